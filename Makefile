@@ -1,0 +1,74 @@
+# `make` lists the targets. Plain POSIX make; needs Python 3.11+ and a network, nothing else.
+# Settings: make VENV=/elsewhere, PYTHON=/path/to/python3.12, N=4 (test processes),
+#           LAB_FLAGS="--no-browser --port 9999"
+
+.POSIX:
+.PHONY: help lab test fast lint notebooks results bench browser-test lock clean
+
+VENV = .venv
+PYTHON =
+N = 2
+LAB_FLAGS =
+RUN = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 PYTHONHASHSEED=0 $(VENV)/bin
+PYTEST = $(RUN)/python -m pytest -q
+PIP = $(VENV)/bin/python -m pip --disable-pip-version-check
+
+help:          ## list the targets
+	@sed -n 's/^\([a-z-]*\): .*## /make \1	/p' Makefile | expand -t 20
+
+lab: $(VENV)/installed          ## install and open JupyterLab on the first notebook
+	$(RUN)/jupyter lab $(LAB_FLAGS) notebooks/00_start_here.ipynb
+
+test: lint          ## install what tests need and run everything: lint, types, unit, notebooks
+	$(PYTEST) -n $(N) --durations=10
+	$(PYTEST) -n $(N) --dist loadfile --nbval-lax --nbval-current-env \
+	    --nbval-cell-timeout=300 --nbval-kernel-startup-timeout=120 --durations=5 notebooks
+
+fast: $(VENV)/installed          ## quick tests only: nothing marked slow, no notebook is executed
+	$(PYTEST) -n $(N) -m "not slow and not browser"
+
+lint: $(VENV)/installed          ## ruff (rules and format) and mypy
+	$(RUN)/ruff check .
+	$(RUN)/ruff format --check .
+	$(RUN)/mypy
+
+notebooks: $(VENV)/installed          ## regenerate and execute every notebook from its .py script
+	$(RUN)/python scripts/build_notebooks.py
+
+results: $(VENV)/installed          ## recompute the tables under data/results (hours; resumable)
+	$(RUN)/python -m fedclust_helpers.experiments
+
+bench: $(VENV)/installed          ## speed ratios as JSON
+	@$(RUN)/python benchmarks/run.py
+
+browser-test: $(VENV)/browser-installed          ## move every widget in a real browser (Chromium)
+	$(PYTEST) -m browser -s tests/browser
+
+lock: $(VENV)/installed          ## renew requirements.lock and environment.yml
+	$(RUN)/python scripts/lock.py
+
+clean:          ## remove the environment and all caches
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -prune -exec rm -rf {} +
+
+# The environment: made again only when the lock or pyproject.toml changed.
+$(VENV)/installed: requirements.lock pyproject.toml
+	@if $(VENV)/bin/python -c 'import pip' >/dev/null 2>&1; then exit 0; fi; \
+	for python in $(PYTHON) python3.13 python3.12 python3.11 python3 python; do \
+	    if "$$python" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' \
+	        >/dev/null 2>&1; then \
+	        echo "creating $(VENV) with $$("$$python" --version)"; \
+	        exec "$$python" -m venv --clear $(VENV); \
+	    fi; \
+	done; \
+	echo "error: Python 3.11 or newer with the venv module was not found." >&2; \
+	echo "Install it (Debian, Ubuntu: apt install python3-venv), or name one:" >&2; \
+	echo "    make PYTHON=/path/to/python3.12" >&2; \
+	exit 1
+	$(PIP) install -q -r requirements.lock
+	$(PIP) install -q --no-deps --no-build-isolation -e .
+	@touch $(VENV)/installed
+
+$(VENV)/browser-installed: $(VENV)/installed
+	$(PIP) install -q --no-build-isolation -c requirements.lock -e ".[browser]"
+	@touch $(VENV)/browser-installed

@@ -1,0 +1,125 @@
+"""Speed as ratios measured in one run: prints one JSON object, name -> number.
+
+Each ratio compares our code with one scikit-learn Lloyd iteration on the pooled data
+(``KMeans(init=array, n_init=1, max_iter=1)``), taken in turn in the same process, single thread.
+The median of the paired ratios is reported; numbers from different machines are comparable,
+milliseconds would not be. Nothing here is a test.
+
+    python benchmarks/run.py [--quick] [--raw]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+import tracemalloc
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
+from threadpoolctl import threadpool_limits
+
+from fedclust_helpers import fastlloyd, kmeans
+from fedclust_helpers.client_statistics import RELATIVE_SUMS_AND_COUNTS
+from fedclust_helpers.federation import ClientData, MaskedSecureSum
+
+
+def paired_ratio(ours: Callable[[], object], theirs: Callable[[], object], repeats: int) -> dict:
+    """Median of ours/theirs over pairs run in turn, after one warm-up of each."""
+    ours(), theirs()
+    times = np.empty((repeats, 2))
+    for i in range(repeats):
+        for j, call in enumerate((ours, theirs)):
+            start = time.perf_counter()
+            call()
+            times[i, j] = time.perf_counter() - start
+    ratios = times[:, 0] / times[:, 1]
+    return {
+        "ratio": float(np.median(ratios)),
+        "low": float(ratios.min()),
+        "high": float(ratios.max()),
+    }
+
+
+class Round:
+    """One Lloyd round of two equal clients on blobs of n points, in three versions."""
+
+    def __init__(self, n: int, d: int, k: int) -> None:
+        rng = np.random.default_rng(0)
+        self.centers = rng.uniform(-0.9, 0.9, size=(k, d))
+        points = self.centers[rng.integers(k, size=n)] + rng.normal(0, 0.05, size=(n, d))
+        self.points = np.clip(points, -1, 1)
+        self.start = self.centers + 0.05
+        half = n // 2
+        self.federation = MaskedSecureSum(ClientData(self.points, np.array([0, half, n])), seed=0)
+        # enough rounds for every repetition: a pad is used once
+        self.plan = fastlloyd.plan_fastlloyd(self.federation, n_clusters=k, epsilon=1.0, n_rounds=7)
+        self.t = 0
+
+    def masked(self) -> np.ndarray:
+        """Statistics of both clients, masks, ring sum, noise, unmasking, post-processing."""
+        assert self.plan.radii is not None
+        radius, mechanisms = self.plan.radii[1], self.plan.mechanisms[1]
+        self.t += 1
+        sums, counts = self.federation.noisy_sum(
+            RELATIVE_SUMS_AND_COUNTS, mechanisms, round=self.t, centers=self.start, radius=radius
+        )
+        return fastlloyd.update_centers(self.start, sums, counts, radius=radius)
+
+    def plain(self) -> np.ndarray:
+        """The same two clients without masks, radius or noise: sums, counts, means."""
+        offsets = self.federation._data.offsets
+        sums, counts = kmeans.sums_and_counts(self.points, self.start, offsets=offsets)
+        return sums.sum(axis=0) / np.maximum(counts.sum(axis=0), 1)[:, None]
+
+    def sklearn(self) -> np.ndarray:
+        """One iteration of scikit-learn from the same centres on the pooled data."""
+        model = KMeans(len(self.start), init=self.start, n_init=1, max_iter=1, algorithm="lloyd")
+        return model.fit(self.points).cluster_centers_
+
+    def peak_megabytes(self) -> float:
+        """Largest memory that a masked round holds beyond the data."""
+        self.masked()
+        tracemalloc.start()
+        self.masked()
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return peak / 2**20
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--quick", action="store_true", help="few repetitions, no large data set")
+    parser.add_argument("--raw", action="store_true", help="also print the range of each ratio")
+    arguments = parser.parse_args()
+    warnings.simplefilter("ignore", ConvergenceWarning)
+    results: dict[str, float] = {}
+    sizes = [(100_000, 5, 5, 25)] + ([] if arguments.quick else [(1_000_000, 16, 32, 7)])
+    for n, d, k, repeats in sizes:
+        case = Round(n, d, k)
+        name = f"n{n}_d{d}_k{k}"
+        for version in ("masked", "plain"):
+            measured = paired_ratio(
+                getattr(case, version), case.sklearn, 5 if arguments.quick else repeats
+            )
+            results[f"{version}_round_over_sklearn_{name}"] = round(measured["ratio"], 3)
+            if arguments.raw:
+                print(version, name, measured, file=sys.stderr)
+        results[f"masked_round_peak_mib_{name}"] = round(case.peak_megabytes(), 2)
+    for k, d in ((2, 2), (2, 5), (5, 2), (5, 5)):
+        case = Round(1_000, d, k)
+        case.masked()
+        results[f"bytes_per_round_k{k}_d{d}_m2"] = case.federation.transcript.n_bytes(round=1)
+    print(json.dumps(results, indent=2))
+
+
+if __name__ == "__main__":
+    with threadpool_limits(limits=1):
+        main()

@@ -1,0 +1,12 @@
+"""Helpers behind the fedclust notebooks: private federated clustering, one small module per idea.
+
+Import modules, not names: ``from fedclust_helpers import fastlloyd, federation``. The modules form
+floors, each importing only from the floors below it:
+
+* ground: ``kmeans``, ``mechanisms``, ``accounting``, ``metrics``, ``datasets``
+* wire: ``client_statistics``, ``secure_aggregation``, ``federation``, ``audit``
+* papers: ``fastlloyd``
+* top: ``estimators``, ``experiments``, ``figures``, ``widgets``
+"""
+
+__version__ = "0.1.0"

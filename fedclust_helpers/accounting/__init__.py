@@ -1,0 +1,50 @@
+"""Privacy accounting: conversions between definitions, and the ledger of releases.
+
+Formulas that the notebooks teach (Gaussian DP, zero-concentrated DP) are written out here. Every
+total over many releases comes from the ``dp-accounting`` library, except where a closed form is
+exact: unsampled Gaussians (mu adds in squares) and pure mechanisms (epsilon adds).
+"""
+
+from fedclust_helpers.accounting.conversions import (
+    basic_composition,
+    gaussian_sigma_analytic,
+    gaussian_sigma_classic,
+    gdp_delta,
+    gdp_epsilon,
+    gdp_mu,
+    pure_to_gdp_mu,
+    zcdp_epsilon,
+    zcdp_rho,
+)
+from fedclust_helpers.accounting.ledger import (
+    ADJACENCIES,
+    UNITS,
+    Accountable,
+    Budget,
+    BudgetExceededError,
+    LedgerMismatchError,
+    PrivacyLedger,
+    Release,
+    Sampling,
+)
+
+__all__ = [
+    "ADJACENCIES",
+    "UNITS",
+    "Accountable",
+    "Budget",
+    "BudgetExceededError",
+    "LedgerMismatchError",
+    "PrivacyLedger",
+    "Release",
+    "Sampling",
+    "basic_composition",
+    "gaussian_sigma_analytic",
+    "gaussian_sigma_classic",
+    "gdp_delta",
+    "gdp_epsilon",
+    "gdp_mu",
+    "pure_to_gdp_mu",
+    "zcdp_epsilon",
+    "zcdp_rho",
+]

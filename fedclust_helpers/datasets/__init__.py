@@ -1,0 +1,82 @@
+"""Data sets of the papers: real ones (checked downloads), generated ones, splits, scaling.
+
+Iris, wine and digits ship with scikit-learn, and every ``make_*`` data set is generated, so the
+default needs no network. The other ``load_*`` functions use the file in the folder named by the
+environment variable ``FEDCLUST_DATA_DIR``, or else a cached download whose sha256 is checked.
+
+A data set brings *public* bounds: limits known without looking at the data. Private algorithms
+scale with those (`scale_to_box`). Labels are for scoring and for building a federation, never an
+input of the clustering.
+"""
+
+from fedclust_helpers.datasets._base import Dataset
+from fedclust_helpers.datasets._files import (
+    DatasetUnavailableError,
+    RegistryEntry,
+    fetch,
+    registry,
+)
+from fedclust_helpers.datasets.generators import (
+    ABLATION_DESIGN,
+    SYNTH_DESIGN,
+    SYNTH_K_DESIGN,
+    gaussian_mixture,
+    make_ablation,
+    make_g2,
+    make_synth,
+    make_timesynth,
+    separation_index,
+)
+from fedclust_helpers.datasets.loaders import (
+    available,
+    load_adult,
+    load_birch2,
+    load_breast_wisconsin,
+    load_digits,
+    load_iris,
+    load_lsun,
+    load_mnist,
+    load_s1,
+    load_wine,
+    load_yeast,
+)
+from fedclust_helpers.datasets.splits import (
+    partition_dirichlet,
+    partition_iid,
+    partition_unequal,
+    scale_min_max_not_private,
+    scale_to_box,
+)
+
+__all__ = [
+    "ABLATION_DESIGN",
+    "SYNTH_DESIGN",
+    "SYNTH_K_DESIGN",
+    "Dataset",
+    "DatasetUnavailableError",
+    "RegistryEntry",
+    "available",
+    "fetch",
+    "gaussian_mixture",
+    "load_adult",
+    "load_birch2",
+    "load_breast_wisconsin",
+    "load_digits",
+    "load_iris",
+    "load_lsun",
+    "load_mnist",
+    "load_s1",
+    "load_wine",
+    "load_yeast",
+    "make_ablation",
+    "make_g2",
+    "make_synth",
+    "make_timesynth",
+    "partition_dirichlet",
+    "partition_iid",
+    "partition_unequal",
+    "registry",
+    "scale_min_max_not_private",
+    "scale_to_box",
+    "separation_index",
+]

@@ -1,0 +1,127 @@
+"""Finding, checking and downloading the files named in ``registry.csv``."""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from types import MappingProxyType
+
+import pooch  # type: ignore[import-untyped]
+
+ENVIRONMENT_VARIABLE = "FEDCLUST_DATA_DIR"
+
+
+class DatasetUnavailableError(FileNotFoundError):
+    """A data file is neither on this machine nor could it be downloaded."""
+
+
+@dataclass(frozen=True)
+class RegistryEntry:
+    """One line of ``registry.csv``: a file, its sha256 and where it comes from."""
+
+    dataset: str
+    file: str
+    sha256: str
+    bytes: int
+    url: str
+    licence: str
+    citation: str
+
+
+@cache
+def registry() -> Mapping[str, RegistryEntry]:
+    """All known files, keyed by ``<dataset>/<file name>``."""
+    text = (resources.files("fedclust_helpers") / "registry.csv").read_text(encoding="utf-8")
+    rows = csv.DictReader(text.splitlines())
+    return MappingProxyType(
+        {
+            row["file"]: RegistryEntry(
+                dataset=row["dataset"],
+                file=row["file"],
+                sha256=row["sha256"],
+                bytes=int(row["bytes"]),
+                url=row["url"],
+                licence=row["licence"],
+                citation=row["citation"],
+            )
+            for row in rows
+        }
+    )
+
+
+def cache_folder() -> Path:
+    """Folder of downloaded files (per user; chosen by pooch)."""
+    return Path(pooch.os_cache("fedclust"))
+
+
+def _data_folder() -> Path | None:
+    folder = os.environ.get(ENVIRONMENT_VARIABLE, "")
+    return Path(folder) if folder else None
+
+
+def _has_hash(path: Path, entry: RegistryEntry) -> bool:
+    return path.is_file() and pooch.file_hash(str(path), alg="sha256") == entry.sha256
+
+
+def is_local(entry: RegistryEntry) -> bool:
+    """Whether the file is on this machine with the right sha256 (no network)."""
+    folder = _data_folder()
+    if folder is not None and (folder / entry.file).is_file():
+        return _has_hash(folder / entry.file, entry)
+    return _has_hash(cache_folder() / entry.file, entry)
+
+
+def fetch(file: str) -> Path:
+    """Path of a registered file, downloaded into the user's cache if it is not on this machine.
+
+    The folder named by ``FEDCLUST_DATA_DIR`` is looked at first and never written to.
+
+    Parameters
+    ----------
+    file : str
+        A key of `registry`, for example ``"s1/s1.data.gz"``.
+
+    Raises
+    ------
+    ValueError
+        If the file is not registered, or if its bytes (in ``FEDCLUST_DATA_DIR`` or as downloaded)
+        do not have the registered sha256. A wrong download is not kept.
+    DatasetUnavailableError
+        If the file is not here and cannot be downloaded.
+    """
+    if file not in registry():
+        raise ValueError(f"file must be one of the registered files, got {file!r}")
+    entry = registry()[file]
+    folder = _data_folder()
+    if folder is not None and (folder / file).is_file():
+        if not _has_hash(folder / file, entry):
+            raise ValueError(
+                f"{folder / file} does not have the registered sha256 {entry.sha256}. Replace it "
+                f"by the file at {entry.url}, or remove it from {ENVIRONMENT_VARIABLE}."
+            )
+        return folder / file
+    try:
+        path = pooch.retrieve(
+            entry.url, known_hash=f"sha256:{entry.sha256}", fname=file, path=cache_folder()
+        )
+    except OSError as error:  # includes every network error of requests
+        where = f"is {folder}" if folder is not None else "is not set"
+        raise DatasetUnavailableError(
+            f"Data file {file} is not on this machine and could not be downloaded from "
+            f"{entry.url} ({type(error).__name__}). {ENVIRONMENT_VARIABLE} {where}. Connect to the "
+            f"network and try again, or save that file as <folder>/{file} and set "
+            f"{ENVIRONMENT_VARIABLE}=<folder>. Iris, wine, digits and the make_* data sets need "
+            "no file."
+        ) from error
+    except ValueError as error:
+        raise ValueError(
+            f"The bytes downloaded from {entry.url} do not have the registered sha256 "
+            f"{entry.sha256}; nothing was kept. Try again later, or put a good copy of {file} in "
+            f"the folder named by {ENVIRONMENT_VARIABLE}."
+        ) from error
+    return Path(path)

@@ -1,0 +1,58 @@
+"""FastLloyd (Diaa, Humphries, Kerschbaum): federated k-means with differential privacy.
+
+Reads top to bottom like the paper: the radius (5.6), the budget split and the number of rounds
+(5.5), the plan that puts them together, one round of Algorithm 1, the algorithm, its baselines.
+
+Privacy throughout: unit is one point, neighbours by add/remove. Data lies in [-B, B]^d, where B is
+the federation's `bound`. The number of points N is public, as in the paper.
+
+Notation of the paper: eta -> `radius`, sigma -> noise multiplier, sigma^R, sigma^C -> the two
+shares of it, R, C -> relative sums and counts, alpha -> `alpha`, beta -> diagonal of the box.
+"""
+
+from fedclust_helpers.fastlloyd.algorithm import (
+    LloydPlan,
+    LloydResult,
+    fastlloyd,
+    plan_fastlloyd,
+    update_centers,
+)
+from fedclust_helpers.fastlloyd.baselines import METHODS, glloyd, lloyd, sulloyd
+from fedclust_helpers.fastlloyd.parameters import (
+    RHO,
+    ROUND_ERROR,
+    ROUND_LIMITS,
+    default_delta,
+    max_radius,
+    n_rounds_fastlloyd,
+    n_rounds_glloyd,
+    n_rounds_sulloyd,
+    predicted_mse,
+    round_radii,
+    split_noise,
+    split_noise_glloyd,
+)
+
+__all__ = [
+    "METHODS",
+    "RHO",
+    "ROUND_ERROR",
+    "ROUND_LIMITS",
+    "LloydPlan",
+    "LloydResult",
+    "default_delta",
+    "fastlloyd",
+    "glloyd",
+    "lloyd",
+    "max_radius",
+    "n_rounds_fastlloyd",
+    "n_rounds_glloyd",
+    "n_rounds_sulloyd",
+    "plan_fastlloyd",
+    "predicted_mse",
+    "round_radii",
+    "split_noise",
+    "split_noise_glloyd",
+    "sulloyd",
+    "update_centers",
+]

@@ -1,0 +1,53 @@
+"""All random sources of a federation: teaching mode (one seed) and secure mode (none)."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedclust_helpers._validation import check_int
+from fedclust_helpers.mechanisms import SECURE, NoiseSource
+
+
+@dataclass(frozen=True)
+class Randomness:
+    """All random sources of a federation, one stream for each purpose and owner.
+
+    Teaching mode spawns independent streams from one seed: reproducible, and **not private against
+    anyone who knows the seed**. Secure mode takes noise and keys from the operating system and
+    accepts no seed; only public choices (starting centres) come from `public`.
+    """
+
+    public: np.random.Generator
+    noise: NoiseSource
+    node_noise: tuple[NoiseSource, ...]
+    keys: np.random.Generator | None
+
+    @classmethod
+    def teaching(cls, seed: int | np.random.SeedSequence, n_nodes: int = 0) -> Randomness:
+        """Streams for public choices, server noise, keys and the nodes, from one seed."""
+        if not isinstance(seed, np.random.SeedSequence):
+            seed = np.random.SeedSequence(check_int(seed, "seed", minimum=0))
+        # a copy, so that the same SeedSequence object gives the same streams again
+        fresh = np.random.SeedSequence(seed.entropy, spawn_key=seed.spawn_key)
+        public, noise, keys, nodes = fresh.spawn(4)
+        make = np.random.default_rng
+        return cls(
+            make(public), make(noise), tuple(make(s) for s in nodes.spawn(n_nodes)), make(keys)
+        )
+
+    @classmethod
+    def secure(cls, n_nodes: int = 0) -> Randomness:
+        """Operating-system entropy for everything."""
+        return cls(np.random.default_rng(), SECURE, (SECURE,) * n_nodes, None)
+
+    @property
+    def is_secure(self) -> bool:
+        """Whether keys and noise come from the operating system."""
+        return self.keys is None
+
+    def bytes(self, n: int) -> bytes:
+        """Key material."""
+        return secrets.token_bytes(n) if self.keys is None else self.keys.bytes(n)

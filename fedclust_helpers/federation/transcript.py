@@ -1,0 +1,79 @@
+"""The record of everything that crossed the wire."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Message:
+    """One message, or `count` messages of the same form (one for each client).
+
+    `n_bytes` is the size of one message as encoded on the wire. `payload` is kept on request: for
+    messages of all clients it has one row per client.
+    """
+
+    round: int
+    sender: str
+    receiver: str
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    n_bytes: int
+    count: int = 1
+    payload: Any = None
+
+
+@dataclass
+class Transcript:
+    """Everything that crossed the wire: a record for the reader, not part of what is released.
+
+    It names senders, which amplification by sampling would have to keep secret.
+    """
+
+    keep_payloads: bool = False
+    messages: list[Message] = field(default_factory=list)
+
+    def record(
+        self,
+        round: int,
+        sender: str,
+        receiver: str,
+        name: str,
+        array: Any,
+        *,
+        count: int = 1,
+        payload: Any = None,
+    ) -> None:
+        """Add a message with the encoded form `array` (of one message; bytes become uint8)."""
+        if isinstance(array, bytes):
+            array = np.frombuffer(array, dtype=np.uint8)
+        kept = (array if payload is None else payload) if self.keep_payloads else None
+        self.messages.append(
+            Message(
+                round, sender, receiver, name, tuple(array.shape), str(array.dtype),
+                int(array.nbytes), count, kept,
+            )
+        )  # fmt: skip
+
+    def view(self, party: str) -> list[Message]:
+        """The messages that `party` received: "server", "clients" or "client 3"."""
+        names = {party} | ({"clients"} if party.startswith("client ") else set())
+        return [m for m in self.messages if m.receiver in names]
+
+    def n_bytes(self, *, round: int | None = None) -> int:
+        """Total bytes on the wire, of one round or of all."""
+        chosen = [m for m in self.messages if round is None or m.round == round]
+        return sum(m.n_bytes * m.count for m in chosen)
+
+    def to_frame(self) -> Any:
+        """The transcript as a pandas table."""
+        import pandas as pd
+
+        columns = ["round", "sender", "receiver", "name", "shape", "dtype", "n_bytes", "count"]
+        return pd.DataFrame(
+            [{c: getattr(m, c) for c in columns} for m in self.messages], columns=columns
+        )

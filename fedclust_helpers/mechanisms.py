@@ -1,0 +1,455 @@
+"""Noise mechanisms: each is a noise distribution together with the sensitivity it hides.
+
+A mechanism knows its `sensitivity`, in which norm, under which `adjacency`, and how to draw noise.
+It does not know clients, and it never sees data: `sample` returns noise, the caller adds it.
+
+Two sources of randomness, chosen by one argument: a seeded ``numpy.random.Generator`` (teaching,
+tests) or `SECURE` (operating-system entropy through OpenDP, discrete mechanisms only).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal, Protocol, Self
+
+import dp_accounting as dpa
+import numpy as np
+
+from fedclust_helpers._validation import (
+    FloatArray,
+    check_choice,
+    check_delta,
+    check_epsilon,
+    check_int,
+    check_positive,
+    check_rng,
+)
+from fedclust_helpers.accounting import (
+    ADJACENCIES,
+    gaussian_sigma_analytic,
+    gaussian_sigma_classic,
+    zcdp_rho,
+)
+
+Shape = int | tuple[int, ...]
+
+
+class SecureNoise:
+    """Marker for the secure source: OpenDP's exact samplers, operating-system entropy, no seed."""
+
+    def __repr__(self) -> str:
+        return "SECURE"
+
+
+SECURE = SecureNoise()
+NoiseSource = np.random.Generator | SecureNoise
+
+
+class Mechanism(Protocol):
+    """What a federation needs of a mechanism (all of them below satisfy it)."""
+
+    @property
+    def sensitivity(self) -> float: ...
+    @property
+    def norm(self) -> int: ...
+    @property
+    def adjacency(self) -> str: ...
+    @property
+    def std(self) -> float: ...
+    @property
+    def grid(self) -> float | None: ...
+    @property
+    def gdp_mu(self) -> float | None: ...
+    @property
+    def pure_epsilon(self) -> float: ...
+    @property
+    def rho(self) -> float | None: ...
+    def sample(self, shape: Shape, *, rng: NoiseSource) -> FloatArray: ...
+    def tail(self, probability: float) -> float: ...
+    def dp_event(self) -> dpa.DpEvent: ...
+
+
+class _Base:
+    """Validation and conversion shared by all mechanisms."""
+
+    sensitivity: float
+    adjacency: str
+    grid: float | None = None
+    gdp_mu: ClassVar[float | None] = None
+    pure_epsilon: ClassVar[float] = math.inf
+    rho: ClassVar[float | None] = None
+
+    def _check(self, scale_name: str, scale: float) -> None:
+        check_positive(self.sensitivity, "sensitivity")
+        check_positive(scale, scale_name)
+        check_choice(self.adjacency, "adjacency", ADJACENCIES)
+
+    def as_replace_one(self) -> Self:
+        """The same noise, stated for replace-one neighbours: the sensitivity doubles at most.
+
+        Replacing a record is removing one and adding another, so a bound for add/remove gives
+        twice that bound for replace-one (triangle inequality).
+        """
+        if self.adjacency == "replace-one":
+            return self
+        return replace(self, sensitivity=2 * self.sensitivity, adjacency="replace-one")  # type: ignore[type-var]
+
+
+def _generator(rng: NoiseSource, name: str) -> np.random.Generator:
+    if isinstance(rng, SecureNoise):
+        raise ValueError(
+            f"{name} has no secure sampler (floating-point noise leaks); use a discrete mechanism"
+        )
+    return check_rng(rng)
+
+
+@dataclass(frozen=True)
+class NoNoise(_Base):
+    """No protection at all: exact values leave, and the ledger shows epsilon = inf."""
+
+    adjacency: str = "add/remove"
+    sensitivity: float = math.inf
+    norm: ClassVar[int] = 2
+    std: ClassVar[float] = 0.0
+    gdp_mu: ClassVar[float | None] = math.inf
+    rho: ClassVar[float | None] = math.inf
+
+    def sample(self, shape: Shape, *, rng: NoiseSource | None = None) -> FloatArray:
+        """Zeros of the given shape."""
+        return np.zeros(shape)
+
+    def tail(self, probability: float) -> float:
+        """No noise, no tail: 0."""
+        return 0.0
+
+    def dp_event(self) -> dpa.DpEvent:
+        """``NonPrivateDpEvent``."""
+        return dpa.NonPrivateDpEvent()
+
+    def as_replace_one(self) -> NoNoise:
+        """The same, for the other adjacency."""
+        return replace(self, adjacency="replace-one")
+
+
+@dataclass(frozen=True)
+class Gaussian(_Base):
+    """Independent N(0, std^2) on each coordinate of a statistic with bounded L2 sensitivity.
+
+    Exactly mu-GDP with mu = sensitivity/std (FastLloyd, Theorem 2.1).
+
+    Examples
+    --------
+    >>> m = Gaussian.from_budget(sensitivity=1.0, epsilon=1.0, delta=1e-5)
+    >>> round(m.std, 4), round(m.gdp_mu, 4)
+    (3.7306, 0.2681)
+    """
+
+    sensitivity: float
+    std: float
+    adjacency: str = "add/remove"
+    norm: ClassVar[int] = 2
+
+    def __post_init__(self) -> None:
+        self._check("std", self.std)
+
+    @classmethod
+    def from_budget(
+        cls, sensitivity: float, epsilon: float, delta: float, *, adjacency: str = "add/remove"
+    ) -> Gaussian:
+        """The smallest noise that is (epsilon, delta)-DP: analytic calibration, any epsilon > 0."""
+        check_positive(sensitivity, "sensitivity")
+        return cls(sensitivity, sensitivity * gaussian_sigma_analytic(epsilon, delta), adjacency)
+
+    @classmethod
+    def from_gdp(cls, sensitivity: float, mu: float, *, adjacency: str = "add/remove") -> Gaussian:
+        """Noise for a given mu of Gaussian DP: std = sensitivity/mu."""
+        check_positive(sensitivity, "sensitivity")
+        return cls(sensitivity, sensitivity / check_positive(mu, "mu"), adjacency)
+
+    @classmethod
+    def classic(
+        cls, sensitivity: float, epsilon: float, delta: float, *, adjacency: str = "add/remove"
+    ) -> Gaussian:
+        """The textbook sqrt(2 ln(1.25/delta))/epsilon, refused where not proved (epsilon >= 1)."""
+        check_positive(sensitivity, "sensitivity")
+        if check_epsilon(epsilon) >= 1:
+            raise ValueError(f"epsilon must be < 1 for the classic calibration, got {epsilon}")
+        return cls(sensitivity, sensitivity * gaussian_sigma_classic(epsilon, delta), adjacency)
+
+    @property
+    def gdp_mu(self) -> float:  # type: ignore[override]
+        """mu = sensitivity / std."""
+        return self.sensitivity / self.std
+
+    @property
+    def rho(self) -> float:  # type: ignore[override]
+        """zCDP parameter mu^2/2."""
+        return self.gdp_mu**2 / 2
+
+    def sample(self, shape: Shape, *, rng: NoiseSource) -> FloatArray:
+        """Noise of the given shape (teaching source only)."""
+        return _generator(rng, "Gaussian").normal(0.0, self.std, shape)
+
+    def tail(self, probability: float) -> float:
+        """A bound that one coordinate exceeds with at most this probability."""
+        return self.std * math.sqrt(2 * math.log(2 / probability))
+
+    def dp_event(self) -> dpa.DpEvent:
+        """``GaussianDpEvent`` with noise multiplier std/sensitivity."""
+        return dpa.GaussianDpEvent(self.std / self.sensitivity)
+
+
+@dataclass(frozen=True)
+class Laplace(_Base):
+    """Independent Laplace(scale) on each coordinate of a statistic with bounded L1 sensitivity.
+
+    epsilon-DP with epsilon = sensitivity/scale; the variance is 2 scale^2.
+    """
+
+    sensitivity: float
+    scale: float
+    adjacency: str = "add/remove"
+    norm: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        self._check("scale", self.scale)
+
+    @classmethod
+    def from_budget(
+        cls, sensitivity: float, epsilon: float, *, adjacency: str = "add/remove"
+    ) -> Laplace:
+        """Noise for pure epsilon-DP: scale = sensitivity/epsilon."""
+        check_positive(sensitivity, "sensitivity")
+        return cls(sensitivity, sensitivity / check_epsilon(epsilon), adjacency)
+
+    @property
+    def std(self) -> float:
+        """Standard deviation sqrt(2) scale."""
+        return math.sqrt(2) * self.scale
+
+    @property
+    def pure_epsilon(self) -> float:  # type: ignore[override]
+        """epsilon = sensitivity / scale."""
+        return self.sensitivity / self.scale
+
+    def sample(self, shape: Shape, *, rng: NoiseSource) -> FloatArray:
+        """Noise of the given shape (teaching source only)."""
+        return _generator(rng, "Laplace").laplace(0.0, self.scale, shape)
+
+    def tail(self, probability: float) -> float:
+        """A bound that one coordinate exceeds with at most this probability."""
+        return self.scale * math.log(1 / probability)
+
+    def dp_event(self) -> dpa.DpEvent:
+        """``LaplaceDpEvent`` with noise multiplier scale/sensitivity."""
+        return dpa.LaplaceDpEvent(self.scale / self.sensitivity)
+
+
+@dataclass(frozen=True)
+class _Discrete(_Base):
+    """Noise on the multiples of `grid`, for values that were rounded to that grid."""
+
+    sensitivity: float
+    scale: float
+    grid: float = 1.0
+    adjacency: str = "add/remove"
+
+    def __post_init__(self) -> None:
+        self._check("scale", self.scale)
+        check_positive(self.grid, "grid")
+
+    def _opendp(self, kind: Literal["gaussian", "laplace"], n: int) -> FloatArray:
+        try:
+            import opendp.prelude as dp
+        except ImportError:
+            raise ImportError("secure noise needs OpenDP: pip install 'fedclust[secure]'") from None
+        dp.enable_features("contrib")
+        domain = dp.vector_domain(dp.atom_domain(T="i64"))
+        scale = self.scale / self.grid
+        if kind == "gaussian":
+            sampler = dp.m.make_gaussian(domain, dp.l2_distance(T=float), scale=scale)
+        else:
+            sampler = dp.m.make_laplace(domain, dp.l1_distance(T=float), scale=scale)
+        return np.asarray(sampler(np.zeros(n, dtype=np.int64)), dtype=np.float64)
+
+    def sample(self, shape: Shape, *, rng: NoiseSource) -> FloatArray:
+        """Noise of the given shape, multiples of `grid`; `rng` may be a Generator or SECURE."""
+        n = int(np.prod(shape))
+        if isinstance(rng, SecureNoise):
+            units = self._opendp(self._kind, n) if n else np.zeros(0)
+        else:
+            units = self._teaching(n, check_rng(rng))
+        return (units * self.grid).reshape(shape)
+
+    _kind: ClassVar[Literal["gaussian", "laplace"]] = "gaussian"
+
+    def _teaching(self, n: int, rng: np.random.Generator) -> FloatArray:
+        raise TypeError("use DiscreteGaussian or DiscreteLaplace")
+
+
+def _discrete_laplace_units(n: int, scale: float, rng: np.random.Generator) -> FloatArray:
+    """Integers with P(x) proportional to exp(-|x|/scale): difference of two geometrics."""
+    p = -math.expm1(-1 / scale)
+    return (rng.geometric(p, n) - rng.geometric(p, n)).astype(np.float64)
+
+
+@dataclass(frozen=True)
+class DiscreteGaussian(_Discrete):
+    """Discrete Gaussian on the multiples of `grid`: P(x) proportional to exp(-x^2/(2 scale^2)).
+
+    rho-zCDP with rho = sensitivity^2/(2 scale^2) for L2 sensitivity (Canonne, Kamath, Steinke
+    2020, Theorem 14); it has no exact GDP statement, so totals come from RDP. The statistic must
+    be rounded to the grid *before* its sensitivity is stated. `std` is at most `scale`.
+    """
+
+    norm: ClassVar[int] = 2
+    _kind: ClassVar[Literal["gaussian", "laplace"]] = "gaussian"
+
+    @classmethod
+    def from_budget(
+        cls,
+        sensitivity: float,
+        epsilon: float,
+        delta: float,
+        *,
+        grid: float = 1.0,
+        adjacency: str = "add/remove",
+    ) -> DiscreteGaussian:
+        """The smallest scale whose zCDP bound gives (epsilon, delta)-DP."""
+        check_positive(sensitivity, "sensitivity")
+        rho = zcdp_rho(epsilon, check_delta(delta))
+        return cls(sensitivity, sensitivity / math.sqrt(2 * rho), grid, adjacency)
+
+    @property
+    def std(self) -> float:
+        """The scale: an upper bound of the standard deviation, exact to 1e-6 for scale >= grid."""
+        return self.scale
+
+    @property
+    def rho(self) -> float:  # type: ignore[override]
+        """zCDP parameter sensitivity^2 / (2 scale^2)."""
+        return self.sensitivity**2 / (2 * self.scale**2)
+
+    def _teaching(self, n: int, rng: np.random.Generator) -> FloatArray:
+        """Rejection from the discrete Laplace (Canonne et al., Algorithm 3), vectorised."""
+        sigma = self.scale / self.grid
+        t = math.floor(sigma) + 1
+        out = np.empty(0)
+        while len(out) < n:
+            y = _discrete_laplace_units(int(1.5 * (n - len(out))) + 16, t, rng)
+            keep = rng.random(len(y)) < np.exp(-((np.abs(y) - sigma**2 / t) ** 2) / (2 * sigma**2))
+            out = np.concatenate([out, y[keep]])
+        return out[:n]
+
+    def tail(self, probability: float) -> float:
+        """A bound that one coordinate exceeds with at most this probability (sub-Gaussian)."""
+        return self.scale * math.sqrt(2 * math.log(2 / probability)) + self.grid
+
+    def dp_event(self) -> dpa.DpEvent:
+        """``ZCDpEvent``: the RDP accountant takes it, PLD does not."""
+        return dpa.ZCDpEvent(self.rho)
+
+
+@dataclass(frozen=True)
+class DiscreteLaplace(_Discrete):
+    """Discrete Laplace (two-sided geometric) on the multiples of `grid`, for L1 sensitivity.
+
+    epsilon-DP with epsilon = sensitivity/scale, for values rounded to the grid.
+    """
+
+    norm: ClassVar[int] = 1
+    _kind: ClassVar[Literal["gaussian", "laplace"]] = "laplace"
+
+    @classmethod
+    def from_budget(
+        cls,
+        sensitivity: float,
+        epsilon: float,
+        *,
+        grid: float = 1.0,
+        adjacency: str = "add/remove",
+    ) -> DiscreteLaplace:
+        """Noise for pure epsilon-DP: scale = sensitivity/epsilon."""
+        check_positive(sensitivity, "sensitivity")
+        return cls(sensitivity, sensitivity / check_epsilon(epsilon), grid, adjacency)
+
+    @property
+    def std(self) -> float:
+        """Standard deviation grid * sqrt(2 e^-a)/(1 - e^-a) with a = grid/scale."""
+        a = self.grid / self.scale
+        return self.grid * math.sqrt(2 * math.exp(-a)) / -math.expm1(-a)
+
+    @property
+    def pure_epsilon(self) -> float:  # type: ignore[override]
+        """epsilon = sensitivity / scale."""
+        return self.sensitivity / self.scale
+
+    def _teaching(self, n: int, rng: np.random.Generator) -> FloatArray:
+        return _discrete_laplace_units(n, self.scale / self.grid, rng)
+
+    def tail(self, probability: float) -> float:
+        """A bound that one coordinate exceeds with at most this probability."""
+        return self.scale * math.log(2 / probability) + self.grid
+
+    def dp_event(self) -> dpa.DpEvent:
+        """The continuous Laplace event of the same epsilon dominates every pure mechanism of it."""
+        return dpa.LaplaceDpEvent(self.scale / self.sensitivity)
+
+
+@dataclass(frozen=True)
+class DistributedDiscreteGaussian(_Discrete):
+    """One node's share of a noise that must hide the statistic even from colluding nodes.
+
+    Every node adds a discrete Gaussian of scale ``scale/sqrt(n_honest)`` (what `sample` draws).
+    `n_honest` of them together hide a statistic of the given L2 `sensitivity` in `n_coordinates`
+    dimensions, whatever the others do with what they know.
+
+    The sum of discrete Gaussians is only close to one. Kairouz, Liu and Steinke (2021, Theorem 1)
+    bound it: (1/2) e^2-concentrated DP with
+
+        e = min( sqrt(D^2/s^2 + tau d/2),  D/s + tau sqrt(d) ),
+        tau = 10 sum_{j=1}^{m-1} exp(-2 pi^2 (s^2/m) j/(j+1)),
+
+    in grid units, D the sensitivity, s the scale, m = n_honest. On a fine grid tau is 0 in floats.
+    """
+
+    n_honest: int = 1
+    n_coordinates: int = 1
+    norm: ClassVar[int] = 2
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_int(self.n_honest, "n_honest")
+        check_int(self.n_coordinates, "n_coordinates")
+
+    @property
+    def std(self) -> float:
+        """Standard deviation of the noise of the honest nodes together."""
+        return self.scale
+
+    @property
+    def rho(self) -> float:  # type: ignore[override]
+        """zCDP parameter of the honest nodes' noise."""
+        d, s, m = self.n_coordinates, self.scale / self.grid, self.n_honest
+        ratio = self.sensitivity / self.scale
+        j = np.arange(1, m)
+        tau = 10 * float(np.exp(-2 * np.pi**2 * (s**2 / m) * j / (j + 1)).sum())
+        return min(ratio**2 + tau * d / 2, (ratio + tau * math.sqrt(d)) ** 2) / 2
+
+    def _one_node(self) -> DiscreteGaussian:
+        return DiscreteGaussian(
+            self.sensitivity, self.scale / math.sqrt(self.n_honest), self.grid, self.adjacency
+        )
+
+    def sample(self, shape: Shape, *, rng: NoiseSource) -> FloatArray:
+        """The noise of one node."""
+        return self._one_node().sample(shape, rng=rng)
+
+    def tail(self, probability: float) -> float:
+        """A bound for the honest nodes' noise in one coordinate (sub-Gaussian)."""
+        return self.scale * math.sqrt(2 * math.log(2 / probability)) + self.n_honest * self.grid
+
+    def dp_event(self) -> dpa.DpEvent:
+        """``ZCDpEvent`` with `rho`."""
+        return dpa.ZCDpEvent(self.rho)

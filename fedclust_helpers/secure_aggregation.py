@@ -1,0 +1,287 @@
+"""Masked secure aggregation: fixed point, one-time pads over the whole ring, key agreement.
+
+FastLloyd's Figure 1 in parts that can be tested alone. All arithmetic is modulo 2^bits, so a value
+plus a pad that is uniform on the ring is itself uniform: the server that sees only masked values
+learns nothing, not even their size. Three things break this, and each has a guard here: a pad that
+is used twice (`PadReuseError`), a pad that does not cover the ring, a ring that is too small
+(`RingOverflowError`, decided from public bounds before a run).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from numpy.typing import ArrayLike, NDArray
+
+from fedclust_helpers._validation import FloatArray, check_int
+
+SECRET_BYTES = 32
+Ring = NDArray[np.uint64] | NDArray[np.uint32]
+
+
+class PadReuseError(RuntimeError):
+    """A one-time pad was asked for twice: two messages under one pad reveal their difference."""
+
+
+class RingOverflowError(ValueError):
+    """The public bounds do not fit into the ring: a total could wrap around without notice."""
+
+
+# --- fixed point ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class FixedPoint:
+    """Real numbers as integers modulo 2^bits: x is stored as round(x 2^fractional_bits).
+
+    Negative numbers use two's complement. Rounding is to the nearest multiple of `resolution`; it
+    commutes with adding integers, so ``round(value) + round(noise) = round(round(value) + noise)``
+    up to ties (FastLloyd, Theorem A.2). Truncation toward zero does not.
+    """
+
+    bits: Literal[32, 64] = 64
+    fractional_bits: int = 30
+
+    def __post_init__(self) -> None:
+        if self.bits not in (32, 64):
+            raise ValueError(f"bits must be 32 or 64, got {self.bits}")
+        check_int(self.fractional_bits, "fractional_bits", minimum=0, maximum=self.bits - 2)
+
+    @property
+    def resolution(self) -> float:
+        """The step between neighbouring representable numbers, 2^-fractional_bits."""
+        return 2.0**-self.fractional_bits
+
+    @property
+    def limit(self) -> float:
+        """Representable numbers lie in [-limit, limit)."""
+        return 2.0 ** (self.bits - 1 - self.fractional_bits)
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Unsigned integers of the ring."""
+        return np.dtype(f"uint{self.bits}")
+
+    def encode(self, values: ArrayLike) -> Ring:
+        """Round to the grid and reduce modulo 2^bits.
+
+        Values beyond the limit wrap around silently, as ring arithmetic does: whether that can
+        happen is decided from public bounds by `check_capacity`, not from the data.
+        """
+        # float64 is exact up to 2^53; np.rint of a larger value is itself
+        scaled = np.rint(np.ldexp(np.asarray(values, dtype=np.float64), self.fractional_bits))
+        wrapped = np.mod(scaled, 2.0**self.bits) if self.bits == 32 else _mod_2_64(scaled)
+        return wrapped.astype(self.dtype)
+
+    def decode(self, ring: Ring) -> FloatArray:
+        """Read ring elements as signed fixed-point numbers."""
+        signed = np.asarray(ring, dtype=self.dtype).view(np.dtype(f"int{self.bits}"))
+        return np.ldexp(signed.astype(np.float64), -self.fractional_bits)
+
+    def round(self, values: ArrayLike) -> FloatArray:
+        """The nearest multiples of `resolution`, as floats."""
+        scaled = np.rint(np.ldexp(np.asarray(values, dtype=np.float64), self.fractional_bits))
+        return np.ldexp(scaled, -self.fractional_bits)
+
+    def check_capacity(
+        self, *, n_records: int, magnitude: float, noise_tail: float, name: str
+    ) -> None:
+        """Refuse a run whose totals could leave the ring.
+
+        Parameters
+        ----------
+        n_records : int
+            Public bound on the number of records in all clients together.
+        magnitude : float
+            Largest absolute value that one record adds to one coordinate.
+        noise_tail : float
+            Bound that the noise of one coordinate exceeds with negligible probability.
+
+        Raises
+        ------
+        RingOverflowError
+            If n_records * magnitude + noise_tail reaches `limit` (theory checks F7).
+        """
+        need = n_records * magnitude + noise_tail
+        if not need < self.limit:
+            bits = math.ceil(math.log2(need)) + 1
+            raise RingOverflowError(
+                f"ring Z_2^{self.bits} with {self.fractional_bits} fractional bits holds values"
+                f" below {self.limit:g}, but {name} may reach {need:g} ({n_records} records of at"
+                f" most {magnitude:g}, noise up to {noise_tail:g}); it needs {bits} integer bits:"
+                " lower fractional_bits or take the 64-bit ring"
+            )
+
+
+def _mod_2_64(scaled: FloatArray) -> NDArray[np.uint64]:
+    """Reduce whole floats modulo 2^64 without the undefined float-to-unsigned cast of negatives."""
+    reduced = np.fmod(scaled, 2.0**64)
+    reduced = np.where(reduced >= 2.0**63, reduced - 2.0**64, reduced)
+    reduced = np.where(reduced < -(2.0**63), reduced + 2.0**64, reduced)
+    return reduced.astype(np.int64).view(np.uint64)
+
+
+# --- one-time pads -------------------------------------------------------------------------------
+
+
+def _derive(secret: bytes, purpose: bytes) -> bytes:
+    return HKDF(SHA256(), SECRET_BYTES, salt=None, info=b"fedclust v1|" + purpose).derive(secret)
+
+
+def _keystream(key: bytes, n_bytes: int) -> bytes:
+    """ChaCha20 from block 0; the key is used for nothing else, so a zero nonce is right."""
+    encryptor = Cipher(algorithms.ChaCha20(key, bytes(16)), mode=None).encryptor()
+    return encryptor.update(bytes(n_bytes))
+
+
+@dataclass
+class PadBook:
+    """Pads for all clients of a group, each given out once.
+
+    A pad is the part that belongs to one client of the ChaCha20 key stream whose key is derived
+    (HKDF-SHA256) from the group secret, the session, the purpose and the round. Elements are
+    uniform on the whole ring. Every client can compute every pad, and so their sum; the server,
+    which does not hold the secret, can compute none.
+    """
+
+    secret: bytes
+    session: bytes
+    bits: Literal[32, 64] = 64
+    _used: set[tuple[str, int]] = field(default_factory=set, repr=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.secret, bytes) or len(self.secret) != SECRET_BYTES:
+            raise ValueError(f"secret must be {SECRET_BYTES} bytes")
+        if not isinstance(self.session, bytes) or not self.session:
+            raise ValueError("session must be non-empty bytes")
+
+    def pads(
+        self, purpose: str, round: int, n_clients: int, shape: tuple[int, ...]
+    ) -> NDArray[np.uint64] | NDArray[np.uint32]:
+        """Pads of shape (n_clients, *shape) for one message of each client.
+
+        Raises
+        ------
+        PadReuseError
+            If pads for this purpose and round were given out before in this session.
+        """
+        if (purpose, round) in self._used:
+            raise PadReuseError(f"pads for {purpose!r} in round {round} were already used")
+        self._used.add((purpose, round))
+        # fixed-width fields, lengths first: no two different inputs give the same key
+        fields = (self.session, purpose.encode(), int(round).to_bytes(8, "big"))
+        info = b"pad|" + b"".join(len(f).to_bytes(4, "big") + f for f in fields)
+        n_bytes = n_clients * int(np.prod(shape)) * self.bits // 8
+        stream = np.frombuffer(
+            _keystream(_derive(self.secret, info), n_bytes), f"<u{self.bits // 8}"
+        )
+        return stream.reshape(n_clients, *shape)
+
+
+def mask(encoded: Ring, pad: Ring) -> Ring:
+    """Add a pad modulo 2^bits (numpy's unsigned addition is the ring's)."""
+    if encoded.dtype != pad.dtype or encoded.shape != pad.shape:
+        raise ValueError("pad must have the shape and dtype of the encoded values")
+    return encoded + pad
+
+
+def unmask(total: Ring, pad_total: Ring) -> Ring:
+    """Subtract the sum of all pads modulo 2^bits."""
+    if total.dtype != pad_total.dtype or total.shape != pad_total.shape:
+        raise ValueError("pad_total must have the shape and dtype of the total")
+    return total - pad_total
+
+
+# --- the group secret ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class KeyMessage:
+    """One message of the key agreement, as it passes through the server."""
+
+    sender: str
+    receiver: str
+    name: str
+    content: bytes
+
+
+@dataclass(frozen=True)
+class GroupKeys:
+    """Outcome of a key agreement: each client's copy of the secret, and what was relayed."""
+
+    secrets: tuple[bytes, ...]
+    messages: tuple[KeyMessage, ...]
+
+
+def agree_group_secret(
+    n_clients: int, *, session: bytes, entropy: Sequence[bytes], group_secret: bytes
+) -> GroupKeys:
+    """Give all clients one secret through a server that never holds it.
+
+    Every client sends an X25519 public key. Client 0 drew `group_secret`; it derives a key with
+    each other client (X25519, HKDF) and sends the secret to it, encrypted and authenticated with
+    ChaCha20-Poly1305. The server relays public keys and ciphertexts.
+
+    Parameters
+    ----------
+    entropy : sequence of n_clients byte strings of length 32
+        Private keys, drawn by each client for itself.
+    group_secret : bytes of length 32
+        Drawn by client 0.
+
+    Notes
+    -----
+    The public keys are not authenticated. A server that follows the protocol learns nothing; one
+    that swaps keys can sit in the middle. Where that is a threat, use a pre-shared secret instead.
+    """
+    check_int(n_clients, "n_clients")
+    if len(entropy) != n_clients or len(group_secret) != SECRET_BYTES:
+        raise ValueError("entropy must hold one 32-byte string per client, group_secret 32 bytes")
+    private = [X25519PrivateKey.from_private_bytes(e) for e in entropy]
+    public = [k.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw) for k in private]
+    messages = [
+        KeyMessage(f"client {i}", "server", "public key", key) for i, key in enumerate(public)
+    ]
+    messages += [
+        KeyMessage("server", f"client {i}", "public key of client 0", public[0])
+        for i in range(1, n_clients)
+    ]
+    secrets = [group_secret]
+    for i in range(1, n_clients):
+        context = b"key|" + session + i.to_bytes(8, "big") + public[0] + public[i]
+        sealed = ChaCha20Poly1305(
+            _derive(private[0].exchange(X25519PublicKey.from_public_bytes(public[i])), context)
+        ).encrypt(bytes(12), group_secret, context)
+        messages.append(
+            KeyMessage("client 0", f"client {i} (through server)", "sealed secret", sealed)
+        )
+        secrets.append(open_sealed_secret(sealed, private[i], public[0], context))
+    return GroupKeys(tuple(secrets), tuple(messages))
+
+
+def open_sealed_secret(
+    sealed: bytes, private: X25519PrivateKey, sender_public: bytes, context: bytes
+) -> bytes:
+    """What a client does with the sealed secret it received.
+
+    Raises
+    ------
+    ValueError
+        If the ciphertext was not made for this client and context, or was changed on the way.
+    """
+    shared = private.exchange(X25519PublicKey.from_public_bytes(sender_public))
+    try:
+        return ChaCha20Poly1305(_derive(shared, context)).decrypt(bytes(12), sealed, context)
+    except InvalidTag:
+        raise ValueError("sealed secret does not open: wrong keys or a changed message") from None

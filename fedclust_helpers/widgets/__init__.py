@@ -1,0 +1,1 @@
+"""Widgets of the notebooks: each calls the function that drew the static figure above it."""

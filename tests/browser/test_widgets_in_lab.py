@@ -1,0 +1,254 @@
+"""Every widget in a real browser: run the notebook in JupyterLab, move a slider, see a new figure.
+
+Needs Chromium or Chrome and the Python package playwright (`make browser-test` installs the
+latter). Works on copies of the notebooks, so that the tracked files stay as they are.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+ROOT = Path(__file__).resolve().parents[2]
+TOKEN = "widgets"
+RUN_TIMEOUT = 240  # seconds for all cells of a notebook on a busy machine
+REDRAW_TIMEOUT = 20  # a widget answers within a second; the rest is for busy machines
+SETTINGS = {
+    # all cells in the page, also those out of sight; no pop-up about news
+    "notebook-extension/tracker": '{"windowingMode": "none"}',
+    "apputils-extension/notification": '{"fetchNews": "false", "checkForUpdates": false}',
+}
+
+# The widget must be found here without anything that the real notebooks need.
+SELF_TEST = """\
+import matplotlib.pyplot as plt
+from ipywidgets import FloatSlider, interact
+
+
+def draw(slope):
+    fig, ax = plt.subplots(figsize=(3, 2))
+    ax.plot([0, 1], [0, slope])
+    ax.set_ylim(0, 5)
+    plt.show()
+
+
+_ = interact(draw, slope=FloatSlider(value=1.0, min=0.0, max=5.0, step=0.5))
+"""
+
+
+def widget_cells(path: Path) -> list[int]:
+    """Positions of the cells tagged `widget`."""
+    cells = nbformat.read(path, as_version=4).cells
+    return [i for i, cell in enumerate(cells) if "widget" in cell.metadata.get("tags", ())]
+
+
+NOTEBOOKS = [p for p in sorted((ROOT / "notebooks").glob("*.ipynb")) if widget_cells(p)]
+
+
+def find_browser() -> str | None:
+    """Path of Chromium or Chrome, if there is one."""
+    for name in ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"):
+        if found := shutil.which(name):
+            return found
+    return None
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    playwright = pytest.importorskip(
+        "playwright.sync_api", reason="playwright is not installed: run `make browser-test`"
+    )
+    executable = find_browser()
+    if executable is None:
+        pytest.skip("no Chromium or Chrome on this machine")
+    arguments = ["--disable-dev-shm-usage", "--disable-gpu"]
+    if getattr(os, "geteuid", lambda: 1)() == 0:  # Chromium has no sandbox for root
+        arguments.append("--no-sandbox")
+    with playwright.sync_playwright() as driver:
+        instance = driver.chromium.launch(executable_path=executable, args=arguments)
+        yield instance
+        instance.close()
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """JupyterLab on a free port, serving copies of the notebooks; yields its address."""
+    folder = tmp_path_factory.mktemp("lab")
+    work = folder / "notebooks"
+    work.mkdir()
+    for path in NOTEBOOKS:
+        shutil.copy(path, work)
+    cell = nbformat.v4.new_code_cell(SELF_TEST, metadata={"tags": ["widget"]})
+    kernelspec = {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
+    notebook = nbformat.v4.new_notebook(cells=[cell], metadata={"kernelspec": kernelspec})
+    nbformat.write(notebook, work / "self_test.ipynb")
+    for name, text in SETTINGS.items():
+        target = folder / "settings" / "@jupyterlab" / f"{name}.jupyterlab-settings"
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text)
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    address = f"http://127.0.0.1:{port}"
+    command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root"]
+    command += ["--ip=127.0.0.1", f"--port={port}", "--ServerApp.port_retries=0"]
+    command += [f"--IdentityProvider.token={TOKEN}", f"--ServerApp.root_dir={folder}"]
+    environment = {
+        **os.environ,
+        "JUPYTERLAB_SETTINGS_DIR": str(folder / "settings"),
+        "JUPYTERLAB_WORKSPACES_DIR": str(folder / "workspaces"),
+        "JUPYTER_RUNTIME_DIR": str(folder / "runtime"),
+    }
+    log = folder / "lab.log"
+    with log.open("wb") as stream:
+        server = subprocess.Popen(
+            command, cwd=folder, env=environment, stdout=stream, stderr=subprocess.STDOUT
+        )
+        try:
+            deadline = time.monotonic() + 90
+            while True:
+                try:
+                    urllib.request.urlopen(f"{address}/api?token={TOKEN}", timeout=5).close()
+                    break
+                except (urllib.error.URLError, OSError):
+                    if server.poll() is not None or time.monotonic() > deadline:
+                        pytest.fail(f"JupyterLab did not start:\n{log.read_text()[-3000:]}")
+                    time.sleep(0.5)
+            yield address
+        finally:
+            server.terminate()
+            try:
+                server.wait(timeout=20)
+            except subprocess.TimeoutExpired:
+                server.kill()
+                server.wait()
+
+
+def run_all(page: Any, n_code_cells: int) -> None:
+    """Run all cells and wait until the last one is done and the kernel is idle."""
+    page.get_by_role("menuitem", name="Run", exact=True).click()
+    page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
+    # run afresh: every code cell has a number, none is waiting, and the widget is alive
+    page.wait_for_function(
+        """n => {
+            const prompts = [...document.querySelectorAll('.jp-Notebook .jp-InputArea-prompt')]
+                .map(p => p.textContent.trim()).filter(t => t.startsWith('['));
+            const done = prompts.filter(t => /^\\[\\d+\\]:?$/.test(t)).length;
+            const idle = document.querySelector(
+                '.jp-NotebookPanel .jp-Notebook-ExecutionIndicator[data-status="idle"]');
+            const failed = document.querySelector('.jp-Notebook [data-mime-type$="stderr"]');
+            return failed || (done >= n && prompts.length === done && idle
+                && document.querySelector('.jp-Notebook .widget-slider'));
+        }""",
+        arg=n_code_cells,
+        timeout=RUN_TIMEOUT * 1000,
+    )
+    errors = page.locator('.jp-Notebook [data-mime-type="application/vnd.jupyter.error"]')
+    assert errors.count() == 0, errors.first.inner_text()
+
+
+def images(cell: Any) -> list[str]:
+    """The figures in the output of one cell, as data addresses, equal when the bytes are equal."""
+    return cell.locator(".jp-OutputArea img").evaluate_all("all => all.map(image => image.src)")
+
+
+def wait_for_change(page: Any, cell: Any, before: list[str]) -> float | None:
+    """Seconds until the figures differ from `before` and are complete; None if they never do."""
+    start = time.monotonic()
+    while time.monotonic() < start + REDRAW_TIMEOUT:
+        now = images(cell)
+        # while a widget redraws there is a moment without any image
+        if len(now) == len(before) and now != before:
+            return time.monotonic() - start
+        page.wait_for_timeout(100)
+    return None
+
+
+def settled_images(page: Any, cell: Any) -> list[str]:
+    """The figures of a cell once there are some and they have not changed for a second."""
+    deadline = time.monotonic() + REDRAW_TIMEOUT
+    last: list[str] = []
+    since = time.monotonic()
+    while time.monotonic() < deadline:
+        now = images(cell)
+        if now != last:
+            last, since = now, time.monotonic()
+        elif now and time.monotonic() - since > 1.0:
+            return now
+        page.wait_for_timeout(100)
+    assert last, "the widget shows no figure"
+    return last
+
+
+def move_slider(page: Any, cell: Any, key: str, times: int) -> None:
+    handle = cell.locator(".noUi-handle").first
+    handle.scroll_into_view_if_needed()
+    handle.focus()
+    for _ in range(times):
+        page.keyboard.press(key)
+
+
+def check_widgets(browser: Any, address: str, name: str, path: Path | None) -> None:
+    """Open one notebook, run it, and move the first slider of each widget cell."""
+    if path is None:
+        positions, n_code_cells = [0], 1
+    else:
+        positions = widget_cells(path)
+        cells = nbformat.read(path, as_version=4).cells
+        n_code_cells = sum(c.cell_type == "code" and bool(c.source.strip()) for c in cells)
+    page = browser.new_page(viewport={"width": 1300, "height": 950})
+    try:
+        page.goto(f"{address}/lab/tree/notebooks/{name}.ipynb?token={TOKEN}&reset")
+        page.wait_for_selector(".jp-NotebookPanel .jp-Notebook .jp-Cell", timeout=90_000)
+        page.wait_for_selector(
+            '.jp-NotebookPanel .jp-Notebook-ExecutionIndicator[data-status="idle"]', timeout=90_000
+        )
+        run_all(page, n_code_cells)
+        for position in positions:
+            cell = page.locator(".jp-Notebook .jp-Cell").nth(position)
+            cell.locator(".noUi-handle").first.wait_for(timeout=30_000)
+            before = settled_images(page, cell)
+            readout = cell.locator(".widget-readout").first.inner_text()
+            move_slider(page, cell, "ArrowRight", 2)
+            seconds = wait_for_change(page, cell, before)
+            if seconds is None:  # the slider stood at its right end
+                move_slider(page, cell, "ArrowLeft", 2)
+                seconds = wait_for_change(page, cell, before)
+            moved = cell.locator(".widget-readout").first.inner_text()
+            assert moved != readout, f"cell {position + 1}: the slider did not move"
+            assert seconds is not None, f"cell {position + 1}: the figure did not change"
+            print(
+                f"\n{name}, cell {position + 1}: {readout} -> {moved}, redrawn in {seconds:.1f} s"
+            )
+        traceback = page.locator('.jp-Notebook [data-mime-type="application/vnd.jupyter.stderr"]')
+        assert traceback.count() == 0, traceback.first.inner_text()
+        # leave nothing unsaved behind that would ask a question
+        page.get_by_role("menuitem", name="Kernel", exact=True).click()
+        page.get_by_role("menuitem", name=re.compile(r"^Shut Down Kernel")).click()
+    finally:
+        page.close()
+
+
+def test_the_check_itself(browser: Any, lab: str) -> None:
+    check_widgets(browser, lab, "self_test", None)
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_every_widget_redraws_its_figure(path: Path, browser: Any, lab: str) -> None:
+    check_widgets(browser, lab, path.stem, path)

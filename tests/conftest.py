@@ -1,0 +1,70 @@
+"""Fixtures shared by all tests: seeded generators, tiny data, and read-only arrays."""
+
+from __future__ import annotations
+
+import os
+
+# Before numpy is imported anywhere: one thread, and no display.
+for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")
+os.environ.setdefault("MPLBACKEND", "agg")
+
+from pathlib import Path  # noqa: E402
+
+import numpy as np  # noqa: E402
+import pytest  # noqa: E402
+from hypothesis import HealthCheck, settings  # noqa: E402
+from numpy.typing import NDArray  # noqa: E402
+
+ROOT = Path(__file__).resolve().parents[1]
+SEED = 20240607
+
+# The same examples on every machine and in every run; time is not a property under test.
+settings.register_profile(
+    "fedclust",
+    derandomize=True,
+    deadline=None,
+    max_examples=50,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("fedclust")
+
+
+def read_only(array: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return a copy that raises when somebody writes to it."""
+    copy = np.array(array)
+    copy.flags.writeable = False
+    return copy
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The top folder of the repository."""
+    return ROOT
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    """A fresh seeded generator for one test."""
+    return np.random.default_rng(SEED)
+
+
+@pytest.fixture
+def rngs() -> list[np.random.Generator]:
+    """Four independent seeded generators for one test."""
+    return [np.random.default_rng(s) for s in np.random.SeedSequence(SEED).spawn(4)]
+
+
+@pytest.fixture
+def true_centers() -> NDArray[np.float64]:
+    """Centres of the tiny mixture, shape (3, 2), inside [-1, 1]^2. Read-only."""
+    return read_only(np.array([[-0.6, -0.5], [0.6, -0.4], [0.0, 0.6]]))
+
+
+@pytest.fixture
+def mixture(true_centers: NDArray[np.float64]) -> NDArray[np.float64]:
+    """300 points around three well separated centres, shape (300, 2), in [-1, 1]^2. Read-only."""
+    generator = np.random.default_rng(SEED)
+    labels = np.repeat(np.arange(3), 100)
+    points = true_centers[labels] + generator.normal(scale=0.08, size=(300, 2))
+    return read_only(np.clip(generator.permutation(points), -1, 1))

@@ -1,0 +1,679 @@
+"""Data sets: real files are checked where they are, generated ones against their definition.
+
+Tests that need a downloaded file skip, and say which one, where it is not on this machine.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import threading
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from scipy.optimize import minimize
+from scipy.stats import chi2, kstest
+
+from fedclust_helpers import datasets
+from fedclust_helpers.datasets import _files
+
+# name, rows, columns, k, number of labels
+REAL = [
+    ("iris", 150, 4, 3, 3),
+    ("wine", 178, 13, 3, 3),
+    ("digits", 1797, 64, 10, 10),
+    ("yeast", 1484, 8, 10, 10),
+    ("lsun", 400, 2, 3, 3),
+    ("s1", 5000, 2, 15, 15),
+    ("birch2", 25_000, 2, 100, 100),
+    ("breast_wisconsin", 683, 9, 2, 2),
+    ("adult", 48_842, 6, 3, 2),
+    ("mnist", 10_000, 784, 10, 10),
+]
+
+
+def rng(seed=0):
+    return np.random.default_rng(seed)
+
+
+def need(name):
+    if not datasets.available(name):
+        files = [e.file for e in datasets.registry().values() if e.dataset == name]
+        pytest.skip(f"not on this machine: {', '.join(files)} (set FEDCLUST_DATA_DIR)")
+
+
+def local_file(file):
+    entry = datasets.registry()[file]
+    if not _files.is_local(entry):
+        pytest.skip(f"not on this machine: {file} (set FEDCLUST_DATA_DIR)")
+    return datasets.fetch(file)
+
+
+def load(name):
+    need(name)
+    options = {"rng": rng()} if name == "birch2" else {}
+    return getattr(datasets, f"load_{name}")(**options)
+
+
+# ---- real data ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("name", "n", "d", "k", "n_labels"), REAL)
+def test_real_data_have_the_shape_of_the_paper_and_lie_in_their_public_bounds(
+    name, n, d, k, n_labels
+):
+    data = load(name)
+    assert (data.n_points, data.n_features, data.n_clusters) == (n, d, k)
+    assert data.points.shape == (n, d) and data.points.dtype == np.float64
+    assert data.labels.shape == (n,) and data.labels.dtype == np.int64
+    np.testing.assert_array_equal(np.unique(data.labels), np.arange(n_labels))
+    lower, upper = data.bounds
+    assert lower.shape == upper.shape == (d,) and (lower < upper).all()
+    assert (data.points >= lower).all() and (data.points <= upper).all()
+    scaled = data.scaled()
+    assert scaled.min() >= -1 and scaled.max() <= 1
+    for array in (data.points, data.labels, *data.bounds):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 0
+    assert data.feature_names is None or len(data.feature_names) == d
+    assert data.source and data.licence and data.citation and data.bounds_note
+    assert repr(data) == f"Dataset('{name}', n={n}, d={d}, k={k})"
+
+
+@pytest.mark.parametrize("file", sorted(datasets.registry()))
+def test_local_files_have_the_registered_hash_and_size(file):
+    path, entry = local_file(file), datasets.registry()[file]
+    content = path.read_bytes()
+    assert hashlib.sha256(content).hexdigest() == entry.sha256
+    assert len(content) == entry.bytes
+
+
+def test_registry_is_complete():
+    entries = datasets.registry()
+    assert len(entries) == 17
+    for file, entry in entries.items():
+        assert file == entry.file and file.startswith(f"{entry.dataset}/")
+        assert len(entry.sha256) == 64 and int(entry.sha256, 16) >= 0 and entry.bytes > 0
+        assert entry.url.startswith("https://") and entry.url.endswith(file.split("/")[1])
+        assert entry.licence and entry.citation
+
+
+@pytest.mark.parametrize("name", ["iris", "wine"])
+def test_wheel_data_equal_the_suite_files_value_for_value(name):
+    points = np.loadtxt(local_file(f"{name}/{name}.data.gz"))
+    labels = np.loadtxt(local_file(f"{name}/{name}.labels0.gz"))
+    data = load(name)
+    np.testing.assert_array_equal(data.points, points)
+    np.testing.assert_array_equal(data.labels, labels - 1)
+
+
+@pytest.mark.parametrize("name", ["iris", "wine", "digits"])
+def test_wheel_data_need_no_file(name, monkeypatch, tmp_path):
+    monkeypatch.setattr(_files, "cache_folder", lambda: tmp_path)
+    monkeypatch.delenv("FEDCLUST_DATA_DIR", raising=False)
+    monkeypatch.setattr(_files.pooch, "retrieve", lambda *a, **k: pytest.fail("used the network"))
+    assert datasets.available(name)
+    assert load(name).n_points > 0
+
+
+def test_first_rows_are_those_of_the_files():
+    need("adult")
+    adult = datasets.load_adult()
+    np.testing.assert_array_equal(adult.points[0], [39, 77516, 13, 2174, 0, 40])
+    np.testing.assert_array_equal(adult.points[32561], [25, 226802, 7, 0, 0, 40])
+    assert adult.labels.sum() == 7841 + 3846
+    need("mnist")
+    mnist = datasets.load_mnist()
+    np.testing.assert_array_equal(mnist.labels[:5], [7, 2, 1, 0, 4])
+    assert mnist.points.max() == 255
+
+
+def test_breast_missing_values_by_name():
+    need("breast_wisconsin")
+    dropped = datasets.load_breast_wisconsin(missing="drop")
+    filled = datasets.load_breast_wisconsin(missing="median")
+    assert (dropped.n_points, filled.n_points) == (683, 699)
+    np.testing.assert_array_equal(np.bincount(filled.labels), [458, 241])
+    column = filled.feature_names.index("bare_nuclei")
+    # the 16 filled rows all hold the median, and nothing else changed
+    median = np.median(dropped.points[:, column])
+    counts = [np.bincount(d.points[:, column].astype(int), minlength=11) for d in (filled, dropped)]
+    np.testing.assert_array_equal(counts[0] - counts[1], 16 * (np.arange(11) == median))
+    with pytest.raises(ValueError, match="missing must be one of drop, median"):
+        datasets.load_breast_wisconsin(missing="mean")
+
+
+def test_birch2_rows_come_from_the_generator_given():
+    need("birch2")
+    everything = datasets.load_birch2(None)
+    assert everything.n_points == 100_000
+    sample = datasets.load_birch2(rng=rng(3))
+    rows = rng(3).choice(100_000, 25_000, replace=False)
+    np.testing.assert_array_equal(sample.points, everything.points[rows])
+    np.testing.assert_array_equal(sample.labels, everything.labels[rows])
+    with pytest.raises(TypeError, match="rng must be a numpy.random.Generator"):
+        datasets.load_birch2(100)
+    with pytest.raises(ValueError, match="n must be >= 1 and <= 100000"):
+        datasets.load_birch2(100_001, rng=rng())
+
+
+# ---- files, cache, download --------------------------------------------------------------------
+
+
+class _Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *args):
+        pass
+
+
+@pytest.fixture
+def web(tmp_path):
+    """An empty folder served on the loopback interface: (folder, base url)."""
+    folder = tmp_path / "web"
+    folder.mkdir()
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=folder)) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        yield folder, f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def isolated(monkeypatch, tmp_path):
+    """No data folder, an empty cache, no proxy; returns the cache folder."""
+    monkeypatch.delenv("FEDCLUST_DATA_DIR", raising=False)
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    cache = tmp_path / "cache"
+    monkeypatch.setattr(_files, "cache_folder", lambda: cache)
+    return cache
+
+
+def register(monkeypatch, file, url, *, content=None):
+    """Point one registered file to `url`, and to the hash of `content` if given."""
+    changes = {"url": url}
+    if content is not None:
+        changes |= {"sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content)}
+    entries = dict(datasets.registry())
+    entries[file] = dataclasses.replace(entries[file], **changes)
+    monkeypatch.setattr(_files, "registry", lambda: entries)
+    return entries[file]
+
+
+def kept_files(folder):
+    return [path for path in folder.rglob("*") if path.is_file()]
+
+
+@pytest.mark.parametrize(
+    "file",
+    ["made_up", "s1/s1.data.gz", "adult/adult.data", "mnist/t10k-images-idx3-ubyte.gz"],
+)
+def test_download_is_checked_and_cached(file, web, request, monkeypatch):
+    content = b"1 2\n3 4\n" if file == "made_up" else local_file(file).read_bytes()
+    cache = request.getfixturevalue("isolated")
+    file = "s1/s1.data.gz" if file == "made_up" else file
+    folder, url = web
+    (folder / "file").write_bytes(content)
+    entry = register(monkeypatch, file, f"{url}/file", content=content)
+    assert not _files.is_local(entry)
+    path = datasets.fetch(file)
+    assert path == cache / file and path.read_bytes() == content
+    assert _files.is_local(entry)
+    (folder / "file").unlink()  # from now on only the cache can answer
+    assert datasets.fetch(file) == path
+
+
+def test_corrupted_download_is_refused_and_not_kept(web, isolated, monkeypatch):
+    folder, url = web
+    (folder / "file").write_bytes(b"1 2\n3 5\n")
+    register(monkeypatch, "s1/s1.data.gz", f"{url}/file", content=b"1 2\n3 4\n")
+    with pytest.raises(ValueError, match="do not have the registered sha256.*nothing was kept"):
+        datasets.fetch("s1/s1.data.gz")
+    assert kept_files(isolated) == []
+    assert not datasets.available("s1")
+
+
+def test_damaged_cache_is_replaced(web, isolated, monkeypatch):
+    folder, url = web
+    (folder / "file").write_bytes(b"good")
+    register(monkeypatch, "s1/s1.data.gz", f"{url}/file", content=b"good")
+    damaged = isolated / "s1" / "s1.data.gz"
+    damaged.parent.mkdir(parents=True)
+    damaged.write_bytes(b"bad")
+    assert datasets.fetch("s1/s1.data.gz").read_bytes() == b"good"
+
+
+@pytest.mark.parametrize("reason", ["refused", "not found"])
+def test_missing_file_error_says_what_to_do(reason, web, isolated, monkeypatch, tmp_path):
+    url = f"{web[1]}/absent" if reason == "not found" else "http://127.0.0.1:9/absent"
+    register(monkeypatch, "s1/s1.data.gz", url)
+    monkeypatch.setenv("FEDCLUST_DATA_DIR", str(tmp_path / "nowhere"))
+    with pytest.raises(datasets.DatasetUnavailableError) as error:
+        datasets.load_s1()
+    assert isinstance(error.value, FileNotFoundError)
+    message = str(error.value)
+    for part in ("s1/s1.data.gz", url, "FEDCLUST_DATA_DIR", str(tmp_path / "nowhere"), "save"):
+        assert part in message
+    assert not (tmp_path / "nowhere").exists() and kept_files(isolated) == []
+
+
+def test_data_folder_is_used_first_and_never_written(web, isolated, monkeypatch, tmp_path):
+    served, url = web
+    (served / "file").write_bytes(b"good")
+    register(monkeypatch, "s1/s1.data.gz", f"{url}/file", content=b"good")
+    folder = tmp_path / "data"
+    monkeypatch.setenv("FEDCLUST_DATA_DIR", str(folder))
+    (folder / "s1").mkdir(parents=True)
+
+    # a file that is not there goes to the cache, not to the folder
+    assert datasets.fetch("s1/s1.data.gz") == isolated / "s1" / "s1.data.gz"
+    assert kept_files(folder) == []
+
+    # a file that is there wins over the cache
+    (folder / "s1" / "s1.data.gz").write_bytes(b"good")
+    assert datasets.fetch("s1/s1.data.gz") == folder / "s1" / "s1.data.gz"
+
+    # with the wrong bytes it is an error, and stays as it was
+    (folder / "s1" / "s1.data.gz").write_bytes(b"bad")
+    with pytest.raises(ValueError, match="s1.data.gz does not have the registered sha256"):
+        datasets.fetch("s1/s1.data.gz")
+    assert (folder / "s1" / "s1.data.gz").read_bytes() == b"bad"
+    assert not datasets.available("s1")
+
+
+def test_unknown_names_are_refused():
+    with pytest.raises(ValueError, match="file must be one of the registered files"):
+        datasets.fetch("../secret")
+    with pytest.raises(ValueError, match="name must be one of adult, birch2"):
+        datasets.available("cifar")
+
+
+def test_dataset_checks_its_labels():
+    fields = {"name": "x", "n_clusters": 1, "bounds": (0, 1), "bounds_note": "", "source": ""}
+    fields |= {"licence": "", "citation": ""}
+    with pytest.raises(ValueError, match=r"labels must have shape \(2,\)"):
+        datasets.Dataset(points=np.zeros((2, 1)), labels=np.zeros(3), **fields)
+    mine = np.zeros((2, 1))
+    data = datasets.Dataset(points=mine, labels=None, **fields)
+    assert mine.flags.writeable and not data.points.flags.writeable
+
+
+# ---- generators --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("d", [1, 2, 64])
+def test_g2_has_two_equal_clusters_with_the_stated_spread(d):
+    data = datasets.make_g2(d, rng=rng(1))
+    assert data.points.shape == (2048, d) and data.n_clusters == 2
+    np.testing.assert_array_equal(np.bincount(data.labels), [1024, 1024])
+    centers = np.array([500.0, 600.0])[data.labels][:, None]
+    z = (data.points - centers) / 30
+    # false alarm 1e-6 each: Kolmogorov-Smirnov on 2048 d standard normal values
+    assert kstest(z.ravel(), "norm").pvalue > 1e-6
+    np.testing.assert_array_equal(data.bounds, [[350.0] * d, [750.0] * d])
+    assert np.any(data.labels[:-1] != np.sort(data.labels)[:-1])  # rows are shuffled
+
+
+def test_generators_repeat_with_the_seed_and_differ_without_it():
+    makers = [
+        partial(datasets.make_g2, 3, n=50),
+        partial(datasets.make_synth, 3, 2, n=400),
+        partial(datasets.make_ablation, 2, 2, 0.5),
+        partial(datasets.make_timesynth, 50, 3, 2),
+    ]
+    for make in makers:
+        first, again, other = make(rng=rng(1)), make(rng=rng(1)), make(rng=rng(2))
+        np.testing.assert_array_equal(first.points, again.points)
+        assert first.points.shape != other.points.shape or (first.points != other.points).any()
+        with pytest.raises(TypeError, match="rng must be a numpy.random.Generator"):
+            make(rng=1)
+
+
+def brute_force_separation(difference, cov_1, cov_2):
+    """Largest J over directions by a general optimiser from many starts."""
+
+    def negative_j(a):
+        m, s = a @ difference, np.sqrt(a @ cov_1 @ a) + np.sqrt(a @ cov_2 @ a)
+        return -(m - 1.959963984540054 * s) / (m + 1.959963984540054 * s)
+
+    starts = rng(5).standard_normal((20, len(difference)))
+    starts *= np.sign(starts @ difference)[:, None]
+    return max(-minimize(negative_j, start).fun for start in starts)
+
+
+@pytest.mark.parametrize("d", [1, 2, 5])
+def test_separation_index_equals_a_direct_search(d):
+    random = rng(d)
+    roots = random.standard_normal((2, d, d + 2))
+    cov_1, cov_2 = roots @ roots.transpose(0, 2, 1)
+    mean_1, mean_2 = 3 * random.standard_normal((2, d))
+    ours = datasets.separation_index(mean_1, cov_1, mean_2, cov_2)
+    assert ours == pytest.approx(brute_force_separation(mean_2 - mean_1, cov_1, cov_2), abs=1e-6)
+    swapped = datasets.separation_index(mean_2, cov_2, mean_1, cov_1)
+    assert ours == pytest.approx(swapped, abs=1e-9)
+
+
+def test_separation_index_closed_forms():
+    # the three values that the documentation of clusterGeneration quotes (there with 2 digits)
+    for distance, value in ((4, 0.01), (6, 0.21), (8, 0.34)):
+        index = datasets.separation_index([0], [[1]], [distance], [[1]])
+        assert index == pytest.approx(value, abs=0.005)
+    # equal covariances: the best direction is Fisher's
+    covariance = np.array([[4.0, 1.0], [1.0, 2.0]])
+    m = np.array([3.0, 5.0])
+    ratio = np.sqrt(m @ np.linalg.solve(covariance, m)) / 2
+    z = 1.959963984540054
+    index = datasets.separation_index([0, 0], covariance, m, covariance)
+    assert index == pytest.approx((ratio - z) / (ratio + z), rel=1e-9)
+    assert datasets.separation_index([1, 1], covariance, [1, 1], np.eye(2)) == -1.0
+
+
+def cluster_moments(data):
+    groups = [data.points[data.labels == j] for j in range(data.n_clusters)]
+    return [(g.mean(axis=0), np.cov(g.T).reshape(data.n_features, -1)) for g in groups]
+
+
+@pytest.mark.parametrize(("k", "d", "separation"), [(4, 2, 0.2), (5, 6, 0.5), (3, 1, -0.2)])
+def test_synth_reaches_the_separation_asked_for(k, d, separation):
+    data = datasets.make_synth(k, d, 60_000, separation=separation, n_outliers=0, rng=rng(7))
+    moments = cluster_moments(data)
+    index = np.array(
+        [[datasets.separation_index(*a, *b) if a is not b else 1 for b in moments] for a in moments]
+    )
+    # Every cluster, not only the closest pair. Sample moments of >= 4000 points move the index by
+    # about 0.006 (one sd): 0.05 is far outside.
+    np.testing.assert_allclose(index.min(axis=1), separation, atol=0.05)
+    # the smallest cluster of the pair shows it on the data too: empirical 2.5 % and 97.5 %
+    # quantiles along the line that separates the closest pair
+    i, j = np.unravel_index(index.argmin(), index.shape)
+    (mean_i, cov_i), (mean_j, cov_j) = moments[i], moments[j]
+    direction = np.linalg.solve(cov_i + cov_j, mean_j - mean_i)
+    low, high = (
+        np.quantile(data.points[data.labels == c] @ direction, [0.025, 0.975]) for c in (i, j)
+    )
+    measured = (high[0] - low[1]) / (high[1] - low[0])
+    assert separation - 0.1 < measured < separation + 0.05
+
+
+def test_synth_sizes_outliers_and_bounds():
+    data = datasets.make_synth(4, 3, n=1040, n_outliers=40, separation=0.2, rng=rng(2))
+    assert data.n_points == 1040
+    np.testing.assert_array_equal(np.bincount(data.labels + 1), [40, 100, 200, 300, 400])
+    lower, upper = data.bounds
+    outliers = data.points[data.labels == -1]
+    assert (outliers >= lower).all() and (outliers <= upper).all()
+    # uniform in the box: false alarm 1e-6 on 120 values
+    assert kstest(((outliers - lower) / (upper - lower)).ravel(), "uniform").pvalue > 1e-6
+    # eigenvalues were drawn from [1, 10]; the largest cluster has 400 points
+    eigenvalues = np.linalg.eigvalsh(np.cov(data.points[data.labels == 3].T))
+    assert 0.7 < eigenvalues.min() and eigenvalues.max() < 13
+
+
+def test_synth_draws_what_the_paper_draws():
+    counts = [
+        int((datasets.make_synth(2, 2, n=300, rng=rng(seed)).labels == -1).sum())
+        for seed in range(200)
+    ]
+    assert 0 <= min(counts) < 15 and 85 < max(counts) <= 100
+    assert abs(np.mean(counts) - 50) < 6 * 29.2 / np.sqrt(200)  # false alarm 2e-9
+
+
+@pytest.mark.parametrize(("k", "d"), [(128, 2), (32, 1), (32, 128)])
+def test_synth_works_at_the_corners_of_the_design(k, d):
+    data = datasets.make_synth(k, d, rng=rng(0))
+    assert data.points.shape == (10_000, d)
+    assert len(np.unique(data.labels[data.labels >= 0])) == k
+    sizes = np.bincount(data.labels[data.labels >= 0])
+    share = np.arange(1, k + 1) * sizes.sum() / (k * (k + 1) / 2)
+    assert np.abs(sizes - share).max() <= 1
+    outside = (data.points < data.bounds[0]) | (data.points > data.bounds[1])
+    # each value is outside with probability at most 2 * 2.9e-7; 10 of 1.28e6 is a rate below 1e-8
+    assert outside.sum() <= 10
+
+
+def test_designs_have_the_sizes_of_the_paper():
+    assert len(datasets.SYNTH_DESIGN) == 45 and datasets.SYNTH_DESIGN[-1] == (32, 512)
+    assert datasets.SYNTH_K_DESIGN[0] == (2, 2) and datasets.SYNTH_K_DESIGN[-1] == (128, 2)
+    assert len(datasets.ABLATION_DESIGN) == 48 == len(set(datasets.ABLATION_DESIGN))
+
+
+def test_ablation_sets_follow_appendix_b():
+    for i, (k, d, separation) in enumerate(datasets.ABLATION_DESIGN):
+        data = datasets.make_ablation(k, d, separation, rng=rng(i))
+        sizes = np.bincount(data.labels, minlength=k)
+        assert len(sizes) == k and data.n_features == d
+        assert (sizes >= 0.7 * 2048 / k).all() and (sizes <= 1.3 * 2048 / k).all()
+        assert 1433 <= data.n_points <= 2662
+
+
+def test_timesynth_is_balanced():
+    data = datasets.make_timesynth(1003, 5, 2, rng=rng(0))
+    np.testing.assert_array_equal(np.sort(np.bincount(data.labels)), [200, 200, 201, 201, 201])
+
+
+def test_gaussian_mixture_has_the_means_and_covariances_asked_for():
+    means = np.array([[0.0, 0.0], [40.0, -40.0]])
+    covariances = np.array([[[4.0, 1.5], [1.5, 1.0]], [[1.0, -2.0], [-2.0, 9.0]]])
+    for array in (means, covariances):
+        array.flags.writeable = False
+    data = datasets.gaussian_mixture(means, covariances, [3000, 5000], rng=rng(4))
+    for j, n in enumerate((3000, 5000)):
+        group = data.points[data.labels == j] - means[j]
+        assert len(group) == n
+        # n <mean, cov^-1 mean> is chi-square with 2 degrees of freedom; false alarm 1e-6
+        mean = group.mean(axis=0)
+        distance = n * mean @ np.linalg.solve(covariances[j], mean)
+        assert distance < chi2.isf(1e-6, 2)
+        # one sd of an entry is at most 9 sqrt(2 / 3000) = 0.23 (variances), 6 sd allowed
+        np.testing.assert_allclose(group.T @ group / n, covariances[j], atol=1.4)
+
+
+def test_generators_refuse_wrong_arguments():
+    cases = [
+        (datasets.gaussian_mixture, ([[0.0]], -1.0, [2]), "covariances must be > 0"),
+        (datasets.gaussian_mixture, ([[0.0]], np.nan, [2]), "covariances must be finite"),
+        (datasets.gaussian_mixture, ([[0.0]], [[[-1.0]]], [2]), "covariances must be positive def"),
+        (datasets.gaussian_mixture, ([[0.0]], np.ones((2, 1)), [2]), "covariances must be a num"),
+        (datasets.gaussian_mixture, ([[0.0]], 1.0, [0]), "sizes must be 1 integers >= 1"),
+        (datasets.gaussian_mixture, ([[0.0]], 1.0, [1, 2]), "sizes must be 1 integers >= 1"),
+        (datasets.make_g2, (0,), "n_features must be >= 1"),
+        (datasets.make_g2, (2, 1), "n must be >= 2"),
+        (datasets.make_g2, (2, 10, -1.0), "sd must be"),
+        (datasets.make_synth, (200, 2, 199), r"n must be >= n_clusters \+ n_outliers"),
+        (datasets.make_ablation, (2, 2, 1.0), r"separation must lie in \(-1, 1\)"),
+        (datasets.make_ablation, (2, 2, float("nan")), "separation must be a number"),
+        (datasets.make_timesynth, (2, 3, 1), "n must be >= n_clusters = 3"),
+    ]
+    for function, arguments, message in cases:
+        with pytest.raises(ValueError, match=message):
+            function(*arguments, rng=rng(3))
+    with pytest.raises(ValueError, match="covariance_2 must be positive definite"):
+        datasets.separation_index([0], [[1]], [1], [[0]])
+    with pytest.raises(ValueError, match="covariance_1 must have shape"):
+        datasets.separation_index([0], [1], [1], [[1]])
+    with pytest.raises(ValueError, match="same shape"):
+        datasets.separation_index([0], [[1]], [1, 2], [[1]])
+    with pytest.raises(ValueError, match="alpha must lie"):
+        datasets.separation_index([0], [[1]], [1], [[1]], alpha=0)
+
+
+# ---- splits ------------------------------------------------------------------------------------
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(1, 300), st.integers(1, 300), st.integers(0, 2**32))
+def test_iid_split_is_equal_and_complete(n, n_clients, seed):
+    if n_clients > n:
+        with pytest.raises(ValueError, match="n_clients must be <= n"):
+            datasets.partition_iid(n, n_clients, rng=rng(seed))
+        return
+    client_of = datasets.partition_iid(n, n_clients, rng=rng(seed))
+    sizes = np.bincount(client_of, minlength=n_clients)
+    assert client_of.shape == (n,) and client_of.dtype == np.int64
+    assert len(sizes) == n_clients and sizes.max() - sizes.min() <= 1
+
+
+def test_iid_split_is_random():
+    # every row is equally likely at each client: 4000 splits of 6 rows over 2 clients
+    hits = sum(datasets.partition_iid(6, 2, rng=rng(seed)) for seed in range(4000))
+    assert (np.abs(hits - 2000) < 6 * np.sqrt(1000)).all()  # 6 rows, false alarm 1e-8
+
+
+@settings(deadline=None, max_examples=100)
+@given(
+    st.integers(1, 400),
+    st.lists(st.floats(1e-6, 1e6), min_size=1, max_size=40),
+    st.integers(0, 2**32),
+)
+def test_unequal_split_follows_the_proportions(n, proportions, seed):
+    weights = np.array(proportions)
+    if len(weights) > n:
+        with pytest.raises(ValueError, match="at most n ="):
+            datasets.partition_unequal(n, weights, rng=rng(seed))
+        return
+    client_of = datasets.partition_unequal(n, weights, rng=rng(seed))
+    sizes = np.bincount(client_of, minlength=len(weights))
+    assert client_of.shape == (n,) and len(sizes) == len(weights) and sizes.min() >= 1
+    share = n * weights / weights.sum()
+    if share.min() >= 1:
+        assert np.abs(sizes - share).max() < 1 + 1e-9
+    # a larger proportion never gets much less: monotone up to rounding
+    order = np.argsort(weights, kind="stable")
+    assert (np.diff(sizes[order]) >= -1).all()
+
+
+def test_unequal_split_gives_tiny_clients_one_row():
+    sizes = np.bincount(datasets.partition_unequal(100, [1e-9, 1, 3], rng=rng()))
+    np.testing.assert_array_equal(sizes, [1, 25, 74])
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    hnp.arrays(np.int64, st.integers(1, 200), elements=st.integers(-1, 4)),
+    st.integers(1, 50),
+    st.floats(1e-3, 1e3),
+    st.integers(1, 4),
+    st.integers(0, 2**32),
+)
+def test_dirichlet_split_is_complete(labels, n_clients, concentration, min_size, seed):
+    labels.flags.writeable = False
+    options = {"rng": rng(seed), "min_size": min_size}
+    if n_clients * min_size > len(labels):
+        with pytest.raises(ValueError, match=r"n_clients \* min_size must be <= n"):
+            datasets.partition_dirichlet(labels, n_clients, concentration, **options)
+        return
+    client_of = datasets.partition_dirichlet(labels, n_clients, concentration, **options)
+    sizes = np.bincount(client_of, minlength=n_clients)
+    assert client_of.shape == labels.shape and len(sizes) == n_clients
+    assert sizes.min() >= min_size
+
+
+def test_dirichlet_concentration_sets_how_mixed_clients_are():
+    labels = np.repeat(np.arange(10), 2000)
+
+    def largest_share(concentration):
+        client_of = datasets.partition_dirichlet(labels, 10, concentration, rng=rng(6))
+        table = np.zeros((10, 10))
+        np.add.at(table, (client_of, labels), 1)
+        return (table.max(axis=0) / 2000).mean()
+
+    # the largest of 10 shares: about 1 for concentration 0.01, near 0.1 for 1000
+    assert largest_share(0.01) > 0.9
+    assert largest_share(1000) < 0.13
+    assert largest_share(0.01) > largest_share(0.5) > largest_share(1000)
+
+
+def test_dirichlet_shares_have_the_right_variance():
+    # two clients: the share of client 0 is Beta(c, c), variance 1 / (4 (2c + 1)) = 1/12 for c = 1,
+    # plus binomial noise below 1e-3. 2000 draws: sd of the sample variance about 0.0012.
+    labels = np.repeat(np.arange(2000), 100)
+    client_of = datasets.partition_dirichlet(labels, 2, 1.0, rng=rng(8))
+    share = (client_of == 0).reshape(2000, 100).mean(axis=1)
+    assert abs(share.var() - 1 / 12 - 1 / 600) < 0.008  # 6 sd, false alarm 2e-9
+
+
+def test_splits_scale_to_many_clients():
+    n = 1_000_000
+    assert (np.bincount(datasets.partition_iid(n, n, rng=rng())) == 1).all()
+    assert (np.bincount(datasets.partition_unequal(n, np.arange(1, 1001), rng=rng())) > 0).all()
+    labels = np.arange(n) % 5
+    client_of = datasets.partition_dirichlet(labels, n // 4, 0.5, rng=rng())
+    assert np.bincount(client_of, minlength=n // 4).min() >= 1
+
+
+def test_splits_accept_pandas_and_text_labels_and_refuse_nonsense():
+    labels = pd.Series(["a", "b", "a", "b"])
+    assert datasets.partition_dirichlet(labels, 2, 1.0, rng=rng()).shape == (4,)
+    with pytest.raises(ValueError, match="proportions must be finite and > 0"):
+        datasets.partition_unequal(10, [1, 0], rng=rng())
+    with pytest.raises(ValueError, match="proportions must have shape"):
+        datasets.partition_unequal(10, [], rng=rng())
+    with pytest.raises(ValueError, match="concentration must be"):
+        datasets.partition_dirichlet(labels, 2, 0.0, rng=rng())
+    with pytest.raises(ValueError, match="labels must have shape"):
+        datasets.partition_dirichlet([[1, 2]], 1, 1.0, rng=rng())
+    with pytest.raises(TypeError, match="n_clients must be an integer"):
+        datasets.partition_iid(10, 2.0, rng=rng())
+    with pytest.raises(TypeError, match="rng must be"):
+        datasets.partition_iid(10, 2, rng=np.random)
+
+
+# ---- scaling -----------------------------------------------------------------------------------
+
+finite = st.floats(-1e6, 1e6)
+
+
+@settings(deadline=None)
+@given(hnp.arrays(np.float64, hnp.array_shapes(min_dims=2, max_dims=2), elements=finite))
+def test_min_max_reaches_both_ends_and_stays_inside(points):
+    points.flags.writeable = False
+    scaled = datasets.scale_min_max_not_private(points, bound=2.0)
+    assert scaled.min() >= -2 and scaled.max() <= 2
+    varying = points.max(axis=0) > points.min(axis=0)
+    assert (scaled[:, varying].min(axis=0) == -2).all()
+    assert (scaled[:, varying].max(axis=0) == 2).all()
+    assert (scaled[:, ~varying] == 0).all()
+
+
+def test_scaling_with_public_bounds():
+    points = np.array([[0.0, 7.0, 255.0], [10.0, 9.0, 0.0], [-10.0, 7.0, 300.0]])
+    points.flags.writeable = False
+    scaled = datasets.scale_to_box(points, [0, 7, 0], [10, 7, 255])
+    # a value outside its bounds stays outside; a column of width 0 becomes 0
+    np.testing.assert_allclose(scaled, [[-1, 0, 1], [1, 0, -1], [-3, 0, 300 / 127.5 - 1]])
+    np.testing.assert_array_equal(
+        datasets.scale_to_box(points[:, :1], 0, 10, bound=5), [[-5], [5], [-15]]
+    )
+    # the map does not depend on the data: one row alone gives the same row
+    np.testing.assert_array_equal(
+        datasets.scale_to_box(points[:1], [0, 7, 0], [10, 7, 255]), scaled[:1]
+    )
+    for other in (points.astype(int), points.astype(np.float32), pd.DataFrame(points)):
+        np.testing.assert_allclose(datasets.scale_to_box(other, [0, 7, 0], [10, 7, 255]), scaled)
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "message"),
+    [
+        ([0, 1], [1, 0], "upper must be >= lower"),
+        ([0], [1, 1], r"lower must be a number or have shape \(2,\)"),
+        (0, np.inf, "upper must be finite"),
+        (np.nan, 1, "lower must be finite"),
+        (-1e308, 1e308, "upper - lower must be finite"),
+    ],
+)
+def test_scaling_refuses_wrong_bounds(lower, upper, message):
+    with pytest.raises(ValueError, match=message):
+        datasets.scale_to_box(np.zeros((3, 2)), lower, upper)
+
+
+def test_scaling_refuses_wrong_points():
+    with pytest.raises(ValueError, match="points must be finite"):
+        datasets.scale_to_box([[np.inf]], 0, 1)
+    with pytest.raises(ValueError, match="bound must be"):
+        datasets.scale_min_max_not_private([[1.0]], bound=0)

@@ -1,0 +1,237 @@
+"""Facts about every notebook: paired, executed in order, clean, small, and laid out alike.
+
+That the cells run and their assertions hold is checked by nbval (`make test`). This file checks
+what nbval cannot see: a notebook whose cells were never executed passes nbval vacuously.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import jupytext
+import nbformat
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+FOLDER = ROOT / "notebooks"
+NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
+SCRIPTS = sorted(FOLDER.glob("*.py"))
+REQUIRED = ("00_start_here", "01_fastlloyd")
+HEADINGS = ("Exercises", "Recap", "References")
+
+
+def _builder() -> ModuleType:
+    """Import scripts/build_notebooks.py, which is not part of the package."""
+    spec = importlib.util.spec_from_file_location("build", ROOT / "scripts" / "build_notebooks.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+BUILD = _builder()
+
+
+def read(path: Path) -> Any:
+    return nbformat.read(path, as_version=nbformat.NO_CONVERT)
+
+
+def cell_key(cell: Any) -> tuple[str, str, tuple[str, ...]]:
+    return cell.cell_type, cell.source.strip(), tuple(cell.metadata.get("tags", ()))
+
+
+def headings(notebook: Any) -> list[str]:
+    lines = (
+        line
+        for cell in notebook.cells
+        if cell.cell_type == "markdown"
+        for line in cell.source.splitlines()
+    )
+    return [line.lstrip("# ").strip() for line in lines if re.match(r"#{1,4} ", line)]
+
+
+every_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+
+
+@pytest.mark.parametrize("name", REQUIRED)
+def test_required_notebook_exists(name: str) -> None:
+    assert (FOLDER / f"{name}.py").is_file()
+    assert (FOLDER / f"{name}.ipynb").is_file()
+
+
+def test_scripts_and_notebooks_come_in_pairs() -> None:
+    assert SCRIPTS, "no percent script in notebooks/"
+    assert [p.stem for p in SCRIPTS] == [p.stem for p in NOTEBOOKS]
+    assert all(re.fullmatch(r"\d\d_[a-z0-9_]+", p.stem) for p in SCRIPTS)
+    numbers = [p.stem[:2] for p in SCRIPTS]
+    assert len(set(numbers)) == len(numbers), "two notebooks share a number"
+
+
+@every_notebook
+def test_pair_is_equal(path: Path) -> None:
+    source = jupytext.read(path.with_suffix(".py"), fmt="py:percent")
+    expected = [cell_key(cell) for cell in source.cells]
+    stored = [cell_key(cell) for cell in read(path).cells]
+    assert expected, "the percent script is empty"
+    assert stored == expected, "run `make notebooks`"
+
+
+@every_notebook
+def test_executed_from_first_to_last(path: Path) -> None:
+    counts = [cell.execution_count for cell in read(path).cells if cell.cell_type == "code"]
+    assert counts, "no code cell"
+    assert counts == list(range(1, len(counts) + 1))
+
+
+@every_notebook
+def test_has_outputs_and_figures(path: Path) -> None:
+    outputs = [out for cell in read(path).cells for out in cell.get("outputs", [])]
+    assert outputs
+    assert any("image/png" in out.get("data", {}) for out in outputs), "no figure"
+
+
+@every_notebook
+def test_no_errors_stderr_or_machine_paths_in_outputs(path: Path) -> None:
+    problems = [
+        f"cell {number}: {problem}"
+        for number, cell in enumerate(read(path).cells, start=1)
+        for output in cell.get("outputs", [])
+        for problem in BUILD.output_problems(output)
+    ]
+    assert not problems
+
+
+@every_notebook
+def test_metadata_is_portable(path: Path) -> None:
+    notebook = read(path)
+    assert (notebook.nbformat, notebook.nbformat_minor) >= (4, 5)
+    assert notebook.metadata.kernelspec.name == "python3"
+    assert "widgets" not in notebook.metadata, "live widget state"
+    assert "version" not in notebook.metadata.language_info, "version of one interpreter"
+    for cell in notebook.cells:
+        assert set(cell.metadata) <= {"tags"}
+        for output in cell.get("outputs", []):
+            assert BUILD.WIDGET_VIEW not in output.get("data", {}), "id of a widget that is gone"
+
+
+@every_notebook
+def test_cell_ids_are_those_of_the_builder(path: Path) -> None:
+    expected = [cell["id"] for cell in BUILD.load_script(path.with_suffix(".py")).cells]
+    assert [cell["id"] for cell in read(path).cells] == expected
+    assert len(set(expected)) == len(expected)
+
+
+@every_notebook
+def test_is_smaller_than_a_megabyte(path: Path) -> None:
+    assert path.stat().st_size < BUILD.MAX_BYTES
+
+
+@every_notebook
+def test_follows_the_template(path: Path) -> None:
+    notebook = read(path)
+    first = notebook.cells[0]
+    assert first.cell_type == "markdown"
+    assert first.source.startswith("# "), "the first cell is the title"
+    found = headings(notebook)
+    for wanted in HEADINGS:
+        assert any(wanted.lower() in heading.lower() for heading in found), wanted
+    asserting = [c for c in notebook.cells if c.cell_type == "code" and "assert" in c.source]
+    assert asserting, "a notebook must check what it claims"
+
+
+@every_notebook
+def test_widget_cells_are_not_compared(path: Path) -> None:
+    widgets = [c for c in read(path).cells if "widget" in c.metadata.get("tags", ())]
+    assert widgets, "at least one cell tagged `widget`"
+    assert all("nbval-ignore-output" in cell.metadata.tags for cell in widgets)
+
+
+@every_notebook
+def test_exactly_compared_cells_have_an_output(path: Path) -> None:
+    # nbval compares with what is stored, so an empty stored output would be compared with nothing
+    for cell in read(path).cells:
+        if "nbval-check-output" in cell.metadata.get("tags", ()):
+            assert cell.outputs, cell.source
+
+
+def _output(**fields: Any) -> Any:
+    return nbformat.from_dict(fields)
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        _output(output_type="stream", name="stderr", text="UserWarning: x"),
+        _output(output_type="error", ename="ValueError", evalue="bad", traceback=["t"]),
+        _output(output_type="stream", name="stdout", text="saved to /" + "home/someone/x.csv"),
+        _output(output_type="stream", name="stdout", text="/" + "tmp/ipykernel_1/2.py:3: note"),
+        _output(output_type="display_data", data={"text/html": "<b>C:" + "\\Users\\x</b>"}),
+        _output(output_type="execute_result", data={"text/plain": "<object at 0x7f00aa00bb00>"}),
+        _output(output_type="execute_result", data={"text/plain": f"{ROOT}"}),
+    ],
+)
+def test_builder_refuses(output: Any) -> None:
+    assert BUILD.output_problems(output)
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        _output(output_type="stream", name="stdout", text="epsilon 0.5, 12/home games, ring 0xff"),
+        _output(
+            output_type="display_data", data={"image/png": "AA/" + "home/xx", "text/plain": "F"}
+        ),
+    ],
+)
+def test_builder_accepts(output: Any) -> None:
+    assert not BUILD.output_problems(output)
+
+
+TOY = """# %% [markdown]
+# # Toy
+
+# %%
+import matplotlib.pyplot as plt
+from ipywidgets import FloatSlider, interact
+
+print("one")
+print("two")
+
+# %%
+_ = plt.plot([1, 2, 3])
+plt.show()
+
+# %% tags=["widget", "nbval-ignore-output"]
+_ = interact(lambda x: print(x), x=FloatSlider(value=1.0))
+
+# %%
+1 + 1
+
+# %%
+1 + 1
+"""
+
+
+@pytest.mark.slow
+def test_building_twice_leaves_no_difference(tmp_path: Path) -> None:
+    script = tmp_path / "00_toy.py"
+    script.write_text(TOY)
+    assert BUILD.main(["--folder", str(tmp_path)]) == 0
+    first = script.with_suffix(".ipynb").read_bytes()
+    changed, _ = BUILD.build(script, timeout=60)
+    assert not changed
+    assert script.with_suffix(".ipynb").read_bytes() == first
+    stored = read(script.with_suffix(".ipynb"))
+    assert [c.execution_count for c in stored.cells if c.cell_type == "code"] == [1, 2, 3, 4, 5]
+    assert BUILD.WIDGET_NOTE in str(stored.cells[3].outputs)
+
+
+@pytest.mark.slow
+def test_building_a_failing_notebook_fails(tmp_path: Path) -> None:
+    (tmp_path / "00_toy.py").write_text("# %%\nassert 1 + 1 == 3\n")
+    assert BUILD.main(["--folder", str(tmp_path)]) == 1
+    assert not (tmp_path / "00_toy.ipynb").exists()
