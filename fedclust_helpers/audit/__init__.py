@@ -1,0 +1,65 @@
+"""Calibration audits: does a release behave as its privacy claim says?
+
+Three checks, cheapest first. None of them looks inside a mechanism: they take plain callables.
+
+* `audit_noise_scale`: is the noise of each released query as large as claimed? (2000 runs)
+* `audit_sensitivity`, `search_sensitivity`: can one record move the exact statistic further than
+  the sensitivity that the noise was calibrated to? (no noise involved)
+* `audit_canary`, `audit_release`: run the release with and without one worst-case record and bound
+  from below what an attacker can tell apart. (end to end)
+
+What a pass means: **nothing is proved.** Each check is one-sided. A failure is evidence that a
+claim is wrong, at a false-alarm probability that every function states; a pass says only that this
+experiment found nothing. A privacy guarantee needs a proof, and these checks find the slips between
+the proof and the code: a halved noise, a sensitivity for the wrong adjacency, two queries that
+share one noise stream.
+
+Recipe: audit at a large test budget (epsilon = 4, or mu = 1) with 4000 runs per data set, and raise
+the alarm on the GDP bound. At a small budget the two score distributions nearly coincide and the
+same error needs many more runs to show. Without a GDP claim only the epsilon bound applies; it is
+much looser and needs about 100 000 runs. The joint canary score is dominated by the query with the
+largest share of the budget, so audit sums and counts separately as well.
+
+Conventions: a query is one released array, a release may be a tuple of queries, and every function
+that accepts a tuple treats each entry as a query of its own. A release is called as
+``release(rng, n_runs)`` and returns arrays of shape (n_runs, ...); with ``vectorized=False`` it is
+called as ``release(rng)`` once per run.
+
+Sources: C. Clopper and E. Pearson, "The use of confidence or fiducial limits illustrated in the
+case of the binomial", Biometrika 26, 1934 (the intervals); M. Jagielski, J. Ullman and A. Oprea,
+"Auditing differentially private machine learning", NeurIPS 2020 (the epsilon bound from a
+distinguishing attack); M. Nasr et al., "Tight auditing of differentially private machine learning",
+USENIX Security 2023 (the bound inside the Gaussian-DP family).
+"""
+
+from fedclust_helpers.audit.canary import (
+    CanaryAudit,
+    audit_canary,
+    audit_release,
+    canary_mu,
+    canary_scores,
+    clopper_pearson,
+)
+from fedclust_helpers.audit.noise_scale import NoiseScaleAudit, QueryNoise, audit_noise_scale
+from fedclust_helpers.audit.sensitivity import (
+    SensitivityAudit,
+    audit_sensitivity,
+    random_neighbours,
+    search_sensitivity,
+)
+
+__all__ = [
+    "CanaryAudit",
+    "NoiseScaleAudit",
+    "QueryNoise",
+    "SensitivityAudit",
+    "audit_canary",
+    "audit_noise_scale",
+    "audit_release",
+    "audit_sensitivity",
+    "canary_mu",
+    "canary_scores",
+    "clopper_pearson",
+    "random_neighbours",
+    "search_sensitivity",
+]
