@@ -46,7 +46,9 @@ def as_points(
         raise ValueError(f"{name} must have {n_features} columns, got {array.shape[1]}")
     array = np.ascontiguousarray(array, dtype=np.float64)
     # one pass without a temporary mask: a sum of finite values may overflow, so look closer then
-    if not np.isfinite(array.sum()) and not np.isfinite(array).all():
+    with np.errstate(over="ignore", invalid="ignore"):
+        finite = np.isfinite(array.sum()) or np.isfinite(array).all()
+    if not finite:
         raise ValueError(f"{name} must be finite (no nan, no inf)")
     return array
 

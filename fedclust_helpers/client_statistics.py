@@ -14,7 +14,14 @@ from typing import Any
 import numpy as np
 
 from fedclust_helpers import kmeans
-from fedclust_helpers._validation import FloatArray, IntArray, check_choice, check_positive
+from fedclust_helpers._validation import (
+    FloatArray,
+    IntArray,
+    check_choice,
+    check_int,
+    check_non_negative,
+    check_positive,
+)
 from fedclust_helpers.accounting import ADJACENCIES
 
 Values = tuple[FloatArray, ...]
@@ -41,6 +48,8 @@ class ClientStatistic:
         coordinate. Used for range checks from public bounds.
     integral : tuple of str
         Parts whose exact values are integers (rounding to a grid leaves them as they are).
+    unit : str
+        Whose presence the sensitivity speaks of: one "point", unless it says otherwise.
     """
 
     name: str
@@ -49,6 +58,7 @@ class ClientStatistic:
     sensitivity: Callable[..., Mapping[str, tuple[float, float]]]
     magnitude: Callable[..., Mapping[str, float]]
     integral: tuple[str, ...] = ()
+    unit: str = "point"
 
     def sensitivity_of(
         self, part: str, norm: int, adjacency: str, *, grid: float = 0.0, **public: Any
@@ -60,6 +70,10 @@ class ClientStatistic:
         statement F7 of FastLloyd's Appendix A.3. Integer parts have none.
         """
         check_choice(adjacency, "adjacency", ADJACENCIES)
+        check_choice(part, "part", self.parts)
+        check_int(norm, "norm", maximum=2)
+        check_non_negative(grid, "grid")
+        check_int(public["n_features"], "n_features")
         bound = self.sensitivity(adjacency, **public)[part][norm - 1]
         if part in self.integral or grid == 0:
             return bound
@@ -151,17 +165,19 @@ sums, 1 for the counts.
 
 
 def _total(points: FloatArray, offsets: IntArray) -> Values:
-    return (np.add.reduceat(points, offsets[:-1], axis=0),)
+    totals = np.zeros((len(offsets) - 1, points.shape[1]))
+    filled = np.flatnonzero(np.diff(offsets))  # reduceat gives a client without rows a row of ours
+    if len(filled):
+        totals[filled] = np.add.reduceat(points, offsets[filled], axis=0)
+    return (totals,)
 
 
 TOTAL = ClientStatistic(
     name="total",
     parts=("total",),
     compute=_total,
-    sensitivity=lambda adjacency, *, bound, n_features, **_: {
-        "total": _twice_if_replaced(
-            adjacency, n_features * bound, float(np.sqrt(n_features)) * bound
-        )
+    sensitivity=lambda adjacency, **public: {
+        "total": _plain_sensitivity(adjacency, **public)["sums"]
     },
     magnitude=lambda *, bound, **_: {"total": float(bound)},
 )

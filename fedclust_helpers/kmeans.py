@@ -126,7 +126,12 @@ def sums_and_counts(
     if offsets is None:
         sums, counts = _sums_and_counts(points, centers, limit, np.array([0, len(points)]))
         return sums[0], counts[0]
-    return _sums_and_counts(points, centers, limit, np.asarray(offsets, dtype=np.int64))
+    offsets = np.asarray(offsets)
+    if offsets.dtype.kind not in "iu" or offsets.ndim != 1 or len(offsets) < 2:
+        raise ValueError("offsets must be M + 1 integers for M >= 1 clients")
+    if offsets[0] != 0 or offsets[-1] != len(points) or (offsets[1:] < offsets[:-1]).any():
+        raise ValueError("offsets must rise from 0 to the number of points")
+    return _sums_and_counts(points, centers, limit, offsets.astype(np.int64))
 
 
 def _sums_and_counts(
@@ -191,7 +196,8 @@ def weighted_kmeans(
     n_clusters = check_int(n_clusters, "n_clusters", maximum=len(points))
     if weights is not None:
         weights = np.asarray(weights, dtype=np.float64)
-        if weights.shape != (len(points),) or not (weights >= 0).all() or not weights.any():
+        good = np.isfinite(weights) & (weights >= 0)
+        if weights.shape != (len(points),) or not good.all() or not weights.any():
             raise ValueError(f"weights must be {len(points)} non-negative numbers, not all zero")
     seed = int(check_rng(rng).integers(2**31))
     model = KMeans(n_clusters, n_init=check_int(n_init, "n_init"), random_state=seed)

@@ -393,8 +393,13 @@ class DiscreteLaplace(_Discrete):
         return self.scale * math.log(2 / probability) + self.grid
 
     def dp_event(self) -> dpa.DpEvent:
-        """The continuous Laplace event of the same epsilon dominates every pure mechanism of it."""
-        return dpa.LaplaceDpEvent(self.scale / self.sensitivity)
+        """The event of noise with the same epsilon at a sensitivity of one grid step.
+
+        That pair of distributions is randomised response, which dominates every epsilon-DP
+        mechanism. (The continuous Laplace of the same epsilon does not: on a coarse grid its
+        delta is too small.)
+        """
+        return dpa.dp_event.DiscreteLaplaceDpEvent(self.pure_epsilon, 1)
 
 
 @dataclass(frozen=True)
@@ -411,7 +416,8 @@ class DistributedDiscreteGaussian(_Discrete):
         e = min( sqrt(D^2/s^2 + tau d/2),  D/s + tau sqrt(d) ),
         tau = 10 sum_{j=1}^{m-1} exp(-2 pi^2 (s^2/m) j/(j+1)),
 
-    in grid units, D the sensitivity, s the scale, m = n_honest. On a fine grid tau is 0 in floats.
+    in grid units, D the sensitivity, s the scale, m = n_honest, for shares of s/sqrt(m) >= 1/2. On
+    a fine grid tau is 0 in floats.
     """
 
     n_honest: int = 1
@@ -422,6 +428,10 @@ class DistributedDiscreteGaussian(_Discrete):
         super().__post_init__()
         check_int(self.n_honest, "n_honest")
         check_int(self.n_coordinates, "n_coordinates")
+        if self.n_honest > 1 and self.scale < self.grid / 2 * math.sqrt(self.n_honest):
+            raise ValueError(
+                "scale must be >= sqrt(n_honest) grid/2: the bound does not hold for smaller shares"
+            )
 
     @property
     def std(self) -> float:

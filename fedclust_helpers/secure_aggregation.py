@@ -115,7 +115,8 @@ class FixedPoint:
         """
         need = n_records * magnitude + noise_tail
         if not need < self.limit:
-            bits = math.ceil(math.log2(need)) + 1
+            # the sign, and as many bits as `need` is below 2^bits
+            bits = 1 + math.frexp(need)[1] if math.isfinite(need) else math.inf
             raise RingOverflowError(
                 f"ring Z_2^{self.bits} with {self.fractional_bits} fractional bits holds values"
                 f" below {self.limit:g}, but {name} may reach {need:g} ({n_records} records of at"
@@ -263,9 +264,10 @@ def agree_group_secret(
         sealed = ChaCha20Poly1305(
             _derive(private[0].exchange(X25519PublicKey.from_public_bytes(public[i])), context)
         ).encrypt(bytes(12), group_secret, context)
-        messages.append(
-            KeyMessage("client 0", f"client {i} (through server)", "sealed secret", sealed)
-        )
+        messages += [
+            KeyMessage("client 0", "server", f"sealed secret for client {i}", sealed),
+            KeyMessage("server", f"client {i}", "sealed secret of client 0", sealed),
+        ]
         secrets.append(open_sealed_secret(sealed, private[i], public[0], context))
     return GroupKeys(tuple(secrets), tuple(messages))
 

@@ -152,7 +152,7 @@ def build(path: Path, *, timeout: int) -> tuple[bool, int]:
         timeout=timeout,
         kernel_name="python3",
         record_timing=False,
-        extra_arguments=["--log-level=ERROR"],
+        extra_arguments=["--log-level=CRITICAL"],
         resources={"metadata": {"path": str(path.parent)}},
     )
     try:

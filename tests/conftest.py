@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 
-# Before numpy is imported anywhere: one thread, and no display.
+# Before numpy is imported anywhere: one thread.
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
-os.environ.setdefault("MPLBACKEND", "agg")
 
 from pathlib import Path  # noqa: E402
 
+import matplotlib  # noqa: E402
 import numpy as np  # noqa: E402
 import pytest  # noqa: E402
 from hypothesis import HealthCheck, settings  # noqa: E402
 from numpy.typing import NDArray  # noqa: E402
+
+matplotlib.use("agg")  # no display; not by MPLBACKEND, which kernels would inherit
 
 ROOT = Path(__file__).resolve().parents[1]
 SEED = 20240607

@@ -53,7 +53,7 @@ def tracked_files() -> list[Path]:
         if listed.returncode == 0:
             paths = [ROOT / name for name in listed.stdout.split("\0") if name]
             return sorted(path for path in paths if path.is_file())
-    skipped = re.compile(r"\.venv|\.git$|__pycache__|\.egg-info|_cache$|\.hypothesis|\.cache")
+    skipped = re.compile(r"\.venv|\.git$|__pycache__|\.egg-info|_cache$|\.hypothesis|\.cache|^look-out$")
     return sorted(
         path
         for path in ROOT.rglob("*")
@@ -349,7 +349,7 @@ def test_package_does_not_import_its_tests_or_notebooks_tools() -> None:
 # --- randomness ----------------------------------------------------------------------------------
 
 NEW_STYLE = {"BitGenerator", "Generator", "PCG64", "PCG64DXSM", "Philox", "SFC64", "SeedSequence"}
-NEW_STYLE |= {"default_rng"}
+NEW_STYLE |= {"MT19937", "default_rng"}
 
 
 def global_randomness(tree: ast.AST) -> list[str]:
@@ -380,7 +380,10 @@ def test_no_global_randomness(path: Path) -> None:
         source = re.sub(r"^[%!].*$", "", source, flags=re.MULTILINE)
     else:
         source = path.read_text(encoding="utf-8")
-    assert not global_randomness(ast.parse(source))
+    found = global_randomness(ast.parse(source))
+    if path.parent.name == "tests":  # as a value to be refused, an old generator may appear there
+        found = [use for use in found if not use.endswith("np.random.RandomState")]
+    assert not found
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable
 
 from scipy.optimize import brentq, minimize_scalar
+from scipy.special import ndtri_exp
 from scipy.stats import norm
 
 from fedclust_helpers._validation import (
@@ -49,13 +50,15 @@ def gdp_mu(epsilon: float, delta: float) -> float:
     2018): the smallest standard deviation per unit of L2 sensitivity.
     """
     epsilon, delta = check_epsilon(epsilon), check_delta(delta)
-    low, high = 1e-12, 1.0
+    high = 1.0
     while gdp_delta(high, epsilon) < delta:
         high *= 2
+    while gdp_delta(high / 2, epsilon) >= delta:
+        high /= 2
     return float(
         brentq(
             lambda m: math.log(max(gdp_delta(m, epsilon), 1e-320)) - math.log(delta),
-            low, high, xtol=1e-15, rtol=1e-14,
+            high / 2, high, xtol=1e-15 * high, rtol=1e-14,
         )
     )  # fmt: skip
 
@@ -77,7 +80,8 @@ def gaussian_sigma_classic(epsilon: float, delta: float, *, constant: float = 1.
 
 def pure_to_gdp_mu(epsilon: float) -> float:
     """Every epsilon-DP mechanism is mu-GDP with this mu = -2 Phi^-1(1/(1 + e^eps))."""
-    return float(-2 * norm.ppf(1 / (1 + math.exp(check_non_negative(epsilon, "epsilon")))))
+    epsilon = check_non_negative(epsilon, "epsilon")
+    return float(-2 * ndtri_exp(-epsilon - math.log1p(math.exp(-epsilon))))
 
 
 # --- zero-concentrated differential privacy (Bun and Steinke 2016; Canonne et al. 2020) ----------
@@ -93,7 +97,7 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
         a = 1 + math.exp(log_order)
         return a * rho + math.log(1 / (a * delta)) / (a - 1) + math.log1p(-1 / a)
 
-    best = minimize_scalar(bound, bounds=(-12.0, 12.0), method="bounded", options={"xatol": 1e-10})
+    best = minimize_scalar(bound, bounds=(-12.0, 30.0), method="bounded", options={"xatol": 1e-10})
     return float(max(best.fun, 0.0))
 
 
@@ -103,7 +107,11 @@ def zcdp_rho(epsilon: float, delta: float) -> float:
     high = 1.0
     while zcdp_epsilon(high, delta) < epsilon:
         high *= 2
-    return float(brentq(lambda r: zcdp_epsilon(r, delta) - epsilon, 1e-12, high, xtol=1e-15))
+    while zcdp_epsilon(high / 2, delta) >= epsilon:
+        high /= 2
+    return float(
+        brentq(lambda r: zcdp_epsilon(r, delta) - epsilon, high / 2, high, xtol=1e-12 * high)
+    )
 
 
 def basic_composition(budgets: Iterable[tuple[float, float]]) -> tuple[float, float]:

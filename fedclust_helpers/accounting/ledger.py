@@ -94,6 +94,11 @@ class Sampling:
         """The neighbouring relation in which this scheme amplifies."""
         return "add/remove" if self.scheme == "poisson" else "replace-one"
 
+    def amplifies(self, event: dpa.DpEvent) -> bool:
+        """Whether ``dp-accounting`` can bound this event sampled in this way."""
+        laplace = isinstance(event, dpa.LaplaceDpEvent) and self.scheme == "poisson"
+        return isinstance(event, dpa.GaussianDpEvent) or laplace
+
     def wrap(self, event: dpa.DpEvent) -> dpa.DpEvent:
         """The sampled event of ``dp-accounting``."""
         if self.scheme == "poisson":
@@ -142,7 +147,9 @@ class Release:
         """This release as one event of ``dp-accounting``.
 
         Gaussians on one sample are merged into one Gaussian with 1/z^2 = sum 1/z_i^2, which is
-        exact and the only interior that the sampled accountants take.
+        exact and the only interior that all sampled accountants take. Another interior is charged
+        as if everyone took part, which is an upper bound (the one exception: one Laplace vector
+        under Poisson sampling).
         """
         mus = [m.gdp_mu for m in self.mechanisms]
         if all(m is not None and math.isfinite(m) for m in mus):
@@ -150,7 +157,9 @@ class Release:
         else:
             events = [m.dp_event() for m in self.mechanisms]
             inner = events[0] if len(events) == 1 else dpa.ComposedDpEvent(events)
-        return inner if self.sampling is None else self.sampling.wrap(inner)
+        if self.sampling is None or not self.sampling.amplifies(inner):
+            return inner
+        return self.sampling.wrap(inner)
 
 
 @dataclass(frozen=True)
@@ -217,17 +226,52 @@ class Budget:
                 )
             return mu * mu
         accountant = RdpAccountant([self.rdp_order], _relation(release.adjacency))
-        event = release.dp_event()
+        event = _for_rdp(release.dp_event())
         if not accountant.supports(event):
             return math.inf
         accountant.compose(event)
-        return float(accountant._rdp[0])  # the library offers no public reading of one order
+        return float(accountant.rdp[0])
 
 
 def _relation(adjacency: str) -> dpa.NeighboringRelation:
     if adjacency == "add/remove":
         return dpa.NeighboringRelation.ADD_OR_REMOVE_ONE
     return dpa.NeighboringRelation.REPLACE_ONE
+
+
+def _accountant(event: dpa.DpEvent, adjacency: str, method: str = "auto") -> dpa.PrivacyAccountant:
+    """The accountant of ``dp-accounting`` that bounds `event`: "pld", "rdp", or the first of them.
+
+    PLD always works in its own add/remove convention. Our noise multipliers are relative to the
+    sensitivity in the ledger's adjacency, so an unsampled event is the same pair of distributions
+    under both; for replace-one the library would double a Gaussian's sensitivity once more. It has
+    no PLD for sampling without replacement, and Poisson sampling is kept for add/remove only.
+    """
+    if method in ("auto", "pld"):
+        accountant: dpa.PrivacyAccountant = PLDAccountant()
+        if accountant.supports(event):
+            return accountant.compose(event)
+    if method in ("auto", "rdp"):
+        accountant = RdpAccountant(RDP_ORDERS, _relation(adjacency))
+        if accountant.supports(event := _for_rdp(event)):
+            return accountant.compose(event)
+    raise ValueError(
+        f"dp-accounting does not support this ledger under {adjacency} (method {method!r}): {event}"
+    )
+
+
+def _for_rdp(event: dpa.DpEvent) -> dpa.DpEvent:
+    """The event with discrete Laplace noise, unknown to the RDP accountant, bounded by zCDP.
+
+    Pure epsilon-DP implies epsilon^2/2-zCDP (Bun and Steinke 2016, Prop. 1.4).
+    """
+    if isinstance(event, dpa.ComposedDpEvent):
+        return dpa.ComposedDpEvent([_for_rdp(e) for e in event.events])
+    if isinstance(event, dpa.SelfComposedDpEvent):
+        return dpa.SelfComposedDpEvent(_for_rdp(event.event), event.count)
+    if isinstance(event, dpa.dp_event.DiscreteLaplaceDpEvent):
+        return dpa.ZCDpEvent((event.noise_parameter * event.sensitivity) ** 2 / 2)
+    return event
 
 
 @dataclass
@@ -397,26 +441,14 @@ class PrivacyLedger:
             raise ValueError(
                 "method 'zcdp' needs (discrete) Gaussian releases without sampling only"
             )
-        return max(self._library_epsilon(s, delta, method) for s in self._streams())
+        worst = max(self._library_epsilon(s, delta, method) for s in self._streams())
+        return min(worst, self.pure_epsilon()) if method == "auto" else worst
 
     def _library_epsilon(self, stream: list[Release], delta: float, method: str) -> float:
-        event, relation = _compose(stream), _relation(self.adjacency)
+        event = _compose(stream)
         if any(isinstance(e, dpa.NonPrivateDpEvent) for e in _leaves(event)):
             return math.inf
-        accountants = {"pld": PLDAccountant, "rdp": RdpAccountant}
-        names = ("pld", "rdp") if method == "auto" else (method,)
-        for name in names:
-            accountant = (
-                RdpAccountant(RDP_ORDERS, relation)
-                if name == "rdp"
-                else accountants[name](relation)
-            )
-            if accountant.supports(event):
-                return float(accountant.compose(event).get_epsilon(delta))
-        raise ValueError(
-            f"{'/'.join(names)} of dp-accounting does not support this ledger under"
-            f" {self.adjacency}: {event}"
-        )
+        return float(_accountant(event, self.adjacency, method).get_epsilon(delta))
 
     def delta(self, epsilon: float) -> float:
         """Total delta at `epsilon`, for releases fixed in advance (1 if not private)."""
@@ -431,10 +463,7 @@ class PrivacyLedger:
             event = _compose(stream)
             if any(isinstance(e, dpa.NonPrivateDpEvent) for e in _leaves(event)):
                 return 1.0
-            accountant: dpa.PrivacyAccountant = PLDAccountant(_relation(self.adjacency))
-            if not accountant.supports(event):
-                accountant = RdpAccountant(RDP_ORDERS, _relation(self.adjacency))
-            worst = max(worst, float(accountant.compose(event).get_delta(epsilon)))
+            worst = max(worst, float(_accountant(event, self.adjacency).get_delta(epsilon)))
         return worst
 
     def to_frame(self) -> Any:

@@ -30,7 +30,7 @@ from fedclust_helpers.fastlloyd.parameters import (
     round_radii,
     split_noise,
 )
-from fedclust_helpers.federation import ServerlessSecureSum, SumFederation, TrustModelError
+from fedclust_helpers.federation import ServerlessSecureSum, SumFederation
 from fedclust_helpers.mechanisms import (
     DiscreteGaussian,
     DistributedDiscreteGaussian,
@@ -63,6 +63,7 @@ class LloydPlan:
 
 
 def noise_kind(federation: SumFederation, noise: str) -> str:
+    """Which mechanisms a run uses: "continuous", "discrete", or "distributed" (serverless)."""
     check_choice(noise, "noise", ("auto", "continuous", "discrete"))
     if isinstance(federation, ServerlessSecureSum):
         return "distributed"
@@ -110,14 +111,12 @@ def base_sigma(epsilon: float, delta: float, kind: str) -> float:
     return 1 / math.sqrt(2 * zcdp_rho(epsilon, delta))
 
 
-def check_run(federation: SumFederation, n_clusters: int, epsilon: float, delta: float | None):  # type: ignore[no-untyped-def]
+def check_run(
+    federation: SumFederation, n_clusters: int, epsilon: float, delta: float | None
+) -> tuple[int, float, float]:
     """Shared validation; returns (k, epsilon, delta)."""
     if not callable(getattr(federation, "noisy_sum", None)):
         raise TypeError(f"federation must offer noisy_sum, got {type(federation).__name__}")
-    if getattr(federation, "trust", "") == "local":
-        raise TrustModelError(
-            "LocalReports offers no noisy_sum; see the locally private algorithms"
-        )
     if federation.ledger.adjacency != "add/remove" or federation.ledger.unit != "point":
         raise ValueError(
             "federation must keep a ledger for one point under add/remove, got"
@@ -222,11 +221,8 @@ def update_centers(
     clip_step : bool
         Cut the step to the radius (text of section 5.3.5; missing in Algorithm 1).
     """
-    check_choice(postprocess, "postprocess", ("fold", "truncate", "none"))
-    if count_floor is None:
-        divisor = np.where(counts == 0, 1e-9, counts)
-    else:
-        divisor = np.maximum(counts, check_positive(count_floor, "count_floor"))
+    check_postprocess(postprocess, count_floor)
+    divisor = floored(counts, count_floor)
     step = relative_sums / divisor[:, None]
     if radius is not None and clip_step:
         length = np.linalg.norm(step, axis=1, keepdims=True)
@@ -239,6 +235,26 @@ POSTPROCESS: dict[str, Callable[[FloatArray, float], FloatArray]] = {
     "truncate": lambda x, bound: kmeans.truncate(x, bound=bound),
     "none": lambda x, bound: x,
 }
+
+
+def check_postprocess(postprocess: str, count_floor: float | None) -> None:
+    """Refuse wrong post-processing before anything is released."""
+    check_choice(postprocess, "postprocess", ("fold", "truncate", "none"))
+    if count_floor is not None:
+        check_positive(count_floor, "count_floor")
+
+
+def floored(counts: FloatArray, count_floor: float | None) -> FloatArray:
+    """Noised counts as divisors: raised to the floor, or only kept away from 0 if it is None."""
+    if count_floor is None:
+        return np.where(np.abs(counts) < 1e-9, 1e-9, counts)
+    return np.maximum(counts, count_floor)
+
+
+def require_budget(federation: SumFederation, plan: LloydPlan) -> None:
+    """Refuse a run whose last round the ledger could not pay; nothing is charged here."""
+    everything = [m for pair in plan.mechanisms for m in pair]
+    federation.ledger.check(everything, name=f"{plan.method}, {plan.n_rounds} rounds")
 
 
 def initial_centers(
@@ -314,15 +330,21 @@ def fastlloyd(
     Raises
     ------
     ValueError, TypeError, TrustModelError, RingOverflowError, BudgetExceededError
-        Before any data is read. A ledger with a budget refuses single rounds, not whole runs: it
-        is asked before each.
+        Before any data is read. A ledger with a budget refuses a run that it cannot pay to the
+        last round, and is asked again before each round.
     """
+    check_postprocess(postprocess, count_floor)
     plan = plan_fastlloyd(
         federation, n_clusters=n_clusters, epsilon=epsilon, delta=delta, n_rounds=n_rounds,
         alpha=alpha, strategy=strategy, noise=noise,
     )  # fmt: skip
     assert plan.radii is not None
     history, released = [initial_centers(federation, plan.n_clusters, initial)], []
+    require_budget(federation, plan)
+    for radius, mechanisms in zip(plan.radii, plan.mechanisms, strict=True):  # all before the first
+        federation.check_release(
+            RELATIVE_SUMS_AND_COUNTS, mechanisms, centers=history[0], radius=radius
+        )
     for t, (radius, mechanisms) in enumerate(zip(plan.radii, plan.mechanisms, strict=True)):
         sums, counts = federation.noisy_sum(
             RELATIVE_SUMS_AND_COUNTS, mechanisms, round=t, centers=history[-1], radius=radius

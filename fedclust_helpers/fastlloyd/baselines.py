@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedclust_helpers._validation import check_choice, check_int
+from fedclust_helpers._validation import check_int
 from fedclust_helpers.client_statistics import SUMS_AND_COUNTS
 from fedclust_helpers.fastlloyd.algorithm import (
     POSTPROCESS,
@@ -18,12 +18,15 @@ from fedclust_helpers.fastlloyd.algorithm import (
     NoiseKind,
     Postprocess,
     base_sigma,
+    check_postprocess,
     check_run,
     collect_result,
     fastlloyd,
+    floored,
     gaussian_pair,
     initial_centers,
     noise_kind,
+    require_budget,
 )
 from fedclust_helpers.fastlloyd.parameters import (
     RHO,
@@ -44,18 +47,17 @@ def _sum_and_count_lloyd(
     count_floor: float | None,
 ) -> LloydResult:
     """Lloyd from released sums and counts; without noise, an empty cluster keeps its centre."""
-    check_choice(postprocess, "postprocess", ("fold", "truncate", "none"))
+    check_postprocess(postprocess, count_floor)
     history, released = [initial_centers(federation, plan.n_clusters, initial)], []
+    require_budget(federation, plan)
     for t, mechanisms in enumerate(plan.mechanisms):
         centers = history[-1]
         sums, counts = federation.noisy_sum(SUMS_AND_COUNTS, mechanisms, round=t, centers=centers)
         released.append((sums, counts))
         if plan.method == "lloyd":
             means = np.where(counts[:, None] > 0, sums / np.maximum(counts, 1)[:, None], centers)
-        elif count_floor is None:
-            means = sums / np.where(counts == 0, 1e-9, counts)[:, None]
         else:
-            means = sums / np.maximum(counts, count_floor)[:, None]
+            means = sums / floored(counts, count_floor)[:, None]
         history.append(POSTPROCESS[postprocess](means, federation.bound))
     return collect_result(federation, plan, history, released)
 

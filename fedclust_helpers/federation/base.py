@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedclust_helpers._validation import FloatArray, check_choice, check_int, check_positive
-from fedclust_helpers.accounting import Budget, PrivacyLedger
+from fedclust_helpers.accounting import Budget, LedgerMismatchError, PrivacyLedger
 from fedclust_helpers.client_statistics import ClientStatistic
 from fedclust_helpers.federation.data import ClientData
 from fedclust_helpers.federation.randomness import Randomness
@@ -39,6 +39,15 @@ class SumFederation(Protocol):
     def n_records(self) -> int: ...
     @property
     def bound(self) -> float: ...
+
+    def check_release(
+        self,
+        statistic: ClientStatistic,
+        mechanisms: Sequence[Mechanism],
+        *,
+        public: dict[str, Any] | None = None,
+        **broadcast: Any,
+    ) -> None: ...
 
     def noisy_sum(
         self,
@@ -140,11 +149,34 @@ class InProcess:
 
     # one release, step by step
 
+    def check_release(
+        self,
+        statistic: ClientStatistic,
+        mechanisms: Sequence[Mechanism],
+        *,
+        public: dict[str, Any] | None = None,
+        **broadcast: Any,
+    ) -> None:
+        """Raise what a release with these arguments would raise: no budget, data or message.
+
+        The budget of the ledger is not asked. Wrong broadcast arguments are found by computing the
+        statistic of one row of zeros.
+        """
+        if statistic.unit != self.ledger.unit:
+            raise LedgerMismatchError(
+                f"the sensitivity of {statistic.name!r} is stated for one {statistic.unit}, this"
+                f" ledger is kept for one {self.ledger.unit}"
+            )
+        values = statistic.compute(np.zeros((1, self.n_features)), np.array([0, 1]), **broadcast)
+        sizes = tuple(value[0].size for value in values)
+        self._check_release(statistic, mechanisms, self._public(public, broadcast), sizes)
+
     def _check_release(
         self,
         statistic: ClientStatistic,
         mechanisms: Sequence[Mechanism],
         public: dict[str, Any],
+        sizes: tuple[int, ...],
     ) -> None:
         """Everything that can be refused is refused here: before budget and before data."""
         if len(mechanisms) != len(statistic.parts):

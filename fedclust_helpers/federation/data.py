@@ -42,6 +42,11 @@ class ClientData:
                 "clients must be a sequence of arrays, one per client; for one stacked array give"
                 " the owner of each row to ClientData.from_owners"
             )
+        if not isinstance(clients, Sequence | np.ndarray) or isinstance(clients, str | bytes):
+            raise TypeError(
+                "clients must be a sequence of arrays, one per client, got"
+                f" {type(clients).__name__}"
+            )
         if len(clients) == 0:
             raise ValueError("clients must hold at least one client")
         first = as_points(clients[0], "clients[0]")
@@ -60,6 +65,10 @@ class ClientData:
         if owners.min() < 0:
             raise ValueError("owners must be client numbers from 0")
         sizes = np.bincount(owners)
+        if (sizes == 0).any():
+            raise ValueError(
+                "owners must give every client number up to the largest at least one row"
+            )
         order = np.argsort(owners, kind="stable")
         return cls(points[order], np.concatenate([[0], np.cumsum(sizes)]))
 

@@ -62,7 +62,7 @@ class _ServerSums(InProcess):
         ValueError, LedgerMismatchError, BudgetExceededError, RingOverflowError
             Before any data is read or budget spent.
         """
-        self._check_release(statistic, mechanisms, self._public(public, broadcast))
+        self.check_release(statistic, mechanisms, public=public, **broadcast)
         self.ledger.charge(mechanisms, name=statistic.name, round=round)
         self._record_broadcast(round, broadcast)
         totals = self._totals(statistic, mechanisms, round, broadcast)
@@ -89,7 +89,13 @@ class TrustedServer(_ServerSums):
 
     trust = "trusted server"
 
-    def _totals(self, statistic, mechanisms, round, broadcast):  # type: ignore[no-untyped-def]
+    def _totals(
+        self,
+        statistic: ClientStatistic,
+        mechanisms: Sequence[Mechanism],
+        round: int,
+        broadcast: dict[str, Any],
+    ) -> list[FloatArray]:
         messages = self._messages(statistic, mechanisms, round, broadcast)
         return [m.sum(axis=0) for m in messages]
 
@@ -124,7 +130,7 @@ class TrustedServer(_ServerSums):
         The mechanisms are those under which the server will release what it computes from the
         messages; they are charged now, because from here on the boundary is the server's word.
         """
-        self._check_release(statistic, mechanisms, self._public(public, broadcast))
+        self.check_release(statistic, mechanisms, public=public, **broadcast)
         self.ledger.charge(mechanisms, name=statistic.name, round=round)
         self._record_broadcast(round, broadcast)
         return tuple(self._messages(statistic, mechanisms, round, broadcast))
@@ -135,14 +141,28 @@ class IdealSecureSum(_ServerSums):
 
     trust = "ideal secure sum"
 
-    def noisy_sum(self, statistic, mechanisms, *, round, public=None, **broadcast):  # type: ignore[no-untyped-def]
+    def noisy_sum(
+        self,
+        statistic: ClientStatistic,
+        mechanisms: Sequence[Mechanism],
+        *,
+        round: int,
+        public: dict[str, Any] | None = None,
+        **broadcast: Any,
+    ) -> tuple[FloatArray, ...]:
         """As `_ServerSums.noisy_sum`; the server's view is the released value alone."""
         released = super().noisy_sum(statistic, mechanisms, round=round, public=public, **broadcast)
         for part, value in zip(statistic.parts, released, strict=True):
             self.transcript.record(round, "secure sum", "server", part, value)
         return released
 
-    def _totals(self, statistic, mechanisms, round, broadcast):  # type: ignore[no-untyped-def]
+    def _totals(
+        self,
+        statistic: ClientStatistic,
+        mechanisms: Sequence[Mechanism],
+        round: int,
+        broadcast: dict[str, Any],
+    ) -> list[FloatArray]:
         exact = all(m.grid is None for m in mechanisms)
         # additive: without rounding, one pass over all rows is the sum over clients
         offsets = np.array([0, len(self._data.points)]) if exact else self._data.offsets
@@ -167,8 +187,14 @@ class _Ring(InProcess):
         super().__init__(clients, **common)
         self.session = self.randomness.bytes(16)
 
-    def _check_release(self, statistic, mechanisms, public):  # type: ignore[no-untyped-def]
-        super()._check_release(statistic, mechanisms, public)
+    def _check_release(
+        self,
+        statistic: ClientStatistic,
+        mechanisms: Sequence[Mechanism],
+        public: dict[str, Any],
+        sizes: tuple[int, ...],
+    ) -> None:
+        super()._check_release(statistic, mechanisms, public, sizes)
         magnitudes = statistic.magnitude(**public)
         for part, mechanism in zip(statistic.parts, mechanisms, strict=True):
             if mechanism.grid is not None:
@@ -230,6 +256,7 @@ class MaskedSecureSum(_Ring):
                 )
             pre_shared_secret = keys.secrets[0]
         self._pads = PadBook(pre_shared_secret, self.session, self.fixed_point.bits)
+        self._n_releases = 0
 
     def noisy_sum(
         self,
@@ -244,15 +271,17 @@ class MaskedSecureSum(_Ring):
 
         The broadcast arrays cost no message: the clients computed them from what they unmasked.
         """
-        self._check_release(statistic, mechanisms, self._public(public, broadcast))
+        self.check_release(statistic, mechanisms, public=public, **broadcast)
         self.ledger.charge(mechanisms, name=statistic.name, round=round)
+        # pads go by the release, not by `round`: a second run on these data starts at round 0 again
+        number, self._n_releases = self._n_releases, self._n_releases + 1
         values = statistic.compute(self._data.points, self._data.offsets, **broadcast)
         released = []
         for part, value, mechanism in zip(statistic.parts, values, mechanisms, strict=True):
             # clients: encode, mask, send
             encoded = self.fixed_point.encode(self._round_to(value, mechanism))
             pads = self._pads.pads(
-                f"{statistic.name}/{part}", round, self.n_clients, value.shape[1:]
+                f"{statistic.name}/{part}", number, self.n_clients, value.shape[1:]
             )
             masked = mask(encoded, pads)
             self._record(round, "clients", "server", part, masked)
@@ -304,9 +333,15 @@ class ServerlessSecureSum(_Ring):
             )
         super().__init__(data, n_nodes=data.n_clients, **options)
 
-    def _check_release(self, statistic, mechanisms, public):  # type: ignore[no-untyped-def]
-        super()._check_release(statistic, mechanisms, public)
-        for part, mechanism in zip(statistic.parts, mechanisms, strict=True):
+    def _check_release(
+        self,
+        statistic: ClientStatistic,
+        mechanisms: Sequence[Mechanism],
+        public: dict[str, Any],
+        sizes: tuple[int, ...],
+    ) -> None:
+        super()._check_release(statistic, mechanisms, public, sizes)
+        for part, mechanism, size in zip(statistic.parts, mechanisms, sizes, strict=True):
             honest = getattr(mechanism, "n_honest", None)
             if honest is None and math.isfinite(mechanism.sensitivity):
                 raise ValueError(
@@ -317,6 +352,12 @@ class ServerlessSecureSum(_Ring):
                 raise ValueError(
                     f"mechanism for {part!r} counts on {honest} honest nodes, but only"
                     f" {self.n_clients - self.max_colluding} are guaranteed"
+                )
+            coordinates = getattr(mechanism, "n_coordinates", size)
+            if coordinates < size:
+                raise ValueError(
+                    f"mechanism for {part!r} states n_coordinates={coordinates}, but {size} are"
+                    " released"
                 )
 
     def _noise_tail(self, mechanism: Mechanism) -> float:
@@ -334,7 +375,7 @@ class ServerlessSecureSum(_Ring):
         **broadcast: Any,
     ) -> tuple[FloatArray, ...]:
         """As `_ServerSums.noisy_sum`; all nodes see the released value."""
-        self._check_release(statistic, mechanisms, self._public(public, broadcast))
+        self.check_release(statistic, mechanisms, public=public, **broadcast)
         self.ledger.charge(mechanisms, name=statistic.name, round=round)
         values = statistic.compute(self._data.points, self._data.offsets, **broadcast)
         released = []
@@ -388,7 +429,7 @@ class LocalReports(InProcess):
         **broadcast: Any,
     ) -> tuple[FloatArray, ...]:
         """The noised messages of all clients, arrays of shape (M, ...), as the server sees them."""
-        self._check_release(statistic, mechanisms, self._public(public, broadcast))
+        self.check_release(statistic, mechanisms, public=public, **broadcast)
         self.ledger.charge(mechanisms, name=statistic.name, round=round)
         self._record_broadcast(round, broadcast)
         values = statistic.compute(self._data.points, self._data.offsets, **broadcast)

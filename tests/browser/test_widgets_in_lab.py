@@ -110,7 +110,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     command += ["--ip=127.0.0.1", f"--port={port}", "--ServerApp.port_retries=0"]
     command += [f"--IdentityProvider.token={TOKEN}", f"--ServerApp.root_dir={folder}"]
     environment = {
-        **os.environ,
+        **{name: value for name, value in os.environ.items() if name != "MPLBACKEND"},
         "JUPYTERLAB_SETTINGS_DIR": str(folder / "settings"),
         "JUPYTERLAB_WORKSPACES_DIR": str(folder / "workspaces"),
         "JUPYTER_RUNTIME_DIR": str(folder / "runtime"),
@@ -140,25 +140,45 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
                 server.wait()
 
 
+# How far the notebook is: numbered prompts, kernel, living widgets, and trouble.
+STATE = r"""() => {
+    const all = selector => [...document.querySelectorAll('.jp-NotebookPanel ' + selector)];
+    const prompts = all('.jp-InputArea-prompt').map(p => p.textContent.trim());
+    return {
+        done: prompts.filter(text => /^\[\d+\]:?$/.test(text)).length,
+        waiting: prompts.filter(text => /^\[\*\]:?$/.test(text)).length,
+        idle: all('.jp-Notebook-ExecutionIndicator[data-status="idle"]').length > 0,
+        sliders: all('.noUi-handle').length,
+        stderr: all('[data-mime-type$="stderr"]').length,
+    };
+}"""
+
+
+def wait_for_kernel(page: Any) -> None:
+    """Wait for an idle kernel; JupyterLab, just started, sometimes asks first which one to take."""
+    status = page.locator("#jp-main-statusbar", has_text=re.compile(r"ipykernel\) \| Idle"))
+    choose = page.locator(".jp-Dialog button.jp-mod-accept")
+    deadline = time.monotonic() + 90
+    while not status.count():
+        assert time.monotonic() < deadline, "the kernel did not start"
+        if choose.count():
+            choose.first.click()
+        page.wait_for_timeout(300)
+
+
 def run_all(page: Any, n_code_cells: int) -> None:
     """Run all cells and wait until the last one is done and the kernel is idle."""
     page.get_by_role("menuitem", name="Run", exact=True).click()
     page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
-    # run afresh: every code cell has a number, none is waiting, and the widget is alive
-    page.wait_for_function(
-        """n => {
-            const prompts = [...document.querySelectorAll('.jp-Notebook .jp-InputArea-prompt')]
-                .map(p => p.textContent.trim()).filter(t => t.startsWith('['));
-            const done = prompts.filter(t => /^\\[\\d+\\]:?$/.test(t)).length;
-            const idle = document.querySelector(
-                '.jp-NotebookPanel .jp-Notebook-ExecutionIndicator[data-status="idle"]');
-            const failed = document.querySelector('.jp-Notebook [data-mime-type$="stderr"]');
-            return failed || (done >= n && prompts.length === done && idle
-                && document.querySelector('.jp-Notebook .widget-slider'));
-        }""",
-        arg=n_code_cells,
-        timeout=RUN_TIMEOUT * 1000,
-    )
+    deadline = time.monotonic() + RUN_TIMEOUT
+    while True:
+        state = page.evaluate(STATE)
+        if state["stderr"] or (
+            state["done"] == n_code_cells and state["idle"] and state["sliders"]
+        ):
+            break
+        assert time.monotonic() < deadline, f"the notebook did not finish: {state}"
+        page.wait_for_timeout(300)
     errors = page.locator('.jp-Notebook [data-mime-type="application/vnd.jupyter.error"]')
     assert errors.count() == 0, errors.first.inner_text()
 
@@ -216,9 +236,7 @@ def check_widgets(browser: Any, address: str, name: str, path: Path | None) -> N
     try:
         page.goto(f"{address}/lab/tree/notebooks/{name}.ipynb?token={TOKEN}&reset")
         page.wait_for_selector(".jp-NotebookPanel .jp-Notebook .jp-Cell", timeout=90_000)
-        page.wait_for_selector(
-            '.jp-NotebookPanel .jp-Notebook-ExecutionIndicator[data-status="idle"]', timeout=90_000
-        )
+        wait_for_kernel(page)
         run_all(page, n_code_cells)
         for position in positions:
             cell = page.locator(".jp-Notebook .jp-Cell").nth(position)
@@ -231,8 +249,8 @@ def check_widgets(browser: Any, address: str, name: str, path: Path | None) -> N
                 move_slider(page, cell, "ArrowLeft", 2)
                 seconds = wait_for_change(page, cell, before)
             moved = cell.locator(".widget-readout").first.inner_text()
-            assert moved != readout, f"cell {position + 1}: the slider did not move"
             assert seconds is not None, f"cell {position + 1}: the figure did not change"
+            assert moved != readout, f"cell {position + 1}: the slider did not move"
             print(
                 f"\n{name}, cell {position + 1}: {readout} -> {moved}, redrawn in {seconds:.1f} s"
             )

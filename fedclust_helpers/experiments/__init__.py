@@ -1,0 +1,31 @@
+"""Sweeps behind the committed result tables, and reading them.
+
+``python -m fedclust_helpers.experiments`` (or ``make results``) makes them; `load_results` reads
+them. The designs are in `tables`, one cell of a table in `cells`.
+"""
+
+from fedclust_helpers.experiments.cells import Cell
+from fedclust_helpers.experiments.claims import Verdict, to_markdown, verdicts
+from fedclust_helpers.experiments.problems import load_problem
+from fedclust_helpers.experiments.runner import (
+    load_all_results,
+    load_results,
+    results_folder,
+    run_table,
+)
+from fedclust_helpers.experiments.tables import QUICK, TABLES, Design
+
+__all__ = [
+    "QUICK",
+    "TABLES",
+    "Cell",
+    "Design",
+    "Verdict",
+    "load_all_results",
+    "load_problem",
+    "load_results",
+    "results_folder",
+    "run_table",
+    "to_markdown",
+    "verdicts",
+]

@@ -1,0 +1,46 @@
+"""Command line: ``python -m fedclust_helpers.experiments --table all --jobs 2``."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+
+from fedclust_helpers.experiments.claims import to_markdown, verdicts
+from fedclust_helpers.experiments.runner import load_all_results, results_folder, run_table
+from fedclust_helpers.experiments.tables import QUICK, TABLES, Design
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Make the result tables."""
+    parser = argparse.ArgumentParser(
+        prog="python -m fedclust_helpers.experiments",
+        description="Make the result tables under data/results. Interrupted work is resumed.",
+    )
+    parser.add_argument("--table", choices=("all", *TABLES), default="all")
+    parser.add_argument("--jobs", type=int, default=2, help="processes (default 2)")
+    parser.add_argument("--runs", type=int, help="repetitions of every cell, instead of the design")
+    parser.add_argument("--out", type=Path, help="folder (default data/results)")
+    parser.add_argument("--quick", action="store_true", help="tiny tables; needs --out")
+    parser.add_argument(
+        "--verdicts", action="store_true", help="print what the committed tables say, make nothing"
+    )
+    options = parser.parse_args(arguments)
+    if options.verdicts:
+        print(to_markdown(verdicts(load_all_results())))
+        return
+    if options.quick and options.out is None:
+        parser.error("--quick needs --out: it must not replace the committed tables")
+    if options.runs is not None and options.runs < 2:
+        parser.error("--runs must be at least 2")
+    design = QUICK if options.quick else Design()
+    if options.runs is not None:
+        design = replace(design, runs=options.runs)
+    folder = results_folder() if options.out is None else options.out
+    for name in TABLES if options.table == "all" else (options.table,):
+        for path in run_table(name, folder, design=design, n_jobs=options.jobs, progress=True):
+            print(f"wrote {path.name}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,127 @@
+"""One cell of a result table: a data set, a method with its settings, and many seeded runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fedclust_helpers import fastlloyd as fl
+from fedclust_helpers import metrics
+from fedclust_helpers._validation import FloatArray
+from fedclust_helpers.datasets import partition_iid
+from fedclust_helpers.experiments.problems import (
+    Problem,
+    load_problem,
+    reference_centers,
+    seed_of,
+)
+from fedclust_helpers.federation import ClientData, MaskedSecureSum
+
+N_CLIENTS = 2
+METHODS: dict[str, tuple[Callable[..., fl.LloydResult], dict[str, Any]]] = {
+    "lloyd": (fl.lloyd, {}),
+    "sulloyd": (fl.sulloyd, {"count_floor": None}),
+    "glloyd": (fl.glloyd, {"count_floor": None}),
+    "fastlloyd": (fl.fastlloyd, {}),
+    "sulloyd_fold": (fl.sulloyd, {"postprocess": "fold"}),
+    "glloyd_fold": (fl.glloyd, {"postprocess": "fold"}),
+}
+"""Names in the tables -> algorithm and fixed arguments. Without a fold, baselines divide by the
+noised count as the paper does: a floor of 1 would throw their centres out of the box more often."""
+INITS = {"halving": "halving", "binary": "largest"}
+"""Names in the tables -> `initial` of the algorithms."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What is run: everything that names a row, and the number of repetitions.
+
+    `options` are further keyword arguments of the algorithm, as sorted (name, value) pairs.
+    """
+
+    table: str
+    dataset: str
+    method: str
+    epsilon: float
+    runs: int
+    init: str = "halving"
+    options: tuple[tuple[str, Any], ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Name of the cell without its number of runs; its seed is derived from it."""
+        parts = [self.table, self.dataset, self.method, self.init, f"{self.epsilon:g}"]
+        return "/".join(parts + [f"{k}={v}" for k, v in self.options])
+
+    @property
+    def key(self) -> str:
+        """Name with the number of runs: what a partial table is resumed by."""
+        return f"{self.name}/runs={self.runs}"
+
+
+def run_centers(cell: Cell, problem: Problem, seed: np.random.SeedSequence) -> FloatArray:
+    """Final centres of one run: a new random split into two equal clients, masked aggregation."""
+    split, protocol = seed.spawn(2)
+    rng = np.random.default_rng(split)
+    owners = partition_iid(len(problem.points), N_CLIENTS, rng=rng)
+    federation = MaskedSecureSum(ClientData.from_owners(problem.points, owners), seed=protocol)
+    algorithm, fixed = METHODS[cell.method]
+    budget = {} if cell.method == "lloyd" else {"epsilon": cell.epsilon}
+    settings = {**fixed, **budget, **dict(cell.options), "initial": INITS[cell.init]}
+    return algorithm(federation, n_clusters=problem.n_clusters, **settings).centers
+
+
+def all_centers(cell: Cell) -> list[FloatArray]:
+    """Centres of every run; run i is the same for every number of runs > i."""
+    problem = load_problem(cell.dataset)
+    if cell.method == "optimum":
+        return [reference_centers(cell.dataset)]
+    seeds = seed_of(cell.name).spawn(cell.runs)
+    return [run_centers(cell, problem, seed) for seed in seeds]
+
+
+def summary(values: ArrayLike) -> dict[str, float]:
+    """Mean, median, half-width of the 95 % interval; nan where too few values are left."""
+    sample = np.asarray(values, dtype=np.float64)
+    if len(sample) == 0:
+        return {"mean": math.nan, "median": math.nan, "ci95": math.nan}
+    ci95 = metrics.mean_ci(sample).half_width if len(sample) > 1 else math.nan
+    return {"mean": float(sample.mean()), "median": float(np.median(sample)), "ci95": ci95}
+
+
+def nicv_cell(cell: Cell) -> dict[str, float]:
+    """NICV of a cell over its runs."""
+    problem = load_problem(cell.dataset)
+    return summary([metrics.nicv(problem.points, centers) for centers in all_centers(cell)])
+
+
+def metrics_cell(cell: Cell) -> dict[str, float]:
+    """The three scores of Appendix D; infinite Davies-Bouldin values are counted, not averaged.
+
+    Silhouette uses the same rows (at most 2,000) in every run of every method.
+    """
+    points, reference = load_problem(cell.dataset).points, reference_centers(cell.dataset)
+    rows = seed_of(f"silhouette/{cell.dataset}")
+    scores = np.array(
+        [
+            (
+                metrics.silhouette(points, centers, rng=np.random.default_rng(rows)),
+                metrics.davies_bouldin(points, centers),
+                metrics.centroid_mse(centers, reference),
+            )
+            for centers in all_centers(cell)
+        ]
+    )
+    out: dict[str, float] = {}
+    for name, values in zip(
+        ("silhouette", "davies_bouldin", "centroid_mse"), scores.T, strict=True
+    ):
+        finite = values[np.isfinite(values)]
+        out |= {f"{name}_{statistic}": value for statistic, value in summary(finite).items()}
+        out[f"{name}_omitted"] = len(values) - len(finite)
+    return out

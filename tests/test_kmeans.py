@@ -1,0 +1,621 @@
+"""k-means: independent oracles, invariances, the sphere packing, folding, and wrong use."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from scipy.spatial.distance import pdist
+from scipy.stats import special_ortho_group
+from sklearn.cluster import KMeans
+from sklearn.metrics import pairwise_distances_argmin_min
+
+from fedclust_helpers import kmeans
+
+SEED = 11
+C = kmeans.CHUNK
+
+
+def rng(seed=SEED):
+    return np.random.default_rng(seed)
+
+
+def instance(n, d, k, seed=SEED):
+    """Read-only points and centres in [-1, 1]^d."""
+    points, centers = rng(seed).uniform(-1, 1, (n, d)), rng(seed + 1).uniform(-1, 1, (k, d))
+    points.flags.writeable = centers.flags.writeable = False
+    return points, centers
+
+
+def naive_sums_and_counts(points, centers, radius=None):
+    """One cluster after the other, distances by the definition: the oracle for the fast pass."""
+    distances = np.linalg.norm(points[:, None] - centers[None], axis=2)
+    labels = distances.argmin(axis=1)
+    inside = distances.min(axis=1) <= (np.inf if radius is None else radius)
+    masks = [(labels == j) & inside for j in range(len(centers))]
+    sums = np.array([points[m].sum(axis=0) for m in masks])
+    return sums, np.array([m.sum() for m in masks])
+
+
+sizes = st.tuples(st.integers(1, 60), st.integers(1, 6), st.integers(1, 9), st.integers(0, 10**6))
+
+
+# --- assignment and cost --------------------------------------------------------------------------
+
+
+@given(sizes)
+def test_assignment_agrees_with_scikit_learn(size):
+    points, centers = instance(*size)
+    labels, distances = pairwise_distances_argmin_min(points, centers)
+    got = kmeans.assign(points, centers)
+    np.testing.assert_array_equal(got.labels, labels)  # no ties: the data are continuous
+    np.testing.assert_allclose(got.squared, distances**2, atol=1e-13)
+
+
+@given(sizes, st.floats(0.05, 2))
+def test_points_outside_the_radius_get_no_centre(size, radius):
+    points, centers = instance(*size)
+    labels, distances = pairwise_distances_argmin_min(points, centers)
+    got = kmeans.assign(points, centers, radius=radius)
+    np.testing.assert_array_equal(got.labels, np.where(distances <= radius, labels, -1))
+    np.testing.assert_allclose(got.squared, distances**2, atol=1e-13)
+
+
+def test_ties_go_to_the_first_centre():
+    centers = [[1.0, 0], [-1, 0], [1, 0], [0, 1]]
+    np.testing.assert_array_equal(kmeans.assign([[0.0, 0], [1, 0]], centers).labels, [0, 0])
+    counts = kmeans.sums_and_counts([[0.0, 0], [1, 0], [-1, 0]], centers)[1]
+    np.testing.assert_array_equal(counts, [2, 1, 0, 0])
+
+
+def test_squared_distances_are_never_negative():
+    points = rng().uniform(-1, 1, (500, 3)) + 1e6
+    squared = kmeans.assign(points, points[:50]).squared
+    assert (squared >= 0).all() and squared[:50].max() < 1e-2
+
+
+def test_a_point_beyond_the_radius_by_rounding_never_counts():
+    """The sensitivity of a relative sum rests on this: whatever is inside is truly inside."""
+    generator, radius = rng(), 0.3
+    centers = generator.uniform(-1, 1, (5, 8))
+    directions = generator.normal(size=(5000, 8))
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    which = generator.integers(5, size=5000)
+    lengths = radius * (1 + generator.integers(-8, 9, 5000) * 2.0**-53)
+    points = centers[which] + lengths[:, None] * directions
+    labels = kmeans.assign(points, centers, radius=radius).labels
+    inside = labels >= 0
+    distances = np.linalg.norm((points - centers[labels]).astype(np.longdouble), axis=1)
+    assert not inside.all()
+    assert (distances[inside] <= radius).all()
+    # points that are inside by more than rounding do count
+    clear = centers[which] + 0.99999999 * radius * directions
+    assert (kmeans.assign(clear, centers, radius=radius).labels >= 0).all()
+
+
+def test_an_infinite_radius_is_no_radius():
+    points, centers = instance(300, 3, 4)
+    for got, expected in zip(
+        kmeans.assign(points, centers, radius=math.inf), kmeans.assign(points, centers), strict=True
+    ):
+        np.testing.assert_array_equal(got, expected)
+
+
+@given(sizes)
+def test_cost_is_the_sum_of_squared_distances(size):
+    points, centers = instance(*size)
+    expected = (pairwise_distances_argmin_min(points, centers)[1] ** 2).sum()
+    cost = kmeans.kmeans_cost(points, centers)
+    assert cost == pytest.approx(expected, rel=1e-10, abs=1e-12)
+    nicv = kmeans.kmeans_cost(points, centers, normalize=True)
+    assert nicv == pytest.approx(expected / len(points), rel=1e-10, abs=1e-12)
+
+
+def test_cost_is_the_inertia_of_scikit_learn():
+    points, centers = instance(400, 3, 5)
+    model = KMeans(5, init=np.array(centers), n_init=1, max_iter=30).fit(points)
+    cost = kmeans.kmeans_cost(points, model.cluster_centers_)
+    assert cost == pytest.approx(model.inertia_, rel=1e-10)
+
+
+def test_the_k_means_identity():
+    """Theory check P1: the cost of one cluster is the mean of all squared distances over two."""
+    points, _ = instance(60, 3, 1)
+    cost = kmeans.kmeans_cost(points, points.mean(axis=0, keepdims=True))
+    assert cost == pytest.approx((pdist(points) ** 2).sum() / len(points), rel=1e-12)
+
+
+# --- sums and counts ------------------------------------------------------------------------------
+
+
+@given(sizes, st.none() | st.floats(0.05, 2))
+def test_sums_and_counts_agree_with_the_definition(size, radius):
+    points, centers = instance(*size)
+    sums, counts = kmeans.sums_and_counts(points, centers, radius=radius)
+    expected = naive_sums_and_counts(points, centers, radius)
+    np.testing.assert_allclose(sums, expected[0], atol=1e-12)
+    np.testing.assert_array_equal(counts, expected[1])
+    assert sums.shape == centers.shape and counts.dtype == np.int64
+
+
+@given(sizes, st.none() | st.floats(0.05, 2), st.data())
+def test_clients_give_their_own_sums_and_together_those_of_the_pooled_data(size, radius, data):
+    points, centers = instance(*size)
+    cuts = data.draw(st.lists(st.integers(0, len(points)), max_size=8))
+    offsets = np.array([0, *sorted(cuts), len(points)])
+    offsets.flags.writeable = False
+    sums, counts = kmeans.sums_and_counts(points, centers, radius=radius, offsets=offsets)
+    assert sums.shape == (len(offsets) - 1, *centers.shape)
+    for i in range(len(offsets) - 1):
+        own = naive_sums_and_counts(points[offsets[i] : offsets[i + 1]], centers, radius)
+        np.testing.assert_allclose(sums[i], own[0], atol=1e-12)
+        np.testing.assert_array_equal(counts[i], own[1])
+    pooled = kmeans.sums_and_counts(points, centers, radius=radius)
+    np.testing.assert_allclose(sums.sum(axis=0), pooled[0], atol=1e-12)
+    np.testing.assert_array_equal(counts.sum(axis=0), pooled[1])
+
+
+@pytest.mark.parametrize("radius", [None, 0.6])
+@pytest.mark.parametrize("chunk", [1, 2, 7, 99, 100, 101])
+def test_the_chunk_size_does_not_matter(monkeypatch, chunk, radius):
+    points, centers = instance(100, 2, 4)
+    offsets = np.array([0, 0, 1, 30, 30, 99, 100, 100])  # with clients that have no rows
+    arguments = {"radius": radius}
+    whole = kmeans.sums_and_counts(points, centers, **arguments)
+    split = kmeans.sums_and_counts(points, centers, offsets=offsets, **arguments)
+    labels, squared = kmeans.assign(points, centers, **arguments)
+    monkeypatch.setattr(kmeans, "CHUNK", chunk)
+    again = kmeans.sums_and_counts(points, centers, **arguments)
+    again_split = kmeans.sums_and_counts(points, centers, offsets=offsets, **arguments)
+    for got, expected in ((again, whole), (again_split, split)):
+        np.testing.assert_allclose(got[0], expected[0], atol=1e-13)
+        np.testing.assert_array_equal(got[1], expected[1])
+    again_labels, again_squared = kmeans.assign(points, centers, **arguments)
+    np.testing.assert_array_equal(again_labels, labels)
+    np.testing.assert_allclose(again_squared, squared, atol=1e-14)
+
+
+@pytest.mark.parametrize("n", [C - 1, C, C + 1, 2 * C, 2 * C + 3])
+def test_data_sets_around_the_real_chunk_size(n):
+    points, centers = instance(n, 2, 3)
+    sums, counts = kmeans.sums_and_counts(points, centers, radius=0.7)
+    expected = naive_sums_and_counts(points, centers, 0.7)
+    np.testing.assert_allclose(sums, expected[0], rtol=1e-10)
+    np.testing.assert_array_equal(counts, expected[1])
+    offsets = np.array([0, C // 2, n - 1, n])
+    by_client = kmeans.sums_and_counts(points, centers, radius=0.7, offsets=offsets)
+    np.testing.assert_allclose(by_client[0].sum(axis=0), sums, rtol=1e-10)
+    np.testing.assert_array_equal(by_client[1].sum(axis=0), counts)
+
+
+def test_one_client_for_each_point():
+    """A federation of many one-point clients: each client's sum is its own point."""
+    points, centers = instance(C + 10, 2, 3)
+    offsets = np.arange(len(points) + 1)
+    sums, counts = kmeans.sums_and_counts(points, centers, offsets=offsets)
+    np.testing.assert_array_equal(sums.sum(axis=1), points)
+    np.testing.assert_array_equal(counts.argmax(axis=1), kmeans.assign(points, centers).labels)
+    np.testing.assert_array_equal(counts.sum(axis=1), 1)
+
+
+def test_chunks_without_any_point_inside_the_radius(monkeypatch):
+    monkeypatch.setattr(kmeans, "CHUNK", 4)
+    points = np.repeat([[5.0, 5.0], [0.1, 0.0], [5.0, 5.0]], 4, axis=0)
+    sums, counts = kmeans.sums_and_counts(
+        points, [[0.0, 0.0]], radius=1.0, offsets=np.array([0, 3, 6, 12])
+    )
+    np.testing.assert_allclose(sums[:, 0], [[0, 0], [0.2, 0], [0.2, 0]])
+    np.testing.assert_array_equal(counts[:, 0], [0, 2, 2])
+
+
+@given(sizes)
+def test_the_order_of_rows_and_of_centres_does_not_matter(size):
+    points, centers = instance(*size)
+    sums, counts = kmeans.sums_and_counts(points, centers, radius=0.8)
+    shuffled = kmeans.sums_and_counts(rng().permutation(points), centers, radius=0.8)
+    np.testing.assert_allclose(shuffled[0], sums, atol=1e-12)
+    np.testing.assert_array_equal(shuffled[1], counts)
+    order = rng().permutation(len(centers))
+    relabelled = kmeans.sums_and_counts(points, centers[order], radius=0.8)
+    np.testing.assert_allclose(relabelled[0], sums[order], atol=1e-12)
+    np.testing.assert_array_equal(relabelled[1], counts[order])
+
+
+@pytest.mark.parametrize("d", [2, 3, 6])
+def test_rotating_the_data_rotates_the_sums(d):
+    points, centers = instance(300, d, 4)
+    turn = special_ortho_group.rvs(d, random_state=rng())
+    sums, counts = kmeans.sums_and_counts(points, centers, radius=0.9)
+    turned = kmeans.sums_and_counts(points @ turn, centers @ turn, radius=0.9)
+    np.testing.assert_allclose(turned[0], sums @ turn, atol=1e-11)
+    np.testing.assert_array_equal(turned[1], counts)
+
+
+def test_adding_data_sets_adds_sums():
+    points, centers = instance(200, 3, 4)
+    parts = [kmeans.sums_and_counts(p, centers) for p in (points[:70], points[70:])]
+    sums, counts = kmeans.sums_and_counts(points, centers)
+    np.testing.assert_allclose(parts[0][0] + parts[1][0], sums, atol=1e-12)
+    np.testing.assert_array_equal(parts[0][1] + parts[1][1], counts)
+
+
+def test_kinds_of_input_do_not_change_the_result():
+    points = rng().integers(-8, 9, (200, 3))
+    centers = np.array([[-4, 0, 1], [4, 3, -2]])
+    expected = naive_sums_and_counts(points.astype(float), centers.astype(float), 6.0)
+    for kind in (np.int64, np.int8, np.float32, np.float64, np.float16):
+        for make in (np.asarray, np.asfortranarray, pd.DataFrame, lambda a: a[::-1][::-1]):
+            sums, counts = kmeans.sums_and_counts(make(points.astype(kind)), centers, radius=6)
+            np.testing.assert_array_equal(sums, expected[0])
+            np.testing.assert_array_equal(counts, expected[1])
+            assert sums.dtype == np.float64
+    listed = kmeans.sums_and_counts(points.tolist(), centers.tolist(), radius=6)
+    np.testing.assert_array_equal(listed[0], expected[0])
+
+
+def test_one_cluster_and_one_dimension():
+    points = np.array([[1.0], [2.0], [6.0]])
+    sums, counts = kmeans.sums_and_counts(points, [[0.0]])
+    assert sums.tolist() == [[9.0]] and counts.tolist() == [3]
+    assert kmeans.kmeans_cost(points, [[3.0]]) == pytest.approx(4 + 1 + 9)
+    sums, counts = kmeans.sums_and_counts(points, [[0.0], [7.0], [100.0]], radius=1.5)
+    assert sums.tolist() == [[1.0], [6.0], [0.0]] and counts.tolist() == [1, 1, 0]
+
+
+@pytest.mark.parametrize(
+    "offsets",
+    [[0, 3], [1, 10], [0, 6, 5, 10], [0, 11], [10], [[0, 10]], [0.0, 10.0], [-1, 10], 10],
+)
+def test_offsets_must_cover_all_rows_in_order(offsets):
+    points, centers = instance(10, 2, 2)
+    with pytest.raises(ValueError, match="^offsets must"):
+        kmeans.sums_and_counts(points, centers, offsets=offsets)
+
+
+@pytest.mark.parametrize("call", [kmeans.assign, kmeans.sums_and_counts, kmeans.kmeans_cost])
+def test_wrong_points_and_centres_are_named(call):
+    with pytest.raises(ValueError, match="^points must be finite"):
+        call([[math.nan, 0.0]], [[0.0, 0.0]])
+    with pytest.raises(ValueError, match="^centers must be finite"):
+        call([[0.0, 0.0]], [[math.inf, 0.0]])
+    with pytest.raises(ValueError, match="^centers must have 2 columns, got 3"):
+        call([[0.0, 0.0]], [[0.0, 0.0, 0.0]])
+    with pytest.raises(ValueError, match="^points must have shape"):
+        call([0.0, 0.0], [[0.0, 0.0]])
+    with pytest.raises(ValueError, match="^points must have at least one row"):
+        call(np.zeros((0, 2)), [[0.0, 0.0]])
+    with pytest.raises(ValueError, match="^centers must have at least one row"):
+        call([[0.0, 0.0]], np.zeros((0, 2)))
+    with pytest.raises(TypeError, match="^points must be an array of real numbers"):
+        call([["a", "b"]], [[0.0, 0.0]])
+
+
+@pytest.mark.parametrize("call", [kmeans.assign, kmeans.sums_and_counts])
+@pytest.mark.parametrize("radius", [0, -1.0, math.nan])
+def test_the_radius_must_be_positive(call, radius):
+    with pytest.raises(ValueError, match="^radius must be"):
+        call([[0.0]], [[0.0]], radius=radius)
+    with pytest.raises(TypeError, match="^radius must be a real number"):
+        call([[0.0]], [[0.0]], radius="1")
+
+
+# --- Lloyd ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("n", "d", "k"), [(50, 1, 3), (500, 2, 6), (800, 10, 4), (30, 3, 1)])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_one_round_is_one_iteration_of_scikit_learn(n, d, k):
+    points, _ = instance(n, d, k)
+    init = np.array(points[:k])  # centres on data points: no cluster is empty
+    model = KMeans(k, init=init, n_init=1, max_iter=1, tol=0, algorithm="lloyd").fit(points)
+    np.testing.assert_allclose(
+        kmeans.lloyd(points, init, n_rounds=1), model.cluster_centers_, atol=1e-12
+    )
+
+
+def test_many_rounds_reach_the_fixed_point_of_scikit_learn(mixture):
+    init = mixture[:3]
+    model = KMeans(3, init=np.array(init), n_init=1, max_iter=100, tol=0).fit(mixture)
+    centers = kmeans.lloyd(mixture, init, n_rounds=100)
+    np.testing.assert_allclose(centers, model.cluster_centers_, atol=1e-12)
+    np.testing.assert_allclose(kmeans.lloyd(mixture, centers, n_rounds=1), centers, atol=1e-14)
+
+
+def test_the_cost_never_rises():
+    points, centers = instance(500, 3, 7)
+    costs = [
+        kmeans.kmeans_cost(points, kmeans.lloyd(points, centers, n_rounds=t)) for t in range(9)
+    ]
+    assert all(after <= before + 1e-9 for before, after in zip(costs, costs[1:], strict=False))
+    assert costs[-1] < 0.9 * costs[0]
+
+
+def test_empty_clusters_keep_their_centre_and_inputs_are_left_alone():
+    points = np.array([[0.0, 0.0], [0.2, 0.0]])
+    centers = np.array([[0.1, 0.5], [9.0, 9.0]])
+    moved = kmeans.lloyd(points, centers, n_rounds=3)
+    np.testing.assert_allclose(moved, [[0.1, 0.0], [9.0, 9.0]])
+    np.testing.assert_array_equal(centers, [[0.1, 0.5], [9.0, 9.0]])
+    nothing = kmeans.lloyd(points, centers, n_rounds=0)
+    assert nothing is not centers and not np.shares_memory(nothing, centers)
+    with pytest.raises(ValueError, match="^n_rounds must be >= 0"):
+        kmeans.lloyd(points, centers, n_rounds=-1)
+    with pytest.raises(TypeError, match="^n_rounds must be an integer"):
+        kmeans.lloyd(points, centers, n_rounds=2.0)
+
+
+# --- weighted k-means -----------------------------------------------------------------------------
+
+
+def in_order(centers):
+    return centers[np.lexsort(centers.T)]
+
+
+def test_weights_are_repetitions():
+    """On separated clusters every start finds the same optimum, with weights or with copies."""
+    generator = rng()
+    true = np.array([[0.0, 0.0], [6.0, 0.0], [0.0, 6.0]])
+    points = np.repeat(true, 12, axis=0) + generator.normal(scale=0.3, size=(36, 2))
+    weights = generator.integers(0, 6, 36)
+    points.flags.writeable = weights.flags.writeable = False
+    weighted = kmeans.weighted_kmeans(points, weights, 3, rng=rng())
+    repeated = kmeans.weighted_kmeans(np.repeat(points, weights, axis=0), None, 3, rng=rng(2))
+    np.testing.assert_allclose(in_order(weighted), in_order(repeated), atol=1e-9)
+    labels = np.repeat(np.arange(3), 12)
+    means = [
+        np.average(points[labels == j], axis=0, weights=weights[labels == j]) for j in (0, 1, 2)
+    ]
+    np.testing.assert_allclose(in_order(weighted), in_order(np.array(means)), atol=1e-9)
+
+
+def test_weighted_kmeans_repeats_with_its_seed_and_finds_the_mixture(mixture, true_centers):
+    first = kmeans.weighted_kmeans(mixture, np.ones(300), 3, rng=rng())
+    np.testing.assert_array_equal(
+        first, kmeans.weighted_kmeans(mixture, np.ones(300), 3, rng=rng())
+    )
+    # a mean of 100 points with sd 0.08 is off by 0.008 per coordinate: 0.05 is six of those
+    np.testing.assert_allclose(in_order(first), in_order(true_centers), atol=0.05)
+
+
+def test_as_many_clusters_as_points_and_one_cluster():
+    points = np.array([[0.0], [1.0], [5.0]])
+    centers = kmeans.weighted_kmeans(points, None, 3, rng=rng())
+    np.testing.assert_allclose(np.sort(centers[:, 0]), [0, 1, 5])
+    one = kmeans.weighted_kmeans(points, [1, 0, 1], 1, rng=rng())
+    np.testing.assert_allclose(one, [[2.5]])
+
+
+def test_wrong_use_of_weighted_kmeans():
+    points = np.arange(6.0).reshape(3, 2)
+    with pytest.raises(ValueError, match="^n_clusters must be >= 1 and <= 3, got 4"):
+        kmeans.weighted_kmeans(points, None, 4, rng=rng())
+    with pytest.raises(ValueError, match="^n_clusters must"):
+        kmeans.weighted_kmeans(points, None, 0, rng=rng())
+    for weights in (
+        [1, 1],
+        [1, 1, -1],
+        [0, 0, 0],
+        [1, math.nan, 1],
+        [[1], [1], [1]],
+        [1, 1, math.inf],
+    ):
+        with pytest.raises(ValueError, match="^weights must be 3 non-negative numbers"):
+            kmeans.weighted_kmeans(points, weights, 2, rng=rng())
+    with pytest.raises(TypeError, match="^rng must be"):
+        kmeans.weighted_kmeans(points, None, 2, rng=0)
+    with pytest.raises(ValueError, match="^n_init must"):
+        kmeans.weighted_kmeans(points, None, 2, rng=rng(), n_init=0)
+
+
+# --- sphere packing -------------------------------------------------------------------------------
+
+
+def packed(monkeypatch, k, d, seed, **options):
+    """Centres, and the radius `a` that was feasible for them."""
+    tried = {}
+    pack = kmeans._pack
+
+    def spy(k, d, bound, distance, tries, generator):
+        centers = pack(k, d, bound, distance, tries, generator)
+        if centers is not None:
+            tried[centers.tobytes()] = distance
+        return centers
+
+    with monkeypatch.context() as patch:
+        patch.setattr(kmeans, "_pack", spy)
+        centers = kmeans.sphere_packing(k, d, rng=rng(seed), **options)
+    return centers, tried[centers.tobytes()]
+
+
+@pytest.mark.parametrize("method", ["halving", "largest"])
+@pytest.mark.parametrize("bound", [1.0, 0.25, 40.0])
+@pytest.mark.parametrize(("k", "d"), [(1, 1), (1, 3), (2, 1), (5, 2), (15, 2), (3, 30)])
+def test_centres_keep_their_distances(monkeypatch, method, bound, k, d):
+    for seed in range(5):
+        centers, a = packed(monkeypatch, k, d, seed, method=method, bound=bound)
+        assert centers.shape == (k, d) and a > 0
+        assert (np.abs(centers) <= bound - a + 1e-12 * bound).all()
+        if k > 1:
+            assert pdist(centers).min() >= 2 * a * (1 - 1e-12)
+        if method == "halving":
+            assert math.log2(bound / a).is_integer()
+
+
+@pytest.mark.parametrize(
+    ("k", "d", "halving", "largest"), [(15, 2, 0.125, 0.187), (3, 4, 0.45, 0.51)]
+)
+def test_the_mean_radius_is_that_of_the_notes(monkeypatch, k, d, halving, largest):
+    """s1 (k=15, d=2) and iris (k=3, d=4), against the authors' code and a true binary search.
+
+    Fixed seeds. The radius varies from seed to seed by about 0.01 (s1) and 0.1 (iris), so that a
+    mean of 40 is off by 0.016 for iris: 0.05 is three of those.
+    """
+    means = {
+        method: np.mean([packed(monkeypatch, k, d, s, method=method)[1] for s in range(40)])
+        for method in ("halving", "largest")
+    }
+    tolerance = 0.012 if k == 15 else 0.05
+    assert means["halving"] == pytest.approx(halving, abs=tolerance)
+    assert means["largest"] == pytest.approx(largest, abs=tolerance)
+    assert means["largest"] > means["halving"]
+
+
+@pytest.mark.parametrize(("k", "d"), [(2, 1), (4, 3), (15, 2), (10, 10)])
+def test_the_largest_radius_is_at_least_the_halved_one(monkeypatch, k, d):
+    """The search starts from the halved radius, so this holds for every seed."""
+    for seed in range(8):
+        halved = packed(monkeypatch, k, d, seed)[1]
+        assert packed(monkeypatch, k, d, seed, method="largest")[1] >= halved
+
+
+def test_a_single_centre_is_the_origin():
+    for method in ("halving", "largest"):
+        centers = kmeans.sphere_packing(1, 4, rng=rng(), method=method)
+        np.testing.assert_array_equal(centers, np.zeros((1, 4)))
+
+
+@pytest.mark.parametrize("method", ["halving", "largest"])
+def test_many_centres_in_one_dimension_are_found(method):
+    centers = kmeans.sphere_packing(100, 1, rng=rng(), method=method)
+    gaps = np.diff(np.sort(centers[:, 0]))
+    assert 0 < gaps.min() <= 2 / 100 and np.abs(centers).max() < 1
+
+
+def test_the_seed_fixes_the_packing_and_the_generator_moves_on():
+    same = [kmeans.sphere_packing(6, 3, rng=rng(4)) for _ in range(2)]
+    np.testing.assert_array_equal(*same)
+    generator = rng(4)
+    first, second = (kmeans.sphere_packing(6, 3, rng=generator) for _ in range(2))
+    np.testing.assert_array_equal(first, same[0])
+    assert (first != second).any()
+
+
+def test_bounds_scale_the_packing():
+    unit = kmeans.sphere_packing(6, 3, rng=rng())
+    np.testing.assert_allclose(kmeans.sphere_packing(6, 3, rng=rng(), bound=8.0), 8 * unit)
+
+
+def test_wrong_use_of_sphere_packing():
+    for name, wrong in {
+        "n_clusters": 0,
+        "n_features": 0,
+        "n_tries": 0,
+        "bound": 0.0,
+        "method": "best",
+    }.items():
+        options = {"n_clusters": 3, "n_features": 2, "rng": rng(), name: wrong}
+        with pytest.raises(ValueError, match=f"^{name} must"):
+            kmeans.sphere_packing(**options)
+    with pytest.raises(ValueError, match="^n_steps must"):
+        kmeans.sphere_packing(3, 2, rng=rng(), method="largest", n_steps=0)
+    with pytest.raises(TypeError, match="^n_clusters must be an integer"):
+        kmeans.sphere_packing(2.0, 2, rng=rng())
+    with pytest.raises(TypeError, match="^rng must be"):
+        kmeans.sphere_packing(2, 2, rng=None)
+
+
+# --- folding and truncation (theory checks F5, notes section 7) -----------------------------------
+
+bounds = st.sampled_from([1.0, 0.5, 3.0, 7.25])
+# in units of the bound: rounding of the modulus is then a few ulp of these sizes
+numbers = st.floats(-50, 50)
+TOLERANCE = 1e-12
+
+
+def test_values_of_the_notes():
+    folded = kmeans.fold([-1.2, 1.3, 3.4, -5.1])
+    np.testing.assert_allclose(folded, [-0.8, 0.7, -0.6, -0.9], atol=TOLERANCE)
+
+
+@given(st.floats(-1, 1), bounds)
+def test_folding_is_exactly_the_identity_inside(x, bound):
+    assert float(kmeans.fold(x * bound, bound=bound)) == x * bound
+
+
+@given(numbers, bounds)
+def test_folding_reflects_at_both_walls(t, bound):
+    for wall in (-bound, bound):
+        left, right = (kmeans.fold(wall + s * t * bound, bound=bound) for s in (-1, 1))
+        assert left == pytest.approx(right, abs=TOLERANCE * bound * 50)
+
+
+@given(numbers, bounds, st.integers(-5, 5))
+def test_folding_has_period_four_bounds(x, bound, n):
+    shifted = kmeans.fold((x + 4 * n) * bound, bound=bound)
+    assert shifted == pytest.approx(kmeans.fold(x * bound, bound=bound), abs=TOLERANCE * bound * 50)
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False, width=64), bounds)
+def test_folding_ends_inside_and_is_idempotent(x, bound):
+    assume(abs(x) < 1e300)
+    folded = kmeans.fold(x, bound=bound)
+    assert -bound <= folded <= bound
+    assert kmeans.fold(folded, bound=bound) == folded
+
+
+@given(numbers, numbers, bounds)
+def test_folding_and_truncation_never_push_points_apart(x, y, bound):
+    gap = abs(x - y) * bound
+    for rule in (kmeans.fold, kmeans.truncate):
+        moved = abs(rule(x * bound, bound=bound) - rule(y * bound, bound=bound))
+        assert moved <= gap + TOLERANCE * bound * 50
+
+
+@given(numbers)
+def test_folding_is_a_triangle_wave(x):
+    """An independent formula: the arc sine of a sine."""
+    expected = math.asin(math.sin(math.pi * x / 2)) * 2 / math.pi
+    assert float(kmeans.fold(x)) == pytest.approx(expected, abs=1e-6)
+
+
+def test_the_printed_rule_moves_points_that_are_inside():
+    """Theory check F5: as printed, every value inside becomes minus its absolute value."""
+    x = np.linspace(-0.999, 0.999, 201)
+    printed = kmeans.fold_as_printed(x)
+    np.testing.assert_allclose(printed, -np.abs(x), atol=1e-12)
+    assert (printed[x > 0] != x[x > 0]).all()
+    np.testing.assert_array_equal(kmeans.fold(x), x)
+    far = kmeans.fold_as_printed(np.linspace(-20, 20, 4001), bound=2.0)
+    assert far.min() >= -2 and far.max() <= 0  # the upper half is never reached
+
+
+@pytest.mark.parametrize(
+    ("center", "sd", "folded", "clipped"),
+    [
+        (0, 1, 0.330, 0.516),
+        (0, 3, 0.334, 0.825),
+        (0.8, 0.2, 0.0267, 0.0303),
+        (0.8, 1, 0.615, 0.455),
+    ],
+)
+def test_folding_against_truncation(center, sd, folded, clipped):
+    """Theory check L12: folding wins for a centre far from the walls, not for large noise near one.
+
+    Expected squared errors by quadrature, no randomness. (The table of L12 has the two numbers of
+    centre 0.8, sd 0.2 the wrong way round: E[e^2] + E[0.16 - 0.8 e; e > 0.2] = 0.0267 by hand.)
+    """
+    grid = np.linspace(-12, 12, 400_001)
+    density = np.exp(-(grid**2) / 2) / math.sqrt(2 * math.pi) * (grid[1] - grid[0])
+    for rule, expected in ((kmeans.fold, folded), (kmeans.truncate, clipped)):
+        mse = ((rule(center + sd * grid) - center) ** 2 * density).sum()
+        assert mse == pytest.approx(expected, rel=0.005)
+
+
+def test_truncation_clips():
+    np.testing.assert_array_equal(kmeans.truncate([-3, -0.5, 0.5, 2]), [-1, -0.5, 0.5, 1])
+    np.testing.assert_array_equal(kmeans.truncate([[5]], bound=2.0), [[2]])
+
+
+@pytest.mark.parametrize("rule", [kmeans.fold, kmeans.fold_as_printed, kmeans.truncate])
+def test_shapes_types_and_bounds_of_the_three_rules(rule):
+    values = np.full((2, 3, 1), 3, dtype=np.int32)
+    values.flags.writeable = False
+    moved = rule(values)
+    assert moved.shape == (2, 3, 1) and moved.dtype == np.float64
+    for bad in (0, -1.0, math.nan, math.inf):
+        with pytest.raises(ValueError, match="^bound must be"):
+            rule(values, bound=bad)

@@ -1,0 +1,188 @@
+"""Checks of arguments: what is accepted, what is refused, and that messages name the argument."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from fedclust_helpers import _validation as v
+
+# --- as_points ------------------------------------------------------------------------------------
+
+
+@given(
+    hnp.arrays(
+        st.sampled_from([np.float32, np.float64, np.int8, np.int64, np.uint16, np.bool_]),
+        st.tuples(st.integers(1, 5), st.integers(1, 4)),
+    ).filter(lambda a: np.isfinite(a).all())
+)
+def test_every_real_dtype_becomes_the_same_float64_values(array):
+    array.flags.writeable = False
+    points = v.as_points(array)
+    assert points.dtype == np.float64 and points.flags.c_contiguous
+    np.testing.assert_array_equal(points, array.astype(np.float64))
+
+
+def test_a_good_array_is_not_copied_and_a_fortran_one_is_made_contiguous():
+    array = np.arange(6.0).reshape(3, 2)
+    assert v.as_points(array) is array
+    turned = v.as_points(np.asfortranarray(array))
+    assert turned.flags.c_contiguous and not np.shares_memory(turned, array)
+    np.testing.assert_array_equal(turned, array)
+
+
+def test_lists_and_data_frames_are_accepted():
+    expected = np.array([[1.0, 2.0], [3.0, 4.0]])
+    for points in (
+        [[1, 2], [3, 4]],
+        ((1.0, 2), (3, 4)),
+        pd.DataFrame({"a": [1, 3], "b": [2.0, 4]}),
+    ):
+        np.testing.assert_array_equal(v.as_points(points), expected)
+    nullable = pd.DataFrame({"a": [1, 3], "b": [2, 4]}, dtype="Int64")
+    np.testing.assert_array_equal(v.as_points(nullable), expected)
+
+
+@pytest.mark.parametrize(
+    "points",
+    [
+        [["a", "b"]],
+        [[b"1", b"2"]],
+        [[1 + 2j, 0]],
+        np.array([["2020-01-01"]], dtype="datetime64[D]"),
+        np.array([[1]], dtype="timedelta64[s]"),
+        [[1, 2], [3]],
+        [[{}, 1.0]],
+    ],
+)
+def test_values_that_are_not_real_numbers_are_a_type_error(points):
+    with pytest.raises(
+        TypeError, match=r"^rows must be an array of real numbers of shape \(n, d\)"
+    ):
+        v.as_points(points, "rows")
+
+
+def test_missing_values_of_pandas_are_refused():
+    # which of the two errors depends on how the pandas version converts a missing integer
+    with pytest.raises((TypeError, ValueError), match="^rows must be"):
+        v.as_points(pd.DataFrame({"a": [1, None]}, dtype="Int64"), "rows")
+
+
+@pytest.mark.parametrize("points", [3.0, [1.0, 2.0], np.zeros((2, 2, 2))])
+def test_another_number_of_dimensions_is_refused(points):
+    with pytest.raises(ValueError, match=r"^rows must have shape \(n, d\)"):
+        v.as_points(points, "rows")
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (0, 0)])
+def test_no_rows_or_no_columns_are_refused(shape):
+    with pytest.raises(ValueError, match="^points must have at least one row and one column"):
+        v.as_points(np.zeros(shape))
+
+
+def test_another_number_of_features_is_refused():
+    with pytest.raises(ValueError, match="^centers must have 3 columns, got 2"):
+        v.as_points(np.zeros((4, 2)), "centers", n_features=3)
+    assert v.as_points(np.zeros((4, 3)), n_features=3).shape == (4, 3)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, None])
+@pytest.mark.parametrize("position", [0, 7])
+def test_values_that_are_not_finite_are_refused_without_being_quoted(bad, position):
+    values = [0.123456] * 8
+    values[position] = bad
+    with pytest.raises(ValueError, match="^points must be finite") as error:
+        v.as_points(np.array(values, dtype=object).reshape(4, 2))
+    assert "0.123456" not in str(error.value)  # a message may be seen by another party
+
+
+def test_infinities_that_cancel_in_the_sum_are_found():
+    with pytest.raises(ValueError, match="finite"):
+        v.as_points([[math.inf, 1.0], [-math.inf, 1.0]])
+
+
+@pytest.mark.filterwarnings("error")
+def test_finite_values_whose_sum_overflows_are_accepted_silently():
+    np.testing.assert_array_equal(v.as_points([[1e308, 1e308]]), [[1e308, 1e308]])
+
+
+# --- numbers --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("value", [True, np.True_, 1.0, "1", None, np.float64(2), 1j])
+def test_only_integers_are_integers(value):
+    with pytest.raises(TypeError, match="^k must be an integer"):
+        v.check_int(value, "k")
+
+
+def test_integers_are_kept_within_their_range():
+    assert v.check_int(np.int64(3), "k") == 3 and type(v.check_int(np.int8(3), "k")) is int
+    assert v.check_int(0, "k", minimum=0) == 0
+    assert v.check_int(5, "k", maximum=5) == 5
+    with pytest.raises(ValueError, match="^k must be >= 1, got 0"):
+        v.check_int(0, "k")
+    with pytest.raises(ValueError, match="^k must be >= 1 and <= 5, got 6"):
+        v.check_int(6, "k", maximum=5)
+
+
+@pytest.mark.parametrize("check", [v.check_positive, v.check_non_negative, v.check_real])
+@pytest.mark.parametrize("value", [True, np.False_, "1.0", None, [1.0], 1j, np.array([1.0, 2.0])])
+def test_only_real_numbers_are_real(check, value):
+    with pytest.raises(TypeError, match="^mu must be a real number"):
+        check(value, "mu")
+
+
+@pytest.mark.parametrize("value", [1, 2.5, np.float32(0.5), np.int64(7), Fraction(1, 3)])
+def test_real_numbers_of_any_kind_become_floats(value):
+    for check in (v.check_positive, v.check_non_negative, v.check_real):
+        assert type(check(value, "mu")) is float and check(value, "mu") == float(value)
+
+
+@pytest.mark.parametrize(
+    ("check", "refused", "accepted"),
+    [
+        (v.check_real, [math.nan], [-math.inf, -1.0, 0.0, math.inf]),
+        (v.check_positive, [math.nan, -math.inf, -1.0, 0.0, -0.0, math.inf], [5e-324, 1e308]),
+        (v.check_non_negative, [math.nan, -math.inf, -5e-324, math.inf], [0.0, 1e308]),
+        (v.check_epsilon, [math.nan, -1.0, 0.0, math.inf], [1e-9, 100.0]),
+        (v.check_delta, [math.nan, -0.1, 0.0, 1.0, math.inf], [1e-300, 0.999]),
+    ],
+)
+def test_ranges_of_numbers(check, refused, accepted):
+    for value in refused:
+        with pytest.raises(ValueError, match="^name must "):
+            check(value, "name")
+    for value in accepted:
+        assert check(value, "name") == value
+
+
+def test_the_two_exceptions_infinite_bounds_and_zero_delta():
+    assert v.check_positive(math.inf, "radius", finite=False) == math.inf
+    assert v.check_delta(0, allow_zero=True) == 0
+    with pytest.raises(ValueError, match=r"^delta must lie in \[0, 1\)"):
+        v.check_delta(1.0, allow_zero=True)
+
+
+def test_default_names_are_those_of_the_privacy_parameters():
+    with pytest.raises(ValueError, match="^epsilon must"):
+        v.check_epsilon(0)
+    with pytest.raises(ValueError, match=r"^delta must lie in \(0, 1\)"):
+        v.check_delta(0)
+
+
+def test_choices_and_generators():
+    assert v.check_choice("b", "method", ("a", "b")) == "b"
+    with pytest.raises(ValueError, match="^method must be one of a, b; got 'c'"):
+        v.check_choice("c", "method", ("a", "b"))
+    rng = np.random.default_rng(0)
+    assert v.check_rng(rng) is rng
+    for bad in (None, 0, np.random.RandomState(0), np.random.SeedSequence(0), np.random):
+        with pytest.raises(TypeError, match="^rng must be a numpy.random.Generator"):
+            v.check_rng(bad)
