@@ -466,7 +466,7 @@ def test_lloyd_with_sphere_packing_reproduces_the_released_code(name):
 
 @pytest.mark.parametrize("epsilon", [0.25, 1.0])
 def test_the_ranking_of_the_paper_on_iris(epsilon):
-    # released code: FastLloyd is better than GLloyd and GLloyd than SuLloyd, far beyond the intervals
+    # released code: FastLloyd beats GLloyd and GLloyd beats SuLloyd, far beyond the intervals
     points, k = scaled("iris")
     medians = [
         np.median(nicv(points, k, m, 60, epsilon=epsilon, **o))

@@ -53,7 +53,9 @@ def tracked_files() -> list[Path]:
         if listed.returncode == 0:
             paths = [ROOT / name for name in listed.stdout.split("\0") if name]
             return sorted(path for path in paths if path.is_file())
-    skipped = re.compile(r"\.venv|\.git$|__pycache__|\.egg-info|_cache$|\.hypothesis|\.cache|^look-out$")
+    skipped = re.compile(
+        r"\.venv|\.git$|__pycache__|\.egg-info|_cache$|\.hypothesis|\.cache|^look-out$"
+    )
     return sorted(
         path
         for path in ROOT.rglob("*")

@@ -279,6 +279,7 @@ def collect_result(
     history: list[FloatArray],
     released: list[tuple[FloatArray, FloatArray]],
 ) -> LloydResult:
+    """The result of a finished run; epsilon is inf where nothing was noised."""
     exact = plan.method == "lloyd"
     return LloydResult(
         history[-1], np.stack(history), tuple(released), plan,
