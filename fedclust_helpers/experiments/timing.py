@@ -22,8 +22,9 @@ from fedclust_helpers.kmeans import sphere_packing
 def round_cell(cell: Cell) -> dict[str, float]:
     """One masked round of two clients, noise included, against one scikit-learn iteration.
 
-    Both are timed in turn from the same centres, `cell.runs` times after a warm-up; the ratio is
-    the median of the paired ratios.
+    Both run in turn from the same centres, `cell.runs` times after a warm-up; the ratio is the
+    median of the paired ratios of CPU times. One thread works, so on an idle machine CPU time is
+    the time on the clock, and on a busy one it does not count the waiting.
     """
     problem = load_problem(cell.dataset)
     points, k = problem.points, problem.n_clusters
@@ -60,6 +61,6 @@ def round_cell(cell: Cell) -> dict[str, float]:
 
 
 def _seconds(call: Callable[[], None]) -> float:
-    start = time.perf_counter()
+    start = time.process_time()
     call()
-    return time.perf_counter() - start
+    return time.process_time() - start

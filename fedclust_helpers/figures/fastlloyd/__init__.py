@@ -3,6 +3,7 @@
 Nothing here computes a result. Arguments named `axes` take several ``Axes``.
 """
 
+from fedclust_helpers.figures.fastlloyd._common import headline
 from fedclust_helpers.figures.fastlloyd.results import (
     CLAIMS,
     claim_table,
@@ -37,6 +38,7 @@ from fedclust_helpers.figures.fastlloyd.wire import (
 __all__ = [
     "CLAIMS",
     "claim_table",
+    "headline",
     "plot_ablation",
     "plot_attacks",
     "plot_audit",

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullFormatter, StrMethodFormatter
 from numpy.typing import ArrayLike
 
@@ -27,3 +28,8 @@ def plain_ticks(ax: Axes, values: ArrayLike, axis: str = "x") -> None:
 def note(ax: Axes, text: str, xy: tuple[float, float], *, ha: str = "left") -> None:
     """Write a remark at a place in axes coordinates."""
     ax.text(*xy, text, transform=ax.transAxes, ha=ha, fontsize=10, color="#222222")
+
+
+def headline(fig: Figure, text: str) -> None:
+    """Write the claim of a figure with several panels above all of them."""
+    fig.suptitle(text, x=0.01, ha="left", fontsize=12)
