@@ -6,6 +6,7 @@ Nothing here computes a result. Arguments named `axes` take several ``Axes``.
 from fedclust_helpers.figures.fastlloyd._common import headline
 from fedclust_helpers.figures.fastlloyd.results import (
     CLAIMS,
+    METRICS,
     claim_table,
     plot_ablation,
     plot_breaks,
@@ -32,11 +33,11 @@ from fedclust_helpers.figures.fastlloyd.wire import (
     plot_masked,
     plot_rounding,
     plot_run,
-    run_title,
 )
 
 __all__ = [
     "CLAIMS",
+    "METRICS",
     "claim_table",
     "headline",
     "plot_ablation",
@@ -60,5 +61,4 @@ __all__ = [
     "plot_run",
     "plot_scaling",
     "plot_split",
-    "run_title",
 ]

@@ -102,7 +102,7 @@ def _finish_panels(panels: list[Axes], used: int) -> None:
     for ax in panels[used:]:
         ax.set_visible(False)
     handles, names = panels[0].get_legend_handles_labels()
-    panels[0].figure.legend(handles, names, loc="outside lower center", ncols=6)
+    panels[0].figure.legend(handles, names, loc="outside lower center", ncols=4)
 
 
 def plot_nicv(axes: Any, table: pd.DataFrame) -> Any:
@@ -133,7 +133,7 @@ def plot_nicv(axes: Any, table: pd.DataFrame) -> Any:
         ax.yaxis.set_minor_formatter("")
         ax.set_title(f"{name}: N {first['n']}, d {first['d']}, k {first['k']}", fontsize=10)
         ax.set_xlabel("ε")
-    for ax in panels[::5]:
+    for ax in panels[::4]:
         ax.set_ylabel("NICV (log scale)")
     _finish_panels(panels, len(names))
     return axes

@@ -8,7 +8,6 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
-from fedclust_helpers import kmeans
 from fedclust_helpers.figures.base import COLORS, label_lines, plot_centers, plot_points
 from fedclust_helpers.figures.fastlloyd._common import CYCLE, MARKS, THEORY, note
 
@@ -148,12 +147,6 @@ def plot_run(
             )  # fmt: skip
     ax.set(xlim=(-1.05, 1.05), ylim=(-1.05, 1.05), xlabel="feature 1", ylabel="feature 2")
     return ax
-
-
-def run_title(points: ArrayLike, history: ArrayLike, reference: float) -> str:
-    """Cost of the final centres beside a reference cost, as a title."""
-    cost = kmeans.kmeans_cost(points, np.asarray(history)[-1], normalize=True)
-    return f"NICV {cost:.4f} (without privacy {reference:.4f})"
 
 
 def plot_audit(
