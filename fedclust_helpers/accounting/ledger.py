@@ -416,7 +416,8 @@ class PrivacyLedger:
         method : {"auto", "gdp", "zcdp", "pld", "rdp", "pure"}
             "auto" takes the closed form where there is one (all Gaussian: "gdp", exact; Gaussian
             and discrete Gaussian: "zcdp", the RDP bound at the best real order; delta = 0:
-            "pure"), else "pld" where the library supports every event, else "rdp".
+            "pure"), else "pld" where the library supports every event, else "rdp" or, if that is
+            smaller, the zCDP total of all (discrete) Gaussians plus the sum of pure epsilons.
 
         Returns
         -------
@@ -448,7 +449,8 @@ class PrivacyLedger:
         event = _compose(stream)
         if any(isinstance(e, dpa.NonPrivateDpEvent) for e in _leaves(event)):
             return math.inf
-        return float(_accountant(event, self.adjacency, method).get_epsilon(delta))
+        total = float(_accountant(event, self.adjacency, method).get_epsilon(delta))
+        return min(total, _split_epsilon(stream, delta)) if method == "auto" else total
 
     def delta(self, epsilon: float) -> float:
         """Total delta at `epsilon`, for releases fixed in advance (1 if not private)."""
@@ -489,6 +491,17 @@ class PrivacyLedger:
 
     def __str__(self) -> str:
         return f"{len(self.releases)} releases, unit: one {self.unit}, {self.adjacency}"
+
+
+def _split_epsilon(stream: list[Release], delta: float) -> float:
+    """Basic composition of the Gaussian part, at `delta` by zCDP, and the pure part, at 0.
+
+    Sampling is ignored, which is an upper bound.
+    """
+    mechanisms = [m for r in stream for m in r.mechanisms]
+    rho = math.fsum(m.rho for m in mechanisms if m.rho is not None)
+    pure = math.fsum(m.pure_epsilon for m in mechanisms if m.rho is None)
+    return pure + zcdp_epsilon(rho, delta) if math.isfinite(rho + pure) else math.inf
 
 
 def _compose(releases: list[Release]) -> dpa.DpEvent:

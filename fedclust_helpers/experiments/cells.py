@@ -28,8 +28,8 @@ METHODS: dict[str, tuple[Callable[..., fl.LloydResult], dict[str, Any]]] = {
     "sulloyd": (fl.sulloyd, {"count_floor": None}),
     "glloyd": (fl.glloyd, {"count_floor": None}),
     "fastlloyd": (fl.fastlloyd, {}),
-    "sulloyd_fold": (fl.sulloyd, {"postprocess": "fold"}),
-    "glloyd_fold": (fl.glloyd, {"postprocess": "fold"}),
+    "sulloyd_fold": (fl.sulloyd, {"postprocess": "fold", "count_floor": 1.0}),
+    "glloyd_fold": (fl.glloyd, {"postprocess": "fold", "count_floor": 1.0}),
 }
 """Names in the tables -> algorithm and fixed arguments. Without a fold, baselines divide by the
 noised count as the paper does: a floor of 1 would throw their centres out of the box more often."""

@@ -71,12 +71,14 @@ def glloyd(
     n_rounds: int | None = None,
     postprocess: Postprocess = "none",
     initial: Literal["halving", "largest"] | ArrayLike = "halving",
-    count_floor: float | None = 1.0,
+    count_floor: float | None = None,
     noise: NoiseKind = "auto",
 ) -> LloydResult:
     """GLloyd: noised sums and counts with Gaussian noise (Appendix B.1), no radius.
 
-    L2 sensitivity sqrt(d) B of the sums under add/remove. Parameters as in `fastlloyd`.
+    L2 sensitivity sqrt(d) B of the sums under add/remove. Parameters as in `fastlloyd`, but
+    `count_floor` is None as in the paper: without radius and fold, a negative count raised to 1
+    throws its centre far out of the box.
     """
     k, epsilon, delta = check_run(federation, n_clusters, epsilon, delta)
     d, kind = federation.n_features, noise_kind(federation, noise)
@@ -105,7 +107,7 @@ def sulloyd(
     n_rounds: int | None = None,
     postprocess: Postprocess = "none",
     initial: Literal["halving", "largest"] | ArrayLike = "halving",
-    count_floor: float | None = 1.0,
+    count_floor: float | None = None,
     noise: NoiseKind = "auto",
 ) -> LloydResult:
     """SuLloyd: noised sums and counts with Laplace noise (Su et al. 2016), pure epsilon-DP.

@@ -128,7 +128,7 @@ def plot_nicv(axes: Any, table: pd.DataFrame) -> Any:
         _curves(ax, cells, "nicv_mean", NAMES)
         first = cells.iloc[0]
         low = 0.8 * float(cells["nicv_mean"].min())
-        high = 3.0 * float(cells.loc[cells["method"] != "optimum", "nicv_median"].max())
+        high = 1.8 * float(cells.loc[cells["method"] != "optimum", "nicv_median"].max())
         ax.set(yscale="log", xticks=[0.1, 0.5, 1.0], ylim=(low, high))
         ax.yaxis.set_minor_formatter("")
         ax.set_title(f"{name}: N {first['n']}, d {first['d']}, k {first['k']}", fontsize=10)
