@@ -1251,8 +1251,9 @@ plt.show()
 #
 # The paper shows its results as curves without numbers. We ran the same sweeps (two equal random clients,
 # $\delta=1/(N\ln N)$, minimum and maximum of each column mapped to $[-1,1]$ as the paper does, which is
-# **not private**). The tables are committed under `data/results`; here they are drawn, judged by rules
-# that were fixed before the numbers (`experiments.claims`), and **re-checked live** at one point.
+# **not private**). The tables are committed under `data/results`; here they are drawn, judged by one
+# set of rules for all claims (`experiments.claims`; the README beside the tables says which rules were
+# changed after numbers had been seen), and **re-checked live** at one point.
 #
 # **Predict.** One row of the table says: iris, FastLloyd, ε = 1. We run it again, with other seeds. How
 # close should the two means be?
