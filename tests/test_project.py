@@ -101,7 +101,7 @@ def requirements(extra: str | None = None) -> list[Requirement]:
         for line in project["optional-dependencies"][queue.pop()]:
             requirement = Requirement(line)
             if canonicalize_name(requirement.name) == project["name"]:
-                queue.extend(requirement.extras)
+                queue.extend(sorted(requirement.extras))
             else:
                 found.append(requirement)
     return found
