@@ -143,30 +143,79 @@ def _sums_and_counts(
     counts = np.zeros(n_clients * k, dtype=np.int64)
     for start in range(0, len(points), CHUNK):
         block = points[start : start + CHUNK]
+        rows = np.arange(start, start + len(block))
         labels, nearest = _nearest(block, minus_two_t, norms)
         if np.isfinite(radius):
             inside = _inside(nearest, block, norms, radius)[1]
             if not inside.all():
-                block, labels = block[inside], labels[inside]
-            rows = start + np.flatnonzero(inside) if n_clients > 1 else labels
-        else:
-            rows = start + np.arange(len(block)) if n_clients > 1 else labels
-        first, width = 0, k
-        if n_clients > 1:
-            if len(block) == 0:
-                continue
-            client = np.searchsorted(offsets, rows, side="right") - 1
-            first, last = int(client[0]), int(client[-1])
-            labels = labels + (client - first) * k
-            width = (last - first + 1) * k
-        bins = slice(first * k, first * k + width)
-        # a sparse 0/1 matrix (bins x rows of the block) times the block: sums without a loop
-        one_hot = csc_array(
-            (np.ones(len(block)), labels, np.arange(len(block) + 1)), shape=(width, len(block))
-        )
-        sums[bins] += one_hot @ block
-        counts[bins] += np.bincount(labels, minlength=width)
+                block, labels, rows = block[inside], labels[inside], rows[inside]
+        _add_block(sums, counts, block, labels, rows, offsets, k)
     return sums.reshape(n_clients, k, d), counts.reshape(n_clients, k)
+
+
+def _add_block(
+    sums: FloatArray,
+    counts: IntArray,
+    block: FloatArray,
+    labels: IntArray,
+    rows: IntArray,
+    offsets: IntArray,
+    k: int,
+) -> None:
+    """Add the rows of one block to the sums and counts of their client and label, in place."""
+    if len(block) == 0:
+        return
+    first, width = 0, k
+    if len(offsets) > 2:
+        client = np.searchsorted(offsets, rows, side="right") - 1
+        first, last = int(client[0]), int(client[-1])
+        labels = labels + (client - first) * k
+        width = (last - first + 1) * k
+    bins = slice(first * k, first * k + width)
+    # a sparse 0/1 matrix (bins x rows of the block) times the block: sums without a loop
+    one_hot = csc_array(
+        (np.ones(len(block)), labels, np.arange(len(block) + 1)), shape=(width, len(block))
+    )
+    sums[bins] += one_hot @ block
+    counts[bins] += np.bincount(labels, minlength=width)
+
+
+def group_sums(
+    points: ArrayLike, labels: ArrayLike, n_groups: int, *, offsets: IntArray | None = None
+) -> tuple[FloatArray, IntArray]:
+    """Sums and counts of rows by label, for one data set or for each of M clients.
+
+    Parameters
+    ----------
+    points : array_like of shape (n, d)
+    labels : int array of shape (n,)
+        Group 0..n_groups-1 of each row, or -1 for none.
+    offsets : int array of shape (M + 1,), optional
+        As in `sums_and_counts`.
+
+    Returns
+    -------
+    sums : ndarray of shape (n_groups, d), or (M, n_groups, d) with `offsets`
+    counts : ndarray of int64 of shape (n_groups,), or (M, n_groups) with `offsets`
+    """
+    points = as_points(points)
+    labels = np.asarray(labels)
+    n_groups = check_int(n_groups, "n_groups")
+    if labels.shape != (len(points),) or labels.dtype.kind not in "iu":
+        raise ValueError(f"labels must be {len(points)} integers, one for each row")
+    if labels.min() < -1 or labels.max() >= n_groups:
+        raise ValueError(f"labels must lie in -1..{n_groups - 1}")
+    edges = np.array([0, len(points)]) if offsets is None else np.asarray(offsets, dtype=np.int64)
+    n_clients = len(edges) - 1
+    sums = np.zeros((n_clients * n_groups, points.shape[1]))
+    counts = np.zeros(n_clients * n_groups, dtype=np.int64)
+    for start in range(0, len(points), CHUNK):
+        part = slice(start, start + CHUNK)
+        rows = start + np.flatnonzero(labels[part] >= 0)
+        if len(rows):
+            _add_block(sums, counts, points[rows], labels[rows], rows, edges, n_groups)
+    shape = (n_groups,) if offsets is None else (n_clients, n_groups)
+    return sums.reshape(*shape, -1), counts.reshape(shape)
 
 
 def lloyd(points: ArrayLike, centers: ArrayLike, *, n_rounds: int) -> FloatArray:

@@ -96,7 +96,7 @@ def test_local_files_have_the_registered_hash_and_size(file):
 
 def test_registry_is_complete():
     entries = datasets.registry()
-    assert len(entries) == 17
+    assert len(entries) == 22
     for file, entry in entries.items():
         assert file == entry.file and file.startswith(f"{entry.dataset}/")
         assert len(entry.sha256) == 64 and int(entry.sha256, 16) >= 0 and entry.bytes > 0
@@ -289,7 +289,7 @@ def test_data_folder_is_used_first_and_never_written(web, isolated, monkeypatch,
 def test_unknown_names_are_refused():
     with pytest.raises(ValueError, match="file must be one of the registered files"):
         datasets.fetch("../secret")
-    with pytest.raises(ValueError, match="name must be one of adult, birch2"):
+    with pytest.raises(ValueError, match="name must be one of acsincome, adult, birch2"):
         datasets.available("cifar")
 
 

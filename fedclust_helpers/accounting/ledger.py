@@ -468,6 +468,11 @@ class PrivacyLedger:
             worst = max(worst, float(_accountant(event, self.adjacency).get_delta(epsilon)))
         return worst
 
+    def since(self, n_releases: int) -> PrivacyLedger:
+        """A ledger of the releases made after the first `n_releases`: what one run cost alone."""
+        check_int(n_releases, "n_releases", minimum=0)
+        return PrivacyLedger(self.unit, self.adjacency, None, self.releases[n_releases:])
+
     def to_frame(self) -> Any:
         """The ledger as a pandas table: one row per mechanism of each release."""
         import pandas as pd

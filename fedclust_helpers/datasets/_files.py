@@ -96,7 +96,12 @@ def fetch(file: str) -> Path:
     """
     if file not in registry():
         raise ValueError(f"file must be one of the registered files, got {file!r}")
-    entry = registry()[file]
+    return fetch_entry(registry()[file])
+
+
+def fetch_entry(entry: RegistryEntry) -> Path:
+    """Path of the file of one entry, as `fetch` finds it; the entry need not be registered."""
+    file = entry.file
     folder = _data_folder()
     if folder is not None and (folder / file).is_file():
         if not _has_hash(folder / file, entry):
@@ -115,8 +120,8 @@ def fetch(file: str) -> Path:
             f"Data file {file} is not on this machine and could not be downloaded from "
             f"{entry.url} ({type(error).__name__}). {ENVIRONMENT_VARIABLE} {where}. Connect to the "
             f"network and try again, or save that file as <folder>/{file} and set "
-            f"{ENVIRONMENT_VARIABLE}=<folder>. Iris, wine, digits and the make_* data sets need "
-            "no file."
+            f"{ENVIRONMENT_VARIABLE}=<folder>. Iris, wine, digits, the image strips and "
+            "the generated data sets need no file."
         ) from error
     except ValueError as error:
         raise ValueError(

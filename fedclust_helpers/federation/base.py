@@ -73,6 +73,7 @@ class InProcess:
         seed: int | np.random.SeedSequence | None = None,
         mode: Literal["teaching", "secure"] = "teaching",
         bound: float = 1.0,
+        domain: Literal["box", "ball"] = "box",
         outside: Literal["clip", "refuse"] = "clip",
         ledger: PrivacyLedger | None = None,
         budget: Budget | None = None,
@@ -92,11 +93,12 @@ class InProcess:
         if ledger is not None and budget is not None:
             raise ValueError("budget must not be given with a ledger: a ledger brings its own")
         self._bound = check_positive(bound, "bound")
-        clipped, counts = data.clipped(self._bound)
+        self.domain = check_choice(domain, "domain", ("box", "ball"))
+        clipped, counts = data.clipped(self._bound, domain=self.domain)
         if outside == "refuse" and counts.any():
             raise ValueError(
-                "clients holds rows outside [-bound, bound]^d; scale with public bounds first, or"
-                " use outside='clip'"
+                f"clients holds rows outside the {domain} of size bound; scale with public bounds"
+                " first, or use outside='clip'"
             )
         self._data = clipped
         self.clipped_counts = counts  # known to each client for itself, never sent

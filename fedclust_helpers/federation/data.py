@@ -86,16 +86,26 @@ class ClientData:
         """The rows of one client (a read-only view)."""
         return self.points[self.offsets[i] : self.offsets[i + 1]]
 
-    def clipped(self, bound: float) -> tuple[ClientData, IntArray]:
-        """Rows moved into [-bound, bound]^d, and how many rows of each client were moved.
+    def clipped(self, bound: float, *, domain: str = "box") -> tuple[ClientData, IntArray]:
+        """Rows moved into the box [-bound, bound]^d or the ball ||x|| <= bound, and how many.
 
-        Each client does this for itself; the counts stay with it. Without a row to move, no copy is
-        made.
+        Each client does this for itself; the counts (M,) stay with it. Without a row to move, no
+        copy is made.
         """
-        moved = np.zeros(len(self.points), dtype=bool)
-        for column in self.points.T:  # d passes, no (n, d) mask
-            moved |= np.abs(column) > bound
+        if domain == "ball":
+            norms = np.sqrt(np.einsum("ij,ij->i", self.points, self.points))
+            moved = norms > bound
+        else:
+            moved = np.zeros(len(self.points), dtype=bool)
+            for column in self.points.T:  # d passes, no (n, d) mask
+                moved |= np.abs(column) > bound
         if not moved.any():
             return self, np.zeros(self.n_clients, dtype=np.int64)
         counts = np.add.reduceat(moved.astype(np.int64), self.offsets[:-1])
-        return ClientData(np.clip(self.points, -bound, bound), self.offsets), counts
+        if domain == "ball":
+            inside = self.points.copy()
+            # a hair inside, so that rounding cannot leave a row outside
+            inside[moved] *= (bound * (1 - 1e-12) / norms[moved])[:, None]
+        else:
+            inside = np.clip(self.points, -bound, bound)
+        return ClientData(inside, self.offsets), counts

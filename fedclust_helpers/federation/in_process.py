@@ -163,11 +163,20 @@ class IdealSecureSum(_ServerSums):
         round: int,
         broadcast: dict[str, Any],
     ) -> list[FloatArray]:
-        exact = all(m.grid is None for m in mechanisms)
-        # additive: without rounding, one pass over all rows is the sum over clients
-        offsets = np.array([0, len(self._data.points)]) if exact else self._data.offsets
-        values = statistic.compute(self._data.points, offsets, **broadcast)
-        return [self._round_to(v, m).sum(axis=0) for v, m in zip(values, mechanisms, strict=True)]
+        if any(m.grid is not None for m in mechanisms):
+            # rounding is done by each client: no shortcut
+            values = statistic.compute(self._data.points, self._data.offsets, **broadcast)
+            return [
+                self._round_to(v, m).sum(axis=0) for v, m in zip(values, mechanisms, strict=True)
+            ]
+        if statistic.pooled is not None:
+            return list(statistic.pooled(self._data.points, self._data.offsets, **broadcast))
+        if statistic.unit == "point":
+            # additive over rows: one pass over all of them is the sum over clients
+            pooled = np.array([0, len(self._data.points)])
+            return [v[0] for v in statistic.compute(self._data.points, pooled, **broadcast)]
+        values = statistic.compute(self._data.points, self._data.offsets, **broadcast)
+        return [v.sum(axis=0) for v in values]
 
 
 class _Ring(InProcess):
@@ -205,7 +214,7 @@ class _Ring(InProcess):
                         f" resolution {self.resolution:g}, got {mechanism.grid:g}"
                     )
             self.fixed_point.check_capacity(
-                n_records=self.n_records,
+                n_records=self.n_records if statistic.unit == "point" else self.n_clients,
                 magnitude=magnitudes[part],
                 noise_tail=self._noise_tail(mechanism),
                 name=part,

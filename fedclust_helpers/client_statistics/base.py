@@ -1,0 +1,96 @@
+"""The type of a client statistic: a pure function with its sensitivity."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fedclust_helpers._validation import (
+    FloatArray,
+    check_choice,
+    check_int,
+    check_non_negative,
+)
+from fedclust_helpers.accounting import ADJACENCIES
+
+Values = tuple[FloatArray, ...]
+
+
+def _one_row(*, n_features: int, **_: Any) -> int:
+    """One record touches the d coordinates of one row of the statistic."""
+    return n_features
+
+
+@dataclass(frozen=True)
+class ClientStatistic:
+    """An additive statistic of one or more arrays, computed in one pass over the client's rows.
+
+    Attributes
+    ----------
+    name : str
+        Under which a client knows the function.
+    parts : tuple of str
+        Names of the arrays it returns (they are released together).
+    compute : callable
+        ``compute(points, offsets, **broadcast) -> tuple of arrays of shape (M, ...)``, one row for
+        each client whose rows are ``offsets[i]:offsets[i+1]``.
+    sensitivity : callable
+        ``sensitivity(adjacency, **public) -> {part: (l1, l2)}``: how much one record changes each
+        part, over all clusters jointly.
+    magnitude : callable
+        ``magnitude(**public) -> {part: float}``: the largest absolute value one record adds to one
+        coordinate. Used for range checks from public bounds.
+    integral : tuple of str
+        Parts whose exact values are integers (rounding to a grid leaves them as they are).
+    unit : str
+        Whose presence the sensitivity speaks of: one "point", unless it says otherwise.
+    pooled : callable, optional
+        The sum of `compute` over all clients, where it can be had without an array per client.
+    n_touched : callable
+        ``n_touched(**public) -> int``: how many coordinates one record or client can change, for
+        the slack of rounding.
+    """
+
+    name: str
+    parts: tuple[str, ...]
+    compute: Callable[..., Values]
+    sensitivity: Callable[..., Mapping[str, tuple[float, float]]]
+    magnitude: Callable[..., Mapping[str, float]]
+    integral: tuple[str, ...] = ()
+    unit: str = "point"
+    pooled: Callable[..., Values] | None = None
+    n_touched: Callable[..., int] = _one_row
+
+    def sensitivity_of(
+        self, part: str, norm: int, adjacency: str, *, grid: float = 0.0, **public: Any
+    ) -> float:
+        """Sensitivity of one part in the L1 or L2 norm, after rounding to multiples of `grid`.
+
+        Rounding moves each coordinate of a difference by at most one grid step, and one record
+        touches `d` coordinates, so the slack is d*grid (L1) or sqrt(d)*grid (L2): the corrected
+        statement F7 of FastLloyd's Appendix A.3. Integer parts have none.
+        """
+        check_choice(adjacency, "adjacency", ADJACENCIES)
+        check_choice(part, "part", self.parts)
+        check_int(norm, "norm", maximum=2)
+        check_non_negative(grid, "grid")
+        check_int(public["n_features"], "n_features")
+        bound = self.sensitivity(adjacency, **public)[part][norm - 1]
+        if part in self.integral or grid == 0:
+            return bound
+        touched = self.n_touched(**public) * (1 if adjacency == "add/remove" else 2)
+        return bound + grid * (touched if norm == 1 else np.sqrt(touched))
+
+
+def twice_if_replaced(adjacency: str, l1: float, l2: float) -> tuple[float, float]:
+    """Replace-one is one removal and one addition: both may count in full."""
+    factor = 1 if adjacency == "add/remove" else 2
+    return factor * l1, factor * l2
+
+
+def count_sensitivity(adjacency: str) -> tuple[float, float]:
+    """One record changes one count by 1; a replaced one may change two (L1 = 2, L2 = sqrt 2)."""
+    return (1.0, 1.0) if adjacency == "add/remove" else (2.0, float(np.sqrt(2)))

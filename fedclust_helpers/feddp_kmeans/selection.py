@@ -1,0 +1,148 @@
+"""Choosing k from what FedDP-Init released, and diagnostics of its subspace: all post-processing.
+
+`server_cost_curve`, `elbow` read released values only and cost no privacy. `subspace_energy`,
+`eigengap` and `separation_constant` compare with the truth and are for experiments.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.spatial.distance import pdist
+
+from fedclust_helpers import kmeans
+from fedclust_helpers._validation import (
+    FloatArray,
+    as_points,
+    check_int,
+    check_non_negative,
+    check_positive,
+    check_rng,
+)
+from fedclust_helpers.feddp_kmeans.algorithm import InitResult
+
+
+def server_cost_curve(
+    init: InitResult, ks: Sequence[int], *, rng: np.random.Generator, n_init: int = 25
+) -> FloatArray:
+    """k-means cost per unit of weight on the weighted, projected server points, for each k (H.3).
+
+    Parameters
+    ----------
+    init : InitResult
+        A run of FedDP-Init with the largest k in mind (its subspace has that many dimensions).
+    ks : sequence of int
+        Each at most the number of server points that survived.
+    rng : numpy.random.Generator
+    n_init : int
+        Restarts; few make the curve ragged.
+
+    Returns
+    -------
+    ndarray of shape (len(ks),)
+    """
+    filled = init.kept > 0
+    points, weights = init.server_projected[filled], init.kept[filled]
+    wanted = [check_int(k, "ks", maximum=len(points)) for k in ks]
+    if not wanted:
+        raise ValueError("ks must hold at least one number of clusters")
+    check_rng(rng)
+    centers = (kmeans.weighted_kmeans(points, weights, k, rng=rng, n_init=n_init) for k in wanted)
+    share = weights / weights.sum()
+    return np.array([float(share @ kmeans.assign(points, c).squared) for c in centers])
+
+
+def elbow(ks: Sequence[int], costs: ArrayLike) -> int:
+    """The k whose cost lies farthest below the chord between both ends of the curve.
+
+    Both axes are scaled to [0, 1] first, so units do not matter. A curve that lies nowhere below
+    its chord has no elbow; the first k is returned.
+
+    Examples
+    --------
+    >>> elbow([1, 2, 3, 4, 5], [100, 60, 20, 15, 10])
+    3
+    """
+    values = np.asarray(costs, dtype=np.float64)
+    if len(ks) < 3 or values.shape != (len(ks),) or not np.isfinite(values).all():
+        raise ValueError("costs must be finite, one for each of at least three ks")
+    numbers = np.array([check_int(k, "ks") for k in ks], dtype=np.float64)
+    if (np.diff(numbers) <= 0).any():
+        raise ValueError("ks must increase")
+    drop = values[0] - values[-1]
+    if drop <= 0:
+        return int(numbers[0])
+    across = (numbers - numbers[0]) / (numbers[-1] - numbers[0])
+    below = (1 - across) - (values - values[-1]) / drop
+    return int(numbers[int(below.argmax())])
+
+
+def subspace_energy(basis: ArrayLike, means: ArrayLike, weights: ArrayLike | None = None) -> float:
+    """Fraction of the energy between the means that the subspace keeps (theory checks K5).
+
+    Parameters
+    ----------
+    basis : array_like of shape (d, r)
+        Orthonormal columns.
+    means : array_like of shape (k, d)
+        At least two different means.
+    weights : array_like of shape (k,), optional
+        Shares of the clusters; equal by default.
+
+    Returns
+    -------
+    float
+        sum_i w_i ||basis^T (mu_i - mu)||^2 / sum_i w_i ||mu_i - mu||^2, in [0, 1].
+    """
+    means = as_points(means, "means")
+    basis = as_points(basis, "basis")
+    if basis.shape[0] != means.shape[1]:
+        raise ValueError(f"basis must have {means.shape[1]} rows, got {basis.shape[0]}")
+    if not np.allclose(basis.T @ basis, np.eye(basis.shape[1]), atol=1e-8):
+        raise ValueError("basis must have orthonormal columns")
+    w = np.ones(len(means)) if weights is None else np.asarray(weights, dtype=np.float64)
+    if w.shape != (len(means),) or not (np.isfinite(w) & (w >= 0)).all() or w.sum() == 0:
+        raise ValueError(f"weights must be {len(means)} numbers >= 0, not all zero")
+    centred = means - np.average(means, axis=0, weights=w)
+    total = float(w @ (centred**2).sum(axis=1))
+    if total == 0:
+        raise ValueError("means must not all be equal")
+    return float(w @ ((centred @ basis) ** 2).sum(axis=1)) / total
+
+
+def eigengap(outer: ArrayLike, rank: int) -> float:
+    """lambda_rank - lambda_(rank + 1) of a symmetric matrix, eigenvalues in falling order."""
+    matrix = as_points(outer, "outer")
+    if matrix.shape[0] != matrix.shape[1]:
+        raise ValueError(f"outer must be square, got shape {matrix.shape}")
+    rank = check_int(rank, "rank", maximum=len(matrix) - 1)
+    values = np.linalg.eigvalsh((matrix + matrix.T) / 2)[::-1]
+    return float(values[rank - 1] - values[rank])
+
+
+def noise_norm(std: float, n_features: int) -> float:
+    """Spectral norm to expect of (N + N^T)/2 for d^2 independent N(0, std^2): std sqrt(2 d).
+
+    The subspace is lost when this exceeds the `eigengap`. Mirrored noise has 2 std sqrt(d).
+    """
+    return check_non_negative(std, "std") * math.sqrt(2 * check_int(n_features, "n_features"))
+
+
+def separation_constant(
+    means: ArrayLike, weights: ArrayLike, *, sigma: float, n_records: int
+) -> float:
+    """The c with which a mixture satisfies Definition 2 (sigma read as a standard deviation).
+
+    min over pairs of ||mu_i - mu_j|| / (sqrt(k/w_min) sigma ln n), with the smallest weight.
+    """
+    means = as_points(means, "means")
+    w = np.asarray(weights, dtype=np.float64)
+    if w.shape != (len(means),) or not (w > 0).all():
+        raise ValueError(f"weights must be {len(means)} numbers > 0")
+    if len(means) < 2:
+        raise ValueError("means must hold at least two means")
+    scale = math.sqrt(len(means) * w.sum() / w.min()) * check_positive(sigma, "sigma")
+    return float(pdist(means).min()) / (scale * math.log(check_int(n_records, "n_records")))

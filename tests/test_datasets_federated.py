@@ -1,0 +1,783 @@
+"""Federated data sets: what clients and server hold, and that the radius is public and right.
+
+Tests that need a downloaded file skip, and say which one, where it is not on this machine.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import math
+import sqlite3
+import sys
+import zipfile
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import chi2, kstest
+
+from fedclust_helpers import datasets
+from fedclust_helpers.datasets import _files, census, text
+from fedclust_helpers.datasets._census_codes import CODES
+from fedclust_helpers.federation import ClientData
+
+
+def rng(seed=0):
+    return np.random.default_rng(seed)
+
+
+def need(name):
+    if not datasets.available(name):
+        files = [e.file for e in datasets.registry().values() if e.dataset == name]
+        pytest.skip(f"not on this machine: {', '.join(files)} (set FEDCLUST_DATA_DIR)")
+
+
+mixture = partial(datasets.make_server_mixture, n_clients=20, rows_per_client=50)
+MAKERS = {
+    "mixture": mixture,
+    "image": datasets.make_image_federation,
+    "acsincome": partial(datasets.make_acsincome_federation, "federal", clients_per_state=3),
+    "tinyshakespeare": datasets.make_shakespeare_federation,
+}
+
+
+def make(name, **options):
+    if name in ("acsincome", "tinyshakespeare"):
+        need(name)
+    return MAKERS[name](**{"rng": rng()} | options)
+
+
+def sorted_rows(*parts):
+    rows = np.vstack(parts)
+    return rows[np.lexsort(rows.T)]
+
+
+# ---- the record --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_every_federation_has_the_promised_form(name):
+    data = make(name)
+    n, d = data.points.shape
+    assert (data.n_points, data.n_features) == (n, d)
+    points, offsets = data.clients()
+    clients = ClientData(points, offsets)
+    assert clients.n_clients == data.n_clients == len(offsets) - 1
+    assert data.server_points.shape == (len(data.in_distribution), d)
+    assert (np.diff(data.in_distribution.astype(int)) <= 0).all()  # in-distribution points first
+    assert data.in_distribution.any() and not data.in_distribution.all()
+    for array in (data.points, data.offsets, data.server_points, data.in_distribution):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 0
+    for values in (data.points, data.server_points):
+        longer = np.linalg.norm(values, axis=1) > data.radius
+        # no real row exceeds its radius; of the mixture about 0.1 % do
+        assert longer.mean() <= (0.01 if name == "mixture" else 0)
+    assert data.radius_note and data.source and data.licence and data.citation
+    assert repr(data).startswith(
+        f"FederatedDataset('{data.name}', M={data.n_clients}, N={n}, d={d}"
+    )
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_federations_repeat_with_the_generator_and_differ_without_it(name):
+    first, again, other = make(name), make(name), make(name, rng=rng(1))
+    for field in ("points", "offsets", "server_points"):
+        np.testing.assert_array_equal(getattr(first, field), getattr(again, field))
+    assert not np.array_equal(first.server_points, other.server_points)
+    with pytest.raises(TypeError, match="rng must be a numpy.random.Generator"):
+        make(name, rng=3)
+
+
+def test_record_refuses_inconsistent_fields():
+    good = datasets.FederatedDataset(
+        name="x",
+        points=np.zeros((4, 2)),
+        offsets=np.array([0, 1, 4]),
+        server_points=np.ones((3, 2)),
+        n_clusters=2,
+        radius=1.0,
+        radius_note="",
+        in_distribution=np.array([True, False, False]),
+        source="",
+        licence="",
+        citation="",
+        labels=np.zeros(4, dtype=int),
+    )
+    assert good.n_clients == 2 and good.true_centers is None
+    wrong = [
+        ({"offsets": [0, 1, 3]}, "offsets must run from 0 to the number of rows 4"),
+        ({"offsets": [1, 4]}, "offsets must run from 0"),
+        ({"offsets": [0, 2, 2, 4]}, "offsets must give every client at least one row"),
+        ({"server_points": np.ones((3, 1))}, "server_points must have 2 columns"),
+        ({"server_points": np.full((3, 2), np.nan)}, "server_points must be finite"),
+        ({"in_distribution": np.array([True])}, r"boolean array of shape \(3,\)"),
+        ({"in_distribution": np.array([1, 0, 0])}, r"boolean array of shape \(3,\)"),
+        ({"labels": np.zeros(3)}, r"labels must have shape \(4,\)"),
+        ({"true_centers": np.zeros((2, 3))}, "true_centers must have 2 columns"),
+        ({"radius": 0.0}, "radius must be finite and > 0"),
+        ({"n_clusters": 0}, "n_clusters must be >= 1"),
+    ]
+    for change, message in wrong:
+        with pytest.raises(ValueError, match=message):
+            dataclasses.replace(good, **change)
+    mine = np.zeros((4, 2))
+    dataclasses.replace(good, points=mine)
+    assert mine.flags.writeable
+
+
+# ---- Gaussian mixture --------------------------------------------------------------------------
+
+
+def test_mixture_is_the_one_of_the_paper():
+    data = datasets.make_server_mixture(rng=rng(5))
+    assert data.points.shape == (100_000, 100) and data.n_clients == 100
+    assert (np.diff(data.offsets) == 1000).all()
+    assert data.server_points.shape == (300, 100) and data.in_distribution.sum() == 200
+    assert data.radius == 11.0
+    means = data.true_centers
+    assert means.shape == (10, 100) and means.min() >= 0 and means.max() <= 1
+    # false alarm 1e-6 each: 1000 uniform coordinates; 10^7 residuals; 10^4 server coordinates
+    assert kstest(means.ravel(), "uniform").pvalue > 1e-6
+    residual = data.points - means[data.labels]
+    statistic = 2 * (residual**2).sum()
+    assert chi2.isf(1 - 5e-7, residual.size) < statistic < chi2.isf(5e-7, residual.size)
+    server = data.server_points[data.in_distribution] - np.repeat(means, 20, axis=0)
+    assert kstest(server.ravel() * math.sqrt(2), "norm").pvalue > 1e-6
+    uniform = data.server_points[~data.in_distribution]
+    assert kstest(uniform.ravel(), "uniform").pvalue > 1e-6
+    counts = np.bincount(data.labels, minlength=10)
+    assert ((counts - 10_000) ** 2 / 10_000).sum() < chi2.isf(1e-6, 9)  # false alarm 1e-6
+    # cost at the true means, 50 in expectation; the best cost in the notes is 49.96 +- 0.01
+    assert (residual**2).sum(axis=1).mean() == pytest.approx(50, abs=0.2)
+    # labels are mixed within every client: all ten components at each of them
+    per_client = data.labels.reshape(100, 1000)
+    assert min(len(np.unique(row)) for row in per_client) == 10
+
+
+def test_missing_components_leave_the_server_and_nothing_else():
+    everything, fewer = mixture(rng=rng(2)), mixture(missing=4, rng=rng(2))
+    np.testing.assert_array_equal(everything.points, fewer.points)
+    assert fewer.in_distribution.sum() == 120 and len(fewer.server_points) == 220
+    known = everything.server_points[:120]
+    np.testing.assert_array_equal(fewer.server_points[:120], known)
+    np.testing.assert_array_equal(fewer.server_points[120:], everything.server_points[200:])
+    # rows of the missing components are still at the clients
+    assert np.isin([6, 7, 8, 9], fewer.labels).all()
+    none = mixture(missing=10, rng=rng(2))
+    assert len(none.server_points) == 100 and not none.in_distribution.any()
+
+
+def test_mixture_weights_side_and_radius():
+    weights = np.arange(1.0, 5.0)
+    weights.flags.writeable = False
+    data = mixture(n_clusters=4, n_clients=200, weights=weights, side=3.0, rng=rng(1))
+    expected = 10_000 * weights / 10
+    counts = np.bincount(data.labels, minlength=4)
+    assert ((counts - expected) ** 2 / expected).sum() < chi2.isf(1e-6, 3)  # false alarm 1e-6
+    assert 2.5 < data.true_centers.max() <= 3.0
+    # about 0.1 % of rows exceed the radius, whatever the parameters; the means are shared, so the
+    # share varies between draws and is averaged over 40 of them
+    for options in ({}, {"side": 3.0}, {"variance": 0.1}, {"n_features": 10}):
+        longer = [
+            np.linalg.norm(sample.points, axis=1) > sample.radius
+            for sample in (mixture(**options, rng=rng(seed)) for seed in range(40))
+        ]
+        assert np.mean(longer) < 0.01
+        near = mixture(**options, rng=rng())
+        assert np.linalg.norm(near.points, axis=1).max() > 0.8 * near.radius
+
+
+def test_mixture_refuses_wrong_arguments():
+    cases = [
+        ({"n_clients": 0}, "n_clients must be >= 1"),
+        ({"variance": 0.0}, "variance must be"),
+        ({"side": -1.0}, "side must be"),
+        ({"missing": 11}, "missing must be >= 0 and <= 10"),
+        ({"missing": -1}, "missing must be >= 0"),
+        ({"weights": [1.0] * 9}, "weights must be 10 finite numbers > 0"),
+        ({"weights": [0.0] + [1.0] * 9}, "weights must be 10 finite numbers > 0"),
+        ({"server_per_cluster": 0, "n_uniform": 0}, "must leave the server a point"),
+        ({"missing": 10, "n_uniform": 0}, "must leave the server a point"),
+    ]
+    for options, message in cases:
+        with pytest.raises(ValueError, match=message):
+            mixture(**options, rng=rng())
+    with pytest.raises(TypeError, match="rows_per_client must be an integer"):
+        datasets.make_server_mixture(rows_per_client=2.5, rng=rng())
+
+
+# ---- images ------------------------------------------------------------------------------------
+
+
+def test_image_clients_are_strips_of_one_picture_and_the_server_has_the_other():
+    from sklearn.datasets import load_sample_image
+
+    data = datasets.make_image_federation(block=1, server_in=50, server_out=70, rng=rng(3))
+    assert data.n_clients == 64 and data.n_features == 3
+    assert data.n_points == 427 * 640 - 50 and len(data.server_points) == 120
+    scale = 127.5 * math.sqrt(3)
+    china, flower = (load_sample_image(f"{name}.jpg") for name in ("china", "flower"))
+
+    def colours(values):
+        pixels = np.rint(values * scale + 127.5)
+        np.testing.assert_allclose(values * scale + 127.5, pixels, atol=1e-8)  # nothing is lost
+        return pixels.astype(int)
+
+    # nothing is at both server and clients, and nothing got lost
+    inside = data.server_points[data.in_distribution]
+    np.testing.assert_array_equal(
+        sorted_rows(colours(data.points), colours(inside)), sorted_rows(china.reshape(-1, 3))
+    )
+    # a client that gave no pixel away holds its ten columns, from the left
+    sizes = np.diff(data.offsets)
+    whole = int(np.flatnonzero(sizes == 4270)[0])
+    own = data.points[data.offsets[whole] : data.offsets[whole + 1]]
+    strip = china[:, 10 * whole : 10 * whole + 10].transpose(1, 0, 2).reshape(-1, 3)
+    np.testing.assert_array_equal(colours(own), strip)
+    foreign = {tuple(row) for row in flower.reshape(-1, 3).tolist()}
+    server = colours(data.server_points[~data.in_distribution])
+    assert all(tuple(row) in foreign for row in server.tolist())
+
+
+def test_image_blocks_hold_neighbouring_pixels_and_the_radius_is_reached_by_white():
+    from sklearn.datasets import load_sample_image
+
+    options = {"n_clients": 7, "block": 3, "server_in": 0}
+    data = datasets.make_image_federation(**options, rng=rng())
+    assert data.n_features == 27 and data.n_clients == 7
+    assert data.n_points == (427 // 3) * (640 // 3)
+    widths = np.diff(data.offsets) // (427 // 3)
+    assert widths.sum() == 213 and widths.max() - widths.min() <= 1
+    first = data.points[0] * 127.5 * math.sqrt(27) + 127.5
+    corner = load_sample_image("china.jpg")[:3, :3].ravel()
+    np.testing.assert_allclose(first, corner, atol=1e-8)
+    assert data.radius == 1.0 and np.linalg.norm(data.points, axis=1).max() > 0.95
+
+
+def test_image_refuses_wrong_arguments():
+    cases = [
+        ({"block": 0}, "block must be >= 1"),
+        ({"block": 428}, "block must be >= 1 and <= 427"),
+        ({"n_clients": 321}, "n_clients must be >= 1 and <= 320"),
+        ({"server_out": 10**6}, "server_out must be >= 0 and <= 68160"),
+        ({"server_in": 68160}, "server_in must be >= 0 and <= 68096"),
+        ({"server_in": 0, "server_out": 0}, "must leave the server a point"),
+        ({"server_in": 68096}, "server_in must leave every client at least one row"),
+    ]
+    for options, message in cases:
+        with pytest.raises(ValueError, match=message):
+            datasets.make_image_federation(**options, rng=rng())
+
+
+# ---- census ------------------------------------------------------------------------------------
+
+PERSON = {"SCHL": 21, "MAR": 1, "OCCP": 1021, "POBP": 8, "RELP": 0, "SEX": 2, "RAC1P": 1}
+
+
+def test_census_codes_give_the_819_columns_of_the_paper():
+    for codes in CODES.values():
+        assert list(codes) == sorted(set(codes))
+    # one more column per variable for missing values, as folktables has it
+    assert sum(len(codes) + 1 for codes in CODES.values()) == 819
+    assert len(datasets.ACS_STATES) == 51 == len(set(datasets.ACS_STATES))
+
+
+def test_one_hot_puts_each_code_in_its_own_column():
+    start = 0
+    for name, codes in CODES.items():
+        table = pd.DataFrame([PERSON | {name: code} for code in codes])
+        block = datasets.one_hot_acsincome(table)[:, start : start + len(codes) + 1]
+        np.testing.assert_array_equal(block, np.eye(len(codes), len(codes) + 1))
+        for strange in (np.nan, -1, 99_999, codes[0] + 0.5):
+            one = datasets.one_hot_acsincome(pd.DataFrame([PERSON | {name: strange}]))
+            assert one[0, start + len(codes)] == 1 and one.sum() == 7
+        start += len(codes) + 1
+    with pytest.raises(ValueError, match="table must have the columns SCHL.*RELP is missing"):
+        datasets.one_hot_acsincome({name: [1] for name in CODES if name != "RELP"})
+    with pytest.raises(ValueError, match="table must have columns of one length"):
+        datasets.one_hot_acsincome({name: [1] for name in CODES} | {"SEX": [1, 2]})
+
+
+@pytest.mark.parametrize(("state", "n", "n_class"), [("co", 31_306, 1170), ("ne", 10_785, 275)])
+def test_acsincome_rows_are_those_of_the_file(state, n, n_class):
+    need("acsincome")
+    table = pd.read_csv(_files.fetch(f"acsincome/acsincome_{state}_features.csv"))
+    assert len(table) == n
+    data = datasets.load_acsincome(state, employment="federal")
+    own = table[table["COW"] == 5]
+    assert data.points.shape == (n_class, 819) and len(own) == n_class
+    assert len(data.feature_names) == 819
+    # an encoding by scikit-learn with the same lists, and every code of the state is listed
+    from sklearn.preprocessing import OneHotEncoder
+
+    encoder = OneHotEncoder(categories=[list(map(float, c)) for c in CODES.values()])
+    theirs = encoder.fit_transform(own[list(CODES)].to_numpy()).toarray()
+    other = np.array([feature.endswith("=other") for feature in data.feature_names])
+    np.testing.assert_array_equal(data.points[:, ~other], theirs)
+    assert other.sum() == 7 and not data.points[:, other].any()
+    assert all(table[name].isin(codes).all() for name, codes in CODES.items())
+    income = pd.read_csv(_files.fetch(f"acsincome/acsincome_{state}_labels.csv"))["PINCP"]
+    np.testing.assert_array_equal(data.labels, income[table["COW"] == 5])
+
+
+def test_census_federation_takes_the_server_rows_out_of_the_clients():
+    need("acsincome")
+    co, ne = (datasets.load_acsincome(s, employment="not_for_profit") for s in ("co", "ne"))
+    data = datasets.make_acsincome_federation("not_for_profit", rng=rng())
+    assert data.n_clients == 2 and data.n_clusters == 10
+    assert data.n_points == co.n_points + ne.n_points - 20 == 2596 + 1025 - 20
+    assert len(data.server_points) == 1020 and data.in_distribution.sum() == 20
+    assert data.radius == math.sqrt(7)
+    for values in (data.points, data.server_points):
+        np.testing.assert_array_equal(values.sum(axis=1), 7)
+        assert set(np.unique(values)) == {0.0, 1.0}
+    inside = data.server_points[data.in_distribution]
+    np.testing.assert_array_equal(
+        sorted_rows(data.points, inside), sorted_rows(co.points, ne.points)
+    )
+    # the first client is Colorado: its rows are a part of that file
+    column = co.feature_names.index("POBP=8")
+    first = data.points[: data.offsets[1]]
+    assert first[:, column].mean() > 0.2 > data.points[data.offsets[1] :, column].mean()
+    assert data.labels.mean() == pytest.approx(
+        np.concatenate([co.labels, ne.labels]).mean(), abs=0.01
+    )
+
+
+def test_census_server_gets_the_other_classes_of_workers():
+    need("acsincome")
+    others = 10_785 - 275
+    make = partial(datasets.make_acsincome_federation, "federal", states=["ne"])
+    data = make(server_out=others, rng=rng())
+    everything = datasets.load_acsincome("ne").points
+    # all rows of the file, each once: the clients' and the server's two parts
+    totals = data.points.sum(axis=0) + data.server_points.sum(axis=0)
+    np.testing.assert_array_equal(totals, everything.sum(axis=0))
+    assert data.n_points + len(data.server_points) == len(everything)
+    federal = datasets.load_acsincome("ne", employment="federal").points.sum(axis=0)
+    outside = data.server_points[~data.in_distribution].sum(axis=0)
+    np.testing.assert_array_equal(outside, everything.sum(axis=0) - federal)
+    with pytest.raises(ValueError, match=f"server_out must be <= {others}"):
+        make(server_out=others + 1, rng=rng())
+
+
+def test_census_server_may_copy_rows_as_the_released_code_does():
+    need("acsincome")
+    data = datasets.make_acsincome_federation(
+        "federal", server_in=400, server_rows="with_replacement", rng=rng()
+    )
+    assert data.n_points == 1170 + 275 and data.in_distribution.sum() == 400
+    rows = {row.tobytes() for row in data.points}
+    assert all(row.tobytes() in rows for row in data.server_points[:400])
+
+
+def test_census_pseudo_clients_are_equal_parts_of_a_state():
+    need("acsincome")
+    make = partial(datasets.make_acsincome_federation, "self_employed")
+    data = make(clients_per_state=7, rng=rng())
+    sizes = np.diff(data.offsets)
+    assert data.n_clients == 14 and sizes.sum() == 2162 + 887 - 20
+    assert np.ptp(sizes[:7]) <= 1 and np.ptp(sizes[7:]) <= 1
+    few = make(clients_per_state=7, rows_per_client=50, rng=rng())
+    assert few.n_clients == 14 and (np.diff(few.offsets) == 50).all()
+    alone = make(states=["ne"], rng=rng())
+    assert alone.n_clients == 1 and alone.n_points == 887 - 20
+    with pytest.raises(ValueError, match="clients_per_state times rows_per_client must be <= "):
+        make(clients_per_state=7, rows_per_client=200, rng=rng())
+
+
+def test_census_refuses_wrong_arguments():
+    make = datasets.make_acsincome_federation
+    cases = [
+        (("federal",), {"states": []}, "states must be a sequence of different"),
+        (("federal",), {"states": "co"}, "states must be a sequence of different"),
+        (("federal",), {"states": ["co", "co"]}, "states must be a sequence of different"),
+        (("federal",), {"states": ["dc"]}, "state must be one of al, ak"),
+        (("federal",), {"states": ["ca"]}, "sha256 must be given for state 'ca'.*csv_pca.zip"),
+        (("army",), {}, "employment must be one of not_for_profit, federal, self_employed"),
+        (("federal",), {"server_rows": "all"}, "server_rows must be one of"),
+        (("federal",), {"server_in": 0, "server_out": 0}, "must leave the server a point"),
+        (("federal",), {"clients_per_state": 0}, "clients_per_state must be >= 1"),
+        (("federal",), {"rows_per_client": 0}, "rows_per_client must be >= 1"),
+    ]
+    for arguments, options, message in cases:
+        with pytest.raises(ValueError, match=message):
+            make(*arguments, **options, rng=rng())
+    need("acsincome")
+    with pytest.raises(ValueError, match="employment must be one of"):
+        datasets.load_acsincome("co", employment="army")
+    with pytest.raises(ValueError, match="server_in must be <= 1445"):
+        make("federal", server_in=1446, rng=rng())
+
+
+@pytest.fixture
+def official(monkeypatch, tmp_path):
+    """A made-up official file of Delaware in the data folder; returns its sha256."""
+    people = pd.DataFrame([PERSON | {"COW": 5.0, "AGEP": 40, "WKHP": 40.0}] * 8)
+    people["PINCP"] = [60_000.0, 50_000, 101, 100, np.nan, 70_000, 80_000, 90_000]
+    people["PWGTP"] = [1, 9, 9, 9, 9, 0, 9, 9]
+    people.loc[6, "AGEP"] = 16
+    people.loc[7, "WKHP"] = np.nan
+    people.loc[2, "COW"] = 1.0
+    people["RT"] = "P"  # the real file has many more columns
+    folder = tmp_path / "data"
+    (folder / "acs_pums").mkdir(parents=True)
+    with zipfile.ZipFile(folder / "acs_pums" / "csv_pde.zip", "w") as archive:
+        archive.writestr("psam_p10.csv", people.to_csv(index=False))
+        archive.writestr("ACS2018_PUMS_README.pdf", b"text")
+    monkeypatch.setenv("FEDCLUST_DATA_DIR", str(folder))
+    return hashlib.sha256((folder / "acs_pums" / "csv_pde.zip").read_bytes()).hexdigest()
+
+
+def test_official_file_needs_a_pinned_hash_and_is_filtered(official, monkeypatch, tmp_path):
+    monkeypatch.setattr(_files.pooch, "retrieve", lambda *a, **k: pytest.fail("used the network"))
+    with pytest.raises(ValueError, match="sha256 must be given for state 'de'"):
+        datasets.load_acsincome("de")
+    with pytest.raises(ValueError, match="csv_pde.zip does not have the registered sha256"):
+        datasets.load_acsincome("de", sha256="0" * 64)
+    # rows 3 to 7 fail the filter: income (twice), weight, age, hours
+    data = datasets.load_acsincome("de", sha256=official.upper())
+    assert data.points.shape == (3, 819) and data.name == "acsincome_de"
+    np.testing.assert_array_equal(data.labels, [1, 0, 0])
+    assert data.source == datasets.ACS_URL.format(state="de")
+    federal = datasets.load_acsincome("de", employment="federal", sha256=official)
+    assert federal.n_points == 2
+    with pytest.raises(ValueError, match="employment must occur in the file of de"):
+        datasets.load_acsincome("de", employment="self_employed", sha256=official)
+    federation = datasets.make_acsincome_federation(
+        "federal", states=["de"], server_in=1, server_out=1, sha256={"de": official}, rng=rng()
+    )
+    assert federation.n_points == 1 and len(federation.server_points) == 2
+
+
+def test_official_file_is_downloaded_with_its_pin(monkeypatch, tmp_path):
+    calls = []
+
+    def refuse(url, **options):
+        calls.append((url, options["known_hash"], options["fname"]))
+        raise ConnectionError
+
+    monkeypatch.delenv("FEDCLUST_DATA_DIR", raising=False)
+    monkeypatch.setattr(_files, "cache_folder", lambda: tmp_path)
+    monkeypatch.setattr(_files.pooch, "retrieve", refuse)
+    with pytest.raises(datasets.DatasetUnavailableError, match="csv_pca.zip"):
+        datasets.load_acsincome("ca", sha256="ab" * 32)
+    url = "https://www2.census.gov/programs-surveys/acs/data/pums/2018/1-Year/csv_pca.zip"
+    assert calls == [(url, "sha256:" + "ab" * 32, "acs_pums/csv_pca.zip")]
+
+
+def test_official_archive_must_hold_one_table(monkeypatch, tmp_path):
+    (tmp_path / "acs_pums").mkdir()
+    path = tmp_path / "acs_pums" / "csv_pde.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("readme.txt", "no table")
+    monkeypatch.setenv("FEDCLUST_DATA_DIR", str(tmp_path))
+    pin = hashlib.sha256(path.read_bytes()).hexdigest()
+    with pytest.raises(ValueError, match="must hold exactly one csv file, got 0"):
+        datasets.load_acsincome("de", sha256=pin)
+
+
+@pytest.mark.parametrize("dataset", ["acsincome", "tinyshakespeare"])
+def test_files_with_other_bytes_are_refused(dataset, monkeypatch, tmp_path):
+    for entry in datasets.registry().values():
+        if entry.dataset == dataset:
+            (tmp_path / entry.file).parent.mkdir(exist_ok=True)
+            (tmp_path / entry.file).write_bytes(b"AGEP\n1\n")
+    monkeypatch.setenv("FEDCLUST_DATA_DIR", str(tmp_path))
+    assert not datasets.available(dataset)
+    with pytest.raises(ValueError, match="does not have the registered sha256"):
+        MAKERS[dataset](rng=rng())
+
+
+# ---- Shakespeare -------------------------------------------------------------------------------
+
+
+def test_tinyshakespeare_has_its_speeches_and_speakers():
+    need("tinyshakespeare")
+    speeches = datasets.load_tinyshakespeare()
+    assert len(speeches) == 7222 and len({who for who, _ in speeches}) == 309
+    assert speeches[0] == ("First Citizen", "Before we proceed any further, hear me speak.")
+    assert speeches[72] == ("TITUS", "")  # a name without a text
+    # the public part starts with The Taming of the Shrew and ends with The Tempest
+    first = next(i for i, (who, _) in enumerate(speeches) if who == "SLY")
+    assert len(speeches) - first == 1176 and speeches[first][1] == "I'll pheeze you, in faith."
+    assert {"PROSPERO", "KATHARINA"} <= {who for who, _ in speeches[first:]}
+    assert not {"PROSPERO", "KATHARINA", "SLY"} & {who for who, _ in speeches[:first]}
+
+
+def test_shakespeare_clients_are_roles_and_the_map_uses_public_text_only(monkeypatch):
+    data = make("tinyshakespeare", min_speeches=30, server_in=15, server_out=100)
+    assert data.n_features == 50 and data.radius == 1.0
+    assert len(data.server_points) == 115 and data.in_distribution.sum() == 15
+    np.testing.assert_allclose(np.linalg.norm(data.points, axis=1), 1, atol=1e-9)
+    sizes = np.diff(data.offsets)
+    speeches = datasets.load_tinyshakespeare()
+    first = next(i for i, (who, _) in enumerate(speeches) if who == "SLY")
+    names, spoken = np.unique([who for who, _ in speeches[:first]], return_counts=True)
+    assert 30 <= data.n_clients <= (spoken >= 30).sum()
+    assert sizes.sum() + 15 >= 30 * data.n_clients and sizes.max() <= spoken.max()
+
+    # change one private word everywhere: other clients and the server see nothing of it
+    changed = tuple(
+        (who, said.upper().replace("A", "zz") if who == "MENENIUS" else said)
+        for who, said in speeches
+    )
+    monkeypatch.setattr(text, "load_tinyshakespeare", lambda: changed)
+    options = {"min_speeches": 30, "server_in": 0, "server_out": 100}
+    after = datasets.make_shakespeare_federation(**options, rng=rng())
+    monkeypatch.undo()
+    before = make("tinyshakespeare", **options)
+    np.testing.assert_array_equal(before.server_points, after.server_points)
+    rows = {row.tobytes() for row in before.points}
+    unknown = sum(row.tobytes() not in rows for row in after.points)
+    assert 0 < unknown <= spoken[names == "MENENIUS"][0]
+
+
+def test_shakespeare_server_rows_are_not_at_the_clients():
+    everything = make("tinyshakespeare", server_in=0)
+    data = make("tinyshakespeare", server_in=60)
+    inside = data.server_points[data.in_distribution]
+    assert len(inside) == 60 and data.n_points == everything.n_points - 60
+    np.testing.assert_array_equal(sorted_rows(data.points, inside), sorted_rows(everything.points))
+
+
+def test_shakespeare_refuses_wrong_arguments():
+    cases = [
+        ({"n_features": 0}, "n_features must be >= 1"),
+        ({"n_features": 1001}, "n_features must be >= 1 and <= 1000"),
+        ({"server_in": 0, "server_out": 0}, "must leave the server a point"),
+        ({"min_speeches": 500}, "min_speeches must be <= "),
+        ({"server_in": 10_000}, "server_in must be <= "),
+        ({"server_out": 1177}, "server_out must be <= "),
+    ]
+    need("tinyshakespeare")
+    for options, message in cases:
+        with pytest.raises(ValueError, match=message):
+            datasets.make_shakespeare_federation(**options, rng=rng())
+
+
+# ---- Stack Overflow ----------------------------------------------------------------------------
+
+
+def varint(number):
+    groups = [number >> shift & 127 for shift in range(0, max(number.bit_length(), 1), 7)]
+    return bytes(group | 128 for group in groups[:-1]) + bytes(groups[-1:])
+
+
+def chunk(number, content):
+    return varint(number << 3 | 2) + varint(len(content)) + content
+
+
+def example(**features):
+    """A tf.train.Example: byte strings, and integers as int64 lists."""
+    items = b""
+    for name, value in features.items():
+        if isinstance(value, int):
+            feature = chunk(3, chunk(1, varint(value)))
+        else:
+            feature = chunk(1, chunk(1, value.encode()))
+        items += chunk(1, chunk(1, name.encode()) + chunk(2, feature))
+    return chunk(1, items)
+
+
+def post(words, tags, kind="question"):
+    fields = {"creation_date": "2010-01-08 09:34:05 UTC", "score": 172, "tags": tags}
+    return example(**fields, title="a title", tokens=words, type=kind)
+
+
+def write_posts(path, posts):
+    with sqlite3.connect(path) as database:
+        database.execute(
+            "CREATE TABLE examples (split_name TEXT NOT NULL, client_id TEXT NOT NULL, "
+            "serialized_example_proto BLOB NOT NULL)"
+        )
+        database.executemany("INSERT INTO examples VALUES (?, ?, ?)", posts)
+    database.close()
+
+
+@pytest.fixture
+def stackoverflow(tmp_path):
+    """60 users with 4 posts each; a post's text says who wrote it and what its tags are."""
+    kinds = ["github|git", "pdf", "python|pdf|github", "java", "c++|python", "githubber|pdf2"]
+    posts = []
+    for i in range(240):
+        user, tags = f"u{i % 60:02d}", kinds[(i * 7 + i // 60) % 6]
+        posts.append(("train", user, post(f"{i} {user} {tags}", tags)))
+    posts += [("test", "u00", post("hidden", "github")), ("test", "u99", post("hidden", "java"))]
+    path = tmp_path / "posts.sqlite"
+    write_posts(path, posts)
+    return path
+
+
+def numbers(texts):
+    """A fixed map of a text to four numbers that names the post: no two posts agree."""
+    index = np.array([int(text.split()[0]) for text in texts])
+    angle = index * 2 * np.pi / 240
+    return 5 * np.column_stack([np.cos(angle), np.sin(angle), index % 2, index % 3 == 0])
+
+
+def load_posts(path, seen=None, **options):
+    def embed(texts):
+        if seen is not None:
+            seen.extend(texts)
+        return numbers(texts)
+
+    defaults = {"embed": embed, "server_out": 30, "server_per_tag": 5, "rng": rng()}
+    return datasets.load_stackoverflow_posts(path, ("github", "pdf"), **defaults | options)
+
+
+def test_posts_are_parsed_as_tensorflow_writes_them():
+    # the message that TensorFlow's tutorial on tf.train.Example prints
+    blob = (
+        b"\nR\n\x14\n\x08feature2\x12\x08\n\x06\n\x04goat\n\x11\n\x08feature0\x12\x05\x1a\x03\n\x01"
+        b"\x00\n\x14\n\x08feature3\x12\x08\x12\x06\n\x04[\xd3|?\n\x11\n\x08feature1\x12\x05\x1a\x03"
+        b"\n\x01\x04"
+    )
+    assert text._parse_example(blob) == {"feature2": b"goat"}
+    long = "word " * 5000
+    assert text._parse_post(post(long, "a|b")) == (long, ["a", "b"])
+    # fields of other kinds are stepped over: a number, 8 bytes, 4 bytes
+    other = varint(5 << 3) + varint(300) + varint(6 << 3 | 1) + bytes(8) + varint(7 << 3 | 5)
+    assert text._field(other + bytes(4) + chunk(1, b"x"), 1) == [b"x"]
+    for broken in (blob[:20], b"\n", b"\x80", chunk(1, b"abc")[:-1], varint(1 << 3 | 3)):
+        with pytest.raises(ValueError, match="path must hold posts"):
+            text._parse_post(broken)
+    with pytest.raises(ValueError, match="byte features tokens and tags"):
+        text._parse_post(example(tokens="a", score=3))
+
+
+@pytest.mark.parametrize("match", ["any", "first"])
+def test_stackoverflow_keeps_users_and_posts_of_the_two_tags(stackoverflow, match):
+    seen = []
+    data = load_posts(stackoverflow, seen, match=match)
+    kept = {"any": ["github|git", "pdf", "python|pdf|github"], "first": ["github|git", "pdf"]}
+    tags = [entry.split()[2] for entry in seen]
+    topic = np.array([entry in kept[match] for entry in tags])
+    n = data.n_points
+    # what was embedded: the server's own 10, the clients' posts, 30 posts with neither tag
+    assert topic[: 10 + n].all() and topic.sum() == 10 + n == (120 if match == "any" else 80)
+    for entry in tags[10 + n :]:
+        assert not {"github", "pdf"} & set(entry.split("|"))
+    assert len(tags) == 10 + n + 30 and len(set(seen)) == len(seen)  # no post twice
+    # five of each tag; the label of a post with both is the tag it names first
+    first = [
+        next(t for t in entry.split("|") if t in ("github", "pdf")) for entry in tags[: 10 + n]
+    ]
+    assert first[:10] == ["github"] * 5 + ["pdf"] * 5
+    np.testing.assert_array_equal(data.labels, [first[10 + i] == "pdf" for i in range(n)])
+    # the rows are the scaled embeddings, client by client
+    writers = np.array([entry.split()[1] for entry in seen[10 : 10 + n]])
+    np.testing.assert_array_equal(writers, np.sort(writers))
+    np.testing.assert_array_equal(np.diff(data.offsets), np.unique(writers, return_counts=True)[1])
+    rows = numbers(seen)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    np.testing.assert_allclose(data.points, rows[10 : 10 + n], atol=1e-9)
+    np.testing.assert_allclose(data.server_points[:10], rows[:10], atol=1e-9)
+    np.testing.assert_allclose(data.server_points[10:], rows[10 + n :], atol=1e-9)
+    assert np.linalg.norm(data.points, axis=1).max() <= data.radius == 1.0
+    assert data.in_distribution.sum() == 10 and len(data.server_points) == 40
+    ClientData(*data.clients())
+
+
+def test_stackoverflow_repeats_with_the_generator(stackoverflow):
+    first, again, other = (load_posts(stackoverflow, rng=rng(seed)) for seed in (1, 1, 2))
+    np.testing.assert_array_equal(first.points, again.points)
+    np.testing.assert_array_equal(first.server_points, again.server_points)
+    assert not np.array_equal(first.server_points, other.server_points)
+    everything = [load_posts(stackoverflow, server_out=120, rng=rng(s)) for s in (1, 2)]
+    # all 120 posts with neither tag, whatever the generator
+    np.testing.assert_allclose(
+        sorted_rows(everything[0].server_points[10:]), sorted_rows(everything[1].server_points[10:])
+    )
+
+
+def test_stackoverflow_other_posts_are_drawn_uniformly(stackoverflow):
+    hits = np.zeros(240)
+    database = sqlite3.connect(stackoverflow)
+    for seed in range(200):
+        drawn = text._other_posts(database, ("github", "pdf"), "train", 30, rng(seed))
+        hits[[int(entry.split()[0]) for entry in drawn]] += 1
+    database.close()
+    hits = hits[hits > 0]
+    # each of 120 posts is drawn with probability 1/4; 6 sd, false alarm below 1e-6 in all
+    assert len(hits) == 120 and (np.abs(hits - 50) < 6 * np.sqrt(200 * 0.25 * 0.75)).all()
+
+
+def test_stackoverflow_default_embedding_names_the_missing_package(stackoverflow, monkeypatch):
+    monkeypatch.setitem(sys.modules, "sentence_transformers", None)  # not importable
+    with pytest.raises(ImportError, match="needs the package sentence-transformers.*embed="):
+        load_posts(stackoverflow, embed=None)
+
+
+def test_stackoverflow_default_embedding_is_the_model_of_the_paper(stackoverflow, monkeypatch):
+    names = []
+
+    class Package:
+        class SentenceTransformer:
+            def __init__(self, name):
+                names.append(name)
+
+            def encode(self, texts):
+                return numbers(texts).astype(np.float32)
+
+    monkeypatch.setitem(sys.modules, "sentence_transformers", Package)
+    data = load_posts(stackoverflow, embed=None)
+    assert names == ["all-MiniLM-L6-v2"] and data.points.dtype == np.float64
+    assert len(datasets.STACKOVERFLOW_TAGS) == 4
+    assert datasets.STACKOVERFLOW_URL.endswith("stackoverflow.sqlite.lzma")
+
+
+def test_stackoverflow_refuses_wrong_use(stackoverflow, tmp_path):
+    load = datasets.load_stackoverflow_posts
+    options = {"embed": numbers, "rng": rng()}
+    with pytest.raises(FileNotFoundError, match="stackoverflow.sqlite.lzma"):
+        load(tmp_path / "absent.sqlite", ("github", "pdf"), **options)
+    assert not (tmp_path / "absent.sqlite").exists()
+    for tags in (("a",), ("a", "a"), "ab", ("a", "")):
+        with pytest.raises(ValueError, match="tags must be two different tags"):
+            load(stackoverflow, tags, **options)
+    (tmp_path / "text").write_text("not a database, but long enough to be read as one" * 10)
+    write_posts(tmp_path / "empty", [])
+    with sqlite3.connect(tmp_path / "other") as database:
+        database.execute("CREATE TABLE posts (id)")
+    database.close()
+    for name in ("text", "other"):
+        with pytest.raises(ValueError, match="must be an SQLite file with the table examples"):
+            load(tmp_path / name, ("github", "pdf"), **options)
+    with pytest.raises(ValueError, match="path must be a file with at least one post"):
+        load(tmp_path / "empty", ("github", "pdf"), **options)
+    cases = [
+        ({"match": "last"}, "match must be one of any, first"),
+        ({"server_out": 121}, "server_out must be <= 120, the posts with neither tag"),
+        ({"server_per_tag": 200}, "server_per_tag must be <= .* tagged 'github'"),
+        ({"server_out": 0, "server_per_tag": 0}, "must leave the server a point"),
+        ({"split": "heldout"}, "server_out must be <= 0"),
+        ({"split": "heldout", "server_out": 0}, "server_per_tag must be <= 0"),
+        ({"split": "test", "server_out": 1, "server_per_tag": 0}, "embed must return one row"),
+        ({"embed": lambda texts: np.zeros((len(texts), 0))}, "embed must have at least one row"),
+        ({"embed": lambda texts: [texts]}, "embed must be an array of real numbers"),
+    ]
+    for change, message in cases:
+        if change.get("split") == "test":
+            change = change | {"embed": lambda texts: np.ones((1, 2))}
+        error = TypeError if "real numbers" in message else ValueError
+        with pytest.raises(error, match=message):
+            load_posts(stackoverflow, **change)
+    with pytest.raises(TypeError, match="rng must be a numpy.random.Generator"):
+        load_posts(stackoverflow, rng=None)
+
+
+def test_stackoverflow_leaves_clients_something(tmp_path):
+    write_posts(tmp_path / "few", [("train", "a", post("0", t)) for t in ("github", "pdf", "java")])
+    with pytest.raises(ValueError, match="tags must leave the clients a post in split 'train'"):
+        load_posts(tmp_path / "few", server_out=1, server_per_tag=1)
+
+
+def test_census_constants_match_the_paper():
+    assert dict(datasets.EMPLOYMENT) == {"not_for_profit": 2, "federal": 5, "self_employed": 6}
+    with pytest.raises(TypeError):
+        datasets.EMPLOYMENT["army"] = 9
+    assert "dc" not in census.ACS_STATES and "pr" in census.ACS_STATES
