@@ -17,15 +17,18 @@ import time
 import tracemalloc
 import warnings
 from collections.abc import Callable
+from typing import Literal
 
 import numpy as np
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
-from fedclust_helpers import fastlloyd, kmeans
+from fedclust_helpers import fastlloyd, feddp_kmeans, kmeans
+from fedclust_helpers.accounting import PrivacyLedger
 from fedclust_helpers.client_statistics import RELATIVE_SUMS_AND_COUNTS
-from fedclust_helpers.federation import ClientData, MaskedSecureSum
+from fedclust_helpers.datasets import make_server_mixture
+from fedclust_helpers.federation import ClientData, IdealSecureSum, MaskedSecureSum
 
 
 def paired_ratio(ours: Callable[[], object], theirs: Callable[[], object], repeats: int) -> dict:
@@ -91,6 +94,79 @@ class Round:
         return peak / 2**20
 
 
+class FedDP:
+    """A full FedDP-KMeans run (T = 1), d = 100, k = 10; calibration is cached before timing."""
+
+    def __init__(self, unit: Literal["point", "client"], n_clients: int, rows: int) -> None:
+        self.unit, self.rows = unit, rows
+        self.data = make_server_mixture(
+            n_clients=n_clients, rows_per_client=rows, rng=np.random.default_rng(0)
+        )
+        self.clients = ClientData(*self.data.clients())
+        self.budgets = feddp_kmeans.budgets_for_total(1.0, unit=unit, n_rounds=1)
+        clips = feddp_kmeans.ClipBounds(1500, 1, 21, 10, 120, 50)
+        self.clips = clips if unit == "client" else None
+
+    def run(self) -> np.ndarray:
+        """Clipping, three releases, server k-means (10 restarts), one round; ideal secure sum."""
+        federation = IdealSecureSum(
+            self.clients, seed=0, bound=self.data.radius, domain="ball",
+            ledger=PrivacyLedger(unit=self.unit),
+        )  # fmt: skip
+        return feddp_kmeans.feddp_kmeans(
+            federation, self.data.server_points, n_clusters=10, budgets=self.budgets,
+            rng=np.random.default_rng(0), clips=self.clips,
+        ).centers  # fmt: skip
+
+    def sklearn(self) -> np.ndarray:
+        """One scikit-learn k-means fit with one restart on the pooled rows."""
+        model = KMeans(10, n_init=1, random_state=0)
+        return model.fit(self.data.points).cluster_centers_
+
+    def products(self) -> np.ndarray:
+        """The matrix products that no implementation avoids, and nothing else."""
+        points = self.data.points
+        gram = points.T @ points
+        basis = np.ascontiguousarray(np.linalg.eigh(gram)[1][:, -10:])
+        server, centers = self.data.server_points @ basis, np.eye(10)
+        total = np.zeros((10, points.shape[1]))
+        for start in range(0, len(points), kmeans.CHUNK):
+            block = points[start : start + kmeans.CHUNK]
+            projected = block @ basis
+            projected @ server.T  # Step 2: distances to the server points
+            near = projected @ centers  # Step 3: distances to the centres
+            total += near.T @ block  # sums
+            total += (block @ total.T).T @ block  # one round of Lloyd in the full space
+        return total
+
+    def peak_over_data(self) -> float:
+        """Largest memory of a run, the data included, over the size of the data."""
+        self.run()
+        tracemalloc.start()
+        self.run()
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return 1 + peak / self.data.points.nbytes
+
+
+def feddp_ratios(repeats: int, raw: bool) -> dict[str, float]:
+    """Ratios of the FedDP-KMeans issue: data-point run, client level per point, memory."""
+    point = FedDP("point", 100, 1000)
+    results = {}
+    for name, other in (("sklearn_fit", point.sklearn), ("bare_products", point.products)):
+        measured = paired_ratio(point.run, other, repeats)
+        results[f"feddp_run_over_{name}_100x1000"] = round(measured["ratio"], 3)
+        if raw:
+            print("feddp", name, measured, file=sys.stderr)
+    client = FedDP("client", 5000, 50)
+    measured = paired_ratio(client.run, point.run, repeats)
+    per_point = measured["ratio"] * len(point.data.points) / len(client.data.points)
+    results["feddp_client_5000x50_over_point_run_per_point"] = round(per_point, 3)
+    results["feddp_peak_over_data_100x1000"] = round(point.peak_over_data(), 2)
+    results["feddp_peak_over_data_5000x50"] = round(client.peak_over_data(), 2)
+    return results
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(
@@ -117,6 +193,8 @@ def main() -> None:
         case = Round(1_000, d, k)
         case.masked()
         results[f"bytes_per_round_k{k}_d{d}_m2"] = case.federation.transcript.n_bytes(round=1)
+    if not arguments.quick:
+        results |= feddp_ratios(5, arguments.raw)
     print(json.dumps(results, indent=2))
 
 

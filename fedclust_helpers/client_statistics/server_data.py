@@ -139,8 +139,9 @@ def _nearest_labels(points: FloatArray, basis: FloatArray, targets: FloatArray) 
     # distances in the subspace need x only through basis^T x: fold both products into one matrix
     folded = basis @ minus_two_t if targets.shape[0] <= 2 * basis.shape[1] else None
     labels = np.empty(len(points), dtype=np.int64)
-    for start in range(0, len(points), kmeans.CHUNK):
-        part = slice(start, start + kmeans.CHUNK)
+    rows = max(256, kmeans.CHUNK * 32 // max(32, len(targets)))  # many targets: fewer rows at once
+    for start in range(0, len(points), rows):
+        part = slice(start, start + rows)
         block = points[part]
         scores = block @ folded if folded is not None else (block @ basis) @ minus_two_t
         scores += norms
