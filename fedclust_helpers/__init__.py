@@ -5,7 +5,7 @@ floors, each importing only from the floors below it:
 
 * ground: ``kmeans``, ``mechanisms``, ``accounting``, ``metrics``, ``datasets``
 * wire: ``client_statistics``, ``secure_aggregation``, ``federation``, ``audit``
-* papers: ``fastlloyd``
+* papers: ``fastlloyd``, ``feddp_kmeans``
 * top: ``estimators``, ``experiments``, ``figures``, ``widgets``
 """
 
