@@ -6,6 +6,7 @@ them. The designs are in `tables`, one cell of a table in `cells`.
 
 from fedclust_helpers.experiments.cells import Cell
 from fedclust_helpers.experiments.claims import Verdict, to_markdown, verdicts
+from fedclust_helpers.experiments.feddp_claims import feddp_verdicts
 from fedclust_helpers.experiments.problems import load_problem
 from fedclust_helpers.experiments.runner import (
     load_all_results,
@@ -21,6 +22,7 @@ __all__ = [
     "Cell",
     "Design",
     "Verdict",
+    "feddp_verdicts",
     "load_all_results",
     "load_problem",
     "load_results",

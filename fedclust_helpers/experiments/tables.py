@@ -14,6 +14,7 @@ import pandas as pd
 from fedclust_helpers._validation import FloatArray
 from fedclust_helpers.datasets import ABLATION_DESIGN, SYNTH_DESIGN, SYNTH_K_DESIGN
 from fedclust_helpers.experiments.cells import Cell, metrics_cell, nicv_cell
+from fedclust_helpers.experiments.feddp_tables import FEDDP_TABLES, QUICK_FEDDP, FedDPDesign
 from fedclust_helpers.experiments.problems import G2_DIMENSIONS, REAL, load_problem
 from fedclust_helpers.experiments.timing import round_cell
 from fedclust_helpers.metrics import auc_over_epsilon
@@ -44,6 +45,7 @@ class Design:
         "lsun",
         "s1",
     )
+    feddp: FedDPDesign = FedDPDesign()
     runs: int | None = None  # overrides the repetitions of every table
 
 
@@ -57,6 +59,7 @@ QUICK = Design(
     ablation=((2, 2, 0.5),),
     alphas=(0.8,),
     timing=("timesynth_500_2_2",),
+    feddp=QUICK_FEDDP,
     runs=3,
 )
 
@@ -313,6 +316,7 @@ TABLES: dict[str, Table] = {
     "fastlloyd_ablation": Table(_ablation_cells, nicv_cell, _finish_ablation),
     "fastlloyd_metrics": Table(_metrics_cells, metrics_cell, _finish_metrics),
     "fastlloyd_table3": Table(_timing_cells, round_cell, _finish_timing, sequential=True),
+    **{name: Table(*parts) for name, parts in FEDDP_TABLES.items()},
 }
 """The tables by name, in the order in which they are made."""
 
