@@ -38,7 +38,7 @@ lint: $(VENV)/installed          ## ruff (rules and format) and mypy
 notebooks: $(VENV)/installed          ## regenerate and execute every notebook from its .py script
 	$(RUN)/python scripts/build_notebooks.py
 
-results: $(VENV)/installed          ## recompute the tables under data/results (about half an hour; resumable)
+results: $(VENV)/installed          ## recompute the tables under data/results (two CPU hours; resumable)
 	$(RUN)/python -m fedclust_helpers.experiments
 
 bench: $(VENV)/installed          ## speed ratios as JSON
