@@ -13,6 +13,7 @@ from fedclust_helpers.client_statistics import (
 from fedclust_helpers.datasets import make_server_mixture
 from fedclust_helpers.feddp_kmeans.adaptive import shrunk_step
 from fedclust_helpers.federation import ClientData, simulate
+from fedclust_helpers.secure_aggregation import RingOverflowError
 
 
 def federation(data, unit, seed=0, **options):
@@ -181,3 +182,40 @@ def test_wrong_arguments(phones, changes, match):
     with pytest.raises(ValueError, match=match):
         fk.feddp_adaptive(room, phones.server_points, **arguments)
     assert not room.ledger.releases
+
+
+@pytest.mark.parametrize("unit", ["point", "client"])
+def test_masked_and_ideal_agree_and_a_small_ring_is_refused_first(unit):
+    data = make_server_mixture(
+        n_clients=6, rows_per_client=200, n_features=5, n_clusters=3, server_per_cluster=20,
+        n_uniform=10, rng=np.random.default_rng(3),
+    )  # fmt: skip
+
+    def run(trust, **options):
+        room = simulate(
+            ClientData(*data.clients()), trust, bound=data.radius, domain="ball",
+            ledger=PrivacyLedger(unit=unit), **options,
+        )  # fmt: skip
+        call = {"n_clusters": 3, "epsilon": 8.0, "n_rounds": 2, "start": "weighted"}
+        rng = np.random.default_rng(0)
+        return room, lambda: fk.feddp_adaptive(room, data.server_points, rng=rng, **call)
+
+    ideal, masked = (run(trust, seed=1)[1]() for trust in ("ideal", "masked"))
+    np.testing.assert_allclose(ideal.centers, masked.centers, atol=1e-6)  # fixed-point rounding
+    narrow, call = run("masked", seed=1, bits=32, fractional_bits=28)
+    with pytest.raises(RingOverflowError):
+        call()
+    assert not narrow.ledger.releases
+
+
+def test_secure_mode_keeps_its_total(phones):
+    pytest.importorskip("opendp")
+    room = simulate(
+        ClientData(*phones.clients()), "ideal", mode="secure", bound=phones.radius, domain="ball",
+        ledger=PrivacyLedger(unit="client"),
+    )  # fmt: skip
+    result = fk.feddp_adaptive(
+        room, phones.server_points, n_clusters=10, epsilon=1.0, rng=np.random.default_rng(0),
+        n_rounds=1,
+    )  # fmt: skip
+    assert result.private and 0 < result.epsilon <= 1.0 + 1e-9

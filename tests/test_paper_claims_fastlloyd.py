@@ -335,7 +335,11 @@ def test_p4_every_run_of_the_paper_fits_into_64_bits():
     for n, d, k, *_ in TABLE.values():
         for method in ("fastlloyd", "glloyd", "sulloyd"):
             federation = simulate([np.zeros((1, d))] * 2, "masked", seed=1, n_records=n)
-            fastlloyd.METHODS[method](federation, n_clusters=k, epsilon=0.1)
+            result = fastlloyd.METHODS[method](federation, n_clusters=k, epsilon=0.1)
+            # no RingOverflowError, and what was released is within the ring's range
+            assert len(federation.ledger.releases) == result.plan.n_rounds
+            limit = federation.fixed_point.limit
+            assert all(np.abs(part).max() < limit for pair in result.released for part in pair)
 
 
 # --- L17, L18: GLloyd -----------------------------------------------------------------------------

@@ -237,6 +237,18 @@ def feddp_adaptive(
     )  # fmt: skip
     pair = [steps["lloyd_sums"], steps["lloyd_counts"]]
     first = [steps[s] for s in ("outer", "weights") if s in steps]
+    # everything that can be refused is refused before the first release
+    d, shape = federation.n_features, {"n_clusters": k, "n_server_points": len(server)}
+    line, start_centers = np.zeros((d, 1)), np.zeros((k, d))
+    federation.check_release(
+        statistic, pair, public=shape, basis=line, centers=start_centers, **arguments
+    )
+    if first:
+        federation.check_release(outer, first[:1], public=shape, **outer_arguments)
+        federation.check_release(
+            weights_of, first[1:], public=shape, basis=line,
+            server_points=np.zeros((len(server), 1)), **weights_arguments,
+        )  # fmt: skip
     require_budget(federation, first + pair * plan.budgets.n_rounds)
 
     centers, r = plan.centers, 0
