@@ -10,6 +10,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
+from fedclust_helpers.figures import base
 from fedclust_helpers.figures.base import COLORS, MARKERS
 from fedclust_helpers.figures.fastlloyd._common import CYCLE, MARKS, THEORY, plain_ticks
 
@@ -54,19 +55,8 @@ CLAIMS: Mapping[str, tuple[str, str]] = {
 
 
 def claim_table(ours: Mapping[str, str]) -> str:
-    """A markdown table of all claims with our numbers.
-
-    Raises
-    ------
-    ValueError
-        If a number is missing, or belongs to no claim.
-    """
-    if wrong := set(ours) ^ set(CLAIMS):
-        raise ValueError(f"ours must have one entry for each claim; check {sorted(wrong)}")
-    lines = ["| id | claim | our number | verdict |", "|---|---|---|---|"]
-    for name, (statement, verdict) in CLAIMS.items():
-        lines.append(f"| {name} | {statement} | {ours[name]} | {verdict} |".replace("*", r"\*"))
-    return "\n".join(lines)
+    """The claims of this notebook as a markdown table, see `base.claim_table`."""
+    return base.claim_table(CLAIMS, ours)
 
 
 def _data_names(table: pd.DataFrame) -> list[str]:
@@ -120,10 +110,10 @@ def plot_nicv(axes: Any, table: pd.DataFrame) -> Any:
         cells = table[table["dataset"] == name]
         for method in ("sulloyd_fold", "glloyd_fold"):
             part = cells[cells["method"] == method].sort_values("epsilon")
-            base = method.removesuffix("_fold")
+            plain = method.removesuffix("_fold")
             ax.plot(
-                part["epsilon"], part["nicv_mean"], color=COLORS[base], linewidth=0.9,
-                linestyle=":", label=f"{NAMES[base]} with fold",
+                part["epsilon"], part["nicv_mean"], color=COLORS[plain], linewidth=0.9,
+                linestyle=":", label=f"{NAMES[plain]} with fold",
             )  # fmt: skip
         _curves(ax, cells, "nicv_mean", NAMES)
         first = cells.iloc[0]

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedclust_helpers import kmeans
 from fedclust_helpers._validation import as_points, check_int
+from fedclust_helpers.figures import base
 from fedclust_helpers.figures.base import label_lines
 from fedclust_helpers.figures.feddp._common import (
     DARK,
@@ -52,19 +53,8 @@ CLAIMS: Mapping[str, tuple[str, str]] = {
 
 
 def claim_table(ours: Mapping[str, str]) -> str:
-    """A markdown table of all claims with our numbers.
-
-    Raises
-    ------
-    ValueError
-        If a number is missing, or belongs to no claim.
-    """
-    if wrong := set(ours) ^ set(CLAIMS):
-        raise ValueError(f"ours must have one entry for each claim; check {sorted(wrong)}")
-    lines = ["| id | claim | our number | verdict |", "|---|---|---|---|"]
-    for name, (statement, verdict) in CLAIMS.items():
-        lines.append(f"| {name} | {statement} | {ours[name]} | {verdict} |")
-    return "\n".join(lines)
+    """The claims of this notebook as a markdown table, see `base.claim_table`."""
+    return base.claim_table(CLAIMS, ours)
 
 
 def load_table(name: str, *, start: Path | None = None) -> pd.DataFrame | None:
