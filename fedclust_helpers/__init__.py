@@ -3,9 +3,11 @@
 Import modules, not names: ``from fedclust_helpers import fastlloyd, federation``. The modules form
 floors, each importing only from the floors below it:
 
-* ground: ``kmeans``, ``mechanisms``, ``accounting``, ``metrics``, ``datasets``
-* wire: ``client_statistics``, ``secure_aggregation``, ``federation``, ``audit``
-* papers: ``fastlloyd``, ``feddp_kmeans``
+* ground: ``kmeans``, ``mechanisms``, ``accounting``, ``metrics``, ``datasets``, ``grids``, ``lsh``,
+  ``projections``
+* wire: ``client_statistics``, ``local_randomizers``, ``frequency_oracles``, ``secure_aggregation``,
+  ``federation``, ``audit``
+* papers: ``fastlloyd``, ``feddp_kmeans``, ``ldp_kmeans``
 * top: ``estimators``, ``experiments``, ``figures``, ``widgets``
 """
 

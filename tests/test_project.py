@@ -35,7 +35,7 @@ MODULES = sorted(
 
 # Each module imports only from its own floor and the floors below it.
 FLOORS = {
-    0: ("_validation", "accounting", "datasets", "kmeans", "lsh", "mechanisms", "metrics")
+    0: ("_validation", "accounting", "datasets", "grids", "kmeans", "lsh", "mechanisms", "metrics")
     + ("projections",),
     1: ("audit", "client_statistics", "federation", "frequency_oracles", "local_randomizers")
     + ("secure_aggregation",),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any, Literal, Protocol
 
 import dp_accounting as dpa
@@ -244,13 +245,19 @@ def _accountant(event: dpa.DpEvent, adjacency: str, method: str = "auto") -> dpa
 
     PLD always works in its own add/remove convention. Our noise multipliers are relative to the
     sensitivity in the ledger's adjacency, so an unsampled event is the same pair of distributions
-    under both; for replace-one the library would double a Gaussian's sensitivity once more. It has
-    no PLD for sampling without replacement, and Poisson sampling is kept for add/remove only.
+    under both; for replace-one the library would double a Gaussian's sensitivity once more. Only
+    randomised response needs its replace-one convention, and noise multipliers of Gaussians beside
+    it are doubled first. It has no PLD for sampling without replacement, and Poisson sampling is
+    kept for add/remove only.
     """
     if method in ("auto", "pld"):
         accountant: dpa.PrivacyAccountant = PLDAccountant()
-        if accountant.supports(event):
-            return accountant.compose(event)
+        pld_event = event
+        if adjacency == "replace-one" and any(_is_response(e) for e in _leaves(event)):
+            accountant = PLDAccountant(dpa.NeighboringRelation.REPLACE_ONE)
+            pld_event = _doubled(event)
+        if accountant.supports(pld_event):
+            return accountant.compose(pld_event)
     if method in ("auto", "rdp"):
         accountant = RdpAccountant(RDP_ORDERS, _relation(adjacency))
         if accountant.supports(event := _for_rdp(event)):
@@ -258,6 +265,23 @@ def _accountant(event: dpa.DpEvent, adjacency: str, method: str = "auto") -> dpa
     raise ValueError(
         f"dp-accounting does not support this ledger under {adjacency} (method {method!r}): {event}"
     )
+
+
+def _is_response(event: dpa.DpEvent) -> bool:
+    return isinstance(event, dpa.dp_event.RandomizedResponseDpEvent)
+
+
+def _doubled(event: dpa.DpEvent) -> dpa.DpEvent:
+    """The event as the library's replace-one convention wants it: see `_accountant`."""
+    if isinstance(event, dpa.ComposedDpEvent):
+        return dpa.ComposedDpEvent([_doubled(e) for e in event.events])
+    if isinstance(event, dpa.SelfComposedDpEvent):
+        return dpa.SelfComposedDpEvent(_doubled(event.event), event.count)
+    if isinstance(event, dpa.GaussianDpEvent):
+        return dpa.GaussianDpEvent(2 * event.noise_multiplier)
+    if _is_response(event):
+        return event
+    return dpa.UnsupportedDpEvent()  # no other event beside randomised response: take RDP
 
 
 def _for_rdp(event: dpa.DpEvent) -> dpa.DpEvent:
@@ -291,7 +315,9 @@ class PrivacyLedger:
     -----
     Groups: releases with different `group` labels concern disjoint sets of records, fixed without
     looking at the data (by user number, say). They compose in parallel: the total is that of the
-    worst group, together with everything that has no group.
+    worst group, together with everything that has no group. Labels "split/part" with different
+    "split" speak of different divisions of the records, which may overlap: the worst parts of all
+    splits add up.
     """
 
     unit: str = "point"
@@ -354,13 +380,16 @@ class PrivacyLedger:
     def _filter_spent(self, group: str | None) -> float:
         """Filter charges so far that share records with `group` (None: the worst group)."""
         assert self.budget is not None
-        common = math.fsum(self.budget.cost(r) for r in self.releases if r.group is None)
-        by_group: dict[str, float] = {}
+        spent = math.fsum(self.budget.cost(r) for r in self.releases if r.group is None)
+        by_group: dict[str, dict[str, float]] = {}
         for r in self.releases:
             if r.group is not None:
-                by_group[r.group] = by_group.get(r.group, 0.0) + self.budget.cost(r)
-        worst = by_group.get(group, 0.0) if group is not None else max(by_group.values(), default=0)
-        return common + worst
+                costs = by_group.setdefault(_split_of(r.group), {})
+                costs[r.group] = costs.get(r.group, 0.0) + self.budget.cost(r)
+        for split, costs in by_group.items():
+            same = group is not None and split == _split_of(group)
+            spent += costs.get(str(group), 0.0) if same else max(costs.values())
+        return spent
 
     @property
     def remaining(self) -> float:
@@ -372,11 +401,13 @@ class PrivacyLedger:
     # totals ---------------------------------------------------------------------------------------
 
     def _streams(self) -> list[list[Release]]:
-        """Releases that compose sequentially, one list for each disjoint group."""
+        """Releases that compose sequentially: one list for each set of groups that may overlap."""
         groups = sorted({r.group for r in self.releases if r.group is not None})
-        if not groups:
-            return [self.releases]
-        return [[r for r in self.releases if r.group in (None, g)] for g in groups]
+        splits = [[g for g in groups if _split_of(g) == s] for s in {_split_of(g) for g in groups}]
+        # what a group was asked is a list of releases: groups that were asked the same count once
+        choices = [{_asked(self.releases, g): g for g in parts} for parts in splits]
+        overlaps = [set(chosen) for chosen in product(*(c.values() for c in choices))]
+        return [[r for r in self.releases if r.group is None or r.group in o] for o in overlaps]
 
     def dp_event(self, group: str | None = None) -> dpa.DpEvent:
         """All releases (of one group and those of no group) as one ``dp-accounting`` event."""
@@ -384,23 +415,13 @@ class PrivacyLedger:
 
     def gdp_mu(self) -> float | None:
         """The mu of the whole ledger if every release is Gaussian and unsampled, else None."""
-        mus = []
-        for stream in self._streams():
-            each = [r.gdp_mu for r in stream]
-            if any(m is None for m in each):
-                return None
-            mus.append(math.sqrt(math.fsum(m * m for m in each if m is not None)))
-        return max(mus)
+        mus = [_total_mu(stream) for stream in self._streams()]
+        return None if any(m is None for m in mus) else max(m for m in mus if m is not None)
 
     def rho(self) -> float | None:
         """Total rho if every release is an unsampled (discrete) Gaussian, else None."""
-        rhos = []
-        for stream in self._streams():
-            each = [r.rho for r in stream]
-            if any(r is None for r in each):
-                return None
-            rhos.append(math.fsum(r for r in each if r is not None))
-        return max(rhos)
+        rhos = [_total_rho(stream) for stream in self._streams()]
+        return None if any(r is None for r in rhos) else max(r for r in rhos if r is not None)
 
     def pure_epsilon(self) -> float:
         """Sum of pure epsilons (inf if some release has none)."""
@@ -430,20 +451,25 @@ class PrivacyLedger:
             return 0.0
         if delta == 0 or method == "pure":
             return self.pure_epsilon()
-        mu = self.gdp_mu() if method in ("auto", "gdp") else None
+        return max(self._stream_epsilon(stream, delta, method) for stream in self._streams())
+
+    def _stream_epsilon(self, stream: list[Release], delta: float, method: str) -> float:
+        """Total epsilon of releases that compose sequentially."""
+        mu = _total_mu(stream) if method in ("auto", "gdp") else None
         if mu is not None:
             return gdp_epsilon(mu, delta) if math.isfinite(mu) else math.inf
         if method == "gdp":
             raise ValueError("method 'gdp' needs Gaussian releases without sampling only")
-        rho = self.rho() if method in ("auto", "zcdp") else None
+        rho = _total_rho(stream) if method in ("auto", "zcdp") else None
         if rho is not None:
             return zcdp_epsilon(rho, delta) if math.isfinite(rho) else math.inf
         if method == "zcdp":
             raise ValueError(
                 "method 'zcdp' needs (discrete) Gaussian releases without sampling only"
             )
-        worst = max(self._library_epsilon(s, delta, method) for s in self._streams())
-        return min(worst, self.pure_epsilon()) if method == "auto" else worst
+        pure = math.fsum(r.pure_epsilon for r in stream)
+        worst = self._library_epsilon(stream, delta, method)
+        return min(worst, pure) if method == "auto" else worst
 
     def _library_epsilon(self, stream: list[Release], delta: float, method: str) -> float:
         event = _compose(stream)
@@ -496,6 +522,30 @@ class PrivacyLedger:
 
     def __str__(self) -> str:
         return f"{len(self.releases)} releases, unit: one {self.unit}, {self.adjacency}"
+
+
+def _total_mu(stream: list[Release]) -> float | None:
+    """Joint mu of releases that compose sequentially, or None if one is not Gaussian."""
+    mus = [r.gdp_mu for r in stream]
+    if any(m is None for m in mus):
+        return None
+    return math.sqrt(math.fsum(m * m for m in mus if m is not None))
+
+
+def _total_rho(stream: list[Release]) -> float | None:
+    """Joint rho of releases that compose sequentially, or None if one has none."""
+    rhos = [r.rho for r in stream]
+    return None if any(r is None for r in rhos) else math.fsum(r for r in rhos if r is not None)
+
+
+def _split_of(group: str) -> str:
+    """The division of the records that a group label belongs to ("" if it names none)."""
+    return group.rpartition("/")[0]
+
+
+def _asked(releases: Sequence[Release], group: str) -> tuple[Any, ...]:
+    """Everything that decides what the releases of one group cost."""
+    return tuple((r.mechanisms, r.sampling) for r in releases if r.group == group)
 
 
 def _split_epsilon(stream: list[Release], delta: float) -> float:

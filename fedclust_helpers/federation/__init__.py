@@ -4,7 +4,8 @@ An algorithm is written once against the weakest capability that it needs:
 
 * ``noisy_sum``: only a noised sum over all clients ever leaves the boundary (`SumFederation`);
 * ``collect``: a trusted server sees each client's exact message (`CollectFederation`);
-* ``reports``: each client adds its own noise (`ReportFederation`).
+* ``reports``: each client adds its own noise; ``ask``: each user answers a randomised question
+  (`LocalReports`, `local_users`).
 
 Five in-process implementations differ in what each party sees:
 
@@ -27,12 +28,12 @@ from fedclust_helpers.federation.data import ClientData
 from fedclust_helpers.federation.in_process import (
     TRUST_MODELS,
     IdealSecureSum,
-    LocalReports,
     MaskedSecureSum,
     ServerlessSecureSum,
     TrustedServer,
     simulate,
 )
+from fedclust_helpers.federation.local import LocalReports, UserSplit, local_users
 from fedclust_helpers.federation.randomness import Randomness
 from fedclust_helpers.federation.transcript import Message, Transcript
 
@@ -49,5 +50,7 @@ __all__ = [
     "Transcript",
     "TrustModelError",
     "TrustedServer",
+    "UserSplit",
+    "local_users",
     "simulate",
 ]

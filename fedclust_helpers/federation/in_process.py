@@ -1,4 +1,4 @@
-"""The five in-process federations, from the most trusting to the least."""
+"""The in-process federations with sums, from the most trusting to the least."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from fedclust_helpers._validation import FloatArray, check_choice, check_int
 from fedclust_helpers.client_statistics import ClientStatistic
 from fedclust_helpers.federation.base import InProcess, TrustModelError
 from fedclust_helpers.federation.data import ClientData
+from fedclust_helpers.federation.local import LocalReports
 from fedclust_helpers.mechanisms import Mechanism
 from fedclust_helpers.secure_aggregation import (
     SECRET_BYTES,
@@ -417,41 +418,6 @@ class ServerlessSecureSum(_Ring):
         random = random.reshape(m, m - 1, *encoded.shape[1:])
         last = encoded - random.sum(axis=1, dtype=encoded.dtype)
         return np.concatenate([random, last[:, None]], axis=1)
-
-
-class LocalReports(InProcess):
-    """Local privacy: every client noises its own message before it leaves; nobody is trusted.
-
-    One release is one report of every client. Each record is in one report, so under parallel
-    composition a round costs what one report costs.
-    """
-
-    trust = "local"
-
-    def reports(
-        self,
-        statistic: ClientStatistic,
-        mechanisms: Sequence[Mechanism],
-        *,
-        round: int,
-        public: dict[str, Any] | None = None,
-        **broadcast: Any,
-    ) -> tuple[FloatArray, ...]:
-        """The noised messages of all clients, arrays of shape (M, ...), as the server sees them."""
-        self.check_release(statistic, mechanisms, public=public, **broadcast)
-        self.ledger.charge(mechanisms, name=statistic.name, round=round)
-        self._record_broadcast(round, broadcast)
-        values = statistic.compute(self._data.points, self._data.offsets, **broadcast)
-        out = []
-        for part, value, mechanism in zip(statistic.parts, values, mechanisms, strict=True):
-            value = self._round_to(value, mechanism)
-            noisy = value + mechanism.sample(value.shape, rng=self.randomness.noise)
-            self.transcript.record(
-                round, "clients", "server", f"noisy {part}", noisy[0],
-                count=self.n_clients, payload=noisy,
-            )  # fmt: skip
-            out.append(noisy)
-        return tuple(out)
 
 
 TRUST_MODELS: dict[str, type[InProcess]] = {

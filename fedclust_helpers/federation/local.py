@@ -1,0 +1,190 @@
+"""Local privacy: every user randomises on the device, and the server is trusted with nothing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fedclust_helpers._validation import FloatArray, IntArray, check_choice
+from fedclust_helpers.accounting import Budget, LedgerMismatchError, PrivacyLedger
+from fedclust_helpers.client_statistics import ClientStatistic
+from fedclust_helpers.federation.base import InProcess
+from fedclust_helpers.federation.data import ClientData
+from fedclust_helpers.frequency_oracles import LocalQuery
+from fedclust_helpers.local_randomizers import public_coins
+from fedclust_helpers.mechanisms import Mechanism
+
+USERS_PER_CHUNK = 2**17  # users whose reports are held at once: memory does not grow with n
+
+
+class LocalReports(InProcess):
+    """Local privacy: every client noises its own message before it leaves; nobody is trusted.
+
+    One release is one report of every client. Each record is in one report, so under parallel
+    composition a round costs what one report costs.
+    """
+
+    trust = "local"
+    split: UserSplit | None = None
+
+    def reports(
+        self,
+        statistic: ClientStatistic,
+        mechanisms: Sequence[Mechanism],
+        *,
+        round: int,
+        public: dict[str, Any] | None = None,
+        **broadcast: Any,
+    ) -> tuple[FloatArray, ...]:
+        """The noised messages of all clients, arrays of shape (M, ...), as the server sees them."""
+        self.check_release(statistic, mechanisms, public=public, **broadcast)
+        self.ledger.charge(mechanisms, name=statistic.name, round=round)
+        self._record_broadcast(round, broadcast)
+        values = statistic.compute(self._data.points, self._data.offsets, **broadcast)
+        out = []
+        for part, value, mechanism in zip(statistic.parts, values, mechanisms, strict=True):
+            value = self._round_to(value, mechanism)
+            noisy = value + mechanism.sample(value.shape, rng=self.randomness.noise)
+            self.transcript.record(
+                round, "clients", "server", f"noisy {part}", noisy[0],
+                count=self.n_clients, payload=noisy,
+            )  # fmt: skip
+            out.append(noisy)
+        return tuple(out)
+
+    def check_ask(self, query: LocalQuery, *, part: str | None = None) -> None:
+        """Raise what `ask` would raise before its first report, the budget apart."""
+        if self.n_clients != len(self._data.points):
+            raise ValueError("clients must hold one point each to answer local queries")
+        if part is not None and (self.split is None or part not in self.split.parts):
+            raise ValueError(
+                f"part {part!r} is unknown; divide the users first (parts:"
+                f" {', '.join(self.split.parts) if self.split else 'none'})"
+            )
+        for mechanism in query.mechanisms:
+            if mechanism.adjacency != self.ledger.adjacency:
+                raise LedgerMismatchError(
+                    f"query {query.name!r} speaks of {mechanism.adjacency}, this ledger of"
+                    f" {self.ledger.adjacency}; local privacy is replace-one (see local_users)"
+                )
+            continuous = mechanism.gdp_mu is not None and math.isfinite(mechanism.gdp_mu)
+            if self.randomness.is_secure and continuous:
+                raise ValueError(f"query {query.name!r} must use discrete noise in secure mode")
+        query.check(self.n_features)
+
+    def divide(self, shares: Mapping[str, float]) -> UserSplit:
+        """Divide the users over named parts by public coins; later `ask`s may name a part.
+
+        Users of different parts answer different questions, so their costs do not add up: the
+        ledger keeps one group for each part of this division.
+        """
+        number = 0 if self.split is None else self.split.number + 1
+        words = self.randomness.public.integers(2**63, size=1)
+        self.split = UserSplit(dict(shares), int(words[0]), number)
+        return self.split
+
+    def ask(self, query: LocalQuery, *, round: int, part: str | None = None) -> None:
+        """Put one question to all users, or to those of one part; the query collects the answers.
+
+        Each user's report is randomised on the device. It is charged once for each user: reports of
+        different users compose in parallel, because a neighbouring data set changes one user.
+
+        Raises
+        ------
+        ValueError, LedgerMismatchError, BudgetExceededError
+            Before any data is read or budget spent.
+        """
+        self.check_ask(query, part=part)
+        group = None if part is None or self.split is None else self.split.group(part)
+        self.ledger.charge(query.mechanisms, name=query.name, round=round, group=group)
+        kept: list[tuple[NDArray[np.generic], ...]] = []
+        first: tuple[NDArray[np.generic], ...] = ()
+        asked = 0
+        for start in range(0, self.n_clients, USERS_PER_CHUNK):
+            points = self._data.points[start : start + USERS_PER_CHUNK]
+            users = np.arange(start, start + len(points))
+            if part is not None and self.split is not None:
+                users = users[self.split.members(users, part)]
+                points = points[users - start]
+            reports = query.respond(points, users, rng=self.randomness.noise)
+            query.collect(users, reports)
+            asked += len(users)
+            first = first or tuple(r[:1] for r in reports)
+            if self.transcript.keep_payloads:
+                kept.append(reports)
+        for i, name in enumerate(query.parts):
+            payload = np.concatenate([reports[i] for reports in kept]) if kept else None
+            one = first[i][0] if len(first[i]) else first[i]
+            self.transcript.record(
+                round, "clients", "server", f"{query.name}: {name}", np.asarray(one), count=asked,
+                payload=payload,
+            )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class UserSplit:
+    """A public division of users over parts: user j's part depends on j and a public seed only."""
+
+    shares: dict[str, float]
+    seed: int
+    number: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.shares or any(not 0 < s <= 1 for s in self.shares.values()):
+            raise ValueError("shares must be numbers in (0, 1], one for each part")
+        if abs(math.fsum(self.shares.values()) - 1) > 1e-9:
+            raise ValueError("shares must add up to 1")
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Names of the parts."""
+        return tuple(self.shares)
+
+    def group(self, part: str) -> str:
+        """The ledger's label of a part."""
+        return f"division {self.number}/{check_choice(part, 'part', self.parts)}"
+
+    def members(self, users: IntArray, part: str) -> NDArray[np.bool_]:
+        """Which of these user numbers belong to `part`."""
+        index = self.parts.index(check_choice(part, "part", self.parts))
+        edges = np.cumsum([0.0, *self.shares.values()])
+        edges[-1] = 1.0
+        low, high = (np.uint64(min(int(e * 2**53), 2**53 - 1) << 11) for e in edges[index:][:2])
+        coins = public_coins(self.seed, users)
+        return (coins >= low) & ((coins < high) | (index == len(self.parts) - 1))
+
+
+def local_users(
+    points: ArrayLike | ClientData,
+    *,
+    bound: float = 1.0,
+    ledger: PrivacyLedger | None = None,
+    budget: Budget | None = None,
+    **options: Any,
+) -> LocalReports:
+    """A federation of users who hold one point each and trust nobody.
+
+    Points live in the ball of radius `bound` (a public number); the ledger speaks of replace-one:
+    any two values of one user.
+
+    Parameters
+    ----------
+    points : array_like of shape (n, d)
+        Row j is user j's point. (Or `ClientData` with one row for each client.)
+    bound : float
+    ledger, budget
+        As in `simulate`; the ledger must be kept for replace-one.
+    **options
+        ``seed`` or ``mode="secure"``, ``outside="clip"`` or ``"refuse"``, ``keep_payloads``.
+    """
+    if ledger is not None and budget is not None:
+        raise ValueError("budget must not be given with a ledger: a ledger brings its own")
+    data = points if isinstance(points, ClientData) else ClientData.one_point_each(points)
+    if ledger is None:
+        ledger = PrivacyLedger(adjacency="replace-one", budget=budget)
+    return LocalReports(data, bound=bound, domain="ball", ledger=ledger, **options)

@@ -1,0 +1,466 @@
+"""What a server can learn from one short report of each user: counts, heavy hitters, sums.
+
+A `LocalQuery` has a user's side (`respond`: a pure function of the user's own point, number and
+noise) and a server's side (`collect`: adds reports up). `LocalReports.ask` brings the two together,
+chunk by chunk; nobody ever holds all values.
+
+Every user gets a public coin (a function of the user number, see `public_coins`). It decides which
+question the user answers ("channel") and which row r of the Hadamard matrix is used, so neither has
+to be sent. H[r, t] = (-1)^popcount(r AND t).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csc_array
+
+from fedclust_helpers._validation import FloatArray, IntArray, as_points, check_int, check_rng
+from fedclust_helpers.accounting.ledger import Accountable
+from fedclust_helpers.local_randomizers import (
+    BoolArray,
+    RandomizedResponse,
+    Words,
+    below,
+    public_coins,
+    random_words,
+)
+from fedclust_helpers.mechanisms import Mechanism, NoiseSource
+
+Reports = tuple[NDArray[np.generic], ...]
+MAX_BUCKETS = 2**24
+
+
+class LocalQuery(Protocol):
+    """One question to every user of a group, asked once."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def parts(self) -> tuple[str, ...]: ...
+    @property
+    def mechanisms(self) -> tuple[Accountable, ...]: ...
+
+    def check(self, n_features: int) -> None: ...
+    def respond(self, points: FloatArray, users: IntArray, *, rng: NoiseSource) -> Reports: ...
+    def collect(self, users: IntArray, reports: Reports) -> None: ...
+
+
+class Question(NamedTuple):
+    """A user's answer before randomisation: a key (any 64-bit word) and a sign bit."""
+
+    keys: Words
+    negative: BoolArray | None = None
+
+
+Encode = Callable[[FloatArray, IntArray], Question]
+
+
+def walsh_hadamard(values: ArrayLike) -> FloatArray:
+    """The transform H @ values along the first axis, by butterflies: O(T log T), not normalised.
+
+    Parameters
+    ----------
+    values : array_like of shape (T, ...), T a power of two
+    """
+    array = np.array(values, dtype=np.float64)
+    size = len(array)
+    if size == 0 or size & (size - 1):
+        raise ValueError(f"values must have a power of two rows, got {size}")
+    rest = array.shape[1:]
+    array = array.reshape(size, -1)
+    half = 1
+    while half < size:
+        pairs = array.reshape(size // (2 * half), 2, half, -1)
+        upper = pairs[:, 0] + pairs[:, 1]
+        np.subtract(pairs[:, 0], pairs[:, 1], out=pairs[:, 1])
+        pairs[:, 0] = upper
+        half *= 2
+    return array.reshape(size, *rest)
+
+
+class BucketHash:
+    """A public hash of 64-bit keys to T = 2^b buckets, strongly universal (pairwise independent).
+
+    Multiply-shift on the two 32-bit halves of the key (Dietzfelbinger 1996, vector version):
+    ``(a1 low + a2 high + c) mod 2^64 >> (64 - b)``.
+    """
+
+    def __init__(self, n_buckets: int, *, rng: np.random.Generator) -> None:
+        n_buckets = check_int(n_buckets, "n_buckets", minimum=2, maximum=MAX_BUCKETS)
+        if n_buckets & (n_buckets - 1):
+            raise ValueError(f"n_buckets must be a power of two, got {n_buckets}")
+        self.n_buckets = n_buckets
+        self._shift = np.uint64(64 - (n_buckets.bit_length() - 1))
+        self._a, self._b, self._c = random_words(3, check_rng(rng))
+
+    def __call__(self, keys: Words) -> Words:
+        """Buckets (uint64) of keys of any shape."""
+        keys = np.asarray(keys, dtype=np.uint64)
+        with np.errstate(over="ignore"):
+            low = keys & np.uint64(0xFFFFFFFF)
+            low *= self._a
+            low += (keys >> np.uint64(32)) * self._b
+            low += self._c
+        low >>= self._shift
+        return low
+
+
+class _Channels:
+    """Public division of users over channels, and the Hadamard row of each user."""
+
+    def __init__(
+        self, shares: Sequence[float], n_answers: int, n_buckets: int, rng: np.random.Generator
+    ) -> None:
+        shares_ = np.asarray(shares, dtype=np.float64)
+        if shares_.ndim != 1 or not len(shares_) or (shares_ <= 0).any():
+            raise ValueError("shares must be positive numbers, one for each channel")
+        self.n = len(shares_)
+        self.n_answers = check_int(n_answers, "n_answers", maximum=self.n)
+        if n_answers > 1 and np.ptp(shares_) > 1e-12:
+            raise ValueError("shares must be equal when a user answers several channels")
+        self._edges = np.cumsum(shares_ / shares_.sum())[:-1]
+        self._row_mask = np.uint64(n_buckets - 1)
+        self._seeds = [int(s) for s in random_words(self.n_answers, check_rng(rng))]
+
+    def coins(self, users: IntArray) -> tuple[list[IntArray], list[Words]]:
+        """Channel and Hadamard row of each answer: lists of `n_answers` arrays (m,)."""
+        coins = [public_coins(seed, users) for seed in self._seeds]
+        if self.n == 1:
+            first = np.zeros(len(users), dtype=np.int64)
+        else:
+            # upper half of the coin for the channel, lower bits for the row
+            position = (coins[0] >> np.uint64(32)).astype(np.float64) * 2.0**-32
+            first = np.searchsorted(self._edges, position, side="right")
+        channels = [first] + [(first + i) % self.n for i in range(1, self.n_answers)]
+        return channels, [coin & self._row_mask for coin in coins]
+
+
+class OneBitCounts:
+    """Signed counts of hashed keys from one bit per user (Hashtogram, Hadamard response).
+
+    User j with key v and sign s sends s H[r_j, h(v)] through binary randomised response. For all T
+    buckets at once the server computes ``c (H @ y)`` where y[r] sums the reports of row r, and c
+    undoes the response: an unbiased estimate of the signed number of users in each bucket, with
+    standard deviation about c sqrt(n). (Bassily et al. 2020, Hashtogram; LDP paper Lemma 2.11.)
+
+    Parameters
+    ----------
+    encode : callable
+        ``encode(points, channels) -> Question``: what a user with this point would say on this
+        channel. A public, pure function.
+    epsilon : float
+        Of all answers of one user together, any two values of that user.
+    shares : sequence of float
+        Public share of users for each channel.
+    n_answers : int
+        Channels that each user answers, with epsilon/n_answers each.
+    n_buckets : int
+        T, a power of two. The noise does not depend on it; collisions do.
+    rng : numpy.random.Generator
+        Public randomness (hash and coins).
+    """
+
+    parts = ("bit",)
+
+    def __init__(
+        self,
+        encode: Encode,
+        epsilon: float,
+        *,
+        rng: np.random.Generator,
+        shares: Sequence[float] = (1.0,),
+        n_answers: int = 1,
+        n_buckets: int = 2**16,
+        name: str = "one-bit counts",
+    ) -> None:
+        self.name = name
+        self._encode = encode
+        self._hash = BucketHash(n_buckets, rng=rng)
+        self._channels = _Channels(shares, n_answers, n_buckets, rng)
+        self.response = RandomizedResponse(epsilon / n_answers)
+        self._sums = np.zeros(self._channels.n * n_buckets)
+        self.n_reports = np.zeros(self._channels.n, dtype=np.int64)
+        self.n_users = 0
+        self._spectrum: FloatArray | None = None
+
+    @property
+    def n_channels(self) -> int:
+        """Number of channels."""
+        return self._channels.n
+
+    @property
+    def n_buckets(self) -> int:
+        """T."""
+        return self._hash.n_buckets
+
+    @property
+    def mechanisms(self) -> tuple[RandomizedResponse, ...]:
+        """One binary response for each answer of a user."""
+        return (self.response,) * self._channels.n_answers
+
+    def check(self, n_features: int) -> None:
+        """Raise what `respond` would raise, for a point at the origin and without noise."""
+        self._hash(self._encode(np.zeros((1, n_features)), np.zeros(1, dtype=np.int64)).keys)
+
+    def respond(self, points: FloatArray, users: IntArray, *, rng: NoiseSource) -> Reports:
+        """One bit for each answer, bool array (m, n_answers): True stands for -1."""
+        channels, rows = self._channels.coins(users)
+        bits = np.empty((len(users), self._channels.n_answers), dtype=bool)
+        for i, (channel, row) in enumerate(zip(channels, rows, strict=True)):
+            keys, negative = self._encode(points, channel)
+            row &= self._hash(keys)
+            bit = (np.bitwise_count(row) & np.uint8(1)).view(bool)
+            if negative is not None:
+                bit ^= negative
+            np.logical_xor(
+                bit, below(random_words(len(users), rng), 1 - self.response.keep), out=bits[:, i]
+            )
+        return (bits,)
+
+    def collect(self, users: IntArray, reports: Reports) -> None:
+        """Add the reports of these users to the row sums."""
+        (bits,) = reports
+        channels, rows = self._channels.coins(users)
+        size = len(self._sums)
+        for i, (channel, row) in enumerate(zip(channels, rows, strict=True)):
+            cell = row.astype(np.int64)
+            if self.n_channels > 1:
+                cell += channel * self.n_buckets
+            cell += np.where(bits[:, i], size, 0)
+            both = np.bincount(cell, minlength=2 * size)
+            self._sums += both[:size] - both[size:]
+            self.n_reports += np.bincount(channel, minlength=self.n_channels)
+        self.n_users += len(users)
+        self._spectrum = None
+
+    @property
+    def spectrum(self) -> FloatArray:
+        """De-biased signed counts of every bucket among those who answered, (channels, T)."""
+        if self._spectrum is None:
+            rows = self._sums.reshape(self.n_channels, self.n_buckets)
+            self._spectrum = self.response.debias * walsh_hadamard(rows.T).T
+        return self._spectrum
+
+    def buckets(self, keys: Words) -> IntArray:
+        """The public hash of keys."""
+        return self._hash(keys).astype(np.int64)
+
+    def estimate(self, keys: Words, *, channel: int = 0) -> FloatArray:
+        """Estimated number of all asked users whose answer on `channel` is each key, (m,)."""
+        return self.spectrum[channel, self.buckets(keys)] * self.scale(channel)
+
+    def scale(self, channel: int = 0) -> float:
+        """From those who answered this channel to all users who were asked."""
+        return self.n_users / max(1, int(self.n_reports[channel]))
+
+    def std(self, *, channel: int = 0) -> float:
+        """Standard deviation (upper bound) of `estimate`: c sqrt(n_c) n/n_c."""
+        return self.response.debias * math.sqrt(self.n_reports[channel]) * self.scale(channel)
+
+
+class Bitstogram(OneBitCounts):
+    """Heavy hitters without listing the universe: recover each candidate bit by bit.
+
+    (Bassily et al. 2020; LDP paper Lemma 2.11, here in signed Hadamard form.) Users are split over
+    B bit channels and one oracle channel. On bit channel b the reported sign is (-1)^(bit b of v),
+    so the sign of bucket t's sum is that bit of the value that dominates the bucket. One candidate
+    comes out of each bucket; the oracle channel confirms or rejects it.
+
+    Parameters
+    ----------
+    values : callable
+        ``values(points) -> keys`` below 2^n_bits.
+    n_bits : int
+    oracle_share : float
+        Share of users who answer the confirming oracle.
+    """
+
+    def __init__(
+        self,
+        values: Callable[[FloatArray], Words],
+        epsilon: float,
+        n_bits: int,
+        *,
+        rng: np.random.Generator,
+        n_buckets: int = 2**10,
+        oracle_share: float = 0.3,
+        name: str = "Bitstogram",
+    ) -> None:
+        self.n_bits = check_int(n_bits, "n_bits", maximum=63)
+        if not 0 < oracle_share < 1:
+            raise ValueError(f"oracle_share must lie in (0, 1), got {oracle_share}")
+
+        def encode(points: FloatArray, channels: IntArray) -> Question:
+            keys = values(points)
+            bit = (keys >> np.minimum(channels, n_bits - 1).astype(np.uint64)) & np.uint64(1)
+            return Question(keys, bit.astype(bool) & (channels < n_bits))
+
+        shares = [(1 - oracle_share) / n_bits] * n_bits + [oracle_share]
+        super().__init__(encode, epsilon, rng=rng, shares=shares, n_buckets=n_buckets, name=name)
+
+    def candidates(self) -> Words:
+        """Decoded values, at most one per bucket: those that do hash to the bucket they came from.
+
+        The check is free and throws out almost all values decoded from mere noise.
+        """
+        bits = (self.spectrum[: self.n_bits] < 0).astype(np.uint64)
+        decoded = (bits << np.arange(self.n_bits, dtype=np.uint64)[:, None]).sum(
+            axis=0, dtype=np.uint64
+        )
+        return decoded[self.buckets(decoded) == np.arange(self.n_buckets)]
+
+    def heavy_hitters(self, *, z: float = 3.5) -> tuple[Words, FloatArray]:
+        """Values whose confirmed count exceeds `z` standard deviations, largest first.
+
+        Returns
+        -------
+        values : uint64 array (m,)
+        counts : estimated numbers of users, (m,)
+        """
+        candidates = self.candidates()
+        counts = self.estimate(candidates, channel=self.n_bits)
+        kept = np.flatnonzero(counts > z * self.std(channel=self.n_bits))
+        kept = kept[np.argsort(-counts[kept])]
+        return candidates[kept], counts[kept]
+
+    def recovery_threshold(self, n_users: int, *, z: float = 2.5, oracle_z: float = 3.5) -> float:
+        """Smallest count that is recovered reliably among `n_users`: the larger of two limits.
+
+        Bits: z c sqrt(n B/(1 - share)); confirmation: oracle_z c sqrt(n/share).
+        """
+        c, share = self.response.debias, self.oracle_share
+        bits = z * c * math.sqrt(n_users * self.n_bits / (1 - share))
+        return max(bits, oracle_z * c * math.sqrt(n_users / share))
+
+    @property
+    def oracle_share(self) -> float:
+        """Share of users on the confirming oracle."""
+        return float(1 - self._channels._edges[-1])
+
+
+class HeavySums:
+    """Sums of vectors over all users with a given key (HeavySumsOracle, Algorithm 6).
+
+    User j sends ``y_j = Z[f(x_j), j] g(x_j) + noise`` with the public sign Z[v, j] = H[r_j, h(v)].
+    ``sum_j y_j Z[v, j]`` estimates the sum of g over users with key v; one Walsh-Hadamard transform
+    of the row sums gives it for all buckets at once.
+
+    Parameters
+    ----------
+    encode : callable
+        ``encode(points, channels) -> (keys (m,), vectors (m, d))``; vectors are cut to length
+        `radius`. Keys of different channels must differ: all channels share the buckets.
+    radius : float
+        Public bound on the length of a vector.
+    n_outputs : int
+        d, length of the vectors.
+    mechanism : Gaussian or DiscreteGaussian
+        Must hide 2 radius under replace-one: see `gaussian_report`.
+    """
+
+    parts = ("signed vector",)
+
+    def __init__(
+        self,
+        encode: Callable[[FloatArray, IntArray], tuple[Words, FloatArray]],
+        radius: float,
+        n_outputs: int,
+        mechanism: Mechanism,
+        *,
+        rng: np.random.Generator,
+        shares: Sequence[float] = (1.0,),
+        n_buckets: int = 2**14,
+        name: str = "heavy sums",
+    ) -> None:
+        slack = math.sqrt(n_outputs) * (mechanism.grid or 0.0)
+        if mechanism.sensitivity < (2 * radius + slack) * (1 - 1e-12):
+            raise ValueError(
+                f"mechanism hides a sensitivity of {mechanism.sensitivity:.6g}, but a signed vector"
+                f" of length {radius:g} can change by {2 * radius + slack:.6g}"
+            )
+        self.name, self.radius, self.mechanism = name, radius, mechanism
+        self.n_outputs = check_int(n_outputs, "n_outputs")
+        self._encode = encode
+        self._hash = BucketHash(n_buckets, rng=rng)
+        self._channels = _Channels(shares, 1, n_buckets, rng)
+        self._sums = np.zeros((n_buckets, n_outputs))
+        self.n_users = 0
+        self._spectrum: FloatArray | None = None
+
+    @property
+    def mechanisms(self) -> tuple[Mechanism, ...]:
+        """The one Gaussian report of each user."""
+        return (self.mechanism,)
+
+    def check(self, n_features: int) -> None:
+        """Raise what `respond` would raise, for a point at the origin and without noise."""
+        self._signed(np.zeros((1, n_features)), np.zeros(1, dtype=np.int64))
+
+    def _signed(self, points: FloatArray, users: IntArray) -> FloatArray:
+        channels, rows = self._channels.coins(users)
+        keys, vectors = self._encode(points, channels[0])
+        if vectors.shape != (len(points), self.n_outputs):
+            raise ValueError(f"encode must return vectors of {self.n_outputs} columns")
+        lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
+        shrink = np.minimum(1.0, self.radius * (1 - 1e-12) / np.maximum(lengths, 1e-300))
+        negative = (np.bitwise_count(rows[0] & self._hash(keys)) & np.uint8(1)).view(bool)
+        signed = vectors * np.where(negative, -shrink, shrink)[:, None]
+        grid = self.mechanism.grid
+        return signed if grid is None else np.rint(signed / grid) * grid
+
+    def respond(self, points: FloatArray, users: IntArray, *, rng: NoiseSource) -> Reports:
+        """The noised signed vectors (m, d)."""
+        signed = self._signed(points, users)
+        signed += self.mechanism.sample(signed.shape, rng=rng)
+        return (signed,)
+
+    def collect(self, users: IntArray, reports: Reports) -> None:
+        """Add the reports of these users to their rows."""
+        (vectors,) = reports
+        _, rows = self._channels.coins(users)
+        starts = np.arange(len(users) + 1)
+        one_hot = csc_array(
+            (np.ones(len(users)), rows[0].astype(np.int64), starts),
+            shape=(len(self._sums), len(users)),
+        )
+        self._sums += one_hot @ vectors
+        self.n_users += len(users)
+        self._spectrum = None
+
+    def estimate(self, keys: Words) -> FloatArray:
+        """Estimated sums (m, d) over the asked users whose key is each of `keys`."""
+        if self._spectrum is None:
+            self._spectrum = walsh_hadamard(self._sums)
+        return self._spectrum[self._hash(keys).astype(np.int64)]
+
+    def rms_error(self, n_users: int, mean_square: float) -> float:
+        """Root mean square of ||estimate - true||: sqrt(n (E||g||^2 + d sigma^2))."""
+        return math.sqrt(n_users * (mean_square + self.n_outputs * self.mechanism.std**2))
+
+
+def lemma_2_12_bound(
+    n_users: int, n_features: int, delta_norm: float, epsilon: float, delta: float, beta: float
+) -> float:
+    """Lemma 2.12's bound on ||S(v) - true||, with Delta_g = Delta as for g = id on a ball.
+
+    ``2 Delta sqrt(2 n ln((d'+1)/beta)) + 4 c_G Delta/epsilon sqrt(2 d' n ln(4/beta))`` for one v.
+    """
+    c_g = math.sqrt(2 * math.log(1.25 / delta))
+    first = 2 * delta_norm * math.sqrt(2 * n_users * math.log((n_features + 1) / beta))
+    second = 4 * c_g * delta_norm / epsilon
+    return first + second * math.sqrt(2 * n_features * n_users * math.log(4 / beta))
+
+
+def ask_values(query: LocalQuery, values: ArrayLike, *, rng: np.random.Generator) -> None:
+    """Run a query over an array (n, d) without a federation: for lessons and tests of oracles.
+
+    No ledger, no transcript; `LocalReports.ask` is the way to ask real users.
+    """
+    points = as_points(values, "values")
+    users = np.arange(len(points))
+    query.collect(users, query.respond(points, users, rng=rng))

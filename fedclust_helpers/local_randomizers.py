@@ -1,0 +1,357 @@
+"""Local randomisers: what one user does to one value before anything leaves the device.
+
+Each is a mechanism of the ledger: it states the privacy of *one user's report* under replace-one
+(any two values of the same user; the other users do not matter). Vectorised over users: row i of a
+report belongs to user i, and every user draws noise of their own.
+
+Randomness comes in 64-bit words, so the same code runs from a seeded generator (teaching) and from
+the operating system (secure). Probabilities are rounded to multiples of 2^-53 *towards more noise*:
+the promised epsilon holds exactly, not up to rounding.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import dp_accounting as dpa
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fedclust_helpers._validation import (
+    FloatArray,
+    IntArray,
+    check_choice,
+    check_delta,
+    check_epsilon,
+    check_int,
+    check_positive,
+    check_rng,
+)
+from fedclust_helpers.accounting import gaussian_sigma_analytic
+from fedclust_helpers.mechanisms import (
+    DiscreteGaussian,
+    Gaussian,
+    Mechanism,
+    NoiseSource,
+    SecureNoise,
+)
+
+Words = NDArray[np.uint64]
+BoolArray = NDArray[np.bool_]
+
+_WORD = 2.0**53  # probabilities are multiples of 2^-53
+SWITCH = 2.18  # epsilon per participation at which splitting users and splitting budget break even
+
+
+def random_words(shape: int | tuple[int, ...], source: NoiseSource) -> Words:
+    """Uniform 64-bit words from a seeded generator or from the operating system."""
+    if isinstance(source, SecureNoise):
+        size = int(np.prod(shape))
+        words = np.frombuffer(secrets.token_bytes(8 * size), dtype=np.uint64)
+        return words.reshape(shape)
+    return check_rng(source).integers(0, 2**64, size=shape, dtype=np.uint64)
+
+
+def public_coins(seed: int, users: IntArray | Words) -> Words:
+    """One public 64-bit word for each user number, the same for everybody who knows `seed`.
+
+    The finaliser of SplitMix64 on ``seed + golden ratio * user``: anyone can compute any user's
+    coin, and no coin depends on data. Coins carry no privacy, so they need no cipher.
+    """
+    with np.errstate(over="ignore"):
+        z = np.asarray(users).astype(np.uint64)  # a fresh array: the steps below work in place
+        z *= np.uint64(0x9E3779B97F4A7C15)
+        z += np.uint64(seed)
+        z ^= z >> np.uint64(30)
+        z *= np.uint64(0xBF58476D1CE4E5B9)
+        z ^= z >> np.uint64(27)
+        z *= np.uint64(0x94D049BB133111EB)
+        z ^= z >> np.uint64(31)
+    return z
+
+
+def below(words: Words, probability: float) -> BoolArray:
+    """True with a `probability` that is a multiple of 2^-53, from uniform words."""
+    return words < np.uint64(min(round(probability * _WORD), 2**53) << 11)
+
+
+def round_probability(probability: float, *, up: bool) -> float:
+    """The next multiple of 2^-53 above or below, at least one step away."""
+    scaled = probability * _WORD
+    step = math.floor(scaled) + 1 if up else math.ceil(scaled) - 1
+    return min(max(step / _WORD, 0.0), 1.0)
+
+
+def participations(epsilon: float, n_mechanisms: int) -> int:
+    """How many of M mechanisms a user should answer: m = min(M, max(1, round(epsilon/2.18))).
+
+    Each answer then gets epsilon/m. For small epsilon a user should spend everything on one answer:
+    the error of splitting the budget grows like M sqrt(n), that of splitting users like sqrt(M n).
+    One-bit answers saturate, so large epsilons are better spread: the minimum of
+    ((e^x + 1)/(e^x - 1))^2 / m at x = epsilon/m lies at sinh x = 2x, x = 2.18.
+    """
+    check_epsilon(epsilon)
+    check_int(n_mechanisms, "n_mechanisms")
+    return min(n_mechanisms, max(1, round(epsilon / SWITCH)))
+
+
+class _Pure:
+    """Shared part of pure local randomisers; they hide any change of one user's value."""
+
+    adjacency: ClassVar[str] = "replace-one"
+    gdp_mu: ClassVar[float | None] = None
+    rho: ClassVar[float | None] = None
+    sensitivity: ClassVar[float] = 1.0
+
+
+@dataclass(frozen=True)
+class RandomizedResponse(_Pure):
+    """k-ary randomised response: the true value, or with some luck another one.
+
+    The true value has probability e^eps/(e^eps + k - 1), each other value 1/(e^eps + k - 1).
+    Warner (1965) for k = 2. epsilon-LDP: any two values of one user, any report.
+
+    Parameters
+    ----------
+    epsilon : float
+    n_values : int
+        Values are 0..n_values-1.
+    """
+
+    epsilon: float
+    n_values: int = 2
+
+    def __post_init__(self) -> None:
+        check_epsilon(self.epsilon)
+        check_int(self.n_values, "n_values", minimum=2)
+        if self.keep <= self.other:
+            raise ValueError(
+                f"epsilon must be large enough to leave a signal in 53 bits, got {self.epsilon:g}"
+            )
+
+    @property
+    def keep(self) -> float:
+        """Probability of reporting the true value, rounded down."""
+        odds = math.exp(-self.epsilon)
+        return round_probability(1 / (1 + (self.n_values - 1) * odds), up=False)
+
+    @property
+    def other(self) -> float:
+        """Probability of reporting one given other value."""
+        return (1 - self.keep) / (self.n_values - 1)
+
+    @property
+    def debias(self) -> float:
+        """1/(keep - other): what a de-biased count is multiplied with (c_eps for k = 2)."""
+        return 1 / (self.keep - self.other)
+
+    @property
+    def pure_epsilon(self) -> float:
+        """The epsilon of one report."""
+        return self.epsilon
+
+    def dp_event(self) -> dpa.DpEvent:
+        """``RandomizedResponseDpEvent``; the noise parameter is the chance of a uniform answer."""
+        return dpa.dp_event.RandomizedResponseDpEvent(self.other * self.n_values, self.n_values)
+
+    def probabilities(self) -> FloatArray:
+        """The whole channel: (value, report) -> probability, shape (k, k)."""
+        k = self.n_values
+        channel: FloatArray = np.full((k, k), self.other, dtype=np.float64)
+        np.fill_diagonal(channel, self.keep)
+        return channel
+
+    def randomize(self, values: ArrayLike, *, rng: NoiseSource) -> IntArray:
+        """One report for each value; int array of the same shape (n,)."""
+        values = check_values(values, self.n_values)
+        words = random_words(len(values), rng)
+        if self.n_values == 2:
+            return values ^ ~below(words, self.keep)
+        shift = random_words(len(values), rng) % np.uint64(self.n_values - 1)
+        other = (values + 1 + shift.astype(np.int64)) % self.n_values
+        return np.where(below(words, self.keep), values, other)
+
+    def estimate(self, reports: ArrayLike) -> FloatArray:
+        """Unbiased counts (k,) of the values behind n reports."""
+        reports = check_values(reports, self.n_values, "reports")
+        counts = np.bincount(reports, minlength=self.n_values)
+        return np.asarray(self.debias * (counts - self.other * len(reports)))
+
+    def std(self, n_users: int, count: float = 0.0) -> float:
+        """Standard deviation of the estimate of a value that `count` of `n_users` users hold."""
+        variance = count * self.keep * (1 - self.keep)
+        variance += (n_users - count) * self.other * (1 - self.other)
+        return self.debias * math.sqrt(variance)
+
+
+@dataclass(frozen=True)
+class UnaryEncoding(_Pure):
+    """One noised bit for each possible value (Wang et al. 2017): the value's bit is 1, others 0.
+
+    ``optimized``: the 1 stays with probability 1/2, a 0 becomes 1 with 1/(e^eps + 1).
+    ``symmetric``: both flip with probability 1/(e^(eps/2) + 1) (the basic RAPPOR).
+    """
+
+    epsilon: float
+    n_values: int
+    kind: Literal["optimized", "symmetric"] = "optimized"
+
+    def __post_init__(self) -> None:
+        check_epsilon(self.epsilon)
+        check_int(self.n_values, "n_values", minimum=2)
+        check_choice(self.kind, "kind", ("optimized", "symmetric"))
+
+    @property
+    def keep(self) -> float:
+        """Probability that the bit of the true value is reported as 1."""
+        if self.kind == "optimized":
+            return 0.5
+        return round_probability(1 / (1 + math.exp(-self.epsilon / 2)), up=False)
+
+    @property
+    def flip(self) -> float:
+        """Probability that the bit of another value is reported as 1."""
+        if self.kind == "optimized":
+            return round_probability(1 / (1 + math.exp(self.epsilon)), up=True)
+        return 1 - self.keep
+
+    @property
+    def pure_epsilon(self) -> float:
+        """The epsilon of one report (two bits differ: ln of p(1-q)/(q(1-p)))."""
+        return self.epsilon
+
+    def dp_event(self) -> dpa.DpEvent:
+        """The binary randomised response of the same epsilon, which is at least as revealing."""
+        return RandomizedResponse(self.epsilon).dp_event()
+
+    def randomize(self, values: ArrayLike, *, rng: NoiseSource) -> BoolArray:
+        """Bits of shape (n, k)."""
+        values = check_values(values, self.n_values)
+        words = random_words((len(values), self.n_values), rng)
+        own = np.arange(self.n_values) == values[:, None]
+        return np.where(own, below(words, self.keep), below(words, self.flip))
+
+    def estimate(self, reports: BoolArray) -> FloatArray:
+        """Unbiased counts (k,) from bits (n, k)."""
+        return (reports.sum(axis=0) - len(reports) * self.flip) / (self.keep - self.flip)
+
+    def std(self, n_users: int, count: float = 0.0) -> float:
+        """Standard deviation of the estimate of a value that `count` of `n_users` users hold."""
+        variance = count * self.keep * (1 - self.keep)
+        variance += (n_users - count) * self.flip * (1 - self.flip)
+        return math.sqrt(variance) / (self.keep - self.flip)
+
+
+@dataclass(frozen=True)
+class LocalHashing(_Pure):
+    """Optimised local hashing (Wang et al. 2017): hash to g = e^eps + 1 values, then k-RR.
+
+    Every user has a hash function of their own, drawn from their public coin.
+    """
+
+    epsilon: float
+    n_values: int
+    seed: int
+
+    def __post_init__(self) -> None:
+        check_epsilon(self.epsilon)
+        check_int(self.n_values, "n_values", minimum=2)
+        check_int(self.seed, "seed", minimum=0)
+
+    @property
+    def response(self) -> RandomizedResponse:
+        """The k-ary randomised response on hashed values."""
+        return RandomizedResponse(self.epsilon, max(2, round(math.exp(min(self.epsilon, 20))) + 1))
+
+    @property
+    def pure_epsilon(self) -> float:
+        """The epsilon of one report."""
+        return self.epsilon
+
+    def dp_event(self) -> dpa.DpEvent:
+        """That of the response on hashed values."""
+        return self.response.dp_event()
+
+    def _hash(self, users: IntArray, values: IntArray) -> IntArray:
+        with np.errstate(over="ignore"):
+            mixed = public_coins(self.seed, users) + values.astype(np.uint64)
+        return (public_coins(0, mixed) % np.uint64(self.response.n_values)).astype(np.int64)
+
+    def randomize(self, values: ArrayLike, users: IntArray, *, rng: NoiseSource) -> IntArray:
+        """Reports (n,) of users with the given numbers (n,)."""
+        values = check_values(values, self.n_values)
+        return self.response.randomize(self._hash(np.asarray(users), values), rng=rng)
+
+    def estimate(self, reports: ArrayLike, users: IntArray) -> FloatArray:
+        """Unbiased counts (k,): one pass over the users for each value."""
+        reports = check_values(reports, self.response.n_values, "reports")
+        g = self.response.n_values
+        support = np.array([
+            (self._hash(users, np.full(len(reports), v)) == reports).sum()
+            for v in range(self.n_values)
+        ])  # fmt: skip
+        return np.asarray((support - len(reports) / g) / (self.response.keep - 1 / g))
+
+    def std(self, n_users: int) -> float:
+        """Standard deviation of the estimate of a value that few users hold."""
+        g = self.response.n_values
+        return math.sqrt(n_users * (1 / g) * (1 - 1 / g)) / (self.response.keep - 1 / g)
+
+
+def gaussian_report(
+    radius: float,
+    epsilon: float,
+    delta: float,
+    *,
+    calibration: Literal["analytic", "as_printed"] = "analytic",
+    grid: float | None = None,
+    n_features: int = 1,
+) -> Mechanism:
+    """Noise for one vector g(x) of length at most `radius`, sent as ±g(x) + noise.
+
+    Parameters
+    ----------
+    radius : float
+        Public bound sup ||g||. Two values of one user, with signs that depend on them, differ by at
+        most 2 sup ||g||: that is the sensitivity. (Algorithm 6 uses the sensitivity of g alone,
+        which is 0 for a constant g: theory checks P7, F13.)
+    epsilon, delta : float
+        Of one report, any two values of one user.
+    calibration : {"analytic", "as_printed"}
+        ``analytic``: exact, any epsilon. ``as_printed``: the standard deviation 2 c_G Delta_g/eps
+        of Algorithm 6, Delta_g = 2 radius, c_G = sqrt(2 ln(1.25/delta)): for a ball a factor 2 too
+        much, and proved for epsilon < 1 only. The mechanism states the sensitivity 2 radius, so the
+        ledger charges what the noise really gives.
+    grid : float, optional
+        With it a discrete Gaussian on multiples of `grid`, for the secure source; the slack of
+        rounding `n_features` coordinates is added to the sensitivity.
+    """
+    radius = check_positive(radius, "radius")
+    check_epsilon(epsilon)
+    check_delta(delta)
+    check_choice(calibration, "calibration", ("analytic", "as_printed"))
+    sensitivity = 2 * radius
+    if calibration == "as_printed":
+        std = 2 * math.sqrt(2 * math.log(1.25 / delta)) * (2 * radius) / epsilon
+        return Gaussian(sensitivity, std, "replace-one")
+    if grid is not None:
+        # each of two reports is rounded by half a step in each coordinate
+        sensitivity += math.sqrt(check_int(n_features, "n_features")) * check_positive(grid, "grid")
+        return DiscreteGaussian.from_budget(
+            sensitivity, epsilon, delta, grid=grid, adjacency="replace-one"
+        )
+    std = sensitivity * gaussian_sigma_analytic(epsilon, delta)
+    return Gaussian(sensitivity, std, "replace-one")
+
+
+def check_values(values: ArrayLike, n_values: int, name: str = "values") -> IntArray:
+    """Integers (n,) in 0..n_values-1; the message does not quote them."""
+    array = np.asarray(values)
+    if array.ndim != 1 or array.dtype.kind not in "iub":
+        raise TypeError(f"{name} must be integers of shape (n,)")
+    if len(array) and (array.min() < 0 or array.max() >= n_values):
+        raise ValueError(f"{name} must lie in 0..{n_values - 1}")
+    return array.astype(np.int64, copy=False)

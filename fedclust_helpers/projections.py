@@ -1,0 +1,112 @@
+"""Random projections to few dimensions that keep k-means costs (Johnson and Lindenstrauss)."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import stats
+
+from fedclust_helpers._validation import (
+    FloatArray,
+    as_points,
+    check_choice,
+    check_int,
+    check_positive,
+    check_rng,
+)
+
+
+class BallProjection:
+    """Q = P o S o T of Algorithm 1: project, scale, and cut to the unit ball.
+
+    T has independent entries of variance 1/d (Gaussian or +-1: both sub-Gaussian tailed), so
+    ||Tp|| = ||p|| on average. S divides by ``scale``, P moves what is still outside to the sphere.
+    For a point of length 1 and a Gaussian T, ||Tp||^2 is chi^2_d / d, so
+    ``scale = sqrt(chi2.ppf(1 - clip_rate, d)/d)`` cuts exactly a `clip_rate` of such points;
+    shorter points are cut less often. (The paper scales by 1/(alpha sqrt(log(n/beta))), which drops
+    the "1 +" of its own Lemma 2.8 and can blow points up: theory checks P4, F14.)
+
+    Parameters
+    ----------
+    n_features, n_outputs : int
+        d' and d. With d = d' and ``kind="identity"`` nothing is changed.
+    clip_rate : float
+        Share of unit vectors that are cut.
+    """
+
+    def __init__(
+        self,
+        n_features: int,
+        n_outputs: int,
+        *,
+        rng: np.random.Generator,
+        clip_rate: float = 0.01,
+        kind: Literal["gaussian", "sign", "identity"] = "gaussian",
+    ) -> None:
+        self.n_features = check_int(n_features, "n_features")
+        self.n_outputs = check_int(n_outputs, "n_outputs", maximum=self.n_features)
+        if not 0 < clip_rate < 1:
+            raise ValueError(f"clip_rate must lie in (0, 1), got {clip_rate}")
+        check_choice(kind, "kind", ("gaussian", "sign", "identity"))
+        check_rng(rng)
+        if kind == "identity" and n_outputs != n_features:
+            raise ValueError("n_outputs must equal n_features for kind 'identity'")
+        self.kind = kind
+        self.clip_rate = 0.0 if kind == "identity" else clip_rate
+        shape = (self.n_features, self.n_outputs)
+        if kind == "identity":
+            self.matrix, self.scale = np.eye(n_features), 1.0
+            return
+        if kind == "gaussian":
+            entries = rng.normal(size=shape)
+        else:
+            entries = rng.choice([-1.0, 1.0], size=shape)
+        self.scale = math.sqrt(stats.chi2.ppf(1 - clip_rate, n_outputs) / n_outputs)
+        self.matrix = entries / math.sqrt(n_outputs)
+
+    def __call__(self, points: ArrayLike) -> FloatArray:
+        """Images (n, d) in the unit ball of points (n, d') in the unit ball."""
+        points = as_points(points, n_features=self.n_features)
+        if self.kind == "identity":
+            return points
+        images = points @ (self.matrix / self.scale)
+        lengths = np.sqrt(np.einsum("ij,ij->i", images, images))
+        images *= np.minimum(1.0, 1 / np.maximum(lengths, 1e-300))[:, None]
+        return images
+
+    def n_clipped(self, points: ArrayLike) -> int:
+        """How many points P moves: a fact about private data, for lessons only."""
+        points = as_points(points, n_features=self.n_features)
+        if self.kind == "identity":
+            return 0
+        return int((np.linalg.norm(points @ (self.matrix / self.scale), axis=1) > 1).sum())
+
+
+def jl_dimension(alpha: float, beta: float) -> int:
+    """Smallest d that keeps a length within a factor 1 + alpha with probability 1 - beta.
+
+    Lemma 2.6 without its O(.): for a Gaussian map ||Tx||^2/||x||^2 is chi^2_d / d.
+    """
+    alpha, beta = check_positive(alpha, "alpha"), check_positive(beta, "beta")
+    low, high = 1, 1
+    while jl_failure(high, alpha) > beta:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if jl_failure(middle, alpha) > beta else (low, middle)
+    return high
+
+
+def jl_failure(n_outputs: int, alpha: float) -> float:
+    """P(||Tx||/||x|| outside [1/(1 + alpha), 1 + alpha]) for a Gaussian map to d dimensions."""
+    chi = stats.chi2(n_outputs)
+    return float(chi.sf(n_outputs * (1 + alpha) ** 2) + chi.cdf(n_outputs / (1 + alpha) ** 2))
+
+
+def kmeans_dimension(n_clusters: int, alpha: float, beta: float) -> int:
+    """d = ln(k/(alpha beta))/alpha^2 of Theorem 2.7, with constant 1 (theory checks P3)."""
+    value = math.log(check_int(n_clusters, "n_clusters") / (alpha * beta)) / alpha**2
+    return math.ceil(value)
