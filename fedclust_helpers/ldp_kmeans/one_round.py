@@ -259,7 +259,7 @@ def one_round(
     )  # fmt: skip
     sums = None
     if plan.mechanism is not None and plan.sums_depth is not None:
-        sums = cell_sums(grid, plan.sums_depth, projection, plan.mechanism, public)
+        sums = cell_sums(grid, plan.sums_depth, projection, plan.mechanism, rng=public)
         federation.divide({"count": 1 - plan.sums_share, "sum": plan.sums_share})
         check_all(federation, [(counts, "count"), (sums, "sum")])
         federation.ask(counts, round=0, part="count")
@@ -332,7 +332,7 @@ def one_round_as_printed(
         grid, depths, epsilon / 2, projection=identity, rng=public, n_answers=n_levels
     )
     mechanism = gaussian_report(1.0, per_call, delta / n_levels, calibration="as_printed")
-    sums = {p: cell_sums(grid, p, identity, mechanism, public) for p in depths}
+    sums = {p: cell_sums(grid, p, identity, mechanism, rng=public) for p in depths}
     check_all(federation, [(counts, None), *((s, None) for s in sums.values())])
     federation.ask(counts, round=0)
     for oracle in sums.values():
@@ -428,8 +428,8 @@ def cell_sums(
     depth: int,
     projection: BallProjection,
     mechanism: Mechanism,
-    rng: np.random.Generator,
     *,
+    rng: np.random.Generator,
     n_buckets: int = 2**14,
 ) -> HeavySums:
     """HeavySumsOracle over the cells of one depth, for the points themselves (line 11)."""
