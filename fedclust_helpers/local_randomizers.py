@@ -154,8 +154,12 @@ class RandomizedResponse(_Pure):
         return self.epsilon
 
     def dp_event(self) -> dpa.DpEvent:
-        """``RandomizedResponseDpEvent``; the noise parameter is the chance of a uniform answer."""
-        return dpa.dp_event.RandomizedResponseDpEvent(self.other * self.n_values, self.n_values)
+        """``DiscreteLaplaceDpEvent(epsilon, 1)``: its privacy loss is +-epsilon, nothing between.
+
+        That is binary randomised response, which dominates every epsilon-DP mechanism (exact for
+        two values, an upper bound for more), in the convention in which the ledger runs PLD.
+        """
+        return dpa.dp_event.DiscreteLaplaceDpEvent(self.epsilon, 1)
 
     def probabilities(self) -> FloatArray:
         """The whole channel: (value, report) -> probability, shape (k, k)."""

@@ -245,19 +245,13 @@ def _accountant(event: dpa.DpEvent, adjacency: str, method: str = "auto") -> dpa
 
     PLD always works in its own add/remove convention. Our noise multipliers are relative to the
     sensitivity in the ledger's adjacency, so an unsampled event is the same pair of distributions
-    under both; for replace-one the library would double a Gaussian's sensitivity once more. Only
-    randomised response needs its replace-one convention, and noise multipliers of Gaussians beside
-    it are doubled first. It has no PLD for sampling without replacement, and Poisson sampling is
-    kept for add/remove only.
+    under both; for replace-one the library would double a Gaussian's sensitivity once more. It has
+    no PLD for sampling without replacement, and Poisson sampling is kept for add/remove only.
     """
     if method in ("auto", "pld"):
         accountant: dpa.PrivacyAccountant = PLDAccountant()
-        pld_event = event
-        if adjacency == "replace-one" and any(_is_response(e) for e in _leaves(event)):
-            accountant = PLDAccountant(dpa.NeighboringRelation.REPLACE_ONE)
-            pld_event = _doubled(event)
-        if accountant.supports(pld_event):
-            return accountant.compose(pld_event)
+        if accountant.supports(event):
+            return accountant.compose(event)
     if method in ("auto", "rdp"):
         accountant = RdpAccountant(RDP_ORDERS, _relation(adjacency))
         if accountant.supports(event := _for_rdp(event)):
@@ -265,23 +259,6 @@ def _accountant(event: dpa.DpEvent, adjacency: str, method: str = "auto") -> dpa
     raise ValueError(
         f"dp-accounting does not support this ledger under {adjacency} (method {method!r}): {event}"
     )
-
-
-def _is_response(event: dpa.DpEvent) -> bool:
-    return isinstance(event, dpa.dp_event.RandomizedResponseDpEvent)
-
-
-def _doubled(event: dpa.DpEvent) -> dpa.DpEvent:
-    """The event as the library's replace-one convention wants it: see `_accountant`."""
-    if isinstance(event, dpa.ComposedDpEvent):
-        return dpa.ComposedDpEvent([_doubled(e) for e in event.events])
-    if isinstance(event, dpa.SelfComposedDpEvent):
-        return dpa.SelfComposedDpEvent(_doubled(event.event), event.count)
-    if isinstance(event, dpa.GaussianDpEvent):
-        return dpa.GaussianDpEvent(2 * event.noise_multiplier)
-    if _is_response(event):
-        return event
-    return dpa.UnsupportedDpEvent()  # no other event beside randomised response: take RDP
 
 
 def _for_rdp(event: dpa.DpEvent) -> dpa.DpEvent:
