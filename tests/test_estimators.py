@@ -6,10 +6,10 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from fedclust_helpers import fastlloyd, kmeans
+from fedclust_helpers import fastlloyd, kmeans, ldp_kmeans
 from fedclust_helpers.accounting import Budget, BudgetExceededError, PrivacyLedger
-from fedclust_helpers.estimators import FastLloydKMeans
-from fedclust_helpers.federation import ClientData, simulate
+from fedclust_helpers.estimators import FastLloydKMeans, LocalKMeans
+from fedclust_helpers.federation import ClientData, local_users, simulate
 
 LOWER, UPPER = np.array([0.0, -50.0]), np.array([200.0, 50.0])
 
@@ -119,4 +119,65 @@ def test_wrong_settings_are_refused_before_anything_is_charged(clients, changes,
     ledger = PrivacyLedger()
     with pytest.raises(ValueError, match=match):
         model(ledger=ledger, **changes).fit(clients)
+    assert not ledger.releases
+
+
+# --- LocalKMeans ----------------------------------------------------------------------------------
+
+
+def users(n=60_000, rng=None):
+    """Rows around (40, -20) and (160, 20), one for each user."""
+    rng = np.random.default_rng(5) if rng is None else rng
+    means = np.array([[40.0, -20.0], [160.0, 20.0]])
+    return means[rng.integers(2, size=n)] + rng.normal(0, 3, (n, 2))
+
+
+def local(**changes):
+    settings = {"epsilon": 2.0, "lower": LOWER, "upper": UPPER, "mode": "teaching", "seed": 4}
+    return LocalKMeans(2, **(settings | changes))
+
+
+def test_local_centres_come_back_in_original_units():
+    fitted = local().fit(users())
+    order = np.argsort(fitted.cluster_centers_[:, 0])
+    # cells of side 0.25 in the ball are 35 and 18 units wide: centres are good to a quarter cell
+    np.testing.assert_allclose(fitted.cluster_centers_[order], [[40, -20], [160, 20]], atol=9.0)
+    assert fitted.predict([[45.0, -15.0], [150.0, 10.0]]).tolist() == order.tolist()
+    assert fitted.ledger_.epsilon(0.0) == pytest.approx(2.0)
+    assert fitted.ledger_.adjacency == "replace-one"
+
+
+def test_local_is_the_function_on_scaled_rows():
+    rows = users(5000)
+    scaled = ((rows - LOWER) / (UPPER - LOWER) * 2 - 1) / np.sqrt(2)
+    result = ldp_kmeans.one_round(
+        local_users(scaled, seed=4), n_clusters=2, epsilon=2.0, rng=np.random.default_rng(4)
+    )
+    fitted = local().fit(rows)
+    np.testing.assert_allclose(fitted.result_.centers, result.centers, atol=1e-12)
+
+
+def test_local_secure_mode_is_the_default_and_takes_no_seed():
+    fitted = local(mode="secure", seed=None).fit(users(3000))
+    assert fitted.result_.private and np.isfinite(fitted.cluster_centers_).all()
+    with pytest.raises(ValueError, match="seed"):
+        local(mode="secure").fit(users(100))
+
+
+def test_local_budget_is_kept_over_two_fits():
+    ledger = PrivacyLedger(adjacency="replace-one", budget=Budget(3.0))
+    local(ledger=ledger).fit(users(2000))
+    with pytest.raises(BudgetExceededError):
+        local(ledger=ledger).fit(users(2000))
+    assert ledger.epsilon(0.0) == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "match"),
+    [({"lower": UPPER}, "lower"), ({"epsilon": 0.0}, "epsilon"), ({"delta": 1.0}, "delta")],
+)
+def test_local_wrong_settings_are_refused_before_anything_is_charged(changes, match):
+    ledger = PrivacyLedger(adjacency="replace-one")
+    with pytest.raises(ValueError, match=match):
+        local(ledger=ledger, **changes).fit(users(500))
     assert not ledger.releases
