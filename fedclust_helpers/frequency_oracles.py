@@ -12,14 +12,22 @@ to be sent. H[r, t] = (-1)^popcount(r AND t).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csc_array
 
-from fedclust_helpers._validation import FloatArray, IntArray, as_points, check_int, check_rng
+from fedclust_helpers._validation import (
+    FloatArray,
+    IntArray,
+    as_points,
+    check_epsilon,
+    check_int,
+    check_positive,
+    check_rng,
+)
 from fedclust_helpers.accounting.ledger import Accountable
 from fedclust_helpers.local_randomizers import (
     BoolArray,
@@ -44,6 +52,8 @@ class LocalQuery(Protocol):
     def parts(self) -> tuple[str, ...]: ...
     @property
     def mechanisms(self) -> tuple[Accountable, ...]: ...
+    @property
+    def public(self) -> Mapping[str, ArrayLike]: ...
 
     def check(self, n_features: int) -> None: ...
     def respond(self, points: FloatArray, users: IntArray, *, rng: NoiseSource) -> Reports: ...
@@ -117,7 +127,12 @@ class _Channels:
         self, shares: Sequence[float], n_answers: int, n_buckets: int, rng: np.random.Generator
     ) -> None:
         shares_ = np.asarray(shares, dtype=np.float64)
-        if shares_.ndim != 1 or not len(shares_) or (shares_ <= 0).any():
+        if (
+            shares_.ndim != 1
+            or not len(shares_)
+            or not np.isfinite(shares_).all()
+            or (shares_ <= 0).any()
+        ):
             raise ValueError("shares must be positive numbers, one for each channel")
         self.n = len(shares_)
         self.n_answers = check_int(n_answers, "n_answers", maximum=self.n)
@@ -163,6 +178,8 @@ class OneBitCounts:
         T, a power of two. The noise does not depend on it; collisions do.
     rng : numpy.random.Generator
         Public randomness (hash and coins).
+    public : mapping of arrays, optional
+        What the server tells the users with the question; it goes into the transcript.
     """
 
     parts = ("bit",)
@@ -177,12 +194,13 @@ class OneBitCounts:
         n_answers: int = 1,
         n_buckets: int = 2**16,
         name: str = "one-bit counts",
+        public: Mapping[str, ArrayLike] | None = None,
     ) -> None:
-        self.name = name
+        self.name, self.public = name, public or {}
         self._encode = encode
         self._hash = BucketHash(n_buckets, rng=rng)
         self._channels = _Channels(shares, n_answers, n_buckets, rng)
-        self.response = RandomizedResponse(epsilon / n_answers)
+        self.response = RandomizedResponse(check_epsilon(epsilon) / n_answers)
         self._sums = np.zeros(self._channels.n * n_buckets)
         self.n_reports = np.zeros(self._channels.n, dtype=np.int64)
         self.n_users = 0
@@ -361,6 +379,8 @@ class HeavySums:
         d, length of the vectors.
     mechanism : Gaussian or DiscreteGaussian
         Must hide 2 radius under replace-one: see `gaussian_report`.
+    shares, n_buckets, rng, name, public
+        As for `OneBitCounts`.
     """
 
     parts = ("signed vector",)
@@ -376,7 +396,15 @@ class HeavySums:
         shares: Sequence[float] = (1.0,),
         n_buckets: int = 2**14,
         name: str = "heavy sums",
+        public: Mapping[str, ArrayLike] | None = None,
     ) -> None:
+        self.n_outputs = check_int(n_outputs, "n_outputs")
+        radius = check_positive(radius, "radius")
+        if mechanism.norm != 2 or getattr(mechanism, "n_honest", 1) > 1:
+            raise ValueError(
+                "mechanism must hide an L2 sensitivity with one user's noise: Gaussian or"
+                " DiscreteGaussian"
+            )
         slack = math.sqrt(n_outputs) * (mechanism.grid or 0.0)
         if mechanism.sensitivity < (2 * radius + slack) * (1 - 1e-12):
             raise ValueError(
@@ -384,7 +412,7 @@ class HeavySums:
                 f" of length {radius:g} can change by {2 * radius + slack:.6g}"
             )
         self.name, self.radius, self.mechanism = name, radius, mechanism
-        self.n_outputs = check_int(n_outputs, "n_outputs")
+        self.public = public or {}
         self._encode = encode
         self._hash = BucketHash(n_buckets, rng=rng)
         self._channels = _Channels(shares, 1, n_buckets, rng)
@@ -416,8 +444,13 @@ class HeavySums:
     def respond(self, points: FloatArray, users: IntArray, *, rng: NoiseSource) -> Reports:
         """The noised signed vectors (m, d)."""
         signed = self._signed(points, users)
-        signed += self.mechanism.sample(signed.shape, rng=rng)
-        return (signed,)
+        noise = self.mechanism.sample(signed.shape, rng=rng)
+        grid = self.mechanism.grid
+        if grid is None:
+            signed += noise
+            return (signed,)
+        # added in whole steps: the last bits of a sum of floats would tell its two parts apart
+        return ((np.rint(signed / grid) + np.rint(noise / grid)) * grid,)
 
     def collect(self, users: IntArray, reports: Reports) -> None:
         """Add the reports of these users to their rows."""

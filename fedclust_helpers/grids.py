@@ -102,8 +102,8 @@ class NestedGrid:
         n_each = 2 ** (self.n_features * step)
         if len(cells) * n_each > MAX_CELLS:
             raise ValueError(
-                f"depth must be smaller: {len(cells)} cells of depth {depth} have"
-                f" {len(cells) * n_each:.3g} descendants of depth {to_depth} in"
+                f"depth must be smaller: each of {len(cells)} cells of depth {depth} has"
+                f" 2^{self.n_features * step} descendants of depth {to_depth} in"
                 f" {self.n_features} dimensions (at most {MAX_CELLS} are listed)"
             )
         offsets = np.stack(np.unravel_index(np.arange(n_each), (2**step,) * self.n_features), -1)
@@ -162,7 +162,7 @@ class NestedGrid:
         """
         side = self.cell_side(depth)
         position = (np.asarray(point, dtype=np.float64) - self.origin) / side
-        reach = int(np.ceil(distance / side))
+        reach = int(np.floor(distance / side)) + 1
         # squared distance to the cell that lies j steps away along one axis
         steps = np.arange(-reach, reach + 1)
         below = position - np.floor(position)

@@ -79,10 +79,20 @@ def below(words: Words, probability: float) -> BoolArray:
 
 
 def round_probability(probability: float, *, up: bool) -> float:
-    """The next multiple of 2^-53 above or below, at least one step away."""
+    """A multiple of 2^-53 that lies more than one whole step above or below.
+
+    Two steps, because `probability` itself was computed in floats and may be wrong by 1.5 of them.
+    """
     scaled = probability * _WORD
-    step = math.floor(scaled) + 1 if up else math.ceil(scaled) - 1
+    step = math.floor(scaled) + 2 if up else math.ceil(scaled) - 2
     return min(max(step / _WORD, 0.0), 1.0)
+
+
+def _check_signal(epsilon: float, keep: float, other: float) -> None:
+    if keep <= other:
+        raise ValueError(
+            f"epsilon must be large enough to leave a signal in 53 bits, got {epsilon:g}"
+        )
 
 
 def participations(epsilon: float, n_mechanisms: int) -> int:
@@ -127,10 +137,7 @@ class RandomizedResponse(_Pure):
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
         check_int(self.n_values, "n_values", minimum=2)
-        if self.keep <= self.other:
-            raise ValueError(
-                f"epsilon must be large enough to leave a signal in 53 bits, got {self.epsilon:g}"
-            )
+        _check_signal(self.epsilon, self.keep, self.other)
 
     @property
     def keep(self) -> float:
@@ -207,6 +214,7 @@ class UnaryEncoding(_Pure):
         check_epsilon(self.epsilon)
         check_int(self.n_values, "n_values", minimum=2)
         check_choice(self.kind, "kind", ("optimized", "symmetric"))
+        _check_signal(self.epsilon, self.keep, self.flip)
 
     @property
     def keep(self) -> float:
@@ -219,7 +227,8 @@ class UnaryEncoding(_Pure):
     def flip(self) -> float:
         """Probability that the bit of another value is reported as 1."""
         if self.kind == "optimized":
-            return round_probability(1 / (1 + math.exp(self.epsilon)), up=True)
+            odds = math.exp(-self.epsilon)
+            return round_probability(odds / (1 + odds), up=True)
         return 1 - self.keep
 
     @property
@@ -263,7 +272,8 @@ class LocalHashing(_Pure):
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
         check_int(self.n_values, "n_values", minimum=2)
-        check_int(self.seed, "seed", minimum=0)
+        check_int(self.seed, "seed", minimum=0, maximum=2**64 - 1)
+        _check_signal(self.epsilon, self.response.keep, 1 / self.response.n_values)
 
     @property
     def response(self) -> RandomizedResponse:
@@ -337,6 +347,10 @@ def gaussian_report(
     check_epsilon(epsilon)
     check_delta(delta)
     check_choice(calibration, "calibration", ("analytic", "as_printed"))
+    if grid is not None and calibration == "as_printed":
+        raise ValueError(
+            "grid must not be given with calibration 'as_printed': its noise is continuous"
+        )
     sensitivity = 2 * radius
     if calibration == "as_printed":
         std = 2 * math.sqrt(2 * math.log(1.25 / delta)) * (2 * radius) / epsilon

@@ -34,6 +34,8 @@ def ball_fraction(t: int) -> float:
 
 def grids_needed(t: int, n_points: int, beta: float) -> int:
     """Grids that cover all of n points with probability 1 - beta: ln(n/beta)/fraction."""
+    if not 0 < beta < 1:
+        raise ValueError(f"beta must lie in (0, 1), got {beta}")
     per_grid = -math.log1p(-ball_fraction(t))
     return math.ceil(math.log(check_int(n_points, "n_points") / beta) / per_grid)
 
@@ -126,17 +128,22 @@ def collision_probability(distance: float, t: int, width: float | None = None) -
     if distance == 0:
         return 1.0
     distance = check_positive(distance, "distance")
-    # integrate over the chi^2 quantile, where the integrand is smooth; beyond (2w/u)^2 t it is 0
-    chi = stats.chi2(t)
-    top = float(chi.cdf(t * (2 * w / distance) ** 2))
-    nodes, weights = np.polynomial.legendre.leggauss(400)
-    # cosine map: more nodes at both ends
-    q = top * (1 - np.cos(np.pi * (nodes + 1) / 2)) / 2
-    jacobian = top * np.pi / 4 * np.sin(np.pi * (nodes + 1) / 2)
-    rho = distance * np.sqrt(chi.ppf(q) / t)
-    inside = np.clip(1 - (rho / (2 * w)) ** 2, 0.0, 1.0)
+    # over x = rho sqrt(t)/u, whose density is chi_t; the integrand is 0 beyond 2w sqrt(t)/u
+    chi = stats.chi(t)
+    top = min(2 * w / distance * math.sqrt(t), math.sqrt(t) + 12)
+    nodes, weights = _unit_quadrature()
+    x = top * nodes
+    inside = np.clip(1 - (x * distance / (2 * w * math.sqrt(t))) ** 2, 0.0, 1.0)
     common = special.betainc((t + 1) / 2, 0.5, inside)
-    return float(np.sum(weights * jacobian * common / (2 - common)))
+    return float(top * np.sum(weights * chi.pdf(x) * common / (2 - common)))
+
+
+@lru_cache(maxsize=1)
+def _unit_quadrature() -> tuple[FloatArray, FloatArray]:
+    """Nodes and weights for integrals over [0, 1], with more nodes at both ends (cosine map)."""
+    nodes, weights = np.polynomial.legendre.leggauss(400)
+    angle = np.pi * (nodes + 1) / 2
+    return (1 - np.cos(angle)) / 2, weights * np.pi / 4 * np.sin(angle)
 
 
 def near_lower_bound(t: int) -> float:

@@ -108,5 +108,6 @@ def jl_failure(n_outputs: int, alpha: float) -> float:
 
 def kmeans_dimension(n_clusters: int, alpha: float, beta: float) -> int:
     """d = ln(k/(alpha beta))/alpha^2 of Theorem 2.7, with constant 1 (theory checks P3)."""
-    value = math.log(check_int(n_clusters, "n_clusters") / (alpha * beta)) / alpha**2
-    return math.ceil(value)
+    n_clusters = check_int(n_clusters, "n_clusters")
+    alpha, beta = check_positive(alpha, "alpha"), check_positive(beta, "beta")
+    return max(1, math.ceil(math.log(n_clusters / (alpha * beta)) / alpha**2))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 
 import dp_accounting as dpa
 import mpmath as mp
@@ -36,6 +37,7 @@ from fedclust_helpers.accounting import (
     zcdp_epsilon,
     zcdp_rho,
 )
+from fedclust_helpers.local_randomizers import RandomizedResponse
 from fedclust_helpers.mechanisms import (
     DiscreteGaussian,
     DiscreteLaplace,
@@ -493,6 +495,306 @@ def test_groups_never_cost_less_than_one_group_nor_more_than_all():
     assert grouped(*parts).pure_epsilon() == pytest.approx(1 / 2 + 1 / 5)
     event = grouped(*parts).dp_event("b")
     assert event == dpa.ComposedDpEvent([dpa.LaplaceDpEvent(3.0), dpa.LaplaceDpEvent(5.0)])
+
+
+# --- divisions of the records: groups "split/part" ------------------------------------------------
+
+LOCAL = "replace-one"
+
+
+def local(*pairs, **options):
+    return grouped(*pairs, adjacency=LOCAL, **options)
+
+
+def releases_of_records(pairs):
+    """What is asked of each kind of record: one (possibly unasked) part of every split."""
+    splits = {}
+    for _, group in pairs:
+        if group is not None:
+            split, _, part = group.rpartition("/")
+            splits.setdefault(split, {None}).add(part)
+    for chosen in itertools.product(*splits.values()):
+        groups = {
+            part if not split else f"{split}/{part}"
+            for split, part in zip(splits, chosen, strict=True)
+            if part is not None
+        }
+        yield [m for m, group in pairs if group is None or group in groups]
+
+
+def worst_record(pairs, total):
+    """A total, by brute force over all records."""
+    return max(total(ledger_of(*asked, adjacency=LOCAL)) for asked in releases_of_records(pairs))
+
+
+def random_pairs(rng, kinds, n=7):
+    groups = [None, "a", "b", "s/1", "s/2", "t/1", "t/2", "t/3", "u v/w/1", "u v/w/2"]
+    return [
+        (kinds[rng.integers(len(kinds))](float(rng.uniform(0.2, 2.0))), groups[i])
+        for i in rng.integers(len(groups), size=n)
+    ]
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_totals_over_divisions_against_brute_force(seed):
+    """Parallel within a split, summed over splits: the total of the worst of all records."""
+    rng = np.random.default_rng(seed)
+    kinds = [lambda e: RandomizedResponse(e), lambda e: Laplace(e, 1.0, LOCAL)]
+    pairs = random_pairs(rng, kinds)
+    assert local(*pairs).pure_epsilon() == pytest.approx(
+        worst_record(pairs, lambda ledger: ledger.pure_epsilon() if ledger.releases else 0.0)
+    )
+    assert local(*pairs).epsilon(0) == local(*pairs).pure_epsilon()
+    pairs = random_pairs(rng, [lambda e: Gaussian(e, 3.0, LOCAL)])
+    assert local(*pairs).gdp_mu() == pytest.approx(
+        worst_record(pairs, lambda ledger: ledger.gdp_mu() if ledger.releases else 0.0)
+    )
+    for total in (
+        lambda ledger: ledger.epsilon(1e-5),
+        lambda ledger: ledger.delta(0.8),
+    ):
+        assert total(local(*pairs)) == pytest.approx(worst_record(pairs, total), rel=1e-9)
+    pairs = random_pairs(rng, [lambda e: DiscreteGaussian(e, 3.0, 1.0, LOCAL)])
+    assert local(*pairs).rho() == pytest.approx(
+        worst_record(pairs, lambda ledger: ledger.rho() if ledger.releases else 0.0)
+    )
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_mixed_totals_over_divisions_against_brute_force(seed):
+    """The same where the library computes: bits in some parts, Gaussian reports in others."""
+    rng = np.random.default_rng(100 + seed)
+    # two mechanisms only: most records are asked the same, and each total is computed once
+    kinds = [lambda _: RandomizedResponse(0.5), lambda _: Gaussian(1.0, 2.0, LOCAL)]
+    pairs = random_pairs(rng, kinds, n=5)
+    asked = {tuple(sorted(a, key=repr)): a for a in releases_of_records(pairs)}
+    records = [ledger_of(*a, adjacency=LOCAL) for a in asked.values()]
+    ledger = local(*pairs)
+    # equal up to the library's grid: releases may be composed in another order
+    for total in (lambda lg: lg.epsilon(1e-6), lambda lg: lg.delta(0.7)):
+        assert total(ledger) == pytest.approx(max(map(total, records)), rel=1e-3)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_budgets_over_divisions_against_brute_force(seed):
+    """A release is refused exactly if some record would pay more than the budget."""
+    rng = np.random.default_rng(200 + seed)
+    ledger = PrivacyLedger(adjacency=LOCAL, budget=Budget(4.0))
+    accepted, refused = [], 0
+    for mechanism, group in random_pairs(rng, [lambda e: RandomizedResponse(e)], n=14):
+        # only records of this group are asked; the others paid less than the budget before
+        after = worst_record([*accepted, (mechanism, group)], lambda lg: lg.pure_epsilon())
+        if after <= 4.0:
+            ledger.charge([mechanism], name="x", group=group)
+            accepted.append((mechanism, group))
+            assert ledger.remaining == pytest.approx(1 - after / 4.0)
+            assert ledger.pure_epsilon() == pytest.approx(after)
+        else:
+            refused += 1
+            with pytest.raises(BudgetExceededError):
+                ledger.check([mechanism], name="x", group=group)
+    assert len(accepted) == len(ledger.releases) >= 3 and refused >= 1
+
+
+def test_the_cost_of_a_part_is_that_part_and_the_worst_of_other_divisions():
+    pairs = [(1.0, "s/a"), (2.0, "s/b"), (0.5, "t/a"), (0.25, None)]
+    ledger = local(*[(RandomizedResponse(e), g) for e, g in pairs], budget=Budget(4.0))
+    assert ledger.pure_epsilon() == 2.75
+    for group, left in (("s/a", 2.25), ("s/b", 1.25), ("s/new", 3.25), ("t/a", 1.25)):
+        ledger.check([RandomizedResponse(left)], name="x", group=group)
+        with pytest.raises(BudgetExceededError):
+            ledger.check([RandomizedResponse(left + 0.01)], name="x", group=group)
+    for group in (None, "new/part"):  # a new division meets the worst of the old ones
+        ledger.check([RandomizedResponse(1.25)], name="x", group=group)
+        with pytest.raises(BudgetExceededError):
+            ledger.check([RandomizedResponse(1.26)], name="x", group=group)
+
+
+@pytest.mark.parametrize("filter_", ["gdp", "rdp"])
+def test_other_filters_over_divisions(filter_):
+    budget = Budget(1.0, 1e-5, filter_)
+    mechanism = DiscreteGaussian if filter_ == "rdp" else Gaussian
+    half = mechanism(1.0, math.sqrt(2 / (2 * zcdp_rho(1.0, 1e-5))), adjacency=LOCAL)
+    if filter_ == "gdp":
+        half = Gaussian(1.0, math.sqrt(2 / budget.limit), LOCAL)
+    ledger = PrivacyLedger(adjacency=LOCAL, budget=budget)
+    for group in ("s/a", "s/b", "t/a", "t/b"):
+        ledger.charge([half], name="x", group=group)
+    assert ledger.remaining == pytest.approx(0, abs=1e-6)
+    for group in ("s/a", "s/new", "u/a", None):
+        if group == "s/new":  # these records are only in a part of t
+            ledger.check([half], name="x", group=group)
+            continue
+        with pytest.raises(BudgetExceededError):
+            ledger.check([half], name="x", group=group)
+
+
+def test_the_delta_of_parts_is_that_of_the_worst_part():
+    """One part answers with (1, 0), another with (1, 1e-6): together (1, 1e-6), not more.
+
+    Each part by its own closed form; the library's grid would make 4e-5 of the pure one.
+    """
+    gaussian = Gaussian.from_budget(2.0, 1.0, 1e-6, adjacency=LOCAL)
+    thirds = [(RandomizedResponse(1 / 3), "s/a")] * 3
+    ledger = local(*thirds, (gaussian, "s/b"))
+    assert ledger.delta(1.0) == pytest.approx(1e-6, rel=1e-9)
+    assert ledger.epsilon(1e-6) == pytest.approx(1.0, rel=1e-9)
+    assert local(*thirds).delta(1.0) == 0.0
+    assert local(*thirds, (NoNoise(LOCAL), "s/b")).delta(5.0) == 1.0
+
+
+def test_runs_that_divide_anew_are_followed_without_listing_all_overlaps():
+    """Two kinds of parts in each division: n + 1 different records, not 2^n."""
+
+    def runs(n):
+        bits = [(RandomizedResponse(0.2), f"{i}/count") for i in range(n)]
+        return bits, [(Gaussian(2.0, 40.0, LOCAL), f"{i}/sum") for i in range(n)]
+
+    bits, sums = runs(200)
+    assert len(local(*bits, *sums)._streams()) == 201
+    assert local(*bits).pure_epsilon() == pytest.approx(40.0)
+    bits, sums = runs(3)
+    exact = [response_delta([0.2] * j, 0.05 * math.sqrt(3 - j), 0.3) for j in range(4)]
+    assert local(*bits, *sums).delta(0.3) == pytest.approx(max(exact), rel=0.02)
+
+
+def test_divisions_are_numbered_by_the_ledger():
+    ledger = PrivacyLedger()
+    assert [ledger.new_division() for _ in range(3)] == [0, 1, 2]
+    assert PrivacyLedger().new_division() == 0
+    assert ledger.since(0).new_division() == 3  # labels of the past stay taken
+    assert repr(ledger) == repr(PrivacyLedger()) and ledger == PrivacyLedger()
+
+
+# --- randomised response --------------------------------------------------------------------------
+
+
+def response_delta(epsilons, mu, at):
+    """Hockey-stick divergence of binary responses beside a mu-GDP release, by enumeration.
+
+    All answer patterns of the responses; the Gaussian part at what the pattern leaves of `at`.
+    """
+    losses = Counter({0.0: 1.0})
+    for epsilon in epsilons:
+        keep = 1 / (1 + math.exp(-epsilon))
+        new = Counter()
+        for loss, probability in losses.items():
+            new[round(loss + epsilon, 12)] += probability * keep
+            new[round(loss - epsilon, 12)] += probability * (1 - keep)
+        losses = new
+    return math.fsum(
+        p * (max(-math.expm1(at - loss), 0.0) if mu == 0 else shifted_gaussian_delta(mu, at - loss))
+        for loss, p in losses.items()
+    )
+
+
+def numerical_delta(epsilons, sigmas, at):
+    """The same from the densities of the reports: sum of (P - e^at Q)_+ over a fine grid."""
+    mu = math.sqrt(math.fsum(1 / s**2 for s in sigmas))
+    x = np.linspace(-9, 10, 20_001)
+    step = x[1] - x[0]
+    one, other = norm.pdf(x, mu), norm.pdf(x, 0)
+    total = 0.0
+    for pattern in itertools.product((True, False), repeat=len(epsilons)):
+        p = q = 1.0
+        for epsilon, kept in zip(epsilons, pattern, strict=True):
+            keep = 1 / (1 + math.exp(-epsilon))
+            p, q = (p * keep, q * (1 - keep)) if kept else (p * (1 - keep), q * keep)
+        if mu == 0:
+            total += max(p - math.exp(at) * q, 0.0)
+        else:
+            total += np.maximum(p * one - math.exp(at) * q * other, 0.0).sum() * step
+    return total
+
+
+RESPONSES = [
+    ([1.0], []),
+    ([1.0, 1.0, 1.0], []),
+    ([0.2, 0.7, 1.5], []),
+    ([0.4] * 8, []),
+    ([1.0], [1.0]),
+    ([0.5, 1.5, 0.5], [2.0, 3.0]),
+]
+
+
+@pytest.mark.parametrize(("epsilons", "sigmas"), RESPONSES)
+def test_responses_against_their_hockey_stick_divergence(epsilons, sigmas):
+    """PLD of bits alone and beside Gaussian reports.
+
+    The library rounds the loss of every release up to a multiple of 1e-4, never down; delta then
+    grows by at most 1e-4 for each.
+    """
+    responses = [RandomizedResponse(e) for e in epsilons]
+    slack = 1e-4 * (len(epsilons) + len(sigmas))
+    ledger = ledger_of(*responses, *[Gaussian(1.0, s, LOCAL) for s in sigmas], adjacency=LOCAL)
+    mu = math.sqrt(math.fsum(1 / s**2 for s in sigmas))
+    for at in (0.0, 0.35, 0.9, 1.7):
+        exact = response_delta(epsilons, mu, at)
+        assert numerical_delta(epsilons, sigmas, at) == pytest.approx(exact, rel=1e-5, abs=1e-12)
+        assert exact * (1 - 1e-9) <= ledger.delta(at) <= exact + slack
+    for delta in (1e-2, 1e-6):
+        epsilon = ledger.epsilon(delta)
+        assert epsilon <= math.fsum(epsilons) or sigmas
+        # at the ledger's epsilon the true delta is at most the promised one, and close to it
+        assert response_delta(epsilons, mu, epsilon) <= delta * (1 + 1e-6)
+        if epsilon > 0.01:
+            assert response_delta(epsilons, mu, epsilon - 2 * slack) > delta
+
+
+def test_a_k_ary_response_costs_no_more_than_a_coin():
+    """The exact pair of k-ary responses (losses +-epsilon and 0) lies below what is charged."""
+    epsilon, k, n = 1.0, 20, 2
+    keep = math.exp(epsilon) / (math.exp(epsilon) + k - 1)
+    other = keep / math.exp(epsilon)
+    for at in (0.2, 0.8, 1.5):
+        exact = 0.0
+        outcomes = ((keep, epsilon), (other, -epsilon), (1 - keep - other, 0.0))
+        for answers in itertools.product(outcomes, repeat=n):
+            loss = math.fsum(a[1] for a in answers)
+            exact += math.prod(a[0] for a in answers) * max(-math.expm1(at - loss), 0.0)
+        charged = ledger_of(*[RandomizedResponse(epsilon, k)] * n, adjacency=LOCAL).delta(at)
+        assert exact <= charged
+        assert charged == pytest.approx(response_delta([epsilon] * n, 0, at), rel=0.01)
+
+
+def test_equal_responses_in_a_row_are_all_charged():
+    """Counted in one event or one by one: the same total."""
+    row = ledger_of(*[RandomizedResponse(0.5)] * 6, adjacency=LOCAL)
+    mixed = []
+    for _ in range(6):
+        mixed += [RandomizedResponse(0.5), Gaussian(1.0, 1e6, LOCAL)]
+    apart = ledger_of(*mixed, adjacency=LOCAL)
+    exact = response_delta([0.5] * 6, 0, 1.2)
+    assert row.delta(1.2) == pytest.approx(exact, rel=0.01)
+    assert apart.delta(1.2) == pytest.approx(exact, rel=0.02)
+    joint = PrivacyLedger(adjacency=LOCAL)
+    joint.charge([RandomizedResponse(0.5)] * 6, name="six answers")
+    assert joint.delta(1.2) == pytest.approx(exact, rel=0.01)
+    assert joint.pure_epsilon() == row.pure_epsilon() == 3.0
+
+
+@pytest.mark.parametrize("epsilon", [1e-3, 0.1, 8.0, 30.0, 50.0])
+def test_single_responses_at_extreme_epsilons(epsilon):
+    ledger = ledger_of(RandomizedResponse(epsilon), adjacency=LOCAL)
+    assert ledger.pure_epsilon() == ledger.epsilon(0) == epsilon
+    assert ledger.delta(epsilon) == 0.0
+    assert 0 < ledger.delta(epsilon / 2) <= 1.0
+    assert ledger.epsilon(1e-9) <= epsilon
+    assert ledger.delta(0.0) == pytest.approx(math.tanh(epsilon / 2), rel=1e-3)
+
+
+def test_bits_beside_discrete_reports():
+    """Secure mode: no PLD of discrete Gaussians; bits add their epsilon to the zCDP bound."""
+    report = DiscreteGaussian.from_budget(2.0, 1.0, 1e-6, adjacency=LOCAL)
+    ledger = ledger_of(RandomizedResponse(0.5), report, RandomizedResponse(0.5), adjacency=LOCAL)
+    assert 1.0 < ledger.epsilon(1e-6) <= 2.0 * (1 + 1e-9)
+    assert ledger.delta(2.0) < 0.2  # finite, by RDP
+    assert ledger.rho() is None and ledger.gdp_mu() is None
+
+
+def test_responses_belong_to_replace_one():
+    with pytest.raises(LedgerMismatchError, match="is calibrated for replace-one"):
+        ledger_of(RandomizedResponse(1.0))
 
 
 # --- sampling -------------------------------------------------------------------------------------

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import product
 from typing import Any, Literal, Protocol
 
 import dp_accounting as dpa
 import numpy as np
 from dp_accounting.pld import PLDAccountant
 from dp_accounting.rdp import RdpAccountant
-from scipy.optimize import minimize_scalar
+from scipy.optimize import brentq, minimize_scalar
 
 from fedclust_helpers._validation import (
     check_choice,
@@ -175,6 +175,9 @@ class Budget:
       unsampled Gaussian and pure mechanisms.
     * ``"rdp"``: Renyi divergences at one order, chosen here from the budget alone, add up (Feldman
       and Zrnic 2021). Takes whatever ``dp-accounting`` can bound by RDP.
+    * ``"basic"``: shares f of (epsilon, delta) add up, a release taking the smallest f for which it
+      is (f epsilon, f delta)-DP (Rogers et al. 2016). Wasteful over many releases, but exact for
+      one, and it takes pure and Gaussian releases side by side: the filter for local privacy.
     """
 
     epsilon: float
@@ -185,9 +188,11 @@ class Budget:
         check_epsilon(self.epsilon)
         check_delta(self.delta, allow_zero=True)
         chosen = self.filter or ("pure" if self.delta == 0 else "gdp")
-        check_choice(chosen, "filter", ("pure", "gdp", "rdp"))
+        check_choice(chosen, "filter", ("pure", "gdp", "rdp", "basic"))
         if (chosen == "pure") != (self.delta == 0):
-            raise ValueError("filter 'pure' goes with delta = 0, 'gdp' and 'rdp' with delta > 0")
+            raise ValueError(
+                "filter 'pure' goes with delta = 0, 'gdp', 'rdp' and 'basic' with delta > 0"
+            )
         object.__setattr__(self, "filter", chosen)
 
     @property
@@ -211,7 +216,7 @@ class Budget:
             return self.epsilon
         if self.filter == "gdp":
             return gdp_mu(self.epsilon, self.delta) ** 2
-        return self.rdp_limit(self.rdp_order)
+        return 1.0 if self.filter == "basic" else self.rdp_limit(self.rdp_order)
 
     def cost(self, release: Release) -> float:
         """What one release takes of `limit` (inf if the filter cannot bound it)."""
@@ -226,12 +231,39 @@ class Budget:
                     f"filter 'gdp' cannot bound release {release.name!r}; use Budget(filter='rdp')"
                 )
             return mu * mu
+        if self.filter == "basic":
+            return self._basic_share(release)
         accountant = RdpAccountant([self.rdp_order], _relation(release.adjacency))
         event = _for_rdp(release.dp_event())
         if not accountant.supports(event):
             return math.inf
         accountant.compose(event)
         return float(accountant.rdp[0])
+
+    def _basic_share(self, release: Release) -> float:
+        """The share f of (epsilon, delta) that a release takes (sampling is ignored)."""
+        mus = [m.gdp_mu for m in release.mechanisms if m.rho is not None]
+        rho = math.fsum(m.rho for m in release.mechanisms if m.rho is not None)
+        share = math.fsum(m.pure_epsilon for m in release.mechanisms if m.rho is None)
+        share /= self.epsilon
+        if rho == 0 or not math.isfinite(share + rho):
+            return share + (0 if rho == 0 else math.inf)
+        exact = all(mu is not None for mu in mus)
+        mu = math.sqrt(2 * rho)
+
+        def excess(f: float) -> float:
+            """Negative where the (discrete) Gaussians are (f epsilon, f delta)-DP."""
+            at = min(f * self.delta, 1 - 1e-12)
+            needed = gdp_epsilon(mu, at) if exact else zcdp_epsilon(rho, at)
+            return needed - f * self.epsilon
+
+        high = 1.0
+        while excess(high) > 0:
+            high *= 2
+        low = high / 2
+        while excess(low) <= 0 and low > 1e-9:
+            low /= 2
+        return share + float(brentq(excess, low, 2 * low, xtol=1e-12))
 
 
 def _relation(adjacency: str) -> dpa.NeighboringRelation:
@@ -301,10 +333,16 @@ class PrivacyLedger:
     adjacency: str = "add/remove"
     budget: Budget | None = None
     releases: list[Release] = field(default_factory=list)
+    n_divisions: int = field(default=0, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         check_choice(self.unit, "unit", UNITS)
         check_choice(self.adjacency, "adjacency", ADJACENCIES)
+
+    def new_division(self) -> int:
+        """A number for a division of the records that no other division on this ledger has."""
+        self.n_divisions += 1
+        return self.n_divisions - 1
 
     def check(
         self,
@@ -381,10 +419,18 @@ class PrivacyLedger:
         """Releases that compose sequentially: one list for each set of groups that may overlap."""
         groups = sorted({r.group for r in self.releases if r.group is not None})
         splits = [[g for g in groups if _split_of(g) == s] for s in {_split_of(g) for g in groups}]
-        # what a group was asked is a list of releases: groups that were asked the same count once
-        choices = [{_asked(self.releases, g): g for g in parts} for parts in splits]
-        overlaps = [set(chosen) for chosen in product(*(c.values() for c in choices))]
-        return [[r for r in self.releases if r.group is None or r.group in o] for o in overlaps]
+        # what a group was asked is a list of releases: groups that were asked the same count once,
+        # and so do choices (a part of each split) that were asked the same in another order
+        overlaps: dict[frozenset[Any], frozenset[str]] = {frozenset(): frozenset()}
+        for parts in splits:
+            choices = {_asked(self.releases, g): g for g in parts}
+            overlaps = {
+                frozenset((Counter(dict(asked)) + Counter([more])).items()): chosen | {g}
+                for asked, chosen in overlaps.items()
+                for more, g in choices.items()
+            }
+        streams = overlaps.values()
+        return [[r for r in self.releases if r.group is None or r.group in s] for s in streams]
 
     def dp_event(self, group: str | None = None) -> dpa.DpEvent:
         """All releases (of one group and those of no group) as one ``dp-accounting`` event."""
@@ -458,23 +504,27 @@ class PrivacyLedger:
     def delta(self, epsilon: float) -> float:
         """Total delta at `epsilon`, for releases fixed in advance (1 if not private)."""
         epsilon = check_non_negative(epsilon, "epsilon")
-        if not self.releases or self.pure_epsilon() <= epsilon:
+        if not self.releases:
             return 0.0
-        mu = self.gdp_mu()
+        return max(self._stream_delta(stream, epsilon) for stream in self._streams())
+
+    def _stream_delta(self, stream: list[Release], epsilon: float) -> float:
+        """Total delta of releases that compose sequentially."""
+        if math.fsum(r.pure_epsilon for r in stream) <= epsilon:
+            return 0.0
+        mu = _total_mu(stream)
         if mu is not None:
             return gdp_delta(mu, epsilon) if math.isfinite(mu) else 1.0
-        worst = 0.0
-        for stream in self._streams():
-            event = _compose(stream)
-            if any(isinstance(e, dpa.NonPrivateDpEvent) for e in _leaves(event)):
-                return 1.0
-            worst = max(worst, float(_accountant(event, self.adjacency).get_delta(epsilon)))
-        return worst
+        event = _compose(stream)
+        if any(isinstance(e, dpa.NonPrivateDpEvent) for e in _leaves(event)):
+            return 1.0
+        return float(_accountant(event, self.adjacency).get_delta(epsilon))
 
     def since(self, n_releases: int) -> PrivacyLedger:
         """A ledger of the releases made after the first `n_releases`: what one run cost alone."""
         check_int(n_releases, "n_releases", minimum=0)
-        return PrivacyLedger(self.unit, self.adjacency, None, self.releases[n_releases:])
+        kept = self.releases[n_releases:]
+        return PrivacyLedger(self.unit, self.adjacency, None, kept, self.n_divisions)
 
     def to_frame(self) -> Any:
         """The ledger as a pandas table: one row per mechanism of each release."""

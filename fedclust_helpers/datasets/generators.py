@@ -1,9 +1,10 @@
-"""Generated data sets of the FastLloyd paper: G2, Synth, Synth-K, TimeSynth and the ablation sets.
+"""Generated data sets: G2, Synth, Synth-K, TimeSynth, the ablation sets, clusters in the unit ball.
 
-Everything is a mixture of Gaussians, rows in random order. The bounds of a generated data set are
-public in the sense that they follow from the parameters of the mixture, never from the sample:
-each column runs from the lowest centre minus `BOUND_SD` standard deviations of that cluster to the
-highest centre plus as much.
+Everything is a mixture of Gaussians, rows in random order. All but `make_ball_mixture` are data
+sets of the FastLloyd paper. The bounds of a generated data set are public in the sense that they
+follow from the parameters of the mixture, never from the sample: each column of the paper's sets
+runs from the lowest centre minus `BOUND_SD` standard deviations of that cluster to the highest
+centre plus as much.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from fedclust_helpers.datasets._base import Dataset
 from fedclust_helpers.datasets.splits import apportion
 
 BOUND_SD = 5.0
+_BLOCK = 65_536  # rows moved at a time, so that no second copy of the points is made
 
 _POWERS = tuple(2**i for i in range(1, 10))
 SYNTH_DESIGN = tuple(product(_POWERS[:5], _POWERS))
@@ -249,6 +251,101 @@ def make_ablation(
     sizes = rng.integers(low, high, size=k, endpoint=True)
     name = f"ablation_{k}_{d}_{separation:g}"
     return gaussian_mixture(means, covariances, sizes, rng=rng, name=name)
+
+
+def make_ball_mixture(
+    n: int,
+    n_features: int,
+    n_clusters: int,
+    *,
+    rng: np.random.Generator,
+    radius: float = 0.15,
+    separation: float = 0.5,
+    largest_norm: float = 0.75,
+    concentration: float = 8.0,
+) -> Dataset:
+    """Spherical Gaussian clusters in the unit ball: the data of our notes on local privacy.
+
+    Rows are independent draws. Centres are uniform in the ball of radius `largest_norm`, at least
+    `separation` apart; cluster weights are Dirichlet(`concentration`); the standard deviation of
+    each coordinate is ``radius / sqrt(d)``, so the best cost per point is about ``radius**2``.
+    Points outside the unit ball are moved to its surface.
+
+    Where k centres do not find room (many clusters in few dimensions), the separation is lowered
+    by a tenth at a time until they do.
+
+    Parameters
+    ----------
+    n, n_features, n_clusters : int
+    rng : numpy.random.Generator
+    radius : float, default 0.15
+        Root mean square distance of a point from its centre.
+    separation : float, default 0.5
+    largest_norm : float in (0, 1], default 0.75
+    concentration : float, default 8
+
+    Raises
+    ------
+    ValueError
+        If `n` is below `n_clusters` or an argument is out of range.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> data = make_ball_mixture(1000, 4, 5, rng=np.random.default_rng(0))
+    >>> data, bool(np.linalg.norm(data.points, axis=1).max() <= 1)
+    (Dataset('ball_mixture_4_5', n=1000, d=4, k=5), True)
+    """
+    k, d = check_int(n_clusters, "n_clusters"), check_int(n_features, "n_features")
+    n = check_int(n, "n")
+    if n < k:
+        raise ValueError(f"n must be >= n_clusters = {k}, got {n}")
+    radius, separation = check_positive(radius, "radius"), check_positive(separation, "separation")
+    concentration = check_positive(concentration, "concentration")
+    if check_positive(largest_norm, "largest_norm") > 1:
+        raise ValueError(f"largest_norm must lie in (0, 1], got {largest_norm}")
+    check_rng(rng)
+    centers = _separated_in_ball(k, d, largest_norm, separation, rng)
+    edges = np.cumsum(rng.dirichlet(np.full(k, concentration)))[:-1]
+    labels = np.searchsorted(edges, rng.random(n), side="right").astype(np.int64, copy=False)
+    points = rng.standard_normal((n, d))
+    points *= radius / np.sqrt(d)
+    for start in range(0, n, _BLOCK):
+        block = points[start : start + _BLOCK]
+        block += centers[labels[start : start + _BLOCK]]
+        norms = np.sqrt(np.einsum("ij,ij->i", block, block))
+        outside = np.flatnonzero(norms > 1)
+        block[outside] *= ((1 - 1e-12) / norms[outside])[:, None]
+    return Dataset(
+        name=f"ball_mixture_{d}_{k}",
+        points=points,
+        labels=labels,
+        n_clusters=k,
+        bounds=(np.full(d, -1.0), np.full(d, 1.0)),
+        bounds_note="points lie in the unit ball by construction",
+        source="generated",
+        licence="generated, no restriction",
+        citation="",
+    )
+
+
+def _separated_in_ball(
+    k: int, d: int, radius: float, separation: float, rng: np.random.Generator
+) -> FloatArray:
+    """k points uniform in a ball, each drawn again until it is far from those before it."""
+    while True:
+        centers = np.empty((0, d))
+        for _ in range(k):
+            directions = rng.standard_normal((200, d))
+            directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+            drawn = directions * (radius * rng.random((200, 1)) ** (1 / d))
+            far = (np.linalg.norm(drawn[:, None] - centers, axis=2) >= separation).all(axis=1)
+            if not far.any():
+                break
+            centers = np.vstack([centers, drawn[far][:1]])
+        if len(centers) == k:
+            return centers
+        separation *= 0.9
 
 
 def separation_index(

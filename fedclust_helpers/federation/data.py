@@ -10,6 +10,8 @@ from numpy.typing import ArrayLike
 
 from fedclust_helpers._validation import FloatArray, IntArray, as_points
 
+_BLOCK = 65_536
+
 
 @dataclass(frozen=True)
 class ClientData:
@@ -98,14 +100,16 @@ class ClientData:
         Each client does this for itself; the counts (M,) stay with it. Without a row to move, no
         copy is made.
         """
+        moved = np.zeros(len(self.points), dtype=bool)
         if domain == "ball":
-            moved = np.einsum("ij,ij->i", self.points, self.points) > bound**2
+            for start in range(0, len(moved), _BLOCK):  # no norms of all rows at once
+                block = self.points[start : start + _BLOCK]
+                moved[start : start + _BLOCK] = np.einsum("ij,ij->i", block, block) > bound**2
         else:
-            moved = np.zeros(len(self.points), dtype=bool)
             for column in self.points.T:  # d passes, no (n, d) mask
                 moved |= np.abs(column) > bound
         if not moved.any():
-            return self, np.zeros(self.n_clients, dtype=np.int64)
+            return self, np.broadcast_to(np.int64(0), (self.n_clients,))  # no memory for zeros
         counts = np.add.reduceat(moved.astype(np.int64), self.offsets[:-1])
         if domain == "ball":
             inside = self.points.copy()

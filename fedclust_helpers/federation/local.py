@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedclust_helpers._validation import FloatArray, IntArray, check_choice
+from fedclust_helpers._validation import FloatArray, IntArray, check_choice, check_real
 from fedclust_helpers.accounting import Budget, LedgerMismatchError, PrivacyLedger
 from fedclust_helpers.client_statistics import ClientStatistic
 from fedclust_helpers.federation.base import InProcess
@@ -72,7 +72,8 @@ class LocalReports(InProcess):
                     f"query {query.name!r} speaks of {mechanism.adjacency}, this ledger of"
                     f" {self.ledger.adjacency}; local privacy is replace-one (see local_users)"
                 )
-            continuous = mechanism.gdp_mu is not None and math.isfinite(mechanism.gdp_mu)
+            noise = math.isfinite(getattr(mechanism, "sensitivity", math.inf))
+            continuous = noise and getattr(mechanism, "grid", 0.0) is None
             if self.randomness.is_secure and continuous:
                 raise ValueError(f"query {query.name!r} must use discrete noise in secure mode")
         query.check(self.n_features)
@@ -83,9 +84,9 @@ class LocalReports(InProcess):
         Users of different parts answer different questions, so their costs do not add up: the
         ledger keeps one group for each part of this division.
         """
-        number = 0 if self.split is None else self.split.number + 1
-        words = self.randomness.public.integers(2**63, size=1)
-        self.split = UserSplit(dict(shares), int(words[0]), number)
+        seed = int(self.randomness.public.integers(2**63))
+        split = UserSplit(dict(shares), seed)  # raises before the ledger counts it
+        self.split = replace(split, number=self.ledger.new_division())
         return self.split
 
     def ask(self, query: LocalQuery, *, round: int, part: str | None = None) -> None:
@@ -102,6 +103,11 @@ class LocalReports(InProcess):
         self.check_ask(query, part=part)
         group = None if part is None or self.split is None else self.split.group(part)
         self.ledger.charge(query.mechanisms, name=query.name, round=round, group=group)
+        for name, value in query.public.items():
+            self.transcript.record(
+                round, "server", "clients", name, np.asarray(value, dtype=np.float64),
+                count=self.n_clients,
+            )  # fmt: skip
         kept: list[tuple[NDArray[np.generic], ...]] = []
         first: tuple[NDArray[np.generic], ...] = ()
         asked = 0
@@ -111,33 +117,38 @@ class LocalReports(InProcess):
             if part is not None and self.split is not None:
                 users = users[self.split.members(users, part)]
                 points = points[users - start]
+                if not len(users):
+                    continue
             reports = query.respond(points, users, rng=self.randomness.noise)
             query.collect(users, reports)
             asked += len(users)
-            first = first or tuple(r[:1] for r in reports)
+            first = first or tuple(r[:1].copy() for r in reports)
             if self.transcript.keep_payloads:
                 kept.append(reports)
-        for i, name in enumerate(query.parts):
+        for i, (name, one) in enumerate(zip(query.parts, first, strict=bool(asked))):
             payload = np.concatenate([reports[i] for reports in kept]) if kept else None
-            one = first[i][0] if len(first[i]) else first[i]
             self.transcript.record(
-                round, "clients", "server", f"{query.name}: {name}", np.asarray(one), count=asked,
-                payload=payload,
+                round, "clients", "server", f"{query.name}: {name}", np.asarray(one[0]),
+                count=asked, payload=payload,
             )  # fmt: skip
 
 
 @dataclass(frozen=True)
 class UserSplit:
-    """A public division of users over parts: user j's part depends on j and a public seed only."""
+    """A public division of users over parts: user j's part depends on j and a public seed only.
+
+    `number` tells the divisions on one ledger apart: two of them may put a user in any two parts.
+    """
 
     shares: dict[str, float]
     seed: int
     number: int = 0
 
     def __post_init__(self) -> None:
-        if not self.shares or any(not 0 < s <= 1 for s in self.shares.values()):
+        shares = [check_real(s, "shares") for s in self.shares.values()]
+        if not shares or any(not 0 < s <= 1 for s in shares):
             raise ValueError("shares must be numbers in (0, 1], one for each part")
-        if abs(math.fsum(self.shares.values()) - 1) > 1e-9:
+        if abs(math.fsum(shares) - 1) > 1e-9:
             raise ValueError("shares must add up to 1")
 
     @property

@@ -73,6 +73,7 @@ class NoisyPoints:
 
     def __init__(self, n_features: int, mechanism: Mechanism, *, max_kept: int) -> None:
         self.n_features, self.mechanism, self.max_kept = n_features, mechanism, max_kept
+        self.public: dict[str, FloatArray] = {}
         self._kept: list[FloatArray] = []
         self.n_users = 0
 
@@ -119,15 +120,15 @@ def gaussian_report_kmeans(
     (epsilon, delta)-LDP. The obvious idea, and a poor one: noise of standard deviation 8 at epsilon
     1 buries a ball of radius 1, and k-means clusters the noise.
     """
-    plan, mechanism = _gaussian(federation, n_clusters, epsilon, delta)
+    k, mechanism = _gaussian(federation, n_clusters, epsilon, delta)
     check_rng(rng)
-    query = NoisyPoints(
-        federation.n_features, mechanism, max_kept=check_int(max_reports, "max_reports")
-    )
+    check_int(n_init, "n_init")
+    max_kept = check_int(max_reports, "max_reports", minimum=k)
+    query = NoisyPoints(federation.n_features, mechanism, max_kept=max_kept)
     check_all(federation, [(query, None)])
     federation.ask(query, round=0)
     noisy = query.points()
-    model = KMeans(plan, n_init=n_init, random_state=int(rng.integers(2**31))).fit(noisy)
+    model = KMeans(k, n_init=n_init, random_state=int(rng.integers(2**31))).fit(noisy)
     centers = to_ball(model.cluster_centers_)
     return _result(federation, centers, epsilon, delta)
 
@@ -208,8 +209,9 @@ def _nearest_queries(
         return kmeans.assign(points, centers).labels.astype(np.uint64)
 
     counts = OneBitCounts(
-        lambda points, _: Question(label(points)), epsilon, rng=rng, name="nearest centre"
-    )
+        lambda points, _: Question(label(points)), epsilon, rng=rng, name="nearest centre",
+        public={"centres": centers},
+    )  # fmt: skip
     sums = HeavySums(
         lambda points, _: (label(points), points), 1.0, centers.shape[1], mechanism, rng=rng,
         n_buckets=2**10, name="points by nearest centre",

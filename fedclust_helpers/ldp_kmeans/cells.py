@@ -13,8 +13,8 @@ import numpy as np
 
 from fedclust_helpers._validation import FloatArray, IntArray, check_int, check_positive
 from fedclust_helpers.frequency_oracles import OneBitCounts, Question
-from fedclust_helpers.grids import NestedGrid
-from fedclust_helpers.local_randomizers import participations
+from fedclust_helpers.grids import MAX_CELLS, NestedGrid
+from fedclust_helpers.local_randomizers import RandomizedResponse, participations
 from fedclust_helpers.projections import BallProjection
 
 MAX_SURVIVORS = 400  # cells that go on to the next depth
@@ -74,6 +74,21 @@ def check_depths(depths: tuple[int, ...]) -> tuple[int, ...]:
     if not depths or any(b <= a for a, b in zip(depths, depths[1:], strict=False)):
         raise ValueError(f"depths must increase, got {depths}")
     return depths
+
+
+def check_listing(
+    grid: NestedGrid, depths: tuple[int, ...], *, max_cells: int = MAX_SURVIVORS
+) -> None:
+    """Refuse depths whose cells `descend` could not list, whatever the reports say."""
+    n_cells = len(grid.all_cells(depths[0], radius=1.0))
+    for depth, deeper in zip(depths, depths[1:], strict=False):
+        n_cells = min(n_cells, max_cells) << (grid.n_features * (deeper - depth))
+        if n_cells > MAX_CELLS:
+            raise ValueError(
+                f"depths must lie closer together: one cell of depth {depth} has"
+                f" 2^{grid.n_features * (deeper - depth)} descendants of depth {deeper} in"
+                f" {grid.n_features} dimensions (at most {MAX_CELLS} cells are listed)"
+            )
 
 
 @dataclass(frozen=True)
@@ -223,9 +238,10 @@ def detection_threshold(
     n_users: int, epsilon: float, n_levels: int, *, z: float = 3.5, n_answers: int | None = None
 ) -> float:
     """Smallest count that is detected among n users: z c sqrt(n M/m), from public numbers."""
+    z = check_positive(z, "z")
     m = participations(epsilon, n_levels) if n_answers is None else n_answers
-    e = math.exp(-epsilon / m)
-    return z * (1 + e) / (1 - e) * math.sqrt(n_users * n_levels / m)
+    c = RandomizedResponse(epsilon / m).debias
+    return z * c * math.sqrt(n_users * n_levels / m)
 
 
 def users_needed(
@@ -233,4 +249,4 @@ def users_needed(
 ) -> int:
     """Users for which a cell that holds `share` of the data stands out: z^2 c^2 M/(m share^2)."""
     one = detection_threshold(1, epsilon, n_levels, z=z)
-    return math.ceil((one / share) ** 2 / user_share)
+    return math.ceil((one / check_positive(share, "share")) ** 2 / user_share)

@@ -28,6 +28,7 @@ from fedclust_helpers.ldp_kmeans.cells import (
     CellCounts,
     CellLevel,
     check_depths,
+    check_listing,
     descend,
     match_rows,
     users_needed,
@@ -252,8 +253,9 @@ def plan_four_rounds(
     depths = check_depths(tuple(depths))
     check_int(t, "t", maximum=8)
     check_int(repetitions, "repetitions")
-    if not scales or any(s <= 0 for s in scales):
-        raise ValueError("scales must be positive shares of a cell's side")
+    if not scales:
+        raise ValueError("scales must hold at least one share of a cell's side")
+    scales = tuple(check_positive(s, "scales") for s in scales)
     if n_guesses is not None:
         check_int(n_guesses, "n_guesses")
     expected = WITH_LSH if lsh else WITHOUT_LSH
@@ -392,6 +394,7 @@ def four_rounds(
     # the shifted cube has twice the side: the same cells lie one level deeper
     grid = NestedGrid.shifted(d, rng=public) if plan.shifted else NestedGrid(d)
     depths = tuple(p + 1 for p in plan.depths) if plan.shifted else plan.depths
+    check_listing(grid, depths)
     federation.divide(plan.shares)
 
     # round 1: cells
@@ -463,7 +466,7 @@ class _NearestQuery:
         """One bit about the index of the nearest target."""
         return OneBitCounts(
             lambda points, _: Question(self._label(points, targets)), self.plan.epsilon,
-            rng=self.rng, name=name,
+            rng=self.rng, name=name, public={name.removeprefix("nearest ") + "s": targets},
         )  # fmt: skip
 
     def sums(self, targets: FloatArray) -> HeavySums:
@@ -510,9 +513,11 @@ def _ask_buckets(
                 keys[here], local[here] = buckets.locate(images[here], call)
         return keys, local
 
+    heavy = {f"heavy cells, marking {i}": marking.centers() for i, marking in enumerate(markings)}
     counts = OneBitCounts(
-        bit, plan.epsilon, rng=public, shares=[1.0] * n_calls, n_buckets=2**14, name="LSH buckets"
-    )
+        bit, plan.epsilon, rng=public, shares=[1.0] * n_calls, n_buckets=2**14, name="LSH buckets",
+        public=heavy,
+    )  # fmt: skip
     sums = HeavySums(
         vector, 1.0, plan.n_outputs, plan.low_mechanism, rng=public, shares=[1.0] * n_calls,
         name="bucket sums",

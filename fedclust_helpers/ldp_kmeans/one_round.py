@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -28,11 +28,16 @@ from fedclust_helpers.ldp_kmeans.cells import (
     CellLevel,
     ChosenCells,
     check_depths,
+    check_listing,
     choose_cells,
     descend,
     users_needed,
 )
-from fedclust_helpers.local_randomizers import gaussian_report, participations
+from fedclust_helpers.local_randomizers import (
+    RandomizedResponse,
+    gaussian_report,
+    participations,
+)
 from fedclust_helpers.mechanisms import Mechanism
 from fedclust_helpers.projections import BallProjection
 
@@ -253,6 +258,7 @@ def one_round(
         plan.n_features, plan.n_outputs, rng=public, kind="identity" if identity else "gaussian"
     )
     grid = NestedGrid(plan.n_outputs)
+    check_listing(grid, plan.depths)
     counts = CellCounts(
         grid, plan.depths, plan.epsilon, projection=projection, rng=public,
         n_answers=plan.n_answers,
@@ -321,10 +327,13 @@ def one_round_as_printed(
     epsilon, delta = check_epsilon(epsilon), check_delta(delta)
     n_levels = max(1, math.ceil(math.log2(n))) if n_levels is None else n_levels
     check_int(n_levels, "n_levels")
+    check_positive(z, "z")
+    check_int(n_init, "n_init")
     grid, fine_to_coarse = grid_for_algorithm_1(d, alpha, n_levels)
     depths = tuple(reversed(fine_to_coarse))
     if depths[0] == 0:
         depths = tuple(p + 1 for p in depths)
+    check_listing(grid, depths)
     public = federation.randomness.public
     identity = BallProjection(d, d, rng=public, kind="identity")
     per_call = epsilon / (2 * n_levels)
@@ -370,8 +379,8 @@ def users_needed_as_printed(
     n = 2.0
     for _ in range(200):
         levels = math.ceil(math.log2(n)) if n_levels is None else n_levels
-        e = math.exp(-check_epsilon(epsilon) / (2 * max(1, levels)))
-        new = (z * (1 + e) / (1 - e) / share) ** 2
+        c = RandomizedResponse(check_epsilon(epsilon) / (2 * max(1, levels))).debias
+        new = (z * c / share) ** 2
         if math.isclose(new, n, rel_tol=1e-6):
             break
         n = new
@@ -390,11 +399,15 @@ def require_local(federation: object) -> None:
 
 
 def check_all(federation: LocalReports, queries: list[tuple[object, str | None]]) -> None:
-    """Everything that can be refused is refused before the first report, the budget included."""
+    """Everything that can be refused is refused before the first report, the budget included.
+
+    Costs are added up on a copy of the ledger: one query may fit where all of them do not.
+    """
+    trial = replace(federation.ledger, releases=list(federation.ledger.releases))
     for query, part in queries:
         federation.check_ask(query, part=part)  # type: ignore[arg-type]
         group = None if part is None or federation.split is None else federation.split.group(part)
-        federation.ledger.check(query.mechanisms, name=query.name, group=group)  # type: ignore[attr-defined]
+        trial.charge(query.mechanisms, name=query.name, group=group)  # type: ignore[attr-defined]
 
 
 def warn_if_blind(n_proxies: int, needed: int, n_users: int, epsilon: float) -> None:

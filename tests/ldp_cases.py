@@ -1,0 +1,87 @@
+"""Data, algorithms and helpers that the tests of locally private k-means share."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from fedclust_helpers.datasets import make_ball_mixture
+from fedclust_helpers.federation import local_users
+from fedclust_helpers.frequency_oracles import ask_values
+from fedclust_helpers.grids import NestedGrid
+from fedclust_helpers.ldp_kmeans import (
+    CellCounts,
+    NothingDetectedWarning,
+    four_rounds,
+    gaussian_report_kmeans,
+    grid_histogram,
+    ldp_lloyd,
+    one_round,
+    one_round_as_printed,
+    private_mean,
+)
+from fedclust_helpers.projections import BallProjection
+
+DELTA = 1e-6
+K = 5
+DATA = make_ball_mixture(20_000, 4, K, rng=np.random.default_rng(11)).points
+WIDE = make_ball_mixture(20_000, 10, K, rng=np.random.default_rng(12)).points
+
+
+def rng(seed=0):
+    return np.random.default_rng(seed)
+
+
+def run(algorithm, points=DATA, *, k=K, epsilon=4.0, seed=1, fed=None, **options):
+    fed = local_users(points, seed=seed) if fed is None else fed
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NothingDetectedWarning)
+        return fed, algorithm(fed, n_clusters=k, epsilon=epsilon, rng=rng(), **options)
+
+
+def with_sums(fed, **options):
+    return one_round(fed, sums=True, **options)
+
+
+def with_lsh(fed, **options):
+    return four_rounds(fed, lsh=True, **options)
+
+
+def printed(fed, **options):
+    return one_round_as_printed(fed, **{"n_levels": 6} | options)
+
+
+def mean(fed, *, rng, **options):
+    return private_mean(fed, **options)
+
+
+ALGORITHMS = {
+    "one_round": one_round,
+    "one_round with sums": with_sums,
+    "one_round_as_printed": printed,
+    "four_rounds": four_rounds,
+    "four_rounds with LSH": with_lsh,
+    "grid_histogram": grid_histogram,
+    "gaussian_report_kmeans": gaussian_report_kmeans,
+    "ldp_lloyd": ldp_lloyd,
+    "private_mean": mean,
+}
+EVERY = pytest.mark.parametrize("name", ALGORITHMS)
+
+
+def refused(fed, call, error, message):
+    """`call` raises, and nothing was charged, read or sent."""
+    charged, sent = len(fed.ledger.releases), len(fed.transcript.messages)
+    with pytest.raises(error, match=message) as caught:
+        call()
+    assert (len(fed.ledger.releases), len(fed.transcript.messages)) == (charged, sent)
+    return str(caught.value)
+
+
+def asked_counts(points, depths, epsilon=4.0, seed=0, **options):
+    identity = BallProjection(points.shape[1], points.shape[1], rng=rng(), kind="identity")
+    counts = CellCounts(
+        NestedGrid(points.shape[1]), depths, epsilon, projection=identity, rng=rng(seed), **options
+    )
+    ask_values(counts, points, rng=rng(seed + 1))
+    return counts

@@ -1,0 +1,661 @@
+"""Local queries: who is asked, what is charged, what crosses the wire, and what is refused."""
+
+from __future__ import annotations
+
+import math
+import tracemalloc
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from fedclust_helpers.accounting import (
+    Budget,
+    BudgetExceededError,
+    LedgerMismatchError,
+    PrivacyLedger,
+)
+from fedclust_helpers.federation import (
+    ClientData,
+    LocalReports,
+    UserSplit,
+    local_users,
+    simulate,
+)
+from fedclust_helpers.federation import local as local_module
+from fedclust_helpers.frequency_oracles import Bitstogram, HeavySums, OneBitCounts, Question
+from fedclust_helpers.local_randomizers import RandomizedResponse, gaussian_report
+from fedclust_helpers.mechanisms import SECURE, Gaussian, NoNoise, SecureNoise
+
+DELTA = 1e-6
+NAN, INF = float("nan"), float("inf")
+SECRET_VALUE = 0.123456789  # in the data; no error message may show it
+
+
+def generator(*seed):
+    return np.random.default_rng(list(seed))
+
+
+def users_points(n=1000, d=2, seed=0):
+    points = generator(seed).uniform(-0.5, 0.5, (n, d))
+    points[0] = SECRET_VALUE
+    points.flags.writeable = False
+    return points
+
+
+def halves(points, channels=None):
+    """Key: on which side of 0 the first coordinate lies."""
+    return Question((points[:, 0] > 0).astype(np.uint64))
+
+
+def half_sums(points, channels):
+    return (points[:, 0] > 0).astype(np.uint64), points
+
+
+def count_query(epsilon=1.0, **options):
+    return OneBitCounts(halves, epsilon, **{"rng": generator(1), "n_buckets": 64, **options})
+
+
+def sum_query(epsilon=1.0, d=2, grid=None, mechanism=None):
+    if mechanism is None:
+        mechanism = gaussian_report(1.0, epsilon, DELTA, grid=grid, n_features=d)
+    return HeavySums(half_sums, 1.0, d, mechanism, rng=generator(2), n_buckets=64)
+
+
+class Census:
+    """A query that writes down who was asked and what each chunk looked like; no privacy at all."""
+
+    name, parts = "census", ("answer",)
+    mechanisms = (NoNoise("replace-one"),)
+    public: dict[str, float] = {}
+
+    def __init__(self, width=1):
+        self.width, self.users, self.chunks, self.sources, self.points = width, [], [], [], []
+
+    def check(self, n_features):
+        pass
+
+    def respond(self, points, users, *, rng):
+        self.sources.append(rng)
+        self.points.append(points)
+        return (np.zeros((len(users), self.width)),)
+
+    def collect(self, users, reports):
+        self.users += users.tolist()
+        self.chunks.append(len(users))
+
+
+# --- users ----------------------------------------------------------------------------------------
+
+
+def test_every_row_is_a_user_and_nothing_is_copied():
+    points = users_points()
+    data = ClientData.one_point_each(points)
+    assert data.n_clients == 1000 and data.n_features == 2
+    assert np.shares_memory(data.points, points) and not data.points.flags.writeable
+    assert all(np.array_equal(data.client(i), points[i : i + 1]) for i in (0, 7, 999))
+    writeable = np.array(points)
+    federation = local_users(writeable, seed=1)
+    assert np.shares_memory(federation._data.points, writeable)
+    assert writeable.flags.writeable  # our view is read-only, the owner's array is not
+    assert federation.n_clients == federation.n_records == 1000 and federation.bound == 1.0
+    same = local_users(data, seed=1)
+    assert np.array_equal(same._data.points, points)
+    assert isinstance(same, LocalReports) and same.trust == "local" and same.domain == "ball"
+
+
+def test_the_ledger_of_local_users_is_replace_one():
+    assert local_users(users_points(), seed=1).ledger.adjacency == "replace-one"
+    budget = Budget(1.0)
+    assert local_users(users_points(), seed=1, budget=budget).ledger.budget == budget
+    own = PrivacyLedger(adjacency="replace-one")
+    assert local_users(users_points(), seed=1, ledger=own).ledger is own
+
+
+def test_points_outside_the_ball_are_moved_into_it_or_refused():
+    points = np.array([[3.0, 4.0], [0.3, 0.4], [1.0, 0.0], [1.0, 1.0]])
+    federation = local_users(points, seed=1)
+    moved = federation._data.points
+    assert moved[0] == pytest.approx([0.6, 0.8], abs=1e-9)
+    assert np.array_equal(moved[1:3], points[1:3])
+    assert np.linalg.norm(moved, axis=1).max() <= 1.0
+    assert federation.clipped_counts.tolist() == [1, 0, 0, 1]
+    assert points[0].tolist() == [3.0, 4.0]  # the owner's rows are not touched
+    assert local_users(points, seed=1, bound=5.0).clipped_counts.sum() == 0
+    with pytest.raises(ValueError, match="rows outside the ball of size bound") as caught:
+        local_users(points, seed=1, outside="refuse")
+    assert "3" not in str(caught.value)
+
+
+# --- asking ---------------------------------------------------------------------------------------
+
+
+def test_everybody_is_asked_once_and_charged_once():
+    federation = local_users(users_points(), seed=1)
+    query = Census()
+    federation.ask(query, round=3)
+    assert query.users == list(range(1000))
+    assert np.array_equal(np.concatenate(query.points), users_points())
+    (release,) = federation.ledger.releases
+    assert release.round == 3 and release.name == "census" and release.group is None
+    (message,) = federation.transcript.messages
+    assert (message.round, message.sender, message.receiver) == (3, "clients", "server")
+    assert message.name == "census: answer" and message.count == 1000
+    assert message.payload is None
+
+
+def test_what_a_question_tells_the_users_is_on_the_record():
+    """Public values of a question go down to everybody before the answers come up."""
+    centers = np.array([[0.1, 0.2], [0.3, 0.4]])
+    federation = local_users(users_points(), seed=1)
+    federation.divide({"a": 0.5, "b": 0.5})
+    federation.ask(count_query(public={"centres": centers}), round=4, part="a")
+    down, up = federation.transcript.messages
+    assert (down.round, down.sender, down.receiver, down.name) == (
+        4,
+        "server",
+        "clients",
+        "centres",
+    )
+    assert down.n_bytes == 4 * 8 and down.count == 1000 and down.shape == (2, 2)
+    assert (up.sender, up.receiver) == ("clients", "server") and up.count < 1000
+    assert federation.transcript.view("client 3") == [down]
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 999, 1000, 5000])
+def test_chunks_change_nothing(monkeypatch, chunk):
+    """The same answers with the same seed, however many users are held at once."""
+    expected = local_users(users_points(), seed=5)
+    whole = count_query()
+    expected.ask(whole, round=0)
+    monkeypatch.setattr(local_module, "USERS_PER_CHUNK", chunk)
+    federation = local_users(users_points(), seed=5)
+    query, census = count_query(), Census()
+    federation.ask(query, round=0)
+    assert np.array_equal(query.spectrum, whole.spectrum)
+    federation.ask(census, round=1)
+    assert census.users == list(range(1000))
+    assert max(census.chunks) == min(chunk, 1000) and sum(census.chunks) == 1000
+    assert federation.transcript.messages[0] == expected.transcript.messages[0]
+
+
+@pytest.mark.parametrize("chunk", [3, 2**17])
+def test_one_user_says_one_byte_for_each_bit(monkeypatch, chunk):
+    monkeypatch.setattr(local_module, "USERS_PER_CHUNK", chunk)
+    federation = local_users(users_points(300, 5), seed=1)
+    for m in (1, 3):
+        federation.ask(count_query(shares=[1.0] * 4, n_answers=m, name=f"{m} bits"), round=m)
+        message = federation.transcript.messages[-1]
+        assert message.n_bytes == m and message.shape == (m,) and message.dtype == "bool"
+        assert message.count == 300 and message.name == f"{m} bits: bit"
+        assert federation.transcript.n_bytes(round=m) == 300 * m
+    federation.ask(sum_query(d=5), round=9)
+    message = federation.transcript.messages[-1]
+    assert message.n_bytes == 5 * 8 and message.shape == (5,) and message.count == 300
+    assert message.name == "heavy sums: signed vector"
+
+
+def test_the_first_message_is_that_of_the_first_member(monkeypatch):
+    """A part may have no member in the first chunks; the size of a message is still that of one."""
+    monkeypatch.setattr(local_module, "USERS_PER_CHUNK", 2)
+    federation = local_users(users_points(), seed=1)
+    federation.divide({"few": 0.02, "many": 0.98})
+    assert not federation.split.members(np.arange(2), "few").any()
+    federation.ask(count_query(), round=0, part="few")
+    message = federation.transcript.messages[0]
+    assert message.n_bytes == 1 and 0 < message.count < 60
+    assert message.count == federation.split.members(np.arange(1000), "few").sum()
+
+
+def test_a_part_may_be_empty():
+    """Nobody says anything, the question is charged, and the estimates are 0."""
+    federation = local_users(users_points(3), seed=1, keep_payloads=True)
+    federation.divide({"few": 1e-6, "many": 1 - 1e-6})
+    count, total = count_query(), sum_query()
+    federation.ask(count, round=0, part="few")
+    federation.ask(total, round=0, part="few")
+    assert sum(m.count * m.n_bytes for m in federation.transcript.messages) == 0
+    assert [r.group for r in federation.ledger.releases] == ["division 0/few"] * 2
+    key = np.array([0, 1], dtype=np.uint64)
+    assert (count.estimate(key) == 0).all() and (total.estimate(key) == 0).all()
+
+
+def test_payloads_on_request_are_what_each_user_said(monkeypatch):
+    """Row j is user j's message; the server's estimate is a function of these rows alone."""
+    monkeypatch.setattr(local_module, "USERS_PER_CHUNK", 128)
+    points = users_points()
+    federation = local_users(points, seed=3, keep_payloads=True)
+    query = count_query(shares=[1.0] * 3, n_answers=2)
+    federation.ask(query, round=0)
+    payload = federation.transcript.messages[0].payload
+    assert payload.shape == (1000, 2) and payload.dtype == bool
+    replayed = count_query(shares=[1.0] * 3, n_answers=2)
+    replayed.collect(np.arange(1000), (payload,))
+    assert np.array_equal(replayed.spectrum, query.spectrum)
+    # what user 17 said: the true sign, flipped with probability 1 - keep
+    truthful = count_query(epsilon=100.0, shares=[1.0] * 3, n_answers=2)
+    (truth,) = truthful.respond(points, np.arange(1000), rng=generator(0))
+    lies, keep = (payload != truth).sum(), query.response.keep
+    # 2000 answers, 5 standard deviations: false alarm 6e-7
+    assert abs(lies - 2000 * (1 - keep)) < 5 * math.sqrt(2000 * keep * (1 - keep))
+    # only the part that was asked says anything
+    federation.divide({"a": 0.3, "b": 0.7})
+    federation.ask(sum_query(), round=1, part="a")
+    message = federation.transcript.messages[-1]
+    members = federation.split.members(np.arange(1000), "a")
+    assert message.payload.shape == (members.sum(), 2) and message.count == members.sum()
+
+
+def test_memory_does_not_grow_with_the_number_of_users(monkeypatch):
+    """ask() holds one chunk of reports: 4 MB here, while all reports together would be 64 MB."""
+    n, width, chunk = 2**14, 512, 2**10
+    monkeypatch.setattr(local_module, "USERS_PER_CHUNK", chunk)
+    federation = local_users(np.zeros((n, 1)), seed=1)
+    census = Census(width)
+    census.collect = lambda users, reports: None
+    one_chunk = chunk * width * 8
+    tracemalloc.start()
+    try:
+        federation.ask(census, round=0)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    # the old chunk may live until the new one is bound
+    assert one_chunk < peak < 2.2 * one_chunk < n * width * 8 / 4
+
+
+def test_memory_of_a_million_bits(monkeypatch):
+    """The one-bit oracle itself: a few 64-bit words for each user of a chunk, nothing for all."""
+    n = 300_000
+    points = np.zeros((n, 1))
+    chunk = 2**14
+    monkeypatch.setattr(local_module, "USERS_PER_CHUNK", chunk)
+    federation = local_users(points, seed=1)
+    query = count_query(n_buckets=2**10)
+    tracemalloc.start()
+    try:
+        federation.ask(query, round=0)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 20 * 8 * chunk + 2**20 < n * 8 * 2
+
+
+# --- dividing -------------------------------------------------------------------------------------
+
+SHARES = {"cells": 0.3, "buckets": 0.2, "rest": 0.5}
+
+
+def test_every_user_is_in_exactly_one_part():
+    for seed in (0, 1, 2**63 - 1):
+        for shares in (SHARES, {"all": 1.0}, {f"p{i}": 0.1 for i in range(10)}):
+            split = UserSplit(shares, seed)
+            members = np.array([split.members(np.arange(50_000), p) for p in split.parts])
+            assert (members.sum(axis=0) == 1).all()
+            for got, share in zip(members.sum(axis=1), shares.values(), strict=True):
+                # 42 binomial counts, 5 standard deviations: false alarm 3e-5
+                assert abs(got - 50_000 * share) <= 5 * math.sqrt(50_000 * share * (1 - share))
+
+
+def test_the_edges_of_parts_leave_no_gap(monkeypatch):
+    """Coins next to every edge, and the largest coin: still exactly one part each."""
+    split = UserSplit({"a": 1 / 3, "b": 1 / 3, "c": 1 / 3 + 1e-10}, 0)
+    edges = [int(e * 2**53) << 11 for e in np.cumsum([1 / 3, 1 / 3])]
+    coins = [c + i for c in edges for i in (-2049, -1, 0, 1, 2048)] + [0, 2**64 - 1]
+    coins = np.array(coins, dtype=np.uint64)
+    monkeypatch.setattr(local_module, "public_coins", lambda seed, users: coins[users])
+    users = np.arange(len(coins))
+    members = np.array([split.members(users, p) for p in split.parts])
+    assert (members.sum(axis=0) == 1).all()
+    assert members[:, -2].tolist() == [True, False, False]
+    assert members[:, -1].tolist() == [False, False, True]
+
+
+def test_parts_are_decided_by_number_and_seed_alone():
+    split = UserSplit(SHARES, 99)
+    users = np.arange(2000)
+    of_all = split.members(users, "cells")
+    assert np.array_equal(split.members(users[::-1], "cells"), of_all[::-1])
+    assert np.array_equal(split.members(users[500:600], "cells"), of_all[500:600])
+    assert not np.array_equal(UserSplit(SHARES, 98).members(users, "cells"), of_all)
+    # two data sets, one seed: the same people are asked
+    asked = []
+    for data_seed in (0, 1):
+        federation = local_users(users_points(2000, seed=data_seed), seed=7)
+        federation.divide(SHARES)
+        census = Census()
+        federation.ask(census, round=0, part="buckets")
+        asked.append(census.users)
+    assert asked[0] == asked[1] and 300 < len(asked[0]) < 500
+
+
+def test_parts_are_independent_of_rows_and_channels():
+    """The coin of the division says nothing about the coins of a query (chi-square, 15 df)."""
+    n = 40_000
+    federation = local_users(np.zeros((n, 1)), seed=2)
+    split = federation.divide({"a": 0.5, "b": 0.5})
+    query = OneBitCounts(
+        halves, 1.0, rng=federation.randomness.public, shares=[1.0, 1.0], n_buckets=4
+    )
+    (channel,), (row,) = query._channels.coins(np.arange(n))
+    member = split.members(np.arange(n), "a")
+    joint = np.bincount(8 * member + 4 * channel + row.astype(int), minlength=16)
+    assert ((joint - n / 16) ** 2 / (n / 16)).sum() < 55  # false alarm 2e-6
+
+
+def test_parts_cost_in_parallel_and_divisions_add_up():
+    """Each user's own total, followed by hand, is what the ledger says of the worst user."""
+    federation = local_users(users_points(3000), seed=4)
+    users = np.arange(3000)
+    spent = np.zeros(3000)
+
+    def ask(epsilon, part=None):
+        federation.ask(count_query(epsilon), round=0, part=part)
+        who = users if part is None else users[federation.split.members(users, part)]
+        spent[who] += epsilon
+        assert federation.ledger.pure_epsilon() == pytest.approx(spent.max(), rel=1e-12)
+
+    ask(0.25)
+    federation.divide({"x": 0.5, "y": 0.5})
+    ask(1.0, "x")
+    ask(0.75, "y")
+    ask(0.5, "y")
+    federation.divide({"x": 0.2, "y": 0.3, "z": 0.5})  # other people under the same names
+    ask(2.0, "x")
+    ask(1.0, "z")
+    ask(0.1)
+    federation.divide({"all": 1.0})
+    ask(0.5, "all")
+    groups = [r.group for r in federation.ledger.releases]
+    assert groups == [
+        None, "division 0/x", "division 0/y", "division 0/y", "division 1/x", "division 1/z",
+        None, "division 2/all",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("second_seed", [1, 2])
+def test_federations_that_share_a_ledger_do_not_share_divisions(second_seed):
+    """One ledger for each data set: another run divides the same people in another way.
+
+    Were both divisions called the same, part x of one and y of the other would seem disjoint.
+    """
+    ledger = PrivacyLedger(adjacency="replace-one")
+    points, users = users_points(), np.arange(1000)
+    one = local_users(points, seed=1, ledger=ledger)
+    two = local_users(points, seed=second_seed, ledger=ledger)
+    one.divide({"x": 0.5, "y": 0.5})
+    two.divide({"x": 0.3, "y": 0.7})
+    one.ask(count_query(1.0), round=0, part="x")
+    two.ask(count_query(1.0), round=0, part="y")
+    both = one.split.members(users, "x") & two.split.members(users, "y")
+    assert both.any()  # they paid twice
+    assert ledger.pure_epsilon() == pytest.approx(2.0)
+    # also for a ledger that continues from a cut one
+    later = ledger.since(1)
+    three = local_users(points, seed=1, ledger=later)
+    three.divide({"x": 0.5, "y": 0.5})
+    three.ask(count_query(1.0), round=0, part="x")
+    assert later.pure_epsilon() == pytest.approx(2.0)
+
+
+def test_budgets_know_about_parts():
+    federation = local_users(users_points(), seed=1, budget=Budget(1.0))
+    federation.divide({"a": 0.5, "b": 0.5})
+    for part in ("a", "b"):
+        federation.ask(count_query(1.0), round=0, part=part)
+    assert federation.ledger.remaining == pytest.approx(0)
+    for part in ("a", None):
+        with pytest.raises(BudgetExceededError, match="would exceed the budget"):
+            federation.ask(count_query(0.1), round=1, part=part)
+    federation.divide({"a": 0.5, "b": 0.5})  # dividing again makes no new budget
+    census = Census()
+    for query in (count_query(0.1), census):
+        with pytest.raises(BudgetExceededError):
+            federation.ask(query, round=1, part="a")
+    assert census.users == [] and len(federation.ledger.releases) == 2
+    assert len(federation.transcript.messages) == 2
+
+
+# --- two modes ------------------------------------------------------------------------------------
+
+
+def test_teaching_mode_is_reproducible():
+    spectra = []
+    for seed in (1, 1, 2):
+        federation = local_users(users_points(), seed=seed)
+        query = count_query()
+        federation.ask(query, round=0)
+        spectra.append(query.spectrum)
+    assert np.array_equal(spectra[0], spectra[1]) and not np.array_equal(spectra[0], spectra[2])
+
+
+def test_secure_mode_takes_noise_from_the_operating_system():
+    federation = local_users(users_points(), mode="secure")
+    census = Census()
+    federation.ask(census, round=0)
+    assert census.sources == [SECURE] and isinstance(census.sources[0], SecureNoise)
+    # the same public randomness, twice: only the noise differs
+    spectra = []
+    for _ in range(2):
+        query = count_query()
+        federation.ask(query, round=1)
+        spectra.append(query.spectrum)
+    assert not np.array_equal(*spectra)
+    truth = [(users_points()[:, 0] > 0).sum()]
+    key = np.array([1], dtype=np.uint64)
+    assert abs(query.estimate(key) - truth) < 5 * query.std()  # false alarm 6e-7
+
+
+def test_secure_sums_are_discrete():
+    pytest.importorskip("opendp", reason="secure noise needs OpenDP (fedclust[secure])")
+    grid = 2.0**-10
+    federation = local_users(users_points(), mode="secure", keep_payloads=True)
+    query = sum_query(8.0, grid=grid)
+    federation.ask(query, round=0)
+    reports = federation.transcript.messages[0].payload
+    assert np.array_equal(reports, np.rint(reports / grid) * grid)
+    assert reports.std() == pytest.approx(query.mechanism.std, rel=0.15)  # 2000 draws: 9 se
+
+
+@pytest.mark.parametrize(
+    "mechanism", [Gaussian(2.0, 9.0, "replace-one"), gaussian_report(1.0, 1.0, DELTA)]
+)
+def test_secure_mode_refuses_continuous_noise_before_it_charges(mechanism):
+    federation = local_users(users_points(), mode="secure")
+    with pytest.raises(ValueError, match="must use discrete noise in secure mode"):
+        federation.ask(sum_query(mechanism=mechanism), round=0)
+    assert federation.ledger.releases == [] and federation.transcript.messages == []
+
+
+def test_exact_answers_cost_everything():
+    federation = local_users(users_points(), seed=1)
+    federation.ask(sum_query(mechanism=NoNoise("replace-one")), round=0)
+    assert federation.ledger.epsilon(DELTA) == math.inf
+    assert federation.ledger.pure_epsilon() == math.inf
+
+
+# --- wrong use ------------------------------------------------------------------------------------
+
+BAD_POINTS = {
+    "nan": (lambda: [[NAN, 0.0]], ValueError, "^points must be finite"),
+    "inf": (lambda: [[INF, 0.0]], ValueError, "^points must be finite"),
+    "one dimension": (lambda: [1.0, 2.0], ValueError, r"^points must have shape \(n, d\)"),
+    "nobody": (lambda: np.zeros((0, 2)), ValueError, "^points must have at least one row"),
+    "no columns": (lambda: np.zeros((5, 0)), ValueError, "^points must have at least one row"),
+    "text": (lambda: [["a", "b"]], TypeError, "^points must be an array of real numbers"),
+    "complex": (lambda: np.zeros((2, 2)) + 1j, TypeError, "^points must be an array of real"),
+    "none": (lambda: None, ValueError, r"^points must have shape \(n, d\)"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_POINTS)
+def test_bad_points(case):
+    make, error, match = BAD_POINTS[case]
+    for call in (ClientData.one_point_each, lambda p: local_users(p, seed=1)):
+        with pytest.raises(error, match=match):
+            call(make())
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "match"),
+    [
+        ({}, ValueError, "^seed must be given in teaching mode"),
+        ({"seed": -1}, ValueError, "^seed must be >= 0"),
+        ({"seed": "1"}, TypeError, "^seed must be an integer"),
+        ({"seed": 1, "mode": "secure"}, ValueError, "^seed must not be given in secure mode"),
+        ({"mode": "careful"}, ValueError, "^mode must be one of teaching, secure"),
+        ({"seed": 1, "bound": 0.0}, ValueError, "^bound must be finite and > 0"),
+        ({"seed": 1, "bound": NAN}, ValueError, "^bound must be a number"),
+        ({"seed": 1, "outside": "drop"}, ValueError, "^outside must be one of clip, refuse"),
+        ({"seed": 1, "n_records": 3}, ValueError, "^n_records must not be below"),
+        (
+            {"seed": 1, "budget": Budget(1.0), "ledger": PrivacyLedger(adjacency="replace-one")},
+            ValueError,
+            "^budget must not be given with a ledger",
+        ),
+    ],
+)
+def test_bad_options(options, error, match):
+    with pytest.raises(error, match=match) as caught:
+        local_users(users_points(), **options)
+    assert "0.1234" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("shares", "error", "match"),
+    [
+        ({}, ValueError, "^shares must be numbers in"),
+        ({"a": 0.5}, ValueError, "^shares must add up to 1"),
+        ({"a": 0.6, "b": 0.6}, ValueError, "^shares must add up to 1"),
+        ({"a": 1.0, "b": 0.0}, ValueError, r"^shares must be numbers in \(0, 1\]"),
+        ({"a": 1.5, "b": -0.5}, ValueError, r"^shares must be numbers in \(0, 1\]"),
+        ({"a": NAN, "b": 0.5}, ValueError, "^shares must be a number"),
+        ({"a": "all"}, TypeError, "^shares must be a real number"),
+        ({"a": True}, TypeError, "^shares must be a real number"),
+    ],
+)
+def test_bad_shares_are_named_and_leave_the_old_division(shares, error, match):
+    federation = local_users(users_points(), seed=1)
+    old = federation.divide({"a": 0.5, "b": 0.5})
+    with pytest.raises(error, match=match):
+        federation.divide(shares)
+    assert federation.split is old and federation.ledger.releases == []
+    assert federation.divide({"a": 1.0}).number == 1  # no number was used up
+
+
+def not_one_point_each():
+    data = ClientData.from_clients([np.zeros((2, 2)), np.zeros((1, 2))])
+    return local_users(data, seed=1)
+
+
+def add_remove():
+    return local_users(users_points(), seed=1, ledger=PrivacyLedger())
+
+
+def divided():
+    federation = local_users(users_points(), seed=1)
+    federation.divide(SHARES)
+    return federation
+
+
+def plain(**options):
+    return lambda: local_users(users_points(), seed=1, **options)
+
+
+BAD_QUESTIONS = {
+    "several points": (
+        not_one_point_each, count_query, None, ValueError, "^clients must hold one point each",
+    ),
+    "other ledger": (
+        add_remove, count_query, None, LedgerMismatchError, "speaks of replace-one, this ledger of",
+    ),
+    "other mechanism": (
+        plain(), lambda: sum_query(mechanism=Gaussian(2.0, 9.0)), None, LedgerMismatchError,
+        "'heavy sums' speaks of add/remove, this ledger of replace-one",
+    ),
+    "not divided": (plain(), count_query, "cells", ValueError, "^part 'cells' is unknown; divide"),
+    "unknown part": (
+        divided, count_query, "sums", ValueError, r"^part 'sums' is unknown.*cells, buckets, rest",
+    ),
+    "columns": (
+        plain(), lambda: sum_query(d=3), None, ValueError, "^encode must return vectors of 3 col",
+    ),
+    "budget": (
+        plain(budget=Budget(0.9)), count_query, None, BudgetExceededError, "would exceed the budg",
+    ),
+    "pure budget": (
+        plain(budget=Budget(9.0)), sum_query, None, BudgetExceededError, "would exceed the budget",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BAD_QUESTIONS)
+def test_bad_questions_cost_nothing_and_reach_nobody(case, monkeypatch):
+    make, ask, part, error, match = BAD_QUESTIONS[case]
+    federation, query = make(), ask()
+    asked = []
+    monkeypatch.setattr(type(query), "respond", lambda *a, **k: asked.append(a), raising=True)
+    state = query.spectrum.copy() if isinstance(query, OneBitCounts) else query._sums.copy()
+    with pytest.raises(error, match=match) as caught:
+        federation.ask(query, round=0, part=part)
+    if error is not BudgetExceededError:  # `check_ask` speaks of everything but the budget
+        with pytest.raises(error, match=match):
+            federation.check_ask(query, part=part)
+    assert asked == [] and federation.ledger.releases == []
+    assert federation.transcript.messages == []
+    after = query.spectrum if isinstance(query, OneBitCounts) else query._sums
+    assert np.array_equal(after, state)
+    assert "0.1234" not in str(caught.value)
+
+
+def test_checking_asks_nobody():
+    federation = divided()
+    query, census = count_query(), Census()
+    federation.check_ask(query)
+    federation.check_ask(query, part="cells")
+    federation.check_ask(census, part="rest")
+    assert query.n_users == 0 and census.users == [] and federation.ledger.releases == []
+    assert federation.transcript.messages == []
+
+
+@pytest.mark.parametrize("part", ["", "CELLS", None, 3])
+def test_parts_of_a_split_are_named(part):
+    split = UserSplit(SHARES, 1)
+    for call in (lambda: split.group(part), lambda: split.members(np.arange(3), part)):
+        with pytest.raises(ValueError, match="^part must be one of cells, buckets, rest"):
+            call()
+    assert split.group("rest") == "division 0/rest" and split.parts == tuple(SHARES)
+
+
+# --- all mechanisms of one user, end to end -------------------------------------------------------
+
+
+def test_a_users_total_is_proved_over_a_whole_protocol():
+    """Count, bits and vectors in one round: nobody answers two questions, the total is (1, 1e-6).
+
+    Randomised response alone is 1-LDP, the Gaussian alone (1, 1e-6)-LDP; parts are disjoint.
+    """
+    n = 5000
+    federation = local_users(users_points(n), seed=1, keep_payloads=True)
+    federation.divide(SHARES)
+    heavy = Bitstogram(lambda p: halves(p).keys, 1.0, 4, rng=generator(0), n_buckets=16)
+    federation.ask(count_query(1.0, shares=[1.0] * 3, n_answers=3), round=0, part="cells")
+    federation.ask(heavy, round=0, part="buckets")
+    federation.ask(sum_query(1.0), round=0, part="rest")
+    members = [federation.split.members(np.arange(n), p) for p in SHARES]
+    answers = Counter(np.concatenate([np.flatnonzero(m) for m in members]).tolist())
+    assert set(answers.values()) == {1} and len(answers) == n
+    assert [m.count for m in federation.transcript.messages] == [int(m.sum()) for m in members]
+    assert federation.ledger.epsilon(DELTA) == pytest.approx(1.0, rel=1e-9)
+    assert federation.ledger.delta(1.0) == pytest.approx(DELTA, rel=1e-9)
+    responses = [m for r in federation.ledger.releases[:2] for m in r.mechanisms]
+    assert responses == [RandomizedResponse(1.0 / 3)] * 3 + [RandomizedResponse(1.0)]
+
+
+def test_local_users_are_a_trust_model_among_others():
+    federation = simulate([[[0.1, 0.2]], [[0.3, 0.4]]], "local", seed=1)
+    assert isinstance(federation, LocalReports)
+    federation.ledger.adjacency = "replace-one"
+    census = Census()
+    federation.ask(census, round=0)
+    assert census.users == [0, 1]

@@ -1,0 +1,897 @@
+"""Frequency oracles: exact privacy, a slow per-user reference, errors of the notes, wrong use."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+
+import mpmath as mp
+import numpy as np
+import pytest
+from scipy.linalg import hadamard
+
+from fedclust_helpers import frequency_oracles
+from fedclust_helpers.accounting import gdp_epsilon
+from fedclust_helpers.frequency_oracles import (
+    MAX_BUCKETS,
+    Bitstogram,
+    BucketHash,
+    HeavySums,
+    OneBitCounts,
+    Question,
+    ask_values,
+    lemma_2_12_bound,
+    walsh_hadamard,
+)
+from fedclust_helpers.local_randomizers import gaussian_report
+from fedclust_helpers.mechanisms import (
+    DiscreteGaussian,
+    DistributedDiscreteGaussian,
+    Gaussian,
+    Laplace,
+    NoNoise,
+)
+
+DELTA = 1e-6
+NAN, INF = float("nan"), float("inf")
+
+
+def generator(*seed):
+    return np.random.default_rng(list(seed))
+
+
+def keys_of(points, channels=None):
+    """Column 0 holds the key."""
+    return Question(points[:, 0].astype(np.uint64))
+
+
+def signed_keys_of(points, channels):
+    """Column 0 holds the key, a negative column 1 makes the count negative."""
+    return Question(points[:, 0].astype(np.uint64), points[:, 1] < 0)
+
+
+def column(values):
+    return np.asarray(values, dtype=float)[:, None]
+
+
+# --- the transform --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("log_size", range(11))
+def test_walsh_hadamard_is_the_matrix_of_scipy(log_size):
+    size = 2**log_size
+    values = generator(log_size).normal(size=(size, 3, 2))
+    before = values.copy()
+    matrix = hadamard(size)
+    expected = np.einsum("rt,tij->rij", matrix, values)
+    assert walsh_hadamard(values) == pytest.approx(expected, abs=1e-10 * size)
+    assert np.array_equal(values, before)
+    whole = generator(log_size).integers(-50, 50, size)
+    assert np.array_equal(walsh_hadamard(whole), matrix @ whole)  # integers are exact
+    assert np.array_equal(walsh_hadamard(walsh_hadamard(whole)), size * whole)
+    # the entry that the module's docstring states
+    t = np.arange(size)
+    parity = np.bitwise_count(t[:, None] & t) & 1
+    assert np.array_equal(matrix, 1 - 2 * parity.astype(int))
+
+
+@pytest.mark.parametrize("size", [0, 3, 6, 1023])
+def test_other_lengths_are_refused(size):
+    with pytest.raises(ValueError, match="^values must have a power of two rows"):
+        walsh_hadamard(np.zeros(size))
+
+
+# --- the hash -------------------------------------------------------------------------------------
+
+PAIRS = [  # keys that a weak hash would confuse
+    (0, 1),
+    (0, 2**63),
+    (1, 2**32),
+    (2**32, 2**33),
+    (0xFFFFFFFF, 0xFFFFFFFF00000000),
+    (2**64 - 1, 2**64 - 2),
+    (0x5555555555555555, 0xAAAAAAAAAAAAAAAA),
+    (123456789, 123456789 + 2**40),
+]
+
+
+def test_the_hash_is_its_formula():
+    bucket = BucketHash(2**10, rng=generator(0))
+    a, b, c = (int(x) for x in (bucket._a, bucket._b, bucket._c))
+    keys = [k for pair in PAIRS for k in pair]
+    expected = [(((k & 0xFFFFFFFF) * a + (k >> 32) * b + c) % 2**64) >> (64 - 10) for k in keys]
+    given = np.array(keys, dtype=np.uint64)
+    assert bucket(given).tolist() == expected
+    assert bucket(given.reshape(4, 4)).tolist() == np.reshape(expected, (4, 4)).tolist()
+    assert given.tolist() == keys  # not written to
+
+
+@pytest.mark.parametrize("n_buckets", [2, 4, 2**10])
+def test_the_hash_is_pairwise_independent(n_buckets):
+    """Over the draw of the hash: both buckets of a pair are jointly uniform, for every pair."""
+    n = 8000
+    rng = generator(n_buckets)
+    keys = np.array(PAIRS, dtype=np.uint64)
+    buckets = np.array([BucketHash(n_buckets, rng=rng)(keys) for _ in range(n)]).astype(int)
+    assert buckets.min() >= 0 and buckets.max() < n_buckets
+    same = (buckets[..., 0] == buckets[..., 1]).mean(axis=0)
+    p = 1 / n_buckets
+    # one-sided score of a rate: 8 pairs, false alarm 8 * 3.4e-6 (Poisson tail for 2^10 buckets)
+    assert (np.abs(same - p) <= 4.5 * math.sqrt(p * (1 - p) / n) + 4 / n).all()
+    # the two top bits of both buckets: 16 cells (4 for two buckets), chi-square
+    shift = max(0, n_buckets.bit_length() - 3)
+    top = buckets >> shift
+    side = min(n_buckets, 4)
+    limit = {4: 32.0, 16: 55.0}[side * side]  # 3 and 15 degrees of freedom, tail below 2e-6
+    for pair in range(len(PAIRS)):
+        joint = np.bincount(side * top[:, pair, 0] + top[:, pair, 1], minlength=side * side)
+        assert ((joint - n / side**2) ** 2 / (n / side**2)).sum() < limit
+
+
+@pytest.mark.parametrize("n_buckets", [0, 1, 3, 1000, 2 * MAX_BUCKETS])
+def test_bucket_numbers_must_be_powers_of_two(n_buckets):
+    with pytest.raises(ValueError, match="^n_buckets must be"):
+        BucketHash(n_buckets, rng=generator(0))
+    with pytest.raises(ValueError, match="^n_buckets must be"):
+        OneBitCounts(keys_of, 1.0, rng=generator(0), n_buckets=n_buckets)
+
+
+# --- exact privacy --------------------------------------------------------------------------------
+
+
+def exact_flip(oracle, monkeypatch):
+    """Probability, over one 64-bit word, that the answer bit is flipped: by bisection."""
+    user = np.zeros(1, dtype=int)
+    point = np.zeros((1, 2))
+
+    def bit(word):
+        monkeypatch.setattr(
+            frequency_oracles,
+            "random_words",
+            lambda shape, _: np.full(shape, word, dtype=np.uint64),
+        )
+        return bool(oracle.respond(point, user, rng=None)[0][0, 0])
+
+    truth = bit(2**64 - 1)
+    low, high = 0, 2**64 - 1
+    assert bit(0) != truth
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if bit(middle) != truth else (low, middle)
+    return Fraction(high, 2**64)
+
+
+@pytest.mark.parametrize("epsilon", [1e-3, 0.5, 1.0, 4.0, 8.0, 30.0, 50.0])
+def test_one_bit_is_exactly_private_by_enumeration(monkeypatch, epsilon):
+    """T = 4: every row of the Hadamard matrix, every bucket, both signs, both answers."""
+    oracle = OneBitCounts(signed_keys_of, epsilon, rng=generator(1), n_buckets=4)
+    flip = exact_flip(oracle, monkeypatch)
+    monkeypatch.setattr(
+        frequency_oracles,
+        "random_words",
+        lambda shape, _: np.full(shape, 2**64 - 1, dtype=np.uint64),  # no answer is flipped
+    )
+    by_bucket = {int(b): k for k, b in enumerate(oracle.buckets(np.arange(200, dtype=np.uint64)))}
+    assert sorted(by_bucket) == [0, 1, 2, 3]
+    points = np.array([[by_bucket[b], s] for b in range(4) for s in (1, -1)], dtype=float)
+    rows_seen, largest = set(), Fraction(0)
+    for user in range(60):
+        (row,) = oracle._channels.coins(np.array([user]))[1]
+        rows_seen.add(int(row[0]))
+        bits = oracle.respond(points, np.full(8, user), rng=None)[0][:, 0]
+        # the sign of the true answer is s H[r, bucket]
+        signs = hadamard(4)[int(row[0])]
+        assert bits.tolist() == [s * signs[b] < 0 for b in range(4) for s in (1, -1)]
+        says_true = [1 - flip if bit else flip for bit in bits]
+        for p, q in itertools.permutations(says_true, 2):
+            largest = max(largest, p / q, (1 - p) / (1 - q))
+    assert rows_seen == {0, 1, 2, 3}
+    with mp.workdps(60):
+        assert mp.mpf(largest.numerator) / largest.denominator <= mp.exp(mp.mpf(epsilon))
+    reach = min(epsilon, 36.0)
+    assert math.log(largest) >= reach - 2 * math.log1p(5 * 2.0**-53 * math.exp(reach)) - 1e-14
+
+
+@pytest.mark.parametrize("m", [2, 3])
+def test_several_answers_of_a_user_share_epsilon(monkeypatch, m):
+    """Joint reports of m bits on m channels: the ratio is e^eps, all users and values enumerated.
+
+    The key on channel c is the value's own bit pattern, so some pair differs in every answer.
+    """
+
+    def encode(points, channels):
+        return Question(points[:, 0].astype(np.uint64) >> channels.astype(np.uint64))
+
+    epsilon = 1.7
+    oracle = OneBitCounts(
+        encode, epsilon, rng=generator(2), shares=[1.0] * 3, n_answers=m, n_buckets=4
+    )
+    assert len(oracle.mechanisms) == m
+    assert math.fsum(r.pure_epsilon for r in oracle.mechanisms) == pytest.approx(epsilon, rel=1e-15)
+    flip = exact_flip(oracle, monkeypatch)
+    monkeypatch.setattr(
+        frequency_oracles,
+        "random_words",
+        lambda shape, _: np.full(shape, 2**64 - 1, dtype=np.uint64),
+    )
+    values = column(np.arange(32))
+    largest = Fraction(0)
+    for user in range(25):
+        channels, _ = oracle._channels.coins(np.array([user]))
+        assert len({int(c[0]) for c in channels}) == m  # no channel is answered twice
+        truths = {tuple(b) for b in oracle.respond(values, np.full(32, user), rng=None)[0].tolist()}
+        for one, other in itertools.permutations(truths, 2):
+            for said in itertools.product((False, True), repeat=m):
+                p, q = (
+                    math.prod(1 - flip if a == b else flip for a, b in zip(said, t, strict=True))
+                    for t in (one, other)
+                )
+                largest = max(largest, p / q)
+    assert float(largest) <= math.exp(epsilon)
+    assert math.log(largest) == pytest.approx(epsilon, rel=1e-12)
+
+
+# --- an independent slow reference ----------------------------------------------------------------
+
+
+def slow_one_bit(oracle, keys, negative, words, n_answers, n_channels, edges):
+    """The one-bit oracle in plain Python: one user at a time, one bit at a time.
+
+    Uses of the oracle only the public random numbers (seeds and hash coefficients); every rule is
+    written out again.
+    """
+    mask, t = 2**64 - 1, oracle.n_buckets
+    a, b, c = (int(x) for x in (oracle._hash._a, oracle._hash._b, oracle._hash._c))
+
+    def coin(seed, user):
+        z = (seed + user * 0x9E3779B97F4A7C15) & mask
+        z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & mask
+        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & mask
+        return z ^ (z >> 31)
+
+    flip_below = round((1 - oracle.response.keep) * 2**53) * 2**11
+    sums = [[0] * t for _ in range(n_channels)]
+    answered = [0] * n_channels
+    reports = []
+    for user, key in enumerate(keys):
+        coins = [coin(int(seed), user) for seed in oracle._channels._seeds]
+        first = 0
+        while first < n_channels - 1 and (coins[0] >> 32) / 2**32 >= edges[first]:
+            first += 1
+        said = []
+        for i in range(n_answers):
+            channel = (first + i) % n_channels
+            row = coins[i] % t
+            bucket = ((((key & 0xFFFFFFFF) * a + (key >> 32) * b + c) & mask) * t) >> 64
+            bit = bin(row & bucket).count("1") % 2 == 1
+            bit ^= bool(negative[user])
+            bit ^= int(words[i][user]) < flip_below
+            said.append(bit)
+            sums[channel][row] += -1 if bit else 1
+            answered[channel] += 1
+        reports.append(said)
+    keep = oracle.response.keep
+    estimates = [
+        [
+            1 / (keep - (1 - keep))
+            * sum(y if bin(r & b).count("1") % 2 == 0 else -y for r, y in enumerate(sums[ch]))
+            for b in range(t)
+        ]
+        for ch in range(n_channels)
+    ]  # fmt: skip
+    return reports, sums, answered, estimates
+
+
+@pytest.mark.parametrize(
+    ("shares", "n_answers"), [([1.0], 1), ([0.5, 0.3, 0.2], 1), ([1.0, 1.0, 1.0], 2)]
+)
+def test_the_oracle_equals_a_loop_over_users_bit_for_bit(shares, n_answers):
+    n, t = 400, 16
+    rng = generator(7)
+    keys = rng.integers(2**53, size=n, dtype=np.uint64)  # exact as a float column
+    negative = rng.random(n) < 0.3
+    points = np.stack([keys.astype(float), np.where(negative, -1.0, 1.0)], axis=1)
+    oracle = OneBitCounts(
+        signed_keys_of, 1.5, rng=rng, shares=shares, n_answers=n_answers, n_buckets=t
+    )
+    users = np.arange(n)
+    (bits,) = oracle.respond(points, users, rng=generator(8))
+    assert bits.shape == (n, n_answers) and bits.dtype == bool
+    oracle.collect(users, (bits,))
+    noise = generator(8)
+    words = [noise.integers(0, 2**64, size=n, dtype=np.uint64) for _ in range(n_answers)]
+    edges = list(itertools.accumulate(s / math.fsum(shares) for s in shares))
+    slow = slow_one_bit(
+        oracle, [int(k) for k in keys], negative, words, n_answers, len(shares), edges
+    )
+    reports, sums, answered, estimates = slow
+    assert bits.tolist() == reports
+    assert oracle._sums.reshape(len(shares), t).tolist() == sums
+    assert oracle.n_reports.tolist() == answered and oracle.n_users == n
+    assert oracle.spectrum.tolist() == estimates  # sums of integers, then one product: equal
+    some = keys[:20]
+    for channel in range(len(shares)):
+        scale = n / answered[channel]
+        expected = [estimates[channel][int(b)] * scale for b in oracle.buckets(some)]
+        assert oracle.estimate(some, channel=channel).tolist() == expected
+
+
+# --- unbiased, with the stated error --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0])
+def test_the_error_of_one_bit_counts(epsilon):
+    """Notes section 6.1: the sd of all buckets is c sqrt(n), within 5 %; n = 2e5, T = 1024.
+
+    8 hash functions give 8192 bucket errors: the sample sd has a standard error of 0.8 %, so 5 %
+    is 6 of them (false alarm 1e-9); the mean of a run's buckets is fixed by row 0 alone, so it is
+    the estimate of the two planted values that tests the bias: 5 sd each, false alarm 6e-7.
+    """
+    n, t = 200_000, 1024
+    errors = []
+    for run in range(8):
+        rng = generator(run, int(10 * epsilon))
+        values = rng.integers(10**6, size=n)
+        values[:30_000] = 17
+        values[30_000:40_000] = 23
+        oracle = OneBitCounts(keys_of, epsilon, rng=rng, n_buckets=t)
+        ask_values(oracle, column(values), rng=rng)
+        truth = np.bincount(oracle.buckets(values.astype(np.uint64)), minlength=t)
+        error = oracle.spectrum[0] - truth
+        errors.append(error)
+        planted = oracle.buckets(np.array([17, 23], dtype=np.uint64))
+        assert np.abs(error[planted]).max() < 5 * oracle.std()
+        assert oracle.std() == oracle.response.debias * math.sqrt(n)
+    sd = np.std(errors)
+    assert sd == pytest.approx(oracle.std(), rel=0.05)
+    assert sd < oracle.std() * 1.03  # an upper bound
+
+
+@pytest.mark.parametrize("t", [2**10, 2**16])
+def test_the_error_does_not_depend_on_the_number_of_buckets(t):
+    n = 100_000
+    rng = generator(t)
+    oracle = OneBitCounts(keys_of, 1.0, rng=rng, n_buckets=t)
+    ask_values(oracle, column(np.full(n, 5)), rng=rng)
+    others = np.delete(oracle.spectrum[0], oracle.buckets(np.array([5], dtype=np.uint64)))
+    # nobody is in these buckets; standard error of the sd below 2.3 %: 12 % is 5 of them
+    assert np.std(others) == pytest.approx(oracle.std(), rel=0.12)
+
+
+def test_without_flips_a_value_alone_is_counted_exactly():
+    oracle = OneBitCounts(signed_keys_of, 50.0, rng=generator(3), n_buckets=64)
+    values = np.stack([np.full(1000, 9.0), np.repeat([1.0, -1.0], [700, 300])], axis=1)
+    ask_values(oracle, values, rng=generator(4))
+    assert oracle.estimate(np.array([9], dtype=np.uint64)) == pytest.approx([400], abs=1e-6)
+
+
+def test_each_channel_is_counted_and_scaled_to_all_users():
+    """Notes: a user answers one channel; sd c sqrt(n_c) n/n_c on it."""
+    n, shares = 120_000, [0.5, 0.3, 0.2]
+
+    def encode(points, channels):
+        return Question((points[:, 0] + 10 * channels).astype(np.uint64))
+
+    scores = []
+    for run in range(30):
+        rng = generator(30, run)
+        values = (rng.random(n) < 0.4).astype(float)
+        oracle = OneBitCounts(encode, 1.0, rng=rng, shares=shares, n_buckets=2**12)
+        ask_values(oracle, column(values), rng=rng)
+        assert oracle.n_reports.sum() == n
+        # multinomial shares: 5 standard deviations, 90 scores, false alarm 5e-5
+        for got, share in zip(oracle.n_reports, shares, strict=True):
+            assert abs(got - n * share) < 5 * math.sqrt(n * share * (1 - share))
+        for c in range(3):
+            std = oracle.std(channel=c)
+            answered = int(oracle.n_reports[c])
+            assert std == pytest.approx(
+                oracle.response.debias * math.sqrt(answered) * n / answered, rel=1e-12
+            )
+            own = np.array([10 * c, 10 * c + 1], dtype=np.uint64)
+            truth = [n - values.sum(), values.sum()]
+            scores.append((oracle.estimate(own, channel=c) - truth) / std)
+            # nobody answers channel c with another channel's key
+            strange = np.array([10 * ((c + 1) % 3)], dtype=np.uint64)
+            assert abs(oracle.estimate(strange, channel=c)[0]) < 5.5 * std
+    scores = np.concatenate(scores)
+    # 180 scores: mean within 4.5 standard errors, sd at most 1 (it is an upper bound) and 20 %
+    assert abs(scores.mean()) < 4.5 / math.sqrt(len(scores))
+    assert 0.78 < scores.std() < 1.2
+
+
+def test_answering_more_channels_is_worth_it_at_large_epsilon():
+    """Notes section 1.4: at eps = 8, M = 10, four answers of eps/4 beat one of eps."""
+    one, four = (
+        OneBitCounts(keys_of, 8.0, rng=generator(0), shares=[1.0] * 10, n_answers=m, n_buckets=4)
+        for m in (1, 4)
+    )
+    for oracle in (one, four):
+        ask_values(oracle, column(np.zeros(20_000)), rng=generator(1))
+    assert four.n_reports.sum() == 80_000 and one.n_reports.sum() == 20_000
+    assert four.response.epsilon == 2.0 and one.response.epsilon == 8.0
+    expected = four.response.debias / one.response.debias / 2
+    assert four.std(channel=0) / one.std(channel=0) == pytest.approx(expected, rel=0.05)
+
+
+def test_reports_are_added_chunk_by_chunk():
+    rng = generator(5)
+    values = column(rng.integers(50, size=1000))
+    whole, parts = (OneBitCounts(keys_of, 1.0, rng=generator(6), n_buckets=32) for _ in range(2))
+    ask_values(whole, values, rng=generator(7))
+    noise = generator(7)
+    for start in range(0, 1000, 130):
+        users = np.arange(start, min(start + 130, 1000))
+        parts.collect(users, parts.respond(values[users], users, rng=noise))
+    # one word for each user, in order: the noise does not depend on the chunks either
+    assert np.array_equal(parts.spectrum, whole.spectrum) and parts.n_users == whole.n_users
+    nobody = np.zeros(0, dtype=int)
+    parts.collect(nobody, parts.respond(values[nobody], nobody, rng=noise))
+    assert np.array_equal(parts.spectrum, whole.spectrum)
+
+
+def test_public_choices_do_not_depend_on_the_data():
+    """Channel and row are functions of the user number: the same before and after any answers."""
+    users = np.arange(500)
+    queries = [
+        OneBitCounts(keys_of, 1.0, rng=generator(9), shares=[1.0] * 4, n_answers=2)
+        for _ in range(2)
+    ]
+    before = queries[0]._channels.coins(users)
+    ask_values(queries[0], column(np.zeros(500)), rng=generator(1))
+    ask_values(queries[1], column(np.arange(500)), rng=generator(2))
+    for query in queries:
+        after = query._channels.coins(users)
+        for x, y in zip(before, after, strict=True):
+            assert all(np.array_equal(a, b) for a, b in zip(x, y, strict=True))
+
+
+def test_a_users_report_depends_on_that_user_alone():
+    rng = generator(11)
+    points = rng.normal(size=(300, 2)) * 100
+    points[:, 0] = np.abs(points[:, 0])
+    users = np.arange(300)
+    some = users[::7]
+    count = OneBitCounts(signed_keys_of, 50.0, rng=generator(1), n_buckets=64)  # no flips
+    (all_bits,) = count.respond(points, users, rng=generator(2))
+    (few_bits,) = count.respond(points[some], some, rng=generator(3))
+    assert np.array_equal(all_bits[some], few_bits)
+    sums = HeavySums(
+        lambda p, c: (p[:, 0].astype(np.uint64), p),
+        1.0,
+        2,
+        NoNoise("replace-one"),
+        rng=generator(1),
+    )
+    (all_sums,) = sums.respond(points, users, rng=generator(2))
+    (few_sums,) = sums.respond(points[some], some, rng=generator(3))
+    assert np.array_equal(all_sums[some], few_sums)
+
+
+# --- Bitstogram -----------------------------------------------------------------------------------
+
+
+def values_of(points):
+    return points[:, 0].astype(np.uint64)
+
+
+def bitstogram(epsilon, n_bits, run, **options):
+    return Bitstogram(values_of, epsilon, n_bits, rng=generator(run, n_bits), **options)
+
+
+@pytest.mark.parametrize(
+    ("n", "n_bits", "epsilon", "formula", "oracle"),
+    [
+        (10**5, 12, 1.0, 7083, 4373),
+        (10**5, 24, 1.0, 10017, 4373),
+        (10**5, 24, 4.0, 4802, 2096),
+        (10**6, 12, 1.0, 22399, 13828),
+        (10**6, 24, 1.0, 31677, 13828),
+        (10**6, 24, 4.0, 15185, 6629),
+    ],
+)
+def test_recovery_thresholds_of_the_notes(n, n_bits, epsilon, formula, oracle):
+    query = bitstogram(epsilon, n_bits, 0)
+    assert query.oracle_share == pytest.approx(0.3)
+    assert query.recovery_threshold(n) == pytest.approx(formula, abs=1)
+    confirm = 3.5 * query.response.debias * math.sqrt(n / 0.3)
+    assert confirm == pytest.approx(oracle, abs=1)
+    # few bits are easy to read: confirmation is then the limit
+    assert bitstogram(epsilon, 1, 0).recovery_threshold(n) == pytest.approx(oracle, abs=1)
+
+
+def test_bitstogram_recovers_what_it_promises():
+    """Notes section 6.5: n_v = 2 z c sqrt(n B/.7) is found in at least 9 of 10 runs."""
+    n, n_bits, epsilon = 100_000, 12, 1.0
+    found, false = 0, 0
+    for run in range(10):
+        query = bitstogram(epsilon, n_bits, run)
+        rng = generator(99, run)
+        planted = int(rng.integers(2**n_bits))
+        count = round(2 * 2.5 * query.response.debias * math.sqrt(n * n_bits / 0.7))
+        assert count == round(2 * query.recovery_threshold(n))
+        values = rng.integers(2**n_bits, size=n)
+        values[:count] = planted
+        ask_values(query, column(values), rng=rng)
+        heavy, counts = query.heavy_hitters()
+        hit = heavy == planted
+        found += bool(hit.any())
+        false += int((~hit).sum())
+        assert (np.diff(counts) <= 0).all()
+        if hit.any():  # 5 standard deviations: false alarm 6e-7 for each run
+            truth = (values == planted).sum()
+            assert abs(counts[hit][0] - truth) < 5 * query.std(channel=n_bits)
+    assert found >= 9
+    assert false <= 6  # notes: 0 to 0.4 in a run
+
+
+def smallest_recovered(n, n_bits, epsilon, runs=5):
+    """Smallest count of a geometric ladder (ratio 3/4) that is found in 4 of 5 runs."""
+    ladder = [int(0.2 * n * 0.75**i) for i in range(14)]
+    hits = np.zeros(len(ladder))
+    for run in range(runs):
+        rng = generator(7, run, n_bits, int(epsilon))
+        query = bitstogram(epsilon, n_bits, run + 50)
+        planted = rng.choice(2**n_bits, size=len(ladder), replace=False)
+        values = rng.integers(2**n_bits, size=n)
+        values[: sum(ladder)] = np.repeat(planted, ladder)
+        ask_values(query, column(values), rng=rng)
+        hits += np.isin(planted, query.heavy_hitters()[0].astype(np.int64))
+    return min(c for c, h in zip(ladder, hits, strict=True) if h >= 0.8 * runs)
+
+
+@pytest.mark.parametrize(
+    ("n", "n_bits", "epsilon", "measured"),
+    [
+        (10**5, 12, 1.0, 6348),
+        (10**5, 24, 1.0, 11285),
+        (10**5, 24, 4.0, 6348),
+        (10**6, 12, 1.0, 26781),
+        (10**6, 24, 1.0, 35708),
+        (10**6, 24, 4.0, 11298),
+    ],
+)
+def test_the_threshold_table_of_the_notes_in_shape(n, n_bits, epsilon, measured):
+    """Notes section 1.2. One rung of the ladder is a factor 4/3: two rungs around the notes."""
+    smallest = smallest_recovered(n, n_bits, epsilon)
+    assert 0.55 < smallest / measured < 1.8
+    formula = bitstogram(epsilon, n_bits, 0).recovery_threshold(n)
+    assert 0.55 < smallest / formula < 1.8
+
+
+def test_bitstogram_without_noise_reads_every_bit():
+    """At eps = 50 nothing is flipped: all distinct buckets decode to the values planted there."""
+    n_bits = 63
+    rng = generator(1)
+    planted = rng.integers(2**53, size=6, dtype=np.uint64)
+    query = bitstogram(50.0, n_bits, 3)
+    ask_values(query, column(np.repeat(planted, 30_000)), rng=rng)
+    assert len(set(query.buckets(planted).tolist())) == 6
+    assert set(planted.tolist()) <= set(query.candidates().tolist())
+    heavy, counts = query.heavy_hitters()
+    assert set(heavy.tolist()) == set(planted.tolist())
+    assert counts == pytest.approx(np.full(6, 30_000), abs=5 * query.std(channel=n_bits))
+
+
+def test_candidates_are_confirmed_by_the_oracle_channel():
+    query = bitstogram(2.0, 12, 5, n_buckets=2**6)
+    rng = generator(5)
+    values = np.repeat(rng.integers(2**12, size=8), 2 ** np.arange(5, 13))
+    ask_values(query, column(values), rng=rng)
+    candidates, counts = query.heavy_hitters(z=-math.inf)
+    assert sorted(candidates.tolist()) == sorted(query.candidates().tolist())
+    assert np.array_equal(counts, query.estimate(candidates, channel=12))
+    std = query.std(channel=12)
+    left = []
+    for z in (-1.0, 1.75, 3.5, 7.0, 1e6):
+        heavy, confirmed = query.heavy_hitters(z=z)
+        assert heavy.tolist() == candidates[counts > z * std].tolist()
+        assert np.array_equal(confirmed, counts[counts > z * std])
+        left.append(len(heavy))
+    assert left[0] > left[2] > 0 == left[-1]
+    assert query.heavy_hitters()[0].tolist() == query.heavy_hitters(z=3.5)[0].tolist()
+    # each candidate is the value that its own bucket decodes to
+    assert len(set(query.buckets(candidates).tolist())) == len(candidates) <= 2**6
+
+
+def test_bitstogram_splits_its_users():
+    query = bitstogram(1.0, 10, 0, oracle_share=0.5)
+    ask_values(query, column(np.zeros(40_000)), rng=generator(0))
+    assert query.n_channels == 11 and len(query.mechanisms) == 1
+    expected = 40_000 * np.array([0.05] * 10 + [0.5])
+    # 11 binomial counts, 5 sd: false alarm 6e-6
+    assert (np.abs(query.n_reports - expected) < 5 * np.sqrt(expected)).all()
+
+
+# --- sums of vectors ------------------------------------------------------------------------------
+
+
+def cells_and_points(points, channels):
+    """Key: the orthant of the first two coordinates; vector: the point."""
+    return (points[:, 0] > 0) + 2 * (points[:, 1] > 0).astype(np.uint64), points
+
+
+def in_ball(rng, n, d, radius=1.0):
+    points = rng.normal(size=(n, d))
+    points *= (radius * rng.random(n) ** (1 / d) / np.linalg.norm(points, axis=1))[:, None]
+    return points
+
+
+def true_sums(points, keys, wanted):
+    return np.array([points[keys == k].sum(axis=0) for k in wanted])
+
+
+def test_the_error_of_heavy_sums():
+    """Notes sections 1.5 and 6.3: rms within 3 % of sqrt(n (E||g||^2 + d' sigma^2)) = 11 958.
+
+    All 16 384 buckets of one run: the standard error of the rms is 1/sqrt(2 * 163 840) = 0.2 %.
+    """
+    n, d, epsilon = 200_000, 10, 1.0
+    rng = generator(5)
+    points = in_ball(rng, n, d)
+    report = gaussian_report(1.0, epsilon, DELTA)
+    oracle = HeavySums(cells_and_points, 1.0, d, report, rng=rng)
+    ask_values(oracle, points, rng=rng)
+    keys = cells_and_points(points, None)[0]
+    truth = np.zeros((2**14, d))
+    wanted = np.arange(4, dtype=np.uint64)
+    np.add.at(truth, oracle._hash(wanted).astype(int), true_sums(points, keys, wanted))
+    oracle.estimate(wanted)
+    lengths = np.linalg.norm(oracle._spectrum - truth, axis=1)
+    rms = math.sqrt((lengths**2).mean())
+    mean_square = (points**2).sum(axis=1).mean()
+    assert rms == pytest.approx(oracle.rms_error(n, mean_square), rel=0.03)
+    # the notes' points have E||g||^2 about 0.7
+    assert oracle.rms_error(n, 0.7) == pytest.approx(11_958, rel=2e-3)
+    assert lengths.mean() == pytest.approx(11_688, rel=0.03)
+    assert np.quantile(lengths, 0.99) == pytest.approx(18_230, rel=0.05)
+    # and the lemma is an upper bound, 12 times above the 99 % quantile
+    bound = lemma_2_12_bound(n, d, 2.0, epsilon, DELTA, 0.01)
+    assert bound == pytest.approx(214_217, rel=1e-4)
+    assert lengths.max() < bound
+
+
+def test_heavy_sums_are_unbiased():
+    """200 runs on the same points; mean error within 4.5 standard errors, 20 values."""
+    n, d, runs = 400, 5, 200
+    points = in_ball(generator(6), n, d)
+    keys = cells_and_points(points, None)[0]
+    wanted = np.arange(4, dtype=np.uint64)
+    truth = true_sums(points, keys, wanted)
+    report = gaussian_report(1.0, 4.0, DELTA)
+    errors = []
+    for run in range(runs):
+        rng = generator(6, run)
+        oracle = HeavySums(cells_and_points, 1.0, d, report, rng=rng, n_buckets=2**10)
+        ask_values(oracle, points, rng=rng)
+        errors.append(oracle.estimate(wanted) - truth)
+    errors = np.array(errors)
+    se = errors.std(axis=0) / math.sqrt(runs)
+    assert (np.abs(errors.mean(axis=0)) < 4.5 * se).all()
+    rms = math.sqrt((errors**2).sum(axis=2).mean())
+    assert rms == pytest.approx(oracle.rms_error(n, (points**2).sum(axis=1).mean()), rel=0.1)
+
+
+def test_without_noise_a_cell_alone_is_summed_exactly():
+    points = in_ball(generator(1), 500, 3)
+    exact = NoNoise("replace-one")
+    oracle = HeavySums(
+        lambda p, c: (np.full(len(p), 77, dtype=np.uint64), p), 1.0, 3, exact, rng=generator(2)
+    )
+    ask_values(oracle, points, rng=generator(3))
+    found = oracle.estimate(np.array([77], dtype=np.uint64))[0]
+    assert found == pytest.approx(points.sum(axis=0), abs=1e-9)
+    assert oracle.mechanisms == (exact,)
+
+
+def test_long_vectors_are_cut_to_the_radius():
+    rng = generator(4)
+    points = in_ball(rng, 300, 3, radius=5.0)
+    lengths = np.linalg.norm(points, axis=1)
+    oracle = HeavySums(cells_and_points, 2.0, 3, NoNoise("replace-one"), rng=rng)
+    (signed,) = oracle.respond(points, np.arange(300), rng=rng)
+    assert np.linalg.norm(signed, axis=1) == pytest.approx(np.minimum(lengths, 2.0), rel=1e-9)
+    assert np.linalg.norm(signed, axis=1).max() <= 2.0  # not above by rounding
+    directions = np.abs((signed * points).sum(axis=1)) / lengths
+    assert directions == pytest.approx(np.minimum(lengths, 2.0), rel=1e-9)
+    signs = np.sign((signed * points).sum(axis=1))
+    assert set(signs) == {1.0, -1.0}
+    # nothing in, nothing out: no nan for a vector of length 0
+    (zero,) = oracle.respond(np.zeros((4, 3)), np.arange(4), rng=rng)
+    assert (zero == 0).all()
+
+
+@pytest.mark.parametrize("radius", [0.5, 1.0, 3.0])
+def test_the_sensitivity_of_a_signed_report_is_twice_the_radius(radius):
+    """By search over pairs of values of one user: 2 sup ||g|| is reached and never exceeded."""
+    rng = generator(10)
+    oracle = HeavySums(cells_and_points, radius, 2, NoNoise("replace-one"), rng=rng, n_buckets=4)
+    angle = np.linspace(0, 2 * np.pi, 73)
+    points = 2 * radius * np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    largest = 0.0
+    for user in range(8):
+        (signed,) = oracle.respond(points, np.full(len(points), user), rng=rng)
+        gaps = np.linalg.norm(signed[:, None] - signed[None], axis=2)
+        largest = max(largest, gaps.max())
+    assert largest <= 2 * radius
+    assert largest == pytest.approx(2 * radius, rel=2e-3)
+
+
+def test_a_constant_vector_still_needs_noise():
+    """Notes P1 (Algorithm 6): g constant has Delta_g = 0, but its sign tells the key.
+
+    Twice the length can change, and that is what the oracle demands; a report of the printed
+    calibration for Delta_g = 0.1 around 0.5 is refused, and would be worth epsilon 5.1, not 1.
+    """
+
+    def constant(points, channels):
+        return (points[:, 0] > 0).astype(np.uint64), np.full((len(points), 1), 0.5)
+
+    two_values = np.array([[1.0], [-1.0]])
+    exact = NoNoise("replace-one")
+    oracle = HeavySums(constant, 0.5, 1, exact, rng=generator(0), n_buckets=4)
+    told = [
+        np.ptp(oracle.respond(two_values, np.full(2, user), rng=generator(1))[0])
+        for user in range(30)
+    ]
+    assert max(told) == pytest.approx(1.0)  # 2 sup ||g||, though g never changes
+    for sensitivity in (1e-9, 0.2, 0.999):
+        with pytest.raises(ValueError, match=r"^mechanism hides a sensitivity of .* change by 1$"):
+            HeavySums(constant, 0.5, 1, Gaussian(sensitivity, 1.0, "replace-one"), rng=generator(0))
+    # theory check P7: range of diameter 0.1 centred at distance 0.5
+    printed = 2 * math.sqrt(2 * math.log(1.25 / DELTA)) * 0.1
+    assert gdp_epsilon(2 * 0.55 / printed, DELTA) == pytest.approx(5.1, abs=0.06)
+    right = gaussian_report(0.55, 1.0, DELTA)
+    assert gdp_epsilon(2 * 0.55 / right.std, DELTA) == pytest.approx(1.0, rel=1e-9)
+
+
+@pytest.mark.parametrize("grid", [2.0**-6, 0.1])
+def test_discrete_reports_are_whole_steps(grid):
+    """Also where steps are no dyadic fractions: the last bits must not tell value and noise apart.
+
+    (0.1 * 10 - 0.1 * 7 and 0.1 * 8 - 0.1 * 5 are different floats.)
+    """
+    d = 3
+    report = gaussian_report(1.0, 1.0, DELTA, grid=grid, n_features=d)
+    oracle = HeavySums(cells_and_points, 1.0, d, report, rng=generator(1))
+    points = in_ball(generator(2), 20_000, d)
+    (reports,) = oracle.respond(points, np.arange(20_000), rng=generator(3))
+    assert np.array_equal(reports, np.rint(reports / grid) * grid)
+    spread = reports.std() / report.std
+    assert spread == pytest.approx(1.0, abs=0.03)  # 60 000 draws: 0.3 % standard error
+
+
+def test_sums_of_channels_are_kept_apart_by_their_keys():
+    points = in_ball(generator(2), 4000, 2)
+
+    def encode(rows, channels):
+        return channels.astype(np.uint64), rows
+
+    oracle = HeavySums(
+        encode, 1.0, 2, NoNoise("replace-one"), rng=generator(3), shares=[0.25, 0.75]
+    )
+    ask_values(oracle, points, rng=generator(4))
+    (channels,), _ = oracle._channels.coins(np.arange(4000))
+    wanted = np.arange(2, dtype=np.uint64)
+    truth = np.array([points[channels == c].sum(axis=0) for c in range(2)])
+    error = np.linalg.norm(oracle.estimate(wanted) - truth, axis=1)
+    assert (error < 5 * oracle.rms_error(4000, (points**2).sum(axis=1).mean())).all()
+    assert abs((channels == 0).sum() - 1000) < 5 * math.sqrt(750)  # false alarm 6e-7
+
+
+# --- wrong use ------------------------------------------------------------------------------------
+
+
+def counts(encode=keys_of, epsilon=1.0, **options):
+    return OneBitCounts(encode, epsilon, **{"rng": generator(0), "n_buckets": 16, **options})
+
+
+def sums(encode=cells_and_points, radius=1.0, n_outputs=2, mechanism=None, **options):
+    mechanism = gaussian_report(1.0, 1.0, DELTA) if mechanism is None else mechanism
+    return HeavySums(
+        encode, radius, n_outputs, mechanism, **{"rng": generator(0), "n_buckets": 16, **options}
+    )
+
+
+def bits(epsilon=1.0, n_bits=8, **options):
+    return Bitstogram(values_of, epsilon, n_bits, **{"rng": generator(0), **options})
+
+
+def short(mechanism):
+    return lambda: sums(mechanism=mechanism)
+
+
+WRONG = {
+    "epsilon 0": (lambda: counts(epsilon=0.0), ValueError, "^epsilon must be finite and > 0"),
+    "epsilon text": (lambda: counts(epsilon="1"), TypeError, "^epsilon must be a real number"),
+    "epsilon none": (lambda: counts(epsilon=None), TypeError, "^epsilon must be a real number"),
+    "epsilon tiny": (lambda: counts(epsilon=1e-17), ValueError, "^epsilon must be large enough"),
+    "no rng": (lambda: counts(rng=None), TypeError, "^rng must be a numpy.random.Generator"),
+    "seed for rng": (lambda: counts(rng=7), TypeError, "^rng must be a numpy.random.Generator"),
+    "buckets": (lambda: counts(n_buckets=12), ValueError, "^n_buckets must be a power of two"),
+    "buckets type": (lambda: counts(n_buckets=16.0), TypeError, "^n_buckets must be an integer"),
+    "no shares": (lambda: counts(shares=[]), ValueError, "^shares must be positive numbers"),
+    "share 0": (lambda: counts(shares=[1.0, 0.0]), ValueError, "^shares must be positive"),
+    "share nan": (lambda: counts(shares=[1.0, NAN]), ValueError, "^shares must be positive"),
+    "share inf": (lambda: counts(shares=[1.0, INF]), ValueError, "^shares must be positive"),
+    "shares 2-d": (lambda: counts(shares=[[1.0]]), ValueError, "^shares must be positive"),
+    "answers 0": (lambda: counts(n_answers=0), ValueError, "^n_answers must be >= 1"),
+    "answers": (lambda: counts(n_answers=2), ValueError, "^n_answers must be >= 1 and <= 1"),
+    "answers type": (lambda: counts(n_answers=1.0), TypeError, "^n_answers must be an integer"),
+    "unequal shares": (
+        lambda: counts(shares=[0.6, 0.4], n_answers=2),
+        ValueError,
+        "^shares must be equal when a user answers several channels",
+    ),
+    "bits 0": (lambda: bits(n_bits=0), ValueError, "^n_bits must be >= 1"),
+    "bits 64": (lambda: bits(n_bits=64), ValueError, "^n_bits must be >= 1 and <= 63"),
+    "bits share 0": (lambda: bits(oracle_share=0.0), ValueError, r"^oracle_share must lie in \(0"),
+    "bits share 1": (lambda: bits(oracle_share=1.0), ValueError, r"^oracle_share must lie in \(0"),
+    "bits share nan": (lambda: bits(oracle_share=NAN), ValueError, "^oracle_share must lie in"),
+    "radius 0": (lambda: sums(radius=0.0), ValueError, "^radius must be finite and > 0"),
+    "radius nan": (lambda: sums(radius=NAN), ValueError, "^radius must be a number"),
+    "radius minus": (lambda: sums(radius=-5.0), ValueError, "^radius must be finite and > 0"),
+    "outputs 0": (lambda: sums(n_outputs=0), ValueError, "^n_outputs must be >= 1"),
+    "outputs type": (lambda: sums(n_outputs=2.0), TypeError, "^n_outputs must be an integer"),
+    "too little noise": (
+        short(Gaussian(1.99, 1.0, "replace-one")),
+        ValueError,
+        "^mechanism hides a sensitivity of 1.99, but a signed vector of length 1 can change by 2$",
+    ),
+    "slack of the grid": (
+        short(DiscreteGaussian(2.0, 1.0, 0.25, "replace-one")),
+        ValueError,
+        r"^mechanism hides a sensitivity of 2, .* can change by 2\.35355",
+    ),
+    "L1 noise": (
+        short(Laplace(2.0, 2.0, "replace-one")),
+        ValueError,
+        "^mechanism must hide an L2 sensitivity with one user's noise",
+    ),
+    "a share of the noise": (
+        short(DistributedDiscreteGaussian(3.0, 4.0, 0.25, "replace-one", n_honest=10)),
+        ValueError,
+        "^mechanism must hide an L2 sensitivity with one user's noise",
+    ),
+    "point by point": (
+        lambda: ask_values(counts(), [1.0, 2.0], rng=generator(0)),
+        ValueError,
+        r"^values must have shape \(n, d\)",
+    ),
+    "nan": (
+        lambda: ask_values(counts(), [[NAN]], rng=generator(0)),
+        ValueError,
+        "^values must be finite",
+    ),
+    "text": (lambda: ask_values(counts(), [["a"]], rng=generator(0)), TypeError, "^values must be"),
+    "noise source": (
+        lambda: ask_values(counts(), [[1.0]], rng=5),
+        TypeError,
+        "^rng must be a numpy.random.Generator",
+    ),
+    "columns": (
+        lambda: ask_values(sums(n_outputs=3), [[1.0, 2.0]], rng=generator(0)),
+        ValueError,
+        "^encode must return vectors of 3 columns",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_wrong_use_is_named(case):
+    call, error, match = WRONG[case]
+    with pytest.raises(error, match=match):
+        call()
+
+
+def test_check_finds_what_respond_would_find():
+    sums().check(2)
+    counts().check(1)
+    with pytest.raises(ValueError, match="^encode must return vectors of 2 columns"):
+        sums().check(3)
+    with pytest.raises(IndexError):
+        counts(signed_keys_of).check(1)
+    query = counts()
+    query.check(1)
+    assert query.n_users == 0 and (query.spectrum == 0).all()  # nothing was asked

@@ -1,0 +1,356 @@
+"""Nested grids: cells, keys, families of cells, and what lies near a ball or a point."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedclust_helpers.grids import MAX_CELLS, MAX_DEPTH, NestedGrid, grid_for_algorithm_1
+
+NAN, INF = float("nan"), float("inf")
+
+
+def generator(*seed):
+    return np.random.default_rng(list(seed))
+
+
+def some_grids(d):
+    """The cube of the notes, one with an odd side and shift, and a random one."""
+    return [
+        NestedGrid(d),
+        NestedGrid(d, 0.7, tuple(0.1 * i - 0.3 for i in range(d))),
+        NestedGrid.shifted(d, rng=generator(d)),
+    ]
+
+
+def points_in(grid, n=500, spread=1.0):
+    """Uniform points of the cube (or of one `spread` times as large)."""
+    centre = grid.origin + grid.side / 2
+    reach = spread * grid.side / 2
+    return centre + generator(n, grid.n_features).uniform(-reach, reach, (n, grid.n_features))
+
+
+def box_distance(point, low, high):
+    """Distance of a point to a closed box, coordinate by coordinate."""
+    gaps = [max(a - x, x - b, 0.0) for x, a, b in zip(point, low, high, strict=True)]
+    return math.sqrt(math.fsum(g * g for g in gaps))
+
+
+# --- cells ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("d", [1, 2, 5])
+@pytest.mark.parametrize("depth", [0, 1, 3, 10])
+def test_a_point_lies_in_its_cell(d, depth):
+    for grid in some_grids(d):
+        points = points_in(grid)
+        cells = grid.cells(points, depth)
+        side = grid.cell_side(depth)
+        assert cells.shape == points.shape and cells.dtype == np.int64
+        assert cells.min() >= 0 and cells.max() < 2**depth
+        assert side == grid.side / 2**depth
+        offset = points - grid.corners(cells, depth)
+        assert (offset >= -1e-12).all() and (offset <= side * (1 + 1e-12)).all()
+        assert grid.centers(cells, depth) == pytest.approx(grid.corners(cells, depth) + side / 2)
+        # the centre of a cell lies in that cell
+        assert np.array_equal(grid.cells(grid.centers(cells, depth), depth), cells)
+
+
+def test_cells_of_the_notes_are_half_open():
+    """Depth p on [-1, 1]^d has side 2^(1-p); borders belong to the upper cell."""
+    grid = NestedGrid(1)
+    assert [grid.cell_side(p) for p in (0, 1, 2, 3)] == [2.0, 1.0, 0.5, 0.25]
+    at = np.array([[-1.0], [-0.5], [0.0], [0.5], [0.5 - 2.0**-40]])
+    assert grid.cells(at, 2).ravel().tolist() == [0, 1, 2, 3, 2]
+    assert grid.corners(grid.cells(at, 2), 2).ravel().tolist() == [-1.0, -0.5, 0.0, 0.5, 0.0]
+
+
+def test_points_outside_go_to_the_nearest_cell():
+    grid = NestedGrid(2)
+    outside = np.array([[1.0, -1.0], [7.0, 0.1], [-1e200, 1e200], [0.1, -5.0]])
+    assert grid.cells(outside, 2).tolist() == [[3, 0], [3, 2], [0, 3], [2, 0]]
+    assert NestedGrid(1).cells(outside[:, :1], MAX_DEPTH).max() == 2**MAX_DEPTH - 1
+
+
+@given(
+    st.lists(st.floats(-2, 2), min_size=1, max_size=4),
+    st.integers(0, MAX_DEPTH),
+    st.integers(0, MAX_DEPTH),
+    st.floats(0.01, 100),
+    st.integers(0, 100),
+)
+def test_floors_are_nested(point, fine, coarse, side, seed):
+    """G_m(G_l(p)) = G_m(p) for every m coarser than l, also for odd sides and shifts."""
+    coarse, fine = sorted((coarse, fine))
+    d = len(point)
+    shift = generator(seed).uniform(-1, 1, d)
+    for grid in (NestedGrid(d), NestedGrid(d, side), NestedGrid(d, side, tuple(shift))):
+        cells = grid.cells([point], fine)
+        assert np.array_equal(grid.ancestors(cells, fine, coarse), grid.cells([point], coarse))
+
+
+@pytest.mark.parametrize("d", [1, 3])
+def test_the_floor_of_a_floor_is_the_floor(d):
+    """The same with the corners themselves as points: line 8 of Algorithm 1 (dyadic sides)."""
+    grid = NestedGrid(d)
+    points = points_in(grid)
+    for coarse, fine in itertools.combinations(range(12), 2):
+        inner = grid.corners(grid.cells(points, fine), fine)
+        assert np.array_equal(grid.cells(inner, coarse), grid.cells(points, coarse))
+
+
+# --- families -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("d", [1, 2, 4])
+def test_children_and_ancestors_are_inverse(d):
+    for grid, depth, to_depth in ((NestedGrid(d), 2, 4), (NestedGrid(d, 0.7), 0, 3)):
+        cells = np.unique(grid.cells(points_in(grid, 30), depth), axis=0)
+        below = grid.children(cells, depth, to_depth)
+        n_each = 2 ** (d * (to_depth - depth))
+        assert len(below) == len(cells) * n_each == len(np.unique(below, axis=0))
+        up = grid.ancestors(below, to_depth, depth)
+        assert np.array_equal(up, np.repeat(cells, n_each, axis=0))
+        # each child's centre lies in its ancestor
+        assert np.array_equal(grid.cells(grid.centers(below, to_depth), depth), up)
+        assert np.array_equal(grid.children(cells, depth, depth), cells)
+        assert np.array_equal(grid.ancestors(cells, depth, depth), cells)
+
+
+@pytest.mark.parametrize(("d", "depth"), [(1, 5), (2, 3), (3, 2)])
+def test_all_cells_are_all_cells(d, depth):
+    for grid in some_grids(d):
+        cells = grid.all_cells(depth)
+        expected = list(itertools.product(range(2**depth), repeat=d))
+        assert sorted(map(tuple, cells.tolist())) == expected
+        assert grid.all_cells(0).tolist() == [[0] * d]
+
+
+@pytest.mark.parametrize(("d", "depth"), [(1, 6), (2, 4), (3, 3)])
+@pytest.mark.parametrize("radius", [0.11, 0.5, 1.0])
+def test_meeting_the_ball_against_brute_force(d, depth, radius):
+    for grid in some_grids(d):
+        cells = grid.all_cells(depth)
+        side = grid.cell_side(depth)
+        corners = grid.corners(cells, depth)
+        gaps = np.array([box_distance([0.0] * d, low, low + side) for low in corners])
+        clear = np.abs(gaps - radius) > 1e-9  # the rounding of a touching cell is nobody's business
+        meets = grid.meets_ball(cells, depth, radius)
+        assert np.array_equal(meets[clear], gaps[clear] <= radius)
+        # pruning on the way down loses none of them
+        pruned = grid.all_cells(depth, radius=radius)
+        assert sorted(map(tuple, pruned.tolist())) == sorted(map(tuple, cells[meets].tolist()))
+
+
+def test_a_cell_that_touches_the_ball_meets_it():
+    grid = NestedGrid(1, 4.0)
+    assert grid.meets_ball(np.array([[0], [1], [2], [3]]), 2, 1.0).tolist() == [True] * 4
+    assert grid.meets_ball(np.array([[0], [1], [2], [3]]), 2, 0.99).tolist() == [0, 1, 1, 0]
+
+
+@pytest.mark.parametrize("d", [2, 4, 6])
+def test_every_point_of_the_ball_is_in_a_listed_cell(d):
+    rng = generator(d)
+    points = rng.normal(size=(2000, d))
+    points /= np.linalg.norm(points, axis=1, keepdims=True) * rng.choice([1.0, 1.2], (2000, 1))
+    for grid in (NestedGrid(d), NestedGrid.shifted(d, rng=rng)):
+        listed = set(grid.keys(grid.all_cells(2, radius=1.0), 2).tolist())
+        assert set(grid.keys(grid.cells(points, 2), 2).tolist()) <= listed
+
+
+# --- keys -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("d", "depth"), [(1, 12), (2, 6), (4, 3), (12, 1), (3, 0)])
+def test_packed_keys_are_unique_and_can_be_unpacked(d, depth):
+    grid = NestedGrid(d)
+    cells = grid.all_cells(depth)
+    keys = grid.keys(cells, depth)
+    assert keys.dtype == np.uint64
+    assert sorted(keys.tolist()) == list(range(2 ** (d * depth)))  # dense: nothing is wasted
+    assert np.array_equal(grid.unpack(keys, depth), cells)
+
+
+@pytest.mark.parametrize(("d", "depth"), [(1, 52), (3, 21), (7, 9), (63, 1)])
+def test_keys_up_to_63_bits_are_exact(d, depth):
+    grid = NestedGrid(d)
+    corner_cases = np.array([[0] * d, [2**depth - 1] * d, [1] + [0] * (d - 1), [0] * (d - 1) + [1]])
+    cells = np.concatenate([corner_cases, generator(d).integers(2**depth, size=(200, d))])
+    keys = grid.keys(cells, depth)
+    assert keys.max() < 2**63
+    assert np.array_equal(grid.unpack(keys, depth), cells)
+
+
+@pytest.mark.parametrize(("d", "depth"), [(2, 32), (10, 7), (100, 1)])
+def test_longer_keys_are_hashed_without_collisions(d, depth):
+    grid, rng = NestedGrid(d), generator(d)
+    base = rng.integers(2**depth, size=d)
+    near = base ^ np.eye(d, dtype=np.int64)  # neighbours that differ in one coordinate
+    cells = np.unique(
+        np.concatenate([rng.integers(2**depth, size=(20_000, d)), base[None], near]), axis=0
+    )
+    keys = grid.keys(cells, depth)
+    assert len(np.unique(keys)) == len(cells)  # chance of any collision 1e-11
+    top = np.bincount((keys >> np.uint64(56)).astype(int), minlength=256)
+    expected = len(cells) / 256
+    assert ((top - expected) ** 2 / expected).sum() < 384  # chi-square, false alarm 1e-7
+    with pytest.raises(ValueError, match="^depth must leave at most 63 bits to unpack a key"):
+        grid.unpack(keys, depth)
+
+
+def test_keys_depend_on_the_order_of_the_coordinates():
+    for grid, depth in ((NestedGrid(2), 3), (NestedGrid(2), 40)):
+        keys = grid.keys(np.array([[1, 2], [2, 1], [1, 2]]), depth)
+        assert keys[0] == keys[2] != keys[1]
+
+
+# --- shifted hierarchies --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("d", [1, 2, 5])
+@pytest.mark.parametrize("radius", [1.0, 0.25, 10.0])
+def test_a_shifted_grid_covers_the_ball(d, radius):
+    for seed in range(50):
+        grid = NestedGrid.shifted(d, rng=generator(seed), radius=radius)
+        shift = np.array(grid.shift)
+        assert grid.side == 4 * radius and (np.abs(shift) <= radius).all()
+        axes = np.concatenate([np.eye(d), -np.eye(d)]) * radius
+        assert (axes >= grid.origin).all() and (axes < grid.origin + grid.side).all()
+
+
+def test_the_shift_is_uniform():
+    """Each axis: mean within 5 standard errors of 0 and variance r^2/3 within 10 %."""
+    rng = generator(0)
+    shifts = np.array([NestedGrid.shifted(3, rng=rng, radius=2.0).shift for _ in range(4000)])
+    assert (np.abs(shifts.mean(axis=0)) < 5 * math.sqrt(4 / 3 / 4000)).all()
+    assert shifts.var(axis=0) == pytest.approx(np.full(3, 4 / 3), rel=0.1)
+    same = NestedGrid.shifted(3, rng=generator(1))
+    assert same == NestedGrid.shifted(3, rng=generator(1))
+    assert same.shift != NestedGrid.shifted(3, rng=generator(2)).shift
+
+
+# --- cells near a point ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+@pytest.mark.parametrize("distance", [0.01, 0.3, 0.5, 0.77, 1.3])
+def test_nearby_cells_against_enumeration(d, distance):
+    rng = generator(d, int(100 * distance))
+    for grid, depth in itertools.product(some_grids(d), (1, 2)):
+        side = grid.cell_side(depth)
+        for point in rng.uniform(-1, 1, (5, d)):
+            own = np.floor((point - grid.origin) / side).astype(int)
+            reach = math.ceil(distance / side) + 2
+            around = itertools.product(*(range(c - reach, c + reach + 1) for c in own))
+            near = 0
+            for cell in around:
+                low = grid.origin + np.array(cell) * side
+                near += box_distance(point, low, low + side) <= distance
+            assert grid.nearby_cells(point, depth, distance) == near
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_nearby_cells_on_a_corner(d):
+    """The point lies in the upper cell of each axis; closed cells at the distance itself count."""
+    grid = NestedGrid(d, 1.0)
+    corner = grid.origin
+    assert grid.nearby_cells(corner, 0, 0.0) == 2**d  # all cells around a corner touch it
+    assert grid.nearby_cells(corner, 0, 0.5) == 2**d
+    if d == 1:
+        assert grid.nearby_cells(corner, 0, 1.0) == 4  # [-2,-1] and [1,2] touch as well
+    assert grid.nearby_cells(corner + 0.5, 0, 0.4) == 1
+    assert grid.nearby_cells(corner + 0.5, 0, 0.5) == 1 + 2 * d
+
+
+def test_lemma_4_2_in_eight_dimensions():
+    """Theory check P10: on a corner 256 cells, after a random shift about 4.94, at most 5.96."""
+    d = 8
+    assert NestedGrid(d, 1.0).nearby_cells(-np.full(d, 0.5), 0, 1 / d) == 256
+    rng = generator(8)
+    counts = [NestedGrid(d, 1.0).nearby_cells(x, 0, 1 / d) for x in rng.random((4000, d))]
+    se = np.std(counts) / math.sqrt(len(counts))
+    assert abs(np.mean(counts) - 4.94) < 4.5 * se + 0.01
+    assert np.mean(counts) < (1 + 2 / d) ** d + 4.5 * se
+    # exact: the cells whose box is within 1/d, against the product bound (1 + 2/d)^d of a cube
+    assert (1 + 2 / d) ** d == pytest.approx(5.96, abs=0.005)
+
+
+# --- Algorithm 1 ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("d", [1, 2, 4, 9])
+@pytest.mark.parametrize("alpha", [0.1, 0.5, 1.0, 3.0])
+@pytest.mark.parametrize("n_levels", [1, 3, 20])
+def test_the_grids_of_algorithm_1(d, alpha, n_levels):
+    """t_l = alpha 2^(l-L+1)/sqrt(d), l = 1..L, on a cube that covers [-1, 1]^d."""
+    grid, depths = grid_for_algorithm_1(d, alpha, n_levels)
+    assert len(depths) == n_levels and grid.side >= 2.0 and grid.shift is None
+    for level, depth in enumerate(depths, start=1):
+        t = alpha * 2.0 ** (level - n_levels + 1) / math.sqrt(d)
+        assert grid.cell_side(depth) == pytest.approx(t, rel=1e-14)
+        if depth > 0:  # aligned with t Z^d: 0 is a corner
+            assert grid.origin / t == pytest.approx(np.round(grid.origin / t), abs=1e-9)
+    assert depths == sorted(depths, reverse=True)
+    # not larger than it must be: half of it would not do, or it is one coarsest cell
+    assert grid.side < 4.0 or grid.side == pytest.approx(2 * alpha / math.sqrt(d))
+
+
+# --- wrong use ------------------------------------------------------------------------------------
+
+GRID = NestedGrid(2)
+CELLS = np.zeros((1, 2), dtype=np.int64)
+
+WRONG = {
+    "no columns": (lambda: NestedGrid(0), ValueError, "^n_features must be >= 1"),
+    "half a column": (lambda: NestedGrid(1.5), TypeError, "^n_features must be an integer"),
+    "side 0": (lambda: NestedGrid(2, 0.0), ValueError, "^side must be finite and > 0"),
+    "side inf": (lambda: NestedGrid(2, INF), ValueError, "^side must be finite and > 0"),
+    "side nan": (lambda: NestedGrid(2, NAN), ValueError, "^side must be a number"),
+    "side text": (lambda: NestedGrid(2, "2"), TypeError, "^side must be a real number"),
+    "shift": (lambda: NestedGrid(2, 2.0, (0.1,)), ValueError, "^shift must hold 2 numbers"),
+    "no rng": (lambda: NestedGrid.shifted(2, rng=None), TypeError, "^rng must be a numpy"),
+    "seed": (lambda: NestedGrid.shifted(2, rng=1), TypeError, "^rng must be a numpy.random.Gen"),
+    "radius": (
+        lambda: NestedGrid.shifted(2, rng=generator(0), radius=-1.0),
+        ValueError,
+        "^radius must be finite and > 0",
+    ),
+    "depth minus": (lambda: GRID.cell_side(-1), ValueError, "^depth must be >= 0"),
+    "depth deep": (lambda: GRID.cell_side(53), ValueError, "^depth must be >= 0 and <= 52"),
+    "depth half": (lambda: GRID.cells(CELLS, 1.5), TypeError, "^depth must be an integer"),
+    "other columns": (lambda: GRID.cells([[1.0]], 1), ValueError, "^points must have 2 columns"),
+    "nan": (lambda: GRID.cells([[NAN, 0.0]], 1), ValueError, "^points must be finite"),
+    "text": (lambda: GRID.cells([["a", "b"]], 1), TypeError, "^points must be an array of real"),
+    "no rows": (lambda: GRID.cells(np.zeros((0, 2)), 1), ValueError, "^points must have at least"),
+    "up is down": (
+        lambda: GRID.ancestors(CELLS, 1, 2),
+        ValueError,
+        "^to_depth must be >= 0 and <= 1",
+    ),
+    "down is up": (lambda: GRID.children(CELLS, 2, 1), ValueError, "^to_depth must be >= 2"),
+    "alpha": (lambda: grid_for_algorithm_1(2, 0.0, 3), ValueError, "^alpha must be finite and > 0"),
+    "levels": (lambda: grid_for_algorithm_1(2, 0.5, 0), ValueError, "^n_levels must be >= 1"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_wrong_use_is_named(case):
+    call, error, match = WRONG[case]
+    with pytest.raises(error, match=match):
+        call()
+
+
+@pytest.mark.parametrize(("d", "depth"), [(23, 1), (2, 12), (30, 1), (2000, 1)])
+def test_depths_that_would_fill_the_memory_are_refused(d, depth):
+    with pytest.raises(ValueError, match=f"^depth must be smaller.*at most {MAX_CELLS}"):
+        NestedGrid(d).all_cells(depth)
+
+
+def test_a_depth_is_refused_by_what_it_lists_not_by_what_it_could_list():
+    """Pruned by the ball, far more depth is possible than 2^(d depth) cells would allow."""
+    assert len(NestedGrid(2).all_cells(12, radius=0.01)) < 2000

@@ -1,0 +1,737 @@
+"""Algorithms 1 to 5 of locally private k-means and their baselines.
+
+Fixed seeds. Costs are compared with bands that are several times the spread between seeds (see each
+test); everything else is exact or has its tolerance stated beside it.
+"""
+
+import itertools
+import math
+import re
+
+import numpy as np
+import pytest
+from ldp_cases import (
+    ALGORITHMS,
+    DATA,
+    DELTA,
+    EVERY,
+    WIDE,
+    K,
+    asked_counts,
+    mean,
+    rng,
+    run,
+    with_lsh,
+    with_sums,
+)
+
+from fedclust_helpers.accounting import (
+    gdp_delta,
+)
+from fedclust_helpers.datasets import make_ball_mixture
+from fedclust_helpers.federation import local, local_users
+from fedclust_helpers.frequency_oracles import ask_values
+from fedclust_helpers.grids import NestedGrid, grid_for_algorithm_1
+from fedclust_helpers.kmeans import assign, kmeans_cost
+from fedclust_helpers.ldp_kmeans import (
+    CellLevel,
+    HeavyCells,
+    NoisyPoints,
+    NothingDetectedWarning,
+    candidate_centers,
+    choose_cells,
+    descend,
+    four_rounds,
+    ldp_lloyd,
+    mark_heavy_cells,
+    one_round,
+    one_round_as_printed,
+    plan_four_rounds,
+    plan_one_round,
+    random_in_ball,
+    synthetic_space,
+    theory,
+    users_needed,
+    users_needed_as_printed,
+)
+from fedclust_helpers.ldp_kmeans.cells import match_rows, threshold
+from fedclust_helpers.ldp_kmeans.four_rounds import _Buckets
+from fedclust_helpers.local_randomizers import gaussian_report
+
+# --- choosing cells -------------------------------------------------------------------------------
+
+
+def level(depth, cells, counts, std=0.0):
+    cells = np.asarray(cells, dtype=np.int64)
+    return CellLevel(depth, cells, np.asarray(counts, dtype=np.float64), std)
+
+
+def exact_level(points, depth, std=0.0, keep=None):
+    """True counts of the occupied cells of one depth (or of those in `keep`)."""
+    grid = NestedGrid(points.shape[1])
+    cells, counts = np.unique(grid.cells(points, depth), axis=0, return_counts=True)
+    if keep is not None:
+        cells, counts = cells[keep(counts)], counts[keep(counts)]
+    return level(depth, cells, counts, std)
+
+
+def inside(cell, depth, ancestor, above):
+    return tuple(c >> (depth - above) for c in cell) == tuple(ancestor)
+
+
+def choose_by_hand(levels, z):
+    """Lines 13-30 with sets and loops: {(depth, cell): Count} in the order of choice."""
+    maximal, chosen = {}, {}
+    for lv in reversed(levels):
+        additions = {}
+        for cell, ph in zip(map(tuple, lv.cells.tolist()), lv.counts, strict=True):
+            below = [g for g in maximal if inside(g[1], g[0], cell, lv.depth)]
+            count = ph - sum(maximal[g] for g in below)
+            if count > z * lv.std * math.sqrt(1 + len(below)):
+                chosen[lv.depth, cell] = count
+                additions[lv.depth, cell] = (ph, below)
+        for g, (ph, below) in additions.items():
+            for b in below:
+                del maximal[b]
+            maximal[g] = ph
+    return chosen
+
+
+def as_dict(chosen):
+    cells = map(tuple, chosen.cells.tolist())
+    return dict(zip(zip(chosen.depth.tolist(), cells, strict=True), chosen.weight, strict=True))
+
+
+def test_choice_on_a_tree_that_fits_on_paper():
+    levels = [
+        level(1, [[0], [1]], [100, 50], std=1),
+        level(2, [[0], [1], [2]], [60, 4, 45], std=1),
+        level(3, [[0], [1], [4]], [30, 28, 2], std=1),
+    ]
+    chosen = choose_cells(levels, z=3)
+    # depth 3: 30 and 28 stand out of 3, 2 does not. Depth 2: 60 - 30 - 28 = 2 hides under
+    # 3 sqrt(3), 4 > 3 and 45 > 3 stand out. Depth 1: 100 - 30 - 28 - 4 = 38 > 3 sqrt(4);
+    # 50 - 45 = 5 > 3 sqrt(2).
+    assert as_dict(chosen) == {
+        (3, (0,)): 30, (3, (1,)): 28, (2, (1,)): 4, (2, (2,)): 45, (1, (0,)): 38, (1, (1,)): 5,
+    }  # fmt: skip
+    assert chosen.sums is None
+    assert chosen.points(NestedGrid(1)).ravel() == pytest.approx(
+        [-0.875, -0.625, -0.25, 0.25, -0.5, 0.5]
+    )
+    assert chosen.points(NestedGrid(1), "corner").ravel() == pytest.approx(
+        [-1, -0.75, -0.5, 0, -1, 0]
+    )
+    # the coarse cell replaced its descendants: what is above it subtracts its own PH
+    deeper = choose_cells([level(0, [[0]], [160], std=1), *levels], z=3)
+    assert as_dict(deeper)[0, (0,)] == 160 - 100 - 50
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_choice_against_brute_force_on_noisy_counts(seed):
+    g = rng(seed)
+    points = g.normal(scale=0.35, size=(400, 2)).clip(-0.99, 0.99)
+    levels = [exact_level(points, p) for p in (1, 2, 4)]
+    noisy = [
+        level(lv.depth, lv.cells, lv.counts + g.normal(scale=6, size=len(lv.counts)), std=2)
+        for lv in levels
+    ]
+    chosen = choose_cells(noisy, z=1.5)
+    expected = choose_by_hand(noisy, 1.5)
+    assert as_dict(chosen) == pytest.approx(expected) and list(as_dict(chosen)) == list(expected)
+    assert (chosen.weight > 1.5 * 2).all()  # no multiplicity near or below zero
+    assert (np.diff(chosen.depth) <= 0).all()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_without_noise_counts_are_conserved(seed):
+    """The weights add up to the points in chosen cells; each point is counted once."""
+    points = rng(seed).normal(scale=0.3, size=(500, 3)).clip(-0.99, 0.99)
+    grid = NestedGrid(3)
+    # only large cells are seen: the rest of their parents' points is left to the coarser levels
+    levels = [exact_level(points, p, keep=lambda c, m=m: c >= m) for p, m in
+              ((1, 40), (2, 12), (3, 4))]  # fmt: skip
+    chosen = choose_cells(levels)
+    covered = np.zeros(500, dtype=bool)
+    for depth, cell, weight in zip(chosen.depth, chosen.cells, chosen.weight, strict=True):
+        here = (grid.cells(points, int(depth)) == cell).all(axis=1)
+        assert weight == (here & ~covered).sum() > 0
+        covered |= here
+    assert chosen.weight.sum() == covered.sum() > 400
+
+
+def test_sums_are_kept_in_step_with_counts():
+    """Sum(g) is the vector sum over the points that Count(g) counts (lines 16 and 19)."""
+    points = rng(1).normal(scale=0.3, size=(500, 2)).clip(-0.99, 0.99)
+    grid = NestedGrid(2)
+
+    def vector_sums(depth, cells):
+        index = match_rows(grid.cells(points, depth), cells)
+        sums = np.zeros((len(cells), 2))
+        np.add.at(sums, index[index >= 0], points[index >= 0])
+        return sums
+
+    levels = [exact_level(points, p, keep=lambda c, m=m: c >= m) for p, m in
+              ((1, 30), (2, 15), (3, 6))]  # fmt: skip
+    chosen = choose_cells(levels, vector_sums=vector_sums)
+    covered = np.zeros(500, dtype=bool)
+    for depth, cell, total in zip(chosen.depth, chosen.cells, chosen.sums, strict=True):
+        here = (grid.cells(points, int(depth)) == cell).all(axis=1) & ~covered
+        assert total == pytest.approx(points[here].sum(axis=0), abs=1e-12)
+        covered |= here
+    assert chosen.sums.sum(axis=0) == pytest.approx(points[covered].sum(axis=0), abs=1e-10)
+
+
+def test_at_most_so_many_cells_of_each_depth():
+    points = rng(2).normal(scale=0.4, size=(400, 2)).clip(-0.99, 0.99)
+    levels = [exact_level(points, p) for p in (2, 3)]
+    chosen = choose_cells(levels, max_cells=3)
+    assert np.bincount(chosen.depth).tolist() == [0, 0, 3, 3]
+    finest = sorted(levels[1].counts)[-3:]
+    assert sorted(chosen.weight[chosen.depth == 3]) == finest
+
+
+def test_nothing_to_choose_from():
+    empty = [level(1, np.zeros((0, 2)), []), level(2, np.zeros((0, 2)), [])]
+    chosen = choose_cells(empty, vector_sums=lambda p, cells: np.zeros((len(cells), 7)))
+    assert chosen.weight.shape == (0,) and chosen.cells.shape == (0, 2)
+    assert chosen.sums.shape == (0, 7) and chosen.points(NestedGrid(2)).shape == (0, 2)
+
+
+def test_matching_rows():
+    table = np.array([[3, 1], [0, 0], [7, 7]])
+    rows = np.array([[0, 0], [1, 3], [7, 7], [3, 1], [0, 0]])
+    assert match_rows(rows, table).tolist() == [1, -1, 2, 0, 1]
+    assert (
+        match_rows(rows, table[:0]).tolist() == [-1] * 5 and match_rows(rows[:0], table).size == 0
+    )
+
+
+def test_grids_are_nested():
+    """Notes 6.7: G_m(G_l(p)) = G_m(p), for corners and for parents."""
+    points = rng(3).uniform(-1, 1, size=(2000, 3))
+    grid = NestedGrid(3)
+    for fine, coarse in ((5, 1), (4, 3), (6, 0)):
+        cells = grid.cells(points, fine)
+        expected = grid.cells(points, coarse)
+        assert (grid.cells(grid.corners(cells, fine), coarse) == expected).all()
+        assert (grid.cells(grid.centers(cells, fine), coarse) == expected).all()
+        assert (grid.ancestors(cells, fine, coarse) == expected).all()
+    printed_grid, depths = grid_for_algorithm_1(3, 0.4, 5)
+    cells = printed_grid.cells(points, depths[0])
+    for depth in depths[1:]:
+        parents = printed_grid.ancestors(cells, depths[0], depth)
+        assert (parents == printed_grid.cells(points, depth)).all()
+
+
+# --- descent --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("depths", [(2,), (1, 3), (1, 2, 3), (2, 4)])
+def test_descent_against_listing_everything(depths):
+    points = DATA[:, :2] * 0.9
+    counts = asked_counts(points, depths)
+    grid = NestedGrid(2)
+    survivors = None
+    for found, depth in zip(descend(counts), depths, strict=True):
+        every = np.stack(np.unravel_index(np.arange(4**depth), (2**depth,) * 2), -1)
+        every = every[grid.meets_ball(every, depth, 1.0)]
+        if survivors is not None:
+            above = grid.ancestors(every, depth, survivors[0])
+            every = every[[tuple(row) in survivors[1] for row in above.tolist()]]
+        estimates = counts.count(every, depth)
+        kept = estimates > threshold(len(every), 2.5) * counts.depth_std(depth)
+        survivors = depth, set(map(tuple, every[kept].tolist()))
+        assert set(map(tuple, found.cells.tolist())) == survivors[1]
+        assert (np.diff(found.counts) <= 0).all() and found.std == counts.depth_std(depth)
+        assert found.counts == pytest.approx(counts.count(found.cells, depth))
+    assert survivors[1]
+
+
+def test_descent_keeps_the_largest_cells_only():
+    counts = asked_counts(DATA[:, :2], (2, 3))
+    full, short = descend(counts, z=1.0), descend(counts, z=1.0, max_cells=3)
+    assert [len(lv.cells) for lv in short] == [3, 3]
+    assert (short[0].cells == full[0].cells[:3]).all()
+
+
+def test_the_threshold_rises_with_the_number_of_candidates():
+    assert threshold(999, 3.5) == 3.5 and threshold(10**6, 3.5) == pytest.approx(
+        math.sqrt(2 * math.log(10**6)) + 0.5
+    )
+    # noise alone passes it 10^6 Q(5.76) = 0.004 times
+    assert (rng(4).normal(size=10**6) > threshold(10**6, 2.5)).sum() == 0
+
+
+def test_counts_of_cells_are_unbiased():
+    """4000 users, one cell: mean over 40 runs within four standard errors, spread as stated."""
+    points = np.tile([[0.3, 0.3]], (4000, 1))
+    runs = [asked_counts(points, (1, 2), epsilon=2.0, seed=s) for s in range(40)]
+    cell = NestedGrid(2).cells(points[:1], 2)
+    found = np.array([c.count(cell, 2)[0] for c in runs])
+    std = runs[0].depth_std(2)
+    assert abs(found.mean() - 4000) < 4 * std / math.sqrt(40)
+    other = np.array([c.count(np.array([[0, 1]]), 2)[0] for c in runs])
+    assert abs(other.mean()) < 4 * std / math.sqrt(40)
+    assert other.std(ddof=1) == pytest.approx(std, rel=4 / math.sqrt(80))
+
+
+def test_the_number_of_users_a_warning_names_is_enough():
+    """At n = users_needed a cell of that share lies on the threshold: seen in half of the runs."""
+    share, epsilon = 0.2, 1.0
+    n = users_needed(share, epsilon, 2)
+    points = np.full((n, 2), -0.9)
+    points[: round(share * n)] = (0.3, 0.3)
+    cell = NestedGrid(2).cells(points[:1], 3)
+    seen = []
+    for seed in range(60):
+        counts = asked_counts(points, (2, 3), epsilon=epsilon, seed=seed)
+        seen.append(counts.count(cell, 3)[0] > 3.5 * counts.depth_std(3))
+    # binomial(60, 1/2): 12 to 48 but for 3e-6; the cell's own share lowers the spread a little
+    assert 12 <= sum(seen) <= 48
+
+
+# --- heavy cells and the synthetic space ----------------------------------------------------------
+
+
+def heavy_marking(points=DATA, z=3.5, std=30.0, **options):
+    grid = NestedGrid.shifted(points.shape[1], rng=rng(5))
+    levels = []
+    for depth in (2, 3, 4):
+        cells, counts = np.unique(grid.cells(points, depth), axis=0, return_counts=True)
+        levels.append(level(depth, cells, counts, std))
+    return mark_heavy_cells(grid, levels, n_clusters=K, z=z, **options), levels
+
+
+def test_marking_starts_below_the_root():
+    """As printed the loop starts at l = 2 while H_1 is empty: nothing would ever be heavy."""
+    heavy, levels = heavy_marking()
+    assert len(heavy.cells[0]) == (levels[0].counts >= 3.5 * 30).sum() > 0
+    assert all(len(cells) for cells in heavy.cells)
+    # a level without heavy cells ends the marking: that is what H_1 = {} would do
+    none = level(levels[0].depth, levels[0].cells, 0 * levels[0].counts, 30.0)
+    blocked = mark_heavy_cells(heavy.grid, [none, *levels[1:]], n_clusters=K)
+    assert [len(cells) for cells in blocked.cells] == [0, 0, 0]
+
+
+def test_heavy_cells_by_brute_force():
+    heavy, levels = heavy_marking()
+    above = {()}
+    for index, (lv, cells) in enumerate(zip(levels, heavy.cells, strict=True)):
+        expected = set()
+        for cell, count in zip(map(tuple, lv.cells.tolist()), lv.counts, strict=True):
+            parent = () if index == 0 else tuple(c >> 1 for c in cell)
+            if count >= 3.5 * 30 and parent in above:
+                expected.add(cell)
+        assert set(map(tuple, cells.tolist())) == expected
+        above = expected
+    assert heavy.centers() == pytest.approx(
+        np.concatenate([heavy.grid.centers(c, p) for p, c in zip(heavy.depths, heavy.cells,
+                                                                 strict=True)])
+    )  # fmt: skip
+
+
+def test_a_guess_of_the_cost_raises_the_threshold_on_fine_levels():
+    guess, beta, d, n_levels = 4000.0, 0.1, 4, 3
+    heavy, levels = heavy_marking(opt=guess, beta=beta, std=1e-9)
+    above = None
+    for lv, cells in zip(levels, heavy.cells, strict=True):
+        limit = beta * d * guess / (heavy.grid.cell_side(lv.depth) ** 2 * K * n_levels)
+        large = lv.cells[lv.counts >= limit]
+        if above is not None:
+            large = large[match_rows(heavy.grid.ancestors(large, lv.depth, lv.depth - 1), above)
+                          >= 0]  # fmt: skip
+        assert cells.tolist() == large.tolist()
+        above = cells
+    assert len(heavy.cells[2]) < len(heavy_marking(std=1e-9)[0].cells[2])
+
+
+def test_light_points_are_a_partition():
+    """Lemma 4.10: each point is in exactly one D_l, by the definition of D_l."""
+    heavy, _ = heavy_marking()
+    grid, points = heavy.grid, DATA
+    is_heavy = [np.ones(len(points), dtype=bool)]  # the root is heavy by definition
+    for depth, cells in zip(heavy.depths, heavy.cells, strict=True):
+        is_heavy.append(match_rows(grid.cells(points, depth), cells) >= 0)
+    is_heavy.append(np.zeros(len(points), dtype=bool))  # below the finest depth all are light
+    members = np.stack([a & ~b for a, b in itertools.pairwise(is_heavy)])
+    assert (members.sum(axis=0) == 1).all()
+    assert (heavy.level_of(points) == members.argmax(axis=0) + 1).all()
+    assert set(heavy.level_of(points)) == {1, 2, 3, 4}
+
+
+def test_the_smallest_heavy_cell_around_a_point():
+    heavy, _ = heavy_marking()
+    levels, centers, half, keys = heavy.parents(DATA)
+    depths = np.array([0, *heavy.depths])[levels - 1]
+    sides = np.array([heavy.grid.cell_side(int(p)) for p in depths])
+    assert (np.abs(DATA - centers) <= sides[:, None] / 2 * (1 + 1e-12)).all()
+    assert half == pytest.approx(sides * math.sqrt(4) / 2)
+    # one key for each cell: as many keys as pairs (level, centre)
+    pairs = np.unique(np.column_stack([levels, centers]), axis=0)
+    assert len(pairs) == len(np.unique(keys))
+
+
+@pytest.mark.parametrize("separation", [0.5, 3.0])
+def test_the_synthetic_space_separates_heavy_cells(separation):
+    heavy, _ = heavy_marking()
+    images, index = synthetic_space(heavy, DATA[:300], separation=separation)
+    distance = np.linalg.norm(images[:, None] - images[None], axis=2)
+    same = index[:, None] == index[None]
+    assert distance[~same].min() > separation and len(np.unique(index)) > 3
+    own = np.linalg.norm(DATA[:300, None] - DATA[None, :300], axis=2)
+    assert distance[same] == pytest.approx(own[same], abs=1e-9)  # inside a cell nothing changes
+    _, centers, _, keys = heavy.parents(DATA[:300])
+    assert (same == (keys[:, None] == keys[None])).all()
+    assert images[:, -4:] == pytest.approx(DATA[:300] - centers)
+
+
+# --- candidates (Algorithm 3) ---------------------------------------------------------------------
+
+
+class Stub:
+    """A server side with made-up answers."""
+
+    n_users = 1000
+
+    def __init__(self, vector):
+        self.vector = vector
+
+    def estimate(self, keys, channel=0):
+        if self.vector is None:
+            return np.full(len(keys), 500.0)
+        return self.vector(len(keys))
+
+    def std(self, channel=0):
+        return 1.0
+
+
+@pytest.mark.parametrize("joint", [True, False])
+def test_candidates_stay_in_their_cell(joint):
+    """Pi_l of Algorithm 3 cuts each mean to the heavy cell of its bucket, whatever the noise."""
+    plan = plan_four_rounds(
+        20_000, 4, n_clusters=K, epsilon=4.0, lsh=True, t=2, repetitions=2, joint_levels=joint
+    )
+    heavy, _ = heavy_marking()
+    buckets = _Buckets(plan, [heavy], rng(6))
+    assert len(buckets.calls) == plan.n_calls
+
+    def candidates(vector):
+        return candidate_centers(
+            plan, buckets, Stub(None), Stub(vector), rng=rng(7), points_per_cell=50,
+            n_everywhere=2000,
+        )  # fmt: skip
+
+    middle = candidates(lambda m: np.zeros((m, 4)))  # a mean of zero is the cell's centre
+    noise = rng(8)
+    moved = candidates(lambda m: 1e6 * noise.normal(size=(m, 4)))
+    sides = {tuple(np.round(heavy.grid.centers(np.zeros((1, 4), int), 0)[0], 9)): 4.0}
+    for depth, found in zip(heavy.depths, heavy.cells, strict=True):
+        for center in heavy.grid.centers(found, depth):
+            sides[tuple(np.round(center, 9))] = heavy.grid.cell_side(depth)
+    assert len(middle) == len(moved) > len(sides) > 1
+    for center, candidate in zip(middle, moved, strict=True):
+        side = sides[tuple(np.round(center, 9))]
+        assert (np.abs(candidate - center) <= side / 2 * (1 + 1e-9)).all()
+    # the noise above fills the cells: most candidates lie on a wall
+    assert np.median(np.abs(moved - middle).max(axis=1)) > 0.05
+
+
+def test_a_bucket_mean_is_found():
+    """One cluster in one heavy cell and an oracle without noise: the candidate is its mean."""
+    center = np.array([0.21, -0.13])
+    points = center + 0.01 * rng(9).normal(size=(30_000, 2))
+    plan = plan_four_rounds(
+        30_000, 2, n_clusters=1, epsilon=8.0, lsh=True, t=2, repetitions=4, scales=(1.0,)
+    )
+    grid = NestedGrid(2)
+    home = grid.cells(center[None], 2)
+    heavy = HeavyCells(grid, (1, 2), (grid.ancestors(home, 2, 1), home))
+    buckets = _Buckets(plan, [heavy], rng(10))
+    where = [buckets.locate(points, call) for call in range(4)]
+
+    class Exact(Stub):
+        def estimate(self, keys, channel=0):
+            found = np.array([(where[channel][0] == key).sum() for key in keys], dtype=float)
+            if self.vector is None:
+                return found
+            local_points = where[0][1]
+            return np.stack([
+                sum(((w == key)[:, None] * local_points).sum(axis=0) for w, _ in where) / 4
+                for key in keys
+            ])  # fmt: skip
+
+    candidates = candidate_centers(
+        plan, buckets, Exact(None), Exact(True), rng=rng(11), points_per_cell=300, n_everywhere=100
+    )
+    assert len(candidates) >= 4
+    # one call's bucket holds nearly the whole cluster; its mean is the cluster's
+    assert np.linalg.norm(candidates - center, axis=1).min() < 0.01
+
+
+# --- plans ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "d, epsilon, depths, sums_depth, m, share",
+    [
+        (2, 1.0, (2, 3), None, 1, 0.0),
+        (4, 4.0, (2, 3), None, 2, 0.0),
+        (6, 8.0, (2, 3), None, 2, 0.0),
+        (10, 1.0, (2, 3), 2, 1, 0.7),
+        (10, 4.0, (2, 3), 3, 2, 0.7),
+    ],
+)
+def test_the_practical_plan(d, epsilon, depths, sums_depth, m, share):
+    plan = plan_one_round(10**6, d, n_clusters=K, epsilon=epsilon)
+    assert (plan.depths, plan.sums_depth, plan.n_answers) == (depths, sums_depth, m)
+    assert plan.sums_share == share and plan.uses_sums == (d > 6)
+    assert plan.n_outputs == (d if d <= 6 else 4)
+    assert plan.needed == users_needed(1 / 15, epsilon, 2, user_share=1 - share)
+    if plan.mechanism is not None:
+        assert plan.mechanism.sensitivity == 2
+        assert gdp_delta(plan.mechanism.gdp_mu, epsilon) == pytest.approx(DELTA)
+
+
+def test_reductions_of_the_four_round_plan():
+    def calls(**options):
+        return plan_four_rounds(
+            10**6, 4, n_clusters=K, epsilon=1.0, lsh=True, depths=(1, 2, 3), **options
+        ).n_calls
+
+    assert calls() == 2 and calls(repetitions=1) == 1
+    assert calls(joint_levels=False) == 2 * 4  # L + 1 sets D_l
+    assert calls(n_guesses=8, scales=(0.25, 0.5, 1.0), repetitions=4, joint_levels=False) == 384
+    for lsh in (False, True):
+        plan = plan_four_rounds(10**6, 4, n_clusters=K, epsilon=1.0, lsh=lsh)
+        assert math.fsum(plan.shares.values()) == pytest.approx(1, abs=1e-12)
+        assert plan.mechanism.sensitivity == plan.low_mechanism.sensitivity == 2
+
+
+# --- runs -----------------------------------------------------------------------------------------
+
+
+def reports_of(fed):
+    """What the users sent."""
+    return [m for m in fed.transcript.messages if m.sender == "clients"]
+
+
+@EVERY
+def test_a_run_returns_centres_in_the_ball(name):
+    fed, result = run(ALGORITHMS[name])
+    assert result.centers.shape == (K, 4) and np.isfinite(result.centers).all()
+    assert np.linalg.norm(result.centers, axis=1).max() <= 1 + 1e-12
+    assert not result.private and "teaching" in result.warning
+    assert (result.weights > 0).all() and len(result.proxies) == len(result.weights)
+    assert {m.receiver for m in reports_of(fed)} == {"server"}
+    assert result.coverage == pytest.approx(result.weights.sum())
+
+
+@EVERY
+def test_one_seed_one_result(name):
+    options = {"points": DATA[:6000], "epsilon": 6.0}
+    first, again = (run(ALGORITHMS[name], **options)[1] for _ in range(2))
+    other = run(ALGORITHMS[name], seed=2, **options)[1]
+    assert np.array_equal(first.centers, again.centers)
+    assert not np.array_equal(first.centers, other.centers)
+
+
+@pytest.mark.parametrize("name", [name for name in ALGORITHMS if "printed" not in name])
+def test_high_dimensions(name):
+    """Ten dimensions: projected to four. (As printed, a cell would have 2^10 children.)"""
+    _, result = run(ALGORITHMS[name], WIDE, epsilon=8.0)
+    assert result.centers.shape == (K, 10) and np.isfinite(result.centers).all()
+    assert result.projection.n_outputs == result.low_centers.shape[1]
+
+
+@pytest.mark.parametrize("name", ["one_round", "four_rounds", "four_rounds with LSH",
+                                  "grid_histogram", "ldp_lloyd"])  # fmt: skip
+@pytest.mark.parametrize("n", [9, 12, 25])
+def test_a_handful_of_users(name, n):
+    """Parts may be empty by chance; the run goes through and says that it saw nothing."""
+    options = {"n_rounds": 2} if name == "ldp_lloyd" else {}
+    for seed in range(4):
+        _, result = run(ALGORITHMS[name], DATA[:n], k=2, epsilon=1.0, seed=seed, **options)
+        assert np.isfinite(result.centers).all()
+
+
+def test_a_last_chunk_without_users_of_a_part(monkeypatch):
+    """Chunks are cut by user number, parts by coins: some chunk may hold nobody of a part."""
+    monkeypatch.setattr(local, "USERS_PER_CHUNK", 3)
+    fed, result = run(with_sums, DATA[:50], k=2)
+    sent = {m.name: m.count for m in reports_of(fed)}
+    assert sum(sent.values()) == 50 and np.isfinite(result.centers).all()
+
+
+@EVERY
+def test_chunks_do_not_change_what_is_public(name, monkeypatch):
+    """Who is asked what, the projection, the grid and the messages do not depend on chunks."""
+    points = WIDE[:6000] if name in ("one_round with sums", "four_rounds") else DATA[:6000]
+    whole_fed, whole = run(ALGORITHMS[name], points)
+    monkeypatch.setattr(local, "USERS_PER_CHUNK", 701)
+    fed, result = run(ALGORITHMS[name], points)
+    shown = [(m.round, m.name, m.shape, m.dtype, m.count) for m in fed.transcript.messages]
+    assert shown == [
+        (m.round, m.name, m.shape, m.dtype, m.count) for m in whole_fed.transcript.messages
+    ]
+    assert fed.split == whole_fed.split and result.grid == whole.grid
+    assert np.array_equal(result.projection.matrix, whole.projection.matrix)
+    assert fed.ledger.releases == whole_fed.ledger.releases
+
+
+@pytest.mark.parametrize("proxies", ["center", "corner"])
+def test_proxies_are_centres_or_corners_of_the_chosen_cells(proxies):
+    _, result = run(one_round, proxies=proxies)
+    expected = result.chosen.points(result.grid, proxies)
+    assert np.array_equal(result.proxies, expected) and len(expected) > K
+    other = result.chosen.points(result.grid, "corner" if proxies == "center" else "center")
+    shift = np.abs(expected - other)
+    sides = np.array([result.grid.cell_side(int(p)) for p in result.chosen.depth])
+    assert shift == pytest.approx(np.repeat(sides[:, None] / 2, 4, axis=1))
+
+
+def test_scaling_to_all_users():
+    """Half of the users count; the proxies' weights still speak of all of them."""
+    _, result = run(with_sums, epsilon=8.0)
+    assert result.coverage == pytest.approx(20_000, rel=0.35) and result.coverage > 12_000
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"n_guesses": 2},
+        {"joint_levels": False},
+        {"scales": (0.25, 0.5), "repetitions": 1},
+        {"t": 2, "repetitions": 3},
+        {"n_guesses": 2, "joint_levels": False, "scales": (0.3, 0.6), "repetitions": 1},
+        {"shifted": False, "depths": (1, 2)},
+    ],
+)
+def test_reductions_of_algorithm_4_run(options):
+    fed, result = run(with_lsh, DATA[:8000], epsilon=8.0, **options)
+    assert np.isfinite(result.centers).all()
+    assert len(result.details["heavy"]) == (options.get("n_guesses") or 1)
+    assert result.plan.n_calls == len(result.details["heavy"]) * (
+        len(options.get("depths", (1, 2, 3))) + 1 if not options.get("joint_levels", True) else 1
+    ) * len(options.get("scales", (0.5,))) * options.get("repetitions", 2)
+    rounds = {m.name.split(":")[0]: m.round for m in reports_of(fed)}
+    assert rounds == {
+        "cell counts": 0, "LSH buckets": 1, "bucket sums": 1, "nearest candidate": 2,
+        "nearest centre": 3, "points by nearest centre": 3,
+    }  # fmt: skip
+
+
+def test_without_lsh_candidates_are_the_heavy_cells():
+    fed, result = run(four_rounds)
+    heavy = result.details["heavy"][0]
+    assert np.array_equal(result.details["candidates"], np.unique(heavy.centers(), axis=0))
+    assert [m.round for m in reports_of(fed)] == [0, 2, 3, 3]
+
+
+def test_lloyd_takes_a_start_and_keeps_it_where_nobody_is_near():
+    start = np.array([[0.0, 0, 0, 0], [0.999, 0, 0, 0]])
+    cluster = 0.05 * rng(13).normal(size=(20_000, 4)) - 0.2
+    _, result = run(ldp_lloyd, cluster, k=2, epsilon=8.0, initial=start, n_rounds=3)
+    assert result.details["history"].shape == (4, 2, 4)
+    assert np.array_equal(result.details["history"][0], start)
+    assert result.centers[1] == pytest.approx(start[1])  # no users: it stays
+    assert np.linalg.norm(result.centers[0] + 0.2) < 0.15
+
+
+def test_private_mean_has_the_stated_error():
+    fed, result = run(mean, k=1, epsilon=2.0)
+    assert result.centers.shape == (1, 4)
+    mechanism = gaussian_report(1.0, 2.0, DELTA)
+    error = np.linalg.norm(result.centers[0] - DATA.mean(axis=0))
+    # chi with 4 degrees of freedom: above 5.1 sd with probability 1e-5
+    assert error < 5.1 * mechanism.std / math.sqrt(20_000)
+    assert [m.count for m in reports_of(fed)] == [20_000]
+
+
+def test_noisy_points_keep_the_lowest_user_numbers():
+    query = NoisyPoints(4, gaussian_report(1.0, 1.0, DELTA), max_kept=1500)
+    ask_values(query, DATA[:1000], rng=rng(1))
+    ask_values(query, DATA[1000:3000], rng=rng(2))
+    assert query.points().shape == (1500, 4) and query.n_users == 3000
+    residual = query.points() - DATA[:1500]
+    assert residual.std() == pytest.approx(query.mechanism.std, rel=4 / math.sqrt(2 * 6000))
+
+
+def test_random_points_fill_the_ball():
+    points = random_in_ball(20_000, 3, rng=rng(14))
+    radius = np.linalg.norm(points, axis=1)
+    assert radius.max() <= 1
+    for r in (0.3, 0.6, 0.9):  # P(|x| <= r) = r^3
+        assert (radius <= r).mean() == pytest.approx(r**3, abs=4 * 0.5 / math.sqrt(20_000))
+
+
+# --- accuracy -------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def hundred_thousand():
+    return make_ball_mixture(100_000, 4, K, rng=np.random.default_rng(15)).points
+
+
+def cost(points, result):
+    return kmeans_cost(points, result.centers, normalize=True)
+
+
+def test_accuracy_of_one_round(hundred_thousand):
+    """Notes 6.9: cost < 0.06 at n = 1e5, epsilon 4 (0.025-0.03 there; one centre: about 0.4)."""
+    costs = [cost(hundred_thousand, run(one_round, hundred_thousand, seed=s)[1]) for s in range(5)]
+    assert np.median(costs) < 0.04 and sorted(costs)[3] < 0.06
+    assert min(costs) > 0.0215  # nothing beats the mixture itself (0.0225)
+    assert cost(hundred_thousand, run(mean, hundred_thousand)[1]) > 0.15
+
+
+@pytest.mark.parametrize("name, limit", [("four_rounds", 0.1), ("four_rounds with LSH", 0.12),
+                                         ("grid_histogram", 0.06)])  # fmt: skip
+def test_accuracy_of_the_others(hundred_thousand, name, limit):
+    costs = [
+        cost(hundred_thousand, run(ALGORITHMS[name], hundred_thousand, seed=s)[1]) for s in range(3)
+    ]
+    assert np.median(costs) < limit
+
+
+def test_recovered_centres_have_the_stated_error(hundred_thousand):
+    """Lines 31-38: sigma sqrt(n q d'/phi)/n_j for a cluster of q cells (notes 1.5)."""
+    points, n = hundred_thousand, 100_000
+    _, result = run(with_sums, points, epsilon=8.0)
+    found = next(lv for lv in result.levels if lv.depth == result.plan.sums_depth)
+    nearest = assign(result.grid.centers(found.cells, found.depth), result.low_centers).labels
+    home = match_rows(result.grid.cells(points, found.depth), found.cells)
+    errors, predicted = [], []
+    for j in range(K):
+        own = points[(home >= 0) & (nearest[home] == j)]
+        errors.append(np.sum((result.centers[j] - own.mean(axis=0)) ** 2))
+        predicted.append(theory.sums_center_error(
+            n, 4, 8.0, DELTA, cluster_size=len(own), n_cells=int((nearest == j).sum()), share=0.5
+        ) ** 2)  # fmt: skip
+    # chi^2 with 20 degrees of freedom over 20: outside [0.25, 2.4] with probability 1e-3; the
+    # noise of the counts adds a little
+    assert 0.25 < sum(errors) / sum(predicted) < 3
+
+
+def test_corners_fail_where_centres_work(hundred_thousand):
+    _, centre = run(one_round, hundred_thousand, epsilon=8.0)
+    _, corner = run(one_round, hundred_thousand, epsilon=8.0, proxies="corner")
+    assert cost(hundred_thousand, corner) > cost(hundred_thousand, centre) + 0.03
+
+
+def test_the_printed_parameters_see_nothing_at_this_size(hundred_thousand):
+    """L = 17 levels: sd of a count 68 c sqrt(n)/4 is a fifth of all users at epsilon 1."""
+    fed = local_users(hundred_thousand, seed=1)
+    with pytest.warns(NothingDetectedWarning, match="are needed") as caught:
+        result = one_round_as_printed(fed, n_clusters=K, epsilon=0.25, rng=rng())
+    number = int(re.search(r"about (\d+) are needed", str(caught[0].message))[1])
+    assert number == users_needed_as_printed(1 / 15, 0.25, 17, z=3.5) > 10**8
+    assert not result.centers.any()
+
+
+def test_printed_parameters_at_a_large_epsilon(hundred_thousand):
+    _, result = run(one_round_as_printed, hundred_thousand, epsilon=60.0, n_levels=5)
+    origin = (hundred_thousand**2).sum(axis=1).mean()
+    assert cost(hundred_thousand, result) < origin / 2
+    assert len(result.weights) > K and result.chosen.sums.shape == (len(result.weights), 4)

@@ -1,0 +1,424 @@
+"""Locally private k-means: what each user spends, budgets, secure mode, and audits of reports."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from ldp_cases import (
+    ALGORITHMS,
+    DATA,
+    DELTA,
+    EVERY,
+    asked_counts,
+    printed,
+    refused,
+    rng,
+    run,
+    with_sums,
+)
+
+from fedclust_helpers import frequency_oracles
+from fedclust_helpers.accounting import (
+    Budget,
+    BudgetExceededError,
+    PrivacyLedger,
+    gdp_delta,
+    gdp_mu,
+)
+from fedclust_helpers.audit import audit_canary, audit_noise_scale, audit_release, audit_sensitivity
+from fedclust_helpers.federation import local_users
+from fedclust_helpers.frequency_oracles import HeavySums, OneBitCounts, Question
+from fedclust_helpers.ldp_kmeans import (
+    NoisyPoints,
+    four_rounds,
+    grid_histogram,
+    one_round,
+    plan_four_rounds,
+    theory,
+)
+from fedclust_helpers.local_randomizers import RandomizedResponse, gaussian_report
+from fedclust_helpers.mechanisms import Gaussian
+
+# --- budgets --------------------------------------------------------------------------------------
+
+
+class Spy:
+    """Records which users answered which query, from the users' side."""
+
+    def __init__(self, monkeypatch):
+        self.reports = []
+        for kind in (OneBitCounts, HeavySums, NoisyPoints):
+            monkeypatch.setattr(kind, "respond", self.wrap(kind.respond))
+
+    def wrap(self, respond):
+        def spied(query, points, users, *, rng):
+            reports = respond(query, points, users, rng=rng)
+            self.reports.append((query, users.copy(), reports))
+            return reports
+
+        return spied
+
+    def questions(self, n):
+        """(n,) number of different questions that each user answered."""
+        out = np.zeros(n, dtype=int)
+        for query in {id(q): q for q, _, _ in self.reports}.values():
+            users = np.concatenate([u for q, u, _ in self.reports if q is query])
+            assert len(np.unique(users)) == len(users)  # nobody is asked twice
+            out[users] += 1
+        return out
+
+
+def user_totals(spy, n, vector_epsilon):
+    """Upper bounds (epsilon, delta) of everything each user sent: basic composition by hand.
+
+    A bit that is kept with probability p costs ln(p/(1 - p)). A vector of length at most 1 with
+    Gaussian noise costs (e, delta) at the e that its question was given.
+    """
+    eps, delta = np.zeros(n), np.zeros(n)
+    for query, users, (sent,) in spy.reports:
+        assert len(sent) == len(users)
+        if isinstance(query, OneBitCounts):
+            assert sent.dtype == bool and sent.shape[1] == len(query.mechanisms)
+            keep = query.response.keep
+            eps[users] += sent.shape[1] * math.log(keep / (1 - keep))
+        else:
+            assert sent.ndim == 2 and len(query.mechanisms) == 1
+            eps[users] += vector_epsilon
+            delta[users] += gdp_delta(2.0 / query.mechanism.std, vector_epsilon)
+    return eps, delta
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0, 4.0, 8.0])
+@EVERY
+def test_each_user_spends_at_most_the_budget(name, epsilon, monkeypatch):
+    """Seen from the users: who sent what, and what it costs, added up for each of them."""
+    spy = Spy(monkeypatch)
+    n = 3000
+    fed, result = run(ALGORITHMS[name], DATA[:n], epsilon=epsilon)
+    as_printed = name == "one_round_as_printed"
+    per_vector = epsilon / 12 if as_printed else epsilon  # 6 levels, 12 calls
+    eps, delta = user_totals(spy, n, per_vector)
+    assert eps.max() <= epsilon * (1 + 1e-9) and delta.max() <= DELTA * (1 + 1e-9)
+    assert eps.min() > 0.99 * epsilon  # nobody's budget is left unused
+    questions = spy.questions(n)
+    assert set(questions) == ({1 + 6} if as_printed else {1})
+    # and from the ledger
+    assert fed.ledger.adjacency == "replace-one"
+    assert fed.ledger.epsilon(DELTA) <= epsilon * (1 + 1e-9)
+    assert fed.ledger.epsilon(DELTA) > (0.4 if as_printed else 0.99) * epsilon
+    if result.delta == 0:
+        assert fed.ledger.pure_epsilon() == pytest.approx(epsilon)
+    groups = {r.group for r in fed.ledger.releases}
+    expected = {
+        "one_round with sums": {"count", "sum"},
+        "four_rounds": {"cells", "proxy", "recovery count", "recovery sum"},
+        "four_rounds with LSH": {"cells", "buckets", "bucket sums", "proxy", "recovery count",
+                                 "recovery sum"},
+        "ldp_lloyd": {f"{what} {t}" for t in range(5) for what in ("count", "sum")},
+    }.get(name)  # fmt: skip
+    assert groups == ({None} if expected is None else {f"division 0/{g}" for g in expected})
+
+
+@pytest.mark.parametrize("name", ["one_round with sums", "four_rounds", "four_rounds with LSH",
+                                  "ldp_lloyd"])  # fmt: skip
+def test_every_user_is_in_exactly_one_part(name, monkeypatch):
+    spy = Spy(monkeypatch)
+    n = 20_000
+    fed, _ = run(ALGORITHMS[name], DATA)
+    users = np.arange(n)
+    members = np.stack([fed.split.members(users, part) for part in fed.split.parts])
+    assert (members.sum(axis=0) == 1).all()
+    for part, row in zip(fed.split.parts, members, strict=True):
+        share = fed.split.shares[part]
+        assert row.sum() == pytest.approx(n * share, abs=4.5 * math.sqrt(n * share * (1 - share)))
+    asked = [np.sort(np.concatenate([u for q, u, _ in spy.reports if q is query]))
+             for query in {id(q): q for q, _, _ in spy.reports}.values()]  # fmt: skip
+    parts = [np.flatnonzero(row) for row in members]
+    assert sorted(a.tolist() for a in asked) == sorted(p.tolist() for p in parts)
+    # the division depends on public coins, not on data
+    assert run(ALGORITHMS[name], -DATA)[0].split == fed.split
+
+
+@pytest.mark.parametrize("epsilon, m", [(1.0, 1), (4.0, 2), (8.0, 4)])
+def test_participations_are_exact(epsilon, m):
+    """m answers of epsilon/m each, on m different levels, for every single user."""
+    n, depths = 10_000, (1, 2, 3, 4, 5)
+    counts = asked_counts(DATA[:n], depths, epsilon=epsilon)
+    channels, rows = counts._channels.coins(np.arange(n))
+    answered = np.stack(channels)
+    assert answered.shape == (m, n) and counts.mechanisms == (RandomizedResponse(epsilon / m),) * m
+    assert (np.diff(np.sort(answered, axis=0), axis=0) > 0).all()  # never one level twice
+    assert counts.n_reports.sum() == n * m
+    share = m / 5
+    assert counts.n_reports == pytest.approx(n * share, abs=4.5 * math.sqrt(n * share * (1 - share))
+                                             + 1e-9)  # fmt: skip
+    total = sum(r.pure_epsilon for r in counts.mechanisms)
+    assert total == pytest.approx(epsilon, rel=1e-12)
+
+
+def test_calls_as_printed():
+    """L histograms with epsilon/(2L) and L sum oracles with (epsilon/(2L), delta/L), everybody."""
+    fed, _ = run(printed, DATA[:3000], epsilon=3.0, n_levels=4)
+    counts, *sums = (r.mechanisms for r in fed.ledger.releases)
+    assert counts == (RandomizedResponse(3.0 / 8),) * 4
+    sigma = 2 * math.sqrt(2 * math.log(1.25 / (DELTA / 4))) * 2 / (3.0 / 8)  # Algorithm 6
+    assert [m.std for (m,) in sums] == pytest.approx([sigma] * 4)
+    assert [m.count for m in fed.transcript.messages] == [3000] * 5
+
+
+def test_two_runs_on_one_federation_add_up():
+    fed, _ = run(one_round, DATA[:3000], epsilon=1.0)
+    run(grid_histogram, fed=fed, epsilon=0.5)
+    assert fed.ledger.pure_epsilon() == pytest.approx(1.5)
+    assert 1.49 < fed.ledger.epsilon(DELTA) <= 1.5
+    # different divisions may put a user in any two parts: the worst parts add up
+    fed, _ = run(with_sums, DATA[:3000], epsilon=1.0)
+    run(four_rounds, fed=fed, epsilon=2.0)
+    assert {r.group.split("/")[0] for r in fed.ledger.releases} == {"division 0", "division 1"}
+    assert 2.9 < fed.ledger.epsilon(2 * DELTA) <= 3 * (1 + 1e-9)
+    alone = fed.ledger.since(2)
+    assert alone.epsilon(DELTA) <= 2 * (1 + 1e-9)
+
+
+@EVERY
+def test_budgets_refuse_before_anything_is_asked(name, monkeypatch):
+    spy = Spy(monkeypatch)
+    tight = local_users(DATA[:3000], seed=1, budget=Budget(0.05, DELTA, "rdp"))
+    text = refused(tight, lambda: run(ALGORITHMS[name], fed=tight), BudgetExceededError, "exceed")
+    assert "epsilon=0.05" in text and not spy.reports and tight.ledger.remaining == 1
+
+
+def test_a_pure_budget_is_filled_exactly():
+    fed = local_users(DATA[:3000], seed=1, budget=Budget(2.5))
+    run(one_round, fed=fed, epsilon=1.0)
+    run(grid_histogram, fed=fed, epsilon=1.5)
+    assert fed.ledger.remaining == pytest.approx(0, abs=1e-9)
+    refused(fed, lambda: run(one_round, fed=fed, epsilon=0.01), BudgetExceededError, "exceed")
+    # sums are never pure
+    fed = local_users(DATA[:3000], seed=1, budget=Budget(100.0))
+    refused(fed, lambda: run(with_sums, fed=fed), BudgetExceededError, "cell sums")
+
+
+@pytest.mark.parametrize("name", ["one_round with sums", "four_rounds", "ldp_lloyd"])
+def test_a_basic_budget_is_filled_by_one_run_of_pure_and_gaussian_reports(name):
+    for epsilon in (0.5, 1.0, 4.0):
+        budget = Budget(epsilon, DELTA, "basic")
+        fed = local_users(DATA, seed=1, budget=budget)
+        call = {"one_round with sums": with_sums}.get(name, ALGORITHMS.get(name))
+        call(fed, n_clusters=K, epsilon=epsilon, delta=DELTA, rng=rng())
+        assert fed.ledger.remaining == pytest.approx(0, abs=1e-8)
+        before = len(fed.ledger.releases)
+        with pytest.raises(BudgetExceededError):
+            call(fed, n_clusters=K, epsilon=epsilon / 100, delta=DELTA / 100, rng=rng())
+        assert len(fed.ledger.releases) == before
+
+
+def test_shares_of_a_basic_budget_add_up():
+    # two releases at (1, 1e-6) and one pure one at 2 fit (4, 4e-6) and leave nothing
+    ledger = PrivacyLedger(adjacency="replace-one", budget=Budget(4.0, 4e-6, "basic"))
+    half = gaussian_report(1.0, 2.0, 2e-6)
+    ledger.charge([half], name="a")
+    assert ledger.remaining == pytest.approx(0.5, abs=1e-9)
+    ledger.charge([RandomizedResponse(2.0)], name="b")
+    assert ledger.remaining == pytest.approx(0.0, abs=1e-9)
+    with pytest.raises(BudgetExceededError):
+        ledger.charge([RandomizedResponse(1e-3)], name="c")
+    # jointly noised Gaussians are one Gaussian of the joint mu, not two shares
+    two = PrivacyLedger(adjacency="replace-one", budget=Budget(2.0, 2e-6, "basic"))
+    mu = gdp_mu(2.0, 2e-6) / math.sqrt(2)
+    two.charge([Gaussian.from_gdp(2.0, mu, adjacency="replace-one")] * 2, name="joint")
+    assert two.remaining == pytest.approx(0.0, abs=1e-8)
+
+
+def test_what_the_server_tells_the_users_is_in_the_transcript():
+    fed = local_users(DATA, seed=1)
+    result = four_rounds(fed, n_clusters=K, epsilon=4.0, rng=rng())
+    told = [m for m in fed.transcript.messages if m.sender == "server"]
+    assert [(m.round, m.name) for m in told] == [(2, "candidates"), (3, "centres")]
+    assert told[0].shape == result.details["candidates"].shape
+    assert told[1].shape == result.low_centers.shape
+    assert all(m.count == len(DATA) for m in told)
+
+
+def test_calls_that_fit_one_by_one_but_not_together_are_refused_at_once():
+    """Algorithm 1 as printed asks everybody L + 1 questions: their costs are added up first."""
+    counts = [RandomizedResponse(2.0 / 8)] * 4
+    sums = gaussian_report(1.0, 2.0 / 8, DELTA / 4, calibration="as_printed")
+
+    def share(epsilon, mechanisms):
+        budget = Budget(epsilon, DELTA, "rdp")
+        release = PrivacyLedger(adjacency="replace-one").check(mechanisms, name="")
+        return budget.cost(release) / budget.limit
+
+    epsilon = next(e for e in np.arange(2, 3, 0.005) if share(e, counts) < 1)
+    assert share(epsilon, [sums]) < 1 < share(epsilon, counts) + 4 * share(epsilon, [sums])
+    fed = local_users(DATA[:3000], seed=1, budget=Budget(epsilon, DELTA, "rdp"))
+    refused(fed, lambda: run(printed, fed=fed, epsilon=2.0, n_levels=4), BudgetExceededError, "sum")
+    enough = local_users(DATA[:3000], seed=1, budget=Budget(1.1 * epsilon, DELTA, "rdp"))
+    run(printed, fed=enough, epsilon=2.0, n_levels=4)
+    assert len(enough.ledger.releases) == 5 and 0 < enough.ledger.remaining < 0.3
+
+
+# --- secure mode ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [n for n in ALGORITHMS if n != "one_round_as_printed"])
+def test_secure_mode(name):
+    if name not in ("one_round", "grid_histogram"):
+        pytest.importorskip("opendp", reason="secure noise is an extra: fedclust[secure]")
+    fed = local_users(DATA[:600], mode="secure")
+    _, result = run(ALGORITHMS[name], fed=fed, k=2, epsilon=8.0)
+    assert result.private and result.warning == ""
+    assert np.isfinite(result.centers).all()
+    assert fed.ledger.epsilon(DELTA) <= 8 * (1 + 1e-9)
+    kinds = {type(m).__name__ for r in fed.ledger.releases for m in r.mechanisms}
+    assert kinds <= {"RandomizedResponse", "DiscreteGaussian"}
+
+
+def test_secure_mode_takes_no_seed_and_no_continuous_noise():
+    with pytest.raises(ValueError, match="seed must not be given in secure mode"):
+        local_users(DATA[:100], mode="secure", seed=1)
+    with pytest.raises(ValueError, match="seed must be given in teaching mode"):
+        local_users(DATA[:100])
+    fed = local_users(DATA[:100], mode="secure")
+    refused(fed, lambda: run(printed, fed=fed, k=2), ValueError, "discrete noise in secure mode")
+
+
+# --- audits ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("epsilon, m", [(0.5, 1), (1.0, 1), (1.0, 2), (4.0, 2)])
+def test_one_bit_reports_are_exactly_private(epsilon, m, monkeypatch):
+    """All values x public coins x reports for T = 4: the largest ratio is e^epsilon.
+
+    The code's own respond runs once with every coin flip "keep" and once with "flip"; each joint
+    outcome of the m flips has a known probability.
+    """
+    keys = np.arange(64, dtype=np.uint64)
+    query = OneBitCounts(
+        lambda points, channels: Question(points[:, 0].astype(np.uint64) * np.uint64(8)
+                                          + channels.astype(np.uint64)),
+        epsilon, rng=rng(16), shares=[1.0] * m, n_answers=m, n_buckets=4,
+    )  # fmt: skip
+    users = np.arange(40)  # forty public coins: all rows and channels occur
+    assert set(query._channels.coins(users)[1][0].tolist()) == {0, 1, 2, 3}
+    noise = {True: np.uint64(0), False: np.uint64(2**64 - 1)}  # flip, keep
+    channel = np.zeros((len(keys), len(users), 2**m))
+    flip = 1 - query.response.keep
+    for flips in itertools.product((True, False), repeat=m):
+        words = iter(flips * len(keys))
+        monkeypatch.setattr(
+            frequency_oracles, "random_words", lambda n, _, w=words: np.full(n, noise[next(w)])
+        )
+        chance = math.prod(flip if f else query.response.keep for f in flips)
+        for value in keys:
+            points = np.full((len(users), 1), float(value))
+            (bits,) = query.respond(points, users, rng=rng())
+            code = bits @ (1 << np.arange(m))
+            channel[int(value), np.arange(len(users)), code] += chance
+    assert channel.sum(axis=2) == pytest.approx(1)
+    ratio = (channel.max(axis=0) / channel.min(axis=0)).max()
+    assert ratio <= math.exp(epsilon) and ratio == pytest.approx(math.exp(epsilon), rel=1e-12)
+
+
+def one_vector(g, mechanism, seed=17):
+    """Two inputs of one user, f = 0 and f = 1, that give the public sign +1 and -1."""
+    oracle = HeavySums(
+        lambda points, _: (points[:, 0].astype(np.uint64), np.tile(g, (len(points), 1))),
+        float(np.linalg.norm(g)), len(g), mechanism, rng=rng(seed), n_buckets=64,
+    )  # fmt: skip
+    user = next(u for u in range(200) if signs(oracle, u) == (1, -1))
+
+    def release(key):
+        def draw(rng, n_runs):
+            points = np.full((n_runs, 1), float(key))
+            return oracle.respond(points, np.full(n_runs, user), rng=rng)[0]
+
+        return draw
+
+    return release(0), release(1)
+
+
+def signs(oracle, user):
+    values = np.array([[0.0], [1.0]])
+    signed = oracle._signed(values, np.array([user, user]))
+    return tuple(np.sign(signed[:, 0]).astype(int))
+
+
+def test_audit_of_the_vector_report():
+    """P7: the corrected noise passes, the printed one is caught, for g near a point off centre."""
+    g = np.array([0.55, 0, 0])
+    epsilon = 1.0
+    claimed = gdp_mu(epsilon, DELTA)
+    good = gaussian_report(0.55, epsilon, DELTA)
+    scale = audit_noise_scale(
+        one_vector(g, good)[0], g, good.std, n_runs=3000, false_alarm=1e-4, rng=rng(18)
+    )
+    assert scale.passed
+    for mechanism, passes in (
+        (good, True),
+        # B((.5, 0, 0), .05): Delta_g = .1, noise 2 c_G .1/epsilon
+        (Gaussian(1.1, theory.printed_sums_truth(epsilon, DELTA, center_norm=0.5,
+                                                 radius=0.05).std, "replace-one"), False),
+        # constant g: Delta_g = 0, no noise at all
+        (Gaussian(1.1, 1e-9, "replace-one"), False),
+    ):  # fmt: skip
+        plus, minus = one_vector(g, mechanism)
+        audit = audit_release(
+            plus, minus, g, -g, mechanism.std, n_runs=4000, delta=DELTA, claimed_mu=claimed,
+            claimed_epsilon=epsilon, rng=rng(19),
+        )  # fmt: skip
+        assert audit.passed == passes
+        assert (audit.mu_lower_bound > 2 * claimed) == (not passes)
+    printed_mu = theory.printed_sums_truth(epsilon, DELTA, center_norm=0.5, radius=0.05).true_mu
+    assert printed_mu > 4 * claimed
+
+
+def test_an_oracle_refuses_the_printed_sensitivity():
+    """Delta_g = .1 for that g, but the signed vector moves by 1.1."""
+    short = Gaussian.from_budget(0.1, 1.0, DELTA, adjacency="replace-one")
+    with pytest.raises(ValueError, match="can change by 1.1"):
+        HeavySums(lambda p, c: (p, p), 0.55, 3, short, rng=rng())
+
+
+def test_audit_of_algorithm_5():
+    """P2: two points p and -p of one cluster move the k d' numbers by 2, not sqrt(2)."""
+    center = np.zeros((2, 3))
+    center[0, 0], center[1, 0] = 0.1, -0.1
+
+    def message(point):
+        label = np.linalg.norm(center - point, axis=1).argmin()
+        out = np.zeros((2, 3))
+        out[label] = point
+        return out
+
+    other = np.array([0.1, math.sqrt(0.99), 0.0])
+    same = np.array([0.1, -math.sqrt(0.99), 0.0])
+    far = np.array([-1.0, 0.0, 0.0])
+    worst = audit_sensitivity(message, [(other, far)], math.sqrt(2))
+    assert worst.passed and worst.ratio == pytest.approx((1.0,))
+    caught = audit_sensitivity(message, [(other, far), (other, same)], math.sqrt(2))
+    assert not caught.passed and caught.ratio[0] == pytest.approx(math.sqrt(2 * 0.99))
+    assert audit_sensitivity(message, [(other, far), (other, same)], 2.0).passed
+    # our version sends d' signed numbers with sensitivity 2
+    plan = plan_four_rounds(1000, 3, n_clusters=2, epsilon=1.0)
+    assert plan.mechanism.sensitivity == 2
+    assert theory.algorithm_5_true_delta(1.0, DELTA) > 9 * DELTA
+
+
+def test_audit_of_one_bit():
+    """20 000 reports for each of two values: epsilon is met, half the noise is caught."""
+    for true_epsilon, passes in ((1.0, True), (2.0, False)):
+        query = OneBitCounts(
+            lambda points, _: Question(np.zeros(len(points), dtype=np.uint64), points[:, 0] > 0),
+            true_epsilon, rng=rng(20), n_buckets=4,
+        )  # fmt: skip
+        scores = [
+            query.respond(np.full((20_000, 1), value), np.zeros(20_000, int), rng=rng(21 + i))[0]
+            for i, value in enumerate((-1.0, 1.0))
+        ]
+        with_, without = (s[:, 0].astype(float) for s in scores)
+        audit = audit_canary(without, with_, claimed_epsilon=1.0)
+        assert audit.passed == passes
+        assert audit.epsilon_lower_bound == pytest.approx(true_epsilon, rel=0.15)

@@ -1,0 +1,254 @@
+"""Wrong use of locally private k-means: refused before any user is asked or budget is spent."""
+
+import math
+import re
+
+import numpy as np
+import pytest
+from ldp_cases import (
+    ALGORITHMS,
+    DATA,
+    DELTA,
+    EVERY,
+    WIDE,
+    K,
+    printed,
+    refused,
+    rng,
+    run,
+    with_lsh,
+    with_sums,
+)
+
+from fedclust_helpers.accounting import LedgerMismatchError, PrivacyLedger
+from fedclust_helpers.datasets import make_ball_mixture
+from fedclust_helpers.federation import ClientData, local_users, simulate
+from fedclust_helpers.ldp_kmeans import (
+    NothingDetectedWarning,
+    four_rounds,
+    gaussian_report_kmeans,
+    grid_histogram,
+    ldp_lloyd,
+    one_round,
+)
+
+
+def test_points_outside_the_ball_are_clipped_and_counted_or_refused():
+    points = np.array(DATA[:2000])
+    points[:7] *= 100 / np.linalg.norm(points[:7], axis=1, keepdims=True)
+    fed = local_users(points, seed=1)
+    assert fed.clipped_counts.sum() == 7 and fed.clipped_counts[:7].all()
+    _, result = run(with_sums, fed=fed)
+    assert np.linalg.norm(result.centers, axis=1).max() <= 1 + 1e-12
+    with pytest.raises(ValueError, match="outside the ball"):
+        local_users(points, seed=1, outside="refuse")
+    assert np.linalg.norm(points[0]) == pytest.approx(100)  # the caller's array is as it was
+
+
+@pytest.mark.parametrize("algorithm", [one_round, with_sums, grid_histogram, four_rounds])
+def test_an_epsilon_at_which_nothing_shows(algorithm):
+    fed = local_users(DATA, seed=1)
+    with pytest.warns(NothingDetectedWarning, match="nothing stands out") as caught:
+        result = algorithm(fed, n_clusters=K, epsilon=1e-4, rng=rng())
+    text = str(caught[0].message)
+    number = int(re.search(r"about (\d+) are needed", text)[1])
+    assert number == result.plan.needed > 10**6 and "20000 users" in text
+    assert number == pytest.approx(
+        (3.5 * 2 / 1e-4 * 15) ** 2 * len(result.plan.depths)
+        / (1 - getattr(result.plan, "sums_share", 0) if algorithm is not four_rounds else 0.4),
+        rel=1e-3,
+    )  # fmt: skip
+    assert result.centers.shape == (K, 4) and len(result.weights) == 0
+
+
+@pytest.mark.parametrize("epsilon", [1e-17, 1e-200])
+@pytest.mark.parametrize("name", [n for n in ALGORITHMS if "report" not in n and "mean" != n[-4:]])
+def test_an_epsilon_below_the_resolution_of_a_coin(name, epsilon):
+    fed = local_users(DATA[:500], seed=1)
+    refused(fed, lambda: run(ALGORITHMS[name], fed=fed, epsilon=epsilon), ValueError, "epsilon")
+
+
+@pytest.mark.parametrize(
+    "points, algorithm, options",
+    [
+        (DATA, one_round, {"depths": (8,)}),
+        (DATA, one_round, {"depths": (2, 9)}),
+        (DATA, grid_histogram, {"depth": 7}),
+        (WIDE, with_sums, {"n_outputs": 10, "depths": (1, 3)}),
+        (WIDE, with_sums, {"n_outputs": 10, "depths": (3,)}),
+        (DATA, four_rounds, {"depths": (1, 9)}),
+        (DATA, four_rounds, {"depths": (8, 9)}),
+        (DATA, one_round, {"depths": (60,)}),
+    ],
+)
+def test_depths_that_would_overflow_memory(points, algorithm, options):
+    fed = local_users(points[:200], seed=1)
+    refused(fed, lambda: run(algorithm, fed=fed, **options), ValueError, "depth")
+
+
+def test_printed_grids_in_many_dimensions_are_refused():
+    points = make_ball_mixture(200, 23, 2, rng=rng(23)).points
+    fed = local_users(points, seed=1)
+    refused(fed, lambda: run(printed, fed=fed, k=2), ValueError, "depth")
+
+
+@pytest.mark.parametrize(
+    "algorithm, n",
+    [(one_round, 1), (with_sums, 2), (four_rounds, 6), (with_lsh, 8), (ldp_lloyd, 9)],
+)
+def test_fewer_users_than_questions(algorithm, n):
+    fed = local_users(DATA[:n], seed=1)
+    refused(fed, lambda: run(algorithm, fed=fed, k=1), ValueError, "n_users|n_rounds")
+
+
+@EVERY
+def test_more_clusters_than_users(name):
+    fed = local_users(DATA[:20], seed=1)
+    refused(fed, lambda: run(ALGORITHMS[name], fed=fed, k=21), ValueError, "n_clusters")
+
+
+BAD = [
+    ({"epsilon": 0.0}, ValueError, "epsilon"),
+    ({"epsilon": -1.0}, ValueError, "epsilon"),
+    ({"epsilon": math.nan}, ValueError, "epsilon"),
+    ({"epsilon": math.inf}, ValueError, "epsilon"),
+    ({"epsilon": "1"}, TypeError, "epsilon"),
+    ({"delta": 0.0}, ValueError, "delta"),
+    ({"delta": 1.0}, ValueError, "delta"),
+    ({"delta": -1e-6}, ValueError, "delta"),
+    ({"delta": math.nan}, ValueError, "delta"),
+    ({"n_clusters": 0}, ValueError, "n_clusters"),
+    ({"n_clusters": 2.5}, TypeError, "n_clusters"),
+    ({"n_clusters": True}, TypeError, "n_clusters"),
+]
+
+
+@EVERY
+def test_impossible_parameters(name):
+    fed = local_users(DATA[:200], seed=1)
+    good = {"n_clusters": 2, "epsilon": 1.0, "delta": DELTA, "rng": rng()}
+    for bad, error, message in BAD:
+        refused(fed, lambda b=bad: ALGORITHMS[name](fed, **good | b), error, message)
+    if name != "private_mean":  # which makes no random choice of its own
+        for source in (None, 0, np.random, np.random.RandomState(0)):
+            refused(fed, lambda s=source: ALGORITHMS[name](fed, **good | {"rng": s}), TypeError,
+                    "rng must be a numpy.random.Generator")  # fmt: skip
+        without = {k: v for k, v in good.items() if k != "rng"}
+        refused(fed, lambda: ALGORITHMS[name](fed, **without), TypeError, "rng")
+
+
+@pytest.mark.parametrize(
+    "algorithm, options, error, message",
+    [
+        (one_round, {"sums": "yes"}, ValueError, "sums must be"),
+        (one_round, {"proxies": "middle"}, ValueError, "proxies must be one of center, corner"),
+        (one_round, {"n_outputs": 5}, ValueError, "n_outputs"),
+        (one_round, {"n_outputs": 0}, ValueError, "n_outputs"),
+        (one_round, {"n_outputs": 2, "sums": False}, ValueError, "sums must be True"),
+        (one_round, {"depths": ()}, ValueError, "depths must increase"),
+        (one_round, {"depths": (3, 2)}, ValueError, "depths must increase"),
+        (one_round, {"depths": (2, 2)}, ValueError, "depths must increase"),
+        (one_round, {"depths": (0, 1)}, ValueError, "depths"),
+        (one_round, {"depths": (1.0, 2.0)}, TypeError, "depths"),
+        (one_round, {"n_answers": 3}, ValueError, "n_answers"),
+        (one_round, {"n_answers": 0}, ValueError, "n_answers"),
+        (one_round, {"z": 0.0}, ValueError, "z"),
+        (one_round, {"z": math.nan}, ValueError, "z"),
+        (one_round, {"n_init": 0}, ValueError, "n_init"),
+        (one_round, {"levels": 3}, TypeError, "levels"),
+        (with_sums, {"sums_share": 1.0}, ValueError, "sums_share"),
+        (with_sums, {"sums_share": math.nan}, ValueError, "sums_share"),
+        (with_sums, {"sums_depth": 4}, ValueError, "sums_depth must be one of the depths"),
+        (printed, {"alpha": 0.0}, ValueError, "alpha"),
+        (printed, {"n_levels": 0}, ValueError, "n_levels"),
+        (printed, {"n_levels": 80}, ValueError, "depth"),
+        (printed, {"z": -1.0}, ValueError, "z"),
+        (printed, {"n_init": 0}, ValueError, "n_init"),
+        (four_rounds, {"n_init": 0}, ValueError, "n_init"),
+        (four_rounds, {"depths": (2, 1)}, ValueError, "depths must increase"),
+        (four_rounds, {"shares": {"cells": 1.0}}, ValueError, "shares must name the questions"),
+        (four_rounds, {"shares": {"cells": 0.9, "proxy": 0.9, "recovery count": 0.1,
+                                  "recovery sum": 0.2}}, ValueError, "shares must add up to 1"),
+        (four_rounds, {"shares": {"cells": 2.0, "proxy": -1.3, "recovery count": 0.1,
+                                  "recovery sum": 0.2}}, ValueError, "shares"),
+        (with_lsh, {"t": 9}, ValueError, "t must be"),
+        (with_lsh, {"t": 0}, ValueError, "t must be"),
+        (with_lsh, {"scales": ()}, ValueError, "scales"),
+        (with_lsh, {"scales": (0.5, -1.0)}, ValueError, "scales"),
+        (with_lsh, {"scales": (math.nan,)}, ValueError, "scales"),
+        (with_lsh, {"repetitions": 0}, ValueError, "repetitions"),
+        (with_lsh, {"n_guesses": 0}, ValueError, "n_guesses"),
+        (grid_histogram, {"depth": 0}, ValueError, "depth"),
+        (grid_histogram, {"depth": 2.0}, TypeError, "depth"),
+        (grid_histogram, {"z": -1.0}, ValueError, "z"),
+        (gaussian_report_kmeans, {"max_reports": 1}, ValueError, "max_reports"),
+        (gaussian_report_kmeans, {"n_init": 0}, ValueError, "n_init"),
+        (ldp_lloyd, {"n_rounds": 0}, ValueError, "n_rounds"),
+        (ldp_lloyd, {"n_rounds": 1.5}, TypeError, "n_rounds"),
+        (ldp_lloyd, {"n_rounds": 101}, ValueError, "n_rounds"),
+        (ldp_lloyd, {"initial": np.zeros((3, 4))}, ValueError, "initial must hold 2 centres"),
+        (ldp_lloyd, {"initial": np.zeros((2, 3))}, ValueError, "initial must have 4 columns"),
+        (ldp_lloyd, {"initial": np.full((2, 4), np.nan)}, ValueError, "initial must be finite"),
+    ],
+)  # fmt: skip
+def test_impossible_options(algorithm, options, error, message):
+    fed = local_users(DATA[:200], seed=1)
+    refused(fed, lambda: run(algorithm, fed=fed, k=2, **options), error, message)
+
+
+@EVERY
+def test_a_federation_of_another_trust_model(name):
+    data = ClientData(DATA[:300], np.arange(0, 301, 10))
+    for trust in ("ideal", "trusted", "local"):
+        fed = simulate(data, trust, seed=1, bound=1.0, domain="ball",
+                       ledger=PrivacyLedger(adjacency="replace-one"))  # fmt: skip
+        refused(fed, lambda f=fed: run(ALGORITHMS[name], fed=f), (TypeError, ValueError),
+                "federation must|clients must hold one point each")  # fmt: skip
+    with pytest.raises(TypeError, match="federation must offer ask"):
+        run(ALGORITHMS[name], fed=DATA[:100])
+
+
+@EVERY
+def test_a_ledger_of_another_relation(name):
+    """Local privacy is replace-one; an add/remove ledger would understate it."""
+    fed = local_users(DATA[:300], seed=1, ledger=PrivacyLedger())
+    refused(fed, lambda: run(ALGORITHMS[name], fed=fed), LedgerMismatchError, "replace-one")
+
+
+@EVERY
+def test_a_ball_of_another_size(name):
+    for bound in (2.0, 0.5):
+        fed = local_users(DATA[:300], seed=1, bound=bound)
+        refused(fed, lambda f=fed: run(ALGORITHMS[name], fed=f), ValueError, "unit ball")
+
+
+@pytest.mark.parametrize(
+    "points, error",
+    [
+        (np.where(np.eye(50, 4) > 0, np.nan, 0.1), ValueError),
+        (np.where(np.eye(50, 4) > 0, np.inf, 0.1), ValueError),
+        (np.zeros((0, 4)), ValueError),
+        (np.zeros(4), ValueError),
+        (np.zeros((5, 4)) * 1j, TypeError),
+        ([["a", "b"]], TypeError),
+    ],
+)
+def test_unusable_points(points, error):
+    with pytest.raises(error) as caught:
+        local_users(points, seed=1)
+    assert "nan" not in str(caught.value) or "no nan" in str(caught.value)
+
+
+def test_messages_do_not_quote_data():
+    secret = 0.123456789
+    points = np.full((50, 4), secret)
+    points[3, 2] = np.nan
+    with pytest.raises(ValueError) as caught:
+        local_users(points, seed=1)
+    assert "1234" not in str(caught.value)
+
+
+def test_users_may_not_hold_two_points():
+    data = ClientData(DATA[:300], np.arange(0, 301, 2))
+    fed = local_users(data, seed=1)
+    refused(fed, lambda: run(one_round, fed=fed), ValueError, "one point each")

@@ -1,0 +1,307 @@
+"""Ball-carving LSH: buckets, coverage, and collision probabilities in closed form."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import integrate, stats
+
+from fedclust_helpers import lsh
+from fedclust_helpers.lsh import (
+    BallCarvingHash,
+    ball_fraction,
+    collision_probability,
+    default_width,
+    far_upper_bound,
+    grids_needed,
+    near_lower_bound,
+)
+
+NAN, INF = float("nan"), float("inf")
+
+
+def generator(*seed):
+    return np.random.default_rng(list(seed))
+
+
+# --- closed form ----------------------------------------------------------------------------------
+
+TABLE = [  # notes section 3.2: t, p(1), p(2), p(4)
+    (1, 0.4937, 0.2889, 0.1515),
+    (2, 0.4089, 0.1781, 0.0545),
+    (3, 0.3622, 0.1300, 0.0251),
+    (4, 0.3302, 0.1024, 0.0132),
+    (6, 0.2870, 0.0714, 0.0046),
+]
+
+
+@pytest.mark.parametrize(("t", "p1", "p2", "p4"), TABLE)
+def test_collision_probabilities_of_the_notes(t, p1, p2, p4):
+    found = [collision_probability(u, t) for u in (1.0, 2.0, 4.0)]
+    assert found == pytest.approx([p1, p2, p4], abs=6e-5)
+
+
+@pytest.mark.parametrize("t", [1, 2, 3, 4])
+@pytest.mark.parametrize("width", [None, 0.6, 3.0])
+def test_the_closed_form_against_geometry(t, width):
+    """Independent: volumes of two intersecting balls by integration, adaptive quadrature outside.
+
+    The share I is the volume of the lens over that of the ball, by slices along the axis.
+    """
+    w = default_width(t) if width is None else width
+
+    def slices(low):
+        # volume of the cap {x_1 > low} of a unit ball in t dimensions, over the ball's
+        def section(x):
+            return (1 - x * x) ** ((t - 1) / 2)
+
+        return integrate.quad(section, low, 1)[0] / integrate.quad(section, -1, 1)[0]
+
+    def both_over_either(rho):
+        lens = 2 * slices(rho / (2 * w)) if rho < 2 * w else 0.0
+        return lens / (2 - lens)
+
+    def integrand(x, u):
+        return both_over_either(u * x / math.sqrt(t)) * stats.chi.pdf(x, t)
+
+    for u in (0.3, 1.0, 2.5):
+        top = 2 * w * math.sqrt(t) / u
+        points = [p for p in (math.sqrt(t) / 2, math.sqrt(t), 2 * math.sqrt(t)) if p < top]
+        expected = integrate.quad(integrand, 0, min(top, 12.0), (u,), points=points)[0]
+        assert collision_probability(u, t, width) == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize("t", [1, 2, 4, 8, 32, 128])
+def test_collisions_become_rarer_with_the_distance(t):
+    distances = [0.0, 1e-6, 0.1, 0.5, 1.0, 2.0, 5.0, 20.0, 100.0]
+    p = [collision_probability(u, t) for u in distances]
+    assert p[0] == 1.0 and p[1] == pytest.approx(1.0, abs=1e-4)
+    assert all(a > b for a, b in zip(p, p[1:], strict=False)) and p[-1] >= 0
+    # the scale drops out: a wider ball is a smaller distance
+    assert collision_probability(2.0, t, 2 * default_width(t)) == pytest.approx(
+        collision_probability(1.0, t), rel=1e-9
+    )
+
+
+@pytest.mark.parametrize(
+    ("t", "a"), [(1, 1.31), (2, 1.65), (3, 1.88), (4, 2.06), (6, 2.34), (8, 2.56), (16, 3.1)]
+)
+def test_the_lower_bound_of_theorem_2_14_holds_with_room(t, a):
+    """A in p(1) >= A/(2 sqrt t)(1 + e + 8 e^2)^(-t/2): the theorem needs A < 1 only."""
+    assert collision_probability(1.0, t) / near_lower_bound(t) == pytest.approx(a, abs=0.05)
+
+
+@pytest.mark.parametrize("t", [1, 2, 3, 5, 8, 16, 32, 64, 128])
+def test_both_bounds_of_theorem_2_14(t):
+    assert collision_probability(1.0, t) >= near_lower_bound(t)
+    for c in (1.01, 1.5, 2.0, 3.0, 4.0, 6.0):
+        assert collision_probability(c, t) <= far_upper_bound(c, t)
+
+
+def test_the_upper_bound_is_loose():
+    assert far_upper_bound(4.0, 4) == pytest.approx(0.222, abs=5e-4)
+    assert far_upper_bound(4.0, 8) == pytest.approx(0.059, abs=5e-4)
+    assert collision_probability(4.0, 8) == pytest.approx(0.0019, abs=5e-5)
+
+
+@pytest.mark.parametrize(
+    ("t", "ratios"),
+    [
+        (2, [0.63, 0.94, 1.83, 3.07, 6.6]),
+        (4, [0.59, 1.06, 3.2, 8.2, 35]),
+        (8, [0.55, 1.23, 6.8, 34, 524]),
+        (16, [0.50, 1.49, 18.6, 269, 33_830]),
+        (64, [0.42, 3.1, 538, 329_996, 4.689e11]),
+    ],
+)
+def test_filter_ratios_of_the_notes(t, ratios):
+    """p(1)^2/p(c) for c = 1.5, 2, 3, 4, 6: what Lemma 2.15 promises to be Omega(B).
+
+    The last entries (4.7e4, 3.5e5, 3e13 in the notes) come from integrals to 30 digits.
+    """
+    near = collision_probability(1.0, t) ** 2
+    for c, expected in zip((1.5, 2.0, 3.0, 4.0, 6.0), ratios, strict=True):
+        tolerance = 1e-3 if expected > 1e4 else 0.03
+        assert near / collision_probability(c, t) == pytest.approx(expected, rel=tolerance)
+
+
+def test_one_in_so_many_grids_catches_a_point():
+    """Notes section 3.2: 1/fraction = 2, 5.1, 15, 52, 793, 1.6e4, 1.3e7 (1.26e7)."""
+    rows = {1: 2, 2: 5.1, 3: 15, 4: 52, 6: 793, 8: 1.6e4, 12: 1.26e7}
+    for t, expected in rows.items():
+        assert 1 / ball_fraction(t) == pytest.approx(expected, rel=0.03)
+    # notes: about 52 * 7 = 363 grids for 1e5 points; ln(n/beta) at beta = 0.01 is 16
+    assert grids_needed(4, 1, 0.001) == pytest.approx(52 * math.log(1000), rel=0.02)
+    assert grids_needed(3, 10**6, 0.01) == math.ceil(
+        math.log(10**8) / -math.log1p(-ball_fraction(3))
+    )
+
+
+# --- simulation -----------------------------------------------------------------------------------
+
+
+def hashes_and_pairs(t, distances, n_hashes, n_pairs):
+    """Collision rates (hash, distance): pairs x and x + u e_j, a different axis j for each pair.
+
+    The rows of the Gaussian matrix are independent, so every pair has a projected distance of its
+    own; the base points lie far apart, so every pair meets the balls elsewhere.
+    """
+    rates = np.empty((n_hashes, len(distances)))
+    rng = generator(t)
+    base = rng.uniform(-50, 50, size=(n_pairs, n_pairs))
+    for i in range(n_hashes):
+        hashed = BallCarvingHash(n_pairs, rng=rng, t=t)
+        keys = hashed(np.concatenate([base] + [base + u * np.eye(n_pairs) for u in distances]))
+        home = keys[:n_pairs]
+        assert (home != 0).all()  # covered
+        for j in range(len(distances)):
+            rates[i, j] = (keys[(j + 1) * n_pairs : (j + 2) * n_pairs] == home).mean()
+    return rates
+
+
+@pytest.mark.parametrize(("t", "n_hashes"), [(1, 300), (2, 150), (3, 60), (4, 30)])
+def test_simulated_collisions_against_the_closed_form(t, n_hashes):
+    """Within 4 standard errors (from the spread between hashes): 12 scores, false alarm 8e-4."""
+    distances = (1.0, 2.0, 4.0)
+    rates = hashes_and_pairs(t, distances, n_hashes, 200)
+    mean, se = rates.mean(axis=0), rates.std(axis=0, ddof=1) / math.sqrt(n_hashes)
+    expected = [collision_probability(u, t) for u in distances]
+    assert (np.abs(mean - expected) < 4 * se).all()
+    assert (se < 0.011).all()  # fine enough to tell p(1), p(2), p(4) apart
+
+
+# --- the hash -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("t", [1, 2, 3])
+def test_all_points_are_covered(t):
+    """The default number of grids leaves none of 1e6 points uncovered but in 1 of 100 runs."""
+    rng = generator(t, 1)
+    points = rng.normal(size=(20_000, 5)) * 3
+    hashed = BallCarvingHash(5, rng=rng, t=t, scale=0.5)
+    assert hashed.n_grids == grids_needed(t, 10**6, 0.01)
+    assert (hashed(points) != 0).all()
+
+
+@pytest.mark.parametrize("t", [1, 2, 3, 4])
+@pytest.mark.parametrize("n_grids", [1, 4])
+def test_points_that_no_ball_caught_share_the_null_bucket(t, n_grids):
+    """Uncovered: (1 - fraction)^U on average over shifts; 400 hashes, 4.5 standard errors."""
+    rng = generator(t, n_grids, 2)
+    points = rng.uniform(-100, 100, size=(100, 4))
+    empty = [
+        (BallCarvingHash(4, rng=rng, t=t, n_grids=n_grids)(points) == 0).mean() for _ in range(400)
+    ]
+    expected = (1 - ball_fraction(t)) ** n_grids
+    se = np.std(empty) / math.sqrt(len(empty))
+    assert abs(np.mean(empty) - expected) < 4.5 * se
+
+
+def test_a_bucket_is_one_ball():
+    """Points of a bucket are within 2w of each other after the projection; buckets differ."""
+    rng = generator(5)
+    hashed = BallCarvingHash(6, rng=rng, t=2, scale=0.7)
+    points = rng.normal(size=(5000, 6)) * 5
+    keys = hashed(points)
+    images = points @ hashed._matrix
+    buckets = np.unique(keys)
+    assert len(buckets) > 50
+    for key in buckets:
+        inside = images[keys == key]
+        assert np.linalg.norm(inside[:, None] - inside[None], axis=2).max() <= 2 * hashed.width
+    # no two balls of one grid touch: different buckets first caught by one grid are 2w apart
+    first = {}
+    shifts, spacing = hashed._shifts, lsh.SPACING * hashed.width
+    for key in buckets:
+        image = images[keys == key][0]
+        for u, shift in enumerate(shifts):
+            ball = np.rint((image - shift) / spacing)
+            if np.linalg.norm(image - shift - ball * spacing) <= hashed.width:
+                name = (u, *ball.astype(int))
+                assert name not in first  # another bucket would be the same ball
+                first[name] = key
+                break
+    assert len(first) == len(buckets)
+
+
+def test_the_matrix_keeps_lengths_and_the_scale_counts_as_one():
+    rng = generator(6)
+    matrix = BallCarvingHash(20_000, rng=rng, t=3, scale=0.25)._matrix
+    # E ||e_j A||^2 = 1/scale^2: 60 000 draws, 4.5 standard errors
+    lengths = (matrix**2).sum(axis=1)
+    assert lengths.mean() == pytest.approx(16, rel=4.5 * math.sqrt(2 / 60_000))
+    points = rng.normal(size=(2000, 4))
+    one = BallCarvingHash(4, rng=generator(7), t=2, scale=1.0)
+    four = BallCarvingHash(4, rng=generator(7), t=2, scale=4.0)  # a power of two: exact
+    assert np.array_equal(one(points), four(4 * points))
+    wide = BallCarvingHash(4, rng=generator(7), t=2, width=100.0)
+    assert len(np.unique(wide(points))) < len(np.unique(one(points)))
+
+
+def test_keys_do_not_depend_on_company_or_chunks(monkeypatch):
+    hashed = BallCarvingHash(3, rng=generator(8))
+    points = generator(9).normal(size=(500, 3))
+    keys = hashed(points)
+    assert keys.dtype == np.uint64 and keys.shape == (500,)
+    assert np.array_equal(hashed(points), keys)  # a fixed function
+    assert np.array_equal(hashed(points[::-1]), keys[::-1])
+    monkeypatch.setattr(lsh, "CHUNK", 37)
+    assert np.array_equal(hashed(points), keys)
+    again = BallCarvingHash(3, rng=generator(8))
+    assert np.array_equal(again(points), keys)
+    assert (BallCarvingHash(3, rng=generator(10))(points) != keys).all()
+
+
+def test_different_balls_have_different_keys():
+    """The key mixes grid and ball: 1e5 of them without a collision (chance 3e-10), none is 0."""
+    hashed = BallCarvingHash(2, rng=generator(11), t=2)
+    side = np.arange(-50, 50)
+    balls = np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2)
+    keys = np.concatenate([hashed._key(u, balls) for u in range(10)])
+    assert len(np.unique(keys)) == len(keys) == 100_000
+    assert (keys != 0).all()
+
+
+# --- wrong use ------------------------------------------------------------------------------------
+
+
+def carving(n_features=3, **options):
+    return BallCarvingHash(n_features, **{"rng": generator(0), **options})
+
+
+WRONG = {
+    "no columns": (lambda: carving(0), ValueError, "^n_features must be >= 1"),
+    "t 0": (lambda: carving(t=0), ValueError, "^t must be >= 1"),
+    "t 9": (lambda: carving(t=9), ValueError, "^t must be >= 1 and <= 8"),
+    "t half": (lambda: carving(t=2.5), TypeError, "^t must be an integer"),
+    "no rng": (lambda: carving(rng=None), TypeError, "^rng must be a numpy.random.Generator"),
+    "seed": (lambda: carving(rng=1), TypeError, "^rng must be a numpy.random.Generator"),
+    "scale 0": (lambda: carving(scale=0.0), ValueError, "^scale must be finite and > 0"),
+    "scale nan": (lambda: carving(scale=NAN), ValueError, "^scale must be a number"),
+    "width": (lambda: carving(width=-1.0), ValueError, "^width must be finite and > 0"),
+    "no grids": (lambda: carving(n_grids=0), ValueError, "^n_grids must be >= 1"),
+    "half a grid": (lambda: carving(n_grids=1.5), TypeError, "^n_grids must be an integer"),
+    "columns": (lambda: carving()(np.zeros((2, 4))), ValueError, "^points must have 3 columns"),
+    "nan": (lambda: carving()(np.full((2, 3), NAN)), ValueError, "^points must be finite"),
+    "distance": (
+        lambda: collision_probability(-1.0, 2),
+        ValueError,
+        "^distance must be finite and > 0",
+    ),
+    "distance inf": (lambda: collision_probability(INF, 2), ValueError, "^distance must be finite"),
+    "probability t": (lambda: collision_probability(1.0, 0), ValueError, "^t must be >= 1"),
+    "probability w": (lambda: collision_probability(1.0, 2, 0.0), ValueError, "^width must be fin"),
+    "width t": (lambda: default_width(0), ValueError, "^t must be >= 1"),
+    "points": (lambda: grids_needed(2, 0, 0.1), ValueError, "^n_points must be >= 1"),
+    "beta 0": (lambda: grids_needed(2, 10, 0.0), ValueError, r"^beta must lie in \(0, 1\)"),
+    "beta 1": (lambda: grids_needed(2, 10, 1.0), ValueError, r"^beta must lie in \(0, 1\)"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_wrong_use_is_named(case):
+    call, error, match = WRONG[case]
+    with pytest.raises(error, match=match):
+        call()
