@@ -7,7 +7,7 @@ floors, each importing only from the floors below it:
   ``projections``
 * wire: ``client_statistics``, ``local_randomizers``, ``frequency_oracles``, ``secure_aggregation``,
   ``federation``, ``audit``
-* papers: ``fastlloyd``, ``feddp_kmeans``, ``ldp_kmeans``
+* papers: ``fastlloyd``, ``feddp_kmeans``, ``ldp_kmeans``, ``rr_cluster``
 * top: ``estimators``, ``experiments``, ``figures``, ``widgets``
 """
 

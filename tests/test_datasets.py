@@ -96,7 +96,7 @@ def test_local_files_have_the_registered_hash_and_size(file):
 
 def test_registry_is_complete():
     entries = datasets.registry()
-    assert len(entries) == 22
+    assert len(entries) == 29
     for file, entry in entries.items():
         assert file == entry.file and file.startswith(f"{entry.dataset}/")
         assert len(entry.sha256) == 64 and int(entry.sha256, 16) >= 0 and entry.bytes > 0

@@ -7,11 +7,18 @@ Every statistic here is additive: its value on a union of clients is the sum of 
 
 from collections.abc import Mapping
 
-from fedclust_helpers.client_statistics.base import ClientStatistic, Values
+from fedclust_helpers.client_statistics.base import ClientMemory, ClientStatistic, Values
 from fedclust_helpers.client_statistics.lloyd import (
     RELATIVE_SUMS_AND_COUNTS,
     SUMS_AND_COUNTS,
     TOTAL,
+)
+from fedclust_helpers.client_statistics.models import (
+    CLIENT_UPDATES,
+    MODEL_BLOCKS,
+    SHARED_UPDATE,
+    Batch,
+    Model,
 )
 from fedclust_helpers.client_statistics.server_data import (
     BALL_SUMS_AND_COUNTS,
@@ -42,6 +49,9 @@ STATISTICS: Mapping[str, ClientStatistic] = {
         CLIENT_SUMS_AND_COUNTS,
         RESIDUAL_SUMS_AND_COUNTS,
         CLIENT_RESIDUAL_SUMS_AND_COUNTS,
+        MODEL_BLOCKS,
+        CLIENT_UPDATES,
+        SHARED_UPDATE,
     )
 }
 """Every statistic by the name that a remote client would be sent."""
@@ -53,6 +63,9 @@ __all__ = [
     "CLIENT_RESIDUAL_SUMS_AND_COUNTS",
     "CLIENT_SERVER_POINT_WEIGHTS",
     "CLIENT_SUMS_AND_COUNTS",
+    "CLIENT_UPDATES",
+    "MODEL_BLOCKS",
+    "SHARED_UPDATE",
     "OUTER_PRODUCT",
     "PROJECTED_SUMS_AND_COUNTS",
     "RELATIVE_SUMS_AND_COUNTS",
@@ -61,6 +74,9 @@ __all__ = [
     "STATISTICS",
     "SUMS_AND_COUNTS",
     "TOTAL",
+    "Batch",
+    "ClientMemory",
     "ClientStatistic",
+    "Model",
     "Values",
 ]

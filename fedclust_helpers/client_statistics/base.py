@@ -19,6 +19,46 @@ from fedclust_helpers.accounting import ADJACENCIES
 Values = tuple[FloatArray, ...]
 
 
+class ClientMemory:
+    """What each client keeps for itself from round to round; it never crosses the wire.
+
+    One array (M, ...) for each name, a row for each client; a client reads and writes its own row.
+    `of` is the same memory, seen by some of the clients.
+    """
+
+    def __init__(self, n_clients: int) -> None:
+        self.n_clients = n_clients
+        self._clients = np.arange(n_clients)
+        self._arrays: dict[str, np.ndarray] = {}
+
+    def of(self, clients: np.ndarray) -> ClientMemory:
+        """The same memory, seen by `clients` only."""
+        view = ClientMemory(self.n_clients)
+        view._clients, view._arrays = clients, self._arrays
+        return view
+
+    def get(self, name: str) -> np.ndarray | None:
+        """A copy of the rows (m, ...) kept under `name`, or None; rows never written are 0."""
+        array = self._arrays.get(name)
+        return None if array is None else array[self._clients]
+
+    def put(self, name: str, rows: np.ndarray, *, where: np.ndarray | None = None) -> None:
+        """Keep `rows` under `name`: one for each client, or for those with ``where[i]`` only."""
+        chosen = self._clients if where is None else self._clients[where]
+        if len(rows) != len(chosen):
+            raise ValueError(f"rows must be {len(chosen)}, one for each client, got {len(rows)}")
+        kept = self._arrays.get(name)
+        if kept is None or (kept.shape[1:], kept.dtype) != (rows.shape[1:], rows.dtype):
+            kept = np.zeros((self.n_clients, *rows.shape[1:]), dtype=rows.dtype)
+            self._arrays[name] = kept
+        kept[chosen] = rows
+
+    def forget(self, *names: str) -> None:
+        """Drop what is kept under `names`: a new run starts afresh."""
+        for name in names:
+            self._arrays.pop(name, None)
+
+
 def _one_row(*, n_features: int, **_: Any) -> int:
     """One record touches the d coordinates of one row of the statistic."""
     return n_features
@@ -52,6 +92,9 @@ class ClientStatistic:
     n_touched : callable
         ``n_touched(**public) -> int``: how many coordinates one record or client can change, for
         the slack of rounding.
+    reads : tuple of {"labels", "memory"}
+        What else of its own a client hands to `compute`: ``labels`` (N,), None where it has none,
+        and ``memory``, what it kept from earlier rounds (`ClientMemory`).
     """
 
     name: str
@@ -63,6 +106,7 @@ class ClientStatistic:
     unit: str = "point"
     pooled: Callable[..., Values] | None = None
     n_touched: Callable[..., int] = _one_row
+    reads: tuple[str, ...] = ()
 
     def sensitivity_of(
         self, part: str, norm: int, adjacency: str, *, grid: float = 0.0, **public: Any

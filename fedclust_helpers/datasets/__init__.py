@@ -5,7 +5,10 @@ generated, so the default needs no network. The rest uses the file in the folder
 environment variable ``FEDCLUST_DATA_DIR``, or else a cached download whose sha256 is checked.
 
 A `Dataset` is one table. A `FederatedDataset` is split over clients and has public points at the
-server; ``make_*_federation``, `make_server_mixture` and `load_stackoverflow_posts` return one.
+server; `make_server_mixture`, `load_stackoverflow_posts` and ``make_*_federation`` return one. Only
+`make_dirichlet_federation` does not: like ``make_rotated_*``, `make_shakespeare_roles` and
+`make_lines`, it returns a `LabelledFederation`, with examples to train and to test models at every
+client.
 
 A data set brings *public* bounds: limits known without looking at the data. Private algorithms
 scale with those (`scale_to_box`). Labels are for scoring and for building a federation, never an
@@ -44,6 +47,24 @@ from fedclust_helpers.datasets.generators import (
     make_timesynth,
     separation_index,
 )
+from fedclust_helpers.datasets.images import (
+    EMNIST_SUBSETS,
+    IMAGE_SOURCES,
+    load_cifar10,
+    load_cifar100,
+    load_emnist,
+    load_fashion_mnist,
+)
+from fedclust_helpers.datasets.labelled import (
+    ALPHABET,
+    LINES,
+    LabelledFederation,
+    make_dirichlet_federation,
+    make_lines,
+    make_rotated_digits,
+    make_rotated_images,
+    make_shakespeare_roles,
+)
 from fedclust_helpers.datasets.loaders import (
     available,
     load_adult,
@@ -77,7 +98,11 @@ __all__ = [
     "ABLATION_DESIGN",
     "ACS_STATES",
     "ACS_URL",
+    "ALPHABET",
+    "EMNIST_SUBSETS",
     "EMPLOYMENT",
+    "IMAGE_SOURCES",
+    "LINES",
     "SENTENCE_MODEL",
     "STACKOVERFLOW_TAGS",
     "STACKOVERFLOW_URL",
@@ -86,6 +111,7 @@ __all__ = [
     "Dataset",
     "DatasetUnavailableError",
     "FederatedDataset",
+    "LabelledFederation",
     "RegistryEntry",
     "available",
     "fetch",
@@ -94,7 +120,11 @@ __all__ = [
     "load_adult",
     "load_birch2",
     "load_breast_wisconsin",
+    "load_cifar10",
+    "load_cifar100",
     "load_digits",
+    "load_emnist",
+    "load_fashion_mnist",
     "load_iris",
     "load_lsun",
     "load_mnist",
@@ -106,10 +136,15 @@ __all__ = [
     "make_ablation",
     "make_acsincome_federation",
     "make_ball_mixture",
+    "make_dirichlet_federation",
     "make_g2",
     "make_image_federation",
+    "make_lines",
+    "make_rotated_digits",
+    "make_rotated_images",
     "make_server_mixture",
     "make_shakespeare_federation",
+    "make_shakespeare_roles",
     "make_synth",
     "make_timesynth",
     "one_hot_acsincome",

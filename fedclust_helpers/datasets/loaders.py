@@ -246,9 +246,13 @@ def load_mnist() -> Dataset:
 
 
 def _read_idx(path: Path) -> np.ndarray:
-    """Array of unsigned bytes in the IDX format: 2 zeros, type 8, rank, big-endian sizes, bytes."""
+    """Content of a compressed file in the IDX format."""
     with gzip.open(path, "rb") as stream:
-        content = stream.read()
+        return _parse_idx(stream.read())
+
+
+def _parse_idx(content: bytes) -> np.ndarray:
+    """Array of unsigned bytes in the IDX format: 2 zeros, type 8, rank, big-endian sizes, bytes."""
     rank = content[3]
     shape = np.frombuffer(content, dtype=">u4", count=rank, offset=4).astype(np.int64)
     return np.frombuffer(content, dtype=np.uint8, offset=4 + 4 * rank).reshape(shape)

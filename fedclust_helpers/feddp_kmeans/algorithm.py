@@ -402,7 +402,8 @@ def feddp_init(
     # Step 3: cluster the weighted points, refine by sums over the rows of the clients
     filled = kept > 0
     xi = kmeans.weighted_kmeans(projected[filled], kept[filled], k, rng=rng, n_init=n_init)
-    extra = {"margin": margin} if level.means is PROJECTED_SUMS_AND_COUNTS else {}
+    on_margin = level.means is PROJECTED_SUMS_AND_COUNTS
+    extra: dict[str, Any] = {"margin": margin} if on_margin else {}
     sums, counts = federation.noisy_sum(
         level.means, [steps["sums"], steps["counts"]], round=2, public={"n_clusters": k},
         basis=basis, centers=xi, **level.means_args, **extra,

@@ -19,6 +19,10 @@ class                  the server sees        other clients see               no
 `LocalReports`         noised messages        what the server broadcasts      each client
 =====================  =====================  ==============================  =================
 
+Releases of client-level statistics may be of a cohort: the federation draws it itself, anew for
+each release, and charges the ledger with the `Sampling`. Who was drawn is never part of a result.
+What a client keeps from round to round (`client_memory`) crosses no wire.
+
 All of them run here in one process, for teaching, testing and sweeps. The same-seed answers of the
 sum federations agree up to fixed-point rounding: that is their contract test.
 """

@@ -9,9 +9,15 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedclust_helpers._validation import FloatArray, check_choice, check_int, check_positive
-from fedclust_helpers.accounting import Budget, LedgerMismatchError, PrivacyLedger
-from fedclust_helpers.client_statistics import ClientStatistic
+from fedclust_helpers._validation import (
+    FloatArray,
+    IntArray,
+    check_choice,
+    check_int,
+    check_positive,
+)
+from fedclust_helpers.accounting import Budget, LedgerMismatchError, PrivacyLedger, Sampling
+from fedclust_helpers.client_statistics import ClientMemory, ClientStatistic
 from fedclust_helpers.federation.data import ClientData
 from fedclust_helpers.federation.randomness import Randomness
 from fedclust_helpers.federation.transcript import Transcript
@@ -46,6 +52,7 @@ class SumFederation(Protocol):
         mechanisms: Sequence[Mechanism],
         *,
         public: dict[str, Any] | None = None,
+        sampling: Sampling | None = None,
         **broadcast: Any,
     ) -> None: ...
 
@@ -56,6 +63,7 @@ class SumFederation(Protocol):
         *,
         round: int,
         public: dict[str, Any] | None = None,
+        sampling: Sampling | None = None,
         **broadcast: Any,
     ) -> tuple[FloatArray, ...]: ...
 
@@ -102,6 +110,7 @@ class InProcess:
             )
         self._data = clipped
         self.clipped_counts = counts  # known to each client for itself, never sent
+        self.client_memory = ClientMemory(clipped.n_clients)  # likewise
         rows = len(data.points)
         self._n_records = rows if n_records is None else check_int(n_records, "n_records")
         if self._n_records < rows:
@@ -132,6 +141,12 @@ class InProcess:
         """Data lies in [-bound, bound]^d after clipping at the clients."""
         return self._bound
 
+    @property
+    def n_labels(self) -> int | None:
+        """Number of classes that the labels speak of (largest label + 1); None without labels."""
+        labels = self._data.labels
+        return None if labels is None else int(labels.max()) + 1
+
     # what this trust model does not offer
 
     def noisy_sum(self, *args: Any, **kwargs: Any) -> tuple[FloatArray, ...]:
@@ -157,6 +172,7 @@ class InProcess:
         mechanisms: Sequence[Mechanism],
         *,
         public: dict[str, Any] | None = None,
+        sampling: Sampling | None = None,
         **broadcast: Any,
     ) -> None:
         """Raise what a release with these arguments would raise: no budget, data or message.
@@ -169,9 +185,68 @@ class InProcess:
                 f"the sensitivity of {statistic.name!r} is stated for one {statistic.unit}, this"
                 f" ledger is kept for one {self.ledger.unit}"
             )
-        values = statistic.compute(np.zeros((1, self.n_features)), np.array([0, 1]), **broadcast)
-        sizes = tuple(value[0].size for value in values)
+        if sampling is not None:
+            self._check_sampling(statistic, sampling)
+        shapes = self._shapes(statistic, broadcast)
+        sizes = tuple(int(np.prod(shape)) for shape in shapes)
         self._check_release(statistic, mechanisms, self._public(public, broadcast), sizes)
+
+    def _check_sampling(self, statistic: ClientStatistic, sampling: Sampling) -> None:
+        if not isinstance(sampling, Sampling):
+            raise TypeError(f"sampling must be a Sampling, got {type(sampling).__name__}")
+        if statistic.unit != "client":
+            raise ValueError(
+                f"sampling draws clients, but the sensitivity of {statistic.name!r} is stated for"
+                f" one {statistic.unit}"
+            )
+        if sampling.scheme == "fixed" and sampling.population != self.n_clients:
+            raise ValueError(
+                f"sampling must state the population of {self.n_clients} clients, got"
+                f" {sampling.population}"
+            )
+
+    def _shapes(
+        self, statistic: ClientStatistic, broadcast: dict[str, Any]
+    ) -> list[tuple[int, ...]]:
+        """Shapes of one client's message, from one row of zeros."""
+        own: dict[str, Any] = {}
+        if "labels" in statistic.reads:
+            own["labels"] = None if self._data.labels is None else np.zeros(1, dtype=np.int64)
+        if "memory" in statistic.reads:
+            own["memory"] = ClientMemory(1)
+        values = statistic.compute(
+            np.zeros((1, self.n_features)), np.array([0, 1]), **own, **broadcast
+        )
+        return [value.shape[1:] for value in values]
+
+    def _draw(self, sampling: Sampling | None) -> IntArray | None:
+        """Who takes part: None for everyone, else the sorted numbers of a fresh cohort."""
+        if sampling is None:
+            return None
+        rng = self.randomness.cohorts
+        if sampling.rate is not None:
+            return np.flatnonzero(rng.random(self.n_clients) < sampling.rate)
+        return np.sort(rng.choice(self.n_clients, sampling.size, replace=False))
+
+    def _values(
+        self,
+        statistic: ClientStatistic,
+        broadcast: dict[str, Any],
+        cohort: IntArray | None = None,
+        *,
+        how: str = "compute",
+    ) -> tuple[FloatArray, ...]:
+        """The statistic of everyone or of a cohort: a row for each, or (how="pooled") the sum."""
+        if cohort is not None and len(cohort) == 0:
+            rows = () if how == "pooled" else (0,)
+            return tuple(np.zeros((*rows, *s)) for s in self._shapes(statistic, broadcast))
+        data = self._data if cohort is None else self._data.take(cohort)
+        own: dict[str, Any] = {}
+        if "labels" in statistic.reads:
+            own["labels"] = data.labels
+        if "memory" in statistic.reads:
+            own["memory"] = self.client_memory if cohort is None else self.client_memory.of(cohort)
+        return tuple(getattr(statistic, how)(data.points, data.offsets, **own, **broadcast))
 
     def _check_release(
         self,
@@ -214,9 +289,14 @@ class InProcess:
             return values
         return np.rint(values / mechanism.grid) * mechanism.grid
 
-    def _record_broadcast(self, round: int, broadcast: dict[str, Any]) -> None:
+    def _record_broadcast(
+        self, round: int, broadcast: dict[str, Any], count: int | None = None
+    ) -> None:
+        count = self.n_clients if count is None else count
         for name, value in broadcast.items():
+            array = np.asarray(value)
+            if array.dtype.kind not in "biuf":
+                continue  # a name or a model's form: part of the statistic, not of the round
             self.transcript.record(
-                round, "server", "clients", name, np.asarray(value, dtype=np.float64),
-                count=self.n_clients,
-            )  # fmt: skip
+                round, "server", "clients", name, array.astype(np.float64), count=count
+            )

@@ -18,11 +18,12 @@ class ClientData:
     """Rows of all clients in one array: client i owns ``points[offsets[i]:offsets[i+1]]``.
 
     Two hospitals and a million phones look the same. The array is never changed; a real client is
-    one slice.
+    one slice. `labels` (N,), if given, are the class numbers of labelled examples, 0, 1, ...
     """
 
     points: FloatArray
     offsets: IntArray
+    labels: IntArray | None = None
 
     def __post_init__(self) -> None:
         points = as_points(self.points)
@@ -35,10 +36,13 @@ class ClientData:
         view.flags.writeable = False
         object.__setattr__(self, "points", view)
         object.__setattr__(self, "offsets", offsets)
+        object.__setattr__(self, "labels", _as_labels(self.labels, len(points)))
 
     @classmethod
-    def from_clients(cls, clients: Sequence[ArrayLike]) -> ClientData:
-        """Stack one array of shape (n_i, d) per client."""
+    def from_clients(
+        cls, clients: Sequence[ArrayLike], labels: Sequence[ArrayLike] | None = None
+    ) -> ClientData:
+        """Stack one array of shape (n_i, d), and one of labels (n_i,), per client."""
         if getattr(clients, "ndim", None) == 2:
             raise ValueError(
                 "clients must be a sequence of arrays, one per client; for one stacked array give"
@@ -55,10 +59,17 @@ class ClientData:
         arrays = [first]
         for i, c in enumerate(clients[1:], start=1):
             arrays.append(as_points(c, f"clients[{i}]", n_features=first.shape[1]))
-        return cls(np.concatenate(arrays), np.cumsum([0] + [len(a) for a in arrays]))
+        stacked = None
+        if labels is not None:
+            if [np.shape(each) for each in labels] != [(len(a),) for a in arrays]:
+                raise ValueError("labels must hold one array for each client, one label per row")
+            stacked = np.concatenate([np.asarray(each) for each in labels])
+        return cls(np.concatenate(arrays), np.cumsum([0] + [len(a) for a in arrays]), stacked)
 
     @classmethod
-    def from_owners(cls, points: ArrayLike, owners: ArrayLike) -> ClientData:
+    def from_owners(
+        cls, points: ArrayLike, owners: ArrayLike, labels: ArrayLike | None = None
+    ) -> ClientData:
         """Stack rows by owner: `owners` (n,) holds client numbers 0..M-1, each at least once."""
         points = as_points(points)
         owners = np.asarray(owners)
@@ -72,7 +83,10 @@ class ClientData:
                 "owners must give every client number up to the largest at least one row"
             )
         order = np.argsort(owners, kind="stable")
-        return cls(points[order], np.concatenate([[0], np.cumsum(sizes)]))
+        sorted_labels = _as_labels(labels, len(points))
+        if sorted_labels is not None:
+            sorted_labels = sorted_labels[order]
+        return cls(points[order], np.concatenate([[0], np.cumsum(sizes)]), sorted_labels)
 
     @classmethod
     def one_point_each(cls, points: ArrayLike) -> ClientData:
@@ -90,9 +104,46 @@ class ClientData:
         """Number of columns d."""
         return int(self.points.shape[1])
 
+    @property
+    def rows_per_client(self) -> int | None:
+        """The number of rows of every client, or None where clients differ."""
+        n = len(self.points) // self.n_clients
+        return n if np.array_equal(self.offsets, np.arange(self.n_clients + 1) * n) else None
+
     def client(self, i: int) -> FloatArray:
         """The rows of one client (a read-only view)."""
         return self.points[self.offsets[i] : self.offsets[i + 1]]
+
+    def take(self, clients: ArrayLike) -> ClientData:
+        """The data of some clients, in the order given: a copy of their rows and labels.
+
+        Parameters
+        ----------
+        clients : array_like of int, shape (m,)
+            Distinct client numbers from 0 to M - 1, at least one.
+        """
+        chosen = np.asarray(clients)
+        if chosen.ndim != 1 or len(chosen) == 0 or chosen.dtype.kind not in "iu":
+            raise ValueError("clients must be one or more client numbers")
+        if chosen.min() < 0 or chosen.max() >= self.n_clients:
+            raise ValueError(f"clients must be numbers from 0 to {self.n_clients - 1}")
+        if np.bincount(chosen).max() > 1:
+            raise ValueError("clients must be distinct")
+        labels, n = None, self.rows_per_client
+        if n is not None:
+            points = self.points.reshape(self.n_clients, -1).take(chosen, axis=0)
+            points = points.reshape(len(chosen) * n, self.n_features)
+            if self.labels is not None:
+                labels = self.labels.reshape(self.n_clients, n)[chosen].ravel()
+            offsets = np.arange(len(chosen) + 1) * n
+        else:
+            sizes = np.diff(self.offsets)[chosen]
+            offsets = np.concatenate([[0], np.cumsum(sizes)])
+            rows = np.repeat(self.offsets[chosen] - offsets[:-1], sizes) + np.arange(offsets[-1])
+            points = self.points[rows]
+            if self.labels is not None:
+                labels = self.labels[rows]
+        return _unchecked(points, offsets, labels)
 
     def clipped(self, bound: float, *, domain: str = "box") -> tuple[ClientData, IntArray]:
         """Rows moved into the box [-bound, bound]^d or the ball ||x|| <= bound, and how many.
@@ -118,4 +169,28 @@ class ClientData:
             inside[moved] *= (bound * (1 - 1e-12) / norms)[:, None]
         else:
             inside = np.clip(self.points, -bound, bound)
-        return ClientData(inside, self.offsets), counts
+        return ClientData(inside, self.offsets, self.labels), counts
+
+
+def _as_labels(labels: ArrayLike | None, n_rows: int) -> IntArray | None:
+    """A read-only int64 view or copy of the labels, one for each row."""
+    if labels is None:
+        return None
+    array = np.asarray(labels)
+    if array.shape != (n_rows,) or array.dtype.kind not in "iu":
+        raise ValueError(f"labels must be {n_rows} integers, one for each row")
+    if array.min() < 0:
+        raise ValueError("labels must be class numbers from 0")
+    view = array.astype(np.int64, copy=False).view()
+    view.flags.writeable = False
+    return view
+
+
+def _unchecked(points: FloatArray, offsets: IntArray, labels: IntArray | None) -> ClientData:
+    """Client data made of rows that were checked before."""
+    data = object.__new__(ClientData)
+    for name, array in (("points", points), ("offsets", offsets), ("labels", labels)):
+        if array is not None:
+            array.flags.writeable = name == "offsets"
+        object.__setattr__(data, name, array)
+    return data

@@ -9,7 +9,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedclust_helpers._validation import FloatArray, check_choice, check_int
+from fedclust_helpers._validation import FloatArray, IntArray, check_choice, check_int
+from fedclust_helpers.accounting import Sampling
 from fedclust_helpers.client_statistics import ClientStatistic
 from fedclust_helpers.federation.base import InProcess, TrustModelError
 from fedclust_helpers.federation.data import ClientData
@@ -37,6 +38,7 @@ class _ServerSums(InProcess):
         *,
         round: int,
         public: dict[str, Any] | None = None,
+        sampling: Sampling | None = None,
         **broadcast: Any,
     ) -> tuple[FloatArray, ...]:
         """Release a noised sum of `statistic` over all clients; charge it to the ledger.
@@ -50,6 +52,10 @@ class _ServerSums(InProcess):
             Number under which the transcript and the ledger record this release.
         public : dict, optional
             Further public parameters of the sensitivity.
+        sampling : Sampling, optional
+            Sum over a cohort that is drawn here, anew, instead of everyone. Who was drawn stays
+            inside: the charge is amplified only against those who do not learn it. An empty
+            cohort releases pure noise.
         **broadcast
             Arguments that every client receives (centres, radius).
 
@@ -63,10 +69,11 @@ class _ServerSums(InProcess):
         ValueError, LedgerMismatchError, BudgetExceededError, RingOverflowError
             Before any data is read or budget spent.
         """
-        self.check_release(statistic, mechanisms, public=public, **broadcast)
-        self.ledger.charge(mechanisms, name=statistic.name, round=round)
-        self._record_broadcast(round, broadcast)
-        totals = self._totals(statistic, mechanisms, round, broadcast)
+        self.check_release(statistic, mechanisms, public=public, sampling=sampling, **broadcast)
+        self.ledger.charge(mechanisms, name=statistic.name, round=round, sampling=sampling)
+        cohort = self._draw(sampling)
+        self._record_broadcast(round, broadcast, None if cohort is None else len(cohort))
+        totals = self._totals(statistic, mechanisms, round, broadcast, cohort)
         return tuple(
             total + m.sample(total.shape, rng=self.randomness.noise)
             for total, m in zip(totals, mechanisms, strict=True)
@@ -78,6 +85,7 @@ class _ServerSums(InProcess):
         mechanisms: Sequence[Mechanism],
         round: int,
         broadcast: dict[str, Any],
+        cohort: IntArray | None,
     ) -> list[FloatArray]:
         raise TrustModelError(f"{type(self).__name__} defines no way to sum")
 
@@ -96,8 +104,9 @@ class TrustedServer(_ServerSums):
         mechanisms: Sequence[Mechanism],
         round: int,
         broadcast: dict[str, Any],
+        cohort: IntArray | None,
     ) -> list[FloatArray]:
-        messages = self._messages(statistic, mechanisms, round, broadcast)
+        messages = self._messages(statistic, mechanisms, round, broadcast, cohort)
         return [m.sum(axis=0) for m in messages]
 
     def _messages(
@@ -106,14 +115,16 @@ class TrustedServer(_ServerSums):
         mechanisms: Sequence[Mechanism],
         round: int,
         broadcast: dict[str, Any],
+        cohort: IntArray | None,
     ) -> list[FloatArray]:
-        values = statistic.compute(self._data.points, self._data.offsets, **broadcast)
+        values = self._values(statistic, broadcast, cohort)
         out = []
         for part, value, mechanism in zip(statistic.parts, values, mechanisms, strict=True):
             value = self._round_to(value, mechanism)
-            self.transcript.record(
-                round, "clients", "server", part, value[0], count=self.n_clients, payload=value
-            )
+            if len(value):  # an empty cohort sends nothing
+                self.transcript.record(
+                    round, "clients", "server", part, value[0], count=len(value), payload=value
+                )
             out.append(value)
         return out
 
@@ -124,17 +135,20 @@ class TrustedServer(_ServerSums):
         *,
         round: int,
         public: dict[str, Any] | None = None,
+        sampling: Sampling | None = None,
         **broadcast: Any,
     ) -> tuple[FloatArray, ...]:
         """Each client's exact message, for the trusted server's eyes only: arrays (M, ...).
 
         The mechanisms are those under which the server will release what it computes from the
         messages; they are charged now, because from here on the boundary is the server's word.
+        With `sampling`, the messages are those of a cohort drawn here, arrays (m, ...).
         """
-        self.check_release(statistic, mechanisms, public=public, **broadcast)
-        self.ledger.charge(mechanisms, name=statistic.name, round=round)
-        self._record_broadcast(round, broadcast)
-        return tuple(self._messages(statistic, mechanisms, round, broadcast))
+        self.check_release(statistic, mechanisms, public=public, sampling=sampling, **broadcast)
+        self.ledger.charge(mechanisms, name=statistic.name, round=round, sampling=sampling)
+        cohort = self._draw(sampling)
+        self._record_broadcast(round, broadcast, None if cohort is None else len(cohort))
+        return tuple(self._messages(statistic, mechanisms, round, broadcast, cohort))
 
 
 class IdealSecureSum(_ServerSums):
@@ -149,10 +163,13 @@ class IdealSecureSum(_ServerSums):
         *,
         round: int,
         public: dict[str, Any] | None = None,
+        sampling: Sampling | None = None,
         **broadcast: Any,
     ) -> tuple[FloatArray, ...]:
         """As `_ServerSums.noisy_sum`; the server's view is the released value alone."""
-        released = super().noisy_sum(statistic, mechanisms, round=round, public=public, **broadcast)
+        released = super().noisy_sum(
+            statistic, mechanisms, round=round, public=public, sampling=sampling, **broadcast
+        )
         for part, value in zip(statistic.parts, released, strict=True):
             self.transcript.record(round, "secure sum", "server", part, value)
         return released
@@ -163,21 +180,21 @@ class IdealSecureSum(_ServerSums):
         mechanisms: Sequence[Mechanism],
         round: int,
         broadcast: dict[str, Any],
+        cohort: IntArray | None,
     ) -> list[FloatArray]:
         if any(m.grid is not None for m in mechanisms):
             # rounding is done by each client: no shortcut
-            values = statistic.compute(self._data.points, self._data.offsets, **broadcast)
+            values = self._values(statistic, broadcast, cohort)
             return [
                 self._round_to(v, m).sum(axis=0) for v, m in zip(values, mechanisms, strict=True)
             ]
         if statistic.pooled is not None:
-            return list(statistic.pooled(self._data.points, self._data.offsets, **broadcast))
+            return list(self._values(statistic, broadcast, cohort, how="pooled"))
         if statistic.unit == "point":
             # additive over rows: one pass over all of them is the sum over clients
             pooled = np.array([0, len(self._data.points)])
             return [v[0] for v in statistic.compute(self._data.points, pooled, **broadcast)]
-        values = statistic.compute(self._data.points, self._data.offsets, **broadcast)
-        return [v.sum(axis=0) for v in values]
+        return [v.sum(axis=0) for v in self._values(statistic, broadcast, cohort)]
 
 
 class _Ring(InProcess):
@@ -275,24 +292,28 @@ class MaskedSecureSum(_Ring):
         *,
         round: int,
         public: dict[str, Any] | None = None,
+        sampling: Sampling | None = None,
         **broadcast: Any,
     ) -> tuple[FloatArray, ...]:
         """As `_ServerSums.noisy_sum`, but the released value is known to the clients only.
 
         The broadcast arrays cost no message: the clients computed them from what they unmasked.
+
+        With `sampling`, only the cohort sends. The server sees who sends, but no sum; the clients
+        see the noised sum, and take away the pads of the cohort. Amplification holds against
+        those who see the released value alone, not against a party that knows the cohort as well.
         """
-        self.check_release(statistic, mechanisms, public=public, **broadcast)
-        self.ledger.charge(mechanisms, name=statistic.name, round=round)
+        self.check_release(statistic, mechanisms, public=public, sampling=sampling, **broadcast)
+        self.ledger.charge(mechanisms, name=statistic.name, round=round, sampling=sampling)
+        cohort = self._draw(sampling)
         # pads go by the release, not by `round`: a second run on these data starts at round 0 again
         number, self._n_releases = self._n_releases, self._n_releases + 1
-        values = statistic.compute(self._data.points, self._data.offsets, **broadcast)
+        values = self._values(statistic, broadcast, cohort)
         released = []
         for part, value, mechanism in zip(statistic.parts, values, mechanisms, strict=True):
             # clients: encode, mask, send
             encoded = self.fixed_point.encode(self._round_to(value, mechanism))
-            pads = self._pads.pads(
-                f"{statistic.name}/{part}", number, self.n_clients, value.shape[1:]
-            )
+            pads = self._pads.pads(f"{statistic.name}/{part}", number, len(value), value.shape[1:])
             masked = mask(encoded, pads)
             self._record(round, "clients", "server", part, masked)
             # server: add up what it cannot read, and noise of its own
@@ -305,10 +326,11 @@ class MaskedSecureSum(_Ring):
         return tuple(released)
 
     def _record(self, round: int, sender: str, receiver: str, name: str, array: Any) -> None:
+        count = len(array) if sender == "clients" else self.n_clients
+        if count == 0:
+            return
         one = array[0] if sender == "clients" else array
-        self.transcript.record(
-            round, sender, receiver, name, one, count=self.n_clients, payload=array
-        )
+        self.transcript.record(round, sender, receiver, name, one, count=count, payload=array)
 
 
 class ServerlessSecureSum(_Ring):
@@ -382,12 +404,20 @@ class ServerlessSecureSum(_Ring):
         *,
         round: int,
         public: dict[str, Any] | None = None,
+        sampling: Sampling | None = None,
         **broadcast: Any,
     ) -> tuple[FloatArray, ...]:
-        """As `_ServerSums.noisy_sum`; all nodes see the released value."""
+        """As `_ServerSums.noisy_sum`; all nodes see the released value.
+
+        No `sampling`: every node sees who sends a share, so the cohort would be no secret.
+        """
+        if sampling is not None:
+            raise TrustModelError(
+                "ServerlessSecureSum offers no sampling: every node would see who takes part"
+            )
         self.check_release(statistic, mechanisms, public=public, **broadcast)
         self.ledger.charge(mechanisms, name=statistic.name, round=round)
-        values = statistic.compute(self._data.points, self._data.offsets, **broadcast)
+        values = self._values(statistic, broadcast)
         released = []
         for part, value, mechanism in zip(statistic.parts, values, mechanisms, strict=True):
             encoded = self.fixed_point.encode(self._round_to(value, mechanism))

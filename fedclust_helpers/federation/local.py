@@ -45,7 +45,7 @@ class LocalReports(InProcess):
         self.check_release(statistic, mechanisms, public=public, **broadcast)
         self.ledger.charge(mechanisms, name=statistic.name, round=round)
         self._record_broadcast(round, broadcast)
-        values = statistic.compute(self._data.points, self._data.offsets, **broadcast)
+        values = self._values(statistic, broadcast)
         out = []
         for part, value, mechanism in zip(statistic.parts, values, mechanisms, strict=True):
             value = self._round_to(value, mechanism)

@@ -17,31 +17,35 @@ class Randomness:
 
     Teaching mode spawns independent streams from one seed: reproducible, and **not private against
     anyone who knows the seed**. Secure mode takes noise and keys from the operating system and
-    accepts no seed; only public choices (starting centres) come from `public`.
+    accepts no seed; only public choices (starting centres) come from `public`. `cohorts` draws who
+    takes part in a sampled release; nobody but the boundary may learn it.
     """
 
     public: np.random.Generator
     noise: NoiseSource
     node_noise: tuple[NoiseSource, ...]
     keys: np.random.Generator | None
+    cohorts: np.random.Generator
 
     @classmethod
     def teaching(cls, seed: int | np.random.SeedSequence, n_nodes: int = 0) -> Randomness:
-        """Streams for public choices, server noise, keys and the nodes, from one seed."""
+        """Streams for public choices, noise, keys, the nodes and cohorts, from one seed."""
         if not isinstance(seed, np.random.SeedSequence):
             seed = np.random.SeedSequence(check_int(seed, "seed", minimum=0))
         # a copy, so that the same SeedSequence object gives the same streams again
         fresh = np.random.SeedSequence(seed.entropy, spawn_key=seed.spawn_key)
-        public, noise, keys, nodes = fresh.spawn(4)
+        public, noise, keys, nodes, cohorts = fresh.spawn(5)
         make = np.random.default_rng
         return cls(
-            make(public), make(noise), tuple(make(s) for s in nodes.spawn(n_nodes)), make(keys)
-        )
+            make(public), make(noise), tuple(make(s) for s in nodes.spawn(n_nodes)), make(keys),
+            make(cohorts),
+        )  # fmt: skip
 
     @classmethod
     def secure(cls, n_nodes: int = 0) -> Randomness:
         """Operating-system entropy for everything."""
-        return cls(np.random.default_rng(), SECURE, (SECURE,) * n_nodes, None)
+        make = np.random.default_rng
+        return cls(make(), SECURE, (SECURE,) * n_nodes, None, make())
 
     @property
     def is_secure(self) -> bool:

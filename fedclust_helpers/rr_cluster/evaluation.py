@@ -1,0 +1,128 @@
+"""How good the models are: an evaluation outside the privacy boundary.
+
+Every function here reads the clients' data and true groups. In a real federation each client could
+do its own part for itself; nothing of it may be released as it stands.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.optimize import linear_sum_assignment
+
+from fedclust_helpers._validation import FloatArray, IntArray, as_points
+from fedclust_helpers.client_statistics import Model
+from fedclust_helpers.client_statistics.models import AdditiveModel, batch_of
+from fedclust_helpers.federation import ClientData
+
+USED = 0.02  # share of the clients from which on a model counts as used
+BLOCK = 100  # clients evaluated at a time
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """How the clients fare, each with the model of least loss on its own training data.
+
+    Attributes
+    ----------
+    accuracy : float
+        Mean over clients of the share of correct labels on their test data (for a regression:
+        minus the mean squared error).
+    cluster_accuracy : float
+        Share of clients whose choice agrees with their true group, under the best matching of
+        models to groups. Misleading where models are noise: see `groups_alone`.
+    models_used : int
+        Models chosen by at least 2 % of the clients.
+    groups_alone : int
+        Groups with a model of their own: most of the group chose it, and most who chose it are of
+        the group.
+    choices : ndarray of shape (M,)
+    per_client : ndarray of shape (M,)
+        Accuracy of each client.
+    """
+
+    accuracy: float
+    cluster_accuracy: float
+    models_used: int
+    groups_alone: int
+    choices: IntArray
+    per_client: FloatArray
+
+
+def evaluate(
+    model: Model,
+    models: ArrayLike,
+    train_data: ClientData,
+    test_data: ClientData,
+    groups: ArrayLike,
+    *,
+    common: FloatArray | None = None,
+) -> Evaluation:
+    """Accuracy and cluster recovery of trained models; outside the privacy boundary.
+
+    Parameters
+    ----------
+    model : Model
+    models : array_like of shape (k, d)
+        Or (M, d) with M = the number of clients, one each (DP-FedPer): then nobody chooses.
+    train_data, test_data : ClientData
+        Of the same clients.
+    groups : array_like of int, shape (M,)
+        True group of each client.
+    common : ndarray of shape (d,), optional
+        The common model of FedCAM, whose outputs are added.
+    """
+    models = as_points(models, "models", n_features=model.n_parameters)
+    groups = np.asarray(groups)
+    m = train_data.n_clients
+    if test_data.n_clients != m or groups.shape != (m,) or groups.dtype.kind not in "iu":
+        raise ValueError("train_data, test_data and groups must be of the same clients")
+    if common is not None and not isinstance(model, AdditiveModel):
+        raise TypeError(f"model must have outputs() to add a common one, got {model!r}")
+    own = len(models) == m and m > 1
+    choices, scores = np.zeros(m, dtype=np.int64), np.empty(m)
+    for start in range(0, m, BLOCK):
+        part = np.arange(start, min(start + BLOCK, m))
+        if not own:
+            choices[part] = _evaluated(
+                "losses", model, models, train_data.take(part), common
+            ).argmin(axis=1)
+        chosen = models[part if own else choices[part]]
+        scores[part] = _evaluated("accuracy", model, chosen, test_data.take(part), common)
+    table = np.zeros((len(models) if not own else 1, int(groups.max()) + 1))
+    np.add.at(table, (choices, groups), 1)
+    rows, columns = linear_sum_assignment(-table)
+    largest = table.argmax(axis=0)
+    return Evaluation(
+        accuracy=float(scores.mean()),
+        cluster_accuracy=float(table[rows, columns].sum() / m),
+        models_used=int((table.sum(axis=1) >= USED * m).sum()),
+        groups_alone=_groups_alone(table, largest),
+        choices=choices,
+        per_client=scores,
+    )
+
+
+def _groups_alone(table: FloatArray, largest: IntArray) -> int:
+    members, sizes = table.sum(axis=0), table.sum(axis=1)
+    at_home = table[largest, np.arange(table.shape[1])]
+    return int(((at_home > members / 2) & (at_home > sizes[largest] / 2)).sum())
+
+
+def _evaluated(
+    method: str,
+    model: Model,
+    models: FloatArray,
+    data: ClientData,
+    common: FloatArray | None,
+) -> FloatArray:
+    """The losses or accuracies of some clients, the common model's outputs added if given."""
+    batch = batch_of(data.points, data.offsets, data.labels)
+    offset: dict[str, FloatArray] = {}
+    if common is not None:
+        assert isinstance(model, AdditiveModel)
+        everyone = np.broadcast_to(common, (data.n_clients, len(common)))
+        offset = {"offset": model.outputs(everyone, batch)}
+    return np.asarray(getattr(model, method)(models, batch, **offset))

@@ -1,0 +1,397 @@
+"""Models in NumPy, trained for all clients of a round at once.
+
+A model is a flat array of d parameters. The first linear layer comes first, as the (p + 1, h)
+matrix of its weights and, as last row, its biases. Full-batch gradient steps move the outputs of
+that layer by -lr (X X^T + 1) E, with E the error signal at the outputs: with this Gram matrix at
+hand, the local steps touch the p features once, not twice a step. Equal to the direct computation
+up to rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import numpy as np
+
+from fedclust_helpers._validation import (
+    FloatArray,
+    check_int,
+    check_non_negative,
+    check_positive,
+    check_rng,
+)
+from fedclust_helpers.client_statistics.models import Batch, Model, batch_of
+
+__all__ = [
+    "Batch",
+    "LinearRegression",
+    "Model",
+    "OneHiddenLayer",
+    "SoftmaxRegression",
+    "batch_of",
+]
+
+CHUNK = 2**22  # numbers in the largest temporary array of a loss evaluation
+
+
+class _Dense:
+    """Zero or one hidden layer of rectified linear units; the loss is left to the subclasses."""
+
+    uses_gram: ClassVar[bool] = True
+
+    def __init__(self, n_features: int, n_hidden: int, n_outputs: int) -> None:
+        self.n_features = check_int(n_features, "n_features")
+        self.n_hidden = n_hidden
+        self.n_outputs = n_outputs
+        self._width = n_hidden or n_outputs
+        self._first = (self.n_features + 1) * self._width
+
+    @property
+    def n_parameters(self) -> int:
+        """Number of parameters d."""
+        return self._first + (self.n_hidden + 1) * self.n_outputs * (self.n_hidden > 0)
+
+    @property
+    def shared(self) -> slice:
+        """Parameters that DP-FedPer sends: the first layer's; all but the biases without one."""
+        return slice(0, self._first if self.n_hidden else self._first - self.n_outputs)
+
+    # outputs
+
+    def _matrices(self, models: FloatArray) -> tuple[FloatArray, FloatArray | None]:
+        """First layers (k, p + 1, width) and, with a hidden layer, second ones (k, h + 1, c)."""
+        k = len(models)
+        first = models[:, : self._first].reshape(k, self.n_features + 1, self._width)
+        if not self.n_hidden:
+            return first, None
+        return first, models[:, self._first :].reshape(k, self.n_hidden + 1, self.n_outputs)
+
+    def _check(self, models: FloatArray, batch: Batch) -> None:
+        if models.ndim != 2 or models.shape[1] != self.n_parameters:
+            raise ValueError(f"models must have shape (k, {self.n_parameters}), got {models.shape}")
+        if batch.features.shape[2] != self.n_features:
+            raise ValueError(
+                f"batch must have {self.n_features} features, got {batch.features.shape[2]}"
+            )
+
+    def outputs(self, models: FloatArray, batch: Batch) -> FloatArray:
+        """Outputs (m, n, c) before the loss, each client under its own model of (m, d)."""
+        self._check(models, batch)
+        first, second = self._matrices(models)
+        z = batch.features @ first[:, :-1] + first[:, -1:]
+        return z if second is None else np.maximum(z, 0.0) @ second[:, :-1] + second[:, -1:]
+
+    def _outputs_of_all(self, models: FloatArray, features: FloatArray) -> FloatArray:
+        """Outputs (m, n, k, c) of every client under every model: one matrix product a layer."""
+        first, second = self._matrices(models)
+        (m, n, p), k = features.shape, len(models)
+        wide = np.ascontiguousarray(first[:, :-1].transpose(1, 0, 2)).reshape(p, -1)
+        z = features.reshape(m * n, p) @ wide
+        z += first[:, -1].ravel()
+        if second is not None:
+            hidden = np.maximum(z, 0.0, out=z).reshape(m * n, k, -1).transpose(1, 0, 2)
+            z = (hidden @ second[:, :-1] + second[:, -1:]).transpose(1, 0, 2)
+        return z.reshape(m, n, k, self.n_outputs)
+
+    def losses(
+        self, models: FloatArray, batch: Batch, *, offset: FloatArray | None = None
+    ) -> FloatArray:
+        """Mean loss (m, k) of every client under each model.
+
+        Parameters
+        ----------
+        models : ndarray of shape (k, d)
+        batch : Batch
+        offset : ndarray of shape (m, n, c), optional
+            Added to the outputs (the common model of FedCAM).
+        """
+        self._check(models, batch)
+        m, n = batch.weights.shape
+        out = np.empty((m, len(models)))
+        share = batch.weights / batch.weights.sum(axis=1, keepdims=True)
+        for part in _chunks(m, n * len(models) * self._width):
+            z = self._outputs_of_all(models, batch.features[part])
+            if offset is not None:
+                z += offset[part, :, None, :]
+            each = self._row_losses(z, _answers(batch)[part])
+            out[part] = np.einsum("mnk,mn->mk", each, share[part])
+        return out
+
+    # training
+
+    def train(
+        self,
+        starts: FloatArray,
+        batch: Batch,
+        *,
+        n_steps: int,
+        learning_rate: float,
+        proximal: float = 0.0,
+        free: slice | None = None,
+        offset: FloatArray | None = None,
+    ) -> FloatArray:
+        """Full-batch gradient descent of every client from its own start.
+
+        Parameters
+        ----------
+        starts : ndarray of shape (m, d)
+        batch : Batch
+            With `gram`, steps on the first layer go through it.
+        n_steps, learning_rate
+            All rows of a client are used in every step.
+        proximal : float
+            mu of FedProx: adds (mu/2) ||theta - start||^2 to the loss.
+        free : slice, optional
+            Only these parameters move.
+        offset : ndarray of shape (m, n, c), optional
+            Added to the outputs.
+
+        Returns
+        -------
+        ndarray of shape (m, d)
+        """
+        self._check(starts, batch)
+        n_steps = check_int(n_steps, "n_steps", minimum=0)
+        lr = check_positive(learning_rate, "learning_rate")
+        mu = check_non_negative(proximal, "proximal")
+        share = batch.weights / batch.weights.sum(axis=1, keepdims=True)
+        aims = self._aims(_answers(batch)) * share[..., None]
+        x, gram = batch.features, batch.gram
+        start, second0 = self._matrices(starts)
+        moving = np.ones(self.n_parameters)
+        if free is not None:
+            moving[:] = 0.0
+            moving[free] = 1.0
+            gram = None
+        move, move2 = self._matrices(moving[None])
+        first = start
+        second = None if second0 is None else second0.copy()
+        z0 = z = x @ start[:, :-1] + start[:, -1:]
+        signal = np.zeros_like(z0)  # first = start - [X, 1]^T signal, while everything moves
+        for step in range(n_steps):
+            if second is None:
+                out = z if offset is None else z + offset
+                error = self._weighted_errors(out, aims, share)
+            else:
+                hidden = np.maximum(z, 0.0)
+                out = hidden @ second[:, :-1] + second[:, -1:]
+                if offset is not None:
+                    out += offset
+                at_output = self._weighted_errors(out, aims, share)
+                error = (at_output @ second[:, :-1].transpose(0, 2, 1)) * (z > 0)
+                assert second0 is not None and move2 is not None
+                gradient = _with_bias(hidden, at_output) + mu * (second - second0)
+                second -= lr * gradient * move2
+            if gram is not None:
+                signal = (1 - lr * mu) * signal + lr * error
+                if step + 1 < n_steps:
+                    z = z0 - gram @ signal
+            else:
+                first = first - lr * (_with_bias(x, error) + mu * (first - start)) * move
+                if step + 1 < n_steps:
+                    z = x @ first[:, :-1] + first[:, -1:]
+        if gram is not None:
+            first = start - _with_bias(x, signal)
+        trained = np.empty_like(starts)
+        trained[:, : self._first] = first.reshape(len(starts), -1)
+        if second is not None:
+            trained[:, self._first :] = second.reshape(len(starts), -1)
+        return trained
+
+    # what the loss decides
+
+    def _row_losses(self, outputs: FloatArray, answers: np.ndarray) -> FloatArray:
+        raise NotImplementedError
+
+    def _aims(self, answers: np.ndarray) -> FloatArray:
+        """What the outputs should be like (m, n, c)."""
+        raise NotImplementedError
+
+    def _weighted_errors(
+        self, outputs: FloatArray, aims: FloatArray, share: FloatArray
+    ) -> FloatArray:
+        """Derivative of the mean loss by the outputs; `aims` were multiplied by `share` (m, n)."""
+        raise NotImplementedError
+
+
+def _with_bias(left: FloatArray, right: FloatArray) -> FloatArray:
+    """[left, 1]^T right for each client: (m, n, p), (m, n, c) -> (m, p + 1, c)."""
+    out = np.empty((len(left), left.shape[2] + 1, right.shape[2]))
+    np.matmul(left.transpose(0, 2, 1), right, out=out[:, :-1])
+    right.sum(axis=1, out=out[:, -1])
+    return out
+
+
+def _answers(batch: Batch) -> np.ndarray:
+    answers = batch.targets if batch.labels is None else batch.labels
+    if answers is None:
+        raise ValueError("batch must hold labels or targets")
+    return answers
+
+
+def _chunks(m: int, numbers_per_client: int) -> Iterator[slice]:
+    size = max(1, CHUNK // max(1, numbers_per_client))
+    for start in range(0, m, size):
+        yield slice(start, start + size)
+
+
+class _Classifier(_Dense):
+    """Softmax cross-entropy over the outputs."""
+
+    def __init__(self, n_features: int, n_hidden: int, n_classes: int) -> None:
+        super().__init__(n_features, n_hidden, check_int(n_classes, "n_classes", minimum=2))
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes; labels are 0 to n_classes - 1."""
+        return self.n_outputs
+
+    def _check(self, models: FloatArray, batch: Batch) -> None:
+        super()._check(models, batch)
+        if batch.labels is None:
+            raise ValueError("batch must hold labels (class numbers), not targets")
+        if batch.labels.size and not 0 <= batch.labels.min() <= batch.labels.max() < self.n_outputs:
+            raise ValueError(f"labels must be class numbers below {self.n_outputs}")
+
+    def _exponentials(self, outputs: FloatArray) -> tuple[FloatArray, FloatArray, Any]:
+        """exp(outputs - top), its sums over the classes, and top: 0 unless one could overflow."""
+        top: Any = 0.0
+        if max(outputs.max(initial=0.0), -outputs.min(initial=0.0)) > 500:
+            top = outputs.max(axis=-1)
+            outputs = outputs - top[..., None]
+        scores = np.exp(outputs)
+        return scores, scores @ np.ones(self.n_outputs), top  # faster than a sum over a short axis
+
+    def _row_losses(self, outputs: FloatArray, answers: np.ndarray) -> FloatArray:
+        m, n, k, c = outputs.shape
+        at = answers.reshape(-1, 1) + c * np.arange(k) + (k * c) * np.arange(m * n)[:, None]
+        chosen = outputs.reshape(-1)[at].reshape(m, n, k)
+        _, sums, top = self._exponentials(outputs)
+        return np.log(sums) + top - chosen
+
+    def _aims(self, answers: np.ndarray) -> FloatArray:
+        return np.eye(self.n_outputs)[answers]
+
+    def _weighted_errors(
+        self, outputs: FloatArray, aims: FloatArray, share: FloatArray
+    ) -> FloatArray:
+        scores, sums, _ = self._exponentials(outputs)
+        scores *= (share / sums)[..., None]
+        scores -= aims
+        return scores
+
+    def accuracy(
+        self, models: FloatArray, batch: Batch, *, offset: FloatArray | None = None
+    ) -> FloatArray:
+        """Share of correct labels (m,), each client under its own model of (m, d)."""
+        outputs = self.outputs(models, batch)
+        if offset is not None:
+            outputs += offset
+        right = outputs.argmax(axis=2) == _answers(batch)
+        return (right * batch.weights).sum(axis=1) / batch.weights.sum(axis=1)
+
+
+class SoftmaxRegression(_Classifier):
+    """Multinomial logistic regression: d = (n_features + 1) n_classes.
+
+    Initial models are N(0, 0.1^2). In DP-FedPer the biases are the head.
+
+    Examples
+    --------
+    >>> SoftmaxRegression(196, 10).n_parameters
+    1970
+    """
+
+    def __init__(self, n_features: int, n_classes: int) -> None:
+        super().__init__(n_features, 0, n_classes)
+
+    def __repr__(self) -> str:
+        return f"SoftmaxRegression({self.n_features}, {self.n_outputs})"
+
+    def initial(self, n_models: int, *, rng: np.random.Generator) -> FloatArray:
+        """Starting models (k, d), N(0, 0.1^2)."""
+        return check_rng(rng).normal(0.0, 0.1, (check_int(n_models, "n_models"), self.n_parameters))
+
+
+class OneHiddenLayer(_Classifier):
+    """One hidden layer of rectified linear units, softmax outputs.
+
+    Initial weights are N(0, 2/inputs) (He), biases 0. In DP-FedPer the output layer is the head.
+
+    Examples
+    --------
+    >>> OneHiddenLayer(196, 32, 10).n_parameters
+    6634
+    """
+
+    def __init__(self, n_features: int, n_hidden: int, n_classes: int) -> None:
+        super().__init__(n_features, check_int(n_hidden, "n_hidden"), n_classes)
+
+    def __repr__(self) -> str:
+        return f"OneHiddenLayer({self.n_features}, {self.n_hidden}, {self.n_outputs})"
+
+    def initial(self, n_models: int, *, rng: np.random.Generator) -> FloatArray:
+        """Starting models (k, d)."""
+        check_rng(rng)
+        models = np.zeros((check_int(n_models, "n_models"), self.n_parameters))
+        for matrix in self._matrices(models):
+            assert matrix is not None
+            inputs = matrix.shape[1] - 1
+            matrix[:, :-1] = rng.normal(0.0, np.sqrt(2 / inputs), matrix[:, :-1].shape)
+        return models
+
+
+class LinearRegression(_Dense):
+    """Least squares with an intercept: parameters (slopes, intercept), loss the squared error.
+
+    Rows are (features, target): the target is the last column. Initial models are N(0, 1). In
+    DP-FedPer the intercept is the head.
+
+    Examples
+    --------
+    >>> LinearRegression(1).n_parameters
+    2
+    """
+
+    def __init__(self, n_features: int) -> None:
+        super().__init__(n_features, 0, 1)
+
+    def __repr__(self) -> str:
+        return f"LinearRegression({self.n_features})"
+
+    def initial(self, n_models: int, *, rng: np.random.Generator) -> FloatArray:
+        """Starting models (k, d), N(0, 1)."""
+        return check_rng(rng).normal(size=(check_int(n_models, "n_models"), self.n_parameters))
+
+    def _check(self, models: FloatArray, batch: Batch) -> None:
+        super()._check(models, batch)
+        if batch.targets is None:
+            raise ValueError("batch must hold targets (the last column of the rows), not labels")
+
+    def _row_losses(self, outputs: FloatArray, answers: np.ndarray) -> FloatArray:
+        return (outputs[..., 0] - answers[:, :, None]) ** 2
+
+    def _aims(self, answers: np.ndarray) -> FloatArray:
+        return answers[..., None]
+
+    def _weighted_errors(
+        self, outputs: FloatArray, aims: FloatArray, share: FloatArray
+    ) -> FloatArray:
+        return 2 * (outputs * share[..., None] - aims)
+
+    def score(
+        self, models: FloatArray, batch: Batch, *, offset: FloatArray | None = None
+    ) -> FloatArray:
+        """Minus the mean squared error (m,), each client under its own model of (m, d)."""
+        outputs = self.outputs(models, batch)
+        if offset is not None:
+            outputs += offset
+        errors = (outputs[..., 0] - _answers(batch)) ** 2
+        return -(errors * batch.weights).sum(axis=1) / batch.weights.sum(axis=1)
+
+    def accuracy(
+        self, models: FloatArray, batch: Batch, *, offset: FloatArray | None = None
+    ) -> FloatArray:
+        """The `score`: what a regression has instead of a share of correct labels."""
+        return self.score(models, batch, offset=offset)

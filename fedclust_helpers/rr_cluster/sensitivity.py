@@ -1,0 +1,510 @@
+"""How far one client moves the cluster sums: rebalancing enumerated exactly, and sums only.
+
+Everything is in units of the clipping bound C, with whole-number updates, so that probabilities are
+`Fraction` and squared distances are integers. The *joint* change is the L2 norm over all k sums.
+
+Rebalancing is random, so two neighbouring client sets give two distributions over k-tuples of sums.
+What Gaussian noise must hide is their W-infinity distance: the smallest r for which the two can be
+coupled so that they never differ by more than r. (`mean_shift` is a lower bound on it.) The numbers
+found by search are examples, not proofs: nothing may be certified with them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import maximum_flow
+from scipy.stats import norm
+
+from fedclust_helpers._validation import (
+    FloatArray,
+    IntArray,
+    as_points,
+    check_choice,
+    check_int,
+    check_positive,
+)
+
+RULES = ("strict", "literal", "surplus")
+Sums = tuple[int, ...]
+Distribution = dict[Sums, Fraction]
+_Counts = tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True)
+class Instance:
+    """Clients with their (noisy) cluster, their update in units of C, and the threshold B."""
+
+    assignment: tuple[int, ...]
+    updates: tuple[int, ...]
+    n_clusters: int
+    minimum_size: int
+
+    def __post_init__(self) -> None:
+        k = check_int(self.n_clusters, "n_clusters")
+        check_int(self.minimum_size, "minimum_size", minimum=0)
+        if len(self.assignment) != len(self.updates):
+            raise ValueError("assignment and updates must have the same length")
+        if any(check_int(j, "assignment", minimum=0) >= k for j in self.assignment):
+            raise ValueError(f"assignment must hold cluster numbers below n_clusters={k}")
+        if any(abs(check_int(u, "updates", minimum=-1)) > 1 for u in self.updates):
+            raise ValueError("updates must be -1, 0 or 1 (units of C)")
+
+    def without(self, client: int) -> Instance:
+        """The same clients but one."""
+        i = check_int(client, "client", minimum=0, maximum=len(self.assignment) - 1)
+        return Instance(
+            self.assignment[:i] + self.assignment[i + 1 :],
+            self.updates[:i] + self.updates[i + 1 :],
+            self.n_clusters,
+            self.minimum_size,
+        )
+
+    def replaced(self, client: int, cluster: int, update: int) -> Instance:
+        """The same number of clients, one of them exchanged."""
+        i = check_int(client, "client", minimum=0, maximum=len(self.assignment) - 1)
+        return Instance(
+            self.assignment[:i] + (cluster,) + self.assignment[i + 1 :],
+            self.updates[:i] + (update,) + self.updates[i + 1 :],
+            self.n_clusters,
+            self.minimum_size,
+        )
+
+
+# Client 0 is the one that leaves. Section A.2 of the paper claims that the joint change is 2.
+TWO_CLUSTERS = Instance((0, 0, 1, 1, 1), (1, 1, -1, -1, -1), 2, 2)
+"""k = 2, B = 2, deterministic: cluster 0 falls below B and takes one of three equal updates: the
+change is (-2, 1), of norm sqrt(5)."""
+THREE_CLUSTERS = Instance((1, 0, 0, 1), (1, 1, 1, -1), 3, 1)
+"""k = 3, B = 1: cluster 1 loses its surplus and may donate no longer; W-infinity 3 (strict)."""
+FIVE = Instance((0, 0, 1, 1, 1, 1, 1), (1, 1, -1, -1, -1, -1, -1), 3, 2)
+"""k = 3, B = 2, literal rule: cluster 0 has exactly B members and leaves the donors; W-infinity
+5."""
+DONOR_FLIP = Instance((0,) * 50 + (1,) * 60 + (2,) * 40, (1,) * 50 + (-1,) * 60 + (0,) * 40, 3, 50)
+"""k = 3, B = 50, literal rule: cluster 0 turns from donor into receiver; the means move by 10.9
+(W-infinity 24.2)."""
+SURPLUS_FLIP = Instance(
+    (0,) * 51 + (1,) * 60 + (2,) * 40, (1,) * 51 + (-1,) * 60 + (0,) * 40, 3, 50
+)
+"""The same flaw where donors must have more than B members: the means move by 10.7."""
+
+
+# --- rebalancing, enumerated ----------------------------------------------------------------------
+
+
+def _check_rule(rule: Any) -> str:
+    return check_choice(rule, "rule", RULES)
+
+
+def _needs(sizes: Sequence[int], minimum_size: int) -> list[int]:
+    """The small clusters in order, each as often as it lacks clients."""
+    return [j for j, size in enumerate(sizes) for _ in range(max(0, minimum_size - size))]
+
+
+def _donors(sizes: Sequence[int], minimum_size: int, rule: str) -> list[bool]:
+    return [size > minimum_size - (rule == "literal") for size in sizes]
+
+
+def _check_feasible(sizes: Sequence[int], minimum_size: int, rule: str) -> None:
+    spare = minimum_size if rule == "strict" else 0
+    donors = _donors(sizes, minimum_size, rule)
+    supply = sum(size - spare for size, gives in zip(sizes, donors, strict=True) if gives)
+    if supply < len(_needs(sizes, minimum_size)):
+        raise ValueError(
+            f"the donors of the instance must hold enough clients to fill every cluster to"
+            f" {minimum_size} (rule {rule!r})"
+        )
+
+
+def rebalanced_partitions(instance: Instance, *, rule: str = "strict") -> Distribution:
+    """Every final assignment of the clients, with its probability.
+
+    Small clusters (below B) are filled to B one client at a time, each drawn uniformly from the
+    donors that have not been moved. Donor clusters are
+
+    * "strict": those above B at that moment (so nothing falls below B);
+    * "literal" (Algorithm 2): those with at least B members at the start, without limit;
+    * "surplus" (Section 3.2): those with more than B members at the start, without limit.
+
+    The number of outcomes grows fast; `rebalanced_sums` is the same for large instances.
+    """
+    _check_rule(rule)
+    assignment, b = instance.assignment, instance.minimum_size
+    sizes = np.bincount(assignment, minlength=instance.n_clusters).tolist()
+    _check_feasible(sizes, b, rule)
+    open_at_start = _donors(sizes, b, rule)
+    outcomes: Distribution = {assignment: Fraction(1)}
+    for target in _needs(sizes, b):
+        grown: Distribution = {}
+        for current, probability in outcomes.items():
+            now = Counter(current)
+            donors = [
+                i
+                for i, j in enumerate(current)
+                if j == assignment[i] and open_at_start[j] and (rule != "strict" or now[j] > b)
+            ]
+            for i in donors:
+                moved = current[:i] + (target,) + current[i + 1 :]
+                grown[moved] = grown.get(moved, Fraction(0)) + probability / len(donors)
+        outcomes = grown
+    return outcomes
+
+
+def rebalanced_sums(instance: Instance, *, rule: str = "strict") -> Distribution:
+    """The exact distribution of the k-tuple of cluster sums (units of C) after rebalancing.
+
+    With all updates equal to 1 these are the final cluster sizes. Rules: `rebalanced_partitions`.
+    """
+    _check_rule(rule)
+    kinds = Counter(zip(instance.assignment, instance.updates, strict=True))
+    counts = tuple(
+        tuple(kinds[j, value] for value in (-1, 0, 1)) for j in range(instance.n_clusters)
+    )
+    return dict(_sums_of_counts(counts, instance.minimum_size, rule))
+
+
+@lru_cache(maxsize=200_000)
+def _sums_of_counts(
+    counts: _Counts, minimum_size: int, rule: str
+) -> tuple[tuple[Sums, Fraction], ...]:
+    """`rebalanced_sums` of `counts[j][v]` clients with update v - 1 in cluster j."""
+    k = len(counts)
+    sizes = [sum(row) for row in counts]
+    _check_feasible(sizes, minimum_size, rule)
+    open_at_start = _donors(sizes, minimum_size, rule)
+    start = tuple(row[2] - row[0] for row in counts)
+    # how many of each kind have not been moved, and the sums so far
+    states: dict[tuple[_Counts, Sums], Fraction] = {(counts, start): Fraction(1)}
+    for target in _needs(sizes, minimum_size):
+        grown: dict[tuple[_Counts, Sums], Fraction] = {}
+        for (left, sums), probability in states.items():
+            may_give = [
+                open_at_start[j] and (rule != "strict" or sum(left[j]) > minimum_size)
+                for j in range(k)
+            ]
+            total = sum(sum(left[j]) for j in range(k) if may_give[j])
+            for j, v in itertools.product(range(k), range(3)):
+                if not may_give[j] or left[j][v] == 0:
+                    continue
+                row = left[j][:v] + (left[j][v] - 1,) + left[j][v + 1 :]
+                moved = list(sums)
+                moved[j] -= v - 1
+                moved[target] += v - 1
+                key = (left[:j] + (row,) + left[j + 1 :], tuple(moved))
+                share = probability * Fraction(left[j][v], total)
+                grown[key] = grown.get(key, Fraction(0)) + share
+        states = grown
+    result: Distribution = {}
+    for (_, sums), probability in states.items():
+        result[sums] = result.get(sums, Fraction(0)) + probability
+    return tuple(result.items())
+
+
+# --- distances between two distributions ----------------------------------------------------------
+
+
+def w_infinity(first: Distribution, second: Distribution) -> float:
+    """The W-infinity distance (L2) of two finite distributions over tuples of integers, exactly.
+
+    The best coupling is found by bisecting over the possible distances; each is tested by maximum
+    flow in whole numbers.
+
+    Raises
+    ------
+    ValueError
+        If the probabilities don't add up to 1, or need a common denominator of 2^31 or more.
+    """
+    if sum(first.values()) != 1 or sum(second.values()) != 1:
+        raise ValueError("first and second must be probability distributions")
+    a = np.array(list(first), dtype=np.int64)
+    b = np.array(list(second), dtype=np.int64)
+    squared = ((a[:, None, :] - b[None, :, :]) ** 2).sum(axis=2)
+    radii = np.unique(squared)
+    radii = radii[radii >= max(squared.min(axis=1).max(), squared.min(axis=0).max())]
+    if len(radii) == 1:
+        return math.sqrt(radii[0])
+    scale = math.lcm(*(p.denominator for p in (*first.values(), *second.values())))
+    if scale >= 2**31:
+        raise ValueError("first and second need a common denominator below 2^31")
+    supply = [int(p * scale) for p in first.values()]
+    demand = [int(p * scale) for p in second.values()]
+    low, high = 0, len(radii) - 1
+    while low < high:
+        middle = (low + high) // 2
+        if _can_couple(squared <= radii[middle], supply, demand, scale):
+            high = middle
+        else:
+            low = middle + 1
+    return math.sqrt(radii[low])
+
+
+def _can_couple(near: Any, supply: Sequence[int], demand: Sequence[int], total: int) -> bool:
+    """Whether all mass can be sent along the pairs marked in `near`."""
+    n, m = near.shape
+    rows, columns = np.nonzero(near)
+    source, sink = n + m, n + m + 1
+    tail = np.concatenate([np.full(n, source), rows, n + np.arange(m)])
+    head = np.concatenate([np.arange(n), n + columns, np.full(m, sink)])
+    capacity = np.concatenate([supply, np.full(len(rows), total), demand]).astype(np.int32)
+    graph = csr_array((capacity, (tail, head)), shape=(n + m + 2, n + m + 2))
+    return bool(maximum_flow(graph, source, sink).flow_value == total)
+
+
+def mean_sums(distribution: Distribution) -> tuple[Fraction, ...]:
+    """The expected sum of each cluster."""
+    weights = list(distribution.values())
+    return tuple(
+        sum((w * value for w, value in zip(weights, values, strict=True)), Fraction(0))
+        for values in zip(*distribution, strict=True)
+    )
+
+
+def mean_shift(first: Distribution, second: Distribution) -> float:
+    """The L2 distance of the two means: at most `w_infinity`, and cheap."""
+    pairs = zip(mean_sums(first), mean_sums(second), strict=True)
+    return math.sqrt(sum((x - y) ** 2 for x, y in pairs))
+
+
+def balanced_mu(first: Distribution, second: Distribution, std: float) -> float:
+    """A lower bound on the mu of Gaussian DP of two noised k-tuples of sums, exactly.
+
+    Each sum gets N(0, std^2) (in units of C). The test projects on the line through the two means
+    and has its threshold where both error rates are equal to some e; mu-GDP would imply
+    e >= Phi(-mu/2).
+    """
+    std = check_positive(std, "std")
+    means = [np.array([float(x) for x in mean_sums(d)]) for d in (first, second)]
+    line = means[1] - means[0]
+    if not line.any():
+        return 0.0
+    line /= np.linalg.norm(line)
+    scores = [np.array(list(d), dtype=np.float64) @ line for d in (first, second)]
+    weights = [np.array([float(p) for p in d.values()]) for d in (first, second)]
+
+    def gap(t: float) -> float:  # false alarms above t less misses below it
+        return float(weights[0] @ norm.sf((t - scores[0]) / std)) - float(
+            weights[1] @ norm.cdf((t - scores[1]) / std)
+        )
+
+    span = np.concatenate(scores)
+    t = brentq(gap, span.min() - 10 * std, span.max() + 10 * std, xtol=1e-12)
+    return float(-2 * norm.ppf(weights[0] @ norm.sf((t - scores[0]) / std)))
+
+
+def removal_shift(instance: Instance, client: int = 0, *, rule: str = "strict") -> float:
+    """W-infinity distance (units of C) between the sums with and without one client (add/remove).
+
+    The partition is internal: only the sums are released. Both client sets must hold k B clients.
+    """
+    return w_infinity(
+        rebalanced_sums(instance, rule=rule), rebalanced_sums(instance.without(client), rule=rule)
+    )
+
+
+def replacement_shift(
+    instance: Instance, client: int, cluster: int, update: int, *, rule: str = "strict"
+) -> float:
+    """W-infinity distance between the sums before and after one client is exchanged, internally.
+
+    The new client is in `cluster` with `update`; the partition is *not* released.
+    """
+    other = instance.replaced(client, cluster, update)
+    return w_infinity(rebalanced_sums(instance, rule=rule), rebalanced_sums(other, rule=rule))
+
+
+def released_shift(
+    instance: Instance, client: int, update: int, *, rule: str = "strict"
+) -> tuple[float, int]:
+    """The change of the sums when one client is replaced and the noisy identifiers are *released*.
+
+    Given the identifiers, the same coins give the same partition on both sides. Returns the largest
+    joint change over all partitions, and the largest number of sums that change: |u - u'| <= 2 and
+    1, whatever the rule. So noise for 2C is right, and rebalancing costs nothing extra.
+    """
+    other = instance.replaced(client, instance.assignment[client], update)
+    changes = []
+    for partition in rebalanced_partitions(instance, rule=rule):
+        before = np.bincount(partition, weights=instance.updates, minlength=instance.n_clusters)
+        after = np.bincount(partition, weights=other.updates, minlength=instance.n_clusters)
+        changes.append((float(np.linalg.norm(after - before)), int((after != before).sum())))
+    return max(c for c, _ in changes), max(n for _, n in changes)
+
+
+# --- bounded search -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """The largest joint change found (units of C), where, and among how many instances.
+
+    For a replacement, `cluster` and `update` are those of the new client.
+    """
+
+    worst: float
+    instance: Instance
+    n_instances: int
+    cluster: int | None = None
+    update: int | None = None
+
+
+def _instances(n_clusters: int, n_clients: int, minimum_size: int) -> Iterator[Instance]:
+    """All instances with updates -1, +1, up to the order of clients and a common sign.
+
+    Client 0 has update +1; the others are counted by cluster and sign.
+    """
+    for cuts in itertools.combinations_with_replacement(range(2 * n_clusters), n_clients - 1):
+        others = tuple(cut // 2 for cut in cuts)
+        updates = tuple(1 - 2 * (cut % 2) for cut in cuts)
+        for cluster in range(n_clusters):
+            yield Instance((cluster, *others), (1, *updates), n_clusters, minimum_size)
+
+
+def search_removal(n_clusters: int, max_clients: int, *, rule: str = "strict") -> SearchResult:
+    """The largest `removal_shift` over all instances with up to `max_clients` clients.
+
+    Updates are -1 or +1 (one dimension), and every B >= 1 for which the smaller client set can be
+    rebalanced is tried. Exhaustive within these limits, and no proof beyond. Seconds for k = 2, n
+    <= 6 (424 instances) and k = 3, n <= 7 (4074).
+    """
+    k, _ = check_int(n_clusters, "n_clusters", minimum=2), _check_rule(rule)
+    check_int(max_clients, "max_clients", minimum=k + 1)
+    best, found, tried = -1.0, None, 0
+    for n in range(k + 1, max_clients + 1):
+        for b in range(1, (n - 1) // k + 1):
+            for instance in _instances(k, n, b):
+                tried += 1
+                shift = removal_shift(instance, 0, rule=rule)
+                if shift > best:
+                    best, found = shift, instance
+    assert found is not None
+    return SearchResult(best, found, tried)
+
+
+def search_replacement(n_clusters: int, max_clients: int, *, rule: str = "strict") -> SearchResult:
+    """The largest `replacement_shift` of client 0, over the instances of `search_removal`."""
+    k, _ = check_int(n_clusters, "n_clusters", minimum=2), _check_rule(rule)
+    check_int(max_clients, "max_clients", minimum=k)
+    best, found, tried = -1.0, None, 0
+    change: tuple[int, int] | None = None
+    for n in range(k, max_clients + 1):
+        for b in range(1, n // k + 1):
+            for instance in _instances(k, n, b):
+                for cluster, update in itertools.product(range(k), (-1, 1)):
+                    tried += 1
+                    shift = replacement_shift(instance, 0, cluster, update, rule=rule)
+                    if shift > best:
+                        best, found, change = shift, instance, (cluster, update)
+    assert found is not None and change is not None
+    return SearchResult(best, found, tried, *change)
+
+
+# --- sums only ------------------------------------------------------------------------------------
+
+
+def block_sums(blocks: IntArray, updates: FloatArray, n_clusters: int) -> FloatArray:
+    """Sums of shape (..., k, d) of `updates` (..., n, d) by `blocks` (..., n).
+
+    This is the sums-only release without noise; with updates of one column of ones, its counts.
+    """
+    one_hot = (blocks[..., None] == np.arange(n_clusters)).astype(np.float64)
+    return np.asarray(np.einsum("...nk,...nd->...kd", one_hot, updates))
+
+
+@dataclass(frozen=True)
+class SumsOnlyCheck:
+    """Every pair (squared change of the sums, squared change of the counts) that occurs."""
+
+    pairs: frozenset[tuple[float, float]]
+    n_compared: int
+
+    @property
+    def worst_sums(self) -> float:
+        """The largest joint change of the block sums (units of C)."""
+        return math.sqrt(max(s for s, _ in self.pairs))
+
+    @property
+    def worst_counts(self) -> float:
+        """The largest joint change of the counts."""
+        return math.sqrt(max(c for _, c in self.pairs))
+
+    def worst_scaled(self, sigma_1: float, sigma_2: float) -> float:
+        """The largest sums^2/sigma_1^2 + counts^2/sigma_2^2."""
+        return max(s / sigma_1**2 + c / sigma_2**2 for s, c in self.pairs)
+
+
+def check_sums_only(
+    n_clusters: int, n_clients: int, updates: Any, *, adjacency: str
+) -> SumsOnlyCheck:
+    """Compare the sums-only release on all pairs of neighbours, exhaustively.
+
+    Parameters
+    ----------
+    n_clients : int
+        Clients of the larger data set; all (k m)^n of them are built.
+    updates : array_like of shape (m, d)
+        The updates that a client may have, in units of C; norms at most 1.
+    adjacency : {"add/remove", "replace-one"}
+        The last client is left out, or exchanged for every other block and update.
+
+    Returns
+    -------
+    SumsOnlyCheck
+        Under add/remove the worst changes are 1 and 1; under replace-one the extreme pairs are
+        (4, 0) and (2, 2).
+    """
+    k, n = check_int(n_clusters, "n_clusters"), check_int(n_clients, "n_clients")
+    check_choice(adjacency, "adjacency", ("add/remove", "replace-one"))
+    values = as_points(updates, "updates")
+    if np.linalg.norm(values, axis=1).max() > 1 + 1e-12:
+        raise ValueError("updates must have norm <= 1 (units of C)")
+    states = np.array(list(itertools.product(range(k * len(values)), repeat=n)))
+    blocks, chosen = states // len(values), values[states % len(values)]
+    ones = np.ones((*states.shape, 1))
+    sums, counts = block_sums(blocks, chosen, k), block_sums(blocks, ones, k)
+    n_states = k * len(values)
+    if adjacency == "add/remove":
+        others_sums = block_sums(blocks[:, :-1], chosen[:, :-1], k)
+        others_counts = block_sums(blocks[:, :-1], ones[:, :-1], k)
+        moved = [(sums - others_sums, counts - others_counts)]
+    else:
+        # the last client runs fastest, so its exchange is a shift within groups of n_states
+        grouped = sums.reshape(-1, n_states, k, values.shape[1])
+        tallied = counts.reshape(-1, n_states, k, 1)
+        moved = [
+            (grouped - np.roll(grouped, s, axis=1), tallied - np.roll(tallied, s, axis=1))
+            for s in range(n_states)
+        ]
+    pairs: set[tuple[float, float]] = set()
+    compared = 0
+    for change, tally in moved:
+        s = np.round((change**2).sum(axis=(-2, -1)), 12).ravel()
+        c = np.round((tally**2).sum(axis=(-2, -1)), 12).ravel()
+        pairs.update(map(tuple, np.unique(np.stack([s, c], axis=1), axis=0).tolist()))
+        compared += len(s)
+    return SumsOnlyCheck(frozenset(pairs), compared)
+
+
+def sums_only_change(sigma_1: float, sigma_2: float, *, adjacency: str) -> float:
+    """mu^2 of one sums-only round: the largest squared change, each part in units of its noise.
+
+    `sigma_1` is the noise on the sums over C, `sigma_2` that on the counts. Add/remove: one block
+    by C and one counter by 1, 1/sigma_1^2 + 1/sigma_2^2. Replace-one: a client that stays in its
+    cluster moves the sums by 2C, one that changes cluster moves two blocks by C and two counters by
+    1, max(4/sigma_1^2, 2/sigma_1^2 + 2/sigma_2^2): counts are free once sigma_2 >= sigma_1.
+    """
+    sums = 1 / check_positive(sigma_1, "sigma_1", finite=False) ** 2
+    counts = 1 / check_positive(sigma_2, "sigma_2", finite=False) ** 2
+    check_choice(adjacency, "adjacency", ("add/remove", "replace-one"))
+    if adjacency == "add/remove":
+        return sums + counts
+    return max(4 * sums, 2 * sums + 2 * counts)

@@ -1,0 +1,382 @@
+"""Labels, cohorts drawn by the federation, and what clients keep for themselves.
+
+Statistical tests use fixed seeds and state the probability of a false alarm.
+"""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from fedclust_helpers.accounting import (
+    Budget,
+    BudgetExceededError,
+    LedgerMismatchError,
+    PrivacyLedger,
+    Sampling,
+)
+from fedclust_helpers.client_statistics import TOTAL, ClientMemory, ClientStatistic
+from fedclust_helpers.federation import ClientData, Randomness, TrustModelError, simulate
+from fedclust_helpers.mechanisms import DistributedDiscreteGaussian, Gaussian, NoNoise
+
+M, N, D = 30, 4, 3
+SUMS = ("trusted", "ideal", "masked")
+
+
+def client_data(seed=0):
+    rng = np.random.default_rng(seed)
+    points = rng.uniform(-1, 1, (M * N, D))
+    return ClientData(points, np.arange(M + 1) * N, rng.integers(0, 5, M * N))
+
+
+def unequal(seed=0):
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, 6, M)
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    return ClientData(
+        rng.uniform(-1, 1, (offsets[-1], D)), offsets, rng.integers(0, 5, offsets[-1])
+    )
+
+
+def own_mean(seen=None, *, reads=("labels", "memory")):
+    """A client statistic: the mean row; notes who was asked, and counts its visits in memory."""
+
+    def compute(points, offsets, *, scale=1.0, labels=None, memory=None):
+        sums = np.add.reduceat(points, offsets[:-1], axis=0)
+        if memory is not None:
+            kept = memory.get("visits")
+            visits = np.zeros(len(sums), dtype=np.int64) if kept is None else kept
+            memory.put("visits", visits + 1)
+        if seen is not None:
+            seen.append((points.copy(), None if labels is None else labels.copy()))
+        return (scale * sums / np.diff(offsets)[:, None],)
+
+    return ClientStatistic(
+        name="own_mean",
+        parts=("mean",),
+        compute=compute,
+        sensitivity=lambda adjacency, **_: {
+            "mean": (3.0, 2.0) if adjacency == "add/remove" else (6.0, 4.0)
+        },
+        magnitude=lambda **_: {"mean": 1.0},
+        unit="client",
+        reads=reads,
+    )
+
+
+def federation(data, trust, *, seed=1, adjacency="add/remove", **options):
+    ledger = PrivacyLedger(unit="client", adjacency=adjacency, **options)
+    return simulate(data, trust, seed=seed, ledger=ledger)
+
+
+POISSON = Sampling("poisson", rate=0.3)
+FIXED = Sampling("fixed", size=7, population=M)
+NOISE = {"add/remove": Gaussian(2.5, 3.0), "replace-one": Gaussian(4.5, 3.0, "replace-one")}
+
+
+# --- labels and chosen clients --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", [client_data, unequal])
+def test_take_is_the_data_of_the_chosen_clients(make):
+    data = make()
+    chosen = np.array([17, 3, 29, 0])
+    part = data.take(chosen)
+    assert part.n_clients == 4 and part.labels is not None and data.labels is not None
+    for i, c in enumerate(chosen):
+        assert np.array_equal(part.client(i), data.client(c))
+        rows = slice(data.offsets[c], data.offsets[c + 1])
+        assert np.array_equal(part.labels[part.offsets[i] : part.offsets[i + 1]], data.labels[rows])
+    with pytest.raises(ValueError):
+        part.points[0, 0] = 0.0
+    # what was made without a check would pass it
+    assert np.array_equal(ClientData(part.points, part.offsets, part.labels).points, part.points)
+
+
+def test_take_without_labels_and_of_everyone():
+    data = client_data()
+    bare = ClientData(data.points, data.offsets)
+    assert bare.take([1, 2]).labels is None
+    everyone = data.take(np.arange(M))
+    assert np.array_equal(everyone.points, data.points)
+    assert np.array_equal(everyone.labels, data.labels)
+
+
+@pytest.mark.parametrize(
+    ("clients", "match"),
+    [([], "one or more"), ([[0]], "one or more"), ([0.5], "one or more"), ([-1], "from 0 to 29"),
+     ([30], "from 0 to 29"), ([2, 3, 2], "distinct")],
+)  # fmt: skip
+def test_take_refuses(clients, match):
+    with pytest.raises(ValueError, match=match):
+        client_data().take(clients)
+
+
+@pytest.mark.parametrize(
+    ("labels", "match"),
+    [(np.zeros(3, int), "labels must be 4 integers"), (np.zeros(4), "labels must be 4 integers"),
+     (np.array([0, 1, -1, 2]), "from 0"), (np.zeros((4, 1), int), "labels must be 4 integers")],
+)  # fmt: skip
+def test_labels_are_checked(labels, match):
+    with pytest.raises(ValueError, match=match):
+        ClientData(np.zeros((4, 2)), np.array([0, 1, 4]), labels)
+
+
+def test_labels_are_kept_and_read_only():
+    data = ClientData(np.full((4, 2), 3.0), np.array([0, 1, 4]), np.array([1, 0, 2, 1], np.int32))
+    for bound, domain in ((1.0, "box"), (1.0, "ball"), (5.0, "box")):
+        clipped, _ = data.clipped(bound, domain=domain)
+        assert np.array_equal(clipped.labels, [1, 0, 2, 1]) and clipped.labels.dtype == np.int64
+    with pytest.raises(ValueError):
+        data.labels[0] = 5
+    assert federation(data, "ideal").n_labels == 3
+    assert federation(ClientData(data.points, data.offsets), "ideal").n_labels is None
+
+
+def test_labels_by_client_and_by_owner():
+    rows = [np.array([[1.0], [2.0]]), np.array([[3.0]])]
+    data = ClientData.from_clients(rows, [[4, 5], [6]])
+    assert np.array_equal(data.labels, [4, 5, 6])
+    by_owner = ClientData.from_owners([[3.0], [1.0], [2.0]], [1, 0, 0], [6, 4, 5])
+    assert np.array_equal(by_owner.points, data.points)
+    assert np.array_equal(by_owner.labels, data.labels)
+    with pytest.raises(ValueError, match="one array for each client"):
+        ClientData.from_clients(rows, [[4], [6]])
+
+
+# --- random streams -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_nodes", [0, 3])
+def test_the_other_streams_of_a_seed_are_what_they_were(n_nodes):
+    drawn = Randomness.teaching(11, n_nodes)
+    before = np.random.SeedSequence(11).spawn(4)
+    for stream, seed in zip((drawn.public, drawn.noise, drawn.keys), before[:3], strict=True):
+        assert np.array_equal(stream.normal(size=5), np.random.default_rng(seed).normal(size=5))
+    for node, seed in zip(drawn.node_noise, before[3].spawn(n_nodes), strict=True):
+        assert np.array_equal(node.normal(size=5), np.random.default_rng(seed).normal(size=5))
+
+
+def test_without_sampling_no_cohort_is_drawn():
+    f = federation(client_data(), "trusted")
+    state = f.randomness.cohorts.bit_generator.state
+    f.noisy_sum(own_mean(), [NOISE["add/remove"]], round=0)
+    assert f.randomness.cohorts.bit_generator.state == state
+
+
+# --- sampled releases -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("sampling", "adjacency"), [(POISSON, "add/remove"), (FIXED, "replace-one")]
+)
+def test_all_sum_federations_release_the_same_of_the_same_cohorts(sampling, adjacency):
+    released: dict[str, list[Any]] = {}
+    for trust in SUMS:
+        f = federation(client_data(), trust, adjacency=adjacency)
+        released[trust] = [
+            f.noisy_sum(own_mean(), [NOISE[adjacency]], round=t, sampling=sampling)[0]
+            for t in range(6)
+        ]
+    assert np.allclose(released["ideal"], released["trusted"], atol=1e-12, rtol=0)
+    tolerance = (M + 1) * 2.0**-30
+    assert np.allclose(released["masked"], released["trusted"], atol=tolerance, rtol=0)
+    assert len({tuple(r) for r in released["trusted"]}) == 6  # a fresh cohort and fresh noise
+
+
+@pytest.mark.parametrize("trust", SUMS)
+def test_the_statistic_reads_the_cohort_only(trust):
+    data, seen = client_data(), []
+    f = federation(data, trust, adjacency="replace-one")
+    total = f.noisy_sum(own_mean(seen), [NoNoise("replace-one")], round=0, sampling=FIXED)[0]
+    points, labels = seen[-1]
+    assert len(points) == 7 * N and len(labels) == 7 * N
+    cohort = np.sort(
+        np.random.default_rng(np.random.SeedSequence(1).spawn(5)[4]).choice(M, 7, replace=False)
+    )
+    assert np.array_equal(points, data.take(cohort).points)
+    assert np.array_equal(labels, data.take(cohort).labels)
+    assert np.allclose(total, points.reshape(7, N, D).mean(axis=1).sum(axis=0), atol=1e-7)
+    if trust == "ideal":
+        return  # its record is the released value alone
+    sent = [m for m in f.transcript.messages if m.name == "mean" and m.receiver == "server"]
+    assert [m.count for m in sent] == [7]
+
+
+def test_statistics_that_read_nothing_else_get_nothing_else():
+    f = federation(client_data(), "ideal")
+    f.noisy_sum(own_mean(reads=()), [NOISE["add/remove"]], round=0, sampling=POISSON)
+    assert f.client_memory.get("visits") is None
+
+
+def test_collect_gives_the_messages_of_the_cohort():
+    data = client_data()
+    f = federation(data, "trusted", adjacency="replace-one")
+    (messages,) = f.collect(own_mean(), [NOISE["replace-one"]], round=0, sampling=FIXED)
+    assert messages.shape == (7, D)
+    means = data.points.reshape(M, N, D).mean(axis=1)
+    assert all((np.abs(means - row).max(axis=1) < 1e-12).any() for row in messages)
+    assert f.ledger.releases[0].sampling == FIXED
+    with pytest.raises(TrustModelError):
+        federation(data, "ideal", adjacency="replace-one").collect(
+            own_mean(), [NOISE["replace-one"]], round=0, sampling=FIXED
+        )
+
+
+def test_poisson_cohorts_have_binomial_sizes_and_fixed_ones_their_size():
+    # chi-square against Binomial(30, 0.3) and against equal chances; false alarm 1e-4 each
+    f = federation(client_data(), "ideal")
+    cohorts = [f._draw(POISSON) for _ in range(4000)]
+    sizes = np.bincount([len(c) for c in cohorts], minlength=M + 1)
+    expected = 4000 * stats.binom.pmf(np.arange(M + 1), M, 0.3)
+    common = expected > 10
+    observed = np.append(sizes[common], sizes[~common].sum())
+    assert (
+        stats.chisquare(observed, np.append(expected[common], expected[~common].sum())).pvalue
+        > 1e-4
+    )
+    fixed = [f._draw(FIXED) for _ in range(4000)]
+    assert all(len(np.unique(c)) == 7 for c in fixed)
+    taken = np.bincount(np.concatenate(fixed), minlength=M)
+    # sampling without replacement: variance of a count is n q (1 - q), and they sum to a constant
+    statistic = ((taken - 4000 * 7 / M) ** 2).sum() / (4000 * (7 / M) * (1 - 7 / M) * M / (M - 1))
+    assert stats.chi2.sf(statistic, M - 1) > 1e-4
+
+
+def test_the_ledger_is_charged_with_the_sampling():
+    for sampling, adjacency in ((POISSON, "add/remove"), (FIXED, "replace-one")):
+        f = federation(client_data(), "masked", adjacency=adjacency)
+        f.noisy_sum(own_mean(), [NOISE[adjacency]], round=3, sampling=sampling)
+        (line,) = f.ledger.releases
+        assert line.sampling == sampling and line.round == 3
+        alone = PrivacyLedger(unit="client", adjacency=adjacency)
+        alone.charge([NOISE[adjacency]], name="own_mean", round=3)
+        assert f.ledger.epsilon(1e-3) < alone.epsilon(1e-3)
+
+
+@pytest.mark.parametrize("trust", SUMS)
+def test_an_empty_cohort_releases_pure_noise(trust):
+    nobody = Sampling("poisson", rate=1e-12)
+    f = federation(client_data(), trust)
+    (released,) = f.noisy_sum(own_mean(), [NOISE["add/remove"]], round=0, sampling=nobody)
+    noise = np.random.default_rng(np.random.SeedSequence(1).spawn(4)[1]).normal(0.0, 3.0, D)
+    assert np.allclose(released, noise, atol=2.0**-30, rtol=0)
+    assert not [m for m in f.transcript.messages if m.name == "mean" and m.sender == "clients"]
+    assert len(f.ledger.releases) == 1
+
+
+def test_an_empty_cohort_sends_no_message_to_collect():
+    f = federation(client_data(), "trusted")
+    (messages,) = f.collect(
+        own_mean(), [NOISE["add/remove"]], round=0, sampling=Sampling("poisson", rate=1e-12)
+    )
+    assert messages.shape == (0, D)
+
+
+@pytest.mark.parametrize(
+    ("sampling", "adjacency", "error", "match"),
+    [
+        (
+            Sampling("fixed", size=3, population=M + 1),
+            "replace-one",
+            ValueError,
+            "population of 30",
+        ),
+        (Sampling("fixed", size=3, population=5), "replace-one", ValueError, "population of 30"),
+        (POISSON, "replace-one", LedgerMismatchError, "poisson sampling amplifies"),
+        (FIXED, "add/remove", LedgerMismatchError, "fixed sampling amplifies"),
+        (0.3, "add/remove", TypeError, "sampling must be a Sampling"),
+    ],
+)
+@pytest.mark.parametrize("trust", SUMS)
+def test_wrong_sampling_is_refused_before_anything_is_read(
+    trust, sampling, adjacency, error, match
+):
+    seen: list[Any] = []
+    f = federation(client_data(), trust, adjacency=adjacency)
+    state, sent = f.randomness.cohorts.bit_generator.state, len(f.transcript.messages)
+    with pytest.raises(error, match=match):
+        f.noisy_sum(own_mean(seen), [NOISE[adjacency]], round=0, sampling=sampling)
+    assert not f.ledger.releases and len(f.transcript.messages) == sent
+    assert all(len(points) == 1 and not points.any() for points, _ in seen)  # rows of zeros
+    assert f.randomness.cohorts.bit_generator.state == state
+
+
+def test_sampling_clients_does_not_amplify_for_points():
+    f = simulate(client_data(), "ideal", seed=1)
+    with pytest.raises(ValueError, match="sampling draws clients"):
+        f.noisy_sum(TOTAL, [Gaussian(2.0, 1.0)], round=0, sampling=POISSON)
+
+
+def test_serverless_sums_offer_no_sampling():
+    f = federation(client_data(), "serverless")
+    mechanism = DistributedDiscreteGaussian(3.0, 9.0, f.resolution, n_honest=29, n_coordinates=D)
+    with pytest.raises(TrustModelError, match="sampling"):
+        f.noisy_sum(own_mean(), [mechanism], round=0, sampling=POISSON)
+    assert not f.ledger.releases
+
+
+def test_a_budget_refuses_the_sampled_release_that_would_exceed_it():
+    f = federation(client_data(), "ideal", budget=Budget(6.0, 1e-3, filter="rdp"))
+    released = 0
+    with pytest.raises(BudgetExceededError):
+        for t in range(200):
+            f.noisy_sum(own_mean(), [NOISE["add/remove"]], round=t, sampling=POISSON)
+            released += 1
+    assert 1 < released == len(f.ledger.releases)
+    assert f.ledger.epsilon(1e-3, method="rdp") <= 6.0
+
+
+# --- what clients keep ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("trust", SUMS)
+def test_memory_is_of_the_client_and_of_the_cohort_only(trust):
+    f = federation(client_data(), trust, adjacency="replace-one")
+    for t in range(20):
+        f.noisy_sum(own_mean(), [NOISE["replace-one"]], round=t, sampling=FIXED)
+    visits = f.client_memory.get("visits")
+    cohorts = np.random.default_rng(np.random.SeedSequence(1).spawn(5)[4])
+    drawn = np.concatenate([cohorts.choice(M, 7, replace=False) for _ in range(20)])
+    assert np.array_equal(visits, np.bincount(drawn, minlength=M))
+    assert not [m for m in f.transcript.messages if "visits" in m.name]
+
+
+def test_memory_reads_and_writes_rows():
+    memory = ClientMemory(5)
+    assert memory.get("a") is None
+    some = memory.of(np.array([3, 1]))
+    some.put("a", np.array([[3.0, 3.0], [1.0, 1.0]]))
+    assert np.array_equal(memory.get("a")[:, 0], [0, 1, 0, 3, 0])
+    assert np.array_equal(some.get("a")[:, 0], [3, 1])
+    some.put("a", np.array([[7.0, 7.0]]), where=np.array([False, True]))
+    assert np.array_equal(memory.get("a")[:, 0], [0, 7, 0, 3, 0])
+    copy = some.get("a")
+    copy[:] = -1
+    assert memory.get("a").min() == 0
+    with pytest.raises(ValueError, match="rows must be 2"):
+        some.put("a", np.zeros((3, 2)))
+    memory.forget("a", "never written")
+    assert some.get("a") is None
+
+
+def test_a_dry_run_writes_nothing_into_memory():
+    f = federation(client_data(), "ideal")
+    f.check_release(own_mean(), [NOISE["add/remove"]], sampling=POISSON)
+    assert f.client_memory.get("visits") is None
+
+
+def test_names_are_no_messages():
+    f = federation(client_data(), "trusted")
+
+    def compute(points, offsets, *, form, scale):
+        assert form == "a name"
+        return (scale * np.ones((len(offsets) - 1, 1)),)
+
+    statistic = ClientStatistic(
+        "named", ("one",), compute, lambda adjacency, **_: {"one": (1.0, 1.0)},
+        lambda **_: {"one": 1.0}, unit="client",
+    )  # fmt: skip
+    f.noisy_sum(statistic, [Gaussian(1.0, 1.0)], round=0, form="a name", scale=1.0)
+    assert [m.name for m in f.transcript.view("clients")] == ["scale"]

@@ -1,0 +1,1202 @@
+"""RR-Cluster, sums only and the baselines, on problems where the answer is known.
+
+Statistical tests use fixed seeds and state the probability of a false alarm.
+"""
+
+import itertools
+import math
+from typing import Any
+
+import dp_accounting as dpa
+import numpy as np
+import pytest
+from dp_accounting.rdp import RdpAccountant
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from fedclust_helpers import audit
+from fedclust_helpers.accounting import (
+    Budget,
+    BudgetExceededError,
+    PrivacyLedger,
+    Sampling,
+)
+from fedclust_helpers.accounting.ledger import RDP_ORDERS
+from fedclust_helpers.client_statistics import (
+    CLIENT_UPDATES,
+    MODEL_BLOCKS,
+    SHARED_UPDATE,
+    STATISTICS,
+    ClientMemory,
+)
+from fedclust_helpers.client_statistics.models import batch_of, blocks_sensitivity
+from fedclust_helpers.federation import ClientData, TrustModelError, simulate
+from fedclust_helpers.mechanisms import Gaussian, NoNoise
+from fedclust_helpers.rr_cluster import (
+    OneHiddenLayer,
+    Reseeding,
+    SoftmaxRegression,
+    dp_fedavg,
+    dp_fedper,
+    dp_fedprox,
+    evaluate,
+    identifier_mechanism,
+    personal_models,
+    plan_rr_cluster,
+    plan_sums_only,
+    privatise,
+    rebalance,
+    rr_cluster,
+    sensitivity,
+    sums_only,
+)
+from fedclust_helpers.rr_cluster.algorithm import _server_round
+from fedclust_helpers.rr_cluster.rebalancing import smallest_size
+from fedclust_helpers.secure_aggregation import RingOverflowError
+
+P, C = 4, 3
+MODEL = SoftmaxRegression(P, C)
+
+
+def clients(m=60, n=8, *, groups=2, seed=0):
+    """Labelled examples of m clients; each group names the classes in another order."""
+    rng = np.random.default_rng(seed)
+    owners = np.arange(m) % groups
+    classes = rng.integers(0, C, (m, n))
+    centres = np.column_stack([np.eye(C), np.zeros((C, P - C))])
+    points = 0.6 * centres[classes] + rng.uniform(-0.2, 0.2, (m, n, P))
+    labels = (classes + owners[:, None]) % C
+    return ClientData(points.reshape(m * n, P), np.arange(m + 1) * n, labels.ravel()), owners
+
+
+DATA, GROUPS = clients()
+
+
+def federation(data=DATA, trust="trusted", *, seed=1, adjacency="replace-one", **options):
+    ledger = PrivacyLedger(unit="client", adjacency=adjacency, **options.pop("book", {}))
+    return simulate(data, trust, seed=seed, ledger=ledger, **options)
+
+
+RUN: dict[str, Any] = {"n_rounds": 6, "delta": 1e-3, "cohort": 40, "clip": 0.5}
+
+
+# --- rebalancing ----------------------------------------------------------------------------------
+
+
+@given(
+    sizes=st.lists(st.integers(0, 12), min_size=1, max_size=6),
+    min_size=st.integers(0, 12),
+    seed=st.integers(0, 2**31),
+)
+def test_strict_rebalancing(sizes, min_size, seed):
+    k, m = len(sizes), sum(sizes)
+    rng = np.random.default_rng(seed)
+    clusters = rng.permutation(np.repeat(np.arange(k), sizes))
+    state, before = rng.bit_generator.state, clusters.copy()
+    out = rebalance(clusters, k, min_size, rng=rng)
+    assert np.array_equal(clusters, before)
+    wanted = min(min_size, m // k)
+    after = np.bincount(out, minlength=k)
+    assert len(out) == m and after.sum() == m
+    if min(sizes) >= wanted:  # nothing is short: nobody moves and no coin is thrown
+        assert np.array_equal(out, before) and rng.bit_generator.state == state
+    else:
+        assert after.min() >= wanted
+        # only as many move as are missing, from clusters that can spare them
+        missing = np.maximum(wanted - np.array(sizes), 0)
+        assert (out != before).sum() == missing.sum()
+        assert (after[missing > 0] == wanted).all()
+        assert (np.array(sizes)[np.unique(before[out != before])] > wanted).all()
+
+
+def test_no_minimum_or_no_rule_is_the_identity(rng):
+    clusters = np.zeros(10, dtype=np.int64)
+    for arguments in ({"min_size": 0}, {"min_size": 3, "rule": "off"}):
+        assert np.array_equal(rebalance(clusters, 3, rng=rng, **arguments), clusters)
+    assert len(rebalance(np.zeros(0, dtype=np.int64), 3, 5, rng=rng)) == 0
+
+
+def test_the_literal_rule_breaks_its_promise_as_often_as_counted(rng):
+    # sizes (4, 7, 1), B = 4: three of eleven are drawn; cluster 0 keeps its 4 if none is of it
+    clusters = np.repeat([0, 1, 2], [4, 7, 1])
+    broken = sum(
+        np.bincount(rebalance(clusters, 3, 4, rule="literal", rng=rng), minlength=3).min() < 4
+        for _ in range(4000)
+    )
+    expected = 1 - math.comb(7, 3) / math.comb(11, 3)
+    assert round(expected, 3) == 0.788
+    assert stats.binomtest(broken, 4000, expected).pvalue > 1e-4  # the false-alarm rate
+    for _ in range(200):
+        strict = rebalance(clusters, 3, 4, rng=rng)
+        assert np.array_equal(np.bincount(strict), [4, 4, 4])
+
+
+@pytest.mark.parametrize("rule", ["strict", "literal"])
+@pytest.mark.parametrize(
+    "instance",
+    [
+        sensitivity.THREE_CLUSTERS,
+        sensitivity.TWO_CLUSTERS,
+        sensitivity.TWO_CLUSTERS.without(0),
+        sensitivity.Instance((0, 0, 0, 1, 1, 2), (1, -1, 1, 1, 0, -1), 3, 2),
+        sensitivity.Instance((0, 0, 0, 0, 1, 1, 1), (1, -1, 0, 0, -1, 1, 1), 3, 1),
+    ],
+)
+def test_the_draw_has_the_enumerated_distribution(instance, rule, rng):
+    # chi-square over all tuples of sums; false alarm 1e-4 for each instance and rule
+    exact = sensitivity.rebalanced_sums(instance, rule=rule)
+    clusters, updates = np.array(instance.assignment), np.array(instance.updates)
+    k, b, n = instance.n_clusters, instance.minimum_size, 4000
+    seen = dict.fromkeys(exact, 0)
+    for _ in range(n):
+        moved = rebalance(clusters, k, b, rule=rule, rng=rng)
+        sums = tuple(int(updates[moved == j].sum()) for j in range(k))
+        assert sums in seen
+        seen[sums] += 1
+    if len(exact) > 1:
+        expected = np.array([n * float(p) for p in exact.values()])
+        assert stats.chisquare(list(seen.values()), expected).pvalue > 1e-4
+
+
+def test_a_small_cohort_lowers_the_minimum():
+    assert [smallest_size(8, n, 4) for n in (0, 3, 4, 31, 32, 100)] == [0, 0, 1, 7, 8, 8]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "match"),
+    [({"rule": "fair"}, ValueError, "rule"), ({"min_size": -1}, ValueError, "min_size"),
+     ({"rng": 3}, TypeError, "rng"), ({"n_clusters": 0}, ValueError, "n_clusters")],
+)  # fmt: skip
+def test_rebalancing_refuses(rng, arguments, error, match):
+    given_ = {"n_clusters": 2, "min_size": 1, "rng": rng} | arguments
+    with pytest.raises(error, match=match):
+        rebalance(np.array([0, 1]), **given_)
+
+
+# --- identifiers ----------------------------------------------------------------------------------
+
+
+def test_gaussian_identifiers_are_charged_what_they_cost():
+    for kind, factor in (("corrected", math.sqrt(2)), ("printed", 1.0)):
+        mechanism = identifier_mechanism(kind, 3.0)
+        assert mechanism.std == factor * 3.0
+        assert mechanism.sensitivity == math.sqrt(2) and mechanism.adjacency == "replace-one"
+    assert np.isclose(identifier_mechanism("corrected", 3.0).gdp_mu, 1 / 3)
+    assert np.isclose(identifier_mechanism("printed", 3.0).gdp_mu, math.sqrt(2) / 3)
+    assert identifier_mechanism("none", 0.0).gdp_mu == math.inf
+
+
+def test_two_identifiers_differ_by_sqrt_2():
+    needed = CLIENT_UPDATES.sensitivity_of(
+        "identifiers", 2, "replace-one", clip=1.0, model=MODEL, n_features=P
+    )
+    eye = np.eye(4)
+    worst = max(np.linalg.norm(a - b) for a in eye for b in eye)
+    assert needed == worst == math.sqrt(2)
+
+
+@pytest.mark.parametrize(("k", "s", "expected"), [(2, 0.5, 0.921), (2, 1.5, 0.681),
+                                                   (4, 0.5, 0.823), (4, 2.15, 0.383)])  # fmt: skip
+def test_probability_of_the_right_identifier(rng, k, s, expected):
+    # the table of the notes by exact quadrature, to three digits; false alarm 1e-4
+    true = rng.integers(0, k, 40_000)
+    mechanism = identifier_mechanism("printed", s)
+    right = (privatise(np.eye(k)[true], mechanism, rng=rng) == true).sum()
+    interval = stats.binom.interval(1 - 1e-4, len(true), expected)
+    assert interval[0] - 20 <= right <= interval[1] + 20
+
+
+def test_randomised_answers(rng):
+    true = rng.integers(0, 4, 40_000)
+    exact, epsilon = np.eye(4)[true], 1.3
+    answer = identifier_mechanism("krr", epsilon)
+    got = privatise(exact, answer, rng=np.random.default_rng(5))
+    keep = math.exp(epsilon) / (math.exp(epsilon) + 3)
+    assert stats.binomtest(int((got == true).sum()), len(true), keep).pvalue > 1e-4
+    others = np.bincount((got - true)[got != true] % 4, minlength=4)[1:]
+    assert stats.chisquare(others).pvalue > 1e-4
+    # one wrong answer against the right one: exactly epsilon
+    assert np.isclose(math.log(keep / ((1 - keep) / 3)), answer.pure_epsilon)
+    # the exponential mechanism wastes a factor 2
+    twice = identifier_mechanism("exponential", 2 * epsilon)
+    assert np.array_equal(privatise(exact, twice, rng=np.random.default_rng(5)), got)
+    assert twice.pure_epsilon == 2 * epsilon
+    # and the ledger knows their pure total
+    ledger = PrivacyLedger(unit="client", adjacency="replace-one")
+    ledger.charge([answer], name="answers")
+    assert ledger.epsilon(0.0) == epsilon and ledger.epsilon(1e-3) <= epsilon
+    with pytest.raises(TypeError, match="privatise"):
+        answer.sample(3, rng=rng)
+
+
+def test_exact_identifiers_come_back(rng):
+    true = rng.integers(0, 4, 50)
+    assert np.array_equal(privatise(np.eye(4)[true], NoNoise("replace-one"), rng=rng), true)
+
+
+@pytest.mark.parametrize(("kind", "amount"), [("gaussian", 1.0), ("krr", 0.0), ("printed", -1.0)])
+def test_wrong_identifiers(kind, amount):
+    with pytest.raises(ValueError):
+        identifier_mechanism(kind, amount)
+
+
+# --- what a client sends --------------------------------------------------------------------------
+
+
+class Table:
+    """A model whose clients do what their one row says: (loss of each model, update)."""
+
+    def __init__(self, k, d):
+        self.k, self.n_parameters = k, d
+        self.shared = slice(0, d - 1)
+
+    def losses(self, models, batch):
+        return batch.features[:, 0, : self.k]
+
+    def train(self, starts, batch, *, n_steps, learning_rate, proximal=0.0, free=None):
+        return starts + batch.features[:, 0, self.k :]
+
+
+def table_rows(blocks, updates, k):
+    """Rows of `Table` clients, in [-1, 1] but for the updates; a last column as the target."""
+    losses = 1.0 - np.eye(k)[list(blocks)]
+    return np.column_stack([losses, np.atleast_2d(updates), np.zeros(len(losses))])
+
+
+GRID = list(itertools.product((-1.0, -0.6, 0.0, 0.8, 1.0), repeat=2))  # some longer than C
+
+
+def released(rows, k, clip, weight):
+    rows = np.asarray(rows)
+    (out,) = MODEL_BLOCKS.pooled(
+        rows, np.arange(len(rows) + 1), model=Table(k, 2), models=np.zeros((k, 2)), clip=clip,
+        n_steps=1, learning_rate=1.0, count_weight=weight,
+    )  # fmt: skip
+    return out
+
+
+@pytest.mark.parametrize("k", [2, 3])
+def test_sums_only_sensitivity_by_brute_force(k):
+    """All choices and all updates of the grid, one and two clients present besides the one."""
+    clip, weight = 0.9, 0.4
+    states = [(j, u) for j in range(k) for u in GRID]
+    own = {s: released(table_rows([s[0]], s[1], k), k, clip, weight) for s in states}
+    removed = np.array([np.linalg.norm(v) for v in own.values()])
+    assert np.isclose(removed.max(), math.hypot(clip, weight), rtol=1e-9)
+    assert removed.max() <= blocks_sensitivity("add/remove", clip=clip, count_weight=weight)
+    sums = max(np.linalg.norm(v[:, :-1]) for v in own.values())
+    counts = {round(float(np.abs(v[:, -1]).sum()), 12) for v in own.values()}
+    assert clip * (1 - 1e-9) <= sums <= clip and counts == {weight}
+    worst, pairs = 0.0, set()
+    for a, b in itertools.combinations(states, 2):
+        change = own[a] - own[b]
+        worst = max(worst, float(np.linalg.norm(change)))
+        pairs.add(
+            (round((change[:, :-1] ** 2).sum() / clip**2, 6),
+             round((change[:, -1] ** 2).sum() / weight**2, 6))
+        )  # fmt: skip
+    assert np.isclose(worst, 2 * clip, rtol=1e-9)  # weight < clip: counts are free
+    assert worst <= blocks_sensitivity("replace-one", clip=clip, count_weight=weight)
+    assert (4.0, 0.0) in pairs and (2.0, 2.0) in pairs
+    assert all(s <= 4 and c == 0 or s <= 2 and c == 2 for s, c in pairs)
+    # the others' blocks stay as they are, whoever else is there
+    for others in itertools.product(states[:: 7 * k], repeat=2):
+        rows = table_rows([j for j, _ in others], [u for _, u in others], k)
+        base = released(rows, k, clip, weight)
+        for s in states[::5]:
+            both = released(np.vstack([rows, table_rows([s[0]], s[1], k)]), k, clip, weight)
+            assert np.allclose(both - base, own[s], atol=1e-12)
+
+
+def test_joint_sensitivity_of_blocks_and_counts():
+    # max(4/s1^2, 2/s1^2 + 2/s2^2), with s1, s2 the noise on sums (in C) and on counts
+    for clip, weight in itertools.product((0.3, 1.0), (0.0, 0.05, 0.3, 1.0, 2.0)):
+        std = 1.7 * clip
+        s1, s2 = std / clip, std / weight if weight else math.inf
+        for adjacency, expected in (
+            ("add/remove", 1 / s1**2 + 1 / s2**2),
+            ("replace-one", max(4 / s1**2, 2 / s1**2 + 2 / s2**2)),
+        ):
+            found = blocks_sensitivity(adjacency, clip=clip, count_weight=weight)
+            assert np.isclose((found / std) ** 2, expected)
+
+
+def test_clipped_updates_are_never_longer_than_the_bound(rng):
+    updates = rng.normal(size=(5000, 2)) * 10.0 ** rng.uniform(-3, 3, (5000, 1))
+    for clip in (0.1, 0.3, 1 / 3):
+        rows = np.column_stack([np.zeros(len(updates)), updates, np.zeros(len(updates))])
+        (blocks,) = MODEL_BLOCKS.compute(
+            rows, np.arange(len(rows) + 1), model=Table(1, 2), models=np.zeros((1, 2)), clip=clip,
+            n_steps=1, learning_rate=1.0,
+        )  # fmt: skip
+        lengths = np.sqrt((blocks**2).sum(axis=(1, 2)))
+        assert lengths.max() <= clip
+        short = np.linalg.norm(updates, axis=1) < 0.999 * clip
+        assert np.array_equal(blocks[short, 0], updates[short])
+        assert np.allclose(
+            lengths[~short], np.minimum(np.linalg.norm(updates[~short], axis=1), clip)
+        )
+
+
+@pytest.mark.parametrize("model", [MODEL, OneHiddenLayer(P, 5, C)])
+def test_leaving_a_client_out_moves_its_own_block_only(model, rng):
+    data, _ = clients(12)
+    for k in (2, 4):
+        models = model.initial(k, rng=rng)
+        arguments = {
+            "model": model, "models": models, "clip": 0.05, "n_steps": 5, "learning_rate": 0.3,
+            "count_weight": 0.01,
+        }  # fmt: skip
+        whole = MODEL_BLOCKS.pooled(data.points, data.offsets, labels=data.labels, **arguments)[0]
+        each = MODEL_BLOCKS.compute(data.points, data.offsets, labels=data.labels, **arguments)[0]
+        assert np.allclose(each.sum(axis=0), whole, atol=1e-13)
+        for i in range(12):
+            rest = data.take(np.delete(np.arange(12), i))
+            (without,) = MODEL_BLOCKS.pooled(
+                rest.points, rest.offsets, labels=rest.labels, **arguments
+            )
+            change = whole - without
+            touched = np.abs(change).max(axis=1) > 1e-12
+            assert touched.sum() == 1
+            assert np.isclose(change[touched, -1], 0.01)
+            assert np.linalg.norm(change[:, :-1]) <= 0.05 + 1e-12
+
+
+def test_identifier_and_update_of_each_client(rng):
+    models = MODEL.initial(3, rng=rng)
+    ids, updates = CLIENT_UPDATES.compute(
+        DATA.points, DATA.offsets, labels=DATA.labels, model=MODEL, models=models, clip=100.0,
+        n_steps=5, learning_rate=0.3,
+    )  # fmt: skip
+    batch = batch_of(DATA.points, DATA.offsets, DATA.labels)
+    choice = MODEL.losses(models, batch).argmin(axis=1)
+    assert np.array_equal(ids, np.eye(3)[choice])
+    trained = MODEL.train(models[choice], batch, n_steps=5, learning_rate=0.3)
+    assert np.allclose(updates, trained - models[choice], atol=1e-14)
+    assert {s.name for s in (CLIENT_UPDATES, MODEL_BLOCKS, SHARED_UPDATE)} <= set(STATISTICS)
+
+
+# --- Algorithm 2 ----------------------------------------------------------------------------------
+
+
+def test_a_round_without_noise_is_the_mean_update_of_each_cluster(rng):
+    models = MODEL.initial(3, rng=rng)
+    f = federation()
+    result = rr_cluster(
+        f, MODEL, n_models=3, epsilon=math.inf, rebalance="off", initial=models, keep_history=True,
+        **RUN | {"n_rounds": 1, "server_rate": 0.5},
+    )  # fmt: skip
+    cohort = np.sort(
+        np.random.default_rng(np.random.SeedSequence(1).spawn(5)[4]).choice(60, 40, replace=False)
+    )
+    batch = batch_of(*(lambda d: (d.points, d.offsets, d.labels))(DATA.take(cohort)))
+    choice = MODEL.losses(models, batch).argmin(axis=1)
+    expected = models.copy()
+    for j in range(3):
+        steps = []
+        for i in np.flatnonzero(choice == j):
+            own = type(batch)(*(None if a is None else a[[i]] for a in batch))
+            step = MODEL.train(models[[j]], own, n_steps=5, learning_rate=0.3)[0] - models[j]
+            steps.append(step * min(1.0, 0.5 / np.linalg.norm(step)))
+        if steps:
+            expected[j] += 0.5 * np.mean(steps, axis=0)
+    assert np.allclose(result.models, expected, atol=1e-11)
+    assert np.array_equal(result.sizes[0], np.bincount(choice, minlength=3))
+    assert result.history.shape == (2, 3, MODEL.n_parameters)
+    assert np.array_equal(result.history[0], models) and result.epsilon == math.inf
+    assert "no privacy" in result.warning
+
+
+def test_a_cluster_without_a_client_keeps_its_model():
+    far = np.zeros((2, MODEL.n_parameters))
+    far[1, -C:] = [50.0, -50.0, 0.0]  # nobody's least loss
+    far[1, 0] = 30.0
+    result = rr_cluster(
+        federation(), MODEL, n_models=2, epsilon=math.inf, rebalance="off", initial=far, **RUN
+    )
+    assert np.array_equal(result.models[1], far[1]) and (result.sizes[:, 1] == 0).all()
+    # with a finite budget too: no noise is added to a model without a divisor
+    exact = rr_cluster(
+        federation(), MODEL, n_models=2, sigma=0.1, identifiers="none", rebalance="off",
+        initial=far, **RUN,
+    )  # fmt: skip
+    assert np.array_equal(exact.models[1], far[1]) and exact.epsilon == math.inf
+    filled = rr_cluster(
+        federation(), MODEL, n_models=2, epsilon=math.inf, min_size=5, initial=far, **RUN
+    )
+    assert (filled.sizes[:, 1] >= 5).all() and filled.moved[0] == 5
+    assert not np.array_equal(filled.models[1], far[1])
+    assert far[1, 0] == 30.0
+
+
+def big(m=400):
+    return clients(m, 2, groups=4, seed=3)[0]
+
+
+@pytest.mark.parametrize("epsilon", [2.0, 4.0, 8.0])
+def test_with_noised_identifiers_it_is_dp_ifca_bit_for_bit(epsilon):
+    """100 of 1000 clients a round, k = 4: noise spreads the identifiers, nobody is short of 8."""
+    data = big(1000)
+    run = {"n_models": 4, "n_rounds": 10, "delta": 1e-3, "cohort": 100, "clip": 0.3}
+    for kind in ("printed", "corrected"):
+        results = [
+            rr_cluster(
+                federation(data), MODEL, sigma={2.0: 2.474, 4.0: 1.521, 8.0: 0.940}[epsilon],
+                identifiers=kind, diagnose=True, **rule, **run,
+            )
+            for rule in ({"rebalance": "off"}, {"min_size": 4}, {"min_size": 8})
+        ]  # fmt: skip
+        assert all(np.array_equal(r.models, results[0].models) for r in results)
+        assert all(r.moved.sum() == 0 for r in results)
+        assert results[0].plan.method == "ifca" and results[2].plan.method == "rr_ifca"
+        assert 0.45 < results[0].diagnostics["flip_rate"].mean() < 0.75
+
+
+def test_with_exact_identifiers_it_acts():
+    one_sided = np.repeat(MODEL.initial(1, rng=np.random.default_rng(0)), 4, axis=0)
+    one_sided[1:, -C:] += 40 * np.eye(C)[:3]
+    result = rr_cluster(
+        federation(), MODEL, n_models=4, epsilon=math.inf, min_size=8, initial=one_sided,
+        diagnose=True, **RUN,
+    )  # fmt: skip
+    assert (result.sizes >= 8).all() and (result.sizes.sum(axis=1) == 40).all()
+    assert result.moved[0] > 0 and (result.diagnostics["flip_rate"] == 0).all()
+    assert result.diagnostics["true_sizes"].min() < 8
+
+
+def test_one_client_moves_one_sum_by_at_most_2c(rng):
+    """What replace-one with released identifiers relies on, through the server's own code."""
+    f = federation()
+    plan = plan_rr_cluster(f, MODEL, n_models=3, epsilon=math.inf, min_size=8, **RUN)
+    identifiers = np.eye(3)[np.repeat([0, 1, 2], [36, 3, 1])]
+    updates = rng.normal(size=(40, 5))
+    updates *= 0.5 / np.linalg.norm(updates, axis=1, keepdims=True)
+    base = _server_round(federation(seed=4), plan, identifiers, updates, None)
+    worst = 0.0
+    for i in range(40):
+        other = updates.copy()
+        other[i] *= -1
+        _, clusters, sums, _ = _server_round(federation(seed=4), plan, identifiers, other, None)
+        assert np.array_equal(clusters, base[1])  # the same partition, hence the same divisors
+        changes = np.linalg.norm(sums - base[2], axis=1)
+        assert (changes > 1e-12).sum() == 1
+        worst = max(worst, changes.max())
+    assert np.isclose(worst, 2 * 0.5)
+
+
+def test_printed_identifiers_really_cost_more():
+    """Nominal 2/4/8 at sigma_s = sigma_theta is 2.63/5.41/10.71 (T = 50, q = 0.1)."""
+    ones = ClientData(np.zeros((1000, P)), np.arange(1001), np.zeros(1000, np.int64))
+    for sigma, nominal, true in ((2.474, 2.0, 2.63), (1.521, 4.0, 5.41), (0.940, 8.0, 10.71)):
+        spent = {}
+        for kind in ("printed", "corrected"):
+            f = federation(ones)
+            plan = plan_rr_cluster(
+                f, MODEL, n_models=4, n_rounds=50, sigma=sigma, delta=1e-3, cohort=100, clip=1.0,
+                identifiers=kind,
+            )  # fmt: skip
+            for t in range(50):
+                f.ledger.charge(plan.mechanisms, name="round", round=t, sampling=plan.sampling)
+            spent[kind] = f.ledger.epsilon(1e-3)
+        assert abs(spent["corrected"] - nominal) < 0.01
+        assert abs(spent["printed"] - true) < 0.02
+
+
+def test_the_result_says_what_the_run_cost():
+    f = federation()
+    first = rr_cluster(f, MODEL, n_models=2, epsilon=3.0, **RUN)
+    second = rr_cluster(f, MODEL, n_models=2, sigma=first.plan.sigma, identifiers="printed", **RUN)
+    assert 2.99 < first.epsilon <= 3.0 and first.plan.epsilon == 3.0
+    assert second.epsilon > 3.5 and math.isnan(second.plan.epsilon)
+    assert len(f.ledger.releases) == 12 and len(first.ledger.releases) == 6
+    account = RdpAccountant(list(RDP_ORDERS), dpa.NeighboringRelation.REPLACE_ONE)
+    event = dpa.SampledWithoutReplacementDpEvent(60, 40, dpa.GaussianDpEvent(first.plan.sigma))
+    account.compose(event, 6)
+    assert np.isclose(first.epsilon, account.get_epsilon(1e-3), rtol=1e-9)
+    assert not first.private and "seed" in first.warning
+    assert first.diagnostics == {} and first.history is None
+
+
+@pytest.mark.parametrize("kind", ["krr", "exponential"])
+def test_random_answers_are_calibrated_by_theorem_4_2(kind):
+    few = RUN | {"n_models": 2, "cohort": 20, "identifiers": kind}
+    data, _ = clients(300, 2)
+    result = rr_cluster(federation(data), MODEL, epsilon=4.0, **few)
+    assert 3.999 < result.epsilon <= 4.0 and result.plan.details["amplified"]
+    # the ledger amplifies nothing in such a round, the sums neither
+    assert result.ledger.epsilon(1e-3) > 1.5 * result.epsilon
+    assert result.ledger.releases[0].sampling is not None
+    exact = rr_cluster(federation(), MODEL, epsilon=math.inf, **few)
+    assert exact.epsilon == math.inf
+    with pytest.raises(ValueError, match="sigma must be None"):
+        rr_cluster(federation(), MODEL, sigma=1.0, **few)
+    with pytest.raises(ValueError, match="epsilon or sigma"):
+        rr_cluster(federation(), MODEL, **few)
+
+
+@pytest.mark.parametrize(("m", "epsilon", "cohort"), [(60, 4.0, 40), (300, 0.3, 20)])
+def test_random_answers_without_amplification(m, epsilon, cohort):
+    """Where Theorem 4.2 is worse than nothing (2/3 of all clients), or cannot go (its floor)."""
+    result = rr_cluster(
+        federation(clients(m, 2)[0]), MODEL, n_models=2, epsilon=epsilon, identifiers="krr",
+        **RUN | {"cohort": cohort},
+    )  # fmt: skip
+    assert not result.plan.details["amplified"]
+    assert 0.8 * epsilon < result.epsilon <= min(epsilon, result.ledger.epsilon(1e-3))
+
+
+def test_everyone_in_every_round_needs_no_sampling():
+    run = RUN | {"cohort": 60}
+    f = federation()
+    result = rr_cluster(f, MODEL, n_models=2, epsilon=6.0, **run)
+    assert all(r.sampling is None for r in f.ledger.releases)
+    assert result.epsilon <= 6.0 and (result.sizes.sum(axis=1) == 60).all()
+    assert result.epsilon == f.ledger.epsilon(1e-3)
+
+
+def test_the_same_seed_gives_the_same_run():
+    a, b, c = (
+        rr_cluster(federation(seed=s), MODEL, n_models=2, sigma=0.7, **RUN) for s in (5, 5, 6)
+    )
+    assert np.array_equal(a.models, b.models) and not np.array_equal(a.models, c.models)
+
+
+def test_clustering_finds_what_one_model_cannot():
+    """The two groups name the classes differently, so that one shared model is wrong for half."""
+    run = RUN | {"n_rounds": 40, "clip": 5.0}
+    clustered = rr_cluster(federation(), MODEL, n_models=2, epsilon=math.inf, **run)
+    shared = dp_fedavg(federation(), MODEL, epsilon=math.inf, **run)
+    best = evaluate(MODEL, clustered.models, DATA, DATA, GROUPS)
+    one = evaluate(MODEL, shared.models, DATA, DATA, GROUPS)
+    assert best.accuracy > 0.95 and best.cluster_accuracy == 1.0 and best.groups_alone == 2
+    assert one.accuracy < 0.7 and one.models_used == 1 and one.cluster_accuracy == 0.5
+
+
+# --- FeSEM and FedCAM -----------------------------------------------------------------------------
+
+
+def test_fesem_moves_models_to_the_mean_of_their_members(rng):
+    models = MODEL.initial(2, rng=rng)
+    f = federation()
+    result = rr_cluster(
+        f, MODEL, n_models=2, epsilon=math.inf, clusterer="fesem", rebalance="off",
+        initial=models, **RUN | {"n_rounds": 1, "cohort": 60, "clip": 100.0},
+    )  # fmt: skip
+    streams = np.random.default_rng(np.random.SeedSequence(1).spawn(5)[0])
+    start = streams.integers(2, size=60)
+    batch = batch_of(DATA.points, DATA.offsets, DATA.labels)
+    trained = MODEL.train(models[start], batch, n_steps=5, learning_rate=0.3)
+    nearest = np.array([[np.linalg.norm(t - m) for m in models] for t in trained]).argmin(axis=1)
+    for j in range(2):
+        if (nearest == j).any():
+            assert np.allclose(result.models[j], trained[nearest == j].mean(axis=0), atol=1e-10)
+    assert np.array_equal(f.client_memory.get("fesem"), nearest)
+    assert not [m for m in f.transcript.messages if "fesem" in m.name]
+
+
+def test_fesem_starts_from_the_model_chosen_last(rng):
+    models, memory = MODEL.initial(3, rng=rng), ClientMemory(60)
+    arguments = {
+        "labels": DATA.labels, "memory": memory, "model": MODEL, "models": models, "clip": 100.0,
+        "n_steps": 1, "learning_rate": 1e-3, "clusterer": "fesem",
+    }  # fmt: skip
+    start = rng.integers(0, 3, 60)
+    memory.put("fesem", start)
+    ids, _ = CLIENT_UPDATES.compute(DATA.points, DATA.offsets, **arguments)
+    assert np.array_equal(ids.argmax(axis=1), start)  # a tiny step leaves it the nearest
+
+
+def test_fesem_recovers_groups_from_close_models():
+    run = RUN | {"n_rounds": 30, "clip": 5.0, "clusterer": "fesem", "n_models": 2}
+    close = rr_cluster(federation(), MODEL, epsilon=math.inf, rebalance="off", **run)
+    found = evaluate(MODEL, close.models, DATA, DATA, GROUPS)
+    assert found.accuracy > 0.95 and found.groups_alone == 2
+    # unrelated models: every client stays with the one drawn first, a mixture of both groups
+    f, far = federation(), 20 * MODEL.initial(2, rng=np.random.default_rng(0))
+    first = np.random.default_rng(np.random.SeedSequence(1).spawn(5)[0]).integers(2, size=60)
+    rr_cluster(f, MODEL, epsilon=math.inf, rebalance="off", initial=far, **run | {"n_rounds": 2})
+    assert np.array_equal(f.client_memory.get("fesem"), first)
+
+
+def test_fedcam_clips_both_updates_jointly(rng):
+    models, common = MODEL.initial(2, rng=rng), MODEL.initial(1, rng=rng)[0]
+    arguments = {
+        "labels": DATA.labels, "model": MODEL, "models": models, "common": common, "n_steps": 5,
+        "learning_rate": 0.3, "clusterer": "fedcam",
+    }  # fmt: skip
+    ids, free = CLIENT_UPDATES.compute(DATA.points, DATA.offsets, clip=1e6, **arguments)
+    _, cut = CLIENT_UPDATES.compute(DATA.points, DATA.offsets, clip=0.1, **arguments)
+    d = MODEL.n_parameters
+    assert free.shape == (60, 2 * d) and np.linalg.norm(cut, axis=1).max() <= 0.1
+    assert np.allclose(cut, free * 0.1 / np.linalg.norm(free, axis=1, keepdims=True))
+    # outputs of linear models add up as parameters
+    batch = batch_of(DATA.points, DATA.offsets, DATA.labels)
+    choice = MODEL.losses(models + common, batch).argmin(axis=1)
+    assert np.array_equal(ids.argmax(axis=1), choice)
+    start = models[choice] + common
+    first = MODEL.train(start, batch, n_steps=5, learning_rate=0.3)
+    assert np.allclose(free[:, d:], first - start, atol=1e-12)
+    second = MODEL.train(first, batch, n_steps=5, learning_rate=0.3)
+    assert np.allclose(free[:, :d], second - first, atol=1e-12)
+    needed = CLIENT_UPDATES.sensitivity_of(
+        "updates", 2, "replace-one", clip=0.1, model=MODEL, clusterer="fedcam", n_features=P
+    )
+    assert needed == 0.2
+
+
+def test_fedcam_averages_the_common_model_over_all():
+    run = RUN | {"n_rounds": 1, "cohort": 60, "clip": 100.0}
+    for model in (MODEL, OneHiddenLayer(P, 5, C)):
+        f = federation()
+        result = rr_cluster(
+            f, model, n_models=2, epsilon=math.inf, clusterer="fedcam", rebalance="off", **run
+        )
+        streams = np.random.default_rng(np.random.SeedSequence(1).spawn(5)[0])
+        models, common = model.initial(2, rng=streams), model.initial(1, rng=streams)[0]
+        ids, updates = CLIENT_UPDATES.compute(
+            DATA.points, DATA.offsets, labels=DATA.labels, model=model, models=models,
+            common=common, clip=100.0, n_steps=5, learning_rate=0.3, clusterer="fedcam",
+        )  # fmt: skip
+        d = model.n_parameters
+        assert np.allclose(result.common, common + updates[:, :d].mean(axis=0), atol=1e-12)
+        for j in np.unique(ids.argmax(axis=1)):
+            mine = ids.argmax(axis=1) == j
+            assert np.allclose(
+                result.models[j], models[j] + updates[mine, d:].mean(axis=0), atol=1e-11
+            )
+        score = evaluate(model, result.models, DATA, DATA, GROUPS, common=result.common)
+        assert 0 <= score.accuracy <= 1
+
+
+def test_fedcam_needs_outputs():
+    with pytest.raises(TypeError, match="outputs"):
+        rr_cluster(federation(), Table(2, 3), n_models=2, epsilon=1.0, clusterer="fedcam", **RUN)
+
+
+# --- sums only ------------------------------------------------------------------------------------
+
+SCHEMES = [("poisson", "add/remove"), ("fixed", "replace-one")]
+
+
+@pytest.mark.parametrize(("sampling", "adjacency"), SCHEMES)
+def test_all_trust_models_give_the_same_run(sampling, adjacency):
+    runs = {
+        trust: sums_only(
+            federation(trust=trust, adjacency=adjacency), MODEL, n_models=2, sigma=0.6,
+            sampling=sampling, min_size=4, **RUN,
+        )
+        for trust in ("trusted", "ideal", "masked")
+    }  # fmt: skip
+    reference = runs["trusted"]
+    for trust, tolerance in (("ideal", 1e-11), ("masked", 1e-6)):
+        assert np.abs(runs[trust].models - reference.models).max() <= tolerance
+        assert np.abs(runs[trust].sizes - reference.sizes).max() <= tolerance
+        assert runs[trust].reseeded == reference.reseeded
+    assert np.isclose(reference.epsilon, runs["masked"].epsilon, rtol=1e-9)
+
+
+@pytest.mark.parametrize("function", [dp_fedavg, dp_fedprox, dp_fedper])
+def test_baselines_are_the_same_in_all_trust_models(function):
+    runs = [
+        function(federation(trust=trust), MODEL, sigma=0.6, **RUN).models
+        for trust in ("trusted", "ideal", "masked")
+    ]
+    assert np.abs(runs[1] - runs[0]).max() <= 1e-11
+    assert np.abs(runs[2] - runs[0]).max() <= 1e-6
+
+
+@pytest.mark.parametrize(("sampling", "adjacency"), SCHEMES)
+@pytest.mark.parametrize("divisor", ["counts", "public"])
+def test_a_round_of_sums_without_noise(sampling, adjacency, divisor, rng):
+    models = MODEL.initial(3, rng=rng)
+    f = federation(trust="ideal", adjacency=adjacency)
+    result = sums_only(
+        f, MODEL, n_models=3, epsilon=math.inf, sampling=sampling, divisor=divisor, min_size=10,
+        reseed=False, initial=models, **RUN | {"n_rounds": 1, "clip": 0.2},
+    )  # fmt: skip
+    draws = np.random.default_rng(np.random.SeedSequence(1).spawn(5)[4])
+    cohort = (
+        np.flatnonzero(draws.random(60) < 40 / 60)
+        if sampling == "poisson"
+        else np.sort(draws.choice(60, 40, replace=False))
+    )
+    part = DATA.take(cohort)
+    ids, updates = CLIENT_UPDATES.compute(
+        part.points, part.offsets, labels=part.labels, model=MODEL, models=models, clip=0.2,
+        n_steps=5, learning_rate=0.3,
+    )  # fmt: skip
+    counts = ids.sum(axis=0)
+    by = np.maximum(counts, 10) if divisor == "counts" else np.full(3, 40 / 3)
+    assert np.allclose(result.models, models + ids.T @ updates / by[:, None], atol=1e-11)
+    if divisor == "counts":
+        assert np.allclose(result.sizes, [counts], atol=1e-9)
+    else:
+        assert result.sizes.size == 0
+
+
+def test_counts_are_free_under_replace_one():
+    run = {"sigma": 1.1, "sampling": "fixed", **RUN}
+    with_counts = sums_only(federation(trust="ideal"), MODEL, n_models=2, **run)
+    without = sums_only(
+        federation(trust="ideal"), MODEL, n_models=2, divisor="public", reseed=False, **run
+    )
+    alone = dp_fedavg(federation(trust="ideal"), MODEL, **run)
+    assert with_counts.epsilon == without.epsilon == alone.epsilon
+    for run_ in (with_counts, without, alone):
+        assert np.isclose(run_.plan.mechanisms[0].std, 2 * 0.5 * 1.1)
+
+
+def test_counts_take_their_share_under_add_remove():
+    f = federation(trust="ideal", adjacency="add/remove")
+    plan = plan_sums_only(f, MODEL, n_models=2, sigma=1.5, counts_share=0.1, **RUN)
+    (mechanism,), weight = plan.mechanisms, plan.details["count_weight"]
+    s1, s2 = mechanism.std / 0.5, mechanism.std / weight
+    assert np.isclose(1 / s1**2 + 1 / s2**2, 1 / 1.5**2) and np.isclose(1 / s2**2, 0.1 / 1.5**2)
+    assert np.isclose(s1, 1.054 * 1.5, rtol=1e-3) and np.isclose(s2, 3.162 * 1.5, rtol=1e-3)
+
+
+@pytest.mark.parametrize(
+    "accountant", ["poisson_rdp", pytest.param("poisson_pld", marks=pytest.mark.slow)]
+)
+def test_a_run_costs_what_it_was_calibrated_for(accountant):
+    result = sums_only(
+        federation(trust="ideal", adjacency="add/remove"), MODEL, n_models=2, epsilon=2.0,
+        accountant=accountant, **RUN,
+    )  # fmt: skip
+    assert 1.98 < result.epsilon <= 2.0
+    lines = result.ledger.releases
+    assert len(lines) == 6 and {r.sampling for r in lines} == {Sampling("poisson", rate=40 / 60)}
+
+
+def test_an_empty_cohort_is_no_error():
+    run = RUN | {"cohort": 1, "n_rounds": 8}
+    result = sums_only(
+        federation(trust="ideal", adjacency="add/remove", seed=3), MODEL, n_models=1, sigma=1.0,
+        min_size=1, **run,
+    )  # fmt: skip
+    draws = np.random.default_rng(np.random.SeedSequence(3).spawn(5)[4])
+    assert any((draws.random(60) < 1 / 60).sum() == 0 for _ in range(8))
+    assert np.isfinite(result.models).all() and len(result.ledger.releases) == 8
+
+
+def test_every_block_is_released_empty_ones_too():
+    far = np.zeros((2, MODEL.n_parameters))
+    far[1, -C:] = [50.0, -50.0, 0.0]
+    far[1, 0] = 30.0
+    result = sums_only(
+        federation(trust="ideal", adjacency="add/remove"), MODEL, n_models=2, sigma=0.5,
+        reseed=False, initial=far, **RUN,
+    )  # fmt: skip
+    assert (result.sizes != 0).all() and not np.array_equal(result.models[1], far[1])
+
+
+def test_the_server_sees_no_identifier():
+    f = federation(trust="masked", adjacency="add/remove", keep_payloads=True)
+    sums_only(f, MODEL, n_models=2, sigma=1.0, **RUN)
+    words = np.concatenate(
+        [m.payload.ravel() for m in f.transcript.view("server") if m.name == "blocks"]
+    )
+    # uniform on the ring, also where the true entry is 0 (false alarm 1e-4)
+    assert stats.kstest(words / 2.0**64, "uniform").pvalue > 1e-4
+    d = MODEL.n_parameters
+    assert {m.shape for m in f.transcript.view("server") if m.name == "blocks"} == {(2, d + 1)}
+
+
+def test_a_ring_that_is_too_small_is_refused_before_anything_is_read():
+    f = federation(trust="masked", adjacency="add/remove", bits=32)
+    sent = len(f.transcript.messages)
+    with pytest.raises(RingOverflowError, match="blocks"):
+        sums_only(f, MODEL, n_models=2, sigma=1.0, **RUN | {"clip": 1e4})
+    assert not f.ledger.releases and len(f.transcript.messages) == sent
+    f = federation(trust="masked", adjacency="add/remove", bits=32)
+    small = sums_only(f, MODEL, n_models=2, sigma=1.0, **RUN)
+    large = sums_only(federation(adjacency="add/remove"), MODEL, n_models=2, sigma=1.0, **RUN)
+    assert np.abs(small.models - large.models).max() < 0.01  # 16 fractional bits
+
+
+# --- re-seeding -----------------------------------------------------------------------------------
+
+
+def reseeding(n_rounds=30, k=3, threshold=2.0):
+    f = federation(trust="ideal", adjacency="add/remove")
+    plan = plan_sums_only(
+        f, MODEL, n_models=k, sigma=1.0, min_size=8, **RUN | {"n_rounds": n_rounds}
+    )
+    plan.details["dead_below"] = threshold  # type: ignore[index]
+    return Reseeding(plan)
+
+
+def test_nothing_is_drawn_while_every_model_lives(rng):
+    reseed, state = reseeding(), rng.bit_generator.state
+    models = np.arange(6.0).reshape(3, 2)
+    for t in range(10):
+        assert not reseed.observe(np.array([5.0, 3.0, 9.0])).any()
+        assert reseed.act(t, models, rng=rng) == (models, None)
+    assert rng.bit_generator.state == state
+
+
+def test_a_dead_model_is_replaced_by_half_of_the_largest(rng):
+    reseed, models = reseeding(), np.arange(6.0).reshape(3, 2)
+    for t in range(3):
+        dead = reseed.observe(np.array([8.0, 0.5, 20.0]))
+        assert np.array_equal(dead, [False, t == 2, False])  # three counts decide
+        if t < 2:
+            assert reseed.act(t, models, rng=rng)[1] is None
+    again = np.random.default_rng(8)
+    after, event = reseed.act(2, models, rng=np.random.default_rng(8))
+    assert event == (2, 1, 2) and np.array_equal(after[0], models[0])
+    offset = again.normal(0.0, 0.03, 2)
+    assert np.array_equal(after[1], models[2] - offset)
+    assert np.array_equal(after[2], models[2] + offset)
+    assert models[1, 0] == 2.0  # the given models are left alone
+    # both start afresh: no verdict before three new counts
+    for t in range(3, 6):
+        assert reseed.observe(np.array([8.0, 0.0, 10.0]))[1] == (t == 5)
+
+
+def test_at_most_one_model_in_three_rounds_and_none_late(rng):
+    models, events = np.zeros((4, 2)), []
+    reseed = reseeding(n_rounds=30, k=4)
+    for t in range(30):
+        reseed.observe(np.array([30.0, 0.0, 0.0, 0.0]))
+        models, event = reseed.act(t, models, rng=rng)
+        events += [] if event is None else [event[0]]
+    assert events and min(np.diff(events)) >= 3 and max(events) < 18
+
+
+def test_reseeding_leaves_a_healthy_run_alone():
+    runs = [
+        sums_only(
+            federation(trust="ideal", adjacency="add/remove"), MODEL, n_models=2,
+            epsilon=math.inf, min_size=4, reseed=reseed, reseed_below=0.0, **RUN,
+        )
+        for reseed in (False, True)
+    ]  # fmt: skip
+    assert np.array_equal(runs[0].models, runs[1].models) and runs[1].reseeded == ()
+
+
+def test_reseeding_cures_collapse():
+    start = np.repeat(MODEL.initial(1, rng=np.random.default_rng(0)), 2, axis=0)
+    start[1, -C:] = [50.0, -50.0, 0.0]
+    start[1, 0] = 30.0  # dead from the first round on
+    found = {}
+    for reseed in (False, True):
+        result = sums_only(
+            federation(trust="ideal", adjacency="add/remove"), MODEL, n_models=2, sigma=0.3,
+            min_size=4, reseed=reseed, initial=start, **RUN | {"n_rounds": 40, "clip": 1.0},
+        )  # fmt: skip
+        found[reseed] = evaluate(MODEL, result.models, DATA, DATA, GROUPS)
+        assert (len(result.reseeded) > 0) == reseed
+    assert found[False].models_used == 1 and found[True].groups_alone == 2
+    assert found[True].accuracy > found[False].accuracy + 0.2
+
+
+# --- baselines ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("sampling", "adjacency"), SCHEMES)
+def test_fedavg_divides_by_the_public_size(sampling, adjacency, rng):
+    start = MODEL.initial(1, rng=rng)
+    f = federation(trust="ideal", adjacency=adjacency)
+    result = dp_fedavg(
+        f, MODEL, epsilon=math.inf, sampling=sampling, initial=start,
+        **RUN | {"n_rounds": 1, "clip": 0.2},
+    )  # fmt: skip
+    draws = np.random.default_rng(np.random.SeedSequence(1).spawn(5)[4])
+    cohort = (
+        np.flatnonzero(draws.random(60) < 40 / 60)
+        if sampling == "poisson"
+        else np.sort(draws.choice(60, 40, replace=False))
+    )
+    part = DATA.take(cohort)
+    batch = batch_of(part.points, part.offsets, part.labels)
+    starts = np.repeat(start, len(cohort), axis=0)
+    steps = MODEL.train(starts, batch, n_steps=5, learning_rate=0.3) - starts
+    steps *= np.minimum(1, 0.2 / np.linalg.norm(steps, axis=1))[:, None]
+    assert np.allclose(result.models[0], start[0] + steps.sum(axis=0) / 40, atol=1e-11)
+
+
+def test_fedprox_without_its_term_is_fedavg():
+    runs = [
+        dp_fedavg(federation(trust="ideal"), MODEL, sigma=1.0, **RUN),
+        dp_fedprox(federation(trust="ideal"), MODEL, proximal=0.0, sigma=1.0, **RUN),
+        dp_fedprox(federation(trust="ideal"), MODEL, proximal=1.0, sigma=1.0, **RUN),
+    ]
+    assert np.array_equal(runs[0].models, runs[1].models)
+    assert not np.array_equal(runs[0].models, runs[2].models)
+    assert runs[0].epsilon == runs[2].epsilon
+
+
+def test_fedper_keeps_heads_at_home():
+    f = federation(trust="trusted", keep_payloads=True)
+    start = MODEL.initial(1, rng=np.random.default_rng(2))
+    result = dp_fedper(f, MODEL, epsilon=math.inf, initial=start, **RUN | {"clip": 5.0})
+    messages = [m for m in f.transcript.messages if m.receiver == "server"]
+    assert {m.shape for m in messages} == {(P * C,)} and {m.name for m in messages} == {"update"}
+    assert np.array_equal(result.models[0, P * C :], start[0, P * C :])
+    own = personal_models(f, MODEL, result)
+    assert own.shape == (60, MODEL.n_parameters)
+    assert (own[:, : P * C] == result.models[0, : P * C]).all()
+    assert len(np.unique(own[:, -1])) > 40  # every drawn client has its own
+    # a second run starts from the initial head again
+    again = dp_fedper(
+        federation(trust="trusted"), MODEL, epsilon=math.inf, initial=start, **RUN | {"clip": 5.0}
+    )
+    f.randomness.cohorts.bit_generator.state = federation().randomness.cohorts.bit_generator.state
+    repeat = dp_fedper(f, MODEL, epsilon=math.inf, initial=start, **RUN | {"clip": 5.0})
+    assert np.array_equal(again.models, repeat.models)
+
+
+# --- evaluation -----------------------------------------------------------------------------------
+
+
+def test_evaluation_of_known_models():
+    good = np.zeros((3, P + 1, C))
+    for g in range(2):
+        for c in range(C):
+            good[g, c, (c + g) % C] = 10.0
+    good[2, :, 0] = -50.0  # nobody's
+    good[2, -1, 0] = -50.0
+    models = good.reshape(3, -1)
+    found = evaluate(MODEL, models, DATA, DATA, GROUPS)
+    assert np.array_equal(found.choices, GROUPS)
+    assert found.accuracy == 1.0 and found.cluster_accuracy == 1.0
+    assert found.models_used == 2 and found.groups_alone == 2
+    swapped = evaluate(MODEL, models[[1, 2, 0]], DATA, DATA, GROUPS)
+    assert swapped.cluster_accuracy == 1.0 and np.array_equal(swapped.choices, 2 - 2 * GROUPS)
+    one = evaluate(MODEL, models[[0, 2]], DATA, DATA, GROUPS)
+    assert one.groups_alone == 0 and one.cluster_accuracy == 0.5 and one.models_used == 1
+    own = evaluate(MODEL, models[GROUPS], DATA, DATA, GROUPS)
+    assert own.accuracy == 1.0 and np.array_equal(own.per_client, np.ones(60))
+
+
+def test_evaluation_refuses_other_clients():
+    models = MODEL.initial(2, rng=np.random.default_rng(0))
+    with pytest.raises(ValueError, match="same clients"):
+        evaluate(MODEL, models, DATA, DATA.take([0, 1]), GROUPS)
+    with pytest.raises(ValueError, match="same clients"):
+        evaluate(MODEL, models, DATA, DATA, GROUPS[:-1])
+    with pytest.raises(ValueError, match="columns"):
+        evaluate(MODEL, models[:, :-1], DATA, DATA, GROUPS)
+
+
+# --- wrong use: before any data is read -----------------------------------------------------------
+
+ALGORITHMS: dict[str, Any] = {
+    "rr": (lambda f, model=MODEL, **a: rr_cluster(f, model, **{"n_models": 2} | a), "replace-one"),
+    "sums": (
+        lambda f, model=MODEL, **a: sums_only(f, model, **{"n_models": 2} | a), "add/remove",
+    ),
+    "fedavg": (lambda f, model=MODEL, **a: dp_fedavg(f, model, **a), "replace-one"),
+    "fedprox": (lambda f, model=MODEL, **a: dp_fedprox(f, model, **a), "replace-one"),
+    "fedper": (lambda f, model=MODEL, **a: dp_fedper(f, model, **a), "replace-one"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        ({"n_rounds": 0}, "n_rounds must be >= 1"),
+        ({"clip": 0.0}, "clip must be"),
+        ({"clip": -1.0}, "clip must be"),
+        ({"cohort": 0}, "cohort must be >= 1"),
+        ({"cohort": 61}, "cohort must be >= 1 and <= 60"),
+        ({"delta": 0.0}, "delta must lie"),
+        ({"delta": 1.0}, "delta must lie"),
+        ({"n_steps": 0}, "n_steps"),
+        ({"learning_rate": 0.0}, "learning_rate"),
+        ({"server_rate": -1.0}, "server_rate"),
+        ({"epsilon": None}, "epsilon or sigma must be given"),
+        ({"sigma": 1.0}, "not both"),
+        ({"epsilon": 0.0}, "epsilon must be"),
+        ({"epsilon": None, "sigma": 0.0}, "sigma must be"),
+        ({"accountant": "moments"}, "accountant must be one of"),
+        ({"initial": np.zeros((5, MODEL.n_parameters))}, "initial must hold"),
+        ({"initial": np.zeros((2, 3))}, "initial must have"),
+        ({"model": SoftmaxRegression(P, 2)}, "labels must be class numbers below the model's"),
+        ({"model": SoftmaxRegression(P + 1, C)}, "features"),
+    ],
+)
+@pytest.mark.parametrize("name", list(ALGORITHMS))
+def test_wrong_arguments_are_refused_before_anything_is_read(name, change, match):
+    function, adjacency = ALGORITHMS[name]
+    f = federation(adjacency=adjacency)
+    with pytest.raises(ValueError, match=match):
+        function(f, **RUN | {"epsilon": 3.0} | change)
+    assert not f.ledger.releases and not f.transcript.messages
+    assert f.client_memory.get("gram") is None
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        ({"min_size": 21}, r"min_size must be <= cohort/n_models = 20 \(B <= qM/k\)"),
+        ({"min_size": -1}, "min_size"),
+        ({"n_models": 1}, "n_models must be >= 2"),
+        ({"clusterer": "kmeans"}, "clusterer must be one of"),
+        ({"identifiers": "laplace"}, "identifiers must be one of"),
+        ({"rebalance": "fair"}, "rebalance must be one of"),
+        ({"identifier_share": 0.0}, "identifier_share"),
+        ({"identifier_share": 1.0}, "identifier_share"),
+        ({"accountant": "poisson_pld"}, "accountant must be one of paper"),
+    ],
+)
+def test_wrong_arguments_of_rr_cluster(change, match):
+    f = federation()
+    with pytest.raises(ValueError, match=match):
+        rr_cluster(f, MODEL, **{"n_models": 2, "epsilon": 3.0} | RUN | change)
+    assert not f.ledger.releases and not f.transcript.messages
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        ({"min_size": 21}, "min_size must be <= cohort/n_models = 20"),
+        ({"min_size": 0}, "min_size"),
+        ({"sampling": "all"}, "sampling must be one of"),
+        ({"sampling": "fixed"}, "fixed sampling is accounted under replace-one"),
+        ({"divisor": "sizes"}, "divisor must be one of"),
+        ({"divisor": "public"}, "reseed must be False"),
+        ({"counts_share": 0.0}, "counts_share"),
+        ({"reseed_below": 1.0}, "reseed_below"),
+        ({"accountant": "wor_rdp"}, "accountant must be one of poisson"),
+    ],
+)
+def test_wrong_arguments_of_sums_only(change, match):
+    f = federation(adjacency="add/remove")
+    with pytest.raises(ValueError, match=match):
+        sums_only(f, MODEL, **{"n_models": 2, "epsilon": 3.0} | RUN | change)
+    assert not f.ledger.releases and not f.transcript.messages
+
+
+def test_relations_and_units_are_not_mixed():
+    with pytest.raises(ValueError, match="replace-one"):
+        rr_cluster(federation(adjacency="add/remove"), MODEL, n_models=2, epsilon=3.0, **RUN)
+    with pytest.raises(ValueError, match="poisson sampling is accounted under add/remove"):
+        sums_only(federation(), MODEL, n_models=2, epsilon=3.0, **RUN)
+    points = simulate(DATA, "trusted", seed=1, ledger=PrivacyLedger(adjacency="replace-one"))
+    with pytest.raises(ValueError, match="one client"):
+        dp_fedavg(points, MODEL, epsilon=3.0, **RUN)
+
+
+def test_a_trust_model_that_shows_too_little_is_refused():
+    with pytest.raises(TrustModelError, match="collect"):
+        rr_cluster(federation(trust="masked"), MODEL, n_models=2, epsilon=3.0, **RUN)
+    with pytest.raises((TrustModelError, ValueError)):
+        dp_fedavg(federation(trust="local"), MODEL, epsilon=3.0, **RUN)
+    with pytest.raises(TypeError, match="collect"):
+        rr_cluster(object(), MODEL, n_models=2, epsilon=3.0, **RUN)
+    with pytest.raises(TypeError, match="model must be a Model"):
+        dp_fedavg(federation(), "softmax", epsilon=3.0, **RUN)
+
+
+def test_an_epsilon_below_the_floor_names_the_floor():
+    f = federation(big(1000))
+    with pytest.raises(ValueError, match=r"epsilon must be > 2\.2"):
+        rr_cluster(
+            f, MODEL, n_models=4, n_rounds=100, epsilon=2.0, delta=1e-3, cohort=100, clip=0.3,
+            accountant="paper",
+        )  # fmt: skip
+    assert not f.ledger.releases
+
+
+@pytest.mark.parametrize("name", list(ALGORITHMS))
+def test_a_budget_refuses_a_run_that_it_cannot_pay_to_the_end(name):
+    function, adjacency = ALGORITHMS[name]
+    f = federation(adjacency=adjacency, book={"budget": Budget(4.0, 1e-3, filter="rdp")})
+    with pytest.raises(BudgetExceededError, match="6 rounds"):
+        function(f, **RUN | {"sigma": 1.3})
+    assert not f.ledger.releases and not f.transcript.messages
+    function(f, **RUN | {"sigma": 12.0})
+    assert len(f.ledger.releases) == 6
+
+
+def test_secure_mode_says_what_is_missing():
+    f = simulate(
+        DATA, "ideal", mode="secure",
+        ledger=PrivacyLedger(unit="client", adjacency="replace-one"),
+    )  # fmt: skip
+    with pytest.raises(ValueError, match="must be discrete in secure mode"):
+        dp_fedavg(f, MODEL, epsilon=3.0, **RUN)
+    assert not f.ledger.releases
+
+
+# --- audits of the sums-only release --------------------------------------------------------------
+
+
+def audited(rows, *, adjacency, std_factor=1.0):
+    """A federation of `Table` clients, its blocks without noise, and one more release."""
+    data = ClientData(rows, np.arange(len(rows) + 1))
+    f = federation(data, "ideal", adjacency=adjacency, bound=2.0)
+    run = {"n_models": 2, "n_rounds": 1, "delta": 1e-3, "cohort": len(rows), "clip": 1.0}
+    plan = plan_sums_only(
+        f, Table(2, 2), sigma=1.0, min_size=1,
+        sampling="poisson" if adjacency == "add/remove" else "fixed", **run,
+    )  # fmt: skip
+    (mechanism,) = plan.mechanisms
+    arguments = {
+        "model": Table(2, 2), "models": np.zeros((2, 2)), "clip": 1.0, "n_steps": 1,
+        "learning_rate": 1.0, "count_weight": plan.details["count_weight"],
+    }  # fmt: skip
+    (exact,) = MODEL_BLOCKS.pooled(rows, np.arange(len(rows) + 1), **arguments)
+    used = Gaussian(mechanism.sensitivity, std_factor * mechanism.std, adjacency)
+
+    def release(generator):
+        return f.noisy_sum(MODEL_BLOCKS, [used], round=0, **arguments)[0]
+
+    return release, exact, mechanism
+
+
+ROWS = table_rows([0, 1, 1], [(1.0, 0.0), (0.0, 0.5), (-0.3, 0.2)], 2)
+
+
+def test_audit_of_the_noise_scale(rng):
+    # 2000 releases, false alarm 1e-3; a halved noise is found
+    release, exact, mechanism = audited(ROWS, adjacency="add/remove")
+    assert audit.audit_noise_scale(release, exact, mechanism.std, vectorized=False, rng=rng).passed
+    release, exact, mechanism = audited(ROWS, adjacency="add/remove", std_factor=0.5)
+    assert not audit.audit_noise_scale(
+        release, exact, mechanism.std, vectorized=False, n_runs=500, rng=rng
+    ).passed
+
+
+@pytest.mark.parametrize("adjacency", ["add/remove", "replace-one"])
+def test_audit_of_the_sensitivity(adjacency):
+    weight = 1.0 if adjacency == "replace-one" else 1 / 3
+    others = ROWS[1:]
+    states = [table_rows([j], u, 2) for j in range(2) for u in GRID]
+    if adjacency == "add/remove":
+        pairs = [(np.vstack([others, s]), others) for s in states]
+    else:
+        pairs = [(np.vstack([others, a]), np.vstack([others, b]))
+                 for a, b in itertools.combinations(states, 2)]  # fmt: skip
+    claimed = blocks_sensitivity(adjacency, clip=1.0, count_weight=weight)
+    found = audit.audit_sensitivity(lambda rows: released(rows, 2, 1.0, weight), pairs, claimed)
+    assert found.passed and np.isclose(found.ratio[0], 1.0)
+    assert not audit.audit_sensitivity(
+        lambda rows: released(rows, 2, 1.0, weight), pairs, 0.95 * claimed
+    ).passed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("adjacency", "factor", "alarm"), [
+    ("add/remove", 1.0, False), ("add/remove", 0.5, True),
+    ("replace-one", 1.0, False), ("replace-one", 0.5, True),
+])  # fmt: skip
+def test_audit_with_a_canary(adjacency, factor, alarm, rng):
+    """Worst-case client in, out or replaced; sigma = 1, so mu = 1 is claimed (false alarm 5 %)."""
+    canary = table_rows([0], (0.6, 0.8), 2)
+    other = table_rows([0], (-0.6, -0.8), 2)
+    others = ROWS[1:]
+    with_ = np.vstack([others, canary])
+    without = others if adjacency == "add/remove" else np.vstack([others, other])
+    release_1, exact_1, mechanism = audited(with_, adjacency=adjacency, std_factor=factor)
+    release_0, exact_0, _ = audited(without, adjacency=adjacency, std_factor=factor)
+    assert np.isclose(audit.canary_mu(exact_0, exact_1, mechanism.std), 1.0, rtol=1e-6)
+    found = audit.audit_release(
+        release_0, release_1, exact_0, exact_1, mechanism.std, claimed_mu=1.0, vectorized=False,
+        rng=rng,
+    )  # fmt: skip
+    assert found.mu_alarm == alarm
+    assert found.mu_lower_bound > 0.7

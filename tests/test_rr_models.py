@@ -1,0 +1,370 @@
+"""Models trained for all clients at once, against plain loops, derivatives and closed forms."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedclust_helpers.client_statistics import MODEL_BLOCKS, ClientMemory
+from fedclust_helpers.rr_cluster.models import (
+    Batch,
+    LinearRegression,
+    OneHiddenLayer,
+    SoftmaxRegression,
+    batch_of,
+)
+
+M, N, P, C = 7, 9, 5, 4
+STEPS = {"n_steps": 5, "learning_rate": 0.3}
+
+
+def examples(rng, *, regression=False):
+    points = rng.normal(size=(M * N, P + regression))
+    labels = None if regression else rng.integers(0, C, M * N)
+    return points, np.arange(M + 1) * N, labels
+
+
+MODELS: dict[str, Any] = {
+    "softmax": SoftmaxRegression(P, C),
+    "hidden": OneHiddenLayer(P, 6, C),
+    "linear": LinearRegression(P),
+}
+
+
+@pytest.fixture(params=list(MODELS))
+def model(request):
+    return MODELS[request.param]
+
+
+@pytest.fixture
+def batch(model, rng):
+    return batch_of(*examples(rng, regression=isinstance(model, LinearRegression)))
+
+
+def gram(batch: Batch):
+    return batch.features @ batch.features.transpose(0, 2, 1) + 1.0
+
+
+def one_loss(model, theta, x, answers):
+    """The mean loss of one client under one model, written out."""
+    width = model.n_hidden or model.n_outputs
+    first = theta[: (P + 1) * width].reshape(P + 1, width)
+    out = x @ first[:-1] + first[-1]
+    if model.n_hidden:
+        second = theta[(P + 1) * width :].reshape(width + 1, model.n_outputs)
+        out = np.maximum(out, 0) @ second[:-1] + second[-1]
+    if isinstance(model, LinearRegression):
+        return np.mean((out[:, 0] - answers) ** 2)
+    losses = [np.log(np.exp(o).sum()) - o[a] for o, a in zip(out, answers, strict=True)]
+    return np.mean(losses)
+
+
+def answers(batch):
+    return batch.targets if batch.labels is None else batch.labels
+
+
+# --- losses and accuracy --------------------------------------------------------------------------
+
+
+def test_losses_are_those_of_each_client_under_each_model(model, batch, rng):
+    models = model.initial(3, rng=rng)
+    expected = [
+        [one_loss(model, theta, batch.features[i], answers(batch)[i]) for theta in models]
+        for i in range(M)
+    ]
+    assert np.allclose(model.losses(models, batch), expected, rtol=1e-12)
+
+
+def test_losses_in_chunks_are_the_same(model, batch, rng, monkeypatch):
+    models = model.initial(3, rng=rng)
+    whole = model.losses(models, batch)
+    monkeypatch.setattr("fedclust_helpers.rr_cluster.models.CHUNK", 1)
+    assert np.allclose(model.losses(models, batch), whole, rtol=1e-13)
+
+
+def test_losses_of_huge_outputs_do_not_overflow(rng):
+    model, batch = MODELS["softmax"], batch_of(*examples(rng))
+    models = 1e4 * model.initial(2, rng=rng)
+    first = models[:, : (P + 1) * C].reshape(2, P + 1, C)
+    z = np.einsum("mnp,kpc->mnkc", batch.features, first[:, :-1]) + first[:, -1]
+    chosen = np.take_along_axis(z, batch.labels[:, :, None, None], axis=3)[..., 0]
+    # at this size the loss is the distance to the largest output, within log 4
+    top = (z.max(axis=3) - chosen).mean(axis=1)
+    losses = model.losses(models, batch)
+    assert ((losses >= top - 1e-9) & (losses <= top + np.log(C) + 1e-9)).all()
+    assert np.isfinite(model.train(models[[0] * M], batch, **STEPS)).all()
+
+
+def test_accuracy_counts_right_labels(rng):
+    points, offsets, labels = examples(rng)
+    batch = batch_of(points, offsets, labels)
+    for name in ("softmax", "hidden"):
+        model = MODELS[name]
+        models = model.initial(M, rng=rng)
+        guesses = model.outputs(models, batch).argmax(axis=2)
+        assert np.array_equal(model.accuracy(models, batch), (guesses == batch.labels).mean(axis=1))
+
+
+def test_regression_scores_are_minus_the_squared_error(rng):
+    batch = batch_of(*examples(rng, regression=True))
+    model = MODELS["linear"]
+    models = model.initial(M, rng=rng)
+    losses = np.diag(model.losses(models, batch))
+    assert np.allclose(model.score(models, batch), -losses, rtol=1e-12)
+    assert np.array_equal(model.accuracy(models, batch), model.score(models, batch))
+
+
+# --- training -------------------------------------------------------------------------------------
+
+
+def slow_training(model, starts, batch, *, n_steps, learning_rate, proximal=0.0, free=None):
+    """Client by client, with derivatives by central differences."""
+    out, h = starts.copy(), 1e-6
+    for i in range(len(starts)):
+        for _ in range(n_steps):
+            gradient = np.empty(model.n_parameters)
+            for j in range(model.n_parameters):
+                e = np.zeros(model.n_parameters)
+                e[j] = h
+                up, down = (
+                    one_loss(model, out[i] + s * e, batch.features[i], answers(batch)[i])
+                    for s in (1, -1)
+                )
+                gradient[j] = (up - down) / (2 * h)
+            gradient += proximal * (out[i] - starts[i])
+            if free is not None:
+                mask = np.zeros(model.n_parameters)
+                mask[free] = 1
+                gradient *= mask
+            out[i] -= learning_rate * gradient
+    return out
+
+
+@pytest.mark.parametrize("proximal", [0.0, 0.7])
+@pytest.mark.parametrize("free", [None, slice(2, 9)])
+def test_training_is_gradient_descent_on_the_mean_loss(model, batch, rng, proximal, free):
+    few = Batch(*(None if a is None else a[:2] for a in batch))
+    starts = model.initial(2, rng=rng)
+    how = {"n_steps": 3, "learning_rate": 0.1, "proximal": proximal, "free": free}
+    assert np.allclose(
+        model.train(starts, few, **how), slow_training(model, starts, few, **how), atol=1e-7
+    )
+
+
+@pytest.mark.parametrize("proximal", [0.0, 0.7])
+def test_steps_through_the_gram_matrix_are_the_direct_steps(model, batch, rng, proximal):
+    starts = model.initial(M, rng=rng)
+    direct = model.train(starts, batch, proximal=proximal, **STEPS)
+    through = model.train(starts, batch._replace(gram=gram(batch)), proximal=proximal, **STEPS)
+    assert np.abs(direct - through).max() <= 1e-12 * max(1.0, np.abs(direct).max())
+
+
+def test_training_changes_neither_starts_nor_batch(model, batch, rng):
+    starts = model.initial(M, rng=rng)
+    kept, features = starts.copy(), batch.features.copy()
+    model.train(starts, batch, **STEPS)
+    model.losses(starts[:2], batch)
+    assert np.array_equal(starts, kept) and np.array_equal(batch.features, features)
+    assert np.array_equal(model.train(starts, batch, n_steps=0, learning_rate=1.0), starts)
+
+
+def test_clients_do_not_see_each_other(model, batch, rng):
+    starts = model.initial(M, rng=rng)
+    together = model.train(starts, batch, **STEPS)
+    for i in range(M):
+        alone = Batch(*(None if a is None else a[i : i + 1] for a in batch))
+        assert np.allclose(model.train(starts[i : i + 1], alone, **STEPS), together[i], rtol=1e-12)
+
+
+def test_padding_does_not_matter(model, rng):
+    regression = isinstance(model, LinearRegression)
+    points, _, labels = examples(rng, regression=regression)
+    offsets = np.array([0, 3, 4, 13, 20, 22, 40, M * N])
+    padded = batch_of(points, offsets, labels)
+    assert padded.weights.sum() == M * N and padded.features.shape[1] == 23
+    starts, models = model.initial(M, rng=rng), model.initial(3, rng=rng)
+    for with_gram in (False, True):
+        batch = padded._replace(gram=gram(padded)) if with_gram else padded
+        trained, losses = model.train(starts, batch, **STEPS), model.losses(models, batch)
+        scores = model.accuracy(starts, batch)
+        for i in range(M):
+            rows = slice(offsets[i], offsets[i + 1])
+            n = rows.stop - rows.start
+            own = batch_of(points[rows], np.array([0, n]), None if labels is None else labels[rows])
+            assert np.allclose(trained[i], model.train(starts[[i]], own, **STEPS)[0], atol=1e-12)
+            assert np.allclose(losses[i], model.losses(models, own)[0], rtol=1e-12)
+            assert np.isclose(scores[i], model.accuracy(starts[[i]], own)[0], rtol=1e-12)
+
+
+def test_least_squares_reaches_the_closed_form(rng):
+    x = rng.normal(size=(1, 50, 2))
+    y = x @ [3.0, -1.0] + 0.5 + rng.normal(scale=0.1, size=(1, 50))
+    batch = Batch(x, None, y, np.ones((1, 50)))
+    model = LinearRegression(2)
+    found = model.train(np.zeros((1, 3)), batch, n_steps=2000, learning_rate=0.2)[0]
+    design = np.column_stack([x[0], np.ones(50)])
+    assert np.allclose(found, np.linalg.lstsq(design, y[0], rcond=None)[0], atol=1e-10)
+
+
+def test_softmax_regression_learns_what_is_separable(rng):
+    labels = rng.integers(0, 3, 200)
+    points = np.eye(3)[labels] + rng.normal(scale=0.1, size=(200, 3))
+    batch = batch_of(points, np.array([0, 200]), labels)
+    for model in (SoftmaxRegression(3, 3), OneHiddenLayer(3, 8, 3)):
+        start = model.initial(1, rng=rng)
+        trained = model.train(start, batch, n_steps=200, learning_rate=0.5)
+        assert model.losses(trained, batch)[0, 0] < 0.5 * model.losses(start, batch)[0, 0]
+        assert model.accuracy(trained, batch)[0] == 1.0
+
+
+# --- outputs that are added (FedCAM) --------------------------------------------------------------
+
+
+def test_linear_models_add_up_as_parameters(rng):
+    for name in ("softmax", "linear"):
+        model = MODELS[name]
+        batch = batch_of(*examples(rng, regression=name == "linear"))
+        common, models = model.initial(1, rng=rng), model.initial(3, rng=rng)
+        everyone = np.repeat(common, M, axis=0)
+        offset = model.outputs(everyone, batch)
+        assert np.allclose(
+            model.losses(models, batch, offset=offset), model.losses(models + common, batch)
+        )
+        starts = models[rng.integers(0, 3, M)]
+        trained = model.train(starts, batch, offset=offset, **STEPS)
+        assert np.allclose(trained + common, model.train(starts + common, batch, **STEPS))
+        assert np.allclose(
+            model.accuracy(trained, batch, offset=offset), model.accuracy(trained + common, batch)
+        )
+
+
+def test_a_hidden_layer_trains_under_a_fixed_offset(rng):
+    model, batch = MODELS["hidden"], batch_of(*examples(rng))
+    offset = rng.normal(size=(M, N, C))
+    starts = model.initial(M, rng=rng)
+    with_gram = batch._replace(gram=gram(batch))
+    trained = model.train(starts, batch, offset=offset, **STEPS)
+    assert np.allclose(model.train(starts, with_gram, offset=offset, **STEPS), trained, atol=1e-12)
+
+    def own_losses(models):
+        return np.diag(model.losses(models, batch, offset=offset))
+
+    assert (own_losses(trained) < own_losses(starts)).all()
+
+
+# --- shapes and wrong use -------------------------------------------------------------------------
+
+
+def test_sizes_and_shared_parameters():
+    assert SoftmaxRegression(196, 10).n_parameters == 1970
+    assert OneHiddenLayer(196, 32, 10).n_parameters == 6634
+    assert LinearRegression(1).n_parameters == 2
+    assert SoftmaxRegression(3, 2).shared == slice(0, 6)
+    assert OneHiddenLayer(3, 4, 2).shared == slice(0, 16)
+    assert LinearRegression(3).shared == slice(0, 3)
+
+
+def test_initial_models(model, rng):
+    models = model.initial(5, rng=rng)
+    assert models.shape == (5, model.n_parameters) and len(np.unique(models[:, 0])) == 5
+    again = model.initial(5, rng=np.random.default_rng(20240607))
+    assert np.array_equal(again, model.initial(5, rng=np.random.default_rng(20240607)))
+    # standard deviations as stated; false alarm below 1e-6
+    scale = {"softmax": 0.1, "linear": 1.0, "hidden": np.sqrt(2 / P)}
+    name = next(n for n, m in MODELS.items() if m is model)
+    drawn = model.initial(4000, rng=rng)[:, : P * (6 if name == "hidden" else 1)]
+    assert abs(drawn.std() / scale[name] - 1) < 0.03
+
+
+def test_batches_of_equal_clients_are_views(rng):
+    points, offsets, labels = examples(rng)
+    batch = batch_of(points, offsets, labels)
+    assert batch.features.base is points and batch.features.shape == (M, N, P)
+    regression = batch_of(points, offsets)
+    assert regression.labels is None and np.array_equal(regression.targets.ravel(), points[:, -1])
+    assert regression.features.shape == (M, N, P - 1)
+
+
+@pytest.mark.parametrize(
+    ("call", "match"),
+    [
+        (lambda m, b, r: m.losses(np.zeros((2, 3)), b), "models must have shape"),
+        (lambda m, b, r: m.losses(m.initial(2, rng=r), b._replace(features=b.features[..., :2])),
+         "features, got 2"),
+        (lambda m, b, r: m.train(m.initial(M, rng=r), b, n_steps=1, learning_rate=0.0),
+         "learning_rate"),
+        (lambda m, b, r: m.train(m.initial(M, rng=r), b, n_steps=-1, learning_rate=1.0), "n_steps"),
+        (lambda m, b, r: m.train(
+            m.initial(M, rng=r), b, n_steps=1, learning_rate=1.0, proximal=-1), "proximal"),
+        (lambda m, b, r: m.initial(0, rng=r), "n_models"),
+    ],
+)  # fmt: skip
+def test_wrong_arguments(model, batch, rng, call, match):
+    with pytest.raises(ValueError, match=match):
+        call(model, batch, rng)
+
+
+def test_labels_must_fit_the_model(rng):
+    points, offsets, labels = examples(rng)
+    for model in (MODELS["softmax"], MODELS["hidden"]):
+        models = model.initial(2, rng=rng)
+        with pytest.raises(ValueError, match=r"labels must be class numbers below 4$"):
+            model.losses(models, batch_of(points, offsets, labels + 1))
+        with pytest.raises(ValueError, match="must hold labels"):
+            model.losses(models, batch_of(np.column_stack([points, points[:, 0]]), offsets))
+    with pytest.raises(ValueError, match="must hold targets"):
+        MODELS["linear"].losses(
+            MODELS["linear"].initial(1, rng=rng), batch_of(points, offsets, labels)
+        )
+
+
+@pytest.mark.parametrize(
+    "make",
+    [lambda: SoftmaxRegression(0, 3), lambda: SoftmaxRegression(3, 1),
+     lambda: OneHiddenLayer(3, 0, 3), lambda: LinearRegression(0)],
+)  # fmt: skip
+def test_wrong_sizes(make):
+    with pytest.raises(ValueError):
+        make()
+
+
+def test_generators_only():
+    with pytest.raises(TypeError, match="rng"):
+        MODELS["softmax"].initial(2, rng=3)
+
+
+# --- the Gram matrices that clients keep ----------------------------------------------------------
+
+
+def blocks(model, points, offsets, labels, memory, models):
+    return MODEL_BLOCKS.compute(
+        points, offsets, labels=labels, memory=memory, model=model, models=models, clip=10.0,
+        count_weight=1.0, **STEPS,
+    )[0]  # fmt: skip
+
+
+def test_each_client_makes_its_gram_matrix_once(rng):
+    model = MODELS["softmax"]
+    points, offsets, labels = examples(rng)
+    models, memory = model.initial(3, rng=rng), ClientMemory(M)
+    without = blocks(model, points, offsets, labels, None, models)
+    some = np.array([4, 1])
+    rows = np.concatenate([np.arange(c * N, (c + 1) * N) for c in some])
+    first = blocks(model, points[rows], np.arange(3) * N, labels[rows], memory.of(some), models)
+    assert np.allclose(first, without[some], atol=1e-12)
+    kept = memory.get("gram")
+    assert np.array_equal(np.flatnonzero(kept[:, 0, 0]), [1, 4])
+    assert np.allclose(kept[some], gram(batch_of(points[rows], np.arange(3) * N, labels[rows])))
+    assert np.allclose(blocks(model, points, offsets, labels, memory, models), without, atol=1e-12)
+    # what was made is not made again: a changed matrix would be used
+    memory.put("gram", np.zeros((1, N, N)) + np.eye(N), where=np.arange(M) == 2)
+    changed = blocks(model, points, offsets, labels, memory, models)
+    assert not np.allclose(changed[2], without[2])
+    assert np.allclose(np.delete(changed, 2, axis=0), np.delete(without, 2, axis=0), atol=1e-12)
+
+
+def test_no_gram_matrix_where_it_saves_nothing(rng):
+    points = rng.normal(size=(M * N, 2))  # n >= 2p
+    memory = ClientMemory(M)
+    blocks(LinearRegression(1), points, np.arange(M + 1) * N, None, memory, np.zeros((1, 2)))
+    assert memory.get("gram") is None

@@ -1,0 +1,342 @@
+"""How far one client moves the sums: enumeration, counter-examples by hand, search, sums only."""
+
+import itertools
+import math
+from collections import Counter
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import chi2, norm
+
+from fedclust_helpers.rr_cluster.rebalancing import rebalance
+from fedclust_helpers.rr_cluster.sensitivity import (
+    DONOR_FLIP,
+    FIVE,
+    RULES,
+    SURPLUS_FLIP,
+    THREE_CLUSTERS,
+    TWO_CLUSTERS,
+    Instance,
+    balanced_mu,
+    block_sums,
+    check_sums_only,
+    mean_shift,
+    mean_sums,
+    rebalanced_partitions,
+    rebalanced_sums,
+    released_shift,
+    removal_shift,
+    replacement_shift,
+    search_removal,
+    search_replacement,
+    sums_only_change,
+    w_infinity,
+)
+
+every_rule = pytest.mark.parametrize("rule", RULES)
+CROSS = [[0, 0], [1, 0], [-1, 0], [0, 1], [0, -1]]
+
+
+@st.composite
+def instances(draw, max_clients=7):
+    k = draw(st.integers(2, 3))
+    n = draw(st.integers(k, max_clients))
+    assignment = tuple(draw(st.lists(st.integers(0, k - 1), min_size=n, max_size=n)))
+    updates = tuple(draw(st.lists(st.integers(-1, 1), min_size=n, max_size=n)))
+    return Instance(assignment, updates, k, draw(st.integers(0, n // k)))
+
+
+# --- enumeration ----------------------------------------------------------------------------------
+
+
+def brute_force(instance, rule):
+    """Draws in every order, as plain nested loops over clients."""
+    b, start = instance.minimum_size, instance.assignment
+    sizes = Counter(start)
+    receivers = [j for j in range(instance.n_clusters) for _ in range(b - sizes[j])]
+    large = {j for j in sizes if sizes[j] >= b + (rule == "surplus")}
+    order_of = [i for i, j in enumerate(start) if j in large]
+    outcome = Counter()
+    for order in itertools.permutations(order_of):
+        now, left, final = Counter(start), list(receivers), list(start)
+        for i in order:
+            if left and (rule != "strict" or now[start[i]] > b):
+                now[start[i]] -= 1
+                final[i] = left.pop(0)
+        outcome[tuple(final)] += 1
+    total = sum(outcome.values())
+    return {final: Fraction(times, total) for final, times in outcome.items()}
+
+
+@every_rule
+@pytest.mark.parametrize(
+    "instance",
+    [
+        Instance((0, 0, 0, 0, 1, 1), (1, 1, 1, -1, 1, 1), 3, 1),
+        Instance((0, 0, 0, 0, 0, 1), (1, 0, 1, -1, 1, -1), 2, 3),
+        Instance((0, 0, 0, 1, 1, 1, 2), (1, 1, 1, -1, 1, 1, 1), 3, 2),
+        Instance((0, 1, 0, 1), (1, 1, 1, 1), 2, 2),
+    ],
+)
+def test_partitions_against_all_permutations(instance, rule):
+    assert rebalanced_partitions(instance, rule=rule) == brute_force(instance, rule)
+
+
+@settings(deadline=None, max_examples=60)
+@given(instances(), st.sampled_from(RULES))
+def test_sums_are_those_of_the_partitions(instance, rule):
+    try:
+        partitions = rebalanced_partitions(instance, rule=rule)
+    except ValueError:
+        with pytest.raises(ValueError, match="donors"):
+            rebalanced_sums(instance, rule=rule)
+        return
+    sums = Counter()
+    for partition, probability in partitions.items():
+        totals = np.bincount(partition, instance.updates, minlength=instance.n_clusters)
+        sums[tuple(totals.astype(int).tolist())] += probability
+    assert rebalanced_sums(instance, rule=rule) == dict(sums)
+    assert sum(sums.values()) == 1
+
+
+@settings(deadline=None, max_examples=60)
+@given(instances())
+def test_the_strict_rule_keeps_every_cluster_at_b_and_moves_each_client_once(instance):
+    b, k = instance.minimum_size, instance.n_clusters
+    before = np.bincount(instance.assignment, minlength=k)
+    for partition in rebalanced_partitions(instance):
+        sizes = np.bincount(partition, minlength=k)
+        assert sizes.min() >= b and sizes.sum() == len(partition)
+        moved = np.array(partition) != np.array(instance.assignment)
+        assert moved.sum() == np.maximum(b - before, 0).sum()
+        if (before >= b).all():
+            assert partition == instance.assignment
+
+
+def test_r3_donors_can_be_drained():
+    """Sizes (4, 7, 1), B = 4: a cluster ends below B in 78 of 99 cases with the literal rule."""
+    sizes = Instance((0,) * 4 + (1,) * 7 + (2,), (1,) * 12, 3, 4)
+    for rule, expected in (("literal", Fraction(26, 33)), ("strict", 0), ("surplus", 0)):
+        result = rebalanced_sums(sizes, rule=rule)
+        assert sum(p for s, p in result.items() if min(s) < 4) == expected
+    drained = Instance((0,) * 5 + (1,) * 7, (1,) * 12, 3, 4)
+    assert any(min(s) < 4 for s in rebalanced_sums(drained, rule="surplus"))
+
+
+@pytest.mark.parametrize("rule", ["strict", "literal"])
+def test_the_sampler_of_the_algorithm_has_the_enumerated_distribution(rule):
+    """Chi-square test at a false-alarm rate of 1e-6."""
+    instance = Instance((0, 0, 0, 1, 1, 1, 1, 2), (1,) * 8, 3, 2)
+    expected = rebalanced_partitions(instance, rule=rule)
+    rng, n = np.random.default_rng(3), 20_000
+    start = np.array(instance.assignment)
+    drawn = Counter(tuple(rebalance(start, 3, 2, rule=rule, rng=rng).tolist()) for _ in range(n))
+    assert set(drawn) <= set(expected)
+    statistic = sum((drawn[o] - n * float(p)) ** 2 / (n * float(p)) for o, p in expected.items())
+    assert statistic < chi2.isf(1e-6, len(expected) - 1)
+
+
+# --- distances ------------------------------------------------------------------------------------
+
+
+def test_w_infinity_by_hand():
+    half = Fraction(1, 2)
+    assert w_infinity({(0,): Fraction(1)}, {(3,): half, (-4,): half}) == 4
+    same = {(0, 0): half, (5, 0): half}
+    assert w_infinity(same, same) == 0
+    # 1/3 of the mass at 0 must go to 5, although both ends overlap
+    first = {(0,): Fraction(2, 3), (5,): Fraction(1, 3)}
+    assert w_infinity(first, {(0,): Fraction(1, 3), (5,): Fraction(2, 3)}) == 5
+    # a chain couples with steps of 1
+    chain = {(i,): Fraction(1, 4) for i in range(4)}
+    assert w_infinity(chain, {(i + 1,): p for (i,), p in chain.items()}) == 1
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    st.lists(st.integers(-4, 4), min_size=4, max_size=4),
+    st.lists(st.integers(-4, 4), min_size=4, max_size=4),
+)
+def test_w_infinity_in_one_dimension_is_the_largest_gap_of_sorted_values(x, y):
+    def uniform(values):
+        counts = Counter((v,) for v in values)
+        return {v: Fraction(c, len(values)) for v, c in counts.items()}
+
+    gap = max(abs(a - b) for a, b in zip(sorted(x), sorted(y), strict=True))
+    assert w_infinity(uniform(x), uniform(y)) == gap
+
+
+@settings(deadline=None, max_examples=40)
+@given(instances(), instances())
+def test_mean_shift_is_a_lower_bound(first, second):
+    if first.n_clusters == second.n_clusters:
+        a, b = rebalanced_sums(first), rebalanced_sums(second)
+        assert mean_shift(a, b) <= w_infinity(a, b) + 1e-12
+        assert w_infinity(a, b) == w_infinity(b, a)
+
+
+# --- add/remove: the claim of A.2 fails -----------------------------------------------------------
+
+
+def test_r2a_two_clusters_by_hand():
+    """Cluster 0 falls below B = 2 and takes one of three equal updates: (-2, 1)."""
+    before, after = rebalanced_sums(TWO_CLUSTERS), rebalanced_sums(TWO_CLUSTERS.without(0))
+    assert before == {(2, -3): 1} and after == {(0, -2): 1}
+    assert removal_shift(TWO_CLUSTERS) == math.sqrt(5) > 2
+    # as the noise is made for 2C, the Renyi divergence is 5/4 of the claim
+    assert (removal_shift(TWO_CLUSTERS) / 2) ** 2 == pytest.approx(1.25)
+
+
+def test_three_clusters_by_coupling():
+    before, after = rebalanced_sums(THREE_CLUSTERS), rebalanced_sums(THREE_CLUSTERS.without(0))
+    assert len(before) > 1 and len(after) == 1  # cluster 1 may donate no longer
+    assert removal_shift(THREE_CLUSTERS) == 3
+    assert removal_shift(FIVE, rule="literal") == 5
+    assert removal_shift(FIVE, rule="strict") == pytest.approx(math.sqrt(5))
+
+
+def test_f1_a_donor_becomes_a_receiver():
+    before = rebalanced_sums(DONOR_FLIP, rule="literal")
+    after = rebalanced_sums(DONOR_FLIP.without(0), rule="literal")
+    assert mean_sums(before)[2] == Fraction(-10, 11) and mean_sums(after)[2] == -10
+    assert mean_shift(before, after) == pytest.approx(10.949, abs=1e-3)
+    assert w_infinity(before, after) == pytest.approx(math.sqrt(585))
+    other = rebalanced_sums(SURPLUS_FLIP, rule="surplus")
+    one_less = rebalanced_sums(SURPLUS_FLIP.without(0), rule="surplus")
+    # theory_checks F1 quotes 10.7; the exact value is 10.88
+    assert mean_shift(other, one_less) == pytest.approx(10.884, abs=1e-3)
+    assert removal_shift(SURPLUS_FLIP, rule="strict") == pytest.approx(math.sqrt(5))
+
+
+def test_f1_breaks_the_claimed_mu():
+    """Noise 2C sigma for a claimed sensitivity of 2C is 1/sigma-GDP; the flip shows 3.6 to 5.2x."""
+    before = rebalanced_sums(DONOR_FLIP, rule="literal")
+    after = rebalanced_sums(DONOR_FLIP.without(0), rule="literal")
+    ratios = [balanced_mu(before, after, 2 * sigma) * sigma for sigma in (1, 2, 4)]
+    assert ratios == pytest.approx([3.59, 4.66, 5.22], abs=0.01)
+
+
+def test_balanced_mu_of_a_shift_is_exact_and_agrees_with_simulation():
+    one, other = {(0, 0): Fraction(1)}, {(3, 4): Fraction(1)}
+    assert balanced_mu(one, other, 2.0) == pytest.approx(2.5, rel=1e-9)
+    assert balanced_mu(one, one, 2.0) == 0.0
+    half = Fraction(1, 2)
+    spread = {(4, 0): half, (8, 0): half}
+    mu = balanced_mu({(0, 0): Fraction(1)}, spread, 2.0)
+    rng, n = np.random.default_rng(5), 400_000
+    null = 2 * rng.standard_normal(n)
+    alternative = rng.choice([4.0, 8.0], n) + 2 * rng.standard_normal(n)
+    t = np.quantile(null, norm.cdf(mu / 2))
+    # both error rates are Phi(-mu/2) up to five standard errors
+    half_width = 7 * math.sqrt(norm.cdf(-mu / 2) / n)
+    assert (alternative < t).mean() == pytest.approx(norm.cdf(-mu / 2), abs=half_width)
+
+
+@pytest.mark.parametrize("rule", ["strict", "literal"])
+def test_search_with_two_clusters(rule):
+    found = search_removal(2, 6, rule=rule)
+    assert found.n_instances == 424
+    assert found.worst == math.sqrt(5) == removal_shift(found.instance, rule=rule)
+
+
+@pytest.mark.parametrize(("rule", "worst"), [("strict", 3), ("literal", 5)])
+def test_search_with_three_clusters(rule, worst):
+    found = search_removal(3, 7, rule=rule)
+    assert found.n_instances == 4074
+    assert found.worst == worst
+    assert len(found.instance.assignment) == (4 if rule == "strict" else 7)
+
+
+def test_search_with_more_than_b_at_the_start_is_worst():
+    assert search_removal(3, 7, rule="surplus").worst == math.sqrt(29)
+
+
+# --- replace-one ----------------------------------------------------------------------------------
+
+
+@settings(deadline=None, max_examples=60)
+@given(instances(), st.integers(0, 6), st.integers(-1, 1), st.sampled_from(RULES))
+def test_released_identifiers_repair_it(instance, client, update, rule):
+    """Given the identifiers, exactly one sum moves, by |u - u'| <= 2C, under every rule."""
+    client %= len(instance.assignment)
+    try:
+        joint, entries = released_shift(instance, client, update, rule=rule)
+    except ValueError:
+        return  # the donors cannot fill every cluster
+    assert joint == abs(update - instance.updates[client]) <= 2
+    assert entries == (update != instance.updates[client])
+
+
+def test_internal_partitions_do_not_repair_it():
+    found = search_replacement(2, 5)
+    assert found.worst == pytest.approx(2 * math.sqrt(2))
+    assert replacement_shift(found.instance, 0, found.cluster, found.update) == found.worst
+
+
+@pytest.mark.slow
+def test_internal_partitions_with_three_clusters():
+    assert search_replacement(3, 6).worst == pytest.approx(2 * math.sqrt(3))
+
+
+# --- sums only ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("k", "n"), [(2, 4), (3, 3), (4, 3)])
+def test_sums_only_under_add_remove(k, n):
+    found = check_sums_only(k, n, CROSS, adjacency="add/remove")
+    assert found.pairs == {(0.0, 1.0), (1.0, 1.0)}  # a client with update 0 moves its count only
+    assert found.n_compared == (5 * k) ** n
+
+
+@pytest.mark.parametrize(("k", "n"), [(2, 3), (3, 2)])
+def test_sums_only_under_replace_one(k, n):
+    found = check_sums_only(k, n, CROSS, adjacency="replace-one")
+    assert {p for p in found.pairs if p[0] == 4} == {(4.0, 0.0)}
+    assert max(s for s, c in found.pairs if c > 0) == 2 and {c for _, c in found.pairs} == {0, 2}
+    for sigma_1, sigma_2 in itertools.product((0.5, 1.0, 3.0), repeat=2):
+        claimed = sums_only_change(sigma_1, sigma_2, adjacency="replace-one")
+        assert found.worst_scaled(sigma_1, sigma_2) == pytest.approx(claimed, rel=1e-12)
+
+
+@given(st.floats(0.1, 10), st.floats(0.1, 10))
+def test_counts_are_free_under_replace_one_once_their_noise_is_as_large(sigma_1, sigma_2):
+    total = sums_only_change(sigma_1, sigma_2, adjacency="replace-one")
+    assert (total == 4 / sigma_1**2) == (sigma_2 >= sigma_1)
+    together = sums_only_change(sigma_1, sigma_2, adjacency="add/remove")
+    assert together == pytest.approx(1 / sigma_1**2 + 1 / sigma_2**2)
+
+
+def test_block_sums_are_plain_sums():
+    rng = np.random.default_rng(1)
+    blocks, updates = rng.integers(3, size=20), rng.normal(size=(20, 4))
+    expected = np.stack([updates[blocks == j].sum(axis=0) for j in range(3)])
+    np.testing.assert_allclose(block_sums(blocks, updates, 3), expected, rtol=1e-12)
+
+
+# --- wrong use ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("call", "match"),
+    [
+        (lambda: Instance((0, 1), (1,), 2, 1), "same length"),
+        (lambda: Instance((0, 2), (1, 1), 2, 1), "n_clusters=2"),
+        (lambda: Instance((0, 1), (1, 2), 2, 1), "updates"),
+        (lambda: Instance((0, 1), (1, 1), 2, -1), "minimum_size"),
+        (lambda: TWO_CLUSTERS.without(5), "client"),
+        (lambda: rebalanced_sums(TWO_CLUSTERS, rule="fair"), "rule"),
+        (lambda: rebalanced_sums(Instance((0, 1), (1, 1), 2, 2)), "donors"),
+        (lambda: w_infinity({(0,): Fraction(1, 2)}, {(0,): Fraction(1)}), "probability"),
+        (lambda: search_removal(3, 3), "max_clients"),
+        (lambda: check_sums_only(2, 2, [[2.0]], adjacency="add/remove"), "norm"),
+        (lambda: check_sums_only(2, 2, CROSS, adjacency="both"), "adjacency"),
+        (lambda: sums_only_change(0.0, 1.0, adjacency="add/remove"), "sigma_1"),
+        (lambda: balanced_mu({(0,): Fraction(1)}, {(1,): Fraction(1)}, 0.0), "std"),
+    ],
+)
+def test_wrong_arguments(call, match):
+    with pytest.raises(ValueError, match=match):
+        call()
