@@ -19,3 +19,6 @@ def test_the_python_example_runs_and_prints_what_it_says(capsys):
     assert model.cluster_centers_.shape == (3, 2)
     assert model.ledger_.epsilon(model.result_.delta) == pytest.approx(1.0, rel=1e-6)
     assert "relative_sums" in capsys.readouterr().out
+    local = names["local"]
+    assert local.cluster_centers_.shape == (3, 2)
+    assert local.ledger_.epsilon(0.0) == pytest.approx(4.0)
