@@ -24,11 +24,12 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
-from fedclust_helpers import fastlloyd, feddp_kmeans, kmeans
+from fedclust_helpers import fastlloyd, feddp_kmeans, kmeans, ldp_kmeans
 from fedclust_helpers.accounting import PrivacyLedger
 from fedclust_helpers.client_statistics import RELATIVE_SUMS_AND_COUNTS
-from fedclust_helpers.datasets import make_server_mixture
-from fedclust_helpers.federation import ClientData, IdealSecureSum, MaskedSecureSum
+from fedclust_helpers.datasets import make_ball_mixture, make_server_mixture
+from fedclust_helpers.federation import ClientData, IdealSecureSum, MaskedSecureSum, local_users
+from fedclust_helpers.frequency_oracles import OneBitCounts, Question, ask_values
 
 
 def paired_ratio(ours: Callable[[], object], theirs: Callable[[], object], repeats: int) -> dict:
@@ -167,6 +168,114 @@ def feddp_ratios(repeats: int, raw: bool) -> dict[str, float]:
     return results
 
 
+class Local:
+    """Locally private k-means, epsilon = 1, d' = 4, k = 5; every user is simulated."""
+
+    def __init__(self, n: int) -> None:
+        self.points = make_ball_mixture(n, 4, 5, rng=np.random.default_rng(0)).points
+
+    def one_round(self) -> np.ndarray:
+        """Algorithm 1: federation, one bit of each user, server's k-means (10 restarts)."""
+        users = local_users(self.points, seed=0)
+        rng = np.random.default_rng(0)
+        return ldp_kmeans.one_round(users, n_clusters=5, epsilon=1.0, rng=rng).centers
+
+    def four_rounds(self) -> np.ndarray:
+        """Algorithms 2 to 5 without LSH."""
+        users = local_users(self.points, seed=0)
+        rng = np.random.default_rng(0)
+        return ldp_kmeans.four_rounds(users, n_clusters=5, epsilon=1.0, rng=rng).centers
+
+    def sklearn(self) -> np.ndarray:
+        """One scikit-learn k-means fit with one restart on the same points."""
+        return KMeans(5, n_init=1, random_state=0).fit(self.points).cluster_centers_
+
+    def peak_over_data(self) -> float:
+        """Largest memory of a run of Algorithm 1, the data included, over the size of the data."""
+        self.one_round()
+        tracemalloc.start()
+        self.one_round()
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return 1 + peak / self.points.nbytes
+
+
+class Oracle:
+    """One bit of each of n users about a value, and the counts of all buckets."""
+
+    def __init__(self, n: int, n_buckets: int = 2**16) -> None:
+        self.n, self.n_buckets = n, n_buckets
+        self.values = np.random.default_rng(0).integers(1000, size=(n, 1)).astype(np.float64)
+
+    def ours(self) -> np.ndarray:
+        """All reports, sums, one transform."""
+        rng = np.random.default_rng(0)
+        oracle = OneBitCounts(
+            lambda points, _: Question(points[:, 0].astype(np.uint64)), 1.0, rng=rng,
+            n_buckets=self.n_buckets,
+        )  # fmt: skip
+        ask_values(oracle, self.values, rng=rng)
+        return oracle.spectrum
+
+    def draws(self) -> np.ndarray:
+        """What no simulation avoids: an index and a random bit of each user, one bincount."""
+        rng = np.random.default_rng(0)
+        rows = rng.integers(self.n_buckets, size=self.n)
+        bits = rng.integers(2, size=self.n)
+        return np.bincount(rows, weights=bits, minlength=self.n_buckets)
+
+
+def per_user_oracle(n: int, n_values: int) -> Callable[[], object] | None:
+    """The same oracle in pure-LDP, one Python call per user; None where it is not installed."""
+    try:
+        from pure_ldp.frequency_oracles.hadamard_mechanism import (
+            HadamardMechClient,
+            HadamardMechServer,
+        )
+    except ImportError:
+        return None
+    items = np.random.default_rng(0).integers(1, 1001, size=n).tolist()  # its items start at 1
+
+    def simulate() -> object:
+        server = HadamardMechServer(1.0, n_values, t=1)
+        client = HadamardMechClient(1.0, n_values, t=1)
+        for item in items:
+            server.aggregate(client.privatise(item))
+        return server.estimate_all(range(1, n_values + 1))
+
+    return simulate
+
+
+def ldp_ratios(repeats: int, raw: bool) -> dict[str, float]:
+    """Ratios of the issue on local privacy: oracle, Algorithm 1, growth, memory, four rounds."""
+    results = {}
+
+    def record(name: str, measured: dict) -> None:
+        results[name] = round(measured["ratio"], 3)
+        if raw:
+            print(name, measured, file=sys.stderr)
+
+    oracle = Oracle(10**6)
+    record("ldp_oracle_over_draws_n1e6", paired_ratio(oracle.ours, oracle.draws, 3 * repeats))
+    case = Local(10**6)
+    record("ldp_alg1_over_sklearn_fit_n1e6", paired_ratio(case.one_round, case.sklearn, repeats))
+    measured = paired_ratio(case.four_rounds, case.one_round, repeats)
+    record("ldp_four_rounds_over_alg1_n1e6", measured)
+    results["ldp_peak_over_data_n1e6"] = round(case.peak_over_data(), 2)
+    large, small = Local(10**7), Local(10**5)
+    measured = paired_ratio(large.one_round, small.one_round, max(3, repeats // 2))
+    record("ldp_alg1_n1e7_over_100_times_n1e5", {k: v / 100 for k, v in measured.items()})
+    results["ldp_peak_over_data_n1e7"] = round(large.peak_over_data(), 2)
+    few, n_values = 20_000, 2**10
+    simulate = per_user_oracle(few, n_values)
+    if simulate is None:
+        print("pure-LDP is not installed: comparison with it left out", file=sys.stderr)
+    else:
+        measured = paired_ratio(simulate, Oracle(few, n_values).ours, 3)
+        record("ldp_pure_ldp_over_oracle_n2e4", measured)
+    return results
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(
@@ -195,6 +304,7 @@ def main() -> None:
         results[f"bytes_per_round_k{k}_d{d}_m2"] = case.federation.transcript.n_bytes(round=1)
     if not arguments.quick:
         results |= feddp_ratios(5, arguments.raw)
+        results |= ldp_ratios(5, arguments.raw)
     print(json.dumps(results, indent=2))
 
 

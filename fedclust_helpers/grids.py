@@ -48,8 +48,10 @@ class NestedGrid:
     def __post_init__(self) -> None:
         check_int(self.n_features, "n_features")
         check_positive(self.side, "side")
-        if self.shift is not None and len(self.shift) != self.n_features:
-            raise ValueError(f"shift must hold {self.n_features} numbers")
+        if self.shift is not None and (
+            len(self.shift) != self.n_features or not np.isfinite(self.shift).all()
+        ):
+            raise ValueError(f"shift must hold {self.n_features} numbers, all finite")
 
     @classmethod
     def shifted(

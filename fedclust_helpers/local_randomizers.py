@@ -296,8 +296,10 @@ class LocalHashing(_Pure):
 
     def randomize(self, values: ArrayLike, users: IntArray, *, rng: NoiseSource) -> IntArray:
         """Reports (n,) of users with the given numbers (n,)."""
-        values = check_values(values, self.n_values)
-        return self.response.randomize(self._hash(np.asarray(users), values), rng=rng)
+        values, users = check_values(values, self.n_values), np.asarray(users)
+        if users.shape != values.shape:
+            raise ValueError(f"users must be {len(values)} numbers, one for each value")
+        return self.response.randomize(self._hash(users, values), rng=rng)
 
     def estimate(self, reports: ArrayLike, users: IntArray) -> FloatArray:
         """Unbiased counts (k,): one pass over the users for each value."""
@@ -309,10 +311,11 @@ class LocalHashing(_Pure):
         ])  # fmt: skip
         return np.asarray((support - len(reports) / g) / (self.response.keep - 1 / g))
 
-    def std(self, n_users: int) -> float:
-        """Standard deviation of the estimate of a value that few users hold."""
-        g = self.response.n_values
-        return math.sqrt(n_users * (1 / g) * (1 - 1 / g)) / (self.response.keep - 1 / g)
+    def std(self, n_users: int, count: float = 0.0) -> float:
+        """Standard deviation of the estimate of a value that `count` of `n_users` users hold."""
+        keep, g = self.response.keep, self.response.n_values
+        variance = count * keep * (1 - keep) + (n_users - count) * (1 / g) * (1 - 1 / g)
+        return math.sqrt(variance) / (keep - 1 / g)
 
 
 def gaussian_report(

@@ -15,9 +15,13 @@ from fedclust_helpers.accounting import (
     LedgerMismatchError,
     PrivacyLedger,
 )
+from fedclust_helpers.client_statistics import TOTAL
 from fedclust_helpers.federation import (
     ClientData,
+    IdealSecureSum,
     LocalReports,
+    MaskedSecureSum,
+    TrustedServer,
     UserSplit,
     local_users,
     simulate,
@@ -25,7 +29,14 @@ from fedclust_helpers.federation import (
 from fedclust_helpers.federation import local as local_module
 from fedclust_helpers.frequency_oracles import Bitstogram, HeavySums, OneBitCounts, Question
 from fedclust_helpers.local_randomizers import RandomizedResponse, gaussian_report
-from fedclust_helpers.mechanisms import SECURE, Gaussian, NoNoise, SecureNoise
+from fedclust_helpers.mechanisms import (
+    SECURE,
+    DiscreteGaussian,
+    DistributedDiscreteGaussian,
+    Gaussian,
+    NoNoise,
+    SecureNoise,
+)
 
 DELTA = 1e-6
 NAN, INF = float("nan"), float("inf")
@@ -659,3 +670,25 @@ def test_local_users_are_a_trust_model_among_others():
     census = Census()
     federation.ask(census, round=0)
     assert census.users == [0, 1]
+
+
+# --- noise on a grid, and shares of noise ---------------------------------------------------------
+
+
+@pytest.mark.parametrize("federation", [TrustedServer, IdealSecureSum, MaskedSecureSum])
+def test_a_share_of_distributed_noise_is_refused_where_one_party_adds_it(federation):
+    clients = [np.full((3, 2), 0.5), np.full((3, 2), -0.5)]
+    fed = federation(clients, seed=1)
+    share = DistributedDiscreteGaussian(2.0, 10.0, 2.0**-30, n_honest=4, n_coordinates=2)
+    with pytest.raises(ValueError, match="one node's share"):
+        fed.noisy_sum(TOTAL, (share,), round=0)
+    assert not fed.ledger.releases
+
+
+def test_noise_on_a_grid_is_added_in_whole_steps():
+    # 0.1 is no binary fraction: adding floats would leave bits that depend on the value
+    clients = [np.full((1, 1), v) for v in (0.3, -0.7, 0.1)]
+    mechanism = DiscreteGaussian(1.1, 5.0, 0.1)
+    fed = IdealSecureSum(clients, seed=3)
+    (total,) = fed.noisy_sum(TOTAL, (mechanism,), round=0)
+    np.testing.assert_array_equal(total, np.rint(total / 0.1) * 0.1)

@@ -10,6 +10,7 @@ from ldp_cases import (
     DATA,
     DELTA,
     EVERY,
+    K,
     asked_counts,
     printed,
     refused,

@@ -434,6 +434,9 @@ class PrivacyLedger:
 
     def dp_event(self, group: str | None = None) -> dpa.DpEvent:
         """All releases (of one group and those of no group) as one ``dp-accounting`` event."""
+        splits = {_split_of(r.group) for r in self.releases if r.group is not None}
+        if group is not None and splits - {_split_of(group)}:
+            raise ValueError("group must be None on a ledger with several divisions of the records")
         return _compose([r for r in self.releases if group is None or r.group in (None, group)])
 
     def gdp_mu(self) -> float | None:

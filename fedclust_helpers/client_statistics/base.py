@@ -28,13 +28,17 @@ class ClientMemory:
 
     def __init__(self, n_clients: int) -> None:
         self.n_clients = n_clients
-        self._clients = np.arange(n_clients)
+        self._chosen: np.ndarray | None = None  # all: a million users need no list of themselves
         self._arrays: dict[str, np.ndarray] = {}
+
+    @property
+    def _clients(self) -> np.ndarray:
+        return np.arange(self.n_clients) if self._chosen is None else self._chosen
 
     def of(self, clients: np.ndarray) -> ClientMemory:
         """The same memory, seen by `clients` only."""
         view = ClientMemory(self.n_clients)
-        view._clients, view._arrays = clients, self._arrays
+        view._chosen, view._arrays = clients, self._arrays
         return view
 
     def get(self, name: str) -> np.ndarray | None:

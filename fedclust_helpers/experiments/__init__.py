@@ -7,6 +7,7 @@ them. The designs are in `tables`, one cell of a table in `cells`.
 from fedclust_helpers.experiments.cells import Cell
 from fedclust_helpers.experiments.claims import Verdict, to_markdown, verdicts
 from fedclust_helpers.experiments.feddp_claims import feddp_verdicts
+from fedclust_helpers.experiments.ldp_claims import ldp_verdicts
 from fedclust_helpers.experiments.problems import load_problem
 from fedclust_helpers.experiments.runner import (
     load_all_results,
@@ -23,6 +24,7 @@ __all__ = [
     "Design",
     "Verdict",
     "feddp_verdicts",
+    "ldp_verdicts",
     "load_all_results",
     "load_problem",
     "load_results",

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from fedclust_helpers.experiments.claims import to_markdown, verdicts
 from fedclust_helpers.experiments.feddp_claims import feddp_verdicts
+from fedclust_helpers.experiments.ldp_claims import ldp_verdicts
 from fedclust_helpers.experiments.runner import load_all_results, results_folder, run_table
 from fedclust_helpers.experiments.tables import QUICK, TABLES, Design
 
@@ -29,7 +30,7 @@ def main(arguments: list[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     if options.verdicts:
         tables = load_all_results()
-        print(to_markdown([*verdicts(tables), *feddp_verdicts(tables)]))
+        print(to_markdown([*verdicts(tables), *feddp_verdicts(tables), *ldp_verdicts(tables)]))
         return
     if options.quick and options.out is None:
         parser.error("--quick needs --out: it must not replace the committed tables")

@@ -73,6 +73,7 @@ class InProcess:
 
     trust: str = ""
     resolution: float = 0.0
+    nodes_add_noise: bool = False  # every node adds a share of the noise
 
     def __init__(
         self,
@@ -273,6 +274,11 @@ class InProcess:
                     f" but one {self.ledger.unit} can change it by {needed:.6g}"
                     f" (L{mechanism.norm}, {mechanism.adjacency})"
                 )
+            if not self.nodes_add_noise and getattr(mechanism, "n_honest", 1) > 1:
+                raise ValueError(
+                    f"mechanism for {part!r} draws only one node's share of its noise; use a"
+                    " DiscreteGaussian where one party adds it"
+                )
             if self.randomness.is_secure and mechanism.grid is None:
                 raise ValueError(
                     f"mechanism for {part!r} must be discrete in secure mode"
@@ -288,6 +294,14 @@ class InProcess:
         if mechanism.grid is None:
             return values
         return np.rint(values / mechanism.grid) * mechanism.grid
+
+    def _noised(self, values: FloatArray, mechanism: Mechanism) -> FloatArray:
+        """`values` plus noise; on a grid in whole steps, so that no last bit tells them apart."""
+        noise = mechanism.sample(values.shape, rng=self.randomness.noise)
+        grid = mechanism.grid
+        if grid is None:
+            return values + noise
+        return (np.rint(values / grid) + np.rint(noise / grid)) * grid
 
     def _record_broadcast(
         self, round: int, broadcast: dict[str, Any], count: int | None = None

@@ -74,10 +74,7 @@ class _ServerSums(InProcess):
         cohort = self._draw(sampling)
         self._record_broadcast(round, broadcast, None if cohort is None else len(cohort))
         totals = self._totals(statistic, mechanisms, round, broadcast, cohort)
-        return tuple(
-            total + m.sample(total.shape, rng=self.randomness.noise)
-            for total, m in zip(totals, mechanisms, strict=True)
-        )
+        return tuple(self._noised(total, m) for total, m in zip(totals, mechanisms, strict=True))
 
     def _totals(
         self,
@@ -348,6 +345,7 @@ class ServerlessSecureSum(_Ring):
     """
 
     trust = "serverless secure sum"
+    nodes_add_noise = True
 
     def __init__(
         self,

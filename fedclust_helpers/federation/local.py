@@ -49,7 +49,7 @@ class LocalReports(InProcess):
         out = []
         for part, value, mechanism in zip(statistic.parts, values, mechanisms, strict=True):
             value = self._round_to(value, mechanism)
-            noisy = value + mechanism.sample(value.shape, rng=self.randomness.noise)
+            noisy = self._noised(value, mechanism)
             self.transcript.record(
                 round, "clients", "server", f"noisy {part}", noisy[0],
                 count=self.n_clients, payload=noisy,
@@ -76,6 +76,11 @@ class LocalReports(InProcess):
             continuous = noise and getattr(mechanism, "grid", 0.0) is None
             if self.randomness.is_secure and continuous:
                 raise ValueError(f"query {query.name!r} must use discrete noise in secure mode")
+        for name, value in query.public.items():
+            if np.asarray(value).dtype.kind not in "biuf":
+                raise TypeError(
+                    f"public[{name!r}] of query {query.name!r} must be an array of numbers"
+                )
         query.check(self.n_features)
 
     def divide(self, shares: Mapping[str, float]) -> UserSplit:

@@ -40,15 +40,13 @@ class CellCounts(OneBitCounts):
     ) -> None:
         depths = check_depths(depths)
         finest = depths[-1]
-        shifts = np.array([finest - p for p in depths])
 
         def encode(points: FloatArray, channels: IntArray) -> Question:
             cells = grid.cells(projection(points), finest)
-            cells >>= shifts[channels][:, None]
-            keys = np.zeros(len(points), dtype=np.uint64)
-            for index, depth in enumerate(depths):
-                here = channels == index
-                keys[here] = grid.keys(cells[here], depth)
+            keys = grid.keys(cells, finest)
+            for index, depth in enumerate(depths[:-1]):
+                here = np.flatnonzero(channels == index)
+                keys[here] = grid.keys(cells[here] >> (finest - depth), depth)
             return Question(keys)
 
         m = participations(epsilon, len(depths)) if n_answers is None else n_answers
