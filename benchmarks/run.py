@@ -1,7 +1,8 @@
 """Speed as ratios measured in one run: prints one JSON object, name -> number.
 
 Each ratio compares our code with one scikit-learn Lloyd iteration on the pooled data
-(``KMeans(init=array, n_init=1, max_iter=1)``), taken in turn in the same process, single thread.
+(``KMeans(init=array, n_init=1, max_iter=1)``), taken in turn in the same process, single thread; a
+training round is compared with its bare matrix products, a loop over clients, and Flower.
 The median of the paired ratios is reported; numbers from different machines are comparable,
 milliseconds would not be. Nothing here is a test.
 
@@ -12,11 +13,15 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import subprocess
 import sys
+import tempfile
 import time
 import tracemalloc
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -25,11 +30,13 @@ from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
 from fedclust_helpers import fastlloyd, feddp_kmeans, kmeans, ldp_kmeans
-from fedclust_helpers.accounting import PrivacyLedger
-from fedclust_helpers.client_statistics import RELATIVE_SUMS_AND_COUNTS
+from fedclust_helpers.accounting import PrivacyLedger, Sampling
+from fedclust_helpers.client_statistics import MODEL_BLOCKS, RELATIVE_SUMS_AND_COUNTS
 from fedclust_helpers.datasets import make_ball_mixture, make_server_mixture
 from fedclust_helpers.federation import ClientData, IdealSecureSum, MaskedSecureSum, local_users
 from fedclust_helpers.frequency_oracles import OneBitCounts, Question, ask_values
+from fedclust_helpers.mechanisms import Gaussian
+from fedclust_helpers.rr_cluster import SoftmaxRegression
 
 
 def paired_ratio(ours: Callable[[], object], theirs: Callable[[], object], repeats: int) -> dict:
@@ -276,6 +283,151 @@ def ldp_ratios(repeats: int, raw: bool) -> dict[str, float]:
     return results
 
 
+class ModelRound:
+    """A round of private IFCA: 100 of 1000 clients, 60 images of 196 features, 4 softmax models."""
+
+    CLIENTS, COHORT, ROWS, FEATURES, CLASSES, K = 1000, 100, 60, 196, 10, 4
+    STEPS, RATE, CLIP = 5, 0.3, 0.3
+
+    def __init__(self) -> None:
+        rng = np.random.default_rng(0)
+        m, n, p = self.CLIENTS, self.ROWS, self.FEATURES
+        self.points = rng.uniform(-0.3, 0.7, (m, n, p))
+        self.labels = rng.integers(0, self.CLASSES, (m, n))
+        self.model = SoftmaxRegression(p, self.CLASSES)
+        self.models = self.model.initial(self.K, rng=rng)
+        data = ClientData(self.points.reshape(m * n, p), n * np.arange(m + 1), self.labels.ravel())
+        ledger = PrivacyLedger(unit="client", adjacency="replace-one")
+        self.federation = IdealSecureSum(data, seed=0, bound=1.0, ledger=ledger)
+        self.sampling = Sampling("fixed", size=self.COHORT, population=m)
+        sensitivity = 2 * self.CLIP
+        self.mechanisms = (Gaussian(sensitivity, 2 * sensitivity, "replace-one"),)
+        self.drawn = rng.choice(m, self.COHORT, replace=False)
+        self.choice = rng.integers(self.K, size=self.COHORT)
+        x = self.points[self.drawn]
+        self.gram = x @ x.transpose(0, 2, 1) + 1.0
+        self.t = 0
+
+    def ours(self) -> np.ndarray:
+        """Draw, losses, local steps, clipping, blocks, noise, ledger, transcript, new models."""
+        self.t += 1
+        (blocks,) = self.federation.noisy_sum(
+            MODEL_BLOCKS, self.mechanisms, round=self.t, sampling=self.sampling, model=self.model,
+            models=self.models, clip=self.CLIP, n_steps=self.STEPS, learning_rate=self.RATE,
+            count_weight=self.CLIP,
+        )  # fmt: skip
+        return self.models + blocks[:, :-1] / np.maximum(blocks[:, -1:] / self.CLIP, 8)
+
+    def products(self) -> np.ndarray:
+        """The matrix products that no implementation avoids, and nothing else.
+
+        Losses under all models; each local step acts on the outputs through a client's Gram matrix,
+        so the features are touched once more, for the update; sums over clusters.
+        """
+        m, p, c = self.COHORT, self.FEATURES, self.CLASSES
+        x = self.points[self.drawn]
+        wide = self.models[:, : p * c].reshape(self.K, p, c).transpose(1, 0, 2).reshape(p, -1)
+        z = (x.reshape(-1, p) @ wide).reshape(m, self.ROWS, self.K, c)
+        own = z[np.arange(m), :, self.choice]
+        for _ in range(self.STEPS - 1):
+            own = self.gram @ own
+        updates = (x.transpose(0, 2, 1) @ own).reshape(m, -1)
+        return np.eye(self.K)[self.choice].T @ updates
+
+    def loop(self) -> np.ndarray:
+        """The same round, one client after the other."""
+        weights = self.models.reshape(self.K, self.FEATURES + 1, self.CLASSES)
+        sums, counts = np.zeros_like(weights), np.zeros(self.K)
+        rows = np.arange(self.ROWS)
+        for i in self.drawn:
+            x, y = self.points[i], self.labels[i]
+            aims = np.eye(self.CLASSES)[y]
+            losses = []
+            for matrix in weights:
+                z = x @ matrix[:-1] + matrix[-1]
+                losses.append((np.log(np.exp(z).sum(axis=1)) - z[rows, y]).mean())
+            choice = int(np.argmin(losses))
+            w = weights[choice].copy()
+            for _ in range(self.STEPS):
+                z = np.exp(x @ w[:-1] + w[-1])
+                error = (z / z.sum(axis=1, keepdims=True) - aims) / self.ROWS
+                w[:-1] -= self.RATE * (x.T @ error)
+                w[-1] -= self.RATE * error.sum(axis=0)
+            update = w - weights[choice]
+            sums[choice] += update * min(1.0, self.CLIP / np.linalg.norm(update))
+            counts[choice] += 1
+        return weights + sums / np.maximum(counts, 8)[:, None, None]
+
+    def warm_up(self, rounds: int = 60) -> None:
+        """Let almost every client make its Gram matrix: it does so once."""
+        for _ in range(rounds):
+            self.ours()
+
+    def median_seconds(self, repeats: int) -> float:
+        """Median time of one of our rounds."""
+        times = []
+        for _ in range(repeats):
+            start = time.perf_counter()
+            self.ours()
+            times.append(time.perf_counter() - start)
+        return float(np.median(times))
+
+    def flower_ratio(self, rounds: int) -> float | None:
+        """Flower's time of a round over ours, measured back to back; None where it is not there.
+
+        The interpreter of its own environment is FEDCLUST_FLOWER_PYTHON; see flower_round.py.
+        """
+        python = os.environ.get("FEDCLUST_FLOWER_PYTHON", sys.executable)
+        quiet = {
+            "FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1",
+            "RAY_USAGE_STATS_ENABLED": "0", "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
+        }  # fmt: skip
+        there = subprocess.run([python, "-c", "import flwr, ray"], capture_output=True)
+        if there.returncode:
+            print(
+                "Flower is not importable: its ratio is left out. Install flwr[simulation] in an"
+                " environment of its own and set FEDCLUST_FLOWER_PYTHON",
+                file=sys.stderr,
+            )
+            return None
+        with tempfile.TemporaryDirectory() as folder:
+            for name in ("points", "labels", "models"):
+                np.save(Path(folder) / f"{name}.npy", getattr(self, name))
+            before = self.median_seconds(25)
+            script = Path(__file__).with_name("flower_round.py")
+            done = subprocess.run(
+                [python, str(script), folder, str(rounds)], capture_output=True, text=True,
+                env=os.environ | quiet, timeout=900,
+            )  # fmt: skip
+        after = self.median_seconds(25)
+        label = "seconds per round:"
+        found = [line for line in done.stdout.splitlines() if line.startswith(label)]
+        if not found:
+            print("Flower gave no times: its ratio is left out", file=sys.stderr)
+            return None
+        theirs = np.median(json.loads(found[0].removeprefix(label)))
+        return float(theirs / ((before + after) / 2))
+
+
+def rr_ratios(repeats: int, raw: bool) -> dict[str, float]:
+    """Ratios of the RR-Cluster issue: products, a loop over clients, Flower's simulation engine."""
+    case = ModelRound()
+    case.warm_up()
+    results = {}
+    for name, first, second in (
+        ("round_over_bare_products", case.ours, case.products),
+        ("client_loop_over_round", case.loop, case.ours),
+    ):
+        measured = paired_ratio(first, second, repeats)
+        results[f"rr_{name}_100of1000"] = round(measured["ratio"], 2)
+        if raw:
+            print("rr", name, measured, file=sys.stderr)
+    flower = case.flower_ratio(10)
+    if flower is not None:
+        results["rr_flower_round_over_round_100of1000"] = round(flower, 1)
+    return results
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(
@@ -305,6 +457,7 @@ def main() -> None:
     if not arguments.quick:
         results |= feddp_ratios(5, arguments.raw)
         results |= ldp_ratios(5, arguments.raw)
+        results |= rr_ratios(25, arguments.raw)
     print(json.dumps(results, indent=2))
 
 

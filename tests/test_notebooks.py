@@ -20,7 +20,13 @@ ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 SCRIPTS = sorted(FOLDER.glob("*.py"))
-REQUIRED = ("00_start_here", "01_fastlloyd", "02_feddp_kmeans", "03_locally_private_kmeans")
+REQUIRED = (
+    "00_start_here",
+    "01_fastlloyd",
+    "02_feddp_kmeans",
+    "03_locally_private_kmeans",
+    "04_rr_cluster",
+)
 HEADINGS = ("Exercises", "Recap", "References")
 
 

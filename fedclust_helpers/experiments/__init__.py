@@ -9,6 +9,7 @@ from fedclust_helpers.experiments.claims import Verdict, to_markdown, verdicts
 from fedclust_helpers.experiments.feddp_claims import feddp_verdicts
 from fedclust_helpers.experiments.ldp_claims import ldp_verdicts
 from fedclust_helpers.experiments.problems import load_problem
+from fedclust_helpers.experiments.rr_claims import rr_verdicts
 from fedclust_helpers.experiments.runner import (
     load_all_results,
     load_results,
@@ -29,6 +30,7 @@ __all__ = [
     "load_problem",
     "load_results",
     "results_folder",
+    "rr_verdicts",
     "run_table",
     "to_markdown",
     "verdicts",

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 from dataclasses import replace
 from pathlib import Path
 
 from fedclust_helpers.experiments.claims import to_markdown, verdicts
 from fedclust_helpers.experiments.feddp_claims import feddp_verdicts
 from fedclust_helpers.experiments.ldp_claims import ldp_verdicts
+from fedclust_helpers.experiments.rr_claims import rr_verdicts
 from fedclust_helpers.experiments.runner import load_all_results, results_folder, run_table
 from fedclust_helpers.experiments.tables import QUICK, TABLES, Design
 
@@ -30,7 +32,8 @@ def main(arguments: list[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     if options.verdicts:
         tables = load_all_results()
-        print(to_markdown([*verdicts(tables), *feddp_verdicts(tables), *ldp_verdicts(tables)]))
+        each = (verdicts, feddp_verdicts, ldp_verdicts, rr_verdicts)
+        print(to_markdown([row for paper in each for row in paper(tables)]))
         return
     if options.quick and options.out is None:
         parser.error("--quick needs --out: it must not replace the committed tables")
@@ -41,6 +44,10 @@ def main(arguments: list[str] | None = None) -> None:
         design = replace(design, runs=options.runs)
     folder = results_folder() if options.out is None else options.out
     for name in TABLES if options.table == "all" else (options.table,):
+        extra = TABLES[name].extra
+        if options.table == "all" and extra and importlib.util.find_spec(extra) is None:
+            print(f"left out {name}: {extra} is not installed")
+            continue
         for path in run_table(name, folder, design=design, n_jobs=options.jobs, progress=True):
             print(f"wrote {path.name}")
 

@@ -17,6 +17,7 @@ from fedclust_helpers.experiments.cells import Cell, metrics_cell, nicv_cell
 from fedclust_helpers.experiments.feddp_tables import FEDDP_TABLES, QUICK_FEDDP, FedDPDesign
 from fedclust_helpers.experiments.ldp_tables import LDP_TABLES, QUICK_LDP, LdpDesign
 from fedclust_helpers.experiments.problems import G2_DIMENSIONS, REAL, load_problem
+from fedclust_helpers.experiments.rr_tables import QUICK_RR, RR_TABLES, RRDesign
 from fedclust_helpers.experiments.timing import round_cell
 from fedclust_helpers.metrics import auc_over_epsilon
 
@@ -48,6 +49,7 @@ class Design:
     )
     feddp: FedDPDesign = FedDPDesign()
     ldp: LdpDesign = LdpDesign()
+    rr: RRDesign = RRDesign()
     runs: int | None = None  # overrides the repetitions of every table
 
 
@@ -63,6 +65,7 @@ QUICK = Design(
     timing=("timesynth_500_2_2",),
     feddp=QUICK_FEDDP,
     ldp=QUICK_LDP,
+    rr=QUICK_RR,
     runs=3,
 )
 
@@ -76,6 +79,7 @@ class Table:
     finish: Callable[[pd.DataFrame, Path], dict[str, pd.DataFrame]]
     needs: tuple[str, ...] = ()
     sequential: bool = False  # one cell after the other: for time measurements
+    extra: str = ""  # a module that it needs and that an optional extra installs
 
 
 def _method_cells(
@@ -321,6 +325,7 @@ TABLES: dict[str, Table] = {
     "fastlloyd_table3": Table(_timing_cells, round_cell, _finish_timing, sequential=True),
     **{name: Table(*parts) for name, parts in FEDDP_TABLES.items()},
     **{name: Table(*parts) for name, parts in LDP_TABLES.items()},
+    **{name: Table(*parts) for name, parts in RR_TABLES.items()},
 }
 """The tables by name, in the order in which they are made."""
 
