@@ -764,9 +764,9 @@ assert ledger.epsilon(DELTA) <= 2.0 + 1e-9, "never above the budget"
 # | your situation | use | notebook |
 # |---|---|---|
 # | few or many clients; nobody may see another's sums, but a server can help; you want central accuracy | **FastLloyd**: masked sums, noise added blindly | [01](01_fastlloyd.ipynb) |
-# | the server owns *related public data*, and starting centres matter (large k, many dimensions) | **FedDP-KMeans**: a private initialisation from server data | 02 (planned) |
-# | each user holds one point and trusts nobody; there are very many users | **locally private k-means**: noised reports, few rounds | 03 (planned) |
-# | you cluster *clients by the model that fits them*, not points; a trusted server | **RR-Cluster**: clustered learning with rebalancing | 04 (planned) |
+# | the server owns *related public data*, and starting centres matter (large k, many dimensions) | **FedDP-KMeans**: a private initialisation from server data | [02](02_feddp_kmeans.ipynb) |
+# | each user holds one point and trusts nobody; there are very many users | **locally private k-means**: noised reports, few rounds | [03](03_locally_private_kmeans.ipynb) |
+# | you cluster *clients by the model that fits them*, not points; a trusted server | **RR-Cluster**: clustered learning with rebalancing, or better with sums only | [04](04_rr_cluster.ipynb) |
 #
 # Ask in this order: *Whose presence must be hidden* (unit)? *Who may see what* (trust model)? *How
 # many records are there per cluster*? Noise is divided by that number. In section 9
@@ -780,7 +780,9 @@ assert ledger.epsilon(DELTA) <= 2.0 + 1e-9, "never above the budget"
 # |---|---|---|
 # | **00** (this one) | What does it take? | the words: trust model, ε, δ, adjacency, unit, ledger |
 # | **01_fastlloyd** | Can clinics cluster as well as if they had pooled their data? | an algorithm taken apart, attacked, audited and run on real data |
-# | 02, 03, 04 (planned) | other trust models, other data | the three other papers, built on the same parts |
+# | **02_feddp_kmeans** | What is related public data at the server worth? | a private start, budgeted and audited |
+# | **03_locally_private_kmeans** | Can a server cluster noised bits? | one-bit oracles, and when to trust nobody |
+# | **04_rr_cluster** | Can clients be grouped by the model that fits them? | client-level accounting, and sums only |
 #
 # `make lab` opens JupyterLab here. `make test` runs every test, these notebooks included. To change
 # a notebook, edit the `.py` file beside it, then `make notebooks`. On your own data:

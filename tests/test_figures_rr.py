@@ -194,6 +194,28 @@ def test_comparison_keeps_promises_apart(three: NDArray) -> None:
     assert "remark" in texts(three[0])
 
 
+def results_rows() -> pd.DataFrame:
+    base = {"setting": "balanced", "model": "softmax", "k": 4, "rounds": 50}
+    shared = {"sampling": "fixed", "accountant": "wor_rdp", "reference": "ifca"}
+    shared |= {"reference_identifiers": "corrected"}
+    rows = [
+        base | {"method": m, "identifiers": i, "B": b, "epsilon": e}
+        for m, (i, b) in rr.MAIN.items() for e in (2.0, np.inf)
+    ]  # fmt: skip
+    last = rows[-2]
+    rows += [last | {"setting": "imbalanced"}, last | {"k": 2, "rounds": 100}]
+    rows += [last | {"B": 25}, last | {"identifiers": "printed"}, last | {"sampling": "poisson"}]
+    return pd.DataFrame([shared | row for row in rows])
+
+
+def test_rows_of_the_committed_tables() -> None:
+    found = rr.main_rows(results_rows())
+    assert found["method"].tolist() == list(rr.MAIN)
+    assert (found["epsilon"] == 2).all() and (found["setting"] == "balanced").all()
+    gains = rr.paired_gains(results_rows(), "sums_ifca_reseed")
+    assert gains["label"].tolist() == ["base setting", "2:1:1", "T = 100 k = 2"]
+
+
 def test_results_draw_every_method_and_interval(three: NDArray) -> None:
     accuracy = pd.DataFrame(
         [("ifca", 2.0, 0.3, 0.01), ("ifca", 8.0, 0.6, 0.01), ("sums_ifca", 2.0, 0.6, 0.02)],

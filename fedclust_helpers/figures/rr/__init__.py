@@ -12,7 +12,10 @@ from fedclust_helpers.figures.rr.privacy import (
 )
 from fedclust_helpers.figures.rr.results import (
     CLAIMS,
+    MAIN,
     claim_table,
+    main_rows,
+    paired_gains,
     plot_choice,
     plot_comparison,
     plot_limits,
@@ -30,8 +33,11 @@ from fedclust_helpers.figures.rr.theory import plot_convergence, plot_table_4
 __all__ = [
     "ACCOUNTANTS",
     "CLAIMS",
+    "MAIN",
     "METHODS",
     "claim_table",
+    "main_rows",
+    "paired_gains",
     "plot_accountants",
     "plot_bias_variance",
     "plot_choice",

@@ -60,6 +60,56 @@ def claim_table(ours: Mapping[str, str]) -> str:
     return base.claim_table(CLAIMS, ours)
 
 
+BASE: Mapping[str, Any] = {"setting": "balanced", "model": "softmax", "k": 4, "rounds": 50}
+FAIR: Mapping[str, Any] = {"sampling": "fixed", "accountant": "wor_rdp"}
+MAIN_SIZE = 8  # B of the rows that are shown
+MAIN: Mapping[str, tuple[str, int]] = {
+    "fedavg": ("none", 0),
+    "ifca": ("corrected", 0),
+    "rr_ifca": ("corrected", MAIN_SIZE),
+    "sums_ifca": ("none", MAIN_SIZE),
+    "sums_ifca_reseed": ("none", MAIN_SIZE),
+}
+"""Method -> kind of identifiers and B of its row in the comparison at equal epsilon."""
+
+
+def _rows(table: pd.DataFrame, **values: Any) -> pd.DataFrame:
+    for name, value in values.items():
+        table = table[table[name] == value]
+    return table
+
+
+def main_rows(accuracy: pd.DataFrame) -> pd.DataFrame:
+    """The rows of ``rr_accuracy`` for `MAIN`: base setting, fixed size, replace-one, finite ε."""
+    parts = [
+        _rows(accuracy, method=method, identifiers=identifiers, B=size, **BASE, **FAIR)
+        for method, (identifiers, size) in MAIN.items()
+    ]
+    return pd.concat([part[np.isfinite(part["epsilon"])] for part in parts])
+
+
+def paired_gains(paired: pd.DataFrame, method: str) -> pd.DataFrame:
+    """The rows of ``rr_paired`` of a method of `MAIN` against DP-IFCA, labelled by their setting.
+
+    Fixed size and replace-one for both, identifiers of DP-IFCA noised for sqrt(2).
+    """
+    identifiers, size = MAIN[method]
+    rows = _rows(
+        paired, method=method, identifiers=identifiers, B=size, reference="ifca",
+        reference_identifiers="corrected", **FAIR,
+    )  # fmt: skip
+    rows = rows[np.isfinite(rows["epsilon"])]
+    names: dict[str, dict[Any, str]] = {
+        "setting": {"imbalanced": "2:1:1"}, "model": {"one_hidden": "hidden layer"},
+        "rounds": {100: "T = 100"}, "k": {2: "k = 2"},
+    }  # fmt: skip
+    labels = [
+        " ".join(names[str(c)][value] for c, value in row.items() if value in names[str(c)])
+        for row in rows[list(names)].to_dict("records")
+    ]
+    return rows.assign(label=[label or "base setting" for label in labels])
+
+
 def plot_comparison(axes: Any, runs: pd.DataFrame, *, note: str = "") -> Any:
     """Accuracy at equal epsilon by method, one panel for each promise; a dot for each seed.
 
