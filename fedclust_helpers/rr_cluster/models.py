@@ -9,6 +9,7 @@ up to rounding.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
@@ -35,7 +36,7 @@ __all__ = [
 CHUNK = 2**22  # numbers in the largest temporary array of a loss evaluation
 
 
-class _Dense:
+class _Dense(ABC):
     """Zero or one hidden layer of rectified linear units; the loss is left to the subclasses."""
 
     uses_gram: ClassVar[bool] = True
@@ -201,18 +202,19 @@ class _Dense:
 
     # what the loss decides
 
+    @abstractmethod
     def _row_losses(self, outputs: FloatArray, answers: np.ndarray) -> FloatArray:
-        raise NotImplementedError
+        """Loss of each example (m, n)."""
 
+    @abstractmethod
     def _aims(self, answers: np.ndarray) -> FloatArray:
         """What the outputs should be like (m, n, c)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _weighted_errors(
         self, outputs: FloatArray, aims: FloatArray, share: FloatArray
     ) -> FloatArray:
         """Derivative of the mean loss by the outputs; `aims` were multiplied by `share` (m, n)."""
-        raise NotImplementedError
 
 
 def _with_bias(left: FloatArray, right: FloatArray) -> FloatArray:

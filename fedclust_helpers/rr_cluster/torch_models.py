@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import importlib
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
@@ -41,7 +42,7 @@ def _torch() -> Any:
         ) from error
 
 
-class _TorchModel:
+class _TorchModel(ABC):
     """Cross-entropy over the outputs of a network given by `_scores`; the head comes last."""
 
     cpu_chunk: ClassVar[int]  # clients at a time that keep one core busiest
@@ -79,9 +80,9 @@ class _TorchModel:
         parts = parameters.split(self._sizes)
         return [part.view(shape) for part, shape in zip(parts, self._shapes, strict=True)]
 
+    @abstractmethod
     def _scores(self, parameters: Tensor, features: Tensor) -> Tensor:
         """Outputs (n, c) of one model (d,) on examples (n, p)."""
-        raise NotImplementedError
 
     def _features(self, features: FloatArray) -> np.ndarray:
         """The features in the number type that the network reads, as a copy."""
