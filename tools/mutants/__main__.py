@@ -43,8 +43,11 @@ def chosen(arguments: argparse.Namespace) -> list[Mutant]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tools.mutants", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.mutants",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--only", nargs="+", metavar="NAME")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--sample", type=int)

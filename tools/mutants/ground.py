@@ -1,4 +1,4 @@
-"""Mutants of what all papers stand on: accounting, mechanisms, secure aggregation, k-means, audits."""
+"""Mutants of what all papers stand on: noise, secure aggregation, k-means, audits."""
 
 from __future__ import annotations
 
