@@ -37,3 +37,7 @@ ALLOWED: tuple[Allowed, ...] = ()
 def reason(case: Case) -> str:
     """Why the case is no offence, or ""."""
     return next((a.reason for a in ALLOWED if a.matches(case)), "")
+
+
+# callables that no quick test calls, and why they are left out
+NEVER_SWEPT: dict[str, str] = {}

@@ -303,7 +303,7 @@ def judge(
         if checked and names_an_argument(error[1], [*call.names(), argument]):
             return CLEAR, text
         return UNCLEAR, text
-    if found["modified"] and not baseline["modified"]:
+    if set(found["modified"]) - set(baseline["modified"]):
         return MODIFIED, "an argument was changed"
     new = not_finite(found["result"]) - not_finite(baseline["result"])
     if change.expected == "refused":
