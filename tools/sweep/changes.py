@@ -133,7 +133,7 @@ def _reals(name: str, value: float) -> Iterator[Change]:
     yield Change("numpy", np.float64(value), "same")
     if value.is_integer() and abs(value) < 2**53:
         yield Change("integer", int(value), "same")
-    yield Change("zero", 0.0, "refused" if re.match(r"^(epsilon|\w+_epsilon)$", name) else "any")
+    yield Change("zero", 0.0, "any")
     yield Change("negative", -abs(value) or -1.0, "refused" if bounded else "any")
     yield Change("tiny", 1e-300, "any")
     yield Change("huge", 1e300, "refused" if SHARES.match(name) else "any")

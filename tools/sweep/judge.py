@@ -16,9 +16,8 @@ import resource
 import select
 import signal
 import sys
-import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from typing import Any
 
@@ -126,6 +125,9 @@ def fingerprint(value: Any, depth: int = 0) -> str:
         return hashlib.sha1(raw + str((value.shape, value.dtype)).encode()).hexdigest()
     if isinstance(value, pd.DataFrame | pd.Series):
         return hashlib.sha1(pickle.dumps(value)).hexdigest()
+    if isinstance(value, list) and len(value) > 50 and depth == 0:
+        with contextlib.suppress(Exception):  # items that cannot be pickled are looked at below
+            return hashlib.sha1(pickle.dumps(value)).hexdigest()
     if isinstance(value, list | tuple) and depth < 4:
         return f"{len(value)}:" + ",".join(fingerprint(v, depth + 1) for v in value)
     if isinstance(value, dict) and depth < 4:
@@ -161,6 +163,27 @@ def ledgers(*roots: Any) -> list[Any]:
     return found
 
 
+def is_stateful(call: Call) -> bool:
+    """Whether a call may leave something behind in an object of the package."""
+    return any(
+        type(value).__module__.startswith((PACKAGE, "tests", "test_", "tools"))
+        and not getattr(getattr(value, "__dataclass_params__", None), "frozen", False)
+        and not inspect.isfunction(value)
+        for value in call.reachable
+    ) or bool(ledgers(*call.reachable))
+
+
+def generators(*roots: Any) -> list[np.random.Generator]:
+    """The random generators among some values."""
+    found = [r for r in roots if isinstance(r, np.random.Generator)]
+    for root in roots:
+        if isinstance(root, list | tuple):
+            found += [r for r in root if isinstance(r, np.random.Generator)]
+        elif isinstance(root, dict):
+            found += [r for r in root.values() if isinstance(r, np.random.Generator)]
+    return found
+
+
 def _filled(cell: Any) -> bool:
     try:
         return cell.cell_contents is not cell
@@ -182,6 +205,11 @@ def names_an_argument(message: str, names: list[str]) -> bool:
         if re.search(rf"^{word}\b|['\"`]{word}['\"`]", message):  # "k must", "'k'"
             return True
     return False
+
+
+def _is_factory(parameter: inspect.Parameter) -> bool:
+    """Whether the default is made by a dataclass each time."""
+    return type(parameter.default).__name__ == "_HAS_DEFAULT_FACTORY_CLASS"
 
 
 # --- one case -------------------------------------------------------------------------------------
@@ -208,7 +236,7 @@ class Call:
     def values(self) -> Iterator[tuple[str, Any, inspect.Parameter | None]]:
         """Every argument that can be changed: name, value, parameter (None in ``**kwargs``)."""
         for i, (name, parameter) in enumerate(self.target.signature.parameters.items()):
-            if i == 0 and (self.target.bound or name in ("self", "cls")):
+            if (i == 0 and (self.target.bound or name in ("self", "cls"))) or name[0] == "_":
                 continue
             if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
                 continue
@@ -217,7 +245,7 @@ class Call:
                     yield key, value, None
             elif name in self.arguments.arguments:
                 yield name, self.arguments.arguments[name], parameter
-            elif parameter.default is not inspect.Parameter.empty:
+            elif parameter.default is not inspect.Parameter.empty and not _is_factory(parameter):
                 yield name, parameter.default, parameter
 
     def __call__(self, name: str | None = None, value: Any = None) -> Any:
@@ -259,6 +287,15 @@ def _finished(result: Any) -> Any:
 def observe(call: Call, name: str | None, change: Change | None) -> dict[str, Any]:
     """Make the call here and now; what happened as plain data."""
     value = None if change is None else change.value
+    states = [(g, g.bit_generator.state) for g in generators(*call.reachable)]
+    try:
+        return _observe(call, name, value)
+    finally:
+        for generator, state in states:  # the next case in this process draws the same
+            generator.bit_generator.state = state
+
+
+def _observe(call: Call, name: str | None, value: Any) -> dict[str, Any]:
     given = [*call.arguments.arguments.values(), value]
     before = [fingerprint(v) for v in given]
     found = ledgers(*call.reachable, value)
@@ -329,40 +366,79 @@ def in_child(
     work: Callable[[], dict[str, Any]], *, seconds: float = SECONDS, memory: int = MEMORY
 ) -> tuple[str, dict[str, Any] | None]:
     """Run `work` in a fork with limits; "" and what it returned, or why it did not end."""
+    return in_children([work], seconds=seconds, memory=memory)[0]
+
+
+def in_children(
+    works: Sequence[Callable[[], dict[str, Any]]],
+    *,
+    seconds: float = SECONDS,
+    memory: int = MEMORY,
+    batch: int = 1,
+) -> list[tuple[str, dict[str, Any] | None]]:
+    """Run each of `works` with limits of its own, `batch` of them in one fork after the other.
+
+    A fork that is ended by one of them, or in which one of them changed an argument, runs no more.
+    """
+    out: list[tuple[str, dict[str, Any] | None]] = []
+    while len(out) < len(works):
+        out += _one_fork(works[len(out) : len(out) + batch], seconds, memory)
+    return out
+
+
+def _one_fork(
+    works: Sequence[Callable[[], dict[str, Any]]], seconds: float, memory: int
+) -> list[tuple[str, dict[str, Any] | None]]:
     reading, writing = os.pipe()
     own = os.getpid()
     pid = os.fork()
     if pid == 0:
         try:
             os.close(reading)
-            _limit(own, seconds, memory)
-            with os.fdopen(writing, "wb") as pipe:
-                pipe.write(pickle.dumps(work()))
-        except BaseException:  # noqa: BLE001 - the parent sees that nothing came
-            os._exit(3)
+            _limit(own, seconds * len(works), memory)
+            for work in works:
+                signal.setitimer(signal.ITIMER_PROF, seconds)
+                found = work()
+                signal.setitimer(signal.ITIMER_PROF, 0)
+                content = pickle.dumps(found)
+                _write_all(writing, len(content).to_bytes(8, "big") + content)
+                if found.get("modified"):
+                    break
         finally:
             os._exit(0)
     os.close(writing)
-    end, chunks, why = time.monotonic() + WALL, [], ""
-    while True:
-        ready, _, _ = select.select([reading], [], [], max(0.0, end - time.monotonic()))
-        if not ready:
-            os.kill(pid, signal.SIGKILL)
-            why = f"more than {WALL:g} s on the clock"
-            break
-        chunk = os.read(reading, 1 << 20)
-        if not chunk:
-            break
-        chunks.append(chunk)
+    raw, why = _read_all(reading, pid)
     os.close(reading)
     status = os.waitpid(pid, 0)[1]
+    out: list[tuple[str, dict[str, Any] | None]] = []
+    while len(raw) >= 8 and len(raw) >= 8 + (size := int.from_bytes(raw[:8], "big")):
+        out.append(("", pickle.loads(raw[8 : 8 + size])))
+        raw = raw[8 + size :]
     if os.WIFSIGNALED(status) and not why:
         number = os.WTERMSIG(status)
         slow = number in (signal.SIGPROF, signal.SIGXCPU)
         why = f"more than {seconds:g} s" if slow else f"ended by signal {number}"
-    if why or not chunks:
-        return why or "ended without an answer (memory?)", None
-    return "", pickle.loads(b"".join(chunks))
+    if why or not out:
+        out.append((why or "ended without an answer (memory?)", None))
+    return out[: len(works)]
+
+
+def _write_all(descriptor: int, content: bytes) -> None:
+    while content:
+        content = content[os.write(descriptor, content) :]
+
+
+def _read_all(descriptor: int, pid: int) -> tuple[bytes, str]:
+    """All that comes through a pipe; a child that is silent for too long is ended."""
+    chunks: list[bytes] = []
+    while True:
+        if not select.select([descriptor], [], [], WALL)[0]:
+            os.kill(pid, signal.SIGKILL)
+            return b"".join(chunks), f"more than {WALL:g} s on the clock"
+        chunk = os.read(descriptor, 1 << 20)
+        if not chunk:
+            return b"".join(chunks), ""
+        chunks.append(chunk)
 
 
 def _limit(parent: int, seconds: float, memory: int) -> None:
@@ -375,7 +451,6 @@ def _limit(parent: int, seconds: float, memory: int) -> None:
     gc.disable()
     os.getpid = lambda: parent  # objects that refuse to be used after a fork: theirs is no other
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
-    signal.setitimer(signal.ITIMER_PROF, seconds)
     resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(seconds) + 1, math.ceil(seconds) + 2))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with contextlib.suppress(ValueError, OSError):

@@ -9,11 +9,13 @@ Two ways to run, chosen by the environment variable FEDCLUST_SWEEP, which names 
 
 from __future__ import annotations
 
+import functools
 import gc
 import inspect
 import json
 import os
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,19 +24,22 @@ import numpy as np
 from tools.sweep import allowed
 from tools.sweep.changes import Change, changes
 from tools.sweep.judge import (
-    CHARGED,
-    FINE,
     HANG,
+    MODIFIED,
+    SECONDS,
     Call,
     Case,
     equal,
     in_child,
+    in_children,
+    is_stateful,
     judge,
     observe,
     unexpected,
 )
 from tools.sweep.targets import Target, watch_all
 
+BATCH = 12  # cases without state that share a process
 ATTEMPTS = 4  # recorded calls that are tried until one of them is valid
 SLOW = 1.0  # seconds of a valid call that is too slow to be repeated for every change
 ENVIRONMENT = "FEDCLUST_SWEEP"
@@ -49,17 +54,21 @@ class Index:
         self.depth = 0
         self.calls: dict[str, dict[str, bool]] = {}
         self.seconds: dict[str, float] = {}
-        self.names = [t.name for t in watch_all(self.before)]
+        self.names = [t.name for t in watch_all(self.around)]
 
-    def before(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        if not self.node:
-            return
-        tests = self.calls.setdefault(target.name, {})
-        if not tests.get(self.node):
-            frame = inspect.currentframe()
-            caller = frame.f_back.f_back if frame and frame.f_back else None
-            direct = caller is not None and "fedclust_helpers" not in caller.f_code.co_filename
-            tests[self.node] = direct
+    def around(
+        self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any],
+        proceed: Callable[[], Any],
+    ) -> Any:  # fmt: skip
+        direct, self.depth = self.depth == 0, self.depth + 1
+        try:
+            result = proceed()
+        finally:
+            self.depth -= 1
+        if self.node:
+            tests = self.calls.setdefault(target.name, {})
+            tests[self.node] = tests.get(self.node, False) or direct
+        return result
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         self.node = nodeid
@@ -95,7 +104,7 @@ class Sweep:
         self.node = ""
         self.busy = False
         self.attempts: dict[tuple[str, str], int] = {}
-        watch_all(self.before)
+        watch_all(self.around)
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         self.node = nodeid
@@ -106,20 +115,22 @@ class Sweep:
     def pytest_sessionfinish(self) -> None:
         self.out.close()
 
-    def before(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        if self.busy or self.node not in self.wanted.get(target.name, ()):
-            return
-        key = (target.name, self.node)
-        tried = self.attempts.get(key, 0)
-        if tried >= ATTEMPTS:
-            return
-        self.attempts[key] = tried + 1
-        self.busy = True
-        try:
-            if self.sweep(target, args, kwargs):
-                self.attempts[key] = ATTEMPTS
-        finally:
-            self.busy = False
+    def around(
+        self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any],
+        proceed: Callable[[], Any],
+    ) -> Any:  # fmt: skip
+        if not self.busy and self.node in self.wanted.get(target.name, ()):
+            key = (target.name, self.node)
+            tried = self.attempts.get(key, 0)
+            if tried < ATTEMPTS:
+                self.attempts[key] = tried + 1
+                self.busy = True
+                try:
+                    if self.sweep(target, args, kwargs):
+                        self.attempts[key] = ATTEMPTS
+                finally:
+                    self.busy = False
+        return proceed()
 
     def sweep(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         """All cases of one call; False if the call as recorded is not valid."""
@@ -130,26 +141,33 @@ class Sweep:
         except TypeError:
             return False
         gc.freeze()
-        _, baseline = in_child(lambda: observe(call, None, None), seconds=20.0)
+        used = os.times()
+        baselines = [in_child(lambda: observe(call, None, None), seconds=20.0) for _ in range(2)]
+        now = os.times()
+        seconds = now.children_user + now.children_system
+        seconds = (seconds - used.children_user - used.children_system) / 2
+        baseline, again = baselines[0][1], baselines[1][1]
         if baseline is None or baseline["error"] is not None:
             return False
-        children = os.times()
-        again = in_child(lambda: observe(call, None, None), seconds=20.0)[1]
-        taken = os.times()
-        seconds = taken.children_user + taken.children_system
-        seconds -= children.children_user + children.children_system
         stable = again is not None and equal(again["result"], baseline["result"])
         if baseline["modified"]:
-            self._write(target, "", "valid call", "modified", "an argument was changed")
+            self._write(target, "", "valid call", MODIFIED, "an argument was changed")
         todo = [
             (name, change)
             for name, value, parameter in call.values()
             for change in changes(name, value, parameter, target.doc)
         ]
         todo.append(unexpected())
-        for name, change in self._chosen(target, todo, seconds):
-            case = self._case(call, name, change, baseline, stable, seconds)
-            self._write(target, name, change.kind, *case)
+        chosen = self._chosen(target, todo, seconds)
+        works = [functools.partial(observe, call, name, change) for name, change in chosen]
+        batch = 1 if is_stateful(call) else BATCH
+        found = in_children(works, seconds=SECONDS + 3 * seconds, batch=batch)
+        for (name, change), (why, seen) in zip(chosen, found, strict=True):
+            if seen is None:
+                self._write(target, name, change.kind, HANG, why)
+                continue
+            verdict = judge(call, name, change, baseline, seen, stable=stable)
+            self._write(target, name, change.kind, *verdict)
         return True
 
     def _chosen(
@@ -162,16 +180,6 @@ class Sweep:
         if len(kept) > most:
             kept = np.sort(rng.choice(kept, most, replace=False))
         return [todo[i] for i in kept]
-
-    def _case(
-        self, call: Call, name: str, change: Change, baseline: dict[str, Any], stable: bool,
-        seconds: float,
-    ) -> tuple[str, str]:  # fmt: skip
-        limit = 3.0 + 3 * seconds
-        why, found = in_child(lambda: observe(call, name, change), seconds=limit)
-        if found is None:
-            return HANG, why
-        return judge(call, name, change, baseline, found, stable=stable)
 
     def _write(self, target: Target, name: str, kind: str, verdict: str, detail: str) -> None:
         case = Case(target.name, name, kind, verdict, detail[:300], self.node)
@@ -192,4 +200,4 @@ def pytest_configure(config: Any) -> None:
     config.pluginmanager.register(plugin, "fedclust-sweep")
 
 
-__all__ = ["CHARGED", "FINE", "Index", "Sweep", "pytest_configure"]
+__all__ = ["Index", "Sweep", "pytest_configure"]

@@ -152,8 +152,9 @@ def _replace_init(cls: type, original: Callable[..., Any], watched: Callable[...
     @functools.wraps(original)
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
         if type(self) is cls:
-            watched.before(args, kwargs)  # type: ignore[attr-defined]
-        original(self, *args, **kwargs)
+            watched.around(args, kwargs, lambda: original(self, *args, **kwargs))  # type: ignore[attr-defined]
+        else:
+            original(self, *args, **kwargs)
 
     cls.__init__ = init  # type: ignore[misc]
 
@@ -163,22 +164,25 @@ def _replace_member(owner: type, name: str, member: Any, watched: Callable[..., 
     setattr(owner, name, watched if kind is None else kind(watched))
 
 
-def watch_all(before: Callable[[Target, tuple[Any, ...], dict[str, Any]], None]) -> list[Target]:
-    """Call ``before(target, args, kwargs)`` ahead of every call of a public callable."""
+Around = Callable[[Target, tuple[Any, ...], dict[str, Any], Callable[[], Any]], Any]
+
+
+def watch_all(around: Around) -> list[Target]:
+    """Make every call of a public callable pass through ``around(target, args, kwargs, proceed)``.
+
+    It must return what ``proceed()`` returns.
+    """
     targets = []
     for target, replace in list(public_targets()):
-        replace(_watched(target, before))
+        replace(_watched(target, around))
         targets.append(target)
     return targets
 
 
-def _watched(
-    target: Target, before: Callable[[Target, tuple[Any, ...], dict[str, Any]], None]
-) -> Callable[..., Any]:
+def _watched(target: Target, around: Around) -> Callable[..., Any]:
     @functools.wraps(target.call, updated=() if inspect.isclass(target.call) else ("__dict__",))
     def watched(*args: Any, **kwargs: Any) -> Any:
-        before(target, args, kwargs)
-        return target.call(*args, **kwargs)
+        return around(target, args, kwargs, lambda: target.call(*args, **kwargs))
 
-    watched.before = functools.partial(before, target)  # type: ignore[attr-defined]
+    watched.around = functools.partial(around, target)  # type: ignore[attr-defined]
     return watched
