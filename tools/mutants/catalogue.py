@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tools.mutants import ground, wire
+from tools.mutants import ground, papers, wire
 from tools.mutants.base import Mutant
 
-MUTANTS: tuple[Mutant, ...] = (*ground.MUTANTS, *wire.MUTANTS)
+MUTANTS: tuple[Mutant, ...] = (*ground.MUTANTS, *wire.MUTANTS, *papers.MUTANTS)

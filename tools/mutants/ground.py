@@ -147,9 +147,7 @@ ACCOUNTING: tuple[Mutant, ...] = (
         "accounting/ledger.py",
         "        if not same:\n",
         "        if False:\n",
-        "test_state.py",
-        "test_accounting.py",
-        "test_noise.py",
+        "test_guards.py::test_a_reservation_pays_for_what_was_admitted_and_nothing_else",
     ),
     mutant(
         "accounting-groups-of-two-divisions-in-parallel",
@@ -254,8 +252,8 @@ MECHANISMS: tuple[Mutant, ...] = (
         "secure noise is drawn in integers: its last bits are random at any scale",
         "mechanisms.py",
         "return np.asarray(sampler(np.zeros(n, dtype=np.int64)), dtype=np.int64)",
-        "return np.asarray(sampler(np.zeros(n, dtype=np.int64)), dtype=np.float64).astype(np.int64)",
-        "test_noise.py::test_secure_noise_has_random_last_bits_at_any_scale",
+        "return np.array(sampler(np.zeros(n, dtype=np.int64)), dtype=float).astype(np.int64)",
+        "test_guards.py::test_secure_steps_are_random_to_the_last_bit_beyond_what_floats_hold",
     ),
     mutant(
         "mechanisms-noise-beyond-the-integers",
@@ -470,6 +468,14 @@ STATISTICS: tuple[Mutant, ...] = (
         "test_noise.py::test_a_coarse_grid_hides_what_it_rounds",
     ),
     mutant(
+        "statistics-numbers-of-clusters-not-read-off",
+        "numbers of clusters and of server points are read off the broadcast arrays",
+        "client_statistics/base.py",
+        "return {name: len(broadcast[array]) for name, array",
+        "return {name: 1 for name, array",
+        "test_guards.py::test_the_number_of_clusters_is_read_off_the_centres",
+    ),
+    mutant(
         "statistics-box-sums-calibrated-for-the-ball",
         "rows of a box are as long as sqrt(d) times the bound",
         "client_statistics/lloyd.py",
@@ -517,6 +523,67 @@ STATISTICS: tuple[Mutant, ...] = (
     ),
 )
 
+AUDIT: tuple[Mutant, ...] = (
+    mutant(
+        "audit-blind-to-too-little-noise",
+        "noise below the claim fails an audit",
+        "audit/noise_scale.py",
+        "too_little=any(high < 1 for _, high in intervals),",
+        "too_little=False,",
+        "test_audit.py::test_a_factor_of_1_1_is_caught_in_both_directions",
+    ),
+    mutant(
+        "audit-blind-to-exact-runs",
+        "a release that is exact now and then fails an audit",
+        "audit/noise_scale.py",
+        "sometimes_exact=atoms.alarm,",
+        "sometimes_exact=False,",
+        "test_audit.py::test_a_release_that_is_exact_now_and_then_is_caught",
+        "test_audit.py::test_an_exact_release_is_caught_although_the_scale_is_right",
+    ),
+    mutant(
+        "audit-blind-to-noise-of-equal-size",
+        "noises that differ in sign alone fail an audit",
+        "audit/_noise_tests.py",
+        "        pairs = _equal_sizes(scores, steps, precision, peak, part)\n",
+        "        pairs = 0\n",
+        "test_audit.py::test_noise_that_can_be_subtracted_is_caught",
+    ),
+    mutant(
+        "audit-blind-beyond-a-thousand-coordinates",
+        "noise shared by coordinates fails an audit, however many there are",
+        "audit/_noise_tests.py",
+        "        if d >= MIN_SQUARED:\n",
+        "        if MIN_SQUARED <= d <= 1000:\n",
+        "test_audit.py::test_noise_that_can_be_subtracted_is_caught",
+        "test_audit.py::test_too_many_coordinates_for_pairs_are_incomplete_and_say_so",
+    ),
+    mutant(
+        "audit-blind-to-noise-of-earlier-rounds",
+        "noise that is used again in a later round fails an audit",
+        "audit/_noise_tests.py",
+        "    for lag in range(1, min(MAX_LAG, n - 2) + 1):\n",
+        "    for lag in range(0):\n",
+        "test_audit.py",
+    ),
+    mutant(
+        "audit-incomplete-called-passed",
+        "what was not tested is not called passed",
+        "audit/canary.py",
+        '        return "incomplete" if self.incomplete else "passed"\n',
+        '        return "passed"\n',
+        "test_audit.py::test_few_scores_are_incomplete",
+    ),
+    mutant(
+        "audit-bounds-too-good",
+        "a lower bound lies above the truth no more often than stated",
+        "audit/canary.py",
+        "    tail = (1 - confidence) / 2\n",
+        "    tail = 0.4\n",
+        "test_audit.py::test_bounds_exceed_the_truth_no_more_often_than_stated",
+    ),
+)
+
 MUTANTS: tuple[Mutant, ...] = (
-    *ACCOUNTING, *MECHANISMS, *SECURE_AGGREGATION, *KMEANS, *STATISTICS,
+    *ACCOUNTING, *MECHANISMS, *SECURE_AGGREGATION, *KMEANS, *STATISTICS, *AUDIT,
 )  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tools.mutants.base import Mutant, mutant
+from tools.mutants.base import Edit, Mutant, mutant
 
 STATE: tuple[Mutant, ...] = (
     mutant(
@@ -32,6 +32,13 @@ STATE: tuple[Mutant, ...] = (
         "        if os.getpid() != self._process:\n",
         "        if False:\n",
         "test_state.py::test_a_fork_releases_nothing",
+        also=(
+            Edit(
+                "fedclust_helpers/accounting/ledger.py",
+                "if self._process != os.getpid():",
+                "if False:",
+            ),
+        ),
     ),
     mutant(
         "state-attributes-can-be-set",
@@ -141,27 +148,16 @@ RELEASES: tuple[Mutant, ...] = (
         "release-bound-overridden-by-a-broadcast",
         "nothing that is sent beside overrides the numbers of the sensitivity",
         "federation/base.py",
-        "return {**scalars, **statistic.dimensions(broadcast), **own}",
-        "return {**own, **statistic.dimensions(broadcast), **scalars}",
-        "test_state.py::test_numbers_behind_a_sensitivity_cannot_be_given_beside",
-        "test_federation_contract.py",
-    ),
-    mutant(
-        "release-own-numbers-may-be-given",
-        "bound, features, labels and memory are the federation's own",
-        "federation/base.py",
         "        if own:\n",
         "        if False:\n",
-        "test_state.py::test_numbers_behind_a_sensitivity_cannot_be_given_beside",
-    ),
-    mutant(
-        "release-numbers-of-clusters-believed",
-        "numbers of clusters are read off the broadcast arrays",
-        "federation/base.py",
-        "return {**scalars, **statistic.dimensions(broadcast), **own}",
-        "return {**statistic.dimensions(broadcast), **scalars, **own}",
-        "test_state.py::test_numbers_behind_a_sensitivity_cannot_be_given_beside",
-        "test_feddp_statistics.py",
+        "test_guards.py::test_a_statistic_that_takes_any_name_does_not_lower_its_own_sensitivity",
+        also=(
+            Edit(
+                "fedclust_helpers/federation/base.py",
+                "return {**scalars, **statistic.dimensions(broadcast), **own}",
+                "return {**own, **statistic.dimensions(broadcast), **scalars}",
+            ),
+        ),
     ),
     mutant(
         "release-domain-not-checked",
@@ -360,9 +356,8 @@ RINGS: tuple[Mutant, ...] = (
         "masked-server-adds-no-noise",
         "clients unmask a noised sum, not the exact one",
         "federation/in_process.py",
-        "            total = total + self._encoded_noise(mechanism, shape, self.randomness.noise)\n",
-        "            total = total + 0 * self._encoded_noise(mechanism, shape,"
-        " self.randomness.noise)\n",
+        "total = total + self._encoded_noise(mechanism, shape",
+        "total = total + 0 * self._encoded_noise(mechanism, shape",
         "test_federation_contract.py::test_one_round_gives_the_same_answer",
     ),
     mutant(
@@ -425,7 +420,7 @@ RINGS: tuple[Mutant, ...] = (
         "federation/base.py",
         "        return n, magnitude + rounding\n",
         "        return n, magnitude\n",
-        "test_noise.py::test_rounding_to_a_coarse_grid_counts_for_the_ring",
+        "test_guards.py::test_the_largest_total_of_a_ring_counts_the_rounding_of_every_client",
     ),
     mutant(
         "trusted-collect-without-a-charge",
@@ -470,8 +465,8 @@ DATA: tuple[Mutant, ...] = (
         "data-exact-facts-in-the-representation",
         "printing client data tells public numbers alone",
         "federation/base.py",
-        '            f"{type(self).__name__}({self.n_clients} clients, {self.n_features} features,"\n',
-        '            f"{type(self).__name__}({self._data.points[0]} clients, {self.n_features},"\n',
+        '({self.n_clients} clients, {self.n_features} features,"',
+        '({self._data.points[0]} clients, {self.n_features} features,"',
         "test_state.py::test_a_representation_holds_no_data_and_no_secret",
     ),
 )

@@ -4,7 +4,7 @@
     python -m tools.sweep --only accounting    callables whose name starts so; writes no table
     python -m tools.sweep --sample 500         about as many cases, drawn at random (--seed)
     python -m tools.sweep --show VERDICT       offences of the last run: hang, nan ...
-    python -m tools.sweep --index              run the tests and note anew which of them call what
+    python -m tools.sweep --index [FILE ...]   note anew which tests (of these files) call what
 
 Ends with 1 where the goal is missed (see `tools.sweep.goal`).
 """
@@ -81,9 +81,14 @@ def _spread(costs: dict[str, float], jobs: int) -> list[list[str]]:
 # --- which tests call what ------------------------------------------------------------------------
 
 
-def make_index(jobs: int) -> dict[str, list[str]]:
-    """Run all quick tests, and choose for every target a few cheap ones that call it."""
+def make_index(jobs: int, words: Sequence[str]) -> dict[str, list[str]]:
+    """Run the quick tests, and choose for every target a few cheap ones that call it.
+
+    With `words` only the files whose name holds one of them are run, and what other files were
+    found to call before is kept.
+    """
     files = sorted(p.relative_to(ROOT).as_posix() for p in (ROOT / "tests").glob("test_*.py"))
+    files = [f for f in files if not words or any(word in f for word in words)]
     skipped = ("figures", "widgets", "experiments", "notebooks", "readme", "project", "mutants",
                "sweep")  # fmt: skip
     files = [f for f in files if not any(word in f for word in skipped)]
@@ -101,19 +106,20 @@ def make_index(jobs: int) -> dict[str, list[str]]:
     seconds = {t: s for n in noted for t, s in n["seconds"].items()}
     chosen: set[str] = set()
     index: dict[str, list[str]] = {}
+    before = json.loads(INDEX.read_text(encoding="utf-8")) if words and INDEX.exists() else {}
     for target in targets:
         calls = {t: d for n in noted for t, d in n["calls"].get(target, {}).items()}
 
         def price(test: str, calls: dict[str, bool] = calls) -> tuple[bool, float, str]:
             return not calls[test], 0.0 if test in chosen else seconds.get(test, 1e9), test
 
-        tests: list[str] = []
+        tests = [t for t in before.get(target, ()) if t.split("::")[0] not in files]
         for test in sorted(calls, key=price):
+            if len(tests) >= TESTS_PER_TARGET:
+                break
             functions = {t.partition("[")[0] for t in tests}
             if test.partition("[")[0] not in functions and seconds.get(test, 1e9) < 1e8:
                 tests.append(test)
-            if len(tests) == TESTS_PER_TARGET:
-                break
         chosen.update(tests)
         index[target] = tests
     return index
@@ -202,7 +208,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--show", metavar="VERDICT")
-    parser.add_argument("--index", action="store_true")
+    parser.add_argument("--index", nargs="*", metavar="FILE")
     parser.add_argument("--all", action="store_true", help="list every offence after the table")
     arguments = parser.parse_args(argv)
     if arguments.show:
@@ -212,8 +218,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             cases = [c for c in cases if c.target.startswith(tuple(arguments.only))]
         show(cases, arguments.show)
         return 0
-    if arguments.index:
-        index = make_index(arguments.jobs)
+    if arguments.index is not None:
+        index = make_index(arguments.jobs, arguments.index)
         INDEX.write_text(json.dumps(index, indent=1) + "\n", encoding="utf-8")
         silent = [t for t, tests in index.items() if not tests]
         print(f"{len(index)} callables, {len({t for n in index.values() for t in n})} tests")

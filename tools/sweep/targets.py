@@ -5,10 +5,10 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
-import pkgutil
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -38,12 +38,13 @@ class Target:
 
 def library_modules() -> list[ModuleType]:
     """All modules of the library, private ones included, imported."""
-    package = importlib.import_module(PACKAGE)
-    names = [PACKAGE] + [
-        m.name
-        for m in pkgutil.walk_packages(package.__path__, prefix=f"{PACKAGE}.")
-        if not m.name.endswith("__main__") and m.name.split(".")[1] not in LEFT_OUT
-    ]
+    folder = Path(str(importlib.import_module(PACKAGE).__file__)).parent
+    names = []
+    for path in sorted(folder.rglob("*.py")):
+        parts = path.relative_to(folder.parent).with_suffix("").parts
+        parts = parts[:-1] if parts[-1] == "__init__" else parts
+        if parts[-1] != "__main__" and parts[1:2] not in [(word,) for word in LEFT_OUT]:
+            names.append(".".join(parts))
     found = []
     for name in names:
         try:
