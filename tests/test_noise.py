@@ -354,6 +354,21 @@ def test_the_default_budget_admits_a_plan_of_exactly_that_total(
     assert f.ledger.epsilon(delta) <= epsilon * (1 + 1e-9)
 
 
+@pytest.mark.parametrize(("trust", "options"), [("serverless", {}), ("masked", {"bits": 32})])
+def test_a_grid_that_is_too_coarse_for_shares_of_noise_is_refused_when_planning(trust, options):
+    """A sum of discrete Gaussians on whole numbers is far from one: it costs twice as much."""
+    if trust == "masked":
+        options = options | {"noise_from": "clients"}
+    f = federation(trust, fractional_bits=0, n_records=10**6, **options)
+    with pytest.raises(ValueError, match="give the ring more fractional_bits"):
+        fastlloyd.plan(f, n_clusters=2, epsilon=60.0, delta=1e-5)
+    result = fastlloyd.run(
+        f := federation(trust, **options),
+        fastlloyd.plan(f, n_clusters=2, epsilon=4.0, delta=1e-5),
+    )
+    assert result.epsilon == f.ledger.epsilon(1e-5) <= 4.0 * (1 + 1e-9)
+
+
 def test_shares_of_plans_add_up_and_bound_the_truth():
     """Whatever is admitted one after the other, the total stays within the budget."""
     budget = Budget(2.0, 1e-5)
