@@ -54,13 +54,16 @@ def _pytest(setting: dict[str, Any], tests: Sequence[str], folder: Path, name: s
     )
 
 
-def _wait(processes: list[Any], folder: Path, *, strict: bool) -> None:
-    for process in processes:
-        process.wait()
+def _wait(processes: list[Any], folder: Path) -> list[str]:
+    """The lines of tests that failed."""
+    failed: list[str] = []
     for i, process in enumerate(processes):
-        if process.returncode not in (0, 1) or (strict and process.returncode):
-            tail = (folder / f"{i}.log").read_text(encoding="utf-8")[-3000:]
-            raise SystemExit(f"the tests did not run:\n{tail}")
+        process.wait()
+        text = (folder / f"{i}.log").read_text(encoding="utf-8")
+        if process.returncode not in (0, 1):
+            raise SystemExit(f"the tests did not run:\n{text[-3000:]}")
+        failed += [line for line in text.splitlines() if line.startswith(("FAILED", "ERROR"))]
+    return failed
 
 
 def _spread(costs: dict[str, float], jobs: int) -> list[list[str]]:
@@ -100,7 +103,7 @@ def make_index(jobs: int, words: Sequence[str]) -> dict[str, list[str]]:
             _pytest(setting, part, folder, str(i))
             for i, (setting, part) in enumerate(zip(settings, parts, strict=True))
         ]
-        _wait(started, folder, strict=False)
+        _wait(started, folder)
         noted = [json.loads(Path(s["out"]).read_text(encoding="utf-8")) for s in settings]
     targets = sorted({t for n in noted for t in n["targets"]})
     seconds = {t: s for n in noted for t, s in n["seconds"].items()}
@@ -130,8 +133,8 @@ def make_index(jobs: int, words: Sequence[str]) -> dict[str, list[str]]:
 
 def sweep(
     wanted: dict[str, list[str]], *, jobs: int, share: float = 1.0, seed: int = 0
-) -> list[Case]:
-    """Run the tests of the wanted targets with the recorder, and read what it found."""
+) -> tuple[list[Case], list[str]]:
+    """Run the tests of the wanted targets with the recorder: what it found, which tests failed."""
     costs: Counter[str] = Counter()
     for tests in wanted.values():
         for test in tests:
@@ -145,15 +148,14 @@ def sweep(
             setting = {"mode": "sweep", "out": str(folder / f"{i}.out"), "share": share,
                        "seed": seed, "wanted": {t: n for t, n in mine.items() if n}}  # fmt: skip
             started.append(_pytest(setting, part, folder, str(i)))
-        _wait(started, folder, strict=True)
+        failed = _wait(started, folder)
         lines = [
             line
             for i in range(len(parts))
             for line in (folder / f"{i}.out").read_text(encoding="utf-8").splitlines()
         ]
-    return sorted(
-        (Case(**json.loads(line)) for line in lines), key=lambda c: (c.target, c.argument, c.kind)
-    )
+    cases = [Case(**json.loads(line)) for line in lines]
+    return sorted(cases, key=lambda c: (c.target, c.argument, c.kind)), failed
 
 
 def table(cases: Sequence[Case]) -> list[dict[str, Any]]:
@@ -233,7 +235,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     share = 1.0
     if arguments.sample:
         wanted, share = goal.sample(wanted, arguments.sample, arguments.seed)
-    cases = sweep(wanted, jobs=arguments.jobs, share=share, seed=arguments.seed)
+    cases, failed = sweep(wanted, jobs=arguments.jobs, share=share, seed=arguments.seed)
     FOUND.parent.mkdir(exist_ok=True)
     FOUND.write_text("".join(json.dumps(c.as_dict()) + "\n" for c in cases), encoding="utf-8")
     rows = table(cases)
@@ -244,11 +246,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     print(f"{len(cases)} cases in {time.monotonic() - started:.0f} s, {len(missed)} miss the goal")
     for case in missed if arguments.all else missed[:40]:
         print(f"{case.verdict}: {case.target}({case.argument}: {case.kind})  {case.detail}")
+    for line in failed:
+        print(f"a recorded test failed: {line}")
     swept = {c.target for c in cases}
     lost = sorted(set(wanted) - swept) if share == 1.0 else []
     if lost:
         print(f"no valid call was recorded of: {', '.join(lost)}")
-    return 1 if missed or (lost and not arguments.only) else 0
+    return 1 if missed or failed or (lost and not arguments.only) else 0
 
 
 assert set(OFFENCES) < set(VERDICTS)
