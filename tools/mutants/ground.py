@@ -414,6 +414,25 @@ SECURE_AGGREGATION: tuple[Mutant, ...] = (
 
 KMEANS: tuple[Mutant, ...] = (
     mutant(
+        "kmeans-labels-by-matrix-products-alone",
+        "the label of a row depends on that row alone, bit for bit",
+        "_nearest.py",
+        "        rows = np.flatnonzero(many)\n",
+        "        rows = nothing\n        labels = scores.argmin(axis=axis)\n",
+        "test_kmeans.py::test_labels_are_those_of_the_sum_in_order",
+        "test_kmeans.py::test_a_row_is_decided_by_itself_whatever_the_number_of_rows",
+        "test_kmeans.py",
+    ),
+    mutant(
+        "kmeans-all-doubtful-rows-to-the-first",
+        "rows that a filter leaves open are decided by the definition",
+        "_nearest.py",
+        "                labels[part] = values.argmin(axis=0)\n",
+        "                labels[part] = 0\n",
+        "test_kmeans.py::test_labels_are_those_of_the_sum_in_order",
+        "test_kmeans.py",
+    ),
+    mutant(
         "kmeans-fold-of-another-period",
         "folding reflects at both walls and leaves what is inside as it is",
         "kmeans.py",
@@ -425,9 +444,9 @@ KMEANS: tuple[Mutant, ...] = (
     mutant(
         "kmeans-no-guard-at-the-radius",
         "a point that rounding may put outside the radius is not counted inside",
-        "kmeans.py",
-        "squared + guard <= radius * radius",
-        "squared - guard <= radius * radius",
+        "_nearest.py",
+        "** 2 * _shrink(targets)",
+        "** 2 / _shrink(targets)",
         "test_kmeans.py::test_a_point_beyond_the_radius_by_rounding_never_counts",
     ),
 )
@@ -578,8 +597,8 @@ AUDIT: tuple[Mutant, ...] = (
         "audit-bounds-too-good",
         "a lower bound lies above the truth no more often than stated",
         "audit/canary.py",
-        "    tail = (1 - confidence) / 2\n",
-        "    tail = 0.4\n",
+        "    tail = (1 - confidence) / 2\n    without, with_ = samples\n",
+        "    tail = 0.4\n    without, with_ = samples\n",
         "test_audit.py::test_bounds_exceed_the_truth_no_more_often_than_stated",
     ),
 )

@@ -78,7 +78,7 @@ FEDDP: tuple[Mutant, ...] = (
     mutant(
         "feddp-noise-of-one-round-for-all",
         "repeated Gaussian releases share one budget",
-        "feddp_kmeans/planning.py",
+        "feddp_kmeans/_releases.py",
         "multiplier = federation.noise_multiplier(epsilon, delta) * math.sqrt(n_rounds)",
         "multiplier = federation.noise_multiplier(epsilon, delta)",
         "test_feddp_plan.py",
@@ -87,7 +87,7 @@ FEDDP: tuple[Mutant, ...] = (
     mutant(
         "feddp-laplace-of-one-round-for-all",
         "repeated Laplace releases share one epsilon",
-        "feddp_kmeans/planning.py",
+        "feddp_kmeans/_releases.py",
         "step.statistic, part, epsilon=epsilon / n_rounds, **shape, **step.clips",
         "step.statistic, part, epsilon=epsilon, **shape, **step.clips",
         "test_feddp_plan.py",
