@@ -485,8 +485,8 @@ LOCAL: tuple[Mutant, ...] = (
         "local-questions-not-charged",
         "every question to the users is charged",
         "federation/local.py",
-        "        self._charge(\n            PlannedRelease(round, query.name, query.parts, mechanisms,",
-        "        (lambda *a, **k: None)(\n            PlannedRelease(round, query.name, query.parts, mechanisms,",
+        "self._charge(\n            PlannedRelease(round, query.name, query.parts",
+        "(lambda *a, **k: None)(\n            PlannedRelease(round, query.name, query.parts",
         "test_federation_local.py::test_everybody_is_asked_once_and_charged_once",
     ),
     mutant(
