@@ -6,14 +6,16 @@ Nothing here knows about clients, noise or budgets. One chunked pass over the da
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.sparse import csc_array
 from scipy.spatial.distance import cdist
 from sklearn.cluster import KMeans
 
+from fedclust_helpers._nearest import NearestTarget
 from fedclust_helpers._validation import (
     FloatArray,
     IntArray,
@@ -24,8 +26,7 @@ from fedclust_helpers._validation import (
     check_rng,
 )
 
-CHUNK = 16_384  # rows per pass: keeps the temporaries in cache and memory use independent of n
-_EPS = float(np.finfo(np.float64).eps)
+CHUNK = 8_192  # rows per pass: keeps the temporaries in cache and memory use independent of n
 
 
 class Assignment(NamedTuple):
@@ -37,29 +38,6 @@ class Assignment(NamedTuple):
 
 def _check_centers(centers: ArrayLike, n_features: int | None) -> FloatArray:
     return as_points(centers, "centers", n_features=n_features)
-
-
-def _nearest(block: FloatArray, minus_two_t: FloatArray, norms: FloatArray) -> Assignment:
-    """Nearest centre by ||x||^2 - 2<x,c> + ||c||^2; ties go to the first centre."""
-    scores = block @ minus_two_t
-    scores += norms
-    labels = scores.argmin(axis=1)
-    nearest = np.take_along_axis(scores, labels[:, None], axis=1)[:, 0]
-    return Assignment(labels, nearest)
-
-
-def _inside(
-    nearest: FloatArray, block: FloatArray, norms: FloatArray, radius: float
-) -> tuple[FloatArray, NDArray[np.bool_]]:
-    """Squared distances, and which of them are certainly within `radius`.
-
-    The expanded square is off by a few units of rounding. A point that close to the sphere counts
-    as outside, so that rounding can lower the sensitivity of a sum but never raise it.
-    """
-    x_norms = np.einsum("ij,ij->i", block, block)
-    squared = nearest + x_norms
-    guard = 4 * (block.shape[1] + 4) * _EPS * (x_norms + norms.max())
-    return squared, squared + guard <= radius * radius
 
 
 def assign(points: ArrayLike, centers: ArrayLike, *, radius: float | None = None) -> Assignment:
@@ -80,15 +58,18 @@ def assign(points: ArrayLike, centers: ArrayLike, *, radius: float | None = None
     points = as_points(points)
     centers = _check_centers(centers, points.shape[1])
     limit = np.inf if radius is None else check_positive(radius, "radius", finite=False)
-    minus_two_t, norms = np.ascontiguousarray(-2 * centers.T), (centers**2).sum(axis=1)
+    target = NearestTarget(centers)
     labels = np.empty(len(points), dtype=np.int64)
     squared = np.empty(len(points))
-    for start in range(0, len(points), CHUNK):
-        part = slice(start, start + CHUNK)
-        block_labels, nearest = _nearest(points[part], minus_two_t, norms)
-        squared[part], inside = _inside(nearest, points[part], norms, limit)
-        labels[part] = np.where(inside, block_labels, -1) if np.isfinite(limit) else block_labels
-    return Assignment(labels, np.maximum(squared, 0.0))
+    step = min(CHUNK, target.rows_at_once)
+    for start in range(0, len(points), step):
+        part = slice(start, start + step)
+        own, inside = target.labels_within(points[part], limit)
+        with np.errstate(over="ignore"):
+            difference = points[part] - centers[own]
+            squared[part] = np.einsum("ij,ij->i", difference, difference)
+        labels[part] = np.where(inside, own, -1)
+    return Assignment(labels, squared)
 
 
 def kmeans_cost(points: ArrayLike, centers: ArrayLike, *, normalize: bool = False) -> float:
@@ -126,30 +107,48 @@ def sums_and_counts(
     if offsets is None:
         sums, counts = _sums_and_counts(points, centers, limit, np.array([0, len(points)]))
         return sums[0], counts[0]
-    offsets = np.asarray(offsets)
-    if offsets.dtype.kind not in "iu" or offsets.ndim != 1 or len(offsets) < 2:
+    return _sums_and_counts(points, centers, limit, _check_offsets(offsets, len(points)))
+
+
+def _check_offsets(offsets: ArrayLike, n: int) -> IntArray:
+    """Offsets (M + 1,) of M >= 1 clients, rising from 0 to the number of rows."""
+    edges = np.asarray(offsets)
+    if edges.dtype.kind not in "iu" or edges.ndim != 1 or len(edges) < 2:
         raise ValueError("offsets must be M + 1 integers for M >= 1 clients")
-    if offsets[0] != 0 or offsets[-1] != len(points) or (offsets[1:] < offsets[:-1]).any():
+    if edges[0] != 0 or edges[-1] != n or (edges[1:] < edges[:-1]).any():
         raise ValueError("offsets must rise from 0 to the number of points")
-    return _sums_and_counts(points, centers, limit, offsets.astype(np.int64))
+    return edges.astype(np.int64)
+
+
+def client_blocks(offsets: IntArray, size: int) -> Iterator[slice]:
+    """Blocks of at most `size` rows that split no client, unless it has more rows than that.
+
+    Such a client is cut at multiples of `size` from its own first row. So the order in which its
+    rows are added up depends on no other client.
+    """
+    start, end = 0, int(offsets[-1])
+    while start < end:
+        stop = start + size
+        if stop >= end:
+            stop = end
+        else:
+            edge = int(offsets[np.searchsorted(offsets, stop, side="right") - 1])
+            stop = edge if edge > start else stop
+        yield slice(start, stop)
+        start = stop
 
 
 def _sums_and_counts(
     points: FloatArray, centers: FloatArray, radius: float, offsets: IntArray
 ) -> tuple[FloatArray, IntArray]:
     (k, d), n_clients = centers.shape, len(offsets) - 1
-    minus_two_t, norms = np.ascontiguousarray(-2 * centers.T), (centers**2).sum(axis=1)
+    target = NearestTarget(centers)
     sums = np.zeros((n_clients * k, d))
     counts = np.zeros(n_clients * k, dtype=np.int64)
-    for start in range(0, len(points), CHUNK):
-        block = points[start : start + CHUNK]
-        rows = np.arange(start, start + len(block))
-        labels, nearest = _nearest(block, minus_two_t, norms)
-        if np.isfinite(radius):
-            inside = _inside(nearest, block, norms, radius)[1]
-            if not inside.all():
-                block, labels, rows = block[inside], labels[inside], rows[inside]
-        _add_block(sums, counts, block, labels, rows, offsets, k)
+    for part in client_blocks(offsets, min(CHUNK, target.rows_at_once)):
+        labels, inside = target.labels_within(points[part], radius)
+        labels[~inside] = -1
+        _add_block(sums, counts, points[part], labels, part.start, offsets, k)
     return sums.reshape(n_clients, k, d), counts.reshape(n_clients, k)
 
 
@@ -158,23 +157,31 @@ def _add_block(
     counts: IntArray,
     block: FloatArray,
     labels: IntArray,
-    rows: IntArray,
+    start: int,
     offsets: IntArray,
     k: int,
 ) -> None:
-    """Add the rows of one block to the sums and counts of their client and label, in place."""
-    if len(block) == 0:
-        return
+    """Add rows start, start + 1, ... to the sums and counts of their client and label, in place.
+
+    A label of -1 is nobody's.
+    """
     first, width = 0, k
     if len(offsets) > 2:
-        client = np.searchsorted(offsets, rows, side="right") - 1
-        first, last = int(client[0]), int(client[-1])
-        labels = labels + (client - first) * k
-        width = (last - first + 1) * k
+        first = int(np.searchsorted(offsets, start, side="right")) - 1
+        last = int(np.searchsorted(offsets, start + len(block), side="left"))
+        rows = np.diff(np.clip(offsets[first : last + 1], start, start + len(block)))
+        own = np.repeat(np.arange(0, len(rows) * k, k), rows)
+        labels = np.where(labels < 0, -1, labels + own)
+        width = len(rows) * k
+    if labels.min() < 0:
+        kept = labels >= 0
+        block, labels = block[kept], labels[kept]
     bins = slice(first * k, first * k + width)
     # a sparse 0/1 matrix (bins x rows of the block) times the block: sums without a loop
+    index = np.int32 if width < 2**31 else np.int64
     one_hot = csc_array(
-        (np.ones(len(block)), labels, np.arange(len(block) + 1)), shape=(width, len(block))
+        (np.ones(len(block)), labels.astype(index), np.arange(len(block) + 1, dtype=index)),
+        shape=(width, len(block)),
     )
     sums[bins] += one_hot @ block
     counts[bins] += np.bincount(labels, minlength=width)
@@ -205,15 +212,15 @@ def group_sums(
         raise ValueError(f"labels must be {len(points)} integers, one for each row")
     if labels.min() < -1 or labels.max() >= n_groups:
         raise ValueError(f"labels must lie in -1..{n_groups - 1}")
-    edges = np.array([0, len(points)]) if offsets is None else np.asarray(offsets, dtype=np.int64)
+    edges = (
+        np.array([0, len(points)]) if offsets is None else _check_offsets(offsets, len(points))
+    )
     n_clients = len(edges) - 1
     sums = np.zeros((n_clients * n_groups, points.shape[1]))
     counts = np.zeros(n_clients * n_groups, dtype=np.int64)
-    for start in range(0, len(points), CHUNK):
-        part = slice(start, start + CHUNK)
-        rows = start + np.flatnonzero(labels[part] >= 0)
-        if len(rows):
-            _add_block(sums, counts, points[rows], labels[rows], rows, edges, n_groups)
+    for part in client_blocks(edges, CHUNK):
+        own = labels[part].astype(np.int64)
+        _add_block(sums, counts, points[part], own, part.start, edges, n_groups)
     shape = (n_groups,) if offsets is None else (n_clients, n_groups)
     return sums.reshape(*shape, -1), counts.reshape(shape)
 
