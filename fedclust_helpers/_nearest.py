@@ -261,7 +261,7 @@ class NearestTarget:
         k, n = len(self.targets), len(block)
         nothing = np.empty(0, dtype=np.int64)
         slack = None
-        if k * n * block.shape[1] > _TINY:
+        if n * self.targets.size > _TINY or self.basis is not None:
             with np.errstate(over="ignore", under="ignore"):
                 short = block.astype(self._type, copy=False)
             slack = self._slack(short)
@@ -285,7 +285,8 @@ class NearestTarget:
             near = scores <= (nearest + self._type.type(slack))[:, None]
         if np.count_nonzero(near) == n:  # at least one for each row
             return labels, nearest, slack, nothing
-        rows = np.flatnonzero(np.count_nonzero(near, axis=axis) > 1)
+        many = near.view(np.uint8).sum(axis=axis, dtype=np.uint8 if axis == 0 else np.int64) > 1
+        rows = np.flatnonzero(many)
         self._settle(block, labels, rows)
         return labels, nearest, slack, rows
 
@@ -293,7 +294,7 @@ class NearestTarget:
         """Write what the definition says about `rows` of the block into `labels`."""
         for start in range(0, len(rows), self.rows_at_once):
             part = rows[start : start + self.rows_at_once]
-            if len(part) > _FEW:
+            if len(part) > _FEW and len(part) * self.targets.size > _TINY:
                 part = self._sharpen(block, labels, part)
             if len(part):
                 values = squared_distances(block[part], self.targets, self.basis).values

@@ -148,11 +148,11 @@ def _sums_and_counts(
     for part in client_blocks(offsets, min(CHUNK, target.rows_at_once)):
         labels, inside = target.labels_within(points[part], radius)
         labels[~inside] = -1
-        _add_block(sums, counts, points[part], labels, part.start, offsets, k)
+        add_block(sums, counts, points[part], labels, part.start, offsets, k)
     return sums.reshape(n_clients, k, d), counts.reshape(n_clients, k)
 
 
-def _add_block(
+def add_block(
     sums: FloatArray,
     counts: IntArray,
     block: FloatArray,
@@ -220,7 +220,7 @@ def group_sums(
     counts = np.zeros(n_clients * n_groups, dtype=np.int64)
     for part in client_blocks(edges, CHUNK):
         own = labels[part].astype(np.int64)
-        _add_block(sums, counts, points[part], own, part.start, edges, n_groups)
+        add_block(sums, counts, points[part], own, part.start, edges, n_groups)
     shape = (n_groups,) if offsets is None else (n_clients, n_groups)
     return sums.reshape(*shape, -1), counts.reshape(shape)
 
