@@ -30,7 +30,6 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,18 +42,11 @@ _FEW = 64  # with so few open rows a second filter does not pay
 _NARROW = 64  # with so few centres the scores lie centre by centre, (k, n)
 _SMALL = 32_768  # numbers that one array of all differences may have
 _TINY = 4_096  # products n k d below which the definition is as fast as the filter
-_SINGLE_DEPTH = 80  # in more dimensions the bound for single precision leaves many rows open
+_SINGLE_DEPTH = 40
 _EXTREME = (2.0**-480, 2.0**480)  # rows outside are scaled by a power of two: no over- or underflow
 _WINDOW = {np.dtype(np.float32): (1e-24, 1e30), np.dtype(np.float64): (1e-280, 1e280)}
 
 BoolArray = NDArray[np.bool_]
-
-
-class Distances(NamedTuple):
-    """Squared distances `values` (..., n) in units of 4^`exponents` (n,)."""
-
-    values: FloatArray
-    exponents: IntArray
 
 
 # --- the definition -------------------------------------------------------------------------------
@@ -69,11 +61,17 @@ def project(rows: FloatArray, basis: FloatArray) -> FloatArray:
 
 
 def squared_lengths(rows: FloatArray) -> FloatArray:
-    """Squared Euclidean lengths (n,) of `rows` (n, d), summed in order; inf where they overflow."""
-    out = np.zeros(len(rows))
-    with np.errstate(over="ignore", invalid="ignore"):
-        for column in np.ascontiguousarray(rows.T):
-            out += column * column
+    """Squared Euclidean lengths (n,) of `rows` (n, d), summed by halves; inf if they overflow."""
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        squares = rows * rows
+        width = rows.shape[1]
+        while width > 4:
+            half = width // 2
+            squares[:, :half] += squares[:, width - half : width]
+            width -= half
+        out = squares[:, 0].copy()
+        for j in range(1, width):
+            out += squares[:, j]
     return out
 
 
@@ -89,31 +87,30 @@ def _exponents(rows: FloatArray, targets: FloatArray) -> IntArray:
 
 
 def squared_distances(
-    rows: FloatArray, targets: FloatArray, basis: FloatArray | None, labels: IntArray | None = None
-) -> Distances:
+    rows: FloatArray, targets: FloatArray, basis: FloatArray | None
+) -> FloatArray:
     """Squared distances (k, n) of `rows` (n, d), projected on `basis`, to `targets` (k, r).
 
-    With `labels` (n,) the distances (n,) to these targets only: the same bits.
+    Rows of extreme magnitude are measured in a unit of their own, a power of two.
     """
     exponents = _exponents(rows, targets)
     scaled = bool(exponents.any())
     if scaled:
         rows = np.ldexp(rows, -exponents[:, None])
     columns = np.ascontiguousarray(rows.T) if basis is None else project(rows, basis)
-    if labels is None and not scaled and targets.size * len(rows) <= _SMALL:
+    if not scaled and targets.size * len(rows) <= _SMALL:
         differences = columns[:, None] - targets.T[:, :, None]  # the same, with fewer calls
         differences *= differences
         values = differences[0]
         for square in differences[1:]:
             values += square
-        return Distances(values, exponents)
-    values = np.zeros(len(rows) if labels is not None else (len(targets), len(rows)))
-    for column, target in zip(columns, targets.T, strict=True):
-        other = target[:, None] if labels is None else target[labels]
-        difference = column - (np.ldexp(other, -exponents) if scaled else other)
+        return values
+    values = np.zeros((len(targets), len(rows)))
+    for column, target in zip(columns, targets.T[:, :, None], strict=True):
+        difference = column - (np.ldexp(target, -exponents) if scaled else target)
         difference *= difference
         values += difference
-    return Distances(values, exponents)
+    return values
 
 
 def within(
@@ -124,7 +121,10 @@ def within(
     What is inside is truly inside: a row so close to the sphere that the rounding of its distance
     matters counts as outside, so that rounding never raises the sensitivity of a sum.
     """
-    values, exponents = squared_distances(rows, targets, None, labels)
+    nearest, exponents = targets[labels], _exponents(rows, targets)
+    if exponents.any():
+        rows, nearest = (np.ldexp(array, -exponents[:, None]) for array in (rows, nearest))
+    values = squared_lengths(rows - nearest)
     with np.errstate(over="ignore", under="ignore"):
         limits = np.ldexp(radius, -exponents) ** 2 * _shrink(targets)
     return (values <= limits) & (limits >= _WINDOW[np.dtype(np.float64)][0])
@@ -147,9 +147,11 @@ class NearestTarget:
         self.targets, self.basis = targets, basis
         k, r = targets.shape
         self._depth = r + 8 if basis is None else len(basis) + r + 8
-        self._type = np.dtype(np.float32 if self._depth <= _SINGLE_DEPTH else np.float64)
-        # scores of many targets: fewer rows at once
-        self.rows_at_once = BLOCK if k <= 2 * _NARROW else max(256, BLOCK * 64 // k)
+        # in many dimensions the bound is loose, among many targets the gaps are narrow
+        single = self._depth <= _SINGLE_DEPTH and k <= _NARROW
+        self._type = np.dtype(np.float32 if single else np.float64)
+        width = max(k, r if basis is None else len(basis))
+        self.rows_at_once = min(BLOCK, max(512, BLOCK * 64 // width))
 
     @cached_property
     def _squares(self) -> FloatArray:
@@ -227,7 +229,7 @@ class NearestTarget:
             rows = np.flatnonzero(np.abs(gap) <= slack)
         for start in range(0, len(rows), self.rows_at_once):
             part = rows[start : start + self.rows_at_once]
-            values = squared_distances(block[part], self.targets, self.basis).values
+            values = squared_distances(block[part], self.targets, self.basis)
             best, lanes = values.argmin(axis=0), np.arange(len(part))
             nearest = values[best, lanes]
             values[best, lanes] = np.inf
@@ -297,7 +299,7 @@ class NearestTarget:
             if len(part) > _FEW and len(part) * self.targets.size > _TINY:
                 part = self._sharpen(block, labels, part)
             if len(part):
-                values = squared_distances(block[part], self.targets, self.basis).values
+                values = squared_distances(block[part], self.targets, self.basis)
                 labels[part] = values.argmin(axis=0)
 
     def _sharpen(self, block: FloatArray, labels: IntArray, rows: IntArray) -> IntArray:

@@ -73,35 +73,37 @@ def _shrink(norms: FloatArray, bound: float) -> FloatArray:
     return np.where(np.isfinite(norms) & (factors >= 1e-290), factors, 0.0)
 
 
-def _clipped(values: FloatArray, norms: FloatArray, bound: float) -> FloatArray:
-    """`values` (m, ...) times `_shrink`; zeros, whatever the values, where the factor is 0."""
+def _clip(values: FloatArray, norms: FloatArray, bound: float) -> FloatArray:
+    """Multiply `values` (m, ...) by `_shrink`, in place; zeros, whatever they were, where it is 0."""
     factors = _shrink(norms, bound)
-    with np.errstate(invalid="ignore"):
-        values = values * factors.reshape(-1, *(1,) * (values.ndim - 1))
-    values[factors == 0] = 0.0
+    with np.errstate(under="ignore", invalid="ignore"):
+        values *= factors.reshape(-1, *(1,) * (values.ndim - 1))
+    if not factors.all():
+        values[factors == 0] = 0.0
     return values
 
 
-def _clipped_clients(values: FloatArray, bound: float) -> FloatArray:
-    """Each client's array of `values` (m, ...) cut to Euclidean (Frobenius) length `bound`."""
+def _clip_clients(values: FloatArray, bound: float) -> FloatArray:
+    """Cut each client's array of `values` (m, ...) to Euclidean length `bound`, in place."""
     flat = values.reshape(len(values), -1)
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         squares = np.einsum("ij,ij->i", flat, flat)
-        return _clipped(values, _lengths(squares, flat.shape[1]), bound)
+        return _clip(values, _lengths(squares, flat.shape[1]), bound)
 
 
-def _clipped_rows(rows: FloatArray, bound: float) -> FloatArray:
-    """Each of `rows` (n, d) cut to Euclidean length `bound`, by a factor of that row alone."""
+def _clip_rows(rows: FloatArray, bound: float) -> FloatArray:
+    """Cut each of `rows` (n, d) to Euclidean length `bound` in place, each by its own factor."""
     d = rows.shape[1]
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         rough = np.einsum("ij,ij->i", rows, rows)
         # the order of these sums is unknown: they only tell which rows are short beyond doubt
-        short = rough <= min(bound * bound * (1 - 1e-9), 1e300) if bound > 1e-140 else rough < 0
-        long = np.flatnonzero(~short)
-        if len(long):
-            rows = rows.copy()
-            norms = _lengths(squared_lengths(rows[long]), d)
-            rows[long] = _clipped(rows[long], norms, bound)
+        limit = min(bound * bound * (1 - 1e-9), 1e300) if bound > 1e-140 else -1.0
+        long = ~(rough <= limit)
+        if 2 * np.count_nonzero(long) > len(rows):
+            return _clip(rows, _lengths(squared_lengths(rows), d), bound)
+        chosen = np.flatnonzero(long)
+        cut = rows[chosen]
+        rows[chosen] = _clip(cut, _lengths(squared_lengths(cut), d), bound)
     return rows
 
 
@@ -148,7 +150,7 @@ def _gram_norms(points: FloatArray, offsets: IntArray) -> FloatArray:
 
 def _client_gram(points: FloatArray, offsets: IntArray, *, clip_outer: float) -> Values:
     with np.errstate(over="ignore", invalid="ignore"):
-        return (_clipped_clients(_gram(points, offsets)[0], clip_outer),)
+        return (_clip_clients(_gram(points, offsets)[0], clip_outer),)
 
 
 def _client_gram_pooled(points: FloatArray, offsets: IntArray, *, clip_outer: float) -> Values:
@@ -226,7 +228,7 @@ def _client_weights(
     clip_weights: float,
 ) -> Values:
     histograms = _weights(points, offsets, basis=basis, server_points=server_points)[0]
-    return (_clipped(histograms, histograms.sum(axis=1), clip_weights),)
+    return (_clip(histograms, histograms.sum(axis=1), clip_weights),)
 
 
 CLIENT_SERVER_POINT_WEIGHTS = ClientStatistic(
@@ -327,7 +329,7 @@ def _client_means(
     sums, counts = _projected_sums(points, offsets, basis=basis, centers=centers)
     means = np.divide(sums, counts[..., None], out=sums, where=counts[..., None] > 0)
     filled = (counts > 0).astype(np.float64)
-    return _clipped_clients(means, clip_means), _clipped(filled, filled.sum(axis=1), clip_filled)
+    return _clip_clients(means, clip_means), _clip(filled, filled.sum(axis=1), clip_filled)
 
 
 CLIENT_MEANS = ClientStatistic(
@@ -362,7 +364,7 @@ def _client_sums(
     clip_counts: float,
 ) -> Values:
     sums, counts = _ball_sums(points, offsets, centers=centers)
-    return _clipped_clients(sums, clip_sums), _clipped(counts, counts.sum(axis=1), clip_counts)
+    return _clip_clients(sums, clip_sums), _clip(counts, counts.sum(axis=1), clip_counts)
 
 
 CLIENT_SUMS_AND_COUNTS = ClientStatistic(
@@ -405,7 +407,7 @@ def _residual_sums(
         labels = target.labels(points[part])
         with np.errstate(over="ignore"):
             residuals = points[part] - centers[labels]
-        residuals = _clipped_rows(residuals, clip_residual)
+        residuals = _clip_rows(residuals, clip_residual)
         kmeans.add_block(sums, counts, residuals, labels, part.start, offsets, k)
     return sums.reshape(n_clients, k, d), counts.reshape(n_clients, k).astype(np.float64)
 
@@ -441,7 +443,7 @@ def _client_residual_sums(
     sums, counts = _residual_sums(
         points, offsets, basis=basis, centers=centers, clip_residual=np.inf
     )
-    return _clipped_clients(sums, clip_sums), _clipped(counts, counts.sum(axis=1), clip_counts)
+    return _clip_clients(sums, clip_sums), _clip(counts, counts.sum(axis=1), clip_counts)
 
 
 CLIENT_RESIDUAL_SUMS_AND_COUNTS = ClientStatistic(
