@@ -113,9 +113,7 @@ def squared_distances(
     return values
 
 
-def within(
-    rows: FloatArray, targets: FloatArray, labels: IntArray, radius: float
-) -> BoolArray:
+def within(rows: FloatArray, targets: FloatArray, labels: IntArray, radius: float) -> BoolArray:
     """Which rows are within `radius` of the target of their label.
 
     What is inside is truly inside: a row so close to the sphere that the rounding of its distance
@@ -128,6 +126,10 @@ def within(
     with np.errstate(over="ignore", under="ignore"):
         limits = np.ldexp(radius, -exponents) ** 2 * _shrink(targets)
     return (values <= limits) & (limits >= _WINDOW[np.dtype(np.float64)][0])
+
+
+def _eps_of(dtype: np.dtype) -> float:
+    return float(np.finfo(np.float32 if dtype == np.float32 else np.float64).eps)
 
 
 def _shrink(targets: FloatArray) -> float:
@@ -169,7 +171,7 @@ class NearestTarget:
 
     @cached_property
     def _factors(self) -> tuple[FloatArray, FloatArray | None, FloatArray]:
-        """What rows are multiplied by: one or two matrices; and ||t||^2. Used in the window only."""
+        """What rows are multiplied by, one or two matrices, and ||t||^2 (within the window)."""
         first, second = -2 * self.targets, None
         if self.basis is not None and len(self.targets) <= 2 * self.basis.shape[1]:
             first = first @ self.basis.T  # fold both products into one
@@ -192,7 +194,7 @@ class NearestTarget:
         squares *= squares
         nearest += squares @ np.ones(block.shape[1], dtype=self._type)
         limit = radius * radius * _shrink(self.targets)
-        slack += 4 * float(np.finfo(self._type).eps) * limit
+        slack += 4 * _eps_of(self._type) * limit
         with np.errstate(over="ignore"):
             low, high = self._type.type(limit - slack), self._type.type(limit + slack)
         inside = nearest <= low
@@ -205,7 +207,7 @@ class NearestTarget:
         return labels, inside
 
     def labels_with_margin(self, block: FloatArray, margin: float) -> IntArray:
-        """As `labels`, but -1 unless the nearest is at most `margin` times as far as every other."""
+        """As `labels`, but -1 unless it is at most `margin` times as far as every other target."""
         if margin >= 1 or len(self.targets) == 1:
             return self.labels(block)
         square = margin * margin
@@ -245,7 +247,7 @@ class NearestTarget:
         squared = reach * reach
         if not low <= squared <= high:
             return None
-        return 4 * self._depth * float(np.finfo(dtype).eps) * squared
+        return 4 * self._depth * _eps_of(dtype) * squared
 
     def _scores(self, block: FloatArray) -> FloatArray:
         """||t||^2 - 2 <x, B t> by matrix products: (k, n) for few targets, else (n, k)."""

@@ -6,6 +6,7 @@ Nothing here knows about clients, noise or budgets. One chunked pass over the da
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
@@ -29,6 +30,12 @@ from fedclust_helpers._validation import (
 CHUNK = 8_192  # rows per pass: keeps the temporaries in cache and memory use independent of n
 
 
+MAX_NUMBERS = 2**30  # of one result: 8 GiB
+MAX_ROUNDS = 1_000_000
+MAX_TRIES = 1_000_000
+LARGEST = 1e150  # magnitudes whose squares can be added up
+
+
 class Assignment(NamedTuple):
     """Nearest centres: `labels` (n,) with -1 for points outside the radius, `squared` (n,)."""
 
@@ -38,6 +45,45 @@ class Assignment(NamedTuple):
 
 def _check_centers(centers: ArrayLike, n_features: int | None) -> FloatArray:
     return as_points(centers, "centers", n_features=n_features)
+
+
+def finite_numbers(values: ArrayLike, name: str, *, largest: float = np.inf) -> FloatArray:
+    """`values` as a finite float64 array of any shape, up to `largest` in magnitude.
+
+    Raises
+    ------
+    TypeError
+        If they are not real numbers.
+    ValueError
+        If one is not finite or too large.
+    """
+    try:
+        array = np.asarray(values)
+        if array.dtype.kind in "cSUMm":
+            raise TypeError
+        array = array.astype(np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} must be an array of real numbers") from None
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name} must be finite (no nan, no inf)")
+    if array.size and np.abs(array).max() > largest:
+        raise ValueError(f"{name} must be at most {largest:g} in magnitude")
+    return array
+
+
+def _check_size(name: str, *shape: int) -> None:
+    if math.prod(shape) > MAX_NUMBERS:
+        raise ValueError(f"{name} asks for an array of {shape}: more than {MAX_NUMBERS} numbers")
+
+
+def moderate_points(
+    points: ArrayLike, name: str = "points", *, n_features: int | None = None
+) -> FloatArray:
+    """`as_points`, and no value above `LARGEST`: squared distances and their sums are finite."""
+    array = as_points(points, name, n_features=n_features)
+    if max(array.max(), -array.min()) > LARGEST:
+        raise ValueError(f"{name} must be at most {LARGEST:g} in magnitude")
+    return array
 
 
 def assign(points: ArrayLike, centers: ArrayLike, *, radius: float | None = None) -> Assignment:
@@ -53,7 +99,8 @@ def assign(points: ArrayLike, centers: ArrayLike, *, radius: float | None = None
     Returns
     -------
     Assignment
-        `labels` (n,) and squared distances `squared` (n,). Ties go to the lowest index.
+        `labels` (n,) and squared distances `squared` (n,), inf where a square overflows. Ties go
+        to the lowest index. The label of a row depends on that row and the centres alone.
     """
     points = as_points(points)
     centers = _check_centers(centers, points.shape[1])
@@ -74,7 +121,10 @@ def assign(points: ArrayLike, centers: ArrayLike, *, radius: float | None = None
 
 def kmeans_cost(points: ArrayLike, centers: ArrayLike, *, normalize: bool = False) -> float:
     """Sum of squared distances to the nearest centre (WCSS), divided by n if `normalize` (NICV)."""
-    squared = assign(points, centers).squared
+    if not isinstance(normalize, bool | np.bool_):
+        raise TypeError(f"normalize must be True or False, got {type(normalize).__name__}")
+    points = moderate_points(points)
+    squared = assign(points, moderate_points(centers, "centers")).squared
     return float(squared.mean() if normalize else squared.sum())
 
 
@@ -107,12 +157,17 @@ def sums_and_counts(
     if offsets is None:
         sums, counts = _sums_and_counts(points, centers, limit, np.array([0, len(points)]))
         return sums[0], counts[0]
-    return _sums_and_counts(points, centers, limit, _check_offsets(offsets, len(points)))
+    edges = _check_offsets(offsets, len(points))
+    _check_size("offsets", len(edges) - 1, *centers.shape)
+    return _sums_and_counts(points, centers, limit, edges)
 
 
 def _check_offsets(offsets: ArrayLike, n: int) -> IntArray:
     """Offsets (M + 1,) of M >= 1 clients, rising from 0 to the number of rows."""
-    edges = np.asarray(offsets)
+    try:
+        edges = np.asarray(offsets)
+    except ValueError:
+        raise ValueError("offsets must be M + 1 integers for M >= 1 clients") from None
     if edges.dtype.kind not in "iu" or edges.ndim != 1 or len(edges) < 2:
         raise ValueError("offsets must be M + 1 integers for M >= 1 clients")
     if edges[0] != 0 or edges[-1] != n or (edges[1:] < edges[:-1]).any():
@@ -169,7 +224,7 @@ def add_block(
     if len(offsets) > 2:
         first = int(np.searchsorted(offsets, start, side="right")) - 1
         last = int(np.searchsorted(offsets, start + len(block), side="left"))
-        rows = np.diff(np.clip(offsets[first : last + 1], start, start + len(block)))
+        rows: IntArray = np.diff(np.clip(offsets[first : last + 1], start, start + len(block)))
         own = np.repeat(np.arange(0, len(rows) * k, k), rows)
         labels = np.where(labels < 0, -1, labels + own)
         width = len(rows) * k
@@ -206,16 +261,18 @@ def group_sums(
     counts : ndarray of int64 of shape (n_groups,), or (M, n_groups) with `offsets`
     """
     points = as_points(points)
-    labels = np.asarray(labels)
     n_groups = check_int(n_groups, "n_groups")
+    try:
+        labels = np.asarray(labels)
+    except ValueError:
+        raise ValueError(f"labels must be {len(points)} integers, one for each row") from None
     if labels.shape != (len(points),) or labels.dtype.kind not in "iu":
         raise ValueError(f"labels must be {len(points)} integers, one for each row")
     if labels.min() < -1 or labels.max() >= n_groups:
         raise ValueError(f"labels must lie in -1..{n_groups - 1}")
-    edges = (
-        np.array([0, len(points)]) if offsets is None else _check_offsets(offsets, len(points))
-    )
+    edges = np.array([0, len(points)]) if offsets is None else _check_offsets(offsets, len(points))
     n_clients = len(edges) - 1
+    _check_size("n_groups", n_clients, n_groups, points.shape[1])
     sums = np.zeros((n_clients * n_groups, points.shape[1]))
     counts = np.zeros(n_clients * n_groups, dtype=np.int64)
     for part in client_blocks(edges, CHUNK):
@@ -227,12 +284,15 @@ def group_sums(
 
 def lloyd(points: ArrayLike, centers: ArrayLike, *, n_rounds: int) -> FloatArray:
     """Plain Lloyd's algorithm: `n_rounds` rounds of means; an empty cluster keeps its centre."""
-    points = as_points(points)
-    centers = _check_centers(centers, points.shape[1]).copy()
-    for _ in range(check_int(n_rounds, "n_rounds", minimum=0)):
+    points = moderate_points(points)
+    centers = moderate_points(centers, "centers", n_features=points.shape[1]).copy()
+    for _ in range(check_int(n_rounds, "n_rounds", minimum=0, maximum=MAX_ROUNDS)):
         sums, counts = sums_and_counts(points, centers)
         filled = counts > 0
+        before = centers[filled]
         centers[filled] = sums[filled] / counts[filled, None]
+        if np.array_equal(before, centers[filled]):  # a fixed point: no later round moves
+            break
     return centers
 
 
@@ -248,15 +308,21 @@ def weighted_kmeans(
 
     Returns centres of shape (n_clusters, d).
     """
-    points = as_points(points)
+    points = moderate_points(points)
     n_clusters = check_int(n_clusters, "n_clusters", maximum=len(points))
+    n_init = check_int(n_init, "n_init", maximum=10_000)
     if weights is not None:
-        weights = np.asarray(weights, dtype=np.float64)
-        good = np.isfinite(weights) & (weights >= 0)
-        if weights.shape != (len(points),) or not good.all() or not weights.any():
-            raise ValueError(f"weights must be {len(points)} non-negative numbers, not all zero")
+        message = f"weights must be {len(points)} non-negative numbers, not all zero"
+        try:
+            weights = finite_numbers(weights, "weights", largest=LARGEST)
+        except ValueError:
+            raise ValueError(message) from None
+        if weights.shape != (len(points),) or weights.min() < 0 or weights.max() < 1 / LARGEST:
+            raise ValueError(message)
+        if not 1 / LARGEST < weights.max() * float(np.abs(points).max() or 1) ** 2 < LARGEST**2:
+            raise ValueError("weights times squared points must neither overflow nor underflow")
     seed = int(check_rng(rng).integers(2**31))
-    model = KMeans(n_clusters, n_init=check_int(n_init, "n_init"), random_state=seed)
+    model = KMeans(n_clusters, n_init=n_init, random_state=seed)
     return np.asarray(model.fit(points, sample_weight=weights).cluster_centers_)
 
 
@@ -319,16 +385,21 @@ def sphere_packing(
     """
     n_clusters = check_int(n_clusters, "n_clusters")
     n_features = check_int(n_features, "n_features")
-    bound = check_positive(bound, "bound")
+    bound = _check_bound(bound)
     check_rng(rng)
     check_choice(method, "method", ("halving", "largest"))
-    check_int(n_tries, "n_tries")
+    n_tries = check_int(n_tries, "n_tries", maximum=MAX_TRIES)
+    n_steps = check_int(n_steps, "n_steps", maximum=1000)
+    # each centre is compared with those before it; candidates are drawn `n_tries` at a time
+    _check_size("n_clusters", n_clusters, n_clusters)
+    _check_size("n_features", n_clusters, n_features)
+    _check_size("n_tries", n_tries, max(n_clusters, n_features))
     distance = bound
     while (centers := _pack(n_clusters, n_features, bound, distance, n_tries, rng)) is None:
         distance /= 2
     if method == "largest":
         low, high = distance, min(bound, 2 * distance)
-        for _ in range(check_int(n_steps, "n_steps")):
+        for _ in range(n_steps):
             middle = (low + high) / 2
             better = _pack(n_clusters, n_features, bound, middle, n_tries, rng)
             if better is None:
@@ -336,6 +407,13 @@ def sphere_packing(
             else:
                 centers, low = better, middle
     return centers
+
+
+def _check_bound(bound: float) -> float:
+    bound = check_positive(bound, "bound")
+    if not 1 / LARGEST <= bound <= LARGEST:
+        raise ValueError(f"bound must lie in [{1 / LARGEST:g}, {LARGEST:g}], got {bound}")
+    return bound
 
 
 def fold(values: ArrayLike, *, bound: float = 1.0) -> FloatArray:
@@ -350,8 +428,8 @@ def fold(values: ArrayLike, *, bound: float = 1.0) -> FloatArray:
     >>> fold([0.2, -1.2, 1.3, 3.4, -5.1]).round(3).tolist()
     [0.2, -0.8, 0.7, -0.6, -0.9]
     """
-    bound = check_positive(bound, "bound")
-    values = np.asarray(values, dtype=np.float64)
+    bound = _check_bound(bound)
+    values = finite_numbers(values, "values")
     y = np.mod(values + bound, 4 * bound)
     folded = np.where(y > 2 * bound, 4 * bound - y, y) - bound
     # the modulus costs a rounding error: leave values that are inside exactly as they are
@@ -360,12 +438,12 @@ def fold(values: ArrayLike, *, bound: float = 1.0) -> FloatArray:
 
 def fold_as_printed(values: ArrayLike, *, bound: float = 1.0) -> FloatArray:
     """The folding rule exactly as FastLloyd section 5.3.5 prints it; wrong, kept for comparison."""
-    bound = check_positive(bound, "bound")
-    y = np.mod(np.asarray(values, dtype=np.float64) + bound, 2 * bound)
+    bound = _check_bound(bound)
+    y = np.mod(finite_numbers(values, "values") + bound, 2 * bound)
     return np.asarray(np.where(y > bound, 2 * bound - y, y) - bound)
 
 
 def truncate(values: ArrayLike, *, bound: float = 1.0) -> FloatArray:
     """Move values outside [-bound, bound] to the nearest wall."""
-    bound = check_positive(bound, "bound")
-    return np.clip(np.asarray(values, dtype=np.float64), -bound, bound)
+    bound = _check_bound(bound)
+    return np.clip(finite_numbers(values, "values"), -bound, bound)

@@ -55,7 +55,7 @@ def _batches(points: FloatArray, offsets: IntArray) -> Iterator[tuple[IntArray, 
 def _lengths(squares: FloatArray, n_terms: int) -> FloatArray:
     """Upper bounds on lengths from sums of `n_terms` squares, computed in any order.
 
-    Such a sum is low by at most n_terms + 1 roundings, and each square by 2**-1075 if it underflows.
+    Such a sum is low by at most n_terms + 1 roundings, and a square by 2**-1075 if it underflows.
     """
     room = 1 + (n_terms + 8) * float(np.finfo(np.float64).eps)
     return (np.sqrt(squares) + np.sqrt(n_terms) * 2.0**-537) * room
@@ -67,14 +67,14 @@ def _shrink(norms: FloatArray, bound: float) -> FloatArray:
     Never too large by rounding, and 0 where the norm is not finite: nothing is known of a vector
     whose squared norm overflows, so it must not count.
     """
-    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+    with np.errstate(all="ignore"):
         factors = bound / (norms * (1 + 4 * float(np.finfo(np.float64).eps)))
     factors = np.where(norms <= bound, 1.0, factors)
     return np.where(np.isfinite(norms) & (factors >= 1e-290), factors, 0.0)
 
 
 def _clip(values: FloatArray, norms: FloatArray, bound: float) -> FloatArray:
-    """Multiply `values` (m, ...) by `_shrink`, in place; zeros, whatever they were, where it is 0."""
+    """Multiply `values` (m, ...) by `_shrink` in place; where that is 0, even nan becomes 0."""
     factors = _shrink(norms, bound)
     with np.errstate(under="ignore", invalid="ignore"):
         values *= factors.reshape(-1, *(1,) * (values.ndim - 1))
