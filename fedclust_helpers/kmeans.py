@@ -224,7 +224,8 @@ def add_block(
     if len(offsets) > 2:
         first = int(np.searchsorted(offsets, start, side="right")) - 1
         last = int(np.searchsorted(offsets, start + len(block), side="left"))
-        rows: IntArray = np.diff(np.clip(offsets[first : last + 1], start, start + len(block)))
+        edges = np.clip(offsets[first : last + 1], start, start + len(block))
+        rows = edges[1:] - edges[:-1]
         own = np.repeat(np.arange(0, len(rows) * k, k), rows)
         labels = np.where(labels < 0, -1, labels + own)
         width = len(rows) * k
