@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from fedclust_helpers._checked import checked
+
 
 @dataclass(frozen=True)
 class Message:
@@ -27,6 +29,7 @@ class Message:
     payload: Any = None
 
 
+@checked
 @dataclass
 class Transcript:
     """Everything that crossed the wire: a record for the reader, not part of what is released.
@@ -37,6 +40,7 @@ class Transcript:
     keep_payloads: bool = False
     messages: list[Message] = field(default_factory=list)
 
+    @checked
     def record(
         self,
         round: int,
