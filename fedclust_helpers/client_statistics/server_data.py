@@ -53,8 +53,36 @@ def _batches(points: FloatArray, offsets: IntArray) -> Iterator[tuple[IntArray, 
 
 
 def _shrink(norms: FloatArray, bound: float) -> FloatArray:
-    """Factors min(1, bound/norm) that clip vectors of these norms to length `bound`."""
-    return np.minimum(1.0, bound / np.maximum(norms, 1e-300))
+    """Factors min(1, bound/norm) that clip vectors of these norms to length `bound`.
+
+    A norm that is not finite gets 0: whoever overflows contributes nothing.
+    """
+    factors = np.ones_like(norms)
+    np.divide(bound, norms, out=factors, where=norms > bound)
+    factors[~np.isfinite(norms)] = 0.0
+    return factors
+
+
+def _lengths(arrays: FloatArray) -> FloatArray:
+    """Euclidean length of each array (m, ...): exact where squares leave the range of floats."""
+    flat = arrays.reshape(len(arrays), -1)
+    with np.errstate(over="ignore", invalid="ignore"):
+        squared = np.einsum("ij,ij->i", flat, flat)
+    lengths = np.sqrt(squared)
+    for i in np.flatnonzero(~((squared > 1e-280) & np.isfinite(squared))):
+        largest = np.abs(flat[i]).max(initial=0.0)
+        if np.isfinite(largest) and largest > 0:
+            # two factors: the quotient of the smallest floats would overflow
+            lengths[i] = largest * np.linalg.norm(flat[i] / largest)
+    return lengths
+
+
+def _cut(arrays: FloatArray, norms: FloatArray, bound: float) -> FloatArray:
+    """Each client's array (m, ...) cut to `bound` by its norm; zeros where that is not finite."""
+    factors = _shrink(norms, bound)
+    arrays *= factors.reshape(-1, *[1] * (arrays.ndim - 1))
+    arrays[~np.isfinite(norms)] = 0.0
+    return arrays
 
 
 # --- Step 1: outer products -----------------------------------------------------------------------
@@ -71,6 +99,7 @@ def _gram(points: FloatArray, offsets: IntArray) -> Values:
 
 OUTER_PRODUCT = ClientStatistic(
     name="outer_product",
+    domain="ball",
     parts=("outer_product",),
     compute=_gram,
     sensitivity=lambda adjacency, *, bound, n_features, **_: {
@@ -91,16 +120,16 @@ def _gram_norms(points: FloatArray, offsets: IntArray) -> FloatArray:
     norms = np.empty(len(offsets) - 1)
     for clients, batch in _batches(points, offsets):
         transposed = batch.transpose(0, 2, 1)
-        small = batch @ transposed if batch.shape[1] < batch.shape[2] else transposed @ batch
-        norms[clients] = np.sqrt(np.einsum("bij,bij->b", small, small))
+        with np.errstate(over="ignore", invalid="ignore"):
+            small = batch @ transposed if batch.shape[1] < batch.shape[2] else transposed @ batch
+        norms[clients] = _lengths(small)
     return norms
 
 
 def _client_gram(points: FloatArray, offsets: IntArray, *, clip_outer: float) -> Values:
-    grams = _gram(points, offsets)[0]
-    norms = np.sqrt(np.einsum("bij,bij->b", grams, grams))
-    grams *= _shrink(norms, clip_outer)[:, None, None]
-    return (grams,)
+    with np.errstate(over="ignore", invalid="ignore"):
+        grams = _gram(points, offsets)[0]
+    return (_cut(grams, _lengths(grams), clip_outer),)
 
 
 def _client_gram_pooled(points: FloatArray, offsets: IntArray, *, clip_outer: float) -> Values:
@@ -117,6 +146,7 @@ def _client_gram_pooled(points: FloatArray, offsets: IntArray, *, clip_outer: fl
 
 CLIENT_OUTER_PRODUCT = ClientStatistic(
     name="client_outer_product",
+    domain="any",
     parts=("outer_product",),
     compute=_client_gram,
     pooled=_client_gram_pooled,
@@ -166,6 +196,7 @@ def _weights(
 
 SERVER_POINT_WEIGHTS = ClientStatistic(
     name="server_point_weights",
+    domain="any",
     parts=("weights",),
     compute=_weights,
     sensitivity=lambda adjacency, **_: {"weights": count_sensitivity(adjacency)},
@@ -188,11 +219,12 @@ def _client_weights(
     clip_weights: float,
 ) -> Values:
     histograms = _weights(points, offsets, basis=basis, server_points=server_points)[0]
-    return (histograms * _shrink(histograms.sum(axis=1), clip_weights)[:, None],)
+    return (_cut(histograms, histograms.sum(axis=1), clip_weights),)
 
 
 CLIENT_SERVER_POINT_WEIGHTS = ClientStatistic(
     name="client_server_point_weights",
+    domain="any",
     parts=("weights",),
     compute=_client_weights,
     sensitivity=lambda adjacency, *, clip_weights, **_: {
@@ -250,6 +282,7 @@ def _ball_sensitivity(
 
 PROJECTED_SUMS_AND_COUNTS = ClientStatistic(
     name="projected_sums_and_counts",
+    domain="ball",
     parts=("sums", "counts"),
     compute=_projected_sums,
     sensitivity=_ball_sensitivity,
@@ -271,6 +304,7 @@ def _ball_sums(points: FloatArray, offsets: IntArray, *, centers: FloatArray) ->
 
 BALL_SUMS_AND_COUNTS = ClientStatistic(
     name="ball_sums_and_counts",
+    domain="ball",
     parts=("sums", "counts"),
     compute=_ball_sums,
     sensitivity=_ball_sensitivity,
@@ -292,13 +326,16 @@ def _client_means(
 ) -> Values:
     sums, counts = _projected_sums(points, offsets, basis=basis, centers=centers)
     means = np.divide(sums, counts[..., None], out=sums, where=counts[..., None] > 0)
-    means *= _shrink(np.sqrt(np.einsum("mkd,mkd->m", means, means)), clip_means)[:, None, None]
     filled = (counts > 0).astype(np.float64)
-    return means, filled * _shrink(filled.sum(axis=1), clip_filled)[:, None]
+    return (
+        _cut(means, _lengths(means), clip_means),
+        _cut(filled, filled.sum(axis=1), clip_filled),
+    )
 
 
 CLIENT_MEANS = ClientStatistic(
     name="client_means",
+    domain="any",
     parts=("means", "filled"),
     compute=_client_means,
     sensitivity=lambda adjacency, *, clip_means, clip_filled, n_features, n_clusters, **_: {
@@ -329,12 +366,12 @@ def _client_sums(
     clip_counts: float,
 ) -> Values:
     sums, counts = _ball_sums(points, offsets, centers=centers)
-    sums *= _shrink(np.sqrt(np.einsum("mkd,mkd->m", sums, sums)), clip_sums)[:, None, None]
-    return sums, counts * _shrink(counts.sum(axis=1), clip_counts)[:, None]
+    return _cut(sums, _lengths(sums), clip_sums), _cut(counts, counts.sum(axis=1), clip_counts)
 
 
 CLIENT_SUMS_AND_COUNTS = ClientStatistic(
     name="client_sums_and_counts",
+    domain="any",
     parts=("sums", "counts"),
     compute=_client_sums,
     sensitivity=lambda adjacency, *, clip_sums, clip_counts, n_features, n_clusters, **_: {
@@ -394,6 +431,7 @@ def _residual_sums(
 
 RESIDUAL_SUMS_AND_COUNTS = ClientStatistic(
     name="residual_sums_and_counts",
+    domain="any",
     parts=("sums", "counts"),
     compute=_residual_sums,
     sensitivity=lambda adjacency, *, clip_residual, n_features, **_: {
@@ -431,6 +469,7 @@ def _client_residual_sums(
 
 CLIENT_RESIDUAL_SUMS_AND_COUNTS = ClientStatistic(
     name="client_residual_sums_and_counts",
+    domain="any",
     parts=("sums", "counts"),
     compute=_client_residual_sums,
     sensitivity=CLIENT_SUMS_AND_COUNTS.sensitivity,

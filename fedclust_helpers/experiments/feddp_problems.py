@@ -48,6 +48,14 @@ class FederatedProblem:
         """The ledger's unit of privacy."""
         return UNITS[self.level]
 
+    @property
+    def public_counts(self) -> dict[str, int]:
+        """What the adaptive variant must be told: the design of these data, not a count of rows."""
+        if self.level == "data":
+            return {}
+        _, clients, rows, *_ = self.name.split("_")
+        return {"n_records": int(clients) * int(rows), "rows_per_client": int(rows)}
+
     def cost(self, centers: FloatArray) -> float:
         """k-means cost per point on the clients' rows as they are, without clipping."""
         return kmeans.kmeans_cost(self.dataset.points, centers, normalize=True)
