@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from fedclust_helpers.feddp_kmeans.plan import StepBudgets, lloyd_budgets_for_total
 
 from fedclust_helpers import kmeans
 from fedclust_helpers.accounting import (
@@ -26,7 +27,6 @@ from fedclust_helpers.feddp_kmeans.baselines import (
     optimal,
     server_lloyds,
 )
-from fedclust_helpers.feddp_kmeans.plan import StepBudgets, lloyd_budgets_for_total
 from fedclust_helpers.federation import ClientData, TrustModelError, simulate
 from fedclust_helpers.mechanisms import Gaussian, Laplace
 from fedclust_helpers.secure_aggregation import RingOverflowError

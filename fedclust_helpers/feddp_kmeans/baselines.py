@@ -25,6 +25,7 @@ from fedclust_helpers.feddp_kmeans.planning import (
     N_INIT,
     ServerPlan,
     ServerPoints,
+    check_budgets,
     check_federation,
     check_restarts,
     check_server_points,
@@ -143,6 +144,7 @@ def plan_lloyds_from(
             raise ValueError(f"start must hold n_clusters={k} centres, got {len(centers)}")
         if server_points is not None:
             raise ValueError("server_points must be None where start is an array of centres")
+    check_budgets(budgets)
     if budgets is not None and n_rounds is not None:
         raise ValueError("n_rounds must not be given with budgets")
     delta = delta_of(delta, budgets)

@@ -36,8 +36,8 @@ from fedclust_helpers.feddp_kmeans.budgets import (
 from fedclust_helpers.feddp_kmeans.levels import ClipBounds, Level, Step, level_of
 from fedclust_helpers.federation import (
     Plan,
-    PlannedRelease,
     PlanMismatchError,
+    PlannedRelease,
     SumFederation,
     TrustModelError,
 )
@@ -103,7 +103,7 @@ def check_federation(federation: Any, *, unit: str | None = None) -> None:
     if not callable(getattr(federation, "noisy_sum", None)) or not hasattr(federation, "facts"):
         raise TypeError(f"federation must offer noisy_sum, got {type(federation).__name__}")
     facts = federation.facts
-    if facts.receiver != "server" or facts.trust == "local reports":
+    if facts.receiver != "server" or facts.trust == "local":
         raise TrustModelError(
             "FedDP-KMeans needs a federation whose server sees the noised sums, since it is the"
             f" server that clusters its points with them; {type(federation).__name__} does not show"
@@ -201,10 +201,8 @@ def planned(
     k = len(zeros.get("centers", ()))
     numbers = {"outer_product": d * d, "weights": len(zeros.get("server_points", ()))}
     numbers |= {"sums": k * d, "means": k * d, "counts": k, "filled": k}
-    return PlannedRelease(
-        round=round, name=step.statistic.name, parts=step.statistic.parts, mechanisms=mechanisms,
-        numbers=sum(numbers[part] for part in step.statistic.parts),
-    )  # fmt: skip
+    sent = sum(numbers[part] for part in step.statistic.parts)
+    return PlannedRelease.of(step.statistic, mechanisms, round=round, numbers=sent)
 
 
 def start_releases(
@@ -274,6 +272,12 @@ def _all_releases(
     return (*start, means, *lloyd_releases(federation, level.lloyd, budgets, k, first_round=3))
 
 
+def check_budgets(budgets: Any) -> None:
+    """Refuse what is neither None nor StepBudgets."""
+    if budgets is not None and not isinstance(budgets, StepBudgets):
+        raise TypeError(f"budgets must be StepBudgets, got {type(budgets).__name__}")
+
+
 def chosen_budgets(
     budgets: StepBudgets | None,
     shares: StepBudgets,
@@ -285,21 +289,18 @@ def chosen_budgets(
         if epsilon is None:
             raise ValueError("epsilon must be given (or budgets=StepBudgets(...))")
         return calibrate_budgets(shares, epsilon, total=total)
-    if not isinstance(budgets, StepBudgets):
-        raise TypeError(f"budgets must be StepBudgets, got {type(budgets).__name__}")
     if epsilon is not None:
         raise ValueError("epsilon must not be given with budgets: they say what is spent")
     return budgets
 
 
-def delta_of(delta: float | None, budgets: Any) -> float:
+def delta_of(delta: float | None, budgets: StepBudgets | None) -> float:
     """The delta of a plan: 1e-6 unless it or the budgets say otherwise."""
-    own = getattr(budgets, "delta", None)
-    if delta is None:
-        return 1e-6 if own is None else own
-    if own is not None and own != check_delta(delta):
-        raise ValueError(f"delta must be that of the budgets, {own:g}, got {delta:g}")
-    return check_delta(delta)
+    if budgets is None:
+        return 1e-6 if delta is None else check_delta(delta)
+    if delta is not None and check_delta(delta) != budgets.delta:
+        raise ValueError(f"delta must be that of the budgets, {budgets.delta:g}, got {delta:g}")
+    return budgets.delta
 
 
 def plan(
@@ -375,6 +376,7 @@ def plan(
     if minimum_weight is not None:
         check_non_negative(minimum_weight, "minimum_weight")
     check_int(n_rounds, "n_rounds", minimum=0, maximum=MAX_ROUNDS)
+    check_budgets(budgets)
     if budgets is not None and (proportions is not None or n_rounds not in (0, budgets.n_rounds)):
         raise ValueError("n_rounds and proportions must not be given with budgets")
     delta = delta_of(delta, budgets)
