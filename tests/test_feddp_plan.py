@@ -240,9 +240,7 @@ def test_plans_of_all_variants_stay_within_epsilon(mode):
             ]
             given = counts if unit == "client" else {}
             for start in ("server", "weighted"):
-                plans.append(
-                    fk.plan_adaptive(fed, SERVER, rng=rng, start=start, **call, **given)
-                )
+                plans.append(fk.plan_adaptive(fed, SERVER, rng=rng, start=start, **call, **given))
             for found in plans:
                 everything = [m for r in found.releases for m in r.mechanisms]
                 total = PrivacyLedger(unit, "add/remove", None, found.lines()).epsilon(DELTA)
@@ -267,7 +265,7 @@ def test_a_plan_keeps_a_fingerprint_of_the_server_points_only():
 
 @pytest.mark.parametrize("bound", [1e-3, 1.0, 1000.0, 2000.0])
 def test_noise_of_secure_plans_is_calibrated_on_any_scale(bound):
-    """The grid follows the sensitivity: rounding adds next to nothing to it, and nothing is lost."""
+    """The grid follows the sensitivity: rounding adds next to nothing, and nothing is lost."""
     for unit in ("point", "client"):
         clips = fk.ClipBounds(bound**2, 1, bound, 3, bound, 10) if unit == "client" else None
         fed = federation(unit, mode="secure", bound=bound)
@@ -346,7 +344,7 @@ def test_extreme_budgets_are_planned_exactly(epsilon, mode, monkeypatch):
     fed = federation(mode=mode)
     plans = [
         fk.plan(fed, SERVER, n_clusters=K, epsilon=epsilon, n_rounds=3),
-        fk.plan_lloyds_from("server_lloyds", fed, SERVER, n_clusters=K, epsilon=epsilon, n_rounds=3),
+        fk.plan_lloyds_from(SERVER[:K], fed, n_clusters=K, epsilon=epsilon, n_rounds=3),
     ]
     for found in plans:
         assert 0.9 * epsilon < found.total_epsilon <= epsilon

@@ -55,11 +55,12 @@ def _batches(points: FloatArray, offsets: IntArray) -> Iterator[tuple[IntArray, 
 def _shrink(norms: FloatArray, bound: float) -> FloatArray:
     """Factors min(1, bound/norm) that clip vectors of these norms to length `bound`.
 
-    A norm that is not finite gets 0: whoever overflows contributes nothing.
+    A norm that is not finite gets 0: whoever overflows contributes nothing. So does a factor that
+    floats hold with few digits only, which could leave more than `bound`.
     """
     factors = np.ones_like(norms)
     np.divide(bound, norms, out=factors, where=norms > bound)
-    factors[~np.isfinite(norms)] = 0.0
+    factors[~(np.isfinite(norms) & (factors > 1e-290))] = 0.0
     return factors
 
 
@@ -79,9 +80,8 @@ def _lengths(arrays: FloatArray) -> FloatArray:
 
 def _cut(arrays: FloatArray, norms: FloatArray, bound: float) -> FloatArray:
     """Each client's array (m, ...) cut to `bound` by its norm; zeros where that is not finite."""
-    factors = _shrink(norms, bound)
-    arrays *= factors.reshape(-1, *[1] * (arrays.ndim - 1))
     arrays[~np.isfinite(norms)] = 0.0
+    arrays *= _shrink(norms, bound).reshape(-1, *[1] * (arrays.ndim - 1))
     return arrays
 
 

@@ -156,9 +156,7 @@ def initialise(
         projected[filled], kept[filled], plan.n_clusters, rng=rng, n_init=plan.n_init
     )
     margin = {"margin": plan.margin} if plan.facts.unit == "point" else {}
-    sums, counts = release(
-        federation, level.means, planned[2], basis=basis, centers=xi, **margin
-    )
+    sums, counts = release(federation, level.means, planned[2], basis=basis, centers=xi, **margin)
     centers = centers_from_sums(
         sums, counts, xi @ basis.T, count_floor=count_floor(planned[2].mechanisms[1]),
         radius=plan.facts.bound,

@@ -91,7 +91,8 @@ def lloyd_error_bound(
     if size > n:
         raise ValueError(f"cluster_size must be <= n_records={n}, got {size}")
     first = 2.0**-rounds * math.sqrt(n / size) * sigma
-    factor = math.log(n) if as_printed else math.sqrt(d * (math.log(max(rounds, 1)) - math.log(delta)))
+    log = math.log(max(rounds, 1)) - math.log(delta)
+    factor = math.log(n) if as_printed else math.sqrt(d * log)
     floor = rounds * radius * factor / (check_epsilon(epsilon) * n * check_weight(min_weight))
     sampling = sigma * math.sqrt(d / size) if true_means and not as_printed else 0.0
     return constant * (first + floor + sampling)

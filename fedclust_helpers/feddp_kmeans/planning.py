@@ -117,6 +117,11 @@ def check_federation(federation: Any, *, unit: str | None = None) -> None:
         raise LedgerMismatchError(f"federation must keep a ledger for one {unit}")
     if facts.domain != "ball":
         raise ValueError("federation must clip rows to a ball: domain='ball', bound=Delta")
+    if not 1e-100 < facts.bound < 1e100:
+        raise ValueError(
+            "federation must have a bound between 1e-100 and 1e100 (rescale): squares of lengths"
+            " leave the range of floats, and could not be clipped"
+        )
 
 
 def check_server_points(
