@@ -111,17 +111,21 @@ def _stream_epsilon(stream: list[Release], delta: float, method: str) -> float:
     if loss > LARGEST_LOSS:
         bounds.append(_library_epsilon(stream, delta, "rdp"))
     else:
-        step = FINEST_STEP if sampled else _step(loss)
+        step = FINEST_STEP if sampled else _step(stream)
         bounds.append(_library_epsilon(stream, delta, "auto", step))
     return min(bounds)
 
 
-def _step(loss: float) -> float:
-    """Step of the grid of privacy loss: so many steps up to `loss`, whatever `loss` is.
+def _step(stream: Sequence[Release]) -> float:
+    """Step of the grid of privacy loss: about as many steps for large losses as for small ones.
 
-    Each mechanism is rounded up by at most one step, which is less than 2e-5 of a loss above 5.
+    The loss of a mechanism is rounded up by at most one step: 2e-5 of the largest loss that the
+    grid must hold.
     """
-    return FINEST_STEP * 2.0 ** max(0, math.ceil(math.log2(max(loss, 1e-9) / LOSS_AT_FINEST)))
+    spread = _basic_epsilon(stream, 1e-10)
+    if not math.isfinite(spread):
+        return FINEST_STEP
+    return FINEST_STEP * 2.0 ** max(0, math.ceil(math.log2(max(spread, 1e-9) / LOSS_AT_FINEST)))
 
 
 def _stream_delta(stream: list[Release], epsilon: float) -> float:
@@ -143,8 +147,7 @@ def _stream_delta(stream: list[Release], epsilon: float) -> float:
         loss = math.fsum(r.pure_epsilon for r in stream)
     if math.isfinite(loss) and loss > LARGEST_LOSS:
         return float(_accountant(event, adjacency, "rdp").get_delta(epsilon))
-    step = _step(loss) if math.isfinite(loss) else FINEST_STEP
-    return float(_accountant(event, adjacency, "auto", step).get_delta(epsilon))
+    return float(_accountant(event, adjacency, "auto", _step(stream)).get_delta(epsilon))
 
 
 def _is_exact(stream: Sequence[Release]) -> bool:

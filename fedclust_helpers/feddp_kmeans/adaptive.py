@@ -28,7 +28,6 @@ from fedclust_helpers import kmeans
 from fedclust_helpers._validation import (
     FloatArray,
     check_choice,
-    check_epsilon,
     check_int,
     check_rng,
 )
@@ -40,7 +39,12 @@ from fedclust_helpers.feddp_kmeans.algorithm import (
     surviving_points,
     top_eigenvectors,
 )
-from fedclust_helpers.feddp_kmeans.budgets import MAX_ROUNDS, StepBudgets, calibrate_budgets
+from fedclust_helpers.feddp_kmeans.budgets import (
+    MAX_ROUNDS,
+    StepBudgets,
+    calibrate_budgets,
+    check_budget,
+)
 from fedclust_helpers.feddp_kmeans.levels import ClipBounds, Level, level_of, residual_step
 from fedclust_helpers.feddp_kmeans.planning import (
     ServerPlan,
@@ -60,6 +64,7 @@ ROUNDS_TRIED = 6
 NOISE_SHARE = 0.04  # a centre's noise may have this share of the server's mean squared residual
 SHARES = {"server": (0.0, 0.0, 0.85, 0.15), "weighted": (0.2, 0.1, 0.55, 0.15)}
 RESTARTS = 50
+MOST_ROWS = 10**12
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,16 +111,16 @@ def _public_counts(
     if facts.unit == "point":
         if rows_per_client is not None:
             raise ValueError("rows_per_client must be None at data-point level")
-        return check_int(facts.n_records if n_records is None else n_records, "n_records"), None
+        n = facts.n_records if n_records is None else n_records
+        return check_int(n, "n_records", maximum=MOST_ROWS), None
     for value, name in ((n_records, "n_records"), (rows_per_client, "rows_per_client")):
         if value is None:
             raise ValueError(
                 f"{name} must be given at client level, as a public number: clip bound and rounds"
                 " depend on it, and a count of the rows would tell whether a client takes part"
             )
-    return check_int(n_records, "n_records"), check_int(
-        rows_per_client, "rows_per_client", maximum=10**12
-    )
+    n = check_int(n_records, "n_records", maximum=MOST_ROWS)
+    return n, check_int(rows_per_client, "rows_per_client", maximum=MOST_ROWS)
 
 
 def plan_adaptive(
@@ -157,7 +162,7 @@ def plan_adaptive(
     check_federation(federation)
     server, k = check_server_points(federation, server_points, n_clusters)
     fingerprint, server = ServerPoints.of(server), inside(server, federation.facts.bound)
-    epsilon, delta = check_epsilon(epsilon), delta_of(delta, None)
+    epsilon, delta = check_budget(epsilon), delta_of(delta, None)
     check_choice(start, "start", ("auto", "server", "weighted"))
     if n_rounds is not None:
         check_int(n_rounds, "n_rounds", maximum=MAX_ROUNDS)

@@ -14,7 +14,7 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from fedclust_helpers import kmeans
-from fedclust_helpers._validation import FloatArray
+from fedclust_helpers._validation import FloatArray, as_points, check_int, check_real
 from fedclust_helpers.feddp_kmeans.budgets import StepBudgets
 from fedclust_helpers.feddp_kmeans.levels import Step, level_of
 from fedclust_helpers.feddp_kmeans.planning import FedDPPlan, inside
@@ -72,6 +72,10 @@ def top_eigenvectors(noisy_outer: FloatArray, rank: int) -> tuple[FloatArray, Fl
     Independent noise on all d^2 entries makes the matrix unsymmetric; averaging it with its
     transpose is post-processing and halves the off-diagonal variance (theory checks K4).
     """
+    noisy_outer = as_points(noisy_outer, "noisy_outer")
+    if noisy_outer.shape[0] != noisy_outer.shape[1]:
+        raise ValueError(f"noisy_outer must be square, got shape {noisy_outer.shape}")
+    check_int(rank, "rank", maximum=len(noisy_outer))
     values, vectors = np.linalg.eigh((noisy_outer + noisy_outer.T) / 2)
     return values[::-1][:rank].copy(), np.ascontiguousarray(vectors[:, ::-1][:, :rank])
 
@@ -82,6 +86,9 @@ def surviving_points(weights: FloatArray, *, minimum: float, at_least: int) -> F
     When fewer reach the minimum, the points with the largest noised weights are kept with weight
     at least 1e-6 of the largest: a rule fixed in advance, on released values only.
     """
+    weights = as_points(np.atleast_2d(weights).T, "weights")[:, 0]
+    check_int(at_least, "at_least", maximum=len(weights))
+    check_real(minimum, "minimum")
     usable = np.where(weights >= max(minimum, 0.0), np.maximum(weights, 0.0), 0.0)
     if np.count_nonzero(usable) < at_least:
         best = np.argsort(weights)[::-1][:at_least]

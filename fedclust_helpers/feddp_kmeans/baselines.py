@@ -37,6 +37,8 @@ from fedclust_helpers.feddp_kmeans.planning import (
 from fedclust_helpers.feddp_kmeans.theory import local_centers
 from fedclust_helpers.federation import ClientData, PlannedRelease, SumFederation
 
+MAX_PACKED = 100_000  # centres that sphere packing tries to place
+
 
 def server_kmeanspp(
     server_points: ArrayLike, n_clusters: int, *, rng: np.random.Generator
@@ -62,6 +64,7 @@ def sphere_packing_start(
 ) -> FloatArray:
     """SpherePacking in the cube that holds the server's data (G.3). Costs no privacy."""
     server = as_points(server_points, "server_points")
+    check_int(n_clusters, "n_clusters", maximum=MAX_PACKED)
     bound = float(np.abs(server).max())
     if bound == 0:
         raise ValueError("server_points must not all be 0: the cube that holds them is a point")

@@ -35,7 +35,16 @@ PROPORTIONS: Mapping[str, tuple[float, float, float, float]] = {
 """Recommended shares of (epsilon_1, epsilon_2, epsilon_3G, epsilon_3L), Appendix H.1."""
 
 MAX_ROUNDS = 10_000  # a plan lists every release: more rounds than this were never meant
-MAX_BUDGET = 1e12  # noise is below one part in 10^12 of the sensitivity: not a privacy budget
+MIN_BUDGET, MAX_BUDGET = 1e-12, 1e12  # beyond, noise and data differ by more than floats hold
+
+
+def check_budget(epsilon: Any, name: str = "epsilon") -> float:
+    """Return a privacy parameter epsilon for which noise can be drawn in floats."""
+    if not MIN_BUDGET <= check_epsilon(epsilon, name) <= MAX_BUDGET:
+        raise ValueError(
+            f"{name} must lie between {MIN_BUDGET:g} and {MAX_BUDGET:g}, got {epsilon:g}"
+        )
+    return float(epsilon)
 
 
 @dataclass(frozen=True)
@@ -59,8 +68,8 @@ class StepBudgets:
         check_int(self.n_rounds, "n_rounds", minimum=0, maximum=MAX_ROUNDS)
         check_delta(self.delta)
         for name in (*STEPS, *LLOYD_STEPS):
-            if check_non_negative(getattr(self, name), name) > MAX_BUDGET:
-                raise ValueError(f"{name} must be <= {MAX_BUDGET:g}, got {getattr(self, name):g}")
+            if check_non_negative(getattr(self, name), name) > 0:
+                check_budget(getattr(self, name), name)
         if (self.n_rounds > 0) != (self.lloyd_sums > 0 and self.lloyd_counts > 0):
             raise ValueError("lloyd_sums and lloyd_counts must be > 0 exactly when n_rounds > 0")
 
@@ -151,7 +160,7 @@ def split_epsilon(
         Rounds of FedDP-Lloyds. All rounds together get the same pair as Step 3, on top of
         epsilon_init.
     """
-    check_epsilon(epsilon_init, "epsilon_init")
+    check_budget(epsilon_init, "epsilon_init")
     check_choice(unit, "unit", ("point", "client"))
     shares = PROPORTIONS[unit] if proportions is None else check_proportions(proportions)
     outer, weights, sums, counts = (epsilon_init * s for s in shares)
@@ -193,12 +202,14 @@ def calibrate_budgets(
     """
     if not isinstance(shares, StepBudgets):
         raise TypeError(f"shares must be StepBudgets, got {type(shares).__name__}")
-    check_epsilon(epsilon)
-    if shares.epsilon_sum == 0:
+    check_budget(epsilon)
+    used = [getattr(shares, name) for name in (*STEPS, *LLOYD_STEPS) if getattr(shares, name)]
+    if not used:
         raise ValueError("shares must hold a budget > 0")
-    largest = max(getattr(shares, name) for name in (*STEPS, *LLOYD_STEPS))
-    if 2.5 * epsilon * largest > MAX_BUDGET:
-        raise ValueError(f"epsilon must be <= {MAX_BUDGET / 2.5 / largest:.3g}, got {epsilon:g}")
+    if not (2.5 * epsilon * max(used) < MAX_BUDGET and epsilon / 2 * min(used) > MIN_BUDGET):
+        raise ValueError(
+            f"epsilon must leave each step between {MIN_BUDGET:g} and {MAX_BUDGET:g}, got {epsilon}"
+        )
 
     def at(log_scale: float) -> StepBudgets:
         return shares.times(math.exp(log_scale))
@@ -209,7 +220,7 @@ def calibrate_budgets(
 
     # the sum is an upper bound of the total (at equal delta it nearly always is): bracket around it
     low, high = math.log(epsilon / 2), math.log(2.5 * epsilon)
-    lowest = low - 25.0
+    lowest = max(low - 25.0, math.log(MIN_BUDGET / min(used)))
     while excess(low) > 0:
         low -= 1.0
         if low < lowest:
@@ -218,8 +229,10 @@ def calibrate_budgets(
                 " together cost more than that, however little each of them gets; choose a larger"
                 " epsilon or a smaller delta of each step"
             )
-    while excess(high) < 0:
+    while excess(high) < 0 and high + 1.0 < math.log(MAX_BUDGET / max(used)):
         high += 1.0
+    if excess(high) < 0:
+        return at(high)
     root = brentq(excess, low, high, xtol=2e-4)
     while excess(root) > 0:  # the tolerance must not cost budget
         root -= 1e-4

@@ -15,12 +15,12 @@ from fedclust_helpers._validation import (
     FloatArray,
     IntArray,
     as_points,
-    check_epsilon,
     check_int,
     check_positive,
 )
 from fedclust_helpers.feddp_kmeans._releases import noised_weights
 from fedclust_helpers.feddp_kmeans.bounds import check_weight
+from fedclust_helpers.feddp_kmeans.budgets import check_budget
 from fedclust_helpers.feddp_kmeans.planning import check_federation
 from fedclust_helpers.federation import SumFederation
 
@@ -88,7 +88,7 @@ def reduce_diameter(
     """
     check_federation(federation, unit="point")
     server = as_points(server_points, "server_points", n_features=federation.n_features)
-    check_epsilon(epsilon)
+    check_budget(epsilon)
     check_positive(sigma, "sigma")
     check_int(round, "round", minimum=0)
     needed, (size, d) = federation.n_records * check_weight(min_weight), server.shape

@@ -50,7 +50,10 @@ class ClipBounds:
 
     def __post_init__(self) -> None:
         for name in ("outer", "weights", "means", "filled", "sums", "counts"):
-            object.__setattr__(self, name, check_positive(getattr(self, name), name))
+            value = check_positive(getattr(self, name), name)
+            if not 1e-100 < value < 1e100:
+                raise ValueError(f"{name} must lie between 1e-100 and 1e100, got {value:g}")
+            object.__setattr__(self, name, value)
 
     @classmethod
     def suggest(

@@ -37,6 +37,14 @@ def _numbers(values: ArrayLike, name: str, n: int | None = None) -> FloatArray:
     return array
 
 
+def _moderate(values: ArrayLike, name: str) -> FloatArray:
+    """Points whose squares are still numbers."""
+    array = as_points(values, name)
+    if not np.abs(array).max() < 1e100:
+        raise ValueError(f"{name} must be below 1e100 in size (rescale)")
+    return array
+
+
 def _cluster_numbers(ks: Sequence[int], *, maximum: int | None = None) -> list[int]:
     """Numbers of clusters, at least one."""
     try:
@@ -121,7 +129,7 @@ def subspace_energy(basis: ArrayLike, means: ArrayLike, weights: ArrayLike | Non
     float
         sum_i w_i ||basis^T (mu_i - mu)||^2 / sum_i w_i ||mu_i - mu||^2, in [0, 1].
     """
-    means = as_points(means, "means")
+    means = _moderate(means, "means")
     basis = as_points(basis, "basis")
     if basis.shape[0] != means.shape[1]:
         raise ValueError(f"basis must have {means.shape[1]} rows, got {basis.shape[0]}")
@@ -139,7 +147,7 @@ def subspace_energy(basis: ArrayLike, means: ArrayLike, weights: ArrayLike | Non
 
 def eigengap(outer: ArrayLike, rank: int) -> float:
     """lambda_rank - lambda_(rank + 1) of a symmetric matrix, eigenvalues in falling order."""
-    matrix = as_points(outer, "outer")
+    matrix = _moderate(outer, "outer")
     if matrix.shape[0] != matrix.shape[1]:
         raise ValueError(f"outer must be square, got shape {matrix.shape}")
     rank = check_int(rank, "rank", maximum=len(matrix) - 1)
@@ -162,7 +170,7 @@ def separation_constant(
 
     min over pairs of ||mu_i - mu_j|| / (sqrt(k/w_min) sigma ln n), with the smallest weight.
     """
-    means = as_points(means, "means")
+    means = _moderate(means, "means")
     if len(means) < 2:
         raise ValueError("means must hold at least two means")
     w = _numbers(weights, "weights", len(means))

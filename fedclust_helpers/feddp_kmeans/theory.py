@@ -22,7 +22,6 @@ from fedclust_helpers._validation import (
     as_points,
     check_choice,
     check_delta,
-    check_epsilon,
     check_int,
     check_positive,
     check_rng,
@@ -39,7 +38,7 @@ from fedclust_helpers.feddp_kmeans.algorithm import (
     top_eigenvectors,
 )
 from fedclust_helpers.feddp_kmeans.bounds import check_weight
-from fedclust_helpers.feddp_kmeans.budgets import MAX_ROUNDS
+from fedclust_helpers.feddp_kmeans.budgets import MAX_ROUNDS, check_budget
 from fedclust_helpers.feddp_kmeans.diameter import DiameterReduction, reduce_diameter
 from fedclust_helpers.feddp_kmeans.planning import (
     check_federation,
@@ -50,6 +49,13 @@ from fedclust_helpers.federation import SumFederation
 from fedclust_helpers.mechanisms import Mechanism
 
 MARGIN = 1 / 3  # Algorithms 3 and 5 count a row only if its centre is three times nearer
+
+
+def check_size(array: FloatArray, name: str) -> FloatArray:
+    """Return numbers whose squares are still numbers."""
+    if not np.abs(array).max() < 1e100:
+        raise ValueError(f"{name} must be below 1e100 in size (rescale)")
+    return array
 
 
 # --- Algorithm 3: the non-private reference -------------------------------------------------------
@@ -70,7 +76,7 @@ def awasthi_sheffet(
     all its rows. Lloyd stops when nothing moves, or after `n_rounds`. With ``margin=1`` every row
     is clear.
     """
-    points = as_points(points)
+    points = check_size(as_points(points), "points")
     k = check_int(n_clusters, "n_clusters", maximum=len(points))
     check_restarts(n_init)
     check_int(n_rounds, "n_rounds", minimum=0)
@@ -129,7 +135,7 @@ class SimplifiedServerData:
 def simplification_rounds(n_server_points: int, *, epsilon: float, min_weight: float) -> int:
     """T = ceil(10 ln(4 ln|Q| / (epsilon w_min))) of Algorithm 4 (at least 1)."""
     log_q = math.log(max(check_int(n_server_points, "n_server_points"), 2))
-    log_ratio = math.log(4 * log_q) - math.log(check_epsilon(epsilon))  # no tiny products
+    log_ratio = math.log(4 * log_q) - math.log(check_budget(epsilon))  # no tiny products
     log_ratio -= math.log(check_weight(min_weight))
     return max(1, math.ceil(10 * max(log_ratio, 0.0)))
 
@@ -275,7 +281,7 @@ def theory_kmeans(
     """
     check_federation(federation, unit="point")
     server, k = check_server_points(federation, server_points, n_clusters)
-    quarter, delta = check_epsilon(epsilon) / 4, check_delta(delta)
+    quarter, delta = check_budget(epsilon) / 4, check_delta(delta)
     share = 1 / (check_int(n_rounds, "n_rounds", minimum=0, maximum=MAX_ROUNDS) + 1)
     check_choice(threshold, "threshold", ("printed", "proof"))
     simplifications = simplification_rounds(len(server), epsilon=quarter, min_weight=min_weight)
@@ -288,6 +294,7 @@ def theory_kmeans(
             raise TypeError(f"move must be callable, got {type(move).__name__}")
         if sigma is None:
             raise ValueError("sigma must be given when the diameter is reduced")
+    if sigma is not None:
         check_positive(sigma, "sigma")
     # what the steps cost does not depend on the radius, so the whole can be checked here
     whole = quarter * (1 if move is None else 2)
