@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -49,7 +49,7 @@ class FederatedProblem:
         return UNITS[self.level]
 
     @property
-    def public_counts(self) -> dict[str, int]:
+    def public_counts(self) -> dict[str, Any]:
         """What the adaptive variant must be told: the design of these data, not a count of rows."""
         if self.level == "data":
             return {}

@@ -31,6 +31,7 @@ from fedclust_helpers._validation import (
     check_int,
     check_rng,
 )
+from fedclust_helpers.feddp_kmeans._releases import lloyd_releases, start_releases, total_of
 from fedclust_helpers.feddp_kmeans.algorithm import (
     count_floor,
     lloyd_rounds,
@@ -47,15 +48,13 @@ from fedclust_helpers.feddp_kmeans.budgets import (
 )
 from fedclust_helpers.feddp_kmeans.levels import ClipBounds, Level, level_of, residual_step
 from fedclust_helpers.feddp_kmeans.planning import (
+    ERROR_IS,
     ServerPlan,
     ServerPoints,
     check_federation,
     check_server_points,
     delta_of,
     inside,
-    lloyd_releases,
-    start_releases,
-    total_of,
 )
 from fedclust_helpers.federation import PlannedRelease, SumFederation
 
@@ -209,8 +208,7 @@ def plan_adaptive(
         method="FedDP-KMeans, adaptive", n_clusters=k, n_features=d, n_rounds=budgets.n_rounds,
         epsilon=epsilon, delta=delta, releases=whole, facts=facts,
         predicted_error=d * (whole[-1].mechanisms[0].std * k / n) ** 2,
-        predicted_error_is="mean squared error of a centre from the noise of its last sums alone,"
-        " clusters of equal size, squared units of the data",
+        predicted_error_is=ERROR_IS,
         budgets=budgets, server=fingerprint, start=chosen, clip=clip, clips=clips,
         rows_per_client=rows, noise_over_gap=noise_over_gap, centers=centers,
     )  # fmt: skip

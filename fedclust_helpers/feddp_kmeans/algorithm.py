@@ -18,7 +18,7 @@ from fedclust_helpers._validation import FloatArray, as_points, check_int, check
 from fedclust_helpers.feddp_kmeans.budgets import StepBudgets
 from fedclust_helpers.feddp_kmeans.levels import Step, level_of
 from fedclust_helpers.feddp_kmeans.planning import FedDPPlan, inside
-from fedclust_helpers.federation import PlannedRelease, RunResult, SumFederation
+from fedclust_helpers.federation import Plan, PlannedRelease, RunResult, SumFederation
 from fedclust_helpers.mechanisms import Mechanism
 
 Released = tuple[tuple[FloatArray, FloatArray], ...]
@@ -60,7 +60,7 @@ class FedDPResult(RunResult):
     @property
     def budgets(self) -> StepBudgets:
         """The step budgets of the plan."""
-        return self.plan.budgets  # type: ignore[no-any-return, attr-defined]
+        return self.plan.budgets  # type: ignore[attr-defined]
 
 
 # --- public steps of the server (post-processing) -------------------------------------------------
@@ -209,9 +209,9 @@ def shown(rounds: tuple[PlannedRelease, ...], progress: bool) -> Iterator[Planne
     yield from tqdm(rounds, desc="rounds", disable=not progress)
 
 
-def lloyd_rounds(plan: Any) -> tuple[PlannedRelease, ...]:
+def lloyd_rounds(plan: Plan) -> tuple[PlannedRelease, ...]:
     """The releases of FedDP-Lloyds: the last `n_rounds` of a plan."""
-    return plan.releases[len(plan.releases) - plan.n_rounds :]  # type: ignore[no-any-return]
+    return plan.releases[len(plan.releases) - plan.n_rounds :]
 
 
 def follow_feddp(

@@ -18,10 +18,12 @@ from fedclust_helpers._validation import (
     check_int,
     check_rng,
 )
+from fedclust_helpers.feddp_kmeans._releases import lloyd_releases, total_of
 from fedclust_helpers.feddp_kmeans.algorithm import lloyd_rounds, lloyds
 from fedclust_helpers.feddp_kmeans.budgets import StepBudgets, lloyd_shares
 from fedclust_helpers.feddp_kmeans.levels import ClipBounds, level_of
 from fedclust_helpers.feddp_kmeans.planning import (
+    ERROR_IS,
     N_INIT,
     ServerPlan,
     ServerPoints,
@@ -31,8 +33,6 @@ from fedclust_helpers.feddp_kmeans.planning import (
     check_server_points,
     chosen_budgets,
     delta_of,
-    lloyd_releases,
-    total_of,
 )
 from fedclust_helpers.feddp_kmeans.theory import local_centers
 from fedclust_helpers.federation import ClientData, PlannedRelease, SumFederation
@@ -165,12 +165,11 @@ def plan_lloyds_from(
     facts = federation.facts
     error = facts.n_features * (whole[-1].mechanisms[0].std * k / facts.n_records) ** 2
     return LloydsPlan(
-        method=f"FedDP-Lloyds from {start}" if centers is None else "FedDP-Lloyds",
+        method="FedDP-Lloyds" if centers is not None else f"FedDP-Lloyds from {start!s}",
         n_clusters=k, n_features=facts.n_features, n_rounds=steps.n_rounds,
         epsilon=total_of(federation, whole, delta) if epsilon is None else check_epsilon(epsilon),
         delta=delta, releases=whole, facts=facts, predicted_error=error,
-        predicted_error_is="mean squared error of a centre from the noise of its last sums alone,"
-        " clusters of equal size, squared units of the data",
+        predicted_error_is=ERROR_IS,
         budgets=steps, clips=clips, start="given" if centers is not None else str(start),
         server=server, centers=centers,
     )  # fmt: skip

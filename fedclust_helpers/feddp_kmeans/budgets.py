@@ -137,7 +137,7 @@ def check_proportions(proportions: Any) -> tuple[float, float, float, float]:
         raise TypeError("proportions must be four numbers >= 0 that sum to 1") from None
     if len(shares) != 4 or not all(s >= 0 for s in shares) or abs(sum(shares) - 1) > 1e-6:
         raise ValueError("proportions must be four numbers >= 0 that sum to 1")
-    return shares  # type: ignore[return-value]
+    return shares
 
 
 def split_epsilon(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -93,7 +94,7 @@ class Step:
     """One release: its statistic, and the public clip bounds that every client is sent with it."""
 
     statistic: ClientStatistic
-    clips: Mapping[str, float] = field(default_factory=dict)
+    clips: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

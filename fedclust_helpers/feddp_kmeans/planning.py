@@ -7,9 +7,8 @@ the ledger over exactly these mechanisms. Nothing private is read.
 from __future__ import annotations
 
 import hashlib
-import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -26,6 +25,13 @@ from fedclust_helpers._validation import (
     check_positive,
 )
 from fedclust_helpers.accounting import LedgerMismatchError
+from fedclust_helpers.feddp_kmeans._releases import (
+    lloyd_releases,
+    noise_for,
+    planned,
+    start_releases,
+    total_of,
+)
 from fedclust_helpers.feddp_kmeans.budgets import (
     MAX_ROUNDS,
     StepBudgets,
@@ -33,7 +39,7 @@ from fedclust_helpers.feddp_kmeans.budgets import (
     joint_epsilon,
     split_epsilon,
 )
-from fedclust_helpers.feddp_kmeans.levels import ClipBounds, Level, Step, level_of
+from fedclust_helpers.feddp_kmeans.levels import ClipBounds, Level, level_of
 from fedclust_helpers.federation import (
     Plan,
     PlanMismatchError,
@@ -44,6 +50,10 @@ from fedclust_helpers.federation import (
 
 N_INIT = 10  # restarts of the server's own k-means: they cost no privacy, and one is not enough
 MAX_RESTARTS = 10_000
+ERROR_IS = (
+    "mean squared distance by which the noise of the last sums moves a centre, clusters of equal"
+    " size, squared units of the data"
+)
 LEAST_WEIGHT = 5.0  # the released code drops server points below at data-point level
 
 
@@ -156,110 +166,6 @@ def inside(rows: FloatArray, bound: float) -> FloatArray:
 def check_restarts(n_init: Any) -> int:
     """Restarts of the server's k-means."""
     return check_int(n_init, "n_init", maximum=MAX_RESTARTS)
-
-
-# --- releases -------------------------------------------------------------------------------------
-
-
-def noise_for(
-    federation: SumFederation,
-    step: Step,
-    epsilons: Mapping[str, float],
-    *,
-    delta: float,
-    n_rounds: int = 1,
-    **shape: int,
-) -> tuple[Any, ...]:
-    """One mechanism for each part of a step: Gaussian in L2 for arrays, Laplace in L1 for counts.
-
-    `epsilons` maps each part to what all `n_rounds` repetitions of the release may cost: T
-    Gaussians with sqrt(T) times the noise are one release, Laplace budgets add up.
-    """
-    out = []
-    for part in step.statistic.parts:
-        epsilon = epsilons[part]
-        if part in ("weights", "counts", "filled"):
-            out.append(
-                federation.laplace(
-                    step.statistic, part, epsilon=epsilon / n_rounds, **shape, **step.clips
-                )
-            )
-        else:
-            multiplier = federation.noise_multiplier(epsilon, delta) * math.sqrt(n_rounds)
-            out.append(
-                federation.gaussian(
-                    step.statistic, part, multiplier=multiplier, **shape, **step.clips
-                )
-            )
-    return tuple(out)
-
-
-def planned(
-    federation: SumFederation, round: int, step: Step, mechanisms: tuple[Any, ...], **zeros: Any
-) -> PlannedRelease:
-    """One release of the plan, refused here if the federation would refuse it later.
-
-    `zeros` are arrays of zeros in the shape of what will be broadcast.
-    """
-    federation.check_release(step.statistic, mechanisms, **zeros, **step.clips)
-    d = federation.facts.n_features
-    k = len(zeros.get("centers", ()))
-    numbers = {"outer_product": d * d, "weights": len(zeros.get("server_points", ()))}
-    numbers |= {"sums": k * d, "means": k * d, "counts": k, "filled": k}
-    sent = sum(numbers[part] for part in step.statistic.parts)
-    return PlannedRelease.of(step.statistic, mechanisms, round=round, numbers=sent)
-
-
-def start_releases(
-    federation: SumFederation, level: Level, budgets: StepBudgets, n_server_points: int, rank: int
-) -> list[PlannedRelease]:
-    """Rounds 0 and 1: outer product (if it has a budget) and weights of the server points."""
-    out = []
-    if budgets.outer:
-        noise = noise_for(
-            federation, level.outer, {"outer_product": budgets.outer}, delta=budgets.delta
-        )
-        out.append(planned(federation, 0, level.outer, noise))
-    if budgets.weights:
-        noise = noise_for(
-            federation, level.weights, {"weights": budgets.weights}, delta=budgets.delta,
-            n_server_points=n_server_points,
-        )  # fmt: skip
-        zeros = {
-            "basis": np.zeros((federation.facts.n_features, rank)),
-            "server_points": np.zeros((n_server_points, rank)),
-        }
-        out.append(planned(federation, 1, level.weights, noise, **zeros))
-    return out
-
-
-def lloyd_releases(
-    federation: SumFederation,
-    step: Step,
-    budgets: StepBudgets,
-    n_clusters: int,
-    *,
-    first_round: int,
-    **zeros: Any,
-) -> list[PlannedRelease]:
-    """`budgets.n_rounds` equal releases of noised sums and counts."""
-    if budgets.n_rounds == 0:
-        return []
-    noise = noise_for(
-        federation, step, {"sums": budgets.lloyd_sums, "counts": budgets.lloyd_counts},
-        delta=budgets.delta, n_rounds=budgets.n_rounds, n_clusters=n_clusters,
-    )  # fmt: skip
-    centers = np.zeros((n_clusters, federation.facts.n_features))
-    first = planned(federation, first_round, step, noise, centers=centers, **zeros)
-    return [replace(first, round=first_round + t) for t in range(budgets.n_rounds)]
-
-
-def total_of(federation: SumFederation, releases: Sequence[PlannedRelease], delta: float) -> float:
-    """Total epsilon of planned releases at `delta`, by the ledger."""
-    facts = federation.facts
-    return joint_epsilon(
-        [r.mechanisms for r in releases], delta=delta, unit=facts.unit, adjacency=facts.adjacency
-    )
 
 
 # --- the plan of the paper ------------------------------------------------------------------------
@@ -389,9 +295,8 @@ def plan(
     def releases(steps: StepBudgets) -> tuple[PlannedRelease, ...]:
         return _all_releases(federation, level, steps, k, q, rank)
 
-    shares = split_epsilon(
-        1.0, unit=facts.unit, proportions=proportions, n_rounds=n_rounds, delta=delta
-    )
+    unit: Any = facts.unit
+    shares = split_epsilon(1.0, unit=unit, proportions=proportions, n_rounds=n_rounds, delta=delta)
     for name in ("weights", "sums", "counts"):
         if getattr(budgets or shares, name) == 0:
             raise ValueError(f"budgets.{name} must be > 0 for FedDP-Init")
@@ -409,8 +314,7 @@ def plan(
         method="FedDP-KMeans", n_clusters=k, n_features=d, n_rounds=steps.n_rounds,
         epsilon=total_of(federation, whole, delta) if epsilon is None else check_epsilon(epsilon),
         delta=delta, releases=whole, facts=facts, predicted_error=error,
-        predicted_error_is="mean squared error of a centre from the noise of its last sums alone,"
-        " clusters of equal size, squared units of the data",
+        predicted_error_is=ERROR_IS,
         budgets=steps, clips=clips, server=ServerPoints.of(server), rank=rank, margin=float(margin),
         minimum_weight=float(minimum_weight), n_init=n_init,
     )  # fmt: skip
