@@ -199,7 +199,7 @@ WRONG = {
     ),
     "rate 0": (lambda: projection(clip_rate=0.0), ValueError, r"^clip_rate must lie in \(0, 1\)"),
     "rate 1": (lambda: projection(clip_rate=1.0), ValueError, r"^clip_rate must lie in \(0, 1\)"),
-    "rate nan": (lambda: projection(clip_rate=NAN), ValueError, "^clip_rate must lie in"),
+    "rate nan": (lambda: projection(clip_rate=NAN), ValueError, "^clip_rate must be a number"),
     "columns": (lambda: projection()(np.zeros((2, 9))), ValueError, "^points must have 10 columns"),
     "nan": (lambda: projection()(np.full((2, 10), NAN)), ValueError, "^points must be finite"),
     "clipped columns": (
@@ -208,11 +208,11 @@ WRONG = {
         "^points must have 10 columns",
     ),
     "alpha 0": (lambda: jl_dimension(0.0, 0.1), ValueError, "^alpha must be finite and > 0"),
-    "beta 0": (lambda: jl_dimension(0.1, 0.0), ValueError, "^beta must be finite and > 0"),
+    "beta 0": (lambda: jl_dimension(0.1, 0.0), ValueError, r"^beta must lie in \(0, 1\)"),
     "alpha text": (lambda: jl_dimension("a", 0.1), TypeError, "^alpha must be a real number"),
     "clusters": (lambda: kmeans_dimension(0, 0.1, 0.1), ValueError, "^n_clusters must be >= 1"),
     "kmeans alpha": (lambda: kmeans_dimension(3, 0.0, 0.1), ValueError, "^alpha must be finite"),
-    "kmeans beta": (lambda: kmeans_dimension(3, 0.1, -1.0), ValueError, "^beta must be finite"),
+    "kmeans beta": (lambda: kmeans_dimension(3, 0.1, -1.0), ValueError, r"^beta must lie in \(0, 1\)"),
 }
 
 
