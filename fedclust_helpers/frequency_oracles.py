@@ -44,6 +44,8 @@ from fedclust_helpers.local_randomizers import (
     random_words,
 )
 from fedclust_helpers.mechanisms import (
+    MAX_STEPS,
+    NEGLIGIBLE,
     DiscreteGaussian,
     Gaussian,
     Mechanism,
@@ -53,7 +55,6 @@ from fedclust_helpers.mechanisms import (
 
 Reports = tuple[NDArray[np.generic], ...]
 MAX_BUCKETS = 2**24
-NEGLIGIBLE = 2.0**-80  # chance that noise leaves the integers of a report
 
 
 class LocalQuery(Protocol):
@@ -82,8 +83,8 @@ class ReadOnly:
     def __setattr__(self, name: str, value: Any) -> None:
         if not name.startswith("_") and hasattr(self, name):
             raise AttributeError(
-                f"{name} of {type(self).__name__} is read-only: what is charged must be what is"
-                " drawn; make a new one"
+                f"{name} of {type(self).__name__} is read-only, so that what is charged is what is"
+                " drawn: make a new one"
             )
         object.__setattr__(self, name, value)
 
@@ -675,7 +676,7 @@ def check_report_mechanism(
             f"mechanism hides a sensitivity of {mechanism.sensitivity:.6g}, but {what}"
             f" of length {radius:g} can change by {needed:.6g}"
         )
-    if grid is not None and (radius + mechanism.tail(NEGLIGIBLE)) / grid >= 2.0**62:
+    if grid is not None and (radius + mechanism.tail(NEGLIGIBLE)) / grid >= MAX_STEPS:
         raise ValueError(
             f"mechanism has a grid of {grid:g}: a report does not fit into 64-bit integers"
         )
@@ -705,12 +706,8 @@ def noised_report(
     if grid is None:
         return np.asarray(vectors + mechanism.sample(vectors.shape, rng=rng))
     steps = np.rint(vectors / grid).astype(np.int64)
-    steps += _sample_steps(mechanism, vectors.shape, rng)
+    steps += mechanism.sample_steps(vectors.shape, rng=rng)  # type: ignore[attr-defined]
     return steps
-
-
-def _sample_steps(mechanism: Mechanism, shape: tuple[int, ...], rng: NoiseSource) -> IntArray:
-    return np.rint(mechanism.sample(shape, rng=rng) / mechanism.grid).astype(np.int64)
 
 
 def report_values(reports: NDArray[Any], mechanism: Mechanism) -> FloatArray:

@@ -9,7 +9,6 @@ cells.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -115,9 +114,7 @@ class NestedGrid:
         if array.dtype.kind not in "iu" and array.size:
             raise TypeError(f"cells must be integers, got {array.dtype.name} values")
         if array.ndim != 2 or array.shape[1] != self.n_features:
-            raise ValueError(
-                f"cells must have shape (m, {self.n_features}), got {array.shape}"
-            )
+            raise ValueError(f"cells must have shape (m, {self.n_features}), got {array.shape}")
         return array.astype(np.int64, copy=False)
 
     def ancestors(self, cells: IntArray, depth: int, to_depth: int) -> IntArray:

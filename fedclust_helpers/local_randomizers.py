@@ -103,9 +103,7 @@ def below(words: Words, probability: float) -> BoolArray:
         raise TypeError(f"words must be 64-bit words (uint64), got {words.dtype.name}")
     threshold = check_real(probability, "probability") * _WORD
     if not 0 <= threshold <= _WORD or threshold != math.floor(threshold):
-        raise ValueError(
-            f"probability must be a multiple of 2^-53 in [0, 1], got {probability!r}"
-        )
+        raise ValueError(f"probability must be a multiple of 2^-53 in [0, 1], got {probability!r}")
     if threshold == _WORD:  # 2^64 is no word
         return np.ones(words.shape, dtype=np.bool_)
     return np.asarray(words < np.uint64(int(threshold) << 11))

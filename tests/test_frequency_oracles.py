@@ -829,7 +829,11 @@ WRONG = {
     "bits 64": (lambda: bits(n_bits=64), ValueError, "^n_bits must be >= 1 and <= 63"),
     "bits share 0": (lambda: bits(oracle_share=0.0), ValueError, r"^oracle_share must lie in \(0"),
     "bits share 1": (lambda: bits(oracle_share=1.0), ValueError, r"^oracle_share must lie in \(0"),
-    "bits share nan": (lambda: bits(oracle_share=NAN), ValueError, "^oracle_share must be a number"),
+    "bits share nan": (
+        lambda: bits(oracle_share=NAN),
+        ValueError,
+        "^oracle_share must be a number",
+    ),
     "radius 0": (lambda: sums(radius=0.0), ValueError, "^radius must be finite and > 0"),
     "radius nan": (lambda: sums(radius=NAN), ValueError, "^radius must be a number"),
     "radius minus": (lambda: sums(radius=-5.0), ValueError, "^radius must be finite and > 0"),

@@ -212,7 +212,11 @@ WRONG = {
     "alpha text": (lambda: jl_dimension("a", 0.1), TypeError, "^alpha must be a real number"),
     "clusters": (lambda: kmeans_dimension(0, 0.1, 0.1), ValueError, "^n_clusters must be >= 1"),
     "kmeans alpha": (lambda: kmeans_dimension(3, 0.0, 0.1), ValueError, "^alpha must be finite"),
-    "kmeans beta": (lambda: kmeans_dimension(3, 0.1, -1.0), ValueError, r"^beta must lie in \(0, 1\)"),
+    "kmeans beta": (
+        lambda: kmeans_dimension(3, 0.1, -1.0),
+        ValueError,
+        r"^beta must lie in \(0, 1\)",
+    ),
 }
 
 
