@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csc_array
 
+from fedclust_helpers._state import Fixed
 from fedclust_helpers._validation import (
     FloatArray,
     IntArray,
@@ -72,24 +73,6 @@ class LocalQuery(Protocol):
     def check(self, n_features: int) -> None: ...
     def respond(self, points: FloatArray, users: IntArray, *, rng: NoiseSource) -> Reports: ...
     def collect(self, users: IntArray, reports: Reports) -> None: ...
-
-
-class ReadOnly:
-    """Public attributes are set once, by the constructor, and never again.
-
-    What a query's noise is drawn from and what the ledger is charged are then the same objects.
-    """
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if not name.startswith("_") and hasattr(self, name):
-            raise AttributeError(
-                f"{name} of {type(self).__name__} is read-only, so that what is charged is what is"
-                " drawn: make a new one"
-            )
-        object.__setattr__(self, name, value)
-
-    def __delattr__(self, name: str) -> None:
-        raise AttributeError(f"{name} of {type(self).__name__} is read-only")
 
 
 def frozen_arrays(public: Mapping[str, ArrayLike] | None) -> Mapping[str, NDArray[Any]]:
@@ -241,7 +224,7 @@ class _Channels:
         return channels, [coin & self._row_mask for coin in coins]
 
 
-class OneBitCounts(ReadOnly):
+class OneBitCounts(Fixed):
     """Signed counts of hashed keys from one bit per user (Hashtogram, Hadamard response).
 
     User j with key v and sign s sends s H[r_j, h(v)] through binary randomised response. For all T
@@ -503,7 +486,7 @@ class Bitstogram(OneBitCounts):
         return float(1 - self._channels._edges[-1])
 
 
-class HeavySums(ReadOnly):
+class HeavySums(Fixed):
     """Sums of vectors over all users with a given key (HeavySumsOracle, Algorithm 6).
 
     A vector that is not finite counts as 0, a longer one is cut to `radius`: on the device, so that

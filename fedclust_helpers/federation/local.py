@@ -24,7 +24,7 @@ from fedclust_helpers.client_statistics import ClientStatistic
 from fedclust_helpers.federation.base import InProcess
 from fedclust_helpers.federation.data import ClientData
 from fedclust_helpers.federation.plan import PlannedRelease
-from fedclust_helpers.frequency_oracles import LocalQuery, ReadOnly
+from fedclust_helpers.frequency_oracles import LocalQuery
 from fedclust_helpers.local_randomizers import gaussian_report, public_coins
 from fedclust_helpers.mechanisms import Mechanism
 
@@ -32,7 +32,7 @@ USERS_PER_CHUNK = 2**17  # users whose reports are held at once: memory does not
 GRID_STEPS = 20  # discrete reports are rounded to 2^-20 of their radius, or a little more
 
 
-class LocalReports(ReadOnly, InProcess):
+class LocalReports(InProcess):
     """Local privacy: every client noises its own message before it leaves; nobody is trusted.
 
     One release is one report of every client. Each record is in one report, so under parallel

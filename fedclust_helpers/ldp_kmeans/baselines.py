@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.cluster import KMeans
 
 from fedclust_helpers import kmeans
+from fedclust_helpers._state import Fixed
 from fedclust_helpers._validation import (
     FloatArray,
     IntArray,
@@ -24,7 +25,6 @@ from fedclust_helpers.frequency_oracles import (
     HeavySums,
     OneBitCounts,
     Question,
-    ReadOnly,
     Reports,
     Words,
     check_report_mechanism,
@@ -39,7 +39,7 @@ from fedclust_helpers.mechanisms import Mechanism, NoiseSource
 from fedclust_helpers.projections import BallProjection
 
 
-class NoisyPoints(ReadOnly):
+class NoisyPoints(Fixed):
     """Every user's point plus Gaussian noise, as the server receives them; a `LocalQuery`.
 
     Points are cut to length `radius` on the device. The server keeps at most `max_kept` reports,

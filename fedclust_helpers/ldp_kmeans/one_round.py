@@ -77,9 +77,9 @@ def following(
 
     `queries` are those that are known before the first report: what can be refused is refused here.
     """
-    for query in queries:
-        federation.check_ask(query)
     with federation.follow(plan) as n_before:
+        for query in queries:
+            federation.check_ask(query)
         if plan.parts:
             federation.divide(plan.shares)
         with tqdm(total=len(plan.releases), disable=not progress, desc=plan.method) as bar:
