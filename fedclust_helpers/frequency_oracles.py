@@ -107,16 +107,22 @@ def _check_memory(n_buckets: int, n_rows: int, name: str) -> None:
         )
 
 
-def _rows(points: FloatArray, users: IntArray) -> tuple[FloatArray, IntArray]:
+def one_point_each(points: FloatArray, users: IntArray) -> tuple[FloatArray, IntArray]:
     """One point for each user number."""
     if np.ndim(points) != 2 or np.shape(points)[0]:  # nobody in a part: (0, d)
         points = as_points(points)
-    users = np.asarray(users)
-    if users.dtype.kind not in "iu":
-        raise TypeError("users must be integers")
-    if users.shape != (len(points),):
-        raise ValueError(f"users must be {len(points)} numbers, one for each point")
+    users = _numbers_of(users)
+    if len(users) != len(points):
+        raise ValueError(f"users must be {len(points)} numbers, one for each of the points")
     return points, users
+
+
+def _numbers_of(users: IntArray) -> IntArray:
+    """User numbers, (m,)."""
+    users = np.asarray(users)
+    if users.ndim != 1 or users.dtype.kind not in "iu":
+        raise TypeError("users must be integers of shape (m,)")
+    return users
 
 
 class Question(NamedTuple):
@@ -137,7 +143,10 @@ def walsh_hadamard(values: ArrayLike) -> FloatArray:
     values : array_like of shape (T, ...), T a power of two
     """
     try:
-        array = np.array(values, dtype=np.float64)
+        array = np.array(values)
+        if array.dtype.kind not in "iufbO":
+            raise TypeError
+        array = array.astype(np.float64)
     except (TypeError, ValueError):
         raise TypeError("values must be an array of real numbers of shape (T, ...)") from None
     size = len(array) if array.ndim else 0
@@ -206,7 +215,7 @@ class _Channels:
         if n_answers > 1 and np.ptp(shares_) > 1e-12:
             raise ValueError("shares must be equal when a user answers several channels")
         if shares_.max() > 1e9 * shares_.min():  # coins tell shares apart down to 2^-32
-            raise ValueError("shares must not differ by more than a factor 10^9")
+            raise ValueError("shares (oracle_share) must not differ by more than a factor 10^9")
         self._edges = np.cumsum(shares_ / shares_.sum())[:-1]
         self._row_mask = np.uint64(n_buckets - 1)
         self._seeds = [int(s) for s in random_words(self.n_answers, check_rng(rng))]
@@ -320,7 +329,7 @@ class OneBitCounts(Fixed):
 
     def check(self, n_features: int) -> None:
         """Raise what `respond` would raise, for a point at the origin and without noise."""
-        n_features = check_int(n_features, "n_features")
+        n_features = check_int(n_features, "n_features", maximum=MAX_NUMBERS)
         self._answer(np.zeros((1, n_features)), np.zeros(1, dtype=np.int64))
 
     def _answer(self, points: FloatArray, channels: IntArray) -> tuple[Words, BoolArray | None]:
@@ -339,7 +348,7 @@ class OneBitCounts(Fixed):
 
     def respond(self, points: FloatArray, users: IntArray, *, rng: NoiseSource) -> Reports:
         """One bit for each answer, bool array (m, n_answers): True stands for -1."""
-        points, users = _rows(points, users)
+        points, users = one_point_each(points, users)
         channels, rows = self._channels.coins(users)
         bits = np.empty((len(users), self._channels.n_answers), dtype=bool)
         for i, (channel, row) in enumerate(zip(channels, rows, strict=True)):
@@ -354,6 +363,7 @@ class OneBitCounts(Fixed):
 
     def collect(self, users: IntArray, reports: Reports) -> None:
         """Add the reports of these users to the row sums."""
+        users = _numbers_of(users)
         bits = _only(reports, (len(users), self._channels.n_answers), "b")
         channels, rows = self._channels.coins(users)
         size = len(self._sums)
@@ -578,7 +588,7 @@ class HeavySums(Fixed):
 
     def check(self, n_features: int) -> None:
         """Raise what `respond` would raise, for a point at the origin and without noise."""
-        n_features = check_int(n_features, "n_features")
+        n_features = check_int(n_features, "n_features", maximum=MAX_NUMBERS)
         self._signed(np.zeros((1, n_features)), np.zeros(1, dtype=np.int64))
 
     def _signed(self, points: FloatArray, users: IntArray) -> FloatArray:
@@ -588,7 +598,10 @@ class HeavySums(Fixed):
             raise TypeError("encode must return keys and vectors")
         keys, vectors = answer[0], np.asarray(answer[1], dtype=np.float64)
         if vectors.shape != (len(points), self._n_outputs):
-            raise ValueError(f"encode must return vectors of {self._n_outputs} columns")
+            raise ValueError(
+                f"encode must return vectors of {self._n_outputs} columns for points of"
+                f" {points.shape[1]} (n_features), got shape {vectors.shape}"
+            )
         if np.shape(keys) != (len(points),):
             raise ValueError("encode must return one key for each point")
         shrink = cut_to(vectors, self._radius)
@@ -599,11 +612,12 @@ class HeavySums(Fixed):
 
     def respond(self, points: FloatArray, users: IntArray, *, rng: NoiseSource) -> Reports:
         """The noised signed vectors (m, d); in whole steps (int64) with noise on a grid."""
-        points, users = _rows(points, users)
+        points, users = one_point_each(points, users)
         return (noised_report(self._signed(points, users), self._mechanism, rng=rng),)
 
     def collect(self, users: IntArray, reports: Reports) -> None:
         """Add the reports of these users to their rows."""
+        users = _numbers_of(users)
         vectors = _only(reports, (len(users), self._n_outputs), "if")
         _, rows = self._channels.coins(users)
         starts = np.arange(len(users) + 1)
@@ -652,12 +666,13 @@ def check_report_mechanism(
             "mechanism must hide an L2 sensitivity with one user's noise: Gaussian or"
             f" DiscreteGaussian, not {type(mechanism).__name__}"
         )
+    radius, n_outputs = check_positive(radius, "radius"), check_int(n_outputs, "n_outputs")
     grid = mechanism.grid
     needed = 2 * radius + math.sqrt(n_outputs) * (grid or 0.0)
     if mechanism.sensitivity < needed * (1 - 1e-12):
         raise ValueError(
             f"mechanism hides a sensitivity of {mechanism.sensitivity:.6g}, but {what}"
-            f" of length {radius:g} can change by {needed:.6g}"
+            f" of length (radius) {radius:g} can change by {needed:.6g}"
         )
     if grid is not None and (radius + mechanism.tail(NEGLIGIBLE)) / grid >= MAX_STEPS:
         raise ValueError(
@@ -705,7 +720,10 @@ def _only(reports: Reports, shape: tuple[int, ...], kinds: str) -> NDArray[Any]:
         raise TypeError("reports must be a tuple of one array")
     array = np.asarray(reports[0])
     if array.dtype.kind not in kinds or array.shape != shape:
-        raise ValueError(f"reports must be one array of shape {shape}, got {array.shape}")
+        raise ValueError(
+            f"reports must be one array of shape {shape}, a row for each of the users, got"
+            f" {array.shape}"
+        )
     return array
 
 

@@ -28,7 +28,7 @@ from fedclust_helpers._validation import (
 from fedclust_helpers.local_randomizers import as_words
 
 MAX_CELLS = 2**22  # cells that are ever listed at once
-MAX_FEATURES = 2**20
+MAX_FEATURES = 2**16
 MAX_DEPTH = 52  # a float64 has no finer coordinates
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 
@@ -56,11 +56,12 @@ class NestedGrid:
         if not 1e-100 <= side <= 1e100:
             raise ValueError(f"side must lie between 1e-100 and 1e100, got {side:g}")
         if self.shift is not None:
-            if isinstance(self.shift, str) or not isinstance(self.shift, Iterable):
+            given: object = self.shift
+            if isinstance(given, str) or not isinstance(given, Iterable):
                 raise TypeError(f"shift must be {d} numbers or None")
             shift = tuple(check_real(s, "shift") for s in self.shift)
             if len(shift) != d or not np.isfinite(shift).all():
-                raise ValueError(f"shift must hold {d} numbers, all finite")
+                raise ValueError(f"shift must hold {d} numbers (n_features), all finite")
             object.__setattr__(self, "shift", shift)
         object.__setattr__(self, "n_features", d)
         object.__setattr__(self, "side", side)
@@ -77,6 +78,8 @@ class NestedGrid:
         """
         n_features = check_int(n_features, "n_features", maximum=MAX_FEATURES)
         radius = check_positive(radius, "radius")
+        if not 1e-99 <= radius <= 1e99:
+            raise ValueError(f"radius must lie between 1e-99 and 1e99, got {radius:g}")
         shift = check_rng(rng).uniform(-radius, radius, size=n_features)
         return cls(n_features, 4 * radius, tuple(float(s) for s in shift))
 
@@ -152,6 +155,8 @@ class NestedGrid:
     def meets_ball(self, cells: IntArray, depth: int, radius: float) -> NDArray[np.bool_]:
         """Which cells come within `radius` of the origin."""
         radius = check_non_negative(radius, "radius")
+        if radius > 1e100:
+            raise ValueError(f"radius must be at most 1e100, got {radius:g}")
         half = self.cell_side(depth) / 2
         gap = np.maximum(np.abs(self.centers(cells, depth)) - half, 0.0)
         return np.einsum("ij,ij->i", gap, gap) <= radius**2 * (1 + 1e-12)
@@ -201,8 +206,8 @@ class NestedGrid:
         distance = check_non_negative(distance, "distance")
         row = as_points(np.reshape(point, (1, -1)), "point", n_features=self.n_features)
         position = (row[0] - self.origin) / side
-        if distance / side >= MAX_CELLS:
-            raise ValueError(f"distance must be below {MAX_CELLS} cell sides, got {distance:g}")
+        if distance / side >= 1000:
+            raise ValueError(f"distance must be below 1000 cell sides, got {distance:g}")
         reach = int(np.floor(distance / side)) + 1
         # squared distance to the cell that lies j steps away along one axis
         steps = np.arange(-reach, reach + 1)

@@ -47,6 +47,7 @@ BoolArray = NDArray[np.bool_]
 _WORD = 2.0**53  # probabilities are multiples of 2^-53
 MAX_VALUES = 2**62  # the sum of two values fits into 63 bits
 MAX_NUMBERS = 2**27  # numbers that one call may hold at once: 1 GiB
+MAX_EPSILON = 10_000.0  # of a Gaussian report: beyond, nothing is hidden and floats give out
 SWITCH = 2.18  # epsilon per participation at which splitting users and splitting budget break even
 
 
@@ -117,6 +118,8 @@ def words_modulo(words: Words, n_values: int, redraw: Callable[[Words], Words]) 
     ones), so every value is left with the same number of words.
     """
     n_values = check_int(n_values, "n_values", maximum=2**63)
+    if not callable(redraw):
+        raise TypeError(f"redraw must be a function, got {type(redraw).__name__}")
     words = np.asarray(words)
     if words.dtype != np.uint64:
         raise TypeError(f"words must be 64-bit words (uint64), got {words.dtype.name}")
@@ -136,6 +139,8 @@ def round_probability(probability: float, *, up: bool) -> float:
 
     Two steps, because `probability` itself was computed in floats and may be wrong by 1.5 of them.
     """
+    if not isinstance(up, bool | np.bool_):
+        raise TypeError(f"up must be True or False, got {type(up).__name__}")
     scaled = check_real(probability, "probability") * _WORD
     if not 0 <= scaled <= _WORD:
         raise ValueError(f"probability must lie in [0, 1], got {probability}")
@@ -365,7 +370,7 @@ class LocalHashing(_Pure):
     def _users(self, users: ArrayLike, n: int) -> IntArray:
         numbers = as_words(users, "users").astype(np.int64)
         if numbers.shape != (n,):
-            raise ValueError(f"users must be {n} numbers, one for each value or report")
+            raise ValueError(f"users must be {n} numbers, one for each of the values or reports")
         return numbers
 
     def randomize(self, values: ArrayLike, users: IntArray, *, rng: NoiseSource) -> IntArray:
@@ -428,7 +433,10 @@ def gaussian_report(
         rounding `n_features` coordinates is added to the sensitivity.
     """
     radius = check_positive(radius, "radius")
-    check_epsilon(epsilon)
+    if not 1e-100 <= radius <= 1e100:
+        raise ValueError(f"radius must lie between 1e-100 and 1e100, got {radius:g}")
+    if not 1e-100 <= check_epsilon(epsilon) <= MAX_EPSILON:
+        raise ValueError(f"epsilon must lie between 1e-100 and {MAX_EPSILON:g}, got {epsilon:g}")
     check_delta(delta)
     check_choice(calibration, "calibration", ("analytic", "as_printed"))
     check_int(n_features, "n_features")
@@ -443,6 +451,8 @@ def gaussian_report(
     if grid is not None:
         # each of two reports is rounded by half a step in each coordinate
         sensitivity += math.sqrt(n_features) * check_positive(grid, "grid")
+        if radius / grid > 2.0**52:
+            raise ValueError(f"grid must be at least 2^-52 of the radius {radius:g}, got {grid:g}")
         return DiscreteGaussian.from_budget(
             sensitivity, epsilon, delta, grid=grid, adjacency="replace-one"
         )
@@ -452,6 +462,7 @@ def gaussian_report(
 
 def check_values(values: ArrayLike, n_values: int, name: str = "values") -> IntArray:
     """Integers (n,) in 0..n_values-1; the message does not quote them."""
+    n_values = check_int(n_values, "n_values")
     try:
         array = np.asarray(values)
     except ValueError:

@@ -121,7 +121,7 @@ def jl_dimension(alpha: float, beta: float) -> int:
 
     Lemma 2.6 without its O(.): for a Gaussian map ||Tx||^2/||x||^2 is chi^2_d / d.
     """
-    alpha, beta = check_positive(alpha, "alpha"), _check_open(beta, "beta")
+    alpha, beta = _check_alpha(alpha), _check_open(beta, "beta")
     low, high = 1, 1
     while jl_failure(high, alpha) > beta:
         low, high = high, 2 * high
@@ -136,7 +136,7 @@ def jl_dimension(alpha: float, beta: float) -> int:
 def jl_failure(n_outputs: int, alpha: float) -> float:
     """P(||Tx||/||x|| outside [1/(1 + alpha), 1 + alpha]) for a Gaussian map to d dimensions."""
     n_outputs = check_int(n_outputs, "n_outputs", maximum=2 * MAX_OUTPUTS)
-    alpha = check_positive(alpha, "alpha")
+    alpha = _check_alpha(alpha)
     chi = stats.chi2(n_outputs)
     return float(chi.sf(n_outputs * (1 + alpha) ** 2) + chi.cdf(n_outputs / (1 + alpha) ** 2))
 
@@ -144,10 +144,17 @@ def jl_failure(n_outputs: int, alpha: float) -> float:
 def kmeans_dimension(n_clusters: int, alpha: float, beta: float) -> int:
     """d = ln(k/(alpha beta))/alpha^2 of Theorem 2.7, with constant 1 (theory checks P3)."""
     n_clusters = check_int(n_clusters, "n_clusters")
-    alpha, beta = check_positive(alpha, "alpha"), _check_open(beta, "beta")
+    alpha, beta = _check_alpha(alpha), _check_open(beta, "beta")
     if alpha < 1e-7:
         raise ValueError(f"alpha must be larger: {alpha:g} needs more than 2^50 dimensions")
     return max(1, math.ceil((math.log(n_clusters) - math.log(alpha) - math.log(beta)) / alpha**2))
+
+
+def _check_alpha(value: float) -> float:
+    value = check_positive(value, "alpha")
+    if value > 1e100:
+        raise ValueError(f"alpha must be at most 1e100, got {value:g}")
+    return value
 
 
 def _check_open(value: float, name: str) -> float:

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from fedclust_helpers._validation import (
     FloatArray,
     IntArray,
+    as_points,
     check_choice,
     check_int,
     check_positive,
@@ -220,8 +221,9 @@ class LocalReports(InProcess):
         check_int(round, "round", minimum=0)
         split = self._split
         group = None if part is None or split is None else split.group(part)
+        mechanisms: tuple[Any, ...] = tuple(query.mechanisms)
         self._charge(
-            PlannedRelease(round, query.name, query.parts, tuple(query.mechanisms), part=part),
+            PlannedRelease(round, query.name, query.parts, mechanisms, part=part),
             group=group,
         )
         for name, value in query.public.items():
@@ -332,7 +334,7 @@ def _as_clients(clients: Any) -> ClientData:
         nested = False
     if nested:
         return ClientData.from_clients(clients)
-    return ClientData.one_point_each(clients)
+    return ClientData.one_point_each(as_points(clients, "clients"))
 
 
 def local_users(

@@ -31,11 +31,6 @@ from fedclust_helpers.ldp_kmeans.four_rounds import (
 )
 from fedclust_helpers.ldp_kmeans.one_round import LdpResult, NothingDetectedWarning
 from fedclust_helpers.ldp_kmeans.planning import (
-    FourRoundPlan,
-    LocalPlan,
-    OneRoundPlan,
-    PrintedPlan,
-    VectorPlan,
     plan,
     plan_as_printed,
     plan_four_rounds,
@@ -44,6 +39,13 @@ from fedclust_helpers.ldp_kmeans.planning import (
     plan_lloyd,
     plan_private_mean,
     users_needed_as_printed,
+)
+from fedclust_helpers.ldp_kmeans.plans import (
+    FourRoundPlan,
+    LocalPlan,
+    OneRoundPlan,
+    PrintedPlan,
+    VectorPlan,
 )
 from fedclust_helpers.ldp_kmeans.runs import run
 

@@ -30,10 +30,11 @@ from fedclust_helpers.frequency_oracles import (
     check_report_mechanism,
     cut_to,
     noised_report,
+    one_point_each,
     report_values,
 )
 from fedclust_helpers.ldp_kmeans.one_round import LdpResult, following, to_ball
-from fedclust_helpers.ldp_kmeans.planning import VectorPlan
+from fedclust_helpers.ldp_kmeans.plans import VectorPlan
 from fedclust_helpers.local_randomizers import MAX_NUMBERS
 from fedclust_helpers.mechanisms import Mechanism, NoiseSource
 from fedclust_helpers.projections import BallProjection
@@ -108,11 +109,9 @@ class NoisyPoints(Fixed):
 
     def respond(self, points: FloatArray, users: IntArray, *, rng: NoiseSource) -> Reports:
         """Noisy points (m, d); in whole steps (int64) with noise on a grid."""
-        points = np.asarray(points, dtype=np.float64)
-        if points.ndim != 2 or points.shape != (len(users), self._n_features):
-            raise ValueError(
-                f"points must be {len(users)} rows of {self._n_features} columns, one for each user"
-            )
+        points, users = one_point_each(points, users)
+        if points.shape[1] != self._n_features:
+            raise ValueError(f"points must have {self._n_features} columns, got {points.shape[1]}")
         shrink = cut_to(points, self._radius)[:, None]
         sent = np.where(shrink > 0, points, 0.0) * shrink
         return (noised_report(sent, self._mechanism, rng=rng),)

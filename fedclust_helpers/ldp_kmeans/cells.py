@@ -91,7 +91,8 @@ class CellCounts(OneBitCounts):
 
 def check_depths(depths: Iterable[int]) -> tuple[int, ...]:
     """Increasing depths from 1 to 52."""
-    if isinstance(depths, str) or not isinstance(depths, Iterable):
+    given: object = depths
+    if isinstance(given, str) or not isinstance(given, Iterable):
         raise TypeError(f"depths must be a sequence of integers, got {type(depths).__name__}")
     depths = tuple(check_int(p, "depths", maximum=MAX_DEPTH) for p in depths)
     if not depths or any(b <= a for a, b in zip(depths, depths[1:], strict=False)):
@@ -103,6 +104,8 @@ def check_listing(
     grid: NestedGrid, depths: tuple[int, ...], *, max_cells: int = MAX_SURVIVORS
 ) -> None:
     """Refuse depths whose cells `descend` could not list, whatever the reports say."""
+    if not isinstance(grid, NestedGrid):
+        raise TypeError(f"grid must be a NestedGrid, got {type(grid).__name__}")
     depths, max_cells = check_depths(depths), check_int(max_cells, "max_cells")
     try:
         n_cells = len(grid.all_cells(depths[0], radius=1.0))
@@ -314,5 +317,5 @@ def users_needed(
             raise ValueError(f"{name} must lie in (0, 1], got {value}")
     one = detection_threshold(1, epsilon, n_levels, z=z, n_answers=n_answers)
     if one / share > 1e100:
-        raise ValueError(f"share must be larger: {share:g} is never seen")
+        raise ValueError(f"share must be larger or z smaller: {share:g} is never seen at z={z:g}")
     return math.ceil((one / share) ** 2 / user_share)

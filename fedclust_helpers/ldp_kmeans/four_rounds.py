@@ -22,7 +22,7 @@ from fedclust_helpers._validation import (
     check_rng,
 )
 from fedclust_helpers.federation import LocalReports
-from fedclust_helpers.frequency_oracles import HeavySums, OneBitCounts, Question
+from fedclust_helpers.frequency_oracles import HeavySums, LocalQuery, OneBitCounts, Question
 from fedclust_helpers.grids import NestedGrid
 from fedclust_helpers.ldp_kmeans.cells import (
     CellCounts,
@@ -39,7 +39,7 @@ from fedclust_helpers.ldp_kmeans.one_round import (
     to_ball,
     warn_if_blind,
 )
-from fedclust_helpers.ldp_kmeans.planning import FourRoundPlan
+from fedclust_helpers.ldp_kmeans.plans import FourRoundPlan
 from fedclust_helpers.lsh import BallCarvingHash, collision_probability
 from fedclust_helpers.projections import BallProjection
 
@@ -115,6 +115,8 @@ def mark_heavy_cells(
     opt : float, optional
         Guess of the optimal cost in the projected space; None leaves the noise to decide.
     """
+    if not isinstance(grid, NestedGrid):
+        raise TypeError(f"grid must be a NestedGrid, got {type(grid).__name__}")
     check_levels(levels)
     d, n_levels = grid.n_features, len(levels)
     k, z = check_int(n_clusters, "n_clusters"), check_non_negative(z, "z")
@@ -147,6 +149,8 @@ def synthetic_space(
     -------
     images (n, H + d), index of the heavy cell (n,)
     """
+    if not isinstance(heavy, HeavyCells):
+        raise TypeError(f"heavy must be HeavyCells, got {type(heavy).__name__}")
     points = as_points(points, n_features=heavy.grid.n_features)
     _, centers, _, keys = heavy.parents(points)
     distinct, index = np.unique(keys, return_inverse=True)
@@ -261,7 +265,8 @@ def run_four_rounds(
         # round 1: cells
         cells = CellCounts(grid, depths, plan.epsilon, projection=projection, rng=public)
         later = [nearest.counts(origin, f"nearest {what}") for what in ("candidate", "centre")]
-        for query in (cells, *later, nearest.sums(origin)):
+        known: list[LocalQuery] = [cells, *later, nearest.sums(origin)]
+        for query in known:
             federation.check_ask(query)  # what can be refused is refused before the first report
         ask(cells, round=0, part="cells")
         levels = [_scaled(lv, n / max(1, cells.n_users)) for lv in descend(cells)]
@@ -277,7 +282,7 @@ def run_four_rounds(
         if plan.lsh:
             found = _ask_buckets(ask, plan, markings, projection, public)
             candidates = np.concatenate([candidates, found])
-        warn_if_blind(len(candidates), plan.needed, n, plan.epsilon)
+        warn_if_blind(len(candidates), plan, n)
         if not len(candidates):
             candidates = origin
 

@@ -28,7 +28,12 @@ from fedclust_helpers.ldp_kmeans.cells import (
     choose_cells,
     descend,
 )
-from fedclust_helpers.ldp_kmeans.planning import LocalPlan, OneRoundPlan, PrintedPlan
+from fedclust_helpers.ldp_kmeans.plans import (
+    CELLS_PER_CLUSTER,
+    LocalPlan,
+    OneRoundPlan,
+    PrintedPlan,
+)
 from fedclust_helpers.mechanisms import Mechanism
 from fedclust_helpers.projections import BallProjection
 
@@ -116,7 +121,7 @@ def run_one_round(
     sums = None
     if plan.mechanism is not None and plan.sums_depth is not None:
         sums = cell_sums(grid, plan.sums_depth, projection, plan.mechanism, rng=public)
-    known = [counts] if sums is None else [counts, sums]
+    known: list[LocalQuery] = [counts] if sums is None else [counts, sums]
     with following(federation, plan, known, progress=progress) as (ask, n_before):
         ask(counts, round=0, part=None if sums is None else "count")
         if sums is not None:
@@ -126,7 +131,7 @@ def run_one_round(
     levels = descend(counts)
     chosen = choose_cells(levels, z=plan.z)
     points, weights = chosen.points(grid, plan.proxies), chosen.weight * scale
-    warn_if_blind(len(points), plan.needed, federation.n_records, plan.epsilon)
+    warn_if_blind(len(points), plan, federation.n_records)
     low = proxy_centers(points, weights, plan.n_clusters, rng=rng, n_init=plan.n_init)
     centers = low
     if sums is not None and plan.sums_depth is not None:
@@ -165,7 +170,7 @@ def run_as_printed(
         n_answers=plan.n_levels,
     )  # fmt: skip
     sums = {p: cell_sums(grid, p, identity, plan.mechanism, rng=public) for p in plan.depths}
-    known = [counts, *sums.values()]
+    known: list[LocalQuery] = [counts, *sums.values()]
     with following(federation, plan, known, progress=progress) as (ask, n_before):
         for query in known:
             ask(query, round=0)
@@ -175,7 +180,7 @@ def run_as_printed(
         levels, z=plan.z, vector_sums=lambda p, cells: sums[p].estimate(grid.keys(cells, p))
     )
     points = chosen.points(grid, "corner")
-    warn_if_blind(len(points), plan.needed, federation.n_records, plan.epsilon)
+    warn_if_blind(len(points), plan, federation.n_records)
     low = proxy_centers(points, chosen.weight, k, rng=rng, n_init=plan.n_init)
     centers = low.copy()
     if len(points) and chosen.sums is not None:
@@ -192,12 +197,14 @@ def run_as_printed(
     )  # fmt: skip
 
 
-def warn_if_blind(n_proxies: int, needed: int, n_users: int, epsilon: float) -> None:
+def warn_if_blind(n_proxies: int, plan: LocalPlan, n_users: int) -> None:
     """Say how many users it would take when (almost) nothing can be seen."""
     if n_proxies == 0:
+        share = 1 / (CELLS_PER_CLUSTER * plan.n_clusters)
         warnings.warn(
-            f"nothing stands out of the noise at epsilon={epsilon:g} with {n_users} users: about"
-            f" {max(needed, 2 * n_users)} are needed; the centres returned carry no information",
+            f"nothing stands out of the noise at epsilon={plan.epsilon:g} with {n_users} users:"
+            f" about {max(plan.needed, 2 * n_users)} are needed to see cells that hold {share:.1%}"
+            f" of them ({plan.z:g} standard deviations); the centres returned carry no information",
             NothingDetectedWarning,
             stacklevel=4,
         )

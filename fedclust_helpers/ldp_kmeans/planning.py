@@ -1,4 +1,4 @@
-"""Plans of locally private k-means and of its baselines: all public numbers of a run.
+"""Planners of locally private k-means and of its baselines: all public numbers of a run.
 
 A plan is made from the users that will follow it (`local_users`), and lists every question with the
 mechanism that answers it. The kind of noise is the federation's choice.
@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal
-
-import numpy as np
+from dataclasses import replace
+from typing import Literal
 
 from fedclust_helpers._validation import (
     check_choice,
@@ -21,7 +19,7 @@ from fedclust_helpers._validation import (
     check_positive,
     check_real,
 )
-from fedclust_helpers.federation import LocalReports, Plan, PlannedRelease
+from fedclust_helpers.federation import LocalReports, PlannedRelease
 from fedclust_helpers.federation.local import check_shares
 from fedclust_helpers.grids import NestedGrid, grid_for_algorithm_1
 from fedclust_helpers.ldp_kmeans.cells import (
@@ -30,151 +28,30 @@ from fedclust_helpers.ldp_kmeans.cells import (
     detection_threshold,
     users_needed,
 )
+from fedclust_helpers.ldp_kmeans.plans import (
+    CELLS_PER_CLUSTER,
+    FourRoundPlan,
+    OneRoundPlan,
+    PrintedPlan,
+    VectorPlan,
+    bit_release,
+    check_flag,
+    check_init,
+    check_local_epsilon,
+    check_z,
+    outputs_of,
+    users_of,
+    vector_release,
+)
 from fedclust_helpers.local_randomizers import (
     MAX_NUMBERS,
     RandomizedResponse,
     gaussian_report,
     participations,
 )
-from fedclust_helpers.mechanisms import Mechanism
 
-CELLS_PER_CLUSTER = 3  # cells over which a cluster spreads, as a rule of thumb for warnings
-MAX_INIT = 1000  # starts of the server's k-means
 MAX_ROUNDS = 1000
 MAX_CALLS = 1024  # bucket histograms of one four-round run
-
-
-@dataclass(frozen=True, kw_only=True)
-class LocalPlan(Plan):
-    """A run in which every user randomises on the device.
-
-    Attributes
-    ----------
-    parts : tuple of (str, float)
-        Names of the parts of the users and the share of each; empty if everybody answers all. Users
-        of different parts answer different questions: each user is charged for one part.
-    z : float
-        Standard deviations that a count must exceed to be seen.
-    n_init : int
-        Starts of the server's k-means.
-    needed : int
-        Users that it takes to see clusters of equal size that spread over three cells each; 0 where
-        no cells are counted.
-    """
-
-    parts: tuple[tuple[str, float], ...] = ()
-    z: float = 3.5
-    n_init: int = 10
-    needed: int = 0
-
-    @property
-    def shares(self) -> dict[str, float]:
-        """Share of the users of each part."""
-        return dict(self.parts)
-
-    @property
-    def n_bytes(self) -> int:
-        """Bytes of all reports together (about, where users are divided): bits take one each."""
-        total, shares = 0.0, self.shares
-        for release in self.releases:
-            one_bit = isinstance(release.mechanisms[0], RandomizedResponse)
-            users = self.facts.n_clients * shares.get(release.part or "", 1.0)
-            total += users * release.numbers * (1 if one_bit else 8)
-        return round(total)
-
-    def statement(self) -> list[tuple[str, str]]:
-        """The privacy statement of the run as (heading, text) pairs."""
-        kinds = {
-            "randomised bits" if isinstance(m, RandomizedResponse)
-            else f"{self.facts.noise} Gaussian noise on vectors"
-            for release in self.releases
-            for m in release.mechanisms
-        }  # fmt: skip
-        rows = [
-            (what, f"{' and '.join(sorted(kinds, reverse=True))}, drawn by every user alone")
-            if what == "noise"
-            else (what, text)
-            for what, text in super().statement()
-        ]
-        if self.parts:
-            shares = ", ".join(f"{share:.1%} {name!r}" for name, share in self.parts)
-            rows.append(("parts", f"each user is in one, by number: {shares}"))
-        if self.needed:
-            rows.append((
-                "users needed",
-                f"about {self.needed:,} to see {self.n_clusters} clusters of equal size that"
-                f" spread over {CELLS_PER_CLUSTER} cells each",
-            ))  # fmt: skip
-        return rows
-
-
-@dataclass(frozen=True, kw_only=True)
-class OneRoundPlan(LocalPlan):
-    """Algorithm 1 with parameters that work, or one grid (`plan_grid_histogram`).
-
-    `sums_share` is the share of users who send vectors; 0 where the centres found among the cells
-    are returned as they are.
-    """
-
-    n_outputs: int
-    depths: tuple[int, ...]
-    sums_depth: int | None
-    sums_share: float
-    n_answers: int
-    mechanism: Mechanism | None
-    proxies: Literal["center", "corner"] = "center"
-
-    @property
-    def uses_sums(self) -> bool:
-        """Whether the last step recovers centres from vector sums."""
-        return self.sums_depth is not None
-
-
-@dataclass(frozen=True, kw_only=True)
-class PrintedPlan(LocalPlan):
-    """Algorithm 1 with the paper's parameters: every user in all 2 L calls."""
-
-    grid: NestedGrid
-    depths: tuple[int, ...]
-    n_levels: int
-    mechanism: Mechanism
-
-
-@dataclass(frozen=True, kw_only=True)
-class FourRoundPlan(LocalPlan):
-    """Algorithms 2 to 5. The parts of the users are the questions.
-
-    The paper runs F L M R bucket histograms and sum oracles in parallel, each with a share of the
-    budget. Reductions, all public: ``joint_levels`` (every point is in exactly one D_l, so one
-    question with value (l, bucket) replaces L), `n_guesses` for F (None: the oracle's own noise
-    decides what is heavy), `scales` for M and `repetitions` for R.
-    """
-
-    n_outputs: int
-    depths: tuple[int, ...]
-    shifted: bool
-    lsh: bool
-    t: int
-    scales: tuple[float, ...]
-    repetitions: int
-    n_guesses: int | None
-    joint_levels: bool
-    mechanism: Mechanism
-    low_mechanism: Mechanism = field(repr=False)
-
-    @property
-    def n_calls(self) -> int:
-        """Bucket histograms that users are split over: F L M R after the reductions."""
-        levels = 1 if self.joint_levels else len(self.depths) + 1
-        return (self.n_guesses or 1) * levels * len(self.scales) * self.repetitions
-
-
-@dataclass(frozen=True, kw_only=True)
-class VectorPlan(LocalPlan):
-    """A baseline whose users send noised points; `max_reports` is how many the server keeps."""
-
-    mechanism: Mechanism
-    max_reports: int = 0
 
 
 # --- Algorithm 1 ----------------------------------------------------------------------------------
@@ -247,9 +124,9 @@ def plan(
     ValueError, TypeError
         If the federation could not run it; nothing is released or charged.
     """
-    n, n_features, k = _users(federation, n_clusters)
-    epsilon, delta = check_epsilon(epsilon), check_delta(delta)
-    d = _outputs(n_features, n_outputs)
+    n, n_features, k = users_of(federation, n_clusters)
+    epsilon, delta = check_local_epsilon(epsilon), check_delta(delta)
+    d = outputs_of(n_features, n_outputs)
     if not isinstance(sums, bool) and not (isinstance(sums, str) and sums == "auto"):
         raise ValueError(f"sums must be True, False or 'auto', got {sums!r}")
     with_sums = d < n_features if sums == "auto" else bool(sums)
@@ -259,7 +136,7 @@ def plan(
     check_listing(NestedGrid(d), levels)
     m = participations(epsilon, len(levels)) if n_answers is None else n_answers
     m = check_int(m, "n_answers", maximum=len(levels))
-    z = check_positive(z, "z")
+    z = check_z(z)
     check_choice(proxies, "proxies", ("center", "corner"))
     if n < len(levels) + int(with_sums):
         raise ValueError(
@@ -278,9 +155,9 @@ def plan(
             raise ValueError(f"sums_depth must be one of the depths {levels}, got {depth}")
         mechanism = federation.gaussian_report(n_features, epsilon=epsilon, delta=delta)
         parts = (("count", 1 - share), ("sum", share))
-    releases = [_bits("cell counts", 0, epsilon, m, part="count" if with_sums else None)]
+    releases = [bit_release("cell counts", 0, epsilon, m, part="count" if with_sums else None)]
     if mechanism is not None:
-        releases.append(_vector("cell sums", 0, mechanism, n_features, part="sum"))
+        releases.append(vector_release("cell sums", 0, mechanism, n_features, part="sum"))
         error = k * mechanism.std * math.sqrt(CELLS_PER_CLUSTER * n_features / (share * n))
         meaning = (
             f"distance by which noise moves a centre (root mean square), {k} clusters of equal size"
@@ -292,7 +169,8 @@ def plan(
     return OneRoundPlan(
         method="one_round", n_clusters=k, n_features=n_features, n_rounds=1, epsilon=epsilon,
         delta=delta if with_sums else 0.0, releases=tuple(releases), facts=federation.facts,
-        predicted_error=error, predicted_error_is=meaning, parts=parts, z=z, n_init=_init(n_init),
+        predicted_error=error, predicted_error_is=meaning, parts=parts, z=z,
+        n_init=check_init(n_init),
         needed=users_needed(
             1 / (CELLS_PER_CLUSTER * k), epsilon, len(levels), z=z, user_share=1 - share,
             n_answers=m,
@@ -318,7 +196,7 @@ def plan_grid_histogram(
     Algorithm 1 when the depth suits the data, worse when it does not. Default: depth 3 up to four
     dimensions, else 2.
     """
-    _users(federation, n_clusters)
+    users_of(federation, n_clusters)
     d = federation.n_features
     depth = (3 if d <= 4 or d > 6 else 2) if depth is None else check_int(depth, "depth")
     made = plan(
@@ -350,8 +228,8 @@ def plan_as_printed(
     ValueError
         In secure mode: the noise that Algorithm 6 prints is continuous.
     """
-    n, d, k = _users(federation, n_clusters)
-    epsilon, delta = check_epsilon(epsilon), check_delta(delta)
+    n, d, k = users_of(federation, n_clusters)
+    epsilon, delta = check_local_epsilon(epsilon), check_delta(delta)
     if federation.facts.noise != "continuous":
         raise ValueError(
             "federation must be in teaching mode: Algorithm 6 prints continuous Gaussian noise,"
@@ -359,7 +237,7 @@ def plan_as_printed(
         )
     n_levels = max(1, math.ceil(math.log2(n))) if n_levels is None else n_levels
     n_levels = check_int(n_levels, "n_levels")
-    z = check_positive(z, "z")
+    z = check_z(z)
     grid, fine_to_coarse = grid_for_algorithm_1(d, alpha, n_levels)
     depths = tuple(reversed(fine_to_coarse))
     if depths[0] == 0:
@@ -369,12 +247,12 @@ def plan_as_printed(
         1.0, epsilon / (2 * n_levels), delta / n_levels, calibration="as_printed"
     )
     c = RandomizedResponse(epsilon / (2 * n_levels)).debias
-    return PrintedPlan(
+    made = PrintedPlan(
         method="one_round_as_printed", n_clusters=k, n_features=d, n_rounds=1, epsilon=epsilon,
-        delta=delta, facts=federation.facts, z=z, n_init=_init(n_init),
+        delta=delta, facts=federation.facts, z=z, n_init=check_init(n_init),
         releases=(
-            _bits("cell counts", 0, epsilon / 2, n_levels),
-            *(_vector("cell sums", 0, mechanism, d) for _ in depths),
+            bit_release("cell counts", 0, epsilon / 2, n_levels),
+            *(vector_release("cell sums", 0, mechanism, d) for _ in depths),
         ),
         predicted_error=z * c / math.sqrt(n),
         predicted_error_is=f"of the users must share a cell for it to stand out ({z:g} standard"
@@ -382,6 +260,12 @@ def plan_as_printed(
         needed=users_needed_as_printed(1 / (CELLS_PER_CLUSTER * k), epsilon, n_levels, z=z),
         grid=grid, depths=depths, n_levels=n_levels, mechanism=mechanism,
     )  # fmt: skip
+    if not made.total_epsilon <= epsilon * (1 + 1e-9):
+        raise ValueError(
+            f"epsilon must be smaller: at {epsilon:g} the noise of Algorithm 6 is proved for less"
+            f" than what it gives, {made.total_epsilon:g}"
+        )
+    return made
 
 
 def users_needed_as_printed(
@@ -394,14 +278,14 @@ def users_needed_as_printed(
     share, z = check_positive(share, "share"), check_positive(z, "z")
     epsilon = check_epsilon(epsilon)
     if n_levels is not None:
-        check_int(n_levels, "n_levels")
+        check_int(n_levels, "n_levels", maximum=10**6)
     n = 2.0
     for _ in range(200):
         levels = math.ceil(math.log2(n)) if n_levels is None else n_levels
         c = RandomizedResponse(epsilon / (2 * max(1, levels))).debias
         ratio = z * c / share
         if not ratio < 1e100:
-            raise ValueError(f"share must be larger: {share:g} is never seen")
+            raise ValueError(f"share must be larger or z smaller: {share:g} is never seen")
         new = max(2.0, ratio**2)
         if math.isclose(new, n, rel_tol=1e-6):
             break
@@ -461,15 +345,15 @@ def plan_four_rounds(
     shares : mapping, optional
         Share of users for each question; they add up to 1.
     """
-    n, n_features, k = _users(federation, n_clusters)
-    epsilon, delta = check_epsilon(epsilon), check_delta(delta)
-    lsh, shifted = _flag(lsh, "lsh"), _flag(shifted, "shifted")
-    joint_levels = _flag(joint_levels, "joint_levels")
-    d = _outputs(n_features, n_outputs)
+    n, n_features, k = users_of(federation, n_clusters)
+    epsilon, delta = check_local_epsilon(epsilon), check_delta(delta)
+    lsh, shifted = check_flag(lsh, "lsh"), check_flag(shifted, "shifted")
+    joint_levels = check_flag(joint_levels, "joint_levels")
+    d = outputs_of(n_features, n_outputs)
     levels = check_depths(depths)
     grid_depths = tuple(p + 1 for p in levels) if shifted else levels
     check_listing(NestedGrid(d, 4.0 if shifted else 2.0), check_depths(grid_depths))
-    t, z = check_int(t, "t", maximum=8), check_positive(z, "z")
+    t, z = check_int(t, "t", maximum=8), check_z(z)
     check_int(repetitions, "repetitions", maximum=MAX_CALLS)
     try:
         sizes = tuple(check_positive(s, "scales") for s in scales)
@@ -492,24 +376,26 @@ def plan_four_rounds(
     low = federation.gaussian_report(d, epsilon=epsilon, delta=delta)
     m = participations(epsilon, len(levels))
     buckets = [
-        _bits("LSH buckets", 1, epsilon, 1, part="buckets"),
-        _vector("bucket sums", 1, low, d, part="bucket sums"),
+        bit_release("LSH buckets", 1, epsilon, 1, part="buckets"),
+        vector_release("bucket sums", 1, low, d, part="bucket sums"),
     ]
     summing = n * chosen["recovery sum"]
     made = FourRoundPlan(
         method="four_rounds_lsh" if lsh else "four_rounds", n_clusters=k, n_features=n_features,
         n_rounds=4 if lsh else 3, epsilon=epsilon, delta=delta, facts=federation.facts,
         releases=(
-            _bits("cell counts", 0, epsilon, m, part="cells"),
+            bit_release("cell counts", 0, epsilon, m, part="cells"),
             *(buckets if lsh else []),
-            _bits("nearest candidate", 2, epsilon, 1, part="proxy"),
-            _bits("nearest centre", 3, epsilon, 1, part="recovery count"),
-            _vector("points by nearest centre", 3, mechanism, n_features, part="recovery sum"),
+            bit_release("nearest candidate", 2, epsilon, 1, part="proxy"),
+            bit_release("nearest centre", 3, epsilon, 1, part="recovery count"),
+            vector_release(
+                "points by nearest centre", 3, mechanism, n_features, part="recovery sum"
+            ),
         ),
         predicted_error=k * math.sqrt((1 + n_features * mechanism.std**2) / summing),
         predicted_error_is="distance by which noise moves a centre (root mean square),"
         f" {k} clusters of equal size",
-        parts=tuple(chosen.items()), z=z, n_init=_init(n_init),
+        parts=tuple(chosen.items()), z=z, n_init=check_init(n_init),
         needed=users_needed(
             1 / (CELLS_PER_CLUSTER * k), epsilon, len(levels), z=z, user_share=chosen["cells"]
         ),
@@ -542,13 +428,13 @@ def plan_gaussian_reports(
     1 buries a ball of radius 1, and k-means clusters the noise. The server keeps the `max_reports`
     reports of the lowest user numbers.
     """
-    n, d, k = _users(federation, n_clusters)
+    n, d, k = users_of(federation, n_clusters)
     max_reports = check_int(max_reports, "max_reports", minimum=k, maximum=MAX_NUMBERS // d)
     mechanism = federation.gaussian_report(d, epsilon=epsilon, delta=delta)
     return VectorPlan(
         method="gaussian_reports", n_clusters=k, n_features=d, n_rounds=1,
-        epsilon=check_epsilon(epsilon), delta=check_delta(delta), facts=federation.facts,
-        releases=(_vector("noisy points", 0, mechanism, d),), n_init=_init(n_init),
+        epsilon=check_local_epsilon(epsilon), delta=check_delta(delta), facts=federation.facts,
+        releases=(vector_release("noisy points", 0, mechanism, d),), n_init=check_init(n_init),
         predicted_error=mechanism.std * math.sqrt(d),
         predicted_error_is="distance by which noise moves one report (root mean square), in a ball"
         " of radius 1",
@@ -563,12 +449,12 @@ def plan_private_mean(
 
     What to fall back on when n is too small to see any structure. (epsilon, delta)-LDP.
     """
-    n, d, k = _users(federation, n_clusters)
+    n, d, k = users_of(federation, n_clusters)
     mechanism = federation.gaussian_report(d, epsilon=epsilon, delta=delta)
     return VectorPlan(
         method="private_mean", n_clusters=k, n_features=d, n_rounds=1,
-        epsilon=check_epsilon(epsilon), delta=check_delta(delta), facts=federation.facts,
-        releases=(_vector("sum of points", 0, mechanism, d),),
+        epsilon=check_local_epsilon(epsilon), delta=check_delta(delta), facts=federation.facts,
+        releases=(vector_release("sum of points", 0, mechanism, d),),
         predicted_error=mechanism.std * math.sqrt(d / n),
         predicted_error_is="distance by which noise moves the mean (root mean square)",
         mechanism=mechanism,
@@ -589,7 +475,7 @@ def plan_lloyd(
     exceeds two standard deviations. Without `initial` in `run` the start is uniform in the ball,
     and the outcome hangs on it.
     """
-    n, d, k = _users(federation, n_clusters)
+    n, d, k = users_of(federation, n_clusters)
     n_rounds = check_int(n_rounds, "n_rounds", maximum=MAX_ROUNDS)
     if n < 2 * n_rounds:
         raise ValueError(f"n_rounds must leave users for each question, got {n_rounds}")
@@ -598,71 +484,15 @@ def plan_lloyd(
     releases: list[PlannedRelease] = []
     for t in range(n_rounds):
         releases += [
-            _bits("nearest centre", t, epsilon, 1, part=f"count {t}"),
-            _vector("points by nearest centre", t, mechanism, d, part=f"sum {t}"),
+            bit_release("nearest centre", t, epsilon, 1, part=f"count {t}"),
+            vector_release("points by nearest centre", t, mechanism, d, part=f"sum {t}"),
         ]
     return VectorPlan(
         method="ldp_lloyd", n_clusters=k, n_features=d, n_rounds=n_rounds,
-        epsilon=check_epsilon(epsilon), delta=check_delta(delta), facts=federation.facts,
+        epsilon=check_local_epsilon(epsilon), delta=check_delta(delta), facts=federation.facts,
         releases=tuple(releases), z=2.0, mechanism=mechanism,
         parts=tuple((f"{what} {t}", share) for t in range(n_rounds) for what in ("count", "sum")),
         predicted_error=k * math.sqrt((1 + d * mechanism.std**2) / (share * n)),
         predicted_error_is="distance by which noise moves a centre in a round (root mean square),"
         f" {k} clusters of equal size",
     )  # fmt: skip
-
-
-# --- what they share ------------------------------------------------------------------------------
-
-
-def require_local(federation: Any) -> LocalReports:
-    """Refuse anything but users who answer for themselves, one point each in the unit ball."""
-    if not isinstance(federation, LocalReports):
-        raise TypeError(
-            f"federation must offer ask (LocalReports, see local_users), got"
-            f" {type(federation).__name__}"
-        )
-    if federation.bound != 1.0 or federation.domain != "ball":
-        raise ValueError("federation must keep points in the unit ball: local_users(bound=1.0)")
-    federation.check_one_point_each()
-    return federation
-
-
-def _users(federation: LocalReports, n_clusters: int) -> tuple[int, int, int]:
-    """Shared validation; returns (n, d', k), all public."""
-    n = require_local(federation).n_records
-    return n, federation.n_features, check_int(n_clusters, "n_clusters", maximum=n)
-
-
-def _outputs(n_features: int, n_outputs: int | None) -> int:
-    """d after projection."""
-    if n_outputs is None:
-        return min(n_features, 4 if n_features > 6 else n_features)
-    return check_int(n_outputs, "n_outputs", maximum=n_features)
-
-
-def _init(n_init: int) -> int:
-    return check_int(n_init, "n_init", maximum=MAX_INIT)
-
-
-def _flag(value: Any, name: str) -> bool:
-    if not isinstance(value, bool | np.bool_):
-        raise TypeError(f"{name} must be True or False, got {type(value).__name__}")
-    return bool(value)
-
-
-def _bits(
-    name: str, round: int, epsilon: float, n_answers: int, *, part: str | None = None
-) -> PlannedRelease:
-    """A question of one bit, `n_answers` times with epsilon/n_answers each."""
-    response = RandomizedResponse(epsilon / n_answers)
-    bits = ("bit",) if n_answers == 1 else tuple(f"bit {i + 1}" for i in range(n_answers))
-    return PlannedRelease(round, name, bits, (response,) * n_answers, part=part, numbers=n_answers)
-
-
-def _vector(
-    name: str, round: int, mechanism: Mechanism, n_outputs: int, *, part: str | None = None
-) -> PlannedRelease:
-    """A question that is answered by one noised vector."""
-    what = "noisy point" if name == "noisy points" else "signed vector"
-    return PlannedRelease(round, name, (what,), (mechanism,), part=part, numbers=n_outputs)

@@ -14,12 +14,13 @@ from fedclust_helpers.ldp_kmeans.baselines import (
 )
 from fedclust_helpers.ldp_kmeans.four_rounds import run_four_rounds
 from fedclust_helpers.ldp_kmeans.one_round import LdpResult, run_as_printed, run_one_round
-from fedclust_helpers.ldp_kmeans.planning import (
+from fedclust_helpers.ldp_kmeans.plans import (
     FourRoundPlan,
     LocalPlan,
     OneRoundPlan,
     PrintedPlan,
     VectorPlan,
+    check_flag,
     require_local,
 )
 
@@ -66,6 +67,7 @@ def run(
     """
     require_local(federation)
     check_rng(rng)
+    progress = check_flag(progress, "progress")
     if not isinstance(plan, LocalPlan):
         raise TypeError(f"plan must be a LocalPlan, got {type(plan).__name__}")
     if plan.method == "ldp_lloyd" and isinstance(plan, VectorPlan):
