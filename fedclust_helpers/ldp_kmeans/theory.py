@@ -246,7 +246,7 @@ def printed_sums_truth(
         raise ValueError("radius and center_norm must be at most 1e100")
     sensitivity = 2 * (center_norm + radius)
     std = 2 * math.sqrt(2 * math.log(1.25 / delta)) * (2 * radius) / epsilon
-    if std < 1e-100 * sensitivity:
+    if std <= 1e-100 * sensitivity:
         mu = math.inf if sensitivity else 0.0
         return PrintedNoise(epsilon, std, sensitivity, mu, mu)
     mu = sensitivity / std
