@@ -189,13 +189,15 @@ class Local:
         """Algorithm 1: federation, one bit of each user, server's k-means (10 restarts)."""
         users = local_users(self.points, seed=0)
         rng = np.random.default_rng(0)
-        return ldp_kmeans.one_round(users, n_clusters=5, epsilon=1.0, rng=rng).centers
+        plan = ldp_kmeans.plan(users, n_clusters=5, epsilon=1.0)
+        return ldp_kmeans.run(users, plan, rng=rng).centers
 
     def four_rounds(self) -> np.ndarray:
         """Algorithms 2 to 5 without LSH."""
         users = local_users(self.points, seed=0)
         rng = np.random.default_rng(0)
-        return ldp_kmeans.four_rounds(users, n_clusters=5, epsilon=1.0, rng=rng).centers
+        plan = ldp_kmeans.plan_four_rounds(users, n_clusters=5, epsilon=1.0)
+        return ldp_kmeans.run(users, plan, rng=rng).centers
 
     def sklearn(self) -> np.ndarray:
         """One scikit-learn k-means fit with one restart on the same points."""

@@ -182,7 +182,7 @@ class LocalKMeans(_InBox):
     ledger : PrivacyLedger, optional
         The ledger of these users (replace-one). Pass the same one to every fit on the same users.
     options : dict, optional
-        Further arguments of `ldp_kmeans.one_round` (depths, sums, z ...).
+        Further arguments of `ldp_kmeans.plan` (depths, sums, z ...).
 
     Attributes
     ----------
@@ -232,9 +232,10 @@ class LocalKMeans(_InBox):
         shrink = 1 / np.sqrt(d)
         inside = np.clip(scale_to_box(points, lower, upper), -1, 1) * shrink
         federation = local_users(inside, mode=self.mode, seed=self.seed, ledger=self.ledger)
-        result = ldp_kmeans.one_round(
+        plan = ldp_kmeans.plan(
             federation, n_clusters=self.n_clusters, epsilon=self.epsilon, delta=self.delta,
-            rng=np.random.default_rng(self.seed), **(self.options or {}),
+            **(self.options or {}),
         )  # fmt: skip
+        result = ldp_kmeans.run(federation, plan, rng=np.random.default_rng(self.seed))
         self._keep(result, federation, np.clip(result.centers / shrink, -1, 1))
         return self

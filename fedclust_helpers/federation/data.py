@@ -155,7 +155,9 @@ class ClientData:
         if domain == "ball":
             for start in range(0, len(moved), _BLOCK):  # no norms of all rows at once
                 block = self.points[start : start + _BLOCK]
-                moved[start : start + _BLOCK] = np.einsum("ij,ij->i", block, block) > bound**2
+                with np.errstate(over="ignore", invalid="ignore"):  # inf is longer, too
+                    squares = np.einsum("ij,ij->i", block, block)
+                    moved[start : start + _BLOCK] = ~(squares <= np.float64(bound) ** 2)
         else:
             for column in self.points.T:  # d passes, no (n, d) mask
                 moved |= np.abs(column) > bound
@@ -165,7 +167,8 @@ class ClientData:
         if domain == "ball":
             inside = self.points.copy()
             # a hair inside, so that rounding cannot leave a row outside
-            norms = np.linalg.norm(self.points[moved], axis=1)
+            with np.errstate(over="ignore"):  # a length beyond floats: the row becomes 0
+                norms = np.linalg.norm(self.points[moved], axis=1)
             inside[moved] *= (bound * (1 - 1e-12) / norms)[:, None]
         else:
             inside = np.clip(self.points, -bound, bound)
