@@ -24,8 +24,10 @@ from fedclust_helpers.accounting import (
 )
 from fedclust_helpers.accounting.ledger import RDP_ORDERS
 from fedclust_helpers.client_statistics import (
+    ADDITIVE_UPDATES,
     CLIENT_UPDATES,
     MODEL_BLOCKS,
+    NEAREST_UPDATES,
     SHARED_UPDATE,
     STATISTICS,
     ClientMemory,
@@ -599,11 +601,11 @@ def test_fesem_starts_from_the_model_chosen_last(rng):
     models, memory = MODEL.initial(3, rng=rng), ClientMemory(60)
     arguments = {
         "labels": DATA.labels, "memory": memory, "model": MODEL, "models": models, "clip": 100.0,
-        "n_steps": 1, "learning_rate": 1e-3, "clusterer": "fesem",
+        "n_steps": 1, "learning_rate": 1e-3,
     }  # fmt: skip
     start = rng.integers(0, 3, 60)
     memory.put("fesem", start)
-    ids, _ = CLIENT_UPDATES.compute(DATA.points, DATA.offsets, **arguments)
+    ids, _ = NEAREST_UPDATES.compute(DATA.points, DATA.offsets, **arguments)
     assert np.array_equal(ids.argmax(axis=1), start)  # a tiny step leaves it the nearest
 
 
@@ -623,10 +625,10 @@ def test_fedcam_clips_both_updates_jointly(rng):
     models, common = MODEL.initial(2, rng=rng), MODEL.initial(1, rng=rng)[0]
     arguments = {
         "labels": DATA.labels, "model": MODEL, "models": models, "common": common, "n_steps": 5,
-        "learning_rate": 0.3, "clusterer": "fedcam",
+        "learning_rate": 0.3,
     }  # fmt: skip
-    ids, free = CLIENT_UPDATES.compute(DATA.points, DATA.offsets, clip=1e6, **arguments)
-    _, cut = CLIENT_UPDATES.compute(DATA.points, DATA.offsets, clip=0.1, **arguments)
+    ids, free = ADDITIVE_UPDATES.compute(DATA.points, DATA.offsets, clip=1e6, **arguments)
+    _, cut = ADDITIVE_UPDATES.compute(DATA.points, DATA.offsets, clip=0.1, **arguments)
     d = MODEL.n_parameters
     assert free.shape == (60, 2 * d) and np.linalg.norm(cut, axis=1).max() <= 0.1
     assert np.allclose(cut, free * 0.1 / np.linalg.norm(free, axis=1, keepdims=True))
@@ -639,8 +641,8 @@ def test_fedcam_clips_both_updates_jointly(rng):
     assert np.allclose(free[:, d:], first - start, atol=1e-12)
     second = MODEL.train(first, batch, n_steps=5, learning_rate=0.3)
     assert np.allclose(free[:, :d], second - first, atol=1e-12)
-    needed = CLIENT_UPDATES.sensitivity_of(
-        "updates", 2, "replace-one", clip=0.1, model=MODEL, clusterer="fedcam", n_features=P
+    needed = ADDITIVE_UPDATES.sensitivity_of(
+        "updates", 2, "replace-one", clip=0.1, model=MODEL, n_features=P
     )
     assert needed == 0.2
 
@@ -654,9 +656,9 @@ def test_fedcam_averages_the_common_model_over_all():
         )
         streams = np.random.default_rng(np.random.SeedSequence(1).spawn(5)[0])
         models, common = model.initial(2, rng=streams), model.initial(1, rng=streams)[0]
-        ids, updates = CLIENT_UPDATES.compute(
+        ids, updates = ADDITIVE_UPDATES.compute(
             DATA.points, DATA.offsets, labels=DATA.labels, model=model, models=models,
-            common=common, clip=100.0, n_steps=5, learning_rate=0.3, clusterer="fedcam",
+            common=common, clip=100.0, n_steps=5, learning_rate=0.3,
         )  # fmt: skip
         d = model.n_parameters
         assert np.allclose(result.common, common + updates[:, :d].mean(axis=0), atol=1e-12)

@@ -10,8 +10,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedclust_helpers._validation import FloatArray, check_choice, check_int
-from fedclust_helpers.client_statistics import CLIENT_UPDATES, Model
-from fedclust_helpers.client_statistics.models import CLUSTERERS, AdditiveModel
+from fedclust_helpers.client_statistics import (
+    ADDITIVE_UPDATES,
+    CLIENT_UPDATES,
+    NEAREST_UPDATES,
+    Model,
+)
+from fedclust_helpers.client_statistics.models import AdditiveModel
 from fedclust_helpers.federation import TrustedServer
 from fedclust_helpers.mechanisms import Gaussian, Mechanism, NoNoise
 from fedclust_helpers.rr_cluster import accounting
@@ -38,6 +43,7 @@ Clusterer = Literal["ifca", "fesem", "fedcam"]
 Identifiers = Literal["none", "printed", "corrected", "exponential", "krr"]
 Rule = Literal["strict", "literal", "off"]
 
+CLUSTERERS = {"ifca": CLIENT_UPDATES, "fesem": NEAREST_UPDATES, "fedcam": ADDITIVE_UPDATES}
 CLOSE = 0.01  # standard deviation between the starting models of FeSEM, per parameter
 
 
@@ -136,7 +142,7 @@ def plan_rr_cluster(
         )
     if training.n_models < 2:
         raise ValueError(f"n_models must be >= 2 (one model is dp_fedavg), got {n_models}")
-    check_choice(clusterer, "clusterer", CLUSTERERS)
+    check_choice(clusterer, "clusterer", tuple(CLUSTERERS))
     check_choice(identifiers, "identifiers", IDENTIFIERS)
     check_choice(rebalance, "rebalance", RULES)
     if clusterer == "fedcam" and not isinstance(model, AdditiveModel):
@@ -283,12 +289,12 @@ def rr_cluster(
     common = model.initial(1, rng=rng)[0] if clusterer == "fedcam" else None
     arguments: dict[str, Any] = {
         "model": model, "clip": plan.clip, "n_steps": plan.n_steps,
-        "learning_rate": plan.learning_rate, "clusterer": clusterer, "sampling": plan.sampling,
+        "learning_rate": plan.learning_rate, "sampling": plan.sampling,
     }  # fmt: skip
     if common is not None:
         arguments["common"] = common
     require_budget(federation, plan.mechanisms, plan.sampling, plan.n_rounds, plan.method)
-    federation.check_release(CLIENT_UPDATES, plan.mechanisms, models=models, **arguments)
+    federation.check_release(CLUSTERERS[clusterer], plan.mechanisms, models=models, **arguments)
     n_before = len(federation.ledger.releases)
     if clusterer == "fesem":
         federation.client_memory.put(
@@ -297,7 +303,7 @@ def rr_cluster(
     history, sizes, moved, diagnoses = [models.copy()], [], [], []
     for t in range(plan.n_rounds):
         exact, updates = federation.collect(
-            CLIENT_UPDATES, plan.mechanisms, round=t, models=models, **arguments
+            CLUSTERERS[clusterer], plan.mechanisms, round=t, models=models, **arguments
         )
         released, clusters, sums, common_sum = _server_round(
             federation, plan, exact, updates, common
