@@ -146,6 +146,10 @@ def _batches(
     """The batches of `_groups`; examples with a label beyond the model's classes have weight 0."""
     groups = _groups(offsets)
     n_classes = getattr(model, "n_classes", None)
+    if n_classes is not None and labels is None:
+        raise ValueError(
+            f"labels must be given for a model of {n_classes} classes: the clients have none"
+        )
     for group in groups:
         if isinstance(group, slice):
             batch = batch_of(points, offsets, labels)
@@ -469,9 +473,13 @@ def _additive_updates(
 
 
 def _update_statistic(
-    name: str, compute: Callable[..., Values], *, n_vectors: int = 1
+    name: str, compute: Callable[..., Values], *, n_vectors: int = 1, remembers: bool = False
 ) -> ClientStatistic:
-    """Identifier and update of each client, `n_vectors` vectors of parameters long."""
+    """Identifier and update of each client, `n_vectors` vectors of parameters long.
+
+    Identifiers are whole numbers, but not said to be (`integral`): discrete noise on the grid 1
+    would leave ties between them, which a fine grid does not.
+    """
 
     def sensitivity(
         adjacency: str, *, clip: float, model: Model, **_: Any
@@ -490,10 +498,10 @@ def _update_statistic(
         compute=compute,
         sensitivity=sensitivity,
         magnitude=lambda *, clip, **_: {"identifiers": 1.0, "updates": float(clip)},
-        integral=("identifiers",),
         n_touched=lambda *, model, **_: n_vectors * model.n_parameters,
         unit="client",
         reads=("labels", "memory"),
+        remembers=remembers,
     )
 
 
@@ -506,7 +514,7 @@ sums over a partition which the replaced client does not change: noised identifi
 released give such a partition.
 """
 
-NEAREST_UPDATES = _update_statistic("nearest_updates", _nearest_updates)
+NEAREST_UPDATES = _update_statistic("nearest_updates", _nearest_updates, remembers=True)
 """The same for FeSEM: a client goes on from the model that it chose when it last took part."""
 
 ADDITIVE_UPDATES = _update_statistic("additive_updates", _additive_updates, n_vectors=2)
@@ -567,6 +575,7 @@ SHARED_UPDATE = ClientStatistic(
     n_touched=lambda *, model, **_: _n_shared(model),
     unit="client",
     reads=("labels", "memory"),
+    remembers=True,
 )
 """Clipped update of the shared parameters; the head is trained too and stays with the client.
 

@@ -33,7 +33,7 @@ from fedclust_helpers._validation import (
     check_positive,
     check_real,
 )
-from fedclust_helpers.accounting.ledger import RDP_ORDERS
+from fedclust_helpers.accounting.totals import RDP_ORDERS
 
 PAPER_ORDERS = tuple(range(2, 65)) + tuple(range(72, 257, 8))  # Theorem 4.2 is for integers
 # Orders of `PrivacyLedger` from 2 on: below, sampled Gaussians don't converge and never do better.
@@ -392,12 +392,12 @@ def _calibrated(
     cheap["poisson_pld_replace"] = "poisson_rdp"
     other = cheap.get(accountant)
     if other is None or epsilon <= 1.05 * floor_epsilon(**run | {"accountant": other}):
-        return _smallest(excess, refusal)
+        return smallest(excess, refusal)
     start = _calibrated(epsilon, delta, n_rounds, n_clients, cohort, other)
-    return _smallest(excess, refusal, start=math.log(start), step=0.1)
+    return smallest(excess, refusal, start=math.log(start), step=0.1)
 
 
-def _smallest(
+def smallest(
     excess: Callable[[float], float],
     refusal: str,
     *,
@@ -517,4 +517,4 @@ def calibrate_identifiers(
     def excess(t: float) -> float:  # t = -log of the identifiers' epsilon: smaller is costlier
         return mixed_epsilon(sigma_theta, math.exp(-t), **run) - epsilon
 
-    return 1 / _smallest(excess, refusal)
+    return 1 / smallest(excess, refusal)

@@ -244,10 +244,14 @@ class Setting:
         if check_positive(epsilon, "epsilon", finite=False) == math.inf:
             return math.inf, 0.0, accountant
         assert epsilon is not None
-        if accountant in accounting.ACCOUNTANTS:
-            return epsilon, self._calibrated(epsilon, accountant), accountant
+        exact = math.sqrt(self.n_rounds) / gdp_mu(epsilon, self.delta)
         if accountant == "gdp":
-            return epsilon, math.sqrt(self.n_rounds) / gdp_mu(epsilon, self.delta), accountant
+            return epsilon, exact, accountant
+        if accountant in accounting.ACCOUNTANTS:
+            drawn = self._calibrated(epsilon, accountant)
+            if self.accountant is None and exact <= drawn:
+                return epsilon, exact, "gdp"  # so large a cohort that sampling gains nothing
+            return epsilon, drawn, accountant
         start = math.sqrt(self.n_rounds / (2 * zcdp_rho(epsilon, self.delta)))
 
         def excess(log_sigma: float) -> float:
@@ -335,7 +339,7 @@ def check_setting(
     model: Model,
     *,
     capability: str,
-    sampling: str,
+    sampling: str | None,
     n_clusters: int,
     n_rounds: int,
     delta: float,
@@ -352,8 +356,10 @@ def check_setting(
     check_model(model)
     if not isinstance(training, Training):
         raise TypeError(f"training must be a Training, got {type(training).__name__}")
-    check_choice(sampling, "sampling", ("poisson", "fixed"))
     facts = federation.facts
+    if sampling is None:
+        sampling = "fixed" if facts.adjacency == "replace-one" else "poisson"
+    check_choice(sampling, "sampling", ("poisson", "fixed"))
     if facts.unit != "client":
         raise ValueError(f"federation must keep a ledger for one client, got one {facts.unit}")
     k, d = check_int(n_clusters, "n_clusters"), model.n_parameters
