@@ -39,6 +39,13 @@ PAPER_ORDERS = tuple(range(2, 65)) + tuple(range(72, 257, 8))  # Theorem 4.2 is 
 # Orders of `PrivacyLedger` from 2 on: below, sampled Gaussians don't converge and never do better.
 RUN_ORDERS = tuple(order for order in RDP_ORDERS if order >= 2)
 MAX_SIGMA = 2.0**24
+MAX_PLD_EPSILON = 20.0  # of a calibration by privacy loss distributions: minutes above
+CHEAP = {  # what a slow accountant starts from: one on the same scale, and a factor
+    "wor_rdp": (("paper_tight", 1.0), ("poisson_rdp", 2.0)),
+    "poisson_pld": (("poisson_rdp", 1.0),),
+    "poisson_pld_replace": (("poisson_rdp", 1.0),),
+}
+MAX_LOSS = 1000.0  # privacy loss, sampling left out, up to which a distribution fits in memory
 
 
 @dataclass(frozen=True)
@@ -249,14 +256,29 @@ def _library_epsilon(
     orders: tuple[float, ...],
 ) -> float:
     gaussian = dpa.GaussianDpEvent(sigma)
-    relation = dpa.NeighboringRelation.ADD_OR_REMOVE_ONE
-    if ACCOUNTANTS[accountant].adjacency == "replace-one":
-        relation = dpa.NeighboringRelation.REPLACE_ONE
     if accountant == "wor_rdp":
         event = dpa.SampledWithoutReplacementDpEvent(n_clients, cohort, gaussian)
     else:
         event = dpa.PoissonSampledDpEvent(cohort / n_clients, gaussian)
-    if accountant.endswith("_rdp"):
+    return event_epsilon(
+        event, ACCOUNTANTS[accountant].adjacency, n_rounds, delta,
+        orders=orders if accountant.endswith("_rdp") else None,
+    )  # fmt: skip
+
+
+def event_epsilon(
+    event: dpa.DpEvent,
+    adjacency: str,
+    n_rounds: int,
+    delta: float,
+    *,
+    orders: Sequence[float] | None,
+) -> float:
+    """Epsilon of equal rounds by ``dp-accounting``: at Renyi `orders`, or (None) by PLD."""
+    relation = dpa.NeighboringRelation.ADD_OR_REMOVE_ONE
+    if adjacency == "replace-one":
+        relation = dpa.NeighboringRelation.REPLACE_ONE
+    if orders is not None:
         bound: dpa.PrivacyAccountant = RdpAccountant(orders, relation)
     else:
         bound = PLDAccountant(relation)
@@ -293,6 +315,13 @@ def library_epsilon(
     check_choice(accountant, "accountant", LIBRARY)
     if sigma > MAX_SIGMA:
         raise ValueError(f"sigma must be <= {MAX_SIGMA:g} (the library loses precision above)")
+    if "pld" in accountant and n_rounds / (2 * sigma**2) + 10 * math.sqrt(n_rounds) / sigma > (
+        MAX_LOSS
+    ):
+        raise ValueError(
+            f"sigma must be larger for {n_rounds} rounds with accountant {accountant!r}, whose"
+            f" grids grow with the loss (take 'poisson_rdp'); got {sigma:g}"
+        )
     return _library_epsilon(sigma, delta, n_rounds, n_clients, cohort, accountant, tuple(orders))
 
 
@@ -383,18 +412,23 @@ def _calibrated(
     )
     if epsilon <= floor:
         raise ValueError(refusal)
+    if "pld" in accountant and epsilon > MAX_PLD_EPSILON:
+        raise ValueError(
+            f"epsilon must be <= {MAX_PLD_EPSILON:g} with accountant {accountant!r}, whose grids"
+            f" grow with it (take 'poisson_rdp'); got {epsilon:g}"
+        )
 
     def excess(log_sigma: float) -> float:
         return certified_epsilon(math.exp(log_sigma), **run) - epsilon
 
     # the library takes long: start from a cheap bound on the same scale, and step finely
-    cheap = {"wor_rdp": "paper_tight", "poisson_pld": "poisson_rdp"}
-    cheap["poisson_pld_replace"] = "poisson_rdp"
-    other = cheap.get(accountant)
-    if other is None or epsilon <= 1.05 * floor_epsilon(**run | {"accountant": other}):
-        return smallest(excess, refusal)
-    start = _calibrated(epsilon, delta, n_rounds, n_clients, cohort, other)
-    return smallest(excess, refusal, start=math.log(start), step=0.1)
+    start, step = 1.0, math.log(2)
+    for other, ratio in CHEAP.get(accountant, ()):
+        if epsilon > 1.05 * floor_epsilon(**run | {"accountant": other}):
+            start = ratio * _calibrated(epsilon, delta, n_rounds, n_clients, cohort, other)
+            step = 0.1
+            break
+    return smallest(excess, refusal, start=math.log(start), step=step, lowest=-epsilon)
 
 
 def smallest(
@@ -403,17 +437,31 @@ def smallest(
     *,
     start: float = 0.0,
     step: float = math.log(2),
+    lowest: float = -math.inf,
 ) -> float:
-    """The smallest e^t, within 1e-6, with excess(t) <= 0, for a decreasing `excess`."""
+    """The smallest e^t with excess(t) <= 0, for a decreasing `excess`; a ValueError above 2^24.
+
+    Within 1e-6; within 1e-3 where `excess` jumps to its `lowest` value (a conversion that gives 0
+    all at once), since a root cannot be found faster there than by halving.
+    """
     low = high = start
-    if excess(start) > 0:
-        while excess(high) > 0:
+    value = excess(start)
+    if value > 0:
+        while value > 0:
             low, high, step = high, high + step, 1.5 * step
             if high > math.log(MAX_SIGMA):
                 raise ValueError(refusal)
+            value = excess(high)
     else:
-        while excess(low) <= 0:
-            low, high, step = low - step, low, 1.5 * step
+        while (at_low := excess(low - step)) <= 0:
+            low, value, step = low - step, at_low, 1.5 * step
+        low, high = low - step, low
+    while value <= lowest and high - low > 1e-3:
+        middle = (low + high) / 2
+        found = excess(middle)
+        low, high, value = (middle, high, value) if found > 0 else (low, middle, found)
+    if value <= lowest:
+        return math.exp(high)
     root = brentq(excess, low, high, xtol=5e-7, rtol=8.9e-16)
     while excess(root) > 0:
         root += 2e-7

@@ -20,12 +20,11 @@ from fedclust_helpers.client_statistics import (
 )
 from fedclust_helpers.client_statistics.models import AdditiveModel
 from fedclust_helpers.federation import TrustedServer
-from fedclust_helpers.mechanisms import DiscreteGaussian, Gaussian, Mechanism, NoNoise
+from fedclust_helpers.mechanisms import DiscreteGaussian, Mechanism, NoiseSource, NoNoise
 from fedclust_helpers.rr_cluster import accounting
 from fedclust_helpers.rr_cluster.identifiers import (
     IDENTIFIERS,
     PURE,
-    IdentifierMechanism,
     identifier_mechanism,
     privatise,
 )
@@ -354,12 +353,10 @@ def follow(
             exact, updates = federation.collect(
                 statistic, plan.mechanisms, round=t, models=models, **arguments
             )
-            released = privatise(exact, plan.mechanisms[0], rng=federation.randomness.noise)
-            clusters = rebalance(
-                released, plan.n_clusters, plan.min_size, rule=plan.rebalance, rng=rng
+            released, clusters, sums, common_sum = server_round(
+                plan, exact, updates, noise=federation.randomness.noise, rng=rng
             )
             counts = np.bincount(clusters, minlength=plan.n_clusters)
-            sums, common_sum = _noised_sums(federation, plan, clusters, updates, counts)
             filled = counts > 0
             models = models.copy()
             models[filled] += rate * sums[filled] / counts[filled, None]
@@ -381,33 +378,52 @@ def follow(
     )  # fmt: skip
 
 
-def _noised_sums(
-    federation: TrustedServer, plan: RebalancingPlan, clusters: IntArray, updates: Any,
-    counts: IntArray,
-) -> tuple[FloatArray, FloatArray]:  # fmt: skip
-    """Noised sums of each cluster (k, d), and of everyone's common part (d,) in FedCAM.
+def server_round(
+    plan: RebalancingPlan, exact: Any, updates: Any, *, noise: NoiseSource,
+    rng: np.random.Generator,
+) -> tuple[IntArray, IntArray, FloatArray, FloatArray]:  # fmt: skip
+    """What the trusted server makes of the messages of a round.
 
-    Updates with a discrete mechanism come in whole steps of its grid, and stay integers until the
-    noise is added.
+    The exact identifiers are read once, to be noised; all that follows sees the released ones.
+
+    Parameters
+    ----------
+    plan : RebalancingPlan
+    exact : ndarray of shape (m, k)
+        One-hot identifiers as `federation.collect` hands them out.
+    updates : ndarray of shape (m, d), or (m, 2d) in FedCAM
+    noise : NoiseSource
+    rng : numpy.random.Generator
+        The coins of rebalancing.
+
+    Returns
+    -------
+    released, clusters : ndarray of int, shape (m,)
+        Noised identifiers, and the clusters after rebalancing.
+    sums : ndarray of shape (k, d)
+        Noised sums of the updates in each cluster.
+    common_sum : ndarray of shape (d,)
+        FedCAM: the noised sum of everyone's update of the common model. Else nothing of use.
     """
-    mechanism, noise = plan.mechanisms[1], federation.randomness.noise
-    d = plan.n_parameters
-    sums = np.zeros((plan.n_clusters, d), dtype=updates.dtype)
-    order = np.argsort(clusters, kind="stable")
-    starts = np.cumsum(counts) - counts
-    for j in np.flatnonzero(counts):
-        sums[j] = updates[order[starts[j] : starts[j] + counts[j]], -d:].sum(axis=0)
-    totals = [sums]
-    if plan.clusterer == "fedcam":
-        totals.append(updates[:, :d].sum(axis=0))
-    out = []
-    for total in totals:
-        if isinstance(mechanism, DiscreteGaussian):
-            steps = total + mechanism.sample_steps(total.shape, rng=noise)
-            out.append(steps.astype(np.float64) * mechanism.grid)
-        else:
-            out.append(total + mechanism.sample(total.shape, rng=noise))
-    return out[0], out[-1]
+    k, d = plan.n_clusters, plan.n_parameters
+    to_identifiers, to_sums = plan.mechanisms
+    released = privatise(exact, to_identifiers, rng=noise)
+    clusters = rebalance(released, k, plan.min_size, rule=plan.rebalance, rng=rng)
+    sums = np.zeros((k, d), dtype=updates.dtype)
+    for j in range(k):
+        sums[j] = updates[clusters == j, -d:].sum(axis=0)
+    noised = _noised(sums, to_sums, noise)
+    if plan.clusterer != "fedcam":
+        return released, clusters, noised, noised[0]
+    return released, clusters, noised, _noised(updates[:, :d].sum(axis=0), to_sums, noise)
+
+
+def _noised(total: Any, mechanism: Mechanism, noise: NoiseSource) -> FloatArray:
+    """A total plus noise; whole steps of a grid stay integers until all is added."""
+    if isinstance(mechanism, DiscreteGaussian):
+        steps = total + mechanism.sample_steps(total.shape, rng=noise)
+        return steps.astype(np.float64) * mechanism.grid
+    return np.asarray(total + mechanism.sample(total.shape, rng=noise))
 
 
 def _look(exact: Any, released: IntArray, n_clusters: int) -> tuple[float, IntArray]:

@@ -37,8 +37,9 @@ from fedclust_helpers.rr_cluster import accounting
 
 DEFAULT_ACCOUNTANT = {"fixed": "wor_rdp", "poisson": "poisson_rdp"}
 MOST = 100_000  # rounds, and local steps of a round: beyond, a run takes years
+WORTHWHILE = (0.05, 100.0)  # epsilons outside: accountants of cohorts are slow and gain nothing
 LARGEST = 2**31  # numbers in the largest array that a run may need
-MODEL_METHODS = ("initial", "losses", "train")
+MODEL_METHODS = ("losses", "train")
 
 
 @dataclass(frozen=True)
@@ -196,7 +197,11 @@ def _rounds_epsilon(
     method: str,
 ) -> float:
     line = Release(0, "round", mechanisms, unit, adjacency, sampling)
-    return PrivacyLedger(unit, adjacency, None, [line] * n_rounds).epsilon(delta, method=method)
+    if method == "rdp":
+        return accounting.event_epsilon(
+            line.dp_event(), adjacency, n_rounds, delta, orders=accounting.RUN_ORDERS
+        )
+    return PrivacyLedger(unit, adjacency, None, [line] * n_rounds).epsilon(delta)
 
 
 # --- checks before anything is read ---------------------------------------------------------------
@@ -244,13 +249,18 @@ class Setting:
         if check_positive(epsilon, "epsilon", finite=False) == math.inf:
             return math.inf, 0.0, accountant
         assert epsilon is not None
-        exact = math.sqrt(self.n_rounds) / gdp_mu(epsilon, self.delta)
+        # a hair more, so that rounding does not lift the total above epsilon
+        exact = (1 + 1e-12) * math.sqrt(self.n_rounds) / gdp_mu(epsilon, self.delta)
         if accountant == "gdp":
             return epsilon, exact, accountant
+        if accountant in accounting.ACCOUNTANTS and self.accountant is not None:
+            return epsilon, self._calibrated(epsilon, accountant), accountant
         if accountant in accounting.ACCOUNTANTS:
+            if not WORTHWHILE[0] < epsilon < WORTHWHILE[1] or epsilon <= self._floor(accountant):
+                return epsilon, exact, "gdp"
             drawn = self._calibrated(epsilon, accountant)
-            if self.accountant is None and exact <= drawn:
-                return epsilon, exact, "gdp"  # so large a cohort that sampling gains nothing
+            if exact <= drawn:  # so large a cohort that sampling gains nothing
+                return epsilon, exact, "gdp"
             return epsilon, drawn, accountant
         start = math.sqrt(self.n_rounds / (2 * zcdp_rho(epsilon, self.delta)))
 
@@ -261,7 +271,12 @@ class Setting:
             total = rounds_epsilon([line] * self.n_rounds, self.delta, rdp=False)
             return total - epsilon
 
-        refusal = f"epsilon={epsilon:g} is too small to be reached by discrete noise"
+        refusal = (
+            f"epsilon must be larger: {epsilon:g} at delta={self.delta:g} takes noise of"
+            f" {start:.2g} sensitivities in each of {self.n_rounds} rounds"
+        )
+        if start > accounting.MAX_SIGMA:
+            raise ValueError(refusal)
         return (
             epsilon,
             accounting.smallest(excess, refusal, start=math.log(start), step=0.1),
@@ -286,6 +301,12 @@ class Setting:
         if not amplified:
             return "gdp"
         return DEFAULT_ACCOUNTANT[scheme] if chosen is None else chosen
+
+    def _floor(self, accountant: str) -> float:
+        return accounting.floor_epsilon(
+            delta=self.delta, n_rounds=self.n_rounds, n_clients=self.facts.n_clients,
+            cohort=self.cohort, accountant=accountant,
+        )  # fmt: skip
 
     def _calibrated(self, epsilon: float, accountant: str) -> float:
         return accounting.calibrate(
@@ -331,7 +352,9 @@ def planned_epsilon(
     """What a run may cost: `nominal`, or what its releases cost where they were not made for it."""
     lines = tuple(r.line(facts.unit, facts.adjacency) for r in releases)
     total = rounds_epsilon(lines, delta, rdp=rdp)
-    return total if math.isnan(nominal) else max(nominal, total)
+    if math.isnan(nominal) or total > nominal * (1 + 1e-9):
+        return total
+    return nominal
 
 
 def check_setting(
