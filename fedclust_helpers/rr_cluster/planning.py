@@ -245,7 +245,8 @@ class Setting:
         amplified = self.sampling is not None and not remembers
         accountant = self._accountant(amplified)
         if sigma is not None:
-            return math.nan, check_positive(sigma, "sigma"), accountant
+            sigma = check_positive(sigma, "sigma")
+            return math.nan, sigma, accountant
         if check_positive(epsilon, "epsilon", finite=False) == math.inf:
             return math.inf, 0.0, accountant
         assert epsilon is not None
@@ -277,11 +278,12 @@ class Setting:
         )
         if start > accounting.MAX_SIGMA:
             raise ValueError(refusal)
-        return (
-            epsilon,
-            accounting.smallest(excess, refusal, start=math.log(start), step=0.1),
-            accountant,
-        )
+        if not WORTHWHILE[0] < epsilon < WORTHWHILE[1]:
+            start *= 1 + 1e-12
+            if excess(math.log(start)) <= 0:
+                return epsilon, start, accountant
+        found = accounting.smallest(excess, refusal, start=math.log(start), step=0.1)
+        return epsilon, found, accountant
 
     def _accountant(self, amplified: bool) -> str:
         """What noise is calibrated with: the exact curve where sampling does not count."""
