@@ -853,7 +853,7 @@ ours["R12"] = f"M × 4 divides by {small / more:.0f}"
 # %%
 keeps = {"truth": theory.flat_axis_factor([0.01, 1.0], 1.0)}
 setting = {"gamma": 1.0, "strong_convexity": 0.01, "smoothness": 1.0}
-setting |= {"n_clients": 100, "n_clusters": 1, "minimum_size": 100}
+setting |= {"n_clients": 100, "n_clusters": 1, "min_size": 100}
 setting |= {"tau": 0.0, "delta_c": 0.1}  # one model, no noise at all
 for form in ("printed", "corrected"):
     keeps[form] = theory.contraction(form=form, **setting)
@@ -1073,9 +1073,7 @@ plt.show()
 # noise. (The result differs at each execution, so nothing of it is printed.)
 
 # %%
-fed = simulate(
-    train_data, "ideal", mode="secure", bound=made.bound, ledger=ledger("add/remove")
-)
+fed = simulate(train_data, "ideal", mode="secure", bound=made.bound, ledger=ledger("add/remove"))
 plan = rr.plan_sums_only(
     fed, softmax, n_clusters=K, n_rounds=5, cohort=COHORT, clip=CLIP,
     epsilon=2.0, delta=DELTA,

@@ -176,7 +176,7 @@ def test_the_draw_has_the_enumerated_distribution(instance, rule, rng):
     # chi-square over all tuples of sums; false alarm 1e-4 for each instance and rule
     exact = sensitivity.rebalanced_sums(instance, rule=rule)
     clusters, updates = np.array(instance.assignment), np.array(instance.updates)
-    k, b, n = instance.n_clusters, instance.minimum_size, 4000
+    k, b, n = instance.n_clusters, instance.min_size, 4000
     seen = dict.fromkeys(exact, 0)
     for _ in range(n):
         moved = rebalance(clusters, k, b, rule=rule, rng=rng)
@@ -522,6 +522,102 @@ def test_one_client_moves_one_sum_by_at_most_2c(rng):
     assert np.isclose(worst, 2 * 0.5)
 
 
+@pytest.mark.parametrize("mode", ["teaching", "secure"])
+def test_the_server_rebalances_what_it_released_and_nothing_else(rng, mode):
+    """Two worlds with the same released identifiers: one client's exact one and its update differ.
+
+    Noise of 40 on a one-hot leaves most released identifiers as they are. Where it does, partition
+    and divisors are the same and one sum moves, by at most 2C; a server that looked at the exact
+    identifiers, of which B = 8 fills one cluster, would move others.
+    """
+    # the server's part is the same function in both modes; here its noise can be replayed
+    noise = "discrete" if mode == "secure" else "continuous"
+    f = federation(noise=noise)
+    made = plan(f, MODEL, n_clusters=3, sigma=30.0, min_size=8, **RUN)
+    to_identifiers, to_sums = made.mechanisms
+    identifiers = np.eye(3)[np.repeat([0, 1, 2], [24, 8, 8])]
+    updates = rng.normal(size=(40, MODEL.n_parameters))
+    updates *= 0.5 / np.linalg.norm(updates, axis=1, keepdims=True)
+
+    def sent(values, mechanism):
+        if mechanism.grid is None:
+            return values
+        return np.rint(values / mechanism.grid).astype(np.int64)
+
+    compared = 0
+    for i in range(24, 40):  # of a cluster that has exactly B
+        other_ids, other = identifiers.copy(), updates.copy()
+        other_ids[i], other[i] = np.eye(3)[0], -updates[i]
+        base = one_round(made, sent(identifiers, to_identifiers), sent(updates, to_sums), seed=i)
+        again = one_round(made, sent(other_ids, to_identifiers), sent(other, to_sums), seed=i)
+        if not np.array_equal(base[0], again[0]):
+            continue
+        compared += 1
+        assert np.array_equal(base[1], again[1])
+        changes = np.linalg.norm(base[2] - again[2], axis=1)
+        assert (changes > 1e-6).sum() == 1 and changes.max() <= 2 * 0.5 + 1e-6
+    assert compared >= 12
+
+
+def test_released_sizes_are_those_of_noised_identifiers():
+    """All clients choose one model; noise of 50 spreads them: 6 x 40 draws, false alarm 1e-6."""
+    start = np.zeros((2, MODEL.n_parameters))
+    start[1, -C:] = [50.0, -50.0, 0.0]
+    start[1, 0] = 30.0
+    result = rr_cluster(
+        federation(), MODEL, n_clusters=2, sigma=35.0, initial=start, rebalance="off",
+        diagnose=True, server_rate=1e-9, **RUN,
+    )  # fmt: skip
+    assert result.diagnostics["true_sizes"][:, 1].max() == 0
+    assert stats.binomtest(int(result.sizes[:, 0].sum()), 240, 0.5).pvalue > 1e-6
+
+
+@pytest.mark.parametrize("clusterer", ["ifca", "fesem", "fedcam"])
+@pytest.mark.parametrize("noise", ["continuous", "discrete"])
+def test_every_released_sum_has_noise_of_its_own_in_every_round(clusterer, noise):
+    """Clients without a signal: what moves is noise; chi-square at 1e-6, and no value twice.
+
+    FedCAM releases the common model's sum too.
+    """
+    data = ClientData(np.zeros((60, P)), np.arange(61), np.zeros(60, dtype=np.int64))
+    f = federation(data, noise=noise)
+    result = rr_cluster(
+        f, MODEL, n_clusters=2, sigma=1.0, clusterer=clusterer, rebalance="off", n_steps=1,
+        learning_rate=1e-9, initial=np.zeros((2, MODEL.n_parameters)), keep_history=True, **RUN,
+    )  # fmt: skip
+    sums = np.diff(result.history, axis=0) * result.sizes[:, :, None]
+    assert result.sizes.min() > 0
+    std = result.plan.mechanisms[1].std
+    statistic = (sums**2).sum() / std**2
+    assert 5e-7 < stats.chi2.cdf(statistic, sums.size) < 1 - 5e-7
+    scaled = np.sort((sums / std).ravel())
+    assert np.diff(scaled).min() > 1e-8  # neither over rounds nor over clusters
+    if clusterer == "fedcam":
+        streams = np.random.default_rng(np.random.SeedSequence(1).spawn(5)[0])
+        start = MODEL.initial(1, rng=streams)[0]
+        moved = (result.common - start) * 40 / std  # six rounds add up
+        assert 5e-7 < stats.chi2.cdf((moved**2).sum() / 6, moved.size) < 1 - 5e-7
+
+
+@pytest.mark.parametrize("adjacency", ["add/remove", "replace-one"])
+def test_a_fresh_cohort_in_every_round(adjacency):
+    """Clients with a signal of their own: sums without noise tell who was drawn."""
+    data = ClientData(np.zeros((60, 5)), np.arange(61))
+    rows = np.zeros((60, 5))
+    rows[:, 2] = 2.0 ** -np.arange(60)  # the update is this client's digit
+    f = federation(ClientData(rows, data.offsets), "ideal", adjacency=adjacency)
+    result = sums_only(
+        f, Table(2, 2), n_clusters=1, epsilon=math.inf, divisor="public", reseed=False,
+        initial=np.zeros((1, 2)), keep_history=True, server_rate=20.0,
+        **RUN | {"cohort": 20, "n_rounds": 30},
+    )  # fmt: skip
+    first = np.diff(result.history[:, 0, 0])
+    assert len(np.unique(first.round(12))) == 30
+    if adjacency == "add/remove":
+        sizes = f.transcript  # the number drawn is in no message but the broadcast's simulation
+        assert all(m.receiver != "server" or m.name == "blocks" for m in sizes.messages)
+
+
 def test_printed_identifiers_really_cost_more():
     """Nominal 2/4/8 at sigma_s = sigma_theta is 2.63/5.41/10.71 (T = 50, q = 0.1)."""
     ones = ClientData(np.zeros((1000, P)), np.arange(1001), np.zeros(1000, np.int64))
@@ -543,7 +639,9 @@ def test_printed_identifiers_really_cost_more():
 def test_the_result_says_what_the_run_cost():
     f = federation()
     first = rr_cluster(f, MODEL, n_clusters=2, epsilon=3.0, accountant="wor_rdp", **RUN)
-    second = rr_cluster(f, MODEL, n_clusters=2, sigma=first.plan.sigma, identifiers="printed", **RUN)
+    second = rr_cluster(
+        f, MODEL, n_clusters=2, sigma=first.plan.sigma, identifiers="printed", **RUN
+    )
     assert 2.99 < first.epsilon <= 3.0 and first.plan.epsilon == 3.0
     assert second.epsilon > 3.5 and second.plan.epsilon == second.plan.nominal == second.epsilon
     assert len(f.ledger.releases) == 12 and len(first.ledger.releases) == 6
@@ -1051,7 +1149,10 @@ ALGORITHMS: dict[str, Any] = {
         ({"accountant": "moments"}, "accountant must be one of"),
         ({"initial": np.zeros((5, MODEL.n_parameters))}, "initial must hold"),
         ({"initial": np.zeros((2, 3))}, "initial must have"),
-        ({"model": SoftmaxRegression(P, 2)}, "model must have at least the federation's n_labels=3"),
+        (
+            {"model": SoftmaxRegression(P, 2)},
+            "model must have at least the federation's n_labels=3",
+        ),
         ({"model": SoftmaxRegression(P + 1, C)}, "features"),
     ],
 )

@@ -311,9 +311,7 @@ def _answers(
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # told to nobody
         for group, batch in _batches(model, points, offsets, labels, memory):
             own = {} if last is None else {"last": last[group]}
-            choices[group], updates[group] = answer(
-                model, models, batch, clip, how, **own, **extra
-            )
+            choices[group], updates[group] = answer(model, models, batch, clip, how, **own, **extra)
     return choices, updates
 
 

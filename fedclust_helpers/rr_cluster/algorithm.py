@@ -10,7 +10,14 @@ from typing import Any, Literal
 import numpy as np
 from tqdm.auto import trange
 
-from fedclust_helpers._validation import FloatArray, IntArray, check_choice, check_int, check_positive, check_real
+from fedclust_helpers._validation import (
+    FloatArray,
+    IntArray,
+    check_choice,
+    check_int,
+    check_positive,
+    check_real,
+)
 from fedclust_helpers.client_statistics import (
     ADDITIVE_UPDATES,
     CLIENT_UPDATES,
@@ -301,9 +308,7 @@ def _answer_noise(
     if setting.sampling is not None and not statistic.remembers:
         by_theorem = {"delta": setting.delta, "accountant": "paper_tight"}
         if nominal > accounting.floor_epsilon(**run, **by_theorem):
-            smaller = accounting.calibrate(
-                nominal, setting.delta, accountant="paper_tight", **run
-            )
+            smaller = accounting.calibrate(nominal, setting.delta, accountant="paper_tight", **run)
             amplified = smaller < sigma_eff
             sigma_eff = min(smaller, sigma_eff)
     _, sigma_theta = accounting.split_identifiers(sigma_eff, share)
@@ -322,9 +327,7 @@ def _answer_noise(
     }  # fmt: skip
 
 
-def _noise(
-    setting: Setting, statistic: ClientStatistic, part: str, multiplier: float
-) -> Mechanism:
+def _noise(setting: Setting, statistic: ClientStatistic, part: str, multiplier: float) -> Mechanism:
     return setting.federation.gaussian(
         statistic, part, multiplier=multiplier, clip=setting.clip, model=setting.model
     )

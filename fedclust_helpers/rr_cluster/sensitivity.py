@@ -36,6 +36,9 @@ from fedclust_helpers._validation import (
 )
 
 RULES = ("strict", "literal", "surplus")
+MOST_STATES_LOG2 = 22  # data sets that are enumerated at once
+MOST_PARTITIONS = 10**6  # outcomes of one enumeration
+MOST_SEARCHED = 10**5  # instances of one search
 Sums = tuple[int, ...]
 Distribution = dict[Sums, Fraction]
 _Counts = tuple[tuple[int, ...], ...]
@@ -48,11 +51,11 @@ class Instance:
     assignment: tuple[int, ...]
     updates: tuple[int, ...]
     n_clusters: int
-    minimum_size: int
+    min_size: int
 
     def __post_init__(self) -> None:
         k = check_int(self.n_clusters, "n_clusters")
-        check_int(self.minimum_size, "minimum_size", minimum=0)
+        check_int(self.min_size, "min_size", minimum=0)
         if len(self.assignment) != len(self.updates):
             raise ValueError("assignment and updates must have the same length")
         if any(check_int(j, "assignment", minimum=0) >= k for j in self.assignment):
@@ -67,7 +70,7 @@ class Instance:
             self.assignment[:i] + self.assignment[i + 1 :],
             self.updates[:i] + self.updates[i + 1 :],
             self.n_clusters,
-            self.minimum_size,
+            self.min_size,
         )
 
     def replaced(self, client: int, cluster: int, update: int) -> Instance:
@@ -77,7 +80,7 @@ class Instance:
             self.assignment[:i] + (cluster,) + self.assignment[i + 1 :],
             self.updates[:i] + (update,) + self.updates[i + 1 :],
             self.n_clusters,
-            self.minimum_size,
+            self.min_size,
         )
 
 
@@ -106,23 +109,23 @@ def _check_rule(rule: Any) -> str:
     return check_choice(rule, "rule", RULES)
 
 
-def _needs(sizes: Sequence[int], minimum_size: int) -> list[int]:
+def _needs(sizes: Sequence[int], min_size: int) -> list[int]:
     """The small clusters in order, each as often as it lacks clients."""
-    return [j for j, size in enumerate(sizes) for _ in range(max(0, minimum_size - size))]
+    return [j for j, size in enumerate(sizes) for _ in range(max(0, min_size - size))]
 
 
-def _donors(sizes: Sequence[int], minimum_size: int, rule: str) -> list[bool]:
-    return [size > minimum_size - (rule == "literal") for size in sizes]
+def _donors(sizes: Sequence[int], min_size: int, rule: str) -> list[bool]:
+    return [size > min_size - (rule == "literal") for size in sizes]
 
 
-def _check_feasible(sizes: Sequence[int], minimum_size: int, rule: str) -> None:
-    spare = minimum_size if rule == "strict" else 0
-    donors = _donors(sizes, minimum_size, rule)
+def _check_feasible(sizes: Sequence[int], min_size: int, rule: str) -> None:
+    spare = min_size if rule == "strict" else 0
+    donors = _donors(sizes, min_size, rule)
     supply = sum(size - spare for size, gives in zip(sizes, donors, strict=True) if gives)
-    if supply < len(_needs(sizes, minimum_size)):
+    if supply < len(_needs(sizes, min_size)):
         raise ValueError(
             f"the donors of the instance must hold enough clients to fill every cluster to"
-            f" {minimum_size} (rule {rule!r})"
+            f" {min_size} (rule {rule!r})"
         )
 
 
@@ -139,10 +142,17 @@ def rebalanced_partitions(instance: Instance, *, rule: str = "strict") -> Distri
     The number of outcomes grows fast; `rebalanced_sums` is the same for large instances.
     """
     _check_rule(rule)
-    assignment, b = instance.assignment, instance.minimum_size
+    assignment, b = instance.assignment, instance.min_size
     sizes = np.bincount(assignment, minlength=instance.n_clusters).tolist()
     _check_feasible(sizes, b, rule)
     open_at_start = _donors(sizes, b, rule)
+    n_donors = sum(size for size, gives in zip(sizes, open_at_start, strict=True) if gives)
+    moves = len(_needs(sizes, b))
+    if math.perm(n_donors, min(moves, 60)) > MOST_PARTITIONS:
+        raise ValueError(
+            f"instance must be smaller: {moves} of {n_donors} clients move, too many outcomes to"
+            " enumerate (rebalanced_sums takes larger ones)"
+        )
     outcomes: Distribution = {assignment: Fraction(1)}
     for target in _needs(sizes, b):
         grown: Distribution = {}
@@ -170,27 +180,24 @@ def rebalanced_sums(instance: Instance, *, rule: str = "strict") -> Distribution
     counts = tuple(
         tuple(kinds[j, value] for value in (-1, 0, 1)) for j in range(instance.n_clusters)
     )
-    return dict(_sums_of_counts(counts, instance.minimum_size, rule))
+    return dict(_sums_of_counts(counts, instance.min_size, rule))
 
 
 @lru_cache(maxsize=200_000)
-def _sums_of_counts(
-    counts: _Counts, minimum_size: int, rule: str
-) -> tuple[tuple[Sums, Fraction], ...]:
+def _sums_of_counts(counts: _Counts, min_size: int, rule: str) -> tuple[tuple[Sums, Fraction], ...]:
     """`rebalanced_sums` of `counts[j][v]` clients with update v - 1 in cluster j."""
     k = len(counts)
     sizes = [sum(row) for row in counts]
-    _check_feasible(sizes, minimum_size, rule)
-    open_at_start = _donors(sizes, minimum_size, rule)
+    _check_feasible(sizes, min_size, rule)
+    open_at_start = _donors(sizes, min_size, rule)
     start = tuple(row[2] - row[0] for row in counts)
     # how many of each kind have not been moved, and the sums so far
     states: dict[tuple[_Counts, Sums], Fraction] = {(counts, start): Fraction(1)}
-    for target in _needs(sizes, minimum_size):
+    for target in _needs(sizes, min_size):
         grown: dict[tuple[_Counts, Sums], Fraction] = {}
         for (left, sums), probability in states.items():
             may_give = [
-                open_at_start[j] and (rule != "strict" or sum(left[j]) > minimum_size)
-                for j in range(k)
+                open_at_start[j] and (rule != "strict" or sum(left[j]) > min_size) for j in range(k)
             ]
             total = sum(sum(left[j]) for j in range(k) if may_give[j])
             for j, v in itertools.product(range(k), range(3)):
@@ -323,21 +330,87 @@ def replacement_shift(
 
 
 def released_shift(
-    instance: Instance, client: int, update: int, *, rule: str = "strict"
+    instance: Instance,
+    client: int,
+    update: int,
+    *,
+    cluster: int | None = None,
+    rule: str = "strict",
 ) -> tuple[float, int]:
     """The change of the sums when one client is replaced and the noisy identifiers are *released*.
 
-    Given the identifiers, the same coins give the same partition on both sides. Returns the largest
-    joint change over all partitions, and the largest number of sums that change: |u - u'| <= 2 and
-    1, whatever the rule. So noise for 2C is right, and rebalancing costs nothing extra.
+    Both worlds are played out separately: the released identifiers are those of `instance` in both
+    (they are what is conditioned on), the exact one of the new client is `cluster`, and each world
+    enumerates its own coins. Where the same coins give the same partition, the answer is the
+    largest joint change of the sums over all partitions and the largest number of sums that change:
+    |u - u'| <= 2 and 1, whatever the rule, so that noise for 2C is right and rebalancing costs
+    nothing extra. Where they do not, only a coupling bounds the change: the W-infinity distance,
+    and all sums.
+
+    Parameters
+    ----------
+    cluster : int, optional
+        Exact identifier of the new client. It reaches nothing but the noise on identifiers.
     """
-    other = instance.replaced(client, instance.assignment[client], update)
-    changes = []
-    for partition in rebalanced_partitions(instance, rule=rule):
-        before = np.bincount(partition, weights=instance.updates, minlength=instance.n_clusters)
-        after = np.bincount(partition, weights=other.updates, minlength=instance.n_clusters)
-        changes.append((float(np.linalg.norm(after - before)), int((after != before).sum())))
-    return max(c for c, _ in changes), max(n for _, n in changes)
+    world = released_world(instance, rule=rule)
+    other = released_world(instance, replaced=(client, cluster, update), rule=rule)
+    if {p: w for p, (w, _) in world.items()} != {p: w for p, (w, _) in other.items()}:
+        return w_infinity(_merged(world), _merged(other)), instance.n_clusters
+    changes = [
+        np.subtract(after, before)
+        for (_, before), (_, after) in zip(
+            world.values(), (other[p] for p in world), strict=True
+        )
+    ]  # fmt: skip
+    return (
+        max(float(np.linalg.norm(change)) for change in changes),
+        max(int(np.count_nonzero(change)) for change in changes),
+    )
+
+
+def released_world(
+    instance: Instance,
+    *,
+    replaced: tuple[int, int | None, int] | None = None,
+    rule: str = "strict",
+    identifiers: str = "released",
+) -> dict[tuple[int, ...], tuple[Fraction, Sums]]:
+    """One world given its released identifiers: partition -> (probability, sums of the clusters).
+
+    Parameters
+    ----------
+    instance : Instance
+        With the *released* identifiers as its assignment.
+    replaced : (client, exact cluster, update), optional
+        The client that is exchanged: a new update and, if not None, a new exact identifier.
+    identifiers : {"released", "exact"}
+        What the server rebalances. "exact" is the mistake that this module must be able to see.
+    """
+    check_choice(identifiers, "identifiers", ("released", "exact"))
+    exact, updates = list(instance.assignment), list(instance.updates)
+    if replaced is not None:
+        client, cluster, update = replaced
+        client = check_int(client, "client", minimum=0, maximum=len(exact) - 1)
+        updates[client] = update
+        if cluster is not None:
+            exact[client] = check_int(
+                cluster, "cluster", minimum=0, maximum=instance.n_clusters - 1
+            )
+    seen = instance.assignment if identifiers == "released" else tuple(exact)
+    played = Instance(seen, tuple(updates), instance.n_clusters, instance.min_size)
+    out = {}
+    for partition, probability in rebalanced_partitions(played, rule=rule).items():
+        sums = np.bincount(partition, weights=played.updates, minlength=played.n_clusters)
+        out[partition] = probability, tuple(int(x) for x in sums)
+    return out
+
+
+def _merged(world: dict[tuple[int, ...], tuple[Fraction, Sums]]) -> Distribution:
+    """The distribution of the sums of a world."""
+    out: Distribution = {}
+    for probability, sums in world.values():
+        out[sums] = out.get(sums, Fraction(0)) + probability
+    return out
 
 
 # --- bounded search -------------------------------------------------------------------------------
@@ -357,7 +430,7 @@ class SearchResult:
     update: int | None = None
 
 
-def _instances(n_clusters: int, n_clients: int, minimum_size: int) -> Iterator[Instance]:
+def _instances(n_clusters: int, n_clients: int, min_size: int) -> Iterator[Instance]:
     """All instances with updates -1, +1, up to the order of clients and a common sign.
 
     Client 0 has update +1; the others are counted by cluster and sign.
@@ -366,7 +439,15 @@ def _instances(n_clusters: int, n_clients: int, minimum_size: int) -> Iterator[I
         others = tuple(cut // 2 for cut in cuts)
         updates = tuple(1 - 2 * (cut % 2) for cut in cuts)
         for cluster in range(n_clusters):
-            yield Instance((cluster, *others), (1, *updates), n_clusters, minimum_size)
+            yield Instance((cluster, *others), (1, *updates), n_clusters, min_size)
+
+
+def _check_search(k: int, n: int) -> None:
+    """Refuse a search that would take hours, by the number of its instances."""
+    if n > 30 or k > 30 or k * math.comb(2 * k + n - 2, n - 1) > MOST_SEARCHED:
+        raise ValueError(
+            f"max_clients must be smaller for n_clusters={k}: too many instances to search, got {n}"
+        )
 
 
 def search_removal(n_clusters: int, max_clients: int, *, rule: str = "strict") -> SearchResult:
@@ -377,7 +458,7 @@ def search_removal(n_clusters: int, max_clients: int, *, rule: str = "strict") -
     <= 6 (424 instances) and k = 3, n <= 7 (4074).
     """
     k, _ = check_int(n_clusters, "n_clusters", minimum=2), _check_rule(rule)
-    check_int(max_clients, "max_clients", minimum=k + 1)
+    _check_search(k, check_int(max_clients, "max_clients", minimum=k + 1))
     best, found, tried = -1.0, None, 0
     for n in range(k + 1, max_clients + 1):
         for b in range(1, (n - 1) // k + 1):
@@ -393,7 +474,7 @@ def search_removal(n_clusters: int, max_clients: int, *, rule: str = "strict") -
 def search_replacement(n_clusters: int, max_clients: int, *, rule: str = "strict") -> SearchResult:
     """The largest `replacement_shift` of client 0, over the instances of `search_removal`."""
     k, _ = check_int(n_clusters, "n_clusters", minimum=2), _check_rule(rule)
-    check_int(max_clients, "max_clients", minimum=k)
+    _check_search(k, check_int(max_clients, "max_clients", minimum=k))
     best, found, tried = -1.0, None, 0
     change: tuple[int, int] | None = None
     for n in range(k, max_clients + 1):
@@ -465,6 +546,11 @@ def check_sums_only(
     k, n = check_int(n_clusters, "n_clusters"), check_int(n_clients, "n_clients")
     check_choice(adjacency, "adjacency", ("add/remove", "replace-one"))
     values = as_points(updates, "updates")
+    if n * math.log2(k * len(values)) > MOST_STATES_LOG2:
+        raise ValueError(
+            f"n_clients must be smaller: (n_clusters * len(updates))^n_clients ="
+            f" {k * len(values)}^{n} data sets are too many to enumerate"
+        )
     if np.linalg.norm(values, axis=1).max() > 1 + 1e-12:
         raise ValueError("updates must have norm <= 1 (units of C)")
     states = np.array(list(itertools.product(range(k * len(values)), repeat=n)))
