@@ -413,8 +413,8 @@ def test_a_round_without_noise_is_the_mean_update_of_each_cluster(rng):
     models = MODEL.initial(3, rng=rng)
     f = federation()
     result = rr_cluster(
-        f, MODEL, n_clusters=3, epsilon=math.inf, rebalance="off", initial=models, keep_history=True,
-        **RUN | {"n_rounds": 1, "server_rate": 0.5},
+        f, MODEL, n_clusters=3, epsilon=math.inf, rebalance="off", initial=models,
+        keep_history=True, **RUN | {"n_rounds": 1, "server_rate": 0.5},
     )  # fmt: skip
     cohort = np.sort(
         np.random.default_rng(np.random.SeedSequence(1).spawn(5)[4]).choice(60, 40, replace=False)
@@ -1119,7 +1119,9 @@ def test_evaluation_refuses_other_clients():
 # --- wrong use: before any data is read -----------------------------------------------------------
 
 ALGORITHMS: dict[str, Any] = {
-    "rr": (lambda f, model=MODEL, **a: rr_cluster(f, model, **{"n_clusters": 2} | a), "replace-one"),
+    "rr": (
+        lambda f, model=MODEL, **a: rr_cluster(f, model, **{"n_clusters": 2} | a), "replace-one",
+    ),
     "sums": (
         lambda f, model=MODEL, **a: sums_only(f, model, **{"n_clusters": 2} | a), "add/remove",
     ),

@@ -208,7 +208,8 @@ def _choice(
             close = second - best <= slack * (1 + np.abs(best))
         again = getattr(model, "losses_in_order", model.losses)
         for i in np.flatnonzero(close & np.isfinite(best)):
-            alone = Batch(*(None if a is None else a[i : i + 1] for a in batch))
+            parts: Any = (None if a is None else a[i : i + 1] for a in batch)
+            alone = Batch(*parts)
             own = {name: a[i : i + 1] for name, a in added.items()}
             losses[i] = np.nan_to_num(again(models, alone, **own), nan=np.inf, posinf=np.inf)[0]
     return losses.argmin(axis=1)

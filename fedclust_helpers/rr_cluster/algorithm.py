@@ -36,6 +36,7 @@ from fedclust_helpers.rr_cluster.identifiers import (
     privatise,
 )
 from fedclust_helpers.rr_cluster.planning import (
+    TRAINING,
     Setting,
     Training,
     TrainingPlan,
@@ -116,7 +117,7 @@ def plan(
     rebalance: Rule = "strict",
     identifier_share: float = 0.5,
     accountant: str | None = None,
-    training: Training = Training(),
+    training: Training = TRAINING,
 ) -> RebalancingPlan:
     """Plan RR-Cluster (Algorithms 1 and 2), or a private base clusterer with ``rebalance="off"``.
 
@@ -306,7 +307,7 @@ def _answer_noise(
     )
     amplified = False
     if setting.sampling is not None and not statistic.remembers:
-        by_theorem = {"delta": setting.delta, "accountant": "paper_tight"}
+        by_theorem: dict[str, Any] = {"delta": setting.delta, "accountant": "paper_tight"}
         if nominal > accounting.floor_epsilon(**run, **by_theorem):
             smaller = accounting.calibrate(nominal, setting.delta, accountant="paper_tight", **run)
             amplified = smaller < sigma_eff

@@ -15,6 +15,7 @@ from fedclust_helpers.federation import SumFederation
 from fedclust_helpers.federation.base import InProcess
 from fedclust_helpers.mechanisms import Mechanism, NoNoise
 from fedclust_helpers.rr_cluster.planning import (
+    TRAINING,
     Setting,
     Training,
     TrainingPlan,
@@ -25,6 +26,7 @@ from fedclust_helpers.rr_cluster.planning import (
 from fedclust_helpers.rr_cluster.sums_only import SumsPlan, block_plan
 
 Scheme = Literal["poisson", "fixed"]
+PROXIMAL = Training(proximal=0.1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +54,7 @@ def plan_dp_fedavg(
     clip: float,
     sampling: Scheme | None = None,
     accountant: str | None = None,
-    training: Training = Training(),
+    training: Training = TRAINING,
 ) -> SumsPlan:
     """Plan DP-FedAvg (McMahan et al. 2018): one model, the whole budget on its update.
 
@@ -82,7 +84,7 @@ def plan_dp_fedprox(
     clip: float,
     sampling: Scheme | None = None,
     accountant: str | None = None,
-    training: Training = Training(proximal=0.1),
+    training: Training = PROXIMAL,
 ) -> SumsPlan:
     """Plan DP-FedProx (Li et al. 2020): DP-FedAvg whose clients pay (mu/2) ||theta - theta_t||^2.
 
@@ -107,7 +109,7 @@ def plan_dp_fedper(
     clip: float,
     sampling: Scheme | None = None,
     accountant: str | None = None,
-    training: Training = Training(),
+    training: Training = TRAINING,
 ) -> SharedPlan:
     """Plan DP-FedPer (Arivazhagan et al. 2019): shared layers are averaged, heads stay at home.
 

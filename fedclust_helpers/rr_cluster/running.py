@@ -69,10 +69,11 @@ def run(
             0.0, CLOSE, (plan.n_clusters, model.n_parameters)
         )
     models = initial_models(federation, model, plan.n_clusters, initial)
+    follower: Any = federation  # what it must offer was checked when planning
     how: dict[str, Any] = {"keep_history": keep_history, "progress": progress}
     if isinstance(plan, algorithm.RebalancingPlan):
-        return algorithm.follow(federation, plan, model, models, diagnose=diagnose, **how)
+        return algorithm.follow(follower, plan, model, models, diagnose=diagnose, **how)
     if isinstance(plan, sums_only.SumsPlan):
         return sums_only.follow(federation, plan, model, models, **how)
     assert isinstance(plan, baselines.SharedPlan)
-    return baselines.follow(federation, plan, model, models, **how)
+    return baselines.follow(follower, plan, model, models, **how)

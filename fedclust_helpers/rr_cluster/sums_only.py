@@ -21,6 +21,7 @@ from fedclust_helpers.client_statistics import MODEL_BLOCKS, Model
 from fedclust_helpers.federation import SumFederation
 from fedclust_helpers.mechanisms import Mechanism, NoNoise
 from fedclust_helpers.rr_cluster.planning import (
+    TRAINING,
     Setting,
     Training,
     TrainingPlan,
@@ -117,7 +118,7 @@ def plan_sums_only(
     reseed: bool = True,
     reseed_below: float = 0.1,
     accountant: str | None = None,
-    training: Training = Training(),
+    training: Training = TRAINING,
 ) -> SumsPlan:
     """Plan private IFCA from sums alone: one noised (k, d + 1) array per round.
 
