@@ -105,6 +105,22 @@ class AdditiveModel(Protocol):
 
 def batch_of(points: FloatArray, offsets: IntArray, labels: IntArray | None = None) -> Batch:
     """Rows of clients as arrays (m, n, ...): a view for clients of equal size, else padded."""
+    if not isinstance(points, np.ndarray) or points.ndim != 2:
+        raise TypeError(f"points must be an array of shape (n, d), got {type(points).__name__}")
+    offsets = np.asarray(offsets)
+    if (
+        offsets.dtype.kind not in "iu"
+        or offsets.ndim != 1
+        or len(offsets) < 2
+        or offsets[0] != 0
+        or offsets[-1] != len(points)
+        or (np.diff(offsets) < 1).any()
+    ):
+        raise ValueError("offsets must run from 0 to the number of rows, a row or more each")
+    if labels is not None:
+        labels = np.asarray(labels)
+        if labels.shape != (len(points),) or labels.dtype.kind not in "iu":
+            raise ValueError(f"labels must be {len(points)} integers, one for each row")
     m, sizes = len(offsets) - 1, np.diff(offsets)
     n = int(sizes.max())
     values: Any = labels if labels is not None else points[:, -1]

@@ -25,6 +25,7 @@ from scipy.special import gammaln, logsumexp
 from fedclust_helpers._validation import (
     FloatArray,
     IntArray,
+    as_points,
     check_choice,
     check_delta,
     check_epsilon,
@@ -39,6 +40,9 @@ PAPER_ORDERS = tuple(range(2, 65)) + tuple(range(72, 257, 8))  # Theorem 4.2 is 
 # Orders of `PrivacyLedger` from 2 on: below, sampled Gaussians don't converge and never do better.
 RUN_ORDERS = tuple(order for order in RDP_ORDERS if order >= 2)
 MAX_SIGMA = 2.0**24
+SIGMAS = (1e-100, 1e100)  # noise multipliers whose squares are numbers
+MAX_ORDER = 100_000  # terms of Theorem 4.2 that are added up
+MAX_EPSILON = 1e9  # of a calibration of random answers
 MAX_PLD_EPSILON = 20.0  # of a calibration by privacy loss distributions: minutes above
 CHEAP = {  # what a slow accountant starts from: one on the same scale, and a factor
     "wor_rdp": (("paper_tight", 1.0), ("poisson_rdp", 2.0)),
@@ -103,13 +107,29 @@ def _check_rate(rate: Any) -> float:
     return rate
 
 
-def _check_sigma(sigma: Any) -> float:
-    return check_positive(sigma, "sigma", finite=False)
+def _check_sigma(sigma: Any, name: str = "sigma") -> float:
+    sigma = check_positive(sigma, name, finite=False)
+    if sigma < SIGMAS[0] or SIGMAS[1] < sigma < math.inf:
+        raise ValueError(f"{name} must lie in [{SIGMAS[0]:g}, {SIGMAS[1]:g}] or be inf, got {sigma}")
+    return sigma
+
+
+def _check_alpha(alpha: Any) -> Any:
+    """Orders above 1: a number, or an array of floats."""
+    if np.ndim(alpha) == 0:
+        order = check_real(alpha, "alpha")
+        if not 1 < order < math.inf:
+            raise ValueError(f"alpha must be > 1 and finite, got {order}")
+        return order
+    array = as_points(np.reshape(alpha, (1, -1)), "alpha")[0]
+    if array.min() <= 1:
+        raise ValueError("alpha must be > 1")
+    return array
 
 
 def gaussian_rdp(alpha: float | FloatArray, sigma: float) -> Any:
     """Renyi divergence of order `alpha` of the Gaussian mechanism, alpha/(2 sigma^2)."""
-    return alpha / (2 * _check_sigma(sigma) ** 2)
+    return _check_alpha(alpha) / (2 * _check_sigma(sigma) ** 2)
 
 
 def krr_rdp(alpha: float | FloatArray, epsilon: float, *, n_clusters: int = 2) -> Any:
@@ -118,6 +138,7 @@ def krr_rdp(alpha: float | FloatArray, epsilon: float, *, n_clusters: int = 2) -
     With two answers, the default, it bounds every epsilon-DP mechanism, so also the exponential
     one. `alpha` > 1 may be an array.
     """
+    alpha = _check_alpha(alpha)
     epsilon, k = check_non_negative(epsilon, "epsilon"), check_int(n_clusters, "n_clusters")
     if k == 1 or epsilon == 0:
         return alpha * 0.0
@@ -184,7 +205,7 @@ def theorem_4_2_rdp(alpha: int, sigma: float, rate: float) -> float:
     ValueError
         If `alpha` is not an integer >= 2, or `rate` is outside (0, 1].
     """
-    alpha, rate = check_int(alpha, "alpha", minimum=2), _check_rate(rate)
+    alpha, rate = check_int(alpha, "alpha", minimum=2, maximum=MAX_ORDER), _check_rate(rate)
     sigma = _check_sigma(sigma)
     return float(_theorem_4_2([alpha], lambda j: gaussian_rdp(j, sigma), rate)[0])
 
@@ -194,7 +215,7 @@ def theorem_a_5_rdp(alpha: int, sigma: float, rate: float) -> float:
 
     The value is far above `theorem_4_2_rdp` at the same arguments (31 251 against 1.48 at order 8).
     """
-    alpha, rate = check_int(alpha, "alpha", minimum=2), _check_rate(rate)
+    alpha, rate = check_int(alpha, "alpha", minimum=2, maximum=MAX_ORDER), _check_rate(rate)
     sigma = _check_sigma(sigma)
     orders = np.array([alpha])
     head, tail = _log_brackets(orders, lambda j: gaussian_rdp(j, sigma), rate, math.inf)
@@ -309,7 +330,7 @@ def library_epsilon(
     orders : sequence of float
         Renyi orders of the RDP accountants.
     """
-    sigma, delta = check_positive(sigma, "sigma"), check_delta(delta)
+    sigma, delta = check_positive(_check_sigma(sigma), "sigma"), check_delta(delta)
     n_rounds = check_int(n_rounds, "n_rounds")
     n_clients, cohort = _check_cohort(n_clients, cohort)
     check_choice(accountant, "accountant", LIBRARY)
@@ -514,7 +535,7 @@ def mixed_epsilon(
         False: both as if everyone took part, an upper bound. True: Theorem 4.2, whose black-box
         form takes any Renyi curve, with the tight conversion (and with its floor).
     """
-    sigma_theta = _check_sigma(sigma_theta)
+    sigma_theta = _check_sigma(sigma_theta, "sigma_theta")
     identifier_epsilon = check_non_negative(identifier_epsilon, "identifier_epsilon")
     delta, n_rounds = check_delta(delta), check_int(n_rounds, "n_rounds")
     n_clients, cohort = _check_cohort(n_clients, cohort)
@@ -550,6 +571,8 @@ def calibrate_identifiers(
         If the sums alone already cost `epsilon`; the message says how much they cost.
     """
     epsilon, delta = check_epsilon(epsilon), check_delta(delta)
+    if epsilon > MAX_EPSILON:
+        raise ValueError(f"epsilon must be <= {MAX_EPSILON:g}, got {epsilon:g}")
     run: dict[str, Any] = {
         "delta": delta, "n_rounds": n_rounds, "n_clients": n_clients, "cohort": cohort,
         "n_clusters": n_clusters, "amplified": amplified,

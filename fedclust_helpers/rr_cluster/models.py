@@ -41,6 +41,7 @@ __all__ = [
 ]
 
 CHUNK = 2**22  # numbers in the largest temporary array of a loss evaluation
+LARGEST = 2**31  # parameters of all models together
 LARGE = 500.0  # outputs from here on are shifted before they are exponentiated
 
 
@@ -78,6 +79,10 @@ class _Dense(ABC):
         return first, models[:, self._first :].reshape(k, self.n_hidden + 1, self.n_outputs)
 
     def _check(self, models: FloatArray, batch: Batch) -> None:
+        if not isinstance(batch, Batch):
+            raise TypeError(f"batch must be a Batch, got {type(batch).__name__}")
+        if not isinstance(models, np.ndarray) or models.dtype.kind != "f":
+            raise TypeError(f"models must be an array of floats, got {type(models).__name__}")
         if models.ndim != 2 or models.shape[1] != self.n_parameters:
             raise ValueError(f"models must have shape (k, {self.n_parameters}), got {models.shape}")
         if batch.features.shape[2] != self.n_features:
@@ -85,9 +90,22 @@ class _Dense(ABC):
                 f"batch must have {self.n_features} features, got {batch.features.shape[2]}"
             )
 
+    def _check_own(self, models: FloatArray, batch: Batch, name: str) -> None:
+        """Check one model for each client."""
+        if not isinstance(models, np.ndarray):
+            raise TypeError(f"{name} must be an array of floats, got {type(models).__name__}")
+        if models.ndim != 2 or models.shape[1] != self.n_parameters:
+            raise ValueError(f"{name} must have shape (m, {self.n_parameters}), got {models.shape}")
+        self._check(models, batch)
+        if len(models) != len(batch.features):
+            raise ValueError(
+                f"{name} must be {len(batch.features)}, one for each client of the batch, got"
+                f" {len(models)}"
+            )
+
     def outputs(self, models: FloatArray, batch: Batch) -> FloatArray:
         """Outputs (m, n, c) before the loss, each client under its own model of (m, d)."""
-        self._check(models, batch)
+        self._check_own(models, batch, "models")
         first, second = self._matrices(models)
         z = batch.features @ first[:, :-1] + first[:, -1:]
         return z if second is None else np.maximum(z, 0.0) @ second[:, :-1] + second[:, -1:]
@@ -176,8 +194,8 @@ class _Dense(ABC):
         -------
         ndarray of shape (m, d)
         """
-        self._check(starts, batch)
-        n_steps = check_int(n_steps, "n_steps", minimum=0)
+        self._check_own(starts, batch, "starts")
+        n_steps = check_int(n_steps, "n_steps", minimum=0, maximum=100_000)
         lr = check_positive(learning_rate, "learning_rate")
         mu = check_non_negative(proximal, "proximal")
         share = _share(batch.weights)
@@ -363,7 +381,7 @@ class SoftmaxRegression(_Classifier):
 
     def initial(self, n_models: int, *, rng: np.random.Generator) -> FloatArray:
         """Starting models (k, d), N(0, 0.1^2)."""
-        return check_rng(rng).normal(0.0, 0.1, (check_int(n_models, "n_models"), self.n_parameters))
+        return check_rng(rng).normal(0.0, 0.1, (check_int(n_models, "n_models", maximum=LARGEST // self.n_parameters), self.n_parameters))
 
 
 class OneHiddenLayer(_Classifier):
@@ -386,7 +404,7 @@ class OneHiddenLayer(_Classifier):
     def initial(self, n_models: int, *, rng: np.random.Generator) -> FloatArray:
         """Starting models (k, d)."""
         check_rng(rng)
-        models = np.zeros((check_int(n_models, "n_models"), self.n_parameters))
+        models = np.zeros((check_int(n_models, "n_models", maximum=LARGEST // self.n_parameters), self.n_parameters))
         for matrix in self._matrices(models):
             assert matrix is not None
             inputs = matrix.shape[1] - 1
@@ -414,7 +432,7 @@ class LinearRegression(_Dense):
 
     def initial(self, n_models: int, *, rng: np.random.Generator) -> FloatArray:
         """Starting models (k, d), N(0, 1)."""
-        return check_rng(rng).normal(size=(check_int(n_models, "n_models"), self.n_parameters))
+        return check_rng(rng).normal(size=(check_int(n_models, "n_models", maximum=LARGEST // self.n_parameters), self.n_parameters))
 
     def _check(self, models: FloatArray, batch: Batch) -> None:
         super()._check(models, batch)

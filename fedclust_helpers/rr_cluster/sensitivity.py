@@ -54,8 +54,11 @@ class Instance:
     min_size: int
 
     def __post_init__(self) -> None:
-        k = check_int(self.n_clusters, "n_clusters")
-        check_int(self.min_size, "min_size", minimum=0)
+        k = check_int(self.n_clusters, "n_clusters", maximum=10_000)
+        check_int(self.min_size, "min_size", minimum=0, maximum=10_000)
+        for name in ("assignment", "updates"):
+            if not isinstance(getattr(self, name), tuple):
+                raise TypeError(f"{name} must be a tuple of integers, one for each client")
         if len(self.assignment) != len(self.updates):
             raise ValueError("assignment and updates must have the same length")
         if any(check_int(j, "assignment", minimum=0) >= k for j in self.assignment):
@@ -76,6 +79,9 @@ class Instance:
     def replaced(self, client: int, cluster: int, update: int) -> Instance:
         """The same number of clients, one of them exchanged."""
         i = check_int(client, "client", minimum=0, maximum=len(self.assignment) - 1)
+        check_int(cluster, "cluster", minimum=0, maximum=self.n_clusters - 1)
+        if abs(check_int(update, "update", minimum=-1)) > 1:
+            raise ValueError(f"update must be -1, 0 or 1 (units of C), got {update}")
         return Instance(
             self.assignment[:i] + (cluster,) + self.assignment[i + 1 :],
             self.updates[:i] + (update,) + self.updates[i + 1 :],
@@ -103,6 +109,24 @@ SURPLUS_FLIP = Instance(
 
 
 # --- rebalancing, enumerated ----------------------------------------------------------------------
+
+
+def _check_instance(instance: Any) -> Instance:
+    if not isinstance(instance, Instance):
+        raise TypeError(f"instance must be an Instance, got {type(instance).__name__}")
+    return instance
+
+
+def _check_distribution(value: Any, name: str) -> None:
+    if (
+        not isinstance(value, dict)
+        or not value
+        or not all(isinstance(key, tuple) for key in value)
+        or len({len(key) for key in value}) != 1
+    ):
+        raise TypeError(f"{name} must be a dict from tuples of sums to their probabilities")
+    if sum(value.values()) != 1:
+        raise ValueError(f"{name} must be a probability distribution")
 
 
 def _check_rule(rule: Any) -> str:
@@ -142,6 +166,7 @@ def rebalanced_partitions(instance: Instance, *, rule: str = "strict") -> Distri
     The number of outcomes grows fast; `rebalanced_sums` is the same for large instances.
     """
     _check_rule(rule)
+    _check_instance(instance)
     assignment, b = instance.assignment, instance.min_size
     sizes = np.bincount(assignment, minlength=instance.n_clusters).tolist()
     _check_feasible(sizes, b, rule)
@@ -176,6 +201,7 @@ def rebalanced_sums(instance: Instance, *, rule: str = "strict") -> Distribution
     With all updates equal to 1 these are the final cluster sizes. Rules: `rebalanced_partitions`.
     """
     _check_rule(rule)
+    _check_instance(instance)
     kinds = Counter(zip(instance.assignment, instance.updates, strict=True))
     counts = tuple(
         tuple(kinds[j, value] for value in (-1, 0, 1)) for j in range(instance.n_clusters)
@@ -231,8 +257,8 @@ def w_infinity(first: Distribution, second: Distribution) -> float:
     ValueError
         If the probabilities don't add up to 1, or need a common denominator of 2^31 or more.
     """
-    if sum(first.values()) != 1 or sum(second.values()) != 1:
-        raise ValueError("first and second must be probability distributions")
+    _check_distribution(first, "first")
+    _check_distribution(second, "second")
     a = np.array(list(first), dtype=np.int64)
     b = np.array(list(second), dtype=np.int64)
     squared = ((a[:, None, :] - b[None, :, :]) ** 2).sum(axis=2)
@@ -290,6 +316,8 @@ def balanced_mu(first: Distribution, second: Distribution, std: float) -> float:
     e >= Phi(-mu/2).
     """
     std = check_positive(std, "std")
+    _check_distribution(first, "first")
+    _check_distribution(second, "second")
     means = [np.array([float(x) for x in mean_sums(d)]) for d in (first, second)]
     line = means[1] - means[0]
     if not line.any():
@@ -313,9 +341,8 @@ def removal_shift(instance: Instance, client: int = 0, *, rule: str = "strict") 
 
     The partition is internal: only the sums are released. Both client sets must hold k B clients.
     """
-    return w_infinity(
-        rebalanced_sums(instance, rule=rule), rebalanced_sums(instance.without(client), rule=rule)
-    )
+    other = _check_instance(instance).without(client)
+    return w_infinity(rebalanced_sums(instance, rule=rule), rebalanced_sums(other, rule=rule))
 
 
 def replacement_shift(
@@ -325,7 +352,7 @@ def replacement_shift(
 
     The new client is in `cluster` with `update`; the partition is *not* released.
     """
-    other = instance.replaced(client, cluster, update)
+    other = _check_instance(instance).replaced(client, cluster, update)
     return w_infinity(rebalanced_sums(instance, rule=rule), rebalanced_sums(other, rule=rule))
 
 
@@ -387,6 +414,7 @@ def released_world(
         What the server rebalances. "exact" is the mistake that this module must be able to see.
     """
     check_choice(identifiers, "identifiers", ("released", "exact"))
+    _check_instance(instance)
     exact, updates = list(instance.assignment), list(instance.updates)
     if replaced is not None:
         client, cluster, update = replaced
@@ -497,7 +525,13 @@ def block_sums(blocks: IntArray, updates: FloatArray, n_clusters: int) -> FloatA
 
     This is the sums-only release without noise; with updates of one column of ones, its counts.
     """
-    one_hot = (blocks[..., None] == np.arange(n_clusters)).astype(np.float64)
+    k = check_int(n_clusters, "n_clusters", maximum=10**6)
+    blocks, updates = np.asarray(blocks), np.asarray(updates)
+    if blocks.dtype.kind not in "iu" or blocks.ndim == 0:
+        raise TypeError("blocks must be whole numbers of shape (..., n)")
+    if updates.dtype.kind not in "fiu" or updates.shape[:-1] != blocks.shape:
+        raise ValueError(f"updates must be numbers of shape {blocks.shape} and one more axis")
+    one_hot = (blocks[..., None] == np.arange(k)).astype(np.float64)
     return np.asarray(np.einsum("...nk,...nd->...kd", one_hot, updates))
 
 
@@ -588,8 +622,11 @@ def sums_only_change(sigma_1: float, sigma_2: float, *, adjacency: str) -> float
     cluster moves the sums by 2C, one that changes cluster moves two blocks by C and two counters by
     1, max(4/sigma_1^2, 2/sigma_1^2 + 2/sigma_2^2): counts are free once sigma_2 >= sigma_1.
     """
-    sums = 1 / check_positive(sigma_1, "sigma_1", finite=False) ** 2
-    counts = 1 / check_positive(sigma_2, "sigma_2", finite=False) ** 2
+    for name, sigma in (("sigma_1", sigma_1), ("sigma_2", sigma_2)):
+        check_positive(sigma, name, finite=False)
+        if not 1e-100 <= sigma <= 1e100 and math.isfinite(sigma):
+            raise ValueError(f"{name} must lie in [1e-100, 1e100] or be inf, got {sigma}")
+    sums, counts = 1 / sigma_1**2, 1 / sigma_2**2
     check_choice(adjacency, "adjacency", ("add/remove", "replace-one"))
     if adjacency == "add/remove":
         return sums + counts
