@@ -110,7 +110,9 @@ def _check_rate(rate: Any) -> float:
 def _check_sigma(sigma: Any, name: str = "sigma") -> float:
     sigma = check_positive(sigma, name, finite=False)
     if sigma < SIGMAS[0] or SIGMAS[1] < sigma < math.inf:
-        raise ValueError(f"{name} must lie in [{SIGMAS[0]:g}, {SIGMAS[1]:g}] or be inf, got {sigma}")
+        raise ValueError(
+            f"{name} must lie in [{SIGMAS[0]:g}, {SIGMAS[1]:g}] or be inf, got {sigma}"
+        )
     return sigma
 
 

@@ -381,7 +381,14 @@ class SoftmaxRegression(_Classifier):
 
     def initial(self, n_models: int, *, rng: np.random.Generator) -> FloatArray:
         """Starting models (k, d), N(0, 0.1^2)."""
-        return check_rng(rng).normal(0.0, 0.1, (check_int(n_models, "n_models", maximum=LARGEST // self.n_parameters), self.n_parameters))
+        return check_rng(rng).normal(
+            0.0,
+            0.1,
+            (
+                check_int(n_models, "n_models", maximum=LARGEST // self.n_parameters),
+                self.n_parameters,
+            ),
+        )
 
 
 class OneHiddenLayer(_Classifier):
@@ -404,7 +411,12 @@ class OneHiddenLayer(_Classifier):
     def initial(self, n_models: int, *, rng: np.random.Generator) -> FloatArray:
         """Starting models (k, d)."""
         check_rng(rng)
-        models = np.zeros((check_int(n_models, "n_models", maximum=LARGEST // self.n_parameters), self.n_parameters))
+        models = np.zeros(
+            (
+                check_int(n_models, "n_models", maximum=LARGEST // self.n_parameters),
+                self.n_parameters,
+            )
+        )
         for matrix in self._matrices(models):
             assert matrix is not None
             inputs = matrix.shape[1] - 1
@@ -432,7 +444,12 @@ class LinearRegression(_Dense):
 
     def initial(self, n_models: int, *, rng: np.random.Generator) -> FloatArray:
         """Starting models (k, d), N(0, 1)."""
-        return check_rng(rng).normal(size=(check_int(n_models, "n_models", maximum=LARGEST // self.n_parameters), self.n_parameters))
+        return check_rng(rng).normal(
+            size=(
+                check_int(n_models, "n_models", maximum=LARGEST // self.n_parameters),
+                self.n_parameters,
+            )
+        )
 
     def _check(self, models: FloatArray, batch: Batch) -> None:
         super()._check(models, batch)
