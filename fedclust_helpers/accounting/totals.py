@@ -156,14 +156,20 @@ def _is_exact(stream: Sequence[Release]) -> bool:
 
 
 def _basic_epsilon(stream: Sequence[Release], delta: float) -> float:
-    """Basic composition of the Gaussian part, at `delta` by zCDP, and the pure part, at 0.
+    """Basic composition of the Gaussian part, at `delta` by GDP or zCDP, and the pure part, at 0.
 
     Sampling is ignored, which is an upper bound.
     """
     mechanisms = [m for r in stream for m in r.mechanisms]
-    rho = math.fsum(m.rho for m in mechanisms if m.rho is not None)
+    gaussian = [m for m in mechanisms if m.rho is not None]
+    rho = math.fsum(m.rho for m in gaussian)
     pure = math.fsum(m.pure_epsilon for m in mechanisms if m.rho is None)
-    return pure + zcdp_epsilon(rho, delta) if math.isfinite(rho + pure) else math.inf
+    if not math.isfinite(rho + pure):
+        return math.inf
+    mus = [m.gdp_mu for m in gaussian]
+    if mus and all(mu is not None for mu in mus):
+        return pure + gdp_epsilon(math.sqrt(math.fsum(mu * mu for mu in mus)), delta)
+    return pure + zcdp_epsilon(rho, delta)
 
 
 def _renyi_curve(stream: Sequence[Release]) -> tuple[list[float], list[float]]:

@@ -205,12 +205,12 @@ def actual_epsilon(
 # --- when does rebalancing act? -------------------------------------------------------------------
 
 
-def expected_moved(n_clients: int, probabilities: Any, minimum_size: int) -> float:
+def expected_moved(n_clients: int, probabilities: Any, min_size: int) -> float:
     """Expected number of clients moved in a round: sum_j E[(B - |S_j|)_+].
 
     Each of `n_clients` clients lands in cluster j with `probabilities[j]`, independently.
     """
-    n, b = check_int(n_clients, "n_clients"), check_int(minimum_size, "minimum_size", minimum=0)
+    n, b = check_int(n_clients, "n_clients"), check_int(min_size, "min_size", minimum=0)
     p = np.asarray(probabilities, dtype=np.float64)
     if p.ndim != 1 or (p < 0).any() or abs(p.sum() - 1) > 1e-9:
         raise ValueError("probabilities must be a vector of numbers >= 0 that add up to 1")
@@ -218,14 +218,14 @@ def expected_moved(n_clients: int, probabilities: Any, minimum_size: int) -> flo
     return float(((b - sizes) * binom.pmf(sizes, n, p[:, None])).sum())
 
 
-def binding_sigma(n_clients: int, n_clusters: int, minimum_size: int) -> float:
+def binding_sigma(n_clients: int, n_clusters: int, min_size: int) -> float:
     """The sigma_s above which rebalancing doesn't act on average, even in a full collapse.
 
     If all clients choose one cluster, the noise alone gives each other one n (1 - P)/(k - 1) of
     them; this is B at the returned noise.
     """
     n, k = check_int(n_clients, "n_clients"), check_int(n_clusters, "n_clusters", minimum=2)
-    b = check_int(minimum_size, "minimum_size", maximum=n // k)
+    b = check_int(min_size, "min_size", maximum=n // k)
     return sigma_for_accuracy(1 - b * (k - 1) / n, k)
 
 
@@ -310,7 +310,7 @@ def rebalancing_term(
     size_std: float,
     n_clients: int,
     n_clusters: int,
-    minimum_size: float,
+    min_size: float,
     *,
     form: Literal["printed", "corrected"] = "printed",
 ) -> float:
@@ -321,9 +321,9 @@ def rebalancing_term(
     """
     check_choice(form, "form", ("printed", "corrected"))
     k = check_int(n_clusters, "n_clusters")
-    margin = check_int(n_clients, "n_clients") / k - minimum_size
+    margin = check_int(n_clients, "n_clients") / k - min_size
     if margin <= 0:
-        raise ValueError(f"minimum_size must be below n_clients/n_clusters, got {minimum_size}")
+        raise ValueError(f"min_size must be below n_clients/n_clusters, got {min_size}")
     return (
         (k * k if form == "printed" else k)
         * check_non_negative(size_std, "size_std") ** 2
@@ -341,7 +341,7 @@ def lemma_4_8(
     size_std: float,
     n_clients: int,
     n_clusters: int,
-    minimum_size: float,
+    min_size: float,
     form: Literal["printed", "corrected"] = "printed",
 ) -> float:
     """tau of Lemma 4.8: the sum of the three terms (above 1 it says nothing)."""
@@ -349,7 +349,7 @@ def lemma_4_8(
     return (
         selection_term(eta, beta, strong_convexity, separation, rivals)
         + identifier_term(sigma_s, n_clusters, form=form)
-        + rebalancing_term(size_std, n_clients, n_clusters, minimum_size, form=form)
+        + rebalancing_term(size_std, n_clients, n_clusters, min_size, form=form)
     )
 
 
@@ -382,10 +382,10 @@ class Equation18:
     below: float
 
 
-def equation_18(n_clients: int, n_clusters: int, minimum_size: int) -> Equation18:
+def equation_18(n_clients: int, n_clusters: int, min_size: int) -> Equation18:
     """(mu/(M/k - B))^2 against P(|S| > B), as printed, and P(|S| < B), which it does bound."""
     m, k = check_int(n_clients, "n_clients"), check_int(n_clusters, "n_clusters", minimum=2)
-    b = check_int(minimum_size, "minimum_size", minimum=0, maximum=math.ceil(m / k) - 1)
+    b = check_int(min_size, "min_size", minimum=0, maximum=math.ceil(m / k) - 1)
     return Equation18(
         bound=m / k * (1 - 1 / k) / (m / k - b) ** 2,
         above=float(binom.sf(b, m, 1 / k)),
@@ -407,7 +407,7 @@ def contraction(
     delta_c: float,
     n_clients: int,
     n_clusters: int,
-    minimum_size: float,
+    min_size: float,
     form: Form = "printed",
 ) -> float:
     """The contraction factor of Theorem 4.10.
@@ -417,11 +417,11 @@ def contraction(
     takes delta_4 = delta_c/4). Above 1 the theorem says nothing.
     """
     check_choice(form, "form", ("printed", "corrected"))
-    rho = check_int(n_clients, "n_clients") - (n_clusters - 1) * minimum_size
+    rho = check_int(n_clients, "n_clients") - (n_clusters - 1) * min_size
     if rho <= 0:
-        raise ValueError("minimum_size must be below n_clients/(n_clusters - 1)")
+        raise ValueError("min_size must be below n_clients/(n_clusters - 1)")
     factor, rate = (2, smoothness) if form == "printed" else (4, strong_convexity)
-    return 1 - gamma * rate * (minimum_size - factor * tau * n_clients / delta_c) / (2 * rho)
+    return 1 - gamma * rate * (min_size - factor * tau * n_clients / delta_c) / (2 * rho)
 
 
 def error_floor(
@@ -436,14 +436,14 @@ def error_floor(
     delta_c: float,
     n_clients: int,
     n_clusters: int,
-    minimum_size: float,
+    min_size: float,
     n_parameters: int,
 ) -> tuple[float, float, float, float]:
     """The four terms of epsilon in Equation 2 (sampling, moved means, moved noise, privacy noise).
 
     The first is inf unless B delta_c > 4 tau M: then the theorem is vacuous.
     """
-    m, b, d = n_clients, minimum_size, check_int(n_parameters, "n_parameters")
+    m, b, d = n_clients, min_size, check_int(n_parameters, "n_parameters")
     log_term = math.log(4 / check_delta(delta_c, "delta_c"))
     room = b * delta_c - 4 * tau * m
     sampling = 4 * gradient_std / math.sqrt(delta_c * room) if room > 0 else math.inf
@@ -533,7 +533,7 @@ class BiasVariance:
 
 def rebalancing_error(
     sigma_theta: float,
-    minimum_size: int,
+    min_size: int,
     *,
     rng: np.random.Generator,
     reference: Literal["inserted", "trained"] = "inserted",
@@ -562,9 +562,7 @@ def rebalancing_error(
     """
     sigma, b = (
         check_non_negative(sigma_theta, "sigma_theta"),
-        check_int(
-            minimum_size, "minimum_size", minimum=0, maximum=check_int(n_clients, "n_clients") // 2
-        ),
+        check_int(min_size, "min_size", minimum=0, maximum=check_int(n_clients, "n_clients") // 2),
     )
     check_rng(rng)
     check_choice(reference, "reference", ("inserted", "trained"))
