@@ -27,7 +27,7 @@ All of them run here in one process, for teaching, testing and sweeps. The same-
 sum federations agree up to fixed-point rounding: that is their contract test.
 """
 
-from fedclust_helpers.federation.base import SumFederation, TrustModelError
+from fedclust_helpers.federation.base import SumFederation
 from fedclust_helpers.federation.data import ClientData
 from fedclust_helpers.federation.in_process import (
     TRUST_MODELS,
@@ -38,17 +38,30 @@ from fedclust_helpers.federation.in_process import (
     simulate,
 )
 from fedclust_helpers.federation.local import LocalReports, UserSplit, local_users
+from fedclust_helpers.federation.plan import (
+    FederationFacts,
+    Plan,
+    PlanMismatchError,
+    PlannedRelease,
+    RunResult,
+    TrustModelError,
+)
 from fedclust_helpers.federation.randomness import Randomness
 from fedclust_helpers.federation.transcript import Message, Transcript
 
 __all__ = [
     "TRUST_MODELS",
     "ClientData",
+    "FederationFacts",
     "IdealSecureSum",
     "LocalReports",
     "MaskedSecureSum",
     "Message",
+    "Plan",
+    "PlanMismatchError",
+    "PlannedRelease",
     "Randomness",
+    "RunResult",
     "ServerlessSecureSum",
     "SumFederation",
     "Transcript",
