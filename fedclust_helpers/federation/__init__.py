@@ -28,7 +28,7 @@ sum federations agree up to fixed-point rounding: that is their contract test.
 """
 
 from fedclust_helpers.federation.base import SumFederation
-from fedclust_helpers.federation.data import ClientData
+from fedclust_helpers.federation.data import ClientData, ClippedDataWarning
 from fedclust_helpers.federation.in_process import (
     TRUST_MODELS,
     IdealSecureSum,
@@ -52,6 +52,7 @@ from fedclust_helpers.federation.transcript import Message, Transcript
 __all__ = [
     "TRUST_MODELS",
     "ClientData",
+    "ClippedDataWarning",
     "FederationFacts",
     "IdealSecureSum",
     "LocalReports",

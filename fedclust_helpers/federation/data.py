@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import InitVar, dataclass
@@ -283,8 +284,17 @@ def warn_if_mostly_clipped(data: ClientData, counts: IntArray) -> None:
             " little about the data; scale with public bounds first (datasets.scale_to_box), or"
             " give the bound that fits",
             ClippedDataWarning,
-            stacklevel=3,
+            stacklevel=_depth_outside() + 1,
         )
+
+
+def _depth_outside() -> int:
+    """How many frames above our caller the first one lies that is not of this package."""
+    package, depth = __name__.partition(".")[0], 1
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(package):
+        frame, depth = frame.f_back, depth + 1
+    return depth - 1
 
 
 def row_lengths(points: FloatArray) -> FloatArray:
