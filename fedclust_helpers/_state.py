@@ -48,3 +48,30 @@ class SingleUse:
         """Raise `CopyRefusedError` in a process other than the one that made the object."""
         if os.getpid() != self._process:
             self._refuse("used in a forked process")
+
+
+class Sealed(type):
+    """Metaclass: public attributes of an object cannot be set once it is made.
+
+    What a release depends on (noise, bound, ledger, who adds noise) is decided by the constructor;
+    replacing it afterwards would make the ledger tell something else than what happens.
+    """
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        made = super().__call__(*args, **kwargs)
+        object.__setattr__(made, "_is_sealed", True)
+        return made
+
+
+class Fixed(metaclass=Sealed):
+    """Mix-in for objects whose public attributes are fixed by their constructor."""
+
+    _is_sealed = False
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if self._is_sealed and not name.startswith("_"):
+            raise AttributeError(f"{name} of {type(self).__name__} is fixed when it is made")
+        object.__setattr__(self, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"{name} of {type(self).__name__} is fixed when it is made")

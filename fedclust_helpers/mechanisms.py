@@ -311,7 +311,7 @@ class _Discrete(_Base):
 
     def sample(self, shape: Shape, *, rng: NoiseSource) -> FloatArray:
         """`sample_steps` as numbers, multiples of `grid`. For looking at: releases add steps."""
-        return self.sample_steps(shape, rng=rng) * self.grid
+        return self.sample_steps(shape, rng=rng).astype(np.float64) * self.grid
 
     _kind: ClassVar[Literal["gaussian", "laplace"]] = "gaussian"
 
@@ -460,9 +460,9 @@ class DistributedDiscreteGaussian(_Discrete):
     norm: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         check_int(self.n_honest, "n_honest")
         check_int(self.n_coordinates, "n_coordinates")
+        super().__post_init__()
         if self.n_honest > 1 and self.scale < self.grid / 2 * math.sqrt(self.n_honest):
             raise ValueError(
                 "scale must be >= sqrt(n_honest) grid/2: the bound does not hold for smaller shares"

@@ -25,7 +25,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from numpy.typing import ArrayLike, NDArray
 
 from fedclust_helpers._state import SingleUse
-from fedclust_helpers._validation import FloatArray, IntArray, check_int, check_non_negative
+from fedclust_helpers._validation import FloatArray, IntArray, check_int, check_real
 
 SECRET_BYTES = 32
 Ring = NDArray[np.uint64] | NDArray[np.uint32]
@@ -136,8 +136,9 @@ class FixedPoint:
             If n_records * magnitude + noise_tail reaches `limit` (theory checks F7).
         """
         check_int(n_records, "n_records")
-        check_non_negative(magnitude, "magnitude")
-        check_non_negative(noise_tail, "noise_tail")
+        for value, of in ((magnitude, "magnitude"), (noise_tail, "noise_tail")):
+            if check_real(value, of) < 0:  # inf never fits
+                raise ValueError(f"{of} must be >= 0, got {value}")
         need = n_records * magnitude + noise_tail
         if not need < self.limit:
             # the sign, and as many bits as `need` is below 2^bits

@@ -5,7 +5,7 @@ total over many releases comes from the ``dp-accounting`` library, except where 
 exact: unsampled Gaussians (mu adds in squares) and pure mechanisms (epsilon adds).
 """
 
-from fedclust_helpers.accounting.budget import Budget, BudgetExceededError
+from fedclust_helpers.accounting.budget import Budget, BudgetExceededError, LedgerMismatchError
 from fedclust_helpers.accounting.conversions import (
     basic_composition,
     gaussian_sigma_analytic,
@@ -17,7 +17,7 @@ from fedclust_helpers.accounting.conversions import (
     zcdp_epsilon,
     zcdp_rho,
 )
-from fedclust_helpers.accounting.ledger import LedgerMismatchError, PrivacyLedger, Reservation
+from fedclust_helpers.accounting.ledger import PrivacyLedger, Reservation
 from fedclust_helpers.accounting.releases import (
     ADJACENCIES,
     UNITS,

@@ -25,6 +25,10 @@ class BudgetExceededError(RuntimeError):
     """The next release would exceed the budget of the ledger; nothing was read or charged."""
 
 
+class LedgerMismatchError(ValueError):
+    """A release of another unit or adjacency was offered to a ledger: the two do not compose."""
+
+
 @dataclass(frozen=True)
 class Budget:
     """A total (epsilon, delta) that releases may fill but not exceed.
@@ -104,7 +108,12 @@ class Budget:
             mu = release.gdp_mu
             if mu is None and math.isfinite(release.pure_epsilon):
                 mu = pure_to_gdp_mu(release.pure_epsilon)
-            return math.inf if mu is None else mu * mu
+            if mu is None:
+                raise LedgerMismatchError(
+                    f"filter 'gdp' cannot bound release {release.name!r}: open the ledger with a"
+                    " Budget of filter 'basic' or 'rdp'"
+                )
+            return mu * mu
         return self._rdp_cost(release)
 
     def _rdp_cost(self, release: Release) -> float:

@@ -13,7 +13,7 @@ import numpy as np
 
 from fedclust_helpers._state import CopyRefusedError
 from fedclust_helpers._validation import check_choice, check_delta, check_int, check_non_negative
-from fedclust_helpers.accounting.budget import Budget, BudgetExceededError
+from fedclust_helpers.accounting.budget import Budget, BudgetExceededError, LedgerMismatchError
 from fedclust_helpers.accounting.releases import (
     ADJACENCIES,
     UNITS,
@@ -33,10 +33,6 @@ from fedclust_helpers.accounting.totals import (
 )
 
 TOLERANCE = 1e-9  # relative: what rounding may add to a plan that totals exactly the budget
-
-
-class LedgerMismatchError(ValueError):
-    """A release of another unit or adjacency was offered to a ledger: the two do not compose."""
 
 
 class Reservation:

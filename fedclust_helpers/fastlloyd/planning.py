@@ -35,7 +35,7 @@ from fedclust_helpers.fastlloyd.parameters import (
     split_noise,
     split_noise_glloyd,
 )
-from fedclust_helpers.federation import Plan, PlannedRelease, SumFederation
+from fedclust_helpers.federation import Plan, PlannedRelease, SumFederation, require
 from fedclust_helpers.mechanisms import Mechanism, NoNoise
 
 Postprocess = Literal["fold", "truncate", "none"]
@@ -231,8 +231,7 @@ def _check(
     federation: SumFederation, n_clusters: int, epsilon: float, delta: float | None
 ) -> tuple[int, float, float]:
     """Shared validation; returns (k, epsilon, delta)."""
-    if not callable(getattr(federation, "noisy_sum", None)):
-        raise TypeError(f"federation must offer noisy_sum, got {type(federation).__name__}")
+    require(federation, "noisy_sum")
     if federation.ledger.adjacency != "add/remove" or federation.ledger.unit != "point":
         raise ValueError(
             "federation must keep a ledger for one point under add/remove, got"
@@ -279,7 +278,7 @@ def _made(
     d, zeros = federation.n_features, np.zeros((n_clusters, federation.n_features))
     for t, pair in enumerate(pairs):
         if t == 0 or pair != pairs[t - 1]:
-            given = {} if radii is None else {"radius": radii[t]}
+            given: dict[str, Any] = {} if radii is None else {"radius": radii[t]}
             federation.check_release(statistic, pair, centers=zeros, **given)
     return LloydPlan(
         releases=tuple(

@@ -27,7 +27,7 @@ All of them run here in one process, for teaching, testing and sweeps. The same-
 sum federations agree up to fixed-point rounding: that is their contract test.
 """
 
-from fedclust_helpers.federation.base import SumFederation
+from fedclust_helpers.federation.base import SumFederation, require
 from fedclust_helpers.federation.data import ClientData, ClippedDataWarning
 from fedclust_helpers.federation.in_process import (
     TRUST_MODELS,
@@ -70,5 +70,6 @@ __all__ = [
     "TrustedServer",
     "UserSplit",
     "local_users",
+    "require",
     "simulate",
 ]

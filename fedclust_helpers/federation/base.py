@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedclust_helpers._state import SingleUse
+from fedclust_helpers._state import Fixed, SingleUse
 from fedclust_helpers._validation import (
     FloatArray,
     IntArray,
@@ -118,7 +118,7 @@ class _Following:
         self.n_made += 1
 
 
-class InProcess(SingleUse):
+class InProcess(Fixed, SingleUse):
     """Validation, clipping, ledger and transcript shared by all in-process federations."""
 
     trust: str = ""
@@ -479,9 +479,9 @@ class InProcess(SingleUse):
                 raise TypeError(
                     f"mechanism for {part!r} must be a Mechanism, got {type(mechanism).__name__}"
                 )
-            self._check_range(statistic, part, mechanism, magnitudes[part])
-            if not math.isfinite(mechanism.sensitivity):
-                continue  # NoNoise: the ledger will say inf
+            if not math.isfinite(mechanism.sensitivity):  # NoNoise: the ledger will say inf
+                self._check_range(statistic, part, mechanism, magnitudes[part])
+                continue
             grid = max(self.resolution, mechanism.grid or 0.0)
             needed = statistic.sensitivity_of(
                 part, mechanism.norm, mechanism.adjacency, grid=grid, **public
@@ -492,6 +492,7 @@ class InProcess(SingleUse):
                     f" but one {self.ledger.unit} can change it by {needed:.6g}"
                     f" (L{mechanism.norm}, {mechanism.adjacency})"
                 )
+            self._check_range(statistic, part, mechanism, magnitudes[part])
             if not self.nodes_add_noise and hasattr(mechanism, "n_honest"):
                 raise ValueError(
                     f"mechanism for {part!r} draws only one node's share of its noise; use a"
@@ -536,7 +537,7 @@ class InProcess(SingleUse):
         assert mechanism.grid is not None
         return np.rint(values / mechanism.grid).astype(np.int64)
 
-    def _released(self, total: Any, mechanism: Mechanism) -> FloatArray:
+    def _released(self, total: Any, mechanism: Any) -> FloatArray:
         """A total plus noise: floats, or whole steps that become floats only when all is added."""
         if mechanism.grid is None:
             return total + mechanism.sample(total.shape, rng=self.randomness.noise)
@@ -554,6 +555,21 @@ class InProcess(SingleUse):
             self.transcript.record(
                 round, "server", "clients", name, array.astype(np.float64), count=count
             )
+
+
+def require(federation: Any, capability: str) -> None:
+    """Refuse a federation that does not offer "noisy_sum", "collect", "reports" or "ask".
+
+    Raises
+    ------
+    TypeError
+        If it is no federation; `TrustModelError` if its trust model does not show as much.
+    """
+    offered = getattr(federation, capability, None)
+    if not callable(offered):
+        raise TypeError(f"federation must offer {capability}, got {type(federation).__name__}")
+    if getattr(type(federation), capability, None) is getattr(InProcess, capability, ""):
+        offered()  # raises: it says what is not shown
 
 
 def _ledger(ledger: PrivacyLedger | None, budget: Budget | None) -> PrivacyLedger:

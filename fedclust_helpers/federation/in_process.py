@@ -320,7 +320,8 @@ class _Ring(InProcess):
         nodes = self.randomness.node_noise[: self._data.n_clients]
         if self.randomness.is_secure:  # one source: the operating system
             return self._encoded_noise(mechanism, (len(nodes), *shape), nodes[0])
-        return np.stack([self._encoded_noise(mechanism, shape, rng) for rng in nodes])
+        shares: Any = [self._encoded_noise(mechanism, shape, rng) for rng in nodes]
+        return np.stack(shares)
 
 
 class MaskedSecureSum(_Ring):

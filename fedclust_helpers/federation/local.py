@@ -32,7 +32,12 @@ class LocalReports(InProcess):
 
     trust = "local"
     noise_from = "every client, to its own message"
-    split: UserSplit | None = None
+    _split: UserSplit | None = None
+
+    @property
+    def split(self) -> UserSplit | None:
+        """The last division of the users, made by `divide`."""
+        return self._split
 
     def reports(
         self,
@@ -92,8 +97,8 @@ class LocalReports(InProcess):
         """
         seed = int(self.randomness.public.integers(2**63))
         split = UserSplit(dict(shares), seed)  # raises before the ledger counts it
-        self.split = replace(split, number=self.ledger.new_division())
-        return self.split
+        self._split = replace(split, number=self.ledger.new_division())
+        return self._split
 
     def ask(self, query: LocalQuery, *, round: int, part: str | None = None) -> None:
         """Put one question to all users, or to those of one part; the query collects the answers.
