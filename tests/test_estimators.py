@@ -294,7 +294,9 @@ def test_published_results_hide_the_sums_from_the_server_too(clients):
     """The server adds no noise that it could subtract: every client adds a share."""
     open_, closed = model().fit(clients), model(publish=False).fit(clients)
     assert open_.plan_.facts.noise == "distributed" and "client" in open_.plan_.facts.noise_from
-    assert closed.plan_.facts.noise == "continuous" and closed.plan_.facts.noise_from == "the server"
+    assert (
+        closed.plan_.facts.noise == "continuous" and closed.plan_.facts.noise_from == "the server"
+    )
     assert "send it no result" in str(closed.plan_) and "send it no result" not in str(open_.plan_)
     for trust in ("ideal", "trusted"):
         for publish in (True, False):
