@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -440,6 +441,75 @@ def test_unknown_names_are_refused(tmp_path: Path) -> None:
             experiments.load_problem(name)
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["", "g2_x", "g2_-1", "g2_2.5", "g2_02", "g2_1e3", "synth_a_b_0", "ablation_2_2_x",
+     "ablation_2_2_1.5", "timesynth_2_5_2", "g2_1000000000000", "timesynth_1000000000000_2_2",
+     "synth_1000000000000_2_0", "synthk_1000000000000000000000000000000_0", "IRIS", "iris ", "g2_"],
+)  # fmt: skip
+def test_names_of_no_data_set_are_refused_at_once(name: str) -> None:
+    start = time.process_time()
+    for function in (experiments.load_problem, experiments.problems.reference_centers):
+        with pytest.raises(ValueError, match="name must be a data set of the result tables"):
+            function(name)
+    assert time.process_time() - start < 3
+
+
+@pytest.mark.parametrize("wrong", [None, 3, ["iris"], {"iris"}, b"iris", object()])
+def test_names_are_strings(wrong: object) -> None:
+    with pytest.raises(TypeError, match="name must be a string"):
+        experiments.load_problem(wrong)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="name must be a string"):
+        experiments.problems.reference_centers(wrong)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="key must be a string"):
+        experiments.problems.seed_of(wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("changes", "match"),
+    [
+        ({"runs": 0}, "runs must be"), ({"runs": 10**12}, "runs must be"),
+        ({"runs": 2.0}, "runs must be"), ({"runs": None}, "runs must be"),
+        ({"epsilon": 0.0}, "epsilon must be"), ({"epsilon": float("nan")}, "epsilon must be"),
+        ({"epsilon": "1"}, "epsilon must be"), ({"epsilon": -1.0}, "epsilon must be"),
+        ({"method": None}, "method must be"), ({"dataset": 3}, "dataset must be"),
+        ({"table": ["t"]}, "table must be"), ({"init": 1}, "init must be"),
+        ({"options": {"alpha": 1}}, "options must be"), ({"options": ("alpha",)}, "options must be"),
+        ({"options": [("alpha", 1)]}, "options must be"), ({"options": ((1, 2),)}, "options must"),
+    ],
+)  # fmt: skip
+def test_cells_refuse_what_they_cannot_run(changes: dict[str, object], match: str) -> None:
+    fields = {"table": "t", "dataset": "iris", "method": "fastlloyd", "epsilon": 1.0, "runs": 2}
+    with pytest.raises((TypeError, ValueError), match=match):
+        Cell(**(fields | changes))  # type: ignore[arg-type]
+
+
+def test_cells_of_unknown_methods_are_named() -> None:
+    for changes, match in (
+        ({"method": "magic"}, "method of the cell must be one of"),
+        ({"init": "luck"}, "init of the cell must be one of"),
+        ({"dataset": "nowhere"}, "name must be a data set"),
+    ):
+        cell = replace(Cell("t", "iris", "fastlloyd", 1.0, 2), **changes)  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match=match):
+            cells.nicv_cell(cell)
+
+
+@pytest.mark.parametrize(
+    ("changes", "match"),
+    [
+        ({"runs": 10**12}, "runs must be"), ({"runs": 1.5}, "runs must be"),
+        ({"n_draws": 10**12}, "n_draws must be"), ({"n_draws": 0}, "n_draws must be"),
+        ({"real": "iris"}, "real must be a tuple"), ({"g2": [2]}, "g2 must be a tuple"),
+        ({"epsilons": (0.5, float("nan"))}, "epsilons must be"), ({"alphas": (0.0,)}, "alphas must"),
+        ({"epsilons": ("1",)}, "epsilons must be"),
+    ],
+)  # fmt: skip
+def test_designs_refuse_what_no_table_can_hold(changes: dict[str, object], match: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=match):
+        replace(QUICK, **changes)  # type: ignore[arg-type]
+
+
 def test_scaling_needs_the_nicv_table(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="make the table fastlloyd_nicv first"):
         run_table("fastlloyd_scaling", tmp_path, design=QUICK)
@@ -460,6 +530,9 @@ def test_summary_of_few_values() -> None:
     assert cells.summary([2.0])["mean"] == 2.0
     assert np.isnan(cells.summary([2.0])["ci95"])
     assert np.isnan(list(cells.summary([]).values())).all()
+    for wrong in ("12", None, [[1.0]], ["a"], {"a": 1}, 3.0, [1j], [[1.0], [2.0, 3.0]]):
+        with pytest.raises(TypeError, match="values must be a sequence of real numbers"):
+            cells.summary(wrong)  # type: ignore[arg-type]
 
 
 # --- reading tables ------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import importlib.util
 from dataclasses import replace
 from pathlib import Path
 
+from fedclust_helpers.experiments.cells import MAX_RUNS
 from fedclust_helpers.experiments.claims import to_markdown, verdicts
 from fedclust_helpers.experiments.feddp_claims import feddp_verdicts
 from fedclust_helpers.experiments.ldp_claims import ldp_verdicts
@@ -18,8 +19,6 @@ from fedclust_helpers.experiments.runner import (
     run_table,
 )
 from fedclust_helpers.experiments.tables import QUICK, TABLES, Design
-
-MAX_RUNS = 100_000
 
 
 def main(arguments: list[str] | None = None) -> None:
