@@ -105,14 +105,14 @@ class Census:
 # --- users ----------------------------------------------------------------------------------------
 
 
-def test_every_row_is_a_user_and_nothing_is_copied():
+def test_every_row_is_a_user_and_nothing_is_copied_where_that_is_asked():
     points = users_points()
-    data = ClientData.one_point_each(points)
+    data = ClientData.one_point_each(points, copy=False)
     assert data.n_clients == 1000 and data.n_features == 2
     assert np.shares_memory(data.points, points) and not data.points.flags.writeable
     assert all(np.array_equal(data.client(i), points[i : i + 1]) for i in (0, 7, 999))
     writeable = np.array(points)
-    federation = local_users(writeable, seed=1)
+    federation = local_users(ClientData.one_point_each(writeable, copy=False), seed=1)
     assert np.shares_memory(federation._data.points, writeable)
     assert writeable.flags.writeable  # our view is read-only, the owner's array is not
     assert federation.n_clients == federation.n_records == 1000 and federation.bound == 1.0
