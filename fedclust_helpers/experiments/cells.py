@@ -23,25 +23,25 @@ from fedclust_helpers.experiments.problems import (
 from fedclust_helpers.federation import ClientData, MaskedSecureSum
 
 N_CLIENTS = 2
-METHODS: dict[str, tuple[Callable[..., fl.LloydResult], dict[str, Any]]] = {
-    "lloyd": (fl.lloyd, {}),
-    "sulloyd": (fl.sulloyd, {"count_floor": None}),
-    "glloyd": (fl.glloyd, {"count_floor": None}),
-    "fastlloyd": (fl.fastlloyd, {}),
-    "sulloyd_fold": (fl.sulloyd, {"postprocess": "fold", "count_floor": 1.0}),
-    "glloyd_fold": (fl.glloyd, {"postprocess": "fold", "count_floor": 1.0}),
+METHODS: dict[str, tuple[Callable[..., fl.LloydPlan], dict[str, Any]]] = {
+    "lloyd": (fl.plan_lloyd, {}),
+    "sulloyd": (fl.plan_sulloyd, {"count_floor": None}),
+    "glloyd": (fl.plan_glloyd, {"count_floor": None}),
+    "fastlloyd": (fl.plan, {}),
+    "sulloyd_fold": (fl.plan_sulloyd, {"postprocess": "fold", "count_floor": 1.0}),
+    "glloyd_fold": (fl.plan_glloyd, {"postprocess": "fold", "count_floor": 1.0}),
 }
-"""Names in the tables -> algorithm and fixed arguments. Without a fold, baselines divide by the
+"""Names in the tables -> planner and fixed arguments. Without a fold, baselines divide by the
 noised count as the paper does: a floor of 1 would throw their centres out of the box more often."""
 INITS = {"halving": "halving", "binary": "largest"}
-"""Names in the tables -> `initial` of the algorithms."""
+"""Names in the tables -> `initial` of `fastlloyd.run`."""
 
 
 @dataclass(frozen=True)
 class Cell:
     """What is run: everything that names a row, and the number of repetitions.
 
-    `options` are further keyword arguments of the algorithm, as sorted (name, value) pairs.
+    `options` are further keyword arguments of the planner, as sorted (name, value) pairs.
     """
 
     table: str
@@ -70,10 +70,11 @@ def run_centers(cell: Cell, problem: Problem, seed: np.random.SeedSequence) -> F
     rng = np.random.default_rng(split)
     owners = partition_iid(len(problem.points), N_CLIENTS, rng=rng)
     federation = MaskedSecureSum(ClientData.from_owners(problem.points, owners), seed=protocol)
-    algorithm, fixed = METHODS[cell.method]
+    planner, fixed = METHODS[cell.method]
     budget = {} if cell.method == "lloyd" else {"epsilon": cell.epsilon}
-    settings = {**fixed, **budget, **dict(cell.options), "initial": INITS[cell.init]}
-    return algorithm(federation, n_clusters=problem.n_clusters, **settings).centers
+    settings = {**fixed, **budget, **dict(cell.options)}
+    plan = planner(federation, n_clusters=problem.n_clusters, **settings)
+    return fl.run(federation, plan, initial=INITS[cell.init]).centers
 
 
 def all_centers(cell: Cell) -> list[FloatArray]:
