@@ -336,8 +336,13 @@ class DiscreteGaussian(_Discrete):
     rho-zCDP with rho = sensitivity^2/(2 scale^2) for L2 sensitivity (Canonne, Kamath, Steinke
     2020, Theorem 14); it has no exact GDP statement, so totals come from RDP. The statistic must
     be rounded to the grid *before* its sensitivity is stated. `std` is at most `scale`.
+
+    `n_coordinates`, if given, is the largest number of coordinates it is drawn for. On a fine grid
+    it is then so close to a rounded Gaussian (`gaussian_gap`) that sampled releases can be charged
+    as those of a Gaussian.
     """
 
+    n_coordinates: int | None = None
     norm: ClassVar[int] = 2
     _kind: ClassVar[Literal["gaussian", "laplace"]] = "gaussian"
 
@@ -355,6 +360,33 @@ class DiscreteGaussian(_Discrete):
         check_positive(sensitivity, "sensitivity")
         rho = zcdp_rho(epsilon, check_delta(delta))
         return cls(sensitivity, sensitivity / math.sqrt(2 * rho), grid, adjacency)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.n_coordinates is not None:
+            check_int(self.n_coordinates, "n_coordinates")
+
+    def gaussian_gap(self) -> tuple[float, float] | None:
+        """How far this noise is from a continuous Gaussian that is rounded to the grid: (eta, b).
+
+        Outside events of probability b the two densities differ by factors within e^(-eta) and
+        e^eta, over all `n_coordinates` together. None where that is not known to be small.
+
+        In grid steps, with s = scale/grid, the rounded Gaussian gives k the probability
+        ``exp(-k^2/(2 s^2)) / (s sqrt(2 pi)) * integral over |u| < 1/2 of exp(-(2 k u + u^2) /
+        (2 s^2))``. The integral lies between 1 - 1/(24 s^2) and exp(k^2/(8 s^4)) (cosh y <=
+        exp(y^2/2)), the normalisation of the discrete Gaussian between s sqrt(2 pi) and that times
+        1 + 3 exp(-2 pi^2 s^2) (Poisson summation), and |k| exceeds t s with probability at most 2
+        exp(-t^2/2) (rounded: twice that, for s >= t). Here t^2/2 = 120 ln 2.
+        """
+        s, t2 = self.scale / self.grid, 240 * math.log(2)
+        if self.n_coordinates is None or s < 2**10:
+            return None
+        return self.n_coordinates * t2 / (8 * s * s) * (1 + 1e-6), self.n_coordinates * 2.0**-119
+
+    def as_gaussian(self) -> Gaussian:
+        """The continuous Gaussian of the same scale, for `gaussian_gap`."""
+        return Gaussian(self.sensitivity, self.scale, self.adjacency)
 
     @property
     def std(self) -> float:

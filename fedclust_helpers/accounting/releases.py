@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import dp_accounting as dpa
@@ -146,6 +146,21 @@ class Release:
             return None
         rho = self._joint_rho
         return rho if rho is not None and math.isfinite(rho) else None
+
+    def near_gaussian(self) -> tuple[Release, float, float] | None:
+        """This release with its discrete Gaussians made continuous, and the gap (eta, b) to it.
+
+        None if some noise is neither a Gaussian nor known to be close to one.
+        """
+        mechanisms, eta, b = [], 0.0, 0.0
+        for m in self.mechanisms:
+            if m.gdp_mu is None:
+                gap = m.gaussian_gap() if hasattr(m, "gaussian_gap") else None
+                if gap is None:
+                    return None
+                m, eta, b = m.as_gaussian(), eta + gap[0], b + gap[1]
+            mechanisms.append(m)
+        return replace(self, mechanisms=tuple(mechanisms)), eta, b
 
     @property
     def pure_epsilon(self) -> float:

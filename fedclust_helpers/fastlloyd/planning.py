@@ -280,7 +280,7 @@ def _made(
         if t == 0 or pair != pairs[t - 1]:
             given: dict[str, Any] = {} if radii is None else {"radius": radii[t]}
             federation.check_release(statistic, pair, centers=zeros, **given)
-    return LloydPlan(
+    made = LloydPlan(
         releases=tuple(
             PlannedRelease.of(statistic, pair, round=t, numbers=n_clusters * (d + 1))
             for t, pair in enumerate(pairs)
@@ -288,6 +288,13 @@ def _made(
         n_clusters=n_clusters, n_features=d, n_rounds=len(pairs), facts=federation.facts,
         statistic=statistic, postprocess=postprocess, count_floor=count_floor, radii=radii, **rest,
     )  # fmt: skip
+    if not made.total_epsilon <= made.epsilon * (1 + 1e-9):
+        raise ValueError(
+            f"epsilon={made.epsilon:g} cannot be kept on this federation's grid of"
+            f" {federation.resolution:g}: the releases would cost {made.total_epsilon:.3g}; give"
+            " the ring more fractional_bits"
+        )
+    return made
 
 
 def check_postprocess(postprocess: str, count_floor: float | None) -> None:

@@ -473,7 +473,7 @@ class InProcess(Fixed, SingleUse):
                 f"mechanisms must be {len(statistic.parts)}, one for each of {statistic.parts}"
             )
         magnitudes = statistic.magnitude(**public)
-        for part, mechanism in zip(statistic.parts, mechanisms, strict=True):
+        for part, mechanism, size in zip(statistic.parts, mechanisms, sizes, strict=True):
             if not isinstance(mechanism, Mechanism):
                 raise TypeError(
                     f"mechanism for {part!r} must be a Mechanism, got {type(mechanism).__name__}"
@@ -492,6 +492,12 @@ class InProcess(Fixed, SingleUse):
                     f" (L{mechanism.norm}, {mechanism.adjacency})"
                 )
             self._check_range(statistic, part, mechanism, magnitudes[part])
+            coordinates = getattr(mechanism, "n_coordinates", None)
+            if coordinates is not None and coordinates < self._n_drawn(size, mechanism):
+                raise ValueError(
+                    f"mechanism for {part!r} states n_coordinates={coordinates}, but"
+                    f" {self._n_drawn(size, mechanism)} are released"
+                )
             if not self.nodes_add_noise and hasattr(mechanism, "n_honest"):
                 raise ValueError(
                     f"mechanism for {part!r} draws only one node's share of its noise; use a"
@@ -502,6 +508,10 @@ class InProcess(Fixed, SingleUse):
                     f"mechanism for {part!r} must be discrete in secure mode"
                     " (DiscreteGaussian or DiscreteLaplace)"
                 )
+
+    def _n_drawn(self, size: int, mechanism: Mechanism) -> int:
+        """Coordinates of noise in a release of one part whose message has `size` numbers."""
+        return size
 
     def _largest_total(
         self, statistic: ClientStatistic, mechanism: Mechanism, magnitude: float

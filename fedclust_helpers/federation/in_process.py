@@ -259,10 +259,10 @@ class _Ring(InProcess):
     ) -> None:
         super()._check_release(statistic, mechanisms, public, sizes)
         if self.nodes_add_noise:
-            for part, mechanism, size in zip(statistic.parts, mechanisms, sizes, strict=True):
-                self._check_share(part, mechanism, size)
+            for part, mechanism in zip(statistic.parts, mechanisms, strict=True):
+                self._check_share(part, mechanism)
 
-    def _check_share(self, part: str, mechanism: Mechanism, size: int) -> None:
+    def _check_share(self, part: str, mechanism: Mechanism) -> None:
         honest = getattr(mechanism, "n_honest", None)
         if honest is None and math.isfinite(mechanism.sensitivity):
             raise ValueError(
@@ -273,12 +273,6 @@ class _Ring(InProcess):
             raise ValueError(
                 f"mechanism for {part!r} counts on {honest} honest clients, but only"
                 f" {self._n_honest} are guaranteed"
-            )
-        coordinates = getattr(mechanism, "n_coordinates", size)
-        if coordinates < size:
-            raise ValueError(
-                f"mechanism for {part!r} states n_coordinates={coordinates}, but {size} are"
-                " released"
             )
 
     def _check_range(

@@ -61,22 +61,26 @@ def gaussian(
     multiplier : float
         Standard deviation per unit of L2 sensitivity.
     n_coordinates : int
-        Size of the part; needed where every client adds a share of the noise.
+        Size of the part; needed where every client adds a share of the noise, and for sampled
+        releases with discrete noise to cost no more than with a continuous one.
     **public
         Numbers that the sensitivity needs, beside bound and number of features.
     """
     check_positive(multiplier, "multiplier")
+    if n_coordinates is not None:
+        check_int(n_coordinates, "n_coordinates")
     needed, grid = _sensitivity(facts, statistic, part, 2, public)
     if facts.noise == "continuous":
         return Gaussian(needed, needed * multiplier, facts.adjacency)
     if facts.noise == "discrete":
-        return DiscreteGaussian(needed, needed * multiplier, grid, facts.adjacency)
+        std = needed * multiplier
+        return DiscreteGaussian(needed, std, grid, facts.adjacency, n_coordinates)
     if n_coordinates is None:
         raise TypeError("n_coordinates must be given where every client adds a share of the noise")
     # on a coarse grid the sum of discrete Gaussians is less close to one: `grid` is fine here
     return DistributedDiscreteGaussian(
         needed, needed * multiplier, grid, facts.adjacency, n_honest=facts.n_honest,
-        n_coordinates=check_int(n_coordinates, "n_coordinates"),
+        n_coordinates=n_coordinates,
     )  # fmt: skip
 
 
