@@ -54,19 +54,11 @@ def private_run(
         Drawn on by `figures.fastlloyd.plot_run`.
     """
     check_int(seed, "seed", minimum=0)
-<<<<<<< HEAD
-    room = federation.simulate(clients, "ideal", seed=seed)
-    plan = fastlloyd.plan(
-        room, n_clusters=n_clusters, epsilon=epsilon, alpha=alpha, strategy=strategy
-    )
-    run = fastlloyd.run(room, plan)
-=======
     ideal = federation.simulate(clients, "ideal", seed=seed)
     plan = fastlloyd.plan(
         ideal, n_clusters=n_clusters, epsilon=epsilon, alpha=alpha, strategy=strategy
     )
     run = fastlloyd.run(ideal, plan)
->>>>>>> main
     assert run.plan.radii is not None
     plot_run(ax, clients.points, run.history, radius=float(run.plan.radii[-1]))
     cost = metrics.nicv(clients.points, run.centers)
