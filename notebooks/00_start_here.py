@@ -845,6 +845,7 @@ assert tried["basic"] == [2], "two shares would be more than the whole"
 # %%
 lowest, highest = np.array([18, 80]), np.array([98, 200])  # public
 raw = lowest + (points + 1) / 2 * (highest - lowest)  # made up
+assert (np.clip(raw, -1, 1) == 1).all(), "without bounds: one corner"
 my_clients = [raw[:400], raw[400:700], raw[700:]]
 bounds = {"lower": lowest, "upper": highest}
 asked = {"epsilon": 1.0, "delta": DELTA, "mode": "secure"}
@@ -860,11 +861,14 @@ else:
     one_group = nicv(raw, raw.mean(axis=0, keepdims=True))
     assert inside and nicv(raw, found) < one_group, "not at a corner"
     assert paid <= 1 + 1e-6 and not model.result_.warning, "private"
-    display(model.result_.plan)
+    plan = model.result_.plan
+    assert plan.facts.noise == "distributed", "so they may be published"
+    display(plan)
 
 # %% [markdown]
 # The centres are in `model.cluster_centers_`. They are not printed here, because in secure mode they differ from
-# run to run, and this page is to stay the same.
+# run to run, and this page is to stay the same. You may publish them: by default every client adds a share of the
+# noise, so that not even the server can take it away.
 
 # %% [markdown]
 # ## Exercises

@@ -308,7 +308,7 @@ measured, predicted = np.array(measured), np.array(predicted)
 big, small = counts.argmax(), counts.argmin()
 slope = np.polyfit(np.log(EPSILONS), np.log(measured[:, big]), 1)[0]
 halving, worse = 2**-slope, measured[3, small] / measured[3, big]
-print(f"log-log slope {slope:.2f}: half the ε, {halving:.2f} times the error")
+print(f"log-log slope {slope:.2f}; half the ε: error × {halving:.2f}")
 print(f"smallest group {worse:.1f} times worse")
 noise = [acc.gaussian_sigma_analytic(e, delta) for e in EPSILONS]
 of_noise = np.polyfit(np.log(EPSILONS), np.log(noise), 1)[0]
@@ -322,7 +322,8 @@ names = {f"group of {counts[j]}": j for j in (small, big)}
 seen = {name: measured[:, j] for name, j in names.items()}
 line = {name: predicted[:, j] for name, j in names.items()}
 _ = draw.plot_error_over_epsilon(ax, EPSILONS, seen, line)
-_ = ax.set_title("Half the ε nearly doubles the error; small groups pay most")
+claim = "Half the ε nearly doubles the error; small groups pay most"
+_ = ax.set_title(claim)
 plt.show()
 
 # %% [markdown]
@@ -1178,7 +1179,8 @@ def take_away(published, noise_r, noise_c, grid):
     candidates = (published - start) * divisor - noise_r
     steps = candidates / grid  # of the true sum: whole numbers
     fit = np.abs(steps - np.rint(steps)).max(axis=2).argmin(axis=0)
-    return np.take_along_axis(candidates, fit[None, :, None], axis=0)[0], fit
+    sums = np.take_along_axis(candidates, fit[None, :, None], axis=0)[0]
+    return sums, fit
 
 
 seed = seeds("publish", 1)[0]
@@ -1188,10 +1190,9 @@ published = fl.run(room, short, initial=start).centers  # all it gets
 
 # %%
 own = Randomness.teaching(seed).noise  # the server's own generator
-drawn = [
-    room.fixed_point.round(mechanism.sample(shape, rng=own))
-    for mechanism, shape in zip(short.mechanisms[0], [(K, D), K], strict=True)
-]
+of_sums, of_counts = short.mechanisms[0]
+drawn = of_sums.sample((K, D), rng=own), of_counts.sample((K,), rng=own)
+drawn = [room.fixed_point.round(noise) for noise in drawn]
 stolen, counts_found = take_away(published, *drawn, room.resolution)
 true_sums, true_counts = relative_statistic(points, start, np.sqrt(D))
 print("counts found", counts_found, "true", true_counts.astype(int))
@@ -1208,10 +1209,11 @@ assert np.abs(stolen - true_sums).max() < 1e-6, "exact, up to the grid"
 # The other clients' shares must suffice alone, because each client knows its own. With $M$ clients the total noise
 # is larger by $\sqrt{M/(M-1)}$, and the discrete noise that adds up in the clear costs about a tenth more.
 #
-# **Predict.** What is the price for 2 clients, and for 20?
+# **Predict.** What is the price for 2 clients, and for 20? (The table holds the planned error of a centre by noise, as
+# root mean square.)
 
 # %%
-print("clients   noise of a centre, from the server   from the clients")
+print("clients  from server  from clients  ratio  sqrt(M/(M-1))")
 for m in (2, 5, 20):
     error_of = {}
     for who in ("server", "clients"):
@@ -1219,10 +1221,10 @@ for m in (2, 5, 20):
         federation = simulate(np.array_split(points, m), "masked", **how)
         wanted = fl.plan(federation, **RUN)
         error_of[who] = np.sqrt(wanted.predicted_error)  # last round
-    price = error_of["clients"] / error_of["server"]
-    print(f"{m:7} {error_of['server']:28.4f} {error_of['clients']:18.4f}")
-    print(f"        {price:.2f} times as much; sqrt(M/(M-1)) = {(m / (m - 1)) ** 0.5:.2f}")
-    assert 1.05 < price / np.sqrt(m / (m - 1)) < 1.15, "and a tenth"
+    small, large = error_of.values()
+    price, shares = large / small, np.sqrt(m / (m - 1))
+    print(f"{m:7}{small:13.4f}{large:14.4f}{price:7.2f}{shares:15.2f}")
+    assert 1.05 < price / shares < 1.15, "and a tenth"
 assert "the noise it adds" not in str(wanted), "the server has none"
 
 # %%
@@ -1230,12 +1232,12 @@ safe = simulate(parts, "masked", seed=seed, noise_from="clients")
 short = fl.plan(safe, **RUN, n_rounds=1)
 shown = fl.run(safe, short, initial=start).centers
 _, counts_found = take_away(shown, *drawn, safe.resolution)
-print("the same attack: counts", counts_found, "true", true_counts.astype(int))
+print("the same attack: counts", counts_found)
+print("                   true", true_counts.astype(int))
 assert (counts_found != true_counts).all(), "by chance in 0.3 % of seeds"
 
 # %% [markdown]
-# For two hospitals the price is half as much noise again; for twenty clients it is hardly more than that of
-# discrete noise. `FastLloydKMeans`, the estimator for your own data, does this unless you tell it that results are
+# For two hospitals the price is half as much noise again; for twenty clients it is an eighth. `FastLloydKMeans`, the estimator for your own data, does this unless you tell it that results are
 # not published.
 #
 # ### Without a server
@@ -1601,7 +1603,7 @@ def losses(n, d, n_sets=20):
         of_data, of_run = seed.spawn(2)
         data, middle = blobs(n, d, np.random.default_rng(of_data))
         cost = [nicv(data, kmeans.lloyd(data, middle, n_rounds=5))]  # k-means
-        for planner, asked in ((fl.plan_lloyd, {}), (fl.plan, {"epsilon": 1.0})):
+        for planner, asked in ((fl.plan_lloyd, {}), (fl.plan, {"epsilon": 1})):
             room = simulate([data], "ideal", seed=of_run)  # the same start
             run = fl.run(room, planner(room, n_clusters=5, **asked))
             cost.append(nicv(data, run.centers))
@@ -1621,7 +1623,8 @@ for tail in TAILS:
     ignored.append(round(float((labels < 0).mean()), 3))
 few, many = np.median(by_size, axis=2).T, np.median(by_dimension, axis=2).T
 for name, (privacy, the_start) in {"N": few, "d": many}.items():
-    print(f"{name}: privacy {privacy.round(2)}\n   start   {the_start.round(2)}")
+    print(f"{name}: privacy {privacy.round(2)}")
+    print(f"   start   {the_start.round(2)}")
 print(f"ignored records, degrees of freedom {TAILS}: {ignored}")
 assert few[0, 0] > 1.3 > 1.1 > few[0, -1], "few records: privacy costs"
 assert few[0, 0] > few[1, 0], "more than the start"
@@ -1633,7 +1636,8 @@ assert ignored[-1] > 0.03 > ignored[0], "heavy tails"
 fig, axes = plt.subplots(1, 3, figsize=(9.6, 3.6))
 curves = (SMALL, by_size), (COLUMNS, by_dimension), (TAILS, ignored)
 _ = draw.plot_breaks(axes, *curves)
-draw.headline(fig, "Few records: privacy costs most. Many columns: the start")
+claim = "Few records: privacy costs most. Many columns: the start"
+draw.headline(fig, claim)
 plt.show()
 
 # %% [markdown]
