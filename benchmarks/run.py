@@ -68,7 +68,7 @@ class Round:
         half = n // 2
         self.federation = MaskedSecureSum(ClientData(self.points, np.array([0, half, n])), seed=0)
         # enough rounds for every repetition: a pad is used once
-        self.plan = fastlloyd.plan_fastlloyd(self.federation, n_clusters=k, epsilon=1.0, n_rounds=7)
+        self.plan = fastlloyd.plan(self.federation, n_clusters=k, epsilon=1.0, n_rounds=7)
         self.t = 0
 
     def masked(self) -> np.ndarray:

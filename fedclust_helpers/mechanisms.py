@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal, Protocol, Self
+from typing import ClassVar, Literal, Protocol, Self, runtime_checkable
 
 import dp_accounting as dpa
 import numpy as np
 
 from fedclust_helpers._validation import (
     FloatArray,
+    IntArray,
     check_choice,
     check_delta,
     check_epsilon,
@@ -35,6 +36,11 @@ from fedclust_helpers.accounting import (
 Shape = int | tuple[int, ...]
 
 
+MAX_STEPS = 2.0**62  # noise and totals in grid steps stay below this: int64 has a bit to spare
+NEGLIGIBLE = 2.0**-80  # probability with which one coordinate of noise may leave its range
+MAX_TEACHING_STEPS = 2.0**48  # NumPy's geometric numbers are floats inside: even last bits above
+
+
 class SecureNoise:
     """Marker for the secure source: OpenDP's exact samplers, operating-system entropy, no seed."""
 
@@ -46,6 +52,7 @@ SECURE = SecureNoise()
 NoiseSource = np.random.Generator | SecureNoise
 
 
+@runtime_checkable
 class Mechanism(Protocol):
     """What a federation needs of a mechanism (all of them below satisfy it)."""
 
@@ -94,6 +101,12 @@ class _Base:
         if self.adjacency == "replace-one":
             return self
         return replace(self, sensitivity=2 * self.sensitivity, adjacency="replace-one")  # type: ignore[type-var]
+
+
+def _probability(value: float) -> float:
+    if not 0 < check_positive(value, "probability") <= 1:
+        raise ValueError(f"probability must lie in (0, 1], got {value}")
+    return value
 
 
 def _generator(rng: NoiseSource, name: str) -> np.random.Generator:
@@ -193,7 +206,7 @@ class Gaussian(_Base):
 
     def tail(self, probability: float) -> float:
         """A bound that one coordinate exceeds with at most this probability."""
-        return self.std * math.sqrt(2 * math.log(2 / probability))
+        return self.std * math.sqrt(2 * math.log(2 / _probability(probability)))
 
     def dp_event(self) -> dpa.DpEvent:
         """``GaussianDpEvent`` with noise multiplier std/sensitivity."""
@@ -239,7 +252,7 @@ class Laplace(_Base):
 
     def tail(self, probability: float) -> float:
         """A bound that one coordinate exceeds with at most this probability."""
-        return self.scale * math.log(1 / probability)
+        return self.scale * math.log(1 / _probability(probability))
 
     def dp_event(self) -> dpa.DpEvent:
         """``LaplaceDpEvent`` with noise multiplier scale/sensitivity."""
@@ -248,7 +261,11 @@ class Laplace(_Base):
 
 @dataclass(frozen=True)
 class _Discrete(_Base):
-    """Noise on the multiples of `grid`, for values that were rounded to that grid."""
+    """Noise on the multiples of `grid`, for values that were rounded to that grid.
+
+    Noise is drawn, added and encoded in whole steps (int64). A float on the way would have even
+    last digits wherever scale/grid passes 2^53, and so would tell value and noise apart.
+    """
 
     sensitivity: float
     scale: float
@@ -258,8 +275,13 @@ class _Discrete(_Base):
     def __post_init__(self) -> None:
         self._check("scale", self.scale)
         check_positive(self.grid, "grid")
+        if not self.tail(NEGLIGIBLE) / self.grid < MAX_STEPS:
+            raise ValueError(
+                f"scale/grid must be below about 2^58 for noise in 64-bit integers, got"
+                f" {self.scale / self.grid:.3g}: take a coarser grid"
+            )
 
-    def _opendp(self, kind: Literal["gaussian", "laplace"], n: int) -> FloatArray:
+    def _opendp(self, kind: Literal["gaussian", "laplace"], n: int) -> IntArray:
         try:
             import opendp.prelude as dp
         except ImportError:
@@ -271,27 +293,40 @@ class _Discrete(_Base):
             sampler = dp.m.make_gaussian(domain, dp.l2_distance(T=float), scale=scale)
         else:
             sampler = dp.m.make_laplace(domain, dp.l1_distance(T=float), scale=scale)
-        return np.asarray(sampler(np.zeros(n, dtype=np.int64)), dtype=np.float64)
+        return np.asarray(sampler(np.zeros(n, dtype=np.int64)), dtype=np.int64)
 
-    def sample(self, shape: Shape, *, rng: NoiseSource) -> FloatArray:
-        """Noise of the given shape, multiples of `grid`; `rng` may be a Generator or SECURE."""
+    def sample_steps(self, shape: Shape, *, rng: NoiseSource) -> IntArray:
+        """Noise of the given shape in whole steps of `grid`; `rng` a Generator or SECURE."""
         n = int(np.prod(shape))
         if isinstance(rng, SecureNoise):
-            units = self._opendp(self._kind, n) if n else np.zeros(0)
+            steps = self._opendp(self._kind, n) if n else np.zeros(0, dtype=np.int64)
         else:
-            units = self._teaching(n, check_rng(rng))
-        return (units * self.grid).reshape(shape)
+            if self.scale / self.grid > MAX_TEACHING_STEPS:
+                raise ValueError(
+                    "scale/grid must be at most 2^48 with a seeded generator, got"
+                    f" {self.scale / self.grid:.3g}: take a coarser grid, or secure noise"
+                )
+            steps = self._teaching(n, check_rng(rng))
+        return steps.reshape(shape)
+
+    def sample(self, shape: Shape, *, rng: NoiseSource) -> FloatArray:
+        """`sample_steps` as numbers, multiples of `grid`. For looking at: releases add steps."""
+        return self.sample_steps(shape, rng=rng).astype(np.float64) * self.grid
 
     _kind: ClassVar[Literal["gaussian", "laplace"]] = "gaussian"
 
-    def _teaching(self, n: int, rng: np.random.Generator) -> FloatArray:
+    def tail(self, probability: float) -> float:
+        """A bound that one coordinate exceeds with at most this probability."""
+        raise TypeError("use DiscreteGaussian or DiscreteLaplace")
+
+    def _teaching(self, n: int, rng: np.random.Generator) -> IntArray:
         raise TypeError("use DiscreteGaussian or DiscreteLaplace")
 
 
-def _discrete_laplace_units(n: int, scale: float, rng: np.random.Generator) -> FloatArray:
+def _discrete_laplace_steps(n: int, scale: float, rng: np.random.Generator) -> IntArray:
     """Integers with P(x) proportional to exp(-|x|/scale): difference of two geometrics."""
     p = -math.expm1(-1 / scale)
-    return (rng.geometric(p, n) - rng.geometric(p, n)).astype(np.float64)
+    return rng.geometric(p, n) - rng.geometric(p, n)
 
 
 @dataclass(frozen=True)
@@ -301,8 +336,13 @@ class DiscreteGaussian(_Discrete):
     rho-zCDP with rho = sensitivity^2/(2 scale^2) for L2 sensitivity (Canonne, Kamath, Steinke
     2020, Theorem 14); it has no exact GDP statement, so totals come from RDP. The statistic must
     be rounded to the grid *before* its sensitivity is stated. `std` is at most `scale`.
+
+    `n_coordinates`, if given, is the largest number of coordinates it is drawn for. On a fine grid
+    it is then so close to a rounded Gaussian (`gaussian_gap`) that sampled releases can be charged
+    as those of a Gaussian.
     """
 
+    n_coordinates: int | None = None
     norm: ClassVar[int] = 2
     _kind: ClassVar[Literal["gaussian", "laplace"]] = "gaussian"
 
@@ -321,6 +361,33 @@ class DiscreteGaussian(_Discrete):
         rho = zcdp_rho(epsilon, check_delta(delta))
         return cls(sensitivity, sensitivity / math.sqrt(2 * rho), grid, adjacency)
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.n_coordinates is not None:
+            check_int(self.n_coordinates, "n_coordinates")
+
+    def gaussian_gap(self) -> tuple[float, float] | None:
+        """How far this noise is from a continuous Gaussian that is rounded to the grid: (eta, b).
+
+        Outside events of probability b the two densities differ by factors within e^(-eta) and
+        e^eta, over all `n_coordinates` together. None where that is not known to be small.
+
+        In grid steps, with s = scale/grid, the rounded Gaussian gives k the probability
+        ``exp(-k^2/(2 s^2)) / (s sqrt(2 pi)) * integral over |u| < 1/2 of exp(-(2 k u + u^2) /
+        (2 s^2))``. The integral lies between 1 - 1/(24 s^2) and exp(k^2/(8 s^4)) (cosh y <=
+        exp(y^2/2)), the normalisation of the discrete Gaussian between s sqrt(2 pi) and that times
+        1 + 3 exp(-2 pi^2 s^2) (Poisson summation), and |k| exceeds t s with probability at most 2
+        exp(-t^2/2) (rounded: twice that, for s >= t). Here t^2/2 = 120 ln 2.
+        """
+        s, t2 = self.scale / self.grid, 240 * math.log(2)
+        if self.n_coordinates is None or s < 2**10:
+            return None
+        return self.n_coordinates * t2 / (8 * s * s) * (1 + 1e-6), self.n_coordinates * 2.0**-119
+
+    def as_gaussian(self) -> Gaussian:
+        """The continuous Gaussian of the same scale, for `gaussian_gap`."""
+        return Gaussian(self.sensitivity, self.scale, self.adjacency)
+
     @property
     def std(self) -> float:
         """The scale: an upper bound of the standard deviation, exact to 1e-6 for scale >= grid."""
@@ -331,20 +398,20 @@ class DiscreteGaussian(_Discrete):
         """zCDP parameter sensitivity^2 / (2 scale^2)."""
         return self.sensitivity**2 / (2 * self.scale**2)
 
-    def _teaching(self, n: int, rng: np.random.Generator) -> FloatArray:
+    def _teaching(self, n: int, rng: np.random.Generator) -> IntArray:
         """Rejection from the discrete Laplace (Canonne et al., Algorithm 3), vectorised."""
         sigma = self.scale / self.grid
         t = math.floor(sigma) + 1
-        out = np.empty(0)
+        out = np.empty(0, dtype=np.int64)
         while len(out) < n:
-            y = _discrete_laplace_units(int(1.5 * (n - len(out))) + 16, t, rng)
+            y = _discrete_laplace_steps(int(1.5 * (n - len(out))) + 16, t, rng)
             keep = rng.random(len(y)) < np.exp(-((np.abs(y) - sigma**2 / t) ** 2) / (2 * sigma**2))
             out = np.concatenate([out, y[keep]])
         return out[:n]
 
     def tail(self, probability: float) -> float:
         """A bound that one coordinate exceeds with at most this probability (sub-Gaussian)."""
-        return self.scale * math.sqrt(2 * math.log(2 / probability)) + self.grid
+        return self.scale * math.sqrt(2 * math.log(2 / _probability(probability))) + self.grid
 
     def dp_event(self) -> dpa.DpEvent:
         """``ZCDpEvent``: the RDP accountant takes it, PLD does not."""
@@ -385,12 +452,12 @@ class DiscreteLaplace(_Discrete):
         """epsilon = sensitivity / scale."""
         return self.sensitivity / self.scale
 
-    def _teaching(self, n: int, rng: np.random.Generator) -> FloatArray:
-        return _discrete_laplace_units(n, self.scale / self.grid, rng)
+    def _teaching(self, n: int, rng: np.random.Generator) -> IntArray:
+        return _discrete_laplace_steps(n, self.scale / self.grid, rng)
 
     def tail(self, probability: float) -> float:
         """A bound that one coordinate exceeds with at most this probability."""
-        return self.scale * math.log(2 / probability) + self.grid
+        return self.scale * math.log(2 / _probability(probability)) + self.grid
 
     def dp_event(self) -> dpa.DpEvent:
         """The event of noise with the same epsilon at a sensitivity of one grid step.
@@ -425,9 +492,9 @@ class DistributedDiscreteGaussian(_Discrete):
     norm: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         check_int(self.n_honest, "n_honest")
         check_int(self.n_coordinates, "n_coordinates")
+        super().__post_init__()
         if self.n_honest > 1 and self.scale < self.grid / 2 * math.sqrt(self.n_honest):
             raise ValueError(
                 "scale must be >= sqrt(n_honest) grid/2: the bound does not hold for smaller shares"
@@ -452,13 +519,14 @@ class DistributedDiscreteGaussian(_Discrete):
             self.sensitivity, self.scale / math.sqrt(self.n_honest), self.grid, self.adjacency
         )
 
-    def sample(self, shape: Shape, *, rng: NoiseSource) -> FloatArray:
-        """The noise of one node."""
-        return self._one_node().sample(shape, rng=rng)
+    def sample_steps(self, shape: Shape, *, rng: NoiseSource) -> IntArray:
+        """The noise of one node, in whole steps of `grid`."""
+        return self._one_node().sample_steps(shape, rng=rng)
 
     def tail(self, probability: float) -> float:
         """A bound for the honest nodes' noise in one coordinate (sub-Gaussian)."""
-        return self.scale * math.sqrt(2 * math.log(2 / probability)) + self.n_honest * self.grid
+        sub_gaussian = math.sqrt(2 * math.log(2 / _probability(probability)))
+        return self.scale * sub_gaussian + self.n_honest * self.grid
 
     def dp_event(self) -> dpa.DpEvent:
         """``ZCDpEvent`` with `rho`."""

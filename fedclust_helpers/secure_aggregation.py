@@ -24,7 +24,8 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from numpy.typing import ArrayLike, NDArray
 
-from fedclust_helpers._validation import FloatArray, check_int
+from fedclust_helpers._state import SingleUse
+from fedclust_helpers._validation import FloatArray, IntArray, check_int, check_real
 
 SECRET_BYTES = 32
 Ring = NDArray[np.uint64] | NDArray[np.uint32]
@@ -79,10 +80,31 @@ class FixedPoint:
         Values beyond the limit wrap around silently, as ring arithmetic does: whether that can
         happen is decided from public bounds by `check_capacity`, not from the data.
         """
+        values = np.asarray(values, dtype=np.float64)
+        if not np.isfinite(values).all():
+            raise ValueError("values must be finite (no nan, no inf)")
         # float64 is exact up to 2^53; np.rint of a larger value is itself
-        scaled = np.rint(np.ldexp(np.asarray(values, dtype=np.float64), self.fractional_bits))
+        scaled = np.rint(np.ldexp(values, self.fractional_bits))
         wrapped = np.mod(scaled, 2.0**self.bits) if self.bits == 32 else _mod_2_64(scaled)
         return wrapped.astype(self.dtype)
+
+    def encode_steps(self, steps: IntArray, grid: float) -> Ring:
+        """Whole steps of `grid`, a multiple of `resolution`, as ring elements: no float between.
+
+        Raises
+        ------
+        ValueError
+            If `grid` is no multiple of the resolution.
+        """
+        ratio = grid / self.resolution
+        if ratio < 1 or ratio != round(ratio):
+            raise ValueError(
+                f"grid must be a multiple of the ring's resolution {self.resolution:g}, got"
+                f" {grid:g}"
+            )
+        factor = np.uint64(int(ratio) % 2**64)
+        words = np.asarray(steps, dtype=np.int64).view(np.uint64) * factor  # modulo 2^64
+        return words.astype(self.dtype)  # and modulo 2^bits
 
     def decode(self, ring: Ring) -> FloatArray:
         """Read ring elements as signed fixed-point numbers."""
@@ -113,6 +135,10 @@ class FixedPoint:
         RingOverflowError
             If n_records * magnitude + noise_tail reaches `limit` (theory checks F7).
         """
+        check_int(n_records, "n_records")
+        for value, of in ((magnitude, "magnitude"), (noise_tail, "noise_tail")):
+            if check_real(value, of) < 0:  # inf never fits
+                raise ValueError(f"{of} must be >= 0, got {value}")
         need = n_records * magnitude + noise_tail
         if not need < self.limit:
             # the sign, and as many bits as `need` is below 2^bits
@@ -147,8 +173,8 @@ def _keystream(key: bytes, n_bytes: int) -> bytes:
 
 
 @dataclass
-class PadBook:
-    """Pads for all clients of a group, each given out once.
+class PadBook(SingleUse):
+    """Pads for all clients of a group, each given out once, in the process that made the book.
 
     A pad is the part that belongs to one client of the ChaCha20 key stream whose key is derived
     (HKDF-SHA256) from the group secret, the session, the purpose and the round. Elements are
@@ -156,9 +182,13 @@ class PadBook:
     which does not hold the secret, can compute none.
     """
 
-    secret: bytes
-    session: bytes
+    secret: bytes = field(repr=False)
+    session: bytes = field(repr=False)
     bits: Literal[32, 64] = 64
+    advice = (
+        "a copy would give the same pads out again, and two messages under one pad tell their"
+        " difference; agree on a new group secret in each process"
+    )
     _used: set[tuple[str, int]] = field(default_factory=set, repr=False)
 
     def __post_init__(self) -> None:
@@ -177,6 +207,11 @@ class PadBook:
         PadReuseError
             If pads for this purpose and round were given out before in this session.
         """
+        self.check_process()
+        if not isinstance(purpose, str):
+            raise TypeError(f"purpose must be a string, got {type(purpose).__name__}")
+        check_int(round, "round", minimum=0, maximum=2**63 - 1)
+        check_int(n_clients, "n_clients", minimum=0)
         if (purpose, round) in self._used:
             raise PadReuseError(f"pads for {purpose!r} in round {round} were already used")
         self._used.add((purpose, round))
@@ -221,7 +256,7 @@ class KeyMessage:
 class GroupKeys:
     """Outcome of a key agreement: each client's copy of the secret, and what was relayed."""
 
-    secrets: tuple[bytes, ...]
+    secrets: tuple[bytes, ...] = field(repr=False)
     messages: tuple[KeyMessage, ...]
 
 

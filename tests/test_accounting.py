@@ -34,6 +34,7 @@ from fedclust_helpers.accounting import (
     gdp_epsilon,
     gdp_mu,
     pure_to_gdp_mu,
+    totals,
     zcdp_epsilon,
     zcdp_rho,
 )
@@ -41,7 +42,6 @@ from fedclust_helpers.local_randomizers import RandomizedResponse
 from fedclust_helpers.mechanisms import (
     DiscreteGaussian,
     DiscreteLaplace,
-    DistributedDiscreteGaussian,
     Gaussian,
     Laplace,
     NoNoise,
@@ -651,7 +651,7 @@ def test_runs_that_divide_anew_are_followed_without_listing_all_overlaps():
         return bits, [(Gaussian(2.0, 40.0, LOCAL), f"{i}/sum") for i in range(n)]
 
     bits, sums = runs(200)
-    assert len(local(*bits, *sums)._streams()) == 201
+    assert len(totals.streams(local(*bits, *sums).releases)) == 201
     assert local(*bits).pure_epsilon() == pytest.approx(40.0)
     bits, sums = runs(3)
     exact = [response_delta([0.2] * j, 0.05 * math.sqrt(3 - j), 0.3) for j in range(4)]
@@ -662,8 +662,8 @@ def test_divisions_are_numbered_by_the_ledger():
     ledger = PrivacyLedger()
     assert [ledger.new_division() for _ in range(3)] == [0, 1, 2]
     assert PrivacyLedger().new_division() == 0
-    assert ledger.since(0).new_division() == 3  # labels of the past stay taken
-    assert repr(ledger) == repr(PrivacyLedger()) and ledger == PrivacyLedger()
+    assert PrivacyLedger(n_divisions=3).new_division() == 3  # labels of the past stay taken
+    assert repr(ledger) == repr(PrivacyLedger())
 
 
 # --- randomised response --------------------------------------------------------------------------
@@ -869,11 +869,9 @@ def test_totals_of_theory_check_r6(q, rounds, sigma, pld, rdp, without_replaceme
 @pytest.mark.parametrize(
     "mechanisms",
     [
-        [DiscreteGaussian(1.0, 3.0)],
         [DiscreteLaplace(1.0, 3.0)],
         [Laplace(1.0, 3.0), Laplace(1.0, 5.0)],
         [Gaussian(1.0, 3.0), Laplace(1.0, 5.0)],
-        [DistributedDiscreteGaussian(1.0, 3.0, 0.5, n_honest=2)],
     ],
 )
 def test_what_the_library_cannot_amplify_is_charged_as_if_everyone_took_part(mechanisms):
@@ -910,12 +908,12 @@ def test_each_sampling_scheme_has_its_adjacency():
             LedgerMismatchError, match=f"{sampling.scheme} sampling amplifies under"
         ):
             ledger.charge([Gaussian(1.0, 1.0, adjacency)], name="x", sampling=sampling)
-        assert ledger.releases == []
+        assert not ledger.releases
 
 
 def test_wrong_sampling_is_named():
-    for rate in (0, -0.1, 1.1, math.nan, None):
-        with pytest.raises(ValueError, match=r"^rate must lie in \(0, 1\]"):
+    for rate in (0, -0.1, 1.1, math.nan, None, "0.5"):
+        with pytest.raises((TypeError, ValueError), match="^rate must"):
             Sampling("poisson", rate=rate)
     with pytest.raises(ValueError, match="^scheme must be one of poisson, fixed"):
         Sampling("bernoulli", rate=0.5)
@@ -989,7 +987,7 @@ FILLED = [
     (Budget(1.0), [Laplace(1.0, 10.0)]),
     (Budget(2.0), [DiscreteLaplace(1.0, 20.0), Laplace(1.0, 10.0), DiscreteLaplace(1.0, 20.0)]),
     (
-        Budget(1.0, 1e-5),
+        Budget(1.0, 1e-5, "gdp"),
         [Gaussian.from_gdp(1.0, gdp_mu(1.0, 1e-5) / math.sqrt(10))],
     ),
     (
@@ -1014,7 +1012,7 @@ def test_each_filter_fills_to_exactly_one_and_refuses_the_next(budget, mechanism
         assert ledger.remaining == pytest.approx(1 - i / 10, abs=1e-7)
         ledger.charge(mechanisms, name="x", round=i)
     assert ledger.remaining == pytest.approx(0, abs=1e-7)
-    before = list(ledger.releases)
+    before = ledger.releases
     tiny = Laplace(1.0, 1e5) if budget.delta == 0 else Gaussian(1.0, 1e3)
     for refused in (mechanisms, [tiny], [NoNoise()]):
         with pytest.raises(BudgetExceededError, match="^release 'next' would exceed the budget"):
@@ -1025,14 +1023,14 @@ def test_each_filter_fills_to_exactly_one_and_refuses_the_next(budget, mechanism
 
 
 def test_the_default_filter_follows_from_delta():
-    assert Budget(1.0).filter == "pure" and Budget(1.0, 1e-5).filter == "gdp"
+    assert Budget(1.0).filter == "pure" and Budget(1.0, 1e-5).filter == "basic"
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
 @pytest.mark.parametrize("delta", [1e-9, 1e-3])
 def test_limits_are_the_privacy_statements_they_stand_for(epsilon, delta):
     assert Budget(epsilon).limit == epsilon
-    gaussian = Budget(epsilon, delta)
+    gaussian = Budget(epsilon, delta, "gdp")
     assert gdp_delta(math.sqrt(gaussian.limit), epsilon) == pytest.approx(delta, rel=1e-8)
     renyi = Budget(epsilon, delta, "rdp")
     order = renyi.rdp_order
@@ -1042,7 +1040,7 @@ def test_limits_are_the_privacy_statements_they_stand_for(epsilon, delta):
 
 
 def test_the_gdp_filter_takes_pure_mechanisms():
-    budget = Budget(1.0, 1e-5)
+    budget = Budget(1.0, 1e-5, "gdp")
     cost = budget.cost(ledger_of(Laplace(1.0, 20.0)).releases[0])
     assert cost == pytest.approx(pure_to_gdp_mu(0.05) ** 2)
     discrete = budget.cost(ledger_of([DiscreteLaplace(1.0, 40.0), Laplace(1.0, 40.0)]).releases[0])
@@ -1050,12 +1048,12 @@ def test_the_gdp_filter_takes_pure_mechanisms():
 
 
 def test_the_gdp_filter_refuses_what_it_cannot_bound():
-    ledger = PrivacyLedger(budget=Budget(1.0, 1e-5))
-    with pytest.raises(LedgerMismatchError, match=r"filter 'gdp' cannot bound.*filter='rdp'"):
+    ledger = PrivacyLedger(budget=Budget(1.0, 1e-5, "gdp"))
+    with pytest.raises(LedgerMismatchError, match=r"filter 'gdp' cannot bound.*'basic' or 'rdp'"):
         ledger.charge([DiscreteGaussian(1.0, 100.0)], name="x")
     with pytest.raises(LedgerMismatchError, match="cannot bound"):
         ledger.charge([Gaussian(1.0, 9.0)], name="x", sampling=Sampling("poisson", rate=0.1))
-    assert ledger.releases == [] and ledger.remaining == 1
+    assert not ledger.releases and ledger.remaining == 1
 
 
 def test_the_pure_filter_refuses_gaussians():
@@ -1080,7 +1078,7 @@ def test_the_rdp_filter_takes_sampled_and_mixed_releases():
 def test_checking_does_not_charge():
     ledger = PrivacyLedger(budget=Budget(1.0))
     release = ledger.check([Laplace(1.0, 1.0)], name="x")
-    assert release.pure_epsilon == 1 and ledger.releases == [] and ledger.remaining == 1
+    assert release.pure_epsilon == 1 and not ledger.releases and ledger.remaining == 1
     assert ledger.charge([Laplace(1.0, 1.0)], name="x") == release
 
 
@@ -1114,7 +1112,7 @@ def test_wrong_budgets_are_named():
     for filter_, delta in (("gdp", 0.0), ("rdp", 0.0), ("pure", 1e-5)):
         with pytest.raises(ValueError, match="^filter 'pure' goes with delta = 0"):
             Budget(1.0, delta, filter_)
-    with pytest.raises(ValueError, match="^filter must be one of pure, gdp, rdp"):
+    with pytest.raises(ValueError, match="^filter must be one of pure, basic, gdp, rdp"):
         Budget(1.0, 1e-5, "moments")
     with pytest.raises(TypeError, match="^epsilon must be a real number"):
         Budget(True)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from lloyd_runs import lloyd_run
 from scipy.optimize import minimize_scalar
 from sklearn.cluster import KMeans
 
@@ -17,15 +18,11 @@ from fedclust_helpers.accounting import PrivacyLedger, gaussian_sigma_analytic, 
 from fedclust_helpers.client_statistics import RELATIVE_SUMS_AND_COUNTS, SUMS_AND_COUNTS
 from fedclust_helpers.fastlloyd import (
     default_delta,
-    glloyd,
-    lloyd,
     max_radius,
-    plan_fastlloyd,
     predicted_mse,
     round_radii,
     split_noise,
     split_noise_glloyd,
-    sulloyd,
     update_centers,
 )
 from fedclust_helpers.federation import ClientData, simulate
@@ -116,7 +113,7 @@ def test_splits_are_the_brute_force_optimum(d):
 @pytest.mark.parametrize("strategy", ["step", "constant"])
 def test_noise_follows_the_radius_of_its_round(trust, bound, strategy):
     federation = public_only(5000, 2, trust=trust, bound=bound)
-    plan = plan_fastlloyd(federation, n_clusters=15, epsilon=1.0, n_rounds=5, strategy=strategy)
+    plan = fastlloyd.plan(federation, n_clusters=15, epsilon=1.0, n_rounds=5, strategy=strategy)
     sigma = gaussian_sigma_analytic(1.0, default_delta(5000))
     shares = split_noise(sigma, 2)
     slack = np.sqrt(2) * federation.resolution
@@ -134,9 +131,9 @@ def test_noise_follows_the_radius_of_its_round(trust, bound, strategy):
 @pytest.mark.parametrize("trust", ["trusted", "masked"])
 def test_ledger_holds_exactly_the_requested_budget(mixture, method, epsilon, trust):
     federation = federation_of(mixture, trust)
-    result = fastlloyd.METHODS[method](federation, n_clusters=3, epsilon=epsilon, n_rounds=4)
+    result = lloyd_run(method, federation, n_clusters=3, epsilon=epsilon, n_rounds=4)
     ledger, delta = federation.ledger, default_delta(300)
-    assert result.delta == delta and result.epsilon == epsilon
+    assert result.delta == delta and result.epsilon == pytest.approx(epsilon, rel=1e-12)
     assert ledger.epsilon(delta) == pytest.approx(epsilon, rel=1e-9)  # GDP, exact
     assert ledger.epsilon(delta, method="pld") == pytest.approx(epsilon, abs=1e-3)
     assert ledger.gdp_mu() == pytest.approx(gdp_mu(epsilon, delta))
@@ -147,8 +144,8 @@ def test_ledger_holds_exactly_the_requested_budget(mixture, method, epsilon, tru
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
 @pytest.mark.parametrize("noise", ["continuous", "discrete"])
 def test_sulloyd_is_pure(mixture, epsilon, noise):
-    federation = federation_of(mixture)
-    result = sulloyd(federation, n_clusters=3, epsilon=epsilon, n_rounds=3, noise=noise)
+    federation = federation_of(mixture, noise=noise)
+    result = lloyd_run("sulloyd", federation, n_clusters=3, epsilon=epsilon, n_rounds=3)
     assert federation.ledger.epsilon(0.0) == pytest.approx(epsilon, rel=1e-12)
     assert result.delta == 0.0
     kinds = (Laplace, Laplace) if noise == "continuous" else (DiscreteLaplace, DiscreteLaplace)
@@ -159,7 +156,9 @@ def test_sulloyd_is_pure(mixture, epsilon, noise):
 def test_sulloyd_splits_in_the_right_proportion(d):
     # pitfall P10: diffprivlib unpacks the two shares the wrong way round
     federation = public_only(10_000, d, bound=2.0)
-    sums, counts = sulloyd(federation, n_clusters=3, epsilon=1.0, n_rounds=2).plan.mechanisms[0]
+    sums, counts = lloyd_run(
+        "sulloyd", federation, n_clusters=3, epsilon=1.0, n_rounds=2
+    ).plan.mechanisms[0]
     c = np.cbrt(4 * d * 0.225**2)
     norm = 1.0 / (2 * (d + c))
     assert sums.scale == pytest.approx(2.0 / norm)  # Lap(B/norm) per coordinate, L1 = d B
@@ -169,7 +168,9 @@ def test_sulloyd_splits_in_the_right_proportion(d):
 
 def test_glloyd_has_its_own_split_and_sensitivity():
     federation = public_only(10_000, 4, bound=2.0)
-    sums, counts = glloyd(federation, n_clusters=3, epsilon=1.0, n_rounds=2).plan.mechanisms[0]
+    sums, counts = lloyd_run(
+        "glloyd", federation, n_clusters=3, epsilon=1.0, n_rounds=2
+    ).plan.mechanisms[0]
     shares = split_noise_glloyd(gaussian_sigma_analytic(1.0, default_delta(10_000)), 4)
     assert sums.sensitivity == pytest.approx(4.0)  # sqrt(4) * 2
     assert sums.std == pytest.approx(4.0 * shares[0] * np.sqrt(2))
@@ -179,17 +180,17 @@ def test_glloyd_has_its_own_split_and_sensitivity():
 @pytest.mark.parametrize("method", ["fastlloyd", "glloyd"])
 @pytest.mark.parametrize("trust", ["trusted", "masked"])
 def test_discrete_noise_spends_the_budget_by_zcdp(mixture, method, trust):
-    federation = federation_of(mixture, trust)
-    run = fastlloyd.METHODS[method]
-    result = run(federation, n_clusters=3, epsilon=1.0, n_rounds=3, noise="discrete")
+    federation = federation_of(mixture, trust, noise="discrete")
+    result = lloyd_run(method, federation, n_clusters=3, epsilon=1.0, n_rounds=3)
     spent = federation.ledger.epsilon(result.delta)
     assert spent == pytest.approx(1.0, rel=1e-6)
     sums, counts = result.plan.mechanisms[0]
     assert isinstance(sums, DiscreteGaussian) and isinstance(counts, DiscreteGaussian)
     assert (sums.grid, counts.grid) == (2.0**-30, 1.0)
     # the price of the zCDP bound against the exact conversion
-    continuous = run(federation_of(mixture, trust), n_clusters=3, epsilon=1.0, n_rounds=3)
-    assert 1.0 < sums.std / continuous.plan.mechanisms[0][0].std < 1.3
+    plan = fastlloyd.PLANS[method]
+    continuous = plan(federation_of(mixture, trust), n_clusters=3, epsilon=1.0, n_rounds=3)
+    assert 1.0 < sums.std / continuous.mechanisms[0][0].std < 1.3
 
 
 @pytest.mark.parametrize("bits", [64, 32])
@@ -199,7 +200,7 @@ def test_serverless_spends_at_most_the_budget_on_its_honest_nodes(
     mixture, method, n_clients, colluding, bits
 ):
     federation = federation_of(mixture, "serverless", n_clients, max_colluding=colluding, bits=bits)
-    result = fastlloyd.METHODS[method](federation, n_clusters=3, epsilon=1.0, n_rounds=3)
+    result = lloyd_run(method, federation, n_clusters=3, epsilon=1.0, n_rounds=3)
     spent = federation.ledger.epsilon(result.delta)
     assert 0.99 < spent <= 1.0 + 1e-9
     for pair, width in ((result.plan.mechanisms[0], (6, 3)),):
@@ -211,14 +212,14 @@ def test_serverless_spends_at_most_the_budget_on_its_honest_nodes(
 
 def test_delta_defaults_to_the_public_number_of_records(mixture):
     federation = federation_of(mixture, n_records=1000)
-    plan = plan_fastlloyd(federation, n_clusters=3, epsilon=1.0)
+    plan = fastlloyd.plan(federation, n_clusters=3, epsilon=1.0)
     assert plan.delta == 1 / (1000 * np.log(1000))
-    assert plan_fastlloyd(federation, n_clusters=3, epsilon=1.0, delta=1e-7).delta == 1e-7
+    assert fastlloyd.plan(federation, n_clusters=3, epsilon=1.0, delta=1e-7).delta == 1e-7
 
 
 def test_a_plan_touches_nothing(mixture):
     federation = federation_of(mixture)
-    plan_fastlloyd(federation, n_clusters=3, epsilon=1.0)
+    fastlloyd.plan(federation, n_clusters=3, epsilon=1.0)
     assert not federation.ledger.releases and not federation.transcript.messages
 
 
@@ -315,8 +316,14 @@ def own_fastlloyd(points, centers, *, epsilon, delta, n_rounds, rng, alpha=0.8):
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_fastlloyd_equals_a_plain_reading_of_algorithm_1(mixture, epsilon, seed):
     federation = federation_of(mixture, seed=seed)
-    result = fastlloyd.fastlloyd(
-        federation, n_clusters=3, epsilon=epsilon, delta=1e-4, n_rounds=5, initial=CENTERS
+    result = lloyd_run(
+        "fastlloyd",
+        federation,
+        n_clusters=3,
+        epsilon=epsilon,
+        delta=1e-4,
+        n_rounds=5,
+        initial=CENTERS,
     )
     noise = np.random.default_rng(np.random.SeedSequence(seed).spawn(4)[1])
     expected = own_fastlloyd(mixture, CENTERS, epsilon=epsilon, delta=1e-4, n_rounds=5, rng=noise)
@@ -324,8 +331,8 @@ def test_fastlloyd_equals_a_plain_reading_of_algorithm_1(mixture, epsilon, seed)
 
 
 def test_result_keeps_its_history(mixture):
-    result = fastlloyd.fastlloyd(
-        federation_of(mixture), n_clusters=3, epsilon=1.0, n_rounds=4, initial=CENTERS
+    result = lloyd_run(
+        "fastlloyd", federation_of(mixture), n_clusters=3, epsilon=1.0, n_rounds=4, initial=CENTERS
     )
     assert result.history.shape == (5, 3, 2) and len(result.released) == 4
     assert np.array_equal(result.history[0], CENTERS)
@@ -338,7 +345,9 @@ def test_result_keeps_its_history(mixture):
 @pytest.mark.parametrize("trust", ["trusted", "ideal", "masked"])
 @pytest.mark.parametrize("n_rounds", [1, 3, 7])
 def test_lloyd_equals_scikit_learn(mixture, trust, n_rounds):
-    result = lloyd(federation_of(mixture, trust), n_clusters=3, n_rounds=n_rounds, initial=CENTERS)
+    result = lloyd_run(
+        "lloyd", federation_of(mixture, trust), n_clusters=3, n_rounds=n_rounds, initial=CENTERS
+    )
     model = KMeans(3, init=np.array(CENTERS), n_init=1, max_iter=n_rounds, tol=0, algorithm="lloyd")
     model.fit(np.array(mixture))
     sizes = np.bincount(model.labels_, minlength=3)
@@ -350,8 +359,12 @@ def test_lloyd_equals_scikit_learn(mixture, trust, n_rounds):
 def test_lloyd_equals_the_central_algorithm(seed, k, d, n_clients):
     rng = np.random.default_rng(seed)
     points, centers = rng.uniform(-1, 1, (40, d)), rng.uniform(-1, 1, (k, d))
-    result = lloyd(
-        federation_of(points, n_clients=n_clients), n_clusters=k, n_rounds=4, initial=centers
+    result = lloyd_run(
+        "lloyd",
+        federation_of(points, n_clients=n_clients),
+        n_clusters=k,
+        n_rounds=4,
+        initial=centers,
     )
     assert np.allclose(result.centers, kmeans.lloyd(points, centers, n_rounds=4), atol=1e-10)
 
@@ -359,8 +372,14 @@ def test_lloyd_equals_the_central_algorithm(seed, k, d, n_clients):
 @pytest.mark.parametrize("method", ["fastlloyd", "glloyd", "sulloyd"])
 def test_without_noise_to_speak_of_all_methods_are_lloyd(mixture, method):
     options = {"alpha": 50.0} if method == "fastlloyd" else {}
-    result = fastlloyd.METHODS[method](
-        federation_of(mixture), n_clusters=3, epsilon=1e12, n_rounds=5, initial=CENTERS, **options
+    result = lloyd_run(
+        method,
+        federation_of(mixture),
+        n_clusters=3,
+        epsilon=1e12,
+        n_rounds=5,
+        initial=CENTERS,
+        **options,
     )
     # the first radius of Step is sqrt(2): every point of the mixture is nearer to its centre
     assert np.allclose(result.centers, kmeans.lloyd(mixture, CENTERS, n_rounds=5), atol=1e-4)
@@ -371,9 +390,9 @@ def test_error_falls_with_epsilon(mixture):
     costs = []
     for epsilon in (0.1, 1.0, 10.0, 1000.0):
         runs = [
-            fastlloyd.fastlloyd(
-                federation_of(mixture, seed=s), n_clusters=3, epsilon=epsilon, initial=CENTERS,
-                n_rounds=5,
+            lloyd_run(
+                "fastlloyd", federation_of(mixture, seed=s), n_clusters=3, epsilon=epsilon,
+                initial=CENTERS, n_rounds=5,
             ).centers
             for s in range(20)
         ]  # fmt: skip
@@ -391,7 +410,7 @@ def test_error_falls_with_epsilon(mixture):
 def test_one_cluster_and_one_feature(method, k, d, trust):
     points = np.random.default_rng(2).uniform(-1, 1, (60, d))
     options = {} if method == "lloyd" else {"epsilon": 2.0}
-    result = fastlloyd.METHODS[method](federation_of(points, trust), n_clusters=k, **options)
+    result = lloyd_run(method, federation_of(points, trust), n_clusters=k, **options)
     assert result.centers.shape == (k, d) and np.isfinite(result.centers).all()
     if method == "lloyd" and k == 1:
         assert np.allclose(result.centers, points.mean(axis=0), atol=1e-8)
@@ -399,7 +418,7 @@ def test_one_cluster_and_one_feature(method, k, d, trust):
 
 def test_as_many_clusters_as_points_works():
     points = np.random.default_rng(2).uniform(-1, 1, (8, 2))
-    result = fastlloyd.fastlloyd(federation_of(points), n_clusters=8, epsilon=1.0)
+    result = lloyd_run("fastlloyd", federation_of(points), n_clusters=8, epsilon=1.0)
     assert result.centers.shape == (8, 2)
 
 
@@ -408,10 +427,13 @@ def test_as_many_clusters_as_points_works():
 @pytest.mark.parametrize("initial", ["halving", "largest"])
 def test_scaling_the_data_and_the_bound_scales_the_centres(mixture, method, bound, initial):
     options = {} if method == "lloyd" else {"epsilon": 1.0}
-    run = fastlloyd.METHODS[method]
-    one = run(federation_of(mixture), n_clusters=3, initial=initial, **options)
-    scaled = run(
-        federation_of(bound * mixture, bound=bound), n_clusters=3, initial=initial, **options
+    one = lloyd_run(method, federation_of(mixture), n_clusters=3, initial=initial, **options)
+    scaled = lloyd_run(
+        method,
+        federation_of(bound * mixture, bound=bound),
+        n_clusters=3,
+        initial=initial,
+        **options,
     )
     assert one.plan.n_rounds == scaled.plan.n_rounds
     assert np.allclose(scaled.history, bound * one.history, rtol=1e-7, atol=1e-9 * bound)
@@ -420,8 +442,12 @@ def test_scaling_the_data_and_the_bound_scales_the_centres(mixture, method, boun
 @pytest.mark.parametrize("postprocess", ["fold", "truncate"])
 @pytest.mark.parametrize("method", ["fastlloyd", "glloyd", "sulloyd"])
 def test_centres_stay_in_the_box_at_any_noise(mixture, method, postprocess):
-    result = fastlloyd.METHODS[method](
-        federation_of(mixture, bound=2.0), n_clusters=3, epsilon=0.01, postprocess=postprocess
+    result = lloyd_run(
+        method,
+        federation_of(mixture, bound=2.0),
+        n_clusters=3,
+        epsilon=0.01,
+        postprocess=postprocess,
     )
     assert (np.abs(result.history) <= 2.0).all()
 
@@ -430,7 +456,9 @@ def test_baselines_do_not_fold_unless_asked():
     # the paper's figures, and the reason for its heavy tails (pitfall P11)
     points = np.zeros((3, 2))
     wild = [
-        np.abs(glloyd(federation_of(points, seed=s), n_clusters=2, epsilon=0.05).history).max()
+        np.abs(
+            lloyd_run("glloyd", federation_of(points, seed=s), n_clusters=2, epsilon=0.05).history
+        ).max()
         for s in range(20)
     ]
     assert max(wild) > 1.0
@@ -439,7 +467,7 @@ def test_baselines_do_not_fold_unless_asked():
 def test_named_initial_centres_come_from_the_public_stream(mixture):
     for method in ("halving", "largest"):
         federation = federation_of(mixture, seed=6)
-        result = fastlloyd.fastlloyd(federation, n_clusters=3, epsilon=1.0, initial=method)
+        result = lloyd_run("fastlloyd", federation, n_clusters=3, epsilon=1.0, initial=method)
         public = np.random.default_rng(np.random.SeedSequence(6).spawn(4)[0])
         assert np.array_equal(
             result.history[0], kmeans.sphere_packing(3, 2, rng=public, method=method)
@@ -448,7 +476,7 @@ def test_named_initial_centres_come_from_the_public_stream(mixture):
 
 def test_given_initial_centres_are_copied(mixture):
     initial = np.array(CENTERS)
-    result = lloyd(federation_of(mixture), n_clusters=3, n_rounds=1, initial=initial)
+    result = lloyd_run("lloyd", federation_of(mixture), n_clusters=3, n_rounds=1, initial=initial)
     initial[:] = 9
     assert np.array_equal(result.history[0], CENTERS)
 
@@ -526,25 +554,25 @@ def test_one_added_point_moves_sums_by_the_radius_at_most(seed, k, d, radius):
 AUDIT_POINTS = np.random.default_rng(17).uniform(-0.9, 0.9, (60, 2))
 AUDIT_DELTA = 1e-5
 RELEASES = {
-    "fastlloyd": (RELATIVE_SUMS_AND_COUNTS, fastlloyd.fastlloyd, {"radius": max_radius(3, 2)}, 0.0),
-    "glloyd": (SUMS_AND_COUNTS, glloyd, {}, 0.0),
-    "sulloyd": (SUMS_AND_COUNTS, sulloyd, {}, 3.0),
+    "fastlloyd": (RELATIVE_SUMS_AND_COUNTS, {"radius": max_radius(3, 2)}, 0.0),
+    "glloyd": (SUMS_AND_COUNTS, {}, 0.0),
+    "sulloyd": (SUMS_AND_COUNTS, {}, 3.0),
 }
 
 
 def first_round_mechanisms(method):
     """Mechanisms of a one-round run of the method at epsilon = 4, as its plan states them."""
-    run = RELEASES[method][1]
     options = {} if method == "sulloyd" else {"delta": AUDIT_DELTA}
     if method == "fastlloyd":
         options["strategy"] = "constant"
     federation = federation_of(AUDIT_POINTS, "masked")
-    return run(federation, n_clusters=3, epsilon=4.0, n_rounds=1, **options).plan.mechanisms[0]
+    planned = fastlloyd.PLANS[method](federation, n_clusters=3, epsilon=4.0, n_rounds=1, **options)
+    return planned.mechanisms[0]
 
 
 def releases_of(method, points, mechanisms, rng, n_runs, factor=1.0):
     """`n_runs` releases of one masked federation; `factor` breaks the noise on purpose."""
-    statistic, _, broadcast, _ = RELEASES[method]
+    statistic, broadcast, _ = RELEASES[method]
     federation = federation_of(
         points, "masked", seed=int(rng.integers(2**31)), pre_shared_secret=bytes(32)
     )
@@ -570,7 +598,7 @@ class Weakened:
 
 
 def exact_values(method, points):
-    statistic, _, broadcast, _ = RELEASES[method]
+    statistic, broadcast, _ = RELEASES[method]
     parts = statistic.compute(points, np.array([0, len(points)]), centers=CENTERS, **broadcast)
     return tuple(p[0] for p in parts)
 
@@ -584,7 +612,7 @@ def test_audit_of_the_noise_scale(method, factor):
         exact_values(method, AUDIT_POINTS),
         tuple(m.std for m in mechanisms),
         n_runs=1000,
-        excess_kurtosis=RELEASES[method][3],
+        excess_kurtosis=RELEASES[method][2],
         names=("sums", "counts"),
         rng=np.random.default_rng(31),
     )
@@ -596,7 +624,7 @@ def test_audit_of_the_noise_scale(method, factor):
 
 @pytest.mark.parametrize("method", list(RELEASES))
 def test_audit_of_the_sensitivity(method):
-    statistic, _, broadcast, _ = RELEASES[method]
+    statistic, broadcast, _ = RELEASES[method]
     norm = 1 if method == "sulloyd" else 2
     mechanisms = first_round_mechanisms(method)
     for index in (0, 1):
@@ -672,8 +700,12 @@ def test_canary_audit_of_sulloyd(factor):
 def test_a_shared_ledger_adds_up(mixture):
     ledger = PrivacyLedger()
     for seed in (1, 2):
-        fastlloyd.fastlloyd(
-            federation_of(mixture, seed=seed, ledger=ledger), n_clusters=3, epsilon=1.0, delta=1e-5
+        lloyd_run(
+            "fastlloyd",
+            federation_of(mixture, seed=seed, ledger=ledger),
+            n_clusters=3,
+            epsilon=1.0,
+            delta=1e-5,
         )
     mu = gdp_mu(1.0, 1e-5) * np.sqrt(2)
     assert ledger.gdp_mu() == pytest.approx(mu)

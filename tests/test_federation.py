@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from lloyd_runs import lloyd_run
 from scipy import stats
 
-from fedclust_helpers import fastlloyd
 from fedclust_helpers.accounting import Budget, PrivacyLedger
 from fedclust_helpers.client_statistics import RELATIVE_SUMS_AND_COUNTS, SUMS_AND_COUNTS, TOTAL
 from fedclust_helpers.federation import (
@@ -197,11 +197,11 @@ def test_local_reports_are_noised_at_each_client():
 def test_bytes_per_round_are_those_of_table_3(k, d, expected):
     # the first four: Table 3; LSun (k = 3) and S1 (k = 15) with two clients by the same count
     federation = simulate([box(40, d), box(60, d, 1)], "masked", seed=1)
-    result = fastlloyd.fastlloyd(federation, n_clusters=k, epsilon=1.0)
+    result = lloyd_run("fastlloyd", federation, n_clusters=k, epsilon=1.0)
     for t in range(result.plan.n_rounds):
         assert federation.transcript.n_bytes(round=t) == expected
     halved = simulate([box(40, d), box(60, d, 1)], "masked", seed=1, bits=32)
-    fastlloyd.fastlloyd(halved, n_clusters=k, epsilon=1.0)
+    lloyd_run("fastlloyd", halved, n_clusters=k, epsilon=1.0)
     assert halved.transcript.n_bytes(round=0) == expected // 2
     assert federation.transcript.n_bytes() == (
         expected * result.plan.n_rounds + federation.transcript.n_bytes(round=-1)
@@ -400,8 +400,8 @@ def test_secure_mode_refuses_continuous_noise_before_anything():
     sent = len(federation.transcript.messages)
     with pytest.raises(ValueError, match="'total' must be discrete in secure mode"):
         federation.noisy_sum(TOTAL, TOTAL_NOISE, round=0)
-    with pytest.raises(ValueError, match="must be discrete in secure mode"):
-        fastlloyd.fastlloyd(federation, n_clusters=2, epsilon=1.0, noise="continuous")
+    with pytest.raises(ValueError, match="noise must be discrete in secure mode"):
+        simulate([box(9, 2)] * 2, "masked", mode="secure", noise="continuous")
     assert not federation.ledger.releases and len(federation.transcript.messages) == sent
 
 
@@ -413,12 +413,12 @@ def test_secure_mode_refuses_continuous_noise_before_anything():
 def test_secure_mode_works_end_to_end(trust, method):
     pytest.importorskip("opendp", reason="secure noise is an extra: pip install 'fedclust[secure]'")
     clients = [box(150, 2), box(150, 2, 1)]
-    run = fastlloyd.METHODS[method]
     results = []
     for _ in range(2):
         federation = simulate(clients, trust, mode="secure")
         assert federation.randomness.is_secure and federation.randomness.noise is SECURE
-        result = run(federation, n_clusters=2, epsilon=4.0, initial=[[-0.5, 0.0], [0.5, 0.0]])
+        start = [[-0.5, 0.0], [0.5, 0.0]]
+        result = lloyd_run(method, federation, n_clusters=2, epsilon=4.0, initial=start)
         assert result.private and result.warning == ""
         assert np.isfinite(result.centers).all()
         assert federation.ledger.epsilon(result.delta or 0.0) <= 4.0 * (1 + 1e-9)
@@ -449,9 +449,9 @@ def test_secure_noise_has_the_claimed_scale():
 
 
 def test_teaching_results_say_that_they_are_not_private():
-    result = fastlloyd.fastlloyd(simulate([box(90, 2)], seed=1), n_clusters=2, epsilon=1.0)
+    result = lloyd_run("fastlloyd", simulate([box(90, 2)], seed=1), n_clusters=2, epsilon=1.0)
     assert not result.private and "not private against anyone who knows the seed" in result.warning
-    exact = fastlloyd.lloyd(simulate([box(90, 2)], seed=1), n_clusters=2)
+    exact = lloyd_run("lloyd", simulate([box(90, 2)], seed=1), n_clusters=2)
     assert not exact.private and "no privacy" in exact.warning and exact.epsilon == np.inf
 
 
@@ -506,7 +506,7 @@ def test_shares_add_up_and_single_shares_are_uniform():
 
 def test_serverless_needs_an_honest_node_among_two():
     for clients, colluding in (([box(5, 2)], 0), ([box(5, 2)] * 2, 2), ([box(5, 2)] * 3, 5)):
-        with pytest.raises(ValueError, match="max_colluding must leave an honest node"):
+        with pytest.raises(ValueError, match="max_colluding must leave an honest client"):
             simulate(clients, "serverless", seed=1, max_colluding=colluding)
     for wrong in (-1, 1.0, True):
         with pytest.raises((ValueError, TypeError), match="max_colluding"):
@@ -519,7 +519,7 @@ def test_serverless_refuses_noise_that_one_node_knows_or_that_is_too_little():
     cases = [
         (Gaussian(1.5, 1.0), "must be a DistributedDiscreteGaussian"),
         (DiscreteGaussian(1.5, 1.0, 2.0**-30), "must be a DistributedDiscreteGaussian"),
-        (replace(good, n_honest=3), "counts on 3 honest nodes, but only 2"),
+        (replace(good, n_honest=3), "counts on 3 honest clients, but only 2"),
         (replace(good, n_coordinates=1), "n_coordinates=1, but 2 are released"),
         (replace(good, grid=2.0**-40), "multiple of the ring's resolution"),
         (replace(good, grid=2.0**-30 * 1.5), "multiple of the ring's resolution"),
@@ -534,8 +534,8 @@ def test_serverless_refuses_noise_that_one_node_knows_or_that_is_too_little():
 
 def test_serverless_sulloyd_is_refused():
     federation = simulate([box(50, 2)] * 3, "serverless", seed=1)
-    with pytest.raises(TrustModelError, match="sulloyd needs one party"):
-        fastlloyd.sulloyd(federation, n_clusters=2, epsilon=1.0)
+    with pytest.raises(TrustModelError, match="Laplace noise needs one party"):
+        lloyd_run("sulloyd", federation, n_clusters=2, epsilon=1.0)
     assert not federation.ledger.releases
 
 
@@ -558,7 +558,7 @@ def test_overflow_is_decided_from_public_bounds():
     with pytest.raises(RingOverflowError, match="counts may reach"):
         small.noisy_sum(watched, PAIR, round=0, centers=CENTERS, radius=0.1)
     with pytest.raises(RingOverflowError):
-        fastlloyd.fastlloyd(small, n_clusters=3, epsilon=1.0)
+        lloyd_run("fastlloyd", small, n_clusters=3, epsilon=1.0)
     assert not any(calls) and not small.ledger.releases
     assert len(small.transcript.messages) == sent
     for roomy in (
@@ -566,14 +566,14 @@ def test_overflow_is_decided_from_public_bounds():
         simulate([points], "masked", seed=1, bits=32, fractional_bits=12, n_records=48842),
         simulate([points], "masked", seed=1, bits=32),
     ):
-        fastlloyd.fastlloyd(roomy, n_clusters=3, epsilon=1.0)
+        lloyd_run("fastlloyd", roomy, n_clusters=3, epsilon=1.0)
 
 
 def test_overflow_counts_the_noise():
     # SuLloyd's Laplace noise alone leaves the 32-bit ring (pitfall P4): d = 784, k = 10, eps = .1
     federation = simulate([box(20, 784)], "masked", seed=1, bits=32, n_records=10_000)
     with pytest.raises(RingOverflowError, match="noise up to"):
-        fastlloyd.sulloyd(federation, n_clusters=10, epsilon=0.1)
+        lloyd_run("sulloyd", federation, n_clusters=10, epsilon=0.1)
     assert not federation.ledger.releases
 
 
@@ -581,14 +581,14 @@ def test_overflow_of_a_later_round_is_found_before_the_first():
     # alpha = 2 and k = 1: eta = 2 sqrt(d) is larger than the first radius sqrt(d)
     federation = simulate([box(20, 2)], "masked", seed=1, bits=32, n_records=15_000)
     with pytest.raises(RingOverflowError, match="15000 records of at most 2.8"):
-        fastlloyd.fastlloyd(federation, n_clusters=1, epsilon=8.0, alpha=2.0, n_rounds=3)
+        lloyd_run("fastlloyd", federation, n_clusters=1, epsilon=8.0, alpha=2.0, n_rounds=3)
     assert not federation.ledger.releases
 
 
 def test_overflow_in_the_serverless_ring():
     federation = simulate([box(20, 2)] * 3, "serverless", seed=1, bits=32, n_records=48842)
     with pytest.raises(RingOverflowError):
-        fastlloyd.fastlloyd(federation, n_clusters=3, epsilon=1.0)
+        lloyd_run("fastlloyd", federation, n_clusters=3, epsilon=1.0)
     assert not federation.ledger.releases
 
 
@@ -610,7 +610,7 @@ def test_the_grid_of_a_mechanism_must_fit_the_ring(grid):
 
 
 def test_one_ledger_for_all_runs_on_a_data_set():
-    ledger = PrivacyLedger(budget=Budget(1.0, 1e-5))
+    ledger = PrivacyLedger(budget=Budget(1.0, 1e-5, "gdp"))
     points = box(300, 2)
     for trust in ("masked", "ideal"):
         federation = simulate([points], trust, seed=1, ledger=ledger)

@@ -7,6 +7,7 @@ corrected one holds. Statistical tests are seeded; each says how likely it is to
 
 import numpy as np
 import pytest
+from lloyd_runs import lloyd_run
 from scipy import stats
 
 from fedclust_helpers import audit, datasets, fastlloyd, kmeans
@@ -76,7 +77,7 @@ def test_the_plans_of_real_runs_use_these_rounds(name, trust):
     for epsilon, expected in zip(EPSILONS, rounds, strict=True):
         for method, t in zip(("fastlloyd", "glloyd", "sulloyd"), expected, strict=True):
             federation = simulate([np.zeros((1, d))] * 2, trust, seed=1, n_records=n)
-            result = fastlloyd.METHODS[method](federation, n_clusters=k, epsilon=epsilon)
+            result = lloyd_run(method, federation, n_clusters=k, epsilon=epsilon)
             assert result.plan.n_rounds == int(t)
 
 
@@ -335,7 +336,7 @@ def test_p4_every_run_of_the_paper_fits_into_64_bits():
     for n, d, k, *_ in TABLE.values():
         for method in ("fastlloyd", "glloyd", "sulloyd"):
             federation = simulate([np.zeros((1, d))] * 2, "masked", seed=1, n_records=n)
-            result = fastlloyd.METHODS[method](federation, n_clusters=k, epsilon=0.1)
+            result = lloyd_run(method, federation, n_clusters=k, epsilon=0.1)
             # no RingOverflowError, and what was released is within the ring's range
             assert len(federation.ledger.releases) == result.plan.n_rounds
             limit = federation.fixed_point.limit
@@ -404,7 +405,7 @@ def test_p6_p7_unmasked_values_do_not_give_the_noise_away():
 def test_p12_masks_and_starting_centres_have_nothing_in_common():
     # there, both come from RandomState(seed)
     federation = simulate([np.zeros((30, 2))] * 2, "masked", seed=5, keep_payloads=True)
-    result = fastlloyd.fastlloyd(federation, n_clusters=2, epsilon=1.0)
+    result = lloyd_run("fastlloyd", federation, n_clusters=2, epsilon=1.0)
     words = federation.transcript.view("server")[-2].payload.ravel()
     legacy = np.random.RandomState(5)  # noqa: NPY002 - the generator we must not resemble
     guesses = np.concatenate(
@@ -442,7 +443,7 @@ def nicv(points, k, method, runs, trust="ideal", **options):
     for seed in range(runs):
         owners = datasets.partition_iid(len(points), 2, rng=np.random.default_rng([seed, 77]))
         federation = simulate(ClientData.from_owners(points, owners), trust, seed=seed)
-        result = fastlloyd.METHODS[method](federation, n_clusters=k, **options)
+        result = lloyd_run(method, federation, n_clusters=k, **options)
         values[seed] = kmeans.kmeans_cost(points, result.centers, normalize=True)
     return values
 

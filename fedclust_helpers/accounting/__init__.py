@@ -5,6 +5,7 @@ total over many releases comes from the ``dp-accounting`` library, except where 
 exact: unsampled Gaussians (mu adds in squares) and pure mechanisms (epsilon adds).
 """
 
+from fedclust_helpers.accounting.budget import Budget, BudgetExceededError, LedgerMismatchError
 from fedclust_helpers.accounting.conversions import (
     basic_composition,
     gaussian_sigma_analytic,
@@ -16,14 +17,11 @@ from fedclust_helpers.accounting.conversions import (
     zcdp_epsilon,
     zcdp_rho,
 )
-from fedclust_helpers.accounting.ledger import (
+from fedclust_helpers.accounting.ledger import PrivacyLedger, Reservation
+from fedclust_helpers.accounting.releases import (
     ADJACENCIES,
     UNITS,
     Accountable,
-    Budget,
-    BudgetExceededError,
-    LedgerMismatchError,
-    PrivacyLedger,
     Release,
     Sampling,
 )
@@ -37,6 +35,7 @@ __all__ = [
     "LedgerMismatchError",
     "PrivacyLedger",
     "Release",
+    "Reservation",
     "Sampling",
     "basic_composition",
     "gaussian_sigma_analytic",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -68,6 +68,18 @@ def _one_row(*, n_features: int, **_: Any) -> int:
     return n_features
 
 
+def _read_off(broadcast: Mapping[str, Any]) -> dict[str, int]:
+    """The numbers of clusters and of server points, read off the arrays that clients receive."""
+    rows = {"n_clusters": "centers", "n_server_points": "server_points"}
+    return {name: len(broadcast[array]) for name, array in rows.items() if array in broadcast}
+
+
+def _same_grid(grid: float) -> bool:
+    """Whether every integer is a multiple of `grid`."""
+    steps = 1 / grid
+    return steps >= 1 and steps == round(steps)
+
+
 @dataclass(frozen=True)
 class ClientStatistic:
     """An additive statistic of one or more arrays, computed in one pass over the client's rows.
@@ -88,7 +100,8 @@ class ClientStatistic:
         ``magnitude(**public) -> {part: float}``: the largest absolute value one record adds to one
         coordinate. Used for range checks from public bounds.
     integral : tuple of str
-        Parts whose exact values are integers (rounding to a grid leaves them as they are).
+        Parts whose exact values are integers (rounding to a grid that holds all integers leaves
+        them as they are).
     unit : str
         Whose presence the sensitivity speaks of: one "point", unless it says otherwise.
     pooled : callable, optional
@@ -99,6 +112,15 @@ class ClientStatistic:
     reads : tuple of {"labels", "memory"}
         What else of its own a client hands to `compute`: ``labels`` (N,), None where it has none,
         and ``memory``, what it kept from earlier rounds (`ClientMemory`).
+    domain : {"any", "box", "ball"}
+        Where rows must lie for the sensitivity to hold: anywhere, in [-bound, bound]^d, or within
+        length `bound`. A federation that clips its rows to a larger set refuses the statistic.
+    remembers : bool
+        Whether what a client sends depends on rounds in which it took part before. Amplification
+        round by round is not proved then: a sampled release is charged as if everyone took part.
+    dimensions : callable
+        ``dimensions(broadcast) -> {name: int}``: public numbers that the sensitivity needs and that
+        the broadcast arrays tell.
     """
 
     name: str
@@ -111,6 +133,16 @@ class ClientStatistic:
     pooled: Callable[..., Values] | None = None
     n_touched: Callable[..., int] = _one_row
     reads: tuple[str, ...] = ()
+    domain: Literal["any", "box", "ball"] = "any"
+    remembers: bool = False
+    dimensions: Callable[[Mapping[str, Any]], Mapping[str, int]] = _read_off
+
+    def __post_init__(self) -> None:
+        check_choice(self.domain, "domain", ("any", "box", "ball"))
+
+    def fits(self, domain: str) -> bool:
+        """Whether rows clipped to a "box" or "ball" of the same bound lie in this domain."""
+        return self.domain in ("any", domain) or (self.domain, domain) == ("box", "ball")
 
     def sensitivity_of(
         self, part: str, norm: int, adjacency: str, *, grid: float = 0.0, **public: Any
@@ -119,7 +151,8 @@ class ClientStatistic:
 
         Rounding moves each coordinate of a difference by at most one grid step, and one record
         touches `d` coordinates, so the slack is d*grid (L1) or sqrt(d)*grid (L2): the corrected
-        statement F7 of FastLloyd's Appendix A.3. Integer parts have none.
+        statement of FastLloyd's Appendix A.3. Integer parts have none on a grid that holds all
+        integers; on a coarser one they are rounded like the others.
         """
         check_choice(adjacency, "adjacency", ADJACENCIES)
         check_choice(part, "part", self.parts)
@@ -127,7 +160,7 @@ class ClientStatistic:
         check_non_negative(grid, "grid")
         check_int(public["n_features"], "n_features")
         bound = self.sensitivity(adjacency, **public)[part][norm - 1]
-        if part in self.integral or grid == 0:
+        if grid == 0 or (part in self.integral and _same_grid(grid)):
             return bound
         touched = self.n_touched(**public) * (1 if adjacency == "add/remove" else 2)
         return bound + grid * (touched if norm == 1 else np.sqrt(touched))

@@ -77,6 +77,7 @@ SUMS_AND_COUNTS = ClientStatistic(
     sensitivity=_plain_sensitivity,
     magnitude=lambda *, bound, **_: {"sums": float(bound), "counts": 1.0},
     integral=("counts",),
+    domain="box",
 )
 """Sums of the points of each cluster and their number, for points in [-bound, bound]^d.
 
@@ -104,5 +105,6 @@ TOTAL = ClientStatistic(
         "total": _plain_sensitivity(adjacency, **public)["sums"]
     },
     magnitude=lambda *, bound, **_: {"total": float(bound)},
+    domain="box",
 )
 """The sum of all rows, for points in [-bound, bound]^d. Broadcast: nothing."""

@@ -1,7 +1,9 @@
 """FastLloyd (Diaa, Humphries, Kerschbaum): federated k-means with differential privacy.
 
 Reads top to bottom like the paper: the radius (5.6), the budget split and the number of rounds
-(5.5), the plan that puts them together, one round of Algorithm 1, the algorithm, its baselines.
+(5.5), the plan that puts them together, one round of Algorithm 1, the loop. `plan` fixes everything
+that is public before the first message, `run` follows it; `plan_glloyd`, `plan_sulloyd` and
+`plan_lloyd` (no privacy) plan the baselines.
 
 Privacy throughout: unit is one point, neighbours by add/remove. Data lies in [-B, B]^d, where B is
 the federation's `bound`. The number of points N is public, as in the paper.
@@ -10,14 +12,7 @@ Notation of the paper: eta -> `radius`, sigma -> noise multiplier, sigma^R, sigm
 shares of it, R, C -> relative sums and counts, alpha -> `alpha`, beta -> diagonal of the box.
 """
 
-from fedclust_helpers.fastlloyd.algorithm import (
-    LloydPlan,
-    LloydResult,
-    fastlloyd,
-    plan_fastlloyd,
-    update_centers,
-)
-from fedclust_helpers.fastlloyd.baselines import METHODS, glloyd, lloyd, sulloyd
+from fedclust_helpers.fastlloyd.algorithm import LloydResult, run, update_centers
 from fedclust_helpers.fastlloyd.parameters import (
     RHO,
     ROUND_ERROR,
@@ -32,27 +27,35 @@ from fedclust_helpers.fastlloyd.parameters import (
     split_noise,
     split_noise_glloyd,
 )
+from fedclust_helpers.fastlloyd.planning import (
+    PLANS,
+    LloydPlan,
+    plan,
+    plan_glloyd,
+    plan_lloyd,
+    plan_sulloyd,
+)
 
 __all__ = [
-    "METHODS",
+    "PLANS",
     "RHO",
     "ROUND_ERROR",
     "ROUND_LIMITS",
     "LloydPlan",
     "LloydResult",
     "default_delta",
-    "fastlloyd",
-    "glloyd",
-    "lloyd",
     "max_radius",
     "n_rounds_fastlloyd",
     "n_rounds_glloyd",
     "n_rounds_sulloyd",
-    "plan_fastlloyd",
+    "plan",
+    "plan_glloyd",
+    "plan_lloyd",
+    "plan_sulloyd",
     "predicted_mse",
     "round_radii",
+    "run",
     "split_noise",
     "split_noise_glloyd",
-    "sulloyd",
     "update_centers",
 ]

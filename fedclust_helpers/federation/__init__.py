@@ -3,31 +3,40 @@
 An algorithm is written once against the weakest capability that it needs:
 
 * ``noisy_sum``: only a noised sum over all clients ever leaves the boundary (`SumFederation`);
-* ``collect``: a trusted server sees each client's exact message (`CollectFederation`);
+* ``collect``: a trusted server sees each client's exact message (`TrustedServer`);
 * ``reports``: each client adds its own noise; ``ask``: each user answers a randomised question
   (`LocalReports`, `local_users`).
 
-Five in-process implementations differ in what each party sees:
+Who learns what is released is part of it: ``federation.facts.receiver``.
 
-=====================  =====================  ==============================  =================
-class                  the server sees        other clients see               noise is added by
-=====================  =====================  ==============================  =================
-`TrustedServer`        every exact message    what the server broadcasts      server
-`IdealSecureSum`       the noised sum         what the server broadcasts      ideal functionality
-`MaskedSecureSum`      uniform random words   the noised sum                  server, blindly
-`ServerlessSecureSum`  (there is none)        the noised sum                  every node
-`LocalReports`         noised messages        what the server broadcasts      each client
-=====================  =====================  ==============================  =================
+=====================  =====================  ==========================  ========  ================
+class                  the server sees        other clients see           receiver  noise from
+=====================  =====================  ==========================  ========  ================
+`TrustedServer`        every exact message    what the server broadcasts  server    server
+`IdealSecureSum`       the noised sum         what the server broadcasts  server    functionality
+`MaskedSecureSum`      uniform random words   the noised sum              clients   server, blindly,
+                                                                                    or every client
+`ServerlessSecureSum`  (there is none)        the noised sum              clients   every client
+`LocalReports`         noised messages        what the server broadcasts  server    each client
+=====================  =====================  ==========================  ========  ================
 
-Releases of client-level statistics may be of a cohort: the federation draws it itself, anew for
-each release, and charges the ledger with the `Sampling`. Who was drawn is never part of a result.
-What a client keeps from round to round (`client_memory`) crosses no wire.
+A masked server that added the noise must never receive the result: it would subtract its noise.
+Where results are to be published, the clients add it (``noise_from="clients"``).
+
+Plan, then run: a paper's ``plan`` fixes everything public before the first message, from the
+federation that will run it (`FederationFacts`, and its one factory of noise, ``gaussian`` and
+``laplace``); ``federation.follow(plan)`` makes the releases of the plan and no others.
+
+Releases of client-level statistics may be of a cohort, where the receiver does not learn it: the
+federation draws it itself, anew for each release, and charges the ledger with the `Sampling`. What
+a client keeps from round to round (`client_memory`) crosses no wire.
 
 All of them run here in one process, for teaching, testing and sweeps. The same-seed answers of the
-sum federations agree up to fixed-point rounding: that is their contract test.
+sum federations agree up to fixed-point rounding: that is their contract test. A federation holds
+keys, pads and generators: it is not copied, pickled or used after a fork.
 """
 
-from fedclust_helpers.federation.base import SumFederation, TrustModelError
+from fedclust_helpers.federation.base import SumFederation, require
 from fedclust_helpers.federation.data import ClientData
 from fedclust_helpers.federation.in_process import (
     TRUST_MODELS,
@@ -38,17 +47,30 @@ from fedclust_helpers.federation.in_process import (
     simulate,
 )
 from fedclust_helpers.federation.local import LocalReports, UserSplit, local_users
+from fedclust_helpers.federation.plan import (
+    FederationFacts,
+    Plan,
+    PlanMismatchError,
+    PlannedRelease,
+    RunResult,
+    TrustModelError,
+)
 from fedclust_helpers.federation.randomness import Randomness
 from fedclust_helpers.federation.transcript import Message, Transcript
 
 __all__ = [
     "TRUST_MODELS",
     "ClientData",
+    "FederationFacts",
     "IdealSecureSum",
     "LocalReports",
     "MaskedSecureSum",
     "Message",
+    "Plan",
+    "PlanMismatchError",
+    "PlannedRelease",
     "Randomness",
+    "RunResult",
     "ServerlessSecureSum",
     "SumFederation",
     "Transcript",
@@ -56,5 +78,6 @@ __all__ = [
     "TrustedServer",
     "UserSplit",
     "local_users",
+    "require",
     "simulate",
 ]

@@ -15,6 +15,7 @@ from fedclust_helpers.accounting import Budget, LedgerMismatchError, PrivacyLedg
 from fedclust_helpers.client_statistics import ClientStatistic
 from fedclust_helpers.federation.base import InProcess
 from fedclust_helpers.federation.data import ClientData
+from fedclust_helpers.federation.plan import PlannedRelease
 from fedclust_helpers.frequency_oracles import LocalQuery
 from fedclust_helpers.local_randomizers import public_coins
 from fedclust_helpers.mechanisms import Mechanism
@@ -30,7 +31,13 @@ class LocalReports(InProcess):
     """
 
     trust = "local"
-    split: UserSplit | None = None
+    noise_from = "every client, to its own message"
+    _split: UserSplit | None = None
+
+    @property
+    def split(self) -> UserSplit | None:
+        """The last division of the users, made by `divide`."""
+        return self._split
 
     def reports(
         self,
@@ -38,18 +45,17 @@ class LocalReports(InProcess):
         mechanisms: Sequence[Mechanism],
         *,
         round: int,
-        public: dict[str, Any] | None = None,
         **broadcast: Any,
     ) -> tuple[FloatArray, ...]:
         """The noised messages of all clients, arrays of shape (M, ...), as the server sees them."""
-        self.check_release(statistic, mechanisms, public=public, **broadcast)
-        self.ledger.charge(mechanisms, name=statistic.name, round=round)
+        self.check_release(statistic, mechanisms, **broadcast)
+        self._charge(PlannedRelease.of(statistic, tuple(mechanisms), round=round))
         self._record_broadcast(round, broadcast)
         values = self._values(statistic, broadcast)
         out = []
         for part, value, mechanism in zip(statistic.parts, values, mechanisms, strict=True):
-            value = self._round_to(value, mechanism)
-            noisy = self._noised(value, mechanism)
+            exact = value if mechanism.grid is None else self._steps(value, mechanism)
+            noisy = self._released(exact, mechanism)
             self.transcript.record(
                 round, "clients", "server", f"noisy {part}", noisy[0],
                 count=self.n_clients, payload=noisy,
@@ -91,8 +97,8 @@ class LocalReports(InProcess):
         """
         seed = int(self.randomness.public.integers(2**63))
         split = UserSplit(dict(shares), seed)  # raises before the ledger counts it
-        self.split = replace(split, number=self.ledger.new_division())
-        return self.split
+        self._split = replace(split, number=self.ledger.new_division())
+        return self._split
 
     def ask(self, query: LocalQuery, *, round: int, part: str | None = None) -> None:
         """Put one question to all users, or to those of one part; the query collects the answers.
@@ -107,7 +113,10 @@ class LocalReports(InProcess):
         """
         self.check_ask(query, part=part)
         group = None if part is None or self.split is None else self.split.group(part)
-        self.ledger.charge(query.mechanisms, name=query.name, round=round, group=group)
+        self._charge(
+            PlannedRelease(round, query.name, query.parts, tuple(query.mechanisms), part=part),
+            group=group,
+        )
         for name, value in query.public.items():
             self.transcript.record(
                 round, "server", "clients", name, np.asarray(value, dtype=np.float64),

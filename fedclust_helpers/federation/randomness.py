@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from fedclust_helpers._validation import check_int
+from fedclust_helpers._state import SingleUse
+from fedclust_helpers._validation import FloatArray, IntArray, check_int
 from fedclust_helpers.mechanisms import SECURE, NoiseSource
 
 
 @dataclass(frozen=True)
-class Randomness:
+class Randomness(SingleUse):
     """All random sources of a federation, one stream for each purpose and owner.
 
     Teaching mode spawns independent streams from one seed: reproducible, and **not private against
@@ -22,10 +23,11 @@ class Randomness:
     """
 
     public: np.random.Generator
-    noise: NoiseSource
-    node_noise: tuple[NoiseSource, ...]
-    keys: np.random.Generator | None
-    cohorts: np.random.Generator
+    noise: NoiseSource = field(repr=False)
+    node_noise: tuple[NoiseSource, ...] = field(repr=False)
+    keys: np.random.Generator | None = field(repr=False)
+    cohorts: np.random.Generator | None = field(repr=False)
+    advice = "a copy would draw the same noise again; make one federation in each process"
 
     @classmethod
     def teaching(cls, seed: int | np.random.SeedSequence, n_nodes: int = 0) -> Randomness:
@@ -45,12 +47,30 @@ class Randomness:
     def secure(cls, n_nodes: int = 0) -> Randomness:
         """Operating-system entropy for everything."""
         make = np.random.default_rng
-        return cls(make(), SECURE, (SECURE,) * n_nodes, None, make())
+        return cls(make(), SECURE, (SECURE,) * n_nodes, None, None)
 
     @property
     def is_secure(self) -> bool:
         """Whether keys and noise come from the operating system."""
         return self.keys is None
+
+    def uniforms(self, n: int) -> FloatArray:
+        """Numbers in [0, 1) that decide who takes part, multiples of 2^-53."""
+        if self.cohorts is not None:
+            return self.cohorts.random(n)
+        words = np.frombuffer(secrets.token_bytes(8 * n), dtype=np.uint64)
+        return (words >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+    def subset(self, population: int, size: int) -> IntArray:
+        """`size` distinct numbers below `population`, sorted; every subset is as likely."""
+        if self.cohorts is not None:
+            return np.sort(self.cohorts.choice(population, size, replace=False))
+        while True:
+            words = np.frombuffer(secrets.token_bytes(8 * population), dtype=np.uint64)
+            order = np.argsort(words)
+            ranked = words[order]
+            if (ranked[1:] != ranked[:-1]).all():  # a tie would favour low numbers
+                return np.sort(order[:size])
 
     def bytes(self, n: int) -> bytes:
         """Key material."""

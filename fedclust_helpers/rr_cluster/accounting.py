@@ -33,7 +33,7 @@ from fedclust_helpers._validation import (
     check_positive,
     check_real,
 )
-from fedclust_helpers.accounting.ledger import RDP_ORDERS
+from fedclust_helpers.accounting.totals import RDP_ORDERS
 
 PAPER_ORDERS = tuple(range(2, 65)) + tuple(range(72, 257, 8))  # Theorem 4.2 is for integers
 # Orders of `PrivacyLedger` from 2 on: below, sampled Gaussians don't converge and never do better.

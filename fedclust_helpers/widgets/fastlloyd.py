@@ -9,9 +9,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 
-from fedclust_helpers import federation, kmeans, metrics
+from fedclust_helpers import fastlloyd, federation, kmeans, metrics
 from fedclust_helpers._validation import check_int
-from fedclust_helpers.fastlloyd import fastlloyd
 from fedclust_helpers.figures.fastlloyd import plot_run
 
 
@@ -44,7 +43,7 @@ def private_run(
     clients : ClientData
         Points in [-1, 1]^2.
     epsilon, alpha, n_clusters, strategy
-        As in `fedclust_helpers.fastlloyd.fastlloyd`.
+        As in `fedclust_helpers.fastlloyd.plan`.
     seed : int
     reference : float, optional
         Cost of k-means without privacy, for the title.
@@ -55,10 +54,11 @@ def private_run(
         Drawn on by `figures.fastlloyd.plot_run`.
     """
     check_int(seed, "seed", minimum=0)
-    run = fastlloyd(
-        federation.simulate(clients, "ideal", seed=seed), n_clusters=n_clusters, epsilon=epsilon,
-        alpha=alpha, strategy=strategy,
-    )  # fmt: skip
+    ideal = federation.simulate(clients, "ideal", seed=seed)
+    plan = fastlloyd.plan(
+        ideal, n_clusters=n_clusters, epsilon=epsilon, alpha=alpha, strategy=strategy
+    )
+    run = fastlloyd.run(ideal, plan)
     assert run.plan.radii is not None
     plot_run(ax, clients.points, run.history, radius=float(run.plan.radii[-1]))
     cost = metrics.nicv(clients.points, run.centers)

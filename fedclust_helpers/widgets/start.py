@@ -43,10 +43,12 @@ def private_clusters(
     start = kmeans.sphere_packing(
         n_clusters, clients.n_features, rng=np.random.default_rng(streams[0]), method="largest"
     )
-    result = fastlloyd.glloyd(
-        federation.simulate(clients, "ideal", seed=streams[1]), n_clusters=n_clusters,
-        epsilon=epsilon, delta=1e-5, n_rounds=N_ROUNDS, initial=start, postprocess="truncate",
+    ideal = federation.simulate(clients, "ideal", seed=streams[1])
+    plan = fastlloyd.plan_glloyd(
+        ideal, n_clusters=n_clusters, epsilon=epsilon, delta=1e-5, n_rounds=N_ROUNDS,
+        postprocess="truncate",
     )  # fmt: skip
+    result = fastlloyd.run(ideal, plan, initial=start)
     reference = kmeans.lloyd(clients.points, start, n_rounds=N_ROUNDS)
     return plot_private_clusters(
         ax, clients.points, result.centers, reference, epsilon=epsilon,

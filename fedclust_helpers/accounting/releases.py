@@ -1,0 +1,230 @@
+"""One line of the ledger: mechanisms on one sample, and how the sample was drawn."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Protocol, runtime_checkable
+
+import dp_accounting as dpa
+
+from fedclust_helpers._validation import check_choice, check_int, check_real
+
+ADJACENCIES = ("add/remove", "replace-one")
+UNITS = ("point", "client", "person")
+
+
+@runtime_checkable
+class Accountable(Protocol):
+    """What the ledger needs to know of a mechanism."""
+
+    @property
+    def adjacency(self) -> str: ...
+
+    @property
+    def gdp_mu(self) -> float | None:
+        """The mu of its exact Gaussian-DP guarantee, or None."""
+
+    @property
+    def pure_epsilon(self) -> float:
+        """The epsilon of its pure guarantee (inf if there is none)."""
+
+    @property
+    def rho(self) -> float | None:
+        """The rho of its zero-concentrated guarantee, or None where it has only a pure one."""
+
+    def dp_event(self) -> dpa.DpEvent: ...
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How the records of one joint release were drawn, and in which way that stays secret.
+
+    ``Sampling("poisson", rate=q)`` amplifies under add/remove; ``Sampling("fixed", size=m,
+    population=n)`` is sampling without replacement and amplifies under replace-one. Both hold only
+    while nobody but the data holders learns who was drawn.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If a number of this scheme is missing or out of range, or one of the other scheme is given.
+    """
+
+    scheme: Literal["poisson", "fixed"]
+    rate: float | None = None
+    size: int | None = None
+    population: int | None = None
+
+    def __post_init__(self) -> None:
+        check_choice(self.scheme, "scheme", ("poisson", "fixed"))
+        if self.scheme == "poisson":
+            if self.size is not None or self.population is not None:
+                raise ValueError("size and population go with scheme 'fixed', not with 'poisson'")
+            if not 0 < check_real(self.rate, "rate") <= 1:
+                raise ValueError(f"rate must lie in (0, 1], got {self.rate}")
+        else:
+            if self.rate is not None:
+                raise ValueError("rate goes with scheme 'poisson', not with 'fixed'")
+            population = check_int(self.population, "population")
+            check_int(self.size, "size", maximum=population)
+
+    @property
+    def adjacency(self) -> str:
+        """The neighbouring relation in which this scheme amplifies."""
+        return "add/remove" if self.scheme == "poisson" else "replace-one"
+
+    @property
+    def share(self) -> float:
+        """Probability with which one client is drawn."""
+        if self.rate is not None:
+            return self.rate
+        assert self.size is not None and self.population is not None
+        return self.size / self.population
+
+    def amplifies(self, event: dpa.DpEvent) -> bool:
+        """Whether ``dp-accounting`` can bound this event sampled in this way."""
+        laplace = isinstance(event, dpa.LaplaceDpEvent) and self.scheme == "poisson"
+        return isinstance(event, dpa.GaussianDpEvent) or laplace
+
+    def wrap(self, event: dpa.DpEvent) -> dpa.DpEvent:
+        """The sampled event of ``dp-accounting``."""
+        if self.scheme == "poisson":
+            return dpa.PoissonSampledDpEvent(self.rate, event)
+        return dpa.SampledWithoutReplacementDpEvent(self.population, self.size, event)
+
+
+@dataclass(frozen=True)
+class Release:
+    """One line of the ledger: mechanisms that were applied to one and the same sample."""
+
+    round: int
+    name: str
+    mechanisms: tuple[Any, ...]
+    unit: str
+    adjacency: str
+    sampling: Sampling | None = None
+    group: str | None = None
+
+    def __post_init__(self) -> None:
+        check_int(self.round, "round", minimum=-(2**62))
+        if not isinstance(self.name, str):
+            raise TypeError(f"name must be a string, got {type(self.name).__name__}")
+        check_choice(self.unit, "unit", UNITS)
+        check_choice(self.adjacency, "adjacency", ADJACENCIES)
+        for mechanism in self.mechanisms:
+            if not isinstance(mechanism, Accountable):
+                raise TypeError(f"mechanisms must be mechanisms, got {type(mechanism).__name__}")
+        if self.sampling is not None and not isinstance(self.sampling, Sampling):
+            raise TypeError(f"sampling must be a Sampling, got {type(self.sampling).__name__}")
+
+    @property
+    def gdp_mu(self) -> float | None:
+        """Joint mu (squares add up), or None if a mechanism has none or the release is sampled."""
+        mus = [m.gdp_mu for m in self.mechanisms]
+        if self.sampling is not None or any(m is None for m in mus):
+            return None
+        return math.sqrt(math.fsum(m * m for m in mus))
+
+    @property
+    def rho(self) -> float | None:
+        """Joint rho (sum), or None if some mechanism has none or the release is sampled."""
+        return None if self.sampling is not None else self._joint_rho
+
+    @property
+    def _joint_rho(self) -> float | None:
+        rhos = [m.rho for m in self.mechanisms]
+        return None if any(r is None for r in rhos) else math.fsum(rhos)
+
+    @property
+    def sampled_rho(self) -> float | None:
+        """Joint rho of a *sampled* release with discrete noise, whose curve `renyi` amplifies.
+
+        None where the library amplifies the release itself (Gaussians) or where no curve is known.
+        """
+        if self.sampling is None or all(m.gdp_mu is not None for m in self.mechanisms):
+            return None
+        rho = self._joint_rho
+        return rho if rho is not None and math.isfinite(rho) else None
+
+    def near_gaussian(self) -> tuple[Release, float, float] | None:
+        """This release with its discrete Gaussians made continuous, and the gap (eta, b) to it.
+
+        None if some noise is neither a Gaussian nor known to be close to one.
+        """
+        mechanisms, eta, b = [], 0.0, 0.0
+        for m in self.mechanisms:
+            if m.gdp_mu is None:
+                gap = m.gaussian_gap() if hasattr(m, "gaussian_gap") else None
+                if gap is None:
+                    return None
+                m, eta, b = m.as_gaussian(), eta + gap[0], b + gap[1]
+            mechanisms.append(m)
+        return replace(self, mechanisms=tuple(mechanisms)), eta, b
+
+    @property
+    def pure_epsilon(self) -> float:
+        """Joint pure epsilon (sum; sampling is ignored, which is an upper bound)."""
+        return math.fsum(m.pure_epsilon for m in self.mechanisms)
+
+    def dp_event(self) -> dpa.DpEvent:
+        """This release as one event of ``dp-accounting``.
+
+        Gaussians on one sample are merged into one Gaussian with 1/z^2 = sum 1/z_i^2, which is
+        exact and the only interior that all sampled accountants take. Another interior is charged
+        as if everyone took part, which is an upper bound (the one exception: one Laplace vector
+        under Poisson sampling); the totals of a ledger amplify discrete noise by `sampled_rho`.
+        """
+        mus = [m.gdp_mu for m in self.mechanisms]
+        if all(m is not None and math.isfinite(m) for m in mus):
+            inner = dpa.GaussianDpEvent(1 / math.sqrt(math.fsum(m * m for m in mus)))
+        else:
+            events = [m.dp_event() for m in self.mechanisms]
+            inner = events[0] if len(events) == 1 else dpa.ComposedDpEvent(events)
+        if self.sampling is None or not self.sampling.amplifies(inner):
+            return inner
+        return self.sampling.wrap(inner)
+
+
+# --- events of dp-accounting ----------------------------------------------------------------------
+
+
+def relation(adjacency: str) -> dpa.NeighboringRelation:
+    """The library's name of a neighbouring relation."""
+    if adjacency == "add/remove":
+        return dpa.NeighboringRelation.ADD_OR_REMOVE_ONE
+    return dpa.NeighboringRelation.REPLACE_ONE
+
+
+def for_rdp(event: dpa.DpEvent) -> dpa.DpEvent:
+    """The event with discrete Laplace noise, unknown to the RDP accountant, bounded by zCDP.
+
+    Pure epsilon-DP implies epsilon^2/2-zCDP (Bun and Steinke 2016, Prop. 1.4).
+    """
+    if isinstance(event, dpa.ComposedDpEvent):
+        return dpa.ComposedDpEvent([for_rdp(e) for e in event.events])
+    if isinstance(event, dpa.SelfComposedDpEvent):
+        return dpa.SelfComposedDpEvent(for_rdp(event.event), event.count)
+    if isinstance(event, dpa.dp_event.DiscreteLaplaceDpEvent):
+        return dpa.ZCDpEvent((event.noise_parameter * event.sensitivity) ** 2 / 2)
+    return event
+
+
+def compose(releases: Sequence[Release]) -> dpa.DpEvent:
+    """Composition, with equal neighbours counted instead of repeated."""
+    counted: list[tuple[dpa.DpEvent, int]] = []
+    for event in (release.dp_event() for release in releases):
+        if counted and counted[-1][0] == event:
+            counted[-1] = (event, counted[-1][1] + 1)
+        else:
+            counted.append((event, 1))
+    parts = [e if n == 1 else dpa.SelfComposedDpEvent(e, n) for e, n in counted]
+    return parts[0] if len(parts) == 1 else dpa.ComposedDpEvent(parts)
+
+
+def leaves(event: dpa.DpEvent) -> list[dpa.DpEvent]:
+    """The innermost events of a composed or sampled event."""
+    if isinstance(event, dpa.ComposedDpEvent):
+        return [leaf for e in event.events for leaf in leaves(e)]
+    inner = getattr(event, "event", None)
+    return [event] if inner is None else leaves(inner)

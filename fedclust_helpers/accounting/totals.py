@@ -1,0 +1,227 @@
+"""What a list of releases costs together: closed forms where exact, the library elsewhere."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import dp_accounting as dpa
+import numpy as np
+from dp_accounting.pld import PLDAccountant
+from dp_accounting.rdp import RdpAccountant
+from dp_accounting.rdp.rdp_privacy_accountant import compute_delta, compute_epsilon
+
+from fedclust_helpers._validation import check_choice
+from fedclust_helpers.accounting.conversions import gdp_delta, gdp_epsilon, zcdp_epsilon
+from fedclust_helpers.accounting.releases import Release, compose, for_rdp, leaves, relation
+from fedclust_helpers.accounting.renyi import ORDERS, sampled_rdp
+
+RDP_ORDERS = (
+    tuple(1 + x / 10 for x in range(1, 100))
+    + tuple(map(float, range(11, 64)))
+    + (128.0, 256.0, 512.0)
+)
+METHODS = ("auto", "gdp", "zcdp", "pld", "rdp", "pure")
+LARGEST_LOSS = 100.0  # a total beyond is not told apart by PLD: Renyi orders and closed forms do
+
+
+def split_of(group: str) -> str:
+    """The division of the records that a group label belongs to ("" if it names none)."""
+    return group.rpartition("/")[0]
+
+
+def streams(releases: Sequence[Release]) -> list[list[Release]]:
+    """Releases that compose sequentially: one list for each set of groups that may overlap."""
+    groups = sorted({r.group for r in releases if r.group is not None})
+    splits = [[g for g in groups if split_of(g) == s] for s in {split_of(g) for g in groups}]
+    # what a group was asked is a list of releases: groups that were asked the same count once,
+    # and so do choices (a part of each split) that were asked the same in another order
+    overlaps: dict[frozenset[Any], frozenset[str]] = {frozenset(): frozenset()}
+    for parts in splits:
+        choices = {_asked(releases, g): g for g in parts}
+        overlaps = {
+            frozenset((Counter(dict(asked)) + Counter([more])).items()): chosen | {g}
+            for asked, chosen in overlaps.items()
+            for more, g in choices.items()
+        }
+    return [[r for r in releases if r.group is None or r.group in s] for s in overlaps.values()]
+
+
+def _asked(releases: Sequence[Release], group: str) -> tuple[Any, ...]:
+    """Everything that decides what the releases of one group cost."""
+    return tuple((r.mechanisms, r.sampling) for r in releases if r.group == group)
+
+
+def total_mu(stream: Sequence[Release]) -> float | None:
+    """Joint mu of releases that compose sequentially, or None if one is not Gaussian."""
+    mus = [r.gdp_mu for r in stream]
+    if any(m is None for m in mus):
+        return None
+    return math.sqrt(math.fsum(m * m for m in mus if m is not None))
+
+
+def total_rho(stream: Sequence[Release]) -> float | None:
+    """Joint rho of releases that compose sequentially, or None if one has none."""
+    rhos = [r.rho for r in stream]
+    return None if any(r is None for r in rhos) else math.fsum(r for r in rhos if r is not None)
+
+
+def total_epsilon(releases: Sequence[Release], delta: float, method: str = "auto") -> float:
+    """Total epsilon at `delta` of releases fixed in advance; see `PrivacyLedger.epsilon`."""
+    check_choice(method, "method", METHODS)
+    if not releases:
+        return 0.0
+    if delta == 0 or method == "pure":
+        return max(math.fsum(r.pure_epsilon for r in s) for s in streams(releases))
+    return max(_stream_epsilon(stream, delta, method) for stream in streams(releases))
+
+
+def total_delta(releases: Sequence[Release], epsilon: float) -> float:
+    """Total delta at `epsilon` of releases fixed in advance (1 if not private)."""
+    return max((_stream_delta(stream, epsilon) for stream in streams(releases)), default=0.0)
+
+
+def _stream_epsilon(stream: list[Release], delta: float, method: str) -> float:
+    if not stream:
+        return 0.0
+    mu = total_mu(stream) if method in ("auto", "gdp") else None
+    if mu is not None:
+        return gdp_epsilon(mu, delta) if math.isfinite(mu) else math.inf
+    if method == "gdp":
+        raise ValueError("method 'gdp' needs Gaussian releases without sampling only")
+    rho = total_rho(stream) if method in ("auto", "zcdp") else None
+    if rho is not None:
+        return zcdp_epsilon(rho, delta) if math.isfinite(rho) else math.inf
+    if method == "zcdp":
+        raise ValueError("method 'zcdp' needs (discrete) Gaussian releases without sampling only")
+    if _is_exact(stream):
+        return math.inf
+    if method != "auto":
+        return _library_epsilon(stream, delta, method)
+    bounds = [math.fsum(r.pure_epsilon for r in stream), _basic_epsilon(stream, delta)]
+    if any(r.sampled_rho is not None for r in stream):
+        return min(*bounds, _renyi_epsilon(stream, delta), _near_gaussian_epsilon(stream, delta))
+    # the library's grids of privacy loss grow with the loss: far out Renyi orders must do
+    sampled = any(r.sampling is not None for r in stream)
+    loss = max(_basic_epsilon([r], delta) for r in stream) if sampled else min(bounds)
+    bounds.append(_library_epsilon(stream, delta, "auto" if loss <= LARGEST_LOSS else "rdp"))
+    return min(bounds)
+
+
+def _stream_delta(stream: list[Release], epsilon: float) -> float:
+    if math.fsum(r.pure_epsilon for r in stream) <= epsilon:
+        return 0.0
+    mu = total_mu(stream)
+    if mu is not None:
+        return gdp_delta(mu, epsilon) if math.isfinite(mu) else 1.0
+    if _is_exact(stream):
+        return 1.0
+    if any(r.sampled_rho is not None for r in stream):
+        orders, rdp = _renyi_curve(stream)
+        return min(1.0, float(compute_delta(orders, rdp, epsilon)[0]))
+    return float(_accountant(compose(stream), stream[0].adjacency).get_delta(epsilon))
+
+
+def _is_exact(stream: Sequence[Release]) -> bool:
+    """Whether something was released without noise."""
+    return any(isinstance(e, dpa.NonPrivateDpEvent) for r in stream for e in leaves(r.dp_event()))
+
+
+def _basic_epsilon(stream: Sequence[Release], delta: float) -> float:
+    """Basic composition of the Gaussian part, at `delta` by zCDP, and the pure part, at 0.
+
+    Sampling is ignored, which is an upper bound.
+    """
+    mechanisms = [m for r in stream for m in r.mechanisms]
+    rho = math.fsum(m.rho for m in mechanisms if m.rho is not None)
+    pure = math.fsum(m.pure_epsilon for m in mechanisms if m.rho is None)
+    return pure + zcdp_epsilon(rho, delta) if math.isfinite(rho + pure) else math.inf
+
+
+def _renyi_curve(stream: Sequence[Release]) -> tuple[list[float], list[float]]:
+    """Integer orders and total Renyi divergences, sampled discrete noise by `renyi`."""
+    total = np.zeros(len(ORDERS))
+    drawn = Counter((r.sampling, r.sampled_rho) for r in stream if r.sampled_rho is not None)
+    for (sampling, rho), count in drawn.items():
+        assert sampling is not None and rho is not None
+        total += count * np.array(sampled_rdp(sampling.scheme, rho, sampling.share, ORDERS))
+    rest = [r for r in stream if r.sampled_rho is None]
+    if rest:
+        accountant = RdpAccountant(ORDERS, relation(rest[0].adjacency))
+        accountant.compose(for_rdp(compose(rest)))
+        total += np.asarray(accountant.rdp)
+    return [float(a) for a in ORDERS], [float(x) for x in total]
+
+
+def _renyi_epsilon(stream: Sequence[Release], delta: float) -> float:
+    orders, rdp = _renyi_curve(stream)
+    return float(compute_epsilon(orders, rdp, delta)[0])
+
+
+def _near_gaussian_epsilon(stream: list[Release], delta: float) -> float:
+    """Total epsilon through the continuous Gaussians that fine discrete noise is close to.
+
+    If what is really drawn and its continuous twin differ by factors e^(+-eta) outside events of
+    probability b (2 b for the twin), then (eps, delta')-DP of the twin gives
+    ``(eps + 2 eta, e^eta delta' + b (1 + 2 e^(eps + eta)))``-DP of the original: go from one data
+    set to its twin, to the twin of the neighbour, and back. Gaps of releases add up.
+    """
+    near = [r.near_gaussian() for r in stream]
+    if any(n is None for n in near):
+        return math.inf
+    eta = math.fsum(n[1] for n in near if n is not None)
+    b = math.fsum(n[2] for n in near if n is not None)
+    if eta > 1e-3:  # not worth it
+        return math.inf
+    twins = [n[0] for n in near if n is not None]
+    epsilon = _stream_epsilon(twins, delta * (1 - 1e-6) * math.exp(-eta), "auto")
+    if not b * (1 + 2 * math.exp(min(epsilon + eta, 700.0))) <= 1e-6 * delta:
+        return math.inf
+    return epsilon + 2 * eta
+
+
+def _library_epsilon(stream: Sequence[Release], delta: float, method: str) -> float:
+    return float(_accountant(compose(stream), stream[0].adjacency, method).get_epsilon(delta))
+
+
+class _Key:
+    """An event as a key of the cache: events hold lists, so that they have no hash of their own."""
+
+    def __init__(self, event: dpa.DpEvent) -> None:
+        self.event, self._text = event, repr(event)
+
+    def __hash__(self) -> int:
+        return hash(self._text)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Key) and self._text == other._text
+
+
+def _accountant(event: dpa.DpEvent, adjacency: str, method: str = "auto") -> dpa.PrivacyAccountant:
+    """The accountant of ``dp-accounting`` that bounds `event`: "pld", "rdp", or the first of them.
+
+    PLD always works in its own add/remove convention. Our noise multipliers are relative to the
+    sensitivity in the ledger's adjacency, so an unsampled event is the same pair of distributions
+    under both; for replace-one the library would double a Gaussian's sensitivity once more. It has
+    no PLD for sampling without replacement, and Poisson sampling is kept for add/remove only.
+    """
+    return _made(_Key(event), adjacency, method)
+
+
+@lru_cache(maxsize=64)
+def _made(key: _Key, adjacency: str, method: str) -> dpa.PrivacyAccountant:
+    event = key.event
+    if method in ("auto", "pld"):
+        accountant: dpa.PrivacyAccountant = PLDAccountant()
+        if accountant.supports(event):
+            return accountant.compose(event)
+    if method in ("auto", "rdp"):
+        accountant = RdpAccountant(RDP_ORDERS, relation(adjacency))
+        if accountant.supports(event := for_rdp(event)):
+            return accountant.compose(event)
+    raise ValueError(
+        f"dp-accounting does not support this ledger under {adjacency} (method {method!r}): {event}"
+    )

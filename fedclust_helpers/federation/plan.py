@@ -1,0 +1,271 @@
+"""Plan, then run: everything that is fixed before the first message, and the result that follows.
+
+A plan is a public object. It is made from the federation that will run it, lists every release with
+its mechanism, and prints as the privacy statement of the run. A federation that follows a plan
+makes the releases of the plan, in their order, and no others.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import groupby
+from typing import Any
+
+from fedclust_helpers.accounting import PrivacyLedger, Release, Sampling
+from fedclust_helpers.client_statistics import ClientStatistic
+from fedclust_helpers.federation.transcript import Transcript
+from fedclust_helpers.mechanisms import Mechanism
+
+
+class TrustModelError(TypeError):
+    """An algorithm asked for more than the trust model of this federation may show."""
+
+
+class PlanMismatchError(ValueError):
+    """A plan was made for another federation, or a release is not the next one of the plan."""
+
+
+@dataclass(frozen=True)
+class FederationFacts:
+    """What is public about a federation, and what its noise depends on.
+
+    `receiver` is who learns the released values, `noise` the kind of noise that this federation
+    draws ("continuous", "discrete", or "distributed": every client adds a share), `n_honest` the
+    number of shares that hide a value alone. `n_clients`, `n_records` and `n_labels` are public
+    numbers (or bounds), not counts of the data.
+    """
+
+    trust: str
+    mode: str
+    receiver: str
+    noise: str
+    noise_from: str
+    unit: str
+    adjacency: str
+    n_clients: int
+    n_records: int
+    n_features: int
+    n_labels: int | None
+    bound: float
+    domain: str
+    resolution: float
+    n_honest: int = 1
+    sees: tuple[tuple[str, str], ...] = ()
+    messages_per_number: int = 1
+    bytes_per_number: int = 8
+
+
+@dataclass(frozen=True)
+class PlannedRelease:
+    """One release of a plan: mechanisms on one sample, one for each part of a statistic.
+
+    `part` names a part of the users (local model). `numbers` is how many numbers one client sends.
+    `amplified` is False where sampling is not counted: what clients send depends on earlier rounds.
+    """
+
+    round: int
+    name: str
+    parts: tuple[str, ...]
+    mechanisms: tuple[Mechanism, ...]
+    sampling: Sampling | None = None
+    part: str | None = None
+    numbers: int = 0
+    amplified: bool = True
+
+    @classmethod
+    def of(
+        cls,
+        statistic: ClientStatistic,
+        mechanisms: tuple[Mechanism, ...],
+        *,
+        round: int,
+        sampling: Sampling | None = None,
+        numbers: int = 0,
+    ) -> PlannedRelease:
+        """The release of a statistic."""
+        return cls(
+            round, statistic.name, statistic.parts, tuple(mechanisms), sampling, None, numbers,
+            not statistic.remembers,
+        )  # fmt: skip
+
+    def line(self, unit: str, adjacency: str) -> Release:
+        """The line that the ledger will hold."""
+        group = None if self.part is None else f"planned/{self.part}"
+        sampling = self.sampling if self.amplified else None
+        return Release(self.round, self.name, self.mechanisms, unit, adjacency, sampling, group)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """All public numbers of a run, fixed in advance and the same for every party.
+
+    Attributes
+    ----------
+    method : str
+        Name of the algorithm.
+    n_clusters, n_features, n_rounds : int
+    epsilon, delta : float
+        What the run may cost in all, for one unit under the adjacency of `facts`; inf without
+        noise.
+    releases : tuple of PlannedRelease
+        Every release, in order.
+    facts : FederationFacts
+        The federation that the plan was made from; no other will follow it.
+    predicted_error : float, optional
+        What noise is expected to do to the result, where there is a formula; `predicted_error_is`
+        says in words and units what the number means.
+    """
+
+    method: str
+    n_clusters: int
+    n_features: int
+    n_rounds: int
+    epsilon: float
+    delta: float
+    releases: tuple[PlannedRelease, ...]
+    facts: FederationFacts = field(repr=False)
+    predicted_error: float | None = None
+    predicted_error_is: str = ""
+
+    def lines(self) -> tuple[Release, ...]:
+        """The releases as lines of a ledger."""
+        return tuple(r.line(self.facts.unit, self.facts.adjacency) for r in self.releases)
+
+    @cached_property
+    def total_epsilon(self) -> float:
+        """What all releases cost together at `delta`, by the ledger's accountants."""
+        ledger = PrivacyLedger(self.facts.unit, self.facts.adjacency, None, self.lines())
+        return ledger.epsilon(self.delta)
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of all releases on the wire; public arrays that are broadcast come on top."""
+        numbers = sum(r.numbers for r in self.releases)
+        return numbers * self.facts.messages_per_number * self.facts.bytes_per_number
+
+    def statement(self) -> list[tuple[str, str]]:
+        """The privacy statement of the run as (heading, text) pairs."""
+        f = self.facts
+        mode = "secure mode" if f.mode == "secure" else "teaching mode: private against nobody who"
+        rows = [
+            ("method", f"{self.method}, {_count(self.n_rounds, 'round')}"),
+            ("protects", f"one {f.unit}, {f.adjacency} neighbours"),
+            (
+                "guarantee",
+                "none: exact values are released"
+                if not math.isfinite(self.epsilon)
+                else f"epsilon = {self.epsilon:.6g} at delta = {self.delta:.3g}"
+                f" (releases below: {self.total_epsilon:.6g})",
+            ),
+            ("trust", f"{f.trust}, {mode}{'' if f.mode == 'secure' else ' knows the seed'}"),
+            *((f"{who} see{'' if who.endswith('s') else 's'}", what) for who, what in f.sees),
+            ("noise", f"{f.noise}, added by {f.noise_from}"),
+            (
+                "public",
+                f"{f.n_clients} clients, {f.n_records} records (or bounds of these),"
+                f" {f.n_features} features, {f.domain} of size {f.bound:g},"
+                f" {self.n_clusters} clusters",
+            ),
+        ]
+        same = groupby(self.releases, key=lambda r: (r.name, r.mechanisms, r.sampling, r.part))
+        for (name, mechanisms, sampling, part), group in same:
+            members = list(group)
+            rounds = f"{members[0].round}" + (
+                f" to {members[-1].round}" if len(members) > 1 else ""
+            )
+            who = "" if part is None else f", users of part {part!r}"
+            drawn = "" if sampling is None else f", {_drawn(sampling, members[0].amplified)}"
+            noise = "; ".join(
+                f"{p}: {_noise(m)}" for p, m in zip(members[0].parts, mechanisms, strict=False)
+            )
+            rows.append((f"round {rounds}", f"{name.replace('_', ' ')}{who}{drawn}: {noise}"))
+        if self.n_bytes:
+            rows.append(("wire", f"{self.n_bytes:,} bytes for the releases of all clients"))
+        if self.predicted_error is not None:
+            rows.append(("predicted", f"{self.predicted_error:.4g} {self.predicted_error_is}"))
+        return rows
+
+    def __str__(self) -> str:
+        rows = self.statement()
+        width = max(len(heading) for heading, _ in rows)
+        return "\n".join(f"{heading:<{width}}  {text}" for heading, text in rows)
+
+    def _repr_html_(self) -> str:
+        cells = "".join(
+            f"<tr><th style='text-align:left'>{html.escape(heading)}</th>"
+            f"<td style='text-align:left'>{html.escape(text)}</td></tr>"
+            for heading, text in self.statement()
+        )
+        return f"<table>{cells}</table>"
+
+    def to_frame(self) -> Any:
+        """The planned releases as a pandas table: one row per mechanism of each release."""
+        ledger = PrivacyLedger(self.facts.unit, self.facts.adjacency, None, self.lines())
+        return ledger.to_frame()
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RunResult:
+    """What every run returns.
+
+    Attributes
+    ----------
+    plan : Plan
+    ledger : PrivacyLedger
+        The record of the releases of this run alone.
+    private : bool
+        False in teaching mode (not private against anyone who knows the seed) and without noise.
+    transcript : Transcript, optional
+        What crossed the wire on this federation.
+    """
+
+    plan: Plan
+    ledger: PrivacyLedger = field(repr=False)
+    private: bool
+    transcript: Transcript | None = field(repr=False, default=None)
+
+    @property
+    def delta(self) -> float:
+        """The delta at which the run was planned."""
+        return self.plan.delta
+
+    @cached_property
+    def epsilon(self) -> float:
+        """What the run cost at `delta`, from the ledger's record of it."""
+        if not self.ledger.releases:
+            return 0.0
+        return self.ledger.epsilon(self.delta)
+
+    @property
+    def warning(self) -> str:
+        """What this run does not give."""
+        if not math.isfinite(self.epsilon):
+            return "no privacy: exact statistics were released"
+        if not self.private:
+            return "teaching mode: not private against anyone who knows the seed"
+        return ""
+
+
+def _count(n: int, what: str) -> str:
+    return f"{n} {what}{'' if n == 1 else 's'}"
+
+
+def _drawn(sampling: Sampling, amplified: bool) -> str:
+    how = (
+        f"each client with probability {sampling.rate:g}"
+        if sampling.scheme == "poisson"
+        else f"{sampling.size} of {sampling.population} clients"
+    )
+    return how + ("" if amplified else " (not counted)")
+
+
+def _noise(mechanism: Any) -> str:
+    std, sensitivity = getattr(mechanism, "std", None), getattr(mechanism, "sensitivity", None)
+    name = type(mechanism).__name__
+    if std == 0 or std is None:
+        pure = mechanism.pure_epsilon
+        return f"{name}" + (f", epsilon {pure:.4g}" if math.isfinite(pure) else "")
+    return f"{name}, std {std:.4g}, hides {sensitivity:.4g} (L{mechanism.norm})"

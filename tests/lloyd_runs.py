@@ -1,0 +1,15 @@
+"""Runs of the Lloyd family by name, planned and followed in one call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fedclust_helpers import fastlloyd
+
+
+def lloyd_run(
+    method: str, federation: Any, *, initial: Any = "halving", **options: Any
+) -> fastlloyd.LloydResult:
+    """Plan `method` ("fastlloyd", "glloyd", "sulloyd", "lloyd") and run it."""
+    plan = fastlloyd.PLANS[method](federation, **options)
+    return fastlloyd.run(federation, plan, initial=initial)

@@ -1,0 +1,206 @@
+"""Sampled discrete noise: the two theorems against exact divergences and the library."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from dp_accounting.rdp import RdpAccountant
+from scipy.special import logsumexp
+
+from fedclust_helpers.accounting import Budget, PrivacyLedger, Sampling
+from fedclust_helpers.accounting.releases import relation
+from fedclust_helpers.accounting.renyi import ORDERS, fixed_size_rdp, poisson_rdp, sampled_rdp
+from fedclust_helpers.client_statistics import TOTAL
+from fedclust_helpers.federation import simulate
+from fedclust_helpers.mechanisms import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    DistributedDiscreteGaussian,
+    Gaussian,
+    NoNoise,
+)
+
+SUPPORT = np.arange(-600, 601)
+
+
+def log_pmf(center: float, scale: float) -> np.ndarray:
+    """Logarithms of a discrete Gaussian on a window that holds all but 1e-100 of it."""
+    log = -((SUPPORT - center) ** 2) / (2 * scale**2)
+    return log - logsumexp(log)
+
+
+def mixed(rate: float, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Logarithms of (1 - rate) exp(a) + rate exp(b)."""
+    return np.logaddexp(math.log1p(-rate) + a, math.log(rate) + b)
+
+
+def divergence(p: np.ndarray, q: np.ndarray, order: int) -> float:
+    """Renyi divergence of two distributions on the support, from their logarithms."""
+    return float(logsumexp(order * p + (1 - order) * q)) / (order - 1)
+
+
+@pytest.mark.parametrize("rate", [0.01, 0.1, 0.5, 0.9])
+@pytest.mark.parametrize("scale", [1.0, 3.0, 10.0])
+@pytest.mark.parametrize("order", [2, 3, 8, 20])
+def test_poisson_bound_covers_the_exact_divergence_both_ways(rate, scale, order):
+    """One client of value 1 is added: DG against the mixture with the shifted DG."""
+    base = log_pmf(0, scale)
+    other = mixed(rate, base, log_pmf(1, scale))
+    bound = poisson_rdp(1 / (2 * scale**2), rate, order)
+    assert 0 < divergence(other, base, order) <= bound * (1 + 1e-9)
+    assert 0 < divergence(base, other, order) <= bound * (1 + 1e-9)
+    assert bound <= order / (2 * scale**2)
+
+
+@pytest.mark.parametrize("rate", [0.01, 0.1, 0.5, 0.9])
+@pytest.mark.parametrize("scale", [2.0, 6.0, 20.0])
+@pytest.mark.parametrize("order", [2, 3, 8, 20])
+def test_fixed_size_bound_covers_the_exact_divergence(rate, scale, order):
+    """One client changes from 1 to -1 (sensitivity 2), the others hold 0 or 1."""
+    bound = fixed_size_rdp(4 / (2 * scale**2), rate, order)
+    for others in (0, 1):
+        base = log_pmf(others, scale)  # the sample holds somebody else instead
+        one = mixed(rate, base, log_pmf(1, scale))
+        two = mixed(rate, base, log_pmf(-1, scale))
+        assert 0 < divergence(one, two, order) <= bound * (1 + 1e-9)
+        assert divergence(two, one, order) <= bound * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("scheme", ["poisson", "fixed"])
+@pytest.mark.parametrize(("rho", "rate"), [(0.01, 0.01), (0.5, 0.01), (0.125, 0.3)])
+def test_bounds_lie_above_the_library_s_for_gaussians_and_not_far(scheme, rho, rate):
+    """The general theorems cost something, but not the amplification."""
+    sampling = (
+        Sampling("poisson", rate=rate)
+        if scheme == "poisson"
+        else Sampling("fixed", size=round(1000 * rate), population=1000)
+    )
+    orders = (2, 4)
+    event = sampling.wrap(Gaussian(1.0, 1 / math.sqrt(2 * rho)).dp_event())
+    library = RdpAccountant(orders, relation(sampling.adjacency)).compose(event).rdp
+    ours = sampled_rdp(scheme, rho, rate, orders)
+    for order, mine, theirs in zip(orders, ours, library, strict=True):
+        assert theirs * (1 - 1e-9) <= mine <= min(order * rho, 8 * theirs) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("bound", [fixed_size_rdp, poisson_rdp])
+def test_bounds_grow_with_everything_and_meet_the_ends(bound):
+    for order in (2, 5, 64):
+        assert bound(0.0, 0.1, order) == pytest.approx(0, abs=1e-12)
+        assert bound(0.3, 1.0, order) == order * 0.3
+        values = [bound(0.1, q, order) for q in (0.01, 0.05, 0.2, 0.6, 1.0)]
+        assert values == sorted(values)
+        values = [bound(r, 0.1, order) for r in (0.01, 0.1, 1.0, 10.0)]
+        assert values == sorted(values)
+    values = [bound(0.05, 0.1, order) for order in ORDERS]
+    assert values == sorted(values)  # a larger order may stand in for a smaller one
+    for wrong in ({"rho": -1.0}, {"rate": 0.0}, {"rate": 1.1}, {"order": 1}, {"order": 2.5}):
+        with pytest.raises((TypeError, ValueError), match=next(iter(wrong))):
+            bound(**({"rho": 0.1, "rate": 0.1, "order": 2} | wrong))
+
+
+SAMPLED = [
+    (Sampling("poisson", rate=0.05), "add/remove"),
+    (Sampling("fixed", size=5, population=100), "replace-one"),
+]
+DISCRETE = {
+    "discrete": lambda a: [DiscreteGaussian(1.0, 2.0, 2.0**-20, a)],
+    "with a continuous one": lambda a: [DiscreteGaussian(1.0, 3.0, 1.0, a), Gaussian(1.0, 3.0, a)],
+    "shares": lambda a: [DistributedDiscreteGaussian(1.0, 2.0, 2.0**-20, a, n_honest=3)],
+}
+
+
+@pytest.mark.parametrize(("sampling", "adjacency"), SAMPLED)
+@pytest.mark.parametrize("mechanisms", DISCRETE.values(), ids=DISCRETE)
+def test_a_ledger_amplifies_sampled_discrete_noise(sampling, adjacency, mechanisms):
+    ledger = PrivacyLedger(unit="client", adjacency=adjacency)
+    everyone = PrivacyLedger(unit="client", adjacency=adjacency)
+    for t in range(10):
+        ledger.charge(mechanisms(adjacency), name="x", round=t, sampling=sampling)
+        everyone.charge(mechanisms(adjacency), name="x", round=t)
+    assert ledger.epsilon(1e-5) < 0.6 * everyone.epsilon(1e-5)
+    # never less than the continuous noise of the same scale, which the library knows
+    gaussian = PrivacyLedger(unit="client", adjacency=adjacency)
+    for t in range(10):
+        rho = sum(m.rho for m in mechanisms(adjacency))
+        one = Gaussian(1.0, 1 / math.sqrt(2 * rho), adjacency)
+        gaussian.charge([one], name="x", round=t, sampling=sampling)
+    assert ledger.epsilon(1e-5) >= gaussian.epsilon(1e-5, method="rdp") * (1 - 1e-6)
+    assert 0 < ledger.delta(0.5) < everyone.delta(0.5)
+
+
+@pytest.mark.parametrize(("sampling", "adjacency"), SAMPLED)
+def test_sampled_discrete_noise_composes_with_everything_else(sampling, adjacency):
+    ledger = PrivacyLedger(unit="client", adjacency=adjacency)
+    ledger.charge(DISCRETE["discrete"](adjacency), name="x", sampling=sampling)
+    alone = ledger.epsilon(1e-5)
+    ledger.charge([DiscreteLaplace(1.0, 20.0, 1.0, adjacency)], name="y")
+    ledger.charge([Gaussian(1.0, 20.0, adjacency)], name="z", sampling=sampling)
+    assert alone < ledger.epsilon(1e-5) < alone + 0.6
+    ledger.charge([NoNoise(adjacency)], name="exact", sampling=sampling)
+    assert ledger.epsilon(1e-5) == math.inf and ledger.delta(1.0) == 1.0
+
+
+@pytest.mark.parametrize(("sampling", "adjacency"), SAMPLED)
+@pytest.mark.parametrize("filter_", ["basic", "rdp"])
+def test_filters_amplify_it_too(sampling, adjacency, filter_):
+    budget = Budget(1.0, 1e-5, filter_)
+    ledger = PrivacyLedger(unit="client", adjacency=adjacency)
+    line = ledger.line(DISCRETE["discrete"](adjacency), name="x", sampling=sampling)
+    whole = ledger.line(DISCRETE["discrete"](adjacency), name="x")
+    assert 0 < budget.cost(line) < 0.7 * budget.cost(whole)
+
+
+# --- fine discrete noise is almost a rounded Gaussian ---------------------------------------------
+
+
+@pytest.mark.parametrize("scale", [2.0**10, 1500.3, 2.0**13])
+def test_the_stated_gap_to_a_rounded_gaussian_holds_point_by_point(scale):
+    """Density ratios by quadrature, for all steps within the stated reach; and the mass beyond."""
+    eta, b = DiscreteGaussian(1.0, scale, 1.0, n_coordinates=1).gaussian_gap()
+    reach = math.sqrt(240 * math.log(2)) * scale
+    steps = np.unique(np.concatenate([np.arange(0, 200), np.linspace(0, reach, 5000).round()]))
+    nodes, weights = np.polynomial.legendre.leggauss(12)
+    inner = np.exp(-(2 * steps[:, None] * (nodes / 2) + (nodes / 2) ** 2) / (2 * scale**2))
+    # the normalisation of the discrete Gaussian is s sqrt(2 pi) up to 3 exp(-2 pi^2 s^2)
+    ratios = np.log(inner @ (weights / 2))
+    assert np.abs(ratios).max() <= eta
+    assert np.abs(ratios).max() > eta / 10  # and says something
+    assert b >= 2 * math.exp(-(reach**2) / (2 * scale**2)) * (1 - 1e-9)
+
+
+@pytest.mark.parametrize(("sampling", "adjacency"), SAMPLED)
+@pytest.mark.parametrize("sigma", [1.0, 4.0])
+def test_fine_sampled_noise_costs_what_continuous_noise_costs_and_not_less(
+    sampling, adjacency, sigma
+):
+    def total(mechanism):
+        ledger = PrivacyLedger(unit="client", adjacency=adjacency)
+        for t in range(20):
+            ledger.charge([mechanism], name="x", round=t, sampling=sampling)
+        return ledger.epsilon(1e-6)
+
+    exact = total(Gaussian(1.0, sigma, adjacency))
+    fine = total(DiscreteGaussian(1.0, sigma, 2.0**-30, adjacency, 10**5))
+    assert exact <= fine < exact * (1 + 1e-4)
+    unknown = total(DiscreteGaussian(1.0, sigma, 2.0**-30, adjacency))  # size not stated
+    coarse = total(DiscreteGaussian(1.0, sigma, 0.5, adjacency, 10**5))
+    assert fine <= unknown == coarse
+
+
+def test_a_gap_grows_with_size_and_grid_and_is_unknown_for_coarse_noise():
+    gaps = [DiscreteGaussian(1.0, 1.0, 2.0**-30, n_coordinates=n).gaussian_gap() for n in (1, 100)]
+    assert gaps[1] == pytest.approx([100 * x for x in gaps[0]])
+    assert DiscreteGaussian(1.0, 1.0, 2.0**-5, n_coordinates=1).gaussian_gap() is None
+    assert DiscreteGaussian(1.0, 1.0, 2.0**-30).gaussian_gap() is None
+
+
+@pytest.mark.parametrize("trust", ["trusted", "ideal"])
+def test_a_release_of_more_numbers_than_its_noise_states_is_refused(trust):
+    federation = simulate([np.zeros((3, 4))], trust, mode="secure")
+    few = DiscreteGaussian(9.0, 90.0, 2.0**-20, n_coordinates=3)
+    with pytest.raises(ValueError, match="states n_coordinates=3, but 4 are released"):
+        federation.noisy_sum(TOTAL, [few], round=0)
+    assert not federation.ledger.releases

@@ -1,0 +1,312 @@
+"""State that must exist once is not copied, and what a release depends on is not overridden."""
+
+from __future__ import annotations
+
+import copy
+import multiprocessing
+import os
+import pickle
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import cloudpickle
+import joblib
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from fedclust_helpers import fastlloyd
+from fedclust_helpers._state import CopyRefusedError
+from fedclust_helpers.accounting import Budget, BudgetExceededError, PrivacyLedger
+from fedclust_helpers.client_statistics import SUMS_AND_COUNTS, TOTAL
+from fedclust_helpers.federation import PlanMismatchError, Randomness, local_users, simulate
+from fedclust_helpers.mechanisms import DiscreteGaussian, Gaussian, NoNoise
+from fedclust_helpers.secure_aggregation import PadBook
+
+TRUSTS = ("trusted", "ideal", "masked", "serverless")
+WAYS = {
+    "copy": copy.copy,
+    "deepcopy": copy.deepcopy,
+    "pickle": pickle.dumps,
+    "cloudpickle": cloudpickle.dumps,
+    "inside a list": lambda x: copy.deepcopy([x]),
+    "inside a dict": lambda x: pickle.dumps({"a": x}),
+}
+
+
+def rows(n=12, seed=0):
+    return np.random.default_rng(seed).uniform(-1, 1, (n, 2))
+
+
+def secure(trust="masked", **options):
+    return simulate([rows(), rows(seed=1)], trust, mode="secure", **options)
+
+
+TOTAL_NOISE = (DiscreteGaussian(2.0, 20.0, 2.0**-10),)
+
+
+# --- keys, pads, generators -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("trust", TRUSTS)
+@pytest.mark.parametrize("mode", ["secure", "teaching"])
+def test_a_federation_is_neither_copied_nor_pickled(way, trust, mode):
+    options = {"mode": "secure"} if mode == "secure" else {"seed": 1}
+    federation = simulate([rows(), rows(seed=1)], trust, **options)
+    with pytest.raises(CopyRefusedError, match="make one federation in each process"):
+        WAYS[way](federation)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    "thing",
+    [PadBook(bytes(32), b"session"), Randomness.secure(), Randomness.teaching(1)],
+    ids=["pads", "secure randomness", "teaching randomness"],
+)
+def test_pads_and_generators_are_neither_copied_nor_pickled(way, thing):
+    with pytest.raises(CopyRefusedError, match="must not be"):
+        WAYS[way](thing)
+
+
+def test_users_who_answer_for_themselves_are_not_copied_either():
+    with pytest.raises(CopyRefusedError):
+        pickle.dumps(local_users(rows() / 2, mode="secure"))
+
+
+def test_two_processes_never_see_one_pad():
+    """The server would subtract the two messages and read the difference of the statistics."""
+    federation = secure()
+    with pytest.raises(Exception, match=r"must not be pickled|could not be pickled|pickle"):
+        joblib.Parallel(n_jobs=2)(
+            joblib.delayed(federation.noisy_sum)(TOTAL, TOTAL_NOISE, round=i) for i in range(2)
+        )
+    assert not federation.ledger.releases
+
+
+def in_a_fork(action):
+    """What `action` does in a forked child: the name of its error, or "done"."""
+    receive, send = multiprocessing.Pipe(duplex=False)
+    child = os.fork()
+    if child == 0:  # pragma: no cover (another process)
+        try:
+            action()
+            send.send("done")
+        except BaseException as error:
+            send.send(type(error).__name__)
+        os._exit(0)
+    os.waitpid(child, 0)
+    return receive.recv()
+
+
+@pytest.mark.parametrize("trust", TRUSTS)
+def test_a_fork_releases_nothing(trust):
+    federation = simulate([rows(), rows(seed=1)], trust, seed=1)
+    noise = (NoNoise(),)
+    attempt = in_a_fork(lambda: federation.noisy_sum(TOTAL, noise, round=0))
+    assert attempt == "CopyRefusedError"
+    federation.noisy_sum(TOTAL, noise, round=0)  # here it works
+
+
+def test_a_fork_gives_out_no_pad_and_charges_no_ledger():
+    pads, ledger = PadBook(bytes(32), b"s"), PrivacyLedger(budget=Budget(1.0))
+    assert in_a_fork(lambda: pads.pads("p", 0, 2, (3,))) == "CopyRefusedError"
+    assert in_a_fork(lambda: ledger.charge([], name="x")) == "CopyRefusedError"
+    assert in_a_fork(lambda: ledger.admit([], name="x")) == "CopyRefusedError"
+    assert in_a_fork(ledger.new_division) == "CopyRefusedError"
+
+
+# --- ledgers --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", [copy.copy, copy.deepcopy, lambda x: clone(x, safe=False)])
+@pytest.mark.parametrize("budget", [None, Budget(1.0, 1e-5)])
+def test_a_copied_ledger_is_the_same_ledger(way, budget):
+    ledger = PrivacyLedger(budget=budget)
+    assert way(ledger) is ledger
+    assert copy.deepcopy({"a": [ledger]})["a"][0] is ledger
+
+
+@pytest.mark.parametrize("dumps", [pickle.dumps, cloudpickle.dumps])
+def test_a_ledger_with_a_budget_is_not_pickled(dumps):
+    with pytest.raises(CopyRefusedError, match="another process could spend the budget again"):
+        dumps(PrivacyLedger(budget=Budget(1.0)))
+
+
+def test_a_pickled_ledger_is_a_record():
+    ledger = PrivacyLedger()
+    ledger.charge([Gaussian(1.0, 5.0)], name="x")
+    record = pickle.loads(pickle.dumps(ledger))
+    assert record.epsilon(1e-5) == ledger.epsilon(1e-5) and record.is_record
+    for use in (lambda: record.charge([Gaussian(1.0, 5.0)], name="y"), record.new_division):
+        with pytest.raises(CopyRefusedError, match="record of releases"):
+            use()
+    with pytest.raises(CopyRefusedError, match="record of releases"):
+        ledger.since(0).charge([Gaussian(1.0, 5.0)], name="y")
+
+
+@pytest.mark.parametrize("name", ["budget", "unit", "adjacency", "releases"])
+def test_what_a_ledger_promises_cannot_be_set(name):
+    ledger = PrivacyLedger(budget=Budget(1.0))
+    with pytest.raises(AttributeError):
+        setattr(ledger, name, None)
+    assert isinstance(ledger.releases, tuple)
+
+
+@pytest.mark.parametrize("filter_", ["basic", "gdp", "rdp"])
+def test_threads_share_one_budget(filter_):
+    """Eight threads at once, where one release fits: one is granted."""
+    for _ in range(20):
+        ledger = PrivacyLedger(budget=Budget(1.0, 1e-5, filter_))
+        barrier, granted = threading.Barrier(8), []
+
+        def use(barrier=barrier, granted=granted, ledger=ledger):
+            barrier.wait()
+            try:
+                ledger.charge([Gaussian(1.0, 5.0)], name="x")
+                granted.append(1)
+            except BudgetExceededError:
+                pass
+
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(lambda _, use=use: use(), range(8)))
+        assert len(granted) == len(ledger.releases) == 1
+
+
+def test_threads_share_one_federation_without_sharing_a_pad():
+    federation = simulate([rows(), rows(seed=1)], "masked", seed=1, keep_payloads=True)
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda t: federation.noisy_sum(TOTAL, (NoNoise(),), round=t), range(40)))
+    sent = [m.payload.tobytes() for m in federation.transcript.messages if m.name == "total"]
+    assert len(sent) == 40 and len(set(sent)) == 40
+
+
+# --- nothing that a release depends on is the caller's --------------------------------------------
+
+
+@pytest.mark.parametrize("trust", TRUSTS)
+@pytest.mark.parametrize(
+    "name",
+    ["ledger", "bound", "domain", "resolution", "nodes_add_noise", "randomness", "n_records",
+     "n_clients", "transcript", "client_memory", "fixed_point", "max_colluding", "receiver"],
+)  # fmt: skip
+def test_a_federation_is_fixed_once_it_is_made(trust, name):
+    federation = simulate([rows(), rows(seed=1)], trust, seed=1)
+    with pytest.raises(AttributeError):
+        setattr(federation, name, None)
+    with pytest.raises(AttributeError):
+        delattr(federation, name)
+
+
+@pytest.mark.parametrize("trust", TRUSTS)
+@pytest.mark.parametrize(
+    "given", [{"bound": 1e-7}, {"n_features": 1}, {"public": {"bound": 1e-7}}, {"n_clusters": 1}]
+)
+def test_numbers_behind_a_sensitivity_cannot_be_given_beside(trust, given):
+    federation = simulate([rows(), rows(seed=1)], trust, seed=1)
+    tiny = (DiscreteGaussian(1e-6, 1.0, 2.0**-30), DiscreteGaussian(1.0, 1.0, 2.0**-30))
+    with pytest.raises((TypeError, ValueError)):
+        federation.noisy_sum(SUMS_AND_COUNTS, tiny, round=0, centers=np.zeros((2, 2)), **given)
+    assert not federation.ledger.releases
+    for factory in (federation.gaussian, federation.laplace):
+        options = {"multiplier": 1.0} if factory == federation.gaussian else {"epsilon": 1.0}
+        with pytest.raises(TypeError):
+            factory(SUMS_AND_COUNTS, "sums", bound=1e-7, n_coordinates=1, **options)
+
+
+def test_the_caller_s_arrays_do_not_stay_alive_in_a_federation():
+    mine = [rows(), rows(seed=1)]
+    federation = simulate(mine, "ideal", seed=1)
+    (before,) = federation.noisy_sum(TOTAL, (NoNoise(),), round=0)
+    for array in mine:
+        array[:] = 1e6
+    (after,) = federation.noisy_sum(TOTAL, (NoNoise(),), round=1)
+    assert np.array_equal(before, after)
+
+
+@pytest.mark.parametrize("trust", TRUSTS)
+def test_a_representation_holds_no_data_and_no_secret(trust):
+    federation = simulate([rows(), rows(seed=1)], trust, mode="secure")
+    text = repr(federation) + repr(federation.facts) + repr(federation.randomness)
+    for number in rows().ravel():
+        assert str(number)[:8] not in text
+    book = PadBook(b"k" * 32, b"session")
+    assert "kkkk" not in repr(book) and "session'" not in repr(book)
+
+
+# --- a plan is followed ---------------------------------------------------------------------------
+
+
+def test_a_run_releases_what_its_plan_says_and_nothing_else():
+    federation = simulate([rows(40), rows(40, 1)], "ideal", seed=1)
+    plan = fastlloyd.plan(federation, n_clusters=2, epsilon=1.0)
+    first = plan.releases[0]
+    good = {"centers": np.zeros((2, 2)), "radius": plan.radii[0]}
+    with federation.follow(plan) as before:
+        assert before == 0
+        for wrong in (
+            {"round": 1},
+            {"mechanisms": plan.mechanisms[1]},
+            {"statistic": SUMS_AND_COUNTS},
+        ):
+            call = {"statistic": plan.statistic, "mechanisms": first.mechanisms, "round": 0} | wrong
+            arguments = {"centers": good["centers"]} if "statistic" in wrong else good
+            with pytest.raises(ValueError):
+                federation.noisy_sum(
+                    call["statistic"], call["mechanisms"], round=call["round"], **arguments
+                )
+            assert not federation.ledger.releases
+        federation.noisy_sum(plan.statistic, first.mechanisms, round=0, **good)
+        with pytest.raises(PlanMismatchError, match="is not the next one of the plan"):
+            federation.noisy_sum(plan.statistic, first.mechanisms, round=0, **good)
+        with pytest.raises(PlanMismatchError, match="a run is under way"):
+            fastlloyd.run(federation, plan)
+    assert len(federation.ledger.releases) == 1
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"bound": 2.0}, {"n_records": 1000}, {"mode": "secure", "seed": None}, {"noise": "discrete"},
+     {"domain": "ball"}, {"ledger": "client"}],
+    ids=str,
+)  # fmt: skip
+def test_a_plan_is_for_the_federation_that_made_it(other):
+    plan = fastlloyd.plan(simulate([rows()], "ideal", seed=1), n_clusters=2, epsilon=1.0)
+    if other.get("ledger"):
+        other = {"ledger": PrivacyLedger(unit="client")}
+    options = {"seed": 1} | other
+    if options["seed"] is None:
+        options.pop("seed")
+    federation = simulate([rows()], "ideal", **options)
+    with pytest.raises(PlanMismatchError, match="plan was made for a federation with other"):
+        fastlloyd.run(federation, plan)
+    assert not federation.ledger.releases and not federation.transcript.messages
+
+
+def test_a_plan_that_costs_more_than_it_states_is_refused():
+    federation = simulate([rows()], "ideal", seed=1)
+    plan = fastlloyd.plan(federation, n_clusters=2, epsilon=1.0)
+    forged = replace(plan, epsilon=0.5)
+    with pytest.raises(BudgetExceededError, match="more than the 0.5 that it states"):
+        fastlloyd.run(federation, forged)
+    assert not federation.ledger.releases and not federation.transcript.messages
+
+
+def test_a_failed_run_keeps_what_it_released_and_frees_what_it_did_not():
+    federation = simulate([rows()], "ideal", seed=1, budget=Budget(1.0, 1e-5))
+    plan = fastlloyd.plan(federation, n_clusters=2, epsilon=1.0, delta=1e-5)
+    with pytest.raises(RuntimeError), federation.follow(plan):
+        raise RuntimeError("before the first release")
+    assert federation.ledger.remaining == 1
+    with pytest.raises(RuntimeError), federation.follow(plan):
+        federation.noisy_sum(
+            plan.statistic, plan.mechanisms[0], round=0, centers=np.zeros((2, 2)),
+            radius=plan.radii[0],
+        )  # fmt: skip
+        raise RuntimeError("after the first release")
+    assert len(federation.ledger.releases) == 1
+    # bounded together in advance: a plan that was begun counts whole
+    assert federation.ledger.remaining == pytest.approx(0, abs=1e-6)
+    with pytest.raises(BudgetExceededError):
+        fastlloyd.run(federation, plan)
