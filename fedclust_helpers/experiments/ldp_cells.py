@@ -75,7 +75,7 @@ def _central(
 ) -> FloatArray:
     """Final centres of FastLloyd or of one of its baselines."""
     plan = fastlloyd.PLANS[algorithm](federation, n_clusters=k, epsilon=epsilon, delta=DELTA)
-    return fastlloyd.run(federation, plan, initial=initial).centers  # type: ignore[arg-type]
+    return fastlloyd.run(federation, plan, initial=initial).centers
 
 
 def n_starts(algorithm: str, problem: BallProblem) -> int:
