@@ -39,6 +39,7 @@ from fedclust_helpers.feddp_kmeans.selection import (
 )
 from fedclust_helpers.federation import (
     ClientData,
+    IdealSecureSum,
     PlanMismatchError,
     TrustModelError,
     simulate,
@@ -344,6 +345,44 @@ def test_the_server_must_see_the_noised_sums(trust):
         with pytest.raises(TrustModelError, match="server sees the noised sums.*trust='ideal'"):
             call()
     assert not fed.ledger.releases and len(fed.transcript.messages) == n_messages
+
+
+@pytest.mark.parametrize("unit", ["point", "client"])
+@pytest.mark.parametrize("variant", ["feddp", "lloyds", "given", "server", "weighted"])
+def test_results_know_the_data_through_the_releases_alone(unit, variant, monkeypatch):
+    """Two data sets that happen to release the same values give the same result, bit by bit."""
+
+    def same_for_all(fed, statistic, mechanisms, *, round, **broadcast):
+        rng, rows = np.random.default_rng(round), np.zeros((1, fed.n_features))
+        values = statistic.compute(rows, np.array([0, 1]), **broadcast)
+        return tuple(50 * rng.random(v.shape[1:]) for v in values)
+
+    clips = {"clips": TINY_CLIPS} if unit == "client" else {}
+    counts = {"n_records": 600, "rows_per_client": 30} if unit == "client" else {}
+    call = {"n_clusters": 3, "epsilon": 1.0}
+    found = []
+    for rows in (TINY, -3 * TINY[::-1]):
+        fed = federation(ClientData(rows, TINY_DATA.offsets), unit=unit)
+        rng, server = np.random.default_rng(0), TINY_SERVER
+        if variant == "feddp":
+            plan = fk.plan(fed, server, n_rounds=2, **call, **clips)
+        elif variant == "lloyds":
+            plan = fk.plan_lloyds_from("server_lloyds", fed, server, n_rounds=2, **call, **clips)
+        elif variant == "given":
+            server = None
+            plan = fk.plan_lloyds_from(TINY_MEANS, fed, n_rounds=2, **call, **clips)
+        else:
+            plan = fk.plan_adaptive(fed, server, rng=rng, start=variant, **call, **counts)
+        with monkeypatch.context() as patch:
+            patch.setattr(IdealSecureSum, "noisy_sum", same_for_all)
+            found.append(fk.run(fed, plan, server, rng=rng))
+    first, second = found
+    assert np.array_equal(first.history, second.history)
+    if variant == "given":
+        assert np.array_equal(first.history[0], TINY_MEANS)
+    if first.init is not None:
+        assert np.array_equal(first.init.basis, second.init.basis)
+        assert np.array_equal(first.init.kept, second.init.kept)
 
 
 def test_a_run_follows_its_plan_or_refuses():
