@@ -91,7 +91,7 @@ def run_centers(cell: Cell, problem: Problem, seed: np.random.SeedSequence) -> F
     settings = {**fixed, **budget, **dict(cell.options)}
     plan = planner(federation, n_clusters=problem.n_clusters, **settings)
     initial = INITS[check_choice(cell.init, "init of the cell", tuple(INITS))]
-    return fl.run(federation, plan, initial=initial).centers  # type: ignore[arg-type]
+    return fl.run(federation, plan, initial=initial).centers
 
 
 def all_centers(cell: Cell) -> list[FloatArray]:
