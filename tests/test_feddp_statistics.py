@@ -572,3 +572,27 @@ def test_the_length_of_a_row_is_never_taken_too_short():
             lengths = server_data._lengths(squares, 7)
             assert (lengths >= exact).all()
             assert (lengths <= exact * (1 + 1e-14) + 1e-160).all()
+
+
+# --- a client's statistic is its own, to the last bit ---------------------------------------------
+
+
+@pytest.mark.parametrize("statistic", [OUTER_PRODUCT, CLIENT_OUTER_PRODUCT])
+@pytest.mark.parametrize("d", [1, 3, 8, 17, 64])
+def test_an_outer_product_does_not_depend_on_the_other_clients(statistic, d):
+    """Other clients may be larger, smaller, more or none: the last bits would tell of them."""
+    rng = np.random.default_rng(d)
+    own = [rng.normal(size=(n, d)) for n in (1, 2, 5, 9, 30, 77, 300)]
+    extra = {"clip_outer": 5.0} if statistic is CLIENT_OUTER_PRODUCT else {}
+
+    def of(clients):
+        offsets = np.cumsum([0] + [len(c) for c in clients])
+        return statistic.compute(np.concatenate(clients), offsets, **extra)[0]
+
+    alone = [of([c])[0] for c in own]
+    for company in (own, own[::-1], [*own, rng.normal(size=(1000, d))], own * 3):
+        together = of(company)
+        for c, value in zip(company, together, strict=True):
+            mine = [a for a, o in zip(alone, own, strict=True) if o is c]
+            if mine:
+                assert np.array_equal(mine[0], value)

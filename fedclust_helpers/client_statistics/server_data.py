@@ -28,28 +28,36 @@ PADDED_ROWS = 65_536  # rows of one batch of padded clients, which bounds memory
 # --- clients as batches of equal size -------------------------------------------------------------
 
 
+def _width(sizes: IntArray) -> IntArray:
+    """Rows that clients of these sizes are padded to: a quarter more at most, by own size alone.
+
+    What a client computes then does not depend, in its last bits, on the size of any other.
+    """
+    step = 2 ** np.maximum(np.floor(np.log2(np.maximum(sizes, 1))).astype(np.int64) - 2, 0)
+    return -(-sizes // step) * step
+
+
 def _batches(points: FloatArray, offsets: IntArray) -> Iterator[tuple[IntArray, FloatArray]]:
     """Client numbers and their rows as an array (b, n, d), short clients padded with zero rows.
 
-    Clients are taken in order of size, so that padding stays small.
+    Clients of one batch have one width. A client of very many rows comes alone and unpadded.
     """
     sizes = np.diff(offsets)
-    order = np.argsort(sizes, kind="stable")
-    first = 0
-    while first < len(order):
-        # the largest batch whose padded size fits: counts times the last (largest) size grows
-        padded = np.arange(1, len(order) - first + 1) * sizes[order[first:]]
-        last = first + max(1, int(np.searchsorted(padded, PADDED_ROWS, side="right")))
-        clients = order[first:last]
-        width = int(sizes[clients[-1]])
+    for one in np.flatnonzero(sizes > PADDED_ROWS):
+        yield np.array([one]), points[None, offsets[one] : offsets[one + 1]]
+    rest = np.flatnonzero(sizes <= PADDED_ROWS)
+    widths = _width(sizes[rest])
+    for width in np.unique(widths):
+        members = rest[widths == width]
+        at_once = max(1, PADDED_ROWS // int(width))
         lanes = np.arange(width)
-        rows = offsets[clients, None] + lanes
-        inside = lanes < sizes[clients, None]
-        batch = points[np.where(inside, rows, 0)]
-        if not inside.all():
-            batch[~inside] = 0.0
-        yield clients, batch
-        first = last
+        for first in range(0, len(members), at_once):
+            clients = members[first : first + at_once]
+            inside = lanes < sizes[clients, None]
+            batch = points[np.where(inside, offsets[clients, None] + lanes, 0)]
+            if not inside.all():
+                batch[~inside] = 0.0
+            yield clients, batch
 
 
 def _lengths(squares: FloatArray, n_terms: int) -> FloatArray:
@@ -111,8 +119,6 @@ def _clip_rows(rows: FloatArray, bound: float) -> FloatArray:
 
 
 def _gram(points: FloatArray, offsets: IntArray) -> Values:
-    if len(offsets) == 2:
-        return ((points.T @ points)[None],)
     grams = np.empty((len(offsets) - 1, points.shape[1], points.shape[1]))
     for clients, batch in _batches(points, offsets):
         grams[clients] = batch.transpose(0, 2, 1) @ batch
