@@ -1739,7 +1739,8 @@ assert fold > 0, "folding helps the baseline as well"
 # 2. **Derive.** Relative updates have sensitivity η instead of $B\sqrt d$. The budget is split as
 #    $\sigma^C=\sqrt[4]{4d}\,\sigma^R$; the noise follows the radius of its round.
 # 3. **Implement.** Forty lines, with pads that cover the ring, are used once, and come from a secret that the
-#    server does not have; noise from a source that the clients do not have; rounding, never truncation.
+#    server does not have; noise from a source that the clients do not have, or from all clients where the result is
+#    published; rounding, never truncation. Nothing that holds pads, noise or a budget is copied.
 # 4. **Check.** A ledger adds up, Monte Carlo tests a formula, an audit tests the code. Audit each query alone.
 # 5. **Judge.** The privacy theorems hold for add/remove. The error formula is off by $k$, folding is
 #    misprinted, 32 bits overflow, and part of the gain in NICV is folding.
