@@ -40,7 +40,11 @@ from fedclust_helpers.ldp_kmeans import (
     theory,
 )
 from fedclust_helpers.local_randomizers import RandomizedResponse, gaussian_report
-from fedclust_helpers.mechanisms import Gaussian
+from fedclust_helpers.mechanisms import (
+    DiscreteGaussian,
+    DistributedDiscreteGaussian,
+    Gaussian,
+)
 
 # --- budgets --------------------------------------------------------------------------------------
 
@@ -429,3 +433,36 @@ def test_audit_of_one_bit():
         audit = audit_canary(without, with_, claimed_epsilon=1.0)
         assert audit.passed == passes
         assert audit.epsilon_lower_bound == pytest.approx(true_epsilon, rel=0.15)
+
+
+# --- noisy points ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "says"),
+    [
+        (Gaussian(1.0, 9.0, "replace-one"), "hides a sensitivity of 1, but a point of length"),
+        (DiscreteGaussian(2.0, 9.0, 0.5, "replace-one"), "can change by 2.8"),  # its rounding
+        (
+            DistributedDiscreteGaussian(9.0, 40.0, 2.0**-6, "replace-one", n_honest=4),
+            "one user's noise",
+        ),
+    ],
+)
+def test_noisy_points_refuse_noise_that_hides_less_than_two_radii(mechanism, says):
+    with pytest.raises(ValueError, match=says):
+        NoisyPoints(3, mechanism, max_kept=10)
+
+
+@pytest.mark.parametrize("grid", [None, 2.0**-10, 0.1])
+def test_noisy_points_carry_their_noise_on_a_grid_or_not(grid):
+    """The reports less the points have the spread of the ledger's line; 4 standard errors."""
+    mechanism = gaussian_report(1.0, 4.0, DELTA, grid=grid, n_features=4)
+    fed = local_users(DATA, seed=1, keep_payloads=True)
+    query = NoisyPoints(4, mechanism, max_kept=len(DATA))
+    fed.ask(query, round=0)
+    payload = fed.transcript.messages[-1].payload
+    assert (payload.dtype == np.int64) == (grid is not None)
+    noise = query.points() - DATA
+    assert noise.std() == pytest.approx(mechanism.std, rel=4 / math.sqrt(8 * len(DATA)))
+    assert fed.ledger.releases[0].mechanisms == (mechanism,)
