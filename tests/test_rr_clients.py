@@ -304,3 +304,18 @@ def test_examples_with_an_unknown_label_are_left_out_at_the_client(statistic, mo
     assert not rows[1, width:].any()  # nothing to learn from: a zero update
     if statistic in ("ifca", "fedcam"):
         assert rows[1, 0] == 1
+
+
+@pytest.mark.parametrize("p", [64, 196, 784])
+@pytest.mark.parametrize("n", [3, 7, 24, 61])
+def test_losses_are_the_same_bits_alone_and_in_company(n, p):
+    """One product of all rows would round some of them differently at most of these shapes."""
+    rng = np.random.default_rng(n * p)
+    model = SoftmaxRegression(p, 10)
+    models = model.initial(4, rng=rng)
+    points, offsets, labels = examples("softmax", [n] * 9, p, rng=rng)
+    together = model.losses(models, batch_of(points, offsets, labels))
+    for i in range(9):
+        rows = slice(n * i, n * (i + 1))
+        own = batch_of(points[rows], np.array([0, n]), labels[rows])
+        assert np.array_equal(model.losses(models, own)[0], together[i])

@@ -481,7 +481,7 @@ def test_no_number_of_rounds_explains_table_4():
         (lambda: equation_18(400, 4, 100), ValueError, "min_size"),
         (lambda: contraction(**(ONE_MODEL | {"form": "loose"})), ValueError, "form"),
         (lambda: largest_informative_sigma(4, 1.5), ValueError, "delta_c"),
-        (lambda: rebalancing_error(1.0, 51, rng=np.random.default_rng(0)), ValueError, "minimum"),
+        (lambda: rebalancing_error(1.0, 51, rng=np.random.default_rng(0)), ValueError, "min_size"),
         (lambda: rebalancing_error(1.0, 5, rng=None), TypeError, "rng"),
         (lambda: table_4(share=0.0), ValueError, "share"),
     ],

@@ -42,7 +42,7 @@ RUN_ORDERS = tuple(order for order in RDP_ORDERS if order >= 2)
 MAX_SIGMA = 2.0**24
 SIGMAS = (1e-100, 1e100)  # noise multipliers whose squares are numbers
 MAX_ORDER = 100_000  # terms of Theorem 4.2 that are added up
-MAX_EPSILON = 1e9  # of a calibration of random answers
+MAX_EPSILON = 1e13  # of a calibration
 MAX_PLD_EPSILON = 20.0  # of a calibration by privacy loss distributions: minutes above
 CHEAP = {  # what a slow accountant starts from: one on the same scale, and a factor
     "wor_rdp": (("paper_tight", 1.0), ("poisson_rdp", 2.0)),
@@ -114,6 +114,14 @@ def _check_sigma(sigma: Any, name: str = "sigma") -> float:
             f"{name} must lie in [{SIGMAS[0]:g}, {SIGMAS[1]:g}] or be inf, got {sigma}"
         )
     return sigma
+
+
+def _check_total(epsilon: Any) -> float:
+    """The total of a calibration."""
+    epsilon = check_epsilon(epsilon)
+    if epsilon > MAX_EPSILON:
+        raise ValueError(f"epsilon must be <= {MAX_EPSILON:g}, got {epsilon:g}")
+    return epsilon
 
 
 def _check_alpha(alpha: Any) -> Any:
@@ -412,7 +420,7 @@ def calibrate(
     ValueError
         If `epsilon` is not above the floor of the accountant; the message names the floor.
     """
-    epsilon, delta = check_epsilon(epsilon), check_delta(delta)
+    epsilon, delta = _check_total(epsilon), check_delta(delta)
     n_rounds = check_int(n_rounds, "n_rounds")
     n_clients, cohort = _check_cohort(n_clients, cohort)
     check_choice(accountant, "accountant", tuple(ACCOUNTANTS))
@@ -542,6 +550,8 @@ def mixed_epsilon(
     delta, n_rounds = check_delta(delta), check_int(n_rounds, "n_rounds")
     n_clients, cohort = _check_cohort(n_clients, cohort)
     check_int(n_clusters, "n_clusters")
+    if not isinstance(amplified, bool | np.bool_):
+        raise TypeError(f"amplified must be True or False, got {type(amplified).__name__}")
 
     def curve(a: FloatArray) -> FloatArray:
         identifiers = krr_rdp(a, identifier_epsilon, n_clusters=n_clusters)
@@ -572,9 +582,7 @@ def calibrate_identifiers(
     ValueError
         If the sums alone already cost `epsilon`; the message says how much they cost.
     """
-    epsilon, delta = check_epsilon(epsilon), check_delta(delta)
-    if epsilon > MAX_EPSILON:
-        raise ValueError(f"epsilon must be <= {MAX_EPSILON:g}, got {epsilon:g}")
+    epsilon, delta = _check_total(epsilon), check_delta(delta)
     run: dict[str, Any] = {
         "delta": delta, "n_rounds": n_rounds, "n_clients": n_clients, "cohort": cohort,
         "n_clusters": n_clusters, "amplified": amplified,

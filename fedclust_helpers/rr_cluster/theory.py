@@ -38,6 +38,18 @@ from fedclust_helpers.rr_cluster.accounting import (
 
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(180)
 _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
+MOST = 10**6  # clusters, or sizes that are added up
+
+
+def _vector(values: Any, name: str) -> FloatArray:
+    """Finite numbers as an array of shape (n,)."""
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} must be a vector of numbers") from None
+    if array.ndim != 1 or array.size == 0 or not np.isfinite(array).all():
+        raise ValueError(f"{name} must be a vector of finite numbers, at least one")
+    return array
 
 
 # --- identifiers: how often the noisy argmax is right ---------------------------------------------
@@ -61,7 +73,8 @@ def simulate_argmax(
     sigma: float, n_clusters: int, n_draws: int, *, rng: np.random.Generator
 ) -> float:
     """The same probability, as the share of `n_draws` noisy identifiers that are right."""
-    k, n = check_int(n_clusters, "n_clusters"), check_int(n_draws, "n_draws")
+    k = check_int(n_clusters, "n_clusters", maximum=MOST)
+    n = check_int(n_draws, "n_draws", maximum=100 * MOST // k)
     noisy = check_non_negative(sigma, "sigma") * check_rng(rng).standard_normal((n, k))
     noisy[:, 0] += 1
     return float((noisy.argmax(axis=1) == 0).mean())
@@ -210,9 +223,10 @@ def expected_moved(n_clients: int, probabilities: Any, min_size: int) -> float:
 
     Each of `n_clients` clients lands in cluster j with `probabilities[j]`, independently.
     """
-    n, b = check_int(n_clients, "n_clients"), check_int(min_size, "min_size", minimum=0)
-    p = np.asarray(probabilities, dtype=np.float64)
-    if p.ndim != 1 or (p < 0).any() or abs(p.sum() - 1) > 1e-9:
+    n = check_int(n_clients, "n_clients")
+    b = check_int(min_size, "min_size", minimum=0, maximum=MOST)
+    p = _vector(probabilities, "probabilities")
+    if (p < 0).any() or abs(p.sum() - 1) > 1e-9:
         raise ValueError("probabilities must be a vector of numbers >= 0 that add up to 1")
     sizes = np.arange(b)
     return float(((b - sizes) * binom.pmf(sizes, n, p[:, None])).sum())
@@ -256,8 +270,8 @@ def scale_divergence(size: int, n_parameters: int, *, order: float = 2.0) -> flo
     """
     n, d = check_int(size, "size", minimum=2), check_int(n_parameters, "n_parameters")
     order = check_real(order, "order")
-    if order <= 1:
-        raise ValueError(f"order must be > 1, got {order}")
+    if not 1 < order < math.inf:
+        raise ValueError(f"order must be > 1 and finite, got {order}")
 
     def one_way(p: float, q: float) -> float:  # standard deviations of the two
         mixed = order * q * q + (1 - order) * p * p
@@ -464,7 +478,7 @@ def flat_axis_factor(curvatures: Any, gamma: float) -> float:
     The loss is quadratic with these `curvatures`. The slowest axis keeps |1 - gamma h|: 0.99 for
     curvatures (0.01, 1) at gamma = 1, where Theorem 4.10 (k = 1, no noise) promises 0.5.
     """
-    h = np.asarray(curvatures, dtype=np.float64)
+    h = _vector(curvatures, "curvatures")
     start = np.eye(len(h))
     moved = start - check_positive(gamma, "gamma") * start * h
     return float(np.linalg.norm(moved, axis=1).max())
