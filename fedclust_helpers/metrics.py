@@ -6,6 +6,7 @@ is released.
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import NamedTuple
 
 import numpy as np
@@ -22,7 +23,15 @@ from fedclust_helpers._validation import (
     check_real,
     check_rng,
 )
-from fedclust_helpers.kmeans import assign, kmeans_cost
+from fedclust_helpers.kmeans import (
+    LARGEST,
+    assign,
+    finite_numbers,
+    kmeans_cost,
+    moderate_points,
+)
+
+MAX_POINTS = 20_000  # of the silhouette, whose cost is quadratic
 
 
 class Interval(NamedTuple):
@@ -72,8 +81,9 @@ def silhouette(
     float
         -1 if all rows used fall into one cluster, the convention of the paper (Appendix D).
     """
-    array = as_points(points)
-    max_points = check_int(max_points, "max_points", minimum=2)
+    array = moderate_points(points)
+    centers = moderate_points(centers, "centers", n_features=array.shape[1])
+    max_points = check_int(max_points, "max_points", minimum=2, maximum=MAX_POINTS)
     check_rng(rng)
     if len(array) > max_points:
         array = array[rng.choice(len(array), max_points, replace=False)]
@@ -97,7 +107,8 @@ def davies_bouldin(points: ArrayLike, centers: ArrayLike) -> float:
     float
         inf if all points fall into one cluster, the convention of the paper (Appendix D).
     """
-    array = as_points(points)
+    array = moderate_points(points)
+    centers = moderate_points(centers, "centers", n_features=array.shape[1])
     labels = assign(array, centers).labels
     n_found = len(np.unique(labels))
     if n_found == 1:
@@ -127,8 +138,8 @@ def centroid_mse(centers: ArrayLike, reference: ArrayLike) -> float:
     >>> centroid_mse([[0.0, 0.0], [5.0, 5.0]], [[5.0, 5.0], [0.0, 1.0]])
     0.5
     """
-    first = as_points(centers, "centers")
-    second = as_points(reference, "reference", n_features=first.shape[1])
+    first = moderate_points(centers, "centers")
+    second = moderate_points(reference, "reference", n_features=first.shape[1])
     if len(first) != len(second):
         raise ValueError(f"reference must have {len(first)} rows like centers, got {len(second)}")
     squared = cdist(first, second, "sqeuclidean")
@@ -146,7 +157,19 @@ def adjusted_rand(points: ArrayLike, centers: ArrayLike, labels: ArrayLike) -> f
         If `labels` does not have one entry per point, or all of them are -1.
     """
     array = as_points(points)
-    truth = np.asarray(labels)
+    try:
+        truth = np.asarray(labels)
+    except ValueError:
+        raise ValueError(f"labels must have shape ({len(array)},)") from None
+    if truth.dtype.kind == "O" and not (
+        all(isinstance(label, str) for label in truth.flat)
+        or all(isinstance(label, Integral) for label in truth.flat)
+    ):
+        raise TypeError("labels must be integers or strings")
+    if truth.dtype.kind == "f" and (truth == np.round(truth)).all() and np.isfinite(truth).all():
+        truth = truth.astype(np.float64)  # whole numbers that a table stored as floats
+    elif truth.dtype.kind not in "biuUO":
+        raise TypeError("labels must be integers or strings")
     if truth.shape != (len(array),):
         raise ValueError(f"labels must have shape ({len(array)},), got {truth.shape}")
     kept = truth != -1
@@ -204,9 +227,7 @@ def mean_ci(values: ArrayLike, level: float = 0.95) -> Interval:
 
 
 def _vector(values: ArrayLike, name: str) -> FloatArray:
-    array = np.asarray(values, dtype=np.float64)
+    array = finite_numbers(values, name, largest=LARGEST)
     if array.ndim != 1:
         raise ValueError(f"{name} must have shape (m,), got {array.shape}")
-    if not np.isfinite(array).all():
-        raise ValueError(f"{name} must be finite")
     return array

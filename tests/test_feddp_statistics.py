@@ -2,17 +2,21 @@
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
 from fedclust_helpers import kmeans
+from fedclust_helpers._nearest import squared_lengths
 from fedclust_helpers.audit import audit_sensitivity, random_neighbours
 from fedclust_helpers.client_statistics import (
     BALL_SUMS_AND_COUNTS,
     CLIENT_MEANS,
     CLIENT_OUTER_PRODUCT,
+    CLIENT_RESIDUAL_SUMS_AND_COUNTS,
     CLIENT_SERVER_POINT_WEIGHTS,
     CLIENT_SUMS_AND_COUNTS,
     OUTER_PRODUCT,
     PROJECTED_SUMS_AND_COUNTS,
+    RESIDUAL_SUMS_AND_COUNTS,
     SERVER_POINT_WEIGHTS,
     STATISTICS,
     server_data,
@@ -405,3 +409,190 @@ def test_magnitudes_bound_every_coordinate_of_one_record(statistic):
         values = statistic.compute(rows, np.array([0, len(rows)]), **broadcast(statistic, s))
         for part, value in zip(statistic.parts, values, strict=True):
             assert np.abs(value).max() <= bounds[part] * (1 + 1e-12)
+
+
+# --- a row is decided and cut by itself -----------------------------------------------------------
+
+
+def shuffled(n, d, k, r, seed=3):
+    """Rows with equal coordinates, targets that are shuffles of one, a basis of equal numbers.
+
+    In exact arithmetic all targets are equally far from every row.
+    """
+    rng = np.random.default_rng(seed)
+    targets = np.stack([rng.permutation(np.linspace(-1, 1, r) + 0.1) for _ in range(k)])
+    return np.repeat(rng.uniform(-1, 1, (n, 1)), d, axis=1), np.full((d, r), 0.3), targets
+
+
+def almost(n, d, k, r, seed=3):
+    """Rows whose projection lies in the middle of two targets, up to rounding."""
+    rng = np.random.default_rng(seed)
+    basis = np.linalg.qr(rng.normal(size=(d, r)))[0]
+    targets = rng.uniform(-1, 1, (k, r))
+    middle = (targets[rng.integers(k, size=n)] + targets[rng.integers(k, size=n)]) / 2
+    return middle @ basis.T, basis, targets
+
+
+def on_the_margin(n, d, k, r, seed=3):
+    """Rows exactly three times as far from the second target as from the first, up to rounding."""
+    rng = np.random.default_rng(seed)
+    basis = np.linalg.qr(rng.normal(size=(d, r)))[0]
+    targets = rng.uniform(-1, 1, (k, r))
+    near, far = targets[rng.integers(k, size=n)], targets[rng.integers(k, size=n)]
+    return (near * 0.75 + far * 0.25) @ basis.T, basis, targets
+
+
+SETTINGS = [
+    (kind, shape)
+    for kind in (shuffled, almost, on_the_margin)
+    for shape in ((16, 12, 8), (40, 60, 4))
+]
+
+
+@pytest.mark.parametrize(("kind", "shape"), SETTINGS)
+@pytest.mark.parametrize("margin", [1.0, 1 / 3])
+def test_projected_labels_and_margins_depend_on_the_row_alone(kind, shape, margin, monkeypatch):
+    d, k, r = shape
+    points, basis, targets = kind(2503, d, k, r)
+    whole = server_data._labels_with_margin(points, basis, targets, margin)
+    for n in (1, 2, 3, 5, 8, 100, 1041, 1042, 2083, 2499, 2500, 2501):
+        labels = server_data._labels_with_margin(points[:n], basis, targets, margin)
+        assert np.array_equal(labels, whole[:n])
+    order = np.random.default_rng(1).permutation(len(points))
+    shuffle = server_data._labels_with_margin(points[order], basis, targets, margin)
+    assert np.array_equal(shuffle, whole[order])
+    for threads in (1, 2):
+        with threadpool_limits(threads):
+            again = server_data._labels_with_margin(points, basis, targets, margin)
+        assert np.array_equal(again, whole)
+    for chunk in (1, 7, 640):
+        monkeypatch.setattr(kmeans, "CHUNK", chunk)
+        again = server_data._labels_with_margin(points, basis, targets, margin)
+        assert np.array_equal(again, whole)
+
+
+def residuals(rows, centers, clip, basis=None):
+    """What each row alone adds to the sums: one client for each row."""
+    basis = np.eye(rows.shape[1]) if basis is None else basis
+    return RESIDUAL_SUMS_AND_COUNTS.compute(
+        rows, np.arange(len(rows) + 1), basis=basis, centers=centers, clip_residual=clip
+    )
+
+
+@pytest.mark.parametrize("clip", [1e-12, 0.7, 1.0, 1e9])
+@pytest.mark.parametrize("offset", [0.0, 1.6e9, -1e15, 1e150])
+@pytest.mark.parametrize("spread", [1e-300, 1e-9, 1.0, 1e6, 1e140])
+def test_no_row_adds_more_than_the_clip_wherever_it_lies(clip, offset, spread):
+    rng = np.random.default_rng(2)
+    centers = rng.normal(size=(4, 3)) * spread + offset
+    rows = rng.normal(size=(300, 3)) * spread * 10.0 ** rng.integers(-2, 6, (300, 1)) + offset
+    sums, counts = residuals(rows, centers, clip)
+    lengths = np.linalg.norm(sums.sum(axis=1).astype(np.longdouble), axis=1)
+    assert (lengths <= clip).all() and (counts.sum(axis=1) == 1).all()
+    # cut, not lost: rows that are longer than the clip keep nearly all of it
+    labels = counts.argmax(axis=1)
+    true = np.linalg.norm((rows - centers[labels]).astype(np.longdouble), axis=1)
+    expected = np.minimum(true, clip)
+    assert np.allclose(lengths[true > 0], expected[true > 0], rtol=1e-9, atol=1e-150)
+
+
+@pytest.mark.parametrize("offset", [0.0, 1.6e9])
+def test_one_row_more_moves_the_residual_sums_by_at_most_the_clip(offset):
+    rng = np.random.default_rng(4)
+    centers = rng.normal(size=(3, D)) + offset
+    rows = rng.normal(size=(400, D)) * 5 + offset
+    arguments = {"basis": np.eye(D), "centers": centers, "clip_residual": 1.0}
+    after, _ = RESIDUAL_SUMS_AND_COUNTS.compute(rows, np.array([0, 400]), **arguments)
+    for row in range(0, 400, 40):
+        fewer = np.delete(rows, row, axis=0)
+        before, _ = RESIDUAL_SUMS_AND_COUNTS.compute(fewer, np.array([0, 399]), **arguments)
+        # slack: 400 additions of numbers up to 400, each rounded
+        assert np.linalg.norm(after - before) <= 1 + 400 * 400 * 2.0**-53
+
+
+def test_a_factor_depends_on_the_row_alone():
+    rng = np.random.default_rng(6)
+    rows, centers = rng.normal(size=(900, 24)) + 0.3, rng.normal(size=(5, 24))
+    whole = residuals(rows, centers, 4.5)[0]
+    for n in (1, 2, 3, 4, 7, 64, 500, 899):
+        assert np.array_equal(residuals(rows[:n], centers, 4.5)[0], whole[:n])
+    order = rng.permutation(900)
+    assert np.array_equal(residuals(rows[order], centers, 4.5)[0], whole[order])
+    # among rows that are all short or all long the clip takes another path
+    lengths = np.linalg.norm(whole.sum(axis=1), axis=1)
+    for some in (lengths < 4.49, lengths > 4.49):
+        assert some.any() and np.array_equal(residuals(rows[some], centers, 4.5)[0], whole[some])
+
+
+def test_rows_and_clients_of_overflowing_length_add_nothing():
+    big = np.array([[1e200, 0.0], [1.0, 0.0], [1.7e308, -1.7e308], [0.0, 0.5]])
+    sums, counts = residuals(big, np.array([[0.0, 0.0], [-1.7e308, 1.7e308]]), 1.0)
+    assert np.isfinite(sums).all() and not sums[[0, 2]].any() and counts.sum() == 4
+    assert np.linalg.norm(sums[1]) == pytest.approx(1)
+    offsets, arguments = np.arange(5), {"basis": np.eye(2), "centers": np.zeros((1, 2))}
+    with np.errstate(all="ignore"):
+        values = {
+            "outer": CLIENT_OUTER_PRODUCT.compute(big, offsets, clip_outer=1.0)[0],
+            "pooled": CLIENT_OUTER_PRODUCT.pooled(big, offsets, clip_outer=1.0)[0],
+            "means": CLIENT_MEANS.compute(
+                big, offsets, clip_means=1.0, clip_filled=1.0, **arguments
+            )[0],
+            "sums": CLIENT_SUMS_AND_COUNTS.compute(
+                big, offsets, centers=np.zeros((1, 2)), clip_sums=1.0, clip_counts=1.0
+            )[0],
+            "residuals": CLIENT_RESIDUAL_SUMS_AND_COUNTS.compute(
+                big, offsets, clip_sums=1.0, clip_counts=1.0, **arguments
+            )[0],
+        }
+    expected = np.array([0, 1, 0, 0.25])
+    for name, value in values.items():
+        assert np.isfinite(value).all(), name
+        if name == "pooled":
+            assert value == pytest.approx(np.diag([1, 0.25]))
+            continue
+        lengths = np.linalg.norm(value.reshape(4, -1), axis=1)
+        assert lengths == pytest.approx(expected if name == "outer" else expected ** [1, 1, 1, 0.5])
+
+
+@pytest.mark.parametrize("bound", [1e-200, 1e-12, 1.0, 1e200])
+def test_factors_are_finite_and_never_too_large(bound):
+    norms = np.array([0.0, 5e-324, 1e-310, 1e-12, 1.0, 3.0, 1e154, 1e308, np.inf, np.nan])
+    factors = server_data._shrink(norms, bound)
+    assert np.isfinite(factors).all() and ((factors >= 0) & (factors <= 1)).all()
+    assert not factors[-2:].any() and factors[0] == 1
+    assert (norms[:-2].astype(np.longdouble) * factors[:-2] <= bound).all()
+
+
+def test_the_length_of_a_row_is_never_taken_too_short():
+    rng = np.random.default_rng(8)
+    for scale in (1e-320, 1e-170, 1e-160, 1e-150, 1.0, 1e150):
+        rows = rng.normal(size=(200, 7)) * scale
+        exact = np.sqrt((rows.astype(np.longdouble) ** 2).sum(axis=1))
+        for squares in (squared_lengths(rows), np.einsum("ij,ij->i", rows, rows)):
+            lengths = server_data._lengths(squares, 7)
+            assert (lengths >= exact).all()
+            assert (lengths <= exact * (1 + 1e-14) + 1e-160).all()
+
+
+# --- a client's statistic is its own, to the last bit ---------------------------------------------
+
+
+@pytest.mark.parametrize("statistic", [OUTER_PRODUCT, CLIENT_OUTER_PRODUCT])
+@pytest.mark.parametrize("d", [1, 3, 8, 17, 64])
+def test_an_outer_product_does_not_depend_on_the_other_clients(statistic, d):
+    """Other clients may be larger, smaller, more or none: the last bits would tell of them."""
+    rng = np.random.default_rng(d)
+    own = [rng.normal(size=(n, d)) for n in (1, 2, 5, 9, 30, 77, 300)]
+    extra = {"clip_outer": 5.0} if statistic is CLIENT_OUTER_PRODUCT else {}
+
+    def of(clients):
+        offsets = np.cumsum([0] + [len(c) for c in clients])
+        return statistic.compute(np.concatenate(clients), offsets, **extra)[0]
+
+    alone = [of([c])[0] for c in own]
+    for company in (own, own[::-1], [*own, rng.normal(size=(1000, d))], own * 3):
+        together = of(company)
+        for c, value in zip(company, together, strict=True):
+            mine = [a for a, o in zip(alone, own, strict=True) if o is c]
+            if mine:
+                assert np.array_equal(mine[0], value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 
 import numpy as np
 import pandas as pd
@@ -13,8 +14,9 @@ from scipy.spatial.distance import pdist
 from scipy.stats import special_ortho_group
 from sklearn.cluster import KMeans
 from sklearn.metrics import pairwise_distances_argmin_min
+from threadpoolctl import threadpool_limits
 
-from fedclust_helpers import kmeans
+from fedclust_helpers import _nearest, kmeans
 
 SEED = 11
 C = kmeans.CHUNK
@@ -619,3 +621,245 @@ def test_shapes_types_and_bounds_of_the_three_rules(rule):
     for bad in (0, -1.0, math.nan, math.inf):
         with pytest.raises(ValueError, match="^bound must be"):
             rule(values, bound=bad)
+
+
+# --- a row is decided by itself -------------------------------------------------------------------
+
+
+def tied_rows(n, d, k, seed=SEED):
+    """Rows with equal coordinates and centres that are shuffles of one: every distance is a tie."""
+    generator = rng(seed)
+    centers = np.stack([generator.permutation(np.linspace(-1, 1, d) + 0.1) for _ in range(k)])
+    return np.repeat(generator.uniform(-1, 1, (n, 1)), d, axis=1), centers
+
+
+def near_ties(n, d, k, seed=SEED):
+    """Rows in the middle of two centres, moved by at most two units in the last place."""
+    generator = rng(seed)
+    centers = generator.uniform(-1, 1, (k, d))
+    middle = (centers[generator.integers(k, size=n)] + centers[generator.integers(k, size=n)]) / 2
+    return middle * (1 + generator.integers(-2, 3, (n, d)) * 2.0**-52), centers
+
+
+def grid_rows(n, d, k, seed=SEED):
+    """Small integers: ties that floats compute exactly, and centres that coincide."""
+    generator = rng(seed)
+    points = generator.integers(-2, 3, (n, d)).astype(float)
+    centers = generator.integers(-2, 3, (k, d)).astype(float)
+    centers[k // 2] = centers[0]
+    return points, centers
+
+
+def far_rows(n, d, k, seed=SEED):
+    """Rows far from the origin, where the expanded square has no correct digit."""
+    points, centers = near_ties(n, d, k, seed)
+    return points + 1.6e9, centers + 1.6e9
+
+
+def extreme_rows(n, d, k, seed=SEED):
+    """Rows of many magnitudes, up to squares that overflow and down to denormal numbers."""
+    points, centers = near_ties(n, d, k, seed)
+    points *= 10.0 ** rng(seed).choice([-320, -160, -20, 0, 0, 20, 150, 300], (n, 1))
+    return points, centers
+
+
+KINDS = (tied_rows, near_ties, grid_rows, far_rows, extreme_rows)
+by_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+# n k d is about 1e6, where BLAS changes its kernel; few and many centres, one and many dimensions
+SHAPES = [(2503, 64, 8), (2503, 5, 80), (2503, 1, 400), (2503, 400, 1), (2503, 16, 25)]
+by_shape = pytest.mark.parametrize("shape", SHAPES, ids=str)
+
+
+def decisions(points, centers, radius):
+    """Label and inside, row by row: -1 is outside, and labels without a radius."""
+    return np.stack(
+        [
+            kmeans.assign(points, centers).labels,
+            kmeans.assign(points, centers, radius=radius).labels,
+        ]
+    )
+
+
+def typical_radius(points, centers):
+    """The median distance: as many rows inside as outside, and some exactly on the sphere."""
+    return float(np.sqrt(np.median(kmeans.assign(points, centers).squared))) or 1.0
+
+
+@by_kind
+@by_shape
+def test_a_row_is_decided_by_itself_whatever_the_number_of_rows(kind, shape):
+    points, centers = kind(*shape)
+    radius = typical_radius(points, centers)
+    whole = decisions(points, centers, radius)
+    for n in (1, 2, 3, 5, 8, 31, 64, 1000, 2048, 2499, 2500, 2501, 2502):
+        np.testing.assert_array_equal(decisions(points[:n], centers, radius), whole[:, :n])
+        counts = kmeans.sums_and_counts(points[:n], centers, radius=radius)[1]
+        kept = whole[1, :n]
+        np.testing.assert_array_equal(counts, np.bincount(kept[kept >= 0], minlength=len(centers)))
+
+
+@by_kind
+@by_shape
+def test_a_row_is_decided_by_itself_whatever_the_order_and_layout(kind, shape):
+    points, centers = kind(*shape)
+    radius = typical_radius(points, centers)
+    whole = decisions(points, centers, radius)
+    order = rng().permutation(len(points))
+    np.testing.assert_array_equal(decisions(points[order], centers, radius), whole[:, order])
+    np.testing.assert_array_equal(decisions(points[::-3], centers, radius), whole[:, ::-3])
+    layouts = (np.asfortranarray(points), np.concatenate([points, points], axis=1)[:, : shape[1]])
+    for layout in layouts:
+        np.testing.assert_array_equal(decisions(layout, centers, radius), whole)
+        np.testing.assert_array_equal(decisions(points, np.asfortranarray(centers), radius), whole)
+
+
+@by_kind
+@pytest.mark.parametrize("block", [1, 3, 64, 500, 1 << 14])
+def test_a_row_is_decided_by_itself_whatever_the_blocks(kind, block, monkeypatch):
+    points, centers = kind(1500, 16, 25)
+    radius = typical_radius(points, centers)
+    whole = decisions(points, centers, radius)
+    monkeypatch.setattr(kmeans, "CHUNK", block)
+    np.testing.assert_array_equal(decisions(points, centers, radius), whole)
+    # the same with the parts of the filter that a block of this size would not reach
+    monkeypatch.setattr(_nearest, "_TINY", 0)
+    monkeypatch.setattr(_nearest, "_FEW", 0)
+    monkeypatch.setattr(_nearest, "_SMALL", 0)
+    np.testing.assert_array_equal(decisions(points, centers, radius), whole)
+    monkeypatch.setattr(_nearest, "_NARROW", 0)
+    np.testing.assert_array_equal(decisions(points, centers, radius), whole)
+    monkeypatch.setattr(_nearest, "_TINY", 10**12)
+    np.testing.assert_array_equal(decisions(points, centers, radius), whole)
+
+
+@by_kind
+@by_shape
+def test_a_row_is_decided_by_itself_on_any_number_of_threads(kind, shape):
+    points, centers = kind(*shape)
+    radius = typical_radius(points, centers)
+    with threadpool_limits(1):
+        one = decisions(points, centers, radius)
+    with threadpool_limits(2):
+        np.testing.assert_array_equal(decisions(points, centers, radius), one)
+
+
+@by_kind
+def test_labels_are_those_of_the_sum_in_order(kind):
+    """The filter by matrix products never overrules the definition, written here once more."""
+    points, centers = kind(700, 9, 12)
+    scale = np.exp2(-np.frexp(np.maximum(np.abs(points).max(axis=1), 1))[1].clip(481) + 481.0)
+    scale = np.where(scale < 1, scale * 2.0**-481, 1.0)
+    squared = np.zeros((len(centers), len(points)))
+    for j in range(points.shape[1]):
+        squared += (points[:, j] * scale - centers[:, j, None] * scale) ** 2
+    np.testing.assert_array_equal(kmeans.assign(points, centers).labels, squared.argmin(axis=0))
+
+
+def test_adding_a_row_changes_one_count_by_one():
+    points, centers = tied_rows(2600, 16, 25)
+    offsets = [np.array([0, n]) for n in range(2480, 2600)]
+    counts = [kmeans.sums_and_counts(points[: o[-1]], centers, offsets=o)[1][0] for o in offsets]
+    assert (np.abs(np.diff(counts, axis=0)).sum(axis=1) == 1).all()
+
+
+def test_exact_ties_go_to_the_first_centre_at_every_size():
+    centers = np.tile([[1.0, 0.0, 0.3], [-1.0, 0.0, 0.3]], (40, 1))
+    points = np.zeros((4000, 3))
+    assert (kmeans.assign(points, centers).labels == 0).all()
+    assert (kmeans.assign(points, centers[1:]).labels == 0).all()
+    assert (kmeans.assign(points[:, :1], [[2.0], [2.0], [-2.0]]).labels == 0).all()
+
+
+def test_ties_everywhere_cost_a_bounded_factor():
+    """Every row must be decided by the definition; 12 times the usual time when measured."""
+    usual, centers = instance(40_000, 16, 32)
+    seconds = []
+    for data, where in ((usual, centers), (usual, np.ones_like(centers))):
+        kmeans.sums_and_counts(data, where)
+        times = []
+        for _ in range(5):
+            start = time.process_time()
+            kmeans.sums_and_counts(data, where)
+            times.append(time.process_time() - start)
+        seconds.append(min(times))
+    assert seconds[1] < 60 * seconds[0]
+
+
+@pytest.mark.parametrize("n_before", [0, 1, 5000, C - 1, C])
+def test_the_sums_of_a_client_depend_on_its_rows_alone(n_before):
+    """Bit for bit: blocks are cut between clients."""
+    own, centers = instance(3001, 3, 4)
+    others = instance(n_before + 1, 3, 4, seed=5)[0][1:]
+    alone = kmeans.sums_and_counts(own, centers, radius=0.9)
+    points = np.concatenate([others, own, others])
+    edges = np.array([0, n_before, n_before + len(own), len(points)])
+    together = kmeans.sums_and_counts(points, centers, radius=0.9, offsets=edges)
+    np.testing.assert_array_equal(together[0][1], alone[0])
+    np.testing.assert_array_equal(together[1][1], alone[1])
+    labels = kmeans.assign(points, centers).labels
+    grouped = kmeans.group_sums(points, labels, 4, offsets=edges)[0][1]
+    np.testing.assert_array_equal(
+        grouped, kmeans.group_sums(own, labels[n_before : n_before + len(own)], 4)[0]
+    )
+
+
+# --- wrong use: what a sweep over arguments found -------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "offsets",
+    [[0, 3], [1, 10], [0, 6, 5, 10], [0, 11], [10], [[0, 10]], [0.0, 10.0], [-1, 10], 10, [[0], 1]],
+)
+def test_offsets_of_group_sums_must_cover_all_rows_in_order(offsets):
+    points, _ = instance(10, 2, 2)
+    with pytest.raises(ValueError, match="^offsets must"):
+        kmeans.group_sums(points, np.zeros(10, dtype=int), 2, offsets=offsets)
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (lambda p, c: kmeans.group_sums(p, np.zeros(6, dtype=int), 10**12), "n_groups"),
+        (lambda p, c: kmeans.lloyd(p, c, n_rounds=10**12), "n_rounds"),
+        (lambda p, c: kmeans.weighted_kmeans(p, None, 2, rng=rng(), n_init=10**12), "n_init"),
+        (lambda p, c: kmeans.weighted_kmeans(p, np.full(6, 1e308), 2, rng=rng()), "weights"),
+        (lambda p, c: kmeans.weighted_kmeans(p, np.full(6, 1e-310), 2, rng=rng()), "weights"),
+        (lambda p, c: kmeans.weighted_kmeans(p * 1e200, None, 2, rng=rng()), "points"),
+        (lambda p, c: kmeans.kmeans_cost(p * 1e200, c), "points"),
+        (lambda p, c: kmeans.kmeans_cost(p, c * 1e200), "centers"),
+        (lambda p, c: kmeans.lloyd(p * 1e200, c, n_rounds=1), "points"),
+        (lambda p, c: kmeans.sphere_packing(10**12, 2, rng=rng()), "n_clusters"),
+        (lambda p, c: kmeans.sphere_packing(2, 10**12, rng=rng()), "n_features"),
+        (lambda p, c: kmeans.sphere_packing(2, 2, rng=rng(), n_tries=10**12), "n_tries"),
+        (lambda p, c: kmeans.sphere_packing(2, 2, rng=rng(), n_steps=10**12), "n_steps"),
+        (lambda p, c: kmeans.sphere_packing(2, 2, rng=rng(), bound=1e308), "bound"),
+        (lambda p, c: kmeans.fold([1.0, math.nan]), "values"),
+        (lambda p, c: kmeans.fold(math.inf), "values"),
+        (lambda p, c: kmeans.fold([1.0], bound=1e308), "bound"),
+        (lambda p, c: kmeans.fold_as_printed([None]), "values"),
+        (lambda p, c: kmeans.truncate([math.nan]), "values"),
+    ],
+)
+def test_what_cannot_be_computed_is_refused_by_name(call, name):
+    points, centers = instance(6, 2, 2)
+    with pytest.raises(ValueError, match=f"^{name} "):
+        call(points, centers)
+
+
+@pytest.mark.parametrize("rule", [kmeans.fold, kmeans.fold_as_printed, kmeans.truncate])
+@pytest.mark.parametrize("values", ["x", ["1.0"], [1j], object(), {}, [[1, 2], [3]]])
+def test_values_to_fold_must_be_real_numbers(rule, values):
+    with pytest.raises(TypeError, match="^values must be an array of real numbers"):
+        rule(values)
+
+
+def test_normalize_must_be_a_bool():
+    with pytest.raises(TypeError, match="^normalize must be True or False"):
+        kmeans.kmeans_cost([[0.0]], [[0.0]], normalize="no")
+
+
+def test_lloyd_stops_at_a_fixed_point():
+    points, centers = instance(200, 2, 3)
+    many = kmeans.lloyd(points, centers, n_rounds=kmeans.MAX_ROUNDS)
+    np.testing.assert_array_equal(many, kmeans.lloyd(points, many, n_rounds=1))
+    np.testing.assert_array_equal(many, kmeans.lloyd(points, centers, n_rounds=200))

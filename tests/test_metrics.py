@@ -234,3 +234,53 @@ def test_points_and_centres_must_agree(blobs):
         metrics.silhouette(points, centers, rng=0)
     with pytest.raises(ValueError, match="max_points must be >= 2"):
         metrics.silhouette(points, centers, rng=rng(), max_points=1)
+
+
+# ---- what a sweep over arguments found ---------------------------------------------------------
+
+
+def test_numbers_whose_squares_overflow_are_refused_by_name(blobs):
+    points, centers, labels = blobs
+    for call in (
+        metrics.nicv,
+        metrics.davies_bouldin,
+        lambda p, c: metrics.silhouette(p, c, rng=rng()),
+    ):
+        with pytest.raises(ValueError, match="^points must be at most 1e"):
+            call(points * 1e200, centers)
+        with pytest.raises(ValueError, match="^centers must be at most 1e"):
+            call(points, centers * 1e200)
+    with pytest.raises(ValueError, match="^centers must be at most 1e"):
+        metrics.centroid_mse(centers * 1e200, centers)
+    with pytest.raises(ValueError, match="^reference must be at most 1e"):
+        metrics.centroid_mse(centers, centers * 1e200)
+    with pytest.raises(ValueError, match="^values must be at most 1e"):
+        metrics.mean_ci([1e308, 1e308])
+    with pytest.raises(ValueError, match="^values must be at most 1e"):
+        metrics.auc_over_epsilon([1.0, 2.0, 3.0], [1e308] * 3)
+
+
+@pytest.mark.parametrize("values", ["x", ["1.0", "2.0"], [1j, 2], object(), {}, [[1, 2], [3]]])
+def test_summaries_need_real_numbers(values):
+    with pytest.raises(TypeError, match="^values must be an array of real numbers"):
+        metrics.mean_ci(values)
+    with pytest.raises(TypeError, match="^epsilons must be an array of real numbers"):
+        metrics.auc_over_epsilon(values, [1.0, 2.0])
+
+
+def test_reference_labels_are_whole_numbers_or_names(blobs):
+    points, centers, labels = blobs
+    for good in (labels.astype(float), labels.astype(str), labels.astype(str).astype(object)):
+        assert metrics.adjusted_rand(points, centers, good) == 1
+    missing = np.where(labels == 0, None, labels)
+    for bad in (labels + 0.5, labels + 0j, np.where(labels == 0, np.nan, labels), missing):
+        with pytest.raises(TypeError, match="^labels must be integers or strings"):
+            metrics.adjusted_rand(points, centers, bad)
+    with pytest.raises(ValueError, match="^labels must have shape"):
+        metrics.adjusted_rand(points, centers, [[0, 1], [2]])
+
+
+def test_a_silhouette_of_too_many_points_is_refused(blobs):
+    points, centers, _ = blobs
+    with pytest.raises(ValueError, match="^max_points must be >= 2 and <= 20000"):
+        metrics.silhouette(points, centers, rng=rng(), max_points=10**6)

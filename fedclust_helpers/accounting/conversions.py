@@ -16,6 +16,23 @@ from fedclust_helpers._validation import (
     check_positive,
 )
 
+LARGEST = 1e15  # an epsilon or mu beyond is no promise, and no float can tell such numbers apart
+SMALLEST = 1e-15
+
+
+def _check_invertible(epsilon: float, delta: float) -> tuple[float, float]:
+    """An (epsilon, delta) that noise can be calibrated to in floating point."""
+    epsilon, delta = check_epsilon(epsilon), check_delta(delta)
+    if not SMALLEST <= epsilon <= LARGEST:
+        raise ValueError(
+            f"epsilon must lie between {SMALLEST:g} and {LARGEST:g} to calibrate noise, got"
+            f" {epsilon:g}"
+        )
+    if delta < 1e-250:
+        raise ValueError(f"delta must be at least 1e-250 to calibrate noise, got {delta:g}")
+    return epsilon, delta
+
+
 # --- Gaussian differential privacy (Dong, Roth, Su 2022; FastLloyd Theorems 2.1 to 2.3) ----------
 
 
@@ -27,6 +44,8 @@ def gdp_delta(mu: float, epsilon: float) -> float:
     mu, epsilon = check_non_negative(mu, "mu"), check_non_negative(epsilon, "epsilon")
     if mu == 0:
         return 0.0
+    if epsilon / mu > 1e150:  # far beyond every float: no loss is as large
+        return 0.0
     first = norm.logcdf(-epsilon / mu + mu / 2)
     second = epsilon + norm.logcdf(-epsilon / mu - mu / 2)
     return float(-math.exp(first) * math.expm1(min(second - first, 0.0)))
@@ -37,6 +56,8 @@ def gdp_epsilon(mu: float, delta: float) -> float:
     mu, delta = check_non_negative(mu, "mu"), check_delta(delta)
     if gdp_delta(mu, 0.0) <= delta:
         return 0.0
+    if mu > LARGEST:
+        return math.inf
     high = 1.0
     while gdp_delta(mu, high) > delta:
         high *= 2
@@ -49,7 +70,7 @@ def gdp_mu(epsilon: float, delta: float) -> float:
     Equivalently 1/mu is the noise multiplier of the analytic Gaussian mechanism (Balle and Wang
     2018): the smallest standard deviation per unit of L2 sensitivity.
     """
-    epsilon, delta = check_epsilon(epsilon), check_delta(delta)
+    epsilon, delta = _check_invertible(epsilon, delta)
     high = 1.0
     while gdp_delta(high, epsilon) < delta:
         high *= 2
@@ -97,13 +118,13 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
         a = 1 + math.exp(log_order)
         return a * rho + math.log(1 / (a * delta)) / (a - 1) + math.log1p(-1 / a)
 
-    best = minimize_scalar(bound, bounds=(-12.0, 30.0), method="bounded", options={"xatol": 1e-10})
+    best = minimize_scalar(bound, bounds=(-12.0, 80.0), method="bounded", options={"xatol": 1e-10})
     return float(max(best.fun, 0.0))
 
 
 def zcdp_rho(epsilon: float, delta: float) -> float:
     """The largest rho for which rho-zCDP implies (epsilon, delta)-DP by `zcdp_epsilon`."""
-    epsilon, delta = check_epsilon(epsilon), check_delta(delta)
+    epsilon, delta = _check_invertible(epsilon, delta)
     high = 1.0
     while zcdp_epsilon(high, delta) < epsilon:
         high *= 2
@@ -115,6 +136,18 @@ def zcdp_rho(epsilon: float, delta: float) -> float:
 
 
 def basic_composition(budgets: Iterable[tuple[float, float]]) -> tuple[float, float]:
-    """Sequential composition of (epsilon, delta) pairs: both add up."""
-    pairs = list(budgets)
+    """Sequential composition of (epsilon, delta) pairs: both add up.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If `budgets` holds anything but pairs of an epsilon >= 0 and a delta in [0, 1).
+    """
+    try:
+        pairs = [(e, d) for e, d in budgets]
+    except (TypeError, ValueError):
+        raise TypeError("budgets must be a sequence of (epsilon, delta) pairs") from None
+    for e, d in pairs:
+        check_non_negative(e, "epsilon of budgets")
+        check_delta(d, "delta of budgets", allow_zero=True)
     return math.fsum(e for e, _ in pairs), math.fsum(d for _, d in pairs)

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csc_array
 
 from fedclust_helpers import kmeans
+from fedclust_helpers._nearest import NearestTarget, project, squared_lengths
 from fedclust_helpers._validation import FloatArray, IntArray
 from fedclust_helpers.client_statistics.base import (
     ClientStatistic,
@@ -28,41 +28,97 @@ PADDED_ROWS = 65_536  # rows of one batch of padded clients, which bounds memory
 # --- clients as batches of equal size -------------------------------------------------------------
 
 
+def _width(sizes: IntArray) -> IntArray:
+    """Rows that clients of these sizes are padded to: a quarter more at most, by own size alone.
+
+    What a client computes then does not depend, in its last bits, on the size of any other.
+    """
+    step = 2 ** np.maximum(np.floor(np.log2(np.maximum(sizes, 1))).astype(np.int64) - 2, 0)
+    return -(-sizes // step) * step
+
+
 def _batches(points: FloatArray, offsets: IntArray) -> Iterator[tuple[IntArray, FloatArray]]:
     """Client numbers and their rows as an array (b, n, d), short clients padded with zero rows.
 
-    Clients are taken in order of size, so that padding stays small.
+    Clients of one batch have one width. A client of very many rows comes alone and unpadded.
     """
     sizes = np.diff(offsets)
-    order = np.argsort(sizes, kind="stable")
-    first = 0
-    while first < len(order):
-        # the largest batch whose padded size fits: counts times the last (largest) size grows
-        padded = np.arange(1, len(order) - first + 1) * sizes[order[first:]]
-        last = first + max(1, int(np.searchsorted(padded, PADDED_ROWS, side="right")))
-        clients = order[first:last]
-        width = int(sizes[clients[-1]])
+    for one in np.flatnonzero(sizes > PADDED_ROWS):
+        yield np.array([one]), points[None, offsets[one] : offsets[one + 1]]
+    rest = np.flatnonzero(sizes <= PADDED_ROWS)
+    widths = _width(sizes[rest])
+    for width in np.unique(widths):
+        members = rest[widths == width]
+        at_once = max(1, PADDED_ROWS // int(width))
         lanes = np.arange(width)
-        rows = offsets[clients, None] + lanes
-        inside = lanes < sizes[clients, None]
-        batch = points[np.where(inside, rows, 0)]
-        if not inside.all():
-            batch[~inside] = 0.0
-        yield clients, batch
-        first = last
+        for first in range(0, len(members), at_once):
+            clients = members[first : first + at_once]
+            inside = lanes < sizes[clients, None]
+            batch = points[np.where(inside, offsets[clients, None] + lanes, 0)]
+            if not inside.all():
+                batch[~inside] = 0.0
+            yield clients, batch
+
+
+def _lengths(squares: FloatArray, n_terms: int) -> FloatArray:
+    """Upper bounds on lengths from sums of `n_terms` squares, computed in any order.
+
+    Such a sum is low by at most n_terms + 1 roundings, and a square by 2**-1075 if it underflows.
+    """
+    room = 1 + (n_terms + 8) * float(np.finfo(np.float64).eps)
+    return (np.sqrt(squares) + np.sqrt(n_terms) * 2.0**-537) * room
 
 
 def _shrink(norms: FloatArray, bound: float) -> FloatArray:
-    """Factors min(1, bound/norm) that clip vectors of these norms to length `bound`."""
-    return np.minimum(1.0, bound / np.maximum(norms, 1e-300))
+    """Factors min(1, bound/norm) that clip vectors of these norms to length `bound`.
+
+    Never too large by rounding, and 0 where the norm is not finite: nothing is known of a vector
+    whose squared norm overflows, so it must not count.
+    """
+    with np.errstate(all="ignore"):
+        factors = bound / (norms * (1 + 4 * float(np.finfo(np.float64).eps)))
+    factors = np.where(norms <= bound, 1.0, factors)
+    return np.where(np.isfinite(norms) & (factors >= 1e-290), factors, 0.0)
+
+
+def _clip(values: FloatArray, norms: FloatArray, bound: float) -> FloatArray:
+    """Multiply `values` (m, ...) by `_shrink` in place; where that is 0, even nan becomes 0."""
+    factors = _shrink(norms, bound)
+    with np.errstate(under="ignore", invalid="ignore"):
+        values *= factors.reshape(-1, *(1,) * (values.ndim - 1))
+    if not factors.all():
+        values[factors == 0] = 0.0
+    return values
+
+
+def _clip_clients(values: FloatArray, bound: float) -> FloatArray:
+    """Cut each client's array of `values` (m, ...) to Euclidean length `bound`, in place."""
+    flat = values.reshape(len(values), -1)
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        squares = np.einsum("ij,ij->i", flat, flat)
+        return _clip(values, _lengths(squares, flat.shape[1]), bound)
+
+
+def _clip_rows(rows: FloatArray, bound: float) -> FloatArray:
+    """Cut each of `rows` (n, d) to Euclidean length `bound` in place, each by its own factor."""
+    d = rows.shape[1]
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        rough = np.einsum("ij,ij->i", rows, rows)
+        # the order of these sums is unknown: they only tell which rows are short beyond doubt
+        limit = min(bound * bound * (1 - 1e-9), 1e300) if bound > 1e-140 else -1.0
+        long = ~(rough <= limit)
+        if 2 * np.count_nonzero(long) > len(rows):
+            return _clip(rows, _lengths(squared_lengths(rows), d), bound)
+        chosen = np.flatnonzero(long)
+        cut = rows[chosen]
+        rows[chosen] = _clip(cut, _lengths(squared_lengths(cut), d), bound)
+    return rows
 
 
 # --- Step 1: outer products -----------------------------------------------------------------------
 
 
 def _gram(points: FloatArray, offsets: IntArray) -> Values:
-    if len(offsets) == 2:
-        return ((points.T @ points)[None],)
     grams = np.empty((len(offsets) - 1, points.shape[1], points.shape[1]))
     for clients, batch in _batches(points, offsets):
         grams[clients] = batch.transpose(0, 2, 1) @ batch
@@ -92,20 +148,21 @@ def _gram_norms(points: FloatArray, offsets: IntArray) -> FloatArray:
     for clients, batch in _batches(points, offsets):
         transposed = batch.transpose(0, 2, 1)
         small = batch @ transposed if batch.shape[1] < batch.shape[2] else transposed @ batch
-        norms[clients] = np.sqrt(np.einsum("bij,bij->b", small, small))
+        squares = np.einsum("bij,bij->b", small, small)
+        # two sums, one in the matrix product and one here
+        norms[clients] = _lengths(squares, small.shape[1] ** 2 + sum(batch.shape[1:]))
     return norms
 
 
 def _client_gram(points: FloatArray, offsets: IntArray, *, clip_outer: float) -> Values:
-    grams = _gram(points, offsets)[0]
-    norms = np.sqrt(np.einsum("bij,bij->b", grams, grams))
-    grams *= _shrink(norms, clip_outer)[:, None, None]
-    return (grams,)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return (_clip_clients(_gram(points, offsets)[0], clip_outer),)
 
 
 def _client_gram_pooled(points: FloatArray, offsets: IntArray, *, clip_outer: float) -> Values:
     """The sum of all clipped outer products as one weighted product: no (M, d, d) array."""
-    scale = np.sqrt(_shrink(_gram_norms(points, offsets), clip_outer))
+    with np.errstate(over="ignore", invalid="ignore"):
+        scale = np.sqrt(_shrink(_gram_norms(points, offsets), clip_outer))
     weights = np.repeat(scale, np.diff(offsets))
     total = np.zeros((points.shape[1], points.shape[1]))
     for start in range(0, len(points), kmeans.CHUNK):
@@ -135,18 +192,7 @@ CLIENT_OUTER_PRODUCT = ClientStatistic(
 
 def _nearest_labels(points: FloatArray, basis: FloatArray, targets: FloatArray) -> IntArray:
     """Nearest of `targets` (q, r) for every row projected on the columns of `basis` (d, r)."""
-    minus_two_t, norms = np.ascontiguousarray(-2 * targets.T), (targets**2).sum(axis=1)
-    # distances in the subspace need x only through basis^T x: fold both products into one matrix
-    folded = basis @ minus_two_t if targets.shape[0] <= 2 * basis.shape[1] else None
-    labels = np.empty(len(points), dtype=np.int64)
-    rows = max(256, kmeans.CHUNK * 32 // max(32, len(targets)))  # many targets: fewer rows at once
-    for start in range(0, len(points), rows):
-        part = slice(start, start + rows)
-        block = points[part]
-        scores = block @ folded if folded is not None else (block @ basis) @ minus_two_t
-        scores += norms
-        labels[part] = scores.argmin(axis=1)
-    return labels
+    return _labels_with_margin(points, basis, targets, 1.0)
 
 
 def _histograms(labels: IntArray, offsets: IntArray, n_bins: int) -> FloatArray:
@@ -188,7 +234,7 @@ def _client_weights(
     clip_weights: float,
 ) -> Values:
     histograms = _weights(points, offsets, basis=basis, server_points=server_points)[0]
-    return (histograms * _shrink(histograms.sum(axis=1), clip_weights)[:, None],)
+    return (_clip(histograms, histograms.sum(axis=1), clip_weights),)
 
 
 CLIENT_SERVER_POINT_WEIGHTS = ClientStatistic(
@@ -212,16 +258,12 @@ def _labels_with_margin(
     points: FloatArray, basis: FloatArray, targets: FloatArray, margin: float
 ) -> IntArray:
     """Nearest target if it is at most `margin` times as far as every other one, else -1."""
-    if margin >= 1 or len(targets) == 1:
-        return _nearest_labels(points, basis, targets)
+    target = NearestTarget(targets, basis)
     labels = np.empty(len(points), dtype=np.int64)
-    for start in range(0, len(points), kmeans.CHUNK):
-        part = slice(start, start + kmeans.CHUNK)
-        projected = points[part] @ basis
-        squared = ((projected[:, None] - targets[None]) ** 2).sum(axis=2)
-        two = np.partition(squared, 1, axis=1)[:, :2]
-        clear = two[:, 0] <= margin**2 * two[:, 1]
-        labels[part] = np.where(clear, squared.argmin(axis=1), -1)
+    step = min(kmeans.CHUNK, target.rows_at_once)
+    for start in range(0, len(points), step):
+        part = slice(start, start + step)
+        labels[part] = target.labels_with_margin(points[part], margin)
     return labels
 
 
@@ -292,9 +334,8 @@ def _client_means(
 ) -> Values:
     sums, counts = _projected_sums(points, offsets, basis=basis, centers=centers)
     means = np.divide(sums, counts[..., None], out=sums, where=counts[..., None] > 0)
-    means *= _shrink(np.sqrt(np.einsum("mkd,mkd->m", means, means)), clip_means)[:, None, None]
     filled = (counts > 0).astype(np.float64)
-    return means, filled * _shrink(filled.sum(axis=1), clip_filled)[:, None]
+    return _clip_clients(means, clip_means), _clip(filled, filled.sum(axis=1), clip_filled)
 
 
 CLIENT_MEANS = ClientStatistic(
@@ -329,8 +370,7 @@ def _client_sums(
     clip_counts: float,
 ) -> Values:
     sums, counts = _ball_sums(points, offsets, centers=centers)
-    sums *= _shrink(np.sqrt(np.einsum("mkd,mkd->m", sums, sums)), clip_sums)[:, None, None]
-    return sums, counts * _shrink(counts.sum(axis=1), clip_counts)[:, None]
+    return _clip_clients(sums, clip_sums), _clip(counts, counts.sum(axis=1), clip_counts)
 
 
 CLIENT_SUMS_AND_COUNTS = ClientStatistic(
@@ -364,32 +404,18 @@ def _residual_sums(
     centers: FloatArray,
     clip_residual: float,
 ) -> Values:
-    targets = centers @ basis
-    minus_two_t, norms = basis @ (-2 * targets.T), (targets**2).sum(axis=1)
-    center_norms = (centers**2).sum(axis=1)
-    k, n_clients = len(centers), len(offsets) - 1
-    sums = np.zeros((n_clients, k, points.shape[1]))
-    counts = np.zeros((n_clients, k))
-    owners = np.repeat(np.arange(n_clients), np.diff(offsets))
-    for start in range(0, len(points), kmeans.CHUNK):
-        part = slice(start, start + kmeans.CHUNK)
-        block = points[part]
-        labels = (block @ minus_two_t + norms).argmin(axis=1)
-        squared = (
-            np.einsum("ij,ij->i", block, block)
-            - 2 * np.einsum("ij,ij->i", block, centers[labels])
-            + center_norms[labels]
-        )
-        scale = _shrink(np.sqrt(np.maximum(squared, 0.0)) * (1 + 1e-9), clip_residual)
-        first, last = owners[start], owners[start + len(block) - 1]
-        bins = labels + (owners[part] - first) * k
-        width = (last - first + 1) * k
-        weighted = csc_array((scale, bins, np.arange(len(block) + 1)), shape=(width, len(block)))
-        mass = np.bincount(bins, weights=scale, minlength=width).reshape(-1, k)
-        own = slice(first, last + 1)
-        sums[own] += (weighted @ block).reshape(-1, k, block.shape[1]) - mass[..., None] * centers
-        counts[own] += np.bincount(bins, minlength=width).reshape(-1, k)
-    return sums, counts
+    # targets as a row is projected: the same bits for any number of threads
+    target = NearestTarget(np.ascontiguousarray(project(centers, basis).T), basis)
+    (k, d), n_clients = centers.shape, len(offsets) - 1
+    sums = np.zeros((n_clients * k, d))
+    counts = np.zeros(n_clients * k, dtype=np.int64)
+    for part in kmeans.client_blocks(offsets, min(kmeans.CHUNK, target.rows_at_once)):
+        labels = target.labels(points[part])
+        with np.errstate(over="ignore"):
+            residuals = points[part] - centers[labels]
+        residuals = _clip_rows(residuals, clip_residual)
+        kmeans.add_block(sums, counts, residuals, labels, part.start, offsets, k)
+    return sums.reshape(n_clients, k, d), counts.reshape(n_clients, k).astype(np.float64)
 
 
 RESIDUAL_SUMS_AND_COUNTS = ClientStatistic(
@@ -420,13 +446,10 @@ def _client_residual_sums(
     clip_sums: float,
     clip_counts: float,
 ) -> Values:
-    targets = centers @ basis
-    labels = _nearest_labels(points, basis, targets)
-    sums, counts = kmeans.group_sums(points, labels, len(centers), offsets=offsets)
-    sums -= counts[..., None] * centers
-    sums *= _shrink(np.sqrt(np.einsum("mkd,mkd->m", sums, sums)), clip_sums)[:, None, None]
-    totals = counts.sum(axis=1).astype(np.float64)
-    return sums, counts * _shrink(totals, clip_counts)[:, None]
+    sums, counts = _residual_sums(
+        points, offsets, basis=basis, centers=centers, clip_residual=np.inf
+    )
+    return _clip_clients(sums, clip_sums), _clip(counts, counts.sum(axis=1), clip_counts)
 
 
 CLIENT_RESIDUAL_SUMS_AND_COUNTS = ClientStatistic(
