@@ -7,13 +7,14 @@ for a run of this file.
 from __future__ import annotations
 
 import math
+import warnings
 
 import numpy as np
 import pytest
 
-from fedclust_helpers import audit, fastlloyd
+from fedclust_helpers import audit, fastlloyd, feddp_kmeans, ldp_kmeans
 from fedclust_helpers.client_statistics import RELATIVE_SUMS_AND_COUNTS
-from fedclust_helpers.federation import simulate
+from fedclust_helpers.federation import local_users, simulate
 from fedclust_helpers.local_randomizers import (
     LocalHashing,
     RandomizedResponse,
@@ -377,3 +378,68 @@ def test_the_canary_of_a_masked_round_in_secure_mode():
             vectorized=False, rng=TIES,
         )  # fmt: skip
         assert result.mu_alarm == alarm, str(result)
+
+
+def test_releases_of_feddp(recorded):
+    # Gaussian and Laplace releases in one run: the larger kurtosis for all, a wider interval
+    rng = np.random.default_rng(7)
+    federation = simulate(CLIENTS, "ideal", mode="secure", domain="ball", bound=1.5)
+    server = rng.uniform(-1, 1, (12, 2))
+    plan = feddp_kmeans.plan(
+        federation, server, n_clusters=3, epsilon=8.0, delta=1e-5, n_rounds=1, n_init=1
+    )
+
+    def run(f, p):
+        return feddp_kmeans.run(f, p, server, rng=rng)
+
+    result = audit_runs(recorded, federation, plan, run, kurtosis=3.1)
+    assert not result.alarm, str(result)
+    assert all("would not be seen" in reason for reason in result.incomplete)
+
+
+def test_feddp_with_a_step_that_lost_its_noise_is_caught(recorded, monkeypatch):
+    rng = np.random.default_rng(8)
+    federation = simulate(CLIENTS, "ideal", mode="secure", domain="ball", bound=1.5)
+    server = rng.uniform(-1, 1, (12, 2))
+    # a small budget: on the grid of whole counts wide noise is needed to see that it is missing
+    plan = feddp_kmeans.plan(federation, server, n_clusters=3, epsilon=0.5, n_rounds=0, n_init=1)
+    original = DiscreteLaplace.sample_steps
+
+    def sometimes_none(self, shape, *, rng):
+        steps = original(self, shape, rng=rng)
+        return 0 * steps if shape == (12,) and np.random.default_rng().random() < 0.1 else steps
+
+    monkeypatch.setattr(DiscreteLaplace, "sample_steps", sometimes_none)
+    result = audit_runs(
+        recorded, federation, plan, lambda f, p: feddp_kmeans.run(f, p, server, rng=rng), 3.1
+    )
+    # 250 runs hold fewer than 5 exact ones with probability 1e-6
+    assert [q.sometimes_exact for q in result.queries].count(True) == 1, str(result)
+
+
+@pytest.mark.parametrize("part", ["bits", "vectors"])
+def test_reports_of_local_kmeans(part):
+    """All users hold one point: reports of one kind are runs of one release. 1e-4 false alarms."""
+    reports = []
+    for x in (0.9, -0.9):
+        users = local_users(np.tile([x, 0.0], (4000, 1)), mode="secure", keep_payloads=True)
+        plan = ldp_kmeans.plan_gaussian_reports(users, n_clusters=2, epsilon=1.0, delta=1e-5)
+        if part == "bits":
+            plan = ldp_kmeans.plan_grid_histogram(users, n_clusters=2, epsilon=1.0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # two clusters of one point each
+            ldp_kmeans.run(users, plan, rng=np.random.default_rng(9))
+        sent = [m.payload for m in users.transcript.view("server")]
+        reports.append(np.asarray(sent[0]).reshape(4000, -1))
+    if part == "vectors":
+        mechanism = plan.releases[0].mechanisms[0]
+        exact = np.rint(np.array([-0.9, 0.0]) / mechanism.grid)
+        result = audit.audit_noise_scale(
+            lambda rng, n: reports[1].astype(float), exact, mechanism.std / mechanism.grid,
+            n_runs=4000, false_alarm=ALARM, rng=TIES,
+        )  # fmt: skip
+        assert result.passed, str(result)
+        assert audit.audit_low_bits(reports[1].astype(np.int64), false_alarm=ALARM).passed
+    bits = [r[:, 0].astype(float) for r in reports]
+    found = audit.audit_canary(*bits, confidence=1 - ALARM, claimed_epsilon=1.0, delta=1e-5)
+    assert found.passed, str(found)

@@ -74,11 +74,13 @@ def steps_of(scores: FloatArray, precision: FloatArray) -> FloatArray:
     return out
 
 
+@lru_cache(maxsize=4096)
 def _threshold(n: int, p: float, level: float) -> int:
     """Smallest count that Binomial(n, p) reaches with probability at most `level`."""
     return int(stats.binom.isf(level, n, p)) + 1
 
 
+@lru_cache(maxsize=4096)
 def _visible(n: int, p: float, threshold: int) -> float:
     """Smallest share of additional hits for which `threshold` is reached with chance POWER."""
     if threshold > n:
