@@ -179,7 +179,7 @@ class BucketHash:
             raise ValueError(f"n_buckets must be a power of two, got {n_buckets}")
         self.n_buckets = n_buckets
         self._shift = np.uint64(64 - (n_buckets.bit_length() - 1))
-        self._a, self._b, self._c = random_words(3, check_rng(rng))
+        self._a, self._b, self._c = random_words(3, rng=check_rng(rng))
 
     def __call__(self, keys: Words) -> Words:
         """Buckets (uint64) of keys of any shape."""
@@ -218,7 +218,7 @@ class _Channels:
             raise ValueError("shares (oracle_share) must not differ by more than a factor 10^9")
         self._edges = np.cumsum(shares_ / shares_.sum())[:-1]
         self._row_mask = np.uint64(n_buckets - 1)
-        self._seeds = [int(s) for s in random_words(self.n_answers, check_rng(rng))]
+        self._seeds = [int(s) for s in random_words(self.n_answers, rng=check_rng(rng))]
 
     def coins(self, users: IntArray) -> tuple[list[IntArray], list[Words]]:
         """Channel and Hadamard row of each answer: lists of `n_answers` arrays (m,)."""
@@ -357,7 +357,7 @@ class OneBitCounts(Fixed):
             bit = (np.bitwise_count(row) & np.uint8(1)).view(bool)
             if negative is not None:
                 bit ^= negative
-            flip = below(random_words(len(users), rng), 1 - self._response.keep)
+            flip = below(random_words(len(users), rng=rng), 1 - self._response.keep)
             np.logical_xor(bit, flip, out=bits[:, i])
         return (bits,)
 

@@ -51,7 +51,7 @@ MAX_EPSILON = 10_000.0  # of a Gaussian report: beyond, nothing is hidden and fl
 SWITCH = 2.18  # epsilon per participation at which splitting users and splitting budget break even
 
 
-def random_words(shape: int | tuple[int, ...], rng: NoiseSource) -> Words:
+def random_words(shape: int | tuple[int, ...], *, rng: NoiseSource) -> Words:
     """Uniform 64-bit words from a seeded generator or from the operating system."""
     sizes = shape if isinstance(shape, tuple) else (shape,)
     size = math.prod(check_int(n, "shape", minimum=0) for n in sizes)
@@ -240,12 +240,12 @@ class RandomizedResponse(_Pure):
     def randomize(self, values: ArrayLike, *, rng: NoiseSource) -> IntArray:
         """One report for each value; int array of the same shape (n,)."""
         values = check_values(values, self.n_values)
-        words = random_words(len(values), rng)
+        words = random_words(len(values), rng=rng)
         if self.n_values == 2:
             return values ^ ~below(words, self.keep)
         shift = words_modulo(
-            random_words(len(values), rng), self.n_values - 1,
-            lambda again: random_words(len(again), rng),
+            random_words(len(values), rng=rng), self.n_values - 1,
+            lambda again: random_words(len(again), rng=rng),
         )  # fmt: skip
         other = (values + 1 + shift) % self.n_values
         return np.where(below(words, self.keep), values, other)
@@ -311,7 +311,7 @@ class UnaryEncoding(_Pure):
         """Bits of shape (n, k)."""
         values = check_values(values, self.n_values)
         _check_size(len(values), self.n_values, name="values times n_values")
-        words = random_words((len(values), self.n_values), rng)
+        words = random_words((len(values), self.n_values), rng=rng)
         own = np.arange(self.n_values) == values[:, None]
         return np.where(own, below(words, self.keep), below(words, self.flip))
 

@@ -21,7 +21,7 @@ from fedclust_helpers.ldp_kmeans import cells, theory
 
 X = rng(1).normal(scale=0.2, size=(300, 3))
 USERS, LABELS = np.arange(300), rng(2).integers(3, size=300)
-WORDS, KEYS = lr.random_words(10, rng()), np.arange(3, dtype=np.uint64)
+WORDS, KEYS = lr.random_words(10, rng=rng()), np.arange(3, dtype=np.uint64)
 REPORT = lr.gaussian_report(1.0, 1.0, 1e-6)
 GRID = grids.NestedGrid(3)
 CELLS = GRID.cells(X, 3)

@@ -70,10 +70,10 @@ def check_ratio(ratio, epsilon):
 
 
 def test_words_are_reproducible_and_uniform():
-    words = random_words((50, 400), np.random.default_rng(1))
+    words = random_words((50, 400), rng=np.random.default_rng(1))
     assert words.shape == (50, 400) and words.dtype == np.uint64
-    assert np.array_equal(words, random_words((50, 400), np.random.default_rng(1)))
-    for source in (words.ravel(), random_words(20_000, SECURE)):
+    assert np.array_equal(words, random_words((50, 400), rng=np.random.default_rng(1)))
+    for source in (words.ravel(), random_words(20_000, rng=SECURE)):
         bits = (source[:, None] >> np.arange(64, dtype=np.uint64)) & np.uint64(1)
         z = (bits.sum(axis=0, dtype=np.int64) - 10_000) / math.sqrt(5_000)
         # 128 standard normal scores, false alarm 128 * 6e-7 (secure words cannot be seeded)
@@ -81,7 +81,7 @@ def test_words_are_reproducible_and_uniform():
 
 
 def test_secure_words_come_from_the_operating_system_and_from_nowhere_else(monkeypatch):
-    assert not np.array_equal(random_words(4, SECURE), random_words(4, SECURE))
+    assert not np.array_equal(random_words(4, rng=SECURE), random_words(4, rng=SECURE))
     asked = []
 
     def tokens(n):
@@ -94,7 +94,7 @@ def test_secure_words_come_from_the_operating_system_and_from_nowhere_else(monke
     monkeypatch.setattr(secrets, "token_bytes", tokens)
     for name in ("default_rng", "Generator", "PCG64"):
         monkeypatch.setattr(np.random, name, seeded)
-    words = random_words((1, 2), SECURE)
+    words = random_words((1, 2), rng=SECURE)
     assert asked == [16] and words.tobytes() == bytes(range(16)) and words.shape == (1, 2)
 
 
@@ -762,7 +762,7 @@ WRONG = {
         ValueError,
         "^n_features must be >= 1",
     ),
-    "source": (lambda: random_words(3, 7), TypeError, "^rng must be a numpy.random.Generator"),
+    "source": (lambda: random_words(3, rng=7), TypeError, "^rng must be a numpy.random.Generator"),
     "no source": (
         lambda: RandomizedResponse(1.0).randomize([0], rng=None),
         TypeError,

@@ -247,6 +247,7 @@ def follow_adaptive(
     federation: SumFederation,
     plan: AdaptivePlan,
     server: FloatArray,
+    *,
     rng: np.random.Generator,
     progress: bool,
 ) -> dict[str, Any]:

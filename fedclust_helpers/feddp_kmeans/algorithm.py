@@ -218,6 +218,7 @@ def follow_feddp(
     federation: SumFederation,
     plan: FedDPPlan,
     server: FloatArray,
+    *,
     rng: np.random.Generator,
     progress: bool,
 ) -> dict[str, Any]:

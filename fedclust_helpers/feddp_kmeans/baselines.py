@@ -179,6 +179,7 @@ def follow_lloyds(
     federation: SumFederation,
     plan: LloydsPlan,
     server: FloatArray | None,
+    *,
     rng: np.random.Generator | None,
     progress: bool,
 ) -> dict[str, Any]:

@@ -70,7 +70,7 @@ def run(
     elif isinstance(plan, AdaptivePlan):
         follow = follow_adaptive
     with federation.follow(plan) as n_before:
-        found = follow(federation, plan, server, rng, progress)
+        found = follow(federation, plan, server, rng=rng, progress=progress)
     return FedDPResult(
         plan=plan, ledger=federation.ledger.since(n_before), transcript=federation.transcript,
         private=plan.facts.mode == "secure", centers=found["history"][-1], **found,

@@ -195,10 +195,12 @@ def check_local_epsilon(epsilon: float) -> float:
 
 
 def check_init(n_init: int) -> int:
+    """Return the number of restarts of the server's k-means, if it can be run."""
     return check_int(n_init, "n_init", maximum=MAX_INIT)
 
 
 def check_flag(value: Any, name: str) -> bool:
+    """Return `value` if it is True or False."""
     if not isinstance(value, bool | np.bool_):
         raise TypeError(f"{name} must be True or False, got {type(value).__name__}")
     return bool(value)
