@@ -35,6 +35,8 @@ def as_points(
         finite.
     """
     try:
+        if isinstance(points, np.ma.MaskedArray):  # nobody would see that the mask is lost
+            raise TypeError
         array = np.asarray(points)
         if array.dtype.kind not in "fiub":
             if array.dtype.kind in "cSUMm":
@@ -72,7 +74,10 @@ def check_real(value: Any, name: str) -> float:
     """Return `value` as a float that is not nan."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
         raise TypeError(f"{name} must be a real number, got {type(value).__name__}")
-    value = float(value)
+    try:
+        value = float(value)
+    except OverflowError:
+        raise ValueError(f"{name} must be below 1.8e308 in size") from None
     if math.isnan(value):
         raise ValueError(f"{name} must be a number, got nan")
     return value

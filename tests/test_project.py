@@ -35,20 +35,10 @@ MODULES = sorted(
 
 # Each module imports only from its own floor and the floors below it.
 FLOORS = {
-    0: (
-        "_checked",
-        "_validation",
-        "accounting",
-        "datasets",
-        "grids",
-        "kmeans",
-        "lsh",
-        "mechanisms",
-        "metrics",
-    )
-    + ("projections",),
-    1: ("audit", "client_statistics", "federation", "frequency_oracles", "local_randomizers")
-    + ("secure_aggregation",),
+    0: ("_checked", "_nearest", "_state", "_validation", "accounting", "datasets", "kmeans", "lsh")
+    + ("mechanisms", "metrics", "projections"),
+    1: ("audit", "client_statistics", "federation", "frequency_oracles", "grids")
+    + ("local_randomizers", "secure_aggregation"),
     2: ("fastlloyd", "feddp_kmeans", "ldp_kmeans", "rr_cluster"),
     3: ("estimators", "experiments", "figures", "widgets"),
 }

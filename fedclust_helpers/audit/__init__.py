@@ -1,18 +1,23 @@
 """Calibration audits: does a release behave as its privacy claim says?
 
-Three checks, cheapest first. None of them looks inside a mechanism: they take plain callables.
+Four checks. None of them looks inside a mechanism: they take plain callables.
 
-* `audit_noise_scale`: is the noise of each released query as large as claimed? (2000 runs)
+* `audit_noise_scale`: is the noise of each released query as large as claimed, in every run and
+  coordinate, and independent? (2000 runs) `audit_rounds`: the same over all rounds of a run
 * `audit_sensitivity`, `search_sensitivity`: can one record move the exact statistic further than
   the sensitivity that the noise was calibrated to? (no noise involved)
 * `audit_canary`, `audit_release`: run the release with and without one worst-case record and bound
   from below what an attacker can tell apart. (end to end)
+* `audit_low_bits`: are the last bits of discrete noise uniform?
 
 What a pass means: **nothing is proved.** Each check is one-sided. A failure is evidence that a
 claim is wrong, at a false-alarm probability that every function states; a pass says only that this
 experiment found nothing. A privacy guarantee needs a proof, and these checks find the slips between
 the proof and the code: a halved noise, a sensitivity for the wrong adjacency, two queries that
-share one noise stream.
+share one noise stream, a release that is exact now and then.
+
+Every result has a `verdict`: "FAILED" if a test failed; "incomplete" if none did but something
+could not be seen with these runs, or was left out, which `incomplete` names; "passed" otherwise.
 
 Recipe: audit at a large test budget (epsilon = 4, or mu = 1) with 4000 runs per data set, and raise
 the alarm on the GDP bound. At a small budget the two score distributions nearly coincide and the
@@ -29,7 +34,8 @@ Sources: C. Clopper and E. Pearson, "The use of confidence or fiducial limits il
 case of the binomial", Biometrika 26, 1934 (the intervals); M. Jagielski, J. Ullman and A. Oprea,
 "Auditing differentially private machine learning", NeurIPS 2020 (the epsilon bound from a
 distinguishing attack); M. Nasr et al., "Tight auditing of differentially private machine learning",
-USENIX Security 2023 (the bound inside the Gaussian-DP family).
+USENIX Security 2023 (the bound inside the Gaussian-DP family); J. Schott, "Testing for complete
+independence in high dimensions", Biometrika 92, 2005 (many small correlations).
 """
 
 from fedclust_helpers.audit.canary import (
@@ -40,7 +46,13 @@ from fedclust_helpers.audit.canary import (
     canary_scores,
     clopper_pearson,
 )
-from fedclust_helpers.audit.noise_scale import NoiseScaleAudit, QueryNoise, audit_noise_scale
+from fedclust_helpers.audit.low_bits import LowBitsAudit, audit_low_bits
+from fedclust_helpers.audit.noise_scale import (
+    NoiseScaleAudit,
+    QueryNoise,
+    audit_noise_scale,
+    audit_rounds,
+)
 from fedclust_helpers.audit.sensitivity import (
     SensitivityAudit,
     audit_sensitivity,
@@ -50,12 +62,15 @@ from fedclust_helpers.audit.sensitivity import (
 
 __all__ = [
     "CanaryAudit",
+    "LowBitsAudit",
     "NoiseScaleAudit",
     "QueryNoise",
     "SensitivityAudit",
     "audit_canary",
+    "audit_low_bits",
     "audit_noise_scale",
     "audit_release",
+    "audit_rounds",
     "audit_sensitivity",
     "canary_mu",
     "canary_scores",

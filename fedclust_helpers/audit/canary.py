@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import special
+from scipy import special, stats
 
 from fedclust_helpers._validation import (
     FloatArray,
+    IntArray,
     check_delta,
     check_int,
     check_positive,
     check_rng,
 )
+from fedclust_helpers.audit._noise_tests import POWER, exact_runs, peak_density, steps_of
 from fedclust_helpers.audit._queries import (
     Release,
     as_queries,
@@ -27,6 +29,11 @@ from fedclust_helpers.audit._queries import (
 
 N_THRESHOLDS = 400  # candidate thresholds of a canary audit
 RUNS_PER_BATCH = 10_000  # runs drawn at once by `canary_scores`, which bounds its memory
+MAX_KEPT = 2e7  # numbers that `audit_release` keeps of all runs to find contrasts
+EXACT_FALSE_ALARM = 1e-3  # of the search for exact releases in `audit_release`
+_ATOM_LEVEL = 1e-4  # strictness with which a repeated score is called too frequent
+_N_ATOMS = 20  # repeated scores that are tried as events
+_N_CONTRASTS = 20  # coordinates in a contrast where there are too many for all of them
 _PICK_TAIL = 1e-4  # strictness of the bounds that rank thresholds; see `audit_canary`
 
 
@@ -49,6 +56,16 @@ class CanaryAudit:
         The claims under test.
     n_without, n_with : int
         Number of runs on each data set. Half of them pick the threshold.
+    incomplete : tuple of str
+        What this audit could not see; empty if nothing.
+    exact_share : tuple of float
+        For `audit_release`: share of the runs, without and with the canary, in which everything
+        that the canary moves had its exact value (up to a grid step). Empty otherwise.
+    exact_alarm : bool
+        True if exact, or repeated, values came too often for noise of the claimed scale.
+    direction : {"matched", "contrast"}
+        Which score the bounds are about: the best one for independent noise, or one that subtracts
+        what other coordinates tell about the noise.
     """
 
     epsilon_lower_bound: float
@@ -59,6 +76,10 @@ class CanaryAudit:
     claimed_mu: float | None
     n_without: int
     n_with: int
+    incomplete: tuple[str, ...] = ()
+    exact_share: tuple[float, ...] = ()
+    exact_alarm: bool = False
+    direction: Literal["matched", "contrast"] = "matched"
 
     @property
     def epsilon_alarm(self) -> bool:
@@ -71,27 +92,37 @@ class CanaryAudit:
         return self.claimed_mu is not None and self.mu_lower_bound > self.claimed_mu
 
     @property
+    def verdict(self) -> Literal["no claim tested", "FAILED", "incomplete", "passed"]:
+        """FAILED if a claim was refuted, incomplete if none was but something was not tested."""
+        if self.epsilon_alarm or self.mu_alarm or self.exact_alarm:
+            return "FAILED"
+        if self.claimed_epsilon is None and self.claimed_mu is None:
+            return "no claim tested"
+        return "incomplete" if self.incomplete else "passed"
+
+    @property
     def passed(self) -> bool:
-        """True if at least one claim was tested and none was refuted. A pass is no proof."""
-        tested = self.claimed_epsilon is not None or self.claimed_mu is not None
-        return tested and not (self.epsilon_alarm or self.mu_alarm)
+        """True if a claim was tested, completely, and none was refuted. A pass is no proof."""
+        return self.verdict == "passed"
 
     def __str__(self) -> str:
         def line(name: str, bound: float, claim: float | None, alarm: bool) -> str:
             said = "no claim" if claim is None else f"claimed {claim:.4g}"
             return f"  {name} >= {bound:.4g} ({said})" + (": ALARM" if alarm else "")
 
-        untested = self.claimed_epsilon is None and self.claimed_mu is None
-        verdict = "no claim tested" if untested else "passed" if self.passed else "FAILED"
         head = (
             f"canary audit ({self.n_without} + {self.n_with} runs, confidence "
-            f"{self.confidence:g}): {verdict}"
+            f"{self.confidence:g}, {self.direction}): {self.verdict}"
         )
         epsilon = line(
             "epsilon", self.epsilon_lower_bound, self.claimed_epsilon, self.epsilon_alarm
         )
         mu = line("mu", self.mu_lower_bound, self.claimed_mu, self.mu_alarm)
-        return "\n".join([head, f"{epsilon}, delta = {self.delta:g}", mu])
+        lines = [head, f"{epsilon}, delta = {self.delta:g}", mu]
+        if self.exact_alarm:
+            shares = " and ".join(f"{share:.2%}" for share in self.exact_share)
+            lines.append(f"  exact or repeated values, exact in {shares} of the runs: ALARM")
+        return "\n".join([*lines, *(f"  incomplete: {reason}" for reason in self.incomplete)])
 
 
 def clopper_pearson(
@@ -132,20 +163,39 @@ def clopper_pearson(
     return np.where(hits > 0, lower, 0.0), np.where(hits < trials, upper, 1.0)
 
 
-def _bounds_at(
-    without: FloatArray, with_: FloatArray, thresholds: FloatArray, *, tail: float, delta: float
-) -> tuple[FloatArray, FloatArray]:
-    """Lower bounds on epsilon and mu from the event {score > threshold}.
+class _Events:
+    """Events that an attack may wait for: a score above a threshold, or equal to a value."""
 
-    Both returned arrays have shape (2, n_thresholds): row 0 takes the event as a sign of the
-    record's presence, row 1 as a sign of its absence. Each entry relies on one Clopper-Pearson
-    bound per data set; the complement of the event uses the same two bounds, so that the better of
-    the two epsilon bounds costs nothing.
+    def __init__(self, scores: FloatArray) -> None:
+        self.thresholds = _thresholds(scores)
+        values, counts = np.unique(scores, return_counts=True)
+        often = np.argsort(-counts, kind="stable")[:_N_ATOMS]
+        self.atoms = np.sort(values[often[counts[often] > 2]])
+
+    def __len__(self) -> int:
+        return len(self.thresholds) + len(self.atoms)
+
+    def hits(self, scores: FloatArray, event: int | None = None) -> FloatArray:
+        """Number of scores in each event (or in one of them)."""
+        ordered = np.sort(scores)
+        above = len(scores) - np.searchsorted(ordered, self.thresholds, side="right")
+        upper = np.searchsorted(ordered, self.atoms, side="right")
+        equal = upper - np.searchsorted(ordered, self.atoms, side="left")
+        hits = np.concatenate([above, equal]).astype(np.float64)
+        return hits if event is None else hits[[event]]
+
+
+def _bounds_at(
+    hits: tuple[FloatArray, FloatArray], sizes: tuple[int, int], *, tail: float, delta: float
+) -> tuple[FloatArray, FloatArray]:
+    """Lower bounds on epsilon and mu from the numbers of runs, without and with, in some events.
+
+    Both returned arrays have shape (2, n_events): row 0 takes an event as a sign of the record's
+    presence, row 1 as a sign of its absence. Each entry relies on one Clopper-Pearson bound per
+    data set; the complement of the event uses the same two bounds, so that the better of the two
+    epsilon bounds costs nothing.
     """
-    rates = []
-    for scores in (without, with_):
-        hits = len(scores) - np.searchsorted(np.sort(scores), thresholds, side="right")
-        rates.append(clopper_pearson(hits, len(scores), tail=tail))
+    rates = [clopper_pearson(h, n, tail=tail) for h, n in zip(hits, sizes, strict=True)]
     (low_without, high_without), (low_with, high_with) = rates
     less, more = np.stack([high_without, high_with]), np.stack([low_with, low_without])
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -154,6 +204,58 @@ def _bounds_at(
     epsilon = np.fmax(on_event, on_complement)
     mu = special.ndtri(more) - special.ndtri(less)
     return epsilon, mu
+
+
+class _Pick:
+    """The best event for each of the two measures on the runs that may pick."""
+
+    def __init__(self, without: FloatArray, with_: FloatArray, *, tail: float, delta: float):
+        self.events = _Events(np.concatenate([without, with_]))
+        hits = self.events.hits(without), self.events.hits(with_)
+        sizes = len(without), len(with_)
+        scanned = _bounds_at(hits, sizes, tail=min(tail, _PICK_TAIL), delta=delta)
+        self.best: list[tuple[int, int]] = []
+        self.value: list[float] = []
+        for scan in scanned:  # epsilon, mu
+            # without a finite bound anywhere (tiny samples) any fixed choice is valid
+            scan = np.nan_to_num(scan, nan=-np.inf)
+            direction, event = np.unravel_index(int(np.argmax(scan)), scan.shape)
+            self.best.append((int(direction), int(event)))
+            self.value.append(float(scan[direction, event]))
+
+    def bounds(
+        self, without: FloatArray, with_: FloatArray, *, tail: float, delta: float
+    ) -> tuple[float, float]:
+        """The bounds on epsilon and mu from fresh runs; at least 0."""
+        found = []
+        for measure, (direction, event) in enumerate(self.best):
+            hits = self.events.hits(without, event), self.events.hits(with_, event)
+            bound = _bounds_at(hits, (len(without), len(with_)), tail=tail, delta=delta)
+            found.append(float(np.fmax(bound[measure][direction, 0], 0.0)))
+        return found[0], found[1]
+
+
+def _too_frequent(scores: FloatArray) -> tuple[float, float]:
+    """Share of the most frequent score if it is suspicious, else 0; smallest share to be seen.
+
+    Among scores most of which are different, one and the same value should not come often: not
+    more often than the pairs of equal scores elsewhere (at least three are supposed) explain. Where
+    most scores have ties, the noise itself is on few values and rates are what counts.
+    """
+    n = len(scores)
+    _, counts = np.unique(scores, return_counts=True)
+    if 2 * len(counts) < n:
+        return 0.0, 0.0
+    most = int(counts.max())
+    pairs = int((counts * (counts - 1) // 2).sum()) - most * (most - 1) // 2
+
+    def needed(pairs: int) -> int:
+        p = min(6 * (pairs + 3) / n**2, 1.0)
+        return int(stats.binom.isf(_ATOM_LEVEL * p, n, p)) + 1
+
+    enough = needed(0)
+    smallest = float(special.betaincinv(enough, n - enough + 1, POWER)) if enough <= n else 1.0
+    return (most / n if most >= needed(pairs) else 0.0), smallest
 
 
 def _check_claims(
@@ -174,6 +276,7 @@ def audit_canary(
     delta: float = 0.0,
     claimed_mu: float | None = None,
     claimed_epsilon: float | None = None,
+    smallest: float = 0.01,
 ) -> CanaryAudit:
     """Bound the privacy loss from below with the scores of an attack on two neighbouring data sets.
 
@@ -185,9 +288,11 @@ def audit_canary(
         epsilon >= log((TPR_low - delta) / FPR_high)        for any (epsilon, delta)-DP release
         mu >= ppf(1 - FPR_high) - ppf(1 - TPR_low)           for a mu-GDP release
 
-    and the same with the roles of the data sets or the event and its complement exchanged. Any rule
-    may pick the threshold. Ours ranks by the same bounds with 1e-4 on each side, because the best
-    of many candidates at the final confidence is too often a lucky one far out in a tail.
+    and the same with the roles of the data sets or the event and its complement exchanged. Values
+    that repeat among the scores that pick are tried as events too: a release that is exact now and
+    then gives itself away by them. Any rule may pick. Ours ranks by the same bounds with 1e-4 on
+    each side, because the best of many candidates at the final confidence is too often a lucky one
+    far out in a tail.
 
     Parameters
     ----------
@@ -201,6 +306,9 @@ def audit_canary(
     claimed_mu, claimed_epsilon : float, optional
         The claims to test, > 0. They refer to the adjacency and the unit in which the data sets
         are neighbours.
+    smallest : float
+        The smallest share of exact releases that has to be seen, in (0, 1); with too few runs for
+        it (about 1000 for 1 %) the verdict is "incomplete".
 
     Returns
     -------
@@ -241,20 +349,26 @@ def audit_canary(
             raise ValueError(f"{name} must have shape (n_runs,) with n_runs >= 2")
         samples.append(array)
     _check_claims(confidence, delta, claimed_mu, claimed_epsilon)
+    smallest = check_delta(smallest, "smallest")
 
     tail = (1 - confidence) / 2
     without, with_ = samples
-    picked = (without[: len(without) // 2], with_[: len(with_) // 2])
-    counted = (without[len(without) // 2 :], with_[len(with_) // 2 :])
-    thresholds = _thresholds(np.concatenate(picked))
-    scanned = _bounds_at(*picked, thresholds, tail=min(tail, _PICK_TAIL), delta=delta)
-    found = []
-    for measure in range(2):  # 0: epsilon, 1: mu
-        # without a finite bound anywhere (tiny samples) any fixed choice is valid
-        scan = np.nan_to_num(scanned[measure], nan=-np.inf)
-        direction, best = np.unravel_index(int(np.argmax(scan)), scan.shape)
-        bound = _bounds_at(*counted, thresholds[[best]], tail=tail, delta=delta)
-        found.append(float(np.fmax(bound[measure][direction, 0], 0.0)))
+    half = len(without) // 2, len(with_) // 2
+    pick = _Pick(without[: half[0]], with_[: half[1]], tail=tail, delta=delta)
+    found = pick.bounds(without[half[0] :], with_[half[1] :], tail=tail, delta=delta)
+    incomplete = []
+    for sample, name in ((without, "without"), (with_, "with")):
+        share, visible = _too_frequent(sample)
+        if share:
+            incomplete.append(
+                f"one score makes up {share:.2%} of the runs {name} the canary, as in a release"
+                " that is exact now and then; audit the noise"
+            )
+        elif visible > smallest:
+            incomplete.append(
+                f"exact releases in fewer than {visible:.2g} of the {len(sample)} runs {name} the"
+                " canary would not be seen"
+            )
     return CanaryAudit(
         epsilon_lower_bound=found[0],
         mu_lower_bound=found[1],
@@ -264,6 +378,7 @@ def audit_canary(
         claimed_mu=claimed_mu,
         n_without=len(without),
         n_with=len(with_),
+        incomplete=tuple(incomplete),
     )
 
 
@@ -383,14 +498,36 @@ def canary_scores(
     n_runs = check_int(n_runs, "n_runs")
     check_rng(rng)
     centre, weights, _ = _direction(exact_without, exact_with, claimed_std, query)
+    return _score(
+        release, centre, weights, n_runs=n_runs, vectorized=vectorized, keep=None, rng=rng
+    )[0]
+
+
+def _score(
+    release: Release,
+    centre: tuple[FloatArray, ...],
+    weights: list[FloatArray],
+    *,
+    n_runs: int,
+    vectorized: bool,
+    keep: list[IntArray] | None,
+    rng: np.random.Generator,
+) -> tuple[FloatArray, FloatArray]:
+    """Scores (n_runs,) and the kept coordinates' differences from `centre` (n_runs, n_kept)."""
     shapes = [value.shape for value in centre]
     scores = np.zeros(n_runs)
+    kept = []
     for start in range(0, n_runs, RUNS_PER_BATCH):
         batch = min(RUNS_PER_BATCH, n_runs - start)
         drawn = draw_runs(release, shapes, n_runs=batch, vectorized=vectorized, rng=rng)
-        for runs, value, weight in zip(drawn, centre, weights, strict=True):
-            scores[start : start + batch] += (runs - value.ravel()) @ weight
-    return scores
+        differences = [runs - value.ravel() for runs, value in zip(drawn, centre, strict=True)]
+        for difference, weight in zip(differences, weights, strict=True):
+            scores[start : start + batch] += difference @ weight
+        if keep is not None:
+            kept.append(
+                np.concatenate([d[:, c] for d, c in zip(differences, keep, strict=True)], axis=1)
+            )
+    return scores, np.concatenate(kept) if kept else np.zeros((n_runs, 0))
 
 
 def audit_release(
@@ -407,14 +544,21 @@ def audit_release(
     claimed_mu: float | None = None,
     claimed_epsilon: float | None = None,
     vectorized: bool = True,
+    smallest: float = 0.01,
     rng: np.random.Generator,
 ) -> CanaryAudit:
     """Audit a release end to end: run it on both data sets, score, and bound the privacy loss.
 
-    `canary_scores` on both data sets, from two independent streams spawned from `rng`, followed by
-    `audit_canary`; see these for the arguments. When only one query is audited, the claim is that
-    query's own (its sensitivity over its standard deviation), which is smaller than the claim of
-    the whole release.
+    From two independent streams spawned from `rng`, as `canary_scores` and `audit_canary`; see
+    these for the arguments. When only one query is audited, the claim is that query's own (its
+    sensitivity over its standard deviation), which is smaller than the claim of the whole release.
+
+    Two more attacks. **Contrasts:** a score that subtracts what the other coordinates tell about
+    the noise (the direction Sigma^-1 (exact_with - exact_without), Sigma estimated on the first
+    quarter of the runs) is used instead if it separates the second quarter better. Differences of
+    two coordinates or of two clusters that share noise are of this form. **Exact values:** runs in
+    which the coordinates that the canary moves lie at their exact values, or at one and the same
+    value, are counted and compared with what noise of the claimed scale allows.
 
     Returns
     -------
@@ -429,30 +573,115 @@ def audit_release(
     -----
     Recipe: epsilon = 4 or mu = 1, 4000 runs per data set, alarm on mu. For a Gaussian sum at that
     setting a halved noise is found practically always and the bound reaches about 0.86 of the true
-    mu. A pass proves nothing; the false-alarm probability is at most 1 - confidence per claim.
+    mu. A pass proves nothing; the false-alarm probability is at most 1 - confidence per claim, and
+    `EXACT_FALSE_ALARM` for the exact values (for unimodal noise no more peaked than Laplace). 500
+    runs show a release that is exact in 1 % of them; on a coarse grid more are needed, and the
+    verdict is "incomplete" where `n_runs` is too few to see the share `smallest`.
     """
     check_rng(rng)
     check_int(n_runs, "n_runs", minimum=2)
     _check_claims(confidence, delta, claimed_mu, claimed_epsilon)
-    first, second = rng.spawn(2)
-    scores = [
-        canary_scores(
-            release,
-            exact_without,
-            exact_with,
-            claimed_std,
-            n_runs=n_runs,
-            query=query,
-            vectorized=vectorized,
-            rng=stream,
-        )
-        for release, stream in ((release_without, first), (release_with, second))
+    smallest = check_delta(smallest, "smallest")
+    centre, weights, length = _direction(exact_without, exact_with, claimed_std, query)
+    std = np.concatenate([s.ravel() for s in claimed_stds(claimed_std, centre)])
+    moved = as_queries(exact_with, "exact_with")
+    chosen = [query is None or query == index for index in range(len(centre))]
+    fits = n_runs * sum(c.size for c, use in zip(centre, chosen, strict=True) if use) <= MAX_KEPT
+    keep = [
+        np.flatnonzero(weight if not fits else np.full(weight.shape, use))
+        for weight, use in zip(weights, chosen, strict=True)
     ]
-    return audit_canary(
+    first, second = rng.spawn(2)
+    how = {"n_runs": n_runs, "vectorized": vectorized, "keep": keep}
+    scores, kept = zip(
+        *(
+            _score(release, centre, weights, rng=stream, **how)  # type: ignore[arg-type]
+            for release, stream in ((release_without, first), (release_with, second))
+        ),
+        strict=True,
+    )
+    starts = np.cumsum([0, *(c.size for c in centre)])[:-1]
+    columns = np.concatenate([k + start for k, start in zip(keep, starts, strict=True)])
+    flat = [np.concatenate([a.ravel() for a in part]) for part in (centre, moved)]
+    std = std[columns]
+    shift = (flat[1] - flat[0])[columns] / std
+    residuals = [kept[0] / std, kept[1] / std]  # around exact_without, both
+
+    tail = (1 - confidence) / 2
+    result = audit_canary(
         scores[0],
         scores[1],
         confidence=confidence,
         delta=delta,
         claimed_mu=claimed_mu,
         claimed_epsilon=claimed_epsilon,
+        smallest=smallest,
     )
+    incomplete = []
+    half, quarter = n_runs // 2, n_runs // 4
+    if not fits:
+        incomplete.append(f"contrasts were not tested: over {MAX_KEPT:g} numbers to keep")
+    elif len(shift) > 1 and quarter < 10:
+        incomplete.append("contrasts were not tested: too few runs")
+    elif len(shift) > 1:
+        contrast = _contrast(residuals[0][:quarter], residuals[1][:quarter] - shift, shift / length)
+        pairs = [r @ contrast for r in residuals]
+        tried = [
+            _Pick(*(s[quarter:half] for s in pair), tail=tail, delta=delta)
+            for pair in (scores, pairs)
+        ]
+        if tried[1].value[1] > 1.1 * max(tried[0].value[1], 0.0) + 0.1:
+            found = tried[1].bounds(*(s[half:] for s in pairs), tail=tail, delta=delta)
+            result = replace(
+                result,
+                epsilon_lower_bound=found[0],
+                mu_lower_bound=found[1],
+                direction="contrast",
+            )
+
+    moves = shift != 0
+    rounding = np.finfo(np.float64).eps
+    size = np.abs(flat[0])[columns] / std + np.abs(shift)
+    shares, alarm, visible = [], False, 0.0
+    for residual, centred in ((residuals[0], 0.0), (residuals[1], shift)):
+        z = (residual - centred)[:, moves]
+        precision = rounding * (4 + size[moves] + np.abs(z).max(axis=0))
+        atoms = exact_runs(
+            z,
+            steps_of(z, precision),
+            precision=precision,
+            peak=peak_density(3.0),
+            independent=False,
+            level=EXACT_FALSE_ALARM / 2,
+        )
+        shares.append(atoms.share)
+        alarm |= atoms.alarm or atoms.repeated
+        visible = max(visible, atoms.visible)
+    if visible > smallest:
+        incomplete.append(
+            f"exact releases in fewer than {visible:.2g} of the runs would not be seen; more than"
+            f" {n_runs} runs are needed"
+        )
+    return replace(
+        result, incomplete=tuple(incomplete), exact_share=tuple(shares), exact_alarm=alarm
+    )
+
+
+def _contrast(without: FloatArray, with_: FloatArray, direction: FloatArray) -> FloatArray:
+    """Sigma^-1 direction, of noise whose samples are given; few coordinates if there are many."""
+    noise = np.concatenate([without - without.mean(axis=0), with_ - with_.mean(axis=0)])
+    n, d = noise.shape
+    matched = noise @ direction
+    if d <= n // 10:
+        columns = np.arange(d)
+    else:
+        # those that know more about the matched score than independent noise would
+        surprise = np.abs(matched @ noise / n - direction)
+        columns = np.argsort(-surprise, kind="stable")[:_N_CONTRASTS]
+    features = np.column_stack([matched, noise[:, columns]])
+    shift = np.concatenate([[1.0], direction[columns]])
+    covariance = features.T @ features / n + 1e-9 * np.eye(len(shift))
+    weights = np.linalg.solve(covariance, shift)
+    out = weights[0] * direction
+    out[columns] += weights[1:]
+    return out / np.linalg.norm(out)

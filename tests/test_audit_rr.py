@@ -1,0 +1,363 @@
+"""Audits of RR-Cluster, its base clusterers and baselines, end to end through whole runs.
+
+One client's data are exchanged (replace-one), or one client joins (add/remove); what a run hands
+out is scored. Each release is audited as it is, and broken on purpose: exact identifiers behind
+the rebalancing, sums without noise, updates that nobody cut.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fedclust_helpers import audit
+from fedclust_helpers.accounting import PrivacyLedger
+from fedclust_helpers.client_statistics import models as client_models
+from fedclust_helpers.federation import ClientData, local_users, simulate
+from fedclust_helpers.ldp_kmeans import NoisyPoints
+from fedclust_helpers.ldp_kmeans import baselines as ldp_baselines
+from fedclust_helpers.rr_cluster import (
+    Training,
+    algorithm,
+    plan,
+    plan_dp_fedper,
+    plan_sums_only,
+    run,
+)
+
+K, D, CLIP, DELTA = 2, 2, 1.0, 1e-5
+RUNS = 300  # per world; a deterministic break gives mu >= 4
+
+
+class Table:
+    """A model whose clients do what their one row says: (loss of each model, update)."""
+
+    n_parameters = D
+    shared = slice(0, D - 1)
+
+    def initial(self, n_models, *, rng):
+        return np.zeros((n_models, D))
+
+    def losses(self, models, batch, *, offset=None):
+        return batch.features[:, 0, :K]
+
+    def outputs(self, models, batch):
+        return np.zeros((len(batch.features), 1, 1))
+
+    def train(self, starts, batch, *, n_steps, learning_rate, proximal=0.0, free=None, offset=None):
+        return starts + batch.features[:, 0, K : K + D]
+
+    def accuracy(self, models, batch, *, offset=None):
+        return np.zeros(len(batch.features))
+
+
+def row(block, update):
+    """One client: the model it chooses, and its update."""
+    return [*(0.0 if j == block else 1.0 for j in range(K)), *update, 0.0]
+
+
+# clients choose 0, 0, 1, 1, 1 without the canary, who comes first
+OTHERS = [row(0, (0.2, 0)), row(0, (0, 0.2)), row(1, (0, 0)), row(1, (0.1, 0)), row(1, (0, 0))]
+
+
+def federation(canary, trust="trusted", *, adjacency="replace-one", seed=1, **options):
+    rows = np.array([canary, *OTHERS] if canary is not None else OTHERS, dtype=float)
+    clients = ClientData(rows, np.arange(len(rows) + 1))
+    ledger = PrivacyLedger(unit="client", adjacency=adjacency)
+    source = {"mode": "secure"} if seed is None else {"seed": seed}
+    public = {"n_clients": 6, "n_records": 6} if trust != "trusted" else {}
+    return simulate(clients, trust, bound=30.0, ledger=ledger, **source, **public, **options)
+
+
+TRAINING = Training(n_steps=1, learning_rate=1.0, server_rate=1.0)
+
+
+def planned(f, **options):
+    how = {
+        "n_clusters": K, "n_rounds": 1, "sigma": 1.0, "delta": DELTA, "cohort": 6, "clip": CLIP,
+        "min_size": 2, "training": TRAINING, "rebalance": "strict",
+    } | options  # fmt: skip
+    return plan(f, Table(), **how)
+
+
+def outputs(canary, *, seed, n_runs=RUNS, of=None, trust="trusted", adjacency="replace-one", **how):
+    """What `n_runs` runs of one plan hand out: a list of results."""
+    f = federation(canary, trust, adjacency=adjacency, seed=seed)
+    made = planned(f, **how) if of is None else of(f)
+    return made, [
+        run(f, made, Table(), initial=np.zeros((made.n_clusters, D))) for _ in range(n_runs)
+    ]
+
+
+def worlds(score, canaries, **how):
+    """The plan, and the scores of its runs in the two worlds."""
+    out = []
+    for number, canary in enumerate(canaries):
+        made, results = outputs(canary, seed=10 + number, **how)
+        out.append(np.array([score(r) for r in results]))
+    return made, *out
+
+
+def judged(made, without, with_, mu):
+    # 99.9 % each: at most 1e-3 false alarms of mu, seeded
+    return audit.audit_canary(
+        without, with_, confidence=0.999, delta=DELTA, claimed_mu=mu, claimed_epsilon=made.epsilon,
+        smallest=0.05,
+    )  # fmt: skip
+
+
+# --- identifiers and rebalancing ------------------------------------------------------------------
+
+MOVES = row(0, (0, 0)), row(1, (0, 0))  # the canary changes its model, not its update
+
+
+def sees_sizes(result):
+    return float(result.sizes[0, 0])
+
+
+@pytest.mark.parametrize("rule", ["strict", "literal", "off"])
+@pytest.mark.parametrize("identifiers", ["corrected", "exponential", "krr"])
+def test_sizes_after_rebalancing_tell_no_more_than_the_plan(rule, identifiers):
+    how = {"sigma": 1.0} if identifiers == "corrected" else {"sigma": None, "epsilon": 3.0}
+    made, *scores = worlds(sees_sizes, MOVES, rebalance=rule, identifiers=identifiers, **how)
+    result = judged(made, *scores, mu=1.0 if identifiers == "corrected" else None)
+    assert result.passed, str(result)
+
+
+def by_exact_identifiers(monkeypatch):
+    """Rebalancing sees the exact identifiers; the released ones are right."""
+    seen = {}
+    privatise, rebalance = algorithm.privatise, algorithm.rebalance
+
+    def private(exact, mechanism, *, rng):
+        seen["exact"] = np.asarray(exact).argmax(axis=1)
+        return privatise(exact, mechanism, rng=rng)
+
+    monkeypatch.setattr(algorithm, "privatise", private)
+    monkeypatch.setattr(
+        algorithm,
+        "rebalance",
+        lambda clusters, *args, **how: rebalance(seen["exact"], *args, **how),
+    )
+
+
+@pytest.mark.parametrize("rule", ["strict", "literal", "off"])
+@pytest.mark.parametrize("identifiers", ["corrected", "exponential", "krr"])
+def test_rebalancing_by_exact_identifiers_is_caught(monkeypatch, rule, identifiers):
+    by_exact_identifiers(monkeypatch)
+    how = {"sigma": 1.0} if identifiers == "corrected" else {"sigma": None, "epsilon": 3.0}
+    made, *scores = worlds(sees_sizes, MOVES, rebalance=rule, identifiers=identifiers, **how)
+    result = judged(made, *scores, mu=1.0 if identifiers == "corrected" else None)
+    assert result.verdict == "FAILED", str(result)
+
+
+def test_exact_sizes_behind_noised_identifiers_are_caught(monkeypatch):
+    """Members are right; only whether a cluster is short of them is read off the exact ones."""
+    privatise, rebalance = algorithm.privatise, algorithm.rebalance
+    seen = {}
+
+    def private(exact, mechanism, *, rng):
+        seen["sizes"] = np.bincount(np.asarray(exact).argmax(axis=1), minlength=K)
+        return privatise(exact, mechanism, rng=rng)
+
+    def by_exact_sizes(clusters, k, min_size, *, rule, rng):
+        out = rebalance(clusters, k, min_size, rule="off", rng=rng)
+        if seen["sizes"][0] < min_size:
+            out[np.flatnonzero(out == 1)[:1]] = 0
+        return out
+
+    # exact sizes [3, 3] and [2, 4]
+    made, *scores = worlds(sees_sizes, MOVES, sigma=3.0, n_runs=1000, min_size=3, rebalance="off")
+    assert judged(made, *scores, mu=1 / 3).passed
+    monkeypatch.setattr(algorithm, "privatise", private)
+    monkeypatch.setattr(algorithm, "rebalance", by_exact_sizes)
+    made, *scores = worlds(sees_sizes, MOVES, sigma=3.0, n_runs=1000, min_size=3)
+    assert judged(made, *scores, mu=1 / 3).verdict == "FAILED"
+
+
+# --- noise and clip of the sums -------------------------------------------------------------------
+
+CLUSTERERS = ["ifca", "fesem", "fedcam"]
+LOUD = row(0, (20.0, 0)), row(0, (-20.0, 0))  # far longer than the clip
+
+
+def along(result):
+    """Where the canary's update goes, undone by the public size of its cluster."""
+    return float(result.sizes[0] @ result.models[:, 0])
+
+
+def along_common(result):
+    return float(result.common[0])
+
+
+# noise so large that the identifiers' part of mu is next to nothing: mu of the sums is nearly all
+MOSTLY_SUMS = {"identifier_share": 0.02, "rebalance": "off"}
+
+
+@pytest.mark.parametrize("clusterer", CLUSTERERS)
+def test_updates_tell_no_more_than_the_plan(clusterer):
+    score = along_common if clusterer == "fedcam" else along
+    made, *scores = worlds(score, LOUD, clusterer=clusterer, n_runs=1000, **MOSTLY_SUMS)
+    result = judged(made, *scores, mu=1 / made.sigma_theta)
+    assert result.passed, str(result)
+    assert result.mu_lower_bound > 0.2  # the attack is real: the canary is not invisible
+
+
+@pytest.mark.parametrize("clusterer", CLUSTERERS)
+def test_updates_that_nobody_cuts_are_caught(monkeypatch, clusterer):
+    monkeypatch.setattr(client_models, "_cut", lambda updates, clip: updates)
+    score = along_common if clusterer == "fedcam" else along
+    made, *scores = worlds(score, LOUD, clusterer=clusterer, **MOSTLY_SUMS)
+    result = judged(made, *scores, mu=1 / made.sigma_theta)
+    assert result.mu_alarm, str(result)
+
+
+@pytest.mark.parametrize("factor", [0.0, 0.3])
+@pytest.mark.parametrize("clusterer", CLUSTERERS)
+def test_sums_with_too_little_noise_are_caught(monkeypatch, clusterer, factor):
+    noised = algorithm._noised
+
+    def less(total, mechanism, noise):
+        return total + factor * (noised(total, mechanism, noise) - total)
+
+    monkeypatch.setattr(algorithm, "_noised", less)
+    score = along_common if clusterer == "fedcam" else along
+    made, *scores = worlds(score, LOUD, clusterer=clusterer, **MOSTLY_SUMS)
+    assert judged(made, *scores, mu=1 / made.sigma_theta).mu_alarm
+
+
+def test_fedcams_two_sums_do_not_share_their_noise(monkeypatch):
+    """All sums of a run, common one included, against the noise that the plan states."""
+
+    def release(seed):
+        canary = row(0, (0.5, 0))
+        made, results = outputs(canary, seed=seed, clusterer="fedcam", n_runs=500, **MOSTLY_SUMS)
+        rows = np.array([canary, *OTHERS])[:, K : K + D]
+        noise = np.array([
+            [*(r.sizes[0] @ r.models), *(6 * r.common)] for r in results
+        ])  # fmt: skip
+        exact = np.tile(rows.sum(axis=0), 2)
+        std = made.mechanisms[1].std
+        return noise, exact, np.array([np.sqrt(K) * std] * D + [std] * D)
+
+    noise, exact, std = release(3)
+    # each update is cut with its twin of the common model, which is as long: the sum is shorter
+    exact = noise.mean(axis=0)
+    good = audit.audit_noise_scale(
+        lambda rng, n: noise, exact, std, n_runs=500, rng=np.random.default_rng(1)
+    )
+    assert not good.alarm, str(good)
+    noised = algorithm._noised
+    kept = {}
+
+    def shared(total, mechanism, noise):
+        if total.ndim == 2:
+            out = noised(total, mechanism, noise)
+            kept["noise"] = (out - total).sum(axis=0) / np.sqrt(K)
+            return out
+        return total + kept["noise"]
+
+    monkeypatch.setattr(algorithm, "_noised", shared)
+    noise, _, std = release(3)
+    bad = audit.audit_noise_scale(
+        lambda rng, n: noise, noise.mean(axis=0), std, n_runs=500, rng=np.random.default_rng(1)
+    )
+    assert bad.correlated
+
+
+# --- secure mode ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_rr_cluster_in_secure_mode(monkeypatch, broken):
+    # at most 1e-3 false alarms
+    pytest.importorskip("opendp")
+    if broken:
+        by_exact_identifiers(monkeypatch)
+    scores = []
+    for canary in MOVES:
+        made, results = outputs(canary, seed=None, rebalance="off", sigma=3.0)
+        scores.append(np.array([sees_sizes(r) for r in results]))
+    result = judged(made, *scores, mu=None)
+    assert result.verdict == ("FAILED" if broken else "passed"), str(result)
+
+
+# --- sums only, DP-FedPer -------------------------------------------------------------------------
+
+
+def of_sums(f):
+    sampling = {} if f.facts.adjacency == "replace-one" else {"sampling": "poisson"}
+    return plan_sums_only(
+        f, Table(), n_clusters=K, n_rounds=1, sigma=1.0, delta=DELTA, cohort=6, clip=CLIP,
+        min_size=1, divisor="public", reseed=False, training=TRAINING, **sampling,
+    )  # fmt: skip
+
+
+def of_fedper(f):
+    return plan_dp_fedper(
+        f, Table(), n_rounds=1, sigma=1.0, delta=DELTA, cohort=6, clip=CLIP, training=TRAINING
+    )
+
+
+@pytest.mark.parametrize("secure", [False, True])
+@pytest.mark.parametrize("trust", ["ideal", "masked"])
+@pytest.mark.parametrize("of", [of_sums, of_fedper])
+@pytest.mark.parametrize("uncut", [False, True])
+def test_noised_sums_of_updates(monkeypatch, of, trust, secure, uncut):
+    if secure:
+        pytest.importorskip("opendp")
+    if uncut:
+        monkeypatch.setattr(client_models, "_cut", lambda updates, clip: updates)
+    scores = []
+    for number, canary in enumerate(LOUD):
+        made, results = outputs(
+            canary, seed=None if secure else 20 + number, of=of, trust=trust, n_runs=300
+        )
+        scores.append(np.array([float(r.models[0, 0]) for r in results]))
+    result = judged(made, *scores, mu=1.0)
+    assert result.mu_alarm == uncut, str(result)
+    assert result.passed == (not uncut)
+
+
+@pytest.mark.parametrize("uncut", [False, True])
+def test_a_client_that_joins(monkeypatch, uncut):
+    if uncut:
+        monkeypatch.setattr(client_models, "_cut", lambda updates, clip: updates)
+    made, *scores = worlds(
+        lambda r: float(r.models[0, 0]), (None, LOUD[0]), of=of_sums, trust="ideal",
+        adjacency="add/remove",
+    )  # fmt: skip
+    assert judged(made, *scores, mu=1.0).mu_alarm == uncut
+
+
+# --- reports --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("broken", [False, True])
+@pytest.mark.parametrize("secure", [False, True])
+@pytest.mark.parametrize("noise", ["continuous", "discrete"])
+def test_noisy_points(monkeypatch, secure, noise, broken):
+    """Every user holds the same point, so that their reports are runs of one release."""
+    if secure:
+        pytest.importorskip("opendp")
+        source = {"mode": "secure"}
+    else:
+        source = {"seed": 3, "noise": noise}
+    point = np.array([0.5, -0.25])
+    users = local_users(np.tile(point, (1200, 1)), **source)
+    mechanism = users.gaussian_report(2, epsilon=1.0, delta=DELTA)
+    if broken:
+        grid = mechanism.grid
+        monkeypatch.setattr(
+            ldp_baselines, "noised_report",
+            lambda vectors, mechanism, *, rng: vectors if grid is None
+            else np.rint(vectors / grid).astype(np.int64),
+        )  # fmt: skip
+    query = NoisyPoints(2, mechanism, max_kept=1200)
+    users.ask(query, round=0)
+    result = audit.audit_noise_scale(
+        lambda rng, n: query.points(), point, mechanism.std, n_runs=1200, false_alarm=1e-4,
+        rng=np.random.default_rng(5),
+    )  # fmt: skip
+    assert result.passed == (not broken), str(result)
+    assert (result.queries[0].sometimes_exact and result.queries[0].too_little) == broken
