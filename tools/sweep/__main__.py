@@ -31,7 +31,7 @@ ROOT = Path(__file__).resolve().parents[2]
 INDEX = ROOT / "tools" / "sweep" / "calls.json"
 FOUND = ROOT / ".cache" / "sweep.jsonl"
 TABLE = ROOT / "data" / "results" / "sweep.csv"
-TESTS_PER_TARGET = 2
+TESTS_PER_TARGET = 1
 
 
 # --- running tests --------------------------------------------------------------------------------
