@@ -349,9 +349,7 @@ RR: tuple[Mutant, ...] = (
         "    extra = noised[0] - np.asarray(sums[0], dtype=np.float64) * (to_sums.grid or 1.0)\n"
         "    common = updates[:, :d].sum(axis=0) * (to_sums.grid or 1.0)\n"
         "    return released, clusters, noised, common + extra\n",
-        "test_rr_cluster.py",
-        "test_rr_plans.py",
-        "test_rr_clients.py",
+        "test_guards.py::test_no_two_numbers_of_a_round_share_their_noise",
     ),
     mutant(
         "rr-updates-not-cut",
