@@ -205,6 +205,7 @@ class Gaussian(_Base):
         """zCDP parameter mu^2/2."""
         return self.gdp_mu**2 / 2
 
+    @checked
     def sample(self, shape: Shape, *, rng: NoiseSource) -> FloatArray:
         """Noise of the given shape (teaching source only)."""
         return _generator(rng, "Gaussian").normal(0.0, self.std, shape)
@@ -251,6 +252,7 @@ class Laplace(_Base):
         """epsilon = sensitivity / scale."""
         return self.sensitivity / self.scale
 
+    @checked
     def sample(self, shape: Shape, *, rng: NoiseSource) -> FloatArray:
         """Noise of the given shape (teaching source only)."""
         return _generator(rng, "Laplace").laplace(0.0, self.scale, shape)
