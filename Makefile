@@ -3,7 +3,7 @@
 #           LAB_FLAGS="--no-browser --port 9999"
 
 .POSIX:
-.PHONY: help lab test fast lint notebooks results bench browser-test lock clean
+.PHONY: help lab test fast lint notebooks results bench mutants sweep browser-test lock clean
 
 VENV = .venv
 PYTHON =
@@ -43,6 +43,12 @@ results: $(VENV)/installed          ## recompute the tables under data/results (
 
 bench: $(VENV)/installed          ## speed ratios as JSON
 	@$(RUN)/python benchmarks/run.py
+
+mutants: $(VENV)/installed          ## small wrong versions of the package: is each noticed by a test? (15 min)
+	$(RUN)/python -m tools.mutants --jobs $(N)
+
+sweep: $(VENV)/installed          ## wrong input to every public callable; writes data/results/sweep.csv (10 min)
+	$(RUN)/python -m tools.sweep --jobs $(N)
 
 browser-test: $(VENV)/browser-installed          ## move every widget in a real browser (Chromium)
 	$(PYTEST) -m browser -s tests/browser

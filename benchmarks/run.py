@@ -103,7 +103,7 @@ class Round:
 
 
 class FedDP:
-    """A full FedDP-KMeans run (T = 1), d = 100, k = 10; calibration is cached before timing."""
+    """A full FedDP-KMeans run (T = 1), d = 100, k = 10; the plan is made before timing."""
 
     def __init__(self, unit: Literal["point", "client"], n_clients: int, rows: int) -> None:
         self.unit, self.rows = unit, rows
@@ -111,19 +111,23 @@ class FedDP:
             n_clients=n_clients, rows_per_client=rows, rng=np.random.default_rng(0)
         )
         self.clients = ClientData(*self.data.clients())
-        self.budgets = feddp_kmeans.budgets_for_total(1.0, unit=unit, n_rounds=1)
         clips = feddp_kmeans.ClipBounds(1500, 1, 21, 10, 120, 50)
-        self.clips = clips if unit == "client" else None
+        self.plan = feddp_kmeans.plan(
+            self.federation(), self.data.server_points, n_clusters=10, epsilon=1.0, n_rounds=1,
+            clips=clips if unit == "client" else None,
+        )  # fmt: skip
 
-    def run(self) -> np.ndarray:
-        """Clipping, three releases, server k-means (10 restarts), one round; ideal secure sum."""
-        federation = IdealSecureSum(
+    def federation(self) -> IdealSecureSum:
+        """A fresh ideal secure sum with a ledger of its own: the plan fits every one of them."""
+        return IdealSecureSum(
             self.clients, seed=0, bound=self.data.radius, domain="ball",
             ledger=PrivacyLedger(unit=self.unit),
         )  # fmt: skip
-        return feddp_kmeans.feddp_kmeans(
-            federation, self.data.server_points, n_clusters=10, budgets=self.budgets,
-            rng=np.random.default_rng(0), clips=self.clips,
+
+    def run(self) -> np.ndarray:
+        """Clipping, three releases, server k-means (10 restarts), one round; ideal secure sum."""
+        return feddp_kmeans.run(
+            self.federation(), self.plan, self.data.server_points, rng=np.random.default_rng(0)
         ).centers  # fmt: skip
 
     def sklearn(self) -> np.ndarray:
@@ -185,13 +189,15 @@ class Local:
         """Algorithm 1: federation, one bit of each user, server's k-means (10 restarts)."""
         users = local_users(self.points, seed=0)
         rng = np.random.default_rng(0)
-        return ldp_kmeans.one_round(users, n_clusters=5, epsilon=1.0, rng=rng).centers
+        plan = ldp_kmeans.plan(users, n_clusters=5, epsilon=1.0)
+        return ldp_kmeans.run(users, plan, rng=rng).centers
 
     def four_rounds(self) -> np.ndarray:
         """Algorithms 2 to 5 without LSH."""
         users = local_users(self.points, seed=0)
         rng = np.random.default_rng(0)
-        return ldp_kmeans.four_rounds(users, n_clusters=5, epsilon=1.0, rng=rng).centers
+        plan = ldp_kmeans.plan_four_rounds(users, n_clusters=5, epsilon=1.0)
+        return ldp_kmeans.run(users, plan, rng=rng).centers
 
     def sklearn(self) -> np.ndarray:
         """One scikit-learn k-means fit with one restart on the same points."""

@@ -7,14 +7,18 @@ message may be seen by another party.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
+T = TypeVar("T")
+
+MAX_NUMBERS = 2**33  # 64 GiB of floats: what no call of this package may ask for by mistake
 
 
 def as_points(
@@ -31,6 +35,8 @@ def as_points(
         finite.
     """
     try:
+        if isinstance(points, np.ma.MaskedArray):  # nobody would see that the mask is lost
+            raise TypeError
         array = np.asarray(points)
         if array.dtype.kind not in "fiub":
             if array.dtype.kind in "cSUMm":
@@ -68,7 +74,10 @@ def check_real(value: Any, name: str) -> float:
     """Return `value` as a float that is not nan."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
         raise TypeError(f"{name} must be a real number, got {type(value).__name__}")
-    value = float(value)
+    try:
+        value = float(value)
+    except OverflowError:
+        raise ValueError(f"{name} must be below 1.8e308 in size") from None
     if math.isnan(value):
         raise ValueError(f"{name} must be a number, got nan")
     return value
@@ -103,11 +112,164 @@ def check_delta(value: Any, name: str = "delta", *, allow_zero: bool = False) ->
     return value
 
 
-def check_choice(value: Any, name: str, choices: tuple[str, ...]) -> str:
+def check_share(value: Any, name: str, *, zero: bool = False, one: bool = False) -> float:
+    """Return a share of a whole: a float in (0, 1), with 0 or 1 where `zero` or `one` say so."""
+    value = check_real(value, name)
+    if not (0 < value < 1 or (zero and value == 0) or (one and value == 1)):
+        limits = f"{'[' if zero else '('}0, 1{']' if one else ')'}"
+        raise ValueError(f"{name} must lie in {limits}, got {value}")
+    return value
+
+
+def check_choice(value: Any, name: str, choices: Sequence[str]) -> str:
     """Return `value` if it is one of `choices`."""
-    if value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(choices)}; got {value!r}")
+    if not isinstance(value, str) or value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(choices)}; got {short(value)}")
     return str(value)
+
+
+def check_text(value: Any, name: str) -> str:
+    """Return `value` if it is a string."""
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be a string, got {type(value).__name__}")
+    return value
+
+
+def check_bool(value: Any, name: str) -> bool:
+    """Return `value` as a bool; 0, 1 and "yes" are refused."""
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} must be True or False, got {type(value).__name__}")
+    return bool(value)
+
+
+def check_instance(value: Any, kind: type[T], name: str, *, what: str = "") -> T:
+    """Return `value` if it is an instance of `kind`.
+
+    `what` says in words what is wanted, where the name of the class does not ("a mechanism for each
+    part").
+    """
+    if not isinstance(value, kind):
+        wanted = what or f"a {kind.__name__}"
+        got = value.__name__ if isinstance(value, type) else type(value).__name__
+        raise TypeError(f"{name} must be {wanted}, got {got}")
+    return value
+
+
+def check_optional(value: Any, kind: type[T], name: str, *, what: str = "") -> T | None:
+    """Return `value` if it is None or an instance of `kind`."""
+    if value is None:
+        return None
+    return check_instance(value, kind, name, what=(what or f"a {kind.__name__}") + " or None")
+
+
+def check_function(value: Any, name: str) -> Callable[..., Any]:
+    """Return `value` if it can be called and is no class."""
+    if not callable(value) or isinstance(value, type):
+        raise TypeError(f"{name} must be a function, got {type(value).__name__}")
+    return value
+
+
+def check_sequence(
+    value: Any, name: str, *, of: type | None = None, empty: bool = False
+) -> list[Any]:
+    """Return the items of a list or tuple (or of anything iterable but text) as a list."""
+    kind = "items" if of is None else f"{of.__name__} objects"
+    if isinstance(value, str | bytes) or not hasattr(value, "__iter__"):
+        raise TypeError(f"{name} must be a sequence of {kind}, got {type(value).__name__}")
+    items = list(value)
+    if not items and not empty:
+        raise ValueError(f"{name} must hold at least one of its {kind}")
+    for item in items if of is not None else ():
+        if not isinstance(item, of):  # type: ignore[arg-type]
+            raise TypeError(
+                f"{name} must be a sequence of {kind}, got {type(item).__name__} inside"
+            )
+    return items
+
+
+def as_numbers(
+    values: Any, name: str, *, ndim: int | None = None, finite: bool = True, empty: bool = False
+) -> FloatArray:
+    """Return `values` as a float64 array of real numbers, of any shape or of `ndim` dimensions.
+
+    Raises
+    ------
+    TypeError
+        If the values are not real numbers.
+    ValueError
+        If the number of dimensions differs, if there are none (unless `empty`), or if one is not
+        finite (unless `finite` is False; nan is always refused).
+    """
+    try:
+        array = np.asarray(values)
+        if array.dtype.kind not in "fiub":
+            if array.dtype.kind in "cSUMm":
+                raise TypeError
+            array = array.astype(np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} must be an array of real numbers") from None
+    if ndim is not None and array.ndim != ndim:
+        raise ValueError(f"{name} must have {ndim} dimension(s), got {array.ndim}")
+    if array.size == 0 and not empty:
+        raise ValueError(f"{name} must not be empty")
+    array = array.astype(np.float64, copy=False)
+    if finite and not np.isfinite(array).all():
+        raise ValueError(f"{name} must be finite (no nan, no inf)")
+    if not finite and np.isnan(array).any():
+        raise ValueError(f"{name} must not hold nan")
+    return array
+
+
+def as_integers(
+    values: Any,
+    name: str,
+    *,
+    n: int | None = None,
+    minimum: int | None = None,
+    maximum: int | None = None,
+) -> IntArray:
+    """Return `values` as an int64 array (n,) within [minimum, maximum].
+
+    Raises
+    ------
+    TypeError
+        If they are not integers (floats and bools are none).
+    ValueError
+        If the shape is not (n,), or if one is out of range; values are not quoted.
+    """
+    try:
+        array = np.asarray(values)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} must be an array of integers of shape (n,)") from None
+    if array.dtype.kind not in "iu":
+        raise TypeError(f"{name} must be an array of integers of shape (n,)")
+    if array.ndim != 1 or (n is not None and len(array) != n):
+        raise ValueError(f"{name} must be {'' if n is None else f'{n} '}integers of shape (n,)")
+    if array.dtype.kind == "u" and array.size and array.max() > np.iinfo(np.int64).max:
+        raise ValueError(f"{name} must be below 2^63")
+    low = minimum is not None and array.size > 0 and array.min() < minimum
+    high = maximum is not None and array.size > 0 and array.max() > maximum
+    if low or high:
+        upper = "" if maximum is None else f" and <= {maximum}"
+        lower = "" if minimum is None else f">= {minimum}"
+        raise ValueError(f"{name} must be {lower}{upper}".replace("be  and", "be"))
+    return array.astype(np.int64, copy=False)
+
+
+def check_fits(n_numbers: float, name: str, *, limit: float = MAX_NUMBERS) -> None:
+    """Refuse a size, by a public count of the numbers it needs, before memory runs out."""
+    if not n_numbers <= limit:
+        raise ValueError(
+            f"{name} is too large: it needs {n_numbers:.3g} numbers, more than {limit:.3g}"
+        )
+
+
+def short(value: Any) -> str:
+    """A value in a message: arrays and long texts are not written out."""
+    if isinstance(value, str | int | float | None):
+        text = repr(value)
+        return text if len(text) <= 60 else f"{text[:57]}..."
+    return f"{value.__name__ if isinstance(value, type) else type(value).__name__} object"
 
 
 def check_rng(rng: Any, name: str = "rng") -> np.random.Generator:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Literal
+import copy
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,78 +14,227 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
 from fedclust_helpers import fastlloyd, kmeans, ldp_kmeans
-from fedclust_helpers._validation import FloatArray, IntArray, as_points
+from fedclust_helpers._validation import FloatArray, IntArray, as_points, check_choice
 from fedclust_helpers.accounting import PrivacyLedger
 from fedclust_helpers.datasets import scale_to_box
-from fedclust_helpers.federation import ClientData, local_users, simulate
+from fedclust_helpers.federation import ClientData, Plan, local_users, simulate
 from fedclust_helpers.federation.base import InProcess
+
+MAX_KEY_AGREEMENTS = 4096
+"""Clients who can agree on a key through the server within seconds."""
+MAX_NODES = 256
+"""Clients who can exchange shares with each other without a server."""
+
+_Data = ClientData | Mapping[Any, ArrayLike] | Sequence[ArrayLike] | ArrayLike
 
 
 class _InBox(ClusterMixin, BaseEstimator):
-    """Public bounds in, centres and labels in original units out."""
+    """Public bounds in, centres and labels in original units out; one ledger for every fit."""
 
     lower: ArrayLike
     upper: ArrayLike
+    ledger: PrivacyLedger | None
+    options: dict[str, Any] | None
 
-    def _bounds(self, n_features: int) -> tuple[FloatArray, FloatArray]:
-        lower = np.broadcast_to(np.asarray(self.lower, dtype=np.float64), (n_features,))
-        upper = np.broadcast_to(np.asarray(self.upper, dtype=np.float64), (n_features,))
-        if not (np.isfinite(lower).all() and np.isfinite(upper).all() and (lower < upper).all()):
-            raise ValueError("lower and upper must be finite with lower < upper in every feature")
-        return lower, upper
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Run the protocol once and charge it."""
+        raise TypeError(f"{type(self).__name__} fits nothing")  # pragma: no cover
 
-    def _keep(self, result: Any, federation: InProcess, box_centers: FloatArray) -> None:
-        lower, upper = self._bounds(federation.n_features)
-        self.result_, self._box_centers = result, box_centers
-        self.ledger_, self.transcript_ = federation.ledger, federation.transcript
-        self.cluster_centers_ = (box_centers + 1) / 2 * (upper - lower) + lower
-        self.n_features_in_ = federation.n_features
+    def fit_predict(self, X: _Data, y: ArrayLike | None = None, **kwargs: Any) -> Any:
+        """`fit`, then the label of each row, found where the row is.
 
-    def _scaled(self, X: ArrayLike) -> tuple[FloatArray, FloatArray]:
-        check_is_fitted(self)
-        points = as_points(X, "X", n_features=self.n_features_in_)
-        lower, upper = self._bounds(self.n_features_in_)
-        return scale_to_box(points, lower, upper), self._box_centers
+        Labels come from the released centres and the holder's own rows: they cost no budget as long
+        as they stay with the holder. The estimator does not keep them.
+
+        Returns
+        -------
+        int array of shape (n,) for one array or table; a list of such arrays, one per client, for
+        several clients
+        """
+        if kwargs:
+            raise TypeError(f"fit_predict takes X and y only, got {', '.join(kwargs)}")
+        self.fit(X, y)
+        rows = self._rows_of(X, y)
+        return [self.predict(own) for own in rows] if isinstance(rows, list) else self.predict(rows)
 
     def predict(self, X: ArrayLike) -> IntArray:
         """Nearest centre of each row, distances measured in the scaled box."""
         return kmeans.assign(*self._scaled(X)).labels
 
-    def score(self, X: ArrayLike, y: None = None) -> float:
-        """Minus the k-means cost in the scaled box (larger is better).
+    def score(self, X: ArrayLike, y: ArrayLike | None = None) -> float:
+        """Minus the k-means cost in the scaled box (larger is better); `y` is not used.
 
-        On private data this number is a further release: charge it or keep it to yourself.
+        On private data this number is a further release: charge it or keep it to yourself. The same
+        holds for what scikit-learn's searches and cross-validation print from it.
         """
         return -kmeans.kmeans_cost(*self._scaled(X))
+
+    # bounds, options, ledger ----------------------------------------------------------------------
+
+    def _bounds(self, n_features: int) -> tuple[FloatArray, FloatArray]:
+        lower, upper = (
+            _as_bound(getattr(self, name), name, n_features) for name in ("lower", "upper")
+        )
+        if not (lower < upper).all():
+            raise ValueError("lower and upper must satisfy lower < upper in every feature")
+        with np.errstate(over="ignore"):
+            if not np.isfinite(upper - lower).all():
+                raise ValueError("upper - lower must be finite in every feature")
+        return lower, upper
+
+    def _split_options(
+        self, plan: Callable[..., Any], run: Callable[..., Any]
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Options of the planner and of the run; unknown ones are refused by name."""
+        options = {} if self.options is None else self.options
+        if not isinstance(options, Mapping):
+            raise TypeError(f"options must be a dict, got {type(options).__name__}")
+        ours = {"federation", "plan", "n_clusters", "epsilon", "delta", "rng"}
+        known = [set(inspect.signature(f).parameters) - ours for f in (plan, run)]
+        wrong = [name for name in options if name not in known[0] | known[1]]
+        if wrong:
+            raise ValueError(
+                f"options must be among {', '.join(sorted(known[0] | known[1]))}; got"
+                f" {', '.join(map(repr, wrong))}"
+            )
+        planned, running = ({n: v for n, v in options.items() if n in names} for names in known)
+        return planned, running
+
+    def _open_ledger(self) -> PrivacyLedger | None:
+        """The ledger that a fit charges: the one given, else the one of the fit before."""
+        if self.ledger is not None:
+            if not isinstance(self.ledger, PrivacyLedger):
+                raise TypeError(f"ledger must be a PrivacyLedger, got {type(self.ledger).__name__}")
+            return self.ledger
+        return getattr(self, "_opened", None)
+
+    @contextmanager
+    def _remembering(self, ledger: PrivacyLedger) -> Iterator[None]:
+        """Keep the ledger of what was charged, even if a run is interrupted."""
+        try:
+            yield
+        finally:
+            if ledger.releases:
+                self._opened = ledger
+
+    def _keep(
+        self, plan: Plan, result: Any, federation: InProcess, box_centers: FloatArray
+    ) -> None:
+        lower, upper = self._bounds(federation.n_features)
+        self.plan_, self.result_, self._box_centers = plan, result, box_centers
+        self.ledger_, self.transcript_ = federation.ledger, federation.transcript
+        self.cluster_centers_ = (box_centers + 1) / 2 * (upper - lower) + lower
+        self.n_features_in_ = federation.n_features
+
+    # rows -----------------------------------------------------------------------------------------
+
+    def _rows_of(self, X: Any, y: Any) -> Any:
+        """What `predict` is asked about: one array, or a list of one for each client."""
+        if isinstance(X, ClientData):
+            return [X.client(i) for i in range(X.n_clients)]
+        if isinstance(X, Mapping):
+            return list(X.values())
+        if _holds_clients(X):
+            return list(X)
+        return X.drop(columns=y) if isinstance(y, str) else X
+
+    def _scaled(self, X: ArrayLike) -> tuple[FloatArray, FloatArray]:
+        check_is_fitted(self)
+        points = as_points(self._in_order(X), "X", n_features=self.n_features_in_)
+        lower, upper = self._bounds(self.n_features_in_)
+        return scale_to_box(points, lower, upper), self._box_centers
+
+    def _learn_names(self, X: Any, y: Any) -> None:
+        """Remember the columns of a table, so that others are not taken for them."""
+        names = _names(X, y)
+        if names is not None:
+            self.feature_names_in_ = np.asarray(names, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+
+    def _in_order(self, X: Any) -> Any:
+        """A table with the columns of the fit, in their order; arrays as they are."""
+        own, names = _names(X, None), getattr(self, "feature_names_in_", None)
+        if own is None or names is None:
+            return X
+        if len(own) != len(names) or set(own) != set(names):
+            raise ValueError(f"X must have the columns of the fit: {', '.join(map(str, names))}")
+        return X[list(names)]
+
+    # copies ---------------------------------------------------------------------------------------
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A fitted estimator is pickled as what was released: the ledger becomes a record of it.
+
+        What only the clients know is left out. An estimator that was not fitted keeps its ledger,
+        which refuses to be pickled if it has a budget.
+        """
+        state = dict(super().__getstate__())
+        state.pop("clipped_counts_", None)
+        if "_opened" in state:
+            record = state["_opened"].since(0)
+            state |= {name: record for name in ("_opened", "ledger_") if name in state}
+            state["ledger"] = None if state["ledger"] is None else record
+        return state
+
+    def __copy__(self) -> Self:
+        made = type(self).__new__(type(self))
+        made.__dict__.update(self.__dict__)
+        return made
+
+    def __deepcopy__(self, memo: Any) -> Self:
+        made = type(self).__new__(type(self))
+        made.__dict__.update(copy.deepcopy(self.__dict__, memo))  # ledgers stay the same object
+        return made
 
 
 class FastLloydKMeans(_InBox):
     """FastLloyd over data in its own units, given public bounds of every feature.
 
+    With ``trust="masked"`` and ``publish=True`` (the defaults) every client adds a share of the
+    noise, so the centres may be shown to everybody, the server included. With ``publish=False``
+    the server alone adds the noise, as in the paper. It knows that noise: **whoever then sends it
+    the centres, or publishes them, hands it the exact sums and counts of every cluster.**
+
     Parameters
     ----------
     n_clusters : int
     epsilon, delta : float
-        Total budget of one `fit`, add/remove one row. delta defaults to 1/(N ln N).
+        Total budget of one `fit`, add/remove one row. delta defaults to 1/(N ln N), with N the
+        public `n_records`.
     lower, upper : float or array_like of shape (d,)
         Bounds known *without looking at the data*. Rows outside are clipped at their client.
     trust : {"masked", "ideal", "trusted", "serverless"}
+    publish : bool, default True
+        Whether the results may reach the server. Needs two clients with ``trust="masked"``; the
+        price is more noise where clients are few (twice the variance for two).
+    n_records : int, optional
+        Public number of rows, or a bound or guess of it. Without it the true number is taken, and
+        **is public then**: delta, the number of rounds and the plan tell it.
     mode : {"secure", "teaching"}
         "secure" (default) takes noise and keys from the operating system and needs OpenDP;
         "teaching" takes a `seed` and is not private against anyone who knows it.
     seed : int, optional
     ledger : PrivacyLedger, optional
-        The ledger of this data set. Pass the same one to every fit on the same data.
+        The ledger of this data set. Pass the same one to every fit on the same data. Without it
+        the first `fit` opens one, and further fits of this estimator are charged to the same one;
+        a scikit-learn clone, for other data, begins with none. A ledger that is given goes with
+        every clone: searches and cross-validation charge it for every fit (in this process;
+        elsewhere it refuses).
     options : dict, optional
-        Further arguments of `fastlloyd.fastlloyd` (alpha, strategy, n_rounds ...).
+        Further arguments of `fastlloyd.plan` and `fastlloyd.run` (alpha, strategy, n_rounds,
+        initial ...).
 
     Attributes
     ----------
     cluster_centers_ : ndarray of shape (n_clusters, d), in original units
+    plan_ : fastlloyd.LloydPlan
+        What was fixed before the first message; ``print(model.plan_)`` is the privacy statement.
     ledger_, transcript_, result_
         What was charged, what crossed the wire, the full result.
     clipped_counts_ : ndarray of shape (M,)
-        Rows that each client clipped. Known to the clients only: not part of the release.
+        Rows that each client clipped. Known to the clients only: not part of the release, and not
+        of a pickle.
 
     Examples
     --------
@@ -107,6 +259,8 @@ class FastLloydKMeans(_InBox):
         lower: ArrayLike,
         upper: ArrayLike,
         trust: Literal["masked", "ideal", "trusted", "serverless"] = "masked",
+        publish: bool = True,
+        n_records: int | None = None,
         mode: Literal["secure", "teaching"] = "secure",
         seed: int | None = None,
         ledger: PrivacyLedger | None = None,
@@ -118,45 +272,77 @@ class FastLloydKMeans(_InBox):
         self.lower = lower
         self.upper = upper
         self.trust = trust
+        self.publish = publish
+        self.n_records = n_records
         self.mode = mode
         self.seed = seed
         self.ledger = ledger
         self.options = options
 
-    def fit(
-        self, X: ClientData | Sequence[ArrayLike] | ArrayLike, y: ArrayLike | None = None
-    ) -> FastLloydKMeans:
+    def fit(self, X: _Data, y: ArrayLike | str | None = None) -> FastLloydKMeans:
         """Run FastLloyd once and charge it.
 
         Parameters
         ----------
-        X : sequence of arrays of shape (n_i, d), one per client; or one array of shape (n, d)
-        y : int array of shape (n,), optional
-            With one array: the owner (client number) of each row. Without it, every row is a
-            client of its own.
+        X : sequence or mapping of arrays or DataFrames of shape (n_i, d), one per client; or one
+            array or DataFrame of shape (n, d); or ClientData
+        y : array of shape (n,), optional
+            With one array: the owner of each row, a number or a name. With one DataFrame also the
+            name of the column of owners. Without it, every row is a client of its own.
+
+        Raises
+        ------
+        TypeError, ValueError, BudgetExceededError, CopyRefusedError
+            Before anything is charged.
         """
-        if isinstance(X, ClientData):
-            data = X
-        elif np.ndim(X[0]) == 2:  # type: ignore[index]
-            data = ClientData.from_clients(X)  # type: ignore[arg-type]
-        else:
-            points = as_points(X, "X")  # type: ignore[arg-type]
-            data = ClientData.from_owners(points, np.arange(len(points)) if y is None else y)
+        check_choice(self.trust, "trust", ("masked", "ideal", "trusted", "serverless"))
+        if not isinstance(self.publish, bool | np.bool_):
+            raise TypeError(f"publish must be True or False, got {type(self.publish).__name__}")
+        planning, running = self._split_options(fastlloyd.plan, fastlloyd.run)
+        data = _client_data(X, y)
+        self._check_many(data, alone=y is None and _is_one_table(X))
         lower, upper = self._bounds(data.n_features)
-        scaled = ClientData(scale_to_box(data.points, lower, upper), data.offsets)
+        scaled = ClientData(
+            scale_to_box(data.points, lower, upper), data.offsets, copy=False
+        )  # fmt: skip
+        shares = {}
+        if self.trust == "masked":
+            shares["noise_from"] = "clients" if self.publish else "server"
         federation = simulate(
-            scaled, self.trust, mode=self.mode, seed=self.seed, ledger=self.ledger
-        )
-        result = fastlloyd.fastlloyd(
-            federation,
-            n_clusters=self.n_clusters,
-            epsilon=self.epsilon,
-            delta=self.delta,
-            **(self.options or {}),
-        )
-        self._keep(result, federation, result.centers)
+            scaled, self.trust, mode=self.mode, seed=self.seed, ledger=self._open_ledger(),
+            n_records=self.n_records, **shares,
+        )  # fmt: skip
+        plan = fastlloyd.plan(
+            federation, n_clusters=self.n_clusters, epsilon=self.epsilon, delta=self.delta,
+            **planning,
+        )  # fmt: skip
+        with self._remembering(federation.ledger):
+            result = fastlloyd.run(federation, plan, **running)
+        self._keep(plan, result, federation, result.centers)
+        self._learn_names(X, y)
         self.clipped_counts_ = federation.clipped_counts
         return self
+
+    def _check_many(self, data: ClientData, *, alone: bool) -> None:
+        """Refuse what would take minutes or memory, or has no honest client, before it starts."""
+        limit = {"masked": MAX_KEY_AGREEMENTS, "serverless": MAX_NODES}.get(self.trust)
+        if limit is not None and data.n_clients > limit:
+            instead = (
+                "give the owner of each row as y (few owners with many rows each)"
+                if alone
+                else "group rows under fewer clients"
+            )
+            raise ValueError(
+                f"X must hold at most {limit} clients with trust={self.trust!r}, where each takes"
+                f" a key exchange: {instead}; or choose trust='ideal', or LocalKMeans for users who"
+                " trust nobody"
+            )
+        needs_two = self.trust == "serverless" or (self.trust == "masked" and self.publish)
+        if needs_two and data.n_clients < 2:
+            raise ValueError(
+                "X must hold at least two clients, so that no one knows all of the noise; with one,"
+                " choose trust='trusted', or publish=False and keep the results from the server"
+            )
 
 
 class LocalKMeans(_InBox):
@@ -181,12 +367,15 @@ class LocalKMeans(_InBox):
         Teaching mode only; also seeds the server's k-means.
     ledger : PrivacyLedger, optional
         The ledger of these users (replace-one). Pass the same one to every fit on the same users.
+        Without it the first `fit` opens one, and further fits of this estimator are charged to the
+        same one; a scikit-learn clone begins with none.
     options : dict, optional
-        Further arguments of `ldp_kmeans.one_round` (depths, sums, z ...).
+        Further arguments of `ldp_kmeans.plan` and `ldp_kmeans.run` (depths, sums, z ...).
 
     Attributes
     ----------
     cluster_centers_ : ndarray of shape (n_clusters, d), in original units
+    plan_ : the plan; ``print(model.plan_)`` is the privacy statement
     ledger_, transcript_, result_
         What was charged, what crossed the wire, the full result.
 
@@ -223,18 +412,108 @@ class LocalKMeans(_InBox):
         self.ledger = ledger
         self.options = options
 
-    def fit(self, X: ArrayLike, y: None = None) -> LocalKMeans:
+    def fit(self, X: ArrayLike | ClientData, y: None = None) -> LocalKMeans:
         """Ask every user once and charge it; row i of X (n, d) is user i's."""
-        points = as_points(X, "X")
+        if y is not None:
+            raise ValueError("y must not be given: every row is a user of its own")
+        if isinstance(X, Mapping) or _holds_clients(X):
+            raise ValueError("X must be one array of shape (n, d), row i the only one of user i")
+        planning, running = self._split_options(ldp_kmeans.plan, ldp_kmeans.run)
+        if isinstance(X, ClientData) and X.rows_per_client != 1:
+            raise ValueError("X must hold one row for each client: they are the users")
+        points = X.points if isinstance(X, ClientData) else as_points(X, "X")
         d = points.shape[1]
         lower, upper = self._bounds(d)
         # the whole box fits into the unit ball
         shrink = 1 / np.sqrt(d)
         inside = np.clip(scale_to_box(points, lower, upper), -1, 1) * shrink
-        federation = local_users(inside, mode=self.mode, seed=self.seed, ledger=self.ledger)
-        result = ldp_kmeans.one_round(
-            federation, n_clusters=self.n_clusters, epsilon=self.epsilon, delta=self.delta,
-            rng=np.random.default_rng(self.seed), **(self.options or {}),
+        federation = local_users(
+            ClientData.one_point_each(inside, copy=False), mode=self.mode, seed=self.seed,
+            ledger=self._open_ledger(),
         )  # fmt: skip
-        self._keep(result, federation, np.clip(result.centers / shrink, -1, 1))
+        plan = ldp_kmeans.plan(
+            federation, n_clusters=self.n_clusters, epsilon=self.epsilon, delta=self.delta,
+            **planning,
+        )  # fmt: skip
+        with self._remembering(federation.ledger):
+            result = ldp_kmeans.run(
+                federation, plan, rng=np.random.default_rng(self.seed), **running
+            )
+        self._keep(plan, result, federation, np.clip(result.centers / shrink, -1, 1))
+        self._learn_names(X, None)
         return self
+
+
+# --- reading X ------------------------------------------------------------------------------------
+
+
+def _is_table(X: Any) -> bool:
+    return hasattr(X, "columns") and hasattr(X, "to_numpy")
+
+
+def _names(X: Any, y: Any) -> list[Any] | None:
+    """Names of the feature columns, where X (or its first client) is a table with names."""
+    if isinstance(X, Mapping):
+        X = next(iter(X.values()), None)
+    elif _holds_clients(X):
+        X = X[0]
+    if not _is_table(X):
+        return None
+    names = [name for name in X.columns if not (isinstance(y, str) and name == y)]
+    return None if names == list(range(len(names))) else names
+
+
+def _holds_clients(X: Any) -> bool:
+    """Whether X is a sequence whose entries are tables of their own."""
+    if isinstance(X, np.ndarray) and X.dtype != object:
+        return X.ndim == 3
+    if not isinstance(X, Sequence | np.ndarray) or isinstance(X, str | bytes) or len(X) == 0:
+        return False
+    try:
+        return np.ndim(X[0]) >= 2
+    except ValueError:  # ragged
+        return False
+
+
+def _is_one_table(X: Any) -> bool:
+    return not (isinstance(X, ClientData | Mapping) or _holds_clients(X))
+
+
+def _client_data(X: Any, y: Any) -> ClientData:
+    """The clients that X, and y beside one table, speak of; errors name X or y."""
+    if not _is_one_table(X):
+        if y is not None:
+            raise ValueError(
+                "y must not be given beside clients: X says already whose each row is; give y (the"
+                " owners) with one array of shape (n, d) only"
+            )
+        return X if isinstance(X, ClientData) else _named("X", ClientData.from_clients, X)
+    if isinstance(X, Sequence) and len(X) == 0:
+        raise ValueError("X must hold at least one client, or one row")
+    if y is None:
+        return ClientData.one_point_each(as_points(X, "X"))
+    return _named("X and y", ClientData.from_owners, X, y)
+
+
+def _named(name: str, build: Callable[..., ClientData], *args: Any) -> ClientData:
+    """Build client data; what is wrong is said of the argument of `fit`."""
+    try:
+        return build(*args)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{name} cannot be read as clients: {error}") from None
+
+
+def _as_bound(value: Any, name: str, n_features: int) -> FloatArray:
+    wrong = f"{name} must be a number or {n_features} numbers, one for each feature"
+    try:
+        side = np.asarray(value)
+        if side.dtype.kind not in "fiu" and side.dtype != object:
+            raise TypeError
+        side = side.astype(np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise TypeError(wrong) from None
+    if side.shape not in ((), (n_features,)):
+        raise ValueError(f"{wrong}; got shape {side.shape}")
+    if not np.isfinite(side).all():
+        raise ValueError(f"{name} must be finite")
+    return np.broadcast_to(side, (n_features,))

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -28,6 +29,7 @@ from fedclust_helpers._validation import (
     check_epsilon,
     check_int,
     check_positive,
+    check_real,
     check_rng,
 )
 from fedclust_helpers.accounting import gaussian_sigma_analytic
@@ -43,16 +45,37 @@ Words = NDArray[np.uint64]
 BoolArray = NDArray[np.bool_]
 
 _WORD = 2.0**53  # probabilities are multiples of 2^-53
+MAX_VALUES = 2**62  # the sum of two values fits into 63 bits
+MAX_NUMBERS = 2**27  # numbers that one call may hold at once: 1 GiB
+MAX_EPSILON = 10_000.0  # of a Gaussian report: beyond, nothing is hidden and floats give out
 SWITCH = 2.18  # epsilon per participation at which splitting users and splitting budget break even
 
 
-def random_words(shape: int | tuple[int, ...], source: NoiseSource) -> Words:
+def random_words(shape: int | tuple[int, ...], *, rng: NoiseSource) -> Words:
     """Uniform 64-bit words from a seeded generator or from the operating system."""
-    if isinstance(source, SecureNoise):
-        size = int(np.prod(shape))
+    sizes = shape if isinstance(shape, tuple) else (shape,)
+    size = math.prod(check_int(n, "shape", minimum=0) for n in sizes)
+    if size > MAX_NUMBERS:
+        raise ValueError(f"shape must hold at most {MAX_NUMBERS} words, got {size}")
+    if isinstance(rng, SecureNoise):
         words = np.frombuffer(secrets.token_bytes(8 * size), dtype=np.uint64)
         return words.reshape(shape)
-    return check_rng(source).integers(0, 2**64, size=shape, dtype=np.uint64)
+    return check_rng(rng).integers(0, 2**64, size=shape, dtype=np.uint64)
+
+
+def as_words(values: ArrayLike, name: str) -> Words:
+    """Integers >= 0 of any shape as 64-bit words; the message does not quote them."""
+    try:
+        array = np.asarray(values)
+    except ValueError:  # rows of unequal length
+        raise TypeError(f"{name} must be an array of integers") from None
+    if array.dtype.kind == "u":
+        return array.astype(np.uint64, copy=False)
+    if array.dtype.kind not in "ib":
+        raise TypeError(f"{name} must be integers, got {array.dtype.name} values")
+    if array.dtype.kind == "i" and array.size and array.min() < 0:
+        raise ValueError(f"{name} must be >= 0")
+    return array.astype(np.uint64)
 
 
 def public_coins(seed: int, users: IntArray | Words) -> Words:
@@ -61,8 +84,9 @@ def public_coins(seed: int, users: IntArray | Words) -> Words:
     The finaliser of SplitMix64 on ``seed + golden ratio * user``: anyone can compute any user's
     coin, and no coin depends on data. Coins carry no privacy, so they need no cipher.
     """
+    seed = check_int(seed, "seed", minimum=0, maximum=2**64 - 1)
+    z = np.array(as_words(users, "users"))  # a fresh array: the steps below work in place
     with np.errstate(over="ignore"):
-        z = np.asarray(users).astype(np.uint64)  # a fresh array: the steps below work in place
         z *= np.uint64(0x9E3779B97F4A7C15)
         z += np.uint64(seed)
         z ^= z >> np.uint64(30)
@@ -74,8 +98,40 @@ def public_coins(seed: int, users: IntArray | Words) -> Words:
 
 
 def below(words: Words, probability: float) -> BoolArray:
-    """True with a `probability` that is a multiple of 2^-53, from uniform words."""
-    return words < np.uint64(min(round(probability * _WORD), 2**53) << 11)
+    """True with a `probability` that is a multiple of 2^-53, from uniform words; exact."""
+    words = np.asarray(words)
+    if words.dtype != np.uint64:
+        raise TypeError(f"words must be 64-bit words (uint64), got {words.dtype.name}")
+    threshold = check_real(probability, "probability") * _WORD
+    if not 0 <= threshold <= _WORD or threshold != math.floor(threshold):
+        raise ValueError(f"probability must be a multiple of 2^-53 in [0, 1], got {probability!r}")
+    if threshold == _WORD:  # 2^64 is no word
+        return np.ones(words.shape, dtype=np.bool_)
+    return np.asarray(words < np.uint64(int(threshold) << 11))
+
+
+def words_modulo(words: Words, n_values: int, redraw: Callable[[Words], Words]) -> IntArray:
+    """Values 0..n_values-1 with *exactly* equal odds, from uniform words.
+
+    Reducing all 2^64 words modulo n would favour small values by up to one word in 2^64/n. Words
+    at or beyond the largest multiple of n are drawn again (``redraw(words)`` gives as many fresh
+    ones), so every value is left with the same number of words.
+    """
+    n_values = check_int(n_values, "n_values", maximum=2**63)
+    if not callable(redraw):
+        raise TypeError(f"redraw must be a function, got {type(redraw).__name__}")
+    words = np.asarray(words)
+    if words.dtype != np.uint64:
+        raise TypeError(f"words must be 64-bit words (uint64), got {words.dtype.name}")
+    largest = 2**64 - 2**64 % n_values - 1  # the last word that is kept
+    if largest < 2**64 - 1:
+        again = np.flatnonzero(words > np.uint64(largest))
+        if len(again):
+            words = words.copy()
+            while len(again):
+                words[again] = redraw(words[again])
+                again = again[words[again] > np.uint64(largest)]
+    return (words % np.uint64(n_values)).astype(np.int64)
 
 
 def round_probability(probability: float, *, up: bool) -> float:
@@ -83,7 +139,11 @@ def round_probability(probability: float, *, up: bool) -> float:
 
     Two steps, because `probability` itself was computed in floats and may be wrong by 1.5 of them.
     """
-    scaled = probability * _WORD
+    if not isinstance(up, bool | np.bool_):
+        raise TypeError(f"up must be True or False, got {type(up).__name__}")
+    scaled = check_real(probability, "probability") * _WORD
+    if not 0 <= scaled <= _WORD:
+        raise ValueError(f"probability must lie in [0, 1], got {probability}")
     step = math.floor(scaled) + 2 if up else math.ceil(scaled) - 2
     return min(max(step / _WORD, 0.0), 1.0)
 
@@ -122,13 +182,14 @@ class RandomizedResponse(_Pure):
     """k-ary randomised response: the true value, or with some luck another one.
 
     The true value has probability e^eps/(e^eps + k - 1), each other value 1/(e^eps + k - 1).
-    Warner (1965) for k = 2. epsilon-LDP: any two values of one user, any report.
+    Warner (1965) for k = 2. epsilon-LDP: any two values of one user, any report. The odds are exact
+    rationals: `keep` is a multiple of 2^-53, and all other values share the rest equally.
 
     Parameters
     ----------
     epsilon : float
     n_values : int
-        Values are 0..n_values-1.
+        Values are 0..n_values-1; at most 2^62.
     """
 
     epsilon: float
@@ -136,7 +197,7 @@ class RandomizedResponse(_Pure):
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
-        check_int(self.n_values, "n_values", minimum=2)
+        check_int(self.n_values, "n_values", minimum=2, maximum=MAX_VALUES)
         _check_signal(self.epsilon, self.keep, self.other)
 
     @property
@@ -171,6 +232,7 @@ class RandomizedResponse(_Pure):
     def probabilities(self) -> FloatArray:
         """The whole channel: (value, report) -> probability, shape (k, k)."""
         k = self.n_values
+        _check_size(k, k)
         channel: FloatArray = np.full((k, k), self.other, dtype=np.float64)
         np.fill_diagonal(channel, self.keep)
         return channel
@@ -178,21 +240,26 @@ class RandomizedResponse(_Pure):
     def randomize(self, values: ArrayLike, *, rng: NoiseSource) -> IntArray:
         """One report for each value; int array of the same shape (n,)."""
         values = check_values(values, self.n_values)
-        words = random_words(len(values), rng)
+        words = random_words(len(values), rng=rng)
         if self.n_values == 2:
             return values ^ ~below(words, self.keep)
-        shift = random_words(len(values), rng) % np.uint64(self.n_values - 1)
-        other = (values + 1 + shift.astype(np.int64)) % self.n_values
+        shift = words_modulo(
+            random_words(len(values), rng=rng), self.n_values - 1,
+            lambda again: random_words(len(again), rng=rng),
+        )  # fmt: skip
+        other = (values + 1 + shift) % self.n_values
         return np.where(below(words, self.keep), values, other)
 
     def estimate(self, reports: ArrayLike) -> FloatArray:
         """Unbiased counts (k,) of the values behind n reports."""
+        _check_size(self.n_values)
         reports = check_values(reports, self.n_values, "reports")
         counts = np.bincount(reports, minlength=self.n_values)
         return np.asarray(self.debias * (counts - self.other * len(reports)))
 
     def std(self, n_users: int, count: float = 0.0) -> float:
         """Standard deviation of the estimate of a value that `count` of `n_users` users hold."""
+        _check_counts(n_users, count)
         variance = count * self.keep * (1 - self.keep)
         variance += (n_users - count) * self.other * (1 - self.other)
         return self.debias * math.sqrt(variance)
@@ -212,7 +279,7 @@ class UnaryEncoding(_Pure):
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
-        check_int(self.n_values, "n_values", minimum=2)
+        check_int(self.n_values, "n_values", minimum=2, maximum=MAX_NUMBERS)
         check_choice(self.kind, "kind", ("optimized", "symmetric"))
         _check_signal(self.epsilon, self.keep, self.flip)
 
@@ -243,16 +310,21 @@ class UnaryEncoding(_Pure):
     def randomize(self, values: ArrayLike, *, rng: NoiseSource) -> BoolArray:
         """Bits of shape (n, k)."""
         values = check_values(values, self.n_values)
-        words = random_words((len(values), self.n_values), rng)
+        _check_size(len(values), self.n_values, name="values times n_values")
+        words = random_words((len(values), self.n_values), rng=rng)
         own = np.arange(self.n_values) == values[:, None]
         return np.where(own, below(words, self.keep), below(words, self.flip))
 
     def estimate(self, reports: BoolArray) -> FloatArray:
         """Unbiased counts (k,) from bits (n, k)."""
+        reports = np.asarray(reports)
+        if reports.dtype != np.bool_ or reports.ndim != 2 or reports.shape[1] != self.n_values:
+            raise TypeError(f"reports must be bits (bool) of shape (n, {self.n_values})")
         return (reports.sum(axis=0) - len(reports) * self.flip) / (self.keep - self.flip)
 
     def std(self, n_users: int, count: float = 0.0) -> float:
         """Standard deviation of the estimate of a value that `count` of `n_users` users hold."""
+        _check_counts(n_users, count)
         variance = count * self.keep * (1 - self.keep)
         variance += (n_users - count) * self.flip * (1 - self.flip)
         return math.sqrt(variance) / (self.keep - self.flip)
@@ -271,7 +343,7 @@ class LocalHashing(_Pure):
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
-        check_int(self.n_values, "n_values", minimum=2)
+        check_int(self.n_values, "n_values", minimum=2, maximum=MAX_VALUES)
         check_int(self.seed, "seed", minimum=0, maximum=2**64 - 1)
         _check_signal(self.epsilon, self.response.keep, 1 / self.response.n_values)
 
@@ -292,18 +364,31 @@ class LocalHashing(_Pure):
     def _hash(self, users: IntArray, values: IntArray) -> IntArray:
         with np.errstate(over="ignore"):
             mixed = public_coins(self.seed, users) + values.astype(np.uint64)
-        return (public_coins(0, mixed) % np.uint64(self.response.n_values)).astype(np.int64)
+        coins = public_coins(0, mixed)
+        return words_modulo(coins, self.response.n_values, lambda again: public_coins(1, again))
+
+    def _users(self, users: ArrayLike, n: int) -> IntArray:
+        numbers = as_words(users, "users").astype(np.int64)
+        if numbers.shape != (n,):
+            raise ValueError(f"users must be {n} numbers, one for each of the values or reports")
+        return numbers
 
     def randomize(self, values: ArrayLike, users: IntArray, *, rng: NoiseSource) -> IntArray:
         """Reports (n,) of users with the given numbers (n,)."""
-        values, users = check_values(values, self.n_values), np.asarray(users)
-        if users.shape != values.shape:
-            raise ValueError(f"users must be {len(values)} numbers, one for each value")
+        values = check_values(values, self.n_values)
+        users = self._users(users, len(values))
         return self.response.randomize(self._hash(users, values), rng=rng)
 
     def estimate(self, reports: ArrayLike, users: IntArray) -> FloatArray:
         """Unbiased counts (k,): one pass over the users for each value."""
         reports = check_values(reports, self.response.n_values, "reports")
+        users = self._users(users, len(reports))
+        if len(reports) * self.n_values > 2**32:
+            raise ValueError(
+                f"n_values must be smaller: {self.n_values} values times {len(reports)} reports are"
+                " more than 2^32 hashes"
+            )
+        _check_size(self.n_values)
         g = self.response.n_values
         support = np.array([
             (self._hash(users, np.full(len(reports), v)) == reports).sum()
@@ -313,6 +398,7 @@ class LocalHashing(_Pure):
 
     def std(self, n_users: int, count: float = 0.0) -> float:
         """Standard deviation of the estimate of a value that `count` of `n_users` users hold."""
+        _check_counts(n_users, count)
         keep, g = self.response.keep, self.response.n_values
         variance = count * keep * (1 - keep) + (n_users - count) * (1 / g) * (1 - 1 / g)
         return math.sqrt(variance) / (keep - 1 / g)
@@ -347,9 +433,13 @@ def gaussian_report(
         rounding `n_features` coordinates is added to the sensitivity.
     """
     radius = check_positive(radius, "radius")
-    check_epsilon(epsilon)
+    if not 1e-100 <= radius <= 1e100:
+        raise ValueError(f"radius must lie between 1e-100 and 1e100, got {radius:g}")
+    if not 1e-100 <= check_epsilon(epsilon) <= MAX_EPSILON:
+        raise ValueError(f"epsilon must lie between 1e-100 and {MAX_EPSILON:g}, got {epsilon:g}")
     check_delta(delta)
     check_choice(calibration, "calibration", ("analytic", "as_printed"))
+    check_int(n_features, "n_features")
     if grid is not None and calibration == "as_printed":
         raise ValueError(
             "grid must not be given with calibration 'as_printed': its noise is continuous"
@@ -360,7 +450,9 @@ def gaussian_report(
         return Gaussian(sensitivity, std, "replace-one")
     if grid is not None:
         # each of two reports is rounded by half a step in each coordinate
-        sensitivity += math.sqrt(check_int(n_features, "n_features")) * check_positive(grid, "grid")
+        sensitivity += math.sqrt(n_features) * check_positive(grid, "grid")
+        if radius / grid > 2.0**52:
+            raise ValueError(f"grid must be at least 2^-52 of the radius {radius:g}, got {grid:g}")
         return DiscreteGaussian.from_budget(
             sensitivity, epsilon, delta, grid=grid, adjacency="replace-one"
         )
@@ -370,9 +462,29 @@ def gaussian_report(
 
 def check_values(values: ArrayLike, n_values: int, name: str = "values") -> IntArray:
     """Integers (n,) in 0..n_values-1; the message does not quote them."""
-    array = np.asarray(values)
+    n_values = check_int(n_values, "n_values")
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise TypeError(f"{name} must be integers of shape (n,)") from None
     if array.ndim != 1 or array.dtype.kind not in "iub":
         raise TypeError(f"{name} must be integers of shape (n,)")
     if len(array) and (array.min() < 0 or array.max() >= n_values):
         raise ValueError(f"{name} must lie in 0..{n_values - 1}")
     return array.astype(np.int64, copy=False)
+
+
+def _check_size(*sizes: int, name: str = "n_values") -> None:
+    """Refuse an array of these sizes that is too large to hold."""
+    if math.prod(sizes) > MAX_NUMBERS:
+        raise ValueError(
+            f"{name} must be smaller: {math.prod(sizes)} numbers are needed at once (at most"
+            f" {MAX_NUMBERS})"
+        )
+
+
+def _check_counts(n_users: int, count: float) -> None:
+    """0 <= count <= n_users."""
+    n_users = check_int(n_users, "n_users", minimum=0)
+    if not 0 <= check_real(count, "count") <= n_users:
+        raise ValueError(f"count must lie in [0, n_users], got {count} of {n_users}")

@@ -13,13 +13,20 @@ from fedclust_helpers._validation import (
     FloatArray,
     IntArray,
     as_points,
+    check_delta,
     check_int,
+    check_non_negative,
     check_positive,
     check_rng,
 )
+from fedclust_helpers.projections import row_products
 
 SPACING = 4.0  # distance of neighbouring balls in a grid, in radii
 CHUNK = 8192
+MAX_T = 64  # dimensions for which grids are counted
+MAX_GRIDS = 2**20
+MAX_EXACT_T = 10_000  # dimensions up to which the quadrature holds
+MAX_ENTRIES = 2**27  # of a matrix
 
 
 def default_width(t: int) -> float:
@@ -29,13 +36,13 @@ def default_width(t: int) -> float:
 
 def ball_fraction(t: int) -> float:
     """Share of R^t covered by one grid of balls: V_t/4^t, so one over t^O(t)."""
+    t = check_int(t, "t", maximum=MAX_T)
     return float(math.exp(t / 2 * math.log(math.pi) - special.gammaln(t / 2 + 1)) / SPACING**t)
 
 
 def grids_needed(t: int, n_points: int, beta: float) -> int:
     """Grids that cover all of n points with probability 1 - beta: ln(n/beta)/fraction."""
-    if not 0 < beta < 1:
-        raise ValueError(f"beta must lie in (0, 1), got {beta}")
+    beta = check_delta(beta, "beta")
     per_grid = -math.log1p(-ball_fraction(t))
     return math.ceil(math.log(check_int(n_points, "n_points") / beta) / per_grid)
 
@@ -67,12 +74,12 @@ class BallCarvingHash:
         width: float | None = None,
         n_grids: int | None = None,
     ) -> None:
-        self.n_features = check_int(n_features, "n_features")
-        self.t = check_int(t, "t", maximum=8)
+        self.n_features = n_features = check_int(n_features, "n_features", maximum=MAX_ENTRIES // 8)
+        self.t = t = check_int(t, "t", maximum=8)
         self.scale = check_positive(scale, "scale")
         self.width = default_width(t) if width is None else check_positive(width, "width")
         self.n_grids = grids_needed(t, 10**6, 0.01) if n_grids is None else n_grids
-        check_int(self.n_grids, "n_grids")
+        check_int(self.n_grids, "n_grids", maximum=MAX_GRIDS)
         check_rng(rng)
         self._matrix = rng.normal(size=(n_features, t)) / (math.sqrt(t) * self.scale)
         spacing = SPACING * self.width
@@ -88,7 +95,7 @@ class BallCarvingHash:
         return keys
 
     def _chunk(self, points: FloatArray) -> np.ndarray:
-        images = points @ self._matrix
+        images = row_products(points, self._matrix)
         keys = np.zeros(len(images), dtype=np.uint64)
         left = np.arange(len(images))
         spacing = SPACING * self.width
@@ -114,7 +121,6 @@ class BallCarvingHash:
         return np.maximum(mixed, np.uint64(1))
 
 
-@lru_cache(maxsize=4096)
 def collision_probability(distance: float, t: int, width: float | None = None) -> float:
     """Probability that two points at this distance share a bucket, in closed form.
 
@@ -123,11 +129,15 @@ def collision_probability(distance: float, t: int, width: float | None = None) -
     over the random projection, rho^2 = u^2 chi^2_t / t. (I/(2 - I) is "both" over "either": the
     first grid that catches one of the two must catch both.)
     """
-    t = check_int(t, "t")
+    t = check_int(t, "t", maximum=MAX_EXACT_T)
     w = default_width(t) if width is None else check_positive(width, "width")
-    if distance == 0:
+    return _collision_probability(check_non_negative(distance, "distance"), t, w)
+
+
+@lru_cache(maxsize=4096)
+def _collision_probability(distance: float, t: int, w: float) -> float:
+    if distance / w < 1e-150:
         return 1.0
-    distance = check_positive(distance, "distance")
     # over x = rho sqrt(t)/u, whose density is chi_t; the integrand is 0 beyond 2w sqrt(t)/u
     chi = stats.chi(t)
     top = min(2 * w / distance * math.sqrt(t), math.sqrt(t) + 12)
@@ -148,10 +158,12 @@ def _unit_quadrature() -> tuple[FloatArray, FloatArray]:
 
 def near_lower_bound(t: int) -> float:
     """Theorem 2.14.3 without its constant A < 1: p(1) >= A/(2 sqrt(t)) (1 + e + 8 e^2)^(-t/2)."""
+    t = check_int(t, "t")
     e = 1 / (4 * math.sqrt(t))
-    return float(1 / (2 * math.sqrt(t)) * (1 + e + 8 * e * e) ** (-t / 2))
+    return math.exp(-t / 2 * math.log1p(e + 8 * e * e)) / (2 * math.sqrt(t))
 
 
 def far_upper_bound(c: float, t: int) -> float:
     """Theorem 2.14.3: p(c) <= 2/(1 + c^2 e)^(t/2), e = 1/(4 sqrt(t))."""
-    return float(2 / (1 + c * c / (4 * math.sqrt(t))) ** (t / 2))
+    c, t = check_non_negative(c, "c"), check_int(t, "t")
+    return 2 * math.exp(-t / 2 * math.log1p(c * c / (4 * math.sqrt(t))))

@@ -15,8 +15,33 @@ from fedclust_helpers._validation import (
     check_choice,
     check_int,
     check_positive,
+    check_real,
     check_rng,
 )
+
+MAX_ENTRIES = 2**27  # of a matrix
+MAX_OUTPUTS = 2**50
+BLOCK = 64  # rows that are multiplied at once
+
+
+def row_products(points: FloatArray, matrix: FloatArray) -> FloatArray:
+    """``points @ matrix``, where each row's result depends on that row alone, bit for bit.
+
+    A library of matrix products chooses its order of additions by the number of rows, so that one
+    user more could move another user's image across the border of a cell. Blocks of one fixed size,
+    padded with zeros, are always added up in the same order.
+    """
+    points = np.ascontiguousarray(points)
+    n, width = points.shape
+    full = n - n % BLOCK
+    out = np.empty((n, matrix.shape[1]))
+    blocks = points[:full].reshape(-1, BLOCK, width)
+    np.matmul(blocks, matrix, out=out[:full].reshape(-1, BLOCK, matrix.shape[1]))
+    if full < n:
+        padded = np.zeros((BLOCK, width))
+        padded[: n - full] = points[full:]
+        out[full:] = (padded @ matrix)[: n - full]
+    return out
 
 
 class BallProjection:
@@ -25,7 +50,7 @@ class BallProjection:
     T has independent entries of variance 1/d (Gaussian or +-1: both sub-Gaussian tailed), so
     ||Tp|| = ||p|| on average. S divides by ``scale``, P moves what is still outside to the sphere.
     For a point of length 1 and a Gaussian T, ||Tp||^2 is chi^2_d / d, so
-    ``scale = sqrt(chi2.ppf(1 - clip_rate, d)/d)`` cuts exactly a `clip_rate` of such points;
+    ``scale = sqrt(chi2.isf(clip_rate, d)/d)`` cuts exactly a `clip_rate` of such points;
     shorter points are cut less often. (The paper scales by 1/(alpha sqrt(log(n/beta))), which drops
     the "1 +" of its own Lemma 2.8 and can blow points up: theory checks P4, F14.)
 
@@ -48,10 +73,15 @@ class BallProjection:
     ) -> None:
         self.n_features = check_int(n_features, "n_features")
         self.n_outputs = check_int(n_outputs, "n_outputs", maximum=self.n_features)
-        if not 0 < clip_rate < 1:
+        if not 0 < check_real(clip_rate, "clip_rate") < 1:
             raise ValueError(f"clip_rate must lie in (0, 1), got {clip_rate}")
         check_choice(kind, "kind", ("gaussian", "sign", "identity"))
         check_rng(rng)
+        if self.n_features * self.n_outputs > MAX_ENTRIES:
+            raise ValueError(
+                f"n_features times n_outputs must be at most {MAX_ENTRIES}, got"
+                f" {n_features} x {n_outputs}"
+            )
         if kind == "identity" and n_outputs != n_features:
             raise ValueError("n_outputs must equal n_features for kind 'identity'")
         self.kind = kind
@@ -64,7 +94,7 @@ class BallProjection:
             entries = rng.normal(size=shape)
         else:
             entries = rng.choice([-1.0, 1.0], size=shape)
-        self.scale = math.sqrt(stats.chi2.ppf(1 - clip_rate, n_outputs) / n_outputs)
+        self.scale = math.sqrt(stats.chi2.isf(clip_rate, n_outputs) / n_outputs)
         self.matrix = entries / math.sqrt(n_outputs)
 
     def __call__(self, points: ArrayLike) -> FloatArray:
@@ -72,7 +102,7 @@ class BallProjection:
         points = as_points(points, n_features=self.n_features)
         if self.kind == "identity":
             return points
-        images = points @ (self.matrix / self.scale)
+        images = row_products(points, self.matrix / self.scale)
         lengths = np.sqrt(np.einsum("ij,ij->i", images, images))
         images *= np.minimum(1.0, 1 / np.maximum(lengths, 1e-300))[:, None]
         return images
@@ -82,7 +112,8 @@ class BallProjection:
         points = as_points(points, n_features=self.n_features)
         if self.kind == "identity":
             return 0
-        return int((np.linalg.norm(points @ (self.matrix / self.scale), axis=1) > 1).sum())
+        images = row_products(points, self.matrix / self.scale)
+        return int((np.linalg.norm(images, axis=1) > 1).sum())
 
 
 def jl_dimension(alpha: float, beta: float) -> int:
@@ -90,10 +121,12 @@ def jl_dimension(alpha: float, beta: float) -> int:
 
     Lemma 2.6 without its O(.): for a Gaussian map ||Tx||^2/||x||^2 is chi^2_d / d.
     """
-    alpha, beta = check_positive(alpha, "alpha"), check_positive(beta, "beta")
+    alpha, beta = _check_alpha(alpha), _check_open(beta, "beta")
     low, high = 1, 1
     while jl_failure(high, alpha) > beta:
         low, high = high, 2 * high
+        if high > MAX_OUTPUTS:
+            raise ValueError(f"alpha must be larger: {alpha:g} needs more than 2^50 dimensions")
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if jl_failure(middle, alpha) > beta else (low, middle)
@@ -102,6 +135,8 @@ def jl_dimension(alpha: float, beta: float) -> int:
 
 def jl_failure(n_outputs: int, alpha: float) -> float:
     """P(||Tx||/||x|| outside [1/(1 + alpha), 1 + alpha]) for a Gaussian map to d dimensions."""
+    n_outputs = check_int(n_outputs, "n_outputs", maximum=2 * MAX_OUTPUTS)
+    alpha = _check_alpha(alpha)
     chi = stats.chi2(n_outputs)
     return float(chi.sf(n_outputs * (1 + alpha) ** 2) + chi.cdf(n_outputs / (1 + alpha) ** 2))
 
@@ -109,5 +144,21 @@ def jl_failure(n_outputs: int, alpha: float) -> float:
 def kmeans_dimension(n_clusters: int, alpha: float, beta: float) -> int:
     """d = ln(k/(alpha beta))/alpha^2 of Theorem 2.7, with constant 1 (theory checks P3)."""
     n_clusters = check_int(n_clusters, "n_clusters")
-    alpha, beta = check_positive(alpha, "alpha"), check_positive(beta, "beta")
-    return max(1, math.ceil(math.log(n_clusters / (alpha * beta)) / alpha**2))
+    alpha, beta = _check_alpha(alpha), _check_open(beta, "beta")
+    if alpha < 1e-7:
+        raise ValueError(f"alpha must be larger: {alpha:g} needs more than 2^50 dimensions")
+    return max(1, math.ceil((math.log(n_clusters) - math.log(alpha) - math.log(beta)) / alpha**2))
+
+
+def _check_alpha(value: float) -> float:
+    value = check_positive(value, "alpha")
+    if value > 1e100:
+        raise ValueError(f"alpha must be at most 1e100, got {value:g}")
+    return value
+
+
+def _check_open(value: float, name: str) -> float:
+    """A probability strictly between 0 and 1."""
+    if not 0 < check_real(value, name) < 1:
+        raise ValueError(f"{name} must lie in (0, 1), got {value}")
+    return float(value)

@@ -11,8 +11,10 @@ existing notebook. A second run on the same machine leaves no difference, becaus
 * times, widget state, widget ids and version numbers of the interpreter are not stored,
 * an output that shows a memory address, a machine path, an error or anything on stderr is refused.
 
-Interactive controls need a live kernel, so a stored copy of them would only be a dead id. Their
-place is taken by one line of text; the figure above them is the static version.
+Interactive controls need a live kernel and a browser: a stored copy of them would only be a dead
+id, and a build or a test that waits for them may wait for ever. So cells tagged `widget` are never
+executed here, and get the tag `nbval-skip` for `make test`. Their output is one line of text; the
+figure above them is the static version. `make browser-test` runs and moves them.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ import re
 import sys
 import time
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +36,7 @@ ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOKS = ROOT / "notebooks"
 MAX_BYTES = 1_000_000
 
+WIDGET_TAG, SKIP_TAG = "widget", "nbval-skip"
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 WIDGET_NOTE = "*Interactive controls: run this cell in JupyterLab to use them.*"
 KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
@@ -73,6 +77,8 @@ def output_problems(output: Any) -> list[str]:
         problems.append(f"error output {output.get('ename')}: {output.get('evalue')}")
     if output.output_type == "stream" and output.name == "stderr":
         problems.append(f"text on stderr: {text.strip()[:300]!r}")
+    if WIDGET_VIEW in output.get("data", {}):
+        problems.append(f"interactive controls: tag the cell {WIDGET_TAG!r}, then it is not run")
     if match := _MACHINE_PATH.search(text):
         problems.append(f"path of a machine: {text[match.start() : match.start() + 80]!r}")
     if str(ROOT) in text:
@@ -80,6 +86,12 @@ def output_problems(output: Any) -> list[str]:
     if match := _ADDRESS.search(text):
         problems.append(f"memory address {match.group()!r}, different in every run")
     return problems
+
+
+def stored_tags(tags: Sequence[str]) -> list[str]:
+    """The tags of a cell as they are stored: widget cells are skipped by nbval as well."""
+    skip = [SKIP_TAG] if WIDGET_TAG in tags and SKIP_TAG not in tags else []
+    return [*tags, *skip]
 
 
 def load_script(path: Path) -> Any:
@@ -93,8 +105,8 @@ def load_script(path: Path) -> Any:
     )
     seen: Counter[str] = Counter()
     for cell in source.cells:
-        tags = cell.metadata.get("tags", [])
-        cell.metadata = nbformat.from_dict({"tags": list(tags)} if tags else {})
+        tags = stored_tags(cell.metadata.get("tags", []))
+        cell.metadata = nbformat.from_dict({"tags": tags} if tags else {})
         digest = hashlib.sha256(f"{cell.cell_type}\n{cell.source}".encode()).hexdigest()[:12]
         seen[digest] += 1
         cell["id"] = digest if seen[digest] == 1 else f"{digest}-{seen[digest]}"
@@ -124,12 +136,10 @@ def clean_outputs(notebook: Any, name: str) -> None:
         if cell.cell_type != "code":
             continue
         outputs = []
+        if WIDGET_TAG in cell.metadata.get("tags", []):
+            note = {"text/markdown": WIDGET_NOTE, "text/plain": WIDGET_NOTE.strip("*")}
+            cell.outputs = [nbformat.v4.new_output("display_data", data=note)]
         for output in cell.outputs:
-            if WIDGET_VIEW in output.get("data", {}):
-                output = nbformat.v4.new_output(
-                    "display_data",
-                    data={"text/markdown": WIDGET_NOTE, "text/plain": WIDGET_NOTE.strip("*")},
-                )
             if "image/png" in output.get("data", {}):
                 output.data["image/png"] = smaller_png(output.data["image/png"])
             problems += [f"{name}, cell {number}: {text}" for text in output_problems(output)]
@@ -169,12 +179,15 @@ def build(path: Path, *, timeout: int) -> tuple[bool, int]:
         timeout=timeout,
         kernel_name="python3",
         record_timing=False,
+        skip_cells_with_tag=WIDGET_TAG,
         extra_arguments=["--log-level=CRITICAL"],
         resources={"metadata": {"path": str(path.parent)}},
     )
     try:
         client.execute()
-    except nbclient.exceptions.CellExecutionError as error:
+    except nbclient.exceptions.CellTimeoutError:
+        raise BuildError(f"{path.name}: a cell ran longer than {timeout} s") from None
+    except (nbclient.exceptions.CellExecutionError, nbclient.exceptions.DeadKernelError) as error:
         raise BuildError(f"{path.name}: {error}") from None
     clean_outputs(notebook, path.name)
     nbformat.validate(notebook)

@@ -12,14 +12,15 @@ from fedclust_helpers.grids import NestedGrid
 from fedclust_helpers.ldp_kmeans import (
     CellCounts,
     NothingDetectedWarning,
-    four_rounds,
-    gaussian_report_kmeans,
-    grid_histogram,
-    ldp_lloyd,
-    one_round,
-    one_round_as_printed,
-    private_mean,
+    plan,
+    plan_as_printed,
+    plan_four_rounds,
+    plan_gaussian_reports,
+    plan_grid_histogram,
+    plan_lloyd,
+    plan_private_mean,
 )
+from fedclust_helpers.ldp_kmeans import run as follow
 from fedclust_helpers.projections import BallProjection
 
 DELTA = 1e-6
@@ -32,6 +33,11 @@ def rng(seed=0):
     return np.random.default_rng(seed)
 
 
+def public_users(n, d):
+    """A federation whose public number of users is n: enough to plan with."""
+    return local_users(np.zeros((8, d)), seed=1, n_records=n, n_clients=n)
+
+
 def run(algorithm, points=DATA, *, k=K, epsilon=4.0, seed=1, fed=None, **options):
     fed = local_users(points, seed=seed) if fed is None else fed
     with warnings.catch_warnings():
@@ -39,21 +45,23 @@ def run(algorithm, points=DATA, *, k=K, epsilon=4.0, seed=1, fed=None, **options
         return fed, algorithm(fed, n_clusters=k, epsilon=epsilon, rng=rng(), **options)
 
 
-def with_sums(fed, **options):
-    return one_round(fed, sums=True, **options)
+def planned(planner, **fixed):
+    """Plan and follow in one call."""
+
+    def call(fed, *, rng, initial=None, **options):
+        made = planner(fed, **fixed | options)
+        return follow(fed, made, rng=rng, initial=initial)
+
+    call.planner = planner
+    return call
 
 
-def with_lsh(fed, **options):
-    return four_rounds(fed, lsh=True, **options)
-
-
-def printed(fed, **options):
-    return one_round_as_printed(fed, **{"n_levels": 6} | options)
-
-
-def mean(fed, *, rng, **options):
-    return private_mean(fed, **options)
-
+one_round, with_sums = planned(plan), planned(plan, sums=True)
+printed = planned(plan_as_printed, n_levels=6)
+four_rounds, with_lsh = planned(plan_four_rounds), planned(plan_four_rounds, lsh=True)
+grid_histogram = planned(plan_grid_histogram)
+gaussian_report_kmeans = planned(plan_gaussian_reports)
+ldp_lloyd, private_mean = planned(plan_lloyd), planned(plan_private_mean)
 
 ALGORITHMS = {
     "one_round": one_round,
@@ -64,7 +72,7 @@ ALGORITHMS = {
     "grid_histogram": grid_histogram,
     "gaussian_report_kmeans": gaussian_report_kmeans,
     "ldp_lloyd": ldp_lloyd,
-    "private_mean": mean,
+    "private_mean": private_mean,
 }
 EVERY = pytest.mark.parametrize("name", ALGORITHMS)
 

@@ -297,7 +297,7 @@ def test_dataset_checks_its_labels():
     fields = {"name": "x", "n_clusters": 1, "bounds": (0, 1), "bounds_note": "", "source": ""}
     fields |= {"licence": "", "citation": ""}
     with pytest.raises(ValueError, match=r"labels must have shape \(2,\)"):
-        datasets.Dataset(points=np.zeros((2, 1)), labels=np.zeros(3), **fields)
+        datasets.Dataset(points=np.zeros((2, 1)), labels=np.zeros(3, dtype=int), **fields)
     mine = np.zeros((2, 1))
     data = datasets.Dataset(points=mine, labels=None, **fields)
     assert mine.flags.writeable and not data.points.flags.writeable
@@ -479,7 +479,7 @@ def test_generators_refuse_wrong_arguments():
         (datasets.gaussian_mixture, ([[0.0]], np.nan, [2]), "covariances must be finite"),
         (datasets.gaussian_mixture, ([[0.0]], [[[-1.0]]], [2]), "covariances must be positive def"),
         (datasets.gaussian_mixture, ([[0.0]], np.ones((2, 1)), [2]), "covariances must be a num"),
-        (datasets.gaussian_mixture, ([[0.0]], 1.0, [0]), "sizes must be 1 integers >= 1"),
+        (datasets.gaussian_mixture, ([[0.0]], 1.0, [0]), "sizes must be integers >= 1"),
         (datasets.gaussian_mixture, ([[0.0]], 1.0, [1, 2]), "sizes must be 1 integers >= 1"),
         (datasets.make_g2, (0,), "n_features must be >= 1"),
         (datasets.make_g2, (2, 1), "n must be >= 2"),

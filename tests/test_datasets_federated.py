@@ -108,14 +108,14 @@ def test_record_refuses_inconsistent_fields():
     )
     assert good.n_clients == 2 and good.true_centers is None
     wrong = [
-        ({"offsets": [0, 1, 3]}, "offsets must run from 0 to the number of rows 4"),
+        ({"offsets": [0, 1, 3]}, "offsets must run from 0 to the number of rows"),
         ({"offsets": [1, 4]}, "offsets must run from 0"),
         ({"offsets": [0, 2, 2, 4]}, "offsets must give every client at least one row"),
         ({"server_points": np.ones((3, 1))}, "server_points must have 2 columns"),
         ({"server_points": np.full((3, 2), np.nan)}, "server_points must be finite"),
         ({"in_distribution": np.array([True])}, r"boolean array of shape \(3,\)"),
         ({"in_distribution": np.array([1, 0, 0])}, r"boolean array of shape \(3,\)"),
-        ({"labels": np.zeros(3)}, r"labels must have shape \(4,\)"),
+        ({"labels": np.zeros(3, dtype=int)}, r"labels must have shape \(4,\)"),
         ({"true_centers": np.zeros((2, 3))}, "true_centers must have 2 columns"),
         ({"radius": 0.0}, "radius must be finite and > 0"),
         ({"n_clusters": 0}, "n_clusters must be >= 1"),
@@ -395,7 +395,7 @@ def test_census_refuses_wrong_arguments():
         (("federal",), {"states": []}, "states must be a sequence of different"),
         (("federal",), {"states": "co"}, "states must be a sequence of different"),
         (("federal",), {"states": ["co", "co"]}, "states must be a sequence of different"),
-        (("federal",), {"states": ["dc"]}, "state must be one of al, ak"),
+        (("federal",), {"states": ["dc"]}, "each of states must be one of al, ak"),
         (("federal",), {"states": ["ca"]}, "sha256 must be given for state 'ca'.*csv_pca.zip"),
         (("army",), {}, "employment must be one of not_for_profit, federal, self_employed"),
         (("federal",), {"server_rows": "all"}, "server_rows must be one of"),

@@ -1,15 +1,28 @@
 """The estimator: own units in, own units out, one ledger over several fits."""
 
+import copy
+import pickle
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import joblib
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import (
+    GridSearchCV,
+    cross_val_predict,
+    cross_val_score,
+    cross_validate,
+)
 
 from fedclust_helpers import fastlloyd, kmeans, ldp_kmeans
+from fedclust_helpers._state import CopyRefusedError
 from fedclust_helpers.accounting import Budget, BudgetExceededError, PrivacyLedger
 from fedclust_helpers.estimators import FastLloydKMeans, LocalKMeans
-from fedclust_helpers.federation import ClientData, local_users, simulate
+from fedclust_helpers.federation import ClientData, ClippedDataWarning, local_users, simulate
 
 LOWER, UPPER = np.array([0.0, -50.0]), np.array([200.0, 50.0])
 
@@ -42,7 +55,8 @@ def test_centres_come_back_in_original_units(clients):
 def test_it_is_the_function_on_scaled_data(clients):
     fitted = model().fit(clients)
     scaled = [2 * (c - LOWER) / (UPPER - LOWER) - 1 for c in clients]
-    result = fastlloyd.fastlloyd(simulate(scaled, seed=4), n_clusters=2, epsilon=2.0)
+    federation = simulate(scaled, seed=4, noise_from="clients")
+    result = fastlloyd.run(federation, fastlloyd.plan(federation, n_clusters=2, epsilon=2.0))
     np.testing.assert_allclose(fitted.result_.centers, result.centers, atol=1e-9)
     pooled = np.concatenate(clients)
     assert fitted.score(pooled) == pytest.approx(
@@ -108,7 +122,10 @@ def test_scikit_learn_conventions(clients):
     ("changes", "match"),
     [
         ({"lower": UPPER}, "lower < upper"),
-        ({"upper": np.inf}, "finite"),
+        ({"upper": np.inf}, "upper must be finite"),
+        ({"lower": [0, -50, 0]}, "lower must be a number or 2 numbers"),
+        ({"upper": [[1.0, 2.0]]}, "upper must be a number or 2 numbers"),
+        ({"lower": -1.7e308, "upper": 1.7e308}, "upper - lower must be finite"),
         ({"epsilon": 0.0}, "epsilon"),
         ({"delta": 1.0}, "delta"),
         ({"trust": "blind"}, "trust"),
@@ -120,6 +137,367 @@ def test_wrong_settings_are_refused_before_anything_is_charged(clients, changes,
     with pytest.raises(ValueError, match=match):
         model(ledger=ledger, **changes).fit(clients)
     assert not ledger.releases
+
+
+# --- what X and y may be --------------------------------------------------------------------------
+
+
+def table(clients):
+    """All rows in one DataFrame with a column of owners in the middle."""
+    frame = pd.DataFrame(np.concatenate(clients), columns=["income", "balance"])
+    names = np.repeat(["west", "north", "east"], [len(c) for c in clients])
+    frame.insert(1, "branch", names)
+    return frame
+
+
+def test_tables_and_mappings_are_clients_too(clients):
+    reference = model().fit(clients[::-1])  # in alphabetical order: east, north, west
+    frame = table(clients)
+    by_column = model().fit(frame, "branch")
+    by_series = model().fit(frame[["income", "balance"]], frame["branch"])
+    mapping = {"east": clients[2], "north": clients[1], "west": clients[0]}
+    named = {
+        name: pd.DataFrame(rows, columns=["income", "balance"]) for name, rows in mapping.items()
+    }
+    named["west"] = named["west"][["balance", "income"]]  # another order, the same names
+    each = [by_column, by_series, model().fit(mapping), model().fit(named),
+            model().fit(list(named.values()))]  # fmt: skip
+    for fitted in each:
+        assert (fitted.cluster_centers_ == reference.cluster_centers_).all()
+
+
+def test_columns_of_a_table_are_not_mixed_up_when_predicting(clients):
+    frame = table(clients)
+    fitted = model().fit(frame, "branch")
+    assert fitted.feature_names_in_.tolist() == ["income", "balance"]
+    labels = fitted.predict(frame[["income", "balance"]])
+    assert (fitted.predict(frame[["balance", "income"]]) == labels).all()
+    assert (fitted.predict(frame[["income", "balance"]].to_numpy()) == labels).all()
+    with pytest.raises(ValueError, match="X must have the columns of the fit: income, balance"):
+        fitted.predict(frame[["income"]].assign(age=1.0))
+    fitted.fit(clients)
+    assert not hasattr(fitted, "feature_names_in_")
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "match"),
+    [
+        (lambda c: ([], None), ValueError, "X must hold at least one"),
+        (lambda c: ((), None), ValueError, "X must hold at least one"),
+        (lambda c: ({}, None), ValueError, "X cannot be read as clients: clients must hold"),
+        (lambda c: ([[]], None), ValueError, "X must have"),
+        (lambda c: (c, np.zeros(1800, int)), ValueError, "y must not be given beside clients"),
+        (lambda c: (c, [0, 1, 2]), ValueError, "y must not be given beside clients"),
+        (lambda c: (tuple(c), [0, 1, 2]), ValueError, "y must not be given beside clients"),
+        (lambda c: (dict(enumerate(c)), [0, 1, 2]), ValueError, "y must not be given beside"),
+        (lambda c: (ClientData.from_clients(c), [0]), ValueError, "y must not be given beside"),
+        (lambda c: (np.stack([c[0][:9], c[1][:9]]), [0, 1]), ValueError, "y must not be given"),
+        (lambda c: (table(c), None), TypeError, "X must be an array of real numbers"),
+        (lambda c: (table(c), "town"), ValueError, "X and y .* a column of a DataFrame"),
+        (lambda c: (c[0], [0, 1]), ValueError, "X and y .* owners must be 900"),
+        (lambda c: (c[0], 3), ValueError, "X and y .* owners must be 900"),
+        (lambda c: (c[0], np.zeros(900)), ValueError, "X and y .* owners must be 900"),
+        (lambda c: ([c[0], c[1][:, :1]], None), ValueError, r"X .* clients\[1\] must have 2"),
+        (lambda c: ([c[0], c[1][0]], None), ValueError, r"X .* clients\[1\] must have shape"),
+        (lambda c: ([c[0], np.full((3, 2), np.nan)], None), ValueError, r"X .*clients\[1\].*fin"),
+        (lambda c: ([1.0, 2.0], None), ValueError, "X must have shape"),
+        (lambda c: ("rows", None), TypeError, "X must be an array of real numbers"),
+        (lambda c: (None, None), ValueError, "X must have shape"),
+        (lambda c: (iter(c), None), TypeError, "X must be an array of real numbers"),
+        (lambda c: ({1, 2}, None), TypeError, "X must be an array of real numbers"),
+        (lambda c: (c[:1], None), ValueError, "X must hold at least two clients"),
+        (lambda c: (c[0], np.zeros(900, int)), ValueError, "X must hold at least two clients"),
+    ],
+)
+def test_what_is_no_data_is_refused_by_name_and_costs_nothing(clients, make, error, match):
+    ledger = PrivacyLedger(budget=Budget(10.0, 1e-3))
+    X, y = make(clients)
+    for call in ("fit", "fit_predict"):
+        with pytest.raises(error, match=match):
+            getattr(model(ledger=ledger), call)(X, y)
+    assert not ledger.releases and ledger.remaining == 1
+
+
+def test_rows_without_owners_do_not_start_a_key_exchange_each():
+    rows = np.zeros((32_000, 2))
+    start = time.perf_counter()
+    with pytest.raises(ValueError, match="at most 4096 clients .* owner of each row as y .*ideal"):
+        model().fit(rows)
+    with pytest.raises(ValueError, match="at most 256 clients .*'serverless'"):
+        model(trust="serverless").fit(rows)
+    with pytest.raises(ValueError, match="at most 4096 clients .* fewer clients"):
+        model().fit(rows, np.arange(32_000))
+    assert time.perf_counter() - start < 2  # it took 4.6 s and more to run
+    fitted = model(trust="ideal").fit(rows)
+    assert fitted.plan_.facts.n_clients == 32_000
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "match"),
+    [
+        ({"alpah": 0.5}, ValueError, "options must be among alpha, .*; got 'alpah'"),
+        ({"epsilon": 5.0}, ValueError, "options must be among .*; got 'epsilon'"),
+        ({"federation": None}, ValueError, "options must be among .*; got 'federation'"),
+        (["alpha"], TypeError, "options must be a dict"),
+        ({"n_rounds": 0}, ValueError, "n_rounds"),
+        ({"initial": "best"}, ValueError, "initial must be one of"),
+    ],
+)
+def test_options_are_checked_before_anything_is_charged(clients, options, error, match):
+    ledger = PrivacyLedger()
+    with pytest.raises(error, match=match):
+        model(ledger=ledger, options=options).fit(clients)
+    assert not ledger.releases
+
+
+def test_options_reach_the_plan_and_the_run(clients):
+    start = np.array([[-0.5, -0.5], [0.5, 0.5]])
+    fitted = model(options={"n_rounds": 3, "initial": start, "alpha": 0.5}).fit(clients)
+    assert fitted.plan_.n_rounds == 3
+    assert (fitted.result_.history[0] == start).all()
+    assert fitted.plan_.radii != model(options={"n_rounds": 3}).fit(clients).plan_.radii
+
+
+# --- labels ---------------------------------------------------------------------------------------
+
+
+def test_labels_of_the_rows_of_a_fit_come_as_the_rows_came(clients):
+    frame = table(clients)
+    stacked, owners = np.concatenate(clients), np.repeat([0, 1, 2], [900, 600, 300])
+    fitted = model()
+    together = fitted.fit_predict(stacked, owners)
+    assert (together == fitted.predict(stacked)).all() and together.shape == (1800,)
+    by_client = model().fit_predict(clients)
+    assert (np.concatenate(by_client) == together).all() and len(by_client) == 3
+    assert (np.concatenate(model().fit_predict(ClientData.from_clients(clients))) == together).all()
+    other = model()
+    assert (other.fit_predict(frame, "branch") == other.predict(stacked)).all()
+    mapped = model().fit_predict({"a": clients[0], "b": clients[1], "c": clients[2]})
+    assert (np.concatenate(mapped) == together).all()
+    assert not hasattr(fitted, "labels_")  # labels of private rows are no part of the model
+
+
+def test_labels_cost_no_more_than_the_fit(clients):
+    ledger, once = PrivacyLedger(), PrivacyLedger()
+    model(ledger=ledger).fit_predict(clients)
+    model(ledger=once).fit(clients)
+    assert len(ledger.releases) == len(once.releases) > 0
+    with pytest.raises(TypeError, match="fit_predict takes X and y only, got sample_weight"):
+        model(ledger=ledger).fit_predict(clients, sample_weight=np.ones(3))
+    assert len(ledger.releases) == len(once.releases)
+
+
+# --- who may see what -----------------------------------------------------------------------------
+
+
+def test_published_results_hide_the_sums_from_the_server_too(clients):
+    """The server adds no noise that it could subtract: every client adds a share."""
+    open_, closed = model().fit(clients), model(publish=False).fit(clients)
+    assert open_.plan_.facts.noise == "distributed" and "client" in open_.plan_.facts.noise_from
+    assert (
+        closed.plan_.facts.noise == "continuous" and closed.plan_.facts.noise_from == "the server"
+    )
+    assert "send it no result" in str(closed.plan_) and "send it no result" not in str(open_.plan_)
+    for trust in ("ideal", "trusted"):
+        for publish in (True, False):
+            fitted = model(trust=trust, publish=publish).fit(clients)
+            assert fitted.plan_.facts.noise == "continuous"
+    with pytest.raises(TypeError, match="publish must be True or False"):
+        model(publish="no").fit(clients)
+    assert model(publish=False).fit(clients[:1]).plan_.facts.n_clients == 1
+
+
+def test_the_plan_is_the_privacy_statement(clients):
+    fitted = model().fit(clients)
+    assert fitted.plan_ is fitted.result_.plan
+    text = str(fitted.plan_)
+    for said in ("one point, add/remove", "epsilon = 2 ", "server sees", "clients see", "round 0"):
+        assert said in text
+
+
+def test_a_public_number_of_records_replaces_the_true_one(clients):
+    """delta, rounds and every public number are then the same for any number of rows."""
+    more = [np.concatenate([c, c[:7]]) for c in clients]
+    a, b = (model(n_records=2000).fit(rows).plan_ for rows in (clients, more))
+    assert a == b and a.delta == fastlloyd.default_delta(2000)
+    assert "2000 records" in str(a) and "1800" not in str(a)
+    c, d = (model().fit(rows).plan_ for rows in (clients, more))
+    assert c.delta == fastlloyd.default_delta(1800) != d.delta
+    for wrong in (0, -5, 1.5, "many"):
+        with pytest.raises((TypeError, ValueError), match="n_records"):
+            model(n_records=wrong).fit(clients)
+
+
+def test_data_in_other_units_are_noticed_by_the_holder(clients):
+    with pytest.warns(ClippedDataWarning, match="most rows lie outside") as caught:
+        model().fit([1000 * c for c in clients])
+    assert caught[0].filename == __file__  # points at the caller's line
+    with pytest.warns(ClippedDataWarning) as caught:
+        simulate(clients, seed=1)
+    assert caught[0].filename == __file__
+
+
+# --- one ledger -----------------------------------------------------------------------------------
+
+
+def test_fits_of_one_estimator_are_charged_to_one_ledger(clients):
+    fitted = model(epsilon=1.0).fit(clients)
+    ledger, delta = fitted.ledger_, fitted.plan_.delta
+    once = len(ledger.releases)
+    fitted.fit(clients).fit(clients)
+    assert fitted.ledger_ is ledger and len(ledger.releases) == 3 * once
+    assert ledger.epsilon(delta) > 1.5 and fitted.result_.epsilon == pytest.approx(1.0)
+    assert clone(fitted).fit(clients).ledger_ is not ledger  # a clone is for other data
+
+
+def test_an_interrupted_fit_is_not_forgotten(clients, monkeypatch):
+    charge, n = PrivacyLedger.charge, []
+
+    def interrupted(self, *args, **kwargs):
+        if len(n) == 2:
+            raise KeyboardInterrupt
+        n.append(charge(self, *args, **kwargs))
+        return n[-1]
+
+    monkeypatch.setattr(PrivacyLedger, "charge", interrupted)
+    estimator = model()
+    with pytest.raises(KeyboardInterrupt):
+        estimator.fit(clients)
+    monkeypatch.undo()
+    estimator.fit(clients)
+    assert list(estimator.ledger_.releases[:2]) == n
+    assert len(estimator.ledger_.releases) == 2 + estimator.plan_.n_rounds
+
+
+@pytest.mark.parametrize("how", [clone, copy.copy, copy.deepcopy])
+def test_copies_of_an_estimator_charge_the_same_budget(clients, how):
+    delta = 1e-4
+    ledger = PrivacyLedger(budget=Budget(2.5, delta))
+    original = model(epsilon=1.0, delta=delta / 2.5, ledger=ledger)
+    for _ in range(2):
+        how(original).fit(clients)
+    assert ledger.remaining < 0.21
+    with pytest.raises(BudgetExceededError):
+        how(original).fit(clients)
+    fitted = how(model(ledger=PrivacyLedger()).fit(clients))
+    assert fitted.ledger is not None and not fitted.ledger.is_record
+
+
+SEARCHES = {
+    "cross_val_score": lambda m, X, y, **o: cross_val_score(m, X, y, cv=4, **o),
+    "cross_validate": lambda m, X, y, **o: cross_validate(m, X, y, cv=4, **o),
+    "cross_val_predict": lambda m, X, y, **o: cross_val_predict(m, X, y, cv=4, **o),
+    "GridSearchCV": lambda m, X, y, **o: GridSearchCV(
+        m,
+        {"options": [{"alpha": a, "n_rounds": 2} for a in (0.5, 0.8)]},
+        cv=2,
+        refit=False,
+        error_score="raise",
+        **o,
+    ).fit(X, y),
+}
+
+
+@pytest.mark.parametrize("backend", ["serial", "threading"])
+@pytest.mark.parametrize("search", list(SEARCHES))
+def test_scikit_learn_searches_charge_every_fit(clients, search, backend):
+    """Four fits at a quarter of the budget each: all of it, and no fifth."""
+    X, y = np.concatenate(clients), np.arange(1800) % 5
+    ledger = PrivacyLedger(budget=Budget(4.0, 4e-4))
+    estimator = model(epsilon=1.0, delta=1e-4, ledger=ledger, options={"n_rounds": 2})
+    n_jobs = 1 if backend == "serial" else 3
+    with joblib.parallel_config("threading" if backend == "threading" else "sequential"):
+        SEARCHES[search](estimator, X, y, n_jobs=n_jobs)
+    assert len(ledger.releases) == 4 * 2
+    assert ledger.remaining == pytest.approx(0.0, abs=1e-6)
+    with pytest.raises(BudgetExceededError):
+        clone(estimator).fit(X, y)
+
+
+def test_threads_do_not_share_a_budget_twice(clients):
+    """Eight threads, a budget for three: never more than three fits."""
+    ledger = PrivacyLedger(budget=Budget(3.0, 3e-4))
+
+    def attempt(_):
+        try:
+            model(epsilon=1.0, delta=1e-4, ledger=ledger, options={"n_rounds": 2}).fit(clients)
+        except BudgetExceededError:
+            return False
+        return True
+
+    with ThreadPoolExecutor(8) as pool:
+        granted = sum(pool.map(attempt, range(8)))
+    assert granted == 3 and len(ledger.releases) == 3 * 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("budget", [Budget(4.0, 4e-4), None])
+def test_other_processes_refuse_the_ledger(clients, budget):
+    """With a budget it cannot be sent; without one it arrives as a record and takes no charge."""
+    X, y = np.concatenate(clients), np.arange(1800) % 5
+    ledger = PrivacyLedger(budget=budget)
+    estimator = model(epsilon=1.0, delta=1e-4, ledger=ledger)
+    with joblib.parallel_config("loky"):
+        with pytest.raises((TypeError, pickle.PicklingError)) as caught:
+            cross_val_score(estimator, X, y, cv=2, n_jobs=2, error_score="raise")
+    chain = f"{caught.value} {caught.value.__cause__}"
+    assert "PrivacyLedger" in chain
+    assert not ledger.releases
+
+
+# --- pickles --------------------------------------------------------------------------------------
+
+
+def test_a_pickled_model_is_what_was_released_and_no_more(clients):
+    """No rows, no counts of clipped rows, no keys: nothing that only the clients know."""
+    marked = [np.array(c) for c in clients]
+    marked[0][0] = [123.456789, -12.3456789]
+    marked[1][:11] = 1e6  # clipped
+    ledger = PrivacyLedger(budget=Budget(5.0, 1e-3))
+    fitted = model(ledger=ledger).fit(marked)
+    assert fitted.clipped_counts_.tolist() == [0, 11, 0]
+    data = pickle.dumps(fitted)
+    scaled = 2 * (marked[0][0] - LOWER) / (UPPER - LOWER) - 1
+    for number in (*marked[0][0], *scaled, *marked[2][5], 1e6):
+        assert np.float64(number).tobytes() not in data
+    for word in (b"clipped_counts_", b"ClientData", b"PadBook", b"ClientMemory", b"Budget"):
+        assert word not in data
+    again = pickle.loads(data)
+    assert not hasattr(again, "clipped_counts_")
+    assert (again.cluster_centers_ == fitted.cluster_centers_).all()
+    assert (again.predict(marked[2]) == fitted.predict(marked[2])).all()
+    assert str(again.plan_) == str(fitted.plan_)
+    assert again.ledger_.is_record and again.ledger.is_record
+    assert again.ledger_.epsilon(again.plan_.delta) == pytest.approx(2.0)
+    assert len(data) < 100_000
+
+
+@pytest.mark.parametrize("given", [True, False])
+def test_an_unpickled_model_cannot_be_fitted_beside_the_ledger(clients, given):
+    ledger = PrivacyLedger() if given else None
+    fitted = model(ledger=ledger).fit(clients)
+    again = pickle.loads(pickle.dumps(fitted))
+    before = len(again.ledger_.releases)
+    with pytest.raises(CopyRefusedError, match="record"):
+        again.fit(clients)
+    assert len(again.ledger_.releases) == before == len(fitted.ledger_.releases)
+    fitted.fit(clients)  # the one that has the ledger may
+    assert len(fitted.ledger_.releases) == 2 * before
+
+
+def test_an_estimator_with_a_budget_is_not_pickled_before_its_fit():
+    with pytest.raises(CopyRefusedError, match="budget"):
+        pickle.dumps(model(ledger=PrivacyLedger(budget=Budget(1.0, 1e-6))))
+    pickle.loads(pickle.dumps(model()))
+
+
+@pytest.mark.parametrize("trust", ["masked", "ideal", "trusted", "serverless"])
+def test_a_model_is_pickled_in_secure_mode_too(clients, trust):
+    pytest.importorskip("opendp")
+    fitted = model(mode="secure", seed=None, trust=trust).fit(clients)
+    again = pickle.loads(pickle.dumps(fitted))
+    assert (again.cluster_centers_ == fitted.cluster_centers_).all()
+    assert (copy.deepcopy(fitted).cluster_centers_ == fitted.cluster_centers_).all()
 
 
 # --- LocalKMeans ----------------------------------------------------------------------------------
@@ -150,9 +528,9 @@ def test_local_centres_come_back_in_original_units():
 def test_local_is_the_function_on_scaled_rows():
     rows = users(5000)
     scaled = ((rows - LOWER) / (UPPER - LOWER) * 2 - 1) / np.sqrt(2)
-    result = ldp_kmeans.one_round(
-        local_users(scaled, seed=4), n_clusters=2, epsilon=2.0, rng=np.random.default_rng(4)
-    )
+    federation = local_users(scaled, seed=4)
+    plan = ldp_kmeans.plan(federation, n_clusters=2, epsilon=2.0, delta=1e-6)
+    result = ldp_kmeans.run(federation, plan, rng=np.random.default_rng(4))
     fitted = local().fit(rows)
     np.testing.assert_allclose(fitted.result_.centers, result.centers, atol=1e-12)
 
@@ -181,3 +559,42 @@ def test_local_wrong_settings_are_refused_before_anything_is_charged(changes, ma
     with pytest.raises(ValueError, match=match):
         local(ledger=ledger, **changes).fit(users(500))
     assert not ledger.releases
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "error", "match"),
+    [
+        (users(500), np.zeros(500), ValueError, "y must not be given"),
+        ([users(500), users(500)], None, ValueError, "X must be one array"),
+        ({"a": users(500)}, None, ValueError, "X must be one array"),
+        (ClientData.from_clients([users(500)]), None, ValueError, "X must hold one row for each"),
+        ([], None, ValueError, "X must have shape"),
+        ("rows", None, TypeError, "X must be an array of real numbers"),
+    ],
+)
+def test_local_data_are_one_row_each(X, y, error, match):
+    ledger = PrivacyLedger(adjacency="replace-one", budget=Budget(10.0))
+    for call in ("fit", "fit_predict"):
+        with pytest.raises(error, match=match):
+            getattr(local(ledger=ledger), call)(X, y)
+    assert not ledger.releases
+
+
+def test_local_fits_share_a_ledger_and_pickle_as_a_record():
+    rows = users(3000)
+    fitted = local().fit(rows)
+    labels = fitted.fit_predict(rows)
+    assert labels.shape == (3000,) and (labels == fitted.predict(rows)).all()
+    assert fitted.ledger_.epsilon(0.0) == pytest.approx(4.0)
+    again = pickle.loads(pickle.dumps(fitted))
+    assert again.ledger_.is_record and np.float64(rows[7, 0]).tobytes() not in pickle.dumps(fitted)
+    with pytest.raises(CopyRefusedError, match="record"):
+        again.fit(rows)
+
+
+def test_local_budget_holds_over_clones():
+    ledger = PrivacyLedger(adjacency="replace-one", budget=Budget(4.0))
+    for _ in range(2):
+        clone(local(ledger=ledger)).fit(users(2000))
+    with pytest.raises(BudgetExceededError):
+        clone(local(ledger=ledger)).fit(users(2000))

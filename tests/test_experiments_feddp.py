@@ -27,6 +27,7 @@ from fedclust_helpers.experiments import feddp_problems as problems
 from fedclust_helpers.experiments import feddp_tables as tables
 from fedclust_helpers.experiments.claims import OWN
 from fedclust_helpers.experiments.problems import seed_of
+from fedclust_helpers.feddp_kmeans.budgets import STEPS
 from fedclust_helpers.federation import IdealSecureSum
 
 COST = "method,eps_total,T,seeds,cost_mean,ci95,excess_mean,excess_max"
@@ -97,26 +98,16 @@ def test_quick_cost_is_the_mean_of_its_runs(quick: Path, level: str, method: str
     for seed in range(SEEDS):
         name = problems.mixture_name(*panel, d=QUICK.feddp.d, k=QUICK.feddp.k, seed=seed)
         problem = problems.load_federated(name)
-        budgets = (
-            fk.budgets_for_total(0.5, unit=problem.unit, n_rounds=1)
-            if method == "feddp"
-            else fk.lloyd_budgets_for_total(0.5, 1)
-        )
-        streams = seed_of(f"{name}/{method}|1|0.5")
-        centers = cells.centers_for_budgets(problem, method, budgets, streams)
-        costs.append(problem.cost(centers))
-        if method == "feddp":  # the package's own composition is the same run, within its budget
-            protocol, server = seed_of(f"{name}/{method}|1|0.5").spawn(2)
-            federation = IdealSecureSum(
-                problem.data, seed=protocol, bound=problem.radius, domain="ball",
-                ledger=PrivacyLedger(unit=problem.unit),
-            )  # fmt: skip
-            whole = fk.feddp_kmeans(
-                federation, problem.dataset.server_points, n_clusters=QUICK.feddp.k,
-                budgets=budgets, rng=np.random.default_rng(server), clips=problem.clips,
-            )  # fmt: skip
-            np.testing.assert_array_equal(whole.centers, centers)
-            assert 0.495 < whole.epsilon <= 0.5
+        protocol, server = seed_of(f"{name}/{method}|1|0.5").spawn(2)
+        federation = IdealSecureSum(
+            problem.data, seed=protocol, bound=problem.radius, domain="ball",
+            ledger=PrivacyLedger(unit=problem.unit),
+        )  # fmt: skip
+        plan = cells.plan_for(federation, problem, method, epsilon=0.5, n_rounds=1)
+        points = problem.dataset.server_points
+        run = fk.run(federation, plan, points, rng=np.random.default_rng(server))
+        costs.append(problem.cost(run.centers))
+        assert 0.495 < run.epsilon <= 0.5
     assert row["cost_mean"] == pytest.approx(np.mean(costs), rel=1e-5)
 
 
@@ -206,7 +197,7 @@ def test_design_is_the_one_asked_for() -> None:
 def test_random_settings_do_not_depend_on_how_many_are_drawn() -> None:
     few, many = (cells.random_settings("client", "feddp", n) for n in (5, 400))
     assert many[:5] == few
-    steps = np.array([[getattr(b, name) for name in fk.plan.STEPS] for b in many])
+    steps = np.array([[getattr(b, name) for name in STEPS] for b in many])
     low, high = cells.STEP_RANGE["client"]
     assert steps.min() >= low and steps.max() <= high
     # log-uniform: half of 1600 lie below the geometric mean; outside 0.45..0.55 by chance: 7e-5
@@ -313,7 +304,8 @@ def test_a_committed_pareto_setting_again(method: str) -> None:
         name = problems.mixture_name("client", 1000, 50, d=100, k=10, seed=seed)
         problem = problems.load_federated(name)
         streams = seed_of(f"pareto/{name}/{method}/3")
-        costs.append(problem.cost(cells.centers_for_budgets(problem, method, budgets, streams)))
+        centers = cells.centers_of(problem, method, streams, budgets=budgets)
+        costs.append(problem.cost(centers))
     row = table[table["setting"] == 3].iloc[0]
     # the same seeds; the table keeps 6 digits, and sums may be ordered otherwise elsewhere
     assert row["cost_mean"] == pytest.approx(np.mean(costs), rel=1e-4)

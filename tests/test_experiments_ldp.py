@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from ldp_cases import four_rounds, one_round
 
 from fedclust_helpers import kmeans
-from fedclust_helpers import ldp_kmeans as lk
 from fedclust_helpers.datasets import make_ball_mixture
 from fedclust_helpers.experiments import (
     QUICK,
@@ -175,7 +175,7 @@ def test_quick_cost_rows(quick: Path) -> None:
     assert set(pixels["n"]) == {427 * 640} and set(pixels["dprime"]) == {3}
 
 
-@pytest.mark.parametrize(("algorithm", "run"), [("alg1", lk.one_round), ("alg4", lk.four_rounds)])
+@pytest.mark.parametrize(("algorithm", "run"), [("alg1", one_round), ("alg4", four_rounds)])
 def test_quick_cost_is_the_mean_of_its_runs(quick: Path, algorithm: str, run) -> None:  # type: ignore[no-untyped-def]
     table = pd.read_csv(quick / "ldp_cost.csv").query(
         "data == 'mixture' and n == 2000 and dprime == 2 and epsilon == 4"

@@ -127,15 +127,16 @@ def test_quick_accuracy_is_the_mean_of_its_runs(quick: Path) -> None:
                 ledger=PrivacyLedger(unit="client", adjacency=adjacency),
             )  # fmt: skip
             if central:
-                result = rr.rr_cluster(
-                    federation, model, n_models=4, clip=0.3, initial=initial,
-                    identifiers="corrected", rebalance="off", **arguments,
+                plan = rr.plan(
+                    federation, model, n_clusters=4, clip=0.3, identifiers="corrected",
+                    rebalance="off", accountant="wor_rdp", **arguments,
                 )  # fmt: skip
             else:
-                result = rr.sums_only(
-                    federation, model, n_models=4, clip=0.3, initial=initial, min_size=2,
+                plan = rr.plan_sums_only(
+                    federation, model, n_clusters=4, clip=0.3, min_size=2,
                     accountant="poisson_rdp", **arguments,
                 )  # fmt: skip
+            result = rr.run(federation, plan, model, initial=initial)
             assert 7.9 < result.epsilon <= 8 + 1e-6
             score = rr.evaluate(model, result.models, problem.train, problem.test, problem.groups)
             found[name].append(score.accuracy)

@@ -4,9 +4,12 @@ Runs are seeded, so nothing here fails by chance; where a bound on random noise 
 comment says how likely correct code with another seed is to break it.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from fedclust_helpers import feddp_kmeans as fk
 from fedclust_helpers import kmeans
 from fedclust_helpers.accounting import (
     Budget,
@@ -18,21 +21,14 @@ from fedclust_helpers.audit import audit_noise_scale, audit_release, canary_mu
 from fedclust_helpers.client_statistics import OUTER_PRODUCT
 from fedclust_helpers.feddp_kmeans import baselines
 from fedclust_helpers.feddp_kmeans.algorithm import (
-    ClipBounds,
     InitResult,
     centers_from_sums,
     count_floor,
-    feddp_init,
-    feddp_kmeans,
-    feddp_lloyds,
     surviving_points,
     top_eigenvectors,
 )
-from fedclust_helpers.feddp_kmeans.plan import (
-    StepBudgets,
-    budgets_for_total,
-    lloyd_budgets_for_total,
-)
+from fedclust_helpers.feddp_kmeans.budgets import StepBudgets
+from fedclust_helpers.feddp_kmeans.levels import ClipBounds
 from fedclust_helpers.feddp_kmeans.selection import (
     eigengap,
     elbow,
@@ -41,11 +37,18 @@ from fedclust_helpers.feddp_kmeans.selection import (
     server_cost_curve,
     subspace_energy,
 )
-from fedclust_helpers.federation import ClientData, simulate
+from fedclust_helpers.federation import (
+    ClientData,
+    IdealSecureSum,
+    PlanMismatchError,
+    TrustModelError,
+    simulate,
+)
 from fedclust_helpers.mechanisms import Gaussian, Laplace
 
 DELTA = 1e-6
-HUGE = StepBudgets(1e7, 1e7, 1e7, 1e7, 1e7, 1e7, 2)  # noise of about 1e-3 and less
+INIT = StepBudgets(1e7, 1e7, 1e7, 1e7)  # noise of about 1e-3 and less
+HUGE = StepBudgets(0, 0, 0, 0, 1e7, 1e7, 2)
 SHIPPED_CLIPS = ClipBounds(outer=1500, weights=1, means=21, filled=10, sums=120, counts=50)
 
 
@@ -101,17 +104,23 @@ def federation(data=TINY_DATA, trust="ideal", *, bound=2.0, unit="point", budget
 
 
 def run(fed=None, budgets=TINY_BUDGETS, *, seed=0, server=TINY_SERVER, k=3, **options):
+    """Plan for step budgets (or `epsilon`, with budgets=None) and run."""
     fed = federation() if fed is None else fed
-    return feddp_kmeans(
-        fed, server, n_clusters=k, budgets=budgets, rng=np.random.default_rng(seed), **options
-    )
+    plan = fk.plan(fed, server, n_clusters=k, budgets=budgets, **options)
+    return fk.run(fed, plan, server, rng=np.random.default_rng(seed))
 
 
-def init(fed=None, budgets=HUGE, *, seed=0, server=TINY_SERVER, k=3, **options):
-    fed = federation() if fed is None else fed
-    return feddp_init(
-        fed, server, n_clusters=k, budgets=budgets, rng=np.random.default_rng(seed), **options
-    )
+def init(fed=None, budgets=None, **options):
+    """FedDP-Init alone."""
+    budgets = INIT if budgets is None else budgets
+    return run(fed, budgets, **options).init
+
+
+def lloyds(fed, start, budgets, **options):
+    """FedDP-Lloyds from public centres."""
+    plan = fk.plan_lloyds_from(start, fed, n_clusters=len(start), budgets=budgets, **options)
+    result = fk.run(fed, plan)
+    return result.history, result.released
 
 
 def cost(points, centers):
@@ -126,16 +135,14 @@ def test_excess_over_the_optimum_at_data_point_level(paper, epsilon, worst):
     # five seeds gave at most 0.090, 0.015, 0.007 with the noise of the paper (Delta squared)
     points, server, best, seed = paper
     fed = federation(ClientData(points, np.arange(0, 100_001, 1000)), bound=11.0, seed=seed)
-    result = run(fed, budgets_for_total(epsilon), server=server, k=10, seed=seed)
+    result = run(fed, None, epsilon=epsilon, server=server, k=10, seed=seed)
     assert -0.01 < cost(points, result.centers) - best < worst
     assert 0.999 * epsilon < result.epsilon <= epsilon
     if epsilon >= 1:
         for start in baselines.STARTS:
             fed = federation(ClientData(points, np.arange(0, 100_001, 1000)), bound=11.0, seed=seed)
-            other = baselines.lloyds_from(
-                start, fed, server, n_clusters=10, rng=np.random.default_rng(seed),
-                budgets=lloyd_budgets_for_total(1.0, 1),
-            )  # fmt: skip
+            plan = fk.plan_lloyds_from(start, fed, server, n_clusters=10, epsilon=1.0)
+            other = fk.run(fed, plan, server, rng=np.random.default_rng(seed))
             assert cost(points, other.centers) > cost(points, result.centers) + 2
 
 
@@ -145,10 +152,7 @@ def test_excess_over_the_optimum_at_client_level(paper, epsilon, low, high):
     points, server, best, seed = paper
     data = ClientData(points, np.arange(0, 100_001, 50))
     fed = federation(data, bound=11.0, unit="client", seed=seed)
-    result = run(
-        fed, budgets_for_total(epsilon, unit="client"), server=server, k=10, seed=seed,
-        clips=SHIPPED_CLIPS,
-    )  # fmt: skip
+    result = run(fed, None, epsilon=epsilon, server=server, k=10, seed=seed, clips=SHIPPED_CLIPS)
     assert low < cost(points, result.centers) - best < high
     assert 0.999 * epsilon < result.epsilon <= epsilon
 
@@ -193,7 +197,7 @@ def test_huge_budgets_give_the_steps_of_algorithm_1_without_noise():
 
 def test_huge_budgets_give_lloyd_rounds_without_noise():
     start = TINY_SERVER[:3]
-    history, released = feddp_lloyds(federation(), start, budgets=HUGE)
+    history, released = lloyds(federation(), start, HUGE)
     assert len(history) == 3 and len(released) == 2
     for t, centers in enumerate(history):
         assert centers == pytest.approx(kmeans.lloyd(TINY, start, n_rounds=t), abs=1e-3)
@@ -227,10 +231,10 @@ def test_top_eigenvectors_of_a_matrix_that_is_not_symmetric():
 @pytest.mark.parametrize("unit", ["point", "client"])
 @pytest.mark.parametrize("n_rounds", [0, 2])
 def test_ledger_total_is_what_was_asked_for(unit, n_rounds):
-    budgets = budgets_for_total(0.5, unit=unit, n_rounds=n_rounds)
     fed = federation(unit=unit)
-    result = run(fed, budgets, clips=TINY_CLIPS if unit == "client" else None)
-    assert result.epsilon == pytest.approx(budgets.total(), abs=1e-5)
+    clips = TINY_CLIPS if unit == "client" else None
+    result = run(fed, None, epsilon=0.5, n_rounds=n_rounds, clips=clips)
+    assert result.epsilon == pytest.approx(result.plan.total_epsilon, rel=1e-9)
     assert 0.4995 < result.epsilon <= 0.5 + 1e-6
     assert fed.ledger.unit == unit and result.delta == DELTA and not result.private
     names = [r.name.removeprefix("client_") for r in fed.ledger.releases]
@@ -267,10 +271,9 @@ def test_same_seed_same_answer_whoever_adds_the_noise(unit):
     options = {"clips": TINY_CLIPS} if unit == "client" else {}
     answers = {
         trust: run(federation(trust=trust, unit=unit, seed=5), **options).centers
-        for trust in ("ideal", "trusted", "masked")
+        for trust in ("ideal", "trusted")
     }
     assert answers["trusted"] == pytest.approx(answers["ideal"], abs=1e-9)
-    assert answers["masked"] == pytest.approx(answers["ideal"], abs=1e-5)  # 30 fractional bits
     assert not np.allclose(answers["ideal"], run(federation(unit=unit, seed=6), **options).centers)
 
 
@@ -289,20 +292,131 @@ def test_the_server_sees_noised_sums_only():
 
 
 @pytest.mark.parametrize("unit", ["point", "client"])
-@pytest.mark.parametrize("trust", ["ideal", "masked"])
+@pytest.mark.parametrize("trust", ["ideal", "trusted"])
 def test_secure_mode_end_to_end(unit, trust):
     """Discrete noise of the operating system: no seed, so only what holds for any noise."""
     fed = federation(trust=trust, unit=unit, mode="secure")
     clips = TINY_CLIPS if unit == "client" else None
-    result = run(fed, clips=clips)
-    assert result.private
-    assert result.epsilon == pytest.approx(TINY_BUDGETS.total(kind="discrete"), rel=1e-9)
+    result = run(fed, None, epsilon=1.0, n_rounds=1, clips=clips)
+    assert result.private and not result.warning
+    assert 0.99 < result.epsilon <= 1.0
+    assert result.epsilon == fed.ledger.epsilon(DELTA)
     assert np.linalg.norm(result.centers, axis=1).max() <= 2.0 + 1e-12
     for release in fed.ledger.releases:
         assert all(m.grid is not None for m in release.mechanisms)
     steps = np.concatenate([result.init.weights, result.init.counts])
     grid = 1.0 if unit == "point" else fed.ledger.releases[1].mechanisms[0].grid
     assert np.array_equal(steps, np.rint(steps / grid) * grid)
+
+
+@pytest.mark.parametrize("radius", [1.0, 1e-3, 1000.0, 2000.0])
+def test_no_bit_of_a_secure_release_is_predictable(radius):
+    """The last bits of the noised outer product, in steps of its grid, are fair coins.
+
+    40,000 of each: a share beyond 0.5 +- 0.0125 comes by chance 6e-7 times for each of ten bits.
+    """
+    data = ClientData(np.random.default_rng(0).normal(size=(50, 200)), np.array([0, 50]))
+    fed = federation(data, bound=radius, mode="secure", keep_payloads=True)
+    server = np.random.default_rng(1).normal(size=(5, 200))
+    run(fed, StepBudgets(1, 1, 1, 1), server=server, k=2)
+    payload = next(m.payload for m in fed.transcript.messages if m.name == "outer_product")
+    steps = payload / fed.ledger.releases[0].mechanisms[0].grid
+    whole = np.rint(steps).astype(np.int64)
+    assert np.array_equal(whole, steps) and np.abs(whole).max() < 2**53
+    for bit in range(10):
+        assert abs(((whole >> bit) & 1).mean() - 0.5) < 0.0125
+
+
+@pytest.mark.parametrize("trust", ["masked", "serverless", "local"])
+def test_the_server_must_see_the_noised_sums(trust):
+    """Its own points never cross the wire, and it is the server that clusters with them."""
+    fed = federation(trust=trust)
+    n_messages = len(fed.transcript.messages)
+    calls = (
+        lambda: fk.plan(fed, TINY_SERVER, n_clusters=3, epsilon=1.0),
+        lambda: fk.plan_lloyds_from("server_lloyds", fed, TINY_SERVER, n_clusters=3, epsilon=1.0),
+        lambda: fk.plan_lloyds_from(TINY_SERVER[:3], fed, n_clusters=3, epsilon=1.0),
+        lambda: fk.plan_adaptive(
+            fed, TINY_SERVER, n_clusters=3, epsilon=1.0, rng=np.random.default_rng(0)
+        ),
+        lambda: fk.run(fed, None, TINY_SERVER, rng=np.random.default_rng(0)),
+    )  # fmt: skip
+    for call in calls:
+        with pytest.raises(TrustModelError, match="server sees the noised sums.*trust='ideal'"):
+            call()
+    assert not fed.ledger.releases and len(fed.transcript.messages) == n_messages
+
+
+@pytest.mark.parametrize("unit", ["point", "client"])
+@pytest.mark.parametrize("variant", ["feddp", "lloyds", "given", "server", "weighted"])
+def test_results_know_the_data_through_the_releases_alone(unit, variant, monkeypatch):
+    """Two data sets that happen to release the same values give the same result, bit by bit."""
+
+    def same_for_all(fed, statistic, mechanisms, *, round, **broadcast):
+        rng, rows = np.random.default_rng(round), np.zeros((1, fed.n_features))
+        values = statistic.compute(rows, np.array([0, 1]), **broadcast)
+        return tuple(50 * rng.random(v.shape[1:]) for v in values)
+
+    clips = {"clips": TINY_CLIPS} if unit == "client" else {}
+    counts = {"n_records": 600, "rows_per_client": 30} if unit == "client" else {}
+    call = {"n_clusters": 3, "epsilon": 1.0}
+    found = []
+    for rows in (TINY, -3 * TINY[::-1]):
+        fed = federation(ClientData(rows, TINY_DATA.offsets), unit=unit)
+        rng, server = np.random.default_rng(0), TINY_SERVER
+        if variant == "feddp":
+            plan = fk.plan(fed, server, n_rounds=2, **call, **clips)
+        elif variant == "lloyds":
+            plan = fk.plan_lloyds_from("server_lloyds", fed, server, n_rounds=2, **call, **clips)
+        elif variant == "given":
+            server = None
+            plan = fk.plan_lloyds_from(TINY_MEANS, fed, n_rounds=2, **call, **clips)
+        else:
+            plan = fk.plan_adaptive(fed, server, rng=rng, start=variant, **call, **counts)
+        with monkeypatch.context() as patch:
+            patch.setattr(IdealSecureSum, "noisy_sum", same_for_all)
+            found.append(fk.run(fed, plan, server, rng=rng))
+    first, second = found
+    assert np.array_equal(first.history, second.history)
+    if variant == "given":
+        assert np.array_equal(first.history[0], TINY_MEANS)
+    if first.init is not None:
+        assert np.array_equal(first.init.basis, second.init.basis)
+        assert np.array_equal(first.init.kept, second.init.kept)
+
+
+def test_a_run_follows_its_plan_or_refuses():
+    """Other server points, facts or releases: refused, with nothing charged and nothing sent."""
+    plan = fk.plan(federation(), TINY_SERVER, n_clusters=3, epsilon=1.0)
+    other = TINY_SERVER.copy()
+    other[0, 0] += 1e-12
+    rng = np.random.default_rng(0)
+    for fed, server in (
+        (federation(), other),
+        (federation(), TINY_SERVER[:-1]),
+        (federation(bound=2.1), TINY_SERVER),
+        (federation(trust="trusted"), TINY_SERVER),
+        (federation(mode="secure"), TINY_SERVER),
+        (federation(n_records=601), TINY_SERVER),
+    ):
+        with pytest.raises(PlanMismatchError):
+            fk.run(fed, plan, server, rng=rng)
+        assert not fed.ledger.releases and not fed.transcript.messages
+    fed = federation()
+    result = fk.run(fed, plan, TINY_SERVER, rng=rng)  # a fresh federation of equal facts will do
+    assert [(r.round, r.name, r.mechanisms) for r in fed.ledger.releases] == [
+        (r.round, r.name, r.mechanisms) for r in plan.releases
+    ]
+    assert result.plan is plan and result.epsilon == pytest.approx(plan.total_epsilon)
+
+
+def test_a_plan_that_costs_more_than_it_states_is_not_run():
+    fed = federation()
+    plan = fk.plan(fed, TINY_SERVER, n_clusters=3, epsilon=1.0)
+    greedy = replace(plan, releases=plan.releases * 2)
+    with pytest.raises(BudgetExceededError):
+        fk.run(fed, greedy, TINY_SERVER, rng=np.random.default_rng(0))
+    assert not fed.ledger.releases and not fed.transcript.messages
 
 
 def test_secure_mode_finds_the_clusters_at_a_large_budget():
@@ -319,7 +433,7 @@ def test_secure_mode_finds_the_clusters_at_a_large_budget():
 
 def test_a_budget_that_cannot_be_met_is_refused_before_the_first_release():
     fed = federation(budget=Budget(1.0, DELTA, "rdp"))
-    with pytest.raises(BudgetExceededError, match="all steps"):
+    with pytest.raises(BudgetExceededError, match="as planned"):
         run(fed, StepBudgets(1, 1, 1, 1))
     assert not fed.ledger.releases and not fed.transcript.messages
     # the steps of Init alone would fit, those of Lloyd do not
@@ -453,7 +567,7 @@ def test_a_run_in_which_nothing_survives_still_returns_centers_in_the_ball():
 
 def test_a_cluster_without_rows_keeps_its_place():
     start = np.array([[0.0, 0, 0, 1.9], *TINY_MEANS])  # nobody is near the first centre
-    history, released = feddp_lloyds(federation(), start, budgets=TINY_BUDGETS)
+    history, released = lloyds(federation(), start, StepBudgets(0, 0, 0, 0, 1, 1, 1))
     assert released[0][1][0] < 5 < released[0][1][1:].min()
     assert np.array_equal(history[1][0], start[0])
 
@@ -466,7 +580,7 @@ def test_as_many_server_points_as_clusters():
 def test_one_cluster_and_clients_with_one_row():
     data = ClientData(TINY[:50], np.arange(51))
     fed = federation(data)
-    result = feddp_lloyds(fed, TINY_SERVER[:1], budgets=HUGE)[0][-1]
+    result = lloyds(fed, TINY_SERVER[:1], HUGE)[0][-1]
     assert result == pytest.approx(TINY[:50].mean(axis=0, keepdims=True), abs=1e-3)
     assert run(federation(data), k=1).centers.shape == (1, 4)
 
@@ -559,10 +673,11 @@ def test_starts_depend_on_rng_alone_and_cost_nothing(name):
 @pytest.mark.parametrize("unit", ["point", "client"])
 def test_baselines_spend_their_whole_budget_on_lloyd(unit):
     fed = federation(unit=unit)
-    result = baselines.lloyds_from(
-        "server_lloyds", fed, TINY_SERVER, n_clusters=3, rng=np.random.default_rng(0),
-        budgets=lloyd_budgets_for_total(1.0, 2), clips=TINY_CLIPS if unit == "client" else None,
+    plan = fk.plan_lloyds_from(
+        "server_lloyds", fed, TINY_SERVER, n_clusters=3, epsilon=1.0, n_rounds=2,
+        clips=TINY_CLIPS if unit == "client" else None,
     )  # fmt: skip
+    result = fk.run(fed, plan, TINY_SERVER, rng=np.random.default_rng(0))
     assert result.init is None and len(fed.ledger.releases) == 2
     assert 0.999 < result.epsilon <= 1 + 1e-6
     assert result.history.shape == (3, 3, 4)

@@ -11,27 +11,59 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fedclust_helpers import feddp_kmeans as fk
 from fedclust_helpers.accounting import (
     PrivacyLedger,
     gaussian_sigma_analytic,
     gaussian_sigma_classic,
     gdp_epsilon,
-    zcdp_epsilon,
 )
-from fedclust_helpers.feddp_kmeans import plan
-from fedclust_helpers.feddp_kmeans.plan import (
+from fedclust_helpers.feddp_kmeans import budgets as module
+from fedclust_helpers.feddp_kmeans.budgets import (
     PROPORTIONS,
     StepBudgets,
-    budgets_for_sum,
-    budgets_for_total,
-    lloyd_budgets_for_total,
-    total_epsilon,
+    calibrate_budgets,
+    lloyd_shares,
+    split_epsilon,
 )
-from fedclust_helpers.mechanisms import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
+from fedclust_helpers.federation import ClientData, simulate
+from fedclust_helpers.mechanisms import Gaussian, Laplace
 
 DELTA = 1e-6
 ONES = StepBudgets(1, 1, 1, 1)
-UNIT = dict.fromkeys(("outer", "weights", "sums", "counts", "lloyd_sums", "lloyd_counts"), 1.0)
+D, K, Q = 4, 3, 8
+ROWS = np.random.default_rng(0).normal(0, 0.4, (300, D))
+SERVER = np.random.default_rng(1).normal(0, 0.4, (Q, D))
+CLIPS = fk.ClipBounds(10, 1, 2, 3, 8, 10)
+
+
+def federation(unit="point", *, bound=2.0, mode="teaching", rows=ROWS, trust="ideal", **options):
+    if mode == "teaching":
+        options = {"seed": 1} | options
+    data = ClientData(rows, np.arange(0, len(rows) + 1, 10))
+    return simulate(
+        data, trust, bound=bound, domain="ball", mode=mode, ledger=PrivacyLedger(unit=unit),
+        **options,
+    )  # fmt: skip
+
+
+def planned(fed=None, unit="point", *, server=SERVER, k=K, **options):
+    """A plan of FedDP-KMeans with its noise by the name of each step."""
+    fed = federation(unit) if fed is None else fed
+    if fed.facts.unit == "client":
+        options = {"clips": CLIPS} | options
+    found = fk.plan(fed, server, n_clusters=k, **options)
+    names = {0: ("outer",), 1: ("weights",), 2: ("sums", "counts")}
+    noise = {}
+    for release in found.releases:
+        steps = names.get(release.round, ("lloyd_sums", "lloyd_counts"))
+        noise |= dict(zip(steps, release.mechanisms, strict=True))
+    return found, noise
+
+
+def for_total(epsilon, *, unit="point", n_rounds=0, proportions=None):
+    shares = split_epsilon(1.0, unit=unit, n_rounds=n_rounds, proportions=proportions)
+    return calibrate_budgets(shares, epsilon)
 
 
 def ledger_of(*mechanisms):
@@ -80,7 +112,7 @@ def test_total_of_known_configurations(budgets, total):
 )
 def test_total_of_the_recommended_proportions(unit, known):
     for epsilon_init, total in known.items():
-        budgets = budgets_for_sum(epsilon_init, unit=unit)
+        budgets = split_epsilon(epsilon_init, unit=unit)
         assert budgets.epsilon_sum == pytest.approx(epsilon_init)
         assert budgets.total() == pytest.approx(total, abs=2e-3)
 
@@ -95,11 +127,13 @@ def test_gaussian_steps_alone_have_the_closed_form():
 
 def test_total_does_not_depend_on_the_sensitivities():
     budgets = StepBudgets(1, 1, 0.5, 0.5, 0.5, 0.5, 2)
-    mechanisms = budgets.mechanisms(
-        {"outer": 121, "weights": 1, "sums": 11, "counts": 3, "lloyd_sums": 2, "lloyd_counts": 7}
-    )
-    ledger = ledger_of(*mechanisms.values(), mechanisms["lloyd_sums"], mechanisms["lloyd_counts"])
-    assert ledger.epsilon(DELTA) == pytest.approx(budgets.total(), abs=1e-3)
+    for unit, bound in (("point", 2.0), ("point", 11.0), ("client", 7.0)):
+        found, _ = planned(federation(unit, bound=bound), budgets=budgets)
+        assert found.total_epsilon == pytest.approx(budgets.total(), abs=1e-3)
+
+
+def noise_of_ones():
+    return [Gaussian(1, sigma(1)), Laplace(1, 1), Gaussian(1, sigma(1)), Laplace(1, 1)]
 
 
 def test_classical_calibration_and_renyi_accounting_of_the_same_steps():
@@ -107,7 +141,7 @@ def test_classical_calibration_and_renyi_accounting_of_the_same_steps():
     steps = [Gaussian(1, classic), Laplace(1, 1), Gaussian(1, classic), Laplace(1, 1)]
     assert ledger_of(*steps).epsilon(DELTA) == pytest.approx(3.0577, abs=1.5e-3)
     assert ledger_of(*steps, *steps[:2]).epsilon(DELTA) == pytest.approx(4.2700, abs=1.5e-3)
-    own = ledger_of(*ONES.mechanisms(UNIT).values())
+    own = ledger_of(*noise_of_ones())
     assert own.epsilon(DELTA, method="rdp") == pytest.approx(3.4690, abs=5e-3)
     assert own.epsilon(DELTA, method="pld") < own.epsilon(DELTA, method="rdp")
 
@@ -123,22 +157,21 @@ def test_classical_calibration_and_renyi_accounting_of_the_same_steps():
 )
 def test_what_the_released_code_really_costs(budgets, radius, claimed, true):
     """It noises x x^T, of sensitivity Delta^2, with Delta sigma."""
-    steps = budgets.mechanisms({**UNIT, "outer": radius**2, "sums": radius})
-    assert ledger_of(*steps.values()).epsilon(DELTA) == pytest.approx(claimed, abs=1.5e-3)
+    found, steps = planned(federation(bound=radius), budgets=budgets)
+    assert found.total_epsilon == pytest.approx(claimed, abs=1.5e-3)
+    assert steps["outer"].sensitivity == pytest.approx(radius**2)
     steps["outer"] = Gaussian(radius**2, radius * sigma(budgets.outer))
     assert ledger_of(*steps.values()).epsilon(DELTA) == pytest.approx(true, abs=0.03)
 
 
 def test_theorem_1_needs_three_deltas_by_basic_composition_and_the_ledger_one():
     budgets = StepBudgets(1, 1, 1, 1, 1, 1, 1)
-    steps = budgets.mechanisms(UNIT)
-    gaussians = [steps[name] for name in ("outer", "sums", "lloyd_sums")]
+    gaussians = [Gaussian(1, sigma(1))] * 3
     # each Gaussian step spends all of delta at its own epsilon: the sum of all is (6, 3 delta)
     for mechanism in gaussians:
         assert ledger_of(mechanism).delta(1.0) == pytest.approx(DELTA, rel=1e-6)
     assert budgets.epsilon_sum == 6
-    ledger = ledger_of(*steps.values())
-    assert ledger.epsilon(DELTA) < 4.7
+    assert budgets.total() < 4.7
     # for these Gaussians delta at the sum of epsilons is far below one delta (claim K1b)
     assert ledger_of(*gaussians).delta(3.0) < 5e-6 * DELTA
 
@@ -147,41 +180,208 @@ def test_theorem_1_needs_three_deltas_by_basic_composition_and_the_ledger_one():
 
 
 def test_mechanisms_are_calibrated_one_by_one():
-    steps = StepBudgets(1, 0.5, 2, 0.25, 1, 0.8, 4).mechanisms({**UNIT, "outer": 121.0, "sums": 11})
+    budgets = StepBudgets(1, 0.5, 2, 0.25, 1, 0.8, 4)
+    _, steps = planned(federation(bound=11.0), budgets=budgets)
     assert steps["outer"] == Gaussian(121, 121 * sigma(1))
     assert steps["outer"].std == pytest.approx(511.2, abs=0.05)
     assert steps["sums"] == Gaussian(11, 11 * sigma(2))
-    assert steps["lloyd_sums"] == Gaussian(1, 2 * sigma(1))  # sqrt(4) rounds
+    assert steps["lloyd_sums"].std == pytest.approx(11 * 2 * sigma(1))  # sqrt(4) rounds
     assert steps["weights"] == Laplace(1, 2.0) and steps["counts"] == Laplace(1, 4.0)
     assert steps["lloyd_counts"].scale == pytest.approx(5.0)  # T / epsilon
 
 
+def test_sensitivities_at_client_level_are_the_clip_bounds():
+    _, steps = planned(unit="client", budgets=StepBudgets(1, 1, 1, 1, 1, 1, 1))
+    assert {name: m.sensitivity for name, m in steps.items()} == {
+        "outer": 10, "weights": 1, "sums": 2, "counts": 3, "lloyd_sums": 8, "lloyd_counts": 10
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize("n_rounds, ratio", [(1, 4.225), (2, 5.975), (3, 7.317), (5, 9.447)])
 def test_noise_of_the_lloyd_sums(n_rounds, ratio):
-    budgets = StepBudgets(0, 0, 0, 0, 1, 1, n_rounds)
-    assert budgets.mechanisms(UNIT)["lloyd_sums"].std == pytest.approx(ratio, abs=1e-3)
-
-
-def test_discrete_mechanisms_and_their_total():
-    budgets = StepBudgets(0.5, 0.2, 0.5, 0.2)
-    steps = budgets.mechanisms({**UNIT, "outer": 4.0}, kind="discrete", grid=2.0**-10)
-    assert isinstance(steps["outer"], DiscreteGaussian) and steps["outer"].grid == 2.0**-10
-    assert isinstance(steps["weights"], DiscreteLaplace) and steps["weights"].grid == 1
-    fractional = budgets.mechanisms(UNIT, kind="discrete", grid=0.25, integral_counts=False)
-    assert fractional["weights"].grid == 0.25
-    # each Gaussian step alone spends its budget by the zCDP bound
-    assert zcdp_epsilon(steps["outer"].rho, DELTA) == pytest.approx(0.5, rel=1e-6)
-    total = budgets.total(kind="discrete")
-    assert total == ledger_of(*steps.values()).epsilon(DELTA)
-    # the exact total of the continuous noise is smaller, the accountant of the discrete one weaker
-    assert budgets.total() < total < 4 * budgets.total()
-    assert budgets_for_total(1.0, kind="discrete").total(kind="discrete") == pytest.approx(
-        1.0, rel=1e-3
-    )
+    _, steps = planned(budgets=StepBudgets(0, 1, 1, 1, 1, 1, n_rounds))
+    assert steps["lloyd_sums"].std / 2.0 == pytest.approx(ratio, abs=1e-3)
 
 
 def test_a_step_without_budget_has_no_mechanism():
-    assert set(StepBudgets(0, 1, 1, 0).mechanisms(UNIT)) == {"weights", "sums"}
+    assert set(planned(budgets=StepBudgets(0, 1, 1, 1))[1]) == {"weights", "sums", "counts"}
+
+
+# --- plans of the federation that runs them -------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["teaching", "secure"])
+@pytest.mark.parametrize("unit", ["point", "client"])
+@pytest.mark.parametrize("n_rounds", [0, 1, 3])
+def test_a_plan_never_costs_more_than_was_asked_for(unit, n_rounds, mode):
+    """By the ledger over the very mechanisms that will be used, whatever their kind and grid."""
+    for epsilon in (0.05, 1.0, 6.0):
+        found, steps = planned(federation(unit, mode=mode), epsilon=epsilon, n_rounds=n_rounds)
+        everything = [m for r in found.releases for m in r.mechanisms]
+        assert len(found.releases) == 3 + n_rounds and found.epsilon == epsilon
+        assert all((m.grid is not None) == (mode == "secure") for m in everything)
+        total = PrivacyLedger(unit, "add/remove", None, found.lines()).epsilon(DELTA)
+        assert total == pytest.approx(found.total_epsilon, rel=1e-9)
+        assert 0.99 * epsilon < total <= epsilon
+
+
+@pytest.mark.parametrize("mode", ["teaching", "secure"])
+def test_plans_of_all_variants_stay_within_epsilon(mode):
+    rng = np.random.default_rng(0)
+    counts = {"n_records": 300, "rows_per_client": 10}
+    for unit in ("point", "client"):
+        options = {"clips": CLIPS} if unit == "client" else {}
+        for epsilon in (0.1, 2.0):
+            fed = federation(unit, mode=mode)
+            call = {"n_clusters": K, "epsilon": epsilon}
+            plans = [
+                fk.plan_lloyds_from("server_lloyds", fed, SERVER, n_rounds=3, **call, **options),
+                fk.plan_lloyds_from(SERVER[:K], fed, n_rounds=2, **call, **options),
+            ]
+            given = counts if unit == "client" else {}
+            for start in ("server", "weighted"):
+                plans.append(fk.plan_adaptive(fed, SERVER, rng=rng, start=start, **call, **given))
+            for found in plans:
+                everything = [m for r in found.releases for m in r.mechanisms]
+                total = PrivacyLedger(unit, "add/remove", None, found.lines()).epsilon(DELTA)
+                assert 0.99 * epsilon < total <= epsilon
+                assert all((m.grid is not None) == (mode == "secure") for m in everything)
+
+
+def test_a_plan_prints_what_will_happen():
+    text = str(planned(epsilon=1.0, n_rounds=2)[0])
+    for words in ("FedDP-KMeans", "outer product", "projected sums and counts", "add/remove"):
+        assert words in text
+
+
+def test_a_plan_keeps_a_fingerprint_of_the_server_points_only():
+    found, _ = planned(epsilon=1.0)
+    assert found.server == fk.ServerPoints.of(SERVER) and found.server.n_points == Q
+    assert found.server != fk.ServerPoints.of(SERVER[::-1].copy())
+    assert fk.ServerPoints.of(SERVER[:1]) != fk.ServerPoints.of(SERVER[:1].reshape(D, 1))
+    zero = np.zeros((1, D))
+    assert fk.ServerPoints.of(zero) == fk.ServerPoints.of(-zero)
+
+
+@pytest.mark.parametrize("bound", [1e-3, 1.0, 1000.0, 2000.0])
+def test_noise_of_secure_plans_is_calibrated_on_any_scale(bound):
+    """The grid follows the sensitivity: rounding adds next to nothing, and nothing is lost."""
+    for unit in ("point", "client"):
+        clips = fk.ClipBounds(bound**2, 1, bound, 3, bound, 10) if unit == "client" else None
+        fed = federation(unit, mode="secure", bound=bound)
+        _, steps = planned(fed, epsilon=1.0, n_rounds=1, clips=clips)
+        for name, clean in (("outer", bound**2), ("sums", bound), ("lloyd_sums", bound)):
+            assert clean <= steps[name].sensitivity < 1.01 * clean
+            assert 2**8 < steps[name].scale / steps[name].grid < 2**53
+
+
+# --- neighbours get the same plan -----------------------------------------------------------------
+
+
+@settings(max_examples=12)
+@given(
+    st.sampled_from(["point", "client"]),
+    st.integers(0, 2**32 - 1),
+    st.integers(1, 400),
+    st.sampled_from(["plan", "adaptive", "weighted", "lloyds", "given"]),
+    st.sampled_from(["teaching", "secure"]),
+)
+def test_neighbouring_data_sets_get_the_same_plan(unit, seed, size, variant, mode):
+    """One row or one client of any size added: with the same public numbers, nothing differs."""
+    rng = np.random.default_rng(seed)
+    base = [rng.normal(size=(int(n), D)) for n in rng.integers(1, 30, size=6)]
+    more = rng.normal(size=(size, D)) * 10.0 ** rng.integers(-3, 6)
+    if unit == "client":
+        neighbour = [*base, more]
+    else:
+        neighbour = [np.vstack([base[0], more[:1]]), *base[1:]]
+    plans = []
+    for clients in (base, neighbour):
+        options = {"seed": 1} if mode == "teaching" else {"mode": "secure"}
+        fed = simulate(
+            clients, "ideal", bound=2.0, domain="ball", n_records=1000, n_clients=20,
+            ledger=PrivacyLedger(unit=unit), **options,
+        )  # fmt: skip
+        call = {"n_clusters": K, "epsilon": 1.0}
+        if variant not in ("adaptive", "weighted") and unit == "client":
+            call["clips"] = CLIPS
+        if variant == "plan":
+            plans.append(fk.plan(fed, SERVER, n_rounds=2, **call))
+        elif variant == "lloyds":
+            plans.append(fk.plan_lloyds_from("server_lloyds", fed, SERVER, **call))
+        elif variant == "given":
+            plans.append(fk.plan_lloyds_from(SERVER[:K], fed, **call))
+        else:
+            if unit == "client":
+                call |= {"n_records": 200, "rows_per_client": 15}
+            start = "auto" if variant == "adaptive" else "weighted"
+            rng = np.random.default_rng(0)
+            plans.append(fk.plan_adaptive(fed, SERVER, rng=rng, start=start, **call))
+    first, second = plans
+    assert first == second and str(first) == str(second)
+    if hasattr(first, "centers") and first.centers is not None:
+        assert np.array_equal(first.centers, second.centers)
+
+
+def test_the_adaptive_plan_counts_no_rows_at_client_level():
+    """As many rows as you like: what the plan says is decided by the numbers that were given."""
+    fed = federation("client")
+    for missing in ({"n_records": 300}, {"rows_per_client": 10}, {}):
+        with pytest.raises(ValueError, match="must be given at client level"):
+            fk.plan_adaptive(
+                fed, SERVER, n_clusters=K, epsilon=1.0, rng=np.random.default_rng(0), **missing
+            )
+
+
+# --- sizes ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["teaching", "secure"])
+@pytest.mark.parametrize("epsilon", [1e-4, 1e-2, 100.0, 1e4, 1e6])
+def test_extreme_budgets_are_planned_exactly(epsilon, mode, monkeypatch):
+    """And no privacy loss distribution grows beyond a fixed size (56 GiB once, at epsilon 1e6)."""
+    sizes = watch_sizes(monkeypatch)
+    fed = federation(mode=mode)
+    plans = [
+        fk.plan(fed, SERVER, n_clusters=K, epsilon=epsilon, n_rounds=3),
+        fk.plan_lloyds_from(SERVER[:K], fed, n_clusters=K, epsilon=epsilon, n_rounds=3),
+    ]
+    for found in plans:
+        assert 0.9 * epsilon < found.total_epsilon <= epsilon
+    assert max(sizes, default=0) < 5_000_000
+
+
+@pytest.mark.parametrize("scale", [1e-4, 1.0, 100.0, 1e6, 1e9])
+def test_totals_of_extreme_step_budgets_stay_small_objects(scale, monkeypatch):
+    sizes = watch_sizes(monkeypatch)
+    budgets = ONES.times(scale)
+    assert 0 < budgets.total() <= max(budgets.epsilon_sum, 1e-5)
+    assert max(sizes, default=0) < 5_000_000
+
+
+def watch_sizes(monkeypatch):
+    """Sizes of all arrays of probabilities that the library composes."""
+    from dp_accounting.pld import pld_pmf
+
+    sizes = []
+    for name in ("DensePLDPmf", "SparsePLDPmf"):
+        plain = getattr(pld_pmf, name).__init__
+
+        def init(self, *args, _plain=plain, **kwargs):
+            _plain(self, *args, **kwargs)
+            sizes.append(self.size)
+
+        monkeypatch.setattr(getattr(pld_pmf, name), "__init__", init)
+    module._joint_epsilon.cache_clear()
+    return sizes
+
+
+def test_a_budget_below_what_delta_alone_buys_is_refused_by_name():
+    with pytest.raises(ValueError, match="epsilon=1e-09 is too small at delta=1e-06"):
+        planned(epsilon=1e-9)
+    for epsilon in (1e-300, 1e-12, 1e12, 1e300):
+        with pytest.raises(ValueError, match="epsilon must (lie between|leave each step)"):
+            planned(epsilon=epsilon)
 
 
 # --- the inverse ----------------------------------------------------------------------------------
@@ -197,7 +397,7 @@ def test_a_step_without_budget_has_no_mechanism():
 def test_inverse_finds_the_known_budgets(unit, needed):
     found = []
     for total, epsilon_init in zip((0.25, 0.5, 1, 2, 4), needed, strict=True):
-        budgets = budgets_for_total(total, unit=unit)
+        budgets = for_total(total, unit=unit)
         found.append(budgets.epsilon_sum)
         assert budgets.epsilon_sum == pytest.approx(epsilon_init, rel=2e-3)
         assert total * (1 - 1e-3) < budgets.total() <= total
@@ -210,28 +410,26 @@ def test_inverse_finds_the_known_budgets(unit, needed):
 @pytest.mark.parametrize("n_rounds", [0, 1, 2, 3])
 @pytest.mark.parametrize("epsilon", [0.2, 0.8])
 def test_few_accountant_calls_and_none_for_the_same_question(unit, n_rounds, epsilon):
-    plan._budgets_for_total.cache_clear()
-    before = total_epsilon.cache_info().misses
-    first = budgets_for_total(epsilon, unit=unit, n_rounds=n_rounds)
-    calls = total_epsilon.cache_info().misses - before
-    assert calls <= 12  # the limit is 100
-    assert epsilon * (1 - 1e-3) < first.total() <= epsilon
-    again = budgets_for_total(epsilon, unit=unit, n_rounds=n_rounds)
-    assert again is first
-    assert total_epsilon.cache_info().misses - before == calls
+    module._joint_epsilon.cache_clear()
+    first, _ = planned(unit=unit, epsilon=epsilon, n_rounds=n_rounds)
+    calls = module._joint_epsilon.cache_info().misses
+    assert calls <= 12
+    assert epsilon * (1 - 1e-3) < first.total_epsilon <= epsilon
+    assert planned(unit=unit, epsilon=epsilon, n_rounds=n_rounds)[0] == first
+    assert module._joint_epsilon.cache_info().misses == calls
 
 
 def test_budgets_of_rounds_repeat_step_3():
-    budgets = budgets_for_sum(2.0, n_rounds=3)
+    budgets = split_epsilon(2.0, n_rounds=3)
     assert (budgets.lloyd_sums, budgets.lloyd_counts) == (budgets.sums, budgets.counts)
     assert budgets.epsilon_sum == pytest.approx(2.0 * 1.6)
-    assert budgets_for_sum(2.0).lloyd_sums == 0
+    assert split_epsilon(2.0).lloyd_sums == 0
 
 
 @pytest.mark.parametrize("n_rounds", [1, 3])
 @pytest.mark.parametrize("epsilon", [0.25, 1.0])
 def test_lloyd_alone_spends_the_whole_budget(n_rounds, epsilon):
-    budgets = lloyd_budgets_for_total(epsilon, n_rounds)
+    budgets = calibrate_budgets(lloyd_shares(n_rounds), epsilon)
     assert budgets.outer == budgets.weights == budgets.sums == budgets.counts == 0
     assert budgets.lloyd_sums == pytest.approx(3 * budgets.lloyd_counts)
     assert epsilon * (1 - 1e-3) < budgets.total() <= epsilon
@@ -244,15 +442,15 @@ def test_lloyd_alone_spends_the_whole_budget(n_rounds, epsilon):
 )
 def test_any_proportions_stay_within_the_total(epsilon, weights):
     proportions = [w / sum(weights) for w in weights]
-    budgets = budgets_for_total(epsilon, proportions=proportions)
+    budgets = for_total(epsilon, proportions=proportions)
     assert epsilon * (1 - 2e-3) < budgets.total() <= epsilon
     assert budgets.outer / budgets.epsilon_sum == pytest.approx(proportions[0])
 
 
 def test_spending_nothing_on_the_subspace_leaves_more_for_the_rest():
-    without = budgets_for_total(1.0, proportions=(0, 0.25, 0.5625, 0.1875))  # the same ratios
+    without = for_total(1.0, proportions=(0, 0.25, 0.5625, 0.1875))  # the same ratios
     assert without.outer == 0 and without.total() <= 1
-    assert without.sums > budgets_for_total(1.0).sums
+    assert without.sums > for_total(1.0).sums
 
 
 # --- wrong arguments ------------------------------------------------------------------------------
@@ -261,25 +459,36 @@ def test_spending_nothing_on_the_subspace_leaves_more_for_the_rest():
 @pytest.mark.parametrize(
     "call, message",
     [
-        (lambda: budgets_for_sum(1.0, proportions=(0.3, 0.3, 0.3, 0.3)), "sum to 1"),
-        (lambda: budgets_for_total(1.0, proportions=(0.5, 0.5, 0.0)), "sum to 1"),
-        (lambda: budgets_for_sum(1.0, proportions=(1.2, -0.2, 0, 0)), "sum to 1"),
-        (lambda: budgets_for_sum(1.0, proportions=(float("nan"), 0.5, 0.5, 0)), "sum to 1"),
-        (lambda: budgets_for_sum(1.0, n_rounds=-1), "n_rounds"),
-        (lambda: budgets_for_total(1.0, n_rounds=-1), "n_rounds"),
-        (lambda: budgets_for_total(1.0, unit="person"), "unit"),
-        (lambda: budgets_for_total(0.0), "epsilon"),
-        (lambda: budgets_for_total(1.0, delta=0.0), "delta"),
-        (lambda: lloyd_budgets_for_total(1.0, 0), "n_rounds"),
-        (lambda: lloyd_budgets_for_total(1.0, 2, share=1.0), "share"),
+        (lambda: split_epsilon(1.0, proportions=(0.3, 0.3, 0.3, 0.3)), "sum to 1"),
+        (lambda: planned(epsilon=1.0, proportions=(0.5, 0.5, 0.0)), "sum to 1"),
+        (lambda: split_epsilon(1.0, proportions=(1.2, -0.2, 0, 0)), "sum to 1"),
+        (lambda: split_epsilon(1.0, proportions=(float("nan"), 0.5, 0.5, 0)), "sum to 1"),
+        (lambda: split_epsilon(1.0, proportions=None, n_rounds=-1), "n_rounds"),
+        (lambda: split_epsilon(1.0, proportions=0.5), "proportions"),
+        (lambda: split_epsilon(1.0, n_rounds=10**9), "n_rounds"),
+        (lambda: planned(epsilon=1.0, n_rounds=-1), "n_rounds"),
+        (lambda: split_epsilon(1.0, unit="person"), "unit"),
+        (lambda: planned(epsilon=0.0), "epsilon"),
+        (lambda: planned(), "epsilon must be given"),
+        (lambda: planned(epsilon=1.0, budgets=ONES), "epsilon must not be given"),
+        (lambda: planned(epsilon=1.0, delta=0.0), "delta"),
+        (lambda: planned(budgets=ONES, delta=1e-7), "delta must be that of the budgets"),
+        (lambda: planned(budgets=ONES, n_rounds=2), "n_rounds"),
+        (lambda: planned(budgets=(1, 1, 1, 1)), "budgets must be StepBudgets"),
+        (lambda: calibrate_budgets(None, 1.0), "shares"),
+        (lambda: calibrate_budgets(StepBudgets(0, 0, 0, 0), 1.0), "shares"),
+        (lambda: lloyd_shares(0), "n_rounds"),
+        (lambda: lloyd_shares(2, share=1.0), "share"),
+        (lambda: StepBudgets("1", 1, 1, 1), "outer"),
+        (lambda: StepBudgets(1, None, 1, 1), "weights"),
+        (lambda: StepBudgets(1, 1, 1, 1e13), "counts"),
         (lambda: StepBudgets(-1, 1, 1, 1), "outer"),
         (lambda: StepBudgets(1, math.inf, 1, 1), "weights"),
         (lambda: StepBudgets(1, 1, 1, 1, 1, 1, 0), "n_rounds"),
         (lambda: StepBudgets(1, 1, 1, 1, 0, 0, 2), "n_rounds"),
         (lambda: StepBudgets(1, 1, 1, 1, 1, 1, -1), "n_rounds"),
-        (lambda: ONES.mechanisms(UNIT, kind="exact"), "kind"),
     ],
 )
 def test_wrong_budgets_are_refused(call, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((ValueError, TypeError), match=message):
         call()

@@ -6,6 +6,7 @@ from threadpoolctl import threadpool_limits
 
 from fedclust_helpers import kmeans
 from fedclust_helpers._nearest import squared_lengths
+from fedclust_helpers.accounting import PrivacyLedger
 from fedclust_helpers.audit import audit_sensitivity, random_neighbours
 from fedclust_helpers.client_statistics import (
     BALL_SUMS_AND_COUNTS,
@@ -21,6 +22,8 @@ from fedclust_helpers.client_statistics import (
     STATISTICS,
     server_data,
 )
+from fedclust_helpers.federation import simulate
+from fedclust_helpers.mechanisms import Gaussian
 
 D, R, K, Q = 5, 2, 3, 7
 SIZES = (4, 1, 9, 1, 2, 6)  # unequal clients, two with a single row
@@ -409,6 +412,98 @@ def test_magnitudes_bound_every_coordinate_of_one_record(statistic):
         values = statistic.compute(rows, np.array([0, len(rows)]), **broadcast(statistic, s))
         for part, value in zip(statistic.parts, values, strict=True):
             assert np.abs(value).max() <= bounds[part] * (1 + 1e-12)
+
+
+# --- numbers far from 1 ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("statistic", CLIENT, ids=lambda s: s.name)
+@pytest.mark.parametrize("scale", [1e-200, 1e-160, 1e-80, 1.0, 1e80, 1e150])
+@pytest.mark.parametrize("clip", [1e-170, 1e-3, 1e3, 1e150])
+def test_nobody_is_cut_less_than_the_clip_says_on_any_scale(statistic, scale, clip):
+    """Squares that underflow or overflow decide nothing: what is sent is finite and short."""
+    s = setting(6)
+    rows = s["points"] * scale
+    given = dict.fromkeys(CLIP_NAMES[statistic.name], clip)
+    arrays = {n: v for n, v in broadcast(statistic, s).items() if n not in given}
+    values = statistic.compute(rows, s["offsets"], **arrays, **given)
+    for part, value in zip(statistic.parts, values, strict=True):
+        assert np.isfinite(value).all()
+        for one in value.reshape(len(value), -1):
+            largest = np.abs(one).max()
+            if part in ("weights", "filled", "counts"):
+                assert np.abs(one).sum() <= clip * (1 + 1e-12)
+            elif largest > 0:
+                assert largest * np.linalg.norm(one / largest) <= clip * (1 + 1e-12)
+    if statistic.pooled is not None:
+        pooled = statistic.pooled(rows, s["offsets"], **given)[0]
+        assert np.abs(pooled).max() <= clip * len(SIZES) * (1 + 1e-12)
+        if scale >= 1:  # where squares underflow, lengths are upper bounds, and not the same ones
+            # relative to what one client may add: sums of very different sizes round differently
+            assert np.abs(pooled - values[0].sum(axis=0)).max() <= 1e-9 * clip * len(SIZES)
+
+
+def test_a_client_that_overflows_contributes_nothing():
+    """And says so to nobody: neither a number nor an error tells the others."""
+    s = setting(7)
+    rows = np.array(s["points"])
+    rows[: SIZES[0]] *= 1e200  # the first client's outer product is inf
+    grams = CLIENT_OUTER_PRODUCT.compute(rows, s["offsets"], clip_outer=3.0)[0]
+    assert not grams[0].any() and grams[1:].any(axis=(1, 2)).all()
+    pooled = CLIENT_OUTER_PRODUCT.pooled(rows, s["offsets"], clip_outer=3.0)[0]
+    assert pooled == pytest.approx(grams.sum(axis=0), rel=1e-10)
+
+
+# --- domains --------------------------------------------------------------------------------------
+
+
+def test_statistics_for_a_ball_are_refused_on_a_box():
+    """A row of the box may be sqrt(d) times as long: the noise would be d times too small."""
+    rows = np.random.default_rng(0).uniform(-1, 1, (20, D))
+    s = setting()
+    ball = (OUTER_PRODUCT, PROJECTED_SUMS_AND_COUNTS, BALL_SUMS_AND_COUNTS)
+    for statistic in POINT + CLIENT:
+        assert statistic.domain == ("ball" if statistic in ball else "any")
+        fed = simulate(
+            [rows], "ideal", seed=0, bound=1.0, domain="box",
+            ledger=PrivacyLedger(unit=statistic.unit),
+        )  # fmt: skip
+        noise = [Gaussian(1e3, 1e3) for _ in statistic.parts]
+        arguments = broadcast(statistic, s)
+        if statistic in ball:
+            with pytest.raises(ValueError, match="domain='ball'"):
+                fed.noisy_sum(statistic, noise, round=0, **arguments)
+            assert not fed.ledger.releases
+        else:
+            fed.check_release(statistic, noise, **arguments)
+
+
+def test_lengths_in_a_box_exceed_what_the_noise_for_a_ball_hides():
+    corner = np.full((1, D), BOUND)
+    change = np.linalg.norm(OUTER_PRODUCT.compute(corner, np.array([0, 1]))[0])
+    assert change == pytest.approx(D * claims(OUTER_PRODUCT, "add/remove", 2)[0])
+
+
+@by_name
+@pytest.mark.parametrize("grid", [3.0, 1000.0])
+def test_rounding_to_grids_coarser_than_integers_is_paid_for(statistic, grid):
+    """Counts are integers, but not multiples of a coarse grid: one row may move one by a step."""
+    change = add_row if statistic.unit == "point" else add_client
+    s = setting()
+
+    def rounded(clients):
+        offsets = np.concatenate([[0], np.cumsum([len(c) for c in clients])]).astype(int)
+        values = statistic.compute(np.concatenate(clients), offsets, **broadcast(statistic, s))
+        return tuple((np.rint(v / grid) * grid).sum(axis=0) for v in values)
+
+    def edge(rng):  # a client whose next row tips a count over the edge of a step
+        return [np.repeat(in_ball(rng, 1), int(grid) // 2, axis=0), in_ball(rng, 2)]
+
+    for norm in (1, 2):
+        pairs = random_neighbours(edge, change, 20, rng=np.random.default_rng(norm))
+        claimed = claims(statistic, "add/remove", norm, grid)
+        audit = audit_sensitivity(rounded, pairs, claimed, norm=norm)
+        assert audit.passed, str(audit)
 
 
 # --- a row is decided and cut by itself -----------------------------------------------------------

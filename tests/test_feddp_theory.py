@@ -29,7 +29,7 @@ from fedclust_helpers.feddp_kmeans.theory import (
     simplify_server_data,
     theory_kmeans,
 )
-from fedclust_helpers.federation import ClientData, simulate
+from fedclust_helpers.federation import ClientData, TrustModelError, simulate
 
 DELTA = 1e-6
 SIGMA = 0.3
@@ -290,7 +290,7 @@ def theory(fed, server=SERVER, *, k=4, epsilon=8.0, n_rounds=2, min_weight=0.2, 
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("trust", ["ideal", "masked"])
+@pytest.mark.parametrize("trust", ["ideal", "trusted"])
 def test_algorithm_5_finds_the_means_within_its_budget(trust):
     fed = federation(trust=trust)
     result = theory(fed)
@@ -453,6 +453,13 @@ def test_assumption_2_on_the_papers_mixture():
         (lambda f: theory(f, epsilon=math.inf), "epsilon"),
         (lambda f: theory(f, min_weight=0.0), "min_weight"),
         (lambda f: theory(f, n_simplify=-1), "n_simplify"),
+        (lambda f: theory(f, n_simplify=10**12), "n_simplify"),
+        (lambda f: theory(f, n_rounds=10**12), "n_rounds"),
+        (lambda f: theory(f, server=None), "server_points"),
+        (lambda f: theory(f, move=3, sigma=1.0), "move"),
+        (lambda f: theory(f, n_init=10**12), "n_init"),
+        (lambda f: simplify(f, n_rounds=10**12), "n_rounds"),
+        (lambda f: simplify(f, epsilon="1"), "epsilon"),
         (lambda f: theory(f, n_init=0), "n_init"),
         (lambda f: theory(f, threshold="half"), "threshold"),
     ],
@@ -464,11 +471,32 @@ def test_wrong_arguments_of_the_theory(call, message):
     assert not fed.ledger.releases
 
 
-def test_the_theory_speaks_of_one_point():
+def test_the_theory_speaks_of_one_point_and_of_a_server_that_sees():
     fed = federation(ledger=PrivacyLedger(unit="client"))
-    with pytest.raises(LedgerMismatchError):
-        simplify(fed)
-    assert not fed.ledger.releases
+    masked = federation(trust="masked")
+    for call in (
+        simplify,
+        theory,
+        lambda f: reduce_diameter(f, SERVER, epsilon=1.0, sigma=1.0, min_weight=0.2),
+    ):
+        with pytest.raises(LedgerMismatchError, match="one point"):
+            call(fed)
+        with pytest.raises(TrustModelError, match="server sees the noised sums"):
+            call(masked)
+    assert not fed.ledger.releases and not masked.ledger.releases
+
+
+@pytest.mark.parametrize("bound", [6.0, 2000.0])
+def test_the_theory_in_secure_mode(bound):
+    """Discrete noise on grids that follow the sensitivity; the budget holds by the ledger."""
+    fed = simulate(
+        ClientData(POINTS, OFFSETS), "ideal", mode="secure", bound=bound, domain="ball",
+        ledger=PrivacyLedger(),
+    )  # fmt: skip
+    result = theory(fed, n_rounds=1, n_simplify=2)
+    assert np.isfinite(result.centers).all()
+    assert 0 < fed.ledger.epsilon(DELTA) <= 8.0
+    assert all(m.grid is not None for r in fed.ledger.releases for m in r.mechanisms)
 
 
 def test_server_points_counted_once_even_where_the_projection_merges_them():

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from fedclust_helpers import feddp_kmeans as fk
 from fedclust_helpers import kmeans
 from fedclust_helpers.accounting import (
     Budget,
@@ -13,23 +14,17 @@ from fedclust_helpers.accounting import (
     PrivacyLedger,
 )
 from fedclust_helpers.client_statistics import OUTER_PRODUCT, SERVER_POINT_WEIGHTS
-from fedclust_helpers.feddp_kmeans.algorithm import (
-    ClipBounds,
-    feddp_init,
-    feddp_kmeans,
-    feddp_lloyds,
-)
 from fedclust_helpers.feddp_kmeans.baselines import (
     STARTS,
     k_fed,
-    lloyds_from,
     optimal,
+    plan_lloyds_from,
     server_lloyds,
 )
-from fedclust_helpers.feddp_kmeans.plan import StepBudgets, lloyd_budgets_for_total
-from fedclust_helpers.federation import ClientData, TrustModelError, simulate
+from fedclust_helpers.feddp_kmeans.budgets import StepBudgets, lloyd_shares
+from fedclust_helpers.feddp_kmeans.levels import ClipBounds
+from fedclust_helpers.federation import ClientData, PlanMismatchError, simulate
 from fedclust_helpers.mechanisms import Gaussian, Laplace
-from fedclust_helpers.secure_aggregation import RingOverflowError
 
 D, K = 4, 3
 RNG = np.random.default_rng(0)
@@ -50,7 +45,16 @@ def federation(trust="ideal", *, unit="point", adjacency="add/remove", budget=No
 
 def run(fed, server=SERVER, *, k=K, budgets=BUDGETS, rng=None, **options):
     rng = np.random.default_rng(0) if rng is None else rng
-    return feddp_kmeans(fed, server, n_clusters=k, budgets=budgets, rng=rng, **options)
+    plan = fk.plan(fed, server, n_clusters=k, budgets=budgets, **options)
+    return fk.run(fed, plan, server, rng=rng)
+
+
+def lloyds(fed, budgets, start=SERVER[:K], **options):
+    plan = plan_lloyds_from(start, fed, n_clusters=len(start), budgets=budgets, **options)
+    return fk.run(fed, plan)
+
+
+ADAPTIVE = {"n_clusters": K, "epsilon": 1.0}
 
 
 def refused(fed, call, error, message):
@@ -76,35 +80,35 @@ def refused(fed, call, error, message):
         (np.where(np.eye(12, 4) > 0, np.nan, SERVER), ValueError, "server_points must be finite"),
         (SERVER.astype(str), TypeError, "server_points must be an array of real numbers"),
         (SERVER * 1j, TypeError, "server_points"),
+        (None, ValueError, "server_points"),
+        (7.0, ValueError, "server_points"),
+        ({}, TypeError, "server_points"),
     ],
 )
-@pytest.mark.parametrize("function", [feddp_kmeans, feddp_init])
-def test_unusable_server_data(function, server, error, message):
+def test_unusable_server_data(server, error, message):
     fed = federation()
-    refused(
-        fed,
-        lambda: function(fed, server, n_clusters=K, budgets=BUDGETS, rng=np.random.default_rng(0)),
-        error,
-        message,
-    )
+    rng = np.random.default_rng(0)
+    refused(fed, lambda: run(fed, server), error, message)
+    adaptive = lambda: fk.plan_adaptive(fed, server, rng=rng, **ADAPTIVE)  # noqa: E731
+    refused(fed, adaptive, error, message)
+    plan = fk.plan(fed, SERVER, n_clusters=K, epsilon=1.0)
+    refused(fed, lambda: fk.run(fed, plan, server, rng=rng), (error, PlanMismatchError), "server")
 
 
 @pytest.mark.parametrize("start", STARTS)
 def test_unusable_server_data_of_the_baselines(start):
     fed = federation()
-    budgets = lloyd_budgets_for_total(1.0, 1)
 
     def call(server, k=K):
-        return lloyds_from(
-            start, fed, server, n_clusters=k, budgets=budgets, rng=np.random.default_rng(0)
-        )
+        return plan_lloyds_from(start, fed, server, n_clusters=k, epsilon=1.0)
 
     refused(fed, lambda: call(SERVER[:, :3]), ValueError, "columns")
     refused(fed, lambda: call(np.full((5, D), np.inf)), ValueError, "finite")
     if start != "sphere_packing":  # which needs no server point for each cluster
         refused(fed, lambda: call(SERVER[:2]), ValueError, "n_clusters")
     with pytest.raises(ValueError, match="start must be one of server_kmeanspp"):
-        lloyds_from("random", fed, SERVER, n_clusters=K, budgets=budgets, rng=RNG)
+        plan_lloyds_from("random", fed, SERVER, n_clusters=K, epsilon=1.0)
+    refused(fed, lambda: call(None), ValueError, "server_points")
 
 
 # --- radius ---------------------------------------------------------------------------------------
@@ -136,7 +140,7 @@ def test_rows_in_a_box_have_no_radius():
     refused(fed, lambda: run(fed), ValueError, "domain='ball'")
     refused(
         fed,
-        lambda: feddp_lloyds(fed, SERVER[:K], budgets=StepBudgets(0, 0, 0, 0, 1, 1, 1)),
+        lambda: lloyds(fed, StepBudgets(0, 0, 0, 0, 1, 1, 1)),
         ValueError,
         "domain='ball'",
     )
@@ -158,20 +162,27 @@ def test_a_step_that_cannot_be_skipped(name):
 )
 def test_budgets_that_the_ledger_cannot_meet(budgets):
     fed = federation(budget=Budget(0.8, 1e-6, "rdp"))
-    message = refused(fed, lambda: run(fed, budgets=budgets), BudgetExceededError, "all steps")
+    message = refused(fed, lambda: run(fed, budgets=budgets), BudgetExceededError, "as planned")
     assert "epsilon=0.8" in message and fed.ledger.remaining == 1
 
 
-def test_a_filter_that_cannot_bound_the_mix_of_gaussian_and_laplace_says_so():
-    fed = federation(budget=Budget(8.0, 1e-6))  # the default filter is for Gaussian releases
-    refused(fed, lambda: run(fed), LedgerMismatchError, "filter='rdp'")
+@pytest.mark.parametrize("mode", ["teaching", "secure"])
+def test_the_default_budget_admits_a_plan_of_just_that_total(mode):
+    """Gaussian and Laplace side by side, continuous or discrete: a whole plan takes all of it."""
+    options = {"mode": mode} if mode == "secure" else {"seed": 1}
+    fed = simulate(DATA, "ideal", bound=2.0, domain="ball", budget=Budget(1.0, 1e-6), **options)
+    plan = fk.plan(fed, SERVER, n_clusters=K, epsilon=1.0, n_rounds=2)
+    result = fk.run(fed, plan, SERVER, rng=np.random.default_rng(0))
+    assert 0.99 < result.epsilon <= 1.0 and fed.ledger.remaining < 0.02
+    with pytest.raises(BudgetExceededError):
+        fk.run(fed, plan, SERVER, rng=np.random.default_rng(0))
 
 
 def test_lloyd_alone_is_refused_as_a_whole():
     fed = federation(budget=Budget(0.8, 1e-6, "rdp"))
     # one round would fit, three do not
     budgets = StepBudgets(0, 0, 0, 0, 1.2, 1.2, 3)
-    refused(fed, lambda: feddp_lloyds(fed, SERVER[:K], budgets=budgets), BudgetExceededError, "all")
+    refused(fed, lambda: lloyds(fed, budgets), BudgetExceededError, "as planned")
 
 
 @pytest.mark.parametrize("n_rounds", [-1, 1.5, True, None])
@@ -179,7 +190,7 @@ def test_impossible_numbers_of_rounds(n_rounds):
     with pytest.raises((ValueError, TypeError), match="n_rounds"):
         StepBudgets(1, 1, 1, 1, 1, 1, n_rounds)
     with pytest.raises((ValueError, TypeError), match="n_rounds"):
-        lloyd_budgets_for_total(1.0, n_rounds)
+        lloyd_shares(n_rounds)
 
 
 # --- unit, adjacency, clips -----------------------------------------------------------------------
@@ -191,10 +202,7 @@ def test_clips_belong_to_client_level_only():
     refused(client, lambda: run(client), ValueError, "clips must be given at client level")
     refused(
         client,
-        lambda: lloyds_from(
-            "server_lloyds", client, SERVER, n_clusters=K, rng=np.random.default_rng(0),
-            budgets=lloyd_budgets_for_total(1.0, 1),
-        ),
+        lambda: plan_lloyds_from("server_lloyds", client, SERVER, n_clusters=K, epsilon=1.0),
         ValueError,
         "clips must be given",
     )  # fmt: skip
@@ -254,6 +262,16 @@ def test_a_statistic_of_the_other_unit_is_refused_by_the_federation():
         ({"margin": 1.5}, "margin"),
         ({"margin": math.nan}, "margin"),
         ({"n_init": 0}, "n_init"),
+        ({"n_init": 10**12}, "n_init"),
+        ({"n_rounds": 10**12, "budgets": None, "epsilon": 1.0}, "n_rounds"),
+        ({"margin": "1"}, "margin"),
+        ({"budgets": None}, "epsilon must be given"),
+        ({"budgets": 1.0}, "budgets must be StepBudgets"),
+        ({"budgets": None, "epsilon": "1"}, "epsilon"),
+        ({"budgets": None, "epsilon": math.nan}, "epsilon"),
+        ({"budgets": None, "epsilon": 1.0, "delta": 1.0}, "delta"),
+        ({"budgets": None, "epsilon": 1.0, "proportions": 3}, "proportions"),
+        ({"clips": (1, 2, 3)}, "clips must be None"),
         ({"minimum_weight": math.nan}, "minimum_weight"),
         ({"minimum_weight": -1.0}, "minimum_weight"),
         ({"minimum": 3.0}, "minimum"),
@@ -269,28 +287,57 @@ def test_the_margin_has_no_client_level():
     refused(fed, lambda: run(fed, clips=CLIPS, margin=0.5), ValueError, "margin must be 1")
 
 
-@pytest.mark.parametrize("trust", ["local", "serverless"])
-def test_trust_models_without_a_noised_sum_for_one_server(trust):
-    fed = federation(trust)
-    refused(fed, lambda: run(fed), (TrustModelError, ValueError), "noisy_sum|Distributed")
-
-
-@pytest.mark.parametrize("other", [None, POINTS, DATA])
+@pytest.mark.parametrize("other", [None, POINTS, DATA, "ideal"])
 def test_something_that_is_no_federation(other):
-    with pytest.raises(TypeError, match="federation must offer noisy_sum"):
-        run(other)
-    with pytest.raises(TypeError, match="federation must offer noisy_sum"):
-        lloyds_from(
-            "server_lloyds", other, SERVER, n_clusters=K, rng=np.random.default_rng(0),
-            budgets=lloyd_budgets_for_total(1.0, 1),
-        )  # fmt: skip
+    rng = np.random.default_rng(0)
+    plan = fk.plan(federation(), SERVER, n_clusters=K, epsilon=1.0)
+    for call in (
+        lambda: run(other),
+        lambda: plan_lloyds_from("server_lloyds", other, SERVER, n_clusters=K, epsilon=1.0),
+        lambda: fk.plan_adaptive(other, SERVER, rng=rng, **ADAPTIVE),
+        lambda: fk.run(other, plan, SERVER, rng=rng),
+        lambda: fk.simplify_server_data(
+            other, SERVER, np.eye(D), epsilon=1.0, min_weight=0.2, rng=rng
+        ),
+        lambda: fk.reduce_diameter(other, SERVER, epsilon=1.0, sigma=1.0, min_weight=0.2),
+        lambda: fk.theory_kmeans(
+            other,
+            SERVER,
+            n_clusters=K,
+            epsilon=1.0,
+            delta=1e-6,
+            min_weight=0.2,
+            n_rounds=1,
+            rng=rng,
+        ),
+    ):
+        with pytest.raises(TypeError, match="federation must offer noisy_sum"):
+            call()
 
 
-@pytest.mark.parametrize("bound, part", [(2.0, "outer"), (0.1, "weights")])
-def test_a_ring_that_is_too_small_is_found_before_anything_is_spent(bound, part):
-    # 32 bits hold numbers up to 32 768: too few for outer products of norm 4, or for the counts
-    fed = federation("masked", bits=32, n_records=40_000, bound=bound)
-    refused(fed, lambda: run(fed), RingOverflowError, part)
+def test_something_that_is_no_plan():
+    fed = federation()
+    for other in (None, 1.0, BUDGETS, "plan"):
+        refused(fed, lambda o=other: fk.run(fed, o, SERVER), TypeError, "plan must be a plan of")
+    plan = fk.plan(fed, SERVER, n_clusters=K, epsilon=1.0)
+    for rng in (None, 7, np.random.RandomState(0)):
+        refused(fed, lambda r=rng: fk.run(fed, plan, SERVER, rng=r), TypeError, "rng must be a")
+    given = plan_lloyds_from(SERVER[:K], fed, n_clusters=K, epsilon=1.0)
+    refused(fed, lambda: fk.run(fed, given, SERVER), ValueError, "server_points must be None")
+
+
+@pytest.mark.parametrize("unit, clips", [("point", None), ("client", CLIPS)])
+def test_totals_beyond_the_integers_are_found_before_anything_is_spent(unit, clips):
+    """By public numbers alone: 64 bits do not hold the sum of so many records in grid steps."""
+    fed = simulate(
+        DATA, "ideal", mode="secure", bound=2.0, domain="ball", n_records=10**12, n_clients=10**12,
+        ledger=PrivacyLedger(unit=unit),
+    )  # fmt: skip
+    refused(fed, lambda: run(fed, clips=clips), ValueError, "64-bit integers")
+    # and a radius whose square is hardly a number any more
+    for bound in (1e-120, 1e120):
+        odd = federation(bound=bound, unit=unit)
+        refused(odd, lambda f=odd: run(f, clips=clips), ValueError, "bound between 1e-100 and")
 
 
 def test_continuous_noise_is_refused_in_secure_mode():
@@ -315,8 +362,18 @@ def test_baselines_without_privacy_check_their_arguments():
     ):
         with pytest.raises(ValueError, match="n_clusters|n_local"):
             call()
-    with pytest.raises(TypeError, match="rng"):
-        k_fed(DATA, 3, rng=0)
+    for call in (
+        lambda: k_fed(DATA, 3, rng=0),
+        lambda: optimal(DATA, 3, rng=None),
+        lambda: server_lloyds(SERVER, 3, rng=7),
+    ):
+        with pytest.raises(TypeError, match="rng"):
+            call()
+    for function in (k_fed, optimal):
+        with pytest.raises(TypeError, match="clients must be ClientData"):
+            function(POINTS, 3, rng=np.random.default_rng(0))
+        with pytest.raises(ValueError, match="n_init"):
+            function(DATA, 3, rng=np.random.default_rng(0), n_init=10**12)
 
 
 # --- never ----------------------------------------------------------------------------------------

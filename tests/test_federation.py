@@ -87,9 +87,9 @@ def test_clients_are_slices_of_one_array():
             array[0] = 0
 
 
-def test_a_stacked_array_is_not_copied():
+def test_a_stacked_array_is_not_copied_where_that_is_asked():
     points = box(1000, 3)
-    data = ClientData(points, np.array([0, 400, 1000]))
+    data = ClientData(points, np.array([0, 400, 1000]), copy=False)
     assert np.shares_memory(data.points, points)
     clipped, counts = data.clipped(1.0)
     assert clipped is data and counts.tolist() == [0, 0]

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 import tracemalloc
+import warnings
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from fedclust_helpers import ldp_kmeans
 from fedclust_helpers.accounting import (
     Budget,
     BudgetExceededError,
@@ -28,6 +31,7 @@ from fedclust_helpers.federation import (
 )
 from fedclust_helpers.federation import local as local_module
 from fedclust_helpers.frequency_oracles import Bitstogram, HeavySums, OneBitCounts, Question
+from fedclust_helpers.grids import NestedGrid
 from fedclust_helpers.local_randomizers import RandomizedResponse, gaussian_report
 from fedclust_helpers.mechanisms import (
     SECURE,
@@ -37,10 +41,12 @@ from fedclust_helpers.mechanisms import (
     NoNoise,
     SecureNoise,
 )
+from fedclust_helpers.projections import BallProjection
 
 DELTA = 1e-6
 NAN, INF = float("nan"), float("inf")
 SECRET_VALUE = 0.123456789  # in the data; no error message may show it
+SHARE = DistributedDiscreteGaussian(3.0, 40.0, 2.0**-10, "replace-one", n_honest=4, n_coordinates=2)
 
 
 def generator(*seed):
@@ -77,10 +83,10 @@ class Census:
     """A query that writes down who was asked and what each chunk looked like; no privacy at all."""
 
     name, parts = "census", ("answer",)
-    mechanisms = (NoNoise("replace-one"),)
     public: dict[str, float] = {}
 
-    def __init__(self, width=1):
+    def __init__(self, width=1, mechanism=NoNoise("replace-one")):  # noqa: B008
+        self.mechanisms = () if mechanism is None else (mechanism,)
         self.width, self.users, self.chunks, self.sources, self.points = width, [], [], [], []
 
     def check(self, n_features):
@@ -99,14 +105,14 @@ class Census:
 # --- users ----------------------------------------------------------------------------------------
 
 
-def test_every_row_is_a_user_and_nothing_is_copied():
+def test_every_row_is_a_user_and_nothing_is_copied_where_that_is_asked():
     points = users_points()
-    data = ClientData.one_point_each(points)
+    data = ClientData.one_point_each(points, copy=False)
     assert data.n_clients == 1000 and data.n_features == 2
     assert np.shares_memory(data.points, points) and not data.points.flags.writeable
     assert all(np.array_equal(data.client(i), points[i : i + 1]) for i in (0, 7, 999))
     writeable = np.array(points)
-    federation = local_users(writeable, seed=1)
+    federation = local_users(ClientData.one_point_each(writeable, copy=False), seed=1)
     assert np.shares_memory(federation._data.points, writeable)
     assert writeable.flags.writeable  # our view is read-only, the owner's array is not
     assert federation.n_clients == federation.n_records == 1000 and federation.bound == 1.0
@@ -401,8 +407,8 @@ def test_federations_that_share_a_ledger_do_not_share_divisions(second_seed):
     both = one.split.members(users, "x") & two.split.members(users, "y")
     assert both.any()  # they paid twice
     assert ledger.pure_epsilon() == pytest.approx(2.0)
-    # also for a ledger that continues from a cut one
-    later = ledger.since(1)
+    # also for a ledger that continues where another ended
+    later = PrivacyLedger("point", "replace-one", None, ledger.releases[1:], n_divisions=2)
     three = local_users(points, seed=1, ledger=later)
     three.divide({"x": 0.5, "y": 0.5})
     three.ask(count_query(1.0), round=0, part="x")
@@ -464,8 +470,8 @@ def test_secure_sums_are_discrete():
     query = sum_query(8.0, grid=grid)
     federation.ask(query, round=0)
     reports = federation.transcript.messages[0].payload
-    assert np.array_equal(reports, np.rint(reports / grid) * grid)
-    assert reports.std() == pytest.approx(query.mechanism.std, rel=0.15)  # 2000 draws: 9 se
+    assert reports.dtype == np.int64  # whole steps, no float between sampler and wire
+    assert reports.std() * grid == pytest.approx(query.mechanism.std, rel=0.15)  # 2000: 9 se
 
 
 @pytest.mark.parametrize(
@@ -475,7 +481,7 @@ def test_secure_mode_refuses_continuous_noise_before_it_charges(mechanism):
     federation = local_users(users_points(), mode="secure")
     with pytest.raises(ValueError, match="must use discrete noise in secure mode"):
         federation.ask(sum_query(mechanism=mechanism), round=0)
-    assert federation.ledger.releases == [] and federation.transcript.messages == []
+    assert federation.ledger.releases == () and federation.transcript.messages == []
 
 
 def test_exact_answers_cost_everything():
@@ -518,7 +524,7 @@ def test_bad_points(case):
         ({"seed": 1, "bound": 0.0}, ValueError, "^bound must be finite and > 0"),
         ({"seed": 1, "bound": NAN}, ValueError, "^bound must be a number"),
         ({"seed": 1, "outside": "drop"}, ValueError, "^outside must be one of clip, refuse"),
-        ({"seed": 1, "n_records": 3}, ValueError, "^n_records must not be below"),
+        ({"seed": 1, "n_records": 0}, ValueError, "^n_records must be >= 1"),
         (
             {"seed": 1, "budget": Budget(1.0), "ledger": PrivacyLedger(adjacency="replace-one")},
             ValueError,
@@ -550,17 +556,13 @@ def test_bad_shares_are_named_and_leave_the_old_division(shares, error, match):
     old = federation.divide({"a": 0.5, "b": 0.5})
     with pytest.raises(error, match=match):
         federation.divide(shares)
-    assert federation.split is old and federation.ledger.releases == []
+    assert federation.split is old and federation.ledger.releases == ()
     assert federation.divide({"a": 1.0}).number == 1  # no number was used up
 
 
 def not_one_point_each():
     data = ClientData.from_clients([np.zeros((2, 2)), np.zeros((1, 2))])
     return local_users(data, seed=1)
-
-
-def add_remove():
-    return local_users(users_points(), seed=1, ledger=PrivacyLedger())
 
 
 def divided():
@@ -577,8 +579,11 @@ BAD_QUESTIONS = {
     "several points": (
         not_one_point_each, count_query, None, ValueError, "^clients must hold one point each",
     ),
-    "other ledger": (
-        add_remove, count_query, None, LedgerMismatchError, "speaks of replace-one, this ledger of",
+    "a share of the noise": (
+        plain(), lambda: Census(mechanism=SHARE), None, ValueError, "draws only one node's share",
+    ),
+    "no mechanism": (
+        plain(), lambda: Census(mechanism=None), None, ValueError, "must state a mechanism",
     ),
     "other mechanism": (
         plain(), lambda: sum_query(mechanism=Gaussian(2.0, 9.0)), None, LedgerMismatchError,
@@ -606,16 +611,21 @@ def test_bad_questions_cost_nothing_and_reach_nobody(case, monkeypatch):
     federation, query = make(), ask()
     asked = []
     monkeypatch.setattr(type(query), "respond", lambda *a, **k: asked.append(a), raising=True)
-    state = query.spectrum.copy() if isinstance(query, OneBitCounts) else query._sums.copy()
+
+    def held():
+        if isinstance(query, Census):
+            return np.array(query.users)
+        return query.spectrum.copy() if isinstance(query, OneBitCounts) else query._sums.copy()
+
+    state = held()
     with pytest.raises(error, match=match) as caught:
         federation.ask(query, round=0, part=part)
     if error is not BudgetExceededError:  # `check_ask` speaks of everything but the budget
         with pytest.raises(error, match=match):
             federation.check_ask(query, part=part)
-    assert asked == [] and federation.ledger.releases == []
+    assert asked == [] and federation.ledger.releases == ()
     assert federation.transcript.messages == []
-    after = query.spectrum if isinstance(query, OneBitCounts) else query._sums
-    assert np.array_equal(after, state)
+    assert np.array_equal(held(), state)
     assert "0.1234" not in str(caught.value)
 
 
@@ -625,7 +635,7 @@ def test_checking_asks_nobody():
     federation.check_ask(query)
     federation.check_ask(query, part="cells")
     federation.check_ask(census, part="rest")
-    assert query.n_users == 0 and census.users == [] and federation.ledger.releases == []
+    assert query.n_users == 0 and census.users == [] and federation.ledger.releases == ()
     assert federation.transcript.messages == []
 
 
@@ -635,7 +645,9 @@ def test_parts_of_a_split_are_named(part):
     for call in (lambda: split.group(part), lambda: split.members(np.arange(3), part)):
         with pytest.raises(ValueError, match="^part must be one of cells, buckets, rest"):
             call()
-    assert split.group("rest") == "division 0/rest" and split.parts == tuple(SHARES)
+    assert split.parts == tuple(SHARES)
+    issued = divided().split
+    assert issued.group("rest") == "division 0/rest" and issued.number == 0
 
 
 # --- all mechanisms of one user, end to end -------------------------------------------------------
@@ -663,13 +675,245 @@ def test_a_users_total_is_proved_over_a_whole_protocol():
     assert responses == [RandomizedResponse(1.0 / 3)] * 3 + [RandomizedResponse(1.0)]
 
 
-def test_local_users_are_a_trust_model_among_others():
-    federation = simulate([[[0.1, 0.2]], [[0.3, 0.4]]], "local", seed=1)
-    assert isinstance(federation, LocalReports)
-    federation.ledger.adjacency = "replace-one"
-    census = Census()
-    federation.ask(census, round=0)
-    assert census.users == [0, 1]
+@pytest.mark.parametrize(
+    "clients",
+    [
+        lambda x: x,
+        lambda x: x.tolist(),
+        lambda x: [row[None] for row in x],
+        ClientData.one_point_each,
+    ],
+)
+def test_simulate_gives_what_local_users_gives(clients):
+    """Ball, replace-one and one point each are the defaults of the trust model, not of a helper."""
+    points = 2 * users_points(300)
+    one, other = simulate(clients(points), "local", seed=3), local_users(points, seed=3)
+    assert isinstance(one, LocalReports) and one.facts == other.facts
+    assert one.domain == "ball" and one.ledger.adjacency == "replace-one"
+    assert np.array_equal(one._data.points, other._data.points)
+    plans = [ldp_kmeans.plan(f, n_clusters=2, epsilon=4.0) for f in (one, other)]
+    assert plans[0] == plans[1]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ldp_kmeans.NothingDetectedWarning)
+        a, b = (
+            ldp_kmeans.run(f, p, rng=generator(0)).centers
+            for f, p in zip((one, other), plans, strict=True)
+        )
+    assert np.array_equal(a, b)
+
+
+# --- what is charged is what is drawn -------------------------------------------------------------
+
+
+def attributes(thing):
+    """All public names of an object, its class and its slots."""
+    return [name for name in dir(thing) if not name.startswith("_")]
+
+
+FIXED = {
+    "federation": lambda: divided(),
+    "counts": lambda: count_query(),
+    "bitstogram": lambda: Bitstogram(
+        lambda p: halves(p).keys, 1.0, 4, rng=generator(0), n_buckets=16
+    ),
+    "sums": lambda: sum_query(),
+    "points": lambda: ldp_kmeans.NoisyPoints(2, gaussian_report(1.0, 1.0, DELTA), max_kept=9),
+    "cells": lambda: ldp_kmeans.CellCounts(
+        NestedGrid(2), (1, 2), 1.0, rng=generator(0),
+        projection=BallProjection(2, 2, rng=generator(0), kind="identity"),
+    ),
+    "split": lambda: divided().split,
+    "response": lambda: RandomizedResponse(1.0),
+    "grid": lambda: NestedGrid(2),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FIXED)
+def test_no_public_attribute_can_be_set_or_deleted(name):
+    """Otherwise the ledger's charge and the noise drawn could be made to differ."""
+    thing = FIXED[name]()
+    names = attributes(thing)
+    assert len(names) > 2
+    for attribute in names:
+        with pytest.raises((AttributeError, TypeError)):
+            setattr(thing, attribute, getattr(thing, attribute, None))
+        with pytest.raises((AttributeError, TypeError)):
+            delattr(thing, attribute)
+
+
+def test_what_is_told_and_how_users_are_divided_are_copies_that_cannot_be_changed():
+    told, shares = np.zeros((2, 2)), {"a": 0.5, "b": 0.5}
+    query = count_query(public={"centres": told})
+    federation = local_users(users_points(), seed=1)
+    split = federation.divide(shares)
+    before = split.members(np.arange(500), "a")
+    told[:] = 7.0
+    shares["a"] = 0.1
+    assert (query.public["centres"] == 0).all() and split.shares == {"a": 0.5, "b": 0.5}
+    with pytest.raises(ValueError, match="read-only"):
+        query.public["centres"][0] = 7.0
+    for mapping in (query.public, split.shares):
+        with pytest.raises(TypeError):
+            mapping["a"] = 0.1
+    query.n_reports[0] = 10**6
+    assert query.n_reports[0] == 0
+    assert np.array_equal(split.members(np.arange(500), "a"), before)
+
+
+def test_numbers_of_divisions_are_issued_by_divide_alone():
+    """A division made by hand could call overlapping parts disjoint, and halve what they cost."""
+    with pytest.raises(TypeError, match="number"):
+        UserSplit({"a": 0.5, "b": 0.5}, 1, number=0)
+    with pytest.raises(TypeError, match="positional"):
+        UserSplit({"a": 0.5, "b": 0.5}, 1, 0)
+    by_hand = UserSplit({"a": 0.5, "b": 0.5}, 1)
+    with pytest.raises(ValueError, match="made by hand"):
+        by_hand.group("a")
+    with pytest.raises(ValueError, match="number"):
+        replace(divided().split, seed=5, number=0)
+    assert replace(divided().split, seed=5).number is None  # another division: no number
+    federation = local_users(users_points(), seed=1, budget=Budget(1.0))
+    federation.divide({"a": 0.5, "b": 0.5})
+    federation.ask(count_query(1.0), round=0, part="a")
+    with pytest.raises(AttributeError):
+        federation.split = by_hand
+    federation.divide({"a": 0.5, "b": 0.5})  # everybody may have been asked: the budget knows
+    for part in ("a", "b"):
+        with pytest.raises(BudgetExceededError):
+            federation.ask(count_query(1.0), round=1, part=part)
+
+
+@pytest.mark.parametrize(
+    ("query", "mechanism"),
+    [
+        (lambda: count_query(1.5), RandomizedResponse(1.5)),
+        (lambda: count_query(1.5, shares=[1.0] * 3, n_answers=3), RandomizedResponse(0.5)),
+        (lambda: sum_query(), gaussian_report(1.0, 1.0, DELTA)),
+        (
+            lambda: ldp_kmeans.NoisyPoints(2, gaussian_report(1.0, 2.0, DELTA), max_kept=10**6),
+            gaussian_report(1.0, 2.0, DELTA),
+        ),
+    ],
+)
+def test_the_noise_that_is_drawn_is_the_noise_that_is_charged(query, mechanism):
+    """The spread of the reports themselves, against the line of the ledger.
+
+    40,000 users at the origin; 5 standard errors: false alarm 6e-7 for each case (seeded).
+    """
+    n = 40_000
+    federation = local_users(np.zeros((n, 2)), seed=4, keep_payloads=True)
+    federation.ask(query(), round=0)
+    (release,) = federation.ledger.releases
+    payload = federation.transcript.messages[-1].payload
+    assert set(release.mechanisms) == {mechanism} and len(payload) == n
+    if isinstance(mechanism, RandomizedResponse):
+        assert len(release.mechanisms) == payload.shape[1]
+        truthful = federation.__class__(np.zeros((n, 2)), seed=4, keep_payloads=True)
+        asked = query()
+        channels, rows = asked._channels.coins(np.arange(n))
+        for i, (channel, row) in enumerate(zip(channels, rows, strict=True)):
+            buckets, _ = asked._answer(np.zeros((n, 2)), channel)
+            truth = (np.bitwise_count(row & buckets) & np.uint8(1)).astype(bool)
+            lies = (payload[:, i] != truth).mean()
+            keep = mechanism.keep
+            assert lies == pytest.approx(1 - keep, abs=5 * math.sqrt(keep * (1 - keep) / n))
+        assert truthful.ledger.releases == ()
+    else:
+        # the signed vectors are 0: what is left is noise
+        assert payload.std() == pytest.approx(mechanism.std, rel=5 / math.sqrt(4 * n))
+        assert abs(np.corrcoef(payload.T)[0, 1]) < 5 / math.sqrt(n)
+        assert len(np.unique(payload)) == payload.size
+
+
+# --- whose privacy a local ledger speaks of -------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "make", [local_users, lambda x, **o: simulate(x, "local", **o), LocalReports]
+)
+@pytest.mark.parametrize(
+    ("ledger", "says"),
+    [
+        (PrivacyLedger(), "kept for replace-one, got add/remove.*open one by"),
+        (PrivacyLedger("client"), "kept for replace-one, got add/remove"),
+        (PrivacyLedger("person", "replace-one"), "kept for one point .or one client., got one per"),
+    ],
+)
+def test_a_ledger_that_cannot_say_what_a_report_costs_is_refused(make, ledger, says):
+    with pytest.raises(LedgerMismatchError, match=says):
+        make(users_points(20), seed=1, ledger=ledger)
+    assert ledger.releases == ()
+
+
+def test_a_release_looks_at_the_ledger_again(monkeypatch):
+    """Whoever gets another ledger past the constructor is stopped at the release."""
+    for ledger in (PrivacyLedger(), PrivacyLedger("person", "replace-one")):
+        federation = local_users(users_points(20), seed=1)
+        object.__setattr__(federation, "ledger", ledger)
+        for release in (
+            lambda f=federation: f.ask(count_query(), round=0),
+            lambda f=federation: f.reports(TOTAL, (Gaussian(2.0, 9.0, "replace-one"),), round=0),
+        ):
+            with pytest.raises(LedgerMismatchError, match="ledger must be kept for"):
+                release()
+        assert ledger.releases == () and federation.transcript.messages == []
+
+
+def test_one_client_with_one_point_is_a_user():
+    federation = local_users(
+        users_points(50), seed=1, ledger=PrivacyLedger("client", "replace-one")
+    )
+    federation.ask(count_query(), round=0)
+    assert federation.ledger.releases[0].unit == "client"
+
+
+# --- one bad point is nobody's business -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("length", [1.0 + 1e-12, 1e3, 1e155, 1e300])
+def test_points_out_of_the_ball_raise_nothing_and_move_no_other(length):
+    """They are cut on the device: every other user's report is what it was, bit for bit."""
+    points = users_points(400)
+    bad = np.array(points)
+    bad[17] = (length, 0.0)
+    reports = []
+    for data in (points, bad):
+        federation = local_users(data, seed=2, keep_payloads=True)
+        federation.ask(count_query(), round=0)
+        federation.ask(sum_query(), round=1)
+        noisy = ldp_kmeans.NoisyPoints(2, gaussian_report(1.0, 1.0, DELTA), max_kept=400)
+        federation.ask(noisy, round=2)
+        reports.append([m.payload for m in federation.transcript.messages])
+    others = np.arange(400) != 17
+    for one, other in zip(*reports, strict=True):
+        assert np.array_equal(one[others], other[others]) and np.isfinite(other).all()
+
+
+@pytest.mark.parametrize("value", [NAN, INF, 1e200])
+def test_a_vector_that_is_not_finite_counts_as_nothing(value):
+    """Whatever a user's function makes of a point: 0 is sent with noise, nobody hears an error."""
+
+    def encode(points, channels):
+        vectors = np.array(points)
+        vectors[3] = value
+        return np.zeros(len(points), dtype=np.uint64), vectors
+
+    exact = HeavySums(encode, 1.0, 2, NoNoise("replace-one"), rng=generator(0), n_buckets=4)
+    points = users_points(10)
+    (sent,) = exact.respond(points, np.arange(10), rng=generator(1))
+    assert (sent[3] == 0).all() and np.abs(sent[[0, 1, 2, 4]]).min() > 0
+    assert np.linalg.norm(sent, axis=1).max() <= 1
+
+
+def test_a_users_label_depends_on_the_users_number_alone():
+    """Part, channel and row of a user: the same for any data, any number of users, any chunks."""
+    federations = [local_users(users_points(n, seed=n), seed=9) for n in (40, 900, 3000)]
+    splits = [f.divide(SHARES) for f in federations]
+    for part in SHARES:
+        members = [s.members(np.arange(40), part) for s in splits]
+        assert all(np.array_equal(members[0], m) for m in members)
+        one_by_one = [bool(splits[0].members(np.array([u]), part)[0]) for u in range(40)]
+        assert one_by_one == members[0].tolist()
 
 
 # --- noise on a grid, and shares of noise ---------------------------------------------------------

@@ -18,6 +18,7 @@ from fedclust_helpers.figures import fastlloyd as draw
 RNG = np.random.default_rng(0)
 X = np.array([0.1, 0.5, 1.0, 2.0])
 Y = {"one": X + 1, "two": 2 * X + 1, "three": X**2 + 1}
+LOSS = np.stack([np.outer(1 + X, [0.5, 1, 3]), np.outer(2 + X, [0.5, 1, 3])], axis=1)
 
 
 @pytest.fixture(autouse=True)
@@ -84,7 +85,7 @@ SEVERAL: dict[str, tuple[int, Callable[[Any], Any]]] = {
     ),
     "attacks": (3, lambda axes: draw.plot_attacks(axes, (X, X), (X, X, X), (X, X))),
     "rounding": (2, lambda axes: draw.plot_rounding(axes, X, Y, X, Y, (0.1, 1e-5))),
-    "breaks": (3, lambda axes: draw.plot_breaks(axes, (X, 1 + X), (X, 1 + X), (X, X / 9))),
+    "breaks": (3, lambda axes: draw.plot_breaks(axes, (X, LOSS), (X, LOSS), (X, X / 9))),
 }
 
 
@@ -96,6 +97,18 @@ def test_several_panels(name: str) -> None:
     assert all(ax.has_data() for ax in axes)
     draw.headline(axes[0].figure, "a claim")
     axes[0].figure.canvas.draw()
+
+
+def test_breaks_tell_the_cost_of_privacy_from_that_of_the_start() -> None:
+    axes = grid(1, 3)[0]
+    draw.plot_breaks(axes, (X, LOSS), (X, 2 * LOSS), (X, X / 9))
+    for ax, scale in zip(axes, (1, 2), strict=False):
+        drawn = {line.get_label(): line.get_ydata() for line in ax.get_lines()}
+        assert np.allclose(drawn["privacy"], scale * (1 + X))  # medians of the three data sets
+        assert np.allclose(drawn["start"], scale * (2 + X))
+        low, high = ax.get_ylim()
+        bands = np.quantile(scale * LOSS, [0.1, 0.9], axis=2)
+        assert low < bands[0].min() and bands[1].max() < high
 
 
 def _cells(**columns: Any) -> pd.DataFrame:

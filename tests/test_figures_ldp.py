@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import read_only
+from ldp_cases import four_rounds, one_round
 from matplotlib.axes import Axes
 from matplotlib.collections import PatchCollection
 from numpy.typing import NDArray
@@ -47,7 +48,7 @@ def points() -> NDArray[np.float64]:
 @pytest.fixture(scope="module")
 def one(points: NDArray) -> lk.LdpResult:
     rng = np.random.default_rng(0)
-    return lk.one_round(local_users(points, seed=1), n_clusters=3, epsilon=4.0, rng=rng)
+    return one_round(local_users(points, seed=1), n_clusters=3, epsilon=4.0, rng=rng)
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +56,7 @@ def four(points: NDArray) -> tuple[LocalReports, lk.LdpResult]:
     users = local_users(points, seed=1, keep_payloads=True)
     rng = np.random.default_rng(0)
     options = {"lsh": True, "t": 2}
-    return users, lk.four_rounds(users, n_clusters=3, epsilon=4.0, rng=rng, **options)
+    return users, four_rounds(users, n_clusters=3, epsilon=4.0, rng=rng, **options)
 
 
 def title(ax: Axes) -> str:
@@ -159,7 +160,7 @@ def test_run_draws_the_chosen_cells(ax: Axes, points: NDArray, one: lk.LdpResult
 def test_run_without_cells_can_be_drawn(ax: Axes, points: NDArray) -> None:
     users = local_users(points[:1000], seed=1)
     with pytest.warns(lk.NothingDetectedWarning):
-        blind = lk.one_round(users, n_clusters=3, epsilon=0.05, rng=np.random.default_rng(0))
+        blind = one_round(users, n_clusters=3, epsilon=0.05, rng=np.random.default_rng(0))
     ldp.plot_run(ax, points, blind)
     assert sum(squares(ax)) == 0
 
@@ -238,7 +239,7 @@ def test_said_by_users_needs_a_division_and_payloads(points: NDArray) -> None:
         ldp.said_by_users(local_users(points, seed=1), points)
     users = local_users(points, seed=1)
     rng = np.random.default_rng(0)
-    lk.four_rounds(users, n_clusters=3, epsilon=4.0, rng=rng)
+    four_rounds(users, n_clusters=3, epsilon=4.0, rng=rng)
     with pytest.raises(ValueError, match="payloads"):
         ldp.said_by_users(users, points)
 

@@ -51,6 +51,8 @@ def test_trust_model_shows_exact_numbers_only_where_they_travel(ax: Axes, model:
     shown = texts(ax)
     on_the_wire = {"12", "7", "9"} <= set(shown)
     assert on_the_wire == (model in ("trusted", "ideal"))
+    if model == "masked":  # the party that adds the noise could take it away again
+        assert "noise from: the server, which may not see the result" in shown
     for line in ("server sees: ", "other clients see: ", "noise from: "):
         assert sum(text.startswith(line) for text in shown) == 1
 
@@ -94,6 +96,15 @@ def test_log_ratio_marks_epsilon_on_both_sides(ax: Axes) -> None:
     levels = {float(np.asarray(line.get_ydata())[0]) for line in ax.get_lines()}
     assert {-1.5, 1.5} <= levels
     assert texts(ax) == ["ε", "-ε"]
+
+
+def test_log_ratio_draws_the_exact_steps_beside_the_measured_marks(ax: Axes) -> None:
+    exact = read_only(np.array([-1.0, 0.0, 1.0]))
+    start.plot_log_ratio(ax, np.arange(4.0), exact + 0.1, [0.1, 0.1, 0.1], 1.0, exact=exact)
+    (steps,) = ax.patches
+    assert np.array_equal(steps.get_data().values, exact)
+    marks = ax.get_lines()[-1].get_ydata()
+    assert np.allclose(marks, exact + 0.1)
 
 
 def test_attack_curves_are_the_two_formulas(ax: Axes) -> None:

@@ -18,16 +18,21 @@ from ldp_cases import (
     WIDE,
     K,
     asked_counts,
-    mean,
+    four_rounds,
+    ldp_lloyd,
+    one_round,
+    planned,
+    printed,
+    private_mean,
+    public_users,
     rng,
     run,
     with_lsh,
     with_sums,
 )
 
-from fedclust_helpers.accounting import (
-    gdp_delta,
-)
+from fedclust_helpers import ldp_kmeans as lk
+from fedclust_helpers.accounting import gdp_delta
 from fedclust_helpers.datasets import make_ball_mixture
 from fedclust_helpers.federation import local, local_users
 from fedclust_helpers.frequency_oracles import ask_values
@@ -41,13 +46,9 @@ from fedclust_helpers.ldp_kmeans import (
     candidate_centers,
     choose_cells,
     descend,
-    four_rounds,
-    ldp_lloyd,
     mark_heavy_cells,
-    one_round,
-    one_round_as_printed,
+    plan_as_printed,
     plan_four_rounds,
-    plan_one_round,
     random_in_ball,
     synthetic_space,
     theory,
@@ -410,7 +411,13 @@ class Stub:
 def test_candidates_stay_in_their_cell(joint):
     """Pi_l of Algorithm 3 cuts each mean to the heavy cell of its bucket, whatever the noise."""
     plan = plan_four_rounds(
-        20_000, 4, n_clusters=K, epsilon=4.0, lsh=True, t=2, repetitions=2, joint_levels=joint
+        public_users(20_000, 4),
+        n_clusters=K,
+        epsilon=4.0,
+        lsh=True,
+        t=2,
+        repetitions=2,
+        joint_levels=joint,
     )
     heavy, _ = heavy_marking()
     buckets = _Buckets(plan, [heavy], rng(6))
@@ -442,7 +449,13 @@ def test_a_bucket_mean_is_found():
     center = np.array([0.21, -0.13])
     points = center + 0.01 * rng(9).normal(size=(30_000, 2))
     plan = plan_four_rounds(
-        30_000, 2, n_clusters=1, epsilon=8.0, lsh=True, t=2, repetitions=4, scales=(1.0,)
+        public_users(30_000, 2),
+        n_clusters=1,
+        epsilon=8.0,
+        lsh=True,
+        t=2,
+        repetitions=4,
+        scales=(1.0,),
     )
     grid = NestedGrid(2)
     home = grid.cells(center[None], 2)
@@ -483,11 +496,12 @@ def test_a_bucket_mean_is_found():
     ],
 )
 def test_the_practical_plan(d, epsilon, depths, sums_depth, m, share):
-    plan = plan_one_round(10**6, d, n_clusters=K, epsilon=epsilon)
+    plan = lk.plan(public_users(10**6, d), n_clusters=K, epsilon=epsilon)
     assert (plan.depths, plan.sums_depth, plan.n_answers) == (depths, sums_depth, m)
     assert plan.sums_share == share and plan.uses_sums == (d > 6)
     assert plan.n_outputs == (d if d <= 6 else 4)
     assert plan.needed == users_needed(1 / 15, epsilon, 2, user_share=1 - share)
+    assert plan.facts.n_clients == 10**6 and (plan.delta == 0) == (d <= 6)
     if plan.mechanism is not None:
         assert plan.mechanism.sensitivity == 2
         assert gdp_delta(plan.mechanism.gdp_mu, epsilon) == pytest.approx(DELTA)
@@ -496,14 +510,14 @@ def test_the_practical_plan(d, epsilon, depths, sums_depth, m, share):
 def test_reductions_of_the_four_round_plan():
     def calls(**options):
         return plan_four_rounds(
-            10**6, 4, n_clusters=K, epsilon=1.0, lsh=True, depths=(1, 2, 3), **options
+            public_users(10**6, 4), n_clusters=K, epsilon=1.0, lsh=True, depths=(1, 2, 3), **options
         ).n_calls
 
     assert calls() == 2 and calls(repetitions=1) == 1
     assert calls(joint_levels=False) == 2 * 4  # L + 1 sets D_l
     assert calls(n_guesses=8, scales=(0.25, 0.5, 1.0), repetitions=4, joint_levels=False) == 384
     for lsh in (False, True):
-        plan = plan_four_rounds(10**6, 4, n_clusters=K, epsilon=1.0, lsh=lsh)
+        plan = plan_four_rounds(public_users(10**6, 4), n_clusters=K, epsilon=1.0, lsh=lsh)
         assert math.fsum(plan.shares.values()) == pytest.approx(1, abs=1e-12)
         assert plan.mechanism.sensitivity == plan.low_mechanism.sensitivity == 2
 
@@ -643,7 +657,7 @@ def test_lloyd_takes_a_start_and_keeps_it_where_nobody_is_near():
 
 
 def test_private_mean_has_the_stated_error():
-    fed, result = run(mean, k=1, epsilon=2.0)
+    fed, result = run(private_mean, k=1, epsilon=2.0)
     assert result.centers.shape == (1, 4)
     mechanism = gaussian_report(1.0, 2.0, DELTA)
     error = np.linalg.norm(result.centers[0] - DATA.mean(axis=0))
@@ -686,7 +700,7 @@ def test_accuracy_of_one_round(hundred_thousand):
     costs = [cost(hundred_thousand, run(one_round, hundred_thousand, seed=s)[1]) for s in range(5)]
     assert np.median(costs) < 0.04 and sorted(costs)[3] < 0.06
     assert min(costs) > 0.0215  # nothing beats the mixture itself (0.0225)
-    assert cost(hundred_thousand, run(mean, hundred_thousand)[1]) > 0.15
+    assert cost(hundred_thousand, run(private_mean, hundred_thousand)[1]) > 0.15
 
 
 @pytest.mark.parametrize("name, limit", [("four_rounds", 0.1), ("four_rounds with LSH", 0.12),
@@ -727,14 +741,14 @@ def test_the_printed_parameters_see_nothing_at_this_size(hundred_thousand):
     """L = 17 levels: sd of a count 68 c sqrt(n)/4 is a fifth of all users at epsilon 1."""
     fed = local_users(hundred_thousand, seed=1)
     with pytest.warns(NothingDetectedWarning, match="are needed") as caught:
-        result = one_round_as_printed(fed, n_clusters=K, epsilon=0.25, rng=rng())
+        result = planned(plan_as_printed)(fed, n_clusters=K, epsilon=0.25, rng=rng())
     number = int(re.search(r"about (\d+) are needed", str(caught[0].message))[1])
     assert number == users_needed_as_printed(1 / 15, 0.25, 17, z=3.5) > 10**8
     assert not result.centers.any()
 
 
 def test_printed_parameters_at_a_large_epsilon(hundred_thousand):
-    _, result = run(one_round_as_printed, hundred_thousand, epsilon=60.0, n_levels=5)
+    _, result = run(printed, hundred_thousand, epsilon=60.0, n_levels=5)
     origin = (hundred_thousand**2).sum(axis=1).mean()
     assert cost(hundred_thousand, result) < origin / 2
     assert len(result.weights) > K and result.chosen.sums.shape == (len(result.weights), 4)

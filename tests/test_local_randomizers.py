@@ -28,6 +28,7 @@ from fedclust_helpers.local_randomizers import (
     public_coins,
     random_words,
     round_probability,
+    words_modulo,
 )
 from fedclust_helpers.mechanisms import SECURE, DiscreteGaussian, Gaussian
 
@@ -69,10 +70,10 @@ def check_ratio(ratio, epsilon):
 
 
 def test_words_are_reproducible_and_uniform():
-    words = random_words((50, 400), np.random.default_rng(1))
+    words = random_words((50, 400), rng=np.random.default_rng(1))
     assert words.shape == (50, 400) and words.dtype == np.uint64
-    assert np.array_equal(words, random_words((50, 400), np.random.default_rng(1)))
-    for source in (words.ravel(), random_words(20_000, SECURE)):
+    assert np.array_equal(words, random_words((50, 400), rng=np.random.default_rng(1)))
+    for source in (words.ravel(), random_words(20_000, rng=SECURE)):
         bits = (source[:, None] >> np.arange(64, dtype=np.uint64)) & np.uint64(1)
         z = (bits.sum(axis=0, dtype=np.int64) - 10_000) / math.sqrt(5_000)
         # 128 standard normal scores, false alarm 128 * 6e-7 (secure words cannot be seeded)
@@ -80,7 +81,7 @@ def test_words_are_reproducible_and_uniform():
 
 
 def test_secure_words_come_from_the_operating_system_and_from_nowhere_else(monkeypatch):
-    assert not np.array_equal(random_words(4, SECURE), random_words(4, SECURE))
+    assert not np.array_equal(random_words(4, rng=SECURE), random_words(4, rng=SECURE))
     asked = []
 
     def tokens(n):
@@ -93,7 +94,7 @@ def test_secure_words_come_from_the_operating_system_and_from_nowhere_else(monke
     monkeypatch.setattr(secrets, "token_bytes", tokens)
     for name in ("default_rng", "Generator", "PCG64"):
         monkeypatch.setattr(np.random, name, seeded)
-    words = random_words((1, 2), SECURE)
+    words = random_words((1, 2), rng=SECURE)
     assert asked == [16] and words.tobytes() == bytes(range(16)) and words.shape == (1, 2)
 
 
@@ -126,6 +127,133 @@ def test_rounding_moves_more_than_one_step_to_the_stated_side(probability, up):
     assert moved <= 2 * step
     if 0 < rounded < 1:
         assert moved > step
+
+
+def test_thresholds_of_0_and_1_and_between_steps():
+    words = np.array([0, 2**63, 2**64 - 1], dtype=np.uint64)
+    assert below(words, 0.0).tolist() == [False] * 3 and below(words, 1.0).tolist() == [True] * 3
+    for probability in (-(2.0**-53), 1 + 2.0**-52, 2.0**-54, 0.1 + 2.0**-56, NAN, INF):
+        with pytest.raises(ValueError, match="^probability must be"):
+            below(words, probability)
+    for bad in (words.astype(np.int64), words.astype(float), [1, 2]):
+        with pytest.raises(TypeError, match="^words must be 64-bit words"):
+            below(bad, 0.5)
+
+
+# --- equal odds from words ------------------------------------------------------------------------
+
+SIZES = [1, 2, 3, 5, 7, 10, 100, 10_999, 11_000, 65_537, 10**9 + 7, 2**32 - 1, 2**61 - 1, 2**61,
+         3_700_000_000_000_000_000, 2**62 - 1, 2**62, 2**63 - 25, 2**63]  # fmt: skip
+
+
+@pytest.mark.parametrize("k", SIZES)
+def test_every_value_is_left_with_the_same_number_of_words(k):
+    """Exact at any k: the words that are kept are a multiple of k, in whole rounds of 0..k-1.
+
+    Reducing all 2^64 words modulo k would give small values one word in 2^64/k more: odds off by
+    2e-17 at k = 11,000 and by 0.22 at k = 3.7e18.
+    """
+    kept = 2**64 // k * k  # what must be kept, by exact integers
+    assert 2**64 - kept < k and kept % k == 0
+    edge = [w for w in (0, 1, k - 1, k, 2 * k - 1, kept - k, kept - 1) if 0 <= w < kept]
+    asked = []
+    values = words_modulo(np.array(edge, dtype=np.uint64), k, lambda w: asked.append(w) or w)
+    assert values.tolist() == [w % k for w in edge] and asked == []
+    beyond = [w for w in (kept, kept + 1, 2**64 - 1) if kept <= w < 2**64]
+    redrawn = words_modulo(
+        np.array(beyond, dtype=np.uint64), k,
+        lambda w: asked.append(len(w)) or np.full(len(w), (k - 1) // 2, dtype=np.uint64),
+    )  # fmt: skip
+    assert redrawn.tolist() == [(k - 1) // 2] * len(beyond)
+    assert asked == ([len(beyond)] if beyond else [])
+
+
+def test_a_redraw_may_be_redrawn():
+    """Words at the top are drawn again until they lie below the largest multiple of k."""
+    k, top = 3 * 2**61, 2**64 - 1
+    queue = [top, top - 1, 5]
+    words = np.full(1, top, dtype=np.uint64)
+    out = words_modulo(words, k, lambda w: np.array([queue.pop(0)], dtype=np.uint64))
+    assert out.tolist() == [5] and queue == [] and words[0] == top  # the input is not changed
+
+
+@pytest.mark.parametrize("k", [3, 11_000, 10**6, 2**40 + 1, 3_700_000_000_000_000_000, 2**62])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0, 30.0, 45.0])
+def test_the_odds_of_k_ary_response_are_exact_rationals_below_e_to_epsilon(k, epsilon):
+    """keep is a multiple of 2^-53 and the others share the rest equally: no odds above e^epsilon.
+
+    Proved with rationals and e^epsilon to 60 digits; short of it only by the rounding of keep.
+    """
+    try:
+        mechanism = RandomizedResponse(epsilon, k)
+    except ValueError as refused:  # too many values for this epsilon in 53 bits
+        assert "large enough to leave a signal" in str(refused)
+        assert (k - 1) / math.exp(epsilon) > 2**49
+        return
+    keep = Fraction(mechanism.keep)
+    assert (keep * 2**53).denominator == 1
+    odds = keep / ((1 - keep) / (k - 1))
+    assert as_mp(odds) <= e_to(epsilon)
+    ideal = Fraction(math.exp(epsilon)) / (Fraction(math.exp(epsilon)) + k - 1)
+    assert ideal - keep <= 5 * Fraction(1, 2**53)
+
+
+@pytest.mark.parametrize("k", [3, 7, 11_000, 3_700_000_000_000_000_000, 2**62])
+def test_the_other_value_is_any_other_with_equal_odds(monkeypatch, k):
+    """From the code: the word of the other value goes through all shifts 1..k-1 in whole rounds."""
+    mechanism = RandomizedResponse(45.0, k)
+    largest = 2**64 // (k - 1) * (k - 1) - 1
+    cases = [0, 1, (k - 2), (k - 1), largest - 1, largest]
+    for value in (0, k // 2, k - 1):
+        for word in cases:
+            queue = [2**64 - 1, word]  # lie; then this shift
+            monkeypatch.setattr(
+                local_randomizers, "random_words",
+                lambda n, _, q=queue: np.full(n, q.pop(0), dtype=np.uint64),
+            )  # fmt: skip
+            (other,) = mechanism.randomize(np.array([value]), rng=None)
+            assert int(other) == (value + 1 + word % (k - 1)) % k != value and queue == []
+        if largest < 2**64 - 1:  # the word beyond is drawn again
+            queue = [2**64 - 1, largest + 1, 2]
+            monkeypatch.setattr(
+                local_randomizers, "random_words",
+                lambda n, _, q=queue: np.full(n, q.pop(0), dtype=np.uint64),
+            )  # fmt: skip
+            (other,) = mechanism.randomize(np.array([value]), rng=None)
+            assert int(other) == (value + 1 + 2 % (k - 1)) % k and queue == []
+
+
+def test_k_ary_response_at_a_huge_k_has_no_favourites():
+    """k = 3.7e18, 20,000 lies: as many shifts below k/2 as above (modulo bias: 61 to 39).
+
+    Binomial with 5 standard deviations: false alarm 6e-7.
+    """
+    k = 3_700_000_000_000_000_000
+    sent = RandomizedResponse(10.0, k).randomize(
+        np.zeros(20_000, dtype=np.int64), rng=np.random.default_rng(3)
+    )
+    lies = sent[sent != 0]
+    share = (lies < k // 2).mean()
+    assert len(lies) == 20_000 and abs(share - 0.5) < 5 * 0.5 / math.sqrt(20_000)
+
+
+def test_hashes_of_local_hashing_are_drawn_again_beyond_the_last_multiple(monkeypatch):
+    """A public hash owes nothing to privacy, but its values should be equally frequent, too."""
+    hashing = LocalHashing(1.0, 10, seed=4)
+    g, seen = hashing.response.n_values, []
+    real = local_randomizers.public_coins
+
+    def coins(seed, users):
+        out = real(seed, users)
+        if seed == 0:
+            out[:2] = 2**64 - 1
+        seen.append(seed)
+        return out
+
+    monkeypatch.setattr(local_randomizers, "public_coins", coins)
+    values = hashing._hash(np.arange(6), np.zeros(6, dtype=np.int64))
+    assert g == 4 or seen == [4, 0, 1]
+    assert ((values >= 0) & (values < g)).all()
 
 
 # --- exact privacy --------------------------------------------------------------------------------
@@ -634,7 +762,7 @@ WRONG = {
         ValueError,
         "^n_features must be >= 1",
     ),
-    "source": (lambda: random_words(3, 7), TypeError, "^rng must be a numpy.random.Generator"),
+    "source": (lambda: random_words(3, rng=7), TypeError, "^rng must be a numpy.random.Generator"),
     "no source": (
         lambda: RandomizedResponse(1.0).randomize([0], rng=None),
         TypeError,

@@ -288,7 +288,7 @@ WRONG = {
     "distance": (
         lambda: collision_probability(-1.0, 2),
         ValueError,
-        "^distance must be finite and > 0",
+        "^distance must be finite and >= 0",
     ),
     "distance inf": (lambda: collision_probability(INF, 2), ValueError, "^distance must be finite"),
     "probability t": (lambda: collision_probability(1.0, 0), ValueError, "^t must be >= 1"),

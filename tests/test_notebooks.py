@@ -6,8 +6,13 @@ what nbval cannot see: a notebook whose cells were never executed passes nbval v
 
 from __future__ import annotations
 
+import ast
+import importlib
 import importlib.util
+import inspect
 import re
+import subprocess
+import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -50,6 +55,10 @@ def cell_key(cell: Any) -> tuple[str, str, tuple[str, ...]]:
     return cell.cell_type, cell.source.strip(), tuple(cell.metadata.get("tags", ()))
 
 
+def is_widget(cell: Any) -> bool:
+    return BUILD.WIDGET_TAG in cell.metadata.get("tags", ())
+
+
 def headings(notebook: Any) -> list[str]:
     lines = (
         line
@@ -80,7 +89,10 @@ def test_scripts_and_notebooks_come_in_pairs() -> None:
 @every_notebook
 def test_pair_is_equal(path: Path) -> None:
     source = jupytext.read(path.with_suffix(".py"), fmt="py:percent")
-    expected = [cell_key(cell) for cell in source.cells]
+    expected = [
+        (*cell_key(cell)[:2], tuple(BUILD.stored_tags(cell.metadata.get("tags", ()))))
+        for cell in source.cells
+    ]
     stored = [cell_key(cell) for cell in read(path).cells]
     assert expected, "the percent script is empty"
     assert stored == expected, "run `make notebooks`"
@@ -88,7 +100,8 @@ def test_pair_is_equal(path: Path) -> None:
 
 @every_notebook
 def test_executed_from_first_to_last(path: Path) -> None:
-    counts = [cell.execution_count for cell in read(path).cells if cell.cell_type == "code"]
+    cells = [cell for cell in read(path).cells if cell.cell_type == "code"]
+    counts = [cell.execution_count for cell in cells if not is_widget(cell)]
     assert counts, "no code cell"
     assert counts == list(range(1, len(counts) + 1))
 
@@ -150,10 +163,45 @@ def test_follows_the_template(path: Path) -> None:
 
 
 @every_notebook
-def test_widget_cells_are_not_compared(path: Path) -> None:
-    widgets = [c for c in read(path).cells if "widget" in c.metadata.get("tags", ())]
+def test_widget_cells_are_neither_built_nor_run_by_nbval(path: Path) -> None:
+    # they wait for a browser that is not there; `make browser-test` runs and moves them
+    widgets = [c for c in read(path).cells if is_widget(c)]
     assert widgets, "at least one cell tagged `widget`"
-    assert all("nbval-ignore-output" in cell.metadata.tags for cell in widgets)
+    for cell in widgets:
+        assert BUILD.SKIP_TAG in cell.metadata.tags
+        assert cell.execution_count is None
+        assert [out.data["text/markdown"] for out in cell.outputs] == [BUILD.WIDGET_NOTE]
+
+
+@every_notebook
+def test_only_widget_cells_make_controls(path: Path) -> None:
+    calls = re.compile(r"\b(?:interact(?:ive)?|play\.explore\w*|\w*Slider)\(")
+    for cell in read(path).cells:
+        if cell.cell_type == "code" and calls.search(cell.source):
+            assert is_widget(cell), cell.source
+
+
+@every_notebook
+def test_widget_cells_call_what_there_is(path: Path) -> None:
+    """Nothing runs them but a browser, so look at names and arguments here."""
+    code = [cell.source for cell in read(path).cells if cell.cell_type == "code"]
+    imported = re.findall(
+        r"^from fedclust_helpers\.widgets import (\w+) as play$", "\n".join(code), re.M
+    )
+    assert len(imported) == 1, "one module of widgets, imported as play"
+    module = importlib.import_module(f"fedclust_helpers.widgets.{imported[0]}")
+    found = 0
+    for cell in read(path).cells:
+        if not is_widget(cell):
+            continue
+        for call in ast.walk(ast.parse(cell.source)):
+            if not isinstance(call, ast.Call) or not ast.unparse(call.func).startswith("play."):
+                continue
+            found += 1
+            signature = inspect.signature(getattr(module, ast.unparse(call.func)[5:]))
+            names = {k.arg: None for k in call.keywords if k.arg is not None}
+            signature.bind_partial(*call.args, **names)
+    assert found
 
 
 @every_notebook
@@ -172,6 +220,7 @@ def _output(**fields: Any) -> Any:
     "output",
     [
         _output(output_type="stream", name="stderr", text="UserWarning: x"),
+        _output(output_type="display_data", data={BUILD.WIDGET_VIEW: {"model_id": "1"}}),
         _output(output_type="error", ename="ValueError", evalue="bad", traceback=["t"]),
         _output(output_type="stream", name="stdout", text="saved to /" + "home/someone/x.csv"),
         _output(output_type="stream", name="stdout", text="/" + "tmp/ipykernel_1/2.py:3: note"),
@@ -202,7 +251,6 @@ TOY = """# %% [markdown]
 
 # %%
 import matplotlib.pyplot as plt
-from ipywidgets import FloatSlider, interact
 
 print("one")
 print("two")
@@ -212,7 +260,9 @@ _ = plt.plot([1, 2, 3])
 plt.show()
 
 # %% tags=["widget", "nbval-ignore-output"]
-_ = interact(lambda x: print(x), x=FloatSlider(value=1.0))
+import time
+
+time.sleep(1000)  # a control that waits for a browser
 
 # %%
 1 + 1
@@ -232,8 +282,10 @@ def test_building_twice_leaves_no_difference(tmp_path: Path) -> None:
     assert not changed
     assert script.with_suffix(".ipynb").read_bytes() == first
     stored = read(script.with_suffix(".ipynb"))
-    assert [c.execution_count for c in stored.cells if c.cell_type == "code"] == [1, 2, 3, 4, 5]
+    counts = [c.execution_count for c in stored.cells if c.cell_type == "code"]
+    assert counts == [1, 2, None, 3, 4]
     assert BUILD.WIDGET_NOTE in str(stored.cells[3].outputs)
+    assert stored.cells[3].metadata.tags == ["widget", "nbval-ignore-output", "nbval-skip"]
 
 
 @pytest.mark.slow
@@ -241,3 +293,30 @@ def test_building_a_failing_notebook_fails(tmp_path: Path) -> None:
     (tmp_path / "00_toy.py").write_text("# %%\nassert 1 + 1 == 3\n")
     assert BUILD.main(["--folder", str(tmp_path)]) == 1
     assert not (tmp_path / "00_toy.ipynb").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("code", "match"),
+    [
+        ("import time\ntime.sleep(60)", "a cell ran longer than 3 s"),
+        ("from ipywidgets import IntSlider\nIntSlider()", "interactive controls: tag the cell"),
+    ],
+)
+def test_building_says_which_notebook_waits(tmp_path: Path, code: str, match: str) -> None:
+    (tmp_path / "00_toy.py").write_text(f"# %%\n{code}\n")
+    with pytest.raises(BUILD.BuildError, match=f"00_toy.*{match}"):
+        BUILD.build(tmp_path / "00_toy.py", timeout=3)
+    assert not (tmp_path / "00_toy.ipynb").exists()
+
+
+@pytest.mark.slow
+def test_nbval_does_not_run_widget_cells(tmp_path: Path) -> None:
+    script = tmp_path / "00_toy.py"
+    script.write_text(TOY)
+    BUILD.build(script, timeout=60)
+    options = ["--nbval-lax", "--nbval-current-env", "--nbval-cell-timeout=20", "-p", "no:xdist"]
+    command = [sys.executable, "-m", "pytest", "-q", *options, str(script.with_suffix(".ipynb"))]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout[-2000:]
+    assert "4 passed, 1 skipped" in done.stdout

@@ -35,10 +35,10 @@ MODULES = sorted(
 
 # Each module imports only from its own floor and the floors below it.
 FLOORS = {
-    0: ("_validation", "accounting", "datasets", "grids", "kmeans", "lsh", "mechanisms", "metrics")
-    + ("projections",),
-    1: ("audit", "client_statistics", "federation", "frequency_oracles", "local_randomizers")
-    + ("secure_aggregation",),
+    0: ("_checked", "_nearest", "_state", "_validation", "accounting", "datasets", "kmeans", "lsh")
+    + ("mechanisms", "metrics", "projections"),
+    1: ("audit", "client_statistics", "federation", "frequency_oracles", "grids")
+    + ("local_randomizers", "secure_aggregation"),
     2: ("fastlloyd", "feddp_kmeans", "ldp_kmeans", "rr_cluster"),
     3: ("estimators", "experiments", "figures", "widgets"),
 }
@@ -194,7 +194,7 @@ def test_makefile_help_lists_every_target() -> None:
     match = re.search(r"^\.PHONY: (.*)$", text, flags=re.MULTILINE)
     assert match is not None
     targets = match.group(1).split()
-    assert len(targets) <= 12
+    assert len(targets) <= 14
     for target in targets:
         assert re.search(rf"^{target}:.* ## \S", text, flags=re.MULTILINE), target
 
@@ -383,7 +383,10 @@ def test_no_global_randomness(path: Path) -> None:
     else:
         source = path.read_text(encoding="utf-8")
     found = global_randomness(ast.parse(source))
-    if path.parent.name == "tests":  # as a value to be refused, an old generator may appear there
+    if path.relative_to(ROOT).parts[0] in (
+        "tests",
+        "tools",
+    ):  # as a value to be refused, an old generator may appear there
         found = [use for use in found if not use.endswith("np.random.RandomState")]
     assert not found
 

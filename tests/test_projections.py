@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from fedclust_helpers.lsh import BallCarvingHash
 from fedclust_helpers.projections import (
     BallProjection,
     jl_dimension,
     jl_failure,
     kmeans_dimension,
+    row_products,
 )
 
 NAN = float("nan")
@@ -199,7 +201,7 @@ WRONG = {
     ),
     "rate 0": (lambda: projection(clip_rate=0.0), ValueError, r"^clip_rate must lie in \(0, 1\)"),
     "rate 1": (lambda: projection(clip_rate=1.0), ValueError, r"^clip_rate must lie in \(0, 1\)"),
-    "rate nan": (lambda: projection(clip_rate=NAN), ValueError, "^clip_rate must lie in"),
+    "rate nan": (lambda: projection(clip_rate=NAN), ValueError, "^clip_rate must be a number"),
     "columns": (lambda: projection()(np.zeros((2, 9))), ValueError, "^points must have 10 columns"),
     "nan": (lambda: projection()(np.full((2, 10), NAN)), ValueError, "^points must be finite"),
     "clipped columns": (
@@ -208,11 +210,15 @@ WRONG = {
         "^points must have 10 columns",
     ),
     "alpha 0": (lambda: jl_dimension(0.0, 0.1), ValueError, "^alpha must be finite and > 0"),
-    "beta 0": (lambda: jl_dimension(0.1, 0.0), ValueError, "^beta must be finite and > 0"),
+    "beta 0": (lambda: jl_dimension(0.1, 0.0), ValueError, r"^beta must lie in \(0, 1\)"),
     "alpha text": (lambda: jl_dimension("a", 0.1), TypeError, "^alpha must be a real number"),
     "clusters": (lambda: kmeans_dimension(0, 0.1, 0.1), ValueError, "^n_clusters must be >= 1"),
     "kmeans alpha": (lambda: kmeans_dimension(3, 0.0, 0.1), ValueError, "^alpha must be finite"),
-    "kmeans beta": (lambda: kmeans_dimension(3, 0.1, -1.0), ValueError, "^beta must be finite"),
+    "kmeans beta": (
+        lambda: kmeans_dimension(3, 0.1, -1.0),
+        ValueError,
+        r"^beta must lie in \(0, 1\)",
+    ),
 }
 
 
@@ -221,3 +227,36 @@ def test_wrong_use_is_named(case):
     call, error, match = WRONG[case]
     with pytest.raises(error, match=match):
         call()
+
+
+# --- a row's image depends on that row alone ------------------------------------------------------
+
+
+@pytest.mark.parametrize(("width", "d"), [(10, 4), (4, 3), (50, 4), (7, 1), (20, 20), (784, 6)])
+def test_images_do_not_depend_on_other_rows_bit_for_bit(width, d):
+    """Any number of rows, any order: else one user more could move others across a cell's border.
+
+    (Plain matrix products fail this: the library changes kernels with the number of rows.)
+    """
+    rng = generator(width, d)
+    matrix, points = rng.normal(size=(width, d)), rng.normal(size=(700, width))
+    whole = row_products(points, matrix)
+    for n in (*range(1, 20), 63, 64, 65, 127, 128, 129, 500, 699):
+        assert np.array_equal(row_products(points[:n], matrix), whole[:n])
+        assert np.array_equal(row_products(points[700 - n :], matrix), whole[700 - n :])
+    order = rng.permutation(700)
+    assert np.array_equal(row_products(points[order], matrix), whole[order])
+    strided = np.repeat(points, 2, axis=0)[::2]
+    assert np.array_equal(row_products(strided, matrix), whole)
+    assert whole == pytest.approx(points @ matrix, rel=1e-12, abs=1e-12)
+
+
+def test_projections_and_buckets_of_a_user_are_the_users_own():
+    rng = generator(8)
+    points = sphere(rng, 500, 20)
+    project = BallProjection(20, 4, rng=rng)
+    hashing = BallCarvingHash(20, rng=rng, t=3, scale=0.3)
+    for image in (project, hashing):
+        whole = image(points)
+        for n in (1, 2, 3, 5, 17, 64, 65, 499):
+            assert np.array_equal(image(points[:n]), whole[:n])

@@ -28,6 +28,7 @@ from fedclust_helpers.rr_cluster.sensitivity import (
     rebalanced_partitions,
     rebalanced_sums,
     released_shift,
+    released_world,
     removal_shift,
     replacement_shift,
     search_removal,
@@ -54,7 +55,7 @@ def instances(draw, max_clients=7):
 
 def brute_force(instance, rule):
     """Draws in every order, as plain nested loops over clients."""
-    b, start = instance.minimum_size, instance.assignment
+    b, start = instance.min_size, instance.assignment
     sizes = Counter(start)
     receivers = [j for j in range(instance.n_clusters) for _ in range(b - sizes[j])]
     large = {j for j in sizes if sizes[j] >= b + (rule == "surplus")}
@@ -105,7 +106,7 @@ def test_sums_are_those_of_the_partitions(instance, rule):
 @settings(deadline=None, max_examples=60)
 @given(instances())
 def test_the_strict_rule_keeps_every_cluster_at_b_and_moves_each_client_once(instance):
-    b, k = instance.minimum_size, instance.n_clusters
+    b, k = instance.min_size, instance.n_clusters
     before = np.bincount(instance.assignment, minlength=k)
     for partition in rebalanced_partitions(instance):
         sizes = np.bincount(partition, minlength=k)
@@ -258,16 +259,61 @@ def test_search_with_more_than_b_at_the_start_is_worst():
 
 
 @settings(deadline=None, max_examples=60)
-@given(instances(), st.integers(0, 6), st.integers(-1, 1), st.sampled_from(RULES))
-def test_released_identifiers_repair_it(instance, client, update, rule):
-    """Given the identifiers, exactly one sum moves, by |u - u'| <= 2C, under every rule."""
+@given(
+    instances(), st.integers(0, 6), st.integers(-1, 1), st.integers(0, 1), st.sampled_from(RULES)
+)
+def test_released_identifiers_repair_it(instance, client, update, cluster, rule):
+    """Given the identifiers, exactly one sum moves, by |u - u'| <= 2C, under every rule.
+
+    Two worlds, each with its own coins; the new client also has another exact identifier.
+    """
     client %= len(instance.assignment)
     try:
-        joint, entries = released_shift(instance, client, update, rule=rule)
+        joint, entries = released_shift(instance, client, update, cluster=cluster, rule=rule)
     except ValueError:
         return  # the donors cannot fill every cluster
     assert joint == abs(update - instance.updates[client]) <= 2
     assert entries == (update != instance.updates[client])
+
+
+def test_a_server_that_rebalances_exact_identifiers_is_seen():
+    """The replay can fail: with the mistake, the two worlds have other partitions."""
+    three = Instance((0, 0, 0, 1, 1), (1, 1, 1, -1, -1), 2, 2)
+    change = (3, 0, -1)  # client 3 is replaced: its exact identifier was 1, now 0
+    right = [released_world(three), released_world(three, replaced=change)]
+    wrong = [
+        released_world(three, identifiers="exact"),
+        released_world(three, replaced=change, identifiers="exact"),
+    ]
+    assert right[0].keys() == right[1].keys()
+    assert wrong[0].keys() != wrong[1].keys()
+    shifts = [
+        max(
+            math.dist(a, b)
+            for (_, a), (_, b) in itertools.product(first.values(), second.values())
+        )
+        for first, second in (right, wrong)
+    ]  # fmt: skip
+    assert shifts[0] == 0 and shifts[1] == math.sqrt(8)  # same update, and yet more than 2C
+    assert released_shift(three, 3, 1, cluster=0) == (2.0, 1)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_the_three_rules_are_told_apart(rule):
+    """Donors with exactly B, with more at the start, with more at the moment: by hand."""
+    # sizes (2, 3, 0), B = 2: two are missing in cluster 2
+    sizes = Instance((0, 0, 1, 1, 1, 1), (1,) * 6, 3, 2)
+    ends = {tuple(np.bincount(p, minlength=3)): 0 for p in rebalanced_partitions(sizes, rule=rule)}
+    by_hand = {
+        "strict": {(2, 2, 2)},
+        "surplus": {(2, 2, 2)},
+        "literal": {(2, 2, 2), (1, 3, 2), (0, 4, 2)},
+    }
+    assert set(ends) == by_hand[rule]
+    drained = Instance((0,) * 3 + (1,) * 4, (1,) * 7, 3, 2)
+    smallest = min(min(np.bincount(p, minlength=3)) for p in
+                   rebalanced_partitions(drained, rule=rule))  # fmt: skip
+    assert smallest == {"strict": 2, "surplus": 1, "literal": 1}[rule]
 
 
 def test_internal_partitions_do_not_repair_it():
@@ -325,7 +371,7 @@ def test_block_sums_are_plain_sums():
         (lambda: Instance((0, 1), (1,), 2, 1), "same length"),
         (lambda: Instance((0, 2), (1, 1), 2, 1), "n_clusters=2"),
         (lambda: Instance((0, 1), (1, 2), 2, 1), "updates"),
-        (lambda: Instance((0, 1), (1, 1), 2, -1), "minimum_size"),
+        (lambda: Instance((0, 1), (1, 1), 2, -1), "min_size"),
         (lambda: TWO_CLUSTERS.without(5), "client"),
         (lambda: rebalanced_sums(TWO_CLUSTERS, rule="fair"), "rule"),
         (lambda: rebalanced_sums(Instance((0, 1), (1, 1), 2, 2)), "donors"),
@@ -335,6 +381,13 @@ def test_block_sums_are_plain_sums():
         (lambda: check_sums_only(2, 2, CROSS, adjacency="both"), "adjacency"),
         (lambda: sums_only_change(0.0, 1.0, adjacency="add/remove"), "sigma_1"),
         (lambda: balanced_mu({(0,): Fraction(1)}, {(1,): Fraction(1)}, 0.0), "std"),
+        (
+            lambda: check_sums_only(3, 50, CROSS, adjacency="add/remove"),
+            "n_clients must be smaller",
+        ),
+        (lambda: search_removal(5, 30), "max_clients must be smaller"),
+        (lambda: search_replacement(10**6, 10**7), "max_clients must be smaller"),
+        (lambda: rebalanced_partitions(DONOR_FLIP, rule="literal"), "instance must be smaller"),
     ],
 )
 def test_wrong_arguments(call, match):

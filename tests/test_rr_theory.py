@@ -278,7 +278,7 @@ def test_r12_tau_falls_as_one_over_m_at_most():
     tau = [
         lemma_4_8(
             eta=0.0, beta=0.25, strong_convexity=1.0, separation=1.0, sigma_s=0.5,
-            size_std=math.sqrt(m * 3 / 16), n_clients=m, n_clusters=4, minimum_size=m / 8,
+            size_std=math.sqrt(m * 3 / 16), n_clients=m, n_clusters=4, min_size=m / 8,
         )
         for m in (100, 10**8)
     ]  # fmt: skip
@@ -289,7 +289,7 @@ def test_r12_tau_falls_as_one_over_m_at_most():
 def test_corrected_terms_are_never_larger():
     shared = dict(
         eta=0.1, beta=0.25, strong_convexity=1.0, separation=4.0, sigma_s=0.3, size_std=3.0,
-        n_clients=400, n_clusters=4, minimum_size=50,
+        n_clients=400, n_clusters=4, min_size=50,
     )  # fmt: skip
     assert 0 < lemma_4_8(form="corrected", **shared) < lemma_4_8(form="printed", **shared)
 
@@ -298,7 +298,7 @@ def test_corrected_terms_are_never_larger():
 
 ONE_MODEL = dict(
     gamma=1.0, strong_convexity=0.01, smoothness=1.0, tau=0.0, delta_c=0.1, n_clients=100,
-    n_clusters=1, minimum_size=100,
+    n_clusters=1, min_size=100,
 )  # fmt: skip
 
 
@@ -321,7 +321,7 @@ def test_corrected_contraction_holds_for_random_quadratics(seed):
 
 
 def test_f3_twice_the_error_rate_is_needed():
-    settings = ONE_MODEL | dict(tau=0.01, n_clusters=2, minimum_size=40, strong_convexity=1.0)
+    settings = ONE_MODEL | dict(tau=0.01, n_clusters=2, min_size=40, strong_convexity=1.0)
     printed, corrected = contraction(**settings), contraction(**settings, form="corrected")
     assert printed == pytest.approx(1 - (40 - 20) / 120)
     assert corrected == pytest.approx(1 - (40 - 40) / 120)
@@ -337,7 +337,7 @@ def test_r14_vacuous_in_every_private_regime(k, delta_c, sigma, epsilon):
     assert gdp_epsilon(1 / found, DELTA) == pytest.approx(epsilon, abs=0.15)  # one round, no split
     shared = dict(
         gamma=1.0, smoothness=1.0, gradient_std=1.0, separation=1.0, sigma_theta=1.0, clip=1.0,
-        delta_c=delta_c, n_clients=100 * k, n_clusters=k, minimum_size=100, n_parameters=10,
+        delta_c=delta_c, n_clients=100 * k, n_clusters=k, min_size=100, n_parameters=10,
     )  # fmt: skip
     assert math.isfinite(error_floor(tau=identifier_term(0.99 * found, k), **shared)[0])
     assert error_floor(tau=identifier_term(1.01 * found, k), **shared)[0] == math.inf
@@ -349,7 +349,7 @@ def test_privacy_noise_of_equation_2_holds_with_its_probability():
     """Its last term: a chi-square tail at delta_c/4 (here 1 %), far from tight at small d."""
     last = error_floor(
         gamma=1.0, smoothness=1.0, gradient_std=0.0, separation=1.0, sigma_theta=1.5, clip=0.3,
-        tau=0.0, delta_c=0.04, n_clients=100, n_clusters=1, minimum_size=10, n_parameters=50,
+        tau=0.0, delta_c=0.04, n_clients=100, n_clusters=1, min_size=10, n_parameters=50,
     )[3]  # fmt: skip
     unit = 2 * 1.5 * 0.3 / 10
     assert chi2.sf((last / unit) ** 2, 50) < 0.01
@@ -472,16 +472,16 @@ def test_no_number_of_rounds_explains_table_4():
         (lambda: sigma_for_accuracy(1.2, 4), ValueError, "accuracy"),
         (lambda: simulate_argmax(1.0, 4, 10, rng=7), TypeError, "rng"),
         (lambda: expected_moved(10, [0.5, 0.4], 1), ValueError, "probabilities"),
-        (lambda: binding_sigma(100, 4, 26), ValueError, "minimum_size"),
+        (lambda: binding_sigma(100, 4, 26), ValueError, "min_size"),
         (lambda: scale_divergence(1, 10), ValueError, "size"),
         (lambda: scale_divergence(5, 10, order=1.0), ValueError, "order"),
         (lambda: selection_term(1.0, 0.5, 1.0, 1.0, 2), ValueError, "beta"),
         (lambda: identifier_term(1.0, 4, form="fraction"), ValueError, "form"),
-        (lambda: rebalancing_term(1.0, 100, 4, 25), ValueError, "minimum_size"),
-        (lambda: equation_18(400, 4, 100), ValueError, "minimum_size"),
+        (lambda: rebalancing_term(1.0, 100, 4, 25), ValueError, "min_size"),
+        (lambda: equation_18(400, 4, 100), ValueError, "min_size"),
         (lambda: contraction(**(ONE_MODEL | {"form": "loose"})), ValueError, "form"),
         (lambda: largest_informative_sigma(4, 1.5), ValueError, "delta_c"),
-        (lambda: rebalancing_error(1.0, 51, rng=np.random.default_rng(0)), ValueError, "minimum"),
+        (lambda: rebalancing_error(1.0, 51, rng=np.random.default_rng(0)), ValueError, "min_size"),
         (lambda: rebalancing_error(1.0, 5, rng=None), TypeError, "rng"),
         (lambda: table_4(share=0.0), ValueError, "share"),
     ],

@@ -12,7 +12,11 @@ import numpy as np
 import pytest
 
 from fedclust_helpers import datasets
-from fedclust_helpers.client_statistics.models import CLIENT_UPDATES, AdditiveModel
+from fedclust_helpers.client_statistics.models import (
+    ADDITIVE_UPDATES,
+    CLIENT_UPDATES,
+    AdditiveModel,
+)
 from fedclust_helpers.rr_cluster.models import Batch, batch_of
 from fedclust_helpers.rr_cluster.torch_models import CharLSTM, SmallCNN
 
@@ -359,10 +363,12 @@ def test_models_serve_as_statistic_of_a_federation(clusterer, torch):
     points, offsets, labels = data.clients()
     model = SmallCNN(8, 10, n_filters=(2, 3))
     models = model.initial(3, rng=rng(1))
-    common = model.initial(1, rng=rng(2))[0] if clusterer == "fedcam" else None
-    identifiers, updates = CLIENT_UPDATES.compute(
+    statistic, extra = CLIENT_UPDATES, {}
+    if clusterer == "fedcam":
+        statistic, extra = ADDITIVE_UPDATES, {"common": model.initial(1, rng=rng(2))[0]}
+    identifiers, updates = statistic.compute(
         points, offsets, labels=labels, model=model, models=models, clip=0.05, n_steps=2,
-        learning_rate=0.2, clusterer=clusterer, common=common,
+        learning_rate=0.2, **extra,
     )  # fmt: skip
     np.testing.assert_array_equal(identifiers.sum(axis=1), 1)
     assert updates.shape == (8, model.n_parameters * (2 if clusterer == "fedcam" else 1))

@@ -70,9 +70,9 @@ def test_shares_are_scaled_and_matter(made: datasets.FederatedDataset) -> None:
 
 
 def test_title_states_the_exact_total(made: datasets.FederatedDataset) -> None:
-    from fedclust_helpers.feddp_kmeans import budgets_for_sum
+    from fedclust_helpers.feddp_kmeans import split_epsilon
 
-    total = budgets_for_sum(1.0, proportions=SHARES).total()
+    total = split_epsilon(1.0, proportions=SHARES).total()
     figure = draw(made, 1.0)[0].figure
     assert f"ε = {total:.2f}" in figure.get_suptitle()
     assert total < 1

@@ -39,7 +39,7 @@ def close_figures() -> Iterator[None]:
 
 def draw(made: Any, table: Any, **changes: Any) -> NDArray[np.object_]:
     _, axes = plt.subplots(1, 3)
-    options: dict[str, Any] = {"min_size": 5, "epsilon": 30.0, "identifiers": "none", "seed": 1}
+    options: dict[str, Any] = {"min_size": 5, "epsilon": 30.0, "identifiers": "exact", "seed": 1}
     return np.asarray(rr.rebalancing_run(axes, made, table, **(options | changes), **SHORT))
 
 
@@ -55,7 +55,7 @@ def test_table_has_a_row_for_every_run(table: pd.DataFrame) -> None:
 
 
 def test_the_live_run_is_a_row_of_the_table(made: Any, table: pd.DataFrame) -> None:
-    part = table[(table["identifiers"] == "none") & (table["epsilon"] == 30.0)]
+    part = table[(table["identifiers"] == "exact") & (table["epsilon"] == 30.0)]
     expected = part[(part["B"] == 5) & (part["seed"] == 2)]["accuracy"].item()
     axes = draw(made, table, seed=2)
     assert accuracy(axes) == expected
@@ -73,7 +73,7 @@ def test_noised_identifiers_are_flipped_and_exact_ones_are_not(made: Any, table:
 
 
 def test_rebalancing_fills_up_to_b(made: Any, table: Any) -> None:
-    axes = draw(made, table, identifiers="none", epsilon=math.inf)
+    axes = draw(made, table, identifiers="exact", epsilon=math.inf)
     used = [bar.get_height() for bar in axes[1].patches][4:]
     assert min(used) >= 5 and sum(used) == pytest.approx(24)
     off = draw(made, table, min_size=0, epsilon=math.inf)
@@ -102,8 +102,8 @@ def test_callback_draws_with_the_same_function(
 ) -> None:
     calls = []
     monkeypatch.setattr(rr, "rebalancing_run", lambda axes, *data, **options: calls.append(options))
-    rr.rebalancing_callback(made, table, seed=5, **SHORT)(4, 30.0, "none")
-    assert calls == [{"min_size": 4, "epsilon": 30.0, "identifiers": "none", "seed": 5} | SHORT]
+    rr.rebalancing_callback(made, table, seed=5, **SHORT)(4, 30.0, "exact")
+    assert calls == [{"min_size": 4, "epsilon": 30.0, "identifiers": "exact", "seed": 5} | SHORT]
 
 
 def test_callback_answers_within_a_second_on_the_notebooks_data() -> None:
@@ -128,5 +128,5 @@ def test_controls(made: Any, table: Any) -> None:
     controls = function.widget.children[:3]
     assert [c.description for c in controls] == ["B", "epsilon", "identifiers"]
     assert controls[0].max == 5 and [label for label, _ in controls[1].options] == ["30", "inf"]
-    assert [value for _, value in controls[2].options] == ["corrected", "none"]
+    assert [value for _, value in controls[2].options] == ["corrected", "exact"]
     assert not controls[0].continuous_update and not controls[1].continuous_update

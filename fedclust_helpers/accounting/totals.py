@@ -25,6 +25,7 @@ RDP_ORDERS = (
     + (128.0, 256.0, 512.0)
 )
 METHODS = ("auto", "gdp", "zcdp", "pld", "rdp", "pure")
+FINEST_STEP, LOSS_AT_FINEST = 1e-4, 5.0  # grid of privacy loss, up to this loss; then coarser
 LARGEST_LOSS = 100.0  # a total beyond is not told apart by PLD: Renyi orders and closed forms do
 
 
@@ -107,8 +108,24 @@ def _stream_epsilon(stream: list[Release], delta: float, method: str) -> float:
     # the library's grids of privacy loss grow with the loss: far out Renyi orders must do
     sampled = any(r.sampling is not None for r in stream)
     loss = max(_basic_epsilon([r], delta) for r in stream) if sampled else min(bounds)
-    bounds.append(_library_epsilon(stream, delta, "auto" if loss <= LARGEST_LOSS else "rdp"))
+    if loss > LARGEST_LOSS:
+        bounds.append(_library_epsilon(stream, delta, "rdp"))
+    else:
+        step = FINEST_STEP if sampled else _step(stream)
+        bounds.append(_library_epsilon(stream, delta, "auto", step))
     return min(bounds)
+
+
+def _step(stream: Sequence[Release]) -> float:
+    """Step of the grid of privacy loss: about as many steps for large losses as for small ones.
+
+    The loss of a mechanism is rounded up by at most one step: 2e-5 of the largest loss that the
+    grid must hold.
+    """
+    spread = _basic_epsilon(stream, 1e-10)
+    if not math.isfinite(spread):
+        return FINEST_STEP
+    return FINEST_STEP * 2.0 ** max(0, math.ceil(math.log2(max(spread, 1e-9) / LOSS_AT_FINEST)))
 
 
 def _stream_delta(stream: list[Release], epsilon: float) -> float:
@@ -122,7 +139,15 @@ def _stream_delta(stream: list[Release], epsilon: float) -> float:
     if any(r.sampled_rho is not None for r in stream):
         orders, rdp = _renyi_curve(stream)
         return min(1.0, float(compute_delta(orders, rdp, epsilon)[0]))
-    return float(_accountant(compose(stream), stream[0].adjacency).get_delta(epsilon))
+    event, adjacency = compose(stream), stream[0].adjacency
+    if any(r.sampling is not None for r in stream):
+        return float(_accountant(event, adjacency).get_delta(epsilon))
+    loss = _basic_epsilon(stream, 1e-9)
+    if math.isinf(loss):
+        loss = math.fsum(r.pure_epsilon for r in stream)
+    if math.isfinite(loss) and loss > LARGEST_LOSS:
+        return float(_accountant(event, adjacency, "rdp").get_delta(epsilon))
+    return float(_accountant(event, adjacency, "auto", _step(stream)).get_delta(epsilon))
 
 
 def _is_exact(stream: Sequence[Release]) -> bool:
@@ -131,14 +156,20 @@ def _is_exact(stream: Sequence[Release]) -> bool:
 
 
 def _basic_epsilon(stream: Sequence[Release], delta: float) -> float:
-    """Basic composition of the Gaussian part, at `delta` by zCDP, and the pure part, at 0.
+    """Basic composition of the Gaussian part, at `delta` by GDP or zCDP, and the pure part, at 0.
 
     Sampling is ignored, which is an upper bound.
     """
     mechanisms = [m for r in stream for m in r.mechanisms]
-    rho = math.fsum(m.rho for m in mechanisms if m.rho is not None)
+    gaussian = [m for m in mechanisms if m.rho is not None]
+    rho = math.fsum(m.rho for m in gaussian)
     pure = math.fsum(m.pure_epsilon for m in mechanisms if m.rho is None)
-    return pure + zcdp_epsilon(rho, delta) if math.isfinite(rho + pure) else math.inf
+    if not math.isfinite(rho + pure):
+        return math.inf
+    mus = [m.gdp_mu for m in gaussian]
+    if mus and all(mu is not None for mu in mus):
+        return pure + gdp_epsilon(math.sqrt(math.fsum(mu * mu for mu in mus)), delta)
+    return pure + zcdp_epsilon(rho, delta)
 
 
 def _renyi_curve(stream: Sequence[Release]) -> tuple[list[float], list[float]]:
@@ -183,8 +214,11 @@ def _near_gaussian_epsilon(stream: list[Release], delta: float) -> float:
     return epsilon + 2 * eta
 
 
-def _library_epsilon(stream: Sequence[Release], delta: float, method: str) -> float:
-    return float(_accountant(compose(stream), stream[0].adjacency, method).get_epsilon(delta))
+def _library_epsilon(
+    stream: Sequence[Release], delta: float, method: str, step: float = FINEST_STEP
+) -> float:
+    accountant = _accountant(compose(stream), stream[0].adjacency, method, step)
+    return float(accountant.get_epsilon(delta))
 
 
 class _Key:
@@ -200,7 +234,9 @@ class _Key:
         return isinstance(other, _Key) and self._text == other._text
 
 
-def _accountant(event: dpa.DpEvent, adjacency: str, method: str = "auto") -> dpa.PrivacyAccountant:
+def _accountant(
+    event: dpa.DpEvent, adjacency: str, method: str = "auto", step: float = FINEST_STEP
+) -> dpa.PrivacyAccountant:
     """The accountant of ``dp-accounting`` that bounds `event`: "pld", "rdp", or the first of them.
 
     PLD always works in its own add/remove convention. Our noise multipliers are relative to the
@@ -208,14 +244,14 @@ def _accountant(event: dpa.DpEvent, adjacency: str, method: str = "auto") -> dpa
     under both; for replace-one the library would double a Gaussian's sensitivity once more. It has
     no PLD for sampling without replacement, and Poisson sampling is kept for add/remove only.
     """
-    return _made(_Key(event), adjacency, method)
+    return _made(_Key(event), adjacency, method, step)
 
 
 @lru_cache(maxsize=64)
-def _made(key: _Key, adjacency: str, method: str) -> dpa.PrivacyAccountant:
+def _made(key: _Key, adjacency: str, method: str, step: float) -> dpa.PrivacyAccountant:
     event = key.event
     if method in ("auto", "pld"):
-        accountant: dpa.PrivacyAccountant = PLDAccountant()
+        accountant: dpa.PrivacyAccountant = PLDAccountant(value_discretization_interval=step)
         if accountant.supports(event):
             return accountant.compose(event)
     if method in ("auto", "rdp"):

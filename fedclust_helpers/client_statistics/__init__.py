@@ -14,8 +14,10 @@ from fedclust_helpers.client_statistics.lloyd import (
     TOTAL,
 )
 from fedclust_helpers.client_statistics.models import (
+    ADDITIVE_UPDATES,
     CLIENT_UPDATES,
     MODEL_BLOCKS,
+    NEAREST_UPDATES,
     SHARED_UPDATE,
     Batch,
     Model,
@@ -51,12 +53,15 @@ STATISTICS: Mapping[str, ClientStatistic] = {
         CLIENT_RESIDUAL_SUMS_AND_COUNTS,
         MODEL_BLOCKS,
         CLIENT_UPDATES,
+        NEAREST_UPDATES,
+        ADDITIVE_UPDATES,
         SHARED_UPDATE,
     )
 }
 """Every statistic by the name that a remote client would be sent."""
 
 __all__ = [
+    "ADDITIVE_UPDATES",
     "BALL_SUMS_AND_COUNTS",
     "CLIENT_MEANS",
     "CLIENT_OUTER_PRODUCT",
@@ -65,6 +70,7 @@ __all__ = [
     "CLIENT_SUMS_AND_COUNTS",
     "CLIENT_UPDATES",
     "MODEL_BLOCKS",
+    "NEAREST_UPDATES",
     "SHARED_UPDATE",
     "OUTER_PRODUCT",
     "PROJECTED_SUMS_AND_COUNTS",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copyreg
+import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -140,6 +142,14 @@ class ClientStatistic:
     def __post_init__(self) -> None:
         check_choice(self.domain, "domain", ("any", "box", "ball"))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled by name where this package knows it, so that plans and results can be kept."""
+        package = importlib.import_module(__name__.rpartition(".")[0])
+        for name, value in vars(package).items():
+            if value is self:
+                return _by_name, (name,)
+        return copyreg.__newobj__, (type(self),), self.__dict__  # type: ignore[attr-defined]
+
     def fits(self, domain: str) -> bool:
         """Whether rows clipped to a "box" or "ball" of the same bound lie in this domain."""
         return self.domain in ("any", domain) or (self.domain, domain) == ("box", "ball")
@@ -164,6 +174,12 @@ class ClientStatistic:
             return bound
         touched = self.n_touched(**public) * (1 if adjacency == "add/remove" else 2)
         return bound + grid * (touched if norm == 1 else np.sqrt(touched))
+
+
+def _by_name(name: str) -> ClientStatistic:
+    """The statistic of this name in the package."""
+    found: ClientStatistic = getattr(importlib.import_module(__name__.rpartition(".")[0]), name)
+    return found
 
 
 def twice_if_replaced(adjacency: str, l1: float, l2: float) -> tuple[float, float]:

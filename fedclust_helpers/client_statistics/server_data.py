@@ -127,6 +127,7 @@ def _gram(points: FloatArray, offsets: IntArray) -> Values:
 
 OUTER_PRODUCT = ClientStatistic(
     name="outer_product",
+    domain="ball",
     parts=("outer_product",),
     compute=_gram,
     sensitivity=lambda adjacency, *, bound, n_features, **_: {
@@ -174,6 +175,7 @@ def _client_gram_pooled(points: FloatArray, offsets: IntArray, *, clip_outer: fl
 
 CLIENT_OUTER_PRODUCT = ClientStatistic(
     name="client_outer_product",
+    domain="any",
     parts=("outer_product",),
     compute=_client_gram,
     pooled=_client_gram_pooled,
@@ -212,6 +214,7 @@ def _weights(
 
 SERVER_POINT_WEIGHTS = ClientStatistic(
     name="server_point_weights",
+    domain="any",
     parts=("weights",),
     compute=_weights,
     sensitivity=lambda adjacency, **_: {"weights": count_sensitivity(adjacency)},
@@ -239,6 +242,7 @@ def _client_weights(
 
 CLIENT_SERVER_POINT_WEIGHTS = ClientStatistic(
     name="client_server_point_weights",
+    domain="any",
     parts=("weights",),
     compute=_client_weights,
     sensitivity=lambda adjacency, *, clip_weights, **_: {
@@ -292,6 +296,7 @@ def _ball_sensitivity(
 
 PROJECTED_SUMS_AND_COUNTS = ClientStatistic(
     name="projected_sums_and_counts",
+    domain="ball",
     parts=("sums", "counts"),
     compute=_projected_sums,
     sensitivity=_ball_sensitivity,
@@ -313,6 +318,7 @@ def _ball_sums(points: FloatArray, offsets: IntArray, *, centers: FloatArray) ->
 
 BALL_SUMS_AND_COUNTS = ClientStatistic(
     name="ball_sums_and_counts",
+    domain="ball",
     parts=("sums", "counts"),
     compute=_ball_sums,
     sensitivity=_ball_sensitivity,
@@ -340,6 +346,7 @@ def _client_means(
 
 CLIENT_MEANS = ClientStatistic(
     name="client_means",
+    domain="any",
     parts=("means", "filled"),
     compute=_client_means,
     sensitivity=lambda adjacency, *, clip_means, clip_filled, n_features, n_clusters, **_: {
@@ -375,6 +382,7 @@ def _client_sums(
 
 CLIENT_SUMS_AND_COUNTS = ClientStatistic(
     name="client_sums_and_counts",
+    domain="any",
     parts=("sums", "counts"),
     compute=_client_sums,
     sensitivity=lambda adjacency, *, clip_sums, clip_counts, n_features, n_clusters, **_: {
@@ -420,6 +428,7 @@ def _residual_sums(
 
 RESIDUAL_SUMS_AND_COUNTS = ClientStatistic(
     name="residual_sums_and_counts",
+    domain="any",
     parts=("sums", "counts"),
     compute=_residual_sums,
     sensitivity=lambda adjacency, *, clip_residual, n_features, **_: {
@@ -454,6 +463,7 @@ def _client_residual_sums(
 
 CLIENT_RESIDUAL_SUMS_AND_COUNTS = ClientStatistic(
     name="client_residual_sums_and_counts",
+    domain="any",
     parts=("sums", "counts"),
     compute=_client_residual_sums,
     sensitivity=CLIENT_SUMS_AND_COUNTS.sensitivity,

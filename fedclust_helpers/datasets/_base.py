@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TypeVar
+from dataclasses import InitVar, dataclass
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fedclust_helpers._validation import FloatArray, IntArray, as_points
+from fedclust_helpers._validation import FloatArray, IntArray, as_points, check_int
+from fedclust_helpers.datasets._checks import (
+    as_reals,
+    as_whole,
+    check_text,
+    is_sequence,
+    own_view,
+)
 from fedclust_helpers.datasets.splits import scale_to_box
 
-_Scalar = TypeVar("_Scalar", bound=np.generic)
 
-
-def _frozen(array: NDArray[_Scalar]) -> NDArray[_Scalar]:
-    view = array.view()
-    view.flags.writeable = False
-    return view
+def set_texts(record: Any, *names: str) -> None:
+    """Refuse fields of a record that are no text."""
+    for name in names:
+        check_text(getattr(record, name), name)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -39,6 +43,8 @@ class Dataset:
         Where the bounds come from.
     feature_names : tuple of str, or None
     source, licence, citation : str
+    copy : bool, default True
+        Keep copies of the arrays given. False keeps views: they must not be changed afterwards.
     """
 
     name: str
@@ -51,21 +57,30 @@ class Dataset:
     licence: str
     citation: str
     feature_names: tuple[str, ...] | None = None
+    copy: InitVar[bool] = True
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, copy: bool) -> None:
+        set_field = object.__setattr__
+        set_texts(self, "name", "bounds_note", "source", "licence", "citation")
         points = as_points(self.points)
-        shape = (points.shape[1],)
-        lower, upper = (
-            np.broadcast_to(np.asarray(side, dtype=np.float64), shape).copy()
-            for side in self.bounds
-        )
-        object.__setattr__(self, "points", _frozen(points))
-        object.__setattr__(self, "bounds", (_frozen(lower), _frozen(upper)))
+        n, d = points.shape
+        set_field(self, "points", own_view(points, self.points, copy=copy))
+        set_field(self, "bounds", _bounds(self.bounds, d))
+        set_field(self, "n_clusters", check_int(self.n_clusters, "n_clusters", maximum=10**9))
         if self.labels is not None:
-            labels = np.asarray(self.labels, dtype=np.int64)
-            if labels.shape != (len(points),):
-                raise ValueError(f"labels must have shape ({len(points)},), got {labels.shape}")
-            object.__setattr__(self, "labels", _frozen(labels))
+            labels = as_whole(self.labels, "labels", minimum=-1)
+            if labels.shape != (n,):
+                raise ValueError(
+                    f"labels must have shape ({n},), one for each of the points, got {labels.shape}"
+                )
+            set_field(self, "labels", own_view(labels, None, copy=False))
+        if self.feature_names is not None:
+            wrong = f"feature_names must be {d} strings, one for each column"
+            if not is_sequence(self.feature_names) or len(self.feature_names) != d:
+                raise ValueError(wrong)
+            if not all(isinstance(name, str) for name in self.feature_names):
+                raise TypeError(wrong)
+            set_field(self, "feature_names", tuple(self.feature_names))
 
     @property
     def n_points(self) -> int:
@@ -84,3 +99,20 @@ class Dataset:
     def __repr__(self) -> str:
         size = f"n={self.n_points}, d={self.n_features}, k={self.n_clusters}"
         return f"Dataset({self.name!r}, {size})"
+
+
+def _bounds(bounds: Any, n_features: int) -> tuple[FloatArray, FloatArray]:
+    """Lower and upper limits of each column, read-only."""
+    if not is_sequence(bounds) or len(bounds) != 2:
+        raise ValueError("bounds must be two arrays or numbers, lower and upper limits")
+    sides = []
+    for side in bounds:
+        limits = as_reals(side, "bounds")
+        if limits.shape not in ((), (1,), (n_features,)):
+            raise ValueError(
+                f"bounds must be numbers, or {n_features} of them, one for each column"
+            )
+        sides.append(own_view(np.broadcast_to(limits, (n_features,)).copy(), None, copy=False))
+    if (sides[1] < sides[0]).any():
+        raise ValueError("bounds must be lower limits first: upper >= lower in every column")
+    return sides[0], sides[1]

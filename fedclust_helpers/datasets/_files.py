@@ -94,6 +94,8 @@ def fetch(file: str) -> Path:
     DatasetUnavailableError
         If the file is not here and cannot be downloaded.
     """
+    if not isinstance(file, str):
+        raise TypeError(f"file must be the name of a registered file, got {type(file).__name__}")
     if file not in registry():
         raise ValueError(f"file must be one of the registered files, got {file!r}")
     return fetch_entry(registry()[file])
@@ -115,6 +117,12 @@ def fetch_entry(entry: RegistryEntry) -> Path:
             entry.url, known_hash=f"sha256:{entry.sha256}", fname=file, path=cache_folder()
         )
     except OSError as error:  # includes every network error of requests
+        if (blocked := _blocked(cache_folder() / file)) is not None:
+            raise DatasetUnavailableError(
+                f"Data file {file} could not be kept in the cache: {blocked} "
+                f"({type(error).__name__}). Make that path writable, or save {entry.url} as "
+                f"<folder>/{file} and set {ENVIRONMENT_VARIABLE}=<folder>."
+            ) from error
         where = f"is {folder}" if folder is not None else "is not set"
         raise DatasetUnavailableError(
             f"Data file {file} is not on this machine and could not be downloaded from "
@@ -130,3 +138,15 @@ def fetch_entry(entry: RegistryEntry) -> Path:
             f"the folder named by {ENVIRONMENT_VARIABLE}."
         ) from error
     return Path(path)
+
+
+def _blocked(target: Path) -> str | None:
+    """Why nothing can be written at `target`, or None if it could be."""
+    if target.is_dir():
+        return f"{target} is a folder"
+    for folder in target.parents:
+        if folder.is_dir():
+            return None if os.access(folder, os.W_OK | os.X_OK) else f"{folder} is read-only"
+        if folder.exists() or folder.is_symlink():
+            return f"{folder} is not a folder"
+    return f"{target} has no folder above it"  # pragma: no cover

@@ -10,6 +10,7 @@ radius is known in advance.
 from __future__ import annotations
 
 import math
+import re
 import zipfile
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -27,6 +28,7 @@ from fedclust_helpers._validation import (
 )
 from fedclust_helpers.datasets._base import Dataset
 from fedclust_helpers.datasets._census_codes import CODES
+from fedclust_helpers.datasets._checks import check_fits, is_sequence
 from fedclust_helpers.datasets._files import RegistryEntry, fetch, fetch_entry, registry
 from fedclust_helpers.datasets.federated import FederatedDataset, _in_distribution, _offsets
 
@@ -78,11 +80,13 @@ def one_hot_acsincome(table: pd.DataFrame | Mapping[str, Any]) -> FloatArray:
     >>> int(one_hot_acsincome(row).sum())
     7
     """
+    if not isinstance(table, pd.DataFrame | Mapping):
+        raise TypeError(f"table must be a DataFrame or a mapping, got {type(table).__name__}")
     missing = [name for name in CODES if name not in table]
     if missing:
         raise ValueError(f"table must have the columns {', '.join(CODES)}; {missing[0]} is missing")
-    columns = [np.asarray(table[name], dtype=np.float64) for name in CODES]
-    if any(column.shape != (len(columns[0]),) for column in columns):
+    columns = [_numbers(table[name], name) for name in CODES]
+    if any(column.ndim != 1 or len(column) != columns[0].size for column in columns):
         raise ValueError("table must have columns of one length")
     encoded = np.zeros((len(columns[0]), len(_FEATURE_NAMES)))
     rows, start = np.arange(len(encoded)), 0
@@ -93,6 +97,17 @@ def one_hot_acsincome(table: pd.DataFrame | Mapping[str, Any]) -> FloatArray:
         encoded[rows, start + place] = 1.0
         start += len(known) + 1
     return encoded
+
+
+def _numbers(column: Any, name: str) -> FloatArray:
+    """A column of codes as floats; nan where one is missing."""
+    try:
+        array = np.asarray(column)
+        if array.dtype.kind not in "fiuO":
+            raise TypeError
+        return array.astype(np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(f"table must hold numbers in the column {name}") from None
 
 
 def load_acsincome(
@@ -146,6 +161,7 @@ def load_acsincome(
         licence=entry.licence,
         citation=entry.citation,
         feature_names=_FEATURE_NAMES,
+        copy=False,
     )
 
 
@@ -202,7 +218,11 @@ def make_acsincome_federation(
         If a file is not here and cannot be downloaded.
     """
     code = _class_of_worker(employment)
-    if isinstance(states, str) or len(states) == 0 or len(set(states)) < len(states):
+    if not is_sequence(states) or len(states) == 0:
+        raise ValueError("states must be a sequence of different state codes, at least one")
+    for state in states:
+        check_choice(state if isinstance(state, str) else "", "each of states", ACS_STATES)
+    if len(set(states)) < len(states):
         raise ValueError("states must be a sequence of different state codes, at least one")
     clients_per_state = check_int(clients_per_state, "clients_per_state")
     if rows_per_client is not None:
@@ -214,7 +234,10 @@ def make_acsincome_federation(
     check_choice(server_rows, "server_rows", ("disjoint", "with_replacement"))
     check_rng(rng)
 
+    if not (sha256 is None or isinstance(sha256, Mapping)):
+        raise TypeError("sha256 must be a mapping of states to hashes")
     hashes = {} if sha256 is None else sha256
+    check_fits(len(_FEATURE_NAMES) * (server_in + server_out), "server_in and server_out")
     tables = [_table(state, hashes.get(state)) for state in states]
     table = pd.concat(tables, ignore_index=True)
     state_of = np.repeat(np.arange(len(states)), [len(part) for part in tables])
@@ -253,6 +276,7 @@ def make_acsincome_federation(
         licence=entries[0].licence,
         citation=entries[0].citation,
         labels=table["high_income"].to_numpy(dtype=np.int64)[order],
+        copy=False,
     )
 
 
@@ -277,6 +301,10 @@ def _class_of_worker(employment: str) -> int:
 def _entry(state: str, sha256: str | None = None, kind: str = "features") -> RegistryEntry:
     """The registered file of a state, or its official file pinned to `sha256`."""
     check_choice(state, "state", ACS_STATES)
+    if sha256 is not None:
+        is_hash = isinstance(sha256, str) and re.fullmatch(r"[0-9a-fA-F]{64}", sha256)
+        if not is_hash:
+            raise ValueError("sha256 must be a hash of 64 hexadecimal digits")
     registered = registry().get(f"acsincome/acsincome_{state}_{kind}.csv")
     if registered is not None:
         return registered

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,7 +23,14 @@ from fedclust_helpers._validation import (
     check_positive,
     check_rng,
 )
-from fedclust_helpers.datasets._base import _frozen
+from fedclust_helpers.datasets._base import set_texts
+from fedclust_helpers.datasets._checks import (
+    as_positives,
+    as_whole,
+    check_fits,
+    check_moderate,
+    own_view,
+)
 
 PAPER = (
     "J. Scott, C. H. Lampert and D. Saulpic (2025), Differentially private federated k-means "
@@ -61,6 +68,8 @@ class FederatedDataset:
     true_centers : ndarray of float64 of shape (k, d), read-only, or None
         Centres that the rows were generated around.
     source, licence, citation : str
+    copy : bool, default True
+        Keep copies of the arrays given. False keeps views: they must not be changed afterwards.
     """
 
     name: str
@@ -76,34 +85,38 @@ class FederatedDataset:
     citation: str
     labels: IntArray | None = None
     true_centers: FloatArray | None = None
+    copy: InitVar[bool] = True
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, copy: bool) -> None:
+        set_texts(self, "name", "radius_note", "source", "licence", "citation")
         points = as_points(self.points)
         n, d = points.shape
-        offsets = np.asarray(self.offsets, dtype=np.int64)
-        if offsets.ndim != 1 or len(offsets) < 2 or offsets[0] != 0 or offsets[-1] != n:
-            raise ValueError(f"offsets must run from 0 to the number of rows {n}")
-        if (np.diff(offsets) <= 0).any():
-            raise ValueError("offsets must give every client at least one row")
+        offsets = check_offsets(self.offsets, "offsets", n)
         server = as_points(self.server_points, "server_points", n_features=d)
-        inside = np.asarray(self.in_distribution)
+        try:
+            inside = np.asarray(self.in_distribution)
+        except ValueError:  # ragged
+            inside = np.empty((), dtype=np.bool_)
         if inside.shape != (len(server),) or inside.dtype != np.bool_:
-            raise ValueError(f"in_distribution must be a boolean array of shape ({len(server)},)")
+            raise ValueError(
+                f"in_distribution must be a boolean array of shape ({len(server)},), one for each"
+                " of server_points"
+            )
         set_field = object.__setattr__
-        set_field(self, "points", _frozen(points))
-        set_field(self, "offsets", _frozen(offsets))
-        set_field(self, "server_points", _frozen(server))
-        set_field(self, "in_distribution", _frozen(inside))
-        set_field(self, "n_clusters", check_int(self.n_clusters, "n_clusters"))
+        set_field(self, "points", own_view(points, self.points, copy=copy))
+        set_field(self, "offsets", offsets)
+        set_field(self, "server_points", own_view(server, self.server_points, copy=copy))
+        set_field(self, "in_distribution", own_view(inside, self.in_distribution, copy=copy))
+        set_field(self, "n_clusters", check_int(self.n_clusters, "n_clusters", maximum=10**9))
         set_field(self, "radius", check_positive(self.radius, "radius"))
         if self.labels is not None:
-            labels = np.asarray(self.labels, dtype=np.int64)
+            labels = as_whole(self.labels, "labels")
             if labels.shape != (n,):
                 raise ValueError(f"labels must have shape ({n},), got {labels.shape}")
-            set_field(self, "labels", _frozen(labels))
+            set_field(self, "labels", own_view(labels, None, copy=False))
         if self.true_centers is not None:
             centers = as_points(self.true_centers, "true_centers", n_features=d)
-            set_field(self, "true_centers", _frozen(centers))
+            set_field(self, "true_centers", own_view(centers, self.true_centers, copy=copy))
 
     @property
     def n_clients(self) -> int:
@@ -127,6 +140,17 @@ class FederatedDataset:
     def __repr__(self) -> str:
         size = f"M={self.n_clients}, N={self.n_points}, d={self.n_features}, k={self.n_clusters}"
         return f"FederatedDataset({self.name!r}, {size}, server={len(self.server_points)})"
+
+
+def check_offsets(value: ArrayLike, name: str, n_rows: int) -> IntArray:
+    """Offsets of clients with at least one row each, read-only."""
+    offsets = as_whole(value, name)
+    if len(offsets) < 2 or offsets[0] != 0 or offsets[-1] != n_rows:
+        raise ValueError(f"{name} must run from 0 to the number of rows, one after each client")
+    if (np.diff(offsets) <= 0).any():
+        raise ValueError(f"{name} must give every client at least one row")
+    frozen: IntArray = own_view(offsets, None, copy=False)
+    return frozen
 
 
 def _offsets(sizes: IntArray | Sequence[int]) -> IntArray:
@@ -202,10 +226,15 @@ def make_server_mixture(
     server_per_cluster = check_int(server_per_cluster, "server_per_cluster", minimum=0)
     n_uniform = check_int(n_uniform, "n_uniform", minimum=0)
     missing = check_int(missing, "missing", minimum=0, maximum=k)
-    share = None if weights is None else np.asarray(weights, dtype=np.float64)
-    if share is not None:
-        if share.shape != (k,) or not (np.isfinite(share).all() and (share > 0).all()):
-            raise ValueError(f"weights must be {k} finite numbers > 0")
+    check_moderate(variance, "variance")
+    check_moderate(side, "side")
+    check_fits(n_clients * rows_per_client * (d + 2), "n_clients, rows_per_client and n_features")
+    check_fits((server_per_cluster + 1) * k * d, "server_per_cluster, n_clusters and n_features")
+    check_fits(n_uniform * d, "n_uniform and n_features")
+    share = None
+    if weights is not None:
+        share = as_positives(weights, "weights", k, "of the n_clusters components")
+        share = share / share.max()
         share = share / share.sum()
     check_rng(rng)
     n_in = server_per_cluster * (k - missing)
@@ -240,6 +269,7 @@ def make_server_mixture(
         citation=PAPER,
         labels=labels,
         true_centers=means,
+        copy=False,
     )
 
 
@@ -290,7 +320,7 @@ def make_image_federation(
     """
     block = check_int(block, "block", maximum=427)
     n_clients = check_int(n_clients, "n_clients", maximum=640 // block)
-    n_clusters = check_int(n_clusters, "n_clusters")
+    n_clusters = check_int(n_clusters, "n_clusters", maximum=427 * 640)
     private, public = (_patches(name, block) for name in ("china.jpg", "flower.jpg"))
     n_rows, n_columns, d = private.shape
     server_in = check_int(server_in, "server_in", minimum=0, maximum=n_rows * n_columns - n_clients)
@@ -322,6 +352,7 @@ def make_image_federation(
         licence="CC BY 2.0",
         citation="china.jpg by danielbuechele, flower.jpg by vultilion (Flickr), "
         "distributed with scikit-learn",
+        copy=False,
     )
 
 

@@ -25,9 +25,18 @@ from fedclust_helpers._validation import (
     check_rng,
 )
 from fedclust_helpers.datasets._base import Dataset
+from fedclust_helpers.datasets._checks import (
+    LARGEST,
+    as_reals,
+    as_whole,
+    check_fits,
+    positive_definite,
+)
 from fedclust_helpers.datasets.splits import apportion
 
 BOUND_SD = 5.0
+MAX_SEPARATED, MAX_ON_A_LINE = 1024, 128
+"""Most clusters that are placed one by one, each far from all others."""
 _BLOCK = 65_536  # rows moved at a time, so that no second copy of the points is made
 
 _POWERS = tuple(2**i for i in range(1, 10))
@@ -81,15 +90,16 @@ def gaussian_mixture(
     """
     centers = as_points(means, "means")
     k, d = centers.shape
-    counts = np.asarray(sizes)
-    if counts.shape != (k,) or counts.dtype.kind not in "iu" or (counts < 1).any():
-        raise ValueError(f"sizes must be {k} integers >= 1")
-    covariance = np.asarray(covariances, dtype=np.float64)
+    counts = as_whole(sizes, "sizes", minimum=1)
+    if counts.shape != (k,):
+        raise ValueError(f"sizes must be {k} integers >= 1, one for each row of means")
+    covariance = as_reals(covariances, "covariances")
     if covariance.shape not in ((), (k,), (k, d, d)):
         raise ValueError(f"covariances must be a number or have shape ({k},) or ({k}, {d}, {d})")
-    if not np.isfinite(covariance).all():
-        raise ValueError("covariances must be finite")
     n_outliers = check_int(n_outliers, "n_outliers", minimum=0)
+    if np.abs(centers).max() > LARGEST or np.abs(covariance).max() > LARGEST:
+        raise ValueError("means and covariances must be at most 1e150 in size")
+    check_fits(3 * (sum(counts.tolist()) + n_outliers) * (d + 1), "sizes and n_outliers")
     check_rng(rng)
 
     labels = np.repeat(np.arange(k, dtype=np.int64), counts)
@@ -101,10 +111,9 @@ def gaussian_mixture(
         points *= sd[labels, None]
         column_sd = np.repeat(sd[:, None], d, axis=1)
     else:
-        try:
-            roots = np.linalg.cholesky(covariance)
-        except np.linalg.LinAlgError:
-            raise ValueError("covariances must be positive definite") from None
+        for matrix in covariance:
+            positive_definite(matrix, "covariances", d)
+        roots = np.linalg.cholesky(covariance)
         ends = np.cumsum(counts)
         for cluster, root in enumerate(roots):
             rows = slice(ends[cluster] - counts[cluster], ends[cluster])
@@ -127,6 +136,7 @@ def gaussian_mixture(
         source="generated",
         licence="generated, no restriction",
         citation=citation,
+        copy=False,
     )
 
 
@@ -156,6 +166,9 @@ def make_g2(
     d = check_int(n_features, "n_features")
     n = check_int(n, "n", minimum=2)
     sd = check_positive(sd, "sd")
+    if not 1e-70 <= sd <= 1e70:
+        raise ValueError(f"sd must be between 1e-70 and 1e70, got {sd:g}")
+    check_fits(3 * n * (d + 1), "n and n_features")
     means = np.repeat([[500.0], [600.0]], d, axis=1)
     return gaussian_mixture(
         means,
@@ -180,6 +193,7 @@ def make_timesynth(
     check_rng(rng)
     if n < k:
         raise ValueError(f"n must be >= n_clusters = {k}, got {n}")
+    check_fits(3 * n * (d + 1), "n and n_features")
     means = rng.uniform(-10.0, 10.0, (k, d))
     sizes = apportion(n, np.ones(k))
     return gaussian_mixture(means, 1.0, sizes, rng=rng, name=f"timesynth_{n}_{k}_{d}")
@@ -220,8 +234,9 @@ def make_synth(
     ValueError
         If fewer points than clusters are left after the outliers, or an argument is out of range.
     """
-    k, d = check_int(n_clusters, "n_clusters"), check_int(n_features, "n_features")
+    k, d = _check_shape(n_clusters, n_features)
     n = check_int(n, "n")
+    check_fits(3 * n * (d + 1), "n and n_features")
     check_rng(rng)
     separation = float(rng.uniform(0.16, 0.26)) if separation is None else separation
     n_outliers = int(rng.integers(0, 101)) if n_outliers is None else n_outliers
@@ -243,7 +258,7 @@ def make_ablation(
     Clusters as in `make_synth`, without outliers. Sizes are uniform integers between 0.7 and 1.3
     times the average 2048 / k.
     """
-    k, d = check_int(n_clusters, "n_clusters", maximum=1024), check_int(n_features, "n_features")
+    k, d = _check_shape(n_clusters, n_features)
     check_rng(rng)
     means, covariances = _separated_clusters(k, d, separation, rng)
     average = 2048 / k
@@ -296,14 +311,21 @@ def make_ball_mixture(
     >>> data, bool(np.linalg.norm(data.points, axis=1).max() <= 1)
     (Dataset('ball_mixture_4_5', n=1000, d=4, k=5), True)
     """
-    k, d = check_int(n_clusters, "n_clusters"), check_int(n_features, "n_features")
-    n = check_int(n, "n")
+    k = check_int(n_clusters, "n_clusters", maximum=MAX_SEPARATED)
+    d, n = check_int(n_features, "n_features"), check_int(n, "n")
     if n < k:
         raise ValueError(f"n must be >= n_clusters = {k}, got {n}")
+    check_fits(n * (d + 3), "n and n_features")
+    check_fits(200 * d * (k + 1), "n_features and n_clusters")
     radius, separation = check_positive(radius, "radius"), check_positive(separation, "separation")
     concentration = check_positive(concentration, "concentration")
-    if check_positive(largest_norm, "largest_norm") > 1:
-        raise ValueError(f"largest_norm must lie in (0, 1], got {largest_norm}")
+    if not 1e-3 <= concentration <= 1e6:
+        raise ValueError(f"concentration must be between 0.001 and 1e6, got {concentration:g}")
+    if not 1e-6 <= radius <= 1e6:
+        raise ValueError(f"radius must be between 1e-6 and 1e6, got {radius:g}")
+    if not 1e-6 <= check_positive(largest_norm, "largest_norm") <= 1:
+        raise ValueError(f"largest_norm must lie in (0, 1] and be at least 1e-6: {largest_norm}")
+    separation = min(separation, 2.0)  # no two points of the unit ball are further apart
     check_rng(rng)
     centers = _separated_in_ball(k, d, largest_norm, separation, rng)
     edges = np.cumsum(rng.dirichlet(np.full(k, concentration)))[:-1]
@@ -326,7 +348,20 @@ def make_ball_mixture(
         source="generated",
         licence="generated, no restriction",
         citation="",
+        copy=False,
     )
+
+
+def _check_shape(n_clusters: int, n_features: int) -> tuple[int, int]:
+    """Shapes whose clusters are placed one by one within seconds or minutes."""
+    k = check_int(n_clusters, "n_clusters", maximum=MAX_SEPARATED)
+    d = check_int(n_features, "n_features")
+    if d == 1 and k > MAX_ON_A_LINE:  # only the two ends of a line are free
+        raise ValueError(f"n_clusters must be <= {MAX_ON_A_LINE} with n_features = 1, got {k}")
+    check_fits(4 * k * d * d, "n_clusters and n_features")
+    if k * d**3 > 10**12:
+        raise ValueError(f"n_features must be smaller for n_clusters = {k}, got {d}")
+    return k, d
 
 
 def _separated_in_ball(
@@ -391,23 +426,26 @@ def separation_index(
     alpha = check_real(alpha, "alpha")
     if not 0 < alpha < 1:
         raise ValueError(f"alpha must lie in (0, 1), got {alpha}")
-    first, second = (np.asarray(mean, dtype=np.float64) for mean in (mean_1, mean_2))
-    if first.ndim != 1 or first.shape != second.shape:
-        raise ValueError("mean_1 and mean_2 must have the same shape (d,)")
-    shape = (len(first), len(first))
-    pair = []
-    for name, value in (("covariance_1", covariance_1), ("covariance_2", covariance_2)):
-        covariance = np.asarray(value, dtype=np.float64)
-        if covariance.shape != shape:
-            raise ValueError(f"{name} must have shape {shape}, got {covariance.shape}")
-        try:
-            np.linalg.cholesky(covariance)
-        except np.linalg.LinAlgError:
-            raise ValueError(f"{name} must be positive definite") from None
-        pair.append(covariance)
     z = float(norm.isf(alpha / 2))
-    ratio = _best_ratio(second - first, *pair)
-    return (ratio - z) / (ratio + z)
+    if not np.isfinite(z):
+        raise ValueError(f"alpha must be larger, got {alpha:g}")
+    first, second = as_reals(mean_1, "mean_1"), as_reals(mean_2, "mean_2")
+    if first.ndim != 1 or first.shape != second.shape or len(first) == 0:
+        raise ValueError("mean_1 and mean_2 must have the same shape (d,)")
+    if max(np.abs(first).max(), np.abs(second).max()) > LARGEST:
+        raise ValueError("mean_1 and mean_2 must be at most 1e150 in size")
+    pair = [
+        positive_definite(value, name, len(first))
+        for name, value in (("covariance_1", covariance_1), ("covariance_2", covariance_2))
+    ]
+    # the ratio is proportional to the length: scaled, nothing overflows on the way
+    difference = second - first
+    length = float(np.abs(difference).max())
+    if length == 0:
+        return -1.0
+    size = float(max(np.abs(c).max() for c in pair))
+    ratio = _best_ratio(difference / length, *(c / size for c in pair)) * (length / np.sqrt(size))
+    return (1 - z / ratio) / (1 + z / ratio) if ratio > 0 else -1.0
 
 
 def _best_ratio(difference: FloatArray, cov_1: FloatArray, cov_2: FloatArray) -> float:

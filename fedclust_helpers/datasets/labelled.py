@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,9 +24,18 @@ from fedclust_helpers._validation import (
     check_real,
     check_rng,
 )
-from fedclust_helpers.datasets._base import _frozen
+from fedclust_helpers.datasets._base import set_texts
+from fedclust_helpers.datasets._checks import (
+    as_positives,
+    as_whole,
+    check_fits,
+    check_flag,
+    check_moderate,
+    is_sequence,
+    own_view,
+)
 from fedclust_helpers.datasets._files import registry
-from fedclust_helpers.datasets.federated import _offsets
+from fedclust_helpers.datasets.federated import _offsets, check_offsets
 from fedclust_helpers.datasets.images import IMAGE_SOURCES, ImageSource
 from fedclust_helpers.datasets.loaders import load_digits
 from fedclust_helpers.datasets.splits import apportion, partition_dirichlet
@@ -71,6 +80,8 @@ class LabelledFederation:
     groups : ndarray of int64 of shape (M,), read-only, or None
         True group of each client. For scores and figures: no algorithm may use it.
     source, licence, citation : str
+    copy : bool, default True
+        Keep copies of the arrays given. False keeps views: they must not be changed afterwards.
     """
 
     name: str
@@ -89,47 +100,52 @@ class LabelledFederation:
     source: str
     licence: str
     citation: str
+    copy: InitVar[bool] = True
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, copy: bool) -> None:
         set_field = object.__setattr__
+        set_texts(self, "name", "description", "bound_note", "source", "licence", "citation")
         n_classes = self.n_classes
         if n_classes is not None:
-            n_classes = check_int(n_classes, "n_classes", minimum=2)
-        set_field(self, "feature_shape", tuple(int(side) for side in self.feature_shape))
+            n_classes = check_int(n_classes, "n_classes", minimum=2, maximum=10**9)
+        if not is_sequence(self.feature_shape) or len(self.feature_shape) == 0:
+            raise TypeError("feature_shape must be a tuple of integers >= 1")
+        shape = tuple(check_int(side, "feature_shape") for side in self.feature_shape)
+        set_field(self, "feature_shape", shape)
         width = self.n_features + (n_classes is None)
         set_field(self, "bound", check_positive(self.bound, "bound"))
         for split in _SPLITS:
             points, offsets, labels = (
                 getattr(self, f"{split}_{part}") for part in ("points", "offsets", "labels")
             )
-            points = as_points(points, f"{split}_points", n_features=width)
-            offsets = np.asarray(offsets, dtype=np.int64)
-            if (
-                offsets.ndim != 1
-                or len(offsets) < 2
-                or offsets[[0, -1]].tolist() != [0, len(points)]
-            ):
-                raise ValueError(f"{split}_offsets must run from 0 to the number of rows")
-            if (np.diff(offsets) <= 0).any():
-                raise ValueError(f"{split}_offsets must give every client at least one row")
+            given = points
+            points = as_points(points, f"{split}_points")
+            if points.shape[1] != width:
+                raise ValueError(
+                    f"{split}_points must have {width} columns, as feature_shape and n_classes say,"
+                    f" got {points.shape[1]}"
+                )
+            offsets = check_offsets(offsets, f"{split}_offsets", len(points))
             if (labels is None) != (n_classes is None):
                 raise ValueError(f"{split}_labels and n_classes must both be given or both be None")
             if labels is not None and n_classes is not None:
-                labels = np.asarray(labels, dtype=np.int64)
+                labels = as_whole(labels, f"{split}_labels")
                 if labels.shape != (len(points),):
                     raise ValueError(f"{split}_labels must have shape ({len(points)},)")
                 if labels.min() < 0 or labels.max() >= n_classes:
-                    raise ValueError(f"{split}_labels must be class numbers 0..{n_classes - 1}")
-                set_field(self, f"{split}_labels", _frozen(labels))
-            set_field(self, f"{split}_points", _frozen(points))
-            set_field(self, f"{split}_offsets", _frozen(offsets))
+                    raise ValueError(
+                        f"{split}_labels must be class numbers 0..{n_classes - 1} (n_classes)"
+                    )
+                set_field(self, f"{split}_labels", own_view(labels, None, copy=False))
+            set_field(self, f"{split}_points", own_view(points, given, copy=copy))
+            set_field(self, f"{split}_offsets", offsets)
         if len(self.train_offsets) != len(self.test_offsets):
             raise ValueError("train_offsets and test_offsets must name the same number of clients")
         if self.groups is not None:
-            groups = np.asarray(self.groups, dtype=np.int64)
+            groups = as_whole(self.groups, "groups")
             if groups.shape != (self.n_clients,) or groups.min() < 0:
                 raise ValueError(f"groups must be {self.n_clients} group numbers from 0")
-            set_field(self, "groups", _frozen(groups))
+            set_field(self, "groups", own_view(groups, None, copy=False))
 
     @property
     def n_clients(self) -> int:
@@ -162,9 +178,9 @@ class LabelledFederation:
 
 def _group_of_clients(n_clients: int, n_groups: int, weights: ArrayLike | None) -> IntArray:
     """Group of each client, in runs; sizes follow the weights, each group has a client."""
-    share = np.ones(n_groups) if weights is None else np.asarray(weights, dtype=np.float64)
-    if share.shape != (n_groups,) or not (np.isfinite(share).all() and (share > 0).all()):
-        raise ValueError(f"weights must be {n_groups} finite numbers > 0, one for each group")
+    share = np.ones(n_groups)
+    if weights is not None:
+        share = as_positives(weights, "weights", n_groups, "group (rotations, lines)")
     if n_clients < n_groups:
         raise ValueError(f"n_clients must be >= {n_groups}, the number of groups, got {n_clients}")
     return np.repeat(np.arange(n_groups), apportion(n_clients, share / share.max()))
@@ -292,7 +308,7 @@ def make_rotated_digits(
     >>> make_rotated_digits(rng=np.random.default_rng(0))
     LabelledFederation('digits rotated', M=60, N=1440+300, p=64, classes=10, groups=4)
     """
-    if not reuse:
+    if not check_flag(reuse, "reuse"):
         return make_rotated_images(
             "digits",
             n_clients=n_clients,
@@ -304,6 +320,7 @@ def make_rotated_digits(
             rng=rng,
         )
     n_clients, n_train, n_test = _sizes(n_clients, n_train, n_test)
+    check_fits(n_clients * 4000, "n_clients")  # a random number for each client and image
     turns = _quarter_turns(rotations)
     groups = _group_of_clients(n_clients, len(turns), weights)
     check_rng(rng)
@@ -316,7 +333,9 @@ def make_rotated_digits(
     for split, size in (("train", n_train), ("test", n_test)):
         part = parts[split]
         if size > len(part):
-            raise ValueError(f"n_{split} must be <= {len(part)}, the {split} images")
+            raise ValueError(
+                f"n_{split} must be <= {len(part)}, the {split} images left by n_train and n_test"
+            )
         keys = rng.random((n_clients, len(part)))
         chosen = part[np.argpartition(keys, size - 1, axis=1)[:, :size].ravel()]
         points[split] = _turned(images[chosen], groups, turns, 1, source)
@@ -425,14 +444,15 @@ def make_dirichlet_federation(
 
 
 def _sizes(n_clients: int, n_train: int, n_test: int) -> tuple[int, int, int]:
-    return (
-        check_int(n_clients, "n_clients"),
-        check_int(n_train, "n_train"),
-        check_int(n_test, "n_test"),
-    )
+    n_clients = check_int(n_clients, "n_clients")
+    n_train, n_test = check_int(n_train, "n_train"), check_int(n_test, "n_test")
+    check_fits(n_clients * (n_train + n_test), "n_clients, n_train and n_test")
+    return n_clients, n_train, n_test
 
 
 def _quarter_turns(rotations: Sequence[int]) -> list[int]:
+    if not is_sequence(rotations):
+        raise TypeError("rotations must be a sequence of multiples of 90 degrees")
     angles = [check_int(angle, "rotations", minimum=0, maximum=270) for angle in rotations]
     if not angles or len(set(angles)) < len(angles) or any(angle % 90 for angle in angles):
         raise ValueError("rotations must be different multiples of 90 degrees from 0 to 270")
@@ -442,7 +462,10 @@ def _quarter_turns(rotations: Sequence[int]) -> list[int]:
 def _deal(n: int, wanted: int, what: str, rng: np.random.Generator) -> IntArray:
     """Random rows without replacement."""
     if wanted > n:
-        raise ValueError(f"there are {n} {what}, but the clients would hold {wanted} of them")
+        raise ValueError(
+            f"n_images, or n_clients times n_train and n_test, must be smaller: there are {n}"
+            f" {what}, but the clients would hold {wanted} of them"
+        )
     return rng.permutation(n)[:wanted]
 
 
@@ -514,6 +537,7 @@ def _image_federation(
         source=origin,
         licence=licence,
         citation=citation,
+        copy=False,
     )
 
 
@@ -571,6 +595,8 @@ def make_shakespeare_roles(
     min_characters = check_int(min_characters, "min_characters")
     _, n_train, n_test = _sizes(1, n_train, n_test)
     window = check_int(window, "window")
+    # 309 roles at most, each with n_train + n_test windows, and their codes
+    check_fits(309 * (n_train + n_test) * (window + 1) * 3, "window, n_train and n_test")
     if n_train + n_test > min_characters:
         raise ValueError(f"min_characters must be >= n_train + n_test = {n_train + n_test}")
     check_rng(rng)
@@ -582,7 +608,10 @@ def make_shakespeare_roles(
     texts = ["\n".join(speeches[role]) + "\n" for role in sorted(speeches)]
     texts = [text for text in texts if len(text) >= min_characters]
     if len(texts) < (n_roles or 1):
-        raise ValueError(f"only {len(texts)} roles have min_characters = {min_characters} or more")
+        raise ValueError(
+            f"only {len(texts)} roles have min_characters = {min_characters} or more: it must be"
+            " smaller" + ("" if n_roles is None else f", or n_roles, got {n_roles}")
+        )
     if n_roles is not None:
         texts = [texts[i] for i in np.sort(rng.choice(len(texts), n_roles, replace=False))]
 
@@ -624,6 +653,7 @@ def make_shakespeare_roles(
         source=entry.url,
         licence=entry.licence,
         citation=entry.citation,
+        copy=False,
     )
 
 
@@ -677,6 +707,10 @@ def make_lines(
     models = as_points(lines, "lines", n_features=2)
     groups = _group_of_clients(n_clients, len(models), weights)
     noise = check_non_negative(noise, "noise")
+    if noise > 0:
+        check_moderate(noise, "noise")
+    check_moderate(max(float(np.abs(models).max()), 1.0), "lines")
+    check_fits(8 * n_clients * (n_train + n_test), "n_clients, n_train and n_test")
     check_rng(rng)
     points = {}
     for split, size in (("train", n_train), ("test", n_test)):
@@ -702,4 +736,5 @@ def make_lines(
         source="generated",
         licence="generated, no restriction",
         citation=PAPER,
+        copy=False,
     )

@@ -65,6 +65,7 @@ def _dataset(
         licence=entry.licence,
         citation=entry.citation,
         feature_names=None if feature_names is None else tuple(feature_names),
+        copy=False,
     )
 
 
@@ -117,6 +118,7 @@ def load_digits() -> Dataset:
         citation="E. Alpaydin and C. Kaynak (1998), Optical Recognition of Handwritten Digits, "
         "UCI Machine Learning Repository",
         feature_names=tuple(data.feature_names),
+        copy=False,
     )
 
 

@@ -17,6 +17,9 @@ from fedclust_helpers._validation import (
     check_positive,
     check_rng,
 )
+from fedclust_helpers.datasets._checks import as_reals, check_fits
+
+_MAX = float(np.finfo(np.float64).max)
 
 
 def _largest_remainder(n: int, weights: FloatArray) -> IntArray:
@@ -83,6 +86,7 @@ def partition_iid(n: int, n_clients: int, *, rng: np.random.Generator) -> IntArr
     array([3, 3, 2, 2])
     """
     n, n_clients = check_int(n, "n"), check_int(n_clients, "n_clients")
+    check_fits(2 * n, "n")
     check_rng(rng)
     if n_clients > n:
         raise ValueError(f"n_clients must be <= n = {n}, got {n_clients}")
@@ -116,10 +120,11 @@ def partition_unequal(n: int, proportions: ArrayLike, *, rng: np.random.Generato
     array([ 1,  9, 90])
     """
     n = check_int(n, "n")
-    weights = np.asarray(proportions, dtype=np.float64)
+    check_fits(2 * n, "n")
+    weights = as_reals(proportions, "proportions")
     if weights.ndim != 1 or weights.size == 0:
         raise ValueError(f"proportions must have shape (n_clients,), got {weights.shape}")
-    if not (np.isfinite(weights).all() and (weights > 0).all()):
+    if not (weights > 0).all():
         raise ValueError("proportions must be finite and > 0")
     check_rng(rng)
     if weights.size > n:
@@ -165,7 +170,11 @@ def partition_dirichlet(
     ValueError
         If ``n_clients * min_size`` is larger than n, or an argument is out of range.
     """
-    groups = np.asarray(labels)
+    try:
+        groups = np.asarray(labels)
+        np.unique(groups[:1])  # can be compared
+    except (TypeError, ValueError, IndexError):
+        raise TypeError("labels must be a sequence of values that can be compared") from None
     if groups.ndim != 1 or groups.size == 0:
         raise ValueError(f"labels must have shape (n,) with n >= 1, got {groups.shape}")
     n, n_clients = len(groups), check_int(n_clients, "n_clients")
@@ -174,7 +183,11 @@ def partition_dirichlet(
     check_rng(rng)
     if n_clients * min_size > n:
         raise ValueError(f"n_clients * min_size must be <= n = {n}, got {n_clients} * {min_size}")
-    values, codes = np.unique(groups, return_inverse=True)
+    try:
+        values, codes = np.unique(groups, return_inverse=True)
+    except TypeError:
+        raise TypeError("labels must be values that can be compared with each other") from None
+    check_fits(len(values) * n_clients, "n_clients")
     client_of = np.empty(n, dtype=np.int64)
     for code in range(len(values)):
         rows = np.flatnonzero(codes == code)
@@ -238,19 +251,22 @@ def scale_to_box(
     if not np.isfinite(width).all():
         raise ValueError("upper - lower must be finite in every column")
     divisor = np.where(width > 0, width, 1.0)
-    scaled = (array - low) / divisor
-    scaled *= 2 * bound
-    scaled -= bound
+    with np.errstate(over="ignore"):
+        scaled = (array - low) / divisor
+        scaled *= 2 * min(bound, _MAX / 4)
+        scaled -= bound
+    np.clip(scaled, -_MAX, _MAX, out=scaled)  # far outside stays far outside, and finite
     scaled[:, width == 0] = 0.0
     return scaled
 
 
 def _as_bound(value: ArrayLike, name: str, n_features: int) -> FloatArray:
-    side = np.asarray(value, dtype=np.float64)
+    side = as_reals(value, name)
     if side.shape not in ((), (n_features,)):
-        raise ValueError(f"{name} must be a number or have shape ({n_features},), got {side.shape}")
-    if not np.isfinite(side).all():
-        raise ValueError(f"{name} must be finite")
+        raise ValueError(
+            f"{name} must be a number or have shape ({n_features},), one for each column of points,"
+            f" got {side.shape}"
+        )
     return np.broadcast_to(side, (n_features,))
 
 

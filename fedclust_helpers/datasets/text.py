@@ -28,6 +28,7 @@ from fedclust_helpers._validation import (
     check_int,
     check_rng,
 )
+from fedclust_helpers.datasets._checks import check_fits, check_text, is_sequence
 from fedclust_helpers.datasets._files import fetch, registry
 from fedclust_helpers.datasets.federated import INSIDE, FederatedDataset, _in_distribution, _offsets
 
@@ -115,7 +116,7 @@ def make_shakespeare_federation(
     """
     n_features = check_int(n_features, "n_features", maximum=1000)
     min_speeches = check_int(min_speeches, "min_speeches")
-    n_clusters = check_int(n_clusters, "n_clusters")
+    n_clusters = check_int(n_clusters, "n_clusters", maximum=7222)
     server_in = check_int(server_in, "server_in", minimum=0)
     server_out = check_int(server_out, "server_out", minimum=0)
     if server_in + server_out == 0:
@@ -159,6 +160,7 @@ def make_shakespeare_federation(
         source=entry.url,
         licence=entry.licence,
         citation=entry.citation,
+        copy=False,
     )
 
 
@@ -233,14 +235,22 @@ def load_stackoverflow_posts(
     ValueError
         If the file has another layout, too few posts match, or an argument is out of range.
     """
-    if len(tags) != 2 or isinstance(tags, str) or tags[0] == tags[1] or not all(tags):
+    if not is_sequence(tags) or len(tags) != 2 or tags[0] == tags[1] or not all(tags):
         raise ValueError("tags must be two different tags")
+    for tag in tags:
+        check_text(tag, "tags")
+    check_text(split, "split")
+    if not isinstance(path, str | PathLike):
+        raise TypeError(f"path must be a path, got {type(path).__name__}")
+    if embed is not None and not callable(embed):
+        raise TypeError("embed must be a function of a list of texts")
     check_choice(match, "match", ("any", "first"))
     n_clusters = check_int(n_clusters, "n_clusters")
     server_out = check_int(server_out, "server_out", minimum=0)
     server_per_tag = check_int(server_per_tag, "server_per_tag", minimum=0)
     if server_out + server_per_tag == 0:
         raise ValueError("server_out and server_per_tag must leave the server a point")
+    check_fits(100 * server_out, "server_out")
     check_rng(rng)
     file = Path(path)
     if not file.is_file():
@@ -285,6 +295,7 @@ def load_stackoverflow_posts(
         licence="CC BY-SA 3.0",
         citation="Stack Overflow users; data set of TensorFlow Federated",
         labels=labels[rest],
+        copy=False,
     )
 
 

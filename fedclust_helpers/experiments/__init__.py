@@ -11,6 +11,7 @@ from fedclust_helpers.experiments.ldp_claims import ldp_verdicts
 from fedclust_helpers.experiments.problems import load_problem
 from fedclust_helpers.experiments.rr_claims import rr_verdicts
 from fedclust_helpers.experiments.runner import (
+    PartialTableError,
     load_all_results,
     load_results,
     results_folder,
@@ -23,6 +24,7 @@ __all__ = [
     "TABLES",
     "Cell",
     "Design",
+    "PartialTableError",
     "Verdict",
     "feddp_verdicts",
     "ldp_verdicts",

@@ -7,11 +7,17 @@ import importlib.util
 from dataclasses import replace
 from pathlib import Path
 
+from fedclust_helpers.experiments.cells import MAX_RUNS
 from fedclust_helpers.experiments.claims import to_markdown, verdicts
 from fedclust_helpers.experiments.feddp_claims import feddp_verdicts
 from fedclust_helpers.experiments.ldp_claims import ldp_verdicts
 from fedclust_helpers.experiments.rr_claims import rr_verdicts
-from fedclust_helpers.experiments.runner import load_all_results, results_folder, run_table
+from fedclust_helpers.experiments.runner import (
+    PartialTableError,
+    load_all_results,
+    results_folder,
+    run_table,
+)
 from fedclust_helpers.experiments.tables import QUICK, TABLES, Design
 
 
@@ -37,8 +43,10 @@ def main(arguments: list[str] | None = None) -> None:
         return
     if options.quick and options.out is None:
         parser.error("--quick needs --out: it must not replace the committed tables")
-    if options.runs is not None and options.runs < 2:
-        parser.error("--runs must be at least 2")
+    if options.runs is not None and not 2 <= options.runs <= MAX_RUNS:
+        parser.error(f"--runs must be at least 2 and at most {MAX_RUNS}")
+    if not 1 <= options.jobs <= 1024:
+        parser.error("--jobs must be between 1 and 1024")
     design = QUICK if options.quick else Design()
     if options.runs is not None:
         design = replace(design, runs=options.runs)
@@ -48,7 +56,11 @@ def main(arguments: list[str] | None = None) -> None:
         if options.table == "all" and extra and importlib.util.find_spec(extra) is None:
             print(f"left out {name}: {extra} is not installed")
             continue
-        for path in run_table(name, folder, design=design, n_jobs=options.jobs, progress=True):
+        try:
+            written = run_table(name, folder, design=design, n_jobs=options.jobs, progress=True)
+        except PartialTableError as error:
+            parser.exit(1, f"{parser.prog}: {error}\n")
+        for path in written:
             print(f"wrote {path.name}")
 
 

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from fedclust_helpers import fastlloyd as fl
 from fedclust_helpers import metrics
-from fedclust_helpers._validation import FloatArray
+from fedclust_helpers._validation import FloatArray, check_choice, check_int, check_positive
 from fedclust_helpers.datasets import partition_iid
 from fedclust_helpers.experiments.problems import (
     Problem,
@@ -23,15 +23,16 @@ from fedclust_helpers.experiments.problems import (
 from fedclust_helpers.federation import ClientData, MaskedSecureSum
 
 N_CLIENTS = 2
-METHODS: dict[str, tuple[Callable[..., fl.LloydResult], dict[str, Any]]] = {
-    "lloyd": (fl.lloyd, {}),
-    "sulloyd": (fl.sulloyd, {"count_floor": None}),
-    "glloyd": (fl.glloyd, {"count_floor": None}),
-    "fastlloyd": (fl.fastlloyd, {}),
-    "sulloyd_fold": (fl.sulloyd, {"postprocess": "fold", "count_floor": 1.0}),
-    "glloyd_fold": (fl.glloyd, {"postprocess": "fold", "count_floor": 1.0}),
+MAX_RUNS = 100_000
+METHODS: dict[str, tuple[Callable[..., fl.LloydPlan], dict[str, Any]]] = {
+    "lloyd": (fl.plan_lloyd, {}),
+    "sulloyd": (fl.plan_sulloyd, {"count_floor": None}),
+    "glloyd": (fl.plan_glloyd, {"count_floor": None}),
+    "fastlloyd": (fl.plan, {}),
+    "sulloyd_fold": (fl.plan_sulloyd, {"postprocess": "fold", "count_floor": 1.0}),
+    "glloyd_fold": (fl.plan_glloyd, {"postprocess": "fold", "count_floor": 1.0}),
 }
-"""Names in the tables -> algorithm and fixed arguments. Without a fold, baselines divide by the
+"""Names in the tables -> planner and fixed arguments. Without a fold, baselines divide by the
 noised count as the paper does: a floor of 1 would throw their centres out of the box more often."""
 INITS = {"halving": "halving", "binary": "largest"}
 """Names in the tables -> `initial` of the algorithms."""
@@ -52,6 +53,21 @@ class Cell:
     init: str = "halving"
     options: tuple[tuple[str, Any], ...] = ()
 
+    def __post_init__(self) -> None:
+        for name in ("table", "dataset", "method", "init"):
+            if not isinstance(getattr(self, name), str):
+                raise TypeError(
+                    f"{name} must be a string, got {type(getattr(self, name)).__name__}"
+                )
+        check_positive(self.epsilon, "epsilon", finite=False)
+        check_int(self.runs, "runs", minimum=0, maximum=MAX_RUNS)
+        pairs = isinstance(self.options, tuple) and all(
+            isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], str)
+            for pair in self.options
+        )
+        if not pairs:
+            raise TypeError("options must be a tuple of (name, value) pairs")
+
     @property
     def name(self) -> str:
         """Name of the cell without its number of runs; its seed is derived from it."""
@@ -70,10 +86,12 @@ def run_centers(cell: Cell, problem: Problem, seed: np.random.SeedSequence) -> F
     rng = np.random.default_rng(split)
     owners = partition_iid(len(problem.points), N_CLIENTS, rng=rng)
     federation = MaskedSecureSum(ClientData.from_owners(problem.points, owners), seed=protocol)
-    algorithm, fixed = METHODS[cell.method]
+    planner, fixed = METHODS[check_choice(cell.method, "method of the cell", tuple(METHODS))]
     budget = {} if cell.method == "lloyd" else {"epsilon": cell.epsilon}
-    settings = {**fixed, **budget, **dict(cell.options), "initial": INITS[cell.init]}
-    return algorithm(federation, n_clusters=problem.n_clusters, **settings).centers
+    settings = {**fixed, **budget, **dict(cell.options)}
+    plan = planner(federation, n_clusters=problem.n_clusters, **settings)
+    initial = INITS[check_choice(cell.init, "init of the cell", tuple(INITS))]
+    return fl.run(federation, plan, initial=initial).centers
 
 
 def all_centers(cell: Cell) -> list[FloatArray]:
@@ -87,7 +105,13 @@ def all_centers(cell: Cell) -> list[FloatArray]:
 
 def summary(values: ArrayLike) -> dict[str, float]:
     """Mean, median, half-width of the 95 % interval; nan where too few values are left."""
-    sample = np.asarray(values, dtype=np.float64)
+    try:
+        sample = np.asarray(values)
+        if sample.ndim != 1 or sample.dtype.kind not in "fiu":
+            raise TypeError
+    except (TypeError, ValueError):
+        raise TypeError("values must be a sequence of real numbers") from None
+    sample = sample.astype(np.float64)
     if len(sample) == 0:
         return {"mean": math.nan, "median": math.nan, "ci95": math.nan}
     ci95 = metrics.mean_ci(sample).half_width if len(sample) > 1 else math.nan

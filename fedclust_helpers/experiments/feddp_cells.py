@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +19,6 @@ from fedclust_helpers.datasets import make_server_mixture
 from fedclust_helpers.experiments.cells import Cell
 from fedclust_helpers.experiments.feddp_problems import (
     FederatedProblem,
-    Unit,
     best_cost,
     load_federated,
 )
@@ -41,26 +41,25 @@ def _federation(problem: FederatedProblem, seed: np.random.SeedSequence) -> Idea
     )  # fmt: skip
 
 
-def centers_for_budgets(
-    problem: FederatedProblem, method: str, budgets: fk.StepBudgets, seed: np.random.SeedSequence
+def plan_for(
+    federation: IdealSecureSum, problem: FederatedProblem, method: str, **options: Any
+) -> fk.FedDPPlan | fk.LloydsPlan:
+    """Plan of "feddp" or of FedDP-Lloyds from a public start, for `epsilon` or step `budgets`."""
+    points, k = problem.dataset.server_points, problem.dataset.n_clusters
+    call = {"n_clusters": k, "clips": problem.clips, **options}
+    if method == "feddp":
+        return fk.plan(federation, points, **call)
+    return fk.plan_lloyds_from(method, federation, points, **call)
+
+
+def centers_of(
+    problem: FederatedProblem, method: str, seed: np.random.SeedSequence, **options: Any
 ) -> FloatArray:
-    """Final centres of "feddp" or of FedDP-Lloyds from a public start, with these step budgets."""
+    """Final centres of one run, for `epsilon` and `n_rounds` or for step `budgets`."""
     protocol, server = seed.spawn(2)
     federation, rng = _federation(problem, protocol), np.random.default_rng(server)
-    points, k = problem.dataset.server_points, problem.dataset.n_clusters
-    if method == "feddp":
-        start = fk.feddp_init(
-            federation, points, n_clusters=k, budgets=budgets, rng=rng, clips=problem.clips
-        ).centers
-    else:
-        start = fk.STARTS[method](points, k, rng=rng)
-    return fk.feddp_lloyds(federation, start, budgets=budgets, clips=problem.clips)[0][-1]
-
-
-def _total_budgets(unit: Unit, method: str, epsilon: float, n_rounds: int) -> fk.StepBudgets:
-    if method == "feddp":
-        return fk.budgets_for_total(epsilon, unit=unit, n_rounds=n_rounds)
-    return fk.lloyd_budgets_for_total(epsilon, n_rounds)
+    plan = plan_for(federation, problem, method, **options)
+    return fk.run(federation, plan, problem.dataset.server_points, rng=rng).centers
 
 
 # --- cost at fixed total epsilon: feddp_cost, feddp_missing, feddp_census -------------------------
@@ -89,11 +88,13 @@ def cost_cell(cell: Cell) -> dict[str, float]:
     if cell.method == "adaptive":
         for epsilon in options["epsilons"]:
             protocol, server = seed_of(f"{cell.dataset}/adaptive/{epsilon:g}").spawn(2)
-            result = fk.feddp_adaptive(
-                _federation(problem, protocol), data.server_points, n_clusters=data.n_clusters,
-                epsilon=epsilon, rng=np.random.default_rng(server),
+            federation, rng = _federation(problem, protocol), np.random.default_rng(server)
+            plan = fk.plan_adaptive(
+                federation, data.server_points, n_clusters=data.n_clusters, epsilon=epsilon,
+                rng=rng, **problem.public_counts,
             )  # fmt: skip
-            n_rounds = result.budgets.n_rounds
+            result = fk.run(federation, plan, data.server_points, rng=rng)
+            n_rounds = plan.n_rounds
             out[f"feddp_adaptive|{n_rounds}|{epsilon:g}"] = problem.cost(result.centers)
         return out
     runs = [("feddp", n_rounds) for n_rounds in options["rounds"]]
@@ -101,9 +102,9 @@ def cost_cell(cell: Cell) -> dict[str, float]:
     for method, n_rounds in runs:
         for epsilon in options["epsilons"]:
             name = f"{method}|{n_rounds}|{epsilon:g}"
-            budgets = _total_budgets(problem.unit, method, epsilon, n_rounds)
             seed = seed_of(f"{cell.dataset}/{name}")
-            out[name] = problem.cost(centers_for_budgets(problem, method, budgets, seed))
+            spend = {"epsilon": epsilon, "n_rounds": n_rounds}
+            out[name] = problem.cost(centers_of(problem, method, seed, **spend))
     return out | {f"optimal|{NOT_APPLICABLE}|inf": best_cost(cell.dataset)}
 
 
@@ -144,13 +145,13 @@ def pareto_cell(cell: Cell) -> dict[str, float]:
     kind = cell.dataset.split("_")
     if kind[0] == "budgets":
         settings = random_settings(kind[1], cell.method, chunk.stop)
-        return {f"{cell.method}|{i}": fk.total_epsilon(settings[i]) for i in chunk}
+        return {f"{cell.method}|{i}": settings[i].total() for i in chunk}
     problem = load_federated(cell.dataset)
     settings = random_settings(problem.level, cell.method, chunk.stop)
     out = {"optimal": best_cost(cell.dataset)}
     for i in chunk:
         seed = seed_of(f"pareto/{cell.dataset}/{cell.method}/{i}")
-        centers = centers_for_budgets(problem, cell.method, settings[i], seed)
+        centers = centers_of(problem, cell.method, seed, budgets=settings[i])
         out[f"{cell.method}|{i}"] = problem.cost(centers)
     return out
 
@@ -167,14 +168,16 @@ def elbow_cell(cell: Cell) -> dict[str, float]:
     problem, options = load_federated(cell.dataset), dict(cell.options)
     protocol, server = seed_of(f"elbow/{cell.dataset}/{cell.epsilon:g}").spawn(2)
     rng = np.random.default_rng(server)
-    init = fk.feddp_init(
-        _federation(problem, protocol), problem.dataset.server_points,
-        n_clusters=options["k_prime"], rng=rng, clips=problem.clips,
+    federation, points = _federation(problem, protocol), problem.dataset.server_points
+    plan = fk.plan(
+        federation, points, n_clusters=options["k_prime"], clips=problem.clips,
         budgets=fk.StepBudgets(cell.epsilon, cell.epsilon, 1.0, 1.0),
     )  # fmt: skip
+    init = fk.run(federation, plan, points, rng=rng).init
+    assert init is not None
     ks = range(1, options["k_max"] + 1)
     costs = server_cost_curve(init, ks, rng=rng, n_init=ELBOW_RESTARTS)
-    total = fk.total_epsilon(fk.StepBudgets(cell.epsilon, cell.epsilon, 0.0, 0.0))
+    total = fk.StepBudgets(cell.epsilon, cell.epsilon, 0.0, 0.0).total()
     curve = {f"k|{k}": float(cost) for k, cost in zip(ks, costs, strict=True)}
     return curve | {"elbow": elbow(ks, costs), "eps_total": total}
 

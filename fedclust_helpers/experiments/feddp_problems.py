@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -47,6 +47,14 @@ class FederatedProblem:
     def unit(self) -> Unit:
         """The ledger's unit of privacy."""
         return UNITS[self.level]
+
+    @property
+    def public_counts(self) -> dict[str, Any]:
+        """What the adaptive variant must be told: the design of these data, not a count of rows."""
+        if self.level == "data":
+            return {}
+        _, clients, rows, *_ = self.name.split("_")
+        return {"n_records": int(clients) * int(rows), "rows_per_client": int(rows)}
 
     def cost(self, centers: FloatArray) -> float:
         """k-means cost per point on the clients' rows as they are, without clipping."""

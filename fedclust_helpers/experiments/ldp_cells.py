@@ -7,6 +7,7 @@ import time
 import tracemalloc
 import warnings
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -24,8 +25,8 @@ from fedclust_helpers.experiments.problems import seed_of
 from fedclust_helpers.federation import (
     ClientData,
     IdealSecureSum,
-    LocalReports,
     MaskedSecureSum,
+    SumFederation,
     TrustedServer,
     local_users,
 )
@@ -35,38 +36,19 @@ from fedclust_helpers.ldp_kmeans.theory import count_rms, response_factor, sums_
 
 DELTA = 1e-6
 KEPT_REPORTS = 50_000  # noisy points that the server of gaussian_report clusters
-Run = Callable[[LocalReports, int, float, np.random.Generator], lk.LdpResult]
-LOCAL: dict[str, Run] = {
-    "alg1": lambda users, k, epsilon, rng: lk.one_round(
-        users, n_clusters=k, epsilon=epsilon, delta=DELTA, rng=rng
-    ),
-    "alg1_hso": lambda users, k, epsilon, rng: lk.one_round(
-        users, n_clusters=k, epsilon=epsilon, delta=DELTA, rng=rng, sums=True
-    ),
-    "alg1_printed": lambda users, k, epsilon, rng: lk.one_round_as_printed(
-        users, n_clusters=k, epsilon=epsilon, delta=DELTA, rng=rng
-    ),
-    "alg4": lambda users, k, epsilon, rng: lk.four_rounds(
-        users, n_clusters=k, epsilon=epsilon, delta=DELTA, rng=rng
-    ),
-    "alg4_lsh": lambda users, k, epsilon, rng: lk.four_rounds(
-        users, n_clusters=k, epsilon=epsilon, delta=DELTA, rng=rng, lsh=True
-    ),
-    "grid_histogram": lambda users, k, epsilon, rng: lk.grid_histogram(
-        users, n_clusters=k, epsilon=epsilon, delta=DELTA, rng=rng
-    ),
-    "gaussian_report": lambda users, k, epsilon, rng: lk.gaussian_report_kmeans(
-        users, n_clusters=k, epsilon=epsilon, delta=DELTA, rng=rng, max_reports=KEPT_REPORTS
-    ),
-    "ldp_lloyd": lambda users, k, epsilon, rng: lk.ldp_lloyd(
-        users, n_clusters=k, epsilon=epsilon, delta=DELTA, rng=rng
-    ),
-    "private_mean": lambda users, k, epsilon, rng: lk.private_mean(
-        users, n_clusters=k, epsilon=epsilon, delta=DELTA
-    ),
+PLANS: dict[str, Callable[..., lk.LocalPlan]] = {
+    "alg1": lk.plan,
+    "alg1_hso": partial(lk.plan, sums=True),
+    "alg1_printed": lk.plan_as_printed,
+    "alg4": lk.plan_four_rounds,
+    "alg4_lsh": partial(lk.plan_four_rounds, lsh=True),
+    "grid_histogram": lk.plan_grid_histogram,
+    "gaussian_report": partial(lk.plan_gaussian_reports, max_reports=KEPT_REPORTS),
+    "ldp_lloyd": lk.plan_lloyd,
+    "private_mean": lk.plan_private_mean,
 }
-"""Names in the tables -> the algorithm with its default settings."""
-ALGORITHMS = (*LOCAL, "central_glloyd")
+"""Names in the tables -> the planner of the algorithm with its default settings."""
+ALGORITHMS = (*PLANS, "central_glloyd")
 MAX_OPEN = 6  # dimensions up to which the centres of cells are the output (no projection)
 STARTS = {"ldp_lloyd": 3, "central_glloyd": 3}
 """Random starts of methods that hang on one; a run of the table is the mean over them."""
@@ -80,11 +62,20 @@ def run_centers(problem: BallProblem, algorithm: str, epsilon: float, key: str) 
     if algorithm == "central_glloyd":
         data = ClientData(problem.points, np.array([0, len(problem.points)]))
         federation = IdealSecureSum(data, seed=protocol, bound=1.0)
-        return fastlloyd.glloyd(federation, n_clusters=k, epsilon=epsilon, delta=DELTA).centers
+        return _central("glloyd", federation, k, epsilon, "halving")
     users = local_users(problem.points, seed=protocol)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", lk.NothingDetectedWarning)
-        return LOCAL[algorithm](users, k, epsilon, np.random.default_rng(server)).centers
+        plan = PLANS[algorithm](users, n_clusters=k, epsilon=epsilon, delta=DELTA)
+        return lk.run(users, plan, rng=np.random.default_rng(server)).centers
+
+
+def _central(
+    algorithm: str, federation: SumFederation, k: int, epsilon: float, initial: str | FloatArray
+) -> FloatArray:
+    """Final centres of FastLloyd or of one of its baselines."""
+    plan = fastlloyd.PLANS[algorithm](federation, n_clusters=k, epsilon=epsilon, delta=DELTA)
+    return fastlloyd.run(federation, plan, initial=initial).centers
 
 
 def n_starts(algorithm: str, problem: BallProblem) -> int:
@@ -242,17 +233,13 @@ def trust_cell(cell: Cell) -> dict[str, float]:
         centers = run_centers(problem, "alg1", cell.epsilon, cell.name)
     elif trust == "local":
         users = local_users(problem.points, seed=protocol)
-        centers = lk.ldp_lloyd(
-            users, n_clusters=k, epsilon=cell.epsilon, delta=DELTA, initial=start,
-            rng=np.random.default_rng(server),
-        ).centers  # fmt: skip
+        plan = lk.plan_lloyd(users, n_clusters=k, epsilon=cell.epsilon, delta=DELTA)
+        rng = np.random.default_rng(server)
+        centers = lk.run(users, plan, rng=rng, initial=start).centers
     else:
         half = len(problem.points) // 2
         data = ClientData(problem.points, np.array([0, half, len(problem.points)]))
-        federation = TrustedServer if trust == "central" else MaskedSecureSum
-        centers = getattr(fastlloyd, algorithm)(
-            federation(data, seed=protocol, bound=1.0), n_clusters=k, epsilon=cell.epsilon,
-            delta=DELTA, initial=start,
-        ).centers  # fmt: skip
+        model = TrustedServer if trust == "central" else MaskedSecureSum
+        centers = _central(algorithm, model(data, seed=protocol, bound=1.0), k, cell.epsilon, start)
     cost, best = problem.cost(centers), best_ball_cost(cell.dataset)
     return {"cost": cost, "nonprivate": best}

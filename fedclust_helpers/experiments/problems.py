@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
@@ -25,6 +26,8 @@ def seed_of(key: str) -> np.random.SeedSequence:
     >>> seed_of("iris").entropy == seed_of("iris").entropy != seed_of("wine").entropy
     True
     """
+    if not isinstance(key, str):
+        raise TypeError(f"key must be a string, got {type(key).__name__}")
     return np.random.SeedSequence(int.from_bytes(sha256(key.encode()).digest()[:16], "little"))
 
 
@@ -42,7 +45,6 @@ class Problem:
         return {"n": self.points.shape[0], "d": self.points.shape[1], "k": self.n_clusters}
 
 
-@lru_cache(maxsize=3)
 def load_problem(name: str) -> Problem:
     """The data set `name`, for example "s1", "g2_64", "synth_8_32_0" or "ablation_4_8_0.25".
 
@@ -52,31 +54,51 @@ def load_problem(name: str) -> Problem:
     Raises
     ------
     ValueError
-        If there is no such data set.
+        If there is no such data set, or it would not fit into memory.
     datasets.DatasetUnavailableError
         If its file is neither on this machine nor can be downloaded.
     """
-    kind, *numbers = name.split("_")
-    rng = np.random.default_rng(seed_of(f"data/{name}"))
-    if not numbers and kind in REAL:
+    if not isinstance(name, str):
+        raise TypeError(f"name must be a string, got {type(name).__name__}")
+    return _problem(name)
+
+
+@lru_cache(maxsize=3)
+def _problem(name: str) -> Problem:
+    kind, *words = name.split("_")
+    if not words and kind in REAL:
         data = _load_real(kind)
-    elif kind == "g2" and len(numbers) == 1:
-        data = datasets.make_g2(int(numbers[0]), rng=rng)
-    elif kind == "synth" and len(numbers) == 3:
-        data = datasets.make_synth(int(numbers[0]), int(numbers[1]), rng=rng)
-    elif kind == "synthk" and len(numbers) == 2:
-        data = datasets.make_synth(int(numbers[0]), 2, rng=rng)
-    elif kind == "ablation" and len(numbers) == 3:
-        k, d, separation = int(numbers[0]), int(numbers[1]), float(numbers[2])
-        data = datasets.make_ablation(k, d, separation, rng=rng)
-    elif kind == "timesynth" and len(numbers) == 3:
-        n, k, d = map(int, numbers)
-        data = datasets.make_timesynth(n, k, d, rng=rng)
     else:
-        raise ValueError(f"name must be a data set of the result tables, got {name!r}")
+        data = _generated(name, kind, words)
     points = datasets.scale_min_max_not_private(data.points)
     points.flags.writeable = False
     return Problem(name, points, data.n_clusters)
+
+
+def _generated(name: str, kind: str, words: list[str]) -> datasets.Dataset:
+    """The generated data set of a name, for example "synth_8_32_0"."""
+    wrong = f"name must be a data set of the result tables, got {name!r}"
+    shapes = {"g2": 1, "synth": 3, "synthk": 2, "ablation": 3, "timesynth": 3}
+    if shapes.get(kind) != len(words):
+        raise ValueError(wrong)
+    # a number is written as it is printed: no other name for the same data
+    if not all(re.fullmatch(r"0|[1-9][0-9]*|0\.[0-9]+", word) for word in words):
+        raise ValueError(wrong)
+    rng = np.random.default_rng(seed_of(f"data/{name}"))
+    try:
+        if kind == "ablation":
+            k, d, separation = int(words[0]), int(words[1]), float(words[2])
+            return datasets.make_ablation(k, d, separation, rng=rng)
+        sizes = [int(word) for word in words]
+        if kind == "g2":
+            return datasets.make_g2(sizes[0], rng=rng)
+        if kind == "synth":
+            return datasets.make_synth(sizes[0], sizes[1], rng=rng)
+        if kind == "synthk":
+            return datasets.make_synth(sizes[0], 2, rng=rng)
+        return datasets.make_timesynth(*sizes, rng=rng)
+    except ValueError as error:
+        raise ValueError(f"{wrong} ({error})") from None
 
 
 def _load_real(name: str) -> datasets.Dataset:
@@ -89,9 +111,13 @@ def _load_real(name: str) -> datasets.Dataset:
     return data
 
 
-@lru_cache(maxsize=3)
 def reference_centers(name: str) -> FloatArray:
     """The best of ten k-means++ runs on all points: the optimum that the tables compare with."""
+    return _reference(load_problem(name).name)
+
+
+@lru_cache(maxsize=3)
+def _reference(name: str) -> FloatArray:
     problem = load_problem(name)
     rng = np.random.default_rng(seed_of(f"reference/{name}"))
     return weighted_kmeans(problem.points, None, problem.n_clusters, rng=rng, n_init=10)

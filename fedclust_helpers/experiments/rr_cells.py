@@ -22,11 +22,12 @@ DELTA = 1e-3
 RATE = 0.1
 RELATION = {"fixed": "replace-one", "poisson": "add/remove"}
 """Sampling -> the relation under which it is accounted."""
-ONE_MODEL: dict[str, Callable[..., rr.TrainingResult]] = {
-    "fedavg": rr.dp_fedavg,
-    "fedprox": rr.dp_fedprox,
-    "fedper": rr.dp_fedper,
+ONE_MODEL: dict[str, Callable[..., rr.TrainingPlan]] = {
+    "fedavg": rr.plan_dp_fedavg,
+    "fedprox": rr.plan_dp_fedprox,
+    "fedper": rr.plan_dp_fedper,
 }
+EXACT = "none"  # what the tables call identifiers that are shown as they are
 
 
 class Run(NamedTuple):
@@ -59,9 +60,11 @@ def train(
     n_models: int,
     n_rounds: int,
     clip: float,
+    training: rr.Training | None = None,
+    keep_history: bool = False,
     **extra: Any,
 ) -> tuple[rr.TrainingResult, rr.Evaluation]:
-    """One run and its evaluation; `extra` goes to the algorithm."""
+    """One run and its evaluation; `extra` goes to the plan."""
     learner = model_named(model, problem)
     one = run.method in ONE_MODEL
     central = not one and not run.method.startswith("sums_")
@@ -73,21 +76,27 @@ def train(
     arguments: dict[str, Any] = {
         "n_rounds": n_rounds, "epsilon": run.epsilon, "delta": DELTA, "clip": clip,
         "accountant": run.accountant, "cohort": cohort_of(problem),
-        "initial": problem.initial(learner, 1 if one else n_models),
     } | extra  # fmt: skip
+    if training is not None:
+        arguments["training"] = training
     if not one:
-        arguments |= {"n_models": n_models, "min_size": run.min_size}
+        arguments |= {"n_clusters": n_models, "min_size": run.min_size}
     if central:
-        arguments |= {
-            "clusterer": run.method.removeprefix("rr_"), "identifiers": run.identifiers,
-            "rebalance": "strict" if run.min_size else "off", "diagnose": True,
-        }  # fmt: skip
-        result = rr.rr_cluster(federation, learner, **arguments)
+        exact = run.identifiers == EXACT
+        plan: rr.TrainingPlan = rr.plan(
+            federation, learner, clusterer=run.method.removeprefix("rr_"),  # type: ignore[arg-type]
+            identifiers="exact" if exact else run.identifiers,  # type: ignore[arg-type]
+            rebalance="strict" if run.min_size else "off", **arguments,
+        )  # fmt: skip
     else:
         arguments["sampling"] = run.sampling
         if not one:
             arguments["reseed"] = run.method.endswith("_reseed")
-        result = ONE_MODEL.get(run.method, rr.sums_only)(federation, learner, **arguments)
+        plan = ONE_MODEL.get(run.method, rr.plan_sums_only)(federation, learner, **arguments)
+    result = rr.run(
+        federation, plan, learner, initial=problem.initial(learner, 1 if one else n_models),
+        diagnose=central, keep_history=keep_history,
+    )  # fmt: skip
     models = result.models
     if run.method == "fedper":
         models = rr.personal_models(federation, learner, result)

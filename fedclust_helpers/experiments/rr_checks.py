@@ -153,21 +153,21 @@ def _lines(
     )  # fmt: skip
     arguments: dict[str, Any] = {
         "n_rounds": n_rounds, "epsilon": math.inf, "delta": DELTA, "clip": NO_CLIP,
-        "cohort": clients.n_clients // 10, "learning_rate": 0.1,
+        "cohort": clients.n_clients // 10, "training": rr.Training(learning_rate=0.1),
     }  # fmt: skip
     if cell.method == "fedavg":
-        result = rr.dp_fedavg(federation, model, initial=starts[:1], **arguments)
+        plan: rr.TrainingPlan = rr.plan_dp_fedavg(federation, model, **arguments)
+        starts = starts[:1]
     elif central:
-        result = rr.rr_cluster(
-            federation, model, n_models=4, identifiers="none", initial=starts,
-            min_size=size, rebalance="strict" if size else "off", **arguments,
+        plan = rr.plan(
+            federation, model, n_clusters=4, identifiers="exact", min_size=size,
+            rebalance="strict" if size else "off", **arguments,
         )  # fmt: skip
     else:
-        result = rr.sums_only(
-            federation, model, n_models=4, sampling="fixed", min_size=1, initial=starts,
-            **arguments,
-        )  # fmt: skip
-    return result.models
+        plan = rr.plan_sums_only(
+            federation, model, n_clusters=4, sampling="fixed", min_size=1, **arguments
+        )
+    return rr.run(federation, plan, model, initial=starts).models
 
 
 # --- rr_rebalancing -------------------------------------------------------------------------------
@@ -235,7 +235,7 @@ def network_cell(cell: Cell) -> dict[str, float]:
     return measured(
         *train(
             load_clients(cell.dataset), run, model=o["model"], n_models=o["k"],
-            n_rounds=o["rounds"], clip=o["clip"], n_steps=o["n_steps"],
-            learning_rate=o["learning_rate"],
+            n_rounds=o["rounds"], clip=o["clip"],
+            training=rr.Training(n_steps=o["n_steps"], learning_rate=o["learning_rate"]),
         )
     )  # fmt: skip

@@ -596,7 +596,7 @@ def _r13() -> Verdict:
     true = theory.flat_axis_factor((0.01, 1.0), 1.0)
     printed = theory.contraction(
         gamma=1.0, strong_convexity=0.01, smoothness=1.0, tau=0.0, delta_c=0.5, n_clients=100,
-        n_clusters=1, minimum_size=100,
+        n_clusters=1, min_size=100,
     )  # fmt: skip
     return Verdict(
         "R13, Thm 4.10", "contraction 1 - gamma L (B - 2 tau M/delta_c)/(2 rho)",

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fedclust_helpers._validation import FloatArray
+from fedclust_helpers._validation import FloatArray, check_int, check_positive
 from fedclust_helpers.datasets import ABLATION_DESIGN, SYNTH_DESIGN, SYNTH_K_DESIGN
-from fedclust_helpers.experiments.cells import Cell, metrics_cell, nicv_cell
+from fedclust_helpers.experiments.cells import MAX_RUNS, Cell, metrics_cell, nicv_cell
 from fedclust_helpers.experiments.feddp_tables import FEDDP_TABLES, QUICK_FEDDP, FedDPDesign
 from fedclust_helpers.experiments.ldp_tables import LDP_TABLES, QUICK_LDP, LdpDesign
 from fedclust_helpers.experiments.problems import G2_DIMENSIONS, REAL, load_problem
@@ -51,6 +51,17 @@ class Design:
     ldp: LdpDesign = LdpDesign()
     rr: RRDesign = RRDesign()
     runs: int | None = None  # overrides the repetitions of every table
+
+    def __post_init__(self) -> None:
+        if self.runs is not None:
+            check_int(self.runs, "runs", maximum=MAX_RUNS)
+        check_int(self.n_draws, "n_draws", maximum=1000)
+        for name in ("real", "g2", "epsilons", "synth", "synth_k", "ablation", "alphas", "timing"):
+            if not isinstance(getattr(self, name), tuple):
+                raise TypeError(f"{name} must be a tuple, got {type(getattr(self, name)).__name__}")
+        for name in ("epsilons", "alphas"):
+            for value in getattr(self, name):
+                check_positive(value, name)
 
 
 QUICK = Design(

@@ -32,7 +32,7 @@ def round_cell(cell: Cell) -> dict[str, float]:
     owners = partition_iid(len(points), N_CLIENTS, rng=np.random.default_rng(seeds[0]))
     federation = MaskedSecureSum(ClientData.from_owners(points, owners), seed=seeds[1])
     start = sphere_packing(k, points.shape[1], rng=np.random.default_rng(seeds[2]))
-    plan = fl.plan_fastlloyd(federation, n_clusters=k, epsilon=cell.epsilon, n_rounds=2)
+    plan = fl.plan(federation, n_clusters=k, epsilon=cell.epsilon, n_rounds=2)
     assert plan.radii is not None
     radius, mechanisms = float(plan.radii[1]), plan.mechanisms[1]
 

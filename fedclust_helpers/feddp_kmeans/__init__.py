@@ -1,31 +1,33 @@
 """FedDP-KMeans (Scott, Lampert, Saulpic 2025): server-side data makes the start, privately.
 
 Three private aggregates replace a bad start (FedDP-Init, Algorithm 1), then few rounds of
-federated DP Lloyd (FedDP-Lloyds, Algorithm 2). Two units of privacy, by the ledger's `unit`: one
-"point" (rows are clipped to the ball of radius Delta) or one "client" (whole statistics are
-clipped, Appendix G.4). Neighbours by add/remove throughout.
+federated DP Lloyd (FedDP-Lloyds, Algorithm 2). First a plan, then a run that follows it:
+
+    plan = feddp_kmeans.plan(federation, server_points, n_clusters=10, epsilon=1.0)
+    result = feddp_kmeans.run(federation, plan, server_points, rng=rng)
+
+`plan_adaptive` and `plan_lloyds_from` plan variants for the same `run`. Two units of privacy, by
+the ledger's `unit`: one "point" (rows are clipped to the ball of radius Delta) or one "client"
+(whole statistics are clipped, Appendix G.4). Neighbours by add/remove throughout.
 
 Notation of the paper: P, Q -> client rows, `server_points`; Delta -> the federation's `bound`;
 Pi -> `basis`; w_q -> `weights`; xi -> `projected_centers`; nu -> `centers`;
 epsilon_1, epsilon_2, epsilon_3G, epsilon_3L, epsilon_4G, epsilon_4L -> the fields of `StepBudgets`.
 """
 
-from fedclust_helpers.feddp_kmeans.adaptive import AdaptivePlan, feddp_adaptive, plan_adaptive
+from fedclust_helpers.feddp_kmeans.adaptive import AdaptivePlan, plan_adaptive
 from fedclust_helpers.feddp_kmeans.algorithm import (
-    ClipBounds,
     FedDPResult,
     InitResult,
-    feddp_init,
-    feddp_kmeans,
-    feddp_lloyds,
     surviving_points,
     top_eigenvectors,
 )
 from fedclust_helpers.feddp_kmeans.baselines import (
     STARTS,
+    LloydsPlan,
     k_fed,
-    lloyds_from,
     optimal,
+    plan_lloyds_from,
     server_kmeanspp,
     server_lloyds,
     sphere_packing_start,
@@ -35,15 +37,16 @@ from fedclust_helpers.feddp_kmeans.bounds import (
     lloyd_error_bound,
     max_server_points,
 )
-from fedclust_helpers.feddp_kmeans.diameter import DiameterReduction, reduce_diameter
-from fedclust_helpers.feddp_kmeans.plan import (
+from fedclust_helpers.feddp_kmeans.budgets import (
     PROPORTIONS,
     StepBudgets,
-    budgets_for_sum,
-    budgets_for_total,
-    lloyd_budgets_for_total,
-    total_epsilon,
+    calibrate_budgets,
+    split_epsilon,
 )
+from fedclust_helpers.feddp_kmeans.diameter import DiameterReduction, reduce_diameter
+from fedclust_helpers.feddp_kmeans.levels import ClipBounds
+from fedclust_helpers.feddp_kmeans.planning import FedDPPlan, ServerPoints, plan
+from fedclust_helpers.feddp_kmeans.running import run
 from fedclust_helpers.feddp_kmeans.selection import (
     eigengap,
     elbow,
@@ -66,39 +69,38 @@ __all__ = [
     "AdaptivePlan",
     "ClipBounds",
     "DiameterReduction",
+    "FedDPPlan",
     "FedDPResult",
     "InitResult",
+    "LloydsPlan",
+    "ServerPoints",
     "SimplifiedServerData",
     "StepBudgets",
     "TheoryResult",
     "averaging_error_bound",
     "awasthi_sheffet",
-    "budgets_for_sum",
-    "budgets_for_total",
+    "calibrate_budgets",
     "eigengap",
     "elbow",
-    "feddp_adaptive",
-    "feddp_init",
-    "feddp_kmeans",
-    "feddp_lloyds",
     "k_fed",
-    "lloyd_budgets_for_total",
     "lloyd_error_bound",
-    "lloyds_from",
     "max_server_points",
     "noise_norm",
     "optimal",
+    "plan",
     "plan_adaptive",
+    "plan_lloyds_from",
     "reduce_diameter",
+    "run",
     "separation_constant",
     "server_cost_curve",
     "server_kmeanspp",
     "server_lloyds",
     "simplify_server_data",
     "sphere_packing_start",
+    "split_epsilon",
     "subspace_energy",
     "surviving_points",
     "theory_kmeans",
     "top_eigenvectors",
-    "total_epsilon",
 ]

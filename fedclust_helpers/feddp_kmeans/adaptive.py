@@ -18,59 +18,68 @@ server data, budgets and public counts only.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import brentq
 
 from fedclust_helpers import kmeans
 from fedclust_helpers._validation import (
     FloatArray,
-    as_points,
     check_choice,
-    check_epsilon,
     check_int,
     check_rng,
 )
-from fedclust_helpers.client_statistics import (
-    CLIENT_OUTER_PRODUCT,
-    CLIENT_RESIDUAL_SUMS_AND_COUNTS,
-    CLIENT_SERVER_POINT_WEIGHTS,
-    OUTER_PRODUCT,
-    RESIDUAL_SUMS_AND_COUNTS,
-    SERVER_POINT_WEIGHTS,
-)
+from fedclust_helpers.feddp_kmeans._releases import lloyd_releases, start_releases, total_of
 from fedclust_helpers.feddp_kmeans.algorithm import (
-    ClipBounds,
-    FedDPResult,
-    check_feddp_run,
     count_floor,
-    require_budget,
+    lloyd_rounds,
+    release,
+    shown,
     surviving_points,
     top_eigenvectors,
 )
-from fedclust_helpers.feddp_kmeans.plan import StepBudgets, gaussian_multiplier, total_epsilon
-from fedclust_helpers.federation import SumFederation
+from fedclust_helpers.feddp_kmeans.budgets import (
+    MAX_ROUNDS,
+    StepBudgets,
+    calibrate_budgets,
+    check_budget,
+)
+from fedclust_helpers.feddp_kmeans.levels import ClipBounds, Level, level_of, residual_step
+from fedclust_helpers.feddp_kmeans.planning import (
+    ERROR_IS,
+    ServerPlan,
+    ServerPoints,
+    check_federation,
+    check_server_points,
+    delta_of,
+    inside,
+)
+from fedclust_helpers.federation import PlannedRelease, SumFederation
 
 Start = Literal["auto", "server", "weighted"]
-MAX_ROUNDS = 6
+ROUNDS_TRIED = 6
 NOISE_SHARE = 0.04  # a centre's noise may have this share of the server's mean squared residual
 SHARES = {"server": (0.0, 0.0, 0.85, 0.15), "weighted": (0.2, 0.1, 0.55, 0.15)}
 RESTARTS = 50
+MOST_ROWS = 10**12
 
 
-@dataclass(frozen=True)
-class AdaptivePlan:
-    """What was decided from public numbers, and the numbers that decided it."""
+@dataclass(frozen=True, kw_only=True)
+class AdaptivePlan(ServerPlan):
+    """What was decided from public numbers, and the numbers that decided it.
+
+    `start` is "server" (the public `centers` (k, d)) or "weighted" (Steps 1 and 2 of FedDP-Init),
+    `clip` bounds a residual (one point) or a client's sum of residuals, `noise_over_gap` is the
+    predicted norm of the noise of Step 1 over the predicted eigengap.
+    """
 
     start: str
-    budgets: StepBudgets
     clip: float
-    rows_per_client: int
+    rows_per_client: int | None
     noise_over_gap: float
-    centers: FloatArray
+    centers: FloatArray = field(repr=False, compare=False)
 
 
 def _server_start(
@@ -88,18 +97,29 @@ def _server_start(
     return centers, residual, spread / max(k - 1, 1)
 
 
-def _budgets(epsilon: float, delta: float, start: str, n_rounds: int, kind: str) -> StepBudgets:
-    """Step budgets with the shares of `start` whose exact total is at most epsilon."""
+def _shares(start: str, n_rounds: int, delta: float) -> StepBudgets:
+    outer, weights, sums, counts = SHARES[start]
+    return StepBudgets(outer, weights, 0.0, 0.0, sums, counts, n_rounds, delta)
 
-    def at(scale: float) -> StepBudgets:
-        outer, weights, sums, counts = (scale * s for s in SHARES[start])
-        return StepBudgets(outer, weights, 0.0, 0.0, sums, counts, n_rounds, delta)
 
-    root = brentq(lambda s: total_epsilon(at(s), kind) - epsilon, 0.5 * epsilon, 4 * epsilon,
-                  xtol=2e-4 * epsilon)  # fmt: skip
-    while total_epsilon(at(root), kind) > epsilon:
-        root *= 1 - 1e-4
-    return at(root)
+def _public_counts(
+    federation: SumFederation, n_records: Any, rows_per_client: Any
+) -> tuple[int, int | None]:
+    """Number of rows in all and of each client, as public numbers; never counted here."""
+    facts = federation.facts
+    if facts.unit == "point":
+        if rows_per_client is not None:
+            raise ValueError("rows_per_client must be None at data-point level")
+        n = facts.n_records if n_records is None else n_records
+        return check_int(n, "n_records", maximum=MOST_ROWS), None
+    for value, name in ((n_records, "n_records"), (rows_per_client, "rows_per_client")):
+        if value is None:
+            raise ValueError(
+                f"{name} must be given at client level, as a public number: clip bound and rounds"
+                " depend on it, and a count of the rows would tell whether a client takes part"
+            )
+    n = check_int(n_records, "n_records", maximum=MOST_ROWS)
+    return n, check_int(rows_per_client, "rows_per_client", maximum=MOST_ROWS)
 
 
 def plan_adaptive(
@@ -108,50 +128,106 @@ def plan_adaptive(
     *,
     n_clusters: int,
     epsilon: float,
-    delta: float = 1e-6,
     rng: np.random.Generator,
+    delta: float | None = None,
     start: Start = "auto",
     n_rounds: int | None = None,
+    n_records: int | None = None,
+    rows_per_client: int | None = None,
 ) -> AdaptivePlan:
-    """Choose start, number of rounds, clip bound and budgets from public numbers.
+    """Choose start, rounds, clip bound and budgets for a total of (epsilon, delta), add/remove.
 
-    Public are: the server's data, epsilon and delta, the number of clients and rows, d and k.
-    Parameters as in `feddp_adaptive`.
+    Only public numbers are used: the server's data, epsilon and delta, d, k, and the two counts.
+
+    Parameters
+    ----------
+    federation : SumFederation
+        As in `plan`; the unit of its ledger decides the level.
+    server_points : array_like of shape (q, d)
+    n_clusters : int
+    epsilon, delta : float
+        Exact total of all releases, by the ledger; delta is 1e-6 by default.
+    rng : numpy.random.Generator
+        For the server's own k-means.
+    start : {"auto", "server", "weighted"}
+        "server" spends nothing on the start; "weighted" runs Steps 1 and 2 of FedDP-Init; "auto"
+        takes "weighted" when the predicted noise of Step 1 is below half the predicted eigengap.
+    n_rounds : int, optional
+        Rounds of relative sums; at most 6, chosen from public numbers, by default.
+    n_records, rows_per_client : int
+        Public numbers of rows, of all clients together and of a typical one. Both are needed at
+        client level. At data-point level `n_records` is the federation's by default.
     """
-    server, k = check_feddp_run(federation, server_points, n_clusters)
-    assert server is not None
-    check_epsilon(epsilon)
+    check_federation(federation)
+    server, k = check_server_points(federation, server_points, n_clusters)
+    fingerprint, server = ServerPoints.of(server), inside(server, federation.facts.bound)
+    epsilon, delta = check_budget(epsilon), delta_of(delta, None)
     check_choice(start, "start", ("auto", "server", "weighted"))
     if n_rounds is not None:
-        check_int(n_rounds, "n_rounds")
-    kind = "discrete" if federation.randomness.is_secure else "continuous"
-    client_level = federation.ledger.unit == "client"
-    rows = math.ceil(federation.n_records / federation.n_clients)
-    n, d = federation.n_records, federation.n_features
-    centers, residual, energy = _server_start(server, k, check_rng(rng))
+        check_int(n_rounds, "n_rounds", maximum=MAX_ROUNDS)
+    n, rows = _public_counts(federation, n_records, rows_per_client)
+    check_rng(rng)
+    facts, d = federation.facts, federation.facts.n_features
+    clips = None
+    if rows is not None:
+        clips = ClipBounds.suggest(server, rows_per_client=rows, n_clusters=k)
+    level = level_of(facts.unit, clips)
+    centers, residual, energy = _server_start(server, k, rng)
+    # the server's points may coincide with their centres: some length must be allowed
+    residual = max(residual, (1e-6 * facts.bound) ** 2)
+    clip = math.sqrt(residual * (1.3 if rows is None else rows))
+
+    def releases(steps: StepBudgets) -> tuple[PlannedRelease, ...]:
+        return _all_releases(federation, level, steps, clip, rows, k, len(server))
+
+    def calibrated(chosen: str, rounds: int) -> StepBudgets:
+        return calibrate_budgets(
+            _shares(chosen, rounds, delta), epsilon,
+            total=lambda b: total_of(federation, releases(b), delta),
+        )  # fmt: skip
 
     # Step 1: predicted spectral norm of its noise against the predicted eigengap
-    weighted = _budgets(epsilon, delta, "weighted", 1, kind)
-    reach = (
-        ClipBounds.suggest(server, rows_per_client=rows, n_clusters=k).outer
-        if client_level
-        else federation.bound**2
-    )
-    noise = 2 * math.sqrt(d) * reach * gaussian_multiplier(weighted.outer, delta, kind)
-    noise_over_gap = noise / max(n * energy, 1e-300)
+    weighted = calibrated("weighted", 1)
+    reach = facts.bound**2 if clips is None else clips.outer
+    multiplier = federation.noise_multiplier(weighted.outer, delta)
+    noise_over_gap = 2 * math.sqrt(d) * reach * multiplier / max(n * energy, 1e-300)
     chosen = ("weighted" if noise_over_gap < 0.5 else "server") if start == "auto" else start
 
     # rounds: as many as keep the noise of a centre small against the residuals
-    clip = math.sqrt(residual * (rows if client_level else 1.3))
-    candidates = range(1, MAX_ROUNDS + 1) if n_rounds is None else (n_rounds,)
-    budgets = _budgets(epsilon, delta, chosen, candidates[0], kind)
+    candidates = range(1, ROUNDS_TRIED + 1) if n_rounds is None else (n_rounds,)
+    budgets = calibrated(chosen, candidates[0])
     for t in candidates[1:]:
-        more = _budgets(epsilon, delta, chosen, t, kind)
-        std = clip * gaussian_multiplier(more.lloyd_sums, delta, kind) * math.sqrt(t)
+        more = calibrated(chosen, t)
+        std = clip * federation.noise_multiplier(more.lloyd_sums, delta) * math.sqrt(t)
         if d * (std * k / n) ** 2 > NOISE_SHARE * residual:
             break
         budgets = more
-    return AdaptivePlan(chosen, budgets, clip, rows, noise_over_gap, centers)
+    whole = releases(budgets)
+    centers.flags.writeable = False
+    return AdaptivePlan(
+        method="FedDP-KMeans, adaptive", n_clusters=k, n_features=d, n_rounds=budgets.n_rounds,
+        epsilon=epsilon, delta=delta, releases=whole, facts=facts,
+        predicted_error=d * (whole[-1].mechanisms[0].std * k / n) ** 2,
+        predicted_error_is=ERROR_IS,
+        budgets=budgets, server=fingerprint, start=chosen, clip=clip, clips=clips,
+        rows_per_client=rows, noise_over_gap=noise_over_gap, centers=centers,
+    )  # fmt: skip
+
+
+def _all_releases(
+    federation: SumFederation,
+    level: Level,
+    budgets: StepBudgets,
+    clip: float,
+    rows: int | None,
+    k: int,
+    q: int,
+) -> tuple[PlannedRelease, ...]:
+    d = federation.facts.n_features
+    first = start_releases(federation, level, budgets, q, min(k, d))
+    step = residual_step(federation.facts.unit, clip, rows)
+    zeros = {"basis": np.zeros((d, min(k, d)))}
+    return (*first, *lloyd_releases(federation, step, budgets, k, first_round=len(first), **zeros))
 
 
 def shrunk_step(sums: FloatArray, counts: FloatArray, *, std: float, floor: float) -> FloatArray:
@@ -167,119 +243,39 @@ def shrunk_step(sums: FloatArray, counts: FloatArray, *, std: float, floor: floa
     return step * np.maximum(0.0, 1 - explained / length)
 
 
-def feddp_adaptive(
+def follow_adaptive(
     federation: SumFederation,
-    server_points: ArrayLike,
+    plan: AdaptivePlan,
+    server: FloatArray,
     *,
-    n_clusters: int,
-    epsilon: float,
-    delta: float = 1e-6,
     rng: np.random.Generator,
-    start: Start = "auto",
-    n_rounds: int | None = None,
-) -> FedDPResult:
-    """Adaptive FedDP-KMeans for a total of (epsilon, delta), one point or one client, add/remove.
-
-    Parameters
-    ----------
-    federation : SumFederation
-        With ``domain="ball"``; the unit of its ledger decides the level.
-    server_points : array_like of shape (q, d)
-    n_clusters : int
-    epsilon, delta : float
-        Exact total by PLD over all releases.
-    rng : numpy.random.Generator
-        For the server's own k-means.
-    start : {"auto", "server", "weighted"}
-        "server" spends nothing on the start; "weighted" runs Steps 1 and 2 of FedDP-Init; "auto"
-        takes "weighted" when the predicted noise of Step 1 is below half the predicted eigengap.
-    n_rounds : int, optional
-        Rounds of relative sums; at most 6, chosen from public numbers, by default.
-
-    Returns
-    -------
-    FedDPResult
-    """
-    plan = plan_adaptive(
-        federation, server_points, n_clusters=n_clusters, epsilon=epsilon, delta=delta, rng=rng,
-        start=start, n_rounds=n_rounds,
-    )  # fmt: skip
-    before, k = len(federation.ledger.releases), n_clusters
-    client_level = federation.ledger.unit == "client"
-    server = as_points(server_points, "server_points")
-    statistic = CLIENT_RESIDUAL_SUMS_AND_COUNTS if client_level else RESIDUAL_SUMS_AND_COUNTS
-    clips = ClipBounds.suggest(server, rows_per_client=plan.rows_per_client, n_clusters=k)
-    arguments: dict[str, Any] = (
-        {"clip_sums": plan.clip, "clip_counts": float(plan.rows_per_client)}
-        if client_level
-        else {"clip_residual": plan.clip}
-    )
-    outer_arguments: dict[str, Any] = {"clip_outer": clips.outer} if client_level else {}
-    weights_arguments: dict[str, Any] = {"clip_weights": clips.weights} if client_level else {}
-    kind = "discrete" if federation.randomness.is_secure else "continuous"
-    grid = federation.resolution or (2.0**-20 if kind == "discrete" else 0.0)
-    public: dict[str, Any] = {
-        "bound": federation.bound, "n_features": federation.n_features, "n_clusters": k,
-        "n_server_points": len(server), **outer_arguments, **weights_arguments, **arguments,
-    }  # fmt: skip
-    outer = CLIENT_OUTER_PRODUCT if client_level else OUTER_PRODUCT
-    weights_of = CLIENT_SERVER_POINT_WEIGHTS if client_level else SERVER_POINT_WEIGHTS
-    steps = plan.budgets.mechanisms(
-        {
-            "outer": outer.sensitivity_of("outer_product", 2, "add/remove", grid=grid, **public),
-            "weights": weights_of.sensitivity_of("weights", 1, "add/remove", grid=grid, **public),
-            "lloyd_sums": statistic.sensitivity_of("sums", 2, "add/remove", grid=grid, **public),
-            "lloyd_counts": statistic.sensitivity_of(
-                "counts", 1, "add/remove", grid=grid, **public
-            ),
-        },
-        kind=kind, grid=grid or 1.0, integral_counts=not client_level,
-    )  # fmt: skip
-    pair = [steps["lloyd_sums"], steps["lloyd_counts"]]
-    first = [steps[s] for s in ("outer", "weights") if s in steps]
-    # everything that can be refused is refused before the first release
-    d, shape = federation.n_features, {"n_clusters": k, "n_server_points": len(server)}
-    line, start_centers = np.zeros((d, 1)), np.zeros((k, d))
-    federation.check_release(
-        statistic, pair, public=shape, basis=line, centers=start_centers, **arguments
-    )
-    if first:
-        federation.check_release(outer, first[:1], public=shape, **outer_arguments)
-        federation.check_release(
-            weights_of, first[1:], public=shape, basis=line,
-            server_points=np.zeros((len(server), 1)), **weights_arguments,
-        )  # fmt: skip
-    require_budget(federation, first + pair * plan.budgets.n_rounds)
-
-    centers, r = plan.centers, 0
+    progress: bool,
+) -> dict[str, Any]:
+    """The start of the plan, then rounds of relative sums, each shrunk by its own noise."""
+    k, bound = plan.n_clusters, plan.facts.bound
+    centers = plan.centers
     if plan.start == "weighted":
-        (noisy_outer,) = federation.noisy_sum(outer, [steps["outer"]], round=0, **outer_arguments)
-        _, basis = top_eigenvectors(noisy_outer, min(k, federation.n_features))
-        projected = server @ basis
-        (weights,) = federation.noisy_sum(
-            weights_of, [steps["weights"]], round=1, public={"n_server_points": len(server)},
-            basis=basis, server_points=projected, **weights_arguments,
-        )  # fmt: skip
-        kept = surviving_points(weights, minimum=2 * steps["weights"].std, at_least=k)
+        level = level_of(plan.facts.unit, plan.clips)
+        first, second = plan.releases[:2]
+        (noisy_outer,) = release(federation, level.outer, first)
+        _, basis = top_eigenvectors(noisy_outer, min(k, plan.n_features))
+        projected = inside(server, bound) @ basis
+        (weights,) = release(
+            federation, level.weights, second, basis=basis, server_points=projected
+        )
+        kept = surviving_points(weights, minimum=2 * second.mechanisms[0].std, at_least=k)
         filled = kept > 0
         xi = kmeans.weighted_kmeans(projected[filled], kept[filled], k, rng=rng, n_init=RESTARTS)
-        centers, r = xi @ basis.T, 2
+        centers = xi @ basis.T
 
+    step = residual_step(plan.facts.unit, plan.clip, plan.rows_per_client)
     history, released = [centers], []
-    for t in range(plan.budgets.n_rounds):
+    for planned in shown(lloyd_rounds(plan), progress):
         # the span of the current centres is where they differ: assign there
         basis = np.linalg.svd(history[-1].T, full_matrices=False)[0]
-        sums, counts = federation.noisy_sum(
-            statistic, pair, round=r + t, public={"n_clusters": k}, basis=basis,
-            centers=history[-1], **arguments,
-        )  # fmt: skip
+        sums, counts = release(federation, step, planned, basis=basis, centers=history[-1])
         released.append((sums, counts))
-        step = shrunk_step(sums, counts, std=pair[0].std, floor=count_floor(pair[1]))
-        moved = history[-1] + step
-        norms = np.linalg.norm(moved, axis=1, keepdims=True)
-        history.append(moved * np.minimum(1.0, federation.bound / np.maximum(norms, 1e-300)))
-    own = federation.ledger.since(before)
-    return FedDPResult(
-        history[-1], None, np.stack(history), plan.budgets, own,
-        federation.randomness.is_secure, tuple(released),
-    )  # fmt: skip
+        noise, floor = planned.mechanisms[0].std, count_floor(planned.mechanisms[1])
+        move = shrunk_step(sums, counts, std=noise, floor=floor)
+        history.append(inside(history[-1] + move, bound))
+    return {"history": np.stack(history), "released": tuple(released)}

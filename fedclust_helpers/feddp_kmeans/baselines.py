@@ -2,22 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.cluster import kmeans_plusplus
 
 from fedclust_helpers import kmeans
-from fedclust_helpers._validation import FloatArray, as_points, check_int, check_rng
-from fedclust_helpers.feddp_kmeans.algorithm import (
-    N_INIT,
-    ClipBounds,
-    FedDPResult,
-    check_feddp_run,
-    feddp_lloyds,
+from fedclust_helpers._validation import (
+    FloatArray,
+    as_points,
+    check_epsilon,
+    check_int,
+    check_rng,
 )
-from fedclust_helpers.feddp_kmeans.plan import StepBudgets
+from fedclust_helpers.feddp_kmeans._releases import lloyd_releases, total_of
+from fedclust_helpers.feddp_kmeans.algorithm import lloyd_rounds, lloyds
+from fedclust_helpers.feddp_kmeans.budgets import StepBudgets, lloyd_shares
+from fedclust_helpers.feddp_kmeans.levels import ClipBounds, level_of
+from fedclust_helpers.feddp_kmeans.planning import (
+    ERROR_IS,
+    N_INIT,
+    ServerPlan,
+    ServerPoints,
+    check_budgets,
+    check_federation,
+    check_restarts,
+    check_server_points,
+    chosen_budgets,
+    delta_of,
+)
 from fedclust_helpers.feddp_kmeans.theory import local_centers
-from fedclust_helpers.federation import ClientData, SumFederation
+from fedclust_helpers.federation import ClientData, PlannedRelease, SumFederation
+
+MAX_PACKED = 100_000  # centres that sphere packing tries to place
 
 
 def server_kmeanspp(
@@ -35,7 +55,8 @@ def server_lloyds(
 ) -> FloatArray:
     """ServerLloyds: k-means on the server's data (best of `n_init`). Costs no privacy."""
     server = as_points(server_points, "server_points")
-    return kmeans.weighted_kmeans(server, None, n_clusters, rng=rng, n_init=n_init)
+    check_restarts(n_init)
+    return kmeans.weighted_kmeans(server, None, n_clusters, rng=check_rng(rng), n_init=n_init)
 
 
 def sphere_packing_start(
@@ -43,12 +64,16 @@ def sphere_packing_start(
 ) -> FloatArray:
     """SpherePacking in the cube that holds the server's data (G.3). Costs no privacy."""
     server = as_points(server_points, "server_points")
+    check_int(n_clusters, "n_clusters", maximum=MAX_PACKED)
+    bound = float(np.abs(server).max())
+    if bound == 0:
+        raise ValueError("server_points must not all be 0: the cube that holds them is a point")
     return kmeans.sphere_packing(
-        n_clusters, server.shape[1], rng=rng, bound=float(np.abs(server).max()), method="largest"
+        n_clusters, server.shape[1], rng=check_rng(rng), bound=bound, method="largest"
     )
 
 
-STARTS = {
+STARTS: dict[str, Callable[..., FloatArray]] = {
     "server_kmeanspp": server_kmeanspp,
     "server_lloyds": server_lloyds,
     "sphere_packing": sphere_packing_start,
@@ -56,32 +81,122 @@ STARTS = {
 """Starts by the names used in the result tables."""
 
 
-def lloyds_from(
-    start: str,
+@dataclass(frozen=True, kw_only=True)
+class LloydsPlan(ServerPlan):
+    """FedDP-Lloyds (Algorithm 2) with the whole budget, from a public start.
+
+    `start` is a name of `STARTS` (then `server` is what the plan keeps of the server's points) or
+    "given", with the public `centers` (k, d).
+    """
+
+    start: str
+    centers: FloatArray | None = field(default=None, repr=False, compare=False)
+
+
+def plan_lloyds_from(
+    start: str | ArrayLike,
     federation: SumFederation,
-    server_points: ArrayLike,
+    server_points: ArrayLike | None = None,
     *,
     n_clusters: int,
-    budgets: StepBudgets,
-    rng: np.random.Generator,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    n_rounds: int | None = None,
+    share: float = 0.75,
+    budgets: StepBudgets | None = None,
     clips: ClipBounds | None = None,
-) -> FedDPResult:
-    """A public start from `STARTS`, then FedDP-Lloyds with the whole budget.
+) -> LloydsPlan:
+    """Fix FedDP-Lloyds from a public start, with all of (epsilon, delta), add/remove.
 
-    Get `budgets` from `lloyd_budgets_for_total`.
+    Parameters
+    ----------
+    start : str, or array_like of shape (n_clusters, d)
+        A name of `STARTS`, which `run` computes from the server's points, or public centres.
+    federation : SumFederation
+        As in `plan`.
+    server_points : array_like of shape (q, d)
+        None where `start` is centres.
+    n_clusters : int
+    epsilon, delta : float
+        Exact total of all rounds, by the ledger; delta is 1e-6 by default.
+    n_rounds : int
+        1 by default; not with `budgets`.
+    share : float
+        Of the budget for the sums; the rest is for the counts.
+    budgets : StepBudgets, optional
+        In place of `epsilon` and `n_rounds`: `lloyd_sums`, `lloyd_counts`, `n_rounds` and nothing
+        else.
+    clips : ClipBounds, optional
+        Client level only.
     """
-    if start not in STARTS:
-        raise ValueError(f"start must be one of {', '.join(STARTS)}; got {start!r}")
-    check_feddp_run(federation, None, n_clusters)
-    before = len(federation.ledger.releases)
-    centers = STARTS[start](server_points, n_clusters, rng=rng)
-    history, released = feddp_lloyds(
-        federation, centers, budgets=budgets, clips=clips, first_round=0
+    check_federation(federation)
+    level = level_of(federation.facts.unit, clips)
+    centers, server = None, None
+    if isinstance(start, str):
+        if start not in STARTS:
+            raise ValueError(f"start must be one of {', '.join(STARTS)}; got {start!r}")
+        needed = 1 if start == "sphere_packing" else n_clusters
+        points, _ = check_server_points(federation, server_points, needed)
+        server = ServerPoints.of(points)
+        k = check_int(n_clusters, "n_clusters", maximum=federation.facts.n_records)
+    else:
+        k = check_int(n_clusters, "n_clusters", maximum=federation.facts.n_records)
+        centers = as_points(start, "start", n_features=federation.facts.n_features).copy()
+        centers.flags.writeable = False
+        if len(centers) != k:
+            raise ValueError(f"start must hold n_clusters={k} centres, got {len(centers)}")
+        if server_points is not None:
+            raise ValueError("server_points must be None where start is an array of centres")
+    check_budgets(budgets)
+    if budgets is not None and n_rounds is not None:
+        raise ValueError("n_rounds must not be given with budgets")
+    delta = delta_of(delta, budgets)
+    shares = lloyd_shares(1 if n_rounds is None else n_rounds, delta=delta, share=share)
+
+    def releases(steps: StepBudgets) -> tuple[PlannedRelease, ...]:
+        return tuple(lloyd_releases(federation, level.lloyd, steps, k, first_round=0))
+
+    steps = chosen_budgets(
+        budgets, shares, epsilon, lambda b: total_of(federation, releases(b), delta)
     )
-    own = federation.ledger.since(before)
-    return FedDPResult(
-        history[-1], None, history, budgets, own, federation.randomness.is_secure, released
-    )
+    if steps.n_rounds == 0 or steps.outer or steps.weights or steps.sums or steps.counts:
+        raise ValueError("budgets must have lloyd_sums, lloyd_counts and n_rounds > 0 only")
+    whole = releases(steps)
+    facts = federation.facts
+    error = facts.n_features * (whole[-1].mechanisms[0].std * k / facts.n_records) ** 2
+    return LloydsPlan(
+        method="FedDP-Lloyds" if centers is not None else f"FedDP-Lloyds from {start!s}",
+        n_clusters=k, n_features=facts.n_features, n_rounds=steps.n_rounds,
+        epsilon=total_of(federation, whole, delta) if epsilon is None else check_epsilon(epsilon),
+        delta=delta, releases=whole, facts=facts, predicted_error=error,
+        predicted_error_is=ERROR_IS,
+        budgets=steps, clips=clips, start="given" if centers is not None else str(start),
+        server=server, centers=centers,
+    )  # fmt: skip
+
+
+def follow_lloyds(
+    federation: SumFederation,
+    plan: LloydsPlan,
+    server: FloatArray | None,
+    *,
+    rng: np.random.Generator | None,
+    progress: bool,
+) -> dict[str, Any]:
+    """The public start, then FedDP-Lloyds."""
+    centers = plan.centers
+    if centers is None:
+        centers = STARTS[plan.start](server, plan.n_clusters, rng=rng)
+    step = level_of(plan.facts.unit, plan.clips).lloyd
+    history, released = lloyds(federation, step, lloyd_rounds(plan), centers, progress=progress)
+    return {"history": history, "released": released}
+
+
+def check_clients(clients: Any) -> ClientData:
+    """Return the data of clients, for methods that are not private."""
+    if not isinstance(clients, ClientData):
+        raise TypeError(f"clients must be ClientData, got {type(clients).__name__}")
+    return clients
 
 
 def k_fed(
@@ -99,8 +214,10 @@ def k_fed(
     it has k, and makes one Lloyd step over all centres. (The released code of FedDP-KMeans sends
     raw rows instead wherever a client has no duplicate rows: notes, section 5.)
     """
-    k = check_int(n_clusters, "n_clusters")
+    check_clients(clients)
+    k = check_int(n_clusters, "n_clusters", maximum=len(clients.points))
     check_rng(rng)
+    check_restarts(n_init)
     n_local = k if n_local is None else check_int(n_local, "n_local", maximum=k)
     local = [
         local_centers(clients.client(i), n_local, rng=rng, n_init=n_init)
@@ -118,4 +235,6 @@ def optimal(
     clients: ClientData, n_clusters: int, *, rng: np.random.Generator, n_init: int = N_INIT
 ) -> FloatArray:
     """Non-private k-means on the pooled rows, best of `n_init` restarts (one restart can miss)."""
-    return kmeans.weighted_kmeans(clients.points, None, n_clusters, rng=rng, n_init=n_init)
+    points = check_clients(clients).points
+    check_restarts(n_init)
+    return kmeans.weighted_kmeans(points, None, n_clusters, rng=check_rng(rng), n_init=n_init)

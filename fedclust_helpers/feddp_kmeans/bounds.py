@@ -3,9 +3,20 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
-from fedclust_helpers._validation import check_delta, check_epsilon, check_int, check_positive
+import numpy as np
+
+from fedclust_helpers._validation import check_delta, check_int, check_positive
 from fedclust_helpers.accounting import gaussian_sigma_analytic
+from fedclust_helpers.feddp_kmeans.budgets import check_budget
+
+
+def check_flag(value: Any, name: str) -> bool:
+    """Return a switch: True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} must be True or False, got {type(value).__name__}")
+    return bool(value)
 
 
 def check_weight(min_weight: float) -> float:
@@ -20,8 +31,12 @@ def max_server_points(
 ) -> int:
     """Assumption (2): |Q| <= epsilon n k sigma^2 / Delta^2 (section 4; G.2 has a further ln n)."""
     n, k = check_int(n_records, "n_records"), check_int(n_clusters, "n_clusters")
-    ratio = check_positive(sigma, "sigma") / check_positive(radius, "radius")
-    return math.floor(check_epsilon(epsilon) * n * k * ratio**2)
+    check_positive(sigma, "sigma"), check_positive(radius, "radius")
+    log_bound = math.log(check_budget(epsilon)) + math.log(n) + math.log(k)
+    log_bound += 2 * (math.log(sigma) - math.log(radius))
+    if log_bound > 600:
+        raise ValueError(f"sigma must not be that much larger than radius, got {sigma}, {radius}")
+    return math.floor(epsilon * n * k * (sigma / radius) ** 2)
 
 
 def averaging_error_bound(
@@ -45,10 +60,10 @@ def averaging_error_bound(
     inf if n <= l.
     """
     n, d = check_int(n_records, "n_records"), check_int(n_features, "n_features")
-    sigma = gaussian_sigma_analytic(check_epsilon(epsilon) / 2, check_delta(delta))
-    log = math.log(2 / check_delta(failure, "failure"))
+    sigma = gaussian_sigma_analytic(check_budget(epsilon) / 2, check_delta(delta))
+    log = math.log(2) - math.log(check_delta(failure, "failure"))
     check_positive(radius, "radius")
-    if as_printed:
+    if check_flag(as_printed, "as_printed"):
         return radius * (log / epsilon + sigma * math.sqrt(log)) / n
     noise = 2 * log / epsilon
     if n <= noise:
@@ -83,8 +98,14 @@ def lloyd_error_bound(
     d = check_int(n_features, "n_features")
     for value, name in ((sigma, "sigma"), (radius, "radius"), (constant, "constant")):
         check_positive(value, name)
+    check_delta(delta)
+    check_flag(true_means, "true_means")
+    check_flag(as_printed, "as_printed")
+    if size > n:
+        raise ValueError(f"cluster_size must be <= n_records={n}, got {size}")
     first = 2.0**-rounds * math.sqrt(n / size) * sigma
-    factor = math.log(n) if as_printed else math.sqrt(d * math.log(max(rounds, 1) / delta))
-    floor = rounds * radius * factor / (check_epsilon(epsilon) * n * check_weight(min_weight))
+    log = math.log(max(rounds, 1)) - math.log(delta)
+    factor = math.log(n) if as_printed else math.sqrt(d * log)
+    floor = rounds * radius * factor / (check_budget(epsilon) * n * check_weight(min_weight))
     sampling = sigma * math.sqrt(d / size) if true_means and not as_printed else 0.0
     return constant * (first + floor + sampling)

@@ -15,11 +15,13 @@ from fedclust_helpers._validation import (
     FloatArray,
     IntArray,
     as_points,
-    check_epsilon,
+    check_int,
     check_positive,
 )
 from fedclust_helpers.feddp_kmeans._releases import noised_weights
 from fedclust_helpers.feddp_kmeans.bounds import check_weight
+from fedclust_helpers.feddp_kmeans.budgets import check_budget
+from fedclust_helpers.feddp_kmeans.planning import check_federation
 from fedclust_helpers.federation import SumFederation
 
 
@@ -84,12 +86,15 @@ def reduce_diameter(
     The map acts on each row alone, so neighbours stay neighbours: what is released from moved rows
     composes on the same ledger.
     """
+    check_federation(federation, unit="point")
     server = as_points(server_points, "server_points", n_features=federation.n_features)
-    check_epsilon(epsilon)
+    check_budget(epsilon)
     check_positive(sigma, "sigma")
+    check_int(round, "round", minimum=0)
     needed, (size, d) = federation.n_records * check_weight(min_weight), server.shape
-    reach = 4 * math.log(federation.n_records) * math.sqrt(d) * sigma
-    reach = check_positive(reach if distance is None else distance, "distance")
+    if distance is None:  # one row has no spread of its own: ln 2 for ln 1
+        distance = 4 * math.log(max(federation.n_records, 2)) * math.sqrt(d) * sigma
+    reach = check_positive(distance, "distance")
 
     weights = noised_weights(federation, np.eye(d), server, epsilon, round=round)
     gaps = cdist(server, server)

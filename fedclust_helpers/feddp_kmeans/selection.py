@@ -23,6 +23,37 @@ from fedclust_helpers._validation import (
     check_rng,
 )
 from fedclust_helpers.feddp_kmeans.algorithm import InitResult
+from fedclust_helpers.feddp_kmeans.planning import check_restarts
+
+
+def _numbers(values: ArrayLike, name: str, n: int | None = None) -> FloatArray:
+    """One-dimensional finite numbers, `n` of them."""
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} must be numbers") from None
+    if array.ndim != 1 or (n is not None and len(array) != n) or not np.isfinite(array).all():
+        raise ValueError(f"{name} must be {'' if n is None else f'{n} '}finite numbers in a list")
+    return array
+
+
+def _moderate(values: ArrayLike, name: str) -> FloatArray:
+    """Points whose squares are still numbers."""
+    array = as_points(values, name)
+    if not np.abs(array).max() < 1e100:
+        raise ValueError(f"{name} must be below 1e100 in size (rescale)")
+    return array
+
+
+def _cluster_numbers(ks: Sequence[int], *, maximum: int | None = None) -> list[int]:
+    """Numbers of clusters, at least one."""
+    try:
+        wanted = list(ks)
+    except TypeError:
+        raise TypeError("ks must be a sequence of numbers of clusters") from None
+    if not wanted:
+        raise ValueError("ks must hold at least one number of clusters")
+    return [check_int(k, "ks", maximum=maximum) for k in wanted]
 
 
 def server_cost_curve(
@@ -44,12 +75,13 @@ def server_cost_curve(
     -------
     ndarray of shape (len(ks),)
     """
+    if not isinstance(init, InitResult):
+        raise TypeError(f"init must be an InitResult (result.init), got {type(init).__name__}")
     filled = init.kept > 0
     points, weights = init.server_projected[filled], init.kept[filled]
-    wanted = [check_int(k, "ks", maximum=len(points)) for k in ks]
-    if not wanted:
-        raise ValueError("ks must hold at least one number of clusters")
+    wanted = _cluster_numbers(ks, maximum=len(points))
     check_rng(rng)
+    check_restarts(n_init)
     centers = (kmeans.weighted_kmeans(points, weights, k, rng=rng, n_init=n_init) for k in wanted)
     share = weights / weights.sum()
     return np.array([float(share @ kmeans.assign(points, c).squared) for c in centers])
@@ -66,10 +98,10 @@ def elbow(ks: Sequence[int], costs: ArrayLike) -> int:
     >>> elbow([1, 2, 3, 4, 5], [100, 60, 20, 15, 10])
     3
     """
-    values = np.asarray(costs, dtype=np.float64)
-    if len(ks) < 3 or values.shape != (len(ks),) or not np.isfinite(values).all():
-        raise ValueError("costs must be finite, one for each of at least three ks")
-    numbers = np.array([check_int(k, "ks") for k in ks], dtype=np.float64)
+    numbers = np.array(_cluster_numbers(ks), dtype=np.float64)
+    if len(numbers) < 3:
+        raise ValueError("ks must hold at least three numbers of clusters")
+    values = _numbers(costs, "costs", len(numbers))
     if (np.diff(numbers) <= 0).any():
         raise ValueError("ks must increase")
     drop = values[0] - values[-1]
@@ -97,14 +129,14 @@ def subspace_energy(basis: ArrayLike, means: ArrayLike, weights: ArrayLike | Non
     float
         sum_i w_i ||basis^T (mu_i - mu)||^2 / sum_i w_i ||mu_i - mu||^2, in [0, 1].
     """
-    means = as_points(means, "means")
+    means = _moderate(means, "means")
     basis = as_points(basis, "basis")
     if basis.shape[0] != means.shape[1]:
         raise ValueError(f"basis must have {means.shape[1]} rows, got {basis.shape[0]}")
     if not np.allclose(basis.T @ basis, np.eye(basis.shape[1]), atol=1e-8):
         raise ValueError("basis must have orthonormal columns")
-    w = np.ones(len(means)) if weights is None else np.asarray(weights, dtype=np.float64)
-    if w.shape != (len(means),) or not (np.isfinite(w) & (w >= 0)).all() or w.sum() == 0:
+    w = np.ones(len(means)) if weights is None else _numbers(weights, "weights", len(means))
+    if not (w >= 0).all() or w.sum() == 0:
         raise ValueError(f"weights must be {len(means)} numbers >= 0, not all zero")
     centred = means - np.average(means, axis=0, weights=w)
     total = float(w @ (centred**2).sum(axis=1))
@@ -115,7 +147,7 @@ def subspace_energy(basis: ArrayLike, means: ArrayLike, weights: ArrayLike | Non
 
 def eigengap(outer: ArrayLike, rank: int) -> float:
     """lambda_rank - lambda_(rank + 1) of a symmetric matrix, eigenvalues in falling order."""
-    matrix = as_points(outer, "outer")
+    matrix = _moderate(outer, "outer")
     if matrix.shape[0] != matrix.shape[1]:
         raise ValueError(f"outer must be square, got shape {matrix.shape}")
     rank = check_int(rank, "rank", maximum=len(matrix) - 1)
@@ -138,11 +170,12 @@ def separation_constant(
 
     min over pairs of ||mu_i - mu_j|| / (sqrt(k/w_min) sigma ln n), with the smallest weight.
     """
-    means = as_points(means, "means")
-    w = np.asarray(weights, dtype=np.float64)
-    if w.shape != (len(means),) or not (w > 0).all():
-        raise ValueError(f"weights must be {len(means)} numbers > 0")
+    means = _moderate(means, "means")
     if len(means) < 2:
         raise ValueError("means must hold at least two means")
+    w = _numbers(weights, "weights", len(means))
+    if not (w > 0).all():
+        raise ValueError(f"weights must be {len(means)} numbers > 0")
     scale = math.sqrt(len(means) * w.sum() / w.min()) * check_positive(sigma, "sigma")
-    return float(pdist(means).min()) / (scale * math.log(check_int(n_records, "n_records")))
+    n = check_int(n_records, "n_records", minimum=2)  # ln 1 = 0 separates nothing
+    return float(pdist(means).min()) / (scale * math.log(n))

@@ -22,8 +22,8 @@ from fedclust_helpers._validation import (
     as_points,
     check_choice,
     check_delta,
-    check_epsilon,
     check_int,
+    check_positive,
     check_rng,
 )
 from fedclust_helpers.client_statistics import (
@@ -38,11 +38,24 @@ from fedclust_helpers.feddp_kmeans.algorithm import (
     top_eigenvectors,
 )
 from fedclust_helpers.feddp_kmeans.bounds import check_weight
+from fedclust_helpers.feddp_kmeans.budgets import MAX_ROUNDS, check_budget
 from fedclust_helpers.feddp_kmeans.diameter import DiameterReduction, reduce_diameter
+from fedclust_helpers.feddp_kmeans.planning import (
+    check_federation,
+    check_restarts,
+    check_server_points,
+)
 from fedclust_helpers.federation import SumFederation
 from fedclust_helpers.mechanisms import Mechanism
 
 MARGIN = 1 / 3  # Algorithms 3 and 5 count a row only if its centre is three times nearer
+
+
+def check_size(array: FloatArray, name: str) -> FloatArray:
+    """Return numbers whose squares are still numbers."""
+    if not np.abs(array).max() < 1e100:
+        raise ValueError(f"{name} must be below 1e100 in size (rescale)")
+    return array
 
 
 # --- Algorithm 3: the non-private reference -------------------------------------------------------
@@ -63,8 +76,12 @@ def awasthi_sheffet(
     all its rows. Lloyd stops when nothing moves, or after `n_rounds`. With ``margin=1`` every row
     is clear.
     """
-    points = as_points(points)
+    points = check_size(as_points(points), "points")
     k = check_int(n_clusters, "n_clusters", maximum=len(points))
+    check_restarts(n_init)
+    check_int(n_rounds, "n_rounds", minimum=0)
+    if check_positive(margin, "margin") > 1:
+        raise ValueError(f"margin must lie in (0, 1], got {margin}")
     rank = min(k, points.shape[1])
     if len(points) < 2 * points.shape[1]:
         basis = np.ascontiguousarray(np.linalg.svd(points, full_matrices=False)[2][:rank].T)
@@ -118,8 +135,9 @@ class SimplifiedServerData:
 def simplification_rounds(n_server_points: int, *, epsilon: float, min_weight: float) -> int:
     """T = ceil(10 ln(4 ln|Q| / (epsilon w_min))) of Algorithm 4 (at least 1)."""
     log_q = math.log(max(check_int(n_server_points, "n_server_points"), 2))
-    ratio = 4 * log_q / (check_epsilon(epsilon) * check_weight(min_weight))
-    return max(1, math.ceil(10 * math.log(max(ratio, 1.0))))
+    log_ratio = math.log(4 * log_q) - math.log(check_budget(epsilon))  # no tiny products
+    log_ratio -= math.log(check_weight(min_weight))
+    return max(1, math.ceil(10 * max(log_ratio, 0.0)))
 
 
 def simplify_server_data(
@@ -155,6 +173,7 @@ def simplify_server_data(
     at_least : int
         If fewer points froze, those with the largest last noised weight join them.
     """
+    check_federation(federation, unit="point")
     server = as_points(server_points, "server_points", n_features=federation.n_features)
     basis = as_points(basis, "basis")
     if basis.shape[0] != server.shape[1]:
@@ -163,11 +182,17 @@ def simplify_server_data(
     check_int(at_least, "at_least", maximum=len(server))
     check_rng(rng)
     rounds = simplification_rounds(len(server), epsilon=epsilon, min_weight=min_weight)
-    releases = 1 + (rounds if n_rounds is None else check_int(n_rounds, "n_rounds", minimum=0))
+    if n_rounds is not None:
+        rounds = check_int(n_rounds, "n_rounds", minimum=0, maximum=MAX_ROUNDS)
+    releases = 1 + rounds
+    check_int(first_round, "first_round", minimum=0)
     limit = 2 * math.log(federation.n_records) / epsilon
     if threshold == "proof":
         limit = 2 * releases * math.log(releases * len(server)) / epsilon
-    one = point_mechanism(federation, SERVER_POINT_WEIGHTS, "weights", epsilon / releases)
+    one = point_mechanism(
+        federation, SERVER_POINT_WEIGHTS, "weights", epsilon / releases,
+        n_server_points=len(server),
+    )  # fmt: skip
     federation.ledger.check([one] * releases, name="Algorithm 4")
 
     projected = server @ basis
@@ -207,13 +232,13 @@ class TheoryResult:
 
 
 def _means_noise(
-    federation: SumFederation, epsilon: float, delta: float
+    federation: SumFederation, epsilon: float, delta: float, n_clusters: int
 ) -> tuple[Mechanism, Mechanism]:
     """Noise of sums and counts for (epsilon, delta) together, one half of epsilon to each."""
-    statistic = PROJECTED_SUMS_AND_COUNTS
+    statistic, k = PROJECTED_SUMS_AND_COUNTS, n_clusters
     return (
-        point_mechanism(federation, statistic, "sums", epsilon / 2, delta),
-        point_mechanism(federation, statistic, "counts", epsilon / 2),
+        point_mechanism(federation, statistic, "sums", epsilon / 2, delta, n_clusters=k),
+        point_mechanism(federation, statistic, "counts", epsilon / 2, n_clusters=k),
     )
 
 
@@ -254,26 +279,30 @@ def theory_kmeans(
     n_init : int
         Restarts of the server's k-means.
     """
-    k = check_int(n_clusters, "n_clusters")
-    server = as_points(server_points, "server_points", n_features=federation.n_features)
-    if len(server) < k:
-        raise ValueError(f"server_points must hold at least n_clusters={k} rows, got {len(server)}")
-    quarter, delta = check_epsilon(epsilon) / 4, check_delta(delta)
-    share = 1 / (check_int(n_rounds, "n_rounds", minimum=0) + 1)
+    check_federation(federation, unit="point")
+    server, k = check_server_points(federation, server_points, n_clusters)
+    quarter, delta = check_budget(epsilon) / 4, check_delta(delta)
+    share = 1 / (check_int(n_rounds, "n_rounds", minimum=0, maximum=MAX_ROUNDS) + 1)
     check_choice(threshold, "threshold", ("printed", "proof"))
     simplifications = simplification_rounds(len(server), epsilon=quarter, min_weight=min_weight)
     if n_simplify is not None:
-        simplifications = check_int(n_simplify, "n_simplify", minimum=0)
-    check_int(n_init, "n_init")
+        simplifications = check_int(n_simplify, "n_simplify", minimum=0, maximum=MAX_ROUNDS)
+    check_restarts(n_init)
     check_rng(rng)
-    if move is not None and sigma is None:
-        raise ValueError("sigma must be given when the diameter is reduced")
+    if move is not None:
+        if not callable(move):
+            raise TypeError(f"move must be callable, got {type(move).__name__}")
+        if sigma is None:
+            raise ValueError("sigma must be given when the diameter is reduced")
+    if sigma is not None:
+        check_positive(sigma, "sigma")
     # what the steps cost does not depend on the radius, so the whole can be checked here
     whole = quarter * (1 if move is None else 2)
     federation.ledger.check(
-        [point_mechanism(federation, SERVER_POINT_WEIGHTS, "weights", whole),
+        [point_mechanism(federation, SERVER_POINT_WEIGHTS, "weights", whole,
+                         n_server_points=len(server)),
          point_mechanism(federation, OUTER_PRODUCT, "outer_product", quarter, delta / 4),
-         *_means_noise(federation, quarter * share, delta * share / 4) * (n_rounds + 1)],
+         *_means_noise(federation, quarter * share, delta * share / 4, k) * (n_rounds + 1)],
         name="Algorithm 5",
     )  # fmt: skip
 
@@ -283,6 +312,7 @@ def theory_kmeans(
             federation, server, epsilon=quarter, sigma=sigma, min_weight=min_weight
         )
         server, federation = reduction.server_points, move(reduction)
+        check_federation(federation, unit="point")
         if len(server) < k:  # too few anchors: repeat them
             server = np.resize(server, (k, server.shape[1]))
 
@@ -300,12 +330,12 @@ def theory_kmeans(
     weights = np.maximum(weights, 1e-6 * max(float(weights.max()), 1.0))
     targets = kmeans.weighted_kmeans(projected, weights, k, rng=rng, n_init=n_init)
 
-    pair = _means_noise(federation, quarter * share, delta * share / 4)
+    pair = _means_noise(federation, quarter * share, delta * share / 4, k)
     history = [targets @ basis.T]
     for t in range(n_rounds + 1):
         sums, counts = federation.noisy_sum(
-            PROJECTED_SUMS_AND_COUNTS, pair, round=round + 1 + t, public={"n_clusters": k},
-            basis=basis, centers=targets, margin=MARGIN if t == 0 else 1.0,
+            PROJECTED_SUMS_AND_COUNTS, pair, round=round + 1 + t, basis=basis, centers=targets,
+            margin=MARGIN if t == 0 else 1.0,
         )  # fmt: skip
         history.append(
             centers_from_sums(

@@ -37,7 +37,7 @@ keys, pads and generators: it is not copied, pickled or used after a fork.
 """
 
 from fedclust_helpers.federation.base import SumFederation, require
-from fedclust_helpers.federation.data import ClientData
+from fedclust_helpers.federation.data import ClientData, ClippedDataWarning
 from fedclust_helpers.federation.in_process import (
     TRUST_MODELS,
     IdealSecureSum,
@@ -61,6 +61,7 @@ from fedclust_helpers.federation.transcript import Message, Transcript
 __all__ = [
     "TRUST_MODELS",
     "ClientData",
+    "ClippedDataWarning",
     "FederationFacts",
     "IdealSecureSum",
     "LocalReports",

@@ -29,7 +29,7 @@ from fedclust_helpers.accounting import (
 )
 from fedclust_helpers.client_statistics import ClientMemory, ClientStatistic
 from fedclust_helpers.federation import noise as noise_of
-from fedclust_helpers.federation.data import ClientData
+from fedclust_helpers.federation.data import ClientData, warn_if_mostly_clipped
 from fedclust_helpers.federation.plan import (
     FederationFacts,
     Plan,
@@ -178,6 +178,7 @@ class InProcess(Fixed, SingleUse):
                 f"clients holds rows outside the {domain} of size bound; scale with public bounds"
                 " first, or use outside='clip'"
             )
+        warn_if_mostly_clipped(data, counts)
         self._data = clipped
         self.clipped_counts = counts  # known to each client for itself, never sent
         self.client_memory = ClientMemory(clipped.n_clients)  # likewise

@@ -2,97 +2,178 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import sys
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import InitVar, dataclass
+from numbers import Integral
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedclust_helpers._validation import FloatArray, IntArray, as_points
+from fedclust_helpers._validation import (
+    FloatArray,
+    IntArray,
+    as_points,
+    check_choice,
+    check_int,
+    check_positive,
+)
 
-_BLOCK = 65_536
+SMALLEST_BOUND, LARGEST_BOUND = 1e-300, 1e300
+"""Bounds beyond these leave no room to round a clipped row into the box or ball."""
+_BLOCK = 65_536  # entries worked on at a time, so that no second copy of all rows is made
+_PLAIN = (1e-280, 1e280)  # squared lengths in between neither overflowed nor lost digits
+_HAIR = 1 - 1e-12  # clipped rows lie this far inside, so that rounding cannot leave one outside
 
 
-@dataclass(frozen=True)
+class ClippedDataWarning(UserWarning):
+    """Most rows lay outside the public bounds and were moved: a diagnostic of the clients alone."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class ClientData:
     """Rows of all clients in one array: client i owns ``points[offsets[i]:offsets[i+1]]``.
 
-    Two hospitals and a million phones look the same. The array is never changed; a real client is
-    one slice. `labels` (N,), if given, are the class numbers of labelled examples, 0, 1, ...
+    The arrays are read-only copies: changing yours afterwards changes nothing here.
+
+    Parameters
+    ----------
+    points : array_like of shape (N, d)
+        Finite numbers.
+    offsets : array_like of int, shape (M + 1,)
+        0, then the number of rows of the first 1, 2, ..., M clients.
+    labels : array_like of int, shape (N,), optional
+        Class numbers of labelled examples, 0, 1, ...
+    copy : bool, default True
+        False keeps a view of a float64 array of rows instead, to save the memory of large data.
+        **Do not change that array then**: rows were clipped and checked only once.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Naming the argument; never with a value of the data.
+
+    Examples
+    --------
+    >>> ClientData([[0.1, 0.2], [0.3, 0.4], [0.5, 0.6]], [0, 2, 3])
+    ClientData(n_clients=2, n_features=2)
     """
 
     points: FloatArray
     offsets: IntArray
     labels: IntArray | None = None
+    copy: InitVar[bool] = True
 
-    def __post_init__(self) -> None:
-        points = as_points(self.points)
-        offsets = np.asarray(self.offsets, dtype=np.int64)
-        if offsets.ndim != 1 or len(offsets) < 2 or offsets[0] != 0 or offsets[-1] != len(points):
-            raise ValueError("offsets must run from 0 to the number of rows")
+    def __post_init__(self, copy: bool) -> None:
+        points = _rows(self.points, "points", copy=_check_copy(copy))
+        wrong = "offsets must run from 0 to the number of rows"
+        offsets = _whole_numbers(self.offsets, wrong)
+        if len(offsets) < 2 or offsets[0] != 0 or offsets[-1] != len(points):
+            raise ValueError(wrong)
         if (offsets[1:] <= offsets[:-1]).any():
-            raise ValueError("every client must hold at least one row (empty client)")
-        view = points.view()
-        view.flags.writeable = False
-        object.__setattr__(self, "points", view)
-        object.__setattr__(self, "offsets", offsets)
-        object.__setattr__(self, "labels", _as_labels(self.labels, len(points)))
+            raise ValueError("offsets must give every client at least one row (empty client)")
+        self._set(points, offsets, _as_labels(self.labels, len(points)), ours=copy)
+
+    def _set(
+        self, points: FloatArray, offsets: IntArray, labels: IntArray | None, *, ours: bool
+    ) -> None:
+        """Keep these arrays, read-only; the rows for everybody if the array is ours."""
+        object.__setattr__(self, "points", _frozen(points, ours=ours))
+        object.__setattr__(self, "offsets", _frozen(offsets))
+        object.__setattr__(self, "labels", None if labels is None else _frozen(labels))
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # a pickle forgets that its arrays were read-only
+        self._set(state["points"], state["offsets"], state["labels"], ours=True)
+
+    def __repr__(self) -> str:
+        labelled = "" if self.labels is None else ", labelled"
+        return f"ClientData(n_clients={self.n_clients}, n_features={self.n_features}{labelled})"
 
     @classmethod
     def from_clients(
-        cls, clients: Sequence[ArrayLike], labels: Sequence[ArrayLike] | None = None
+        cls,
+        clients: Sequence[ArrayLike] | Mapping[Any, ArrayLike],
+        labels: Sequence[ArrayLike] | Mapping[Any, ArrayLike] | None = None,
     ) -> ClientData:
-        """Stack one array of shape (n_i, d), and one of labels (n_i,), per client."""
-        if getattr(clients, "ndim", None) == 2:
+        """Stack one array or DataFrame of shape (n_i, d), and one of labels (n_i,), per client.
+
+        Parameters
+        ----------
+        clients : sequence or mapping of arrays or DataFrames
+            A mapping gives names to clients; they are numbered in its order. DataFrames must have
+            the same columns, which are put into the order of the first one.
+        labels : sequence or mapping of int arrays, optional
+            With the keys of `clients`, if those have keys.
+        """
+        if getattr(clients, "ndim", None) == 2 or _is_frame(clients):
             raise ValueError(
-                "clients must be a sequence of arrays, one per client; for one stacked array give"
-                " the owner of each row to ClientData.from_owners"
+                "clients must be a sequence of arrays, one per client; for one stacked array or"
+                " table give the owner of each row to ClientData.from_owners"
             )
-        if not isinstance(clients, Sequence | np.ndarray) or isinstance(clients, str | bytes):
-            raise TypeError(
-                "clients must be a sequence of arrays, one per client, got"
-                f" {type(clients).__name__}"
-            )
-        if len(clients) == 0:
+        keys = list(clients) if isinstance(clients, Mapping) else None
+        tables = _as_list(clients, "clients", keys)
+        if not tables:
             raise ValueError("clients must hold at least one client")
-        first = as_points(clients[0], "clients[0]")
+        names = [f"clients[{key!r}]" for key in (range(len(tables)) if keys is None else keys)]
+        tables = _aligned(tables, names)
+        first = _rows(tables[0], names[0], copy=False)
         arrays = [first]
-        for i, c in enumerate(clients[1:], start=1):
-            arrays.append(as_points(c, f"clients[{i}]", n_features=first.shape[1]))
+        for table, name in zip(tables[1:], names[1:], strict=True):
+            arrays.append(_rows(table, name, copy=False, n_features=first.shape[1]))
         stacked = None
         if labels is not None:
-            if [np.shape(each) for each in labels] != [(len(a),) for a in arrays]:
+            own = _as_list(labels, "labels", keys)
+            if [np.shape(each) for each in own] != [(len(a),) for a in arrays]:
                 raise ValueError("labels must hold one array for each client, one label per row")
-            stacked = np.concatenate([np.asarray(each) for each in labels])
-        return cls(np.concatenate(arrays), np.cumsum([0] + [len(a) for a in arrays]), stacked)
+            stacked = np.concatenate([np.asarray(each) for each in own])
+        points = np.concatenate(arrays)
+        offsets = np.cumsum([0] + [len(a) for a in arrays])
+        return _unchecked(points, offsets, _as_labels(stacked, len(points)))
 
     @classmethod
     def from_owners(
-        cls, points: ArrayLike, owners: ArrayLike, labels: ArrayLike | None = None
+        cls, points: ArrayLike, owners: ArrayLike | str, labels: ArrayLike | None = None
     ) -> ClientData:
-        """Stack rows by owner: `owners` (n,) holds client numbers 0..M-1, each at least once."""
-        points = as_points(points)
-        owners = np.asarray(owners)
-        if owners.shape != (len(points),) or owners.dtype.kind not in "iu":
-            raise ValueError(f"owners must be {len(points)} integers, one for each row")
-        if owners.min() < 0:
-            raise ValueError("owners must be client numbers from 0")
-        sizes = np.bincount(owners)
-        if (sizes == 0).any():
-            raise ValueError(
-                "owners must give every client number up to the largest at least one row"
-            )
-        order = np.argsort(owners, kind="stable")
-        sorted_labels = _as_labels(labels, len(points))
+        """Stack rows by owner; clients are the different owners, in ascending order.
+
+        Parameters
+        ----------
+        points : array_like or DataFrame of shape (N, d)
+        owners : array_like of int or str, shape (N,)
+            Whose row it is: a number of any size, or a name. With a DataFrame also the name of the
+            column that says so; the other columns are the features then.
+        labels : array_like of int, shape (N,), optional
+        """
+        if isinstance(owners, str):
+            if not _is_frame(points) or owners not in list(points.columns):  # type: ignore[union-attr]
+                raise ValueError(
+                    "owners must be one owner for each row, or a column of a DataFrame"
+                )
+            column = points[owners]  # type: ignore[index,call-overload]
+            if getattr(column, "ndim", 1) != 1:
+                raise ValueError("owners must name one column, but several have that name")
+            points, owners = points.drop(columns=owners), column  # type: ignore[union-attr]
+        rows = _rows(points, "points", copy=False)
+        codes, sizes = _numbered(owners, len(rows))
+        small = codes.astype(np.uint16) if len(sizes) <= 2**16 else codes  # a faster stable sort
+        order = np.argsort(small, kind="stable")
+        sorted_labels = _as_labels(labels, len(rows))
         if sorted_labels is not None:
             sorted_labels = sorted_labels[order]
-        return cls(points[order], np.concatenate([[0], np.cumsum(sizes)]), sorted_labels)
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        return _unchecked(rows[order], offsets, sorted_labels)
 
     @classmethod
-    def one_point_each(cls, points: ArrayLike) -> ClientData:
-        """Every row is a client of its own: users with one point, as in local privacy."""
-        points = as_points(points)
-        return cls(points, np.arange(len(points) + 1))
+    def one_point_each(cls, points: ArrayLike, *, copy: bool = True) -> ClientData:
+        """Every row is a client of its own: users with one point, as in local privacy.
+
+        `copy` as for the class.
+        """
+        rows = _rows(points, "points", copy=_check_copy(copy))
+        return _unchecked(rows, np.arange(len(rows) + 1), None, ours=copy)
 
     @property
     def n_clients(self) -> int:
@@ -111,7 +192,8 @@ class ClientData:
         return n if np.array_equal(self.offsets, np.arange(self.n_clients + 1) * n) else None
 
     def client(self, i: int) -> FloatArray:
-        """The rows of one client (a read-only view)."""
+        """The rows of client i (a read-only view), i from 0 to M - 1."""
+        i = check_int(i, "i", minimum=0, maximum=self.n_clients - 1)
         return self.points[self.offsets[i] : self.offsets[i + 1]]
 
     def take(self, clients: ArrayLike) -> ClientData:
@@ -122,9 +204,10 @@ class ClientData:
         clients : array_like of int, shape (m,)
             Distinct client numbers from 0 to M - 1, at least one.
         """
-        chosen = np.asarray(clients)
-        if chosen.ndim != 1 or len(chosen) == 0 or chosen.dtype.kind not in "iu":
-            raise ValueError("clients must be one or more client numbers")
+        wrong = "clients must be one or more client numbers"
+        chosen = _whole_numbers(clients, wrong)
+        if len(chosen) == 0:
+            raise ValueError(wrong)
         if chosen.min() < 0 or chosen.max() >= self.n_clients:
             raise ValueError(f"clients must be numbers from 0 to {self.n_clients - 1}")
         if np.bincount(chosen).max() > 1:
@@ -148,49 +231,245 @@ class ClientData:
     def clipped(self, bound: float, *, domain: str = "box") -> tuple[ClientData, IntArray]:
         """Rows moved into the box [-bound, bound]^d or the ball ||x|| <= bound, and how many.
 
-        Each client does this for itself; the counts (M,) stay with it. Without a row to move, no
-        copy is made.
+        Each client does this for itself; the counts (M,) stay with it. What happens to a row
+        depends on that row alone, bit for bit. Without a row to move, no copy is made.
+
+        Parameters
+        ----------
+        bound : float
+            Between 1e-300 and 1e300.
+        domain : {"box", "ball"}
         """
-        moved = np.zeros(len(self.points), dtype=bool)
-        if domain == "ball":
-            for start in range(0, len(moved), _BLOCK):  # no norms of all rows at once
-                block = self.points[start : start + _BLOCK]
-                moved[start : start + _BLOCK] = np.einsum("ij,ij->i", block, block) > bound**2
-        else:
-            for column in self.points.T:  # d passes, no (n, d) mask
-                moved |= np.abs(column) > bound
-        if not moved.any():
+        check_choice(domain, "domain", ("box", "ball"))
+        bound = check_positive(bound, "bound")
+        if not SMALLEST_BOUND <= bound <= LARGEST_BOUND:
+            raise ValueError(f"bound must be between 1e-300 and 1e300, got {bound:g}")
+        outside = row_lengths(self.points) > bound if domain == "ball" else self._beyond(bound)
+        if not outside.any():
             return self, np.broadcast_to(np.int64(0), (self.n_clients,))  # no memory for zeros
-        counts = np.add.reduceat(moved.astype(np.int64), self.offsets[:-1])
+        counts = np.add.reduceat(outside.astype(np.int64), self.offsets[:-1])
         if domain == "ball":
             inside = self.points.copy()
-            # a hair inside, so that rounding cannot leave a row outside
-            norms = np.linalg.norm(self.points[moved], axis=1)
-            inside[moved] *= (bound * (1 - 1e-12) / norms)[:, None]
+            inside[outside] = _on_sphere(self.points[outside], bound * _HAIR)
         else:
             inside = np.clip(self.points, -bound, bound)
-        return ClientData(inside, self.offsets, self.labels), counts
+        return _unchecked(inside, self.offsets, self.labels), counts
+
+    def _beyond(self, bound: float) -> Any:
+        """Which rows leave the box."""
+        out = np.zeros(len(self.points), dtype=bool)
+        for column in self.points.T:  # d passes, no (n, d) mask
+            out |= np.abs(column) > bound
+        return out
 
 
-def _as_labels(labels: ArrayLike | None, n_rows: int) -> IntArray | None:
-    """A read-only int64 view or copy of the labels, one for each row."""
-    if labels is None:
-        return None
-    array = np.asarray(labels)
-    if array.shape != (n_rows,) or array.dtype.kind not in "iu":
-        raise ValueError(f"labels must be {n_rows} integers, one for each row")
-    if array.min() < 0:
-        raise ValueError("labels must be class numbers from 0")
-    view = array.astype(np.int64, copy=False).view()
+def warn_if_mostly_clipped(data: ClientData, counts: IntArray) -> None:
+    """Warn a data holder whose rows were mostly outside the public bounds: often wrong units.
+
+    Parameters
+    ----------
+    data : ClientData
+    counts : ndarray of int of shape (M,)
+        Rows that each client moved, from `ClientData.clipped`.
+
+    Warns
+    -----
+    ClippedDataWarning
+        If more than half of all rows were moved. The message holds no number: it is for whoever
+        holds the data, and no part of a release.
+    """
+    if 2 * int(counts.sum()) > len(data.points):
+        warnings.warn(
+            "most rows lie outside the public bounds and were moved to their edge, so results say"
+            " little about the data; scale with public bounds first (datasets.scale_to_box), or"
+            " give the bound that fits",
+            ClippedDataWarning,
+            stacklevel=_depth_outside() + 1,
+        )
+
+
+def _depth_outside() -> int:
+    """How many frames above our caller the first one lies that is not of this package."""
+    package, depth = __name__.partition(".")[0], 1
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(package):
+        frame, depth = frame.f_back, depth + 1
+    return depth - 1
+
+
+def row_lengths(points: FloatArray) -> FloatArray:
+    """Euclidean length (n,) of each row, from that row alone: no other row moves a bit.
+
+    Right at any finite magnitude; inf only where the length itself is above 1.8e308.
+    """
+    lengths = np.empty(len(points))
+    step = max(1, _BLOCK // points.shape[1])
+    for start in range(0, len(points), step):
+        block = points[start : start + step]
+        with np.errstate(over="ignore", under="ignore"):
+            squared = _row_sums(block * block)
+        odd = ~((squared > _PLAIN[0]) & (squared < _PLAIN[1]))
+        lengths[start : start + step] = np.sqrt(squared)
+        if odd.any():
+            lengths[start + np.flatnonzero(odd)] = _careful_lengths(block[odd])
+    return lengths
+
+
+def _careful_lengths(rows: FloatArray) -> FloatArray:
+    """Lengths where the squares overflow or vanish: scaled by the largest entry of each row."""
+    largest = np.abs(rows).max(axis=1)
+    scaled = rows / np.where(largest > 0, largest, 1.0)[:, None]
+    with np.errstate(over="ignore", under="ignore"):
+        return np.asarray(largest * np.sqrt(_row_sums(scaled * scaled)))
+
+
+def _on_sphere(rows: FloatArray, radius: float) -> FloatArray:
+    """Rows that are not zero, scaled to length `radius`."""
+    scaled = rows / np.abs(rows).max(axis=1, keepdims=True)
+    with np.errstate(under="ignore"):
+        return np.asarray(scaled * (radius / np.sqrt(_row_sums(scaled * scaled)))[:, None])
+
+
+def _row_sums(block: FloatArray) -> FloatArray:
+    """Sum of each row by halving the columns, so that the order never depends on other rows.
+
+    `block` is used up.
+    """
+    width = block.shape[1]
+    while width > 1:
+        half = width // 2
+        block[:, :half] += block[:, width - half : width]
+        width -= half
+    return block[:, 0]
+
+
+def _frozen(array: Any, *, ours: bool = True) -> Any:
+    """A read-only view, of memory that stays read-only if it is ours."""
+    view, base = array.view(), array
+    while ours and isinstance(base, np.ndarray):
+        base.flags.writeable, base = False, base.base
     view.flags.writeable = False
     return view
 
 
-def _unchecked(points: FloatArray, offsets: IntArray, labels: IntArray | None) -> ClientData:
+def _check_copy(copy: Any) -> bool:
+    if not isinstance(copy, bool | np.bool_):
+        raise TypeError(f"copy must be True or False, got {type(copy).__name__}")
+    return bool(copy)
+
+
+def _rows(points: Any, name: str, *, copy: bool, n_features: int | None = None) -> FloatArray:
+    """`as_points`, as an array of our own if `copy`."""
+    if isinstance(points, np.ma.MaskedArray):
+        raise TypeError(f"{name} must have no masked entries: fill or drop them first")
+    if copy and not isinstance(points, list | tuple):
+        try:
+            points = np.array(points, order="C")  # numpy.asarray may share a DataFrame's memory
+        except (TypeError, ValueError):
+            pass  # refused below
+    return as_points(points, name, n_features=n_features)
+
+
+def _is_frame(table: Any) -> bool:
+    """Whether this is a table with named columns (pandas and the like)."""
+    return hasattr(table, "columns") and hasattr(table, "to_numpy")
+
+
+def _as_list(each: Any, name: str, keys: list[Any] | None) -> list[Any]:
+    """One entry for each client, from a sequence, or from a mapping in the order of `keys`."""
+    if isinstance(each, Mapping):
+        if keys is None or len(each) != len(keys) or any(key not in each for key in keys):
+            raise ValueError(f"{name} must be a mapping only with the keys of clients")
+        return [each[key] for key in keys]
+    if not isinstance(each, Sequence | np.ndarray) or isinstance(each, str | bytes):
+        raise TypeError(
+            f"{name} must be a sequence or mapping of arrays, one per client, got"
+            f" {type(each).__name__}"
+        )
+    return list(each)
+
+
+def _aligned(tables: list[Any], names: list[str]) -> list[Any]:
+    """DataFrames with named columns, all in the order of the first one; the rest as it is."""
+    named = [i for i, table in enumerate(tables) if _is_frame(table) and _has_names(table)]
+    if len(named) == 0:
+        return tables
+    first = named[0]
+    columns = list(tables[first].columns)
+    if len(set(columns)) < len(columns):
+        raise ValueError(f"{names[first]} must have columns of different names")
+    out = list(tables)
+    for i in named:
+        own = list(tables[i].columns)
+        if len(own) != len(columns) or set(own) != set(columns):
+            raise ValueError(f"{names[i]} must have the same columns as {names[first]}")
+        out[i] = tables[i][columns]
+    return out
+
+
+def _has_names(frame: Any) -> bool:
+    """Whether the columns are more than 0, 1, 2, ..., which pandas gives to an array's."""
+    return list(frame.columns) != list(range(len(frame.columns)))
+
+
+def _whole_numbers(values: ArrayLike, wrong: str) -> IntArray:
+    """A one-dimensional int64 copy; floats and booleans are refused, saying what is `wrong`."""
+    try:
+        array = np.asarray(values)
+    except (TypeError, ValueError):  # ragged
+        raise ValueError(wrong) from None
+    if array.ndim != 1 or (array.dtype.kind not in "iu" and len(array)):
+        raise ValueError(wrong)
+    return array.astype(np.int64)
+
+
+def _numbered(owners: Any, n_rows: int) -> tuple[IntArray, IntArray]:
+    """Client number of each row, and rows of each client, from owners of any name or number."""
+    wrong = ValueError(f"owners must be {n_rows} integers or names (str), one for each row")
+    try:
+        names = np.asarray(owners)
+    except (TypeError, ValueError):
+        raise wrong from None
+    if names.shape != (n_rows,):
+        raise wrong
+    if names.dtype.kind == "O":
+        if _all_are(names, str):
+            names = names.astype(np.str_)
+        elif not _all_are(names, Integral):
+            raise wrong
+    elif names.dtype.kind not in "iuUS":
+        raise wrong
+    if names.dtype.kind in "iu" and names.min() >= 0 and names.max() < 4 * n_rows:
+        sizes = np.bincount(names)  # client numbers: no sorting
+        codes = (np.cumsum(sizes > 0) - 1)[names]
+        return codes, sizes[sizes > 0]
+    _, codes, sizes = np.unique(names, return_inverse=True, return_counts=True)
+    return codes.astype(np.int64), sizes.astype(np.int64)
+
+
+def _all_are(values: Iterable[Any], kind: type) -> bool:
+    return all(isinstance(value, kind) and not isinstance(value, bool) for value in values)
+
+
+def _as_labels(labels: ArrayLike | None, n_rows: int) -> IntArray | None:
+    """An int64 copy of the labels, one for each row."""
+    if labels is None:
+        return None
+    try:
+        array = np.asarray(labels)
+    except (TypeError, ValueError):
+        array = np.empty(())
+    if array.shape != (n_rows,) or array.dtype.kind not in "iu":
+        raise ValueError(f"labels must be {n_rows} integers, one for each row")
+    if array.min() < 0:
+        raise ValueError("labels must be class numbers from 0")
+    return array.astype(np.int64)
+
+
+def _unchecked(
+    points: FloatArray, offsets: IntArray, labels: IntArray | None, *, ours: bool = True
+) -> ClientData:
     """Client data made of rows that were checked before."""
     data = object.__new__(ClientData)
-    for name, array in (("points", points), ("offsets", offsets), ("labels", labels)):
-        if array is not None:
-            array.flags.writeable = name == "offsets"
-        object.__setattr__(data, name, array)
+    data._set(points, offsets, labels, ours=ours)
     return data

@@ -4,40 +4,125 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedclust_helpers._validation import FloatArray, IntArray, check_choice, check_real
+from fedclust_helpers._validation import (
+    FloatArray,
+    IntArray,
+    as_points,
+    check_choice,
+    check_int,
+    check_positive,
+    check_real,
+)
 from fedclust_helpers.accounting import Budget, LedgerMismatchError, PrivacyLedger
 from fedclust_helpers.client_statistics import ClientStatistic
 from fedclust_helpers.federation.base import InProcess
 from fedclust_helpers.federation.data import ClientData
 from fedclust_helpers.federation.plan import PlannedRelease
 from fedclust_helpers.frequency_oracles import LocalQuery
-from fedclust_helpers.local_randomizers import public_coins
+from fedclust_helpers.local_randomizers import gaussian_report, public_coins
 from fedclust_helpers.mechanisms import Mechanism
 
 USERS_PER_CHUNK = 2**17  # users whose reports are held at once: memory does not grow with n
+GRID_STEPS = 20  # discrete reports are rounded to 2^-20 of their radius, or a little more
 
 
 class LocalReports(InProcess):
     """Local privacy: every client noises its own message before it leaves; nobody is trusted.
 
     One release is one report of every client. Each record is in one report, so under parallel
-    composition a round costs what one report costs.
+    composition a round costs what one report costs. Who takes part is no secret, so neighbours are
+    replace-one: any two values of one user (or all rows of one client). Nothing that a release
+    depends on can be set after construction.
+
+    Parameters
+    ----------
+    clients : array_like of shape (n, d), ClientData, or a sequence of arrays of shape (n_i, d)
+        One array: row j is user j's point.
+    bound, domain
+        Rows are kept in the ball of radius `bound` ("box": in the cube), both public.
+    ledger, budget
+        A ledger for replace-one and for one point, or one client; a fresh one by default.
+    **options
+        As for all federations.
+
+    Raises
+    ------
+    LedgerMismatchError
+        For a ledger of another adjacency or unit: it would not say what a report costs.
     """
 
     trust = "local"
     noise_from = "every client, to its own message"
-    _split: UserSplit | None = None
+
+    def __init__(
+        self,
+        clients: ArrayLike | ClientData | Sequence[ArrayLike],
+        *,
+        bound: float = 1.0,
+        domain: str = "ball",
+        ledger: PrivacyLedger | None = None,
+        budget: Budget | None = None,
+        **options: Any,
+    ) -> None:
+        if ledger is not None and budget is not None:
+            raise ValueError("budget must not be given with a ledger: a ledger brings its own")
+        if ledger is None:
+            ledger = PrivacyLedger(adjacency="replace-one", budget=budget)
+        if not isinstance(ledger, PrivacyLedger):
+            raise TypeError(f"ledger must be a PrivacyLedger, got {type(ledger).__name__}")
+        _check_local_ledger(ledger)
+        self._split: UserSplit | None = None
+        super().__init__(
+            _as_clients(clients), bound=bound, domain=domain,  # type: ignore[arg-type]
+            ledger=ledger, **options,
+        )  # fmt: skip
 
     @property
     def split(self) -> UserSplit | None:
-        """The last division of the users, made by `divide`."""
+        """The last division of the users (`divide`), or None."""
         return self._split
+
+    def _sees(self) -> tuple[tuple[str, str], ...]:
+        return (
+            ("server", "every user's randomised report, and who sent it"),
+            ("other users", "what the server broadcasts"),
+        )
+
+    def gaussian_report(
+        self, n_outputs: int, *, epsilon: float, delta: float, radius: float | None = None
+    ) -> Mechanism:
+        """Noise of this federation's kind for one vector of length `radius` of each user.
+
+        Parameters
+        ----------
+        n_outputs : int
+            Length of the vector.
+        epsilon, delta : float
+            Of one report, any two values of one user.
+        radius : float, optional
+            Public bound on its Euclidean length: the federation's `bound` by default.
+        """
+        n_outputs = check_int(n_outputs, "n_outputs")
+        radius = self.bound if radius is None else check_positive(radius, "radius")
+        grid = None
+        if self.facts.noise != "continuous":
+            grid = 2.0 ** (math.floor(math.log2(radius)) - GRID_STEPS)
+        return gaussian_report(radius, epsilon, delta, grid=grid, n_features=n_outputs)
+
+    def check_one_point_each(self) -> None:
+        """Raise unless every client holds one point: a query is answered by one point."""
+        if self._data.n_clients != len(self._data.points):
+            raise ValueError(
+                "clients must hold one point each to answer local queries (give one array of"
+                " shape (n, d), or let every client choose one of its rows at random)"
+            )
 
     def reports(
         self,
@@ -47,7 +132,14 @@ class LocalReports(InProcess):
         round: int,
         **broadcast: Any,
     ) -> tuple[FloatArray, ...]:
-        """The noised messages of all clients, arrays of shape (M, ...), as the server sees them."""
+        """The noised messages of all clients, arrays of shape (M, ...), as the server sees them.
+
+        Raises
+        ------
+        LedgerMismatchError, ValueError, TypeError, BudgetExceededError
+            Before any data is read or budget spent.
+        """
+        _check_local_ledger(self.ledger)
         self.check_release(statistic, mechanisms, **broadcast)
         self._charge(PlannedRelease.of(statistic, tuple(mechanisms), round=round))
         self._record_broadcast(round, broadcast)
@@ -58,25 +150,37 @@ class LocalReports(InProcess):
             noisy = self._released(exact, mechanism)
             self.transcript.record(
                 round, "clients", "server", f"noisy {part}", noisy[0],
-                count=self.n_clients, payload=noisy,
+                count=len(noisy), payload=noisy,
             )  # fmt: skip
             out.append(noisy)
         return tuple(out)
 
     def check_ask(self, query: LocalQuery, *, part: str | None = None) -> None:
         """Raise what `ask` would raise before its first report, the budget apart."""
-        if self.n_clients != len(self._data.points):
-            raise ValueError("clients must hold one point each to answer local queries")
+        for needed in ("respond", "collect", "check", "mechanisms", "parts", "public"):
+            if not hasattr(query, needed):
+                raise TypeError(f"query must be a LocalQuery, got {type(query).__name__}")
+        _check_local_ledger(self.ledger)
+        self.check_one_point_each()
         if part is not None and (self.split is None or part not in self.split.parts):
             raise ValueError(
                 f"part {part!r} is unknown; divide the users first (parts:"
                 f" {', '.join(self.split.parts) if self.split else 'none'})"
+            )
+        if not query.mechanisms:
+            raise ValueError(
+                f"query {query.name!r} must state a mechanism (NoNoise if there is none)"
             )
         for mechanism in query.mechanisms:
             if mechanism.adjacency != self.ledger.adjacency:
                 raise LedgerMismatchError(
                     f"query {query.name!r} speaks of {mechanism.adjacency}, this ledger of"
                     f" {self.ledger.adjacency}; local privacy is replace-one (see local_users)"
+                )
+            if hasattr(mechanism, "n_honest"):
+                raise ValueError(
+                    f"query {query.name!r} draws only one node's share of a noise; every user must"
+                    " draw all of it"
                 )
             noise = math.isfinite(getattr(mechanism, "sensitivity", math.inf))
             continuous = noise and getattr(mechanism, "grid", 0.0) is None
@@ -95,10 +199,12 @@ class LocalReports(InProcess):
         Users of different parts answer different questions, so their costs do not add up: the
         ledger keeps one group for each part of this division.
         """
+        shares = check_shares(shares)  # raises before the ledger counts it
         seed = int(self.randomness.public.integers(2**63))
-        split = UserSplit(dict(shares), seed)  # raises before the ledger counts it
-        self._split = replace(split, number=self.ledger.new_division())
-        return self._split
+        split = UserSplit(shares, seed)
+        object.__setattr__(split, "number", self.ledger.new_division())
+        self._split = split
+        return split
 
     def ask(self, query: LocalQuery, *, round: int, part: str | None = None) -> None:
         """Put one question to all users, or to those of one part; the query collects the answers.
@@ -112,24 +218,27 @@ class LocalReports(InProcess):
             Before any data is read or budget spent.
         """
         self.check_ask(query, part=part)
-        group = None if part is None or self.split is None else self.split.group(part)
+        check_int(round, "round", minimum=0)
+        split = self._split
+        group = None if part is None or split is None else split.group(part)
+        mechanisms: tuple[Any, ...] = tuple(query.mechanisms)
         self._charge(
-            PlannedRelease(round, query.name, query.parts, tuple(query.mechanisms), part=part),
+            PlannedRelease(round, query.name, query.parts, mechanisms, part=part),
             group=group,
         )
         for name, value in query.public.items():
             self.transcript.record(
                 round, "server", "clients", name, np.asarray(value, dtype=np.float64),
-                count=self.n_clients,
+                count=self._data.n_clients,
             )  # fmt: skip
         kept: list[tuple[NDArray[np.generic], ...]] = []
         first: tuple[NDArray[np.generic], ...] = ()
         asked = 0
-        for start in range(0, self.n_clients, USERS_PER_CHUNK):
+        for start in range(0, self._data.n_clients, USERS_PER_CHUNK):
             points = self._data.points[start : start + USERS_PER_CHUNK]
             users = np.arange(start, start + len(points))
-            if part is not None and self.split is not None:
-                users = users[self.split.members(users, part)]
+            if part is not None and split is not None:
+                users = users[split.members(users, part)]
                 points = points[users - start]
                 if not len(users):
                     continue
@@ -152,18 +261,17 @@ class UserSplit:
     """A public division of users over parts: user j's part depends on j and a public seed only.
 
     `number` tells the divisions on one ledger apart: two of them may put a user in any two parts.
+    Only `LocalReports.divide` gives a number out; a division made by hand has None, and says who
+    would be in which part.
     """
 
-    shares: dict[str, float]
+    shares: Mapping[str, float]
     seed: int
-    number: int = 0
+    number: int | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        shares = [check_real(s, "shares") for s in self.shares.values()]
-        if not shares or any(not 0 < s <= 1 for s in shares):
-            raise ValueError("shares must be numbers in (0, 1], one for each part")
-        if abs(math.fsum(shares) - 1) > 1e-9:
-            raise ValueError("shares must add up to 1")
+        object.__setattr__(self, "shares", MappingProxyType(check_shares(self.shares)))
+        check_int(self.seed, "seed", minimum=0, maximum=2**64 - 1)
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -172,7 +280,10 @@ class UserSplit:
 
     def group(self, part: str) -> str:
         """The ledger's label of a part."""
-        return f"division {self.number}/{check_choice(part, 'part', self.parts)}"
+        check_choice(part, "part", self.parts)
+        if self.number is None:
+            raise ValueError("this UserSplit was made by hand: LocalReports.divide numbers them")
+        return f"division {self.number}/{part}"
 
     def members(self, users: IntArray, part: str) -> NDArray[np.bool_]:
         """Which of these user numbers belong to `part`."""
@@ -182,6 +293,48 @@ class UserSplit:
         low, high = (np.uint64(min(int(e * 2**53), 2**53 - 1) << 11) for e in edges[index:][:2])
         coins = public_coins(self.seed, users)
         return (coins >= low) & ((coins < high) | (index == len(self.parts) - 1))
+
+
+def check_shares(shares: Mapping[str, float]) -> dict[str, float]:
+    """Shares of named parts, each in (0, 1], that add up to 1; a copy."""
+    if not isinstance(shares, Mapping):
+        raise TypeError(f"shares must be a mapping part -> share, got {type(shares).__name__}")
+    if not all(isinstance(name, str) and name and "/" not in name for name in shares):
+        raise TypeError("shares must name its parts by strings without '/'")
+    out = {name: check_real(share, "shares") for name, share in shares.items()}
+    if not out or any(not 0 < s <= 1 for s in out.values()):
+        raise ValueError("shares must be numbers in (0, 1], one for each part")
+    if abs(math.fsum(out.values()) - 1) > 1e-9:
+        raise ValueError("shares must add up to 1")
+    return out
+
+
+def _check_local_ledger(ledger: PrivacyLedger) -> None:
+    """Replace-one, and one point or one client: what a report of a user hides."""
+    if ledger.adjacency != "replace-one":
+        raise LedgerMismatchError(
+            f"ledger must be kept for replace-one, got {ledger.adjacency}: in the local model"
+            " everybody takes part, and a report hides any two values of one user; open one by"
+            " PrivacyLedger(adjacency='replace-one'), or leave it out"
+        )
+    if ledger.unit not in ("point", "client"):
+        raise LedgerMismatchError(
+            f"ledger must be kept for one point (or one client), got one {ledger.unit}: a"
+            f" {ledger.unit} may send several reports, which one report's cost does not cover"
+        )
+
+
+def _as_clients(clients: Any) -> ClientData:
+    """One array: one point each; a sequence of arrays (n_i, d): their clients."""
+    if isinstance(clients, ClientData):
+        return clients
+    try:
+        nested = isinstance(clients, list | tuple) and clients and np.ndim(clients[0]) == 2
+    except ValueError:  # rows of unequal length: named below
+        nested = False
+    if nested:
+        return ClientData.from_clients(clients)
+    return ClientData.one_point_each(as_points(clients, "clients"))
 
 
 def local_users(
@@ -207,9 +360,6 @@ def local_users(
     **options
         ``seed`` or ``mode="secure"``, ``outside="clip"`` or ``"refuse"``, ``keep_payloads``.
     """
-    if ledger is not None and budget is not None:
-        raise ValueError("budget must not be given with a ledger: a ledger brings its own")
-    data = points if isinstance(points, ClientData) else ClientData.one_point_each(points)
-    if ledger is None:
-        ledger = PrivacyLedger(adjacency="replace-one", budget=budget)
-    return LocalReports(data, bound=bound, domain="ball", ledger=ledger, **options)
+    if not isinstance(points, ClientData):
+        points = ClientData.one_point_each(points)
+    return LocalReports(points, bound=bound, ledger=ledger, budget=budget, **options)

@@ -265,7 +265,7 @@ def _drawn(sampling: Sampling, amplified: bool) -> str:
 def _noise(mechanism: Any) -> str:
     std, sensitivity = getattr(mechanism, "std", None), getattr(mechanism, "sensitivity", None)
     name = type(mechanism).__name__
-    if std == 0 or std is None:
+    if std == 0 or not isinstance(std, float | int):  # a randomised response has no one std
         pure = mechanism.pure_epsilon
         return f"{name}" + (f", epsilon {pure:.4g}" if math.isfinite(pure) else "")
     return f"{name}, std {std:.4g}, hides {sensitivity:.4g} (L{mechanism.norm})"

@@ -63,7 +63,7 @@ _MODELS: Mapping[str, Mapping[str, Any]] = {
         "lines": (
             "server sees: random words, not even the sum",
             "other clients see: the noised sum (they unmask 30)",
-            "noise from: the server, who cannot read the result",
+            "noise from: the server, which may not see the result",
         ),
     },
     "local": {
@@ -258,14 +258,25 @@ def plot_two_worlds(
 
 
 def plot_log_ratio(
-    ax: Axes, bins: ArrayLike, log_ratio: ArrayLike, standard_error: ArrayLike, epsilon: float
+    ax: Axes,
+    bins: ArrayLike,
+    log_ratio: ArrayLike,
+    standard_error: ArrayLike,
+    epsilon: float,
+    *,
+    exact: ArrayLike | None = None,
 ) -> Axes:
-    """Log of the ratio of two histograms, bin by bin, between the lines -epsilon and epsilon."""
+    """Log of the ratio of two histograms, bin by bin, and the lines -epsilon and epsilon.
+
+    `exact` is the same of the two distributions, one value for each bin: a grey line of steps.
+    """
     edges = np.asarray(bins, dtype=np.float64)
     x = (edges[1:] + edges[:-1]) / 2
     for level in (-epsilon, epsilon):
         ax.axhline(level, color=COLORS["theory"], linestyle="--", linewidth=1.3)
     ax.axhline(0, color=MUTED, linewidth=0.6)
+    if exact is not None:
+        ax.stairs(np.asarray(exact), edges, baseline=None, color="#9c9ca1", linewidth=2)
     ax.errorbar(
         x, np.asarray(log_ratio), 2 * np.asarray(standard_error), fmt="o", color=DARK, markersize=4,
         linewidth=1,

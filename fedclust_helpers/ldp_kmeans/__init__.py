@@ -3,19 +3,16 @@
 The trust model is the weakest of all: every user randomises on the device, and the server sees
 randomised reports only. Data lies in the unit ball, one point per user.
 
-* ``one_round``: Algorithm 1 with parameters that work; ``one_round_as_printed``: the paper's.
-* ``four_rounds``: Algorithms 2 to 5, with and without the LSH step.
-* ``grid_histogram``, ``gaussian_report_kmeans``, ``ldp_lloyd``, ``private_mean``: baselines.
+``plan(federation, n_clusters=, epsilon=, delta=)`` fixes every public number and prints as the
+privacy statement of the run; ``run(federation, plan, rng=)`` follows it.
+
+* ``plan``: Algorithm 1 with parameters that work; ``plan_as_printed``: the paper's.
+* ``plan_four_rounds``: Algorithms 2 to 5, with and without the LSH step.
+* ``plan_grid_histogram``, ``plan_gaussian_reports``, ``plan_lloyd``, ``plan_private_mean``:
+  baselines.
 """
 
-from fedclust_helpers.ldp_kmeans.baselines import (
-    NoisyPoints,
-    gaussian_report_kmeans,
-    grid_histogram,
-    ldp_lloyd,
-    private_mean,
-    random_in_ball,
-)
+from fedclust_helpers.ldp_kmeans.baselines import NoisyPoints, random_in_ball
 from fedclust_helpers.ldp_kmeans.cells import (
     CellCounts,
     CellLevel,
@@ -26,51 +23,72 @@ from fedclust_helpers.ldp_kmeans.cells import (
     users_needed,
 )
 from fedclust_helpers.ldp_kmeans.four_rounds import (
-    FourRoundPlan,
     HeavyCells,
     candidate_centers,
-    four_rounds,
     mark_heavy_cells,
-    plan_four_rounds,
     printed_calls,
     synthetic_space,
 )
-from fedclust_helpers.ldp_kmeans.one_round import (
-    LdpResult,
-    NothingDetectedWarning,
-    OneRoundPlan,
-    one_round,
-    one_round_as_printed,
-    plan_one_round,
+from fedclust_helpers.ldp_kmeans.one_round import LdpResult, NothingDetectedWarning
+from fedclust_helpers.ldp_kmeans.planning import (
+    plan,
+    plan_as_printed,
+    plan_four_rounds,
+    plan_gaussian_reports,
+    plan_grid_histogram,
+    plan_lloyd,
+    plan_private_mean,
     users_needed_as_printed,
 )
+from fedclust_helpers.ldp_kmeans.plans import (
+    FourRoundPlan,
+    LocalPlan,
+    OneRoundPlan,
+    PrintedPlan,
+    VectorPlan,
+)
+from fedclust_helpers.ldp_kmeans.runs import run
+
+PLANS = {
+    "alg1": plan,
+    "alg1_printed": plan_as_printed,
+    "alg4": plan_four_rounds,
+    "grid_histogram": plan_grid_histogram,
+    "gaussian_report": plan_gaussian_reports,
+    "ldp_lloyd": plan_lloyd,
+    "private_mean": plan_private_mean,
+}
+"""The planners by the names used in the result tables."""
 
 __all__ = [
+    "PLANS",
     "CellCounts",
     "CellLevel",
     "ChosenCells",
     "FourRoundPlan",
     "HeavyCells",
     "LdpResult",
+    "LocalPlan",
     "NoisyPoints",
     "NothingDetectedWarning",
     "OneRoundPlan",
+    "PrintedPlan",
+    "VectorPlan",
     "candidate_centers",
     "choose_cells",
     "descend",
     "detection_threshold",
-    "four_rounds",
-    "gaussian_report_kmeans",
-    "grid_histogram",
-    "ldp_lloyd",
     "mark_heavy_cells",
-    "one_round",
-    "one_round_as_printed",
+    "plan",
+    "plan_as_printed",
     "plan_four_rounds",
-    "plan_one_round",
+    "plan_gaussian_reports",
+    "plan_grid_histogram",
+    "plan_lloyd",
+    "plan_private_mean",
     "printed_calls",
-    "private_mean",
     "random_in_ball",
+    "run",
     "synthetic_space",
     "users_needed",
     "users_needed_as_printed",

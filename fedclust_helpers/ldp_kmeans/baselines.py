@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.cluster import KMeans
 
 from fedclust_helpers import kmeans
+from fedclust_helpers._state import Fixed
 from fedclust_helpers._validation import (
     FloatArray,
     IntArray,
     as_points,
-    check_delta,
-    check_epsilon,
     check_int,
+    check_positive,
     check_rng,
 )
 from fedclust_helpers.federation import LocalReports
@@ -23,181 +27,169 @@ from fedclust_helpers.frequency_oracles import (
     Question,
     Reports,
     Words,
+    check_report_mechanism,
+    cut_to,
+    noised_report,
+    one_point_each,
+    report_values,
 )
-from fedclust_helpers.ldp_kmeans.one_round import (
-    GRID,
-    LdpResult,
-    check_all,
-    one_round,
-    require_local,
-    to_ball,
-)
-from fedclust_helpers.local_randomizers import gaussian_report
+from fedclust_helpers.ldp_kmeans.one_round import LdpResult, following, to_ball
+from fedclust_helpers.ldp_kmeans.plans import VectorPlan
+from fedclust_helpers.local_randomizers import MAX_NUMBERS
 from fedclust_helpers.mechanisms import Mechanism, NoiseSource
 from fedclust_helpers.projections import BallProjection
 
 
-def grid_histogram(
-    federation: LocalReports,
-    *,
-    n_clusters: int,
-    epsilon: float,
-    delta: float = 1e-6,
-    rng: np.random.Generator,
-    depth: int | None = None,
-    z: float = 3.5,
-) -> LdpResult:
-    """One grid, one bit per user, k-means on the cells that stand out: the plain baseline.
-
-    epsilon-LDP for each user (with vector sums above six dimensions: (epsilon, delta)). As good as
-    Algorithm 1 when the depth suits the data, worse when it does not. Default: depth 3 up to four
-    dimensions, else 2.
-    """
-    require_local(federation)
-    d = federation.n_features
-    depth = (3 if d <= 4 or d > 6 else 2) if depth is None else depth
-    return one_round(
-        federation, n_clusters=n_clusters, epsilon=epsilon, delta=delta, rng=rng,
-        depths=(check_int(depth, "depth"),), z=z,
-    )  # fmt: skip
-
-
-class NoisyPoints:
+class NoisyPoints(Fixed):
     """Every user's point plus Gaussian noise, as the server receives them; a `LocalQuery`.
 
-    The server keeps at most `max_kept` reports, those of the lowest user numbers.
+    Points are cut to length `radius` on the device. The server keeps at most `max_kept` reports,
+    those of the lowest user numbers.
+
+    Parameters
+    ----------
+    n_features : int
+    mechanism : Gaussian or DiscreteGaussian
+        Must hide 2 radius (and its rounding) under replace-one: see
+        `LocalReports.gaussian_report`.
+    max_kept : int
+    radius : float
     """
 
     parts = ("noisy point",)
     name = "noisy points"
 
-    def __init__(self, n_features: int, mechanism: Mechanism, *, max_kept: int) -> None:
-        self.n_features, self.mechanism, self.max_kept = n_features, mechanism, max_kept
-        self.public: dict[str, FloatArray] = {}
+    def __init__(
+        self, n_features: int, mechanism: Mechanism, *, max_kept: int, radius: float = 1.0
+    ) -> None:
+        self._n_features = check_int(n_features, "n_features", maximum=MAX_NUMBERS)
+        self._radius = check_positive(radius, "radius")
+        self._mechanism = check_report_mechanism(
+            mechanism, self._radius, self._n_features, what="a point"
+        )
+        self._max_kept = check_int(max_kept, "max_kept", maximum=MAX_NUMBERS // self._n_features)
         self._kept: list[FloatArray] = []
-        self.n_users = 0
+        self._n_users = 0
+
+    @property
+    def n_features(self) -> int:
+        """d, columns of the points."""
+        return self._n_features
+
+    @property
+    def max_kept(self) -> int:
+        """Reports that the server keeps."""
+        return self._max_kept
+
+    @property
+    def mechanism(self) -> Mechanism:
+        """The noise of one report."""
+        return self._mechanism
+
+    @property
+    def public(self) -> Mapping[str, NDArray[Any]]:
+        """Nothing is told to the users."""
+        return MappingProxyType({})
+
+    @property
+    def n_users(self) -> int:
+        """Users who were asked."""
+        return self._n_users
 
     @property
     def mechanisms(self) -> tuple[Mechanism, ...]:
         """The one Gaussian report of each user."""
-        return (self.mechanism,)
+        return (self._mechanism,)
 
     def check(self, n_features: int) -> None:
-        """The number of columns must be that of the points."""
-        if n_features != self.n_features:
-            raise ValueError(f"n_features must be {n_features}, got {self.n_features}")
+        """The number of columns must be that of the points, the noise enough for their length."""
+        if n_features != self._n_features:
+            raise ValueError(f"n_features must be {n_features}, got {self._n_features}")
+        check_report_mechanism(self._mechanism, self._radius, self._n_features, what="a point")
 
     def respond(self, points: FloatArray, users: IntArray, *, rng: NoiseSource) -> Reports:
-        """Noisy points (m, d)."""
-        grid = self.mechanism.grid
-        sent = points if grid is None else np.rint(points / grid) * grid
-        return (sent + self.mechanism.sample(points.shape, rng=rng),)
+        """Noisy points (m, d); in whole steps (int64) with noise on a grid."""
+        points, users = one_point_each(points, users)
+        if points.shape[1] != self._n_features:
+            raise ValueError(f"points must have {self._n_features} columns, got {points.shape[1]}")
+        shrink = cut_to(points, self._radius)[:, None]
+        sent = np.where(shrink > 0, points, 0.0) * shrink
+        return (noised_report(sent, self._mechanism, rng=rng),)
 
     def collect(self, users: IntArray, reports: Reports) -> None:
         """Keep reports while there is room."""
-        room = self.max_kept - sum(len(k) for k in self._kept)
+        room = self._max_kept - sum(len(k) for k in self._kept)
         if room > 0:
-            self._kept.append(np.asarray(reports[0][:room], dtype=np.float64))
-        self.n_users += len(users)
+            self._kept.append(report_values(reports[0][:room], self._mechanism))
+        self._n_users += len(users)
 
     def points(self) -> FloatArray:
         """The kept reports, (m, d)."""
-        return np.concatenate(self._kept)
+        return np.concatenate([np.zeros((0, self._n_features)), *self._kept])
 
 
-def gaussian_report_kmeans(
-    federation: LocalReports,
-    *,
-    n_clusters: int,
-    epsilon: float,
-    delta: float = 1e-6,
-    rng: np.random.Generator,
-    max_reports: int = 200_000,
-    n_init: int = 1,
+def run_gaussian_reports(
+    federation: LocalReports, plan: VectorPlan, *, rng: np.random.Generator, progress: bool
 ) -> LdpResult:
-    """Every user sends point + Gaussian noise; k-means on the noisy points, cut to the ball.
-
-    (epsilon, delta)-LDP. The obvious idea, and a poor one: noise of standard deviation 8 at epsilon
-    1 buries a ball of radius 1, and k-means clusters the noise.
-    """
-    k, mechanism = _gaussian(federation, n_clusters, epsilon, delta)
+    """Every user sends point + Gaussian noise; k-means on the noisy points, cut to the ball."""
     check_rng(rng)
-    check_int(n_init, "n_init")
-    max_kept = check_int(max_reports, "max_reports", minimum=k)
-    query = NoisyPoints(federation.n_features, mechanism, max_kept=max_kept)
-    check_all(federation, [(query, None)])
-    federation.ask(query, round=0)
+    query = NoisyPoints(plan.n_features, plan.mechanism, max_kept=plan.max_reports)
+    with following(federation, plan, [query], progress=progress) as (ask, n_before):
+        ask(query, round=0)
     noisy = query.points()
-    model = KMeans(k, n_init=n_init, random_state=int(rng.integers(2**31))).fit(noisy)
-    centers = to_ball(model.cluster_centers_)
-    return _result(federation, centers, epsilon, delta)
+    model = KMeans(plan.n_clusters, n_init=plan.n_init, random_state=int(rng.integers(2**31)))
+    centers = to_ball(model.fit(noisy).cluster_centers_)
+    return _result(federation, plan, n_before, centers)
 
 
-def private_mean(
-    federation: LocalReports, *, n_clusters: int = 1, epsilon: float, delta: float = 1e-6
+def run_private_mean(
+    federation: LocalReports, plan: VectorPlan, *, rng: np.random.Generator, progress: bool
 ) -> LdpResult:
-    """One centre: the mean of all points from Gaussian reports (k copies of it).
-
-    What to fall back on when n is too small to see any structure. (epsilon, delta)-LDP.
-    """
-    k, mechanism = _gaussian(federation, n_clusters, epsilon, delta)
+    """One centre, the mean of all points from Gaussian reports: k copies of it."""
+    check_rng(rng)
     sums = HeavySums(
         lambda points, _: (np.zeros(len(points), dtype=np.uint64), points), 1.0,
-        federation.n_features, mechanism, rng=federation.randomness.public, n_buckets=2,
+        plan.n_features, plan.mechanism, rng=federation.randomness.public, n_buckets=2,
         name="sum of points",
     )  # fmt: skip
-    check_all(federation, [(sums, None)])
-    federation.ask(sums, round=0)
+    with following(federation, plan, [sums], progress=progress) as (ask, n_before):
+        ask(sums, round=0)
     mean = to_ball(sums.estimate(np.zeros(1, dtype=np.uint64)) / max(1, sums.n_users))
-    return _result(federation, np.repeat(mean, k, axis=0), epsilon, delta)
+    return _result(federation, plan, n_before, np.repeat(mean, plan.n_clusters, axis=0))
 
 
-def ldp_lloyd(
+def run_lloyd(
     federation: LocalReports,
+    plan: VectorPlan,
     *,
-    n_clusters: int,
-    epsilon: float,
-    delta: float = 1e-6,
     rng: np.random.Generator,
-    n_rounds: int = 5,
-    initial: ArrayLike | None = None,
+    initial: ArrayLike | None,
+    progress: bool,
 ) -> LdpResult:
     """Lloyd's algorithm with the users split over rounds: in each, half count and half sum.
 
-    (epsilon, delta)-LDP for each user, who takes part once. A centre moves only if its noised count
-    exceeds two standard deviations. Without `initial` the start is uniform in the ball, and the
-    outcome hangs on it.
+    A centre moves only if its noised count exceeds two standard deviations.
     """
-    k, mechanism = _gaussian(federation, n_clusters, epsilon, delta)
     check_rng(rng)
-    n_rounds = check_int(n_rounds, "n_rounds")
-    d, public = federation.n_features, federation.randomness.public
+    k, d, public = plan.n_clusters, plan.n_features, federation.randomness.public
     if initial is None:
         centers = random_in_ball(k, d, rng=rng)
     else:
         centers = to_ball(as_points(initial, "initial", n_features=d))
         if len(centers) != k:
             raise ValueError(f"initial must hold {k} centres, got {len(centers)}")
-    if federation.n_records < 2 * n_rounds:
-        raise ValueError(f"n_rounds must leave users for each question, got {n_rounds}")
-    share = 1 / (2 * n_rounds)
-    parts = [f"{what} {t}" for t in range(n_rounds) for what in ("count", "sum")]
-    federation.divide(dict.fromkeys(parts, share))
-
     history, keys = [centers], np.arange(k, dtype=np.uint64)
-    for t in range(n_rounds):
-        now = history[-1]
-        counts, sums = _nearest_queries(now, epsilon, mechanism, public)
-        check_all(federation, [(counts, f"count {t}"), (sums, f"sum {t}")])
-        federation.ask(counts, round=t, part=f"count {t}")
-        federation.ask(sums, round=t, part=f"sum {t}")
-        count = counts.estimate(keys) * (sums.n_users / max(1, counts.n_users))
-        seen = counts.estimate(keys) > 2 * counts.std()
-        means = sums.estimate(keys) / np.where(seen, count, 1.0)[:, None]
-        history.append(to_ball(np.where(seen[:, None], means, now)))
-    result = _result(federation, history[-1], epsilon, delta)
-    result.details["history"] = np.stack(history)
-    return result
+    with following(federation, plan, [], progress=progress) as (ask, n_before):
+        for t in range(plan.n_rounds):
+            now = history[-1]
+            counts, sums = _nearest_queries(now, plan.epsilon, plan.mechanism, public)
+            ask(counts, round=t, part=f"count {t}")
+            ask(sums, round=t, part=f"sum {t}")
+            count = counts.estimate(keys) * (sums.n_users / max(1, counts.n_users))
+            seen = counts.estimate(keys) > plan.z * counts.std()
+            means = sums.estimate(keys) / np.where(seen, count, 1.0)[:, None]
+            history.append(to_ball(np.where(seen[:, None], means, now)))
+    return _result(federation, plan, n_before, history[-1], history=np.stack(history))
 
 
 def _nearest_queries(
@@ -221,31 +213,28 @@ def _nearest_queries(
 
 def random_in_ball(n: int, n_features: int, *, rng: np.random.Generator) -> FloatArray:
     """Points uniform in the unit ball, (n, d)."""
-    directions = rng.normal(size=(n, n_features))
+    n, n_features = check_int(n, "n"), check_int(n_features, "n_features")
+    if n * n_features > MAX_NUMBERS:
+        raise ValueError(
+            f"n times n_features must be at most {MAX_NUMBERS}, got {n} x {n_features}"
+        )
+    directions = check_rng(rng).normal(size=(n, n_features))
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
     return np.asarray(directions * rng.random((n, 1)) ** (1 / n_features))
 
 
-def _gaussian(
-    federation: LocalReports, n_clusters: int, epsilon: float, delta: float
-) -> tuple[int, Mechanism]:
-    """Shared validation; k and the noise for one point of the unit ball."""
-    require_local(federation)
-    k = check_int(n_clusters, "n_clusters", maximum=federation.n_records)
-    grid = GRID if federation.randomness.is_secure else None
-    mechanism = gaussian_report(
-        1.0, check_epsilon(epsilon), check_delta(delta), grid=grid,
-        n_features=federation.n_features,
-    )  # fmt: skip
-    return k, mechanism
-
-
 def _result(
-    federation: LocalReports, centers: FloatArray, epsilon: float, delta: float
+    federation: LocalReports,
+    plan: VectorPlan,
+    n_before: int,
+    centers: FloatArray,
+    **details: object,
 ) -> LdpResult:
-    d = federation.n_features
-    identity = BallProjection(d, d, rng=federation.randomness.public, kind="identity")
+    d = plan.n_features
     return LdpResult(
-        centers, centers, np.zeros((0, d)), np.zeros(0), None, epsilon, delta,
-        federation.randomness.is_secure, projection=identity,
+        plan=plan, ledger=federation.ledger.since(n_before), transcript=federation.transcript,
+        private=federation.randomness.is_secure, centers=centers, low_centers=centers,
+        proxies=np.zeros((0, d)), weights=np.zeros(0),
+        projection=BallProjection(d, d, rng=federation.randomness.public, kind="identity"),
+        details=details,
     )  # fmt: skip

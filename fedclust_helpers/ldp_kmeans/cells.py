@@ -6,14 +6,23 @@ Shared by the one-round algorithm (Algorithm 1, lines 9-28) and the four-round o
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from fedclust_helpers._validation import FloatArray, IntArray, check_int, check_positive
+from fedclust_helpers._validation import (
+    FloatArray,
+    IntArray,
+    check_choice,
+    check_epsilon,
+    check_int,
+    check_non_negative,
+    check_positive,
+    check_real,
+)
 from fedclust_helpers.frequency_oracles import OneBitCounts, Question
-from fedclust_helpers.grids import MAX_CELLS, NestedGrid
+from fedclust_helpers.grids import MAX_CELLS, MAX_DEPTH, NestedGrid
 from fedclust_helpers.local_randomizers import RandomizedResponse, participations
 from fedclust_helpers.projections import BallProjection
 
@@ -40,6 +49,15 @@ class CellCounts(OneBitCounts):
     ) -> None:
         depths = check_depths(depths)
         finest = depths[-1]
+        if not isinstance(grid, NestedGrid):
+            raise TypeError(f"grid must be a NestedGrid, got {type(grid).__name__}")
+        if not isinstance(projection, BallProjection):
+            raise TypeError(f"projection must be a BallProjection, got {type(projection).__name__}")
+        if projection.n_outputs != grid.n_features:
+            raise ValueError(
+                f"projection must have {grid.n_features} outputs as the grid has, got"
+                f" {projection.n_outputs}"
+            )
 
         def encode(points: FloatArray, channels: IntArray) -> Question:
             cells = grid.cells(projection(points), finest)
@@ -58,17 +76,25 @@ class CellCounts(OneBitCounts):
 
     def count(self, cells: IntArray, depth: int) -> FloatArray:
         """Estimated number of asked users in each cell, (m,)."""
-        channel = self.depths.index(depth)
+        channel = self._channel_of(depth)
         return self.estimate(self.grid.keys(cells, depth), channel=channel)
+
+    def _channel_of(self, depth: int) -> int:
+        if check_int(depth, "depth") not in self.depths:
+            raise ValueError(f"depth must be one of the depths {self.depths}, got {depth}")
+        return self.depths.index(depth)
 
     def depth_std(self, depth: int) -> float:
         """Standard deviation of `count`."""
-        return self.std(channel=self.depths.index(depth))
+        return self.std(channel=self._channel_of(depth))
 
 
-def check_depths(depths: tuple[int, ...]) -> tuple[int, ...]:
-    """Increasing depths >= 1."""
-    depths = tuple(check_int(p, "depths") for p in depths)
+def check_depths(depths: Iterable[int]) -> tuple[int, ...]:
+    """Increasing depths from 1 to 52."""
+    given: object = depths
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise TypeError(f"depths must be a sequence of integers, got {type(depths).__name__}")
+    depths = tuple(check_int(p, "depths", maximum=MAX_DEPTH) for p in depths)
     if not depths or any(b <= a for a, b in zip(depths, depths[1:], strict=False)):
         raise ValueError(f"depths must increase, got {depths}")
     return depths
@@ -78,9 +104,15 @@ def check_listing(
     grid: NestedGrid, depths: tuple[int, ...], *, max_cells: int = MAX_SURVIVORS
 ) -> None:
     """Refuse depths whose cells `descend` could not list, whatever the reports say."""
-    n_cells = len(grid.all_cells(depths[0], radius=1.0))
+    if not isinstance(grid, NestedGrid):
+        raise TypeError(f"grid must be a NestedGrid, got {type(grid).__name__}")
+    depths, max_cells = check_depths(depths), check_int(max_cells, "max_cells")
+    try:
+        n_cells = len(grid.all_cells(depths[0], radius=1.0))
+    except ValueError as refused:
+        raise ValueError(f"depths must start lower: {refused}") from None
     for depth, deeper in zip(depths, depths[1:], strict=False):
-        n_cells = min(n_cells, max_cells) << (grid.n_features * (deeper - depth))
+        n_cells = min(n_cells, max_cells) << min(grid.n_features * (deeper - depth), 63)
         if n_cells > MAX_CELLS:
             raise ValueError(
                 f"depths must lie closer together: one cell of depth {depth} has"
@@ -113,6 +145,9 @@ def descend(
     -------
     list of CellLevel, coarse to fine; a level holds the survivors of its depth.
     """
+    if not isinstance(counts, CellCounts):
+        raise TypeError(f"counts must be CellCounts, got {type(counts).__name__}")
+    z, max_cells = check_non_negative(z, "z"), check_int(max_cells, "max_cells")
     levels: list[CellLevel] = []
     grid = counts.grid
     for depth in counts.depths:
@@ -132,8 +167,8 @@ def descend(
 
 def threshold(n_candidates: int, z: float) -> float:
     """Standard deviations that a count must exceed when `n_candidates` are compared."""
-    check_positive(z, "z")
-    if n_candidates < 1000:
+    z = check_non_negative(z, "z")
+    if check_int(n_candidates, "n_candidates", minimum=0) < 1000:
         return z
     return max(z, math.sqrt(2 * math.log(n_candidates)) + 0.5)
 
@@ -152,6 +187,7 @@ class ChosenCells:
 
     def points(self, grid: NestedGrid, where: str = "center") -> FloatArray:
         """One point for each cell: its centre, or the corner that Algorithm 1 prints."""
+        check_choice(where, "where", ("center", "corner"))
         out = np.empty(self.cells.shape)
         for depth in np.unique(self.depth):
             rows = self.depth == depth
@@ -185,6 +221,10 @@ def choose_cells(
         ``vector_sums(depth, cells)``: PSO of cells (m, d'), kept in step with the counts as
         Sum(g) (lines 16 and 19).
     """
+    check_levels(levels)
+    z = check_non_negative(z, "z")
+    if max_cells is not None:
+        check_int(max_cells, "max_cells", minimum=0)
     n_features = levels[0].cells.shape[1]
     # maximal chosen cells: depth, coordinates and PH; one row each
     depth_of = np.zeros(0, dtype=np.int64)
@@ -220,6 +260,21 @@ def choose_cells(
     )
 
 
+def check_levels(levels: Sequence[CellLevel]) -> None:
+    """Counted cells of increasing depths, at least one level."""
+    if (
+        not isinstance(levels, Sequence)
+        or not levels
+        or not all(isinstance(lv, CellLevel) for lv in levels)
+    ):
+        raise TypeError("levels must be a sequence of CellLevel, at least one")
+    if any(b.depth <= a.depth for a, b in zip(levels, levels[1:], strict=False)):
+        raise ValueError("levels must go from coarse to fine")
+    for level in levels:
+        if level.cells.ndim != 2 or level.counts.shape != (len(level.cells),):
+            raise ValueError("levels must hold one count for each cell")
+
+
 def match_rows(rows: IntArray, table: IntArray) -> IntArray:
     """Index in `table` (distinct rows) of each row, or -1."""
     if not len(rows) or not len(table):
@@ -236,15 +291,31 @@ def detection_threshold(
     n_users: int, epsilon: float, n_levels: int, *, z: float = 3.5, n_answers: int | None = None
 ) -> float:
     """Smallest count that is detected among n users: z c sqrt(n M/m), from public numbers."""
-    z = check_positive(z, "z")
+    n_users, n_levels = check_int(n_users, "n_users"), check_int(n_levels, "n_levels")
+    z, epsilon = check_positive(z, "z"), check_epsilon(epsilon)
     m = participations(epsilon, n_levels) if n_answers is None else n_answers
+    check_int(m, "n_answers", maximum=n_levels)
     c = RandomizedResponse(epsilon / m).debias
     return z * c * math.sqrt(n_users * n_levels / m)
 
 
 def users_needed(
-    share: float, epsilon: float, n_levels: int, *, z: float = 3.5, user_share: float = 1.0
+    share: float,
+    epsilon: float,
+    n_levels: int,
+    *,
+    z: float = 3.5,
+    user_share: float = 1.0,
+    n_answers: int | None = None,
 ) -> int:
-    """Users for which a cell that holds `share` of the data stands out: z^2 c^2 M/(m share^2)."""
-    one = detection_threshold(1, epsilon, n_levels, z=z)
-    return math.ceil((one / check_positive(share, "share")) ** 2 / user_share)
+    """Users for which a cell that holds `share` of the data stands out: z^2 c^2 M/(m share^2).
+
+    A share `user_share` of them counts cells, m = `n_answers` of M = `n_levels` levels each.
+    """
+    for value, name in ((share, "share"), (user_share, "user_share")):
+        if not 0 < check_real(value, name) <= 1:
+            raise ValueError(f"{name} must lie in (0, 1], got {value}")
+    one = detection_threshold(1, epsilon, n_levels, z=z, n_answers=n_answers)
+    if one / share > 1e100:
+        raise ValueError(f"share must be larger or z smaller: {share:g} is never seen at z={z:g}")
+    return math.ceil((one / share) ** 2 / user_share)

@@ -16,36 +16,31 @@ from fedclust_helpers._validation import (
     IntArray,
     as_points,
     check_delta,
-    check_epsilon,
     check_int,
+    check_non_negative,
     check_positive,
     check_rng,
 )
 from fedclust_helpers.federation import LocalReports
-from fedclust_helpers.frequency_oracles import HeavySums, OneBitCounts, Question
+from fedclust_helpers.frequency_oracles import HeavySums, LocalQuery, OneBitCounts, Question
 from fedclust_helpers.grids import NestedGrid
 from fedclust_helpers.ldp_kmeans.cells import (
     CellCounts,
     CellLevel,
-    check_depths,
-    check_listing,
+    check_levels,
     descend,
     match_rows,
-    users_needed,
 )
 from fedclust_helpers.ldp_kmeans.one_round import (
-    CELLS_PER_CLUSTER,
-    GRID,
+    Ask,
     LdpResult,
-    check_all,
+    following,
     proxy_centers,
-    require_local,
     to_ball,
     warn_if_blind,
 )
-from fedclust_helpers.local_randomizers import gaussian_report
+from fedclust_helpers.ldp_kmeans.plans import FourRoundPlan
 from fedclust_helpers.lsh import BallCarvingHash, collision_probability
-from fedclust_helpers.mechanisms import Mechanism
 from fedclust_helpers.projections import BallProjection
 
 Keys = NDArray[np.uint64]
@@ -120,8 +115,12 @@ def mark_heavy_cells(
     opt : float, optional
         Guess of the optimal cost in the projected space; None leaves the noise to decide.
     """
+    if not isinstance(grid, NestedGrid):
+        raise TypeError(f"grid must be a NestedGrid, got {type(grid).__name__}")
+    check_levels(levels)
     d, n_levels = grid.n_features, len(levels)
-    k = check_int(n_clusters, "n_clusters")
+    k, z = check_int(n_clusters, "n_clusters"), check_non_negative(z, "z")
+    beta = check_positive(beta, "beta")
     heavy: list[IntArray] = []
     for index, level in enumerate(levels):
         limit = z * level.std
@@ -150,6 +149,8 @@ def synthetic_space(
     -------
     images (n, H + d), index of the heavy cell (n,)
     """
+    if not isinstance(heavy, HeavyCells):
+        raise TypeError(f"heavy must be HeavyCells, got {type(heavy).__name__}")
     points = as_points(points, n_features=heavy.grid.n_features)
     _, centers, _, keys = heavy.parents(points)
     distinct, index = np.unique(keys, return_inverse=True)
@@ -160,122 +161,6 @@ def synthetic_space(
 
 
 # --- Algorithms 3 and 4 --------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class FourRoundPlan:
-    """All public numbers of a four-round run. `shares` are the users of each question.
-
-    The paper runs F L M R bucket histograms and sum oracles in parallel, each with a share of the
-    budget. Reductions, all public: ``joint_levels`` (every point is in exactly one D_l, so one
-    question with value (l, bucket) replaces L), `n_guesses` for F (None: the oracle's own noise
-    decides what is heavy), `scales` for M and `repetitions` for R.
-    """
-
-    n_clusters: int
-    n_features: int
-    n_outputs: int
-    epsilon: float
-    delta: float
-    depths: tuple[int, ...]
-    shifted: bool
-    lsh: bool
-    t: int
-    scales: tuple[float, ...]
-    repetitions: int
-    n_guesses: int | None
-    joint_levels: bool
-    shares: dict[str, float]
-    z: float
-    mechanism: Mechanism
-    low_mechanism: Mechanism
-    needed: int
-
-    @property
-    def n_calls(self) -> int:
-        """Bucket histograms that users are split over: F L M R after the reductions."""
-        levels = 1 if self.joint_levels else len(self.depths) + 1
-        return (self.n_guesses or 1) * levels * len(self.scales) * self.repetitions
-
-
-WITHOUT_LSH = {"cells": 0.4, "proxy": 0.3, "recovery count": 0.1, "recovery sum": 0.2}
-WITH_LSH = {
-    "cells": 0.30, "buckets": 0.10, "bucket sums": 0.10, "proxy": 0.25,
-    "recovery count": 0.25 / 3, "recovery sum": 0.5 / 3,
-}  # fmt: skip
-
-
-def plan_four_rounds(
-    n_users: int,
-    n_features: int,
-    *,
-    n_clusters: int,
-    epsilon: float,
-    delta: float = 1e-6,
-    lsh: bool = False,
-    n_outputs: int | None = None,
-    depths: tuple[int, ...] = (1, 2, 3),
-    shifted: bool = True,
-    t: int = 3,
-    scales: tuple[float, ...] = (0.5,),
-    repetitions: int = 2,
-    n_guesses: int | None = None,
-    joint_levels: bool = True,
-    shares: dict[str, float] | None = None,
-    z: float = 3.5,
-    secure: bool = False,
-) -> FourRoundPlan:
-    """Parameters of a four-round run, from public numbers.
-
-    Parameters
-    ----------
-    lsh : bool
-        Candidate centres from LSH buckets besides the centres of heavy cells (round 2).
-    depths : tuple of int
-        As for `plan_one_round`: cells of depth p have side 2^(1-p).
-    shifted : bool
-        Shift the hierarchy at random (section 4.2).
-    t, scales, repetitions
-        LSH: dimensions, distances r as shares of the heavy cell's side (M of them), and R.
-    n_guesses : int, optional
-        F guesses k sqrt(n) 2^f of OPT; None: one marking by the noise threshold.
-    joint_levels : bool
-        One question for all levels, instead of splitting the users over levels.
-    shares : dict, optional
-        Share of users for each question.
-    """
-    n_users = check_int(n_users, "n_users")
-    n_features = check_int(n_features, "n_features")
-    k = check_int(n_clusters, "n_clusters", maximum=n_users)
-    epsilon, delta = check_epsilon(epsilon), check_delta(delta)
-    d = min(n_features, 4 if n_features > 6 else n_features) if n_outputs is None else n_outputs
-    check_int(d, "n_outputs", maximum=n_features)
-    depths = check_depths(tuple(depths))
-    check_int(t, "t", maximum=8)
-    check_int(repetitions, "repetitions")
-    if not scales:
-        raise ValueError("scales must hold at least one share of a cell's side")
-    scales = tuple(check_positive(s, "scales") for s in scales)
-    if n_guesses is not None:
-        check_int(n_guesses, "n_guesses")
-    expected = WITH_LSH if lsh else WITHOUT_LSH
-    shares = dict(expected if shares is None else shares)
-    if set(shares) != set(expected):
-        raise ValueError(f"shares must name the questions {', '.join(expected)}")
-    if n_users < len(shares) + len(depths):
-        raise ValueError(
-            f"n_users must be at least the number of questions, {len(shares) + len(depths)}"
-        )
-    grid = GRID if secure else None
-    needed = users_needed(
-        1 / (CELLS_PER_CLUSTER * k), epsilon, len(depths), z=z, user_share=shares["cells"]
-    )
-    return FourRoundPlan(
-        k, n_features, d, epsilon, delta, depths, bool(shifted), bool(lsh), t, tuple(scales),
-        repetitions, n_guesses, bool(joint_levels), shares, check_positive(z, "z"),
-        gaussian_report(1.0, epsilon, delta, grid=grid, n_features=n_features),
-        gaussian_report(1.0, epsilon, delta, grid=grid, n_features=d), needed,
-    )  # fmt: skip
 
 
 class _Buckets:
@@ -355,15 +240,8 @@ def candidate_centers(
     return np.concatenate(found) if found else np.zeros((0, plan.n_outputs))
 
 
-def four_rounds(
-    federation: LocalReports,
-    *,
-    n_clusters: int,
-    epsilon: float,
-    delta: float = 1e-6,
-    rng: np.random.Generator,
-    n_init: int = 10,
-    **parameters: object,
+def run_four_rounds(
+    federation: LocalReports, plan: FourRoundPlan, *, rng: np.random.Generator, progress: bool
 ) -> LdpResult:
     """Algorithm 4 with Algorithms 2, 3 and 5, reduced to what a laptop's n can carry.
 
@@ -371,22 +249,10 @@ def four_rounds(
     2. (``lsh=True``) Count and sum LSH buckets inside heavy cells; candidates (Algorithm 3).
     3. Each user names the nearest candidate: proxy data set, weighted k-means (Algorithm 5).
     4. Each user names the nearest centre, or sends a noised vector for it: means in R^d'.
-
-    Every user takes part in one round only, with the whole (epsilon, delta). (The paper gives each
-    of the four blocks epsilon/4, with everybody in all of them.)
-
-    Parameters and errors as for `one_round`; **parameters as in `plan_four_rounds`.
     """
-    require_local(federation)
     check_rng(rng)
-    n = federation.n_records
-    plan = plan_four_rounds(
-        n, federation.n_features, n_clusters=n_clusters, epsilon=epsilon, delta=delta,
-        secure=federation.randomness.is_secure, **parameters,  # type: ignore[arg-type]
-    )  # fmt: skip
-    check_int(n_init, "n_init")
+    n, d, k = federation.n_records, plan.n_outputs, plan.n_clusters
     public = federation.randomness.public
-    d, k = plan.n_outputs, plan.n_clusters
     identity = d == plan.n_features
     projection = BallProjection(
         plan.n_features, d, rng=public, kind="identity" if identity else "gaussian"
@@ -394,60 +260,56 @@ def four_rounds(
     # the shifted cube has twice the side: the same cells lie one level deeper
     grid = NestedGrid.shifted(d, rng=public) if plan.shifted else NestedGrid(d)
     depths = tuple(p + 1 for p in plan.depths) if plan.shifted else plan.depths
-    check_listing(grid, depths)
-    federation.divide(plan.shares)
+    nearest, origin = _NearestQuery(projection, plan, public), np.zeros((1, d))
+    with following(federation, plan, [], progress=progress) as (ask, n_before):
+        # round 1: cells
+        cells = CellCounts(grid, depths, plan.epsilon, projection=projection, rng=public)
+        later = [nearest.counts(origin, f"nearest {what}") for what in ("candidate", "centre")]
+        known: list[LocalQuery] = [cells, *later, nearest.sums(origin)]
+        for query in known:
+            federation.check_ask(query)  # what can be refused is refused before the first report
+        ask(cells, round=0, part="cells")
+        levels = [_scaled(lv, n / max(1, cells.n_users)) for lv in descend(cells)]
+        guesses: list[float | None] = [None]
+        if plan.n_guesses is not None:
+            guesses = [k * math.sqrt(n) * 2.0**f for f in range(plan.n_guesses)]
+        markings = [
+            mark_heavy_cells(grid, levels, n_clusters=k, opt=guess, z=plan.z) for guess in guesses
+        ]
+        candidates = np.unique(np.concatenate([m.centers() for m in markings]), axis=0)
 
-    # round 1: cells
-    cells = CellCounts(grid, depths, epsilon, projection=projection, rng=public)
-    nearest = _NearestQuery(projection, plan, public)
-    origin = np.zeros((1, d))
-    check_all(federation, [
-        (cells, "cells"),
-        (nearest.counts(origin, "nearest candidate"), "proxy"),
-        (nearest.counts(origin, "nearest centre"), "recovery count"),
-        (nearest.sums(origin), "recovery sum"),
-    ])  # fmt: skip
-    federation.ask(cells, round=0, part="cells")
-    levels = [_scaled(lv, n / max(1, cells.n_users)) for lv in descend(cells)]
-    guesses: list[float | None] = [None]
-    if plan.n_guesses is not None:
-        guesses = [k * math.sqrt(n) * 2.0**f for f in range(plan.n_guesses)]
-    markings = [
-        mark_heavy_cells(grid, levels, n_clusters=k, opt=guess, z=plan.z) for guess in guesses
-    ]
-    candidates = np.unique(np.concatenate([m.centers() for m in markings]), axis=0)
+        # round 2: buckets
+        if plan.lsh:
+            found = _ask_buckets(ask, plan, markings, projection, public)
+            candidates = np.concatenate([candidates, found])
+        warn_if_blind(len(candidates), plan, n)
+        if not len(candidates):
+            candidates = origin
 
-    # round 2: buckets
-    if plan.lsh:
-        found = _ask_buckets(federation, plan, markings, projection, public)
-        candidates = np.concatenate([candidates, found])
-    warn_if_blind(len(candidates), plan.needed, n, epsilon)
-    if not len(candidates):
-        candidates = origin
+        # round 3: proxy data set
+        ballots = nearest.counts(candidates, "nearest candidate")
+        ask(ballots, round=2, part="proxy")
+        weights = ballots.estimate(np.arange(len(candidates), dtype=np.uint64))
+        kept = weights > 2 * ballots.std()
+        weights = weights * (n / max(1, ballots.n_users))
+        proxies, weights = candidates[kept], weights[kept]
+        low = proxy_centers(proxies, weights, k, rng=rng, n_init=plan.n_init)
 
-    # round 3: proxy data set
-    ballots = nearest.counts(candidates, "nearest candidate")
-    federation.ask(ballots, round=2, part="proxy")
-    weights = ballots.estimate(np.arange(len(candidates), dtype=np.uint64))
-    kept = weights > 2 * ballots.std()
-    weights = weights * (n / max(1, ballots.n_users))
-    proxies, weights = candidates[kept], weights[kept]
-    low = proxy_centers(proxies, weights, k, rng=rng, n_init=n_init)
-
-    # round 4: recovery (Algorithm 5)
-    tally, vectors = nearest.counts(low, "nearest centre"), nearest.sums(low)
-    federation.ask(tally, round=3, part="recovery count")
-    federation.ask(vectors, round=3, part="recovery sum")
+        # round 4: recovery (Algorithm 5)
+        tally, vectors = nearest.counts(low, "nearest centre"), nearest.sums(low)
+        ask(tally, round=3, part="recovery count")
+        ask(vectors, round=3, part="recovery sum")
     keys = np.arange(k, dtype=np.uint64)
     count = tally.estimate(keys) * (vectors.n_users / max(1, tally.n_users))
-    known = count > 2 * tally.std() * (vectors.n_users / max(1, tally.n_users))
+    seen = count > 2 * tally.std() * (vectors.n_users / max(1, tally.n_users))
     fallback = low if identity else np.zeros((k, plan.n_features))
-    means = vectors.estimate(keys) / np.where(known, count, 1.0)[:, None]
-    centers = to_ball(np.where(known[:, None], means, fallback))
+    means = vectors.estimate(keys) / np.where(seen, count, 1.0)[:, None]
+    centers = to_ball(np.where(seen[:, None], means, fallback))
     return LdpResult(
-        centers, low, proxies, weights, plan, epsilon, delta, federation.randomness.is_secure,
-        tuple(levels), None, grid, projection,
-        {"heavy": markings, "candidates": candidates},
+        plan=plan, ledger=federation.ledger.since(n_before), transcript=federation.transcript,
+        private=federation.randomness.is_secure, centers=centers, low_centers=low, proxies=proxies,
+        weights=weights, levels=tuple(levels), grid=grid, projection=projection,
+        details={"heavy": markings, "candidates": candidates},
     )  # fmt: skip
 
 
@@ -486,7 +348,7 @@ def _scaled(level: CellLevel, factor: float) -> CellLevel:
 
 
 def _ask_buckets(
-    federation: LocalReports,
+    ask: Ask,
     plan: FourRoundPlan,
     markings: list[HeavyCells],
     projection: BallProjection,
@@ -522,9 +384,8 @@ def _ask_buckets(
         vector, 1.0, plan.n_outputs, plan.low_mechanism, rng=public, shares=[1.0] * n_calls,
         name="bucket sums",
     )  # fmt: skip
-    check_all(federation, [(counts, "buckets"), (sums, "bucket sums")])
-    federation.ask(counts, round=1, part="buckets")
-    federation.ask(sums, round=1, part="bucket sums")
+    ask(counts, round=1, part="buckets")
+    ask(sums, round=1, part="bucket sums")
     return candidate_centers(plan, buckets, counts, sums, rng=public)
 
 
@@ -536,6 +397,9 @@ def printed_calls(
     L = lg n, F = lg(sqrt(n)/k), M = 1 + lg(d^(3/2) sqrt(L)), R = ln(k L^2/beta)/p(1) (constant 1).
     """
     n = check_int(n_users, "n_users", minimum=2)
+    n_outputs = check_int(n_outputs, "n_outputs")
+    n_clusters = check_int(n_clusters, "n_clusters")
+    beta = check_delta(beta, "beta")
     levels = math.ceil(math.log2(n))
     guesses = max(1, math.ceil(math.log2(n / (math.sqrt(n) * n_clusters))))
     scales = math.ceil(1 + math.log2(n_outputs**1.5 * math.sqrt(levels)))

@@ -27,6 +27,7 @@ from fedclust_helpers._validation import (
     check_int,
     check_non_negative,
     check_positive,
+    check_real,
     check_rng,
 )
 from fedclust_helpers.accounting import gaussian_sigma_analytic, gdp_delta, gdp_epsilon
@@ -42,6 +43,37 @@ from fedclust_helpers.local_randomizers import RandomizedResponse, gaussian_repo
 from fedclust_helpers.lsh import collision_probability
 
 BLOCK = 2**22  # numbers that are held at once
+MAX_NUMBERS = 2**27  # numbers that one experiment may hold: 1 GiB
+MAX_WORK = 2**26  # random numbers that one experiment may draw: some seconds
+
+
+def _check_size(limit: int = MAX_NUMBERS, **sizes: int) -> None:
+    """Refuse an experiment that does not fit into memory or time, by its public sizes."""
+    if math.prod(sizes.values()) > limit:
+        names, shape = " times ".join(sizes), " x ".join(str(v) for v in sizes.values())
+        raise ValueError(f"{names} must be at most {limit} numbers, got {shape}")
+
+
+def _check_open(value: float, name: str) -> float:
+    """A number strictly between 0 and 1."""
+    value = check_real(value, name)
+    if not 0 < value < 1:
+        raise ValueError(f"{name} must lie in (0, 1), got {value}")
+    return value
+
+
+def _check_flag(value: bool, name: str) -> bool:
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} must be True or False, got {type(value).__name__}")
+    return bool(value)
+
+
+def _check_below(value: float, name: str, limit: float) -> float:
+    """A positive number up to `limit`."""
+    value = check_positive(value, name)
+    if value > limit:
+        raise ValueError(f"{name} must be at most {limit:g}, got {value:g}")
+    return value
 
 
 # --- splitting users, splitting the budget (notes 1.4, 2.4) ---------------------------------------
@@ -57,6 +89,7 @@ def split_users_std(n: int, epsilon: float, n_mechanisms: int, m: int = 1) -> fl
 
     ``c(epsilon/m) sqrt(n M/m)``, with epsilon/m for each answer.
     """
+    epsilon = check_epsilon(epsilon)
     check_int(m, "m", maximum=check_int(n_mechanisms, "n_mechanisms"))
     return response_factor(epsilon / m) * math.sqrt(check_int(n, "n") * n_mechanisms / m)
 
@@ -68,6 +101,8 @@ def split_budget_std(n: int, epsilon: float, n_mechanisms: int) -> float:
 
 def best_participations(epsilon: float, n_mechanisms: int) -> int:
     """The m in 1..M with the smallest `split_users_std`, by trying all."""
+    epsilon = check_epsilon(epsilon)
+    n_mechanisms = check_int(n_mechanisms, "n_mechanisms", maximum=100_000)
     stds = [split_users_std(1, epsilon, n_mechanisms, m) for m in range(1, n_mechanisms + 1)]
     return int(np.argmin(stds)) + 1
 
@@ -78,8 +113,12 @@ def printed_count_std(n: int, epsilon: float, n_levels: int | None = None) -> fl
     ``L = ceil(lg n)`` by default.
     """
     n = check_int(n, "n", minimum=2)
-    levels = math.ceil(math.log2(n)) if n_levels is None else check_int(n_levels, "n_levels")
-    return response_factor(epsilon / (2 * levels)) * math.sqrt(n)
+    levels = (
+        math.ceil(math.log2(n))
+        if n_levels is None
+        else check_int(n_levels, "n_levels", maximum=10**6)
+    )
+    return response_factor(check_epsilon(epsilon) / (2 * levels)) * math.sqrt(n)
 
 
 def sums_center_error(
@@ -97,9 +136,10 @@ def sums_center_error(
     q heavy cells hold the n_j users of the cluster; a share phi of all users sends vectors. In the
     unit ball a value above 0.3 says that one private mean would do better.
     """
-    sigma = 2 * gaussian_sigma_analytic(epsilon, delta)
+    sigma = 2 * gaussian_sigma_analytic(_check_below(epsilon, "epsilon", 1e4), check_delta(delta))
+    cluster_size = check_positive(cluster_size, "cluster_size")
     noise = check_int(n, "n") * check_int(n_cells, "n_cells") * check_int(n_features, "n_features")
-    return sigma * math.sqrt(noise / check_positive(share, "share")) / cluster_size
+    return sigma * math.sqrt(noise / _check_below(share, "share", 1.0)) / cluster_size
 
 
 # --- oracles: Lemmas 2.11 and 2.12 (P6 to P9) -----------------------------------------------------
@@ -111,18 +151,20 @@ def count_rms(n: int, epsilon: float, *, rng: np.random.Generator, n_buckets: in
     Lemma 2.11 promises O(sqrt(n log(n/beta))/epsilon); theory for the oracle: c sqrt(n). (In the
     lemma "f(v)" stands for the count n(v).)
     """
+    n = check_int(n, "n", maximum=MAX_NUMBERS)
     oracle = OneBitCounts(
         lambda points, _: Question(np.zeros(len(points), dtype=np.uint64)), epsilon, rng=rng,
         n_buckets=n_buckets,
     )  # fmt: skip
-    ask_values(oracle, np.zeros((check_int(n, "n"), 1)), rng=rng)
+    ask_values(oracle, np.zeros((n, 1)), rng=rng)
     empty = np.delete(oracle.spectrum[0], oracle.buckets(np.zeros(1, dtype=np.uint64)))
     return float(np.sqrt(np.mean(empty**2)))
 
 
 def lemma_2_11_bound(n: int, epsilon: float, beta: float) -> float:
     """Lemma 2.11's error of a count, constant 1: sqrt(n ln(n/beta))/epsilon."""
-    return math.sqrt(n * math.log(check_int(n, "n") / beta)) / check_epsilon(epsilon)
+    n, beta = check_int(n, "n"), _check_open(beta, "beta")
+    return math.sqrt(n * (math.log(n) - math.log(beta))) / check_epsilon(epsilon)
 
 
 class SumsError(NamedTuple):
@@ -151,9 +193,16 @@ def sums_error(
     "for every v" needs ln(n/beta); its proof holds for one v.)
     """
     n, n_values = check_int(n, "n"), check_int(n_values, "n_values")
+    n_features, rng = check_int(n_features, "n_features"), check_rng(rng)
+    _check_size(n=n, n_features=n_features)
+    _check_size(n_values=n_values, n_features=n_features)
+    _check_size(2**13, n_features=n_features)
+    radius = _check_below(radius, "radius", 1e100)
+    if check_epsilon(epsilon) < 1e-100:
+        raise ValueError(f"epsilon must be at least 1e-100, got {epsilon:g}")
     mechanism = gaussian_report(radius, epsilon, delta, calibration=calibration)
     values = rng.integers(n_values, size=n)
-    vectors = check_rng(rng).normal(size=(n, n_features))
+    vectors = rng.normal(size=(n, n_features))
     vectors *= radius / np.linalg.norm(vectors, axis=1, keepdims=True)
     oracle = HeavySums(
         lambda points, _: (points[:, 0].astype(np.uint64), points[:, 1:]), radius, n_features,
@@ -193,9 +242,11 @@ def printed_sums_truth(
     epsilon, delta = check_epsilon(epsilon), check_delta(delta)
     radius = check_non_negative(radius, "radius")
     center_norm = check_non_negative(center_norm, "center_norm")
+    if max(radius, center_norm) > 1e100:
+        raise ValueError("radius and center_norm must be at most 1e100")
     sensitivity = 2 * (center_norm + radius)
     std = 2 * math.sqrt(2 * math.log(1.25 / delta)) * (2 * radius) / epsilon
-    if std == 0:
+    if std <= 1e-100 * sensitivity:
         mu = math.inf if sensitivity else 0.0
         return PrintedNoise(epsilon, std, sensitivity, mu, mu)
     mu = sensitivity / std
@@ -231,6 +282,8 @@ def cross_term_violation(
     """
     n, d = check_int(n, "n"), check_int(n_features, "n_features")
     n_trials, rng = check_int(n_trials, "n_trials"), check_rng(rng)
+    _check_size(2**24, n=n, n_features=d)
+    _check_size(MAX_WORK, n=n, n_features=d, n_trials=n_trials)
     total, squares = np.empty(n_trials), np.empty(n_trials)
     step = max(1, BLOCK // (n * d))
     for start in range(0, n_trials, step):
@@ -257,8 +310,10 @@ def pairwise_cost(points: ArrayLike) -> float:
 def clustering_cost(points: ArrayLike, labels: ArrayLike) -> float:
     """Cost of a fixed clustering: squared distances to the means of its parts."""
     points, labels = as_points(points), np.asarray(labels)
-    if labels.shape != (len(points),):
-        raise ValueError(f"labels must have shape ({len(points)},), got {labels.shape}")
+    if labels.shape != (len(points),) or labels.dtype.kind not in "iub":
+        raise ValueError(
+            f"labels must be integers of shape ({len(points)},), one for each of points"
+        )
     _, index, size = np.unique(labels, return_inverse=True, return_counts=True)
     means = np.zeros((len(size), points.shape[1]))
     np.add.at(means, index, points)
@@ -280,13 +335,17 @@ def projected_cost_ratio(
     see `projections.kmeans_dimension`). Gaussian maps with entries of variance 1/d; one ratio for
     each, (n_maps,).
     """
-    points = as_points(points)
-    d = check_int(n_outputs, "n_outputs")
+    points, rng = as_points(points), check_rng(rng)
+    d, n_maps = check_int(n_outputs, "n_outputs"), check_int(n_maps, "n_maps")
+    _check_size(n_outputs=d, n_points=len(points) + points.shape[1])
+    _check_size(MAX_WORK, n_outputs=d, n_maps=n_maps, n_points=len(points))
     before = clustering_cost(points, labels)
+    if before == 0:
+        raise ValueError("points must differ within their clusters: the cost before is 0")
     shape = (points.shape[1], d)
     return np.array([
         clustering_cost(points @ (rng.normal(size=shape) / math.sqrt(d)), labels) / before
-        for _ in range(check_int(n_maps, "n_maps"))
+        for _ in range(n_maps)
     ])  # fmt: skip
 
 
@@ -298,6 +357,9 @@ def longest_stretch(points: ArrayLike, n_outputs: int, *, rng: np.random.Generat
     points = as_points(points)
     d = check_int(n_outputs, "n_outputs")
     width = points.shape[1]
+    _check_size(MAX_WORK, n_outputs=d, n_features=width)
+    if not (points != 0).any(axis=1).all():
+        raise ValueError("points must not be 0: a length of 0 has no stretch")
     gram = np.zeros((width, width))
     step = max(1, BLOCK // width)
     for start in range(0, d, step):
@@ -320,7 +382,7 @@ def stretch_bound(n_points: int, alpha: float, beta: float, n_outputs: int) -> S
     The statement drops the "1 +" of its own proof. (||Tp|| of a unit vector is a 1-Lipschitz
     function of d standard Gaussians over sqrt(d), with mean below 1.)
     """
-    log_term = math.log(check_int(n_points, "n_points") / check_positive(beta, "beta"))
+    log_term = math.log(check_int(n_points, "n_points")) - math.log(_check_open(beta, "beta"))
     printed = check_positive(alpha, "alpha") * math.sqrt(log_term)
     return Stretch(printed, 1 + math.sqrt(2 * log_term / check_int(n_outputs, "n_outputs")))
 
@@ -336,7 +398,8 @@ def expected_outside(n_points: int, alpha: float, n_outputs: int) -> float:
     n P(chi^2_d > d (1 + alpha)^2): at d = ln(k/(alpha beta))/alpha^2 it grows with n, so d must
     contain ln n, or points are cut.
     """
-    d = check_int(n_outputs, "n_outputs")
+    d = check_int(n_outputs, "n_outputs", maximum=2**50)
+    alpha = _check_below(alpha, "alpha", 1e100)
     return float(check_int(n_points, "n_points") * stats.chi2.sf(d * (1 + alpha) ** 2, d))
 
 
@@ -351,15 +414,20 @@ def grid_units(
     With 1/alpha the coarsest cells are larger than the domain.
     """
     factor = check_positive(alpha, "alpha")
-    levels = np.arange(1, check_int(n_levels, "n_levels") + 1)
-    scale = (1 / factor if as_printed else factor) / math.sqrt(check_int(n_features, "n_features"))
+    levels = np.arange(1, check_int(n_levels, "n_levels", maximum=1000) + 1)
+    scale = (1 / factor if _check_flag(as_printed, "as_printed") else factor) / math.sqrt(
+        check_int(n_features, "n_features")
+    )
     return np.asarray(scale * 2.0 ** (levels - n_levels + 1))
 
 
 def grid_points_bound(n_clusters: int, n_features: int, alpha: float) -> int:
     """N_G of Lemma 3.3.2, by its proof: k 2^d C(d/alpha^2 + 1, d + 1) cells per level."""
-    d = check_int(n_features, "n_features")
-    m = round(d / check_positive(alpha, "alpha") ** 2)
+    d = check_int(n_features, "n_features", maximum=10_000)
+    alpha = _check_below(alpha, "alpha", 1e100)
+    if alpha < 0.01:
+        raise ValueError(f"alpha must be at least 0.01, got {alpha:g}")
+    m = round(d / alpha**2)
     return check_int(n_clusters, "n_clusters") * 2**d * math.comb(m + 1, d + 1)
 
 
@@ -379,6 +447,7 @@ def discretised_cost(
     """
     points = as_points(points)
     check_choice(where, "where", ("center", "corner"))
+    check_int(n_init, "n_init", maximum=1000)
     grid = NestedGrid(points.shape[1])
     cells, weights = np.unique(grid.cells(points, depth), axis=0, return_counts=True)
     places = grid.centers(cells, depth) if where == "center" else grid.corners(cells, depth)
@@ -418,9 +487,11 @@ def mean_nearby_cells(
     `distance` in cell sides, 1/d by default: the d matters. ``exact``: the volume of a unit cube
     grown by a ball, sum_j C(d, j) V_j r^j. ``bound``: (1 + 2r)^d, e^2 at most for r = 1/d.
     """
-    d = check_int(n_features, "n_features")
-    r = 1 / d if distance is None else check_positive(distance, "distance")
-    position = check_rng(rng).random((check_int(n_shifts, "n_shifts"), d))
+    d = check_int(n_features, "n_features", maximum=50)
+    r = 1 / d if distance is None else _check_below(distance, "distance", 1000.0)
+    n_shifts = check_int(n_shifts, "n_shifts")
+    _check_size(2**21, n_features=d, n_shifts=n_shifts)
+    position = check_rng(rng).random((n_shifts, d))
     volumes = np.exp(
         np.arange(d + 1) / 2 * math.log(math.pi) - gammaln(np.arange(d + 1) / 2 + 1)
     )  # of unit balls in 0..d dimensions
@@ -434,11 +505,13 @@ def cells_within(positions: ArrayLike, distance: float) -> IntArray:
     An integer position touches 2^d cells whatever the distance: Lemma 4.2 needs the random shift.
     """
     positions = as_points(positions, "positions")
-    limit = check_positive(distance, "distance")
+    limit = _check_below(distance, "distance", 1000.0)
     reach = math.floor(limit) + 1
     steps = np.arange(-reach, reach + 1)
     owner, squared = np.arange(len(positions)), np.zeros(len(positions))
     for axis in (positions - np.floor(positions)).T:
+        if len(owner) * len(steps) > MAX_NUMBERS // 4:
+            raise ValueError(f"distance must be smaller: too many cells lie within {limit:g}")
         below = axis[owner][:, None]
         gap = np.where(steps < 0, below - steps - 1, np.where(steps > 0, steps - below, 0.0))
         squared = (squared[:, None] + gap**2).ravel()
@@ -464,6 +537,12 @@ def share_in_shifted_cell(
     of side 2 around the origin (low = -1) holds them all.
     """
     d, n = check_int(n_features, "n_features"), check_int(n_points, "n_points")
+    _check_size(2**26, n_features=d, n_points=n)
+    low, side = check_real(low, "low"), check_non_negative(side, "side")
+    radius = check_non_negative(radius, "radius")
+    shift = check_non_negative(shift, "shift")
+    if shift > 1e100:
+        raise ValueError(f"shift must be at most 1e100, got {shift:g}")
     points = check_rng(rng).normal(size=(n, d))
     points *= radius * rng.random((n, 1)) ** (1 / d) / np.linalg.norm(points, axis=1, keepdims=True)
     points += rng.uniform(-shift, shift, size=(n, d))
@@ -481,6 +560,7 @@ def separation_ratio(c: float, n_features: int) -> float:
     Below 1, once d^1.5 > 14c + 5, ancestors are closer than they are wide, and the separation
     "2c Diam" that the analysis of Lambda_l uses fails.
     """
+    c = check_positive(c, "c")
     return float((14 * c + 5) / check_int(n_features, "n_features") ** 1.5)
 
 
@@ -489,7 +569,10 @@ def separation_ratio(c: float, n_features: int) -> float:
 
 def collision_ratio(t: int, c: float) -> float:
     """p(1)^2/p(c) of ball carving with w = t^(1/4), exact: what Lemma 2.15 calls Omega(B)."""
-    return collision_probability(1.0, t) ** 2 / collision_probability(float(c), t)
+    far = collision_probability(check_positive(c, "c"), t)
+    if far == 0:
+        raise ValueError(f"c must be smaller: points at distance {c:g} never collide in floats")
+    return collision_probability(1.0, t) ** 2 / far
 
 
 class Lemma215(NamedTuple):
@@ -502,7 +585,7 @@ class Lemma215(NamedTuple):
 
 def c_prime(c: float) -> float:
     """c' = c^2/8 - 1/4 of Lemma 2.15, positive for c > sqrt(2)."""
-    if check_positive(c, "c") ** 2 <= 2:
+    if _check_below(c, "c", 1e100) ** 2 <= 2:
         raise ValueError(f"c must exceed sqrt(2), got {c}")
     return c * c / 8 - 0.25
 
@@ -514,10 +597,10 @@ def lemma_2_15(B: float, c: float, *, as_printed: bool = True) -> Lemma215:  # n
     not Omega(B). Safe: sqrt(t) = (ln B + 2 ln ln B)/c'. `proved` is exp(c' sqrt(t))/(t B), without
     the constants that the proof hides; `exact` is p(1)^2/(p(c) B) at t rounded up.
     """
-    if not check_positive(B, "B") > math.e:
+    if not _check_below(B, "B", 1e12) > math.e:
         raise ValueError(f"B must exceed e, got {B}")
     log = math.log(B)
-    root = (log + (1 if as_printed else 2) * math.log(log)) / c_prime(c)
+    root = (log + (1 if _check_flag(as_printed, "as_printed") else 2) * math.log(log)) / c_prime(c)
     proved = math.exp(c_prime(c) * root - log) / root**2
     return Lemma215(root**2, proved, collision_ratio(math.ceil(root**2), c) / B)
 
@@ -527,7 +610,8 @@ def exponent_ratio(c: float) -> float:
 
     8 (2c^2 - 1)/(c^2 - 2): at least 16, unbounded near c = sqrt(2).
     """
-    return (2 * c * c - 1) / c_prime(c)
+    prime = c_prime(c)
+    return (2 * c * c - 1) / prime
 
 
 class FilterTrials(NamedTuple):
@@ -562,13 +646,18 @@ def lemma_2_16_trials(
     side, c = check_positive(side, "side"), check_positive(c, "c")
     if side < math.sqrt(2) or c < 1:
         raise ValueError("side must be at least sqrt(2) and c at least 1")
-    near = _disc(check_int(n_near, "n_near"), 0.5, rng)
+    n_near, n_far = check_int(n_near, "n_near"), check_int(n_far, "n_far")
+    n_shifts, diameter = check_int(n_shifts, "n_shifts"), _check_below(diameter, "diameter", 1e100)
+    _check_size(2**24, n_near=n_near)
+    _check_size(2**24, n_far=n_far)
+    _check_size(MAX_WORK, n_shifts=n_shifts, n_points=n_near + n_far)
+    near = _disc(n_near, 0.5, rng)
     near[0] = (0.5, 0.0)  # x_0
-    points = np.concatenate([near, _disc(check_int(n_far, "n_far"), diameter / 2, rng)])
+    points = np.concatenate([near, _disc(n_far, diameter / 2, rng)])
     points -= near[0]
     p_near, p_far = (1 - 1 / (math.sqrt(2) * side)) ** 2, max(0.0, 1 - c / side)
     bound = c + 8 * p_far * len(points) / (p_near**2 * n_near) * diameter
-    low = -rng.uniform(0, side, size=(check_int(n_shifts, "n_shifts"), 1, 2))  # cell of x_0
+    low = -rng.uniform(0, side, size=(n_shifts, 1, 2))  # cell of x_0
     won, error = np.empty(n_shifts, dtype=bool), np.empty(n_shifts)
     step = max(1, BLOCK // (2 * len(points)))
     for start in range(0, n_shifts, step):
@@ -604,13 +693,16 @@ def loglog_slope(n: ArrayLike, values: ArrayLike, *, level: float = 0.95) -> Slo
 
     At least three pairs; all numbers positive.
     """
-    x, y = np.asarray(n, dtype=np.float64), np.asarray(values, dtype=np.float64)
+    x, y = _numbers(n, "n"), _numbers(values, "values")
     if x.ndim != 1 or x.shape != y.shape or len(x) < 3:
         raise ValueError("n and values must be vectors of the same length, at least 3")
     if not (x > 0).all() or not (y > 0).all() or not np.isfinite(x + y).all():
         raise ValueError("n and values must be positive and finite")
-    if not 0 < level < 1:
-        raise ValueError(f"level must lie in (0, 1), got {level}")
+    level = _check_open(level, "level")
+    if np.ptp(x) == 0:
+        raise ValueError("n must hold different numbers: a line needs a slope")
+    if np.ptp(y) == 0:
+        return Slope(0.0, 0.0, 0.0)
     fit = stats.linregress(np.log(x), np.log(y))
     half = stats.t.ppf((1 + level) / 2, len(x) - 2) * fit.stderr
     return Slope(float(fit.slope), float(fit.slope - half), float(fit.slope + half))
@@ -618,7 +710,10 @@ def loglog_slope(n: ArrayLike, values: ArrayLike, *, level: float = 0.95) -> Slo
 
 def zipf_shares(n_values: int = 2000, exponent: float = 1.2) -> FloatArray:
     """Shares v^-exponent of values 1..V, adding up to 1."""
-    shares = np.arange(1, check_int(n_values, "n_values") + 1, dtype=np.float64) ** -exponent
+    n_values = check_int(n_values, "n_values", maximum=MAX_NUMBERS)
+    shares = np.arange(1, n_values + 1, dtype=np.float64) ** -check_non_negative(
+        exponent, "exponent"
+    )
     return np.asarray(shares / shares.sum())
 
 
@@ -630,6 +725,20 @@ def missed_mass(
     `shares` of the values, Zipf(1.2) over 2000 values by default. With few large values it is
     constant or about sqrt(n); with a long tail it grows almost like n.
     """
-    share = zipf_shares() if shares is None else np.asarray(shares, dtype=np.float64)
+    share = zipf_shares() if shares is None else _numbers(shares, "shares")
+    if not (np.isfinite(share) & (share >= 0)).all() or not abs(share.sum() - 1) < 1e-6:
+        raise ValueError("shares must be finite numbers >= 0 that add up to 1")
+    z = check_non_negative(z, "z")
     counts = check_int(n, "n") * share
     return float(counts[counts < z * response_factor(epsilon) * math.sqrt(n)].sum())
+
+
+def _numbers(values: ArrayLike, name: str) -> FloatArray:
+    """A float array of real numbers."""
+    try:
+        array = np.asarray(values)
+        if array.dtype.kind not in "iufbO":
+            raise TypeError
+        return np.asarray(array, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} must be an array of real numbers") from None

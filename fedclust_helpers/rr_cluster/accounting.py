@@ -25,6 +25,7 @@ from scipy.special import gammaln, logsumexp
 from fedclust_helpers._validation import (
     FloatArray,
     IntArray,
+    as_points,
     check_choice,
     check_delta,
     check_epsilon,
@@ -39,6 +40,16 @@ PAPER_ORDERS = tuple(range(2, 65)) + tuple(range(72, 257, 8))  # Theorem 4.2 is 
 # Orders of `PrivacyLedger` from 2 on: below, sampled Gaussians don't converge and never do better.
 RUN_ORDERS = tuple(order for order in RDP_ORDERS if order >= 2)
 MAX_SIGMA = 2.0**24
+SIGMAS = (1e-100, 1e100)  # noise multipliers whose squares are numbers
+MAX_ORDER = 100_000  # terms of Theorem 4.2 that are added up
+MAX_EPSILON = 1e13  # of a calibration
+MAX_PLD_EPSILON = 20.0  # of a calibration by privacy loss distributions: minutes above
+CHEAP = {  # what a slow accountant starts from: one on the same scale, and a factor
+    "wor_rdp": (("paper_tight", 1.0), ("poisson_rdp", 2.0)),
+    "poisson_pld": (("poisson_rdp", 1.0),),
+    "poisson_pld_replace": (("poisson_rdp", 1.0),),
+}
+MAX_LOSS = 1000.0  # privacy loss, sampling left out, up to which a distribution fits in memory
 
 
 @dataclass(frozen=True)
@@ -96,13 +107,39 @@ def _check_rate(rate: Any) -> float:
     return rate
 
 
-def _check_sigma(sigma: Any) -> float:
-    return check_positive(sigma, "sigma", finite=False)
+def _check_sigma(sigma: Any, name: str = "sigma") -> float:
+    sigma = check_positive(sigma, name, finite=False)
+    if sigma < SIGMAS[0] or SIGMAS[1] < sigma < math.inf:
+        raise ValueError(
+            f"{name} must lie in [{SIGMAS[0]:g}, {SIGMAS[1]:g}] or be inf, got {sigma}"
+        )
+    return sigma
+
+
+def _check_total(epsilon: Any) -> float:
+    """The total of a calibration."""
+    epsilon = check_epsilon(epsilon)
+    if epsilon > MAX_EPSILON:
+        raise ValueError(f"epsilon must be <= {MAX_EPSILON:g}, got {epsilon:g}")
+    return epsilon
+
+
+def _check_alpha(alpha: Any) -> Any:
+    """Orders above 1: a number, or an array of floats."""
+    if np.ndim(alpha) == 0:
+        order = check_real(alpha, "alpha")
+        if not 1 < order < math.inf:
+            raise ValueError(f"alpha must be > 1 and finite, got {order}")
+        return order
+    array = as_points(np.reshape(alpha, (1, -1)), "alpha")[0]
+    if array.min() <= 1:
+        raise ValueError("alpha must be > 1")
+    return array
 
 
 def gaussian_rdp(alpha: float | FloatArray, sigma: float) -> Any:
     """Renyi divergence of order `alpha` of the Gaussian mechanism, alpha/(2 sigma^2)."""
-    return alpha / (2 * _check_sigma(sigma) ** 2)
+    return _check_alpha(alpha) / (2 * _check_sigma(sigma) ** 2)
 
 
 def krr_rdp(alpha: float | FloatArray, epsilon: float, *, n_clusters: int = 2) -> Any:
@@ -111,6 +148,7 @@ def krr_rdp(alpha: float | FloatArray, epsilon: float, *, n_clusters: int = 2) -
     With two answers, the default, it bounds every epsilon-DP mechanism, so also the exponential
     one. `alpha` > 1 may be an array.
     """
+    alpha = _check_alpha(alpha)
     epsilon, k = check_non_negative(epsilon, "epsilon"), check_int(n_clusters, "n_clusters")
     if k == 1 or epsilon == 0:
         return alpha * 0.0
@@ -177,7 +215,7 @@ def theorem_4_2_rdp(alpha: int, sigma: float, rate: float) -> float:
     ValueError
         If `alpha` is not an integer >= 2, or `rate` is outside (0, 1].
     """
-    alpha, rate = check_int(alpha, "alpha", minimum=2), _check_rate(rate)
+    alpha, rate = check_int(alpha, "alpha", minimum=2, maximum=MAX_ORDER), _check_rate(rate)
     sigma = _check_sigma(sigma)
     return float(_theorem_4_2([alpha], lambda j: gaussian_rdp(j, sigma), rate)[0])
 
@@ -187,7 +225,7 @@ def theorem_a_5_rdp(alpha: int, sigma: float, rate: float) -> float:
 
     The value is far above `theorem_4_2_rdp` at the same arguments (31 251 against 1.48 at order 8).
     """
-    alpha, rate = check_int(alpha, "alpha", minimum=2), _check_rate(rate)
+    alpha, rate = check_int(alpha, "alpha", minimum=2, maximum=MAX_ORDER), _check_rate(rate)
     sigma = _check_sigma(sigma)
     orders = np.array([alpha])
     head, tail = _log_brackets(orders, lambda j: gaussian_rdp(j, sigma), rate, math.inf)
@@ -249,14 +287,29 @@ def _library_epsilon(
     orders: tuple[float, ...],
 ) -> float:
     gaussian = dpa.GaussianDpEvent(sigma)
-    relation = dpa.NeighboringRelation.ADD_OR_REMOVE_ONE
-    if ACCOUNTANTS[accountant].adjacency == "replace-one":
-        relation = dpa.NeighboringRelation.REPLACE_ONE
     if accountant == "wor_rdp":
         event = dpa.SampledWithoutReplacementDpEvent(n_clients, cohort, gaussian)
     else:
         event = dpa.PoissonSampledDpEvent(cohort / n_clients, gaussian)
-    if accountant.endswith("_rdp"):
+    return event_epsilon(
+        event, ACCOUNTANTS[accountant].adjacency, n_rounds, delta,
+        orders=orders if accountant.endswith("_rdp") else None,
+    )  # fmt: skip
+
+
+def event_epsilon(
+    event: dpa.DpEvent,
+    adjacency: str,
+    n_rounds: int,
+    delta: float,
+    *,
+    orders: Sequence[float] | None,
+) -> float:
+    """Epsilon of equal rounds by ``dp-accounting``: at Renyi `orders`, or (None) by PLD."""
+    relation = dpa.NeighboringRelation.ADD_OR_REMOVE_ONE
+    if adjacency == "replace-one":
+        relation = dpa.NeighboringRelation.REPLACE_ONE
+    if orders is not None:
         bound: dpa.PrivacyAccountant = RdpAccountant(orders, relation)
     else:
         bound = PLDAccountant(relation)
@@ -287,12 +340,19 @@ def library_epsilon(
     orders : sequence of float
         Renyi orders of the RDP accountants.
     """
-    sigma, delta = check_positive(sigma, "sigma"), check_delta(delta)
+    sigma, delta = check_positive(_check_sigma(sigma), "sigma"), check_delta(delta)
     n_rounds = check_int(n_rounds, "n_rounds")
     n_clients, cohort = _check_cohort(n_clients, cohort)
     check_choice(accountant, "accountant", LIBRARY)
     if sigma > MAX_SIGMA:
         raise ValueError(f"sigma must be <= {MAX_SIGMA:g} (the library loses precision above)")
+    if "pld" in accountant and n_rounds / (2 * sigma**2) + 10 * math.sqrt(n_rounds) / sigma > (
+        MAX_LOSS
+    ):
+        raise ValueError(
+            f"sigma must be larger for {n_rounds} rounds with accountant {accountant!r}, whose"
+            f" grids grow with the loss (take 'poisson_rdp'); got {sigma:g}"
+        )
     return _library_epsilon(sigma, delta, n_rounds, n_clients, cohort, accountant, tuple(orders))
 
 
@@ -360,7 +420,7 @@ def calibrate(
     ValueError
         If `epsilon` is not above the floor of the accountant; the message names the floor.
     """
-    epsilon, delta = check_epsilon(epsilon), check_delta(delta)
+    epsilon, delta = _check_total(epsilon), check_delta(delta)
     n_rounds = check_int(n_rounds, "n_rounds")
     n_clients, cohort = _check_cohort(n_clients, cohort)
     check_choice(accountant, "accountant", tuple(ACCOUNTANTS))
@@ -383,37 +443,56 @@ def _calibrated(
     )
     if epsilon <= floor:
         raise ValueError(refusal)
+    if "pld" in accountant and epsilon > MAX_PLD_EPSILON:
+        raise ValueError(
+            f"epsilon must be <= {MAX_PLD_EPSILON:g} with accountant {accountant!r}, whose grids"
+            f" grow with it (take 'poisson_rdp'); got {epsilon:g}"
+        )
 
     def excess(log_sigma: float) -> float:
         return certified_epsilon(math.exp(log_sigma), **run) - epsilon
 
     # the library takes long: start from a cheap bound on the same scale, and step finely
-    cheap = {"wor_rdp": "paper_tight", "poisson_pld": "poisson_rdp"}
-    cheap["poisson_pld_replace"] = "poisson_rdp"
-    other = cheap.get(accountant)
-    if other is None or epsilon <= 1.05 * floor_epsilon(**run | {"accountant": other}):
-        return _smallest(excess, refusal)
-    start = _calibrated(epsilon, delta, n_rounds, n_clients, cohort, other)
-    return _smallest(excess, refusal, start=math.log(start), step=0.1)
+    start, step = 1.0, math.log(2)
+    for other, ratio in CHEAP.get(accountant, ()):
+        if epsilon > 1.05 * floor_epsilon(**run | {"accountant": other}):
+            start = ratio * _calibrated(epsilon, delta, n_rounds, n_clients, cohort, other)
+            step = 0.1
+            break
+    return smallest(excess, refusal, start=math.log(start), step=step, lowest=-epsilon)
 
 
-def _smallest(
+def smallest(
     excess: Callable[[float], float],
     refusal: str,
     *,
     start: float = 0.0,
     step: float = math.log(2),
+    lowest: float = -math.inf,
 ) -> float:
-    """The smallest e^t, within 1e-6, with excess(t) <= 0, for a decreasing `excess`."""
+    """The smallest e^t with excess(t) <= 0, for a decreasing `excess`; a ValueError above 2^24.
+
+    Within 1e-6; within 1e-3 where `excess` jumps to its `lowest` value (a conversion that gives 0
+    all at once), since a root cannot be found faster there than by halving.
+    """
     low = high = start
-    if excess(start) > 0:
-        while excess(high) > 0:
+    value = excess(start)
+    if value > 0:
+        while value > 0:
             low, high, step = high, high + step, 1.5 * step
             if high > math.log(MAX_SIGMA):
                 raise ValueError(refusal)
+            value = excess(high)
     else:
-        while excess(low) <= 0:
-            low, high, step = low - step, low, 1.5 * step
+        while (at_low := excess(low - step)) <= 0:
+            low, value, step = low - step, at_low, 1.5 * step
+        low, high = low - step, low
+    while value <= lowest and high - low > 1e-3:
+        middle = (low + high) / 2
+        found = excess(middle)
+        low, high, value = (middle, high, value) if found > 0 else (low, middle, found)
+    if value <= lowest:
+        return math.exp(high)
     root = brentq(excess, low, high, xtol=5e-7, rtol=8.9e-16)
     while excess(root) > 0:
         root += 2e-7
@@ -466,11 +545,13 @@ def mixed_epsilon(
         False: both as if everyone took part, an upper bound. True: Theorem 4.2, whose black-box
         form takes any Renyi curve, with the tight conversion (and with its floor).
     """
-    sigma_theta = _check_sigma(sigma_theta)
+    sigma_theta = _check_sigma(sigma_theta, "sigma_theta")
     identifier_epsilon = check_non_negative(identifier_epsilon, "identifier_epsilon")
     delta, n_rounds = check_delta(delta), check_int(n_rounds, "n_rounds")
     n_clients, cohort = _check_cohort(n_clients, cohort)
     check_int(n_clusters, "n_clusters")
+    if not isinstance(amplified, bool | np.bool_):
+        raise TypeError(f"amplified must be True or False, got {type(amplified).__name__}")
 
     def curve(a: FloatArray) -> FloatArray:
         identifiers = krr_rdp(a, identifier_epsilon, n_clusters=n_clusters)
@@ -501,7 +582,7 @@ def calibrate_identifiers(
     ValueError
         If the sums alone already cost `epsilon`; the message says how much they cost.
     """
-    epsilon, delta = check_epsilon(epsilon), check_delta(delta)
+    epsilon, delta = _check_total(epsilon), check_delta(delta)
     run: dict[str, Any] = {
         "delta": delta, "n_rounds": n_rounds, "n_clients": n_clients, "cohort": cohort,
         "n_clusters": n_clusters, "amplified": amplified,
@@ -517,4 +598,4 @@ def calibrate_identifiers(
     def excess(t: float) -> float:  # t = -log of the identifiers' epsilon: smaller is costlier
         return mixed_epsilon(sigma_theta, math.exp(-t), **run) - epsilon
 
-    return 1 / _smallest(excess, refusal)
+    return 1 / smallest(excess, refusal)

@@ -74,6 +74,11 @@ def evaluate(
     common : ndarray of shape (d,), optional
         The common model of FedCAM, whose outputs are added.
     """
+    if not callable(getattr(model, "losses", None)) or isinstance(model, type):
+        raise TypeError(f"model must be a Model, got {type(model).__name__}")
+    for name, data in (("train_data", train_data), ("test_data", test_data)):
+        if not isinstance(data, ClientData):
+            raise TypeError(f"{name} must be ClientData, got {type(data).__name__}")
     models = as_points(models, "models", n_features=model.n_parameters)
     groups = np.asarray(groups)
     m = train_data.n_clients

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import dp_accounting as dpa
 import numpy as np
@@ -21,9 +21,16 @@ from fedclust_helpers._validation import (
     check_positive,
     check_rng,
 )
-from fedclust_helpers.mechanisms import Gaussian, NoiseSource, NoNoise, Shape
+from fedclust_helpers.mechanisms import (
+    DiscreteGaussian,
+    Gaussian,
+    Mechanism,
+    NoiseSource,
+    NoNoise,
+    Shape,
+)
 
-IDENTIFIERS = ("none", "printed", "corrected", "exponential", "krr")
+IDENTIFIERS = ("exact", "printed", "corrected", "exponential", "krr")
 PURE = ("exponential", "krr")
 
 
@@ -46,7 +53,7 @@ class RandomAnswer:
     sensitivity: float = math.sqrt(2)
     norm: ClassVar[int] = 2
     std: ClassVar[float] = math.inf
-    grid: ClassVar[float | None] = 1.0
+    grid: ClassVar[float | None] = None
     gdp_mu: ClassVar[float | None] = None
     rho: ClassVar[float | None] = None
 
@@ -81,7 +88,7 @@ class RandomAnswer:
         return replace(self)
 
 
-IdentifierMechanism = Gaussian | RandomAnswer | NoNoise
+IdentifierMechanism = Gaussian | DiscreteGaussian | RandomAnswer | NoNoise
 
 
 def identifier_mechanism(kind: str, amount: float) -> IdentifierMechanism:
@@ -89,15 +96,15 @@ def identifier_mechanism(kind: str, amount: float) -> IdentifierMechanism:
 
     Parameters
     ----------
-    kind : {"none", "printed", "corrected", "exponential", "krr"}
+    kind : {"exact", "printed", "corrected", "exponential", "krr"}
         "corrected" adds N(0, 2 sigma_s^2), "printed" N(0, sigma_s^2) as in Algorithm 2. Both are
-        charged what they are: sensitivity sqrt(2). "none" shows identifiers as they are, and the
+        charged what they are: sensitivity sqrt(2). "exact" shows identifiers as they are, and the
         ledger says inf.
     amount : float
         sigma_s for the Gaussian kinds, epsilon of one round for the pure ones.
     """
     check_choice(kind, "kind", IDENTIFIERS)
-    if kind == "none":
+    if kind == "exact":
         return NoNoise("replace-one")
     if kind in PURE:
         return RandomAnswer(kind, amount)
@@ -106,15 +113,24 @@ def identifier_mechanism(kind: str, amount: float) -> IdentifierMechanism:
     return Gaussian(math.sqrt(2), std, "replace-one")
 
 
-def privatise(
-    identifiers: FloatArray, mechanism: IdentifierMechanism, *, rng: NoiseSource
-) -> IntArray:
-    """Released cluster numbers (m,) from exact one-hot identifiers (m, k)."""
+def privatise(identifiers: Any, mechanism: Mechanism, *, rng: NoiseSource) -> IntArray:
+    """Released cluster numbers (m,) from exact one-hot identifiers (m, k).
+
+    For a discrete mechanism the identifiers come in whole steps of its grid, as a federation hands
+    them out.
+    """
+    if np.ndim(identifiers) != 2 or np.shape(identifiers)[1] == 0:
+        raise ValueError(f"identifiers must have shape (m, k), got {np.shape(identifiers)}")
+    identifiers = np.asarray(identifiers)
     m, k = identifiers.shape
     if isinstance(mechanism, NoNoise):
         return identifiers.argmax(axis=1)
     if isinstance(mechanism, Gaussian):
         return (identifiers + mechanism.sample((m, k), rng=rng)).argmax(axis=1)
+    if isinstance(mechanism, DiscreteGaussian):
+        return (identifiers + mechanism.sample_steps((m, k), rng=rng)).argmax(axis=1)
+    if not isinstance(mechanism, RandomAnswer):
+        raise TypeError(f"mechanism must hide identifiers, got {type(mechanism).__name__}")
     generator = check_rng(rng)
     true = identifiers.argmax(axis=1)
     keep = 1 / (1 + (k - 1) * math.exp(-mechanism.log_weight))

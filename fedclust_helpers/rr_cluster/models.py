@@ -5,6 +5,13 @@ matrix of its weights and, as last row, its biases. Full-batch gradient steps mo
 that layer by -lr (X X^T + 1) E, with E the error signal at the outputs: with this Gram matrix at
 hand, the local steps touch the p features once, not twice a step. Equal to the direct computation
 up to rounding.
+
+What comes out for a client depends on its own rows and on the models alone, bit for bit, whoever
+else is in the batch: every matrix product is one of a single client, of a shape that the others do
+not change, and every sum runs in an order of its own. (A product of all rows at once does not have
+this property: BLAS rounds a row differently with the number of rows beside it.) BLAS may still
+round differently with another number of threads, so choices are decided in a fixed order where two
+losses are close (`losses_in_order`); updates then differ in their last bits.
 """
 
 from __future__ import annotations
@@ -34,12 +41,15 @@ __all__ = [
 ]
 
 CHUNK = 2**22  # numbers in the largest temporary array of a loss evaluation
+LARGEST = 2**31  # parameters of all models together
+LARGE = 500.0  # outputs from here on are shifted before they are exponentiated
 
 
 class _Dense(ABC):
     """Zero or one hidden layer of rectified linear units; the loss is left to the subclasses."""
 
     uses_gram: ClassVar[bool] = True
+    loss_slack: ClassVar[float] = 1e-9  # relative; losses closer than this are looked at again
 
     def __init__(self, n_features: int, n_hidden: int, n_outputs: int) -> None:
         self.n_features = check_int(n_features, "n_features")
@@ -69,6 +79,10 @@ class _Dense(ABC):
         return first, models[:, self._first :].reshape(k, self.n_hidden + 1, self.n_outputs)
 
     def _check(self, models: FloatArray, batch: Batch) -> None:
+        if not isinstance(batch, Batch):
+            raise TypeError(f"batch must be a Batch, got {type(batch).__name__}")
+        if not isinstance(models, np.ndarray) or models.dtype.kind != "f":
+            raise TypeError(f"models must be an array of floats, got {type(models).__name__}")
         if models.ndim != 2 or models.shape[1] != self.n_parameters:
             raise ValueError(f"models must have shape (k, {self.n_parameters}), got {models.shape}")
         if batch.features.shape[2] != self.n_features:
@@ -76,24 +90,41 @@ class _Dense(ABC):
                 f"batch must have {self.n_features} features, got {batch.features.shape[2]}"
             )
 
+    def _check_own(self, models: FloatArray, batch: Batch, name: str) -> None:
+        """Check one model for each client."""
+        if not isinstance(models, np.ndarray):
+            raise TypeError(f"{name} must be an array of floats, got {type(models).__name__}")
+        if models.ndim != 2 or models.shape[1] != self.n_parameters:
+            raise ValueError(f"{name} must have shape (m, {self.n_parameters}), got {models.shape}")
+        self._check(models, batch)
+        if len(models) != len(batch.features):
+            raise ValueError(
+                f"{name} must be {len(batch.features)}, one for each client of the batch, got"
+                f" {len(models)}"
+            )
+
     def outputs(self, models: FloatArray, batch: Batch) -> FloatArray:
         """Outputs (m, n, c) before the loss, each client under its own model of (m, d)."""
-        self._check(models, batch)
+        self._check_own(models, batch, "models")
         first, second = self._matrices(models)
         z = batch.features @ first[:, :-1] + first[:, -1:]
         return z if second is None else np.maximum(z, 0.0) @ second[:, :-1] + second[:, -1:]
 
-    def _outputs_of_all(self, models: FloatArray, features: FloatArray) -> FloatArray:
-        """Outputs (m, n, k, c) of every client under every model: one matrix product a layer."""
+    def _outputs_of_all(
+        self, models: FloatArray, features: FloatArray, multiply: Any = np.matmul
+    ) -> FloatArray:
+        """Outputs (m, n, k, c) of every client under every model: a product a client and layer."""
         first, second = self._matrices(models)
         (m, n, p), k = features.shape, len(models)
         wide = np.ascontiguousarray(first[:, :-1].transpose(1, 0, 2)).reshape(p, -1)
-        z = features.reshape(m * n, p) @ wide
+        z = multiply(features, wide)
         z += first[:, -1].ravel()
-        if second is not None:
-            hidden = np.maximum(z, 0.0, out=z).reshape(m * n, k, -1).transpose(1, 0, 2)
-            z = (hidden @ second[:, :-1] + second[:, -1:]).transpose(1, 0, 2)
-        return z.reshape(m, n, k, self.n_outputs)
+        if second is None:
+            return z.reshape(m, n, k, self.n_outputs)
+        hidden = np.maximum(z, 0.0, out=z).reshape(m, n, k, -1).transpose(0, 2, 1, 3)
+        z = multiply(hidden, second[:, :-1])
+        z += second[:, -1:]
+        return z.transpose(0, 2, 1, 3)
 
     def losses(
         self, models: FloatArray, batch: Batch, *, offset: FloatArray | None = None
@@ -107,16 +138,27 @@ class _Dense(ABC):
         offset : ndarray of shape (m, n, c), optional
             Added to the outputs (the common model of FedCAM).
         """
+        return self._losses(models, batch, offset, np.matmul)
+
+    def losses_in_order(
+        self, models: FloatArray, batch: Batch, *, offset: FloatArray | None = None
+    ) -> FloatArray:
+        """`losses` without BLAS: the same bits with any number of threads, but slow."""
+        return self._losses(models, batch, offset, _multiply_in_order)
+
+    def _losses(
+        self, models: FloatArray, batch: Batch, offset: FloatArray | None, multiply: Any
+    ) -> FloatArray:
         self._check(models, batch)
         m, n = batch.weights.shape
         out = np.empty((m, len(models)))
-        share = batch.weights / batch.weights.sum(axis=1, keepdims=True)
+        share = _share(batch.weights)
         for part in _chunks(m, n * len(models) * self._width):
-            z = self._outputs_of_all(models, batch.features[part])
+            z = self._outputs_of_all(models, batch.features[part], multiply)
             if offset is not None:
                 z += offset[part, :, None, :]
             each = self._row_losses(z, _answers(batch)[part])
-            out[part] = np.einsum("mnk,mn->mk", each, share[part])
+            out[part] = (each * share[part, :, None]).sum(axis=1)  # in the order of the rows
         return out
 
     # training
@@ -152,11 +194,11 @@ class _Dense(ABC):
         -------
         ndarray of shape (m, d)
         """
-        self._check(starts, batch)
-        n_steps = check_int(n_steps, "n_steps", minimum=0)
+        self._check_own(starts, batch, "starts")
+        n_steps = check_int(n_steps, "n_steps", minimum=0, maximum=100_000)
         lr = check_positive(learning_rate, "learning_rate")
         mu = check_non_negative(proximal, "proximal")
-        share = batch.weights / batch.weights.sum(axis=1, keepdims=True)
+        share = _share(batch.weights)
         aims = self._aims(_answers(batch)) * share[..., None]
         x, gram = batch.features, batch.gram
         start, second0 = self._matrices(starts)
@@ -225,6 +267,27 @@ def _with_bias(left: FloatArray, right: FloatArray) -> FloatArray:
     return out
 
 
+def _share(weights: FloatArray) -> FloatArray:
+    """The share (m, n) of each row in the mean of its client; 0 for a client without weight."""
+    total = weights.sum(axis=1, keepdims=True)
+    return weights / np.where(total > 0, total, 1.0)
+
+
+def _mean(values: Any, weights: FloatArray) -> FloatArray:
+    """Weighted mean (m,) of the rows of each client; 0 for a client without weight."""
+    total = weights.sum(axis=1)
+    return np.asarray((values * weights).sum(axis=1) / np.where(total > 0, total, 1.0))
+
+
+def _multiply_in_order(left: FloatArray, right: FloatArray) -> FloatArray:
+    """left @ right, each sum in the order of its terms."""
+    out = np.zeros(np.broadcast_shapes(left.shape[:-1] + (1,), right.shape[:-2] + (1, 1)))
+    out = np.repeat(out, right.shape[-1], axis=-1)
+    for j in range(left.shape[-1]):
+        out += left[..., j, None] * right[..., j, None, :]
+    return out
+
+
 def _answers(batch: Batch) -> np.ndarray:
     answers = batch.targets if batch.labels is None else batch.labels
     if answers is None:
@@ -257,10 +320,15 @@ class _Classifier(_Dense):
             raise ValueError(f"labels must be class numbers below {self.n_outputs}")
 
     def _exponentials(self, outputs: FloatArray) -> tuple[FloatArray, FloatArray, Any]:
-        """exp(outputs - top), its sums over the classes, and top: 0 unless one could overflow."""
+        """exp(outputs - top), its sums over the classes, and top of each example.
+
+        `top` is 0, or an example's largest output where one of its own could overflow.
+        """
         top: Any = 0.0
-        if max(outputs.max(initial=0.0), -outputs.min(initial=0.0)) > 500:
-            top = outputs.max(axis=-1)
+        if not max(outputs.max(initial=0.0), -outputs.min(initial=0.0)) <= LARGE:  # or nan
+            largest = outputs.max(axis=-1)
+            far = ~(np.maximum(largest, -outputs.min(axis=-1)) <= LARGE)
+            top = np.where(far, largest, 0.0)
             outputs = outputs - top[..., None]
         scores = np.exp(outputs)
         return scores, scores @ np.ones(self.n_outputs), top  # faster than a sum over a short axis
@@ -291,7 +359,7 @@ class _Classifier(_Dense):
         if offset is not None:
             outputs += offset
         right = outputs.argmax(axis=2) == _answers(batch)
-        return (right * batch.weights).sum(axis=1) / batch.weights.sum(axis=1)
+        return _mean(right, batch.weights)
 
 
 class SoftmaxRegression(_Classifier):
@@ -313,7 +381,14 @@ class SoftmaxRegression(_Classifier):
 
     def initial(self, n_models: int, *, rng: np.random.Generator) -> FloatArray:
         """Starting models (k, d), N(0, 0.1^2)."""
-        return check_rng(rng).normal(0.0, 0.1, (check_int(n_models, "n_models"), self.n_parameters))
+        return check_rng(rng).normal(
+            0.0,
+            0.1,
+            (
+                check_int(n_models, "n_models", maximum=LARGEST // self.n_parameters),
+                self.n_parameters,
+            ),
+        )
 
 
 class OneHiddenLayer(_Classifier):
@@ -336,7 +411,12 @@ class OneHiddenLayer(_Classifier):
     def initial(self, n_models: int, *, rng: np.random.Generator) -> FloatArray:
         """Starting models (k, d)."""
         check_rng(rng)
-        models = np.zeros((check_int(n_models, "n_models"), self.n_parameters))
+        models = np.zeros(
+            (
+                check_int(n_models, "n_models", maximum=LARGEST // self.n_parameters),
+                self.n_parameters,
+            )
+        )
         for matrix in self._matrices(models):
             assert matrix is not None
             inputs = matrix.shape[1] - 1
@@ -364,7 +444,12 @@ class LinearRegression(_Dense):
 
     def initial(self, n_models: int, *, rng: np.random.Generator) -> FloatArray:
         """Starting models (k, d), N(0, 1)."""
-        return check_rng(rng).normal(size=(check_int(n_models, "n_models"), self.n_parameters))
+        return check_rng(rng).normal(
+            size=(
+                check_int(n_models, "n_models", maximum=LARGEST // self.n_parameters),
+                self.n_parameters,
+            )
+        )
 
     def _check(self, models: FloatArray, batch: Batch) -> None:
         super()._check(models, batch)
@@ -390,7 +475,7 @@ class LinearRegression(_Dense):
         if offset is not None:
             outputs += offset
         errors = (outputs[..., 0] - _answers(batch)) ** 2
-        return -(errors * batch.weights).sum(axis=1) / batch.weights.sum(axis=1)
+        return -_mean(errors, batch.weights)
 
     def accuracy(
         self, models: FloatArray, batch: Batch, *, offset: FloatArray | None = None

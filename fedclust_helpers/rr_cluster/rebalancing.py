@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from fedclust_helpers._validation import IntArray, check_choice, check_int, check_rng
 
 RULES = ("strict", "literal", "off")
+MOST = 10**7  # clusters
+
+
+def as_labels(clusters: Any, n_clusters: int) -> IntArray:
+    """Cluster numbers (m,) as int64, each below `n_clusters`."""
+    try:
+        array = np.asarray(clusters)
+    except ValueError:  # ragged
+        array = np.zeros(())
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+        raise TypeError("clusters must be whole numbers of shape (m,)")
+    if array.size and not 0 <= array.min() <= array.max() < n_clusters:
+        raise ValueError(f"clusters must be numbers below n_clusters={n_clusters}")
+    return array.astype(np.int64)
 
 
 def smallest_size(min_size: int, n_updates: int, n_clusters: int) -> int:
@@ -14,7 +30,9 @@ def smallest_size(min_size: int, n_updates: int, n_clusters: int) -> int:
 
     A rule fixed in advance: a small cohort is no error, and tells nobody anything by one.
     """
-    return min(min_size, n_updates // n_clusters)
+    size = check_int(min_size, "min_size", minimum=0)
+    n = check_int(n_updates, "n_updates", minimum=0)
+    return min(size, n // check_int(n_clusters, "n_clusters"))
 
 
 def rebalance(
@@ -47,7 +65,8 @@ def rebalance(
     """
     check_choice(rule, "rule", RULES)
     check_rng(rng)
-    k = check_int(n_clusters, "n_clusters")
+    k = check_int(n_clusters, "n_clusters", maximum=MOST)
+    clusters = as_labels(clusters, k)
     size = smallest_size(check_int(min_size, "min_size", minimum=0), len(clusters), k)
     sizes = np.bincount(clusters, minlength=k)
     short = np.maximum(size - sizes, 0)

@@ -36,6 +36,9 @@ from fedclust_helpers._validation import (
 )
 
 RULES = ("strict", "literal", "surplus")
+MOST_STATES_LOG2 = 22  # data sets that are enumerated at once
+MOST_PARTITIONS = 10**6  # outcomes of one enumeration
+MOST_SEARCHED = 10**5  # instances of one search
 Sums = tuple[int, ...]
 Distribution = dict[Sums, Fraction]
 _Counts = tuple[tuple[int, ...], ...]
@@ -48,11 +51,14 @@ class Instance:
     assignment: tuple[int, ...]
     updates: tuple[int, ...]
     n_clusters: int
-    minimum_size: int
+    min_size: int
 
     def __post_init__(self) -> None:
-        k = check_int(self.n_clusters, "n_clusters")
-        check_int(self.minimum_size, "minimum_size", minimum=0)
+        k = check_int(self.n_clusters, "n_clusters", maximum=10_000)
+        check_int(self.min_size, "min_size", minimum=0, maximum=10_000)
+        for name in ("assignment", "updates"):
+            if not isinstance(getattr(self, name), tuple):
+                raise TypeError(f"{name} must be a tuple of integers, one for each client")
         if len(self.assignment) != len(self.updates):
             raise ValueError("assignment and updates must have the same length")
         if any(check_int(j, "assignment", minimum=0) >= k for j in self.assignment):
@@ -67,17 +73,20 @@ class Instance:
             self.assignment[:i] + self.assignment[i + 1 :],
             self.updates[:i] + self.updates[i + 1 :],
             self.n_clusters,
-            self.minimum_size,
+            self.min_size,
         )
 
     def replaced(self, client: int, cluster: int, update: int) -> Instance:
         """The same number of clients, one of them exchanged."""
         i = check_int(client, "client", minimum=0, maximum=len(self.assignment) - 1)
+        check_int(cluster, "cluster", minimum=0, maximum=self.n_clusters - 1)
+        if abs(check_int(update, "update", minimum=-1)) > 1:
+            raise ValueError(f"update must be -1, 0 or 1 (units of C), got {update}")
         return Instance(
             self.assignment[:i] + (cluster,) + self.assignment[i + 1 :],
             self.updates[:i] + (update,) + self.updates[i + 1 :],
             self.n_clusters,
-            self.minimum_size,
+            self.min_size,
         )
 
 
@@ -102,27 +111,45 @@ SURPLUS_FLIP = Instance(
 # --- rebalancing, enumerated ----------------------------------------------------------------------
 
 
+def _check_instance(instance: Any) -> Instance:
+    if not isinstance(instance, Instance):
+        raise TypeError(f"instance must be an Instance, got {type(instance).__name__}")
+    return instance
+
+
+def _check_distribution(value: Any, name: str) -> None:
+    if (
+        not isinstance(value, dict)
+        or not value
+        or not all(isinstance(key, tuple) for key in value)
+        or len({len(key) for key in value}) != 1
+    ):
+        raise TypeError(f"{name} must be a dict from tuples of sums to their probabilities")
+    if sum(value.values()) != 1:
+        raise ValueError(f"{name} must be a probability distribution")
+
+
 def _check_rule(rule: Any) -> str:
     return check_choice(rule, "rule", RULES)
 
 
-def _needs(sizes: Sequence[int], minimum_size: int) -> list[int]:
+def _needs(sizes: Sequence[int], min_size: int) -> list[int]:
     """The small clusters in order, each as often as it lacks clients."""
-    return [j for j, size in enumerate(sizes) for _ in range(max(0, minimum_size - size))]
+    return [j for j, size in enumerate(sizes) for _ in range(max(0, min_size - size))]
 
 
-def _donors(sizes: Sequence[int], minimum_size: int, rule: str) -> list[bool]:
-    return [size > minimum_size - (rule == "literal") for size in sizes]
+def _donors(sizes: Sequence[int], min_size: int, rule: str) -> list[bool]:
+    return [size > min_size - (rule == "literal") for size in sizes]
 
 
-def _check_feasible(sizes: Sequence[int], minimum_size: int, rule: str) -> None:
-    spare = minimum_size if rule == "strict" else 0
-    donors = _donors(sizes, minimum_size, rule)
+def _check_feasible(sizes: Sequence[int], min_size: int, rule: str) -> None:
+    spare = min_size if rule == "strict" else 0
+    donors = _donors(sizes, min_size, rule)
     supply = sum(size - spare for size, gives in zip(sizes, donors, strict=True) if gives)
-    if supply < len(_needs(sizes, minimum_size)):
+    if supply < len(_needs(sizes, min_size)):
         raise ValueError(
             f"the donors of the instance must hold enough clients to fill every cluster to"
-            f" {minimum_size} (rule {rule!r})"
+            f" {min_size} (rule {rule!r})"
         )
 
 
@@ -139,10 +166,18 @@ def rebalanced_partitions(instance: Instance, *, rule: str = "strict") -> Distri
     The number of outcomes grows fast; `rebalanced_sums` is the same for large instances.
     """
     _check_rule(rule)
-    assignment, b = instance.assignment, instance.minimum_size
+    _check_instance(instance)
+    assignment, b = instance.assignment, instance.min_size
     sizes = np.bincount(assignment, minlength=instance.n_clusters).tolist()
     _check_feasible(sizes, b, rule)
     open_at_start = _donors(sizes, b, rule)
+    n_donors = sum(size for size, gives in zip(sizes, open_at_start, strict=True) if gives)
+    moves = len(_needs(sizes, b))
+    if math.perm(n_donors, min(moves, 60)) > MOST_PARTITIONS:
+        raise ValueError(
+            f"instance must be smaller: {moves} of {n_donors} clients move, too many outcomes to"
+            " enumerate (rebalanced_sums takes larger ones)"
+        )
     outcomes: Distribution = {assignment: Fraction(1)}
     for target in _needs(sizes, b):
         grown: Distribution = {}
@@ -166,31 +201,29 @@ def rebalanced_sums(instance: Instance, *, rule: str = "strict") -> Distribution
     With all updates equal to 1 these are the final cluster sizes. Rules: `rebalanced_partitions`.
     """
     _check_rule(rule)
+    _check_instance(instance)
     kinds = Counter(zip(instance.assignment, instance.updates, strict=True))
     counts = tuple(
         tuple(kinds[j, value] for value in (-1, 0, 1)) for j in range(instance.n_clusters)
     )
-    return dict(_sums_of_counts(counts, instance.minimum_size, rule))
+    return dict(_sums_of_counts(counts, instance.min_size, rule))
 
 
 @lru_cache(maxsize=200_000)
-def _sums_of_counts(
-    counts: _Counts, minimum_size: int, rule: str
-) -> tuple[tuple[Sums, Fraction], ...]:
+def _sums_of_counts(counts: _Counts, min_size: int, rule: str) -> tuple[tuple[Sums, Fraction], ...]:
     """`rebalanced_sums` of `counts[j][v]` clients with update v - 1 in cluster j."""
     k = len(counts)
     sizes = [sum(row) for row in counts]
-    _check_feasible(sizes, minimum_size, rule)
-    open_at_start = _donors(sizes, minimum_size, rule)
+    _check_feasible(sizes, min_size, rule)
+    open_at_start = _donors(sizes, min_size, rule)
     start = tuple(row[2] - row[0] for row in counts)
     # how many of each kind have not been moved, and the sums so far
     states: dict[tuple[_Counts, Sums], Fraction] = {(counts, start): Fraction(1)}
-    for target in _needs(sizes, minimum_size):
+    for target in _needs(sizes, min_size):
         grown: dict[tuple[_Counts, Sums], Fraction] = {}
         for (left, sums), probability in states.items():
             may_give = [
-                open_at_start[j] and (rule != "strict" or sum(left[j]) > minimum_size)
-                for j in range(k)
+                open_at_start[j] and (rule != "strict" or sum(left[j]) > min_size) for j in range(k)
             ]
             total = sum(sum(left[j]) for j in range(k) if may_give[j])
             for j, v in itertools.product(range(k), range(3)):
@@ -224,8 +257,8 @@ def w_infinity(first: Distribution, second: Distribution) -> float:
     ValueError
         If the probabilities don't add up to 1, or need a common denominator of 2^31 or more.
     """
-    if sum(first.values()) != 1 or sum(second.values()) != 1:
-        raise ValueError("first and second must be probability distributions")
+    _check_distribution(first, "first")
+    _check_distribution(second, "second")
     a = np.array(list(first), dtype=np.int64)
     b = np.array(list(second), dtype=np.int64)
     squared = ((a[:, None, :] - b[None, :, :]) ** 2).sum(axis=2)
@@ -283,6 +316,8 @@ def balanced_mu(first: Distribution, second: Distribution, std: float) -> float:
     e >= Phi(-mu/2).
     """
     std = check_positive(std, "std")
+    _check_distribution(first, "first")
+    _check_distribution(second, "second")
     means = [np.array([float(x) for x in mean_sums(d)]) for d in (first, second)]
     line = means[1] - means[0]
     if not line.any():
@@ -306,9 +341,8 @@ def removal_shift(instance: Instance, client: int = 0, *, rule: str = "strict") 
 
     The partition is internal: only the sums are released. Both client sets must hold k B clients.
     """
-    return w_infinity(
-        rebalanced_sums(instance, rule=rule), rebalanced_sums(instance.without(client), rule=rule)
-    )
+    other = _check_instance(instance).without(client)
+    return w_infinity(rebalanced_sums(instance, rule=rule), rebalanced_sums(other, rule=rule))
 
 
 def replacement_shift(
@@ -318,26 +352,93 @@ def replacement_shift(
 
     The new client is in `cluster` with `update`; the partition is *not* released.
     """
-    other = instance.replaced(client, cluster, update)
+    other = _check_instance(instance).replaced(client, cluster, update)
     return w_infinity(rebalanced_sums(instance, rule=rule), rebalanced_sums(other, rule=rule))
 
 
 def released_shift(
-    instance: Instance, client: int, update: int, *, rule: str = "strict"
+    instance: Instance,
+    client: int,
+    update: int,
+    *,
+    cluster: int | None = None,
+    rule: str = "strict",
 ) -> tuple[float, int]:
     """The change of the sums when one client is replaced and the noisy identifiers are *released*.
 
-    Given the identifiers, the same coins give the same partition on both sides. Returns the largest
-    joint change over all partitions, and the largest number of sums that change: |u - u'| <= 2 and
-    1, whatever the rule. So noise for 2C is right, and rebalancing costs nothing extra.
+    Both worlds are played out separately: the released identifiers are those of `instance` in both
+    (they are what is conditioned on), the exact one of the new client is `cluster`, and each world
+    enumerates its own coins. Where the same coins give the same partition, the answer is the
+    largest joint change of the sums over all partitions and the largest number of sums that change:
+    |u - u'| <= 2 and 1, whatever the rule, so that noise for 2C is right and rebalancing costs
+    nothing extra. Where they do not, only a coupling bounds the change: the W-infinity distance,
+    and all sums.
+
+    Parameters
+    ----------
+    cluster : int, optional
+        Exact identifier of the new client. It reaches nothing but the noise on identifiers.
     """
-    other = instance.replaced(client, instance.assignment[client], update)
-    changes = []
-    for partition in rebalanced_partitions(instance, rule=rule):
-        before = np.bincount(partition, weights=instance.updates, minlength=instance.n_clusters)
-        after = np.bincount(partition, weights=other.updates, minlength=instance.n_clusters)
-        changes.append((float(np.linalg.norm(after - before)), int((after != before).sum())))
-    return max(c for c, _ in changes), max(n for _, n in changes)
+    world = released_world(instance, rule=rule)
+    other = released_world(instance, replaced=(client, cluster, update), rule=rule)
+    if {p: w for p, (w, _) in world.items()} != {p: w for p, (w, _) in other.items()}:
+        return w_infinity(_merged(world), _merged(other)), instance.n_clusters
+    changes = [
+        np.subtract(after, before)
+        for (_, before), (_, after) in zip(
+            world.values(), (other[p] for p in world), strict=True
+        )
+    ]  # fmt: skip
+    return (
+        max(float(np.linalg.norm(change)) for change in changes),
+        max(int(np.count_nonzero(change)) for change in changes),
+    )
+
+
+def released_world(
+    instance: Instance,
+    *,
+    replaced: tuple[int, int | None, int] | None = None,
+    rule: str = "strict",
+    identifiers: str = "released",
+) -> dict[tuple[int, ...], tuple[Fraction, Sums]]:
+    """One world given its released identifiers: partition -> (probability, sums of the clusters).
+
+    Parameters
+    ----------
+    instance : Instance
+        With the *released* identifiers as its assignment.
+    replaced : (client, exact cluster, update), optional
+        The client that is exchanged: a new update and, if not None, a new exact identifier.
+    identifiers : {"released", "exact"}
+        What the server rebalances. "exact" is the mistake that this module must be able to see.
+    """
+    check_choice(identifiers, "identifiers", ("released", "exact"))
+    _check_instance(instance)
+    exact, updates = list(instance.assignment), list(instance.updates)
+    if replaced is not None:
+        client, cluster, update = replaced
+        client = check_int(client, "client", minimum=0, maximum=len(exact) - 1)
+        updates[client] = update
+        if cluster is not None:
+            exact[client] = check_int(
+                cluster, "cluster", minimum=0, maximum=instance.n_clusters - 1
+            )
+    seen = instance.assignment if identifiers == "released" else tuple(exact)
+    played = Instance(seen, tuple(updates), instance.n_clusters, instance.min_size)
+    out = {}
+    for partition, probability in rebalanced_partitions(played, rule=rule).items():
+        sums = np.bincount(partition, weights=played.updates, minlength=played.n_clusters)
+        out[partition] = probability, tuple(int(x) for x in sums)
+    return out
+
+
+def _merged(world: dict[tuple[int, ...], tuple[Fraction, Sums]]) -> Distribution:
+    """The distribution of the sums of a world."""
+    out: Distribution = {}
+    for probability, sums in world.values():
+        out[sums] = out.get(sums, Fraction(0)) + probability
+    return out
 
 
 # --- bounded search -------------------------------------------------------------------------------
@@ -357,7 +458,7 @@ class SearchResult:
     update: int | None = None
 
 
-def _instances(n_clusters: int, n_clients: int, minimum_size: int) -> Iterator[Instance]:
+def _instances(n_clusters: int, n_clients: int, min_size: int) -> Iterator[Instance]:
     """All instances with updates -1, +1, up to the order of clients and a common sign.
 
     Client 0 has update +1; the others are counted by cluster and sign.
@@ -366,7 +467,15 @@ def _instances(n_clusters: int, n_clients: int, minimum_size: int) -> Iterator[I
         others = tuple(cut // 2 for cut in cuts)
         updates = tuple(1 - 2 * (cut % 2) for cut in cuts)
         for cluster in range(n_clusters):
-            yield Instance((cluster, *others), (1, *updates), n_clusters, minimum_size)
+            yield Instance((cluster, *others), (1, *updates), n_clusters, min_size)
+
+
+def _check_search(k: int, n: int) -> None:
+    """Refuse a search that would take hours, by the number of its instances."""
+    if n > 30 or k > 30 or k * math.comb(2 * k + n - 2, n - 1) > MOST_SEARCHED:
+        raise ValueError(
+            f"max_clients must be smaller for n_clusters={k}: too many instances to search, got {n}"
+        )
 
 
 def search_removal(n_clusters: int, max_clients: int, *, rule: str = "strict") -> SearchResult:
@@ -377,7 +486,7 @@ def search_removal(n_clusters: int, max_clients: int, *, rule: str = "strict") -
     <= 6 (424 instances) and k = 3, n <= 7 (4074).
     """
     k, _ = check_int(n_clusters, "n_clusters", minimum=2), _check_rule(rule)
-    check_int(max_clients, "max_clients", minimum=k + 1)
+    _check_search(k, check_int(max_clients, "max_clients", minimum=k + 1))
     best, found, tried = -1.0, None, 0
     for n in range(k + 1, max_clients + 1):
         for b in range(1, (n - 1) // k + 1):
@@ -393,7 +502,7 @@ def search_removal(n_clusters: int, max_clients: int, *, rule: str = "strict") -
 def search_replacement(n_clusters: int, max_clients: int, *, rule: str = "strict") -> SearchResult:
     """The largest `replacement_shift` of client 0, over the instances of `search_removal`."""
     k, _ = check_int(n_clusters, "n_clusters", minimum=2), _check_rule(rule)
-    check_int(max_clients, "max_clients", minimum=k)
+    _check_search(k, check_int(max_clients, "max_clients", minimum=k))
     best, found, tried = -1.0, None, 0
     change: tuple[int, int] | None = None
     for n in range(k, max_clients + 1):
@@ -416,7 +525,13 @@ def block_sums(blocks: IntArray, updates: FloatArray, n_clusters: int) -> FloatA
 
     This is the sums-only release without noise; with updates of one column of ones, its counts.
     """
-    one_hot = (blocks[..., None] == np.arange(n_clusters)).astype(np.float64)
+    k = check_int(n_clusters, "n_clusters", maximum=10**6)
+    blocks, updates = np.asarray(blocks), np.asarray(updates)
+    if blocks.dtype.kind not in "iu" or blocks.ndim == 0:
+        raise TypeError("blocks must be whole numbers of shape (..., n)")
+    if updates.dtype.kind not in "fiu" or updates.shape[:-1] != blocks.shape:
+        raise ValueError(f"updates must be numbers of shape {blocks.shape} and one more axis")
+    one_hot = (blocks[..., None] == np.arange(k)).astype(np.float64)
     return np.asarray(np.einsum("...nk,...nd->...kd", one_hot, updates))
 
 
@@ -465,6 +580,11 @@ def check_sums_only(
     k, n = check_int(n_clusters, "n_clusters"), check_int(n_clients, "n_clients")
     check_choice(adjacency, "adjacency", ("add/remove", "replace-one"))
     values = as_points(updates, "updates")
+    if n * math.log2(k * len(values)) > MOST_STATES_LOG2:
+        raise ValueError(
+            f"n_clients must be smaller: (n_clusters * len(updates))^n_clients ="
+            f" {k * len(values)}^{n} data sets are too many to enumerate"
+        )
     if np.linalg.norm(values, axis=1).max() > 1 + 1e-12:
         raise ValueError("updates must have norm <= 1 (units of C)")
     states = np.array(list(itertools.product(range(k * len(values)), repeat=n)))
@@ -502,8 +622,11 @@ def sums_only_change(sigma_1: float, sigma_2: float, *, adjacency: str) -> float
     cluster moves the sums by 2C, one that changes cluster moves two blocks by C and two counters by
     1, max(4/sigma_1^2, 2/sigma_1^2 + 2/sigma_2^2): counts are free once sigma_2 >= sigma_1.
     """
-    sums = 1 / check_positive(sigma_1, "sigma_1", finite=False) ** 2
-    counts = 1 / check_positive(sigma_2, "sigma_2", finite=False) ** 2
+    for name, sigma in (("sigma_1", sigma_1), ("sigma_2", sigma_2)):
+        check_positive(sigma, name, finite=False)
+        if not 1e-100 <= sigma <= 1e100 and math.isfinite(sigma):
+            raise ValueError(f"{name} must lie in [1e-100, 1e100] or be inf, got {sigma}")
+    sums, counts = 1 / sigma_1**2, 1 / sigma_2**2
     check_choice(adjacency, "adjacency", ("add/remove", "replace-one"))
     if adjacency == "add/remove":
         return sums + counts

@@ -10,29 +10,51 @@ do, at the price of an upload of k (d + 1) numbers.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from tqdm.auto import trange
 
 from fedclust_helpers._validation import FloatArray, check_choice, check_int, check_real
 from fedclust_helpers.client_statistics import MODEL_BLOCKS, Model
 from fedclust_helpers.federation import SumFederation
-from fedclust_helpers.mechanisms import Gaussian, Mechanism, NoNoise
-from fedclust_helpers.rr_cluster.plan import (
+from fedclust_helpers.mechanisms import Mechanism, NoNoise
+from fedclust_helpers.rr_cluster.planning import (
+    TRAINING,
+    Setting,
+    Training,
     TrainingPlan,
     TrainingResult,
-    check_accountant,
-    check_training,
-    initial_models,
-    noise_multiplier,
-    require_budget,
+    check_setting,
+    planned_epsilon,
 )
 
 Divisor = Literal["counts", "public"]
 WINDOW = 3  # noised counts that decide together, and rounds between two re-seedings
 OFFSET = 0.03  # standard deviation by which the halves of a split model differ, per parameter
 UNTIL = 0.6  # share of the rounds in which models are re-seeded
+
+
+@dataclass(frozen=True, kw_only=True)
+class SumsPlan(TrainingPlan):
+    """A plan whose rounds release `MODEL_BLOCKS`: sums only, DP-FedAvg, DP-FedProx.
+
+    Attributes
+    ----------
+    count_weight : float
+        Weight of the count column; 0 where no counts are released.
+    min_size : int
+        Floor of the noised counts as divisors.
+    reseed : bool
+    dead_below : float
+        A model is dead when its mean noised count falls below.
+    """
+
+    count_weight: float = 0.0
+    min_size: int = 1
+    reseed: bool = False
+    dead_below: float = 0.0
 
 
 def count_weight(clip: float, counts_share: float, adjacency: str) -> float:
@@ -46,108 +68,62 @@ def count_weight(clip: float, counts_share: float, adjacency: str) -> float:
     return clip * math.sqrt(counts_share / (1 - counts_share))
 
 
-def block_mechanism(
-    federation: SumFederation, model: Model, *, clip: float, weight: float, sigma: float,
-    adjacency: str,
-) -> Mechanism:  # fmt: skip
-    """Gaussian noise of multiplier `sigma` for all blocks jointly, rounding included."""
-    if sigma == 0:
-        return NoNoise(adjacency)
-    sensitivity = MODEL_BLOCKS.sensitivity_of(
-        "blocks", 2, adjacency, grid=federation.resolution, clip=clip, model=model,
-        count_weight=weight, n_features=federation.n_features,
+def block_plan(
+    setting: Setting, *, method: str, weight: float, epsilon: float | None, sigma: float | None,
+    **own: Any,
+) -> SumsPlan:  # fmt: skip
+    """The plan of rounds with one release: all blocks jointly, rounding included."""
+    model, k = setting.model, setting.n_clusters
+    size = k * (model.n_parameters + (weight > 0))
+    public: dict[str, Any] = {"clip": setting.clip, "model": model, "count_weight": weight}
+
+    def make(sigma_eff: float) -> tuple[Mechanism, ...]:
+        if sigma_eff == 0:
+            return (NoNoise(setting.facts.adjacency),)
+        return (
+            setting.federation.gaussian(
+                MODEL_BLOCKS, "blocks", multiplier=sigma_eff, n_coordinates=size, **public
+            ),
+        )  # fmt: skip
+
+    nominal, sigma_eff, accountant = setting.multiplier(make, epsilon=epsilon, sigma=sigma)
+    proximal = {"proximal": setting.training.proximal} if setting.training.proximal else {}
+    fields = setting.fields(
+        MODEL_BLOCKS, make(sigma_eff), numbers=size, count_weight=weight, **proximal
+    )
+    asked = planned_epsilon(
+        fields["releases"], setting.facts, nominal, setting.delta, rdp=accountant.endswith("_rdp")
+    )
+    return SumsPlan(
+        method=method, epsilon=asked, nominal=asked if math.isnan(nominal) else nominal,
+        sigma=sigma_eff, accountant=accountant, count_weight=weight, **fields, **own,
     )  # fmt: skip
-    return Gaussian(sensitivity, sensitivity * sigma, adjacency)
 
 
 def plan_sums_only(
     federation: SumFederation,
     model: Model,
     *,
-    n_models: int,
+    n_clusters: int,
     n_rounds: int,
     epsilon: float | None = None,
     sigma: float | None = None,
     delta: float,
     cohort: int,
     clip: float,
-    sampling: Literal["poisson", "fixed"] = "poisson",
+    sampling: Literal["poisson", "fixed"] | None = None,
     divisor: Divisor = "counts",
     min_size: int = 8,
     counts_share: float = 0.1,
     reseed: bool = True,
     reseed_below: float = 0.1,
     accountant: str | None = None,
-    n_steps: int = 5,
-    learning_rate: float = 0.3,
-    server_rate: float = 1.0,
-) -> TrainingPlan:
-    """Check everything and fix the noise of a run; see `sums_only` for the arguments."""
-    training = check_training(
-        federation, model, capability="noisy_sum", sampling=sampling, n_models=n_models,
-        n_rounds=n_rounds, delta=delta, cohort=cohort, clip=clip, n_steps=n_steps,
-        learning_rate=learning_rate, server_rate=server_rate,
-    )  # fmt: skip
-    adjacency = federation.ledger.adjacency
-    check_choice(divisor, "divisor", ("counts", "public"))
-    check_int(min_size, "min_size")
-    if min_size * training.n_models > training.cohort and divisor == "counts":
-        raise ValueError(
-            f"min_size must be <= cohort/n_models = {training.cohort / training.n_models:g} (B <="
-            f" qM/k), got {min_size}"
-        )
-    if not 0 < check_real(counts_share, "counts_share") < 1:
-        raise ValueError(f"counts_share must lie in (0, 1), got {counts_share}")
-    if not 0 <= check_real(reseed_below, "reseed_below") < 1:
-        raise ValueError(f"reseed_below must lie in [0, 1), got {reseed_below}")
-    if reseed and divisor == "public":
-        raise ValueError("reseed must be False with divisor='public': no counts are released")
-    accountant = check_accountant(accountant, sampling, adjacency)
-    nominal, sigma_eff = noise_multiplier(
-        training, federation.n_clients, epsilon=epsilon, sigma=sigma, accountant=accountant
-    )
-    weight = 0.0 if divisor == "public" else count_weight(training.clip, counts_share, adjacency)
-    mechanism = block_mechanism(
-        federation, model, clip=training.clip, weight=weight, sigma=sigma_eff, adjacency=adjacency
-    )
-    return TrainingPlan(
-        "sums_ifca_reseed" if reseed else "sums_ifca", training.n_models, training.n_rounds,
-        nominal, training.delta, sigma_eff, accountant, training.cohort, training.sampling,
-        training.clip, training.n_steps, training.learning_rate, training.server_rate,
-        (mechanism,),
-        {"count_weight": weight, "min_size": min_size, "reseed": reseed,
-         "dead_below": reseed_below * training.cohort / training.n_models},
-    )  # fmt: skip
+    training: Training = TRAINING,
+) -> SumsPlan:
+    """Plan private IFCA from sums alone: one noised (k, d + 1) array per round.
 
-
-def sums_only(
-    federation: SumFederation,
-    model: Model,
-    *,
-    n_models: int,
-    n_rounds: int,
-    epsilon: float | None = None,
-    sigma: float | None = None,
-    delta: float,
-    cohort: int,
-    clip: float,
-    sampling: Literal["poisson", "fixed"] = "poisson",
-    divisor: Divisor = "counts",
-    min_size: int = 8,
-    counts_share: float = 0.1,
-    reseed: bool = True,
-    reseed_below: float = 0.1,
-    accountant: str | None = None,
-    n_steps: int = 5,
-    learning_rate: float = 0.3,
-    server_rate: float = 1.0,
-    initial: ArrayLike | None = None,
-    keep_history: bool = False,
-) -> TrainingResult:
-    """Private IFCA from sums alone: one noised (k, d + 1) array per round.
-
-    Notation: q M ``cohort``, C ``clip``, B ``min_size``, gamma ``server_rate``; S_j and n_j are the
-    noised block and count of model j. One round: theta_j += gamma S_j / max(n_j, B).
+    Notation: q M ``cohort``, C ``clip``, B ``min_size``, gamma ``training.server_rate``; S_j and
+    n_j are the noised block and count of model j. One round: theta_j += gamma S_j / max(n_j, B).
 
     Privacy (one client): under add/remove the blocks move by at most C and the counts by 1, jointly
     sqrt(C^2 + w^2) with the counts weighted by w; under replace-one by max(2C, sqrt(2C^2 + 2w^2)),
@@ -158,98 +134,113 @@ def sums_only(
     ----------
     federation : SumFederation
         With a ledger for one client: under add/remove for Poisson sampling, under replace-one for
-        cohorts of fixed size. The two are different promises.
+        cohorts of fixed size. The two are different promises. Where clients unmask the sums (masked
+        secure aggregation) everyone must take part.
     model : Model
+    n_clusters, n_rounds : int
     epsilon or sigma : float
         The total for the whole run (``math.inf``: no noise), or the noise multiplier of a round.
     delta : float
     cohort : int
-        Clients per round: expected (Poisson) or exact; all of them means no sampling.
+        Clients per round: expected (Poisson) or exact; all of them means no sampling, and the exact
+        curve of (discrete) Gaussians.
     clip : float
-    sampling : {"poisson", "fixed"}
+        Bound C on the length of an update. An update that is not finite counts as zero.
+    sampling : {"poisson", "fixed"}, optional
+        By default the one that amplifies under the federation's adjacency.
     divisor : {"counts", "public"}
-        max(noised count, `min_size`), or the constant cohort/n_models (no counts are released).
+        max(noised count, `min_size`), or the constant cohort/n_clusters (no counts are released).
     min_size : int
-        Floor of the divisor, at most cohort/n_models.
+        Floor of the divisor, at most cohort/n_clusters.
     counts_share : float
         Share of 1/sigma_eff^2 that counts take under add/remove.
     reseed : bool
         Re-seed dead models: see `Reseeding`.
     reseed_below : float
-        A model is dead when its mean count falls below this share of cohort/n_models. It must lie
+        A model is dead when its mean count falls below this share of cohort/n_clusters. It must lie
         below the smallest group that is to be found.
     accountant : str, optional
-        What `epsilon` is calibrated with: "poisson_rdp" (default) or "poisson_pld" (a little less
-        noise, seconds to compute), "wor_rdp" for cohorts of fixed size.
-    n_steps, learning_rate, initial, keep_history
-        As in `rr_cluster`.
+        What `epsilon` is calibrated with for a cohort in teaching mode: "poisson_rdp" (default) or
+        "poisson_pld" (a little less noise, seconds to compute), "wor_rdp" for cohorts of fixed
+        size. Discrete noise goes by Renyi curves, everyone by the exact curve.
+    training : Training
 
     Returns
     -------
-    TrainingResult
-        `sizes` holds the noised counts.
+    SumsPlan
 
     Raises
     ------
-    ValueError, TypeError, TrustModelError, RingOverflowError, BudgetExceededError
-        Before any data is read.
+    ValueError, TypeError, TrustModelError, RingOverflowError
+        Nothing of the data is looked at.
     """
-    plan = plan_sums_only(
-        federation, model, n_models=n_models, n_rounds=n_rounds, epsilon=epsilon, sigma=sigma,
-        delta=delta, cohort=cohort, clip=clip, sampling=sampling, divisor=divisor,
-        min_size=min_size, counts_share=counts_share, reseed=reseed, reseed_below=reseed_below,
-        accountant=accountant, n_steps=n_steps, learning_rate=learning_rate,
-        server_rate=server_rate,
+    setting = check_setting(
+        federation, model, capability="noisy_sum", sampling=sampling, n_clusters=n_clusters,
+        n_rounds=n_rounds, delta=delta, cohort=cohort, clip=clip, training=training,
+        accountant=accountant,
     )  # fmt: skip
-    models = initial_models(federation, model, plan.n_models, initial)
-    return run_blocks(federation, model, plan, models, keep_history=keep_history)
-
-
-def run_blocks(
-    federation: SumFederation,
-    model: Model,
-    plan: TrainingPlan,
-    models: FloatArray,
-    *,
-    keep_history: bool = False,
-    **extra: Any,
-) -> TrainingResult:
-    """The rounds of a plan whose only release is `MODEL_BLOCKS` (also DP-FedAvg and DP-FedProx)."""
-    weight = plan.details["count_weight"]
-    arguments: dict[str, Any] = {
-        "model": model, "clip": plan.clip, "n_steps": plan.n_steps,
-        "learning_rate": plan.learning_rate, "count_weight": weight, "sampling": plan.sampling,
-    } | extra  # fmt: skip
-    require_budget(federation, plan.mechanisms, plan.sampling, plan.n_rounds, plan.method)
-    federation.check_release(MODEL_BLOCKS, plan.mechanisms, models=models, **arguments)
-    n_before = len(federation.ledger.releases)
-    reseeding = Reseeding(plan) if plan.details.get("reseed") else None
-    history, counts, reseeded = [models], [], []
-    for t in range(plan.n_rounds):
-        (blocks,) = federation.noisy_sum(
-            MODEL_BLOCKS, plan.mechanisms, round=t, models=models, **arguments
+    check_choice(divisor, "divisor", ("counts", "public"))
+    check_int(min_size, "min_size")
+    expected = setting.cohort / setting.n_clusters
+    if min_size > expected and divisor == "counts":
+        raise ValueError(
+            f"min_size must be <= cohort/n_clusters = {expected:g} (B <= qM/k), got {min_size}"
         )
-        if weight > 0:
-            blocks, count = blocks[:, :-1], blocks[:, -1] / weight
-            counts.append(count)
-            divisor = np.maximum(count, plan.details["min_size"])[:, None]
-        else:
-            divisor = np.array(plan.cohort / plan.n_models)
-        steps = plan.server_rate * blocks / divisor
-        if reseeding is None:
-            models = models + steps
-        else:
-            dead = reseeding.observe(count)
-            models = models + np.where(dead[:, None], 0.0, steps)
-            models, event = reseeding.act(t, models, rng=federation.randomness.public)
-            reseeded += [] if event is None else [event]
-        if keep_history:
-            history.append(models)
+    if not 0 < check_real(counts_share, "counts_share") < 1:
+        raise ValueError(f"counts_share must lie in (0, 1), got {counts_share}")
+    if not 0 <= check_real(reseed_below, "reseed_below") < 1:
+        raise ValueError(f"reseed_below must lie in [0, 1), got {reseed_below}")
+    if not isinstance(reseed, bool):
+        raise TypeError(f"reseed must be True or False, got {type(reseed).__name__}")
+    if reseed and divisor == "public":
+        raise ValueError("reseed must be False with divisor='public': no counts are released")
+    if training.proximal:
+        raise ValueError("training must have proximal=0: only FedProx has this term")
+    adjacency = setting.facts.adjacency
+    weight = 0.0 if divisor == "public" else count_weight(setting.clip, counts_share, adjacency)
+    return block_plan(
+        setting, method="sums_ifca_reseed" if reseed else "sums_ifca", weight=weight,
+        epsilon=epsilon, sigma=sigma, min_size=min_size, reseed=reseed,
+        dead_below=reseed_below * expected,
+    )  # fmt: skip
+
+
+def follow(
+    federation: SumFederation, plan: SumsPlan, model: Model, models: FloatArray, *,
+    keep_history: bool, progress: bool,
+) -> TrainingResult:  # fmt: skip
+    """The rounds: noised blocks, divided by noised counts or by a public number."""
+    weight, rate = plan.count_weight, plan.training.server_rate
+    arguments = plan.broadcast(model) | {"count_weight": weight}
+    if plan.training.proximal:
+        arguments["proximal"] = plan.training.proximal
+    reseeding = Reseeding(plan) if plan.reseed else None
+    history, counts, reseeded = [models], [], []
+    with federation.follow(plan) as n_before:
+        for t in trange(plan.n_rounds, disable=not progress, desc=plan.method):
+            (blocks,) = federation.noisy_sum(
+                MODEL_BLOCKS, plan.mechanisms, round=t, models=models, **arguments
+            )
+            if weight > 0:
+                blocks, count = blocks[:, :-1], blocks[:, -1] / weight
+                counts.append(count)
+                divisor = np.maximum(count, plan.min_size)[:, None]
+            else:
+                divisor = np.array(plan.cohort / plan.n_clusters)
+            steps = rate * blocks / divisor
+            if reseeding is None:
+                models = models + steps
+            else:
+                dead = reseeding.observe(count)
+                models = models + np.where(dead[:, None], 0.0, steps)
+                models, event = reseeding.act(t, models, rng=federation.randomness.public)
+                reseeded += [] if event is None else [event]
+            history += [models] if keep_history else []
     return TrainingResult(
-        models, plan, federation.ledger.since(n_before),
-        plan.sigma > 0 and federation.randomness.is_secure,
-        sizes=np.array(counts).reshape(len(counts), plan.n_models), reseeded=tuple(reseeded),
-        history=np.stack(history) if keep_history else None,
+        plan=plan, ledger=federation.ledger.since(n_before), transcript=federation.transcript,
+        private=math.isfinite(plan.epsilon) and federation.facts.mode == "secure",
+        models=models, sizes=np.array(counts).reshape(len(counts), plan.n_clusters),
+        reseeded=tuple(reseeded), history=np.stack(history) if keep_history else None,
     )  # fmt: skip
 
 
@@ -262,10 +253,10 @@ class Reseeding:
     that differ by +-e, e ~ N(0, 0.03^2) for each parameter. The counts of both start afresh.
     """
 
-    def __init__(self, plan: TrainingPlan) -> None:
-        self.threshold = float(plan.details["dead_below"])
+    def __init__(self, plan: SumsPlan) -> None:
+        self.threshold = plan.dead_below
         self.last_round = UNTIL * plan.n_rounds
-        self._window = np.full((WINDOW, plan.n_models), np.nan)
+        self._window = np.full((WINDOW, plan.n_clusters), np.nan)
         self._next = 0
 
     def observe(self, counts: FloatArray) -> np.ndarray:

@@ -38,6 +38,18 @@ from fedclust_helpers.rr_cluster.accounting import (
 
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(180)
 _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
+MOST = 10**6  # clusters, or sizes that are added up
+
+
+def _vector(values: Any, name: str) -> FloatArray:
+    """Finite numbers as an array of shape (n,)."""
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} must be a vector of numbers") from None
+    if array.ndim != 1 or array.size == 0 or not np.isfinite(array).all():
+        raise ValueError(f"{name} must be a vector of finite numbers, at least one")
+    return array
 
 
 # --- identifiers: how often the noisy argmax is right ---------------------------------------------
@@ -61,7 +73,8 @@ def simulate_argmax(
     sigma: float, n_clusters: int, n_draws: int, *, rng: np.random.Generator
 ) -> float:
     """The same probability, as the share of `n_draws` noisy identifiers that are right."""
-    k, n = check_int(n_clusters, "n_clusters"), check_int(n_draws, "n_draws")
+    k = check_int(n_clusters, "n_clusters", maximum=MOST)
+    n = check_int(n_draws, "n_draws", maximum=100 * MOST // k)
     noisy = check_non_negative(sigma, "sigma") * check_rng(rng).standard_normal((n, k))
     noisy[:, 0] += 1
     return float((noisy.argmax(axis=1) == 0).mean())
@@ -205,27 +218,28 @@ def actual_epsilon(
 # --- when does rebalancing act? -------------------------------------------------------------------
 
 
-def expected_moved(n_clients: int, probabilities: Any, minimum_size: int) -> float:
+def expected_moved(n_clients: int, probabilities: Any, min_size: int) -> float:
     """Expected number of clients moved in a round: sum_j E[(B - |S_j|)_+].
 
     Each of `n_clients` clients lands in cluster j with `probabilities[j]`, independently.
     """
-    n, b = check_int(n_clients, "n_clients"), check_int(minimum_size, "minimum_size", minimum=0)
-    p = np.asarray(probabilities, dtype=np.float64)
-    if p.ndim != 1 or (p < 0).any() or abs(p.sum() - 1) > 1e-9:
+    n = check_int(n_clients, "n_clients")
+    b = check_int(min_size, "min_size", minimum=0, maximum=MOST)
+    p = _vector(probabilities, "probabilities")
+    if (p < 0).any() or abs(p.sum() - 1) > 1e-9:
         raise ValueError("probabilities must be a vector of numbers >= 0 that add up to 1")
     sizes = np.arange(b)
     return float(((b - sizes) * binom.pmf(sizes, n, p[:, None])).sum())
 
 
-def binding_sigma(n_clients: int, n_clusters: int, minimum_size: int) -> float:
+def binding_sigma(n_clients: int, n_clusters: int, min_size: int) -> float:
     """The sigma_s above which rebalancing doesn't act on average, even in a full collapse.
 
     If all clients choose one cluster, the noise alone gives each other one n (1 - P)/(k - 1) of
     them; this is B at the returned noise.
     """
     n, k = check_int(n_clients, "n_clients"), check_int(n_clusters, "n_clusters", minimum=2)
-    b = check_int(minimum_size, "minimum_size", maximum=n // k)
+    b = check_int(min_size, "min_size", maximum=n // k)
     return sigma_for_accuracy(1 - b * (k - 1) / n, k)
 
 
@@ -256,8 +270,8 @@ def scale_divergence(size: int, n_parameters: int, *, order: float = 2.0) -> flo
     """
     n, d = check_int(size, "size", minimum=2), check_int(n_parameters, "n_parameters")
     order = check_real(order, "order")
-    if order <= 1:
-        raise ValueError(f"order must be > 1, got {order}")
+    if not 1 < order < math.inf:
+        raise ValueError(f"order must be > 1 and finite, got {order}")
 
     def one_way(p: float, q: float) -> float:  # standard deviations of the two
         mixed = order * q * q + (1 - order) * p * p
@@ -310,7 +324,7 @@ def rebalancing_term(
     size_std: float,
     n_clients: int,
     n_clusters: int,
-    minimum_size: float,
+    min_size: float,
     *,
     form: Literal["printed", "corrected"] = "printed",
 ) -> float:
@@ -321,9 +335,9 @@ def rebalancing_term(
     """
     check_choice(form, "form", ("printed", "corrected"))
     k = check_int(n_clusters, "n_clusters")
-    margin = check_int(n_clients, "n_clients") / k - minimum_size
+    margin = check_int(n_clients, "n_clients") / k - min_size
     if margin <= 0:
-        raise ValueError(f"minimum_size must be below n_clients/n_clusters, got {minimum_size}")
+        raise ValueError(f"min_size must be below n_clients/n_clusters, got {min_size}")
     return (
         (k * k if form == "printed" else k)
         * check_non_negative(size_std, "size_std") ** 2
@@ -341,7 +355,7 @@ def lemma_4_8(
     size_std: float,
     n_clients: int,
     n_clusters: int,
-    minimum_size: float,
+    min_size: float,
     form: Literal["printed", "corrected"] = "printed",
 ) -> float:
     """tau of Lemma 4.8: the sum of the three terms (above 1 it says nothing)."""
@@ -349,7 +363,7 @@ def lemma_4_8(
     return (
         selection_term(eta, beta, strong_convexity, separation, rivals)
         + identifier_term(sigma_s, n_clusters, form=form)
-        + rebalancing_term(size_std, n_clients, n_clusters, minimum_size, form=form)
+        + rebalancing_term(size_std, n_clients, n_clusters, min_size, form=form)
     )
 
 
@@ -382,10 +396,10 @@ class Equation18:
     below: float
 
 
-def equation_18(n_clients: int, n_clusters: int, minimum_size: int) -> Equation18:
+def equation_18(n_clients: int, n_clusters: int, min_size: int) -> Equation18:
     """(mu/(M/k - B))^2 against P(|S| > B), as printed, and P(|S| < B), which it does bound."""
     m, k = check_int(n_clients, "n_clients"), check_int(n_clusters, "n_clusters", minimum=2)
-    b = check_int(minimum_size, "minimum_size", minimum=0, maximum=math.ceil(m / k) - 1)
+    b = check_int(min_size, "min_size", minimum=0, maximum=math.ceil(m / k) - 1)
     return Equation18(
         bound=m / k * (1 - 1 / k) / (m / k - b) ** 2,
         above=float(binom.sf(b, m, 1 / k)),
@@ -407,7 +421,7 @@ def contraction(
     delta_c: float,
     n_clients: int,
     n_clusters: int,
-    minimum_size: float,
+    min_size: float,
     form: Form = "printed",
 ) -> float:
     """The contraction factor of Theorem 4.10.
@@ -417,11 +431,11 @@ def contraction(
     takes delta_4 = delta_c/4). Above 1 the theorem says nothing.
     """
     check_choice(form, "form", ("printed", "corrected"))
-    rho = check_int(n_clients, "n_clients") - (n_clusters - 1) * minimum_size
+    rho = check_int(n_clients, "n_clients") - (n_clusters - 1) * min_size
     if rho <= 0:
-        raise ValueError("minimum_size must be below n_clients/(n_clusters - 1)")
+        raise ValueError("min_size must be below n_clients/(n_clusters - 1)")
     factor, rate = (2, smoothness) if form == "printed" else (4, strong_convexity)
-    return 1 - gamma * rate * (minimum_size - factor * tau * n_clients / delta_c) / (2 * rho)
+    return 1 - gamma * rate * (min_size - factor * tau * n_clients / delta_c) / (2 * rho)
 
 
 def error_floor(
@@ -436,14 +450,14 @@ def error_floor(
     delta_c: float,
     n_clients: int,
     n_clusters: int,
-    minimum_size: float,
+    min_size: float,
     n_parameters: int,
 ) -> tuple[float, float, float, float]:
     """The four terms of epsilon in Equation 2 (sampling, moved means, moved noise, privacy noise).
 
     The first is inf unless B delta_c > 4 tau M: then the theorem is vacuous.
     """
-    m, b, d = n_clients, minimum_size, check_int(n_parameters, "n_parameters")
+    m, b, d = n_clients, min_size, check_int(n_parameters, "n_parameters")
     log_term = math.log(4 / check_delta(delta_c, "delta_c"))
     room = b * delta_c - 4 * tau * m
     sampling = 4 * gradient_std / math.sqrt(delta_c * room) if room > 0 else math.inf
@@ -464,7 +478,7 @@ def flat_axis_factor(curvatures: Any, gamma: float) -> float:
     The loss is quadratic with these `curvatures`. The slowest axis keeps |1 - gamma h|: 0.99 for
     curvatures (0.01, 1) at gamma = 1, where Theorem 4.10 (k = 1, no noise) promises 0.5.
     """
-    h = np.asarray(curvatures, dtype=np.float64)
+    h = _vector(curvatures, "curvatures")
     start = np.eye(len(h))
     moved = start - check_positive(gamma, "gamma") * start * h
     return float(np.linalg.norm(moved, axis=1).max())
@@ -533,7 +547,7 @@ class BiasVariance:
 
 def rebalancing_error(
     sigma_theta: float,
-    minimum_size: int,
+    min_size: int,
     *,
     rng: np.random.Generator,
     reference: Literal["inserted", "trained"] = "inserted",
@@ -562,9 +576,7 @@ def rebalancing_error(
     """
     sigma, b = (
         check_non_negative(sigma_theta, "sigma_theta"),
-        check_int(
-            minimum_size, "minimum_size", minimum=0, maximum=check_int(n_clients, "n_clients") // 2
-        ),
+        check_int(min_size, "min_size", minimum=0, maximum=check_int(n_clients, "n_clients") // 2),
     )
     check_rng(rng)
     check_choice(reference, "reference", ("inserted", "trained"))

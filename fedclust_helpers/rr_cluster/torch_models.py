@@ -46,6 +46,10 @@ class _TorchModel(ABC):
     """Cross-entropy over the outputs of a network given by `_scores`; the head comes last."""
 
     cpu_chunk: ClassVar[int]  # clients at a time that keep one core busiest
+    # Clients share the kernels of a chunk, so that the last bits of a loss or an update may change
+    # with the company. Losses closer than this (relative) are computed again for a client alone, so
+    # that its choice does not; its update stays within the clipping bound in any case.
+    loss_slack: ClassVar[float] = 1e-4
 
     def __init__(
         self,
@@ -120,7 +124,8 @@ class _TorchModel(ABC):
             raise ValueError(f"labels must be class numbers below {self.n_classes}")
         if offset is not None and offset.shape != (*batch.labels.shape, self.n_classes):
             raise ValueError(f"offset must have shape (m, n, {self.n_classes})")
-        return batch.labels, batch.weights / batch.weights.sum(axis=1, keepdims=True)
+        total = batch.weights.sum(axis=1, keepdims=True)
+        return batch.labels, batch.weights / np.where(total > 0, total, 1.0)
 
     # the protocol
 

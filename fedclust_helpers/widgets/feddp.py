@@ -11,8 +11,7 @@ import numpy as np
 from fedclust_helpers import kmeans
 from fedclust_helpers._validation import check_int
 from fedclust_helpers.datasets import FederatedDataset
-from fedclust_helpers.feddp_kmeans import budgets_for_sum, feddp_init, selection
-from fedclust_helpers.feddp_kmeans.plan import gaussian_multiplier
+from fedclust_helpers.feddp_kmeans import plan, run, selection, split_epsilon
 from fedclust_helpers.federation import ClientData, simulate
 from fedclust_helpers.figures.feddp import plot_init
 
@@ -64,20 +63,19 @@ def init_run(
         raise ValueError("made must have true_centers")
     streams = np.random.SeedSequence(check_int(seed, "seed", minimum=0)).spawn(2)
     data = clipped_clients(made) if clients is None else clients
-    budgets = budgets_for_sum(epsilon, proportions=tuple(parts / parts.sum()))
+    budgets = split_epsilon(epsilon, proportions=tuple(parts / parts.sum()))
     fed = simulate(data, "ideal", seed=streams[0], bound=made.radius, domain="ball")
-    init = feddp_init(
-        fed, made.server_points, n_clusters=made.n_clusters, budgets=budgets,
-        rng=np.random.default_rng(streams[1]),
-    )  # fmt: skip
-    std = made.radius**2 * gaussian_multiplier(budgets.outer, budgets.delta, "continuous")
+    planned = plan(fed, made.server_points, n_clusters=made.n_clusters, budgets=budgets)
+    init = run(fed, planned, made.server_points, rng=np.random.default_rng(streams[1])).init
+    assert init is not None
+    std = planned.releases[0].mechanisms[0].std
     best = kmeans.lloyd(made.points, made.true_centers, n_rounds=3)
     return plot_init(
         axes, made.points, made.server_points, made.in_distribution, made.true_centers,
         eigenvalues=init.eigenvalues, noise=selection.noise_norm(std, made.n_features),
         energy=selection.subspace_energy(init.basis, made.true_centers), weights=init.weights,
         centers=init.centers, cost=kmeans.kmeans_cost(made.points, init.centers, normalize=True),
-        best=kmeans.kmeans_cost(made.points, best, normalize=True), epsilon=budgets.total(),
+        best=kmeans.kmeans_cost(made.points, best, normalize=True), epsilon=planned.total_epsilon,
     )  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from fedclust_helpers._validation import as_points, check_int
 from fedclust_helpers.federation import local_users
 from fedclust_helpers.figures.ldp import plot_run
 from fedclust_helpers.kmeans import kmeans_cost
-from fedclust_helpers.ldp_kmeans import NothingDetectedWarning, detection_threshold, one_round
+from fedclust_helpers.ldp_kmeans import NothingDetectedWarning, detection_threshold, plan, run
 
 MAX_DEPTH = 6
 N_SCORED = 50_000  # points on which the cost in the title is computed
@@ -70,10 +70,8 @@ def local_run(
     users = local_users(points[:n], seed=streams[0])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NothingDetectedWarning)  # the title says it
-        result = one_round(
-            users, n_clusters=n_clusters, epsilon=epsilon, depths=depths,
-            rng=np.random.default_rng(streams[1]),
-        )  # fmt: skip
+        planned = plan(users, n_clusters=n_clusters, epsilon=epsilon, depths=depths)
+        result = run(users, planned, rng=np.random.default_rng(streams[1]))
     plot_run(ax, points[:n], result, means)
     share = detection_threshold(n, epsilon, len(depths)) / n
     needs = f"a cell needs {share:.1%} of them" if share < 1 else "no cell can be seen"

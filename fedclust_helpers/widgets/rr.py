@@ -18,8 +18,8 @@ from fedclust_helpers.federation import ClientData, simulate
 from fedclust_helpers.figures.rr import plot_choice
 from fedclust_helpers.rr_cluster.theory import argmax_accuracy
 
-Identifiers = Literal["corrected", "none"]
-N_MODELS, DELTA, CLIP = 4, 1e-3, 0.3
+Identifiers = Literal["corrected", "exact"]
+N_CLUSTERS, DELTA, CLIP = 4, 1e-3, 0.3
 SIGMAS = np.geomspace(0.15, 12, 60)
 
 
@@ -36,11 +36,12 @@ def _train(
         data, "trusted", seed=check_int(seed, "seed", minimum=0), bound=made.bound,
         ledger=PrivacyLedger(unit="client", adjacency="replace-one"),
     )  # fmt: skip
-    result = rr.rr_cluster(
-        federation, model, n_models=N_MODELS, n_rounds=n_rounds, epsilon=epsilon, delta=DELTA,
-        cohort=cohort, clip=CLIP, min_size=min_size, identifiers=identifiers, diagnose=True,
+    plan = rr.plan(
+        federation, model, n_clusters=N_CLUSTERS, n_rounds=n_rounds, epsilon=epsilon, delta=DELTA,
+        cohort=cohort, clip=CLIP, min_size=min_size, identifiers=identifiers,
         rebalance="strict" if min_size else "off",
     )  # fmt: skip
+    result = rr.run(federation, plan, model, diagnose=True)
     return result, rr.evaluate(model, result.models, data, test, made.groups).accuracy
 
 
@@ -67,7 +68,7 @@ def accuracy_table(
         Columns identifiers, epsilon, B, seed, accuracy.
     """
     rows = []
-    kinds: tuple[Identifiers, ...] = ("corrected", "none")
+    kinds: tuple[Identifiers, ...] = ("corrected", "exact")
     for kind in kinds:
         for epsilon in epsilons:
             for b in sizes:
@@ -87,7 +88,7 @@ def rebalancing_run(
     """Run RR-Cluster once and draw flipped identifiers, cluster sizes and accuracy.
 
     Every call is one run of (epsilon, 1e-3)-DP, one client, replace-one, in teaching mode: not
-    private against anyone who knows the seed. With ``identifiers="none"`` it isn't private at all.
+    private against anyone who knows the seed. With ``identifiers="exact"`` it isn't private at all.
 
     Parameters
     ----------
@@ -98,7 +99,7 @@ def rebalancing_run(
     min_size : int
         B; 0 for DP-IFCA.
     epsilon : float
-    identifiers : {"corrected", "none"}
+    identifiers : {"corrected", "exact"}
     cohort, n_rounds, seed : int
 
     Returns
@@ -115,12 +116,13 @@ def rebalancing_run(
     )  # fmt: skip
     known = result.diagnostics
     spread = part.groupby("B")["accuracy"].agg(["min", "max"])
-    sigma = float(result.plan.details.get("sigma_s", 0.0)) * math.sqrt(2)
-    if identifiers == "none" or not math.isfinite(sigma):
+    assert isinstance(result.plan, rr.RebalancingPlan)
+    sigma = result.plan.sigma_s * math.sqrt(2)
+    if identifiers == "exact" or not math.isfinite(sigma):
         sigma = 0.0
-    total = "no ε: exact identifiers" if identifiers == "none" else f"ε = {epsilon:g}"
+    total = "no ε: exact identifiers" if identifiers == "exact" else f"ε = {epsilon:g}"
     return plot_choice(
-        axes, sigmas=SIGMAS, wrong=[1 - argmax_accuracy(s, N_MODELS) for s in SIGMAS],
+        axes, sigmas=SIGMAS, wrong=[1 - argmax_accuracy(s, N_CLUSTERS) for s in SIGMAS],
         sigma=sigma, flip_rate=float(np.mean(known["flip_rate"])),
         sizes={
             "as chosen": np.mean(known["true_sizes"], axis=0),
@@ -163,7 +165,7 @@ def explore_rebalancing(
         continuous_update=False,
     )  # fmt: skip
     identifiers = Dropdown(
-        options=[("noised", "corrected"), ("exact", "none")], description="identifiers"
+        options=[("noised", "corrected"), ("exact", "exact")], description="identifiers"
     )
     return interact(
         rebalancing_callback(made, table, cohort=cohort, n_rounds=n_rounds, seed=seed),

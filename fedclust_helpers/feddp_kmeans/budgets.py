@@ -1,0 +1,239 @@
+"""Step budgets of FedDP-KMeans: how an epsilon is split, and what the steps cost together.
+
+Each Gaussian step is calibrated alone at (epsilon_i, delta), each Laplace step has scale
+sensitivity/epsilon_i. What all steps cost together is the ledger's business: the total is the joint
+composition of all mechanisms at one delta, not the sum of Theorem 1 (which would need 3 delta:
+theory checks F9). Which mechanism a step gets is decided by the federation, in `planning`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, Literal
+
+from scipy.optimize import brentq
+
+from fedclust_helpers._validation import (
+    check_choice,
+    check_delta,
+    check_epsilon,
+    check_int,
+    check_non_negative,
+)
+from fedclust_helpers.accounting import PrivacyLedger, gaussian_sigma_analytic
+from fedclust_helpers.mechanisms import Gaussian, Laplace, Mechanism
+
+STEPS = ("outer", "weights", "sums", "counts")
+LLOYD_STEPS = ("lloyd_sums", "lloyd_counts")
+PROPORTIONS: Mapping[str, tuple[float, float, float, float]] = {
+    "point": (0.2, 0.2, 0.45, 0.15),
+    "client": (0.35, 0.1, 0.45, 0.1),
+}
+"""Recommended shares of (epsilon_1, epsilon_2, epsilon_3G, epsilon_3L), Appendix H.1."""
+
+MAX_ROUNDS = 10_000  # a plan lists every release: more rounds than this were never meant
+MIN_BUDGET, MAX_BUDGET = 1e-12, 1e12  # beyond, noise and data differ by more than floats hold
+
+
+def check_budget(epsilon: Any, name: str = "epsilon") -> float:
+    """Return a privacy parameter epsilon for which noise can be drawn in floats."""
+    if not MIN_BUDGET <= check_epsilon(epsilon, name) <= MAX_BUDGET:
+        raise ValueError(
+            f"{name} must lie between {MIN_BUDGET:g} and {MAX_BUDGET:g}, got {epsilon:g}"
+        )
+    return float(epsilon)
+
+
+@dataclass(frozen=True)
+class StepBudgets:
+    """Epsilon of each step, as in Algorithms 1 and 2; `delta` belongs to each Gaussian step.
+
+    `lloyd_sums` and `lloyd_counts` are for all `n_rounds` rounds of FedDP-Lloyds together. A step
+    with budget 0 is not run.
+    """
+
+    outer: float
+    weights: float
+    sums: float
+    counts: float
+    lloyd_sums: float = 0.0
+    lloyd_counts: float = 0.0
+    n_rounds: int = 0
+    delta: float = 1e-6
+
+    def __post_init__(self) -> None:
+        check_int(self.n_rounds, "n_rounds", minimum=0, maximum=MAX_ROUNDS)
+        check_delta(self.delta)
+        for name in (*STEPS, *LLOYD_STEPS):
+            if check_non_negative(getattr(self, name), name) > 0:
+                check_budget(getattr(self, name), name)
+        if (self.n_rounds > 0) != (self.lloyd_sums > 0 and self.lloyd_counts > 0):
+            raise ValueError("lloyd_sums and lloyd_counts must be > 0 exactly when n_rounds > 0")
+
+    @property
+    def epsilon_sum(self) -> float:
+        """The sum of all step budgets: the epsilon of Theorem 1."""
+        return math.fsum(getattr(self, name) for name in (*STEPS, *LLOYD_STEPS))
+
+    def times(self, factor: float) -> StepBudgets:
+        """All step budgets multiplied by `factor`; rounds and delta stay."""
+        return replace(self, **{n: factor * getattr(self, n) for n in (*STEPS, *LLOYD_STEPS)})
+
+    def total(self) -> float:
+        """Exact total epsilon at `delta` of Gaussian and Laplace noise, by the ledger.
+
+        Sensitivities cancel, so no federation is needed. Discrete noise costs more: the total of a
+        run is that of its plan.
+        """
+        return joint_epsilon(_unit_releases(self), delta=self.delta)
+
+
+def joint_epsilon(
+    releases: Sequence[tuple[Mechanism, ...]],
+    *,
+    delta: float,
+    unit: str = "point",
+    adjacency: str = "add/remove",
+) -> float:
+    """The ledger's total of these releases; the same question is answered once per process."""
+    return _joint_epsilon(tuple(releases), delta, unit, adjacency)
+
+
+@lru_cache(maxsize=4096)
+def _joint_epsilon(
+    releases: tuple[tuple[Mechanism, ...], ...], delta: float, unit: str, adjacency: str
+) -> float:
+    ledger = PrivacyLedger(unit=unit, adjacency=adjacency)
+    for mechanisms in releases:
+        ledger.charge(list(mechanisms), name="step")
+    return ledger.epsilon(delta)
+
+
+def _unit_releases(budgets: StepBudgets) -> list[tuple[Mechanism, ...]]:
+    """Gaussian and Laplace mechanisms of all steps, for sensitivity 1."""
+    out: list[tuple[Mechanism, ...]] = []
+    for name in STEPS:
+        epsilon = getattr(budgets, name)
+        if epsilon and name in ("outer", "sums"):
+            out.append((Gaussian(1.0, gaussian_sigma_analytic(epsilon, budgets.delta)),))
+        elif epsilon:
+            out.append((Laplace.from_budget(1.0, epsilon),))
+    t = budgets.n_rounds
+    if t:
+        std = math.sqrt(t) * gaussian_sigma_analytic(budgets.lloyd_sums, budgets.delta)
+        out += [(Gaussian(1.0, std),)] * t
+        out += [(Laplace.from_budget(1.0, budgets.lloyd_counts / t),)] * t
+    return out
+
+
+def check_proportions(proportions: Any) -> tuple[float, float, float, float]:
+    """Return four shares >= 0 that sum to 1."""
+    try:
+        shares = tuple(float(p) for p in proportions)
+    except (TypeError, ValueError):
+        raise TypeError("proportions must be four numbers >= 0 that sum to 1") from None
+    if len(shares) != 4 or not all(s >= 0 for s in shares) or abs(sum(shares) - 1) > 1e-6:
+        raise ValueError("proportions must be four numbers >= 0 that sum to 1")
+    return shares
+
+
+def split_epsilon(
+    epsilon_init: float,
+    *,
+    unit: Literal["point", "client"] = "point",
+    proportions: Sequence[float] | None = None,
+    n_rounds: int = 0,
+    delta: float = 1e-6,
+) -> StepBudgets:
+    """Step budgets from epsilon_init, which they sum to, and proportions (Appendix H.1).
+
+    Parameters
+    ----------
+    epsilon_init : float
+        Sum of the budgets of FedDP-Init.
+    proportions : four numbers >= 0 that sum to 1, optional
+        Shares of outer product, weights, sums, counts. Defaults to the paper's for `unit`.
+    n_rounds : int
+        Rounds of FedDP-Lloyds. All rounds together get the same pair as Step 3, on top of
+        epsilon_init.
+    """
+    check_budget(epsilon_init, "epsilon_init")
+    check_choice(unit, "unit", ("point", "client"))
+    shares = PROPORTIONS[unit] if proportions is None else check_proportions(proportions)
+    outer, weights, sums, counts = (epsilon_init * s for s in shares)
+    n_rounds = check_int(n_rounds, "n_rounds", minimum=0, maximum=MAX_ROUNDS)
+    lloyd = (sums, counts) if n_rounds else (0.0, 0.0)
+    return StepBudgets(outer, weights, sums, counts, *lloyd, n_rounds, check_delta(delta))
+
+
+def lloyd_shares(n_rounds: int, *, delta: float = 1e-6, share: float = 0.75) -> StepBudgets:
+    """Shares of FedDP-Lloyds alone (for baselines): `share` on sums, the rest on counts."""
+    rounds = check_int(n_rounds, "n_rounds", maximum=MAX_ROUNDS)
+    if check_non_negative(share, "share") >= 1 or share == 0:
+        raise ValueError(f"share must lie in (0, 1), got {share}")
+    return StepBudgets(0.0, 0.0, 0.0, 0.0, share, 1 - share, rounds, delta)
+
+
+def calibrate_budgets(
+    shares: StepBudgets,
+    epsilon: float,
+    *,
+    total: Callable[[StepBudgets], float] = StepBudgets.total,
+) -> StepBudgets:
+    """The largest multiple of `shares` whose `total` is at most `epsilon`.
+
+    Parameters
+    ----------
+    shares : StepBudgets
+        Only ratios matter; they should add up to about 1 (the search starts there).
+    epsilon : float
+    total : callable
+        What step budgets cost, growing with them; `plan` asks the ledger for the mechanisms that
+        its federation would use. About ten calls.
+
+    Raises
+    ------
+    ValueError
+        If even the smallest budgets cost more: every Gaussian step is calibrated at `delta` alone,
+        so several of them together cost a little at the same delta, however small each budget.
+    """
+    if not isinstance(shares, StepBudgets):
+        raise TypeError(f"shares must be StepBudgets, got {type(shares).__name__}")
+    check_budget(epsilon)
+    used = [getattr(shares, name) for name in (*STEPS, *LLOYD_STEPS) if getattr(shares, name)]
+    if not used:
+        raise ValueError("shares must hold a budget > 0")
+    if not (2.5 * epsilon * max(used) < MAX_BUDGET and epsilon / 2 * min(used) > MIN_BUDGET):
+        raise ValueError(
+            f"epsilon must leave each step between {MIN_BUDGET:g} and {MAX_BUDGET:g}, got {epsilon}"
+        )
+
+    def at(log_scale: float) -> StepBudgets:
+        return shares.times(math.exp(log_scale))
+
+    def excess(log_scale: float) -> float:
+        found = total(at(log_scale))
+        return math.log(found / epsilon) if found > 0 else -50.0
+
+    # the sum is an upper bound of the total (at equal delta it nearly always is): bracket around it
+    low, high = math.log(epsilon / 2), math.log(2.5 * epsilon)
+    lowest = max(low - 25.0, math.log(MIN_BUDGET / min(used)))
+    while excess(low) > 0:
+        low -= 1.0
+        if low < lowest:
+            raise ValueError(
+                f"epsilon={epsilon:g} is too small at delta={shares.delta:g}: the Gaussian steps"
+                " together cost more than that, however little each of them gets; choose a larger"
+                " epsilon or a smaller delta of each step"
+            )
+    while excess(high) < 0 and high + 1.0 < math.log(MAX_BUDGET / max(used)):
+        high += 1.0
+    if excess(high) < 0:
+        return at(high)
+    root = brentq(excess, low, high, xtol=2e-4)
+    while excess(root) > 0:  # the tolerance must not cost budget
+        root -= 1e-4
+    return at(root)

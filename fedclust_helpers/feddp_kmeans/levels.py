@@ -1,0 +1,139 @@
+"""The two units of privacy: which statistic each step sums, and the clip bounds of client level."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fedclust_helpers._validation import as_points, check_int, check_positive
+from fedclust_helpers.client_statistics import (
+    BALL_SUMS_AND_COUNTS,
+    CLIENT_MEANS,
+    CLIENT_OUTER_PRODUCT,
+    CLIENT_RESIDUAL_SUMS_AND_COUNTS,
+    CLIENT_SERVER_POINT_WEIGHTS,
+    CLIENT_SUMS_AND_COUNTS,
+    OUTER_PRODUCT,
+    PROJECTED_SUMS_AND_COUNTS,
+    RESIDUAL_SUMS_AND_COUNTS,
+    SERVER_POINT_WEIGHTS,
+    ClientStatistic,
+)
+
+
+@dataclass(frozen=True)
+class ClipBounds:
+    """Client-level clip bounds (Appendix G.4): public numbers, chosen without looking at the data.
+
+    Attributes
+    ----------
+    outer : float
+        Frobenius norm of a client's X^T X.
+    weights : float
+        L1 norm of its histogram over server points.
+    means, filled : float
+        L2 norm of its k x d matrix of cluster means, and L1 norm of the 0/1 vector of its clusters.
+    sums, counts : float
+        L2 and L1 norms of the statistics of FedDP-Lloyds.
+    """
+
+    outer: float
+    weights: float
+    means: float
+    filled: float
+    sums: float
+    counts: float
+
+    def __post_init__(self) -> None:
+        for name in ("outer", "weights", "means", "filled", "sums", "counts"):
+            value = check_positive(getattr(self, name), name)
+            if not 1e-100 < value < 1e100:
+                raise ValueError(f"{name} must lie between 1e-100 and 1e100, got {value:g}")
+            object.__setattr__(self, name, value)
+
+    @classmethod
+    def suggest(
+        cls, server_points: ArrayLike, *, rows_per_client: int, n_clusters: int
+    ) -> ClipBounds:
+        """Bounds from server data and public counts: what a typical client would need.
+
+        With r2 = mean squared norm of the server points and n = `rows_per_client` independent
+        rows: ||X^T X||_F is the root of its expected square under the server's moments, n rows
+        fill k (1 - (1 - 1/k)^n) clusters, the matrix of means has length sqrt(filled r2), that of
+        the sums n sqrt(r2/min(k, n)).
+        """
+        server = as_points(server_points, "server_points")
+        n = check_int(rows_per_client, "rows_per_client", maximum=10**12)
+        k = check_int(n_clusters, "n_clusters", maximum=10**12)
+        norms = np.einsum("ij,ij->i", server, server)
+        if not 0 < norms.max() < 1e100:
+            raise ValueError("server_points must have lengths between 0 and 1e50, not all 0")
+        r2 = float(norms.mean())
+        second = server.T @ server / len(server)
+        # a sample of n rows: E||X^T X||_F^2 = n E||x||^4 + n (n - 1) ||E x x^T||_F^2
+        fourth = float((norms**2).mean())
+        outer = math.sqrt(n * fourth + n * (n - 1) * float((second**2).sum()))
+        filled = k * (1 - (1 - 1 / k) ** n)
+        return cls(
+            outer=outer,
+            weights=1.0,
+            means=math.sqrt(filled * r2),
+            filled=filled,
+            sums=n * math.sqrt(r2 / min(k, n)),
+            counts=float(n),
+        )
+
+
+@dataclass(frozen=True)
+class Step:
+    """One release: its statistic, and the public clip bounds that every client is sent with it."""
+
+    statistic: ClientStatistic
+    clips: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Level:
+    """The steps of FedDP-Init and FedDP-Lloyds for one unit of privacy."""
+
+    outer: Step
+    weights: Step
+    means: Step
+    lloyd: Step
+
+
+def level_of(unit: str, clips: ClipBounds | None) -> Level:
+    """Statistics for one point (no clips) or one client (clips needed)."""
+    if unit == "point":
+        if clips is not None:
+            raise ValueError("clips must be None at data-point level (the ledger's unit is point)")
+        return Level(
+            Step(OUTER_PRODUCT), Step(SERVER_POINT_WEIGHTS), Step(PROJECTED_SUMS_AND_COUNTS),
+            Step(BALL_SUMS_AND_COUNTS),
+        )  # fmt: skip
+    if clips is None:
+        raise ValueError("clips must be given at client level (see ClipBounds.suggest)")
+    if not isinstance(clips, ClipBounds):
+        raise TypeError(f"clips must be ClipBounds, got {type(clips).__name__}")
+    return Level(
+        Step(CLIENT_OUTER_PRODUCT, {"clip_outer": clips.outer}),
+        Step(CLIENT_SERVER_POINT_WEIGHTS, {"clip_weights": clips.weights}),
+        Step(CLIENT_MEANS, {"clip_means": clips.means, "clip_filled": clips.filled}),
+        Step(CLIENT_SUMS_AND_COUNTS, {"clip_sums": clips.sums, "clip_counts": clips.counts}),
+    )
+
+
+def residual_step(unit: str, clip: float, rows_per_client: int | None) -> Step:
+    """Relative sums of the adaptive variant, cut to `clip` per row (point) or client."""
+    if unit == "point":
+        return Step(RESIDUAL_SUMS_AND_COUNTS, {"clip_residual": clip})
+    assert rows_per_client is not None
+    return Step(
+        CLIENT_RESIDUAL_SUMS_AND_COUNTS,
+        {"clip_sums": clip, "clip_counts": float(rows_per_client)},
+    )

@@ -1,0 +1,164 @@
+"""The types of a signature, checked: what passes, what is refused, and by which name."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import pickle
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Literal, Protocol
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.typing import ArrayLike, NDArray
+
+from fedclust_helpers._checked import checked
+from fedclust_helpers.accounting import Budget
+from fedclust_helpers.mechanisms import DiscreteLaplace, Gaussian, Mechanism
+
+
+class Stranger:
+    pass
+
+
+class Sounds(Protocol):
+    volume: float
+
+    def speak(self) -> str: ...
+
+
+class Cat:
+    def __init__(self):
+        self.volume = 1.0
+
+    def speak(self):
+        return "meow"
+
+
+@checked
+def everything(
+    points: ArrayLike,
+    n_rounds: int = 3,
+    epsilon: float | None = None,
+    *,
+    method: Literal["mean", "median"] = "mean",
+    name: str = "x",
+    verbose: bool = False,
+    rng: np.random.Generator | None = None,
+    budget: Budget | None = None,
+    noise: Mechanism | None = None,
+    noises: Sequence[Mechanism] = (),
+    pairs: Iterable[tuple[float, float]] = (),
+    shares: Mapping[str, float] | None = None,
+    labels: NDArray[np.int64] | None = None,
+    change: Callable[[Any], Any] | None = None,
+    animal: Sounds | None = None,
+    unknown: NotDefinedAnywhere = None,  # noqa: F821
+    anything: Any = None,
+    **options: Any,
+) -> int:
+    """Count what was given."""
+    return n_rounds
+
+
+@checked
+@dataclass(frozen=True)
+class Plain:
+    size: int
+
+
+POINTS = np.eye(2)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"points": [[1, 2]]},
+        {"points": pd.DataFrame({"a": [1.0]})},
+        {"points": POINTS.astype(object)},
+        {"points": 3.0},
+        {"n_rounds": np.int8(3)},
+        {"epsilon": 1},
+        {"epsilon": math.inf},
+        {"epsilon": np.float32(1)},
+        {"epsilon": Fraction(1, 2)},
+        {"epsilon": None},
+        {"method": "median"},
+        {"verbose": np.True_},
+        {"rng": np.random.default_rng(0)},
+        {"budget": Budget(1.0)},
+        {"noise": Gaussian(1.0, 1.0)},
+        {"noises": [Gaussian(1.0, 1.0), DiscreteLaplace(1.0, 1.0)]},
+        {"noises": []},
+        {"pairs": [(1.0, 0.0), [2, 1e-5]]},
+        {"pairs": iter([(1.0, 0.0)])},
+        {"shares": {"a": 0.5}},
+        {"labels": [1, 2]},
+        {"change": len},
+        {"change": lambda x: x},
+        {"animal": Cat()},
+        {"unknown": 3, "anything": Stranger()},
+        {"another": Stranger()},
+    ],
+    ids=lambda g: ",".join(g),
+)
+def test_what_the_signature_says_passes(given):
+    assert everything(**{"points": POINTS, **given}) == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("points", None), ("points", "x"), ("points", [["a"]]), ("points", [[1, 2], [3]]),
+        ("points", Stranger()), ("points", [[1j]]), ("points", np.ndarray),
+        ("n_rounds", 2.5), ("n_rounds", None), ("n_rounds", True), ("n_rounds", "3"),
+        ("n_rounds", [3]), ("n_rounds", np.nan),
+        ("epsilon", "1"), ("epsilon", np.nan), ("epsilon", 1j), ("epsilon", True),
+        ("epsilon", [1.0]), ("epsilon", np.array([1.0, 2.0])),
+        ("method", "mode"), ("method", None), ("method", 3), ("method", np.array(["mean"])),
+        ("name", 3), ("name", None), ("verbose", 1), ("verbose", "yes"),
+        ("rng", 3), ("rng", "seed"), ("budget", 1.0), ("budget", Budget),
+        ("noise", 1.0), ("noise", Gaussian), ("noise", Stranger()),
+        ("noises", Gaussian(1.0, 1.0)), ("noises", [Stranger()]), ("noises", "ab"),
+        ("noises", [None]), ("noises", None), ("pairs", [(1.0,)]), ("pairs", [3]), ("pairs", 3),
+        ("pairs", [(1.0, "a")]), ("shares", {"a": "b"}), ("shares", [1.0]), ("labels", "ab"),
+        ("change", 3), ("change", Stranger()), ("animal", Stranger()), ("animal", Cat),
+    ],
+)  # fmt: skip
+def test_anything_else_is_refused_by_name_before_the_function_runs(name, value):
+    given = {"points": POINTS, name: value}
+    with pytest.raises((TypeError, ValueError), match=rf"^{name} must be ") as error:
+        everything(**given)
+    assert "Stranger object" not in str(error.value)
+
+
+def test_arguments_are_checked_by_position_as_well():
+    assert everything(POINTS, 5, 1.0) == 5
+    with pytest.raises(TypeError, match="^n_rounds must be an integer, got float"):
+        everything(POINTS, 5.0)
+    with pytest.raises(ValueError, match="^epsilon must be a number, got nan"):
+        everything(POINTS, 5, math.nan)
+
+
+def test_the_constructor_of_a_class_is_checked():
+    assert Plain(3).size == 3 and pickle.loads(pickle.dumps(Plain(3))) == Plain(3)
+    with pytest.raises(TypeError, match="^size must be an integer, got str"):
+        Plain("3")
+
+
+def test_messages_quote_no_data():
+    with pytest.raises(TypeError) as error:
+        everything([["0.123456"]])
+    assert "0.123456" not in str(error.value)
+
+
+def test_a_checked_function_keeps_its_name_signature_and_doc():
+    assert everything.__name__ == "everything" and everything.__doc__ == "Count what was given."
+    assert list(inspect.signature(everything).parameters)[:2] == ["points", "n_rounds"]
+    with pytest.raises(TypeError, match="missing 1 required positional argument: 'points'"):
+        everything()
+    with pytest.raises(TypeError, match="multiple values for argument 'points'"):
+        everything(POINTS, points=POINTS)

@@ -1,0 +1,381 @@
+"""Data sets refuse what they cannot use: at once, by the name of the argument, whatever it is."""
+
+import os
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fedclust_helpers import datasets
+from fedclust_helpers.datasets import _files
+from fedclust_helpers.datasets._checks import memory
+from fedclust_helpers.federation import ClientData
+
+NAN, INF = float("nan"), float("inf")
+POINTS = np.random.default_rng(1).uniform(0, 10, (40, 3))
+LABELS = np.repeat([0, 1], 20)
+TEXTS = {"name": "x", "source": "s", "licence": "l", "citation": "c"}
+EYE = np.eye(2)
+
+
+def rng(seed=0):
+    return np.random.default_rng(seed)
+
+
+# Valid arguments: every case below changes one of them.
+CALLS = {
+    "gaussian_mixture": {"means": [[0.0, 0], [9, 9]], "covariances": 1.0, "sizes": [30, 20],
+                         "rng": rng(), "n_outliers": 3, "name": "a", "citation": "c"},
+    "make_g2": {"n_features": 2, "n": 50, "sd": 30.0, "rng": rng()},
+    "make_timesynth": {"n": 50, "n_clusters": 2, "n_features": 2, "rng": rng()},
+    "make_synth": {"n_clusters": 3, "n_features": 2, "n": 200, "rng": rng(), "separation": 0.2,
+                   "n_outliers": 4},
+    "make_ablation": {"n_clusters": 2, "n_features": 2, "separation": 0.5, "rng": rng()},
+    "make_ball_mixture": {"n": 100, "n_features": 2, "n_clusters": 3, "rng": rng(), "radius": 0.15,
+                          "separation": 0.5, "largest_norm": 0.75, "concentration": 8.0},
+    "separation_index": {"mean_1": [0.0, 0], "covariance_1": EYE, "mean_2": [4.0, 0],
+                         "covariance_2": EYE, "alpha": 0.05},
+    "partition_iid": {"n": 20, "n_clients": 4, "rng": rng()},
+    "partition_unequal": {"n": 20, "proportions": [1.0, 2, 3], "rng": rng()},
+    "partition_dirichlet": {"labels": LABELS, "n_clients": 4, "concentration": 0.5, "rng": rng(),
+                            "min_size": 2},
+    "scale_to_box": {"points": POINTS, "lower": [0.0, 0, 0], "upper": [10.0, 10, 10], "bound": 1.0},
+    "scale_min_max_not_private": {"points": POINTS, "bound": 1.0},
+    "make_server_mixture": {"n_clients": 5, "rows_per_client": 10, "n_features": 4, "n_clusters": 3,
+                            "variance": 0.5, "server_per_cluster": 2, "n_uniform": 5, "missing": 1,
+                            "weights": [1.0, 2, 3], "side": 1.0, "rng": rng()},
+    "make_image_federation": {"n_clients": 8, "block": 8, "n_clusters": 4, "server_in": 5,
+                              "server_out": 10, "rng": rng()},
+    "make_rotated_digits": {"n_clients": 8, "n_train": 6, "n_test": 2, "rotations": (0, 90),
+                            "weights": [1.0, 1], "reuse": True, "rng": rng()},
+    "make_rotated_images": {"dataset": "digits", "n_clients": 8, "n_train": 6, "n_test": 2,
+                            "rotations": (0, 90), "weights": [1.0, 1], "pool": 2, "rng": rng()},
+    "make_dirichlet_federation": {"dataset": "digits", "n_clients": 10, "concentration": 0.5,
+                                  "n_images": 500, "test_share": 0.2, "min_size": 10, "pool": 2,
+                                  "rng": rng()},
+    "make_lines": {"n_clients": 8, "n_train": 6, "n_test": 2, "lines": [[1.0, 2], [3, 4]],
+                   "weights": [1.0, 1], "noise": 0.3, "rng": rng()},
+    "available": {"name": "iris"},
+    "fetch": {"file": "s1/s1.data.gz"},
+    "load_breast_wisconsin": {"missing": "drop"},
+    "load_fashion_mnist": {"split": "test"},
+    "load_birch2": {"n": 500, "rng": rng()},
+    "load_acsincome": {"state": "ne", "employment": "federal"},
+    "make_acsincome_federation": {"employment": "federal", "states": ("co", "ne"),
+                                  "clients_per_state": 2, "rows_per_client": 5, "server_in": 2,
+                                  "server_out": 5, "server_rows": "disjoint", "rng": rng()},
+    "make_shakespeare_roles": {"n_roles": 5, "min_characters": 1000, "n_train": 10, "n_test": 5,
+                               "window": 5, "rng": rng()},
+    "make_shakespeare_federation": {"n_features": 5, "min_speeches": 20, "n_clusters": 3,
+                                    "server_in": 2, "server_out": 5, "rng": rng()},
+    "Dataset": {"points": POINTS, "labels": LABELS, "n_clusters": 2,
+                "bounds": ([0.0, 0, 0], [10.0, 10, 10]), "bounds_note": "n",
+                "feature_names": ("a", "b", "c"), **TEXTS},
+    "FederatedDataset": {"points": POINTS, "offsets": [0, 20, 40], "server_points": POINTS[:5],
+                         "n_clusters": 2, "radius": 20.0, "radius_note": "r",
+                         "in_distribution": np.ones(5, dtype=bool), "labels": LABELS,
+                         "true_centers": POINTS[:2], **TEXTS},
+    "LabelledFederation": {"description": "d", "train_points": POINTS, "train_offsets": [0, 20, 40],
+                           "train_labels": LABELS, "test_points": POINTS[:4],
+                           "test_offsets": [0, 2, 4], "test_labels": LABELS[:4], "n_classes": 2,
+                           "feature_shape": (3,), "bound": 1.0, "bound_note": "n",
+                           "groups": [0, 1], **TEXTS},
+}  # fmt: skip
+NEEDS_FILES = {
+    "load_birch2": "birch2",
+    "load_fashion_mnist": "fashion_mnist",
+    "load_acsincome": "acsincome",
+    "make_acsincome_federation": "acsincome",
+    "make_shakespeare_roles": "tinyshakespeare",
+    "make_shakespeare_federation": "tinyshakespeare",
+}
+OPTIONAL = {
+    ("make_synth", "separation"), ("make_synth", "n_outliers"), ("make_server_mixture", "weights"),
+    ("make_rotated_digits", "weights"), ("make_rotated_images", "weights"),
+    ("make_dirichlet_federation", "n_images"), ("make_lines", "weights"), ("load_birch2", "n"),
+    ("load_acsincome", "employment"), ("make_acsincome_federation", "rows_per_client"),
+    ("make_shakespeare_roles", "n_roles"), ("Dataset", "labels"), ("Dataset", "feature_names"),
+    ("FederatedDataset", "labels"), ("FederatedDataset", "true_centers"),
+    ("LabelledFederation", "groups"),
+}  # fmt: skip
+ANYTHING = {
+    "None": None, "an object": object(), "a set": {1}, "a function": lambda: 0, "a word": "banana",
+    "nan": NAN, "inf": INF, "minus inf": -INF, "complex": 1j, "a mapping": {},
+}  # fmt: skip
+
+
+def wrong_values(value):
+    """What can never stand where `value` stands."""
+    wrong = dict(ANYTHING)
+    if isinstance(value, bool):
+        wrong |= {"a number": 1}
+    elif isinstance(value, int):
+        wrong |= {"float": float(value), "a half": value + 0.5, "bool": True, "negative": -1,
+                  "a list": [value], "10^30": 10**30}  # fmt: skip
+    elif isinstance(value, float):
+        wrong |= {"bool": True, "a list": [value, value], "10^400": 10**400}
+    elif isinstance(value, str):
+        wrong |= {"a list": [value], "a number": 3}
+    elif not isinstance(value, np.random.Generator):
+        array = np.asarray(value)
+        numeric = array.dtype.kind in "fiub"
+        dates = np.full(array.shape, "2020-01-01", dtype="datetime64[D]")
+        wrong |= {
+            "text": array.astype(str),
+            "complex array": np.ones(array.shape) * 1j,
+            "dates": dates,
+            "ragged": [[1.0], [2.0, 3.0]],
+            "one more dimension": array[None],
+            "empty": [],
+        }
+        if not numeric:
+            del wrong["text"]
+        if array.dtype.kind in "fiu":
+            numbers = array.astype(float)
+            for name, number in (("with nan", NAN), ("with inf", INF)):
+                spoiled = numbers.copy()
+                spoiled.flat[-1] = number
+                wrong[name] = spoiled
+            mask = np.ones(array.shape, dtype=bool)
+            wrong |= {"masked": np.ma.array(numbers, mask=mask)}
+        if array.dtype.kind in "iu":
+            wrong |= {"floats": array.astype(float), "halves": array + 0.5, "bools": array > 0}
+    return wrong  # fmt: skip
+
+
+def may(function, argument, kind):
+    """Cases that are fine, or are not looked at."""
+    if kind == "None" and ((function, argument) in OPTIONAL or function == "load_acsincome"):
+        return True
+    if function == "partition_dirichlet" and argument == "labels":
+        return kind not in ("an object", "a set", "a function", "None", "a mapping", "ragged")
+    if argument in ("name", "citation", "source", "licence", "description") or "note" in argument:
+        return kind == "a word"
+    return (function, argument, kind) == ("gaussian_mixture", "covariances", "a list")
+
+
+ARGUMENTS = [
+    pytest.param(function, argument, id=f"{function}-{argument}")
+    for function, valid in CALLS.items()
+    for argument in valid
+]
+
+
+def need_files(function):
+    name = NEEDS_FILES.get(function)
+    if name is not None and not datasets.available(name):
+        pytest.skip(f"no files of {name} on this machine (set FEDCLUST_DATA_DIR)")
+
+
+def test_the_valid_arguments_are_valid():
+    for function, valid in CALLS.items():
+        name = NEEDS_FILES.get(function)
+        if name is None or datasets.available(name):
+            getattr(datasets, function)(**valid)
+
+
+def test_every_function_is_looked_at():
+    """All that `datasets` exports, but what takes no argument or needs a file of the user's."""
+    without = {"registry", "one_hot_acsincome", "load_stackoverflow_posts"}
+    without |= {"load_emnist", "load_cifar10", "load_cifar100"}  # as load_fashion_mnist
+    public = {name for name in datasets.__all__ if callable(getattr(datasets, name))}
+    public -= {n for n in public if n.startswith("load_") and not _parameters(n)}
+    classes = {"DatasetUnavailableError", "RegistryEntry"}
+    assert public - without - classes == set(CALLS)
+
+
+def _parameters(name):
+    return getattr(datasets, name).__code__.co_varnames[
+        : getattr(datasets, name).__code__.co_argcount
+        + getattr(datasets, name).__code__.co_kwonlyargcount
+    ]
+
+
+@pytest.mark.parametrize(("function", "argument"), ARGUMENTS)
+def test_a_wrong_argument_is_named(function, argument):
+    """About twenty wrong values for each of 130 arguments."""
+    need_files(function)
+    valid = CALLS[function]
+    accepted, unclear = [], []
+    for kind, value in wrong_values(valid[argument]).items():
+        if may(function, argument, kind):
+            continue
+        try:
+            with np.errstate(invalid="ignore"):
+                getattr(datasets, function)(**(valid | {argument: value}))
+        except (TypeError, ValueError) as error:
+            if argument not in str(error):
+                unclear.append((kind, str(error)))
+        else:
+            accepted.append(kind)
+    assert not accepted
+    assert not unclear
+
+
+COUNTS = [
+    pytest.param(function, argument, id=f"{function}-{argument}")
+    for function, valid in CALLS.items()
+    for argument, right in valid.items()
+    if isinstance(right, int) and not isinstance(right, bool)
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("function", "argument"), COUNTS)
+def test_a_size_that_cannot_fit_is_refused_by_name(function, argument):
+    """By an estimate from the arguments, before memory or time is spent."""
+    need_files(function)
+    start = time.process_time()
+    for size in (10**12, 10**18, 10**30):
+        with pytest.raises(ValueError, match=argument):
+            getattr(datasets, function)(**(CALLS[function] | {argument: size}))
+    assert time.process_time() - start < 5
+
+
+def test_sizes_together_are_looked_at():
+    """None of them is large alone."""
+    for function, sizes in {
+        "make_server_mixture": {"n_clients": 10**6, "rows_per_client": 10**5, "n_features": 100},
+        "make_lines": {"n_clients": 10**7, "n_train": 10**5},
+        "make_g2": {"n": 10**8, "n_features": 10**5},
+        "make_ball_mixture": {"n": 10**9, "n_features": 10**4},
+        "make_timesynth": {"n": 10**9, "n_features": 10**4},
+    }.items():
+        with pytest.raises(ValueError, match="must be smaller: .* GiB would be needed"):
+            getattr(datasets, function)(**(CALLS[function] | sizes))
+
+
+def test_what_fits_is_not_refused():
+    assert memory() > 2**30
+    datasets.partition_iid(10**6, 10**5, rng=rng())
+    datasets.make_g2(2, 10**5, rng=rng())
+
+
+@pytest.mark.parametrize(
+    ("function", "changes"),
+    [
+        ("make_ball_mixture", {"largest_norm": 5e-324}),
+        ("make_ball_mixture", {"largest_norm": 1e-300}),
+        ("make_ball_mixture", {"concentration": 1e-320}),
+        ("make_ball_mixture", {"radius": 1e300}),
+        ("make_g2", {"sd": 1e300}),
+        ("make_g2", {"sd": 1e-300}),
+        ("make_server_mixture", {"variance": 1e300}),
+        ("make_server_mixture", {"side": 1e300}),
+        ("make_server_mixture", {"side": 5e-324}),
+        ("make_lines", {"noise": 1e300}),
+        ("make_lines", {"lines": [[1e308, 1e308], [0, 0]]}),
+        ("gaussian_mixture", {"means": [[1e308, 0], [0, 0]]}),
+        ("gaussian_mixture", {"covariances": 1e300}),
+        ("separation_index", {"alpha": 5e-324}),
+        ("separation_index", {"mean_1": [1e308, 0]}),
+        ("separation_index", {"covariance_1": EYE * 1e-300}),
+        ("separation_index", {"covariance_2": [[1.0, 0.5], [0.0, 1.0]]}),
+        ("separation_index", {"covariance_2": [[1.0, 2.0], [2.0, 1.0]]}),
+        ("make_synth", {"n_clusters": 1000, "n_features": 1, "n": 5000}),
+    ],
+    ids=str,
+)
+def test_extreme_numbers_end_at_once_with_a_name(function, changes):
+    start = time.process_time()
+    with pytest.raises(ValueError) as caught:
+        getattr(datasets, function)(**(CALLS[function] | changes))
+    assert next(iter(changes)) in str(caught.value)
+    assert time.process_time() - start < 3
+
+
+@pytest.mark.parametrize("size", [1e-140, 1e-70, 1.0, 1e70, 1e140])
+def test_the_separation_index_has_no_favourite_unit(size):
+    means = np.array([[0.0, 0.0], [3.0, 1.0]])
+    covariances = np.array([[[2.0, 0.3], [0.3, 1.0]], [[1.0, -0.2], [-0.2, 3.0]]])
+    index = datasets.separation_index(means[0], covariances[0], means[1], covariances[1])
+    root = np.sqrt(size)
+    scaled = datasets.separation_index(
+        means[0] * root, covariances[0] * size, means[1] * root, covariances[1] * size
+    )
+    assert scaled == pytest.approx(index, rel=1e-9)
+    assert datasets.separation_index([0.0], [[1.0]], [1e-300], [[1.0]]) == pytest.approx(-1)
+    assert datasets.separation_index([0.0], [[1.0]], [1e150], [[1.0]]) == pytest.approx(1)
+    assert datasets.separation_index([0.0], [[1.0]], [0.0], [[1.0]]) == -1
+
+
+@pytest.mark.parametrize("lower", [0.0, -1e-320, 1e307])
+@pytest.mark.parametrize("width", [5e-324, 1e-300, 1.0, 1e307])
+@pytest.mark.parametrize("bound", [5e-324, 1.0, 1e308])
+def test_scaling_is_finite_and_keeps_the_order(lower, width, bound):
+    """Rows far outside stay outside; nothing becomes inf or nan."""
+    points = np.array([[-1.7e308], [-1.0], [0.0], [1.0], [1e300], [1.7e308]])
+    scaled = datasets.scale_to_box(points, lower, lower + width, bound=bound)
+    assert np.isfinite(scaled).all() and (np.diff(scaled[:, 0]) >= 0).all()
+    if width >= 1 and bound == 1.0 and lower == 0.0:
+        assert scaled[0] < -bound and scaled[-1] > bound
+
+
+# --- records do not change ------------------------------------------------------------------------
+
+RECORDS = ("Dataset", "FederatedDataset", "LabelledFederation")
+
+
+@pytest.mark.parametrize("kind", RECORDS)
+def test_changing_the_callers_arrays_changes_no_record(kind):
+    mine = {
+        name: np.array(value) if isinstance(value, np.ndarray | list) else value
+        for name, value in CALLS[kind].items()
+    }
+    record = getattr(datasets, kind)(**mine)
+    arrays = {name: value for name, value in mine.items() if isinstance(value, np.ndarray)}
+    before = {name: getattr(record, name).copy() for name in arrays}
+    for value in arrays.values():
+        value[:] = value[::-1].copy() if value.dtype == bool else value + 7
+    for name in arrays:
+        np.testing.assert_array_equal(getattr(record, name), before[name])
+        with pytest.raises(ValueError, match="read-only"):
+            getattr(record, name)[0] = 0
+
+
+def test_a_record_may_keep_views_where_that_is_asked():
+    for kind, name in zip(RECORDS, ("points", "points", "train_points"), strict=True):
+        record = getattr(datasets, kind)(**CALLS[kind], copy=False)
+        assert np.shares_memory(getattr(record, name), POINTS)
+    frame = pd.DataFrame(POINTS.copy(), copy=False)
+    record = datasets.Dataset(**(CALLS["Dataset"] | {"points": frame}))
+    frame.iloc[:, :] = 0.0
+    np.testing.assert_array_equal(record.points, POINTS)
+
+
+def test_what_is_generated_is_not_copied_twice():
+    data = datasets.make_g2(2, rng=rng())
+    assert ClientData(data.points, [0, 2048], copy=False).points.base is not None
+    assert not data.points.flags.writeable
+
+
+# --- a cache that is in the way -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["file", "link", "read-only", "folder in place of the file"])
+def test_a_blocked_cache_is_called_by_its_name(tmp_path, monkeypatch, how):
+    """No talk of a network that was never asked."""
+    cache = tmp_path / "cache"
+    file = "s1/s1.data.gz"
+    if how == "file":
+        cache.write_text("in the way")
+    elif how == "link":
+        cache.symlink_to(tmp_path / "nowhere")
+    elif how == "read-only":
+        if os.geteuid() == 0:
+            pytest.skip("root may write everywhere")
+        cache.mkdir(mode=0o500)
+    else:
+        (cache / file).mkdir(parents=True)
+
+    def asked(*args, **kwargs):
+        raise AssertionError("the network was asked")
+
+    monkeypatch.delenv(_files.ENVIRONMENT_VARIABLE, raising=False)
+    monkeypatch.setattr(_files, "cache_folder", lambda: cache)
+    monkeypatch.setattr(_files.pooch, "stream_download", asked, raising=False)
+    with pytest.raises(datasets.DatasetUnavailableError) as caught:
+        datasets.fetch(file)
+    message = str(caught.value)
+    assert "could not be kept in the cache" in message and "cache" in message
+    assert "downloaded" not in message and "network" not in message

@@ -1,0 +1,425 @@
+"""Plans of RR-Cluster, sums only and the baselines: what they state is what a run costs."""
+
+import math
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from fedclust_helpers.accounting import (
+    Budget,
+    BudgetExceededError,
+    PrivacyLedger,
+    Sampling,
+    gdp_mu,
+    zcdp_rho,
+)
+from fedclust_helpers.accounting.renyi import ORDERS, sampled_rdp
+from fedclust_helpers.client_statistics import NEAREST_UPDATES, SHARED_UPDATE
+from fedclust_helpers.federation import (
+    ClientData,
+    PlanMismatchError,
+    TrustModelError,
+    simulate,
+)
+from fedclust_helpers.mechanisms import DiscreteGaussian, Gaussian
+from fedclust_helpers.rr_cluster import (
+    LinearRegression,
+    SoftmaxRegression,
+    Training,
+    plan,
+    plan_dp_fedavg,
+    plan_dp_fedper,
+    plan_dp_fedprox,
+    plan_sums_only,
+    run,
+)
+
+M, P, C = 60, 4, 3
+MODEL = SoftmaxRegression(P, C)
+SETTING: dict[str, Any] = {"n_rounds": 6, "delta": 1e-3, "cohort": 20, "clip": 0.5}
+TWO = {"n_clusters": 2, "min_size": 3}
+PLANS: dict[str, Any] = {
+    "rr": (plan, "trusted", TWO),
+    "fesem": (plan, "trusted", TWO | {"clusterer": "fesem"}),
+    "fedcam": (plan, "trusted", TWO | {"clusterer": "fedcam"}),
+    "sums": (plan_sums_only, "ideal", TWO),
+    "fedavg": (plan_dp_fedavg, "ideal", {}),
+    "fedprox": (plan_dp_fedprox, "ideal", {}),
+    "fedper": (plan_dp_fedper, "ideal", {}),
+}
+every_plan = pytest.mark.parametrize("name", list(PLANS))
+
+
+def clients(m=M, n=5, seed=0, labels=C):
+    rng = np.random.default_rng(seed)
+    return ClientData(
+        rng.uniform(-0.5, 0.5, (m * n, P)), n * np.arange(m + 1), rng.integers(0, labels, m * n)
+    )
+
+
+DATA = clients()
+
+
+def federation(trust, *, adjacency="replace-one", data=DATA, budget=None, **options):
+    ledger = PrivacyLedger(unit="client", adjacency=adjacency, budget=budget)
+    if options.get("mode") != "secure":
+        options = {"seed": 1} | options
+    return simulate(data, trust, ledger=ledger, **options)
+
+
+def planned(name, f=None, **changes):
+    planner, trust, extra = PLANS[name]
+    f = federation(trust) if f is None else f
+    amount = {} if {"epsilon", "sigma"} & changes.keys() else {"epsilon": 3.0}
+    return f, planner(f, MODEL, **SETTING | extra | amount | changes)
+
+
+# --- the plan is the statement of the run ---------------------------------------------------------
+
+
+@every_plan
+@pytest.mark.parametrize("mode", ["teaching", "secure"])
+def test_a_run_costs_what_its_plan_states_and_no_more_than_asked(name, mode):
+    f = federation(PLANS[name][1], mode=mode)
+    _, made = planned(name, f)
+    assert 2.9 < made.total_epsilon <= made.epsilon == made.nominal == 3.0
+    assert not f.ledger.releases and f.client_memory.get("gram") is None  # nothing was read
+    result = run(f, made, MODEL)
+    assert len(f.ledger.releases) == made.n_rounds == len(made.releases)
+    for line, release in zip(f.ledger.releases, made.releases, strict=True):
+        assert line.mechanisms == release.mechanisms == made.mechanisms
+    assert result.epsilon == made.total_epsilon and result.private == (mode == "secure")
+    assert result.ledger.epsilon(1e-3) <= 3.0 * (1 + 1e-9)
+    text = str(made)
+    for part in ("one client", "replace-one", "epsilon = 3", mode, "20 of 60 clients"):
+        assert part in text
+    assert made.n_bytes > 0
+
+
+@every_plan
+def test_a_plan_is_followed_by_its_federation_only(name):
+    f, made = planned(name)
+    other = federation(PLANS[name][1], data=clients(M + 1))
+    with pytest.raises(PlanMismatchError, match="n_clients"):
+        run(other, made, MODEL)
+    secure = federation(PLANS[name][1], mode="secure")
+    with pytest.raises(PlanMismatchError, match="mode"):
+        run(secure, made, MODEL)
+    with pytest.raises(ValueError, match="parameters of the plan"):
+        run(f, made, SoftmaxRegression(P, C + 1))
+    assert not other.ledger.releases and not secure.ledger.releases and not f.ledger.releases
+
+
+@every_plan
+def test_a_budget_takes_a_plan_of_exactly_its_size_once(name):
+    f = federation(PLANS[name][1], mode="secure", budget=Budget(3.0, 1e-3))
+    _, made = planned(name, f)
+    run(f, made, MODEL)
+    assert f.ledger.remaining < 0.05
+    with pytest.raises(BudgetExceededError):
+        run(f, made, MODEL)
+    assert len(f.ledger.releases) == made.n_rounds
+
+
+def test_identifiers_that_cost_more_than_asked_say_so_in_the_plan():
+    _, printed = planned("rr", identifiers="printed")
+    assert printed.nominal == 3.0 and printed.epsilon == printed.total_epsilon > 3.5
+    assert f"epsilon = {printed.epsilon:.6g}" in str(printed)
+    f, exact = planned("rr", identifiers="exact")
+    assert exact.epsilon == exact.total_epsilon == math.inf and "none: exact" in str(exact)
+    assert not run(f, exact, MODEL).private
+    _, by_sigma = planned("rr", sigma=2.0)
+    assert by_sigma.epsilon == by_sigma.nominal == by_sigma.total_epsilon
+
+
+# --- everyone takes part: the exact curve ---------------------------------------------------------
+
+
+@every_plan
+def test_without_a_cohort_noise_is_that_of_the_exact_curve(name):
+    everyone = SETTING | {"cohort": M}
+    _, teaching = planned(name, **everyone)
+    assert teaching.sampling is None and teaching.accountant == "gdp"
+    sigma = math.sqrt(6) / gdp_mu(3.0, 1e-3)
+    assert teaching.sigma == pytest.approx(sigma, rel=1e-9)
+    _, secure = planned(name, federation(PLANS[name][1], mode="secure"), **everyone)
+    assert secure.accountant == "zcdp"
+    assert secure.sigma == pytest.approx(math.sqrt(6 / (2 * zcdp_rho(3.0, 1e-3))), rel=1e-5)
+    # the accountants of cohorts take up to 15 % more noise for the same
+    _, sampled = planned(name, accountant="wor_rdp", cohort=M - 1)
+    assert name in ("fesem", "fedper") or sampled.sigma > 1.08 * sigma
+
+
+def test_a_cohort_so_large_that_nothing_is_gained_is_charged_exactly():
+    _, most = planned("sums", cohort=M - 1)
+    assert most.accountant == "gdp" and most.sampling == Sampling("fixed", size=59, population=60)
+    assert most.sigma == pytest.approx(math.sqrt(6) / gdp_mu(3.0, 1e-3), rel=1e-9)
+    assert most.total_epsilon <= 3.0
+
+
+# --- memory of earlier rounds: no amplification ---------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["fesem", "fedper"])
+@pytest.mark.parametrize("mode", ["teaching", "secure"])
+def test_what_depends_on_earlier_rounds_is_charged_as_if_everyone_took_part(name, mode):
+    assert NEAREST_UPDATES.remembers and SHARED_UPDATE.remembers
+    f = federation(PLANS[name][1], mode=mode)
+    _, made = planned(name, f, cohort=6)  # a tenth: others are amplified a lot
+    _, stateless = planned("rr" if name == "fesem" else "fedavg", cohort=6)
+    _, everyone = planned(name, federation(PLANS[name][1], mode=mode), cohort=M)
+    assert made.sigma == everyone.sigma > 2 * stateless.sigma
+    assert made.sampling is not None and "not counted" in str(made)
+    result = run(f, made, MODEL)
+    assert all(line.sampling is None for line in f.ledger.releases)
+    assert 2.9 < result.epsilon <= 3.0
+    drawn = [m for m in f.transcript.messages if m.sender == "clients"]
+    assert all(m.count == 6 for m in drawn)  # the cohort is drawn all the same
+
+
+# --- secure mode ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("adjacency", "scheme"), [("replace-one", "fixed"),
+                                                   ("add/remove", "poisson")])  # fmt: skip
+@pytest.mark.parametrize("name", ["sums", "fedavg", "fedprox"])
+def test_secure_cohorts_are_charged_by_the_renyi_curve(name, adjacency, scheme):
+    f = federation("ideal", adjacency=adjacency, mode="secure")
+    _, made = planned(name, f, cohort=6)
+    (mechanism,) = made.mechanisms
+    assert isinstance(mechanism, DiscreteGaussian) and made.accountant == "renyi"
+    # the theorem for any mechanism, written out: T rounds at the best order
+    rho = mechanism.sensitivity**2 / (2 * mechanism.scale**2)
+    rdp = 6 * np.array(sampled_rdp(scheme, rho, 0.1, ORDERS))
+    a = np.array(ORDERS, dtype=float)
+    bound = (rdp + np.log1p(-1 / a) - np.log(1e-3 * a) / (a - 1)).min()
+    assert 2.9 < made.total_epsilon <= 3.0 and made.total_epsilon <= bound * (1 + 1e-9)
+    _, everyone = planned(name, federation("ideal", adjacency=adjacency, mode="secure"), cohort=M)
+    assert made.sigma < 0.8 * everyone.sigma  # amplified
+    assert run(f, made, MODEL).private
+
+
+@pytest.mark.parametrize("clusterer", ["ifca", "fesem", "fedcam"])
+def test_identifiers_and_sums_are_noised_in_whole_steps(clusterer):
+    f = federation("trusted", mode="secure", keep_payloads=True)
+    _, made = planned("rr", f, clusterer=clusterer)
+    assert all(isinstance(m, DiscreteGaussian) for m in made.mechanisms)
+    result = run(f, made, MODEL, diagnose=True)
+    sent = [m for m in f.transcript.messages if m.receiver == "server"]
+    assert {m.payload.dtype for m in sent} == {np.dtype(np.int64)}
+    assert result.private and np.isfinite(result.models).all()
+    assert (result.diagnostics["flip_rate"] > 0).any()
+    # noise on a grid far below 1: the argmax has no ties to break
+    assert made.mechanisms[0].grid < 2**-20
+
+
+@pytest.mark.parametrize("kind", ["krr", "exponential"])
+def test_random_answers_are_refused_where_noise_is_discrete(kind):
+    f = federation("trusted", mode="secure")
+    with pytest.raises(ValueError, match="identifiers must be 'corrected' or 'printed'"):
+        planned("rr", f, identifiers=kind)
+    assert not f.ledger.releases
+
+
+def test_secure_noise_has_the_planned_size():
+    """Blocks without a signal: chi-square over 6 x 2 x 16 numbers, false alarm 1e-6."""
+    far = ClientData(np.zeros((M, P)), np.arange(M + 1), np.zeros(M, dtype=np.int64))
+    f = federation("ideal", data=far, mode="secure", n_labels=C)
+    _, made = planned("sums", f, divisor="public", reseed=False, training=Training(1, 1e-12))
+    start = np.zeros((2, MODEL.n_parameters))
+    result = run(f, made, MODEL, initial=start, keep_history=True)
+    noise = np.diff(result.history, axis=0) * made.cohort / 2
+    statistic = (noise**2).sum() / made.mechanisms[0].std ** 2
+    tails = stats.chi2.cdf(statistic, noise.size), stats.chi2.sf(statistic, noise.size)
+    assert min(tails) > 5e-7
+    again = run(f, made, MODEL, initial=start, keep_history=True)
+    assert not np.isclose(again.history[1:], result.history[1:], atol=0).any()
+
+
+# --- who may see what -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("trust", ["masked", "serverless"])
+@pytest.mark.parametrize("name", ["sums", "fedavg", "fedper"])
+def test_where_clients_unmask_everyone_takes_part(trust, name):
+    f = federation(trust)
+    with pytest.raises(TrustModelError, match="cohort must be all clients"):
+        planned(name, f)
+    _, made = planned(name, f, cohort=M)
+    result = run(f, made, MODEL)
+    assert 2.9 < result.epsilon <= 3.0 and len(f.ledger.releases) == 6
+
+
+# --- public numbers -------------------------------------------------------------------------------
+
+
+def test_noise_depends_on_the_public_number_of_clients_alone():
+    plans = []
+    for m in (57, 58, 60):
+        f = federation("ideal", adjacency="add/remove", data=clients(m), n_clients=60, n_labels=C,
+                       n_records=300)  # fmt: skip
+        plans.append(planned("sums", f)[1])
+        assert run(f, plans[-1], MODEL).epsilon <= 3.0
+    assert plans[0].mechanisms == plans[1].mechanisms == plans[2].mechanisms
+    assert plans[0].sampling == plans[1].sampling == plans[2].sampling
+
+
+@every_plan
+def test_labels_beyond_the_public_classes_are_no_error(name):
+    """One row with a strange label: as if this row were not there, for everybody else."""
+    labels = DATA.labels.copy()
+    labels[7] = 10**9
+    strange = ClientData(DATA.points, DATA.offsets, labels)
+    f = federation(PLANS[name][1], data=strange, n_labels=C)
+    _, made = planned(name, f, epsilon=math.inf)
+    result = run(f, made, MODEL, keep_history=True)
+    usual = run(*(lambda g: (g, planned(name, g, epsilon=math.inf)[1]))(
+        federation(PLANS[name][1], n_labels=C)), MODEL, keep_history=True)  # fmt: skip
+    assert np.isfinite(result.history).all()
+    changed = np.abs(result.history[1] - usual.history[1]).max(axis=1) > 1e-12
+    assert changed.sum() <= 1  # at most the model that this client chose
+
+
+@every_plan
+@pytest.mark.parametrize("trust", ["ideal", "masked"])
+def test_one_diverging_client_keeps_models_finite_and_moves_them_by_the_clip(name, trust):
+    """Regression, bound 6.8, learning rate 0.3, 300 steps: one client's weights overflow."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-0.8, 0.8, (M, 5, 1))
+    rows = np.concatenate([x, 0.5 * x], axis=2)
+    wild = rows.copy()
+    wild[0] = 6.8
+    line = LinearRegression(1)
+    central = PLANS[name][1] == "trusted"
+    if central and trust == "masked":
+        pytest.skip("RR-Cluster shows the server single updates")
+    found = []
+    for data in (rows, wild):
+        f = federation("trusted" if central else trust, bound=6.8,
+                       data=ClientData(data.reshape(-1, 2), 5 * np.arange(M + 1)))  # fmt: skip
+        planner, _, extra = PLANS[name]
+        made = planner(
+            f, line, sigma=1.0, training=Training(300, 0.3),
+            **SETTING | extra | {"cohort": M, "n_rounds": 1},
+        )  # fmt: skip
+        start = np.array([[0.4, 0.0], [-3.0, 1.0]])[: made.n_clusters]
+        found.append(run(f, made, line, initial=start))
+    assert all(np.isfinite(r.models).all() for r in found)
+    if not central:  # the same noise: the difference is what one client moves
+        divisor = M if made.n_clusters == 1 else 1
+        assert np.abs(found[0].models - found[1].models).max() * divisor <= 2 * 0.5 + 1e-6
+
+
+# --- budgets and sizes that used to hang ----------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["rr", "sums", "fedavg"])
+@pytest.mark.parametrize("mode", ["teaching", "secure"])
+@pytest.mark.parametrize("epsilon", [1e-6, 1e-3, 1e3, 1e6])
+def test_small_and_large_budgets_are_planned_at_once(name, mode, epsilon):
+    f = federation(PLANS[name][1], data=clients(1000, 1), mode=mode, n_records=1000)
+    start = time.process_time()
+    _, made = planned(name, f, epsilon=epsilon, cohort=100, n_rounds=50)
+    assert time.process_time() - start < 3
+    assert 0.5 * epsilon < made.total_epsilon <= epsilon or epsilon < 1e-2
+    assert made.total_epsilon <= epsilon
+
+
+def test_what_noise_cannot_reach_is_refused_by_its_name():
+    f = federation("ideal", mode="secure")
+    with pytest.raises(ValueError, match="epsilon must be larger"):
+        planned("sums", f, epsilon=1e-12, delta=1e-12)
+    with pytest.raises(ValueError, match="epsilon must be <= 20 with accountant 'poisson_pld'"):
+        planned("sums", federation("ideal", adjacency="add/remove"), epsilon=100.0,
+                accountant="poisson_pld")  # fmt: skip
+
+
+@every_plan
+@pytest.mark.parametrize(("change", "match"), [
+    ({"n_rounds": 10**12}, "n_rounds must be >= 1 and <= 100000"),
+    ({"n_clusters": 10**12}, "n_clusters must be at most|min_size must be"),
+])  # fmt: skip
+def test_sizes_that_cannot_fit_are_refused_by_their_name(name, change, match):
+    if "n_clusters" in change and "n_clusters" not in PLANS[name][2]:
+        return
+    with pytest.raises(ValueError, match=match):
+        planned(name, **change)
+
+
+def test_steps_and_history_have_a_limit_too():
+    with pytest.raises(ValueError, match="n_steps must be >= 1 and <= 100000"):
+        Training(n_steps=10**9)
+    big = LinearRegression(10**6)
+    data = ClientData(np.zeros((M, 10**6 + 1), dtype=np.float32)[:2], np.arange(3))
+    f = federation("ideal", data=data)
+    made = plan_dp_fedavg(f, big, **SETTING | {"cohort": 2, "n_rounds": 5000}, sigma=1.0)
+    with pytest.raises(ValueError, match="keep_history must be False"):
+        run(f, made, big, keep_history=True)
+    assert not f.ledger.releases
+
+
+# --- clear refusals -------------------------------------------------------------------------------
+
+
+@every_plan
+@pytest.mark.parametrize(("change", "error", "match"), [
+    ({"training": {"n_steps": 5}}, TypeError, "training must be a Training, got dict"),
+    ({"training": None}, TypeError, "training must be a Training, got NoneType"),
+    ({"n_rounds": 2.5}, TypeError, "n_rounds must be an integer"),
+    ({"cohort": True}, TypeError, "cohort must be an integer"),
+    ({"clip": "1"}, TypeError, "clip must be a real number"),
+    ({"clip": math.nan}, ValueError, "clip must be a number"),
+    ({"clip": math.inf}, ValueError, "clip must be finite"),
+    ({"epsilon": math.nan}, ValueError, "epsilon must be a number"),
+    ({"epsilon": "3"}, TypeError, "epsilon must be a real number"),
+    ({"sigma": math.inf}, ValueError, "sigma must be finite"),
+    ({"delta": None}, TypeError, "delta must be a real number"),
+    ({"accountant": "magic"}, ValueError, "accountant must be one of"),
+])  # fmt: skip
+def test_wrong_arguments_are_named(name, change, error, match):
+    with pytest.raises(error, match=match):
+        planned(name, **change)
+
+
+@every_plan
+def test_a_model_of_classes_needs_labels(name):
+    bare = ClientData(DATA.points, DATA.offsets)
+    with pytest.raises(ValueError, match="labels must be given for a model of 3 classes"):
+        planned(name, federation(PLANS[name][1], data=bare))
+
+
+@pytest.mark.parametrize("wrong", [None, "plan", {"method": "ifca"}, SoftmaxRegression])
+def test_run_takes_plans_and_models_only(wrong):
+    f, made = planned("sums")
+    with pytest.raises(TypeError, match="plan must be a plan of rr_cluster"):
+        run(f, wrong, MODEL)
+    with pytest.raises(TypeError, match="model must be a Model"):
+        run(f, made, wrong)
+    with pytest.raises(TypeError, match="federation must be"):
+        run(wrong, made, MODEL)
+    with pytest.raises(ValueError, match="diagnose must be False"):
+        run(f, made, MODEL, diagnose=True)
+
+
+@pytest.mark.parametrize("arguments", [
+    {"n_steps": 0}, {"n_steps": 1.0}, {"learning_rate": -1.0}, {"learning_rate": math.nan},
+    {"server_rate": 0.0}, {"server_rate": math.inf}, {"proximal": -0.1},
+])  # fmt: skip
+def test_training_names_what_is_wrong(arguments):
+    with pytest.raises((TypeError, ValueError), match=next(iter(arguments))):
+        Training(**arguments)
+
+
+def test_only_fedprox_has_the_proximal_term():
+    for name in PLANS:
+        if name != "fedprox":
+            with pytest.raises(ValueError, match="proximal"):
+                planned(name, training=Training(proximal=0.5))
+
+
+def test_teaching_mode_stays_continuous():
+    _, made = planned("rr")
+    assert all(isinstance(m, Gaussian) for m in made.mechanisms)

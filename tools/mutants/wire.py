@@ -1,0 +1,513 @@
+"""Mutants of the wire: who releases what, to whom, with which noise, and by which plan."""
+
+from __future__ import annotations
+
+from tools.mutants.base import Edit, Mutant, mutant
+
+STATE: tuple[Mutant, ...] = (
+    mutant(
+        "state-federations-are-copied",
+        "keys, pads and generators are not copied",
+        "_state.py",
+        '    def __deepcopy__(self, memo: Any) -> NoReturn:\n        self._refuse("copied")',
+        "    def __deepcopy__(self, memo: Any) -> Any:\n"
+        "        made = object.__new__(type(self))\n"
+        "        made.__dict__.update(self.__dict__)\n"
+        "        return made",
+        "test_state.py::test_a_federation_is_neither_copied_nor_pickled",
+    ),
+    mutant(
+        "state-federations-are-pickled",
+        "keys, pads and generators are not pickled: joblib would reuse every pad",
+        "_state.py",
+        '    def __reduce_ex__(self, protocol: Any) -> NoReturn:\n        self._refuse("pickled")',
+        "    def __reduce_ex__(self, protocol: Any) -> Any:\n"
+        "        return object.__new__, (type(self),), self.__dict__",
+        "test_state.py::test_a_federation_is_neither_copied_nor_pickled",
+    ),
+    mutant(
+        "state-releases-after-a-fork",
+        "a fork releases nothing: it would draw the parent's noise and pads again",
+        "_state.py",
+        "        if os.getpid() != self._process:\n",
+        "        if False:\n",
+        "test_state.py::test_a_fork_releases_nothing",
+        also=(
+            Edit(
+                "fedclust_helpers/accounting/ledger.py",
+                "if self._process != os.getpid():",
+                "if False:",
+            ),
+        ),
+    ),
+    mutant(
+        "state-attributes-can-be-set",
+        "what a release depends on is fixed when the federation is made",
+        "_state.py",
+        '        if self._is_sealed and not name.startswith("_"):\n',
+        "        if False:\n",
+        "test_state.py::test_a_federation_is_fixed_once_it_is_made",
+    ),
+)
+
+PLANS: tuple[Mutant, ...] = (
+    mutant(
+        "plan-of-another-federation-followed",
+        "a plan is followed by the federation that made it alone",
+        "federation/base.py",
+        "            if plan.facts != facts:\n",
+        "            if False:\n",
+        "test_state.py::test_a_plan_is_for_the_federation_that_made_it",
+    ),
+    mutant(
+        "plan-not-followed",
+        "within a plan every release is the next one of it",
+        "federation/base.py",
+        "        if wrong:\n",
+        "        if False:\n",
+        "test_state.py::test_a_run_releases_what_its_plan_says_and_nothing_else",
+    ),
+    mutant(
+        "plan-may-cost-more-than-it-states",
+        "a plan whose releases cost more than it states is refused",
+        "federation/base.py",
+        "            if not plan.total_epsilon <= plan.epsilon * (1 + 1e-9):\n",
+        "            if False:\n",
+        "test_state.py::test_a_plan_that_costs_more_than_it_states_is_refused",
+    ),
+    mutant(
+        "plan-not-admitted-as-a-whole",
+        "the budget pays the whole plan before its first message",
+        "accounting/ledger.py",
+        "reservation = Reservation(planned, self._require(planned, name))",
+        "reservation = Reservation(planned, 0.0)",
+        "test_noise.py::test_the_default_budget_admits_a_plan_of_exactly_that_total",
+        "test_noise.py::test_shares_of_plans_add_up_and_bound_the_truth",
+        "test_state.py",
+    ),
+    mutant(
+        "plan-frees-what-it-released",
+        "a run that failed keeps the charge of what it released",
+        "accounting/ledger.py",
+        "            if not reservation.charged and reservation in self._reservations:\n",
+        "            self._releases = [r for r in self._releases if r not in reservation.charged]\n"
+        "            if reservation in self._reservations:\n",
+        "test_state.py::test_a_failed_run_keeps_what_it_released_and_frees_what_it_did_not",
+    ),
+)
+
+NOISE: tuple[Mutant, ...] = (
+    mutant(
+        "noise-for-the-unrounded-value",
+        "noise hides the rounding to the federation's grid as well",
+        "federation/noise.py",
+        "return statistic.sensitivity_of(part, norm, facts.adjacency, grid=grid, **numbers), grid",
+        "return statistic.sensitivity_of(part, norm, facts.adjacency, **numbers), grid",
+        "test_noise.py::test_what_a_federation_draws_is_what_it_accepts",
+    ),
+    mutant(
+        "noise-for-the-other-adjacency",
+        "noise is calibrated for the neighbours of the ledger",
+        "federation/noise.py",
+        "return statistic.sensitivity_of(part, norm, facts.adjacency, grid=grid, **numbers), grid",
+        'return statistic.sensitivity_of(part, norm, "add/remove", grid=grid, **numbers), grid',
+        "test_noise.py",
+        "test_feddp_kmeans.py",
+        "test_rr_cluster.py",
+    ),
+    mutant(
+        "noise-bound-given-by-the-caller",
+        "bound and number of features are the federation's own",
+        "federation/noise.py",
+        "    for name in own.keys() & public.keys():\n",
+        "    for name in ():\n",
+        "test_state.py::test_numbers_behind_a_sensitivity_cannot_be_given_beside",
+    ),
+    mutant(
+        "noise-multiplier-halved",
+        "the noise of a release gives its budget",
+        "federation/noise.py",
+        "        return gaussian_sigma_analytic(epsilon, delta)\n",
+        "        return gaussian_sigma_analytic(epsilon, delta) / 2\n",
+        "test_noise.py::test_the_multiplier_is_that_of_the_noise",
+        quick=True,
+    ),
+    mutant(
+        "noise-discrete-by-the-continuous-formula",
+        "discrete noise is calibrated by its own guarantee",
+        "federation/noise.py",
+        "    return 1 / math.sqrt(2 * zcdp_rho(epsilon, delta))",
+        "    return gaussian_sigma_analytic(epsilon, delta)",
+        "test_noise.py::test_the_multiplier_is_that_of_the_noise",
+        "test_fastlloyd.py::test_discrete_noise_spends_the_budget_by_zcdp",
+    ),
+)
+
+RELEASES: tuple[Mutant, ...] = (
+    mutant(
+        "release-bound-overridden-by-a-broadcast",
+        "nothing that is sent beside overrides the numbers of the sensitivity",
+        "federation/base.py",
+        "        if own:\n",
+        "        if False:\n",
+        "test_guards.py::test_a_statistic_that_takes_any_name_does_not_lower_its_own_sensitivity",
+        also=(
+            Edit(
+                "fedclust_helpers/federation/base.py",
+                "return {**scalars, **statistic.dimensions(broadcast), **own}",
+                "return {**own, **statistic.dimensions(broadcast), **scalars}",
+            ),
+        ),
+    ),
+    mutant(
+        "release-domain-not-checked",
+        "a federation refuses a statistic that is calibrated for a smaller domain",
+        "federation/base.py",
+        "        if not statistic.fits(self.domain):\n",
+        "        if False:\n",
+        "test_noise.py::test_a_statistic_of_the_ball_is_refused_on_a_box",
+    ),
+    mutant(
+        "release-unit-not-checked",
+        "a sensitivity of points is refused on a ledger of clients",
+        "federation/base.py",
+        "        if statistic.unit != self.ledger.unit:\n",
+        "        if False:\n",
+        "test_federation_contract.py",
+        "test_wrong_use.py::test_a_ledger_of_another_unit_or_adjacency",
+    ),
+    mutant(
+        "release-sensitivity-not-checked",
+        "noise that hides too little is refused",
+        "federation/base.py",
+        "            if not mechanism.sensitivity >= needed * (1 - 1e-12):\n",
+        "            if False:\n",
+        "test_federation_contract.py",
+        "test_noise.py::test_what_a_federation_draws_is_what_it_accepts",
+    ),
+    mutant(
+        "release-continuous-noise-in-secure-mode",
+        "secure mode takes discrete noise alone",
+        "federation/base.py",
+        "            if self.randomness.is_secure and mechanism.grid is None:\n",
+        "            if False:\n",
+        "test_federation.py::test_secure_mode_refuses_continuous_noise_before_anything",
+    ),
+    mutant(
+        "release-a-share-of-noise-for-all-of-it",
+        "one node's share of the noise is refused where one party adds it",
+        "federation/base.py",
+        '            if not self.nodes_add_noise and hasattr(mechanism, "n_honest"):\n',
+        "            if False:\n",
+        "test_federation_local.py::test_a_share_of_distributed_noise_is_refused_where_one_party_adds_it",
+        "test_federation_contract.py",
+    ),
+    mutant(
+        "release-seed-in-secure-mode",
+        "secure mode takes no seed",
+        "federation/base.py",
+        '        if mode == "secure" and seed is not None:\n',
+        "        if False:\n",
+        "test_federation.py::test_teaching_needs_a_seed_and_secure_refuses_one",
+        quick=True,
+    ),
+    mutant(
+        "release-errors-about-data-in-secure-mode",
+        "in secure mode no error tells how large the data are",
+        "federation/base.py",
+        '        if mode == "secure" and outside == "refuse":\n',
+        "        if False:\n",
+        "test_noise.py::test_secure_mode_lets_no_error_tell_how_large_the_data_are",
+    ),
+    mutant(
+        "release-data-outside-the-bound",
+        "rows are clipped to the public bound before anything is computed",
+        "federation/base.py",
+        "        self._data = clipped\n",
+        "        self._data = data\n",
+        "test_wrong_use.py::test_data_outside_the_bound_are_clipped_and_counted",
+        "test_wrong_use.py::test_one_point_cannot_do_more_than_its_clipped_self",
+    ),
+    mutant(
+        "release-charge-forgotten",
+        "every noised sum is charged",
+        "federation/base.py",
+        "            self.ledger.charge(wanted.mechanisms, **details)\n",
+        "            self.ledger.check(wanted.mechanisms, **details)\n",
+        "test_federation.py::test_collect_gives_each_client_s_message_and_charges",
+    ),
+    mutant(
+        "release-charged-after-the-data-are-read",
+        "a release is charged before data are touched",
+        "federation/in_process.py",
+        "            self._charge(\n"
+        "                PlannedRelease.of(statistic, tuple(mechanisms), round=round,"
+        " sampling=sampling)\n"
+        "            )\n"
+        "            cohort = self._draw(sampling)\n"
+        "            self._record_broadcast(round, broadcast, None if cohort is None else"
+        " len(cohort))\n"
+        "            totals = self._totals(statistic, mechanisms, round, broadcast, cohort)\n",
+        "            cohort = self._draw(sampling)\n"
+        "            self._record_broadcast(round, broadcast, None if cohort is None else"
+        " len(cohort))\n"
+        "            totals = self._totals(statistic, mechanisms, round, broadcast, cohort)\n"
+        "            self._charge(\n"
+        "                PlannedRelease.of(statistic, tuple(mechanisms), round=round,"
+        " sampling=sampling)\n"
+        "            )\n",
+        "test_federation_contract.py",
+        "test_federation_sampling.py",
+        "test_federation.py",
+    ),
+    mutant(
+        "release-amplified-for-points",
+        "drawing clients does not amplify for points",
+        "federation/base.py",
+        '        if statistic.unit != "client":\n',
+        "        if False:\n",
+        "test_federation_sampling.py::test_sampling_clients_does_not_amplify_for_points",
+    ),
+    mutant(
+        "release-of-another-population",
+        "the sampling that is charged is the one that is drawn",
+        "federation/base.py",
+        '        if sampling.scheme == "fixed" and sampling.population != self.n_clients:\n',
+        "        if False:\n",
+        "test_federation_sampling.py::test_wrong_sampling_is_refused_before_anything_is_read",
+    ),
+    mutant(
+        "release-everyone-instead-of-the-cohort",
+        "the statistic reads the data of the cohort only",
+        "federation/base.py",
+        "data = self._data if cohort is None else self._data.take(cohort)",
+        "data = self._data",
+        "test_federation_sampling.py::test_the_statistic_reads_the_cohort_only",
+    ),
+    mutant(
+        "release-the-same-cohort-every-round",
+        "every release draws a fresh cohort",
+        "federation/randomness.py",
+        "            return np.sort(self.cohorts.choice(population, size, replace=False))\n",
+        "            return np.arange(size)\n",
+        "test_federation_sampling.py",
+    ),
+    mutant(
+        "release-noise-of-rounds-reused",
+        "every release draws noise of its own",
+        "federation/base.py",
+        "        noise = mechanism.sample_steps(total.shape, rng=self.randomness.noise)\n",
+        "        rng = self.randomness.noise\n"
+        "        if isinstance(rng, np.random.Generator):\n"
+        "            rng = np.random.default_rng(1)\n"
+        "        noise = mechanism.sample_steps(total.shape, rng=rng)\n",
+        "test_federation.py",
+        "test_federation_contract.py",
+        "test_noise.py",
+    ),
+    mutant(
+        "release-continuous-noise-of-rounds-reused",
+        "every release draws noise of its own",
+        "federation/base.py",
+        "            return total + mechanism.sample(total.shape, rng=self.randomness.noise)\n",
+        "            return total + mechanism.sample(total.shape, rng=np.random.default_rng(1))\n",
+        "test_federation.py::test_noise_of_the_first_round_differs_between_seeds_and_rounds",
+        "test_federation.py::test_noise_of_sums_and_counts_is_uncorrelated",
+    ),
+    mutant(
+        "release-noise-dropped",
+        "what is released is not the exact total",
+        "federation/base.py",
+        "            return total + mechanism.sample(total.shape, rng=self.randomness.noise)\n",
+        "            return total + 0.0\n",
+        "test_federation.py::test_noise_of_the_first_round_differs_between_seeds_and_rounds",
+    ),
+    mutant(
+        "release-totals-beyond-the-integers",
+        "totals that 64-bit integers do not hold are refused by public numbers",
+        "federation/base.py",
+        "        if not steps < MAX_STEPS:\n",
+        "        if False:\n",
+        "test_noise.py::test_totals_that_64_bit_integers_cannot_hold_are_refused",
+    ),
+)
+
+RINGS: tuple[Mutant, ...] = (
+    mutant(
+        "masked-sampling-taken",
+        "no amplification against clients who learn the cohort when they unmask",
+        "federation/in_process.py",
+        "        if sampling is not None:\n"
+        "            raise TrustModelError(\n"
+        '                "MaskedSecureSum',
+        '        if False:\n            raise TrustModelError(\n                "MaskedSecureSum',
+        "test_noise.py::test_a_cohort_that_recipients_know_is_refused",
+    ),
+    mutant(
+        "masked-pads-by-the-round",
+        "pads go by the release: a second run on the same data starts at round 0 again",
+        "federation/in_process.py",
+        "number, self._n_releases = self._n_releases, self._n_releases + 1",
+        "number, self._n_releases = 0, self._n_releases + 1",
+        "test_federation.py::test_one_ledger_for_all_runs_on_a_data_set",
+        "test_state.py::test_threads_share_one_federation_without_sharing_a_pad",
+    ),
+    mutant(
+        "masked-server-adds-no-noise",
+        "clients unmask a noised sum, not the exact one",
+        "federation/in_process.py",
+        "total = total + self._encoded_noise(mechanism, shape",
+        "total = total + 0 * self._encoded_noise(mechanism, shape",
+        "test_federation_contract.py::test_one_round_gives_the_same_answer",
+    ),
+    mutant(
+        "masked-clients-add-no-share",
+        "with noise from the clients every client adds its share before it masks",
+        "federation/in_process.py",
+        "            encoded = encoded + self._shares_of_noise(mechanism, shape)\n",
+        "            pass\n",
+        "test_noise.py::test_shares_of_honest_clients_suffice_alone",
+        "test_noise.py::test_published_results_tell_the_server_its_own_noise_unless_clients_add_it",
+    ),
+    mutant(
+        "masked-unmasked-on-the-wire",
+        "the server receives masked words and nothing else",
+        "federation/in_process.py",
+        '            round, "clients", "server", part, masked[0], count=len(masked),'
+        " payload=masked\n",
+        '            round, "clients", "server", part, encoded[0], count=len(encoded),'
+        " payload=encoded\n",
+        "test_federation.py::test_nothing_the_masked_server_receives_is_near_the_sum",
+        "test_federation.py::test_the_masked_server_s_view_is_uniform",
+    ),
+    mutant(
+        "masked-receiver-said-to-be-the-server",
+        "a masked federation says that clients, not the server, learn the sums",
+        "federation/in_process.py",
+        '    receiver: Literal["server", "clients"] = "clients"\n',
+        '    receiver: Literal["server", "clients"] = "server"\n',
+        "test_feddp_wrong_use.py",
+        "test_feddp_kmeans.py",
+        "test_noise.py",
+    ),
+    mutant(
+        "serverless-colluding-nodes-counted-as-honest",
+        "shares that colluding nodes know do not count",
+        "federation/in_process.py",
+        "            if honest is not None and honest > self._n_honest:\n".replace("    ", "", 1),
+        "        if False:\n",
+        "test_federation.py::test_serverless_refuses_noise_that_one_node_knows_or_that_is_too_little",
+    ),
+    mutant(
+        "serverless-noise-that-one-node-knows",
+        "noise that one node draws alone hides nothing from that node",
+        "federation/in_process.py",
+        "        if honest is None and math.isfinite(mechanism.sensitivity):\n",
+        "        if False:\n",
+        "test_federation.py::test_serverless_refuses_noise_that_one_node_knows_or_that_is_too_little",
+    ),
+    mutant(
+        "serverless-shares-are-zero",
+        "a single share of a value is uniform",
+        "federation/in_process.py",
+        "        random = random.reshape(m, m - 1, *encoded.shape[1:])\n",
+        "        random = 0 * random.reshape(m, m - 1, *encoded.shape[1:])\n",
+        "test_federation.py::test_shares_add_up_and_single_shares_are_uniform",
+    ),
+    mutant(
+        "ring-rounding-left-out-of-the-range",
+        "rounding to a coarse grid counts for the range of the ring",
+        "federation/base.py",
+        "        return n, magnitude + rounding\n",
+        "        return n, magnitude\n",
+        "test_guards.py::test_the_largest_total_of_a_ring_counts_the_rounding_of_every_client",
+    ),
+    mutant(
+        "trusted-collect-without-a-charge",
+        "collected messages are charged before the server sees them",
+        "federation/in_process.py",
+        "            self._charge(\n"
+        "                PlannedRelease.of(statistic, tuple(mechanisms), round=round,"
+        " sampling=sampling)\n"
+        "            )\n"
+        "            cohort = self._draw(sampling)\n"
+        "            self._record_broadcast(round, broadcast, None if cohort is None else"
+        " len(cohort))\n"
+        "            return tuple(self._messages",
+        "            cohort = self._draw(sampling)\n"
+        "            self._record_broadcast(round, broadcast, None if cohort is None else"
+        " len(cohort))\n"
+        "            return tuple(self._messages",
+        "test_federation.py::test_collect_gives_each_client_s_message_and_charges",
+    ),
+    mutant(
+        "ideal-server-sees-the-exact-sum",
+        "an ideal sum shows the server the noised value alone",
+        "federation/in_process.py",
+        '            self.transcript.record(round, "secure sum", "server", part, value)\n',
+        '            self.transcript.record(round, "secure sum", "server", part, value)\n'
+        '            self.transcript.record(round, "clients", "server", part, value)\n',
+        "test_federation.py::test_the_ideal_server_sees_the_released_sum_alone",
+    ),
+)
+
+DATA: tuple[Mutant, ...] = (
+    mutant(
+        "data-kept-as-a-view",
+        "changing the caller's array afterwards changes no release",
+        "federation/data.py",
+        "    copy: InitVar[bool] = True\n",
+        "    copy: InitVar[bool] = False\n",
+        "test_state.py::test_the_caller_s_arrays_do_not_stay_alive_in_a_federation",
+        "test_federation.py",
+    ),
+    mutant(
+        "data-exact-facts-in-the-representation",
+        "printing client data tells public numbers alone",
+        "federation/base.py",
+        '({self.n_clients} clients, {self.n_features} features,"',
+        '({self._data.points[0]} clients, {self.n_features} features,"',
+        "test_state.py::test_a_representation_holds_no_data_and_no_secret",
+    ),
+)
+
+LOCAL: tuple[Mutant, ...] = (
+    mutant(
+        "local-reports-not-noised",
+        "every client noises its message before it leaves",
+        "federation/local.py",
+        "            noisy = self._released(exact, mechanism)\n",
+        "            noisy = exact + 0.0\n",
+        "test_federation_local.py",
+        "test_federation.py::test_local_reports_are_noised_at_each_client",
+    ),
+    mutant(
+        "local-questions-not-charged",
+        "every question to the users is charged",
+        "federation/local.py",
+        "self._charge(\n            PlannedRelease(round, query.name, query.parts",
+        "(lambda *a, **k: None)(\n            PlannedRelease(round, query.name, query.parts",
+        "test_federation_local.py::test_everybody_is_asked_once_and_charged_once",
+    ),
+    mutant(
+        "local-ledger-of-add-remove",
+        "local privacy is replace-one",
+        "federation/local.py",
+        "            if mechanism.adjacency != self.ledger.adjacency:\n",
+        "            if False:\n",
+        "test_federation_local.py",
+    ),
+    mutant(
+        "local-divisions-share-a-number",
+        "two divisions of the users overlap: their parts are told apart",
+        "federation/local.py",
+        'object.__setattr__(split, "number", self.ledger.new_division())',
+        'object.__setattr__(split, "number", 0)',
+        "test_federation_local.py::test_federations_that_share_a_ledger_do_not_share_divisions",
+        "test_federation_local.py::test_parts_cost_in_parallel_and_divisions_add_up",
+    ),
+)
+
+MUTANTS: tuple[Mutant, ...] = (
+    *STATE, *PLANS, *NOISE, *RELEASES, *RINGS, *DATA, *LOCAL,
+)  # fmt: skip
