@@ -16,6 +16,7 @@ from typing import ClassVar, Literal, Protocol, Self, runtime_checkable
 import dp_accounting as dpa
 import numpy as np
 
+from fedclust_helpers._checked import checked
 from fedclust_helpers._validation import (
     FloatArray,
     IntArray,
@@ -117,6 +118,7 @@ def _generator(rng: NoiseSource, name: str) -> np.random.Generator:
     return check_rng(rng)
 
 
+@checked
 @dataclass(frozen=True)
 class NoNoise(_Base):
     """No protection at all: exact values leave, and the ledger shows epsilon = inf."""
@@ -128,10 +130,12 @@ class NoNoise(_Base):
     gdp_mu: ClassVar[float | None] = math.inf
     rho: ClassVar[float | None] = math.inf
 
+    @checked
     def sample(self, shape: Shape, *, rng: NoiseSource | None = None) -> FloatArray:
         """Zeros of the given shape."""
         return np.zeros(shape)
 
+    @checked
     def tail(self, probability: float) -> float:
         """No noise, no tail: 0."""
         return 0.0
@@ -167,6 +171,7 @@ class Gaussian(_Base):
         self._check("std", self.std)
 
     @classmethod
+    @checked
     def from_budget(
         cls, sensitivity: float, epsilon: float, delta: float, *, adjacency: str = "add/remove"
     ) -> Gaussian:
@@ -200,6 +205,7 @@ class Gaussian(_Base):
         """zCDP parameter mu^2/2."""
         return self.gdp_mu**2 / 2
 
+    @checked
     def sample(self, shape: Shape, *, rng: NoiseSource) -> FloatArray:
         """Noise of the given shape (teaching source only)."""
         return _generator(rng, "Gaussian").normal(0.0, self.std, shape)
@@ -246,6 +252,7 @@ class Laplace(_Base):
         """epsilon = sensitivity / scale."""
         return self.sensitivity / self.scale
 
+    @checked
     def sample(self, shape: Shape, *, rng: NoiseSource) -> FloatArray:
         """Noise of the given shape (teaching source only)."""
         return _generator(rng, "Laplace").laplace(0.0, self.scale, shape)
@@ -295,6 +302,7 @@ class _Discrete(_Base):
             sampler = dp.m.make_laplace(domain, dp.l1_distance(T=float), scale=scale)
         return np.asarray(sampler(np.zeros(n, dtype=np.int64)), dtype=np.int64)
 
+    @checked
     def sample_steps(self, shape: Shape, *, rng: NoiseSource) -> IntArray:
         """Noise of the given shape in whole steps of `grid`; `rng` a Generator or SECURE."""
         n = int(np.prod(shape))

@@ -24,8 +24,9 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from numpy.typing import ArrayLike, NDArray
 
+from fedclust_helpers._checked import checked
 from fedclust_helpers._state import SingleUse
-from fedclust_helpers._validation import FloatArray, IntArray, check_int, check_real
+from fedclust_helpers._validation import FloatArray, IntArray, check_int, check_real, short
 
 SECRET_BYTES = 32
 Ring = NDArray[np.uint64] | NDArray[np.uint32]
@@ -74,6 +75,7 @@ class FixedPoint:
         """Unsigned integers of the ring."""
         return np.dtype(f"uint{self.bits}")
 
+    @checked
     def encode(self, values: ArrayLike) -> Ring:
         """Round to the grid and reduce modulo 2^bits.
 
@@ -88,6 +90,7 @@ class FixedPoint:
         wrapped = np.mod(scaled, 2.0**self.bits) if self.bits == 32 else _mod_2_64(scaled)
         return wrapped.astype(self.dtype)
 
+    @checked
     def encode_steps(self, steps: IntArray, grid: float) -> Ring:
         """Whole steps of `grid`, a multiple of `resolution`, as ring elements: no float between.
 
@@ -106,16 +109,19 @@ class FixedPoint:
         words = np.asarray(steps, dtype=np.int64).view(np.uint64) * factor  # modulo 2^64
         return words.astype(self.dtype)  # and modulo 2^bits
 
+    @checked
     def decode(self, ring: Ring) -> FloatArray:
         """Read ring elements as signed fixed-point numbers."""
         signed = np.asarray(ring, dtype=self.dtype).view(np.dtype(f"int{self.bits}"))
         return np.ldexp(signed.astype(np.float64), -self.fractional_bits)
 
+    @checked
     def round(self, values: ArrayLike) -> FloatArray:
         """The nearest multiples of `resolution`, as floats."""
         scaled = np.rint(np.ldexp(np.asarray(values, dtype=np.float64), self.fractional_bits))
         return np.ldexp(scaled, -self.fractional_bits)
 
+    @checked
     def check_capacity(
         self, *, n_records: int, magnitude: float, noise_tail: float, name: str
     ) -> None:
@@ -196,7 +202,10 @@ class PadBook(SingleUse):
             raise ValueError(f"secret must be {SECRET_BYTES} bytes")
         if not isinstance(self.session, bytes) or not self.session:
             raise ValueError("session must be non-empty bytes")
+        if isinstance(self.bits, bool) or self.bits not in (32, 64):
+            raise ValueError(f"bits must be 32 or 64, got {short(self.bits)}")
 
+    @checked
     def pads(
         self, purpose: str, round: int, n_clients: int, shape: tuple[int, ...]
     ) -> NDArray[np.uint64] | NDArray[np.uint32]:
@@ -225,6 +234,7 @@ class PadBook(SingleUse):
         return stream.reshape(n_clients, *shape)
 
 
+@checked
 def mask(encoded: Ring, pad: Ring) -> Ring:
     """Add a pad modulo 2^bits (numpy's unsigned addition is the ring's)."""
     if encoded.dtype != pad.dtype or encoded.shape != pad.shape:
@@ -232,6 +242,7 @@ def mask(encoded: Ring, pad: Ring) -> Ring:
     return encoded + pad
 
 
+@checked
 def unmask(total: Ring, pad_total: Ring) -> Ring:
     """Subtract the sum of all pads modulo 2^bits."""
     if total.dtype != pad_total.dtype or total.shape != pad_total.shape:
@@ -260,6 +271,7 @@ class GroupKeys:
     messages: tuple[KeyMessage, ...]
 
 
+@checked
 def agree_group_secret(
     n_clients: int, *, session: bytes, entropy: Sequence[bytes], group_secret: bytes
 ) -> GroupKeys:
@@ -307,6 +319,7 @@ def agree_group_secret(
     return GroupKeys(tuple(secrets), tuple(messages))
 
 
+@checked
 def open_sealed_secret(
     sealed: bytes, private: X25519PrivateKey, sender_public: bytes, context: bytes
 ) -> bytes:

@@ -11,6 +11,7 @@ from typing import Any
 from dp_accounting.rdp import RdpAccountant
 from scipy.optimize import brentq, minimize_scalar
 
+from fedclust_helpers._checked import checked
 from fedclust_helpers._validation import check_choice, check_delta, check_epsilon
 from fedclust_helpers.accounting.conversions import gdp_mu, pure_to_gdp_mu
 from fedclust_helpers.accounting.releases import Release, for_rdp, relation
@@ -29,6 +30,7 @@ class LedgerMismatchError(ValueError):
     """A release of another unit or adjacency was offered to a ledger: the two do not compose."""
 
 
+@checked
 @dataclass(frozen=True)
 class Budget:
     """A total (epsilon, delta) that releases may fill but not exceed.
@@ -84,6 +86,7 @@ class Budget:
         )  # fmt: skip
         return 1 + math.exp(best.x)
 
+    @checked
     def rdp_limit(self, order: float) -> float:
         """The Renyi divergence at `order` that still implies (epsilon, delta)-DP."""
         log_term = math.log(1 / (order * self.delta)) / (order - 1) + math.log1p(-1 / order)
@@ -98,6 +101,7 @@ class Budget:
             return gdp_mu(self.epsilon, self.delta) ** 2
         return 1.0 if self.filter == "basic" else self.rdp_limit(self.rdp_order)
 
+    @checked
     def cost(self, release: Release) -> float:
         """What one release takes of `limit` (inf if the filter cannot bound it)."""
         if self.filter == "basic":
@@ -128,6 +132,7 @@ class Budget:
         accountant.compose(event)
         return float(accountant.rdp[0])
 
+    @checked
     def share(self, releases: Sequence[Release]) -> float:
         """The smallest f for which `releases`, fixed in advance, are (f epsilon, f delta)-DP.
 

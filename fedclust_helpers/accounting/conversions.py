@@ -9,6 +9,7 @@ from scipy.optimize import brentq, minimize_scalar
 from scipy.special import ndtri_exp
 from scipy.stats import norm
 
+from fedclust_helpers._checked import checked
 from fedclust_helpers._validation import (
     check_delta,
     check_epsilon,
@@ -135,6 +136,7 @@ def zcdp_rho(epsilon: float, delta: float) -> float:
     )
 
 
+@checked
 def basic_composition(budgets: Iterable[tuple[float, float]]) -> tuple[float, float]:
     """Sequential composition of (epsilon, delta) pairs: both add up.
 

@@ -11,6 +11,7 @@ from typing import Any
 import dp_accounting as dpa
 import numpy as np
 
+from fedclust_helpers._checked import checked
 from fedclust_helpers._state import CopyRefusedError
 from fedclust_helpers._validation import check_choice, check_delta, check_int, check_non_negative
 from fedclust_helpers.accounting.budget import Budget, BudgetExceededError, LedgerMismatchError
@@ -48,6 +49,7 @@ class Reservation:
         self.is_open = True
 
 
+@checked
 class PrivacyLedger:
     """Every release made from one data set, and what they cost together.
 
@@ -168,6 +170,7 @@ class PrivacyLedger:
             self._n_divisions += 1
             return self._n_divisions - 1
 
+    @checked
     def line(
         self,
         mechanisms: Sequence[Accountable],
@@ -205,6 +208,7 @@ class PrivacyLedger:
             )
         return release
 
+    @checked
     def check(self, mechanisms: Sequence[Accountable], **details: Any) -> Release:
         """Build the line for a release and refuse it if it does not fit; nothing is charged.
 
@@ -227,6 +231,7 @@ class PrivacyLedger:
             self._require([release], f"release {release.name!r}")
         return release
 
+    @checked
     def charge(
         self,
         mechanisms: Sequence[Accountable],
@@ -261,6 +266,7 @@ class PrivacyLedger:
             raise BudgetExceededError(f"release {release.name!r} is not the next that was admitted")
         reservation.charged.append(release)
 
+    @checked
     def admit(self, planned: Sequence[Release], *, name: str) -> Reservation:
         """Reserve what a plan takes, all of it or nothing, before its first message.
 
@@ -275,6 +281,7 @@ class PrivacyLedger:
             self._reservations.append(reservation)
             return reservation
 
+    @checked
     def close(self, reservation: Reservation) -> None:
         """End of a run: what was reserved and never released is free again.
 
@@ -343,6 +350,7 @@ class PrivacyLedger:
 
     # totals ---------------------------------------------------------------------------------------
 
+    @checked
     def dp_event(self, group: str | None = None) -> dpa.DpEvent:
         """All releases (of one group and those of no group) as one ``dp-accounting`` event."""
         splits = {split_of(r.group) for r in self._releases if r.group is not None}
@@ -364,6 +372,7 @@ class PrivacyLedger:
         """Sum of pure epsilons (inf if some release has none)."""
         return max(math.fsum(r.pure_epsilon for r in s) for s in streams(self._releases))
 
+    @checked
     def epsilon(self, delta: float, *, method: str = "auto") -> float:
         """Total epsilon at `delta`, for releases fixed in advance.
 
@@ -387,10 +396,12 @@ class PrivacyLedger:
         check_choice(method, "method", METHODS)
         return total_epsilon(self._releases, delta, method)
 
+    @checked
     def delta(self, epsilon: float) -> float:
         """Total delta at `epsilon`, for releases fixed in advance (1 if not private)."""
         return total_delta(self._releases, check_non_negative(epsilon, "epsilon"))
 
+    @checked
     def since(self, n_releases: int) -> PrivacyLedger:
         """The record of the releases after the first `n_releases`: what one run cost alone."""
         check_int(n_releases, "n_releases", minimum=0)

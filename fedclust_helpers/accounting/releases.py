@@ -9,6 +9,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 import dp_accounting as dpa
 
+from fedclust_helpers._checked import checked
 from fedclust_helpers._validation import check_choice, check_int, check_real
 
 ADJACENCIES = ("add/remove", "replace-one")
@@ -37,6 +38,7 @@ class Accountable(Protocol):
     def dp_event(self) -> dpa.DpEvent: ...
 
 
+@checked
 @dataclass(frozen=True)
 class Sampling:
     """How the records of one joint release were drawn, and in which way that stays secret.
@@ -82,11 +84,13 @@ class Sampling:
         assert self.size is not None and self.population is not None
         return self.size / self.population
 
+    @checked
     def amplifies(self, event: dpa.DpEvent) -> bool:
         """Whether ``dp-accounting`` can bound this event sampled in this way."""
         laplace = isinstance(event, dpa.LaplaceDpEvent) and self.scheme == "poisson"
         return isinstance(event, dpa.GaussianDpEvent) or laplace
 
+    @checked
     def wrap(self, event: dpa.DpEvent) -> dpa.DpEvent:
         """The sampled event of ``dp-accounting``."""
         if self.scheme == "poisson":
@@ -94,6 +98,7 @@ class Sampling:
         return dpa.SampledWithoutReplacementDpEvent(self.population, self.size, event)
 
 
+@checked
 @dataclass(frozen=True)
 class Release:
     """One line of the ledger: mechanisms that were applied to one and the same sample."""
@@ -196,6 +201,7 @@ def relation(adjacency: str) -> dpa.NeighboringRelation:
     return dpa.NeighboringRelation.REPLACE_ONE
 
 
+@checked
 def for_rdp(event: dpa.DpEvent) -> dpa.DpEvent:
     """The event with discrete Laplace noise, unknown to the RDP accountant, bounded by zCDP.
 
@@ -210,6 +216,7 @@ def for_rdp(event: dpa.DpEvent) -> dpa.DpEvent:
     return event
 
 
+@checked
 def compose(releases: Sequence[Release]) -> dpa.DpEvent:
     """Composition, with equal neighbours counted instead of repeated."""
     counted: list[tuple[dpa.DpEvent, int]] = []
@@ -222,6 +229,7 @@ def compose(releases: Sequence[Release]) -> dpa.DpEvent:
     return parts[0] if len(parts) == 1 else dpa.ComposedDpEvent(parts)
 
 
+@checked
 def leaves(event: dpa.DpEvent) -> list[dpa.DpEvent]:
     """The innermost events of a composed or sampled event."""
     if isinstance(event, dpa.ComposedDpEvent):

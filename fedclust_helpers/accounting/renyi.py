@@ -19,6 +19,7 @@ from functools import lru_cache
 import numpy as np
 from scipy.special import gammaln, logsumexp
 
+from fedclust_helpers._checked import checked
 from fedclust_helpers._validation import FloatArray, check_int, check_non_negative, check_real
 
 ORDERS = (*range(2, 64), 72, 80, 96, 112, 128, 160, 192, 256)
@@ -88,6 +89,7 @@ def poisson_rdp(rho: float, rate: float, order: int) -> float:
     return min(max(amplified, 0.0), order * rho)
 
 
+@checked
 @lru_cache(maxsize=4096)
 def sampled_rdp(scheme: str, rho: float, rate: float, orders: tuple[int, ...]) -> tuple[float, ...]:
     """The curve at all `orders` for "fixed" or "poisson" sampling; remembered, rounds are alike."""

@@ -14,6 +14,7 @@ from dp_accounting.pld import PLDAccountant
 from dp_accounting.rdp import RdpAccountant
 from dp_accounting.rdp.rdp_privacy_accountant import compute_delta, compute_epsilon
 
+from fedclust_helpers._checked import checked
 from fedclust_helpers._validation import check_choice
 from fedclust_helpers.accounting.conversions import gdp_delta, gdp_epsilon, zcdp_epsilon
 from fedclust_helpers.accounting.releases import Release, compose, for_rdp, leaves, relation
@@ -29,11 +30,13 @@ FINEST_STEP, LOSS_AT_FINEST = 1e-4, 5.0  # grid of privacy loss, up to this loss
 LARGEST_LOSS = 100.0  # a total beyond is not told apart by PLD: Renyi orders and closed forms do
 
 
+@checked
 def split_of(group: str) -> str:
     """The division of the records that a group label belongs to ("" if it names none)."""
     return group.rpartition("/")[0]
 
 
+@checked
 def streams(releases: Sequence[Release]) -> list[list[Release]]:
     """Releases that compose sequentially: one list for each set of groups that may overlap."""
     groups = sorted({r.group for r in releases if r.group is not None})
@@ -56,6 +59,7 @@ def _asked(releases: Sequence[Release], group: str) -> tuple[Any, ...]:
     return tuple((r.mechanisms, r.sampling) for r in releases if r.group == group)
 
 
+@checked
 def total_mu(stream: Sequence[Release]) -> float | None:
     """Joint mu of releases that compose sequentially, or None if one is not Gaussian."""
     mus = [r.gdp_mu for r in stream]
@@ -64,12 +68,14 @@ def total_mu(stream: Sequence[Release]) -> float | None:
     return math.sqrt(math.fsum(m * m for m in mus if m is not None))
 
 
+@checked
 def total_rho(stream: Sequence[Release]) -> float | None:
     """Joint rho of releases that compose sequentially, or None if one has none."""
     rhos = [r.rho for r in stream]
     return None if any(r is None for r in rhos) else math.fsum(r for r in rhos if r is not None)
 
 
+@checked
 def total_epsilon(releases: Sequence[Release], delta: float, method: str = "auto") -> float:
     """Total epsilon at `delta` of releases fixed in advance; see `PrivacyLedger.epsilon`."""
     check_choice(method, "method", METHODS)
@@ -80,6 +86,7 @@ def total_epsilon(releases: Sequence[Release], delta: float, method: str = "auto
     return max(_stream_epsilon(stream, delta, method) for stream in streams(releases))
 
 
+@checked
 def total_delta(releases: Sequence[Release], epsilon: float) -> float:
     """Total delta at `epsilon` of releases fixed in advance (1 if not private)."""
     return max((_stream_delta(stream, epsilon) for stream in streams(releases)), default=0.0)

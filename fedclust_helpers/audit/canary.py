@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special, stats
 
+from fedclust_helpers._checked import checked
 from fedclust_helpers._validation import (
     FloatArray,
     IntArray,
@@ -125,6 +126,7 @@ class CanaryAudit:
         return "\n".join([*lines, *(f"  incomplete: {reason}" for reason in self.incomplete)])
 
 
+@checked
 def clopper_pearson(
     successes: ArrayLike, trials: int, *, tail: float
 ) -> tuple[FloatArray, FloatArray]:
@@ -268,6 +270,7 @@ def _check_claims(
             check_positive(claim, name)
 
 
+@checked
 def audit_canary(
     scores_without: ArrayLike,
     scores_with: ArrayLike,
@@ -411,6 +414,7 @@ def _direction(
     return centre, weights, length
 
 
+@checked
 def canary_mu(
     exact_without: Any, exact_with: Any, claimed_std: Any, *, query: int | None = None
 ) -> float:
@@ -446,6 +450,7 @@ def canary_mu(
     return _direction(exact_without, exact_with, claimed_std, query)[2]
 
 
+@checked
 def canary_scores(
     release: Release,
     exact_without: Any,
@@ -530,6 +535,7 @@ def _score(
     return scores, np.concatenate(kept) if kept else np.zeros((n_runs, 0))
 
 
+@checked
 def audit_release(
     release_without: Release,
     release_with: Release,

@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from scipy import stats
 
+from fedclust_helpers._checked import checked
 from fedclust_helpers._validation import (
     FloatArray,
     check_delta,
@@ -186,6 +187,7 @@ def _scale_test(n_runs: int, n_coordinates: int, kurtosis: float, level: float) 
     )
 
 
+@checked
 def audit_noise_scale(
     release: Release,
     exact: Any,
@@ -419,6 +421,7 @@ def _judge(
     )
 
 
+@checked
 def audit_rounds(
     run: Callable[[np.random.Generator], Any],
     claimed_std: Sequence[Any],

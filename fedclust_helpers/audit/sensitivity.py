@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fedclust_helpers._checked import checked
 from fedclust_helpers._validation import (
     FloatArray,
     as_points,
@@ -103,6 +104,7 @@ def _changes(
     ]
 
 
+@checked
 def audit_sensitivity(
     statistic: Statistic,
     neighbours: Iterable[tuple[Any, Any]],
@@ -180,6 +182,7 @@ def audit_sensitivity(
     return SensitivityAudit(tuple(worst), claims, tuple(index), n_pairs, slack)
 
 
+@checked
 def random_neighbours(
     make_data: Callable[[np.random.Generator], Any],
     change: Callable[[Any, np.random.Generator], Any],
@@ -221,6 +224,7 @@ def random_neighbours(
     return pairs()
 
 
+@checked
 def search_sensitivity(
     statistic: Statistic,
     data: ArrayLike,

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from fedclust_helpers._checked import checked
 from fedclust_helpers._validation import (
     FloatArray,
     check_choice,
@@ -21,6 +22,7 @@ from fedclust_helpers.accounting import ADJACENCIES
 Values = tuple[FloatArray, ...]
 
 
+@checked
 class ClientMemory:
     """What each client keeps for itself from round to round; it never crosses the wire.
 
@@ -37,17 +39,20 @@ class ClientMemory:
     def _clients(self) -> np.ndarray:
         return np.arange(self.n_clients) if self._chosen is None else self._chosen
 
+    @checked
     def of(self, clients: np.ndarray) -> ClientMemory:
         """The same memory, seen by `clients` only."""
         view = ClientMemory(self.n_clients)
         view._chosen, view._arrays = clients, self._arrays
         return view
 
+    @checked
     def get(self, name: str) -> np.ndarray | None:
         """A copy of the rows (m, ...) kept under `name`, or None; rows never written are 0."""
         array = self._arrays.get(name)
         return None if array is None else array[self._clients]
 
+    @checked
     def put(self, name: str, rows: np.ndarray, *, where: np.ndarray | None = None) -> None:
         """Keep `rows` under `name`: one for each client, or for those with ``where[i]`` only."""
         chosen = self._clients if where is None else self._clients[where]
@@ -82,6 +87,7 @@ def _same_grid(grid: float) -> bool:
     return steps >= 1 and steps == round(steps)
 
 
+@checked
 @dataclass(frozen=True)
 class ClientStatistic:
     """An additive statistic of one or more arrays, computed in one pass over the client's rows.
@@ -150,10 +156,12 @@ class ClientStatistic:
                 return _by_name, (name,)
         return copyreg.__newobj__, (type(self),), self.__dict__  # type: ignore[attr-defined]
 
+    @checked
     def fits(self, domain: str) -> bool:
         """Whether rows clipped to a "box" or "ball" of the same bound lie in this domain."""
         return self.domain in ("any", domain) or (self.domain, domain) == ("box", "ball")
 
+    @checked
     def sensitivity_of(
         self, part: str, norm: int, adjacency: str, *, grid: float = 0.0, **public: Any
     ) -> float:
@@ -182,12 +190,14 @@ def _by_name(name: str) -> ClientStatistic:
     return found
 
 
+@checked
 def twice_if_replaced(adjacency: str, l1: float, l2: float) -> tuple[float, float]:
     """Replace-one is one removal and one addition: both may count in full."""
     factor = 1 if adjacency == "add/remove" else 2
     return factor * l1, factor * l2
 
 
+@checked
 def count_sensitivity(adjacency: str) -> tuple[float, float]:
     """One record changes one count by 1; a replaced one may change two (L1 = 2, L2 = sqrt 2)."""
     return (1.0, 1.0) if adjacency == "add/remove" else (2.0, float(np.sqrt(2)))

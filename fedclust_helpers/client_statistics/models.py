@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
+from fedclust_helpers._checked import checked
 from fedclust_helpers._validation import FloatArray, IntArray, check_positive
 from fedclust_helpers.client_statistics.base import (
     ClientMemory,
@@ -103,6 +104,7 @@ class AdditiveModel(Protocol):
 # --- the client's side ----------------------------------------------------------------------------
 
 
+@checked
 def batch_of(points: FloatArray, offsets: IntArray, labels: IntArray | None = None) -> Batch:
     """Rows of clients as arrays (m, n, ...): a view for clients of equal size, else padded."""
     if not isinstance(points, np.ndarray) or points.ndim != 2:
@@ -373,6 +375,7 @@ def _pooled_blocks(points: FloatArray, offsets: IntArray, **arguments: Any) -> V
     return (member.astype(np.float64) @ rows,)
 
 
+@checked
 def blocks_sensitivity(adjacency: str, *, clip: float, count_weight: float = 0.0) -> float:
     """L2 sensitivity of all blocks jointly, counts of weight w included (one client).
 

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from tqdm.auto import tqdm
 
 from fedclust_helpers import kmeans
+from fedclust_helpers._checked import checked
 from fedclust_helpers._validation import FloatArray, as_points, check_choice
 from fedclust_helpers.fastlloyd.planning import LloydPlan, Postprocess, check_postprocess
 from fedclust_helpers.federation import RunResult, SumFederation
@@ -88,6 +89,7 @@ def run(
     )  # fmt: skip
 
 
+@checked
 def update_centers(
     centers: FloatArray,
     relative_sums: FloatArray,

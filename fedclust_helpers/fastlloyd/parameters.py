@@ -7,18 +7,28 @@ from typing import Literal
 
 import numpy as np
 
-from fedclust_helpers._validation import FloatArray, check_choice, check_int, check_positive
+from fedclust_helpers._checked import checked
+from fedclust_helpers._validation import (
+    FloatArray,
+    check_choice,
+    check_int,
+    check_non_negative,
+    check_positive,
+)
 
 ROUND_LIMITS = (2, 7)  # section 5.5: fewer rounds are useless, more are not needed
 ROUND_ERROR = 0.004  # the per-round error that Eq. 21 and 33 tolerate
 RHO = 0.225  # Su et al. (2016): how far points lie from the origin, per coordinate
 
+MAX_ROUNDS = 10_000
+LARGEST = 10**15  # records, clusters, features
 Strategy = Literal["step", "constant"]
 
 
 # --- section 5.6: the radius ---------------------------------------------------------------------
 
 
+@checked
 def max_radius(
     n_clusters: int, n_features: int, *, alpha: float = 0.8, bound: float = 1.0
 ) -> float:
@@ -28,6 +38,7 @@ def max_radius(
     return check_positive(alpha, "alpha") * diagonal / (2 * k ** (1 / d))
 
 
+@checked
 def round_radii(
     n_rounds: int,
     n_clusters: int,
@@ -43,7 +54,7 @@ def round_radii(
     """
     check_choice(strategy, "strategy", ("step", "constant"))
     eta = max_radius(n_clusters, n_features, alpha=alpha, bound=bound)
-    radii = np.full(check_int(n_rounds, "n_rounds"), eta)
+    radii = np.full(check_int(n_rounds, "n_rounds", maximum=MAX_ROUNDS), eta)
     if strategy == "step":
         radii[0] = bound * math.sqrt(n_features)
     return radii
@@ -52,12 +63,14 @@ def round_radii(
 # --- section 5.5: budget split and number of rounds ----------------------------------------------
 
 
+@checked
 def default_delta(n_records: int) -> float:
     """delta = 1/(N ln N), the paper's choice (section 6.1.1); N >= 3 so that it is below 1."""
     n = check_int(n_records, "n_records", minimum=3)
     return 1 / (n * math.log(n))
 
 
+@checked
 def split_noise(sigma: float, n_features: int) -> tuple[float, float]:
     """Noise multipliers (sigma^R, sigma^C) of relative sums and counts (Eq. 7).
 
@@ -69,6 +82,7 @@ def split_noise(sigma: float, n_features: int) -> tuple[float, float]:
     return sigma * total / (4 * d) ** 0.25, sigma * total
 
 
+@checked
 def split_noise_glloyd(sigma: float, n_features: int) -> tuple[float, float]:
     """Noise multipliers (sigma^S, sigma^C) of plain sums and counts (Eq. 30 and 31)."""
     sigma, d = check_positive(sigma, "sigma"), check_int(n_features, "n_features")
@@ -81,28 +95,44 @@ def _clip_rounds(rounds: float) -> int:
     return int(min(max(math.floor(min(rounds, high + 1)), low), high))
 
 
+def _sizes(n_records: int, n_clusters: int, n_features: int) -> tuple[int, int, int]:
+    """(N, k, d), each at least 1 and small enough for its powers to be floats."""
+    return (
+        check_int(n_records, "n_records", maximum=LARGEST),
+        check_int(n_clusters, "n_clusters", maximum=LARGEST),
+        check_int(n_features, "n_features", maximum=LARGEST),
+    )
+
+
+@checked
 def n_rounds_fastlloyd(
     n_records: int, n_clusters: int, n_features: int, radius: float, sigma: float
 ) -> int:
     """T < 4 N^2 0.004 / (k^3 eta^2 sigma^2 (1 + sqrt(4d))^2), clipped to [2, 7] (Eq. 21)."""
-    n, k, d = n_records, n_clusters, n_features
+    n, k, d = _sizes(n_records, n_clusters, n_features)
+    radius, sigma = check_positive(radius, "radius"), check_positive(sigma, "sigma")
     rounds = 4 * n**2 * ROUND_ERROR / (k**3 * (radius * sigma * (1 + math.sqrt(4 * d))) ** 2)
     return _clip_rounds(rounds)
 
 
+@checked
 def n_rounds_glloyd(n_records: int, n_clusters: int, n_features: int, sigma: float) -> int:
     """T <= 0.004 N^2 / (k^3 d (2 rho + sqrt d)^2 sigma^2), clipped (Eq. 33 without its stray T)."""
-    n, k, d = n_records, n_clusters, n_features
+    n, k, d = _sizes(n_records, n_clusters, n_features)
+    sigma = check_positive(sigma, "sigma")
     return _clip_rounds(n**2 * ROUND_ERROR / (k**3 * d * ((2 * RHO + math.sqrt(d)) * sigma) ** 2))
 
 
+@checked
 def n_rounds_sulloyd(n_records: int, n_clusters: int, n_features: int, epsilon: float) -> int:
     """T = epsilon / epsilon_m with Su et al.'s smallest useful budget of one round, clipped."""
-    n, k, d = n_records, n_clusters, n_features
+    n, k, d = _sizes(n_records, n_clusters, n_features)
+    epsilon = check_positive(epsilon, "epsilon")
     smallest = math.sqrt(500 * k**3 / n**2 * (d + (4 * d * RHO**2) ** (1 / 3)) ** 3)
     return _clip_rounds(epsilon / smallest)
 
 
+@checked
 def predicted_mse(
     n_records: int,
     n_clusters: int,
@@ -120,6 +150,10 @@ def predicted_mse(
     the count is large against its noise (about 10 standard deviations).
     """
     check_choice(clusters, "clusters", ("one", "all"))
+    n_records, n_clusters, n_features = _sizes(n_records, n_clusters, n_features)
+    std_sums = check_non_negative(std_sums, "std_sums")
+    std_counts = check_non_negative(std_counts, "std_counts")
+    displacement = check_non_negative(displacement, "displacement")
     one = (n_clusters / n_records) ** 2 * (
         std_counts**2 * displacement**2 + n_features * std_sums**2
     )

@@ -22,6 +22,7 @@ from fedclust_helpers.client_statistics import (
     ClientStatistic,
 )
 from fedclust_helpers.fastlloyd.parameters import (
+    MAX_ROUNDS,
     RHO,
     ROUND_LIMITS,
     Strategy,
@@ -39,7 +40,6 @@ from fedclust_helpers.federation import Plan, PlannedRelease, SumFederation, req
 from fedclust_helpers.mechanisms import Mechanism, NoNoise
 
 Postprocess = Literal["fold", "truncate", "none"]
-MAX_ROUNDS = 10_000
 Pair = tuple[Mechanism, Mechanism]
 
 

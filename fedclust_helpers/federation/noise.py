@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from fedclust_helpers._checked import checked
 from fedclust_helpers._validation import check_int, check_positive
 from fedclust_helpers.accounting import gaussian_sigma_analytic, zcdp_rho
 from fedclust_helpers.client_statistics import ClientStatistic
@@ -21,6 +22,7 @@ from fedclust_helpers.mechanisms import (
 STEPS = 30  # grids are about 2^-30 of the sensitivity: rounding costs nothing, integers hold it
 
 
+@checked
 def multiplier(facts: FederationFacts, epsilon: float, delta: float) -> float:
     """Standard deviation per unit of L2 sensitivity for one (epsilon, delta)-DP release.
 
@@ -32,6 +34,7 @@ def multiplier(facts: FederationFacts, epsilon: float, delta: float) -> float:
     return 1 / math.sqrt(2 * zcdp_rho(epsilon, delta))
 
 
+@checked
 def grid_for(facts: FederationFacts, sensitivity: float, *, whole: bool) -> float:
     """The grid of discrete noise: 1 for integers, else a power of two far below the sensitivity.
 
@@ -45,6 +48,7 @@ def grid_for(facts: FederationFacts, sensitivity: float, *, whole: bool) -> floa
     return fine
 
 
+@checked
 def gaussian(
     facts: FederationFacts,
     statistic: ClientStatistic,
@@ -84,6 +88,7 @@ def gaussian(
     )  # fmt: skip
 
 
+@checked
 def laplace(
     facts: FederationFacts, statistic: ClientStatistic, part: str, *, epsilon: float, **public: Any
 ) -> Mechanism:

@@ -14,6 +14,7 @@ from functools import cached_property
 from itertools import groupby
 from typing import Any
 
+from fedclust_helpers._checked import checked
 from fedclust_helpers.accounting import PrivacyLedger, Release, Sampling
 from fedclust_helpers.client_statistics import ClientStatistic
 from fedclust_helpers.federation.transcript import Transcript
@@ -58,6 +59,7 @@ class FederationFacts:
     bytes_per_number: int = 8
 
 
+@checked
 @dataclass(frozen=True)
 class PlannedRelease:
     """One release of a plan: mechanisms on one sample, one for each part of a statistic.
@@ -76,6 +78,7 @@ class PlannedRelease:
     amplified: bool = True
 
     @classmethod
+    @checked
     def of(
         cls,
         statistic: ClientStatistic,
@@ -91,6 +94,7 @@ class PlannedRelease:
             not statistic.remembers,
         )  # fmt: skip
 
+    @checked
     def line(self, unit: str, adjacency: str) -> Release:
         """The line that the ledger will hold."""
         group = None if self.part is None else f"planned/{self.part}"

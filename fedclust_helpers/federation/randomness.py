@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from fedclust_helpers._checked import checked
 from fedclust_helpers._state import SingleUse
 from fedclust_helpers._validation import FloatArray, IntArray, check_int
 from fedclust_helpers.mechanisms import SECURE, NoiseSource
@@ -30,6 +31,7 @@ class Randomness(SingleUse):
     advice = "a copy would draw the same noise again; make one federation in each process"
 
     @classmethod
+    @checked
     def teaching(cls, seed: int | np.random.SeedSequence, n_nodes: int = 0) -> Randomness:
         """Streams for public choices, noise, keys, the nodes and cohorts, from one seed."""
         if not isinstance(seed, np.random.SeedSequence):
@@ -44,6 +46,7 @@ class Randomness(SingleUse):
         )  # fmt: skip
 
     @classmethod
+    @checked
     def secure(cls, n_nodes: int = 0) -> Randomness:
         """Operating-system entropy for everything."""
         make = np.random.default_rng
@@ -54,6 +57,7 @@ class Randomness(SingleUse):
         """Whether keys and noise come from the operating system."""
         return self.keys is None
 
+    @checked
     def uniforms(self, n: int) -> FloatArray:
         """Numbers in [0, 1) that decide who takes part, multiples of 2^-53."""
         if self.cohorts is not None:
@@ -61,6 +65,7 @@ class Randomness(SingleUse):
         words = np.frombuffer(secrets.token_bytes(8 * n), dtype=np.uint64)
         return (words >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
+    @checked
     def subset(self, population: int, size: int) -> IntArray:
         """`size` distinct numbers below `population`, sorted; every subset is as likely."""
         if self.cohorts is not None:
@@ -72,6 +77,7 @@ class Randomness(SingleUse):
             if (ranked[1:] != ranked[:-1]).all():  # a tie would favour low numbers
                 return np.sort(order[:size])
 
+    @checked
     def bytes(self, n: int) -> bytes:
         """Key material."""
         return secrets.token_bytes(n) if self.keys is None else self.keys.bytes(n)

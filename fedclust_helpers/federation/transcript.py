@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from fedclust_helpers._checked import checked
+
 
 @dataclass(frozen=True)
 class Message:
@@ -27,6 +29,7 @@ class Message:
     payload: Any = None
 
 
+@checked
 @dataclass
 class Transcript:
     """Everything that crossed the wire: a record for the reader, not part of what is released.
@@ -37,6 +40,7 @@ class Transcript:
     keep_payloads: bool = False
     messages: list[Message] = field(default_factory=list)
 
+    @checked
     def record(
         self,
         round: int,
@@ -59,11 +63,13 @@ class Transcript:
             )
         )  # fmt: skip
 
+    @checked
     def view(self, party: str) -> list[Message]:
         """The messages that `party` received: "server", "clients" or "client 3"."""
         names = {party} | ({"clients"} if party.startswith("client ") else set())
         return [m for m in self.messages if m.receiver in names]
 
+    @checked
     def n_bytes(self, *, round: int | None = None) -> int:
         """Total bytes on the wire, of one round or of all."""
         chosen = [m for m in self.messages if round is None or m.round == round]

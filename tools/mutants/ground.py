@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tools.mutants.base import Mutant, mutant
+from tools.mutants.base import Edit, Mutant, mutant
 
 ACCOUNTING: tuple[Mutant, ...] = (
     mutant(
@@ -561,12 +561,19 @@ AUDIT: tuple[Mutant, ...] = (
         "test_audit.py::test_an_exact_release_is_caught_although_the_scale_is_right",
     ),
     mutant(
-        "audit-blind-to-noise-of-equal-size",
-        "noises that differ in sign alone fail an audit",
+        "audit-blind-to-sizes",
+        "noises that differ in sign alone fail an audit: uncorrelated, but dependent",
         "audit/_noise_tests.py",
         "        pairs = _equal_sizes(scores, steps, precision, peak, part)\n",
         "        pairs = 0\n",
         "test_audit.py::test_noise_that_can_be_subtracted_is_caught",
+        also=(
+            Edit(
+                "fedclust_helpers/audit/_noise_tests.py",
+                "    b = _ranked(np.abs(scores[:used]), rng)\n",
+                "    b = a\n",
+            ),
+        ),
     ),
     mutant(
         "audit-blind-beyond-a-thousand-coordinates",

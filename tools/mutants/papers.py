@@ -74,6 +74,13 @@ FEDDP: tuple[Mutant, ...] = (
         '    if facts.domain != "ball":\n',
         "    if False:\n",
         "test_feddp_wrong_use.py::test_rows_in_a_box_have_no_radius",
+        also=(
+            Edit(
+                "fedclust_helpers/federation/base.py",
+                "        if not statistic.fits(self.domain):\n",
+                "        if False:\n",
+            ),
+        ),
     ),
     mutant(
         "feddp-noise-of-one-round-for-all",
@@ -132,7 +139,7 @@ FEDDP: tuple[Mutant, ...] = (
         "a client whose squared norm overflows contributes nothing",
         "client_statistics/server_data.py",
         "return np.where(np.isfinite(norms) & (factors >= 1e-290), factors, 0.0)",
-        "return factors",
+        "return np.where(np.isfinite(norms), factors, 1.0)",
         "test_feddp_statistics.py::test_a_client_that_overflows_contributes_nothing",
     ),
     mutant(
@@ -246,7 +253,7 @@ LDP: tuple[Mutant, ...] = (
         "local_randomizers.py",
         "        again = np.flatnonzero(words > np.uint64(largest))\n",
         "        again = np.zeros(0, dtype=np.int64)\n",
-        "test_local_randomizers.py::test_k_ary_response_at_a_huge_k_has_no_favourites",
+        "test_local_randomizers.py::test_every_value_is_left_with_the_same_number_of_words",
     ),
     mutant(
         "ldp-division-numbered-by-hand",
@@ -342,9 +349,7 @@ RR: tuple[Mutant, ...] = (
         "    extra = noised[0] - np.asarray(sums[0], dtype=np.float64) * (to_sums.grid or 1.0)\n"
         "    common = updates[:, :d].sum(axis=0) * (to_sums.grid or 1.0)\n"
         "    return released, clusters, noised, common + extra\n",
-        "test_rr_cluster.py",
-        "test_rr_plans.py",
-        "test_rr_clients.py",
+        "test_guards.py::test_no_two_numbers_of_a_round_share_their_noise",
     ),
     mutant(
         "rr-updates-not-cut",
@@ -434,7 +439,7 @@ RR: tuple[Mutant, ...] = (
         "rr_cluster/algorithm.py",
         '    if setting.facts.adjacency != "replace-one":\n',
         "    if False:\n",
-        "test_rr_cluster.py::test_relations_and_units_are_not_mixed",
+        "test_guards.py::test_a_partition_is_not_released_under_add_remove_even_with_everyone",
     ),
     mutant(
         "rr-cohort-where-clients-unmask",

@@ -70,6 +70,18 @@ class Index:
             tests[self.node] = tests.get(self.node, False) or direct
         return result
 
+    def pytest_collection_modifyitems(self, config: Any, items: list[Any]) -> None:
+        """One set of parameters for each test function will do, and few drawn examples."""
+        seen: set[str] = set()
+        kept = []
+        for item in items:
+            function = item.nodeid.partition("[")[0]
+            if function not in seen:
+                kept.append(item)
+            seen.add(function)
+        items[:] = kept
+        few_examples()
+
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         self.node = nodeid
 
@@ -105,6 +117,9 @@ class Sweep:
         self.busy = False
         self.attempts: dict[tuple[str, str], int] = {}
         watch_all(self.around)
+
+    def pytest_collection_modifyitems(self, items: list[Any]) -> None:
+        few_examples()
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         self.node = nodeid
@@ -187,6 +202,17 @@ class Sweep:
         line = {**case.as_dict(), "reason": reason}
         self.out.write(json.dumps(line) + "\n")
         self.out.flush()
+
+
+def few_examples() -> None:
+    """Calls of a test that draws its arguments are alike: three of them are enough."""
+    from hypothesis import HealthCheck, settings
+
+    settings.register_profile(
+        "sweep", derandomize=True, deadline=None, max_examples=3,
+        suppress_health_check=list(HealthCheck),
+    )  # fmt: skip
+    settings.load_profile("sweep")
 
 
 def pytest_configure(config: Any) -> None:

@@ -14,6 +14,25 @@ from typing import Any
 
 PACKAGE = "fedclust_helpers"
 # people look at what these make, or read tables with them: not the library
+INTERNAL = frozenset({
+    # parts of one computation that two modules share: their callers have checked everything
+    "kmeans.add_block", "kmeans.client_blocks", "kmeans.finite_numbers", "kmeans.moderate_points",
+    # records that the package makes and people read: what makes them has checked everything
+    "accounting.releases.Release", "audit.canary.CanaryAudit", "audit.noise_scale.QueryNoise",
+    "audit.noise_scale.NoiseScaleAudit", "audit.sensitivity.SensitivityAudit",
+    "audit.low_bits.LowBitsAudit", "audit.noise_scale.RoundsAudit",
+    "federation.plan.FederationFacts", "federation.transcript.Message", "federation.plan.Plan",
+    "federation.plan.RunResult", "federation.randomness.Randomness",
+    "secure_aggregation.KeyMessage", "secure_aggregation.GroupKeys",
+    "fastlloyd.planning.LloydPlan", "fastlloyd.algorithm.LloydResult",
+    "feddp_kmeans.algorithm.FedDPResult", "feddp_kmeans.planning.FedDPPlan",
+    "feddp_kmeans.planning.ServerPlan", "feddp_kmeans.adaptive.AdaptivePlan",
+    "feddp_kmeans.baselines.LloydsPlan", "rr_cluster.planning.TrainingPlan",
+    "rr_cluster.planning.TrainingResult", "rr_cluster.algorithm.RebalancingPlan",
+    "rr_cluster.sums_only.SumsPlan", "rr_cluster.baselines.SharedPlan",
+    "ldp_kmeans.one_round.LdpResult", "datasets._files.RegistryEntry",
+    "datasets.images.ImageSource",
+})  # fmt: skip
 LEFT_OUT = ("figures", "widgets", "experiments", "studies")
 
 
@@ -55,19 +74,19 @@ def library_modules() -> list[ModuleType]:
 
 
 def _is_public(module: ModuleType, name: str, value: Any, exported: set[int]) -> bool:
-    own = getattr(value, "__module__", None) == module.__name__ and not name.startswith("_")
+    if getattr(value, "__module__", None) != module.__name__ or name.startswith("_"):
+        return False
     private = any(part.startswith("_") for part in module.__name__.split(".")[1:])
-    return own and (not private or id(value) in exported)
+    return not private or id(value) in exported
 
 
 def _exported(modules: list[ModuleType]) -> set[int]:
     """Objects that some public module offers by name."""
     return {
-        id(value)
+        id(getattr(module, name))
         for module in modules
-        if not any(part.startswith("_") for part in module.__name__.split(".")[1:])
-        for name, value in vars(module).items()
-        if not name.startswith("_")
+        for name in getattr(module, "__all__", ())
+        if hasattr(module, name)
     }
 
 
@@ -93,6 +112,8 @@ def public_targets() -> Iterator[tuple[Target, Callable[[Callable[..., Any]], No
     for module in modules:
         prefix = module.__name__.removeprefix(PACKAGE).lstrip(".")
         for name, value in list(vars(module).items()):
+            if f"{prefix}.{name}" in INTERNAL and inspect.isfunction(value):
+                continue
             if inspect.isfunction(value) and _is_public(module, name, value, exported):
                 signature = _signature(value)
                 if signature is not None:
@@ -112,7 +133,7 @@ def _class_targets(
         return
     seen.add(cls)
     doc = inspect.getdoc(cls) or ""
-    if _constructs(cls):
+    if _constructs(cls) and f"{prefix}.{cls.__name__}" not in INTERNAL:
         init = cls.__init__  # type: ignore[misc]
         signature = _signature(init)
         if signature is not None:
