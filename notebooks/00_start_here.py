@@ -113,7 +113,9 @@ released, views = {}, {}
 for model in ("trusted", "ideal", "masked", "local"):
     fed = simulate(flags, model, seed=SEED, keep_payloads=True)
     ask = fed.reports if model == "local" else fed.noisy_sum
-    (answer,) = ask(TOTAL, [noise], round=0)
+    # the local ledger speaks of a changed value, not of an added one
+    used = noise.as_replace_one() if model == "local" else noise
+    (answer,) = ask(TOTAL, [used], round=0)
     released[model] = float(answer.sum())
     seen = [m for m in fed.transcript.view("server") if m.round == 0]
     views[model] = seen[0].payload

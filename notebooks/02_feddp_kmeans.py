@@ -53,6 +53,7 @@
 # | $ε_{4G}, ε_{4L}, T$ | `lloyd_sums, lloyd_counts, n_rounds` | FedDP-Lloyds |
 
 # %%
+import warnings
 from dataclasses import replace
 
 import matplotlib.pyplot as plt
@@ -68,6 +69,7 @@ from fedclust_helpers.accounting import PrivacyLedger
 from fedclust_helpers.feddp_kmeans import bounds, selection
 from fedclust_helpers.federation import (
     ClientData,
+    ClippedDataWarning,
     Randomness,
     TrustModelError,
     simulate,
@@ -1198,6 +1200,7 @@ plt.show()
 radii, per_client = np.array([3, 6, 9, 11, 15, 22]), [50, 100, 200, 400]
 n_rows = N_CLIENTS * np.array(per_client)
 raw = ClientData(*small.clients())  # not yet cut
+warnings.simplefilter("ignore", ClippedDataWarning)  # balls too small
 radius_costs = np.empty((len(radii), 2))
 size_costs = np.empty((len(per_client), 2))
 for j, seed in enumerate(sequence.spawn(2)):

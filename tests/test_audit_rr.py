@@ -118,7 +118,7 @@ def sees_sizes(result):
 @pytest.mark.parametrize("rule", ["strict", "literal", "off"])
 @pytest.mark.parametrize("identifiers", ["corrected", "exponential", "krr"])
 def test_sizes_after_rebalancing_tell_no_more_than_the_plan(rule, identifiers):
-    how = {"sigma": 1.0} if identifiers == "corrected" else {"sigma": None, "epsilon": 3.0}
+    how = {"sigma": 1.0} if identifiers == "corrected" else {"sigma": None, "epsilon": 2.0}
     made, *scores = worlds(sees_sizes, MOVES, rebalance=rule, identifiers=identifiers, **how)
     result = judged(made, *scores, mu=1.0 if identifiers == "corrected" else None)
     assert result.passed, str(result)
@@ -145,7 +145,7 @@ def by_exact_identifiers(monkeypatch):
 @pytest.mark.parametrize("identifiers", ["corrected", "exponential", "krr"])
 def test_rebalancing_by_exact_identifiers_is_caught(monkeypatch, rule, identifiers):
     by_exact_identifiers(monkeypatch)
-    how = {"sigma": 1.0} if identifiers == "corrected" else {"sigma": None, "epsilon": 3.0}
+    how = {"sigma": 1.0} if identifiers == "corrected" else {"sigma": None, "epsilon": 2.0}
     made, *scores = worlds(sees_sizes, MOVES, rebalance=rule, identifiers=identifiers, **how)
     result = judged(made, *scores, mu=1.0 if identifiers == "corrected" else None)
     assert result.verdict == "FAILED", str(result)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -200,22 +200,40 @@ def _renyi_epsilon(stream: Sequence[Release], delta: float) -> float:
 
 
 def _near_gaussian_epsilon(stream: list[Release], delta: float) -> float:
-    """Total epsilon through the continuous Gaussians that fine discrete noise is close to.
-
-    If what is really drawn and its continuous twin differ by factors e^(+-eta) outside events of
-    probability b (2 b for the twin), then (eps, delta')-DP of the twin gives
-    ``(eps + 2 eta, e^eta delta' + b (1 + 2 e^(eps + eta)))``-DP of the original: go from one data
-    set to its twin, to the twin of the neighbour, and back. Gaps of releases add up.
-    """
+    """Total epsilon through the continuous Gaussians that fine discrete noise is close to."""
     near = [r.near_gaussian() for r in stream]
     if any(n is None for n in near):
         return math.inf
     eta = math.fsum(n[1] for n in near if n is not None)
     b = math.fsum(n[2] for n in near if n is not None)
-    if eta > 1e-3:  # not worth it
-        return math.inf
     twins = [n[0] for n in near if n is not None]
-    epsilon = _stream_epsilon(twins, delta * (1 - 1e-6) * math.exp(-eta), "auto")
+    return across_gap(eta, b, delta, lambda at: _stream_epsilon(twins, at, "auto"))
+
+
+def across_gap(eta: float, b: float, delta: float, epsilon_of: Callable[[float], float]) -> float:
+    """Epsilon at `delta` of releases that are close to others whose epsilon is known.
+
+    If what is really drawn and its twin differ by factors e^(+-eta) outside events of probability b
+    (2 b for the twin), then (eps, delta')-DP of the twin gives
+    ``(eps + 2 eta, e^eta delta' + b (1 + 2 e^(eps + eta)))``-DP of the original: go from one data
+    set to its twin, to the twin of the neighbour, and back. Gaps of several releases add up.
+
+    Parameters
+    ----------
+    eta, b : float
+        The gap of all releases together.
+    delta : float
+    epsilon_of : callable
+        Epsilon of the twins at a given delta.
+
+    Returns
+    -------
+    float
+        inf where the gap is too wide to say anything useful.
+    """
+    if eta > 1e-3:
+        return math.inf
+    epsilon = epsilon_of(delta * (1 - 1e-6) * math.exp(-eta))
     if not b * (1 + 2 * math.exp(min(epsilon + eta, 700.0))) <= 1e-6 * delta:
         return math.inf
     return epsilon + 2 * eta

@@ -198,7 +198,7 @@ class Plan:
 
     def _repr_html_(self) -> str:
         cells = "".join(
-            f"<tr><th style='text-align:left'>{html.escape(heading)}</th>"
+            f"<tr><th style='text-align:left;white-space:nowrap'>{html.escape(heading)}</th>"
             f"<td style='text-align:left'>{html.escape(text)}</td></tr>"
             for heading, text in self.statement()
         )

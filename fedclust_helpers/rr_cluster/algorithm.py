@@ -329,9 +329,14 @@ def _answer_noise(
 
 
 def _noise(setting: Setting, statistic: ClientStatistic, part: str, multiplier: float) -> Mechanism:
+    """Noise of one part: an identifier for each of the cohort, sums of all clusters (and FedCAM's
+    common one)."""
+    k, d = setting.n_clusters, setting.model.n_parameters
+    drawn = {"identifiers": setting.cohort * k, "updates": (k + 1) * d}
     return setting.federation.gaussian(
-        statistic, part, multiplier=multiplier, clip=setting.clip, model=setting.model
-    )
+        statistic, part, multiplier=multiplier, n_coordinates=max(drawn[part], 2 * d),
+        clip=setting.clip, model=setting.model,
+    )  # fmt: skip
 
 
 # --- the rounds -----------------------------------------------------------------------------------

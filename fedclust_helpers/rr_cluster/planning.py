@@ -22,6 +22,7 @@ from fedclust_helpers._validation import (
     check_positive,
 )
 from fedclust_helpers.accounting import PrivacyLedger, Release, Sampling, gdp_mu, zcdp_rho
+from fedclust_helpers.accounting.totals import across_gap
 from fedclust_helpers.client_statistics import ClientStatistic, Model
 from fedclust_helpers.federation import (
     FederationFacts,
@@ -202,9 +203,17 @@ def _rounds_epsilon(
 ) -> float:
     line = Release(0, "round", mechanisms, unit, adjacency, sampling)
     if method == "rdp":
-        return accounting.event_epsilon(
-            line.dp_event(), adjacency, n_rounds, delta, orders=accounting.RUN_ORDERS
-        )
+        # fine discrete noise is charged as the Gaussian it is close to; the gap is 0 for Gaussians
+        twin, eta, b = line.near_gaussian() or (line, 0.0, 0.0)
+
+        def epsilon_of(at: float) -> float:
+            return accounting.event_epsilon(
+                twin.dp_event(), adjacency, n_rounds, at, orders=accounting.RUN_ORDERS
+            )
+
+        if eta == 0:
+            return epsilon_of(delta)
+        return across_gap(n_rounds * eta, n_rounds * b, delta, epsilon_of)
     return PrivacyLedger(unit, adjacency, None, [line] * n_rounds).epsilon(delta)
 
 
@@ -268,6 +277,10 @@ class Setting:
                 return epsilon, exact, "gdp"
             return epsilon, drawn, accountant
         start = math.sqrt(self.n_rounds / (2 * zcdp_rho(epsilon, self.delta)))
+        if amplified and WORTHWHILE[0] < epsilon < WORTHWHILE[1]:
+            near = self._near_gaussian(make, epsilon)
+            if near is not None and near[0] < start:
+                return epsilon, *near
 
         def excess(log_sigma: float) -> float:
             f = self.facts
@@ -288,6 +301,27 @@ class Setting:
                 return epsilon, start, accountant
         found = accounting.smallest(excess, refusal, start=math.log(start), step=0.1)
         return epsilon, found, accountant
+
+    def _near_gaussian(
+        self, make: Callable[[float], tuple[Mechanism, ...]], epsilon: float
+    ) -> tuple[float, str] | None:
+        """(sigma_eff, accountant) of discrete noise that is charged as the Gaussian it is close to.
+
+        None where its grid is too coarse for that, or where no noise would do.
+        """
+        scheme = "fixed" if self.facts.adjacency == "replace-one" else "poisson"
+        accountant = self.accountant or DEFAULT_ACCOUNTANT[scheme]
+        within = epsilon * (1 - 1e-5)  # room for the gap
+        if within <= self._floor(accountant):
+            return None
+        sigma = self._calibrated(within, accountant)
+        f = self.facts
+        line = Release(0, "round", make(sigma), f.unit, f.adjacency, self.sampling)
+        rdp = accountant.endswith("_rdp")
+        if line.near_gaussian() is None:
+            return None
+        total = rounds_epsilon([line] * self.n_rounds, self.delta, rdp=rdp)
+        return (sigma, accountant) if total <= epsilon else None
 
     def _accountant(self, amplified: bool) -> str:
         """What noise is calibrated with: the exact curve where sampling does not count."""
