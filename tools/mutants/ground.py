@@ -439,7 +439,6 @@ KMEANS: tuple[Mutant, ...] = (
         "y = np.mod(values + bound, 4 * bound)",
         "y = np.mod(values + bound, 3 * bound)",
         "test_kmeans.py::test_folding_has_period_four_bounds",
-        quick=True,
     ),
     mutant(
         "kmeans-no-guard-at-the-radius",

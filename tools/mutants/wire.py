@@ -478,7 +478,7 @@ LOCAL: tuple[Mutant, ...] = (
         "federation/local.py",
         "            noisy = self._released(exact, mechanism)\n",
         "            noisy = exact + 0.0\n",
-        "test_federation_local.py",
+        "test_guards.py::test_a_local_report_is_noised_at_its_client",
     ),
     mutant(
         "local-questions-not-charged",
