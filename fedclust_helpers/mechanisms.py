@@ -23,6 +23,7 @@ from fedclust_helpers._validation import (
     check_choice,
     check_delta,
     check_epsilon,
+    check_fits,
     check_int,
     check_positive,
     check_rng,
@@ -37,6 +38,7 @@ from fedclust_helpers.accounting import (
 Shape = int | tuple[int, ...]
 
 
+MAX_NOISE = 2**30  # numbers that are drawn at once
 MAX_STEPS = 2.0**62  # noise and totals in grid steps stay below this: int64 has a bit to spare
 NEGLIGIBLE = 2.0**-80  # probability with which one coordinate of noise may leave its range
 MAX_TEACHING_STEPS = 2.0**48  # NumPy's geometric numbers are floats inside: even last bits above
@@ -51,6 +53,14 @@ class SecureNoise:
 
 SECURE = SecureNoise()
 NoiseSource = np.random.Generator | SecureNoise
+
+
+def _size(shape: Shape) -> tuple[int, ...]:
+    """The shape of noise that fits into memory."""
+    sizes = tuple(shape) if isinstance(shape, tuple | list) else (shape,)
+    sizes = tuple(check_int(n, "shape", minimum=0) for n in sizes)
+    check_fits(math.prod(sizes), "shape", limit=MAX_NOISE)
+    return sizes
 
 
 @runtime_checkable
@@ -208,7 +218,7 @@ class Gaussian(_Base):
     @checked
     def sample(self, shape: Shape, *, rng: NoiseSource) -> FloatArray:
         """Noise of the given shape (teaching source only)."""
-        return _generator(rng, "Gaussian").normal(0.0, self.std, shape)
+        return _generator(rng, "Gaussian").normal(0.0, self.std, _size(shape))
 
     def tail(self, probability: float) -> float:
         """A bound that one coordinate exceeds with at most this probability."""
@@ -255,7 +265,7 @@ class Laplace(_Base):
     @checked
     def sample(self, shape: Shape, *, rng: NoiseSource) -> FloatArray:
         """Noise of the given shape (teaching source only)."""
-        return _generator(rng, "Laplace").laplace(0.0, self.scale, shape)
+        return _generator(rng, "Laplace").laplace(0.0, self.scale, _size(shape))
 
     def tail(self, probability: float) -> float:
         """A bound that one coordinate exceeds with at most this probability."""
@@ -305,7 +315,7 @@ class _Discrete(_Base):
     @checked
     def sample_steps(self, shape: Shape, *, rng: NoiseSource) -> IntArray:
         """Noise of the given shape in whole steps of `grid`; `rng` a Generator or SECURE."""
-        n = int(np.prod(shape))
+        n = math.prod(_size(shape))
         if isinstance(rng, SecureNoise):
             steps = self._opendp(self._kind, n) if n else np.zeros(0, dtype=np.int64)
         else:

@@ -26,7 +26,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedclust_helpers._checked import checked
 from fedclust_helpers._state import SingleUse
-from fedclust_helpers._validation import FloatArray, IntArray, check_int, check_real, short
+from fedclust_helpers._validation import (
+    FloatArray,
+    IntArray,
+    check_fits,
+    check_int,
+    check_real,
+    short,
+)
 
 SECRET_BYTES = 32
 Ring = NDArray[np.uint64] | NDArray[np.uint32]
@@ -227,7 +234,8 @@ class PadBook(SingleUse):
         # fixed-width fields, lengths first: no two different inputs give the same key
         fields = (self.session, purpose.encode(), int(round).to_bytes(8, "big"))
         info = b"pad|" + b"".join(len(f).to_bytes(4, "big") + f for f in fields)
-        n_bytes = n_clients * int(np.prod(shape)) * self.bits // 8
+        n_bytes = n_clients * math.prod(shape) * self.bits // 8
+        check_fits(n_bytes, "n_clients", limit=2**36)
         stream = np.frombuffer(
             _keystream(_derive(self.secret, info), n_bytes), f"<u{self.bits // 8}"
         )

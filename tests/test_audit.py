@@ -1119,7 +1119,7 @@ def scale_audit(**changes):
         ({"release": lambda rng, n_runs: np.full((n_runs, 3), math.nan)}, ValueError, "release"),
         ({"release": lambda rng, n_runs: np.zeros((3, n_runs))}, ValueError, "release"),
         ({"names": ("a", "b")}, ValueError, "names"),
-        ({"names": "sums"}, ValueError, "names"),
+        ({"names": "sums"}, TypeError, "names"),
         ({"smallest": 0.0}, ValueError, "smallest"),
     ],
 )
@@ -1158,7 +1158,7 @@ def test_sensitivity_refuses(arguments, keywords, match):
         ({"data": np.zeros(3)}, ValueError, "data"),
         ({"bounds": (1.0, -1.0)}, ValueError, "bounds"),
         ({"bounds": (np.zeros(3), 1.0)}, ValueError, "bounds"),
-        ({"bounds": 1.0}, ValueError, "bounds"),
+        ({"bounds": 1.0}, TypeError, "bounds"),
         ({"adjacency": "replace"}, ValueError, "adjacency"),
         ({"n_random": 0}, ValueError, "n_random"),
         ({"n_climbs": 301}, ValueError, "n_climbs"),

@@ -11,6 +11,7 @@ from fedclust_helpers._validation import (
     FloatArray,
 )
 
+MAX_RUNS = 10**8  # runs of one audit
 Release = Callable[..., Any]
 Statistic = Callable[[Any], Any]
 

@@ -21,6 +21,7 @@ from fedclust_helpers._validation import (
 )
 from fedclust_helpers.audit._noise_tests import POWER, exact_runs, peak_density, steps_of
 from fedclust_helpers.audit._queries import (
+    MAX_RUNS,
     Release,
     as_queries,
     claimed_stds,
@@ -500,7 +501,7 @@ def canary_scores(
     ValueError
         If shapes do not fit, if a number is out of range, or if the canary changes nothing.
     """
-    n_runs = check_int(n_runs, "n_runs")
+    n_runs = check_int(n_runs, "n_runs", maximum=MAX_RUNS)
     check_rng(rng)
     centre, weights, _ = _direction(exact_without, exact_with, claimed_std, query)
     return _score(
@@ -585,7 +586,7 @@ def audit_release(
     verdict is "incomplete" where `n_runs` is too few to see the share `smallest`.
     """
     check_rng(rng)
-    check_int(n_runs, "n_runs", minimum=2)
+    check_int(n_runs, "n_runs", minimum=2, maximum=MAX_RUNS)
     _check_claims(confidence, delta, claimed_mu, claimed_epsilon)
     smallest = check_delta(smallest, "smallest")
     centre, weights, length = _direction(exact_without, exact_with, claimed_std, query)

@@ -20,6 +20,7 @@ from fedclust_helpers._validation import (
 )
 from fedclust_helpers.audit._noise_tests import dependence, exact_runs, peak_density, steps_of
 from fedclust_helpers.audit._queries import (
+    MAX_RUNS,
     Release,
     as_queries,
     claimed_stds,
@@ -281,7 +282,7 @@ def audit_noise_scale(
     >>> audit_noise_scale(release, 7.0, 4.0, rng=np.random.default_rng(0)).queries[0].too_little
     True
     """
-    n_runs = check_int(n_runs, "n_runs", minimum=10)
+    n_runs = check_int(n_runs, "n_runs", minimum=10, maximum=MAX_RUNS)
     false_alarm = check_delta(false_alarm, "false_alarm")
     kurtosis = check_non_negative(excess_kurtosis, "excess_kurtosis")
     smallest = check_delta(smallest, "smallest")
@@ -473,7 +474,7 @@ def audit_rounds(
     >>> result.correlated, result.queries[1].passed
     (True, True)
     """
-    n_runs = check_int(n_runs, "n_runs", minimum=10)
+    n_runs = check_int(n_runs, "n_runs", minimum=10, maximum=MAX_RUNS)
     false_alarm = check_delta(false_alarm, "false_alarm")
     kurtosis = check_non_negative(excess_kurtosis, "excess_kurtosis")
     smallest = check_delta(smallest, "smallest")

@@ -295,7 +295,7 @@ def search_sensitivity(
     replace = check_choice(adjacency, "adjacency", ("add/remove", "replace-one")) == "replace-one"
     norm = _check_norm(norm)
     slack = check_non_negative(slack, "slack")
-    n_random = check_int(n_random, "n_random")
+    n_random = check_int(n_random, "n_random", maximum=10**8)
     n_climbs = check_int(n_climbs, "n_climbs", minimum=0, maximum=n_random)
     n_steps = check_int(n_steps, "n_steps", minimum=0)
     check_rng(rng)

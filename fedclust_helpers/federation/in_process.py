@@ -9,7 +9,6 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedclust_helpers._checked import checked
 from fedclust_helpers._validation import FloatArray, IntArray, check_choice, check_int
 from fedclust_helpers.accounting import Sampling
 from fedclust_helpers.client_statistics import ClientStatistic
@@ -555,7 +554,6 @@ TRUST_MODELS: dict[str, type[InProcess]] = {
 }
 
 
-@checked
 def simulate(
     clients: ClientData | Sequence[ArrayLike], trust: str = "masked", **options: Any
 ) -> Any:

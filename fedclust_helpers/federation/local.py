@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedclust_helpers._checked import checked
 from fedclust_helpers._validation import (
     FloatArray,
     IntArray,
@@ -286,7 +285,6 @@ class UserSplit:
             raise ValueError("this UserSplit was made by hand: LocalReports.divide numbers them")
         return f"division {self.number}/{part}"
 
-    @checked
     def members(self, users: IntArray, part: str) -> NDArray[np.bool_]:
         """Which of these user numbers belong to `part`."""
         index = self.parts.index(check_choice(part, "part", self.parts))

@@ -58,7 +58,6 @@ class FederationFacts:
     bytes_per_number: int = 8
 
 
-@checked
 @dataclass(frozen=True)
 class PlannedRelease:
     """One release of a plan: mechanisms on one sample, one for each part of a statistic.

@@ -12,6 +12,9 @@ from fedclust_helpers._state import SingleUse
 from fedclust_helpers._validation import FloatArray, IntArray, check_int
 from fedclust_helpers.mechanisms import SECURE, NoiseSource
 
+MAX_NODES = 10**6  # sources of noise, one for each node
+MAX_DRAWN = 2**33  # bytes or numbers that are drawn at once
+
 
 @dataclass(frozen=True)
 class Randomness(SingleUse):
@@ -39,6 +42,7 @@ class Randomness(SingleUse):
         # a copy, so that the same SeedSequence object gives the same streams again
         fresh = np.random.SeedSequence(seed.entropy, spawn_key=seed.spawn_key)
         public, noise, keys, nodes, cohorts = fresh.spawn(5)
+        n_nodes = check_int(n_nodes, "n_nodes", minimum=0, maximum=MAX_NODES)
         make = np.random.default_rng
         return cls(
             make(public), make(noise), tuple(make(s) for s in nodes.spawn(n_nodes)), make(keys),
@@ -50,6 +54,7 @@ class Randomness(SingleUse):
     def secure(cls, n_nodes: int = 0) -> Randomness:
         """Operating-system entropy for everything."""
         make = np.random.default_rng
+        n_nodes = check_int(n_nodes, "n_nodes", minimum=0, maximum=MAX_NODES)
         return cls(make(), SECURE, (SECURE,) * n_nodes, None, None)
 
     @property
@@ -60,6 +65,7 @@ class Randomness(SingleUse):
     @checked
     def uniforms(self, n: int) -> FloatArray:
         """Numbers in [0, 1) that decide who takes part, multiples of 2^-53."""
+        n = check_int(n, "n", minimum=0, maximum=MAX_DRAWN)
         if self.cohorts is not None:
             return self.cohorts.random(n)
         words = np.frombuffer(secrets.token_bytes(8 * n), dtype=np.uint64)
@@ -80,4 +86,5 @@ class Randomness(SingleUse):
     @checked
     def bytes(self, n: int) -> bytes:
         """Key material."""
+        n = check_int(n, "n", minimum=0, maximum=MAX_DRAWN)
         return secrets.token_bytes(n) if self.keys is None else self.keys.bytes(n)

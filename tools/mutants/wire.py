@@ -458,8 +458,8 @@ DATA: tuple[Mutant, ...] = (
         "federation/data.py",
         "    copy: InitVar[bool] = True\n",
         "    copy: InitVar[bool] = False\n",
-        "test_state.py::test_the_caller_s_arrays_do_not_stay_alive_in_a_federation",
-        "test_federation.py",
+        "test_client_data.py::test_a_view_is_kept_only_where_it_is_asked_for",
+        "test_client_data.py",
     ),
     mutant(
         "data-exact-facts-in-the-representation",
@@ -478,8 +478,7 @@ LOCAL: tuple[Mutant, ...] = (
         "federation/local.py",
         "            noisy = self._released(exact, mechanism)\n",
         "            noisy = exact + 0.0\n",
-        "test_federation_local.py",
-        "test_federation.py::test_local_reports_are_noised_at_each_client",
+        "test_guards.py::test_a_local_report_is_noised_at_its_client",
     ),
     mutant(
         "local-questions-not-charged",

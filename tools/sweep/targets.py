@@ -31,7 +31,14 @@ INTERNAL = frozenset({
     "rr_cluster.planning.TrainingResult", "rr_cluster.algorithm.RebalancingPlan",
     "rr_cluster.sums_only.SumsPlan", "rr_cluster.baselines.SharedPlan",
     "ldp_kmeans.one_round.LdpResult", "datasets._files.RegistryEntry",
-    "datasets.images.ImageSource",
+    "datasets.images.ImageSource", "feddp_kmeans.algorithm.InitResult",
+    "feddp_kmeans.diameter.DiameterReduction", "feddp_kmeans.theory.SimplifiedServerData",
+    "feddp_kmeans.theory.TheoryResult", "ldp_kmeans.cells.CellLevel",
+    "ldp_kmeans.cells.ChosenCells", "ldp_kmeans.four_rounds.HeavyCells",
+    "rr_cluster.evaluation.Evaluation", "rr_cluster.sensitivity.SearchResult",
+    "rr_cluster.theory.FlipRates", "rr_cluster.theory.BiasVariance",
+    "rr_cluster.theory.Equation18", "rr_cluster.planning.Setting",
+    "accounting.ledger.Reservation",
 })  # fmt: skip
 LEFT_OUT = ("figures", "widgets", "experiments", "studies")
 
@@ -76,8 +83,10 @@ def library_modules() -> list[ModuleType]:
 def _is_public(module: ModuleType, name: str, value: Any, exported: set[int]) -> bool:
     if getattr(value, "__module__", None) != module.__name__ or name.startswith("_"):
         return False
-    private = any(part.startswith("_") for part in module.__name__.split(".")[1:])
-    return not private or id(value) in exported
+    # what a package offers by name; all of a module that is on the first level, or offered itself
+    parts = module.__name__.split(".")[1:]
+    whole = not parts[-1].startswith("_") and (len(parts) == 1 or id(module) in exported)
+    return id(value) in exported or (whole and not hasattr(module, "__path__"))
 
 
 def _exported(modules: list[ModuleType]) -> set[int]:
