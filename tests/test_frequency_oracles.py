@@ -149,7 +149,7 @@ def exact_flip(oracle, monkeypatch):
         monkeypatch.setattr(
             frequency_oracles,
             "random_words",
-            lambda shape, _: np.full(shape, word, dtype=np.uint64),
+            lambda shape, rng=None: np.full(shape, word, dtype=np.uint64),
         )
         return bool(oracle.respond(point, user, rng=None)[0][0, 0])
 
@@ -170,7 +170,7 @@ def test_one_bit_is_exactly_private_by_enumeration(monkeypatch, epsilon):
     monkeypatch.setattr(
         frequency_oracles,
         "random_words",
-        lambda shape, _: np.full(shape, 2**64 - 1, dtype=np.uint64),  # no answer is flipped
+        lambda shape, rng=None: np.full(shape, 2**64 - 1, dtype=np.uint64),  # no answer is flipped
     )
     by_bucket = {int(b): k for k, b in enumerate(oracle.buckets(np.arange(200, dtype=np.uint64)))}
     assert sorted(by_bucket) == [0, 1, 2, 3]
@@ -213,7 +213,7 @@ def test_several_answers_of_a_user_share_epsilon(monkeypatch, m):
     monkeypatch.setattr(
         frequency_oracles,
         "random_words",
-        lambda shape, _: np.full(shape, 2**64 - 1, dtype=np.uint64),
+        lambda shape, rng=None: np.full(shape, 2**64 - 1, dtype=np.uint64),
     )
     values = column(np.arange(32))
     largest = Fraction(0)

@@ -320,7 +320,9 @@ def test_one_bit_reports_are_exactly_private(epsilon, m, monkeypatch):
     for flips in itertools.product((True, False), repeat=m):
         words = iter(flips * len(keys))
         monkeypatch.setattr(
-            frequency_oracles, "random_words", lambda n, _, w=words: np.full(n, noise[next(w)])
+            frequency_oracles,
+            "random_words",
+            lambda n, rng=None, w=words: np.full(n, noise[next(w)]),
         )
         chance = math.prod(flip if f else query.response.keep for f in flips)
         for value in keys:

@@ -209,7 +209,7 @@ def test_the_other_value_is_any_other_with_equal_odds(monkeypatch, k):
             queue = [2**64 - 1, word]  # lie; then this shift
             monkeypatch.setattr(
                 local_randomizers, "random_words",
-                lambda n, _, q=queue: np.full(n, q.pop(0), dtype=np.uint64),
+                lambda n, rng=None, q=queue: np.full(n, q.pop(0), dtype=np.uint64),
             )  # fmt: skip
             (other,) = mechanism.randomize(np.array([value]), rng=None)
             assert int(other) == (value + 1 + word % (k - 1)) % k != value and queue == []
@@ -217,7 +217,7 @@ def test_the_other_value_is_any_other_with_equal_odds(monkeypatch, k):
             queue = [2**64 - 1, largest + 1, 2]
             monkeypatch.setattr(
                 local_randomizers, "random_words",
-                lambda n, _, q=queue: np.full(n, q.pop(0), dtype=np.uint64),
+                lambda n, rng=None, q=queue: np.full(n, q.pop(0), dtype=np.uint64),
             )  # fmt: skip
             (other,) = mechanism.randomize(np.array([value]), rng=None)
             assert int(other) == (value + 1 + 2 % (k - 1)) % k and queue == []
@@ -271,7 +271,7 @@ def exact_keep(monkeypatch, mechanism, value):
         monkeypatch.setattr(
             local_randomizers,
             "random_words",
-            lambda shape, source: np.full(shape, queue.pop(0), dtype=np.uint64),
+            lambda shape, rng=None: np.full(shape, queue.pop(0), dtype=np.uint64),
         )
         return mechanism.randomize([value], rng=None)[0] == value
 
@@ -294,7 +294,9 @@ def test_randomized_response_is_exactly_private(monkeypatch, k):
     words = np.array([np.full(k - 1, 2**64 - 1), np.arange(k - 1)], dtype=np.uint64)
     for value in range(k):
         queue = list(words)
-        monkeypatch.setattr(local_randomizers, "random_words", lambda *_, q=queue: q.pop(0))
+        monkeypatch.setattr(
+            local_randomizers, "random_words", lambda *_, rng=None, q=queue: q.pop(0)
+        )
         others = mechanism.randomize(np.full(k - 1, value), rng=None)
         assert sorted(others) == [v for v in range(k) if v != value]
     keep = Fraction(mechanism.keep)
@@ -366,7 +368,7 @@ def test_the_bits_of_unary_encoding_have_the_stated_probabilities(monkeypatch):
             monkeypatch.setattr(
                 local_randomizers,
                 "random_words",
-                lambda shape, _, w=word: np.full(shape, w, dtype=np.uint64),
+                lambda shape, rng=None, w=word: np.full(shape, w, dtype=np.uint64),
             )
             # bit 0 of somebody with value 0, then of somebody with value 1
             assert mechanism.randomize([value], rng=None)[0, 0] == expected

@@ -445,7 +445,7 @@ def separation_index(
         return -1.0
     size = float(max(np.abs(c).max() for c in pair))
     ratio = _best_ratio(difference / length, *(c / size for c in pair)) * (length / np.sqrt(size))
-    return (1 - z / ratio) / (1 + z / ratio) if ratio > 0 else -1.0
+    return float((1 - z / ratio) / (1 + z / ratio)) if ratio > 0 else -1.0
 
 
 def _best_ratio(difference: FloatArray, cov_1: FloatArray, cov_2: FloatArray) -> float:

@@ -136,7 +136,7 @@ def release(
 
 
 def initialise(
-    federation: SumFederation, plan: FedDPPlan, server: FloatArray, rng: np.random.Generator
+    federation: SumFederation, plan: FedDPPlan, server: FloatArray, *, rng: np.random.Generator
 ) -> InitResult:
     """FedDP-Init: three private aggregates replace a bad start (Algorithm 1)."""
     level = level_of(plan.facts.unit, plan.clips)
@@ -223,7 +223,7 @@ def follow_feddp(
     progress: bool,
 ) -> dict[str, Any]:
     """FedDP-Init, then FedDP-Lloyds from its centres."""
-    init = initialise(federation, plan, server, rng)
+    init = initialise(federation, plan, server, rng=rng)
     step = level_of(plan.facts.unit, plan.clips).lloyd
     history, released = lloyds(
         federation, step, lloyd_rounds(plan), init.centers, progress=progress

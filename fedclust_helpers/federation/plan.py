@@ -18,7 +18,6 @@ from fedclust_helpers._checked import checked
 from fedclust_helpers.accounting import PrivacyLedger, Release, Sampling
 from fedclust_helpers.client_statistics import ClientStatistic
 from fedclust_helpers.federation.transcript import Transcript
-from fedclust_helpers.mechanisms import Mechanism
 
 
 class TrustModelError(TypeError):
@@ -70,7 +69,7 @@ class PlannedRelease:
     round: int
     name: str
     parts: tuple[str, ...]
-    mechanisms: tuple[Mechanism, ...]
+    mechanisms: tuple[Any, ...]  # of `Mechanism`, or what a local query draws
     sampling: Sampling | None = None
     part: str | None = None
     numbers: int = 0
@@ -81,7 +80,7 @@ class PlannedRelease:
     def of(
         cls,
         statistic: ClientStatistic,
-        mechanisms: tuple[Mechanism, ...],
+        mechanisms: tuple[Any, ...],
         *,
         round: int,
         sampling: Sampling | None = None,
