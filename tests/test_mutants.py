@@ -80,7 +80,7 @@ def test_a_mutant_that_does_not_fit_changes_no_file(tmp_path):
 
 @pytest.mark.slow
 def test_killed_and_survived_are_told_apart():
-    test = ("tests/test_metrics.py::test_nicv_is_the_mean_squared_distance",)
+    test = ("tests/test_metrics.py::test_nicv_of_many_chunks_equals_one_formula",)
     path = Path(__file__).resolve().parents[1] / FILE
     before = path.read_text(encoding="utf-8")
     word = "def nicv("

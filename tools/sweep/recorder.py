@@ -188,13 +188,21 @@ class Sweep:
     def _chosen(
         self, target: Target, todo: list[tuple[str, Change]], seconds: float
     ) -> list[tuple[str, Change]]:
-        """A share of the cases, and few where a call takes long."""
+        """A share of the cases, and few where a call takes long.
+
+        Cases have a fixed order of their own, so that a sample is a part of what a whole run does.
+        """
+        most = self.most if seconds < SLOW else max(9, int(self.most * SLOW / 4 / seconds))
+        if self.share < 1:
+            most //= 3
+
+        def place(case: tuple[str, Change]) -> int:
+            return zlib.crc32(f"{target.name} {case[0]} {case[1].kind}".encode())
+
+        chosen = sorted(todo, key=place)[:most]
         rng = np.random.default_rng([self.seed, zlib.crc32(target.name.encode())])
-        most = self.most if seconds < SLOW else max(8, int(self.most * SLOW / 4 / seconds))
-        kept = np.flatnonzero(rng.random(len(todo)) < self.share)
-        if len(kept) > most:
-            kept = np.sort(rng.choice(kept, most, replace=False))
-        return [todo[i] for i in kept]
+        kept = rng.random(len(chosen)) < min(1.0, 3 * self.share if self.share < 1 else 1.0)
+        return [case for case, keep in zip(chosen, kept, strict=True) if keep]
 
     def _write(self, target: Target, name: str, kind: str, verdict: str, detail: str) -> None:
         case = Case(target.name, name, kind, verdict, detail[:300], self.node)
