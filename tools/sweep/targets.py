@@ -102,6 +102,8 @@ def _exported(modules: list[ModuleType]) -> set[int]:
 def _constructs(cls: type) -> bool:
     """Whether calling the class is worth a look."""
     plain = cls.__init__ is object.__init__
+    if {"Plan", "RunResult"} & {base.__name__ for base in cls.__mro__}:
+        return False  # made by a planner or a run, which check what they are given
     special = getattr(cls, "_is_protocol", False) or issubclass(cls, BaseException | tuple)
     return not plain and not special and not inspect.isabstract(cls)
 
