@@ -228,6 +228,8 @@ class PadBook(SingleUse):
             raise TypeError(f"purpose must be a string, got {type(purpose).__name__}")
         check_int(round, "round", minimum=0, maximum=2**63 - 1)
         check_int(n_clients, "n_clients", minimum=0)
+        for size in shape:
+            check_int(size, "shape", minimum=0)
         if (purpose, round) in self._used:
             raise PadReuseError(f"pads for {purpose!r} in round {round} were already used")
         self._used.add((purpose, round))
