@@ -26,7 +26,9 @@ from fedclust_helpers._validation import (
     check_fits,
     check_int,
     check_positive,
+    check_real,
     check_rng,
+    check_share,
 )
 from fedclust_helpers.accounting import (
     ADJACENCIES,
@@ -140,14 +142,20 @@ class NoNoise(_Base):
     gdp_mu: ClassVar[float | None] = math.inf
     rho: ClassVar[float | None] = math.inf
 
+    def __post_init__(self) -> None:
+        check_choice(self.adjacency, "adjacency", ADJACENCIES)
+        if check_real(self.sensitivity, "sensitivity") < 0:
+            raise ValueError(f"sensitivity must be >= 0, got {self.sensitivity}")
+
     @checked
     def sample(self, shape: Shape, *, rng: NoiseSource | None = None) -> FloatArray:
         """Zeros of the given shape."""
-        return np.zeros(shape)
+        return np.zeros(_size(shape))
 
     @checked
     def tail(self, probability: float) -> float:
         """No noise, no tail: 0."""
+        check_share(probability, "probability", zero=True, one=True)
         return 0.0
 
     def dp_event(self) -> dpa.DpEvent:

@@ -30,6 +30,7 @@ from fedclust_helpers._validation import (
     FloatArray,
     IntArray,
     check_fits,
+    check_instance,
     check_int,
     check_real,
     short,
@@ -107,6 +108,8 @@ class FixedPoint:
             If `grid` is no multiple of the resolution.
         """
         ratio = grid / self.resolution
+        if math.isinf(ratio):
+            raise ValueError("grid must be finite, also in steps of the ring's resolution")
         if ratio < 1 or ratio != round(ratio):
             raise ValueError(
                 f"grid must be a multiple of the ring's resolution {self.resolution:g}, got"
@@ -125,7 +128,10 @@ class FixedPoint:
     @checked
     def round(self, values: ArrayLike) -> FloatArray:
         """The nearest multiples of `resolution`, as floats."""
-        scaled = np.rint(np.ldexp(np.asarray(values, dtype=np.float64), self.fractional_bits))
+        values = np.asarray(values, dtype=np.float64)
+        if not np.isfinite(values).all():
+            raise ValueError("values must be finite (no nan, no inf)")
+        scaled = np.rint(np.ldexp(values, self.fractional_bits))
         return np.ldexp(scaled, -self.fractional_bits)
 
     @checked
@@ -228,6 +234,8 @@ class PadBook(SingleUse):
             raise TypeError(f"purpose must be a string, got {type(purpose).__name__}")
         check_int(round, "round", minimum=0, maximum=2**63 - 1)
         check_int(n_clients, "n_clients", minimum=0)
+        for size in shape:
+            check_int(size, "shape", minimum=0)
         if (purpose, round) in self._used:
             raise PadReuseError(f"pads for {purpose!r} in round {round} were already used")
         self._used.add((purpose, round))
@@ -245,6 +253,8 @@ class PadBook(SingleUse):
 @checked
 def mask(encoded: Ring, pad: Ring) -> Ring:
     """Add a pad modulo 2^bits (numpy's unsigned addition is the ring's)."""
+    for name, words in (("encoded", encoded), ("pad", pad)):
+        check_instance(words, np.ndarray, name, what="a numpy array")
     if encoded.dtype != pad.dtype or encoded.shape != pad.shape:
         raise ValueError("pad must have the shape and dtype of the encoded values")
     return encoded + pad
@@ -253,6 +263,8 @@ def mask(encoded: Ring, pad: Ring) -> Ring:
 @checked
 def unmask(total: Ring, pad_total: Ring) -> Ring:
     """Subtract the sum of all pads modulo 2^bits."""
+    for name, words in (("total", total), ("pad_total", pad_total)):
+        check_instance(words, np.ndarray, name, what="a numpy array")
     if total.dtype != pad_total.dtype or total.shape != pad_total.shape:
         raise ValueError("pad_total must have the shape and dtype of the total")
     return total - pad_total
@@ -338,6 +350,8 @@ def open_sealed_secret(
     ValueError
         If the ciphertext was not made for this client and context, or was changed on the way.
     """
+    if len(sender_public) != SECRET_BYTES:
+        raise ValueError(f"sender_public must be {SECRET_BYTES} bytes")
     shared = private.exchange(X25519PublicKey.from_public_bytes(sender_public))
     try:
         return ChaCha20Poly1305(_derive(shared, context)).decrypt(bytes(12), sealed, context)

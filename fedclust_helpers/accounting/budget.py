@@ -12,7 +12,7 @@ from dp_accounting.rdp import RdpAccountant
 from scipy.optimize import brentq, minimize_scalar
 
 from fedclust_helpers._checked import checked
-from fedclust_helpers._validation import check_choice, check_delta, check_epsilon
+from fedclust_helpers._validation import check_choice, check_delta, check_epsilon, check_real
 from fedclust_helpers.accounting.conversions import gdp_mu, pure_to_gdp_mu
 from fedclust_helpers.accounting.releases import Release, for_rdp, relation
 from fedclust_helpers.accounting.renyi import sampled_rdp
@@ -89,6 +89,8 @@ class Budget:
     @checked
     def rdp_limit(self, order: float) -> float:
         """The Renyi divergence at `order` that still implies (epsilon, delta)-DP."""
+        if check_real(order, "order") <= 1 or math.isinf(order):
+            raise ValueError(f"order must be finite and > 1, got {order}")
         log_term = math.log(1 / (order * self.delta)) / (order - 1) + math.log1p(-1 / order)
         return self.epsilon - log_term
 

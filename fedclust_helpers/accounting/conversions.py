@@ -97,7 +97,9 @@ def gaussian_sigma_classic(epsilon: float, delta: float, *, constant: float = 1.
     epsilon = 8 can be shown; `mechanisms.Gaussian.classic` refuses epsilon >= 1.
     """
     epsilon, delta = check_epsilon(epsilon), check_delta(delta)
-    return math.sqrt(2 * math.log(check_positive(constant, "constant") / delta)) / epsilon
+    if not check_positive(constant, "constant") >= delta:
+        raise ValueError(f"constant must be at least delta, got {constant}")
+    return math.sqrt(2 * math.log(constant / delta)) / epsilon
 
 
 def pure_to_gdp_mu(epsilon: float) -> float:

@@ -17,7 +17,7 @@ from fedclust_helpers._validation import (
     check_int,
     check_non_negative,
 )
-from fedclust_helpers.accounting import ADJACENCIES
+from fedclust_helpers.accounting import ADJACENCIES, UNITS
 
 Values = tuple[FloatArray, ...]
 
@@ -31,7 +31,7 @@ class ClientMemory:
     """
 
     def __init__(self, n_clients: int) -> None:
-        self.n_clients = n_clients
+        self.n_clients = check_int(n_clients, "n_clients", minimum=0)
         self._chosen: np.ndarray | None = None  # all: a million users need no list of themselves
         self._arrays: dict[str, np.ndarray] = {}
 
@@ -147,6 +147,7 @@ class ClientStatistic:
 
     def __post_init__(self) -> None:
         check_choice(self.domain, "domain", ("any", "box", "ball"))
+        check_choice(self.unit, "unit", UNITS)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled by name where this package knows it, so that plans and results can be kept."""
@@ -159,6 +160,7 @@ class ClientStatistic:
     @checked
     def fits(self, domain: str) -> bool:
         """Whether rows clipped to a "box" or "ball" of the same bound lie in this domain."""
+        check_choice(domain, "domain", ("box", "ball"))
         return self.domain in ("any", domain) or (self.domain, domain) == ("box", "ball")
 
     @checked

@@ -18,6 +18,7 @@ from fedclust_helpers._validation import (
     check_choice,
     check_int,
     check_positive,
+    check_text,
 )
 from fedclust_helpers.accounting import (
     Budget,
@@ -477,7 +478,8 @@ class InProcess(Fixed, SingleUse):
         for part, mechanism, size in zip(statistic.parts, mechanisms, sizes, strict=True):
             if not isinstance(mechanism, Mechanism):
                 raise TypeError(
-                    f"mechanism for {part!r} must be a Mechanism, got {type(mechanism).__name__}"
+                    f"mechanism for {part!r} must be a Mechanism, got {type(mechanism).__name__}:"
+                    " mechanisms are one for each part"
                 )
             if not math.isfinite(mechanism.sensitivity):  # NoNoise: the ledger will say inf
                 self._check_range(statistic, part, mechanism, magnitudes[part])
@@ -575,8 +577,9 @@ def require(federation: Any, capability: str) -> None:
     TypeError
         If it is no federation; `TrustModelError` if its trust model does not show as much.
     """
+    check_text(capability, "capability")
     offered = getattr(federation, capability, None)
-    if not callable(offered):
+    if not callable(offered) or isinstance(federation, type):
         raise TypeError(f"federation must offer {capability}, got {type(federation).__name__}")
     if getattr(type(federation), capability, None) is getattr(InProcess, capability, ""):
         offered()  # raises: it says what is not shown

@@ -9,7 +9,13 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedclust_helpers._validation import FloatArray, IntArray, check_choice, check_int
+from fedclust_helpers._validation import (
+    FloatArray,
+    IntArray,
+    check_choice,
+    check_int,
+    check_optional,
+)
 from fedclust_helpers.accounting import Sampling
 from fedclust_helpers.client_statistics import ClientStatistic
 from fedclust_helpers.federation.base import InProcess
@@ -356,6 +362,7 @@ class MaskedSecureSum(_Ring):
         **options: Any,
     ) -> None:
         check_choice(noise_from, "noise_from", ("server", "clients"))
+        check_optional(pre_shared_secret, bytes, "pre_shared_secret", what="bytes")
         data = clients if isinstance(clients, ClientData) else ClientData.from_clients(clients)
         if pre_shared_secret is None and data.n_clients > MAX_AGREEING:
             raise ValueError(

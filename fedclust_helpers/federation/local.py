@@ -157,6 +157,8 @@ class LocalReports(InProcess):
 
     def check_ask(self, query: LocalQuery, *, part: str | None = None) -> None:
         """Raise what `ask` would raise before its first report, the budget apart."""
+        if isinstance(query, type):
+            raise TypeError(f"query must be a LocalQuery, got the class {query.__name__}")
         for needed in ("respond", "collect", "check", "mechanisms", "parts", "public"):
             if not hasattr(query, needed):
                 raise TypeError(f"query must be a LocalQuery, got {type(query).__name__}")

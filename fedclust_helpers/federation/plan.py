@@ -15,7 +15,8 @@ from itertools import groupby
 from typing import Any
 
 from fedclust_helpers._checked import checked
-from fedclust_helpers.accounting import PrivacyLedger, Release, Sampling
+from fedclust_helpers._validation import check_int
+from fedclust_helpers.accounting import Accountable, PrivacyLedger, Release, Sampling
 from fedclust_helpers.client_statistics import ClientStatistic
 from fedclust_helpers.federation.transcript import Transcript
 
@@ -58,6 +59,7 @@ class FederationFacts:
     bytes_per_number: int = 8
 
 
+@checked
 @dataclass(frozen=True)
 class PlannedRelease:
     """One release of a plan: mechanisms on one sample, one for each part of a statistic.
@@ -74,6 +76,14 @@ class PlannedRelease:
     part: str | None = None
     numbers: int = 0
     amplified: bool = True
+
+    def __post_init__(self) -> None:
+        check_int(self.round, "round", minimum=0)
+        check_int(self.numbers, "numbers", minimum=0)
+        # thousands of users' answers may be drawn by one and the same mechanism
+        for mechanism in {type(m): m for m in self.mechanisms}.values():
+            if not isinstance(mechanism, Accountable):
+                raise TypeError(f"mechanisms must be mechanisms, got {type(mechanism).__name__}")
 
     @classmethod
     @checked

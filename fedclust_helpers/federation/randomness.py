@@ -74,6 +74,8 @@ class Randomness(SingleUse):
     @checked
     def subset(self, population: int, size: int) -> IntArray:
         """`size` distinct numbers below `population`, sorted; every subset is as likely."""
+        population = check_int(population, "population", minimum=0, maximum=MAX_DRAWN)
+        size = check_int(size, "size", minimum=0, maximum=population)
         if self.cohorts is not None:
             return np.sort(self.cohorts.choice(population, size, replace=False))
         while True:

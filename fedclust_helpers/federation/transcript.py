@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from fedclust_helpers._checked import checked
+from fedclust_helpers._validation import check_int
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,9 @@ class Transcript:
         """Add a message with the encoded form `array` (of one message; bytes become uint8)."""
         if isinstance(array, bytes):
             array = np.frombuffer(array, dtype=np.uint8)
+        if not isinstance(array, np.ndarray | np.generic):
+            raise TypeError(f"array must be a numpy array or bytes, got {type(array).__name__}")
+        check_int(count, "count", minimum=0)
         kept = (array if payload is None else payload) if self.keep_payloads else None
         self.messages.append(
             Message(

@@ -49,6 +49,23 @@ ALLOWED: tuple[Allowed, ...] = (
         "the index of two equal centres is inf by its definition, and documented so",
     ),
     Allowed(
+        "mechanisms.*.sample", "shape", "list", "nonsense accepted",
+        "a shape may be a list, as everywhere in NumPy; its entries are checked",
+    ),
+    Allowed(
+        "mechanisms.NoNoise", "sensitivity", "inf", "nonsense accepted",
+        "inf is the default: without noise nothing bounds what one record shows",
+    ),
+    Allowed(
+        "federation.transcript.Transcript.record|accounting.ledger.PrivacyLedger.line", "round",
+        "negative|very negative", "nonsense accepted",
+        "a label only: what comes before round 0 (key agreement) is recorded under -1",
+    ),
+    Allowed(
+        "federation.transcript.Transcript.record", "array|payload", "nan|inf|complex|text",
+        "nonsense accepted", "a record keeps what was sent as it was sent, and judges nothing",
+    ),
+    Allowed(
         "audit.canary.audit_release", "*", "integer|numpy|list|strided", "nan or wrong",
         "the recorded release closes over a generator that runs on: no two calls are alike",
     ),
