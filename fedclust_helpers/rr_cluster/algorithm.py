@@ -207,7 +207,8 @@ def plan(
         raise TypeError(f"model must have outputs() for FedCAM, got {type(model).__name__}")
     if training.proximal:
         raise ValueError("training must have proximal=0: only FedProx has this term")
-    size = 0 if rebalance == "off" else check_int(min_size, "min_size", minimum=0)
+    check_int(min_size, "min_size", minimum=0)
+    size = 0 if rebalance == "off" else int(min_size)
     if size * k > setting.cohort:
         raise ValueError(
             f"min_size must be <= cohort/n_clusters = {setting.cohort / k:g} (B <= qM/k), got"

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
 
-from fedclust_helpers._validation import FloatArray, IntArray, as_points
+from fedclust_helpers._validation import FloatArray, IntArray, as_numbers, as_points
 from fedclust_helpers.client_statistics import Model
 from fedclust_helpers.client_statistics.models import AdditiveModel, batch_of
 from fedclust_helpers.federation import ClientData
@@ -86,6 +86,11 @@ def evaluate(
         raise ValueError("train_data, test_data and groups must be of the same clients")
     if common is not None and not isinstance(model, AdditiveModel):
         raise TypeError(f"model must have outputs() to add a common one, got {model!r}")
+    if common is not None:
+        common = as_numbers(common, "common", ndim=1)
+        if len(common) != model.n_parameters:
+            raise ValueError(f"common must have shape ({model.n_parameters},), got {common.shape}")
+    groups = np.unique(groups, return_inverse=True)[1].reshape(m)  # columns of the table below
     own = len(models) == m and m > 1
     choices, scores = np.zeros(m, dtype=np.int64), np.empty(m)
     for start in range(0, m, BLOCK):

@@ -106,9 +106,9 @@ def identifier_mechanism(kind: str, amount: float) -> IdentifierMechanism:
     check_choice(kind, "kind", IDENTIFIERS)
     if kind == "exact":
         return NoNoise("replace-one")
+    sigma = check_positive(amount, "amount")
     if kind in PURE:
         return RandomAnswer(kind, amount)
-    sigma = check_positive(amount, "amount")
     std = sigma * (math.sqrt(2) if kind == "corrected" else 1.0)
     return Gaussian(math.sqrt(2), std, "replace-one")
 
@@ -119,9 +119,16 @@ def privatise(identifiers: Any, mechanism: Mechanism, *, rng: NoiseSource) -> In
     For a discrete mechanism the identifiers come in whole steps of its grid, as a federation hands
     them out.
     """
-    if np.ndim(identifiers) != 2 or np.shape(identifiers)[1] == 0:
-        raise ValueError(f"identifiers must have shape (m, k), got {np.shape(identifiers)}")
-    identifiers = np.asarray(identifiers)
+    try:
+        identifiers = np.asarray(identifiers)
+    except ValueError:
+        raise ValueError(
+            "identifiers must have shape (m, k), got rows of several lengths"
+        ) from None
+    if identifiers.ndim != 2 or identifiers.shape[1] == 0:
+        raise ValueError(f"identifiers must have shape (m, k), got {identifiers.shape}")
+    if identifiers.dtype.kind not in "fiubO":
+        raise TypeError("identifiers must be an array of real numbers of shape (m, k)")
     m, k = identifiers.shape
     if isinstance(mechanism, NoNoise):
         return identifiers.argmax(axis=1)

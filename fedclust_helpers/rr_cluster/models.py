@@ -78,13 +78,13 @@ class _Dense(ABC):
             return first, None
         return first, models[:, self._first :].reshape(k, self.n_hidden + 1, self.n_outputs)
 
-    def _check(self, models: FloatArray, batch: Batch) -> None:
+    def _check(self, models: FloatArray, batch: Batch, name: str = "models") -> None:
         if not isinstance(batch, Batch):
             raise TypeError(f"batch must be a Batch, got {type(batch).__name__}")
         if not isinstance(models, np.ndarray) or models.dtype.kind != "f":
-            raise TypeError(f"models must be an array of floats, got {type(models).__name__}")
+            raise TypeError(f"{name} must be an array of floats, got {type(models).__name__}")
         if models.ndim != 2 or models.shape[1] != self.n_parameters:
-            raise ValueError(f"models must have shape (k, {self.n_parameters}), got {models.shape}")
+            raise ValueError(f"{name} must have shape (k, {self.n_parameters}), got {models.shape}")
         if batch.features.shape[2] != self.n_features:
             raise ValueError(
                 f"batch must have {self.n_features} features, got {batch.features.shape[2]}"
@@ -96,12 +96,27 @@ class _Dense(ABC):
             raise TypeError(f"{name} must be an array of floats, got {type(models).__name__}")
         if models.ndim != 2 or models.shape[1] != self.n_parameters:
             raise ValueError(f"{name} must have shape (m, {self.n_parameters}), got {models.shape}")
-        self._check(models, batch)
+        self._check(models, batch, name)
         if len(models) != len(batch.features):
             raise ValueError(
                 f"{name} must be {len(batch.features)}, one for each client of the batch, got"
                 f" {len(models)}"
             )
+
+    def _check_offset(self, offset: Any, batch: Batch) -> FloatArray | None:
+        """Check what is added to the outputs by kind and shape alone."""
+        if offset is None:
+            return None
+        try:
+            offset = np.asarray(offset)
+        except ValueError:
+            raise ValueError("offset must be an array of real numbers (m, n, c)") from None
+        if offset.dtype.kind not in "fiu":
+            raise TypeError("offset must be an array of real numbers of shape (m, n, c)")
+        shape = (*batch.weights.shape, self.n_outputs)
+        if offset.shape != shape:
+            raise ValueError(f"offset must have shape {shape}, got {offset.shape}")
+        return offset
 
     def outputs(self, models: FloatArray, batch: Batch) -> FloatArray:
         """Outputs (m, n, c) before the loss, each client under its own model of (m, d)."""
@@ -150,6 +165,7 @@ class _Dense(ABC):
         self, models: FloatArray, batch: Batch, offset: FloatArray | None, multiply: Any
     ) -> FloatArray:
         self._check(models, batch)
+        offset = self._check_offset(offset, batch)
         m, n = batch.weights.shape
         out = np.empty((m, len(models)))
         share = _share(batch.weights)
@@ -198,6 +214,9 @@ class _Dense(ABC):
         n_steps = check_int(n_steps, "n_steps", minimum=0, maximum=100_000)
         lr = check_positive(learning_rate, "learning_rate")
         mu = check_non_negative(proximal, "proximal")
+        if free is not None and not isinstance(free, slice):
+            raise TypeError(f"free must be a slice or None, got {type(free).__name__}")
+        offset = self._check_offset(offset, batch)
         share = _share(batch.weights)
         aims = self._aims(_answers(batch)) * share[..., None]
         x, gram = batch.features, batch.gram
@@ -312,8 +331,8 @@ class _Classifier(_Dense):
         """Number of classes; labels are 0 to n_classes - 1."""
         return self.n_outputs
 
-    def _check(self, models: FloatArray, batch: Batch) -> None:
-        super()._check(models, batch)
+    def _check(self, models: FloatArray, batch: Batch, name: str = "models") -> None:
+        super()._check(models, batch, name)
         if batch.labels is None:
             raise ValueError("batch must hold labels (class numbers), not targets")
         if batch.labels.size and not 0 <= batch.labels.min() <= batch.labels.max() < self.n_outputs:
@@ -356,6 +375,7 @@ class _Classifier(_Dense):
     ) -> FloatArray:
         """Share of correct labels (m,), each client under its own model of (m, d)."""
         outputs = self.outputs(models, batch)
+        offset = self._check_offset(offset, batch)
         if offset is not None:
             outputs += offset
         right = outputs.argmax(axis=2) == _answers(batch)
@@ -451,8 +471,8 @@ class LinearRegression(_Dense):
             )
         )
 
-    def _check(self, models: FloatArray, batch: Batch) -> None:
-        super()._check(models, batch)
+    def _check(self, models: FloatArray, batch: Batch, name: str = "models") -> None:
+        super()._check(models, batch, name)
         if batch.targets is None:
             raise ValueError("batch must hold targets (the last column of the rows), not labels")
 
@@ -472,6 +492,7 @@ class LinearRegression(_Dense):
     ) -> FloatArray:
         """Minus the mean squared error (m,), each client under its own model of (m, d)."""
         outputs = self.outputs(models, batch)
+        offset = self._check_offset(offset, batch)
         if offset is not None:
             outputs += offset
         errors = (outputs[..., 0] - _answers(batch)) ** 2

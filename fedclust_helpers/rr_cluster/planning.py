@@ -132,6 +132,7 @@ class TrainingPlan(Plan):
 
     def broadcast(self, model: Model) -> dict[str, Any]:
         """What clients receive besides the models of the round."""
+        check_model(model)
         return {"model": model, "clip": self.clip, "sampling": self.sampling} | (
             self.training.broadcast()
         )
@@ -259,6 +260,9 @@ class Setting:
         accountant = self._accountant(amplified)
         if sigma is not None:
             sigma = check_positive(sigma, "sigma")
+            low, high = accounting.SIGMAS
+            if not low <= sigma <= high:
+                raise ValueError(f"sigma must be >= {low:g} and <= {high:g}, got {sigma:g}")
             return math.nan, sigma, accountant
         if check_positive(epsilon, "epsilon", finite=False) == math.inf:
             return math.inf, 0.0, accountant
@@ -412,7 +416,7 @@ def check_setting(
     accountant: str | None,
 ) -> Setting:
     """Check what all algorithms take; nothing of the data is looked at."""
-    if not callable(getattr(federation, capability, None)):
+    if isinstance(federation, type) or not callable(getattr(federation, capability, None)):
         raise TypeError(f"federation must offer {capability}, got {type(federation).__name__}")
     if getattr(type(federation), capability, None) is getattr(InProcess, capability):
         getattr(federation, capability)()  # raises TrustModelError: it says what is not shown
@@ -474,7 +478,7 @@ def check_run(
     """Refuse what a run cannot follow, before it starts."""
     if not isinstance(plan, TrainingPlan):
         raise TypeError(f"plan must be a plan of rr_cluster, got {type(plan).__name__}")
-    if not callable(getattr(federation, "follow", None)):
+    if isinstance(federation, type) or not callable(getattr(federation, "follow", None)):
         raise TypeError(f"federation must be a federation, got {type(federation).__name__}")
     check_model(model)
     if model.n_parameters != plan.n_parameters:

@@ -16,7 +16,14 @@ from typing import Any, Literal
 import numpy as np
 from tqdm.auto import trange
 
-from fedclust_helpers._validation import FloatArray, check_choice, check_int, check_real
+from fedclust_helpers._validation import (
+    FloatArray,
+    check_choice,
+    check_instance,
+    check_int,
+    check_real,
+    check_rng,
+)
 from fedclust_helpers.client_statistics import MODEL_BLOCKS, Model
 from fedclust_helpers.federation import SumFederation
 from fedclust_helpers.mechanisms import Mechanism, NoNoise
@@ -254,6 +261,7 @@ class Reseeding:
     """
 
     def __init__(self, plan: SumsPlan) -> None:
+        check_instance(plan, SumsPlan, "plan")
         self.threshold = plan.dead_below
         self.last_round = UNTIL * plan.n_rounds
         self._window = np.full((WINDOW, plan.n_clusters), np.nan)
@@ -261,6 +269,11 @@ class Reseeding:
 
     def observe(self, counts: FloatArray) -> np.ndarray:
         """Take in the noised counts (k,) of a round; which models (k,) are dead."""
+        counts = np.asarray(counts)
+        if counts.dtype.kind not in "fiu":
+            raise TypeError("counts must be an array of real numbers of shape (k,)")
+        if counts.shape != self._window.shape[1:]:
+            raise ValueError(f"counts must have shape {self._window.shape[1:]}, got {counts.shape}")
         self._window = np.vstack([self._window[1:], counts])
         return self._means() < self.threshold  # False for nan: not enough counts yet
 
@@ -274,6 +287,14 @@ class Reseeding:
 
         Nothing is drawn from `rng` when no model is dead.
         """
+        check_int(round, "round", minimum=0)
+        check_rng(rng)
+        if not isinstance(models, np.ndarray) or models.dtype.kind != "f":
+            raise TypeError(f"models must be an array of floats, got {type(models).__name__}")
+        if models.ndim != 2 or len(models) != self._window.shape[1]:
+            raise ValueError(
+                f"models must have shape ({self._window.shape[1]}, d), got {models.shape}"
+            )
         means = self._means()
         if round >= self.last_round or round < self._next or not (means < self.threshold).any():
             return models, None

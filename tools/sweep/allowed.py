@@ -69,6 +69,25 @@ ALLOWED: tuple[Allowed, ...] = (
         "audit.canary.audit_release", "*", "integer|numpy|list|strided", "nan or wrong",
         "the recorded release closes over a generator that runs on: no two calls are alike",
     ),
+    Allowed(
+        "rr_cluster.models.*|rr_cluster.sums_only.Reseeding.act", "models", "nan|inf",
+        "nonsense accepted",
+        "models that diverge in training stay models: a run that has begun goes on to its end",
+    ),
+    Allowed(
+        "rr_cluster.models.LinearRegression.accuracy|rr_cluster.models.LinearRegression.score",
+        "models", "huge", "nan or wrong",
+        "squared errors beyond 1.8e308 are inf: the true value has no float",
+    ),
+    Allowed(
+        "rr_cluster.models.SoftmaxRegression.train", "proximal", "huge", "nan or wrong",
+        "steps that overshoot diverge; documented: an update that is not finite counts as zero",
+    ),
+    Allowed(
+        "rr_cluster.models.*|rr_cluster.planning.Training", "learning_rate|server_rate",
+        "above one|huge", "nonsense accepted",
+        "the length of a step is no share: every positive number is one",
+    ),
 )  # fmt: skip
 
 
