@@ -212,7 +212,9 @@ def _all_are(values: Any, test: Test) -> bool:
 
 def is_function(value: Any) -> bool:
     """Whether `value` can be called and is not the class of something."""
-    return callable(value) and not (isinstance(value, type) and value.__module__ != "builtins")
+    if isinstance(value, type):
+        return value.__module__ == "builtins" and value is not types.FunctionType
+    return callable(value)
 
 
 def is_numeric(value: Any) -> bool:

@@ -50,8 +50,12 @@ def claimed_stds(claimed_std: Any, exact: tuple[FloatArray, ...]) -> tuple[Float
     out = []
     for part, value in zip(parts, exact, strict=True):
         std = float_array(part, "claimed_std")
+        if np.asarray(part).dtype.kind == "b":
+            raise TypeError("claimed_std must hold real numbers, got bool")
         if (std <= 0).any():
             raise ValueError("claimed_std must be > 0")
+        if not ((std >= 1e-100) & (std <= 1e100)).all():  # squares must be numbers
+            raise ValueError("claimed_std must lie between 1e-100 and 1e100 (rescale)")
         try:
             out.append(np.broadcast_to(std, value.shape))
         except ValueError:

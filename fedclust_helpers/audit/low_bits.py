@@ -93,7 +93,10 @@ def audit_low_bits(steps: Any, *, n_bits: int = 8, false_alarm: float = 1e-3) ->
     A discrete Gaussian of scale s steps has bits below 2^b uniform up to exp(-2 pi^2 (s/2^b)^2), a
     discrete Laplace up to (2^b/(2 pi s))^2: with SPREAD = 6 below 1e-5 each.
     """
-    values: IntArray = np.asarray(steps)
+    try:
+        values: IntArray = np.asarray(steps)
+    except ValueError:
+        raise TypeError("steps must be an array of integers") from None
     if values.dtype.kind not in "iu":
         raise TypeError(f"steps must be integers (floats lose low bits), got {values.dtype}")
     n_bits = check_int(n_bits, "n_bits", maximum=62)

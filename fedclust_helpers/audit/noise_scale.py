@@ -182,8 +182,13 @@ def _scale_test(n_runs: int, n_coordinates: int, kurtosis: float, level: float) 
     variance, sigma^4 (2/(n - 1) + kurtosis/n). For Gaussian noise (kurtosis 0) this is exact.
     """
     freedom = n_coordinates * 2.0 / (2.0 / (n_runs - 1) + kurtosis / n_runs)
+    largest = stats.chi2.isf(level / 2, freedom)
+    if largest == 0:
+        raise ValueError(
+            f"excess_kurtosis is too large for {n_runs} runs: nothing follows for the scale"
+        )
     return _ScaleTest(
-        math.sqrt(freedom / stats.chi2.isf(level / 2, freedom)),
+        math.sqrt(freedom / largest),
         math.sqrt(freedom / stats.chi2.ppf(level / 2, freedom)),
     )
 
@@ -289,6 +294,8 @@ def audit_noise_scale(
     check_rng(rng)
     truth = as_queries(exact, "exact")
     stds = claimed_stds(claimed_std, truth)
+    if any(np.abs(v).max() > 1e100 * s.min() for v, s in zip(truth, stds, strict=True)):
+        raise ValueError("exact must be at most 1e100 times claimed_std in size (rescale)")
     if names is None:
         names = [f"query {index}" for index in range(len(truth))]
     if isinstance(names, str) or len(names) != len(truth):

@@ -12,7 +12,7 @@ from tqdm.auto import tqdm
 
 from fedclust_helpers import kmeans
 from fedclust_helpers._checked import checked
-from fedclust_helpers._validation import FloatArray, as_points, check_choice
+from fedclust_helpers._validation import FloatArray, as_numbers, as_points, check_choice
 from fedclust_helpers.fastlloyd.planning import LloydPlan, Postprocess, check_postprocess
 from fedclust_helpers.federation import RunResult, SumFederation
 
@@ -62,6 +62,9 @@ def run(
         Before any data is read: if the plan was made for another federation, or costs more than it
         states, or more than the ledger has left.
     """
+    if isinstance(federation, type) or not callable(getattr(federation, "noisy_sum", None)):
+        got = federation if isinstance(federation, type) else type(federation)
+        raise TypeError(f"federation must be a federation with noisy_sum, got {got.__name__}")
     if not isinstance(plan, LloydPlan):
         raise TypeError(f"plan must be a LloydPlan, got {type(plan).__name__}")
     centers = initial_centers(federation, plan.n_clusters, initial)
@@ -118,6 +121,11 @@ def update_centers(
         Cut the step to the radius (text of section 5.3.5; missing in Algorithm 1).
     """
     check_postprocess(postprocess, count_floor)
+    centers = as_points(centers, "centers")
+    relative_sums = as_points(relative_sums, "relative_sums", n_features=centers.shape[1])
+    counts = as_numbers(counts, "counts", ndim=1)
+    if not len(centers) == len(relative_sums) == len(counts):
+        raise ValueError("centers, relative_sums and counts must be of the same k clusters")
     step = relative_sums / _floored(counts, count_floor)[:, None]
     if radius is not None and clip_step:
         length = np.linalg.norm(step, axis=1, keepdims=True)

@@ -111,6 +111,8 @@ def n_rounds_fastlloyd(
     """T < 4 N^2 0.004 / (k^3 eta^2 sigma^2 (1 + sqrt(4d))^2), clipped to [2, 7] (Eq. 21)."""
     n, k, d = _sizes(n_records, n_clusters, n_features)
     radius, sigma = check_positive(radius, "radius"), check_positive(sigma, "sigma")
+    if not 1e-120 <= radius * sigma <= 1e120:
+        raise ValueError("radius times sigma must lie between 1e-120 and 1e120 (rescale)")
     rounds = 4 * n**2 * ROUND_ERROR / (k**3 * (radius * sigma * (1 + math.sqrt(4 * d))) ** 2)
     return _clip_rounds(rounds)
 
@@ -119,7 +121,8 @@ def n_rounds_fastlloyd(
 def n_rounds_glloyd(n_records: int, n_clusters: int, n_features: int, sigma: float) -> int:
     """T <= 0.004 N^2 / (k^3 d (2 rho + sqrt d)^2 sigma^2), clipped (Eq. 33 without its stray T)."""
     n, k, d = _sizes(n_records, n_clusters, n_features)
-    sigma = check_positive(sigma, "sigma")
+    if not 1e-110 <= check_positive(sigma, "sigma") <= 1e110:
+        raise ValueError(f"sigma must lie between 1e-110 and 1e110, got {sigma:g}")
     return _clip_rounds(n**2 * ROUND_ERROR / (k**3 * d * ((2 * RHO + math.sqrt(d)) * sigma) ** 2))
 
 
@@ -154,6 +157,8 @@ def predicted_mse(
     std_sums = check_non_negative(std_sums, "std_sums")
     std_counts = check_non_negative(std_counts, "std_counts")
     displacement = check_non_negative(displacement, "displacement")
+    if not (std_sums <= 1e120 and std_counts * displacement <= 1e120):
+        raise ValueError("std_sums, and std_counts times displacement, must be at most 1e120")
     one = (n_clusters / n_records) ** 2 * (
         std_counts**2 * displacement**2 + n_features * std_sums**2
     )

@@ -20,6 +20,7 @@ from fedclust_helpers._validation import (
     check_choice,
     check_delta,
     check_epsilon,
+    check_function,
     check_int,
     check_non_negative,
 )
@@ -80,6 +81,14 @@ class StepBudgets:
 
     def times(self, factor: float) -> StepBudgets:
         """All step budgets multiplied by `factor`; rounds and delta stay."""
+        factor = check_non_negative(factor, "factor")
+        for name in (*STEPS, *LLOYD_STEPS):
+            budget = factor * getattr(self, name)
+            if budget > 0 and not MIN_BUDGET <= budget <= MAX_BUDGET:
+                raise ValueError(
+                    f"factor must leave each step between {MIN_BUDGET:g} and {MAX_BUDGET:g}, got"
+                    f" {factor:g}"
+                )
         return replace(self, **{n: factor * getattr(self, n) for n in (*STEPS, *LLOYD_STEPS)})
 
     def total(self) -> float:
@@ -203,6 +212,7 @@ def calibrate_budgets(
     if not isinstance(shares, StepBudgets):
         raise TypeError(f"shares must be StepBudgets, got {type(shares).__name__}")
     check_budget(epsilon)
+    check_function(total, "total")
     used = [getattr(shares, name) for name in (*STEPS, *LLOYD_STEPS) if getattr(shares, name)]
     if not used:
         raise ValueError("shares must hold a budget > 0")

@@ -57,6 +57,17 @@ class DiameterReduction:
         return centers - self.shifts[self.components[nearest]]
 
 
+def _check_lengths(gaps: FloatArray, reach: float) -> None:
+    """Refuse, before anything is released, lengths that no federation of moved rows could have."""
+    longest = max(float(gaps.max()), reach)
+    n_components = 1 if gaps.max() < reach else len(gaps)  # at most
+    if not (reach > 1e-100 and 100 * longest * n_components + reach < 1e100):
+        raise ValueError(
+            "server_points, and sigma or distance, must keep moved rows between 1e-100 and 1e100 in"
+            " size (rescale)"
+        )
+
+
 def reduce_diameter(
     federation: SumFederation,
     server_points: ArrayLike,
@@ -96,8 +107,9 @@ def reduce_diameter(
         distance = 4 * math.log(max(federation.n_records, 2)) * math.sqrt(d) * sigma
     reach = check_positive(distance, "distance")
 
-    weights = noised_weights(federation, np.eye(d), server, epsilon, round=round)
     gaps = cdist(server, server)
+    _check_lengths(gaps, reach)
+    weights = noised_weights(federation, np.eye(d), server, epsilon, round=round)
     in_ball = gaps <= reach
     frozen = in_ball.sum(axis=1) >= epsilon * needed / (200 * math.log(max(size, 2)))
     stays = np.flatnonzero(frozen | (in_ball @ weights >= needed / 3))

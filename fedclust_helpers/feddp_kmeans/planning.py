@@ -67,6 +67,7 @@ class ServerPoints:
     @classmethod
     def of(cls, server: FloatArray) -> ServerPoints:
         """Number and hash of validated points (q, d); -0.0 and 0.0 are the same number."""
+        server = as_points(server, "server")
         digest = hashlib.sha256(repr(server.shape).encode() + (server + 0.0).tobytes())
         return cls(len(server), digest.hexdigest())
 
@@ -110,6 +111,8 @@ def check_federation(federation: Any, *, unit: str | None = None) -> None:
 
     With `unit`, its ledger must be kept for just that one.
     """
+    if isinstance(federation, type):
+        raise TypeError(f"federation must be a federation, got the class {federation.__name__}")
     if not callable(getattr(federation, "noisy_sum", None)) or not hasattr(federation, "facts"):
         raise TypeError(f"federation must offer noisy_sum, got {type(federation).__name__}")
     facts = federation.facts

@@ -29,6 +29,8 @@ from fedclust_helpers.feddp_kmeans.planning import check_restarts
 def _numbers(values: ArrayLike, name: str, n: int | None = None) -> FloatArray:
     """One-dimensional finite numbers, `n` of them."""
     try:
+        if np.asarray(values).dtype.kind == "c":
+            raise TypeError
         array = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
         raise TypeError(f"{name} must be numbers") from None

@@ -22,6 +22,7 @@ from fedclust_helpers._validation import (
     as_points,
     check_choice,
     check_delta,
+    check_function,
     check_int,
     check_positive,
     check_rng,
@@ -290,8 +291,7 @@ def theory_kmeans(
     check_restarts(n_init)
     check_rng(rng)
     if move is not None:
-        if not callable(move):
-            raise TypeError(f"move must be callable, got {type(move).__name__}")
+        check_function(move, "move")
         if sigma is None:
             raise ValueError("sigma must be given when the diameter is reduced")
     if sigma is not None:
