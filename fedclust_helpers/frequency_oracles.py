@@ -24,14 +24,18 @@ from fedclust_helpers._state import Fixed
 from fedclust_helpers._validation import (
     FloatArray,
     IntArray,
+    as_numbers,
     as_points,
     check_delta,
     check_epsilon,
+    check_function,
     check_int,
     check_non_negative,
     check_positive,
     check_real,
     check_rng,
+    check_text,
+    short,
 )
 from fedclust_helpers.accounting.ledger import Accountable
 from fedclust_helpers.local_randomizers import (
@@ -52,6 +56,7 @@ from fedclust_helpers.mechanisms import (
     Mechanism,
     NoiseSource,
     NoNoise,
+    SecureNoise,
 )
 
 Reports = tuple[NDArray[np.generic], ...]
@@ -87,11 +92,6 @@ def frozen_arrays(public: Mapping[str, ArrayLike] | None) -> Mapping[str, NDArra
     return MappingProxyType(out)
 
 
-def _check_callable(value: Any, name: str) -> None:
-    if not callable(value):
-        raise TypeError(f"{name} must be a function, got {type(value).__name__}")
-
-
 def _check_name(name: Any) -> str:
     if not isinstance(name, str):
         raise TypeError(f"name must be a string, got {type(name).__name__}")
@@ -109,7 +109,8 @@ def _check_memory(n_buckets: int, n_rows: int, name: str) -> None:
 
 def one_point_each(points: FloatArray, users: IntArray) -> tuple[FloatArray, IntArray]:
     """One point for each user number."""
-    if np.ndim(points) != 2 or np.shape(points)[0]:  # nobody in a part: (0, d)
+    nobody = isinstance(points, np.ndarray) and points.ndim == 2 and not len(points)
+    if not nobody:  # nobody in a part: (0, d)
         points = as_points(points)
     users = _numbers_of(users)
     if len(users) != len(points):
@@ -275,7 +276,7 @@ class OneBitCounts(Fixed):
         name: str = "one-bit counts",
         public: Mapping[str, ArrayLike] | None = None,
     ) -> None:
-        _check_callable(encode, "encode")
+        check_function(encode, "encode")
         self._name, self._public = _check_name(name), frozen_arrays(public)
         self._encode = encode
         self._hash = BucketHash(n_buckets, rng=rng)
@@ -437,7 +438,7 @@ class Bitstogram(OneBitCounts):
         self._n_bits = n_bits = check_int(n_bits, "n_bits", maximum=63)
         if not 0 < check_real(oracle_share, "oracle_share") < 1:
             raise ValueError(f"oracle_share must lie in (0, 1), got {oracle_share}")
-        _check_callable(values, "values")
+        check_function(values, "values")
 
         def encode(points: FloatArray, channels: IntArray) -> Question:
             keys = as_words(values(points), "values")
@@ -536,7 +537,7 @@ class HeavySums(Fixed):
         name: str = "heavy sums",
         public: Mapping[str, ArrayLike] | None = None,
     ) -> None:
-        _check_callable(encode, "encode")
+        check_function(encode, "encode")
         self._n_outputs = n_outputs = check_int(n_outputs, "n_outputs")
         self._radius = radius = check_positive(radius, "radius")
         self._mechanism = check_report_mechanism(
@@ -659,6 +660,7 @@ def check_report_mechanism(
         If it is no Gaussian noise of one party, if it hides less, or if a report would not fit into
         64-bit integers (radius and noise in steps of the grid).
     """
+    check_text(what, "what")
     if not hasattr(mechanism, "norm") or not hasattr(mechanism, "dp_event"):
         raise TypeError(f"mechanism must be a mechanism, got {type(mechanism).__name__}")
     if type(mechanism) not in (Gaussian, DiscreteGaussian, NoNoise):
@@ -681,11 +683,36 @@ def check_report_mechanism(
     return mechanism
 
 
+def _rows(vectors: FloatArray) -> FloatArray:
+    """Numbers of shape (m, d), finite or not."""
+    if isinstance(vectors, np.ndarray) and vectors.dtype == np.float64 and vectors.ndim == 2:
+        return vectors
+    try:
+        array = np.asarray(vectors)
+        if array.dtype.kind not in "fiubO":
+            raise TypeError
+        array = array.astype(np.float64)
+    except (TypeError, ValueError):
+        raise TypeError("vectors must be an array of real numbers of shape (m, d)") from None
+    if array.ndim != 2:
+        raise ValueError(f"vectors must have shape (m, d), got {array.ndim} dimension(s)")
+    return array
+
+
+def _check_noise(mechanism: Mechanism) -> None:
+    """Noise for arrays, as an object and not its class."""
+    if isinstance(mechanism, type) or not all(
+        hasattr(mechanism, name) for name in ("sample", "grid")
+    ):
+        raise TypeError(f"mechanism must be a mechanism, got {short(mechanism)}")
+
+
 def cut_to(vectors: FloatArray, radius: float) -> FloatArray:
     """Factors (m,) that cut rows to length `radius`, a hair inside; 0 for rows that are not finite.
 
     Each row's factor depends on that row alone.
     """
+    vectors, radius = _rows(vectors), check_positive(radius, "radius")
     with np.errstate(over="ignore", invalid="ignore"):
         lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
     factor = np.minimum(1.0, radius * (1 - 1e-12) / np.maximum(lengths, 1e-300))
@@ -700,6 +727,10 @@ def noised_report(
     On a grid vectors are rounded first and added as integers: the last bits of a sum of floats
     would tell its two parts apart.
     """
+    vectors = as_numbers(vectors, "vectors", ndim=2, empty=True)
+    _check_noise(mechanism)
+    if not isinstance(rng, SecureNoise):
+        check_rng(rng)
     grid = mechanism.grid
     if grid is None:
         return np.asarray(vectors + mechanism.sample(vectors.shape, rng=rng))
@@ -710,7 +741,8 @@ def noised_report(
 
 def report_values(reports: NDArray[Any], mechanism: Mechanism) -> FloatArray:
     """What the server reads: the vectors (m, d) behind `noised_report`'s numbers."""
-    values = np.asarray(reports, dtype=np.float64)
+    _check_noise(mechanism)
+    values = as_numbers(reports, "reports", ndim=2, empty=True)
     return values if mechanism.grid is None else values * mechanism.grid
 
 
@@ -748,8 +780,8 @@ def ask_values(query: LocalQuery, values: ArrayLike, *, rng: np.random.Generator
 
     No ledger, no transcript; `LocalReports.ask` is the way to ask real users.
     """
-    if not hasattr(query, "respond") or not hasattr(query, "collect"):
-        raise TypeError(f"query must be a LocalQuery, got {type(query).__name__}")
+    if isinstance(query, type) or not hasattr(query, "respond") or not hasattr(query, "collect"):
+        raise TypeError(f"query must be a LocalQuery, got {short(query)}")
     points = as_points(values, "values")
     check_rng(rng)
     users = np.arange(len(points))

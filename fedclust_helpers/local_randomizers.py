@@ -27,10 +27,12 @@ from fedclust_helpers._validation import (
     check_choice,
     check_delta,
     check_epsilon,
+    check_function,
     check_int,
     check_positive,
     check_real,
     check_rng,
+    check_text,
 )
 from fedclust_helpers.accounting import gaussian_sigma_analytic
 from fedclust_helpers.mechanisms import (
@@ -65,6 +67,7 @@ def random_words(shape: int | tuple[int, ...], *, rng: NoiseSource) -> Words:
 
 def as_words(values: ArrayLike, name: str) -> Words:
     """Integers >= 0 of any shape as 64-bit words; the message does not quote them."""
+    check_text(name, "name")
     try:
         array = np.asarray(values)
     except ValueError:  # rows of unequal length
@@ -118,8 +121,7 @@ def words_modulo(words: Words, n_values: int, redraw: Callable[[Words], Words]) 
     ones), so every value is left with the same number of words.
     """
     n_values = check_int(n_values, "n_values", maximum=2**63)
-    if not callable(redraw):
-        raise TypeError(f"redraw must be a function, got {type(redraw).__name__}")
+    check_function(redraw, "redraw")
     words = np.asarray(words)
     if words.dtype != np.uint64:
         raise TypeError(f"words must be 64-bit words (uint64), got {words.dtype.name}")
@@ -317,7 +319,10 @@ class UnaryEncoding(_Pure):
 
     def estimate(self, reports: BoolArray) -> FloatArray:
         """Unbiased counts (k,) from bits (n, k)."""
-        reports = np.asarray(reports)
+        try:
+            reports = np.asarray(reports)
+        except ValueError:  # rows of unequal length
+            raise TypeError(f"reports must be bits (bool) of shape (n, {self.n_values})") from None
         if reports.dtype != np.bool_ or reports.ndim != 2 or reports.shape[1] != self.n_values:
             raise TypeError(f"reports must be bits (bool) of shape (n, {self.n_values})")
         return (reports.sum(axis=0) - len(reports) * self.flip) / (self.keep - self.flip)
@@ -462,6 +467,7 @@ def gaussian_report(
 
 def check_values(values: ArrayLike, n_values: int, name: str = "values") -> IntArray:
     """Integers (n,) in 0..n_values-1; the message does not quote them."""
+    check_text(name, "name")
     n_values = check_int(n_values, "n_values")
     try:
         array = np.asarray(values)

@@ -11,6 +11,7 @@ from scipy import stats
 
 from fedclust_helpers._validation import (
     FloatArray,
+    as_numbers,
     as_points,
     check_choice,
     check_int,
@@ -31,7 +32,13 @@ def row_products(points: FloatArray, matrix: FloatArray) -> FloatArray:
     user more could move another user's image across the border of a cell. Blocks of one fixed size,
     padded with zeros, are always added up in the same order.
     """
-    points = np.ascontiguousarray(points)
+    points = np.ascontiguousarray(as_numbers(points, "points", ndim=2, empty=True))
+    matrix = as_numbers(matrix, "matrix", ndim=2)
+    if points.shape[1] != len(matrix):
+        raise ValueError(
+            f"points must have {len(matrix)} columns, one for each row of matrix, got"
+            f" {points.shape[1]}"
+        )
     n, width = points.shape
     full = n - n % BLOCK
     out = np.empty((n, matrix.shape[1]))

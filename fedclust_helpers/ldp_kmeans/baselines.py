@@ -27,6 +27,8 @@ from fedclust_helpers.frequency_oracles import (
     Question,
     Reports,
     Words,
+    _numbers_of,
+    _only,
     check_report_mechanism,
     cut_to,
     noised_report,
@@ -118,9 +120,11 @@ class NoisyPoints(Fixed):
 
     def collect(self, users: IntArray, reports: Reports) -> None:
         """Keep reports while there is room."""
+        users = _numbers_of(users)
+        vectors = _only(reports, (len(users), self._n_features), "if")
         room = self._max_kept - sum(len(k) for k in self._kept)
         if room > 0:
-            self._kept.append(report_values(reports[0][:room], self._mechanism))
+            self._kept.append(report_values(vectors[:room], self._mechanism))
         self._n_users += len(users)
 
     def points(self) -> FloatArray:

@@ -16,6 +16,8 @@ from fedclust_helpers._validation import (
     IntArray,
     check_choice,
     check_epsilon,
+    check_function,
+    check_instance,
     check_int,
     check_non_negative,
     check_positive,
@@ -148,6 +150,7 @@ def descend(
     if not isinstance(counts, CellCounts):
         raise TypeError(f"counts must be CellCounts, got {type(counts).__name__}")
     z, max_cells = check_non_negative(z, "z"), check_int(max_cells, "max_cells")
+    radius = check_non_negative(radius, "radius")
     levels: list[CellLevel] = []
     grid = counts.grid
     for depth in counts.depths:
@@ -187,6 +190,7 @@ class ChosenCells:
 
     def points(self, grid: NestedGrid, where: str = "center") -> FloatArray:
         """One point for each cell: its centre, or the corner that Algorithm 1 prints."""
+        check_instance(grid, NestedGrid, "grid")
         check_choice(where, "where", ("center", "corner"))
         out = np.empty(self.cells.shape)
         for depth in np.unique(self.depth):
@@ -225,6 +229,8 @@ def choose_cells(
     z = check_non_negative(z, "z")
     if max_cells is not None:
         check_int(max_cells, "max_cells", minimum=0)
+    if vector_sums is not None:
+        check_function(vector_sums, "vector_sums")
     n_features = levels[0].cells.shape[1]
     # maximal chosen cells: depth, coordinates and PH; one row each
     depth_of = np.zeros(0, dtype=np.int64)

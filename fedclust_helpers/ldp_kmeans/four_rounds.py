@@ -16,10 +16,13 @@ from fedclust_helpers._validation import (
     IntArray,
     as_points,
     check_delta,
+    check_fits,
+    check_instance,
     check_int,
     check_non_negative,
     check_positive,
     check_rng,
+    short,
 )
 from fedclust_helpers.federation import LocalReports
 from fedclust_helpers.frequency_oracles import HeavySums, LocalQuery, OneBitCounts, Question
@@ -40,6 +43,7 @@ from fedclust_helpers.ldp_kmeans.one_round import (
     warn_if_blind,
 )
 from fedclust_helpers.ldp_kmeans.plans import FourRoundPlan
+from fedclust_helpers.local_randomizers import MAX_NUMBERS
 from fedclust_helpers.lsh import BallCarvingHash, collision_probability
 from fedclust_helpers.projections import BallProjection
 
@@ -65,6 +69,7 @@ class HeavyCells:
 
     def level_of(self, points: FloatArray) -> IntArray:
         """l with the point in D_l, 1..L+1: the number of heavy cells around it, plus one."""
+        points = as_points(points, n_features=self.grid.n_features)
         level = np.ones(len(points), dtype=np.int64)
         for depth, heavy in zip(self.depths, self.cells, strict=True):
             keys = self.grid.keys(self.grid.cells(points, depth), depth)
@@ -73,6 +78,7 @@ class HeavyCells:
 
     def parents(self, points: FloatArray) -> tuple[IntArray, FloatArray, FloatArray, Keys]:
         """The smallest heavy cell around each point: level, centre, half diagonal, key (m,)."""
+        points = as_points(points, n_features=self.grid.n_features)
         level = self.level_of(points)
         centers = np.empty((len(points), self.grid.n_features))
         half = np.empty(len(points))
@@ -213,6 +219,17 @@ def candidate_centers(
     The server cannot list all t^O(t) log n buckets. It hashes public random points of the heavy
     cells and looks their buckets up, which costs no privacy and replaces Bitstogram.
     """
+    check_instance(plan, FourRoundPlan, "plan")
+    check_instance(buckets, _Buckets, "buckets", what="the buckets of a plan")
+    for oracle, name in ((counts, "counts"), (sums, "sums")):
+        if isinstance(oracle, type) or not hasattr(oracle, "estimate"):
+            raise TypeError(f"{name} must be an oracle of bucket {name}, got {short(oracle)}")
+    check_rng(rng)
+    points_per_cell = check_int(points_per_cell, "points_per_cell", minimum=0)
+    n_everywhere = check_int(n_everywhere, "n_everywhere", minimum=0)
+    most = max((sum(map(len, heavy.cells)) for heavy in buckets.markings), default=0)
+    check_fits(n_everywhere * plan.n_outputs, "n_everywhere", limit=MAX_NUMBERS)
+    check_fits(most * points_per_cell * plan.n_outputs, "points_per_cell", limit=MAX_NUMBERS)
     found = []
     for call, (guess, _, _, _) in enumerate(buckets.calls):
         heavy = buckets.markings[guess]

@@ -18,6 +18,7 @@ from fedclust_helpers._validation import (
     check_int,
     check_positive,
     check_real,
+    check_share,
 )
 from fedclust_helpers.federation import LocalReports, PlannedRelease
 from fedclust_helpers.federation.local import check_shares
@@ -275,7 +276,7 @@ def users_needed_as_printed(
 
     Without `n_levels`, L = lg n of the answer itself (the fixed point of the two).
     """
-    share, z = check_positive(share, "share"), check_positive(z, "z")
+    share, z = check_share(share, "share", one=True), check_positive(z, "z")
     epsilon = check_epsilon(epsilon)
     if n_levels is not None:
         check_int(n_levels, "n_levels", maximum=10**6)
