@@ -245,4 +245,6 @@ def _offers(value: Any, members: frozenset[str]) -> bool:
     if isinstance(value, type):
         return False
     own = getattr(value, "__dict__", {})
-    return all(hasattr(type(value), name) or name in own for name in members)
+    return all(
+        hasattr(type(value), name) or name in own or hasattr(value, name) for name in members
+    )

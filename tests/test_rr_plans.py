@@ -186,17 +186,21 @@ def test_what_depends_on_earlier_rounds_is_charged_as_if_everyone_took_part(name
 @pytest.mark.parametrize(("adjacency", "scheme"), [("replace-one", "fixed"),
                                                    ("add/remove", "poisson")])  # fmt: skip
 @pytest.mark.parametrize("name", ["sums", "fedavg", "fedprox"])
-def test_secure_cohorts_are_charged_by_the_renyi_curve(name, adjacency, scheme):
+def test_secure_cohorts_cost_what_seeded_ones_cost(name, adjacency, scheme):
+    """Fine discrete noise is charged as the Gaussian it is close to, never above any theorem."""
     f = federation("ideal", adjacency=adjacency, mode="secure")
     _, made = planned(name, f, cohort=6)
     (mechanism,) = made.mechanisms
-    assert isinstance(mechanism, DiscreteGaussian) and made.accountant == "renyi"
+    assert isinstance(mechanism, DiscreteGaussian)
+    _, seeded = planned(name, federation("ideal", adjacency=adjacency), cohort=6)
+    assert made.accountant == seeded.accountant
+    assert seeded.sigma < made.sigma < seeded.sigma * (1 + 1e-4)
     # the theorem for any mechanism, written out: T rounds at the best order
     rho = mechanism.sensitivity**2 / (2 * mechanism.scale**2)
     rdp = 6 * np.array(sampled_rdp(scheme, rho, 0.1, ORDERS))
     a = np.array(ORDERS, dtype=float)
     bound = (rdp + np.log1p(-1 / a) - np.log(1e-3 * a) / (a - 1)).min()
-    assert 2.9 < made.total_epsilon <= 3.0 and made.total_epsilon <= bound * (1 + 1e-9)
+    assert 2.9 < made.total_epsilon <= 3.0 and made.total_epsilon <= bound * (1 + 1e-5)
     _, everyone = planned(name, federation("ideal", adjacency=adjacency, mode="secure"), cohort=M)
     assert made.sigma < 0.8 * everyone.sigma  # amplified
     assert run(f, made, MODEL).private
