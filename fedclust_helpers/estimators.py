@@ -53,8 +53,8 @@ class _InBox(ClusterMixin, BaseEstimator):
         """
         if kwargs:
             raise TypeError(f"fit_predict takes X and y only, got {', '.join(kwargs)}")
+        rows = self._rows_of(X, y)  # what cannot be read is refused before anything is spent
         self.fit(X, y)
-        rows = self._rows_of(X, y)
         return [self.predict(own) for own in rows] if isinstance(rows, list) else self.predict(rows)
 
     def predict(self, X: ArrayLike) -> IntArray:
@@ -136,7 +136,9 @@ class _InBox(ClusterMixin, BaseEstimator):
             return list(X.values())
         if _holds_clients(X):
             return list(X)
-        return X.drop(columns=y) if isinstance(y, str) else X
+        if isinstance(y, str):
+            return X.drop(columns=y)
+        return X if _is_table(X) else as_points(X, "X")  # a list of rows is one table, too
 
     def _scaled(self, X: ArrayLike) -> tuple[FloatArray, FloatArray]:
         check_is_fitted(self)

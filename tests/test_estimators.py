@@ -598,3 +598,18 @@ def test_local_budget_holds_over_clones():
         clone(local(ledger=ledger)).fit(users(2000))
     with pytest.raises(BudgetExceededError):
         clone(local(ledger=ledger)).fit(users(2000))
+
+
+def test_rows_given_as_plain_lists_are_fitted_and_labelled():
+    """A list of rows is one table: it is not charged and then taken for a list of clients."""
+    rows = np.random.default_rng(0).uniform(0, 100, (60, 2))
+    options = {"epsilon": 1.0, "delta": 1e-3, "lower": 0, "upper": 100, "mode": "teaching"}
+    labels = [
+        FastLloydKMeans(2, seed=1, **options).fit_predict(given, [0] * 30 + [1] * 30)
+        for given in (rows, rows.tolist())
+    ]
+    assert np.array_equal(labels[0], labels[1]) and labels[0].shape == (60,)
+    model = FastLloydKMeans(2, seed=1, ledger=PrivacyLedger(), **options)
+    with pytest.raises((TypeError, ValueError), match="X"):
+        model.fit_predict([["a", "b"]] * 60)
+    assert not model.ledger.releases
