@@ -90,9 +90,7 @@ class FixedPoint:
         Values beyond the limit wrap around silently, as ring arithmetic does: whether that can
         happen is decided from public bounds by `check_capacity`, not from the data.
         """
-        values = np.asarray(values, dtype=np.float64)
-        if not np.isfinite(values).all():
-            raise ValueError("values must be finite (no nan, no inf)")
+        values = _finite(values)
         # float64 is exact up to 2^53; np.rint of a larger value is itself
         scaled = np.rint(np.ldexp(values, self.fractional_bits))
         wrapped = np.mod(scaled, 2.0**self.bits) if self.bits == 32 else _mod_2_64(scaled)
@@ -128,9 +126,7 @@ class FixedPoint:
     @checked
     def round(self, values: ArrayLike) -> FloatArray:
         """The nearest multiples of `resolution`, as floats."""
-        values = np.asarray(values, dtype=np.float64)
-        if not np.isfinite(values).all():
-            raise ValueError("values must be finite (no nan, no inf)")
+        values = _finite(values)
         scaled = np.rint(np.ldexp(values, self.fractional_bits))
         return np.ldexp(scaled, -self.fractional_bits)
 
@@ -168,6 +164,14 @@ class FixedPoint:
                 f" most {magnitude:g}, noise up to {noise_tail:g}); it needs {bits} integer bits:"
                 " lower fractional_bits or take the 64-bit ring"
             )
+
+
+def _finite(values: ArrayLike) -> FloatArray:
+    """Numbers that a ring can hold: nan and infinities have no place on it."""
+    values = np.asarray(values, dtype=np.float64)
+    if not np.isfinite(values).all():
+        raise ValueError("values must be finite (no nan, no inf)")
+    return values
 
 
 def _mod_2_64(scaled: FloatArray) -> NDArray[np.uint64]:

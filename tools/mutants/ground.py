@@ -380,8 +380,8 @@ SECURE_AGGREGATION: tuple[Mutant, ...] = (
         "aggregation-not-a-number-enters-the-ring",
         "nan and infinities never enter the ring",
         "secure_aggregation.py",
-        "        if not np.isfinite(values).all():\n",
-        "        if False:\n",
+        "    if not np.isfinite(values).all():\n",
+        "    if False:\n",
         "test_noise.py::test_not_a_number_never_enters_the_ring",
     ),
     mutant(
