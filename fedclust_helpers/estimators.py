@@ -53,8 +53,8 @@ class _InBox(ClusterMixin, BaseEstimator):
         """
         if kwargs:
             raise TypeError(f"fit_predict takes X and y only, got {', '.join(kwargs)}")
-        rows = self._rows_of(X, y)  # what cannot be read is refused before anything is spent
-        self.fit(X, y)
+        self.fit(X, y)  # refuses what cannot be read before anything is spent
+        rows = self._rows_of(X, y)
         return [self.predict(own) for own in rows] if isinstance(rows, list) else self.predict(rows)
 
     def predict(self, X: ArrayLike) -> IntArray:
