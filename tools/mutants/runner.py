@@ -75,6 +75,15 @@ def copy_tree(target: Path, root: Path = ROOT) -> None:
             shutil.copy2(source, target / name)
 
 
+def _from_the_tree(module: Any) -> bool:
+    """Whether a loaded module is one of the working tree's own: a copy must load its own."""
+    file = getattr(module, "__file__", None)
+    if not file:
+        return module.__name__.split(".")[0] in ("fedclust_helpers", "tests")
+    path = Path(file).resolve()
+    return any(path.is_relative_to(ROOT / name) for name in COPIED)
+
+
 def _run_pytest(folder: Path, tests: Sequence[str], result: Path, *, first: bool) -> None:
     """In a child process: run the tests of `folder`, write what failed, and end."""
     log = os.open(result.with_suffix(".log"), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
@@ -82,7 +91,7 @@ def _run_pytest(folder: Path, tests: Sequence[str], result: Path, *, first: bool
     os.dup2(log, 2)
     os.chdir(folder)
     sys.path[:] = [str(folder), *(p for p in sys.path if Path(p or ".").resolve() != ROOT)]
-    for name in [n for n in sys.modules if n.split(".")[0] in ("fedclust_helpers", "tests")]:
+    for name in [name for name, module in sys.modules.items() if _from_the_tree(module)]:
         del sys.modules[name]
     # the tests of a copy that knows nothing of a repository, and writes no caches
     sys.dont_write_bytecode = True
