@@ -39,7 +39,7 @@ notebooks: $(VENV)/installed          ## regenerate and execute every notebook f
 	$(RUN)/python scripts/build_notebooks.py
 
 results: $(VENV)/installed          ## recompute the tables under data/results (two CPU hours; resumable)
-	$(RUN)/python -m fedclust_helpers.experiments
+	$(RUN)/python -m fedclust_helpers.studies
 
 bench: $(VENV)/installed          ## speed ratios as JSON
 	@$(RUN)/python benchmarks/run.py

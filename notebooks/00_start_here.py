@@ -44,15 +44,16 @@ from scipy.stats import kstest, laplace, norm
 from sklearn.datasets import load_breast_cancer
 from sklearn.preprocessing import MinMaxScaler
 
-from fedclust_helpers import accounting, datasets, fastlloyd, figures
+from fedclust_helpers import accounting, datasets, fastlloyd
 from fedclust_helpers.client_statistics import SUMS_AND_COUNTS, TOTAL
 from fedclust_helpers.estimators import FastLloydKMeans
 from fedclust_helpers.federation import ClientData, Randomness, simulate
-from fedclust_helpers.figures import start
 from fedclust_helpers.kmeans import lloyd, sphere_packing, sums_and_counts
 from fedclust_helpers.mechanisms import Gaussian, Laplace
 from fedclust_helpers.metrics import nicv
-from fedclust_helpers.widgets import start as play
+from fedclust_helpers.studies.bench import style as figures
+from fedclust_helpers.studies.start import figures as start
+from fedclust_helpers.studies.start import widget as play
 
 figures.use_style()
 SEED, N_POINTS, N_CLIENTS, N_CLUSTERS, N_ROUNDS = 7, 1000, 20, 4, 3

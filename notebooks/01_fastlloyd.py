@@ -76,13 +76,13 @@ import numpy as np
 from scipy import optimize, stats
 
 from fedclust_helpers import accounting as acc
-from fedclust_helpers import audit, datasets, experiments, kmeans
+from fedclust_helpers import audit, datasets, kmeans, studies
 from fedclust_helpers import fastlloyd as fl
 from fedclust_helpers import secure_aggregation as secagg
 from fedclust_helpers.federation import ClientData, Randomness, simulate
-from fedclust_helpers.figures import fastlloyd as draw
-from fedclust_helpers.figures import use_style
 from fedclust_helpers.metrics import mean_ci, nicv
+from fedclust_helpers.studies.bench.style import use_style
+from fedclust_helpers.studies.fastlloyd import figures as draw
 
 use_style()
 SEED, SIZES, SPREAD, K, D = 2025, (700, 500, 400, 250, 150), 0.12, 5, 2
@@ -1414,14 +1414,14 @@ plt.show()
 # The paper shows its results as curves without numbers. We ran the same sweeps (two equal random clients,
 # $\delta=1/(N\ln N)$, minimum and maximum of each column mapped to $[-1,1]$ as the paper does, which is
 # **not private**). The tables are committed under `data/results`; here they are drawn, judged by one
-# set of rules for all claims (`experiments.claims`; the README beside the tables says which rules were
+# set of rules for all claims (`studies.claims`; the README beside the tables says which rules were
 # changed after numbers had been seen), and **re-checked live** at one point.
 #
 # **Predict.** One row of the table says: iris, FastLloyd, ε = 1. We run it again, with other seeds. How
 # close should the two means be?
 
 # %%
-tables = experiments.load_all_results()
+tables = studies.load_all_results()
 table = tables["fastlloyd_nicv"]
 iris = datasets.load_iris().points
 iris = datasets.scale_min_max_not_private(iris)  # as the paper does
@@ -1437,7 +1437,7 @@ again = mean_ci(live)
 print(f"iris, ε = 1: live {again.mean:.3f} ± {again.half_width:.3f} (40 runs)")
 
 # %%
-from fedclust_helpers.experiments.claims import compare
+from fedclust_helpers.studies.fastlloyd.claims import compare
 
 at = "dataset == 'iris' and init == 'halving' and epsilon == 1"
 row = table.query(at + " and method == 'fastlloyd'").iloc[0]
@@ -1502,8 +1502,8 @@ plt.show()
 # about all of them):
 
 # %%
-judged = experiments.verdicts(tables)
-display(Markdown(experiments.to_markdown(judged)))
+judged = studies.verdicts(tables)
+display(Markdown(studies.to_markdown(judged)))
 outcome = [row.verdict for row in judged]
 for verdict in sorted(set(outcome)):
     print(f"{outcome.count(verdict):3} {verdict}")
@@ -1663,7 +1663,7 @@ plt.show()
 # small ε? Does Constant do worse than Step?
 
 # %% tags=["widget", "nbval-ignore-output"]
-from fedclust_helpers.widgets import fastlloyd as play
+from fedclust_helpers.studies.fastlloyd import widget as play
 
 _ = play.explore_fastlloyd(hospitals, seed=SEED)
 

@@ -64,7 +64,6 @@ from sklearn.datasets import load_sample_image
 
 from fedclust_helpers import accounting, audit, datasets, kmeans
 from fedclust_helpers import feddp_kmeans as fd
-from fedclust_helpers import figures as figs
 from fedclust_helpers.accounting import PrivacyLedger
 from fedclust_helpers.feddp_kmeans import bounds, selection
 from fedclust_helpers.federation import (
@@ -74,10 +73,11 @@ from fedclust_helpers.federation import (
     TrustModelError,
     simulate,
 )
-from fedclust_helpers.figures import feddp as draw
 from fedclust_helpers.mechanisms import Gaussian, Laplace
 from fedclust_helpers.metrics import centroid_mse, nicv
-from fedclust_helpers.widgets import feddp as play
+from fedclust_helpers.studies.bench import style as figs
+from fedclust_helpers.studies.feddp_kmeans import figures as draw
+from fedclust_helpers.studies.feddp_kmeans import widget as play
 
 figs.use_style()
 SEED, DELTA, K, D = 5, 1e-6, 10, 100

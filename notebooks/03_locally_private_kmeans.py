@@ -58,22 +58,24 @@ import numpy as np
 import pandas as pd
 from IPython.display import Markdown
 
-from fedclust_helpers import accounting, audit, datasets, kmeans, lsh
-from fedclust_helpers import figures as figs
-from fedclust_helpers import frequency_oracles as fo
+from fedclust_helpers import accounting, audit, datasets, kmeans
 from fedclust_helpers import ldp_kmeans as ldp
-from fedclust_helpers import local_randomizers as lr
-from fedclust_helpers import projections as maps
 from fedclust_helpers.accounting import Budget, BudgetExceededError
 from fedclust_helpers.client_statistics import ClientStatistic
-from fedclust_helpers.experiments import load_results
 from fedclust_helpers.federation import local_users, simulate
-from fedclust_helpers.figures import ldp as draw
-from fedclust_helpers.grids import NestedGrid
-from fedclust_helpers.ldp_kmeans import theory
+from fedclust_helpers.federation.reports import gaussian_report
+from fedclust_helpers.ldp_kmeans import frequency_oracles as fo
+from fedclust_helpers.ldp_kmeans import local_randomizers as lr
+from fedclust_helpers.ldp_kmeans import lsh
+from fedclust_helpers.ldp_kmeans import projections as maps
+from fedclust_helpers.ldp_kmeans.grids import NestedGrid
 from fedclust_helpers.mechanisms import Laplace
 from fedclust_helpers.metrics import nicv
-from fedclust_helpers.widgets import ldp as play
+from fedclust_helpers.studies import load_results
+from fedclust_helpers.studies.bench import style as figs
+from fedclust_helpers.studies.ldp_kmeans import figures as draw
+from fedclust_helpers.studies.ldp_kmeans import theory
+from fedclust_helpers.studies.ldp_kmeans import widget as play
 
 figs.use_style()
 SEED, DELTA, K = 5, 1e-6, 5
@@ -459,7 +461,7 @@ plt.show()
 
 # %%
 wrong = theory.printed_sums_truth(1.0, DELTA, center_norm=0.5, radius=0.05)
-right = lr.gaussian_report(0.55, 1.0, DELTA)
+right = gaussian_report(0.55, 1.0, DELTA)
 print(f"printed: Δ_g = 0.1, sd {wrong.std:.2f}")
 print(f"needed: 2 sup||g|| = {right.sensitivity:.1f}, sd {right.std:.2f}")
 scores, lower = {}, {}

@@ -63,20 +63,21 @@ from IPython.display import Markdown
 from scipy.special import gammaln, logsumexp
 from scipy.stats import norm
 
-from fedclust_helpers import audit, datasets, experiments, kmeans
-from fedclust_helpers import figures as figs
+from fedclust_helpers import audit, datasets, kmeans, studies
 from fedclust_helpers import rr_cluster as rr
 from fedclust_helpers.accounting import PrivacyLedger
 from fedclust_helpers.client_statistics import MODEL_BLOCKS
-from fedclust_helpers.experiments import rr_cells, rr_problems
 from fedclust_helpers.federation import ClientData, Randomness, simulate
-from fedclust_helpers.figures import rr as draw
 from fedclust_helpers.mechanisms import Gaussian
 from fedclust_helpers.rr_cluster import accounting as acc
-from fedclust_helpers.rr_cluster import sensitivity as sens
-from fedclust_helpers.rr_cluster import theory
 from fedclust_helpers.rr_cluster.models import batch_of
-from fedclust_helpers.widgets import rr as play
+from fedclust_helpers.studies.bench import style as figs
+from fedclust_helpers.studies.rr_cluster import cells as rr_cells
+from fedclust_helpers.studies.rr_cluster import figures as draw
+from fedclust_helpers.studies.rr_cluster import problems as rr_problems
+from fedclust_helpers.studies.rr_cluster import sensitivity as sens
+from fedclust_helpers.studies.rr_cluster import theory
+from fedclust_helpers.studies.rr_cluster import widget as play
 
 figs.use_style()
 SEED, DELTA, K, T = 4, 1e-3, 4, 50
@@ -1198,8 +1199,8 @@ plt.show()
 # settings, three ε, ten partitions) are not exactly zero?
 
 # %%
-accuracy = experiments.load_results("rr_accuracy")
-paired = experiments.load_results("rr_paired")
+accuracy = studies.load_results("rr_accuracy")
+paired = studies.load_results("rr_paired")
 base = draw.main_rows(accuracy)
 percent = (100 * base["acc_mean"]).map("{:.1f} ± ".format)
 percent += (100 * base["ci95"]).map("{:.1f}".format)
@@ -1236,7 +1237,7 @@ plt.show()
 # Two points of the tables, repeated here; the second one only where FashionMNIST is on the machine.
 
 # %%
-flips = experiments.load_results("rr_flips").query(
+flips = studies.load_results("rr_flips").query(
     "identifiers == 'corrected' and epsilon == 4 and rounds == 50"
     " and k == 4 and share == 0.5"
 )  # fmt: skip

@@ -10,8 +10,9 @@ matplotlib.use("agg")
 
 import matplotlib.pyplot as plt  # noqa: E402  (the backend is chosen first)
 
-from fedclust_helpers import experiments, figures  # noqa: E402
-from fedclust_helpers.figures.base import label_lines  # noqa: E402
+from fedclust_helpers import studies  # noqa: E402
+from fedclust_helpers.studies.bench import style as figures  # noqa: E402
+from fedclust_helpers.studies.bench.style import label_lines  # noqa: E402
 
 TARGET = Path(__file__).resolve().parents[1] / "docs" / "figures" / "fastlloyd_s1.png"
 NAMES = {"sulloyd": "SuLloyd", "glloyd": "GLloyd", "fastlloyd": "FastLloyd"}
@@ -20,7 +21,7 @@ NAMES = {"sulloyd": "SuLloyd", "glloyd": "GLloyd", "fastlloyd": "FastLloyd"}
 def main() -> None:
     """NICV against epsilon on S1: means and 95 % intervals of 100 runs."""
     figures.use_style()
-    table = experiments.load_results("fastlloyd_nicv")
+    table = studies.load_results("fastlloyd_nicv")
     table = table[(table["dataset"] == "s1") & (table["init"] != "binary")]
     fig, ax = plt.subplots(figsize=(6.6, 3.6))
     for method, name in NAMES.items():

@@ -7,8 +7,6 @@ import pytest
 
 from fedclust_helpers.datasets import make_ball_mixture
 from fedclust_helpers.federation import local_users
-from fedclust_helpers.frequency_oracles import ask_values
-from fedclust_helpers.grids import NestedGrid
 from fedclust_helpers.ldp_kmeans import (
     CellCounts,
     NothingDetectedWarning,
@@ -21,7 +19,9 @@ from fedclust_helpers.ldp_kmeans import (
     plan_private_mean,
 )
 from fedclust_helpers.ldp_kmeans import run as follow
-from fedclust_helpers.projections import BallProjection
+from fedclust_helpers.ldp_kmeans.frequency_oracles import ask_values
+from fedclust_helpers.ldp_kmeans.grids import NestedGrid
+from fedclust_helpers.ldp_kmeans.projections import BallProjection
 
 DELTA = 1e-6
 K = 5

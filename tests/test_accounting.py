@@ -38,7 +38,7 @@ from fedclust_helpers.accounting import (
     zcdp_epsilon,
     zcdp_rho,
 )
-from fedclust_helpers.local_randomizers import RandomizedResponse
+from fedclust_helpers.ldp_kmeans.local_randomizers import RandomizedResponse
 from fedclust_helpers.mechanisms import (
     DiscreteGaussian,
     DiscreteLaplace,

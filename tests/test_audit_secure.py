@@ -15,11 +15,11 @@ import pytest
 from fedclust_helpers import audit, fastlloyd, feddp_kmeans, ldp_kmeans
 from fedclust_helpers.client_statistics import RELATIVE_SUMS_AND_COUNTS
 from fedclust_helpers.federation import local_users, simulate
-from fedclust_helpers.local_randomizers import (
+from fedclust_helpers.federation.reports import gaussian_report
+from fedclust_helpers.ldp_kmeans.local_randomizers import (
     LocalHashing,
     RandomizedResponse,
     UnaryEncoding,
-    gaussian_report,
 )
 from fedclust_helpers.mechanisms import (
     SECURE,

@@ -14,10 +14,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedclust_helpers import datasets, experiments, metrics
-from fedclust_helpers.experiments import QUICK, TABLES, Cell, Design, cells, run_table, tables
-from fedclust_helpers.experiments import __main__ as command
-from fedclust_helpers.experiments import runner as sweep
+from fedclust_helpers import datasets, metrics, studies
+from fedclust_helpers.studies import QUICK, TABLES, Cell, Design, run_table
+from fedclust_helpers.studies import __main__ as command
+from fedclust_helpers.studies.bench import runner as sweep
+from fedclust_helpers.studies.fastlloyd import cells, tables
 
 RESULTS = Path(__file__).resolve().parents[1] / "data" / "results"
 TINY = replace(QUICK, epsilons=(0.5, 1.0), real=("iris",), g2=(2,))
@@ -223,7 +224,7 @@ def test_a_partial_file_without_its_first_line_is_refused_by_name(
     toy_table(monkeypatch)
     partial = tmp_path / "toy.partial.csv"
     partial.write_bytes(content)
-    with pytest.raises(experiments.PartialTableError, match=r"toy\.partial\.csv cannot be read"):
+    with pytest.raises(studies.PartialTableError, match=r"toy\.partial\.csv cannot be read"):
         run_table("toy", tmp_path)
     assert partial.read_bytes() == content and not (tmp_path / "toy.csv").exists()
 
@@ -249,9 +250,7 @@ def test_a_partial_file_of_another_design_is_refused(
     partial, _, measured = begun
     before = partial.read_bytes()
     toy_table(monkeypatch, cells=other)
-    with pytest.raises(
-        experiments.PartialTableError, match=r"toy\.partial\.csv is of another design"
-    ):
+    with pytest.raises(studies.PartialTableError, match=r"toy\.partial\.csv is of another design"):
         run_table("toy", partial.parent)
     assert partial.read_bytes() == before and not measured
 
@@ -261,9 +260,7 @@ def test_a_partial_file_of_other_code_is_refused(
 ) -> None:
     partial, _, measured = begun
     monkeypatch.setattr(sweep, "code_version", lambda: "another")
-    with pytest.raises(
-        experiments.PartialTableError, match=r"toy\.partial\.csv is of another code"
-    ):
+    with pytest.raises(studies.PartialTableError, match=r"toy\.partial\.csv is of another code"):
         run_table("toy", partial.parent)
     assert not measured and not (partial.parent / "toy.csv").exists()
 
@@ -290,8 +287,8 @@ def test_two_runs_at_once_are_told_apart(tmp_path: Path, monkeypatch: pytest.Mon
     def starts_another(cell: Cell) -> dict[str, float]:
         command_line = [
             sys.executable, "-c",
-            "import sys; from pathlib import Path; import fedclust_helpers.experiments as e;"
-            "from fedclust_helpers.experiments import tables as t, runner;"
+            "import sys; from pathlib import Path; import fedclust_helpers.studies as e;"
+            "from fedclust_helpers.studies import tables as t, runner;"
             "cells = [e.Cell('toy', 'd0', 'm', 0.5, 3)];"
             "t.TABLES['toy'] = t.Table(lambda d: cells, None, None);"
             "e.run_table('toy', Path(sys.argv[1]))", str(tmp_path),
@@ -321,7 +318,7 @@ def test_a_run_that_finds_the_file_just_finished_does_not_write_beside_it(
 
     toy_table(monkeypatch)
     monkeypatch.setattr(sweep.fcntl, "flock", late)
-    with pytest.raises(experiments.PartialTableError, match="another run works on"):
+    with pytest.raises(studies.PartialTableError, match="another run works on"):
         run_table("toy", tmp_path)
 
 
@@ -352,9 +349,7 @@ def test_workers_that_are_killed_again_and_again_are_reported(
         raise AssertionError
 
     toy_table(monkeypatch, dies)
-    with pytest.raises(
-        experiments.PartialTableError, match="killed 3 times .* of toy: is there too"
-    ):
+    with pytest.raises(studies.PartialTableError, match="killed 3 times .* of toy: is there too"):
         run_table("toy", tmp_path, n_jobs=2)
     assert not (tmp_path / "toy.csv").exists()
 
@@ -429,7 +424,7 @@ def test_cells_have_unrelated_seeds() -> None:
     every = [cell for name in FASTLLOYD for cell in TABLES[name].cells(Design())]
     names = [cell.name for cell in every]
     assert len(set(names)) == len(names) > 6000
-    seeds = {experiments.problems.seed_of(name).entropy for name in names}
+    seeds = {studies.problems.seed_of(name).entropy for name in names}
     assert len(seeds) == len(names)
 
 
@@ -438,7 +433,7 @@ def test_unknown_names_are_refused(tmp_path: Path) -> None:
         run_table("fastlloyd_other", tmp_path)
     for name in ("nothing", "g2", "g2_2_3", "synth_2", "iris_2"):
         with pytest.raises(ValueError, match="name must be a data set"):
-            experiments.load_problem(name)
+            studies.load_problem(name)
 
 
 @pytest.mark.parametrize(
@@ -449,7 +444,7 @@ def test_unknown_names_are_refused(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_names_of_no_data_set_are_refused_at_once(name: str) -> None:
     start = time.process_time()
-    for function in (experiments.load_problem, experiments.problems.reference_centers):
+    for function in (studies.load_problem, studies.problems.reference_centers):
         with pytest.raises(ValueError, match="name must be a data set of the result tables"):
             function(name)
     assert time.process_time() - start < 3
@@ -458,11 +453,11 @@ def test_names_of_no_data_set_are_refused_at_once(name: str) -> None:
 @pytest.mark.parametrize("wrong", [None, 3, ["iris"], {"iris"}, b"iris", object()])
 def test_names_are_strings(wrong: object) -> None:
     with pytest.raises(TypeError, match="name must be a string"):
-        experiments.load_problem(wrong)  # type: ignore[arg-type]
+        studies.load_problem(wrong)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="name must be a string"):
-        experiments.problems.reference_centers(wrong)  # type: ignore[arg-type]
+        studies.problems.reference_centers(wrong)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="key must be a string"):
-        experiments.problems.seed_of(wrong)  # type: ignore[arg-type]
+        studies.problems.seed_of(wrong)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -546,10 +541,10 @@ def test_results_are_found_from_below(tmp_path: Path, monkeypatch: pytest.Monkey
     deep = tmp_path / "notebooks" / "deep"
     deep.mkdir(parents=True)
     monkeypatch.chdir(deep)
-    assert experiments.load_results("one").to_dict("list") == {"a": [1], "b": [2]}
-    assert list(experiments.load_all_results()) == ["one"]
+    assert studies.load_results("one").to_dict("list") == {"a": [1], "b": [2]}
+    assert list(studies.load_all_results()) == ["one"]
     with pytest.raises(FileNotFoundError, match="no result table 'two'; there are: one"):
-        experiments.load_results("two")
+        studies.load_results("two")
 
 
 @pytest.mark.parametrize("content", [b"", b"a,b\n1,2,3\n1\n4,5,6,7,8\n", b"\xff\xfe\x00,\x80\n"])
@@ -561,23 +556,23 @@ def test_a_damaged_result_table_is_named(
     (folder / "one.csv").write_bytes(content)
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ValueError, match=r"one\.csv is no table of results"):
-        experiments.load_results("one")
+        studies.load_results("one")
     for name in ("../one", "", "one.csv"):
         with pytest.raises(FileNotFoundError, match="no result table"):
-            experiments.load_results(name)
+            studies.load_results(name)
     for wrong in (None, 3, ["one"]):
         with pytest.raises(TypeError, match="table must be the name"):
-            experiments.load_results(wrong)  # type: ignore[arg-type]
+            studies.load_results(wrong)  # type: ignore[arg-type]
 
 
 def test_results_are_found_beside_the_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert experiments.results_folder() == RESULTS
+    assert studies.results_folder() == RESULTS
     monkeypatch.setattr(sweep, "__file__", str(tmp_path / "package" / "runner.py"))
     with pytest.raises(FileNotFoundError, match="no folder data/results"):
-        experiments.results_folder()
+        studies.results_folder()
 
 
 # --- the committed tables ------------------------------------------------------------------------
@@ -591,33 +586,33 @@ def test_committed_columns(name: str) -> None:
 def test_committed_rows_are_those_of_the_design() -> None:
     design = Design()
     for name in ("fastlloyd_nicv", "fastlloyd_table3"):
-        committed = experiments.load_results(name)
+        committed = studies.load_results(name)
         planned = TABLES[name].cells(design)
         assert committed["dataset"].to_list() == [cell.dataset for cell in planned]
         assert committed["runs"].to_list() == [cell.runs for cell in planned]
-    assert len(experiments.load_results("fastlloyd_nicv")) == 20 * (2 + 4 * 5 + 2 * 5)
-    assert len(experiments.load_results("fastlloyd_metrics")) == 10 * (2 + 3 * 5) * 3
-    assert len(experiments.load_results("fastlloyd_ablation")) == 1 + 7 * 2 * 3 * 2
-    assert len(experiments.load_results("fastlloyd_ablation_sets")) == 48 * (1 + 84)
-    scaling = experiments.load_results("fastlloyd_scaling")
+    assert len(studies.load_results("fastlloyd_nicv")) == 20 * (2 + 4 * 5 + 2 * 5)
+    assert len(studies.load_results("fastlloyd_metrics")) == 10 * (2 + 3 * 5) * 3
+    assert len(studies.load_results("fastlloyd_ablation")) == 1 + 7 * 2 * 3 * 2
+    assert len(studies.load_results("fastlloyd_ablation_sets")) == 48 * (1 + 84)
+    scaling = studies.load_results("fastlloyd_scaling")
     assert scaling.groupby("figure").size().to_dict() == {"3a": 40, "3b": 28, "4": 180}
 
 
 def test_committed_repetitions() -> None:
-    nicv = experiments.load_results("fastlloyd_nicv")
+    nicv = studies.load_results("fastlloyd_nicv")
     nicv = nicv[nicv["method"] != "optimum"]
     heavy = nicv["dataset"].isin(["mnist", "birch2"]) | (nicv["k"].eq(2) & nicv["d"].gt(64))
     assert (nicv.loc[heavy, "runs"] == 30).all()
     assert (nicv.loc[~heavy, "runs"] == 100).all()
-    assert (experiments.load_results("fastlloyd_ablation")["runs"] == 20).all()
-    scaling = experiments.load_results("fastlloyd_scaling")
+    assert (studies.load_results("fastlloyd_ablation")["runs"] == 20).all()
+    scaling = studies.load_results("fastlloyd_scaling")
     assert (scaling.loc[scaling["figure"] != "3a", "runs"] == 21).all()
 
 
 @pytest.mark.parametrize(("method", "epsilon"), [("fastlloyd", 1.0), ("glloyd_fold", 0.25)])
 def test_a_committed_cell_again(method: str, epsilon: float) -> None:
     cell = Cell("fastlloyd_nicv", "iris", method, epsilon, 100)
-    table = experiments.load_results("fastlloyd_nicv")
+    table = studies.load_results("fastlloyd_nicv")
     same = (table["dataset"] == "iris") & (table["method"] == method)
     row = table[same & (table["epsilon"] == epsilon) & (table["init"] == "halving")].iloc[0]
     live = cells.nicv_cell(cell)
@@ -630,7 +625,7 @@ def test_a_committed_cell_again(method: str, epsilon: float) -> None:
 def test_a_committed_ablation_cell_again() -> None:
     design = tables.Design(ablation=((2, 2, 0.5),), alphas=(0.8,))
     cell = TABLES["fastlloyd_ablation"].cells(design)[1]
-    sets = experiments.load_results("fastlloyd_ablation_sets")
+    sets = studies.load_results("fastlloyd_ablation_sets")
     settings = dict(cell.options)
     assert settings.pop("count_floor") is None
     for key, value in {"dataset": cell.dataset, **settings}.items():
@@ -642,19 +637,19 @@ def test_a_committed_ablation_cell_again() -> None:
 def test_committed_cells_agree_with_the_released_code() -> None:
     # interval of ours plus interval of theirs plus 5 %: a correct implementation fails one of the
     # 8 cells with probability below 8 * 0.006 (sum of two half-widths against their root sum)
-    rows = experiments.verdicts(experiments.load_all_results())
+    rows = studies.verdicts(studies.load_all_results())
     (row,) = [row for row in rows if "released code" in row.claim]
     assert row.verdict == "holds"
 
 
 def test_committed_bytes_are_those_of_the_paper() -> None:
-    table = experiments.load_results("fastlloyd_table3")
+    table = studies.load_results("fastlloyd_table3")
     assert (table["bytes_per_round"] == table["paper_bytes"]).all()
 
 
 def test_committed_g2_is_drawn_as_named() -> None:
-    problem = experiments.load_problem("g2_16")
-    rng = np.random.default_rng(experiments.problems.seed_of("data/g2_16"))
+    problem = studies.load_problem("g2_16")
+    rng = np.random.default_rng(studies.problems.seed_of("data/g2_16"))
     points = datasets.make_g2(16, rng=rng).points
     np.testing.assert_array_equal(problem.points, datasets.scale_min_max_not_private(points))
     assert problem.shape == {"n": 2048, "d": 16, "k": 2}
@@ -662,9 +657,9 @@ def test_committed_g2_is_drawn_as_named() -> None:
 
 def test_readme_shows_the_verdicts_of_the_tables() -> None:
     readme = (RESULTS / "README.md").read_text()
-    table = experiments.to_markdown(experiments.verdicts(experiments.load_all_results()))
+    table = studies.to_markdown(studies.verdicts(studies.load_all_results()))
     missing = [line for line in table.splitlines() if line not in readme]
-    assert not missing, "run `python -m fedclust_helpers.experiments --verdicts`"
+    assert not missing, "run `python -m fedclust_helpers.studies --verdicts`"
 
 
 # --- verdict rules -------------------------------------------------------------------------------
@@ -676,7 +671,7 @@ def test_compare_counts_decided_cells() -> None:
         ("a", "y", 2.0, 0.1), ("b", "y", 2.1, 0.1), ("c", "y", 2.0, 0.1), ("d", "y", 2.0, 0.1),
     ]  # fmt: skip
     frame = pd.DataFrame(rows, columns=["cell", "method", "value", "ci95"])
-    compare = experiments.claims.compare
+    compare = studies.claims.compare
     result = compare(frame, "x", "y", keys=["cell"], value="value")
     assert (result.lower, result.higher, result.tie, result.lower_mean) == (1, 1, 1, 2)
     assert result.verdict == "contradicted"
@@ -696,4 +691,4 @@ def test_compare_counts_decided_cells() -> None:
     ],
 )
 def test_verdict_rule(counts: tuple[int, int, int, int], verdict: str) -> None:
-    assert experiments.claims.Comparison(*counts).verdict == verdict
+    assert studies.claims.Comparison(*counts).verdict == verdict

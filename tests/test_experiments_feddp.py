@@ -12,7 +12,9 @@ import pytest
 
 from fedclust_helpers import feddp_kmeans as fk
 from fedclust_helpers.accounting import PrivacyLedger
-from fedclust_helpers.experiments import (
+from fedclust_helpers.feddp_kmeans.budgets import STEPS
+from fedclust_helpers.federation import IdealSecureSum
+from fedclust_helpers.studies import (
     QUICK,
     Design,
     load_all_results,
@@ -20,15 +22,9 @@ from fedclust_helpers.experiments import (
     run_table,
     to_markdown,
 )
-from fedclust_helpers.experiments import feddp_cells as cells
-from fedclust_helpers.experiments import feddp_checks as checks
-from fedclust_helpers.experiments import feddp_claims as claims
-from fedclust_helpers.experiments import feddp_problems as problems
-from fedclust_helpers.experiments import feddp_tables as tables
-from fedclust_helpers.experiments.claims import OWN
-from fedclust_helpers.experiments.problems import seed_of
-from fedclust_helpers.feddp_kmeans.budgets import STEPS
-from fedclust_helpers.federation import IdealSecureSum
+from fedclust_helpers.studies.fastlloyd.claims import OWN
+from fedclust_helpers.studies.fastlloyd.problems import seed_of
+from fedclust_helpers.studies.feddp_kmeans import cells, checks, claims, problems, tables
 
 COST = "method,eps_total,T,seeds,cost_mean,ci95,excess_mean,excess_max"
 COLUMNS = {
@@ -343,4 +339,4 @@ def test_readme_shows_the_verdicts_of_the_tables() -> None:
     readme = "\n".join(path.read_text() for path in RESULTS.glob("README*.md"))
     table = to_markdown(claims.feddp_verdicts(load_all_results()))
     missing = [line for line in table.splitlines() if line not in readme]
-    assert not missing, "run `python -m fedclust_helpers.experiments --verdicts`"
+    assert not missing, "run `python -m fedclust_helpers.studies --verdicts`"

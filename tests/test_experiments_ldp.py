@@ -12,7 +12,8 @@ from ldp_cases import four_rounds, one_round
 
 from fedclust_helpers import kmeans
 from fedclust_helpers.datasets import make_ball_mixture
-from fedclust_helpers.experiments import (
+from fedclust_helpers.federation import local_users
+from fedclust_helpers.studies import (
     QUICK,
     Design,
     load_all_results,
@@ -20,17 +21,11 @@ from fedclust_helpers.experiments import (
     run_table,
     to_markdown,
 )
-from fedclust_helpers.experiments import ldp_blocks as blocks
-from fedclust_helpers.experiments import ldp_cells as cells
-from fedclust_helpers.experiments import ldp_checks as checks
-from fedclust_helpers.experiments import ldp_claims as claims
-from fedclust_helpers.experiments import ldp_problems as problems
-from fedclust_helpers.experiments import ldp_tables as tables
-from fedclust_helpers.experiments.cells import Cell
-from fedclust_helpers.experiments.claims import OWN
-from fedclust_helpers.experiments.problems import seed_of
-from fedclust_helpers.federation import local_users
-from fedclust_helpers.ldp_kmeans.theory import loglog_slope
+from fedclust_helpers.studies.fastlloyd.cells import Cell
+from fedclust_helpers.studies.fastlloyd.claims import OWN
+from fedclust_helpers.studies.fastlloyd.problems import seed_of
+from fedclust_helpers.studies.ldp_kmeans import blocks, cells, checks, claims, problems, tables
+from fedclust_helpers.studies.ldp_kmeans.theory import loglog_slope
 
 COLUMNS = {
     "ldp_cost": (
@@ -453,4 +448,4 @@ def test_readme_shows_the_verdicts_of_the_tables() -> None:
     readme = "\n".join(path.read_text() for path in RESULTS.glob("README*.md"))
     table = to_markdown(claims.ldp_verdicts(load_all_results()))
     missing = [line for line in table.splitlines() if line not in readme]
-    assert not missing, "run `python -m fedclust_helpers.experiments --verdicts`"
+    assert not missing, "run `python -m fedclust_helpers.studies --verdicts`"

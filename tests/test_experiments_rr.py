@@ -14,7 +14,9 @@ import pytest
 
 from fedclust_helpers import rr_cluster as rr
 from fedclust_helpers.accounting import PrivacyLedger
-from fedclust_helpers.experiments import (
+from fedclust_helpers.federation import simulate
+from fedclust_helpers.rr_cluster import accounting
+from fedclust_helpers.studies import (
     QUICK,
     Design,
     load_all_results,
@@ -22,16 +24,10 @@ from fedclust_helpers.experiments import (
     run_table,
     to_markdown,
 )
-from fedclust_helpers.experiments import __main__ as command
-from fedclust_helpers.experiments import rr_cells as cells
-from fedclust_helpers.experiments import rr_checks as checks
-from fedclust_helpers.experiments import rr_claims as claims
-from fedclust_helpers.experiments import rr_problems as problems
-from fedclust_helpers.experiments import rr_tables as tables
-from fedclust_helpers.experiments.claims import OWN
-from fedclust_helpers.experiments.problems import seed_of
-from fedclust_helpers.federation import simulate
-from fedclust_helpers.rr_cluster import accounting, theory
+from fedclust_helpers.studies import __main__ as command
+from fedclust_helpers.studies.fastlloyd.claims import OWN
+from fedclust_helpers.studies.fastlloyd.problems import seed_of
+from fedclust_helpers.studies.rr_cluster import cells, checks, claims, problems, tables, theory
 
 RUN = "data,setting,model,k,method,identifiers,adjacency,sampling,accountant,B,epsilon,delta,rounds"
 COLUMNS = {
@@ -486,7 +482,7 @@ def test_readme_shows_the_verdicts_of_the_tables() -> None:
     readme = (RESULTS / "README_rr.md").read_text()
     table = to_markdown(claims.rr_verdicts(load_all_results()))
     missing = [line for line in table.splitlines() if line not in readme]
-    assert not missing, "run `python -m fedclust_helpers.experiments --verdicts`"
+    assert not missing, "run `python -m fedclust_helpers.studies --verdicts`"
 
 
 def test_grades_of_paired_rows() -> None:

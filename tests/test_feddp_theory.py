@@ -15,21 +15,19 @@ from fedclust_helpers.accounting import (
 )
 from fedclust_helpers.audit import audit_sensitivity, random_neighbours
 from fedclust_helpers.client_statistics import SERVER_POINT_WEIGHTS
+from fedclust_helpers.feddp_kmeans.baselines import MARGIN, awasthi_sheffet, local_centers
 from fedclust_helpers.feddp_kmeans.bounds import (
     averaging_error_bound,
     lloyd_error_bound,
     max_server_points,
 )
 from fedclust_helpers.feddp_kmeans.diameter import reduce_diameter
-from fedclust_helpers.feddp_kmeans.theory import (
-    MARGIN,
-    awasthi_sheffet,
-    local_centers,
+from fedclust_helpers.federation import ClientData, TrustModelError, simulate
+from fedclust_helpers.studies.feddp_kmeans.theory import (
     simplification_rounds,
     simplify_server_data,
     theory_kmeans,
 )
-from fedclust_helpers.federation import ClientData, TrustModelError, simulate
 
 DELTA = 1e-6
 SIGMA = 0.3

@@ -25,6 +25,7 @@ from fedclust_helpers.feddp_kmeans.budgets import StepBudgets, lloyd_shares
 from fedclust_helpers.feddp_kmeans.levels import ClipBounds
 from fedclust_helpers.federation import ClientData, PlanMismatchError, simulate
 from fedclust_helpers.mechanisms import Gaussian, Laplace
+from fedclust_helpers.studies.feddp_kmeans import theory
 
 D, K = 4, 3
 RNG = np.random.default_rng(0)
@@ -296,11 +297,11 @@ def test_something_that_is_no_federation(other):
         lambda: plan_lloyds_from("server_lloyds", other, SERVER, n_clusters=K, epsilon=1.0),
         lambda: fk.plan_adaptive(other, SERVER, rng=rng, **ADAPTIVE),
         lambda: fk.run(other, plan, SERVER, rng=rng),
-        lambda: fk.simplify_server_data(
+        lambda: theory.simplify_server_data(
             other, SERVER, np.eye(D), epsilon=1.0, min_weight=0.2, rng=rng
         ),
         lambda: fk.reduce_diameter(other, SERVER, epsilon=1.0, sigma=1.0, min_weight=0.2),
-        lambda: fk.theory_kmeans(
+        lambda: theory.theory_kmeans(
             other,
             SERVER,
             n_clusters=K,

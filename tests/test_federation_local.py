@@ -30,9 +30,16 @@ from fedclust_helpers.federation import (
     simulate,
 )
 from fedclust_helpers.federation import local as local_module
-from fedclust_helpers.frequency_oracles import Bitstogram, HeavySums, OneBitCounts, Question
-from fedclust_helpers.grids import NestedGrid
-from fedclust_helpers.local_randomizers import RandomizedResponse, gaussian_report
+from fedclust_helpers.federation.reports import gaussian_report
+from fedclust_helpers.ldp_kmeans.frequency_oracles import (
+    Bitstogram,
+    HeavySums,
+    OneBitCounts,
+    Question,
+)
+from fedclust_helpers.ldp_kmeans.grids import NestedGrid
+from fedclust_helpers.ldp_kmeans.local_randomizers import RandomizedResponse
+from fedclust_helpers.ldp_kmeans.projections import BallProjection
 from fedclust_helpers.mechanisms import (
     SECURE,
     DiscreteGaussian,
@@ -41,7 +48,6 @@ from fedclust_helpers.mechanisms import (
     NoNoise,
     SecureNoise,
 )
-from fedclust_helpers.projections import BallProjection
 
 DELTA = 1e-6
 NAN, INF = float("nan"), float("inf")

@@ -12,8 +12,8 @@ import pytest
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from fedclust_helpers import figures
-from fedclust_helpers.figures import fastlloyd as draw
+from fedclust_helpers.studies.bench import style as figures
+from fedclust_helpers.studies.fastlloyd import figures as draw
 
 RNG = np.random.default_rng(0)
 X = np.array([0.1, 0.5, 1.0, 2.0])

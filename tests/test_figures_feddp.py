@@ -14,8 +14,9 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from fedclust_helpers import datasets, figures
-from fedclust_helpers.figures import feddp
+from fedclust_helpers import datasets
+from fedclust_helpers.studies.bench import style as figures
+from fedclust_helpers.studies.feddp_kmeans import figures as feddp
 
 
 @pytest.fixture

@@ -14,10 +14,11 @@ from matplotlib.axes import Axes
 from matplotlib.collections import PatchCollection
 from numpy.typing import NDArray
 
-from fedclust_helpers import datasets, figures
+from fedclust_helpers import datasets
 from fedclust_helpers import ldp_kmeans as lk
 from fedclust_helpers.federation import LocalReports, local_users
-from fedclust_helpers.figures import ldp
+from fedclust_helpers.studies.bench import style as figures
+from fedclust_helpers.studies.ldp_kmeans import figures as ldp
 
 
 @pytest.fixture

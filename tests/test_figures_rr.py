@@ -12,10 +12,10 @@ from conftest import read_only
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from fedclust_helpers import figures
-from fedclust_helpers.figures import rr
 from fedclust_helpers.rr_cluster.accounting import ACCOUNTANTS
-from fedclust_helpers.rr_cluster.theory import Table4Row
+from fedclust_helpers.studies.bench import style as figures
+from fedclust_helpers.studies.rr_cluster import figures as rr
+from fedclust_helpers.studies.rr_cluster.theory import Table4Row
 
 
 @pytest.fixture

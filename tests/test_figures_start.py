@@ -12,8 +12,8 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from fedclust_helpers import figures
-from fedclust_helpers.figures import start
+from fedclust_helpers.studies.bench import style as figures
+from fedclust_helpers.studies.start import figures as start
 
 
 @pytest.fixture

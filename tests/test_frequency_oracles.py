@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 from scipy.linalg import hadamard
 
-from fedclust_helpers import frequency_oracles
 from fedclust_helpers.accounting import gdp_epsilon
-from fedclust_helpers.frequency_oracles import (
+from fedclust_helpers.federation.reports import gaussian_report
+from fedclust_helpers.ldp_kmeans import frequency_oracles
+from fedclust_helpers.ldp_kmeans.frequency_oracles import (
     MAX_BUCKETS,
     Bitstogram,
     BucketHash,
@@ -24,7 +25,6 @@ from fedclust_helpers.frequency_oracles import (
     lemma_2_12_bound,
     walsh_hadamard,
 )
-from fedclust_helpers.local_randomizers import gaussian_report
 from fedclust_helpers.mechanisms import (
     DiscreteGaussian,
     DistributedDiscreteGaussian,

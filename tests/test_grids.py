@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedclust_helpers.grids import MAX_CELLS, MAX_DEPTH, NestedGrid, grid_for_algorithm_1
+from fedclust_helpers.ldp_kmeans.grids import MAX_CELLS, MAX_DEPTH, NestedGrid, grid_for_algorithm_1
 
 NAN, INF = float("nan"), float("inf")
 

@@ -11,18 +11,18 @@ import numpy as np
 import pytest
 from ldp_cases import rng
 
-from fedclust_helpers import frequency_oracles as fo
-from fedclust_helpers import grids, lsh
 from fedclust_helpers import ldp_kmeans as lk
-from fedclust_helpers import local_randomizers as lr
-from fedclust_helpers import projections as maps
-from fedclust_helpers.federation import UserSplit, local_users
-from fedclust_helpers.ldp_kmeans import cells, theory
+from fedclust_helpers.federation import UserSplit, local_users, reports
+from fedclust_helpers.ldp_kmeans import cells, grids, lsh
+from fedclust_helpers.ldp_kmeans import frequency_oracles as fo
+from fedclust_helpers.ldp_kmeans import local_randomizers as lr
+from fedclust_helpers.ldp_kmeans import projections as maps
+from fedclust_helpers.studies.ldp_kmeans import theory
 
 X = rng(1).normal(scale=0.2, size=(300, 3))
 USERS, LABELS = np.arange(300), rng(2).integers(3, size=300)
 WORDS, KEYS = lr.random_words(10, rng=rng()), np.arange(3, dtype=np.uint64)
-REPORT = lr.gaussian_report(1.0, 1.0, 1e-6)
+REPORT = reports.gaussian_report(1.0, 1.0, 1e-6)
 GRID = grids.NestedGrid(3)
 CELLS = GRID.cells(X, 3)
 IDENTITY = maps.BallProjection(3, 3, rng=rng(), kind="identity")
@@ -51,7 +51,7 @@ TREE = lk.CellCounts(GRID, (1, 2), 4.0, projection=IDENTITY, rng=rng())
 RESPONSE = lr.RandomizedResponse(1.0, 4)
 CALLS = {
     "random_words": (lr.random_words, {"shape": 5, "rng": rng()}),
-    "public_coins": (lr.public_coins, {"seed": 3, "users": USERS}),
+    "public_coins": (reports.public_coins, {"seed": 3, "users": USERS}),
     "below": (lr.below, {"words": WORDS, "probability": 0.5}),
     "words_modulo": (lr.words_modulo, {"words": WORDS, "n_values": 5, "redraw": lambda w: w}),
     "round_probability": (lr.round_probability, {"probability": 0.3, "up": True}),
@@ -69,7 +69,7 @@ CALLS = {
         lr.LocalHashing(1.0, 4, 3).estimate, {"reports": LABELS, "users": USERS},
     ),
     "gaussian_report": (
-        lr.gaussian_report,
+        reports.gaussian_report,
         {"radius": 1.0, "epsilon": 1.0, "delta": 1e-6, "grid": 2.0**-10, "n_features": 3},
     ),
     "check_values": (lr.check_values, {"values": LABELS, "n_values": 3}),

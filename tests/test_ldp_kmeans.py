@@ -35,8 +35,7 @@ from fedclust_helpers import ldp_kmeans as lk
 from fedclust_helpers.accounting import gdp_delta
 from fedclust_helpers.datasets import make_ball_mixture
 from fedclust_helpers.federation import local, local_users
-from fedclust_helpers.frequency_oracles import ask_values
-from fedclust_helpers.grids import NestedGrid, grid_for_algorithm_1
+from fedclust_helpers.federation.reports import gaussian_report
 from fedclust_helpers.kmeans import assign, kmeans_cost
 from fedclust_helpers.ldp_kmeans import (
     CellLevel,
@@ -51,13 +50,14 @@ from fedclust_helpers.ldp_kmeans import (
     plan_four_rounds,
     random_in_ball,
     synthetic_space,
-    theory,
     users_needed,
     users_needed_as_printed,
 )
 from fedclust_helpers.ldp_kmeans.cells import match_rows, threshold
 from fedclust_helpers.ldp_kmeans.four_rounds import _Buckets
-from fedclust_helpers.local_randomizers import gaussian_report
+from fedclust_helpers.ldp_kmeans.frequency_oracles import ask_values
+from fedclust_helpers.ldp_kmeans.grids import NestedGrid, grid_for_algorithm_1
+from fedclust_helpers.studies.ldp_kmeans import theory
 
 # --- choosing cells -------------------------------------------------------------------------------
 

@@ -23,7 +23,6 @@ from ldp_cases import (
     with_sums,
 )
 
-from fedclust_helpers import frequency_oracles
 from fedclust_helpers.accounting import (
     Budget,
     BudgetExceededError,
@@ -33,18 +32,16 @@ from fedclust_helpers.accounting import (
 )
 from fedclust_helpers.audit import audit_canary, audit_noise_scale, audit_release, audit_sensitivity
 from fedclust_helpers.federation import local_users
-from fedclust_helpers.frequency_oracles import HeavySums, OneBitCounts, Question
-from fedclust_helpers.ldp_kmeans import (
-    NoisyPoints,
-    plan_four_rounds,
-    theory,
-)
-from fedclust_helpers.local_randomizers import RandomizedResponse, gaussian_report
+from fedclust_helpers.federation.reports import gaussian_report
+from fedclust_helpers.ldp_kmeans import NoisyPoints, frequency_oracles, plan_four_rounds
+from fedclust_helpers.ldp_kmeans.frequency_oracles import HeavySums, OneBitCounts, Question
+from fedclust_helpers.ldp_kmeans.local_randomizers import RandomizedResponse
 from fedclust_helpers.mechanisms import (
     DiscreteGaussian,
     DistributedDiscreteGaussian,
     Gaussian,
 )
+from fedclust_helpers.studies.ldp_kmeans import theory
 
 # --- budgets --------------------------------------------------------------------------------------
 

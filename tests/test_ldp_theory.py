@@ -13,24 +13,25 @@ from scipy import integrate, special, stats
 
 from fedclust_helpers.accounting import gaussian_sigma_classic, gdp_delta, gdp_epsilon
 from fedclust_helpers.datasets import make_ball_mixture
-from fedclust_helpers.grids import NestedGrid
+from fedclust_helpers.federation.reports import gaussian_report
 from fedclust_helpers.kmeans import kmeans_cost
 from fedclust_helpers.ldp_kmeans import (
     detection_threshold,
     printed_calls,
-    theory,
     users_needed,
     users_needed_as_printed,
 )
-from fedclust_helpers.local_randomizers import RandomizedResponse, gaussian_report, participations
-from fedclust_helpers.lsh import (
+from fedclust_helpers.ldp_kmeans.grids import NestedGrid
+from fedclust_helpers.ldp_kmeans.local_randomizers import RandomizedResponse, participations
+from fedclust_helpers.ldp_kmeans.lsh import (
     ball_fraction,
     collision_probability,
     far_upper_bound,
     grids_needed,
     near_lower_bound,
 )
-from fedclust_helpers.projections import jl_dimension, kmeans_dimension
+from fedclust_helpers.ldp_kmeans.projections import jl_dimension, kmeans_dimension
+from fedclust_helpers.studies.ldp_kmeans import theory
 
 DELTA = 1e-6
 

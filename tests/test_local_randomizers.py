@@ -14,18 +14,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedclust_helpers import local_randomizers
 from fedclust_helpers.accounting import gdp_delta, zcdp_epsilon
-from fedclust_helpers.local_randomizers import (
+from fedclust_helpers.federation.reports import gaussian_report, public_coins
+from fedclust_helpers.ldp_kmeans import local_randomizers
+from fedclust_helpers.ldp_kmeans.local_randomizers import (
     SWITCH,
     LocalHashing,
     RandomizedResponse,
     UnaryEncoding,
     below,
     check_values,
-    gaussian_report,
     participations,
-    public_coins,
     random_words,
     round_probability,
     words_modulo,

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from fedclust_helpers import lsh
-from fedclust_helpers.lsh import (
+from fedclust_helpers.ldp_kmeans import lsh
+from fedclust_helpers.ldp_kmeans.lsh import (
     BallCarvingHash,
     ball_fraction,
     collision_probability,

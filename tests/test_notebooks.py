@@ -186,10 +186,10 @@ def test_widget_cells_call_what_there_is(path: Path) -> None:
     """Nothing runs them but a browser, so look at names and arguments here."""
     code = [cell.source for cell in read(path).cells if cell.cell_type == "code"]
     imported = re.findall(
-        r"^from fedclust_helpers\.widgets import (\w+) as play$", "\n".join(code), re.M
+        r"^from fedclust_helpers\.studies\.(\w+) import widget as play$", "\n".join(code), re.M
     )
     assert len(imported) == 1, "one module of widgets, imported as play"
-    module = importlib.import_module(f"fedclust_helpers.widgets.{imported[0]}")
+    module = importlib.import_module(f"fedclust_helpers.studies.{imported[0]}.widget")
     found = 0
     for cell in read(path).cells:
         if not is_widget(cell):

@@ -12,7 +12,7 @@ import re
 import shutil
 import subprocess
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -33,16 +33,21 @@ MODULES = sorted(
     if not module.name.endswith("__main__")
 )
 
-# Each module imports only from its own floor and the floors below it.
+# Two storeys: the library below, and on top of it the studies (the bench). A module
+# imports only from its own floor and the floors below it, inside packages too.
 FLOORS = {
-    0: ("_checked", "_nearest", "_state", "_validation", "accounting", "datasets", "kmeans", "lsh")
-    + ("mechanisms", "metrics", "projections"),
-    1: ("audit", "client_statistics", "federation", "frequency_oracles", "grids")
-    + ("local_randomizers", "secure_aggregation"),
+    0: ("_checked", "_nearest", "_state", "_validation", "accounting", "datasets", "kmeans")
+    + ("mechanisms", "metrics", "secure_aggregation"),
+    1: ("audit", "client_statistics", "federation"),
     2: ("fastlloyd", "feddp_kmeans", "ldp_kmeans", "rr_cluster"),
-    3: ("estimators", "experiments", "figures", "widgets"),
+    3: ("estimators",),
+    4: ("studies.bench",),
+    5: ("studies.start", "studies.fastlloyd", "studies.feddp_kmeans", "studies.ldp_kmeans")
+    + ("studies.rr_cluster",),
+    6: ("studies", "studies.__main__"),
 }
-FLOOR_OF = {module: floor for floor, modules in FLOORS.items() for module in modules}
+PAPERS = FLOORS[2]
+FLOOR_OF = {part: floor for floor, parts in FLOORS.items() for part in parts}
 
 
 def tracked_files() -> list[Path]:
@@ -289,46 +294,61 @@ def test_doctests_exist() -> None:
     assert examples
 
 
-def imported_modules(path: Path) -> set[str]:
-    """First-level module names of this package that a file imports, anywhere in the file."""
+def module_name(path: Path) -> str:
+    """The dotted name of a file of the package."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imported_modules(path: Path, known: Collection[str]) -> set[str]:
+    """The modules of this package that a file imports, anywhere in it, for types only as well.
+
+    ``from package import name`` leads to the module `name` where there is one, else to the package.
+    """
     package = path.relative_to(ROOT).with_suffix("").parts[:-1]
     found: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        names: list[str] = []
         if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
+            found |= {alias.name for alias in node.names} & set(known)
         elif isinstance(node, ast.ImportFrom):
             base = list(package[: len(package) - node.level + 1]) if node.level else []
-            base += node.module.split(".") if node.module else []
-            names = [".".join([*base, alias.name]) for alias in node.names]
-        for name in names:
-            parts = name.split(".")
-            if parts[0] == PACKAGE and len(parts) > 1:
-                found.add(parts[1])
+            source = ".".join(base + (node.module.split(".") if node.module else []))
+            for alias in node.names:
+                full = f"{source}.{alias.name}"
+                found |= {full if full in known else source} & set(known)
     return found
 
 
 def import_graph() -> dict[str, set[str]]:
-    """For each first-level module of the package, the first-level modules it imports."""
-    graph: dict[str, set[str]] = {}
-    known = {name.split(".")[1] for name in MODULES}
-    for path in sorted((ROOT / PACKAGE).rglob("*.py")):
-        own = path.relative_to(ROOT / PACKAGE).with_suffix("").parts[0]
-        if own != "__init__":
-            graph.setdefault(own, set()).update((imported_modules(path) & known) - {own})
-    return graph
+    """For each module of the package, the modules of it that it imports."""
+    files = {module_name(path): path for path in sorted((ROOT / PACKAGE).rglob("*.py"))}
+    return {name: imported_modules(path, files) - {name} for name, path in files.items()}
+
+
+def floor_of(module: str) -> int:
+    """The floor of a module: that of the longest part of its name which has one."""
+    parts = module.split(".")[1:]
+    for length in range(len(parts), 0, -1):
+        if (floor := FLOOR_OF.get(".".join(parts[:length]))) is not None:
+            return floor
+    raise KeyError(module)
 
 
 def test_every_module_has_a_floor() -> None:
-    assert set(import_graph()) <= set(FLOOR_OF), "give the new module a floor in FLOORS"
+    firsts = {name.split(".")[1] for name in import_graph() if "." in name}
+    assert firsts == {part.split(".")[0] for part in FLOOR_OF}, "give the new module a floor"
+    studies = {
+        name.split(".")[2] for name in import_graph() if name.startswith(f"{PACKAGE}.studies.")
+    }
+    assert {f"studies.{part}" for part in studies} <= set(FLOOR_OF)
 
 
 def test_modules_do_not_import_from_floors_above() -> None:
     upward = [
-        f"{module} (floor {FLOOR_OF[module]}) imports {target} (floor {FLOOR_OF[target]})"
+        f"{module} (floor {floor_of(module)}) imports {target} (floor {floor_of(target)})"
         for module, targets in import_graph().items()
         for target in targets
-        if FLOOR_OF.get(target, 0) > FLOOR_OF.get(module, 99)
+        if PACKAGE not in (module, target) and floor_of(target) > floor_of(module)
     ]
     assert not upward
 
@@ -340,6 +360,22 @@ def test_modules_do_not_import_each_other_in_circles() -> None:
         assert free, f"circle among {sorted(graph)}"
         for module in free:
             del graph[module]
+
+
+def test_nothing_but_the_studies_imports_the_studies() -> None:
+    """Nor are they named in a string, from which a late import could be made."""
+    for path in (ROOT / PACKAGE).rglob("*.py"):
+        if f"{PACKAGE}/studies/" not in path.as_posix():
+            assert f"{PACKAGE}.studies" not in path.read_text(encoding="utf-8"), path.name
+
+
+def test_no_library_module_serves_notebooks_alone() -> None:
+    """What only a lesson calls belongs to the studies: the library is what others build on."""
+    graph = import_graph()
+    used = {target for targets in graph.values() for target in targets}
+    fronts = {f"{PACKAGE}.{name}" for name in ("audit", "estimators", *PAPERS)}
+    library = {name for name in graph if ".studies" not in name and name != PACKAGE}
+    assert library - used <= fronts
 
 
 def test_package_does_not_import_its_tests_or_notebooks_tools() -> None:

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fedclust_helpers.lsh import BallCarvingHash
-from fedclust_helpers.projections import (
+from fedclust_helpers.ldp_kmeans.lsh import BallCarvingHash
+from fedclust_helpers.ldp_kmeans.projections import (
     BallProjection,
     jl_dimension,
     jl_failure,

@@ -52,11 +52,11 @@ from fedclust_helpers.rr_cluster import (
     privatise,
     rebalance,
     run,
-    sensitivity,
 )
 from fedclust_helpers.rr_cluster.algorithm import server_round
 from fedclust_helpers.rr_cluster.rebalancing import smallest_size
 from fedclust_helpers.secure_aggregation import RingOverflowError
+from fedclust_helpers.studies.rr_cluster import sensitivity
 
 P, C = 4, 3
 MODEL = SoftmaxRegression(P, C)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.stats import chi2, norm
 
 from fedclust_helpers.rr_cluster.rebalancing import rebalance
-from fedclust_helpers.rr_cluster.sensitivity import (
+from fedclust_helpers.studies.rr_cluster.sensitivity import (
     DONOR_FLIP,
     FIVE,
     RULES,

@@ -9,7 +9,7 @@ from scipy.stats import binom, binomtest, chi2, norm
 
 from fedclust_helpers.accounting import gdp_epsilon
 from fedclust_helpers.rr_cluster.accounting import calibrate, paper_epsilon, split_identifiers
-from fedclust_helpers.rr_cluster.theory import (
+from fedclust_helpers.studies.rr_cluster.theory import (
     TABLE_4,
     TABLE_4_CLIENTS,
     TABLE_4_EPSILONS,

@@ -18,7 +18,7 @@ from fedclust_helpers.client_statistics.models import (
     AdditiveModel,
 )
 from fedclust_helpers.rr_cluster.models import Batch, batch_of
-from fedclust_helpers.rr_cluster.torch_models import CharLSTM, SmallCNN
+from fedclust_helpers.studies.rr_cluster.torch_models import CharLSTM, SmallCNN
 
 M, N, CLASSES = 5, 6, 4
 

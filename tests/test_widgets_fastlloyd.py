@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fedclust_helpers import metrics
 from fedclust_helpers.federation import ClientData
-from fedclust_helpers.widgets import fastlloyd as widget
+from fedclust_helpers.studies.fastlloyd import widget
 
 SETTINGS = {"epsilon": 1.0, "alpha": 0.8, "n_clusters": 3, "strategy": "step", "seed": 1}
 

@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 from fedclust_helpers import datasets
-from fedclust_helpers.widgets import feddp
+from fedclust_helpers.studies.feddp_kmeans import widget as feddp
 
 SHARES = (0.2, 0.2, 0.45, 0.15)
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fedclust_helpers import datasets
 from fedclust_helpers.ldp_kmeans import detection_threshold
-from fedclust_helpers.widgets import ldp
+from fedclust_helpers.studies.ldp_kmeans import widget as ldp
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ import pytest
 from numpy.typing import NDArray
 
 from fedclust_helpers import datasets
-from fedclust_helpers.widgets import rr
+from fedclust_helpers.studies.rr_cluster import widget as rr
 
 SHORT = {"cohort": 24, "n_rounds": 6}
 

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from fedclust_helpers.federation import ClientData
-from fedclust_helpers.widgets import start
+from fedclust_helpers.studies.start import widget as start
 
 
 @pytest.fixture

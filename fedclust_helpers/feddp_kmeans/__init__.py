@@ -25,6 +25,7 @@ from fedclust_helpers.feddp_kmeans.algorithm import (
 from fedclust_helpers.feddp_kmeans.baselines import (
     STARTS,
     LloydsPlan,
+    awasthi_sheffet,
     k_fed,
     optimal,
     plan_lloyds_from,
@@ -55,13 +56,6 @@ from fedclust_helpers.feddp_kmeans.selection import (
     server_cost_curve,
     subspace_energy,
 )
-from fedclust_helpers.feddp_kmeans.theory import (
-    SimplifiedServerData,
-    TheoryResult,
-    awasthi_sheffet,
-    simplify_server_data,
-    theory_kmeans,
-)
 
 __all__ = [
     "PROPORTIONS",
@@ -74,9 +68,7 @@ __all__ = [
     "InitResult",
     "LloydsPlan",
     "ServerPoints",
-    "SimplifiedServerData",
     "StepBudgets",
-    "TheoryResult",
     "averaging_error_bound",
     "awasthi_sheffet",
     "calibrate_budgets",
@@ -96,11 +88,9 @@ __all__ = [
     "server_cost_curve",
     "server_kmeanspp",
     "server_lloyds",
-    "simplify_server_data",
     "sphere_packing_start",
     "split_epsilon",
     "subspace_energy",
     "surviving_points",
-    "theory_kmeans",
     "top_eigenvectors",
 ]

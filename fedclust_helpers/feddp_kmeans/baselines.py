@@ -16,10 +16,12 @@ from fedclust_helpers._validation import (
     as_points,
     check_epsilon,
     check_int,
+    check_positive,
     check_rng,
 )
+from fedclust_helpers.client_statistics import PROJECTED_SUMS_AND_COUNTS
 from fedclust_helpers.feddp_kmeans._releases import lloyd_releases, total_of
-from fedclust_helpers.feddp_kmeans.algorithm import lloyd_rounds, lloyds
+from fedclust_helpers.feddp_kmeans.algorithm import lloyd_rounds, lloyds, top_eigenvectors
 from fedclust_helpers.feddp_kmeans.budgets import StepBudgets, lloyd_shares
 from fedclust_helpers.feddp_kmeans.levels import ClipBounds, level_of
 from fedclust_helpers.feddp_kmeans.planning import (
@@ -34,9 +36,9 @@ from fedclust_helpers.feddp_kmeans.planning import (
     chosen_budgets,
     delta_of,
 )
-from fedclust_helpers.feddp_kmeans.theory import local_centers
 from fedclust_helpers.federation import ClientData, PlannedRelease, SumFederation
 
+MARGIN = 1 / 3  # Algorithms 3 and 5 count a row only if its centre is three times nearer
 MAX_PACKED = 100_000  # centres that sphere packing tries to place
 
 
@@ -238,3 +240,69 @@ def optimal(
     points = check_clients(clients).points
     check_restarts(n_init)
     return kmeans.weighted_kmeans(points, None, n_clusters, rng=check_rng(rng), n_init=n_init)
+
+
+# --- Algorithm 3, on the rows of one client --------------------------------------------
+
+
+def check_size(array: FloatArray, name: str) -> FloatArray:
+    """Return numbers whose squares are still numbers."""
+    if not np.abs(array).max() < 1e100:
+        raise ValueError(f"{name} must be below 1e100 in size (rescale)")
+    return array
+
+
+def awasthi_sheffet(
+    points: ArrayLike,
+    n_clusters: int,
+    *,
+    rng: np.random.Generator,
+    n_init: int = 10,
+    n_rounds: int = 50,
+    margin: float = MARGIN,
+) -> FloatArray:
+    """Algorithm 3, **not private**: projection, k-means, means of clear rows, Lloyd.
+
+    Returns centres of shape (n_clusters, d). A cluster without a clear row starts at the mean of
+    all its rows. Lloyd stops when nothing moves, or after `n_rounds`. With ``margin=1`` every row
+    is clear.
+    """
+    points = check_size(as_points(points), "points")
+    k = check_int(n_clusters, "n_clusters", maximum=len(points))
+    check_restarts(n_init)
+    check_int(n_rounds, "n_rounds", minimum=0)
+    if check_positive(margin, "margin") > 1:
+        raise ValueError(f"margin must lie in (0, 1], got {margin}")
+    rank = min(k, points.shape[1])
+    if len(points) < 2 * points.shape[1]:
+        basis = np.ascontiguousarray(np.linalg.svd(points, full_matrices=False)[2][:rank].T)
+    else:
+        basis = top_eigenvectors(points.T @ points, rank)[1]
+    nu = kmeans.weighted_kmeans(points @ basis, None, k, rng=check_rng(rng), n_init=n_init)
+    centers = nu @ basis.T
+    for limit in sorted({1.0, margin}, reverse=True):  # clear rows decide where there are any
+        sums, counts = PROJECTED_SUMS_AND_COUNTS.compute(
+            points, np.array([0, len(points)]), basis=basis, centers=nu, margin=limit
+        )
+        found = counts[0] > 0
+        centers[found] = sums[0][found] / counts[0][found, None]
+    for _ in range(n_rounds):
+        moved = kmeans.lloyd(points, centers, n_rounds=1)
+        if np.array_equal(moved, centers):
+            break
+        centers = moved
+    return centers
+
+
+def local_centers(
+    points: ArrayLike, n_clusters: int, *, rng: np.random.Generator, n_init: int = 10
+) -> FloatArray:
+    """What one client of k-FED sends: centres of its own rows; all rows if it has at most k.
+
+    Every row counts as clear: of one client's rows 0 to 6 per cluster pass the margin 1/3 on the
+    paper's mixture, and centres that are means of so few do not recover in Lloyd.
+    """
+    points = as_points(points)
+    if len(points) <= check_int(n_clusters, "n_clusters"):
+        return points.copy()
+    return awasthi_sheffet(points, n_clusters, rng=rng, n_init=n_init, margin=1.0)

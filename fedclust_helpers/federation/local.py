@@ -25,8 +25,7 @@ from fedclust_helpers.client_statistics import ClientStatistic
 from fedclust_helpers.federation.base import InProcess
 from fedclust_helpers.federation.data import ClientData
 from fedclust_helpers.federation.plan import PlannedRelease
-from fedclust_helpers.frequency_oracles import LocalQuery
-from fedclust_helpers.local_randomizers import gaussian_report, public_coins
+from fedclust_helpers.federation.reports import LocalQuery, gaussian_report, public_coins
 from fedclust_helpers.mechanisms import Mechanism
 
 USERS_PER_CHUNK = 2**17  # users whose reports are held at once: memory does not grow with n

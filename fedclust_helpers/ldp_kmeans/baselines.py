@@ -21,12 +21,11 @@ from fedclust_helpers._validation import (
     check_rng,
 )
 from fedclust_helpers.federation import LocalReports
-from fedclust_helpers.frequency_oracles import (
+from fedclust_helpers.federation.reports import Reports, Words
+from fedclust_helpers.ldp_kmeans.frequency_oracles import (
     HeavySums,
     OneBitCounts,
     Question,
-    Reports,
-    Words,
     _numbers_of,
     _only,
     check_report_mechanism,
@@ -35,11 +34,11 @@ from fedclust_helpers.frequency_oracles import (
     one_point_each,
     report_values,
 )
+from fedclust_helpers.ldp_kmeans.local_randomizers import MAX_NUMBERS
 from fedclust_helpers.ldp_kmeans.one_round import LdpResult, following, to_ball
 from fedclust_helpers.ldp_kmeans.plans import VectorPlan
-from fedclust_helpers.local_randomizers import MAX_NUMBERS
+from fedclust_helpers.ldp_kmeans.projections import BallProjection
 from fedclust_helpers.mechanisms import Mechanism, NoiseSource
-from fedclust_helpers.projections import BallProjection
 
 
 class NoisyPoints(Fixed):

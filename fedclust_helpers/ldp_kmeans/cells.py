@@ -23,10 +23,10 @@ from fedclust_helpers._validation import (
     check_positive,
     check_real,
 )
-from fedclust_helpers.frequency_oracles import OneBitCounts, Question
-from fedclust_helpers.grids import MAX_CELLS, MAX_DEPTH, NestedGrid
-from fedclust_helpers.local_randomizers import RandomizedResponse, participations
-from fedclust_helpers.projections import BallProjection
+from fedclust_helpers.ldp_kmeans.frequency_oracles import OneBitCounts, Question
+from fedclust_helpers.ldp_kmeans.grids import MAX_CELLS, MAX_DEPTH, NestedGrid
+from fedclust_helpers.ldp_kmeans.local_randomizers import RandomizedResponse, participations
+from fedclust_helpers.ldp_kmeans.projections import BallProjection
 
 MAX_SURVIVORS = 400  # cells that go on to the next depth
 

@@ -25,8 +25,7 @@ from fedclust_helpers._validation import (
     short,
 )
 from fedclust_helpers.federation import LocalReports
-from fedclust_helpers.frequency_oracles import HeavySums, LocalQuery, OneBitCounts, Question
-from fedclust_helpers.grids import NestedGrid
+from fedclust_helpers.federation.reports import LocalQuery
 from fedclust_helpers.ldp_kmeans.cells import (
     CellCounts,
     CellLevel,
@@ -34,6 +33,10 @@ from fedclust_helpers.ldp_kmeans.cells import (
     descend,
     match_rows,
 )
+from fedclust_helpers.ldp_kmeans.frequency_oracles import HeavySums, OneBitCounts, Question
+from fedclust_helpers.ldp_kmeans.grids import NestedGrid
+from fedclust_helpers.ldp_kmeans.local_randomizers import MAX_NUMBERS
+from fedclust_helpers.ldp_kmeans.lsh import BallCarvingHash, collision_probability
 from fedclust_helpers.ldp_kmeans.one_round import (
     Ask,
     LdpResult,
@@ -43,9 +46,7 @@ from fedclust_helpers.ldp_kmeans.one_round import (
     warn_if_blind,
 )
 from fedclust_helpers.ldp_kmeans.plans import FourRoundPlan
-from fedclust_helpers.local_randomizers import MAX_NUMBERS
-from fedclust_helpers.lsh import BallCarvingHash, collision_probability
-from fedclust_helpers.projections import BallProjection
+from fedclust_helpers.ldp_kmeans.projections import BallProjection
 
 Keys = NDArray[np.uint64]
 NULL_BUCKET = np.uint64(0)

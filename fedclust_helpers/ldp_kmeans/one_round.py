@@ -19,8 +19,7 @@ from fedclust_helpers._validation import (
     check_rng,
 )
 from fedclust_helpers.federation import LocalReports, RunResult
-from fedclust_helpers.frequency_oracles import HeavySums, LocalQuery
-from fedclust_helpers.grids import NestedGrid
+from fedclust_helpers.federation.reports import LocalQuery
 from fedclust_helpers.ldp_kmeans.cells import (
     CellCounts,
     CellLevel,
@@ -28,14 +27,16 @@ from fedclust_helpers.ldp_kmeans.cells import (
     choose_cells,
     descend,
 )
+from fedclust_helpers.ldp_kmeans.frequency_oracles import HeavySums
+from fedclust_helpers.ldp_kmeans.grids import NestedGrid
 from fedclust_helpers.ldp_kmeans.plans import (
     CELLS_PER_CLUSTER,
     LocalPlan,
     OneRoundPlan,
     PrintedPlan,
 )
+from fedclust_helpers.ldp_kmeans.projections import BallProjection
 from fedclust_helpers.mechanisms import Mechanism
-from fedclust_helpers.projections import BallProjection
 
 
 class NothingDetectedWarning(UserWarning):

@@ -22,12 +22,18 @@ from fedclust_helpers._validation import (
 )
 from fedclust_helpers.federation import LocalReports, PlannedRelease
 from fedclust_helpers.federation.local import check_shares
-from fedclust_helpers.grids import NestedGrid, grid_for_algorithm_1
+from fedclust_helpers.federation.reports import gaussian_report
 from fedclust_helpers.ldp_kmeans.cells import (
     check_depths,
     check_listing,
     detection_threshold,
     users_needed,
+)
+from fedclust_helpers.ldp_kmeans.grids import NestedGrid, grid_for_algorithm_1
+from fedclust_helpers.ldp_kmeans.local_randomizers import (
+    MAX_NUMBERS,
+    RandomizedResponse,
+    participations,
 )
 from fedclust_helpers.ldp_kmeans.plans import (
     CELLS_PER_CLUSTER,
@@ -43,12 +49,6 @@ from fedclust_helpers.ldp_kmeans.plans import (
     outputs_of,
     users_of,
     vector_release,
-)
-from fedclust_helpers.local_randomizers import (
-    MAX_NUMBERS,
-    RandomizedResponse,
-    gaussian_report,
-    participations,
 )
 
 MAX_ROUNDS = 1000

@@ -9,8 +9,9 @@ import numpy as np
 
 from fedclust_helpers._validation import check_epsilon, check_int, check_positive
 from fedclust_helpers.federation import LocalReports, Plan, PlannedRelease
-from fedclust_helpers.grids import NestedGrid
-from fedclust_helpers.local_randomizers import MAX_EPSILON, RandomizedResponse
+from fedclust_helpers.federation.reports import MAX_EPSILON
+from fedclust_helpers.ldp_kmeans.grids import NestedGrid
+from fedclust_helpers.ldp_kmeans.local_randomizers import RandomizedResponse
 from fedclust_helpers.mechanisms import Mechanism
 
 CELLS_PER_CLUSTER = 3  # cells over which a cluster spreads, as a rule of thumb for warnings

@@ -164,7 +164,7 @@ LDP: tuple[Mutant, ...] = (
     mutant(
         "ldp-report-keeps-more-of-the-truth",
         "one bit hides any two values of a user by epsilon, exactly",
-        "local_randomizers.py",
+        "ldp_kmeans/local_randomizers.py",
         "odds = math.exp(-self.epsilon)\n        return round_probability(1 / (1 +",
         "odds = math.exp(-2 * self.epsilon)\n        return round_probability(1 / (1 +",
         "test_local_randomizers.py::test_randomized_response_is_exactly_private",
@@ -172,7 +172,7 @@ LDP: tuple[Mutant, ...] = (
     mutant(
         "ldp-probabilities-rounded-to-less-noise",
         "probabilities are rounded to more noise: epsilon holds exactly",
-        "local_randomizers.py",
+        "ldp_kmeans/local_randomizers.py",
         "step = math.floor(scaled) + 2 if up else math.ceil(scaled) - 2",
         "step = math.ceil(scaled) - 2 if up else math.floor(scaled) + 2",
         "test_local_randomizers.py",
@@ -180,7 +180,7 @@ LDP: tuple[Mutant, ...] = (
     mutant(
         "ldp-secure-words-from-a-seed",
         "secure words come from the operating system",
-        "local_randomizers.py",
+        "ldp_kmeans/local_randomizers.py",
         "words = np.frombuffer(secrets.token_bytes(8 * size), dtype=np.uint64)",
         "words = np.random.default_rng(1).integers(0, 2**64, size=size, dtype=np.uint64)",
         "test_local_randomizers.py::test_secure_words_come_from_the_operating_system_and_from_nowhere_else",
@@ -188,7 +188,7 @@ LDP: tuple[Mutant, ...] = (
     mutant(
         "ldp-sensitivity-of-the-vector-alone",
         "a signed vector moves by twice its radius, a constant one too",
-        "local_randomizers.py",
+        "federation/reports.py",
         "    sensitivity = 2 * radius\n",
         "    sensitivity = radius\n",
         "test_local_randomizers.py",
@@ -197,7 +197,7 @@ LDP: tuple[Mutant, ...] = (
     mutant(
         "ldp-noise-that-hides-too-little",
         "an oracle refuses noise that hides less than a report can change",
-        "frequency_oracles.py",
+        "ldp_kmeans/frequency_oracles.py",
         "    if mechanism.sensitivity < needed * (1 - 1e-12):\n",
         "    if False:\n",
         "test_frequency_oracles.py::test_the_sensitivity_of_a_signed_report_is_twice_the_radius",
@@ -206,7 +206,7 @@ LDP: tuple[Mutant, ...] = (
     mutant(
         "ldp-vectors-not-cut",
         "a vector is cut to its radius on the device",
-        "frequency_oracles.py",
+        "ldp_kmeans/frequency_oracles.py",
         "    return np.where(np.isfinite(lengths), factor, 0.0)\n",
         "    return np.where(np.isfinite(lengths), 1.0, 0.0)\n",
         "test_frequency_oracles.py::test_long_vectors_are_cut_to_the_radius",
@@ -214,7 +214,7 @@ LDP: tuple[Mutant, ...] = (
     mutant(
         "ldp-grid-reports-without-noise",
         "a report on a grid is noised like any other",
-        "frequency_oracles.py",
+        "ldp_kmeans/frequency_oracles.py",
         "steps += mechanism.sample_steps(vectors.shape, rng=rng)",
         "pass",
         "test_frequency_oracles.py",
@@ -224,7 +224,7 @@ LDP: tuple[Mutant, ...] = (
     mutant(
         "ldp-grid-reports-through-floats",
         "a report on a grid is added in whole steps",
-        "frequency_oracles.py",
+        "ldp_kmeans/frequency_oracles.py",
         "    steps = np.rint(vectors / grid).astype(np.int64)\n",
         "    steps = vectors / grid\n",
         "test_frequency_oracles.py::test_discrete_reports_are_whole_steps",
@@ -242,7 +242,7 @@ LDP: tuple[Mutant, ...] = (
     mutant(
         "ldp-answers-each-with-all-of-epsilon",
         "several answers of a user share epsilon",
-        "frequency_oracles.py",
+        "ldp_kmeans/frequency_oracles.py",
         "RandomizedResponse(check_epsilon(epsilon) / n_answers)",
         "RandomizedResponse(check_epsilon(epsilon))",
         "test_frequency_oracles.py::test_several_answers_of_a_user_share_epsilon",
@@ -250,7 +250,7 @@ LDP: tuple[Mutant, ...] = (
     mutant(
         "ldp-biased-choice-among-other-values",
         "k-ary response favours no other value, at any k",
-        "local_randomizers.py",
+        "ldp_kmeans/local_randomizers.py",
         "        again = np.flatnonzero(words > np.uint64(largest))\n",
         "        again = np.zeros(0, dtype=np.int64)\n",
         "test_local_randomizers.py::test_every_value_is_left_with_the_same_number_of_words",
@@ -461,7 +461,7 @@ RR: tuple[Mutant, ...] = (
     mutant(
         "rr-theory-of-the-wrong-rule",
         "the counter-example is enumerated with the rule of the algorithm",
-        "rr_cluster/sensitivity.py",
+        "studies/rr_cluster/sensitivity.py",
         'open_at_start[j] and (rule != "strict" or now[j] > b)',
         'open_at_start[j] and (rule != "strict" or now[j] >= b)',
         "test_rr_sensitivity.py",

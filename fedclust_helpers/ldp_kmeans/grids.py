@@ -1,0 +1,258 @@
+"""Nested grids: a cube halved along every axis again and again, and the cells of each depth.
+
+Cells of depth p have side ``side * 2^-p``. A cell is a row of d integers (its coordinates at that
+depth), so the parent is one shift and no depth runs out of bits; `keys` packs or hashes the rows
+into 64-bit words for oracles. Both algorithms of the LDP paper use one: Algorithm 1 the grids
+``t_l Z^d`` (its floor map is the cell's lower corner), Algorithm 4 the randomly shifted dyadic
+cells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fedclust_helpers._validation import (
+    FloatArray,
+    IntArray,
+    as_points,
+    check_int,
+    check_non_negative,
+    check_positive,
+    check_real,
+    check_rng,
+)
+from fedclust_helpers.federation.reports import as_words
+
+MAX_CELLS = 2**22  # cells that are ever listed at once
+MAX_FEATURES = 2**16
+MAX_DEPTH = 52  # a float64 has no finer coordinates
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+
+
+@dataclass(frozen=True)
+class NestedGrid:
+    """The cube ``[-side/2 + shift, side/2 + shift)^d`` and its dyadic cells.
+
+    Attributes
+    ----------
+    n_features : int
+    side : float
+        Side of the one cell of depth 0.
+    shift : tuple of float or None
+        Where the centre of the cube lies (None: the origin).
+    """
+
+    n_features: int
+    side: float = 2.0
+    shift: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
+        d = check_int(self.n_features, "n_features", maximum=MAX_FEATURES)
+        side = check_positive(self.side, "side")
+        if not 1e-100 <= side <= 1e100:
+            raise ValueError(f"side must lie between 1e-100 and 1e100, got {side:g}")
+        if self.shift is not None:
+            given: object = self.shift
+            if isinstance(given, str) or not isinstance(given, Iterable):
+                raise TypeError(f"shift must be {d} numbers or None")
+            shift = tuple(check_real(s, "shift") for s in self.shift)
+            if len(shift) != d or not np.isfinite(shift).all():
+                raise ValueError(f"shift must hold {d} numbers (n_features), all finite")
+            object.__setattr__(self, "shift", shift)
+        object.__setattr__(self, "n_features", d)
+        object.__setattr__(self, "side", side)
+
+    @classmethod
+    def shifted(
+        cls, n_features: int, *, rng: np.random.Generator, radius: float = 1.0
+    ) -> NestedGrid:
+        """A randomly shifted hierarchy that still covers the ball of `radius` (section 4.2).
+
+        Side 4 radius, shift uniform in [-radius, radius]^d. The paper shifts B(0, 1/2) inside a
+        cube of side 1 by up to 1/2, which moves points out of it; a cube of twice the side holds
+        them.
+        """
+        n_features = check_int(n_features, "n_features", maximum=MAX_FEATURES)
+        radius = check_positive(radius, "radius")
+        if not 1e-99 <= radius <= 1e99:
+            raise ValueError(f"radius must lie between 1e-99 and 1e99, got {radius:g}")
+        shift = check_rng(rng).uniform(-radius, radius, size=n_features)
+        return cls(n_features, 4 * radius, tuple(float(s) for s in shift))
+
+    @property
+    def origin(self) -> FloatArray:
+        """Lower corner of the cube, (d,)."""
+        centre = np.zeros(self.n_features) if self.shift is None else np.array(self.shift)
+        return centre - self.side / 2
+
+    def cell_side(self, depth: int) -> float:
+        """Side of the cells of this depth."""
+        return float(self.side * 0.5 ** check_int(depth, "depth", minimum=0, maximum=MAX_DEPTH))
+
+    def cells(self, points: ArrayLike, depth: int) -> IntArray:
+        """The cell of each point, int array (n, d); points outside go to the nearest cell."""
+        points = as_points(points, n_features=self.n_features)
+        scaled = points - self.origin
+        scaled *= 1 / self.cell_side(depth)
+        return np.clip(np.floor(scaled, out=scaled), 0, 2**depth - 1, out=scaled).astype(np.int64)
+
+    def centers(self, cells: ArrayLike, depth: int) -> FloatArray:
+        """Centres of cells, (m, d)."""
+        return self.origin + (self._cells(cells) + 0.5) * self.cell_side(depth)
+
+    def corners(self, cells: ArrayLike, depth: int) -> FloatArray:
+        """Lower corners of cells, (m, d): the floor map of Algorithm 1, line 8."""
+        return self.origin + self._cells(cells) * self.cell_side(depth)
+
+    def _cells(self, cells: ArrayLike) -> IntArray:
+        """Rows of d integers, (m, d)."""
+        try:
+            array = np.asarray(cells)
+        except ValueError:
+            raise TypeError("cells must be an array of integers") from None
+        if array.dtype.kind not in "iu" and array.size:
+            raise TypeError(f"cells must be integers, got {array.dtype.name} values")
+        if array.ndim != 2 or array.shape[1] != self.n_features:
+            raise ValueError(f"cells must have shape (m, {self.n_features}), got {array.shape}")
+        return array.astype(np.int64, copy=False)
+
+    def ancestors(self, cells: IntArray, depth: int, to_depth: int) -> IntArray:
+        """The cells of `to_depth` <= `depth` that contain the given ones."""
+        depth = check_int(depth, "depth", minimum=0, maximum=MAX_DEPTH)
+        check_int(to_depth, "to_depth", minimum=0, maximum=depth)
+        return np.asarray(self._cells(cells) >> (depth - to_depth))
+
+    def children(self, cells: IntArray, depth: int, to_depth: int) -> IntArray:
+        """All cells of `to_depth` inside the given ones, (m 2^(d(to_depth - depth)), d)."""
+        depth = check_int(depth, "depth", minimum=0, maximum=MAX_DEPTH)
+        step = check_int(to_depth, "to_depth", minimum=depth, maximum=MAX_DEPTH) - depth
+        cells = self._cells(cells)
+        n_each = 2 ** min(self.n_features * step, 63)
+        if max(1, len(cells)) * n_each > MAX_CELLS:
+            raise ValueError(
+                f"depth must be smaller: each of {len(cells)} cells of depth {depth} has"
+                f" 2^{self.n_features * step} descendants of depth {to_depth} in"
+                f" {self.n_features} dimensions (at most {MAX_CELLS} are listed)"
+            )
+        offsets = np.stack(np.unravel_index(np.arange(n_each), (2**step,) * self.n_features), -1)
+        return ((cells << step)[:, None] + offsets).reshape(-1, self.n_features)
+
+    def all_cells(self, depth: int, *, radius: float | None = None) -> IntArray:
+        """Every cell of a depth, or those that meet the ball of `radius` around the origin."""
+        if radius is not None:
+            check_non_negative(radius, "radius")
+        cells = np.zeros((1, self.n_features), dtype=np.int64)
+        for level in range(check_int(depth, "depth", minimum=0, maximum=MAX_DEPTH)):
+            cells = self.children(cells, level, level + 1)
+            if radius is not None:
+                cells = cells[self.meets_ball(cells, level + 1, radius)]
+        return cells
+
+    def meets_ball(self, cells: IntArray, depth: int, radius: float) -> NDArray[np.bool_]:
+        """Which cells come within `radius` of the origin."""
+        radius = check_non_negative(radius, "radius")
+        if radius > 1e100:
+            raise ValueError(f"radius must be at most 1e100, got {radius:g}")
+        half = self.cell_side(depth) / 2
+        gap = np.maximum(np.abs(self.centers(cells, depth)) - half, 0.0)
+        return np.einsum("ij,ij->i", gap, gap) <= radius**2 * (1 + 1e-12)
+
+    def keys(self, cells: IntArray, depth: int) -> NDArray[np.uint64]:
+        """One 64-bit word per cell: exact packing up to 63 bits, a hash of the row beyond.
+
+        Words of one depth differ between cells (beyond 63 bits: but for collisions of chance
+        2^-64 per pair).
+        """
+        depth = check_int(depth, "depth", minimum=0, maximum=MAX_DEPTH)
+        cells = self._cells(cells)
+        if self.n_features * depth <= 63:
+            packed = np.zeros(len(cells), dtype=np.uint64)
+            for column in cells.T:
+                packed <<= np.uint64(depth)
+                packed |= column.astype(np.uint64)
+            return packed
+        with np.errstate(over="ignore"):
+            mixed = np.zeros(len(cells), dtype=np.uint64)
+            for column in cells.T:
+                mixed = (mixed ^ column.astype(np.uint64)) * _MIX
+                mixed ^= mixed >> np.uint64(29)
+        return mixed
+
+    def unpack(self, keys: NDArray[np.uint64], depth: int) -> IntArray:
+        """The cells of exactly packed keys (at most 63 bits), (m, d)."""
+        depth = check_int(depth, "depth", minimum=0, maximum=MAX_DEPTH)
+        words = as_words(keys, "keys")
+        if words.ndim != 1:
+            raise ValueError(f"keys must have shape (m,), got {words.shape}")
+        if self.n_features * depth > 63:
+            raise ValueError(
+                f"depth must leave at most 63 bits to unpack a key, got {depth} levels of"
+                f" {self.n_features} bits"
+            )
+        mask = np.uint64(2**depth - 1)
+        shifts = np.arange(self.n_features)[::-1].astype(np.uint64) * np.uint64(depth)
+        return ((words[:, None] >> shifts) & mask).astype(np.int64)
+
+    def nearby_cells(self, point: ArrayLike, depth: int, distance: float) -> int:
+        """Number of cells of this depth within `distance` of one point (Lemma 4.2 counts them).
+
+        Counted in the infinite grid: cells beyond the cube count too.
+        """
+        side = self.cell_side(depth)
+        distance = check_non_negative(distance, "distance")
+        row = as_points(np.reshape(point, (1, -1)), "point", n_features=self.n_features)
+        position = (row[0] - self.origin) / side
+        if distance / side >= 1000:
+            raise ValueError(f"distance must be below 1000 cell sides, got {distance:g}")
+        reach = int(np.floor(distance / side)) + 1
+        # squared distance to the cell that lies j steps away along one axis
+        steps = np.arange(-reach, reach + 1)
+        below = position - np.floor(position)
+        gap = np.where(
+            steps < 0, below[:, None] - steps - 1, np.where(steps > 0, steps - below[:, None], 0.0)
+        )
+        squared = np.zeros(1)
+        limit = (distance / side) ** 2
+        for axis in gap:
+            if len(squared) * len(axis) > 8 * MAX_CELLS:
+                raise ValueError(
+                    f"distance must be smaller: more than {MAX_CELLS} cells lie within"
+                    f" {distance:g} in {self.n_features} dimensions"
+                )
+            squared = (squared[:, None] + axis**2).ravel()
+            squared = squared[squared <= limit]
+        return len(squared)
+
+
+def grid_for_algorithm_1(
+    n_features: int, alpha: float, n_levels: int
+) -> tuple[NestedGrid, list[int]]:
+    """The grids of Algorithm 1 with t_l = alpha 2^(l-L+1)/sqrt(d), l = 1..L, fine to coarse.
+
+    (Line 6 prints 1/(alpha sqrt(d)), with which the cells exceed the domain; Definition 3.1 has
+    alpha r_l/sqrt(d).) The cube is the smallest multiple of the coarsest cell by a power of two
+    that covers [-1, 1]^d.
+
+    Returns
+    -------
+    grid, depths
+        ``depths[l - 1]`` is the depth of the cells of level l.
+    """
+    n_features = check_int(n_features, "n_features", maximum=MAX_FEATURES)
+    alpha = check_positive(alpha, "alpha")
+    n_levels = check_int(n_levels, "n_levels")
+    coarsest = 2 * alpha / np.sqrt(n_features)
+    if not 2.0**-MAX_DEPTH <= coarsest <= 1e100:
+        raise ValueError(f"alpha must give cells of a depth up to {MAX_DEPTH}, got {alpha:g}")
+    up = max(0, int(np.ceil(np.log2(2 / coarsest))))
+    if up + n_levels - 1 > MAX_DEPTH:
+        raise ValueError(
+            f"n_levels must leave depths up to {MAX_DEPTH}, got {up + n_levels - 1} for"
+            f" {n_levels} levels"
+        )
+    grid = NestedGrid(n_features, float(coarsest * 2**up))
+    return grid, [up + n_levels - level for level in range(1, n_levels + 1)]

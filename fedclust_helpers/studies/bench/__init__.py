@@ -1,0 +1,1 @@
+"""What all studies share: the runner of tables, timing, the style of figures."""

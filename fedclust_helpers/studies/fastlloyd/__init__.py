@@ -1,0 +1,1 @@
+"""The study of FastLloyd: data problems, tables, claims, figures, widget."""

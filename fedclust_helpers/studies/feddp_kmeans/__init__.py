@@ -1,0 +1,1 @@
+"""The study of FedDP-KMeans: data problems, theory, tables, claims, figures, widget."""

@@ -1,0 +1,191 @@
+"""Measurements behind the building-block tables: oracles, Bitstogram, vector sums, LSH."""
+
+from __future__ import annotations
+
+import math
+import time
+
+import numpy as np
+
+from fedclust_helpers._validation import FloatArray, IntArray
+from fedclust_helpers.ldp_kmeans.frequency_oracles import (
+    Bitstogram,
+    OneBitCounts,
+    Question,
+    ask_values,
+)
+from fedclust_helpers.ldp_kmeans.local_randomizers import (
+    LocalHashing,
+    RandomizedResponse,
+    UnaryEncoding,
+)
+from fedclust_helpers.ldp_kmeans.lsh import (
+    BallCarvingHash,
+    collision_probability,
+    far_upper_bound,
+    near_lower_bound,
+)
+from fedclust_helpers.metrics import mean_ci
+from fedclust_helpers.studies.fastlloyd.cells import Cell
+from fedclust_helpers.studies.fastlloyd.problems import seed_of
+from fedclust_helpers.studies.ldp_kmeans.theory import sums_error
+
+DELTA = 1e-6
+N_VALUES = 64  # domain of the oracle table
+PLANTED_SHARE = 0.2  # of all users behind the largest planted value
+LADDER = 0.75  # ratio of neighbouring planted counts
+BETA = 0.01  # failure probability of Lemma 2.12's bound
+
+
+def root_mean_square(squares: FloatArray) -> dict[str, float]:
+    """Root of the mean of one mean square for each run, with the roots of its 95 % interval."""
+    ci = mean_ci(squares)
+    low, high = (math.sqrt(max(0.0, ci.mean + s * ci.half_width)) for s in (-1, 1))
+    return {"measured": math.sqrt(ci.mean), "low": low, "high": high}
+
+
+# --- ldp_oracles ----------------------------------------------------------------------------------
+
+
+def _oracle_errors(
+    method: str, epsilon: float, values: IntArray, rng: np.random.Generator
+) -> tuple[FloatArray, FloatArray]:
+    """Errors of all counts in one run, and their standard deviations by theory: (V,) each."""
+    n, truth = len(values), np.bincount(values, minlength=N_VALUES)
+    if method == "hadamard":
+        oracle = OneBitCounts(
+            lambda points, _: Question(points[:, 0].astype(np.uint64)), epsilon, rng=rng
+        )
+        ask_values(oracle, values[:, None], rng=rng)
+        keys = np.arange(N_VALUES, dtype=np.uint64)
+        held = np.bincount(oracle.buckets(keys), weights=truth, minlength=oracle.n_buckets)
+        # against the users of the same bucket: a collision is no error of the response
+        error = oracle.estimate(keys) - held[oracle.buckets(keys)]
+        return error, np.sqrt(oracle.response.debias**2 * n - truth)
+    if method == "k-rr":
+        response = RandomizedResponse(epsilon, N_VALUES)
+        estimate = response.estimate(response.randomize(values, rng=rng))
+        return estimate - truth, np.array([response.std(n, c) for c in truth])
+    if method == "olh":
+        hashing = LocalHashing(epsilon, N_VALUES, seed=int(rng.integers(2**31)))
+        users = np.arange(n)
+        estimate = hashing.estimate(hashing.randomize(values, users, rng=rng), users)
+        keep, g = hashing.response.keep, hashing.response.n_values
+        # a value's own holders answer with variance keep (1 - keep), not with that of the others
+        own = truth * (keep * (1 - keep) - (1 - 1 / g) / g) / (keep - 1 / g) ** 2
+        return estimate - truth, np.sqrt(hashing.std(n) ** 2 + own)
+    unary = UnaryEncoding(epsilon, N_VALUES, "optimized" if method == "oue" else "symmetric")
+    estimate = unary.estimate(unary.randomize(values, rng=rng))
+    return estimate - truth, np.array([unary.std(n, c) for c in truth])
+
+
+def oracle_cell(cell: Cell) -> dict[str, float]:
+    """Error of the counts of 64 equally likely values; the data set is "users_<n>"."""
+    n = int(cell.dataset.split("_")[1])
+    squares, variances = np.empty(cell.runs), np.empty(cell.runs)
+    for run, seed in enumerate(seed_of(cell.name).spawn(cell.runs)):
+        rng = np.random.default_rng(seed)
+        values = rng.integers(N_VALUES, size=n)
+        error, std = _oracle_errors(cell.method, cell.epsilon, values, rng)
+        squares[run], variances[run] = np.mean(error**2), np.mean(std**2)
+    return root_mean_square(squares) | {"theory": math.sqrt(variances.mean())}
+
+
+# --- ldp_bitstogram -------------------------------------------------------------------------------
+
+
+def planted_counts(n: int, run: int) -> IntArray:
+    """A ladder of counts from a fifth of all users downwards; odd runs lie half a step lower."""
+    top = PLANTED_SHARE * n * (math.sqrt(LADDER) if run % 2 else 1.0)
+    steps = math.floor(math.log(math.sqrt(n) / top) / math.log(LADDER))
+    return np.maximum(1, np.rint(top * LADDER ** np.arange(steps))).astype(np.int64)
+
+
+def bitstogram_cell(cell: Cell) -> dict[str, float]:
+    """Which planted values are found; the data set is "users_<n>_<bits>".
+
+    The others hold values drawn from the whole domain. "recovered" is the smallest planted count
+    such that it and all larger ones were found in at least 80 % of the runs.
+    """
+    n, bits = map(int, cell.dataset.split("_")[1:])
+    found: dict[int, list[bool]] = {}
+    wrong, seconds, threshold = 0, 0.0, np.zeros(2)
+    for run, seed in enumerate(seed_of(cell.name).spawn(cell.runs)):
+        rng = np.random.default_rng(seed)
+        counts = planted_counts(n, run)
+        planted = rng.choice(2**bits, len(counts), replace=False).astype(np.uint64)
+        values = rng.integers(2**bits, size=n, dtype=np.uint64)
+        values[: counts.sum()] = np.repeat(planted, counts)
+        query = Bitstogram(
+            lambda points: points[:, 0].astype(np.uint64), cell.epsilon, bits, rng=rng
+        )
+        start = time.process_time()
+        ask_values(query, values[:, None].astype(np.float64), rng=rng)
+        hitters = query.heavy_hitters()[0]
+        seconds += time.process_time() - start
+        for value, count in zip(planted, counts, strict=True):
+            found.setdefault(int(count), []).append(bool(np.isin(value, hitters)))
+        wrong += int((~np.isin(hitters, planted)).sum())
+        threshold = np.array(
+            [query.recovery_threshold(n, oracle_z=0.0), query.recovery_threshold(n, z=0.0)]
+        )
+    rates = {count: np.mean(hits) for count, hits in sorted(found.items(), reverse=True)}
+    recovered = math.inf
+    for count, rate in rates.items():
+        if rate < 0.8:
+            break
+        recovered = count
+    return {
+        "recovered": float(recovered),
+        "bits_limit": float(threshold[0]),
+        "oracle_limit": float(threshold[1]),
+        "false_positives": wrong / cell.runs,
+        "seconds": seconds / cell.runs,
+    }
+
+
+# --- ldp_sums -------------------------------------------------------------------------------------
+
+
+def sums_cell(cell: Cell) -> dict[str, float]:
+    """Error of HeavySumsOracle for unit vectors; the data set is "users_<n>_<d'>"."""
+    n, d = map(int, cell.dataset.split("_")[1:])
+    squares, norms, rms, bound = np.empty(cell.runs), [], 0.0, 0.0
+    for run, seed in enumerate(seed_of(cell.name).spawn(cell.runs)):
+        result = sums_error(
+            n, d, cell.epsilon, DELTA, rng=np.random.default_rng(seed), radius=1.0, beta=BETA,
+            calibration=cell.method,  # type: ignore[arg-type]
+        )  # fmt: skip
+        squares[run], rms, bound = np.mean(result.errors**2), result.rms, result.bound
+        norms.append(result.errors)
+    p99 = float(np.quantile(np.concatenate(norms), 0.99))
+    return root_mean_square(squares) | {"theory": rms, "p99": p99, "bound": bound}
+
+
+# --- ldp_lsh --------------------------------------------------------------------------------------
+
+
+def collision_cell(cell: Cell) -> dict[str, float]:
+    """Share of pairs at a distance that collide, a fresh hash for each pair.
+
+    The data set is "pairs_<t>_<distance>" with `cell.runs` pairs; with no pairs, the closed form
+    and the bounds of Theorem 2.14 alone.
+    """
+    t, distance = int(cell.dataset.split("_")[1]), float(cell.dataset.split("_")[2])
+    out = {
+        "closed": collision_probability(distance, t),
+        "near_square_over": collision_probability(1.0, t) ** 2 / collision_probability(distance, t),
+        "lower_bound": near_lower_bound(t) if distance == 1 else math.nan,
+        "upper_bound": far_upper_bound(distance, t),
+    }
+    if cell.method == "simulated":
+        rng = np.random.default_rng(seed_of(cell.name))
+        pair = np.zeros((2, t))
+        pair[1, 0] = distance
+        hits = 0
+        for _ in range(cell.runs):
+            first, second = BallCarvingHash(t, rng=rng, t=t)(pair)
+            hits += int(first == second and first != 0)
+        share = hits / cell.runs
+        out |= {"simulated": share, "se": math.sqrt(share * (1 - share) / cell.runs)}
+    return out

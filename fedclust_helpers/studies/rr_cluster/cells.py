@@ -1,0 +1,156 @@
+"""Measurements behind the RR-Cluster tables: one training run on one set of clients.
+
+All runs on the same clients have the same seed, hence the same starting models, and the same drawn
+clients where the sampling is the same: differences are paired.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fedclust_helpers import rr_cluster as rr
+from fedclust_helpers.accounting import PrivacyLedger
+from fedclust_helpers.federation import simulate
+from fedclust_helpers.studies.fastlloyd.cells import Cell
+from fedclust_helpers.studies.rr_cluster.problems import ModelProblem, load_clients, model_named
+
+DELTA = 1e-3
+RATE = 0.1
+RELATION = {"fixed": "replace-one", "poisson": "add/remove"}
+"""Sampling -> the relation under which it is accounted."""
+ONE_MODEL: dict[str, Callable[..., rr.TrainingPlan]] = {
+    "fedavg": rr.plan_dp_fedavg,
+    "fedprox": rr.plan_dp_fedprox,
+    "fedper": rr.plan_dp_fedper,
+}
+EXACT = "none"  # what the tables call identifiers that are shown as they are
+
+
+class Run(NamedTuple):
+    """One training run: what is run, at which epsilon, and how that is accounted."""
+
+    method: str
+    identifiers: str = "none"
+    sampling: str = "fixed"
+    accountant: str = "wor_rdp"
+    min_size: int = 0
+    epsilon: float = math.inf
+
+    @property
+    def adjacency(self) -> str:
+        """The neighbouring relation of its guarantee."""
+        return RELATION[self.sampling]
+
+
+def cohort_of(problem: ModelProblem) -> int:
+    """Clients per round: q = 0.1 of 1000, and a third of the 60 clients of the small stand-in."""
+    n = problem.train.n_clients
+    return max(round(RATE * n), 20)
+
+
+def train(
+    problem: ModelProblem,
+    run: Run,
+    *,
+    model: str,
+    n_models: int,
+    n_rounds: int,
+    clip: float,
+    training: rr.Training | None = None,
+    keep_history: bool = False,
+    **extra: Any,
+) -> tuple[rr.TrainingResult, rr.Evaluation]:
+    """One run and its evaluation; `extra` goes to the plan."""
+    learner = model_named(model, problem)
+    one = run.method in ONE_MODEL
+    central = not one and not run.method.startswith("sums_")
+    federation = simulate(
+        problem.train, "trusted" if central else "ideal", seed=problem.seed,
+        bound=problem.federation.bound,
+        ledger=PrivacyLedger(unit="client", adjacency=run.adjacency),
+    )  # fmt: skip
+    arguments: dict[str, Any] = {
+        "n_rounds": n_rounds, "epsilon": run.epsilon, "delta": DELTA, "clip": clip,
+        "accountant": run.accountant, "cohort": cohort_of(problem),
+    } | extra  # fmt: skip
+    if training is not None:
+        arguments["training"] = training
+    if not one:
+        arguments |= {"n_clusters": n_models, "min_size": run.min_size}
+    if central:
+        exact = run.identifiers == EXACT
+        plan: rr.TrainingPlan = rr.plan(
+            federation, learner, clusterer=run.method.removeprefix("rr_"),  # type: ignore[arg-type]
+            identifiers="exact" if exact else run.identifiers,  # type: ignore[arg-type]
+            rebalance="strict" if run.min_size else "off", **arguments,
+        )  # fmt: skip
+    else:
+        arguments["sampling"] = run.sampling
+        if not one:
+            arguments["reseed"] = run.method.endswith("_reseed")
+        plan = ONE_MODEL.get(run.method, rr.plan_sums_only)(federation, learner, **arguments)
+    result = rr.run(
+        federation, plan, learner, initial=problem.initial(learner, 1 if one else n_models),
+        diagnose=central, keep_history=keep_history,
+    )  # fmt: skip
+    models = result.models
+    if run.method == "fedper":
+        models = rr.personal_models(federation, learner, result)
+    return result, rr.evaluate(
+        learner, models, problem.train, problem.test, problem.groups, common=result.common
+    )
+
+
+def measured(result: rr.TrainingResult, evaluation: rr.Evaluation) -> dict[str, float]:
+    """What a run is judged by; moved clients and flips are means over its rounds."""
+    flips = result.diagnostics.get("flip_rate", ())
+    return {
+        "accuracy": evaluation.accuracy,
+        "cluster_acc": evaluation.cluster_accuracy,
+        "models_used": evaluation.models_used,
+        "groups_alone": evaluation.groups_alone,
+        "moved": float(np.mean(result.moved)) if len(result.moved) else 0.0,
+        "flip_rate": float(np.mean(flips)) if len(flips) else 0.0,
+        "reseeded": len(result.reseeded),
+    }
+
+
+# --- rr_clips, rr_accuracy ------------------------------------------------------------------------
+
+BASE = {"fedprox": "fedavg", "rr_ifca": "ifca", "rr_fesem": "fesem", "rr_fedcam": "fedcam"}
+
+
+def family(run: Run) -> str:
+    """The runs that share a clipping bound: the same noise on the same kind of sums.
+
+    Rebalancing takes the bound of its base method, and noised identifiers of every kind share one.
+    """
+    noised = "noised" if run.identifiers != "none" and math.isfinite(run.epsilon) else "exact"
+    return "_".join((BASE.get(run.method, run.method), noised, run.sampling))
+
+
+def run_cell(
+    table: str, dataset: str, run: Run, *, model: str, k: int, rounds: int, clip: float
+) -> Cell:
+    """The cell of one run on one set of clients."""
+    options = {
+        "identifiers": run.identifiers, "sampling": run.sampling, "accountant": run.accountant,
+        "B": run.min_size, "model": model, "k": k, "rounds": rounds, "clip": clip,
+    }  # fmt: skip
+    return Cell(table, dataset, run.method, run.epsilon, 1, "shared", tuple(options.items()))
+
+
+def training_cell(cell: Cell) -> dict[str, float]:
+    """What the run of a `run_cell` is judged by (`measured`)."""
+    o = dict(cell.options)
+    run = Run(cell.method, o["identifiers"], o["sampling"], o["accountant"], o["B"], cell.epsilon)
+    return measured(
+        *train(
+            load_clients(cell.dataset), run, model=o["model"], n_models=o["k"],
+            n_rounds=o["rounds"], clip=o["clip"],
+        )
+    )  # fmt: skip

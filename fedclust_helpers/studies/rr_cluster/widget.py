@@ -1,0 +1,173 @@
+"""Widget of notebook 04: B and epsilon against flipped identifiers, cluster sizes and accuracy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+
+from fedclust_helpers import rr_cluster as rr
+from fedclust_helpers._validation import check_int
+from fedclust_helpers.accounting import PrivacyLedger
+from fedclust_helpers.datasets import LabelledFederation
+from fedclust_helpers.federation import ClientData, simulate
+from fedclust_helpers.studies.rr_cluster.figures import plot_choice
+from fedclust_helpers.studies.rr_cluster.theory import argmax_accuracy
+
+Identifiers = Literal["corrected", "exact"]
+N_CLUSTERS, DELTA, CLIP = 4, 1e-3, 0.3
+SIGMAS = np.geomspace(0.15, 12, 60)
+
+
+def _train(
+    made: LabelledFederation, *, min_size: int, epsilon: float, identifiers: Identifiers,
+    cohort: int, n_rounds: int, seed: int,
+) -> tuple[rr.TrainingResult, float]:  # fmt: skip
+    """One run of RR-Cluster (B = 0: DP-IFCA) and its accuracy."""
+    if made.groups is None or made.n_classes is None:
+        raise ValueError("made must have groups and classes")
+    data, test = (ClientData(*made.clients(split)) for split in ("train", "test"))
+    model = rr.SoftmaxRegression(made.n_features, made.n_classes)
+    federation = simulate(
+        data, "trusted", seed=check_int(seed, "seed", minimum=0), bound=made.bound,
+        ledger=PrivacyLedger(unit="client", adjacency="replace-one"),
+    )  # fmt: skip
+    plan = rr.plan(
+        federation, model, n_clusters=N_CLUSTERS, n_rounds=n_rounds, epsilon=epsilon, delta=DELTA,
+        cohort=cohort, clip=CLIP, min_size=min_size, identifiers=identifiers,
+        rebalance="strict" if min_size else "off",
+    )  # fmt: skip
+    result = rr.run(federation, plan, model, diagnose=True)
+    return result, rr.evaluate(model, result.models, data, test, made.groups).accuracy
+
+
+def accuracy_table(
+    made: LabelledFederation, *, sizes: Sequence[int], epsilons: Sequence[float],
+    cohort: int, n_rounds: int, seeds: Sequence[int],
+) -> pd.DataFrame:  # fmt: skip
+    """Accuracy for every B, epsilon and kind of identifiers: what the widget shows as a band.
+
+    Parameters
+    ----------
+    made : LabelledFederation
+        With groups.
+    sizes : sequence of int
+        Thresholds B; 0 is DP-IFCA.
+    epsilons : sequence of float
+        Totals at delta = 1e-3, one client, replace-one.
+    cohort, n_rounds : int
+    seeds : sequence of int
+
+    Returns
+    -------
+    DataFrame
+        Columns identifiers, epsilon, B, seed, accuracy.
+    """
+    rows = []
+    kinds: tuple[Identifiers, ...] = ("corrected", "exact")
+    for kind in kinds:
+        for epsilon in epsilons:
+            for b in sizes:
+                for seed in seeds:
+                    _, accuracy = _train(
+                        made, min_size=b, epsilon=epsilon, identifiers=kind, cohort=cohort,
+                        n_rounds=n_rounds, seed=seed,
+                    )  # fmt: skip
+                    rows.append((kind, epsilon, b, seed, accuracy))
+    return pd.DataFrame(rows, columns=["identifiers", "epsilon", "B", "seed", "accuracy"])
+
+
+def rebalancing_run(
+    axes: Any, made: LabelledFederation, table: pd.DataFrame, *, min_size: int, epsilon: float,
+    identifiers: Identifiers, cohort: int, n_rounds: int, seed: int,
+) -> Any:  # fmt: skip
+    """Run RR-Cluster once and draw flipped identifiers, cluster sizes and accuracy.
+
+    Every call is one run of (epsilon, 1e-3)-DP, one client, replace-one, in teaching mode: not
+    private against anyone who knows the seed. With ``identifiers="exact"`` it isn't private at all.
+
+    Parameters
+    ----------
+    axes : three Axes
+    made : LabelledFederation
+    table : DataFrame
+        From `accuracy_table`; it must hold `epsilon` and `identifiers`.
+    min_size : int
+        B; 0 for DP-IFCA.
+    epsilon : float
+    identifiers : {"corrected", "exact"}
+    cohort, n_rounds, seed : int
+
+    Returns
+    -------
+    axes
+        Drawn on by `figures.rr.plot_choice`.
+    """
+    part = table[(table["identifiers"] == identifiers) & (table["epsilon"] == epsilon)]
+    if part.empty:
+        raise ValueError("table must hold rows of this epsilon and identifiers")
+    result, accuracy = _train(
+        made, min_size=min_size, epsilon=epsilon, identifiers=identifiers, cohort=cohort,
+        n_rounds=n_rounds, seed=seed,
+    )  # fmt: skip
+    known = result.diagnostics
+    spread = part.groupby("B")["accuracy"].agg(["min", "max"])
+    assert isinstance(result.plan, rr.RebalancingPlan)
+    sigma = result.plan.sigma_s * math.sqrt(2)
+    if identifiers == "exact" or not math.isfinite(sigma):
+        sigma = 0.0
+    total = "no ε: exact identifiers" if identifiers == "exact" else f"ε = {epsilon:g}"
+    return plot_choice(
+        axes, sigmas=SIGMAS, wrong=[1 - argmax_accuracy(s, N_CLUSTERS) for s in SIGMAS],
+        sigma=sigma, flip_rate=float(np.mean(known["flip_rate"])),
+        sizes={
+            "as chosen": np.mean(known["true_sizes"], axis=0),
+            "as used": result.sizes.mean(axis=0),
+        },
+        min_size=min_size, curve=(spread.index, spread["min"], spread["max"]), accuracy=accuracy,
+        title=f"B = {min_size}, {total}: {result.moved.mean():.2g} clients moved per round",
+    )  # fmt: skip
+
+
+def rebalancing_callback(
+    made: LabelledFederation, table: pd.DataFrame, *, cohort: int, n_rounds: int, seed: int
+) -> Callable[[int, float, Identifiers], None]:
+    """Return the function that the controls call: it draws a new figure and shows it."""
+
+    def redraw(min_size: int, epsilon: float, identifiers: Identifiers) -> None:
+        _, axes = plt.subplots(1, 3, figsize=(9.6, 3.4))
+        rebalancing_run(
+            axes, made, table, min_size=min_size, epsilon=epsilon, identifiers=identifiers,
+            cohort=cohort, n_rounds=n_rounds, seed=seed,
+        )  # fmt: skip
+        plt.show()
+
+    return redraw
+
+
+def explore_rebalancing(
+    made: LabelledFederation, table: pd.DataFrame, *, cohort: int, n_rounds: int, seed: int
+) -> Any:
+    """Controls for B, the epsilons of the table, and identifiers; returns the callback."""
+    from ipywidgets import Dropdown, IntSlider, SelectionSlider, interact
+
+    epsilons = sorted(table["epsilon"].unique())
+    min_size = IntSlider(
+        value=int(table["B"].max()) // 2, min=0, max=int(table["B"].max()), description="B",
+        continuous_update=False,
+    )  # fmt: skip
+    epsilon = SelectionSlider(
+        options=[(f"{e:g}", e) for e in epsilons], value=epsilons[0], description="epsilon",
+        continuous_update=False,
+    )  # fmt: skip
+    identifiers = Dropdown(
+        options=[("noised", "corrected"), ("exact", "exact")], description="identifiers"
+    )
+    return interact(
+        rebalancing_callback(made, table, cohort=cohort, n_rounds=n_rounds, seed=seed),
+        min_size=min_size, epsilon=epsilon, identifiers=identifiers,
+    )  # fmt: skip

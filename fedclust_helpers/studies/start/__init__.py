@@ -1,0 +1,1 @@
+"""The study of the first notebook: its figures and its widget."""
