@@ -3,7 +3,7 @@
 #           LAB_FLAGS="--no-browser --port 9999"
 
 .POSIX:
-.PHONY: help lab test fast lint notebooks results bench mutants sweep browser-test lock clean
+.PHONY: help lab test fast lint notebooks results bench mutants sweep browser-test wheel-test lock clean
 
 VENV = .venv
 PYTHON =
@@ -23,7 +23,7 @@ lab: $(VENV)/installed          ## install and open JupyterLab on the first note
 
 test: lint          ## install what tests need and run everything: lint, types, unit, notebooks
 	$(PYTEST) -n $(N) --durations=10
-	$(PYTEST) -n $(N) --dist loadfile --nbval-lax --nbval-current-env \
+	$(PYTEST) -n $(N) --dist loadfile --nbval --nbval-current-env \
 	    --nbval-cell-timeout=300 --nbval-kernel-startup-timeout=120 --durations=5 \
 	    --ignore-glob='notebooks/*.py' notebooks
 
@@ -52,6 +52,9 @@ sweep: $(VENV)/installed          ## wrong input to every public callable; write
 
 browser-test: $(VENV)/browser-installed          ## move every widget in a real browser (Chromium)
 	$(PYTEST) -m browser -s tests/browser
+
+wheel-test: $(VENV)/installed          ## build the wheel, install it elsewhere, execute the notebooks there
+	$(RUN)/python scripts/wheel_test.py --jobs $(N)
 
 lock: $(VENV)/installed          ## renew requirements.lock and environment.yml
 	$(RUN)/python scripts/lock.py

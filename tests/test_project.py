@@ -174,6 +174,15 @@ def test_data_files_of_the_package_are_declared() -> None:
         assert any(path.match(pattern) for pattern in patterns), path.name
 
 
+def test_packages_are_listed_and_the_tables_travel_with_them() -> None:
+    settings = PYPROJECT["tool"]["setuptools"]
+    folders = {path.parent for path in (ROOT / PACKAGE).rglob("__init__.py")}
+    names = {".".join(path.relative_to(ROOT).parts) for path in folders}
+    tables = f"{PACKAGE}.studies.results"
+    assert settings["packages"] == sorted(names | {tables})
+    assert settings["package-dir"] == {tables: "data/results"}
+
+
 # --- documents -----------------------------------------------------------------------------------
 
 
