@@ -7,10 +7,13 @@ what nbval cannot see: a notebook whose cells were never executed passes nbval v
 from __future__ import annotations
 
 import ast
+import base64
 import importlib
 import importlib.util
 import inspect
+import io
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -20,11 +23,12 @@ from typing import Any
 import jupytext
 import nbformat
 import pytest
+from PIL import Image
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
-SCRIPTS = sorted(FOLDER.glob("*.py"))
+SCRIPTS = sorted(FOLDER.glob("[0-9]*.py"))
 REQUIRED = (
     "00_start_here",
     "01_fastlloyd",
@@ -35,16 +39,17 @@ REQUIRED = (
 HEADINGS = ("Exercises", "Recap", "References")
 
 
-def _builder() -> ModuleType:
-    """Import scripts/build_notebooks.py, which is not part of the package."""
-    spec = importlib.util.spec_from_file_location("build", ROOT / "scripts" / "build_notebooks.py")
+def _load(path: Path) -> ModuleType:
+    """Import a file that is not part of the package."""
+    spec = importlib.util.spec_from_file_location(f"loaded_{path.stem}", path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
-BUILD = _builder()
+BUILD = _load(ROOT / "scripts" / "build_notebooks.py")
+COMPARE = _load(FOLDER / "conftest.py")
 
 
 def read(path: Path) -> Any:
@@ -311,12 +316,58 @@ def test_building_says_which_notebook_waits(tmp_path: Path, code: str, match: st
 
 
 @pytest.mark.slow
-def test_nbval_does_not_run_widget_cells(tmp_path: Path) -> None:
+def test_nbval_does_not_run_widget_cells_and_compares_the_others(tmp_path: Path) -> None:
     script = tmp_path / "00_toy.py"
     script.write_text(TOY)
     BUILD.build(script, timeout=60)
-    options = ["--nbval-lax", "--nbval-current-env", "--nbval-cell-timeout=20", "-p", "no:xdist"]
-    command = [sys.executable, "-m", "pytest", "-q", *options, str(script.with_suffix(".ipynb"))]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stdout[-2000:]
-    assert "4 passed, 1 skipped" in done.stdout
+    shutil.copy2(FOLDER / "conftest.py", tmp_path)
+    notebook = script.with_suffix(".ipynb")
+
+    def run() -> str:
+        options = ["--nbval", "--nbval-current-env", "--nbval-cell-timeout=20", "-p", "no:xdist"]
+        command = [sys.executable, "-m", "pytest", "-q", *options, str(notebook)]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+        assert (done.returncode == 0) == (" failed" not in done.stdout)
+        return done.stdout
+
+    assert "4 passed, 1 skipped" in run()
+    stored = read(notebook)
+    for cell in stored.cells:
+        for output in cell.get("outputs", []):
+            if output.output_type == "stream":
+                output.text = f"an older {output.text}"
+    nbformat.write(stored, notebook)
+    assert "1 failed, 3 passed, 1 skipped" in run()
+
+
+@pytest.mark.parametrize(
+    ("stored", "found", "same"),
+    [
+        ("eps = 1.00, 3 rounds", "eps = 1.00, 3 rounds", True),
+        ("eps = 1.00, 3 rounds", "eps = 1.01, 3 rounds", True),
+        ("eps = 1.00, 3 rounds", "eps = 1.02, 3 rounds", False),
+        ("eps = 1.00, 3 rounds", "mu = 1.00, 3 rounds", False),
+        ("1.5e-05", "1.6e-05", True),
+        ("1.5e-05", "1.5e-04", False),
+        ("-0.31", "0.31", False),
+        ("n = 2000", "n = 2", False),
+        ("a 1", "a 1 2", False),
+    ],
+)
+def test_stored_text_is_compared_with_its_numbers(stored: str, found: str, same: bool) -> None:
+    assert COMPARE.same_text(stored, found) is same
+
+
+def test_figures_are_compared_by_existence_and_size() -> None:
+    def figure(width: int, height: int) -> dict[str, Any]:
+        file = io.BytesIO()
+        Image.new("P", (width, height)).save(file, "PNG")
+        data = {"image/png": base64.b64encode(file.getvalue()).decode(), "text/plain": "<Figure>"}
+        return {"output_type": "display_data", "data": data, "metadata": {}}
+
+    stream = {"output_type": "stream", "name": "stdout", "text": "done"}
+    assert not COMPARE.difference([figure(20, 10)], [figure(20, 10)])
+    assert "pixels" in COMPARE.difference([figure(20, 10)], [figure(21, 10)])
+    assert "became" in COMPARE.difference([figure(20, 10)], [])
+    assert "became" in COMPARE.difference([stream], [stream, figure(20, 10)])
+    assert "now" in COMPARE.difference([stream], [stream | {"text": "undone"}])
