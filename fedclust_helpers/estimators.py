@@ -67,7 +67,8 @@ class _InBox(ClusterMixin, BaseEstimator):
         On private data this number is a further release: charge it or keep it to yourself. The same
         holds for what scikit-learn's searches and cross-validation print from it.
         """
-        return -kmeans.kmeans_cost(*self._scaled(X))
+        points, centers = self._scaled(X)
+        return -kmeans.kmeans_cost(kmeans.moderate_points(points, "X"), centers)
 
     # bounds, options, ledger ----------------------------------------------------------------------
 
@@ -506,7 +507,7 @@ def _named(name: str, build: Callable[..., ClientData], *args: Any) -> ClientDat
 
 
 def _as_bound(value: Any, name: str, n_features: int) -> FloatArray:
-    wrong = f"{name} must be a number or {n_features} numbers, one for each feature"
+    wrong = f"{name} must be a number or {n_features} numbers, one for each column of X"
     try:
         side = np.asarray(value)
         if side.dtype.kind not in "fiu" and side.dtype != object:

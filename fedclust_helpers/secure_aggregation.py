@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from cryptography.exceptions import InvalidTag
@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from fedclust_helpers._checked import checked
 from fedclust_helpers._state import SingleUse
@@ -114,13 +114,13 @@ class FixedPoint:
                 f" {grid:g}"
             )
         factor = np.uint64(int(ratio) % 2**64)
-        words = np.asarray(steps, dtype=np.int64).view(np.uint64) * factor  # modulo 2^64
+        words = _whole(steps, "steps", np.uint64) * factor  # modulo 2^64
         return words.astype(self.dtype)  # and modulo 2^bits
 
     @checked
     def decode(self, ring: Ring) -> FloatArray:
         """Read ring elements as signed fixed-point numbers."""
-        signed = np.asarray(ring, dtype=self.dtype).view(np.dtype(f"int{self.bits}"))
+        signed = _whole(ring, "ring", self.dtype).view(np.dtype(f"int{self.bits}"))
         return np.ldexp(signed.astype(np.float64), -self.fractional_bits)
 
     @checked
@@ -172,6 +172,14 @@ def _finite(values: ArrayLike) -> FloatArray:
     if not np.isfinite(values).all():
         raise ValueError("values must be finite (no nan, no inf)")
     return values
+
+
+def _whole(values: ArrayLike, name: str, dtype: DTypeLike) -> NDArray[Any]:
+    """Integers of any kind, reduced to words: a float between would lose bits."""
+    array = np.asarray(values)
+    if array.dtype.kind not in "iu":
+        raise TypeError(f"{name} must be integers, got {array.dtype.name} values")
+    return array.astype(dtype, copy=False)
 
 
 def _mod_2_64(scaled: FloatArray) -> NDArray[np.uint64]:

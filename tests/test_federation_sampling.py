@@ -356,6 +356,11 @@ def test_memory_reads_and_writes_rows():
     assert memory.get("a").min() == 0
     with pytest.raises(ValueError, match="rows must be 2"):
         some.put("a", np.zeros((3, 2)))
+    for wrong in (np.array([0, 1]), np.array([True]), 1.0):
+        with pytest.raises(TypeError, match="where must be 2 bools"):
+            some.put("a", np.zeros((1, 2)), where=wrong)
+    with pytest.raises(ValueError, match="clients must be >= 0 and <= 4"):
+        memory.of(np.array([5]))
     memory.forget("a", "never written")
     assert some.get("a") is None
 

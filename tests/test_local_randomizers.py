@@ -174,6 +174,10 @@ def test_a_redraw_may_be_redrawn():
     words = np.full(1, top, dtype=np.uint64)
     out = words_modulo(words, k, lambda w: np.array([queue.pop(0)], dtype=np.uint64))
     assert out.tolist() == [5] and queue == [] and words[0] == top  # the input is not changed
+    # of any shape, and only the words that must be
+    table = np.array([[7, top], [top, 8]], dtype=np.uint64)
+    out = words_modulo(table, k, lambda w: np.arange(len(w), dtype=np.uint64))
+    assert out.tolist() == [[7, 0], [1, 8]] and table[0, 1] == top
 
 
 @pytest.mark.parametrize("k", [3, 11_000, 10**6, 2**40 + 1, 3_700_000_000_000_000_000, 2**62])

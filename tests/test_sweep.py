@@ -27,6 +27,7 @@ from tools.sweep.judge import (
     WRONG,
     Call,
     in_child,
+    is_stateful,
     judge,
     names_an_argument,
     observe,
@@ -159,6 +160,27 @@ def test_the_time_of_a_case_is_bounded():
     why, found = in_child(lambda: {"x": sum(iter(int, 1))}, seconds=0.3)  # sums zeros for ever
     assert found is None and "0.3 s" in why
     assert time.monotonic() - started < 30
+
+
+def test_the_next_case_in_a_process_draws_and_spawns_the_same():
+    def spawns(rng, n: int):
+        return rng.random() + rng.spawn(1)[0].random() * n
+
+    signature = inspect.signature(spawns)
+    call = Call(Target("toy.spawns", spawns, signature, False, ""), signature.bind(
+        np.random.default_rng(0), 2))  # fmt: skip
+    first, second = (observe(call, None, None) for _ in range(2))
+    assert first["result"] == second["result"] != []
+
+
+def test_a_function_that_keeps_state_shares_no_process():
+    queue = [1, 2]
+
+    def shared(f):
+        signature = inspect.signature(lambda f: 0)
+        return is_stateful(Call(Target("toy.f", shared, signature, False, ""), signature.bind(f)))
+
+    assert shared(lambda: queue.pop()) and not shared(lambda: 1)
 
 
 @pytest.mark.parametrize(

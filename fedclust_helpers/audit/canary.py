@@ -163,7 +163,8 @@ def clopper_pearson(
     inner_low, inner_high = np.maximum(hits, 1), np.minimum(hits, trials - 1)
     lower = special.betaincinv(inner_low, trials - inner_low + 1, tail)
     upper = special.betaincinv(inner_high + 1, trials - inner_high, 1 - tail)
-    return np.where(hits > 0, lower, 0.0), np.where(hits < trials, upper, 1.0)
+    # where scipy finds no quantile (a tail of 1e-200), 0 is a lower bound, too
+    return np.where(hits > 0, np.nan_to_num(lower), 0.0), np.where(hits < trials, upper, 1.0)
 
 
 class _Events:

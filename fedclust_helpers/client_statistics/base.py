@@ -13,9 +13,11 @@ import numpy as np
 from fedclust_helpers._checked import checked
 from fedclust_helpers._validation import (
     FloatArray,
+    as_integers,
     check_choice,
     check_int,
     check_non_negative,
+    check_positive,
 )
 from fedclust_helpers.accounting import ADJACENCIES, UNITS
 
@@ -43,7 +45,8 @@ class ClientMemory:
     def of(self, clients: np.ndarray) -> ClientMemory:
         """The same memory, seen by `clients` only."""
         view = ClientMemory(self.n_clients)
-        view._chosen, view._arrays = clients, self._arrays
+        view._chosen = as_integers(clients, "clients", minimum=0, maximum=self.n_clients - 1)
+        view._arrays = self._arrays
         return view
 
     @checked
@@ -55,9 +58,14 @@ class ClientMemory:
     @checked
     def put(self, name: str, rows: np.ndarray, *, where: np.ndarray | None = None) -> None:
         """Keep `rows` under `name`: one for each client, or for those with ``where[i]`` only."""
-        chosen = self._clients if where is None else self._clients[where]
-        if len(rows) != len(chosen):
-            raise ValueError(f"rows must be {len(chosen)}, one for each client, got {len(rows)}")
+        rows, chosen = np.asarray(rows), self._clients
+        if where is not None:
+            where = np.asarray(where)
+            if (where.shape, where.dtype) != (chosen.shape, np.bool_):
+                raise TypeError(f"where must be {len(chosen)} bools, one for each client")
+            chosen = chosen[where]
+        if rows.shape[:1] != chosen.shape:
+            raise ValueError(f"rows must be {len(chosen)}, one for each client, got {rows.shape}")
         kept = self._arrays.get(name)
         if kept is None or (kept.shape[1:], kept.dtype) != (rows.shape[1:], rows.dtype):
             kept = np.zeros((self.n_clients, *rows.shape[1:]), dtype=rows.dtype)
@@ -179,6 +187,7 @@ class ClientStatistic:
         check_int(norm, "norm", maximum=2)
         check_non_negative(grid, "grid")
         check_int(public["n_features"], "n_features")
+        check_positive(public.get("bound", 1.0), "bound")
         bound = self.sensitivity(adjacency, **public)[part][norm - 1]
         if grid == 0 or (part in self.integral and _same_grid(grid)):
             return bound

@@ -23,7 +23,7 @@ def _relative_sums_and_counts(
     points: FloatArray, offsets: IntArray, *, centers: FloatArray, radius: float
 ) -> Values:
     sums, counts = kmeans.sums_and_counts(points, centers, radius=radius, offsets=offsets)
-    return sums - counts[..., None] * centers, counts.astype(np.float64)
+    return sums - counts[..., None] * np.asarray(centers), counts.astype(np.float64)
 
 
 def _relative_sensitivity(
@@ -41,7 +41,10 @@ RELATIVE_SUMS_AND_COUNTS = ClientStatistic(
     parts=("relative_sums", "counts"),
     compute=_relative_sums_and_counts,
     sensitivity=_relative_sensitivity,
-    magnitude=lambda *, radius, **_: {"relative_sums": float(radius), "counts": 1.0},
+    magnitude=lambda *, radius, **_: {
+        "relative_sums": check_positive(radius, "radius"),
+        "counts": 1.0,
+    },
     integral=("counts",),
 )
 """Sums of x - centre over the points within `radius` of their nearest centre, and their number.

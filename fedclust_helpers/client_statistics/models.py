@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 
 from fedclust_helpers._checked import checked
-from fedclust_helpers._validation import FloatArray, IntArray, check_positive
+from fedclust_helpers._validation import FloatArray, IntArray, as_points, check_positive
 from fedclust_helpers.client_statistics.base import (
     ClientMemory,
     ClientStatistic,
@@ -107,8 +107,7 @@ class AdditiveModel(Protocol):
 @checked
 def batch_of(points: FloatArray, offsets: IntArray, labels: IntArray | None = None) -> Batch:
     """Rows of clients as arrays (m, n, ...): a view for clients of equal size, else padded."""
-    if not isinstance(points, np.ndarray) or points.ndim != 2:
-        raise TypeError(f"points must be an array of shape (n, d), got {type(points).__name__}")
+    points = as_points(points)
     offsets = np.asarray(offsets)
     if (
         offsets.dtype.kind not in "iu"

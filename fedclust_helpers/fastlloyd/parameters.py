@@ -157,8 +157,11 @@ def predicted_mse(
     std_sums = check_non_negative(std_sums, "std_sums")
     std_counts = check_non_negative(std_counts, "std_counts")
     displacement = check_non_negative(displacement, "displacement")
-    if not (std_sums <= 1e120 and std_counts * displacement <= 1e120):
-        raise ValueError("std_sums, and std_counts times displacement, must be at most 1e120")
+    if not max(std_sums, std_counts, displacement, std_counts * displacement) <= 1e120:
+        raise ValueError(
+            "std_sums, std_counts, displacement, and std_counts times displacement must be at most"
+            " 1e120"
+        )
     one = (n_clusters / n_records) ** 2 * (
         std_counts**2 * displacement**2 + n_features * std_sums**2
     )

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from fedclust_helpers._validation import (
+    check_bool,
     check_choice,
     check_delta,
     check_epsilon,
@@ -130,7 +131,8 @@ def plan(
     return _made(
         federation, RELATIVE_SUMS_AND_COUNTS, pairs, method="fastlloyd", n_clusters=k,
         epsilon=epsilon, delta=delta, radii=tuple(float(r) for r in radii),
-        postprocess=postprocess, count_floor=count_floor, clip_step=clip_step,
+        postprocess=postprocess, count_floor=count_floor,
+        clip_step=check_bool(clip_step, "clip_step"),
         predicted_error=predicted_mse(
             federation.n_records, k, d, std_sums=more * last[0].std,
             std_counts=more * last[1].std, displacement=0.0,

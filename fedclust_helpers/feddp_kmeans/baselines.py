@@ -56,7 +56,7 @@ def server_lloyds(
     server_points: ArrayLike, n_clusters: int, *, rng: np.random.Generator, n_init: int = N_INIT
 ) -> FloatArray:
     """ServerLloyds: k-means on the server's data (best of `n_init`). Costs no privacy."""
-    server = as_points(server_points, "server_points")
+    server = kmeans.moderate_points(server_points, "server_points")
     check_restarts(n_init)
     return kmeans.weighted_kmeans(server, None, n_clusters, rng=check_rng(rng), n_init=n_init)
 

@@ -23,6 +23,7 @@ from fedclust_helpers._validation import (
     check_function,
     check_int,
     check_non_negative,
+    check_share,
 )
 from fedclust_helpers.accounting import PrivacyLedger, gaussian_sigma_analytic
 from fedclust_helpers.mechanisms import Gaussian, Laplace, Mechanism
@@ -181,8 +182,8 @@ def split_epsilon(
 def lloyd_shares(n_rounds: int, *, delta: float = 1e-6, share: float = 0.75) -> StepBudgets:
     """Shares of FedDP-Lloyds alone (for baselines): `share` on sums, the rest on counts."""
     rounds = check_int(n_rounds, "n_rounds", maximum=MAX_ROUNDS)
-    if check_non_negative(share, "share") >= 1 or share == 0:
-        raise ValueError(f"share must lie in (0, 1), got {share}")
+    if not MIN_BUDGET <= check_share(share, "share") <= 1 - MIN_BUDGET:
+        raise ValueError(f"share must be at least {MIN_BUDGET:g} away from 0 and 1, got {share}")
     return StepBudgets(0.0, 0.0, 0.0, 0.0, share, 1 - share, rounds, delta)
 
 

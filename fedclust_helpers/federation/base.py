@@ -490,9 +490,9 @@ class InProcess(Fixed, SingleUse):
             )
             if not mechanism.sensitivity >= needed * (1 - 1e-12):
                 raise ValueError(
-                    f"mechanism for {part!r} hides a sensitivity of {mechanism.sensitivity:.6g},"
-                    f" but one {self.ledger.unit} can change it by {needed:.6g}"
-                    f" (L{mechanism.norm}, {mechanism.adjacency})"
+                    f"mechanisms: that for {part!r} hides a sensitivity of"
+                    f" {mechanism.sensitivity:.6g}, but one {self.ledger.unit} can change it by"
+                    f" {needed:.6g} (L{mechanism.norm}, {mechanism.adjacency})"
                 )
             self._check_range(statistic, part, mechanism, magnitudes[part])
             coordinates = getattr(mechanism, "n_coordinates", None)

@@ -88,9 +88,10 @@ def words_modulo(words: Words, n_values: int, redraw: Callable[[Words], Words]) 
         again = np.flatnonzero(words > np.uint64(largest))
         if len(again):
             words = words.copy()
+            flat = words.reshape(-1)  # the same words
             while len(again):
-                words[again] = redraw(words[again])
-                again = again[words[again] > np.uint64(largest)]
+                flat[again] = redraw(flat[again])
+                again = again[flat[again] > np.uint64(largest)]
     return (words % np.uint64(n_values)).astype(np.int64)
 
 

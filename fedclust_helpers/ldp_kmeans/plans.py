@@ -181,10 +181,13 @@ def outputs_of(n_features: int, n_outputs: int | None) -> int:
     return check_int(n_outputs, "n_outputs", maximum=n_features)
 
 
+MAX_Z = 1e6  # standard deviations: no users could show anything beyond
+
+
 def check_z(z: float) -> float:
     """A threshold of at least one standard deviation: below, noise is read as cells."""
-    if check_positive(z, "z") < 1:
-        raise ValueError(f"z must be at least 1 standard deviation, got {z:g}")
+    if not 1 <= check_positive(z, "z") <= MAX_Z:
+        raise ValueError(f"z must lie between 1 and {MAX_Z:g} standard deviations, got {z:g}")
     return float(z)
 
 

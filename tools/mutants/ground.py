@@ -388,8 +388,8 @@ SECURE_AGGREGATION: tuple[Mutant, ...] = (
         "aggregation-steps-through-floats",
         "whole steps enter the ring without a float in between",
         "secure_aggregation.py",
-        "words = np.asarray(steps, dtype=np.int64).view(np.uint64) * factor",
-        "words = np.asarray(steps, dtype=np.float64).astype(np.int64).view(np.uint64) * factor",
+        'words = _whole(steps, "steps", np.uint64) * factor',
+        'words = _whole(np.asarray(steps, dtype=float).astype(np.int64), "", np.uint64) * factor',
         "test_noise.py::test_steps_enter_the_ring_without_a_float",
         "test_noise.py::test_secure_noise_has_random_last_bits_at_any_scale",
     ),
@@ -522,11 +522,11 @@ STATISTICS: tuple[Mutant, ...] = (
         "statistics-one-cluster-without-a-radius",
         "every cluster has its radius, the last one too",
         "client_statistics/lloyd.py",
-        "    return sums - counts[..., None] * centers, counts.astype(np.float64)\n\n\n"
+        "    return sums - counts[..., None] * np.asarray(centers), counts.astype(np.float64)\n\n\n"
         "def _relative_sensitivity",
         "    free, n_free = kmeans.sums_and_counts(points, centers, offsets=offsets)\n"
         "    sums[..., -1, :], counts[..., -1] = free[..., -1, :], n_free[..., -1]\n"
-        "    return sums - counts[..., None] * centers, counts.astype(np.float64)\n\n\n"
+        "    return sums - counts[..., None] * np.asarray(centers), counts.astype(np.float64)\n\n\n"
         "def _relative_sensitivity",
         "test_client_statistics.py::test_no_neighbour_moves_a_statistic_by_more_than_declared",
         "test_client_statistics.py::test_relative_sums_are_sums_of_differences_from_the_nearest_centre",

@@ -110,14 +110,20 @@ def make_index(jobs: int, words: Sequence[str]) -> dict[str, list[str]]:
         noted = [json.loads(Path(s["out"]).read_text(encoding="utf-8")) for s in settings]
     targets = sorted({t for n in noted for t in n["targets"]})
     seconds = {t: s for n in noted for t, s in n["seconds"].items()}
+    patched = {t for n in noted for t in n["patched"]}  # what is put in may check nothing
     chosen: set[str] = set()
     index: dict[str, list[str]] = {}
     before = json.loads(INDEX.read_text(encoding="utf-8")) if words and INDEX.exists() else {}
     for target in targets:
         calls = {t: d for n in noted for t, d in n["calls"].get(target, {}).items()}
 
-        def price(test: str, calls: dict[str, bool] = calls) -> tuple[bool, float, str]:
-            return not calls[test], 0.0 if test in chosen else seconds.get(test, 1e9), test
+        def price(test: str, calls: dict[str, bool] = calls) -> tuple[bool, bool, float, str]:
+            return (
+                test in patched,
+                not calls[test],
+                0.0 if test in chosen else seconds.get(test, 1e9),
+                test,
+            )
 
         tests = [t for t in before.get(target, ()) if t.split("::")[0] not in files]
         for test in sorted(calls, key=price):

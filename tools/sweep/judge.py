@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import contextlib
+import copy
 import gc
 import hashlib
 import inspect
@@ -157,8 +158,8 @@ def ledgers(*roots: Any) -> list[Any]:
             inside = list(value)[:50]
         elif type(value).__module__.startswith((PACKAGE, "tests", "test_", "tools")):
             inside = list(getattr(value, "__dict__", {}).values())
-        elif inspect.isfunction(value) and value.__closure__:
-            inside = [c.cell_contents for c in value.__closure__ if _filled(c)]
+        else:
+            inside = _closure(value)
         queue += [(item, depth + 1) for item in inside]
     return found
 
@@ -168,9 +169,18 @@ def is_stateful(call: Call) -> bool:
     return any(
         type(value).__module__.startswith((PACKAGE, "tests", "test_", "tools"))
         and not getattr(getattr(value, "__dataclass_params__", None), "frozen", False)
-        and not inspect.isfunction(value)
+        or any(isinstance(content, _MUTABLE) for content in _closure(value))
         for value in call.reachable
     ) or bool(ledgers(*call.reachable))
+
+
+_MUTABLE = (list, dict, set, np.random.Generator)
+
+
+def _closure(value: Any) -> list[Any]:
+    """What a function keeps from where it was made."""
+    cells = (value.__closure__ or ()) if inspect.isfunction(value) else ()
+    return [cell.cell_contents for cell in cells if _filled(cell)]
 
 
 def generators(*roots: Any) -> list[np.random.Generator]:
@@ -182,6 +192,17 @@ def generators(*roots: Any) -> list[np.random.Generator]:
         elif isinstance(root, dict):
             found += [r for r in root.values() if isinstance(r, np.random.Generator)]
     return found
+
+
+def with_own_generators(value: Any) -> Any:
+    """The value with copies of its random generators, which also count what they `spawn`."""
+    if isinstance(value, np.random.Generator):
+        return copy.deepcopy(value)
+    if not generators(value):
+        return value
+    if isinstance(value, dict):
+        return {key: with_own_generators(item) for key, item in value.items()}
+    return type(value)(map(with_own_generators, value))
 
 
 def _filled(cell: Any) -> bool:
@@ -225,7 +246,11 @@ class Call:
     def names(self) -> list[str]:
         """Names that a message may use: the parameters and the keywords of ``**kwargs``."""
         own = [p for p in self.target.signature.parameters if p != "self"]
-        return own + [k for k in self._options() if k not in own]
+        # an estimator's settings: scikit-learn has `fit` check what the constructor was given
+        bound = next(iter(self.arguments.arguments.values()), None) if self.target.bound else None
+        estimator = hasattr(bound, "get_params") and not inspect.isclass(bound)
+        settings = bound.get_params(deep=False) if estimator else ()
+        return own + [k for k in (*self._options(), *settings) if k not in own]
 
     def _options(self) -> dict[str, Any]:
         for name, parameter in self.target.signature.parameters.items():
@@ -287,15 +312,9 @@ def _finished(result: Any) -> Any:
 def observe(call: Call, name: str | None, change: Change | None) -> dict[str, Any]:
     """Make the call here and now; what happened as plain data."""
     value = None if change is None else change.value
-    states = [(g, g.bit_generator.state) for g in generators(*call.reachable)]
-    try:
-        return _observe(call, name, value)
-    finally:
-        for generator, state in states:  # the next case in this process draws the same
-            generator.bit_generator.state = state
-
-
-def _observe(call: Call, name: str | None, value: Any) -> dict[str, Any]:
+    # the next case in this process draws the same
+    own = {n: with_own_generators(v) for n, v in call.arguments.arguments.items()}
+    call = Call(call.target, inspect.BoundArguments(call.target.signature, own))  # type: ignore[arg-type]
     given = [*call.arguments.arguments.values(), value]
     before = [fingerprint(v) for v in given]
     found = ledgers(*call.reachable, value)

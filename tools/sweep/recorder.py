@@ -54,6 +54,7 @@ class Index:
         self.depth = 0
         self.calls: dict[str, dict[str, bool]] = {}
         self.seconds: dict[str, float] = {}
+        self.patched: list[str] = []
         self.names = [t.name for t in watch_all(self.around)]
 
     def around(
@@ -78,6 +79,7 @@ class Index:
             function = item.nodeid.partition("[")[0]
             if function not in seen:
                 kept.append(item)
+                self.patched += [item.nodeid] if "monkeypatch" in item.fixturenames else []
             seen.add(function)
         items[:] = kept
         few_examples()
@@ -94,7 +96,8 @@ class Index:
         self.node = ""
 
     def pytest_sessionfinish(self) -> None:
-        content = {"targets": self.names, "calls": self.calls, "seconds": self.seconds}
+        content = {"targets": self.names, "calls": self.calls, "seconds": self.seconds,
+                   "patched": self.patched}  # fmt: skip
         self.out.write_text(json.dumps(content), encoding="utf-8")
 
 
