@@ -26,7 +26,7 @@ VERDICTS = {
     "undecided": "ties, or a text with two readings that differ",
     "not possible here": "data, an algorithm or a scale that we do not have",
 }
-COLUMNS = ["paper", "id", "by", "where", "statement", "found", "verdict", "design", "note", "tables"]
+COLUMNS = "paper id by where statement found verdict design note tables".split()
 
 
 @dataclass(frozen=True)
