@@ -93,19 +93,27 @@ def _smallest() -> dict[str, Any]:
 
 
 def _accountants() -> dict[str, Any]:
-    """R5, R6: Theorem 4.2 beside the library, and its floor."""
+    """R5, R6, R.alg2: Theorem 4.2 beside the library, its floor, identifiers as printed."""
     run = RUN | {"n_rounds": 50}
     over = [
         accounting.certified_epsilon(s, accountant="paper_tight", **run)
         / accounting.certified_epsilon(s, accountant="wor_rdp", **run)
         for s in (0.9, 1.5, 3.0)
     ]
+    pairs = [
+        accounting.split_identifiers(
+            accounting.calibrate(e, accountant="wor_rdp", n_rounds=50, **RUN), 0.5
+        )
+        for e in (2.0, 4.0, 8.0)
+    ]
     spent = [
         accounting.certified_epsilon(1.0, accountant=name, n_rounds=100, **RUN)
         for name in ("paper", "wor_rdp", "poisson_rdp")
     ]
     floors = [accounting.floor_epsilon(accountant="paper", n_rounds=t, **RUN) for t in (50, 100)]
-    return {"over": over, "spent": spent, "floors": floors}
+    really = [theory.actual_epsilon(*p, n_rounds=50, identifier_ratio=math.sqrt(2), **RUN)
+              for p in pairs]  # fmt: skip
+    return {"over": over, "spent": spent, "floors": floors, "really": really}
 
 
 def _lemma_4_8() -> dict[str, Any]:
@@ -191,6 +199,9 @@ THEORY = [
           " {spent[0]:.2f}, library {spent[1]:.2f}, add/remove {spent[2]:.2f}",
           lambda n: max(n.floors) < 2 or (min(n.floors) < 2 and "in shape"),
           note="Loose, and with delta = 1/M."),
+    Claim("R.alg2", "Alg. 2", "identifiers noised for a change of 1 keep epsilon = 2, 4, 8",
+          _accountants, "really {really[0]:.2f}, {really[1]:.2f}, {really[2]:.2f}, with half of the"
+          " budget on them", lambda n: n.really[2] <= 8, note="Two entries change: sqrt(2)."),
     Claim("R7", "Thm A.5", "the same bound as Theorem 4.2", _privacy, "{outside:.0f} against"
           " {inside:.2f} at order 8", lambda n: math.isclose(n.inside, n.outside),
           note="Misprints: the sum belongs inside the logarithm; Eq. 9 drops a term."),
