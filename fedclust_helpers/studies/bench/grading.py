@@ -107,14 +107,15 @@ def grade(
 def to_markdown(graded: pd.DataFrame, *, link: str | None = None) -> str:
     """A markdown table of graded claims; ids are anchors, or links to anchors of page `link`."""
     lines = ["| id | where | claim | what we find | verdict |", "|---|---|---|---|---|"]
-    for row in graded.itertuples():
-        name = f'<a id="{row.id}"></a>{row.id}' if link is None else f"[{row.id}]({link}#{row.id})"
-        said = row.statement if row.by == "paper" else f"({row.by}) {row.statement}"
-        note = re.sub(r"\b([Ss]ee) ([A-Z][\w.]*\w)", rf"\1 [\2]({link or ''}#\2)", row.note)
-        found = " ".join(filter(None, (f"{row.found}." if row.found else "", note)))
-        verdict = f"**{row.verdict}**" + (f" ({row.design})" if row.design else "")
-        cells = (name, row.where, said, found, verdict)
-        lines.append("| " + " | ".join(str(cell).replace("|", r"\|") for cell in cells) + " |")
+    for row in graded[COLUMNS].to_numpy(dtype=str).tolist():
+        _, id, by, where, said, found, verdict, design, note, _ = row
+        name = f'<a id="{id}"></a>{id}' if link is None else f"[{id}]({link}#{id})"
+        said = said if by == "paper" else f"({by}) {said}"
+        note = re.sub(r"\b([Ss]ee) ([A-Z][\w.]*\w)", rf"\1 [\2]({link or ''}#\2)", note)
+        found = " ".join(filter(None, (f"{found}." if found else "", note)))
+        verdict = f"**{verdict}**" + (f" ({design})" if design else "")
+        cells = (cell.replace("|", r"\|") for cell in (name, where, said, found, verdict))
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
@@ -175,7 +176,7 @@ def lower(
 def mostly(holds: Any) -> bool | str:
     """A claim about many numbers: all, more than half ("in shape"), or not."""
     share = np.mean([bool(held) for held in holds])
-    return bool(share == 1) or (share > 0.5 and "in shape")
+    return bool(share == 1) or (bool(share > 0.5) and "in shape")
 
 
 def several(values: Any, form: str = ".3g") -> str:

@@ -123,7 +123,7 @@ def cluster_errors() -> Numbers:
     printed, corrected, far = [], [], []
     for k in (3, 5, 10):
         eta = fl.max_radius(k, 2)
-        noise = {"std_sums": 3.0, "std_counts": 2.0, "displacement": eta / 2}
+        noise: Any = {"std_sums": 3.0, "std_counts": 2.0, "displacement": eta / 2}
         real = one_cluster(6000 / k, 3.0, 2.0, eta / 2).mean()
         printed.append(k**3 / (4 * 6000**2) * (2**2 * eta**2 + 4 * 2 * 3**2) / real)
         corrected.append(fl.predicted_mse(6000, k, 2, **noise) / real)

@@ -293,7 +293,7 @@ def _ablation(column: str, better: object, worse: object) -> Any:
 def _alpha(table: pd.DataFrame) -> dict[str, Any]:
     chosen = table.query("strategy == 'step' and postprocess == 'fold' and clip_step == True")
     curve = chosen.set_index("alpha")["normalised"]
-    best = curve.idxmin()
+    best: Any = curve.idxmin()
     gap = chosen.set_index("alpha")["nicv_mean"] - chosen["nicv_mean"].min()
     half = chosen.set_index("alpha")["ci95"]
     tie = [a for a in curve.index if gap[a] <= np.hypot(half[a], half[best])]

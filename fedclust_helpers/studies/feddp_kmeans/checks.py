@@ -243,9 +243,9 @@ def assumption_2(
 
 def appendix_g2() -> Numbers:
     """Both sides of the assumptions with the printed and with the data's own numbers."""
-    gauss = {"k": K, "d": D, "epsilon": 1.0, "min_weight": 0.1}
-    second = {"k": K, "epsilon": 1.0}
-    census = {"k": K, "d": 819, "epsilon": 0.5, "min_weight": 1.0}
+    gauss: Any = {"k": K, "d": D, "epsilon": 1.0, "min_weight": 0.1}
+    second: Any = {"k": K, "epsilon": 1.0}
+    census: Any = {"k": K, "d": 819, "epsilon": 0.5, "min_weight": 1.0}
     half = math.sqrt(0.5)
     return {
         "first": [assumption_1(10**5, sigma=s, **gauss) for s in (0.5, half)],

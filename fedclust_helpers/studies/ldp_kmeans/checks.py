@@ -99,7 +99,7 @@ def proxies() -> Numbers:
     points = make_ball_mixture(100_000, 4, 5, rng=_rng(6)).points
     return {
         f"{where}s": [
-            theory.discretised_cost(points, depth, 5, where=where, rng=_rng(7))  # type: ignore[arg-type]
+            theory.discretised_cost(points, depth, 5, where=where, rng=_rng(7))
             for depth in (2, 3, 4)
         ]
         for where in ("center", "corner")

@@ -280,8 +280,8 @@ def _gain(method: str, reference: str, *, same: bool = True, sign: int = 1, **va
     return check
 
 
-NOISED = {"identifiers": ("printed", "corrected"), "k": 4, "B": 8}
-FIXED = {"sampling": "fixed", "accountant": "wor_rdp"}
+NOISED: dict[str, Any] = {"identifiers": ("printed", "corrected"), "k": 4, "B": 8}
+FIXED: dict[str, Any] = {"sampling": "fixed", "accountant": "wor_rdp"}
 SHOWN = "{cells}; {span}"
 
 
