@@ -28,8 +28,8 @@ from fedclust_helpers.studies.feddp_kmeans import checks
 
 NEAR = 0.1  # excess over optimal that counts as optimal: 0.2 % of the cost
 SECOND: Mapping[tuple[str, int, int], Sequence[float]] = {
-    ("data", 100, 0): (1.01, 0.090, 0.015, 0.008, 0.007),
-    ("data", 100, 1): (1.34, 0.044, 0.012, 0.003, 0.001),
+    ("point", 100, 0): (1.01, 0.090, 0.015, 0.008, 0.007),
+    ("point", 100, 1): (1.34, 0.044, 0.012, 0.003, 0.001),
     ("client", 2000, 0): (9.9, 5.9, 3.5, 1.15, 0.088),
     ("client", 2000, 1): (9.0, 7.2, 3.5, 1.46, 0.66),
 }
@@ -180,7 +180,7 @@ def _starts(frame: pd.DataFrame, **where: Any) -> dict[str, Any]:
 
 
 def _data(cost: pd.DataFrame) -> dict[str, Any]:
-    data = cost[cost["level"] == "data"]
+    data = cost[cost["level"] != "client"]
     each = {name: _best(data, name)["excess_mean"] for name in STARTS}
     kfed = data[data["method"] == "kfed"].iloc[0]
     return _starts(data) | {
@@ -192,7 +192,7 @@ def _data(cost: pd.DataFrame) -> dict[str, Any]:
 
 def _fronts(pareto: pd.DataFrame) -> dict[str, Any]:
     """Total epsilon from which a front is near the optimum, and stays below all baselines'."""
-    part = pareto[pareto["panel"].eq("data_100") & pareto["method"].eq("feddp")]
+    part = pareto[~pareto["panel"].str.startswith("client") & pareto["method"].eq("feddp")]
     out: dict[str, Any] = {"near": part.loc[part["excess_mean"] <= NEAR, "eps_total"].min()}
     crossings = []
     for clients in (1000, 2000, 5000):
@@ -241,7 +241,7 @@ def _missing(table: pd.DataFrame) -> dict[str, Any]:
 def _elbow(k_prime: int) -> Any:
     def check(table: pd.DataFrame) -> dict[str, Any]:
         found = table.drop_duplicates(["k_prime", "level", "eps1"]).set_index("eps1")
-        found = found[(found["level"] == "data") & (found["k_prime"] == k_prime)]
+        found = found[(found["level"] != "client") & (found["k_prime"] == k_prime)]
         true, near = found["elbow_is_true_k"], found["elbow_within_1"]
         return {"true": true.median(), "near": near.median(), "rows": at(true, ".0%"),
                 "rows_near": at(near, ".0%")}  # fmt: skip
@@ -251,7 +251,8 @@ def _elbow(k_prime: int) -> Any:
 
 def _shares(number: int, panel: str) -> Any:
     def check(table: pd.DataFrame) -> dict[str, Any]:
-        part = table[table["table"].eq(number) & table["panel"].eq(panel)].set_index("quantity")
+        part = table[table["table"].eq(number)].set_index("quantity")
+        part = part[part["panel"].str.endswith(panel.split("_")[1])]
         paper, ours, chance = part["paper"], part["ours"], part["all_settings"]
         best = ours[ours == ours.max()].index
         return {
@@ -341,7 +342,7 @@ FIGURES = [
               "paper/ours {pairs} ({runs} runs); off by {off:.2f}, all settings by {chance:.2f}",
               _near, ("feddp_proportions",), design=GRID)
         for number, panel, what in (
-            (2, "data_100", "shares of the step budgets"), (4, "data_100", "shares of T"),
+            (2, "point_100", "shares of the step budgets"), (4, "point_100", "shares of T"),
             *((number, f"client_{m}", what) for m in (1000, 2000, 5000)
               for number, what in ((3, "shares of the step budgets"), (5, "shares of T"))),
         )
@@ -391,7 +392,7 @@ def _lost(cost: pd.DataFrame) -> dict[str, Any]:
 def _second(cost: pd.DataFrame) -> dict[str, Any]:
     held: list[bool] = []
     for (level, clients, rounds), limits in SECOND.items():
-        part = cost[cost["level"].eq(level) & cost["clients"].eq(clients)]
+        part = cost[cost["level"].eq("client").eq(level == "client") & cost["clients"].eq(clients)]
         part = part[part["method"].eq("feddp") & part["T"].eq(rounds)].sort_values("eps_total")
         held += (part["excess_mean"].round(3).to_numpy() <= limits).tolist()
     return {"held": held, "n": sum(held), "of": len(held)}
