@@ -14,8 +14,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fedclust_helpers.rr_cluster import accounting
-from fedclust_helpers.rr_cluster.rebalancing import rebalance
 from fedclust_helpers.studies.bench.grading import (
     Claim,
     by_cells,
@@ -24,9 +22,8 @@ from fedclust_helpers.studies.bench.grading import (
     not_possible,
     several,
 )
-from fedclust_helpers.studies.rr_cluster import sensitivity, theory
+from fedclust_helpers.studies.rr_cluster import live
 
-RUN: dict[str, Any] = {"n_clients": 1000, "cohort": 100, "delta": 1e-3}
 BASE: dict[str, Any] = {"setting": "balanced", "model": "softmax", "k": 4, "rounds": 50}
 SECOND: Mapping[tuple[str, str, str, str], Sequence[tuple[float, float]]] = {
     ("fedavg", "none", "fixed", "wor_rdp"): ((51.6, 0.6), (56.7, 0.8), (59.4, 0.5)),
@@ -48,117 +45,7 @@ LINES = "own lines, rounds and starts"
 PAIRED, ACCURACY, LINE_TABLE = ("rr_paired",), ("rr_accuracy",), ("rr_lines",)
 
 
-# --- theory, live ---------------------------------------------------------------------------------
-
-
-def _privacy() -> dict[str, Any]:
-    """R1, R4, R7."""
-    gaps = [abs(accounting.gaussian_rdp(a, math.sqrt(a / 0.6)) - 0.3) for a in (2, 8, 32)]
-    clipped = theory.clip_as_printed(np.full(100, 10.0), np.eye(4)[0], 0.1)
-    return {
-        "gap": max(gaps), "norm": float(np.linalg.norm(clipped)),
-        "inside": accounting.theorem_4_2_rdp(8, 1.0, 0.1),
-        "outside": accounting.theorem_a_5_rdp(8, 1.0, 0.1),
-    }  # fmt: skip
-
-
-def _reach() -> dict[str, Any]:
-    """R2, F1: the change of the sums by one client, in units of C, enumerated exactly."""
-    removed = [
-        sensitivity.removal_shift(sensitivity.TWO_CLUSTERS),
-        sensitivity.removal_shift(sensitivity.THREE_CLUSTERS),
-        sensitivity.removal_shift(sensitivity.FIVE, rule="literal"),
-    ]
-    full = sensitivity.DONOR_FLIP
-    less = sensitivity.Instance(full.assignment[1:], full.updates[1:], 3, 50)
-    means = [
-        np.array([float(v) for v in sensitivity.mean_sums(
-            sensitivity.rebalanced_sums(world, rule="literal"))])
-        for world in (full, less)
-    ]  # fmt: skip
-    small = sensitivity.TWO_CLUSTERS
-    shift, sums = sensitivity.released_shift(small, 0, -small.updates[0])
-    return {"removed": removed, "flip": float(np.linalg.norm(means[0] - means[1])),
-            "replaced": shift, "sums": sums}  # fmt: skip
-
-
-def _smallest() -> dict[str, Any]:
-    """R3, F2: how often a cluster ends below B, sizes 4, 7, 1 and B = 4."""
-    rng, clusters, below = np.random.default_rng(0), np.repeat([0, 1, 2], [4, 7, 1]), {}
-    for rule in ("literal", "strict"):
-        sizes = [np.bincount(rebalance(clusters, 3, 4, rule=rule, rng=rng), minlength=3).min()
-                 for _ in range(2000)]  # fmt: skip
-        below[rule] = float(np.mean(np.array(sizes) < 4))
-    return below
-
-
-def _accountants() -> dict[str, Any]:
-    """R5, R6, R.alg2: Theorem 4.2 beside the library, its floor, identifiers as printed."""
-    run = RUN | {"n_rounds": 50}
-    over = [
-        accounting.certified_epsilon(s, accountant="paper_tight", **run)
-        / accounting.certified_epsilon(s, accountant="wor_rdp", **run)
-        for s in (0.9, 1.5, 3.0)
-    ]
-    pairs = [
-        accounting.split_identifiers(
-            accounting.calibrate(e, accountant="wor_rdp", n_rounds=50, **RUN), 0.5
-        )
-        for e in (2.0, 4.0, 8.0)
-    ]
-    spent = [
-        accounting.certified_epsilon(1.0, accountant=name, n_rounds=100, **RUN)
-        for name in ("paper", "wor_rdp", "poisson_rdp")
-    ]
-    floors = [accounting.floor_epsilon(accountant="paper", n_rounds=t, **RUN) for t in (50, 100)]
-    really = [theory.actual_epsilon(*p, n_rounds=50, identifier_ratio=math.sqrt(2), **RUN)
-              for p in pairs]  # fmt: skip
-    return {"over": over, "spent": spent, "floors": floors, "really": really}
-
-
-def _lemma_4_8() -> dict[str, Any]:
-    """R8 to R12, F4: each term, and the truth."""
-    sigmas, std = (0.2, 0.5, 1.0, 5.0), math.sqrt(400 * 3 / 16)
-    eq18, sizes = theory.equation_18(400, 4, 50), (60, 80, 90, 95)
-    terms = [theory.rebalancing_term(math.sqrt(m * 3 / 16), m, 4, m / 8) for m in (400, 1600)]
-    below = [theory.equation_18(400, 4, b) for b in range(50, 99, 4)]
-    edge = np.geomspace(0.2, 6, 400)
-    return {
-        "wrong": [1 - theory.argmax_accuracy(s, 4) for s in sigmas],
-        "second": [theory.identifier_term(s, 4) for s in sigmas],
-        "literal": theory.identifier_term(5.0, 4, form="literal"),
-        "edge": max(s for s in edge if theory.identifier_term(float(s), 4) < 1),
-        "first": [theory.selection_error(d, 0.5) for d in (1.0, 2.0, 4.0)],
-        "above": eq18.above, "bound": eq18.bound, "power": math.log(terms[1] / terms[0], 4),
-        "moved": [theory.expected_moved(400, [0.25] * 4, b) / 400 for b in sizes],
-        "third": [theory.rebalancing_term(std, 400, 4, b) for b in sizes],
-        "other_tail": all(b.below <= b.bound for b in below),
-    }  # fmt: skip
-
-
-def _theorem_4_10() -> dict[str, Any]:
-    """R13, R14, F3."""
-    setting = {
-        "gamma": 1.0, "strong_convexity": 0.01, "smoothness": 1.0, "tau": 0.0, "delta_c": 0.5,
-        "n_clients": 100, "n_clusters": 1, "min_size": 100,
-    }  # fmt: skip
-    sigma = accounting.calibrate(8.0, accountant="wor_rdp", n_rounds=50, **RUN)
-    largest = theory.largest_informative_sigma(4, 0.5)
-    arguments = {"rate": 0.05, "alpha_0": 0.1, "condition_number": 10.0, "form": "corrected"}
-    return {
-        "true": theory.flat_axis_factor((0.01, 1.0), 1.0),
-        "printed": theory.contraction(**setting),  # type: ignore[arg-type]
-        "corrected": theory.contraction(form="corrected", **setting),  # type: ignore[arg-type]
-        "largest": largest, "needed": math.sqrt(2) * sigma,
-        "costs": accounting.certified_epsilon(largest, accountant="wor_rdp", n_rounds=50, **RUN),
-        "units": [theory.rounds_to_quarter(separation=s, **arguments)  # type: ignore[arg-type]
-                  for s in (1.0, 1000.0)],
-    }  # fmt: skip
-
-
-def _table_4() -> dict[str, Any]:
-    row = {(r.method, r.epsilon): r for r in theory.table_4()}["RR-Cluster(IFCA) B=8", 4.0]
-    return {"row": row, "percent": 100 * row.accuracy_at_needed}
+# --- theory ---------------------------------------------------------------------------------------
 
 
 def _in_b(table: pd.DataFrame) -> dict[str, Any]:
@@ -179,54 +66,54 @@ def _in_b(table: pd.DataFrame) -> dict[str, Any]:
 
 THEORY = [
     Claim("R1", "Prop. 4.1", "sigma_theta = sqrt(alpha/(2 eps2)) gives Renyi epsilon eps2 for"
-          " sensitivity 2C", _privacy, "off by at most {gap:.0e} at orders 2, 8, 32",
+          " sensitivity 2C", live.privacy, "off by at most {gap:.0e} at orders 2, 8, 32",
           lambda n: n.gap < 1e-12, note="If 2C is the sensitivity: see R2."),
-    Claim("R2", "App. A.2", "one client added or removed moves the k sums by 2C at most", _reach,
-          "{removed[0]:.3f} C with two clusters, {removed[1]:.0f} C with three (strict rule),"
+    Claim("R2", "App. A.2", "one client added or removed moves the k sums by 2C at most",
+          live.reach, "{removed[0]:.3f} C with two clusters, {removed[1]:.0f} C with three (strict rule),"
           " {removed[2]:.0f} C (literal rule); the means alone by {flip:.1f} C where a donor turns"
           " receiver", lambda n: max(*n.removed, n.flip) <= 2, note="See F1."),
-    Claim("R3", "Sec. 3.2", "each cluster has at least B updates", _smallest,
+    Claim("R3", "Sec. 3.2", "each cluster has at least B updates", live.smallest,
           "sizes 4, 7, 1 and B = 4: below B in {literal:.0%} of 2000 draws",
           lambda n: n.literal == 0, note="See F2."),
-    Claim("R4", "Alg. 1, line 11", "updates are clipped to C", _privacy, "an update of length 100"
-          " comes out with {norm:.0f} for C = 0.1", lambda n: n.norm <= 0.1,
+    Claim("R4", "Alg. 1, line 11", "updates are clipped to C", live.privacy, "an update of length"
+          " 100 comes out with {norm:.0f} for C = 0.1", lambda n: n.norm <= 0.1,
           note="A misprint: the norm is that of the identifier."),
-    Claim("R5", "Thm 4.2", "bounds a sampled round (without replacement)", _accountants,
+    Claim("R5", "Thm 4.2", "bounds a sampled round (without replacement)", live.accountants,
           "epsilon over the library's (replace-one, T = 50) {over[0]:.2f}, {over[1]:.2f},"
           " {over[2]:.2f} at sigma 0.9, 1.5, 3", lambda n: min(n.over) >= 1 - 1e-9),
-    Claim("R6", "Thm 4.2", "certifies epsilon = 2, 4, 8 at q = 0.1", _accountants, "whatever the"
-          " noise, at least {floors[0]:.2f} at T = 50, {floors[1]:.2f} at 100; sigma 1, T = 100:"
+    Claim("R6", "Thm 4.2", "certifies epsilon = 2, 4, 8 at q = 0.1", live.accountants, "whatever"
+          " the noise, at least {floors[0]:.2f} at T = 50, {floors[1]:.2f} at 100; sigma 1, T = 100:"
           " {spent[0]:.2f}, library {spent[1]:.2f}, add/remove {spent[2]:.2f}",
           lambda n: max(n.floors) < 2 or (min(n.floors) < 2 and "in shape"),
           note="Loose, and with delta = 1/M."),
     Claim("R.alg2", "Alg. 2", "identifiers noised for a change of 1 keep epsilon = 2, 4, 8",
-          _accountants, "really {really[0]:.2f}, {really[1]:.2f}, {really[2]:.2f}, with half of the"
-          " budget on them", lambda n: n.really[2] <= 8, note="Two entries change: sqrt(2)."),
-    Claim("R7", "Thm A.5", "the same bound as Theorem 4.2", _privacy, "{outside:.0f} against"
+          live.accountants, "really {really[0]:.2f}, {really[1]:.2f}, {really[2]:.2f}, with half of"
+          " the budget on them", lambda n: n.really[2] <= 8, note="Two entries change: sqrt(2)."),
+    Claim("R7", "Thm A.5", "the same bound as Theorem 4.2", live.privacy, "{outside:.0f} against"
           " {inside:.2f} at order 8", lambda n: math.isclose(n.inside, n.outside),
           note="Misprints: the sum belongs inside the logarithm; Eq. 9 drops a term."),
-    Claim("R8", "Lemma 4.8, term 2", "bounds P(the noisy argmax is wrong)", _lemma_4_8,
+    Claim("R8", "Lemma 4.8, term 2", "bounds P(the noisy argmax is wrong)", live.lemma_4_8,
           "truth {wrong[0]:.4f}, {wrong[1]:.2f}, {wrong[2]:.2f} and bound {second[0]:.4f},"
           " {second[1]:.2f}, {second[2]:.2f} at sigma_s = 0.2, 0.5, 1 (k = 4); above 1 from"
           " {edge:.2f} on", lambda n: all(t <= b for t, b in zip(n.wrong, n.second, strict=True))
           and "in shape", note="Read as exp(-1/(4 sigma^2)); exp(-sigma^2/4) is no bound."),
-    Claim("R9", "Lemma 4.8, term 1", "bounds P(a wrong model has the least loss)", _lemma_4_8,
+    Claim("R9", "Lemma 4.8, term 1", "bounds P(a wrong model has the least loss)", live.lemma_4_8,
           "truth and bound {first[0][0]:.2f}, {first[0][1]:.0f}; {first[1][0]:.3f},"
           " {first[1][1]:.1f}; {first[2][0]:.0e}, {first[2][1]:.2f} at separation 1, 2, 4",
           lambda n: all(t <= b for t, b in n.first), note="Very loose."),
-    Claim("R10", "Eq. 18", "P(size > B) is at most (mu/(M/k - B))^2", _lemma_4_8,
+    Claim("R10", "Eq. 18", "P(size > B) is at most (mu/(M/k - B))^2", live.lemma_4_8,
           "{above:.3f} against {bound:.3f} (M = 400, k = 4, B = 50)",
           lambda n: n.above <= n.bound, note="It bounds P(size < B): see F4."),
-    Claim("R11", "Lemma 4.8, term 3", "bounds P(a client is moved)", _lemma_4_8, "truth"
+    Claim("R11", "Lemma 4.8, term 3", "bounds P(a client is moved)", live.lemma_4_8, "truth"
           " {moved[1]:.1e}, {moved[2]:.3f}, {moved[3]:.3f}, bound {third[1]:.1f}, {third[2]:.0f},"
           " {third[3]:.0f} at B = 80, 90, 95 (M = 400, k = 4)",
           lambda n: all(t <= b for t, b in zip(n.moved, n.third, strict=True)), note="Empty."),
-    Claim("R12", "Lemma 4.8", "tau falls as M^-2", _lemma_4_8, "the third term falls as"
+    Claim("R12", "Lemma 4.8", "tau falls as M^-2", live.lemma_4_8, "the third term falls as"
           " M^{power:.2f}, the second not at all", lambda n: n.power < -1.9),
     Claim("R13", "Thm 4.10", "one step keeps 1 - gamma L (B - 2 tau M/delta_c)/(2 rho) of the"
-          " distance", _theorem_4_10, "curvatures 0.01 and 1, no noise: {true:.2f}, printed"
+          " distance", live.theorem_4_10, "curvatures 0.01 and 1, no noise: {true:.2f}, printed"
           " {printed:.2f}", lambda n: n.true <= n.printed, note="See F3."),
-    Claim("R14", "Thm 4.10", "says something in the experiments", _theorem_4_10, "k = 4 needs"
+    Claim("R14", "Thm 4.10", "says something in the experiments", live.theorem_4_10, "k = 4 needs"
           " sigma_s < {largest:.2f} (delta_c = 0.5), which costs epsilon {costs:.0f} in 50 rounds;"
           " epsilon 8 has {needed:.2f}", lambda n: n.largest >= n.needed),
     Claim("R15", "Sec. 4", "the error is U-shaped in B, and the best B grows with the noise", _in_b,
@@ -236,16 +123,16 @@ THEORY = [
           and (n.algorithm == sorted(n.algorithm) or "in shape"), ("rr_rebalancing",),
           note="Not with updates relative to the model that a client trained from."),
     Claim("F1", "App. A.2", "with the client set fixed and identifiers released, exactly one sum"
-          " moves, by 2C (replace-one)", _reach, "{sums} sum moves, by {replaced:.0f} C, where"
+          " moves, by 2C (replace-one)", live.reach, "{sums} sum moves, by {replaced:.0f} C, where"
           " removal moves them by {removed[0]:.3f} C", lambda n: n.sums == 1 and n.replaced <= 2,
           by="ours"),
-    Claim("F2", "Sec. 3.2", "with donors down to B only, no cluster ends below B", _smallest,
+    Claim("F2", "Sec. 3.2", "with donors down to B only, no cluster ends below B", live.smallest,
           "below B in {strict:.0%} of 2000 draws", lambda n: n.strict == 0, by="ours"),
     Claim("F3", "Thm 4.10, Cor. B.1", "with gamma lambda and twice tau the contraction holds; Delta"
-          " cancels in T'", _theorem_4_10, "kept {true:.4f}, corrected {corrected:.4f}; rounds"
+          " cancels in T'", live.theorem_4_10, "kept {true:.4f}, corrected {corrected:.4f}; rounds"
           " {units[0]:.1f} in metres and {units[1]:.1f} in millimetres", lambda n: n.true
           <= n.corrected + 1e-12 and math.isclose(*n.units), by="ours"),
-    Claim("F4", "Eq. 18", "it bounds P(size < B), so that Lemma 4.8 survives", _lemma_4_8,
+    Claim("F4", "Eq. 18", "it bounds P(size < B), so that Lemma 4.8 survives", live.lemma_4_8,
           "holds for all B = 50 to 98 (M = 400, k = 4)", lambda n: n.other_tail, by="ours"),
 ]  # fmt: skip
 
@@ -482,8 +369,8 @@ FIGURES = [
           " {rows}", lambda n: min(n.grows) > 15 or (max(n.grows) > 10 and "in shape")
           or "undecided", ACCURACY, design=DESIGN, note="B = 25 against 8; no interval is known."),
     Claim("R.table4.noise", "Table 4", "87.5 % of the clients are clustered right at epsilon 4 and"
-          " B = 8", _table_4, "noised identifiers reach it at sigma_s = {row.sigma_s:.2f} (95 %:"
-          " {row.lowest:.2f} to {row.highest:.2f}); T = 50 rounds need {row.needed:.2f}, which"
+          " B = 8", live.table_4, "noised identifiers reach it at sigma_s = {row.sigma_s:.2f} (95"
+          " %: {row.lowest:.2f} to {row.highest:.2f}); T = 50 rounds need {row.needed:.2f}, which"
           " gives {percent:.0f} %", lambda n: n.row.highest >= n.row.needed or "undecided",
           note="Two readings: noised choices were not counted then; exact ones (its column without"
           " noise has 84 to 100 %) say nothing about privacy."),
