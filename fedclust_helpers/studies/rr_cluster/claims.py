@@ -69,8 +69,8 @@ THEORY = [
           " sensitivity 2C", live.privacy, "off by at most {gap:.0e} at orders 2, 8, 32",
           lambda n: n.gap < 1e-12, note="If 2C is the sensitivity: see R2."),
     Claim("R2", "App. A.2", "one client added or removed moves the k sums by 2C at most",
-          live.reach, "{removed[0]:.3f} C with two clusters, {removed[1]:.0f} C with three (strict rule),"
-          " {removed[2]:.0f} C (literal rule); the means alone by {flip:.1f} C where a donor turns"
+          live.reach, "{removed[0]:.3f} C with two clusters, {removed[1]:.0f} C with three (strict"
+          " rule), {removed[2]:.0f} C (literal rule); the means alone by {flip:.1f} C where a donor turns"
           " receiver", lambda n: max(*n.removed, n.flip) <= 2, note="See F1."),
     Claim("R3", "Sec. 3.2", "each cluster has at least B updates", live.smallest,
           "sizes 4, 7, 1 and B = 4: below B in {literal:.0%} of 2000 draws",
@@ -82,8 +82,8 @@ THEORY = [
           "epsilon over the library's (replace-one, T = 50) {over[0]:.2f}, {over[1]:.2f},"
           " {over[2]:.2f} at sigma 0.9, 1.5, 3", lambda n: min(n.over) >= 1 - 1e-9),
     Claim("R6", "Thm 4.2", "certifies epsilon = 2, 4, 8 at q = 0.1", live.accountants, "whatever"
-          " the noise, at least {floors[0]:.2f} at T = 50, {floors[1]:.2f} at 100; sigma 1, T = 100:"
-          " {spent[0]:.2f}, library {spent[1]:.2f}, add/remove {spent[2]:.2f}",
+          " the noise, at least {floors[0]:.2f} at T = 50, {floors[1]:.2f} at 100; sigma 1,"
+          " T = 100: {spent[0]:.2f}, library {spent[1]:.2f}, add/remove {spent[2]:.2f}",
           lambda n: max(n.floors) < 2 or (min(n.floors) < 2 and "in shape"),
           note="Loose, and with delta = 1/M."),
     Claim("R.alg2", "Alg. 2", "identifiers noised for a change of 1 keep epsilon = 2, 4, 8",
