@@ -70,8 +70,8 @@ THEORY = [
           lambda n: n.gap < 1e-12, note="If 2C is the sensitivity: see R2."),
     Claim("R2", "App. A.2", "one client added or removed moves the k sums by 2C at most",
           live.reach, "{removed[0]:.3f} C with two clusters, {removed[1]:.0f} C with three (strict"
-          " rule), {removed[2]:.0f} C (literal rule); the means alone by {flip:.1f} C where a donor turns"
-          " receiver", lambda n: max(*n.removed, n.flip) <= 2, note="See F1."),
+          " rule), {removed[2]:.0f} C (literal rule); the means alone by {flip:.1f} C where a donor"
+          " turns receiver", lambda n: max(*n.removed, n.flip) <= 2, note="See F1."),
     Claim("R3", "Sec. 3.2", "each cluster has at least B updates", live.smallest,
           "sizes 4, 7, 1 and B = 4: below B in {literal:.0%} of 2000 draws",
           lambda n: n.literal == 0, note="See F2."),
