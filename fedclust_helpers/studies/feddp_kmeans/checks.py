@@ -153,7 +153,7 @@ def weighted_cost() -> Numbers:
     return {"worst": worst}
 
 
-def four_clusters(n: int, d: int, separation: float, rng: np.random.Generator) -> Any:
+def _four_clusters(n: int, d: int, separation: float, *, rng: np.random.Generator) -> Any:
     """Rows of four unit Gaussians, true means, and empirical means."""
     means = np.linalg.qr(rng.standard_normal((d, 4)))[0].T * separation / math.sqrt(2)
     labels = np.repeat(np.arange(4), n // 4)
@@ -165,7 +165,7 @@ def halving() -> Numbers:
     """K13: error of exact Lloyd steps from 0.4 of the way to another centre, by separation."""
     errors = {}
     for separation in (20, 10, 6, 4):
-        rows, _, center = four_clusters(40_000, 10, separation, _rng(separation))
+        rows, _, center = _four_clusters(40_000, 10, separation, rng=_rng(separation))
         moved, out = center + 0.4 * (np.roll(center, 1, axis=0) - center), []
         for _ in range(6):
             out.append(float(np.linalg.norm(moved - center, axis=1).max()))
@@ -180,7 +180,7 @@ def halving() -> Numbers:
 def _floor(n: int = 20_000, d: int = 16, epsilon: float = 1.0, t: int = 1) -> Any:
     """Error after t noised rounds from the truth, Delta, and distance to the true means."""
     rng = _rng(n + d + t)
-    rows, means, center = four_clusters(n, d, 20, rng)
+    rows, means, center = _four_clusters(n, d, 20, rng=rng)
     radius, errors = float(np.linalg.norm(rows, axis=1).max()), []
     std = radius * acc.gaussian_sigma_classic(epsilon / 2 / t, DELTA / t)
     for _ in range(5):

@@ -120,5 +120,6 @@ def theorem_4_10() -> dict[str, Any]:
 
 
 def table_4() -> dict[str, Any]:
+    """R.table4.noise: the noise that would explain one entry of Table 4."""
     row = {(r.method, r.epsilon): r for r in theory.table_4()}["RR-Cluster(IFCA) B=8", 4.0]
     return {"row": row, "percent": 100 * row.accuracy_at_needed}
