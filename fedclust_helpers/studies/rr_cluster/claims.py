@@ -322,7 +322,7 @@ FIGURES = [
           " identifiers: {cells}; {span}", by_cells, PAIRED, design=DESIGN,
           note="The same runs, see R.same."),
     Claim("R.same", "Sec. 3.2", "with identifiers noised for epsilon 2 to 8, B up to 8 moves"
-          " nobody: RR-Cluster is DP-IFCA", _moved, "most clients moved in a round: {at}",
+          " hardly anybody: RR-Cluster is DP-IFCA", _moved, "most clients moved in a round: {at}",
           lambda n: n.most[8] < 0.01, ("rr_diagnostics",), by="ours",
           note="For B up to about qM/(3k), which is 8 here; not for larger ones."),
     Claim("R.table1.one", "Tables 1, 6", "RR-Cluster (IFCA) beats DP-FedAvg",
