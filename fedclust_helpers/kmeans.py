@@ -422,7 +422,7 @@ def fold(values: ArrayLike, *, bound: float = 1.0) -> FloatArray:
 
     y = (x + B) mod 4B; y = 4B - y if y > 2B; return y - B. The identity inside the box, even at
     both walls, period 4B. (FastLloyd section 5.3.5 prints "mod 2B", which moves points that are
-    already inside: theory checks F5.)
+    already inside: claim F5.)
 
     Examples
     --------

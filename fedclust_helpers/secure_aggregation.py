@@ -148,7 +148,7 @@ class FixedPoint:
         Raises
         ------
         RingOverflowError
-            If n_records * magnitude + noise_tail reaches `limit` (theory checks F7).
+            If n_records * magnitude + noise_tail reaches `limit` (claim F7).
         """
         check_int(n_records, "n_records")
         for value, of in ((magnitude, "magnitude"), (noise_tail, "noise_tail")):

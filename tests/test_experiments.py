@@ -634,61 +634,9 @@ def test_a_committed_ablation_cell_again() -> None:
     assert sets["nicv_mean"].to_list() == pytest.approx([live], rel=5e-6)
 
 
-def test_committed_cells_agree_with_the_released_code() -> None:
-    # interval of ours plus interval of theirs plus 5 %: a correct implementation fails one of the
-    # 8 cells with probability below 8 * 0.006 (sum of two half-widths against their root sum)
-    rows = studies.verdicts(studies.load_all_results())
-    (row,) = [row for row in rows if "released code" in row.claim]
-    assert row.verdict == "holds"
-
-
-def test_committed_bytes_are_those_of_the_paper() -> None:
-    table = studies.load_results("fastlloyd_table3")
-    assert (table["bytes_per_round"] == table["paper_bytes"]).all()
-
-
 def test_committed_g2_is_drawn_as_named() -> None:
     problem = studies.load_problem("g2_16")
     rng = np.random.default_rng(studies.problems.seed_of("data/g2_16"))
     points = datasets.make_g2(16, rng=rng).points
     np.testing.assert_array_equal(problem.points, datasets.scale_min_max_not_private(points))
     assert problem.shape == {"n": 2048, "d": 16, "k": 2}
-
-
-def test_readme_shows_the_verdicts_of_the_tables() -> None:
-    readme = (RESULTS / "README.md").read_text()
-    table = studies.to_markdown(studies.verdicts(studies.load_all_results()))
-    missing = [line for line in table.splitlines() if line not in readme]
-    assert not missing, "run `python -m fedclust_helpers.studies --verdicts`"
-
-
-# --- verdict rules -------------------------------------------------------------------------------
-
-
-def test_compare_counts_decided_cells() -> None:
-    rows = [
-        ("a", "x", 1.0, 0.1), ("b", "x", 2.0, 0.1), ("c", "x", 3.0, 0.1), ("d", "x", np.nan, 0.1),
-        ("a", "y", 2.0, 0.1), ("b", "y", 2.1, 0.1), ("c", "y", 2.0, 0.1), ("d", "y", 2.0, 0.1),
-    ]  # fmt: skip
-    frame = pd.DataFrame(rows, columns=["cell", "method", "value", "ci95"])
-    compare = studies.claims.compare
-    result = compare(frame, "x", "y", keys=["cell"], value="value")
-    assert (result.lower, result.higher, result.tie, result.lower_mean) == (1, 1, 1, 2)
-    assert result.verdict == "contradicted"
-    flipped = compare(frame, "x", "y", keys=["cell"], value="value", sign=-1)
-    assert (flipped.lower, flipped.higher, flipped.lower_mean) == (1, 1, 1)
-
-
-@pytest.mark.parametrize(
-    ("counts", "verdict"),
-    [
-        ((9, 0, 1, 10), "reproduced"),
-        ((9, 0, 1, 9), "in shape"),
-        ((50, 2, 0, 50), "in shape"),
-        ((9, 1, 0, 9), "contradicted"),
-        ((5, 0, 5, 5), "in shape"),
-        ((0, 0, 10, 9), "undecided"),
-    ],
-)
-def test_verdict_rule(counts: tuple[int, int, int, int], verdict: str) -> None:
-    assert studies.claims.Comparison(*counts).verdict == verdict

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from pathlib import Path
 
 import numpy as np
@@ -17,14 +16,11 @@ from fedclust_helpers.federation import IdealSecureSum
 from fedclust_helpers.studies import (
     QUICK,
     Design,
-    load_all_results,
     load_results,
     run_table,
-    to_markdown,
 )
-from fedclust_helpers.studies.fastlloyd.claims import OWN
 from fedclust_helpers.studies.fastlloyd.problems import seed_of
-from fedclust_helpers.studies.feddp_kmeans import cells, checks, claims, problems, tables
+from fedclust_helpers.studies.feddp_kmeans import cells, problems, tables
 
 COST = "method,eps_total,T,seeds,cost_mean,ci95,excess_mean,excess_max"
 COLUMNS = {
@@ -42,7 +38,6 @@ COLUMNS = {
         "level,clients,eps1,eps2,eps_total,k_prime,k,seeds,cost_mean,ci95,elbow_median,"
         "elbow_is_true_k,elbow_within_1"
     ),
-    "feddp_checks": "source,quantity,paper,ours,low,high,seeds,verdict",
 }
 RESULTS = Path(__file__).resolve().parents[1] / "data" / "results"
 SEEDS = QUICK.runs
@@ -232,38 +227,6 @@ def test_pareto_front_of_ties() -> None:
     assert tables.pareto_front(epsilon, cost).tolist() == [False, True, False, True, False]
 
 
-# --- Table 1 and Appendix G.2 ---------------------------------------------------------------------
-
-
-def test_assumptions_of_appendix_g2() -> None:
-    """The numbers that follow from the printed formulas (natural logarithm)."""
-    gauss = {"k": 10, "d": 100, "epsilon": 1.0, "min_weight": 0.1}
-    assert checks.assumption_1(10**5, sigma=0.5, **gauss) == pytest.approx(6.63e4, rel=1e-2)
-    census = {"k": 10, "d": 819, "epsilon": 0.5, "min_weight": 1.0}
-    assert checks.assumption_1(10**5, sigma=0.005, **census) == pytest.approx(379, rel=1e-2)
-    assert checks.assumption_1(44_720, sigma=1.87, **census) == pytest.approx(1.23e5, rel=1e-2)
-    second = {"k": 10, "sigma": 0.5, "epsilon": 1.0}
-    assert checks.assumption_2(10**5, radius=10.0, log=True, **second) == pytest.approx(
-        28_782, abs=1
-    )
-    assert checks.assumption_2(10**5, radius=10.57, log=True, **second) == pytest.approx(
-        25_762, abs=1
-    )
-    assert checks.assumption_2(10**5, radius=10.57, log=False, **second) == pytest.approx(
-        2_238, abs=1
-    )
-
-
-def test_norms_of_the_mixture_by_its_own_points() -> None:
-    cell = tables.FEDDP_TABLES["feddp_checks"][0](QUICK)[0]
-    found = cells.norms_cell(cell)
-    name = problems.mixture_name("data", 5, 20, d=6, k=3, seed=0)
-    data = problems.load_federated(name).dataset
-    assert found["server_max"] == np.linalg.norm(data.server_points, axis=1).max()
-    assert found["client_max"] == np.linalg.norm(data.points, axis=1).max()
-    assert 0 < found["separation_min"] <= found["separation_mean"]
-
-
 # --- the committed tables -------------------------------------------------------------------------
 
 
@@ -306,37 +269,3 @@ def test_a_committed_pareto_setting_again(method: str) -> None:
     # the same seeds; the table keeps 6 digits, and sums may be ordered otherwise elsewhere
     assert row["cost_mean"] == pytest.approx(np.mean(costs), rel=1e-4)
     assert row["eps_total"] == pytest.approx(budgets.total(), rel=1e-5)
-
-
-@pytest.mark.parametrize("key", claims.NOTES_EXCESS)
-def test_committed_excess_is_that_of_a_second_implementation(key: tuple[str, int, int]) -> None:
-    """At most twice the largest of its five runs, for the largest of our ten."""
-    level, clients, rounds = key
-    part = load_results("feddp_cost").query(
-        "level == @level and clients == @clients and method == 'feddp' and T == @rounds"
-    )
-    assert part["eps_total"].tolist() == [0.25, 0.5, 1.0, 2.0, 4.0]
-    assert (part["excess_max"].to_numpy() <= 2 * np.array(claims.NOTES_EXCESS[key])).all()
-
-
-def test_committed_adaptive_is_never_worse() -> None:
-    rows = [v for v in claims.feddp_verdicts(load_all_results()) if "feddp_adaptive" in v.claim]
-    assert [row.verdict for row in rows] == ["holds", "holds"]
-
-
-def test_every_figure_and_table_of_the_paper_has_a_verdict() -> None:
-    rows = claims.feddp_verdicts(load_all_results())
-    words = {"reproduced", "in shape", "contradicted", "not possible here", *OWN.values()}
-    assert {row.verdict.removesuffix(" on two states") for row in rows} <= words
-    text = " ".join(row.where for row in rows)
-    numbers = set(re.findall(r"\d+", text))
-    assert numbers >= {str(i) for i in range(1, 15)}
-    assert {f"Table {i}" for i in range(1, 6)} <= {row.where for row in rows}
-    assert all("|" not in cell.replace("|Q|", "") for row in rows for cell in row)
-
-
-def test_readme_shows_the_verdicts_of_the_tables() -> None:
-    readme = "\n".join(path.read_text() for path in RESULTS.glob("README*.md"))
-    table = to_markdown(claims.feddp_verdicts(load_all_results()))
-    missing = [line for line in table.splitlines() if line not in readme]
-    assert not missing, "run `python -m fedclust_helpers.studies --verdicts`"

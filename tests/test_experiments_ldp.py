@@ -16,15 +16,12 @@ from fedclust_helpers.federation import local_users
 from fedclust_helpers.studies import (
     QUICK,
     Design,
-    load_all_results,
     load_results,
     run_table,
-    to_markdown,
 )
 from fedclust_helpers.studies.fastlloyd.cells import Cell
-from fedclust_helpers.studies.fastlloyd.claims import OWN
 from fedclust_helpers.studies.fastlloyd.problems import seed_of
-from fedclust_helpers.studies.ldp_kmeans import blocks, cells, checks, claims, problems, tables
+from fedclust_helpers.studies.ldp_kmeans import blocks, cells, problems, tables
 from fedclust_helpers.studies.ldp_kmeans.theory import loglog_slope
 
 COLUMNS = {
@@ -50,21 +47,18 @@ COLUMNS = {
     "ldp_trust": (
         "trust,algorithm,epsilon,n,dprime,k,seeds,cost_per_point,ci95,nonprivate_cost,excess_median"
     ),
-    "ldp_checks": "source,quantity,expected,ours",
 }
 TIMES = ["seconds", "peak_mb"]  # what differs from run to run
 RESULTS = Path(__file__).resolve().parents[1] / "data" / "results"
 SEEDS = QUICK.runs
-SMALL_CHECKS = ("Def. 2.1 (P1)", "Lemma 2.12 privacy (P7)", "splitting")
 
 
 @pytest.fixture(scope="module")
 def quick(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """All tables on local privacy in their tiny size, but for the lemmas."""
+    """All tables on local privacy in their tiny size."""
     folder = tmp_path_factory.mktemp("ldp")
     for name in tables.LDP_TABLES:
-        if name != "ldp_checks":
-            run_table(name, folder, design=QUICK)
+        run_table(name, folder, design=QUICK)
     return folder
 
 
@@ -145,7 +139,7 @@ def test_best_cost_is_at_most_that_of_the_component_means() -> None:
 
 def test_quick_run_writes_every_table(quick: Path) -> None:
     made = {path.stem for path in quick.iterdir()}
-    assert made == set(COLUMNS) - {"ldp_checks"}
+    assert made == set(COLUMNS)
     for name in made:
         assert (quick / f"{name}.csv").read_text().splitlines()[0] == COLUMNS[name]
 
@@ -301,28 +295,6 @@ def test_quick_trust(quick: Path) -> None:
     assert (wide["local"] > wide["secure_sum"]).all() and (wide["local"] > wide["central"]).all()
 
 
-def test_checks_table_keeps_order_and_expected_values(tmp_path: Path) -> None:
-    frame = pd.DataFrame(
-        [
-            {"dataset": name, "init": "none", "method": "theory", "epsilon": math.inf, "runs": 1}
-            | checks.check_cell(Cell("ldp_checks", name, "theory", math.inf, 1, "none"))
-            for name in SMALL_CHECKS
-        ]
-    )
-    table = checks.checks_table(frame)
-    assert table["source"].drop_duplicates().tolist() == list(SMALL_CHECKS)
-    known = table.dropna(subset="expected")
-    np.testing.assert_allclose(known["ours"], known["expected"], rtol=5e-3)
-    assert table["ours"].notna().all()
-
-
-def test_every_expected_value_belongs_to_a_check() -> None:
-    assert set(checks.EXPECTED) <= set(checks.CHECKS)
-    there = load_results("ldp_checks")
-    for source, numbers in checks.EXPECTED.items():
-        assert set(numbers) <= set(there.loc[there["source"] == source, "quantity"])
-
-
 def test_tables_are_the_same_again_and_in_parallel(quick: Path, tmp_path: Path) -> None:
     for name in ("ldp_oracles", "ldp_sums"):
         for path in run_table(name, tmp_path, design=QUICK, n_jobs=2):
@@ -409,43 +381,3 @@ def test_committed_building_blocks_follow_theory() -> None:
     # the other implementation's share has a standard error of its own: 4,000 pairs, 800 at t = 6
     own = lsh["se"] * np.sqrt(2)
     assert ((lsh["simulated"] - lsh["notes"]).abs() < 4.5 * own).all()
-
-
-def test_committed_checks_agree_with_a_second_implementation() -> None:
-    table = load_results("ldp_checks").dropna(subset="expected")
-    exact = ("Lemma 2.6", "Lemma 2.10", "Lemma 2.12 privacy", "Lemma 2.15", "Alg. 5", "splitting")
-    part = table[table["source"].str.startswith(exact)]
-    assert len(part) > 25
-    np.testing.assert_allclose(part["ours"], part["expected"], rtol=0.03)
-
-
-def test_every_theorem_and_lemma_has_a_verdict() -> None:
-    rows = claims.ldp_verdicts(load_all_results())
-    words = {"reproduced", "in shape", "contradicted", "not possible here", *OWN.values()}
-    assert {row.verdict for row in rows} <= words
-    where = " ".join(row.where for row in rows)
-    for name in (
-        "Table 1", "Theorem 1.1", "Theorem 1.2", "Lemma 2.6", "Theorem 2.7", "Lemma 2.8",
-        "Lemma 2.10", "Lemma 2.11", "Lemma 2.12", "Theorem 2.14", "Lemma 2.15", "Lemma 2.16",
-        "Lemma 4.2", "Lemma 4.12", *(f"(P{i})" for i in range(1, 15)),
-    ):  # fmt: skip
-        assert name in where
-    ours = [row.claim.startswith("(ours)") for row in rows]
-    assert [row.verdict in OWN.values() for row in rows] == ours
-    assert all("|" not in cell for row in rows for cell in row)
-
-
-def test_costs_agree_with_a_second_implementation() -> None:
-    both = claims.compare_with_notes(load_results("ldp_cost"))
-    assert len(both) == len(claims.NOTES_COST)
-    assert both["agrees"].mean() > 0.6
-    # Algorithm 1 where it works: never worse than the notes by more than a quarter
-    main = both[both["algorithm"].eq("alg1") & both["n"].ge(100_000) & both["dprime"].eq(4)]
-    assert (main["cost_per_point"] < 1.25 * main["notes"]).all()
-
-
-def test_readme_shows_the_verdicts_of_the_tables() -> None:
-    readme = "\n".join(path.read_text() for path in RESULTS.glob("README*.md"))
-    table = to_markdown(claims.ldp_verdicts(load_all_results()))
-    missing = [line for line in table.splitlines() if line not in readme]
-    assert not missing, "run `python -m fedclust_helpers.studies --verdicts`"

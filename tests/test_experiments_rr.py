@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import math
-import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,15 +18,12 @@ from fedclust_helpers.rr_cluster import accounting
 from fedclust_helpers.studies import (
     QUICK,
     Design,
-    load_all_results,
     load_results,
     run_table,
-    to_markdown,
 )
 from fedclust_helpers.studies import __main__ as command
-from fedclust_helpers.studies.fastlloyd.claims import OWN
 from fedclust_helpers.studies.fastlloyd.problems import seed_of
-from fedclust_helpers.studies.rr_cluster import cells, checks, claims, problems, tables, theory
+from fedclust_helpers.studies.rr_cluster import cells, checks, problems, tables, theory
 
 RUN = "data,setting,model,k,method,identifiers,adjacency,sampling,accountant,B,epsilon,delta,rounds"
 COLUMNS = {
@@ -462,38 +458,6 @@ def test_committed_flips_agree_with_the_theory() -> None:
     )
     error = 5 * np.sqrt(table["p_correct"] * (1 - table["p_correct"]) / table["draws"])
     assert (np.abs(table["p_correct"] - table["p_simulated"]) < error).all()
-
-
-def test_every_table_and_figure_of_the_paper_has_a_verdict() -> None:
-    rows = claims.rr_verdicts(load_all_results())
-    words = {"reproduced", "in shape", "contradicted", "undecided", "not possible here"}
-    assert {row.verdict for row in rows} <= words | set(OWN.values())
-    for prefix, last in (("Tables?", 9), ("Fig\\.", 3), ("R", 15)):
-        found: set[int] = set()
-        for row in rows:
-            match = re.match(rf"{prefix} ?(\d+(?:, \d+)*)", row.where)
-            if match:
-                found |= {int(number) for number in match[1].split(", ")}
-        assert found == set(range(1, last + 1)), prefix
-    assert all("|" not in cell for row in rows for cell in row)
-
-
-def test_readme_shows_the_verdicts_of_the_tables() -> None:
-    readme = (RESULTS / "README_rr.md").read_text()
-    table = to_markdown(claims.rr_verdicts(load_all_results()))
-    missing = [line for line in table.splitlines() if line not in readme]
-    assert not missing, "run `python -m fedclust_helpers.studies --verdicts`"
-
-
-def test_grades_of_paired_rows() -> None:
-    def rows(*values: float) -> pd.DataFrame:
-        return pd.DataFrame({"diff_mean": values, "ci95": 0.1})
-
-    assert claims._grade(rows(0.2, 0.3)) == "reproduced"
-    assert claims._grade(rows(0.2, 0.3, 0.05)) == "in shape"
-    assert claims._grade(rows(0.2, 0.05)) == "undecided"
-    assert claims._grade(rows(0.2, 0.3, -0.2)) == "contradicted"
-    assert claims._grade(rows(0.0, 0.0)) == "contradicted"
 
 
 def test_names_of_the_seeds() -> None:

@@ -9,16 +9,12 @@ from pathlib import Path
 
 from fedclust_helpers.studies.bench.runner import (
     PartialTableError,
-    load_all_results,
     results_folder,
     run_table,
 )
 from fedclust_helpers.studies.fastlloyd.cells import MAX_RUNS
-from fedclust_helpers.studies.fastlloyd.claims import to_markdown, verdicts
 from fedclust_helpers.studies.fastlloyd.tables import QUICK, TABLES, Design
-from fedclust_helpers.studies.feddp_kmeans.claims import feddp_verdicts
-from fedclust_helpers.studies.ldp_kmeans.claims import ldp_verdicts
-from fedclust_helpers.studies.rr_cluster.claims import rr_verdicts
+from fedclust_helpers.studies.page import write_claims
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -33,13 +29,12 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, help="folder (default data/results)")
     parser.add_argument("--quick", action="store_true", help="tiny tables; needs --out")
     parser.add_argument(
-        "--verdicts", action="store_true", help="print what the committed tables say, make nothing"
+        "--claims", action="store_true", help="check all claims again and write their pages only"
     )
     options = parser.parse_args(arguments)
-    if options.verdicts:
-        tables = load_all_results()
-        each = (verdicts, feddp_verdicts, ldp_verdicts, rr_verdicts)
-        print(to_markdown([row for paper in each for row in paper(tables)]))
+    if options.claims:
+        for path in write_claims(options.out):
+            print(f"wrote {path.name}")
         return
     if options.quick and options.out is None:
         parser.error("--quick needs --out: it must not replace the committed tables")

@@ -6,7 +6,6 @@ settings, so a run does not depend on which other runs are made.
 
 from __future__ import annotations
 
-import math
 from functools import lru_cache
 from typing import Any
 
@@ -15,8 +14,7 @@ import numpy as np
 from fedclust_helpers import feddp_kmeans as fk
 from fedclust_helpers._validation import FloatArray
 from fedclust_helpers.accounting import PrivacyLedger
-from fedclust_helpers.datasets import make_server_mixture
-from fedclust_helpers.feddp_kmeans.selection import elbow, separation_constant, server_cost_curve
+from fedclust_helpers.feddp_kmeans.selection import elbow, server_cost_curve
 from fedclust_helpers.federation import IdealSecureSum
 from fedclust_helpers.studies.fastlloyd.cells import Cell
 from fedclust_helpers.studies.fastlloyd.problems import seed_of
@@ -180,39 +178,3 @@ def elbow_cell(cell: Cell) -> dict[str, float]:
     total = fk.StepBudgets(cell.epsilon, cell.epsilon, 0.0, 0.0).total()
     curve = {f"k|{k}": float(cost) for k, cost in zip(ks, costs, strict=True)}
     return curve | {"elbow": elbow(ks, costs), "eps_total": total}
-
-
-# --- feddp_checks ---------------------------------------------------------------------------------
-
-
-def norms_cell(cell: Cell) -> dict[str, float]:
-    """Lengths of points and separation of means, for one draw of a data set.
-
-    "norms_<clients>_<rows>_<d>_<k>_<seed>" is a mixture with variance `cell.epsilon`; other names
-    are those of `load_federated`.
-    """
-    kind, *parts = cell.dataset.split("_")
-    if kind != "norms":
-        data = load_federated(cell.dataset).dataset
-    else:
-        clients, rows, d, k, seed = map(int, parts)
-        data = make_server_mixture(
-            n_clients=clients, rows_per_client=rows, n_features=d, n_clusters=k,
-            variance=cell.epsilon,
-            rng=np.random.default_rng(seed_of(f"data/mixture/{d}_{k}/{seed}")),
-        )  # fmt: skip
-    server = np.linalg.norm(data.server_points, axis=1)
-    client = np.linalg.norm(data.points, axis=1)
-    out = {
-        "server_max": float(server.max()),
-        "client_max": float(client.max()),
-        "client_mean": float(client.mean()),
-    }
-    if data.true_centers is not None:
-        means, k = data.true_centers, data.n_clusters
-        gaps = np.linalg.norm(means[:, None] - means[None], axis=2)[np.triu_indices(k, 1)]
-        out["separation_min"], out["separation_mean"] = float(gaps.min()), float(gaps.mean())
-        out["definition_2_c"] = separation_constant(
-            means, np.full(k, 1 / k), sigma=math.sqrt(cell.epsilon), n_records=data.n_points
-        )
-    return out

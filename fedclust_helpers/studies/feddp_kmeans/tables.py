@@ -1,7 +1,7 @@
 """Designs of the FedDP-KMeans tables (Scott, Lampert, Saulpic 2025) and how they are put together.
 
 `tables` registers `FEDDP_TABLES`; what is measured is in `feddp_cells`, the data sets in
-`feddp_problems`, Table 1 and Appendix G.2 in `feddp_checks`.
+`feddp_problems`.
 """
 
 from __future__ import annotations
@@ -20,11 +20,9 @@ from fedclust_helpers.studies.fastlloyd.cells import Cell, summary
 from fedclust_helpers.studies.feddp_kmeans.cells import (
     cost_cell,
     elbow_cell,
-    norms_cell,
     pareto_cell,
     random_settings,
 )
-from fedclust_helpers.studies.feddp_kmeans.checks import checks_table
 from fedclust_helpers.studies.feddp_kmeans.problems import UNITS, mixture_name
 
 if TYPE_CHECKING:
@@ -77,8 +75,6 @@ class FedDPDesign:
     census: tuple[str, ...] = tuple(f"census_{employment}" for employment in CENSUS)
     census_epsilons: tuple[float, ...] = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
     census_seeds: int = 3
-    norms: tuple[int, int] = (100, 1000)
-    norms_seeds: int = 10
 
 
 QUICK_FEDDP = FedDPDesign(
@@ -96,7 +92,6 @@ QUICK_FEDDP = FedDPDesign(
     elbow_k_max=6,
     census=("strips_8",),  # no download
     census_epsilons=(0.5,),
-    norms=(5, 20),
 )
 """Tiny tables for tests."""
 
@@ -395,33 +390,11 @@ def _finish_elbow(frame: pd.DataFrame, folder: Path) -> dict[str, pd.DataFrame]:
     return {"feddp_elbow": table.sort_values(list(order), ascending=list(order.values()))}
 
 
-# --- Table 1 and Appendix G.2 ---------------------------------------------------------------------
-
-
-def _checks_cells(design: Design) -> list[Cell]:
-    feddp = design.feddp
-    clients, rows = feddp.norms
-    seeds = range(design.runs or feddp.norms_seeds)
-    names = [f"norms_{clients}_{rows}_{feddp.d}_{feddp.k}_{seed}" for seed in seeds]
-    cells = [
-        Cell("feddp_checks", name, "norms", variance, 1, "server")
-        for variance in (0.5, 0.25)
-        for name in names
-    ]
-    real = [Cell("feddp_checks", f"{n}_0", "norms", math.inf, 1, "server") for n in feddp.census]
-    return cells + real
-
-
-def _finish_checks(frame: pd.DataFrame, folder: Path) -> dict[str, pd.DataFrame]:
-    return {"feddp_checks": checks_table(frame)}
-
-
 FEDDP_TABLES = {
     "feddp_cost": (_cost_cells, cost_cell, _finish_cost),
     "feddp_pareto": (_pareto_cells, pareto_cell, _finish_pareto),
     "feddp_missing": (_missing_cells, cost_cell, _finish_missing),
     "feddp_elbow": (_elbow_cells, elbow_cell, _finish_elbow),
     "feddp_census": (_census_cells, cost_cell, _finish_census),
-    "feddp_checks": (_checks_cells, norms_cell, _finish_checks),
 }
 """Name -> cells, measure, finish: the arguments of `tables.Table`."""

@@ -29,7 +29,6 @@ from fedclust_helpers.studies.ldp_kmeans.cells import (
     scaling_cell,
     trust_cell,
 )
-from fedclust_helpers.studies.ldp_kmeans.checks import CHECKS, check_cell, checks_table
 from fedclust_helpers.studies.ldp_kmeans.problems import ball_name, load_ball
 from fedclust_helpers.studies.ldp_kmeans.theory import loglog_slope
 
@@ -407,17 +406,6 @@ def _finish_trust(frame: pd.DataFrame, folder: Path) -> dict[str, pd.DataFrame]:
     }
 
 
-# --- lemmas ---------------------------------------------------------------------------------------
-
-
-def _checks_cells(design: Design) -> list[Cell]:
-    return [Cell("ldp_checks", name, "theory", math.inf, 1, "none") for name in CHECKS]
-
-
-def _finish_checks(frame: pd.DataFrame, folder: Path) -> dict[str, pd.DataFrame]:
-    return {"ldp_checks": checks_table(frame)}
-
-
 LDP_TABLES = {
     "ldp_cost": (_cost_cells, cost_cell, _finish_cost),
     "ldp_oracles": (_oracle_cells, oracle_cell, _finish_oracles),
@@ -426,6 +414,5 @@ LDP_TABLES = {
     "ldp_lsh": (_lsh_cells, collision_cell, _finish_lsh),
     "ldp_scaling": (_scaling_cells, scaling_cell, _finish_scaling),
     "ldp_trust": (_trust_cells, trust_cell, _finish_trust),
-    "ldp_checks": (_checks_cells, check_cell, _finish_checks),
 }
 """Name -> cells, measure, finish: the arguments of `tables.Table`."""
