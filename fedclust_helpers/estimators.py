@@ -17,7 +17,7 @@ from fedclust_helpers import fastlloyd, kmeans, ldp_kmeans
 from fedclust_helpers._validation import FloatArray, IntArray, as_points, check_choice
 from fedclust_helpers.accounting import PrivacyLedger
 from fedclust_helpers.datasets import scale_to_box
-from fedclust_helpers.federation import ClientData, Plan, local_users, simulate
+from fedclust_helpers.federation import ClientData, Plan, simulate
 from fedclust_helpers.federation.base import InProcess
 
 MAX_KEY_AGREEMENTS = 4096
@@ -430,8 +430,8 @@ class LocalKMeans(_InBox):
         # the whole box fits into the unit ball
         shrink = 1 / np.sqrt(d)
         inside = np.clip(scale_to_box(points, lower, upper), -1, 1) * shrink
-        federation = local_users(
-            ClientData.one_point_each(inside, copy=False), mode=self.mode, seed=self.seed,
+        federation = simulate(
+            ClientData.one_point_each(inside, copy=False), "local", mode=self.mode, seed=self.seed,
             ledger=self._open_ledger(),
         )  # fmt: skip
         plan = ldp_kmeans.plan(

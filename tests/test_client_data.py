@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedclust_helpers.federation import ClientData, LocalReports, local_users, simulate
+from fedclust_helpers.federation import ClientData, LocalReports, simulate
 from fedclust_helpers.federation.data import (
     ClippedDataWarning,
     row_lengths,
@@ -41,7 +41,7 @@ BUILDERS = {
     "one_point_each, frame": lambda p: ClientData.one_point_each(pd.DataFrame(p, copy=False)),
     "simulate": lambda p: simulate([p[:5], p[5:]], "ideal", seed=1)._data,
     "simulate, array": lambda p: simulate(p.reshape(2, -1, p.shape[1]), "ideal", seed=1)._data,
-    "local_users": lambda p: local_users(p, seed=1)._data,
+    "local_users": lambda p: simulate(p, "local", seed=1)._data,
     "LocalReports": lambda p: LocalReports([p], seed=1)._data,
     "take": lambda p: ClientData(p, [0, 5, len(p)], copy=False).take([1, 0]),
 }

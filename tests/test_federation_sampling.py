@@ -16,7 +16,7 @@ from fedclust_helpers.accounting import (
     PrivacyLedger,
     Sampling,
 )
-from fedclust_helpers.client_statistics import TOTAL, ClientMemory, ClientStatistic
+from fedclust_helpers.client_statistics import TOTAL, Change, ClientMemory, ClientStatistic
 from fedclust_helpers.federation import ClientData, Randomness, TrustModelError, simulate
 from fedclust_helpers.mechanisms import DistributedDiscreteGaussian, Gaussian, NoNoise
 
@@ -56,10 +56,7 @@ def own_mean(seen=None, *, reads=("labels", "memory")):
         name="own_mean",
         parts=("mean",),
         compute=compute,
-        sensitivity=lambda adjacency, **_: {
-            "mean": (3.0, 2.0) if adjacency == "add/remove" else (6.0, 4.0)
-        },
-        magnitude=lambda **_: {"mean": 1.0},
+        changes=lambda **_: {"mean": Change(3.0, 2.0, 1.0)},
         unit="client",
         reads=reads,
     )
@@ -379,8 +376,7 @@ def test_names_are_no_messages():
         return (scale * np.ones((len(offsets) - 1, 1)),)
 
     statistic = ClientStatistic(
-        "named", ("one",), compute, lambda adjacency, **_: {"one": (1.0, 1.0)},
-        lambda **_: {"one": 1.0}, unit="client",
+        "named", ("one",), compute, lambda **_: {"one": Change(1.0, 1.0, 1.0)}, unit="client",
     )  # fmt: skip
     f.noisy_sum(statistic, [Gaussian(1.0, 1.0)], round=0, form="a name", scale=1.0)
     assert [m.name for m in f.transcript.view("clients")] == ["scale"]

@@ -144,8 +144,6 @@ BAD_OPTIONS: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"bound": "1"}, TypeError, "bound must be a real number"),
     ({"bound": np.array([1.0, 2.0])}, TypeError, "bound must be a real number"),
     ({"bound": True}, TypeError, "bound must be a real number"),
-    ({"outside": "ignore"}, ValueError, "outside must be one of"),
-    ({"outside": "refuse", "bound": 0.1}, ValueError, "clients holds rows outside"),
     ({"mode": "safe"}, ValueError, "mode must be one of"),
     ({"seed": -1}, ValueError, "seed must be >= 0"),
     ({"seed": 1.5}, TypeError, "seed must be an integer"),

@@ -5,7 +5,7 @@ An algorithm is written once against the weakest capability that it needs:
 * ``noisy_sum``: only a noised sum over all clients ever leaves the boundary (`SumFederation`);
 * ``collect``: a trusted server sees each client's exact message (`TrustedServer`);
 * ``reports``: each client adds its own noise; ``ask``: each user answers a randomised question
-  (`LocalReports`, `local_users`).
+  (`LocalReports`).
 
 Who learns what is released is part of it: ``federation.facts.receiver``.
 
@@ -46,7 +46,7 @@ from fedclust_helpers.federation.in_process import (
     TrustedServer,
     simulate,
 )
-from fedclust_helpers.federation.local import LocalReports, UserSplit, local_users
+from fedclust_helpers.federation.local import LocalReports, UserSplit
 from fedclust_helpers.federation.plan import (
     FederationFacts,
     Plan,
@@ -78,7 +78,6 @@ __all__ = [
     "TrustModelError",
     "TrustedServer",
     "UserSplit",
-    "local_users",
     "require",
     "simulate",
 ]

@@ -102,12 +102,18 @@ class PlannedRelease:
             not statistic.remembers,
         )  # fmt: skip
 
+    @property
+    def charged_sampling(self) -> Sampling | None:
+        """The sampling that amplifies, if any."""
+        return self.sampling if self.amplified else None
+
     @checked
     def line(self, unit: str, adjacency: str) -> Release:
         """The line that the ledger will hold."""
         group = None if self.part is None else f"planned/{self.part}"
-        sampling = self.sampling if self.amplified else None
-        return Release(self.round, self.name, self.mechanisms, unit, adjacency, sampling, group)
+        return Release(
+            self.round, self.name, self.mechanisms, unit, adjacency, self.charged_sampling, group
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
