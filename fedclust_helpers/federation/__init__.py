@@ -36,7 +36,7 @@ sum federations agree up to fixed-point rounding: that is their contract test. A
 keys, pads and generators: it is not copied, pickled or used after a fork.
 """
 
-from fedclust_helpers.federation.base import SumFederation, require
+from fedclust_helpers.federation.base import InProcess, SumFederation, require
 from fedclust_helpers.federation.data import ClientData, ClippedDataWarning
 from fedclust_helpers.federation.in_process import (
     TRUST_MODELS,
@@ -64,6 +64,7 @@ __all__ = [
     "ClippedDataWarning",
     "FederationFacts",
     "IdealSecureSum",
+    "InProcess",
     "LocalReports",
     "MaskedSecureSum",
     "Message",
