@@ -15,7 +15,7 @@ from itertools import groupby
 from typing import Any
 
 from fedclust_helpers._checked import checked
-from fedclust_helpers._validation import check_int
+from fedclust_helpers._validation import FloatArray, check_int
 from fedclust_helpers.accounting import Accountable, PrivacyLedger, Release, Sampling
 from fedclust_helpers.client_statistics import ClientStatistic
 from fedclust_helpers.federation.transcript import Transcript
@@ -227,7 +227,7 @@ class Plan:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RunResult:
-    """What every run returns.
+    """What every run returns, beside `centers` (k, d), or `models` where these are trained.
 
     Attributes
     ----------
@@ -236,14 +236,17 @@ class RunResult:
         The record of the releases of this run alone.
     private : bool
         False in teaching mode (not private against anyone who knows the seed) and without noise.
-    transcript : Transcript, optional
+    transcript : Transcript
         What crossed the wire on this federation.
+    history : ndarray of shape (T + 1, k, d), optional
+        Centres or models before the first round and after each, where a run keeps them.
     """
 
     plan: Plan
     ledger: PrivacyLedger = field(repr=False)
     private: bool
-    transcript: Transcript | None = field(repr=False, default=None)
+    transcript: Transcript = field(repr=False)
+    history: FloatArray | None = field(repr=False, default=None)
 
     @property
     def delta(self) -> float:
