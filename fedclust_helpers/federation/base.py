@@ -52,21 +52,11 @@ class SumFederation(Protocol):
     @property
     def facts(self) -> FederationFacts: ...
     def noise_multiplier(self, epsilon: float, delta: float) -> float: ...
-    def gaussian(
-        self, statistic: ClientStatistic, part: str, *, multiplier: float, **public: Any
-    ) -> Mechanism: ...
-    def laplace(
-        self, statistic: ClientStatistic, part: str, *, epsilon: float, **public: Any
-    ) -> Mechanism: ...
+    def gaussian(self, *args: Any, **kwargs: Any) -> Mechanism: ...
+    def laplace(self, *args: Any, **kwargs: Any) -> Mechanism: ...
     def follow(self, plan: Plan, progress: Progress = False) -> AbstractContextManager[int]: ...
-    def check_release(
-        self, statistic: ClientStatistic, mechanisms: Sequence[Mechanism], *,
-        sampling: Sampling | None = None, **broadcast: Any,
-    ) -> None: ...  # fmt: skip
-    def noisy_sum(
-        self, statistic: ClientStatistic, mechanisms: Sequence[Mechanism], *, round: int,
-        sampling: Sampling | None = None, **broadcast: Any,
-    ) -> tuple[FloatArray, ...]: ...  # fmt: skip
+    def check_release(self, *args: Any, **kwargs: Any) -> None: ...
+    def noisy_sum(self, *args: Any, **kwargs: Any) -> tuple[FloatArray, ...]: ...
 
 
 class Part(NamedTuple):
@@ -324,17 +314,16 @@ class InProcess(Fixed, SingleUse, NoiseFactory):
         statistic of one row of zeros. Everything that the sensitivity needs is the federation's own
         or read off the broadcast; none of it can be given beside.
         """
-        facts = self.facts
         if sampling is not None and self.no_sampling:
             raise TrustModelError(f"{type(self).__name__} offers no sampling: {self.no_sampling}")
-        checks.check_statistic(facts, statistic, mechanisms, sampling, broadcast)
+        checks.check_statistic(self.facts, statistic, mechanisms, sampling, broadcast)
         shapes = self._shapes(statistic, broadcast)
-        public = checks.public_of(facts, broadcast)
+        public = checks.public_of(self.facts, broadcast)
         changes = statistic.changes(**public)
         for part, mechanism, shape in zip(statistic.parts, mechanisms, shapes, strict=True):
             size = int(np.prod(shape))
-            checks.check_noise(facts, statistic, part, mechanism, size, public)
-            n, most = checks.largest_total(facts, statistic, mechanism, changes[part])
+            checks.check_noise(self.facts, statistic, part, mechanism, size, public)
+            n, most = checks.largest_total(self.facts, statistic, mechanism, changes[part])
             self._check_range(part, mechanism, n, most)
 
     def _check_range(self, part: str, mechanism: Mechanism, n: int, most: float) -> None:
@@ -416,7 +405,7 @@ class InProcess(Fixed, SingleUse, NoiseFactory):
         self,
         statistic: ClientStatistic,
         broadcast: dict[str, Any],
-        cohort: IntArray | None,
+        cohort: IntArray | None = None,
         *,
         how: str = "compute",
     ) -> tuple[FloatArray, ...]:
