@@ -218,10 +218,13 @@ def test_masked_entries_are_not_read():
 
 
 @pytest.mark.parametrize(
-    "offsets", [[0.0, 12.0], [0, 5.5, 12], [[0, 12]], [0], [], "ab", None, [[0], [1, 2]]]
+    ("offsets", "match"),
+    [(wrong, "^offsets must") for wrong in ([0.0, 12.0], [0, 5.5, 12], [[0, 12]], "ab", None)]
+    + [(wrong, "^offsets must run from 0") for wrong in ([0], [0, 2], [1, 12])]
+    + [(wrong, "at least one row") for wrong in ([0, 2, 2, 12], [0, 3, 2, 12])],
 )
-def test_offsets_are_whole_numbers(offsets):
-    with pytest.raises((TypeError, ValueError), match="^offsets must"):
+def test_offsets_are_whole_numbers_from_0_to_the_number_of_rows(offsets, match):
+    with pytest.raises((TypeError, ValueError), match=match):
         ClientData(rows(), offsets)
 
 

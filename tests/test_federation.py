@@ -369,13 +369,15 @@ def test_client_streams_cannot_reproduce_the_server_noise():
 @pytest.mark.parametrize("trust", ["trusted", "ideal", "masked"])
 def test_noise_of_sums_and_counts_is_uncorrelated(trust):
     # pitfall P7: there the correlation is .998
-    points, n = box(30, 2), 1500
+    points, n = box(30, 2), 1500  # 30 seeds, 50 rounds each
     exact = exact_release(points)
     noise = np.empty((n, 9))
-    for seed in range(n):
-        options = {"pre_shared_secret": SECRET} if trust == "masked" else {}
-        parts = release(simulate([points], trust, seed=seed, **options))
-        noise[seed] = np.concatenate([(p - e).ravel() for p, e in zip(parts, exact, strict=True)])
+    options = {"pre_shared_secret": SECRET} if trust == "masked" else {}
+    for i in range(n):
+        if i % 50 == 0:
+            federation = simulate([points], trust, seed=i, **options)
+        parts = release(federation, round=i % 50)
+        noise[i] = np.concatenate([(p - e).ravel() for p, e in zip(parts, exact, strict=True)])
     correlations = np.corrcoef(noise.T)[np.triu_indices(9, 1)]
     # 36 pairs at 5 standard errors: false alarm 2e-5
     assert np.abs(correlations).max() < 5 / np.sqrt(n)

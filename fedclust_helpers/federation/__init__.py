@@ -59,26 +59,8 @@ from fedclust_helpers.federation.randomness import Randomness
 from fedclust_helpers.federation.transcript import Message, Transcript
 
 __all__ = [
-    "TRUST_MODELS",
-    "ClientData",
-    "ClippedDataWarning",
-    "FederationFacts",
-    "IdealSecureSum",
-    "InProcess",
-    "LocalReports",
-    "MaskedSecureSum",
-    "Message",
-    "Plan",
-    "PlanMismatchError",
-    "PlannedRelease",
-    "Randomness",
-    "RunResult",
-    "ServerlessSecureSum",
-    "SumFederation",
-    "Transcript",
-    "TrustModelError",
-    "TrustedServer",
-    "UserSplit",
-    "require",
-    "simulate",
-]
+    "TRUST_MODELS", "ClientData", "ClippedDataWarning", "FederationFacts", "IdealSecureSum",
+    "InProcess", "LocalReports", "MaskedSecureSum", "Message", "Plan", "PlanMismatchError",
+    "PlannedRelease", "Randomness", "RunResult", "ServerlessSecureSum", "SumFederation",
+    "Transcript", "TrustModelError", "TrustedServer", "UserSplit", "require", "simulate",
+]  # fmt: skip

@@ -219,11 +219,6 @@ class Plan:
         )
         return f"<table>{cells}</table>"
 
-    def to_frame(self) -> Any:
-        """The planned releases as a pandas table: one row per mechanism of each release."""
-        ledger = PrivacyLedger(self.facts.unit, self.facts.adjacency, None, self.lines())
-        return ledger.to_frame()
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RunResult:
