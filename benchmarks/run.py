@@ -33,7 +33,7 @@ from fedclust_helpers import fastlloyd, feddp_kmeans, kmeans, ldp_kmeans
 from fedclust_helpers.accounting import PrivacyLedger, Sampling
 from fedclust_helpers.client_statistics import MODEL_BLOCKS, RELATIVE_SUMS_AND_COUNTS
 from fedclust_helpers.datasets import make_ball_mixture, make_server_mixture
-from fedclust_helpers.federation import ClientData, IdealSecureSum, MaskedSecureSum, local_users
+from fedclust_helpers.federation import ClientData, IdealSecureSum, MaskedSecureSum, simulate
 from fedclust_helpers.ldp_kmeans.frequency_oracles import OneBitCounts, Question, ask_values
 from fedclust_helpers.mechanisms import Gaussian
 from fedclust_helpers.rr_cluster import SoftmaxRegression
@@ -187,14 +187,14 @@ class Local:
 
     def one_round(self) -> np.ndarray:
         """Algorithm 1: federation, one bit of each user, server's k-means (10 restarts)."""
-        users = local_users(self.points, seed=0)
+        users = simulate(self.points, "local", seed=0)
         rng = np.random.default_rng(0)
         plan = ldp_kmeans.plan(users, n_clusters=5, epsilon=1.0)
         return ldp_kmeans.run(users, plan, rng=rng).centers
 
     def four_rounds(self) -> np.ndarray:
         """Algorithms 2 to 5 without LSH."""
-        users = local_users(self.points, seed=0)
+        users = simulate(self.points, "local", seed=0)
         rng = np.random.default_rng(0)
         plan = ldp_kmeans.plan_four_rounds(users, n_clusters=5, epsilon=1.0)
         return ldp_kmeans.run(users, plan, rng=rng).centers

@@ -14,11 +14,10 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
 from fedclust_helpers import fastlloyd, kmeans, ldp_kmeans
-from fedclust_helpers._validation import FloatArray, IntArray, as_points, check_choice
+from fedclust_helpers._validation import FloatArray, IntArray, as_points, check_bool, check_choice
 from fedclust_helpers.accounting import PrivacyLedger
 from fedclust_helpers.datasets import scale_to_box
-from fedclust_helpers.federation import ClientData, Plan, local_users, simulate
-from fedclust_helpers.federation.base import InProcess
+from fedclust_helpers.federation import ClientData, InProcess, Plan, simulate
 
 MAX_KEY_AGREEMENTS = 4096
 """Clients who can agree on a key through the server within seconds."""
@@ -31,14 +30,78 @@ _Data = ClientData | Mapping[Any, ArrayLike] | Sequence[ArrayLike] | ArrayLike
 class _InBox(ClusterMixin, BaseEstimator):
     """Public bounds in, centres and labels in original units out; one ledger for every fit."""
 
-    lower: ArrayLike
-    upper: ArrayLike
-    ledger: PrivacyLedger | None
-    options: dict[str, Any] | None
+    _paper: Any  # its plan and run
+
+    def __init__(
+        self,
+        n_clusters: int,
+        *,
+        epsilon: float,
+        delta: float | None = None,
+        lower: ArrayLike,
+        upper: ArrayLike,
+        mode: Literal["secure", "teaching"] = "secure",
+        seed: int | None = None,
+        ledger: PrivacyLedger | None = None,
+        options: dict[str, Any] | None = None,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.epsilon = epsilon
+        self.delta = delta
+        self.lower = lower
+        self.upper = upper
+        self.mode = mode
+        self.seed = seed
+        self.ledger = ledger
+        self.options = options
+
+    def _read(self, X: Any, y: Any) -> ClientData:
+        """The clients that X and y speak of; refused before anything is charged."""
+        raise NotImplementedError
+
+    def _federation(self, data: ClientData) -> InProcess:
+        """The federation of clients whose rows lie in the box."""
+        raise NotImplementedError
+
+    def _run(self, federation: InProcess, plan: Plan, **running: Any) -> tuple[Any, FloatArray]:
+        """The result, and its centres in the box."""
+        raise NotImplementedError
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Run the protocol once and charge it."""
-        raise TypeError(f"{type(self).__name__} fits nothing")  # pragma: no cover
+        """Run the protocol once and charge it.
+
+        Parameters
+        ----------
+        X : sequence or mapping of arrays or DataFrames of shape (n_i, d), one per client; or one
+            array or DataFrame of shape (n, d); or ClientData
+            For `LocalKMeans` one array, row i the only one of user i.
+        y : array of shape (n,), optional
+            With one array: the owner of each row, a number or a name. With one DataFrame also the
+            name of the column of owners. Without it, every row is a client of its own.
+
+        Raises
+        ------
+        TypeError, ValueError, BudgetExceededError, CopyRefusedError
+            Before anything is charged.
+        """
+        data = self._read(X, y)
+        planning, running = self._split_options(self._paper.plan, self._paper.run)
+        lower, upper = self._bounds(data.n_features)
+        scaled = scale_to_box(data.points, lower, upper)
+        federation = self._federation(ClientData(scaled, data.offsets, copy=False))
+        if self.delta is not None:
+            planning["delta"] = self.delta
+        plan = self._paper.plan(
+            federation, n_clusters=self.n_clusters, epsilon=self.epsilon, **planning
+        )
+        with self._remembering(federation.ledger):
+            result, box_centers = self._run(federation, plan, **running)
+        self.plan_, self.result_, self._box_centers = plan, result, box_centers
+        self.ledger_, self.transcript_ = federation.ledger, federation.transcript
+        self.cluster_centers_ = (box_centers + 1) / 2 * (upper - lower) + lower
+        self.n_features_in_ = federation.n_features
+        self._learn_names(X, y)
+        return self
 
     def fit_predict(self, X: _Data, y: ArrayLike | None = None, **kwargs: Any) -> Any:
         """`fit`, then the label of each row, found where the row is.
@@ -117,15 +180,6 @@ class _InBox(ClusterMixin, BaseEstimator):
         finally:
             if ledger.releases:
                 self._opened = ledger
-
-    def _keep(
-        self, plan: Plan, result: Any, federation: InProcess, box_centers: FloatArray
-    ) -> None:
-        lower, upper = self._bounds(federation.n_features)
-        self.plan_, self.result_, self._box_centers = plan, result, box_centers
-        self.ledger_, self.transcript_ = federation.ledger, federation.transcript
-        self.cluster_centers_ = (box_centers + 1) / 2 * (upper - lower) + lower
-        self.n_features_in_ = federation.n_features
 
     # rows -----------------------------------------------------------------------------------------
 
@@ -253,6 +307,8 @@ class FastLloydKMeans(_InBox):
     2.0
     """
 
+    _paper = fastlloyd
+
     def __init__(
         self,
         n_clusters: int,
@@ -269,62 +325,35 @@ class FastLloydKMeans(_InBox):
         ledger: PrivacyLedger | None = None,
         options: dict[str, Any] | None = None,
     ) -> None:
-        self.n_clusters = n_clusters
-        self.epsilon = epsilon
-        self.delta = delta
-        self.lower = lower
-        self.upper = upper
+        super().__init__(
+            n_clusters, epsilon=epsilon, delta=delta, lower=lower, upper=upper, mode=mode,
+            seed=seed, ledger=ledger, options=options,
+        )  # fmt: skip
         self.trust = trust
         self.publish = publish
         self.n_records = n_records
-        self.mode = mode
-        self.seed = seed
-        self.ledger = ledger
-        self.options = options
 
-    def fit(self, X: _Data, y: ArrayLike | str | None = None) -> FastLloydKMeans:
-        """Run FastLloyd once and charge it.
-
-        Parameters
-        ----------
-        X : sequence or mapping of arrays or DataFrames of shape (n_i, d), one per client; or one
-            array or DataFrame of shape (n, d); or ClientData
-        y : array of shape (n,), optional
-            With one array: the owner of each row, a number or a name. With one DataFrame also the
-            name of the column of owners. Without it, every row is a client of its own.
-
-        Raises
-        ------
-        TypeError, ValueError, BudgetExceededError, CopyRefusedError
-            Before anything is charged.
-        """
+    def _read(self, X: Any, y: Any) -> ClientData:
         check_choice(self.trust, "trust", ("masked", "ideal", "trusted", "serverless"))
-        if not isinstance(self.publish, bool | np.bool_):
-            raise TypeError(f"publish must be True or False, got {type(self.publish).__name__}")
-        planning, running = self._split_options(fastlloyd.plan, fastlloyd.run)
+        check_bool(self.publish, "publish")
         data = _client_data(X, y)
         self._check_many(data, alone=y is None and _is_one_table(X))
-        lower, upper = self._bounds(data.n_features)
-        scaled = ClientData(
-            scale_to_box(data.points, lower, upper), data.offsets, copy=False
-        )  # fmt: skip
+        return data
+
+    def _federation(self, data: ClientData) -> InProcess:
         shares = {}
         if self.trust == "masked":
             shares["noise_from"] = "clients" if self.publish else "server"
-        federation = simulate(
-            scaled, self.trust, mode=self.mode, seed=self.seed, ledger=self._open_ledger(),
+        made: InProcess = simulate(
+            data, self.trust, mode=self.mode, seed=self.seed, ledger=self._open_ledger(),
             n_records=self.n_records, **shares,
         )  # fmt: skip
-        plan = fastlloyd.plan(
-            federation, n_clusters=self.n_clusters, epsilon=self.epsilon, delta=self.delta,
-            **planning,
-        )  # fmt: skip
-        with self._remembering(federation.ledger):
-            result = fastlloyd.run(federation, plan, **running)
-        self._keep(plan, result, federation, result.centers)
-        self._learn_names(X, y)
+        return made
+
+    def _run(self, federation: Any, plan: Any, **running: Any) -> tuple[Any, FloatArray]:
+        result = fastlloyd.run(federation, plan, **running)
         self.clipped_counts_ = federation.clipped_counts
-        return self
+        return result, result.centers
 
     def _check_many(self, data: ClientData, *, alone: bool) -> None:
         """Refuse what would take minutes or memory, or has no honest client, before it starts."""
@@ -357,30 +386,17 @@ class LocalKMeans(_InBox):
 
     Parameters
     ----------
-    n_clusters : int
     epsilon, delta : float
         For any two values of one user's row, whatever all others do. Up to six features the
-        protocol is pure and delta is not used.
-    lower, upper : float or array_like of shape (d,)
-        Bounds known *without looking at the data*; rows outside are clipped on the device.
-    mode : {"secure", "teaching"}
-        "secure" (default) takes all private noise from the operating system; "teaching" takes a
-        `seed` and is not private against anyone who knows it.
+        protocol is pure and delta (1e-6 by default) is not used.
     seed : int, optional
         Teaching mode only; also seeds the server's k-means.
     ledger : PrivacyLedger, optional
-        The ledger of these users (replace-one). Pass the same one to every fit on the same users.
-        Without it the first `fit` opens one, and further fits of this estimator are charged to the
-        same one; a scikit-learn clone begins with none.
+        Of these users, for replace-one.
     options : dict, optional
         Further arguments of `ldp_kmeans.plan` and `ldp_kmeans.run` (depths, sums, z ...).
-
-    Attributes
-    ----------
-    cluster_centers_ : ndarray of shape (n_clusters, d), in original units
-    plan_ : the plan; ``print(model.plan_)`` is the privacy statement
-    ledger_, transcript_, result_
-        What was charged, what crossed the wire, the full result.
+    n_clusters, lower, upper, mode, and the attributes of a fit
+        As for `FastLloydKMeans`.
 
     Examples
     --------
@@ -392,59 +408,32 @@ class LocalKMeans(_InBox):
     [20.0, 60.0]
     """
 
-    def __init__(
-        self,
-        n_clusters: int,
-        *,
-        epsilon: float,
-        delta: float = 1e-6,
-        lower: ArrayLike,
-        upper: ArrayLike,
-        mode: Literal["secure", "teaching"] = "secure",
-        seed: int | None = None,
-        ledger: PrivacyLedger | None = None,
-        options: dict[str, Any] | None = None,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.epsilon = epsilon
-        self.delta = delta
-        self.lower = lower
-        self.upper = upper
-        self.mode = mode
-        self.seed = seed
-        self.ledger = ledger
-        self.options = options
+    _paper = ldp_kmeans
 
-    def fit(self, X: ArrayLike | ClientData, y: None = None) -> LocalKMeans:
-        """Ask every user once and charge it; row i of X (n, d) is user i's."""
+    def _read(self, X: Any, y: Any) -> ClientData:
         if y is not None:
             raise ValueError("y must not be given: every row is a user of its own")
         if isinstance(X, Mapping) or _holds_clients(X):
             raise ValueError("X must be one array of shape (n, d), row i the only one of user i")
-        planning, running = self._split_options(ldp_kmeans.plan, ldp_kmeans.run)
-        if isinstance(X, ClientData) and X.rows_per_client != 1:
+        if not isinstance(X, ClientData):
+            return ClientData.one_point_each(as_points(X, "X"))
+        if X.rows_per_client != 1:
             raise ValueError("X must hold one row for each client: they are the users")
-        points = X.points if isinstance(X, ClientData) else as_points(X, "X")
-        d = points.shape[1]
-        lower, upper = self._bounds(d)
+        return X
+
+    def _federation(self, data: ClientData) -> InProcess:
         # the whole box fits into the unit ball
-        shrink = 1 / np.sqrt(d)
-        inside = np.clip(scale_to_box(points, lower, upper), -1, 1) * shrink
-        federation = local_users(
-            ClientData.one_point_each(inside, copy=False), mode=self.mode, seed=self.seed,
+        inside = np.clip(data.points, -1, 1) * (1 / np.sqrt(data.n_features))
+        made: InProcess = simulate(
+            ClientData.one_point_each(inside, copy=False), "local", mode=self.mode, seed=self.seed,
             ledger=self._open_ledger(),
         )  # fmt: skip
-        plan = ldp_kmeans.plan(
-            federation, n_clusters=self.n_clusters, epsilon=self.epsilon, delta=self.delta,
-            **planning,
-        )  # fmt: skip
-        with self._remembering(federation.ledger):
-            result = ldp_kmeans.run(
-                federation, plan, rng=np.random.default_rng(self.seed), **running
-            )
-        self._keep(plan, result, federation, np.clip(result.centers / shrink, -1, 1))
-        self._learn_names(X, None)
-        return self
+        return made
+
+    def _run(self, federation: Any, plan: Any, **running: Any) -> tuple[Any, FloatArray]:
+        rng = np.random.default_rng(self.seed)
+        result = ldp_kmeans.run(federation, plan, rng=rng, **running)
+        return result, np.clip(result.centers / (1 / np.sqrt(federation.n_features)), -1, 1)
 
 
 # --- reading X ------------------------------------------------------------------------------------

@@ -1667,7 +1667,7 @@ room = simulate(parts, "masked", seed=run_seeds[0], **how)
 begin = fl.run(room, fl.plan(room, **RUN)).history[0]
 sent = room.transcript.view("server")[0].payload  # round 0, relative sums
 book = secagg.PadBook(bytes(32), room.session)  # what A can compute
-pads = book.pads("relative_sums_and_counts/relative_sums", 0, 2, (K, D))
+pads = book.pads("relative_sums_and_counts/sums", 0, 2, (K, D))
 learned = room.fixed_point.decode(secagg.unmask(sent[1], pads[1]))
 error = np.abs(learned - relative_statistic(parts[1], begin, np.sqrt(D))[0])
 print(f"4: they know the sums of hospital B to {error.max():.0e}")

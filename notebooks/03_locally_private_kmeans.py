@@ -61,8 +61,8 @@ from IPython.display import Markdown
 from fedclust_helpers import accounting, audit, datasets, kmeans, studies
 from fedclust_helpers import ldp_kmeans as ldp
 from fedclust_helpers.accounting import Budget, BudgetExceededError
-from fedclust_helpers.client_statistics import ClientStatistic
-from fedclust_helpers.federation import local_users, simulate
+from fedclust_helpers.client_statistics import COUNT, ClientStatistic
+from fedclust_helpers.federation import simulate
 from fedclust_helpers.federation.reports import gaussian_report
 from fedclust_helpers.ldp_kmeans import frequency_oracles as fo
 from fedclust_helpers.ldp_kmeans import local_randomizers as lr
@@ -314,7 +314,7 @@ def spent_by_user(fed):
     return spent
 
 
-fed = local_users(np.zeros((1000, 2)), seed=SEED, budget=Budget(1.0))
+fed = simulate(np.zeros((1000, 2)), "local", seed=SEED, budget=Budget(1.0))
 _ = fed.divide({"morning": 0.5, "evening": 0.5})
 
 
@@ -656,7 +656,7 @@ def read_cells(counts, coarse, fine, z=3.5):
 # before a user hears it.
 
 # %%
-fed = local_users(plane, seed=SEED)
+fed = simulate(plane, "local", seed=SEED)
 plan = ldp.plan(fed, n_clusters=K, epsilon=1.0)
 print(plan)
 assert plan.total_epsilon <= plan.epsilon, "or nobody would be asked"
@@ -664,7 +664,7 @@ assert plan.total_epsilon <= plan.epsilon, "or nobody would be asked"
 # %%
 runs, costs = {}, {}
 for n in (10_000, 100_000, 1_000_000):
-    fed = local_users(plane[:n], seed=SEED)
+    fed = simulate(plane[:n], "local", seed=SEED)
     rng = np.random.default_rng(SEED)
     plan = ldp.plan(fed, n_clusters=K, epsilon=1.0)
     runs[n] = ldp.run(fed, plan, rng=rng)
@@ -675,7 +675,7 @@ assert costs[10_000] > 2 * plane_best, "too few users: cells are missing"
 assert costs[1_000_000] < 1.1 * plane_best, "nearly optimal"
 
 # %%
-again = local_users(plane, seed=SEED)
+again = simulate(plane, "local", seed=SEED)
 counts = ldp.CellCounts(
     runs[n].grid, (2, 3), 1.0, projection=runs[n].projection,
     rng=again.randomness.public,
@@ -730,7 +730,7 @@ methods = (
 
 def local_cost(method, points, epsilon, seed, **options):
     """Cost of one locally private run, on all of the data."""
-    fed = local_users(points, seed=seed)
+    fed = simulate(points, "local", seed=seed)
     call = {"n_clusters": K, "epsilon": epsilon, "delta": DELTA} | options
     plan = ldp.PLANS[method](fed, **call)
     with warnings.catch_warnings():  # few users: see section 16
@@ -818,11 +818,7 @@ def cell_counts(points, offsets):
     return (counts.reshape(-1, 4096).astype(float),)
 
 
-CELLS = ClientStatistic(
-    "cells", ("count",), cell_counts, integral=("count",),
-    sensitivity=lambda adjacency, **_: {"count": (2.0, np.sqrt(2))},
-    magnitude=lambda **_: {"count": 1.0},
-)  # fmt: skip
+CELLS = ClientStatistic("cells", ("count",), cell_counts, changes=lambda **_: {"count": COUNT})
 
 
 # %%
@@ -1002,7 +998,7 @@ def losses(stream, seed):
     labels = kmeans.assign(image, plain).labels
     row = {"map": with_means(points[:50_000], labels) / lowest}
     for e in (1.0, 4.0):
-        fed = local_users(points, seed=seed)
+        fed = simulate(points, "local", seed=seed)
         plan = ldp.plan(fed, n_clusters=K, epsilon=e)
         run = ldp.run(fed, plan, rng=np.random.default_rng(SEED))
         low = kmeans.assign(run.projection(points), run.low_centers).labels
@@ -1159,7 +1155,7 @@ calls = ldp.printed_calls(1_000_000, 8, K)
 print({name: round(calls[name]) for name in ("F", "L", "M", "R", "calls")})
 print(f"users per call: {calls['users_per_call']:.0f}")
 assert 15 < calls["users_per_call"] < 40, "as good as nobody"
-fed = local_users(plane, seed=SEED, keep_payloads=True)
+fed = simulate(plane, "local", seed=SEED, keep_payloads=True)
 rng = np.random.default_rng(SEED)
 call = {"n_clusters": K, "epsilon": 1.0, "delta": DELTA}
 plan = ldp.plan_four_rounds(fed, lsh=True, t=2, **call)
@@ -1238,7 +1234,7 @@ for name, values in needed.items():
     print(f"{name:25} ε = 1: {values[1]:.2g},  ε = 64: {values[-1]:.2g}")
 seen = {}
 for e in (1.0, 64.0):
-    fed = local_users(plane[:100_000], seed=SEED)
+    fed = simulate(plane[:100_000], "local", seed=SEED)
     rng = np.random.default_rng(SEED)
     plan = ldp.plan_as_printed(fed, n_clusters=K, epsilon=e)
     with warnings.catch_warnings(record=True) as caught:
@@ -1379,7 +1375,7 @@ assert abs(need[0] / need[1] - 16) < 0.2, "c is 2/ε for small ε"
 liars, n = 2000, 200_000
 spot = np.array([[0.62, 0.62]])  # a corner cell that is empty
 crowd = np.concatenate([plane[: n - liars], np.repeat(spot, liars, axis=0)])
-fed = local_users(crowd, seed=SEED)
+fed = simulate(crowd, "local", seed=SEED)
 rng = np.random.default_rng(SEED)
 cell = NestedGrid(2).cells(spot, 3)
 query = ldp.CellCounts(

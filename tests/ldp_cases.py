@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedclust_helpers.datasets import make_ball_mixture
-from fedclust_helpers.federation import local_users
+from fedclust_helpers.federation import simulate
 from fedclust_helpers.ldp_kmeans import (
     CellCounts,
     NothingDetectedWarning,
@@ -35,11 +35,11 @@ def rng(seed=0):
 
 def public_users(n, d):
     """A federation whose public number of users is n: enough to plan with."""
-    return local_users(np.zeros((8, d)), seed=1, n_records=n, n_clients=n)
+    return simulate(np.zeros((8, d)), "local", seed=1, n_records=n, n_clients=n)
 
 
 def run(algorithm, points=DATA, *, k=K, epsilon=4.0, seed=1, fed=None, **options):
-    fed = local_users(points, seed=seed) if fed is None else fed
+    fed = simulate(points, "local", seed=seed) if fed is None else fed
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NothingDetectedWarning)
         return fed, algorithm(fed, n_clusters=k, epsilon=epsilon, rng=rng(), **options)

@@ -13,7 +13,7 @@ import pytest
 from fedclust_helpers import audit
 from fedclust_helpers.accounting import PrivacyLedger
 from fedclust_helpers.client_statistics import models as client_models
-from fedclust_helpers.federation import ClientData, local_users, simulate
+from fedclust_helpers.federation import ClientData, simulate
 from fedclust_helpers.ldp_kmeans import NoisyPoints
 from fedclust_helpers.ldp_kmeans import baselines as ldp_baselines
 from fedclust_helpers.rr_cluster import (
@@ -349,7 +349,7 @@ def test_noisy_points(monkeypatch, secure, noise, broken):
     else:
         source = {"seed": 3, "noise": noise}
     point = np.array([0.5, -0.25])
-    users = local_users(np.tile(point, (1200, 1)), **source)
+    users = simulate(np.tile(point, (1200, 1)), "local", **source)
     mechanism = users.gaussian_report(2, epsilon=1.0, delta=DELTA)
     if broken:
         grid = mechanism.grid

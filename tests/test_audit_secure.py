@@ -14,7 +14,7 @@ import pytest
 
 from fedclust_helpers import audit, fastlloyd, feddp_kmeans, ldp_kmeans
 from fedclust_helpers.client_statistics import RELATIVE_SUMS_AND_COUNTS
-from fedclust_helpers.federation import local_users, simulate
+from fedclust_helpers.federation import simulate
 from fedclust_helpers.federation.reports import gaussian_report
 from fedclust_helpers.ldp_kmeans.local_randomizers import (
     LocalHashing,
@@ -422,7 +422,7 @@ def test_reports_of_local_kmeans(part):
     """All users hold one point: reports of one kind are runs of one release. 1e-4 false alarms."""
     reports = []
     for x in (0.9, -0.9):
-        users = local_users(np.tile([x, 0.0], (4000, 1)), mode="secure", keep_payloads=True)
+        users = simulate(np.tile([x, 0.0], (4000, 1)), "local", mode="secure", keep_payloads=True)
         plan = ldp_kmeans.plan_gaussian_reports(users, n_clusters=2, epsilon=1.0, delta=1e-5)
         if part == "bits":
             plan = ldp_kmeans.plan_grid_histogram(users, n_clusters=2, epsilon=1.0)

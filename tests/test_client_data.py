@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedclust_helpers.federation import ClientData, LocalReports, local_users, simulate
+from fedclust_helpers.federation import ClientData, LocalReports, simulate
 from fedclust_helpers.federation.data import (
     ClippedDataWarning,
     row_lengths,
@@ -41,7 +41,7 @@ BUILDERS = {
     "one_point_each, frame": lambda p: ClientData.one_point_each(pd.DataFrame(p, copy=False)),
     "simulate": lambda p: simulate([p[:5], p[5:]], "ideal", seed=1)._data,
     "simulate, array": lambda p: simulate(p.reshape(2, -1, p.shape[1]), "ideal", seed=1)._data,
-    "local_users": lambda p: local_users(p, seed=1)._data,
+    "local_users": lambda p: simulate(p, "local", seed=1)._data,
     "LocalReports": lambda p: LocalReports([p], seed=1)._data,
     "take": lambda p: ClientData(p, [0, 5, len(p)], copy=False).take([1, 0]),
 }
@@ -218,10 +218,13 @@ def test_masked_entries_are_not_read():
 
 
 @pytest.mark.parametrize(
-    "offsets", [[0.0, 12.0], [0, 5.5, 12], [[0, 12]], [0], [], "ab", None, [[0], [1, 2]]]
+    ("offsets", "match"),
+    [(wrong, "^offsets must") for wrong in ([0.0, 12.0], [0, 5.5, 12], [[0, 12]], "ab", None)]
+    + [(wrong, "^offsets must run from 0") for wrong in ([0], [0, 2], [1, 12])]
+    + [(wrong, "at least one row") for wrong in ([0, 2, 2, 12], [0, 3, 2, 12])],
 )
-def test_offsets_are_whole_numbers(offsets):
-    with pytest.raises(ValueError, match="offsets must run from 0"):
+def test_offsets_are_whole_numbers_from_0_to_the_number_of_rows(offsets, match):
+    with pytest.raises((TypeError, ValueError), match=match):
         ClientData(rows(), offsets)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -10,11 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedclust_helpers import client_statistics as cs
+from fedclust_helpers.client_statistics.base import known
 from fedclust_helpers.kmeans import sums_and_counts
 
 RELATIVE, PLAIN, TOTAL = cs.RELATIVE_SUMS_AND_COUNTS, cs.SUMS_AND_COUNTS, cs.TOTAL
 CASES = [
-    (RELATIVE, "relative_sums"),
+    (RELATIVE, "sums"),
     (RELATIVE, "counts"),
     (PLAIN, "sums"),
     (PLAIN, "counts"),
@@ -119,13 +121,20 @@ def test_every_statistic_is_additive_over_clients(statistic):
             assert not part[np.diff(offsets) == 0].any()
 
 
-def test_the_registry_lists_each_statistic_under_its_name():
-    assert {"relative_sums_and_counts", "sums_and_counts", "total"} <= set(cs.STATISTICS)
-    assert all(s.name == name for name, s in cs.STATISTICS.items())
+def test_the_registry_holds_every_statistic_under_its_name():
+    named = {n: s for n, s in vars(cs).items() if isinstance(s, cs.ClientStatistic)}
+    assert {name.lower(): s for name, s in named.items()} == cs.STATISTICS and len(named) == 18
+    assert all(
+        s.name == name and pickle.loads(pickle.dumps(s)) is s for name, s in cs.STATISTICS.items()
+    )
+    with pytest.raises(ValueError, match="name 'total' is taken"):
+        known("total", changes=TOTAL.changes)(TOTAL.compute)
     for statistic, part in CASES:
-        magnitudes = statistic.magnitude(radius=0.5, bound=2.0)
-        assert set(magnitudes) == set(statistic.parts)
-        assert magnitudes[part] == {"relative_sums": 0.5, "counts": 1, "sums": 2, "total": 2}[part]
+        changes = statistic.changes(radius=0.5, bound=2.0, n_features=3)
+        assert set(changes) >= set(statistic.parts)
+        assert changes[part].most == (
+            1 if part == "counts" else 0.5 if statistic is RELATIVE else 2
+        )
 
 
 # --- declared sensitivities -----------------------------------------------------------------------
@@ -134,8 +143,8 @@ def test_the_registry_lists_each_statistic_under_its_name():
 @pytest.mark.parametrize(
     ("part", "adjacency", "expected"),
     [
-        ("relative_sums", "add/remove", (3 * 0.4, 0.4)),  # d = 9, radius = 0.4
-        ("relative_sums", "replace-one", (6 * 0.4, 0.8)),
+        ("relative sums", "add/remove", (3 * 0.4, 0.4)),  # d = 9, radius = 0.4
+        ("relative sums", "replace-one", (6 * 0.4, 0.8)),
         ("sums", "add/remove", (9.0, 3.0)),
         ("sums", "replace-one", (18.0, 6.0)),
         ("total", "add/remove", (9.0, 3.0)),
@@ -145,8 +154,9 @@ def test_the_registry_lists_each_statistic_under_its_name():
     ],
 )
 def test_declared_sensitivities_in_closed_form(part, adjacency, expected):
-    for statistic in (s for s, p in CASES if p == part):
-        got = [declared(statistic, part, norm, adjacency, 9, 0.4) for norm in (1, 2)]
+    sums = {"sums": (PLAIN,), "relative sums": (RELATIVE,), "total": (TOTAL,)}
+    for statistic in sums.get(part, (PLAIN, RELATIVE)):
+        got = [declared(statistic, part.split()[-1], norm, adjacency, 9, 0.4) for norm in (1, 2)]
         assert got == pytest.approx(expected, rel=1e-15)
 
 
@@ -157,7 +167,7 @@ def test_rounding_adds_a_grid_step_for_each_touched_coordinate():
             for statistic, part in CASES:
                 before = declared(statistic, part, norm, adjacency, 9, 0.4)
                 after = declared(statistic, part, norm, adjacency, 9, 0.4, grid=grid)
-                exact = part in statistic.integral
+                exact = part == "counts"
                 assert after - before == pytest.approx(0 if exact else slack, rel=1e-9)
 
 
@@ -180,7 +190,7 @@ def test_no_neighbour_moves_a_statistic_by_more_than_declared(
     after = everything(statistic, frozen(other), k, radius, seed + 1)[part]
     if grid:
         before, after = (np.rint(v / grid) * grid for v in (before, after))
-        if part in statistic.integral:
+        if part == "counts":
             return  # integers are released as they are
     for norm in (1, 2):
         bound = declared(statistic, part, norm, adjacency, d, radius, grid)
@@ -247,7 +257,11 @@ def test_all_norms_of_all_parts_are_attained():
             for norm in (1, 2):
                 bound = declared(statistic, part, norm, adjacency, d, radius)
                 # plain sums of opposite corners change two clusters by d each: L2 is sqrt(2 d)
-                joint = part == "sums" and adjacency == "replace-one" and norm == 2
+                joint = (
+                    (statistic, part) == (PLAIN, "sums")
+                    and adjacency == "replace-one"
+                    and norm == 2
+                )
                 expected = bound / math.sqrt(2) if joint else bound
                 assert 0.999 * expected <= norm_of(moved, norm) <= bound * (1 + 1e-12)
 
@@ -266,8 +280,8 @@ def test_the_rounding_slack_is_attained(d, norm):
         for p in (rest[None], np.vstack([rest, record]))
     )
     moved = norm_of(np.rint(after / grid) * grid - np.rint(before / grid) * grid, norm)
-    unrounded = declared(RELATIVE, "relative_sums", norm, "add/remove", d, radius)
-    rounded = declared(RELATIVE, "relative_sums", norm, "add/remove", d, radius, grid)
+    unrounded = declared(RELATIVE, "sums", norm, "add/remove", d, radius)
+    rounded = declared(RELATIVE, "sums", norm, "add/remove", d, radius, grid)
     assert 0.99 * (rounded - unrounded) < moved - unrounded <= rounded - unrounded
 
 
@@ -284,13 +298,13 @@ def test_rounding_to_a_coarse_grid_really_exceeds_the_unrounded_bound():
     ]
     moved = np.linalg.norm(np.rint(values[1] / grid) * grid - np.rint(values[0] / grid) * grid)
     assert radius * 1.01 < moved
-    assert moved <= declared(RELATIVE, "relative_sums", 2, "add/remove", d, radius, grid)
+    assert moved <= declared(RELATIVE, "sums", 2, "add/remove", d, radius, grid)
 
 
 def test_the_rounding_slack_of_the_notes():
     """Theory check L14: slack at eta = 0.3, q = 16 is 7e-5 (d = 2) and 1.4e-3 (d = 784)."""
     for d, expected in ((2, 7e-5), (784, 1.4e-3)):
-        rounded = declared(RELATIVE, "relative_sums", 2, "add/remove", d, 0.3, grid=2.0**-16)
+        rounded = declared(RELATIVE, "sums", 2, "add/remove", d, 0.3, grid=2.0**-16)
         assert rounded / 0.3 - 1 == pytest.approx(expected, rel=0.03)
 
 
@@ -301,8 +315,8 @@ def test_wrong_arguments_are_named():
     good = {"radius": 1.0, "n_features": 2, "bound": 1.0}
     with pytest.raises(ValueError, match="^adjacency must be one of add/remove, replace-one"):
         RELATIVE.sensitivity_of("counts", 1, "add-remove", **good)
-    with pytest.raises(ValueError, match="^part must be one of relative_sums, counts"):
-        RELATIVE.sensitivity_of("sums", 1, "add/remove", **good)
+    with pytest.raises(ValueError, match="^part must be one of sums, counts"):
+        RELATIVE.sensitivity_of("means", 1, "add/remove", **good)
     for norm in (0, 3, -1):
         with pytest.raises(ValueError, match="^norm must be"):
             RELATIVE.sensitivity_of("counts", norm, "add/remove", **good)

@@ -22,7 +22,7 @@ from fedclust_helpers import fastlloyd, kmeans, ldp_kmeans
 from fedclust_helpers._state import CopyRefusedError
 from fedclust_helpers.accounting import Budget, BudgetExceededError, PrivacyLedger
 from fedclust_helpers.estimators import FastLloydKMeans, LocalKMeans
-from fedclust_helpers.federation import ClientData, ClippedDataWarning, local_users, simulate
+from fedclust_helpers.federation import ClientData, ClippedDataWarning, simulate
 
 LOWER, UPPER = np.array([0.0, -50.0]), np.array([200.0, 50.0])
 
@@ -528,7 +528,7 @@ def test_local_centres_come_back_in_original_units():
 def test_local_is_the_function_on_scaled_rows():
     rows = users(5000)
     scaled = ((rows - LOWER) / (UPPER - LOWER) * 2 - 1) / np.sqrt(2)
-    federation = local_users(scaled, seed=4)
+    federation = simulate(scaled, "local", seed=4)
     plan = ldp_kmeans.plan(federation, n_clusters=2, epsilon=2.0, delta=1e-6)
     result = ldp_kmeans.run(federation, plan, rng=np.random.default_rng(4))
     fitted = local().fit(rows)

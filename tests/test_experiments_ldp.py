@@ -12,7 +12,7 @@ from ldp_cases import four_rounds, one_round
 
 from fedclust_helpers import kmeans
 from fedclust_helpers.datasets import make_ball_mixture
-from fedclust_helpers.federation import local_users
+from fedclust_helpers.federation import simulate
 from fedclust_helpers.studies import (
     QUICK,
     Design,
@@ -174,7 +174,7 @@ def test_quick_cost_is_the_mean_of_its_runs(quick: Path, algorithm: str, run) ->
     for seed in range(SEEDS):
         name = problems.ball_name(2000, 2, 5, seed)
         protocol, server = seed_of(f"{name}/{algorithm}/4/0").spawn(2)
-        users = local_users(problems.load_ball(name).points, seed=protocol)
+        users = simulate(problems.load_ball(name).points, "local", seed=protocol)
         result = run(
             users, n_clusters=5, epsilon=4.0, delta=1e-6, rng=np.random.default_rng(server)
         )

@@ -7,8 +7,8 @@ from fedclust_helpers import feddp_kmeans as fk
 from fedclust_helpers import kmeans
 from fedclust_helpers.accounting import Budget, BudgetExceededError, PrivacyLedger
 from fedclust_helpers.client_statistics import (
-    CLIENT_RESIDUAL_SUMS_AND_COUNTS,
-    RESIDUAL_SUMS_AND_COUNTS,
+    CLIENT_RELATIVE_SUMS_AND_COUNTS,
+    CUT_RELATIVE_SUMS_AND_COUNTS,
 )
 from fedclust_helpers.datasets import make_server_mixture
 from fedclust_helpers.feddp_kmeans.adaptive import shrunk_step
@@ -59,8 +59,8 @@ def test_residual_sums_equal_a_plain_loop():
     rng = np.random.default_rng(0)
     points, centers, basis = statistic_inputs(rng, 40)
     offsets = np.array([0, 1, 15, 40])
-    sums, counts = RESIDUAL_SUMS_AND_COUNTS.compute(
-        points, offsets, basis=basis, centers=centers, clip_residual=1.5
+    sums, counts = CUT_RELATIVE_SUMS_AND_COUNTS.compute(
+        points, offsets, basis=basis, centers=centers, radius=1.5
     )
     expected, expected_counts = np.zeros_like(sums), np.zeros_like(counts)
     for i in range(3):
@@ -78,9 +78,9 @@ def test_one_row_moves_residual_sums_by_at_most_the_clip():
     worst = 0.0
     for _ in range(200):
         points, centers, basis = statistic_inputs(rng, 6)
-        arguments = {"basis": basis, "centers": centers, "clip_residual": 0.7}
-        a = RESIDUAL_SUMS_AND_COUNTS.compute(points, np.array([0, 6]), **arguments)
-        b = RESIDUAL_SUMS_AND_COUNTS.compute(points[:-1], np.array([0, 5]), **arguments)
+        arguments = {"basis": basis, "centers": centers, "radius": 0.7}
+        a = CUT_RELATIVE_SUMS_AND_COUNTS.compute(points, np.array([0, 6]), **arguments)
+        b = CUT_RELATIVE_SUMS_AND_COUNTS.compute(points[:-1], np.array([0, 5]), **arguments)
         worst = max(worst, np.linalg.norm(a[0] - b[0]))
         assert np.abs(a[1] - b[1]).sum() == 1
     assert 0.999 * 0.7 < worst <= 0.7 * (1 + 1e-12)
@@ -92,10 +92,10 @@ def test_one_client_moves_clipped_sums_by_at_most_the_clip():
         points, centers, basis = statistic_inputs(rng, 12)
         arguments = {"basis": basis, "centers": centers, "clip_sums": 2.0, "clip_counts": 3.0}
         offsets = np.array([0, 4, 12])
-        sums, counts = CLIENT_RESIDUAL_SUMS_AND_COUNTS.compute(points, offsets, **arguments)
+        sums, counts = CLIENT_RELATIVE_SUMS_AND_COUNTS.compute(points, offsets, **arguments)
         assert (np.sqrt((sums**2).sum(axis=(1, 2))) <= 2.0 * (1 + 1e-12)).all()
         assert (counts.sum(axis=1) <= 3.0 * (1 + 1e-12)).all()
-    needed = CLIENT_RESIDUAL_SUMS_AND_COUNTS.sensitivity_of(
+    needed = CLIENT_RELATIVE_SUMS_AND_COUNTS.sensitivity_of(
         "sums", 2, "add/remove", clip_sums=2.0, clip_counts=3.0, n_features=4, n_clusters=3
     )
     assert needed == 2.0

@@ -12,14 +12,15 @@ from fedclust_helpers.client_statistics import (
     BALL_SUMS_AND_COUNTS,
     CLIENT_MEANS,
     CLIENT_OUTER_PRODUCT,
-    CLIENT_RESIDUAL_SUMS_AND_COUNTS,
+    CLIENT_RELATIVE_SUMS_AND_COUNTS,
     CLIENT_SERVER_POINT_WEIGHTS,
     CLIENT_SUMS_AND_COUNTS,
+    CUT_RELATIVE_SUMS_AND_COUNTS,
     OUTER_PRODUCT,
     PROJECTED_SUMS_AND_COUNTS,
-    RESIDUAL_SUMS_AND_COUNTS,
     SERVER_POINT_WEIGHTS,
     STATISTICS,
+    clipping,
     server_data,
 )
 from fedclust_helpers.federation import simulate
@@ -277,7 +278,9 @@ def total(statistic, s, *, grid=0.0):
         offsets = np.concatenate([[0], np.cumsum([len(c) for c in clients])]).astype(int)
         values = statistic.compute(np.concatenate(clients), offsets, **broadcast(statistic, s))
         rounded = [
-            np.rint(v / grid) * grid if grid and p not in statistic.integral else v
+            np.rint(v / grid) * grid
+            if grid and not (p in ("weights", "counts") and statistic in POINT)
+            else v
             for p, v in zip(statistic.parts, values, strict=True)
         ]
         return tuple(v.sum(axis=0) for v in rounded)
@@ -406,12 +409,12 @@ def test_slack_grows_with_the_coordinates_that_one_record_touches():
 def test_magnitudes_bound_every_coordinate_of_one_record(statistic):
     s = setting()
     rng = np.random.default_rng(2)
-    bounds = statistic.magnitude(bound=BOUND, n_features=D, **CLIPS)
+    changes = statistic.changes(bound=BOUND, n_features=D, n_clusters=K, n_server_points=Q, **CLIPS)
     for _ in range(30):
         rows = extreme_row(rng) if statistic.unit == "point" else in_ball(rng, 30)
         values = statistic.compute(rows, np.array([0, len(rows)]), **broadcast(statistic, s))
         for part, value in zip(statistic.parts, values, strict=True):
-            assert np.abs(value).max() <= bounds[part] * (1 + 1e-12)
+            assert np.abs(value).max() <= changes[part].most * (1 + 1e-12)
 
 
 # --- numbers far from 1 ---------------------------------------------------------------------------
@@ -549,28 +552,28 @@ SETTINGS = [
 def test_projected_labels_and_margins_depend_on_the_row_alone(kind, shape, margin, monkeypatch):
     d, k, r = shape
     points, basis, targets = kind(2503, d, k, r)
-    whole = server_data._labels_with_margin(points, basis, targets, margin)
+    whole = server_data.labels_with_margin(points, basis, targets, margin)
     for n in (1, 2, 3, 5, 8, 100, 1041, 1042, 2083, 2499, 2500, 2501):
-        labels = server_data._labels_with_margin(points[:n], basis, targets, margin)
+        labels = server_data.labels_with_margin(points[:n], basis, targets, margin)
         assert np.array_equal(labels, whole[:n])
     order = np.random.default_rng(1).permutation(len(points))
-    shuffle = server_data._labels_with_margin(points[order], basis, targets, margin)
+    shuffle = server_data.labels_with_margin(points[order], basis, targets, margin)
     assert np.array_equal(shuffle, whole[order])
     for threads in (1, 2):
         with threadpool_limits(threads):
-            again = server_data._labels_with_margin(points, basis, targets, margin)
+            again = server_data.labels_with_margin(points, basis, targets, margin)
         assert np.array_equal(again, whole)
     for chunk in (1, 7, 640):
         monkeypatch.setattr(kmeans, "CHUNK", chunk)
-        again = server_data._labels_with_margin(points, basis, targets, margin)
+        again = server_data.labels_with_margin(points, basis, targets, margin)
         assert np.array_equal(again, whole)
 
 
 def residuals(rows, centers, clip, basis=None):
     """What each row alone adds to the sums: one client for each row."""
     basis = np.eye(rows.shape[1]) if basis is None else basis
-    return RESIDUAL_SUMS_AND_COUNTS.compute(
-        rows, np.arange(len(rows) + 1), basis=basis, centers=centers, clip_residual=clip
+    return CUT_RELATIVE_SUMS_AND_COUNTS.compute(
+        rows, np.arange(len(rows) + 1), basis=basis, centers=centers, radius=clip
     )
 
 
@@ -596,11 +599,11 @@ def test_one_row_more_moves_the_residual_sums_by_at_most_the_clip(offset):
     rng = np.random.default_rng(4)
     centers = rng.normal(size=(3, D)) + offset
     rows = rng.normal(size=(400, D)) * 5 + offset
-    arguments = {"basis": np.eye(D), "centers": centers, "clip_residual": 1.0}
-    after, _ = RESIDUAL_SUMS_AND_COUNTS.compute(rows, np.array([0, 400]), **arguments)
+    arguments = {"basis": np.eye(D), "centers": centers, "radius": 1.0}
+    after, _ = CUT_RELATIVE_SUMS_AND_COUNTS.compute(rows, np.array([0, 400]), **arguments)
     for row in range(0, 400, 40):
         fewer = np.delete(rows, row, axis=0)
-        before, _ = RESIDUAL_SUMS_AND_COUNTS.compute(fewer, np.array([0, 399]), **arguments)
+        before, _ = CUT_RELATIVE_SUMS_AND_COUNTS.compute(fewer, np.array([0, 399]), **arguments)
         # slack: 400 additions of numbers up to 400, each rounded
         assert np.linalg.norm(after - before) <= 1 + 400 * 400 * 2.0**-53
 
@@ -635,7 +638,7 @@ def test_rows_and_clients_of_overflowing_length_add_nothing():
             "sums": CLIENT_SUMS_AND_COUNTS.compute(
                 big, offsets, centers=np.zeros((1, 2)), clip_sums=1.0, clip_counts=1.0
             )[0],
-            "residuals": CLIENT_RESIDUAL_SUMS_AND_COUNTS.compute(
+            "residuals": CLIENT_RELATIVE_SUMS_AND_COUNTS.compute(
                 big, offsets, clip_sums=1.0, clip_counts=1.0, **arguments
             )[0],
         }
@@ -652,7 +655,7 @@ def test_rows_and_clients_of_overflowing_length_add_nothing():
 @pytest.mark.parametrize("bound", [1e-200, 1e-12, 1.0, 1e200])
 def test_factors_are_finite_and_never_too_large(bound):
     norms = np.array([0.0, 5e-324, 1e-310, 1e-12, 1.0, 3.0, 1e154, 1e308, np.inf, np.nan])
-    factors = server_data._shrink(norms, bound)
+    factors = clipping.shrink(norms, bound)
     assert np.isfinite(factors).all() and ((factors >= 0) & (factors <= 1)).all()
     assert not factors[-2:].any() and factors[0] == 1
     assert (norms[:-2].astype(np.longdouble) * factors[:-2] <= bound).all()
@@ -664,7 +667,7 @@ def test_the_length_of_a_row_is_never_taken_too_short():
         rows = rng.normal(size=(200, 7)) * scale
         exact = np.sqrt((rows.astype(np.longdouble) ** 2).sum(axis=1))
         for squares in (squared_lengths(rows), np.einsum("ij,ij->i", rows, rows)):
-            lengths = server_data._lengths(squares, 7)
+            lengths = clipping.lengths(squares, 7)
             assert (lengths >= exact).all()
             assert (lengths <= exact * (1 + 1e-14) + 1e-160).all()
 

@@ -124,11 +124,6 @@ def test_a_radius_below_every_row_clips_all_and_works(unit, clips):
     assert result.epsilon == pytest.approx(BUDGETS.total(), abs=1e-5)
 
 
-def test_a_radius_below_every_row_may_be_refused_instead():
-    with pytest.raises(ValueError, match="outside"):
-        federation(bound=1e-3, outside="refuse")
-
-
 @pytest.mark.parametrize("bound", [0.0, -1.0, math.inf, math.nan])
 def test_impossible_radius(bound):
     with pytest.raises(ValueError, match="bound"):
@@ -397,12 +392,6 @@ def test_messages_do_not_quote_rows_of_the_clients():
     with pytest.raises(BudgetExceededError) as caught:
         run(fed)
     assert "123456" not in str(caught.value)
-    with pytest.raises(ValueError) as refusal:
-        simulate(
-            ClientData(secret, DATA.offsets), "ideal", seed=1, bound=2.0, domain="ball",
-            outside="refuse",
-        )  # fmt: skip
-    assert "123456" not in str(refusal.value)
 
 
 def test_far_rows_cannot_pull_a_center_out_of_the_ball():

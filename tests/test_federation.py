@@ -218,13 +218,13 @@ def test_the_masked_server_sees_masked_words_and_relays_keys_only():
         (-1, "public key", "uint8", 1),
         (-1, "public key", "uint8", 1),
         (-1, "sealed secret for client 1", "uint8", 1),
-        (0, "relative_sums", "uint64", 2),
+        (0, "sums", "uint64", 2),
         (0, "counts", "uint64", 2),
     ]
     # the clients send no noised or exact result back, in this round or the next
     release(federation, round=1)
     after = federation.transcript.view("server")[len(names) :]
-    assert [m.name for m in after] == ["relative_sums", "counts"]
+    assert [m.name for m in after] == ["sums", "counts"]
 
 
 def test_nothing_the_masked_server_receives_is_near_the_sum():
@@ -261,7 +261,7 @@ def test_masked_clients_see_the_noised_sum_and_nothing_of_each_other():
     assert [(m.sender, m.name) for m in seen] == [
         ("server", "public key of client 0"),
         ("server", "sealed secret of client 0"),
-        ("server", "masked noisy relative_sums"),
+        ("server", "masked noisy sums"),
         ("server", "masked noisy counts"),
     ]
     assert seen[2].payload.shape == (3, 2)  # one total, not one row per client
@@ -277,7 +277,7 @@ def test_the_ideal_server_sees_the_released_sum_alone():
     released = release(federation)
     view = federation.transcript.view("server")
     assert [(m.sender, m.name) for m in view] == [
-        ("secure sum", "relative_sums"),
+        ("secure sum", "sums"),
         ("secure sum", "counts"),
     ]
     assert all(np.array_equal(m.payload, r) for m, r in zip(view, released, strict=True))
@@ -369,13 +369,15 @@ def test_client_streams_cannot_reproduce_the_server_noise():
 @pytest.mark.parametrize("trust", ["trusted", "ideal", "masked"])
 def test_noise_of_sums_and_counts_is_uncorrelated(trust):
     # pitfall P7: there the correlation is .998
-    points, n = box(30, 2), 1500
+    points, n = box(30, 2), 1500  # 30 seeds, 50 rounds each
     exact = exact_release(points)
     noise = np.empty((n, 9))
-    for seed in range(n):
-        options = {"pre_shared_secret": SECRET} if trust == "masked" else {}
-        parts = release(simulate([points], trust, seed=seed, **options))
-        noise[seed] = np.concatenate([(p - e).ravel() for p, e in zip(parts, exact, strict=True)])
+    options = {"pre_shared_secret": SECRET} if trust == "masked" else {}
+    for i in range(n):
+        if i % 50 == 0:
+            federation = simulate([points], trust, seed=i, **options)
+        parts = release(federation, round=i % 50)
+        noise[i] = np.concatenate([(p - e).ravel() for p, e in zip(parts, exact, strict=True)])
     correlations = np.corrcoef(noise.T)[np.triu_indices(9, 1)]
     # 36 pairs at 5 standard errors: false alarm 2e-5
     assert np.abs(correlations).max() < 5 / np.sqrt(n)
@@ -555,7 +557,7 @@ def test_overflow_is_decided_from_public_bounds():
     watched = replace(RELATIVE_SUMS_AND_COUNTS, compute=compute)
     small = simulate([points], "masked", seed=1, bits=32, n_records=48842)
     sent = len(small.transcript.messages)
-    with pytest.raises(RingOverflowError, match="relative_sums may reach"):
+    with pytest.raises(RingOverflowError, match="sums may reach"):
         small.noisy_sum(watched, PAIR, round=0, centers=CENTERS, radius=RADIUS)
     with pytest.raises(RingOverflowError, match="counts may reach"):
         small.noisy_sum(watched, PAIR, round=0, centers=CENTERS, radius=0.1)

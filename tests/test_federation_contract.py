@@ -396,9 +396,9 @@ def test_rounding_is_part_of_the_sensitivity(mixture):
     for bits, q in ((32, 16), (64, 30)):
         slack = np.sqrt(2) * 2.0**-q
         federation = simulate([mixture], "masked", seed=1, bits=bits)
-        with pytest.raises(ValueError, match="'relative_sums'"):
+        with pytest.raises(ValueError, match="'sums'"):
             release(federation, mechanisms=exact)
-        with pytest.raises(ValueError, match="'relative_sums'"):
+        with pytest.raises(ValueError, match="'sums'"):
             release(federation, mechanisms=(Gaussian(RADIUS + 0.99 * slack, 0.5), exact[1]))
         release(federation, mechanisms=(Gaussian(RADIUS + slack, 0.5), exact[1]))
 

@@ -16,7 +16,7 @@ from fedclust_helpers.accounting import (
     PrivacyLedger,
     Sampling,
 )
-from fedclust_helpers.client_statistics import TOTAL, ClientMemory, ClientStatistic
+from fedclust_helpers.client_statistics import TOTAL, Change, ClientMemory, ClientStatistic
 from fedclust_helpers.federation import ClientData, Randomness, TrustModelError, simulate
 from fedclust_helpers.mechanisms import DistributedDiscreteGaussian, Gaussian, NoNoise
 
@@ -56,10 +56,7 @@ def own_mean(seen=None, *, reads=("labels", "memory")):
         name="own_mean",
         parts=("mean",),
         compute=compute,
-        sensitivity=lambda adjacency, **_: {
-            "mean": (3.0, 2.0) if adjacency == "add/remove" else (6.0, 4.0)
-        },
-        magnitude=lambda **_: {"mean": 1.0},
+        changes=lambda **_: {"mean": Change(3.0, 2.0, 1.0)},
         unit="client",
         reads=reads,
     )
@@ -105,21 +102,22 @@ def test_take_without_labels_and_of_everyone():
 
 @pytest.mark.parametrize(
     ("clients", "match"),
-    [([], "one or more"), ([[0]], "one or more"), ([0.5], "one or more"), ([-1], "from 0 to 29"),
-     ([30], "from 0 to 29"), ([2, 3, 2], "distinct")],
+    [([], "an array of integers"), (np.arange(0), "one or more"), ([[0]], "integers of shape"),
+     ([0.5], "an array of integers"), ([-1], ">= 0 and <= 29"), ([30], ">= 0 and <= 29"),
+     ([2, 3, 2], "distinct")],
 )  # fmt: skip
 def test_take_refuses(clients, match):
-    with pytest.raises(ValueError, match=match):
+    with pytest.raises((TypeError, ValueError), match=f"^clients must be {match}"):
         client_data().take(clients)
 
 
 @pytest.mark.parametrize(
     ("labels", "match"),
-    [(np.zeros(3, int), "labels must be 4 integers"), (np.zeros(4), "labels must be 4 integers"),
-     (np.array([0, 1, -1, 2]), "from 0"), (np.zeros((4, 1), int), "labels must be 4 integers")],
+    [(np.zeros(3, int), "4 integers"), (np.zeros(4), "an array of integers"),
+     (np.array([0, 1, -1, 2]), ">= 0"), (np.zeros((4, 1), int), "4 integers")],
 )  # fmt: skip
 def test_labels_are_checked(labels, match):
-    with pytest.raises(ValueError, match=match):
+    with pytest.raises((TypeError, ValueError), match=f"^labels must be {match}"):
         ClientData(np.zeros((4, 2)), np.array([0, 1, 4]), labels)
 
 
@@ -379,8 +377,7 @@ def test_names_are_no_messages():
         return (scale * np.ones((len(offsets) - 1, 1)),)
 
     statistic = ClientStatistic(
-        "named", ("one",), compute, lambda adjacency, **_: {"one": (1.0, 1.0)},
-        lambda **_: {"one": 1.0}, unit="client",
+        "named", ("one",), compute, lambda **_: {"one": Change(1.0, 1.0, 1.0)}, unit="client",
     )  # fmt: skip
     f.noisy_sum(statistic, [Gaussian(1.0, 1.0)], round=0, form="a name", scale=1.0)
     assert [m.name for m in f.transcript.view("clients")] == ["scale"]

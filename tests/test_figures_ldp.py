@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from fedclust_helpers import datasets
 from fedclust_helpers import ldp_kmeans as lk
-from fedclust_helpers.federation import LocalReports, local_users
+from fedclust_helpers.federation import LocalReports, simulate
 from fedclust_helpers.studies.bench import style as figures
 from fedclust_helpers.studies.ldp_kmeans import figures as ldp
 
@@ -49,12 +49,12 @@ def points() -> NDArray[np.float64]:
 @pytest.fixture(scope="module")
 def one(points: NDArray) -> lk.LdpResult:
     rng = np.random.default_rng(0)
-    return one_round(local_users(points, seed=1), n_clusters=3, epsilon=4.0, rng=rng)
+    return one_round(simulate(points, "local", seed=1), n_clusters=3, epsilon=4.0, rng=rng)
 
 
 @pytest.fixture(scope="module")
 def four(points: NDArray) -> tuple[LocalReports, lk.LdpResult]:
-    users = local_users(points, seed=1, keep_payloads=True)
+    users = simulate(points, "local", seed=1, keep_payloads=True)
     rng = np.random.default_rng(0)
     options = {"lsh": True, "t": 2}
     return users, four_rounds(users, n_clusters=3, epsilon=4.0, rng=rng, **options)
@@ -159,7 +159,7 @@ def test_run_draws_the_chosen_cells(ax: Axes, points: NDArray, one: lk.LdpResult
 
 
 def test_run_without_cells_can_be_drawn(ax: Axes, points: NDArray) -> None:
-    users = local_users(points[:1000], seed=1)
+    users = simulate(points[:1000], "local", seed=1)
     with pytest.warns(lk.NothingDetectedWarning):
         blind = one_round(users, n_clusters=3, epsilon=0.05, rng=np.random.default_rng(0))
     ldp.plot_run(ax, points, blind)
@@ -237,8 +237,8 @@ def test_said_by_users_is_what_they_sent(
 
 def test_said_by_users_needs_a_division_and_payloads(points: NDArray) -> None:
     with pytest.raises(ValueError, match="divided"):
-        ldp.said_by_users(local_users(points, seed=1), points)
-    users = local_users(points, seed=1)
+        ldp.said_by_users(simulate(points, "local", seed=1), points)
+    users = simulate(points, "local", seed=1)
     rng = np.random.default_rng(0)
     four_rounds(users, n_clusters=3, epsilon=4.0, rng=rng)
     with pytest.raises(ValueError, match="payloads"):

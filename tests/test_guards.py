@@ -78,10 +78,9 @@ def test_secure_steps_are_random_to_the_last_bit_beyond_what_floats_hold(mechani
 LOOSE = cs.ClientStatistic(
     name="loose", parts=("total",),
     compute=lambda points, offsets, **_: (np.add.reduceat(points, offsets[:-1], axis=0),),
-    sensitivity=lambda adjacency, *, bound, n_features, **_: {
-        "total": (n_features * bound, math.sqrt(n_features) * bound)
+    changes=lambda *, bound, n_features, **_: {
+        "total": cs.Change(n_features * bound, math.sqrt(n_features) * bound, bound)
     },
-    magnitude=lambda *, bound, **_: {"total": bound},
 )  # fmt: skip
 
 

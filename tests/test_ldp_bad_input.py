@@ -12,7 +12,7 @@ import pytest
 from ldp_cases import rng
 
 from fedclust_helpers import ldp_kmeans as lk
-from fedclust_helpers.federation import UserSplit, local_users, reports
+from fedclust_helpers.federation import UserSplit, reports, simulate
 from fedclust_helpers.ldp_kmeans import cells, grids, lsh
 from fedclust_helpers.ldp_kmeans import frequency_oracles as fo
 from fedclust_helpers.ldp_kmeans import local_randomizers as lr
@@ -42,7 +42,7 @@ def sided(points, channels):
 
 
 def users():
-    return local_users(X, seed=1)
+    return simulate(X, "local", seed=1)
 
 
 COUNTS = fo.OneBitCounts(side, 1.0, rng=rng(), n_buckets=16)

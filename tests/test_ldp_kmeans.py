@@ -34,7 +34,7 @@ from ldp_cases import (
 from fedclust_helpers import ldp_kmeans as lk
 from fedclust_helpers.accounting import gdp_delta
 from fedclust_helpers.datasets import make_ball_mixture
-from fedclust_helpers.federation import local, local_users
+from fedclust_helpers.federation import local, simulate
 from fedclust_helpers.federation.reports import gaussian_report
 from fedclust_helpers.kmeans import assign, kmeans_cost
 from fedclust_helpers.ldp_kmeans import (
@@ -739,7 +739,7 @@ def test_corners_fail_where_centres_work(hundred_thousand):
 
 def test_the_printed_parameters_see_nothing_at_this_size(hundred_thousand):
     """L = 17 levels: sd of a count 68 c sqrt(n)/4 is a fifth of all users at epsilon 1."""
-    fed = local_users(hundred_thousand, seed=1)
+    fed = simulate(hundred_thousand, "local", seed=1)
     with pytest.warns(NothingDetectedWarning, match="are needed") as caught:
         result = planned(plan_as_printed)(fed, n_clusters=K, epsilon=0.25, rng=rng())
     number = int(re.search(r"about (\d+) are needed", str(caught[0].message))[1])

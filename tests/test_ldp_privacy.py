@@ -31,7 +31,7 @@ from fedclust_helpers.accounting import (
     gdp_mu,
 )
 from fedclust_helpers.audit import audit_canary, audit_noise_scale, audit_release, audit_sensitivity
-from fedclust_helpers.federation import local_users
+from fedclust_helpers.federation import simulate
 from fedclust_helpers.federation.reports import gaussian_report
 from fedclust_helpers.ldp_kmeans import NoisyPoints, frequency_oracles, plan_four_rounds
 from fedclust_helpers.ldp_kmeans.frequency_oracles import HeavySums, OneBitCounts, Question
@@ -187,19 +187,19 @@ def test_two_runs_on_one_federation_add_up():
 @EVERY
 def test_budgets_refuse_before_anything_is_asked(name, monkeypatch):
     spy = Spy(monkeypatch)
-    tight = local_users(DATA[:3000], seed=1, budget=Budget(0.05, DELTA, "rdp"))
+    tight = simulate(DATA[:3000], "local", seed=1, budget=Budget(0.05, DELTA, "rdp"))
     text = refused(tight, lambda: run(ALGORITHMS[name], fed=tight), BudgetExceededError, "exceed")
     assert "epsilon=0.05" in text and not spy.reports and tight.ledger.remaining == 1
 
 
 def test_a_pure_budget_is_filled_exactly():
-    fed = local_users(DATA[:3000], seed=1, budget=Budget(2.5))
+    fed = simulate(DATA[:3000], "local", seed=1, budget=Budget(2.5))
     run(one_round, fed=fed, epsilon=1.0)
     run(grid_histogram, fed=fed, epsilon=1.5)
     assert fed.ledger.remaining == pytest.approx(0, abs=1e-9)
     refused(fed, lambda: run(one_round, fed=fed, epsilon=0.01), BudgetExceededError, "exceed")
     # sums are never pure
-    fed = local_users(DATA[:3000], seed=1, budget=Budget(100.0))
+    fed = simulate(DATA[:3000], "local", seed=1, budget=Budget(100.0))
     refused(fed, lambda: run(with_sums, fed=fed), BudgetExceededError, "as planned")
 
 
@@ -207,7 +207,7 @@ def test_a_pure_budget_is_filled_exactly():
 def test_a_basic_budget_is_filled_by_one_run_of_pure_and_gaussian_reports(name):
     for epsilon in (0.5, 1.0, 4.0):
         budget = Budget(epsilon, DELTA, "basic")
-        fed = local_users(DATA, seed=1, budget=budget)
+        fed = simulate(DATA, "local", seed=1, budget=budget)
         call = {"one_round with sums": with_sums}.get(name, ALGORITHMS.get(name))
         call(fed, n_clusters=K, epsilon=epsilon, delta=DELTA, rng=rng())
         assert fed.ledger.remaining == pytest.approx(0, abs=1e-8)
@@ -235,7 +235,7 @@ def test_shares_of_a_basic_budget_add_up():
 
 
 def test_what_the_server_tells_the_users_is_in_the_transcript():
-    fed = local_users(DATA, seed=1)
+    fed = simulate(DATA, "local", seed=1)
     result = four_rounds(fed, n_clusters=K, epsilon=4.0, rng=rng())
     told = [m for m in fed.transcript.messages if m.sender == "server"]
     assert [(m.round, m.name) for m in told] == [(2, "candidates"), (3, "centres")]
@@ -256,14 +256,14 @@ def test_calls_that_fit_one_by_one_but_not_together_are_refused_at_once():
 
     epsilon = next(e for e in np.arange(2, 3, 0.005) if share(e, counts) < 1)
     assert share(epsilon, [sums]) < 1 < share(epsilon, counts) + 4 * share(epsilon, [sums])
-    fed = local_users(DATA[:3000], seed=1, budget=Budget(epsilon, DELTA, "rdp"))
+    fed = simulate(DATA[:3000], "local", seed=1, budget=Budget(epsilon, DELTA, "rdp"))
     refused(
         fed,
         lambda: run(printed, fed=fed, epsilon=2.0, n_levels=4),
         BudgetExceededError,
         "as planned",
     )
-    enough = local_users(DATA[:3000], seed=1, budget=Budget(1.1 * epsilon, DELTA, "rdp"))
+    enough = simulate(DATA[:3000], "local", seed=1, budget=Budget(1.1 * epsilon, DELTA, "rdp"))
     run(printed, fed=enough, epsilon=2.0, n_levels=4)
     assert len(enough.ledger.releases) == 5 and 0 < enough.ledger.remaining < 0.3
 
@@ -275,7 +275,7 @@ def test_calls_that_fit_one_by_one_but_not_together_are_refused_at_once():
 def test_secure_mode(name):
     if name not in ("one_round", "grid_histogram"):
         pytest.importorskip("opendp", reason="secure noise is an extra: fedclust[secure]")
-    fed = local_users(DATA[:600], mode="secure")
+    fed = simulate(DATA[:600], "local", mode="secure")
     _, result = run(ALGORITHMS[name], fed=fed, k=2, epsilon=8.0)
     assert result.private and result.warning == ""
     assert np.isfinite(result.centers).all()
@@ -286,10 +286,10 @@ def test_secure_mode(name):
 
 def test_secure_mode_takes_no_seed_and_no_continuous_noise():
     with pytest.raises(ValueError, match="seed must not be given in secure mode"):
-        local_users(DATA[:100], mode="secure", seed=1)
+        simulate(DATA[:100], "local", mode="secure", seed=1)
     with pytest.raises(ValueError, match="seed must be given in teaching mode"):
-        local_users(DATA[:100])
-    fed = local_users(DATA[:100], mode="secure")
+        simulate(DATA[:100], "local")
+    fed = simulate(DATA[:100], "local", mode="secure")
     refused(fed, lambda: run(printed, fed=fed, k=2), ValueError, "no secure mode")
 
 
@@ -457,7 +457,7 @@ def test_noisy_points_refuse_noise_that_hides_less_than_two_radii(mechanism, say
 def test_noisy_points_carry_their_noise_on_a_grid_or_not(grid):
     """The reports less the points have the spread of the ledger's line; 4 standard errors."""
     mechanism = gaussian_report(1.0, 4.0, DELTA, grid=grid, n_features=4)
-    fed = local_users(DATA, seed=1, keep_payloads=True)
+    fed = simulate(DATA, "local", seed=1, keep_payloads=True)
     query = NoisyPoints(4, mechanism, max_kept=len(DATA))
     fed.ask(query, round=0)
     payload = fed.transcript.messages[-1].payload

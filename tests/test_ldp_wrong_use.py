@@ -30,30 +30,23 @@ from ldp_cases import (
 
 from fedclust_helpers.accounting import BudgetExceededError, PrivacyLedger
 from fedclust_helpers.datasets import make_ball_mixture
-from fedclust_helpers.federation import (
-    ClientData,
-    PlanMismatchError,
-    local_users,
-    simulate,
-)
+from fedclust_helpers.federation import ClientData, PlanMismatchError, simulate
 from fedclust_helpers.ldp_kmeans import NothingDetectedWarning, plan_private_mean
 
 
-def test_points_outside_the_ball_are_clipped_and_counted_or_refused():
+def test_points_outside_the_ball_are_clipped_and_counted():
     points = np.array(DATA[:2000])
     points[:7] *= 100 / np.linalg.norm(points[:7], axis=1, keepdims=True)
-    fed = local_users(points, seed=1)
+    fed = simulate(points, "local", seed=1)
     assert fed.clipped_counts.sum() == 7 and fed.clipped_counts[:7].all()
     _, result = run(with_sums, fed=fed)
     assert np.linalg.norm(result.centers, axis=1).max() <= 1 + 1e-12
-    with pytest.raises(ValueError, match="outside the ball"):
-        local_users(points, seed=1, outside="refuse")
     assert np.linalg.norm(points[0]) == pytest.approx(100)  # the caller's array is as it was
 
 
 @pytest.mark.parametrize("algorithm", [one_round, with_sums, grid_histogram, four_rounds])
 def test_an_epsilon_at_which_nothing_shows(algorithm):
-    fed = local_users(DATA, seed=1)
+    fed = simulate(DATA, "local", seed=1)
     with pytest.warns(NothingDetectedWarning, match="nothing stands out") as caught:
         result = algorithm(fed, n_clusters=K, epsilon=1e-4, rng=rng())
     text = str(caught[0].message)
@@ -70,7 +63,7 @@ def test_an_epsilon_at_which_nothing_shows(algorithm):
 @pytest.mark.parametrize("epsilon", [1e-17, 1e-200])
 @pytest.mark.parametrize("name", [n for n in ALGORITHMS if "report" not in n and "mean" != n[-4:]])
 def test_an_epsilon_below_the_resolution_of_a_coin(name, epsilon):
-    fed = local_users(DATA[:500], seed=1)
+    fed = simulate(DATA[:500], "local", seed=1)
     refused(fed, lambda: run(ALGORITHMS[name], fed=fed, epsilon=epsilon), ValueError, "epsilon")
 
 
@@ -88,13 +81,13 @@ def test_an_epsilon_below_the_resolution_of_a_coin(name, epsilon):
     ],
 )
 def test_depths_that_would_overflow_memory(points, algorithm, options):
-    fed = local_users(points[:200], seed=1)
+    fed = simulate(points[:200], "local", seed=1)
     refused(fed, lambda: run(algorithm, fed=fed, **options), ValueError, "depth")
 
 
 def test_printed_grids_in_many_dimensions_are_refused():
     points = make_ball_mixture(200, 23, 2, rng=rng(23)).points
-    fed = local_users(points, seed=1)
+    fed = simulate(points, "local", seed=1)
     refused(fed, lambda: run(printed, fed=fed, k=2), ValueError, "depth")
 
 
@@ -103,13 +96,13 @@ def test_printed_grids_in_many_dimensions_are_refused():
     [(one_round, 1), (with_sums, 2), (four_rounds, 6), (with_lsh, 8), (ldp_lloyd, 9)],
 )
 def test_fewer_users_than_questions(algorithm, n):
-    fed = local_users(DATA[:n], seed=1)
+    fed = simulate(DATA[:n], "local", seed=1)
     refused(fed, lambda: run(algorithm, fed=fed, k=1), ValueError, "n_records|n_rounds")
 
 
 @EVERY
 def test_more_clusters_than_users(name):
-    fed = local_users(DATA[:20], seed=1)
+    fed = simulate(DATA[:20], "local", seed=1)
     refused(fed, lambda: run(ALGORITHMS[name], fed=fed, k=21), ValueError, "n_clusters")
 
 
@@ -131,7 +124,7 @@ BAD = [
 
 @EVERY
 def test_impossible_parameters(name):
-    fed = local_users(DATA[:200], seed=1)
+    fed = simulate(DATA[:200], "local", seed=1)
     good = {"n_clusters": 2, "epsilon": 1.0, "delta": DELTA, "rng": rng()}
     for bad, error, message in BAD:
         refused(fed, lambda b=bad: ALGORITHMS[name](fed, **good | b), error, message)
@@ -198,7 +191,7 @@ def test_impossible_parameters(name):
     ],
 )  # fmt: skip
 def test_impossible_options(algorithm, options, error, message):
-    fed = local_users(DATA[:200], seed=1)
+    fed = simulate(DATA[:200], "local", seed=1)
     refused(fed, lambda: run(algorithm, fed=fed, k=2, **options), error, message)
 
 
@@ -217,21 +210,23 @@ def test_a_federation_of_another_trust_model(name):
 @EVERY
 def test_a_plan_is_followed_by_the_users_it_was_made_from_alone(name):
     """Another number of users, radius, mode or kind of noise: refused before the first report."""
-    made = ALGORITHMS[name].planner(local_users(DATA[:300], seed=1), n_clusters=2, epsilon=4.0)
+    made = ALGORITHMS[name].planner(
+        simulate(DATA[:300], "local", seed=1), n_clusters=2, epsilon=4.0
+    )
     for other in (
-        local_users(DATA[:299], seed=1),
-        local_users(DATA[:300], mode="secure"),
-        local_users(DATA[:300], seed=1, noise="discrete"),
-        local_users(DATA[:300], seed=1, n_records=301),
-        local_users(DATA[:300], seed=1, ledger=PrivacyLedger("client", "replace-one")),
-        local_users(WIDE[:300], seed=1),
+        simulate(DATA[:299], "local", seed=1),
+        simulate(DATA[:300], "local", mode="secure"),
+        simulate(DATA[:300], "local", seed=1, noise="discrete"),
+        simulate(DATA[:300], "local", seed=1, n_records=301),
+        simulate(DATA[:300], "local", seed=1, ledger=PrivacyLedger("client", "replace-one")),
+        simulate(WIDE[:300], "local", seed=1),
     ):
         refused(
             other, lambda f=other: follow(f, made, rng=rng()), PlanMismatchError, "plan was made"
         )
     with pytest.raises(FrozenInstanceError):
         made.epsilon = 0.1
-    same = local_users(DATA[:300], seed=8)  # the same public numbers, other coins
+    same = simulate(DATA[:300], "local", seed=8)  # the same public numbers, other coins
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NothingDetectedWarning)
         follow(same, made, rng=rng())
@@ -241,7 +236,7 @@ def test_a_plan_is_followed_by_the_users_it_was_made_from_alone(name):
 @EVERY
 def test_a_plan_that_was_altered_releases_nothing_it_does_not_state(name):
     """A plan with other numbers than its releases stops before data are touched."""
-    fed = local_users(DATA[:300], seed=1)
+    fed = simulate(DATA[:300], "local", seed=1)
     made = ALGORITHMS[name].planner(fed, n_clusters=2, epsilon=4.0)
     cheaper = replace(made, epsilon=made.epsilon / 2)
     error = BudgetExceededError if made.total_epsilon > made.epsilon / 2 else PlanMismatchError
@@ -260,7 +255,7 @@ def test_a_plan_that_was_altered_releases_nothing_it_does_not_state(name):
 
 @EVERY
 def test_what_a_plan_says_is_what_the_ledger_holds(name):
-    fed = local_users(DATA[:3000], seed=1)
+    fed = simulate(DATA[:3000], "local", seed=1)
     made = ALGORITHMS[name].planner(fed, n_clusters=2, epsilon=4.0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NothingDetectedWarning)
@@ -287,7 +282,7 @@ def test_the_predicted_error_of_a_mean_and_of_centres_is_what_noise_does():
     """Root mean square over 40 runs against the plan: the rms of 40 has 11 % standard error."""
     points, sums = DATA[:4000], []
     for seed in range(40):
-        fed = local_users(points, seed=seed)
+        fed = simulate(points, "local", seed=seed)
         made = plan_private_mean(fed, n_clusters=1, epsilon=8.0)
         centers = follow(fed, made, rng=rng()).centers
         sums.append(((centers[0] - points.mean(axis=0)) ** 2).sum())
@@ -296,13 +291,13 @@ def test_the_predicted_error_of_a_mean_and_of_centres_is_what_noise_does():
 
 def test_the_printed_algorithm_has_no_secure_mode_and_says_why():
     for options in ({"mode": "secure"}, {"seed": 1, "noise": "discrete"}):
-        fed = local_users(DATA[:100], **options)
+        fed = simulate(DATA[:100], "local", **options)
         text = refused(fed, lambda f=fed: run(printed, fed=f, k=2), ValueError, "no secure mode")
         assert "continuous Gaussian" in text and "ldp_kmeans.plan has one" in text
 
 
 def test_starting_centres_are_for_the_one_algorithm_that_starts_somewhere():
-    fed = local_users(DATA[:100], seed=1)
+    fed = simulate(DATA[:100], "local", seed=1)
     made = ALGORITHMS["one_round"].planner(fed, n_clusters=2, epsilon=1.0)
     with pytest.raises(TypeError, match="initial must not be given: one_round takes no"):
         follow(fed, made, rng=rng(), initial=np.zeros((2, 4)))
@@ -314,7 +309,7 @@ def test_starting_centres_are_for_the_one_algorithm_that_starts_somewhere():
 @EVERY
 def test_a_ball_of_another_size(name):
     for bound in (2.0, 0.5):
-        fed = local_users(DATA[:300], seed=1, bound=bound)
+        fed = simulate(DATA[:300], "local", seed=1, bound=bound)
         refused(fed, lambda f=fed: run(ALGORITHMS[name], fed=f), ValueError, "unit ball")
 
 
@@ -331,7 +326,7 @@ def test_a_ball_of_another_size(name):
 )
 def test_unusable_points(points, error):
     with pytest.raises(error) as caught:
-        local_users(points, seed=1)
+        simulate(points, "local", seed=1)
     assert "nan" not in str(caught.value) or "no nan" in str(caught.value)
 
 
@@ -340,11 +335,11 @@ def test_messages_do_not_quote_data():
     points = np.full((50, 4), secret)
     points[3, 2] = np.nan
     with pytest.raises(ValueError) as caught:
-        local_users(points, seed=1)
+        simulate(points, "local", seed=1)
     assert "1234" not in str(caught.value)
 
 
 def test_users_may_not_hold_two_points():
     data = ClientData(DATA[:300], np.arange(0, 301, 2))
-    fed = local_users(data, seed=1)
+    fed = simulate(data, "local", seed=1)
     refused(fed, lambda: run(one_round, fed=fed), ValueError, "one point each")

@@ -11,7 +11,12 @@ from fedclust_helpers import client_statistics as cs
 from fedclust_helpers import fastlloyd
 from fedclust_helpers.accounting import Budget, BudgetExceededError, PrivacyLedger, Sampling
 from fedclust_helpers.client_statistics import ClientStatistic
-from fedclust_helpers.federation import ClientData, TrustModelError, simulate
+from fedclust_helpers.federation import (
+    ClientData,
+    ClippedDataWarning,
+    TrustModelError,
+    simulate,
+)
 from fedclust_helpers.mechanisms import (
     SECURE,
     DiscreteGaussian,
@@ -150,7 +155,7 @@ def test_not_a_number_never_enters_the_ring():
 @pytest.mark.parametrize("grid", [1000.0, 3.0, 1.5, 0.3])
 def test_counts_on_a_grid_without_all_integers_are_charged_for_rounding(statistic, grid):
     """On a grid of 1000, 500 rows round to 0 and 501 to 1000: one row moves the answer by 1000."""
-    part = statistic.integral[0]
+    part = statistic.parts[-1]
     public = {"bound": 1.0, "n_features": 2, "n_server_points": 4}
     fine = statistic.sensitivity_of(part, 1, "add/remove", grid=0.25, **public)
     assert fine == statistic.sensitivity_of(part, 1, "add/remove", **public) == 1
@@ -174,8 +179,7 @@ def test_a_statistic_of_the_ball_is_refused_on_a_box(trust):
     """A row of the box may be sqrt(d) times as long as the bound."""
     statistic = ClientStatistic(
         name="squares", parts=("squares",), compute=lambda points, offsets: (points[:1],),
-        sensitivity=lambda adjacency, *, bound, **_: {"squares": (bound, bound)},
-        magnitude=lambda *, bound, **_: {"squares": bound}, domain="ball",
+        changes=lambda *, bound, **_: {"squares": cs.Change(bound, bound, bound)}, domain="ball",
     )  # fmt: skip
     box = federation(trust)
     with pytest.raises(ValueError, match="holds for rows in a ball of size bound"):
@@ -323,8 +327,8 @@ def test_a_sampling_of_two_schemes_is_refused(wrong):
 
 
 def test_secure_mode_lets_no_error_tell_how_large_the_data_are():
-    with pytest.raises(ValueError, match="outside must be 'clip' in secure mode"):
-        simulate(CLIENTS, "ideal", mode="secure", outside="refuse")
+    with pytest.warns(ClippedDataWarning, match="^[^0-9]*$"):  # for the data holder, no numbers
+        simulate([1e9 + np.ones((5, 2))], "ideal", mode="secure")
     simulate(CLIENTS, "ideal", mode="secure", n_records=1)  # a wrong public number is no error
 
 

@@ -19,7 +19,7 @@ def test_the_python_example_runs_and_prints_what_it_says(capsys):
     assert model.cluster_centers_.shape == (3, 2)
     assert model.ledger_.epsilon(model.result_.delta) == pytest.approx(1.0, rel=1e-6)
     printed = capsys.readouterr().out
-    assert "relative_sums" in printed
+    assert "relative sums and counts" in printed
     assert "clients see" in printed and "server sees" in printed, "who may see what"
     assert "send it no result" not in printed, "what is printed may be published"
     assert names["result"].private and names["result"].centers.shape == (3, 2)

@@ -20,7 +20,7 @@ from fedclust_helpers import fastlloyd
 from fedclust_helpers._state import CopyRefusedError
 from fedclust_helpers.accounting import Budget, BudgetExceededError, PrivacyLedger
 from fedclust_helpers.client_statistics import SUMS_AND_COUNTS, TOTAL
-from fedclust_helpers.federation import PlanMismatchError, Randomness, local_users, simulate
+from fedclust_helpers.federation import PlanMismatchError, Randomness, simulate
 from fedclust_helpers.mechanisms import DiscreteGaussian, Gaussian, NoNoise
 from fedclust_helpers.secure_aggregation import PadBook
 
@@ -72,7 +72,7 @@ def test_pads_and_generators_are_neither_copied_nor_pickled(way, thing):
 
 def test_users_who_answer_for_themselves_are_not_copied_either():
     with pytest.raises(CopyRefusedError):
-        pickle.dumps(local_users(rows() / 2, mode="secure"))
+        pickle.dumps(simulate(rows() / 2, "local", mode="secure"))
 
 
 def test_two_processes_never_see_one_pad():

@@ -19,12 +19,7 @@ from scipy import stats
 from fedclust_helpers import audit, fastlloyd, feddp_kmeans
 from fedclust_helpers.accounting import PrivacyLedger, gdp_epsilon
 from fedclust_helpers.client_statistics import RELATIVE_SUMS_AND_COUNTS, SUMS_AND_COUNTS
-from fedclust_helpers.federation import (
-    ClientData,
-    ServerlessSecureSum,
-    local_users,
-    simulate,
-)
+from fedclust_helpers.federation import ClientData, ServerlessSecureSum, simulate
 from fedclust_helpers.federation.in_process import _Ring
 from fedclust_helpers.ldp_kmeans import NoisyPoints
 from fedclust_helpers.mechanisms import DistributedDiscreteGaussian, Gaussian, Laplace
@@ -148,7 +143,7 @@ def unmasked(federation, view):
     for number, row in enumerate(view):
         numbers = []
         for t in range(2):
-            for part, shape in (("relative_sums", (2, 2)), ("counts", (2,))):
+            for part, shape in (("sums", (2, 2)), ("counts", (2,))):
                 pads = book.pads(f"relative_sums_and_counts/{part}", 2 * number + t, 3, shape)
                 numbers.append(pads.sum(axis=0, dtype=pads.dtype).ravel())
         words = np.concatenate(numbers)
@@ -227,7 +222,7 @@ def exact_of(statistic, clients=CLIENTS, **broadcast):
 
 
 def pair(federation, statistic=SUMS_AND_COUNTS, multiplier=3.0, **public):
-    sizes = {"sums": 4, "relative_sums": 4, "counts": 2}
+    sizes = {"sums": 4, "counts": 2}
     return tuple(
         federation.gaussian(
             statistic, part, multiplier=multiplier, n_coordinates=sizes[part], **public
@@ -325,7 +320,7 @@ def published_and_known(noise_from, clients=CLIENTS, seed=11, n_runs=600):
     """Published sums minus all the noise that the server itself drew: (n_runs, 6), and the stds."""
     f = federation_of(clients, "masked", seed=seed, noise_from=noise_from, pre_shared_secret=SECRET)
     drawn = []
-    original = _Ring._encoded_noise
+    original = _Ring._fresh_noise
 
     def watched(self, mechanism, shape, rng):
         noise = original(self, mechanism, shape, rng)
@@ -336,7 +331,7 @@ def published_and_known(noise_from, clients=CLIENTS, seed=11, n_runs=600):
     noise = pair(f, RELATIVE_SUMS_AND_COUNTS, radius=0.8)
     out = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_Ring, "_encoded_noise", watched)
+        patch.setattr(_Ring, "_fresh_noise", watched)
         for t in range(n_runs):
             drawn.clear()
             released = np.concatenate(
@@ -387,9 +382,7 @@ def test_control_a_client_and_the_server_together_break_the_mask():
     noise = pair(f, RELATIVE_SUMS_AND_COUNTS, radius=0.8)
     f.noisy_sum(RELATIVE_SUMS_AND_COUNTS, noise, round=0, **AT)
     masked = f.transcript.view("server")[0].payload
-    pads = PadBook(SECRET, f.session, 64).pads(
-        "relative_sums_and_counts/relative_sums", 0, 3, (2, 2)
-    )
+    pads = PadBook(SECRET, f.session, 64).pads("relative_sums_and_counts/sums", 0, 3, (2, 2))
     own = exact_of(RELATIVE_SUMS_AND_COUNTS, CLIENTS[1:2], **AT)[0]
     np.testing.assert_allclose(f.fixed_point.decode(masked - pads)[1], own, atol=1e-8)
     # a client alone receives nothing of another client
@@ -551,7 +544,7 @@ def local_views(value, seed, factor):
     """Reports of one user on the wire, over many releases."""
     points = np.tile([0.2, 0.1], (5, 1))
     points[0] = value
-    f = local_users(points, seed=seed, keep_payloads=True)
+    f = simulate(points, "local", seed=seed, keep_payloads=True)
     mechanism = f.gaussian_report(2, epsilon=EPSILON, delta=DELTA)
     with pytest.MonkeyPatch.context() as patch:
         without_noise(patch, factor)

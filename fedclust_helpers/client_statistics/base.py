@@ -1,12 +1,11 @@
-"""The type of a client statistic: a pure function with its sensitivity."""
+"""The type of a client statistic: a pure function with what one record can change in it."""
 
 from __future__ import annotations
 
 import copyreg
-import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -22,6 +21,41 @@ from fedclust_helpers._validation import (
 from fedclust_helpers.accounting import ADJACENCIES, UNITS
 
 Values = tuple[FloatArray, ...]
+STATISTICS: dict[str, ClientStatistic] = {}
+"""Every statistic of this package by the name that a remote client would be sent."""
+
+
+class Change(NamedTuple):
+    """What one record (or client) adds to a part of a statistic, at most, over all of its rows.
+
+    `l1` and `l2` bound its norms, `most` the size of one coordinate (for range checks), `touched`
+    is how many coordinates it reaches (each is rounded), and `replaced` bounds the L2 norm of one
+    such addition less another: twice `l2`, unless it is known to be less. `whole` parts are
+    integers: a grid that holds all integers leaves them as they are.
+    """
+
+    l1: float
+    l2: float
+    most: float
+    touched: int = 1
+    replaced: float | None = None
+    whole: bool = False
+
+
+COUNT = Change(1.0, 1.0, 1.0, replaced=float(np.sqrt(2)), whole=True)
+"""One record changes one count by 1; a replaced one may change two (L1 = 2, L2 = sqrt 2)."""
+
+
+def vector(length: float, name: str, n: int) -> Change:
+    """A vector of `n` numbers cut to Euclidean length `length`, a public number of this name."""
+    length = check_positive(length, name)
+    return Change(float(np.sqrt(n)) * length, length, length, n)
+
+
+def weights(total: float, name: str, n: int, *, most: float = np.inf) -> Change:
+    """`n` numbers of at most `most` cut to L1 norm `total`, a public number of this name."""
+    total = check_positive(total, name)
+    return Change(total, total, min(most, total), n)
 
 
 @checked
@@ -78,23 +112,6 @@ class ClientMemory:
             self._arrays.pop(name, None)
 
 
-def _one_row(*, n_features: int, **_: Any) -> int:
-    """One record touches the d coordinates of one row of the statistic."""
-    return n_features
-
-
-def _read_off(broadcast: Mapping[str, Any]) -> dict[str, int]:
-    """The numbers of clusters and of server points, read off the arrays that clients receive."""
-    rows = {"n_clusters": "centers", "n_server_points": "server_points"}
-    return {name: len(broadcast[array]) for name, array in rows.items() if array in broadcast}
-
-
-def _same_grid(grid: float) -> bool:
-    """Whether every integer is a multiple of `grid`."""
-    steps = 1 / grid
-    return steps >= 1 and steps == round(steps)
-
-
 @checked
 @dataclass(frozen=True)
 class ClientStatistic:
@@ -109,22 +126,14 @@ class ClientStatistic:
     compute : callable
         ``compute(points, offsets, **broadcast) -> tuple of arrays of shape (M, ...)``, one row for
         each client whose rows are ``offsets[i]:offsets[i+1]``.
-    sensitivity : callable
-        ``sensitivity(adjacency, **public) -> {part: (l1, l2)}``: how much one record changes each
-        part, over all clusters jointly.
-    magnitude : callable
-        ``magnitude(**public) -> {part: float}``: the largest absolute value one record adds to one
-        coordinate. Used for range checks from public bounds.
-    integral : tuple of str
-        Parts whose exact values are integers (rounding to a grid that holds all integers leaves
-        them as they are).
+    changes : callable
+        ``changes(**public) -> {part: Change}``: what one record changes, over all clusters jointly.
+        Public are bound and n_features of the federation, the numbers that are broadcast, and
+        n_clusters and n_server_points, read off the broadcast arrays.
     unit : str
         Whose presence the sensitivity speaks of: one "point", unless it says otherwise.
     pooled : callable, optional
         The sum of `compute` over all clients, where it can be had without an array per client.
-    n_touched : callable
-        ``n_touched(**public) -> int``: how many coordinates one record or client can change, for
-        the slack of rounding.
     reads : tuple of {"labels", "memory"}
         What else of its own a client hands to `compute`: ``labels`` (N,), None where it has none,
         and ``memory``, what it kept from earlier rounds (`ClientMemory`).
@@ -134,24 +143,17 @@ class ClientStatistic:
     remembers : bool
         Whether what a client sends depends on rounds in which it took part before. Amplification
         round by round is not proved then: a sampled release is charged as if everyone took part.
-    dimensions : callable
-        ``dimensions(broadcast) -> {name: int}``: public numbers that the sensitivity needs and that
-        the broadcast arrays tell.
     """
 
     name: str
     parts: tuple[str, ...]
     compute: Callable[..., Values]
-    sensitivity: Callable[..., Mapping[str, tuple[float, float]]]
-    magnitude: Callable[..., Mapping[str, float]]
-    integral: tuple[str, ...] = ()
+    changes: Callable[..., Mapping[str, Change]]
     unit: str = "point"
     pooled: Callable[..., Values] | None = None
-    n_touched: Callable[..., int] = _one_row
     reads: tuple[str, ...] = ()
     domain: Literal["any", "box", "ball"] = "any"
     remembers: bool = False
-    dimensions: Callable[[Mapping[str, Any]], Mapping[str, int]] = _read_off
 
     def __post_init__(self) -> None:
         check_choice(self.domain, "domain", ("any", "box", "ball"))
@@ -159,10 +161,8 @@ class ClientStatistic:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled by name where this package knows it, so that plans and results can be kept."""
-        package = importlib.import_module(__name__.rpartition(".")[0])
-        for name, value in vars(package).items():
-            if value is self:
-                return _by_name, (name,)
+        if STATISTICS.get(self.name) is self:
+            return _by_name, (self.name,)
         return copyreg.__newobj__, (type(self),), self.__dict__  # type: ignore[attr-defined]
 
     @checked
@@ -177,10 +177,9 @@ class ClientStatistic:
     ) -> float:
         """Sensitivity of one part in the L1 or L2 norm, after rounding to multiples of `grid`.
 
-        Rounding moves each coordinate of a difference by at most one grid step, and one record
-        touches `d` coordinates, so the slack is d*grid (L1) or sqrt(d)*grid (L2): the corrected
-        statement of FastLloyd's Appendix A.3. Integer parts have none on a grid that holds all
-        integers; on a coarser one they are rounded like the others.
+        A replaced record counts as one removed and one added. Rounding moves each coordinate of a
+        difference by at most one grid step, and one record touches `d` coordinates, so the slack is
+        d*grid (L1) or sqrt(d)*grid (L2): the corrected statement of FastLloyd's Appendix A.3.
         """
         check_choice(adjacency, "adjacency", ADJACENCIES)
         check_choice(part, "part", self.parts)
@@ -188,27 +187,41 @@ class ClientStatistic:
         check_non_negative(grid, "grid")
         check_int(public["n_features"], "n_features")
         check_positive(public.get("bound", 1.0), "bound")
-        bound = self.sensitivity(adjacency, **public)[part][norm - 1]
-        if grid == 0 or (part in self.integral and _same_grid(grid)):
+        change = self.changes(**public)[part]
+        l1, l2, touched = change.l1, change.l2, change.touched
+        if adjacency == "replace-one":
+            l1, l2 = 2 * l1, 2 * l2 if change.replaced is None else change.replaced
+            touched *= 2
+        bound = l1 if norm == 1 else l2
+        if grid == 0 or (change.whole and _holds_integers(grid)):
             return bound
-        touched = self.n_touched(**public) * (1 if adjacency == "add/remove" else 2)
         return bound + grid * (touched if norm == 1 else np.sqrt(touched))
 
 
+def known(*parts: str, **attributes: Any) -> Callable[[Callable[..., Values]], ClientStatistic]:
+    """The statistic of a function, under the function's name in `STATISTICS`; its attributes."""
+
+    def enter(compute: Callable[..., Values]) -> ClientStatistic:
+        made = ClientStatistic(compute.__name__.lower(), parts, compute, **attributes)
+        if STATISTICS.setdefault(made.name, made) is not made:
+            raise ValueError(f"name {made.name!r} is taken by another statistic")
+        return made
+
+    return enter
+
+
+def public_numbers(broadcast: Mapping[str, Any]) -> dict[str, Any]:
+    """The public numbers in what clients receive: scalars and names, and the counts of rows."""
+    numbers = {k: v for k, v in broadcast.items() if np.ndim(v) == 0}
+    rows = {"n_clusters": "centers", "n_server_points": "server_points"}
+    return numbers | {n: len(broadcast[array]) for n, array in rows.items() if array in broadcast}
+
+
 def _by_name(name: str) -> ClientStatistic:
-    """The statistic of this name in the package."""
-    found: ClientStatistic = getattr(importlib.import_module(__name__.rpartition(".")[0]), name)
-    return found
+    return STATISTICS[name]
 
 
-@checked
-def twice_if_replaced(adjacency: str, l1: float, l2: float) -> tuple[float, float]:
-    """Replace-one is one removal and one addition: both may count in full."""
-    factor = 1 if adjacency == "add/remove" else 2
-    return factor * l1, factor * l2
-
-
-@checked
-def count_sensitivity(adjacency: str) -> tuple[float, float]:
-    """One record changes one count by 1; a replaced one may change two (L1 = 2, L2 = sqrt 2)."""
-    return (1.0, 1.0) if adjacency == "add/remove" else (2.0, float(np.sqrt(2)))
+def _holds_integers(grid: float) -> bool:
+    """Whether every integer is a multiple of `grid`."""
+    steps = 1 / grid
+    return steps >= 1 and steps == round(steps)

@@ -7,18 +7,25 @@ itself, never on another client: that is what the sensitivities below rest on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
 from fedclust_helpers._checked import checked
-from fedclust_helpers._validation import FloatArray, IntArray, as_points, check_positive
+from fedclust_helpers._validation import (
+    FloatArray,
+    IntArray,
+    as_integers,
+    as_points,
+    check_positive,
+)
 from fedclust_helpers.client_statistics.base import (
+    Change,
     ClientMemory,
-    ClientStatistic,
     Values,
-    twice_if_replaced,
+    known,
+    vector,
 )
 
 
@@ -72,33 +79,17 @@ class Model(Protocol):
 
 @runtime_checkable
 class AdditiveModel(Protocol):
-    """A model whose outputs can be added to those of another one, as FedCAM does."""
+    """A model whose outputs can be added to those of another one, as FedCAM does.
+
+    Its methods of `Model` take ``offset=`` (m, n, c) as well, which is added to the outputs.
+    """
+
+    losses: Callable[..., FloatArray]
+    train: Callable[..., FloatArray]
+    accuracy: Callable[..., FloatArray]
 
     def outputs(self, models: FloatArray, batch: Batch) -> FloatArray:
         """Outputs (m, n, c) before the loss, each client under its own model of (m, d)."""
-
-    def losses(
-        self, models: FloatArray, batch: Batch, *, offset: FloatArray | None = None
-    ) -> FloatArray:
-        """As `Model.losses`, with `offset` (m, n, c) added to the outputs."""
-
-    def train(
-        self,
-        starts: FloatArray,
-        batch: Batch,
-        *,
-        n_steps: int,
-        learning_rate: float,
-        proximal: float = 0.0,
-        free: slice | None = None,
-        offset: FloatArray | None = None,
-    ) -> FloatArray:
-        """As `Model.train`, with `offset` added to the outputs."""
-
-    def accuracy(
-        self, models: FloatArray, batch: Batch, *, offset: FloatArray | None = None
-    ) -> FloatArray:
-        """As `Model.accuracy`, with `offset` added to the outputs."""
 
 
 # --- the client's side ----------------------------------------------------------------------------
@@ -107,21 +98,12 @@ class AdditiveModel(Protocol):
 @checked
 def batch_of(points: FloatArray, offsets: IntArray, labels: IntArray | None = None) -> Batch:
     """Rows of clients as arrays (m, n, ...): a view for clients of equal size, else padded."""
-    points = as_points(points)
-    offsets = np.asarray(offsets)
-    if (
-        offsets.dtype.kind not in "iu"
-        or offsets.ndim != 1
-        or len(offsets) < 2
-        or offsets[0] != 0
-        or offsets[-1] != len(points)
-        or (np.diff(offsets) < 1).any()
-    ):
+    points, offsets = as_points(points), np.asarray(offsets)
+    wrong = offsets.dtype.kind not in "iu" or offsets.ndim != 1 or len(offsets) < 2
+    if wrong or offsets[0] != 0 or offsets[-1] != len(points) or (np.diff(offsets) < 1).any():
         raise ValueError("offsets must run from 0 to the number of rows, a row or more each")
     if labels is not None:
-        labels = np.asarray(labels)
-        if labels.shape != (len(points),) or labels.dtype.kind not in "iu":
-            raise ValueError(f"labels must be {len(points)} integers, one for each row")
+        labels = as_integers(labels, "labels", n=len(points))
     m, sizes = len(offsets) - 1, np.diff(offsets)
     n = int(sizes.max())
     values: Any = labels if labels is not None else points[:, -1]
@@ -251,53 +233,50 @@ def _cut(updates: FloatArray, clip: float) -> FloatArray:
     return updates
 
 
-def _check_models(model: Model, models: FloatArray, clip: float) -> tuple[FloatArray, float]:
-    models = np.asarray(models, dtype=np.float64)
-    if models.ndim != 2 or models.shape[1] != model.n_parameters or len(models) == 0:
-        raise ValueError(f"models must have shape (k, {model.n_parameters}), got {models.shape}")
-    return models, check_positive(clip, "clip")
+# --- how a client answers -------------------------------------------------------------------------
+
+Answer = tuple[Any, FloatArray]
+"""What each client chooses or keeps (m, ...), and its update (m, w), not yet cut."""
 
 
-Answer = tuple[IntArray, FloatArray]  # choices (m,) and clipped updates (m, d) of some clients
-
-
-def _least_loss(
-    model: Model, models: FloatArray, batch: Batch, clip: float, how: Mapping[str, Any]
-) -> Answer:
+def _least_loss(model: Any, models: FloatArray, batch: Batch, last: None, **how: Any) -> Answer:
     """IFCA (Algorithm 2): the model of least loss is trained."""
     choice = _choice(model, models, batch)
     starts = models[choice]
     updates = model.train(starts, batch, **how)
     updates -= starts
-    return choice, _cut(updates, clip)
+    return choice, updates
 
 
 def _nearest(
-    model: Model, models: FloatArray, batch: Batch, clip: float, how: Mapping[str, Any],
-    last: IntArray,
-) -> Answer:  # fmt: skip
+    model: Any, models: FloatArray, batch: Batch, last: IntArray | None, **how: Any
+) -> Answer:
     """FeSEM: the model chosen last time is trained, the nearest to the trained weights chosen.
 
     The update is relative to that one, so that a mean of updates leads to the mean of the members'
     weights.
     """
+    last = np.zeros(len(batch.features), dtype=np.int64) if last is None else last
     trained = model.train(models[last], batch, **how)
     distances = np.empty((len(trained), len(models)))
     for j, centre in enumerate(models):
         distances[:, j] = ((trained - centre) ** 2).sum(axis=1)
     choice = np.nan_to_num(distances, nan=np.inf, posinf=np.inf).argmin(axis=1)
-    return choice, _cut(trained - models[choice], clip)
+    return choice, trained - models[choice]
 
 
 def _additive(
-    model: Any, models: FloatArray, batch: Batch, clip: float, how: Mapping[str, Any],
-    common: FloatArray,
-) -> Answer:  # fmt: skip
+    model: Any, models: FloatArray, batch: Batch, last: None, *, common: FloatArray, **how: Any
+) -> Answer:
     """FedCAM: outputs are those of a common model plus those of one of k models.
 
     The one of least loss of the sum is trained with the common one frozen, then the common one with
-    that frozen. The update (m, 2d) is both, cut jointly.
+    that frozen. The update (m, 2d) is both.
     """
+    if not isinstance(model, AdditiveModel):
+        raise TypeError(f"model must have outputs() for FedCAM, got {type(model).__name__}")
+    if np.shape(common) != models.shape[1:]:
+        raise ValueError(f"common must have shape {models.shape[1:]}, got {np.shape(common)}")
     everyone = np.broadcast_to(common, (len(batch.features), len(common)))
     offset = model.outputs(everyone, batch)
     choice = _choice(model, models, batch, offset)
@@ -305,73 +284,75 @@ def _additive(
     trained = model.train(starts, batch, offset=offset, **how)
     offset = model.outputs(trained, batch)
     moved = model.train(everyone, batch, offset=offset, **how) - everyone
-    return choice, _cut(np.concatenate([moved, trained - starts], axis=1), clip)
+    return choice, np.concatenate([moved, trained - starts], axis=1)
+
+
+def _personal(
+    model: Any, models: FloatArray, batch: Batch, last: FloatArray | None, **how: Any
+) -> Answer:
+    """DP-FedPer: the head is trained too, and kept, relative to the initial one (0 at first)."""
+    shared = np.zeros(model.n_parameters, dtype=bool)
+    shared[model.shared] = True
+    initial = models[0, ~shared]
+    starts = np.repeat(models[:1], len(batch.features), axis=0)
+    if last is not None:
+        starts[:, ~shared] += last
+    trained = model.train(starts, batch, **how)
+    usable = np.isfinite(trained).all(axis=1, keepdims=True)  # else the head stays
+    heads = np.where(usable, trained[:, ~shared], starts[:, ~shared])
+    return heads - initial, trained[:, shared] - starts[:, shared]
 
 
 def _answers(
     answer: Callable[..., Answer],
-    width: int,
-    model: Model,
-    models: FloatArray,
     points: FloatArray,
     offsets: IntArray,
-    labels: IntArray | None,
-    memory: ClientMemory | None,
     *,
+    model: Model,
+    models: FloatArray,
     clip: float,
-    how: Mapping[str, Any],
-    last: IntArray | None = None,
-    **extra: Any,
+    labels: IntArray | None = None,
+    memory: ClientMemory | None = None,
+    remember: str = "",
+    **how: Any,
 ) -> Answer:
-    """What all clients answer, groups of equal size at a time; `last` (m,) goes to its client."""
-    m = len(offsets) - 1
-    choices, updates = np.empty(m, dtype=np.int64), np.empty((m, width))
+    """What all clients answer, groups of equal size at a time; every update is cut to `clip`.
+
+    `how` goes to the training. What a client answered is kept in its memory under `remember`.
+    """
+    models, clip = np.asarray(models, dtype=np.float64), check_positive(clip, "clip")
+    if models.ndim != 2 or models.shape[1] != model.n_parameters or len(models) == 0:
+        raise ValueError(f"models must have shape (k, {model.n_parameters}), got {models.shape}")
+    kept: Any = None
+    updates: Any = None
+    last = memory.get(remember) if memory is not None and remember else None
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # told to nobody
         for group, batch in _batches(model, points, offsets, labels, memory):
-            own = {} if last is None else {"last": last[group]}
-            choices[group], updates[group] = answer(model, models, batch, clip, how, **own, **extra)
-    return choices, updates
+            before = None if last is None else last[group]
+            own, moved = answer(model, models, batch, before, **how)
+            if kept is None:
+                m = len(offsets) - 1
+                kept, updates = (np.empty((m, *a.shape[1:]), dtype=a.dtype) for a in (own, moved))
+            kept[group], updates[group] = own, moved
+        updates = _cut(updates, clip)
+    if memory is not None and remember:
+        memory.put(remember, kept)
+    return kept, updates
 
 
 # --- one block for each model: nothing else need reach the server ---------------------------------
 
+_CLIENT: dict[str, Any] = {"unit": "client", "reads": ("labels", "memory")}
+
 
 def _blocks(
-    points: FloatArray,
-    offsets: IntArray,
-    *,
-    model: Model,
-    models: FloatArray,
-    clip: float,
-    n_steps: int,
-    learning_rate: float,
-    count_weight: float = 0.0,
-    proximal: float = 0.0,
-    labels: IntArray | None = None,
-    memory: ClientMemory | None = None,
-) -> tuple[IntArray, FloatArray]:
+    points: FloatArray, offsets: IntArray, *, count_weight: float = 0.0, **given: Any
+) -> Answer:
     """Choices (m,) and rows (m, d) or, with counts, (m, d + 1) that go into the chosen blocks."""
-    models, clip = _check_models(model, models, clip)
-    choice, updates = _answers(
-        _least_loss, model.n_parameters, model, models, points, offsets, labels, memory, clip=clip,
-        how={"n_steps": n_steps, "learning_rate": learning_rate, "proximal": proximal},
-    )  # fmt: skip
+    choice, updates = _answers(_least_loss, points, offsets, **given)
     if count_weight > 0:
         updates = np.column_stack([updates, np.full(len(updates), count_weight)])
     return choice, updates
-
-
-def _model_blocks(points: FloatArray, offsets: IntArray, **arguments: Any) -> Values:
-    choice, rows = _blocks(points, offsets, **arguments)
-    blocks = np.zeros((len(rows), len(arguments["models"]), rows.shape[1]))
-    blocks[np.arange(len(rows)), choice] = rows
-    return (blocks,)
-
-
-def _pooled_blocks(points: FloatArray, offsets: IntArray, **arguments: Any) -> Values:
-    choice, rows = _blocks(points, offsets, **arguments)
-    member = choice[None, :] == np.arange(len(arguments["models"]))[:, None]
-    return (member.astype(np.float64) @ rows,)
 
 
 @checked
@@ -389,212 +370,97 @@ def blocks_sensitivity(adjacency: str, *, clip: float, count_weight: float = 0.0
     return float(max(2 * clip, np.sqrt(2) * np.hypot(clip, count_weight)))
 
 
-def _blocks_sensitivity(
-    adjacency: str, *, clip: float, model: Model, count_weight: float = 0.0, **_: Any
-) -> Mapping[str, tuple[float, float]]:
+def _block_changes(
+    *, clip: float, model: Model, count_weight: float = 0.0, **_: Any
+) -> dict[str, Change]:
+    added, replaced = (
+        blocks_sensitivity(adjacency, clip=clip, count_weight=count_weight)
+        for adjacency in ("add/remove", "replace-one")
+    )
     l1 = float(np.sqrt(model.n_parameters)) * clip + count_weight
-    l2 = blocks_sensitivity(adjacency, clip=clip, count_weight=count_weight)
-    return {"blocks": (l1 if adjacency == "add/remove" else 2 * l1, l2)}
+    touched = model.n_parameters + (count_weight > 0)
+    return {"blocks": Change(l1, added, max(clip, count_weight), touched, replaced)}
 
 
-MODEL_BLOCKS = ClientStatistic(
-    name="model_blocks",
-    parts=("blocks",),
-    compute=_model_blocks,
-    pooled=_pooled_blocks,
-    sensitivity=_blocks_sensitivity,
-    magnitude=lambda *, clip, count_weight=0.0, **_: {"blocks": float(max(clip, count_weight))},
-    n_touched=lambda *, model, count_weight=0.0, **_: model.n_parameters + (count_weight > 0),
-    unit="client",
-    reads=("labels", "memory"),
-)
-"""Each client's clipped update in the block of the model it chose: (k, d), or (k, d + 1) with a
-last column of `count_weight` times 1, which sums to weighted counts.
+def _pooled_blocks(points: FloatArray, offsets: IntArray, **given: Any) -> Values:
+    choice, rows = _blocks(points, offsets, **given)
+    member = choice[None, :] == np.arange(len(given["models"]))[:, None]
+    return (member.astype(np.float64) @ rows,)
 
-One vector, so that updates and counts are one joint event. Broadcast: `models` (k, d), `model`,
-`clip`, `n_steps`, `learning_rate`, `count_weight`, `proximal`. Choice by least loss (IFCA). See
-`blocks_sensitivity`.
-"""
+
+@known("blocks", changes=_block_changes, pooled=_pooled_blocks, **_CLIENT)
+def MODEL_BLOCKS(points: FloatArray, offsets: IntArray, **given: Any) -> Values:
+    """Each client's clipped update in the block of the model it chose: (k, d), or (k, d + 1) with a
+    last column of `count_weight` times 1, which sums to weighted counts.
+
+    One vector, so that updates and counts are one joint event. Broadcast: `models` (k, d), `model`,
+    `clip`, `count_weight`, and for the training `n_steps`, `learning_rate`, `proximal`. Choice by
+    least loss (IFCA). See `blocks_sensitivity`.
+    """
+    choice, rows = _blocks(points, offsets, **given)
+    blocks = np.zeros((len(rows), len(given["models"]), rows.shape[1]))
+    blocks[np.arange(len(rows)), choice] = rows
+    return (blocks,)
 
 
 # --- messages of single clients, for a trusted server ---------------------------------------------
 
 
-def _client_updates(
-    points: FloatArray,
-    offsets: IntArray,
-    *,
-    model: Model,
-    models: FloatArray,
-    clip: float,
-    n_steps: int,
-    learning_rate: float,
-    labels: IntArray | None = None,
-    memory: ClientMemory | None = None,
-) -> Values:
-    models, clip = _check_models(model, models, clip)
-    choice, updates = _answers(
-        _least_loss, model.n_parameters, model, models, points, offsets, labels, memory, clip=clip,
-        how={"n_steps": n_steps, "learning_rate": learning_rate},
-    )  # fmt: skip
-    return np.eye(len(models))[choice], updates
+def _update_changes(
+    *, clip: float, model: Model, n_vectors: int = 1, **_: Any
+) -> dict[str, Change]:
+    """A one-hot identifier, and an update of `n_vectors` vectors of parameters.
 
-
-def _nearest_updates(
-    points: FloatArray,
-    offsets: IntArray,
-    *,
-    model: Model,
-    models: FloatArray,
-    clip: float,
-    n_steps: int,
-    learning_rate: float,
-    labels: IntArray | None = None,
-    memory: ClientMemory | None = None,
-) -> Values:
-    models, clip = _check_models(model, models, clip)
-    last = None if memory is None else memory.get("fesem")
-    choice, updates = _answers(
-        _nearest, model.n_parameters, model, models, points, offsets, labels, memory, clip=clip,
-        how={"n_steps": n_steps, "learning_rate": learning_rate},
-        last=np.zeros(len(offsets) - 1, dtype=np.int64) if last is None else last,
-    )  # fmt: skip
-    if memory is not None:
-        memory.put("fesem", choice)
-    return np.eye(len(models))[choice], updates
-
-
-def _additive_updates(
-    points: FloatArray,
-    offsets: IntArray,
-    *,
-    model: Model,
-    models: FloatArray,
-    common: FloatArray,
-    clip: float,
-    n_steps: int,
-    learning_rate: float,
-    labels: IntArray | None = None,
-    memory: ClientMemory | None = None,
-) -> Values:
-    models, clip = _check_models(model, models, clip)
-    if not isinstance(model, AdditiveModel):
-        raise TypeError(f"model must have outputs() for FedCAM, got {type(model).__name__}")
-    if np.shape(common) != (model.n_parameters,):
-        raise ValueError(f"common must have shape ({model.n_parameters},), got {np.shape(common)}")
-    choice, updates = _answers(
-        _additive, 2 * model.n_parameters, model, models, points, offsets, labels, memory,
-        clip=clip, how={"n_steps": n_steps, "learning_rate": learning_rate}, common=common,
-    )  # fmt: skip
-    return np.eye(len(models))[choice], updates
-
-
-def _update_statistic(
-    name: str, compute: Callable[..., Values], *, n_vectors: int = 1, remembers: bool = False
-) -> ClientStatistic:
-    """Identifier and update of each client, `n_vectors` vectors of parameters long.
-
-    Identifiers are whole numbers, but not said to be (`integral`): discrete noise on the grid 1
-    would leave ties between them, which a fine grid does not.
+    Identifiers are whole numbers, but not said to be: discrete noise on the grid 1 would leave ties
+    between them, which a fine grid does not.
     """
-
-    def sensitivity(
-        adjacency: str, *, clip: float, model: Model, **_: Any
-    ) -> Mapping[str, tuple[float, float]]:
-        clip = check_positive(clip, "clip")
-        two = 1.0 if adjacency == "add/remove" else 2.0
-        l1 = float(np.sqrt(n_vectors * model.n_parameters)) * clip
-        return {
-            "identifiers": (two, float(np.sqrt(two))),
-            "updates": twice_if_replaced(adjacency, l1, clip),
-        }
-
-    return ClientStatistic(
-        name=name,
-        parts=("identifiers", "updates"),
-        compute=compute,
-        sensitivity=sensitivity,
-        magnitude=lambda *, clip, **_: {"identifiers": 1.0, "updates": float(clip)},
-        n_touched=lambda *, model, **_: n_vectors * model.n_parameters,
-        unit="client",
-        reads=("labels", "memory"),
-        remembers=remembers,
-    )
+    n = n_vectors * model.n_parameters
+    identifier = Change(1.0, 1.0, 1.0, n, replaced=float(np.sqrt(2)))
+    return {"identifiers": identifier, "updates": vector(clip, "clip", n)}
 
 
-CLIENT_UPDATES = _update_statistic("client_updates", _client_updates)
-"""One-hot identifier (k,) and clipped update (d,) of each client (Algorithms 1 and 2, IFCA).
-
-Broadcast: `models` (k, d), `model`, `clip`, `n_steps`, `learning_rate`. Under replace-one two
-identifiers differ by sqrt(2) in L2, not by 1. The sensitivity of the updates, 2C, is that of any
-sums over a partition which the replaced client does not change: noised identifiers that were
-released give such a partition.
-"""
-
-NEAREST_UPDATES = _update_statistic("nearest_updates", _nearest_updates, remembers=True)
-"""The same for FeSEM: a client goes on from the model that it chose when it last took part."""
-
-ADDITIVE_UPDATES = _update_statistic("additive_updates", _additive_updates, n_vectors=2)
-"""The same for FedCAM: the update (2d,) is that of the `common` model (broadcast, (d,)) and that
-of the chosen one, cut jointly."""
+def _one_hot(answers: Answer, models: FloatArray) -> Values:
+    return np.eye(len(models))[answers[0]], answers[1]
 
 
-# --- personal heads (DP-FedPer) -------------------------------------------------------------------
+@known("identifiers", "updates", changes=_update_changes, **_CLIENT)
+def CLIENT_UPDATES(points: FloatArray, offsets: IntArray, **given: Any) -> Values:
+    """One-hot identifier (k,) and clipped update (d,) of each client (Algorithms 1 and 2, IFCA).
+
+    Broadcast: `models` (k, d), `model`, `clip`, `n_steps`, `learning_rate`. Under replace-one two
+    identifiers differ by sqrt(2) in L2, not by 1. The sensitivity of the updates, 2C, is that of
+    any sums over a partition which the replaced client does not change: noised identifiers that
+    were released give such a partition.
+    """
+    return _one_hot(_answers(_least_loss, points, offsets, **given), given["models"])
 
 
-def _shared_update(
-    points: FloatArray,
-    offsets: IntArray,
-    *,
-    model: Model,
-    models: FloatArray,
-    clip: float,
-    n_steps: int,
-    learning_rate: float,
-    labels: IntArray | None = None,
-    memory: ClientMemory | None = None,
-) -> Values:
-    models, clip = _check_models(model, models, clip)
-    shared = np.zeros(model.n_parameters, dtype=bool)
-    shared[model.shared] = True
-    heads = np.broadcast_to(models[0, ~shared], (len(offsets) - 1, int((~shared).sum()))).copy()
-    kept = None if memory is None else memory.get("head")
-    if kept is not None:
-        heads += kept
-    updates = np.empty((len(heads), int(shared.sum())))
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        for group, batch in _batches(model, points, offsets, labels, memory):
-            starts = np.repeat(models[:1], len(batch.features), axis=0)
-            starts[:, ~shared] = heads[group]
-            trained = model.train(starts, batch, n_steps=n_steps, learning_rate=learning_rate)
-            updates[group] = trained[:, shared] - starts[:, shared]
-            usable = np.isfinite(trained).all(axis=1, keepdims=True)  # else the head stays
-            heads[group] = np.where(usable, trained[:, ~shared], starts[:, ~shared])
-    if memory is not None:  # relative to the initial head: 0 for a client that was never drawn
-        memory.put("head", heads - models[0, ~shared])
-    return (_cut(updates, clip),)
+@known("identifiers", "updates", changes=_update_changes, remembers=True, **_CLIENT)
+def NEAREST_UPDATES(points: FloatArray, offsets: IntArray, **given: Any) -> Values:
+    """The same for FeSEM: a client goes on from the model that it chose when it last took part."""
+    return _one_hot(_answers(_nearest, points, offsets, remember="fesem", **given), given["models"])
 
 
-def _n_shared(model: Model) -> int:
-    return len(range(*model.shared.indices(model.n_parameters)))
+@known(
+    "identifiers", "updates", **_CLIENT,
+    changes=lambda **public: _update_changes(**public, n_vectors=2),
+)  # fmt: skip
+def ADDITIVE_UPDATES(points: FloatArray, offsets: IntArray, **given: Any) -> Values:
+    """The same for FedCAM: the update (2d,) is that of the `common` model (broadcast, (d,)) and
+    that of the chosen one, cut jointly."""
+    return _one_hot(_answers(_additive, points, offsets, **given), given["models"])
 
 
-SHARED_UPDATE = ClientStatistic(
-    name="shared_update",
-    parts=("update",),
-    compute=_shared_update,
-    sensitivity=lambda adjacency, *, clip, model, **_: {
-        "update": twice_if_replaced(
-            adjacency, float(np.sqrt(_n_shared(model))) * clip, check_positive(clip, "clip")
-        )
+@known(
+    "update", remembers=True, **_CLIENT,
+    changes=lambda *, clip, model, **_: {
+        "update": vector(clip, "clip", len(range(*model.shared.indices(model.n_parameters))))
     },
-    magnitude=lambda *, clip, **_: {"update": float(clip)},
-    n_touched=lambda *, model, **_: _n_shared(model),
-    unit="client",
-    reads=("labels", "memory"),
-    remembers=True,
-)
-"""Clipped update of the shared parameters; the head is trained too and stays with the client.
+)  # fmt: skip
+def SHARED_UPDATE(points: FloatArray, offsets: IntArray, **given: Any) -> Values:
+    """Clipped update of the shared parameters; the head is trained too and stays (DP-FedPer).
 
-Broadcast: `models` (1, d) with the shared parameters of the round and the initial head.
-"""
+    Broadcast: `models` (1, d) with the shared parameters of the round and the initial head, and as
+    for `CLIENT_UPDATES`.
+    """
+    return (_answers(_personal, points, offsets, remember="head", **given)[1],)

@@ -15,12 +15,12 @@ from fedclust_helpers.client_statistics import (
     BALL_SUMS_AND_COUNTS,
     CLIENT_MEANS,
     CLIENT_OUTER_PRODUCT,
-    CLIENT_RESIDUAL_SUMS_AND_COUNTS,
+    CLIENT_RELATIVE_SUMS_AND_COUNTS,
     CLIENT_SERVER_POINT_WEIGHTS,
     CLIENT_SUMS_AND_COUNTS,
+    CUT_RELATIVE_SUMS_AND_COUNTS,
     OUTER_PRODUCT,
     PROJECTED_SUMS_AND_COUNTS,
-    RESIDUAL_SUMS_AND_COUNTS,
     SERVER_POINT_WEIGHTS,
     ClientStatistic,
 )
@@ -131,9 +131,9 @@ def level_of(unit: str, clips: ClipBounds | None) -> Level:
 def residual_step(unit: str, clip: float, rows_per_client: int | None) -> Step:
     """Relative sums of the adaptive variant, cut to `clip` per row (point) or client."""
     if unit == "point":
-        return Step(RESIDUAL_SUMS_AND_COUNTS, {"clip_residual": clip})
+        return Step(CUT_RELATIVE_SUMS_AND_COUNTS, {"radius": clip})
     assert rows_per_client is not None
     return Step(
-        CLIENT_RESIDUAL_SUMS_AND_COUNTS,
+        CLIENT_RELATIVE_SUMS_AND_COUNTS,
         {"clip_sums": clip, "clip_counts": float(rows_per_client)},
     )

@@ -5,7 +5,7 @@ An algorithm is written once against the weakest capability that it needs:
 * ``noisy_sum``: only a noised sum over all clients ever leaves the boundary (`SumFederation`);
 * ``collect``: a trusted server sees each client's exact message (`TrustedServer`);
 * ``reports``: each client adds its own noise; ``ask``: each user answers a randomised question
-  (`LocalReports`, `local_users`).
+  (`LocalReports`).
 
 Who learns what is released is part of it: ``federation.facts.receiver``.
 
@@ -36,7 +36,7 @@ sum federations agree up to fixed-point rounding: that is their contract test. A
 keys, pads and generators: it is not copied, pickled or used after a fork.
 """
 
-from fedclust_helpers.federation.base import SumFederation, require
+from fedclust_helpers.federation.base import InProcess, SumFederation, require
 from fedclust_helpers.federation.data import ClientData, ClippedDataWarning
 from fedclust_helpers.federation.in_process import (
     TRUST_MODELS,
@@ -46,7 +46,7 @@ from fedclust_helpers.federation.in_process import (
     TrustedServer,
     simulate,
 )
-from fedclust_helpers.federation.local import LocalReports, UserSplit, local_users
+from fedclust_helpers.federation.local import LocalReports, UserSplit
 from fedclust_helpers.federation.plan import (
     FederationFacts,
     Plan,
@@ -59,26 +59,8 @@ from fedclust_helpers.federation.randomness import Randomness
 from fedclust_helpers.federation.transcript import Message, Transcript
 
 __all__ = [
-    "TRUST_MODELS",
-    "ClientData",
-    "ClippedDataWarning",
-    "FederationFacts",
-    "IdealSecureSum",
-    "LocalReports",
-    "MaskedSecureSum",
-    "Message",
-    "Plan",
-    "PlanMismatchError",
-    "PlannedRelease",
-    "Randomness",
-    "RunResult",
-    "ServerlessSecureSum",
-    "SumFederation",
-    "Transcript",
-    "TrustModelError",
-    "TrustedServer",
-    "UserSplit",
-    "local_users",
-    "require",
-    "simulate",
-]
+    "TRUST_MODELS", "ClientData", "ClippedDataWarning", "FederationFacts", "IdealSecureSum",
+    "InProcess", "LocalReports", "MaskedSecureSum", "Message", "Plan", "PlanMismatchError",
+    "PlannedRelease", "Randomness", "RunResult", "ServerlessSecureSum", "SumFederation",
+    "Transcript", "TrustModelError", "TrustedServer", "UserSplit", "require", "simulate",
+]  # fmt: skip

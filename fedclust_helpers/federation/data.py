@@ -10,12 +10,15 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
 
 from fedclust_helpers._validation import (
     FloatArray,
     IntArray,
+    as_integers,
     as_points,
+    check_bool,
     check_choice,
     check_int,
     check_positive,
@@ -67,11 +70,10 @@ class ClientData:
     copy: InitVar[bool] = True
 
     def __post_init__(self, copy: bool) -> None:
-        points = _rows(self.points, "points", copy=_check_copy(copy))
-        wrong = "offsets must run from 0 to the number of rows"
-        offsets = _whole_numbers(self.offsets, wrong)
+        points = _rows(self.points, "points", copy=check_bool(copy, "copy"))
+        offsets = as_integers(self.offsets, "offsets").copy()
         if len(offsets) < 2 or offsets[0] != 0 or offsets[-1] != len(points):
-            raise ValueError(wrong)
+            raise ValueError("offsets must run from 0 to the number of rows")
         if (offsets[1:] <= offsets[:-1]).any():
             raise ValueError("offsets must give every client at least one row (empty client)")
         self._set(points, offsets, _as_labels(self.labels, len(points)), ours=copy)
@@ -172,7 +174,7 @@ class ClientData:
 
         `copy` as for the class.
         """
-        rows = _rows(points, "points", copy=_check_copy(copy))
+        rows = _rows(points, "points", copy=check_bool(copy, "copy"))
         return _unchecked(rows, np.arange(len(rows) + 1), None, ours=copy)
 
     @property
@@ -204,12 +206,9 @@ class ClientData:
         clients : array_like of int, shape (m,)
             Distinct client numbers from 0 to M - 1, at least one.
         """
-        wrong = "clients must be one or more client numbers"
-        chosen = _whole_numbers(clients, wrong)
+        chosen = as_integers(clients, "clients", minimum=0, maximum=self.n_clients - 1)
         if len(chosen) == 0:
-            raise ValueError(wrong)
-        if chosen.min() < 0 or chosen.max() >= self.n_clients:
-            raise ValueError(f"clients must be numbers from 0 to {self.n_clients - 1}")
+            raise ValueError("clients must be one or more client numbers")
         if np.bincount(chosen).max() > 1:
             raise ValueError("clients must be distinct")
         labels, n = None, self.rows_per_client
@@ -352,12 +351,6 @@ def _frozen(array: Any, *, ours: bool = True) -> Any:
     return view
 
 
-def _check_copy(copy: Any) -> bool:
-    if not isinstance(copy, bool | np.bool_):
-        raise TypeError(f"copy must be True or False, got {type(copy).__name__}")
-    return bool(copy)
-
-
 def _rows(points: Any, name: str, *, copy: bool, n_features: int | None = None) -> FloatArray:
     """`as_points`, as an array of our own if `copy`."""
     if isinstance(points, np.ma.MaskedArray):
@@ -412,17 +405,6 @@ def _has_names(frame: Any) -> bool:
     return list(frame.columns) != list(range(len(frame.columns)))
 
 
-def _whole_numbers(values: ArrayLike, wrong: str) -> IntArray:
-    """A one-dimensional int64 copy; floats and booleans are refused, saying what is `wrong`."""
-    try:
-        array = np.asarray(values)
-    except (TypeError, ValueError):  # ragged
-        raise ValueError(wrong) from None
-    if array.ndim != 1 or (array.dtype.kind not in "iu" and len(array)):
-        raise ValueError(wrong)
-    return array.astype(np.int64)
-
-
 def _numbered(owners: Any, n_rows: int) -> tuple[IntArray, IntArray]:
     """Client number of each row, and rows of each client, from owners of any name or number."""
     wrong = ValueError(f"owners must be {n_rows} integers or names (str), one for each row")
@@ -439,12 +421,8 @@ def _numbered(owners: Any, n_rows: int) -> tuple[IntArray, IntArray]:
             raise wrong
     elif names.dtype.kind not in "iuUS":
         raise wrong
-    if names.dtype.kind in "iu" and names.min() >= 0 and names.max() < 4 * n_rows:
-        sizes = np.bincount(names)  # client numbers: no sorting
-        codes = (np.cumsum(sizes > 0) - 1)[names]
-        return codes, sizes[sizes > 0]
-    _, codes, sizes = np.unique(names, return_inverse=True, return_counts=True)
-    return codes.astype(np.int64), sizes.astype(np.int64)
+    codes, _ = pd.factorize(names, sort=True)
+    return codes.astype(np.int64), np.bincount(codes)
 
 
 def _all_are(values: Iterable[Any], kind: type) -> bool:
@@ -452,18 +430,8 @@ def _all_are(values: Iterable[Any], kind: type) -> bool:
 
 
 def _as_labels(labels: ArrayLike | None, n_rows: int) -> IntArray | None:
-    """An int64 copy of the labels, one for each row."""
-    if labels is None:
-        return None
-    try:
-        array = np.asarray(labels)
-    except (TypeError, ValueError):
-        array = np.empty(())
-    if array.shape != (n_rows,) or array.dtype.kind not in "iu":
-        raise ValueError(f"labels must be {n_rows} integers, one for each row")
-    if array.min() < 0:
-        raise ValueError("labels must be class numbers from 0")
-    return array.astype(np.int64)
+    """An int64 copy of the labels, class numbers from 0, one for each row."""
+    return None if labels is None else as_integers(labels, "labels", n=n_rows, minimum=0).copy()
 
 
 def _unchecked(

@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
+from fedclust_helpers._checked import checked
 from fedclust_helpers._validation import (
     FloatArray,
     IntArray,
     as_points,
     check_choice,
     check_int,
-    check_positive,
     check_real,
 )
 from fedclust_helpers.accounting import Budget, LedgerMismatchError, PrivacyLedger
-from fedclust_helpers.client_statistics import ClientStatistic
-from fedclust_helpers.federation.base import InProcess
+from fedclust_helpers.federation.base import InProcess, Part
+from fedclust_helpers.federation.checks import check_ledger
 from fedclust_helpers.federation.data import ClientData
 from fedclust_helpers.federation.plan import PlannedRelease
 from fedclust_helpers.federation.reports import LocalQuery, gaussian_report, public_coins
@@ -58,62 +58,50 @@ class LocalReports(InProcess):
     """
 
     trust = "local"
+    offers = ("reports",)
     noise_from = "every client, to its own message"
+    no_sampling = "who takes part is no secret"
+    sees = (
+        ("server", "every user's randomised report, and who sent it"),
+        ("other users", "what the server broadcasts"),
+    )
 
     def __init__(
         self,
-        clients: ArrayLike | ClientData | Sequence[ArrayLike],
+        clients: Any,
         *,
-        bound: float = 1.0,
-        domain: str = "ball",
+        domain: Any = "ball",
         ledger: PrivacyLedger | None = None,
         budget: Budget | None = None,
         **options: Any,
     ) -> None:
-        if ledger is not None and budget is not None:
-            raise ValueError("budget must not be given with a ledger: a ledger brings its own")
-        if ledger is None:
-            ledger = PrivacyLedger(adjacency="replace-one", budget=budget)
-        if not isinstance(ledger, PrivacyLedger):
-            raise TypeError(f"ledger must be a PrivacyLedger, got {type(ledger).__name__}")
-        _check_local_ledger(ledger)
+        ledger = _check_local(check_ledger(ledger, budget, "replace-one"))
+        super().__init__(_as_clients(clients), domain=domain, ledger=ledger, **options)
         self._split: UserSplit | None = None
-        super().__init__(
-            _as_clients(clients), bound=bound, domain=domain,  # type: ignore[arg-type]
-            ledger=ledger, **options,
-        )  # fmt: skip
 
     @property
     def split(self) -> UserSplit | None:
         """The last division of the users (`divide`), or None."""
         return self._split
 
-    def _sees(self) -> tuple[tuple[str, str], ...]:
-        return (
-            ("server", "every user's randomised report, and who sent it"),
-            ("other users", "what the server broadcasts"),
-        )
+    @checked
+    def gaussian_report(self, n_outputs: int, *, epsilon: float, delta: float) -> Mechanism:
+        """Noise of this federation's kind for one vector of `n_outputs` numbers of each user.
 
-    def gaussian_report(
-        self, n_outputs: int, *, epsilon: float, delta: float, radius: float | None = None
-    ) -> Mechanism:
-        """Noise of this federation's kind for one vector of length `radius` of each user.
-
-        Parameters
-        ----------
-        n_outputs : int
-            Length of the vector.
-        epsilon, delta : float
-            Of one report, any two values of one user.
-        radius : float, optional
-            Public bound on its Euclidean length: the federation's `bound` by default.
+        (epsilon, delta) holds for any two values of one user, for vectors of length `bound`.
         """
-        n_outputs = check_int(n_outputs, "n_outputs")
-        radius = self.bound if radius is None else check_positive(radius, "radius")
-        grid = None
+        n_outputs, grid = check_int(n_outputs, "n_outputs"), None
         if self.facts.noise != "continuous":
-            grid = 2.0 ** (math.floor(math.log2(radius)) - GRID_STEPS)
-        return gaussian_report(radius, epsilon, delta, grid=grid, n_features=n_outputs)
+            grid = 2.0 ** (math.floor(math.log2(self.bound)) - GRID_STEPS)
+        return gaussian_report(self.bound, epsilon, delta, grid=grid, n_features=n_outputs)
+
+    def _reports(self, part: Part, values: FloatArray) -> FloatArray:
+        noisy = self._released(self._exact(values, part.mechanism), part.mechanism)
+        self.transcript.record(
+            part.round, "clients", "server", f"noisy {part.name}", noisy[0],
+            count=len(noisy), payload=noisy,
+        )  # fmt: skip
+        return noisy
 
     def check_one_point_each(self) -> None:
         """Raise unless every client holds one point: a query is answered by one point."""
@@ -123,45 +111,10 @@ class LocalReports(InProcess):
                 " shape (n, d), or let every client choose one of its rows at random)"
             )
 
-    def reports(
-        self,
-        statistic: ClientStatistic,
-        mechanisms: Sequence[Mechanism],
-        *,
-        round: int,
-        **broadcast: Any,
-    ) -> tuple[FloatArray, ...]:
-        """The noised messages of all clients, arrays of shape (M, ...), as the server sees them.
-
-        Raises
-        ------
-        LedgerMismatchError, ValueError, TypeError, BudgetExceededError
-            Before any data is read or budget spent.
-        """
-        _check_local_ledger(self.ledger)
-        self.check_release(statistic, mechanisms, **broadcast)
-        self._charge(PlannedRelease.of(statistic, tuple(mechanisms), round=round))
-        self._record_broadcast(round, broadcast)
-        values = self._values(statistic, broadcast)
-        out = []
-        for part, value, mechanism in zip(statistic.parts, values, mechanisms, strict=True):
-            exact = value if mechanism.grid is None else self._steps(value, mechanism)
-            noisy = self._released(exact, mechanism)
-            self.transcript.record(
-                round, "clients", "server", f"noisy {part}", noisy[0],
-                count=len(noisy), payload=noisy,
-            )  # fmt: skip
-            out.append(noisy)
-        return tuple(out)
-
+    @checked
     def check_ask(self, query: LocalQuery, *, part: str | None = None) -> None:
         """Raise what `ask` would raise before its first report, the budget apart."""
-        if isinstance(query, type):
-            raise TypeError(f"query must be a LocalQuery, got the class {query.__name__}")
-        for needed in ("respond", "collect", "check", "mechanisms", "parts", "public"):
-            if not hasattr(query, needed):
-                raise TypeError(f"query must be a LocalQuery, got {type(query).__name__}")
-        _check_local_ledger(self.ledger)
+        _check_local(self.ledger)
         self.check_one_point_each()
         if part is not None and (self.split is None or part not in self.split.parts):
             raise ValueError(
@@ -176,7 +129,7 @@ class LocalReports(InProcess):
             if mechanism.adjacency != self.ledger.adjacency:
                 raise LedgerMismatchError(
                     f"query {query.name!r} speaks of {mechanism.adjacency}, this ledger of"
-                    f" {self.ledger.adjacency}; local privacy is replace-one (see local_users)"
+                    f" {self.ledger.adjacency}; local privacy is replace-one"
                 )
             if hasattr(mechanism, "n_honest"):
                 raise ValueError(
@@ -193,6 +146,11 @@ class LocalReports(InProcess):
                     f"public[{name!r}] of query {query.name!r} must be an array of numbers"
                 )
         query.check(self.n_features)
+
+    def check_release(self, *args: Any, **kwargs: Any) -> None:
+        """As for all federations."""
+        _check_local(self.ledger)
+        super().check_release(*args, **kwargs)
 
     def divide(self, shares: Mapping[str, float]) -> UserSplit:
         """Divide the users over named parts by public coins; later `ask`s may name a part.
@@ -222,16 +180,11 @@ class LocalReports(InProcess):
         check_int(round, "round", minimum=0)
         split = self._split
         group = None if part is None or split is None else split.group(part)
-        mechanisms: tuple[Any, ...] = tuple(query.mechanisms)
         self._charge(
-            PlannedRelease(round, query.name, query.parts, mechanisms, part=part),
+            PlannedRelease(round, query.name, query.parts, tuple(query.mechanisms), part=part),
             group=group,
         )
-        for name, value in query.public.items():
-            self.transcript.record(
-                round, "server", "clients", name, np.asarray(value, dtype=np.float64),
-                count=self._data.n_clients,
-            )  # fmt: skip
+        self._tell(round, dict(query.public))
         kept: list[tuple[NDArray[np.generic], ...]] = []
         first: tuple[NDArray[np.generic], ...] = ()
         asked = 0
@@ -310,7 +263,7 @@ def check_shares(shares: Mapping[str, float]) -> dict[str, float]:
     return out
 
 
-def _check_local_ledger(ledger: PrivacyLedger) -> None:
+def _check_local(ledger: PrivacyLedger) -> PrivacyLedger:
     """Replace-one, and one point or one client: what a report of a user hides."""
     if ledger.adjacency != "replace-one":
         raise LedgerMismatchError(
@@ -323,6 +276,7 @@ def _check_local_ledger(ledger: PrivacyLedger) -> None:
             f"ledger must be kept for one point (or one client), got one {ledger.unit}: a"
             f" {ledger.unit} may send several reports, which one report's cost does not cover"
         )
+    return ledger
 
 
 def _as_clients(clients: Any) -> ClientData:
@@ -336,31 +290,3 @@ def _as_clients(clients: Any) -> ClientData:
     if nested:
         return ClientData.from_clients(clients)
     return ClientData.one_point_each(as_points(clients, "clients"))
-
-
-def local_users(
-    points: ArrayLike | ClientData,
-    *,
-    bound: float = 1.0,
-    ledger: PrivacyLedger | None = None,
-    budget: Budget | None = None,
-    **options: Any,
-) -> LocalReports:
-    """A federation of users who hold one point each and trust nobody.
-
-    Points live in the ball of radius `bound` (a public number); the ledger speaks of replace-one:
-    any two values of one user.
-
-    Parameters
-    ----------
-    points : array_like of shape (n, d)
-        Row j is user j's point. (Or `ClientData` with one row for each client.)
-    bound : float
-    ledger, budget
-        As in `simulate`; the ledger must be kept for replace-one.
-    **options
-        ``seed`` or ``mode="secure"``, ``outside="clip"`` or ``"refuse"``, ``keep_payloads``.
-    """
-    if not isinstance(points, ClientData):
-        points = ClientData.one_point_each(points)
-    return LocalReports(points, bound=bound, ledger=ledger, budget=budget, **options)

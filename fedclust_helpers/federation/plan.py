@@ -15,7 +15,7 @@ from itertools import groupby
 from typing import Any
 
 from fedclust_helpers._checked import checked
-from fedclust_helpers._validation import check_int
+from fedclust_helpers._validation import FloatArray, check_int
 from fedclust_helpers.accounting import Accountable, PrivacyLedger, Release, Sampling
 from fedclust_helpers.client_statistics import ClientStatistic
 from fedclust_helpers.federation.transcript import Transcript
@@ -102,12 +102,18 @@ class PlannedRelease:
             not statistic.remembers,
         )  # fmt: skip
 
+    @property
+    def charged_sampling(self) -> Sampling | None:
+        """The sampling that amplifies, if any."""
+        return self.sampling if self.amplified else None
+
     @checked
     def line(self, unit: str, adjacency: str) -> Release:
         """The line that the ledger will hold."""
         group = None if self.part is None else f"planned/{self.part}"
-        sampling = self.sampling if self.amplified else None
-        return Release(self.round, self.name, self.mechanisms, unit, adjacency, sampling, group)
+        return Release(
+            self.round, self.name, self.mechanisms, unit, adjacency, self.charged_sampling, group
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -213,15 +219,10 @@ class Plan:
         )
         return f"<table>{cells}</table>"
 
-    def to_frame(self) -> Any:
-        """The planned releases as a pandas table: one row per mechanism of each release."""
-        ledger = PrivacyLedger(self.facts.unit, self.facts.adjacency, None, self.lines())
-        return ledger.to_frame()
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RunResult:
-    """What every run returns.
+    """What every run returns, beside `centers` (k, d), or `models` where these are trained.
 
     Attributes
     ----------
@@ -230,14 +231,17 @@ class RunResult:
         The record of the releases of this run alone.
     private : bool
         False in teaching mode (not private against anyone who knows the seed) and without noise.
-    transcript : Transcript, optional
+    transcript : Transcript
         What crossed the wire on this federation.
+    history : ndarray of shape (T + 1, k, d), optional
+        Centres or models before the first round and after each, where a run keeps them.
     """
 
     plan: Plan
     ledger: PrivacyLedger = field(repr=False)
     private: bool
-    transcript: Transcript | None = field(repr=False, default=None)
+    transcript: Transcript = field(repr=False)
+    history: FloatArray | None = field(repr=False, default=None)
 
     @property
     def delta(self) -> float:

@@ -1,7 +1,7 @@
 """Planners of locally private k-means and of its baselines: all public numbers of a run.
 
-A plan is made from the users that will follow it (`local_users`), and lists every question with the
-mechanism that answers it. The kind of noise is the federation's choice.
+A plan is made from the users that will follow it (``simulate(points, "local")``), and lists every
+question with the mechanism that answers it. The kind of noise is the federation's choice.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def plan(
     Parameters
     ----------
     federation : LocalReports
-        The users who will run the plan, one point each in the unit ball: `local_users`.
+        The users who will run the plan, one point each in the unit ball.
     n_clusters : int
     epsilon, delta : float
     sums : bool or "auto"

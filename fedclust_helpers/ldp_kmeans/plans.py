@@ -159,11 +159,11 @@ def require_local(federation: Any) -> LocalReports:
     """Refuse anything but users who answer for themselves, one point each in the unit ball."""
     if not isinstance(federation, LocalReports):
         raise TypeError(
-            f"federation must offer ask (LocalReports, see local_users), got"
+            f"federation must offer ask (simulate(points, 'local')), got"
             f" {type(federation).__name__}"
         )
     if federation.bound != 1.0 or federation.domain != "ball":
-        raise ValueError("federation must keep points in the unit ball: local_users(bound=1.0)")
+        raise ValueError("federation must keep points in the unit ball: bound=1.0")
     federation.check_one_point_each()
     return federation
 

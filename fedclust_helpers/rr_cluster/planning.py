@@ -31,8 +31,8 @@ from fedclust_helpers.federation import (
     RunResult,
     SumFederation,
     TrustModelError,
+    require,
 )
-from fedclust_helpers.federation.base import InProcess
 from fedclust_helpers.mechanisms import Mechanism
 from fedclust_helpers.rr_cluster import accounting
 
@@ -416,10 +416,7 @@ def check_setting(
     accountant: str | None,
 ) -> Setting:
     """Check what all algorithms take; nothing of the data is looked at."""
-    if isinstance(federation, type) or not callable(getattr(federation, capability, None)):
-        raise TypeError(f"federation must offer {capability}, got {type(federation).__name__}")
-    if getattr(type(federation), capability, None) is getattr(InProcess, capability):
-        getattr(federation, capability)()  # raises TrustModelError: it says what is not shown
+    require(federation, capability)
     check_model(model)
     if not isinstance(training, Training):
         raise TypeError(f"training must be a Training, got {type(training).__name__}")

@@ -54,15 +54,15 @@ PLANS: tuple[Mutant, ...] = (
     mutant(
         "plan-of-another-federation-followed",
         "a plan is followed by the federation that made it alone",
-        "federation/base.py",
-        "            if plan.facts != facts:\n",
-        "            if False:\n",
+        "federation/following.py",
+        "        if plan.facts != facts:\n",
+        "        if False:\n",
         "test_state.py::test_a_plan_is_for_the_federation_that_made_it",
     ),
     mutant(
         "plan-not-followed",
         "within a plan every release is the next one of it",
-        "federation/base.py",
+        "federation/following.py",
         "        if wrong:\n",
         "        if False:\n",
         "test_state.py::test_a_run_releases_what_its_plan_says_and_nothing_else",
@@ -70,9 +70,9 @@ PLANS: tuple[Mutant, ...] = (
     mutant(
         "plan-may-cost-more-than-it-states",
         "a plan whose releases cost more than it states is refused",
-        "federation/base.py",
-        "            if not plan.total_epsilon <= plan.epsilon * (1 + 1e-9):\n",
-        "            if False:\n",
+        "federation/following.py",
+        "        if not plan.total_epsilon <= plan.epsilon * (1 + 1e-9):\n",
+        "        if False:\n",
         "test_state.py::test_a_plan_that_costs_more_than_it_states_is_refused",
     ),
     mutant(
@@ -127,8 +127,8 @@ NOISE: tuple[Mutant, ...] = (
         "noise-multiplier-halved",
         "the noise of a release gives its budget",
         "federation/noise.py",
-        "        return gaussian_sigma_analytic(epsilon, delta)\n",
-        "        return gaussian_sigma_analytic(epsilon, delta) / 2\n",
+        "            return gaussian_sigma_analytic(epsilon, delta)\n",
+        "            return gaussian_sigma_analytic(epsilon, delta) / 2\n",
         "test_noise.py::test_the_multiplier_is_that_of_the_noise",
         quick=True,
     ),
@@ -147,58 +147,58 @@ RELEASES: tuple[Mutant, ...] = (
     mutant(
         "release-bound-overridden-by-a-broadcast",
         "nothing that is sent beside overrides the numbers of the sensitivity",
-        "federation/base.py",
-        "        if own:\n",
-        "        if False:\n",
+        "federation/checks.py",
+        "    if own:\n",
+        "    if False:\n",
         "test_guards.py::test_a_statistic_that_takes_any_name_does_not_lower_its_own_sensitivity",
         also=(
             Edit(
-                "fedclust_helpers/federation/base.py",
-                "return {**scalars, **statistic.dimensions(broadcast), **own}",
-                "return {**own, **statistic.dimensions(broadcast), **scalars}",
+                "fedclust_helpers/federation/checks.py",
+                "return {**public_numbers(broadcast), **own}",
+                "return {**own, **public_numbers(broadcast)}",
             ),
         ),
     ),
     mutant(
         "release-domain-not-checked",
         "a federation refuses a statistic that is calibrated for a smaller domain",
-        "federation/base.py",
-        "        if not statistic.fits(self.domain):\n",
-        "        if False:\n",
+        "federation/checks.py",
+        "    if not statistic.fits(facts.domain):\n",
+        "    if False:\n",
         "test_noise.py::test_a_statistic_of_the_ball_is_refused_on_a_box",
     ),
     mutant(
         "release-unit-not-checked",
         "a sensitivity of points is refused on a ledger of clients",
-        "federation/base.py",
-        "        if statistic.unit != self.ledger.unit:\n",
-        "        if False:\n",
+        "federation/checks.py",
+        "    if statistic.unit != facts.unit:\n",
+        "    if False:\n",
         "test_federation_contract.py",
         "test_wrong_use.py::test_a_ledger_of_another_unit_or_adjacency",
     ),
     mutant(
         "release-sensitivity-not-checked",
         "noise that hides too little is refused",
-        "federation/base.py",
-        "            if not mechanism.sensitivity >= needed * (1 - 1e-12):\n",
-        "            if False:\n",
+        "federation/checks.py",
+        "    if not mechanism.sensitivity >= needed * (1 - 1e-12):\n",
+        "    if False:\n",
         "test_federation_contract.py",
         "test_noise.py::test_what_a_federation_draws_is_what_it_accepts",
     ),
     mutant(
         "release-continuous-noise-in-secure-mode",
         "secure mode takes discrete noise alone",
-        "federation/base.py",
-        "            if self.randomness.is_secure and mechanism.grid is None:\n",
-        "            if False:\n",
+        "federation/checks.py",
+        '    if facts.mode == "secure" and mechanism.grid is None:\n',
+        "    if False:\n",
         "test_federation.py::test_secure_mode_refuses_continuous_noise_before_anything",
     ),
     mutant(
         "release-a-share-of-noise-for-all-of-it",
         "one node's share of the noise is refused where one party adds it",
-        "federation/base.py",
-        '            if not self.nodes_add_noise and hasattr(mechanism, "n_honest"):\n',
-        "            if False:\n",
+        "federation/checks.py",
+        "        if honest is not None:\n",
+        "        if False:\n",
         "test_federation_local.py::test_a_share_of_distributed_noise_is_refused_where_one_party_adds_it",
         "test_federation_contract.py",
     ),
@@ -213,10 +213,10 @@ RELEASES: tuple[Mutant, ...] = (
     ),
     mutant(
         "release-errors-about-data-in-secure-mode",
-        "in secure mode no error tells how large the data are",
-        "federation/base.py",
-        '        if mode == "secure" and outside == "refuse":\n',
-        "        if False:\n",
+        "no error or warning tells how large the data are",
+        "federation/data.py",
+        '            "most rows lie outside the public bounds and were moved',
+        '            f"{counts.sum()} rows lie outside the public bounds and were moved',
         "test_noise.py::test_secure_mode_lets_no_error_tell_how_large_the_data_are",
     ),
     mutant(
@@ -232,26 +232,21 @@ RELEASES: tuple[Mutant, ...] = (
         "release-charge-forgotten",
         "every noised sum is charged",
         "federation/base.py",
-        "            self.ledger.charge(wanted.mechanisms, **details)\n",
-        "            self.ledger.check(wanted.mechanisms, **details)\n",
+        "        self.ledger.charge(\n            wanted.mechanisms, name=wanted.name,",
+        "        (lambda *a, **k: None)(\n            wanted.mechanisms, name=wanted.name,",
         "test_federation.py::test_collect_gives_each_client_s_message_and_charges",
     ),
     mutant(
         "release-charged-after-the-data-are-read",
         "a release is charged before data are touched",
-        "federation/in_process.py",
+        "federation/base.py",
         "            self._charge(\n"
         "                PlannedRelease.of(statistic, tuple(mechanisms), round=round,"
         " sampling=sampling)\n"
         "            )\n"
+        "            cohort = self._draw(sampling)\n",
         "            cohort = self._draw(sampling)\n"
-        "            self._record_broadcast(round, broadcast, None if cohort is None else"
-        " len(cohort))\n"
-        "            totals = self._totals(statistic, mechanisms, round, broadcast, cohort)\n",
-        "            cohort = self._draw(sampling)\n"
-        "            self._record_broadcast(round, broadcast, None if cohort is None else"
-        " len(cohort))\n"
-        "            totals = self._totals(statistic, mechanisms, round, broadcast, cohort)\n"
+        "            self._answers(statistic, mechanisms, broadcast, cohort)\n"
         "            self._charge(\n"
         "                PlannedRelease.of(statistic, tuple(mechanisms), round=round,"
         " sampling=sampling)\n"
@@ -263,17 +258,17 @@ RELEASES: tuple[Mutant, ...] = (
     mutant(
         "release-amplified-for-points",
         "drawing clients does not amplify for points",
-        "federation/base.py",
-        '        if statistic.unit != "client":\n',
-        "        if False:\n",
+        "federation/checks.py",
+        '    if statistic.unit != "client":\n',
+        "    if False:\n",
         "test_federation_sampling.py::test_sampling_clients_does_not_amplify_for_points",
     ),
     mutant(
         "release-of-another-population",
         "the sampling that is charged is the one that is drawn",
-        "federation/base.py",
-        '        if sampling.scheme == "fixed" and sampling.population != self.n_clients:\n',
-        "        if False:\n",
+        "federation/checks.py",
+        '    if sampling.scheme == "fixed" and sampling.population != facts.n_clients:\n',
+        "    if False:\n",
         "test_federation_sampling.py::test_wrong_sampling_is_refused_before_anything_is_read",
     ),
     mutant(
@@ -325,9 +320,9 @@ RELEASES: tuple[Mutant, ...] = (
     mutant(
         "release-totals-beyond-the-integers",
         "totals that 64-bit integers do not hold are refused by public numbers",
-        "federation/base.py",
-        "        if not steps < MAX_STEPS:\n",
-        "        if False:\n",
+        "federation/checks.py",
+        "    if not steps < MAX_STEPS:\n",
+        "    if False:\n",
         "test_noise.py::test_totals_that_64_bit_integers_cannot_hold_are_refused",
     ),
 )
@@ -336,17 +331,15 @@ RINGS: tuple[Mutant, ...] = (
     mutant(
         "masked-sampling-taken",
         "no amplification against clients who learn the cohort when they unmask",
-        "federation/in_process.py",
-        "        if sampling is not None:\n"
-        "            raise TrustModelError(\n"
-        '                "MaskedSecureSum',
-        '        if False:\n            raise TrustModelError(\n                "MaskedSecureSum',
+        "federation/base.py",
+        "        if sampling is not None and self.no_sampling:\n",
+        "        if False:\n",
         "test_noise.py::test_a_cohort_that_recipients_know_is_refused",
     ),
     mutant(
         "masked-pads-by-the-round",
         "pads go by the release: a second run on the same data starts at round 0 again",
-        "federation/in_process.py",
+        "federation/base.py",
         "number, self._n_releases = self._n_releases, self._n_releases + 1",
         "number, self._n_releases = 0, self._n_releases + 1",
         "test_federation.py::test_one_ledger_for_all_runs_on_a_data_set",
@@ -356,15 +349,15 @@ RINGS: tuple[Mutant, ...] = (
         "masked-server-adds-no-noise",
         "clients unmask a noised sum, not the exact one",
         "federation/in_process.py",
-        "total = total + self._encoded_noise(mechanism, shape",
-        "total = total + 0 * self._encoded_noise(mechanism, shape",
+        "total = total + self._fresh_noise(part.mechanism, shape",
+        "total = total + 0 * self._fresh_noise(part.mechanism, shape",
         "test_federation_contract.py::test_one_round_gives_the_same_answer",
     ),
     mutant(
         "masked-clients-add-no-share",
         "with noise from the clients every client adds its share before it masks",
         "federation/in_process.py",
-        "            encoded = encoded + self._shares_of_noise(mechanism, shape)\n",
+        "            encoded = encoded + self._shares_of_noise(part.mechanism, shape)\n",
         "            pass\n",
         "test_noise.py::test_shares_of_honest_clients_suffice_alone",
         "test_noise.py::test_published_results_tell_the_server_its_own_noise_unless_clients_add_it",
@@ -373,9 +366,9 @@ RINGS: tuple[Mutant, ...] = (
         "masked-unmasked-on-the-wire",
         "the server receives masked words and nothing else",
         "federation/in_process.py",
-        '            round, "clients", "server", part, masked[0], count=len(masked),'
+        '            part.round, "clients", "server", part.name, masked[0], count=len(masked),'
         " payload=masked\n",
-        '            round, "clients", "server", part, encoded[0], count=len(encoded),'
+        '            part.round, "clients", "server", part.name, encoded[0], count=len(encoded),'
         " payload=encoded\n",
         "test_federation.py::test_nothing_the_masked_server_receives_is_near_the_sum",
         "test_federation.py::test_the_masked_server_s_view_is_uniform",
@@ -393,17 +386,17 @@ RINGS: tuple[Mutant, ...] = (
     mutant(
         "serverless-colluding-nodes-counted-as-honest",
         "shares that colluding nodes know do not count",
-        "federation/in_process.py",
-        "            if honest is not None and honest > self._n_honest:\n".replace("    ", "", 1),
-        "        if False:\n",
+        "federation/checks.py",
+        "    elif honest > facts.n_honest:\n",
+        "    elif False:\n",
         "test_federation.py::test_serverless_refuses_noise_that_one_node_knows_or_that_is_too_little",
     ),
     mutant(
         "serverless-noise-that-one-node-knows",
         "noise that one node draws alone hides nothing from that node",
-        "federation/in_process.py",
-        "        if honest is None and math.isfinite(mechanism.sensitivity):\n",
-        "        if False:\n",
+        "federation/checks.py",
+        "    elif honest is None:\n",
+        "    elif False:\n",
         "test_federation.py::test_serverless_refuses_noise_that_one_node_knows_or_that_is_too_little",
     ),
     mutant(
@@ -417,36 +410,27 @@ RINGS: tuple[Mutant, ...] = (
     mutant(
         "ring-rounding-left-out-of-the-range",
         "rounding to a coarse grid counts for the range of the ring",
-        "federation/base.py",
-        "        return n, magnitude + rounding\n",
-        "        return n, magnitude\n",
+        "federation/checks.py",
+        "    return n, change.most + rounding\n",
+        "    return n, change.most\n",
         "test_guards.py::test_the_largest_total_of_a_ring_counts_the_rounding_of_every_client",
     ),
     mutant(
         "trusted-collect-without-a-charge",
         "collected messages are charged before the server sees them",
-        "federation/in_process.py",
-        "            self._charge(\n"
-        "                PlannedRelease.of(statistic, tuple(mechanisms), round=round,"
-        " sampling=sampling)\n"
-        "            )\n"
-        "            cohort = self._draw(sampling)\n"
-        "            self._record_broadcast(round, broadcast, None if cohort is None else"
-        " len(cohort))\n"
-        "            return tuple(self._messages",
-        "            cohort = self._draw(sampling)\n"
-        "            self._record_broadcast(round, broadcast, None if cohort is None else"
-        " len(cohort))\n"
-        "            return tuple(self._messages",
+        "federation/base.py",
+        "            self._charge(\n                PlannedRelease.of(",
+        '            (self._charge if capability != "collect" else print)(\n'
+        "                PlannedRelease.of(",
         "test_federation.py::test_collect_gives_each_client_s_message_and_charges",
     ),
     mutant(
         "ideal-server-sees-the-exact-sum",
         "an ideal sum shows the server the noised value alone",
         "federation/in_process.py",
-        '            self.transcript.record(round, "secure sum", "server", part, value)\n',
-        '            self.transcript.record(round, "secure sum", "server", part, value)\n'
-        '            self.transcript.record(round, "clients", "server", part, value)\n',
+        "        return released\n",
+        '        self.transcript.record(part.round, "clients", "server", part.name, released)\n'
+        "        return released\n",
         "test_federation.py::test_the_ideal_server_sees_the_released_sum_alone",
     ),
 )
@@ -476,8 +460,8 @@ LOCAL: tuple[Mutant, ...] = (
         "local-reports-not-noised",
         "every client noises its message before it leaves",
         "federation/local.py",
-        "            noisy = self._released(exact, mechanism)\n",
-        "            noisy = exact + 0.0\n",
+        "        noisy = self._released(self._exact(values, part.mechanism), part.mechanism)\n",
+        "        noisy = self._exact(values, part.mechanism) + 0.0\n",
         "test_guards.py::test_a_local_report_is_noised_at_its_client",
     ),
     mutant(

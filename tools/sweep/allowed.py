@@ -141,7 +141,6 @@ def reason(case: Case) -> str:
 
 # callables that no quick test calls, and why they are left out
 NEVER_SWEPT: dict[str, str] = {
-    "client_statistics.base.ClientStatistic.n_touched": "only slow tests call it",
     "datasets.images.load_fashion_mnist": "reads files that a fresh machine does not have",
     "datasets.loaders.load_adult": "reads files that a fresh machine does not have",
     "datasets.loaders.load_birch2": "reads files that a fresh machine does not have",
@@ -153,12 +152,12 @@ NEVER_SWEPT: dict[str, str] = {
     "datasets.loaders.load_yeast": "reads files that a fresh machine does not have",
     "datasets.text.load_tinyshakespeare": "reads files that a fresh machine does not have",
     "datasets.text.make_shakespeare_federation": "reads files that a fresh machine does not have",
+    "federation.base.InProcess.follow": "checks when the context is entered",
     "fastlloyd.planning.plan_glloyd": "only slow tests call it",
     "fastlloyd.planning.plan_lloyd": "only slow tests call it",
     "fastlloyd.planning.plan_sulloyd": "only slow tests call it",
     "feddp_kmeans.baselines.server_kmeanspp": "only slow tests call it",
     "feddp_kmeans.baselines.sphere_packing_start": "only slow tests call it",
-    "federation.local.LocalReports.reports": "only slow tests call it",
     "ldp_kmeans.planning.plan_gaussian_reports": "only slow tests call it",
     "ldp_kmeans.plans.LocalPlan": "only slow tests call it",
     "ldp_kmeans.projections.BallProjection.n_clipped": "only slow tests call it",

@@ -22,7 +22,7 @@ INTERNAL = frozenset({
     "audit.noise_scale.NoiseScaleAudit", "audit.sensitivity.SensitivityAudit",
     "audit.low_bits.LowBitsAudit", "federation.plan.FederationFacts",
     "federation.transcript.Message", "federation.plan.Plan",
-    "federation.plan.RunResult", "federation.randomness.Randomness",
+    "federation.plan.RunResult", "federation.randomness.Randomness", "federation.base.InProcess",
     "secure_aggregation.KeyMessage", "secure_aggregation.GroupKeys",
     "fastlloyd.planning.LloydPlan", "fastlloyd.algorithm.LloydResult",
     "feddp_kmeans.algorithm.FedDPResult", "feddp_kmeans.planning.FedDPPlan",

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
 from fedclust_helpers._validation import as_points, check_int
-from fedclust_helpers.federation import local_users
+from fedclust_helpers.federation import simulate
 from fedclust_helpers.kmeans import kmeans_cost
 from fedclust_helpers.ldp_kmeans import NothingDetectedWarning, detection_threshold, plan, run
 from fedclust_helpers.studies.ldp_kmeans.figures import plot_run
@@ -67,7 +67,7 @@ def local_run(
     n = check_int(n, "n", maximum=len(points))
     depths = levels_of(depth)
     streams = np.random.SeedSequence(check_int(seed, "seed", minimum=0)).spawn(2)
-    users = local_users(points[:n], seed=streams[0])
+    users = simulate(points[:n], "local", seed=streams[0])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NothingDetectedWarning)  # the title says it
         planned = plan(users, n_clusters=n_clusters, epsilon=epsilon, depths=depths)

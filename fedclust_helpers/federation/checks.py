@@ -1,0 +1,174 @@
+"""What is refused before a release touches budget, data or wire: all of it by public numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from fedclust_helpers.accounting import Budget, LedgerMismatchError, PrivacyLedger, Sampling
+from fedclust_helpers.client_statistics import Change, ClientMemory, ClientStatistic
+from fedclust_helpers.client_statistics.base import public_numbers
+from fedclust_helpers.federation.plan import FederationFacts
+from fedclust_helpers.mechanisms import MAX_STEPS, NEGLIGIBLE, Mechanism
+
+
+def check_statistic(
+    facts: FederationFacts,
+    statistic: ClientStatistic,
+    mechanisms: Sequence[Mechanism],
+    sampling: Sampling | None,
+    broadcast: Mapping[str, Any],
+) -> None:
+    """Unit, domain and sampling of a release; nothing sent beside overrides the federation."""
+    if not isinstance(statistic, ClientStatistic):
+        raise TypeError(f"statistic must be a ClientStatistic, got {type(statistic).__name__}")
+    if not isinstance(mechanisms, Sequence):
+        raise TypeError(
+            f"mechanisms must be a sequence, one for each of {statistic.parts}, got"
+            f" {type(mechanisms).__name__}"
+        )
+    if len(mechanisms) != len(statistic.parts):
+        raise ValueError(
+            f"mechanisms must be {len(statistic.parts)}, one for each of {statistic.parts}"
+        )
+    if statistic.unit != facts.unit:
+        raise LedgerMismatchError(
+            f"the sensitivity of {statistic.name!r} is stated for one {statistic.unit}, this"
+            f" ledger is kept for one {facts.unit}"
+        )
+    if not statistic.fits(facts.domain):
+        raise ValueError(
+            f"the sensitivity of {statistic.name!r} holds for rows in a {statistic.domain} of"
+            f" size bound, but this federation clips to a {facts.domain}: choose"
+            f" domain={statistic.domain!r}"
+        )
+    own = {"bound", "n_features", *statistic.reads} & broadcast.keys()
+    if own:
+        raise TypeError(f"{', '.join(sorted(own))} must not be given: the federation's own")
+    if sampling is None:
+        return
+    if not isinstance(sampling, Sampling):
+        raise TypeError(f"sampling must be a Sampling, got {type(sampling).__name__}")
+    if statistic.unit != "client":
+        raise ValueError(
+            f"sampling draws clients, but the sensitivity of {statistic.name!r} is stated for"
+            f" one {statistic.unit}"
+        )
+    if sampling.scheme == "fixed" and sampling.population != facts.n_clients:
+        raise ValueError(
+            f"sampling must state the population of {facts.n_clients} clients, got"
+            f" {sampling.population}"
+        )
+
+
+def shapes(
+    facts: FederationFacts, statistic: ClientStatistic, broadcast: Mapping[str, Any], labelled: bool
+) -> list[tuple[int, ...]]:
+    """Shapes of one client's message, from one row of zeros; wrong broadcast arguments raise."""
+    own: dict[str, Any] = {
+        "labels": np.zeros(1, dtype=np.int64) if labelled else None,
+        "memory": ClientMemory(1),
+    }
+    values = statistic.compute(
+        np.zeros((1, facts.n_features)), np.array([0, 1]),
+        **{name: own[name] for name in statistic.reads}, **broadcast,
+    )  # fmt: skip
+    return [value.shape[1:] for value in values]
+
+
+def public_of(facts: FederationFacts, broadcast: Mapping[str, Any]) -> dict[str, Any]:
+    """What the sensitivity is computed from: the broadcast, and the federation's own numbers."""
+    own = {"bound": facts.bound, "n_features": facts.n_features}
+    return {**public_numbers(broadcast), **own}
+
+
+def check_noise(
+    facts: FederationFacts,
+    statistic: ClientStatistic,
+    part: str,
+    mechanism: Mechanism,
+    size: int,
+    public: Mapping[str, Any],
+) -> None:
+    """The noise hides what one record changes in this part of `size` numbers, in this mode."""
+    if not isinstance(mechanism, Mechanism):
+        raise TypeError(
+            f"mechanism for {part!r} must be a Mechanism, got {type(mechanism).__name__}:"
+            " mechanisms are one for each part"
+        )
+    if not math.isfinite(mechanism.sensitivity):  # NoNoise: the ledger will say inf
+        return
+    grid = max(facts.resolution, mechanism.grid or 0.0)
+    needed = statistic.sensitivity_of(
+        part, mechanism.norm, mechanism.adjacency, grid=grid, **public
+    )
+    if not mechanism.sensitivity >= needed * (1 - 1e-12):
+        raise ValueError(
+            f"mechanisms: that for {part!r} hides a sensitivity of {mechanism.sensitivity:.6g},"
+            f" but one {facts.unit} can change it by {needed:.6g}"
+            f" (L{mechanism.norm}, {mechanism.adjacency})"
+        )
+    coordinates = getattr(mechanism, "n_coordinates", None)
+    if coordinates is not None and coordinates < size:
+        raise ValueError(
+            f"mechanism for {part!r} states n_coordinates={coordinates}, but {size} are released"
+        )
+    honest = getattr(mechanism, "n_honest", None)
+    if facts.noise != "distributed":
+        if honest is not None:
+            raise ValueError(
+                f"mechanism for {part!r} draws only one node's share of its noise; use a"
+                " DiscreteGaussian where one party adds it"
+            )
+    elif honest is None:
+        raise ValueError(
+            f"mechanism for {part!r} must be a DistributedDiscreteGaussian: every client"
+            " knows its own noise"
+        )
+    elif honest > facts.n_honest:
+        raise ValueError(
+            f"mechanism for {part!r} counts on {honest} honest clients, but only"
+            f" {facts.n_honest} are guaranteed"
+        )
+    if facts.mode == "secure" and mechanism.grid is None:
+        raise ValueError(
+            f"mechanism for {part!r} must be discrete in secure mode"
+            " (DiscreteGaussian or DiscreteLaplace)"
+        )
+
+
+def largest_total(
+    facts: FederationFacts, statistic: ClientStatistic, mechanism: Mechanism, change: Change
+) -> tuple[int, float]:
+    """How many units add up, and what one adds to one coordinate at most, rounding included."""
+    n = facts.n_records if statistic.unit == "point" else facts.n_clients
+    rounding = max(facts.resolution, mechanism.grid or 0.0) / 2 * facts.n_clients / n
+    return n, change.most + rounding
+
+
+def check_integers(part: str, mechanism: Mechanism, n: int, most: float) -> None:
+    """Refuse totals that 64-bit integers would not hold."""
+    if mechanism.grid is None:
+        return
+    steps = (n * most + mechanism.tail(NEGLIGIBLE)) / mechanism.grid
+    if not steps < MAX_STEPS:
+        raise ValueError(
+            f"grid of the mechanism for {part!r} is too fine: a total may reach {steps:.3g}"
+            " steps, and 64-bit integers hold 2^62"
+        )
+
+
+def check_ledger(
+    ledger: PrivacyLedger | None, budget: Budget | None, adjacency: str = "add/remove"
+) -> PrivacyLedger:
+    """The ledger of a federation: the one given, or a new one for one point."""
+    if ledger is not None and budget is not None:
+        raise ValueError("budget must not be given with a ledger: a ledger brings its own")
+    if ledger is None:
+        return PrivacyLedger(adjacency=adjacency, budget=budget)
+    if not isinstance(ledger, PrivacyLedger):
+        raise TypeError(f"ledger must be a PrivacyLedger, got {type(ledger).__name__}")
+    return ledger
