@@ -196,18 +196,39 @@ def as_numbers(
     return array
 
 
-def as_integers(values: Any, name: str, *, minimum: int, maximum: int) -> IntArray:
-    """Return `values` as an int64 array (n,) within [minimum, maximum]; they are not quoted."""
+def as_integers(
+    values: Any,
+    name: str,
+    *,
+    n: int | None = None,
+    minimum: int | None = None,
+    maximum: int | None = None,
+) -> IntArray:
+    """Return `values` as an int64 array (n,) within [minimum, maximum].
+
+    Raises
+    ------
+    TypeError
+        If they are not integers (floats and bools are none).
+    ValueError
+        If the shape is not (n,), or if one is out of range; values are not quoted.
+    """
     try:
         array = np.asarray(values)
-        if array.dtype.kind not in "iu":
-            raise TypeError
     except (TypeError, ValueError):
         raise TypeError(f"{name} must be an array of integers of shape (n,)") from None
-    if array.ndim != 1:
-        raise ValueError(f"{name} must be integers of shape (n,)")
-    if array.size and (array.min() < minimum or array.max() > maximum):
-        raise ValueError(f"{name} must be >= {minimum} and <= {maximum}")
+    if array.dtype.kind not in "iu":
+        raise TypeError(f"{name} must be an array of integers of shape (n,)")
+    if array.ndim != 1 or (n is not None and len(array) != n):
+        raise ValueError(f"{name} must be {'' if n is None else f'{n} '}integers of shape (n,)")
+    if array.dtype.kind == "u" and array.size and array.max() > np.iinfo(np.int64).max:
+        raise ValueError(f"{name} must be below 2^63")
+    low = minimum is not None and array.size > 0 and array.min() < minimum
+    high = maximum is not None and array.size > 0 and array.max() > maximum
+    if low or high:
+        upper = "" if maximum is None else f" and <= {maximum}"
+        lower = "" if minimum is None else f">= {minimum}"
+        raise ValueError(f"{name} must be {lower}{upper}".replace("be  and", "be"))
     return array.astype(np.int64, copy=False)
 
 
