@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fedclust_helpers._progress import Progress, showing
 from fedclust_helpers._state import Fixed, SingleUse
 from fedclust_helpers._validation import (
     FloatArray,
@@ -78,7 +79,7 @@ class SumFederation(Protocol):
         self, statistic: ClientStatistic, part: str, *, epsilon: float, **public: Any
     ) -> Mechanism: ...
 
-    def follow(self, plan: Plan) -> AbstractContextManager[int]: ...
+    def follow(self, plan: Plan, progress: Progress = False) -> AbstractContextManager[int]: ...
 
     def check_release(
         self,
@@ -103,8 +104,8 @@ class SumFederation(Protocol):
 class _Following:
     """A plan on its way: what comes next, and the budget that is held for it."""
 
-    def __init__(self, plan: Plan, reservation: Reservation) -> None:
-        self.plan, self.reservation, self.n_made = plan, reservation, 0
+    def __init__(self, plan: Plan, reservation: Reservation, done: Callable[[int], object]) -> None:
+        self.plan, self.reservation, self.done, self.n_made = plan, reservation, done, 0
 
     def next(self, wanted: PlannedRelease) -> None:
         """Refuse a release that is not the next one of the plan."""
@@ -116,6 +117,8 @@ class _Following:
                 f"release {wanted.name!r} of round {wanted.round} is not the next one of the plan"
                 + (f" (other {', '.join(wrong)})" if planned else " (all of it was released)")
             )
+        if self.n_made:
+            self.done(self.n_made)
         self.n_made += 1
 
 
@@ -293,8 +296,11 @@ class InProcess(Fixed, SingleUse):
     # following a plan -----------------------------------------------------------------------------
 
     @contextmanager
-    def follow(self, plan: Plan) -> Iterator[int]:
+    def follow(self, plan: Plan, progress: Progress = False) -> Iterator[int]:
         """Make the releases of `plan`, in order and no others, while this context is open.
+
+        `progress` shows a bar over the releases, or is called as ``progress(done, total)`` after
+        each of them.
 
         Yields
         ------
@@ -312,7 +318,7 @@ class InProcess(Fixed, SingleUse):
         """
         if not isinstance(plan, Plan):
             raise TypeError(f"plan must be a Plan, got {type(plan).__name__}")
-        with self._lock:
+        with self._lock, showing(progress, len(plan.releases), plan.method) as done:
             self.check_process()
             if self._following is not None:
                 raise PlanMismatchError("a run is under way on this federation: one plan at a time")
@@ -335,9 +341,10 @@ class InProcess(Fixed, SingleUse):
                     sampling=release.sampling if release.amplified else None,
                 )  # fmt: skip
             held = self.ledger.admit(plan.lines(), name=f"{plan.method} as planned")
-            self._following = _Following(plan, held)
+            self._following = following = _Following(plan, held, done)
             try:
                 yield len(self.ledger.releases)
+                done(following.n_made)
             finally:
                 self._following = None
                 self.ledger.close(held)

@@ -1,0 +1,31 @@
+"""Progress of anything that takes more than two seconds: a bar, or a function of the caller's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from tqdm.auto import tqdm
+
+from fedclust_helpers._validation import check_bool, check_function
+
+Progress = bool | Callable[[int, int], object]
+"""True shows a bar, False nothing; a function is called as ``progress(done, total)``."""
+
+
+@contextmanager
+def showing(progress: Progress, total: int, what: str) -> Iterator[Callable[[int], object]]:
+    """While this context is open, ``done(n)`` tells that n of `total` steps are finished.
+
+    Raises
+    ------
+    TypeError
+        If `progress` is neither a bool nor a function.
+    """
+    if callable(progress):
+        tell = check_function(progress, "progress")
+        yield lambda n: tell(n, total)
+        return
+    hidden = not check_bool(progress, "progress")
+    with tqdm(total=total, desc=what, disable=hidden) as bar:
+        yield lambda n: bar.update(n - bar.n)

@@ -1,0 +1,70 @@
+"""Progress: a bar or a function, over the releases of any plan."""
+
+import io
+from contextlib import redirect_stderr
+
+import numpy as np
+import pytest
+
+from fedclust_helpers import fastlloyd
+from fedclust_helpers._progress import showing
+from fedclust_helpers.federation import simulate
+
+
+def planned(**options):
+    points = np.random.default_rng(0).uniform(-1, 1, (200, 2))
+    federation = simulate([points[:90], points[90:]], "ideal", seed=1, **options)
+    return federation, fastlloyd.plan(federation, n_clusters=2, epsilon=1.0, n_rounds=3)
+
+
+def released(federation, plan, n=3):
+    for t in range(n):
+        federation.noisy_sum(
+            plan.statistic, plan.mechanisms[t], round=t, centers=np.eye(2), radius=plan.radii[t]
+        )
+
+
+def test_a_function_is_told_of_each_finished_release():
+    federation, plan = planned()
+    told = []
+    with federation.follow(plan, lambda done, total: told.append((done, total))):
+        released(federation, plan)
+        assert told == [(1, 3), (2, 3)]  # the last one ends with the run
+    assert told == [(1, 3), (2, 3), (3, 3)]
+
+
+def test_a_run_that_fails_says_no_more():
+    federation, plan = planned()
+    told = []
+    with pytest.raises(ZeroDivisionError):
+        with federation.follow(plan, lambda *now: told.append(now)):
+            released(federation, plan, 2)
+            raise ZeroDivisionError
+    assert told == [(1, 3)]
+
+    def stop(done, total):
+        raise KeyboardInterrupt
+
+    federation, plan = planned()
+    with pytest.raises(KeyboardInterrupt), federation.follow(plan, stop):
+        released(federation, plan)
+    assert len(federation.ledger.releases) == 1  # a refusal by the caller comes before the charge
+
+
+def test_a_bar_is_shown_on_request_only():
+    for progress in (True, False):
+        federation, plan = planned()
+        with redirect_stderr(io.StringIO()) as shown, federation.follow(plan, progress):
+            released(federation, plan)
+        assert ("fastlloyd: 100%" in shown.getvalue() and "3/3" in shown.getvalue()) is progress
+
+
+@pytest.mark.parametrize("progress", ["yes", 1, None, print.__class__, int])
+def test_wrong_progress_is_refused_before_anything(progress):
+    federation, plan = planned()
+    with pytest.raises(TypeError, match="progress must be"):
+        with federation.follow(plan, progress):
+            released(federation, plan)
+    assert not federation.ledger.releases
+    with pytest.raises(TypeError, match="progress must be"), showing(progress, 3, "steps"):
+        pass
