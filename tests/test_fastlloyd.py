@@ -503,11 +503,6 @@ def test_predicted_error_where_it_is_valid(k, d):
     errors = one_round_errors(count, displacement, d, std_sums, std_counts, 100_000, 3)
     # 50 standard deviations: the prediction is right to 1 %; the standard error is below 0.5 %
     assert errors.mean() == pytest.approx(predicted, rel=0.03)
-    all_of_them = predicted_mse(
-        count * k, k, d, std_sums=std_sums, std_counts=std_counts, displacement=displacement,
-        clusters="all",
-    )  # fmt: skip
-    assert all_of_them == pytest.approx(k * predicted)
 
 
 def test_predicted_error_fails_for_small_counts():
