@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -52,7 +53,7 @@ def run(federation: SumFederation, plan: LloydPlan, *, progress: Progress = Fals
     history, released = [centers], []
     with federation.follow(plan, progress) as n_before:
         for t in range(plan.n_rounds):  # line 4
-            radius = {} if plan.radii is None else {"radius": plan.radii[t]}
+            radius: Any = {} if plan.radii is None else {"radius": plan.radii[t]}
             sums, counts = federation.noisy_sum(  # lines 5 to 16: clients, aggregation, noise
                 plan.statistic, plan.mechanisms[t], round=t, centers=centers, **radius
             )

@@ -217,7 +217,7 @@ def made(
     )  # fmt: skip
     for t, pair in enumerate(noise):
         if t == 0 or pair != noise[t - 1]:
-            radius = {} if plan.radii is None else {"radius": plan.radii[t]}
+            radius: Any = {} if plan.radii is None else {"radius": plan.radii[t]}
             federation.check_release(statistic, pair, centers=np.zeros((n_clusters, d)), **radius)
     if not plan.total_epsilon <= plan.epsilon * (1 + 1e-9):
         raise ValueError(
