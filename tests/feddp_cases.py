@@ -32,6 +32,17 @@ COUNTS = {"n_records": 600, "rows_per_client": 30}
 VARIANTS = ("feddp", "lloyds", "given", "server", "weighted")
 
 
+def gaussians(seed, n_clients, n_each, d=100, k=10):
+    """Appendix G.1: k Gaussians of covariance 0.5 I; a third of the server's rows is uniform."""
+    rng = np.random.default_rng(seed)
+    means = rng.uniform(0, 1, (k, d))
+    n = n_clients * n_each
+    points = means[rng.integers(k, size=n)] + rng.normal(0, 0.5**0.5, (n, d))
+    own = means[np.repeat(np.arange(k), 20)] + rng.normal(0, 0.5**0.5, (20 * k, d))
+    server = np.concatenate([own, rng.uniform(0, 1, (10 * k, d))])
+    return read_only(points), read_only(server), means
+
+
 def federation(data=DATA, trust="ideal", *, unit="point", adjacency="add/remove", **options):
     """Seeded unless `mode` is "secure"; bound 2, rows in a ball."""
     if options.get("mode") != "secure":

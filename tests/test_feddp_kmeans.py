@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from conftest import read_only
 from feddp_cases import (
     DATA,
     DELTA,
@@ -21,6 +20,7 @@ from feddp_cases import (
     cost,
     federation,
     follow,
+    gaussians,
     plan_of,
     refused,
     run,
@@ -57,17 +57,6 @@ from fedclust_helpers.mechanisms import Gaussian, Laplace
 INIT = StepBudgets(1e7, 1e7, 1e7, 1e7)  # noise of about 1e-3 and less
 HUGE = StepBudgets(0, 0, 0, 0, 1e7, 1e7, 2)
 SHIPPED_CLIPS = ClipBounds(outer=1500, weights=1, means=21, filled=10, sums=120, counts=50)
-
-
-def gaussians(seed, n_clients, n_each, d=100, k=10):
-    """Appendix G.1: k Gaussians of covariance 0.5 I; a third of the server's rows is uniform."""
-    rng = np.random.default_rng(seed)
-    means = rng.uniform(0, 1, (k, d))
-    n = n_clients * n_each
-    points = means[rng.integers(k, size=n)] + rng.normal(0, 0.5**0.5, (n, d))
-    own = means[np.repeat(np.arange(k), 20)] + rng.normal(0, 0.5**0.5, (20 * k, d))
-    server = np.concatenate([own, rng.uniform(0, 1, (10 * k, d))])
-    return read_only(points), read_only(server), means
 
 
 @pytest.fixture(scope="module", params=[0, 1])

@@ -319,8 +319,8 @@ def theory_kmeans(
     if n_simplify is not None:
         simplifications = check_int(n_simplify, "n_simplify", minimum=0, maximum=MAX_ROUNDS)
     check_restarts(n_init)
-    if (move is None) != (sigma is None):
-        raise ValueError("sigma must be given when the diameter is reduced by move, and only then")
+    if move is not None and sigma is None:
+        raise ValueError("sigma must be given when the diameter is reduced")
     # what the steps cost does not depend on the radius, so the whole can be checked here
     pair = quarter * share, delta * share / 4
     federation.ledger.check(
