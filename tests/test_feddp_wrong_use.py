@@ -278,7 +278,6 @@ def test_continuous_noise_is_refused_in_secure_mode():
     "call, message",
     [
         (lambda rng: k_fed(DATA, 0, rng=rng), "n_clusters"),
-        (lambda rng: k_fed(DATA, 3, rng=rng, n_local=4), "n_local"),
         (lambda rng: k_fed(DATA, 3, rng=0), "rng"),
         (lambda rng: k_fed(ROWS, 3, rng=rng), "clients must be a ClientData"),
         (lambda rng: k_fed(DATA, 3, rng=rng, n_init=10**12), "n_init"),

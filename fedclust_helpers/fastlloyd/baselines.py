@@ -19,7 +19,6 @@ from fedclust_helpers.fastlloyd.planning import (
     Initial,
     LloydPlan,
     Postprocess,
-    checked_delta,
     checked_size,
     gaussian_pair,
     made,
@@ -46,7 +45,7 @@ def plan_glloyd(
     `count_floor` is None as in the paper: without radius and fold, a negative count raised to 1
     throws its centre far out of the box.
     """
-    k, delta = checked_size(federation, n_clusters), checked_delta(federation, delta)
+    k, delta = checked_size(federation, n_clusters, delta)
     d, sigma = federation.n_features, federation.noise_multiplier(epsilon, delta)
     if n_rounds is None:
         n_rounds = n_rounds_glloyd(federation.n_records, k, d, sigma)
@@ -76,7 +75,7 @@ def plan_sulloyd(
     the proportion d : (4 d rho^2)^(1/3) on sums and counts. (The diffprivlib code that inspired
     the baseline swaps the two shares.)
     """
-    k, d = checked_size(federation, n_clusters), federation.n_features
+    (k, _), d = checked_size(federation, n_clusters, 0.5), federation.n_features
     epsilon = check_epsilon(epsilon)
     if n_rounds is None:
         n_rounds = n_rounds_sulloyd(federation.n_records, k, d, epsilon)
@@ -102,7 +101,7 @@ def plan_lloyd(
     initial: Initial = "halving",
 ) -> LloydPlan:
     """Plan federated Lloyd **without privacy**: the same protocol, the ledger will show inf."""
-    k = checked_size(federation, n_clusters)
+    k, _ = checked_size(federation, n_clusters, 0.5)
     pairs = [(NoNoise(), NoNoise())] * check_int(n_rounds, "n_rounds", maximum=MAX_ROUNDS)
     return made(
         federation, SUMS_AND_COUNTS, pairs, method="lloyd", n_clusters=k, epsilon=math.inf,

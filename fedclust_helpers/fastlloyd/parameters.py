@@ -10,7 +10,6 @@ import numpy as np
 from fedclust_helpers._checked import checked
 from fedclust_helpers._validation import (
     FloatArray,
-    check_choice,
     check_int,
     check_non_negative,
     check_positive,
@@ -23,9 +22,6 @@ RHO = 0.225  # Su et al. (2016): how far points lie from the origin, per coordin
 MAX_ROUNDS = 10_000
 LARGEST = 10**15  # records, clusters, features
 Strategy = Literal["step", "constant"]
-
-
-# --- section 5.6: the radius ---------------------------------------------------------------------
 
 
 @checked
@@ -52,15 +48,11 @@ def round_radii(
 
     Returns an array of shape (n_rounds,).
     """
-    check_choice(strategy, "strategy", ("step", "constant"))
     eta = max_radius(n_clusters, n_features, alpha=alpha, bound=bound)
     radii = np.full(check_int(n_rounds, "n_rounds", maximum=MAX_ROUNDS), eta)
     if strategy == "step":
         radii[0] = bound * math.sqrt(n_features)
     return radii
-
-
-# --- section 5.5: budget split and number of rounds ----------------------------------------------
 
 
 @checked
@@ -95,10 +87,9 @@ def _clip_rounds(rounds: float) -> int:
     return int(min(max(math.floor(min(rounds, high + 1)), low), high))
 
 
-def _moderate(value: float, name: str, *, zero: bool = False) -> float:
-    """A number whose powers are floats."""
-    check = check_non_negative if zero else check_positive
-    if not (1e-110 <= check(value, name) <= 1e110 or (zero and value <= 1e110)):
+def _moderate(value: float, name: str) -> float:
+    """A number >= 0 whose powers are floats."""
+    if not (check_non_negative(value, name) == 0 or 1e-110 <= value <= 1e110):
         raise ValueError(f"{name} must lie between 1e-110 and 1e110 (rescale), got {value:g}")
     return value
 
@@ -116,8 +107,9 @@ def n_rounds_fastlloyd(
 ) -> int:
     """T < 4 N^2 0.004 / (k^3 eta^2 sigma^2 (1 + sqrt(4d))^2), clipped to [2, 7] (Eq. 21)."""
     n, k, d = _sizes(n_records, n_clusters, n_features)
-    check_positive(radius, "radius"), check_positive(sigma, "sigma")
-    noise = _moderate(radius * sigma, "radius times sigma") * (1 + math.sqrt(4 * d))
+    both = check_positive(radius, "radius") * check_positive(sigma, "sigma")
+    noise = check_positive(_moderate(both, "radius times sigma"), "radius times sigma")
+    noise *= 1 + math.sqrt(4 * d)
     return _clip_rounds(4 * n**2 * ROUND_ERROR / (k**3 * noise**2))
 
 
@@ -125,7 +117,7 @@ def n_rounds_fastlloyd(
 def n_rounds_glloyd(n_records: int, n_clusters: int, n_features: int, sigma: float) -> int:
     """T <= 0.004 N^2 / (k^3 d (2 rho + sqrt d)^2 sigma^2), clipped (Eq. 33 without its stray T)."""
     n, k, d = _sizes(n_records, n_clusters, n_features)
-    noise = (2 * RHO + math.sqrt(d)) * _moderate(sigma, "sigma")
+    noise = (2 * RHO + math.sqrt(d)) * _moderate(check_positive(sigma, "sigma"), "sigma")
     return _clip_rounds(n**2 * ROUND_ERROR / (k**3 * d * noise**2))
 
 
@@ -154,7 +146,7 @@ def predicted_mse(
     against its noise (about 10 standard deviations).
     """
     n, k, d = _sizes(n_records, n_clusters, n_features)
-    _moderate(std_sums, "std_sums", zero=True)
+    _moderate(std_sums, "std_sums")
     check_non_negative(std_counts, "std_counts"), check_non_negative(displacement, "displacement")
-    _moderate(std_counts * displacement, "std_counts times displacement", zero=True)
+    _moderate(std_counts * displacement, "std_counts times displacement")
     return (k / n) ** 2 * ((std_counts * displacement) ** 2 + d * std_sums**2)

@@ -91,8 +91,7 @@ def plan(
     Parameters
     ----------
     federation : SumFederation
-        The one that will run the plan. `MaskedSecureSum` gives the paper's protocol; any federation
-        with ``noisy_sum`` works.
+        The one that will run the plan; `MaskedSecureSum` gives the paper's protocol.
     n_clusters : int
     epsilon, delta : float
         Total over all rounds; delta is 1/(N ln N) by default (`default_delta`), which tells the
@@ -113,7 +112,7 @@ def plan(
     ValueError, TypeError, TrustModelError, RingOverflowError
         If the federation could not run it; nothing is released or charged.
     """
-    k, delta = checked_size(federation, n_clusters), checked_delta(federation, delta)
+    k, delta = checked_size(federation, n_clusters, delta)
     n, d, bound = federation.n_records, federation.n_features, federation.bound
     sigma = federation.noise_multiplier(epsilon, delta)
     if n_rounds is None:  # Eq. 21 is derived for B = 1
@@ -141,20 +140,18 @@ def plan(
 # --- what the plans of the family share -----------------------------------------------------------
 
 
-def checked_size(federation: SumFederation, n_clusters: int) -> int:
-    """k, after the federation was found to be one for one point under add/remove."""
+def checked_size(
+    federation: SumFederation, n_clusters: int, delta: float | None = None
+) -> tuple[int, float]:
+    """(k, delta), after the federation was found to be one for one point under add/remove."""
     require(federation, "noisy_sum")
     if federation.ledger.adjacency != "add/remove" or federation.ledger.unit != "point":
         raise ValueError(
             "federation must keep a ledger for one point under add/remove, got"
             f" {federation.ledger.unit}, {federation.ledger.adjacency}"
         )
-    return check_int(n_clusters, "n_clusters", maximum=federation.n_records)
-
-
-def checked_delta(federation: SumFederation, delta: float | None) -> float:
-    """The delta that was given, or the paper's."""
-    return default_delta(federation.n_records) if delta is None else check_delta(delta)
+    k = check_int(n_clusters, "n_clusters", maximum=federation.n_records)
+    return k, default_delta(federation.n_records) if delta is None else check_delta(delta)
 
 
 def checked_initial(initial: str | ArrayLike, n_clusters: int, n_features: int) -> str | FloatArray:

@@ -28,7 +28,7 @@ from fedclust_helpers import kmeans
 from fedclust_helpers._checked import checked
 from fedclust_helpers._validation import FloatArray, check_int
 from fedclust_helpers.feddp_kmeans.algorithm import Released, release, weigh_server_points
-from fedclust_helpers.feddp_kmeans.budgets import StepBudgets
+from fedclust_helpers.feddp_kmeans.budgets import LLOYD_STEPS, StepBudgets
 from fedclust_helpers.feddp_kmeans.levels import ClipBounds, level_of, residual_step
 from fedclust_helpers.feddp_kmeans.planning import (
     Releases,
@@ -39,7 +39,7 @@ from fedclust_helpers.feddp_kmeans.planning import (
     chosen_budgets,
     delta_of,
     made_plan,
-    planned_rounds,
+    planned_releases,
     planned_start,
 )
 from fedclust_helpers.feddp_kmeans.server import count_floor, inside, top_eigenvectors
@@ -114,11 +114,12 @@ def plan_adaptive(
     # the server's points may coincide with their centres: some length must be allowed
     residual = max(residual, (1e-6 * facts.bound) ** 2)
     clip = math.sqrt(residual * (1.3 if rows is None else rows))
-    step, basis = residual_step(clip, rows), np.zeros((d, min(k, d)))
+    step = residual_step(clip, rows)
+    zeros = {"basis": np.zeros((d, min(k, d))), "centers": np.zeros((k, d))}
 
     def releases(b: StepBudgets) -> Releases:
         first = planned_start(federation, level, b, k, len(server))
-        return (*first, *planned_rounds(federation, len(first), step, b, k, basis=basis))
+        return first + planned_releases(federation, b, LLOYD_STEPS, step, round=len(first), **zeros)
 
     def calibrated(start: str, rounds: int) -> StepBudgets:
         outer, weights, sums, counts = SHARES[start]

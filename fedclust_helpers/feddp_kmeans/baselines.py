@@ -12,7 +12,7 @@ from sklearn.cluster import kmeans_plusplus
 from fedclust_helpers import kmeans
 from fedclust_helpers._checked import checked
 from fedclust_helpers._validation import FloatArray, as_points, check_choice, check_int, check_rng
-from fedclust_helpers.feddp_kmeans.budgets import StepBudgets
+from fedclust_helpers.feddp_kmeans.budgets import LLOYD_STEPS, StepBudgets
 from fedclust_helpers.feddp_kmeans.levels import ClipBounds, level_of
 from fedclust_helpers.feddp_kmeans.planning import (
     N_INIT,
@@ -24,7 +24,7 @@ from fedclust_helpers.feddp_kmeans.planning import (
     chosen_budgets,
     delta_of,
     made_plan,
-    planned_rounds,
+    planned_releases,
 )
 from fedclust_helpers.federation import SumFederation
 
@@ -140,7 +140,8 @@ def plan_lloyds(
         raise ValueError("budgets must have lloyd_sums, lloyd_counts and n_rounds > 0 only")
 
     def releases(b: StepBudgets) -> Releases:
-        return planned_rounds(federation, 0, level.lloyd, b, k)
+        zeros = np.zeros((k, facts.n_features))
+        return planned_releases(federation, b, LLOYD_STEPS, level.lloyd, round=0, centers=zeros)
 
     steps = chosen_budgets(federation, releases, shares, epsilon, budgets)
     name = initial if isinstance(initial, str) else ""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeVar
@@ -20,6 +20,7 @@ from fedclust_helpers._checked import checked
 from fedclust_helpers._validation import FloatArray, as_points, check_delta, check_int
 from fedclust_helpers.accounting import LedgerMismatchError
 from fedclust_helpers.feddp_kmeans.budgets import (
+    LLOYD_STEPS,
     StepBudgets,
     calibrate_budgets,
     joint_epsilon,
@@ -144,14 +145,15 @@ def plan(
             raise ValueError(f"budgets.{name} must be > 0 for FedDP-Init")
     unit: Any = facts.unit
     shares = split_epsilon(1.0, unit=unit, n_rounds=n_rounds, delta=delta_of(delta, budgets))
-    rank = min(facts.n_features, k)
-    zeros: Any = {"basis": np.zeros((facts.n_features, rank)), "centers": np.zeros((k, rank))}
+    d, rank = facts.n_features, min(facts.n_features, k)
+    basis, xi, centers = np.zeros((d, rank)), np.zeros((k, rank)), np.zeros((k, d))
+    means = ("sums", "counts")
 
     def releases(b: StepBudgets) -> Releases:
         return (
             *planned_start(federation, level, b, k, len(server)),
-            *planned(federation, 2, level.means, (b.sums, b.counts), delta=b.delta, **zeros),
-            *planned_rounds(federation, 3, level.lloyd, b, k),
+            *planned_releases(federation, b, means, level.means, round=2, basis=basis, centers=xi),
+            *planned_releases(federation, b, LLOYD_STEPS, level.lloyd, round=3, centers=centers),
         )
 
     steps = chosen_budgets(federation, releases, shares, epsilon, budgets)
@@ -232,44 +234,38 @@ def delta_of(delta: float | None, budgets: StepBudgets | None) -> float:
 # --- releases, and what they cost -----------------------------------------------------------------
 
 
-def planned(
+def planned_releases(
     federation: SumFederation,
-    round: int,
+    budgets: StepBudgets,
+    names: tuple[str, ...],
     step: Step,
-    epsilons: Sequence[float],
     *,
-    delta: float,
-    n_rounds: int = 1,
+    round: int,
     **zeros: Any,
 ) -> Releases:
-    """`n_rounds` equal releases of a step from `round` on, refused if the federation would later.
+    """The release of a step (all rounds of FedDP-Lloyds), refused if the federation would later.
 
-    Each part has the epsilon of `epsilons` for all rounds together: T Gaussians with sqrt(T) times
+    `names` are the budgets of its parts, for all rounds together: T Gaussians with sqrt(T) times
     the noise are one release, Laplace budgets add up. A step without budget is not run. `zeros` are
     arrays of zeros in the shape of what will be broadcast.
     """
+    epsilons = [budgets.steps[name] for name in names]
     if not any(epsilons):
         return ()
-    statistic, sizes = step.statistic, step.statistic.dimensions(zeros)
+    n_rounds = budgets.n_rounds if names == LLOYD_STEPS else 1
+    statistic, public = step.statistic, {**step.statistic.dimensions(zeros), **step.clips}
     noise: list[Any] = []
     for part, epsilon in zip(statistic.parts, epsilons, strict=True):
         if part in LAPLACE:
-            noise.append(
-                federation.laplace(
-                    statistic, part, epsilon=epsilon / n_rounds, **sizes, **step.clips
-                )
-            )
+            noise.append(federation.laplace(statistic, part, epsilon=epsilon / n_rounds, **public))
         else:
-            multiplier = federation.noise_multiplier(epsilon, delta) * math.sqrt(n_rounds)
-            noise.append(
-                federation.gaussian(statistic, part, multiplier=multiplier, **sizes, **step.clips)
-            )
+            multiplier = federation.noise_multiplier(epsilon, budgets.delta) * math.sqrt(n_rounds)
+            noise.append(federation.gaussian(statistic, part, multiplier=multiplier, **public))
     federation.check_release(statistic, noise, **zeros, **step.clips)
     one_row = np.zeros((1, federation.facts.n_features))
     sent = statistic.compute(one_row, np.array([0, 1]), **zeros, **step.clips)
-    first = PlannedRelease.of(
-        statistic, tuple(noise), round=round, numbers=sum(part.size for part in sent)
-    )
+    numbers = sum(part.size for part in sent)
+    first = PlannedRelease.of(statistic, tuple(noise), round=round, numbers=numbers)
     return tuple(replace(first, round=round + t) for t in range(n_rounds))
 
 
@@ -277,29 +273,13 @@ def planned_start(
     federation: SumFederation, level: Level, budgets: StepBudgets, n_clusters: int, n_points: int
 ) -> Releases:
     """Steps 1 and 2 of FedDP-Init, rounds 0 and 1: each where it has a budget."""
-    d, delta = federation.facts.n_features, budgets.delta
+    d = federation.facts.n_features
     rank = min(d, n_clusters)
     zeros: Any = {"basis": np.zeros((d, rank)), "server_points": np.zeros((n_points, rank))}
     return (
-        *planned(federation, 0, level.outer, (budgets.outer,), delta=delta),
-        *planned(federation, 1, level.weights, (budgets.weights,), delta=delta, **zeros),
+        *planned_releases(federation, budgets, ("outer",), level.outer, round=0),
+        *planned_releases(federation, budgets, ("weights",), level.weights, round=1, **zeros),
     )
-
-
-def planned_rounds(
-    federation: SumFederation,
-    first: int,
-    step: Step,
-    budgets: StepBudgets,
-    n_clusters: int,
-    **zeros: Any,
-) -> Releases:
-    """The rounds of FedDP-Lloyds, from round `first` on."""
-    centers = np.zeros((n_clusters, federation.facts.n_features))
-    return planned(
-        federation, first, step, (budgets.lloyd_sums, budgets.lloyd_counts), delta=budgets.delta,
-        n_rounds=budgets.n_rounds, centers=centers, **zeros,
-    )  # fmt: skip
 
 
 def total_of(facts: FederationFacts, releases: Releases, delta: float) -> float:

@@ -14,7 +14,6 @@ from fedclust_helpers._validation import FloatArray, check_rng
 from fedclust_helpers.feddp_kmeans.adaptive import AdaptivePlan, follow_adaptive
 from fedclust_helpers.feddp_kmeans.algorithm import InitResult, Released, initialise, lloyds
 from fedclust_helpers.feddp_kmeans.baselines import STARTS, LloydsPlan
-from fedclust_helpers.feddp_kmeans.budgets import StepBudgets
 from fedclust_helpers.feddp_kmeans.planning import (
     FedDPPlan,
     ServerPlan,
@@ -37,11 +36,6 @@ class FedDPResult(RunResult):
     history: FloatArray = field(repr=False)
     released: Released = field(default=(), repr=False)
     init: InitResult | None = field(default=None, repr=False)
-
-    @property
-    def budgets(self) -> StepBudgets:
-        """The step budgets of the plan."""
-        return self.plan.budgets
 
 
 @checked

@@ -14,7 +14,6 @@ from fedclust_helpers._validation import (
     check_delta,
     check_int,
     check_positive,
-    check_share,
 )
 from fedclust_helpers.accounting import gaussian_sigma_analytic
 from fedclust_helpers.feddp_kmeans.budgets import check_budget
@@ -61,42 +60,6 @@ def averaging_error_bound(
     if n <= noise:
         return math.inf
     return radius * (noise + sigma * (math.sqrt(d) + math.sqrt(2 * log))) / (n - noise)
-
-
-@checked
-def lloyd_error_bound(
-    n_rounds: int,
-    *,
-    n_records: int,
-    cluster_size: int,
-    n_features: int,
-    epsilon: float,
-    delta: float,
-    sigma: float,
-    radius: float,
-    min_weight: float,
-    true_means: bool = False,
-    as_printed: bool = False,
-) -> float:
-    """Theorem 3 as corrected (claim F10): error of one centre after T = `n_rounds` rounds.
-
-        2^-T sqrt(n/|G_i|) sigma + T Delta sqrt(d ln(T/delta)) / (epsilon n w_min)
-
-    up to a constant, against the empirical mean of G_i; `true_means` adds sigma sqrt(d/|G_i|). As
-    printed, the second term has ln(n) for sqrt(d ln(T/delta)), and speaks of the true mean.
-    """
-    rounds = check_int(n_rounds, "n_rounds", minimum=0)
-    n, d = check_int(n_records, "n_records"), check_int(n_features, "n_features")
-    size = check_int(cluster_size, "cluster_size", maximum=n)
-    first = 2.0**-rounds * math.sqrt(n / size) * check_positive(sigma, "sigma")
-    log = math.log(max(rounds, 1)) - math.log(check_delta(delta))
-    factor = math.log(n) if as_printed else math.sqrt(d * log)
-    weight = check_share(min_weight, "min_weight", one=True)
-    floor = (
-        rounds * check_positive(radius, "radius") * factor / (check_budget(epsilon) * n * weight)
-    )
-    sampling = sigma * math.sqrt(d / size) if true_means and not as_printed else 0.0
-    return first + floor + sampling
 
 
 @checked

@@ -77,21 +77,19 @@ def k_fed(
     n_clusters: int,
     *,
     rng: np.random.Generator,
-    n_local: int | None = None,
     n_init: int = N_INIT,
 ) -> FloatArray:
     """k-FED (Dennis, Li, Smith 2021): local centres, then one Lloyd step. Centres (n_clusters, d).
 
-    Each client runs Algorithm 3 on its own rows and sends `n_local` centres (k by default). The
-    server takes all centres of one random client, adds the farthest centre of the others until it
-    has k, and makes one Lloyd step over all centres. (The released code of FedDP-KMeans sends raw
-    rows instead wherever a client has no duplicate rows.)
+    Each client runs Algorithm 3 on its own rows and sends k centres. The server takes those of one
+    random client, adds the farthest centre of the others until it has k, and makes one Lloyd step
+    over all centres. (The released code of FedDP-KMeans sends raw rows instead wherever a client
+    has no duplicate rows.)
     """
     k = check_int(n_clusters, "n_clusters", maximum=len(clients.points))
     check_restarts(n_init)
-    n_local = k if n_local is None else check_int(n_local, "n_local", maximum=k)
     local = [
-        local_centers(clients.client(i), n_local, rng=rng, n_init=n_init)
+        local_centers(clients.client(i), k, rng=rng, n_init=n_init)
         for i in range(clients.n_clients)
     ]
     everything = np.concatenate(local)

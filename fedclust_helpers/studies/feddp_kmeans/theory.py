@@ -36,7 +36,6 @@ from fedclust_helpers.feddp_kmeans.budgets import MAX_ROUNDS, check_budget
 from fedclust_helpers.feddp_kmeans.planning import (
     N_INIT,
     check_federation,
-    check_restarts,
     check_server_points,
 )
 from fedclust_helpers.feddp_kmeans.server import centers_from_sums, count_floor, top_eigenvectors
@@ -288,7 +287,6 @@ def theory_kmeans(
     move: Callable[[DiameterReduction], SumFederation] | None = None,
     threshold: Threshold = "printed",
     n_simplify: int | None = None,
-    n_init: int = N_INIT,
 ) -> TheoryResult:
     """Algorithm 5: (epsilon, delta)-DP by basic composition; the ledger knows the exact total.
 
@@ -308,8 +306,6 @@ def theory_kmeans(
         holds already, and its quarter is not spent.
     threshold, n_simplify
         `threshold` and `n_rounds` of `simplify_server_data`.
-    n_init : int
-        Restarts of the server's k-means.
     """
     check_federation(federation, unit="point")
     server, k = check_server_points(federation, server_points, n_clusters)
@@ -318,7 +314,6 @@ def theory_kmeans(
     simplifications = simplification_rounds(len(server), epsilon=quarter, min_weight=min_weight)
     if n_simplify is not None:
         simplifications = check_int(n_simplify, "n_simplify", minimum=0, maximum=MAX_ROUNDS)
-    check_restarts(n_init)
     if move is not None and sigma is None:
         raise ValueError("sigma must be given when the diameter is reduced")
     # what the steps cost does not depend on the radius, so the whole can be checked here
@@ -352,7 +347,7 @@ def theory_kmeans(
     projected = server[simplified.kept] @ basis
     weights = noised_weights(federation, basis, projected, quarter / 2, round)
     weights = np.maximum(weights, 1e-6 * max(float(weights.max()), 1.0))
-    targets = kmeans.weighted_kmeans(projected, weights, k, rng=rng, n_init=n_init)
+    targets = kmeans.weighted_kmeans(projected, weights, k, rng=rng, n_init=N_INIT)
 
     noise = _means_noise(federation, *pair, k)
     history = [targets @ basis.T]
