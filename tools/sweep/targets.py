@@ -20,30 +20,26 @@ INTERNAL = frozenset({
     # records that the package makes and people read: what makes them has checked everything
     "accounting.releases.Release", "audit.canary.CanaryAudit", "audit.noise_scale.QueryNoise",
     "audit.noise_scale.NoiseScaleAudit", "audit.sensitivity.SensitivityAudit",
-    "audit.low_bits.LowBitsAudit", "federation.plan.FederationFacts",
-    "federation.transcript.Message", "federation.plan.Plan",
+    "audit.low_bits.LowBitsAudit", "audit.noise_scale.RoundsAudit",
+    "federation.plan.FederationFacts", "federation.transcript.Message", "federation.plan.Plan",
     "federation.plan.RunResult", "federation.randomness.Randomness",
     "secure_aggregation.KeyMessage", "secure_aggregation.GroupKeys",
     "fastlloyd.planning.LloydPlan", "fastlloyd.algorithm.LloydResult",
-    "feddp_kmeans.algorithm.FedDPResult", "feddp_kmeans.planning.FedDPPlan",
+    "feddp_kmeans.running.FedDPResult", "feddp_kmeans.planning.FedDPPlan",
     "feddp_kmeans.planning.ServerPlan", "feddp_kmeans.adaptive.AdaptivePlan",
     "feddp_kmeans.baselines.LloydsPlan", "rr_cluster.planning.TrainingPlan",
     "rr_cluster.planning.TrainingResult", "rr_cluster.algorithm.RebalancingPlan",
     "rr_cluster.sums_only.SumsPlan", "rr_cluster.baselines.SharedPlan",
     "ldp_kmeans.one_round.LdpResult", "datasets._files.RegistryEntry",
     "datasets.images.ImageSource", "feddp_kmeans.algorithm.InitResult",
-    "feddp_kmeans.diameter.DiameterReduction", "ldp_kmeans.cells.CellLevel",
+    "feddp_kmeans.algorithm.WeightedPoints", "ldp_kmeans.cells.CellLevel",
     "ldp_kmeans.cells.ChosenCells", "ldp_kmeans.four_rounds.HeavyCells",
-    "rr_cluster.evaluation.Evaluation", "rr_cluster.planning.Setting",
+    "rr_cluster.evaluation.Evaluation", "rr_cluster.sensitivity.SearchResult",
+    "rr_cluster.theory.FlipRates", "rr_cluster.theory.BiasVariance",
+    "rr_cluster.theory.Equation18", "rr_cluster.planning.Setting",
     "accounting.ledger.Reservation",
 })  # fmt: skip
-# packages offer names of their modules; these modules are offered whole
-WHOLE = frozenset({
-    "federation.reports",
-    "ldp_kmeans.frequency_oracles", "ldp_kmeans.grids", "ldp_kmeans.local_randomizers",
-    "ldp_kmeans.lsh", "ldp_kmeans.projections",
-})  # fmt: skip
-LEFT_OUT = ("studies",)
+LEFT_OUT = ("figures", "widgets", "experiments", "studies")
 
 
 @dataclass(frozen=True)
@@ -88,9 +84,7 @@ def _is_public(module: ModuleType, name: str, value: Any, exported: set[int]) ->
         return False
     # what a package offers by name; all of a module that is on the first level, or offered itself
     parts = module.__name__.split(".")[1:]
-    whole = not parts[-1].startswith("_") and (
-        len(parts) == 1 or ".".join(parts) in WHOLE or id(module) in exported
-    )
+    whole = not parts[-1].startswith("_") and (len(parts) == 1 or id(module) in exported)
     return id(value) in exported or (whole and not hasattr(module, "__path__"))
 
 
