@@ -45,7 +45,7 @@ def server_lloyds(
     server_points: ArrayLike, n_clusters: int, *, rng: np.random.Generator
 ) -> FloatArray:
     """ServerLloyds: k-means on the server's data (best of ten). Costs no privacy."""
-    server = as_points(server_points, "server_points")
+    server = kmeans.moderate_points(server_points, "server_points")
     return kmeans.weighted_kmeans(server, None, n_clusters, rng=check_rng(rng), n_init=N_INIT)
 
 
