@@ -63,28 +63,6 @@ class InitResult(WeightedPoints):
     centers: FloatArray
 
 
-def initialise(
-    federation: SumFederation, plan: FedDPPlan, server: FloatArray, rng: np.random.Generator
-) -> InitResult:
-    """FedDP-Init: three private aggregates replace a bad start (Algorithm 1)."""
-    *_, weights, means = plan.releases[: len(plan.releases) - plan.n_rounds]
-    minimum = LEAST_WEIGHT if plan.facts.unit == "point" else weights.mechanisms[0].std
-    found = weigh_server_points(federation, plan, server, minimum=minimum)  # lines 2 to 15
-
-    # Step 3: cluster the weighted points, refine by sums over the rows of the clients
-    xi = found.clustered(plan.n_clusters, rng=rng, n_init=plan.n_init)  # line 17
-    sums, counts = release(  # lines 18 to 23
-        federation, plan.level.means, means, basis=found.basis, centers=xi
-    )
-    centers = centers_from_sums(  # line 24
-        sums, counts, xi @ found.basis.T, count_floor=count_floor(means.mechanisms[1]),
-        radius=plan.facts.bound,
-    )  # fmt: skip
-    return InitResult(
-        **vars(found), projected_centers=xi, sums=sums, counts=counts, centers=centers
-    )
-
-
 def weigh_server_points(
     federation: SumFederation, plan: ServerPlan, server: FloatArray, *, minimum: float
 ) -> WeightedPoints:
@@ -107,6 +85,28 @@ def weigh_server_points(
     )
     kept = surviving_points(weights, minimum=minimum, at_least=plan.n_clusters)
     return WeightedPoints(eigenvalues, basis, projected, weights, kept)
+
+
+def initialise(
+    federation: SumFederation, plan: FedDPPlan, server: FloatArray, rng: np.random.Generator
+) -> InitResult:
+    """FedDP-Init: three private aggregates replace a bad start (Algorithm 1)."""
+    *_, weights, means = plan.releases[: len(plan.releases) - plan.n_rounds]
+    minimum = LEAST_WEIGHT if plan.facts.unit == "point" else weights.mechanisms[0].std
+    found = weigh_server_points(federation, plan, server, minimum=minimum)  # lines 2 to 15
+
+    # Step 3: cluster the weighted points, refine by sums over the rows of the clients
+    xi = found.clustered(plan.n_clusters, rng=rng, n_init=plan.n_init)  # line 17
+    sums, counts = release(  # lines 18 to 23
+        federation, plan.level.means, means, basis=found.basis, centers=xi
+    )
+    centers = centers_from_sums(  # line 24
+        sums, counts, xi @ found.basis.T, count_floor=count_floor(means.mechanisms[1]),
+        radius=plan.facts.bound,
+    )  # fmt: skip
+    return InitResult(
+        **vars(found), projected_centers=xi, sums=sums, counts=counts, centers=centers
+    )
 
 
 def lloyds(
