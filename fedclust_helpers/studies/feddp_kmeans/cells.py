@@ -18,7 +18,6 @@ from fedclust_helpers.feddp_kmeans.selection import elbow, server_cost_curve
 from fedclust_helpers.federation import IdealSecureSum
 from fedclust_helpers.studies.fastlloyd.cells import Cell
 from fedclust_helpers.studies.fastlloyd.problems import seed_of
-from fedclust_helpers.studies.feddp_kmeans.bounds import separation_constant
 from fedclust_helpers.studies.feddp_kmeans.k_fed import k_fed
 from fedclust_helpers.studies.feddp_kmeans.problems import (
     FederatedProblem,
