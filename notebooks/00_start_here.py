@@ -611,7 +611,7 @@ assert refused, "secure mode accepts no seed"
 room = simulate(clients, "ideal", seed=SEED)
 three = {"epsilon": EPSILON, "delta": DELTA, "n_rounds": N_ROUNDS}
 plan = fastlloyd.plan_glloyd(
-    room, n_clusters=N_CLUSTERS, **three, postprocess="truncate"
+    room, n_clusters=N_CLUSTERS, initial=start_centers, **three, postprocess="truncate"
 )  # fmt: skip
 assert not room.ledger.releases, "planning charges nothing"
 plan
@@ -623,7 +623,7 @@ plan
 # plan that costs more than it says.
 
 # %%
-result = fastlloyd.run(room, plan, initial=start_centers)
+result = fastlloyd.run(room, plan)
 paid = room.ledger.epsilon(DELTA)
 print(f"planned: {plan.epsilon}, charged: {paid:.6f}")
 assert abs(paid - plan.epsilon) < 1e-6, "what was planned is paid"
@@ -691,8 +691,8 @@ def private_costs(width, epsilon):
     costs = np.empty(N_REPEATS)
     for i, seed in enumerate(np.random.SeedSequence(SEED).spawn(N_REPEATS)):
         fed = simulate(narrow, "ideal", seed=seed)
-        plan = fastlloyd.plan_glloyd(fed, **asked)
-        result = fastlloyd.run(fed, plan, initial=start_centers / width)
+        plan = fastlloyd.plan_glloyd(fed, initial=start_centers / width, **asked)
+        result = fastlloyd.run(fed, plan)
         costs[i] = nicv(points, width * result.centers)
     return costs
 
@@ -912,8 +912,8 @@ twice, costs = ClientData.from_clients(doubled), []
 asked = {"n_clusters": N_CLUSTERS, "postprocess": "truncate"}
 for seed in np.random.SeedSequence(SEED).spawn(N_REPEATS):
     fed = simulate(twice, "ideal", seed=seed)
-    plan = fastlloyd.plan_glloyd(fed, **asked, **three)
-    result = fastlloyd.run(fed, plan, initial=start_centers)
+    plan = fastlloyd.plan_glloyd(fed, initial=start_centers, **asked, **three)
+    result = fastlloyd.run(fed, plan)
     costs.append(nicv(points, result.centers))
 ratio = (np.median(costs) - plain) / extra_width[0]
 print(f"extra cost with twice the data: {ratio:.2f} of what it was")

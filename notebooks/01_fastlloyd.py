@@ -161,7 +161,7 @@ cluster = kmeans.assign(record, start).labels[0]
 def first_release(rows, planner, seed, **options):
     """Sums and counts of the first round (relative sums for FastLloyd)."""
     room = simulate([rows], "ideal", seed=seed)
-    return fl.run(room, planner(room, **options), initial=start).released[0]
+    return fl.run(room, planner(room, initial=start, **options)).released[0]
 
 
 may_sums, may_counts = first_release(points, fl.plan_lloyd, 0, n_clusters=K)
@@ -1186,8 +1186,8 @@ def take_away(published, noise_r, noise_c, grid):
 
 seed = seeds("publish", 1)[0]
 room = simulate(parts, "masked", seed=seed)
-short = fl.plan(room, **RUN, n_rounds=1)
-published = fl.run(room, short, initial=start).centers  # all it gets
+short = fl.plan(room, **RUN, n_rounds=1, initial=start)
+published = fl.run(room, short).centers  # all it gets
 
 # %%
 own = Randomness.teaching(seed).noise  # the server's own generator
@@ -1230,8 +1230,8 @@ assert "the noise it adds" not in str(wanted), "the server has none"
 
 # %%
 safe = simulate(parts, "masked", seed=seed, noise_from="clients")
-short = fl.plan(safe, **RUN, n_rounds=1)
-shown = fl.run(safe, short, initial=start).centers
+short = fl.plan(safe, **RUN, n_rounds=1, initial=start)
+shown = fl.run(safe, short).centers
 _, counts_found = take_away(shown, *drawn, safe.resolution)
 print("the same attack: counts", counts_found)
 print("                   true", true_counts.astype(int))

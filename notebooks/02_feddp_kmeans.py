@@ -65,7 +65,7 @@ from sklearn.datasets import load_sample_image
 from fedclust_helpers import accounting, audit, datasets, kmeans, studies
 from fedclust_helpers import feddp_kmeans as fd
 from fedclust_helpers.accounting import PrivacyLedger
-from fedclust_helpers.feddp_kmeans import bounds, selection
+from fedclust_helpers.feddp_kmeans import selection
 from fedclust_helpers.federation import (
     ClientData,
     ClippedDataWarning,
@@ -76,6 +76,7 @@ from fedclust_helpers.federation import (
 from fedclust_helpers.mechanisms import Gaussian, Laplace
 from fedclust_helpers.metrics import centroid_mse, nicv
 from fedclust_helpers.studies.bench import style as figs
+from fedclust_helpers.studies.feddp_kmeans import bounds
 from fedclust_helpers.studies.feddp_kmeans import figures as draw
 from fedclust_helpers.studies.feddp_kmeans import widget as play
 
@@ -123,7 +124,9 @@ print(f"longest row {lengths.max():.2f}, server {server_radius:.2f}")
 print(f"Δ = {large.radius}: {too_long:.2%} of the rows are cut")
 assert abs(large_best - 50) < 0.3, "d times the variance: 100 x 0.5"
 assert too_long < 0.005, "Δ is public: from the parameters of the mixture"
-check = fd.optimal(small_rows, K, rng=streams[2], n_init=3)
+check = kmeans.weighted_kmeans(
+    small_rows.points, None, K, rng=streams[2], n_init=3
+)  # fmt: skip
 wrong = abs(nicv(small.points, check) - small_best)
 assert wrong < 0.05, "k-means without privacy finds the same optimum"
 
@@ -167,7 +170,7 @@ for i, t in enumerate(rounds):
     for name, start in starts.items():
         fed = federation(small, small_rows, SEED)
         options = {"n_clusters": K, "epsilon": 0.5, "n_rounds": t}
-        plan = fd.plan_lloyds_from(start, fed, **options)
+        plan = fd.plan_lloyds(fed, initial=start, **options)
         noisy = fd.run(fed, plan).centers
         plain = kmeans.lloyd(small.points, start, n_rounds=t)
         private[name][i] = nicv(small.points, noisy) - small_best
@@ -747,7 +750,7 @@ assert max(rates["corrected"]) < 0.13, "allowed: 0.1; four standard errors"
 # %%
 sigma, equal = np.sqrt(0.5), np.full(K, 1 / K)
 mixture = {"sigma": sigma, "n_records": large.n_points}
-c = selection.separation_constant(large.true_centers, equal, **mixture)
+c = bounds.separation_constant(large.true_centers, equal, **mixture)
 assumed = {"epsilon": 1.0, "sigma": sigma, "radius": large.radius}
 most = bounds.max_server_points(large.n_points, K, **assumed)
 print(f"separation of the paper's mixture: c = {c:.3f}")
@@ -808,7 +811,7 @@ def above(method, problem, epsilon, seed, unit="point"):
             plan = fd.plan(fed, q, **options)
         else:
             t = ROUNDS[method]
-            plan = fd.plan_lloyds_from(method, fed, q, n_rounds=t, **options)
+            plan = fd.plan_lloyds(fed, q, initial=method, n_rounds=t, **options)
     result = fd.run(fed, plan, q, rng=rng)
     assert result.epsilon <= epsilon * (1 + 1e-6), "nobody overspends"
     return nicv(made.points, result.centers) - best
@@ -941,11 +944,11 @@ plan = fd.plan_adaptive(
     rng=np.random.default_rng(SEED), n_records=2000 * 50, rows_per_client=50,
 )  # fmt: skip
 print(f"noise of Step 1 / expected gap: {plan.noise_over_gap:.1f}")
-print(f"start: {plan.start}, rounds: {plan.n_rounds}")
+print(f"start: {plan.initial}, rounds: {plan.n_rounds}")
 of_means = clips.means / phones.n_clients  # divided by the clients
 of_residuals = plan.clip / (phones.n_points / K)  # by a cluster's rows
 print(f"noise by means {of_means:.4f}, by residuals {of_residuals:.4f}")
-assert plan.start == "server" and plan.noise_over_gap > 2, "hopeless"
+assert plan.initial == "server" and plan.noise_over_gap > 2, "hopeless"
 assert of_residuals < 0.5 * of_means, "shorter, and divided by more"
 
 # %%
@@ -1005,7 +1008,7 @@ for method, n_runs in settings.items():
             pair = (0.75 * epsilon, 0.25 * epsilon)
             spend = fd.StepBudgets(0, 0, 0, 0, *pair, t + 1)
             options = {"n_clusters": K, "budgets": spend}
-            plan = fd.plan_lloyds_from(method, fed, public, **options)
+            plan = fd.plan_lloyds(fed, public, initial=method, **options)
         result = fd.run(fed, plan, public, rng=rng)
         cost = nicv(small.points, result.centers) - small_best
         records.append((method, result.epsilon, cost))
@@ -1122,14 +1125,17 @@ plt.show()
 photo = datasets.make_image_federation(rng=streams[17])
 photo_rows, k = ClientData(*photo.clients()), photo.n_clusters
 budget = 0.25
-painted = {"optimal": fd.optimal(photo_rows, k, rng=streams[18], n_init=3)}
+best = kmeans.weighted_kmeans(
+    photo_rows.points, None, k, rng=streams[18], n_init=3
+)  # fmt: skip
+painted = {"optimal": best}
 for method in ("feddp", "server_lloyds", "server_kmeanspp"):
     fed = federation(photo, photo_rows, SEED)
     q, call = photo.server_points, {"n_clusters": k, "epsilon": budget}
     if method == "feddp":
         plan = fd.plan(fed, q, **call)
     else:
-        plan = fd.plan_lloyds_from(method, fed, q, n_rounds=2, **call)
+        plan = fd.plan_lloyds(fed, q, initial=method, n_rounds=2, **call)
     rng = np.random.default_rng(SEED)
     painted[method] = fd.run(fed, plan, q, rng=rng).centers
 costs = {m: nicv(photo.points, c) for m, c in painted.items()}
@@ -1224,8 +1230,8 @@ Markdown(studies.to_markdown(claims))
 
 # %% [markdown]
 # Not checked here: the constants of Theorem 3, census and Stack Overflow data (loaders are in
-# `datasets`; they need downloads), and the appendix's Algorithms 3 to 5 (`feddp_kmeans.theory`,
-# tested in `tests/`).
+# `datasets`; they need downloads), and the appendix's Algorithms 3 to 5 (`studies.feddp_kmeans.theory`
+# and `k_fed`, tested in `tests/`).
 #
 # ## Play: move the budget
 #

@@ -7,9 +7,7 @@ from typing import Any
 from fedclust_helpers import fastlloyd
 
 
-def lloyd_run(
-    method: str, federation: Any, *, initial: Any = "halving", **options: Any
-) -> fastlloyd.LloydResult:
+def lloyd_run(method: str, federation: Any, **options: Any) -> fastlloyd.LloydResult:
     """Plan `method` ("fastlloyd", "glloyd", "sulloyd", "lloyd") and run it."""
     plan = fastlloyd.PLANS[method](federation, **options)
-    return fastlloyd.run(federation, plan, initial=initial)
+    return fastlloyd.run(federation, plan)

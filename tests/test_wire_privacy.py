@@ -102,9 +102,10 @@ def without_noise(monkeypatch, factor=0.0):
 
 def lloyd(federation):
     plan = fastlloyd.plan(
-        federation, n_clusters=2, epsilon=EPSILON, delta=DELTA, n_rounds=2, strategy="constant"
-    )
-    return lambda f: fastlloyd.run(f, plan, initial=CENTERS)
+        federation, n_clusters=2, epsilon=EPSILON, delta=DELTA, n_rounds=2, strategy="constant",
+        initial=CENTERS,
+    )  # fmt: skip
+    return lambda f: fastlloyd.run(f, plan)
 
 
 SERVER_POINTS = np.random.default_rng(1).uniform(-0.8, 0.8, (8, 2))

@@ -1,9 +1,9 @@
 """FastLloyd (Diaa, Humphries, Kerschbaum): federated k-means with differential privacy.
 
-Reads top to bottom like the paper: the radius (5.6), the budget split and the number of rounds
-(5.5), the plan that puts them together, one round of Algorithm 1, the loop. `plan` fixes everything
-that is public before the first message, `run` follows it; `plan_glloyd`, `plan_sulloyd` and
-`plan_lloyd` (no privacy) plan the baselines.
+`plan` fixes everything that is public before the first message, `run` follows it (Algorithm 1, in
+`algorithm`). `parameters` holds the paper's formulas: radius (5.6), split of the budget, number of
+rounds, predicted error (5.5). `plan_glloyd`, `plan_sulloyd` and `plan_lloyd` (no privacy) plan the
+variants of `baselines` for the same `run`.
 
 Privacy throughout: unit is one point, neighbours by add/remove. Data lies in [-B, B]^d, where B is
 the federation's `bound`. The number of points N is public, as in the paper.
@@ -13,10 +13,9 @@ shares of it, R, C -> relative sums and counts, alpha -> `alpha`, beta -> diagon
 """
 
 from fedclust_helpers.fastlloyd.algorithm import LloydResult, run, update_centers
+from fedclust_helpers.fastlloyd.baselines import PLANS, plan_glloyd, plan_lloyd, plan_sulloyd
 from fedclust_helpers.fastlloyd.parameters import (
     RHO,
-    ROUND_ERROR,
-    ROUND_LIMITS,
     default_delta,
     max_radius,
     n_rounds_fastlloyd,
@@ -27,20 +26,11 @@ from fedclust_helpers.fastlloyd.parameters import (
     split_noise,
     split_noise_glloyd,
 )
-from fedclust_helpers.fastlloyd.planning import (
-    PLANS,
-    LloydPlan,
-    plan,
-    plan_glloyd,
-    plan_lloyd,
-    plan_sulloyd,
-)
+from fedclust_helpers.fastlloyd.planning import LloydPlan, plan
 
 __all__ = [
     "PLANS",
     "RHO",
-    "ROUND_ERROR",
-    "ROUND_LIMITS",
     "LloydPlan",
     "LloydResult",
     "default_delta",

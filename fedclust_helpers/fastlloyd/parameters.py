@@ -10,7 +10,6 @@ import numpy as np
 from fedclust_helpers._checked import checked
 from fedclust_helpers._validation import (
     FloatArray,
-    check_choice,
     check_int,
     check_non_negative,
     check_positive,
@@ -23,9 +22,6 @@ RHO = 0.225  # Su et al. (2016): how far points lie from the origin, per coordin
 MAX_ROUNDS = 10_000
 LARGEST = 10**15  # records, clusters, features
 Strategy = Literal["step", "constant"]
-
-
-# --- section 5.6: the radius ---------------------------------------------------------------------
 
 
 @checked
@@ -52,15 +48,11 @@ def round_radii(
 
     Returns an array of shape (n_rounds,).
     """
-    check_choice(strategy, "strategy", ("step", "constant"))
     eta = max_radius(n_clusters, n_features, alpha=alpha, bound=bound)
     radii = np.full(check_int(n_rounds, "n_rounds", maximum=MAX_ROUNDS), eta)
     if strategy == "step":
         radii[0] = bound * math.sqrt(n_features)
     return radii
-
-
-# --- section 5.5: budget split and number of rounds ----------------------------------------------
 
 
 @checked
@@ -95,13 +87,18 @@ def _clip_rounds(rounds: float) -> int:
     return int(min(max(math.floor(min(rounds, high + 1)), low), high))
 
 
+def _moderate(value: float, name: str) -> float:
+    """A number >= 0 whose powers are floats."""
+    if not (check_non_negative(value, name) == 0 or 1e-110 <= value <= 1e110):
+        raise ValueError(f"{name} must lie between 1e-110 and 1e110 (rescale), got {value:g}")
+    return value
+
+
 def _sizes(n_records: int, n_clusters: int, n_features: int) -> tuple[int, int, int]:
     """(N, k, d), each at least 1 and small enough for its powers to be floats."""
-    return (
-        check_int(n_records, "n_records", maximum=LARGEST),
-        check_int(n_clusters, "n_clusters", maximum=LARGEST),
-        check_int(n_features, "n_features", maximum=LARGEST),
-    )
+    named = ((n_records, "n_records"), (n_clusters, "n_clusters"), (n_features, "n_features"))
+    n, k, d = (check_int(value, name, maximum=LARGEST) for value, name in named)
+    return n, k, d
 
 
 @checked
@@ -110,29 +107,26 @@ def n_rounds_fastlloyd(
 ) -> int:
     """T < 4 N^2 0.004 / (k^3 eta^2 sigma^2 (1 + sqrt(4d))^2), clipped to [2, 7] (Eq. 21)."""
     n, k, d = _sizes(n_records, n_clusters, n_features)
-    radius, sigma = check_positive(radius, "radius"), check_positive(sigma, "sigma")
-    if not 1e-120 <= radius * sigma <= 1e120:
-        raise ValueError("radius times sigma must lie between 1e-120 and 1e120 (rescale)")
-    rounds = 4 * n**2 * ROUND_ERROR / (k**3 * (radius * sigma * (1 + math.sqrt(4 * d))) ** 2)
-    return _clip_rounds(rounds)
+    both = check_positive(radius, "radius") * check_positive(sigma, "sigma")
+    noise = check_positive(_moderate(both, "radius times sigma"), "radius times sigma")
+    noise *= 1 + math.sqrt(4 * d)
+    return _clip_rounds(4 * n**2 * ROUND_ERROR / (k**3 * noise**2))
 
 
 @checked
 def n_rounds_glloyd(n_records: int, n_clusters: int, n_features: int, sigma: float) -> int:
     """T <= 0.004 N^2 / (k^3 d (2 rho + sqrt d)^2 sigma^2), clipped (Eq. 33 without its stray T)."""
     n, k, d = _sizes(n_records, n_clusters, n_features)
-    if not 1e-110 <= check_positive(sigma, "sigma") <= 1e110:
-        raise ValueError(f"sigma must lie between 1e-110 and 1e110, got {sigma:g}")
-    return _clip_rounds(n**2 * ROUND_ERROR / (k**3 * d * ((2 * RHO + math.sqrt(d)) * sigma) ** 2))
+    noise = (2 * RHO + math.sqrt(d)) * _moderate(check_positive(sigma, "sigma"), "sigma")
+    return _clip_rounds(n**2 * ROUND_ERROR / (k**3 * d * noise**2))
 
 
 @checked
 def n_rounds_sulloyd(n_records: int, n_clusters: int, n_features: int, epsilon: float) -> int:
     """T = epsilon / epsilon_m with Su et al.'s smallest useful budget of one round, clipped."""
     n, k, d = _sizes(n_records, n_clusters, n_features)
-    epsilon = check_positive(epsilon, "epsilon")
     smallest = math.sqrt(500 * k**3 / n**2 * (d + (4 * d * RHO**2) ** (1 / 3)) ** 3)
-    return _clip_rounds(epsilon / smallest)
+    return _clip_rounds(check_positive(epsilon, "epsilon") / smallest)
 
 
 @checked
@@ -144,25 +138,15 @@ def predicted_mse(
     std_sums: float,
     std_counts: float,
     displacement: float,
-    clusters: Literal["one", "all"] = "one",
 ) -> float:
-    """Mean squared error of centres after one noisy round, corrected Eq. 16.
+    """Mean squared error of one centre after one noisy round, corrected Eq. 16.
 
-    Per cluster (k/N)^2 (Var(gC) ||mu - mu_prev||^2 + d Var(gR)), for equal clusters of N/k points;
-    summed over all k clusters it has the paper's prefactor k^3/N^2 (claim F6). Holds while
-    the count is large against its noise (about 10 standard deviations).
+    (k/N)^2 (Var(gC) ||mu - mu_prev||^2 + d Var(gR)), for equal clusters of N/k points; the sum over
+    all k clusters has the paper's prefactor k^3/N^2 (claim F6). Holds while the count is large
+    against its noise (about 10 standard deviations).
     """
-    check_choice(clusters, "clusters", ("one", "all"))
-    n_records, n_clusters, n_features = _sizes(n_records, n_clusters, n_features)
-    std_sums = check_non_negative(std_sums, "std_sums")
-    std_counts = check_non_negative(std_counts, "std_counts")
-    displacement = check_non_negative(displacement, "displacement")
-    if not max(std_sums, std_counts, displacement, std_counts * displacement) <= 1e120:
-        raise ValueError(
-            "std_sums, std_counts, displacement, and std_counts times displacement must be at most"
-            " 1e120"
-        )
-    one = (n_clusters / n_records) ** 2 * (
-        std_counts**2 * displacement**2 + n_features * std_sums**2
-    )
-    return one if clusters == "one" else n_clusters * one
+    n, k, d = _sizes(n_records, n_clusters, n_features)
+    _moderate(std_sums, "std_sums")
+    check_non_negative(std_counts, "std_counts"), check_non_negative(displacement, "displacement")
+    _moderate(std_counts * displacement, "std_counts times displacement")
+    return (k / n) ** 2 * ((std_counts * displacement) ** 2 + d * std_sums**2)

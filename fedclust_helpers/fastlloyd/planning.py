@@ -1,49 +1,43 @@
-"""Plans of FastLloyd and of its baselines (section 6.1.2): all public numbers of a run."""
+"""Plans of the Lloyd family, and the plan of FastLloyd: all public numbers of a run."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from fedclust_helpers import kmeans
+from fedclust_helpers._checked import checked
 from fedclust_helpers._validation import (
-    check_bool,
+    FloatArray,
+    as_points,
     check_choice,
     check_delta,
-    check_epsilon,
     check_int,
     check_positive,
 )
-from fedclust_helpers.client_statistics import (
-    RELATIVE_SUMS_AND_COUNTS,
-    SUMS_AND_COUNTS,
-    ClientStatistic,
-)
+from fedclust_helpers.client_statistics import RELATIVE_SUMS_AND_COUNTS, ClientStatistic
 from fedclust_helpers.fastlloyd.parameters import (
-    MAX_ROUNDS,
-    RHO,
-    ROUND_LIMITS,
     Strategy,
     default_delta,
     max_radius,
     n_rounds_fastlloyd,
-    n_rounds_glloyd,
-    n_rounds_sulloyd,
     predicted_mse,
     round_radii,
     split_noise,
-    split_noise_glloyd,
 )
 from fedclust_helpers.federation import Plan, PlannedRelease, SumFederation, require
-from fedclust_helpers.mechanisms import Mechanism, NoNoise
+from fedclust_helpers.mechanisms import Mechanism
 
 Postprocess = Literal["fold", "truncate", "none"]
-Pair = tuple[Mechanism, Mechanism]
+Initial = Literal["halving", "largest"] | ArrayLike
 
 
+@checked
 @dataclass(frozen=True, kw_only=True)
 class LloydPlan(Plan):
     """A Lloyd-type run: a pair of noised arrays (sums, counts) in each round.
@@ -52,20 +46,27 @@ class LloydPlan(Plan):
     ----------
     radii : tuple of float, or None
         The radius of each round; None for the baselines, which have none.
+    initial : str or ndarray of shape (k, d)
+        Sphere packing variant ("halving", "largest"), or public starting centres.
     postprocess, count_floor, clip_step
         What is done with released values, see `update_centers`. Costs no budget.
     """
 
     radii: tuple[float, ...] | None = None
+    initial: str | FloatArray = field(repr=False, compare=False)
     postprocess: Postprocess = "fold"
     count_floor: float | None = 1.0
     clip_step: bool = True
-    statistic: ClientStatistic = field(repr=False, default=RELATIVE_SUMS_AND_COUNTS)
+    statistic: ClientStatistic = field(repr=False)
+
+    def __post_init__(self) -> None:
+        if self.count_floor is not None:
+            check_positive(self.count_floor, "count_floor")
 
     @property
-    def mechanisms(self) -> tuple[Pair, ...]:
-        """One (sums, counts) pair for each round."""
-        return tuple((r.mechanisms[0], r.mechanisms[1]) for r in self.releases)
+    def mechanisms(self) -> tuple[tuple[Mechanism, ...], ...]:
+        """The noise of (sums, counts) for each round."""
+        return tuple(r.mechanisms for r in self.releases)
 
 
 def plan(
@@ -75,6 +76,7 @@ def plan(
     epsilon: float,
     delta: float | None = None,
     n_rounds: int | None = None,
+    initial: Initial = "halving",
     alpha: float = 0.8,
     strategy: Strategy = "step",
     postprocess: Postprocess = "fold",
@@ -89,150 +91,59 @@ def plan(
     Parameters
     ----------
     federation : SumFederation
-        The one that will run the plan. `MaskedSecureSum` gives the paper's protocol; any federation
-        with ``noisy_sum`` works.
+        The one that will run the plan; `MaskedSecureSum` gives the paper's protocol.
     n_clusters : int
     epsilon, delta : float
-        Total over all rounds. delta defaults to 1/(N ln N) with N the federation's `n_records`: it
-        tells N, which is public then.
+        Total over all rounds; delta is 1/(N ln N) by default (`default_delta`), which tells the
+        federation's `n_records` N: it is public then.
     n_rounds : int, optional
         Defaults to Eq. 21, between 2 and 7.
+    initial : {"halving", "largest"} or array_like of shape (k, d)
+        Sphere packing variant (public randomness of the federation that runs the plan), or public
+        starting centres. Centres that were computed from private data would have to be charged: do
+        not pass any.
     alpha, strategy
         Radius, see `round_radii`.
     postprocess, count_floor, clip_step
         See `update_centers`.
-
-    Returns
-    -------
-    LloydPlan
 
     Raises
     ------
     ValueError, TypeError, TrustModelError, RingOverflowError
         If the federation could not run it; nothing is released or charged.
     """
-    k, epsilon, delta = _check(federation, n_clusters, epsilon, delta)
-    d, bound = federation.n_features, federation.bound
+    k, delta = checked_size(federation, n_clusters, delta)
+    n, d, bound = federation.n_records, federation.n_features, federation.bound
     sigma = federation.noise_multiplier(epsilon, delta)
-    eta = max_radius(k, d, alpha=alpha, bound=bound)
-    if n_rounds is None:
-        # Eq. 21 is derived for B = 1: only eta/B matters
-        n_rounds = n_rounds_fastlloyd(federation.n_records, k, d, eta / bound, sigma)
-    check_int(n_rounds, "n_rounds", maximum=MAX_ROUNDS)
-    radii = round_radii(n_rounds, k, d, alpha=alpha, strategy=strategy, bound=bound)
+    if n_rounds is None:  # Eq. 21 is derived for B = 1
+        n_rounds = n_rounds_fastlloyd(n, k, d, max_radius(k, d, alpha=alpha), sigma)
+    radii = round_radii(n_rounds, k, d, alpha=alpha, strategy=strategy, bound=bound).tolist()
     shares = [s * math.sqrt(n_rounds) for s in split_noise(sigma, d)]
-    pairs = [
-        _gaussian_pair(federation, RELATIVE_SUMS_AND_COUNTS, shares, k, radius=float(radius))
-        for radius in radii
-    ]
-    facts, last = federation.facts, pairs[-1]
+    statistic = RELATIVE_SUMS_AND_COUNTS
+    noise = [gaussian_pair(federation, statistic, shares, k, radius=radius) for radius in radii]
+    facts, (last_sums, last_counts) = federation.facts, noise[-1]
     # where every client adds a share, all shares together are more than the honest ones alone
     more = math.sqrt(facts.n_clients / facts.n_honest) if facts.noise == "distributed" else 1.0
-    return _made(
-        federation, RELATIVE_SUMS_AND_COUNTS, pairs, method="fastlloyd", n_clusters=k,
-        epsilon=epsilon, delta=delta, radii=tuple(float(r) for r in radii),
-        postprocess=postprocess, count_floor=count_floor,
-        clip_step=check_bool(clip_step, "clip_step"),
+    return made(
+        federation, statistic, noise, method="fastlloyd", n_clusters=k, epsilon=epsilon,
+        delta=delta, initial=initial, radii=tuple(radii), postprocess=postprocess,
+        count_floor=count_floor, clip_step=clip_step,
         predicted_error=predicted_mse(
-            federation.n_records, k, d, std_sums=more * last[0].std,
-            std_counts=more * last[1].std, displacement=0.0,
+            n, k, d, std_sums=more * last_sums.std, std_counts=more * last_counts.std,
+            displacement=0.0,
         ),
         predicted_error_is="mean squared distance by which noise moves a centre in the last"
         " round, k clusters of equal size (Eq. 16)",
     )  # fmt: skip
 
 
-def plan_glloyd(
-    federation: SumFederation,
-    *,
-    n_clusters: int,
-    epsilon: float,
-    delta: float | None = None,
-    n_rounds: int | None = None,
-    postprocess: Postprocess = "none",
-    count_floor: float | None = None,
-) -> LloydPlan:
-    """Plan GLloyd: noised sums and counts with Gaussian noise (Appendix B.1), no radius.
-
-    L2 sensitivity sqrt(d) B of the sums under add/remove. Parameters as in `plan`, but
-    `count_floor` is None as in the paper: without radius and fold, a negative count raised to 1
-    throws its centre far out of the box.
-    """
-    k, epsilon, delta = _check(federation, n_clusters, epsilon, delta)
-    d = federation.n_features
-    sigma = federation.noise_multiplier(epsilon, delta)
-    if n_rounds is None:
-        n_rounds = n_rounds_glloyd(federation.n_records, k, d, sigma)
-    check_int(n_rounds, "n_rounds", maximum=MAX_ROUNDS)
-    shares = [s * math.sqrt(n_rounds) for s in split_noise_glloyd(sigma, d)]
-    pair = _gaussian_pair(federation, SUMS_AND_COUNTS, shares, k)
-    return _made(
-        federation, SUMS_AND_COUNTS, [pair] * n_rounds, method="glloyd", n_clusters=k,
-        epsilon=epsilon, delta=delta, postprocess=postprocess, count_floor=count_floor,
-    )  # fmt: skip
+# --- what the plans of the family share -----------------------------------------------------------
 
 
-def plan_sulloyd(
-    federation: SumFederation,
-    *,
-    n_clusters: int,
-    epsilon: float,
-    n_rounds: int | None = None,
-    postprocess: Postprocess = "none",
-    count_floor: float | None = None,
-) -> LloydPlan:
-    """Plan SuLloyd: noised sums and counts with Laplace noise (Su et al. 2016), pure epsilon-DP.
-
-    L1 sensitivities d B (sums) and 1 (counts) under add/remove. Each round spends epsilon/T, in
-    the proportion d : (4 d rho^2)^(1/3) on sums and counts. (The diffprivlib code that inspired
-    the baseline swaps the two shares.)
-    """
-    k, epsilon, _ = _check(federation, n_clusters, epsilon, 0.5)
-    d = federation.n_features
-    if n_rounds is None:
-        n_rounds = n_rounds_sulloyd(federation.n_records, k, d, epsilon)
-    check_int(n_rounds, "n_rounds", maximum=MAX_ROUNDS)
-    count_share = (4 * d * RHO**2) ** (1 / 3)
-    unit = epsilon / (n_rounds * (d + count_share))
-    pair = (
-        federation.laplace(SUMS_AND_COUNTS, "sums", epsilon=d * unit),
-        federation.laplace(SUMS_AND_COUNTS, "counts", epsilon=count_share * unit),
-    )
-    return _made(
-        federation, SUMS_AND_COUNTS, [pair] * n_rounds, method="sulloyd", n_clusters=k,
-        epsilon=epsilon, delta=0.0, postprocess=postprocess, count_floor=count_floor,
-    )  # fmt: skip
-
-
-def plan_lloyd(
-    federation: SumFederation, *, n_clusters: int, n_rounds: int = ROUND_LIMITS[1]
-) -> LloydPlan:
-    """Plan federated Lloyd **without privacy**: the same protocol, the ledger will show inf."""
-    k, _, _ = _check(federation, n_clusters, 1.0, 0.5)
-    check_int(n_rounds, "n_rounds", maximum=MAX_ROUNDS)
-    pair = (NoNoise(), NoNoise())
-    return _made(
-        federation, SUMS_AND_COUNTS, [pair] * n_rounds, method="lloyd", n_clusters=k,
-        epsilon=math.inf, delta=0.0, postprocess="none",
-    )  # fmt: skip
-
-
-PLANS: dict[str, Callable[..., LloydPlan]] = {
-    "fastlloyd": plan,
-    "glloyd": plan_glloyd,
-    "sulloyd": plan_sulloyd,
-    "lloyd": plan_lloyd,
-}
-"""The planners by the names used in the result tables."""
-
-
-# --- what they share ------------------------------------------------------------------------------
-
-
-def _check(
-    federation: SumFederation, n_clusters: int, epsilon: float, delta: float | None
-) -> tuple[int, float, float]:
-    """Shared validation; returns (k, epsilon, delta)."""
+def checked_size(
+    federation: SumFederation, n_clusters: int, delta: float | None = None
+) -> tuple[int, float]:
+    """(k, delta), after the federation was found to be one for one point under add/remove."""
     require(federation, "noisy_sum")
     if federation.ledger.adjacency != "add/remove" or federation.ledger.unit != "point":
         raise ValueError(
@@ -240,67 +151,75 @@ def _check(
             f" {federation.ledger.unit}, {federation.ledger.adjacency}"
         )
     k = check_int(n_clusters, "n_clusters", maximum=federation.n_records)
-    d = default_delta(federation.n_records) if delta is None else check_delta(delta)
-    return k, check_epsilon(epsilon), d
+    return k, default_delta(federation.n_records) if delta is None else check_delta(delta)
 
 
-def _gaussian_pair(
+def checked_initial(initial: str | ArrayLike, n_clusters: int, n_features: int) -> str | FloatArray:
+    """The name of a start, or a copy of public starting centres (k, d)."""
+    if isinstance(initial, str):
+        return check_choice(initial, "initial", ("halving", "largest"))
+    centers = as_points(initial, "initial", n_features=n_features).copy()
+    if len(centers) != n_clusters:
+        raise ValueError(f"initial must hold {n_clusters} centres, got {len(centers)}")
+    centers.flags.writeable = False
+    return centers
+
+
+def initial_centers(federation: SumFederation, plan: LloydPlan) -> FloatArray:
+    """Starting centres (k, d): sphere packing from public randomness, or those of the plan."""
+    if not isinstance(plan.initial, str):
+        return plan.initial.copy()
+    method: Any = plan.initial
+    return kmeans.sphere_packing(
+        plan.n_clusters, plan.n_features, rng=federation.randomness.public,
+        bound=federation.bound, method=method,
+    )  # fmt: skip
+
+
+def gaussian_pair(
     federation: SumFederation,
     statistic: ClientStatistic,
     shares: Sequence[float],
     n_clusters: int,
     **public: Any,
-) -> Pair:
+) -> tuple[Mechanism, ...]:
     """Mechanisms of one round: std = noise multiplier x sensitivity."""
-    sums, counts = statistic.parts
-    d = federation.n_features
-    return (
+    parts = zip(statistic.parts, shares, (federation.n_features, 1), strict=True)
+    return tuple(
         federation.gaussian(
-            statistic, sums, multiplier=shares[0], n_coordinates=n_clusters * d, **public
-        ),
-        federation.gaussian(
-            statistic, counts, multiplier=shares[1], n_coordinates=n_clusters, **public
-        ),
+            statistic, part, multiplier=share, n_coordinates=n_clusters * width, **public
+        )
+        for part, share, width in parts
     )
 
 
-def _made(
+def made(
     federation: SumFederation,
     statistic: ClientStatistic,
-    pairs: Sequence[Pair],
+    noise: Sequence[tuple[Mechanism, ...]],
     *,
     n_clusters: int,
-    postprocess: Postprocess,
-    count_floor: float | None = 1.0,
-    radii: tuple[float, ...] | None = None,
+    initial: str | ArrayLike,
     **rest: Any,
 ) -> LloydPlan:
     """The plan, after the federation was asked whether it would make every release."""
-    check_postprocess(postprocess, count_floor)
-    d, zeros = federation.n_features, np.zeros((n_clusters, federation.n_features))
-    for t, pair in enumerate(pairs):
-        if t == 0 or pair != pairs[t - 1]:
-            given: dict[str, Any] = {} if radii is None else {"radius": radii[t]}
-            federation.check_release(statistic, pair, centers=zeros, **given)
-    made = LloydPlan(
+    d = federation.n_features
+    plan = LloydPlan(
         releases=tuple(
             PlannedRelease.of(statistic, pair, round=t, numbers=n_clusters * (d + 1))
-            for t, pair in enumerate(pairs)
+            for t, pair in enumerate(noise)
         ),
-        n_clusters=n_clusters, n_features=d, n_rounds=len(pairs), facts=federation.facts,
-        statistic=statistic, postprocess=postprocess, count_floor=count_floor, radii=radii, **rest,
+        n_clusters=n_clusters, n_features=d, n_rounds=len(noise), facts=federation.facts,
+        initial=checked_initial(initial, n_clusters, d), statistic=statistic, **rest,
     )  # fmt: skip
-    if not made.total_epsilon <= made.epsilon * (1 + 1e-9):
+    for t, pair in enumerate(noise):
+        if t == 0 or pair != noise[t - 1]:
+            radius: Any = {} if plan.radii is None else {"radius": plan.radii[t]}
+            federation.check_release(statistic, pair, centers=np.zeros((n_clusters, d)), **radius)
+    if not plan.total_epsilon <= plan.epsilon * (1 + 1e-9):
         raise ValueError(
-            f"epsilon={made.epsilon:g} cannot be kept on this federation's grid of"
-            f" {federation.resolution:g}: the releases would cost {made.total_epsilon:.3g}; give"
+            f"epsilon={plan.epsilon:g} cannot be kept on this federation's grid of"
+            f" {federation.resolution:g}: the releases would cost {plan.total_epsilon:.3g}; give"
             " the ring more fractional_bits"
         )
-    return made
-
-
-def check_postprocess(postprocess: str, count_floor: float | None) -> None:
-    """Refuse wrong post-processing before anything is released."""
-    check_choice(postprocess, "postprocess", ("fold", "truncate", "none"))
-    if count_floor is not None:
-        check_positive(count_floor, "count_floor")
+    return plan

@@ -6,7 +6,7 @@ federated DP Lloyd (FedDP-Lloyds, Algorithm 2). First a plan, then a run that fo
     plan = feddp_kmeans.plan(federation, server_points, n_clusters=10, epsilon=1.0)
     result = feddp_kmeans.run(federation, plan, server_points, rng=rng)
 
-`plan_adaptive` and `plan_lloyds_from` plan variants for the same `run`. Two units of privacy, by
+`plan_adaptive` and `plan_lloyds` plan variants for the same `run`. Two units of privacy, by
 the ledger's `unit`: one "point" (rows are clipped to the ball of radius Delta) or one "client"
 (whole statistics are clipped, Appendix G.4). Neighbours by add/remove throughout.
 
@@ -16,81 +16,28 @@ epsilon_1, epsilon_2, epsilon_3G, epsilon_3L, epsilon_4G, epsilon_4L -> the fiel
 """
 
 from fedclust_helpers.feddp_kmeans.adaptive import AdaptivePlan, plan_adaptive
-from fedclust_helpers.feddp_kmeans.algorithm import (
-    FedDPResult,
-    InitResult,
-    surviving_points,
-    top_eigenvectors,
-)
-from fedclust_helpers.feddp_kmeans.baselines import (
-    STARTS,
-    LloydsPlan,
-    awasthi_sheffet,
-    k_fed,
-    optimal,
-    plan_lloyds_from,
-    server_kmeanspp,
-    server_lloyds,
-    sphere_packing_start,
-)
-from fedclust_helpers.feddp_kmeans.bounds import (
-    averaging_error_bound,
-    lloyd_error_bound,
-    max_server_points,
-)
-from fedclust_helpers.feddp_kmeans.budgets import (
-    PROPORTIONS,
-    StepBudgets,
-    calibrate_budgets,
-    split_epsilon,
-)
-from fedclust_helpers.feddp_kmeans.diameter import DiameterReduction, reduce_diameter
+from fedclust_helpers.feddp_kmeans.algorithm import InitResult
+from fedclust_helpers.feddp_kmeans.baselines import STARTS, LloydsPlan, plan_lloyds, server_lloyds
+from fedclust_helpers.feddp_kmeans.budgets import StepBudgets, calibrate_budgets, split_epsilon
 from fedclust_helpers.feddp_kmeans.levels import ClipBounds
 from fedclust_helpers.feddp_kmeans.planning import FedDPPlan, ServerPoints, plan
-from fedclust_helpers.feddp_kmeans.running import run
-from fedclust_helpers.feddp_kmeans.selection import (
-    eigengap,
-    elbow,
-    noise_norm,
-    separation_constant,
-    server_cost_curve,
-    subspace_energy,
-)
+from fedclust_helpers.feddp_kmeans.running import FedDPResult, run
 
 __all__ = [
-    "PROPORTIONS",
     "STARTS",
     "AdaptivePlan",
     "ClipBounds",
-    "DiameterReduction",
     "FedDPPlan",
     "FedDPResult",
     "InitResult",
     "LloydsPlan",
     "ServerPoints",
     "StepBudgets",
-    "averaging_error_bound",
-    "awasthi_sheffet",
     "calibrate_budgets",
-    "eigengap",
-    "elbow",
-    "k_fed",
-    "lloyd_error_bound",
-    "max_server_points",
-    "noise_norm",
-    "optimal",
     "plan",
     "plan_adaptive",
-    "plan_lloyds_from",
-    "reduce_diameter",
+    "plan_lloyds",
     "run",
-    "separation_constant",
-    "server_cost_curve",
-    "server_kmeanspp",
     "server_lloyds",
-    "sphere_packing_start",
     "split_epsilon",
-    "subspace_energy",
-    "surviving_points",
-    "top_eigenvectors",
 ]

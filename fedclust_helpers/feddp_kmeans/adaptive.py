@@ -1,4 +1,4 @@
-"""FedDP-KMeans with a public choice of where the budget goes (beyond the paper).
+"""A variant beyond the paper: FedDP-KMeans with a public choice of where the budget goes.
 
 At client level the recommended settings lose to a server-only start below epsilon 1, for reasons
 that can be read off before the run:
@@ -19,46 +19,32 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fedclust_helpers import kmeans
-from fedclust_helpers._validation import (
-    FloatArray,
-    check_choice,
-    check_int,
-    check_rng,
-)
-from fedclust_helpers.feddp_kmeans._releases import lloyd_releases, start_releases, total_of
-from fedclust_helpers.feddp_kmeans.algorithm import (
-    count_floor,
-    lloyd_rounds,
-    release,
-    shown,
-    surviving_points,
-    top_eigenvectors,
-)
-from fedclust_helpers.feddp_kmeans.budgets import (
-    MAX_ROUNDS,
-    StepBudgets,
-    calibrate_budgets,
-    check_budget,
-)
-from fedclust_helpers.feddp_kmeans.levels import ClipBounds, Level, level_of, residual_step
+from fedclust_helpers._checked import checked
+from fedclust_helpers._validation import FloatArray, check_int
+from fedclust_helpers.feddp_kmeans.algorithm import Released, release, weigh_server_points
+from fedclust_helpers.feddp_kmeans.budgets import LLOYD_STEPS, StepBudgets
+from fedclust_helpers.feddp_kmeans.levels import ClipBounds, level_of, residual_step
 from fedclust_helpers.feddp_kmeans.planning import (
-    ERROR_IS,
+    Releases,
     ServerPlan,
     ServerPoints,
     check_federation,
     check_server_points,
+    chosen_budgets,
     delta_of,
-    inside,
+    made_plan,
+    planned_releases,
+    planned_start,
 )
-from fedclust_helpers.federation import PlannedRelease, SumFederation
+from fedclust_helpers.feddp_kmeans.server import count_floor, inside, top_eigenvectors
+from fedclust_helpers.federation import FederationFacts, SumFederation
 
-Start = Literal["auto", "server", "weighted"]
 ROUNDS_TRIED = 6
 NOISE_SHARE = 0.04  # a centre's noise may have this share of the server's mean squared residual
 SHARES = {"server": (0.0, 0.0, 0.85, 0.15), "weighted": (0.2, 0.1, 0.55, 0.15)}
@@ -70,43 +56,106 @@ MOST_ROWS = 10**12
 class AdaptivePlan(ServerPlan):
     """What was decided from public numbers, and the numbers that decided it.
 
-    `start` is "server" (the public `centers` (k, d)) or "weighted" (Steps 1 and 2 of FedDP-Init),
+    `initial` is "server" (the public `centers` (k, d)) or "weighted" (Steps 1 and 2 of FedDP-Init),
     `clip` bounds a residual (one point) or a client's sum of residuals, `noise_over_gap` is the
     predicted norm of the noise of Step 1 over the predicted eigengap.
     """
 
-    start: str
+    initial: str
     clip: float
     rows_per_client: int | None
     noise_over_gap: float
     centers: FloatArray = field(repr=False, compare=False)
 
 
-def _server_start(
-    server: FloatArray, k: int, rng: np.random.Generator
-) -> tuple[FloatArray, float, float]:
-    """Centres of the server's data in its own subspace; residual energy; energy per direction."""
-    _, basis = top_eigenvectors(server.T @ server, min(k, server.shape[1]))
-    projected = server @ basis
-    xi = kmeans.weighted_kmeans(projected, None, k, rng=rng, n_init=RESTARTS)
-    labels = kmeans.assign(projected, xi).labels
-    centers = xi @ basis.T
-    residual = float(((server - centers[labels]) ** 2).sum(axis=1).mean())
-    shares = np.bincount(labels, minlength=k) / len(server)
-    spread = float(shares @ ((centers - shares @ centers) ** 2).sum(axis=1))
-    return centers, residual, spread / max(k - 1, 1)
+@checked
+def plan_adaptive(
+    federation: SumFederation,
+    server_points: ArrayLike,
+    *,
+    n_clusters: int,
+    epsilon: float,
+    rng: np.random.Generator,
+    delta: float | None = None,
+    n_rounds: int | None = None,
+    initial: Literal["auto", "server", "weighted"] = "auto",
+    n_records: int | None = None,
+    rows_per_client: int | None = None,
+) -> AdaptivePlan:
+    """Choose start, rounds, clip bound and budgets for a total of (epsilon, delta), add/remove.
 
+    Only public numbers are used: the server's data, epsilon and delta, d, k, and the two counts.
 
-def _shares(start: str, n_rounds: int, delta: float) -> StepBudgets:
-    outer, weights, sums, counts = SHARES[start]
-    return StepBudgets(outer, weights, 0.0, 0.0, sums, counts, n_rounds, delta)
+    Parameters
+    ----------
+    federation, server_points, n_clusters, epsilon, delta
+        As in `plan`.
+    rng : numpy.random.Generator
+        For the server's own k-means.
+    n_rounds : int, optional
+        Rounds of relative sums; at most 6, chosen from public numbers, by default.
+    initial : {"auto", "server", "weighted"}
+        "server" spends nothing on the start; "weighted" runs Steps 1 and 2 of FedDP-Init; "auto"
+        takes "weighted" when the predicted noise of Step 1 is below half the predicted eigengap.
+    n_records, rows_per_client : int
+        Public numbers of rows, of all clients together and of a typical one. Both are needed at
+        client level. At data-point level `n_records` is the federation's by default.
+    """
+    facts = check_federation(federation)
+    server, k = check_server_points(federation, server_points, n_clusters)
+    fingerprint, server = ServerPoints.of(server), inside(server, facts.bound)
+    delta, d = delta_of(delta, None), facts.n_features
+    n, rows = _public_counts(facts, n_records, rows_per_client)
+    clips = None
+    if rows is not None:
+        clips = ClipBounds.suggest(server, rows_per_client=rows, n_clusters=k)
+    level = level_of(facts.unit, clips)
+    centers, residual, energy = _server_start(server, k, rng)
+    # the server's points may coincide with their centres: some length must be allowed
+    residual = max(residual, (1e-6 * facts.bound) ** 2)
+    clip = math.sqrt(residual * (1.3 if rows is None else rows))
+    step = residual_step(clip, rows)
+    zeros = {"basis": np.zeros((d, min(k, d))), "centers": np.zeros((k, d))}
+
+    def releases(b: StepBudgets) -> Releases:
+        first = planned_start(federation, level, b, k, len(server))
+        return first + planned_releases(federation, b, LLOYD_STEPS, step, round=len(first), **zeros)
+
+    def calibrated(start: str, rounds: int) -> StepBudgets:
+        outer, weights, sums, counts = SHARES[start]
+        shares = StepBudgets(outer, weights, 0.0, 0.0, sums, counts, rounds, delta)
+        return chosen_budgets(federation, releases, shares, epsilon)
+
+    def multiplier(budget: float) -> float:
+        return federation.noise_multiplier(budget, delta)
+
+    # Step 1: predicted spectral norm of its noise against the predicted eigengap
+    reach = facts.bound**2 if clips is None else clips.outer
+    noise = 2 * math.sqrt(d) * reach * multiplier(calibrated("weighted", 1).outer)
+    noise_over_gap = noise / max(n * energy, 1e-300)
+    if initial == "auto":
+        initial = "weighted" if noise_over_gap < 0.5 else "server"
+
+    # rounds: as many as keep the noise of a centre small against the residuals
+    budgets = calibrated(initial, 1 if n_rounds is None else n_rounds)
+    for t in range(2, ROUNDS_TRIED + 1 if n_rounds is None else 2):
+        more = calibrated(initial, t)
+        std = clip * multiplier(more.lloyd_sums) * math.sqrt(t)
+        if d * (std * k / n) ** 2 > NOISE_SHARE * residual:
+            break
+        budgets = more
+    return made_plan(
+        AdaptivePlan, federation, releases(budgets), budgets, epsilon, n_records=n,
+        method="FedDP-KMeans, adaptive", n_clusters=k, clips=clips, server=fingerprint,
+        initial=initial, clip=clip, rows_per_client=rows, noise_over_gap=noise_over_gap,
+        centers=centers,
+    )  # fmt: skip
 
 
 def _public_counts(
-    federation: SumFederation, n_records: Any, rows_per_client: Any
+    facts: FederationFacts, n_records: int | None, rows_per_client: int | None
 ) -> tuple[int, int | None]:
     """Number of rows in all and of each client, as public numbers; never counted here."""
-    facts = federation.facts
     if facts.unit == "point":
         if rows_per_client is not None:
             raise ValueError("rows_per_client must be None at data-point level")
@@ -122,112 +171,43 @@ def _public_counts(
     return n, check_int(rows_per_client, "rows_per_client", maximum=MOST_ROWS)
 
 
-def plan_adaptive(
-    federation: SumFederation,
-    server_points: ArrayLike,
-    *,
-    n_clusters: int,
-    epsilon: float,
-    rng: np.random.Generator,
-    delta: float | None = None,
-    start: Start = "auto",
-    n_rounds: int | None = None,
-    n_records: int | None = None,
-    rows_per_client: int | None = None,
-) -> AdaptivePlan:
-    """Choose start, rounds, clip bound and budgets for a total of (epsilon, delta), add/remove.
-
-    Only public numbers are used: the server's data, epsilon and delta, d, k, and the two counts.
-
-    Parameters
-    ----------
-    federation : SumFederation
-        As in `plan`; the unit of its ledger decides the level.
-    server_points : array_like of shape (q, d)
-    n_clusters : int
-    epsilon, delta : float
-        Exact total of all releases, by the ledger; delta is 1e-6 by default.
-    rng : numpy.random.Generator
-        For the server's own k-means.
-    start : {"auto", "server", "weighted"}
-        "server" spends nothing on the start; "weighted" runs Steps 1 and 2 of FedDP-Init; "auto"
-        takes "weighted" when the predicted noise of Step 1 is below half the predicted eigengap.
-    n_rounds : int, optional
-        Rounds of relative sums; at most 6, chosen from public numbers, by default.
-    n_records, rows_per_client : int
-        Public numbers of rows, of all clients together and of a typical one. Both are needed at
-        client level. At data-point level `n_records` is the federation's by default.
-    """
-    check_federation(federation)
-    server, k = check_server_points(federation, server_points, n_clusters)
-    fingerprint, server = ServerPoints.of(server), inside(server, federation.facts.bound)
-    epsilon, delta = check_budget(epsilon), delta_of(delta, None)
-    check_choice(start, "start", ("auto", "server", "weighted"))
-    if n_rounds is not None:
-        check_int(n_rounds, "n_rounds", maximum=MAX_ROUNDS)
-    n, rows = _public_counts(federation, n_records, rows_per_client)
-    check_rng(rng)
-    facts, d = federation.facts, federation.facts.n_features
-    clips = None
-    if rows is not None:
-        clips = ClipBounds.suggest(server, rows_per_client=rows, n_clusters=k)
-    level = level_of(facts.unit, clips)
-    centers, residual, energy = _server_start(server, k, rng)
-    # the server's points may coincide with their centres: some length must be allowed
-    residual = max(residual, (1e-6 * facts.bound) ** 2)
-    clip = math.sqrt(residual * (1.3 if rows is None else rows))
-
-    def releases(steps: StepBudgets) -> tuple[PlannedRelease, ...]:
-        return _all_releases(federation, level, steps, clip, rows, k, len(server))
-
-    def calibrated(chosen: str, rounds: int) -> StepBudgets:
-        return calibrate_budgets(
-            _shares(chosen, rounds, delta), epsilon,
-            total=lambda b: total_of(federation, releases(b), delta),
-        )  # fmt: skip
-
-    # Step 1: predicted spectral norm of its noise against the predicted eigengap
-    weighted = calibrated("weighted", 1)
-    reach = facts.bound**2 if clips is None else clips.outer
-    multiplier = federation.noise_multiplier(weighted.outer, delta)
-    noise_over_gap = 2 * math.sqrt(d) * reach * multiplier / max(n * energy, 1e-300)
-    chosen = ("weighted" if noise_over_gap < 0.5 else "server") if start == "auto" else start
-
-    # rounds: as many as keep the noise of a centre small against the residuals
-    candidates = range(1, ROUNDS_TRIED + 1) if n_rounds is None else (n_rounds,)
-    budgets = calibrated(chosen, candidates[0])
-    for t in candidates[1:]:
-        more = calibrated(chosen, t)
-        std = clip * federation.noise_multiplier(more.lloyd_sums, delta) * math.sqrt(t)
-        if d * (std * k / n) ** 2 > NOISE_SHARE * residual:
-            break
-        budgets = more
-    whole = releases(budgets)
+def _server_start(
+    server: FloatArray, k: int, rng: np.random.Generator
+) -> tuple[FloatArray, float, float]:
+    """Centres of the server's data in its own subspace; residual energy; energy per direction."""
+    _, basis = top_eigenvectors(server.T @ server, min(k, server.shape[1]))
+    projected = server @ basis
+    xi = kmeans.weighted_kmeans(projected, None, k, rng=rng, n_init=RESTARTS)
+    labels = kmeans.assign(projected, xi).labels
+    centers = xi @ basis.T
     centers.flags.writeable = False
-    return AdaptivePlan(
-        method="FedDP-KMeans, adaptive", n_clusters=k, n_features=d, n_rounds=budgets.n_rounds,
-        epsilon=epsilon, delta=delta, releases=whole, facts=facts,
-        predicted_error=d * (whole[-1].mechanisms[0].std * k / n) ** 2,
-        predicted_error_is=ERROR_IS,
-        budgets=budgets, server=fingerprint, start=chosen, clip=clip, clips=clips,
-        rows_per_client=rows, noise_over_gap=noise_over_gap, centers=centers,
-    )  # fmt: skip
+    residual = float(((server - centers[labels]) ** 2).sum(axis=1).mean())
+    shares = np.bincount(labels, minlength=k) / len(server)
+    spread = float(shares @ ((centers - shares @ centers) ** 2).sum(axis=1))
+    return centers, residual, spread / max(k - 1, 1)
 
 
-def _all_releases(
-    federation: SumFederation,
-    level: Level,
-    budgets: StepBudgets,
-    clip: float,
-    rows: int | None,
-    k: int,
-    q: int,
-) -> tuple[PlannedRelease, ...]:
-    d = federation.facts.n_features
-    first = start_releases(federation, level, budgets, q, min(k, d))
-    step = residual_step(federation.facts.unit, clip, rows)
-    zeros = {"basis": np.zeros((d, min(k, d)))}
-    return (*first, *lloyd_releases(federation, step, budgets, k, first_round=len(first), **zeros))
+def follow_adaptive(
+    federation: SumFederation, plan: AdaptivePlan, server: FloatArray, rng: np.random.Generator
+) -> tuple[FloatArray, Released]:
+    """The start of the plan, then rounds of relative sums, each shrunk by its own noise."""
+    centers = plan.centers
+    if plan.initial == "weighted":  # Steps 1 and 2 of FedDP-Init
+        minimum = 2 * plan.releases[1].mechanisms[0].std
+        found = weigh_server_points(federation, plan, server, minimum=minimum)
+        xi = found.clustered(plan.n_clusters, rng=rng, n_init=RESTARTS)
+        centers = xi @ found.basis.T
+    step = residual_step(plan.clip, plan.rows_per_client)
+    history, released = [centers], []
+    for planned in plan.rounds:
+        # the span of the current centres is where they differ: assign there
+        basis = np.linalg.svd(history[-1].T, full_matrices=False)[0]
+        sums, counts = release(federation, step, planned, basis=basis, centers=history[-1])
+        released.append((sums, counts))
+        noise, floor = planned.mechanisms[0].std, count_floor(planned.mechanisms[1])
+        move = shrunk_step(sums, counts, std=noise, floor=floor)
+        history.append(inside(history[-1] + move, plan.facts.bound))
+    return np.stack(history), tuple(released)
 
 
 def shrunk_step(sums: FloatArray, counts: FloatArray, *, std: float, floor: float) -> FloatArray:
@@ -241,41 +221,3 @@ def shrunk_step(sums: FloatArray, counts: FloatArray, *, std: float, floor: floa
     explained = sums.shape[1] * (std / divisor) ** 2
     length = np.maximum((step**2).sum(axis=1, keepdims=True), 1e-300)
     return step * np.maximum(0.0, 1 - explained / length)
-
-
-def follow_adaptive(
-    federation: SumFederation,
-    plan: AdaptivePlan,
-    server: FloatArray,
-    *,
-    rng: np.random.Generator,
-    progress: bool,
-) -> dict[str, Any]:
-    """The start of the plan, then rounds of relative sums, each shrunk by its own noise."""
-    k, bound = plan.n_clusters, plan.facts.bound
-    centers = plan.centers
-    if plan.start == "weighted":
-        level = level_of(plan.facts.unit, plan.clips)
-        first, second = plan.releases[:2]
-        (noisy_outer,) = release(federation, level.outer, first)
-        _, basis = top_eigenvectors(noisy_outer, min(k, plan.n_features))
-        projected = inside(server, bound) @ basis
-        (weights,) = release(
-            federation, level.weights, second, basis=basis, server_points=projected
-        )
-        kept = surviving_points(weights, minimum=2 * second.mechanisms[0].std, at_least=k)
-        filled = kept > 0
-        xi = kmeans.weighted_kmeans(projected[filled], kept[filled], k, rng=rng, n_init=RESTARTS)
-        centers = xi @ basis.T
-
-    step = residual_step(plan.facts.unit, plan.clip, plan.rows_per_client)
-    history, released = [centers], []
-    for planned in shown(lloyd_rounds(plan), progress):
-        # the span of the current centres is where they differ: assign there
-        basis = np.linalg.svd(history[-1].T, full_matrices=False)[0]
-        sums, counts = release(federation, step, planned, basis=basis, centers=history[-1])
-        released.append((sums, counts))
-        noise, floor = planned.mechanisms[0].std, count_floor(planned.mechanisms[1])
-        move = shrunk_step(sums, counts, std=noise, floor=floor)
-        history.append(inside(history[-1] + move, bound))
-    return {"history": np.stack(history), "released": tuple(released)}

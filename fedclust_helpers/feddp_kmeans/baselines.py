@@ -1,44 +1,33 @@
-"""Baselines of sections 5.1 and G.3: other starts for FedDP-Lloyds, k-FED, and the optimum."""
+"""Variants without FedDP-Init: FedDP-Lloyds with all of the budget, from public starts (G.3)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.cluster import kmeans_plusplus
 
 from fedclust_helpers import kmeans
-from fedclust_helpers._validation import (
-    FloatArray,
-    as_points,
-    check_epsilon,
-    check_int,
-    check_positive,
-    check_rng,
-)
-from fedclust_helpers.client_statistics import PROJECTED_SUMS_AND_COUNTS
-from fedclust_helpers.feddp_kmeans._releases import lloyd_releases, total_of
-from fedclust_helpers.feddp_kmeans.algorithm import lloyd_rounds, lloyds, top_eigenvectors
-from fedclust_helpers.feddp_kmeans.budgets import StepBudgets, lloyd_shares
+from fedclust_helpers._checked import checked
+from fedclust_helpers._validation import FloatArray, as_points, check_choice, check_int, check_rng
+from fedclust_helpers.feddp_kmeans.budgets import LLOYD_STEPS, StepBudgets
 from fedclust_helpers.feddp_kmeans.levels import ClipBounds, level_of
 from fedclust_helpers.feddp_kmeans.planning import (
-    ERROR_IS,
     N_INIT,
+    Releases,
     ServerPlan,
     ServerPoints,
-    check_budgets,
     check_federation,
-    check_restarts,
     check_server_points,
     chosen_budgets,
     delta_of,
+    made_plan,
+    planned_releases,
 )
-from fedclust_helpers.federation import ClientData, PlannedRelease, SumFederation
+from fedclust_helpers.federation import SumFederation
 
-MARGIN = 1 / 3  # Algorithms 3 and 5 count a row only if its centre is three times nearer
 MAX_PACKED = 100_000  # centres that sphere packing tries to place
 
 
@@ -53,12 +42,11 @@ def server_kmeanspp(
 
 
 def server_lloyds(
-    server_points: ArrayLike, n_clusters: int, *, rng: np.random.Generator, n_init: int = N_INIT
+    server_points: ArrayLike, n_clusters: int, *, rng: np.random.Generator
 ) -> FloatArray:
-    """ServerLloyds: k-means on the server's data (best of `n_init`). Costs no privacy."""
+    """ServerLloyds: k-means on the server's data (best of ten). Costs no privacy."""
     server = kmeans.moderate_points(server_points, "server_points")
-    check_restarts(n_init)
-    return kmeans.weighted_kmeans(server, None, n_clusters, rng=check_rng(rng), n_init=n_init)
+    return kmeans.weighted_kmeans(server, None, n_clusters, rng=check_rng(rng), n_init=N_INIT)
 
 
 def sphere_packing_start(
@@ -87,16 +75,16 @@ STARTS: dict[str, Callable[..., FloatArray]] = {
 class LloydsPlan(ServerPlan):
     """FedDP-Lloyds (Algorithm 2) with the whole budget, from a public start.
 
-    `start` is a name of `STARTS` (then `server` is what the plan keeps of the server's points) or
+    `initial` is a name of `STARTS` (then `server` is what the plan keeps of the server's points) or
     "given", with the public `centers` (k, d).
     """
 
-    start: str
+    initial: str
     centers: FloatArray | None = field(default=None, repr=False, compare=False)
 
 
-def plan_lloyds_from(
-    start: str | ArrayLike,
+@checked
+def plan_lloyds(
     federation: SumFederation,
     server_points: ArrayLike | None = None,
     *,
@@ -104,205 +92,61 @@ def plan_lloyds_from(
     epsilon: float | None = None,
     delta: float | None = None,
     n_rounds: int | None = None,
-    share: float = 0.75,
+    initial: str | FloatArray = "server_lloyds",
     budgets: StepBudgets | None = None,
     clips: ClipBounds | None = None,
 ) -> LloydsPlan:
     """Fix FedDP-Lloyds from a public start, with all of (epsilon, delta), add/remove.
 
+    Three quarters of the budget go to the sums, one to the counts.
+
     Parameters
     ----------
-    start : str, or array_like of shape (n_clusters, d)
-        A name of `STARTS`, which `run` computes from the server's points, or public centres.
-    federation : SumFederation
+    federation, n_clusters, epsilon, delta, clips
         As in `plan`.
     server_points : array_like of shape (q, d)
-        None where `start` is centres.
-    n_clusters : int
-    epsilon, delta : float
-        Exact total of all rounds, by the ledger; delta is 1e-6 by default.
+        None where `initial` is an array.
     n_rounds : int
         1 by default; not with `budgets`.
-    share : float
-        Of the budget for the sums; the rest is for the counts.
+    initial : str, or array_like of shape (n_clusters, d)
+        A name of `STARTS`, which `run` computes from the server's points, or public centres.
     budgets : StepBudgets, optional
-        In place of `epsilon` and `n_rounds`: `lloyd_sums`, `lloyd_counts`, `n_rounds` and nothing
-        else.
-    clips : ClipBounds, optional
-        Client level only.
+        In place of `epsilon`, `delta` and `n_rounds`: `lloyd_sums`, `lloyd_counts`, `n_rounds` and
+        nothing else.
     """
-    check_federation(federation)
-    level = level_of(federation.facts.unit, clips)
-    centers, server = None, None
-    if isinstance(start, str):
-        if start not in STARTS:
-            raise ValueError(f"start must be one of {', '.join(STARTS)}; got {start!r}")
-        needed = 1 if start == "sphere_packing" else n_clusters
-        points, _ = check_server_points(federation, server_points, needed)
+    facts = check_federation(federation)
+    level, centers, server = level_of(facts.unit, clips), None, None
+    if isinstance(initial, str):
+        check_choice(initial, "initial", tuple(STARTS))
+        points, k = check_server_points(
+            federation, server_points, n_clusters, each=initial != "sphere_packing"
+        )
         server = ServerPoints.of(points)
-        k = check_int(n_clusters, "n_clusters", maximum=federation.facts.n_records)
     else:
-        k = check_int(n_clusters, "n_clusters", maximum=federation.facts.n_records)
-        centers = as_points(start, "start", n_features=federation.facts.n_features).copy()
+        k = check_int(n_clusters, "n_clusters", maximum=facts.n_records)
+        centers = as_points(initial, "initial", n_features=facts.n_features).copy()
         centers.flags.writeable = False
         if len(centers) != k:
-            raise ValueError(f"start must hold n_clusters={k} centres, got {len(centers)}")
+            raise ValueError(f"initial must hold n_clusters={k} centres, got {len(centers)}")
         if server_points is not None:
-            raise ValueError("server_points must be None where start is an array of centres")
-    check_budgets(budgets)
+            raise ValueError("server_points must be None where initial is an array of centres")
     if budgets is not None and n_rounds is not None:
         raise ValueError("n_rounds must not be given with budgets")
-    delta = delta_of(delta, budgets)
-    shares = lloyd_shares(1 if n_rounds is None else n_rounds, delta=delta, share=share)
-
-    def releases(steps: StepBudgets) -> tuple[PlannedRelease, ...]:
-        return tuple(lloyd_releases(federation, level.lloyd, steps, k, first_round=0))
-
-    steps = chosen_budgets(
-        budgets, shares, epsilon, lambda b: total_of(federation, releases(b), delta)
-    )
-    if steps.n_rounds == 0 or steps.outer or steps.weights or steps.sums or steps.counts:
+    rounds = check_int(1 if n_rounds is None else n_rounds, "n_rounds")
+    shares = StepBudgets(0, 0, 0, 0, 0.75, 0.25, rounds, delta_of(delta, budgets))
+    if budgets is not None and (
+        budgets.n_rounds == 0 or budgets.outer or budgets.weights or budgets.sums or budgets.counts
+    ):
         raise ValueError("budgets must have lloyd_sums, lloyd_counts and n_rounds > 0 only")
-    whole = releases(steps)
-    facts = federation.facts
-    error = facts.n_features * (whole[-1].mechanisms[0].std * k / facts.n_records) ** 2
-    return LloydsPlan(
-        method="FedDP-Lloyds" if centers is not None else f"FedDP-Lloyds from {start!s}",
-        n_clusters=k, n_features=facts.n_features, n_rounds=steps.n_rounds,
-        epsilon=total_of(federation, whole, delta) if epsilon is None else check_epsilon(epsilon),
-        delta=delta, releases=whole, facts=facts, predicted_error=error,
-        predicted_error_is=ERROR_IS,
-        budgets=steps, clips=clips, start="given" if centers is not None else str(start),
-        server=server, centers=centers,
+
+    def releases(b: StepBudgets) -> Releases:
+        zeros = np.zeros((k, facts.n_features))
+        return planned_releases(federation, b, LLOYD_STEPS, level.lloyd, round=0, centers=zeros)
+
+    steps = chosen_budgets(federation, releases, shares, epsilon, budgets)
+    name = initial if isinstance(initial, str) else ""
+    return made_plan(
+        LloydsPlan, federation, releases(steps), steps, epsilon, n_clusters=k, clips=clips,
+        method=f"FedDP-Lloyds from {name}" if name else "FedDP-Lloyds", server=server,
+        initial=name or "given", centers=centers,
     )  # fmt: skip
-
-
-def follow_lloyds(
-    federation: SumFederation,
-    plan: LloydsPlan,
-    server: FloatArray | None,
-    *,
-    rng: np.random.Generator | None,
-    progress: bool,
-) -> dict[str, Any]:
-    """The public start, then FedDP-Lloyds."""
-    centers = plan.centers
-    if centers is None:
-        centers = STARTS[plan.start](server, plan.n_clusters, rng=rng)
-    step = level_of(plan.facts.unit, plan.clips).lloyd
-    history, released = lloyds(federation, step, lloyd_rounds(plan), centers, progress=progress)
-    return {"history": history, "released": released}
-
-
-def check_clients(clients: Any) -> ClientData:
-    """Return the data of clients, for methods that are not private."""
-    if not isinstance(clients, ClientData):
-        raise TypeError(f"clients must be ClientData, got {type(clients).__name__}")
-    return clients
-
-
-def k_fed(
-    clients: ClientData,
-    n_clusters: int,
-    *,
-    rng: np.random.Generator,
-    n_local: int | None = None,
-    n_init: int = N_INIT,
-) -> FloatArray:
-    """k-FED (Dennis, Li, Smith 2021), **not private**: local centres, then one Lloyd step.
-
-    Each client runs the Awasthi-Sheffet algorithm on its own rows and sends `n_local` centres.
-    The server takes all centres of one random client, adds the farthest centre of the others until
-    it has k, and makes one Lloyd step over all centres. (The released code of FedDP-KMeans sends
-    raw rows instead wherever a client has no duplicate rows.)
-    """
-    check_clients(clients)
-    k = check_int(n_clusters, "n_clusters", maximum=len(clients.points))
-    check_rng(rng)
-    check_restarts(n_init)
-    n_local = k if n_local is None else check_int(n_local, "n_local", maximum=k)
-    local = [
-        local_centers(clients.client(i), n_local, rng=rng, n_init=n_init)
-        for i in range(clients.n_clients)
-    ]
-    everything = np.concatenate(local)
-    chosen = local[int(rng.integers(len(local)))]
-    while len(chosen) < k:
-        squared = kmeans.assign(everything, chosen).squared
-        chosen = np.vstack([chosen, everything[int(squared.argmax())]])
-    return kmeans.lloyd(everything, chosen[:k], n_rounds=1)
-
-
-def optimal(
-    clients: ClientData, n_clusters: int, *, rng: np.random.Generator, n_init: int = N_INIT
-) -> FloatArray:
-    """Non-private k-means on the pooled rows, best of `n_init` restarts (one restart can miss)."""
-    points = check_clients(clients).points
-    check_restarts(n_init)
-    return kmeans.weighted_kmeans(points, None, n_clusters, rng=check_rng(rng), n_init=n_init)
-
-
-# --- Algorithm 3, on the rows of one client --------------------------------------------
-
-
-def check_size(array: FloatArray, name: str) -> FloatArray:
-    """Return numbers whose squares are still numbers."""
-    if not np.abs(array).max() < 1e100:
-        raise ValueError(f"{name} must be below 1e100 in size (rescale)")
-    return array
-
-
-def awasthi_sheffet(
-    points: ArrayLike,
-    n_clusters: int,
-    *,
-    rng: np.random.Generator,
-    n_init: int = 10,
-    n_rounds: int = 50,
-    margin: float = MARGIN,
-) -> FloatArray:
-    """Algorithm 3, **not private**: projection, k-means, means of clear rows, Lloyd.
-
-    Returns centres of shape (n_clusters, d). A cluster without a clear row starts at the mean of
-    all its rows. Lloyd stops when nothing moves, or after `n_rounds`. With ``margin=1`` every row
-    is clear.
-    """
-    points = check_size(as_points(points), "points")
-    k = check_int(n_clusters, "n_clusters", maximum=len(points))
-    check_restarts(n_init)
-    check_int(n_rounds, "n_rounds", minimum=0)
-    if check_positive(margin, "margin") > 1:
-        raise ValueError(f"margin must lie in (0, 1], got {margin}")
-    rank = min(k, points.shape[1])
-    if len(points) < 2 * points.shape[1]:
-        basis = np.ascontiguousarray(np.linalg.svd(points, full_matrices=False)[2][:rank].T)
-    else:
-        basis = top_eigenvectors(points.T @ points, rank)[1]
-    nu = kmeans.weighted_kmeans(points @ basis, None, k, rng=check_rng(rng), n_init=n_init)
-    centers = nu @ basis.T
-    for limit in sorted({1.0, margin}, reverse=True):  # clear rows decide where there are any
-        sums, counts = PROJECTED_SUMS_AND_COUNTS.compute(
-            points, np.array([0, len(points)]), basis=basis, centers=nu, margin=limit
-        )
-        found = counts[0] > 0
-        centers[found] = sums[0][found] / counts[0][found, None]
-    for _ in range(n_rounds):
-        moved = kmeans.lloyd(points, centers, n_rounds=1)
-        if np.array_equal(moved, centers):
-            break
-        centers = moved
-    return centers
-
-
-def local_centers(
-    points: ArrayLike, n_clusters: int, *, rng: np.random.Generator, n_init: int = 10
-) -> FloatArray:
-    """What one client of k-FED sends: centres of its own rows; all rows if it has at most k.
-
-    Every row counts as clear: of one client's rows 0 to 6 per cluster pass the margin 1/3 on the
-    paper's mixture, and centres that are means of so few do not recover in Lloyd.
-    """
-    points = as_points(points)
-    if len(points) <= check_int(n_clusters, "n_clusters"):
-        return points.copy()
-    return awasthi_sheffet(points, n_clusters, rng=rng, n_init=n_init, margin=1.0)

@@ -16,14 +16,13 @@ from typing import Any, Literal
 
 from scipy.optimize import brentq
 
+from fedclust_helpers._checked import checked
 from fedclust_helpers._validation import (
-    check_choice,
+    as_numbers,
     check_delta,
     check_epsilon,
-    check_function,
     check_int,
     check_non_negative,
-    check_share,
 )
 from fedclust_helpers.accounting import PrivacyLedger, gaussian_sigma_analytic
 from fedclust_helpers.mechanisms import Gaussian, Laplace, Mechanism
@@ -69,28 +68,21 @@ class StepBudgets:
     def __post_init__(self) -> None:
         check_int(self.n_rounds, "n_rounds", minimum=0, maximum=MAX_ROUNDS)
         check_delta(self.delta)
-        for name in (*STEPS, *LLOYD_STEPS):
-            if check_non_negative(getattr(self, name), name) > 0:
-                check_budget(getattr(self, name), name)
+        for name, epsilon in self.steps.items():
+            if check_non_negative(epsilon, name) > 0:
+                check_budget(epsilon, name)
         if (self.n_rounds > 0) != (self.lloyd_sums > 0 and self.lloyd_counts > 0):
             raise ValueError("lloyd_sums and lloyd_counts must be > 0 exactly when n_rounds > 0")
 
     @property
+    def steps(self) -> dict[str, float]:
+        """Epsilon of each step by its name."""
+        return {name: getattr(self, name) for name in (*STEPS, *LLOYD_STEPS)}
+
+    @property
     def epsilon_sum(self) -> float:
         """The sum of all step budgets: the epsilon of Theorem 1."""
-        return math.fsum(getattr(self, name) for name in (*STEPS, *LLOYD_STEPS))
-
-    def times(self, factor: float) -> StepBudgets:
-        """All step budgets multiplied by `factor`; rounds and delta stay."""
-        factor = check_non_negative(factor, "factor")
-        for name in (*STEPS, *LLOYD_STEPS):
-            budget = factor * getattr(self, name)
-            if budget > 0 and not MIN_BUDGET <= budget <= MAX_BUDGET:
-                raise ValueError(
-                    f"factor must leave each step between {MIN_BUDGET:g} and {MAX_BUDGET:g}, got"
-                    f" {factor:g}"
-                )
-        return replace(self, **{n: factor * getattr(self, n) for n in (*STEPS, *LLOYD_STEPS)})
+        return math.fsum(self.steps.values())
 
     def total(self) -> float:
         """Exact total epsilon at `delta` of Gaussian and Laplace noise, by the ledger.
@@ -98,58 +90,33 @@ class StepBudgets:
         Sensitivities cancel, so no federation is needed. Discrete noise costs more: the total of a
         run is that of its plan.
         """
-        return joint_epsilon(_unit_releases(self), delta=self.delta)
+        t = max(self.n_rounds, 1)
+        releases: list[tuple[Mechanism, ...]] = []
+        for name, epsilon in self.steps.items():
+            rounds = t if name in LLOYD_STEPS else 1
+            if epsilon and name in ("outer", "sums", "lloyd_sums"):
+                std = math.sqrt(rounds) * gaussian_sigma_analytic(epsilon, self.delta)
+                releases += [(Gaussian(1.0, std),)] * rounds
+            elif epsilon:
+                releases += [(Laplace.from_budget(1.0, epsilon / rounds),)] * rounds
+        return joint_epsilon(tuple(releases), self.delta)
 
 
+@lru_cache(maxsize=4096)
 def joint_epsilon(
-    releases: Sequence[tuple[Mechanism, ...]],
-    *,
+    releases: tuple[tuple[Mechanism, ...], ...],
     delta: float,
     unit: str = "point",
     adjacency: str = "add/remove",
 ) -> float:
     """The ledger's total of these releases; the same question is answered once per process."""
-    return _joint_epsilon(tuple(releases), delta, unit, adjacency)
-
-
-@lru_cache(maxsize=4096)
-def _joint_epsilon(
-    releases: tuple[tuple[Mechanism, ...], ...], delta: float, unit: str, adjacency: str
-) -> float:
     ledger = PrivacyLedger(unit=unit, adjacency=adjacency)
     for mechanisms in releases:
         ledger.charge(list(mechanisms), name="step")
     return ledger.epsilon(delta)
 
 
-def _unit_releases(budgets: StepBudgets) -> list[tuple[Mechanism, ...]]:
-    """Gaussian and Laplace mechanisms of all steps, for sensitivity 1."""
-    out: list[tuple[Mechanism, ...]] = []
-    for name in STEPS:
-        epsilon = getattr(budgets, name)
-        if epsilon and name in ("outer", "sums"):
-            out.append((Gaussian(1.0, gaussian_sigma_analytic(epsilon, budgets.delta)),))
-        elif epsilon:
-            out.append((Laplace.from_budget(1.0, epsilon),))
-    t = budgets.n_rounds
-    if t:
-        std = math.sqrt(t) * gaussian_sigma_analytic(budgets.lloyd_sums, budgets.delta)
-        out += [(Gaussian(1.0, std),)] * t
-        out += [(Laplace.from_budget(1.0, budgets.lloyd_counts / t),)] * t
-    return out
-
-
-def check_proportions(proportions: Any) -> tuple[float, float, float, float]:
-    """Return four shares >= 0 that sum to 1."""
-    try:
-        shares = tuple(float(p) for p in proportions)
-    except (TypeError, ValueError):
-        raise TypeError("proportions must be four numbers >= 0 that sum to 1") from None
-    if len(shares) != 4 or not all(s >= 0 for s in shares) or abs(sum(shares) - 1) > 1e-6:
-        raise ValueError("proportions must be four numbers >= 0 that sum to 1")
-    return shares
-
-
+@checked
 def split_epsilon(
     epsilon_init: float,
     *,
@@ -171,22 +138,17 @@ def split_epsilon(
         epsilon_init.
     """
     check_budget(epsilon_init, "epsilon_init")
-    check_choice(unit, "unit", ("point", "client"))
-    shares = PROPORTIONS[unit] if proportions is None else check_proportions(proportions)
-    outer, weights, sums, counts = (epsilon_init * s for s in shares)
-    n_rounds = check_int(n_rounds, "n_rounds", minimum=0, maximum=MAX_ROUNDS)
+    shares = as_numbers(
+        PROPORTIONS[unit] if proportions is None else proportions, "proportions", ndim=1
+    ).tolist()
+    if len(shares) != 4 or not min(shares) >= 0 or abs(sum(shares) - 1) > 1e-6:
+        raise ValueError("proportions must be four numbers >= 0 that sum to 1")
+    outer, weights, sums, counts = (epsilon_init * share for share in shares)
     lloyd = (sums, counts) if n_rounds else (0.0, 0.0)
-    return StepBudgets(outer, weights, sums, counts, *lloyd, n_rounds, check_delta(delta))
+    return StepBudgets(outer, weights, sums, counts, lloyd[0], lloyd[1], n_rounds, delta)
 
 
-def lloyd_shares(n_rounds: int, *, delta: float = 1e-6, share: float = 0.75) -> StepBudgets:
-    """Shares of FedDP-Lloyds alone (for baselines): `share` on sums, the rest on counts."""
-    rounds = check_int(n_rounds, "n_rounds", maximum=MAX_ROUNDS)
-    if not MIN_BUDGET <= check_share(share, "share") <= 1 - MIN_BUDGET:
-        raise ValueError(f"share must be at least {MIN_BUDGET:g} away from 0 and 1, got {share}")
-    return StepBudgets(0.0, 0.0, 0.0, 0.0, share, 1 - share, rounds, delta)
-
-
+@checked
 def calibrate_budgets(
     shares: StepBudgets,
     epsilon: float,
@@ -210,11 +172,8 @@ def calibrate_budgets(
         If even the smallest budgets cost more: every Gaussian step is calibrated at `delta` alone,
         so several of them together cost a little at the same delta, however small each budget.
     """
-    if not isinstance(shares, StepBudgets):
-        raise TypeError(f"shares must be StepBudgets, got {type(shares).__name__}")
     check_budget(epsilon)
-    check_function(total, "total")
-    used = [getattr(shares, name) for name in (*STEPS, *LLOYD_STEPS) if getattr(shares, name)]
+    used = [share for share in shares.steps.values() if share]
     if not used:
         raise ValueError("shares must hold a budget > 0")
     if not (2.5 * epsilon * max(used) < MAX_BUDGET and epsilon / 2 * min(used) > MIN_BUDGET):
@@ -223,7 +182,9 @@ def calibrate_budgets(
         )
 
     def at(log_scale: float) -> StepBudgets:
-        return shares.times(math.exp(log_scale))
+        factor = math.exp(log_scale)
+        scaled: Any = {name: factor * share for name, share in shares.steps.items()}
+        return replace(shares, **scaled)
 
     def excess(log_scale: float) -> float:
         found = total(at(log_scale))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedclust_helpers._validation import as_points, check_int, check_positive
+from fedclust_helpers._validation import as_points, check_instance, check_int, check_positive
 from fedclust_helpers.client_statistics import (
     BALL_SUMS_AND_COUNTS,
     CLIENT_MEANS,
@@ -50,11 +50,9 @@ class ClipBounds:
     counts: float
 
     def __post_init__(self) -> None:
-        for name in ("outer", "weights", "means", "filled", "sums", "counts"):
-            value = check_positive(getattr(self, name), name)
-            if not 1e-100 < value < 1e100:
-                raise ValueError(f"{name} must lie between 1e-100 and 1e100, got {value:g}")
-            object.__setattr__(self, name, value)
+        for name in (field.name for field in fields(self)):
+            if not 1e-100 < check_positive(getattr(self, name), name) < 1e100:
+                raise ValueError(f"{name} must lie between 1e-100 and 1e100")
 
     @classmethod
     def suggest(
@@ -80,25 +78,18 @@ class ClipBounds:
         outer = math.sqrt(n * fourth + n * (n - 1) * float((second**2).sum()))
         filled = k * (1 - (1 - 1 / k) ** n)
         return cls(
-            outer=outer,
-            weights=1.0,
-            means=math.sqrt(filled * r2),
-            filled=filled,
-            sums=n * math.sqrt(r2 / min(k, n)),
-            counts=float(n),
+            outer, 1.0, math.sqrt(filled * r2), filled, n * math.sqrt(r2 / min(k, n)), float(n)
         )
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(NamedTuple):
     """One release: its statistic, and the public clip bounds that every client is sent with it."""
 
     statistic: ClientStatistic
-    clips: Mapping[str, Any] = field(default_factory=dict)
+    clips: Mapping[str, Any] = {}
 
 
-@dataclass(frozen=True)
-class Level:
+class Level(NamedTuple):
     """The steps of FedDP-Init and FedDP-Lloyds for one unit of privacy."""
 
     outer: Step
@@ -118,8 +109,7 @@ def level_of(unit: str, clips: ClipBounds | None) -> Level:
         )  # fmt: skip
     if clips is None:
         raise ValueError("clips must be given at client level (see ClipBounds.suggest)")
-    if not isinstance(clips, ClipBounds):
-        raise TypeError(f"clips must be ClipBounds, got {type(clips).__name__}")
+    check_instance(clips, ClipBounds, "clips")
     return Level(
         Step(CLIENT_OUTER_PRODUCT, {"clip_outer": clips.outer}),
         Step(CLIENT_SERVER_POINT_WEIGHTS, {"clip_weights": clips.weights}),
@@ -128,11 +118,11 @@ def level_of(unit: str, clips: ClipBounds | None) -> Level:
     )
 
 
-def residual_step(unit: str, clip: float, rows_per_client: int | None) -> Step:
-    """Relative sums of the adaptive variant, cut to `clip` per row (point) or client."""
-    if unit == "point":
+def residual_step(clip: float, rows_per_client: int | None) -> Step:
+    """Relative sums of the adaptive variant, cut to `clip` per row (no `rows_per_client`: one point
+    is protected) or per client."""
+    if rows_per_client is None:
         return Step(CUT_RELATIVE_SUMS_AND_COUNTS, {"radius": clip})
-    assert rows_per_client is not None
     return Step(
         CLIENT_RELATIVE_SUMS_AND_COUNTS,
         {"clip_sums": clip, "clip_counts": float(rows_per_client)},

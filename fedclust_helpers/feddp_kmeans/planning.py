@@ -7,40 +7,29 @@ the ledger over exactly these mechanisms. Nothing private is read.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedclust_helpers._validation import (
-    FloatArray,
-    as_points,
-    check_delta,
-    check_epsilon,
-    check_int,
-    check_non_negative,
-    check_positive,
-)
+from fedclust_helpers._checked import checked
+from fedclust_helpers._validation import FloatArray, as_points, check_delta, check_int
 from fedclust_helpers.accounting import LedgerMismatchError
-from fedclust_helpers.feddp_kmeans._releases import (
-    lloyd_releases,
-    noise_for,
-    planned,
-    start_releases,
-    total_of,
-)
+from fedclust_helpers.client_statistics.base import public_numbers
 from fedclust_helpers.feddp_kmeans.budgets import (
-    MAX_ROUNDS,
+    LLOYD_STEPS,
     StepBudgets,
     calibrate_budgets,
     joint_epsilon,
     split_epsilon,
 )
-from fedclust_helpers.feddp_kmeans.levels import ClipBounds, Level, level_of
+from fedclust_helpers.feddp_kmeans.levels import ClipBounds, Level, Step, level_of
 from fedclust_helpers.federation import (
+    FederationFacts,
     Plan,
     PlanMismatchError,
     PlannedRelease,
@@ -50,11 +39,8 @@ from fedclust_helpers.federation import (
 
 N_INIT = 10  # restarts of the server's own k-means: they cost no privacy, and one is not enough
 MAX_RESTARTS = 10_000
-ERROR_IS = (
-    "mean squared distance by which the noise of the last sums moves a centre, clusters of equal"
-    " size, squared units of the data"
-)
-LEAST_WEIGHT = 5.0  # the released code drops server points below at data-point level
+LAPLACE = ("weights", "counts", "filled")  # parts with a sensitivity in L1; the others are Gaussian
+Releases = tuple[PlannedRelease, ...]
 
 
 @dataclass(frozen=True)
@@ -80,13 +66,20 @@ class ServerPlan(Plan):
     clips: ClipBounds | None
     server: ServerPoints | None
 
+    @property
+    def level(self) -> Level:
+        """The statistics of each step for the unit that is protected."""
+        return level_of(self.facts.unit, self.clips)
+
+    @property
+    def rounds(self) -> Releases:
+        """The releases of FedDP-Lloyds: the last `n_rounds`."""
+        return self.releases[len(self.releases) - self.n_rounds :]
+
     @cached_property
     def total_epsilon(self) -> float:
         """Total of all releases at `delta`, by the ledger; equal plans are added up once."""
-        return joint_epsilon(
-            [r.mechanisms for r in self.releases],
-            delta=self.delta, unit=self.facts.unit, adjacency=self.facts.adjacency,
-        )  # fmt: skip
+        return total_of(self.facts, self.releases, self.delta)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,24 +90,89 @@ class FedDPPlan(ServerPlan):
     subspace), rounds 3, 4, ... those of FedDP-Lloyds.
     """
 
-    rank: int
-    margin: float
-    minimum_weight: float
     n_init: int
+
+
+@checked
+def plan(
+    federation: SumFederation,
+    server_points: ArrayLike,
+    *,
+    n_clusters: int,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    n_rounds: int = 0,
+    budgets: StepBudgets | None = None,
+    clips: ClipBounds | None = None,
+    n_init: int = N_INIT,
+) -> FedDPPlan:
+    """Fix every release of FedDP-KMeans for a total of (epsilon, delta), add/remove.
+
+    Parameters
+    ----------
+    federation : SumFederation
+        With ``domain="ball"``, ``bound`` = Delta, and a server that sees the noised sums. Its
+        ledger's unit decides the level: one "point", or one "client" (then `clips` is needed).
+    server_points : array_like of shape (q, d)
+        Data of the server, public: they cost no privacy. `run` refuses others.
+    n_clusters : int
+    epsilon, delta : float
+        Exact total of all releases, by the ledger; delta, also that of each Gaussian step alone,
+        is 1e-6 by default. Shared out in the paper's proportions.
+    n_rounds : int
+        Rounds of FedDP-Lloyds; together they get the same pair of budgets as Step 3.
+    budgets : StepBudgets, optional
+        Explicit step budgets in place of `epsilon`, `delta` and `n_rounds` (other proportions:
+        `split_epsilon`, `calibrate_budgets`). Without a budget for the outer product the subspace
+        is that of the server points.
+    clips : ClipBounds, optional
+        Client level only: public clip bounds.
+    n_init : int
+        Restarts of the server's weighted k-means.
+
+    Raises
+    ------
+    TypeError, ValueError, TrustModelError, RingOverflowError
+        Whatever can be refused is refused here; nothing is charged, read or sent.
+    """
+    facts = check_federation(federation)
+    server, k = check_server_points(federation, server_points, n_clusters)
+    level = level_of(facts.unit, clips)
+    check_restarts(n_init)
+    if budgets is not None and n_rounds:
+        raise ValueError("n_rounds must not be given with budgets")
+    for name in ("weights", "sums", "counts"):
+        if budgets is not None and getattr(budgets, name) == 0:
+            raise ValueError(f"budgets.{name} must be > 0 for FedDP-Init")
+    unit: Any = facts.unit
+    shares = split_epsilon(1.0, unit=unit, n_rounds=n_rounds, delta=delta_of(delta, budgets))
+    d, rank = facts.n_features, min(facts.n_features, k)
+    basis, xi, centers = np.zeros((d, rank)), np.zeros((k, rank)), np.zeros((k, d))
+    means = ("sums", "counts")
+
+    def releases(b: StepBudgets) -> Releases:
+        return (
+            *planned_start(federation, level, b, k, len(server)),
+            *planned_releases(federation, b, means, level.means, round=2, basis=basis, centers=xi),
+            *planned_releases(federation, b, LLOYD_STEPS, level.lloyd, round=3, centers=centers),
+        )
+
+    steps = chosen_budgets(federation, releases, shares, epsilon, budgets)
+    made = made_plan(
+        FedDPPlan, federation, releases(steps), steps, epsilon, method="FedDP-KMeans",
+        n_clusters=k, clips=clips, server=ServerPoints.of(server), n_init=n_init,
+    )  # fmt: skip
+    return made if unit == "point" else replace(made, predicted_error=None)
 
 
 # --- checks that all plans share ------------------------------------------------------------------
 
 
-def check_federation(federation: Any, *, unit: str | None = None) -> None:
-    """Refuse what is no federation, or none that shows noised sums of a ball to the server.
+def check_federation(federation: SumFederation, *, unit: str | None = None) -> FederationFacts:
+    """The facts of a federation that shows noised sums of a ball to the server; others are refused.
 
     With `unit`, its ledger must be kept for just that one.
     """
-    if isinstance(federation, type):
-        raise TypeError(f"federation must be a federation, got the class {federation.__name__}")
-    if not callable(getattr(federation, "noisy_sum", None)) or not hasattr(federation, "facts"):
-        raise TypeError(f"federation must offer noisy_sum, got {type(federation).__name__}")
     facts = federation.facts
     if facts.receiver != "server" or facts.trust == "local":
         raise TrustModelError(
@@ -135,20 +193,21 @@ def check_federation(federation: Any, *, unit: str | None = None) -> None:
             "federation must have a bound between 1e-100 and 1e100 (rescale): squares of lengths"
             " leave the range of floats, and could not be clipped"
         )
+    return facts
 
 
 def check_server_points(
-    federation: SumFederation, server_points: Any, n_clusters: Any
+    federation: SumFederation, server_points: Any, n_clusters: int, *, each: bool = True
 ) -> tuple[FloatArray, int]:
-    """The server's points (q, d), at least one for each cluster, and the number of clusters."""
+    """The server's points (q, d), with `each` one for each cluster, and the number of clusters."""
     k = check_int(n_clusters, "n_clusters", maximum=federation.facts.n_records)
     server = as_points(server_points, "server_points", n_features=federation.facts.n_features)
-    if len(server) < k:
+    if each and len(server) < k:
         raise ValueError(f"server_points must hold at least n_clusters={k} rows, got {len(server)}")
     return server, k
 
 
-def same_server_points(plan: Any, server_points: Any) -> FloatArray:
+def same_server_points(plan: ServerPlan, server_points: Any) -> FloatArray:
     """The server's points (q, d); others than those of the plan are refused."""
     server = as_points(server_points, "server_points", n_features=plan.n_features)
     if ServerPoints.of(server) != plan.server:
@@ -159,53 +218,9 @@ def same_server_points(plan: Any, server_points: Any) -> FloatArray:
     return server
 
 
-def inside(rows: FloatArray, bound: float) -> FloatArray:
-    """Rows moved into the ball of radius `bound`; public or released rows only."""
-    norms = np.linalg.norm(rows, axis=1, keepdims=True)
-    factors = np.divide(bound, norms, out=np.ones_like(norms), where=norms > bound)
-    return np.asarray(rows * factors)
-
-
 def check_restarts(n_init: Any) -> int:
     """Restarts of the server's k-means."""
     return check_int(n_init, "n_init", maximum=MAX_RESTARTS)
-
-
-# --- the plan of the paper ------------------------------------------------------------------------
-
-
-def _all_releases(
-    federation: SumFederation, level: Level, budgets: StepBudgets, k: int, q: int, rank: int
-) -> tuple[PlannedRelease, ...]:
-    d, delta = federation.facts.n_features, budgets.delta
-    parts = dict(zip(level.means.statistic.parts, (budgets.sums, budgets.counts), strict=True))
-    noise = noise_for(federation, level.means, parts, delta=delta, n_clusters=k)
-    zeros = {"basis": np.zeros((d, rank)), "centers": np.zeros((k, rank))}
-    means = planned(federation, 2, level.means, noise, **zeros)
-    start = start_releases(federation, level, budgets, q, rank)
-    return (*start, means, *lloyd_releases(federation, level.lloyd, budgets, k, first_round=3))
-
-
-def check_budgets(budgets: Any) -> None:
-    """Refuse what is neither None nor StepBudgets."""
-    if budgets is not None and not isinstance(budgets, StepBudgets):
-        raise TypeError(f"budgets must be StepBudgets, got {type(budgets).__name__}")
-
-
-def chosen_budgets(
-    budgets: StepBudgets | None,
-    shares: StepBudgets,
-    epsilon: float | None,
-    total: Any,
-) -> StepBudgets:
-    """Explicit step budgets, or the largest multiple of `shares` within epsilon."""
-    if budgets is None:
-        if epsilon is None:
-            raise ValueError("epsilon must be given (or budgets=StepBudgets(...))")
-        return calibrate_budgets(shares, epsilon, total=total)
-    if epsilon is not None:
-        raise ValueError("epsilon must not be given with budgets: they say what is spent")
-    return budgets
 
 
 def delta_of(delta: float | None, budgets: StepBudgets | None) -> float:
@@ -217,107 +232,104 @@ def delta_of(delta: float | None, budgets: StepBudgets | None) -> float:
     return budgets.delta
 
 
-def plan(
+# --- releases, and what they cost -----------------------------------------------------------------
+
+
+def planned_releases(
     federation: SumFederation,
-    server_points: ArrayLike,
+    budgets: StepBudgets,
+    names: tuple[str, ...],
+    step: Step,
+    *,
+    round: int,
+    **zeros: Any,
+) -> Releases:
+    """The release of a step (all rounds of FedDP-Lloyds), refused if the federation would later.
+
+    `names` are the budgets of its parts, for all rounds together: T Gaussians with sqrt(T) times
+    the noise are one release, Laplace budgets add up. A step without budget is not run. `zeros` are
+    arrays of zeros in the shape of what will be broadcast.
+    """
+    epsilons = [budgets.steps[name] for name in names]
+    if not any(epsilons):
+        return ()
+    n_rounds = budgets.n_rounds if names == LLOYD_STEPS else 1
+    statistic, public = step.statistic, {**public_numbers(zeros), **step.clips}
+    noise: list[Any] = []
+    for part, epsilon in zip(statistic.parts, epsilons, strict=True):
+        if part in LAPLACE:
+            noise.append(federation.laplace(statistic, part, epsilon=epsilon / n_rounds, **public))
+        else:
+            multiplier = federation.noise_multiplier(epsilon, budgets.delta) * math.sqrt(n_rounds)
+            noise.append(federation.gaussian(statistic, part, multiplier=multiplier, **public))
+    federation.check_release(statistic, noise, **zeros, **step.clips)
+    one_row = np.zeros((1, federation.facts.n_features))
+    sent = statistic.compute(one_row, np.array([0, 1]), **zeros, **step.clips)
+    numbers = sum(part.size for part in sent)
+    first = PlannedRelease.of(statistic, tuple(noise), round=round, numbers=numbers)
+    return tuple(replace(first, round=round + t) for t in range(n_rounds))
+
+
+def planned_start(
+    federation: SumFederation, level: Level, budgets: StepBudgets, n_clusters: int, n_points: int
+) -> Releases:
+    """Steps 1 and 2 of FedDP-Init, rounds 0 and 1: each where it has a budget."""
+    d = federation.facts.n_features
+    rank = min(d, n_clusters)
+    zeros: Any = {"basis": np.zeros((d, rank)), "server_points": np.zeros((n_points, rank))}
+    return (
+        *planned_releases(federation, budgets, ("outer",), level.outer, round=0),
+        *planned_releases(federation, budgets, ("weights",), level.weights, round=1, **zeros),
+    )
+
+
+def total_of(facts: FederationFacts, releases: Releases, delta: float) -> float:
+    """Total epsilon of planned releases at `delta`, by the ledger."""
+    mechanisms = tuple(r.mechanisms for r in releases)
+    return joint_epsilon(mechanisms, delta, facts.unit, facts.adjacency)
+
+
+def chosen_budgets(
+    federation: SumFederation,
+    releases: Callable[[StepBudgets], Releases],
+    shares: StepBudgets,
+    epsilon: float | None,
+    budgets: StepBudgets | None = None,
+) -> StepBudgets:
+    """Explicit step budgets, or the largest multiple of `shares` within epsilon."""
+    if budgets is not None and epsilon is not None:
+        raise ValueError("epsilon must not be given with budgets: they say what is spent")
+    if budgets is not None:
+        return budgets
+    if epsilon is None:
+        raise ValueError("epsilon must be given (or budgets=StepBudgets(...))")
+    facts = federation.facts
+    return calibrate_budgets(shares, epsilon, total=lambda b: total_of(facts, releases(b), b.delta))
+
+
+Kind = TypeVar("Kind", bound=ServerPlan)
+
+
+def made_plan(
+    kind: type[Kind],
+    federation: SumFederation,
+    releases: Releases,
+    budgets: StepBudgets,
+    epsilon: float | None,
     *,
     n_clusters: int,
-    epsilon: float | None = None,
-    delta: float | None = None,
-    n_rounds: int = 0,
-    proportions: Sequence[float] | None = None,
-    budgets: StepBudgets | None = None,
-    clips: ClipBounds | None = None,
-    rank: int | None = None,
-    margin: float = 1.0,
-    minimum_weight: float | None = None,
-    n_init: int = N_INIT,
-) -> FedDPPlan:
-    """Fix every release of FedDP-KMeans for a total of (epsilon, delta), add/remove.
-
-    Parameters
-    ----------
-    federation : SumFederation
-        With ``domain="ball"``, ``bound`` = Delta, and a server that sees the noised sums. Its
-        ledger's unit decides the level: one "point", or one "client" (then `clips` is needed).
-    server_points : array_like of shape (q, d)
-        Data of the server, public: they cost no privacy. `run` refuses others.
-    n_clusters : int
-    epsilon : float, optional
-        Exact total of all releases, by the ledger.
-    delta : float, optional
-        Of the total and of each Gaussian step alone; 1e-6 by default.
-    n_rounds : int
-        Rounds of FedDP-Lloyds; together they get the same pair of budgets as Step 3.
-    proportions : four numbers >= 0 that sum to 1, optional
-        Shares of outer product, weights, sums, counts; the paper's for the unit by default. A share
-        0 of the outer product takes the subspace of the server points instead.
-    budgets : StepBudgets, optional
-        Explicit step budgets in place of `epsilon`, `n_rounds` and `proportions`.
-    clips : ClipBounds, optional
-        Client level only: public clip bounds.
-    rank : int, optional
-        Dimension of the subspace; n_clusters as in the paper by default.
-    margin : float
-        Step 3 counts a row only if its nearest centre is at most `margin` times as far as any
-        other: 1 is off, 1/3 is Algorithm 5. Data-point level only.
-    minimum_weight : float, optional
-        Server points with a noised weight below are dropped. Defaults to 5 at data-point level as
-        in the released code, and to the noise's own standard deviation at client level.
-    n_init : int
-        Restarts of the server's weighted k-means.
-
-    Returns
-    -------
-    FedDPPlan
-
-    Raises
-    ------
-    TypeError, ValueError, TrustModelError, RingOverflowError
-        Whatever can be refused is refused here; nothing is charged, read or sent.
-    """
-    check_federation(federation)
-    server, k = check_server_points(federation, server_points, n_clusters)
-    facts = federation.facts
-    level = level_of(facts.unit, clips)
-    d, q = facts.n_features, len(server)
-    rank = min(d, k) if rank is None else check_int(rank, "rank", maximum=d)
-    if check_positive(margin, "margin") > 1:
-        raise ValueError(f"margin must lie in (0, 1], got {margin}")
-    if margin < 1 and facts.unit == "client":
-        raise ValueError("margin must be 1 at client level")
-    check_restarts(n_init)
-    if minimum_weight is not None:
-        check_non_negative(minimum_weight, "minimum_weight")
-    check_int(n_rounds, "n_rounds", minimum=0, maximum=MAX_ROUNDS)
-    check_budgets(budgets)
-    if budgets is not None and (proportions is not None or n_rounds not in (0, budgets.n_rounds)):
-        raise ValueError("n_rounds and proportions must not be given with budgets")
-    delta = delta_of(delta, budgets)
-
-    def releases(steps: StepBudgets) -> tuple[PlannedRelease, ...]:
-        return _all_releases(federation, level, steps, k, q, rank)
-
-    unit: Any = facts.unit
-    shares = split_epsilon(1.0, unit=unit, proportions=proportions, n_rounds=n_rounds, delta=delta)
-    for name in ("weights", "sums", "counts"):
-        if getattr(budgets or shares, name) == 0:
-            raise ValueError(f"budgets.{name} must be > 0 for FedDP-Init")
-    steps = chosen_budgets(
-        budgets, shares, epsilon, lambda b: total_of(federation, releases(b), delta)
-    )
-    whole = releases(steps)
-    noise = {r.round: r.mechanisms for r in whole}
-    if minimum_weight is None:
-        minimum_weight = LEAST_WEIGHT if facts.unit == "point" else noise[1][0].std
-    error = None
-    if facts.unit == "point":
-        error = d * (noise[max(noise)][0].std * k / facts.n_records) ** 2
-    return FedDPPlan(
-        method="FedDP-KMeans", n_clusters=k, n_features=d, n_rounds=steps.n_rounds,
-        epsilon=total_of(federation, whole, delta) if epsilon is None else check_epsilon(epsilon),
-        delta=delta, releases=whole, facts=facts, predicted_error=error,
-        predicted_error_is=ERROR_IS,
-        budgets=steps, clips=clips, server=ServerPoints.of(server), rank=rank, margin=float(margin),
-        minimum_weight=float(minimum_weight), n_init=n_init,
+    n_records: int | None = None,
+    **rest: Any,
+) -> Kind:
+    """A plan of these releases; `n_records` is public, that of the federation by default."""
+    facts, d, delta = federation.facts, federation.facts.n_features, budgets.delta
+    n = facts.n_records if n_records is None else n_records
+    return kind(
+        releases=releases, n_clusters=n_clusters, n_features=d, n_rounds=budgets.n_rounds,
+        facts=facts, delta=delta, budgets=budgets,
+        epsilon=total_of(facts, releases, delta) if epsilon is None else float(epsilon),
+        predicted_error=d * (releases[-1].mechanisms[0].std * n_clusters / n) ** 2,
+        predicted_error_is="mean squared distance by which the noise of the last sums moves a"
+        " centre, clusters of equal size, squared units of the data",
+        **rest,
     )  # fmt: skip

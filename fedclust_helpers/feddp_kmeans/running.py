@@ -2,32 +2,52 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedclust_helpers._validation import check_rng
+from fedclust_helpers._checked import checked
+from fedclust_helpers._progress import Progress
+from fedclust_helpers._validation import FloatArray, check_rng
 from fedclust_helpers.feddp_kmeans.adaptive import AdaptivePlan, follow_adaptive
-from fedclust_helpers.feddp_kmeans.algorithm import FedDPResult, follow_feddp
-from fedclust_helpers.feddp_kmeans.baselines import LloydsPlan, follow_lloyds
+from fedclust_helpers.feddp_kmeans.algorithm import InitResult, Released, initialise, lloyds
+from fedclust_helpers.feddp_kmeans.baselines import STARTS, LloydsPlan
 from fedclust_helpers.feddp_kmeans.planning import (
     FedDPPlan,
+    ServerPlan,
     check_federation,
     same_server_points,
 )
-from fedclust_helpers.federation import SumFederation
+from fedclust_helpers.federation import RunResult, SumFederation
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FedDPResult(RunResult):
+    """Centres of a run and what each step released; epsilon is that of the ledger of this run.
+
+    `history` (T + 1, k, d) starts with the centres before the first Lloyd round; `released` holds
+    the noised (sums, counts) of each round; `init` is None where no FedDP-Init was run.
+    """
+
+    plan: ServerPlan
+    centers: FloatArray
+    history: FloatArray = field(repr=False)
+    released: Released = field(default=(), repr=False)
+    init: InitResult | None = field(default=None, repr=False)
+
+
+@checked
 def run(
     federation: SumFederation,
-    plan: FedDPPlan | AdaptivePlan | LloydsPlan,
+    plan: ServerPlan,
     server_points: ArrayLike | None = None,
     *,
     rng: np.random.Generator | None = None,
-    progress: bool = False,
+    progress: Progress = False,
 ) -> FedDPResult:
-    """Follow a plan of `plan`, `plan_adaptive` or `plan_lloyds_from`: nothing else is released.
+    """Follow a plan of `plan`, `plan_adaptive` or `plan_lloyds`: nothing else is released.
 
     Parameters
     ----------
@@ -39,12 +59,8 @@ def run(
     rng : numpy.random.Generator
         For the server's own k-means, which costs no privacy (None only for a plan that starts from
         given centres).
-    progress : bool
-        Show a bar over the Lloyd rounds.
-
-    Returns
-    -------
-    FedDPResult
+    progress : bool or function
+        A bar over the releases, or called as progress(done, total).
 
     Raises
     ------
@@ -54,24 +70,26 @@ def run(
         If the ledger cannot pay all of the plan. Nothing was charged, read or sent.
     """
     check_federation(federation)
-    if not isinstance(plan, FedDPPlan | AdaptivePlan | LloydsPlan):
-        raise TypeError(f"plan must be a plan of feddp_kmeans, got {type(plan).__name__}")
-    server = None
-    if getattr(plan, "server", None) is not None:
-        server = same_server_points(plan, server_points)
-        check_rng(rng)
+    given: Any = None
+    if plan.server is not None:
+        given = same_server_points(plan, server_points), check_rng(rng)
     elif server_points is not None:
         raise ValueError("server_points must be None: the plan starts from given centres")
-    if not isinstance(progress, bool):
-        raise TypeError(f"progress must be True or False, got {type(progress).__name__}")
-    follow: Any = follow_lloyds
-    if isinstance(plan, FedDPPlan):
-        follow = follow_feddp
-    elif isinstance(plan, AdaptivePlan):
-        follow = follow_adaptive
-    with federation.follow(plan) as n_before:
-        found = follow(federation, plan, server, rng=rng, progress=progress)
+    init = None
+    with federation.follow(plan, progress) as n_before:
+        if isinstance(plan, AdaptivePlan):
+            history, released = follow_adaptive(federation, plan, *given)
+        elif isinstance(plan, LloydsPlan):
+            centers = plan.centers
+            if centers is None:
+                centers = STARTS[plan.initial](given[0], plan.n_clusters, rng=rng)
+            history, released = lloyds(federation, plan, centers)
+        else:
+            assert isinstance(plan, FedDPPlan)
+            init = initialise(federation, plan, *given)
+            history, released = lloyds(federation, plan, init.centers)
     return FedDPResult(
         plan=plan, ledger=federation.ledger.since(n_before), transcript=federation.transcript,
-        private=plan.facts.mode == "secure", centers=found["history"][-1], **found,
+        private=plan.facts.mode == "secure", init=init, centers=history[-1], history=history,
+        released=released,
     )  # fmt: skip

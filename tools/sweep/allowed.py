@@ -90,10 +90,6 @@ ALLOWED: tuple[Allowed, ...] = (
         "no point is farther than inf: the same as None",
     ),
     Allowed(
-        "feddp_kmeans.bounds.averaging_error_bound", "failure", "tiny", "nan or wrong",
-        "inf where the noise may exceed the count, and documented so",
-    ),
-    Allowed(
         "ldp_kmeans.frequency_oracles.Bitstogram.heavy_hitters", "z", "inf|-inf",
         "nonsense accepted",
         "-inf keeps every candidate, as the tests do, and inf keeps none: no threshold is wrong",

@@ -89,9 +89,9 @@ def run_centers(cell: Cell, problem: Problem, seed: np.random.SeedSequence) -> F
     planner, fixed = METHODS[check_choice(cell.method, "method of the cell", tuple(METHODS))]
     budget = {} if cell.method == "lloyd" else {"epsilon": cell.epsilon}
     settings = {**fixed, **budget, **dict(cell.options)}
-    plan = planner(federation, n_clusters=problem.n_clusters, **settings)
     initial = INITS[check_choice(cell.init, "init of the cell", tuple(INITS))]
-    return fl.run(federation, plan, initial=initial).centers
+    plan = planner(federation, n_clusters=problem.n_clusters, initial=initial, **settings)
+    return fl.run(federation, plan).centers
 
 
 def all_centers(cell: Cell) -> list[FloatArray]:

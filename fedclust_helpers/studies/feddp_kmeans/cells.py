@@ -18,6 +18,7 @@ from fedclust_helpers.feddp_kmeans.selection import elbow, server_cost_curve
 from fedclust_helpers.federation import IdealSecureSum
 from fedclust_helpers.studies.fastlloyd.cells import Cell
 from fedclust_helpers.studies.fastlloyd.problems import seed_of
+from fedclust_helpers.studies.feddp_kmeans.k_fed import k_fed
 from fedclust_helpers.studies.feddp_kmeans.problems import (
     FederatedProblem,
     best_cost,
@@ -47,7 +48,7 @@ def plan_for(
     call = {"n_clusters": k, "clips": problem.clips, **options}
     if method == "feddp":
         return fk.plan(federation, points, **call)
-    return fk.plan_lloyds_from(method, federation, points, **call)
+    return fk.plan_lloyds(federation, points, initial=method, **call)
 
 
 def centers_of(
@@ -75,7 +76,7 @@ def cost_cell(cell: Cell) -> dict[str, float]:
     if cell.method == "kfed":
         rng = np.random.default_rng(seed_of(f"{cell.dataset}/kfed"))
         n_init = KFED_RESTARTS[problem.level]
-        centers = fk.k_fed(problem.data, data.n_clusters, rng=rng, n_init=n_init)
+        centers = k_fed(problem.data, data.n_clusters, rng=rng, n_init=n_init)
         return {f"kfed|{NOT_APPLICABLE}|inf": problem.cost(centers)}
     out: dict[str, float] = {}
     if cell.method == "start":

@@ -14,7 +14,11 @@ from fedclust_helpers import feddp_kmeans as fd
 from fedclust_helpers import kmeans
 from fedclust_helpers.datasets import make_server_mixture
 from fedclust_helpers.feddp_kmeans import selection
-from fedclust_helpers.feddp_kmeans.bounds import averaging_error_bound, max_server_points
+from fedclust_helpers.studies.feddp_kmeans.bounds import (
+    averaging_error_bound,
+    max_server_points,
+    separation_constant,
+)
 
 Numbers = dict[str, Any]
 DELTA, K, D, RADIUS = 1e-6, 10, 100, 11.0
@@ -122,7 +126,7 @@ def conditions() -> Numbers:
         for seed in range(10)
     ]
     return {
-        "c": selection.separation_constant(made.true_centers, equal, sigma=sigma, n_records=n),
+        "c": separation_constant(made.true_centers, equal, sigma=sigma, n_records=n),
         "allowed": max_server_points(n, K, epsilon=1.0, sigma=sigma, radius=PAPER_RADIUS),
         "points": len(made.server_points), "low": math.sqrt(n / K) * sigma / 4,
         "norm": math.sqrt(np.linalg.eigvalsh(x.T @ x)[-1]), "high": 4 * math.sqrt(n) * sigma,

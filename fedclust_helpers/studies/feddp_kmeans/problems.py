@@ -12,7 +12,7 @@ import numpy as np
 from fedclust_helpers import datasets, kmeans
 from fedclust_helpers._validation import FloatArray
 from fedclust_helpers.datasets import FederatedDataset
-from fedclust_helpers.feddp_kmeans import ClipBounds, optimal
+from fedclust_helpers.feddp_kmeans import ClipBounds
 from fedclust_helpers.federation import ClientData
 from fedclust_helpers.studies.fastlloyd.problems import seed_of
 
@@ -120,7 +120,8 @@ def best_cost(name: str) -> float:
     truth = problem.dataset.true_centers
     rng = np.random.default_rng(seed_of(f"reference/{name}"))
     k = problem.dataset.n_clusters
-    found = [optimal(problem.data, k, rng=rng, n_init=10 if truth is None else 3)]
+    n_init = 10 if truth is None else 3
+    found = [kmeans.weighted_kmeans(problem.data.points, None, k, rng=rng, n_init=n_init)]
     if truth is not None:
         found.append(kmeans.lloyd(problem.dataset.points, truth, n_rounds=10))
     return min(problem.cost(centers) for centers in found)

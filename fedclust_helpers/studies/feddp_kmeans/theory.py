@@ -1,8 +1,7 @@
-"""The algorithms of the analysis (Appendices C to F).
+"""The private algorithms of the analysis (Appendices C to F): Algorithms 4 and 5, and Lemma 17.
 
-Algorithm 3 is the non-private reference. Algorithm 4 (fewer server points) and Algorithm 5 (with
-Lemma 17 of `diameter`) are private: each release goes through the ledger of the federation, which
-must be kept for one point under add/remove.
+Each release goes through the ledger of the federation, which must be kept for one point under
+add/remove. (Algorithm 3, without privacy, is in `k_fed`.)
 """
 
 from __future__ import annotations
@@ -14,45 +13,139 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.sparse.csgraph import connected_components
+from scipy.spatial.distance import cdist
 
 from fedclust_helpers import kmeans
+from fedclust_helpers._checked import checked
 from fedclust_helpers._validation import (
     FloatArray,
     IntArray,
     as_points,
-    check_choice,
     check_delta,
-    check_function,
     check_int,
     check_positive,
-    check_rng,
+    check_share,
 )
 from fedclust_helpers.client_statistics import (
     OUTER_PRODUCT,
     PROJECTED_SUMS_AND_COUNTS,
     SERVER_POINT_WEIGHTS,
 )
-from fedclust_helpers.feddp_kmeans._releases import noised_weights, point_mechanism
-from fedclust_helpers.feddp_kmeans.algorithm import (
-    centers_from_sums,
-    count_floor,
-    top_eigenvectors,
-)
-from fedclust_helpers.feddp_kmeans.baselines import (
-    MARGIN,
-)
-from fedclust_helpers.feddp_kmeans.bounds import check_weight
 from fedclust_helpers.feddp_kmeans.budgets import MAX_ROUNDS, check_budget
-from fedclust_helpers.feddp_kmeans.diameter import DiameterReduction, reduce_diameter
 from fedclust_helpers.feddp_kmeans.planning import (
+    N_INIT,
     check_federation,
-    check_restarts,
     check_server_points,
 )
+from fedclust_helpers.feddp_kmeans.server import centers_from_sums, count_floor, top_eigenvectors
 from fedclust_helpers.federation import SumFederation
 from fedclust_helpers.mechanisms import Mechanism
+from fedclust_helpers.studies.feddp_kmeans.k_fed import MARGIN
 
-# --- Algorithm 3: the non-private reference -------------------------------------------------------
+Threshold = Literal["printed", "proof"]
+
+
+def weights_noise(federation: SumFederation, epsilon: float, n_points: int) -> Mechanism:
+    """Laplace noise for the weights of `n_points` server points."""
+    return federation.laplace(
+        SERVER_POINT_WEIGHTS, "weights", epsilon=epsilon, n_server_points=n_points
+    )
+
+
+def noised_weights(
+    federation: SumFederation, basis: FloatArray, projected: FloatArray, epsilon: float, round: int
+) -> FloatArray:
+    """Noised number of rows nearest to each of `projected` (q, r), for pure `epsilon`."""
+    noise = [weights_noise(federation, epsilon, len(projected))]
+    (weights,) = federation.noisy_sum(
+        SERVER_POINT_WEIGHTS, noise, round=round, basis=basis, server_points=projected
+    )
+    return weights
+
+
+# --- Lemma 17 -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class DiameterReduction:
+    """Translations that bring far components together; every client applies `move` to its rows.
+
+    `anchors` (f, d) are the server points that stayed, `components` (f,) the component of each,
+    `shifts` (c, d) the translation of each component, `bound` the radius that holds the moved
+    anchors and everything within the distance D of them.
+    """
+
+    anchors: FloatArray
+    components: IntArray
+    shifts: FloatArray
+    bound: float
+
+    @property
+    def server_points(self) -> FloatArray:
+        """The anchors after the move."""
+        return self.anchors + self.shifts[self.components]
+
+    def move(self, rows: ArrayLike) -> FloatArray:
+        """Translate each row with the component of its nearest anchor."""
+        rows = as_points(rows, "rows", n_features=self.anchors.shape[1])
+        return rows + self.shifts[self.components[kmeans.assign(rows, self.anchors).labels]]
+
+    def restore(self, centers: ArrayLike) -> FloatArray:
+        """Take centres found in the moved space back to the original one."""
+        centers = as_points(centers, "centers", n_features=self.anchors.shape[1])
+        nearest = kmeans.assign(centers, self.server_points).labels
+        return centers - self.shifts[self.components[nearest]]
+
+
+@checked
+def reduce_diameter(
+    federation: SumFederation,
+    server_points: ArrayLike,
+    *,
+    epsilon: float,
+    sigma: float,
+    min_weight: float,
+) -> DiameterReduction:
+    """Lemma 17: one noised histogram over server points, then translations; pure `epsilon`.
+
+    `sigma` and `min_weight` are the largest standard deviation of a component in any direction and
+    its smallest weight; D = 4 ln(n) sqrt(d) sigma. A server point stays if B(q, D) holds
+    epsilon n w_min/(200 ln|Q|) server points ("frozen") or n w_min/3 noised rows. The
+    representative of component i goes to (100 D' i, 0, ...), D' the largest diameter of a
+    component. Two details are ours: D' is at least D (with the printed rule, components of single
+    points all land on the origin), and i counts from 0.
+
+    The map acts on each row alone, so neighbours stay neighbours: what is released from moved rows
+    composes on the same ledger.
+    """
+    check_federation(federation, unit="point")
+    server = as_points(server_points, "server_points", n_features=federation.n_features)
+    n, (size, d) = federation.n_records, server.shape
+    needed = n * check_share(min_weight, "min_weight", one=True)
+    # one row has no spread of its own: ln 2 for ln 1
+    reach = 4 * math.log(max(n, 2)) * math.sqrt(d) * check_positive(sigma, "sigma")
+    gaps = cdist(server, server)
+    most = 1 if gaps.max() < reach else size  # components
+    if not (reach > 1e-100 and 100 * max(gaps.max(), reach) * most + reach < 1e100):
+        raise ValueError("server_points and sigma must keep moved rows between 1e-100 and 1e100")
+
+    weights = noised_weights(federation, np.eye(d), server, check_budget(epsilon), 0)
+    in_ball = gaps <= reach
+    frozen = in_ball.sum(axis=1) >= epsilon * needed / (200 * math.log(max(size, 2)))
+    stays = np.flatnonzero(frozen | (in_ball @ weights >= needed / 3))
+    if len(stays) == 0:  # everything is noise: keep the heaviest ball
+        stays = np.array([int((in_ball @ weights).argmax())])
+    gaps = gaps[np.ix_(stays, stays)]
+    n_components, components = connected_components(gaps < reach, directed=False)
+    diameter = max(float(gaps[components[:, None] == components].max()), reach)
+    targets = np.zeros((n_components, d))
+    targets[:, 0] = 100 * diameter * np.arange(n_components)
+    representatives = server[stays][np.unique(components, return_index=True)[1]]
+    bound = 100 * diameter * (n_components - 1) + diameter + reach
+    return DiameterReduction(
+        server[stays], components.astype(np.int64), targets - representatives, bound
+    )
 
 
 # --- Algorithm 4: fewer server points -------------------------------------------------------------
@@ -72,12 +165,12 @@ class SimplifiedServerData:
 
 def simplification_rounds(n_server_points: int, *, epsilon: float, min_weight: float) -> int:
     """T = ceil(10 ln(4 ln|Q| / (epsilon w_min))) of Algorithm 4 (at least 1)."""
-    log_q = math.log(max(check_int(n_server_points, "n_server_points"), 2))
-    log_ratio = math.log(4 * log_q) - math.log(check_budget(epsilon))  # no tiny products
-    log_ratio -= math.log(check_weight(min_weight))
+    log_ratio = math.log(4 * math.log(max(n_server_points, 2))) - math.log(check_budget(epsilon))
+    log_ratio -= math.log(check_share(min_weight, "min_weight", one=True))
     return max(1, math.ceil(10 * max(log_ratio, 0.0)))
 
 
+@checked
 def simplify_server_data(
     federation: SumFederation,
     server_points: ArrayLike,
@@ -87,7 +180,7 @@ def simplify_server_data(
     min_weight: float,
     rng: np.random.Generator,
     n_rounds: int | None = None,
-    threshold: Literal["printed", "proof"] = "printed",
+    threshold: Threshold = "printed",
     at_least: int = 1,
     first_round: int = 0,
 ) -> SimplifiedServerData:
@@ -116,22 +209,17 @@ def simplify_server_data(
     basis = as_points(basis, "basis")
     if basis.shape[0] != server.shape[1]:
         raise ValueError(f"basis must have {server.shape[1]} rows, got {basis.shape[0]}")
-    check_choice(threshold, "threshold", ("printed", "proof"))
     check_int(at_least, "at_least", maximum=len(server))
-    check_rng(rng)
     rounds = simplification_rounds(len(server), epsilon=epsilon, min_weight=min_weight)
     if n_rounds is not None:
         rounds = check_int(n_rounds, "n_rounds", minimum=0, maximum=MAX_ROUNDS)
     releases = 1 + rounds
-    check_int(first_round, "first_round", minimum=0)
+    each = epsilon / releases
     limit = 2 * math.log(federation.n_records) / epsilon
     if threshold == "proof":
         limit = 2 * releases * math.log(releases * len(server)) / epsilon
-    one = point_mechanism(
-        federation, SERVER_POINT_WEIGHTS, "weights", epsilon / releases,
-        n_server_points=len(server),
-    )  # fmt: skip
-    federation.ledger.check([one] * releases, name="Algorithm 4")
+    noise = weights_noise(federation, each, len(server))
+    federation.ledger.check([noise] * releases, name="Algorithm 4")
 
     projected = server @ basis
     frozen = np.zeros(len(server), dtype=bool)
@@ -142,9 +230,7 @@ def simplify_server_data(
         asked = np.flatnonzero(frozen | undecided)
         if len(asked) == 0:  # all were dropped before any froze
             break
-        weights = noised_weights(
-            federation, basis, projected[asked], epsilon / releases, round=first_round + t
-        )
+        weights = noised_weights(federation, basis, projected[asked], each, first_round + t)
         released.append((asked, weights))
         latest[asked] = weights
         frozen[asked[(weights > limit) & undecided[asked]]] = True
@@ -169,17 +255,24 @@ class TheoryResult:
     reduction: DiameterReduction | None
 
 
+def _outer_noise(federation: SumFederation, epsilon: float, delta: float) -> Mechanism:
+    multiplier = federation.noise_multiplier(epsilon, delta)
+    return federation.gaussian(OUTER_PRODUCT, "outer_product", multiplier=multiplier)
+
+
 def _means_noise(
     federation: SumFederation, epsilon: float, delta: float, n_clusters: int
 ) -> tuple[Mechanism, Mechanism]:
     """Noise of sums and counts for (epsilon, delta) together, one half of epsilon to each."""
     statistic, k = PROJECTED_SUMS_AND_COUNTS, n_clusters
+    multiplier = federation.noise_multiplier(epsilon / 2, delta)
     return (
-        point_mechanism(federation, statistic, "sums", epsilon / 2, delta, n_clusters=k),
-        point_mechanism(federation, statistic, "counts", epsilon / 2, n_clusters=k),
+        federation.gaussian(statistic, "sums", multiplier=multiplier, n_clusters=k),
+        federation.laplace(statistic, "counts", epsilon=epsilon / 2, n_clusters=k),
     )
 
 
+@checked
 def theory_kmeans(
     federation: SumFederation,
     server_points: ArrayLike,
@@ -192,9 +285,8 @@ def theory_kmeans(
     rng: np.random.Generator,
     sigma: float | None = None,
     move: Callable[[DiameterReduction], SumFederation] | None = None,
-    threshold: Literal["printed", "proof"] = "printed",
+    threshold: Threshold = "printed",
     n_simplify: int | None = None,
-    n_init: int = 10,
 ) -> TheoryResult:
     """Algorithm 5: (epsilon, delta)-DP by basic composition; the ledger knows the exact total.
 
@@ -214,32 +306,22 @@ def theory_kmeans(
         holds already, and its quarter is not spent.
     threshold, n_simplify
         `threshold` and `n_rounds` of `simplify_server_data`.
-    n_init : int
-        Restarts of the server's k-means.
     """
     check_federation(federation, unit="point")
     server, k = check_server_points(federation, server_points, n_clusters)
     quarter, delta = check_budget(epsilon) / 4, check_delta(delta)
     share = 1 / (check_int(n_rounds, "n_rounds", minimum=0, maximum=MAX_ROUNDS) + 1)
-    check_choice(threshold, "threshold", ("printed", "proof"))
     simplifications = simplification_rounds(len(server), epsilon=quarter, min_weight=min_weight)
     if n_simplify is not None:
         simplifications = check_int(n_simplify, "n_simplify", minimum=0, maximum=MAX_ROUNDS)
-    check_restarts(n_init)
-    check_rng(rng)
-    if move is not None:
-        check_function(move, "move")
-        if sigma is None:
-            raise ValueError("sigma must be given when the diameter is reduced")
-    if sigma is not None:
-        check_positive(sigma, "sigma")
+    if move is not None and sigma is None:
+        raise ValueError("sigma must be given when the diameter is reduced")
     # what the steps cost does not depend on the radius, so the whole can be checked here
-    whole = quarter * (1 if move is None else 2)
+    pair = quarter * share, delta * share / 4
     federation.ledger.check(
-        [point_mechanism(federation, SERVER_POINT_WEIGHTS, "weights", whole,
-                         n_server_points=len(server)),
-         point_mechanism(federation, OUTER_PRODUCT, "outer_product", quarter, delta / 4),
-         *_means_noise(federation, quarter * share, delta * share / 4, k) * (n_rounds + 1)],
+        [weights_noise(federation, quarter * (1 if move is None else 2), len(server)),
+         _outer_noise(federation, quarter, delta / 4),
+         *_means_noise(federation, *pair, k) * (n_rounds + 1)],
         name="Algorithm 5",
     )  # fmt: skip
 
@@ -253,7 +335,7 @@ def theory_kmeans(
         if len(server) < k:  # too few anchors: repeat them
             server = np.resize(server, (k, server.shape[1]))
 
-    outer = point_mechanism(federation, OUTER_PRODUCT, "outer_product", quarter, delta / 4)
+    outer = _outer_noise(federation, quarter, delta / 4)
     (noisy_outer,) = federation.noisy_sum(OUTER_PRODUCT, [outer], round=1)
     basis = top_eigenvectors(noisy_outer, min(k, federation.n_features))[1]
 
@@ -263,26 +345,20 @@ def theory_kmeans(
     )  # fmt: skip
     round = 2 + len(simplified.released)
     projected = server[simplified.kept] @ basis
-    weights = noised_weights(federation, basis, projected, quarter / 2, round=round)
+    weights = noised_weights(federation, basis, projected, quarter / 2, round)
     weights = np.maximum(weights, 1e-6 * max(float(weights.max()), 1.0))
-    targets = kmeans.weighted_kmeans(projected, weights, k, rng=rng, n_init=n_init)
+    targets = kmeans.weighted_kmeans(projected, weights, k, rng=rng, n_init=N_INIT)
 
-    pair = _means_noise(federation, quarter * share, delta * share / 4, k)
+    noise = _means_noise(federation, *pair, k)
     history = [targets @ basis.T]
     for t in range(n_rounds + 1):
         sums, counts = federation.noisy_sum(
-            PROJECTED_SUMS_AND_COUNTS, pair, round=round + 1 + t, basis=basis, centers=targets,
-            margin=MARGIN if t == 0 else 1.0,
+            PROJECTED_SUMS_AND_COUNTS, noise, round=round + 1 + t, basis=basis,
+            centers=history[-1] @ basis if t else targets, margin=1.0 if t else MARGIN,
         )  # fmt: skip
-        history.append(
-            centers_from_sums(
-                sums,
-                counts,
-                history[-1],
-                count_floor=count_floor(pair[1]),
-                radius=federation.bound,
-            )  # fmt: skip
+        centers = centers_from_sums(
+            sums, counts, history[-1], count_floor=count_floor(noise[1]), radius=federation.bound
         )
-        targets = history[-1] @ basis
+        history.append(centers)
     centers = history[-1] if reduction is None else reduction.restore(history[-1])
     return TheoryResult(centers, np.stack(history), basis, simplified, reduction)

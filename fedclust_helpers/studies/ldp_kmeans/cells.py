@@ -79,8 +79,10 @@ def _central(
     algorithm: str, federation: SumFederation, k: int, epsilon: float, initial: str | FloatArray
 ) -> FloatArray:
     """Final centres of FastLloyd or of one of its baselines."""
-    plan = fastlloyd.PLANS[algorithm](federation, n_clusters=k, epsilon=epsilon, delta=DELTA)
-    return fastlloyd.run(federation, plan, initial=initial).centers
+    plan = fastlloyd.PLANS[algorithm](
+        federation, n_clusters=k, epsilon=epsilon, delta=DELTA, initial=initial
+    )
+    return fastlloyd.run(federation, plan).centers
 
 
 def n_starts(algorithm: str, problem: BallProblem) -> int:

@@ -46,9 +46,9 @@ def private_clusters(
     ideal = federation.simulate(clients, "ideal", seed=streams[1])
     plan = fastlloyd.plan_glloyd(
         ideal, n_clusters=n_clusters, epsilon=epsilon, delta=1e-5, n_rounds=N_ROUNDS,
-        postprocess="truncate",
+        initial=start, postprocess="truncate",
     )  # fmt: skip
-    result = fastlloyd.run(ideal, plan, initial=start)
+    result = fastlloyd.run(ideal, plan)
     reference = kmeans.lloyd(clients.points, start, n_rounds=N_ROUNDS)
     return plot_private_clusters(
         ax, clients.points, result.centers, reference, epsilon=epsilon,

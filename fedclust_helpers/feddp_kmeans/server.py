@@ -1,0 +1,67 @@
+"""What the server makes of released values: post-processing, which costs no privacy."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fedclust_helpers._validation import FloatArray, as_numbers, as_points, check_int, check_real
+from fedclust_helpers.mechanisms import Mechanism
+
+
+def inside(rows: FloatArray, bound: float) -> FloatArray:
+    """Rows moved into the ball of radius `bound`; public or released rows only."""
+    norms = np.linalg.norm(rows, axis=1, keepdims=True)
+    factors = np.divide(bound, norms, out=np.ones_like(norms), where=norms > bound)
+    return np.asarray(rows * factors)
+
+
+def top_eigenvectors(noisy_outer: FloatArray, rank: int) -> tuple[FloatArray, FloatArray]:
+    """Eigenvalues and eigenvectors (d, rank) of (E + E^T)/2 with the largest eigenvalues.
+
+    Independent noise on all d^2 entries makes the matrix unsymmetric; averaging it with its
+    transpose halves the off-diagonal variance (claim K4).
+    """
+    noisy_outer = as_points(noisy_outer, "noisy_outer")
+    if noisy_outer.shape[0] != noisy_outer.shape[1]:
+        raise ValueError(f"noisy_outer must be square, got shape {noisy_outer.shape}")
+    check_int(rank, "rank", maximum=len(noisy_outer))
+    values, vectors = np.linalg.eigh((noisy_outer + noisy_outer.T) / 2)
+    return values[::-1][:rank].copy(), np.ascontiguousarray(vectors[:, ::-1][:, :rank])
+
+
+def surviving_points(weights: FloatArray, *, minimum: float, at_least: int) -> FloatArray:
+    """Noised weights made usable: below `minimum` they become 0, but `at_least` points survive.
+
+    When fewer reach the minimum, the points with the largest noised weights are kept with weight
+    at least 1e-6 of the largest: a rule fixed in advance, on released values only.
+    """
+    weights = as_numbers(weights, "weights", ndim=1)
+    check_int(at_least, "at_least", maximum=len(weights))
+    usable = np.where(weights >= max(check_real(minimum, "minimum"), 0.0), weights, 0.0)
+    if np.count_nonzero(usable) < at_least:
+        best = np.argsort(weights)[::-1][:at_least]
+        usable = np.zeros_like(weights)
+        usable[best] = np.maximum(weights[best], 1e-6 * max(float(weights.max()), 1.0))
+    return usable
+
+
+def count_floor(mechanism: Mechanism) -> float:
+    """Counts below three standard deviations of their own noise say nothing."""
+    return max(1.0, 3 * mechanism.std)
+
+
+def centers_from_sums(
+    sums: FloatArray,
+    counts: FloatArray,
+    fallback: FloatArray,
+    *,
+    count_floor: float,
+    radius: float,
+) -> FloatArray:
+    """Noised sums over noised counts, guarded.
+
+    A cluster whose noised count is below `count_floor` keeps `fallback` (a mean of so few rows is
+    all noise, a negative count would flip it). Centres are moved into the ball of `radius`.
+    """
+    means = sums / np.maximum(counts, count_floor)[:, None]
+    return inside(np.where((counts >= count_floor)[:, None], means, fallback), radius)
