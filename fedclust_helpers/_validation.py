@@ -142,6 +142,13 @@ def check_text(value: Any, name: str) -> str:
     return value
 
 
+def check_bool(value: Any, name: str) -> bool:
+    """Return `value` as a bool; 0, 1 and "yes" are refused."""
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} must be True or False, got {type(value).__name__}")
+    return bool(value)
+
+
 def check_instance(value: Any, kind: type[T], name: str, *, what: str = "") -> T:
     """Return `value` if it is an instance of `kind`.
 
@@ -197,6 +204,21 @@ def as_numbers(
     if math.isfinite(largest) and array.size and np.abs(array).max() > largest:
         raise ValueError(f"{name} must be at most {largest:g} in magnitude")
     return array
+
+
+def as_integers(values: Any, name: str, *, minimum: int, maximum: int) -> IntArray:
+    """Return `values` as an int64 array (n,) within [minimum, maximum]; they are not quoted."""
+    try:
+        array = np.asarray(values)
+        if array.dtype.kind not in "iu":
+            raise TypeError
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} must be an array of integers of shape (n,)") from None
+    if array.ndim != 1:
+        raise ValueError(f"{name} must be integers of shape (n,)")
+    if array.size and (array.min() < minimum or array.max() > maximum):
+        raise ValueError(f"{name} must be >= {minimum} and <= {maximum}")
+    return array.astype(np.int64, copy=False)
 
 
 def check_fits(n_numbers: float, name: str, *, limit: float = MAX_NUMBERS) -> None:

@@ -205,6 +205,8 @@ class Stranger:
         lambda x: v.check_function(x, "rate"),
         lambda x: v.as_numbers(x, "rate", ndim=1),
         lambda x: v.check_text(x, "rate"),
+        lambda x: v.check_bool(x, "rate"),
+        lambda x: v.as_integers(x, "rate", minimum=0, maximum=5),
     ],
 )
 @pytest.mark.parametrize(
@@ -219,7 +221,7 @@ def test_good_values_pass_the_shared_checks():
     assert v.check_share(0.5, "rate") == 0.5 and v.check_share(1, "rate", one=True) == 1.0
     assert v.check_instance(Fraction(1, 2), Fraction, "half") == Fraction(1, 2)
     assert v.check_optional(None, Fraction, "half") is None
-    assert v.check_function(len, "f") is len
+    assert v.check_function(len, "f") is len and v.check_bool(np.True_, "flag") is True
     np.testing.assert_array_equal(v.as_numbers([1, 2], "x", ndim=1), [1.0, 2.0])
     assert v.as_numbers([], "x", empty=True).size == 0
     v.check_fits(2**20, "n_rounds")
@@ -242,6 +244,15 @@ def test_numbers_of_an_array_are_checked_without_being_quoted(values, match):
 def test_a_share_lies_strictly_between_unless_said(value):
     with pytest.raises(ValueError, match=r"^rate must lie in \(0, 1\), got"):
         v.check_share(value, "rate")
+
+
+@pytest.mark.parametrize("value", [[True], [1.0], ["1"], [[1]], 1, [-7], [1234567], [2**64 - 1]])
+def test_only_whole_numbers_in_one_row_and_range_are_integers(value):
+    with pytest.raises((TypeError, ValueError), match="^x must be") as error:
+        v.as_integers(value, "x", minimum=0, maximum=5)
+    assert "1234567" not in str(error.value)
+    good = v.as_integers(np.array([0, 5], dtype=np.uint8), "x", minimum=0, maximum=5)
+    assert good.dtype == np.int64 and good.tolist() == [0, 5]
 
 
 @pytest.mark.parametrize("value", [10**12, math.inf, math.nan])
