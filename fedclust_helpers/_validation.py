@@ -42,13 +42,8 @@ def as_points(
 ) -> FloatArray:
     """Return `points` as a finite C-contiguous float64 array (n, d), copied only if needed.
 
-    Raises
-    ------
-    TypeError
-        If the values are not real numbers.
-    ValueError
-        If the shape is not (n, d) with n, d >= 1, if `n_features` differs, or if a value is not
-        finite.
+    TypeError if the values are not real numbers; ValueError if the shape is not (n, d) with n, d >=
+    1, if `n_features` differs, or if a value is not finite.
     """
     array = _real_array(points, name, " of shape (n, d)")
     if array.ndim != 2:
@@ -186,13 +181,8 @@ def as_numbers(
 ) -> FloatArray:
     """Return `values` as a finite float64 array, of any shape or of `ndim` dimensions.
 
-    Raises
-    ------
-    TypeError
-        If the values are not real numbers.
-    ValueError
-        If the number of dimensions differs, if there are none (unless `empty`), or if one is not
-        finite or beyond `largest` in magnitude.
+    TypeError if they are not real numbers; ValueError if the number of dimensions differs, if there
+    are none (unless `empty`), or if one is not finite or beyond `largest` in magnitude.
     """
     array = _real_array(values, name).astype(np.float64, copy=False)
     if ndim is not None and array.ndim != ndim:

@@ -67,20 +67,11 @@ def moderate_points(
 
 @checked
 def assign(points: ArrayLike, centers: ArrayLike, *, radius: Radius | None = None) -> Assignment:
-    """Assign each point to its nearest centre, or to none if it is farther than `radius`.
+    """Assign each of `points` (n, d) to its nearest of `centers` (k, d).
 
-    Parameters
-    ----------
-    points : array_like of shape (n, d)
-    centers : array_like of shape (k, d)
-    radius : float, optional
-        Points farther than this from every centre get label -1 (FastLloyd, Eq. 4).
-
-    Returns
-    -------
-    Assignment
-        `labels` (n,) and squared distances `squared` (n,), inf where a square overflows. Ties go
-        to the lowest index. The label of a row depends on that row and the centres alone.
+    Points farther than `radius` from every centre get label -1 (FastLloyd, Eq. 4). Ties go to the
+    lowest index; a squared distance that overflows is inf. The label of a row depends on that row
+    and the centres alone.
     """
     points = as_points(points)
     centers = as_points(centers, "centers", n_features=points.shape[1])
@@ -115,21 +106,11 @@ def sums_and_counts(
     radius: Radius | None = None,
     offsets: IntArray | None = None,
 ) -> tuple[FloatArray, IntArray]:
-    """Per-cluster sums and counts of one Lloyd round, for one data set or for each of M clients.
+    """Per-cluster sums (k, d) and counts (k,) of `points` (n, d) in one Lloyd round.
 
-    Parameters
-    ----------
-    points : array_like of shape (n, d)
-    centers : array_like of shape (k, d)
-    radius : float, optional
-        Points farther than this from their nearest centre are left out (FastLloyd, Eq. 4).
-    offsets : int array of shape (M + 1,), optional
-        Rows ``offsets[i]:offsets[i+1]`` belong to client i. Without it all rows are one data set.
-
-    Returns
-    -------
-    sums : ndarray of shape (k, d), or (M, k, d) with `offsets`
-    counts : ndarray of int64 of shape (k,), or (M, k) with `offsets`
+    Points farther than `radius` from their nearest centre are left out (FastLloyd, Eq. 4). With
+    `offsets` (M + 1,) rows ``offsets[i]:offsets[i+1]`` belong to client i, and the results have
+    shapes (M, k, d) and (M, k).
     """
     points = as_points(points)
     centers = as_points(centers, "centers", n_features=points.shape[1])
@@ -264,10 +245,7 @@ def weighted_kmeans(
     rng: np.random.Generator,
     n_init: Annotated[int, partial(check_int, maximum=10_000)] = 10,
 ) -> FloatArray:
-    """Best of `n_init` k-means++ / Lloyd runs on weighted points, by scikit-learn.
-
-    Returns centres of shape (n_clusters, d).
-    """
+    """Best of `n_init` k-means++ / Lloyd runs on weighted points, by scikit-learn: (k, d)."""
     points = moderate_points(points)
     check_int(n_clusters, "n_clusters", maximum=len(points))
     if weights is not None:

@@ -64,10 +64,8 @@ class PrivacyLedger:
         What "neighbouring data sets" means. Releases of another unit or adjacency are refused.
     budget : Budget, optional
         A total; the release that would exceed it is refused before any data is read.
-    releases : sequence of Release, optional
-        What was released before this ledger was opened.
-    n_divisions : int
-        Divisions of the records that those releases speak of.
+    releases, n_divisions
+        What was released before this ledger was opened, and the divisions it speaks of.
 
     Notes
     -----
@@ -171,10 +169,7 @@ class PrivacyLedger:
     ) -> Release:
         """The line of a release: `mechanisms` that are applied to one sample.
 
-        Raises
-        ------
-        LedgerMismatchError
-            If a mechanism or a sampling scheme speaks of another adjacency than the ledger.
+        `LedgerMismatchError` if one, or the sampling scheme, speaks of another adjacency.
         """
         release = Release(
             round, name, tuple(mechanisms), self._unit, self._adjacency, sampling, group
@@ -240,12 +235,9 @@ class PrivacyLedger:
 
     @checked
     def admit(self, planned: Sequence[Release], *, name: str) -> Reservation:
-        """Reserve what a plan takes, all of it or nothing, before its first message.
+        """Reserve what a plan takes, before its first message.
 
-        Raises
-        ------
-        BudgetExceededError
-            If the plan as a whole would exceed what is left of the budget.
+        `BudgetExceededError` if the plan as a whole would exceed what is left of the budget.
         """
         with self._lock:
             self._check_alive()

@@ -59,12 +59,7 @@ class Sampling:
 
     ``Sampling("poisson", rate=q)`` amplifies under add/remove; ``Sampling("fixed", size=m,
     population=n)`` is sampling without replacement and amplifies under replace-one. Both hold only
-    while nobody but the data holders learns who was drawn.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If a number of this scheme is missing or out of range, or one of the other scheme is given.
+    while nobody but the data holders learns who was drawn. Numbers of the other scheme are refused.
     """
 
     scheme: Literal["poisson", "fixed"]

@@ -46,30 +46,16 @@ USENIX Security 2023 (the bound inside the Gaussian-DP family); J. Schott, "Test
 independence in high dimensions", Biometrika 92, 2005 (many small correlations).
 """
 
-from fedclust_helpers.audit.canary import (
-    CanaryAudit,
-    audit_canary,
-    audit_release,
-    canary_mu,
-)
-from fedclust_helpers.audit.low_bits import LowBitsAudit, audit_low_bits
-from fedclust_helpers.audit.noise_scale import (
-    NoiseScaleAudit,
-    audit_noise_scale,
-    audit_rounds,
-)
+from fedclust_helpers.audit.canary import audit_canary, audit_release, canary_mu
+from fedclust_helpers.audit.low_bits import audit_low_bits
+from fedclust_helpers.audit.noise_scale import audit_noise_scale, audit_rounds
 from fedclust_helpers.audit.sensitivity import (
-    SensitivityAudit,
     audit_sensitivity,
     random_neighbours,
     search_sensitivity,
 )
 
 __all__ = [
-    "CanaryAudit",
-    "LowBitsAudit",
-    "NoiseScaleAudit",
-    "SensitivityAudit",
     "audit_canary",
     "audit_low_bits",
     "audit_noise_scale",
