@@ -66,6 +66,7 @@ class CanaryAudit(Report):
 
     @property
     def failed(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Which tests failed, in words."""
         shares = " and ".join(f"{share:.2%}" for share in self.exact_share)
         alarms = (
             (self.epsilon_alarm, "the bound on epsilon exceeds the claim"),

@@ -88,6 +88,7 @@ class NoiseScaleAudit(Report):
 
     @property
     def failed(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Which tests failed, in words."""
         single = [f"{query.name}: {text}" for query in self.queries for text in query.failed]
         return (*single, *(f"DEPENDENT: {reason}" for reason in self.dependence))
 

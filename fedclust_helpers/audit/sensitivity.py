@@ -49,6 +49,7 @@ class SensitivityAudit(Report):
 
     @property
     def failed(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Which tests failed, in words."""
         return tuple(
             f"pair {index} changes the statistic by {ratio:.4g} times the claim"
             for index, ratio in zip(self.worst_index, self.ratio, strict=True)
