@@ -476,7 +476,7 @@ plt.show()
 # **Read the figure.** Left: lines are Theorem 2.3, marks are simulated; they agree. Right: true δ over
 # claimed δ when the noise is calibrated by the textbook. Blue shading: the proved range; the textbook
 # keeps its promise and wastes noise. Red shading: the promise is broken. The mark on each curve is the
-# crossing; for δ = 1e-5 it lies at ε = 8.42. `Gaussian.classic` of our package refuses ε ≥ 1.
+# crossing; for δ = 1e-5 it lies at ε = 8.42. Our `Gaussian.from_budget` is exact instead.
 #
 # From here on: $\sigma$ is the **noise multiplier** of the whole run, the smallest number with
 # $1/\sigma$-GDP ⇒ (ε, δ)-DP. Everything FastLloyd releases must share that one $\mu=1/\sigma$.

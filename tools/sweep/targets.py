@@ -16,7 +16,7 @@ PACKAGE = "fedclust_helpers"
 # people look at what these make, or read tables with them: not the library
 INTERNAL = frozenset({
     # parts of one computation that two modules share: their callers have checked everything
-    "kmeans.add_block", "kmeans.client_blocks", "kmeans.finite_numbers", "kmeans.moderate_points",
+    "kmeans.add_block", "kmeans.client_blocks", "kmeans.moderate_points",
     # records that the package makes and people read: what makes them has checked everything
     "accounting.releases.Release", "audit.canary.CanaryAudit", "audit.noise_scale.QueryNoise",
     "audit.noise_scale.NoiseScaleAudit", "audit.sensitivity.SensitivityAudit",
