@@ -211,12 +211,12 @@ def test_pareto_draws_every_method(ax: Axes) -> None:
 def table() -> pd.DataFrame:
     rows = [
         (level, clients, method, eps, t, 10, 50.0, 0.01, 0.1 * (t + 1) / eps, 1.0)
-        for level, clients in (("data", 100), ("client", 1000))
+        for level, clients in (("point", 100), ("client", 1000))
         for method in ("feddp", "server_lloyds")
         for eps in (0.5, 1.0)
         for t in (0, 1)
     ]
-    rows.append(("data", 100, "optimal", np.inf, 0, 10, 49.9, 0.01, 0.0, 0.0))
+    rows.append(("point", 100, "optimal", np.inf, 0, 10, 49.9, 0.01, 0.0, 0.0))
     columns = "level clients method eps_total T seeds cost_mean ci95 excess_mean excess_max".split()
     return pd.DataFrame(rows, columns=columns)
 

@@ -17,8 +17,8 @@ from fedclust_helpers.studies.fastlloyd.claims import OWN, Verdict
 
 NEAR = 0.1  # excess over optimal that counts as optimal: 0.2 % of the cost
 NOTES_EXCESS: Mapping[tuple[str, int, int], Sequence[float]] = {
-    ("data", 100, 0): (1.01, 0.090, 0.015, 0.008, 0.007),
-    ("data", 100, 1): (1.34, 0.044, 0.012, 0.003, 0.001),
+    ("point", 100, 0): (1.01, 0.090, 0.015, 0.008, 0.007),
+    ("point", 100, 1): (1.34, 0.044, 0.012, 0.003, 0.001),
     ("client", 2000, 0): (9.9, 5.9, 3.5, 1.15, 0.088),
     ("client", 2000, 1): (9.0, 7.2, 3.5, 1.46, 0.66),
 }
@@ -84,14 +84,14 @@ def _crossing(pareto: pd.DataFrame, panel: str) -> float:
 
 
 def _figure_1_left(cost: pd.DataFrame, pareto: pd.DataFrame) -> list[Verdict]:
-    data = cost[cost["level"] == "data"]
+    data = cost[cost["level"] == "point"]
     ours, theirs = _best(data, ["feddp"]), _best(data, list(STARTS))
     text = f"excess of feddp {_series(ours)}; of the best baseline {_series(theirs, 2)}"
     out = [
         Verdict("Fig. 1 left", "FedDP-KMeans beats all DP baselines by a wide margin", text,
                 _grade(ours + 1 < theirs))
     ]  # fmt: skip
-    reached = _reached(pareto, "data_100", NEAR)
+    reached = _reached(pareto, "point_100", NEAR)
     out.append(
         Verdict("Fig. 1 left", "optimal from a total epsilon of about 0.4",
                 f"300 random settings: excess below {NEAR} from epsilon {reached:.2f}",
@@ -196,7 +196,7 @@ def _missing(table: pd.DataFrame) -> list[Verdict]:
 
 def _elbow(table: pd.DataFrame) -> list[Verdict]:
     found = table.drop_duplicates(["k_prime", "level", "eps1"])
-    found = found[found["level"] == "data"]
+    found = found[found["level"] == "point"]
     out = []
     for k_prime, part in found.groupby("k_prime", sort=False):
         text = "; ".join(

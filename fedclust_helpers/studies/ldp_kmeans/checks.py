@@ -18,8 +18,6 @@ from fedclust_helpers.accounting import gaussian_sigma_analytic
 from fedclust_helpers.datasets import make_ball_mixture
 from fedclust_helpers.ldp_kmeans.grids import NestedGrid
 from fedclust_helpers.ldp_kmeans.projections import BallProjection, jl_dimension, kmeans_dimension
-from fedclust_helpers.studies.fastlloyd.cells import Cell
-from fedclust_helpers.studies.fastlloyd.problems import seed_of
 from fedclust_helpers.studies.ldp_kmeans import theory
 
 Numbers = dict[str, float]
@@ -306,19 +304,13 @@ EXPECTED: dict[str, Numbers] = {
 """Printed in the paper, or found with an independent implementation (theory checks, notes)."""
 
 
-def check_cell(cell: Cell) -> Numbers:
-    """The numbers of one check; `cell.dataset` is its name."""
-    return CHECKS[cell.dataset](np.random.default_rng(seed_of(cell.name)))
-
-
 def checks_table(frame: pd.DataFrame) -> pd.DataFrame:
     """One row for each number, in the order of `CHECKS`."""
-    fixed = {"dataset", "init", "method", "epsilon", "runs"}
     rows = []
     for record in frame.to_dict("records"):
-        source = str(record["dataset"])
+        source = str(record["source"])
         for quantity, value in record.items():
-            if quantity in fixed or (isinstance(value, float) and math.isnan(value)):
+            if quantity in ("source", "runs") or (isinstance(value, float) and math.isnan(value)):
                 continue
             expected = EXPECTED.get(source, {}).get(str(quantity), math.nan)
             rows.append((source, quantity, expected, value))

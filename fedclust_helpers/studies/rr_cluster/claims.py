@@ -21,7 +21,7 @@ from fedclust_helpers.rr_cluster import accounting
 from fedclust_helpers.rr_cluster.rebalancing import rebalance
 from fedclust_helpers.studies.fastlloyd.claims import OWN, Verdict
 from fedclust_helpers.studies.rr_cluster import sensitivity, theory
-from fedclust_helpers.studies.rr_cluster.checks import DELTA, PAPER_RUN
+from fedclust_helpers.studies.rr_cluster.blocks import DELTA, PAPER_RUN
 
 BASE: dict[str, Any] = {"setting": "balanced", "model": "softmax", "k": 4, "rounds": 50}
 NOTES_ACCURACY: Mapping[tuple[str, str, str, str], Sequence[tuple[float, float]]] = {
