@@ -136,8 +136,9 @@ class RRDesign(Design):
 
 FULL = RRDesign()
 QUICK = RRDesign(
-    data="digits", tuning_seeds=(1, 1), heavy_seeds=2, curve_seeds=2, epsilons=(8.0,), sizes=(2, 3, 5), main_size=2,
-    rounds=4, accountants=("paper", "paper_tight", "wor_rdp", "poisson_rdp"),
+    data="digits", tuning_seeds=(1, 1), heavy_seeds=2, curve_seeds=2, epsilons=(8.0,),
+    sizes=(2, 3, 5), main_size=2, rounds=4,
+    accountants=("paper", "paper_tight", "wor_rdp", "poisson_rdp"),
     accountant_rounds=(10,), accountant_epsilons=(1.0, 8.0), flip_epsilons=(8.0,),
     flip_shares=(0.5,), line_sizes=(2,), line_rounds=3, line_clients=80, rebalancing_sigmas=(1.0,),
     rebalancing_sizes=(0, 10), thresholds=(0.0, 0.3), wrong_ks=(2,),
