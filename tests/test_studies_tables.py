@@ -48,6 +48,7 @@ from fedclust_helpers.studies.ldp_kmeans.tables import EXPONENTS, ORACLES
 from fedclust_helpers.studies.ldp_kmeans.theory import loglog_slope
 from fedclust_helpers.studies.rr_cluster import blocks as rr_blocks
 from fedclust_helpers.studies.rr_cluster import cells as rr_cells
+from fedclust_helpers.studies.rr_cluster import design as rr_design
 from fedclust_helpers.studies.rr_cluster import tables as rr_tables
 from fedclust_helpers.studies.rr_cluster.problems import Clients, load_clients, model_named
 
@@ -752,7 +753,7 @@ def test_paired_interval_by_hand() -> None:
 def test_headline_comes_first_and_tuning_has_partitions_of_its_own() -> None:
     clips, accuracy = (TABLES[n].cells(TABLES[n].design) for n in ("rr_clips", "rr_accuracy"))
     design: Any = TABLES["rr_accuracy"].design
-    per_seed = len(rr_tables.headline_runs(design)) + len(rr_tables.exact_runs(design))
+    per_seed = len(rr_design.headline_runs(design)) + len(rr_design.exact_runs(design))
     first = accuracy[: per_seed * design.seeds]
     assert {(c.settings["clients"].setting, c.settings["rounds"]) for c in first} == {
         ("balanced", 50)
@@ -761,10 +762,10 @@ def test_headline_comes_first_and_tuning_has_partitions_of_its_own() -> None:
 
 
 def test_bounds_are_the_best_of_the_committed_table() -> None:
-    keys, tuned = ["model", "family", "epsilon"], rr_tables.tuned_clips()
+    keys, tuned = ["model", "family", "epsilon"], rr_design.tuned_clips()
     groups = load_results("rr_clips").groupby(keys)
     assert tuned == {key: part.loc[part["acc_mean"].idxmax(), "clip"] for key, part in groups}
-    run, design = rr_cells.Run("ifca", "corrected", epsilon=2.0), rr_tables.FULL
+    run, design = rr_cells.Run("ifca", "corrected", epsilon=2.0), rr_design.FULL
     assert design.clip("softmax", run) == tuned["softmax", "ifca_noised_fixed", 2.0] == 0.3
     other = rr_cells.Run("fesem", "corrected", epsilon=2.0)  # tuned at 4 only
     assert design.clip("softmax", other) == tuned["softmax", "fesem_noised_fixed", 4.0]
