@@ -214,7 +214,10 @@ class Table:
                 keys = [c for c in self.headers[self.name] if c not in {*self.means, "seeds"}]
                 made = grouped(made, keys, **self.means)
             made = {self.name: sorted_by(made, **self.order)}
-        return {name: made[name].reindex(columns=names) for name, names in self.headers.items()}
+        return {
+            name: made[name][names] if len(made[name]) else pd.DataFrame(columns=names)
+            for name, names in self.headers.items()
+        }
 
 
 def tables_of(design: Design, quick: Design, *tables: Table) -> dict[str, Table]:

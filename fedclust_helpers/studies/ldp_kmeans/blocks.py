@@ -185,7 +185,8 @@ def collisions(cell: Cell, *, kind: str, t: int, distance: float) -> Numbers:
     """
     probability = collision_probability(distance, t)
     out = {
-        "pairs": cell.runs, "probability": probability, "notes": math.nan,
+        "pairs": cell.runs, "probability": probability,
+        "simulated": math.nan, "se": math.nan, "notes": math.nan,
         "lower_bound_over_A": near_lower_bound(t) if distance == 1 else math.nan,
         "upper_bound": far_upper_bound(distance, t),
         "p1_squared_over_p": collision_probability(1.0, t) ** 2 / probability,
