@@ -1,8 +1,9 @@
 """The types of a signature, checked: `@checked` refuses an argument of the wrong kind by its name.
 
 A public function says in its signature what it takes. With the decorator a call that gives another
-kind of thing ends with "NAME must be ..., got ..." before anything is computed. Ranges are not
-looked at here, apart from nan, which is no number: see `_validation`.
+kind of thing ends with "NAME must be ..., got ..." before anything is computed. Hints of the form
+``Annotated[float, check]`` (the ranges of `_validation`) are checked by ``check(value, name)``, and
+the function gets what that returns.
 """
 
 from __future__ import annotations
@@ -21,66 +22,86 @@ from numpy.typing import ArrayLike
 from fedclust_helpers._validation import short
 
 F = TypeVar("F", bound=Callable[..., Any])
+Check = Callable[[Any, str], Any]
 Test = Callable[[Any], bool]
-_ANYTHING = (Any, inspect.Parameter.empty, object)
+Kind = tuple[Test, str]  # a test of values, and what is wanted in words
 
 
 def checked(function: F) -> F:
     """Refuse arguments that are not of the kind that the signature of `function` says.
 
     For a class (above ``@dataclass``) the arguments of its own constructor are checked. Hints are
-    read at the first call.
+    read at the first call; defaults are not checked.
 
     Raises (when called)
     --------------------
     TypeError
         If an argument is of another kind.
     ValueError
-        If it is nan, or not one of the words of a ``Literal``.
+        If it is nan, out of the range of its hint, or not one of the words of a ``Literal``.
     """
     if isinstance(function, type):
         setattr(function, "__init__", checked(vars(function)["__init__"]))  # noqa: B010
         return function
 
-    tests: dict[str, tuple[Test, str]] = {}
+    checks: dict[str, Check] = {}
     names: list[str] = []
 
     def prepare() -> None:
-        parameters = inspect.signature(function).parameters
         hints = _hints(function)
-        for name, parameter in parameters.items():
-            positional = parameter.kind in (
-                inspect.Parameter.POSITIONAL_ONLY,
-                inspect.Parameter.POSITIONAL_OR_KEYWORD,
-            )
-            names.extend([name] if positional else [])
-            variable = parameter.kind in (
-                inspect.Parameter.VAR_POSITIONAL,
-                inspect.Parameter.VAR_KEYWORD,
-            )
-            found = None if variable else test_of(hints.get(name, Any))
-            if found is not None:
-                tests[name] = found
+        for name, parameter in inspect.signature(function).parameters.items():
+            if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
+                names.append(name)
+            if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+                found = check_of(hints.get(name, Any))
+                if found is not None:
+                    checks[name] = found
         names.append("")  # not empty: prepared
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         if not names:
             prepare()
-        for name, value in zip(names, args, strict=False):
-            if name in tests:
-                _check(name, value, *tests[name])
-        for name, value in kwargs.items():
-            if name in tests:
-                _check(name, value, *tests[name])
-        return function(*args, **kwargs)
+        given = [
+            checks[name](value, name) if name in checks else value
+            for name, value in zip(names, args, strict=False)
+        ]
+        for name in kwargs:
+            if name in checks:
+                kwargs[name] = checks[name](kwargs[name], name)
+        return function(*given, *args[len(given) :], **kwargs)
 
     return call  # type: ignore[return-value]
 
 
-def _check(name: str, value: Any, test: Test, what: str) -> None:
-    if test(value):
-        return
+def check_of(hint: Any) -> Check | None:
+    """The check that a hint asks for: ``check(value, name)`` gives the value; None if all is fine.
+
+    It raises for other values. Only a range changes what it lets through, into a float, say.
+    """
+    if get_origin(hint) in (Union, types.UnionType) and type(None) in get_args(hint):
+        inner = tuple(one for one in get_args(hint) if one is not type(None))
+        if len(inner) == 1 and get_origin(inner[0]) is typing.Annotated:
+            within = check_of(inner[0])
+            return lambda v, name: v if v is None or within is None else within(v, name)
+    if get_origin(hint) is typing.Annotated:
+        ranges = [one for one in hint.__metadata__ if callable(one)]
+        if ranges:
+            return typing.cast(Check, ranges[0])
+    kind = test_of(hint)
+    if kind is None:
+        return None
+    test, what = kind
+
+    def check(value: Any, name: str) -> Any:
+        if not test(value):
+            _refuse(name, value, what)
+        return value
+
+    return check
+
+
+def _refuse(name: str, value: Any, what: str) -> typing.NoReturn:
     if isinstance(value, float | np.floating) and value != value and "number" in what:
         raise ValueError(f"{name} must be a number, got nan")
     if what.startswith("one of"):
@@ -91,10 +112,9 @@ def _check(name: str, value: Any, test: Test, what: str) -> None:
 
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:
     """The type hints that can be understood here; names that are not defined are left out."""
-    raw = {k: v for k, v in getattr(function, "__annotations__", {}).items() if k != "return"}
     space = getattr(inspect.unwrap(function), "__globals__", {})
     out = {}
-    for name, hint in raw.items():
+    for name, hint in getattr(function, "__annotations__", {}).items():
         try:
             out[name] = eval(hint, space) if isinstance(hint, str) else hint
         except (NameError, TypeError, AttributeError):
@@ -105,42 +125,36 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
 # --- what a hint asks for -------------------------------------------------------------------------
 
 
-def test_of(hint: Any) -> tuple[Test, str] | None:
+def test_of(hint: Any) -> Kind | None:
     """A test of values for a type hint, and what is wanted in words; None where all is fine."""
-    if hint in _ANYTHING or isinstance(hint, TypeVar):
+    if hint in (Any, inspect.Parameter.empty, object) or isinstance(hint, TypeVar):
         return None
     if hint is None or hint is type(None):
         return (lambda v: v is None), "None"
-    if hint == ArrayLike:
-        return is_numeric, "an array of real numbers"
     origin, inner = get_origin(hint), get_args(hint)
+    if hint == ArrayLike or np.ndarray in (origin, hint):
+        return is_numeric, "an array of real numbers"
     if origin is typing.Annotated:
         return test_of(inner[0])
     if origin in (Union, types.UnionType):
-        return _any_of([test_of(one) for one in inner])
+        tests = [found for one in inner if (found := test_of(one)) is not None]
+        if len(tests) < len(inner):
+            return None
+        words = " or ".join(dict.fromkeys(what for _, what in tests))
+        return (lambda v: any(test(v) for test, _ in tests)), words
     if origin is Literal:
         words = ", ".join(str(w) for w in inner)
         return (lambda v: isinstance(v, str | int) and v in inner), f"one of {words}"
-    if origin is np.ndarray or hint is np.ndarray:
-        return is_numeric, "an array of real numbers"
-    if origin is not None:
-        return _container(origin, inner)
-    return _plain(hint)
-
-
-def _any_of(found: Sequence[tuple[Test, str] | None]) -> tuple[Test, str] | None:
-    tests = [f for f in found if f is not None]
-    if len(tests) < len(found):
-        return None
-    words = list(dict.fromkeys(what for _, what in tests))
-    return (lambda v: any(test(v) for test, _ in tests)), " or ".join(words)
+    if Callable in (origin, hint) or hint is typing.Callable:
+        return is_function, "a function"
+    return _plain(hint) if origin is None else _container(origin, inner)
 
 
 def _is_flag(value: Any) -> bool:
     return isinstance(value, bool | np.bool_)
 
 
-_PLAIN: dict[Any, tuple[Test, str]] = {
+_PLAIN: dict[Any, Kind] = {
     bool: (_is_flag, "True or False"),
     int: (lambda v: isinstance(v, Integral) and not _is_flag(v), "an integer"),
     float: (lambda v: isinstance(v, Real) and not _is_flag(v) and v == v, "a real number"),
@@ -153,11 +167,9 @@ _PLAIN: dict[Any, tuple[Test, str]] = {
 }
 
 
-def _plain(hint: Any) -> tuple[Test, str] | None:
+def _plain(hint: Any) -> Kind | None:
     if hint in _PLAIN:
         return _PLAIN[hint]
-    if hint is Callable or hint is typing.Callable:
-        return is_function, "a function"
     if not isinstance(hint, type):
         return None
     if getattr(hint, "_is_protocol", False):
@@ -167,9 +179,7 @@ def _plain(hint: Any) -> tuple[Test, str] | None:
     return (lambda v: isinstance(v, hint)), f"{article} {hint.__name__}"
 
 
-def _container(origin: Any, inner: tuple[Any, ...]) -> tuple[Test, str] | None:
-    if origin is Callable or origin is typing.get_origin(typing.Callable[..., Any]):
-        return is_function, "a function"
+def _container(origin: Any, inner: tuple[Any, ...]) -> Kind | None:
     if isinstance(origin, type) and issubclass(origin, Mapping):
         items = test_of(inner[1]) if len(inner) == 2 else None
         return (
@@ -205,9 +215,8 @@ def _is_collection(value: Any, *, sized: bool) -> bool:
 def _all_are(values: Any, test: Test) -> bool:
     if isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind in "fiu":
         return len(values) == 0 or test(values[0])
-    if not hasattr(values, "__len__"):
-        return True  # an iterator is not used up here
-    return all(test(value) for value in values)
+    # an iterator is not used up here
+    return not hasattr(values, "__len__") or all(test(value) for value in values)
 
 
 def is_function(value: Any) -> bool:
@@ -236,15 +245,11 @@ def _members(protocol: type) -> frozenset[str]:
     found: set[str] = set()
     for base in protocol.__mro__:
         if getattr(base, "_is_protocol", False) and base.__name__ != "Protocol":
-            found |= {n for n in vars(base) if not n.startswith("_")}
-            found |= {n for n in getattr(base, "__annotations__", {}) if not n.startswith("_")}
-    return frozenset(found)
+            found |= {*vars(base), *getattr(base, "__annotations__", {})}
+    return frozenset(name for name in found if not name.startswith("_"))
 
 
 def _offers(value: Any, members: frozenset[str]) -> bool:
-    if isinstance(value, type):
-        return False
-    own = getattr(value, "__dict__", {})
-    return all(
-        hasattr(type(value), name) or name in own or hasattr(value, name) for name in members
+    return not isinstance(value, type) and all(
+        hasattr(type(value), name) or hasattr(value, name) for name in members
     )

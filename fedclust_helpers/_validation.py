@@ -1,15 +1,17 @@
 """Checks of arguments, used by every public function before any data is read or budget spent.
 
 Messages name the argument and what was expected. They never quote values of private data: a
-message may be seen by another party.
+message may be seen by another party. The ranges at the end go with `@checked` (module `_checked`):
+an argument that is hinted ``Positive`` is checked, and made a float, before its function runs.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from numbers import Integral, Real
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,29 +23,29 @@ T = TypeVar("T")
 MAX_NUMBERS = 2**33  # 64 GiB of floats: what no call of this package may ask for by mistake
 
 
-def as_points(
-    points: ArrayLike, name: str = "points", *, n_features: int | None = None
-) -> FloatArray:
-    """Return `points` as a finite C-contiguous float64 array (n, d), copied only if needed.
-
-    Raises
-    ------
-    TypeError
-        If the values are not real numbers.
-    ValueError
-        If the shape is not (n, d) with n, d >= 1, if `n_features` differs, or if a value is not
-        finite.
-    """
+def _real_array(values: Any, name: str, of_shape: str = "") -> NDArray[Any]:
     try:
-        if isinstance(points, np.ma.MaskedArray):  # nobody would see that the mask is lost
+        if isinstance(values, np.ma.MaskedArray):  # nobody would see that the mask is lost
             raise TypeError
-        array = np.asarray(points)
+        array = np.asarray(values)
         if array.dtype.kind not in "fiub":
             if array.dtype.kind in "cSUMm":
                 raise TypeError
             array = array.astype(np.float64)
     except (TypeError, ValueError):
-        raise TypeError(f"{name} must be an array of real numbers of shape (n, d)") from None
+        raise TypeError(f"{name} must be an array of real numbers{of_shape}") from None
+    return array
+
+
+def as_points(
+    points: ArrayLike, name: str = "points", *, n_features: int | None = None
+) -> FloatArray:
+    """Return `points` as a finite C-contiguous float64 array (n, d), copied only if needed.
+
+    TypeError if the values are not real numbers; ValueError if the shape is not (n, d) with n, d >=
+    1, if `n_features` differs, or if a value is not finite.
+    """
+    array = _real_array(points, name, " of shape (n, d)")
     if array.ndim != 2:
         raise ValueError(f"{name} must have shape (n, d), got {array.ndim} dimension(s)")
     if array.shape[0] == 0 or array.shape[1] == 0:
@@ -169,90 +171,43 @@ def check_function(value: Any, name: str) -> Callable[..., Any]:
     return value
 
 
-def check_sequence(
-    value: Any, name: str, *, of: type | None = None, empty: bool = False
-) -> list[Any]:
-    """Return the items of a list or tuple (or of anything iterable but text) as a list."""
-    kind = "items" if of is None else f"{of.__name__} objects"
-    if isinstance(value, str | bytes) or not hasattr(value, "__iter__"):
-        raise TypeError(f"{name} must be a sequence of {kind}, got {type(value).__name__}")
-    items = list(value)
-    if not items and not empty:
-        raise ValueError(f"{name} must hold at least one of its {kind}")
-    for item in items if of is not None else ():
-        if not isinstance(item, of):  # type: ignore[arg-type]
-            raise TypeError(
-                f"{name} must be a sequence of {kind}, got {type(item).__name__} inside"
-            )
-    return items
-
-
 def as_numbers(
-    values: Any, name: str, *, ndim: int | None = None, finite: bool = True, empty: bool = False
+    values: Any,
+    name: str,
+    *,
+    ndim: int | None = None,
+    largest: float = math.inf,
+    empty: bool = False,
 ) -> FloatArray:
-    """Return `values` as a float64 array of real numbers, of any shape or of `ndim` dimensions.
+    """Return `values` as a finite float64 array, of any shape or of `ndim` dimensions.
 
-    Raises
-    ------
-    TypeError
-        If the values are not real numbers.
-    ValueError
-        If the number of dimensions differs, if there are none (unless `empty`), or if one is not
-        finite (unless `finite` is False; nan is always refused).
+    TypeError if they are not real numbers; ValueError if the number of dimensions differs, if there
+    are none (unless `empty`), or if one is not finite or beyond `largest` in magnitude.
     """
-    try:
-        array = np.asarray(values)
-        if array.dtype.kind not in "fiub":
-            if array.dtype.kind in "cSUMm":
-                raise TypeError
-            array = array.astype(np.float64)
-    except (TypeError, ValueError):
-        raise TypeError(f"{name} must be an array of real numbers") from None
+    array = _real_array(values, name).astype(np.float64, copy=False)
     if ndim is not None and array.ndim != ndim:
         raise ValueError(f"{name} must have {ndim} dimension(s), got {array.ndim}")
     if array.size == 0 and not empty:
         raise ValueError(f"{name} must not be empty")
-    array = array.astype(np.float64, copy=False)
-    if finite and not np.isfinite(array).all():
+    if not np.isfinite(array).all():
         raise ValueError(f"{name} must be finite (no nan, no inf)")
-    if not finite and np.isnan(array).any():
-        raise ValueError(f"{name} must not hold nan")
+    if math.isfinite(largest) and array.size and np.abs(array).max() > largest:
+        raise ValueError(f"{name} must be at most {largest:g} in magnitude")
     return array
 
 
-def as_integers(
-    values: Any,
-    name: str,
-    *,
-    n: int | None = None,
-    minimum: int | None = None,
-    maximum: int | None = None,
-) -> IntArray:
-    """Return `values` as an int64 array (n,) within [minimum, maximum].
-
-    Raises
-    ------
-    TypeError
-        If they are not integers (floats and bools are none).
-    ValueError
-        If the shape is not (n,), or if one is out of range; values are not quoted.
-    """
+def as_integers(values: Any, name: str, *, minimum: int, maximum: int) -> IntArray:
+    """Return `values` as an int64 array (n,) within [minimum, maximum]; they are not quoted."""
     try:
         array = np.asarray(values)
+        if array.dtype.kind not in "iu":
+            raise TypeError
     except (TypeError, ValueError):
         raise TypeError(f"{name} must be an array of integers of shape (n,)") from None
-    if array.dtype.kind not in "iu":
-        raise TypeError(f"{name} must be an array of integers of shape (n,)")
-    if array.ndim != 1 or (n is not None and len(array) != n):
-        raise ValueError(f"{name} must be {'' if n is None else f'{n} '}integers of shape (n,)")
-    if array.dtype.kind == "u" and array.size and array.max() > np.iinfo(np.int64).max:
-        raise ValueError(f"{name} must be below 2^63")
-    low = minimum is not None and array.size > 0 and array.min() < minimum
-    high = maximum is not None and array.size > 0 and array.max() > maximum
-    if low or high:
-        upper = "" if maximum is None else f" and <= {maximum}"
-        lower = "" if minimum is None else f">= {minimum}"
-        raise ValueError(f"{name} must be {lower}{upper}".replace("be  and", "be"))
+    if array.ndim != 1:
+        raise ValueError(f"{name} must be integers of shape (n,)")
+    if array.size and (array.min() < minimum or array.max() > maximum):
+        raise ValueError(f"{name} must be >= {minimum} and <= {maximum}")
     return array.astype(np.int64, copy=False)
 
 
@@ -277,3 +232,17 @@ def check_rng(rng: Any, name: str = "rng") -> np.random.Generator:
     if not isinstance(rng, np.random.Generator):
         raise TypeError(f"{name} must be a numpy.random.Generator, got {type(rng).__name__}")
     return rng
+
+
+# --- ranges, for the hints of `@checked` functions ------------------------------------------------
+
+Count = Annotated[int, check_int]
+Natural = Annotated[int, partial(check_int, minimum=0)]
+Number = Annotated[float, check_real]  # not nan
+Positive = Annotated[float, check_positive]
+NonNegative = Annotated[float, check_non_negative]
+Epsilon = Annotated[float, check_epsilon]
+Delta = Annotated[float, check_delta]
+DeltaOrZero = Annotated[float, partial(check_delta, allow_zero=True)]
+Share = Annotated[float, check_share]  # in (0, 1)
+Rate = Annotated[float, partial(check_share, one=True)]  # in (0, 1]

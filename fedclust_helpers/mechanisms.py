@@ -18,24 +18,19 @@ import numpy as np
 
 from fedclust_helpers._checked import checked
 from fedclust_helpers._validation import (
+    Count,
+    Epsilon,
     FloatArray,
     IntArray,
-    check_choice,
-    check_delta,
-    check_epsilon,
+    Number,
+    Positive,
+    Rate,
     check_fits,
     check_int,
-    check_positive,
-    check_real,
     check_rng,
-    check_share,
 )
-from fedclust_helpers.accounting import (
-    ADJACENCIES,
-    gaussian_sigma_analytic,
-    gaussian_sigma_classic,
-    zcdp_rho,
-)
+from fedclust_helpers.accounting import gaussian_sigma_analytic, zcdp_rho
+from fedclust_helpers.accounting.releases import Accountable, Adjacency
 
 Shape = int | tuple[int, ...]
 
@@ -66,7 +61,7 @@ def _size(shape: Shape) -> tuple[int, ...]:
 
 
 @runtime_checkable
-class Mechanism(Protocol):
+class Mechanism(Accountable, Protocol):
     """What a federation needs of a mechanism (all of them below satisfy it)."""
 
     @property
@@ -74,24 +69,15 @@ class Mechanism(Protocol):
     @property
     def norm(self) -> int: ...
     @property
-    def adjacency(self) -> str: ...
-    @property
     def std(self) -> float: ...
     @property
     def grid(self) -> float | None: ...
-    @property
-    def gdp_mu(self) -> float | None: ...
-    @property
-    def pure_epsilon(self) -> float: ...
-    @property
-    def rho(self) -> float | None: ...
     def sample(self, shape: Shape, *, rng: NoiseSource) -> FloatArray: ...
     def tail(self, probability: float) -> float: ...
-    def dp_event(self) -> dpa.DpEvent: ...
 
 
 class _Base:
-    """Validation and conversion shared by all mechanisms."""
+    """Guarantees that a mechanism does not have, and what all have in common."""
 
     sensitivity: float
     adjacency: str
@@ -99,11 +85,6 @@ class _Base:
     gdp_mu: ClassVar[float | None] = None
     pure_epsilon: ClassVar[float] = math.inf
     rho: ClassVar[float | None] = None
-
-    def _check(self, scale_name: str, scale: float) -> None:
-        check_positive(self.sensitivity, "sensitivity")
-        check_positive(scale, scale_name)
-        check_choice(self.adjacency, "adjacency", ADJACENCIES)
 
     def as_replace_one(self) -> Self:
         """The same noise, stated for replace-one neighbours: the sensitivity doubles at most.
@@ -116,35 +97,20 @@ class _Base:
         return replace(self, sensitivity=2 * self.sensitivity, adjacency="replace-one")  # type: ignore[type-var]
 
 
-def _probability(value: float) -> float:
-    if not 0 < check_positive(value, "probability") <= 1:
-        raise ValueError(f"probability must lie in (0, 1], got {value}")
-    return value
-
-
-def _generator(rng: NoiseSource, name: str) -> np.random.Generator:
-    if isinstance(rng, SecureNoise):
-        raise ValueError(
-            f"{name} has no secure sampler (floating-point noise leaks); use a discrete mechanism"
-        )
-    return check_rng(rng)
-
-
 @checked
 @dataclass(frozen=True)
 class NoNoise(_Base):
     """No protection at all: exact values leave, and the ledger shows epsilon = inf."""
 
-    adjacency: str = "add/remove"
-    sensitivity: float = math.inf
+    adjacency: Adjacency = "add/remove"
+    sensitivity: Number = math.inf
     norm: ClassVar[int] = 2
     std: ClassVar[float] = 0.0
     gdp_mu: ClassVar[float | None] = math.inf
     rho: ClassVar[float | None] = math.inf
 
     def __post_init__(self) -> None:
-        check_choice(self.adjacency, "adjacency", ADJACENCIES)
-        if check_real(self.sensitivity, "sensitivity") < 0:
+        if self.sensitivity < 0:
             raise ValueError(f"sensitivity must be >= 0, got {self.sensitivity}")
 
     @checked
@@ -153,22 +119,35 @@ class NoNoise(_Base):
         return np.zeros(_size(shape))
 
     @checked
-    def tail(self, probability: float) -> float:
+    def tail(self, probability: Rate) -> float:
         """No noise, no tail: 0."""
-        check_share(probability, "probability", zero=True, one=True)
         return 0.0
 
     def dp_event(self) -> dpa.DpEvent:
         """``NonPrivateDpEvent``."""
         return dpa.NonPrivateDpEvent()
 
-    def as_replace_one(self) -> NoNoise:
-        """The same, for the other adjacency."""
-        return replace(self, adjacency="replace-one")
+
+class _Continuous(_Base):
+    """Noise in floating point: it leaks in its last bits, so there is no secure sampler."""
+
+    @checked
+    def sample(self, shape: Shape, *, rng: NoiseSource) -> FloatArray:
+        """Noise of the given shape (teaching source only)."""
+        if isinstance(rng, SecureNoise):
+            raise ValueError(
+                f"{type(self).__name__} has no secure sampler (floating-point noise leaks); use a"
+                " discrete mechanism"
+            )
+        return self._draw(_size(shape), check_rng(rng))
+
+    def _draw(self, size: tuple[int, ...], rng: np.random.Generator) -> FloatArray:
+        raise NotImplementedError
 
 
+@checked
 @dataclass(frozen=True)
-class Gaussian(_Base):
+class Gaussian(_Continuous):
     """Independent N(0, std^2) on each coordinate of a statistic with bounded L2 sensitivity.
 
     Exactly mu-GDP with mu = sensitivity/std (FastLloyd, Theorem 2.1).
@@ -180,38 +159,26 @@ class Gaussian(_Base):
     (3.7306, 0.2681)
     """
 
-    sensitivity: float
-    std: float
-    adjacency: str = "add/remove"
+    sensitivity: Positive
+    std: Positive
+    adjacency: Adjacency = "add/remove"
     norm: ClassVar[int] = 2
-
-    def __post_init__(self) -> None:
-        self._check("std", self.std)
 
     @classmethod
     @checked
     def from_budget(
-        cls, sensitivity: float, epsilon: float, delta: float, *, adjacency: str = "add/remove"
+        cls, sensitivity: Positive, epsilon: float, delta: float, *, adjacency: str = "add/remove"
     ) -> Gaussian:
         """The smallest noise that is (epsilon, delta)-DP: analytic calibration, any epsilon > 0."""
-        check_positive(sensitivity, "sensitivity")
         return cls(sensitivity, sensitivity * gaussian_sigma_analytic(epsilon, delta), adjacency)
 
     @classmethod
-    def from_gdp(cls, sensitivity: float, mu: float, *, adjacency: str = "add/remove") -> Gaussian:
-        """Noise for a given mu of Gaussian DP: std = sensitivity/mu."""
-        check_positive(sensitivity, "sensitivity")
-        return cls(sensitivity, sensitivity / check_positive(mu, "mu"), adjacency)
-
-    @classmethod
-    def classic(
-        cls, sensitivity: float, epsilon: float, delta: float, *, adjacency: str = "add/remove"
+    @checked
+    def from_gdp(
+        cls, sensitivity: Positive, mu: Positive, *, adjacency: str = "add/remove"
     ) -> Gaussian:
-        """The textbook sqrt(2 ln(1.25/delta))/epsilon, refused where not proved (epsilon >= 1)."""
-        check_positive(sensitivity, "sensitivity")
-        if check_epsilon(epsilon) >= 1:
-            raise ValueError(f"epsilon must be < 1 for the classic calibration, got {epsilon}")
-        return cls(sensitivity, sensitivity * gaussian_sigma_classic(epsilon, delta), adjacency)
+        """Noise for a given mu of Gaussian DP: std = sensitivity/mu."""
+        return cls(sensitivity, sensitivity / mu, adjacency)
 
     @property
     def gdp_mu(self) -> float:  # type: ignore[override]
@@ -223,42 +190,39 @@ class Gaussian(_Base):
         """zCDP parameter mu^2/2."""
         return self.gdp_mu**2 / 2
 
-    @checked
-    def sample(self, shape: Shape, *, rng: NoiseSource) -> FloatArray:
-        """Noise of the given shape (teaching source only)."""
-        return _generator(rng, "Gaussian").normal(0.0, self.std, _size(shape))
+    def _draw(self, size: tuple[int, ...], rng: np.random.Generator) -> FloatArray:
+        return rng.normal(0.0, self.std, size)
 
-    def tail(self, probability: float) -> float:
+    @checked
+    def tail(self, probability: Rate) -> float:
         """A bound that one coordinate exceeds with at most this probability."""
-        return self.std * math.sqrt(2 * math.log(2 / _probability(probability)))
+        return self.std * math.sqrt(2 * math.log(2 / probability))
 
     def dp_event(self) -> dpa.DpEvent:
         """``GaussianDpEvent`` with noise multiplier std/sensitivity."""
         return dpa.GaussianDpEvent(self.std / self.sensitivity)
 
 
+@checked
 @dataclass(frozen=True)
-class Laplace(_Base):
+class Laplace(_Continuous):
     """Independent Laplace(scale) on each coordinate of a statistic with bounded L1 sensitivity.
 
     epsilon-DP with epsilon = sensitivity/scale; the variance is 2 scale^2.
     """
 
-    sensitivity: float
-    scale: float
-    adjacency: str = "add/remove"
+    sensitivity: Positive
+    scale: Positive
+    adjacency: Adjacency = "add/remove"
     norm: ClassVar[int] = 1
 
-    def __post_init__(self) -> None:
-        self._check("scale", self.scale)
-
     @classmethod
+    @checked
     def from_budget(
-        cls, sensitivity: float, epsilon: float, *, adjacency: str = "add/remove"
+        cls, sensitivity: Positive, epsilon: Epsilon, *, adjacency: str = "add/remove"
     ) -> Laplace:
         """Noise for pure epsilon-DP: scale = sensitivity/epsilon."""
-        check_positive(sensitivity, "sensitivity")
-        return cls(sensitivity, sensitivity / check_epsilon(epsilon), adjacency)
+        return cls(sensitivity, sensitivity / epsilon, adjacency)
 
     @property
     def std(self) -> float:
@@ -270,14 +234,13 @@ class Laplace(_Base):
         """epsilon = sensitivity / scale."""
         return self.sensitivity / self.scale
 
-    @checked
-    def sample(self, shape: Shape, *, rng: NoiseSource) -> FloatArray:
-        """Noise of the given shape (teaching source only)."""
-        return _generator(rng, "Laplace").laplace(0.0, self.scale, _size(shape))
+    def _draw(self, size: tuple[int, ...], rng: np.random.Generator) -> FloatArray:
+        return rng.laplace(0.0, self.scale, size)
 
-    def tail(self, probability: float) -> float:
+    @checked
+    def tail(self, probability: Rate) -> float:
         """A bound that one coordinate exceeds with at most this probability."""
-        return self.scale * math.log(1 / _probability(probability))
+        return self.scale * math.log(1 / probability)
 
     def dp_event(self) -> dpa.DpEvent:
         """``LaplaceDpEvent`` with noise multiplier scale/sensitivity."""
@@ -292,21 +255,20 @@ class _Discrete(_Base):
     last digits wherever scale/grid passes 2^53, and so would tell value and noise apart.
     """
 
-    sensitivity: float
-    scale: float
-    grid: float = 1.0
-    adjacency: str = "add/remove"
+    sensitivity: Positive
+    scale: Positive
+    grid: Positive = 1.0
+    adjacency: Adjacency = "add/remove"
+    _kind: ClassVar[Literal["gaussian", "laplace"]] = "gaussian"
 
     def __post_init__(self) -> None:
-        self._check("scale", self.scale)
-        check_positive(self.grid, "grid")
         if not self.tail(NEGLIGIBLE) / self.grid < MAX_STEPS:
             raise ValueError(
                 f"scale/grid must be below about 2^58 for noise in 64-bit integers, got"
                 f" {self.scale / self.grid:.3g}: take a coarser grid"
             )
 
-    def _opendp(self, kind: Literal["gaussian", "laplace"], n: int) -> IntArray:
+    def _opendp(self, n: int) -> IntArray:
         try:
             import opendp.prelude as dp
         except ImportError:
@@ -314,7 +276,7 @@ class _Discrete(_Base):
         dp.enable_features("contrib")
         domain = dp.vector_domain(dp.atom_domain(T="i64"))
         scale = self.scale / self.grid
-        if kind == "gaussian":
+        if self._kind == "gaussian":
             sampler = dp.m.make_gaussian(domain, dp.l2_distance(T=float), scale=scale)
         else:
             sampler = dp.m.make_laplace(domain, dp.l1_distance(T=float), scale=scale)
@@ -323,59 +285,75 @@ class _Discrete(_Base):
     @checked
     def sample_steps(self, shape: Shape, *, rng: NoiseSource) -> IntArray:
         """Noise of the given shape in whole steps of `grid`; `rng` a Generator or SECURE."""
-        n = math.prod(_size(shape))
+        n, scale = math.prod(_size(shape)), self.scale / self.grid
         if isinstance(rng, SecureNoise):
-            steps = self._opendp(self._kind, n) if n else np.zeros(0, dtype=np.int64)
-        else:
-            if self.scale / self.grid > MAX_TEACHING_STEPS:
-                raise ValueError(
-                    "scale/grid must be at most 2^48 with a seeded generator, got"
-                    f" {self.scale / self.grid:.3g}: take a coarser grid, or secure noise"
-                )
-            steps = self._teaching(n, check_rng(rng))
-        return steps.reshape(shape)
+            return (self._opendp(n) if n else np.zeros(0, dtype=np.int64)).reshape(shape)
+        if scale > MAX_TEACHING_STEPS:
+            raise ValueError(
+                f"scale/grid must be at most 2^48 with a seeded generator, got {scale:.3g}: take a"
+                " coarser grid, or secure noise"
+            )
+        teaching = _gaussian_steps if self._kind == "gaussian" else _laplace_steps
+        return teaching(n, scale, check_rng(rng)).reshape(shape)
 
     def sample(self, shape: Shape, *, rng: NoiseSource) -> FloatArray:
         """`sample_steps` as numbers, multiples of `grid`. For looking at: releases add steps."""
         return self.sample_steps(shape, rng=rng).astype(np.float64) * self.grid
 
-    _kind: ClassVar[Literal["gaussian", "laplace"]] = "gaussian"
+    @checked
+    def tail(self, probability: Rate) -> float:
+        """A bound that one coordinate exceeds with at most this probability (sub-Gaussian)."""
+        return self.scale * math.sqrt(2 * math.log(2 / probability)) + self.grid
 
-    def tail(self, probability: float) -> float:
-        """A bound that one coordinate exceeds with at most this probability."""
-        raise TypeError("use DiscreteGaussian or DiscreteLaplace")
+    @property
+    def std(self) -> float:
+        """The scale: an upper bound of the standard deviation, exact to 1e-6 for scale >= grid."""
+        return self.scale
 
-    def _teaching(self, n: int, rng: np.random.Generator) -> IntArray:
-        raise TypeError("use DiscreteGaussian or DiscreteLaplace")
+    def dp_event(self) -> dpa.DpEvent:
+        """``ZCDpEvent``: the RDP accountant takes it, PLD does not."""
+        return dpa.ZCDpEvent(self.rho)
 
 
-def _discrete_laplace_steps(n: int, scale: float, rng: np.random.Generator) -> IntArray:
+def _laplace_steps(n: int, scale: float, rng: np.random.Generator) -> IntArray:
     """Integers with P(x) proportional to exp(-|x|/scale): difference of two geometrics."""
     p = -math.expm1(-1 / scale)
     return rng.geometric(p, n) - rng.geometric(p, n)
 
 
+def _gaussian_steps(n: int, scale: float, rng: np.random.Generator) -> IntArray:
+    """Rejection from the discrete Laplace (Canonne et al., Algorithm 3), vectorised."""
+    t = math.floor(scale) + 1
+    out = np.empty(0, dtype=np.int64)
+    while len(out) < n:
+        y = _laplace_steps(int(1.5 * (n - len(out))) + 16, t, rng)
+        keep = rng.random(len(y)) < np.exp(-((np.abs(y) - scale**2 / t) ** 2) / (2 * scale**2))
+        out = np.concatenate([out, y[keep]])
+    return out[:n]
+
+
+@checked
 @dataclass(frozen=True)
 class DiscreteGaussian(_Discrete):
     """Discrete Gaussian on the multiples of `grid`: P(x) proportional to exp(-x^2/(2 scale^2)).
 
     rho-zCDP with rho = sensitivity^2/(2 scale^2) for L2 sensitivity (Canonne, Kamath, Steinke
     2020, Theorem 14); it has no exact GDP statement, so totals come from RDP. The statistic must
-    be rounded to the grid *before* its sensitivity is stated. `std` is at most `scale`.
+    be rounded to the grid *before* its sensitivity is stated.
 
     `n_coordinates`, if given, is the largest number of coordinates it is drawn for. On a fine grid
     it is then so close to a rounded Gaussian (`gaussian_gap`) that sampled releases can be charged
     as those of a Gaussian.
     """
 
-    n_coordinates: int | None = None
+    n_coordinates: Count | None = None
     norm: ClassVar[int] = 2
-    _kind: ClassVar[Literal["gaussian", "laplace"]] = "gaussian"
 
     @classmethod
+    @checked
     def from_budget(
         cls,
-        sensitivity: float,
+        sensitivity: Positive,
         epsilon: float,
         delta: float,
         *,
@@ -383,14 +361,8 @@ class DiscreteGaussian(_Discrete):
         adjacency: str = "add/remove",
     ) -> DiscreteGaussian:
         """The smallest scale whose zCDP bound gives (epsilon, delta)-DP."""
-        check_positive(sensitivity, "sensitivity")
-        rho = zcdp_rho(epsilon, check_delta(delta))
-        return cls(sensitivity, sensitivity / math.sqrt(2 * rho), grid, adjacency)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.n_coordinates is not None:
-            check_int(self.n_coordinates, "n_coordinates")
+        scale = sensitivity / math.sqrt(2 * zcdp_rho(epsilon, delta))
+        return cls(sensitivity, scale, grid, adjacency)
 
     def gaussian_gap(self) -> tuple[float, float] | None:
         """How far this noise is from a continuous Gaussian that is rounded to the grid: (eta, b).
@@ -415,35 +387,12 @@ class DiscreteGaussian(_Discrete):
         return Gaussian(self.sensitivity, self.scale, self.adjacency)
 
     @property
-    def std(self) -> float:
-        """The scale: an upper bound of the standard deviation, exact to 1e-6 for scale >= grid."""
-        return self.scale
-
-    @property
     def rho(self) -> float:  # type: ignore[override]
         """zCDP parameter sensitivity^2 / (2 scale^2)."""
         return self.sensitivity**2 / (2 * self.scale**2)
 
-    def _teaching(self, n: int, rng: np.random.Generator) -> IntArray:
-        """Rejection from the discrete Laplace (Canonne et al., Algorithm 3), vectorised."""
-        sigma = self.scale / self.grid
-        t = math.floor(sigma) + 1
-        out = np.empty(0, dtype=np.int64)
-        while len(out) < n:
-            y = _discrete_laplace_steps(int(1.5 * (n - len(out))) + 16, t, rng)
-            keep = rng.random(len(y)) < np.exp(-((np.abs(y) - sigma**2 / t) ** 2) / (2 * sigma**2))
-            out = np.concatenate([out, y[keep]])
-        return out[:n]
 
-    def tail(self, probability: float) -> float:
-        """A bound that one coordinate exceeds with at most this probability (sub-Gaussian)."""
-        return self.scale * math.sqrt(2 * math.log(2 / _probability(probability))) + self.grid
-
-    def dp_event(self) -> dpa.DpEvent:
-        """``ZCDpEvent``: the RDP accountant takes it, PLD does not."""
-        return dpa.ZCDpEvent(self.rho)
-
-
+@checked
 @dataclass(frozen=True)
 class DiscreteLaplace(_Discrete):
     """Discrete Laplace (two-sided geometric) on the multiples of `grid`, for L1 sensitivity.
@@ -455,17 +404,17 @@ class DiscreteLaplace(_Discrete):
     _kind: ClassVar[Literal["gaussian", "laplace"]] = "laplace"
 
     @classmethod
+    @checked
     def from_budget(
         cls,
-        sensitivity: float,
-        epsilon: float,
+        sensitivity: Positive,
+        epsilon: Epsilon,
         *,
         grid: float = 1.0,
         adjacency: str = "add/remove",
     ) -> DiscreteLaplace:
         """Noise for pure epsilon-DP: scale = sensitivity/epsilon."""
-        check_positive(sensitivity, "sensitivity")
-        return cls(sensitivity, sensitivity / check_epsilon(epsilon), grid, adjacency)
+        return cls(sensitivity, sensitivity / epsilon, grid, adjacency)
 
     @property
     def std(self) -> float:
@@ -478,12 +427,10 @@ class DiscreteLaplace(_Discrete):
         """epsilon = sensitivity / scale."""
         return self.sensitivity / self.scale
 
-    def _teaching(self, n: int, rng: np.random.Generator) -> IntArray:
-        return _discrete_laplace_steps(n, self.scale / self.grid, rng)
-
-    def tail(self, probability: float) -> float:
+    @checked
+    def tail(self, probability: Rate) -> float:
         """A bound that one coordinate exceeds with at most this probability."""
-        return self.scale * math.log(2 / _probability(probability)) + self.grid
+        return self.scale * math.log(2 / probability) + self.grid
 
     def dp_event(self) -> dpa.DpEvent:
         """The event of noise with the same epsilon at a sensitivity of one grid step.
@@ -495,13 +442,14 @@ class DiscreteLaplace(_Discrete):
         return dpa.dp_event.DiscreteLaplaceDpEvent(self.pure_epsilon, 1)
 
 
+@checked
 @dataclass(frozen=True)
 class DistributedDiscreteGaussian(_Discrete):
     """One node's share of a noise that must hide the statistic even from colluding nodes.
 
     Every node adds a discrete Gaussian of scale ``scale/sqrt(n_honest)`` (what `sample` draws).
     `n_honest` of them together hide a statistic of the given L2 `sensitivity` in `n_coordinates`
-    dimensions, whatever the others do with what they know.
+    dimensions, whatever the others do with what they know; `std`, `rho` and `tail` are theirs.
 
     The sum of discrete Gaussians is only close to one. Kairouz, Liu and Steinke (2021, Theorem 1)
     bound it: (1/2) e^2-concentrated DP with
@@ -513,23 +461,16 @@ class DistributedDiscreteGaussian(_Discrete):
     a fine grid tau is 0 in floats.
     """
 
-    n_honest: int = 1
-    n_coordinates: int = 1
+    n_honest: Count = 1
+    n_coordinates: Count = 1
     norm: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
-        check_int(self.n_honest, "n_honest")
-        check_int(self.n_coordinates, "n_coordinates")
         super().__post_init__()
         if self.n_honest > 1 and self.scale < self.grid / 2 * math.sqrt(self.n_honest):
             raise ValueError(
                 "scale must be >= sqrt(n_honest) grid/2: the bound does not hold for smaller shares"
             )
-
-    @property
-    def std(self) -> float:
-        """Standard deviation of the noise of the honest nodes together."""
-        return self.scale
 
     @property
     def rho(self) -> float:  # type: ignore[override]
@@ -540,20 +481,13 @@ class DistributedDiscreteGaussian(_Discrete):
         tau = 10 * float(np.exp(-2 * np.pi**2 * (s**2 / m) * j / (j + 1)).sum())
         return min(ratio**2 + tau * d / 2, (ratio + tau * math.sqrt(d)) ** 2) / 2
 
-    def _one_node(self) -> DiscreteGaussian:
-        return DiscreteGaussian(
-            self.sensitivity, self.scale / math.sqrt(self.n_honest), self.grid, self.adjacency
-        )
-
     def sample_steps(self, shape: Shape, *, rng: NoiseSource) -> IntArray:
         """The noise of one node, in whole steps of `grid`."""
-        return self._one_node().sample_steps(shape, rng=rng)
+        one = DiscreteGaussian(
+            self.sensitivity, self.scale / math.sqrt(self.n_honest), self.grid, self.adjacency
+        )
+        return one.sample_steps(shape, rng=rng)
 
     def tail(self, probability: float) -> float:
         """A bound for the honest nodes' noise in one coordinate (sub-Gaussian)."""
-        sub_gaussian = math.sqrt(2 * math.log(2 / _probability(probability)))
-        return self.scale * sub_gaussian + self.n_honest * self.grid
-
-    def dp_event(self) -> dpa.DpEvent:
-        """``ZCDpEvent`` with `rho`."""
-        return dpa.ZCDpEvent(self.rho)
+        return super().tail(probability) + (self.n_honest - 1) * self.grid

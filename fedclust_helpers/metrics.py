@@ -1,13 +1,15 @@
 """How good a clustering is, and how sure we are of it. Nothing here is private.
 
-Each function sees raw points; use it to judge an algorithm in an experiment, never as part of what
-is released.
+Points have shape (n, d), centres (k, d). Each function sees raw points; use it to judge an
+algorithm in an experiment, never as part of what is released.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from numbers import Integral
-from typing import NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,22 +18,9 @@ from scipy.spatial.distance import cdist
 from scipy.stats import t as student_t
 from sklearn.metrics import adjusted_rand_score, davies_bouldin_score, silhouette_score
 
-from fedclust_helpers._validation import (
-    FloatArray,
-    as_points,
-    check_int,
-    check_real,
-    check_rng,
-)
-from fedclust_helpers.kmeans import (
-    LARGEST,
-    assign,
-    finite_numbers,
-    kmeans_cost,
-    moderate_points,
-)
-
-MAX_POINTS = 20_000  # of the silhouette, whose cost is quadratic
+from fedclust_helpers._checked import checked
+from fedclust_helpers._validation import FloatArray, Share, as_numbers, as_points, check_int
+from fedclust_helpers.kmeans import LARGEST, assign, kmeans_cost, moderate_points
 
 
 class Interval(NamedTuple):
@@ -47,11 +36,6 @@ def nicv(points: ArrayLike, centers: ArrayLike) -> float:
     All points count, also those that an algorithm left out because of a radius (FastLloyd,
     Section 6.2.1).
 
-    Parameters
-    ----------
-    points : array_like of shape (n, d)
-    centers : array_like of shape (k, d)
-
     Examples
     --------
     >>> nicv([[0.0], [1.0], [4.0]], [[0.0], [3.0]])
@@ -60,78 +44,66 @@ def nicv(points: ArrayLike, centers: ArrayLike) -> float:
     return kmeans_cost(points, centers, normalize=True)
 
 
+@checked
 def silhouette(
-    points: ArrayLike, centers: ArrayLike, *, rng: np.random.Generator, max_points: int = 2000
+    points: ArrayLike,
+    centers: ArrayLike,
+    *,
+    rng: np.random.Generator,
+    max_points: Annotated[int, partial(check_int, minimum=2, maximum=20_000)] = 2000,
 ) -> float:
-    """Mean silhouette of the clusters around `centers`, between -1 and 1 (higher is better).
+    """Mean silhouette of the nearest-centre clusters, between -1 and 1 (higher is better).
+
+    -1 if all rows used fall into one cluster, the convention of the paper (Appendix D).
 
     Parameters
     ----------
-    points : array_like of shape (n, d)
-    centers : array_like of shape (k, d)
-        Each point belongs to its nearest centre.
     rng : numpy.random.Generator
         Picks the rows if there are more than `max_points`. The same seed gives the same rows, so
         that methods are compared on one subsample.
     max_points : int, default 2000
         Largest number of rows used: the cost is quadratic.
-
-    Returns
-    -------
-    float
-        -1 if all rows used fall into one cluster, the convention of the paper (Appendix D).
     """
-    array = moderate_points(points)
-    centers = moderate_points(centers, "centers", n_features=array.shape[1])
-    max_points = check_int(max_points, "max_points", minimum=2, maximum=MAX_POINTS)
-    check_rng(rng)
+    array, centers = _points_and_centers(points, centers)
     if len(array) > max_points:
         array = array[rng.choice(len(array), max_points, replace=False)]
-    labels = assign(array, centers).labels
-    n_found = len(np.unique(labels))
-    if n_found == 1:
-        return -1.0
-    if n_found == len(array):  # the silhouette of a cluster with one point is 0 by definition
-        return 0.0
-    return float(silhouette_score(array, labels))
+    # the silhouette of a cluster with one point is 0 by definition
+    return _of_clusters(silhouette_score, array, centers, one=-1.0)
 
 
+@checked
 def davies_bouldin(points: ArrayLike, centers: ArrayLike) -> float:
-    """Davies-Bouldin index of the clusters around `centers` (0 is best).
+    """Davies-Bouldin index of the nearest-centre clusters (0 is best).
 
-    Each point belongs to its nearest centre; scatter and distances are measured from the means of
-    these clusters, as in scikit-learn. Centres without points do not count.
-
-    Returns
-    -------
-    float
-        inf if all points fall into one cluster, the convention of the paper (Appendix D).
+    Scatter and distances are measured from the means of these clusters, as in scikit-learn. Centres
+    without points do not count. inf if all points fall into one cluster, the convention of the
+    paper (Appendix D).
     """
+    return _of_clusters(davies_bouldin_score, *_points_and_centers(points, centers), one=np.inf)
+
+
+def _points_and_centers(points: ArrayLike, centers: ArrayLike) -> tuple[FloatArray, FloatArray]:
     array = moderate_points(points)
-    centers = moderate_points(centers, "centers", n_features=array.shape[1])
-    labels = assign(array, centers).labels
+    return array, moderate_points(centers, "centers", n_features=array.shape[1])
+
+
+def _of_clusters(
+    index: Callable[..., Any], points: FloatArray, centers: FloatArray, *, one: float
+) -> float:
+    """An index that is `one` for one cluster, and 0 for clusters of one point each."""
+    labels = assign(points, centers).labels
     n_found = len(np.unique(labels))
     if n_found == 1:
-        return float("inf")
-    if n_found == len(array):  # no scatter
-        return 0.0
-    return float(davies_bouldin_score(array, labels))
+        return one
+    return 0.0 if n_found == len(points) else float(index(points, labels))
 
 
 def centroid_mse(centers: ArrayLike, reference: ArrayLike) -> float:
     """Mean squared distance between centres and the reference centres matched to them.
 
     The matching is the one-to-one assignment of least total squared distance (Hungarian method).
-    A squared distance is summed over the d coordinates and averaged over the k pairs.
-
-    Parameters
-    ----------
-    centers, reference : array_like of shape (k, d)
-
-    Raises
-    ------
-    ValueError
-        If the shapes differ.
+    A squared distance is summed over the d coordinates and averaged over the k pairs. Both arrays
+    have shape (k, d).
 
     Examples
     --------
@@ -149,12 +121,8 @@ def centroid_mse(centers: ArrayLike, reference: ArrayLike) -> float:
 def adjusted_rand(points: ArrayLike, centers: ArrayLike, labels: ArrayLike) -> float:
     """Adjusted Rand index between reference labels and the nearest-centre clusters.
 
-    1 for the same grouping, about 0 for unrelated ones. Rows with label -1 (outliers) are left out.
-
-    Raises
-    ------
-    ValueError
-        If `labels` does not have one entry per point, or all of them are -1.
+    1 for the same grouping, about 0 for unrelated ones. Labels are whole numbers or names, one per
+    point; rows with label -1 (outliers) are left out.
     """
     array = as_points(points)
     try:
@@ -181,12 +149,8 @@ def adjusted_rand(points: ArrayLike, centers: ArrayLike, labels: ArrayLike) -> f
 def auc_over_epsilon(epsilons: ArrayLike, values: ArrayLike) -> float:
     """Area under a curve over epsilon by the trapezoidal rule (FastLloyd, Eq. 26).
 
-    Parameters
-    ----------
-    epsilons : array_like of shape (m,)
-        Increasing, positive, at least two.
-    values : array_like of shape (m,)
-        For example the mean NICV at each epsilon.
+    `epsilons` (m,) are increasing and positive, at least two, `values` (m,) for example the mean
+    NICV at each.
 
     Examples
     --------
@@ -201,14 +165,11 @@ def auc_over_epsilon(epsilons: ArrayLike, values: ArrayLike) -> float:
     return float(np.trapezoid(y, x))
 
 
-def mean_ci(values: ArrayLike, level: float = 0.95) -> Interval:
+@checked
+def mean_ci(values: ArrayLike, level: Share = 0.95) -> Interval:
     """Mean and half-width of its confidence interval by Student's t.
 
-    Parameters
-    ----------
-    values : array_like of shape (m,)
-        Independent repetitions, at least two.
-    level : float in (0, 1), default 0.95
+    `values` (m,) are independent repetitions, at least two.
 
     Examples
     --------
@@ -218,16 +179,13 @@ def mean_ci(values: ArrayLike, level: float = 0.95) -> Interval:
     sample = _vector(values, "values")
     if len(sample) < 2:
         raise ValueError("values must have at least two entries")
-    level = check_real(level, "level")
-    if not 0 < level < 1:
-        raise ValueError(f"level must lie in (0, 1), got {level}")
     spread = sample.std(ddof=1) / np.sqrt(len(sample))
     quantile = student_t.isf((1 - level) / 2, len(sample) - 1)
     return Interval(float(sample.mean()), float(quantile * spread))
 
 
 def _vector(values: ArrayLike, name: str) -> FloatArray:
-    array = finite_numbers(values, name, largest=LARGEST)
+    array = as_numbers(values, name, largest=LARGEST, empty=True)
     if array.ndim != 1:
         raise ValueError(f"{name} must have shape (m,), got {array.shape}")
     return array

@@ -12,7 +12,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from functools import partial
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from cryptography.exceptions import InvalidTag
@@ -27,13 +28,14 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from fedclust_helpers._checked import checked
 from fedclust_helpers._state import SingleUse
 from fedclust_helpers._validation import (
+    Count,
     FloatArray,
     IntArray,
+    Natural,
+    Number,
+    as_numbers,
     check_fits,
-    check_instance,
     check_int,
-    check_real,
-    short,
 )
 
 SECRET_BYTES = 32
@@ -51,6 +53,7 @@ class RingOverflowError(ValueError):
 # --- fixed point ---------------------------------------------------------------------------------
 
 
+@checked
 @dataclass(frozen=True)
 class FixedPoint:
     """Real numbers as integers modulo 2^bits: x is stored as round(x 2^fractional_bits).
@@ -64,8 +67,6 @@ class FixedPoint:
     fractional_bits: int = 30
 
     def __post_init__(self) -> None:
-        if self.bits not in (32, 64):
-            raise ValueError(f"bits must be 32 or 64, got {self.bits}")
         check_int(self.fractional_bits, "fractional_bits", minimum=0, maximum=self.bits - 2)
 
     @property
@@ -90,21 +91,13 @@ class FixedPoint:
         Values beyond the limit wrap around silently, as ring arithmetic does: whether that can
         happen is decided from public bounds by `check_capacity`, not from the data.
         """
-        values = _finite(values)
-        # float64 is exact up to 2^53; np.rint of a larger value is itself
-        scaled = np.rint(np.ldexp(values, self.fractional_bits))
+        scaled = self._scaled(values)
         wrapped = np.mod(scaled, 2.0**self.bits) if self.bits == 32 else _mod_2_64(scaled)
         return wrapped.astype(self.dtype)
 
     @checked
     def encode_steps(self, steps: IntArray, grid: float) -> Ring:
-        """Whole steps of `grid`, a multiple of `resolution`, as ring elements: no float between.
-
-        Raises
-        ------
-        ValueError
-            If `grid` is no multiple of the resolution.
-        """
+        """Whole steps of `grid`, a multiple of `resolution`, as ring elements: no float between."""
         ratio = grid / self.resolution
         if math.isinf(ratio):
             raise ValueError("grid must be finite, also in steps of the ring's resolution")
@@ -126,33 +119,25 @@ class FixedPoint:
     @checked
     def round(self, values: ArrayLike) -> FloatArray:
         """The nearest multiples of `resolution`, as floats."""
-        values = _finite(values)
-        scaled = np.rint(np.ldexp(values, self.fractional_bits))
-        return np.ldexp(scaled, -self.fractional_bits)
+        return np.ldexp(self._scaled(values), -self.fractional_bits)
+
+    def _scaled(self, values: ArrayLike) -> FloatArray:
+        # float64 is exact up to 2^53; np.rint of a larger value is itself
+        finite = as_numbers(values, "values", empty=True)
+        return np.rint(np.ldexp(finite, self.fractional_bits))
 
     @checked
     def check_capacity(
-        self, *, n_records: int, magnitude: float, noise_tail: float, name: str
+        self, *, n_records: Count, magnitude: Number, noise_tail: Number, name: str
     ) -> None:
-        """Refuse a run whose totals could leave the ring.
+        """Refuse a run whose totals could leave the ring, by public bounds.
 
-        Parameters
-        ----------
-        n_records : int
-            Public bound on the number of records in all clients together.
-        magnitude : float
-            Largest absolute value that one record adds to one coordinate.
-        noise_tail : float
-            Bound that the noise of one coordinate exceeds with negligible probability.
-
-        Raises
-        ------
-        RingOverflowError
-            If n_records * magnitude + noise_tail reaches `limit` (theory checks F7).
+        `RingOverflowError` if n_records * magnitude + noise_tail reaches `limit` (claim F7):
+        records in all clients together, the largest absolute value that one adds to one coordinate,
+        and what the noise of a coordinate exceeds with negligible probability.
         """
-        check_int(n_records, "n_records")
         for value, of in ((magnitude, "magnitude"), (noise_tail, "noise_tail")):
-            if check_real(value, of) < 0:  # inf never fits
+            if value < 0:  # inf never fits
                 raise ValueError(f"{of} must be >= 0, got {value}")
         need = n_records * magnitude + noise_tail
         if not need < self.limit:
@@ -164,14 +149,6 @@ class FixedPoint:
                 f" most {magnitude:g}, noise up to {noise_tail:g}); it needs {bits} integer bits:"
                 " lower fractional_bits or take the 64-bit ring"
             )
-
-
-def _finite(values: ArrayLike) -> FloatArray:
-    """Numbers that a ring can hold: nan and infinities have no place on it."""
-    values = np.asarray(values, dtype=np.float64)
-    if not np.isfinite(values).all():
-        raise ValueError("values must be finite (no nan, no inf)")
-    return values
 
 
 def _whole(values: ArrayLike, name: str, dtype: DTypeLike) -> NDArray[Any]:
@@ -203,6 +180,7 @@ def _keystream(key: bytes, n_bytes: int) -> bytes:
     return encryptor.update(bytes(n_bytes))
 
 
+@checked
 @dataclass
 class PadBook(SingleUse):
     """Pads for all clients of a group, each given out once, in the process that made the book.
@@ -223,62 +201,57 @@ class PadBook(SingleUse):
     _used: set[tuple[str, int]] = field(default_factory=set, repr=False)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.secret, bytes) or len(self.secret) != SECRET_BYTES:
+        if len(self.secret) != SECRET_BYTES:
             raise ValueError(f"secret must be {SECRET_BYTES} bytes")
-        if not isinstance(self.session, bytes) or not self.session:
+        if not self.session:
             raise ValueError("session must be non-empty bytes")
-        if isinstance(self.bits, bool) or self.bits not in (32, 64):
-            raise ValueError(f"bits must be 32 or 64, got {short(self.bits)}")
 
     @checked
     def pads(
-        self, purpose: str, round: int, n_clients: int, shape: tuple[int, ...]
-    ) -> NDArray[np.uint64] | NDArray[np.uint32]:
+        self,
+        purpose: str,
+        round: Annotated[int, partial(check_int, minimum=0, maximum=2**63 - 1)],
+        n_clients: Natural,
+        shape: tuple[int, ...],
+    ) -> Ring:
         """Pads of shape (n_clients, *shape) for one message of each client.
 
-        Raises
-        ------
-        PadReuseError
-            If pads for this purpose and round were given out before in this session.
+        `PadReuseError` if those for this purpose and round were given out before in this session.
         """
         self.check_process()
-        if not isinstance(purpose, str):
-            raise TypeError(f"purpose must be a string, got {type(purpose).__name__}")
-        check_int(round, "round", minimum=0, maximum=2**63 - 1)
-        check_int(n_clients, "n_clients", minimum=0)
         for size in shape:
             check_int(size, "shape", minimum=0)
         if (purpose, round) in self._used:
             raise PadReuseError(f"pads for {purpose!r} in round {round} were already used")
         self._used.add((purpose, round))
         # fixed-width fields, lengths first: no two different inputs give the same key
-        fields = (self.session, purpose.encode(), int(round).to_bytes(8, "big"))
+        fields = (self.session, purpose.encode(), round.to_bytes(8, "big"))
         info = b"pad|" + b"".join(len(f).to_bytes(4, "big") + f for f in fields)
         n_bytes = n_clients * math.prod(shape) * self.bits // 8
         check_fits(n_bytes, "n_clients", limit=2**36)
-        stream = np.frombuffer(
-            _keystream(_derive(self.secret, info), n_bytes), f"<u{self.bits // 8}"
-        )
+        key = _derive(self.secret, info)
+        stream = np.frombuffer(_keystream(key, n_bytes), f"<u{self.bits // 8}")
         return stream.reshape(n_clients, *shape)
 
 
-@checked
+def _check_words(**words: Any) -> None:
+    for name, array in words.items():
+        if not isinstance(array, np.ndarray):
+            raise TypeError(f"{name} must be a numpy array, got {type(array).__name__}")
+    (first, values), (second, pad) = words.items()
+    if values.dtype != pad.dtype or values.shape != pad.shape:
+        raise ValueError(f"{second} must have the shape and dtype of {first}")
+
+
 def mask(encoded: Ring, pad: Ring) -> Ring:
     """Add a pad modulo 2^bits (numpy's unsigned addition is the ring's)."""
-    for name, words in (("encoded", encoded), ("pad", pad)):
-        check_instance(words, np.ndarray, name, what="a numpy array")
-    if encoded.dtype != pad.dtype or encoded.shape != pad.shape:
-        raise ValueError("pad must have the shape and dtype of the encoded values")
+    _check_words(encoded=encoded, pad=pad)
     return encoded + pad
 
 
-@checked
 def unmask(total: Ring, pad_total: Ring) -> Ring:
     """Subtract the sum of all pads modulo 2^bits."""
-    for name, words in (("total", total), ("pad_total", pad_total)):
-        check_instance(words, np.ndarray, name, what="a numpy array")
-    if total.dtype != pad_total.dtype or total.shape != pad_total.shape:
-        raise ValueError("pad_total must have the shape and dtype of the total")
+    _check_words(total=total, pad_total=pad_total)
     return total - pad_total
 
 
@@ -305,7 +278,7 @@ class GroupKeys:
 
 @checked
 def agree_group_secret(
-    n_clients: int, *, session: bytes, entropy: Sequence[bytes], group_secret: bytes
+    n_clients: Count, *, session: bytes, entropy: Sequence[bytes], group_secret: bytes
 ) -> GroupKeys:
     """Give all clients one secret through a server that never holds it.
 
@@ -313,19 +286,14 @@ def agree_group_secret(
     each other client (X25519, HKDF) and sends the secret to it, encrypted and authenticated with
     ChaCha20-Poly1305. The server relays public keys and ciphertexts.
 
-    Parameters
-    ----------
-    entropy : sequence of n_clients byte strings of length 32
-        Private keys, drawn by each client for itself.
-    group_secret : bytes of length 32
-        Drawn by client 0.
+    `entropy` holds the private key of each client, 32 bytes that it drew for itself; client 0 drew
+    the 32 bytes of `group_secret`.
 
     Notes
     -----
     The public keys are not authenticated. A server that follows the protocol learns nothing; one
     that swaps keys can sit in the middle. Where that is a threat, use a pre-shared secret instead.
     """
-    check_int(n_clients, "n_clients")
     if len(entropy) != n_clients or len(group_secret) != SECRET_BYTES:
         raise ValueError("entropy must hold one 32-byte string per client, group_secret 32 bytes")
     private = [X25519PrivateKey.from_private_bytes(e) for e in entropy]
@@ -357,10 +325,7 @@ def open_sealed_secret(
 ) -> bytes:
     """What a client does with the sealed secret it received.
 
-    Raises
-    ------
-    ValueError
-        If the ciphertext was not made for this client and context, or was changed on the way.
+    ValueError if it was not made for this client and context, or was changed on the way.
     """
     if len(sender_public) != SECRET_BYTES:
         raise ValueError(f"sender_public must be {SECRET_BYTES} bytes")

@@ -13,6 +13,8 @@ from scipy import stats
 
 from fedclust_helpers import audit
 from fedclust_helpers.accounting import gdp_delta, gdp_mu
+from fedclust_helpers.audit._bounds import _clopper_pearson
+from fedclust_helpers.audit.canary import _canary, _scores
 from fedclust_helpers.mechanisms import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
 
 DELTA = 1e-5
@@ -99,23 +101,10 @@ def shared_stream(rng, n_runs):
 
 
 def test_queries_that_share_one_noise_stream_are_caught():
-    arguments = (shared_stream, (SUMS, COUNTS), (2.0, 5.0))
-    result = audit.audit_noise_scale(*arguments, rng=generator(7))
+    result = audit.audit_noise_scale(shared_stream, (SUMS, COUNTS), (2.0, 5.0), rng=generator(7))
     assert result.correlated and not result.passed and "DEPENDENT" in str(result)
     assert result.max_correlation == pytest.approx(1.0)
     assert all(query.passed for query in result.queries)  # each query alone looks right
-    # dependence that is declared is no fault, but was not tested either (false alarm 1e-3)
-    declared = audit.audit_noise_scale(*arguments, independent=False, rng=generator(8))
-    assert not declared.alarm and math.isnan(declared.max_correlation)
-    assert declared.verdict == "incomplete" and not declared.passed
-    assert "dependence between coordinates was not tested" in str(declared)
-
-
-def test_declared_dependence_still_catches_the_scale():
-    result = audit.audit_noise_scale(
-        shared_stream, (SUMS, COUNTS), (2.0, 5.6), independent=False, rng=generator(9)
-    )
-    assert result.queries[0].passed and result.queries[1].too_little
 
 
 def test_the_same_noise_in_every_run_is_caught():
@@ -148,54 +137,6 @@ def test_interval_is_the_chi_square_interval():
         )
     )
     assert query.bias == pytest.approx(abs(stats.ttest_1samp(drawn, 0.0).statistic))
-
-
-@pytest.mark.parametrize(("kind", "kurtosis"), [("gaussian", 0.0), ("laplace", 3.0)])
-@pytest.mark.parametrize("shape", [(), (4,)])
-def test_false_alarm_rate_is_the_stated_one(kind, kurtosis, shape):
-    # 300 audits at false alarm 0.05: more than 32 alarms have probability 5e-5 at 0.05 (Laplace is
-    # approximate: 1e-3 at 0.06)
-    rng = generator(13, len(shape), int(kurtosis))
-
-    def release(rng, n_runs):
-        if kind == "gaussian":
-            return rng.standard_normal((n_runs, *shape))
-        return rng.laplace(scale=math.sqrt(0.5), size=(n_runs, *shape))
-
-    alarms = sum(
-        not audit.audit_noise_scale(
-            release,
-            np.zeros(shape),
-            1.0,
-            n_runs=1000,
-            false_alarm=0.05,
-            excess_kurtosis=kurtosis,
-            rng=rng,
-        ).passed
-        for _ in range(300)
-    )
-    assert alarms <= 32
-
-
-def test_laplace_noise_needs_its_kurtosis():
-    # Of 3000 correct Laplace releases 4.7 % fail at false alarm 0.05, and 22 % if the noise is
-    # taken for Gaussian. Each side of the assertion fails with a probability of about 1e-4.
-    mechanism = Laplace(sensitivity=1.0, scale=2.0)
-
-    def alarms(kurtosis):
-        return sum(
-            not audit.audit_noise_scale(
-                lambda rng, n_runs: mechanism.sample((n_runs, 2), rng=rng),
-                np.zeros(2),
-                mechanism.std,
-                false_alarm=0.05,
-                excess_kurtosis=kurtosis,
-                rng=generator(14, repetition),
-            ).passed
-            for repetition in range(300)
-        )
-
-    assert alarms(3.0) <= 32 and alarms(0.0) > 40
 
 
 def test_one_run_at_a_time_gives_the_same_audit():
@@ -306,7 +247,7 @@ DEPENDENT = {
 @pytest.mark.parametrize("name", list(DEPENDENT))
 def test_noise_that_can_be_subtracted_is_caught(name):
     release, exact, std = broken_noise(*DEPENDENT[name])
-    result = audit.audit_noise_scale(release, exact, std, n_runs=1000, rng=generator(60))
+    result = audit.audit_noise_scale(release, exact, std, n_runs=500, rng=generator(60))
     assert result.verdict == "FAILED"
     assert result.correlated or result.queries[0].repeated, str(result)
     assert not (result.queries[0].too_little or result.queries[0].too_much) or "pool" in name
@@ -325,9 +266,10 @@ def test_dependence_is_caught_on_a_coarse_grid():
     assert result.correlated and result.max_correlation > 0.9
 
 
-def test_too_many_coordinates_for_pairs_are_incomplete_and_say_so():
+def test_too_many_coordinates_for_pairs_are_incomplete_and_say_so(monkeypatch):
     # squared correlations find shared noise in 1/4 of the coordinates, here all but unequal in size
-    d = 10_500
+    monkeypatch.setattr(audit._noise_tests, "MAX_PAIR_WORK", 2e8)  # 1200 coordinates are too many
+    d = 1200
 
     def release(share):
         def draw(rng, n_runs):
@@ -344,6 +286,7 @@ def test_too_many_coordinates_for_pairs_are_incomplete_and_say_so():
     good = audit.audit_noise_scale(release(0.0), **how, rng=generator(62))
     assert good.verdict == "incomplete" and not good.passed and not good.alarm
     assert "coordinates would not be seen" in good.incomplete[0]
+    assert math.isnan(good.max_correlation)
     assert audit.audit_noise_scale(release(0.25), **how, rng=generator(63)).correlated
 
 
@@ -380,18 +323,14 @@ def rounds(reuse, n_rounds=3, size=4):
 )
 def test_noise_used_again_in_a_later_round_is_caught(reuse, caught):
     # false alarm 1e-3 for the fresh noise
-    result = audit.audit_rounds(
-        rounds(reuse), [(2.0, 1.0)] * 3, names=("sums", "counts"), rng=generator(64)
-    )
+    result = audit.audit_rounds(rounds(reuse), [(2.0, 1.0)] * 3, rng=generator(64))
     assert result.correlated == caught, str(result)
     assert result.passed == (not caught)
-    assert [query.name for query in result.queries][1:3] == ["round 0: counts", "round 1: sums"]
-    # each round alone is in order
-    for t in range(3):
-        alone = audit.audit_rounds(
-            lambda rng, t=t: rounds(reuse)(rng)[t : t + 1], [(2.0, 1.0)], rng=generator(65)
-        )
-        assert alone.passed
+    names = [query.name for query in result.queries]
+    assert names[1:3] == ["round 0, query 1", "round 1, query 0"]
+    # the last round alone is in order
+    alone = audit.audit_rounds(lambda rng: rounds(reuse)(rng)[-1:], [(2.0, 1.0)], rng=generator(65))
+    assert alone.passed
 
 
 def sometimes(share, change, std=1.0):
@@ -490,30 +429,42 @@ GOOD = {
 }
 
 
+@pytest.mark.parametrize("shape", [(), (4,)])
 @pytest.mark.parametrize("kind", list(GOOD))
-def test_false_alarms_of_good_noise_are_as_rare_as_stated(kind):
-    # 200 audits of 5 coordinates at 5 %: more than 23 have probability 1e-4. Measured: 2 to 4.5 %
+def test_false_alarms_of_good_noise_are_as_rare_as_stated(kind, shape):
+    # 200 audits at 5 %: more than 23 have probability 1e-4. Measured: 2 to 4.5 %
     mechanism, kurtosis = GOOD[kind]
     alarms = sum(
         audit.audit_noise_scale(
-            lambda rng, n: 7 + mechanism.sample((n, 5), rng=rng), np.full(5, 7.0), mechanism.std,
-            n_runs=500, false_alarm=0.05, excess_kurtosis=kurtosis, rng=generator(72, i),
+            lambda rng, n: 7 + mechanism.sample((n, *shape), rng=rng), np.full(shape, 7.0),
+            mechanism.std, n_runs=400, false_alarm=0.05, excess_kurtosis=kurtosis,
+            rng=generator(72, i),
         ).alarm
         for i in range(200)
     )  # fmt: skip
     assert alarms <= 23
 
 
+def test_laplace_noise_needs_its_kurtosis():
+    # taken for Gaussian it is too often near 0: 99.8 % of 1000 such audits fail, 20 of 20 here
+    mechanism = Laplace(sensitivity=1.0, scale=2.0)
+    for i in range(20):
+        assert audit.audit_noise_scale(
+            lambda rng, n: mechanism.sample((n, 2), rng=rng), np.zeros(2), mechanism.std,
+            n_runs=1000, false_alarm=0.05, rng=generator(14, i),
+        ).alarm  # fmt: skip
+
+
 def test_false_alarms_in_many_coordinates_are_as_rare_as_stated():
-    # 60 audits of 300 coordinates at 10 %: more than 15 have probability 1e-4
+    # 40 audits of 200 coordinates at 10 %: more than 12 have probability 2e-4
     alarms = sum(
         audit.audit_noise_scale(
-            noisy(np.zeros(300), 1.0), np.zeros(300), 1.0, n_runs=250, false_alarm=0.1,
+            noisy(np.zeros(200), 1.0), np.zeros(200), 1.0, n_runs=250, false_alarm=0.1,
             rng=generator(73, i),
         ).alarm
-        for i in range(60)
+        for i in range(40)
     )  # fmt: skip
-    assert alarms <= 15
+    assert alarms <= 12
 
 
 # --- B. sensitivity -------------------------------------------------------------------------------
@@ -593,32 +544,13 @@ def test_tuple_claims_are_checked_query_by_query():
     assert mixed.passed
 
 
-def test_a_move_between_two_clusters_exceeds_a_joint_claim():
-    # two sums move by 2C and by C: sqrt(5) C in all, where 2C was claimed
-    left, right = np.array([[1.0, 0.0], [1.0, 0.0]]), np.array([[-1.0, 0.0], [0.0, 0.0]])
-    result = audit.audit_sensitivity(lambda sums: sums, [(left, right)], 2.0)
-    assert result.worst == pytest.approx((math.sqrt(5),)) and not result.passed
-
-
-def test_a_plain_sum_with_dummies_for_empty_clusters_exceeds_its_claim():
-    # an empty cluster reports its old centre, so that the first point changes the sum by x - centre
-    centre = np.array([-0.95, -0.95])
-
-    def with_dummy(points):
-        return points.sum(axis=0) if len(points) else centre
-
-    pair = (np.empty((0, 2)), np.array([[1.0, 1.0]]))
-    assert not audit.audit_sensitivity(with_dummy, [pair], math.sqrt(2)).passed
-
-
-def test_zero_claims_and_slack():
+def test_zero_claims():
     pairs = [(1.0, 2.0)]
     assert audit.audit_sensitivity(lambda x: 3.0, pairs, 0.0).ratio == (0.0,)
     assert audit.audit_sensitivity(lambda x: 3.0, pairs, 0.0).passed
     moved = audit.audit_sensitivity(lambda x: x, pairs, 0.0)
     assert moved.ratio == (math.inf,) and not moved.passed
     assert not audit.audit_sensitivity(lambda x: x, pairs, 0.99).passed
-    assert audit.audit_sensitivity(lambda x: x, pairs, 0.99, slack=0.02).passed
 
 
 @given(st.floats(0.1, 1e6), st.integers(0, 2**32))
@@ -659,17 +591,14 @@ def test_search_refutes_the_claim_under_replace_one():
     assert len(result.records) == 2
 
 
-def test_search_without_climbs_is_the_random_search():
+def test_climbs_improve_on_the_random_search():
+    how = {"n_random": 50, "rng": generator(29)}
     data = box(generator(28))
-    arguments = {"n_random": 50, "n_climbs": 0}
-    result = audit.search_sensitivity(
-        relative_sums, data, (-1, 1), RADIUS, **arguments, rng=generator(29)
-    )
-    assert result.n_pairs == 50
-    climbed = audit.search_sensitivity(
-        relative_sums, data, (-1, 1), RADIUS, n_random=50, n_climbs=2, n_steps=40, rng=generator(29)
-    )
-    assert climbed.n_pairs == 130 and climbed.ratio[0] >= result.ratio[0]
+    random = audit.search_sensitivity(relative_sums, data, (-1, 1), RADIUS, n_steps=0, **how)
+    assert random.n_pairs == 50
+    how["rng"] = generator(29)
+    climbed = audit.search_sensitivity(relative_sums, data, (-1, 1), RADIUS, n_steps=40, **how)
+    assert climbed.n_pairs == 250 and climbed.ratio[0] >= random.ratio[0]
 
 
 def test_random_neighbours_are_reproducible():
@@ -686,13 +615,13 @@ def test_random_neighbours_are_reproducible():
 
 def test_clopper_pearson_agrees_with_scipy():
     hits = np.arange(31)
-    lower, upper = audit.clopper_pearson(hits, 30, tail=0.025)
+    lower, upper = _clopper_pearson(hits, 30, tail=0.025)
     for k in hits:
         interval = stats.binomtest(int(k), 30).proportion_ci(0.95, method="exact")
         assert (lower[k], upper[k]) == pytest.approx((interval.low, interval.high), abs=1e-12)
-    assert audit.clopper_pearson(1, 1, tail=0.1) == (pytest.approx(0.1), 1.0)
+    assert _clopper_pearson(np.ones(1), 1, tail=0.1) == (pytest.approx(0.1), 1.0)
     # scipy 1.x has no quantile here: 0 is a lower bound as well
-    assert 0 <= audit.clopper_pearson(5, 100, tail=1e-200)[0] < 1e-30
+    assert 0 <= _clopper_pearson(np.array(5.0), 100, tail=1e-200)[0] < 1e-30
 
 
 def test_bounds_are_the_printed_formula():
@@ -764,7 +693,7 @@ def test_epsilon_bound_catches_a_halved_noise_with_many_runs():
     assert correct.passed  # false alarm at most 10 %, in practice below 1 %
 
 
-@pytest.mark.parametrize("size", [400, RUNS])
+@pytest.mark.parametrize("size", [400, 2000])
 def test_bounds_exceed_the_truth_no_more_often_than_stated(size):
     # Stated: at most 5 % for each bound. At exactly 5 %, more than 38 of 400 has probability 7e-5;
     # the measured rate for mu is 0.3 %.
@@ -842,43 +771,6 @@ def test_no_claim_is_no_pass():
     assert "no claim tested" in str(result)
 
 
-def signed_report(sign, std):
-    """One user's report in a heavy-sums oracle: a sign that depends on x, times g(x), plus noise.
-
-    Here g(x) = 0.55, the far end of a set of diameter 0.1 around 0.5.
-    """
-    exact = sign * 0.55
-    return lambda rng, n_runs: exact + std * rng.standard_normal(n_runs), exact
-
-
-def test_local_oracle_calibrated_to_the_diameter_is_exposed():
-    # The claim: sensitivity 2 * diameter = 0.2 and the classic Gaussian at epsilon 1, delta 1e-6.
-    # The truth: the sign flips, so a report moves by up to 1.1, mu = 1.04 and epsilon about 5.1.
-    # Over 200 runs the lowest bounds were mu >= 0.84 (claimed 0.19) and epsilon >= 1.7.
-    delta, claimed_sensitivity = 1e-6, 0.2
-    std = math.sqrt(2 * math.log(1.25 / delta)) * claimed_sensitivity / 1.0
-    (release_0, exact_0), (release_1, exact_1) = [signed_report(sign, std) for sign in (1, -1)]
-    assert audit.canary_mu(exact_0, exact_1, std) == pytest.approx(1.04, abs=0.01)
-    result = audit.audit_release(
-        release_0,
-        release_1,
-        exact_0,
-        exact_1,
-        std,
-        n_runs=20_000,
-        delta=delta,
-        claimed_epsilon=1.0,
-        claimed_mu=claimed_sensitivity / std,
-        rng=generator(49),
-    )
-    assert result.epsilon_alarm and result.mu_alarm
-    # no noise is needed to see it
-    moved = audit.audit_sensitivity(lambda exact: exact, [(exact_0, exact_1)], claimed_sensitivity)
-    assert moved.ratio[0] == pytest.approx(5.5)
-    # and the noise itself is what was claimed: only step A is content (false alarm 1e-3)
-    assert audit.audit_noise_scale(release_0, exact_0, std, rng=generator(50)).passed
-
-
 def test_wrong_counts_hide_in_the_joint_score_and_show_alone():
     # split of mu = 1 in d = 2: counts hold 1/(1 + sqrt 8) of mu^2. Their noise is halved.
     share = 1 / (1 + math.sqrt(8))
@@ -904,52 +796,30 @@ def test_wrong_counts_hide_in_the_joint_score_and_show_alone():
     assert scale.queries[0].passed and scale.queries[1].too_little
 
 
+def scores_of(release, exact_without, exact_with, std, *, n_runs, rng, vectorized=True):
+    canary = _canary(exact_without, exact_with, std, None)
+    return _scores(release, canary, [], n_runs=n_runs, vectorized=vectorized, rng=rng)[0]
+
+
 def test_scores_are_standard_normal_if_the_claims_hold():
     exact = ((SUMS, COUNTS), (SUMS + 0.3, COUNTS + 1.0))
     stds = (np.linspace(0.5, 2.0, 6).reshape(3, 2), 4.0)
     mu = audit.canary_mu(*exact, stds)
     for value, centre in zip(exact, (0.0, mu), strict=True):
         # 25 000 runs cross two batch boundaries; Kolmogorov-Smirnov at 1e-4 each
-        scores = audit.canary_scores(
-            noisy(value, stds), *exact, stds, n_runs=25_000, rng=generator(53, int(centre > 0))
-        )
+        how = {"n_runs": 25_000, "rng": generator(53, int(centre > 0))}
+        scores = scores_of(noisy(value, stds), *exact, stds, **how)
         assert stats.kstest(scores, stats.norm(loc=centre).cdf).pvalue > 1e-4
 
 
 def test_scores_one_run_at_a_time():
-    def one(rng):
-        return SUM + rng.standard_normal(5)
-
-    arguments = (SUM, SUM + CANARY, 1.0)
-    single = audit.canary_scores(one, *arguments, n_runs=50, vectorized=False, rng=generator(54))
-    batch = audit.canary_scores(noisy(SUM, 1.0), *arguments, n_runs=50, rng=generator(54))
+    arguments, how = (SUM, SUM + CANARY, 1.0), {"n_runs": 50}
+    single = scores_of(
+        lambda rng: SUM + rng.standard_normal(5), *arguments, vectorized=False, rng=generator(54),
+        **how,
+    )  # fmt: skip
+    batch = scores_of(noisy(SUM, 1.0), *arguments, rng=generator(54), **how)
     np.testing.assert_allclose(single, batch)
-
-
-def test_the_packages_gaussian_passes_all_three_steps():
-    # false alarm 1e-3 in step A, none in B, 0.3 % in C; the bound is 0.86 mu on average with a
-    # standard deviation of 0.06 mu, and the lowest of 400 was 0.61 mu
-    mechanism = Gaussian.from_budget(sensitivity=RADIUS, epsilon=4.0, delta=DELTA)
-    data = box(generator(55))
-    worst = np.vstack([data, [[0.5 + RADIUS * (1 - 1e-7), 0.4]]])
-    exact = [relative_sums(points) for points in (data, worst)]
-
-    def release(value):
-        return lambda rng, n_runs: value + mechanism.sample((n_runs, *value.shape), rng=rng)
-
-    assert audit.audit_noise_scale(
-        release(exact[0]), exact[0], mechanism.std, rng=generator(56)
-    ).passed
-    assert audit.audit_sensitivity(relative_sums, [(data, worst)], mechanism.sensitivity).passed
-    result = audit.audit_release(
-        release(exact[0]),
-        release(exact[1]),
-        *exact,
-        mechanism.std,
-        claimed_mu=mechanism.gdp_mu,
-        rng=generator(57),
-    )
-    assert result.passed and result.mu_lower_bound > 0.5 * mechanism.gdp_mu
 
 
 # --- canaries: mixtures and contrasts -------------------------------------------------------------
@@ -1038,7 +908,7 @@ def test_contrasts_show_noise_that_one_coordinate_shares_with_others(name):
     assert result.direction == "contrast" and result.mu_alarm, str(result)
     # the matched score sees nothing: along the canary alone the noise is as claimed
     scores = [
-        audit.canary_scores(release, *worlds[2:], n_runs=4000, rng=generator(86, i))
+        scores_of(release, *worlds[2:], n_runs=4000, rng=generator(86, i))
         for i, release in enumerate(worlds[:2])
     ]
     assert audit.audit_canary(*scores, claimed_mu=1.0).passed
@@ -1079,12 +949,12 @@ def test_good_releases_rarely_alarm(kind):
     verdicts = [
         audit.audit_release(
             *(lambda rng, n, e=e: e + mechanism.sample((n, 3), rng=rng) for e in exact),
-            *exact, mechanism.std, n_runs=1200, **claim, rng=generator(88, i),
+            *exact, mechanism.std, n_runs=600, **claim, rng=generator(88, i),
         ).verdict
         for i in range(100)
     ]  # fmt: skip
     assert verdicts.count("FAILED") <= 14
-    # three steps of standard deviation: 1 % exact releases cannot be seen with 1200 runs
+    # three steps of standard deviation: 1 % exact releases cannot be seen with 600 runs
     assert verdicts.count("incomplete") == (0 if kind in ("gaussian", "laplace", "fine grid") else
                                             100 - verdicts.count("FAILED"))  # fmt: skip
 
@@ -1144,7 +1014,6 @@ def test_a_release_that_changes_its_shape_is_refused():
         ((relative_sums, [(CENTERS, CENTERS)], (1.0, 1.0)), {}, "claimed"),
         ((relative_sums, [(CENTERS, CENTERS)], 1.0), {"norm": 0.5}, "norm"),
         ((relative_sums, [(CENTERS, CENTERS)], 1.0), {"norm": (1, 2)}, "norm"),
-        ((relative_sums, [(CENTERS, CENTERS)], 1.0), {"slack": -0.1}, "slack"),
         ((lambda x: x, [(CENTERS, CENTERS[:2])], 1.0), {}, "statistic"),
         ((lambda x: math.inf, [(CENTERS, CENTERS)], 1.0), {}, "statistic"),
     ],
@@ -1163,7 +1032,6 @@ def test_sensitivity_refuses(arguments, keywords, match):
         ({"bounds": 1.0}, TypeError, "bounds"),
         ({"adjacency": "replace"}, ValueError, "adjacency"),
         ({"n_random": 0}, ValueError, "n_random"),
-        ({"n_climbs": 301}, ValueError, "n_climbs"),
         ({"n_steps": -1}, ValueError, "n_steps"),
         ({"rng": None}, TypeError, "rng"),
     ],
@@ -1229,16 +1097,6 @@ def test_audit_release_refuses_before_anything_is_released(changes, error, match
     } | changes
     with pytest.raises(error, match=match):
         audit.audit_release(**arguments)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "match"), [((3, 0), "trials"), ((3, 2), "successes"), ((0.5, 2), "successes")]
-)
-def test_clopper_pearson_refuses(arguments, match):
-    with pytest.raises(ValueError, match=match):
-        audit.clopper_pearson(*arguments, tail=0.1)
-    with pytest.raises(ValueError, match="tail"):
-        audit.clopper_pearson(1, 2, tail=0.0)
 
 
 @pytest.mark.parametrize(

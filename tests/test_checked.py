@@ -16,6 +16,7 @@ import pytest
 from numpy.typing import ArrayLike, NDArray
 
 from fedclust_helpers._checked import checked
+from fedclust_helpers._validation import Epsilon, Natural, Share
 from fedclust_helpers.accounting import Budget
 from fedclust_helpers.mechanisms import DiscreteLaplace, Gaussian, Mechanism
 
@@ -147,6 +148,23 @@ def test_the_constructor_of_a_class_is_checked():
     assert Plain(3).size == 3 and pickle.loads(pickle.dumps(Plain(3))) == Plain(3)
     with pytest.raises(TypeError, match="^size must be an integer, got str"):
         Plain("3")
+
+
+@checked
+def ranged(epsilon: Epsilon, share: Share | None = None, *, size: Natural = 0):
+    return epsilon, share, size
+
+
+def test_ranges_are_checked_and_their_numbers_made_plain():
+    for value in (np.float32(0.5), Fraction(1, 2)):
+        assert all(type(x) is float and x == 0.5 for x in ranged(value, share=value)[:2])
+    assert ranged(1, None, size=np.int8(0)) == (1.0, None, 0)
+    for name, value in (("epsilon", 0.0), ("share", 1.0), ("size", -1), ("epsilon", math.nan)):
+        with pytest.raises(ValueError, match=f"^{name} must "):
+            ranged(**{"epsilon": 1.0, name: value})
+    for name, value in (("epsilon", None), ("share", "a"), ("size", 1.0)):
+        with pytest.raises(TypeError, match=f"^{name} must be a"):
+            ranged(**{"epsilon": 1.0, name: value})
 
 
 def test_messages_quote_no_data():

@@ -12,7 +12,6 @@ from fedclust_helpers.accounting import (
     Budget,
     PrivacyLedger,
     Sampling,
-    basic_composition,
     gaussian_sigma_analytic,
     gdp_delta,
     gdp_epsilon,
@@ -68,14 +67,6 @@ def test_costs_are_numbers_at_any_budget_and_noise(filter_, epsilon, delta):
     for mechanism in (Gaussian(1.0, 5.0), Gaussian(1.0, 1e12), Laplace(1.0, 5.0)):
         cost = budget.cost(ledger.line([mechanism], name="x"))
         assert cost > 0 and not math.isnan(cost)
-
-
-@pytest.mark.parametrize(
-    "budgets", [[(-1, 0), (2, 0.5)], [(1, -0.5)], [(1, 2, 3)], 3, [("a", 0)], [(math.nan, 0)]]
-)
-def test_pairs_that_are_no_budgets_are_not_added(budgets):
-    with pytest.raises((TypeError, ValueError), match="budgets"):
-        basic_composition(budgets)
 
 
 WRONG = [

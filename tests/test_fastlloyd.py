@@ -1,6 +1,6 @@
 """FastLloyd and its baselines: public numbers, budget, equality with plain implementations.
 
-Numbers of the paper and of its released code are in test_paper_claims_fastlloyd.py. Statistical
+Numbers of the paper and of its released code are in test_released_code.py. Statistical
 tests are seeded; each says how likely it is to fail for correct code.
 """
 

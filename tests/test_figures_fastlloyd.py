@@ -156,14 +156,3 @@ def test_scaling_and_ablation() -> None:
     ]
     assert draw.plot_ablation(axes[3], pd.DataFrame(options)) is axes[3]
     axes[0].figure.canvas.draw()
-
-
-def test_claim_table_wants_a_number_for_every_claim() -> None:
-    numbers = dict.fromkeys(draw.CLAIMS, "1.0")
-    lines = draw.claim_table(numbers).splitlines()
-    assert len(lines) == 2 + len(draw.CLAIMS)
-    assert all(line.count("|") == 5 for line in lines)
-    with pytest.raises(ValueError, match="L1"):
-        draw.claim_table({n: v for n, v in numbers.items() if n != "L1"})
-    with pytest.raises(ValueError, match="L99"):
-        draw.claim_table(numbers | {"L99": "2"})

@@ -269,14 +269,3 @@ def test_images(six: NDArray) -> None:
     pictures = {"left": np.zeros((2, 2, 3)), "right": np.ones((2, 2, 3))}
     feddp.plot_images(six[0, :2], pictures)
     assert [title(ax) for ax in six[0, :2]] == ["left", "right"]
-
-
-def test_claim_table_needs_every_number() -> None:
-    numbers = dict.fromkeys(feddp.CLAIMS, "1.0")
-    lines = feddp.claim_table(numbers).splitlines()
-    assert len(lines) == len(feddp.CLAIMS) + 2
-    assert all(line.count("|") == 5 for line in lines)
-    with pytest.raises(ValueError, match="K1"):
-        feddp.claim_table({k: v for k, v in numbers.items() if k != "K1"})
-    with pytest.raises(ValueError, match="K99"):
-        feddp.claim_table(numbers | {"K99": "1"})

@@ -311,12 +311,3 @@ def test_lsh(row: NDArray, rng: np.random.Generator) -> None:
     # a name is written where its line leaves the axes
     places = {t.get_text(): t.xy for t in row[2].texts if t.get_text().startswith("c =")}
     assert places == {"c = 6": (2.0, 40.0), "c = 2": (4.0, 1.1)}
-
-
-def test_claim_table_needs_every_number() -> None:
-    numbers = dict.fromkeys(ldp.CLAIMS, "1.0")
-    lines = ldp.claim_table(numbers).splitlines()
-    assert len(lines) == len(ldp.CLAIMS) + 2
-    assert all(line.count("|") == 5 for line in lines)
-    with pytest.raises(ValueError, match="check"):
-        ldp.claim_table({k: v for k, v in numbers.items() if k != "2.7"})

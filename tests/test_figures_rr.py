@@ -257,14 +257,3 @@ def test_choice_marks_the_live_run(three: NDArray) -> None:
     assert [bar.get_height() for bar in three[1].patches] == [9.0, 1.0, 5.0, 5.0]
     assert three[2].get_lines()[-1].get_xydata().tolist() == [[4.0, 0.45]]
     assert three[0].figure.get_suptitle() == "B = 4"
-
-
-def test_claim_table_needs_every_number() -> None:
-    numbers = dict.fromkeys(rr.CLAIMS, "1.0")
-    lines = rr.claim_table(numbers).splitlines()
-    assert len(lines) == len(rr.CLAIMS) + 2
-    assert all(line.count("|") == 5 for line in lines)
-    with pytest.raises(ValueError, match="R2"):
-        rr.claim_table({k: v for k, v in numbers.items() if k != "R2"})
-    with pytest.raises(ValueError, match="R99"):
-        rr.claim_table(numbers | {"R99": "1"})

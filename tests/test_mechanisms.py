@@ -277,20 +277,6 @@ def test_gaussian_budgets_are_spent_exactly(epsilon, log_delta, sensitivity):
     assert Gaussian.from_gdp(sensitivity, mechanism.gdp_mu).std == pytest.approx(mechanism.std)
 
 
-@pytest.mark.parametrize("epsilon", [0.05, 0.3, 0.9, 0.999])
-def test_the_classic_formula_is_available_where_it_is_proved(epsilon):
-    mechanism = Gaussian.classic(3.0, epsilon, 1e-5)
-    assert mechanism.std == pytest.approx(3 * math.sqrt(2 * math.log(1.25e5)) / epsilon)
-    assert mechanism.std > Gaussian.from_budget(3.0, epsilon, 1e-5).std
-    assert accounting.gdp_delta(mechanism.gdp_mu, epsilon) < 1e-5
-
-
-@pytest.mark.parametrize("epsilon", [1, 1.0, 8.0, 20])
-def test_the_classic_formula_is_refused_elsewhere(epsilon):
-    with pytest.raises(ValueError, match="^epsilon must be < 1 for the classic calibration"):
-        Gaussian.classic(1.0, epsilon, 1e-5)
-
-
 @pytest.mark.parametrize("kind", [Laplace, DiscreteLaplace])
 def test_pure_budgets(kind):
     mechanism = kind.from_budget(3.0, 0.25)
@@ -448,7 +434,7 @@ def test_wrong_parties_and_dimensions_are_named(name):
 
 @pytest.mark.parametrize(
     "build",
-    [Gaussian.from_budget, Gaussian.classic, DiscreteGaussian.from_budget, Laplace.from_budget,
+    [Gaussian.from_budget, DiscreteGaussian.from_budget, Laplace.from_budget,
      DiscreteLaplace.from_budget],
     ids=lambda f: f.__qualname__,
 )  # fmt: skip

@@ -44,7 +44,7 @@ FLOORS = {
     4: ("studies.bench",),
     5: ("studies.start", "studies.fastlloyd", "studies.feddp_kmeans", "studies.ldp_kmeans")
     + ("studies.rr_cluster",),
-    6: ("studies", "studies.__main__"),
+    6: ("studies", "studies.__main__", "studies.page"),
 }
 PAPERS = FLOORS[2]
 FLOOR_OF = {part: floor for floor, parts in FLOORS.items() for part in parts}

@@ -304,13 +304,13 @@ def test_known_answer_and_layout_of_the_pads():
 
 @pytest.mark.parametrize("secret", [b"", b"short", bytes(33), "a" * 32, None])
 def test_secret_has_the_right_length(secret):
-    with pytest.raises(ValueError, match="secret must be 32 bytes"):
+    with pytest.raises((TypeError, ValueError), match="^secret must be (32 )?bytes"):
         PadBook(secret, SESSION)
 
 
 @pytest.mark.parametrize("session", [b"", "text", None])
 def test_session_is_named(session):
-    with pytest.raises(ValueError, match="session"):
+    with pytest.raises((TypeError, ValueError), match="^session must be"):
         PadBook(SECRET, session)
 
 

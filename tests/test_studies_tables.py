@@ -24,7 +24,7 @@ from fedclust_helpers import rr_cluster as rr
 from fedclust_helpers.accounting import PrivacyLedger
 from fedclust_helpers.datasets import make_ball_mixture
 from fedclust_helpers.feddp_kmeans.budgets import STEPS
-from fedclust_helpers.federation import IdealSecureSum, local_users, simulate
+from fedclust_helpers.federation import IdealSecureSum, simulate
 from fedclust_helpers.rr_cluster import accounting
 from fedclust_helpers.studies import TABLES, PartialTableError, load_results, remake, run_table
 from fedclust_helpers.studies.bench.cell import Cell, seed_of
@@ -484,7 +484,7 @@ def test_quick_local_cost_is_the_mean_of_its_runs(quick: Any, algorithm: str, ru
     for seed in range(SEEDS):
         ball = Ball("mixture", 2000, 2, 5, seed)
         protocol, server = seed_of(f"{ball.name}/{algorithm}/4/0").spawn(2)
-        users = local_users(load_ball(ball).points, seed=protocol)
+        users = simulate(load_ball(ball).points, "local", seed=protocol)
         result = run(
             users, n_clusters=5, epsilon=4.0, delta=1e-6, rng=np.random.default_rng(server)
         )

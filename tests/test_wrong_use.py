@@ -155,7 +155,7 @@ BAD_OPTIONS: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"n_records": 10.0}, TypeError, "n_records must be an integer"),
     ({"budget": Budget(1.0, 1e-5), "ledger": PrivacyLedger()}, ValueError, "budget must not be"),
     ({"trust": "nobody"}, ValueError, "trust must be one of"),
-    ({"trust": "masked", "bits": 16}, ValueError, "bits must be 32 or 64"),
+    ({"trust": "masked", "bits": 16}, ValueError, "bits must be one of 32, 64"),
     ({"trust": "masked", "fractional_bits": 63}, ValueError, "fractional_bits"),
     ({"trust": "masked", "pre_shared_secret": b"short"}, ValueError, "secret must be 32 bytes"),
 ]

@@ -7,7 +7,6 @@ exact: unsampled Gaussians (mu adds in squares) and pure mechanisms (epsilon add
 
 from fedclust_helpers.accounting.budget import Budget, BudgetExceededError, LedgerMismatchError
 from fedclust_helpers.accounting.conversions import (
-    basic_composition,
     gaussian_sigma_analytic,
     gaussian_sigma_classic,
     gdp_delta,
@@ -37,7 +36,6 @@ __all__ = [
     "Release",
     "Reservation",
     "Sampling",
-    "basic_composition",
     "gaussian_sigma_analytic",
     "gaussian_sigma_classic",
     "gdp_delta",

@@ -6,19 +6,18 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 
 from dp_accounting.rdp import RdpAccountant
 from scipy.optimize import brentq, minimize_scalar
 
 from fedclust_helpers._checked import checked
-from fedclust_helpers._validation import check_choice, check_delta, check_epsilon, check_real
+from fedclust_helpers._validation import DeltaOrZero, Epsilon, Number
 from fedclust_helpers.accounting.conversions import gdp_mu, pure_to_gdp_mu
 from fedclust_helpers.accounting.releases import Release, for_rdp, relation
 from fedclust_helpers.accounting.renyi import sampled_rdp
 from fedclust_helpers.accounting.totals import total_epsilon
 
-FILTERS = ("pure", "basic", "gdp", "rdp")
 SMALLEST_SHARE = 1e-9  # a release that takes less of a budget is charged this much
 
 
@@ -48,29 +47,16 @@ class Budget:
     * ``"rdp"``: Renyi divergences at one order, chosen here from the budget alone, add up (Feldman
       and Zrnic 2021). Takes everything that has a Renyi curve, sampled or not.
 
-    Parameters
-    ----------
-    epsilon : float
-        > 0, for the unit and adjacency of the ledger that holds the budget.
-    delta : float
-        In [0, 1); 0 admits pure mechanisms only.
-    filter : str, optional
-
-    Raises
-    ------
-    ValueError, TypeError
-        If a number is out of range, or if the filter does not go with delta.
+    epsilon > 0 and delta in [0, 1) are for the unit and adjacency of the ledger that holds the
+    budget; delta = 0 admits pure mechanisms only.
     """
 
-    epsilon: float
-    delta: float = 0.0
-    filter: str | None = None
+    epsilon: Epsilon
+    delta: DeltaOrZero = 0.0
+    filter: Literal["pure", "basic", "gdp", "rdp"] | None = None
 
     def __post_init__(self) -> None:
-        check_epsilon(self.epsilon)
-        check_delta(self.delta, allow_zero=True)
         chosen = self.filter or ("pure" if self.delta == 0 else "basic")
-        check_choice(chosen, "filter", FILTERS)
         if (chosen == "pure") != (self.delta == 0):
             raise ValueError(
                 "filter 'pure' goes with delta = 0, 'basic', 'gdp' and 'rdp' with delta > 0"
@@ -87,9 +73,9 @@ class Budget:
         return 1 + math.exp(best.x)
 
     @checked
-    def rdp_limit(self, order: float) -> float:
+    def rdp_limit(self, order: Number) -> float:
         """The Renyi divergence at `order` that still implies (epsilon, delta)-DP."""
-        if check_real(order, "order") <= 1 or math.isinf(order):
+        if order <= 1 or math.isinf(order):
             raise ValueError(f"order must be finite and > 1, got {order}")
         log_term = math.log(1 / (order * self.delta)) / (order - 1) + math.log1p(-1 / order)
         return self.epsilon - log_term

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import dp_accounting as dpa
@@ -13,24 +13,23 @@ import numpy as np
 
 from fedclust_helpers._checked import checked
 from fedclust_helpers._state import CopyRefusedError
-from fedclust_helpers._validation import check_choice, check_delta, check_int, check_non_negative
+from fedclust_helpers._validation import DeltaOrZero, Natural, NonNegative
 from fedclust_helpers.accounting.budget import Budget, BudgetExceededError, LedgerMismatchError
 from fedclust_helpers.accounting.releases import (
-    ADJACENCIES,
-    UNITS,
     Accountable,
+    Adjacency,
     Release,
     Sampling,
+    Unit,
     compose,
 )
 from fedclust_helpers.accounting.totals import (
-    METHODS,
+    Method,
     split_of,
     streams,
     total_delta,
     total_epsilon,
     total_mu,
-    total_rho,
 )
 
 TOLERANCE = 1e-9  # relative: what rounding may add to a plan that totals exactly the budget
@@ -65,10 +64,8 @@ class PrivacyLedger:
         What "neighbouring data sets" means. Releases of another unit or adjacency are refused.
     budget : Budget, optional
         A total; the release that would exceed it is refused before any data is read.
-    releases : iterable of Release, optional
-        What was released before this ledger was opened.
-    n_divisions : int
-        Divisions of the records that those releases speak of.
+    releases, n_divisions
+        What was released before this ledger was opened, and the divisions it speaks of.
 
     Notes
     -----
@@ -81,21 +78,14 @@ class PrivacyLedger:
 
     def __init__(
         self,
-        unit: str = "point",
-        adjacency: str = "add/remove",
+        unit: Unit = "point",
+        adjacency: Adjacency = "add/remove",
         budget: Budget | None = None,
-        releases: Iterable[Release] = (),
-        n_divisions: int = 0,
+        releases: Sequence[Release] = (),
+        n_divisions: Natural = 0,
     ) -> None:
-        self._unit = check_choice(unit, "unit", UNITS)
-        self._adjacency = check_choice(adjacency, "adjacency", ADJACENCIES)
-        if budget is not None and not isinstance(budget, Budget):
-            raise TypeError(f"budget must be a Budget, got {type(budget).__name__}")
-        self._budget = budget
-        self._releases = list(releases)
-        if not all(isinstance(r, Release) for r in self._releases):
-            raise TypeError("releases must be Release objects")
-        self._n_divisions = check_int(n_divisions, "n_divisions", minimum=0)
+        self._unit, self._adjacency, self._budget = unit, adjacency, budget
+        self._releases, self._n_divisions = list(releases), n_divisions
         self._reservations: list[Reservation] = []
         self._lock = threading.RLock()
         self._process: int | None = os.getpid()  # None: a record
@@ -133,20 +123,17 @@ class PrivacyLedger:
     def __deepcopy__(self, memo: Any) -> PrivacyLedger:
         return self
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> tuple[Any, ...]:
         if self._budget is not None:
             raise CopyRefusedError(
                 "PrivacyLedger with a budget must not be pickled: another process could spend the"
                 " budget again; run in this process (threads are fine), or give each process a"
                 " ledger with its own share"
             )
-        return {
-            "unit": self._unit, "adjacency": self._adjacency, "releases": self._releases,
-            "n_divisions": self._n_divisions,
-        }  # fmt: skip
+        return self._unit, self._adjacency, None, self._releases, self._n_divisions
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(**state)  # type: ignore[misc]
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        self.__init__(*state)  # type: ignore[misc]
         self._process = None
 
     def _check_alive(self) -> None:
@@ -180,18 +167,10 @@ class PrivacyLedger:
         sampling: Sampling | None = None,
         group: str | None = None,
     ) -> Release:
-        """The line of a release, if it speaks of this ledger's unit and adjacency.
+        """The line of a release: `mechanisms` that are applied to one sample.
 
-        Raises
-        ------
-        LedgerMismatchError
-            If a mechanism or a sampling scheme speaks of another adjacency than the ledger.
+        `LedgerMismatchError` if one, or the sampling scheme, speaks of another adjacency.
         """
-        if not isinstance(mechanisms, Sequence):
-            raise TypeError(
-                "mechanisms must be a sequence of mechanisms, one for each part; got"
-                f" {type(mechanisms).__name__}"
-            )
         release = Release(
             round, name, tuple(mechanisms), self._unit, self._adjacency, sampling, group
         )
@@ -210,21 +189,9 @@ class PrivacyLedger:
 
     @checked
     def check(self, mechanisms: Sequence[Accountable], **details: Any) -> Release:
-        """Build the line for a release and refuse it if it does not fit; nothing is charged.
+        """The `line` of a release, or `BudgetExceededError` if it does not fit; nothing is charged.
 
-        Parameters
-        ----------
-        mechanisms : sequence of mechanisms
-            Applied to one sample.
-        **details
-            ``name``, ``round``, ``sampling``, ``group`` of `line`.
-
-        Raises
-        ------
-        LedgerMismatchError
-            If it speaks of another unit or adjacency.
-        BudgetExceededError
-            If the release would exceed the budget.
+        `details` are the ``name``, ``round``, ``sampling`` and ``group`` of `line`.
         """
         release = self.line(mechanisms, **details)
         with self._lock:
@@ -268,12 +235,9 @@ class PrivacyLedger:
 
     @checked
     def admit(self, planned: Sequence[Release], *, name: str) -> Reservation:
-        """Reserve what a plan takes, all of it or nothing, before its first message.
+        """Reserve what a plan takes, before its first message.
 
-        Raises
-        ------
-        BudgetExceededError
-            If the plan as a whole would exceed what is left of the budget.
+        `BudgetExceededError` if the plan as a whole would exceed what is left of the budget.
         """
         with self._lock:
             self._check_alive()
@@ -363,48 +327,36 @@ class PrivacyLedger:
         mus = [total_mu(stream) for stream in streams(self._releases)]
         return None if any(m is None for m in mus) else max(m for m in mus if m is not None)
 
-    def rho(self) -> float | None:
-        """Total rho if every release is an unsampled (discrete) Gaussian, else None."""
-        rhos = [total_rho(stream) for stream in streams(self._releases)]
-        return None if any(r is None for r in rhos) else max(r for r in rhos if r is not None)
-
     def pure_epsilon(self) -> float:
         """Sum of pure epsilons (inf if some release has none)."""
         return max(math.fsum(r.pure_epsilon for r in s) for s in streams(self._releases))
 
     @checked
-    def epsilon(self, delta: float, *, method: str = "auto") -> float:
+    def epsilon(self, delta: DeltaOrZero, *, method: Method = "auto") -> float:
         """Total epsilon at `delta`, for releases fixed in advance.
 
         Parameters
         ----------
         delta : float
             In [0, 1); 0 only if every release is pure.
-        method : {"auto", "gdp", "zcdp", "pld", "rdp", "pure"}
+        method : str
             "auto" takes the closed form where there is one (all Gaussian: "gdp", exact; Gaussian
             and discrete Gaussian: "zcdp", the RDP bound at the best real order; delta = 0:
             "pure"), else the smallest of several proved bounds: "pld" where the library supports
             every event, else "rdp"; Renyi curves of sampled discrete noise (module `renyi`); the
-            zCDP total of all (discrete) Gaussians plus the sum of pure epsilons.
-
-        Returns
-        -------
-        float
-            inf if something was released without noise.
+            zCDP total of all (discrete) Gaussians plus the sum of pure epsilons. Always inf if
+            something was released without noise.
         """
-        delta = check_delta(delta, allow_zero=True)
-        check_choice(method, "method", METHODS)
         return total_epsilon(self._releases, delta, method)
 
     @checked
-    def delta(self, epsilon: float) -> float:
+    def delta(self, epsilon: NonNegative) -> float:
         """Total delta at `epsilon`, for releases fixed in advance (1 if not private)."""
-        return total_delta(self._releases, check_non_negative(epsilon, "epsilon"))
+        return total_delta(self._releases, epsilon)
 
     @checked
-    def since(self, n_releases: int) -> PrivacyLedger:
+    def since(self, n_releases: Natural) -> PrivacyLedger:
         """The record of the releases after the first `n_releases`: what one run cost alone."""
-        check_int(n_releases, "n_releases", minimum=0)
         kept = self._releases[n_releases:]
         record = PrivacyLedger(self._unit, self._adjacency, None, kept, self._n_divisions)
         record._process = None
@@ -414,20 +366,19 @@ class PrivacyLedger:
         """The ledger as a pandas table: one row per mechanism of each release."""
         import pandas as pd
 
-        columns = [
-            "round", "release", "mechanism", "sensitivity", "std", "adjacency", "unit", "sampling",
-            "group",
-        ]  # fmt: skip
         rows = [
-            (
-                r.round, r.name, type(m).__name__, getattr(m, "sensitivity", np.nan),
-                getattr(m, "std", 0.0), r.adjacency, r.unit,
-                r.sampling.scheme if r.sampling else "everyone", r.group or "all",
-            )
+            {
+                "round": r.round, "release": r.name, "mechanism": type(m).__name__,
+                "sensitivity": getattr(m, "sensitivity", np.nan), "std": getattr(m, "std", 0.0),
+                "adjacency": r.adjacency, "unit": r.unit,
+                "sampling": r.sampling.scheme if r.sampling else "everyone",
+                "group": r.group or "all",
+            }
             for r in self._releases
             for m in r.mechanisms
         ]  # fmt: skip
-        return pd.DataFrame(rows, columns=columns)
+        columns = "round release mechanism sensitivity std adjacency unit sampling group"
+        return pd.DataFrame(rows, columns=columns.split())
 
     def __repr__(self) -> str:
         return f"PrivacyLedger({self})"

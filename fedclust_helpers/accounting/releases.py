@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol, runtime_checkable
+from functools import partial
+from typing import Annotated, Literal, Protocol, runtime_checkable
 
 import dp_accounting as dpa
 
 from fedclust_helpers._checked import checked
-from fedclust_helpers._validation import check_choice, check_int, check_real
+from fedclust_helpers._validation import Rate, check_choice, check_int, check_share
 
 ADJACENCIES = ("add/remove", "replace-one")
 UNITS = ("point", "client", "person")
+Adjacency = Annotated[str, partial(check_choice, choices=ADJACENCIES)]
+Unit = Annotated[str, partial(check_choice, choices=UNITS)]
 
 
 @runtime_checkable
@@ -38,6 +41,17 @@ class Accountable(Protocol):
     def dp_event(self) -> dpa.DpEvent: ...
 
 
+def added(values: Iterable[float | None]) -> float | None:
+    """The sum of the values, or None if one of them is None."""
+    known = list(values)
+    return None if None in known else math.fsum(value for value in known if value is not None)
+
+
+def squared(value: float | None) -> float | None:
+    """The square, inf where it overflows; None for None."""
+    return None if value is None else value * value
+
+
 @checked
 @dataclass(frozen=True)
 class Sampling:
@@ -45,26 +59,19 @@ class Sampling:
 
     ``Sampling("poisson", rate=q)`` amplifies under add/remove; ``Sampling("fixed", size=m,
     population=n)`` is sampling without replacement and amplifies under replace-one. Both hold only
-    while nobody but the data holders learns who was drawn.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If a number of this scheme is missing or out of range, or one of the other scheme is given.
+    while nobody but the data holders learns who was drawn. Numbers of the other scheme are refused.
     """
 
     scheme: Literal["poisson", "fixed"]
-    rate: float | None = None
+    rate: Rate | None = None
     size: int | None = None
     population: int | None = None
 
     def __post_init__(self) -> None:
-        check_choice(self.scheme, "scheme", ("poisson", "fixed"))
         if self.scheme == "poisson":
             if self.size is not None or self.population is not None:
                 raise ValueError("size and population go with scheme 'fixed', not with 'poisson'")
-            if not 0 < check_real(self.rate, "rate") <= 1:
-                raise ValueError(f"rate must lie in (0, 1], got {self.rate}")
+            check_share(self.rate, "rate", one=True)
         else:
             if self.rate is not None:
                 raise ValueError("rate goes with scheme 'poisson', not with 'fixed'")
@@ -85,14 +92,11 @@ class Sampling:
         return self.size / self.population
 
     @checked
-    def amplifies(self, event: dpa.DpEvent) -> bool:
-        """Whether ``dp-accounting`` can bound this event sampled in this way."""
-        laplace = isinstance(event, dpa.LaplaceDpEvent) and self.scheme == "poisson"
-        return isinstance(event, dpa.GaussianDpEvent) or laplace
-
-    @checked
     def wrap(self, event: dpa.DpEvent) -> dpa.DpEvent:
-        """The sampled event of ``dp-accounting``."""
+        """The sampled event of ``dp-accounting``; `event` itself where it cannot bound that."""
+        laplace = isinstance(event, dpa.LaplaceDpEvent) and self.scheme == "poisson"
+        if not (isinstance(event, dpa.GaussianDpEvent) or laplace):
+            return event
         if self.scheme == "poisson":
             return dpa.PoissonSampledDpEvent(self.rate, event)
         return dpa.SampledWithoutReplacementDpEvent(self.population, self.size, event)
@@ -103,43 +107,26 @@ class Sampling:
 class Release:
     """One line of the ledger: mechanisms that were applied to one and the same sample."""
 
-    round: int
+    round: Annotated[int, partial(check_int, minimum=-(2**62))]
     name: str
-    mechanisms: tuple[Any, ...]
-    unit: str
-    adjacency: str
+    mechanisms: tuple[Accountable, ...]
+    unit: Unit
+    adjacency: Adjacency
     sampling: Sampling | None = None
     group: str | None = None
-
-    def __post_init__(self) -> None:
-        check_int(self.round, "round", minimum=-(2**62))
-        if not isinstance(self.name, str):
-            raise TypeError(f"name must be a string, got {type(self.name).__name__}")
-        check_choice(self.unit, "unit", UNITS)
-        check_choice(self.adjacency, "adjacency", ADJACENCIES)
-        for mechanism in self.mechanisms:
-            if not isinstance(mechanism, Accountable):
-                raise TypeError(f"mechanisms must be mechanisms, got {type(mechanism).__name__}")
-        if self.sampling is not None and not isinstance(self.sampling, Sampling):
-            raise TypeError(f"sampling must be a Sampling, got {type(self.sampling).__name__}")
 
     @property
     def gdp_mu(self) -> float | None:
         """Joint mu (squares add up), or None if a mechanism has none or the release is sampled."""
-        mus = [m.gdp_mu for m in self.mechanisms]
-        if self.sampling is not None or any(m is None for m in mus):
+        if self.sampling is not None or any(m.gdp_mu is None for m in self.mechanisms):
             return None
+        mus = [m.gdp_mu for m in self.mechanisms if m.gdp_mu is not None]
         return math.sqrt(math.fsum(m * m for m in mus))
 
     @property
     def rho(self) -> float | None:
         """Joint rho (sum), or None if some mechanism has none or the release is sampled."""
-        return None if self.sampling is not None else self._joint_rho
-
-    @property
-    def _joint_rho(self) -> float | None:
-        rhos = [m.rho for m in self.mechanisms]
-        return None if any(r is None for r in rhos) else math.fsum(rhos)
+        return None if self.sampling is not None else added(m.rho for m in self.mechanisms)
 
     @property
     def sampled_rho(self) -> float | None:
@@ -149,7 +136,7 @@ class Release:
         """
         if self.sampling is None or all(m.gdp_mu is not None for m in self.mechanisms):
             return None
-        rho = self._joint_rho
+        rho = added(m.rho for m in self.mechanisms)
         return rho if rho is not None and math.isfinite(rho) else None
 
     def near_gaussian(self) -> tuple[Release, float, float] | None:
@@ -163,7 +150,7 @@ class Release:
                 gap = m.gaussian_gap() if hasattr(m, "gaussian_gap") else None
                 if gap is None:
                     return None
-                m, eta, b = m.as_gaussian(), eta + gap[0], b + gap[1]
+                m, eta, b = m.as_gaussian(), eta + gap[0], b + gap[1]  # type: ignore[attr-defined]
             mechanisms.append(m)
         return replace(self, mechanisms=tuple(mechanisms)), eta, b
 
@@ -180,15 +167,13 @@ class Release:
         as if everyone took part, which is an upper bound (the one exception: one Laplace vector
         under Poisson sampling); the totals of a ledger amplify discrete noise by `sampled_rho`.
         """
-        mus = [m.gdp_mu for m in self.mechanisms]
-        if all(m is not None and math.isfinite(m) for m in mus):
-            inner = dpa.GaussianDpEvent(1 / math.sqrt(math.fsum(m * m for m in mus)))
+        square = added(squared(m.gdp_mu) for m in self.mechanisms)
+        if square is not None and math.isfinite(square):
+            inner = dpa.GaussianDpEvent(1 / math.sqrt(square))
         else:
             events = [m.dp_event() for m in self.mechanisms]
             inner = events[0] if len(events) == 1 else dpa.ComposedDpEvent(events)
-        if self.sampling is None or not self.sampling.amplifies(inner):
-            return inner
-        return self.sampling.wrap(inner)
+        return inner if self.sampling is None else self.sampling.wrap(inner)
 
 
 # --- events of dp-accounting ----------------------------------------------------------------------

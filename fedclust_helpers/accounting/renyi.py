@@ -14,13 +14,14 @@ for every mechanism:
 from __future__ import annotations
 
 import math
-from functools import lru_cache
+from functools import lru_cache, partial
+from typing import Annotated
 
 import numpy as np
 from scipy.special import gammaln, logsumexp
 
 from fedclust_helpers._checked import checked
-from fedclust_helpers._validation import FloatArray, check_int, check_non_negative, check_real
+from fedclust_helpers._validation import FloatArray, NonNegative, Rate, check_int
 
 ORDERS = (*range(2, 64), 72, 80, 96, 112, 128, 160, 192, 256)
 """Integer orders: both theorems are stated for them."""
@@ -30,14 +31,11 @@ def _log_binomial(n: int, k: FloatArray) -> FloatArray:
     return gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
 
 
-def _check(rho: float, rate: float, order: int) -> tuple[float, float, int]:
-    rate = check_real(rate, "rate")
-    if not 0 < rate <= 1:
-        raise ValueError(f"rate must lie in (0, 1], got {rate}")
-    return check_non_negative(rho, "rho"), rate, check_int(order, "order", minimum=2)
+Order = Annotated[int, partial(check_int, minimum=2)]
 
 
-def fixed_size_rdp(rho: float, rate: float, order: int) -> float:
+@checked
+def fixed_size_rdp(rho: NonNegative, rate: Rate, order: Order) -> float:
     """Renyi divergence of a rho-concentrated release on a cohort of fixed size, replace-one.
 
     Wang, Balle and Kasiviswanathan (2019), Theorem 9, with eps(j) = j rho and eps(inf) = inf::
@@ -54,7 +52,6 @@ def fixed_size_rdp(rho: float, rate: float, order: int) -> float:
     order : int
         Integer order a >= 2.
     """
-    rho, rate, order = _check(rho, rate, order)
     if rate == 1:
         return order * rho
     if rho == 0:
@@ -67,7 +64,8 @@ def fixed_size_rdp(rho: float, rate: float, order: int) -> float:
     return min(amplified, order * rho)
 
 
-def poisson_rdp(rho: float, rate: float, order: int) -> float:
+@checked
+def poisson_rdp(rho: NonNegative, rate: Rate, order: Order) -> float:
     """Renyi divergence of a rho-concentrated release on a Poisson cohort, add/remove.
 
     Zhu and Wang (2019), general upper bound, with eps(j) = j rho::
@@ -77,7 +75,6 @@ def poisson_rdp(rho: float, rate: float, order: int) -> float:
 
     Parameters as in `fixed_size_rdp`; `rate` is the probability with which a client takes part.
     """
-    rho, rate, order = _check(rho, rate, order)
     if rate == 1:
         return order * rho
     stay, log_q = math.log1p(-rate), math.log(rate)

@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 
 import dp_accounting as dpa
 import numpy as np
@@ -15,9 +15,16 @@ from dp_accounting.rdp import RdpAccountant
 from dp_accounting.rdp.rdp_privacy_accountant import compute_delta, compute_epsilon
 
 from fedclust_helpers._checked import checked
-from fedclust_helpers._validation import check_choice
 from fedclust_helpers.accounting.conversions import gdp_delta, gdp_epsilon, zcdp_epsilon
-from fedclust_helpers.accounting.releases import Release, compose, for_rdp, leaves, relation
+from fedclust_helpers.accounting.releases import (
+    Release,
+    added,
+    compose,
+    for_rdp,
+    leaves,
+    relation,
+    squared,
+)
 from fedclust_helpers.accounting.renyi import ORDERS, sampled_rdp
 
 RDP_ORDERS = (
@@ -25,7 +32,7 @@ RDP_ORDERS = (
     + tuple(map(float, range(11, 64)))
     + (128.0, 256.0, 512.0)
 )
-METHODS = ("auto", "gdp", "zcdp", "pld", "rdp", "pure")
+Method = Literal["auto", "gdp", "zcdp", "pld", "rdp", "pure"]
 FINEST_STEP, LOSS_AT_FINEST = 1e-4, 5.0  # grid of privacy loss, up to this loss; then coarser
 LARGEST_LOSS = 100.0  # a total beyond is not told apart by PLD: Renyi orders and closed forms do
 
@@ -40,12 +47,14 @@ def split_of(group: str) -> str:
 def streams(releases: Sequence[Release]) -> list[list[Release]]:
     """Releases that compose sequentially: one list for each set of groups that may overlap."""
     groups = sorted({r.group for r in releases if r.group is not None})
-    splits = [[g for g in groups if split_of(g) == s] for s in {split_of(g) for g in groups}]
-    # what a group was asked is a list of releases: groups that were asked the same count once,
-    # and so do choices (a part of each split) that were asked the same in another order
+    # what a group was asked (all that decides its cost): groups that were asked the same count
+    # once, and so do choices (a part of each split) that were asked the same in another order
+    asked_of = {
+        g: tuple((r.mechanisms, r.sampling) for r in releases if r.group == g) for g in groups
+    }
     overlaps: dict[frozenset[Any], frozenset[str]] = {frozenset(): frozenset()}
-    for parts in splits:
-        choices = {_asked(releases, g): g for g in parts}
+    for split in {split_of(g) for g in groups}:
+        choices = {asked_of[g]: g for g in groups if split_of(g) == split}
         overlaps = {
             frozenset((Counter(dict(asked)) + Counter([more])).items()): chosen | {g}
             for asked, chosen in overlaps.items()
@@ -54,31 +63,16 @@ def streams(releases: Sequence[Release]) -> list[list[Release]]:
     return [[r for r in releases if r.group is None or r.group in s] for s in overlaps.values()]
 
 
-def _asked(releases: Sequence[Release], group: str) -> tuple[Any, ...]:
-    """Everything that decides what the releases of one group cost."""
-    return tuple((r.mechanisms, r.sampling) for r in releases if r.group == group)
-
-
 @checked
 def total_mu(stream: Sequence[Release]) -> float | None:
     """Joint mu of releases that compose sequentially, or None if one is not Gaussian."""
-    mus = [r.gdp_mu for r in stream]
-    if any(m is None for m in mus):
-        return None
-    return math.sqrt(math.fsum(m * m for m in mus if m is not None))
+    square = added(squared(r.gdp_mu) for r in stream)
+    return None if square is None else math.sqrt(square)
 
 
 @checked
-def total_rho(stream: Sequence[Release]) -> float | None:
-    """Joint rho of releases that compose sequentially, or None if one has none."""
-    rhos = [r.rho for r in stream]
-    return None if any(r is None for r in rhos) else math.fsum(r for r in rhos if r is not None)
-
-
-@checked
-def total_epsilon(releases: Sequence[Release], delta: float, method: str = "auto") -> float:
+def total_epsilon(releases: Sequence[Release], delta: float, method: Method = "auto") -> float:
     """Total epsilon at `delta` of releases fixed in advance; see `PrivacyLedger.epsilon`."""
-    check_choice(method, "method", METHODS)
     if not releases:
         return 0.0
     if delta == 0 or method == "pure":
@@ -100,7 +94,7 @@ def _stream_epsilon(stream: list[Release], delta: float, method: str) -> float:
         return gdp_epsilon(mu, delta) if math.isfinite(mu) else math.inf
     if method == "gdp":
         raise ValueError("method 'gdp' needs Gaussian releases without sampling only")
-    rho = total_rho(stream) if method in ("auto", "zcdp") else None
+    rho = added(r.rho for r in stream) if method in ("auto", "zcdp") else None
     if rho is not None:
         return zcdp_epsilon(rho, delta) if math.isfinite(rho) else math.inf
     if method == "zcdp":
@@ -111,7 +105,8 @@ def _stream_epsilon(stream: list[Release], delta: float, method: str) -> float:
         return _library_epsilon(stream, delta, method)
     bounds = [math.fsum(r.pure_epsilon for r in stream), _basic_epsilon(stream, delta)]
     if any(r.sampled_rho is not None for r in stream):
-        return min(*bounds, _renyi_epsilon(stream, delta), _near_gaussian_epsilon(stream, delta))
+        renyi = float(compute_epsilon(*_renyi_curve(stream), delta)[0])
+        return min(*bounds, renyi, _near_gaussian_epsilon(stream, delta))
     # the library's grids of privacy loss grow with the loss: far out Renyi orders must do
     sampled = any(r.sampling is not None for r in stream)
     loss = max(_basic_epsilon([r], delta) for r in stream) if sampled else min(bounds)
@@ -144,8 +139,7 @@ def _stream_delta(stream: list[Release], epsilon: float) -> float:
     if _is_exact(stream):
         return 1.0
     if any(r.sampled_rho is not None for r in stream):
-        orders, rdp = _renyi_curve(stream)
-        return min(1.0, float(compute_delta(orders, rdp, epsilon)[0]))
+        return min(1.0, float(compute_delta(*_renyi_curve(stream), epsilon)[0]))
     event, adjacency = compose(stream), stream[0].adjacency
     if any(r.sampling is not None for r in stream):
         return float(_accountant(event, adjacency).get_delta(epsilon))
@@ -169,13 +163,13 @@ def _basic_epsilon(stream: Sequence[Release], delta: float) -> float:
     """
     mechanisms = [m for r in stream for m in r.mechanisms]
     gaussian = [m for m in mechanisms if m.rho is not None]
-    rho = math.fsum(m.rho for m in gaussian)
+    rho = added(m.rho for m in gaussian) or 0.0
     pure = math.fsum(m.pure_epsilon for m in mechanisms if m.rho is None)
     if not math.isfinite(rho + pure):
         return math.inf
-    mus = [m.gdp_mu for m in gaussian]
-    if mus and all(mu is not None for mu in mus):
-        return pure + gdp_epsilon(math.sqrt(math.fsum(mu * mu for mu in mus)), delta)
+    square = added(squared(m.gdp_mu) for m in gaussian)
+    if gaussian and square is not None:
+        return pure + gdp_epsilon(math.sqrt(square), delta)
     return pure + zcdp_epsilon(rho, delta)
 
 
@@ -194,20 +188,14 @@ def _renyi_curve(stream: Sequence[Release]) -> tuple[list[float], list[float]]:
     return [float(a) for a in ORDERS], [float(x) for x in total]
 
 
-def _renyi_epsilon(stream: Sequence[Release], delta: float) -> float:
-    orders, rdp = _renyi_curve(stream)
-    return float(compute_epsilon(orders, rdp, delta)[0])
-
-
 def _near_gaussian_epsilon(stream: list[Release], delta: float) -> float:
     """Total epsilon through the continuous Gaussians that fine discrete noise is close to."""
-    near = [r.near_gaussian() for r in stream]
-    if any(n is None for n in near):
+    near = [n for r in stream if (n := r.near_gaussian()) is not None]
+    if len(near) < len(stream):
         return math.inf
-    eta = math.fsum(n[1] for n in near if n is not None)
-    b = math.fsum(n[2] for n in near if n is not None)
-    twins = [n[0] for n in near if n is not None]
-    return across_gap(eta, b, delta, lambda at: _stream_epsilon(twins, at, "auto"))
+    twins, etas, bs = zip(*near, strict=True)
+    gap = math.fsum(etas), math.fsum(bs)
+    return across_gap(*gap, delta, lambda at: _stream_epsilon(list(twins), at, "auto"))
 
 
 def across_gap(eta: float, b: float, delta: float, epsilon_of: Callable[[float], float]) -> float:
@@ -217,19 +205,7 @@ def across_gap(eta: float, b: float, delta: float, epsilon_of: Callable[[float],
     (2 b for the twin), then (eps, delta')-DP of the twin gives
     ``(eps + 2 eta, e^eta delta' + b (1 + 2 e^(eps + eta)))``-DP of the original: go from one data
     set to its twin, to the twin of the neighbour, and back. Gaps of several releases add up.
-
-    Parameters
-    ----------
-    eta, b : float
-        The gap of all releases together.
-    delta : float
-    epsilon_of : callable
-        Epsilon of the twins at a given delta.
-
-    Returns
-    -------
-    float
-        inf where the gap is too wide to say anything useful.
+    `epsilon_of` gives the epsilon of the twins at a delta. inf where the gap is too wide.
     """
     if eta > 1e-3:
         return math.inf

@@ -11,12 +11,9 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import optimize, special, stats
 
 from fedclust_helpers._validation import FloatArray, IntArray
-
-BoolArray = NDArray[np.bool_]
 
 SAME = 1e-9  # two residuals closer than this (in standard deviations) count as one value
 WIDEST = 0.5  # widest window around the exact value, in standard deviations
@@ -30,8 +27,31 @@ MIN_SQUARED = 30  # coordinates from which the sum of squared correlations is te
 _BLOCK = 2000
 
 
+class Residuals(NamedTuple):
+    """Residuals of one query or of several, and what is known of each coordinate."""
+
+    z: FloatArray  # (n_runs, n_coordinates)
+    precision: FloatArray  # of one residual, as a float
+    steps: FloatArray  # of the grid on which they lie, 0 for a continuum
+    peak: float  # largest density of the noise
+
+    @classmethod
+    def of(cls, z: FloatArray, size: FloatArray, excess_kurtosis: float) -> Residuals:
+        """`size` (n_coordinates,): magnitude of the numbers that were subtracted, over the std."""
+        precision = np.finfo(np.float64).eps * (4 + size)
+        return cls(z, precision, _steps(z, precision), _peak_density(excess_kurtosis))
+
+    @classmethod
+    def join(cls, queries: list[Residuals]) -> Residuals:
+        """The coordinates of all queries side by side."""
+        z, precision, steps, peaks = zip(*queries, strict=True)
+        return cls(
+            np.concatenate(z, axis=1), np.concatenate(precision), np.concatenate(steps), peaks[0]
+        )
+
+
 @lru_cache
-def peak_density(excess_kurtosis: float) -> float:
+def _peak_density(excess_kurtosis: float) -> float:
     """Density at 0 of the generalised normal with variance 1: 0.399 for 0, 0.707 for 3."""
 
     def kurtosis(shape: float) -> float:
@@ -48,21 +68,20 @@ def peak_density(excess_kurtosis: float) -> float:
     return shape / 2 * float(np.exp(0.5 * (logs[1] - logs[0]) - logs[0]))
 
 
-def steps_of(scores: FloatArray, precision: FloatArray) -> FloatArray:
-    """Step of the grid on which each column lies, 0 for a continuum; `precision`: of one value."""
-    d = scores.shape[1]
+def _steps(z: FloatArray, precision: FloatArray) -> FloatArray:
+    """Step of the grid on which each column lies, 0 for a continuum."""
+    d = z.shape[1]
     out = np.zeros(d)
     if d > 256:  # mostly all alike: look at some before all
         some = np.arange(0, d, d // 64)
-        if not steps_of(scores[:, some], precision[some]).any():
+        if not _steps(z[:, some], precision[some]).any():
             return out
-    ordered = np.sort(scores, axis=0)
-    gaps = np.diff(ordered, axis=0)
+    gaps = np.diff(np.sort(z, axis=0), axis=0)
     for column, error in enumerate(precision):
-        some = gaps[:, column]
-        some = np.sort(some[some > 4 * error])[:64]
+        wide = gaps[:, column]
+        wide = np.sort(wide[wide > 4 * error])[:64]
         step = 0.0
-        for gap in some:  # Euclid's algorithm, up to rounding errors
+        for gap in wide:  # Euclid's algorithm, up to rounding errors
             a, b = float(gap), step
             while b > max(64 * error, 1e-12):
                 a, b = b, abs(a - b * round(a / b))
@@ -81,12 +100,9 @@ def _threshold(n: int, p: float, level: float) -> int:
 
 
 @lru_cache(maxsize=4096)
-def _visible(n: int, p: float, threshold: int) -> float:
-    """Smallest share of additional hits for which `threshold` is reached with chance POWER."""
-    if threshold > n:
-        return 1.0
-    rate = float(special.betaincinv(threshold, n - threshold + 1, POWER))
-    return max(rate - p, 0.0) / max(1 - p, 1e-300)
+def smallest_rate(n: int, threshold: int) -> float:
+    """Smallest rate at which `threshold` of n runs are reached with chance POWER."""
+    return float(special.betaincinv(threshold, n - threshold + 1, POWER)) if threshold <= n else 1.0
 
 
 class ExactRuns(NamedTuple):
@@ -95,19 +111,10 @@ class ExactRuns(NamedTuple):
     share: float  # of the runs at the exact value (within SAME, or a grid step), at most
     alarm: bool
     visible: float  # smallest share that would have been seen
-    repeats: int  # runs that share their values with an earlier run
     repeated: bool
 
 
-def exact_runs(
-    scores: FloatArray,
-    steps: FloatArray,
-    *,
-    precision: FloatArray,
-    peak: float,
-    independent: bool,
-    level: float,
-) -> ExactRuns:
+def exact_runs(noise: Residuals, *, independent: bool, level: float) -> ExactRuns:
     """Test single coordinates, and all of them together, for atoms. `level` is that of all tests.
 
     Mass at the exact value: for windows [-w, w], w = SAME, 4 SAME, ... up to WIDEST, the number of
@@ -116,56 +123,50 @@ def exact_runs(
     bound over the cells of probability <= p that the values fall in,
     P(some cell holds c runs) <= P(Binomial(n, p) >= c) / p.
     """
-    n, d = scores.shape
+    z, precision, steps, peak = noise
+    n, d = z.shape
     same = np.maximum(SAME, 8 * precision)
-    widths: list[float] = []
-    width = 1.0
-    while width * float(same.max()) <= WIDEST or not widths:
-        widths.append(width)
-        width *= 4
+
+    def together(p: FloatArray) -> float:
+        """Probability that all coordinates do what each does with probability p."""
+        return max(float(np.exp(np.log(p).sum())) if independent else float(p.min()), 1e-300)
+
+    n_widths = 1 + max(0, math.floor(math.log(WIDEST / float(same.max()), 4)))
     joint = d > 1
-    part = level / 2 / (len(widths) * (d + joint))
-    size = np.abs(scores) / same
+    part = level / 2 / (n_widths * (d + joint))
+    size = np.abs(z) / same
     alarm, visible = False, 1.0
-    for width in widths:
-        half = width * same
-        points = np.where(
-            steps > 0, steps * (np.floor(2 * half / np.maximum(steps, 1e-300)) + 1), 2 * half
-        )
+    for width in 4.0 ** np.arange(n_widths):
+        points = 2 * width * same
+        points = np.where(steps > 0, steps * (points // np.maximum(steps, 1e-300) + 1), points)
         p = np.minimum(peak * points, 1.0)
         hits = size <= width
         probabilities, where = np.unique(p, return_inverse=True)
         thresholds = np.array([_threshold(n, float(q), part) for q in probabilities])
         alarm |= bool((hits.sum(axis=0) >= thresholds[where]).any())
-        together = float(np.exp(np.log(p).sum())) if independent else float(p.min())
-        together = max(together, 1e-300)
-        needed = _threshold(n, together, part)
+        common = together(p)
+        needed = _threshold(n, common, part)
         if joint:
             alarm |= int(hits.all(axis=1).sum()) >= needed
-        visible = min(visible, _visible(n, together, needed))
+        more = max(smallest_rate(n, needed) - common, 0.0) / max(1 - common, 1e-300)
+        visible = min(visible, more if needed <= n else 1.0)
 
     # the same value in several runs
     cells = np.where(steps > 0, np.maximum(steps, same), same)
     p = np.minimum(peak * cells, 1.0)
     part = level / 4 / (d + joint)
     repeated = False
-    ordered = np.sort(scores, axis=0)
-    equal = np.diff(ordered, axis=0) <= np.where(steps > 0, np.minimum(same, steps / 2), same)
+    width_of_one = np.where(steps > 0, np.minimum(same, steps / 2), same)
+    equal = np.diff(np.sort(z, axis=0), axis=0) <= width_of_one
     for column in np.flatnonzero(equal.any(axis=0)):
-        counts = _group_sizes(equal[:, column])
+        ends = np.flatnonzero(~equal[:, column]) + 1  # of groups of equal values
+        counts = np.diff(np.concatenate([[0], ends, [n]]))
         repeated |= _too_many(counts, n, float(p[column]), part)
-    together = max(float(np.exp(np.log(p).sum())) if independent else float(p.min()), 1e-300)
-    rows = np.rint(scores / cells)
-    _, counts = np.unique(rows, axis=0, return_counts=True)
     if joint:
-        repeated |= _too_many(counts, n, together, part)
-    narrow = (size <= np.maximum(1.0, 0.5 * steps / same)).all(axis=1)
-    return ExactRuns(float(narrow.mean()), bool(alarm), visible, n - len(counts), bool(repeated))
-
-
-def _group_sizes(equal: BoolArray) -> IntArray:
-    """Sizes of the groups of a sorted sample, given whether neighbours are equal."""
-    return np.diff(np.concatenate([[0], np.flatnonzero(~equal) + 1, [len(equal) + 1]]))
+        counts = np.unique(np.rint(z / cells), axis=0, return_counts=True)[1]
+        repeated |= _too_many(counts, n, together(p), part)
+    exact = (size <= np.maximum(1.0, 0.5 * steps / same)).all(axis=1)
+    return ExactRuns(float(exact.mean()), alarm, visible, repeated)
 
 
 def _too_many(counts: IntArray, n: int, p: float, level: float) -> bool:
@@ -184,20 +185,12 @@ class Dependence(NamedTuple):
     """What the comparison of coordinates and of runs with each other found."""
 
     largest: float  # |correlation| of two coordinates; nan if not all pairs were compared
-    alarm: bool
     reasons: tuple[str, ...]  # which tests failed
     incomplete: tuple[str, ...]
 
 
 def dependence(
-    scores: FloatArray,
-    steps: FloatArray,
-    *,
-    precision: FloatArray,
-    peak: float,
-    level: float,
-    smallest: float,
-    rng: np.random.Generator,
+    noise: Residuals, *, level: float, smallest: float, rng: np.random.Generator
 ) -> Dependence:
     """Compare coordinates with each other, and runs with each other. `level` is that of all tests.
 
@@ -208,23 +201,22 @@ def dependence(
     spread over the runs of the sum over all coordinates; |z_i| = |z_j| within a run; and the mean
     product of runs up to MAX_LAG apart.
     """
-    n, d = scores.shape
+    z = noise.z
+    n, d = z.shape
     reasons, incomplete = [], []
-    part = level / 6
+    part, n_pairs = level / 6, d * (d - 1) / 2
     used = min(n, int(MAX_VALUES / d))
-    a = _ranked(scores[:used], rng)
-    b = _ranked(np.abs(scores[:used]), rng)
+    a = _ranked(z[:used], rng)
+    b = _ranked(np.abs(z[:used]), rng)
+
+    def ranked(rows: int) -> tuple[FloatArray, FloatArray]:
+        return (a, b) if rows == used else (_ranked(z[:rows], rng), _ranked(np.abs(z[:rows]), rng))
 
     largest = math.nan
     if d > 1:
         rows = min(used, int(MAX_PAIR_WORK / d**2))
         if rows >= min(MIN_PAIR_RUNS, n):
-            if rows < used:
-                first, second = _ranked(scores[:rows], rng), _ranked(np.abs(scores[:rows]), rng)
-            else:
-                first, second = a, b
-            n_pairs = d * (d - 1) / 2
-            found = _largest(first, second)
+            found = _largest(*ranked(rows))
             largest = min(found[0], 1.0)
             for value, times, name in zip(
                 found, (1, 1, 2), ("values", "sizes", "a value and a size"), strict=True
@@ -234,14 +226,12 @@ def dependence(
                     reasons.append(f"correlation {value:.2f} between the {name} of two coordinates")
         rows = min(used, max(int(math.sqrt(MAX_GRAM_WORK / d)), 10))
         if d >= MIN_SQUARED:
-            for name, ranked, values in (("values", a, scores), ("sizes", b, np.abs(scores))):
-                used_scores = ranked if rows == used else _ranked(values[:rows], rng)
-                excess = _squared_correlations(used_scores)
-                n_pairs = d * (d - 1) / 2
-                mean = n_pairs / (rows - 1)
-                variance = n_pairs * 2 * (rows - 2) / ((rows - 1) ** 2 * (rows + 1))
-                freedom = 2 * mean**2 / variance
-                if excess > stats.chi2.isf(part / 2, freedom) * mean / freedom:
+            mean = n_pairs / (rows - 1)
+            variance = n_pairs * 2 * (rows - 2) / ((rows - 1) ** 2 * (rows + 1))
+            freedom = 2 * mean**2 / variance
+            limit = stats.chi2.isf(part / 2, freedom) * mean / freedom
+            for name, scores in zip(("values", "sizes"), ranked(rows), strict=True):
+                if _squared_correlations(scores) > limit:
                     reasons.append(f"many small correlations between the {name} of coordinates")
         if math.isnan(largest):
             # a share x of the coordinates in equal pairs adds x d / 2 to the sum of squares
@@ -252,27 +242,23 @@ def dependence(
                     f"noise shared in pairs by fewer than {share:.2g} of {d} coordinates would not"
                     " be seen"
                 )
-        for ranked, name in ((a, "values"), (b, "sizes")):
-            m = len(ranked)
-            common = (m - 1) * float((ranked.sum(axis=1) ** 2).sum()) / d
-            tails = stats.chi2.cdf(common, m - 1), stats.chi2.sf(common, m - 1)
+        for scores, name in ((a, "values"), (b, "sizes")):
+            common = (used - 1) * float((scores.sum(axis=1) ** 2).sum()) / d
+            tails = stats.chi2.cdf(common, used - 1), stats.chi2.sf(common, used - 1)
             if min(tails) < part / 4:
                 reasons.append(f"the {name} of all coordinates have a common part")
-        pairs = _equal_sizes(scores, steps, precision, peak, part)
+        pairs = _equal_sizes(noise, part)
         if pairs:
             reasons.append(f"{pairs} times two coordinates of one run had noise of the same size")
 
-    for lag in range(1, min(MAX_LAG, n - 2) + 1):
-        for ranked, name in ((a, "values"), (b, "sizes")):
-            if len(ranked) <= lag + 1:
-                continue
-            m = len(ranked)
-            # columns have length 1: products are 1/m on average over equal runs
-            total = m * float((ranked[:-lag] * ranked[lag:]).sum()) + d * (m - lag) / (m - 1)
-            score = abs(total) / math.sqrt(d * (m - lag))
-            if score > stats.norm.isf(part / (4 * MAX_LAG)):
+    for lag in range(1, min(MAX_LAG, used - 2) + 1):
+        for scores, name in ((a, "values"), (b, "sizes")):
+            # columns have length 1: products are 1/used on average over equal runs
+            total = used * float((scores[:-lag] * scores[lag:]).sum())
+            total += d * (used - lag) / (used - 1)
+            if abs(total) / math.sqrt(d * (used - lag)) > stats.norm.isf(part / (4 * MAX_LAG)):
                 reasons.append(f"the {name} of runs {lag} apart are correlated")
-    return Dependence(largest, bool(reasons), tuple(reasons), tuple(incomplete))
+    return Dependence(largest, tuple(reasons), tuple(incomplete))
 
 
 def _ranked(values: FloatArray, rng: np.random.Generator) -> FloatArray:
@@ -287,13 +273,13 @@ def _ranked(values: FloatArray, rng: np.random.Generator) -> FloatArray:
         sorted_values = np.take_along_axis(block, ordered, axis=0)
         tied = (sorted_values[1:] == sorted_values[:-1]).any(axis=0)
         for column in np.flatnonzero(tied):
-            shuffled = rng.permutation(n)  # ties in a random order
+            shuffled = rng.permutation(n)
             ordered[:, column] = shuffled[np.argsort(block[shuffled, column], kind="stable")]
         np.put_along_axis(out[:, start : start + _BLOCK], ordered, quantiles[:, None], axis=0)
     return out
 
 
-def _largest(a: FloatArray, b: FloatArray) -> tuple[float, float, float]:
+def _largest(a: FloatArray, b: FloatArray) -> list[float]:
     """Largest |corr| of two columns of a, of b, and of a column of a with another one of b."""
     d = a.shape[1]
     out = [0.0, 0.0, 0.0]
@@ -304,7 +290,7 @@ def _largest(a: FloatArray, b: FloatArray) -> tuple[float, float, float]:
             np.abs(correlations, out=correlations)
             correlations[np.arange(stop - start), np.arange(start, stop)] = 0.0
             out[index] = max(out[index], float(correlations.max()))
-    return out[0], out[1], out[2]
+    return out
 
 
 def _squared_correlations(ranked: FloatArray) -> float:
@@ -314,18 +300,16 @@ def _squared_correlations(ranked: FloatArray) -> float:
     return float(((gram**2).sum() - d) / 2)
 
 
-def _equal_sizes(
-    scores: FloatArray, steps: FloatArray, precision: FloatArray, peak: float, level: float
-) -> int:
+def _equal_sizes(noise: Residuals, level: float) -> int:
     """Pairs of coordinates with |z_i| = |z_j| within a run, if they are too many, else 0."""
-    n, d = scores.shape
-    same = float(max(16 * precision.max(), 2 * steps.max(), 1e-13))
+    n, d = noise.z.shape
+    same = float(max(16 * noise.precision.max(), 2 * noise.steps.max(), 1e-13))
     # each |z| has density at most 2 peak, so a pair is that close with probability <= 4 peak same
-    expected = n * d * (d - 1) / 2 * 4 * peak * same
+    expected = n * d * (d - 1) / 2 * 4 * noise.peak * same
     if expected > 100:
         return 0
     pairs = 0
     for start in range(0, n, 500):
-        ordered = np.sort(np.abs(scores[start : start + 500]), axis=1)
+        ordered = np.sort(np.abs(noise.z[start : start + 500]), axis=1)
         pairs += int((np.diff(ordered, axis=1) <= same).sum())
     return pairs if pairs and stats.poisson.sf(pairs - 1, expected) <= level else 0

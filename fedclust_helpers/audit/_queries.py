@@ -1,32 +1,54 @@
-"""Releases as tuples of queries: what the three audits share."""
+"""What the audits share: releases as tuples of queries, and the form of a report."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
-from fedclust_helpers._validation import (
-    FloatArray,
-)
+from fedclust_helpers._validation import FloatArray, as_numbers, check_int
 
 MAX_RUNS = 10**8  # runs of one audit
+Runs = Annotated[int, partial(check_int, minimum=2, maximum=MAX_RUNS)]
 Release = Callable[..., Any]
 Statistic = Callable[[Any], Any]
 
 
-def float_array(value: Any, name: str) -> FloatArray:
-    try:
-        array = np.asarray(value)
-        if array.dtype.kind not in "fiubO":
-            raise TypeError
-        array = array.astype(np.float64)
-    except (TypeError, ValueError):
-        raise TypeError(f"{name} must hold real numbers") from None
-    if not np.isfinite(array).all():
-        raise ValueError(f"{name} must be finite (no nan, no inf)")
-    return array
+class Report:
+    """What an audit found: which tests `failed`, in words, and what is `incomplete`.
+
+    Incomplete is what could not be seen, or was not looked at.
+    """
+
+    failed: tuple[str, ...]
+    incomplete: tuple[str, ...]
+
+    @property
+    def alarm(self) -> bool:
+        """True if a test failed: evidence that the claim is wrong."""
+        return bool(self.failed)
+
+    @property
+    def verdict(self) -> Literal["passed", "FAILED", "incomplete"]:
+        """FAILED if a test failed, incomplete if none did but something was not tested."""
+        return "FAILED" if self.failed else "incomplete" if self.incomplete else "passed"
+
+    @property
+    def passed(self) -> bool:
+        """True if everything was tested and no test failed. A pass is no proof of privacy."""
+        return self.verdict == "passed"
+
+    def _lines(self) -> list[str]:
+        """What was audited, and the numbers that were found."""
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        head, *numbers = self._lines()
+        numbers += [f"ALARM: {reason}" for reason in self.failed]
+        numbers += [f"incomplete: {reason}" for reason in self.incomplete]
+        return "\n  ".join([f"{head}: {self.verdict}", *numbers])
 
 
 def as_queries(value: Any, name: str) -> tuple[FloatArray, ...]:
@@ -34,10 +56,7 @@ def as_queries(value: Any, name: str) -> tuple[FloatArray, ...]:
     parts = value if isinstance(value, tuple) else (value,)
     if not parts:
         raise ValueError(f"{name} must hold at least one query, got an empty tuple")
-    arrays = tuple(float_array(part, name) for part in parts)
-    if any(array.size == 0 for array in arrays):
-        raise ValueError(f"{name} must not hold an empty array")
-    return arrays
+    return tuple(as_numbers(part, name) for part in parts)
 
 
 def claimed_stds(claimed_std: Any, exact: tuple[FloatArray, ...]) -> tuple[FloatArray, ...]:
@@ -49,13 +68,11 @@ def claimed_stds(claimed_std: Any, exact: tuple[FloatArray, ...]) -> tuple[Float
         )
     out = []
     for part, value in zip(parts, exact, strict=True):
-        std = float_array(part, "claimed_std")
+        std = as_numbers(part, "claimed_std")
         if np.asarray(part).dtype.kind == "b":
             raise TypeError("claimed_std must hold real numbers, got bool")
-        if (std <= 0).any():
-            raise ValueError("claimed_std must be > 0")
         if not ((std >= 1e-100) & (std <= 1e100)).all():  # squares must be numbers
-            raise ValueError("claimed_std must lie between 1e-100 and 1e100 (rescale)")
+            raise ValueError("claimed_std must be > 0, between 1e-100 and 1e100 (rescale)")
         try:
             out.append(np.broadcast_to(std, value.shape))
         except ValueError:
@@ -81,14 +98,9 @@ def draw_runs(
         if len({tuple(query.shape for query in single) for single in singles}) > 1:
             raise ValueError("release must return arrays of the same shapes in every run")
         drawn = tuple(np.stack(query) for query in zip(*singles, strict=True))
-    expected = [(n_runs, *shape) for shape in shapes]
-    if [query.shape for query in drawn] != expected:
+    found, expected = [query.shape for query in drawn], [(n_runs, *shape) for shape in shapes]
+    if found != expected:
         raise ValueError(
-            f"release must return arrays of shape {expected} over {n_runs} runs, "
-            f"got {[query.shape for query in drawn]}"
+            f"release must return arrays of shape {expected} over {n_runs} runs, got {found}"
         )
     return [query.reshape(n_runs, -1) for query in drawn]
-
-
-def join_numbers(values: Iterable[float]) -> str:
-    return ", ".join(f"{value:.4g}" for value in values)

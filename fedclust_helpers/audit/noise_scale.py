@@ -5,133 +5,81 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from functools import partial
+from typing import Annotated, Any
 
 import numpy as np
 from scipy import stats
 
 from fedclust_helpers._checked import checked
-from fedclust_helpers._validation import (
-    FloatArray,
-    check_delta,
-    check_int,
-    check_non_negative,
-    check_rng,
-)
-from fedclust_helpers.audit._noise_tests import dependence, exact_runs, peak_density, steps_of
+from fedclust_helpers._validation import FloatArray, NonNegative, Share, check_int
+from fedclust_helpers.audit._noise_tests import Residuals, dependence, exact_runs
 from fedclust_helpers.audit._queries import (
     MAX_RUNS,
     Release,
+    Report,
     as_queries,
     claimed_stds,
     draw_runs,
 )
 
+Runs = Annotated[int, partial(check_int, minimum=10, maximum=MAX_RUNS)]
+
 
 @dataclass(frozen=True)
 class QueryNoise:
-    """Noise of one query, as found by `audit_noise_scale`.
-
-    Attributes
-    ----------
-    name : str
-        Name of the query.
-    n_coordinates : int
-        Number of coordinates of the query.
-    ratio : float
-        Measured over claimed standard deviation, pooled over the coordinates; 1 is right.
-    interval : tuple of float
-        Interval for the true ratio (see `NoiseScaleAudit.false_alarm`). When the coordinates may be
-        dependent it spans the intervals of the single coordinates.
-    worst_ratio : float
-        The ratio of the coordinate that is furthest from 1.
-    worst_coordinate : tuple of int
-        Index of that coordinate in the query.
-    bias : float
-        Largest |mean error| over the coordinates, in units of its standard error.
-    too_little, too_much, biased : bool
-        Which tests were failed: noise smaller than claimed (a privacy error), larger than claimed
-        (a loss of accuracy, and a sign that claim and code differ), mean different from `exact`.
-    exact_share : float
-        Share of the runs in which the whole query had its exact value (up to a grid step).
-    sometimes_exact : bool
-        True if some coordinate, or the whole query, was at its exact value, or near it, more often
-        than the claimed noise can be.
-    smallest_share : float
-        A release that is exact in a share of the runs below this one need not be seen.
-    repeated : bool
-        True if one value, of a coordinate or of the whole query, came more often than it can.
-    """
+    """Noise of one query, and which of its tests failed."""
 
     name: str
     n_coordinates: int
-    ratio: float
-    interval: tuple[float, float]
-    worst_ratio: float
+    ratio: float  # measured over claimed standard deviation, pooled over the coordinates
+    interval: tuple[float, float]  # for the true ratio
+    worst_ratio: float  # of the coordinate that is furthest from 1
     worst_coordinate: tuple[int, ...]
-    bias: float
-    too_little: bool
-    too_much: bool
-    biased: bool
-    exact_share: float
-    sometimes_exact: bool
-    smallest_share: float
-    repeated: bool
+    bias: float  # largest |mean error| of a coordinate, in units of its standard error
+    too_little: bool  # noise smaller than claimed: a privacy error
+    too_much: bool  # a loss of accuracy, and a sign that claim and code differ
+    biased: bool  # mean different from `exact`
+    exact_share: float  # of runs in which the whole query had its exact value, up to a grid step
+    sometimes_exact: bool  # a coordinate, or the query, was exact, or nearly, too often
+    smallest_share: float  # of exact releases that would be seen
+    repeated: bool  # one value, of a coordinate or of the whole query, came too often
+
+    @property
+    def failed(self) -> tuple[str, ...]:
+        """Which tests failed."""
+        tests = (
+            (self.too_little, "TOO LITTLE NOISE"),
+            (self.too_much, "TOO MUCH NOISE"),
+            (self.biased, "BIASED"),
+            (self.sometimes_exact, f"EXACT IN {self.exact_share:.2%} OF THE RUNS"),
+            (self.repeated, "REPEATED VALUES"),
+        )
+        return tuple(text for failed, text in tests if failed)
 
     @property
     def passed(self) -> bool:
         """True if no test of this query failed."""
-        return not (
-            self.too_little or self.too_much or self.biased or self.sometimes_exact or self.repeated
-        )
+        return not self.failed
 
     def __str__(self) -> str:
-        flags = [
-            text
-            for flag, text in (
-                (self.too_little, "TOO LITTLE NOISE"),
-                (self.too_much, "TOO MUCH NOISE"),
-                (self.biased, "BIASED"),
-                (self.sometimes_exact, f"EXACT IN {self.exact_share:.2%} OF THE RUNS"),
-                (self.repeated, "REPEATED VALUES"),
-            )
-            if flag
-        ]
         return (
             f"{self.name}: sd/claimed {self.ratio:.4f} in [{self.interval[0]:.4f}, "
             f"{self.interval[1]:.4f}], worst of {self.n_coordinates} coordinate(s) "
-            f"{self.worst_ratio:.4f}, bias {self.bias:.1f} standard errors: "
-            + (", ".join(flags) or "ok")
+            f"{self.worst_ratio:.4f}, bias {self.bias:.1f} standard errors"
         )
 
 
 @dataclass(frozen=True)
-class NoiseScaleAudit:
-    """Result of `audit_noise_scale`.
-
-    Attributes
-    ----------
-    queries : tuple of QueryNoise
-        One entry per query, in the order of the release.
-    max_correlation : float
-        Largest |correlation| of the normal scores of two coordinates, within or between queries, or
-        of their absolute values; nan if not all pairs were compared.
-    dependence : tuple of str
-        Which tests of independence failed; empty if none.
-    incomplete : tuple of str
-        What this audit could not see or was told not to look at; empty if nothing.
-    n_runs : int
-        Number of runs.
-    false_alarm : float
-        Probability bound that a release with exactly the claimed noise fails at least one test.
-    """
+class NoiseScaleAudit(Report):
+    """Result of `audit_noise_scale` and `audit_rounds`."""
 
     queries: tuple[QueryNoise, ...]
-    max_correlation: float
-    dependence: tuple[str, ...]
+    max_correlation: float  # of the normal scores of two coordinates; nan if not all were compared
+    dependence: tuple[str, ...]  # which tests of independence failed
     incomplete: tuple[str, ...]
     n_runs: int
-    false_alarm: float
+    false_alarm: float  # bound on the probability that noise as claimed fails a test
 
     @property
     def correlated(self) -> bool:
@@ -139,58 +87,35 @@ class NoiseScaleAudit:
         return bool(self.dependence)
 
     @property
-    def alarm(self) -> bool:
-        """True if a test failed: evidence that the claim is wrong."""
-        return self.correlated or not all(query.passed for query in self.queries)
+    def failed(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Which tests failed, in words."""
+        single = [f"{query.name}: {text}" for query in self.queries for text in query.failed]
+        return (*single, *(f"DEPENDENT: {reason}" for reason in self.dependence))
 
-    @property
-    def verdict(self) -> Literal["passed", "FAILED", "incomplete"]:
-        """FAILED if a test failed, incomplete if none did but something was not tested."""
-        return "FAILED" if self.alarm else "incomplete" if self.incomplete else "passed"
-
-    @property
-    def passed(self) -> bool:
-        """True if everything was tested and no test failed. A pass is no proof of privacy."""
-        return self.verdict == "passed"
-
-    def __str__(self) -> str:
-        tested = (
-            "not tested"
-            if math.isnan(self.max_correlation)
-            else f"{self.max_correlation:.4f}: " + ("DEPENDENT" if self.correlated else "ok")
-        )
-        head = f"noise scale audit ({self.n_runs} runs, false alarm {self.false_alarm:g}): "
-        lines = [head + self.verdict, *(f"  {query}" for query in self.queries)]
-        lines.append(f"  largest correlation {tested}")
-        lines += [f"  DEPENDENT: {reason}" for reason in self.dependence]
+    def _lines(self) -> list[str]:
         share = max(query.smallest_share for query in self.queries)
-        lines.append(f"  exact releases in fewer than {share:.2g} of the runs would not be seen")
-        return "\n".join([*lines, *(f"  incomplete: {reason}" for reason in self.incomplete)])
+        return [
+            f"noise scale audit ({self.n_runs} runs, false alarm {self.false_alarm:g})",
+            *map(str, self.queries),
+            f"largest correlation {self.max_correlation:.4f}",
+            f"exact releases in fewer than {share:.2g} of the runs would not be seen",
+        ]
 
 
-class _ScaleTest(NamedTuple):
-    """Acceptance interval factors: `ratio * low` and `ratio * high` bracket the true ratio."""
-
-    low: float
-    high: float
-
-
-def _scale_test(n_runs: int, n_coordinates: int, kurtosis: float, level: float) -> _ScaleTest:
-    """Two-sided interval for a standard deviation, `level` in all.
+def _scale_test(n_runs: int, n: int, kurtosis: float, level: float) -> FloatArray:
+    """Factors (low, high) from a measured ratio, pooled over n coordinates, to its interval.
 
     The sample variance is treated as a scaled chi-square whose degrees of freedom match its true
-    variance, sigma^4 (2/(n - 1) + kurtosis/n). For Gaussian noise (kurtosis 0) this is exact.
+    variance, sigma^4 (2/(n_runs - 1) + kurtosis/n_runs). For Gaussian noise this is exact. `level`
+    is that of both sides together.
     """
-    freedom = n_coordinates * 2.0 / (2.0 / (n_runs - 1) + kurtosis / n_runs)
-    largest = stats.chi2.isf(level / 2, freedom)
-    if largest == 0:
+    freedom = n * 2.0 / (2.0 / (n_runs - 1) + kurtosis / n_runs)
+    quantiles = stats.chi2.isf(level / 2, freedom), stats.chi2.ppf(level / 2, freedom)
+    if quantiles[0] == 0:
         raise ValueError(
             f"excess_kurtosis is too large for {n_runs} runs: nothing follows for the scale"
         )
-    return _ScaleTest(
-        math.sqrt(freedom / largest),
-        math.sqrt(freedom / stats.chi2.ppf(level / 2, freedom)),
-    )
+    return np.sqrt(freedom / np.array(quantiles))
 
 
 @checked
@@ -199,13 +124,12 @@ def audit_noise_scale(
     exact: Any,
     claimed_std: Any,
     *,
-    n_runs: int = 2000,
-    false_alarm: float = 1e-3,
-    excess_kurtosis: float = 0.0,
-    independent: bool = True,
+    n_runs: Runs = 2000,
+    false_alarm: Share = 1e-3,
+    excess_kurtosis: NonNegative = 0.0,
     vectorized: bool = True,
     names: Sequence[str] | None = None,
-    smallest: float = 0.01,
+    smallest: Share = 0.01,
     rng: np.random.Generator,
 ) -> NoiseScaleAudit:
     """Compare the noise of a release with the standard deviation that was claimed, per query.
@@ -214,7 +138,7 @@ def audit_noise_scale(
     families of tests share `false_alarm` equally, each with a Bonferroni correction inside:
 
     1. per query, the standard deviation pooled over its coordinates is 1 (two-sided);
-    2. per coordinate, the standard deviation is 1 (two-sided);
+    2. per coordinate, the standard deviation is 1 (two-sided; only if there are several);
     3. per coordinate, the mean is 0;
     4. coordinates and runs are independent: no two coordinates are correlated, within or between
        queries, in value or in size, and no two runs a few apart. This catches sums and counts that
@@ -222,60 +146,26 @@ def audit_noise_scale(
     5. no coordinate and no query lies at its exact value, or at any one value, more often than
        noise with the claimed scale does. This catches releases that are exact now and then.
 
-    A family that does not apply (one coordinate only, `independent=False`) passes its share on.
     Dependence is looked for in pairs of coordinates: noise that depends in threes only is not seen.
     Beyond about 10 000 coordinates the pairs are compared by the sum of their squared correlations.
 
     Parameters
     ----------
     release : callable
-        ``release(rng, n_runs)`` returning an array of shape (n_runs, ...) or a tuple of them; or
-        ``release(rng)`` returning one release, with ``vectorized=False``. Audit the noisy aggregate
-        itself, before it is clipped, folded or divided.
+        Audit the noisy aggregate itself, before it is clipped, folded or divided.
     exact : array_like or tuple of array_like
-        The same queries without noise, on the same data.
-    claimed_std : float, array_like or tuple
-        Standard deviation of the noise (for Laplace sqrt(2) times the scale), > 0. One entry per
-        query, each broadcast to the query's shape.
+        The same queries without noise, on the same data. ValueError if a shape does not fit.
     n_runs : int
-        Number of runs, at least 10. 2000 runs show a factor of 1.1 in one scalar query.
+        At least 10. 2000 runs show a factor of 1.1 in one scalar query.
     false_alarm : float
-        Bound, in (0, 1), on the probability that correct noise fails.
+        Bound, in (0, 1), on the probability that correct noise fails: exact for independent
+        Gaussian noise; for Laplace noise at 2000 runs 0.13 % of 32 000 correct releases failed at
+        1e-3 (its scale tests match the first two moments of the sample variance only).
     excess_kurtosis : float
-        Excess kurtosis of the noise, >= 0: 0 for Gaussian, 3 for Laplace. The noise is taken to be
-        no more peaked than the generalised normal of this kurtosis.
-    independent : bool
-        Whether the coordinates are claimed independent. If False, families 1 and 4 are left out,
-        and the verdict is "incomplete" at best.
-    vectorized : bool
-        How `release` is called.
+        Of the noise, >= 0: 0 for Gaussian, 3 for Laplace. The noise is taken to be no more peaked
+        than the generalised normal of this kurtosis.
     names : sequence of str, optional
         Names of the queries, for the report.
-    smallest : float
-        The smallest share of exact releases (of coordinates with shared noise, where not all pairs
-        can be compared) that has to be seen with a probability of 95 %, in (0, 1). If the runs are
-        too few for it, the verdict is "incomplete". 500 runs show 1 %, on a coarse grid more are
-        needed.
-    rng : numpy.random.Generator
-        Given to `release`.
-
-    Returns
-    -------
-    NoiseScaleAudit
-
-    Raises
-    ------
-    TypeError
-        If a number, the names or `rng` has the wrong type.
-    ValueError
-        If a parameter is out of range, or if shapes do not fit.
-
-    Notes
-    -----
-    The false-alarm bound is exact for independent Gaussian noise. With `excess_kurtosis` > 0 the
-    scale tests match the first two moments of the sample variance only, and the t tests are
-    approximate, so the bound is approximate too: for Laplace noise at 2000 runs and
-    `false_alarm` = 1e-3, 0.13 % of 32 000 correct releases failed.
 
     Examples
     --------
@@ -287,112 +177,75 @@ def audit_noise_scale(
     >>> audit_noise_scale(release, 7.0, 4.0, rng=np.random.default_rng(0)).queries[0].too_little
     True
     """
-    n_runs = check_int(n_runs, "n_runs", minimum=10, maximum=MAX_RUNS)
-    false_alarm = check_delta(false_alarm, "false_alarm")
-    kurtosis = check_non_negative(excess_kurtosis, "excess_kurtosis")
-    smallest = check_delta(smallest, "smallest")
-    check_rng(rng)
     truth = as_queries(exact, "exact")
     stds = claimed_stds(claimed_std, truth)
     if any(np.abs(v).max() > 1e100 * s.min() for v, s in zip(truth, stds, strict=True)):
         raise ValueError("exact must be at most 1e100 times claimed_std in size (rescale)")
     if names is None:
         names = [f"query {index}" for index in range(len(truth))]
-    if isinstance(names, str) or len(names) != len(truth):
+    if len(names) != len(truth):
         raise ValueError(f"names must be a sequence of {len(truth)} strings")
-
     shapes = [query.shape for query in truth]
     drawn = draw_runs(release, shapes, n_runs=n_runs, vectorized=vectorized, rng=rng)
-    scores = [
-        (runs - value.ravel()) / std.ravel()
+    noise = [
+        Residuals.of(
+            (runs - value.ravel()) / std.ravel(),
+            np.abs(runs).max(axis=0) / std.ravel(),
+            excess_kurtosis,
+        )
         for runs, value, std in zip(drawn, truth, stds, strict=True)
     ]
-
-    rounding = np.finfo(np.float64).eps
-    precisions = [
-        rounding * (4 + np.abs(runs).max(axis=0) / std.ravel())
-        for runs, std in zip(drawn, stds, strict=True)
-    ]
-    return _judge(
-        scores,
-        precisions,
-        shapes,
-        names=[str(name) for name in names],
-        false_alarm=false_alarm,
-        kurtosis=kurtosis,
-        independent=independent,
-        smallest=smallest,
-        # its own stream, for the order of ties: nothing is drawn from `rng`
-        ties=rng.spawn(1)[0],
-    )
+    # ties get a stream of their own: nothing is drawn from `rng`
+    how = {"false_alarm": false_alarm, "kurtosis": excess_kurtosis, "smallest": smallest}
+    return _judge(noise, shapes, names, **how, ties=rng.spawn(1)[0])
 
 
 def _judge(
-    scores: list[FloatArray],
-    precisions: list[FloatArray],
+    noise: list[Residuals],
     shapes: Sequence[tuple[int, ...]],
-    *,
     names: Sequence[str],
+    *,
     false_alarm: float,
     kurtosis: float,
-    independent: bool,
     smallest: float,
     ties: np.random.Generator,
 ) -> NoiseScaleAudit:
-    """All tests on standardised residuals, one array (n_runs, n_coordinates) per query."""
-    n_runs = len(scores[0])
-    n_coordinates = sum(query.shape[1] for query in scores)
-    test_single = not independent or any(query.shape[1] > 1 for query in scores)
-    share = false_alarm / (2 + 2 * independent + test_single)
+    """All tests on the residuals of all queries."""
+    n_runs = len(noise[0].z)
+    n_coordinates = sum(query.z.shape[1] for query in noise)
+    several = any(query.z.shape[1] > 1 for query in noise)
+    share = false_alarm / (4 + several)
     single = _scale_test(n_runs, 1, kurtosis, share / n_coordinates)
     bias_limit = float(stats.t.isf(share / n_coordinates / 2, n_runs - 1))
-    peak = peak_density(kurtosis)
-    all_steps = [steps_of(query, p) for query, p in zip(scores, precisions, strict=True)]
 
     queries = []
-    for name, query, shape, steps, precision in zip(
-        names, scores, shapes, all_steps, precisions, strict=True
-    ):
-        variances = query.var(axis=0, ddof=1)
-        ratios = np.sqrt(variances)
-        ratio = math.sqrt(variances.mean())
-        intervals = []
-        if test_single:
-            intervals += [
-                (float(ratios.min()) * single.low, float(ratios.min()) * single.high),
-                (float(ratios.max()) * single.low, float(ratios.max()) * single.high),
-            ]
-            shown = (intervals[0][0], intervals[1][1])
-        if independent:
-            pooled = _scale_test(n_runs, query.shape[1], kurtosis, share / len(scores))
-            shown = (ratio * pooled.low, ratio * pooled.high)
-            intervals.append(shown)
-        means = query.mean(axis=0)
-        errors = ratios / math.sqrt(n_runs)
+    for name, query, shape in zip(names, noise, shapes, strict=True):
+        d = query.z.shape[1]
+        variances = query.z.var(axis=0, ddof=1)
+        ratios, ratio = np.sqrt(variances), math.sqrt(variances.mean())
+        low, high = ratio * _scale_test(n_runs, d, kurtosis, share / len(noise))
+        lows, highs = [low], [high]
+        if several:
+            lows.append(ratios.max() * single[0])
+            highs.append(ratios.min() * single[1])
+        means, errors = query.z.mean(axis=0), ratios / math.sqrt(n_runs)
         # a coordinate without noise has an infinite t score as soon as its mean is off
         t_scores = np.divide(
             np.abs(means), errors, out=np.where(means == 0, 0.0, np.inf), where=errors > 0
         )
         worst = int(np.argmax(np.abs(np.log(np.maximum(ratios, 1e-300)))))
-        atoms = exact_runs(
-            query,
-            steps,
-            precision=precision,
-            peak=peak,
-            independent=independent,
-            level=share / len(scores),
-        )
+        atoms = exact_runs(query, independent=True, level=share / len(noise))
         queries.append(
             QueryNoise(
-                name=name,
-                n_coordinates=query.shape[1],
+                name=str(name),
+                n_coordinates=d,
                 ratio=ratio,
-                interval=shown,
+                interval=(float(low), float(high)),
                 worst_ratio=float(ratios[worst]),
                 worst_coordinate=tuple(int(i) for i in np.unravel_index(worst, shape)),
                 bias=float(t_scores.max()),
-                too_little=any(high < 1 for _, high in intervals),
-                too_much=any(low > 1 for low, _ in intervals),
+                too_little=bool(min(highs) < 1),
+                too_much=bool(max(lows) > 1),
                 biased=bool(t_scores.max() > bias_limit),
                 exact_share=atoms.share,
                 sometimes_exact=atoms.alarm,
@@ -400,33 +253,17 @@ def _judge(
                 repeated=atoms.repeated,
             )
         )
-
-    correlation = math.nan
-    reasons: tuple[str, ...] = ()
-    incomplete: list[str] = []
-    if independent:
-        found = dependence(
-            np.concatenate(scores, axis=1),
-            np.concatenate(all_steps),
-            precision=np.concatenate(precisions),
-            peak=peak,
-            level=share,
-            smallest=smallest,
-            rng=ties,
-        )
-        correlation, reasons = found.largest, found.reasons
-        incomplete += found.incomplete
-    else:
-        incomplete.append("dependence between coordinates was not tested (independent=False)")
-    for result in queries:
-        if result.smallest_share > smallest:
-            incomplete.append(
-                f"exact releases of {result.name} in fewer than {result.smallest_share:.2g} of the"
-                f" runs would not be seen; more than {n_runs} runs are needed"
-            )
+    found = dependence(Residuals.join(noise), level=share, smallest=smallest, rng=ties)
+    unseen = [
+        f"exact releases of {query.name} in fewer than {query.smallest_share:.2g} of the runs would"
+        f" not be seen; more than {n_runs} runs are needed"
+        for query in queries
+        if query.smallest_share > smallest
+    ]
     return NoiseScaleAudit(
-        tuple(queries), correlation, reasons, tuple(incomplete), n_runs, false_alarm
-    )
+        tuple(queries), found.largest, found.reasons, (*found.incomplete, *unseen), n_runs,
+        false_alarm,
+    )  # fmt: skip
 
 
 @checked
@@ -434,18 +271,17 @@ def audit_rounds(
     run: Callable[[np.random.Generator], Any],
     claimed_std: Sequence[Any],
     *,
-    n_runs: int = 500,
-    false_alarm: float = 1e-3,
-    excess_kurtosis: float = 0.0,
-    names: Sequence[str] | None = None,
-    smallest: float = 0.01,
+    n_runs: Runs = 500,
+    false_alarm: Share = 1e-3,
+    excess_kurtosis: NonNegative = 0.0,
+    smallest: Share = 0.01,
     rng: np.random.Generator,
 ) -> NoiseScaleAudit:
     """Audit the noise of all releases of a run together: noise used again in a later round is seen.
 
-    Round by round such noise looks right. Here every release of the run is a query, and
-    `audit_noise_scale` compares the coordinates of all rounds with each other. The exact values may
-    differ from run to run, as they do when a round's question depends on the answers before.
+    Round by round such noise looks right. Here every release of the run is a query, and the
+    coordinates of all rounds are compared with each other as in `audit_noise_scale`. The exact
+    values may differ from run to run, as they do when a question depends on the answers before.
 
     Parameters
     ----------
@@ -454,22 +290,6 @@ def audit_rounds(
         each round, each an array or a tuple of arrays (queries), of the same shapes in every run.
     claimed_std : sequence
         For each round, the claimed standard deviation (or a tuple of them, one per query).
-    n_runs : int
-        Number of runs, at least 10.
-    false_alarm, excess_kurtosis, smallest, rng
-        As in `audit_noise_scale`.
-    names : sequence of str, optional
-        Names of the queries of one round.
-
-    Returns
-    -------
-    NoiseScaleAudit
-        With the queries "round 0: sums", "round 0: counts", "round 1: sums", ...
-
-    Raises
-    ------
-    TypeError, ValueError
-        As `audit_noise_scale`.
 
     Examples
     --------
@@ -481,62 +301,35 @@ def audit_rounds(
     >>> result.correlated, result.queries[1].passed
     (True, True)
     """
-    n_runs = check_int(n_runs, "n_runs", minimum=10, maximum=MAX_RUNS)
-    false_alarm = check_delta(false_alarm, "false_alarm")
-    kurtosis = check_non_negative(excess_kurtosis, "excess_kurtosis")
-    smallest = check_delta(smallest, "smallest")
-    check_rng(rng)
-    rows: list[list[FloatArray]] = []
-    size: list[FloatArray] = []
-    shapes: list[tuple[int, ...]] = []
-    labels: list[str] = []
-    for number in range(n_runs):
-        row, largest, found, called = _residuals(run(rng), claimed_std, names)
-        if number and found != shapes:
-            raise ValueError("run must return arrays of the same shapes in every run")
-        rows.append(row)
-        size = [np.maximum(a, b) for a, b in zip(size, largest, strict=True)] if size else largest
-        shapes, labels = found, called
-    scores = [np.stack(query) for query in zip(*rows, strict=True)]
-    rounding = np.finfo(np.float64).eps
-    return _judge(
-        scores,
-        [rounding * (4 + value) for value in size],
-        shapes,
-        names=labels,
-        false_alarm=false_alarm,
-        kurtosis=kurtosis,
-        independent=True,
-        smallest=smallest,
-        ties=rng.spawn(1)[0],
-    )
+    runs = [_residuals(run(rng), claimed_std) for _ in range(n_runs)]
+    if any(list(found) != list(runs[0]) for found in runs):
+        raise ValueError("run must return arrays of the same shapes in every run")
+    noise = []
+    for query in runs[0]:
+        z, sizes = (np.stack([found[query][part] for found in runs]) for part in range(2))
+        noise.append(Residuals.of(z, sizes.max(axis=0), excess_kurtosis))
+    names, shapes = zip(*runs[0], strict=True)
+    how = {"false_alarm": false_alarm, "kurtosis": excess_kurtosis, "smallest": smallest}
+    return _judge(noise, shapes, names, **how, ties=rng.spawn(1)[0])
 
 
 def _residuals(
-    rounds: Any, claimed_std: Sequence[Any], names: Sequence[str] | None
-) -> tuple[list[FloatArray], list[FloatArray], list[tuple[int, ...]], list[str]]:
-    """Residuals of one run, the size of the numbers behind them, shapes and names, per query."""
+    rounds: Any, claimed_std: Sequence[Any]
+) -> dict[tuple[str, tuple[int, ...]], tuple[FloatArray, FloatArray]]:
+    """Residuals of one run, and the size of the numbers behind them, by name and shape."""
     if len(rounds) != len(claimed_std):
         raise ValueError(
             f"claimed_std must have one entry for each of the {len(rounds)} rounds, got"
             f" {len(claimed_std)}"
         )
-    scores, sizes, shapes, labels = [], [], [], []
+    out = {}
     for number, ((released, exact), claimed) in enumerate(zip(rounds, claimed_std, strict=True)):
-        values = as_queries(released, "released")
-        truth = as_queries(exact, "exact")
+        values, truth = as_queries(released, "released"), as_queries(exact, "exact")
         if len(truth) != len(values):
             raise ValueError("released and exact must have the same number of queries")
-        if names is not None and (isinstance(names, str) or len(names) != len(values)):
-            raise ValueError(f"names must be a sequence of {len(values)} strings")
-        for index, (value, centre, std) in enumerate(
-            zip(values, truth, claimed_stds(claimed, values), strict=True)
-        ):
-            centre = np.broadcast_to(centre, value.shape)
-            scores.append(((value - centre) / std).ravel())
-            sizes.append((np.abs(value) / std).ravel())
-            shapes.append(value.shape)
-            labels.append(
-                f"round {number}: {names[index] if names is not None else f'query {index}'}"
-            )
-    return scores, sizes, shapes, labels
+        parts = zip(values, truth, claimed_stds(claimed, values), strict=True)
+        for index, (value, centre, std) in enumerate(parts):
+            z = (value - np.broadcast_to(centre, value.shape)) / std
+            size = np.abs(value) / std
+            out[f"round {number}, query {index}", value.shape] = z.ravel(), size.ravel()
+    return out

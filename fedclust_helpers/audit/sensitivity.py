@@ -5,57 +5,39 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fedclust_helpers._checked import checked
 from fedclust_helpers._validation import (
+    Count,
     FloatArray,
+    Natural,
+    NonNegative,
+    as_numbers,
     as_points,
-    check_choice,
-    check_int,
+    check_fits,
     check_non_negative,
     check_real,
-    check_rng,
 )
-from fedclust_helpers.audit._queries import (
-    Statistic,
-    as_queries,
-    float_array,
-    join_numbers,
-)
+from fedclust_helpers.audit._queries import Report, Statistic, as_queries
 
+N_CLIMBS = 5  # best random records that a search improves
 _ROUNDING = 1e-9  # relative excess over a claimed sensitivity that counts as rounding error
 
 
 @dataclass(frozen=True)
-class SensitivityAudit:
-    """Result of `audit_sensitivity` and `search_sensitivity`.
+class SensitivityAudit(Report):
+    """Result of `audit_sensitivity` and `search_sensitivity`; one entry per claim."""
 
-    Attributes
-    ----------
-    worst : tuple of float
-        Largest change found, one entry per audited query (a single entry for a joint norm).
-    claimed : tuple of float
-        The claimed sensitivities.
-    worst_index : tuple of int
-        Which pair gave the largest change (the evaluation's number, for a search).
-    n_pairs : int
-        Number of pairs of neighbouring data sets that were compared.
-    slack : float
-        Relative excess over the claim that was allowed.
-    records : tuple of ndarray of shape (d,)
-        For a search: the record added, or the two records exchanged. Empty otherwise.
-    """
-
-    worst: tuple[float, ...]
+    worst: tuple[float, ...]  # largest change found
     claimed: tuple[float, ...]
-    worst_index: tuple[int, ...]
+    worst_index: tuple[int, ...]  # the number of its pair
     n_pairs: int
-    slack: float
-    records: tuple[FloatArray, ...] = ()
+    records: tuple[FloatArray, ...] = ()  # for a search: the one (d,) added, or the two exchanged
+    incomplete = ()
 
     @property
     def ratio(self) -> tuple[float, ...]:
@@ -66,22 +48,29 @@ class SensitivityAudit:
         )
 
     @property
-    def passed(self) -> bool:
-        """True if no pair exceeded the claim. A pass says only that none was found."""
-        return all(ratio <= 1 + self.slack + _ROUNDING for ratio in self.ratio)
-
-    def __str__(self) -> str:
-        return (
-            f"sensitivity audit ({self.n_pairs} pairs): {'passed' if self.passed else 'FAILED'}\n"
-            f"  largest change {join_numbers(self.worst)}; claimed {join_numbers(self.claimed)}; "
-            f"ratio {join_numbers(self.ratio)}; at pair {', '.join(map(str, self.worst_index))}"
+    def failed(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Which tests failed, in words."""
+        return tuple(
+            f"pair {index} changes the statistic by {ratio:.4g} times the claim"
+            for index, ratio in zip(self.worst_index, self.ratio, strict=True)
+            if ratio > 1 + _ROUNDING
         )
 
+    def _lines(self) -> list[str]:
+        worst, claimed, ratio = (
+            ", ".join(f"{value:.4g}" for value in values)
+            for values in (self.worst, self.claimed, self.ratio)
+        )
+        return [
+            f"sensitivity audit ({self.n_pairs} pairs)",
+            f"largest change {worst}; claimed {claimed}; ratio {ratio}",
+        ]
 
-def _check_norm(norm: Any) -> float:
-    norm = check_real(norm, "norm")
+
+def _check_norm(norm: Any, name: str = "norm") -> float:
+    norm = check_real(norm, name)
     if norm < 1:
-        raise ValueError(f"norm must be >= 1 (1, 2 or inf are usual), got {norm}")
+        raise ValueError(f"{name} must be >= 1 (1, 2 or inf are usual), got {norm}")
     return norm
 
 
@@ -111,13 +100,13 @@ def audit_sensitivity(
     claimed: float | tuple[float, ...],
     *,
     norm: float | tuple[float, ...] = 2,
-    slack: float = 0.0,
 ) -> SensitivityAudit:
     """Compare the change of an exact statistic over neighbouring data sets with a claim.
 
-    No noise and no chance: a change above the claim is a counter-example to it. The adjacency is
-    whatever the pairs are, so state it where you build them; a sensitivity for adding one record
-    is in general only half of the one for replacing a record.
+    No noise and no chance: a change above the claim (by more than 1e-9 of it, which is taken as
+    rounding) is a counter-example to it. The adjacency is whatever the pairs are, so state it where
+    you build them; a sensitivity for adding one record is in general only half of the one for
+    replacing a record.
 
     Parameters
     ----------
@@ -131,20 +120,6 @@ def audit_sensitivity(
         statistic of several queries is a claim about their joint norm.
     norm : float or tuple of float
         Norm of the change, >= 1: 1 for Laplace, 2 for Gaussian noise, or inf.
-    slack : float
-        Relative excess that is allowed, >= 0 (for instance the rounding of fixed-point numbers).
-        A relative excess of 1e-9 is always taken as floating-point rounding.
-
-    Returns
-    -------
-    SensitivityAudit
-
-    Raises
-    ------
-    TypeError
-        If a number has the wrong type.
-    ValueError
-        If there is no pair, if a number is out of range, or if the statistic's shapes differ.
 
     Examples
     --------
@@ -163,34 +138,27 @@ def audit_sensitivity(
     norms = tuple(_check_norm(value) for value in given)
     if len(norms) != len(claims):
         raise ValueError(f"norm must have one entry per claim ({len(claims)}), got {len(norms)}")
-    slack = check_non_negative(slack, "slack")
-
     worst, index, n_pairs = [0.0] * len(claims), [0] * len(claims), 0
-    for left, right in neighbours:
-        changes = _changes(
-            as_queries(statistic(left), "statistic"),
-            as_queries(statistic(right), "statistic"),
-            norms,
-            joint,
-        )
-        for query, change in enumerate(changes):
+    for pair in neighbours:
+        left, right = (as_queries(statistic(data), "statistic") for data in pair)
+        for query, change in enumerate(_changes(left, right, norms, joint)):
             if change > worst[query]:
                 worst[query], index[query] = change, n_pairs
         n_pairs += 1
     if n_pairs == 0:
         raise ValueError("neighbours must hold at least one pair of data sets")
-    return SensitivityAudit(tuple(worst), claims, tuple(index), n_pairs, slack)
+    return SensitivityAudit(tuple(worst), claims, tuple(index), n_pairs)
 
 
 @checked
 def random_neighbours(
     make_data: Callable[[np.random.Generator], Any],
     change: Callable[[Any, np.random.Generator], Any],
-    n_pairs: int,
+    n_pairs: Count,
     *,
     rng: np.random.Generator,
 ) -> Iterator[tuple[Any, Any]]:
-    """Yield `n_pairs` random pairs of neighbouring data sets.
+    """Return an iterator of `n_pairs` random pairs (data, data') of neighbouring data sets.
 
     Parameters
     ----------
@@ -199,29 +167,9 @@ def random_neighbours(
     change : callable
         ``change(data, rng)`` returning a neighbour of it, as a new object. This function is the
         adjacency: add one record, replace one record, remove one client, ...
-    n_pairs : int
-        Number of pairs, at least 1.
-    rng : numpy.random.Generator
-        Given to both callables.
-
-    Returns
-    -------
-    iterator of (data, data')
-
-    Raises
-    ------
-    TypeError, ValueError
-        If `n_pairs` or `rng` is not usable.
     """
-    n_pairs = check_int(n_pairs, "n_pairs")
-    check_rng(rng)
-
-    def pairs() -> Iterator[tuple[Any, Any]]:
-        for _ in range(n_pairs):
-            data = make_data(rng)
-            yield data, change(data, rng)
-
-    return pairs()
+    made = (make_data(rng) for _ in range(n_pairs))
+    return ((data, change(data, rng)) for data in made)
 
 
 @checked
@@ -229,20 +177,18 @@ def search_sensitivity(
     statistic: Statistic,
     data: ArrayLike,
     bounds: tuple[ArrayLike, ArrayLike],
-    claimed: float,
+    claimed: NonNegative,
     *,
-    adjacency: str = "add/remove",
-    norm: float = 2,
-    slack: float = 0.0,
-    n_random: int = 300,
-    n_climbs: int = 5,
-    n_steps: int = 400,
+    adjacency: Literal["add/remove", "replace-one"] = "add/remove",
+    norm: Annotated[float, _check_norm] = 2,
+    n_random: Count = 300,
+    n_steps: Natural = 400,
     rng: np.random.Generator,
 ) -> SensitivityAudit:
     """Look for the record that moves a statistic most, by random search and hill climbing.
 
     A third of the random records is uniform in the box, a third sits at its corners, and a third
-    lies near a data point at a random distance. The best `n_climbs` of them are then improved by
+    lies near a data point at a random distance. The best `N_CLIMBS` of them are then improved by
     Gaussian steps whose size grows after a success and shrinks after a failure. What it finds is a
     lower bound on the sensitivity; more steps are needed in many dimensions and for two records.
 
@@ -252,54 +198,25 @@ def search_sensitivity(
         ``statistic(points)`` returning an array or a tuple of arrays for points of shape (n, d). A
         tuple is measured by its joint norm.
     data : array_like of shape (n, d)
-        The records that both data sets share. Never changed.
+        The records that both data sets share.
     bounds : tuple of array_like
         Lowest and highest value of a record, each a number or of shape (d,).
-    claimed : float
-        The claimed sensitivity, >= 0.
     adjacency : {"add/remove", "replace-one"}
         "add/remove" compares `data` with `data` and one more record; "replace-one" compares `data`
         and one record with `data` and another record.
-    norm : float
-        Norm of the change, >= 1.
-    slack : float
-        Relative excess that is allowed, >= 0.
-    n_random, n_climbs, n_steps : int
-        Random records, climbs, and steps in each climb.
-    rng : numpy.random.Generator
-        Source of the search's randomness.
-
-    Returns
-    -------
-    SensitivityAudit
-        With the record that was found in `records` (two for "replace-one").
-
-    Raises
-    ------
-    TypeError
-        If an argument has the wrong type.
-    ValueError
-        If a number or a shape is out of range, or if lower bounds are not below upper bounds.
+    n_random, n_steps : int
+        Random records, and steps in each climb.
     """
     points = as_points(data, "data")
     n_features = points.shape[1]
-    if not isinstance(bounds, tuple) or len(bounds) != 2:
-        raise ValueError("bounds must be a tuple (lowest, highest)")
-    ends = [float_array(end, "bounds") for end in bounds]
+    ends = [as_numbers(end, "bounds") for end in bounds]
     if any(end.shape not in ((), (n_features,)) for end in ends):
         raise ValueError(f"bounds must be numbers or arrays of shape ({n_features},)")
     low, high = (np.broadcast_to(end, (n_features,)) for end in ends)
     if not (low < high).all():
         raise ValueError("bounds must have every lowest value below the highest value")
-    claimed = check_non_negative(claimed, "claimed")
-    replace = check_choice(adjacency, "adjacency", ("add/remove", "replace-one")) == "replace-one"
-    norm = _check_norm(norm)
-    slack = check_non_negative(slack, "slack")
-    n_random = check_int(n_random, "n_random", maximum=10**8)
-    n_climbs = check_int(n_climbs, "n_climbs", minimum=0, maximum=n_random)
-    n_steps = check_int(n_steps, "n_steps", minimum=0)
-    check_rng(rng)
-
+    check_fits(n_random * points.size, "n_random")
+    replace = adjacency == "replace-one"
     n_records = 1 + replace
     without = as_queries(statistic(points), "statistic")
     width = high - low
@@ -325,9 +242,9 @@ def search_sensitivity(
     found = np.array([change(records) for records in starts])
     evaluations = n_random
     best, best_records, best_index = -1.0, starts[0], 0
-    for start in np.argsort(found, kind="stable")[::-1][: max(n_climbs, 1)]:
+    for start in np.argsort(found, kind="stable")[::-1][:N_CLIMBS]:
         value, records, index, step = float(found[start]), starts[start], int(start), 0.1
-        for draw in fresh(n_steps if n_climbs else 0):
+        for draw in fresh(n_steps):
             # a pair of records also tries to exchange one of the two for a fresh one
             jump = replace and rng.random() < 0.25
             if jump:
@@ -345,5 +262,5 @@ def search_sensitivity(
         if value > best:
             best, best_records, best_index = value, records, index
     return SensitivityAudit(
-        (best,), (claimed,), (best_index,), evaluations, slack, tuple(best_records.copy())
+        (best,), (claimed,), (best_index,), evaluations, tuple(best_records.copy())
     )

@@ -224,7 +224,7 @@ SERVER_POINT_WEIGHTS = ClientStatistic(
 """How many rows have each projected server point as their nearest; ties go to the first index.
 
 Broadcast: `basis` (d, r), `server_points` (q, r) already projected. L1 sensitivity 1 (add/remove);
-with ties counted twice, as the definition in the paper allows, it would be q (theory checks K6).
+with ties counted twice, as the definition in the paper allows, it would be q (claim K6).
 """
 
 

@@ -279,7 +279,7 @@ def make_ball_mixture(
     largest_norm: float = 0.75,
     concentration: float = 8.0,
 ) -> Dataset:
-    """Spherical Gaussian clusters in the unit ball: the data of our notes on local privacy.
+    """Spherical Gaussian clusters in the unit ball: the data of the tables on local privacy.
 
     Rows are independent draws. Centres are uniform in the ball of radius `largest_norm`, at least
     `separation` apart; cluster weights are Dirichlet(`concentration`); the standard deviation of

@@ -149,7 +149,7 @@ def predicted_mse(
     """Mean squared error of centres after one noisy round, corrected Eq. 16.
 
     Per cluster (k/N)^2 (Var(gC) ||mu - mu_prev||^2 + d Var(gR)), for equal clusters of N/k points;
-    summed over all k clusters it has the paper's prefactor k^3/N^2 (theory checks F6). Holds while
+    summed over all k clusters it has the paper's prefactor k^3/N^2 (claim F6). Holds while
     the count is large against its noise (about 10 standard deviations).
     """
     check_choice(clusters, "clusters", ("one", "all"))

@@ -70,7 +70,7 @@ def top_eigenvectors(noisy_outer: FloatArray, rank: int) -> tuple[FloatArray, Fl
     """Eigenvalues and eigenvectors (d, rank) of (E + E^T)/2 with the largest eigenvalues.
 
     Independent noise on all d^2 entries makes the matrix unsymmetric; averaging it with its
-    transpose is post-processing and halves the off-diagonal variance (theory checks K4).
+    transpose is post-processing and halves the off-diagonal variance (claim K4).
     """
     noisy_outer = as_points(noisy_outer, "noisy_outer")
     if noisy_outer.shape[0] != noisy_outer.shape[1]:
@@ -183,7 +183,7 @@ def lloyds(
 
     The noise of the sums is that of one Gaussian release at (lloyd_sums, delta) times sqrt(T),
     which is exact for T Gaussians together; Algorithm 2 and the text of section 3.2 print two other
-    formulas, both larger (theory checks K2).
+    formulas, both larger (claim K2).
 
     Returns
     -------

@@ -214,7 +214,7 @@ def k_fed(
     Each client runs the Awasthi-Sheffet algorithm on its own rows and sends `n_local` centres.
     The server takes all centres of one random client, adds the farthest centre of the others until
     it has k, and makes one Lloyd step over all centres. (The released code of FedDP-KMeans sends
-    raw rows instead wherever a client has no duplicate rows: notes, section 5.)
+    raw rows instead wherever a client has no duplicate rows.)
     """
     check_clients(clients)
     k = check_int(n_clusters, "n_clusters", maximum=len(clients.points))

@@ -56,7 +56,7 @@ def averaging_error_bound(
 
         Delta (l + sigma (sqrt(d) + sqrt(2 ln(2/failure)))) / (n - l).
 
-    The printed bound lacks sqrt(d) (theory checks F11), a factor 2 in l, and -l in the denominator.
+    The printed bound lacks sqrt(d) (claim F11), a factor 2 in l, and -l in the denominator.
     inf if n <= l.
     """
     n, d = check_int(n_records, "n_records"), check_int(n_features, "n_features")
@@ -86,7 +86,7 @@ def lloyd_error_bound(
     true_means: bool = False,
     as_printed: bool = False,
 ) -> float:
-    """Theorem 3 as corrected (theory checks F10): error of one centre after `n_rounds` rounds.
+    """Theorem 3 as corrected (claim F10): error of one centre after `n_rounds` rounds.
 
         c (2^-T sqrt(n/|G_i|) sigma + T Delta sqrt(d ln(T/delta)) / (epsilon n w_min))
 

@@ -3,7 +3,7 @@
 Each Gaussian step is calibrated alone at (epsilon_i, delta), each Laplace step has scale
 sensitivity/epsilon_i. What all steps cost together is the ledger's business: the total is the joint
 composition of all mechanisms at one delta, not the sum of Theorem 1 (which would need 3 delta:
-theory checks F9). Which mechanism a step gets is decided by the federation, in `planning`.
+claim F9). Which mechanism a step gets is decided by the federation, in `planning`.
 """
 
 from __future__ import annotations

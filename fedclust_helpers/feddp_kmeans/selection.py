@@ -115,7 +115,7 @@ def elbow(ks: Sequence[int], costs: ArrayLike) -> int:
 
 
 def subspace_energy(basis: ArrayLike, means: ArrayLike, weights: ArrayLike | None = None) -> float:
-    """Fraction of the energy between the means that the subspace keeps (theory checks K5).
+    """Fraction of the energy between the means that the subspace keeps (claim K5).
 
     Parameters
     ----------

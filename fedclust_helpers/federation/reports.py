@@ -97,7 +97,7 @@ def gaussian_report(
     radius : float
         Public bound sup ||g||. Two values of one user, with signs that depend on them, differ by at
         most 2 sup ||g||: that is the sensitivity. (Algorithm 6 uses the sensitivity of g alone,
-        which is 0 for a constant g: theory checks P7, F13.)
+        which is 0 for a constant g: claims P7, F13.)
     epsilon, delta : float
         Of one report, any two values of one user.
     calibration : {"analytic", "as_printed"}

@@ -63,7 +63,7 @@ def default_depths(n_outputs: int, epsilon: float) -> tuple[int, ...]:
 
     The additive error is at least sqrt(n) anyway, so cells finer than n^(-1/4) cannot pay; each
     level costs a factor sqrt(2) or so in noise. The constants were chosen on mixtures in the unit
-    ball (engineering notes 2.3); they are public.
+    ball; they are public.
     """
     check_epsilon(epsilon)
     return (2, 3) if check_int(n_outputs, "n_outputs") <= 6 else (1, 2)

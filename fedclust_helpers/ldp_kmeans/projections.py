@@ -59,7 +59,7 @@ class BallProjection:
     For a point of length 1 and a Gaussian T, ||Tp||^2 is chi^2_d / d, so
     ``scale = sqrt(chi2.isf(clip_rate, d)/d)`` cuts exactly a `clip_rate` of such points;
     shorter points are cut less often. (The paper scales by 1/(alpha sqrt(log(n/beta))), which drops
-    the "1 +" of its own Lemma 2.8 and can blow points up: theory checks P4, F14.)
+    the "1 +" of its own Lemma 2.8 and can blow points up: claims P4, F14.)
 
     Parameters
     ----------
@@ -149,7 +149,7 @@ def jl_failure(n_outputs: int, alpha: float) -> float:
 
 
 def kmeans_dimension(n_clusters: int, alpha: float, beta: float) -> int:
-    """d = ln(k/(alpha beta))/alpha^2 of Theorem 2.7, with constant 1 (theory checks P3)."""
+    """d = ln(k/(alpha beta))/alpha^2 of Theorem 2.7, with constant 1 (claim P3)."""
     n_clusters = check_int(n_clusters, "n_clusters")
     alpha, beta = _check_alpha(alpha), _check_open(beta, "beta")
     if alpha < 1e-7:

@@ -4,6 +4,7 @@
 them. What a table is made of is in `bench.cell`, each paper's own in ``PAPER.tables``.
 """
 
+from fedclust_helpers.studies.bench.grading import to_markdown
 from fedclust_helpers.studies.bench.partial import PartialTableError
 from fedclust_helpers.studies.bench.results import (
     load_all_results,
@@ -13,13 +14,10 @@ from fedclust_helpers.studies.bench.results import (
 )
 from fedclust_helpers.studies.bench.rows import remake
 from fedclust_helpers.studies.bench.runner import run_table
-from fedclust_helpers.studies.fastlloyd.claims import Verdict, to_markdown, verdicts
 from fedclust_helpers.studies.fastlloyd.tables import TABLES as FASTLLOYD
-from fedclust_helpers.studies.feddp_kmeans.claims import feddp_verdicts
 from fedclust_helpers.studies.feddp_kmeans.tables import TABLES as FEDDP
-from fedclust_helpers.studies.ldp_kmeans.claims import ldp_verdicts
 from fedclust_helpers.studies.ldp_kmeans.tables import TABLES as LDP
-from fedclust_helpers.studies.rr_cluster.claims import rr_verdicts
+from fedclust_helpers.studies.page import claims, grade, write_claims
 from fedclust_helpers.studies.rr_cluster.tables import TABLES as RR
 
 TABLES = FASTLLOYD | FEDDP | LDP | RR
@@ -28,16 +26,14 @@ TABLES = FASTLLOYD | FEDDP | LDP | RR
 __all__ = [
     "TABLES",
     "PartialTableError",
-    "Verdict",
-    "feddp_verdicts",
-    "ldp_verdicts",
+    "claims",
+    "grade",
     "load_all_results",
     "load_provenance",
     "load_results",
     "remake",
     "results_folder",
-    "rr_verdicts",
     "run_table",
     "to_markdown",
-    "verdicts",
+    "write_claims",
 ]

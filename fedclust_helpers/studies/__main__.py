@@ -10,15 +10,10 @@ from pathlib import Path
 from fedclust_helpers.studies import (
     TABLES,
     PartialTableError,
-    feddp_verdicts,
-    ldp_verdicts,
-    load_all_results,
     remake,
     results_folder,
-    rr_verdicts,
     run_table,
-    to_markdown,
-    verdicts,
+    write_claims,
 )
 from fedclust_helpers.studies.bench.cell import MAX_RUNS
 from fedclust_helpers.studies.bench.rows import report
@@ -43,13 +38,12 @@ def main(arguments: list[str] | None = None) -> None:
         help="quick: tiny tables in minutes; needs --out",
     )  # fmt: skip
     parser.add_argument(
-        "--verdicts", action="store_true", help="print what the committed tables say, make nothing"
+        "--claims", action="store_true", help="check all claims again and write their pages only"
     )
     options = parser.parse_args(arguments)
-    if options.verdicts:
-        tables = load_all_results()
-        each = (verdicts, feddp_verdicts, ldp_verdicts, rr_verdicts)
-        print(to_markdown([row for paper in each for row in paper(tables)]))
+    if options.claims:
+        for path in write_claims(options.out):
+            print(f"wrote {path.name}")
         return
     if options.design == "quick" and options.out is None:
         parser.error("--design quick needs --out: it must not replace the committed tables")

@@ -95,19 +95,3 @@ def plot_centers(
         edgecolor="white", linewidths=1.2, zorder=3, label=label,
     )  # fmt: skip
     return ax
-
-
-def claim_table(claims: Mapping[str, tuple[str, str]], ours: Mapping[str, str]) -> str:
-    """A markdown table of a paper's claims, each with our number and the verdict.
-
-    Raises
-    ------
-    ValueError
-        If a number is missing, or belongs to no claim.
-    """
-    if wrong := set(ours) ^ set(claims):
-        raise ValueError(f"ours must have one entry for each claim; check {sorted(wrong)}")
-    lines = ["| id | claim | our number | verdict |", "|---|---|---|---|"]
-    for name, (statement, verdict) in claims.items():
-        lines.append(f"| {name} | {statement} | {ours[name]} | {verdict} |".replace("*", r"\*"))
-    return "\n".join(lines)

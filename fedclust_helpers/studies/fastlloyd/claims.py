@@ -1,321 +1,376 @@
-"""What the result tables say about the figures and tables of the FastLloyd paper.
-
-A comparison of two means is decided when they differ by more than the root of the sum of their
-squared 95 % half-widths, and is a tie otherwise. A claim about all cells is *reproduced* if no cell
-is decided against it and the means agree with it everywhere; *in shape* if at most 5 % of the cells
-are decided against it and more are decided for it; *undecided* if no more are decided for it; and
-*contradicted* if more than 5 % are decided against it.
-"""
+"""The claims of FastLloyd, one row each: theory (G1 to G5, L1 to L20, F5 to F8), code, tables."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from fedclust_helpers.studies.fastlloyd.problems import REAL
-from fedclust_helpers.studies.fastlloyd.tables import ABLATION_KEYS, PRIVATE
+from fedclust_helpers.studies.bench.grading import (
+    Cells,
+    Claim,
+    at,
+    by_cells,
+    decided,
+    lower,
+    several,
+)
+from fedclust_helpers.studies.fastlloyd import checks
 
-NOTES_FASTLLOYD = {
-    ("iris", 0.25): (0.6652, 0.057),
-    ("iris", 0.5): (0.3976, 0.032),
-    ("iris", 0.75): (0.3389, 0.015),
-    ("iris", 1.0): (0.3103, 0.020),
-    ("s1", 0.25): (0.02357, 0.0013),
-    ("s1", 0.5): (0.02234, 0.0013),
-    ("s1", 0.75): (0.01939, 0.0013),
-    ("s1", 1.0): (0.01754, 0.0014),
-}
+NAMES = ("iris", "wine", "lsun", "breast", "yeast", "digits", "s1", "adult", "birch2", "mnist")
+RELEASED: Mapping[tuple[str, float], tuple[float, float]] = {
+    ("iris", 0.25): (0.6652, 0.057), ("iris", 0.5): (0.3976, 0.032),
+    ("iris", 0.75): (0.3389, 0.015), ("iris", 1.0): (0.3103, 0.020),
+    ("s1", 0.25): (0.02357, 0.0013), ("s1", 0.5): (0.02234, 0.0013),
+    ("s1", 0.75): (0.01939, 0.0013), ("s1", 1.0): (0.01754, 0.0014),
+}  # fmt: skip
 """NICV and 95 % half-width of the paper's released code with repaired noise seeds (100 runs)."""
+REAL_DESIGN = "our choice of MNIST and Birch2 rows, digits for House"
+DRAWS = "our own draws of the synthetic sets"
+NICV, SCALING, METRICS = ("fastlloyd_nicv",), ("fastlloyd_scaling",), ("fastlloyd_metrics",)
+ABLATION = ("fastlloyd_ablation",)
+
+THEORY = [
+    Claim("G1", "FedDP sec. 2, LDP Lemma 2.10", "noise sqrt(2 ln(1.25/delta)) Delta/epsilon is"
+          " (epsilon, delta)-DP; no range of epsilon is printed", checks.classic_noise,
+          "true over claimed delta = 1e-5: {over[0]:.3f}, {over[1]:.2f}, {over[2]:.1f},"
+          " {over[3]:.0f} at epsilon 1, 5, 10, 20; too small from {crossing:.2f} on",
+          lambda n: max(n.over) <= 1, note="Proved for epsilon < 1, see F12."),
+    Claim("G3", "Gaussian DP", "analytic noise is never larger where the classic one is valid",
+          checks.classic_noise, "classic over analytic noise {ratio[0]:.2f}, {ratio[1]:.2f},"
+          " {ratio[2]:.2f}, {ratio[3]:.2f} at epsilon 0.1, 0.5, 1, 5 (delta = 1e-5)",
+          lambda n: min(n.ratio[:4]) >= 1, by="ours"),
+    Claim("G4", "Thm 2.1, 2.3", "theta-GDP is (epsilon, delta(epsilon))-DP for all epsilon at once",
+          checks.hockey_sticks, "delta by formula {formula[0]:.4f}, {formula[1]:.4f}, by simulation"
+          " {drawn[0]:.4f}, {drawn[1]:.4f} at theta = epsilon = 1, 2",
+          lambda n: np.allclose(n.formula, n.drawn, atol=0.002)),
+    Claim("G5", "Thm 2.2", "strengths of Gaussian DP add up in squares", checks.hockey_sticks,
+          "releases of 0.6 and 0.8: delta {pair:.4f} at epsilon = 1, of 1.0: {formula[0]:.4f}",
+          lambda n: abs(n.pair - n.formula[0]) < 0.002),
+    Claim("L1", "Thm 5.1", "one record moves the relative sums of all clusters by eta at most",
+          checks.one_record, "worst of 600 random cases {added:.7f} eta; replacing one"
+          " {replaced:.5f} eta", lambda n: 0.999 < n.added <= 1,
+          note="For add/remove; 2 eta for replace-one."),
+    Claim("L2", "Eq. 8, sec. 5.6", "one radius eta serves all rounds, and round 0 has sqrt(d)",
+          checks.budget, "S1: the first radius is {ratio:.2f} eta; with noise for eta in round 0"
+          " epsilon is {wrong:.2f}, not 1", lambda n: n.wrong > 1 and "undecided",
+          note="Two readings; the noise of a round must follow its own radius, as here."),
+    Claim("L3", "Eq. 7, 18", "the split of the noise, times sqrt(T), spends (epsilon, delta)",
+          checks.budget, "epsilon {epsilon:.6f} over T = 7 rounds",
+          lambda n: abs(n.epsilon - 1) < 1e-6),
+    Claim("L4", "Eq. 7, 19", "the best split is sigma_C = (4d)^(1/4) sigma_R", checks.splits,
+          "a search over 200,001 ratios agrees within {gap:.0e}, d = 1 to 784",
+          lambda n: n.gap < 1e-4),
+    Claim("L5", "Eq. 16, 20", "k^3/(4N^2) (Var C eta^2 + 4d Var R) is the error of one cluster",
+          checks.cluster_errors, "printed over simulated {printed[0]:.2f}, {printed[1]:.2f},"
+          " {printed[2]:.2f} at k = 3, 5, 10", lambda n: max(n.printed) < 1.1,
+          note="It is the sum over k equal clusters, see F6."),
+    Claim("L6", "App. A.1", "a noised count is about N/k", checks.cluster_errors, "simulated over"
+          " predicted error {far[0]:.2f}, {far[1]:.2f}, {far[2]:.2f}, {far[3]:.0f} at counts of"
+          " 100, 10, 5, 3 standard deviations", lambda n: n.far[1] < 1.1 and "in shape",
+          note="Only from 10 standard deviations on: near 0 the mean error is infinite."),
+    Claim("L7", "App. A.1", "the mean distance to the centre of a uniform ball is half its radius",
+          checks.ball, "{mean[0]:.2f}, {mean[1]:.2f}, {mean[2]:.2f}, {mean[3]:.2f} of the radius at"
+          " d = 1, 2, 10, 50", lambda n: max(n.mean) < 0.51,
+          note="It is d/(d + 1): half for d = 1 only, see F8."),
+    Claim("L8", "App. A.1", "a centre moves about eta/2 in every round", checks.movement,
+          "root mean square step over eta by round {steps[0][0]:.2f}, {steps[0][1]:.2f},"
+          " {steps[0][2]:.2f} (d = 2), {steps[1][0]:.2f}, {steps[1][1]:.2f}, {steps[1][2]:.2f}"
+          " (d = 10)", lambda n: 0.25 < n.steps[0][0] < 1 and "in shape",
+          design="two made mixtures", note="A guess for the first round only."),
+    Claim("L9", "Eq. 21", "T < 0.016 N^2/(k^3 eta^2 sigma^2 (1 + sqrt(4d))^2), cut to 2 to 7",
+          checks.rounds, "before the cut at epsilon = 1: {free}; a limit decides {cut} of {n}",
+          lambda n: n.holds, note="For B = 1 (the text says 0.004 B)."),
+    Claim("L10", "Eq. 24", "B sqrt(d)/k^(1/d) is beta/(2 k^(1/d))", checks.rounds,
+          "difference {gap:.0e}", lambda n: n.gap < 1e-12),
+    Claim("L11", "sec. 5.3.5", "(x + B) mod 2B, reflected above B, folds into the box",
+          checks.folding, "0.5 becomes {half:.1f}; {moved:.0%} of the box is moved",
+          lambda n: n.moved == 0, note="See F5."),
+    Claim("L12", "App. B", "folding beats truncation", checks.folding, "errors of folded over"
+          " truncated {errors[0]:.2f}, {errors[1]:.2f} for a centre in the middle and noise 1, 3;"
+          " {errors[2]:.2f}, {errors[3]:.2f} at 0.8 and noise 0.2, 1",
+          lambda n: sum(e < 1 for e in n.errors) > 2 and "in shape"),
+    Claim("L13", "Thm A.2", "quantised noise is post-processing of real noise", checks.integers,
+          "rounding differs in {rounded:.0%} of a million pairs, cutting off in {cut:.0%}",
+          lambda n: n.rounded == 0, note="For rounding, not for truncation."),
+    Claim("L14", "App. A.3", "quantising keeps the sensitivity", checks.integers,
+          "exceeded by {excess:.4f} sqrt(d) 2^-q, attained", lambda n: n.excess <= 0,
+          note="By a hair: see F7."),
+    Claim("L15", "sec. 6.1.1", "32 bits of which 16 are fractional suffice", checks.ring,
+          "32767 decodes as {wraps[0]:.0f}, 32768 as {wraps[1]:.0f}, 48842 (Adult) as"
+          " {wraps[2]:.0f}", lambda n: n.wraps[0] == 32767 and "in shape",
+          note="While totals stay below 32768: see F7."),
+    Claim("L16", "Thm 5.2", "a mask is a one-time pad", checks.ring, "top bit of words that hide"
+          " +-5000: within {whole:.3f} of 1/2 with masks on the whole ring; set in {half:.3f} with"
+          " masks on half of it, which shows the size", lambda n: n.whole < 0.01 < n.half,
+          note="For masks that are uniform on the whole ring."),
+    Claim("L17", "Eq. 31", "the best split of GLloyd's noise", checks.splits,
+          "a search agrees within {gap_g:.0e}", lambda n: n.gap_g < 1e-4),
+    Claim("L18", "Eq. 32", "k^3 d T s^2 (2 rho + sqrt(d))^2/N^2 is the minimum of Eq. 29",
+          checks.splits, "{eq32:.1f} times the minimum at d = 10",
+          lambda n: abs(n.eq32 - 10) < 1e-3 and "undecided",
+          note="Two readings: Eq. 29 is for one coordinate, Eq. 32 for all d."),
+    Claim("L19", "Eq. 33", "T is at most a fraction with T below the line", checks.rounds,
+          "as printed T stops at {both:.1f} where the error allows {right:.1f}",
+          lambda n: abs(n.both - n.right) < 1e-9, note="A misprint: drop that T."),
+    Claim("L20", "sec. 5.3.4", "the protocol returns the sum over M", checks.ring,
+          "0.1, 0.2 and 0.3 of three clients come back as {sum:.3f}",
+          lambda n: abs(n.sum - 0.2) < 1e-6, note="A misprint: it returns the sum."),
+    Claim("F5", "sec. 5.3.5", "y = (x + B) mod 4B, 4B - y if y > 2B, minus B: the reflection",
+          checks.folding, "moves nothing inside; mirror and period hold within {law:.0e}",
+          lambda n: n.inside == 0 and n.law < 1e-12, by="ours"),
+    Claim("F6", "Eq. 16", "one cluster has the error (k/N)^2 (Var C |step|^2 + d Var R)",
+          checks.cluster_errors, "predicted over simulated {corrected[0]:.3f}, {corrected[1]:.3f},"
+          " {corrected[2]:.3f} at k = 3, 5, 10",
+          lambda n: np.allclose(n.corrected, 1, atol=0.02), by="ours"),
+    Claim("F7", "App. A.3", "after quantising, eta + sqrt(d) 2^-q bounds the change; a ring needs"
+          " 2^(b-1-q) above N max(1, eta) and the noise", checks.integers,
+          "change beyond eta at most {excess:.4f} sqrt(d) 2^-q", lambda n: 0.99 < n.excess <= 1,
+          by="ours"),
+    Claim("F8", "Eq. 19", "with steps of mean square r eta^2 the best split is (d/r)^(1/4)",
+          checks.splits, "a search agrees within {gap_r:.0e}; r = 1/4 is Eq. 19",
+          lambda n: n.gap_r < 1e-4, by="ours"),
+    Claim("L.code.pads", "Fig. 1", "sums and counts may both be masked by PRNG(seed, t)",
+          checks.pads, "the server subtracts the two messages: right within {reused:.2f} 2^-q",
+          lambda n: n.reused > 2, note="One pad for each message."),
+    Claim("L.code.seed", "released code", "the server's noise hides sums from clients who know the"
+          " seed", checks.pads, "error after taking the noise away: {seed:.0e}",
+          lambda n: n.seed > 1, by="code"),
+    Claim("L.code.truncation", "released code", "noise may be cut to integers", checks.integers,
+          "delta of one count {cut_delta:.1e}, claimed for the run {claimed:.1e}",
+          lambda n: n.cut_delta <= n.claimed, by="code", note="Rounded noise keeps the promise."),
+    Claim("L.code.dummy", "released code", "an empty cluster may send its old centre as a sum"
+          " (sensitivity sqrt(2) in the plane)", checks.dummies, "one point moves it by"
+          " {dummy:.2f}; {zeros:.2f} if zeros are sent", lambda n: n.dummy <= n.zeros, by="code"),
+]  # fmt: skip
 
 
-OWN = {
-    "reproduced": "holds",
-    "in shape": "holds mostly",
-    "undecided": "undecided",
-    "contradicted": "does not hold",
-}
-"""Words for claims that are ours, not the paper's."""
+# --- Figure 2 -------------------------------------------------------------------------------------
 
 
-class Verdict(NamedTuple):
-    """One claim of the paper, what our tables say, and the verdict."""
-
-    where: str
-    claim: str
-    ours: str
-    verdict: str
+def _real(nicv: pd.DataFrame, *names: str) -> pd.DataFrame:
+    return nicv[nicv["dataset"].isin(names or NAMES) & (nicv["init"] != "binary")]
 
 
-class Comparison(NamedTuple):
-    """How often the first method was lower: decided both ways, ties, and by the mean alone."""
-
-    lower: int
-    higher: int
-    tie: int
-    lower_mean: int
-
-    @property
-    def total(self) -> int:
-        """Number of cells compared."""
-        return self.lower + self.higher + self.tie
-
-    @property
-    def verdict(self) -> str:
-        """The rule of this module for "the first is lower in all cells"."""
-        if self.lower_mean == self.total and self.higher == 0:
-            return "reproduced"
-        if self.higher > 0.05 * self.total:
-            return "contradicted"
-        return "in shape" if self.lower > self.higher else "undecided"
-
-    def __str__(self) -> str:
-        return (
-            f"lower in {self.lower}, higher in {self.higher}, tie in {self.tie} of {self.total}"
-            f" cells (mean lower in {self.lower_mean})"
-        )
+def _nicv(first: str, second: str, *names: str) -> Any:
+    """Cells of Figure 2 in which the mean NICV of `first` is lower."""
+    return lambda nicv: {
+        "cells": lower(_real(nicv, *names), first, second, keys=["dataset", "epsilon"],
+                       value="nicv_mean", by="method")
+    }  # fmt: skip
 
 
-def compare(
-    frame: pd.DataFrame, first: str, second: str, *, keys: list[str], value: str, sign: int = 1
-) -> Comparison:
-    """Compare two methods in all cells; `sign` = -1 if higher values are better."""
-    a, b = (frame[frame["method"] == name].set_index(keys) for name in (first, second))
-    a, b = a.align(b, join="inner", axis=0)
-    both = a[value].notna() & b[value].notna()
-    difference = sign * (a[value] - b[value])[both].to_numpy()
-    half_widths = [side.loc[both, "ci95"].fillna(0.0).to_numpy() for side in (a, b)]
-    margin = np.hypot(*half_widths)
-    lower, higher = int((difference < -margin).sum()), int((difference > margin).sum())
-    tie = len(difference) - lower - higher
-    return Comparison(lower, higher, tie, int((difference < 0).sum()))
-
-
-def verdicts(tables: dict[str, pd.DataFrame]) -> list[Verdict]:
-    """All claims about figures and tables, from the tables by name."""
-    return [
-        *_figure_2(tables["fastlloyd_nicv"]),
-        *_figures_3_4(tables["fastlloyd_scaling"]),
-        *_figure_5(tables["fastlloyd_ablation"], tables["fastlloyd_ablation_sets"]),
-        *_figures_6_to_8(tables["fastlloyd_metrics"]),
-        *_table_3(tables["fastlloyd_table3"]),
-    ]
-
-
-def to_markdown(rows: list[Verdict]) -> str:
-    """A markdown table of verdicts."""
-    lines = ["| paper | claim | our tables | verdict |", "| --- | --- | --- | --- |"]
-    return "\n".join(lines + [f"| {' | '.join(row)} |" for row in rows])
-
-
-def _figure_2(nicv: pd.DataFrame) -> list[Verdict]:
-    keys, value = ["dataset", "epsilon"], "nicv_mean"
-    real = nicv[nicv["dataset"].isin(REAL) & (nicv["init"] != "binary")]
-
-    def cells(first: str, second: str, *names: str) -> Comparison:
-        chosen = real[real["dataset"].isin(names)] if names else real
-        return compare(chosen, first, second, keys=keys, value=value)
-
-    out = []
-    high = ("wine", "breast", "yeast", "mnist")
-    for method in ("fastlloyd", "glloyd"):
-        result = cells(method, "sulloyd", *high)
-        claim = f"{method} beats sulloyd on wine, breast, yeast, MNIST"
-        out.append(Verdict("Fig. 2", claim, str(result), result.verdict))
-    result = cells("fastlloyd", "glloyd")
-    claim = "fastlloyd beats glloyd in all cases"
-    out.append(Verdict("Fig. 2", claim, str(result), result.verdict))
-    result = cells("glloyd", "sulloyd", "s1", "birch2")
-    verdict = "reproduced" if result.lower == 0 else "in shape" if result.lower <= 2 else ""
-    out.append(
-        Verdict(
-            "Fig. 2", "glloyd does not beat sulloyd on Birch2 and S1", str(result),
-            verdict or "contradicted",
-        )
-    )  # fmt: skip
-    out.append(_convergence(real))
-    for method in ("glloyd_fold", "sulloyd_fold"):
-        result = cells("fastlloyd", method)
-        claim = f"(ours) fastlloyd also beats {method}, a baseline that may fold"
-        out.append(Verdict("Fig. 2", claim, str(result), OWN[result.verdict]))
-    out.append(_largest_cell(real))
-    out.append(_released_code(real))
-    return out
-
-
-def _convergence(real: pd.DataFrame) -> Verdict:
+def _convergence(nicv: pd.DataFrame) -> dict[str, Any]:
     """Smallest epsilon at which the mean NICV is within 25 % of non-private Lloyd."""
+    real = _real(nicv)
     lloyd = real[real["method"] == "lloyd"].set_index("dataset")["nicv_mean"]
     near = real[real["nicv_mean"] <= 1.25 * real["dataset"].map(lloyd)]
     first = near.groupby(["dataset", "method"])["epsilon"].min().unstack()
-    first = first.reindex(index=lloyd.index, columns=list(PRIVATE)).fillna(np.inf)
-    others = first[["sulloyd", "glloyd"]].min(axis=1)
-    earlier, later = (
-        int((first["fastlloyd"] < others).sum()),
-        int((first["fastlloyd"] > others).sum()),
-    )
-    never = int(np.isinf(first["fastlloyd"]).sum())
-    ours = (
-        f"within 25 % of lloyd at a smaller epsilon than both baselines on {earlier} of"
-        f" {len(first)} sets, at a larger one on {later}; not reached up to epsilon = 1 on {never}"
-    )
-    verdict = "contradicted" if later else "reproduced" if never == 0 and earlier else "in shape"
-    claim = "all methods approach lloyd as epsilon grows, fastlloyd first"
-    return Verdict("Fig. 2", claim, ours, verdict)
+    first = first.reindex(index=lloyd.index, columns=["sulloyd", "glloyd", "fastlloyd"])
+    first = first.fillna(np.inf)
+    ours, others = first["fastlloyd"], first[["sulloyd", "glloyd"]].min(axis=1)
+    sooner, later = int((ours < others).sum()), int((ours > others).sum())
+    return {"sooner": sooner, "later": later, "never": int(np.isinf(ours).sum()), "n": len(ours)}
 
 
-def _largest_cell(real: pd.DataFrame) -> Verdict:
-    """Largest reduction against SuLloyd in one cell, by means and by medians."""
-    table = real.pivot_table(
+def _largest(nicv: pd.DataFrame) -> dict[str, Any]:
+    table = _real(nicv).pivot_table(
         index=["dataset", "epsilon"], columns="method", values=["nicv_mean", "nicv_median"]
     )
-    parts = []
-    for value, word in (("nicv_mean", "means"), ("nicv_median", "medians")):
+    out: dict[str, Any] = {}
+    for value in ("nicv_mean", "nicv_median"):
         reduction = 1 - table[value]["fastlloyd"] / table[value]["sulloyd"]
-        dataset, epsilon = reduction.idxmax()
-        parts.append(f"{reduction.max():.1%} by {word} ({dataset}, epsilon {epsilon:g})")
-    claim = "up to 88 % less error than sulloyd (no place is given)"
-    ours = "largest cell of Fig. 2: " + ", ".join(parts)
-    return Verdict("Sec. 1", claim, ours, "in shape")
+        out[value], out[f"{value}_at"] = reduction.max(), "{} at {:g}".format(*reduction.idxmax())
+    return out
 
 
-def _released_code(real: pd.DataFrame) -> Verdict:
-    """Acceptance check of the project: within the sum of the intervals plus 5 %."""
-    fast = real[real["method"] == "fastlloyd"].set_index(["dataset", "epsilon"])
-    agree = sum(
-        abs(float(fast["nicv_mean"][cell]) - mean)
-        <= float(fast["ci95"][cell]) + half_width + 0.05 * mean
-        for cell, (mean, half_width) in NOTES_FASTLLOYD.items()
-    )
-    total = len(NOTES_FASTLLOYD)
-    claim = (
-        "(ours) NICV of the released code (noise seeds repaired) on s1 and iris, epsilon >= 0.25"
-    )
-    ours = f"{agree} of {total} cells within the sum of the intervals plus 5 %"
-    return Verdict("Fig. 2", claim, ours, OWN["reproduced" if agree == total else "contradicted"])
+def _released(nicv: pd.DataFrame) -> dict[str, Any]:
+    """Within the sum of both intervals plus 5 %."""
+    fast = _real(nicv).query("method == 'fastlloyd'").set_index(["dataset", "epsilon"])
+    near = [
+        abs(float(fast["nicv_mean"][cell]) - mean) <= float(fast["ci95"][cell]) + half + 0.05 * mean
+        for cell, (mean, half) in RELEASED.items()
+    ]
+    return {"near": sum(near), "n": len(near)}
 
 
-def _figures_3_4(scaling: pd.DataFrame) -> list[Verdict]:
-    out = []
-    relative = "relative_to_sulloyd"
+def _not_better(n: Any) -> bool | str:
+    """The claim "the first does not beat the second"."""
+    return n.cells.better == 0 or (n.cells.better <= 0.1 * sum(n.cells) and "in shape")
 
-    def best_of_all(figure: str, what: str) -> Verdict:
+
+FIGURE_2 = [
+    *(
+        Claim(f"L.fig2.{method}", "Fig. 2",
+              f"{method} beats SuLloyd on Wine, Breast, Yeast, MNIST",
+              _nicv(method, "sulloyd", "wine", "breast", "yeast", "mnist"), "{cells}", by_cells,
+              NICV, design=REAL_DESIGN)
+        for method in ("fastlloyd", "glloyd")
+    ),
+    Claim("L.fig2.all", "Fig. 2", "FastLloyd beats GLloyd in all cases",
+          _nicv("fastlloyd", "glloyd"), "{cells}", by_cells, NICV, design=REAL_DESIGN),
+    Claim("L.fig2.many", "Fig. 2", "GLloyd does not beat SuLloyd on Birch2 and S1",
+          _nicv("glloyd", "sulloyd", "s1", "birch2"), "{cells}", _not_better, NICV,
+          design=REAL_DESIGN),
+    Claim("L.fig2.limit", "Fig. 2", "all approach Lloyd as epsilon grows, FastLloyd first",
+          _convergence, "within 25 % of Lloyd at a smaller epsilon than both baselines on {sooner}"
+          " of {n} sets, at a larger one on {later}; not up to epsilon = 1 on {never}",
+          lambda n: not n.later and (n.never == 0 or "in shape"), NICV, design=REAL_DESIGN),
+    *(
+        Claim(f"L.fig2.{method}", "Fig. 2", f"FastLloyd also beats {method}, a baseline that folds",
+              _nicv("fastlloyd", method), "{cells}", by_cells, NICV, by="ours")
+        for method in ("glloyd_fold", "sulloyd_fold")
+    ),
+    Claim("L.sec1", "Sec. 1", "up to 88 % less error than SuLloyd (no place is given)", _largest,
+          "largest cell of Fig. 2: {nicv_mean:.1%} by means ({nicv_mean_at}), {nicv_median:.1%} by"
+          " medians ({nicv_median_at})", lambda n: n.nicv_mean >= 0.88 and "in shape", NICV,
+          design=REAL_DESIGN),
+    Claim("L.code.nicv", "Fig. 2", "NICV of the released code (noise seeds repaired) on S1 and"
+          " Iris, epsilon >= 0.25", _released, "{near} of {n} cells within the sum of the"
+          " intervals plus 5 %", lambda n: n.near == n.n, NICV, by="ours"),
+]  # fmt: skip
+
+
+# --- Figures 3 to 8, Table 3 ----------------------------------------------------------------------
+
+
+def _auc(figure: str, *others: str) -> Any:
+    """Cells in which the area under the NICV curve of FastLloyd is smaller than of the others."""
+
+    def check(scaling: pd.DataFrame) -> dict[str, Any]:
         part = scaling[scaling["figure"] == figure]
-        counts = [compare(part, "fastlloyd", m, keys=["dataset"], value="auc") for m in PRIVATE[:2]]
-        total = Comparison(*(sum(column) for column in zip(*counts, strict=True)))
-        claim = f"fastlloyd has the smallest AUC at every {what}"
-        return Verdict(f"Fig. {figure}", claim, f"against both: {total}", total.verdict)
+        each = [
+            lower(part, "fastlloyd", other, keys=["dataset"], value="auc", by="method")
+            for other in others
+        ]
+        return {"cells": sum(each, Cells(0, 0, 0))}
 
-    out.append(best_of_all("3a", "d (G2)"))
-    g2 = scaling[scaling["figure"] == "3a"]
-    fast, private = (g2[g2["method"] == m].set_index("d")[relative] for m in ("fastlloyd", "lloyd"))
-    low, high = fast.index.min(), fast.index.max()
-    ours = (
-        f"relative AUC (fastlloyd, lloyd): {fast[low]:.3f}, {private[low]:.3f} at d = {low};"
-        f" {fast[high]:.3f}, {private[high]:.3f} at d = {high}"
-    )
-    verdict = "reproduced" if private[low] > 0.9 and private[high] < 0.5 else "contradicted"
-    claim = "all close to lloyd at low d, far apart at high d"
-    out.append(Verdict("Fig. 3a", claim, ours, verdict))
-
-    out.append(best_of_all("3b", "k (Synth-K)"))
-    part = scaling[(scaling["figure"] == "3b") & (scaling["method"] == "fastlloyd")]
-    reduction = 1 - part.set_index("k")[relative]
-    ours = "less AUC than sulloyd: " + _series(reduction)
-    out.append(Verdict("Fig. 3b", "the gain grows with k", ours, _grows(reduction)))
-
-    part = scaling[scaling["figure"] == "4"]
-    result = compare(part, "fastlloyd", "sulloyd", keys=["dataset"], value="auc")
-    out.append(
-        Verdict("Fig. 4", "fastlloyd beats sulloyd on all Synth sets", str(result), result.verdict)
-    )
-    fast4 = part[part["method"] == "fastlloyd"]
-    for axis in ("d", "k"):
-        mean = 1 - fast4.groupby(axis)[relative].mean().sort_index()
-        ours = "mean reduction: " + _series(mean)
-        out.append(Verdict("Fig. 4", f"the gain grows with {axis}", ours, _grows(mean)))
-    largest = fast4.sort_values(relative).iloc[0]
-    reduction, median = 1 - largest[relative], 1 - fast4[f"{relative}_median"].min()
-    ours = (
-        f"largest: {reduction:.1%} at k = {largest['k']}, d = {largest['d']}"
-        f" (by medians: {median:.1%})"
-    )
-    verdict = "reproduced" if abs(reduction - 0.88) <= 0.05 else "in shape"
-    out.append(Verdict("Fig. 4", "the gain is up to 88 %", ours, verdict))
-    return out
+    return check
 
 
-def _series(series: pd.Series) -> str:
-    return ", ".join(f"{v:.0%} at {series.index.name} = {i}" for i, v in series.items())
+def _gain(figure: str, axis: str) -> Any:
+    """Mean reduction of the AUC against SuLloyd along an axis, and its rank correlation."""
+
+    def check(scaling: pd.DataFrame) -> dict[str, Any]:
+        part = scaling[(scaling["figure"] == figure) & (scaling["method"] == "fastlloyd")]
+        gain = (1 - part.groupby(axis)["relative_to_sulloyd"].mean()).sort_index()
+        ranks = pd.Series(gain.index, index=gain.index).corr(gain, method="spearman")
+        return {"gain": at(gain, ".0%"), "ranks": ranks}
+
+    return check
 
 
-def _grows(series: pd.Series) -> str:
-    """Rank correlation with the index: above 0.9 reproduced, above 0.5 in shape."""
-    index = series.index.to_numpy(dtype=float)
-    correlation = pd.Series(index).corr(series.reset_index(drop=True), method="spearman")
-    return (
-        "reproduced" if correlation > 0.9 else "in shape" if correlation > 0.5 else "contradicted"
-    )
+def _ends(scaling: pd.DataFrame) -> dict[str, Any]:
+    part = scaling[scaling["figure"] == "3a"].set_index(["method", "d"])["relative_to_sulloyd"]
+    fast, lloyd = part["fastlloyd"].sort_index(), part["lloyd"].sort_index()
+    return {"low": (fast.iloc[0], lloyd.iloc[0]), "high": (fast.iloc[-1], lloyd.iloc[-1])}
 
 
-def _figure_5(table: pd.DataFrame, sets: pd.DataFrame) -> list[Verdict]:
-    fast = table[table["method"] == "fastlloyd"].copy()
-    out = []
+def _most(scaling: pd.DataFrame) -> dict[str, Any]:
+    part = scaling[(scaling["figure"] == "4") & (scaling["method"] == "fastlloyd")]
+    best = part.sort_values("relative_to_sulloyd").iloc[0]
+    return {
+        "most": 1 - best["relative_to_sulloyd"], "k": best["k"], "d": best["d"],
+        "median": 1 - part["relative_to_sulloyd_median"].min(),
+    }  # fmt: skip
 
-    def paired(column: str, better: object, worse: object) -> Comparison:
-        """Compare two settings of one option, all others equal."""
-        others = [key for key in ABLATION_KEYS if key != column]
-        named = fast.assign(method=fast[column].map({better: "better", worse: "worse"}))
-        return compare(named, "better", "worse", keys=others, value="nicv_mean")
 
-    for column, better, worse, claim in (
-        ("postprocess", "fold", "truncate", "folding beats truncation"),
-        ("postprocess", "fold", "none", "folding beats no post-processing"),
-        ("strategy", "step", "constant", "Step beats Constant"),
-        ("clip_step", True, False, "radius clipping improves consistently"),
-    ):
-        result = paired(column, better, worse)
-        out.append(Verdict("Fig. 5", claim, str(result), result.verdict))
-    chosen = fast[
-        (fast["strategy"] == "step")
-        & (fast["postprocess"] == "fold")
-        & fast["clip_step"].astype(bool)
-    ]
+def _ablation(column: str, better: object, worse: object) -> Any:
+    """Two settings of one option, all others equal."""
+
+    def check(table: pd.DataFrame) -> dict[str, Any]:
+        keys = {"alpha", "strategy", "postprocess", "clip_step"} - {column}
+        fast = table[table["method"] == "fastlloyd"]
+        named = fast.assign(option=fast[column].map({better: "better", worse: "worse"}))
+        found = lower(named, "better", "worse", keys=sorted(keys), value="nicv_mean", by="option")
+        return {"cells": found}
+
+    return check
+
+
+def _alpha(table: pd.DataFrame) -> dict[str, Any]:
+    chosen = table.query("strategy == 'step' and postprocess == 'fold' and clip_step == True")
     curve = chosen.set_index("alpha")["normalised"]
-    ours = "normalised NICV (step, fold, clipped): " + ", ".join(
-        f"{v:.3f} at {a:g}" for a, v in curve.items()
-    )
-    near = curve[0.8] <= 1.05 * curve.min()
-    verdict = "reproduced" if curve.idxmin() == 0.8 else "in shape" if near else "contradicted"
-    out.append(Verdict("Fig. 5", "alpha of about 0.8 is best", ours, verdict))
-    return out
+    best: Any = curve.idxmin()
+    gap = chosen.set_index("alpha")["nicv_mean"] - chosen["nicv_mean"].min()
+    half = chosen.set_index("alpha")["ci95"]
+    tie = [a for a in curve.index if gap[a] <= np.hypot(half[a], half[best])]
+    return {"curve": at(curve, ".3f"), "tie": several(tie, "g"), "tied": 0.8 in tie,
+            "alone": tie == [0.8]}  # fmt: skip
 
 
-def _figures_6_to_8(frame: pd.DataFrame) -> list[Verdict]:
-    out = []
-    figures = (("6", "silhouette", -1), ("7", "davies_bouldin", 1), ("8", "centroid_mse", 1))
-    for number, metric, sign in figures:
-        part = frame[frame["metric"] == metric]
-        for other in ("sulloyd", "glloyd"):
-            result = compare(
-                part, "fastlloyd", other, keys=["dataset", "epsilon"], value="mean", sign=sign
-            )
-            word = "higher" if sign < 0 else "lower"
-            text = f"better in {result.lower}, worse in {result.higher}, tie in {result.tie} of"
-            text += f" {result.total} cells (mean better in {result.lower_mean})"
-            claim = f"same trend: {metric} of fastlloyd is {word} (better) than of {other}"
-            out.append(Verdict(f"Fig. {number}", claim, text, result.verdict))
-    return out
+def _metric(metric: str, other: str, sign: int) -> Any:
+    def check(table: pd.DataFrame) -> dict[str, Any]:
+        part = table[table["metric"] == metric].set_index(["dataset", "epsilon"])
+        a, b = (part[part["method"] == m].dropna(subset="mean") for m in ("fastlloyd", other))
+        a, b = a.align(b, join="inner", axis=0)
+        half = np.hypot(a["ci95"].fillna(0), b["ci95"].fillna(0))
+        return {"cells": decided(sign * (b["mean"] - a["mean"]), half)}
+
+    return check
 
 
-def _table_3(table: pd.DataFrame) -> list[Verdict]:
-    equal = int((table["bytes_per_round"] == table["paper_bytes"]).sum())
-    verdict = "reproduced" if equal == len(table) else "contradicted"
-    ours = f"equal in {equal} of {len(table)} rows"
+def _table_3(table: pd.DataFrame) -> dict[str, Any]:
     ratio = table["round_time_ratio_to_sklearn"]
-    times = f"one round takes {ratio.min():.2f} to {ratio.max():.2f} scikit-learn iterations"
-    return [
-        Verdict("Table 3", "bytes per iteration", ours, verdict),
-        Verdict("Table 3", "milliseconds per iteration", times, "not compared (another machine)"),
-    ]
+    equal = int((table["bytes_per_round"] == table["paper_bytes"]).sum())
+    return {"equal": equal, "n": len(table), "low": ratio.min(), "high": ratio.max()}
+
+
+def _grows(n: Any) -> bool | str:
+    return n.ranks > 0.9 or (n.ranks > 0.5 and "in shape")
+
+
+FIGURES = [
+    *(
+        Claim(f"L.fig{figure}", f"Fig. {figure}", f"FastLloyd has the smallest AUC {where}",
+              _auc(figure, *others), "{cells}", by_cells, SCALING, design=DRAWS)
+        for figure, where, others in (
+            ("3a", "at every d (G2)", ("sulloyd", "glloyd")),
+            ("3b", "at every k (Synth-K)", ("sulloyd", "glloyd")),
+            ("4", "of the two on all Synth sets (SuLloyd)", ("sulloyd",)),
+        )
+    ),
+    Claim("L.fig3a.ends", "Fig. 3a", "all close to Lloyd at low d, far apart at high d", _ends,
+          "AUC over SuLloyd's of FastLloyd and Lloyd: {low[0]:.3f}, {low[1]:.3f} at d = 2;"
+          " {high[0]:.3f}, {high[1]:.3f} at d = 1024",
+          lambda n: n.low[1] > 0.9 and n.high[1] < 0.5, SCALING, design=DRAWS),
+    *(
+        Claim(f"L.fig{figure}.{axis}", f"Fig. {figure}", f"the gain grows with {axis}",
+              _gain(figure, axis), f"mean reduction of the AUC by {axis}: {{gain}}", _grows,
+              SCALING, design=DRAWS)
+        for figure, axis in (("3b", "k"), ("4", "d"), ("4", "k"))
+    ),
+    Claim("L.fig4.most", "Fig. 4", "the gain is up to 88 %", _most, "largest {most:.1%} at"
+          " k = {k}, d = {d} (by medians {median:.1%})",
+          lambda n: abs(n.most - 0.88) <= 0.05 or "in shape", SCALING, design=DRAWS),
+    *(
+        Claim(f"L.fig5.{name}", "Fig. 5", claim, _ablation(*options), "{cells}", by_cells, ABLATION,
+              design=DRAWS)
+        for name, claim, options in (
+            ("truncate", "folding beats truncation", ("postprocess", "fold", "truncate")),
+            ("none", "folding beats no post-processing", ("postprocess", "fold", "none")),
+            ("constant", "Step beats Constant", ("strategy", "step", "constant")),
+            ("clip", "clipping the step improves consistently", ("clip_step", True, False)),
+        )
+    ),
+    Claim("L.fig5.alpha", "Fig. 5", "alpha of about 0.8 is best", _alpha, "NICV over GLloyd's"
+          " (Step, folded, clipped): {curve}; the best and its ties: {tie}",
+          lambda n: n.alone or (n.tied and "in shape"), ABLATION, design=DRAWS),
+    *(
+        Claim(f"L.fig{number}.{other}", f"Fig. {number}", f"{metric.replace('_', ' ')} follows the"
+              f" same trend: FastLloyd better than {other}", _metric(metric, other, sign),
+              "{cells}", by_cells, METRICS, design=f"{REAL_DESIGN}; 30 runs")
+        for number, metric, sign in
+        (("6", "silhouette", -1), ("7", "davies_bouldin", 1), ("8", "centroid_mse", 1))
+        for other in ("sulloyd", "glloyd")
+    ),
+    Claim("L.table3", "Table 3", "bytes per iteration", _table_3, "equal in {equal} of {n} rows",
+          lambda n: n.equal == n.n, ("fastlloyd_table3",)),
+    Claim("L.table3.time", "Table 3", "milliseconds per iteration", _table_3, "another machine is"
+          " not comparable; here a round takes {low:.2f} to {high:.2f} scikit-learn iterations",
+          lambda n: "not possible here", ("fastlloyd_table3",)),
+]  # fmt: skip
+
+CLAIMS = [*THEORY, *FIGURE_2, *FIGURES]

@@ -89,7 +89,7 @@ def _generated(name: str, kind: str, words: list[str]) -> datasets.Dataset:
 def _load_real(name: str) -> datasets.Dataset:
     if name == "breast":  # 699 rows as in the paper's Table 2
         return datasets.load_breast_wisconsin(missing="median")
-    if name == "birch2":  # the 25,000 rows that our notes used, so that numbers can be compared
+    if name == "birch2":  # the 25,000 rows of a second implementation
         return datasets.load_birch2(rng=np.random.default_rng(0))
     loader = getattr(datasets, f"load_{name}")
     data: datasets.Dataset = loader()

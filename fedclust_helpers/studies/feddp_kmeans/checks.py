@@ -1,15 +1,225 @@
-"""Table 1 (radius) and Appendix G.2 (assumptions of the theorems), recomputed beside the paper."""
+"""Live checks of the claims of FedDP-KMeans: composition, Steps 1 to 3, bounds, Appendix G.2."""
 
 from __future__ import annotations
 
 import math
+from functools import cache
+from typing import Any
 
 import numpy as np
-import pandas as pd
+from scipy import stats
 
+from fedclust_helpers import accounting as acc
+from fedclust_helpers import feddp_kmeans as fd
+from fedclust_helpers import kmeans
+from fedclust_helpers.datasets import make_server_mixture
+from fedclust_helpers.feddp_kmeans import selection
+from fedclust_helpers.feddp_kmeans.bounds import averaging_error_bound, max_server_points
+
+Numbers = dict[str, Any]
+DELTA, K, D, RADIUS = 1e-6, 10, 100, 11.0
 PAPER_RADIUS = 10.57
 CENSUS_ROWS = {"not_for_profit": 127_491, "federal": 44_720, "self_employed": 98_475}
-COLUMNS = ["source", "quantity", "paper", "ours", "low", "high", "seeds", "verdict"]
+
+
+def _rng(seed: int = 0) -> np.random.Generator:
+    return np.random.default_rng([2026, seed])
+
+
+@cache
+def _mixture() -> Any:
+    return make_server_mixture(rng=_rng())
+
+
+def classic_with_two() -> Numbers:
+    """G2: true over claimed delta with sqrt(2 ln(2/delta))/epsilon."""
+    over = [
+        acc.gdp_delta(1 / acc.gaussian_sigma_classic(e, DELTA, constant=2.0), e) / DELTA
+        for e in (1.0, 5.0, 9.0, 10.0, 20.0)
+    ]
+    return {"over": over}
+
+
+def laplace() -> Numbers:
+    """G6: variance of Laplace(1/epsilon) at epsilon = 0.5."""
+    return {"variance": float(_rng(1).laplace(0, 2.0, 10**6).var())}
+
+
+def composition() -> Numbers:
+    """K1, K3, F9: six epsilons of 1 in all, leaks, basic composition and what is exact."""
+    mu = acc.gdp_mu(1.0, DELTA)
+    ones = fd.StepBudgets(1, 1, 1, 1, 1, 1, n_rounds=1, delta=DELTA)
+    return {
+        "leak": (1 - 0.99**3) / 0.01, "sum": ones.epsilon_sum, "total": ones.total(),
+        "gaussians": acc.gdp_epsilon(math.sqrt(3) * mu, DELTA),
+        "true": acc.gdp_delta(math.sqrt(3) * mu, 3.0) / DELTA,
+        "honest": 3 * acc.gdp_epsilon(mu, DELTA / 3) + 3,
+    }  # fmt: skip
+
+
+def round_noise() -> Numbers:
+    """K2: epsilon that the noise of T = 5 rounds really costs, by the three printed formulas."""
+    T, out = 5, []
+    for std in (
+        acc.gaussian_sigma_classic(1 / T, DELTA / T),
+        math.sqrt(T) * acc.gaussian_sigma_classic(1 / T, DELTA),
+        T * math.sqrt(2 * math.log(2 * T / DELTA) / RADIUS),
+    ):
+        out.append(acc.gdp_epsilon(math.sqrt(T) / std, DELTA))
+    return {"epsilon": out}
+
+
+def subspace() -> Numbers:
+    """K4, K5: Step 1 on the paper's mixture: complex eigenvalues, and the energy that is kept."""
+    made, grid = _mixture(), (0.05, 0.1, 0.2, 0.5, 1.0)
+    rows = made.points * np.minimum(1, RADIUS / np.linalg.norm(made.points, axis=1))[:, None]
+    outer, kept = rows.T @ rows, {"mirror": [], "average": []}  # type: ignore[var-annotated]
+    for epsilon in grid:
+        std = RADIUS**2 * acc.gaussian_sigma_analytic(epsilon, DELTA)
+        energy = []
+        for seed in range(5):
+            noisy = outer + _rng(seed).normal(0, std, (D, D))
+            for repaired in (np.triu(noisy) + np.triu(noisy, 1).T, (noisy + noisy.T) / 2):
+                basis = np.linalg.eigh(repaired)[1][:, -K:]
+                energy.append(selection.subspace_energy(basis, made.true_centers))
+        for name, value in zip(kept, np.reshape(energy, (5, 2)).mean(axis=0), strict=True):
+            kept[name].append(float(value))
+    at_one = outer + _rng(9).normal(0, RADIUS**2 * acc.gaussian_sigma_analytic(1.0, DELTA), (D, D))
+    return kept | {"complex": int((np.abs(np.linalg.eigvals(at_one).imag) > 1e-9).sum())}
+
+
+def ties() -> Numbers:
+    """K6: counts that one row changes where two server points coincide."""
+    gaps = np.abs(np.array([2.0, 2.0, 5.0]) - 1.0)
+    first = np.bincount(kmeans.assign([[1.0]], [[2.0], [2.0], [5.0]]).labels, minlength=3)
+    return {"all": int((gaps <= gaps.min()).sum()), "first": int(first.sum())}
+
+
+def averaging() -> Numbers:
+    """K7, F11: how often the error of a noised mean exceeds Lemma 7, printed and corrected."""
+    rates: dict[str, list[float]] = {"printed": [], "corrected": []}
+    sigma = acc.gaussian_sigma_analytic(0.5, DELTA)
+    limits = {"epsilon": 1.0, "delta": DELTA, "radius": 1.0, "failure": 0.1}
+    for d in (1, 2, 10, 100):
+        rng, mean = _rng(d), np.eye(d)[0]
+        sums = 1000 * mean + rng.normal(0, sigma, (4000, d))
+        error = np.linalg.norm(sums / (1000 + rng.laplace(0, 2, (4000, 1))) - mean, axis=1)
+        for name, rate in rates.items():
+            bound = averaging_error_bound(1000, d, as_printed=name == "printed", **limits)
+            rate.append(float((error > bound).mean()))
+    return rates
+
+
+def conditions() -> Numbers:
+    """K8, K9, K10, Table 1: assumptions of the theorems on the paper's mixture (App. G.1)."""
+    made, sigma = _mixture(), math.sqrt(0.5)
+    n, equal = made.n_points, np.full(K, 1 / K)
+    x = made.points - made.true_centers[made.labels]
+    server = [
+        np.linalg.norm(
+            make_server_mixture(rows_per_client=1, rng=_rng(seed)).server_points, axis=1
+        ).max()
+        for seed in range(10)
+    ]
+    return {
+        "c": selection.separation_constant(made.true_centers, equal, sigma=sigma, n_records=n),
+        "allowed": max_server_points(n, K, epsilon=1.0, sigma=sigma, radius=PAPER_RADIUS),
+        "points": len(made.server_points), "low": math.sqrt(n / K) * sigma / 4,
+        "norm": math.sqrt(np.linalg.eigvalsh(x.T @ x)[-1]), "high": 4 * math.sqrt(n) * sigma,
+        "server": (min(server), max(server)), "client": np.linalg.norm(made.points, axis=1).max(),
+    }  # fmt: skip
+
+
+def smallest_component() -> Numbers:
+    """K11: P(some of k equal components has fewer than half its share), by a union bound."""
+    fails = []
+    for k in (2, 10):
+        n = math.ceil(24 * math.log(k) * k)
+        fails.append(k * stats.binom.cdf(math.ceil(n / k / 2) - 1, n, 1 / k))
+    return {"fails": fails}
+
+
+def weighted_cost() -> Numbers:
+    """K12: Lemma 13 for k = 1, where the optimum is known (a = 1); worst ratio of both sides."""
+    rng, worst = _rng(12), 0.0
+    for _ in range(500):
+        p, c = rng.normal(size=(60, 2)), rng.normal(size=(6, 2)) * rng.uniform(0.2, 3)
+        found = kmeans.assign(p, c)
+        sizes = np.bincount(found.labels, minlength=6)
+        weights = sizes * rng.uniform(0.5, 1.5, 6)
+        cost = ((p - weights @ c / weights.sum()) ** 2).sum()
+        bound = 14 * found.squared.sum() + 12 * ((p - p.mean(axis=0)) ** 2).sum()
+        worst = max(worst, cost / bound)
+    return {"worst": worst}
+
+
+def _four_clusters(n: int, d: int, separation: float, *, rng: np.random.Generator) -> Any:
+    """Rows of four unit Gaussians, true means, and empirical means."""
+    means = np.linalg.qr(rng.standard_normal((d, 4)))[0].T * separation / math.sqrt(2)
+    labels = np.repeat(np.arange(4), n // 4)
+    rows = means[labels] + rng.standard_normal((len(labels), d))
+    return rows, means, kmeans.group_sums(rows, labels, 4)[0] / (n // 4)
+
+
+def halving() -> Numbers:
+    """K13: error of exact Lloyd steps from 0.4 of the way to another centre, by separation."""
+    errors = {}
+    for separation in (20, 10, 6, 4):
+        rows, _, center = _four_clusters(40_000, 10, separation, rng=_rng(separation))
+        moved, out = center + 0.4 * (np.roll(center, 1, axis=0) - center), []
+        for _ in range(6):
+            out.append(float(np.linalg.norm(moved - center, axis=1).max()))
+            moved = kmeans.lloyd(rows, moved, n_rounds=1)
+        errors[separation] = out
+    halved = [all(b < 0.5 * a for a, b in zip(e, e[1:], strict=False) if a > 0.05)
+              for e in errors.values()]  # fmt: skip
+    return {"halved": halved, "first": [e[1] / e[0] for e in errors.values()],
+            "plateau": errors[4][-1]}  # fmt: skip
+
+
+def _floor(n: int = 20_000, d: int = 16, epsilon: float = 1.0, t: int = 1) -> Any:
+    """Error after t noised rounds from the truth, Delta, and distance to the true means."""
+    rng = _rng(n + d + t)
+    rows, means, center = _four_clusters(n, d, 20, rng=rng)
+    radius, errors = float(np.linalg.norm(rows, axis=1).max()), []
+    std = radius * acc.gaussian_sigma_classic(epsilon / 2 / t, DELTA / t)
+    for _ in range(5):
+        moved = center
+        for _ in range(t):
+            sums, counts = kmeans.sums_and_counts(rows, moved)
+            sums = sums + rng.normal(0, std, sums.shape)
+            moved = sums / (counts + rng.laplace(0, 2 * t / epsilon, 4))[:, None]
+        errors.append(np.linalg.norm(moved - center, axis=1).mean())
+    return np.mean(errors), radius, np.linalg.norm(moved - means, axis=1).mean()
+
+
+def floors() -> Numbers:
+    """K14, K15, K16, F10: what the floor of Theorem 3 does in n, epsilon, T and d."""
+    by_n = [_floor(n=n)[0] * n for n in (5000, 20_000, 80_000)]
+    by_e = [_floor(epsilon=e)[0] * e for e in (0.5, 2.0, 8.0)]
+    by_t = [_floor(t=t)[0] / t for t in (1, 2, 5)]
+    dims, n = np.array([4, 16, 64, 256]), 10_000
+    error, radius, _ = np.array([_floor(n=n, d=d) for d in dims]).T
+    gone = np.array([_floor(n=n, epsilon=1e6, t=5) for n in (2000, 8000, 32_000)])
+    return {
+        "spread": [max(v) / min(v) for v in (by_n, by_e, by_t)],
+        "printed": error / (radius * math.log(n) / (n / 4)),
+        "corrected": error
+        / (2 * radius * np.sqrt(2 * dims * math.log(1.25 / DELTA)) / (n / 4)),
+        "true": gone[:, 2], "empirical": gone[:, 0],
+        "sampling": [math.sqrt(16 / (n / 4)) for n in (2000, 8000, 32_000)],
+    }  # fmt: skip
+
+
+def released_code() -> Numbers:
+    """K.code: what the authors' noise for Step 1, scaled by Delta instead of Delta^2, costs."""
+    shipped = fd.StepBudgets(1, 1, 0.5, 0.5, delta=DELTA)
+    mu = RADIUS * acc.gdp_mu(1.0, DELTA)
+    both = math.hypot(mu, acc.gdp_mu(0.5, DELTA))
+    return {"reported": shipped.total(), "least": acc.gdp_epsilon(both, DELTA)}
+
+
+# --- Appendix G.2 ---------------------------------------------------------------------------------
 
 
 def assumption_1(
@@ -26,96 +236,18 @@ def assumption_2(
     return epsilon * n * k * (math.log(n) if log else 1.0) * (sigma / radius) ** 2
 
 
-def _range(
-    source: str, quantity: str, paper: float, values: pd.Series, verdict: str
-) -> tuple[str, str, float, float, float, float, int, str]:
-    kept = values.dropna().to_numpy()
-    low, high = float(kept.min()), float(kept.max())
-    return source, quantity, paper, float(kept.mean()), low, high, len(kept), verdict
-
-
-def _number(
-    source: str, quantity: str, paper: float, value: float, verdict: str
-) -> tuple[str, str, float, float, float, float, int, str]:
-    return source, quantity, paper, value, math.nan, math.nan, 0, verdict
-
-
-def _norm_rows(frame: pd.DataFrame) -> list[tuple[str, str, float, float, float, float, int, str]]:
-    nan, rows = math.nan, []
-    for variance, part in frame[np.isfinite(frame["epsilon"])].groupby("epsilon", sort=False):
-        inside = part["server_max"].min() <= PAPER_RADIUS <= part["server_max"].max()
-        reading = "variance" if variance == 0.5 else "the square of a standard deviation"
-        holds = "reproduced" if inside else "not reached"
-        text = f"{holds}: largest norm of the server points, 0.5 read as {reading}"
-        if variance == 0.25:
-            text = f"{holds}: 0.5 read as a standard deviation"
-        name = f"variance {variance:g}"
-        server = part["server_max"]
-        rows.append(_range("Table 1", f"radius of server points, {name}", PAPER_RADIUS, server,
-                           text))  # fmt: skip
-        client = part["client_max"]
-        larger = "larger than the paper's: some client points are clipped"
-        note = larger if client.min() > PAPER_RADIUS else "not the paper's radius either"
-        rows.append(_range("Table 1", f"radius of client points, {name}", PAPER_RADIUS, client,
-                           note))  # fmt: skip
-        rows.append(_range("notes 7", f"mean norm of client points, {name}", nan,
-                           part["client_mean"], "ours alone"))  # fmt: skip
-        if variance == 0.5:
-            for column, text in (
-                ("separation_min", "smallest distance of two means"),
-                ("separation_mean", "mean distance of two means"),
-            ):
-                rows.append(_range("notes 7", text, nan, part[column], "ours alone"))
-            rows.append(_range("Definition 2", "c of the separation condition", nan,
-                               part["definition_2_c"],
-                               "far below 1: outside the regime of the theorems"))  # fmt: skip
-    for _, row in frame[~np.isfinite(frame["epsilon"])].iterrows():
-        name = row["dataset"].removeprefix("census_").rsplit("_", 1)[0]
-        norms = pd.Series([row["client_max"], row["server_max"]])
-        agrees = abs(row["client_max"] - 2.65) < 0.01
-        text = "reproduced: sqrt(7), exact for every row" if agrees else "other data"
-        rows.append(_range("Table 1", f"radius of {name}", 2.65, norms, text))
-    return rows
-
-
-def checks_table(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table `feddp_checks` from the measured norms; the G.2 part is arithmetic."""
-    nan, rows = math.nan, _norm_rows(frame)
+def appendix_g2() -> Numbers:
+    """Both sides of the assumptions with the printed and with the data's own numbers."""
+    gauss: Any = {"k": K, "d": D, "epsilon": 1.0, "min_weight": 0.1}
+    second: Any = {"k": K, "epsilon": 1.0}
+    census: Any = {"k": K, "d": 819, "epsilon": 0.5, "min_weight": 1.0}
     half = math.sqrt(0.5)
-    for sigma, n, verdict in (
-        (0.5, 10**6, "holds (Delta = 10.57), but the data have n = 10^5 and sigma = 0.707"),
-        (0.5, 10**5, "holds"),
-        (half, 10**5, "holds: the numbers of the data"),
-    ):
-        value = assumption_1(n, k=10, d=100, sigma=sigma, epsilon=1.0, min_weight=0.1)
-        rows.append(_number("G.2 (1) Gaussian", f"right side, n={n}, sigma={sigma:.3g}, eps=1",
-                            nan, value, verdict))  # fmt: skip
-    for sigma, radius, log, paper, verdict in (
-        (0.5, 10.0, True, 29_000.0, "reproduced, with Delta = 10 and sigma = 0.5"),
-        (0.5, PAPER_RADIUS, True, 29_000.0, "close, with the printed Delta"),
-        (half, PAPER_RADIUS, True, 29_000.0, "sigma of the data: larger; |Q| = 300 holds"),
-        (0.5, PAPER_RADIUS, False, 29_000.0, "section 4 has no ln n: 13 times less; 300 holds"),
-        (half, PAPER_RADIUS, False, 29_000.0, "the same with sigma of the data: 300 holds"),
-    ):
-        value = assumption_2(10**5, k=10, sigma=sigma, epsilon=1.0, radius=radius, log=log)
-        text = f"right side, sigma={sigma:.3g}, Delta={radius:g}, {'with' if log else 'no'} ln n"
-        rows.append(_number("G.2 (2) Gaussian", text, paper, value, verdict))
-    least = 300 / assumption_2(10**5, k=10, sigma=0.5, epsilon=1.0, radius=PAPER_RADIUS, log=False)
-    rows.append(_number("G.2 (2) Gaussian", "smallest eps with |Q| = 300, sigma=0.5, no ln n", nan,
-                        least, "fails below this epsilon"))  # fmt: skip
-    for factor, n, verdict in (
-        (0.005, 10**5, "contradicted: the printed product is 379 with natural logarithms"),
-        (1.87, 10**5, "the stated sigma: the order of the printed number; holds"),
-        (1.87, 44_720, "reproduced with n of the federal employees; holds (Delta = 2.65)"),
-    ):
-        value = assumption_1(n, k=10, d=819, sigma=factor, epsilon=0.5, min_weight=1.0)
-        rows.append(_number("G.2 (1) census", f"right side, n={n}, sigma={factor:g}, eps=0.5",
-                            123_000.0, value, verdict))  # fmt: skip
-    for name, n in CENSUS_ROWS.items():
-        for log in (False, True):
-            value = assumption_2(n, k=10, sigma=math.sqrt(3.5), epsilon=1.0, radius=2.65, log=log)
-            verdict = "close, but G.2 writes ln n" if name == "not_for_profit" else "same order"
-            text = f"right side, {name}, {'with' if log else 'no'} ln n, eps=1"
-            verdict = f"{'far above' if log else verdict}; |Q| = 1020 holds"
-            rows.append(_number("G.2 (2) census", text, 620_000.0, value, verdict))
-    return pd.DataFrame(rows, columns=COLUMNS)
+    return {
+        "first": [assumption_1(10**5, sigma=s, **gauss) for s in (0.5, half)],
+        "second": [assumption_2(10**5, sigma=s, radius=r, log=log, **second) for s, r, log in
+                   ((0.5, 10, True), (0.5, PAPER_RADIUS, True), (half, PAPER_RADIUS, False))],
+        "census": [assumption_1(n, sigma=s, **census)
+                   for s, n in ((0.005, 10**5), (1.87, 10**5), (1.87, 44_720))],
+        "census2": [assumption_2(n, sigma=math.sqrt(3.5), radius=2.65, log=log, **second)
+                    for n in CENSUS_ROWS.values() for log in (False, True)],
+    }  # fmt: skip

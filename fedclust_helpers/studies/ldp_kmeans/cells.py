@@ -20,7 +20,7 @@ from fedclust_helpers.federation import (
     MaskedSecureSum,
     SumFederation,
     TrustedServer,
-    local_users,
+    simulate,
 )
 from fedclust_helpers.federation.local import USERS_PER_CHUNK
 from fedclust_helpers.ldp_kmeans.frequency_oracles import OneBitCounts, Question
@@ -68,7 +68,7 @@ def run_centers(problem: BallProblem, algorithm: str, epsilon: float, key: str) 
         data = ClientData(problem.points, np.array([0, len(problem.points)]))
         federation = IdealSecureSum(data, seed=protocol, bound=1.0)
         return _central("glloyd", federation, k, epsilon, "halving")
-    users = local_users(problem.points, seed=protocol)
+    users = simulate(problem.points, "local", seed=protocol)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", lk.NothingDetectedWarning)
         plan = PLANS[algorithm](users, n_clusters=k, epsilon=epsilon, delta=DELTA)
@@ -227,7 +227,7 @@ def trust(cell: Cell, *, ball: Ball, trust: str, algorithm: str, epsilon: float)
     elif algorithm == "alg1":
         centers = run_centers(problem, "alg1", epsilon, cell.name)
     elif trust == "local":
-        users = local_users(points, seed=protocol)
+        users = simulate(points, "local", seed=protocol)
         plan = lk.plan_lloyd(users, n_clusters=k, epsilon=epsilon, delta=DELTA)
         rng = np.random.default_rng(server)
         centers = lk.run(users, plan, rng=rng, initial=start).centers

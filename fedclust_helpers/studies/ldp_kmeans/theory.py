@@ -77,7 +77,7 @@ def _check_below(value: float, name: str, limit: float) -> float:
     return value
 
 
-# --- splitting users, splitting the budget (notes 1.4, 2.4) ---------------------------------------
+# --- splitting users, splitting the budget (claim P.split) ----------------------------------------
 
 
 def response_factor(epsilon: float) -> float:
@@ -132,7 +132,7 @@ def sums_center_error(
     n_cells: int = 3,
     share: float = 0.7,
 ) -> float:
-    """Error of a centre recovered from vector sums: sigma sqrt(n q d'/phi)/n_j (notes 1.5).
+    """Error of a centre recovered from vector sums: sigma sqrt(n q d'/phi)/n_j.
 
     q heavy cells hold the n_j users of the cluster; a share phi of all users sends vectors. In the
     unit ball a value above 0.3 says that one private mean would do better.
@@ -255,7 +255,7 @@ def printed_sums_truth(
 
 
 def algorithm_5_true_delta(epsilon: float, delta: float) -> float:
-    """The true delta of Algorithm 5, line 7, at the claimed epsilon (notes 4, P2).
+    """The true delta of Algorithm 5, line 7, at the claimed epsilon (claim P.alg5).
 
     Its noise has variance 2 c_G^2/epsilon^2, for sensitivity sqrt(2): points of different clusters.
     Points p and -p of one cluster differ by 2.
@@ -441,7 +441,7 @@ def discretised_cost(
     rng: np.random.Generator,
     n_init: int = 10,
 ) -> float:
-    """Cost per point when k-means sees cells instead of points, without privacy noise (notes 2.2).
+    """Cost per point when k-means sees cells instead of points, no noise (claim P.alg1.corners).
 
     Every cell of side 2^(1-depth) counts as its centre, or as its lower corner: the floor map of
     line 8, which is half a cell diagonal off.
@@ -678,7 +678,7 @@ def _disc(n: int, radius: float, rng: np.random.Generator) -> FloatArray:
     return np.column_stack([length * np.cos(angle), length * np.sin(angle)])
 
 
-# --- growth with n (notes 2.5) --------------------------------------------------------------------
+# --- growth with n --------------------------------------------------------------------------------
 
 
 class Slope(NamedTuple):

@@ -5,9 +5,7 @@ Nothing here computes a result. Arguments named `axes` take several ``Axes``.
 
 from fedclust_helpers.studies.fastlloyd.figures._common import headline
 from fedclust_helpers.studies.fastlloyd.figures.results import (
-    CLAIMS,
     METRICS,
-    claim_table,
     plot_ablation,
     plot_breaks,
     plot_metrics,
@@ -36,9 +34,7 @@ from fedclust_helpers.studies.fastlloyd.figures.wire import (
 )
 
 __all__ = [
-    "CLAIMS",
     "METRICS",
-    "claim_table",
     "headline",
     "plot_ablation",
     "plot_attacks",

@@ -10,7 +10,6 @@ import pandas as pd
 from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
-from fedclust_helpers.studies.bench import style as base
 from fedclust_helpers.studies.bench.style import COLORS, MARKERS
 from fedclust_helpers.studies.fastlloyd.figures._common import CYCLE, MARKS, THEORY, plain_ticks
 
@@ -20,43 +19,6 @@ METRICS = {
     "davies_bouldin": "Davies-Bouldin (lower is better)",
     "centroid_mse": "centroid error (log, lower is better)",
 }
-CLAIMS: Mapping[str, tuple[str, str]] = {
-    "Def. 2.3": ("GDP bounds every membership attack", "holds"),
-    "G1": ("classic Gaussian noise is (ε, δ)-DP", "proved for ε < 1; fails for large ε"),
-    "G3": ("analytic noise is not larger where classic is valid", "holds"),
-    "G4": ("Thm 2.1, 2.3: μ-GDP ⇔ δ(ε)", "holds"),
-    "G5": ("Thm 2.2: strengths add in squares", "holds"),
-    "L1": ("Thm 5.1: one record moves R by η at most", "holds for add/remove; replace-one is 2η"),
-    "L2": ("Eq. 8: one η, radius √d in round 0 (Step)", "ambiguous: noise of round 0 must use √d"),
-    "L3": ("Eq. 18: the split spends (ε, δ) over T rounds", "holds"),
-    "L4": ("Eq. 7, 19: best split is σC/σR = (4d)^(1/4)", "holds"),
-    "L5": ("Eq. 16, 20: error of a single cluster", "fails by the factor k: it is the sum over k"),
-    "L6": ("C + γ ≈ N/k", "holds from 10 standard deviations on"),
-    "L7": ("mean distance in a ball of radius η is η/2", "fails for d > 1: η d/(d+1); harmless"),
-    "L8": ("a centre moves about η/2 in a round", "a guess for the first rounds only"),
-    "L9": ("Eq. 21: number of rounds at ε = 1", "holds; a limit (2 or 7) mostly decides"),
-    "L10": ("Eq. 24: B√d/k^(1/d) = β/(2k^(1/d))", "holds"),
-    "L11": ("sec. 5.3.5: (x+B) mod 2B folds into the box", "fails: modulo 4B, reflect above 2B"),
-    "L12": ("App. B: folding beats truncation", "depends on place and noise"),
-    "L13": ("Thm A.2: quantised noise is post-processing", "holds for rounding only"),
-    "L14": ("App. A.3: quantising keeps the sensitivity", "fails by a hair: η + √d 2^-q"),
-    "L15": ("sec. 6.1.1: 32 bits with q = 16 suffice", "fails for totals from 32768 on"),
-    "L16": ("Thm 5.2: the mask is a one-time pad", "holds for pads on the whole ring"),
-    "L17": ("Eq. 31: split of GLloyd", "holds"),
-    "L18": ("Eq. 32 follows from Eq. 29", "one factor d too many"),
-    "L19": ("Eq. 33: T ≤ … /(… T …)", "misprint: drop the T on the right"),
-    "L20": ("sec. 5.3.4: the protocol returns Σ v_i / M", "misprint: the sum"),
-    "P2": ("Fig. 1: PRNG(seed, t) for R and for C", "fails if taken literally"),
-    "P5": ("released code: noise cast to integers", "breaks the guarantee: round"),
-    "P6": ("released code: server noise from the clients' seed", "breaks the guarantee"),
-    "Table 3": ("bytes per round", "reproduced"),
-}
-"""What the paper (or its released code) says, and the verdict that the notebook's checks back."""
-
-
-def claim_table(ours: Mapping[str, str]) -> str:
-    """The claims of this notebook as a markdown table, see `base.claim_table`."""
-    return base.claim_table(CLAIMS, ours)
 
 
 def _data_names(table: pd.DataFrame) -> list[str]:

@@ -7,8 +7,6 @@ from fedclust_helpers.studies.feddp_kmeans.figures.privacy import (
     plot_traffic,
 )
 from fedclust_helpers.studies.feddp_kmeans.figures.results import (
-    CLAIMS,
-    claim_table,
     image_patches,
     paint,
     pareto_front,
@@ -32,9 +30,7 @@ from fedclust_helpers.studies.feddp_kmeans.figures.steps import (
 from fedclust_helpers.studies.feddp_kmeans.figures.theory import plot_bounds, plot_client_level
 
 __all__ = [
-    "CLAIMS",
     "METHODS",
-    "claim_table",
     "image_patches",
     "paint",
     "pareto_front",

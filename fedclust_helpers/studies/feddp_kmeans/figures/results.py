@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedclust_helpers import kmeans
 from fedclust_helpers._validation import as_points, check_int
-from fedclust_helpers.studies.bench import style as base
 from fedclust_helpers.studies.bench.style import label_lines
 from fedclust_helpers.studies.feddp_kmeans.figures._common import (
     DARK,
@@ -24,39 +23,6 @@ from fedclust_helpers.studies.feddp_kmeans.figures._common import (
     panels,
     plain_ticks,
 )
-
-CLAIMS: Mapping[str, tuple[str, str]] = {
-    "K1": ("Thm 1: ε adds up, one δ for all", "needs 3 δ as a theorem; harmless for these noises"),
-    "K2": ("noise of T Lloyd rounds (text, Alg. 2, App. F)", "three formulas; App. F leaks"),
-    "K3": ("Thm 1 adds epsilons", "holds, loose"),
-    "K4": ("Step 1 adds d × d independent noise", "ambiguous: take (E + Eᵀ)/2"),
-    "K5": ("Step 1 keeps what separates the means", "holds above the transition"),
-    "K6": ("weights have L1 sensitivity 1", "fails on ties as written; first index wins"),
-    "K7": ("Lemma 7: error of a noised mean", "fails for d ≥ 2: √d is missing"),
-    "K8": ("Def. 2: the clusters are separated", "the experiments lie outside the theorem"),
-    "K9": ("assumption (2): few server points", "holds"),
-    "K13": ("Thm 3: the error halves per round", "holds when separated; else a plateau"),
-    "K14": ("Thm 3: floor in n, ε, T", "holds"),
-    "K15": ("Thm 3: floor in d", "fails: √(d ln(1/δ)) is missing"),
-    "K16": ("Thm 3: distance to the true means", "fails: empirical means"),
-    "K17": ("H.3: the elbow lies at the true k = 10", "within ±1"),
-    "G1": ("Gaussian noise √(2 ln(1.25/δ))/ε is (ε, δ)-DP", "proved for ε < 1; fails above 8"),
-    "G6": ("Lemma 5: Laplace(1/ε) has variance 1/ε", "misprint: 2/ε²"),
-    "code": ("released code: ε = 2.56 for its Gaussian task", "contradicted: Step 1 lacks Δ"),
-    "Table 1": ("radius of the mixture 10.57", "it is the radius of the server's points"),
-    "Fig. 1": ("optimal at about ε = 0.4, baselines on a plateau", "reproduced"),
-    "Fig. 2": (
-        "client level: clearly better than all baselines",
-        "from ε = 2 (1000 clients), 1 (2000), 0.5 (5000) on",
-    ),
-    "H.2": ("degrades modestly when clusters are missing", "reproduced in shape"),
-}
-"""What the paper (or its released code) says, and the verdict that the notebook's checks back."""
-
-
-def claim_table(ours: Mapping[str, str]) -> str:
-    """The claims of this notebook as a markdown table, see `base.claim_table`."""
-    return base.claim_table(CLAIMS, ours)
 
 
 def plot_comparison(ax: Axes, excess: Mapping[str, ArrayLike]) -> Axes:

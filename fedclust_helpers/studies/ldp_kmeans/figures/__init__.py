@@ -17,8 +17,6 @@ from fedclust_helpers.studies.ldp_kmeans.figures.oracles import (
     plot_sums,
 )
 from fedclust_helpers.studies.ldp_kmeans.figures.results import (
-    CLAIMS,
-    claim_table,
     cost_ratios,
     plot_growth,
     plot_limits,
@@ -30,10 +28,8 @@ from fedclust_helpers.studies.ldp_kmeans.figures.results import (
 from fedclust_helpers.studies.ldp_kmeans.figures.theory import plot_lsh, plot_projection
 
 __all__ = [
-    "CLAIMS",
     "METHODS",
     "TRUST",
-    "claim_table",
     "cost_ratios",
     "plot_coin",
     "plot_corners",

@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike
 
 from fedclust_helpers.federation import LocalReports
 from fedclust_helpers.ldp_kmeans import HeavyCells, LdpResult
-from fedclust_helpers.studies.bench import style as base
 from fedclust_helpers.studies.ldp_kmeans.figures._common import (
     BLUE,
     DARK,
@@ -38,34 +37,6 @@ from fedclust_helpers.studies.ldp_kmeans.figures.grids import (
     released,
     squares,
 )
-
-CLAIMS: Mapping[str, tuple[str, str]] = {
-    "2.7": ("Thm 2.7: a random map keeps the cost of a clustering", "holds, constant 1"),
-    "2.8": ("Lemma 2.8: no point grows beyond α√(log n/β)", "fails: “1 +” is missing"),
-    "2.11": ("Lemma 2.11: counts with error √(n log n)/ε", "holds, constant about 2"),
-    "2.12": ("Lemma 2.12: sums with error √(d′n)/ε", "holds, loose"),
-    "Alg. 6": ("Algorithm 6 is (ε, δ)-private", "fails for general g; 2 sup‖g‖ is right"),
-    "proof": ("‖Σbη‖² ≤ 2Σ‖η‖² (in the proof of 2.12)", "fails; not needed"),
-    "Alg. 5": ("Algorithm 5, line 7: sensitivity √2", "fails: it is 2"),
-    "2.14": ("Thm 2.14: bounds on p(1) and p(c)", "hold, the upper one is loose"),
-    "2.15": ("Lemma 2.15: p(1)²/p(c) = Ω(B)", "proof loses log B; holds in numbers"),
-    "2.16": (
-        "Lemma 2.16: success with probability p(1)/4",
-        "holds; vacuous unless p(c) is tiny",
-    ),
-    "3.3": ("Lemma 3.3: k^O(1/α²) cells are enough", "holds; useless as a number"),
-    "4.2": ("Lemma 4.2: at most e² cells lie nearby", "holds, needs the shift"),
-    "4.12": ("Lemma 4.12: all points stay in the ball", "fails: d must contain log n"),
-    "1.1": ("Thm 1.1: one round, (1 + O(α)) OPT + √n", "runs; as printed from n = 10⁸ on"),
-    "1.2": ("Thm 1.2: four rounds, linear in k", "runs when F, L, M are removed"),
-    "Table 1": ("Table 1: additive error ∝ √n", "a worst case; on clusters far less"),
-}
-"""What the paper says, and the verdict that the notebook's checks back."""
-
-
-def claim_table(ours: Mapping[str, str]) -> str:
-    """The claims of this notebook as a markdown table, see `base.claim_table`."""
-    return base.claim_table(CLAIMS, ours)
 
 
 def plot_methods(

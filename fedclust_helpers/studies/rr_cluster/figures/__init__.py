@@ -11,9 +11,7 @@ from fedclust_helpers.studies.rr_cluster.figures.privacy import (
     plot_views,
 )
 from fedclust_helpers.studies.rr_cluster.figures.results import (
-    CLAIMS,
     MAIN,
-    claim_table,
     main_rows,
     paired_gains,
     plot_choice,
@@ -32,10 +30,8 @@ from fedclust_helpers.studies.rr_cluster.figures.theory import plot_convergence,
 
 __all__ = [
     "ACCOUNTANTS",
-    "CLAIMS",
     "MAIN",
     "METHODS",
-    "claim_table",
     "main_rows",
     "paired_gains",
     "plot_accountants",

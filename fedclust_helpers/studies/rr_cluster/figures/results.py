@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from fedclust_helpers.studies.bench import style as base
 from fedclust_helpers.studies.bench.style import label_lines
 from fedclust_helpers.studies.feddp_kmeans.figures._common import (
     mean_and_range,
@@ -32,36 +31,6 @@ PROMISES = {
     "poisson": "Poisson, add/remove",
 }
 """Sampling -> sampling and the relation under which it is accounted."""
-
-CLAIMS: Mapping[str, tuple[str, str]] = {
-    "R1": ("Prop 4.1: σ_θ = √(α/2ε₂) hides a change of 2C", "holds, if 2C is the change"),
-    "R2": ("App. A.2: add/remove moves the sums by at most 2C", "fails; replace-one repairs it"),
-    "R3": ("Sec. 3.2: every cluster has at least B updates", "fails for Algorithm 2's donors"),
-    "R4": ("Alg. 1, line 11 clips Δθ to C", "misprint: the norm of the wrong vector"),
-    "R5": ("Thm 4.2 bounds one sampled round", "holds; as the library where σ is small"),
-    "R6": ("Thm 4.2 gives ε over T rounds", "holds, loose, with a floor"),
-    "R7": ("Thm A.5: the sum stands outside the logarithm", "misprint: inside"),
-    "R8": ("Lemma 4.8, identifiers", "holds with 1/(4σ²); empty above σ = 0.7"),
-    "R9": ("Lemma 4.8, choice by loss", "holds, very loose"),
-    "R10": ("Eq. 18 bounds P(size > B)", "fails: it bounds P(size < B)"),
-    "R11": ("Lemma 4.8, rebalancing", "holds, empty"),
-    "R12": ("τ falls as 1/M²", "fails: 1/M, and the identifiers' part not at all"),
-    "R13": ("Thm 4.10: contraction by γL/2", "fails: γλ/2"),
-    "R14": ("Thm 4.10 says something", "not at any private noise"),
-    "R15": ("Sec. 3.4: B trades bias for variance", "only with Eq. 22's updates, not Alg. 1's"),
-    "Alg. 2": ("identifiers noised for a change of 1", "fails: √2"),
-    "Sec. 3.2": ("rebalancing helps DP-IFCA", "contradicted: it is DP-IFCA, bit for bit"),
-    "Table 4": ("87.5 % of the clients right at ε = 4, B = 8", "not with the noise that ε needs"),
-    "Table 1": ("DP-IFCA beats DP-FedAvg at ε = 2", "contradicted, also on the digits"),
-    "App. D.3": ("rebalancing cures collapse", "in shape: only from a one-sided start"),
-    "App. A": ("(ours) 2C, if identifiers are released, replace-one", "holds, by an argument"),
-}
-"""Claims of the paper by number: what is said, and the verdict."""
-
-
-def claim_table(ours: Mapping[str, str]) -> str:
-    """A markdown table of `CLAIMS` with our numbers, one for each."""
-    return base.claim_table(CLAIMS, ours)
 
 
 BASE: Mapping[str, Any] = {"setting": "balanced", "model": "softmax", "k": 4, "rounds": 50}

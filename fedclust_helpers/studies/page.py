@@ -1,0 +1,113 @@
+"""The page of all claims, made from the rows of each paper and committed under data/results.
+
+``python -m fedclust_helpers.studies --claims`` writes ``claims.csv`` and ``claims.md`` and the
+verdicts on the pages of results.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pandas as pd
+
+from fedclust_helpers._validation import check_choice
+from fedclust_helpers.studies.bench import grading
+from fedclust_helpers.studies.bench.results import load_results, results_folder
+from fedclust_helpers.studies.fastlloyd.claims import CLAIMS as FASTLLOYD
+from fedclust_helpers.studies.feddp_kmeans.claims import CLAIMS as FEDDP
+from fedclust_helpers.studies.ldp_kmeans.claims import CLAIMS as LDP
+from fedclust_helpers.studies.rr_cluster.claims import CLAIMS as RR
+
+PAPERS = {
+    "fastlloyd": ("FastLloyd", FASTLLOYD, "README.md"),
+    "feddp_kmeans": ("FedDP-KMeans", FEDDP, "README_feddp.md"),
+    "ldp_kmeans": ("Locally private k-means", LDP, "README_ldp.md"),
+    "rr_cluster": ("RR-Cluster", RR, "README_rr.md"),
+}
+"""Paper -> its name, its claims, and the page of its result tables."""
+KINDS = ("all", "theory", "tables")
+
+
+def claims(paper: str, kind: str = "all") -> pd.DataFrame:
+    """The committed claims of a paper, with their verdicts: columns `grading.COLUMNS`.
+
+    Parameters
+    ----------
+    paper : str
+        "fastlloyd", "feddp_kmeans", "ldp_kmeans" or "rr_cluster".
+    kind : str
+        "all", those checked live ("theory"), or those about figures and `tables`.
+    """
+    check_choice(paper, "paper", tuple(PAPERS))
+    page = load_results("claims").fillna("")
+    page = page[page["paper"] == paper]
+    if check_choice(kind, "kind", KINDS) == "all":
+        return page
+    of_tables = page["tables"].ne("") | page["verdict"].eq("not possible here")
+    return page[of_tables == (kind == "tables")]
+
+
+def grade(*ids: str) -> pd.DataFrame:
+    """Claims checked now, by their ids (all of them by default): about ten seconds for all.
+
+    Raises
+    ------
+    ValueError
+        If there is no such claim.
+    """
+    known = {claim.id for _, rows, _ in PAPERS.values() for claim in rows}
+    for name in ids:
+        check_choice(name, "id", tuple(sorted(known)))
+    parts = [
+        grading.grade([c for c in rows if not ids or c.id in ids], load_results, paper)
+        for paper, (_, rows, _) in PAPERS.items()
+    ]
+    return pd.concat(parts, ignore_index=True)
+
+
+def to_page(graded: pd.DataFrame) -> str:
+    """The readable page, with an anchor for each id."""
+    words = "\n".join(f"- **{word}**: {meaning}." for word, meaning in grading.VERDICTS.items())
+    parts = [
+        "# All claims\n\nEach row is one claim of a paper, of its released code (code) or of ours,"
+        " with the number that we find.\nDocstrings and notebooks cite the ids. The rows are in"
+        " `fedclust_helpers/studies/*/claims.py`; this page is made\nfrom them by `python -m"
+        " fedclust_helpers.studies --claims`, and a test compares the two. Verdicts:\n\n" + words,
+        "A claim about many cells is *reproduced* if every cell is decided for it, *in shape* if"
+        " more than half are\nand at most 5 % against it, and fails if more than 5 % are against"
+        " it; a cell is decided if its 95 % interval leaves\nout 0, and a tie is no evidence. The"
+        " other rules stand in the rows. They are ours, and were written after a part of\nthe"
+        " numbers had been seen: judge by the numbers. Intervals are not corrected for the number"
+        " of cells.",
+    ]
+    for paper, (name, _, readme) in PAPERS.items():
+        part = graded[graded["paper"] == paper]
+        counts = part["verdict"].value_counts()
+        said = ", ".join(f"{counts[word]} {word}" for word in grading.VERDICTS if word in counts)
+        parts.append(f"## {name}\n\n{len(part)} claims: {said}. Tables: [{readme}]({readme}).")
+        parts.append(grading.to_markdown(part))
+    return "\n\n".join(parts) + "\n"
+
+
+def with_verdicts(text: str, graded: pd.DataFrame) -> str:
+    """A page of results with the claims about its tables between its two marks."""
+    part = graded[graded["tables"].ne("") | graded["verdict"].eq("not possible here")]
+    table = grading.to_markdown(part, link="claims.md")
+    marks = r"(<!-- claims -->\n).*(\n<!-- end of claims -->)"
+    return re.sub(marks, lambda m: f"{m[1]}\n{table}\n{m[2]}", text, flags=re.DOTALL)
+
+
+def write_claims(folder: Path | None = None) -> list[Path]:
+    """Check all claims, and write the page and the verdicts; returns the files written."""
+    folder = results_folder() if folder is None else Path(folder)
+    graded = grade()
+    texts = {"claims.csv": graded.to_csv(index=False, lineterminator="\n")}
+    texts["claims.md"] = to_page(graded)
+    for paper, (_, _, readme) in PAPERS.items():
+        if (folder / readme).exists():
+            part = graded[graded["paper"] == paper]
+            texts[readme] = with_verdicts((folder / readme).read_text("utf-8"), part)
+    for name, text in texts.items():
+        (folder / name).write_text(text, "utf-8", newline="\n")
+    return [folder / name for name in texts]
