@@ -1,6 +1,6 @@
 # `make` lists the targets. Plain POSIX make; needs Python 3.11+ and a network, nothing else.
 # Settings: make VENV=/elsewhere, PYTHON=/path/to/python3.12, N=4 (test processes),
-#           LAB_FLAGS="--no-browser --port 9999"
+#           LAB_FLAGS="--no-browser --port 9999", DESIGN=quick OUT=folder (results)
 
 .POSIX:
 .PHONY: help lab test fast lint notebooks results bench mutants sweep browser-test wheel-test lock clean
@@ -8,6 +8,8 @@
 VENV = .venv
 PYTHON =
 N = 2
+DESIGN = full
+OUT =
 LAB_FLAGS =
 RUN = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 PYTHONHASHSEED=0 $(VENV)/bin
 PYTEST = $(RUN)/python -m pytest -q
@@ -38,8 +40,9 @@ lint: $(VENV)/installed          ## ruff (rules and format) and mypy
 notebooks: $(VENV)/installed          ## regenerate and execute every notebook from its .py script
 	$(RUN)/python scripts/build_notebooks.py
 
-results: $(VENV)/installed          ## recompute the tables under data/results (two CPU hours; resumable)
-	$(RUN)/python -m fedclust_helpers.studies
+results: $(VENV)/installed          ## recompute data/results (2 CPU hours; resumed); DESIGN=quick OUT=folder: tiny tables
+	out='$(OUT)'; $(RUN)/python -m fedclust_helpers.studies --jobs $(N) --design $(DESIGN) \
+	    $${out:+--out "$$out"}
 
 bench: $(VENV)/installed          ## speed ratios as JSON
 	@$(RUN)/python benchmarks/run.py

@@ -75,6 +75,7 @@ from fedclust_helpers.federation import (
 )
 from fedclust_helpers.mechanisms import Gaussian, Laplace
 from fedclust_helpers.metrics import centroid_mse, nicv
+from fedclust_helpers.studies import load_results
 from fedclust_helpers.studies.bench import style as figs
 from fedclust_helpers.studies.feddp_kmeans import bounds
 from fedclust_helpers.studies.feddp_kmeans import figures as draw
@@ -1032,8 +1033,9 @@ plt.show()
 # number of rounds T, mean over ten data sets.
 
 # %%
-table = draw.load_table("feddp_cost")
-if table is None:
+try:
+    table = load_results("feddp_cost")
+except FileNotFoundError:
     print("data/results/feddp_cost.csv is made by `make results`")
 else:
     rows, value = ["level", "clients", "method"], "excess_mean"

@@ -1217,8 +1217,9 @@ live = theory.argmax_accuracy(on_one_hot[4.0], K)
 print(f"identifier right at ε = 4: table {right:.4f}, live {live:.4f}")
 assert abs(right - live) < 1e-4, "the same formula"
 if datasets.available("fashion_mnist"):
-    run = rr_cells.Run("sums_ifca_reseed", min_size=8, epsilon=8.0)
-    clients = rr_problems.load_clients("fashion_balanced_0")
+    run = rr_cells.Run("sums_ifca_reseed", B=8, epsilon=8.0)
+    named = rr_problems.Clients("fashion_mnist", "balanced", 0)
+    clients = rr_problems.load_clients(named)
     more = {"model": "softmax", "n_models": K, "n_rounds": T}
     _, score = rr_cells.train(clients, run, clip=0.3, **more)
     off = abs(score.accuracy - means["sums_ifca_reseed", 8.0])

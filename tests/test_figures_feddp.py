@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -211,12 +210,12 @@ def test_pareto_draws_every_method(ax: Axes) -> None:
 def table() -> pd.DataFrame:
     rows = [
         (level, clients, method, eps, t, 10, 50.0, 0.01, 0.1 * (t + 1) / eps, 1.0)
-        for level, clients in (("data", 100), ("client", 1000))
+        for level, clients in (("point", 100), ("client", 1000))
         for method in ("feddp", "server_lloyds")
         for eps in (0.5, 1.0)
         for t in (0, 1)
     ]
-    rows.append(("data", 100, "optimal", np.inf, 0, 10, 49.9, 0.01, 0.0, 0.0))
+    rows.append(("point", 100, "optimal", np.inf, 0, 10, 49.9, 0.01, 0.0, 0.0))
     columns = "level clients method eps_total T seeds cost_mean ci95 excess_mean excess_max".split()
     return pd.DataFrame(rows, columns=columns)
 
@@ -227,18 +226,6 @@ def test_cost_table_takes_the_best_number_of_rounds(six: NDArray) -> None:
     assert title(six[0, 0]) == "hiding one point, 100 clients"
     assert title(six[0, 1]) == "hiding one client, 1000 clients"
     assert np.allclose(six[0, 0].get_lines()[0].get_ydata(), [0.2, 0.1])
-
-
-def test_load_table_looks_upward(tmp_path: Path) -> None:
-    folder = tmp_path / "data" / "results"
-    folder.mkdir(parents=True)
-    below = tmp_path / "notebooks" / "deep"
-    below.mkdir(parents=True)
-    assert feddp.load_table("nowhere_to_be_found", start=below) is None
-    table().to_csv(folder / "feddp_cost.csv", index=False)
-    found = feddp.load_table("feddp_cost", start=below)
-    assert found is not None
-    assert len(found) == 17
 
 
 def test_missing_and_elbow(ax: Axes) -> None:

@@ -1,34 +1,37 @@
-"""Sweeps behind the committed result tables, and reading them.
+"""Studies of the papers: result tables, claims, figures, widgets; nothing in the library uses them.
 
-``python -m fedclust_helpers.studies`` (or ``make results``) makes them; `load_results` reads
-them. The designs are in `tables`, one cell of a table in `cells`. What the papers claim, and what
-we find, is in `claims` (the committed page) and `grade` (checked now).
+``python -m fedclust_helpers.studies`` (or ``make results``) makes the tables; `load_results` reads
+them. What a table is made of is in `bench.cell`, each paper's own in ``PAPER.tables``.
 """
 
 from fedclust_helpers.studies.bench.grading import to_markdown
-from fedclust_helpers.studies.bench.runner import (
-    PartialTableError,
+from fedclust_helpers.studies.bench.partial import PartialTableError
+from fedclust_helpers.studies.bench.results import (
     load_all_results,
+    load_provenance,
     load_results,
     results_folder,
-    run_table,
 )
-from fedclust_helpers.studies.fastlloyd.cells import Cell
-from fedclust_helpers.studies.fastlloyd.problems import load_problem
-from fedclust_helpers.studies.fastlloyd.tables import QUICK, TABLES, Design
+from fedclust_helpers.studies.bench.rows import remake
+from fedclust_helpers.studies.bench.runner import run_table
+from fedclust_helpers.studies.fastlloyd.tables import TABLES as FASTLLOYD
+from fedclust_helpers.studies.feddp_kmeans.tables import TABLES as FEDDP
+from fedclust_helpers.studies.ldp_kmeans.tables import TABLES as LDP
 from fedclust_helpers.studies.page import claims, grade, write_claims
+from fedclust_helpers.studies.rr_cluster.tables import TABLES as RR
+
+TABLES = FASTLLOYD | FEDDP | LDP | RR
+"""All tables by name, in the order in which they are made."""
 
 __all__ = [
-    "QUICK",
     "TABLES",
-    "Cell",
-    "Design",
     "PartialTableError",
     "claims",
     "grade",
     "load_all_results",
-    "load_problem",
+    "load_provenance",
     "load_results",
+    "remake",
     "results_folder",
     "run_table",
     "to_markdown",

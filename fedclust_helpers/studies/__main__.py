@@ -7,27 +7,36 @@ import importlib.util
 from dataclasses import replace
 from pathlib import Path
 
-from fedclust_helpers.studies.bench.runner import (
+from fedclust_helpers.studies import (
+    TABLES,
     PartialTableError,
+    remake,
     results_folder,
     run_table,
+    write_claims,
 )
-from fedclust_helpers.studies.fastlloyd.cells import MAX_RUNS
-from fedclust_helpers.studies.fastlloyd.tables import QUICK, TABLES, Design
-from fedclust_helpers.studies.page import write_claims
+from fedclust_helpers.studies.bench.cell import MAX_RUNS
+from fedclust_helpers.studies.bench.rows import report
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Make the result tables."""
+    """Make the result tables, or single rows of one."""
     parser = argparse.ArgumentParser(
         prog="python -m fedclust_helpers.studies",
         description="Make the result tables under data/results. Interrupted work is resumed.",
     )
     parser.add_argument("--table", choices=("all", *TABLES), default="all")
+    parser.add_argument(
+        "--row", nargs="+", metavar="KEY=VALUE",
+        help="measure the rows with these settings again and compare them with the stored ones",
+    )  # fmt: skip
     parser.add_argument("--jobs", type=int, default=2, help="processes (default 2)")
     parser.add_argument("--runs", type=int, help="repetitions of every cell, instead of the design")
     parser.add_argument("--out", type=Path, help="folder (default data/results)")
-    parser.add_argument("--quick", action="store_true", help="tiny tables; needs --out")
+    parser.add_argument(
+        "--design", choices=("full", "quick"), default="full",
+        help="quick: tiny tables in minutes; needs --out",
+    )  # fmt: skip
     parser.add_argument(
         "--claims", action="store_true", help="check all claims again and write their pages only"
     )
@@ -36,27 +45,55 @@ def main(arguments: list[str] | None = None) -> None:
         for path in write_claims(options.out):
             print(f"wrote {path.name}")
         return
-    if options.quick and options.out is None:
-        parser.error("--quick needs --out: it must not replace the committed tables")
+    if options.design == "quick" and options.out is None:
+        parser.error("--design quick needs --out: it must not replace the committed tables")
     if options.runs is not None and not 2 <= options.runs <= MAX_RUNS:
         parser.error(f"--runs must be at least 2 and at most {MAX_RUNS}")
     if not 1 <= options.jobs <= 1024:
         parser.error("--jobs must be between 1 and 1024")
-    design = QUICK if options.quick else Design()
-    if options.runs is not None:
-        design = replace(design, runs=options.runs)
     folder = results_folder() if options.out is None else options.out
-    for name in TABLES if options.table == "all" else (options.table,):
-        extra = TABLES[name].extra
-        if options.table == "all" and extra and importlib.util.find_spec(extra) is None:
-            print(f"left out {name}: {extra} is not installed")
+    if options.row:
+        _rows(parser, options.table, options.row, folder, options.design)
+        return
+    for name, table in TABLES.items():
+        if options.table not in ("all", name):
             continue
+        if options.table == "all" and table.extra and not importlib.util.find_spec(table.extra):
+            print(f"left out {name}: {table.extra} is not installed")
+            continue
+        design = table.quick if options.design == "quick" else table.design
+        if options.runs is not None:
+            design = replace(design, runs=options.runs)
         try:
-            written = run_table(name, folder, design=design, n_jobs=options.jobs, progress=True)
-        except PartialTableError as error:
+            written = run_table(table, folder, design=design, n_jobs=options.jobs, progress=True)
+        except (PartialTableError, FileNotFoundError) as error:
             parser.exit(1, f"{parser.prog}: {error}\n")
         for path in written:
             print(f"wrote {path.name}")
+
+
+def _rows(
+    parser: argparse.ArgumentParser, name: str, pairs: list[str], folder: Path, design: str
+) -> None:
+    """Print rows as stored and recomputed; status 2 if digits differ."""
+    if name == "all":
+        parser.error("--row needs --table")
+    if not all("=" in pair for pair in pairs):
+        parser.error("--row takes KEY=VALUE, for example dataset=iris method=lloyd")
+    wanted = dict(pair.split("=", 1) for pair in pairs)
+    table = TABLES[name]
+    try:
+        made = remake(
+            table, wanted, folder, design=table.quick if design == "quick" else table.design
+        )
+    except (ValueError, FileNotFoundError) as error:
+        parser.exit(1, f"{parser.prog}: {error}\n")
+    for each in made:
+        print(report(each))
+    differ = sum(len(each.differences) for each in made)
+    print(f"{differ} numbers differ" if differ else "all digits agree")
+    if differ:
+        parser.exit(2)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import pandas as pd
 
 from fedclust_helpers._validation import check_choice
 from fedclust_helpers.studies.bench import grading
-from fedclust_helpers.studies.bench.runner import load_results, results_folder
+from fedclust_helpers.studies.bench.results import load_results, results_folder
 from fedclust_helpers.studies.fastlloyd.claims import CLAIMS as FASTLLOYD
 from fedclust_helpers.studies.feddp_kmeans.claims import CLAIMS as FEDDP
 from fedclust_helpers.studies.ldp_kmeans.claims import CLAIMS as LDP

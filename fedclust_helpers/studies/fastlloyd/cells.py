@@ -1,29 +1,27 @@
-"""One cell of a result table: a data set, a method with its settings, and many seeded runs."""
+"""What the FastLloyd tables measure: many seeded runs of a method on a data set."""
 
 from __future__ import annotations
 
-import math
+import time
+import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
 
 from fedclust_helpers import fastlloyd as fl
 from fedclust_helpers import metrics
-from fedclust_helpers._validation import FloatArray, check_choice, check_int, check_positive
+from fedclust_helpers._validation import FloatArray, check_choice
+from fedclust_helpers.client_statistics import RELATIVE_SUMS_AND_COUNTS
 from fedclust_helpers.datasets import partition_iid
 from fedclust_helpers.federation import ClientData, MaskedSecureSum
-from fedclust_helpers.studies.fastlloyd.problems import (
-    Problem,
-    load_problem,
-    reference_centers,
-    seed_of,
-)
+from fedclust_helpers.kmeans import sphere_packing
+from fedclust_helpers.studies.bench.cell import Cell, Numbers, seed_of, summary
+from fedclust_helpers.studies.fastlloyd.problems import Problem, load_problem, reference_centers
 
 N_CLIENTS = 2
-MAX_RUNS = 100_000
 METHODS: dict[str, tuple[Callable[..., fl.LloydPlan], dict[str, Any]]] = {
     "lloyd": (fl.plan_lloyd, {}),
     "sulloyd": (fl.plan_sulloyd, {"count_floor": None}),
@@ -36,116 +34,138 @@ METHODS: dict[str, tuple[Callable[..., fl.LloydPlan], dict[str, Any]]] = {
 noised count as the paper does: a floor of 1 would throw their centres out of the box more often."""
 INITS = {"halving": "halving", "binary": "largest"}
 """Names in the tables -> `initial` of the algorithms."""
+PAPER_ROUNDS: dict[str, tuple[float, float]] = {
+    "timesynth_10000_2_2": (192, 3.03),
+    "timesynth_10000_2_5": (384, 3.24),
+    "timesynth_10000_5_2": (480, 4.32),
+    "timesynth_10000_5_5": (960, 4.95),
+    "timesynth_100000_2_2": (192, 12.57),
+    "timesynth_100000_2_5": (384, 13.17),
+    "timesynth_100000_5_2": (480, 22.05),
+    "timesynth_100000_5_5": (960, 22.56),
+    "lsun": (288, 2.6),
+    "s1": (1440, 5.81),
+}
+"""Bytes and milliseconds per iteration that the paper's Table 3 prints for FastLloyd."""
+SCORES = ("silhouette", "davies_bouldin", "centroid_mse")
 
 
-@dataclass(frozen=True)
-class Cell:
-    """What is run: everything that names a row, and the number of repetitions.
-
-    `options` are further keyword arguments of the algorithm, as sorted (name, value) pairs.
-    """
-
-    table: str
-    dataset: str
-    method: str
-    epsilon: float
-    runs: int
-    init: str = "halving"
-    options: tuple[tuple[str, Any], ...] = ()
-
-    def __post_init__(self) -> None:
-        for name in ("table", "dataset", "method", "init"):
-            if not isinstance(getattr(self, name), str):
-                raise TypeError(
-                    f"{name} must be a string, got {type(getattr(self, name)).__name__}"
-                )
-        check_positive(self.epsilon, "epsilon", finite=False)
-        check_int(self.runs, "runs", minimum=0, maximum=MAX_RUNS)
-        pairs = isinstance(self.options, tuple) and all(
-            isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], str)
-            for pair in self.options
-        )
-        if not pairs:
-            raise TypeError("options must be a tuple of (name, value) pairs")
-
-    @property
-    def name(self) -> str:
-        """Name of the cell without its number of runs; its seed is derived from it."""
-        parts = [self.table, self.dataset, self.method, self.init, f"{self.epsilon:g}"]
-        return "/".join(parts + [f"{k}={v}" for k, v in self.options])
-
-    @property
-    def key(self) -> str:
-        """Name with the number of runs: what a partial table is resumed by."""
-        return f"{self.name}/runs={self.runs}"
-
-
-def run_centers(cell: Cell, problem: Problem, seed: np.random.SeedSequence) -> FloatArray:
-    """Final centres of one run: a new random split into two equal clients, masked aggregation."""
-    split, protocol = seed.spawn(2)
+def _federation(
+    problem: Problem, split: np.random.SeedSequence, protocol: np.random.SeedSequence
+) -> MaskedSecureSum:
+    """A random split into two equal clients, masked aggregation."""
     rng = np.random.default_rng(split)
     owners = partition_iid(len(problem.points), N_CLIENTS, rng=rng)
-    federation = MaskedSecureSum(ClientData.from_owners(problem.points, owners), seed=protocol)
-    planner, fixed = METHODS[check_choice(cell.method, "method of the cell", tuple(METHODS))]
-    budget = {} if cell.method == "lloyd" else {"epsilon": cell.epsilon}
-    settings = {**fixed, **budget, **dict(cell.options)}
-    initial = INITS[check_choice(cell.init, "init of the cell", tuple(INITS))]
-    plan = planner(federation, n_clusters=problem.n_clusters, initial=initial, **settings)
-    return fl.run(federation, plan).centers
+    return MaskedSecureSum(ClientData.from_owners(problem.points, owners), seed=protocol)
 
 
-def all_centers(cell: Cell) -> list[FloatArray]:
-    """Centres of every run; run i is the same for every number of runs > i."""
-    problem = load_problem(cell.dataset)
-    if cell.method == "optimum":
-        return [reference_centers(cell.dataset)]
-    seeds = seed_of(cell.name).spawn(cell.runs)
-    return [run_centers(cell, problem, seed) for seed in seeds]
+def all_centers(
+    cell: Cell, *, dataset: str, init: str, method: str, epsilon: float, **options: Any
+) -> list[FloatArray]:
+    """Final centres of every run; run i is the same for every number of runs > i."""
+    problem = load_problem(dataset)
+    if method == "optimum":
+        return [reference_centers(dataset)]
+    planner, fixed = METHODS[check_choice(method, "method", tuple(METHODS))]
+    initial = INITS[check_choice(init, "init", tuple(INITS))]
+    budget = {} if method == "lloyd" else {"epsilon": epsilon}
+    out = []
+    for seed in cell.seeds():
+        federation = _federation(problem, *seed.spawn(2))
+        plan = planner(
+            federation, n_clusters=problem.n_clusters, initial=initial, **fixed, **budget, **options
+        )
+        out.append(fl.run(federation, plan).centers)
+    return out
 
 
-def summary(values: ArrayLike) -> dict[str, float]:
-    """Mean, median, half-width of the 95 % interval; nan where too few values are left."""
-    try:
-        sample = np.asarray(values)
-        if sample.ndim != 1 or sample.dtype.kind not in "fiu":
-            raise TypeError
-    except (TypeError, ValueError):
-        raise TypeError("values must be a sequence of real numbers") from None
-    sample = sample.astype(np.float64)
-    if len(sample) == 0:
-        return {"mean": math.nan, "median": math.nan, "ci95": math.nan}
-    ci95 = metrics.mean_ci(sample).half_width if len(sample) > 1 else math.nan
-    return {"mean": float(sample.mean()), "median": float(np.median(sample)), "ci95": ci95}
+def nicv(cell: Cell, *, dataset: str, **settings: Any) -> Numbers:
+    """NICV over the runs of `all_centers`, and the shape of the data."""
+    problem = load_problem(dataset)
+    centers = all_centers(cell, dataset=dataset, **settings)
+    found = summary([metrics.nicv(problem.points, each) for each in centers])
+    named = {"nicv_mean": found["mean"], "nicv_median": found["median"], "ci95": found["ci95"]}
+    return problem.shape | named
 
 
-def nicv_cell(cell: Cell) -> dict[str, float]:
-    """NICV of a cell over its runs."""
-    problem = load_problem(cell.dataset)
-    return summary([metrics.nicv(problem.points, centers) for centers in all_centers(cell)])
+def nicv_of_draw(cell: Cell, *, figure: str, dataset: str, draw: int, **settings: Any) -> Numbers:
+    """`nicv` on one of several draws of the same kind of data; `figure` is where it is shown."""
+    return nicv(cell, dataset=f"{dataset}_{draw}", **settings)
 
 
-def metrics_cell(cell: Cell) -> dict[str, float]:
+def ablation(cell: Cell, *, method: str, **settings: Any) -> Numbers:
+    """`nicv` where counts have no floor, as in the paper."""
+    if method == "fastlloyd":
+        settings["count_floor"] = None
+    return nicv(cell, method=method, init="halving", **settings)
+
+
+def scores(cell: Cell, *, dataset: str, **settings: Any) -> Numbers:
     """The three scores of Appendix D; infinite Davies-Bouldin values are counted, not averaged.
 
     Silhouette uses the same rows (at most 2,000) in every run of every method.
     """
-    points, reference = load_problem(cell.dataset).points, reference_centers(cell.dataset)
-    rows = seed_of(f"silhouette/{cell.dataset}")
-    scores = np.array(
+    problem, reference = load_problem(dataset), reference_centers(dataset)
+    rows = seed_of(f"silhouette/{dataset}")
+    found = np.array(
         [
             (
-                metrics.silhouette(points, centers, rng=np.random.default_rng(rows)),
-                metrics.davies_bouldin(points, centers),
+                metrics.silhouette(problem.points, centers, rng=np.random.default_rng(rows)),
+                metrics.davies_bouldin(problem.points, centers),
                 metrics.centroid_mse(centers, reference),
             )
-            for centers in all_centers(cell)
+            for centers in all_centers(cell, dataset=dataset, **settings)
         ]
     )
-    out: dict[str, float] = {}
-    for name, values in zip(
-        ("silhouette", "davies_bouldin", "centroid_mse"), scores.T, strict=True
-    ):
+    out: Numbers = dict(problem.shape)
+    for name, values in zip(SCORES, found.T, strict=True):
         finite = values[np.isfinite(values)]
         out |= {f"{name}_{statistic}": value for statistic, value in summary(finite).items()}
         out[f"{name}_omitted"] = len(values) - len(finite)
     return out
+
+
+def round_time(cell: Cell, *, dataset: str, epsilon: float) -> Numbers:
+    """Table 3: one masked round of two clients against one scikit-learn iteration.
+
+    Noise is included. Both run in turn from the same centres after a warm-up; the ratio is the
+    median of the paired ratios of CPU times. One thread works, so on an idle machine CPU time is
+    the time on the clock, and on a busy one it does not count the waiting.
+    """
+    problem = load_problem(dataset)
+    points, k = problem.points, problem.n_clusters
+    split, protocol, first = cell.seed.spawn(3)
+    federation = _federation(problem, split, protocol)
+    start = sphere_packing(k, points.shape[1], rng=np.random.default_rng(first))
+    plan = fl.plan(federation, n_clusters=k, epsilon=epsilon, n_rounds=2)
+    assert plan.radii is not None
+    radius, mechanisms = float(plan.radii[1]), plan.mechanisms[1]
+
+    def ours() -> None:
+        sums, counts = federation.noisy_sum(
+            RELATIVE_SUMS_AND_COUNTS, mechanisms, round=0, centers=start, radius=radius
+        )
+        fl.update_centers(start, sums, counts, radius=radius)
+
+    def theirs() -> None:
+        KMeans(k, init=start, n_init=1, max_iter=1, algorithm="lloyd").fit(points)
+
+    federation.transcript.messages.clear()  # of the key agreement, once per run
+    ours()
+    n_bytes = federation.transcript.n_bytes()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        theirs()
+        ratios = np.array([_seconds(ours) / _seconds(theirs) for _ in range(cell.runs)])
+    low, middle, high = np.quantile(ratios, (0.1, 0.5, 0.9))
+    paper_bytes, paper_ms = PAPER_ROUNDS.get(dataset, (np.nan, np.nan))
+    return problem.shape | {
+        "bytes_per_round": n_bytes, "paper_bytes": paper_bytes, "paper_ms": paper_ms,
+        "round_time_ratio_to_sklearn": middle, "ratio_p10": low, "ratio_p90": high,
+    }  # fmt: skip
+
+
+def _seconds(call: Callable[[], None]) -> float:
+    start = time.process_time()
+    call()
+    return time.process_time() - start

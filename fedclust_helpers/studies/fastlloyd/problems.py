@@ -5,30 +5,17 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
-from hashlib import sha256
 
 import numpy as np
 
 from fedclust_helpers import datasets
-from fedclust_helpers._validation import FloatArray
+from fedclust_helpers._validation import FloatArray, check_text
 from fedclust_helpers.kmeans import weighted_kmeans
+from fedclust_helpers.studies.bench.cell import generator_of
 
 REAL = ("iris", "wine", "lsun", "breast", "yeast", "digits", "s1", "adult", "birch2", "mnist")
 """Real data sets, from cheap to expensive."""
 G2_DIMENSIONS = tuple(2**i for i in range(1, 11))
-
-
-def seed_of(key: str) -> np.random.SeedSequence:
-    """Seed of a name: the same on every machine, and unrelated for different names.
-
-    Examples
-    --------
-    >>> seed_of("iris").entropy == seed_of("iris").entropy != seed_of("wine").entropy
-    True
-    """
-    if not isinstance(key, str):
-        raise TypeError(f"key must be a string, got {type(key).__name__}")
-    return np.random.SeedSequence(int.from_bytes(sha256(key.encode()).digest()[:16], "little"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,9 +45,7 @@ def load_problem(name: str) -> Problem:
     datasets.DatasetUnavailableError
         If its file is neither on this machine nor can be downloaded.
     """
-    if not isinstance(name, str):
-        raise TypeError(f"name must be a string, got {type(name).__name__}")
-    return _problem(name)
+    return _problem(check_text(name, "name"))
 
 
 @lru_cache(maxsize=3)
@@ -84,7 +69,7 @@ def _generated(name: str, kind: str, words: list[str]) -> datasets.Dataset:
     # a number is written as it is printed: no other name for the same data
     if not all(re.fullmatch(r"0|[1-9][0-9]*|0\.[0-9]+", word) for word in words):
         raise ValueError(wrong)
-    rng = np.random.default_rng(seed_of(f"data/{name}"))
+    rng = generator_of(f"data/{name}")
     try:
         if kind == "ablation":
             k, d, separation = int(words[0]), int(words[1]), float(words[2])
@@ -119,5 +104,5 @@ def reference_centers(name: str) -> FloatArray:
 @lru_cache(maxsize=3)
 def _reference(name: str) -> FloatArray:
     problem = load_problem(name)
-    rng = np.random.default_rng(seed_of(f"reference/{name}"))
+    rng = generator_of(f"reference/{name}")
     return weighted_kmeans(problem.points, None, problem.n_clusters, rng=rng, n_init=10)

@@ -1,9 +1,9 @@
-"""The designs of the result tables: which cells, how each is measured, how the table is made."""
+"""The FastLloyd tables: their designs, and how cells become rows."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,262 +11,175 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fedclust_helpers._validation import FloatArray, check_int, check_positive
+from fedclust_helpers._validation import FloatArray
 from fedclust_helpers.datasets import ABLATION_DESIGN, SYNTH_DESIGN, SYNTH_K_DESIGN
 from fedclust_helpers.metrics import auc_over_epsilon
-from fedclust_helpers.studies.fastlloyd.cells import MAX_RUNS, Cell, metrics_cell, nicv_cell
-from fedclust_helpers.studies.fastlloyd.problems import G2_DIMENSIONS, REAL, load_problem
-from fedclust_helpers.studies.fastlloyd.timing import round_cell
-from fedclust_helpers.studies.feddp_kmeans.tables import FEDDP_TABLES, QUICK_FEDDP, FedDPDesign
-from fedclust_helpers.studies.ldp_kmeans.tables import LDP_TABLES, QUICK_LDP, LdpDesign
-from fedclust_helpers.studies.rr_cluster.tables import QUICK_RR, RR_TABLES, RRDesign
+from fedclust_helpers.studies.bench.cell import (
+    Design,
+    Files,
+    Settings,
+    Table,
+    grid,
+    grouped,
+    tables_of,
+)
+from fedclust_helpers.studies.fastlloyd.cells import (
+    PAPER_ROUNDS,
+    SCORES,
+    ablation,
+    nicv,
+    nicv_of_draw,
+    round_time,
+    scores,
+)
+from fedclust_helpers.studies.fastlloyd.problems import G2_DIMENSIONS, REAL
 
-EPSILONS = (0.1, 0.25, 0.5, 0.75, 1.0)
-ALPHAS = (0.2, 0.4, 0.6, 0.8, 1.0, 1.5, 2.0)
-N_DRAWS = 3  # of each Synth and Synth-K data set
 PRIVATE = ("sulloyd", "glloyd", "fastlloyd")
 MAIN = ("lloyd", *PRIVATE)
-CELL_COLUMNS = ["dataset", "init", "method", "epsilon", "runs"]
-SHAPE_COLUMNS = ["n", "d", "k"]
+ABLATION_KEYS = ["alpha", "strategy", "postprocess", "clip_step"]
 
 
-@dataclass(frozen=True)
-class Design:
-    """How large the tables are made. The default is what is committed; `QUICK` is for tests."""
+@dataclass(frozen=True, kw_only=True)
+class FastLloydDesign(Design):
+    """How large the FastLloyd tables are made."""
 
     real: tuple[str, ...] = REAL
     g2: tuple[int, ...] = G2_DIMENSIONS
-    epsilons: tuple[float, ...] = EPSILONS
+    epsilons: tuple[float, ...] = (0.1, 0.25, 0.5, 0.75, 1.0)
     synth: tuple[tuple[int, int], ...] = SYNTH_DESIGN
     synth_k: tuple[tuple[int, int], ...] = SYNTH_K_DESIGN
-    n_draws: int = N_DRAWS
+    n_draws: int = 3  # of each Synth and Synth-K data set
     ablation: tuple[tuple[int, int, float], ...] = ABLATION_DESIGN
-    alphas: tuple[float, ...] = ALPHAS
-    timing: tuple[str, ...] = (
-        *(f"timesynth_{n}_{k}_{d}" for n in (10_000, 100_000) for k in (2, 5) for d in (2, 5)),
-        "lsun",
-        "s1",
-    )
-    feddp: FedDPDesign = FedDPDesign()
-    ldp: LdpDesign = LdpDesign()
-    rr: RRDesign = RRDesign()
-    runs: int | None = None  # overrides the repetitions of every table
-
-    def __post_init__(self) -> None:
-        if self.runs is not None:
-            check_int(self.runs, "runs", maximum=MAX_RUNS)
-        check_int(self.n_draws, "n_draws", maximum=1000)
-        for name in ("real", "g2", "epsilons", "synth", "synth_k", "ablation", "alphas", "timing"):
-            if not isinstance(getattr(self, name), tuple):
-                raise TypeError(f"{name} must be a tuple, got {type(getattr(self, name)).__name__}")
-        for name in ("epsilons", "alphas"):
-            for value in getattr(self, name):
-                check_positive(value, name)
+    alphas: tuple[float, ...] = (0.2, 0.4, 0.6, 0.8, 1.0, 1.5, 2.0)
+    timing: tuple[str, ...] = tuple(PAPER_ROUNDS)
 
 
-QUICK = Design(
-    real=("iris",),
-    g2=(2,),
-    epsilons=(0.5, 1.0),
-    synth=((2, 4),),
-    synth_k=((2, 2),),
-    n_draws=1,
-    ablation=((2, 2, 0.5),),
-    alphas=(0.8,),
-    timing=("timesynth_500_2_2",),
-    feddp=QUICK_FEDDP,
-    ldp=QUICK_LDP,
-    rr=QUICK_RR,
-    runs=3,
-)
+FULL = FastLloydDesign()
+QUICK = FastLloydDesign(
+    real=("iris",), g2=(2,), epsilons=(0.5, 1.0), synth=((2, 4),), synth_k=((2, 2),), n_draws=1,
+    ablation=((2, 2, 0.5),), alphas=(0.8,), timing=("timesynth_500_2_2",), runs=2,
+)  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Table:
-    """`cells` lists the work, `measure` does one cell, `finish` makes the files from all cells."""
-
-    cells: Callable[[Design], list[Cell]]
-    measure: Callable[[Cell], dict[str, float]]
-    finish: Callable[[pd.DataFrame, Path], dict[str, pd.DataFrame]]
-    needs: tuple[str, ...] = ()
-    sequential: bool = False  # one cell after the other: for time measurements
-    extra: str = ""  # a module that it needs and that an optional extra installs
-
-
-def _method_cells(
-    table: str, dataset: str, methods: tuple[str, ...], epsilons: tuple[float, ...], runs: int
-) -> list[Cell]:
-    """One cell for each method and epsilon; Lloyd and the optimum have epsilon = inf."""
-    out = []
+def _methods(
+    methods: tuple[str, ...], design: FastLloydDesign, runs: int, **rest: Any
+) -> Iterator[Settings]:
+    """Each method at each epsilon; Lloyd and the optimum once, with epsilon = inf."""
     for method in methods:
-        exact = method in ("lloyd", "optimum")
-        init = "k-means++" if method == "optimum" else "halving"
-        repetitions = 1 if method == "optimum" else runs
-        out += [
-            Cell(table, dataset, method, epsilon, repetitions, init)
-            for epsilon in ((math.inf,) if exact else epsilons)
-        ]
-    return out
-
-
-def _add_shapes(frame: pd.DataFrame) -> pd.DataFrame:
-    shapes = pd.DataFrame({name: load_problem(name).shape for name in frame["dataset"].unique()}).T
-    return frame.join(shapes, on="dataset")
-
-
-# --- Figure 2 and Figure 3a: NICV ----------------------------------------------------------------
-
-
-def _nicv_cells(design: Design) -> list[Cell]:
-    out = []
-    for dataset in (*design.real, *(f"g2_{d}" for d in design.g2)):
-        heavy = dataset in ("mnist", "birch2") or (
-            dataset.startswith("g2_") and int(dataset[3:]) > 64
+        best = method == "optimum"
+        epsilons = (math.inf,) if best or method == "lloyd" else design.epsilons
+        init = {"init": "k-means++" if best else "halving"} | rest
+        yield from grid(
+            **init, method=method, epsilon=epsilons, runs=1 if best else design.repeated(runs)
         )
-        runs = design.runs or (30 if heavy else 100)
-        methods = ("optimum", "lloyd", "sulloyd", "sulloyd_fold", "glloyd", "glloyd_fold")
-        out += _method_cells("fastlloyd_nicv", dataset, methods, design.epsilons, runs)
-        out += [
-            Cell("fastlloyd_nicv", dataset, "fastlloyd", epsilon, runs, init)
-            for init in ("halving", "binary")
-            for epsilon in design.epsilons
-        ]
-    return out
 
 
-def _finish_nicv(frame: pd.DataFrame, folder: Path) -> dict[str, pd.DataFrame]:
-    frame = _add_shapes(frame).rename(columns={"mean": "nicv_mean", "median": "nicv_median"})
-    columns = ["dataset", *SHAPE_COLUMNS, "init", "method", "epsilon", "runs"]
-    return {"fastlloyd_nicv": frame[[*columns, "nicv_mean", "nicv_median", "ci95"]]}
+# --- Figure 2 and Figure 3a; Figures 6 to 8 ------------------------------------------------------
 
 
-# --- Figures 6 to 8 ------------------------------------------------------------------------------
+def _nicv(design: FastLloydDesign) -> Iterator[Settings]:
+    heavy = ("mnist", "birch2", *(f"g2_{d}" for d in design.g2 if d > 64))
+    methods = ("optimum", "lloyd", "sulloyd", "sulloyd_fold", "glloyd", "glloyd_fold", "fastlloyd")
+    for dataset in (*design.real, *(f"g2_{d}" for d in design.g2)):
+        runs = 30 if dataset in heavy else 100
+        yield from _methods(methods, design, runs, dataset=dataset)
+        yield from _methods(("fastlloyd",), design, runs, dataset=dataset, init="binary")
 
 
-def _metrics_cells(design: Design) -> list[Cell]:
-    methods = ("optimum", *MAIN)
-    out = []
+def _metrics(design: FastLloydDesign) -> Iterator[Settings]:
     for dataset in design.real:
-        runs = design.runs or 30
-        out += _method_cells("fastlloyd_metrics", dataset, methods, design.epsilons, runs)
-    return out
+        yield from _methods(("optimum", *MAIN), design, 30, dataset=dataset)
 
 
-def _finish_metrics(frame: pd.DataFrame, folder: Path) -> dict[str, pd.DataFrame]:
-    frame = _add_shapes(frame)
-    names = ("silhouette", "davies_bouldin", "centroid_mse")
-    keys = ["dataset", *SHAPE_COLUMNS, "init", "method", "epsilon", "runs"]
-    statistics = ["mean", "median", "ci95", "omitted"]
-    parts = []
-    for name in names:
-        part = frame[keys].assign(metric=name)
-        for statistic in statistics:
-            part[statistic] = frame[f"{name}_{statistic}"]
-        parts.append(part.astype({"omitted": int}))
-    out = pd.concat(parts).sort_index(kind="stable")
-    return {"fastlloyd_metrics": out[[*keys[:-1], "metric", "runs", *statistics]]}
+def _finish_metrics(frame: pd.DataFrame, folder: Path) -> pd.DataFrame:
+    """One row under another for each score."""
+    statistics = ("mean", "median", "ci95", "omitted")
+    parts = [
+        frame.rename(columns={f"{name}_{s}": s for s in statistics}).assign(metric=name)
+        for name in SCORES
+    ]
+    return pd.concat([p.loc[:, ~p.columns.str.contains("_")] for p in parts]).sort_index(
+        kind="stable"
+    )
 
 
 # --- Figure 5 ------------------------------------------------------------------------------------
 
-ABLATION_KEYS = ["alpha", "strategy", "postprocess", "clip_step"]
 
-
-def _ablation_cells(design: Design) -> list[Cell]:
-    """Counts have no floor here, as in the paper; the naive baseline is GLloyd."""
-    runs = design.runs or 20
-    out = []
+def _ablation(design: FastLloydDesign) -> Iterator[Settings]:
+    """The naive baseline is GLloyd."""
     for k, d, separation in design.ablation:
-        dataset = f"ablation_{k}_{d}_{separation:g}"
-        out.append(Cell("fastlloyd_ablation", dataset, "glloyd", 0.1, runs))
-        out += [
-            Cell(
-                "fastlloyd_ablation", dataset, "fastlloyd", 0.1, runs,
-                options=(*zip(ABLATION_KEYS, values, strict=True), ("count_floor", None)),
-            )
-            for values in (
-                (alpha, strategy, postprocess, clip)
-                for alpha in design.alphas
-                for strategy in ("step", "constant")
-                for postprocess in ("fold", "truncate", "none")
-                for clip in (True, False)
-            )
-        ]  # fmt: skip
-    return out
+        dataset, runs = f"ablation_{k}_{d}_{separation:g}", design.repeated(20)
+        common: Settings = {"dataset": dataset, "epsilon": 0.1, "runs": runs}
+        yield common | {"method": "glloyd"}
+        yield from grid(
+            **common, method="fastlloyd", alpha=design.alphas, strategy=("step", "constant"),
+            postprocess=("fold", "truncate", "none"), clip_step=(True, False),
+        )  # fmt: skip
 
 
-def _finish_ablation(frame: pd.DataFrame, folder: Path) -> dict[str, pd.DataFrame]:
+def _ablation_name(settings: Settings) -> str:
+    start = "{dataset}/{method}/halving/{epsilon:g}".format(**settings)
+    if settings["method"] == "glloyd":
+        return start
+    options = [f"{name}={settings[name]}" for name in ABLATION_KEYS]
+    return "/".join([start, *options, "count_floor=None"])
+
+
+def _finish_ablation(frame: pd.DataFrame, folder: Path) -> Files:
     """Normalised as in the paper (ratio of averages), and as an average of ratios."""
-    frame = _add_shapes(frame).rename(columns={"mean": "nicv_mean", "median": "nicv_median"})
+    frame = frame.reindex(columns=list(dict.fromkeys([*frame.columns, *ABLATION_KEYS])))
     frame["separation"] = [float(name.rsplit("_", 1)[1]) for name in frame["dataset"]]
     naive = frame[frame["method"] == "glloyd"].set_index("dataset")
     for statistic in ("mean", "median"):
         base = frame["dataset"].map(naive[f"nicv_{statistic}"])
         frame[f"{statistic}_ratio"] = frame[f"nicv_{statistic}"] / base
-    sets = frame[
-        ["dataset", *SHAPE_COLUMNS, "separation", "method", *ABLATION_KEYS, "epsilon", "runs"]
-        + ["nicv_mean", "nicv_median", "ci95"]
-    ]
-    groups = frame.groupby(["method", *ABLATION_KEYS], dropna=False, sort=False)
-    table = groups.agg(
-        sets=("dataset", "nunique"),
-        runs=("runs", "first"),
-        nicv_mean=("nicv_mean", "mean"),
-        ci95=("ci95", lambda half_widths: math.sqrt((half_widths**2).sum()) / len(half_widths)),
-        nicv_median=("nicv_median", "mean"),
-        mean_of_ratios=("mean_ratio", "mean"),
-        mean_of_median_ratios=("median_ratio", "mean"),
-    ).reset_index()
+    table = grouped(
+        frame, ["method", *ABLATION_KEYS], "sets", runs=("runs", "first"),
+        nicv_mean=("nicv_mean", "mean"), ci95=("ci95", _joint), nicv_median=("nicv_median", "mean"),
+        mean_of_ratios=("mean_ratio", "mean"), mean_of_median_ratios=("median_ratio", "mean"),
+    )  # fmt: skip
     table["normalised"] = table["nicv_mean"] / naive["nicv_mean"].mean()
-    return {"fastlloyd_ablation": table, "fastlloyd_ablation_sets": sets}
+    return {"fastlloyd_ablation": table, "fastlloyd_ablation_sets": frame}
+
+
+def _joint(half_widths: pd.Series) -> float:
+    """Half-width for the mean of independent means."""
+    return math.sqrt((half_widths**2).sum()) / len(half_widths)
 
 
 # --- Figures 3 and 4 -----------------------------------------------------------------------------
 
 
-def _scaling_cells(design: Design) -> list[Cell]:
-    runs = design.runs or 7  # times 3 draws of the data
-    names = [f"synthk_{k}" for k, _ in design.synth_k] + [f"synth_{k}_{d}" for k, d in design.synth]
-    return [
-        cell
-        for name in names
-        for draw in range(design.n_draws)
-        for cell in _method_cells(
-            "fastlloyd_scaling", f"{name}_{draw}", MAIN, design.epsilons, runs
-        )
-    ]
+def _scaling(design: FastLloydDesign) -> Iterator[Settings]:
+    names = [("3b", f"synthk_{k}") for k, _ in design.synth_k]
+    names += [("4", f"synth_{k}_{d}") for k, d in design.synth]
+    for figure, dataset in names:
+        for draw in range(design.n_draws):
+            yield from _methods(MAIN, design, 7, figure=figure, dataset=dataset, draw=draw)
 
 
-def _finish_scaling(frame: pd.DataFrame, folder: Path) -> dict[str, pd.DataFrame]:
+def _finish_scaling(frame: pd.DataFrame, folder: Path) -> pd.DataFrame:
     """Area under NICV over epsilon; the G2 part comes from the finished NICV table."""
-    nicv = pd.read_csv(folder / "fastlloyd_nicv.csv")
-    g2 = nicv[
-        nicv["dataset"].str.startswith("g2_")
-        & nicv["method"].isin(MAIN)
-        & (nicv["init"] == "halving")
-    ].rename(columns={"nicv_mean": "mean", "nicv_median": "median"})
-    g2 = g2.assign(figure="3a", group=g2["dataset"])
-    parts = frame["dataset"].str.split("_")
-    frame = frame.assign(
-        figure=parts.str[0].map({"synthk": "3b", "synth": "4"}),
-        group=frame["dataset"].str.rsplit("_", n=1).str[0],
-        k=parts.str[1].astype(int),
-        d=[int(p[2]) if p[0] == "synth" else 2 for p in parts],
-        n=10_000,
-    )
-    both = pd.concat([g2, frame])
+    known = pd.read_csv(folder / "fastlloyd_nicv.csv")
+    g2 = known[
+        known["dataset"].str.startswith("g2_")
+        & known["method"].isin(MAIN)
+        & (known["init"] == "halving")
+    ]
+    both = pd.concat([g2.assign(figure="3a", draw=0), frame])
     epsilons = np.unique(both["epsilon"][np.isfinite(both["epsilon"])])
-    keys = ["figure", "group", *SHAPE_COLUMNS, "method"]
+    keys = ["figure", "dataset", "n", "d", "k", "method"]
     rows = [
         dict(zip(keys, key, strict=True)) | _auc(cells, epsilons)
         for key, cells in both.groupby(keys, sort=False)
     ]
-    table = pd.DataFrame(rows).rename(columns={"group": "dataset"})
+    table = pd.DataFrame(rows)
     for name in ("auc", "auc_median"):
         base = table[table["method"] == "sulloyd"].set_index("dataset")[name]
         relative = "relative_to_sulloyd" + name.removeprefix("auc")
         table[relative] = table[name] / table["dataset"].map(base)
-    return {"fastlloyd_scaling": table}
+    return table
 
 
 def _auc(cells: pd.DataFrame, epsilons: FloatArray) -> dict[str, float]:
@@ -274,73 +187,59 @@ def _auc(cells: pd.DataFrame, epsilons: FloatArray) -> dict[str, float]:
 
     Without noise there is one value, the same at every epsilon.
     """
-    draws, runs = int(cells["dataset"].nunique()), int(cells["runs"].iloc[0])
+    draws, runs = int(cells["draw"].nunique()), int(cells["runs"].iloc[0])
     groups = cells.groupby("epsilon")
-    at = groups[["mean", "median"]].mean()
-    at["ci95"] = groups["ci95"].apply(lambda c: math.sqrt((c**2).sum()) / len(c))
-    mean, median, ci95 = (np.broadcast_to(at[c], len(epsilons)) for c in ("mean", "median", "ci95"))
+    names = ["nicv_mean", "nicv_median", "ci95"]
+    at = groups[names[:2]].mean()
+    at["ci95"] = groups["ci95"].apply(_joint)
+    mean, median, ci95 = (np.broadcast_to(at[name], len(epsilons)) for name in names)
     if len(at) == 1:
         half_width = float(ci95[0] * (epsilons[-1] - epsilons[0]))
     else:
         weights = [auc_over_epsilon(epsilons, row) for row in np.eye(len(epsilons))]
         half_width = float(np.linalg.norm(weights * ci95))
+    area, middle = auc_over_epsilon(epsilons, mean), auc_over_epsilon(epsilons, median)
     return {
-        "draws": draws,
-        "runs": runs * draws,
-        "auc": auc_over_epsilon(epsilons, mean),
-        "ci95": half_width,
-        "auc_median": auc_over_epsilon(epsilons, median),
-    }
+        "draws": draws, "runs": runs * draws, "auc": area, "ci95": half_width, "auc_median": middle
+    }  # fmt: skip
 
 
-# --- Table 3 -------------------------------------------------------------------------------------
-
-PAPER_ROUNDS: dict[str, tuple[int, float]] = {
-    "timesynth_10000_2_2": (192, 3.03),
-    "timesynth_10000_2_5": (384, 3.24),
-    "timesynth_10000_5_2": (480, 4.32),
-    "timesynth_10000_5_5": (960, 4.95),
-    "timesynth_100000_2_2": (192, 12.57),
-    "timesynth_100000_2_5": (384, 13.17),
-    "timesynth_100000_5_2": (480, 22.05),
-    "timesynth_100000_5_5": (960, 22.56),
-    "lsun": (288, 2.6),
-    "s1": (1440, 5.81),
-}
-"""Bytes and milliseconds per iteration that the paper's Table 3 prints for FastLloyd."""
-
-
-def _timing_cells(design: Design) -> list[Cell]:
-    runs = design.runs or 51
-    return [Cell("fastlloyd_table3", name, "fastlloyd", 1.0, runs) for name in design.timing]
-
-
-def _finish_timing(frame: pd.DataFrame, folder: Path) -> dict[str, pd.DataFrame]:
-    frame = _add_shapes(frame).astype({"bytes_per_round": int})
-    nothing = (math.nan, math.nan)
-    paper = [PAPER_ROUNDS.get(name, nothing) for name in frame["dataset"]]
-    frame["paper_bytes"], frame["paper_ms"] = zip(*paper, strict=True)
-    frame["paper_bytes"] = frame["paper_bytes"].astype("Int64")
-    ratio = ["round_time_ratio_to_sklearn", "ratio_p10", "ratio_p90"]
-    columns = ["dataset", *SHAPE_COLUMNS, "bytes_per_round", "paper_bytes", "runs"]
-    return {"fastlloyd_table3": frame[[*columns, *ratio, "paper_ms"]]}
-
-
-TABLES: dict[str, Table] = {
-    "fastlloyd_nicv": Table(_nicv_cells, nicv_cell, _finish_nicv),
-    "fastlloyd_scaling": Table(
-        _scaling_cells, nicv_cell, _finish_scaling, needs=("fastlloyd_nicv",)
+RATIOS = ("round_time_ratio_to_sklearn", "ratio_p10", "ratio_p90")
+SEED = "{dataset}/{method}/{init}/{epsilon:g}"
+TABLES = tables_of(
+    FULL,
+    QUICK,
+    Table(
+        "fastlloyd_nicv", _nicv, nicv,
+        "dataset,n,d,k,init,method,epsilon,runs,nicv_mean,nicv_median,ci95", seed=SEED,
     ),
-    "fastlloyd_ablation": Table(_ablation_cells, nicv_cell, _finish_ablation),
-    "fastlloyd_metrics": Table(_metrics_cells, metrics_cell, _finish_metrics),
-    "fastlloyd_table3": Table(_timing_cells, round_cell, _finish_timing, sequential=True),
-    **{name: Table(*parts) for name, parts in FEDDP_TABLES.items()},
-    **{name: Table(*parts) for name, parts in LDP_TABLES.items()},
-    **{name: Table(*parts) for name, parts in RR_TABLES.items()},
-}
-"""The tables by name, in the order in which they are made."""
-
-
-def cell_row(cell: Cell) -> dict[str, Any]:
-    """The columns that name a cell."""
-    return {name: getattr(cell, name) for name in CELL_COLUMNS} | dict(cell.options)
+    Table(
+        "fastlloyd_scaling", _scaling, nicv_of_draw,
+        "figure,dataset,n,d,k,method,draws,runs,auc,ci95,auc_median,relative_to_sulloyd,"
+        "relative_to_sulloyd_median",
+        finish=_finish_scaling, seed="{dataset}_{draw}/{method}/{init}/{epsilon:g}",
+        needs=("fastlloyd_nicv",), beside={"method": "sulloyd"}, paired=("dataset",),
+    ),
+    Table(
+        "fastlloyd_ablation", _ablation, ablation,
+        {
+            "fastlloyd_ablation": "method,alpha,strategy,postprocess,clip_step,sets,runs,nicv_mean,"
+            "ci95,nicv_median,mean_of_ratios,mean_of_median_ratios,normalised",
+            "fastlloyd_ablation_sets": "dataset,n,d,k,separation,method,alpha,strategy,postprocess,"
+            "clip_step,epsilon,runs,nicv_mean,nicv_median,ci95",
+        },
+        finish=_finish_ablation, seed=_ablation_name, beside={"method": "glloyd"},
+        paired=("dataset",),
+    ),
+    Table(
+        "fastlloyd_metrics", _metrics, scores,
+        "dataset,n,d,k,init,method,epsilon,metric,runs,mean,median,ci95,omitted",
+        finish=_finish_metrics, seed=SEED, names=("metric",),
+    ),
+    Table(
+        "fastlloyd_table3",
+        lambda d: grid(dataset=d.timing, epsilon=1.0, runs=d.repeated(51)), round_time,
+        f"dataset,n,d,k,bytes_per_round,paper_bytes,runs,{','.join(RATIOS)},paper_ms",
+        seed="{dataset}/fastlloyd/halving/{epsilon:g}", anew=RATIOS, sequential=True,
+    ),
+)  # fmt: skip

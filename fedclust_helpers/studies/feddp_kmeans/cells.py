@@ -1,7 +1,7 @@
-"""Measurements behind the FedDP tables: many runs that share one data set make one cell.
+"""What the FedDP tables measure.
 
-Results are keyed ``method|T|epsilon``. The seed of a run is derived from its data set, method and
-settings, so a run does not depend on which other runs are made.
+The seed of a run is derived from its data set, method and settings, so a run does not depend on
+which other runs are made.
 """
 
 from __future__ import annotations
@@ -16,34 +16,37 @@ from fedclust_helpers._validation import FloatArray
 from fedclust_helpers.accounting import PrivacyLedger
 from fedclust_helpers.feddp_kmeans.selection import elbow, server_cost_curve
 from fedclust_helpers.federation import IdealSecureSum
-from fedclust_helpers.studies.fastlloyd.cells import Cell
-from fedclust_helpers.studies.fastlloyd.problems import seed_of
+from fedclust_helpers.studies.bench.cell import Cell, Numbers, generator_of, seed_of
 from fedclust_helpers.studies.feddp_kmeans.k_fed import k_fed
 from fedclust_helpers.studies.feddp_kmeans.problems import (
+    LEVEL_KEYS,
     FederatedProblem,
+    Level,
+    Mixture,
+    Real,
     best_cost,
     load_federated,
 )
 
-NOT_APPLICABLE = -1  # column T of methods without rounds
-STEP_RANGE = {"data": (0.01, 1.0), "client": (0.05, 4.0)}
+STEP_RANGE = {"point": (0.01, 1.0), "client": (0.05, 4.0)}
 """Range of the log-uniform step budgets of the Pareto panels."""
-KFED_RESTARTS = {"data": 10, "client": 1}
+KFED_RESTARTS = {"point": 10, "client": 1}
 """Restarts of each client's own k-means: thousands of clients get one."""
 ELBOW_RESTARTS = 25
+NO_ROUNDS = -1  # column T of methods without rounds
 
 
 def _federation(problem: FederatedProblem, seed: np.random.SeedSequence) -> IdealSecureSum:
     return IdealSecureSum(
         problem.data, seed=seed, bound=problem.radius, domain="ball",
-        ledger=PrivacyLedger(unit=problem.unit),
+        ledger=PrivacyLedger(unit=problem.level),
     )  # fmt: skip
 
 
 def plan_for(
     federation: IdealSecureSum, problem: FederatedProblem, method: str, **options: Any
 ) -> fk.FedDPPlan | fk.LloydsPlan:
-    """Plan of "feddp" or of FedDP-Lloyds from a public start, for `epsilon` or step `budgets`."""
+    """Plan of "feddp", of "feddp_adaptive" or of FedDP-Lloyds from a public start."""
     points, k = problem.dataset.server_points, problem.dataset.n_clusters
     call = {"n_clusters": k, "clips": problem.clips, **options}
     if method == "feddp":
@@ -61,63 +64,46 @@ def centers_of(
     return fk.run(federation, plan, problem.dataset.server_points, rng=rng).centers
 
 
-# --- cost at fixed total epsilon: feddp_cost, feddp_missing, feddp_census -------------------------
+def cost(cell: Cell, *, data: Mixture | Real, method: str, T: int, eps_total: float) -> Numbers:
+    """Cost per point of one run, and its rounds (those that "feddp_adaptive" chose).
 
-
-def cost_cell(cell: Cell) -> dict[str, float]:
-    """Costs on one data set: of the paper's methods, the adaptive one, k-FED, or starts alone.
-
-    `cell.method` is "paper", "adaptive", "kfed" or "start" (public starts without any release:
-    T = 0, epsilon 0); the options `epsilons`, `rounds` and `start_rounds` (rounds after a public
-    start) say what is run.
+    Beside the paper's methods: "optimal" and "kfed", not private; and public starts without any
+    release, T = 0 and epsilon 0.
     """
-    problem, options = load_federated(cell.dataset), dict(cell.options)
-    data = problem.dataset
-    if cell.method == "kfed":
-        rng = np.random.default_rng(seed_of(f"{cell.dataset}/kfed"))
-        n_init = KFED_RESTARTS[problem.level]
-        centers = k_fed(problem.data, data.n_clusters, rng=rng, n_init=n_init)
-        return {f"kfed|{NOT_APPLICABLE}|inf": problem.cost(centers)}
-    out: dict[str, float] = {}
-    if cell.method == "start":
-        for start, find in fk.STARTS.items():
-            rng = np.random.default_rng(seed_of(f"{cell.dataset}/{start}|0|0"))
-            out[f"{start}|0|0"] = problem.cost(find(data.server_points, data.n_clusters, rng=rng))
-        return out
-    if cell.method == "adaptive":
-        for epsilon in options["epsilons"]:
-            protocol, server = seed_of(f"{cell.dataset}/adaptive/{epsilon:g}").spawn(2)
-            federation, rng = _federation(problem, protocol), np.random.default_rng(server)
-            plan = fk.plan_adaptive(
-                federation, data.server_points, n_clusters=data.n_clusters, epsilon=epsilon,
-                rng=rng, **problem.public_counts,
-            )  # fmt: skip
-            result = fk.run(federation, plan, data.server_points, rng=rng)
-            n_rounds = plan.n_rounds
-            out[f"feddp_adaptive|{n_rounds}|{epsilon:g}"] = problem.cost(result.centers)
-        return out
-    runs = [("feddp", n_rounds) for n_rounds in options["rounds"]]
-    runs += [(start, n_rounds) for start in fk.STARTS for n_rounds in options["start_rounds"]]
-    for method, n_rounds in runs:
-        for epsilon in options["epsilons"]:
-            name = f"{method}|{n_rounds}|{epsilon:g}"
-            seed = seed_of(f"{cell.dataset}/{name}")
-            spend = {"epsilon": epsilon, "n_rounds": n_rounds}
-            out[name] = problem.cost(centers_of(problem, method, seed, **spend))
-    return out | {f"optimal|{NOT_APPLICABLE}|inf": best_cost(cell.dataset)}
+    problem, k = load_federated(data), load_federated(data).dataset.n_clusters
+    points = problem.dataset.server_points
+    if method == "optimal":
+        return {"cost": best_cost(data), "chosen": T}
+    if method == "feddp_adaptive":
+        protocol, server = seed_of(f"{data.name}/adaptive/{eps_total:g}").spawn(2)
+        federation, rng = _federation(problem, protocol), np.random.default_rng(server)
+        plan = fk.plan_adaptive(
+            federation, points, n_clusters=k, epsilon=eps_total, rng=rng, **problem.public_counts
+        )
+        centers = fk.run(federation, plan, points, rng=rng).centers
+        return {"cost": problem.cost(centers), "chosen": plan.n_rounds}
+    name = f"{data.name}/{method}|{T}|{eps_total:g}"
+    if method == "kfed":
+        rng, n_init = generator_of(f"{data.name}/kfed"), KFED_RESTARTS[problem.level]
+        centers = k_fed(problem.data, k, rng=rng, n_init=n_init)
+    elif eps_total == 0:
+        centers = fk.STARTS[method](points, k, rng=generator_of(name))
+    else:
+        centers = centers_of(problem, method, seed_of(name), epsilon=eps_total, n_rounds=T)
+    return {"cost": problem.cost(centers), "chosen": T}
 
 
 # --- feddp_pareto ---------------------------------------------------------------------------------
 
 
 @lru_cache(maxsize=64)
-def random_settings(level: str, method: str, n: int) -> tuple[fk.StepBudgets, ...]:
+def random_settings(level: Level, method: str, n: int) -> tuple[fk.StepBudgets, ...]:
     """The first `n` random settings of a method, the same in every panel of a level.
 
     Each step budget is log-uniform in `STEP_RANGE`; T is 0, 1 or 2 for FedDP-KMeans, and 1, 2 or 3
     from a public start.
     """
-    draws = np.random.default_rng(seed_of(f"pareto/{level}/{method}")).random((n, 7))
+    draws = generator_of(f"pareto/{LEVEL_KEYS[level]}/{method}").random((n, 7))
     low, high = STEP_RANGE[level]
     budgets = low * (high / low) ** draws[:, :6]
     out = []
@@ -134,48 +120,36 @@ def random_settings(level: str, method: str, n: int) -> tuple[fk.StepBudgets, ..
     return tuple(out)
 
 
-def pareto_cell(cell: Cell) -> dict[str, float]:
-    """A chunk of random settings: their exact totals ("budgets_*"), or their costs on one data set.
-
-    Options: `first` and `last` index of the chunk. Keys are ``method|index``.
-    """
-    options = dict(cell.options)
-    chunk = range(options["first"], options["last"])
-    kind = cell.dataset.split("_")
-    if kind[0] == "budgets":
-        settings = random_settings(kind[1], cell.method, chunk.stop)
-        return {f"{cell.method}|{i}": settings[i].total() for i in chunk}
-    problem = load_federated(cell.dataset)
-    settings = random_settings(problem.level, cell.method, chunk.stop)
-    out = {"optimal": best_cost(cell.dataset)}
-    for i in chunk:
-        seed = seed_of(f"pareto/{cell.dataset}/{cell.method}/{i}")
-        centers = centers_of(problem, cell.method, seed, budgets=settings[i])
-        out[f"{cell.method}|{i}"] = problem.cost(centers)
-    return out
+def pareto(cell: Cell, *, level: Level, method: str, setting: int, data: Mixture | None) -> Numbers:
+    """One random setting: its exact total (without data), or its cost on one data set."""
+    budgets = random_settings(level, method, setting + 1)[setting]
+    if data is None:
+        return {"eps_total": budgets.total()}
+    problem, seed = load_federated(data), seed_of(f"pareto/{data.name}/{method}/{setting}")
+    found = problem.cost(centers_of(problem, method, seed, budgets=budgets))
+    return {"cost": found, "excess": found - best_cost(data)}
 
 
 # --- feddp_elbow ----------------------------------------------------------------------------------
 
 
-def elbow_cell(cell: Cell) -> dict[str, float]:
+def elbow_curve(cell: Cell, *, data: Mixture, k_prime: int, k_max: int, eps1: float) -> Numbers:
     """Cost of the weighted server points for k = 1..k_max, and its elbow (Appendix H.3).
 
-    Steps 1 and 2 of FedDP-Init run with k' clusters and `cell.epsilon` each; only they are paid
-    for here. Options: `k_prime`, `k_max`.
+    Steps 1 and 2 of FedDP-Init run with k' clusters and `eps1` each; only they are paid for here.
     """
-    problem, options = load_federated(cell.dataset), dict(cell.options)
-    protocol, server = seed_of(f"elbow/{cell.dataset}/{cell.epsilon:g}").spawn(2)
+    problem = load_federated(data)
+    protocol, server = seed_of(f"elbow/{data.name}/{eps1:g}").spawn(2)
     rng = np.random.default_rng(server)
     federation, points = _federation(problem, protocol), problem.dataset.server_points
     plan = fk.plan(
-        federation, points, n_clusters=options["k_prime"], clips=problem.clips,
-        budgets=fk.StepBudgets(cell.epsilon, cell.epsilon, 1.0, 1.0),
+        federation, points, n_clusters=k_prime, clips=problem.clips,
+        budgets=fk.StepBudgets(eps1, eps1, 1.0, 1.0),
     )  # fmt: skip
     init = fk.run(federation, plan, points, rng=rng).init
     assert init is not None
-    ks = range(1, options["k_max"] + 1)
+    ks = range(1, k_max + 1)
     costs = server_cost_curve(init, ks, rng=rng, n_init=ELBOW_RESTARTS)
-    total = fk.StepBudgets(cell.epsilon, cell.epsilon, 0.0, 0.0).total()
-    curve = {f"k|{k}": float(cost) for k, cost in zip(ks, costs, strict=True)}
+    curve = {f"k{k}": float(cost) for k, cost in zip(ks, costs, strict=True)}
+    total = fk.StepBudgets(eps1, eps1, 0.0, 0.0).total()
     return curve | {"elbow": elbow(ks, costs), "eps_total": total}

@@ -1,59 +1,62 @@
-"""Designs of the FedDP-KMeans tables (Scott, Lampert, Saulpic 2025) and how they are put together.
-
-`tables` registers `FEDDP_TABLES`; what is measured is in `feddp_cells`, the data sets in
-`feddp_problems`.
-"""
+"""The tables of FedDP-KMeans (Scott, Lampert, Saulpic 2025): designs, and how cells become rows."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from fedclust_helpers.feddp_kmeans import STARTS
-from fedclust_helpers.studies.fastlloyd.cells import Cell, summary
+from fedclust_helpers.studies.bench.cell import (
+    Design,
+    Files,
+    Settings,
+    Table,
+    ci95,
+    grid,
+    grouped,
+    mean,
+    melted,
+    sorted_by,
+    tables_of,
+)
 from fedclust_helpers.studies.feddp_kmeans.cells import (
-    cost_cell,
-    elbow_cell,
-    pareto_cell,
+    NO_ROUNDS,
+    cost,
+    elbow_curve,
+    pareto,
     random_settings,
 )
-from fedclust_helpers.studies.feddp_kmeans.problems import UNITS, mixture_name
+from fedclust_helpers.studies.feddp_kmeans.problems import Level, Mixture, Real
 
-if TYPE_CHECKING:
-    from fedclust_helpers.studies.fastlloyd.tables import Design
-
-Settings = tuple[tuple[str, int, int], ...]
-PANELS: Settings = (
-    ("data", 100, 1000),
-    ("client", 1000, 50),
-    ("client", 2000, 50),
-    ("client", 5000, 50),
-)
-"""Level, clients and rows per client of Figures 1, 10, 2 and 11 (left panels)."""
-CHUNK = 50  # random settings per cell
-CENSUS = ("not_for_profit", "federal", "self_employed")
-COST_COLUMNS = ["method", "eps_total", "T", "seeds", "cost_mean", "ci95", "excess_mean"]
-STEP_COLUMNS = {
-    "eps1": "outer",
-    "eps2": "weights",
-    "eps3G": "sums",
-    "eps3L": "counts",
-    "eps4G": "lloyd_sums",
-    "eps4L": "lloyd_counts",
+Panel = tuple[Level, int, int]  # level, clients, rows per client
+STEPS = {
+    "eps1": "outer", "eps2": "weights", "eps3G": "sums", "eps3L": "counts",
+    "eps4G": "lloyd_sums", "eps4L": "lloyd_counts",
+}  # fmt: skip
+"""Columns of the step budgets -> fields of `StepBudgets`."""
+ORDER = ("feddp", "feddp_adaptive", *STARTS, "kfed", "optimal")
+PAPER_PROPORTIONS = {
+    "point_100": ((0.18, 0.23, 0.43, 0.17), (0.61, 0.39, 0.0)),
+    "client_1000": ((0.38, 0.09, 0.42, 0.10), (0.86, 0.11, 0.04)),
+    "client_2000": ((0.43, 0.10, 0.36, 0.11), (0.80, 0.17, 0.03)),
+    "client_5000": ((0.43, 0.09, 0.37, 0.11), (0.81, 0.10, 0.10)),
 }
+"""Gaussian rows of Tables 2 and 3 (shares of steps) and of Tables 4 and 5 (shares of T)."""
 
 
-@dataclass(frozen=True)
-class FedDPDesign:
-    """How large the FedDP tables are made; a part of `Design`."""
+@dataclass(frozen=True, kw_only=True)
+class FedDPDesign(Design):
+    """How large the FedDP tables are made; the panels are Figures 1, 10, 2 and 11 (left)."""
 
-    panels: Settings = PANELS
+    panels: tuple[Panel, ...] = (
+        ("point", 100, 1000), ("client", 1000, 50), ("client", 2000, 50), ("client", 5000, 50),
+    )  # fmt: skip
     d: int = 100
     k: int = 10
     epsilons: tuple[float, ...] = (0.25, 0.5, 1.0, 2.0, 4.0)
@@ -65,192 +68,97 @@ class FedDPDesign:
     pareto_seeds: int = 3
     missing: tuple[int, ...] = (0, 1, 2, 5)
     missing_seeds: int = 5
-    elbow: tuple[tuple[str, int, int, tuple[float, ...]], ...] = (
-        ("data", 100, 1000, (0.05, 0.1, 0.2, 0.5, 1.0)),
-        ("client", 2000, 50, (0.5, 1.0, 2.0, 4.0)),
+    elbow: tuple[tuple[Panel, tuple[float, ...]], ...] = (
+        (("point", 100, 1000), (0.05, 0.1, 0.2, 0.5, 1.0)),
+        (("client", 2000, 50), (0.5, 1.0, 2.0, 4.0)),
     )
     elbow_k_primes: tuple[int, ...] = (20, 10)
     elbow_k_max: int = 20
     elbow_seeds: int = 5
-    census: tuple[str, ...] = tuple(f"census_{employment}" for employment in CENSUS)
+    census: tuple[str, ...] = ("not_for_profit", "federal", "self_employed")
     census_epsilons: tuple[float, ...] = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
     census_seeds: int = 3
 
+    def mixtures(self, panel: Panel, seeds: int, missing: int = 0) -> Iterator[Mixture]:
+        """The data sets of a panel, one for each seed."""
+        for seed in range(self.repeated(seeds)):
+            yield Mixture(*panel, self.d, self.k, seed, missing)
 
-QUICK_FEDDP = FedDPDesign(
-    panels=(("data", 20, 50), ("client", 100, 10)),
-    d=6,
-    k=3,
-    epsilons=(0.5,),
-    rounds=(0, 1),
-    start_rounds=(1,),
-    settings=4,
-    start_settings=2,
-    missing=(0, 1),
-    elbow=(("data", 20, 50, (1.0,)),),
-    elbow_k_primes=(5,),
-    elbow_k_max=6,
+
+FULL = FedDPDesign()
+QUICK = FedDPDesign(
+    panels=(("point", 20, 50), ("client", 100, 10)), d=6, k=3, epsilons=(0.5,), rounds=(0, 1),
+    start_rounds=(1,), settings=4, start_settings=2, missing=(0, 1),
+    elbow=((("point", 20, 50), (1.0,)),), elbow_k_primes=(5,), elbow_k_max=6,
     census=("strips_8",),  # no download
-    census_epsilons=(0.5,),
-)
-"""Tiny tables for tests."""
+    census_epsilons=(0.5,), runs=2,
+)  # fmt: skip
 
 
-def _names(design: Design, panels: Settings, default_seeds: int, *, missing: int = 0) -> list[str]:
-    feddp = design.feddp
-    return [
-        mixture_name(level, clients, rows, d=feddp.d, k=feddp.k, seed=seed, missing=missing)
-        for level, clients, rows in panels
-        for seed in range(design.runs or default_seeds)
-    ]
+# --- costs at a fixed total epsilon: feddp_cost, feddp_missing, feddp_census ----------------------
 
 
-# --- costs at a fixed total epsilon ---------------------------------------------------------------
-
-
-def _cost_group(
-    table: str,
-    datasets: list[str],
-    *,
+def _runs(
+    sets: Iterable[Mixture | Real],
     epsilons: tuple[float, ...],
     rounds: tuple[int, ...],
     start_rounds: tuple[int, ...],
-    kfed: bool = True,
-) -> list[Cell]:
-    options = {
-        "paper": (("epsilons", epsilons), ("rounds", rounds), ("start_rounds", start_rounds)),
-        "adaptive": (("epsilons", epsilons),),
-        "start": (),
-        "kfed": (),
-    }
-    groups = list(options) if kfed else list(options)[:-1]
-    return [
-        Cell(table, dataset, group, math.inf, 1, "server", options[group])
-        for dataset in datasets
-        for group in groups
-    ]
+    others: tuple[str, ...] = ("kfed", "optimal"),
+) -> Iterator[Settings]:
+    """All runs on each data set; the rounds of the adaptive method are its own choice."""
+    for data in sets:
+        yield from grid(data=data, method="feddp", T=rounds, eps_total=epsilons)
+        yield from grid(data=data, method=STARTS, T=start_rounds, eps_total=epsilons)
+        yield from grid(data=data, method="feddp_adaptive", T=0, eps_total=epsilons)
+        yield from grid(data=data, method=STARTS, T=0, eps_total=0.0)
+        yield from grid(data=data, method=others, T=NO_ROUNDS, eps_total=math.inf)
 
 
-def _long(frame: pd.DataFrame) -> pd.DataFrame:
-    """One row for each data set, method, T and epsilon: its cost, and its excess over optimal."""
-    results = [name for name in frame.columns if name.count("|") == 2]
-    long = frame.melt("dataset", results, value_name="cost").dropna(subset="cost")
-    keys = long["variable"].str.split("|", expand=True)
-    long = long.assign(method=keys[0], T=keys[1].astype(int), eps_total=keys[2].astype(float))
-    best = long[long["method"] == "optimal"].set_index("dataset")["cost"]
-    return long.assign(excess=long["cost"] - long["dataset"].map(best))
-
-
-def _summarise(long: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
-    """Mean over data sets for each setting; T of the adaptive method is its most frequent choice.
-
-    Methods in the order in which they appear, then T, then epsilon.
-    """
-    order = {name: i for i, name in enumerate(("feddp", "feddp_adaptive", *STARTS, "kfed"))}
-    adaptive = long["method"] == "feddp_adaptive"
-    groups = long.assign(
-        chosen=long["T"], T=long["T"].mask(adaptive, 0), order=long["method"].map(order).fillna(9)
-    ).groupby([*keys, "order", "method", "T", "eps_total"], sort=False)
-    rows = []
-    for key, part in groups:
-        named = dict(zip([*keys, "order", "method", "T", "eps_total"], key, strict=True))
-        costs = summary(part["cost"])
-        rows.append(
-            named
-            | {
-                "T": int(part["chosen"].mode().iloc[0]),
-                "sort_T": named["T"],
-                "seeds": len(part),
-                "cost_mean": costs["mean"],
-                "ci95": costs["ci95"],
-                "excess_mean": float(part["excess"].mean()),
-                "excess_max": float(part["excess"].max()),
-            }
-        )
-    table = pd.DataFrame(rows)
-    for name in keys:  # keep the order of the design
-        table[f"rank_{name}"] = table[name].map({v: i for i, v in enumerate(long[name].unique())})
-    ranks = [f"rank_{name}" for name in keys]
-    table = table.sort_values([*ranks, "order", "sort_T", "eps_total"], kind="stable")
-    return table[[*keys, *COST_COLUMNS, "excess_max"]]
-
-
-def _with_mixture(long: pd.DataFrame) -> pd.DataFrame:
-    parts = long["dataset"].str.split("_")
-    return long.assign(
-        level=parts.str[0], clients=parts.str[1].astype(int), missing=parts.str[6].astype(int)
-    )
-
-
-def _cost_cells(design: Design) -> list[Cell]:
-    feddp = design.feddp
-    return _cost_group(
-        "feddp_cost", _names(design, feddp.panels, feddp.cost_seeds),
-        epsilons=feddp.epsilons, rounds=feddp.rounds, start_rounds=feddp.start_rounds,
+def _costs(keys: list[str], frame: pd.DataFrame, folder: Path) -> pd.DataFrame:
+    """Means over data sets; T of the adaptive method is its most frequent choice."""
+    names = [*Mixture._fields] if "level" in frame else [*Real._fields]
+    best = frame[frame["method"] == "optimal"].set_index(names)["cost"]
+    optimum = best.loc[list(frame[names].itertuples(index=False, name=None))]
+    table = grouped(
+        frame.assign(excess=frame["cost"] - optimum.to_numpy()),
+        [*keys, "method", "T", "eps_total"], cost_mean=("cost", mean), ci95=("cost", ci95),
+        excess_mean=("excess", "mean"), excess_max=("excess", "max"),
+        chosen=("chosen", lambda rounds: int(rounds.mode().iloc[0])),
     )  # fmt: skip
+    places = {name: frame[name].unique() for name in keys}  # the order of the design
+    table = sorted_by(table, **places, method=ORDER, T=None, eps_total=None)
+    return table.assign(T=table["chosen"])
 
 
-def _finish_cost(frame: pd.DataFrame, folder: Path) -> dict[str, pd.DataFrame]:
-    long = _with_mixture(_long(frame)).sort_values("dataset", key=_design_order(frame))
-    return {"feddp_cost": _summarise(long, ["level", "clients"])}
+def _cost(design: FedDPDesign) -> Iterator[Settings]:
+    sets = [m for panel in design.panels for m in design.mixtures(panel, design.cost_seeds)]
+    yield from _runs(sets, design.epsilons, design.rounds, design.start_rounds)
 
 
-def _design_order(frame: pd.DataFrame) -> Callable[[pd.Series], pd.Series]:
-    places = {name: i for i, name in enumerate(frame["dataset"].unique())}
-    return lambda names: names.map(places)
+def _missing(design: FedDPDesign) -> Iterator[Settings]:
+    seeds, panel = design.missing_seeds, design.panels[0]
+    sets = [m for each in design.missing for m in design.mixtures(panel, seeds, missing=each)]
+    yield from _runs(sets, design.epsilons, (0, 1), (1, 3), others=("optimal",))
 
 
-def _missing_cells(design: Design) -> list[Cell]:
-    feddp = design.feddp
-    return [
-        cell
-        for missing in feddp.missing
-        for cell in _cost_group(
-            "feddp_missing",
-            _names(design, feddp.panels[:1], feddp.missing_seeds, missing=missing),
-            epsilons=feddp.epsilons, rounds=(0, 1), start_rounds=(1, 3), kfed=False,
-        )
-    ]  # fmt: skip
-
-
-def _finish_missing(frame: pd.DataFrame, folder: Path) -> dict[str, pd.DataFrame]:
-    return {"feddp_missing": _summarise(_with_mixture(_long(frame)), ["missing"])}
-
-
-def _census_cells(design: Design) -> list[Cell]:
-    feddp = design.feddp
-    seeds = range(design.runs or feddp.census_seeds)
-    return _cost_group(
-        "feddp_census", [f"{name}_{seed}" for name in feddp.census for seed in seeds],
-        epsilons=feddp.census_epsilons, rounds=(0, 1), start_rounds=(1,),
-    )  # fmt: skip
-
-
-def _finish_census(frame: pd.DataFrame, folder: Path) -> dict[str, pd.DataFrame]:
-    long = _long(frame)
-    names = long["dataset"].str.removeprefix("census_").str.rsplit("_", n=1).str[0]
-    return {"feddp_census": _summarise(long.assign(employment=names), ["employment"])}
+def _census(design: FedDPDesign) -> Iterator[Settings]:
+    seeds = range(design.repeated(design.census_seeds))
+    sets = [Real(name, seed) for name in design.census for seed in seeds]
+    yield from _runs(sets, design.census_epsilons, (0, 1), (1,))
 
 
 # --- Pareto fronts, Tables 2 to 5 -----------------------------------------------------------------
 
 
-def _pareto_cells(design: Design) -> list[Cell]:
-    feddp = design.feddp
-    sizes = {"feddp": feddp.settings} | dict.fromkeys(STARTS, feddp.start_settings)
-    chunks = [
-        (method, (("first", first), ("last", min(first + CHUNK, size))))
-        for method, size in sizes.items()
-        for first in range(0, size, CHUNK)
-    ]
-    levels = dict.fromkeys(level for level, _, _ in feddp.panels)
-    names = [f"budgets_{level}" for level in levels]
-    names += _names(design, feddp.panels, feddp.pareto_seeds)
-    return [
-        Cell("feddp_pareto", name, method, math.inf, 1, "server", chunk)
-        for name in names
-        for method, chunk in chunks
-    ]
+def _pareto(design: FedDPDesign) -> Iterator[Settings]:
+    sizes = {"feddp": design.settings} | dict.fromkeys(STARTS, design.start_settings)
+    levels = dict.fromkeys(level for level, _, _ in design.panels)
+    sets: list[tuple[Level, Mixture | None]] = [(level, None) for level in levels]
+    for panel in design.panels:
+        sets += [(panel[0], m) for m in design.mixtures(panel, design.pareto_seeds)]
+    for level, data in sets:
+        for method, size in sizes.items():
+            yield from grid(level=level, method=method, setting=range(size), data=data)
 
 
 def pareto_front(epsilon: np.ndarray, cost: np.ndarray) -> np.ndarray:
@@ -268,59 +176,29 @@ def pareto_front(epsilon: np.ndarray, cost: np.ndarray) -> np.ndarray:
     return front
 
 
-def _finish_pareto(frame: pd.DataFrame, folder: Path) -> dict[str, pd.DataFrame]:
-    results = [name for name in frame.columns if name.count("|") == 1]
-    long = frame.melt(["dataset", "optimal"], results).dropna(subset="value")
-    names, parts = long["variable"].str.split("|", expand=True), long["dataset"].str.split("_")
-    long = long.assign(
-        method=names[0], setting=names[1].astype(int), level=parts.str[0], clients=parts.str[1]
-    )
-    totals = long[long["level"] == "budgets"].set_index(["clients", "method", "setting"])["value"]
-    costs = long[long["level"] != "budgets"].copy()
-    costs["excess"] = costs["value"] - costs["optimal"]
-    costs["panel"] = costs["level"] + "_" + costs["clients"]
-    keys = ["level", "panel", "method", "setting"]
-    means = costs.groupby(keys, sort=False).agg(
-        seeds=("value", "size"), cost_mean=("value", "mean"), excess_mean=("excess", "mean")
-    )
-    rows = []
-    for record in means.reset_index().to_dict("records"):
-        mean = {str(name): value for name, value in record.items()}
-        level, method, setting = mean.pop("level"), mean["method"], mean["setting"]
-        budgets = random_settings(level, method, setting + 1)[setting]
-        steps = {column: getattr(budgets, name) for column, name in STEP_COLUMNS.items()}
-        total = totals[level, method, setting]
-        rows.append({**mean, **steps, "T": budgets.n_rounds, "eps_total": total})
-    last = ["seeds", "cost_mean", "excess_mean"]
-    table = pd.DataFrame(rows)[[*keys[1:], *STEP_COLUMNS, "T", "eps_total", *last]]
-    order = {f"{level}_{clients}": i for i, (level, clients) in enumerate(_panels(costs))}
-    methods = {name: i for i, name in enumerate(("feddp", *STARTS))}
-    table = table.sort_values(
-        ["panel", "method", "setting"],
-        key=lambda c: c.map(order if c.name == "panel" else methods) if c.dtype != int else c,
-    )
+def _finish_pareto(frame: pd.DataFrame, folder: Path) -> Files:
+    setting = ["level", "method", "setting"]
+    totals = frame[frame["clients"].isna()].set_index(setting)["eps_total"]
+    runs = frame[frame["clients"].notna()].astype({"clients": int})
+    runs["panel"] = runs["level"] + "_" + runs["clients"].astype(str)
+    table = grouped(
+        runs, ["clients", "panel", *setting], cost_mean=("cost", "mean"),
+        excess_mean=("excess", "mean"),
+    )  # fmt: skip
+    keys = list(table[setting].itertuples(index=False, name=None))
+    budgets = [random_settings(level, method, i + 1)[i] for level, method, i in keys]
+    for column, name in STEPS.items():
+        table[column] = [getattr(budget, name) for budget in budgets]
+    table["T"] = [budget.n_rounds for budget in budgets]
+    table["eps_total"] = totals.loc[keys].to_numpy()
+    table = sorted_by(
+        table, level=("point", "client"), clients=None, method=ORDER, setting=None
+    )  # fmt: skip
     table["pareto"] = 0
     for _, part in table.groupby(["panel", "method"], sort=False):
         front = pareto_front(part["eps_total"].to_numpy(), part["excess_mean"].to_numpy())
         table.loc[part.index, "pareto"] = front.astype(int)
     return {"feddp_pareto": table, "feddp_proportions": _proportions(table)}
-
-
-def _panels(costs: pd.DataFrame) -> list[tuple[str, str]]:
-    pairs = costs[["level", "clients"]].drop_duplicates()
-    return sorted(
-        pairs.itertuples(index=False, name=None),
-        key=lambda p: (list(UNITS).index(p[0]), int(p[1])),
-    )
-
-
-PAPER_PROPORTIONS = {
-    "data_100": ((0.18, 0.23, 0.43, 0.17), (0.61, 0.39, 0.0)),
-    "client_1000": ((0.38, 0.09, 0.42, 0.10), (0.86, 0.11, 0.04)),
-    "client_2000": ((0.43, 0.10, 0.36, 0.11), (0.80, 0.17, 0.03)),
-    "client_5000": ((0.43, 0.09, 0.37, 0.11), (0.81, 0.10, 0.10)),
-}
-"""Gaussian rows of Tables 2 and 3 (shares of steps) and of Tables 4 and 5 (shares of T)."""
 
 
 def _proportions(pareto: pd.DataFrame) -> pd.DataFrame:
@@ -330,11 +208,11 @@ def _proportions(pareto: pd.DataFrame) -> pd.DataFrame:
     have equal shares on average, which is what a table of chance alone would show.
     """
     rows = []
-    steps = list(STEP_COLUMNS)[:4]
+    steps = list(STEPS)[:4]
     for panel, part in pareto[pareto["method"] == "feddp"].groupby("panel", sort=False):
         front = part[part["pareto"] == 1]
         shares, rounds = PAPER_PROPORTIONS.get(str(panel), ((math.nan,) * 4, (math.nan,) * 3))
-        tables = ("2", "4") if str(panel).startswith("data") else ("3", "5")
+        tables = ("2", "4") if str(panel).startswith("point") else ("3", "5")
         for step, paper in zip(steps, shares, strict=True):
             each = front[step] / front[steps].sum(axis=1)
             rows.append((tables[0], panel, step, paper,
@@ -344,57 +222,65 @@ def _proportions(pareto: pd.DataFrame) -> pd.DataFrame:
             share = (front["T"] == n_rounds).mean()
             rows.append((tables[1], panel, f"T={n_rounds}", paper, share, share,
                          (part["T"] == n_rounds).mean(), len(front)))  # fmt: skip
-    columns = ["table", "panel", "quantity", "paper", "ours", "ours_mean_of_shares"]
-    return pd.DataFrame(rows, columns=[*columns, "all_settings", "pareto_runs"])
+    return pd.DataFrame(rows, columns=PROPORTIONS.split(","))
 
 
 # --- Figure 7 -------------------------------------------------------------------------------------
 
 
-def _elbow_cells(design: Design) -> list[Cell]:
-    feddp = design.feddp
-    return [
-        Cell("feddp_elbow", name, "feddp", epsilon, 1, "server",
-             (("k_prime", k_prime), ("k_max", feddp.elbow_k_max)))
-        for k_prime in feddp.elbow_k_primes
-        for level, clients, rows, epsilons in feddp.elbow
-        for name in _names(design, ((level, clients, rows),), feddp.elbow_seeds)
-        for epsilon in epsilons
-    ]  # fmt: skip
+def _elbow(design: FedDPDesign) -> Iterator[Settings]:
+    for k_prime in design.elbow_k_primes:
+        for panel, epsilons in design.elbow:
+            sets = design.mixtures(panel, design.elbow_seeds)
+            yield from grid(data=sets, k_prime=k_prime, k_max=design.elbow_k_max, eps1=epsilons)
 
 
-def _finish_elbow(frame: pd.DataFrame, folder: Path) -> dict[str, pd.DataFrame]:
+def _finish_elbow(frame: pd.DataFrame, folder: Path) -> pd.DataFrame:
     """Columns eps1 = eps2 and what both cost; the elbow is that of each data set's own curve."""
-    parts = frame["dataset"].str.split("_")
-    frame = frame.assign(
-        level=parts.str[0], clients=parts.str[1].astype(int), true_k=parts.str[4].astype(int)
-    )
-    rows = []
-    keys = ["k_prime", "level", "clients", "epsilon"]
-    for (k_prime, level, clients, epsilon), part in frame.groupby(keys, sort=False):
-        true_k = part["true_k"].iloc[0]
-        for name in (column for column in frame.columns if column.startswith("k|")):
-            costs = summary(part[name])
-            rows.append(
-                {
-                    "level": level, "clients": clients, "eps1": epsilon, "eps2": epsilon,
-                    "eps_total": part["eps_total"].iloc[0], "k_prime": k_prime,
-                    "k": int(name[2:]), "seeds": len(part), "cost_mean": costs["mean"],
-                    "ci95": costs["ci95"], "elbow_median": part["elbow"].median(),
-                    "elbow_is_true_k": (part["elbow"] == true_k).mean(),
-                    "elbow_within_1": ((part["elbow"] - true_k).abs() <= 1).mean(),
-                }
-            )  # fmt: skip
-    table = pd.DataFrame(rows)
-    order = {"k_prime": False, "clients": True, "eps1": True, "k": True}
-    return {"feddp_elbow": table.sort_values(list(order), ascending=list(order.values()))}
+    gap = (frame["elbow"] - frame["k"]).abs()
+    frame = frame.assign(eps2=frame["eps1"], right=gap == 0, near=gap <= 1).drop(columns="k")
+    return melted(frame, "k", "k", "cost")
 
 
-FEDDP_TABLES = {
-    "feddp_cost": (_cost_cells, cost_cell, _finish_cost),
-    "feddp_pareto": (_pareto_cells, pareto_cell, _finish_pareto),
-    "feddp_missing": (_missing_cells, cost_cell, _finish_missing),
-    "feddp_elbow": (_elbow_cells, elbow_cell, _finish_elbow),
-    "feddp_census": (_census_cells, cost_cell, _finish_census),
-}
-"""Name -> cells, measure, finish: the arguments of `tables.Table`."""
+PROPORTIONS = "table,panel,quantity,paper,ours,ours_mean_of_shares,all_settings,pareto_runs"
+COST = "method,eps_total,T,seeds,cost_mean,ci95,excess_mean,excess_max"
+
+
+def _cost_table(
+    name: str, settings: Callable[[FedDPDesign], Iterator[Settings]], *keys: str
+) -> Table:
+    return Table(
+        name, settings, cost, ",".join([*keys, COST]), finish=partial(_costs, list(keys)),
+        beside={"method": "optimal"}, paired=("data",),
+    )  # fmt: skip
+
+
+TABLES = tables_of(
+    FULL,
+    QUICK,
+    _cost_table("feddp_cost", _cost, "level", "clients"),
+    Table(
+        "feddp_pareto", _pareto, pareto,
+        {
+            "feddp_pareto": f"panel,method,setting,{','.join(STEPS)},T,eps_total,seeds,cost_mean,"
+            "excess_mean,pareto",
+            "feddp_proportions": PROPORTIONS,
+        },
+        finish=_finish_pareto, beside={"data": None}, paired=("level", "method", "setting"),
+        names=("panel",), whole=("pareto", "feddp_proportions"),
+    ),
+    _cost_table("feddp_missing", _missing, "missing"),
+    Table(
+        "feddp_elbow", _elbow, elbow_curve,
+        "level,clients,eps1,eps2,eps_total,k_prime,k,seeds,cost_mean,ci95,elbow_median,"
+        "elbow_is_true_k,elbow_within_1",
+        finish=_finish_elbow, names=("k",),
+        means={
+            "cost_mean": ("cost", mean), "ci95": ("cost", ci95),
+            "elbow_median": ("elbow", "median"), "elbow_is_true_k": ("right", mean),
+            "elbow_within_1": ("near", mean),
+        },
+        order={"k_prime": (20, 10, 5), "clients": None, "eps1": None, "k": None},
+    ),
+    _cost_table("feddp_census", _census, "employment"),
+)  # fmt: skip

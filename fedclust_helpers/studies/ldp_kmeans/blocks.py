@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from typing import Literal
 
 import numpy as np
 
@@ -26,22 +27,33 @@ from fedclust_helpers.ldp_kmeans.lsh import (
     near_lower_bound,
 )
 from fedclust_helpers.metrics import mean_ci
-from fedclust_helpers.studies.fastlloyd.cells import Cell
-from fedclust_helpers.studies.fastlloyd.problems import seed_of
+from fedclust_helpers.studies.bench.cell import Cell, Numbers
 from fedclust_helpers.studies.ldp_kmeans.theory import sums_error
 
+Calibration = Literal["analytic", "as_printed"]
 DELTA = 1e-6
 N_VALUES = 64  # domain of the oracle table
 PLANTED_SHARE = 0.2  # of all users behind the largest planted value
 LADDER = 0.75  # ratio of neighbouring planted counts
 BETA = 0.01  # failure probability of Lemma 2.12's bound
+BITSTOGRAM_NOTES = {
+    (10**5, 12, 1.0): 6348, (10**5, 24, 1.0): 11_285, (10**5, 24, 4.0): 6348,
+    (10**6, 12, 1.0): 26_781, (10**6, 24, 1.0): 35_708, (10**6, 24, 4.0): 11_298,
+}  # fmt: skip
+"""(n, bits, epsilon) -> smallest recovered count of a second implementation, +-15 %."""
+LSH_NOTES = {
+    (1, 1.0): 0.4815, (1, 2.0): 0.2888, (1, 4.0): 0.1488, (2, 1.0): 0.4140, (2, 2.0): 0.1713,
+    (2, 4.0): 0.0562, (3, 1.0): 0.3475, (3, 2.0): 0.1258, (3, 4.0): 0.0288, (4, 1.0): 0.3252,
+    (4, 2.0): 0.1022, (4, 4.0): 0.0135, (6, 1.0): 0.2900, (6, 2.0): 0.0725, (6, 4.0): 0.0062,
+}  # fmt: skip
+"""(t, distance) -> share of colliding pairs in a second implementation."""
 
 
-def root_mean_square(squares: FloatArray) -> dict[str, float]:
+def root_mean_square(squares: FloatArray) -> tuple[float, float, float]:
     """Root of the mean of one mean square for each run, with the roots of its 95 % interval."""
     ci = mean_ci(squares)
     low, high = (math.sqrt(max(0.0, ci.mean + s * ci.half_width)) for s in (-1, 1))
-    return {"measured": math.sqrt(ci.mean), "low": low, "high": high}
+    return math.sqrt(ci.mean), low, high
 
 
 # --- ldp_oracles ----------------------------------------------------------------------------------
@@ -79,16 +91,16 @@ def _oracle_errors(
     return estimate - truth, np.array([unary.std(n, c) for c in truth])
 
 
-def oracle_cell(cell: Cell) -> dict[str, float]:
-    """Error of the counts of 64 equally likely values; the data set is "users_<n>"."""
-    n = int(cell.dataset.split("_")[1])
+def oracles(cell: Cell, *, oracle: str, n: int, epsilon: float) -> Numbers:
+    """Error of the counts of 64 equally likely values."""
     squares, variances = np.empty(cell.runs), np.empty(cell.runs)
-    for run, seed in enumerate(seed_of(cell.name).spawn(cell.runs)):
+    for run, seed in enumerate(cell.seeds()):
         rng = np.random.default_rng(seed)
         values = rng.integers(N_VALUES, size=n)
-        error, std = _oracle_errors(cell.method, cell.epsilon, values, rng)
+        error, std = _oracle_errors(oracle, epsilon, values, rng)
         squares[run], variances[run] = np.mean(error**2), np.mean(std**2)
-    return root_mean_square(squares) | {"theory": math.sqrt(variances.mean())}
+    theory, sd = math.sqrt(variances.mean()), root_mean_square(squares)
+    return {"sd": sd[0], "low": sd[1], "high": sd[2], "theory": theory, "ratio": sd[0] / theory}
 
 
 # --- ldp_bitstogram -------------------------------------------------------------------------------
@@ -101,24 +113,21 @@ def planted_counts(n: int, run: int) -> IntArray:
     return np.maximum(1, np.rint(top * LADDER ** np.arange(steps))).astype(np.int64)
 
 
-def bitstogram_cell(cell: Cell) -> dict[str, float]:
-    """Which planted values are found; the data set is "users_<n>_<bits>".
+def bitstogram(cell: Cell, *, n: int, bits: int, epsilon: float) -> Numbers:
+    """Which planted values of the domain 2^bits are found.
 
     The others hold values drawn from the whole domain. "recovered" is the smallest planted count
     such that it and all larger ones were found in at least 80 % of the runs.
     """
-    n, bits = map(int, cell.dataset.split("_")[1:])
     found: dict[int, list[bool]] = {}
     wrong, seconds, threshold = 0, 0.0, np.zeros(2)
-    for run, seed in enumerate(seed_of(cell.name).spawn(cell.runs)):
+    for run, seed in enumerate(cell.seeds()):
         rng = np.random.default_rng(seed)
         counts = planted_counts(n, run)
         planted = rng.choice(2**bits, len(counts), replace=False).astype(np.uint64)
         values = rng.integers(2**bits, size=n, dtype=np.uint64)
         values[: counts.sum()] = np.repeat(planted, counts)
-        query = Bitstogram(
-            lambda points: points[:, 0].astype(np.uint64), cell.epsilon, bits, rng=rng
-        )
+        query = Bitstogram(lambda points: points[:, 0].astype(np.uint64), epsilon, bits, rng=rng)
         start = time.process_time()
         ask_values(query, values[:, None].astype(np.float64), rng=rng)
         hitters = query.heavy_hitters()[0]
@@ -139,6 +148,7 @@ def bitstogram_cell(cell: Cell) -> dict[str, float]:
         "recovered": float(recovered),
         "bits_limit": float(threshold[0]),
         "oracle_limit": float(threshold[1]),
+        "notes": BITSTOGRAM_NOTES.get((n, bits, epsilon), math.nan),
         "false_positives": wrong / cell.runs,
         "seconds": seconds / cell.runs,
     }
@@ -147,45 +157,47 @@ def bitstogram_cell(cell: Cell) -> dict[str, float]:
 # --- ldp_sums -------------------------------------------------------------------------------------
 
 
-def sums_cell(cell: Cell) -> dict[str, float]:
-    """Error of HeavySumsOracle for unit vectors; the data set is "users_<n>_<d'>"."""
-    n, d = map(int, cell.dataset.split("_")[1:])
+def sums(cell: Cell, *, calibration: Calibration, n: int, dprime: int, epsilon: float) -> Numbers:
+    """Error of HeavySumsOracle for unit vectors."""
     squares, norms, rms, bound = np.empty(cell.runs), [], 0.0, 0.0
-    for run, seed in enumerate(seed_of(cell.name).spawn(cell.runs)):
+    for run, seed in enumerate(cell.seeds()):
         result = sums_error(
-            n, d, cell.epsilon, DELTA, rng=np.random.default_rng(seed), radius=1.0, beta=BETA,
-            calibration=cell.method,  # type: ignore[arg-type]
+            n, dprime, epsilon, DELTA, rng=np.random.default_rng(seed), radius=1.0, beta=BETA,
+            calibration=calibration,
         )  # fmt: skip
         squares[run], rms, bound = np.mean(result.errors**2), result.rms, result.bound
         norms.append(result.errors)
     p99 = float(np.quantile(np.concatenate(norms), 0.99))
-    return root_mean_square(squares) | {"theory": rms, "p99": p99, "bound": bound}
+    found, low, high = root_mean_square(squares)
+    return {
+        "rms": found, "low": low, "high": high, "theory": rms, "ratio": found / rms, "p99": p99,
+        "lemma_2_12_bound": bound, "bound_over_p99": bound / p99,
+    }  # fmt: skip
 
 
 # --- ldp_lsh --------------------------------------------------------------------------------------
 
 
-def collision_cell(cell: Cell) -> dict[str, float]:
-    """Share of pairs at a distance that collide, a fresh hash for each pair.
+def collisions(cell: Cell, *, kind: str, t: int, distance: float) -> Numbers:
+    """Share of `runs` pairs at a distance that collide, a fresh hash for each pair.
 
-    The data set is "pairs_<t>_<distance>" with `cell.runs` pairs; with no pairs, the closed form
-    and the bounds of Theorem 2.14 alone.
+    "closed form" is the formula and the bounds of Theorem 2.14 alone.
     """
-    t, distance = int(cell.dataset.split("_")[1]), float(cell.dataset.split("_")[2])
+    probability = collision_probability(distance, t)
     out = {
-        "closed": collision_probability(distance, t),
-        "near_square_over": collision_probability(1.0, t) ** 2 / collision_probability(distance, t),
-        "lower_bound": near_lower_bound(t) if distance == 1 else math.nan,
+        "pairs": cell.runs, "probability": probability,
+        "simulated": math.nan, "se": math.nan, "notes": math.nan,
+        "lower_bound_over_A": near_lower_bound(t) if distance == 1 else math.nan,
         "upper_bound": far_upper_bound(distance, t),
-    }
-    if cell.method == "simulated":
-        rng = np.random.default_rng(seed_of(cell.name))
-        pair = np.zeros((2, t))
+        "p1_squared_over_p": collision_probability(1.0, t) ** 2 / probability,
+    }  # fmt: skip
+    if kind == "simulated":
+        rng, hits, pair = cell.rng, 0, np.zeros((2, t))
         pair[1, 0] = distance
-        hits = 0
         for _ in range(cell.runs):
             first, second = BallCarvingHash(t, rng=rng, t=t)(pair)
             hits += int(first == second and first != 0)
         share = hits / cell.runs
-        out |= {"simulated": share, "se": math.sqrt(share * (1 - share) / cell.runs)}
+        se, notes = math.sqrt(share * (1 - share) / cell.runs), LSH_NOTES.get((t, distance))
+        out |= {"simulated": share, "se": se, "notes": math.nan if notes is None else notes}
     return out

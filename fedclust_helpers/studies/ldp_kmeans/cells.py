@@ -24,9 +24,9 @@ from fedclust_helpers.federation import (
 )
 from fedclust_helpers.federation.local import USERS_PER_CHUNK
 from fedclust_helpers.ldp_kmeans.frequency_oracles import OneBitCounts, Question
-from fedclust_helpers.studies.fastlloyd.cells import Cell
-from fedclust_helpers.studies.fastlloyd.problems import seed_of
+from fedclust_helpers.studies.bench.cell import Cell, Numbers, generator_of, seed_of
 from fedclust_helpers.studies.ldp_kmeans.problems import (
+    Ball,
     BallProblem,
     best_ball_centers,
     best_ball_cost,
@@ -90,29 +90,26 @@ def n_starts(algorithm: str, problem: BallProblem) -> int:
     return min(STARTS.get(algorithm, 1), 2 if len(problem.points) >= MANY else 3)
 
 
-def cost_cell(cell: Cell) -> dict[str, float]:
-    """One algorithm on one data set at several epsilons (option `epsilons`).
-
-    Keys are ``quantity|epsilon``: cost per point, CPU seconds of the whole run (all users
+def cost(cell: Cell, *, ball: Ball, algorithm: str, epsilon: float) -> Numbers:
+    """One algorithm on one data set: cost per point, CPU seconds of the whole run (all users
     simulated), and the largest memory in MB = 10^6 bytes, the data included. Means over starts.
     """
-    problem, epsilons = load_ball(cell.dataset), dict(cell.options)["epsilons"]
-    out = {"nonprivate": best_ball_cost(cell.dataset)}
-    for epsilon in epsilons:
-        found = np.empty((n_starts(cell.method, problem), 3))
-        for start in range(len(found)):
-            key = f"{cell.dataset}/{cell.method}/{epsilon:g}/{start}"
-            tracemalloc.start()
-            begin = time.process_time()
-            centers = run_centers(problem, cell.method, epsilon, key)
-            seconds = time.process_time() - begin
-            peak = tracemalloc.get_traced_memory()[1] + problem.points.nbytes
-            tracemalloc.stop()
-            found[start] = problem.cost(centers), seconds, peak / 1e6
-        cost, seconds, _ = found.mean(axis=0)
-        out |= {f"cost|{epsilon:g}": float(cost), f"seconds|{epsilon:g}": float(seconds)}
-        out[f"peak_mb|{epsilon:g}"] = float(found[:, 2].max())
-    return out
+    problem = load_ball(ball)
+    found = np.empty((n_starts(algorithm, problem), 3))
+    for start in range(len(found)):
+        key = f"{ball.name}/{algorithm}/{epsilon:g}/{start}"
+        tracemalloc.start()
+        begin = time.process_time()
+        centers = run_centers(problem, algorithm, epsilon, key)
+        seconds = time.process_time() - begin
+        peak = tracemalloc.get_traced_memory()[1] + problem.points.nbytes
+        tracemalloc.stop()
+        found[start] = problem.cost(centers), seconds, peak / 1e6
+    found_cost, seconds, _ = found.mean(axis=0)
+    return {
+        "cost": float(found_cost), "nonprivate": best_ball_cost(ball), "seconds": float(seconds),
+        "peak_mb": float(found[:, 2].max()),
+    }  # fmt: skip
 
 
 # --- ldp_scaling ----------------------------------------------------------------------------------
@@ -178,23 +175,23 @@ COUNTS: dict[str, Callable[..., float]] = {
 """Quantities that need no k-means: name -> (n, epsilon, rng) -> value."""
 
 
-def scaling_cell(cell: Cell) -> dict[str, float]:
-    """One value of a quantity that grows with n; `cell.method` is its name.
+SCALING_SHAPE = (4, 5)  # d', k
 
-    Counts use "users_<n>_<seed>"; "excess_<algorithm>" is the total cost above the best non-private
-    one on a mixture.
+
+def scaling(cell: Cell, *, quantity: str, n: int, epsilon: float, seed: int) -> Numbers:
+    """One value of a quantity that grows with n: one of `COUNTS`, or "excess_<algorithm>".
+
+    That is the total cost above the best non-private one on a mixture.
     """
-    if cell.method in COUNTS:
-        n = int(cell.dataset.split("_")[1])
-        rng = np.random.default_rng(seed_of(cell.name))
-        return {"value": COUNTS[cell.method](n, cell.epsilon, rng=rng)}
-    problem, algorithm = load_ball(cell.dataset), cell.method.removeprefix("excess_")
+    if quantity in COUNTS:
+        return {"value": COUNTS[quantity](n, epsilon, rng=cell.rng)}
+    ball, algorithm = Ball("mixture", n, *SCALING_SHAPE, seed), quantity.removeprefix("excess_")
+    problem = load_ball(ball)
     costs = [
-        problem.cost(run_centers(problem, algorithm, cell.epsilon, f"{cell.name}/{start}"))
+        problem.cost(run_centers(problem, algorithm, epsilon, f"{cell.name}/{start}"))
         for start in range(n_starts(algorithm, problem))
     ]
-    excess = float(np.mean(costs)) - best_ball_cost(cell.dataset)
-    return {"value": excess * len(problem.points)}
+    return {"value": (float(np.mean(costs)) - best_ball_cost(ball)) * n}
 
 
 # --- ldp_trust ------------------------------------------------------------------------------------
@@ -202,51 +199,43 @@ def scaling_cell(cell: Cell) -> dict[str, float]:
 DISPLACEMENT = 0.25  # of the common start from the best centres
 
 
-def common_start(name: str) -> FloatArray:
+def common_start(ball: Ball) -> FloatArray:
     """Centres near the best ones: a stand-in for a public guess, the same for every algorithm.
 
     Each is moved by `DISPLACEMENT` in a random direction.
     """
-    centers = best_ball_centers(name)
-    rng = np.random.default_rng(seed_of(f"start/{name}"))
+    centers = best_ball_centers(ball)
+    rng = generator_of(f"start/{ball.name}")
     moves = rng.standard_normal(centers.shape)
     moves *= DISPLACEMENT / np.linalg.norm(moves, axis=1, keepdims=True)
     moved: FloatArray = centers + moves
     return moved / np.maximum(1.0, np.linalg.norm(moved, axis=1, keepdims=True))
 
 
-TRUST = {
-    "none/lloyd": math.inf,
-    "central/glloyd": 1.0,
-    "secure_sum/fastlloyd": 1.0,
-    "local/ldp_lloyd": 1.0,
-    "local/alg1": 1.0,
-}
-"""Trust model and algorithm; the value is 1 for what takes an epsilon."""
+TRUST = (
+    ("none", "lloyd"), ("central", "glloyd"), ("secure_sum", "fastlloyd"), ("local", "ldp_lloyd"),
+    ("local", "alg1"),
+)  # fmt: skip
+"""Trust models and algorithms; the first takes no epsilon."""
 
 
-def trust_cell(cell: Cell) -> dict[str, float]:
-    """Cost of one algorithm in its trust model, from the common start (but for "alg1").
-
-    `cell.method` is a key of `TRUST`.
-    """
-    problem = load_ball(cell.dataset)
-    k, start = problem.n_clusters, common_start(cell.dataset)
-    trust, algorithm = cell.method.split("/")
-    protocol, server = seed_of(cell.name).spawn(2)
+def trust(cell: Cell, *, ball: Ball, trust: str, algorithm: str, epsilon: float) -> Numbers:
+    """Cost of one algorithm in its trust model, from the common start (but for "alg1")."""
+    problem, start = load_ball(ball), common_start(ball)
+    points, k = problem.points, problem.n_clusters
+    protocol, server = cell.seed.spawn(2)
     if trust == "none":
-        centers = kmeans.lloyd(problem.points, start, n_rounds=5)
-    elif trust == "local" and algorithm == "alg1":
-        centers = run_centers(problem, "alg1", cell.epsilon, cell.name)
+        centers = kmeans.lloyd(points, start, n_rounds=5)
+    elif algorithm == "alg1":
+        centers = run_centers(problem, "alg1", epsilon, cell.name)
     elif trust == "local":
-        users = simulate(problem.points, "local", seed=protocol)
-        plan = lk.plan_lloyd(users, n_clusters=k, epsilon=cell.epsilon, delta=DELTA)
+        users = simulate(points, "local", seed=protocol)
+        plan = lk.plan_lloyd(users, n_clusters=k, epsilon=epsilon, delta=DELTA)
         rng = np.random.default_rng(server)
         centers = lk.run(users, plan, rng=rng, initial=start).centers
     else:
-        half = len(problem.points) // 2
-        data = ClientData(problem.points, np.array([0, half, len(problem.points)]))
+        data = ClientData(points, np.array([0, len(points) // 2, len(points)]))
         model = TrustedServer if trust == "central" else MaskedSecureSum
-        centers = _central(algorithm, model(data, seed=protocol, bound=1.0), k, cell.epsilon, start)
-    cost, best = problem.cost(centers), best_ball_cost(cell.dataset)
-    return {"cost": cost, "nonprivate": best}
+        centers = _central(algorithm, model(data, seed=protocol, bound=1.0), k, epsilon, start)
+    found, best = problem.cost(centers), best_ball_cost(ball)
+    return {"cost": found, "nonprivate": best, "excess": found - best}

@@ -1,79 +1,81 @@
-"""Data sets of the tables on local privacy by name, and the best non-private cost on each."""
+"""Data sets of the tables on local privacy, and the best non-private cost on each."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from sklearn import datasets as sklearn_datasets
 
 from fedclust_helpers import datasets, kmeans
 from fedclust_helpers._validation import FloatArray, IntArray
-from fedclust_helpers.studies.fastlloyd.problems import seed_of
+from fedclust_helpers.studies.bench.cell import generator_of
 
 SUBSAMPLE = 100_000  # points that k-means for the optimum starts on
 REFERENCE_ROUNDS = 5  # Lloyd rounds on all points after that
 PHOTOGRAPH = "china.jpg"  # ships with scikit-learn
+REAL_SHAPES = {"birch2": (100_000, 2), "pixels": (427 * 640, 3)}
+
+
+class Ball(NamedTuple):
+    """A data set in the unit ball: "mixture" (Gaussian), all rows of "birch2", or "pixels".
+
+    Mixtures are drawn anew for each seed; the real points are the same for every seed.
+
+    Examples
+    --------
+    >>> Ball("mixture", 10**6, 4, 5, 0).name, Ball.real("pixels", 8, 2).name
+    ('mixture_1000000_4_5_0', 'pixels_8_2')
+    """
+
+    data: str
+    n: int
+    dprime: int
+    k: int
+    seed: int
+
+    @classmethod
+    def real(cls, data: str, k: int, seed: int) -> Ball:
+        """Real points, of the size that they have."""
+        return cls(data, *REAL_SHAPES[data], k, seed)
+
+    @property
+    def name(self) -> str:
+        """What seeds are derived from."""
+        parts = self if self.data == "mixture" else (self.data, self.k, self.seed)
+        return "_".join(map(str, parts))
 
 
 @dataclass(frozen=True, eq=False)
 class BallProblem:
     """Points in the unit ball, one for each user, and k. `labels` are those of a mixture."""
 
-    name: str
-    data: str
     points: FloatArray
     n_clusters: int
     labels: IntArray | None = None
-
-    @property
-    def shape(self) -> dict[str, int]:
-        """Columns n, dprime, k of the result tables."""
-        return {"n": len(self.points), "dprime": self.points.shape[1], "k": self.n_clusters}
 
     def cost(self, centers: FloatArray) -> float:
         """k-means cost per point."""
         return kmeans.kmeans_cost(self.points, centers, normalize=True)
 
 
-def ball_name(n: int, d: int, k: int, seed: int) -> str:
-    """Name of a Gaussian mixture for `load_ball`.
-
-    Examples
-    --------
-    >>> ball_name(10**6, 4, 5, 0)
-    'mixture_1000000_4_5_0'
-    """
-    return f"mixture_{n}_{d}_{k}_{seed}"
-
-
 @lru_cache(maxsize=1)
-def load_ball(name: str) -> BallProblem:
-    """The data set `name`: a `ball_name`, "birch2_<k>_<seed>" or "pixels_<k>_<seed>".
-
-    Mixtures are drawn anew for each seed; the real points are the same for every seed. They are
-    scaled by public bounds so that the whole box of possible values lies in the ball: half side
-    1/sqrt(d).
+def load_ball(ball: Ball) -> BallProblem:
+    """The points, scaled by public bounds so that the box of possible values lies in the ball.
 
     Raises
     ------
-    ValueError
-        If there is no such data set.
     datasets.DatasetUnavailableError
         If its file is neither on this machine nor can be downloaded.
     """
-    kind, *numbers = name.split("_")
-    if kind == "mixture" and len(numbers) == 4:
-        n, d, k, _ = map(int, numbers)
-        rng = np.random.default_rng(seed_of(f"data/{name}"))
-        data = datasets.make_ball_mixture(n, d, k, rng=rng)
-        return BallProblem(name, kind, data.points, k, data.labels)
-    if kind in ("birch2", "pixels") and len(numbers) == 2:
-        points = real_points(kind)
-        return BallProblem(name, kind, points, int(numbers[0]))
-    raise ValueError(f"name must be a data set of the tables on local privacy, got {name!r}")
+    if ball.data != "mixture":
+        return BallProblem(real_points(ball.data), ball.k)
+    rng = generator_of(f"data/{ball.name}")
+    made = datasets.make_ball_mixture(ball.n, ball.dprime, ball.k, rng=rng)
+    return BallProblem(made.points, ball.k, made.labels)
 
 
 @lru_cache(maxsize=2)
@@ -87,16 +89,16 @@ def real_points(kind: str) -> FloatArray:
 
 
 @lru_cache(maxsize=4)
-def best_ball_centers(name: str) -> FloatArray:
+def best_ball_centers(ball: Ball) -> FloatArray:
     """Centres of the best non-private clustering found, (k, d).
 
     k-means++ (three restarts) on at most `SUBSAMPLE` points, or the means of a mixture's
     components where they are cheaper there, followed by a few Lloyd rounds on all points.
     """
-    problem = load_ball(name)
+    problem = load_ball(ball)
     points, k = problem.points, problem.n_clusters
     some = points[:SUBSAMPLE] if problem.labels is not None else points
-    rng = np.random.default_rng(seed_of(f"reference/{name}"))
+    rng = generator_of(f"reference/{ball.name}")
     starts = [kmeans.weighted_kmeans(some, None, k, rng=rng, n_init=3)]
     if problem.labels is not None:
         sums, counts = kmeans.group_sums(some, problem.labels[: len(some)], k)
@@ -107,6 +109,6 @@ def best_ball_centers(name: str) -> FloatArray:
 
 
 @lru_cache(maxsize=64)
-def best_ball_cost(name: str) -> float:
+def best_ball_cost(ball: Ball) -> float:
     """Cost per point of `best_ball_centers`."""
-    return load_ball(name).cost(best_ball_centers(name))
+    return load_ball(ball).cost(best_ball_centers(ball))

@@ -1,4 +1,4 @@
-"""Measurements behind the RR-Cluster tables: one training run on one set of clients.
+"""What the RR-Cluster tables on accuracy measure: one training run on one set of clients.
 
 All runs on the same clients have the same seed, hence the same starting models, and the same drawn
 clients where the sampling is the same: differences are paired.
@@ -15,8 +15,13 @@ import numpy as np
 from fedclust_helpers import rr_cluster as rr
 from fedclust_helpers.accounting import PrivacyLedger
 from fedclust_helpers.federation import simulate
-from fedclust_helpers.studies.fastlloyd.cells import Cell
-from fedclust_helpers.studies.rr_cluster.problems import ModelProblem, load_clients, model_named
+from fedclust_helpers.studies.bench.cell import Cell, Numbers
+from fedclust_helpers.studies.rr_cluster.problems import (
+    Clients,
+    ModelProblem,
+    load_clients,
+    model_named,
+)
 
 DELTA = 1e-3
 RATE = 0.1
@@ -31,13 +36,13 @@ EXACT = "none"  # what the tables call identifiers that are shown as they are
 
 
 class Run(NamedTuple):
-    """One training run: what is run, at which epsilon, and how that is accounted."""
+    """One training run: what is run, at which epsilon, how it is accounted, smallest cluster B."""
 
     method: str
     identifiers: str = "none"
     sampling: str = "fixed"
     accountant: str = "wor_rdp"
-    min_size: int = 0
+    B: int = 0
     epsilon: float = math.inf
 
     @property
@@ -80,13 +85,13 @@ def train(
     if training is not None:
         arguments["training"] = training
     if not one:
-        arguments |= {"n_clusters": n_models, "min_size": run.min_size}
+        arguments |= {"n_clusters": n_models, "min_size": run.B}
     if central:
         exact = run.identifiers == EXACT
         plan: rr.TrainingPlan = rr.plan(
             federation, learner, clusterer=run.method.removeprefix("rr_"),  # type: ignore[arg-type]
             identifiers="exact" if exact else run.identifiers,  # type: ignore[arg-type]
-            rebalance="strict" if run.min_size else "off", **arguments,
+            rebalance="strict" if run.B else "off", **arguments,
         )  # fmt: skip
     else:
         arguments["sampling"] = run.sampling
@@ -105,7 +110,7 @@ def train(
     )
 
 
-def measured(result: rr.TrainingResult, evaluation: rr.Evaluation) -> dict[str, float]:
+def measured(result: rr.TrainingResult, evaluation: rr.Evaluation) -> Numbers:
     """What a run is judged by; moved clients and flips are means over its rounds."""
     flips = result.diagnostics.get("flip_rate", ())
     return {
@@ -133,24 +138,44 @@ def family(run: Run) -> str:
     return "_".join((BASE.get(run.method, run.method), noised, run.sampling))
 
 
-def run_cell(
-    table: str, dataset: str, run: Run, *, model: str, k: int, rounds: int, clip: float
-) -> Cell:
-    """The cell of one run on one set of clients."""
-    options = {
-        "identifiers": run.identifiers, "sampling": run.sampling, "accountant": run.accountant,
-        "B": run.min_size, "model": model, "k": k, "rounds": rounds, "clip": clip,
-    }  # fmt: skip
-    return Cell(table, dataset, run.method, run.epsilon, 1, "shared", tuple(options.items()))
+def training(
+    cell: Cell,
+    *,
+    clients: Clients,
+    run: Run,
+    model: str,
+    k: int,
+    rounds: int,
+    clip: float,
+    **extra: Any,
+) -> Numbers:
+    """What one run on one set of clients is judged by (`measured`); `extra` as in `train`."""
+    how: dict[str, Any] = {"model": model, "n_models": k, "n_rounds": rounds, "clip": clip} | extra
+    return measured(*train(load_clients(clients), run, **how))
 
 
-def training_cell(cell: Cell) -> dict[str, float]:
-    """What the run of a `run_cell` is judged by (`measured`)."""
-    o = dict(cell.options)
-    run = Run(cell.method, o["identifiers"], o["sampling"], o["accountant"], o["B"], cell.epsilon)
-    return measured(
-        *train(
-            load_clients(cell.dataset), run, model=o["model"], n_models=o["k"],
-            n_rounds=o["rounds"], clip=o["clip"],
-        )
-    )  # fmt: skip
+def network(cell: Cell, *, n_steps: int, learning_rate: float, **settings: Any) -> Numbers:
+    """`training` of a PyTorch model, and the accuracy of a constant answer."""
+    how = rr.Training(n_steps=n_steps, learning_rate=learning_rate)
+    constant = load_clients(settings["clients"]).constant_accuracy
+    return training(cell, training=how, **settings) | {"constant_acc": constant}
+
+
+def reseeding(cell: Cell, *, run: Run, below: float, **settings: Any) -> Numbers:
+    """Sums only with one threshold of re-seeding; 0 switches it off."""
+    run = run._replace(method="sums_ifca_reseed" if below else "sums_ifca")
+    return training(cell, run=run, reseed_below=below, **settings)
+
+
+def curve(
+    cell: Cell, *, clients: Clients, run: Run, model: str, k: int, rounds: int, clip: float
+) -> Numbers:
+    """Accuracy of every tenth part of a run."""
+    problem = load_clients(clients)
+    result, _ = train(
+        problem, run, model=model, n_models=k, n_rounds=rounds, clip=clip, keep_history=True
+    )
+    assert result.history is not None
+    learner, data = model_named(model, problem), (problem.train, problem.test, problem.groups)
+    times = range(0, rounds + 1, max(rounds // 10, 1))
+    return {f"round{t}": rr.evaluate(learner, result.history[t], *data).accuracy for t in times}

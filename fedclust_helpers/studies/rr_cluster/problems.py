@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from fedclust_helpers.client_statistics import Model
 from fedclust_helpers.datasets import LabelledFederation
 from fedclust_helpers.federation import ClientData
 from fedclust_helpers.rr_cluster import OneHiddenLayer, SoftmaxRegression
-from fedclust_helpers.studies.fastlloyd.problems import seed_of
+from fedclust_helpers.studies.bench.cell import generator_of, seed_of
 from fedclust_helpers.studies.rr_cluster.torch_models import CharLSTM, SmallCNN
 
 N_HIDDEN = 32
@@ -25,17 +26,39 @@ ROTATIONS = {
 """Settings of the tables -> angle of each group, and the sizes of the groups up to a factor."""
 
 
+class Clients(NamedTuple):
+    """Clients of one seed: the same partition for every method.
+
+    "fashion_mnist" has 1000 clients of 60 training and 10 test images, averaged over 2 x 2 pixels;
+    "digits" is scikit-learn's, 60 clients of 24 and 5 images, and needs no file. Settings:
+    `ROTATIONS`. "shakespeare", "roles" are the 141 roles with 1000 characters or more, 60 training
+    and 20 test places each, the same text for every seed.
+
+    Examples
+    --------
+    >>> Clients("fashion_mnist", "balanced", 3).name
+    'fashion_balanced_3'
+    """
+
+    data: str
+    setting: str
+    seed: int
+
+    @property
+    def name(self) -> str:
+        """What seeds are derived from."""
+        return f"{self.data.removesuffix('_mnist')}_{self.setting}_{self.seed}"
+
+
 @dataclass(frozen=True, eq=False)
 class ModelProblem:
-    """Clients of one seed: the same partition for every method.
+    """The data of `clients`.
 
     `seed` gives the starting models and everything random in a run, so methods that draw clients in
     the same way draw the same ones.
     """
 
-    name: str
-    data: str
-    setting: str
+    clients: Clients
     federation: LabelledFederation
     train: ClientData
     test: ClientData
@@ -55,47 +78,35 @@ class ModelProblem:
     @property
     def seed(self) -> np.random.SeedSequence:
         """Seed of every run on these clients."""
-        return seed_of(f"run/{self.name}")
+        return seed_of(f"run/{self.clients.name}")
 
     def initial(self, model: Model, n_models: int) -> FloatArray:
         """Starting models (k, d): the first k of the same ones, whatever k is."""
-        rng = np.random.default_rng(seed_of(f"initial/{self.name}/{model!r}"))
+        rng = generator_of(f"initial/{self.clients.name}/{model!r}")
         return np.concatenate([model.initial(1, rng=rng) for _ in range(n_models)])
 
 
 @lru_cache(maxsize=2)
-def load_clients(name: str) -> ModelProblem:
-    """The clients ``<data>_<setting>_<seed>``: "fashion_balanced_3", "digits_imbalanced_0".
-
-    "fashion" is FashionMNIST, 1000 clients of 60 training and 10 test images, averaged over 2 x 2
-    pixels; "digits" is scikit-learn's, 60 clients of 24 and 5 images, and needs no file. Settings:
-    `ROTATIONS`. "shakespeare_roles_3" are the 141 roles with 1000 characters or more, 60 training
-    and 20 test places each, the same text for every seed.
+def load_clients(clients: Clients) -> ModelProblem:
+    """The clients' data.
 
     Raises
     ------
-    ValueError
-        If there is no such data set.
     datasets.DatasetUnavailableError
         If its file is neither on this machine nor can be downloaded.
     """
-    kind, setting, number = name.split("_") if name.count("_") == 2 else ("", "", "")
-    known = setting in ROTATIONS if kind != "shakespeare" else setting == "roles"
-    if kind not in ("fashion", "digits", "shakespeare") or not known or not number.isdigit():
-        raise ValueError(f"name must be a data set of the RR-Cluster tables, got {name!r}")
-    rotations, weights = ROTATIONS.get(setting, ((), ()))
-    rng = np.random.default_rng(seed_of(f"data/{name}"))
-    if kind == "shakespeare":
-        data = kind
+    rng = generator_of(f"data/{clients.name}")
+    if clients.data == "shakespeare":
         made = datasets.make_shakespeare_roles(n_train=60, rng=rng)
-    elif kind == "fashion":
-        data = "fashion_mnist"
-        made = datasets.make_rotated_images(data, rotations=rotations, weights=weights, rng=rng)
     else:
-        data = kind
-        made = datasets.make_rotated_digits(rotations=rotations, weights=weights, rng=rng)
+        rotations, weights = ROTATIONS[clients.setting]
+        groups: dict[str, Any] = {"rotations": rotations, "weights": weights, "rng": rng}
+        if clients.data == "digits":
+            made = datasets.make_rotated_digits(**groups)
+        else:
+            made = datasets.make_rotated_images(clients.data, **groups)
     train, test = (ClientData(*made.clients(split)) for split in ("train", "test"))
-    return ModelProblem(name, data, setting, made, train, test)
+    return ModelProblem(clients, made, train, test)
 
 
 def model_named(name: str, problem: ModelProblem) -> Model:

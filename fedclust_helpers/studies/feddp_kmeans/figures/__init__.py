@@ -8,7 +8,6 @@ from fedclust_helpers.studies.feddp_kmeans.figures.privacy import (
 )
 from fedclust_helpers.studies.feddp_kmeans.figures.results import (
     image_patches,
-    load_table,
     paint,
     pareto_front,
     plot_comparison,
@@ -33,7 +32,6 @@ from fedclust_helpers.studies.feddp_kmeans.figures.theory import plot_bounds, pl
 __all__ = [
     "METHODS",
     "image_patches",
-    "load_table",
     "paint",
     "pareto_front",
     "plane_between",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,16 +23,6 @@ from fedclust_helpers.studies.feddp_kmeans.figures._common import (
     panels,
     plain_ticks,
 )
-
-
-def load_table(name: str, *, start: Path | None = None) -> pd.DataFrame | None:
-    """The committed result table `name`, or None: looks for ``data/results`` upward of `start`."""
-    folder = (Path.cwd() if start is None else Path(start)).resolve()
-    for parent in (folder, *folder.parents):
-        path = parent / "data" / "results" / f"{name}.csv"
-        if path.is_file():
-            return pd.read_csv(path)
-    return None
 
 
 def plot_comparison(ax: Axes, excess: Mapping[str, ArrayLike]) -> Axes:

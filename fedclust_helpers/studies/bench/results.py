@@ -1,0 +1,85 @@
+"""The finished result tables: where they are, reading them, and what is written beside them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+PACKAGED = Path(__file__).resolve().parents[1] / "results"
+"""Where the tables lie in an installed package."""
+
+
+def results_folder() -> Path:
+    """The folder data/results above the working folder or this package, else the package's copy.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is none.
+    """
+    for start in (Path.cwd(), PACKAGED.parent):
+        for folder in (start, *start.parents):
+            if (folder / "data" / "results").is_dir():
+                return folder / "data" / "results"
+    if PACKAGED.is_dir():
+        return PACKAGED
+    raise FileNotFoundError(
+        "no folder data/results above the working folder or the package, and none in the package:"
+        " run inside a checkout of the repository, or make the tables with `make results`"
+    )
+
+
+def load_results(table: str) -> pd.DataFrame:
+    """A committed result table, for example ``load_results("fastlloyd_nicv")``.
+
+    Raises
+    ------
+    TypeError
+        If `table` is no string.
+    FileNotFoundError
+        If the folder or the table is missing; the message lists the tables there are.
+    ValueError
+        If the file is no table; the message names it.
+    """
+    if not isinstance(table, str):
+        raise TypeError(f"table must be the name of a result table, got {type(table).__name__}")
+    there = {path.stem: path for path in _finished(results_folder())}
+    if table not in there:
+        raise FileNotFoundError(
+            f"no result table {table!r}; there are: {', '.join(there) or 'none'}."
+            " `make results` makes them"
+        )
+    try:
+        return pd.read_csv(there[table])
+    except ValueError as error:  # torn, empty, or no text
+        raise ValueError(
+            f"{there[table].name} is no table of results: restore it, or make it with"
+            " `make results`"
+        ) from error
+
+
+def load_all_results() -> dict[str, pd.DataFrame]:
+    """All committed result tables by name."""
+    return {path.stem: load_results(path.stem) for path in _finished(results_folder())}
+
+
+def load_provenance(table: str) -> dict[str, Any]:
+    """How a table was made: ``table.json`` beside it.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is none.
+    """
+    path = results_folder() / f"{table}.json"
+    if not path.exists():
+        raise FileNotFoundError(f"no {path.name} beside the result tables")
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return found
+
+
+def _finished(folder: Path) -> list[Path]:
+    return sorted(p for p in folder.glob("*.csv") if not p.name.endswith(".partial.csv"))

@@ -1,0 +1,532 @@
+"""The bench under the result tables: cells, partial files, locks, provenance, single rows."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fedclust_helpers import studies
+from fedclust_helpers.studies import TABLES, PartialTableError, run_table
+from fedclust_helpers.studies import __main__ as command
+from fedclust_helpers.studies.bench import partial, results, runner
+from fedclust_helpers.studies.bench.cell import (
+    Cell,
+    Design,
+    Numbers,
+    Table,
+    grouped,
+    melted,
+    seed_of,
+    sorted_by,
+    summary,
+)
+from fedclust_helpers.studies.bench.rows import remake
+
+RESULTS = Path(__file__).resolve().parents[1] / "data" / "results"
+
+
+def value(cell: Cell, *, x: int) -> Numbers:
+    return {"mean": x + 1 / 3, "median": float("nan") if x == 2 else -x, "ci95": 0.1 * x}
+
+
+def toy(measure: Callable[..., Numbers] = value, rows: Any = range(6), **options: Any) -> Table:
+    """Six cells with x = 0..5, three runs each."""
+
+    def settings(design: Design) -> list[dict[str, Any]]:
+        return [{"x": x, "runs": design.repeated(3)} for x in rows]
+
+    return Table("toy", settings, measure, "x,runs,mean,median,ci95", seed="d{x}/m", **options)
+
+
+def stopping(at: int, seen: list[int]) -> Table:
+    def measure(cell: Cell, *, x: int) -> Numbers:
+        if x == at:
+            raise KeyboardInterrupt
+        seen.append(x)
+        return value(cell, x=x)
+
+    return toy(measure)
+
+
+# --- partial tables: nothing wrong is ever taken over ---------------------------------------------
+
+
+@pytest.fixture
+def begun(tmp_path: Path) -> tuple[Path, bytes]:
+    """A partial toy table with four of six cells, and the bytes of the finished one."""
+    run_table(toy(), tmp_path)
+    wanted = (tmp_path / "toy.csv").read_bytes()
+    for name in ("toy.csv", "toy.json"):
+        (tmp_path / name).unlink()
+    with pytest.raises(KeyboardInterrupt):
+        run_table(stopping(4, []), tmp_path)
+    path = tmp_path / "toy.partial.csv"
+    assert len(path.read_bytes().splitlines()) == 1 + 4 and not (tmp_path / "toy.csv").exists()
+    return path, wanted
+
+
+def finished(path: Path) -> tuple[bytes, list[int]]:
+    """The bytes of the table made from a partial file, and the cells that were measured for it."""
+    seen: list[int] = []
+    run_table(stopping(99, seen), path.parent)
+    assert not path.exists()
+    return (path.parent / "toy.csv").read_bytes(), seen
+
+
+def drop_field(line: bytes) -> bytes:
+    return b",".join(part for part in line.split(b",") if not part.startswith(b"median="))
+
+
+DAMAGE: dict[str, Callable[[list[bytes]], list[bytes]]] = {
+    "nothing": lambda ls: ls,
+    "a row without a field": lambda ls: ls[:2] + [drop_field(ls[2])] + ls[3:],
+    "a row without its checksum": lambda ls: ls[:2] + [ls[2].rpartition(b",")[0] + b"\n"] + ls[3:],
+    "a changed digit": lambda ls: ls[:3] + [ls[3].replace(b"0.2", b"0.3")] + ls[4:],
+    "a torn inner line": lambda ls: ls[:2] + [ls[2][:20] + b"\n"] + ls[3:],
+    "two torn lines in one": lambda ls: ls[:2] + [ls[2][:20], ls[3]] + ls[4:],
+    "no UTF-8": lambda ls: ls[:3] + [b"\xff\xfe" + ls[3]] + ls[4:],
+    "nulls": lambda ls: ls[:2] + [bytes(len(ls[2]) - 1) + b"\n"] + ls[3:],
+    "a torn last line": lambda ls: ls[:4] + [ls[4][:-9]],
+    "empty lines": lambda ls: ls[:2] + [b"\n", b"\r\n"] + ls[2:],
+    "a stranger's row": lambda ls: ls + [b"toy/d5/m/runs=3,mean=7.0\n"],
+    "torn in its first line": lambda ls: [ls[0][:30]],
+}
+
+
+@pytest.mark.parametrize("kind", list(DAMAGE))
+def test_damaged_rows_are_measured_again(begun: tuple[Path, bytes], kind: str) -> None:
+    path, wanted = begun
+    path.write_bytes(b"".join(DAMAGE[kind](path.read_bytes().splitlines(keepends=True))))
+    made, seen = finished(path)
+    assert made == wanted
+    assert {4, 5} <= set(seen) and len(seen) <= (6 if "first" in kind else 4)
+    assert kind != "nothing" or seen == [4, 5]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"toy/d0/m/runs=3,mean=7.0,median=7.0,ci95=0.0,cpu_seconds=0.0\n", b"\xff\xfe\n",
+     b"key,mean\n", b"# fedclust partial table,table=toy\n", b"\n", b"\0" * 300],
+)  # fmt: skip
+def test_a_partial_file_without_its_first_line_is_refused_by_name(
+    tmp_path: Path, content: bytes
+) -> None:
+    path = tmp_path / "toy.partial.csv"
+    path.write_bytes(content)
+    with pytest.raises(PartialTableError, match=r"toy\.partial\.csv cannot be read"):
+        run_table(toy(), tmp_path)
+    assert path.read_bytes() == content and not (tmp_path / "toy.csv").exists()
+
+
+@pytest.mark.parametrize(
+    "other",
+    [toy(rows=range(5)), toy(rows=range(7)), toy(rows=range(5, -1, -1)),
+     toy(design=Design(runs=9)), replace(toy(), seed="{x}")],
+)  # fmt: skip
+def test_a_partial_file_of_another_design_is_refused(
+    begun: tuple[Path, bytes], other: Table
+) -> None:
+    path, _ = begun
+    before = path.read_bytes()
+    with pytest.raises(PartialTableError, match=r"toy\.partial\.csv is of another design"):
+        run_table(other, path.parent)
+    assert path.read_bytes() == before
+
+
+def test_a_partial_file_of_another_version_is_refused(
+    begun: tuple[Path, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, _ = begun
+    monkeypatch.setattr(partial, "code_version", lambda: "another")
+    with pytest.raises(PartialTableError, match=r"toy\.partial\.csv is of another version"):
+        run_table(toy(), path.parent)
+    assert not (path.parent / "toy.csv").exists()
+
+
+def test_the_version_knows_every_file_of_the_package_and_the_libraries(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "deep" / "er").mkdir(parents=True)
+    monkeypatch.setattr(partial, "__file__", str(tmp_path / "studies" / "bench" / "partial.py"))
+    version = partial.code_version.__wrapped__
+    seen = [version()]
+    for text in ("a = 1\n", "a = 2\n"):
+        (tmp_path / "deep" / "er" / "module.py").write_text(text)
+        seen.append(version())
+    (tmp_path / "deep" / "er" / "module.py").rename(tmp_path / "deep" / "module.py")
+    seen.append(version())
+    monkeypatch.setattr(partial, "versions", lambda: {"numpy": "0.1"})
+    assert len({*seen, version()}) == 5
+    monkeypatch.undo()
+    root = Path(partial.__file__).resolve().parents[2]
+    assert (root / "kmeans.py").exists() and root.name == "fedclust_helpers"
+
+
+def test_two_runs_at_once_are_told_apart(tmp_path: Path) -> None:
+    """A second run that starts while the first works is refused, and the first ends well."""
+    refused: list[str] = []
+    code = (
+        "import sys; from fedclust_helpers.studies.bench.cell import Table;"
+        "from fedclust_helpers.studies.bench.runner import run_table;"
+        "run_table(Table('toy', lambda d: [{'x': 0}], dict, 'x'), sys.argv[1])"
+    )
+
+    def starts_another(cell: Cell, *, x: int) -> Numbers:
+        if x == 3:
+            again = [sys.executable, "-c", code, str(tmp_path)]
+            done = subprocess.run(again, capture_output=True, text=True)
+            refused.append(done.stderr)
+            assert done.returncode == 1
+        return value(cell, x=x)
+
+    run_table(toy(starts_another), tmp_path)
+    assert "PartialTableError: another run works on toy.partial.csv" in refused[0]
+    assert len(pd.read_csv(tmp_path / "toy.csv")) == 6
+    assert {path.name for path in tmp_path.iterdir()} == {"toy.csv", "toy.json"}
+
+
+def test_a_run_that_finds_the_file_just_finished_does_not_write_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Opened before the other run removed it, locked afterwards: the lock is of no use then."""
+    lock = partial.fcntl.flock
+
+    def late(stream: object, how: int) -> None:
+        (tmp_path / "toy.partial.csv").unlink()
+        lock(stream, how)
+
+    monkeypatch.setattr(partial.fcntl, "flock", late)
+    with pytest.raises(PartialTableError, match="another run works on"):
+        run_table(toy(), tmp_path)
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["once", "again and again"])
+def test_killed_workers_are_replaced(tmp_path: Path, again: bool) -> None:
+    flag = tmp_path / "flag"
+
+    def dies(cell: Cell, *, x: int) -> Numbers:
+        if x == 1 and (again or not flag.exists()):
+            flag.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return {"mean": float(x), "median": 0.0, "ci95": 0.0}
+
+    table = toy(dies, rows=range(2))
+    if again:
+        with pytest.raises(PartialTableError, match="killed 3 times .* of toy: is there too"):
+            run_table(table, tmp_path, n_jobs=2)
+        assert not (tmp_path / "toy.csv").exists()
+        assert (tmp_path / "toy.partial.csv").exists()  # what was finished is kept
+    else:
+        run_table(table, tmp_path, n_jobs=2)
+        assert pd.read_csv(tmp_path / "toy.csv")["mean"].to_list() == [0, 1]
+
+
+def test_finished_files_appear_whole_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def torn(frame: pd.DataFrame) -> str:
+        if "second" in frame:
+            raise OSError("disk full")
+        return "x\n"
+
+    for name in ("toy.csv", "second.csv"):
+        (tmp_path / name).write_text("old\n")
+    monkeypatch.setattr(runner, "as_csv", torn)
+    table = replace(
+        toy(), columns={"toy": "x", "second": "x,second"},
+        finish=lambda frame, folder: {"toy": frame, "second": frame.assign(second=1)},
+    )  # fmt: skip
+    with pytest.raises(OSError, match="disk full"):
+        run_table(table, tmp_path)
+    assert (tmp_path / "toy.csv").read_text() == (tmp_path / "second.csv").read_text() == "old\n"
+    assert len((tmp_path / "toy.partial.csv").read_bytes().splitlines()) == 1 + 6
+
+
+# --- provenance -----------------------------------------------------------------------------------
+
+
+def test_a_table_says_how_it_was_made(tmp_path: Path) -> None:
+    table = toy(design=Design(), quick=Design(runs=2))
+    run_table(table, tmp_path, design=Design(runs=2))
+    found = json.loads((tmp_path / "toy.json").read_text())
+    assert found["files"] == {"toy.csv": 6} and found["cells"] == 6
+    assert found["design"] == {"runs": 2} and found["command"].endswith("--table toy --runs 2")
+    assert set(found["versions"]) >= {"python", "numpy", "scipy", "fedclust_helpers"}
+    assert found["versions"]["numpy"] == np.__version__
+    assert found["code_fingerprint"] == partial.code_version() and "SHA-256" in found["seeds"]
+    assert found["cpu_seconds"] >= 0 and str(tmp_path) not in str(found)
+    assert found["design_fingerprint"] == partial.design_fingerprint(table.cells(Design(runs=2)))
+    run_table(table, tmp_path, design=table.quick)
+    assert "--design quick" in json.loads((tmp_path / "toy.json").read_text())["command"]
+
+
+def test_the_commit_is_that_of_the_checkout(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    commit = runner._commit()
+    assert commit is None or len(commit.rstrip("+")) == 40
+    monkeypatch.setattr(runner, "__file__", str(tmp_path / "a" / "b" / "c" / "runner.py"))
+    assert runner._commit() is None
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_every_committed_table_has_its_provenance(name: str) -> None:
+    found, table = studies.load_provenance(name), TABLES[name]
+    assert set(found["files"]) == {f"{stem}.csv" for stem in table.headers}
+    for file, rows in found["files"].items():
+        assert len(pd.read_csv(RESULTS / file)) == rows
+    assert found["cells"] == len(table.cells(table.design))
+    assert found["design_fingerprint"] == partial.design_fingerprint(table.cells(table.design))
+    assert found["command"] == f"python -m fedclust_helpers.studies --table {name}"
+    wanted = {"seeds", "versions", "commit", "cpu_seconds", "design", "code_fingerprint"}
+    assert wanted <= set(found)
+
+
+# --- single rows ----------------------------------------------------------------------------------
+
+
+def test_rows_are_measured_again_and_compared(tmp_path: Path) -> None:
+    seen: list[int] = []
+    run_table(toy(), tmp_path)
+    (same,) = remake(stopping(99, seen), {"x": "3"}, tmp_path)
+    assert seen == [3] and not same.differences
+    assert same.stored["mean"].to_list() == same.recomputed["mean"].to_list() == ["3.33333"]
+    text = (tmp_path / "toy.csv").read_text()
+    (tmp_path / "toy.csv").write_text(text.replace("3.33333", "3.33334"))
+    (other,) = remake(toy(), {"x": "3.0"}, tmp_path)
+    assert other.differences == ["x=3 runs=3: mean 3.33334, 3.33333"]
+
+
+def test_rows_bring_what_they_are_compared_with(tmp_path: Path) -> None:
+    """A column relative to another row needs that row, and no more."""
+    seen: list[tuple[str, str]] = []
+
+    def measure(cell: Cell, *, data: str, method: str) -> Numbers:
+        seen.append((data, method))
+        return {"cost": {"a": 1.0, "b": 4.0}[method] + len(data)}
+
+    def relative(frame: pd.DataFrame, folder: Path) -> pd.DataFrame:
+        base = frame[frame["method"] == "a"].set_index("data")["cost"]
+        return frame.assign(ratio=frame["cost"] / frame["data"].map(base).to_numpy())
+
+    def settings(design: Design) -> list[dict[str, str]]:
+        return [{"data": d, "method": m} for d in ("x", "yy") for m in ("a", "b")]
+
+    table = Table("toy", settings, measure, "data,method,cost,ratio", relative,
+                  beside={"method": "a"}, paired=("data",))  # fmt: skip
+    run_table(table, tmp_path)
+    seen.clear()
+    (made,) = remake(table, {"data": "yy", "method": "b"}, tmp_path)
+    assert sorted(seen) == [("yy", "a"), ("yy", "b")]
+    assert len(made.names) == 1 and not made.differences and made.stored["ratio"].item() == "2"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "match"),
+    [({"y": "1"}, "toy has no setting 'y'; there are: x, runs"),
+     ({"x": "9"}, "toy has no x=9; there are: 0, 1, 2"), ({"x": ""}, "toy has no x=;")],
+)  # fmt: skip
+def test_rows_that_there_are_not_are_named(
+    tmp_path: Path, wanted: dict[str, str], match: str
+) -> None:
+    with pytest.raises(ValueError, match=match):
+        remake(toy(), wanted, tmp_path)
+
+
+# --- the command line -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "match"),
+    [
+        ({"table": "toy"}, TypeError, "table must be one of studies.TABLES, got str"),
+        ({"design": "quick"}, TypeError, "design must be a Design"),
+        ({"design": {}}, TypeError, "design must be a Design"),
+        ({"n_jobs": 0}, ValueError, "n_jobs must be"), ({"n_jobs": 1.0}, TypeError, "n_jobs must"),
+        ({"n_jobs": 10**12}, ValueError, "n_jobs must"), ({"n_jobs": None}, TypeError, "n_jobs"),
+    ],
+)  # fmt: skip
+def test_wrong_arguments_of_a_run_are_named(
+    tmp_path: Path, changes: dict[str, Any], error: type[Exception], match: str
+) -> None:
+    with pytest.raises(error, match=match):
+        run_table(**({"table": toy(), "folder": tmp_path / "new"} | changes))
+    assert not (tmp_path / "new").exists()
+
+
+def test_command_line_ends_with_a_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "fastlloyd_nicv.partial.csv").write_text("old\n")
+    arguments = ["--design", "quick", "--out", str(tmp_path), "--jobs", "1", "--table"]
+    for name, text in (("fastlloyd_nicv", "cannot be read"), ("fastlloyd_scaling", "make the tab")):
+        with pytest.raises(SystemExit) as caught:
+            command.main([*arguments, name])
+        assert caught.value.code == 1 and text in capsys.readouterr().err
+
+
+def test_command_line_shows_rows(capsys: pytest.CaptureFixture[str]) -> None:
+    command.main(["--table", "ldp_lsh", "--row", "kind=closed form", "t=4", "distance=2"])
+    printed = capsys.readouterr().out
+    assert "probability" in printed and "all digits agree" in printed and "DIFFERS" not in printed
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--design", "quick"], ["--runs", "1"], ["--table", "other"], ["--runs", "1000000000000"],
+     ["--jobs", "0"], ["--jobs", "1000000"], ["--row", "x=1"],
+     ["--table", "ldp_lsh", "--row", "t"], ["--table", "ldp_lsh", "--row", "t=5"]],
+)  # fmt: skip
+def test_command_line_refuses_wrong_use(arguments: list[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        command.main(arguments)
+    assert caught.value.code
+
+
+def test_all_tables_leave_out_what_needs_an_extra(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made: list[str] = []
+
+    def note(table: Table, *args: object, **kwargs: object) -> list[Path]:
+        made.append(table.name)
+        return []
+
+    monkeypatch.setattr(command, "run_table", note)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    command.main(["--design", "quick", "--out", str(tmp_path)])
+    assert made == [name for name in TABLES if name != "rr_torch"]
+    assert "left out rr_torch: torch is not installed" in capsys.readouterr().out
+    command.main(["--design", "quick", "--out", str(tmp_path), "--table", "rr_torch"])
+    assert made[-1] == "rr_torch"  # asked for by name: the error says what is missing
+
+
+# --- cells, designs, and from cells to rows -------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "match"),
+    [({"name": 3}, "name must be"), ({"runs": -1}, "runs must be"), ({"runs": 2.0}, "runs must be"),
+     ({"runs": 10**12}, "runs must be"), ({"runs": None}, "runs must be")],
+)  # fmt: skip
+def test_cells_refuse_what_they_cannot_run(changes: dict[str, Any], match: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=match):
+        Cell(**({"name": "t", "settings": {}, "runs": 2} | changes))
+
+
+@pytest.mark.parametrize(
+    ("table", "changes", "match"),
+    [
+        ("fastlloyd_nicv", {"runs": 10**12}, "runs must be"),
+        ("fastlloyd_nicv", {"runs": 1.5}, "runs must be"),
+        ("fastlloyd_nicv", {"n_draws": 10**12}, "n_draws must be"),
+        ("fastlloyd_nicv", {"real": "iris"}, "real must be a tuple"),
+        ("fastlloyd_nicv", {"epsilons": (0.5, float("nan"))}, "epsilons must be"),
+        ("fastlloyd_nicv", {"alphas": (0.0,)}, "alphas must be"),
+        ("feddp_cost", {"panels": []}, "panels must be a tuple"),
+        ("ldp_cost", {"trust_epsilons": ("1",)}, "trust_epsilons must be"),
+        ("rr_accuracy", {"rounds": 1.5}, "rounds must be"),
+    ],
+)
+def test_designs_refuse_what_no_table_can_hold(
+    table: str, changes: dict[str, Any], match: str
+) -> None:
+    with pytest.raises((TypeError, ValueError), match=match):
+        replace(TABLES[table].quick, **changes)
+
+
+def test_seeds_come_from_names() -> None:
+    cell = Cell("t/x", {}, 3)
+    assert cell.seed.entropy == seed_of("t/x").entropy != seed_of("t/y").entropy
+    few, more = Cell("t/x", {}, 2).seeds(), cell.seeds()
+    assert [s.generate_state(2).tolist() for s in few] == [
+        s.generate_state(2).tolist() for s in more[:2]
+    ]
+    with pytest.raises(TypeError, match="key must be a string"):
+        seed_of(3)  # type: ignore[arg-type]
+
+
+def test_summary_of_few_values() -> None:
+    assert summary([2.0])["mean"] == 2.0
+    assert np.isnan(summary([2.0])["ci95"])
+    assert np.isnan(list(summary([]).values())).all()
+    for wrong in ("12", None, [[1.0]], ["a"], {"a": 1}, 3.0, [1j], [[1.0], [2.0, 3.0]]):
+        with pytest.raises(TypeError, match="values must be a sequence of real numbers"):
+            summary(wrong)  # type: ignore[arg-type]
+
+
+def test_rows_are_grouped_sorted_and_melted() -> None:
+    frame = pd.DataFrame({"m": ["b", "a", "b"], "v": [1.0, 5.0, 3.0], "k1": 7, "k20": 8, "k_x": 0})
+    table = grouped(frame, ["m"], v=("v", "max"))
+    assert table.to_dict("list") == {"m": ["b", "a"], "seeds": [2, 1], "v": [3.0, 5.0]}
+    assert sorted_by(table, m=None)["m"].to_list() == ["a", "b"]
+    assert sorted_by(table, m=("b", "a"))["m"].to_list() == ["b", "a"]
+    long = melted(frame, "k", "k", "cost")
+    assert long["k"].to_list() == [1] * 3 + [20] * 3 and "k_x" in long
+
+
+# --- reading tables -------------------------------------------------------------------------------
+
+
+def folder_of(path: Path, **files: str | bytes) -> Path:
+    path.mkdir(parents=True)
+    for name, content in files.items():
+        text = content.encode() if isinstance(content, str) else content
+        (path / f"{name.replace('_partial', '.partial')}.csv").write_bytes(text)
+    return path
+
+
+def test_results_are_found_from_below(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder_of(tmp_path / "data" / "results", one="a,b\n1,2\n", two_partial="unfinished")
+    deep = tmp_path / "notebooks" / "deep"
+    deep.mkdir(parents=True)
+    monkeypatch.chdir(deep)
+    assert studies.load_results("one").to_dict("list") == {"a": [1], "b": [2]}
+    assert list(studies.load_all_results()) == ["one"]
+    with pytest.raises(FileNotFoundError, match="no result table 'two'; there are: one"):
+        studies.load_results("two")
+    with pytest.raises(FileNotFoundError, match=r"no one\.json beside"):
+        studies.load_provenance("one")
+
+
+@pytest.mark.parametrize("content", [b"", b"a,b\n1,2,3\n1\n4,5,6,7,8\n", b"\xff\xfe\x00,\x80\n"])
+def test_a_damaged_result_table_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes
+) -> None:
+    folder_of(tmp_path / "data" / "results", one=content)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match=r"one\.csv is no table of results"):
+        studies.load_results("one")
+    for name in ("../one", "", "one.csv"):
+        with pytest.raises(FileNotFoundError, match="no result table"):
+            studies.load_results(name)
+    for wrong in (None, 3, ["one"]):
+        with pytest.raises(TypeError, match="table must be the name"):
+            studies.load_results(wrong)  # type: ignore[arg-type]
+
+
+def test_results_are_found_beside_the_package_or_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert studies.results_folder() == RESULTS
+    installed = tmp_path / "site" / "studies" / "results"
+    monkeypatch.setattr(results, "PACKAGED", installed)
+    with pytest.raises(FileNotFoundError, match="no folder data/results"):
+        studies.results_folder()
+    folder_of(installed, one="a\n1\n")
+    assert studies.results_folder() == installed
+    assert studies.load_results("one")["a"].to_list() == [1]
+    folder_of(tmp_path / "data" / "results")  # a checkout comes first
+    assert studies.results_folder() == tmp_path / "data" / "results"

@@ -1,0 +1,849 @@
+"""The tables of all papers: tiny ones against the package's own pieces, and the committed ones."""
+
+from __future__ import annotations
+
+import datetime
+import importlib.util
+import io
+import math
+import os
+import platform
+import time
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from ldp_cases import four_rounds, one_round
+
+from fedclust_helpers import datasets, kmeans, metrics
+from fedclust_helpers import feddp_kmeans as fk
+from fedclust_helpers import rr_cluster as rr
+from fedclust_helpers.accounting import PrivacyLedger
+from fedclust_helpers.datasets import make_ball_mixture
+from fedclust_helpers.feddp_kmeans.budgets import STEPS
+from fedclust_helpers.federation import IdealSecureSum, simulate
+from fedclust_helpers.rr_cluster import accounting
+from fedclust_helpers.studies import TABLES, PartialTableError, load_results, remake, run_table
+from fedclust_helpers.studies.bench.cell import Cell, seed_of
+from fedclust_helpers.studies.bench.runner import as_csv
+from fedclust_helpers.studies.fastlloyd import cells as fl_cells
+from fedclust_helpers.studies.fastlloyd import problems as fl_problems
+from fedclust_helpers.studies.feddp_kmeans import cells as feddp_cells
+from fedclust_helpers.studies.feddp_kmeans.problems import Mixture, Real, best_cost, load_federated
+from fedclust_helpers.studies.feddp_kmeans.tables import STEPS as STEP_COLUMNS
+from fedclust_helpers.studies.feddp_kmeans.tables import pareto_front
+from fedclust_helpers.studies.ldp_kmeans import blocks as ldp_blocks
+from fedclust_helpers.studies.ldp_kmeans import cells as ldp_cells
+from fedclust_helpers.studies.ldp_kmeans.problems import (
+    Ball,
+    BallProblem,
+    best_ball_centers,
+    best_ball_cost,
+    load_ball,
+)
+from fedclust_helpers.studies.ldp_kmeans.tables import EXPONENTS, ORACLES
+from fedclust_helpers.studies.ldp_kmeans.theory import loglog_slope
+from fedclust_helpers.studies.rr_cluster import blocks as rr_blocks
+from fedclust_helpers.studies.rr_cluster import cells as rr_cells
+from fedclust_helpers.studies.rr_cluster import design as rr_design
+from fedclust_helpers.studies.rr_cluster import tables as rr_tables
+from fedclust_helpers.studies.rr_cluster.problems import Clients, load_clients, model_named
+
+RESULTS = Path(__file__).resolve().parents[1] / "data" / "results"
+STARTS = tuple(fk.STARTS)
+FILES = {file: table for table in TABLES.values() for file in table.headers}
+TORCH = importlib.util.find_spec("torch") is not None
+MADE = [name for name in TABLES if name != "rr_torch" or TORCH]
+QUICK = {paper: TABLES[name].quick for paper, name in {
+    "feddp": "feddp_cost", "ldp": "ldp_cost", "rr": "rr_accuracy"}.items()}  # fmt: skip
+SEEDS = QUICK["rr"].runs or 0
+
+
+@pytest.fixture(scope="session")
+def quick(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Tiny tables by the name of a file, made when first asked for; test processes share them."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "quick"
+
+    def read(file: str) -> pd.DataFrame:
+        table = FILES[file]
+        for needed in table.needs:
+            read(needed)
+        while not (folder / f"{table.name}.json").exists():
+            try:
+                run_table(table, folder, design=table.quick)
+            except PartialTableError:  # another test process is at it
+                time.sleep(0.2)
+        return pd.read_csv(folder / f"{file}.csv", dtype={"table": str})
+
+    read.folder = folder  # type: ignore[attr-defined]
+    return read
+
+
+# --- all tables -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_a_tiny_table_has_the_columns_of_the_committed_one(quick: Any, name: str) -> None:
+    for file, columns in TABLES[name].headers.items():
+        made = quick(file)
+        assert list(made) == columns and len(made) and not made.isna().all(axis=1).any()
+        path = RESULTS / f"{file}.csv"
+        assert path.read_text().splitlines()[0] == ",".join(columns)
+        assert path.stat().st_size < 2**20
+    assert not (quick.folder / f"{name}.partial.csv").exists()
+
+
+def some_numbers(name: str, cells: list[Cell]) -> list[dict[str, float]]:
+    """Numbers of the right names for all cells of the committed design, drawn at random."""
+    table, rng = TABLES[name], np.random.default_rng(0)
+    few = table.cells(table.quick)
+    keys = table.values(few[0]) | table.values(few[-1])
+    keys |= {f"k{k}": 0.0 for k in range(1, 21)} if name == "feddp_elbow" else {}
+    if name == "rr_curves":
+        keys = {f"round{t}": 0.0 for t in range(0, 51, 5)}
+    fixed = {name: 1.0 for name in ("n", "d", "k", "eps_total") if name in keys}
+    out = []
+    for cell in cells:
+        numbers = dict(zip(keys, rng.random(len(keys)), strict=True)) | fixed
+        out.append(numbers | ({"chosen": cell.settings["T"]} if "chosen" in keys else {}))
+    return out
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_committed_rows_are_those_of_the_design(name: str) -> None:
+    """Settings, repetitions and their order; only the numbers are invented here."""
+    table = TABLES[name]
+    cells = table.cells(table.design)
+    assert len({cell.key for cell in cells}) == len({cell.name for cell in cells}) == len(cells)
+    numbers = some_numbers(name, cells)
+    made = table.files(cells, numbers, RESULTS)
+    named = {*table.names, *(c for cell in cells for c in cell.columns)}
+    named |= {"seeds", "sets", "draws"} - set(numbers[0])  # over how many
+    for file, frame in made.items():
+        if file == "feddp_proportions":  # its rows are Pareto fronts
+            continue
+        ours = pd.read_csv(io.StringIO(as_csv(frame)), dtype=str, keep_default_na=False)
+        stored = pd.read_csv(RESULTS / f"{file}.csv", dtype=str, keep_default_na=False)
+        columns = [c for c in stored if c in named]
+        if "method" in stored and "T" in columns:  # that of feddp_adaptive is its own choice
+            for each in (ours, stored):
+                each.loc[each["method"] == "feddp_adaptive", "T"] = ""
+        pd.testing.assert_frame_equal(ours[columns], stored[columns])
+        assert not stored.duplicated([c for c in columns if c != "runs"]).any()
+
+
+# Tables whose rows are cheap, with the settings to choose from; each day takes other ones.
+CHEAP: list[tuple[str, dict[str, list[Any]]]] = [
+    ("fastlloyd_nicv", {"dataset": ["iris", "wine", "lsun"], "method": ["lloyd", "sulloyd_fold"]}),
+    ("fastlloyd_nicv", {"dataset": ["iris", "lsun"], "method": ["fastlloyd", "glloyd"],
+                        "epsilon": [0.1, 0.25, 0.5, 1.0]}),
+    ("fastlloyd_ablation", {"dataset": ["ablation_2_2_0.25", "ablation_2_2_0.5"],
+                            "alpha": [0.2, 0.8, 2.0], "postprocess": ["fold", "none"],
+                            "strategy": ["step"], "clip_step": [True, False]}),
+    ("fastlloyd_metrics", {"dataset": ["iris", "wine"], "method": ["fastlloyd", "sulloyd"],
+                           "epsilon": [0.1, 0.5]}),
+    ("fastlloyd_table3", {"dataset": ["lsun"]}),
+    ("feddp_elbow", {"level": ["point"], "eps1": [0.05, 0.1, 0.5, 1.0], "k_prime": [10, 20]}),
+    ("feddp_pareto", {"level": ["client"], "clients": [1000], "method": ["feddp", *STARTS],
+                      "setting": list(range(60))}),
+    ("ldp_oracles", {"n": [10_000], "oracle": ["hadamard", "k-rr", "olh"], "epsilon": [1, 4]}),
+    ("ldp_sums", {"n": [10_000], "dprime": [1, 4], "epsilon": [1, 4]}),
+    ("ldp_lsh", {"kind": ["simulated"], "t": [1, 2, 3], "distance": [1, 2, 4]}),
+    ("ldp_scaling", {"quantity": ["oracle_error", "zipf_missed", "excess_alg1"], "n": [10_000]}),
+    ("ldp_trust", {"n": [1000, 3000], "trust": ["none", "central", "secure_sum", "local"]}),
+    ("ldp_cost", {"algorithm": ["alg1", "alg1_hso", "alg4", "grid_histogram"], "n": [10_000],
+                  "dprime": [2, 4], "k": [3, 5], "epsilon": [1, 4]}),
+    ("rr_accountants", {"accountant": ["paper", "wor_rdp"], "rounds": [10, 50], "epsilon": [4]}),
+    ("rr_flips", {"identifiers": ["printed", "krr"], "k": [2, 4], "epsilon": [4, 16]}),
+    ("rr_rebalancing", {"sigma_theta": [0.5, 3.0], "B": [10, 30]}),
+    ("rr_lines", {"sizes": ["balanced"], "difficulty": ["easy", "hard"], "init": ["far"],
+                  "method": ["fedavg", "ifca"]}),
+    ("rr_clips", {"model": ["softmax"], "method": ["fedavg"], "sampling": ["fixed"],
+                  "epsilon": [2, 4, 8], "clip": [0.1, 1.0]}),
+]  # fmt: skip
+TODAY = int(os.environ.get("FEDCLUST_SAMPLE", datetime.date.today().toordinal()))
+
+
+def locked_here() -> bool:
+    """Whether sums are ordered as they were for the committed tables, as far as one can know."""
+    lock = dict(
+        line.split("==")
+        for line in (RESULTS.parents[1] / "requirements.lock").read_text().split()
+        if "==" in line
+    )
+    same = all(version(name) == lock[name] for name in ("numpy", "scipy", "scikit-learn"))
+    return same and platform.machine() in ("x86_64", "AMD64")
+
+
+@pytest.mark.parametrize("turn", range(2))
+@pytest.mark.parametrize("paper", ["fastlloyd", "feddp", "ldp", "rr"])
+def test_committed_rows_are_remade_to_the_digit(paper: str, turn: int) -> None:
+    """Seeds and data as committed; without the locked libraries, to 1e-3 only."""
+    pool = [row for row in CHEAP if row[0].startswith(paper)]
+    name, choices = pool[(2 * TODAY + turn) % len(pool)]
+    rng = np.random.default_rng([TODAY, turn])
+    wanted = {key: str(values[rng.integers(len(values))]) for key, values in choices.items()}
+    made = remake(TABLES[name], wanted, RESULTS)
+    assert sum(len(each.names) for each in made)
+    for each in made:
+        if locked_here():
+            assert not each.differences, (TODAY, wanted)
+        numbers = each.stored.apply(pd.to_numeric, errors="coerce")
+        again = each.recomputed.apply(pd.to_numeric, errors="coerce")
+        np.testing.assert_allclose(again, numbers, rtol=1e-3, atol=1e-9)
+
+
+@pytest.mark.parametrize("names", [("fastlloyd_metrics", "feddp_elbow", "ldp_sums", "rr_flips")])
+def test_tables_do_not_depend_on_the_number_of_processes(
+    quick: Any, tmp_path: Path, names: tuple[str, ...]
+) -> None:
+    for name in names:
+        quick(name)
+        for path in run_table(TABLES[name], tmp_path, design=TABLES[name].quick, n_jobs=2):
+            assert path.read_bytes() == (quick.folder / path.name).read_bytes()
+
+
+# --- FastLloyd ------------------------------------------------------------------------------------
+
+
+def test_quick_nicv_rows(quick: Any) -> None:
+    table = quick("fastlloyd_nicv")
+    lloyd = table[table["method"] == "lloyd"].set_index("dataset")
+    optimum = table[table["method"] == "optimum"].set_index("dataset")
+    assert np.isinf(lloyd["epsilon"]).all()
+    assert (optimum["nicv_mean"] <= lloyd["nicv_mean"] + 1e-6).all()
+    assert set(table.loc[table["init"] == "binary", "method"]) == {"fastlloyd"}
+
+
+def test_quick_scaling_is_the_area_of_the_nicv_table(quick: Any) -> None:
+    nicv, scaling = quick("fastlloyd_nicv"), quick("fastlloyd_scaling")
+    part = nicv[(nicv["dataset"] == "g2_2") & (nicv["method"] == "glloyd")]
+    row = scaling[(scaling["figure"] == "3a") & (scaling["method"] == "glloyd")].iloc[0]
+    assert row["auc"] == pytest.approx(
+        metrics.auc_over_epsilon(part["epsilon"], part["nicv_mean"]), rel=1e-5
+    )
+    # trapezoid of two values over a width of 1/2: each weighs 1/4
+    assert row["ci95"] == pytest.approx(np.linalg.norm(part["ci95"] / 4), rel=1e-5)
+    assert (scaling.loc[scaling["method"] == "sulloyd", "relative_to_sulloyd"] == 1).all()
+
+
+def test_quick_ablation_is_the_mean_over_its_sets(quick: Any) -> None:
+    table, sets = quick("fastlloyd_ablation"), quick("fastlloyd_ablation_sets")
+    assert len(table) == len(sets) == 1 + 12  # one set: the baseline, 2 x 3 x 2 settings
+    np.testing.assert_allclose(table["nicv_mean"], sets["nicv_mean"])
+    assert table.loc[table["method"] == "glloyd", "normalised"].tolist() == [1.0]
+
+
+def test_table_3_counts_the_bytes_of_one_round(quick: Any) -> None:
+    row = quick("fastlloyd_table3").iloc[0]
+    assert row["bytes_per_round"] == 8 * 2 * (2 + 1) * 4  # 8 bytes, k, d + 1, two up and two down
+    assert row["round_time_ratio_to_sklearn"] > 0
+    committed = load_results("fastlloyd_table3")
+    assert (committed["bytes_per_round"] == committed["paper_bytes"]).all()
+
+
+IRIS: dict[str, Any] = {"dataset": "iris", "init": "halving", "method": "fastlloyd", "epsilon": 1.0}
+
+
+def test_more_runs_extend_fewer_runs() -> None:
+    few, more = (fl_cells.all_centers(Cell("t", {}, runs), **IRIS) for runs in (2, 4))
+    np.testing.assert_array_equal(few, more[:2])
+    assert len(np.unique(np.round(more, 12), axis=0)) == 4  # runs differ
+
+
+@pytest.mark.parametrize(
+    ("changes", "match"),
+    [({"method": "magic"}, "method must be one of"), ({"init": "luck"}, "init must be one of"),
+     ({"dataset": "nowhere"}, "name must be a data set")],
+)  # fmt: skip
+def test_cells_of_unknown_methods_are_named(changes: dict[str, str], match: str) -> None:
+    with pytest.raises(ValueError, match=match):
+        fl_cells.nicv(Cell("t", {}, 2), **(IRIS | changes))
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", "g2_x", "g2_-1", "g2_2.5", "g2_02", "g2_1e3", "synth_a_b_0", "ablation_2_2_x", "nothing",
+     "ablation_2_2_1.5", "timesynth_2_5_2", "g2_1000000000000", "timesynth_1000000000000_2_2",
+     "synth_1000000000000_2_0", "synthk_1000000000000000000000000000000_0", "IRIS", "iris ", "g2_",
+     "g2", "g2_2_3", "synth_2", "iris_2"],
+)  # fmt: skip
+def test_names_of_no_data_set_are_refused_at_once(name: str) -> None:
+    start = time.process_time()
+    for function in (fl_problems.load_problem, fl_problems.reference_centers):
+        with pytest.raises(ValueError, match="name must be a data set of the result tables"):
+            function(name)
+    assert time.process_time() - start < 3
+
+
+@pytest.mark.parametrize("wrong", [None, 3, ["iris"], {"iris"}, b"iris", object()])
+def test_names_are_strings(wrong: Any) -> None:
+    for function in (fl_problems.load_problem, fl_problems.reference_centers):
+        with pytest.raises(TypeError, match="name must be a string"):
+            function(wrong)
+
+
+def test_committed_g2_is_drawn_as_named() -> None:
+    problem = fl_problems.load_problem("g2_16")
+    points = datasets.make_g2(16, rng=np.random.default_rng(seed_of("data/g2_16"))).points
+    np.testing.assert_array_equal(problem.points, datasets.scale_min_max_not_private(points))
+    assert problem.shape == {"n": 2048, "d": 16, "k": 2}
+
+
+# --- FedDP-KMeans ---------------------------------------------------------------------------------
+
+SMALL: Any = {"d": 6, "k": 3}
+
+
+def test_quick_cost_rows(quick: Any) -> None:
+    table = quick("feddp_cost")
+    assert table.loc[table["eps_total"] == 0, "method"].tolist() == [*STARTS, *STARTS]
+    assert (table["excess_max"] >= table["excess_mean"]).all()
+    optimal = table[table["method"] == "optimal"]
+    assert (optimal[["excess_mean", "excess_max"]] == 0).all(axis=None)
+    exact = table["method"].isin(["optimal", "kfed"])
+    assert np.isinf(table.loc[exact, "eps_total"]).all() and (table.loc[exact, "T"] == -1).all()
+    assert (table.loc[table["method"] == "feddp_adaptive", "T"] >= 1).all()
+    best = optimal.set_index("level")["cost_mean"]
+    gap = table["cost_mean"] - table["level"].map(best)
+    np.testing.assert_allclose(table["excess_mean"], gap, atol=1e-4)
+    assert set(quick("feddp_census")["method"]) == set(table["method"])
+
+
+@pytest.mark.parametrize(("level", "method"), [("point", "feddp"), ("client", "server_lloyds")])
+def test_quick_cost_is_the_mean_of_its_runs(quick: Any, level: str, method: str) -> None:
+    table = quick("feddp_cost").query("level == @level and method == @method and T == 1")
+    panel = next(p for p in QUICK["feddp"].panels if p[0] == level)  # type: ignore[attr-defined]
+    costs = []
+    for seed in range(SEEDS):
+        data = Mixture(*panel, **SMALL, seed=seed)
+        problem = load_federated(data)
+        protocol, server = seed_of(f"{data.name}/{method}|1|0.5").spawn(2)
+        federation = IdealSecureSum(
+            problem.data, seed=protocol, bound=problem.radius, domain="ball",
+            ledger=PrivacyLedger(unit=problem.level),
+        )  # fmt: skip
+        plan = feddp_cells.plan_for(federation, problem, method, epsilon=0.5, n_rounds=1)
+        points = problem.dataset.server_points
+        run = fk.run(federation, plan, points, rng=np.random.default_rng(server))
+        costs.append(problem.cost(run.centers))
+        assert 0.495 < run.epsilon <= 0.5
+    assert table["cost_mean"].item() == pytest.approx(np.mean(costs), rel=1e-5)
+
+
+def test_quick_missing_clusters_change_the_server_only(quick: Any) -> None:
+    cost, missing = quick("feddp_cost").query("level == 'point'"), quick("feddp_missing")
+    both = missing.query("missing == 0").merge(cost, on=["method", "eps_total", "T"])
+    assert set(both["method"]) == {"feddp", "feddp_adaptive", *STARTS, "optimal"}
+    assert both["cost_mean_x"].tolist() == both["cost_mean_y"].tolist()  # same names, same runs
+    full, fewer = (
+        load_federated(Mixture("point", 20, 50, **SMALL, seed=1, missing=m)).dataset for m in (0, 1)
+    )
+    np.testing.assert_array_equal(full.points, fewer.points)
+    assert len(fewer.server_points) == len(full.server_points) - 20
+
+
+def test_quick_pareto_flags_totals_and_proportions(quick: Any) -> None:
+    table = quick("feddp_pareto")
+    for _, part in table.groupby(["panel", "method"]):
+        for _, row in part.iterrows():
+            better = (part["eps_total"] <= row["eps_total"]) & (
+                part["excess_mean"] < row["excess_mean"]
+            )
+            assert row["pareto"] == (not better.any())
+    row = table[(table["method"] == "feddp") & (table["T"] > 0)].iloc[0]
+    total = fk.StepBudgets(*row[list(STEP_COLUMNS)], int(row["T"])).total()
+    assert row["eps_total"] == pytest.approx(total, rel=1e-4)
+    steps = ["eps1", "eps2", "eps3G", "eps3L"]
+    assert (table.loc[table["method"] != "feddp", steps] == 0).all(axis=None)
+    shares = quick("feddp_proportions")
+    for column in ("ours", "ours_mean_of_shares", "all_settings"):
+        sums = shares.groupby(["panel", "table"])[column].sum()
+        np.testing.assert_allclose(sums, 1.0, rtol=1e-4)
+    for panel, part in table.query("method == 'feddp' and pareto == 1").groupby("panel"):
+        row = shares[(shares["panel"] == panel) & (shares["quantity"] == "eps1")].iloc[0]
+        ours = part["eps1"].sum() / part[steps].to_numpy().sum()
+        assert row["ours"] == pytest.approx(ours, rel=1e-4) and row["pareto_runs"] == len(part)
+
+
+def test_quick_elbow_curve_falls(quick: Any) -> None:
+    table = quick("feddp_elbow")
+    assert table["k"].tolist() == [1, 2, 3, 4, 5, 6]
+    # restarts find the optimum of so few points up to little: the curve may rise by 1 % at most
+    assert (np.diff(table["cost_mean"]) < 0.01 * table["cost_mean"].max()).all()
+    total = fk.StepBudgets(1.0, 1.0, 0.0, 0.0).total()
+    np.testing.assert_allclose(table["eps_total"], total, rtol=1e-5)
+
+
+def test_random_settings_do_not_depend_on_how_many_are_drawn() -> None:
+    few, many = (feddp_cells.random_settings("client", "feddp", n) for n in (5, 400))
+    assert many[:5] == few
+    steps = np.array([[getattr(b, name) for name in STEPS] for b in many])
+    low, high = feddp_cells.STEP_RANGE["client"]
+    assert steps.min() >= low and steps.max() <= high
+    # log-uniform: half of 1600 lie below the geometric mean; outside 0.45..0.55 by chance: 7e-5
+    assert 0.45 < (steps < math.sqrt(low * high)).mean() < 0.55
+    # each T has probability 1/3; a share of 400 outside 0.33 +- 0.1 by chance: 3e-5 each
+    shares = np.bincount([b.n_rounds for b in many], minlength=3) / len(many)
+    assert shares.shape == (3,) and (np.abs(shares - 1 / 3) < 0.1).all()
+    starts = feddp_cells.random_settings("point", "server_lloyds", 60)
+    assert {b.n_rounds for b in starts} == {1, 2, 3}
+
+
+def test_same_seed_gives_the_same_rows_at_both_levels() -> None:
+    data = Mixture("point", 10, 20, **SMALL, seed=2)
+    one, two = load_federated(data), load_federated(Mixture("client", 40, 5, **SMALL, seed=2))
+    np.testing.assert_array_equal(one.dataset.points, two.dataset.points)
+    np.testing.assert_array_equal(one.dataset.server_points, two.dataset.server_points)
+    assert (one.level, one.clips) == ("point", None) and two.clips is not None
+    assert best_cost(data) <= one.cost(one.dataset.true_centers)  # type: ignore[arg-type]
+    assert (
+        Real("federal", 2).name == "census_federal_2" and Real("strips_8", 0).name == "strips_8_0"
+    )
+
+
+def test_pareto_front_of_ties() -> None:
+    epsilon = np.array([1.0, 1.0, 2.0, 3.0, 3.0])
+    cost = np.array([4.0, 3.0, 3.0, 2.0, 2.5])
+    assert pareto_front(epsilon, cost).tolist() == [False, True, False, True, False]
+
+
+# --- local privacy --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("d", "k"), [(1, 10), (2, 3), (2, 10), (4, 5), (20, 10)])
+def test_ball_mixture(d: int, k: int) -> None:
+    n = 50_000
+    data, again = (make_ball_mixture(n, d, k, rng=np.random.default_rng(d + k)) for _ in range(2))
+    np.testing.assert_array_equal(data.points, again.points)
+    assert data.points.shape == (n, d) and data.points.dtype == np.float64
+    assert data.labels is not None and set(data.labels) == set(range(k))
+    norms = np.linalg.norm(data.points, axis=1)
+    assert norms.max() <= 1.0
+    means = np.array([data.points[data.labels == j].mean(axis=0) for j in range(k)])
+    inside = norms < 1 - 1e-9
+    spread = ((data.points - means[data.labels])[inside] ** 2).sum(axis=1).mean()
+    # 0.15^2 but for points that were cut; the standard error is below 1 %
+    assert 0.85 * 0.0225 < spread < 1.05 * 0.0225
+    gaps = np.linalg.norm(means[:, None] - means, axis=2)[np.triu_indices(k, 1)]
+    assert gaps.min() > (0.45 if (d, k) in ((2, 3), (4, 5), (20, 10)) else 0.02)
+    assert np.linalg.norm(means, axis=1).max() < 0.78
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "message"),
+    [
+        ((3, 2, 4), {}, "n must be >= n_clusters"), ((10, 0, 2), {}, "n_features must be >= 1"),
+        ((10, 2, 0), {}, "n_clusters must be >= 1"), ((10, 2, 2), {"largest_norm": 1.5}, "largest"),
+        *(((10, 2, 2), {name: -1.0}, name)
+          for name in ("radius", "separation", "largest_norm", "concentration")),
+    ],
+)  # fmt: skip
+def test_ball_mixture_wrong_use(arguments: Any, options: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make_ball_mixture(*arguments, rng=np.random.default_rng(0), **options)
+
+
+def test_real_points_lie_in_the_ball_by_public_bounds() -> None:
+    ball = Ball.real("pixels", 8, 0)
+    pixels = load_ball(ball)
+    assert pixels.points.shape == (ball.n, ball.dprime) == (427 * 640, 3) and pixels.n_clusters == 8
+    assert np.linalg.norm(pixels.points, axis=1).max() <= 1 + 1e-12
+    # black and white are corners of the cube of half side 1/sqrt(3), whatever the picture holds
+    levels = np.unique(np.rint((pixels.points * math.sqrt(3) + 1) * 127.5))
+    assert levels.min() >= 0 and levels.max() <= 255
+
+
+def test_best_cost_is_at_most_that_of_the_component_means() -> None:
+    ball = Ball("mixture", 5000, 4, 5, 0)
+    problem = load_ball(ball)
+    assert problem.labels is not None
+    sums, counts = kmeans.group_sums(problem.points, problem.labels, 5)
+    assert best_ball_cost(ball) <= problem.cost(sums / counts[:, None])
+
+
+def test_quick_local_cost_rows(quick: Any) -> None:
+    table = quick("ldp_cost")
+    assert (table["cost_per_point"] >= 0.99 * table["nonprivate_cost"]).all()
+    # data of n d' numbers of 8 bytes are held in any case
+    assert (table["peak_mb"] >= table["n"] * table["dprime"] * 8e-6).all()
+    assert (table["seconds"] > 0).all()
+
+
+@pytest.mark.parametrize(("algorithm", "run"), [("alg1", one_round), ("alg4", four_rounds)])
+def test_quick_local_cost_is_the_mean_of_its_runs(quick: Any, algorithm: str, run: Any) -> None:
+    table = quick("ldp_cost").query(
+        "data == 'mixture' and n == 2000 and dprime == 2 and epsilon == 4"
+    )
+    row = table[table["algorithm"] == algorithm].iloc[0]
+    costs, best = [], []
+    for seed in range(SEEDS):
+        ball = Ball("mixture", 2000, 2, 5, seed)
+        protocol, server = seed_of(f"{ball.name}/{algorithm}/4/0").spawn(2)
+        users = simulate(load_ball(ball).points, "local", seed=protocol)
+        result = run(
+            users, n_clusters=5, epsilon=4.0, delta=1e-6, rng=np.random.default_rng(server)
+        )
+        costs.append(load_ball(ball).cost(result.centers))
+        best.append(best_ball_cost(ball))
+    assert row["cost_per_point"] == pytest.approx(np.mean(costs), rel=1e-5)
+    assert row["nonprivate_cost"] == pytest.approx(np.mean(best), rel=1e-5)
+
+
+def test_methods_that_hang_on_a_start_are_averaged() -> None:
+    ball = Ball("mixture", 2000, 2, 5, 0)
+    problem = load_ball(ball)
+    each = [
+        problem.cost(
+            ldp_cells.run_centers(problem, "ldp_lloyd", 4.0, f"{ball.name}/ldp_lloyd/4/{i}")
+        )
+        for i in range(3)
+    ]
+    found = ldp_cells.cost(Cell("", {}), ball=ball, algorithm="ldp_lloyd", epsilon=4.0)
+    assert len(set(each)) == 3 and found["cost"] == pytest.approx(np.mean(each), rel=1e-12)
+    million = BallProblem(np.zeros((ldp_cells.MANY, 1)), 1)
+    assert ldp_cells.n_starts("ldp_lloyd", million) == 2
+    assert ldp_cells.n_starts("alg1", million) == 1
+
+
+def test_quick_oracles_follow_theory(quick: Any) -> None:
+    table = quick("ldp_oracles")
+    assert set(table["oracle"]) == set(ORACLES)
+    # 128 errors or more each: a relative standard error of 6 %; all ten within 30 %, by chance 1e-5
+    assert table["ratio"].between(0.7, 1.3).all()
+    assert (table["low"] <= table["sd"]).all() and (table["sd"] <= table["high"]).all()
+    for epsilon, part in table.groupby("epsilon"):
+        theory = part.set_index("oracle")["theory"]
+        c = (math.exp(epsilon) + 1) / (math.exp(epsilon) - 1)
+        assert theory["hadamard"] == pytest.approx(math.sqrt(2000 * c**2 - 2000 / 64), rel=1e-2)
+
+
+def test_planted_counts_are_a_ladder_within_the_users() -> None:
+    for run in (0, 1):
+        counts = ldp_blocks.planted_counts(100_000, run)
+        assert counts[0] == (20_000, 17_321)[run] and counts.sum() < 100_000
+        np.testing.assert_allclose(counts[1:] / counts[:-1], 0.75, atol=0.01)
+
+
+def test_quick_sums_follow_theory(quick: Any) -> None:
+    table = quick("ldp_sums")
+    # 128 errors or more of d' normal numbers: within 25 % of theory, by chance below 1e-3 for all
+    assert table["ratio"].between(0.75, 1.25).all()
+    assert (table["lemma_2_12_bound"] > table["p99"]).all()
+    printed = table.query("calibration == 'as_printed'").set_index(["dprime", "epsilon"])
+    exact = table.query("calibration == 'analytic'").set_index(["dprime", "epsilon"])
+    assert (printed["theory"] > 2 * exact["theory"]).all()  # twice the sensitivity, and c_G
+    assert (printed["lemma_2_12_bound"] == exact["lemma_2_12_bound"]).all()
+
+
+def test_quick_lsh(quick: Any) -> None:
+    table = quick("ldp_lsh")
+    simulated = table[table["kind"] == "simulated"]
+    z = (simulated["simulated"] - simulated["probability"]) / simulated["se"]
+    assert len(z) == 6 and (z.abs() < 4).all()  # by chance 4e-4
+    closed = table[table["kind"] == "closed form"]
+    one = closed[closed["distance"] == 1].set_index("t")["probability"]
+    ratio = one.loc[closed["t"]].to_numpy() ** 2 / closed["probability"]
+    np.testing.assert_allclose(closed["p1_squared_over_p"], ratio, rtol=1e-4)
+
+
+def test_quick_scaling_slopes_are_those_of_the_values(quick: Any) -> None:
+    table, scaling = quick("ldp_scaling"), TABLES["ldp_scaling"]
+    assert set(table["quantity"]) == set(EXPONENTS)
+    rows = [
+        (cell.settings["n"], scaling.values(cell)["value"])
+        for cell in scaling.cells(scaling.quick)
+        if cell.settings["quantity"] == "oracle_error"
+    ]
+    n, values = np.array(rows).T
+    part = table[table["quantity"] == "oracle_error"]
+    slopes = np.tile(loglog_slope(n, values), (3, 1))
+    np.testing.assert_allclose(part[["slope", "slope_low", "slope_high"]], slopes, rtol=1e-5)
+    np.testing.assert_allclose(part["value"], pd.Series(values).groupby(n).mean(), rtol=1e-5)
+
+
+def test_threshold_lies_near_its_formula() -> None:
+    """One run is off by a step of 15 % or two; the mean of 40 runs by 5 % at most."""
+    seeds = np.random.SeedSequence(0).spawn(40)
+    n, c = 20_000, (math.e + 1) / (math.e - 1)
+    found = [ldp_cells.threshold_count(n, 1.0, rng=np.random.default_rng(s)) for s in seeds]
+    assert 0.9 < np.exp(np.mean(np.log(found))) / (3.5 * c * math.sqrt(n)) < 1.1
+
+
+def test_missed_users_without_noise_are_those_below_the_threshold() -> None:
+    n, epsilon = 20_000, 20.0  # c = 1, but the oracle's own noise remains
+    missed = ldp_cells.missed_users(n, epsilon, rng=np.random.default_rng(0))
+    shares = ldp_cells.zipf_shares(ldp_cells.ZIPF_VALUES, ldp_cells.ZIPF)
+    expected = n * shares[n * shares < 3.5 * math.sqrt(n)].sum()
+    assert abs(missed - expected) < 0.1 * n
+
+
+def test_common_start_is_the_same_distance_for_every_centre() -> None:
+    ball = Ball("mixture", 3000, 4, 5, 1)
+    start, best = ldp_cells.common_start(ball), best_ball_centers(ball)
+    assert np.linalg.norm(start, axis=1).max() <= 1 + 1e-12
+    moved = np.linalg.norm(start - best, axis=1)
+    assert (moved <= 0.25 + 1e-12).all()
+    np.testing.assert_allclose(moved[np.linalg.norm(start, axis=1) < 1 - 1e-9], 0.25)
+    np.testing.assert_array_equal(start, ldp_cells.common_start(ball))
+
+
+def test_quick_trust(quick: Any) -> None:
+    table = quick("ldp_trust")
+    assert np.isinf(table.loc[table["trust"] == "none", "epsilon"]).all()
+    paid = table[table["trust"] != "none"]
+    wide = paid.pivot_table(index=["n", "epsilon"], columns="trust", values="cost_per_point")
+    assert (wide["local"] > wide["secure_sum"]).all() and (wide["local"] > wide["central"]).all()
+
+
+def test_committed_building_blocks_follow_theory() -> None:
+    oracles, sums = load_results("ldp_oracles"), load_results("ldp_sums")
+    # 1,280 errors each, relative standard error 2 %: within 10 % by chance alone below 1e-5
+    assert oracles["ratio"].between(0.9, 1.1).all()
+    assert sums["ratio"].between(0.85, 1.15).all()
+    assert (sums["bound_over_p99"] > 1).all()
+    noted = load_results("ldp_bitstogram").dropna(subset="notes")
+    assert len(noted) == 6
+    # both are rungs of ladders with a ratio of 0.75
+    assert (noted["recovered"] / noted["notes"]).between(0.5, 1.6).all()
+    lsh = load_results("ldp_lsh").query("kind == 'simulated'")
+    assert ((lsh["simulated"] - lsh["probability"]).abs() < 4 * lsh["se"]).all()
+    # the other implementation's share has a standard error of its own: 4,000 pairs, 800 at t = 6
+    assert ((lsh["simulated"] - lsh["notes"]).abs() < 4.5 * np.sqrt(2) * lsh["se"]).all()
+
+
+# --- RR-Cluster -----------------------------------------------------------------------------------
+
+METHODS = {
+    "fedavg", "fedprox", "fedper", "ifca", "fesem", "fedcam", "rr_ifca", "rr_fesem", "rr_fedcam",
+    "sums_ifca", "sums_ifca_reseed",
+}  # fmt: skip
+
+
+def digits(seed: int, setting: str = "balanced") -> Any:
+    return load_clients(Clients("digits", setting, seed))
+
+
+def test_quick_accuracy_rows(quick: Any) -> None:
+    table = quick("rr_accuracy")
+    assert set(table["method"]) == METHODS
+    assert set(table["identifiers"]) == {"none", "printed", "corrected", "exponential", "krr"}
+    assert table.groupby("sampling")["adjacency"].unique().map(list).to_dict() == {
+        "fixed": ["replace-one"], "poisson": ["add/remove"]
+    }  # fmt: skip
+    assert (table["accountant"].eq("exact") == np.isinf(table["epsilon"])).all()
+    released = ("printed", "corrected", "exponential", "krr")
+    assert table.loc[table["identifiers"].isin(released), "sampling"].eq("fixed").all()
+    assert table["acc_mean"].between(0, 1).all() and table["cluster_acc"].between(0.25, 1).all()
+    one = table[table["method"].isin(["fedavg", "fedprox", "fedper"])]
+    assert (one["models_used"] == 1).all() and (one["B"] == 0).all()
+    assert (table.loc[table["method"].str.startswith("rr_"), "B"] > 0).all()
+
+
+def test_quick_accuracy_is_the_mean_of_its_runs(quick: Any) -> None:
+    """Rows again from the package's own functions, without the code of the cells."""
+    table = quick("rr_accuracy").query("setting == 'balanced' and epsilon == 8")
+    arguments: Any = {"n_rounds": 4, "epsilon": 8.0, "delta": 1e-3, "cohort": 20, "clip": 0.3}
+    found: dict[str, list[float]] = {"ifca": [], "sums_ifca_reseed": []}
+    for seed in range(SEEDS):
+        problem, model = digits(seed), rr.SoftmaxRegression(64, 10)
+        for name in found:
+            central = name == "ifca"
+            federation = simulate(
+                problem.train, "trusted" if central else "ideal", seed=problem.seed, bound=1.0,
+                ledger=PrivacyLedger(
+                    unit="client", adjacency="replace-one" if central else "add/remove"
+                ),
+            )  # fmt: skip
+            plan = (
+                rr.plan(
+                    federation, model, n_clusters=4, identifiers="corrected", rebalance="off",
+                    accountant="wor_rdp", **arguments,
+                )
+                if central
+                else rr.plan_sums_only(
+                    federation, model, n_clusters=4, min_size=2, accountant="poisson_rdp",
+                    **arguments,
+                )
+            )  # fmt: skip
+            result = rr.run(federation, plan, model, initial=problem.initial(model, 4))
+            assert 7.9 < result.epsilon <= 8 + 1e-6
+            score = rr.evaluate(model, result.models, problem.train, problem.test, problem.groups)
+            found[name].append(score.accuracy)
+    for name, identifiers, accountant in (
+        ("ifca", "corrected", "wor_rdp"), ("sums_ifca_reseed", "none", "poisson_rdp"),
+    ):  # fmt: skip
+        rows = table.set_index(["method", "identifiers", "accountant"])
+        row = rows.loc[[(name, identifiers, accountant)]].query("B <= 2")
+        assert row["acc_mean"].item() == pytest.approx(np.mean(found[name]), rel=1e-5)
+
+
+def test_same_sampling_draws_the_same_clients() -> None:
+    """Paired: without noise, clipping and rebalancing, sums only is IFCA on the same draws."""
+    problem, run = digits(0), rr_cells.Run
+    how: Any = {"model": "softmax", "n_models": 4, "n_rounds": 3, "clip": 100.0}
+    central, _ = rr_cells.train(problem, run("ifca"), **how)
+    # floor 1: an empty block stays, as an empty cluster does
+    sums, _ = rr_cells.train(problem, run("sums_ifca", B=1), **how)
+    np.testing.assert_allclose(sums.models, central.models, atol=1e-9)
+    again, _ = rr_cells.train(problem, run("ifca"), **how)
+    np.testing.assert_array_equal(again.models, central.models)
+
+
+def test_initial_models_do_not_depend_on_their_number() -> None:
+    problem = digits(1)
+    model = model_named("softmax", problem)
+    four = problem.initial(model, 4)
+    np.testing.assert_array_equal(problem.initial(model, 1), four[:1])
+    assert not np.isclose(four, digits(2).initial(model, 4)).any()
+    assert problem.seed.entropy == seed_of("run/digits_balanced_1").entropy
+    with pytest.raises(ValueError, match="name must be 'softmax'"):
+        model_named("transformer", problem)
+
+
+def test_quick_paired_differences(quick: Any) -> None:
+    accuracy, paired = quick("rr_accuracy"), quick("rr_paired")
+    same = [c for c in rr_tables.RUN_KEYS if c not in ("method", "identifiers", "B")]
+    rows = paired.query("method == 'rr_ifca' and identifiers == 'corrected' and B == 2")
+    row = rows.query("reference == 'ifca' and reference_identifiers == 'corrected'").iloc[0]
+    ours, theirs = (
+        accuracy[(accuracy[same] == row[same]).all(axis=1)]
+        .query("method == @method and identifiers == 'corrected' and B == @size")["acc_mean"]
+        .item()
+        for method, size in (("rr_ifca", 2), ("ifca", 0))
+    )
+    assert row["diff_mean"] == pytest.approx(ours - theirs, abs=2e-6)
+    assert row["diff_min"] <= row["diff_mean"] <= row["diff_max"] and row["same_relation"] == 1
+    # another relation is said to be one
+    poisson = paired.query("sampling == 'poisson' and reference == 'rr_ifca' and epsilon == 8")
+    assert len(poisson) and (poisson["same_relation"] == 0).all()
+    # DP-FedAvg under the same relation and accountant where there is one
+    one = paired.query("method == 'sums_ifca' and reference == 'fedavg'")
+    assert (one["reference_accountant"] == one["accountant"]).all()
+    assert not (
+        (paired["method"] == paired["reference"])
+        & (paired["identifiers"] == paired["reference_identifiers"])
+        & (paired["B"] == paired["reference_B"])
+        & (paired["same_relation"] == 1)
+        & (paired["accountant"] == paired["reference_accountant"])
+    ).any()
+
+
+def test_paired_interval_by_hand() -> None:
+    base = {
+        "data": "x", "setting": "balanced", "model": "softmax", "k": 4, "rounds": 2, "delta": 1e-3,
+        "sampling": "fixed", "accountant": "wor_rdp", "epsilon": 2.0, "identifiers": "corrected",
+    }  # fmt: skip
+    rows = [
+        base | {"method": method, "B": size, "seed": seed, "accuracy": value}
+        for method, size, values in (("ifca", 0, (0.1, 0.2, 0.3)), ("rr_ifca", 8, (0.2, 0.4, 0.3)))
+        for seed, value in enumerate(values)
+    ]
+    row = rr_tables.paired(pd.DataFrame(rows)).query("method == 'rr_ifca'").iloc[0]
+    # differences 0.1, 0.2, 0: mean 0.1, standard error 0.1/sqrt(3), t(2) = 4.3027
+    assert (row["reference"], row["better_in"], row["seeds"]) == ("ifca", 2, 3)
+    assert row["diff_mean"] == pytest.approx(0.1)
+    assert row["ci95"] == pytest.approx(4.30265 * 0.1 / math.sqrt(3), rel=1e-4)
+
+
+def test_headline_comes_first_and_tuning_has_partitions_of_its_own() -> None:
+    clips, accuracy = (TABLES[n].cells(TABLES[n].design) for n in ("rr_clips", "rr_accuracy"))
+    design: Any = TABLES["rr_accuracy"].design
+    per_seed = len(rr_design.headline_runs(design)) + len(rr_design.exact_runs(design))
+    first = accuracy[: per_seed * design.seeds]
+    assert {(c.settings["clients"].setting, c.settings["rounds"]) for c in first} == {
+        ("balanced", 50)
+    }
+    assert not {c.settings["clients"] for c in clips} & {c.settings["clients"] for c in accuracy}
+
+
+def test_bounds_are_the_best_of_the_committed_table() -> None:
+    keys, tuned = ["model", "family", "epsilon"], rr_design.tuned_clips()
+    groups = load_results("rr_clips").groupby(keys)
+    assert tuned == {key: part.loc[part["acc_mean"].idxmax(), "clip"] for key, part in groups}
+    run, design = rr_cells.Run("ifca", "corrected", epsilon=2.0), rr_design.FULL
+    assert design.clip("softmax", run) == tuned["softmax", "ifca_noised_fixed", 2.0] == 0.3
+    other = rr_cells.Run("fesem", "corrected", epsilon=2.0)  # tuned at 4 only
+    assert design.clip("softmax", other) == tuned["softmax", "fesem_noised_fixed", 4.0]
+
+
+def test_families_share_a_bound() -> None:
+    run = rr_cells.Run("ifca", "corrected", epsilon=2.0)
+    for other in (
+        run._replace(identifiers="printed"),
+        run._replace(method="rr_ifca", B=8),
+        run._replace(identifiers="krr", accountant="paper_tight"),
+    ):
+        assert rr_cells.family(other) == rr_cells.family(run)
+    assert rr_cells.family(run._replace(identifiers="none")) != rr_cells.family(run)
+    assert rr_cells.family(run._replace(epsilon=math.inf)) != rr_cells.family(run)
+
+
+def test_quick_accountants(quick: Any) -> None:
+    table = quick("rr_accountants")
+    assert set(table["accountant"]) < set(accounting.ACCOUNTANTS)
+    low = table.query("accountant == 'paper' and epsilon == 1").iloc[0]
+    assert low["floor"] > 1 and math.isnan(low["sigma"])
+    row = table.query("accountant == 'wor_rdp' and epsilon == 8").iloc[0]
+    assert row["sigma"] == pytest.approx(0.615, abs=5e-4)  # the notes' value for T = 10
+    assert row["noise_over_clip"] == pytest.approx(2 * row["sigma"], rel=1e-5)
+    assert row["printed_epsilon"] > 8
+
+
+def test_flips_formula_and_simulation(quick: Any) -> None:
+    for table in (quick("rr_flips"), load_results("rr_flips")):
+        # 5 standard errors of 100,000 draws: a false alarm has probability 6e-7 a row
+        error = 5 * np.sqrt(table["p_correct"] * (1 - table["p_correct"]) / table["draws"])
+        assert (np.abs(table["p_correct"] - table["p_simulated"]) < error).all()
+    kind = quick("rr_flips").query("k == 4").set_index("identifiers")["p_correct"]
+    assert kind["printed"] > kind["corrected"] and kind["krr"] > kind["exponential"]
+
+
+def test_line_starts_lie_where_they_are_said_to() -> None:
+    rng = np.random.default_rng(0)
+    far = np.concatenate([rr_blocks.line_starts("far", rng=rng) for _ in range(500)])
+    wide = np.concatenate([rr_blocks.line_starts("normal5", rng=rng) for _ in range(500)])
+    # 2000 draws each: means within 6 standard errors
+    np.testing.assert_allclose(far.mean(axis=0), [0, -8], atol=6 * 0.5 / math.sqrt(2000))
+    np.testing.assert_allclose(wide.std(axis=0), 5, atol=6 * 5 / math.sqrt(4000))
+
+
+def test_lines_that_start_at_the_truth_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    truth = np.array(rr_blocks.LINES)
+    monkeypatch.setattr(rr_blocks, "line_starts", lambda init, *, rng: truth)
+    settings: Any = {"sizes": "balanced", "difficulty": "easy", "init": "far", "clients": 80}
+    found = rr_blocks.lines(Cell("t", {}, 2), method="rr_ifca", B=2, rounds=3, **settings)
+    assert found["all_found"] == 2 and found["lines_found"] == 4
+    assert found["mse_mean"] == pytest.approx(0.09, rel=0.2)  # the variance of the noise
+
+
+def test_quick_reseeding_gain_is_against_no_reseeding(quick: Any) -> None:
+    table = quick("rr_reseeding")
+    off = table[table["below"] == 0]
+    assert (off["gain_mean"] == 0).all() and (off["reseeded"] == 0).all()
+    keys = ["setting", "k", "sampling", "epsilon"]
+    plain = off.set_index(keys)["acc_mean"]
+    rows = list(table[keys].itertuples(index=False, name=None))
+    gap = table["acc_mean"].to_numpy() - plain.loc[rows].to_numpy()
+    np.testing.assert_allclose(table["gain_mean"], gap, atol=1e-5)
+
+
+def test_quick_curves_start_together(quick: Any) -> None:
+    curves = quick("rr_curves")
+    first = curves[(curves["round"] == 0) & (curves["method"] != "fedavg")]
+    assert first["acc_mean"].nunique() == 1
+    assert set(curves["round"]) == {0, 1, 2, 3, 4} and (curves["seeds"] == 2).all()
+
+
+@pytest.mark.skipif(not TORCH, reason="PyTorch is an extra")
+def test_quick_torch_table(quick: Any) -> None:
+    table = quick("rr_torch")
+    assert len(table) == 4 and table["constant_acc"].between(0.05, 0.2).all()
+
+
+def test_small_groups_are_small() -> None:
+    assert np.bincount(digits(0, "small").groups).tolist() == [24, 18, 12, 6]
