@@ -33,9 +33,10 @@ from fedclust_helpers.accounting import (
 from fedclust_helpers.audit import audit_canary, audit_noise_scale, audit_release, audit_sensitivity
 from fedclust_helpers.federation import simulate
 from fedclust_helpers.federation.reports import gaussian_report
-from fedclust_helpers.ldp_kmeans import NoisyPoints, frequency_oracles, plan_four_rounds
-from fedclust_helpers.ldp_kmeans.frequency_oracles import HeavySums, OneBitCounts, Question
+from fedclust_helpers.ldp_kmeans import frequency_oracles, plan_four_rounds
+from fedclust_helpers.ldp_kmeans.frequency_oracles import OneBitCounts, Question
 from fedclust_helpers.ldp_kmeans.local_randomizers import RandomizedResponse
+from fedclust_helpers.ldp_kmeans.vector_sums import HeavySums, NoisyPoints
 from fedclust_helpers.mechanisms import (
     DiscreteGaussian,
     DistributedDiscreteGaussian,
@@ -239,7 +240,7 @@ def test_what_the_server_tells_the_users_is_in_the_transcript():
     result = four_rounds(fed, n_clusters=K, epsilon=4.0, rng=rng())
     told = [m for m in fed.transcript.messages if m.sender == "server"]
     assert [(m.round, m.name) for m in told] == [(2, "candidates"), (3, "centres")]
-    assert told[0].shape == result.details["candidates"].shape
+    assert told[0].shape == result.candidates.shape
     assert told[1].shape == result.low_centers.shape
     assert all(m.count == len(DATA) for m in told)
 
@@ -352,7 +353,7 @@ def one_vector(g, mechanism, seed=17):
 
 def signs(oracle, user):
     values = np.array([[0.0], [1.0]])
-    signed = oracle._signed(values, np.array([user, user]))
+    signed = oracle._answer(values, np.array([user, user]))
     return tuple(np.sign(signed[:, 0]).astype(int))
 
 

@@ -20,28 +20,27 @@ from fedclust_helpers import kmeans
 from fedclust_helpers._validation import (
     FloatArray,
     IntArray,
+    as_numbers,
     as_points,
+    check_bool,
     check_choice,
     check_delta,
     check_epsilon,
+    check_fits,
     check_int,
     check_non_negative,
     check_positive,
     check_real,
     check_rng,
+    check_share,
 )
 from fedclust_helpers.accounting import gaussian_sigma_analytic, gdp_delta, gdp_epsilon
 from fedclust_helpers.federation.reports import gaussian_report
-from fedclust_helpers.ldp_kmeans.frequency_oracles import (
-    HeavySums,
-    OneBitCounts,
-    Question,
-    ask_values,
-    lemma_2_12_bound,
-)
+from fedclust_helpers.ldp_kmeans.frequency_oracles import OneBitCounts, Question, ask_values
 from fedclust_helpers.ldp_kmeans.grids import NestedGrid
 from fedclust_helpers.ldp_kmeans.local_randomizers import RandomizedResponse
 from fedclust_helpers.ldp_kmeans.lsh import collision_probability
+from fedclust_helpers.ldp_kmeans.vector_sums import HeavySums
 
 BLOCK = 2**22  # numbers that are held at once
 MAX_NUMBERS = 2**27  # numbers that one experiment may hold: 1 GiB
@@ -50,34 +49,17 @@ MAX_WORK = 2**26  # random numbers that one experiment may draw: some seconds
 
 def _check_size(limit: int = MAX_NUMBERS, **sizes: int) -> None:
     """Refuse an experiment that does not fit into memory or time, by its public sizes."""
-    if math.prod(sizes.values()) > limit:
-        names, shape = " times ".join(sizes), " x ".join(str(v) for v in sizes.values())
-        raise ValueError(f"{names} must be at most {limit} numbers, got {shape}")
-
-
-def _check_open(value: float, name: str) -> float:
-    """A number strictly between 0 and 1."""
-    value = check_real(value, name)
-    if not 0 < value < 1:
-        raise ValueError(f"{name} must lie in (0, 1), got {value}")
-    return value
-
-
-def _check_flag(value: bool, name: str) -> bool:
-    if not isinstance(value, bool | np.bool_):
-        raise TypeError(f"{name} must be True or False, got {type(value).__name__}")
-    return bool(value)
+    check_fits(math.prod(sizes.values()), " times ".join(sizes), limit=limit)
 
 
 def _check_below(value: float, name: str, limit: float) -> float:
     """A positive number up to `limit`."""
-    value = check_positive(value, name)
-    if value > limit:
+    if check_positive(value, name) > limit:
         raise ValueError(f"{name} must be at most {limit:g}, got {value:g}")
-    return value
+    return float(value)
 
 
-# --- splitting users, splitting the budget (claim P.split) ----------------------------------------
+# --- splitting users, splitting the budget --------------------------------------------------------
 
 
 def response_factor(epsilon: float) -> float:
@@ -100,28 +82,6 @@ def split_budget_std(n: int, epsilon: float, n_mechanisms: int) -> float:
     return split_users_std(n, epsilon, n_mechanisms, n_mechanisms)
 
 
-def best_participations(epsilon: float, n_mechanisms: int) -> int:
-    """The m in 1..M with the smallest `split_users_std`, by trying all."""
-    epsilon = check_epsilon(epsilon)
-    n_mechanisms = check_int(n_mechanisms, "n_mechanisms", maximum=100_000)
-    stds = [split_users_std(1, epsilon, n_mechanisms, m) for m in range(1, n_mechanisms + 1)]
-    return int(np.argmin(stds)) + 1
-
-
-def printed_count_std(n: int, epsilon: float, n_levels: int | None = None) -> float:
-    """Standard deviation of a count of Algorithm 1 with epsilon/(2L) for each histogram.
-
-    ``L = ceil(lg n)`` by default.
-    """
-    n = check_int(n, "n", minimum=2)
-    levels = (
-        math.ceil(math.log2(n))
-        if n_levels is None
-        else check_int(n_levels, "n_levels", maximum=10**6)
-    )
-    return response_factor(check_epsilon(epsilon) / (2 * levels)) * math.sqrt(n)
-
-
 def sums_center_error(
     n: int,
     n_features: int,
@@ -140,14 +100,14 @@ def sums_center_error(
     sigma = 2 * gaussian_sigma_analytic(_check_below(epsilon, "epsilon", 1e4), check_delta(delta))
     cluster_size = check_positive(cluster_size, "cluster_size")
     noise = check_int(n, "n") * check_int(n_cells, "n_cells") * check_int(n_features, "n_features")
-    return sigma * math.sqrt(noise / _check_below(share, "share", 1.0)) / cluster_size
+    return sigma * math.sqrt(noise / check_share(share, "share", one=True)) / cluster_size
 
 
 # --- oracles: Lemmas 2.11 and 2.12 (P6 to P9) -----------------------------------------------------
 
 
 def count_rms(n: int, epsilon: float, *, rng: np.random.Generator, n_buckets: int = 1024) -> float:
-    """Root mean square error of one-bit counts over the empty buckets, n users (P9).
+    """Root mean square error of one-bit counts over the empty buckets, n users (claim P9).
 
     Lemma 2.11 promises O(sqrt(n log(n/beta))/epsilon); theory for the oracle: c sqrt(n). (In the
     lemma "f(v)" stands for the count n(v).)
@@ -160,12 +120,6 @@ def count_rms(n: int, epsilon: float, *, rng: np.random.Generator, n_buckets: in
     ask_values(oracle, np.zeros((n, 1)), rng=rng)
     empty = np.delete(oracle.spectrum[0], oracle.buckets(np.zeros(1, dtype=np.uint64)))
     return float(np.sqrt(np.mean(empty**2)))
-
-
-def lemma_2_11_bound(n: int, epsilon: float, beta: float) -> float:
-    """Lemma 2.11's error of a count, constant 1: sqrt(n ln(n/beta))/epsilon."""
-    n, beta = check_int(n, "n"), _check_open(beta, "beta")
-    return math.sqrt(n * (math.log(n) - math.log(beta))) / check_epsilon(epsilon)
 
 
 class SumsError(NamedTuple):
@@ -199,9 +153,8 @@ def sums_error(
     _check_size(n_values=n_values, n_features=n_features)
     _check_size(2**13, n_features=n_features)
     radius = _check_below(radius, "radius", 1e100)
-    if check_epsilon(epsilon) < 1e-100:
-        raise ValueError(f"epsilon must be at least 1e-100, got {epsilon:g}")
     mechanism = gaussian_report(radius, epsilon, delta, calibration=calibration)
+    bound = lemma_2_12_bound(n, n_features, 2 * radius, epsilon, delta, beta)
     values = rng.integers(n_values, size=n)
     vectors = rng.normal(size=(n, n_features))
     vectors *= radius / np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -213,11 +166,24 @@ def sums_error(
     truth = np.zeros((n_values, n_features))
     np.add.at(truth, values, vectors)
     errors = oracle.estimate(np.arange(n_values, dtype=np.uint64)) - truth
-    return SumsError(
-        np.linalg.norm(errors, axis=1),
-        oracle.rms_error(n, radius**2 * (1 - 1 / n_values)),
-        lemma_2_12_bound(n, n_features, 2 * radius, epsilon, delta, beta),
-    )
+    rms = oracle.rms_error(n, radius**2 * (1 - 1 / n_values))
+    return SumsError(np.linalg.norm(errors, axis=1), rms, bound)
+
+
+def lemma_2_12_bound(
+    n_users: int, n_features: int, delta_norm: float, epsilon: float, delta: float, beta: float
+) -> float:
+    """Lemma 2.12's bound on ||S(v) - true||, with Delta_g = Delta as for g = id on a ball.
+
+    ``2 Delta sqrt(2 n ln((d'+1)/beta)) + 4 c_G Delta/epsilon sqrt(2 d' n ln(4/beta))`` for one v.
+    """
+    n_users, n_features = check_int(n_users, "n_users"), check_int(n_features, "n_features")
+    delta_norm = check_non_negative(delta_norm, "delta_norm")
+    epsilon, delta, beta = check_epsilon(epsilon), check_delta(delta), check_delta(beta, "beta")
+    c_g = math.sqrt(2 * math.log(1.25 / delta))
+    first = 2 * delta_norm * math.sqrt(2 * n_users * math.log((n_features + 1) / beta))
+    second = 4 * c_g * delta_norm / epsilon
+    return first + second * math.sqrt(2 * n_features * n_users * math.log(4 / beta))
 
 
 class PrintedNoise(NamedTuple):
@@ -233,7 +199,7 @@ class PrintedNoise(NamedTuple):
 def printed_sums_truth(
     epsilon: float, delta: float, *, center_norm: float, radius: float
 ) -> PrintedNoise:
-    """The privacy of Algorithm 6 as printed when g stays in the ball B(centre, radius) (P7, F13).
+    """The privacy of Algorithm 6 as printed when g stays in B(centre, radius) (claims P7, F13).
 
     The noise is calibrated to the sensitivity of g: 2 c_G Delta_g/epsilon with Delta_g = 2 radius.
     But the report is ``Z g(x)`` with a sign Z that depends on f(x): it can change by
@@ -255,7 +221,7 @@ def printed_sums_truth(
 
 
 def algorithm_5_true_delta(epsilon: float, delta: float) -> float:
-    """The true delta of Algorithm 5, line 7, at the claimed epsilon (claim P.alg5).
+    """The true delta of Algorithm 5, line 7, at the claimed epsilon.
 
     Its noise has variance 2 c_G^2/epsilon^2, for sensitivity sqrt(2): points of different clusters.
     Points p and -p of one cluster differ by 2.
@@ -275,7 +241,7 @@ class CrossTerms(NamedTuple):
 def cross_term_violation(
     n: int, n_features: int, *, rng: np.random.Generator, n_trials: int = 2000
 ) -> CrossTerms:
-    """How often ``||sum b_j eta_j||^2 <= 2 sum ||eta_j||^2`` fails for Gaussian eta (P8).
+    """How often ``||sum b_j eta_j||^2 <= 2 sum ||eta_j||^2`` fails for Gaussian eta (claim P8).
 
     The proof of Lemma 2.12 uses it as a fact. For three equal vectors it says 9 <= 6. What is true:
     the sum of n signed standard Gaussians is N(0, n I), so the limit is P(chi^2_d > 2 d). `rms` is
@@ -292,18 +258,15 @@ def cross_term_violation(
         signs = rng.choice([-1.0, 1.0], size=(len(eta), n, 1))
         total[start : start + step] = ((signs * eta).sum(axis=1) ** 2).sum(axis=1)
         squares[start : start + step] = (eta**2).sum(axis=(1, 2))
-    return CrossTerms(
-        float(np.mean(total > 2 * squares)),
-        float(stats.chi2.sf(2 * d, d)),
-        math.sqrt(total.mean() / (n * d)),
-    )
+    rms = math.sqrt(total.mean() / (n * d))
+    return CrossTerms(float(np.mean(total > 2 * squares)), float(stats.chi2.sf(2 * d, d)), rms)
 
 
 # --- dimension reduction: Lemmas 2.6 and 2.8, Theorem 2.7, Lemma 4.12 (P1 to P5) ------------------
 
 
 def pairwise_cost(points: ArrayLike) -> float:
-    """sum over ordered pairs ||p - q||^2/(2 |C|): equals sum ||p - mean||^2 (P1)."""
+    """sum over ordered pairs ||p - q||^2/(2 |C|): equals sum ||p - mean||^2 (claim P1)."""
     points = as_points(points)
     return float(pdist(points, "sqeuclidean").sum() / len(points))
 
@@ -312,9 +275,7 @@ def clustering_cost(points: ArrayLike, labels: ArrayLike) -> float:
     """Cost of a fixed clustering: squared distances to the means of its parts."""
     points, labels = as_points(points), np.asarray(labels)
     if labels.shape != (len(points),) or labels.dtype.kind not in "iub":
-        raise ValueError(
-            f"labels must be integers of shape ({len(points)},), one for each of points"
-        )
+        raise ValueError(f"labels must be integers of shape ({len(points)},), for each of points")
     _, index, size = np.unique(labels, return_inverse=True, return_counts=True)
     means = np.zeros((len(size), points.shape[1]))
     np.add.at(means, index, points)
@@ -351,7 +312,7 @@ def projected_cost_ratio(
 
 
 def longest_stretch(points: ArrayLike, n_outputs: int, *, rng: np.random.Generator) -> float:
-    """max ||Tp||/||p|| over points (n, d') for one Gaussian map to d dimensions (P4).
+    """max ||Tp||/||p|| over points (n, d') for one Gaussian map to d dimensions (claim P4).
 
     From the Gram matrix T T^t, in blocks of outputs: d may exceed d'.
     """
@@ -383,7 +344,7 @@ def stretch_bound(n_points: int, alpha: float, beta: float, n_outputs: int) -> S
     The statement drops the "1 +" of its own proof. (||Tp|| of a unit vector is a 1-Lipschitz
     function of d standard Gaussians over sqrt(d), with mean below 1.)
     """
-    log_term = math.log(check_int(n_points, "n_points")) - math.log(_check_open(beta, "beta"))
+    log_term = math.log(check_int(n_points, "n_points")) - math.log(check_share(beta, "beta"))
     printed = check_positive(alpha, "alpha") * math.sqrt(log_term)
     return Stretch(printed, 1 + math.sqrt(2 * log_term / check_int(n_outputs, "n_outputs")))
 
@@ -404,29 +365,13 @@ def expected_outside(n_points: int, alpha: float, n_outputs: int) -> float:
     return float(check_int(n_points, "n_points") * stats.chi2.sf(d * (1 + alpha) ** 2, d))
 
 
-# --- grids: lines 6 and 8, Lemmas 3.3 and 4.2 (P10) -----------------------------------------------
-
-
-def grid_units(
-    n_levels: int, n_features: int, alpha: float, *, as_printed: bool = False
-) -> FloatArray:
-    """t_l, l = 1..L: alpha 2^(l-L+1)/sqrt(d), or with 1/alpha as line 6 prints.
-
-    With 1/alpha the coarsest cells are larger than the domain.
-    """
-    factor = check_positive(alpha, "alpha")
-    levels = np.arange(1, check_int(n_levels, "n_levels", maximum=1000) + 1)
-    scale = (1 / factor if _check_flag(as_printed, "as_printed") else factor) / math.sqrt(
-        check_int(n_features, "n_features")
-    )
-    return np.asarray(scale * 2.0 ** (levels - n_levels + 1))
+# --- grids: line 8, Lemmas 3.3 and 4.2 (P10) ------------------------------------------------------
 
 
 def grid_points_bound(n_clusters: int, n_features: int, alpha: float) -> int:
     """N_G of Lemma 3.3.2, by its proof: k 2^d C(d/alpha^2 + 1, d + 1) cells per level."""
     d = check_int(n_features, "n_features", maximum=10_000)
-    alpha = _check_below(alpha, "alpha", 1e100)
-    if alpha < 0.01:
+    if _check_below(alpha, "alpha", 1e100) < 0.01:
         raise ValueError(f"alpha must be at least 0.01, got {alpha:g}")
     m = round(d / alpha**2)
     return check_int(n_clusters, "n_clusters") * 2**d * math.comb(m + 1, d + 1)
@@ -441,7 +386,7 @@ def discretised_cost(
     rng: np.random.Generator,
     n_init: int = 10,
 ) -> float:
-    """Cost per point when k-means sees cells instead of points, no noise (claim P.alg1.corners).
+    """Cost per point when k-means sees cells instead of points, without privacy noise.
 
     Every cell of side 2^(1-depth) counts as its centre, or as its lower corner: the floor map of
     line 8, which is half a cell diagonal off.
@@ -451,21 +396,10 @@ def discretised_cost(
     check_int(n_init, "n_init", maximum=1000)
     grid = NestedGrid(points.shape[1])
     cells, weights = np.unique(grid.cells(points, depth), axis=0, return_counts=True)
-    places = grid.centers(cells, depth) if where == "center" else grid.corners(cells, depth)
-    if len(places) <= check_int(n_clusters, "n_clusters"):
-        centers = places
-    else:
-        centers = kmeans.weighted_kmeans(places, weights, n_clusters, rng=rng, n_init=n_init)
+    centers = grid.centers(cells, depth) if where == "center" else grid.corners(cells, depth)
+    if len(centers) > check_int(n_clusters, "n_clusters"):
+        centers = kmeans.weighted_kmeans(centers, weights, n_clusters, rng=rng, n_init=n_init)
     return kmeans.kmeans_cost(points, centers, normalize=True)
-
-
-def share_in_large_cells(points: ArrayLike, depth: int, share: float) -> tuple[int, float]:
-    """Cells of a depth that hold at least `share` of the points: how many, and what they hold."""
-    points = as_points(points)
-    cells = NestedGrid(points.shape[1]).cells(points, depth)
-    size = np.unique(cells, axis=0, return_counts=True)[1] / len(points)
-    large = size[size >= check_positive(share, "share")]
-    return len(large), float(large.sum())
 
 
 class NearbyCells(NamedTuple):
@@ -483,7 +417,7 @@ def mean_nearby_cells(
     rng: np.random.Generator,
     distance: float | None = None,
 ) -> NearbyCells:
-    """Cells of a randomly shifted unit grid within `distance` of a point (Lemma 4.2, P10).
+    """Cells of a randomly shifted unit grid within `distance` of a point (Lemma 4.2, claim P10).
 
     `distance` in cell sides, 1/d by default: the d matters. ``exact``: the volume of a unit cube
     grown by a ball, sum_j C(d, j) V_j r^j. ``bound``: (1 + 2r)^d, e^2 at most for r = 1/d.
@@ -493,10 +427,9 @@ def mean_nearby_cells(
     n_shifts = check_int(n_shifts, "n_shifts")
     _check_size(2**21, n_features=d, n_shifts=n_shifts)
     position = check_rng(rng).random((n_shifts, d))
-    volumes = np.exp(
-        np.arange(d + 1) / 2 * math.log(math.pi) - gammaln(np.arange(d + 1) / 2 + 1)
-    )  # of unit balls in 0..d dimensions
-    exact = sum(math.comb(d, j) * volumes[j] * r**j for j in range(d + 1))
+    j = np.arange(d + 1)
+    volumes = np.exp(j / 2 * math.log(math.pi) - gammaln(j / 2 + 1))  # of unit balls
+    exact = sum(math.comb(d, i) * volumes[i] * r**i for i in range(d + 1))
     return NearbyCells(float(cells_within(position, r).mean()), float(exact), (1 + 2 * r) ** d)
 
 
@@ -511,8 +444,7 @@ def cells_within(positions: ArrayLike, distance: float) -> IntArray:
     steps = np.arange(-reach, reach + 1)
     owner, squared = np.arange(len(positions)), np.zeros(len(positions))
     for axis in (positions - np.floor(positions)).T:
-        if len(owner) * len(steps) > MAX_NUMBERS // 4:
-            raise ValueError(f"distance must be smaller: too many cells lie within {limit:g}")
+        check_fits(len(owner) * len(steps), "distance", limit=MAX_NUMBERS // 4)
         below = axis[owner][:, None]
         gap = np.where(steps < 0, below - steps - 1, np.where(steps > 0, steps - below, 0.0))
         squared = (squared[:, None] + gap**2).ravel()
@@ -527,45 +459,24 @@ def share_in_shifted_cell(
     rng: np.random.Generator,
     low: float = 0.0,
     side: float = 1.0,
-    radius: float = 0.5,
-    shift: float = 0.5,
     n_points: int = 100_000,
 ) -> float:
     """Share of a ball that stays in the cube [low, low + side)^d after a random shift.
 
-    Points uniform in B(0, radius), each with a shift uniform in [-shift, shift]^d. Defaults:
-    Algorithm 4, lines 2 to 5, as printed, with the cube [0, 1)^d; almost nothing stays. A root cube
-    of side 2 around the origin (low = -1) holds them all.
+    Points uniform in B(0, 1/2), each with a shift uniform in [-1/2, 1/2]^d: Algorithm 4, lines 2 to
+    5. As printed, with the cube [0, 1)^d, almost nothing stays. A root cube of side 2 around the
+    origin (low = -1) holds them all.
     """
     d, n = check_int(n_features, "n_features"), check_int(n_points, "n_points")
     _check_size(2**26, n_features=d, n_points=n)
     low, side = check_real(low, "low"), check_non_negative(side, "side")
-    radius = check_non_negative(radius, "radius")
-    shift = check_non_negative(shift, "shift")
-    if shift > 1e100:
-        raise ValueError(f"shift must be at most 1e100, got {shift:g}")
     points = check_rng(rng).normal(size=(n, d))
-    points *= radius * rng.random((n, 1)) ** (1 / d) / np.linalg.norm(points, axis=1, keepdims=True)
-    points += rng.uniform(-shift, shift, size=(n, d))
+    points *= 0.5 * rng.random((n, 1)) ** (1 / d) / np.linalg.norm(points, axis=1, keepdims=True)
+    points += rng.uniform(-0.5, 0.5, size=(n, d))
     return float(((points >= low) & (points < low + side)).all(axis=1).mean())
 
 
-def ancestor_levels(n_features: int) -> int:
-    """How many levels up Anc* lies: 1.5 lg d, rounded up (the text does not round)."""
-    return math.ceil(1.5 * math.log2(check_int(n_features, "n_features")))
-
-
-def separation_ratio(c: float, n_features: int) -> float:
-    """lambda_l over the ancestor's diameter: (14c + 5) t_l sqrt(d) over d^2 t_l.
-
-    Below 1, once d^1.5 > 14c + 5, ancestors are closer than they are wide, and the separation
-    "2c Diam" that the analysis of Lambda_l uses fails.
-    """
-    c = check_positive(c, "c")
-    return float((14 * c + 5) / check_int(n_features, "n_features") ** 1.5)
-
-
-# --- locality-sensitive hashing: Theorem 2.14, Lemmas 2.15 and 2.16 (P11 to P14) ------------------
+# --- locality-sensitive hashing: Lemmas 2.15 and 2.16 (P12 to P14) --------------------------------
 
 
 def collision_ratio(t: int, c: float) -> float:
@@ -584,7 +495,7 @@ class Lemma215(NamedTuple):
     exact: float
 
 
-def c_prime(c: float) -> float:
+def _c_prime(c: float) -> float:
     """c' = c^2/8 - 1/4 of Lemma 2.15, positive for c > sqrt(2)."""
     if _check_below(c, "c", 1e100) ** 2 <= 2:
         raise ValueError(f"c must exceed sqrt(2), got {c}")
@@ -600,18 +511,18 @@ def lemma_2_15(B: float, c: float, *, as_printed: bool = True) -> Lemma215:  # n
     """
     if not _check_below(B, "B", 1e12) > math.e:
         raise ValueError(f"B must exceed e, got {B}")
-    log = math.log(B)
-    root = (log + (1 if _check_flag(as_printed, "as_printed") else 2) * math.log(log)) / c_prime(c)
-    proved = math.exp(c_prime(c) * root - log) / root**2
+    log, prime = math.log(B), _c_prime(c)
+    root = (log + (1 if check_bool(as_printed, "as_printed") else 2) * math.log(log)) / prime
+    proved = math.exp(prime * root - log) / root**2
     return Lemma215(root**2, proved, collision_ratio(math.ceil(root**2), c) / B)
 
 
 def exponent_ratio(c: float) -> float:
-    """(1/c') (2c^2 - 1): what "1/c' = O(1/(2c^2 - 1))" hides (P13).
+    """(1/c') (2c^2 - 1): what "1/c' = O(1/(2c^2 - 1))" hides (claim P13).
 
     8 (2c^2 - 1)/(c^2 - 2): at least 16, unbounded near c = sqrt(2).
     """
-    prime = c_prime(c)
+    prime = _c_prime(c)
     return (2 * c * c - 1) / prime
 
 
@@ -627,19 +538,12 @@ class FilterTrials(NamedTuple):
 
 
 def lemma_2_16_trials(
-    side: float,
-    *,
-    rng: np.random.Generator,
-    c: float = 3.0,
-    n_near: int = 200,
-    n_far: int = 2000,
-    diameter: float = 60.0,
-    n_shifts: int = 4000,
+    side: float, *, rng: np.random.Generator, c: float = 3.0, n_shifts: int = 4000
 ) -> FilterTrials:
-    """Lemma 2.16 with the hash "cell of a randomly shifted grid in the plane" (P14).
+    """Lemma 2.16 with the hash "cell of a randomly shifted grid in the plane" (claim P14).
 
-    C: points of a disc of diameter r = 1 with x_0 on its border; D: C and points of a disc of
-    `diameter` around it. For this hash p(1) = (1 - 1/(sqrt(2) side))^2 and p(c) = max(0, 1 -
+    C: 200 points of a disc of diameter r = 1 with x_0 on its border; D: C and 2000 points of a disc
+    of diameter 60 around it. For this hash p(1) = (1 - 1/(sqrt(2) side))^2 and p(c) = max(0, 1 -
     c/side), exactly. A trial succeeds if the mean of all points in the cell of x_0 lies within
     cr + 8 p(c)|D| diam/(p(1)^2 |C|) of x_0 and at least p(1)|C|/2 points of C are among them. (In
     the proof F is a subset of D; the text says C.)
@@ -647,10 +551,8 @@ def lemma_2_16_trials(
     side, c = check_positive(side, "side"), check_positive(c, "c")
     if side < math.sqrt(2) or c < 1:
         raise ValueError("side must be at least sqrt(2) and c at least 1")
-    n_near, n_far = check_int(n_near, "n_near"), check_int(n_far, "n_far")
-    n_shifts, diameter = check_int(n_shifts, "n_shifts"), _check_below(diameter, "diameter", 1e100)
-    _check_size(2**24, n_near=n_near)
-    _check_size(2**24, n_far=n_far)
+    n_near, n_far, diameter = 200, 2000, 60.0
+    n_shifts = check_int(n_shifts, "n_shifts")
     _check_size(MAX_WORK, n_shifts=n_shifts, n_points=n_near + n_far)
     near = _disc(n_near, 0.5, rng)
     near[0] = (0.5, 0.0)  # x_0
@@ -694,12 +596,10 @@ def loglog_slope(n: ArrayLike, values: ArrayLike, *, level: float = 0.95) -> Slo
 
     At least three pairs; all numbers positive.
     """
-    x, y = _numbers(n, "n"), _numbers(values, "values")
-    if x.ndim != 1 or x.shape != y.shape or len(x) < 3:
-        raise ValueError("n and values must be vectors of the same length, at least 3")
-    if not (x > 0).all() or not (y > 0).all() or not np.isfinite(x + y).all():
-        raise ValueError("n and values must be positive and finite")
-    level = _check_open(level, "level")
+    x, y = as_numbers(n, "n", ndim=1), as_numbers(values, "values", ndim=1)
+    if x.shape != y.shape or len(x) < 3 or not (x > 0).all() or not (y > 0).all():
+        raise ValueError("n and values must be as many positive numbers, at least 3")
+    level = check_share(level, "level")
     if np.ptp(x) == 0:
         raise ValueError("n must hold different numbers: a line needs a slope")
     if np.ptp(y) == 0:
@@ -712,34 +612,16 @@ def loglog_slope(n: ArrayLike, values: ArrayLike, *, level: float = 0.95) -> Slo
 def zipf_shares(n_values: int = 2000, exponent: float = 1.2) -> FloatArray:
     """Shares v^-exponent of values 1..V, adding up to 1."""
     n_values = check_int(n_values, "n_values", maximum=MAX_NUMBERS)
-    shares = np.arange(1, n_values + 1, dtype=np.float64) ** -check_non_negative(
-        exponent, "exponent"
-    )
+    exponent = check_non_negative(exponent, "exponent")
+    shares = np.arange(1, n_values + 1, dtype=np.float64) ** -exponent
     return np.asarray(shares / shares.sum())
 
 
-def missed_mass(
-    n: int, epsilon: float, *, shares: ArrayLike | None = None, z: float = 3.5
-) -> float:
-    """Users whose value has fewer than z c sqrt(n) holders: what thresholding cannot see.
+def missed_mass(n: int, epsilon: float) -> float:
+    """Users whose value has fewer than 3.5 c sqrt(n) holders: what thresholding cannot see.
 
-    `shares` of the values, Zipf(1.2) over 2000 values by default. With few large values it is
-    constant or about sqrt(n); with a long tail it grows almost like n.
+    Values follow a Zipf law (`zipf_shares`). With few large values the missed mass is constant or
+    about sqrt(n); with such a long tail it grows almost like n.
     """
-    share = zipf_shares() if shares is None else _numbers(shares, "shares")
-    if not (np.isfinite(share) & (share >= 0)).all() or not abs(share.sum() - 1) < 1e-6:
-        raise ValueError("shares must be finite numbers >= 0 that add up to 1")
-    z = check_non_negative(z, "z")
-    counts = check_int(n, "n") * share
-    return float(counts[counts < z * response_factor(epsilon) * math.sqrt(n)].sum())
-
-
-def _numbers(values: ArrayLike, name: str) -> FloatArray:
-    """A float array of real numbers."""
-    try:
-        array = np.asarray(values)
-        if array.dtype.kind not in "iufbO":
-            raise TypeError
-        return np.asarray(array, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise TypeError(f"{name} must be an array of real numbers") from None
+    counts = check_int(n, "n") * zipf_shares()
+    return float(counts[counts < 3.5 * response_factor(epsilon) * math.sqrt(n)].sum())
