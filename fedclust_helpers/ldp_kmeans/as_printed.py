@@ -53,14 +53,8 @@ def plan_as_printed(
     """Plan Algorithm 1 with the paper's parameters: L = lg n grids, every user in all 2 L calls.
 
     Each user answers the L histograms with epsilon/(2L) and the L sum oracles with
-    (epsilon/(2L), delta/L) each, noise as Algorithm 6 prints it. Its counts have standard deviation
-    about (4 L/epsilon) sqrt(n): see `users_needed_as_printed`. The dimension is not reduced
-    (k^O(1/alpha^2) cells are out of reach either way).
-
-    Raises
-    ------
-    ValueError
-        In secure mode: the noise that Algorithm 6 prints is continuous.
+    (epsilon/(2L), delta/L) each, noise as Algorithm 6 prints it: continuous, so there is no secure
+    mode. Counts have standard deviation about (4 L/epsilon) sqrt(n). The dimension is not reduced.
     """
     asked, how = asked_for(federation, n_clusters, epsilon, delta), reading(n_sd, n_init)
     n, d, k = federation.n_records, federation.n_features, asked["n_clusters"]
@@ -123,9 +117,7 @@ def users_needed_as_printed(
 def run_as_printed(
     federation: LocalReports, plan: PrintedPlan, *, rng: np.random.Generator, progress: Progress
 ) -> LdpResult:
-    """Algorithm 1 with the paper's parameters.
-
-    Corners as proxy points; Sum(g) and Count(g) by inclusion and exclusion over all levels.
+    """Algorithm 1 with the paper's parameters: corners as proxy points, sums at all levels.
 
     Slips of the text that are corrected, or the program would not run: t_l =
     alpha 2^(l-L+1)/sqrt(d) (line 6), L grids instead of L + 1 (line 9), Q for M (line 11), PH

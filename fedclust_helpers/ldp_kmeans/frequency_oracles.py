@@ -50,12 +50,7 @@ MAX_BUCKETS = 2**24
 
 
 def walsh_hadamard(values: ArrayLike) -> FloatArray:
-    """The transform H @ values along the first axis, by butterflies: O(T log T), not normalised.
-
-    Parameters
-    ----------
-    values : array_like of shape (T, ...), T a power of two
-    """
+    """H @ values along the first axis (T, ...), T a power of two: O(T log T), not normalised."""
     array = np.array(as_numbers(values, "values", empty=True))
     size = len(array) if array.ndim else 0
     if size == 0 or size & (size - 1):
@@ -73,9 +68,9 @@ def walsh_hadamard(values: ArrayLike) -> FloatArray:
 
 
 class BucketHash:
-    """A public hash of 64-bit keys to T = 2^b buckets, strongly universal (pairwise independent).
+    """A public hash of 64-bit keys to T = 2^b buckets, pairwise independent.
 
-    Multiply-shift on the two 32-bit halves of the key (Dietzfelbinger 1996, vector version):
+    Multiply-shift on the two 32-bit halves of the key (Dietzfelbinger 1996):
     ``(a1 low + a2 high + c) mod 2^64 >> (64 - b)``.
     """
 
@@ -117,9 +112,8 @@ class OneBitCounts(Query):
     Parameters
     ----------
     encode : callable
-        ``encode(points, channels) -> Question``: what a user with this point would say on this
-        channel. A public, pure function, defined for every point: it runs on the device, so it must
-        not raise for some points only.
+        ``encode(points, channels) -> Question``: what users with these points would say on these
+        channels. A public, pure function that must not raise for some points only.
     epsilon : float
         Of all answers of one user together, any two values of that user.
     shares : sequence of float
@@ -283,10 +277,7 @@ class Bitstogram(OneBitCounts):
         )
 
     def candidates(self) -> Words:
-        """Decoded values, at most one per bucket: those that do hash to the bucket they came from.
-
-        The check is free and throws out almost all values decoded from mere noise.
-        """
+        """Decoded values, one per bucket at most: those that hash to the bucket they came from."""
         bits = (self.spectrum[: self.n_bits] < 0).astype(np.uint64)
         decoded = (bits << np.arange(self.n_bits, dtype=np.uint64)[:, None]).sum(
             axis=0, dtype=np.uint64
@@ -321,10 +312,7 @@ class Bitstogram(OneBitCounts):
 
 
 def ask_values(query: LocalQuery, values: ArrayLike, *, rng: np.random.Generator) -> None:
-    """Run a query over an array (n, d) without a federation: for lessons and tests of oracles.
-
-    No ledger, no transcript; `LocalReports.ask` is the way to ask real users.
-    """
+    """Run a query over an array (n, d): for lessons; `LocalReports.ask` is for real users."""
     if isinstance(query, type) or not hasattr(query, "respond") or not hasattr(query, "collect"):
         raise TypeError(f"query must be a LocalQuery, got {short(query)}")
     points = as_points(values, "values")

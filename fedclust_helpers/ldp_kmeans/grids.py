@@ -39,16 +39,7 @@ def _check_length(value: float, name: str, *, most: float = 1e100) -> float:
 
 @dataclass(frozen=True)
 class NestedGrid:
-    """The cube ``[-side/2 + shift, side/2 + shift)^d`` and its dyadic cells.
-
-    Attributes
-    ----------
-    n_features : int
-    side : float
-        Side of the one cell of depth 0.
-    shift : tuple of float or None
-        Where the centre of the cube lies (None: the origin).
-    """
+    """The cube ``[-side/2 + shift, side/2 + shift)^d`` and its dyadic cells; shift None is 0."""
 
     n_features: int
     side: float = 2.0

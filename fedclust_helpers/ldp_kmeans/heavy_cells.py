@@ -37,8 +37,7 @@ RADIUS = 1.0  # of the ball that the (projected) points lie in
 class CellCounts(OneBitCounts):
     """One-bit counts of the cell that holds a user's (projected) point, at several depths.
 
-    A user answers for ``n_answers`` of the depths (public coin), with epsilon/n_answers each; by
-    default as many as `participations` says.
+    A user answers for `n_answers` of them, with epsilon/n_answers each; default `participations`.
     """
 
     def __init__(
@@ -131,14 +130,10 @@ class CellLevel:
 def descend(counts: CellCounts, *, n_sd: float = 2.5) -> list[CellLevel]:
     """Prefix-tree descent: look only at children of cells whose count stands out of the noise.
 
-    One round of reports is enough: users answered for fixed depths, only the server's reading is
-    adaptive. The first depth is listed in full (cells that meet the ball); after that, the children
-    of at most 400 survivors with count > n_sd standard deviations. (It replaces Bitstogram over
-    d L bits, line 10, which needs many more users for the same list.)
-
-    Returns
-    -------
-    list of CellLevel, coarse to fine; a level holds the survivors of its depth.
+    One round of reports is enough: only the server's reading is adaptive. The first depth is listed
+    in full (cells that meet the ball); after that, the children of at most 400 survivors with count
+    > n_sd standard deviations: the levels that are returned, coarse to fine. (It replaces
+    Bitstogram over d L bits, line 10, which needs many more users for the same list.)
     """
     check_instance(counts, CellCounts, "counts")
     n_sd = check_non_negative(n_sd, "n_sd")
@@ -160,11 +155,7 @@ def descend(counts: CellCounts, *, n_sd: float = 2.5) -> list[CellLevel]:
 
 
 def threshold(n_candidates: int, n_sd: float) -> float:
-    """Standard deviations that a count must exceed when `n_candidates` are compared.
-
-    With m candidates noise alone passes the threshold m Q(n_sd) times, so it is raised to
-    sqrt(2 ln m) + 1/2 where that is larger.
-    """
+    """Standard deviations that a count must exceed to beat the noise of m candidates."""
     if n_candidates < 1000:
         return n_sd
     return max(n_sd, math.sqrt(2 * math.log(n_candidates)) + 0.5)

@@ -1,12 +1,10 @@
 """Local randomisers: what one user does to one value before anything leaves the device.
 
-Each is a mechanism of the ledger: it states the privacy of *one user's report* under replace-one
-(any two values of the same user; the other users do not matter). Vectorised over users: row i of a
-report belongs to user i, and every user draws noise of their own.
-
-Randomness comes in 64-bit words, so the same code runs from a seeded generator (teaching) and from
-the operating system (secure). Probabilities are rounded to multiples of 2^-53 *towards more noise*:
-the promised epsilon holds exactly, not up to rounding.
+Each is a mechanism of the ledger: it states the privacy of *one user's report* under replace-one,
+any two values of the same user. Row i of a report belongs to user i, and every user draws noise of
+their own. Randomness comes in 64-bit words, from a seeded generator (teaching) or the operating
+system (secure). Probabilities are rounded to multiples of 2^-53 *towards more noise*: epsilon holds
+exactly, not up to rounding.
 """
 
 from __future__ import annotations
@@ -77,9 +75,8 @@ def below(words: Words, probability: float) -> BoolArray:
 def words_modulo(words: Words, n_values: int, redraw: Callable[[Words], Words]) -> IntArray:
     """Values 0..n_values-1 with *exactly* equal odds, from uniform words.
 
-    Reducing all 2^64 words modulo n would favour small values by up to one word in 2^64/n. Words
-    at or beyond the largest multiple of n are drawn again (``redraw(words)`` gives as many fresh
-    ones), so every value is left with the same number of words.
+    Words at or beyond the largest multiple of n are drawn again (``redraw(words)`` gives as many
+    fresh ones), so every value is left with the same number of words.
     """
     n_values = check_int(n_values, "n_values", maximum=2**63)
     check_function(redraw, "redraw")
@@ -110,10 +107,9 @@ def round_probability(probability: float, *, up: bool) -> float:
 def participations(epsilon: float, n_mechanisms: int) -> int:
     """How many of M mechanisms a user should answer: m = min(M, max(1, round(epsilon/2.18))).
 
-    Each answer then gets epsilon/m. For small epsilon a user should spend everything on one answer:
-    the error of splitting the budget grows like M sqrt(n), that of splitting users like sqrt(M n).
-    One-bit answers saturate, so large epsilons are better spread: the minimum of
-    ((e^x + 1)/(e^x - 1))^2 / m at x = epsilon/m lies at sinh x = 2x, x = 2.18.
+    Each answer then gets epsilon/m. The error of splitting the budget grows like M sqrt(n), that of
+    splitting users like sqrt(M n); but one-bit answers saturate, so large epsilons are better
+    spread: ((e^x + 1)/(e^x - 1))^2 / m is least at x = epsilon/m = 2.18, where sinh x = 2x.
     """
     check_epsilon(epsilon)
     check_int(n_mechanisms, "n_mechanisms")
@@ -122,10 +118,7 @@ def participations(epsilon: float, n_mechanisms: int) -> int:
 
 @dataclass(frozen=True)
 class _Pure:
-    """A pure local randomiser: it hides any change of one user's value by `epsilon`.
-
-    A value's holders support it with one probability, the others with a smaller one (`_odds`).
-    """
+    """A pure local randomiser: it hides any change of one user's value by `epsilon`."""
 
     epsilon: float
 
@@ -143,11 +136,11 @@ class _Pure:
                 f"epsilon must be large enough to leave a signal in 53 bits, got {self.epsilon:g}"
             )
 
-    def _check(self) -> None:
-        """Check the fields of a subclass."""
+    def _check(self) -> None: ...
 
     @property
     def _odds(self) -> tuple[float, float]:
+        """Probabilities that holders of a value, and others, support it."""
         raise NotImplementedError
 
     @property
@@ -156,10 +149,9 @@ class _Pure:
         return self.epsilon
 
     def dp_event(self) -> dpa.DpEvent:
-        """``DiscreteLaplaceDpEvent(epsilon, 1)``: its privacy loss is +-epsilon, nothing between.
+        """``DiscreteLaplaceDpEvent(epsilon, 1)``: binary response, its loss is +-epsilon.
 
-        That is binary randomised response, which dominates every epsilon-DP mechanism (exact for
-        two values, an upper bound for more), in the convention in which the ledger runs PLD.
+        It dominates every epsilon-DP mechanism (exact for two values, an upper bound for more).
         """
         return dpa.dp_event.DiscreteLaplaceDpEvent(self.epsilon, 1)
 
@@ -178,15 +170,9 @@ class _Pure:
 class RandomizedResponse(_Pure):
     """k-ary randomised response: the true value, or with some luck another one.
 
-    The true value has probability e^eps/(e^eps + k - 1), each other value 1/(e^eps + k - 1).
-    Warner (1965) for k = 2. epsilon-LDP: any two values of one user, any report. The odds are exact
-    rationals: `keep` is a multiple of 2^-53, and all other values share the rest equally.
-
-    Parameters
-    ----------
-    epsilon : float
-    n_values : int
-        Values are 0..n_values-1; at most 2^62.
+    The true value has probability e^eps/(e^eps + k - 1), each other of the values 0..k-1
+    1/(e^eps + k - 1). (Warner 1965 for k = 2.) The odds are exact rationals: `keep` is a multiple
+    of 2^-53, and all other values share the rest equally.
     """
 
     n_values: int = 2
@@ -342,8 +328,7 @@ class LocalHashing(_Pure):
         """Unbiased counts (k,): one pass over the users for each value."""
         reports = check_values(reports, self.response.n_values, "reports")
         users = self._users(users, len(reports))
-        check_fits(len(reports) * self.n_values, "n_values times reports", limit=2**32)
-        check_fits(self.n_values, "n_values", limit=MAX_NUMBERS)
+        check_fits(max(len(reports), 32) * self.n_values, "n_values times reports", limit=2**32)
         keep, by_chance = self._odds
         support = np.array([
             (self._hash(users, np.full(len(reports), v)) == reports).sum()

@@ -51,13 +51,12 @@ class BallCarvingHash:
 
     Parameters
     ----------
-    n_features : int
     t : int
         Dimensions after projection: t^O(t) grids are needed, so t <= 4 is practical.
     scale : float
         The distance r that counts as 1.
     n_grids : int, optional
-        Defaults to what covers 10^6 points but for 1 in 100 runs.
+        U; by default what covers 10^6 points but for 1 in 100 runs.
     """
 
     def __init__(

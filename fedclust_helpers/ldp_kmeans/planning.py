@@ -62,10 +62,9 @@ def plan(
     n_outputs : int, optional
         d after projection: d' up to 6, else 4 (then `sums` is needed).
     depths : tuple of int, optional
-        Depths of the grids on [-1, 1]^d; cells of depth p have side 2^(1-p). Default: two levels,
-        (2, 3) up to six dimensions and (1, 2) beyond. The additive error is at least sqrt(n)
-        anyway, so cells finer than n^(-1/4) cannot pay, and each level costs a factor sqrt(2) or so
-        in noise.
+        Depths of the grids on [-1, 1]^d; cells of depth p have side 2^(1-p). Default: (2, 3) up to
+        six dimensions, (1, 2) beyond. Cells finer than n^(-1/4) cannot pay, as the error is at
+        least sqrt(n) anyway; each level costs a factor sqrt(2) or so in noise.
     n_sd : float
         Standard deviations that a count must exceed to be seen.
     n_init : int
@@ -134,9 +133,8 @@ def plan_grid_histogram(
 ) -> OneRoundPlan:
     """Plan the plain baseline: one grid, one bit per user, k-means on the cells that stand out.
 
-    epsilon-LDP for each user (with vector sums above six dimensions: (epsilon, delta)). As good as
-    Algorithm 1 when the depth suits the data, worse when it does not. Default: depth 3 up to four
-    dimensions, else 2.
+    As good as Algorithm 1 when the depth suits the data, worse when it does not. Default: depth 3
+    up to four dimensions and (with vector sums) beyond six, else 2.
     """
     asked_for(federation, n_clusters, epsilon, delta)
     d = federation.n_features

@@ -1,8 +1,7 @@
 """What all questions to local users share: names, public coins, the shape of reports.
 
 A `LocalQuery` has a user's side (`respond`: a pure function of the user's own point, number and
-noise) and a server's side (`collect`: adds reports up). `LocalReports.ask` brings the two together,
-chunk by chunk; nobody ever holds all values.
+noise) and a server's side (`collect`). `LocalReports.ask` brings the two together, chunk by chunk.
 """
 
 from __future__ import annotations

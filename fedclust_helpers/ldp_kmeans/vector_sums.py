@@ -51,13 +51,8 @@ def check_report_mechanism(
     """Return noise that hides any two vectors of length `radius`, each rounded to its grid.
 
     The L2 sensitivity under replace-one: 2 radius, plus half a step of the grid in each of
-    `n_outputs` coordinates of both.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is no Gaussian noise of one party, if it hides less, or if a report would not fit into
-        64-bit integers (radius and noise in steps of the grid).
+    `n_outputs` coordinates of both. Refused: what is no Gaussian noise of one party, hides less, or
+    makes reports that do not fit into 64-bit integers.
     """
     if not hasattr(mechanism, "norm") or not hasattr(mechanism, "dp_event"):
         raise TypeError(f"mechanism must be a mechanism, got {type(mechanism).__name__}")
@@ -82,10 +77,7 @@ def check_report_mechanism(
 
 
 def cut_to(vectors: FloatArray, radius: float) -> FloatArray:
-    """Factors (m,) that cut rows to length `radius`, a hair inside; 0 for rows that are not finite.
-
-    Each row's factor depends on that row alone.
-    """
+    """Factors (m,) that cut rows to length `radius`, a hair inside; 0 for rows not finite."""
     with np.errstate(over="ignore", invalid="ignore"):
         lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
     factor = np.minimum(1.0, radius * (1 - 1e-12) / np.maximum(lengths, 1e-300))
@@ -118,11 +110,9 @@ def report_values(reports: NDArray[Any], mechanism: Mechanism) -> FloatArray:
 
 
 class _VectorQuery(Query):
-    """A question that every user answers with one noised vector of length at most `radius`.
+    """A question that every user answers with one noised vector of length at most `radius`."""
 
-    `mechanism` must hide 2 radius (and its rounding) under replace-one: see
-    `LocalReports.gaussian_report`.
-    """
+    parts: tuple[str, ...]
 
     def __init__(
         self,
@@ -139,8 +129,6 @@ class _VectorQuery(Query):
             mechanism, radius, n_outputs, what=f"a {self.parts[0].removeprefix('noisy ')}"
         )
         self.mechanisms = (mechanism,)
-
-    parts: tuple[str, ...]
 
     def respond(self, points: FloatArray, users: IntArray, *, rng: NoiseSource) -> Reports:
         """Noised vectors (m, d); in whole steps (int64) with noise on a grid."""
@@ -165,19 +153,17 @@ class HeavySums(_VectorQuery):
     no value of one user can raise an error that others see.
 
     User j sends ``y_j = Z[f(x_j), j] g(x_j) + noise`` with the public sign Z[v, j] = H[r_j, h(v)].
-    ``sum_j y_j Z[v, j]`` estimates the sum of g over users with key v; one Walsh-Hadamard transform
-    of the row sums gives it for all buckets at once.
+    ``sum_j y_j Z[v, j]`` estimates the sum of g over users with key v.
 
     Parameters
     ----------
     encode : callable
-        ``encode(points, channels) -> (keys (m,), vectors (m, d))``; vectors are cut to length
-        `radius`. Keys of different channels must differ: all channels share the buckets.
-    radius : float
-        Public bound on the length of a vector.
-    n_outputs : int
-        d, length of the vectors.
+        ``encode(points, channels) -> (keys (m,), vectors (m, d))``. Keys of different channels must
+        differ: all channels share the buckets.
+    radius, n_outputs
+        Public bound on the length of a vector, and d.
     mechanism : Gaussian or DiscreteGaussian
+        Must hide 2 radius and the rounding: see `LocalReports.gaussian_report`.
     shares, n_buckets, rng, name, public
         As for `OneBitCounts`.
     """

@@ -26,6 +26,7 @@ from fedclust_helpers.federation.local import USERS_PER_CHUNK
 from fedclust_helpers.ldp_kmeans.frequency_oracles import OneBitCounts, Question
 from fedclust_helpers.studies.fastlloyd.cells import Cell
 from fedclust_helpers.studies.fastlloyd.problems import seed_of
+from fedclust_helpers.studies.ldp_kmeans.growth import zipf_shares
 from fedclust_helpers.studies.ldp_kmeans.problems import (
     BallProblem,
     best_ball_centers,
@@ -36,7 +37,6 @@ from fedclust_helpers.studies.ldp_kmeans.theory import (
     count_rms,
     response_factor,
     sums_error,
-    zipf_shares,
 )
 
 DELTA = 1e-6
