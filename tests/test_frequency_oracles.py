@@ -400,20 +400,6 @@ def test_each_channel_is_counted_and_scaled_to_all_users():
     assert 0.78 < scores.std() < 1.2
 
 
-def test_answering_more_channels_is_worth_it_at_large_epsilon():
-    """Notes section 1.4: at eps = 8, M = 10, four answers of eps/4 beat one of eps."""
-    one, four = (
-        OneBitCounts(keys_of, 8.0, rng=generator(0), shares=[1.0] * 10, n_answers=m, n_buckets=4)
-        for m in (1, 4)
-    )
-    for oracle in (one, four):
-        ask_values(oracle, column(np.zeros(20_000)), rng=generator(1))
-    assert four.n_reports.sum() == 80_000 and one.n_reports.sum() == 20_000
-    assert four.response.epsilon == 2.0 and one.response.epsilon == 8.0
-    expected = four.response.debias / one.response.debias / 2
-    assert four.std(channel=0) / one.std(channel=0) == pytest.approx(expected, rel=0.05)
-
-
 def test_reports_are_added_chunk_by_chunk():
     rng = generator(5)
     values = column(rng.integers(50, size=1000))
@@ -590,15 +576,6 @@ def test_candidates_are_confirmed_by_the_oracle_channel():
     assert query.heavy_hitters()[0].tolist() == query.heavy_hitters(n_sd=3.5)[0].tolist()
     # each candidate is the value that its own bucket decodes to
     assert len(set(query.buckets(candidates).tolist())) == len(candidates) <= 2**6
-
-
-def test_bitstogram_splits_its_users():
-    query = bitstogram(1.0, 10, 0, oracle_share=0.5)
-    ask_values(query, column(np.zeros(40_000)), rng=generator(0))
-    assert query.n_channels == 11 and len(query.mechanisms) == 1
-    expected = 40_000 * np.array([0.05] * 10 + [0.5])
-    # 11 binomial counts, 5 sd: false alarm 6e-6
-    assert (np.abs(query.n_reports - expected) < 5 * np.sqrt(expected)).all()
 
 
 # --- sums of vectors ------------------------------------------------------------------------------

@@ -180,6 +180,14 @@ CALLS = {
         lambda **k: lk.plan_gaussian_reports(users(), **k),
         {"n_clusters": 3, "epsilon": 1.0, "delta": 1e-6, "max_reports": 100, "n_init": 1},
     ),
+    "plan_grid_histogram": (
+        lambda **k: lk.plan_grid_histogram(users(), **k),
+        {"n_clusters": 3, "epsilon": 1.0, "delta": 1e-6, "depth": 2, "n_sd": 3.0, "n_init": 3},
+    ),
+    "plan_private_mean": (
+        lambda **k: lk.plan_private_mean(users(), **k),
+        {"n_clusters": 3, "epsilon": 1.0, "delta": 1e-6},
+    ),
     "plan_lloyd": (
         lambda **k: lk.plan_lloyd(users(), **k),
         {"n_clusters": 3, "epsilon": 1.0, "delta": 1e-6, "n_rounds": 2},

