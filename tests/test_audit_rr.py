@@ -353,7 +353,7 @@ def test_noisy_points(monkeypatch, secure, noise, broken):
     if broken:
         grid = mechanism.grid
         monkeypatch.setattr(
-            vector_sums, "noised_report",
+            vector_sums, "_noised_report",
             lambda vectors, mechanism, *, rng: vectors if grid is None
             else np.rint(vectors / grid).astype(np.int64),
         )  # fmt: skip

@@ -15,14 +15,6 @@ The building blocks are modules: local randomisers, frequency oracles, vector su
 locality-sensitive hashing, projections.
 """
 
-from fedclust_helpers.ldp_kmeans import (
-    frequency_oracles,
-    grids,
-    local_randomizers,
-    lsh,
-    projections,
-    vector_sums,
-)
 from fedclust_helpers.ldp_kmeans.as_printed import plan_as_printed, users_needed_as_printed
 from fedclust_helpers.ldp_kmeans.baselines import (
     plan_gaussian_reports,
@@ -55,8 +47,8 @@ PLANS = {
 
 __all__ = [
     "PLANS", "CellCounts", "LdpResult", "LocalPlan", "NoisyPoints", "NothingDetectedWarning",
-    "detection_threshold", "frequency_oracles", "grids", "local_randomizers", "lsh", "plan",
+    "detection_threshold", "plan",
     "plan_as_printed", "plan_four_rounds", "plan_gaussian_reports", "plan_grid_histogram",
-    "plan_lloyd", "plan_private_mean", "printed_calls", "projections", "random_in_ball", "run",
-    "users_needed", "users_needed_as_printed", "vector_sums",
+    "plan_lloyd", "plan_private_mean", "printed_calls", "random_in_ball", "run",
+    "users_needed", "users_needed_as_printed",
 ]  # fmt: skip

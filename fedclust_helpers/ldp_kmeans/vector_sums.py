@@ -20,6 +20,7 @@ from fedclust_helpers._validation import (
     check_non_negative,
     check_positive,
     check_rng,
+    check_text,
 )
 from fedclust_helpers.federation.reports import Reports, Words
 from fedclust_helpers.ldp_kmeans.frequency_oracles import BucketHash, walsh_hadamard
@@ -54,6 +55,7 @@ def check_report_mechanism(
     `n_outputs` coordinates of both. Refused: what is no Gaussian noise of one party, hides less, or
     makes reports that do not fit into 64-bit integers.
     """
+    check_text(what, "what")
     if not hasattr(mechanism, "norm") or not hasattr(mechanism, "dp_event"):
         raise TypeError(f"mechanism must be a mechanism, got {type(mechanism).__name__}")
     if type(mechanism) not in (Gaussian, DiscreteGaussian, NoNoise):
@@ -76,7 +78,7 @@ def check_report_mechanism(
     return mechanism
 
 
-def cut_to(vectors: FloatArray, radius: float) -> FloatArray:
+def _cut_to(vectors: FloatArray, radius: float) -> FloatArray:
     """Factors (m,) that cut rows to length `radius`, a hair inside; 0 for rows not finite."""
     with np.errstate(over="ignore", invalid="ignore"):
         lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
@@ -84,7 +86,7 @@ def cut_to(vectors: FloatArray, radius: float) -> FloatArray:
     return np.where(np.isfinite(lengths), factor, 0.0)
 
 
-def noised_report(
+def _noised_report(
     vectors: FloatArray, mechanism: Mechanism, *, rng: NoiseSource
 ) -> NDArray[np.float64] | IntArray:
     """Vectors plus noise, (m, d): floats, or with noise on a grid the number of steps (int64).
@@ -103,8 +105,8 @@ def noised_report(
     return steps
 
 
-def report_values(reports: NDArray[Any], mechanism: Mechanism) -> FloatArray:
-    """What the server reads: the vectors (m, d) behind `noised_report`'s numbers."""
+def _report_values(reports: NDArray[Any], mechanism: Mechanism) -> FloatArray:
+    """What the server reads: the vectors (m, d) behind `_noised_report`'s numbers."""
     values = as_numbers(reports, "reports", ndim=2, empty=True)
     return values if mechanism.grid is None else values * mechanism.grid
 
@@ -133,7 +135,7 @@ class _VectorQuery(Query):
     def respond(self, points: FloatArray, users: IntArray, *, rng: NoiseSource) -> Reports:
         """Noised vectors (m, d); in whole steps (int64) with noise on a grid."""
         points, users = one_point_each(points, users)
-        return (noised_report(self._answer(points, users), self.mechanism, rng=rng),)
+        return (_noised_report(self._answer(points, users), self.mechanism, rng=rng),)
 
     def collect(self, users: IntArray, reports: Reports) -> None:
         """Take in the reports of these users."""
@@ -205,7 +207,7 @@ class HeavySums(_VectorQuery):
             )
         if np.shape(keys) != (len(points),):
             raise ValueError("encode must return one key for each point")
-        shrink = cut_to(vectors, self.radius)
+        shrink = _cut_to(vectors, self.radius)
         negative = (np.bitwise_count(rows[0] & self._hash(keys)) & np.uint8(1)).view(bool)
         if not shrink.all():  # 0 times inf is nan
             vectors = np.where(shrink[:, None] > 0, vectors, 0.0)
@@ -218,7 +220,7 @@ class HeavySums(_VectorQuery):
             (np.ones(len(users)), rows[0].astype(np.int64), starts),
             shape=(len(self._sums), len(users)),
         )
-        self._sums += one_hot @ report_values(vectors, self.mechanism)
+        self._sums += one_hot @ _report_values(vectors, self.mechanism)
         self._spectrum = None
 
     def estimate(self, keys: Words) -> FloatArray:
@@ -259,13 +261,13 @@ class NoisyPoints(_VectorQuery):
     def _answer(self, points: FloatArray, users: IntArray) -> FloatArray:
         if points.shape[1] != self.n_outputs:
             raise ValueError(f"points must have {self.n_outputs} columns, got {points.shape[1]}")
-        shrink = cut_to(points, self.radius)[:, None]
+        shrink = _cut_to(points, self.radius)[:, None]
         return np.where(shrink > 0, points, 0.0) * shrink
 
     def _add(self, users: IntArray, vectors: NDArray[Any]) -> None:
         room = self.max_kept - sum(len(k) for k in self._kept)
         if room > 0:
-            self._kept.append(report_values(vectors[:room], self.mechanism))
+            self._kept.append(_report_values(vectors[:room], self.mechanism))
 
     def points(self) -> FloatArray:
         """The kept reports, (m, d)."""

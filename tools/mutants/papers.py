@@ -233,7 +233,7 @@ LDP: tuple[Mutant, ...] = (
         "ldp-points-without-noise",
         "vectors are sent with their noise",
         "ldp_kmeans/vector_sums.py",
-        "        return (noised_report(self._answer(points, users), self.mechanism, rng=rng),)\n",
+        "        return (_noised_report(self._answer(points, users), self.mechanism, rng=rng),)\n",
         "        return (self._answer(points, users),)\n",
         "test_ldp_kmeans.py",
         "test_ldp_privacy.py",
