@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 
-from fedclust_helpers import kmeans
 from fedclust_helpers._progress import Progress
 from fedclust_helpers._validation import check_epsilon, check_int, check_positive, check_share
 from fedclust_helpers.federation import LocalReports
@@ -19,7 +18,7 @@ from fedclust_helpers.ldp_kmeans.heavy_cells import (
     descend,
 )
 from fedclust_helpers.ldp_kmeans.local_randomizers import RandomizedResponse
-from fedclust_helpers.ldp_kmeans.one_round import cell_sums, choose_cells
+from fedclust_helpers.ldp_kmeans.one_round import cell_sums, choose_cells, recover
 from fedclust_helpers.ldp_kmeans.plans import (
     CELLS_PER_CLUSTER,
     PrintedPlan,
@@ -34,7 +33,6 @@ from fedclust_helpers.ldp_kmeans.results import (
     following,
     proxy_centers,
     result_of,
-    to_ball,
     warn_if_blind,
 )
 
@@ -125,7 +123,7 @@ def run_as_printed(
     before it is picked (line 20), z(g, s) (line 32). `descend` for Bitstogram (line 10) flatters
     the printed parameters.
     """
-    k, grid, public = plan.n_clusters, plan.grid, federation.randomness.public
+    grid, public = plan.grid, federation.randomness.public
     # lines 1 to 8
     q = ball_projection(federation, plan.n_features, plan.n_features)
     counts = CellCounts(
@@ -147,14 +145,10 @@ def run_as_printed(
     # line 31
     low = proxy_centers(points, chosen.weight, plan, rng=rng)
     # lines 32 to 38
-    centers = low.copy()
-    if len(points) and chosen.sums is not None:
-        label = kmeans.assign(points, low).labels
-        total = np.zeros_like(low)
-        np.add.at(total, label, chosen.sums)
-        count = np.bincount(label, weights=chosen.weight, minlength=k)
-        centers = np.where(count[:, None] > 0, total / np.maximum(count, 1e-300)[:, None], low)
+    assert chosen.sums is not None  # asked for above
+    centers = recover(points, chosen.sums, chosen.weight, low)
+    centers = np.where(np.isfinite(centers), centers, low)
     return result_of(
-        federation, plan, n_before, to_ball(centers), low_centers=low, proxies=points,
+        federation, plan, n_before, centers, low_centers=low, proxies=points,
         weights=chosen.weight, levels=tuple(levels), chosen=chosen, grid=grid, projection=q,
     )  # fmt: skip

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.cluster import KMeans
 
-from fedclust_helpers import kmeans
 from fedclust_helpers._progress import Progress
 from fedclust_helpers._validation import (
     FloatArray,
@@ -18,9 +17,8 @@ from fedclust_helpers._validation import (
     check_rng,
 )
 from fedclust_helpers.federation import LocalReports
-from fedclust_helpers.federation.reports import Words
-from fedclust_helpers.ldp_kmeans.frequency_oracles import OneBitCounts, Question
 from fedclust_helpers.ldp_kmeans.local_randomizers import MAX_NUMBERS
+from fedclust_helpers.ldp_kmeans.nearest import NearestQuery, means_of
 from fedclust_helpers.ldp_kmeans.plans import (
     VectorPlan,
     asked_for,
@@ -170,37 +168,15 @@ def run_lloyd(
         now = to_ball(as_points(initial, "initial", n_features=d))
         if len(now) != k:
             raise ValueError(f"initial must hold {k} centres, got {len(now)}")
-    history, keys = [now], np.arange(k, dtype=np.uint64)
+    history, nearest = [now], NearestQuery(ball_projection(federation, d, d), plan, rng=public)
     with following(federation, plan, [], progress) as n_before:
         for t in range(plan.n_rounds):
-            counts, sums = _nearest_queries(now, plan, public)
+            counts, sums = nearest.counts(now), nearest.sums(now)
             federation.ask(counts, round=t, part=f"count {t}")
             federation.ask(sums, round=t, part=f"sum {t}")
-            count = counts.estimate(keys) * (sums.n_users / max(1, counts.n_users))
-            seen = counts.estimate(keys) > plan.n_sd * counts.std()
-            means = sums.estimate(keys) / np.where(seen, count, 1.0)[:, None]
-            now = to_ball(np.where(seen[:, None], means, now))
+            now = means_of(counts, sums, now, n_sd=plan.n_sd)
             history.append(now)
     return _result(federation, plan, n_before, now, history=np.stack(history))
-
-
-def _nearest_queries(
-    centers: FloatArray, plan: VectorPlan, rng: np.random.Generator
-) -> tuple[OneBitCounts, HeavySums]:
-    """One bit about the nearest centre, or the point signed by it."""
-
-    def label(points: FloatArray) -> Words:
-        return kmeans.assign(points, centers).labels.astype(np.uint64)
-
-    counts = OneBitCounts(
-        lambda points, _: Question(label(points)), plan.epsilon, rng=rng, name="nearest centre",
-        public={"centres": centers},
-    )  # fmt: skip
-    sums = HeavySums(
-        lambda points, _: (label(points), points), 1.0, plan.n_features, plan.mechanism, rng=rng,
-        n_buckets=2**10, name="points by nearest centre",
-    )  # fmt: skip
-    return counts, sums
 
 
 def random_in_ball(n: int, n_features: int, *, rng: np.random.Generator) -> FloatArray:

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fedclust_helpers import kmeans
 from fedclust_helpers._progress import Progress
 from fedclust_helpers._validation import (
     FloatArray,
@@ -33,6 +32,7 @@ from fedclust_helpers.ldp_kmeans.heavy_cells import (
     match_rows,
 )
 from fedclust_helpers.ldp_kmeans.lsh import BallCarvingHash, collision_probability
+from fedclust_helpers.ldp_kmeans.nearest import NearestQuery, means_of
 from fedclust_helpers.ldp_kmeans.plans import FourRoundPlan
 from fedclust_helpers.ldp_kmeans.projections import BallProjection
 from fedclust_helpers.ldp_kmeans.results import (
@@ -41,7 +41,6 @@ from fedclust_helpers.ldp_kmeans.results import (
     following,
     proxy_centers,
     result_of,
-    to_ball,
     warn_if_blind,
 )
 from fedclust_helpers.ldp_kmeans.vector_sums import HeavySums
@@ -64,7 +63,7 @@ def run_four_rounds(
     grid = NestedGrid.shifted(d, rng=public)
     # the shifted cube has twice the side: the same cells lie one level deeper
     depths = tuple(p + 1 for p in plan.depths)
-    nearest, origin = _NearestQuery(q, plan, public), np.zeros((1, d))
+    nearest, origin = NearestQuery(q, plan, rng=public), np.zeros((1, d))
     with following(federation, plan, [], progress) as n_before:
         cells = CellCounts(grid, depths, plan.epsilon, projection=q, rng=public)
         later = [nearest.counts(origin, f"nearest {what}") for what in ("candidate", "centre")]
@@ -100,16 +99,12 @@ def run_four_rounds(
         low = proxy_centers(proxies, weights, plan, rng=rng)
 
         # round 4, Algorithm 5, lines 5 to 9: who is nearest each centre, and where
-        tally, vectors = nearest.counts(low, "nearest centre"), nearest.sums(low)
+        tally, vectors = nearest.counts(low), nearest.sums(low)
         federation.ask(tally, round=3, part="recovery count")
         federation.ask(vectors, round=3, part="recovery sum")
     # Algorithm 5, lines 10 to 15: means in R^d'
-    keys, scale = np.arange(k, dtype=np.uint64), vectors.n_users / max(1, tally.n_users)
-    count = tally.estimate(keys) * scale
-    seen = count > 2 * tally.std() * scale
     fallback = low if d == plan.n_features else np.zeros((k, plan.n_features))
-    means = vectors.estimate(keys) / np.where(seen, count, 1.0)[:, None]
-    centers = to_ball(np.where(seen[:, None], means, fallback))
+    centers = means_of(tally, vectors, fallback, n_sd=2)
     return result_of(
         federation, plan, n_before, centers, low_centers=low, proxies=proxies, weights=weights,
         levels=tuple(levels), heavy=heavy, candidates=candidates, grid=grid, projection=q,
@@ -118,36 +113,6 @@ def run_four_rounds(
 
 def _scaled(level: CellLevel, factor: float) -> CellLevel:
     return CellLevel(level.depth, level.cells, level.counts * factor, level.std * factor)
-
-
-class _NearestQuery:
-    """Questions "which of these public points is nearest to yours?" in the projected space."""
-
-    def __init__(
-        self, projection: BallProjection, plan: FourRoundPlan, rng: np.random.Generator
-    ) -> None:
-        self.projection, self.plan, self.rng = projection, plan, rng
-
-    def _label(self, points: FloatArray, targets: FloatArray) -> Words:
-        return kmeans.assign(self.projection(points), targets).labels.astype(np.uint64)
-
-    def counts(self, targets: FloatArray, name: str) -> OneBitCounts:
-        """One bit about the index of the nearest target."""
-        return OneBitCounts(
-            lambda points, _: Question(self._label(points, targets)), self.plan.epsilon,
-            rng=self.rng, name=name, public={name.removeprefix("nearest ") + "s": targets},
-        )  # fmt: skip
-
-    def sums(self, targets: FloatArray) -> HeavySums:
-        """The point itself, signed by the index of the nearest target (Algorithm 5, line 7).
-
-        The paper sends all k d' numbers with noise of sensitivity sqrt(2); two points p and -p of
-        one cluster differ by 2. Here the sign matrix keeps it at d' numbers, sensitivity 2.
-        """
-        return HeavySums(
-            lambda points, _: (self._label(points, targets), points), 1.0, self.plan.n_features,
-            self.plan.mechanism, rng=self.rng, n_buckets=2**10, name="points by nearest centre",
-        )  # fmt: skip
 
 
 # --- Algorithm 2 ---------------------------------------------------------------------------------

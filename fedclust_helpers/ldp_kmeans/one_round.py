@@ -73,7 +73,12 @@ def run_one_round(
     centers = low
     if sums is not None:
         level = next(lv for lv in levels if lv.depth == plan.sums_depth)
-        centers = recover(sums, level, grid, low, n_counted=counts.n_users)
+        seen = sums.estimate(grid.keys(level.cells, level.depth))
+        places, scale = (
+            grid.centers(level.cells, level.depth),
+            sums.n_users / max(1, counts.n_users),
+        )
+        centers = recover(places, seen, level.counts, low, scale=scale)
         if plan.n_outputs == plan.n_features:
             centers = np.where(np.isfinite(centers), centers, low)
         centers = np.nan_to_num(centers, nan=0.0)
@@ -153,19 +158,23 @@ def choose_cells(
 
 
 def recover(
-    sums: HeavySums, level: CellLevel, grid: NestedGrid, low_centers: FloatArray, *, n_counted: int
+    places: FloatArray,
+    sums: FloatArray,
+    counts: FloatArray,
+    low_centers: FloatArray,
+    *,
+    scale: float = 1.0,
 ) -> FloatArray:
-    """Lines 32 to 38: the mean in R^d' of users whose cells lie nearest each centre of S*.
+    """Lines 32 to 38: Sum/Count over the cells nearest each centre of S*, cut to the unit ball.
 
-    Sums and counts are those of the cells of one depth that stand out; `n_counted` users were
-    counted. Rows without such a cell are nan. Means are cut to the unit ball.
+    Cells lie at `places` (m, d), with vector sums (m, d') and counts (m,), to be multiplied by
+    `scale`. Centres without users are nan.
     """
     k, label = len(low_centers), np.zeros(0, dtype=np.int64)
-    if len(level.cells):
-        label = kmeans.assign(grid.centers(level.cells, level.depth), low_centers).labels
-    total = np.zeros((k, sums.n_outputs))
-    np.add.at(total, label, sums.estimate(grid.keys(level.cells, level.depth)))
-    scale = sums.n_users / max(1, n_counted)
-    count = scale * np.bincount(label, weights=level.counts, minlength=k)
+    if len(places):
+        label = kmeans.assign(places, low_centers).labels
+    total = np.zeros((k, sums.shape[1]))
+    np.add.at(total, label, sums)
+    count = scale * np.bincount(label, weights=counts, minlength=k)[:, None]
     with np.errstate(invalid="ignore", divide="ignore"):
-        return to_ball(np.where(count[:, None] > 0, total / count[:, None], np.nan))
+        return to_ball(np.where(count > 0, total / count, np.nan))
