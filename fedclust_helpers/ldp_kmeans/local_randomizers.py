@@ -31,6 +31,7 @@ from fedclust_helpers._validation import (
     check_real,
     check_rng,
     check_share,
+    check_text,
 )
 from fedclust_helpers.federation.reports import Words, as_words, public_coins
 from fedclust_helpers.mechanisms import NoiseSource, SecureNoise
@@ -339,6 +340,7 @@ class LocalHashing(_Pure):
 
 def check_values(values: ArrayLike, n_values: int, name: str = "values") -> IntArray:
     """Integers (n,) in 0..n_values-1; the message does not quote them."""
+    check_text(name, "name")
     n_values = check_int(n_values, "n_values")
     try:
         array = np.asarray(values)

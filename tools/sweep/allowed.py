@@ -94,7 +94,7 @@ ALLOWED: tuple[Allowed, ...] = (
         "inf where the noise may exceed the count, and documented so",
     ),
     Allowed(
-        "ldp_kmeans.frequency_oracles.Bitstogram.heavy_hitters", "n_sd", "inf|-inf",
+        "ldp_kmeans.frequency_oracles.Bitstogram.heavy_hitters", "n_sd", "inf|-inf|negative",
         "nonsense accepted",
         "-inf keeps every candidate, as the tests do, and inf keeps none: no threshold is wrong",
     ),
