@@ -395,13 +395,8 @@ class LocalKMeans(_InBox):
         Of these users, for replace-one.
     options : dict, optional
         Further arguments of `ldp_kmeans.plan` and `ldp_kmeans.run` (depths, sums, n_sd ...).
-
-    Attributes
-    ----------
-    cluster_centers_ : ndarray of shape (n_clusters, d), in original units
-    plan_ : the plan; ``print(model.plan_)`` is the privacy statement
-    ledger_, transcript_, result_
-        What was charged, what crossed the wire, the full result.
+    n_clusters, lower, upper, mode, and the attributes of a fit
+        As for `FastLloydKMeans`.
 
     Examples
     --------

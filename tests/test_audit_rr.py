@@ -13,7 +13,7 @@ import pytest
 from fedclust_helpers import audit
 from fedclust_helpers.accounting import PrivacyLedger
 from fedclust_helpers.client_statistics import models as client_models
-from fedclust_helpers.federation import ClientData, local_users, simulate
+from fedclust_helpers.federation import ClientData, simulate
 from fedclust_helpers.ldp_kmeans import NoisyPoints, vector_sums
 from fedclust_helpers.rr_cluster import (
     Training,

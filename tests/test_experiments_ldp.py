@@ -21,7 +21,7 @@ from fedclust_helpers.studies import (
 )
 from fedclust_helpers.studies.fastlloyd.cells import Cell
 from fedclust_helpers.studies.fastlloyd.problems import seed_of
-from fedclust_helpers.studies.ldp_kmeans import blocks, cells, checks, claims, problems, tables
+from fedclust_helpers.studies.ldp_kmeans import blocks, cells, problems, tables
 from fedclust_helpers.studies.ldp_kmeans.growth import loglog_slope
 
 COLUMNS = {

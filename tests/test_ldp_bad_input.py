@@ -12,7 +12,7 @@ import pytest
 from ldp_cases import rng
 
 from fedclust_helpers import ldp_kmeans as lk
-from fedclust_helpers.federation import UserSplit, local_users, reports
+from fedclust_helpers.federation import UserSplit, reports, simulate
 from fedclust_helpers.ldp_kmeans import (
     four_rounds,
     grids,

@@ -620,7 +620,7 @@ def test_recovered_centres_have_the_stated_error(hundred_thousand):
 
 def test_the_printed_parameters_see_nothing_at_this_size():
     """L = 15 levels: the sd of a count is c sqrt(n) at epsilon/30, more than all users."""
-    fed = local_users(DATA, seed=1)
+    fed = simulate(DATA, "local", seed=1)
     with pytest.warns(NothingDetectedWarning, match="are needed") as caught:
         result = planned(plan_as_printed)(fed, n_clusters=K, epsilon=0.25, rng=rng())
     number = int(re.search(r"about (\d+) are needed", str(caught[0].message))[1])

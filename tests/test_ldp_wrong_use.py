@@ -130,13 +130,13 @@ def test_more_clusters_than_users(name):
 )
 def test_impossible_options(algorithm, options, error, message):
     """What one argument alone does not show: see also test_ldp_bad_input."""
-    fed = local_users(DATA[:200], seed=1)
+    fed = simulate(DATA[:200], "local", seed=1)
     refused(fed, lambda: run(algorithm, fed=fed, k=2, **options), error, message)
 
 
 @EVERY
 def test_a_run_needs_a_generator_and_a_progress_that_can_be_told(name):
-    fed = local_users(DATA[:200], seed=1)
+    fed = simulate(DATA[:200], "local", seed=1)
     made = ALGORITHMS[name].planner(fed, n_clusters=2, epsilon=1.0)
     for source in (None, 0, np.random, np.random.RandomState(0)):
         refused(fed, lambda s=source: follow(fed, made, rng=s), TypeError,
@@ -147,7 +147,7 @@ def test_a_run_needs_a_generator_and_a_progress_that_can_be_told(name):
 
 @EVERY
 def test_progress_is_told_after_each_question(name):
-    fed, told = local_users(DATA[:300], seed=1), []
+    fed, told = simulate(DATA[:300], "local", seed=1), []
     made = ALGORITHMS[name].planner(fed, n_clusters=2, epsilon=4.0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NothingDetectedWarning)

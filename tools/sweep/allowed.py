@@ -154,7 +154,6 @@ NEVER_SWEPT: dict[str, str] = {
     "fastlloyd.planning.plan_sulloyd": "only slow tests call it",
     "feddp_kmeans.baselines.server_kmeanspp": "only slow tests call it",
     "feddp_kmeans.baselines.sphere_packing_start": "only slow tests call it",
-    "federation.local.LocalReports.reports": "only slow tests call it",
     "ldp_kmeans.baselines.plan_gaussian_reports": "only slow tests call it",
     "ldp_kmeans.plans.LocalPlan": "only slow tests call it",
 }

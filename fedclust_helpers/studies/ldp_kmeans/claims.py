@@ -12,7 +12,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fedclust_helpers.studies.fastlloyd.claims import OWN, Verdict
+from fedclust_helpers.studies.bench.grading import (
+    Claim,
+    by_cells,
+    decided,
+    lower,
+    mostly,
+    not_possible,
+    several,
+)
+from fedclust_helpers.studies.ldp_kmeans import checks
 from fedclust_helpers.studies.ldp_kmeans.growth import loglog_slope
 
 SECOND: Mapping[tuple[str, int, int, float], float] = {

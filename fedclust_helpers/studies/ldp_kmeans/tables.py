@@ -29,7 +29,6 @@ from fedclust_helpers.studies.ldp_kmeans.cells import (
     scaling_cell,
     trust_cell,
 )
-from fedclust_helpers.studies.ldp_kmeans.checks import CHECKS, check_cell, checks_table
 from fedclust_helpers.studies.ldp_kmeans.growth import loglog_slope
 from fedclust_helpers.studies.ldp_kmeans.problems import ball_name, load_ball
 

@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike
 
 from fedclust_helpers.federation import LocalReports
 from fedclust_helpers.ldp_kmeans import LdpResult
-from fedclust_helpers.studies.bench import style as base
 from fedclust_helpers.studies.ldp_kmeans.figures._common import (
     BLUE,
     DARK,
