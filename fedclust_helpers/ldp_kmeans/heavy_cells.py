@@ -21,7 +21,6 @@ from fedclust_helpers._validation import (
     check_int,
     check_non_negative,
     check_positive,
-    check_sequence,
     check_share,
 )
 from fedclust_helpers.federation.reports import Words
@@ -91,10 +90,9 @@ class CellCounts(OneBitCounts):
 
 def check_depths(depths: Iterable[int]) -> tuple[int, ...]:
     """Increasing depths from 1 to 52."""
-    found = tuple(
-        check_int(p, "depths", maximum=MAX_DEPTH)
-        for p in check_sequence(depths, "depths", empty=True)
-    )
+    if isinstance(depths, str) or not hasattr(depths, "__iter__"):
+        raise TypeError(f"depths must be a sequence of integers, got {type(depths).__name__}")
+    found = tuple(check_int(p, "depths", maximum=MAX_DEPTH) for p in depths)
     if not found or any(b <= a for a, b in zip(found, found[1:], strict=False)):
         raise ValueError(f"depths must increase, got {found}")
     return found
@@ -230,7 +228,9 @@ class HeavyCells:
 
 def check_levels(levels: Sequence[CellLevel]) -> None:
     """Counted cells of increasing depths, at least one level."""
-    check_sequence(levels, "levels", of=CellLevel)
+    known = isinstance(levels, Sequence) and all(isinstance(lv, CellLevel) for lv in levels)
+    if not known or not levels:
+        raise TypeError("levels must be a sequence of CellLevel, at least one")
     if any(b.depth <= a.depth for a, b in zip(levels, levels[1:], strict=False)):
         raise ValueError("levels must go from coarse to fine")
     if any(lv.cells.ndim != 2 or lv.counts.shape != (len(lv.cells),) for lv in levels):

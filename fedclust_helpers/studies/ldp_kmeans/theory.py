@@ -19,7 +19,6 @@ from fedclust_helpers import kmeans
 from fedclust_helpers._validation import (
     FloatArray,
     IntArray,
-    as_integers,
     as_points,
     check_bool,
     check_choice,
@@ -250,8 +249,9 @@ def pairwise_cost(points: ArrayLike) -> float:
 
 def clustering_cost(points: ArrayLike, labels: ArrayLike) -> float:
     """Cost of a fixed clustering: squared distances to the means of its parts."""
-    points = as_points(points)
-    labels = as_integers(labels, "labels", n=len(points))
+    points, labels = as_points(points), np.asarray(labels)
+    if labels.shape != (len(points),) or labels.dtype.kind not in "iub":
+        raise ValueError(f"labels must be integers of shape ({len(points)},), for each of points")
     _, index, size = np.unique(labels, return_inverse=True, return_counts=True)
     means = np.zeros((len(size), points.shape[1]))
     np.add.at(means, index, points)
