@@ -6,8 +6,9 @@ Shared by the one-round algorithm (Algorithm 1, lines 6 to 12) and the four-roun
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -88,7 +89,7 @@ class CellCounts(OneBitCounts):
         return self.depths.index(depth)
 
 
-def check_depths(depths: Iterable[int]) -> tuple[int, ...]:
+def check_depths(depths: Any) -> tuple[int, ...]:
     """Increasing depths from 1 to 52."""
     if isinstance(depths, str) or not hasattr(depths, "__iter__"):
         raise TypeError(f"depths must be a sequence of integers, got {type(depths).__name__}")
