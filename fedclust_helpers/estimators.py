@@ -394,7 +394,7 @@ class LocalKMeans(_InBox):
     ledger : PrivacyLedger, optional
         Of these users, for replace-one.
     options : dict, optional
-        Further arguments of `ldp_kmeans.plan` and `ldp_kmeans.run` (depths, sums, z ...).
+        Further arguments of `ldp_kmeans.plan` and `ldp_kmeans.run` (depths, sums, n_sd ...).
     n_clusters, lower, upper, mode, and the attributes of a fit
         As for `FastLloydKMeans`.
 

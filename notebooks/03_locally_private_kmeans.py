@@ -74,7 +74,7 @@ from fedclust_helpers.metrics import nicv
 from fedclust_helpers.studies import load_results
 from fedclust_helpers.studies.bench import style as figs
 from fedclust_helpers.studies.ldp_kmeans import figures as draw
-from fedclust_helpers.studies.ldp_kmeans import theory
+from fedclust_helpers.studies.ldp_kmeans import growth, theory
 from fedclust_helpers.studies.ldp_kmeans import widget as play
 
 figs.use_style()
@@ -427,7 +427,7 @@ options = {"rng": streams[9], "calibration": "analytic"}
 runs = [theory.sums_error(int(n), d, 1.0, DELTA, **options) for n in sizes]
 errors, exact, bound = map(np.array, zip(*runs, strict=True))
 rms, room = np.sqrt((errors**2).mean(axis=1)), bound / errors.max(axis=1)
-slope = theory.loglog_slope(sizes, rms).slope
+slope = growth.loglog_slope(sizes, rms).slope
 print("rms / theory ", (rms / exact).round(2), f" slope {slope:.2f}")
 print("bound / worst", room.round(1))
 assert np.abs(rms / exact - 1).max() < 0.2, "64 sums of 4 numbers each"
@@ -879,11 +879,11 @@ grows = {
     "oracle error": [theory.count_rms(int(n), 1.0, **call) for n in large],
     "threshold": [ldp.detection_threshold(int(n), 1.0, 2) for n in large],
     "k-means excess": large * (means["local"][-len(large) :] - best),
-    "missed, Zipf": [theory.missed_mass(int(n), 1.0) for n in large],
+    "missed, Zipf": [growth.missed_mass(int(n), 1.0) for n in large],
 }
 slopes = {}
 for name, values in grows.items():
-    slopes[name], low, high = theory.loglog_slope(large, values)
+    slopes[name], low, high = growth.loglog_slope(large, values)
     print(f"{name:15} slope {slopes[name]:.2f} ({low:.2f} to {high:.2f})")
 growth = {name: (large, v, slopes[name]) for name, v in grows.items()}
 assert abs(slopes["oracle error"] - 0.5) < 0.03, "4095 buckets"

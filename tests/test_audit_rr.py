@@ -14,8 +14,7 @@ from fedclust_helpers import audit
 from fedclust_helpers.accounting import PrivacyLedger
 from fedclust_helpers.client_statistics import models as client_models
 from fedclust_helpers.federation import ClientData, simulate
-from fedclust_helpers.ldp_kmeans import NoisyPoints
-from fedclust_helpers.ldp_kmeans import baselines as ldp_baselines
+from fedclust_helpers.ldp_kmeans import NoisyPoints, vector_sums
 from fedclust_helpers.rr_cluster import (
     Training,
     algorithm,
@@ -354,7 +353,7 @@ def test_noisy_points(monkeypatch, secure, noise, broken):
     if broken:
         grid = mechanism.grid
         monkeypatch.setattr(
-            ldp_baselines, "noised_report",
+            vector_sums, "_noised_report",
             lambda vectors, mechanism, *, rng: vectors if grid is None
             else np.rint(vectors / grid).astype(np.int64),
         )  # fmt: skip

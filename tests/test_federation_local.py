@@ -31,13 +31,13 @@ from fedclust_helpers.federation import local as local_module
 from fedclust_helpers.federation.reports import gaussian_report
 from fedclust_helpers.ldp_kmeans.frequency_oracles import (
     Bitstogram,
-    HeavySums,
     OneBitCounts,
     Question,
 )
 from fedclust_helpers.ldp_kmeans.grids import NestedGrid
 from fedclust_helpers.ldp_kmeans.local_randomizers import RandomizedResponse
 from fedclust_helpers.ldp_kmeans.projections import BallProjection
+from fedclust_helpers.ldp_kmeans.vector_sums import HeavySums
 from fedclust_helpers.mechanisms import (
     SECURE,
     DiscreteGaussian,

@@ -208,14 +208,12 @@ def test_trust(ax: Axes) -> None:
 def test_rounds(row: NDArray, points: NDArray, four: tuple[LocalReports, lk.LdpResult]) -> None:
     _, result = four
     ldp.plot_rounds(row, read_only(points), result, result.centers)
-    heavy = result.details["heavy"]
-    assert isinstance(heavy, list)
-    assert squares(row[0]) == [len(cells) for cells in heavy[0].cells]
+    heavy, candidates = result.heavy, result.candidates
+    assert heavy is not None and candidates is not None
+    assert squares(row[0]) == [len(cells) for cells in heavy.cells]
     places = [len(c.get_offsets()) for c in row[1].collections[1:]]
-    candidates = result.details["candidates"]
-    assert isinstance(candidates, np.ndarray)
     assert sum(places) == len(candidates)
-    assert places[0] == len(heavy[0].centers())
+    assert places[0] == len(heavy.centers())
     assert np.allclose(row[3].collections[-1].get_offsets(), result.centers)
 
 

@@ -18,13 +18,12 @@ from fedclust_helpers.ldp_kmeans.frequency_oracles import (
     MAX_BUCKETS,
     Bitstogram,
     BucketHash,
-    HeavySums,
     OneBitCounts,
     Question,
     ask_values,
-    lemma_2_12_bound,
     walsh_hadamard,
 )
+from fedclust_helpers.ldp_kmeans.vector_sums import HeavySums
 from fedclust_helpers.mechanisms import (
     DiscreteGaussian,
     DistributedDiscreteGaussian,
@@ -32,9 +31,9 @@ from fedclust_helpers.mechanisms import (
     Laplace,
     NoNoise,
 )
+from fedclust_helpers.studies.ldp_kmeans import theory
 
 DELTA = 1e-6
-NAN, INF = float("nan"), float("inf")
 
 
 def generator(*seed):
@@ -255,7 +254,7 @@ def slow_one_bit(oracle, keys, negative, words, n_answers, n_channels, edges):
     answered = [0] * n_channels
     reports = []
     for user, key in enumerate(keys):
-        coins = [coin(int(seed), user) for seed in oracle._channels._seeds]
+        coins = [coin(int(seed), user) for seed in oracle._channels.seeds]
         first = 0
         while first < n_channels - 1 and (coins[0] >> 32) / 2**32 >= edges[first]:
             first += 1
@@ -401,20 +400,6 @@ def test_each_channel_is_counted_and_scaled_to_all_users():
     assert 0.78 < scores.std() < 1.2
 
 
-def test_answering_more_channels_is_worth_it_at_large_epsilon():
-    """Notes section 1.4: at eps = 8, M = 10, four answers of eps/4 beat one of eps."""
-    one, four = (
-        OneBitCounts(keys_of, 8.0, rng=generator(0), shares=[1.0] * 10, n_answers=m, n_buckets=4)
-        for m in (1, 4)
-    )
-    for oracle in (one, four):
-        ask_values(oracle, column(np.zeros(20_000)), rng=generator(1))
-    assert four.n_reports.sum() == 80_000 and one.n_reports.sum() == 20_000
-    assert four.response.epsilon == 2.0 and one.response.epsilon == 8.0
-    expected = four.response.debias / one.response.debias / 2
-    assert four.std(channel=0) / one.std(channel=0) == pytest.approx(expected, rel=0.05)
-
-
 def test_reports_are_added_chunk_by_chunk():
     rng = generator(5)
     values = column(rng.integers(50, size=1000))
@@ -547,9 +532,7 @@ def smallest_recovered(n, n_bits, epsilon, runs=5):
         (10**5, 12, 1.0, 6348),
         (10**5, 24, 1.0, 11285),
         (10**5, 24, 4.0, 6348),
-        (10**6, 12, 1.0, 26781),
         (10**6, 24, 1.0, 35708),
-        (10**6, 24, 4.0, 11298),
     ],
 )
 def test_the_threshold_table_of_the_notes_in_shape(n, n_bits, epsilon, measured):
@@ -579,29 +562,20 @@ def test_candidates_are_confirmed_by_the_oracle_channel():
     rng = generator(5)
     values = np.repeat(rng.integers(2**12, size=8), 2 ** np.arange(5, 13))
     ask_values(query, column(values), rng=rng)
-    candidates, counts = query.heavy_hitters(z=-math.inf)
+    candidates, counts = query.heavy_hitters(n_sd=-math.inf)
     assert sorted(candidates.tolist()) == sorted(query.candidates().tolist())
     assert np.array_equal(counts, query.estimate(candidates, channel=12))
     std = query.std(channel=12)
     left = []
     for z in (-1.0, 1.75, 3.5, 7.0, 1e6):
-        heavy, confirmed = query.heavy_hitters(z=z)
+        heavy, confirmed = query.heavy_hitters(n_sd=z)
         assert heavy.tolist() == candidates[counts > z * std].tolist()
         assert np.array_equal(confirmed, counts[counts > z * std])
         left.append(len(heavy))
     assert left[0] > left[2] > 0 == left[-1]
-    assert query.heavy_hitters()[0].tolist() == query.heavy_hitters(z=3.5)[0].tolist()
+    assert query.heavy_hitters()[0].tolist() == query.heavy_hitters(n_sd=3.5)[0].tolist()
     # each candidate is the value that its own bucket decodes to
     assert len(set(query.buckets(candidates).tolist())) == len(candidates) <= 2**6
-
-
-def test_bitstogram_splits_its_users():
-    query = bitstogram(1.0, 10, 0, oracle_share=0.5)
-    ask_values(query, column(np.zeros(40_000)), rng=generator(0))
-    assert query.n_channels == 11 and len(query.mechanisms) == 1
-    expected = 40_000 * np.array([0.05] * 10 + [0.5])
-    # 11 binomial counts, 5 sd: false alarm 6e-6
-    assert (np.abs(query.n_reports - expected) < 5 * np.sqrt(expected)).all()
 
 
 # --- sums of vectors ------------------------------------------------------------------------------
@@ -647,7 +621,7 @@ def test_the_error_of_heavy_sums():
     assert lengths.mean() == pytest.approx(11_688, rel=0.03)
     assert np.quantile(lengths, 0.99) == pytest.approx(18_230, rel=0.05)
     # and the lemma is an upper bound, 12 times above the 99 % quantile
-    bound = lemma_2_12_bound(n, d, 2.0, epsilon, DELTA, 0.01)
+    bound = theory.lemma_2_12_bound(n, d, 2.0, epsilon, DELTA, 0.01)
     assert bound == pytest.approx(214_217, rel=1e-4)
     assert lengths.max() < bound
 
@@ -795,89 +769,32 @@ def sums(encode=cells_and_points, radius=1.0, n_outputs=2, mechanism=None, **opt
     )
 
 
-def bits(epsilon=1.0, n_bits=8, **options):
-    return Bitstogram(values_of, epsilon, n_bits, **{"rng": generator(0), **options})
-
-
-def short(mechanism):
-    return lambda: sums(mechanism=mechanism)
-
-
-WRONG = {
-    "epsilon 0": (lambda: counts(epsilon=0.0), ValueError, "^epsilon must be finite and > 0"),
-    "epsilon text": (lambda: counts(epsilon="1"), TypeError, "^epsilon must be a real number"),
-    "epsilon none": (lambda: counts(epsilon=None), TypeError, "^epsilon must be a real number"),
-    "epsilon tiny": (lambda: counts(epsilon=1e-17), ValueError, "^epsilon must be large enough"),
-    "no rng": (lambda: counts(rng=None), TypeError, "^rng must be a numpy.random.Generator"),
-    "seed for rng": (lambda: counts(rng=7), TypeError, "^rng must be a numpy.random.Generator"),
-    "buckets": (lambda: counts(n_buckets=12), ValueError, "^n_buckets must be a power of two"),
-    "buckets type": (lambda: counts(n_buckets=16.0), TypeError, "^n_buckets must be an integer"),
-    "no shares": (lambda: counts(shares=[]), ValueError, "^shares must be positive numbers"),
-    "share 0": (lambda: counts(shares=[1.0, 0.0]), ValueError, "^shares must be positive"),
-    "share nan": (lambda: counts(shares=[1.0, NAN]), ValueError, "^shares must be positive"),
-    "share inf": (lambda: counts(shares=[1.0, INF]), ValueError, "^shares must be positive"),
-    "shares 2-d": (lambda: counts(shares=[[1.0]]), ValueError, "^shares must be positive"),
-    "answers 0": (lambda: counts(n_answers=0), ValueError, "^n_answers must be >= 1"),
-    "answers": (lambda: counts(n_answers=2), ValueError, "^n_answers must be >= 1 and <= 1"),
-    "answers type": (lambda: counts(n_answers=1.0), TypeError, "^n_answers must be an integer"),
+WRONG = {  # what one argument alone does not show: see also test_ldp_bad_input
     "unequal shares": (
         lambda: counts(shares=[0.6, 0.4], n_answers=2),
-        ValueError,
         "^shares must be equal when a user answers several channels",
     ),
-    "bits 0": (lambda: bits(n_bits=0), ValueError, "^n_bits must be >= 1"),
-    "bits 64": (lambda: bits(n_bits=64), ValueError, "^n_bits must be >= 1 and <= 63"),
-    "bits share 0": (lambda: bits(oracle_share=0.0), ValueError, r"^oracle_share must lie in \(0"),
-    "bits share 1": (lambda: bits(oracle_share=1.0), ValueError, r"^oracle_share must lie in \(0"),
-    "bits share nan": (
-        lambda: bits(oracle_share=NAN),
-        ValueError,
-        "^oracle_share must be a number",
-    ),
-    "radius 0": (lambda: sums(radius=0.0), ValueError, "^radius must be finite and > 0"),
-    "radius nan": (lambda: sums(radius=NAN), ValueError, "^radius must be a number"),
-    "radius minus": (lambda: sums(radius=-5.0), ValueError, "^radius must be finite and > 0"),
-    "outputs 0": (lambda: sums(n_outputs=0), ValueError, "^n_outputs must be >= 1"),
-    "outputs type": (lambda: sums(n_outputs=2.0), TypeError, "^n_outputs must be an integer"),
+    "buckets": (lambda: counts(n_buckets=12), "^n_buckets must be a power of two"),
     "too little noise": (
-        short(Gaussian(1.99, 1.0, "replace-one")),
-        ValueError,
+        lambda: sums(mechanism=Gaussian(1.99, 1.0, "replace-one")),
         "^mechanism hides a sensitivity of 1.99, but a signed vector .* 1 can change by 2$",
     ),
     "slack of the grid": (
-        short(DiscreteGaussian(2.0, 1.0, 0.25, "replace-one")),
-        ValueError,
+        lambda: sums(mechanism=DiscreteGaussian(2.0, 1.0, 0.25, "replace-one")),
         r"^mechanism hides a sensitivity of 2, .* can change by 2\.35355",
     ),
     "L1 noise": (
-        short(Laplace(2.0, 2.0, "replace-one")),
-        ValueError,
+        lambda: sums(mechanism=Laplace(2.0, 2.0, "replace-one")),
         "^mechanism must hide an L2 sensitivity with one user's noise",
     ),
     "a share of the noise": (
-        short(DistributedDiscreteGaussian(3.0, 4.0, 0.25, "replace-one", n_honest=10)),
-        ValueError,
+        lambda: sums(
+            mechanism=DistributedDiscreteGaussian(3.0, 4.0, 0.25, "replace-one", n_honest=10)
+        ),
         "^mechanism must hide an L2 sensitivity with one user's noise",
-    ),
-    "point by point": (
-        lambda: ask_values(counts(), [1.0, 2.0], rng=generator(0)),
-        ValueError,
-        r"^values must have shape \(n, d\)",
-    ),
-    "nan": (
-        lambda: ask_values(counts(), [[NAN]], rng=generator(0)),
-        ValueError,
-        "^values must be finite",
-    ),
-    "text": (lambda: ask_values(counts(), [["a"]], rng=generator(0)), TypeError, "^values must be"),
-    "noise source": (
-        lambda: ask_values(counts(), [[1.0]], rng=5),
-        TypeError,
-        "^rng must be a numpy.random.Generator",
     ),
     "columns": (
         lambda: ask_values(sums(n_outputs=3), [[1.0, 2.0]], rng=generator(0)),
-        ValueError,
         "^encode must return vectors of 3 columns",
     ),
 }
@@ -885,8 +802,8 @@ WRONG = {
 
 @pytest.mark.parametrize("case", WRONG)
 def test_wrong_use_is_named(case):
-    call, error, match = WRONG[case]
-    with pytest.raises(error, match=match):
+    call, match = WRONG[case]
+    with pytest.raises(ValueError, match=match):
         call()
 
 

@@ -12,8 +12,6 @@ from hypothesis import strategies as st
 
 from fedclust_helpers.ldp_kmeans.grids import MAX_CELLS, MAX_DEPTH, NestedGrid, grid_for_algorithm_1
 
-NAN, INF = float("nan"), float("inf")
-
 
 def generator(*seed):
     return np.random.default_rng(list(seed))
@@ -237,49 +235,6 @@ def test_the_shift_is_uniform():
 # --- cells near a point ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("d", [1, 2, 3])
-@pytest.mark.parametrize("distance", [0.01, 0.3, 0.5, 0.77, 1.3])
-def test_nearby_cells_against_enumeration(d, distance):
-    rng = generator(d, int(100 * distance))
-    for grid, depth in itertools.product(some_grids(d), (1, 2)):
-        side = grid.cell_side(depth)
-        for point in rng.uniform(-1, 1, (5, d)):
-            own = np.floor((point - grid.origin) / side).astype(int)
-            reach = math.ceil(distance / side) + 2
-            around = itertools.product(*(range(c - reach, c + reach + 1) for c in own))
-            near = 0
-            for cell in around:
-                low = grid.origin + np.array(cell) * side
-                near += box_distance(point, low, low + side) <= distance
-            assert grid.nearby_cells(point, depth, distance) == near
-
-
-@pytest.mark.parametrize("d", [1, 2, 3])
-def test_nearby_cells_on_a_corner(d):
-    """The point lies in the upper cell of each axis; closed cells at the distance itself count."""
-    grid = NestedGrid(d, 1.0)
-    corner = grid.origin
-    assert grid.nearby_cells(corner, 0, 0.0) == 2**d  # all cells around a corner touch it
-    assert grid.nearby_cells(corner, 0, 0.5) == 2**d
-    if d == 1:
-        assert grid.nearby_cells(corner, 0, 1.0) == 4  # [-2,-1] and [1,2] touch as well
-    assert grid.nearby_cells(corner + 0.5, 0, 0.4) == 1
-    assert grid.nearby_cells(corner + 0.5, 0, 0.5) == 1 + 2 * d
-
-
-def test_lemma_4_2_in_eight_dimensions():
-    """Theory check P10: on a corner 256 cells, after a random shift about 4.94, at most 5.96."""
-    d = 8
-    assert NestedGrid(d, 1.0).nearby_cells(-np.full(d, 0.5), 0, 1 / d) == 256
-    rng = generator(8)
-    counts = [NestedGrid(d, 1.0).nearby_cells(x, 0, 1 / d) for x in rng.random((4000, d))]
-    se = np.std(counts) / math.sqrt(len(counts))
-    assert abs(np.mean(counts) - 4.94) < 4.5 * se + 0.01
-    assert np.mean(counts) < (1 + 2 / d) ** d + 4.5 * se
-    # exact: the cells whose box is within 1/d, against the product bound (1 + 2/d)^d of a cube
-    assert (1 + 2 / d) ** d == pytest.approx(5.96, abs=0.005)
-
-
 # --- Algorithm 1 ----------------------------------------------------------------------------------
 
 
@@ -301,48 +256,6 @@ def test_the_grids_of_algorithm_1(d, alpha, n_levels):
 
 
 # --- wrong use ------------------------------------------------------------------------------------
-
-GRID = NestedGrid(2)
-CELLS = np.zeros((1, 2), dtype=np.int64)
-
-WRONG = {
-    "no columns": (lambda: NestedGrid(0), ValueError, "^n_features must be >= 1"),
-    "half a column": (lambda: NestedGrid(1.5), TypeError, "^n_features must be an integer"),
-    "side 0": (lambda: NestedGrid(2, 0.0), ValueError, "^side must be finite and > 0"),
-    "side inf": (lambda: NestedGrid(2, INF), ValueError, "^side must be finite and > 0"),
-    "side nan": (lambda: NestedGrid(2, NAN), ValueError, "^side must be a number"),
-    "side text": (lambda: NestedGrid(2, "2"), TypeError, "^side must be a real number"),
-    "shift": (lambda: NestedGrid(2, 2.0, (0.1,)), ValueError, "^shift must hold 2 numbers"),
-    "no rng": (lambda: NestedGrid.shifted(2, rng=None), TypeError, "^rng must be a numpy"),
-    "seed": (lambda: NestedGrid.shifted(2, rng=1), TypeError, "^rng must be a numpy.random.Gen"),
-    "radius": (
-        lambda: NestedGrid.shifted(2, rng=generator(0), radius=-1.0),
-        ValueError,
-        "^radius must be finite and > 0",
-    ),
-    "depth minus": (lambda: GRID.cell_side(-1), ValueError, "^depth must be >= 0"),
-    "depth deep": (lambda: GRID.cell_side(53), ValueError, "^depth must be >= 0 and <= 52"),
-    "depth half": (lambda: GRID.cells(CELLS, 1.5), TypeError, "^depth must be an integer"),
-    "other columns": (lambda: GRID.cells([[1.0]], 1), ValueError, "^points must have 2 columns"),
-    "nan": (lambda: GRID.cells([[NAN, 0.0]], 1), ValueError, "^points must be finite"),
-    "text": (lambda: GRID.cells([["a", "b"]], 1), TypeError, "^points must be an array of real"),
-    "no rows": (lambda: GRID.cells(np.zeros((0, 2)), 1), ValueError, "^points must have at least"),
-    "up is down": (
-        lambda: GRID.ancestors(CELLS, 1, 2),
-        ValueError,
-        "^to_depth must be >= 0 and <= 1",
-    ),
-    "down is up": (lambda: GRID.children(CELLS, 2, 1), ValueError, "^to_depth must be >= 2"),
-    "alpha": (lambda: grid_for_algorithm_1(2, 0.0, 3), ValueError, "^alpha must be finite and > 0"),
-    "levels": (lambda: grid_for_algorithm_1(2, 0.5, 0), ValueError, "^n_levels must be >= 1"),
-}
-
-
-@pytest.mark.parametrize("case", WRONG)
-def test_wrong_use_is_named(case):
-    call, error, match = WRONG[case]
-    with pytest.raises(error, match=match):
-        call()
 
 
 @pytest.mark.parametrize(("d", "depth"), [(23, 1), (2, 12), (30, 1), (2000, 1)])

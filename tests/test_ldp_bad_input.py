@@ -13,11 +13,18 @@ from ldp_cases import rng
 
 from fedclust_helpers import ldp_kmeans as lk
 from fedclust_helpers.federation import UserSplit, reports, simulate
-from fedclust_helpers.ldp_kmeans import cells, grids, lsh
+from fedclust_helpers.ldp_kmeans import (
+    four_rounds,
+    grids,
+    heavy_cells,
+    lsh,
+    one_round,
+    vector_sums,
+)
 from fedclust_helpers.ldp_kmeans import frequency_oracles as fo
 from fedclust_helpers.ldp_kmeans import local_randomizers as lr
 from fedclust_helpers.ldp_kmeans import projections as maps
-from fedclust_helpers.studies.ldp_kmeans import theory
+from fedclust_helpers.studies.ldp_kmeans import growth, theory
 
 X = rng(1).normal(scale=0.2, size=(300, 3))
 USERS, LABELS = np.arange(300), rng(2).integers(3, size=300)
@@ -27,9 +34,9 @@ GRID = grids.NestedGrid(3)
 CELLS = GRID.cells(X, 3)
 IDENTITY = maps.BallProjection(3, 3, rng=rng(), kind="identity")
 LEVELS = [
-    lk.CellLevel(p, np.unique(GRID.cells(X, p), axis=0), None, 1.0) for p in (1, 2)
+    heavy_cells.CellLevel(p, np.unique(GRID.cells(X, p), axis=0), None, 1.0) for p in (1, 2)
 ]  # fmt: skip
-LEVELS = [lk.CellLevel(v.depth, v.cells, np.full(len(v.cells), 9.0), 1.0) for v in LEVELS]
+LEVELS = [heavy_cells.CellLevel(v.depth, v.cells, np.full(len(v.cells), 9.0), 1.0) for v in LEVELS]
 SHARES = {"a": 0.5, "b": 0.5}
 
 
@@ -46,7 +53,7 @@ def users():
 
 
 COUNTS = fo.OneBitCounts(side, 1.0, rng=rng(), n_buckets=16)
-SUMS = fo.HeavySums(sided, 1.0, 3, REPORT, rng=rng(), n_buckets=16)
+SUMS = vector_sums.HeavySums(sided, 1.0, 3, REPORT, rng=rng(), n_buckets=16)
 TREE = lk.CellCounts(GRID, (1, 2), 4.0, projection=IDENTITY, rng=rng())
 RESPONSE = lr.RandomizedResponse(1.0, 4)
 CALLS = {
@@ -89,19 +96,14 @@ CALLS = {
          "rng": rng(), "oracle_share": 0.3},
     ),
     "HeavySums": (
-        fo.HeavySums,
+        vector_sums.HeavySums,
         {"encode": sided, "radius": 1.0, "n_outputs": 3, "mechanism": REPORT, "rng": rng(),
          "n_buckets": 16},
     ),
     "HeavySums.respond": (SUMS.respond, {"points": X, "users": USERS, "rng": rng()}),
     "HeavySums.rms_error": (SUMS.rms_error, {"n_users": 10, "mean_square": 0.5}),
     "check_report_mechanism": (
-        fo.check_report_mechanism, {"mechanism": REPORT, "radius": 1.0, "n_outputs": 3},
-    ),
-    "lemma_2_12_bound": (
-        fo.lemma_2_12_bound,
-        {"n_users": 100, "n_features": 3, "delta_norm": 1.0, "epsilon": 1.0, "delta": 1e-6,
-         "beta": 0.1},
+        vector_sums.check_report_mechanism, {"mechanism": REPORT, "radius": 1.0, "n_outputs": 3},
     ),
     "NestedGrid": (grids.NestedGrid, {"n_features": 3, "side": 2.0, "shift": (0.0, 0.0, 0.0)}),
     "grid.cells": (GRID.cells, {"points": X, "depth": 3}),
@@ -112,22 +114,22 @@ CALLS = {
     "grid.meets_ball": (GRID.meets_ball, {"cells": CELLS, "depth": 3, "radius": 1.0}),
     "grid.keys": (GRID.keys, {"cells": CELLS, "depth": 3}),
     "grid.unpack": (GRID.unpack, {"keys": GRID.keys(CELLS, 3), "depth": 3}),
-    "grid.nearby_cells": (GRID.nearby_cells, {"point": X[0], "depth": 3, "distance": 0.1}),
     "grid_for_algorithm_1": (
         grids.grid_for_algorithm_1, {"n_features": 3, "alpha": 0.5, "n_levels": 4},
     ),
     "grids_needed": (lsh.grids_needed, {"t": 3, "n_points": 100, "beta": 0.1}),
     "BallCarvingHash": (
         lsh.BallCarvingHash,
-        {"n_features": 3, "rng": rng(), "t": 2, "scale": 1.0, "width": 1.0, "n_grids": 10},
+        {"n_features": 3, "rng": rng(), "t": 2, "scale": 1.0, "n_grids": 10},
     ),
+    "ball carving": (lsh.BallCarvingHash(3, rng=rng(), t=2), {"points": X}),
     "collision_probability": (
-        lsh.collision_probability, {"distance": 1.0, "t": 3, "width": 1.0},
+        lsh.collision_probability, {"distance": 1.0, "t": 3},
     ),
     "far_upper_bound": (lsh.far_upper_bound, {"c": 2.0, "t": 3}),
     "BallProjection": (
         maps.BallProjection,
-        {"n_features": 5, "n_outputs": 3, "rng": rng(), "clip_rate": 0.01, "kind": "gaussian"},
+        {"n_features": 5, "n_outputs": 3, "rng": rng(), "kind": "gaussian"},
     ),
     "projection": (IDENTITY, {"points": X}),
     "jl_dimension": (maps.jl_dimension, {"alpha": 0.2, "beta": 0.1}),
@@ -139,50 +141,52 @@ CALLS = {
         {"grid": GRID, "depths": (1, 2), "epsilon": 4.0, "projection": IDENTITY, "rng": rng(),
          "n_answers": 2},
     ),
-    "descend": (lk.descend, {"counts": TREE, "z": 2.0, "radius": 1.0, "max_cells": 40}),
-    "choose_cells": (lk.choose_cells, {"levels": LEVELS, "z": 3.0, "max_cells": 3}),
+    "descend": (heavy_cells.descend, {"counts": TREE, "n_sd": 2.0}),
+    "choose_cells": (one_round.choose_cells, {"levels": LEVELS, "n_sd": 3.0}),
     "detection_threshold": (
         lk.detection_threshold,
-        {"n_users": 100, "epsilon": 1.0, "n_levels": 2, "z": 3.0, "n_answers": 1},
+        {"n_users": 100, "epsilon": 1.0, "n_levels": 2, "n_sd": 3.0},
     ),
     "users_needed": (
         lk.users_needed,
-        {"share": 0.1, "epsilon": 1.0, "n_levels": 2, "z": 3.0, "user_share": 0.5},
+        {"share": 0.1, "epsilon": 1.0, "n_levels": 2, "n_sd": 3.0, "user_share": 0.5},
     ),
     "users_needed_as_printed": (
-        lk.users_needed_as_printed, {"share": 0.1, "epsilon": 1.0, "n_levels": 20, "z": 3.0},
-    ),
-    "check_listing": (
-        cells.check_listing, {"grid": GRID, "depths": (1, 2), "max_cells": 400},
+        lk.users_needed_as_printed, {"share": 0.1, "epsilon": 1.0, "n_levels": 20, "n_sd": 3.0},
     ),
     "NoisyPoints": (
         lk.NoisyPoints, {"n_features": 3, "mechanism": REPORT, "max_kept": 10, "radius": 1.0},
     ),
     "random_in_ball": (lk.random_in_ball, {"n": 4, "n_features": 3, "rng": rng()}),
     "mark_heavy_cells": (
-        lk.mark_heavy_cells,
-        {"grid": GRID, "levels": LEVELS, "n_clusters": 3, "beta": 0.1, "opt": 3.0, "z": 3.0},
+        four_rounds.mark_heavy_cells, {"grid": GRID, "levels": LEVELS, "n_sd": 3.0},
     ),
     "plan": (
         lambda **k: lk.plan(users(), **k),
         {"n_clusters": 3, "epsilon": 1.0, "delta": 1e-6, "sums": True, "n_outputs": 2,
-         "depths": (1, 2), "sums_share": 0.5, "sums_depth": 2, "n_answers": 1, "z": 3.0,
-         "proxies": "center", "n_init": 3},
+         "depths": (1, 2), "n_sd": 3.0, "n_init": 3},
     ),
     "plan_as_printed": (
         lambda **k: lk.plan_as_printed(users(), **k),
-        {"n_clusters": 3, "epsilon": 1.0, "delta": 1e-6, "alpha": 0.5, "n_levels": 3, "z": 3.0,
+        {"n_clusters": 3, "epsilon": 1.0, "delta": 1e-6, "alpha": 0.5, "n_levels": 3, "n_sd": 3.0,
          "n_init": 3},
     ),
     "plan_four_rounds": (
         lambda **k: lk.plan_four_rounds(users(), **k),
         {"n_clusters": 3, "epsilon": 1.0, "delta": 1e-6, "lsh": True, "n_outputs": 2,
-         "depths": (1, 2), "shifted": True, "t": 2, "scales": (0.5,), "repetitions": 2,
-         "n_guesses": 2, "joint_levels": True, "z": 3.0, "n_init": 3},
+         "depths": (1, 2), "t": 2, "n_sd": 3.0, "n_init": 3},
     ),
     "plan_gaussian_reports": (
         lambda **k: lk.plan_gaussian_reports(users(), **k),
         {"n_clusters": 3, "epsilon": 1.0, "delta": 1e-6, "max_reports": 100, "n_init": 1},
+    ),
+    "plan_grid_histogram": (
+        lambda **k: lk.plan_grid_histogram(users(), **k),
+        {"n_clusters": 3, "epsilon": 1.0, "delta": 1e-6, "depth": 2, "n_sd": 3.0, "n_init": 3},
+    ),
+    "plan_private_mean": (
+        lambda **k: lk.plan_private_mean(users(), **k),
+        {"n_clusters": 3, "epsilon": 1.0, "delta": 1e-6},
     ),
     "plan_lloyd": (
         lambda **k: lk.plan_lloyd(users(), **k),
@@ -200,12 +204,11 @@ CALLS = {
 THEORY = {
     "response_factor": {"epsilon": 1.0},
     "split_users_std": {"n": 100, "epsilon": 1.0, "n_mechanisms": 4, "m": 2},
-    "best_participations": {"epsilon": 1.0, "n_mechanisms": 5},
-    "printed_count_std": {"n": 100, "epsilon": 1.0, "n_levels": 4},
     "sums_center_error": {"n": 1000, "n_features": 3, "epsilon": 1.0, "delta": 1e-6,
-                          "cluster_size": 100.0, "n_cells": 3, "share": 0.7},
+                          "cluster_size": 100.0},
     "count_rms": {"n": 100, "epsilon": 1.0, "rng": rng(), "n_buckets": 64},
-    "lemma_2_11_bound": {"n": 100, "epsilon": 1.0, "beta": 0.1},
+    "lemma_2_12_bound": {"n_users": 100, "n_features": 3, "delta_norm": 1.0, "epsilon": 1.0,
+                         "delta": 1e-6, "beta": 0.1},
     "sums_error": {"n": 100, "n_features": 3, "epsilon": 1.0, "delta": 1e-6, "rng": rng(),
                    "radius": 0.5, "n_values": 8, "beta": 0.1},
     "printed_sums_truth": {"epsilon": 1.0, "delta": 1e-6, "center_norm": 0.5, "radius": 0.1},
@@ -216,23 +219,22 @@ THEORY = {
     "longest_stretch": {"points": X, "n_outputs": 2, "rng": rng()},
     "stretch_bound": {"n_points": 100, "alpha": 0.1, "beta": 0.1, "n_outputs": 4},
     "expected_outside": {"n_points": 100, "alpha": 0.1, "n_outputs": 4},
-    "grid_units": {"n_levels": 4, "n_features": 3, "alpha": 0.5, "as_printed": False},
     "grid_points_bound": {"n_clusters": 3, "n_features": 3, "alpha": 0.5},
-    "discretised_cost": {"points": X, "depth": 2, "n_clusters": 3, "rng": rng(), "n_init": 2},
+    "discretised_cost": {"points": X, "depth": 2, "n_clusters": 3, "rng": rng()},
     "mean_nearby_cells": {"n_features": 3, "n_shifts": 100, "rng": rng(), "distance": 0.3},
     "cells_within": {"positions": X, "distance": 0.3},
-    "share_in_shifted_cell": {"n_features": 3, "rng": rng(), "low": 0.0, "side": 1.0,
-                              "radius": 0.5, "shift": 0.5, "n_points": 100},
-    "separation_ratio": {"c": 3.0, "n_features": 3},
+    "share_in_shifted_cell": {"n_features": 3, "rng": rng(), "low": 0.0, "side": 1.0},
     "collision_ratio": {"t": 3, "c": 2.0},
     "lemma_2_15": {"B": 100.0, "c": 3.0, "as_printed": True},
     "exponent_ratio": {"c": 2.0},
-    "lemma_2_16_trials": {"side": 3.0, "rng": rng(), "c": 3.0, "n_near": 20, "n_far": 50,
-                          "diameter": 20.0, "n_shifts": 50},
+    "lemma_2_16_trials": {"side": 3.0, "rng": rng(), "c": 3.0, "n_shifts": 50},
     "loglog_slope": {"n": [1.0, 2, 3], "values": [1.0, 2, 4], "level": 0.95},
-    "missed_mass": {"n": 100, "epsilon": 1.0, "shares": [0.5, 0.5], "z": 3.5},
+    "missed_mass": {"n": 100, "epsilon": 1.0},
 }  # fmt: skip
-CALLS |= {f"theory.{name}": (getattr(theory, name), given) for name, given in THEORY.items()}
+CALLS |= {
+    f"theory.{name}": (getattr(theory, name, None) or getattr(growth, name), given)
+    for name, given in THEORY.items()
+}
 
 
 def bad_values(value):
@@ -285,12 +287,14 @@ def test_every_argument_is_checked_by_name(name):
 def test_every_public_function_of_the_theory_is_on_the_list():
     """What takes no points and is not listed above is derived from what is."""
     public = {
-        name for name, value in vars(theory).items()
-        if inspect.isfunction(value) and value.__module__ == theory.__name__
+        name for module in (theory, growth) for name, value in vars(module).items()
+        if inspect.isfunction(value) and value.__module__ == module.__name__
         and not name.startswith("_")
     }  # fmt: skip
-    derived = {"split_budget_std", "algorithm_5_true_delta", "pairwise_cost", "printed_scale",
-               "share_in_large_cells", "ancestor_levels", "c_prime", "zipf_shares"}  # fmt: skip
+    derived = {
+        "split_budget_std", "algorithm_5_true_delta", "pairwise_cost", "printed_scale",
+        "zipf_shares",
+    }  # fmt: skip
     assert public == set(THEORY) | derived
 
 
@@ -299,14 +303,11 @@ SIZES = {
     "channel of a response": lambda: lr.RandomizedResponse(60.0, 2**40).probabilities(),
     "counts of a response": lambda: lr.RandomizedResponse(60.0, 2**40).estimate(LABELS),
     "values of a hash": lambda: lr.LocalHashing(1.0, 2**40, 1).estimate(LABELS, USERS),
-    "buckets": lambda: fo.HeavySums(sided, 1.0, 10**6, REPORT, rng=rng(), n_buckets=2**20),
+    "buckets": lambda: vector_sums.HeavySums(sided, 1.0, 10**6, REPORT, rng=rng(), n_buckets=2**20),
     "channels": lambda: fo.OneBitCounts(
         side, 1.0, rng=rng(), shares=np.ones(10**5), n_buckets=2**20
     ),
     "a matrix": lambda: maps.BallProjection(10**6, 10**5, rng=rng()),
-    "calls": lambda: lk.plan_four_rounds(
-        users(), n_clusters=2, epsilon=1.0, lsh=True, repetitions=1000, n_guesses=10
-    ),
     "kept reports": lambda: lk.plan_gaussian_reports(
         users(), n_clusters=2, epsilon=1.0, max_reports=10**9
     ),
@@ -315,5 +316,5 @@ SIZES = {
 
 @pytest.mark.parametrize("what", SIZES)
 def test_what_does_not_fit_is_refused_by_a_public_estimate(what):
-    with pytest.raises(ValueError, match="must be|smaller|fewer"):
+    with pytest.raises(ValueError, match="must be|too large"):
         SIZES[what]()

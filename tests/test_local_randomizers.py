@@ -226,20 +226,6 @@ def test_the_other_value_is_any_other_with_equal_odds(monkeypatch, k):
             assert int(other) == (value + 1 + 2 % (k - 1)) % k and queue == []
 
 
-def test_k_ary_response_at_a_huge_k_has_no_favourites():
-    """k = 3.7e18, 20,000 lies: as many shifts below k/2 as above (modulo bias: 61 to 39).
-
-    Binomial with 5 standard deviations: false alarm 6e-7.
-    """
-    k = 3_700_000_000_000_000_000
-    sent = RandomizedResponse(10.0, k).randomize(
-        np.zeros(20_000, dtype=np.int64), rng=np.random.default_rng(3)
-    )
-    lies = sent[sent != 0]
-    share = (lies < k // 2).mean()
-    assert len(lies) == 20_000 and abs(share - 0.5) < 5 * 0.5 / math.sqrt(20_000)
-
-
 def test_hashes_of_local_hashing_are_drawn_again_beyond_the_last_multiple(monkeypatch):
     """A public hash owes nothing to privacy, but its values should be equally frequent, too."""
     hashing = LocalHashing(1.0, 10, seed=4)
@@ -524,15 +510,6 @@ def test_the_price_of_one_bit(epsilon, c):
     assert debias == pytest.approx((math.exp(epsilon) + 1) / math.expm1(epsilon), rel=1e-12)
 
 
-def test_the_naive_count_of_a_coin_flip_is_wrong():
-    mechanism = RandomizedResponse(1.0)
-    values = np.repeat([0, 1], [7_500, 2_500])
-    reports = mechanism.randomize(values, rng=np.random.default_rng(2))
-    std = mechanism.std(10_000, 2_500)
-    assert abs(mechanism.estimate(reports)[1] - 2_500) < 5 * std  # false alarm 6e-7
-    assert abs((reports == 1).sum() - 2_500) > 10 * std
-
-
 def test_empty_groups_are_answered():
     none = np.zeros(0, dtype=int)
     rng = np.random.default_rng(0)
@@ -557,38 +534,7 @@ def test_the_participation_rule_against_brute_force(n_mechanisms):
         assert 1 <= m <= n_mechanisms and abs(m - best) <= 1
         # near the boundary between two m the rule may take the other one: within 3 % of the sd
         assert spread(epsilon, m) <= 1.06 * spread(epsilon, best)
-
-
-def test_participations_of_the_notes():
-    assert [participations(e, 40) for e in (0.5, 1, 2, 4, 8)] == [1, 1, 1, 2, 4]
-    assert participations(100.0, 3) == 3 and participations(1e-9, 40) == 1
-    # SWITCH solves sinh x = 2 x
-    assert math.sinh(SWITCH) == pytest.approx(2 * SWITCH, rel=2e-3)
-    # notes section 1.4, n = 1e6, M = 40: sd with the best m at eps = 4 and 8
-    for epsilon, sd in ((4.0, 5872), (8.0, 4152)):
-        m = participations(epsilon, 40)
-        c = RandomizedResponse(epsilon / m).debias
-        assert c * math.sqrt(1e6 * 40 / m) == pytest.approx(sd, abs=1)
-
-
-@pytest.mark.parametrize(
-    ("epsilon", "rows"),
-    [
-        (0.5, [(5774, 8042), (12912, 40008), (25823, 160002)]),
-        (1.0, [(3060, 4083), (6843, 20017), (13686, 80004)]),
-        (2.0, [(1857, 2164), (4152, 10033), (8304, 40008)]),
-        (4.0, [(1467, 1313), (3280, 5066), (6561, 20017)]),
-        (8.0, [(1415, 1037), (3164, 2632), (6329, 10033)]),
-    ],
-)
-def test_splitting_users_against_splitting_budget(epsilon, rows):
-    """The table of notes section 1.4 (n = 1e6)."""
-    for n_mechanisms, (users, budget) in zip((2, 10, 40), rows, strict=True):
-        of_users = RandomizedResponse(epsilon).debias * math.sqrt(1e6 * n_mechanisms)
-        of_budget = RandomizedResponse(epsilon / n_mechanisms).debias * 1000
-        # abs=2: the notes carry c_eps with four digits in places
-        assert of_users == pytest.approx(users, abs=2)
-        assert of_budget == pytest.approx(budget, abs=2)
+    assert math.sinh(SWITCH) == pytest.approx(2 * SWITCH, rel=2e-3)  # what SWITCH solves
 
 
 # --- Gaussian reports -----------------------------------------------------------------------------
@@ -699,93 +645,26 @@ def test_public_coins_are_uniform_and_unrelated():
 # --- wrong use ------------------------------------------------------------------------------------
 
 RNG = np.random.default_rng(0)
-BAD_EPSILON = [
-    (0.0, ValueError),
-    (-1.0, ValueError),
-    (NAN, ValueError),
-    (INF, ValueError),
-    ("1", TypeError),
-    (None, TypeError),
-    (True, TypeError),
-    (np.array([1.0, 2.0]), TypeError),
-]
 MAKERS = {
     "response": RandomizedResponse,
     "unary": lambda e: UnaryEncoding(e, 3),
     "hashing": lambda e: LocalHashing(e, 3, 1),
-    "report": lambda e: gaussian_report(1.0, e, DELTA),
-    "participations": lambda e: participations(e, 3),
 }
 
 
 @pytest.mark.parametrize("maker", MAKERS)
-@pytest.mark.parametrize(("epsilon", "error"), BAD_EPSILON, ids=lambda x: str(x)[:12])
-def test_wrong_epsilon_is_named(maker, epsilon, error):
-    with pytest.raises(error, match="^epsilon must be"):
-        MAKERS[maker](epsilon)
-
-
-@pytest.mark.parametrize("maker", ["response", "unary", "hashing"])
 def test_an_epsilon_without_a_signal_in_53_bits_is_refused(maker):
     MAKERS[maker](1e-12)
     with pytest.raises(ValueError, match="^epsilon must be large enough to leave a signal"):
         MAKERS[maker](1e-17)
-    if maker != "report":
-        MAKERS[maker](700.0), MAKERS[maker](1e5)  # nothing overflows
+    MAKERS[maker](700.0), MAKERS[maker](1e5)  # nothing overflows
 
 
-WRONG = {
-    "one value": (lambda: RandomizedResponse(1.0, 1), ValueError, "^n_values must be >= 2"),
-    "half a value": (lambda: RandomizedResponse(1.0, 2.5), TypeError, "^n_values must be an int"),
-    "bool values": (lambda: RandomizedResponse(1.0, True), TypeError, "^n_values must be an int"),
-    "unary one value": (lambda: UnaryEncoding(1.0, 1), ValueError, "^n_values must be >= 2"),
-    "unary kind": (lambda: UnaryEncoding(1.0, 3, "best"), ValueError, "^kind must be one of opt"),
-    "hash one value": (lambda: LocalHashing(1.0, 1, 0), ValueError, "^n_values must be >= 2"),
-    "hash seed": (lambda: LocalHashing(1.0, 3, -1), ValueError, "^seed must be >= 0"),
-    "hash large seed": (lambda: LocalHashing(1.0, 3, 2**64), ValueError, "^seed must be >= 0 and"),
-    "hash seed type": (lambda: LocalHashing(1.0, 3, RNG), TypeError, "^seed must be an integer"),
-    "no questions": (lambda: participations(1.0, 0), ValueError, "^n_mechanisms must be >= 1"),
-    "half a question": (lambda: participations(1.0, 1.5), TypeError, "^n_mechanisms must be an"),
-    "radius 0": (lambda: gaussian_report(0.0, 1.0, DELTA), ValueError, "^radius must be finite"),
-    "radius inf": (lambda: gaussian_report(INF, 1.0, DELTA), ValueError, "^radius must be finite"),
-    "radius text": (lambda: gaussian_report("1", 1.0, DELTA), TypeError, "^radius must be a real"),
-    "delta 0": (lambda: gaussian_report(1.0, 1.0, 0.0), ValueError, r"^delta must lie in \(0, 1\)"),
-    "delta 1": (lambda: gaussian_report(1.0, 1.0, 1.0), ValueError, r"^delta must lie in \(0, 1\)"),
-    "calibration": (
-        lambda: gaussian_report(1.0, 1.0, DELTA, calibration="classic"),
-        ValueError,
-        "^calibration must be one of analytic, as_printed",
-    ),
-    "printed grid": (
-        lambda: gaussian_report(1.0, 1.0, DELTA, calibration="as_printed", grid=0.1),
-        ValueError,
-        "^grid must not be given with calibration 'as_printed'",
-    ),
-    "grid 0": (lambda: gaussian_report(1.0, 1.0, DELTA, grid=0.0), ValueError, "^grid must be fin"),
-    "grid columns": (
-        lambda: gaussian_report(1.0, 1.0, DELTA, grid=0.5, n_features=0),
-        ValueError,
-        "^n_features must be >= 1",
-    ),
-    "source": (lambda: random_words(3, rng=7), TypeError, "^rng must be a numpy.random.Generator"),
-    "no source": (
-        lambda: RandomizedResponse(1.0).randomize([0], rng=None),
-        TypeError,
-        "^rng must be a numpy.random.Generator",
-    ),
-    "secure continuous": (
-        lambda: gaussian_report(1.0, 1.0, DELTA).sample(3, rng=SECURE),
-        ValueError,
-        "Gaussian has no secure sampler",
-    ),
-}
-
-
-@pytest.mark.parametrize("case", WRONG)
-def test_wrong_use_is_named(case):
-    call, error, match = WRONG[case]
-    with pytest.raises(error, match=match):
-        call()
+def test_printed_noise_has_no_grid_and_gaussian_noise_no_secure_sampler():
+    with pytest.raises(ValueError, match="^grid must not be given with calibration 'as_printed'"):
+        gaussian_report(1.0, 1.0, DELTA, calibration="as_printed", grid=0.1)
+    with pytest.raises(ValueError, match="Gaussian has no secure sampler"):
+        gaussian_report(1.0, 1.0, DELTA).sample(3, rng=SECURE)
 
 
 BAD_VALUES = {

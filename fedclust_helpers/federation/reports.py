@@ -92,19 +92,20 @@ def gaussian_report(
 ) -> Mechanism:
     """Noise for one vector g(x) of length at most `radius`, sent as ±g(x) + noise.
 
+    Two values of one user, with signs that depend on them, differ by at most 2 sup ||g||: that is
+    the sensitivity. (Algorithm 6 uses the sensitivity of g alone, which is 0 for a constant g:
+    claims P7, F13.)
+
     Parameters
     ----------
     radius : float
-        Public bound sup ||g||. Two values of one user, with signs that depend on them, differ by at
-        most 2 sup ||g||: that is the sensitivity. (Algorithm 6 uses the sensitivity of g alone,
-        which is 0 for a constant g: claims P7, F13.)
+        Public bound sup ||g||.
     epsilon, delta : float
         Of one report, any two values of one user.
     calibration : {"analytic", "as_printed"}
         ``analytic``: exact, any epsilon. ``as_printed``: the standard deviation 2 c_G Delta_g/eps
         of Algorithm 6, Delta_g = 2 radius, c_G = sqrt(2 ln(1.25/delta)): for a ball a factor 2 too
-        much, and proved for epsilon < 1 only. The mechanism states the sensitivity 2 radius, so the
-        ledger charges what the noise really gives.
+        much, proved for epsilon < 1 only; the ledger charges what it really gives.
     grid : float, optional
         With it a discrete Gaussian on multiples of `grid`, for the secure source; the slack of
         rounding `n_features` coordinates is added to the sensitivity.

@@ -10,44 +10,29 @@ privacy statement of the run; ``run(federation, plan, rng=)`` follows it.
 * ``plan_four_rounds``: Algorithms 2 to 5, with and without the LSH step.
 * ``plan_grid_histogram``, ``plan_gaussian_reports``, ``plan_lloyd``, ``plan_private_mean``:
   baselines.
+
+The building blocks are modules: local randomisers, frequency oracles, vector sums, nested grids,
+locality-sensitive hashing, projections.
 """
 
-from fedclust_helpers.ldp_kmeans.baselines import NoisyPoints, random_in_ball
-from fedclust_helpers.ldp_kmeans.cells import (
+from fedclust_helpers.ldp_kmeans.as_printed import plan_as_printed, users_needed_as_printed
+from fedclust_helpers.ldp_kmeans.baselines import (
+    plan_gaussian_reports,
+    plan_lloyd,
+    plan_private_mean,
+    random_in_ball,
+)
+from fedclust_helpers.ldp_kmeans.four_rounds import printed_calls
+from fedclust_helpers.ldp_kmeans.heavy_cells import (
     CellCounts,
-    CellLevel,
-    ChosenCells,
-    choose_cells,
-    descend,
     detection_threshold,
     users_needed,
 )
-from fedclust_helpers.ldp_kmeans.four_rounds import (
-    HeavyCells,
-    candidate_centers,
-    mark_heavy_cells,
-    printed_calls,
-    synthetic_space,
-)
-from fedclust_helpers.ldp_kmeans.one_round import LdpResult, NothingDetectedWarning
-from fedclust_helpers.ldp_kmeans.planning import (
-    plan,
-    plan_as_printed,
-    plan_four_rounds,
-    plan_gaussian_reports,
-    plan_grid_histogram,
-    plan_lloyd,
-    plan_private_mean,
-    users_needed_as_printed,
-)
-from fedclust_helpers.ldp_kmeans.plans import (
-    FourRoundPlan,
-    LocalPlan,
-    OneRoundPlan,
-    PrintedPlan,
-    VectorPlan,
-)
+from fedclust_helpers.ldp_kmeans.planning import plan, plan_four_rounds, plan_grid_histogram
+from fedclust_helpers.ldp_kmeans.plans import LocalPlan
+from fedclust_helpers.ldp_kmeans.results import LdpResult, NothingDetectedWarning
 from fedclust_helpers.ldp_kmeans.runs import run
+from fedclust_helpers.ldp_kmeans.vector_sums import NoisyPoints
 
 PLANS = {
     "alg1": plan,
@@ -61,35 +46,9 @@ PLANS = {
 """The planners by the names used in the result tables."""
 
 __all__ = [
-    "PLANS",
-    "CellCounts",
-    "CellLevel",
-    "ChosenCells",
-    "FourRoundPlan",
-    "HeavyCells",
-    "LdpResult",
-    "LocalPlan",
-    "NoisyPoints",
-    "NothingDetectedWarning",
-    "OneRoundPlan",
-    "PrintedPlan",
-    "VectorPlan",
-    "candidate_centers",
-    "choose_cells",
-    "descend",
-    "detection_threshold",
-    "mark_heavy_cells",
-    "plan",
-    "plan_as_printed",
-    "plan_four_rounds",
-    "plan_gaussian_reports",
-    "plan_grid_histogram",
-    "plan_lloyd",
-    "plan_private_mean",
-    "printed_calls",
-    "random_in_ball",
-    "run",
-    "synthetic_space",
-    "users_needed",
-    "users_needed_as_printed",
-]
+    "PLANS", "CellCounts", "LdpResult", "LocalPlan", "NoisyPoints", "NothingDetectedWarning",
+    "detection_threshold", "plan",
+    "plan_as_printed", "plan_four_rounds", "plan_gaussian_reports", "plan_grid_histogram",
+    "plan_lloyd", "plan_private_mean", "printed_calls", "random_in_ball", "run",
+    "users_needed", "users_needed_as_printed",
+]  # fmt: skip

@@ -1,15 +1,12 @@
 """Nested grids: a cube halved along every axis again and again, and the cells of each depth.
 
 Cells of depth p have side ``side * 2^-p``. A cell is a row of d integers (its coordinates at that
-depth), so the parent is one shift and no depth runs out of bits; `keys` packs or hashes the rows
-into 64-bit words for oracles. Both algorithms of the LDP paper use one: Algorithm 1 the grids
-``t_l Z^d`` (its floor map is the cell's lower corner), Algorithm 4 the randomly shifted dyadic
-cells.
+depth), so the parent is one shift; `keys` makes 64-bit words of the rows for oracles. Algorithm 1
+uses the grids ``t_l Z^d``, Algorithm 4 the randomly shifted dyadic cells.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,11 +15,11 @@ from numpy.typing import ArrayLike, NDArray
 from fedclust_helpers._validation import (
     FloatArray,
     IntArray,
+    as_numbers,
     as_points,
     check_int,
     check_non_negative,
     check_positive,
-    check_real,
     check_rng,
 )
 from fedclust_helpers.federation.reports import as_words
@@ -33,18 +30,16 @@ MAX_DEPTH = 52  # a float64 has no finer coordinates
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
+def _check_length(value: float, name: str, *, most: float = 1e100) -> float:
+    """A length from 1/most to `most`."""
+    if not 1 / most <= check_positive(value, name) <= most:
+        raise ValueError(f"{name} must lie between {1 / most:g} and {most:g}, got {value:g}")
+    return float(value)
+
+
 @dataclass(frozen=True)
 class NestedGrid:
-    """The cube ``[-side/2 + shift, side/2 + shift)^d`` and its dyadic cells.
-
-    Attributes
-    ----------
-    n_features : int
-    side : float
-        Side of the one cell of depth 0.
-    shift : tuple of float or None
-        Where the centre of the cube lies (None: the origin).
-    """
+    """The cube ``[-side/2 + shift, side/2 + shift)^d`` and its dyadic cells; shift None is 0."""
 
     n_features: int
     side: float = 2.0
@@ -52,17 +47,12 @@ class NestedGrid:
 
     def __post_init__(self) -> None:
         d = check_int(self.n_features, "n_features", maximum=MAX_FEATURES)
-        side = check_positive(self.side, "side")
-        if not 1e-100 <= side <= 1e100:
-            raise ValueError(f"side must lie between 1e-100 and 1e100, got {side:g}")
+        side = _check_length(self.side, "side")
         if self.shift is not None:
-            given: object = self.shift
-            if isinstance(given, str) or not isinstance(given, Iterable):
-                raise TypeError(f"shift must be {d} numbers or None")
-            shift = tuple(check_real(s, "shift") for s in self.shift)
-            if len(shift) != d or not np.isfinite(shift).all():
-                raise ValueError(f"shift must hold {d} numbers (n_features), all finite")
-            object.__setattr__(self, "shift", shift)
+            shift = as_numbers(self.shift, "shift", ndim=1)
+            if len(shift) != d:
+                raise ValueError(f"shift must hold {d} numbers (n_features), got {len(shift)}")
+            object.__setattr__(self, "shift", tuple(shift.tolist()))
         object.__setattr__(self, "n_features", d)
         object.__setattr__(self, "side", side)
 
@@ -70,16 +60,13 @@ class NestedGrid:
     def shifted(
         cls, n_features: int, *, rng: np.random.Generator, radius: float = 1.0
     ) -> NestedGrid:
-        """A randomly shifted hierarchy that still covers the ball of `radius` (section 4.2).
+        """A hierarchy of side 4 radius, shifted uniformly in [-radius, radius]^d (section 4.2).
 
-        Side 4 radius, shift uniform in [-radius, radius]^d. The paper shifts B(0, 1/2) inside a
-        cube of side 1 by up to 1/2, which moves points out of it; a cube of twice the side holds
-        them.
+        The paper shifts B(0, 1/2) inside a cube of side 1 by up to 1/2, which moves points out of
+        it; a cube of twice the side holds them.
         """
         n_features = check_int(n_features, "n_features", maximum=MAX_FEATURES)
-        radius = check_positive(radius, "radius")
-        if not 1e-99 <= radius <= 1e99:
-            raise ValueError(f"radius must lie between 1e-99 and 1e99, got {radius:g}")
+        radius = _check_length(radius, "radius", most=1e99)
         shift = check_rng(rng).uniform(-radius, radius, size=n_features)
         return cls(n_features, 4 * radius, tuple(float(s) for s in shift))
 
@@ -162,10 +149,9 @@ class NestedGrid:
         return np.einsum("ij,ij->i", gap, gap) <= radius**2 * (1 + 1e-12)
 
     def keys(self, cells: IntArray, depth: int) -> NDArray[np.uint64]:
-        """One 64-bit word per cell: exact packing up to 63 bits, a hash of the row beyond.
+        """One 64-bit word per cell: exact packing up to 63 bits.
 
-        Words of one depth differ between cells (beyond 63 bits: but for collisions of chance
-        2^-64 per pair).
+        Beyond, a hash of the row, where two cells collide with probability 2^-64.
         """
         depth = check_int(depth, "depth", minimum=0, maximum=MAX_DEPTH)
         cells = self._cells(cells)
@@ -197,50 +183,15 @@ class NestedGrid:
         shifts = np.arange(self.n_features)[::-1].astype(np.uint64) * np.uint64(depth)
         return ((words[:, None] >> shifts) & mask).astype(np.int64)
 
-    def nearby_cells(self, point: ArrayLike, depth: int, distance: float) -> int:
-        """Number of cells of this depth within `distance` of one point (Lemma 4.2 counts them).
-
-        Counted in the infinite grid: cells beyond the cube count too.
-        """
-        side = self.cell_side(depth)
-        distance = check_non_negative(distance, "distance")
-        row = as_points(np.reshape(point, (1, -1)), "point", n_features=self.n_features)
-        position = (row[0] - self.origin) / side
-        if distance / side >= 1000:
-            raise ValueError(f"distance must be below 1000 cell sides, got {distance:g}")
-        reach = int(np.floor(distance / side)) + 1
-        # squared distance to the cell that lies j steps away along one axis
-        steps = np.arange(-reach, reach + 1)
-        below = position - np.floor(position)
-        gap = np.where(
-            steps < 0, below[:, None] - steps - 1, np.where(steps > 0, steps - below[:, None], 0.0)
-        )
-        squared = np.zeros(1)
-        limit = (distance / side) ** 2
-        for axis in gap:
-            if len(squared) * len(axis) > 8 * MAX_CELLS:
-                raise ValueError(
-                    f"distance must be smaller: more than {MAX_CELLS} cells lie within"
-                    f" {distance:g} in {self.n_features} dimensions"
-                )
-            squared = (squared[:, None] + axis**2).ravel()
-            squared = squared[squared <= limit]
-        return len(squared)
-
 
 def grid_for_algorithm_1(
     n_features: int, alpha: float, n_levels: int
 ) -> tuple[NestedGrid, list[int]]:
-    """The grids of Algorithm 1 with t_l = alpha 2^(l-L+1)/sqrt(d), l = 1..L, fine to coarse.
+    """The grid of Algorithm 1 and the depth of each level l = 1..L, fine to coarse.
 
-    (Line 6 prints 1/(alpha sqrt(d)), with which the cells exceed the domain; Definition 3.1 has
-    alpha r_l/sqrt(d).) The cube is the smallest multiple of the coarsest cell by a power of two
-    that covers [-1, 1]^d.
-
-    Returns
-    -------
-    grid, depths
-        ``depths[l - 1]`` is the depth of the cells of level l.
+    t_l = alpha 2^(l-L+1)/sqrt(d). (Line 6 prints 1/(alpha sqrt(d)), with which the cells exceed the
+    domain; Definition 3.1 has alpha r_l/sqrt(d).) The cube is the smallest multiple of the coarsest
+    cell by a power of two that covers [-1, 1]^d.
     """
     n_features = check_int(n_features, "n_features", maximum=MAX_FEATURES)
     alpha = check_positive(alpha, "alpha")

@@ -1,12 +1,10 @@
 """Local randomisers: what one user does to one value before anything leaves the device.
 
-Each is a mechanism of the ledger: it states the privacy of *one user's report* under replace-one
-(any two values of the same user; the other users do not matter). Vectorised over users: row i of a
-report belongs to user i, and every user draws noise of their own.
-
-Randomness comes in 64-bit words, so the same code runs from a seeded generator (teaching) and from
-the operating system (secure). Probabilities are rounded to multiples of 2^-53 *towards more noise*:
-the promised epsilon holds exactly, not up to rounding.
+Each is a mechanism of the ledger: it states the privacy of *one user's report* under replace-one,
+any two values of the same user. Row i of a report belongs to user i, and every user draws noise of
+their own. Randomness comes in 64-bit words, from a seeded generator (teaching) or the operating
+system (secure). Probabilities are rounded to multiples of 2^-53 *towards more noise*: epsilon holds
+exactly, not up to rounding.
 """
 
 from __future__ import annotations
@@ -24,19 +22,19 @@ from numpy.typing import ArrayLike, NDArray
 from fedclust_helpers._validation import (
     FloatArray,
     IntArray,
+    check_bool,
     check_choice,
     check_epsilon,
+    check_fits,
     check_function,
     check_int,
     check_real,
     check_rng,
+    check_share,
     check_text,
 )
 from fedclust_helpers.federation.reports import Words, as_words, public_coins
-from fedclust_helpers.mechanisms import (
-    NoiseSource,
-    SecureNoise,
-)
+from fedclust_helpers.mechanisms import NoiseSource, SecureNoise
 
 BoolArray = NDArray[np.bool_]
 
@@ -50,19 +48,23 @@ def random_words(shape: int | tuple[int, ...], *, rng: NoiseSource) -> Words:
     """Uniform 64-bit words from a seeded generator or from the operating system."""
     sizes = shape if isinstance(shape, tuple) else (shape,)
     size = math.prod(check_int(n, "shape", minimum=0) for n in sizes)
-    if size > MAX_NUMBERS:
-        raise ValueError(f"shape must hold at most {MAX_NUMBERS} words, got {size}")
+    check_fits(size, "shape", limit=MAX_NUMBERS)
     if isinstance(rng, SecureNoise):
         words = np.frombuffer(secrets.token_bytes(8 * size), dtype=np.uint64)
         return words.reshape(shape)
     return check_rng(rng).integers(0, 2**64, size=shape, dtype=np.uint64)
 
 
-def below(words: Words, probability: float) -> BoolArray:
-    """True with a `probability` that is a multiple of 2^-53, from uniform words; exact."""
+def _check_words(words: Words) -> Words:
     words = np.asarray(words)
     if words.dtype != np.uint64:
         raise TypeError(f"words must be 64-bit words (uint64), got {words.dtype.name}")
+    return words
+
+
+def below(words: Words, probability: float) -> BoolArray:
+    """True with a `probability` that is a multiple of 2^-53, from uniform words; exact."""
+    words = _check_words(words)
     threshold = check_real(probability, "probability") * _WORD
     if not 0 <= threshold <= _WORD or threshold != math.floor(threshold):
         raise ValueError(f"probability must be a multiple of 2^-53 in [0, 1], got {probability!r}")
@@ -74,15 +76,12 @@ def below(words: Words, probability: float) -> BoolArray:
 def words_modulo(words: Words, n_values: int, redraw: Callable[[Words], Words]) -> IntArray:
     """Values 0..n_values-1 with *exactly* equal odds, from uniform words.
 
-    Reducing all 2^64 words modulo n would favour small values by up to one word in 2^64/n. Words
-    at or beyond the largest multiple of n are drawn again (``redraw(words)`` gives as many fresh
-    ones), so every value is left with the same number of words.
+    Words at or beyond the largest multiple of n are drawn again (``redraw(words)`` gives as many
+    fresh ones), so every value is left with the same number of words.
     """
     n_values = check_int(n_values, "n_values", maximum=2**63)
     check_function(redraw, "redraw")
-    words = np.asarray(words)
-    if words.dtype != np.uint64:
-        raise TypeError(f"words must be 64-bit words (uint64), got {words.dtype.name}")
+    words = _check_words(words)
     largest = 2**64 - 2**64 % n_values - 1  # the last word that is kept
     if largest < 2**64 - 1:
         again = np.flatnonzero(words > np.uint64(largest))
@@ -100,66 +99,87 @@ def round_probability(probability: float, *, up: bool) -> float:
 
     Two steps, because `probability` itself was computed in floats and may be wrong by 1.5 of them.
     """
-    if not isinstance(up, bool | np.bool_):
-        raise TypeError(f"up must be True or False, got {type(up).__name__}")
-    scaled = check_real(probability, "probability") * _WORD
-    if not 0 <= scaled <= _WORD:
-        raise ValueError(f"probability must lie in [0, 1], got {probability}")
+    scaled = check_share(probability, "probability", zero=True, one=True) * _WORD
+    check_bool(up, "up")
     step = math.floor(scaled) + 2 if up else math.ceil(scaled) - 2
     return min(max(step / _WORD, 0.0), 1.0)
-
-
-def _check_signal(epsilon: float, keep: float, other: float) -> None:
-    if keep <= other:
-        raise ValueError(
-            f"epsilon must be large enough to leave a signal in 53 bits, got {epsilon:g}"
-        )
 
 
 def participations(epsilon: float, n_mechanisms: int) -> int:
     """How many of M mechanisms a user should answer: m = min(M, max(1, round(epsilon/2.18))).
 
-    Each answer then gets epsilon/m. For small epsilon a user should spend everything on one answer:
-    the error of splitting the budget grows like M sqrt(n), that of splitting users like sqrt(M n).
-    One-bit answers saturate, so large epsilons are better spread: the minimum of
-    ((e^x + 1)/(e^x - 1))^2 / m at x = epsilon/m lies at sinh x = 2x, x = 2.18.
+    Each answer then gets epsilon/m. The error of splitting the budget grows like M sqrt(n), that of
+    splitting users like sqrt(M n); but one-bit answers saturate, so large epsilons are better
+    spread: ((e^x + 1)/(e^x - 1))^2 / m is least at x = epsilon/m = 2.18, where sinh x = 2x.
     """
     check_epsilon(epsilon)
     check_int(n_mechanisms, "n_mechanisms")
     return min(n_mechanisms, max(1, round(epsilon / SWITCH)))
 
 
+@dataclass(frozen=True)
 class _Pure:
-    """Shared part of pure local randomisers; they hide any change of one user's value."""
+    """A pure local randomiser: it hides any change of one user's value by `epsilon`."""
+
+    epsilon: float
 
     adjacency: ClassVar[str] = "replace-one"
     gdp_mu: ClassVar[float | None] = None
     rho: ClassVar[float | None] = None
     sensitivity: ClassVar[float] = 1.0
 
+    def __post_init__(self) -> None:
+        check_epsilon(self.epsilon)
+        self._check()
+        own, others = self._odds
+        if own <= others:
+            raise ValueError(
+                f"epsilon must be large enough to leave a signal in 53 bits, got {self.epsilon:g}"
+            )
+
+    def _check(self) -> None: ...
+
+    @property
+    def _odds(self) -> tuple[float, float]:
+        """Probabilities that holders of a value, and others, support it."""
+        raise NotImplementedError
+
+    @property
+    def pure_epsilon(self) -> float:
+        """The epsilon of one report."""
+        return self.epsilon
+
+    def dp_event(self) -> dpa.DpEvent:
+        """``DiscreteLaplaceDpEvent(epsilon, 1)``: binary response, its loss is +-epsilon.
+
+        It dominates every epsilon-DP mechanism (exact for two values, an upper bound for more).
+        """
+        return dpa.dp_event.DiscreteLaplaceDpEvent(self.epsilon, 1)
+
+    def std(self, n_users: int, count: float = 0.0) -> float:
+        """Standard deviation of the estimate of a value that `count` of `n_users` users hold."""
+        n_users = check_int(n_users, "n_users", minimum=0)
+        if not 0 <= check_real(count, "count") <= n_users:
+            raise ValueError(f"count must lie in [0, n_users], got {count} of {n_users}")
+        own, others = self._odds
+        variance = count * own * (1 - own)
+        variance += (n_users - count) * others * (1 - others)
+        return math.sqrt(variance) / (own - others)
+
 
 @dataclass(frozen=True)
 class RandomizedResponse(_Pure):
     """k-ary randomised response: the true value, or with some luck another one.
 
-    The true value has probability e^eps/(e^eps + k - 1), each other value 1/(e^eps + k - 1).
-    Warner (1965) for k = 2. epsilon-LDP: any two values of one user, any report. The odds are exact
-    rationals: `keep` is a multiple of 2^-53, and all other values share the rest equally.
-
-    Parameters
-    ----------
-    epsilon : float
-    n_values : int
-        Values are 0..n_values-1; at most 2^62.
+    The true value has probability e^eps/(e^eps + k - 1), each other of the values 0..k-1
+    1/(e^eps + k - 1). (Warner 1965 for k = 2.) The odds are exact rationals: `keep` is a multiple
+    of 2^-53, and all other values share the rest equally.
     """
 
-    epsilon: float
     n_values: int = 2
 
-    def __post_init__(self) -> None:
-        check_epsilon(self.epsilon)
+    def _check(self) -> None:
         check_int(self.n_values, "n_values", minimum=2, maximum=MAX_VALUES)
-        _check_signal(self.epsilon, self.keep, self.other)
 
     @property
     def keep(self) -> float:
@@ -173,27 +193,18 @@ class RandomizedResponse(_Pure):
         return (1 - self.keep) / (self.n_values - 1)
 
     @property
+    def _odds(self) -> tuple[float, float]:
+        return self.keep, self.other
+
+    @property
     def debias(self) -> float:
         """1/(keep - other): what a de-biased count is multiplied with (c_eps for k = 2)."""
         return 1 / (self.keep - self.other)
 
-    @property
-    def pure_epsilon(self) -> float:
-        """The epsilon of one report."""
-        return self.epsilon
-
-    def dp_event(self) -> dpa.DpEvent:
-        """``DiscreteLaplaceDpEvent(epsilon, 1)``: its privacy loss is +-epsilon, nothing between.
-
-        That is binary randomised response, which dominates every epsilon-DP mechanism (exact for
-        two values, an upper bound for more), in the convention in which the ledger runs PLD.
-        """
-        return dpa.dp_event.DiscreteLaplaceDpEvent(self.epsilon, 1)
-
     def probabilities(self) -> FloatArray:
         """The whole channel: (value, report) -> probability, shape (k, k)."""
         k = self.n_values
-        _check_size(k, k)
+        check_fits(k * k, "n_values", limit=MAX_NUMBERS)
         channel: FloatArray = np.full((k, k), self.other, dtype=np.float64)
         np.fill_diagonal(channel, self.keep)
         return channel
@@ -213,17 +224,10 @@ class RandomizedResponse(_Pure):
 
     def estimate(self, reports: ArrayLike) -> FloatArray:
         """Unbiased counts (k,) of the values behind n reports."""
-        _check_size(self.n_values)
+        check_fits(self.n_values, "n_values", limit=MAX_NUMBERS)
         reports = check_values(reports, self.n_values, "reports")
         counts = np.bincount(reports, minlength=self.n_values)
         return np.asarray(self.debias * (counts - self.other * len(reports)))
-
-    def std(self, n_users: int, count: float = 0.0) -> float:
-        """Standard deviation of the estimate of a value that `count` of `n_users` users hold."""
-        _check_counts(n_users, count)
-        variance = count * self.keep * (1 - self.keep)
-        variance += (n_users - count) * self.other * (1 - self.other)
-        return self.debias * math.sqrt(variance)
 
 
 @dataclass(frozen=True)
@@ -231,18 +235,16 @@ class UnaryEncoding(_Pure):
     """One noised bit for each possible value (Wang et al. 2017): the value's bit is 1, others 0.
 
     ``optimized``: the 1 stays with probability 1/2, a 0 becomes 1 with 1/(e^eps + 1).
-    ``symmetric``: both flip with probability 1/(e^(eps/2) + 1) (the basic RAPPOR).
+    ``symmetric``: both flip with probability 1/(e^(eps/2) + 1) (the basic RAPPOR). Two bits differ
+    between two values: epsilon is ln of p(1-q)/(q(1-p)).
     """
 
-    epsilon: float
     n_values: int
     kind: Literal["optimized", "symmetric"] = "optimized"
 
-    def __post_init__(self) -> None:
-        check_epsilon(self.epsilon)
+    def _check(self) -> None:
         check_int(self.n_values, "n_values", minimum=2, maximum=MAX_NUMBERS)
         check_choice(self.kind, "kind", ("optimized", "symmetric"))
-        _check_signal(self.epsilon, self.keep, self.flip)
 
     @property
     def keep(self) -> float:
@@ -260,18 +262,13 @@ class UnaryEncoding(_Pure):
         return 1 - self.keep
 
     @property
-    def pure_epsilon(self) -> float:
-        """The epsilon of one report (two bits differ: ln of p(1-q)/(q(1-p)))."""
-        return self.epsilon
-
-    def dp_event(self) -> dpa.DpEvent:
-        """The binary randomised response of the same epsilon, which is at least as revealing."""
-        return RandomizedResponse(self.epsilon).dp_event()
+    def _odds(self) -> tuple[float, float]:
+        return self.keep, self.flip
 
     def randomize(self, values: ArrayLike, *, rng: NoiseSource) -> BoolArray:
         """Bits of shape (n, k)."""
         values = check_values(values, self.n_values)
-        _check_size(len(values), self.n_values, name="values times n_values")
+        check_fits(len(values) * self.n_values, "values times n_values", limit=MAX_NUMBERS)
         words = random_words((len(values), self.n_values), rng=rng)
         own = np.arange(self.n_values) == values[:, None]
         return np.where(own, below(words, self.keep), below(words, self.flip))
@@ -281,17 +278,10 @@ class UnaryEncoding(_Pure):
         try:
             reports = np.asarray(reports)
         except ValueError:  # rows of unequal length
-            raise TypeError(f"reports must be bits (bool) of shape (n, {self.n_values})") from None
+            reports = np.zeros(0, dtype=np.bool_)
         if reports.dtype != np.bool_ or reports.ndim != 2 or reports.shape[1] != self.n_values:
             raise TypeError(f"reports must be bits (bool) of shape (n, {self.n_values})")
         return (reports.sum(axis=0) - len(reports) * self.flip) / (self.keep - self.flip)
-
-    def std(self, n_users: int, count: float = 0.0) -> float:
-        """Standard deviation of the estimate of a value that `count` of `n_users` users hold."""
-        _check_counts(n_users, count)
-        variance = count * self.keep * (1 - self.keep)
-        variance += (n_users - count) * self.flip * (1 - self.flip)
-        return math.sqrt(variance) / (self.keep - self.flip)
 
 
 @dataclass(frozen=True)
@@ -301,15 +291,12 @@ class LocalHashing(_Pure):
     Every user has a hash function of their own, drawn from their public coin.
     """
 
-    epsilon: float
     n_values: int
     seed: int
 
-    def __post_init__(self) -> None:
-        check_epsilon(self.epsilon)
+    def _check(self) -> None:
         check_int(self.n_values, "n_values", minimum=2, maximum=MAX_VALUES)
         check_int(self.seed, "seed", minimum=0, maximum=2**64 - 1)
-        _check_signal(self.epsilon, self.response.keep, 1 / self.response.n_values)
 
     @property
     def response(self) -> RandomizedResponse:
@@ -317,13 +304,8 @@ class LocalHashing(_Pure):
         return RandomizedResponse(self.epsilon, max(2, round(math.exp(min(self.epsilon, 20))) + 1))
 
     @property
-    def pure_epsilon(self) -> float:
-        """The epsilon of one report."""
-        return self.epsilon
-
-    def dp_event(self) -> dpa.DpEvent:
-        """That of the response on hashed values."""
-        return self.response.dp_event()
+    def _odds(self) -> tuple[float, float]:
+        return self.response.keep, 1 / self.response.n_values
 
     def _hash(self, users: IntArray, values: IntArray) -> IntArray:
         with np.errstate(over="ignore"):
@@ -347,25 +329,13 @@ class LocalHashing(_Pure):
         """Unbiased counts (k,): one pass over the users for each value."""
         reports = check_values(reports, self.response.n_values, "reports")
         users = self._users(users, len(reports))
-        if len(reports) * self.n_values > 2**32:
-            raise ValueError(
-                f"n_values must be smaller: {self.n_values} values times {len(reports)} reports are"
-                " more than 2^32 hashes"
-            )
-        _check_size(self.n_values)
-        g = self.response.n_values
+        check_fits(max(len(reports), 32) * self.n_values, "n_values times reports", limit=2**32)
+        keep, by_chance = self._odds
         support = np.array([
             (self._hash(users, np.full(len(reports), v)) == reports).sum()
             for v in range(self.n_values)
         ])  # fmt: skip
-        return np.asarray((support - len(reports) / g) / (self.response.keep - 1 / g))
-
-    def std(self, n_users: int, count: float = 0.0) -> float:
-        """Standard deviation of the estimate of a value that `count` of `n_users` users hold."""
-        _check_counts(n_users, count)
-        keep, g = self.response.keep, self.response.n_values
-        variance = count * keep * (1 - keep) + (n_users - count) * (1 / g) * (1 - 1 / g)
-        return math.sqrt(variance) / (keep - 1 / g)
+        return np.asarray((support - len(reports) / self.response.n_values) / (keep - by_chance))
 
 
 def check_values(values: ArrayLike, n_values: int, name: str = "values") -> IntArray:
@@ -381,19 +351,3 @@ def check_values(values: ArrayLike, n_values: int, name: str = "values") -> IntA
     if len(array) and (array.min() < 0 or array.max() >= n_values):
         raise ValueError(f"{name} must lie in 0..{n_values - 1}")
     return array.astype(np.int64, copy=False)
-
-
-def _check_size(*sizes: int, name: str = "n_values") -> None:
-    """Refuse an array of these sizes that is too large to hold."""
-    if math.prod(sizes) > MAX_NUMBERS:
-        raise ValueError(
-            f"{name} must be smaller: {math.prod(sizes)} numbers are needed at once (at most"
-            f" {MAX_NUMBERS})"
-        )
-
-
-def _check_counts(n_users: int, count: float) -> None:
-    """0 <= count <= n_users."""
-    n_users = check_int(n_users, "n_users", minimum=0)
-    if not 0 <= check_real(count, "count") <= n_users:
-        raise ValueError(f"count must lie in [0, n_users], got {count} of {n_users}")

@@ -26,12 +26,7 @@ CHUNK = 8192
 MAX_T = 64  # dimensions for which grids are counted
 MAX_GRIDS = 2**20
 MAX_EXACT_T = 10_000  # dimensions up to which the quadrature holds
-MAX_ENTRIES = 2**27  # of a matrix
-
-
-def default_width(t: int) -> float:
-    """Ball radius w = t^(1/4): then 1/(4 w^2) = 1/(4 sqrt(t)), the epsilon of Theorem 2.14."""
-    return float(check_int(t, "t") ** 0.25)
+MAX_FEATURES = 2**24
 
 
 def ball_fraction(t: int) -> float:
@@ -50,18 +45,18 @@ def grids_needed(t: int, n_points: int, beta: float) -> int:
 class BallCarvingHash:
     """One hash function: project to t dimensions, return the first ball that catches the point.
 
-    U randomly shifted grids of balls with radius w, spacing 4w. The bucket is (first grid u with a
-    ball around the point, which ball of it). Points in no ball get key 0, the null bucket.
+    U randomly shifted grids of balls with radius w = t^(1/4) (then 1/(4 w^2) is the epsilon of
+    Theorem 2.14), spacing 4w. The bucket is (first grid u with a ball around the point, which ball
+    of it). Points in no ball get key 0, the null bucket.
 
     Parameters
     ----------
-    n_features : int
     t : int
         Dimensions after projection: t^O(t) grids are needed, so t <= 4 is practical.
     scale : float
         The distance r that counts as 1.
     n_grids : int, optional
-        Defaults to what covers 10^6 points but for 1 in 100 runs.
+        U; by default what covers 10^6 points but for 1 in 100 runs.
     """
 
     def __init__(
@@ -71,13 +66,12 @@ class BallCarvingHash:
         rng: np.random.Generator,
         t: int = 3,
         scale: float = 1.0,
-        width: float | None = None,
         n_grids: int | None = None,
     ) -> None:
-        self.n_features = n_features = check_int(n_features, "n_features", maximum=MAX_ENTRIES // 8)
+        self.n_features = n_features = check_int(n_features, "n_features", maximum=MAX_FEATURES)
         self.t = t = check_int(t, "t", maximum=8)
         self.scale = check_positive(scale, "scale")
-        self.width = default_width(t) if width is None else check_positive(width, "width")
+        self.width = t**0.25
         self.n_grids = grids_needed(t, 10**6, 0.01) if n_grids is None else n_grids
         check_int(self.n_grids, "n_grids", maximum=MAX_GRIDS)
         check_rng(rng)
@@ -121,7 +115,7 @@ class BallCarvingHash:
         return np.maximum(mixed, np.uint64(1))
 
 
-def collision_probability(distance: float, t: int, width: float | None = None) -> float:
+def collision_probability(distance: float, t: int) -> float:
     """Probability that two points at this distance share a bucket, in closed form.
 
     p(u) = E[I/(2 - I)], I the share of a ball's volume that two balls at distance rho have in
@@ -130,12 +124,12 @@ def collision_probability(distance: float, t: int, width: float | None = None) -
     first grid that catches one of the two must catch both.)
     """
     t = check_int(t, "t", maximum=MAX_EXACT_T)
-    w = default_width(t) if width is None else check_positive(width, "width")
-    return _collision_probability(check_non_negative(distance, "distance"), t, w)
+    return _collision_probability(check_non_negative(distance, "distance"), t)
 
 
 @lru_cache(maxsize=4096)
-def _collision_probability(distance: float, t: int, w: float) -> float:
+def _collision_probability(distance: float, t: int) -> float:
+    w = float(t**0.25)
     if distance / w < 1e-150:
         return 1.0
     # over x = rho sqrt(t)/u, whose density is chi_t; the integrand is 0 beyond 2w sqrt(t)/u

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
-import numpy as np
-
-from fedclust_helpers._validation import check_epsilon, check_int, check_positive
+from fedclust_helpers._validation import check_delta, check_epsilon, check_int, check_positive
 from fedclust_helpers.federation import LocalReports, Plan, PlannedRelease
 from fedclust_helpers.federation.reports import MAX_EPSILON
 from fedclust_helpers.ldp_kmeans.grids import NestedGrid
@@ -16,6 +14,7 @@ from fedclust_helpers.mechanisms import Mechanism
 
 CELLS_PER_CLUSTER = 3  # cells over which a cluster spreads, as a rule of thumb for warnings
 MAX_INIT = 1000  # starts of the server's k-means
+MAX_SD = 1e6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +26,7 @@ class LocalPlan(Plan):
     parts : tuple of (str, float)
         Names of the parts of the users and the share of each; empty if everybody answers all. Users
         of different parts answer different questions: each user is charged for one part.
-    z : float
+    n_sd : float
         Standard deviations that a count must exceed to be seen.
     n_init : int
         Starts of the server's k-means.
@@ -37,7 +36,7 @@ class LocalPlan(Plan):
     """
 
     parts: tuple[tuple[str, float], ...] = ()
-    z: float = 3.5
+    n_sd: float = 3.5
     n_init: int = 10
     needed: int = 0
 
@@ -51,58 +50,46 @@ class LocalPlan(Plan):
         """Bytes of all reports together (about, where users are divided): bits take one each."""
         total, shares = 0.0, self.shares
         for release in self.releases:
-            first: Any = release.mechanisms[0]
-            one_bit = isinstance(first, RandomizedResponse)
             users = self.facts.n_clients * shares.get(release.part or "", 1.0)
-            total += users * release.numbers * (1 if one_bit else 8)
+            total += users * release.numbers * (1 if _is_bit(release.mechanisms[0]) else 8)
         return round(total)
 
     def statement(self) -> list[tuple[str, str]]:
         """The privacy statement of the run as (heading, text) pairs."""
-        mechanisms: list[Any] = [m for r in self.releases for m in r.mechanisms]
         kinds = {
-            "randomised bits" if isinstance(m, RandomizedResponse)
-            else f"{self.facts.noise} Gaussian noise on vectors"
-            for m in mechanisms
+            "randomised bits" if _is_bit(m) else f"{self.facts.noise} Gaussian noise on vectors"
+            for release in self.releases for m in release.mechanisms
         }  # fmt: skip
-        rows = [
-            (what, f"{' and '.join(sorted(kinds, reverse=True))}, drawn by every user alone")
-            if what == "noise"
-            else (what, text)
-            for what, text in super().statement()
-        ]
+        noise = f"{' and '.join(sorted(kinds, reverse=True))}, drawn by every user alone"
+        rows = [(what, noise if what == "noise" else text) for what, text in super().statement()]
         if self.parts:
             shares = ", ".join(f"{share:.1%} {name!r}" for name, share in self.parts)
             rows.append(("parts", f"each user is in one, by number: {shares}"))
         if self.needed:
-            rows.append((
-                "users needed",
+            seen = (
                 f"about {self.needed:,} to see {self.n_clusters} clusters of equal size that"
-                f" spread over {CELLS_PER_CLUSTER} cells each",
-            ))  # fmt: skip
+                f" spread over {CELLS_PER_CLUSTER} cells each"
+            )
+            rows.append(("users needed", seen))
         return rows
+
+
+def _is_bit(mechanism: Any) -> bool:
+    return isinstance(mechanism, RandomizedResponse)
 
 
 @dataclass(frozen=True, kw_only=True)
 class OneRoundPlan(LocalPlan):
     """Algorithm 1 with parameters that work, or one grid (`plan_grid_histogram`).
 
-    `sums_share` is the share of users who send vectors; 0 where the centres found among the cells
-    are returned as they are.
+    With sums a share of the users sends vectors with the noise `mechanism`, keyed by their cell of
+    depth `sums_depth`; else both are None, and the centres found among the cells are returned.
     """
 
     n_outputs: int
     depths: tuple[int, ...]
     sums_depth: int | None
-    sums_share: float
-    n_answers: int
     mechanism: Mechanism | None
-    proxies: Literal["center", "corner"] = "center"
-
-    @property
-    def uses_sums(self) -> bool:
-        """Whether the last step recovers centres from vector sums."""
-        return self.sums_depth is not None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,7 +98,6 @@ class PrintedPlan(LocalPlan):
 
     grid: NestedGrid
     depths: tuple[int, ...]
-    n_levels: int
     mechanism: Mechanism
 
 
@@ -120,28 +106,17 @@ class FourRoundPlan(LocalPlan):
     """Algorithms 2 to 5. The parts of the users are the questions.
 
     The paper runs F L M R bucket histograms and sum oracles in parallel, each with a share of the
-    budget. Reductions, all public: ``joint_levels`` (every point is in exactly one D_l, so one
-    question with value (l, bucket) replaces L), `n_guesses` for F (None: the oracle's own noise
-    decides what is heavy), `scales` for M and `repetitions` for R.
+    budget. Here R = 2 of each: every point is in exactly one D_l, so one question with value (l,
+    bucket) replaces L; the oracle's own noise decides what is heavy, for any of the F guesses of
+    the cost that a laptop's n could tell apart; and one LSH scale stands for M.
     """
 
     n_outputs: int
     depths: tuple[int, ...]
-    shifted: bool
     lsh: bool
     t: int
-    scales: tuple[float, ...]
-    repetitions: int
-    n_guesses: int | None
-    joint_levels: bool
     mechanism: Mechanism
     low_mechanism: Mechanism = field(repr=False)
-
-    @property
-    def n_calls(self) -> int:
-        """Bucket histograms that users are split over: F L M R after the reductions."""
-        levels = 1 if self.joint_levels else len(self.depths) + 1
-        return (self.n_guesses or 1) * levels * len(self.scales) * self.repetitions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,46 +143,42 @@ def require_local(federation: Any) -> LocalReports:
     return federation
 
 
-def users_of(federation: LocalReports, n_clusters: int) -> tuple[int, int, int]:
-    """Shared validation; returns (n, d', k), all public."""
+def asked_for(
+    federation: LocalReports, n_clusters: int, epsilon: float, delta: float
+) -> dict[str, Any]:
+    """What every plan states: who answers, k, d' and the budget, all checked."""
     n = require_local(federation).n_records
-    return n, federation.n_features, check_int(n_clusters, "n_clusters", maximum=n)
+    if check_epsilon(epsilon) > MAX_EPSILON:
+        raise ValueError(f"epsilon must be at most {MAX_EPSILON:g}, got {epsilon:g}")
+    return {
+        "n_clusters": check_int(n_clusters, "n_clusters", maximum=n),
+        "n_features": federation.n_features, "facts": federation.facts,
+        "epsilon": float(epsilon), "delta": check_delta(delta),
+    }  # fmt: skip
+
+
+def check_questions(federation: LocalReports, n_questions: int) -> None:
+    """At least one user for each question."""
+    n = federation.n_records
+    if n < n_questions:
+        raise ValueError(
+            f"n_records of the federation must be at least the number of questions, {n_questions},"
+            f" got {n}"
+        )
 
 
 def outputs_of(n_features: int, n_outputs: int | None) -> int:
-    """d after projection."""
+    """d after projection: d' up to 6, else 4."""
     if n_outputs is None:
         return min(n_features, 4 if n_features > 6 else n_features)
     return check_int(n_outputs, "n_outputs", maximum=n_features)
 
 
-MAX_Z = 1e6  # standard deviations: no users could show anything beyond
-
-
-def check_z(z: float) -> float:
-    """A threshold of at least one standard deviation: below, noise is read as cells."""
-    if not 1 <= check_positive(z, "z") <= MAX_Z:
-        raise ValueError(f"z must lie between 1 and {MAX_Z:g} standard deviations, got {z:g}")
-    return float(z)
-
-
-def check_local_epsilon(epsilon: float) -> float:
-    """epsilon up to 10,000: beyond, nothing is hidden."""
-    if check_epsilon(epsilon) > MAX_EPSILON:
-        raise ValueError(f"epsilon must be at most {MAX_EPSILON:g}, got {epsilon:g}")
-    return float(epsilon)
-
-
-def check_init(n_init: int) -> int:
-    """Return the number of restarts of the server's k-means, if it can be run."""
-    return check_int(n_init, "n_init", maximum=MAX_INIT)
-
-
-def check_flag(value: Any, name: str) -> bool:
-    """Return `value` if it is True or False."""
-    if not isinstance(value, bool | np.bool_):
-        raise TypeError(f"{name} must be True or False, got {type(value).__name__}")
-    return bool(value)
+def reading(n_sd: float, n_init: int) -> dict[str, Any]:
+    """How the server reads counts; below one standard deviation it would read noise as cells."""
+    if not 1 <= check_positive(n_sd, "n_sd") <= MAX_SD:
+        raise ValueError(f"n_sd must be from 1 to {MAX_SD:g} standard deviations, got {n_sd:g}")
+    return {"n_sd": float(n_sd), "n_init": check_int(n_init, "n_init", maximum=MAX_INIT)}
 
 
 def bit_release(

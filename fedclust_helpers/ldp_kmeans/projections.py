@@ -14,31 +14,30 @@ from fedclust_helpers._validation import (
     as_numbers,
     as_points,
     check_choice,
+    check_fits,
     check_int,
     check_positive,
-    check_real,
     check_rng,
+    check_share,
 )
 
 MAX_ENTRIES = 2**27  # of a matrix
 MAX_OUTPUTS = 2**50
+CLIP_RATE = 0.01  # share of unit vectors that are cut to the ball
 BLOCK = 64  # rows that are multiplied at once
 
 
 def row_products(points: FloatArray, matrix: FloatArray) -> FloatArray:
     """``points @ matrix``, where each row's result depends on that row alone, bit for bit.
 
-    A library of matrix products chooses its order of additions by the number of rows, so that one
-    user more could move another user's image across the border of a cell. Blocks of one fixed size,
-    padded with zeros, are always added up in the same order.
+    A library of matrix products chooses its order of additions by the number of rows; one user more
+    could move another's image across the border of a cell. Blocks of one size, padded with zeros,
+    are always added up in the same order.
     """
     points = np.ascontiguousarray(as_numbers(points, "points", ndim=2, empty=True))
     matrix = as_numbers(matrix, "matrix", ndim=2)
     if points.shape[1] != len(matrix):
-        raise ValueError(
-            f"points must have {len(matrix)} columns, one for each row of matrix, got"
-            f" {points.shape[1]}"
-        )
+        raise ValueError(f"points must have {len(matrix)} columns, got {points.shape[1]}")
     n, width = points.shape
     full = n - n % BLOCK
     out = np.empty((n, matrix.shape[1]))
@@ -54,19 +53,16 @@ def row_products(points: FloatArray, matrix: FloatArray) -> FloatArray:
 class BallProjection:
     """Q = P o S o T of Algorithm 1: project, scale, and cut to the unit ball.
 
-    T has independent entries of variance 1/d (Gaussian or +-1: both sub-Gaussian tailed), so
-    ||Tp|| = ||p|| on average. S divides by ``scale``, P moves what is still outside to the sphere.
-    For a point of length 1 and a Gaussian T, ||Tp||^2 is chi^2_d / d, so
-    ``scale = sqrt(chi2.isf(clip_rate, d)/d)`` cuts exactly a `clip_rate` of such points;
-    shorter points are cut less often. (The paper scales by 1/(alpha sqrt(log(n/beta))), which drops
-    the "1 +" of its own Lemma 2.8 and can blow points up: claims P4, F14.)
+    T has independent Gaussian entries of variance 1/d, so ||Tp|| = ||p|| on average. S divides by
+    ``scale``, P moves what is still outside to the sphere. For a point of length 1 ||Tp||^2 is
+    chi^2_d / d, so ``scale = sqrt(chi2.isf(0.01, d)/d)`` cuts exactly one in a hundred of such
+    points; shorter points are cut less often. (The paper scales by 1/(alpha sqrt(log(n/beta))),
+    which drops the "1 +" of its own Lemma 2.8 and can blow points up: claims P4, F14.)
 
     Parameters
     ----------
     n_features, n_outputs : int
         d' and d. With d = d' and ``kind="identity"`` nothing is changed.
-    clip_rate : float
-        Share of unit vectors that are cut.
     """
 
     def __init__(
@@ -75,34 +71,21 @@ class BallProjection:
         n_outputs: int,
         *,
         rng: np.random.Generator,
-        clip_rate: float = 0.01,
-        kind: Literal["gaussian", "sign", "identity"] = "gaussian",
+        kind: Literal["gaussian", "identity"] = "gaussian",
     ) -> None:
         self.n_features = check_int(n_features, "n_features")
         self.n_outputs = check_int(n_outputs, "n_outputs", maximum=self.n_features)
-        if not 0 < check_real(clip_rate, "clip_rate") < 1:
-            raise ValueError(f"clip_rate must lie in (0, 1), got {clip_rate}")
-        check_choice(kind, "kind", ("gaussian", "sign", "identity"))
+        check_choice(kind, "kind", ("gaussian", "identity"))
         check_rng(rng)
-        if self.n_features * self.n_outputs > MAX_ENTRIES:
-            raise ValueError(
-                f"n_features times n_outputs must be at most {MAX_ENTRIES}, got"
-                f" {n_features} x {n_outputs}"
-            )
+        check_fits(n_features * n_outputs, "n_features times n_outputs", limit=MAX_ENTRIES)
         if kind == "identity" and n_outputs != n_features:
             raise ValueError("n_outputs must equal n_features for kind 'identity'")
         self.kind = kind
-        self.clip_rate = 0.0 if kind == "identity" else clip_rate
-        shape = (self.n_features, self.n_outputs)
         if kind == "identity":
             self.matrix, self.scale = np.eye(n_features), 1.0
             return
-        if kind == "gaussian":
-            entries = rng.normal(size=shape)
-        else:
-            entries = rng.choice([-1.0, 1.0], size=shape)
-        self.scale = math.sqrt(stats.chi2.isf(clip_rate, n_outputs) / n_outputs)
-        self.matrix = entries / math.sqrt(n_outputs)
+        self.scale = math.sqrt(stats.chi2.isf(CLIP_RATE, n_outputs) / n_outputs)
+        self.matrix = rng.normal(size=(n_features, n_outputs)) / math.sqrt(n_outputs)
 
     def __call__(self, points: ArrayLike) -> FloatArray:
         """Images (n, d) in the unit ball of points (n, d') in the unit ball."""
@@ -114,21 +97,13 @@ class BallProjection:
         images *= np.minimum(1.0, 1 / np.maximum(lengths, 1e-300))[:, None]
         return images
 
-    def n_clipped(self, points: ArrayLike) -> int:
-        """How many points P moves: a fact about private data, for lessons only."""
-        points = as_points(points, n_features=self.n_features)
-        if self.kind == "identity":
-            return 0
-        images = row_products(points, self.matrix / self.scale)
-        return int((np.linalg.norm(images, axis=1) > 1).sum())
-
 
 def jl_dimension(alpha: float, beta: float) -> int:
     """Smallest d that keeps a length within a factor 1 + alpha with probability 1 - beta.
 
     Lemma 2.6 without its O(.): for a Gaussian map ||Tx||^2/||x||^2 is chi^2_d / d.
     """
-    alpha, beta = _check_alpha(alpha), _check_open(beta, "beta")
+    alpha, beta = _check_alpha(alpha), check_share(beta, "beta")
     low, high = 1, 1
     while jl_failure(high, alpha) > beta:
         low, high = high, 2 * high
@@ -151,21 +126,13 @@ def jl_failure(n_outputs: int, alpha: float) -> float:
 def kmeans_dimension(n_clusters: int, alpha: float, beta: float) -> int:
     """d = ln(k/(alpha beta))/alpha^2 of Theorem 2.7, with constant 1 (claim P3)."""
     n_clusters = check_int(n_clusters, "n_clusters")
-    alpha, beta = _check_alpha(alpha), _check_open(beta, "beta")
+    alpha, beta = _check_alpha(alpha), check_share(beta, "beta")
     if alpha < 1e-7:
         raise ValueError(f"alpha must be larger: {alpha:g} needs more than 2^50 dimensions")
     return max(1, math.ceil((math.log(n_clusters) - math.log(alpha) - math.log(beta)) / alpha**2))
 
 
 def _check_alpha(value: float) -> float:
-    value = check_positive(value, "alpha")
-    if value > 1e100:
+    if check_positive(value, "alpha") > 1e100:
         raise ValueError(f"alpha must be at most 1e100, got {value:g}")
-    return value
-
-
-def _check_open(value: float, name: str) -> float:
-    """A probability strictly between 0 and 1."""
-    if not 0 < check_real(value, name) < 1:
-        raise ValueError(f"{name} must lie in (0, 1), got {value}")
     return float(value)

@@ -5,24 +5,26 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedclust_helpers._validation import check_rng
+from fedclust_helpers._progress import Progress
+from fedclust_helpers._validation import check_instance, check_rng
 from fedclust_helpers.federation import LocalReports
+from fedclust_helpers.ldp_kmeans.as_printed import run_as_printed
 from fedclust_helpers.ldp_kmeans.baselines import (
     run_gaussian_reports,
     run_lloyd,
     run_private_mean,
 )
 from fedclust_helpers.ldp_kmeans.four_rounds import run_four_rounds
-from fedclust_helpers.ldp_kmeans.one_round import LdpResult, run_as_printed, run_one_round
+from fedclust_helpers.ldp_kmeans.one_round import run_one_round
 from fedclust_helpers.ldp_kmeans.plans import (
     FourRoundPlan,
     LocalPlan,
     OneRoundPlan,
     PrintedPlan,
     VectorPlan,
-    check_flag,
     require_local,
 )
+from fedclust_helpers.ldp_kmeans.results import LdpResult
 
 BASELINES = {"gaussian_reports": run_gaussian_reports, "private_mean": run_private_mean}
 
@@ -33,7 +35,7 @@ def run(
     *,
     rng: np.random.Generator,
     initial: ArrayLike | None = None,
-    progress: bool = False,
+    progress: Progress = False,
 ) -> LdpResult:
     """Follow a plan: ask the users its questions, in its order, and no others.
 
@@ -47,12 +49,8 @@ def run(
         For the server's k-means and starts. (Public coins and noise come from the federation.)
     initial : array_like of shape (k, d), optional
         Public starting centres, for `plan_lloyd` only.
-    progress : bool
-        Show a progress bar over the questions.
-
-    Returns
-    -------
-    LdpResult
+    progress : bool or function
+        A bar over the questions, or called as ``progress(done, total)``.
 
     Raises
     ------
@@ -67,9 +65,7 @@ def run(
     """
     require_local(federation)
     check_rng(rng)
-    progress = check_flag(progress, "progress")
-    if not isinstance(plan, LocalPlan):
-        raise TypeError(f"plan must be a LocalPlan, got {type(plan).__name__}")
+    check_instance(plan, LocalPlan, "plan")
     if plan.method == "ldp_lloyd" and isinstance(plan, VectorPlan):
         return run_lloyd(federation, plan, rng=rng, initial=initial, progress=progress)
     if initial is not None:

@@ -30,7 +30,7 @@ INTERNAL = frozenset({
     "feddp_kmeans.baselines.LloydsPlan", "rr_cluster.planning.TrainingPlan",
     "rr_cluster.planning.TrainingResult", "rr_cluster.algorithm.RebalancingPlan",
     "rr_cluster.sums_only.SumsPlan", "rr_cluster.baselines.SharedPlan",
-    "ldp_kmeans.one_round.LdpResult", "datasets._files.RegistryEntry",
+    "ldp_kmeans.results.LdpResult", "datasets._files.RegistryEntry",
     "datasets.images.ImageSource", "feddp_kmeans.algorithm.InitResult",
     "feddp_kmeans.algorithm.WeightedPoints", "ldp_kmeans.cells.CellLevel",
     "ldp_kmeans.cells.ChosenCells", "ldp_kmeans.four_rounds.HeavyCells",
@@ -41,7 +41,7 @@ INTERNAL = frozenset({
 WHOLE = frozenset({
     "federation.reports",
     "ldp_kmeans.frequency_oracles", "ldp_kmeans.grids", "ldp_kmeans.local_randomizers",
-    "ldp_kmeans.lsh", "ldp_kmeans.projections",
+    "ldp_kmeans.lsh", "ldp_kmeans.projections", "ldp_kmeans.vector_sums",
 })  # fmt: skip
 LEFT_OUT = ("studies",)
 

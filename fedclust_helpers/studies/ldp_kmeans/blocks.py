@@ -136,7 +136,7 @@ def bitstogram(cell: Cell, *, n: int, bits: int, epsilon: float) -> Numbers:
             found.setdefault(int(count), []).append(bool(np.isin(value, hitters)))
         wrong += int((~np.isin(hitters, planted)).sum())
         threshold = np.array(
-            [query.recovery_threshold(n, oracle_z=0.0), query.recovery_threshold(n, z=0.0)]
+            [query.recovery_threshold(n, oracle_n_sd=0.0), query.recovery_threshold(n, n_sd=0.0)]
         )
     rates = {count: np.mean(hits) for count, hits in sorted(found.items(), reverse=True)}
     recovered = math.inf

@@ -25,6 +25,7 @@ from fedclust_helpers.federation import (
 from fedclust_helpers.federation.local import USERS_PER_CHUNK
 from fedclust_helpers.ldp_kmeans.frequency_oracles import OneBitCounts, Question
 from fedclust_helpers.studies.bench.cell import Cell, Numbers, generator_of, seed_of
+from fedclust_helpers.studies.ldp_kmeans.growth import zipf_shares
 from fedclust_helpers.studies.ldp_kmeans.problems import (
     Ball,
     BallProblem,
@@ -36,7 +37,6 @@ from fedclust_helpers.studies.ldp_kmeans.theory import (
     count_rms,
     response_factor,
     sums_error,
-    zipf_shares,
 )
 
 DELTA = 1e-6

@@ -22,7 +22,7 @@ from fedclust_helpers.studies.bench.grading import (
     several,
 )
 from fedclust_helpers.studies.ldp_kmeans import checks
-from fedclust_helpers.studies.ldp_kmeans.theory import loglog_slope
+from fedclust_helpers.studies.ldp_kmeans.growth import loglog_slope
 
 SECOND: Mapping[tuple[str, int, int, float], float] = {
     ("alg1", 10**4, 4, 1): 0.286, ("alg1", 10**5, 4, 1): 0.045, ("alg1", 10**6, 4, 0.5): 0.0258,

@@ -31,8 +31,8 @@ from fedclust_helpers.studies.ldp_kmeans.cells import (
     scaling,
     trust,
 )
+from fedclust_helpers.studies.ldp_kmeans.growth import loglog_slope
 from fedclust_helpers.studies.ldp_kmeans.problems import Ball
-from fedclust_helpers.studies.ldp_kmeans.theory import loglog_slope
 
 MAIN = (
     "alg1", "alg1_hso", "alg4", "grid_histogram", "ldp_lloyd", "private_mean", "central_glloyd",

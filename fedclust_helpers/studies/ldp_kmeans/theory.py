@@ -1,8 +1,7 @@
 """The paper's lemmas as functions: what is printed, what is right, and what an experiment gives.
 
-Numbers of lemmas, lines and equations are those of the LDP paper (Chaturvedi, Jones, Nguyen). A
-function that has an ``as_printed`` twin or result states the slip in its docstring. Nothing here
-touches a federation: points are plain arrays, and no budget is spent.
+Numbers of lemmas, lines and equations are those of the LDP paper (Chaturvedi, Jones, Nguyen).
+Nothing here touches a federation: points are plain arrays, and no budget is spent.
 """
 
 from __future__ import annotations
@@ -21,63 +20,44 @@ from fedclust_helpers._validation import (
     FloatArray,
     IntArray,
     as_points,
+    check_bool,
     check_choice,
     check_delta,
     check_epsilon,
+    check_fits,
     check_int,
     check_non_negative,
     check_positive,
     check_real,
     check_rng,
+    check_share,
 )
 from fedclust_helpers.accounting import gaussian_sigma_analytic, gdp_delta, gdp_epsilon
 from fedclust_helpers.federation.reports import gaussian_report
-from fedclust_helpers.ldp_kmeans.frequency_oracles import (
-    HeavySums,
-    OneBitCounts,
-    Question,
-    ask_values,
-    lemma_2_12_bound,
-)
+from fedclust_helpers.ldp_kmeans.frequency_oracles import OneBitCounts, Question, ask_values
 from fedclust_helpers.ldp_kmeans.grids import NestedGrid
 from fedclust_helpers.ldp_kmeans.local_randomizers import RandomizedResponse
 from fedclust_helpers.ldp_kmeans.lsh import collision_probability
+from fedclust_helpers.ldp_kmeans.vector_sums import HeavySums
 
 BLOCK = 2**22  # numbers that are held at once
 MAX_NUMBERS = 2**27  # numbers that one experiment may hold: 1 GiB
 MAX_WORK = 2**26  # random numbers that one experiment may draw: some seconds
 
 
-def _check_size(limit: int = MAX_NUMBERS, **sizes: int) -> None:
-    """Refuse an experiment that does not fit into memory or time, by its public sizes."""
-    if math.prod(sizes.values()) > limit:
-        names, shape = " times ".join(sizes), " x ".join(str(v) for v in sizes.values())
-        raise ValueError(f"{names} must be at most {limit} numbers, got {shape}")
-
-
-def _check_open(value: float, name: str) -> float:
-    """A number strictly between 0 and 1."""
-    value = check_real(value, name)
-    if not 0 < value < 1:
-        raise ValueError(f"{name} must lie in (0, 1), got {value}")
-    return value
-
-
-def _check_flag(value: bool, name: str) -> bool:
-    if not isinstance(value, bool | np.bool_):
-        raise TypeError(f"{name} must be True or False, got {type(value).__name__}")
-    return bool(value)
+def _check_sizes(limit: int = MAX_NUMBERS, **sizes: int) -> None:
+    """Whole numbers from 1 on, of an experiment that fits into memory or time."""
+    for name, size in sizes.items():
+        check_int(size, name)
+    check_fits(math.prod(sizes.values()), " times ".join(sizes), limit=limit)
 
 
 def _check_below(value: float, name: str, limit: float) -> float:
-    """A positive number up to `limit`."""
-    value = check_positive(value, name)
-    if value > limit:
-        raise ValueError(f"{name} must be at most {limit:g}, got {value:g}")
-    return value
+    check_fits(check_positive(value, name), name, limit=limit)
+    return float(value)
 
 
-# --- splitting users, splitting the budget (claim P.split) ----------------------------------------
+# --- splitting users, splitting the budget --------------------------------------------------------
 
 
 def response_factor(epsilon: float) -> float:
@@ -86,13 +66,10 @@ def response_factor(epsilon: float) -> float:
 
 
 def split_users_std(n: int, epsilon: float, n_mechanisms: int, m: int = 1) -> float:
-    """Standard deviation of a count when each of n users answers m of M questions.
-
-    ``c(epsilon/m) sqrt(n M/m)``, with epsilon/m for each answer.
-    """
-    epsilon = check_epsilon(epsilon)
-    check_int(m, "m", maximum=check_int(n_mechanisms, "n_mechanisms"))
-    return response_factor(epsilon / m) * math.sqrt(check_int(n, "n") * n_mechanisms / m)
+    """sd of a count when each of n users answers m of M questions: ``c(epsilon/m) sqrt(n M/m)``."""
+    _check_sizes(n=n, n_mechanisms=n_mechanisms)
+    check_int(m, "m", maximum=n_mechanisms)
+    return response_factor(check_epsilon(epsilon) / m) * math.sqrt(n * n_mechanisms / m)
 
 
 def split_budget_std(n: int, epsilon: float, n_mechanisms: int) -> float:
@@ -100,57 +77,26 @@ def split_budget_std(n: int, epsilon: float, n_mechanisms: int) -> float:
     return split_users_std(n, epsilon, n_mechanisms, n_mechanisms)
 
 
-def best_participations(epsilon: float, n_mechanisms: int) -> int:
-    """The m in 1..M with the smallest `split_users_std`, by trying all."""
-    epsilon = check_epsilon(epsilon)
-    n_mechanisms = check_int(n_mechanisms, "n_mechanisms", maximum=100_000)
-    stds = [split_users_std(1, epsilon, n_mechanisms, m) for m in range(1, n_mechanisms + 1)]
-    return int(np.argmin(stds)) + 1
-
-
-def printed_count_std(n: int, epsilon: float, n_levels: int | None = None) -> float:
-    """Standard deviation of a count of Algorithm 1 with epsilon/(2L) for each histogram.
-
-    ``L = ceil(lg n)`` by default.
-    """
-    n = check_int(n, "n", minimum=2)
-    levels = (
-        math.ceil(math.log2(n))
-        if n_levels is None
-        else check_int(n_levels, "n_levels", maximum=10**6)
-    )
-    return response_factor(check_epsilon(epsilon) / (2 * levels)) * math.sqrt(n)
-
-
 def sums_center_error(
-    n: int,
-    n_features: int,
-    epsilon: float,
-    delta: float,
-    *,
-    cluster_size: float,
-    n_cells: int = 3,
-    share: float = 0.7,
+    n: int, n_features: int, epsilon: float, delta: float, *, cluster_size: float
 ) -> float:
     """Error of a centre recovered from vector sums: sigma sqrt(n q d'/phi)/n_j.
 
-    q heavy cells hold the n_j users of the cluster; a share phi of all users sends vectors. In the
-    unit ball a value above 0.3 says that one private mean would do better.
+    q = 3 heavy cells hold the n_j users of the cluster; a share phi = 0.7 of all sends vectors.
     """
     sigma = 2 * gaussian_sigma_analytic(_check_below(epsilon, "epsilon", 1e4), check_delta(delta))
-    cluster_size = check_positive(cluster_size, "cluster_size")
-    noise = check_int(n, "n") * check_int(n_cells, "n_cells") * check_int(n_features, "n_features")
-    return sigma * math.sqrt(noise / _check_below(share, "share", 1.0)) / cluster_size
+    _check_sizes(2**62, n=n, n_features=n_features)
+    check_positive(cluster_size, "cluster_size")
+    return sigma * math.sqrt(n * 3 * n_features / 0.7) / cluster_size
 
 
 # --- oracles: Lemmas 2.11 and 2.12 (P6 to P9) -----------------------------------------------------
 
 
 def count_rms(n: int, epsilon: float, *, rng: np.random.Generator, n_buckets: int = 1024) -> float:
-    """Root mean square error of one-bit counts over the empty buckets, n users (P9).
+    """Root mean square error of one-bit counts over the empty buckets, n users (claim P9).
 
-    Lemma 2.11 promises O(sqrt(n log(n/beta))/epsilon); theory for the oracle: c sqrt(n). (In the
-    lemma "f(v)" stands for the count n(v).)
+    Lemma 2.11 promises O(sqrt(n log(n/beta))/epsilon); theory for the oracle: c sqrt(n).
     """
     n = check_int(n, "n", maximum=MAX_NUMBERS)
     oracle = OneBitCounts(
@@ -160,12 +106,6 @@ def count_rms(n: int, epsilon: float, *, rng: np.random.Generator, n_buckets: in
     ask_values(oracle, np.zeros((n, 1)), rng=rng)
     empty = np.delete(oracle.spectrum[0], oracle.buckets(np.zeros(1, dtype=np.uint64)))
     return float(np.sqrt(np.mean(empty**2)))
-
-
-def lemma_2_11_bound(n: int, epsilon: float, beta: float) -> float:
-    """Lemma 2.11's error of a count, constant 1: sqrt(n ln(n/beta))/epsilon."""
-    n, beta = check_int(n, "n"), _check_open(beta, "beta")
-    return math.sqrt(n * (math.log(n) - math.log(beta))) / check_epsilon(epsilon)
 
 
 class SumsError(NamedTuple):
@@ -193,17 +133,14 @@ def sums_error(
     Lemma 2.12 with Delta = 2 radius. Theory: rms^2 = n (E||g||^2 + d' sigma^2). (The lemma's
     "for every v" needs ln(n/beta); its proof holds for one v.)
     """
-    n, n_values = check_int(n, "n"), check_int(n_values, "n_values")
-    n_features, rng = check_int(n_features, "n_features"), check_rng(rng)
-    _check_size(n=n, n_features=n_features)
-    _check_size(n_values=n_values, n_features=n_features)
-    _check_size(2**13, n_features=n_features)
+    _check_sizes(n=n, n_features=n_features)
+    _check_sizes(n_values=n_values, n_features=n_features)
+    _check_sizes(2**13, n_features=n_features)
+    check_rng(rng)
     radius = _check_below(radius, "radius", 1e100)
-    if check_epsilon(epsilon) < 1e-100:
-        raise ValueError(f"epsilon must be at least 1e-100, got {epsilon:g}")
     mechanism = gaussian_report(radius, epsilon, delta, calibration=calibration)
-    values = rng.integers(n_values, size=n)
-    vectors = rng.normal(size=(n, n_features))
+    bound = lemma_2_12_bound(n, n_features, 2 * radius, epsilon, delta, beta)
+    values, vectors = rng.integers(n_values, size=n), rng.normal(size=(n, n_features))
     vectors *= radius / np.linalg.norm(vectors, axis=1, keepdims=True)
     oracle = HeavySums(
         lambda points, _: (points[:, 0].astype(np.uint64), points[:, 1:]), radius, n_features,
@@ -213,11 +150,24 @@ def sums_error(
     truth = np.zeros((n_values, n_features))
     np.add.at(truth, values, vectors)
     errors = oracle.estimate(np.arange(n_values, dtype=np.uint64)) - truth
-    return SumsError(
-        np.linalg.norm(errors, axis=1),
-        oracle.rms_error(n, radius**2 * (1 - 1 / n_values)),
-        lemma_2_12_bound(n, n_features, 2 * radius, epsilon, delta, beta),
-    )
+    rms = oracle.rms_error(n, radius**2 * (1 - 1 / n_values))
+    return SumsError(np.linalg.norm(errors, axis=1), rms, bound)
+
+
+def lemma_2_12_bound(
+    n_users: int, n_features: int, delta_norm: float, epsilon: float, delta: float, beta: float
+) -> float:
+    """Lemma 2.12's bound on ||S(v) - true|| for one v, with Delta_g = Delta.
+
+    ``2 Delta sqrt(2 n ln((d'+1)/beta)) + 4 c_G Delta/epsilon sqrt(2 d' n ln(4/beta))``
+    """
+    _check_sizes(2**62, n_users=n_users, n_features=n_features)
+    delta_norm = check_non_negative(delta_norm, "delta_norm")
+    epsilon, delta, beta = check_epsilon(epsilon), check_delta(delta), check_delta(beta, "beta")
+    c_g = math.sqrt(2 * math.log(1.25 / delta))
+    first = 2 * delta_norm * math.sqrt(2 * n_users * math.log((n_features + 1) / beta))
+    second = 4 * c_g * delta_norm / epsilon
+    return first + second * math.sqrt(2 * n_features * n_users * math.log(4 / beta))
 
 
 class PrintedNoise(NamedTuple):
@@ -233,18 +183,15 @@ class PrintedNoise(NamedTuple):
 def printed_sums_truth(
     epsilon: float, delta: float, *, center_norm: float, radius: float
 ) -> PrintedNoise:
-    """The privacy of Algorithm 6 as printed when g stays in the ball B(centre, radius) (P7, F13).
+    """The privacy of Algorithm 6 as printed when g stays in B(centre, radius) (claims P7, F13).
 
-    The noise is calibrated to the sensitivity of g: 2 c_G Delta_g/epsilon with Delta_g = 2 radius.
-    But the report is ``Z g(x)`` with a sign Z that depends on f(x): it can change by
-    ``2 sup||g|| = 2 (center_norm + radius)``. With radius 0 (a constant g) there is no noise, and
-    the sign of the report reveals f(x).
+    The noise, 2 c_G Delta_g/epsilon, is calibrated to Delta_g = 2 radius. But the report ``Z g(x)``
+    with a sign Z that depends on f(x) can change by ``2 sup||g|| = 2 (center_norm + radius)``. With
+    radius 0 there is no noise, and the sign of the report reveals f(x).
     """
     epsilon, delta = check_epsilon(epsilon), check_delta(delta)
-    radius = check_non_negative(radius, "radius")
-    center_norm = check_non_negative(center_norm, "center_norm")
-    if max(radius, center_norm) > 1e100:
-        raise ValueError("radius and center_norm must be at most 1e100")
+    for length, name in ((radius, "radius"), (center_norm, "center_norm")):
+        check_fits(check_non_negative(length, name), name, limit=1e100)
     sensitivity = 2 * (center_norm + radius)
     std = 2 * math.sqrt(2 * math.log(1.25 / delta)) * (2 * radius) / epsilon
     if std <= 1e-100 * sensitivity:
@@ -255,36 +202,32 @@ def printed_sums_truth(
 
 
 def algorithm_5_true_delta(epsilon: float, delta: float) -> float:
-    """The true delta of Algorithm 5, line 7, at the claimed epsilon (claim P.alg5).
+    """The true delta of Algorithm 5, line 7, at the claimed epsilon.
 
-    Its noise has variance 2 c_G^2/epsilon^2, for sensitivity sqrt(2): points of different clusters.
-    Points p and -p of one cluster differ by 2.
+    Its noise 2 c_G^2/epsilon^2 is for sensitivity sqrt(2); points p, -p of one cluster differ by 2.
     """
     std = math.sqrt(2) * math.sqrt(2 * math.log(1.25 / check_delta(delta))) / check_epsilon(epsilon)
     return gdp_delta(2 / std, epsilon)
 
 
 class CrossTerms(NamedTuple):
-    """How often the step of the proof fails, the exact share for large n, and the true rms."""
+    """How often the step of the proof fails, and the exact share for large n."""
 
     violated: float
     limit: float
-    rms: float
 
 
 def cross_term_violation(
     n: int, n_features: int, *, rng: np.random.Generator, n_trials: int = 2000
 ) -> CrossTerms:
-    """How often ``||sum b_j eta_j||^2 <= 2 sum ||eta_j||^2`` fails for Gaussian eta (P8).
+    """How often ``||sum b_j eta_j||^2 <= 2 sum ||eta_j||^2`` fails for Gaussian eta (claim P8).
 
     The proof of Lemma 2.12 uses it as a fact. For three equal vectors it says 9 <= 6. What is true:
-    the sum of n signed standard Gaussians is N(0, n I), so the limit is P(chi^2_d > 2 d). `rms` is
-    sqrt(mean ||sum||^2/(n d)), to be 1.
+    the sum of n signed standard Gaussians is N(0, n I), so the limit is P(chi^2_d > 2 d).
     """
-    n, d = check_int(n, "n"), check_int(n_features, "n_features")
-    n_trials, rng = check_int(n_trials, "n_trials"), check_rng(rng)
-    _check_size(2**24, n=n, n_features=d)
-    _check_size(MAX_WORK, n=n, n_features=d, n_trials=n_trials)
+    _check_sizes(2**24, n=n, n_features=n_features)
+    _check_sizes(MAX_WORK, n=n, n_features=n_features, n_trials=n_trials)
+    d, rng = n_features, check_rng(rng)
     total, squares = np.empty(n_trials), np.empty(n_trials)
     step = max(1, BLOCK // (n * d))
     for start in range(0, n_trials, step):
@@ -292,18 +235,14 @@ def cross_term_violation(
         signs = rng.choice([-1.0, 1.0], size=(len(eta), n, 1))
         total[start : start + step] = ((signs * eta).sum(axis=1) ** 2).sum(axis=1)
         squares[start : start + step] = (eta**2).sum(axis=(1, 2))
-    return CrossTerms(
-        float(np.mean(total > 2 * squares)),
-        float(stats.chi2.sf(2 * d, d)),
-        math.sqrt(total.mean() / (n * d)),
-    )
+    return CrossTerms(float(np.mean(total > 2 * squares)), float(stats.chi2.sf(2 * d, d)))
 
 
 # --- dimension reduction: Lemmas 2.6 and 2.8, Theorem 2.7, Lemma 4.12 (P1 to P5) ------------------
 
 
 def pairwise_cost(points: ArrayLike) -> float:
-    """sum over ordered pairs ||p - q||^2/(2 |C|): equals sum ||p - mean||^2 (P1)."""
+    """sum over ordered pairs ||p - q||^2/(2 |C|): equals sum ||p - mean||^2 (claim P1)."""
     points = as_points(points)
     return float(pdist(points, "sqeuclidean").sum() / len(points))
 
@@ -312,56 +251,39 @@ def clustering_cost(points: ArrayLike, labels: ArrayLike) -> float:
     """Cost of a fixed clustering: squared distances to the means of its parts."""
     points, labels = as_points(points), np.asarray(labels)
     if labels.shape != (len(points),) or labels.dtype.kind not in "iub":
-        raise ValueError(
-            f"labels must be integers of shape ({len(points)},), one for each of points"
-        )
+        raise ValueError(f"labels must be integers of shape ({len(points)},), for each of points")
     _, index, size = np.unique(labels, return_inverse=True, return_counts=True)
     means = np.zeros((len(size), points.shape[1]))
     np.add.at(means, index, points)
-    means /= size[:, None]
-    return float(((points - means[index]) ** 2).sum())
+    return float(((points - (means / size[:, None])[index]) ** 2).sum())
 
 
 def projected_cost_ratio(
-    points: ArrayLike,
-    labels: ArrayLike,
-    n_outputs: int,
-    *,
-    rng: np.random.Generator,
-    n_maps: int = 1,
+    points: ArrayLike, labels: ArrayLike, n_outputs: int, *, rng: np.random.Generator, n_maps: int
 ) -> FloatArray:
     """Cost of a fixed clustering after a random map to d dimensions, over its cost before (P3).
 
-    Theorem 2.7 promises [1/(1 + alpha), 1 + alpha] at d = ln(k/(alpha beta))/alpha^2 (constant 1,
-    see `projections.kmeans_dimension`). Gaussian maps with entries of variance 1/d; one ratio for
-    each, (n_maps,).
+    Theorem 2.7 promises [1/(1 + alpha), 1 + alpha] at d = ln(k/(alpha beta))/alpha^2. Gaussian maps
+    with entries of variance 1/d; one ratio for each, (n_maps,).
     """
-    points, rng = as_points(points), check_rng(rng)
-    d, n_maps = check_int(n_outputs, "n_outputs"), check_int(n_maps, "n_maps")
-    _check_size(n_outputs=d, n_points=len(points) + points.shape[1])
-    _check_size(MAX_WORK, n_outputs=d, n_maps=n_maps, n_points=len(points))
+    points, d, rng = as_points(points), n_outputs, check_rng(rng)
+    _check_sizes(n_outputs=d, n_points=len(points) + points.shape[1])
+    _check_sizes(MAX_WORK, n_outputs=d, n_maps=n_maps, n_points=len(points))
     before = clustering_cost(points, labels)
     if before == 0:
         raise ValueError("points must differ within their clusters: the cost before is 0")
-    shape = (points.shape[1], d)
-    return np.array([
-        clustering_cost(points @ (rng.normal(size=shape) / math.sqrt(d)), labels) / before
-        for _ in range(n_maps)
-    ])  # fmt: skip
+    maps = (rng.normal(size=(points.shape[1], d)) / math.sqrt(d) for _ in range(n_maps))
+    return np.array([clustering_cost(points @ matrix, labels) / before for matrix in maps])
 
 
 def longest_stretch(points: ArrayLike, n_outputs: int, *, rng: np.random.Generator) -> float:
-    """max ||Tp||/||p|| over points (n, d') for one Gaussian map to d dimensions (P4).
-
-    From the Gram matrix T T^t, in blocks of outputs: d may exceed d'.
-    """
-    points = as_points(points)
-    d = check_int(n_outputs, "n_outputs")
+    """max ||Tp||/||p|| over points (n, d') for one Gaussian map to d dimensions (claim P4)."""
+    points, d = as_points(points), n_outputs
     width = points.shape[1]
-    _check_size(MAX_WORK, n_outputs=d, n_features=width)
+    _check_sizes(MAX_WORK, n_outputs=d, n_features=width)
     if not (points != 0).any(axis=1).all():
         raise ValueError("points must not be 0: a length of 0 has no stretch")
-    gram = np.zeros((width, width))
+    gram = np.zeros((width, width))  # T T^t: d may exceed d'
     step = max(1, BLOCK // width)
     for start in range(0, d, step):
         block = check_rng(rng).normal(size=(width, min(step, d - start)))
@@ -378,12 +300,8 @@ class Stretch(NamedTuple):
 
 
 def stretch_bound(n_points: int, alpha: float, beta: float, n_outputs: int) -> Stretch:
-    """Lemma 2.8: alpha sqrt(ln(n/beta)) as printed, 1 + sqrt(2 ln(n/beta)/d) corrected (P4, F14).
-
-    The statement drops the "1 +" of its own proof. (||Tp|| of a unit vector is a 1-Lipschitz
-    function of d standard Gaussians over sqrt(d), with mean below 1.)
-    """
-    log_term = math.log(check_int(n_points, "n_points")) - math.log(_check_open(beta, "beta"))
+    """Lemma 2.8, alpha sqrt(ln(n/beta)), and with the "1 +" of its own proof (claims P4, F14)."""
+    log_term = math.log(check_int(n_points, "n_points")) - math.log(check_share(beta, "beta"))
     printed = check_positive(alpha, "alpha") * math.sqrt(log_term)
     return Stretch(printed, 1 + math.sqrt(2 * log_term / check_int(n_outputs, "n_outputs")))
 
@@ -396,40 +314,21 @@ def printed_scale(n_points: int, alpha: float, beta: float) -> float:
 def expected_outside(n_points: int, alpha: float, n_outputs: int) -> float:
     """Unit vectors that the scale 1/(2(1 + alpha)) leaves outside B(0, 1/2) (P5, Lemma 4.12).
 
-    n P(chi^2_d > d (1 + alpha)^2): at d = ln(k/(alpha beta))/alpha^2 it grows with n, so d must
-    contain ln n, or points are cut.
+    n P(chi^2_d > d (1 + alpha)^2) grows with n, so d must contain ln n, or points are cut.
     """
     d = check_int(n_outputs, "n_outputs", maximum=2**50)
     alpha = _check_below(alpha, "alpha", 1e100)
     return float(check_int(n_points, "n_points") * stats.chi2.sf(d * (1 + alpha) ** 2, d))
 
 
-# --- grids: lines 6 and 8, Lemmas 3.3 and 4.2 (P10) -----------------------------------------------
-
-
-def grid_units(
-    n_levels: int, n_features: int, alpha: float, *, as_printed: bool = False
-) -> FloatArray:
-    """t_l, l = 1..L: alpha 2^(l-L+1)/sqrt(d), or with 1/alpha as line 6 prints.
-
-    With 1/alpha the coarsest cells are larger than the domain.
-    """
-    factor = check_positive(alpha, "alpha")
-    levels = np.arange(1, check_int(n_levels, "n_levels", maximum=1000) + 1)
-    scale = (1 / factor if _check_flag(as_printed, "as_printed") else factor) / math.sqrt(
-        check_int(n_features, "n_features")
-    )
-    return np.asarray(scale * 2.0 ** (levels - n_levels + 1))
+# --- grids: line 8, Lemmas 3.3 and 4.2 (P10) ------------------------------------------------------
 
 
 def grid_points_bound(n_clusters: int, n_features: int, alpha: float) -> int:
     """N_G of Lemma 3.3.2, by its proof: k 2^d C(d/alpha^2 + 1, d + 1) cells per level."""
     d = check_int(n_features, "n_features", maximum=10_000)
-    alpha = _check_below(alpha, "alpha", 1e100)
-    if alpha < 0.01:
-        raise ValueError(f"alpha must be at least 0.01, got {alpha:g}")
-    m = round(d / alpha**2)
-    return check_int(n_clusters, "n_clusters") * 2**d * math.comb(m + 1, d + 1)
+    check_fits(1 / _check_below(alpha, "alpha", 1e100), "1/alpha", limit=100)
+    return check_int(n_clusters, "n_clusters") * 2**d * math.comb(round(d / alpha**2) + 1, d + 1)
 
 
 def discretised_cost(
@@ -437,35 +336,20 @@ def discretised_cost(
     depth: int,
     n_clusters: int,
     *,
-    where: Literal["center", "corner"] = "center",
     rng: np.random.Generator,
+    where: str = "center",
     n_init: int = 10,
 ) -> float:
-    """Cost per point when k-means sees cells instead of points, no noise (claim P.alg1.corners).
-
-    Every cell of side 2^(1-depth) counts as its centre, or as its lower corner: the floor map of
-    line 8, which is half a cell diagonal off.
-    """
+    """Cost per point when k-means sees the centres (or corners, line 8) of cells, without noise."""
     points = as_points(points)
     check_choice(where, "where", ("center", "corner"))
     check_int(n_init, "n_init", maximum=1000)
     grid = NestedGrid(points.shape[1])
     cells, weights = np.unique(grid.cells(points, depth), axis=0, return_counts=True)
-    places = grid.centers(cells, depth) if where == "center" else grid.corners(cells, depth)
-    if len(places) <= check_int(n_clusters, "n_clusters"):
-        centers = places
-    else:
-        centers = kmeans.weighted_kmeans(places, weights, n_clusters, rng=rng, n_init=n_init)
+    centers = grid.centers(cells, depth) if where == "center" else grid.corners(cells, depth)
+    if len(centers) > check_int(n_clusters, "n_clusters"):
+        centers = kmeans.weighted_kmeans(centers, weights, n_clusters, rng=rng, n_init=n_init)
     return kmeans.kmeans_cost(points, centers, normalize=True)
-
-
-def share_in_large_cells(points: ArrayLike, depth: int, share: float) -> tuple[int, float]:
-    """Cells of a depth that hold at least `share` of the points: how many, and what they hold."""
-    points = as_points(points)
-    cells = NestedGrid(points.shape[1]).cells(points, depth)
-    size = np.unique(cells, axis=0, return_counts=True)[1] / len(points)
-    large = size[size >= check_positive(share, "share")]
-    return len(large), float(large.sum())
 
 
 class NearbyCells(NamedTuple):
@@ -477,26 +361,20 @@ class NearbyCells(NamedTuple):
 
 
 def mean_nearby_cells(
-    n_features: int,
-    n_shifts: int,
-    *,
-    rng: np.random.Generator,
-    distance: float | None = None,
+    n_features: int, n_shifts: int, *, rng: np.random.Generator, distance: float | None = None
 ) -> NearbyCells:
-    """Cells of a randomly shifted unit grid within `distance` of a point (Lemma 4.2, P10).
+    """Cells of a randomly shifted unit grid within `distance` of a point (Lemma 4.2, claim P10).
 
     `distance` in cell sides, 1/d by default: the d matters. ``exact``: the volume of a unit cube
     grown by a ball, sum_j C(d, j) V_j r^j. ``bound``: (1 + 2r)^d, e^2 at most for r = 1/d.
     """
     d = check_int(n_features, "n_features", maximum=50)
     r = 1 / d if distance is None else _check_below(distance, "distance", 1000.0)
-    n_shifts = check_int(n_shifts, "n_shifts")
-    _check_size(2**21, n_features=d, n_shifts=n_shifts)
+    _check_sizes(2**21, n_features=d, n_shifts=n_shifts)
     position = check_rng(rng).random((n_shifts, d))
-    volumes = np.exp(
-        np.arange(d + 1) / 2 * math.log(math.pi) - gammaln(np.arange(d + 1) / 2 + 1)
-    )  # of unit balls in 0..d dimensions
-    exact = sum(math.comb(d, j) * volumes[j] * r**j for j in range(d + 1))
+    j = np.arange(d + 1)
+    volumes = np.exp(j / 2 * math.log(math.pi) - gammaln(j / 2 + 1))  # of unit balls
+    exact = sum(math.comb(d, i) * volumes[i] * r**i for i in range(d + 1))
     return NearbyCells(float(cells_within(position, r).mean()), float(exact), (1 + 2 * r) ** d)
 
 
@@ -511,8 +389,7 @@ def cells_within(positions: ArrayLike, distance: float) -> IntArray:
     steps = np.arange(-reach, reach + 1)
     owner, squared = np.arange(len(positions)), np.zeros(len(positions))
     for axis in (positions - np.floor(positions)).T:
-        if len(owner) * len(steps) > MAX_NUMBERS // 4:
-            raise ValueError(f"distance must be smaller: too many cells lie within {limit:g}")
+        check_fits(len(owner) * len(steps), "distance", limit=MAX_NUMBERS // 4)
         below = axis[owner][:, None]
         gap = np.where(steps < 0, below - steps - 1, np.where(steps > 0, steps - below, 0.0))
         squared = (squared[:, None] + gap**2).ravel()
@@ -522,50 +399,23 @@ def cells_within(positions: ArrayLike, distance: float) -> IntArray:
 
 
 def share_in_shifted_cell(
-    n_features: int,
-    *,
-    rng: np.random.Generator,
-    low: float = 0.0,
-    side: float = 1.0,
-    radius: float = 0.5,
-    shift: float = 0.5,
-    n_points: int = 100_000,
+    n_features: int, *, rng: np.random.Generator, low: float = 0.0, side: float = 1.0
 ) -> float:
     """Share of a ball that stays in the cube [low, low + side)^d after a random shift.
 
-    Points uniform in B(0, radius), each with a shift uniform in [-shift, shift]^d. Defaults:
-    Algorithm 4, lines 2 to 5, as printed, with the cube [0, 1)^d; almost nothing stays. A root cube
-    of side 2 around the origin (low = -1) holds them all.
+    100,000 points uniform in B(0, 1/2), each shifted uniformly in [-1/2, 1/2]^d (Algorithm 4, lines
+    2 to 5): almost nothing stays in the printed cube [0, 1)^d, all in the one of side 2, low = -1.
     """
-    d, n = check_int(n_features, "n_features"), check_int(n_points, "n_points")
-    _check_size(2**26, n_features=d, n_points=n)
+    d, n = n_features, 100_000
+    _check_sizes(2**26, n_features=d, n_points=n)
     low, side = check_real(low, "low"), check_non_negative(side, "side")
-    radius = check_non_negative(radius, "radius")
-    shift = check_non_negative(shift, "shift")
-    if shift > 1e100:
-        raise ValueError(f"shift must be at most 1e100, got {shift:g}")
     points = check_rng(rng).normal(size=(n, d))
-    points *= radius * rng.random((n, 1)) ** (1 / d) / np.linalg.norm(points, axis=1, keepdims=True)
-    points += rng.uniform(-shift, shift, size=(n, d))
+    points *= 0.5 * rng.random((n, 1)) ** (1 / d) / np.linalg.norm(points, axis=1, keepdims=True)
+    points += rng.uniform(-0.5, 0.5, size=(n, d))
     return float(((points >= low) & (points < low + side)).all(axis=1).mean())
 
 
-def ancestor_levels(n_features: int) -> int:
-    """How many levels up Anc* lies: 1.5 lg d, rounded up (the text does not round)."""
-    return math.ceil(1.5 * math.log2(check_int(n_features, "n_features")))
-
-
-def separation_ratio(c: float, n_features: int) -> float:
-    """lambda_l over the ancestor's diameter: (14c + 5) t_l sqrt(d) over d^2 t_l.
-
-    Below 1, once d^1.5 > 14c + 5, ancestors are closer than they are wide, and the separation
-    "2c Diam" that the analysis of Lambda_l uses fails.
-    """
-    c = check_positive(c, "c")
-    return float((14 * c + 5) / check_int(n_features, "n_features") ** 1.5)
-
-
-# --- locality-sensitive hashing: Theorem 2.14, Lemmas 2.15 and 2.16 (P11 to P14) ------------------
+# --- locality-sensitive hashing: Lemmas 2.15 and 2.16 (P12 to P14) --------------------------------
 
 
 def collision_ratio(t: int, c: float) -> float:
@@ -584,74 +434,57 @@ class Lemma215(NamedTuple):
     exact: float
 
 
-def c_prime(c: float) -> float:
+def _c_prime(c: float) -> float:
     """c' = c^2/8 - 1/4 of Lemma 2.15, positive for c > sqrt(2)."""
-    if _check_below(c, "c", 1e100) ** 2 <= 2:
-        raise ValueError(f"c must exceed sqrt(2), got {c}")
+    if not math.sqrt(2) < check_positive(c, "c") <= 1e100:
+        raise ValueError(f"c must lie above sqrt(2) and up to 1e100, got {c}")
     return c * c / 8 - 0.25
 
 
 def lemma_2_15(B: float, c: float, *, as_printed: bool = True) -> Lemma215:  # noqa: N803
     """The choice of t in Lemma 2.15 and what it gives, as shares of the wanted ratio B (P12).
 
-    Printed: sqrt(t) = (ln B + ln ln B)/c', and exp(c' sqrt(t))/t is then B/ln B up to constants,
-    not Omega(B). Safe: sqrt(t) = (ln B + 2 ln ln B)/c'. `proved` is exp(c' sqrt(t))/(t B), without
-    the constants that the proof hides; `exact` is p(1)^2/(p(c) B) at t rounded up.
+    Printed: sqrt(t) = (ln B + ln ln B)/c', and exp(c' sqrt(t))/t is then B/ln B, not Omega(B).
+    Safe: sqrt(t) = (ln B + 2 ln ln B)/c'. `proved` is exp(c' sqrt(t))/(t B), without hidden
+    constants; `exact` is p(1)^2/(p(c) B) at t rounded up.
     """
-    if not _check_below(B, "B", 1e12) > math.e:
-        raise ValueError(f"B must exceed e, got {B}")
-    log = math.log(B)
-    root = (log + (1 if _check_flag(as_printed, "as_printed") else 2) * math.log(log)) / c_prime(c)
-    proved = math.exp(c_prime(c) * root - log) / root**2
+    if not math.e < check_real(B, "B") <= 1e12:
+        raise ValueError(f"B must exceed e, and be at most 1e12, got {B}")
+    log, prime = math.log(B), _c_prime(c)
+    root = (log + (1 if check_bool(as_printed, "as_printed") else 2) * math.log(log)) / prime
+    proved = math.exp(prime * root - log) / root**2
     return Lemma215(root**2, proved, collision_ratio(math.ceil(root**2), c) / B)
 
 
 def exponent_ratio(c: float) -> float:
-    """(1/c') (2c^2 - 1): what "1/c' = O(1/(2c^2 - 1))" hides (P13).
-
-    8 (2c^2 - 1)/(c^2 - 2): at least 16, unbounded near c = sqrt(2).
-    """
-    prime = c_prime(c)
-    return (2 * c * c - 1) / prime
+    """(1/c') (2c^2 - 1), at least 16: what "1/c' = O(1/(2c^2 - 1))" hides (claim P13)."""
+    return (2 * c * c - 1) / _c_prime(c)
 
 
 class FilterTrials(NamedTuple):
-    """Lemma 2.16 in shifted grids: success, the promise p(1)/4, p(1), p(c), bound on the radius."""
+    """Lemma 2.16 in shifted grids: success, the promise p(1)/4, p(c), bound on the radius."""
 
     success: float
     promise: float
-    p_near: float
     p_far: float
     radius_bound: float
-    mean_error: float
 
 
 def lemma_2_16_trials(
-    side: float,
-    *,
-    rng: np.random.Generator,
-    c: float = 3.0,
-    n_near: int = 200,
-    n_far: int = 2000,
-    diameter: float = 60.0,
-    n_shifts: int = 4000,
+    side: float, *, rng: np.random.Generator, c: float = 3.0, n_shifts: int = 4000
 ) -> FilterTrials:
-    """Lemma 2.16 with the hash "cell of a randomly shifted grid in the plane" (P14).
+    """Lemma 2.16 with the hash "cell of a randomly shifted grid in the plane" (claim P14).
 
-    C: points of a disc of diameter r = 1 with x_0 on its border; D: C and points of a disc of
-    `diameter` around it. For this hash p(1) = (1 - 1/(sqrt(2) side))^2 and p(c) = max(0, 1 -
-    c/side), exactly. A trial succeeds if the mean of all points in the cell of x_0 lies within
-    cr + 8 p(c)|D| diam/(p(1)^2 |C|) of x_0 and at least p(1)|C|/2 points of C are among them. (In
-    the proof F is a subset of D; the text says C.)
+    C: 200 points of a disc of diameter r = 1 with x_0 on its border; D: C and 2000 points of a disc
+    of diameter 60 around it. p(1) = (1 - 1/(sqrt(2) side))^2, p(c) = max(0, 1 - c/side), exactly.
+    A trial succeeds if the mean of all points in the cell of x_0 lies within
+    cr + 8 p(c)|D| diam/(p(1)^2 |C|) of x_0 and at least p(1)|C|/2 points of C are among them.
     """
     side, c = check_positive(side, "side"), check_positive(c, "c")
     if side < math.sqrt(2) or c < 1:
         raise ValueError("side must be at least sqrt(2) and c at least 1")
-    n_near, n_far = check_int(n_near, "n_near"), check_int(n_far, "n_far")
-    n_shifts, diameter = check_int(n_shifts, "n_shifts"), _check_below(diameter, "diameter", 1e100)
-    _check_size(2**24, n_near=n_near)
-    _check_size(2**24, n_far=n_far)
-    _check_size(MAX_WORK, n_shifts=n_shifts, n_points=n_near + n_far)
+    n_near, n_far, diameter = 200, 2000, 60.0
+    _check_sizes(MAX_WORK, n_shifts=n_shifts, n_points=n_near + n_far)
     near = _disc(n_near, 0.5, rng)
     near[0] = (0.5, 0.0)  # x_0
     points = np.concatenate([near, _disc(n_far, diameter / 2, rng)])
@@ -659,87 +492,18 @@ def lemma_2_16_trials(
     p_near, p_far = (1 - 1 / (math.sqrt(2) * side)) ** 2, max(0.0, 1 - c / side)
     bound = c + 8 * p_far * len(points) / (p_near**2 * n_near) * diameter
     low = -rng.uniform(0, side, size=(n_shifts, 1, 2))  # cell of x_0
-    won, error = np.empty(n_shifts, dtype=bool), np.empty(n_shifts)
+    won = np.empty(n_shifts, dtype=bool)
     step = max(1, BLOCK // (2 * len(points)))
     for start in range(0, n_shifts, step):
         corner = low[start : start + step]
         same = np.all((points >= corner) & (points < corner + side), axis=2)
-        means = same @ points / same.sum(axis=1, keepdims=True)
-        distance = np.linalg.norm(means, axis=1)
+        distance = np.linalg.norm(same @ points / same.sum(axis=1, keepdims=True), axis=1)
         enough = same[:, :n_near].sum(axis=1) >= p_near * n_near / 2
         won[start : start + step] = enough & (distance <= bound)
-        error[start : start + step] = distance
-    return FilterTrials(float(won.mean()), p_near / 4, p_near, p_far, bound, float(error.mean()))
+    return FilterTrials(float(won.mean()), p_near / 4, p_far, bound)
 
 
 def _disc(n: int, radius: float, rng: np.random.Generator) -> FloatArray:
     angle = check_rng(rng).uniform(0, 2 * math.pi, n)
     length = radius * np.sqrt(rng.random(n))
     return np.column_stack([length * np.cos(angle), length * np.sin(angle)])
-
-
-# --- growth with n --------------------------------------------------------------------------------
-
-
-class Slope(NamedTuple):
-    """Slope of a line through logarithms, with a confidence interval."""
-
-    slope: float
-    low: float
-    high: float
-
-
-def loglog_slope(n: ArrayLike, values: ArrayLike, *, level: float = 0.95) -> Slope:
-    """b in values ~ n^b, by least squares on logarithms, with a Student interval.
-
-    At least three pairs; all numbers positive.
-    """
-    x, y = _numbers(n, "n"), _numbers(values, "values")
-    if x.ndim != 1 or x.shape != y.shape or len(x) < 3:
-        raise ValueError("n and values must be vectors of the same length, at least 3")
-    if not (x > 0).all() or not (y > 0).all() or not np.isfinite(x + y).all():
-        raise ValueError("n and values must be positive and finite")
-    level = _check_open(level, "level")
-    if np.ptp(x) == 0:
-        raise ValueError("n must hold different numbers: a line needs a slope")
-    if np.ptp(y) == 0:
-        return Slope(0.0, 0.0, 0.0)
-    fit = stats.linregress(np.log(x), np.log(y))
-    half = stats.t.ppf((1 + level) / 2, len(x) - 2) * fit.stderr
-    return Slope(float(fit.slope), float(fit.slope - half), float(fit.slope + half))
-
-
-def zipf_shares(n_values: int = 2000, exponent: float = 1.2) -> FloatArray:
-    """Shares v^-exponent of values 1..V, adding up to 1."""
-    n_values = check_int(n_values, "n_values", maximum=MAX_NUMBERS)
-    shares = np.arange(1, n_values + 1, dtype=np.float64) ** -check_non_negative(
-        exponent, "exponent"
-    )
-    return np.asarray(shares / shares.sum())
-
-
-def missed_mass(
-    n: int, epsilon: float, *, shares: ArrayLike | None = None, z: float = 3.5
-) -> float:
-    """Users whose value has fewer than z c sqrt(n) holders: what thresholding cannot see.
-
-    `shares` of the values, Zipf(1.2) over 2000 values by default. With few large values it is
-    constant or about sqrt(n); with a long tail it grows almost like n.
-    """
-    share = zipf_shares() if shares is None else _numbers(shares, "shares")
-    if not (np.isfinite(share) & (share >= 0)).all() or not abs(share.sum() - 1) < 1e-6:
-        raise ValueError("shares must be finite numbers >= 0 that add up to 1")
-    z = check_non_negative(z, "z")
-    counts = check_int(n, "n") * share
-    return float(counts[counts < z * response_factor(epsilon) * math.sqrt(n)].sum())
-
-
-def _numbers(values: ArrayLike, name: str) -> FloatArray:
-    """A float array of real numbers."""
-    try:
-        array = np.asarray(values)
-        if array.dtype.kind not in "iufbO":
-            raise TypeError
-        return np.asarray(array, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise TypeError(f"{name} must be an array of real numbers") from None

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
 from fedclust_helpers.federation import LocalReports
-from fedclust_helpers.ldp_kmeans import HeavyCells, LdpResult
+from fedclust_helpers.ldp_kmeans import LdpResult
 from fedclust_helpers.studies.ldp_kmeans.figures._common import (
     BLUE,
     DARK,
@@ -134,13 +134,11 @@ def plot_rounds(axes: Any, points: ArrayLike, result: LdpResult, means: ArrayLik
     one, two, three, four = panels(axes)
     for ax in (one, two, three, four):
         cloud(ax, points)
-    heavy = result.details["heavy"]
-    assert isinstance(heavy, list)
-    marked: HeavyCells = heavy[0]
+    marked, candidates = result.heavy, result.candidates
+    assert marked is not None and candidates is not None
     for shade, depth, cells in zip(SHADES, marked.depths, marked.cells, strict=False):
         side = marked.grid.cell_side(depth)
         squares(one, marked.grid.corners(cells, depth), side, color=shade, alpha=0.45)
-    candidates = np.asarray(result.details["candidates"])
     n_heavy = len(marked.centers())
     for rows, marker, color, name in (
         (candidates[:n_heavy], "s", ORANGE, "heavy cells"),

@@ -1,0 +1,123 @@
+"""What runs of locally private k-means share: following a plan, and the result."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from fedclust_helpers import kmeans
+from fedclust_helpers._progress import Progress
+from fedclust_helpers._validation import FloatArray
+from fedclust_helpers.federation import LocalReports, RunResult
+from fedclust_helpers.federation.reports import LocalQuery
+from fedclust_helpers.ldp_kmeans.grids import NestedGrid
+from fedclust_helpers.ldp_kmeans.heavy_cells import CellLevel, ChosenCells, HeavyCells
+from fedclust_helpers.ldp_kmeans.plans import CELLS_PER_CLUSTER, LocalPlan
+from fedclust_helpers.ldp_kmeans.projections import BallProjection
+
+
+class NothingDetectedWarning(UserWarning):
+    """Too few users for this epsilon: no cell stands out of the noise, or hardly any could."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LdpResult(RunResult):
+    """Centres of a locally private run and what the server saw on the way.
+
+    All of it is computed from randomised reports.
+
+    Attributes
+    ----------
+    centers : array (k, d'), in the unit ball
+    low_centers : array (k, d), those of the proxy points
+    proxies, weights : arrays (m, d) and (m,), the proxy points and the users behind each
+    levels : the cells that the server looked at, `chosen` those that became proxy points
+    heavy, candidates : the heavy cells and the candidate centres (m, d) of four rounds
+    history : array (n_rounds + 1, k, d), the centres of each round of Lloyd's algorithm
+    """
+
+    plan: LocalPlan
+    centers: FloatArray
+    low_centers: FloatArray = field(repr=False)
+    proxies: FloatArray = field(repr=False)
+    weights: FloatArray = field(repr=False)
+    levels: tuple[CellLevel, ...] = field(repr=False, default=())
+    chosen: ChosenCells | None = field(repr=False, default=None)
+    heavy: HeavyCells | None = field(repr=False, default=None)
+    candidates: FloatArray | None = field(repr=False, default=None)
+    history: FloatArray | None = field(repr=False, default=None)
+    grid: NestedGrid | None = field(repr=False, default=None)
+    projection: BallProjection = field(repr=False)
+
+    @property
+    def coverage(self) -> float:
+        """Estimated number of users behind the proxy points."""
+        return float(self.weights.sum())
+
+
+@contextmanager
+def following(
+    federation: LocalReports, plan: LocalPlan, queries: Sequence[LocalQuery], progress: Progress
+) -> Iterator[int]:
+    """Follow a plan: yields how many releases the ledger held before.
+
+    `queries` are those that are known before the first report: what can be refused is refused here.
+    """
+    with federation.follow(plan, progress) as n_before:
+        for query in queries:
+            federation.check_ask(query)
+        if plan.parts:
+            federation.divide(plan.shares)
+        yield n_before
+
+
+def result_of(
+    federation: LocalReports, plan: LocalPlan, n_before: int, centers: FloatArray, **found: Any
+) -> LdpResult:
+    """The result of the run whose first release is number `n_before` of the ledger."""
+    d = plan.n_features
+    bare = {"low_centers": centers, "proxies": np.zeros((0, d)), "weights": np.zeros(0)}
+    return LdpResult(
+        plan=plan, ledger=federation.ledger.since(n_before), transcript=federation.transcript,
+        private=federation.randomness.is_secure, centers=centers, **bare | found,
+    )  # fmt: skip
+
+
+def ball_projection(federation: LocalReports, n_features: int, n_outputs: int) -> BallProjection:
+    """Q from public coins; the identity where the dimension stays."""
+    kind: Any = "identity" if n_outputs == n_features else "gaussian"
+    return BallProjection(n_features, n_outputs, rng=federation.randomness.public, kind=kind)
+
+
+def warn_if_blind(n_proxies: int, plan: LocalPlan, n_users: int) -> None:
+    """Say how many users it would take when nothing can be seen."""
+    if n_proxies == 0:
+        share = 1 / (CELLS_PER_CLUSTER * plan.n_clusters)
+        warnings.warn(
+            f"nothing stands out of the noise at epsilon={plan.epsilon:g} with {n_users} users:"
+            f" about {max(plan.needed, 2 * n_users)} are needed to see cells that hold {share:.1%}"
+            f" of them ({plan.n_sd:g} standard deviations); the centres returned carry no"
+            " information",
+            NothingDetectedWarning,
+            stacklevel=4,
+        )
+
+
+def proxy_centers(
+    points: FloatArray, weights: FloatArray, plan: LocalPlan, *, rng: np.random.Generator
+) -> FloatArray:
+    """Weighted k-means on proxy points; with fewer points than k, the origin fills the rest."""
+    k = plan.n_clusters
+    if len(points) <= k:
+        return np.concatenate([points, np.zeros((k - len(points), points.shape[1]))])
+    return kmeans.weighted_kmeans(points, weights, k, rng=rng, n_init=plan.n_init)
+
+
+def to_ball(points: FloatArray) -> FloatArray:
+    """Rows cut to length 1."""
+    return points / np.maximum(1.0, np.linalg.norm(points, axis=1, keepdims=True))

@@ -1,0 +1,274 @@
+"""Sums and lists of vectors from one noised vector of each user."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csc_array
+
+from fedclust_helpers._validation import (
+    FloatArray,
+    IntArray,
+    as_numbers,
+    check_fits,
+    check_function,
+    check_int,
+    check_non_negative,
+    check_positive,
+    check_rng,
+    check_text,
+)
+from fedclust_helpers.federation.reports import Reports, Words
+from fedclust_helpers.ldp_kmeans.frequency_oracles import BucketHash, walsh_hadamard
+from fedclust_helpers.ldp_kmeans.local_randomizers import MAX_NUMBERS
+from fedclust_helpers.ldp_kmeans.queries import (
+    Channels,
+    Query,
+    one_array,
+    one_point_each,
+    user_numbers,
+)
+from fedclust_helpers.mechanisms import (
+    MAX_STEPS,
+    NEGLIGIBLE,
+    DiscreteGaussian,
+    Gaussian,
+    Mechanism,
+    NoiseSource,
+    NoNoise,
+    SecureNoise,
+)
+
+# --- one vector of one user -----------------------------------------------------------------------
+
+
+def check_report_mechanism(
+    mechanism: Mechanism, radius: float, n_outputs: int, *, what: str = "a vector"
+) -> Mechanism:
+    """Return noise that hides any two vectors of length `radius`, each rounded to its grid.
+
+    The L2 sensitivity under replace-one: 2 radius, plus half a step of the grid in each of
+    `n_outputs` coordinates of both. Refused: what is no Gaussian noise of one party, hides less, or
+    makes reports that do not fit into 64-bit integers.
+    """
+    check_text(what, "what")
+    if not hasattr(mechanism, "norm") or not hasattr(mechanism, "dp_event"):
+        raise TypeError(f"mechanism must be a mechanism, got {type(mechanism).__name__}")
+    if type(mechanism) not in (Gaussian, DiscreteGaussian, NoNoise):
+        raise ValueError(
+            "mechanism must hide an L2 sensitivity with one user's noise: Gaussian or"
+            f" DiscreteGaussian, not {type(mechanism).__name__}"
+        )
+    radius, n_outputs = check_positive(radius, "radius"), check_int(n_outputs, "n_outputs")
+    grid = mechanism.grid
+    needed = 2 * radius + math.sqrt(n_outputs) * (grid or 0.0)
+    if mechanism.sensitivity < needed * (1 - 1e-12):
+        raise ValueError(
+            f"mechanism hides a sensitivity of {mechanism.sensitivity:.6g}, but {what}"
+            f" of length (radius) {radius:g} can change by {needed:.6g}"
+        )
+    if grid is not None and (radius + mechanism.tail(NEGLIGIBLE)) / grid >= MAX_STEPS:
+        raise ValueError(
+            f"mechanism has a grid of {grid:g}: a report does not fit into 64-bit integers"
+        )
+    return mechanism
+
+
+def _cut_to(vectors: FloatArray, radius: float) -> FloatArray:
+    """Factors (m,) that cut rows to length `radius`, a hair inside; 0 for rows not finite."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
+    factor = np.minimum(1.0, radius * (1 - 1e-12) / np.maximum(lengths, 1e-300))
+    return np.where(np.isfinite(lengths), factor, 0.0)
+
+
+def _noised_report(
+    vectors: FloatArray, mechanism: Mechanism, *, rng: NoiseSource
+) -> NDArray[np.float64] | IntArray:
+    """Vectors plus noise, (m, d): floats, or with noise on a grid the number of steps (int64).
+
+    On a grid vectors are rounded first and added as integers: the last bits of a sum of floats
+    would tell its two parts apart.
+    """
+    vectors = as_numbers(vectors, "vectors", ndim=2, empty=True)
+    if not isinstance(rng, SecureNoise):
+        check_rng(rng)
+    grid = mechanism.grid
+    if grid is None:
+        return np.asarray(vectors + mechanism.sample(vectors.shape, rng=rng))
+    steps = np.rint(vectors / grid).astype(np.int64)
+    steps += mechanism.sample_steps(vectors.shape, rng=rng)  # type: ignore[attr-defined]
+    return steps
+
+
+def _report_values(reports: NDArray[Any], mechanism: Mechanism) -> FloatArray:
+    """What the server reads: the vectors (m, d) behind `_noised_report`'s numbers."""
+    values = as_numbers(reports, "reports", ndim=2, empty=True)
+    return values if mechanism.grid is None else values * mechanism.grid
+
+
+class _VectorQuery(Query):
+    """A question that every user answers with one noised vector of length at most `radius`."""
+
+    parts: tuple[str, ...]
+
+    def __init__(
+        self,
+        n_outputs: int,
+        mechanism: Mechanism,
+        radius: float,
+        name: str,
+        public: Mapping[str, ArrayLike] | None = None,
+    ) -> None:
+        super().__init__(name, public)
+        self.n_outputs = check_int(n_outputs, "n_outputs", maximum=MAX_NUMBERS)
+        self.radius = check_positive(radius, "radius")
+        self.mechanism = check_report_mechanism(
+            mechanism, radius, n_outputs, what=f"a {self.parts[0].removeprefix('noisy ')}"
+        )
+        self.mechanisms = (mechanism,)
+
+    def respond(self, points: FloatArray, users: IntArray, *, rng: NoiseSource) -> Reports:
+        """Noised vectors (m, d); in whole steps (int64) with noise on a grid."""
+        points, users = one_point_each(points, users)
+        return (_noised_report(self._answer(points, users), self.mechanism, rng=rng),)
+
+    def collect(self, users: IntArray, reports: Reports) -> None:
+        """Take in the reports of these users."""
+        users = user_numbers(users)
+        vectors = one_array(reports, (len(users), self.n_outputs), "if")
+        self._add(users, vectors)
+        self._n_users += len(users)
+
+    def _add(self, users: IntArray, vectors: NDArray[Any]) -> None:
+        raise NotImplementedError
+
+
+class HeavySums(_VectorQuery):
+    """Sums of vectors over all users with a given key (HeavySumsOracle, Algorithm 6).
+
+    A vector that is not finite counts as 0, a longer one is cut to `radius`: on the device, so that
+    no value of one user can raise an error that others see.
+
+    User j sends ``y_j = Z[f(x_j), j] g(x_j) + noise`` with the public sign Z[v, j] = H[r_j, h(v)].
+    ``sum_j y_j Z[v, j]`` estimates the sum of g over users with key v.
+
+    Parameters
+    ----------
+    encode : callable
+        ``encode(points, channels) -> (keys (m,), vectors (m, d))``. Keys of different channels must
+        differ: all channels share the buckets.
+    radius, n_outputs
+        Public bound on the length of a vector, and d.
+    mechanism : Gaussian or DiscreteGaussian
+        Must hide 2 radius and the rounding: see `LocalReports.gaussian_report`.
+    shares, n_buckets, rng, name, public
+        As for `OneBitCounts`.
+    """
+
+    parts = ("signed vector",)
+
+    def __init__(
+        self,
+        encode: Callable[[FloatArray, IntArray], tuple[Words, FloatArray]],
+        radius: float,
+        n_outputs: int,
+        mechanism: Mechanism,
+        *,
+        rng: np.random.Generator,
+        shares: Sequence[float] = (1.0,),
+        n_buckets: int = 2**14,
+        name: str = "heavy sums",
+        public: Mapping[str, ArrayLike] | None = None,
+    ) -> None:
+        self._encode = check_function(encode, "encode")
+        super().__init__(n_outputs, mechanism, radius, name, public)
+        self._hash = BucketHash(n_buckets, rng=rng)
+        self._channels = Channels(shares, 1, n_buckets, rng)
+        check_fits(n_buckets * n_outputs, "n_outputs times n_buckets", limit=MAX_NUMBERS)
+        self._sums = np.zeros((n_buckets, n_outputs))
+        self._spectrum: FloatArray | None = None
+
+    def _answer(self, points: FloatArray, users: IntArray) -> FloatArray:
+        """The signed vectors (m, d) before noise."""
+        channels, rows = self._channels.coins(users)
+        answer = self._encode(points, channels[0])
+        if not isinstance(answer, tuple) or len(answer) != 2:
+            raise TypeError("encode must return keys and vectors")
+        keys, vectors = answer[0], np.asarray(answer[1], dtype=np.float64)
+        if vectors.shape != (len(points), self.n_outputs):
+            raise ValueError(
+                f"encode must return vectors of {self.n_outputs} columns for points of"
+                f" {points.shape[1]} (n_features), got shape {vectors.shape}"
+            )
+        if np.shape(keys) != (len(points),):
+            raise ValueError("encode must return one key for each point")
+        shrink = _cut_to(vectors, self.radius)
+        negative = (np.bitwise_count(rows[0] & self._hash(keys)) & np.uint8(1)).view(bool)
+        if not shrink.all():  # 0 times inf is nan
+            vectors = np.where(shrink[:, None] > 0, vectors, 0.0)
+        return vectors * np.where(negative, -shrink, shrink)[:, None]
+
+    def _add(self, users: IntArray, vectors: NDArray[Any]) -> None:
+        _, rows = self._channels.coins(users)
+        starts = np.arange(len(users) + 1)
+        one_hot = csc_array(
+            (np.ones(len(users)), rows[0].astype(np.int64), starts),
+            shape=(len(self._sums), len(users)),
+        )
+        self._sums += one_hot @ _report_values(vectors, self.mechanism)
+        self._spectrum = None
+
+    def estimate(self, keys: Words) -> FloatArray:
+        """Estimated sums (m, d) over the asked users whose key is each of `keys`."""
+        if self._spectrum is None:
+            self._spectrum = walsh_hadamard(self._sums)
+        return self._spectrum[self._hash(keys).astype(np.int64)]
+
+    def rms_error(self, n_users: int, mean_square: float) -> float:
+        """Root mean square of ||estimate - true||: sqrt(n (E||g||^2 + d sigma^2))."""
+        n_users = check_int(n_users, "n_users", minimum=0)
+        mean_square = check_non_negative(mean_square, "mean_square")
+        return math.sqrt(n_users * (mean_square + self.n_outputs * self.mechanism.std**2))
+
+
+class NoisyPoints(_VectorQuery):
+    """Every user's point plus Gaussian noise, as the server receives them.
+
+    Points are cut to length `radius` on the device. The server keeps at most `max_kept` reports,
+    those of the lowest user numbers.
+    """
+
+    parts = ("noisy point",)
+
+    def __init__(
+        self, n_features: int, mechanism: Mechanism, *, max_kept: int, radius: float = 1.0
+    ) -> None:
+        check_int(n_features, "n_features", maximum=MAX_NUMBERS)
+        super().__init__(n_features, mechanism, radius, "noisy points")
+        self.max_kept = check_int(max_kept, "max_kept", maximum=MAX_NUMBERS // n_features)
+        self._kept: list[FloatArray] = []
+
+    def check(self, n_features: int) -> None:
+        """The number of columns must be that of the points."""
+        if n_features != self.n_outputs:
+            raise ValueError(f"n_features must be {n_features}, got {self.n_outputs}")
+
+    def _answer(self, points: FloatArray, users: IntArray) -> FloatArray:
+        if points.shape[1] != self.n_outputs:
+            raise ValueError(f"points must have {self.n_outputs} columns, got {points.shape[1]}")
+        shrink = _cut_to(points, self.radius)[:, None]
+        return np.where(shrink > 0, points, 0.0) * shrink
+
+    def _add(self, users: IntArray, vectors: NDArray[Any]) -> None:
+        room = self.max_kept - sum(len(k) for k in self._kept)
+        if room > 0:
+            self._kept.append(_report_values(vectors[:room], self.mechanism))
+
+    def points(self) -> FloatArray:
+        """The kept reports, (m, d)."""
+        return np.concatenate([np.zeros((0, self.n_outputs)), *self._kept])
