@@ -105,11 +105,12 @@ def test_quick_accuracy_rows(quick: Path) -> None:
 def test_quick_accuracy_is_the_mean_of_its_runs(quick: Path) -> None:
     """Rows again from the package's own functions, without the code of the cells."""
     table = pd.read_csv(quick / "rr_accuracy.csv").query("setting == 'balanced' and epsilon == 8")
-    arguments = {"n_rounds": 4, "epsilon": 8.0, "delta": 1e-3, "cohort": 20}
+    arguments = {"n_rounds": 4, "epsilon": 8.0, "delta": 1e-3}
     found: dict[str, list[float]] = {"ifca": [], "sums_ifca_reseed": []}
     for seed in range(SEEDS):
         problem = problems.load_clients(f"digits_balanced_{seed}")
         model = rr.SoftmaxRegression(64, 10)
+        training = rr.Training(model, cohort=20, clip=0.3)
         initial = problem.initial(model, 4)
         for name in found:
             central = name == "ifca"
@@ -120,15 +121,15 @@ def test_quick_accuracy_is_the_mean_of_its_runs(quick: Path) -> None:
             )  # fmt: skip
             if central:
                 plan = rr.plan(
-                    federation, model, n_clusters=4, clip=0.3, identifiers="corrected",
+                    federation, training, n_clusters=4, identifiers="corrected",
                     rebalance="off", accountant="wor_rdp", **arguments,
                 )  # fmt: skip
             else:
                 plan = rr.plan_sums_only(
-                    federation, model, n_clusters=4, clip=0.3, min_size=2,
+                    federation, training, n_clusters=4, min_size=2,
                     accountant="poisson_rdp", **arguments,
                 )  # fmt: skip
-            result = rr.run(federation, plan, model, initial=initial)
+            result = rr.run(federation, plan, initial=initial)
             assert 7.9 < result.epsilon <= 8 + 1e-6
             score = rr.evaluate(model, result.models, problem.train, problem.test, problem.groups)
             found[name].append(score.accuracy)

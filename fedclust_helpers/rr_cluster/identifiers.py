@@ -38,13 +38,10 @@ PURE = ("exponential", "krr")
 class RandomAnswer:
     """A random identifier instead of a noised one: pure epsilon-DP for one client, replace-one.
 
-    * "krr", k-ary randomised response: the true identifier with probability proportional to
-      e^epsilon, any other one with weight 1.
-    * "exponential": the exponential mechanism with utility 1 for the true identifier and 0 for the
-      others, sensitivity 1, so weight e^(epsilon/2). All inputs share one normaliser, so the factor
-      2 of its theorem is wasted: it is "krr" at epsilon/2, charged epsilon.
-
-    Not a noise that is added: `sample` is of no use here, see `privatise`.
+    "krr", k-ary randomised response: the true identifier has weight e^epsilon, any other one 1.
+    "exponential", the exponential mechanism with utility 1 for the true identifier and 0 for the
+    others: weight e^(epsilon/2). All inputs share one normaliser, so the factor 2 of its theorem is
+    wasted: it is "krr" at epsilon/2, charged epsilon.
     """
 
     kind: str
@@ -116,8 +113,8 @@ def identifier_mechanism(kind: str, amount: float) -> IdentifierMechanism:
 def privatise(identifiers: Any, mechanism: Mechanism, *, rng: NoiseSource) -> IntArray:
     """Released cluster numbers (m,) from exact one-hot identifiers (m, k).
 
-    For a discrete mechanism the identifiers come in whole steps of its grid, as a federation hands
-    them out.
+    Algorithm 2, lines 10 and 11. For a discrete mechanism the identifiers come in whole steps of
+    its grid, as a federation hands them out.
     """
     try:
         identifiers = np.asarray(identifiers)

@@ -153,22 +153,22 @@ def _lines(
         ledger=PrivacyLedger(unit="client", adjacency="replace-one"),
     )  # fmt: skip
     arguments: dict[str, Any] = {
-        "n_rounds": n_rounds, "epsilon": math.inf, "delta": DELTA, "clip": NO_CLIP,
-        "cohort": clients.n_clients // 10, "training": rr.Training(learning_rate=0.1),
+        "n_rounds": n_rounds, "epsilon": math.inf, "delta": DELTA,
+        "training": rr.Training(
+            model, cohort=clients.n_clients // 10, clip=NO_CLIP, learning_rate=0.1
+        ),
     }  # fmt: skip
     if cell.method == "fedavg":
-        plan: rr.TrainingPlan = rr.plan_dp_fedavg(federation, model, **arguments)
+        plan: rr.TrainingPlan = rr.plan_dp_fedavg(federation, **arguments)
         starts = starts[:1]
     elif central:
         plan = rr.plan(
-            federation, model, n_clusters=4, identifiers="exact", min_size=size,
+            federation, n_clusters=4, identifiers="exact", min_size=size,
             rebalance="strict" if size else "off", **arguments,
         )  # fmt: skip
     else:
-        plan = rr.plan_sums_only(
-            federation, model, n_clusters=4, sampling="fixed", min_size=1, **arguments
-        )
-    return rr.run(federation, plan, model, initial=starts).models
+        plan = rr.plan_sums_only(federation, n_clusters=4, min_size=1, **arguments)
+    return rr.run(federation, plan, initial=starts).models
 
 
 # --- rr_rebalancing -------------------------------------------------------------------------------
@@ -237,6 +237,6 @@ def network_cell(cell: Cell) -> dict[str, float]:
         *train(
             load_clients(cell.dataset), run, model=o["model"], n_models=o["k"],
             n_rounds=o["rounds"], clip=o["clip"],
-            training=rr.Training(n_steps=o["n_steps"], learning_rate=o["learning_rate"]),
+            local={"n_steps": o["n_steps"], "learning_rate": o["learning_rate"]},
         )
     )  # fmt: skip
