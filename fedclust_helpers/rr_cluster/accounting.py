@@ -13,9 +13,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import dp_accounting as dpa
 import numpy as np
@@ -54,49 +53,29 @@ CHEAP = {  # what a slow accountant starts from: one on the same scale, and a fa
 MAX_LOSS = 1000.0  # privacy loss, sampling left out, up to which a distribution fits in memory
 
 
-@dataclass(frozen=True)
-class Accountant:
-    """One way to bound T rounds: under which relation and sampling, and what it proves.
-
-    `unit` says what sigma_eff = 1 means: the standard deviation of the noise on a cluster sum when
-    the whole budget goes to the sums (C: clipping bound of an update).
-    """
+class Accountant(NamedTuple):
+    """One way to bound T rounds: under which relation and sampling."""
 
     adjacency: str
     sampling: str
-    unit: str
-    proves: str
 
 
-_REPLACED = "2C on sums, sqrt(2) on a one-hot identifier"
-_ADDED = "C on sums, 1 on counts"
 ACCOUNTANTS: dict[str, Accountant] = {
-    "paper": Accountant(
-        "replace-one", "fixed", _REPLACED,
-        "Theorem 4.2 and the conversion of Theorem A.1; valid, with a floor",
-    ),
-    "paper_tight": Accountant(
-        "replace-one", "fixed", _REPLACED,
-        "Theorem 4.2 and the conversion of Canonne, Kamath, Steinke (2020); valid, with a floor",
-    ),
-    "wor_rdp": Accountant(
-        "replace-one", "fixed", _REPLACED,
-        "RDP of the Gaussian sampled without replacement (Wang et al. 2019, Theorem 27)",
-    ),
-    "poisson_rdp": Accountant(
-        "add/remove", "poisson", _ADDED,
-        "RDP of the Poisson-sampled Gaussian (Mironov, Talwar, Zhang 2019)",
-    ),
-    "poisson_pld": Accountant(
-        "add/remove", "poisson", _ADDED,
-        "privacy loss distribution of the Poisson-sampled Gaussian",
-    ),
-    "poisson_pld_replace": Accountant(
-        "replace-one", "poisson", _ADDED,
-        "secondary: the library's pair +C against -C. A replaced client may also move to another"
-        " block; that this is no worse was checked by quadrature, not proved",
-    ),
-}  # fmt: skip
+    # Theorem 4.2, with the conversion of Theorem A.1 and with that of Canonne, Kamath and Steinke
+    # (2020): valid, with a floor
+    "paper": Accountant("replace-one", "fixed"),
+    "paper_tight": Accountant("replace-one", "fixed"),
+    # RDP of the Gaussian sampled without replacement (Wang et al. 2019, Theorem 27)
+    "wor_rdp": Accountant("replace-one", "fixed"),
+    # RDP (Mironov, Talwar, Zhang 2019) and privacy loss distribution of the Poisson-sampled one
+    "poisson_rdp": Accountant("add/remove", "poisson"),
+    "poisson_pld": Accountant("add/remove", "poisson"),
+    # secondary: the library's pair +C against -C. A replaced client may also move to another block;
+    # that this is no worse was checked by quadrature, not proved
+    "poisson_pld_replace": Accountant("replace-one", "poisson"),
+}
+"""sigma_eff = 1 means, if the whole budget goes to the sums, noise of standard deviation 2C for the
+"fixed" ones (with sqrt(2) on identifiers), and C for the "poisson" ones (with 1 on counts)."""
 LIBRARY = ("wor_rdp", "poisson_rdp", "poisson_pld", "poisson_pld_replace")
 
 
@@ -286,10 +265,9 @@ def floor_epsilon(
 ) -> float:
     """The limit of `certified_epsilon` as sigma grows: no noise certifies less.
 
-    The floor of Theorem 4.2 comes from its terms j >= 3. (Its divergence of order 2 does vanish,
-    so total variation would certify epsilon = 0 once sigma is in the thousands.) The library's RDP
-    accountants have none but that of the conversion at the largest order they try, which is 0
-    unless delta is very small; its PLD has none.
+    The floor of Theorem 4.2 comes from its terms j >= 3; its divergence of order 2 does vanish. The
+    library's RDP accountants have none but that of the conversion at the largest order they try,
+    which is 0 unless delta is very small; its PLD has none.
     """
     run: dict[str, Any] = {"delta": check_delta(delta), "accountant": accountant}
     run |= {"n_rounds": n_rounds, "n_clients": n_clients, "cohort": cohort}
@@ -407,21 +385,12 @@ def mixed_epsilon(
 ) -> float:  # fmt: skip
     """Epsilon of rounds that release epsilon-DP identifiers and Gaussian sums of one sample.
 
-    Replace-one, fixed size. The two releases share their sample and are one event: to charge the
-    sums as sampled and the identifiers apart as unsampled is not a proof, because the identifiers
-    tell something about who was drawn. ``dp-accounting`` amplifies no such pair.
-
-    Parameters
-    ----------
-    sigma_theta : float
-        Noise multiplier of the sums (noise 2C sigma_theta).
-    identifier_epsilon : float
-        Pure epsilon of one client's identifier in one round.
-    n_clusters : int
-        Answers of k-ary randomised response; 2 (the default) bounds every pure mechanism.
-    amplified : bool
-        False: both as if everyone took part, an upper bound. True: Theorem 4.2, whose black-box
-        form takes any Renyi curve, with the tight conversion (and with its floor).
+    Replace-one, fixed size; `sigma_theta` for sums with noise 2C sigma_theta, `identifier_epsilon`
+    for one answer of k-ary randomised response with `n_clusters` answers (2 bounds every pure
+    mechanism). The two share their sample and are one event: to charge the sums as sampled and the
+    identifiers apart as unsampled is no proof, since identifiers tell something about who was
+    drawn. ``dp-accounting`` amplifies no such pair. So both are charged as if everyone took part;
+    or, `amplified`, by Theorem 4.2, whose black-box form takes any Renyi curve (with its floor).
     """
     sigma_theta = _check_sigma(sigma_theta, "sigma_theta")
     answer = check_non_negative(identifier_epsilon, "identifier_epsilon")

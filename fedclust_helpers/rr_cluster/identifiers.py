@@ -18,6 +18,7 @@ from fedclust_helpers._validation import (
     IntArray,
     check_choice,
     check_epsilon,
+    check_instance,
     check_positive,
     check_rng,
 )
@@ -91,14 +92,10 @@ IdentifierMechanism = Gaussian | DiscreteGaussian | RandomAnswer | NoNoise
 def identifier_mechanism(kind: str, amount: float) -> IdentifierMechanism:
     """How a one-hot identifier is released (replace-one, one client).
 
-    Parameters
-    ----------
-    kind : {"exact", "printed", "corrected", "exponential", "krr"}
-        "corrected" adds N(0, 2 sigma_s^2), "printed" N(0, sigma_s^2) as in Algorithm 2. Both are
-        charged what they are: sensitivity sqrt(2). "exact" shows identifiers as they are, and the
-        ledger says inf.
-    amount : float
-        sigma_s for the Gaussian kinds, epsilon of one round for the pure ones.
+    "corrected" adds N(0, 2 sigma_s^2), "printed" N(0, sigma_s^2) as in Algorithm 2; `amount` is
+    sigma_s, and both are charged what they are: sensitivity sqrt(2). For "exponential" and "krr"
+    `amount` is the epsilon of one answer. "exact" shows identifiers as they are: the ledger says
+    inf.
     """
     check_choice(kind, "kind", IDENTIFIERS)
     if kind == "exact":
@@ -116,12 +113,7 @@ def privatise(identifiers: Any, mechanism: Mechanism, *, rng: NoiseSource) -> In
     Algorithm 2, lines 10 and 11. For a discrete mechanism the identifiers come in whole steps of
     its grid, as a federation hands them out.
     """
-    try:
-        identifiers = np.asarray(identifiers)
-    except ValueError:
-        raise ValueError(
-            "identifiers must have shape (m, k), got rows of several lengths"
-        ) from None
+    identifiers = check_instance(identifiers, np.ndarray, "identifiers", what="an array (m, k)")
     if identifiers.ndim != 2 or identifiers.shape[1] == 0:
         raise ValueError(f"identifiers must have shape (m, k), got {identifiers.shape}")
     if identifiers.dtype.kind not in "fiubO":
