@@ -699,9 +699,7 @@ def train(planner, problem, seed, *, sampling="fixed", how=None, **extra):
 # %%
 fed = simulate(train_data, "trusted", seed=SEED, ledger=ledger())
 training = rr.Training(softmax, cohort=COHORT, clip=CLIP)
-plan = rr.plan(
-    fed, training, n_clusters=K, n_rounds=T, epsilon=4.0, delta=DELTA
-)
+plan = rr.plan(fed, training, n_clusters=K, n_rounds=T, epsilon=4.0, delta=DELTA)
 print(plan)
 assert plan.total_epsilon <= 4.0 and not fed.ledger.releases
 
@@ -1049,9 +1047,7 @@ plt.show()
 
 # %%
 fed = simulate(train_data, "ideal", mode="secure", bound=made.bound, ledger=ledger("add/remove"))
-plan = rr.plan_sums_only(
-    fed, training, n_clusters=K, n_rounds=5, epsilon=2.0, delta=DELTA
-)
+plan = rr.plan_sums_only(fed, training, n_clusters=K, n_rounds=5, epsilon=2.0, delta=DELTA)
 print(plan)
 secure = rr.run(fed, plan, initial=good.models)
 assert secure.private and not secure.warning and secure.epsilon <= 2.0

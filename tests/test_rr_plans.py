@@ -68,7 +68,9 @@ def test_a_run_costs_what_its_plan_states_and_no_more_than_asked(name, mode):
     _, made = planned(name, f)
     assert 2.9 < made.total_epsilon <= made.epsilon == made.nominal == 3.0
     assert not f.ledger.releases and f.client_memory.get("gram") is None  # nothing was read
-    result = run(f, made)
+    told = []
+    result = run(f, made, progress=lambda done, total: told.append((done, total)))
+    assert told == [(t + 1, 6) for t in range(6)]
     assert len(f.ledger.releases) == made.n_rounds == len(made.releases)
     for line, release in zip(f.ledger.releases, made.releases, strict=True):
         assert line.mechanisms == release.mechanisms == made.mechanisms
