@@ -310,8 +310,7 @@ RR: tuple[Mutant, ...] = (
         "rr_cluster/identifiers.py",
         "        return (identifiers + mechanism.sample_steps((m, k), rng=rng)).argmax(axis=1)\n",
         "        return identifiers.argmax(axis=1)\n",
-        "test_rr_plans.py",
-        "test_rr_cluster.py",
+        "test_rr_plans.py::test_identifiers_and_sums_are_noised_in_whole_steps",
     ),
     mutant(
         "rr-identifiers-of-sensitivity-one",
