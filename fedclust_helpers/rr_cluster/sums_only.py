@@ -199,7 +199,8 @@ class Reseeding:
         """
         check_int(round, "round", minimum=0)
         check_rng(rng)
-        check_instance(models, np.ndarray, "models", what="an array of floats")
+        if not isinstance(models, np.ndarray) or models.dtype.kind != "f":
+            raise TypeError(f"models must be an array of floats, got {type(models).__name__}")
         if models.ndim != 2 or len(models) != self._window.shape[1]:
             raise ValueError(
                 f"models must have shape ({self._window.shape[1]}, d), got {models.shape}"
