@@ -422,10 +422,7 @@ def check_setting(
     n_rounds: int, delta: float, accountant: str | None, proximal: bool = False,
 ) -> Setting:  # fmt: skip
     """Check what all planners take; nothing of the data is looked at."""
-    if isinstance(federation, type) or not callable(getattr(federation, capability, None)):
-        raise TypeError(f"federation must offer {capability}, got {type(federation).__name__}")
-    if getattr(type(federation), capability, None) is getattr(InProcess, capability):
-        getattr(federation, capability)()  # raises TrustModelError: it says what is not shown
+    require(federation, capability)
     facts, model = federation.facts, check_instance(training, Training, "training").model
     if facts.unit != "client":
         raise ValueError(f"federation must keep a ledger for one client, got one {facts.unit}")
