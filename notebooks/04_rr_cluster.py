@@ -67,10 +67,10 @@ from fedclust_helpers import audit, datasets, kmeans, studies
 from fedclust_helpers import rr_cluster as rr
 from fedclust_helpers.accounting import PrivacyLedger
 from fedclust_helpers.client_statistics import MODEL_BLOCKS
+from fedclust_helpers.client_statistics.models import batch_of
 from fedclust_helpers.federation import ClientData, Randomness, simulate
 from fedclust_helpers.mechanisms import Gaussian
 from fedclust_helpers.rr_cluster import accounting as acc
-from fedclust_helpers.rr_cluster.models import batch_of
 from fedclust_helpers.studies.bench import style as figs
 from fedclust_helpers.studies.rr_cluster import cells as rr_cells
 from fedclust_helpers.studies.rr_cluster import figures as draw
@@ -338,19 +338,19 @@ def trained_lines(method, kind, seed):
     if kind == "all below":
         start = start_lines(kind, rng)
     options = {"n_clusters": K, "n_rounds": 40, "epsilon": math.inf}
-    options |= {"delta": DELTA, "cohort": 40, "clip": 1e6}
-    options["training"] = rr.Training(learning_rate=0.1)
+    options["delta"] = DELTA
+    training = rr.Training(line, cohort=40, clip=1e6, learning_rate=0.1)
     planner = rr.plan
     if method == "sums_ifca_reseed":
         planner = rr.plan_sums_only
-        options |= {"sampling": "fixed", "min_size": 1}
+        options["min_size"] = 1
     else:
         rule = {"ifca": "off", "rr_ifca": "strict"}[method]
         options |= {"identifiers": "exact", "rebalance": rule}
     more = {"seed": seed, "bound": 50.0, "ledger": ledger()}
     fed = simulate(data, "trusted", **more)
-    plan = planner(fed, line, **options)
-    return lines_found(rr.run(fed, plan, line, initial=start).models)
+    plan = planner(fed, training, **options)
+    return lines_found(rr.run(fed, plan, initial=start).models)
 
 
 # %%
@@ -462,8 +462,7 @@ for epsilon in epsilons:
     sigma_s[epsilon] = half
     flip = theory.run_flip_rates(epsilon, DELTA, n_clusters=K, **RUN)
     flips.append(flip)
-    more = {"delta": DELTA, "identifier_ratio": math.sqrt(2)}
-    real.append(theory.actual_epsilon(half, half, **more, **RUN))
+    real.append(theory.actual_epsilon(half, half, delta=DELTA, **RUN))
 on_one_hot = {e: s * math.sqrt(2) for e, s in sigma_s.items()}
 rates = pd.DataFrame(flips, index=epsilons)
 rates = rates.drop(columns="printed_epsilon")
@@ -524,9 +523,8 @@ for sigma in (1.0, 4.0):
     print(f"σ = {sigma:g}: ε = {scratch:.3f} after 100 rounds")
     off = abs(scratch - cost_of(sigma, "paper", run))
     assert off < 1e-9, "the helper computes the same"
-wrong, right = (
-    f(8, 1.0, 0.1) for f in (acc.theorem_a_5_rdp, acc.theorem_4_2_rdp)
-)  # fmt: skip
+wrong = theory.theorem_a_5_rdp(8, 1.0, 0.1)
+right = acc.theorem_4_2_rdp(8, 1.0, 0.1)
 print(f"order 8: {right:.2f}; as Theorem A.5 is printed {wrong:.0f}")
 assert wrong > 1e4 * right, "there the sum is outside of the logarithm"
 
@@ -681,28 +679,27 @@ RELATION = {"fixed": "replace-one", "poisson": "add/remove"}
 def train(planner, problem, seed, *, sampling="fixed", how=None, **extra):
     """Plan one run, accounted by the relation of its sampling; run and judge it."""
     made, data, test = problem
-    options = {"n_rounds": T, "cohort": COHORT, "clip": CLIP}
+    options = {"n_rounds": T, "delta": DELTA} | extra
+    cohort = options.pop("cohort", COHORT)
+    training = rr.Training(softmax, cohort=cohort, clip=CLIP)
     trust = "trusted" if planner is rr.plan else "ideal"
-    if trust == "ideal":
-        options["sampling"] = sampling
     more = {"bound": made.bound, "ledger": ledger(RELATION[sampling])}
     fed = simulate(data, trust, seed=seed, **more)
-    plan = planner(fed, softmax, delta=DELTA, **options | extra)
-    result = rr.run(fed, plan, softmax, **how or {})
+    plan = planner(fed, training, **options)
+    result = rr.run(fed, plan, **how or {})
     models, groups = result.models, made.groups
     return result, rr.evaluate(softmax, models, data, test, groups)
 
 
 # %% [markdown]
-# A run is planned first. The plan is made from the federation that will follow it, fixes every
-# release with its noise, and prints as the privacy statement of the run. Nothing was sent yet.
+# A run is planned first. What clients train is one object; the plan is made from it and from the
+# federation that will follow the plan, fixes every release with its noise, and prints as the privacy
+# statement of the run. Nothing was sent yet.
 
 # %%
 fed = simulate(train_data, "trusted", seed=SEED, ledger=ledger())
-plan = rr.plan(
-    fed, softmax, n_clusters=K, n_rounds=T, cohort=COHORT, clip=CLIP,
-    epsilon=4.0, delta=DELTA,
-)  # fmt: skip
+training = rr.Training(softmax, cohort=COHORT, clip=CLIP)
+plan = rr.plan(fed, training, n_clusters=K, n_rounds=T, epsilon=4.0, delta=DELTA)
 print(plan)
 assert plan.total_epsilon <= 4.0 and not fed.ledger.releases
 
@@ -992,16 +989,17 @@ good, score = train(rr.plan, problem, SEED, n_clusters=K, **exactly)
 print(f"no noise: {score.accuracy:.3f}, {score.groups_alone} groups found")
 assert score.groups_alone == K, "each group has a model of its own"
 once = {"n_clusters": K, "n_rounds": 1, "sigma": sigma_round}
-once |= {"delta": DELTA, "clip": CLIP}
+once["delta"] = DELTA
+everyone = rr.Training(softmax, cohort=M, clip=CLIP)
 views, released = {}, {}
 for trust in ("trusted", "ideal", "masked"):
     more = {"bound": made.bound, "ledger": ledger(), "seed": SEED}
     fed = simulate(train_data, trust, keep_payloads=True, **more)
     if trust == "trusted":
-        plan = rr.plan(fed, softmax, cohort=COHORT, **once)
+        plan = rr.plan(fed, training, **once)
     else:  # to unmask a sum the clients must know who took part: everyone
-        plan = rr.plan_sums_only(fed, softmax, cohort=M, **once)
-    released[trust] = rr.run(fed, plan, softmax, initial=good.models)
+        plan = rr.plan_sums_only(fed, everyone, **once)
+    released[trust] = rr.run(fed, plan, initial=good.models)
     seen = fed.transcript.view("server")
     views[trust] = [m for m in seen if m.round == 0]
     for m in views[trust]:
@@ -1049,12 +1047,9 @@ plt.show()
 
 # %%
 fed = simulate(train_data, "ideal", mode="secure", bound=made.bound, ledger=ledger("add/remove"))
-plan = rr.plan_sums_only(
-    fed, softmax, n_clusters=K, n_rounds=5, cohort=COHORT, clip=CLIP,
-    epsilon=2.0, delta=DELTA,
-)  # fmt: skip
+plan = rr.plan_sums_only(fed, training, n_clusters=K, n_rounds=5, epsilon=2.0, delta=DELTA)
 print(plan)
-secure = rr.run(fed, plan, softmax, initial=good.models)
+secure = rr.run(fed, plan, initial=good.models)
 assert secure.private and not secure.warning and secure.epsilon <= 2.0
 #
 # ## 12. Sampling and relation, a lesson of their own

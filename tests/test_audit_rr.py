@@ -22,6 +22,7 @@ from fedclust_helpers.rr_cluster import (
     plan_dp_fedper,
     plan_sums_only,
     run,
+    variants,
 )
 
 K, D, CLIP, DELTA = 2, 2, 1.0, 1e-5
@@ -34,8 +35,8 @@ class Table:
     n_parameters = D
     shared = slice(0, D - 1)
 
-    def initial(self, n_models, *, rng):
-        return np.zeros((n_models, D))
+    def initial(self, n_clusters, *, rng):
+        return np.zeros((n_clusters, D))
 
     def losses(self, models, batch, *, offset=None):
         return batch.features[:, 0, :K]
@@ -43,7 +44,7 @@ class Table:
     def outputs(self, models, batch):
         return np.zeros((len(batch.features), 1, 1))
 
-    def train(self, starts, batch, *, n_steps, learning_rate, proximal=0.0, free=None, offset=None):
+    def train(self, starts, batch, *, n_steps, learning_rate, proximal=0.0, offset=None):
         return starts + batch.features[:, 0, K : K + D]
 
     def accuracy(self, models, batch, *, offset=None):
@@ -68,24 +69,22 @@ def federation(canary, trust="trusted", *, adjacency="replace-one", seed=1, **op
     return simulate(clients, trust, bound=30.0, ledger=ledger, **source, **public, **options)
 
 
-TRAINING = Training(n_steps=1, learning_rate=1.0, server_rate=1.0)
+TRAINING = Training(Table(), cohort=6, clip=CLIP, n_steps=1, learning_rate=1.0)
 
 
 def planned(f, **options):
     how = {
-        "n_clusters": K, "n_rounds": 1, "sigma": 1.0, "delta": DELTA, "cohort": 6, "clip": CLIP,
-        "min_size": 2, "training": TRAINING, "rebalance": "strict",
+        "n_clusters": K, "n_rounds": 1, "sigma": 1.0, "delta": DELTA, "min_size": 2,
+        "rebalance": "strict",
     } | options  # fmt: skip
-    return plan(f, Table(), **how)
+    return plan(f, TRAINING, **how)
 
 
 def outputs(canary, *, seed, n_runs=RUNS, of=None, trust="trusted", adjacency="replace-one", **how):
     """What `n_runs` runs of one plan hand out: a list of results."""
     f = federation(canary, trust, adjacency=adjacency, seed=seed)
     made = planned(f, **how) if of is None else of(f)
-    return made, [
-        run(f, made, Table(), initial=np.zeros((made.n_clusters, D))) for _ in range(n_runs)
-    ]
+    return made, [run(f, made, initial=np.zeros((made.n_clusters, D))) for _ in range(n_runs)]
 
 
 def worlds(score, canaries, **how):
@@ -219,12 +218,13 @@ def test_updates_that_nobody_cuts_are_caught(monkeypatch, clusterer):
 @pytest.mark.parametrize("factor", [0.0, 0.3])
 @pytest.mark.parametrize("clusterer", CLUSTERERS)
 def test_sums_with_too_little_noise_are_caught(monkeypatch, clusterer, factor):
-    noised = algorithm._noised
+    noised = algorithm.noised
 
     def less(total, mechanism, noise):
         return total + factor * (noised(total, mechanism, noise) - total)
 
-    monkeypatch.setattr(algorithm, "_noised", less)
+    monkeypatch.setattr(algorithm, "noised", less)
+    monkeypatch.setattr(variants, "noised", less)
     score = along_common if clusterer == "fedcam" else along
     made, *scores = worlds(score, LOUD, clusterer=clusterer, **MOSTLY_SUMS)
     assert judged(made, *scores, mu=1 / made.sigma_theta).mu_alarm
@@ -251,7 +251,7 @@ def test_fedcams_two_sums_do_not_share_their_noise(monkeypatch):
         lambda rng, n: noise, exact, std, n_runs=500, rng=np.random.default_rng(1)
     )
     assert not good.alarm, str(good)
-    noised = algorithm._noised
+    noised = algorithm.noised
     kept = {}
 
     def shared(total, mechanism, noise):
@@ -261,7 +261,8 @@ def test_fedcams_two_sums_do_not_share_their_noise(monkeypatch):
             return out
         return total + kept["noise"]
 
-    monkeypatch.setattr(algorithm, "_noised", shared)
+    monkeypatch.setattr(algorithm, "noised", shared)
+    monkeypatch.setattr(variants, "noised", shared)
     noise, _, std = release(3)
     bad = audit.audit_noise_scale(
         lambda rng, n: noise, noise.mean(axis=0), std, n_runs=500, rng=np.random.default_rng(1)
@@ -290,17 +291,19 @@ def test_rr_cluster_in_secure_mode(monkeypatch, broken):
 
 
 def of_sums(f):
-    sampling = {} if f.facts.adjacency == "replace-one" else {"sampling": "poisson"}
     return plan_sums_only(
-        f, Table(), n_clusters=K, n_rounds=1, sigma=1.0, delta=DELTA, cohort=6, clip=CLIP,
-        min_size=1, divisor="public", reseed=False, training=TRAINING, **sampling,
-    )  # fmt: skip
+        f, TRAINING, n_clusters=K, n_rounds=1, sigma=1.0, delta=DELTA, min_size=1, reseed=False
+    )
 
 
 def of_fedper(f):
-    return plan_dp_fedper(
-        f, Table(), n_rounds=1, sigma=1.0, delta=DELTA, cohort=6, clip=CLIP, training=TRAINING
-    )
+    return plan_dp_fedper(f, TRAINING, n_rounds=1, sigma=1.0, delta=DELTA)
+
+
+def along_first(result):
+    """What was released of the first number, undone by the divisor."""
+    counts = result.sizes[0, 0] if result.sizes.size else 1.0
+    return float(result.models[0, 0] * max(counts, 1.0))
 
 
 @pytest.mark.parametrize("secure", [False, True])
@@ -317,7 +320,7 @@ def test_noised_sums_of_updates(monkeypatch, of, trust, secure, uncut):
         made, results = outputs(
             canary, seed=None if secure else 20 + number, of=of, trust=trust, n_runs=300
         )
-        scores.append(np.array([float(r.models[0, 0]) for r in results]))
+        scores.append(np.array([along_first(r) for r in results]))
     result = judged(made, *scores, mu=1.0)
     assert result.mu_alarm == uncut, str(result)
     assert result.passed == (not uncut)
@@ -328,9 +331,8 @@ def test_a_client_that_joins(monkeypatch, uncut):
     if uncut:
         monkeypatch.setattr(client_models, "_cut", lambda updates, clip: updates)
     made, *scores = worlds(
-        lambda r: float(r.models[0, 0]), (None, LOUD[0]), of=of_sums, trust="ideal",
-        adjacency="add/remove",
-    )  # fmt: skip
+        along_first, (None, LOUD[0]), of=of_sums, trust="ideal", adjacency="add/remove"
+    )
     assert judged(made, *scores, mu=1.0).mu_alarm == uncut
 
 

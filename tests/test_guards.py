@@ -19,7 +19,7 @@ from fedclust_helpers.mechanisms import (
     Gaussian,
     NoNoise,
 )
-from fedclust_helpers.rr_cluster.algorithm import server_round
+from fedclust_helpers.rr_cluster.variants import additive_round
 from fedclust_helpers.secure_aggregation import RingOverflowError
 
 CLIENTS = [np.full((4, 3), 0.25), np.full((2, 3), -0.5), np.zeros((1, 3))]
@@ -116,16 +116,16 @@ def test_a_partition_is_not_released_under_add_remove_even_with_everyone():
     """Without a cohort no sampling scheme refuses the ledger: RR-Cluster does so itself."""
     rng = np.random.default_rng(5)
     clients = [np.column_stack([rng.uniform(-1, 1, 6), rng.uniform(-1, 1, 6)]) for _ in range(8)]
-    model = rr_cluster.LinearRegression(1)
-    options = {"n_clusters": 2, "n_rounds": 1, "sigma": 5.0, "delta": 1e-5, "clip": 1.0}
+    training = rr_cluster.Training(rr_cluster.LinearRegression(1), cohort=8, clip=1.0)
+    options = {"n_clusters": 2, "n_rounds": 1, "sigma": 5.0, "delta": 1e-5}
     for adjacency, fits in (("replace-one", True), ("add/remove", False)):
         ledger = PrivacyLedger(unit="client", adjacency=adjacency)
         f = simulate(clients, "trusted", seed=1, ledger=ledger)
         if fits:
-            rr_cluster.plan(f, model, cohort=8, min_size=2, **options)
+            rr_cluster.plan(f, training, min_size=2, **options)
         else:
             with pytest.raises(ValueError, match="must keep a ledger for replace-one"):
-                rr_cluster.plan(f, model, cohort=8, min_size=2, **options)
+                rr_cluster.plan(f, training, min_size=2, **options)
 
 
 @pytest.mark.parametrize(
@@ -142,14 +142,15 @@ def test_no_two_numbers_of_a_round_share_their_noise(noise, source):
     On the coarsest of these grids two of nine agree with probability below 1e-8.
     """
     plan = SimpleNamespace(
-        n_clusters=2, n_parameters=3, min_size=0, rebalance="off", clusterer="fedcam",
-        mechanisms=(NoNoise("replace-one"), noise),
+        n_clusters=2, n_parameters=3, min_size=0, rebalance="off",
+        training=SimpleNamespace(server_rate=1.0), mechanisms=(NoNoise("replace-one"), noise),
     )  # fmt: skip
     zeros = np.zeros((6, 6), dtype=np.int64 if noise.grid else np.float64)
     rng = np.random.default_rng(7)
     exact = np.eye(2)[rng.integers(2, size=6)]
-    _, _, sums, common = server_round(plan, exact, zeros, noise=source, rng=rng)
-    released = np.concatenate([sums.ravel(), common])
+    start = np.zeros((2, 3)), np.zeros(3)
+    made = additive_round(plan, *start, exact, zeros, noise=source, rng=rng)
+    released = np.concatenate([made.sums.ravel(), 6 * made.common])
     assert released.shape == (9,) and len(np.unique(np.abs(released))) == 9
     assert np.abs(released).min() > 0
 

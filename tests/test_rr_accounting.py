@@ -18,16 +18,15 @@ from fedclust_helpers.rr_cluster.accounting import (
     calibrate,
     calibrate_identifiers,
     certified_epsilon,
+    event_epsilon,
     floor_epsilon,
     gaussian_rdp,
     krr_rdp,
-    library_epsilon,
     mixed_epsilon,
-    paper_epsilon,
     split_identifiers,
     theorem_4_2_rdp,
-    theorem_a_5_rdp,
 )
+from fedclust_helpers.studies.rr_cluster.theory import equation_9_epsilon, theorem_a_5_rdp
 
 DELTA = 1e-3
 PEOPLE = {"n_clients": 1000, "cohort": 100}
@@ -138,9 +137,9 @@ def test_r7_the_two_misprints():
     outside = float(mp.log1p(second) / 7 + rest)
     assert theorem_a_5_rdp(8, 1.0, 0.1) == pytest.approx(outside, rel=1e-12)
     assert outside == pytest.approx(31_251, abs=0.5)
-    run = dict(delta=DELTA, n_rounds=100, rate=0.1)
-    assert paper_epsilon(1.0, conversion="equation_9", **run) == pytest.approx(5.294, abs=1e-3)
-    assert paper_epsilon(1.0, **run) == pytest.approx(12.202, abs=1e-3)
+    assert equation_9_epsilon(1.0, n_rounds=100, rate=0.1) == pytest.approx(5.294, abs=1e-3)
+    run = dict(delta=DELTA, n_rounds=100, accountant="paper", **PEOPLE)
+    assert certified_epsilon(1.0, **run) == pytest.approx(12.202, abs=1e-3)
 
 
 # --- calibration ----------------------------------------------------------------------------------
@@ -161,11 +160,14 @@ def test_table_of_noise_for_the_paper(rounds, epsilon, column):
 @both
 def test_table_of_noise_for_the_library_by_rdp(rounds, epsilon):
     """The noise of the table costs what it was made for (rounded to three digits)."""
-    for column, accountant in ((2, "wor_rdp"), (3, "poisson_rdp")):
-        cost = library_epsilon(
-            TABLE[rounds, epsilon][column], delta=DELTA, n_rounds=rounds, accountant=accountant,
-            orders=NOTES_ORDERS if column == 3 else tuple(range(2, 65)), **PEOPLE,
-        )  # fmt: skip
+    wor, poisson = TABLE[rounds, epsilon][2:4]
+    events = (
+        (dpa.SampledWithoutReplacementDpEvent(1000, 100, dpa.GaussianDpEvent(wor)), "replace-one",
+         range(2, 65)),
+        (dpa.PoissonSampledDpEvent(0.1, dpa.GaussianDpEvent(poisson)), "add/remove", NOTES_ORDERS),
+    )  # fmt: skip
+    for event, adjacency, orders in events:
+        cost = event_epsilon(event, adjacency, rounds, DELTA, orders=list(orders))
         assert cost == pytest.approx(epsilon, rel=2e-3)
 
 
@@ -193,7 +195,7 @@ def test_a_sigma_made_with_the_paper_is_valid_but_loose():
     """Library epsilon (WOR) of the paper's own sigma, at nominal 2, 4, 8 and T = 50."""
     for epsilon, real in ((2, 0.67), (4, 3.11), (8, 7.05)):
         sigma = calibrate(epsilon, DELTA, n_rounds=50, accountant="paper", **PEOPLE)
-        cost = library_epsilon(sigma, delta=DELTA, n_rounds=50, **PEOPLE)
+        cost = certified_epsilon(sigma, delta=DELTA, n_rounds=50, accountant="wor_rdp", **PEOPLE)
         assert cost == pytest.approx(real, abs=0.006)
 
 
@@ -218,7 +220,8 @@ def test_floors_of_theorem_4_2(rounds, printed, tight):
 
 
 def test_no_noise_reaches_epsilon_two_in_100_rounds_and_the_error_says_the_floor():
-    assert paper_epsilon(1e6, delta=DELTA, n_rounds=100, rate=0.1) == pytest.approx(2.226, abs=1e-3)
+    run = dict(delta=DELTA, n_rounds=100, accountant="paper", **PEOPLE)
+    assert certified_epsilon(1e6, **run) == pytest.approx(2.226, abs=1e-3)
     with pytest.raises(ValueError, match=r"epsilon must be > 2\.226 .*floor"):
         calibrate(2.0, DELTA, n_rounds=100, accountant="paper", **PEOPLE)
     with pytest.raises(ValueError, match=r"> 0\.0\d+ .*floor"):  # tiny delta, few Renyi orders
@@ -258,7 +261,7 @@ def test_fixed_size_rounds_cost_the_same_in_the_ledger():
         Gaussian(2 * clip, 2 * clip * sigma_theta, "replace-one"),
     ]
     ledger = ledger_of(pair, Sampling("fixed", size=100, population=1000), 50)
-    expected = library_epsilon(1.521, delta=DELTA, n_rounds=50, accountant="wor_rdp", **PEOPLE)
+    expected = certified_epsilon(1.521, delta=DELTA, n_rounds=50, accountant="wor_rdp", **PEOPLE)
     assert ledger.epsilon(DELTA, method="rdp") == pytest.approx(expected, rel=1e-9)
     assert expected == pytest.approx(4.0, abs=0.005)
 
@@ -269,21 +272,19 @@ def test_poisson_rounds_cost_the_same_in_the_ledger(method):
     sigma_2, sigma_1 = split_identifiers(1.3, 0.1)
     pair = [Gaussian(0.3, 0.3 * sigma_1), Gaussian(1.0, sigma_2)]
     ledger = ledger_of(pair, Sampling("poisson", rate=0.1), 30)
-    expected = library_epsilon(
+    expected = certified_epsilon(
         1.3, delta=DELTA, n_rounds=30, accountant=f"poisson_{method}", **PEOPLE
     )
     assert ledger.epsilon(DELTA, method=method) == pytest.approx(expected, rel=1e-9)
 
 
-def test_every_accountant_says_what_it_speaks_of():
+def test_relation_and_sampling_go_together_as_in_the_ledger():
     assert set(LIBRARY) < set(ACCOUNTANTS)
     for name, accountant in ACCOUNTANTS.items():
         assert accountant.adjacency in ADJACENCIES
         assert accountant.sampling in ("fixed", "poisson")
-        secondary = name == "poisson_pld_replace"
-        assert ("secondary" in accountant.proves) == secondary
-        if not secondary:  # relation and sampling go together as in the ledger
-            assert (accountant.adjacency == "replace-one") == (accountant.sampling == "fixed")
+        together = (accountant.adjacency == "replace-one") == (accountant.sampling == "fixed")
+        assert together == (name != "poisson_pld_replace")  # which is secondary
 
 
 # --- identifiers of a pure mechanism --------------------------------------------------------------
@@ -329,7 +330,7 @@ def test_theorem_4_2_for_pure_identifiers_alone(epsilon):
 def test_mixed_rounds():
     run = dict(delta=DELTA, n_rounds=50, **PEOPLE)
     alone = mixed_epsilon(3.0, 0.0, amplified=True, **run)
-    assert alone == paper_epsilon(3.0, delta=DELTA, n_rounds=50, rate=0.1, conversion="tight")
+    assert alone == certified_epsilon(3.0, accountant="paper_tight", **run)
     amplified = mixed_epsilon(3.0, 0.5, amplified=True, n_clusters=4, **run)
     assert alone < amplified < mixed_epsilon(3.0, 0.5, amplified=True, **run)
     assert mixed_epsilon(3.0, 0.5, n_clusters=4, **run) > 5 * amplified  # as if all took part
@@ -353,8 +354,6 @@ def test_calibrated_identifiers_use_up_the_budget(amplified):
 def test_rate_outside_its_range(rate):
     with pytest.raises(ValueError, match="rate"):
         theorem_4_2_rdp(2, 1.0, rate)
-    with pytest.raises(ValueError, match="rate"):
-        paper_epsilon(1.0, delta=DELTA, n_rounds=1, rate=rate)
 
 
 @pytest.mark.parametrize(
@@ -387,9 +386,5 @@ def test_other_wrong_arguments():
         theorem_4_2_rdp(2, 0.0, 0.1)
     with pytest.raises(ValueError, match="share"):
         split_identifiers(1.0, 1.0)
-    with pytest.raises(ValueError, match="accountant"):
-        library_epsilon(1.0, delta=DELTA, n_rounds=1, accountant="paper", **PEOPLE)
     with pytest.raises(ValueError, match="sigma"):
-        library_epsilon(math.inf, delta=DELTA, n_rounds=1, **PEOPLE)
-    with pytest.raises(ValueError, match="conversion"):
-        paper_epsilon(1.0, delta=DELTA, n_rounds=1, rate=0.1, conversion="loose")
+        certified_epsilon(math.inf, delta=DELTA, n_rounds=1, accountant="wor_rdp", **PEOPLE)

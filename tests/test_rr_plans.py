@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rr_cases import DATA, MODEL, C, P, clients, federation
+from rr_cases import planned as plan_of
 from scipy import stats
 
 from fedclust_helpers.accounting import (
     Budget,
     BudgetExceededError,
-    PrivacyLedger,
     Sampling,
     gdp_mu,
     zcdp_rho,
@@ -22,7 +23,6 @@ from fedclust_helpers.federation import (
     ClientData,
     PlanMismatchError,
     TrustModelError,
-    simulate,
 )
 from fedclust_helpers.mechanisms import DiscreteGaussian, Gaussian
 from fedclust_helpers.rr_cluster import (
@@ -32,13 +32,11 @@ from fedclust_helpers.rr_cluster import (
     plan,
     plan_dp_fedavg,
     plan_dp_fedper,
-    plan_dp_fedprox,
     plan_sums_only,
     run,
 )
 
-M, P, C = 60, 4, 3
-MODEL = SoftmaxRegression(P, C)
+M = 60
 SETTING: dict[str, Any] = {"n_rounds": 6, "delta": 1e-3, "cohort": 20, "clip": 0.5}
 TWO = {"n_clusters": 2, "min_size": 3}
 PLANS: dict[str, Any] = {
@@ -47,34 +45,17 @@ PLANS: dict[str, Any] = {
     "fedcam": (plan, "trusted", TWO | {"clusterer": "fedcam"}),
     "sums": (plan_sums_only, "ideal", TWO),
     "fedavg": (plan_dp_fedavg, "ideal", {}),
-    "fedprox": (plan_dp_fedprox, "ideal", {}),
+    "fedprox": (plan_dp_fedavg, "ideal", {"proximal": 0.1}),
     "fedper": (plan_dp_fedper, "ideal", {}),
 }
 every_plan = pytest.mark.parametrize("name", list(PLANS))
 
 
-def clients(m=M, n=5, seed=0, labels=C):
-    rng = np.random.default_rng(seed)
-    return ClientData(
-        rng.uniform(-0.5, 0.5, (m * n, P)), n * np.arange(m + 1), rng.integers(0, labels, m * n)
-    )
-
-
-DATA = clients()
-
-
-def federation(trust, *, adjacency="replace-one", data=DATA, budget=None, **options):
-    ledger = PrivacyLedger(unit="client", adjacency=adjacency, budget=budget)
-    if options.get("mode") != "secure":
-        options = {"seed": 1} | options
-    return simulate(data, trust, ledger=ledger, **options)
-
-
-def planned(name, f=None, **changes):
+def planned(name, f=None, model=MODEL, **changes):
     planner, trust, extra = PLANS[name]
-    f = federation(trust) if f is None else f
+    f = federation(trust=trust) if f is None else f
     amount = {} if {"epsilon", "sigma"} & changes.keys() else {"epsilon": 3.0}
-    return f, planner(f, MODEL, **SETTING | extra | amount | changes)
+    return f, plan_of(planner, f, model, **SETTING | extra | amount | changes)
 
 
 # --- the plan is the statement of the run ---------------------------------------------------------
@@ -83,11 +64,13 @@ def planned(name, f=None, **changes):
 @every_plan
 @pytest.mark.parametrize("mode", ["teaching", "secure"])
 def test_a_run_costs_what_its_plan_states_and_no_more_than_asked(name, mode):
-    f = federation(PLANS[name][1], mode=mode)
+    f = federation(trust=PLANS[name][1], mode=mode)
     _, made = planned(name, f)
     assert 2.9 < made.total_epsilon <= made.epsilon == made.nominal == 3.0
     assert not f.ledger.releases and f.client_memory.get("gram") is None  # nothing was read
-    result = run(f, made, MODEL)
+    told = []
+    result = run(f, made, progress=lambda done, total: told.append((done, total)))
+    assert told == [(t + 1, 6) for t in range(6)]
     assert len(f.ledger.releases) == made.n_rounds == len(made.releases)
     for line, release in zip(f.ledger.releases, made.releases, strict=True):
         assert line.mechanisms == release.mechanisms == made.mechanisms
@@ -102,25 +85,23 @@ def test_a_run_costs_what_its_plan_states_and_no_more_than_asked(name, mode):
 @every_plan
 def test_a_plan_is_followed_by_its_federation_only(name):
     f, made = planned(name)
-    other = federation(PLANS[name][1], data=clients(M + 1))
+    other = federation(trust=PLANS[name][1], data=clients(M + 1)[0])
     with pytest.raises(PlanMismatchError, match="n_clients"):
-        run(other, made, MODEL)
-    secure = federation(PLANS[name][1], mode="secure")
+        run(other, made)
+    secure = federation(trust=PLANS[name][1], mode="secure")
     with pytest.raises(PlanMismatchError, match="mode"):
-        run(secure, made, MODEL)
-    with pytest.raises(ValueError, match="parameters of the plan"):
-        run(f, made, SoftmaxRegression(P, C + 1))
+        run(secure, made)
     assert not other.ledger.releases and not secure.ledger.releases and not f.ledger.releases
 
 
 @every_plan
 def test_a_budget_takes_a_plan_of_exactly_its_size_once(name):
-    f = federation(PLANS[name][1], mode="secure", budget=Budget(3.0, 1e-3))
+    f = federation(trust=PLANS[name][1], mode="secure", budget=Budget(3.0, 1e-3))
     _, made = planned(name, f)
-    run(f, made, MODEL)
+    run(f, made)
     assert f.ledger.remaining < 0.05
     with pytest.raises(BudgetExceededError):
-        run(f, made, MODEL)
+        run(f, made)
     assert len(f.ledger.releases) == made.n_rounds
 
 
@@ -130,7 +111,7 @@ def test_identifiers_that_cost_more_than_asked_say_so_in_the_plan():
     assert f"epsilon = {printed.epsilon:.6g}" in str(printed)
     f, exact = planned("rr", identifiers="exact")
     assert exact.epsilon == exact.total_epsilon == math.inf and "none: exact" in str(exact)
-    assert not run(f, exact, MODEL).private
+    assert not run(f, exact).private
     _, by_sigma = planned("rr", sigma=2.0)
     assert by_sigma.epsilon == by_sigma.nominal == by_sigma.total_epsilon
 
@@ -145,7 +126,7 @@ def test_without_a_cohort_noise_is_that_of_the_exact_curve(name):
     assert teaching.sampling is None and teaching.accountant == "gdp"
     sigma = math.sqrt(6) / gdp_mu(3.0, 1e-3)
     assert teaching.sigma == pytest.approx(sigma, rel=1e-9)
-    _, secure = planned(name, federation(PLANS[name][1], mode="secure"), **everyone)
+    _, secure = planned(name, federation(trust=PLANS[name][1], mode="secure"), **everyone)
     assert secure.accountant == "zcdp"
     assert secure.sigma == pytest.approx(math.sqrt(6 / (2 * zcdp_rho(3.0, 1e-3))), rel=1e-5)
     # the accountants of cohorts take up to 15 % more noise for the same
@@ -167,13 +148,13 @@ def test_a_cohort_so_large_that_nothing_is_gained_is_charged_exactly():
 @pytest.mark.parametrize("mode", ["teaching", "secure"])
 def test_what_depends_on_earlier_rounds_is_charged_as_if_everyone_took_part(name, mode):
     assert NEAREST_UPDATES.remembers and SHARED_UPDATE.remembers
-    f = federation(PLANS[name][1], mode=mode)
+    f = federation(trust=PLANS[name][1], mode=mode)
     _, made = planned(name, f, cohort=6)  # a tenth: others are amplified a lot
     _, stateless = planned("rr" if name == "fesem" else "fedavg", cohort=6)
-    _, everyone = planned(name, federation(PLANS[name][1], mode=mode), cohort=M)
+    _, everyone = planned(name, federation(trust=PLANS[name][1], mode=mode), cohort=M)
     assert made.sigma == everyone.sigma > 2 * stateless.sigma
     assert made.sampling is not None and "not counted" in str(made)
-    result = run(f, made, MODEL)
+    result = run(f, made)
     assert all(line.sampling is None for line in f.ledger.releases)
     assert 2.9 < result.epsilon <= 3.0
     drawn = [m for m in f.transcript.messages if m.sender == "clients"]
@@ -188,11 +169,11 @@ def test_what_depends_on_earlier_rounds_is_charged_as_if_everyone_took_part(name
 @pytest.mark.parametrize("name", ["sums", "fedavg", "fedprox"])
 def test_secure_cohorts_cost_what_seeded_ones_cost(name, adjacency, scheme):
     """Fine discrete noise is charged as the Gaussian it is close to, never above any theorem."""
-    f = federation("ideal", adjacency=adjacency, mode="secure")
+    f = federation(trust="ideal", adjacency=adjacency, mode="secure")
     _, made = planned(name, f, cohort=6)
     (mechanism,) = made.mechanisms
     assert isinstance(mechanism, DiscreteGaussian)
-    _, seeded = planned(name, federation("ideal", adjacency=adjacency), cohort=6)
+    _, seeded = planned(name, federation(trust="ideal", adjacency=adjacency), cohort=6)
     assert made.accountant == seeded.accountant
     assert seeded.sigma < made.sigma < seeded.sigma * (1 + 1e-4)
     # the theorem for any mechanism, written out: T rounds at the best order
@@ -201,17 +182,18 @@ def test_secure_cohorts_cost_what_seeded_ones_cost(name, adjacency, scheme):
     a = np.array(ORDERS, dtype=float)
     bound = (rdp + np.log1p(-1 / a) - np.log(1e-3 * a) / (a - 1)).min()
     assert 2.9 < made.total_epsilon <= 3.0 and made.total_epsilon <= bound * (1 + 1e-5)
-    _, everyone = planned(name, federation("ideal", adjacency=adjacency, mode="secure"), cohort=M)
+    again = federation(trust="ideal", adjacency=adjacency, mode="secure")
+    _, everyone = planned(name, again, cohort=M)
     assert made.sigma < 0.8 * everyone.sigma  # amplified
-    assert run(f, made, MODEL).private
+    assert run(f, made).private
 
 
 @pytest.mark.parametrize("clusterer", ["ifca", "fesem", "fedcam"])
 def test_identifiers_and_sums_are_noised_in_whole_steps(clusterer):
-    f = federation("trusted", mode="secure", keep_payloads=True)
+    f = federation(trust="trusted", mode="secure", keep_payloads=True)
     _, made = planned("rr", f, clusterer=clusterer)
     assert all(isinstance(m, DiscreteGaussian) for m in made.mechanisms)
-    result = run(f, made, MODEL, diagnose=True)
+    result = run(f, made, diagnose=True)
     sent = [m for m in f.transcript.messages if m.receiver == "server"]
     assert {m.payload.dtype for m in sent} == {np.dtype(np.int64)}
     assert result.private and np.isfinite(result.models).all()
@@ -222,24 +204,24 @@ def test_identifiers_and_sums_are_noised_in_whole_steps(clusterer):
 
 @pytest.mark.parametrize("kind", ["krr", "exponential"])
 def test_random_answers_are_refused_where_noise_is_discrete(kind):
-    f = federation("trusted", mode="secure")
+    f = federation(trust="trusted", mode="secure")
     with pytest.raises(ValueError, match="identifiers must be 'corrected' or 'printed'"):
         planned("rr", f, identifiers=kind)
     assert not f.ledger.releases
 
 
 def test_secure_noise_has_the_planned_size():
-    """Blocks without a signal: chi-square over 6 x 2 x 16 numbers, false alarm 1e-6."""
+    """An update without a signal: chi-square over 6 x 15 numbers, false alarm 1e-6."""
     far = ClientData(np.zeros((M, P)), np.arange(M + 1), np.zeros(M, dtype=np.int64))
-    f = federation("ideal", data=far, mode="secure", n_labels=C)
-    _, made = planned("sums", f, divisor="public", reseed=False, training=Training(1, 1e-12))
-    start = np.zeros((2, MODEL.n_parameters))
-    result = run(f, made, MODEL, initial=start, keep_history=True)
-    noise = np.diff(result.history, axis=0) * made.cohort / 2
+    f = federation(far, "ideal", mode="secure", n_labels=C)
+    _, made = planned("fedavg", f, n_steps=1, learning_rate=1e-12)
+    start = np.zeros((1, MODEL.n_parameters))
+    result = run(f, made, initial=start, keep_history=True)
+    noise = np.diff(result.history, axis=0) * made.training.cohort
     statistic = (noise**2).sum() / made.mechanisms[0].std ** 2
     tails = stats.chi2.cdf(statistic, noise.size), stats.chi2.sf(statistic, noise.size)
     assert min(tails) > 5e-7
-    again = run(f, made, MODEL, initial=start, keep_history=True)
+    again = run(f, made, initial=start, keep_history=True)
     assert not np.isclose(again.history[1:], result.history[1:], atol=0).any()
 
 
@@ -249,11 +231,11 @@ def test_secure_noise_has_the_planned_size():
 @pytest.mark.parametrize("trust", ["masked", "serverless"])
 @pytest.mark.parametrize("name", ["sums", "fedavg", "fedper"])
 def test_where_clients_unmask_everyone_takes_part(trust, name):
-    f = federation(trust)
+    f = federation(trust=trust)
     with pytest.raises(TrustModelError, match="cohort must be all clients"):
         planned(name, f)
     _, made = planned(name, f, cohort=M)
-    result = run(f, made, MODEL)
+    result = run(f, made)
     assert 2.9 < result.epsilon <= 3.0 and len(f.ledger.releases) == 6
 
 
@@ -263,10 +245,11 @@ def test_where_clients_unmask_everyone_takes_part(trust, name):
 def test_noise_depends_on_the_public_number_of_clients_alone():
     plans = []
     for m in (57, 58, 60):
-        f = federation("ideal", adjacency="add/remove", data=clients(m), n_clients=60, n_labels=C,
-                       n_records=300)  # fmt: skip
+        f = federation(
+            clients(m)[0], "ideal", adjacency="add/remove", n_clients=60, n_labels=C, n_records=300
+        )
         plans.append(planned("sums", f)[1])
-        assert run(f, plans[-1], MODEL).epsilon <= 3.0
+        assert run(f, plans[-1]).epsilon <= 3.0
     assert plans[0].mechanisms == plans[1].mechanisms == plans[2].mechanisms
     assert plans[0].sampling == plans[1].sampling == plans[2].sampling
 
@@ -277,11 +260,11 @@ def test_labels_beyond_the_public_classes_are_no_error(name):
     labels = DATA.labels.copy()
     labels[7] = 10**9
     strange = ClientData(DATA.points, DATA.offsets, labels)
-    f = federation(PLANS[name][1], data=strange, n_labels=C)
+    f = federation(trust=PLANS[name][1], data=strange, n_labels=C)
     _, made = planned(name, f, epsilon=math.inf)
-    result = run(f, made, MODEL, keep_history=True)
-    usual = run(*(lambda g: (g, planned(name, g, epsilon=math.inf)[1]))(
-        federation(PLANS[name][1], n_labels=C)), MODEL, keep_history=True)  # fmt: skip
+    result = run(f, made, keep_history=True)
+    g = federation(trust=PLANS[name][1], n_labels=C)
+    usual = run(*planned(name, g, epsilon=math.inf), keep_history=True)
     assert np.isfinite(result.history).all()
     changed = np.abs(result.history[1] - usual.history[1]).max(axis=1) > 1e-12
     assert changed.sum() <= 1  # at most the model that this client chose
@@ -302,15 +285,13 @@ def test_one_diverging_client_keeps_models_finite_and_moves_them_by_the_clip(nam
         pytest.skip("RR-Cluster shows the server single updates")
     found = []
     for data in (rows, wild):
-        f = federation("trusted" if central else trust, bound=6.8,
+        f = federation(trust="trusted" if central else trust, bound=6.8,
                        data=ClientData(data.reshape(-1, 2), 5 * np.arange(M + 1)))  # fmt: skip
-        planner, _, extra = PLANS[name]
-        made = planner(
-            f, line, sigma=1.0, training=Training(300, 0.3),
-            **SETTING | extra | {"cohort": M, "n_rounds": 1},
-        )  # fmt: skip
+        _, made = planned(
+            name, f, line, sigma=1.0, cohort=M, n_rounds=1, n_steps=300, learning_rate=0.3
+        )
         start = np.array([[0.4, 0.0], [-3.0, 1.0]])[: made.n_clusters]
-        found.append(run(f, made, line, initial=start))
+        found.append(run(f, made, initial=start))
     assert all(np.isfinite(r.models).all() for r in found)
     if not central:  # the same noise: the difference is what one client moves
         divisor = M if made.n_clusters == 1 else 1
@@ -324,7 +305,7 @@ def test_one_diverging_client_keeps_models_finite_and_moves_them_by_the_clip(nam
 @pytest.mark.parametrize("mode", ["teaching", "secure"])
 @pytest.mark.parametrize("epsilon", [1e-6, 1e-3, 1e3, 1e6])
 def test_small_and_large_budgets_are_planned_at_once(name, mode, epsilon):
-    f = federation(PLANS[name][1], data=clients(1000, 1), mode=mode, n_records=1000)
+    f = federation(trust=PLANS[name][1], data=clients(1000, 1)[0], mode=mode, n_records=1000)
     start = time.process_time()
     _, made = planned(name, f, epsilon=epsilon, cohort=100, n_rounds=50)
     assert time.process_time() - start < 3
@@ -333,18 +314,18 @@ def test_small_and_large_budgets_are_planned_at_once(name, mode, epsilon):
 
 
 def test_what_noise_cannot_reach_is_refused_by_its_name():
-    f = federation("ideal", mode="secure")
+    f = federation(trust="ideal", mode="secure")
     with pytest.raises(ValueError, match="epsilon must be larger"):
         planned("sums", f, epsilon=1e-12, delta=1e-12)
     with pytest.raises(ValueError, match="epsilon must be <= 20 with accountant 'poisson_pld'"):
-        planned("sums", federation("ideal", adjacency="add/remove"), epsilon=100.0,
+        planned("sums", federation(trust="ideal", adjacency="add/remove"), epsilon=100.0,
                 accountant="poisson_pld")  # fmt: skip
 
 
 @every_plan
 @pytest.mark.parametrize(("change", "match"), [
     ({"n_rounds": 10**12}, "n_rounds must be >= 1 and <= 100000"),
-    ({"n_clusters": 10**12}, "n_clusters must be at most|min_size must be"),
+    ({"n_clusters": 10**12}, "n_clusters is too large|min_size must be"),
 ])  # fmt: skip
 def test_sizes_that_cannot_fit_are_refused_by_their_name(name, change, match):
     if "n_clusters" in change and "n_clusters" not in PLANS[name][2]:
@@ -355,13 +336,13 @@ def test_sizes_that_cannot_fit_are_refused_by_their_name(name, change, match):
 
 def test_steps_and_history_have_a_limit_too():
     with pytest.raises(ValueError, match="n_steps must be >= 1 and <= 100000"):
-        Training(n_steps=10**9)
-    big = LinearRegression(10**6)
-    data = ClientData(np.zeros((M, 10**6 + 1), dtype=np.float32)[:2], np.arange(3))
-    f = federation("ideal", data=data)
-    made = plan_dp_fedavg(f, big, **SETTING | {"cohort": 2, "n_rounds": 5000}, sigma=1.0)
-    with pytest.raises(ValueError, match="keep_history must be False"):
-        run(f, made, big, keep_history=True)
+        Training(MODEL, cohort=10, clip=1.0, n_steps=10**9)
+    data = ClientData(np.zeros((2, 10**6 + 1)), np.arange(3))
+    f = federation(data, "ideal")
+    run_ = SETTING | {"cohort": 2, "n_rounds": 5000, "sigma": 1.0}
+    made = plan_of(plan_dp_fedavg, f, LinearRegression(10**6), **run_)
+    with pytest.raises(ValueError, match="keep_history is too large"):
+        run(f, made, keep_history=True)
     assert not f.ledger.releases
 
 
@@ -370,8 +351,6 @@ def test_steps_and_history_have_a_limit_too():
 
 @every_plan
 @pytest.mark.parametrize(("change", "error", "match"), [
-    ({"training": {"n_steps": 5}}, TypeError, "training must be a Training, got dict"),
-    ({"training": None}, TypeError, "training must be a Training, got NoneType"),
     ({"n_rounds": 2.5}, TypeError, "n_rounds must be an integer"),
     ({"cohort": True}, TypeError, "cohort must be an integer"),
     ({"clip": "1"}, TypeError, "clip must be a real number"),
@@ -392,36 +371,46 @@ def test_wrong_arguments_are_named(name, change, error, match):
 def test_a_model_of_classes_needs_labels(name):
     bare = ClientData(DATA.points, DATA.offsets)
     with pytest.raises(ValueError, match="labels must be given for a model of 3 classes"):
-        planned(name, federation(PLANS[name][1], data=bare))
+        planned(name, federation(trust=PLANS[name][1], data=bare))
+
+
+@every_plan
+@pytest.mark.parametrize("wrong", [None, MODEL, {"n_steps": 5}, Training])
+def test_training_must_be_one(name, wrong):
+    planner, trust, extra = PLANS[name]
+    own = {"n_rounds": 6, "delta": 1e-3, "epsilon": 3.0} | extra
+    own.pop("proximal", None)
+    with pytest.raises(TypeError, match="training must be a Training"):
+        planner(federation(trust=trust), wrong, **own)
 
 
 @pytest.mark.parametrize("wrong", [None, "plan", {"method": "ifca"}, SoftmaxRegression])
 def test_run_takes_plans_and_models_only(wrong):
     f, made = planned("sums")
     with pytest.raises(TypeError, match="plan must be a plan of rr_cluster"):
-        run(f, wrong, MODEL)
+        run(f, wrong)
     with pytest.raises(TypeError, match="model must be a Model"):
-        run(f, made, wrong)
+        Training(wrong, cohort=10, clip=1.0)
     with pytest.raises(TypeError, match="federation must be"):
-        run(wrong, made, MODEL)
+        run(wrong, made)
     with pytest.raises(ValueError, match="diagnose must be False"):
-        run(f, made, MODEL, diagnose=True)
+        run(f, made, diagnose=True)
 
 
 @pytest.mark.parametrize("arguments", [
     {"n_steps": 0}, {"n_steps": 1.0}, {"learning_rate": -1.0}, {"learning_rate": math.nan},
-    {"server_rate": 0.0}, {"server_rate": math.inf}, {"proximal": -0.1},
+    {"server_rate": 0.0}, {"server_rate": math.inf}, {"proximal": -0.1}, {"cohort": 0}, {"clip": 0},
 ])  # fmt: skip
 def test_training_names_what_is_wrong(arguments):
     with pytest.raises((TypeError, ValueError), match=next(iter(arguments))):
-        Training(**arguments)
+        Training(MODEL, **{"cohort": 10, "clip": 1.0} | arguments)
 
 
 def test_only_fedprox_has_the_proximal_term():
     for name in PLANS:
-        if name != "fedprox":
+        if name not in ("fedavg", "fedprox"):
             with pytest.raises(ValueError, match="proximal"):
-                planned(name, training=Training(proximal=0.5))
+                planned(name, proximal=0.5)
 
 
 def test_teaching_mode_stays_continuous():

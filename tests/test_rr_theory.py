@@ -5,10 +5,14 @@ import math
 import numpy as np
 import pytest
 from scipy.integrate import quad
-from scipy.stats import binom, binomtest, chi2, norm
+from scipy.stats import binom, binomtest, norm
 
-from fedclust_helpers.accounting import gdp_epsilon
-from fedclust_helpers.rr_cluster.accounting import calibrate, paper_epsilon, split_identifiers
+from fedclust_helpers.accounting import gaussian_sigma_analytic, gdp_epsilon
+from fedclust_helpers.rr_cluster.accounting import (
+    calibrate,
+    certified_epsilon,
+    split_identifiers,
+)
 from fedclust_helpers.studies.rr_cluster.theory import (
     TABLE_4,
     TABLE_4_CLIENTS,
@@ -19,15 +23,12 @@ from fedclust_helpers.studies.rr_cluster.theory import (
     clip_as_printed,
     contraction,
     equation_18,
-    error_floor,
     expected_moved,
     exponential_accuracy,
     flat_axis_factor,
-    flip_rates,
     identifier_term,
     krr_accuracy,
     largest_informative_sigma,
-    lemma_4_8,
     model_noise,
     rebalancing_error,
     rebalancing_term,
@@ -103,11 +104,12 @@ def test_sigma_for_accuracy_inverts(k):
     ],
 )
 def test_flip_rates_of_one_release(epsilon, printed, corrected, exponential, krr, real):
-    found = flip_rates(epsilon, DELTA, 4)
-    rates = (found.printed, found.corrected, found.exponential, found.krr)
-    assert rates == pytest.approx((printed, corrected, exponential, krr), abs=6e-4)
-    assert found.printed_epsilon == pytest.approx(real, abs=0.006)
-    assert found.krr == pytest.approx(3 / (math.exp(epsilon) + 3), rel=1e-12)
+    sigma, root = gaussian_sigma_analytic(epsilon, DELTA), math.sqrt(2)
+    right = [argmax_accuracy(sigma, 4), argmax_accuracy(root * sigma, 4)]
+    right += [exponential_accuracy(epsilon, 4), krr_accuracy(epsilon, 4)]
+    assert 1 - np.array(right) == pytest.approx([printed, corrected, exponential, krr], abs=6e-4)
+    assert gdp_epsilon(root / sigma, DELTA) == pytest.approx(real, abs=0.006)
+    assert krr_accuracy(epsilon, 4) == pytest.approx(1 / (1 + 3 * math.exp(-epsilon)), rel=1e-12)
     assert exponential_accuracy(epsilon, 4) == krr_accuracy(epsilon / 2, 4)
 
 
@@ -120,8 +122,8 @@ def test_flip_rates_of_a_run():
     sigma = calibrate(8, DELTA, n_rounds=50, accountant="paper_tight", **PEOPLE)
     sigma_s, sigma_theta = split_identifiers(sigma, 0.5)
     real = 1 / math.sqrt(2 / sigma_s**2 + 1 / sigma_theta**2)
-    assert found.printed_epsilon == paper_epsilon(
-        real, delta=DELTA, n_rounds=50, rate=0.1, conversion="tight"
+    assert found.printed_epsilon == certified_epsilon(
+        real, delta=DELTA, n_rounds=50, accountant="paper_tight", **PEOPLE
     )
 
 
@@ -132,13 +134,13 @@ def test_flip_rates_of_a_run():
 def test_what_nominal_epsilon_really_is(nominal, identifiers, two_clusters, three_clusters):
     sigma = {2: 2.4737, 4: 1.5207, 8: 0.93952}[nominal]  # wor_rdp, T = 50
     pair, run = split_identifiers(sigma, 0.5), dict(delta=DELTA, n_rounds=50, **PEOPLE)
-    assert actual_epsilon(*pair, **run) == pytest.approx(nominal, rel=1e-4)
-    for ratios, real in (
-        ({"identifier_ratio": math.sqrt(2)}, identifiers),
-        ({"sum_ratio": math.sqrt(5) / 2}, two_clusters),
-        ({"sum_ratio": 1.5}, three_clusters),
-    ):
-        assert actual_epsilon(*pair, **run, **ratios) == pytest.approx(real, abs=0.007)
+    assert actual_epsilon(*pair, identifier_ratio=1.0, **run) == pytest.approx(nominal, rel=1e-4)
+    assert actual_epsilon(*pair, **run) == pytest.approx(identifiers, abs=0.007)
+    # what add/remove with an internal partition needs: sums that move by sqrt(5) C, and by 3 C
+    for ratio, real in ((math.sqrt(5) / 2, two_clusters), (1.5, three_clusters)):
+        joint = 1 / math.hypot(1 / pair[0], ratio / pair[1])
+        cost = certified_epsilon(joint, accountant="wor_rdp", **run)
+        assert cost == pytest.approx(real, abs=0.007)
 
 
 # --- when rebalancing acts ------------------------------------------------------------------------
@@ -275,23 +277,15 @@ def test_r11_imbalanced_sizes_make_it_vacuous():
 def test_r12_tau_falls_as_one_over_m_at_most():
     terms = [rebalancing_term(math.sqrt(m * 3 / 16), m, 4, m / 8) for m in (100, 400, 1600)]
     assert terms == pytest.approx([1.92, 0.48, 0.12], rel=1e-9)
-    tau = [
-        lemma_4_8(
-            eta=0.0, beta=0.25, strong_convexity=1.0, separation=1.0, sigma_s=0.5,
-            size_std=math.sqrt(m * 3 / 16), n_clients=m, n_clusters=4, min_size=m / 8,
-        )
-        for m in (100, 10**8)
-    ]  # fmt: skip
-    assert tau[0] == pytest.approx(1.92 + identifier_term(0.5, 4), rel=1e-9)
-    assert tau[1] == pytest.approx(identifier_term(0.5, 4), rel=1e-3)  # no M makes it smaller
+    assert identifier_term(0.5, 4) > 0.4  # no M makes this part of tau smaller
 
 
 def test_corrected_terms_are_never_larger():
-    shared = dict(
-        eta=0.1, beta=0.25, strong_convexity=1.0, separation=4.0, sigma_s=0.3, size_std=3.0,
-        n_clients=400, n_clusters=4, min_size=50,
-    )  # fmt: skip
-    assert 0 < lemma_4_8(form="corrected", **shared) < lemma_4_8(form="printed", **shared)
+    assert selection_term(0.1, 0.25, 1.0, 4.0, 3) < selection_term(0.1, 0.25, 1.0, 4.0, 4)
+    for term, arguments in (
+        (identifier_term, (0.3, 4)), (rebalancing_term, (3.0, 400, 4, 50)),
+    ):  # fmt: skip
+        assert 0 < term(*arguments, form="corrected") < term(*arguments)
 
 
 # --- Theorem 4.10 ---------------------------------------------------------------------------------
@@ -335,25 +329,10 @@ def test_r14_vacuous_in_every_private_regime(k, delta_c, sigma, epsilon):
     found = largest_informative_sigma(k, delta_c)
     assert found == pytest.approx(sigma, abs=0.006)
     assert gdp_epsilon(1 / found, DELTA) == pytest.approx(epsilon, abs=0.15)  # one round, no split
-    shared = dict(
-        gamma=1.0, smoothness=1.0, gradient_std=1.0, separation=1.0, sigma_theta=1.0, clip=1.0,
-        delta_c=delta_c, n_clients=100 * k, n_clusters=k, min_size=100, n_parameters=10,
-    )  # fmt: skip
-    assert math.isfinite(error_floor(tau=identifier_term(0.99 * found, k), **shared)[0])
-    assert error_floor(tau=identifier_term(1.01 * found, k), **shared)[0] == math.inf
+    for share, informative in ((0.99, True), (1.01, False)):  # B delta_c > 4 tau M, B = M/k
+        assert (delta_c / k > 4 * identifier_term(share * found, k)) == informative
     tighter = largest_informative_sigma(k, delta_c, form="corrected")
     assert found < tighter < 1.3 * found
-
-
-def test_privacy_noise_of_equation_2_holds_with_its_probability():
-    """Its last term: a chi-square tail at delta_c/4 (here 1 %), far from tight at small d."""
-    last = error_floor(
-        gamma=1.0, smoothness=1.0, gradient_std=0.0, separation=1.0, sigma_theta=1.5, clip=0.3,
-        tau=0.0, delta_c=0.04, n_clients=100, n_clusters=1, min_size=10, n_parameters=50,
-    )[3]  # fmt: skip
-    unit = 2 * 1.5 * 0.3 / 10
-    assert chi2.sf((last / unit) ** 2, 50) < 0.01
-    assert chi2.sf((0.9 * last / unit) ** 2, 50) > 0.01
 
 
 def test_f3_delta_cancels_in_corollary_b_1():
@@ -409,14 +388,14 @@ def test_updates_relative_to_the_trained_model_bring_no_bias():
 
 
 def test_rebalancing_error_without_rebalancing_has_the_variance_of_the_noise():
-    """B = 0: one step of size 1 forgets the past, so the error is the last round's noise."""
-    point = rebalancing_error(
-        0.2, 0, rng=np.random.default_rng(6), spread=1e-6, n_rounds=3, n_repetitions=3000
-    )
-    expected = model_noise(0.2, 1.0, 20, 10) ** 2
+    """B = 0: one step of size 1 forgets the past, so the error is the last round's noise.
+
+    Beside it stands that of a mean of ten points.
+    """
+    point = rebalancing_error(0.2, 0, rng=np.random.default_rng(6), n_repetitions=300)
+    expected = model_noise(0.2, 1.0, 20, 10) ** 2 + 20 * 0.1**2 / 10
     assert point.moved == 0
-    # clipping at 1 bites on none of the 3000 paths (the noise has norm 0.18 +- 0.03)
-    half = norm.isf(FALSE_ALARM / 2) * math.sqrt(2 / (20 * 3000)) * expected
+    half = norm.isf(FALSE_ALARM / 2) * math.sqrt(2 / (20 * 300)) * expected
     assert point.mse == pytest.approx(expected, abs=half)
 
 

@@ -16,8 +16,9 @@ from fedclust_helpers.client_statistics.models import (
     ADDITIVE_UPDATES,
     CLIENT_UPDATES,
     AdditiveModel,
+    Batch,
+    batch_of,
 )
-from fedclust_helpers.rr_cluster.models import Batch, batch_of
 from fedclust_helpers.studies.rr_cluster.torch_models import CharLSTM, SmallCNN
 
 M, N, CLASSES = 5, 6, 4
@@ -130,14 +131,10 @@ def test_outputs_losses_and_accuracy_are_those_of_the_modules(name, torch):
             assert losses[i, j] == pytest.approx(loss.item(), abs=1e-12)
 
 
-def trained_alone(name, model, start, batch, i, torch, *, steps, rate, mu=0.0, free=None, add=None):
+def trained_alone(name, model, start, batch, i, torch, *, steps, rate, mu=0.0, add=None):
     """Gradient descent of one client with PyTorch's modules and plain autograd."""
     outputs, own = module_of(name, model, start, torch)
     first = [tensor.detach().clone() for tensor in own]
-    moving = np.full(model.n_parameters, free is None)
-    if free is not None:
-        moving[free] = True
-    masks = parts(model, moving.astype(float), torch)
     for _ in range(steps):
         scores = outputs(batch.features[i])
         if add is not None:
@@ -146,8 +143,8 @@ def trained_alone(name, model, start, batch, i, torch, *, steps, rate, mu=0.0, f
         pull = sum(((t - f) ** 2).sum() for t, f in zip(own, first, strict=True))
         gradients = torch.autograd.grad(loss + mu / 2 * pull, own)
         with torch.no_grad():
-            for tensor, gradient, mask in zip(own, gradients, masks, strict=True):
-                tensor -= rate * gradient * mask
+            for tensor, gradient in zip(own, gradients, strict=True):
+                tensor -= rate * gradient
     return torch.cat([tensor.detach().flatten() for tensor in own]).numpy()
 
 
@@ -157,27 +154,19 @@ def trained_alone(name, model, start, batch, i, torch, *, steps, rate, mu=0.0, f
     [
         {},
         {"mu": 0.7},
-        {"free": "head"},
-        {"free": "shared", "mu": 2.0},
         {"add": True},
     ],
-    ids=["plain", "proximal", "head only", "shared and proximal", "offset"],
+    ids=["plain", "proximal", "offset"],
 )
 def test_training_is_gradient_descent_of_each_client_alone(name, options, torch):
     model, batch = MAKE[name](), batch_for(name)
     starts = models_for(model, M)
-    free = options.get("free")
-    if free is not None:
-        edge = model.shared.stop
-        free = slice(0, edge) if free == "shared" else slice(edge, None)
     add = rng(7).normal(size=(M, N, CLASSES)) if "add" in options else None
     mu = options.get("mu", 0.0)
-    trained = model.train(
-        starts, batch, n_steps=3, learning_rate=0.4, proximal=mu, free=free, offset=add
-    )
+    trained = model.train(starts, batch, n_steps=3, learning_rate=0.4, proximal=mu, offset=add)
     for i in range(M):
         alone = trained_alone(
-            name, model, starts[i], batch, i, torch, steps=3, rate=0.4, mu=mu, free=free, add=add
+            name, model, starts[i], batch, i, torch, steps=3, rate=0.4, mu=mu, add=add
         )
         np.testing.assert_allclose(trained[i], alone, atol=1e-12)
     assert (np.abs(trained - starts).max(axis=1) > 1e-3).all()
@@ -254,14 +243,10 @@ def test_padding_has_no_influence(name, torch):
 
 
 @pytest.mark.parametrize("name", MAKE)
-def test_parameters_that_do_not_move_are_not_rounded(name, torch):
+def test_starts_are_not_rounded(name, torch):
     model, batch = MAKE[name](dtype="float32"), batch_for(name)
     starts = models_for(model, M)
     np.testing.assert_array_equal(model.train(starts, batch, n_steps=0, learning_rate=0.1), starts)
-    edge = model.shared.stop
-    trained = model.train(starts, batch, n_steps=2, learning_rate=0.1, free=slice(edge, None))
-    np.testing.assert_array_equal(trained[:, :edge], starts[:, :edge])
-    assert (trained[:, edge:] != starts[:, edge:]).mean() > 0.9
     exact = MAKE[name]().train(starts, batch, n_steps=2, learning_rate=0.1)
     single = model.train(starts, batch, n_steps=2, learning_rate=0.1)
     assert single.dtype == np.float64
@@ -391,7 +376,7 @@ def test_wrong_arguments_are_refused(torch):
         (lambda: SmallCNN(8, 10, chunk_size=0), "chunk_size must be >= 1"),
         (lambda: CharLSTM(1), "n_symbols must be >= 2"),
         (lambda: CharLSTM(5, 0), "n_hidden must be >= 1"),
-        (lambda: model.initial(0, rng=rng()), "n_models must be >= 1"),
+        (lambda: model.initial(0, rng=rng()), "n_clusters must be >= 1"),
         (lambda: model.losses(models[:, 1:], batch), r"models must have shape \(k, "),
         (
             lambda: model.losses(models, batch._replace(features=batch.features[..., :64])),

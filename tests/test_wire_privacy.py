@@ -23,7 +23,7 @@ from fedclust_helpers.federation import ClientData, ServerlessSecureSum, simulat
 from fedclust_helpers.federation.in_process import _Ring
 from fedclust_helpers.ldp_kmeans import NoisyPoints
 from fedclust_helpers.mechanisms import DistributedDiscreteGaussian, Gaussian, Laplace
-from fedclust_helpers.rr_cluster import SoftmaxRegression, plan_sums_only
+from fedclust_helpers.rr_cluster import SoftmaxRegression, Training, plan_sums_only
 from fedclust_helpers.rr_cluster import run as run_sums
 from fedclust_helpers.secure_aggregation import PadBook
 
@@ -512,11 +512,11 @@ def sums_only_views(trust, party):
             **extra,
         )
         plan = plan_sums_only(
-            f, MODEL, n_clusters=2, n_rounds=1, epsilon=EPSILON, delta=DELTA, cohort=8, clip=0.5,
-            min_size=2, reseed=False,
+            f, Training(MODEL, cohort=8, clip=0.5), n_clusters=2, n_rounds=1, epsilon=EPSILON,
+            delta=DELTA, min_size=2, reseed=False,
         )  # fmt: skip
         start = np.zeros((2, MODEL.n_parameters))
-        seen.append(views(f, lambda f, p=plan, s=start: run_sums(f, p, MODEL, initial=s), party))
+        seen.append(views(f, lambda f, p=plan, s=start: run_sums(f, p, initial=s), party))
     return seen
 
 

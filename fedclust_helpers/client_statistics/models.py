@@ -55,7 +55,7 @@ class Model(Protocol):
     def shared(self) -> slice:
         """The parameters that are sent in DP-FedPer; the rest, the head, stays with the client."""
 
-    def initial(self, n_models: int, *, rng: np.random.Generator) -> FloatArray:
+    def initial(self, n_clusters: int, *, rng: np.random.Generator) -> FloatArray:
         """Random starting models (k, d)."""
 
     def losses(self, models: FloatArray, batch: Batch) -> FloatArray:
@@ -69,7 +69,6 @@ class Model(Protocol):
         n_steps: int,
         learning_rate: float,
         proximal: float = 0.0,
-        free: slice | None = None,
     ) -> FloatArray:
         """Full-batch gradient steps from `starts` (m, d), one row for each client."""
 

@@ -1,27 +1,29 @@
 """RR-Cluster (Yang, Hu, Kim, Li 2025): private federated clustering of models.
 
 Clients have labelled examples instead of points, and a cluster's centre is a model. The unit of
-privacy is one client. First a plan is made from the federation, then `run` follows it:
+privacy is one client. First a plan, then a run that follows it:
+
+    training = rr_cluster.Training(model, cohort=100, clip=0.3)
+    plan = rr_cluster.plan(federation, training, n_clusters=4, n_rounds=50, epsilon=4, delta=1e-3)
+    result = rr_cluster.run(federation, plan)
 
 * `plan`: Algorithms 1 and 2 with IFCA, FeSEM or FedCAM; without rebalancing, the private base
   clusterers. A trusted server sees each client's update; identifiers are released with noise.
 * `plan_sums_only`: beyond the paper. One noised sum per round, identifiers reach nobody, dead
   models are re-seeded from noised counts.
-* `plan_dp_fedavg`, `plan_dp_fedprox`, `plan_dp_fedper`: one shared model.
-* `evaluate`: accuracy and cluster recovery, outside the privacy boundary.
+* `plan_dp_fedavg` (with DP-FedProx), `plan_dp_fedper`: one shared model.
 
-Two relations occur and are kept apart: replace-one with cohorts of fixed size, add/remove with
-Poisson sampling. Modules: ``models``, ``identifiers``, ``rebalancing``, ``accounting``,
-``sensitivity``, ``theory``.
+Notation of the paper: k -> `n_clusters`, T -> `n_rounds`, M -> clients of the federation, qM ->
+`cohort`, B -> `min_size`, C_theta -> `clip`, gamma -> `server_rate`, sigma_s, sigma_theta,
+theta_j -> `models` (k, d), s_i -> identifiers, S_j -> `clusters`.
 """
 
-from fedclust_helpers.rr_cluster.algorithm import RebalancingPlan, plan
+from fedclust_helpers.rr_cluster.algorithm import rebalance
 from fedclust_helpers.rr_cluster.baselines import (
     SharedPlan,
     personal_models,
     plan_dp_fedavg,
     plan_dp_fedper,
-    plan_dp_fedprox,
 )
 from fedclust_helpers.rr_cluster.evaluation import Evaluation, evaluate
 from fedclust_helpers.rr_cluster.identifiers import identifier_mechanism, privatise
@@ -31,7 +33,7 @@ from fedclust_helpers.rr_cluster.models import (
     SoftmaxRegression,
 )
 from fedclust_helpers.rr_cluster.planning import Training, TrainingPlan, TrainingResult
-from fedclust_helpers.rr_cluster.rebalancing import rebalance
+from fedclust_helpers.rr_cluster.plans import RebalancingPlan, plan
 from fedclust_helpers.rr_cluster.running import run
 from fedclust_helpers.rr_cluster.sums_only import Reseeding, SumsPlan, plan_sums_only
 
@@ -53,7 +55,6 @@ __all__ = [
     "plan",
     "plan_dp_fedavg",
     "plan_dp_fedper",
-    "plan_dp_fedprox",
     "plan_sums_only",
     "privatise",
     "rebalance",

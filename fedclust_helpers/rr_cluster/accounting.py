@@ -1,19 +1,20 @@
 """What T rounds on sampled clients cost: Theorem 4.2 as printed, and the library's accountants.
 
-One round releases the identifiers and the cluster sums of one sample of clients. With Gaussian
+One round releases identifiers (or counts) and cluster sums of one sample of clients. With Gaussian
 noise on both it is one Gaussian mechanism with 1/sigma_eff^2 = 1/sigma_s^2 + 1/sigma_theta^2,
-sampled and composed T times. Every function here speaks of sigma_eff, of one client, and of the
-neighbouring relation of its accountant (`ACCOUNTANTS`); two accountants of different relations are
-different promises and do not compare as numbers.
+sampled and composed T times. Every function speaks of sigma_eff, of one client, and of the relation
+of its accountant (`ACCOUNTANTS`); accountants of two relations make different promises.
+
+Throughout, ``n_clients`` is M and ``cohort`` the clients of a round: exactly (fixed size), or on
+average (Poisson, rate cohort/n_clients).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any, NamedTuple
 
 import dp_accounting as dpa
 import numpy as np
@@ -24,15 +25,15 @@ from scipy.special import gammaln, logsumexp
 
 from fedclust_helpers._validation import (
     FloatArray,
-    IntArray,
-    as_points,
+    as_numbers,
+    check_bool,
     check_choice,
     check_delta,
     check_epsilon,
     check_int,
     check_non_negative,
     check_positive,
-    check_real,
+    check_share,
 )
 from fedclust_helpers.accounting.totals import RDP_ORDERS
 
@@ -52,59 +53,30 @@ CHEAP = {  # what a slow accountant starts from: one on the same scale, and a fa
 MAX_LOSS = 1000.0  # privacy loss, sampling left out, up to which a distribution fits in memory
 
 
-@dataclass(frozen=True)
-class Accountant:
-    """One way to bound T rounds: under which relation and sampling, and what it proves.
-
-    `unit` says what sigma_eff = 1 means: the standard deviation of the noise on a cluster sum when
-    the whole budget goes to the sums (C: clipping bound of an update).
-    """
+class Accountant(NamedTuple):
+    """One way to bound T rounds: under which relation and sampling."""
 
     adjacency: str
     sampling: str
-    unit: str
-    proves: str
 
 
-_REPLACED = "2C on sums, sqrt(2) on a one-hot identifier"
 ACCOUNTANTS: dict[str, Accountant] = {
-    "paper": Accountant(
-        "replace-one", "fixed", _REPLACED,
-        "Theorem 4.2 and the conversion of Theorem A.1; valid, with a floor",
-    ),
-    "paper_tight": Accountant(
-        "replace-one", "fixed", _REPLACED,
-        "Theorem 4.2 and the conversion of Canonne, Kamath, Steinke (2020); valid, with a floor",
-    ),
-    "wor_rdp": Accountant(
-        "replace-one", "fixed", _REPLACED,
-        "RDP of the Gaussian sampled without replacement (Wang et al. 2019, Theorem 27)",
-    ),
-    "poisson_rdp": Accountant(
-        "add/remove", "poisson", "C on sums, 1 on counts",
-        "RDP of the Poisson-sampled Gaussian (Mironov, Talwar, Zhang 2019)",
-    ),
-    "poisson_pld": Accountant(
-        "add/remove", "poisson", "C on sums, 1 on counts",
-        "privacy loss distribution of the Poisson-sampled Gaussian",
-    ),
-    "poisson_pld_replace": Accountant(
-        "replace-one", "poisson", "C on sums, 1 on counts",
-        "secondary: the library's pair +C against -C. A replaced client may also move to another"
-        " block; that this is no worse was checked by quadrature, not proved",
-    ),
-}  # fmt: skip
+    # Theorem 4.2, with the conversion of Theorem A.1 and with that of Canonne, Kamath and Steinke
+    # (2020): valid, with a floor
+    "paper": Accountant("replace-one", "fixed"),
+    "paper_tight": Accountant("replace-one", "fixed"),
+    # RDP of the Gaussian sampled without replacement (Wang et al. 2019, Theorem 27)
+    "wor_rdp": Accountant("replace-one", "fixed"),
+    # RDP (Mironov, Talwar, Zhang 2019) and privacy loss distribution of the Poisson-sampled one
+    "poisson_rdp": Accountant("add/remove", "poisson"),
+    "poisson_pld": Accountant("add/remove", "poisson"),
+    # secondary: the library's pair +C against -C. A replaced client may also move to another block;
+    # that this is no worse was checked by quadrature, not proved
+    "poisson_pld_replace": Accountant("replace-one", "poisson"),
+}
+"""sigma_eff = 1 means, if the whole budget goes to the sums, noise of standard deviation 2C for the
+"fixed" ones (with sqrt(2) on identifiers), and C for the "poisson" ones (with 1 on counts)."""
 LIBRARY = ("wor_rdp", "poisson_rdp", "poisson_pld", "poisson_pld_replace")
-
-
-# --- Theorem 4.2 ----------------------------------------------------------------------------------
-
-
-def _check_rate(rate: Any) -> float:
-    rate = check_real(rate, "rate")
-    if not 0 < rate <= 1:
-        raise ValueError(f"rate must lie in (0, 1], got {rate}")
-    return rate
 
 
 def _check_sigma(sigma: Any, name: str = "sigma") -> float:
@@ -116,29 +88,32 @@ def _check_sigma(sigma: Any, name: str = "sigma") -> float:
     return sigma
 
 
-def _check_total(epsilon: Any) -> float:
+def _check_total(epsilon: Any, delta: Any) -> tuple[float, float]:
     """The total of a calibration."""
     epsilon = check_epsilon(epsilon)
     if epsilon > MAX_EPSILON:
         raise ValueError(f"epsilon must be <= {MAX_EPSILON:g}, got {epsilon:g}")
-    return epsilon
+    return epsilon, check_delta(delta)
+
+
+def _check_rounds(n_rounds: Any, n_clients: Any, cohort: Any) -> tuple[int, int, int]:
+    m = check_int(n_clients, "n_clients")
+    return check_int(n_rounds, "n_rounds"), m, check_int(cohort, "cohort", maximum=m)
 
 
 def _check_alpha(alpha: Any) -> Any:
     """Orders above 1: a number, or an array of floats."""
-    if np.ndim(alpha) == 0:
-        order = check_real(alpha, "alpha")
-        if not 1 < order < math.inf:
-            raise ValueError(f"alpha must be > 1 and finite, got {order}")
-        return order
-    array = as_points(np.reshape(alpha, (1, -1)), "alpha")[0]
+    array = as_numbers(alpha, "alpha")
     if array.min() <= 1:
         raise ValueError("alpha must be > 1")
-    return array
+    return array if np.ndim(alpha) else float(array)
+
+
+# --- Theorem 4.2 ----------------------------------------------------------------------------------
 
 
 def gaussian_rdp(alpha: float | FloatArray, sigma: float) -> Any:
-    """Renyi divergence of order `alpha` of the Gaussian mechanism, alpha/(2 sigma^2)."""
+    """Renyi divergence of order `alpha` > 1 of the Gaussian mechanism, alpha/(2 sigma^2)."""
     return _check_alpha(alpha) / (2 * _check_sigma(sigma) ** 2)
 
 
@@ -161,14 +136,16 @@ def krr_rdp(alpha: float | FloatArray, epsilon: float, *, n_clusters: int = 2) -
     return divergence if np.ndim(alpha) else float(divergence)
 
 
-def _log_brackets(
-    orders: IntArray, curve: Callable[[FloatArray], FloatArray], rate: float, epsilon_inf: float
-) -> tuple[FloatArray, FloatArray]:
-    """Logarithms of 1 + (term j = 2) and of the sum over j >= 3, for each order.
+def log_brackets(
+    orders: Sequence[int], curve: Callable[[FloatArray], FloatArray], rate: float,
+    epsilon_inf: float = math.inf,
+) -> tuple[FloatArray, FloatArray]:  # fmt: skip
+    """Logarithms of 1 + (term j = 2) and of the sum over j >= 3 of Theorem 4.2, for each order.
 
-    `curve` gives eps(j) for j = 2, 3, ...; `epsilon_inf` is eps(inf).
+    `curve` gives eps(j) for j = 2, 3, ...; `epsilon_inf` is eps(inf), inf for a Gaussian.
     """
-    j = np.arange(2, int(orders.max()) + 1, dtype=np.float64)
+    a = np.asarray(orders, dtype=np.float64)[:, None]
+    j = np.arange(2, int(a.max()) + 1, dtype=np.float64)
     epsilons = np.asarray(curve(j), dtype=np.float64)
     e2 = float(epsilons[0])
     if epsilon_inf == 0:
@@ -180,121 +157,88 @@ def _log_brackets(
     first = math.log(4) + e2 + math.log(-math.expm1(-e2)) if e2 > 0 else -math.inf
     factors = (j - 1) * epsilons + log_cap
     factors[0] = min(first, e2 + log_cap[0])
-    with np.errstate(divide="ignore"):
-        a = orders[:, None].astype(np.float64)
-        inside = j[None, :] <= a
-        above = np.where(inside, a - j, 0.0)
-        log_choose = gammaln(a + 1) - gammaln(j + 1) - gammaln(above + 1)
+    inside = j[None, :] <= a
+    above = np.where(inside, a - j, 0.0)
+    log_choose = gammaln(a + 1) - gammaln(j + 1) - gammaln(above + 1)
     terms = np.where(inside, log_choose + j * math.log(rate) + factors, -np.inf)
-    tail = np.full(len(orders), -np.inf)
+    tail = np.full(len(a), -np.inf)
     if terms.shape[1] > 1:
         tail = logsumexp(terms[:, 1:], axis=1)
     return np.logaddexp(0.0, terms[:, 0]), tail
 
 
-def _theorem_4_2(
-    orders: Sequence[int],
-    curve: Callable[[FloatArray], FloatArray],
-    rate: float,
-    epsilon_inf: float = math.inf,
-) -> FloatArray:
-    array = np.asarray(orders, dtype=np.int64)
-    head, tail = _log_brackets(array, curve, rate, epsilon_inf)
-    return np.asarray(np.logaddexp(head, tail) / (array - 1))
+def _theorem_4_2(orders: Sequence[int], *arguments: Any) -> FloatArray:
+    return np.asarray(
+        np.logaddexp(*log_brackets(orders, *arguments)) / (np.asarray(orders, dtype=np.int64) - 1)
+    )
 
 
 def theorem_4_2_rdp(alpha: int, sigma: float, rate: float) -> float:
     """Renyi divergence of one round by Theorem 4.2, for a Gaussian with multiplier `sigma`.
 
-    Replace-one, fixed-size sampling of a share `rate`. The logarithm is taken of the whole bracket
-    (as in Theorem 4.2, not as in Theorem A.5); eps(inf) = inf for a Gaussian, so each min{2, .} is
-    2 and the terms j >= 3 don't vanish as sigma grows.
-
-    Raises
-    ------
-    ValueError
-        If `alpha` is not an integer >= 2, or `rate` is outside (0, 1].
+    Replace-one, fixed-size sampling of a share `rate` in (0, 1], integer `alpha` >= 2. The
+    logarithm is taken of the whole bracket (not as in Theorem A.5); eps(inf) = inf for a Gaussian,
+    so each min{2, .} is 2 and the terms j >= 3 don't vanish as sigma grows.
     """
-    alpha, rate = check_int(alpha, "alpha", minimum=2, maximum=MAX_ORDER), _check_rate(rate)
-    sigma = _check_sigma(sigma)
+    alpha = check_int(alpha, "alpha", minimum=2, maximum=MAX_ORDER)
+    sigma, rate = _check_sigma(sigma), check_share(rate, "rate", one=True)
     return float(_theorem_4_2([alpha], lambda j: gaussian_rdp(j, sigma), rate)[0])
 
 
-def theorem_a_5_rdp(alpha: int, sigma: float, rate: float) -> float:
-    """Theorem A.5 as printed, with the sum over j >= 3 outside the logarithm: a misprint.
+def converted(
+    orders: Sequence[float], rdp: FloatArray, delta: float, *, tight: bool = True
+) -> float:
+    """Epsilon at `delta` from a Renyi curve, at the best of `orders`.
 
-    The value is far above `theorem_4_2_rdp` at the same arguments (31 251 against 1.48 at order 8).
+    By Proposition 12 of Canonne, Kamath and Steinke (2020), as in ``dp-accounting``; not `tight`,
+    by adding log(1/delta)/(alpha - 1) as Theorems A.1 and A.6 do.
     """
-    alpha, rate = check_int(alpha, "alpha", minimum=2, maximum=MAX_ORDER), _check_rate(rate)
-    sigma = _check_sigma(sigma)
-    orders = np.array([alpha])
-    head, tail = _log_brackets(orders, lambda j: gaussian_rdp(j, sigma), rate, math.inf)
-    return float(head[0] / (alpha - 1) + np.exp(tail[0]))
-
-
-def _converted(orders: Sequence[float], rdp: FloatArray, delta: float, conversion: str) -> float:
-    """(epsilon, delta) from a Renyi curve, at the best of `orders`."""
     a = np.asarray(orders, dtype=np.float64)
-    if conversion == "tight":
+    if tight:
         epsilons = rdp + np.log1p(-1 / a) - np.log(delta * a) / (a - 1)
     else:
-        epsilons = rdp + (0.0 if conversion == "equation_9" else math.log(1 / delta)) / (a - 1)
+        epsilons = rdp + math.log(1 / delta) / (a - 1)
     return max(0.0, float(np.min(epsilons)))
 
 
-def paper_epsilon(
-    sigma: float,
-    *,
-    delta: float,
-    n_rounds: int,
-    rate: float,
-    conversion: Literal["printed", "tight", "equation_9"] = "printed",
+# --- all accountants by name ----------------------------------------------------------------------
+
+
+def certified_epsilon(
+    sigma: float, *, delta: float, n_rounds: int, n_clients: int, cohort: int, accountant: str
 ) -> float:
-    """Epsilon of `n_rounds` rounds by Theorem 4.2 (replace-one, fixed-size sampling).
+    """Epsilon of `n_rounds` rounds at noise multiplier sigma_eff, by any of `ACCOUNTANTS`.
 
-    Parameters
-    ----------
-    sigma : float
-        sigma_eff, > 0; ``math.inf`` gives the floor.
-    conversion : {"printed", "tight", "equation_9"}
-        "printed" adds log(1/delta)/(alpha - 1) (Theorems A.1 and A.6); "tight" is Proposition 12
-        of Canonne, Kamath and Steinke (2020), as in ``dp-accounting``; "equation_9" adds nothing,
-        which is how the last line of Equation 9 is printed and is **not** a bound.
+    `sigma` may be ``math.inf`` for Theorem 4.2 ("paper" and "paper_tight"): its floor.
     """
-    sigma, rate = _check_sigma(sigma), _check_rate(rate)
-    delta, n_rounds = check_delta(delta), check_int(n_rounds, "n_rounds")
-    check_choice(conversion, "conversion", ("printed", "tight", "equation_9"))
-    rdp = n_rounds * _theorem_4_2(PAPER_ORDERS, lambda j: gaussian_rdp(j, sigma), rate)
-    return _converted(PAPER_ORDERS, rdp, delta, conversion)
-
-
-# --- the library's accountants, and all of them by name -------------------------------------------
-
-
-def _check_cohort(n_clients: Any, cohort: Any) -> tuple[int, int]:
-    n_clients = check_int(n_clients, "n_clients")
-    return n_clients, check_int(cohort, "cohort", maximum=n_clients)
+    check_choice(accountant, "accountant", tuple(ACCOUNTANTS))
+    n_rounds, n_clients, cohort = _check_rounds(n_rounds, n_clients, cohort)
+    sigma, delta = _check_sigma(sigma), check_delta(delta)
+    if accountant in LIBRARY:
+        check_positive(sigma, "sigma")
+        if sigma > MAX_SIGMA:
+            raise ValueError(f"sigma must be <= {MAX_SIGMA:g} (the library loses precision above)")
+        loss = n_rounds / (2 * sigma**2) + 10 * math.sqrt(n_rounds) / sigma
+        if "pld" in accountant and loss > MAX_LOSS:
+            raise ValueError(
+                f"sigma must be larger for {n_rounds} rounds with accountant {accountant!r}, whose"
+                f" grids grow with the loss (take 'poisson_rdp'); got {sigma:g}"
+            )
+    return _epsilon(sigma, delta, n_rounds, n_clients, cohort, accountant)
 
 
 @lru_cache(maxsize=4096)
-def _library_epsilon(
-    sigma: float,
-    delta: float,
-    n_rounds: int,
-    n_clients: int,
-    cohort: int,
-    accountant: str,
-    orders: tuple[float, ...],
+def _epsilon(
+    sigma: float, delta: float, n_rounds: int, n_clients: int, cohort: int, accountant: str
 ) -> float:
-    gaussian = dpa.GaussianDpEvent(sigma)
+    if accountant not in LIBRARY:
+        curve = _theorem_4_2(PAPER_ORDERS, lambda j: gaussian_rdp(j, sigma), cohort / n_clients)
+        return converted(PAPER_ORDERS, n_rounds * curve, delta, tight=accountant == "paper_tight")
+    event = dpa.PoissonSampledDpEvent(cohort / n_clients, dpa.GaussianDpEvent(sigma))
     if accountant == "wor_rdp":
-        event = dpa.SampledWithoutReplacementDpEvent(n_clients, cohort, gaussian)
-    else:
-        event = dpa.PoissonSampledDpEvent(cohort / n_clients, gaussian)
-    return event_epsilon(
-        event, ACCOUNTANTS[accountant].adjacency, n_rounds, delta,
-        orders=orders if accountant.endswith("_rdp") else None,
-    )  # fmt: skip
+        event = dpa.SampledWithoutReplacementDpEvent(n_clients, cohort, dpa.GaussianDpEvent(sigma))
+    orders = RUN_ORDERS if accountant.endswith("_rdp") else None
+    return event_epsilon(event, ACCOUNTANTS[accountant].adjacency, n_rounds, delta, orders=orders)
 
 
 def event_epsilon(
@@ -309,74 +253,11 @@ def event_epsilon(
     relation = dpa.NeighboringRelation.ADD_OR_REMOVE_ONE
     if adjacency == "replace-one":
         relation = dpa.NeighboringRelation.REPLACE_ONE
+    bound: dpa.PrivacyAccountant = PLDAccountant(relation)
     if orders is not None:
-        bound: dpa.PrivacyAccountant = RdpAccountant(orders, relation)
-    else:
-        bound = PLDAccountant(relation)
+        bound = RdpAccountant(orders, relation)
     bound.compose(dpa.SelfComposedDpEvent(event, n_rounds))
     return float(bound.get_epsilon(delta))
-
-
-def library_epsilon(
-    sigma: float,
-    *,
-    delta: float,
-    n_rounds: int,
-    n_clients: int,
-    cohort: int,
-    accountant: str = "wor_rdp",
-    orders: Sequence[float] = RUN_ORDERS,
-) -> float:
-    """Epsilon of `n_rounds` sampled Gaussian rounds by ``dp-accounting``.
-
-    Parameters
-    ----------
-    sigma : float
-        sigma_eff in the unit of the accountant (`ACCOUNTANTS`), finite.
-    cohort : int
-        Clients of a round: exactly (fixed size), or on average (Poisson, rate cohort/n_clients).
-    accountant : {"wor_rdp", "poisson_rdp", "poisson_pld", "poisson_pld_replace"}
-        The last is secondary: not proved for releases of several blocks.
-    orders : sequence of float
-        Renyi orders of the RDP accountants.
-    """
-    sigma, delta = check_positive(_check_sigma(sigma), "sigma"), check_delta(delta)
-    n_rounds = check_int(n_rounds, "n_rounds")
-    n_clients, cohort = _check_cohort(n_clients, cohort)
-    check_choice(accountant, "accountant", LIBRARY)
-    if sigma > MAX_SIGMA:
-        raise ValueError(f"sigma must be <= {MAX_SIGMA:g} (the library loses precision above)")
-    if "pld" in accountant and n_rounds / (2 * sigma**2) + 10 * math.sqrt(n_rounds) / sigma > (
-        MAX_LOSS
-    ):
-        raise ValueError(
-            f"sigma must be larger for {n_rounds} rounds with accountant {accountant!r}, whose"
-            f" grids grow with the loss (take 'poisson_rdp'); got {sigma:g}"
-        )
-    return _library_epsilon(sigma, delta, n_rounds, n_clients, cohort, accountant, tuple(orders))
-
-
-def certified_epsilon(
-    sigma: float,
-    *,
-    delta: float,
-    n_rounds: int,
-    n_clients: int,
-    cohort: int,
-    accountant: str,
-) -> float:
-    """Epsilon of `n_rounds` rounds at noise multiplier sigma_eff, by any of `ACCOUNTANTS`."""
-    check_choice(accountant, "accountant", tuple(ACCOUNTANTS))
-    n_clients, cohort = _check_cohort(n_clients, cohort)
-    if accountant in LIBRARY:
-        return library_epsilon(
-            sigma, delta=delta, n_rounds=n_rounds, n_clients=n_clients, cohort=cohort,
-            accountant=accountant,
-        )  # fmt: skip
-    conversion: Literal["printed", "tight"] = "tight" if accountant == "paper_tight" else "printed"
-    return paper_epsilon(
-        sigma, delta=delta, n_rounds=n_rounds, rate=cohort / n_clients, conversion=conversion
-    )
 
 
 def floor_epsilon(
@@ -384,32 +265,23 @@ def floor_epsilon(
 ) -> float:
     """The limit of `certified_epsilon` as sigma grows: no noise certifies less.
 
-    The floor of Theorem 4.2 comes from its terms j >= 3. (Its divergence of order 2 does vanish,
-    so total variation would certify epsilon = 0 once sigma is in the thousands.) The library's RDP
-    accountants have none but that of the conversion at the largest order they try, which is 0
-    unless delta is very small; its PLD has none.
+    The floor of Theorem 4.2 comes from its terms j >= 3; its divergence of order 2 does vanish. The
+    library's RDP accountants have none but that of the conversion at the largest order they try,
+    which is 0 unless delta is very small; its PLD has none.
     """
-    delta, n_rounds = check_delta(delta), check_int(n_rounds, "n_rounds")
-    n_clients, cohort = _check_cohort(n_clients, cohort)
+    run: dict[str, Any] = {"delta": check_delta(delta), "accountant": accountant}
+    run |= {"n_rounds": n_rounds, "n_clients": n_clients, "cohort": cohort}
     check_choice(accountant, "accountant", tuple(ACCOUNTANTS))
-    if accountant in LIBRARY:
-        if accountant.endswith("_rdp"):
-            return _converted(RUN_ORDERS, np.zeros(len(RUN_ORDERS)), delta, "tight")
-        return 0.0
-    return certified_epsilon(
-        math.inf, delta=delta, n_rounds=n_rounds, n_clients=n_clients, cohort=cohort,
-        accountant=accountant,
-    )  # fmt: skip
+    _check_rounds(n_rounds, n_clients, cohort)
+    if accountant not in LIBRARY:
+        return certified_epsilon(math.inf, **run)
+    if accountant.endswith("_rdp"):
+        return converted(RUN_ORDERS, np.zeros(len(RUN_ORDERS)), delta)
+    return 0.0
 
 
 def calibrate(
-    epsilon: float,
-    delta: float,
-    *,
-    n_rounds: int,
-    n_clients: int,
-    cohort: int,
-    accountant: str,
+    epsilon: float, delta: float, *, n_rounds: int, n_clients: int, cohort: int, accountant: str
 ) -> float:
     """The smallest sigma_eff for which `accountant` certifies (epsilon, delta) over `n_rounds`.
 
@@ -420,21 +292,17 @@ def calibrate(
     ValueError
         If `epsilon` is not above the floor of the accountant; the message names the floor.
     """
-    epsilon, delta = _check_total(epsilon), check_delta(delta)
-    n_rounds = check_int(n_rounds, "n_rounds")
-    n_clients, cohort = _check_cohort(n_clients, cohort)
+    epsilon, delta = _check_total(epsilon, delta)
     check_choice(accountant, "accountant", tuple(ACCOUNTANTS))
-    return _calibrated(epsilon, delta, n_rounds, n_clients, cohort, accountant)
+    return _calibrated(epsilon, delta, *_check_rounds(n_rounds, n_clients, cohort), accountant)
 
 
 @lru_cache(maxsize=1024)
 def _calibrated(
     epsilon: float, delta: float, n_rounds: int, n_clients: int, cohort: int, accountant: str
 ) -> float:
-    run: dict[str, Any] = {
-        "delta": delta, "n_rounds": n_rounds, "n_clients": n_clients, "cohort": cohort,
-        "accountant": accountant,
-    }  # fmt: skip
+    run: dict[str, Any] = {"delta": delta, "n_rounds": n_rounds, "accountant": accountant}
+    run |= {"n_clients": n_clients, "cohort": cohort}
     floor = floor_epsilon(**run)
     refusal = (
         f"epsilon must be > {floor:.4g} for {n_rounds} rounds at delta={delta:g} and rate"
@@ -463,13 +331,9 @@ def _calibrated(
 
 
 def smallest(
-    excess: Callable[[float], float],
-    refusal: str,
-    *,
-    start: float = 0.0,
-    step: float = math.log(2),
-    lowest: float = -math.inf,
-) -> float:
+    excess: Callable[[float], float], refusal: str, *, start: float = 0.0,
+    step: float = math.log(2), lowest: float = -math.inf,
+) -> float:  # fmt: skip
     """The smallest e^t with excess(t) <= 0, for a decreasing `excess`; a ValueError above 2^24.
 
     Within 1e-6; within 1e-3 where `excess` jumps to its `lowest` value (a conversion that gives 0
@@ -506,9 +370,8 @@ def split_identifiers(sigma_eff: float, share: float) -> tuple[float, float]:
     split serves counts and sums under add/remove: counts get noise sigma_s, sums C sigma_theta.
     ``share = 0`` gives sigma_s = inf: nothing but the sums is released (DP-FedAvg).
     """
-    sigma_eff, share = check_positive(sigma_eff, "sigma_eff"), check_real(share, "share")
-    if not 0 <= share < 1:
-        raise ValueError(f"share must lie in [0, 1), got {share}")
+    sigma_eff = check_positive(sigma_eff, "sigma_eff")
+    share = check_share(share, "share", zero=True)
     sigma_s = sigma_eff / math.sqrt(share) if share else math.inf
     return sigma_s, sigma_eff / math.sqrt(1 - share)
 
@@ -517,77 +380,45 @@ def split_identifiers(sigma_eff: float, share: float) -> tuple[float, float]:
 
 
 def mixed_epsilon(
-    sigma_theta: float,
-    identifier_epsilon: float,
-    *,
-    delta: float,
-    n_rounds: int,
-    n_clients: int,
-    cohort: int,
-    n_clusters: int = 2,
-    amplified: bool = False,
-) -> float:
+    sigma_theta: float, identifier_epsilon: float, *, delta: float, n_rounds: int, n_clients: int,
+    cohort: int, n_clusters: int = 2, amplified: bool = False,
+) -> float:  # fmt: skip
     """Epsilon of rounds that release epsilon-DP identifiers and Gaussian sums of one sample.
 
-    Replace-one, fixed size. The two releases share their sample and are one event: to charge the
-    sums as sampled and the identifiers apart as unsampled is not a proof, because the identifiers
-    tell something about who was drawn. ``dp-accounting`` amplifies no such pair.
-
-    Parameters
-    ----------
-    sigma_theta : float
-        Noise multiplier of the sums (noise 2C sigma_theta).
-    identifier_epsilon : float
-        Pure epsilon of one client's identifier in one round.
-    n_clusters : int
-        Answers of k-ary randomised response; 2 (the default) bounds every pure mechanism.
-    amplified : bool
-        False: both as if everyone took part, an upper bound. True: Theorem 4.2, whose black-box
-        form takes any Renyi curve, with the tight conversion (and with its floor).
+    Replace-one, fixed size; `sigma_theta` for sums with noise 2C sigma_theta, `identifier_epsilon`
+    for one answer of k-ary randomised response with `n_clusters` answers (2 bounds every pure
+    mechanism). The two share their sample and are one event: to charge the sums as sampled and the
+    identifiers apart as unsampled is no proof, since identifiers tell something about who was
+    drawn. ``dp-accounting`` amplifies no such pair. So both are charged as if everyone took part;
+    or, `amplified`, by Theorem 4.2, whose black-box form takes any Renyi curve (with its floor).
     """
     sigma_theta = _check_sigma(sigma_theta, "sigma_theta")
-    identifier_epsilon = check_non_negative(identifier_epsilon, "identifier_epsilon")
-    delta, n_rounds = check_delta(delta), check_int(n_rounds, "n_rounds")
-    n_clients, cohort = _check_cohort(n_clients, cohort)
-    check_int(n_clusters, "n_clusters")
-    if not isinstance(amplified, bool | np.bool_):
-        raise TypeError(f"amplified must be True or False, got {type(amplified).__name__}")
+    answer = check_non_negative(identifier_epsilon, "identifier_epsilon")
+    delta, k = check_delta(delta), check_int(n_clusters, "n_clusters")
+    n_rounds, n_clients, cohort = _check_rounds(n_rounds, n_clients, cohort)
 
     def curve(a: FloatArray) -> FloatArray:
-        identifiers = krr_rdp(a, identifier_epsilon, n_clusters=n_clusters)
-        return np.asarray(identifiers + gaussian_rdp(a, sigma_theta))
+        return np.asarray(krr_rdp(a, answer, n_clusters=k) + gaussian_rdp(a, sigma_theta))
 
-    if not amplified:
-        return _converted(RUN_ORDERS, n_rounds * curve(np.asarray(RUN_ORDERS)), delta, "tight")
-    epsilon_inf = identifier_epsilon if math.isinf(sigma_theta) else math.inf
+    if not check_bool(amplified, "amplified"):
+        return converted(RUN_ORDERS, n_rounds * curve(np.asarray(RUN_ORDERS)), delta)
+    epsilon_inf = answer if math.isinf(sigma_theta) else math.inf
     rdp = n_rounds * _theorem_4_2(PAPER_ORDERS, curve, cohort / n_clients, epsilon_inf)
-    return _converted(PAPER_ORDERS, rdp, delta, "tight")
+    return converted(PAPER_ORDERS, rdp, delta)
 
 
-def calibrate_identifiers(
-    epsilon: float,
-    delta: float,
-    *,
-    sigma_theta: float,
-    n_rounds: int,
-    n_clients: int,
-    cohort: int,
-    n_clusters: int = 2,
-    amplified: bool = False,
-) -> float:
+def calibrate_identifiers(epsilon: float, delta: float, *, sigma_theta: float, **run: Any) -> float:
     """The largest pure epsilon of an identifier for which `mixed_epsilon` stays within `epsilon`.
+
+    `run` are the other arguments of `mixed_epsilon`.
 
     Raises
     ------
     ValueError
         If the sums alone already cost `epsilon`; the message says how much they cost.
     """
-    epsilon, delta = _check_total(epsilon), check_delta(delta)
-    run: dict[str, Any] = {
-        "delta": delta, "n_rounds": n_rounds, "n_clients": n_clients, "cohort": cohort,
-        "n_clusters": n_clusters, "amplified": amplified,
-    }  # fmt: skip
-    alone = mixed_epsilon(sigma_theta, 0.0, **run)
+    epsilon, delta = _check_total(epsilon, delta)
+    alone = mixed_epsilon(sigma_theta, 0.0, delta=delta, **run)
     refusal = (
         f"epsilon must be > {alone:.4g}, which sigma_theta={sigma_theta:g} costs without any"
         f" identifier; got {epsilon:g}"
@@ -596,6 +427,6 @@ def calibrate_identifiers(
         raise ValueError(refusal)
 
     def excess(t: float) -> float:  # t = -log of the identifiers' epsilon: smaller is costlier
-        return mixed_epsilon(sigma_theta, math.exp(-t), **run) - epsilon
+        return mixed_epsilon(sigma_theta, math.exp(-t), delta=delta, **run) - epsilon
 
     return 1 / smallest(excess, refusal)

@@ -7,12 +7,20 @@ do its own part for itself; nothing of it may be released as it stands.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
 
-from fedclust_helpers._validation import FloatArray, IntArray, as_numbers, as_points
+from fedclust_helpers._validation import (
+    FloatArray,
+    IntArray,
+    as_integers,
+    as_numbers,
+    as_points,
+    check_instance,
+)
 from fedclust_helpers.client_statistics import Model
 from fedclust_helpers.client_statistics.models import AdditiveModel, batch_of
 from fedclust_helpers.federation import ClientData
@@ -76,17 +84,16 @@ def evaluate(
     """
     if not callable(getattr(model, "losses", None)) or isinstance(model, type):
         raise TypeError(f"model must be a Model, got {type(model).__name__}")
-    for name, data in (("train_data", train_data), ("test_data", test_data)):
-        if not isinstance(data, ClientData):
-            raise TypeError(f"{name} must be ClientData, got {type(data).__name__}")
+    check_instance(train_data, ClientData, "train_data")
+    check_instance(test_data, ClientData, "test_data")
     models = as_points(models, "models", n_features=model.n_parameters)
-    groups = np.asarray(groups)
     m = train_data.n_clients
-    if test_data.n_clients != m or groups.shape != (m,) or groups.dtype.kind not in "iu":
-        raise ValueError("train_data, test_data and groups must be of the same clients")
-    if common is not None and not isinstance(model, AdditiveModel):
-        raise TypeError(f"model must have outputs() to add a common one, got {model!r}")
+    groups = as_integers(groups, "groups", n=m)
+    if test_data.n_clients != m:
+        raise ValueError("test_data must be of the same clients as train_data")
     if common is not None:
+        if not isinstance(model, AdditiveModel):
+            raise TypeError(f"model must have outputs() to add a common one, got {model!r}")
         common = as_numbers(common, "common", ndim=1)
         if len(common) != model.n_parameters:
             raise ValueError(f"common must have shape ({model.n_parameters},), got {common.shape}")
@@ -96,43 +103,33 @@ def evaluate(
     for start in range(0, m, BLOCK):
         part = np.arange(start, min(start + BLOCK, m))
         if not own:
-            choices[part] = _evaluated(
-                "losses", model, models, train_data.take(part), common
-            ).argmin(axis=1)
+            losses = _evaluated("losses", model, models, train_data.take(part), common)
+            choices[part] = losses.argmin(axis=1)
         chosen = models[part if own else choices[part]]
         scores[part] = _evaluated("accuracy", model, chosen, test_data.take(part), common)
     table = np.zeros((len(models) if not own else 1, int(groups.max()) + 1))
     np.add.at(table, (choices, groups), 1)
     rows, columns = linear_sum_assignment(-table)
-    largest = table.argmax(axis=0)
+    members, sizes, largest = table.sum(axis=0), table.sum(axis=1), table.argmax(axis=0)
+    at_home = table[largest, np.arange(table.shape[1])]
+    alone = (at_home > members / 2) & (at_home > sizes[largest] / 2)
     return Evaluation(
         accuracy=float(scores.mean()),
         cluster_accuracy=float(table[rows, columns].sum() / m),
-        models_used=int((table.sum(axis=1) >= USED * m).sum()),
-        groups_alone=_groups_alone(table, largest),
+        models_used=int((sizes >= USED * m).sum()),
+        groups_alone=int(alone.sum()),
         choices=choices,
         per_client=scores,
     )
 
 
-def _groups_alone(table: FloatArray, largest: IntArray) -> int:
-    members, sizes = table.sum(axis=0), table.sum(axis=1)
-    at_home = table[largest, np.arange(table.shape[1])]
-    return int(((at_home > members / 2) & (at_home > sizes[largest] / 2)).sum())
-
-
 def _evaluated(
-    method: str,
-    model: Model,
-    models: FloatArray,
-    data: ClientData,
-    common: FloatArray | None,
+    method: str, model: Any, models: FloatArray, data: ClientData, common: FloatArray | None
 ) -> FloatArray:
     """The losses or accuracies of some clients, the common model's outputs added if given."""
     batch = batch_of(data.points, data.offsets, data.labels)
     offset: dict[str, FloatArray] = {}
     if common is not None:
-        assert isinstance(model, AdditiveModel)
         everyone = np.broadcast_to(common, (data.n_clients, len(common)))
         offset = {"offset": model.outputs(everyone, batch)}
     return np.asarray(getattr(model, method)(models, batch, **offset))

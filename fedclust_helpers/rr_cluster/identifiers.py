@@ -18,6 +18,7 @@ from fedclust_helpers._validation import (
     IntArray,
     check_choice,
     check_epsilon,
+    check_instance,
     check_positive,
     check_rng,
 )
@@ -38,13 +39,10 @@ PURE = ("exponential", "krr")
 class RandomAnswer:
     """A random identifier instead of a noised one: pure epsilon-DP for one client, replace-one.
 
-    * "krr", k-ary randomised response: the true identifier with probability proportional to
-      e^epsilon, any other one with weight 1.
-    * "exponential": the exponential mechanism with utility 1 for the true identifier and 0 for the
-      others, sensitivity 1, so weight e^(epsilon/2). All inputs share one normaliser, so the factor
-      2 of its theorem is wasted: it is "krr" at epsilon/2, charged epsilon.
-
-    Not a noise that is added: `sample` is of no use here, see `privatise`.
+    "krr", k-ary randomised response: the true identifier has weight e^epsilon, any other one 1.
+    "exponential", the exponential mechanism with utility 1 for the true identifier and 0 for the
+    others: weight e^(epsilon/2). All inputs share one normaliser, so the factor 2 of its theorem is
+    wasted: it is "krr" at epsilon/2, charged epsilon.
     """
 
     kind: str
@@ -94,14 +92,10 @@ IdentifierMechanism = Gaussian | DiscreteGaussian | RandomAnswer | NoNoise
 def identifier_mechanism(kind: str, amount: float) -> IdentifierMechanism:
     """How a one-hot identifier is released (replace-one, one client).
 
-    Parameters
-    ----------
-    kind : {"exact", "printed", "corrected", "exponential", "krr"}
-        "corrected" adds N(0, 2 sigma_s^2), "printed" N(0, sigma_s^2) as in Algorithm 2. Both are
-        charged what they are: sensitivity sqrt(2). "exact" shows identifiers as they are, and the
-        ledger says inf.
-    amount : float
-        sigma_s for the Gaussian kinds, epsilon of one round for the pure ones.
+    "corrected" adds N(0, 2 sigma_s^2), "printed" N(0, sigma_s^2) as in Algorithm 2; `amount` is
+    sigma_s, and both are charged what they are: sensitivity sqrt(2). For "exponential" and "krr"
+    `amount` is the epsilon of one answer. "exact" shows identifiers as they are: the ledger says
+    inf.
     """
     check_choice(kind, "kind", IDENTIFIERS)
     if kind == "exact":
@@ -116,15 +110,10 @@ def identifier_mechanism(kind: str, amount: float) -> IdentifierMechanism:
 def privatise(identifiers: Any, mechanism: Mechanism, *, rng: NoiseSource) -> IntArray:
     """Released cluster numbers (m,) from exact one-hot identifiers (m, k).
 
-    For a discrete mechanism the identifiers come in whole steps of its grid, as a federation hands
-    them out.
+    Algorithm 2, lines 10 and 11. For a discrete mechanism the identifiers come in whole steps of
+    its grid, as a federation hands them out.
     """
-    try:
-        identifiers = np.asarray(identifiers)
-    except ValueError:
-        raise ValueError(
-            "identifiers must have shape (m, k), got rows of several lengths"
-        ) from None
+    identifiers = check_instance(identifiers, np.ndarray, "identifiers", what="an array (m, k)")
     if identifiers.ndim != 2 or identifiers.shape[1] == 0:
         raise ValueError(f"identifiers must have shape (m, k), got {identifiers.shape}")
     if identifiers.dtype.kind not in "fiubO":

@@ -24,21 +24,13 @@ import numpy as np
 
 from fedclust_helpers._validation import (
     FloatArray,
+    check_instance,
     check_int,
     check_non_negative,
     check_positive,
     check_rng,
 )
-from fedclust_helpers.client_statistics.models import Batch, Model, batch_of
-
-__all__ = [
-    "Batch",
-    "LinearRegression",
-    "Model",
-    "OneHiddenLayer",
-    "SoftmaxRegression",
-    "batch_of",
-]
+from fedclust_helpers.client_statistics.models import Batch
 
 CHUNK = 2**22  # numbers in the largest temporary array of a loss evaluation
 LARGEST = 2**31  # parameters of all models together
@@ -78,49 +70,41 @@ class _Dense(ABC):
             return first, None
         return first, models[:, self._first :].reshape(k, self.n_hidden + 1, self.n_outputs)
 
-    def _check(self, models: FloatArray, batch: Batch, name: str = "models") -> None:
-        if not isinstance(batch, Batch):
-            raise TypeError(f"batch must be a Batch, got {type(batch).__name__}")
+    def _check(
+        self, models: FloatArray, batch: Batch, name: str = "models", *, own: bool = False
+    ) -> None:
+        """Check models (k, d), or one for each client of the batch (`own`)."""
+        check_instance(batch, Batch, "batch")
         if not isinstance(models, np.ndarray) or models.dtype.kind != "f":
             raise TypeError(f"{name} must be an array of floats, got {type(models).__name__}")
-        if models.ndim != 2 or models.shape[1] != self.n_parameters:
-            raise ValueError(f"{name} must have shape (k, {self.n_parameters}), got {models.shape}")
-        if batch.features.shape[2] != self.n_features:
+        (m, _, p), d = batch.features.shape, self.n_parameters
+        if models.ndim != 2 or models.shape[1] != d or (own and len(models) != m):
             raise ValueError(
-                f"batch must have {self.n_features} features, got {batch.features.shape[2]}"
+                f"{name} must have shape ({m if own else 'k'}, {d}), got {models.shape}"
             )
+        if p != self.n_features:
+            raise ValueError(f"batch must have {self.n_features} features, got {p}")
+        self._check_answers(batch)
 
-    def _check_own(self, models: FloatArray, batch: Batch, name: str) -> None:
-        """Check one model for each client."""
-        if not isinstance(models, np.ndarray):
-            raise TypeError(f"{name} must be an array of floats, got {type(models).__name__}")
-        if models.ndim != 2 or models.shape[1] != self.n_parameters:
-            raise ValueError(f"{name} must have shape (m, {self.n_parameters}), got {models.shape}")
-        self._check(models, batch, name)
-        if len(models) != len(batch.features):
-            raise ValueError(
-                f"{name} must be {len(batch.features)}, one for each client of the batch, got"
-                f" {len(models)}"
-            )
-
-    def _check_offset(self, offset: Any, batch: Batch) -> FloatArray | None:
-        """Check what is added to the outputs by kind and shape alone."""
+    def _check_offset(self, offset: FloatArray | None, batch: Batch) -> None:
+        """Check what is added to the outputs by kind and shape alone: values are private."""
         if offset is None:
-            return None
-        try:
-            offset = np.asarray(offset)
-        except ValueError:
-            raise ValueError("offset must be an array of real numbers (m, n, c)") from None
-        if offset.dtype.kind not in "fiu":
-            raise TypeError("offset must be an array of real numbers of shape (m, n, c)")
+            return
+        if not isinstance(offset, np.ndarray) or offset.dtype.kind not in "fiu":
+            raise TypeError(f"offset must be an array of numbers, got {type(offset).__name__}")
         shape = (*batch.weights.shape, self.n_outputs)
         if offset.shape != shape:
             raise ValueError(f"offset must have shape {shape}, got {offset.shape}")
-        return offset
+
+    def _draws(self, n_clusters: Any, rng: Any) -> tuple[int, int]:
+        """The checked shape of `n_clusters` starting models."""
+        check_rng(rng)
+        d = self.n_parameters
+        return check_int(n_clusters, "n_clusters", maximum=LARGEST // d), d
 
     def outputs(self, models: FloatArray, batch: Batch) -> FloatArray:
         """Outputs (m, n, c) before the loss, each client under its own model of (m, d)."""
-        self._check_own(models, batch, "models")
+        self._check(models, batch, own=True)
         first, second = self._matrices(models)
         z = batch.features @ first[:, :-1] + first[:, -1:]
         return z if second is None else np.maximum(z, 0.0) @ second[:, :-1] + second[:, -1:]
@@ -144,14 +128,9 @@ class _Dense(ABC):
     def losses(
         self, models: FloatArray, batch: Batch, *, offset: FloatArray | None = None
     ) -> FloatArray:
-        """Mean loss (m, k) of every client under each model.
+        """Mean loss (m, k) of every client under each model (k, d).
 
-        Parameters
-        ----------
-        models : ndarray of shape (k, d)
-        batch : Batch
-        offset : ndarray of shape (m, n, c), optional
-            Added to the outputs (the common model of FedCAM).
+        `offset` (m, n, c) is added to the outputs (the common model of FedCAM).
         """
         return self._losses(models, batch, offset, np.matmul)
 
@@ -165,7 +144,7 @@ class _Dense(ABC):
         self, models: FloatArray, batch: Batch, offset: FloatArray | None, multiply: Any
     ) -> FloatArray:
         self._check(models, batch)
-        offset = self._check_offset(offset, batch)
+        self._check_offset(offset, batch)
         m, n = batch.weights.shape
         out = np.empty((m, len(models)))
         share = _share(batch.weights)
@@ -187,50 +166,27 @@ class _Dense(ABC):
         n_steps: int,
         learning_rate: float,
         proximal: float = 0.0,
-        free: slice | None = None,
         offset: FloatArray | None = None,
     ) -> FloatArray:
-        """Full-batch gradient descent of every client from its own start.
+        """Full-batch gradient descent of every client from its own start (m, d).
 
-        Parameters
-        ----------
-        starts : ndarray of shape (m, d)
-        batch : Batch
-            With `gram`, steps on the first layer go through it.
-        n_steps, learning_rate
-            All rows of a client are used in every step.
-        proximal : float
-            mu of FedProx: adds (mu/2) ||theta - start||^2 to the loss.
-        free : slice, optional
-            Only these parameters move.
-        offset : ndarray of shape (m, n, c), optional
-            Added to the outputs.
-
-        Returns
-        -------
-        ndarray of shape (m, d)
+        Steps on the first layer go through `batch.gram` if there is one. `proximal` is the mu of
+        FedProx: it adds (mu/2) ||theta - start||^2 to the loss. `offset` (m, n, c) is added to the
+        outputs.
         """
-        self._check_own(starts, batch, "starts")
+        self._check(starts, batch, "starts", own=True)
         n_steps = check_int(n_steps, "n_steps", minimum=0, maximum=100_000)
         lr = check_positive(learning_rate, "learning_rate")
         mu = check_non_negative(proximal, "proximal")
-        if free is not None and not isinstance(free, slice):
-            raise TypeError(f"free must be a slice or None, got {type(free).__name__}")
-        offset = self._check_offset(offset, batch)
+        self._check_offset(offset, batch)
         share = _share(batch.weights)
         aims = self._aims(_answers(batch)) * share[..., None]
         x, gram = batch.features, batch.gram
         start, second0 = self._matrices(starts)
-        moving = np.ones(self.n_parameters)
-        if free is not None:
-            moving[:] = 0.0
-            moving[free] = 1.0
-            gram = None
-        move, move2 = self._matrices(moving[None])
         first = start
         second = None if second0 is None else second0.copy()
         z0 = z = x @ start[:, :-1] + start[:, -1:]
-        signal = np.zeros_like(z0)  # first = start - [X, 1]^T signal, while everything moves
+        signal = np.zeros_like(z0)  # first = start - [X, 1]^T signal
         for step in range(n_steps):
             if second is None:
                 out = z if offset is None else z + offset
@@ -242,15 +198,14 @@ class _Dense(ABC):
                     out += offset
                 at_output = self._weighted_errors(out, aims, share)
                 error = (at_output @ second[:, :-1].transpose(0, 2, 1)) * (z > 0)
-                assert second0 is not None and move2 is not None
-                gradient = _with_bias(hidden, at_output) + mu * (second - second0)
-                second -= lr * gradient * move2
+                assert second0 is not None
+                second -= lr * (_with_bias(hidden, at_output) + mu * (second - second0))
             if gram is not None:
                 signal = (1 - lr * mu) * signal + lr * error
                 if step + 1 < n_steps:
                     z = z0 - gram @ signal
             else:
-                first = first - lr * (_with_bias(x, error) + mu * (first - start)) * move
+                first = first - lr * (_with_bias(x, error) + mu * (first - start))
                 if step + 1 < n_steps:
                     z = x @ first[:, :-1] + first[:, -1:]
         if gram is not None:
@@ -261,7 +216,29 @@ class _Dense(ABC):
             trained[:, self._first :] = second.reshape(len(starts), -1)
         return trained
 
+    def accuracy(
+        self, models: FloatArray, batch: Batch, *, offset: FloatArray | None = None
+    ) -> FloatArray:
+        """Mean score (m,) of the examples, each client under its own model of (m, d).
+
+        The share of correct labels; for a regression minus the mean squared error.
+        """
+        outputs = self.outputs(models, batch)
+        self._check_offset(offset, batch)
+        if offset is not None:
+            outputs += offset
+        values, total = self._row_scores(outputs, _answers(batch)), batch.weights.sum(axis=1)
+        return np.asarray((values * batch.weights).sum(axis=1) / np.where(total > 0, total, 1.0))
+
     # what the loss decides
+
+    @abstractmethod
+    def _check_answers(self, batch: Batch) -> None:
+        """Refuse a batch without the right answers."""
+
+    @abstractmethod
+    def _row_scores(self, outputs: FloatArray, answers: np.ndarray) -> np.ndarray:
+        """Score of each example (m, n), the higher the better."""
 
     @abstractmethod
     def _row_losses(self, outputs: FloatArray, answers: np.ndarray) -> FloatArray:
@@ -290,12 +267,6 @@ def _share(weights: FloatArray) -> FloatArray:
     """The share (m, n) of each row in the mean of its client; 0 for a client without weight."""
     total = weights.sum(axis=1, keepdims=True)
     return weights / np.where(total > 0, total, 1.0)
-
-
-def _mean(values: Any, weights: FloatArray) -> FloatArray:
-    """Weighted mean (m,) of the rows of each client; 0 for a client without weight."""
-    total = weights.sum(axis=1)
-    return np.asarray((values * weights).sum(axis=1) / np.where(total > 0, total, 1.0))
 
 
 def _multiply_in_order(left: FloatArray, right: FloatArray) -> FloatArray:
@@ -331,8 +302,7 @@ class _Classifier(_Dense):
         """Number of classes; labels are 0 to n_classes - 1."""
         return self.n_outputs
 
-    def _check(self, models: FloatArray, batch: Batch, name: str = "models") -> None:
-        super()._check(models, batch, name)
+    def _check_answers(self, batch: Batch) -> None:
         if batch.labels is None:
             raise ValueError("batch must hold labels (class numbers), not targets")
         if batch.labels.size and not 0 <= batch.labels.min() <= batch.labels.max() < self.n_outputs:
@@ -370,27 +340,14 @@ class _Classifier(_Dense):
         scores -= aims
         return scores
 
-    def accuracy(
-        self, models: FloatArray, batch: Batch, *, offset: FloatArray | None = None
-    ) -> FloatArray:
-        """Share of correct labels (m,), each client under its own model of (m, d)."""
-        outputs = self.outputs(models, batch)
-        offset = self._check_offset(offset, batch)
-        if offset is not None:
-            outputs += offset
-        right = outputs.argmax(axis=2) == _answers(batch)
-        return _mean(right, batch.weights)
+    def _row_scores(self, outputs: FloatArray, answers: np.ndarray) -> np.ndarray:
+        return outputs.argmax(axis=2) == answers
 
 
 class SoftmaxRegression(_Classifier):
     """Multinomial logistic regression: d = (n_features + 1) n_classes.
 
     Initial models are N(0, 0.1^2). In DP-FedPer the biases are the head.
-
-    Examples
-    --------
-    >>> SoftmaxRegression(196, 10).n_parameters
-    1970
     """
 
     def __init__(self, n_features: int, n_classes: int) -> None:
@@ -399,27 +356,16 @@ class SoftmaxRegression(_Classifier):
     def __repr__(self) -> str:
         return f"SoftmaxRegression({self.n_features}, {self.n_outputs})"
 
-    def initial(self, n_models: int, *, rng: np.random.Generator) -> FloatArray:
+    def initial(self, n_clusters: int, *, rng: np.random.Generator) -> FloatArray:
         """Starting models (k, d), N(0, 0.1^2)."""
-        return check_rng(rng).normal(
-            0.0,
-            0.1,
-            (
-                check_int(n_models, "n_models", maximum=LARGEST // self.n_parameters),
-                self.n_parameters,
-            ),
-        )
+        shape = self._draws(n_clusters, rng)
+        return rng.normal(0.0, 0.1, shape)
 
 
 class OneHiddenLayer(_Classifier):
     """One hidden layer of rectified linear units, softmax outputs.
 
     Initial weights are N(0, 2/inputs) (He), biases 0. In DP-FedPer the output layer is the head.
-
-    Examples
-    --------
-    >>> OneHiddenLayer(196, 32, 10).n_parameters
-    6634
     """
 
     def __init__(self, n_features: int, n_hidden: int, n_classes: int) -> None:
@@ -428,15 +374,9 @@ class OneHiddenLayer(_Classifier):
     def __repr__(self) -> str:
         return f"OneHiddenLayer({self.n_features}, {self.n_hidden}, {self.n_outputs})"
 
-    def initial(self, n_models: int, *, rng: np.random.Generator) -> FloatArray:
+    def initial(self, n_clusters: int, *, rng: np.random.Generator) -> FloatArray:
         """Starting models (k, d)."""
-        check_rng(rng)
-        models = np.zeros(
-            (
-                check_int(n_models, "n_models", maximum=LARGEST // self.n_parameters),
-                self.n_parameters,
-            )
-        )
+        models = np.zeros(self._draws(n_clusters, rng))
         for matrix in self._matrices(models):
             assert matrix is not None
             inputs = matrix.shape[1] - 1
@@ -449,11 +389,6 @@ class LinearRegression(_Dense):
 
     Rows are (features, target): the target is the last column. Initial models are N(0, 1). In
     DP-FedPer the intercept is the head.
-
-    Examples
-    --------
-    >>> LinearRegression(1).n_parameters
-    2
     """
 
     def __init__(self, n_features: int) -> None:
@@ -462,17 +397,12 @@ class LinearRegression(_Dense):
     def __repr__(self) -> str:
         return f"LinearRegression({self.n_features})"
 
-    def initial(self, n_models: int, *, rng: np.random.Generator) -> FloatArray:
+    def initial(self, n_clusters: int, *, rng: np.random.Generator) -> FloatArray:
         """Starting models (k, d), N(0, 1)."""
-        return check_rng(rng).normal(
-            size=(
-                check_int(n_models, "n_models", maximum=LARGEST // self.n_parameters),
-                self.n_parameters,
-            )
-        )
+        shape = self._draws(n_clusters, rng)
+        return rng.normal(size=shape)
 
-    def _check(self, models: FloatArray, batch: Batch, name: str = "models") -> None:
-        super()._check(models, batch, name)
+    def _check_answers(self, batch: Batch) -> None:
         if batch.targets is None:
             raise ValueError("batch must hold targets (the last column of the rows), not labels")
 
@@ -487,19 +417,5 @@ class LinearRegression(_Dense):
     ) -> FloatArray:
         return 2 * (outputs * share[..., None] - aims)
 
-    def score(
-        self, models: FloatArray, batch: Batch, *, offset: FloatArray | None = None
-    ) -> FloatArray:
-        """Minus the mean squared error (m,), each client under its own model of (m, d)."""
-        outputs = self.outputs(models, batch)
-        offset = self._check_offset(offset, batch)
-        if offset is not None:
-            outputs += offset
-        errors = (outputs[..., 0] - _answers(batch)) ** 2
-        return -_mean(errors, batch.weights)
-
-    def accuracy(
-        self, models: FloatArray, batch: Batch, *, offset: FloatArray | None = None
-    ) -> FloatArray:
-        """The `score`: what a regression has instead of a share of correct labels."""
-        return self.score(models, batch, offset=offset)
+    def _row_scores(self, outputs: FloatArray, answers: np.ndarray) -> np.ndarray:
+        return -((outputs[..., 0] - answers) ** 2)

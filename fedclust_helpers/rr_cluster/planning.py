@@ -6,17 +6,17 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from fedclust_helpers._validation import (
     FloatArray,
     IntArray,
-    as_points,
     check_choice,
     check_delta,
+    check_fits,
+    check_instance,
     check_int,
     check_non_negative,
     check_positive,
@@ -36,51 +36,60 @@ from fedclust_helpers.federation import (
 from fedclust_helpers.mechanisms import Mechanism
 from fedclust_helpers.rr_cluster import accounting
 
-DEFAULT_ACCOUNTANT = {"fixed": "wor_rdp", "poisson": "poisson_rdp"}
 MOST = 100_000  # rounds, and local steps of a round: beyond, a run takes years
 WORTHWHILE = (0.05, 100.0)  # epsilons outside: accountants of cohorts are slow and gain nothing
 LARGEST = 2**31  # numbers in the largest array that a run may need
-MODEL_METHODS = ("losses", "train")
+SCHEMES = {"replace-one": "fixed", "add/remove": "poisson"}
+"""Neighbouring relation of a ledger -> the sampling that is accounted under it."""
+
+Mechanisms = tuple[Mechanism, ...]
 
 
 @dataclass(frozen=True)
 class Training:
-    """How clients train, and what the server does with a mean update.
+    """What clients train, and what of it enters a round; the same for all algorithms.
 
     Parameters
     ----------
-    n_steps : int
+    model : Model
+    cohort : int
+        Clients of a round (qM): exactly so many, drawn without replacement, where the ledger is
+        kept for replace-one; each with probability cohort/M (Poisson) under add/remove. The two are
+        different promises. All clients means no sampling.
+    clip : float
+        Bound C on the length of an update. An update that is not finite counts as zero.
+    n_steps, learning_rate : int, float
         Local full-batch gradient steps.
-    learning_rate : float
-        Of these steps.
     server_rate : float
         gamma: the share of a mean update that a model takes.
     proximal : float
         mu of FedProx: clients pay (mu/2) ||theta - start||^2.
-
-    Raises
-    ------
-    TypeError, ValueError
     """
 
+    model: Model
+    cohort: int
+    clip: float
     n_steps: int = 5
     learning_rate: float = 0.3
     server_rate: float = 1.0
     proximal: float = 0.0
 
     def __post_init__(self) -> None:
+        lacks = [n for n in ("losses", "train") if not callable(getattr(self.model, n, None))]
+        if lacks or isinstance(self.model, type) or not hasattr(self.model, "n_parameters"):
+            raise TypeError(f"model must be a Model, got {type(self.model).__name__}")
+        check_int(self.cohort, "cohort")
+        check_positive(self.clip, "clip")
         check_int(self.n_steps, "n_steps", maximum=MOST)
         check_positive(self.learning_rate, "learning_rate")
         check_positive(self.server_rate, "server_rate")
         check_non_negative(self.proximal, "proximal")
 
     def broadcast(self) -> dict[str, Any]:
-        """What a client needs of it."""
-        return {"n_steps": self.n_steps, "learning_rate": self.learning_rate}
-
-
-TRAINING = Training()
-"""Five local steps of rate 0.3; a model takes the whole mean update."""
+        """What clients need of it."""
+        sent: dict[str, Any] = {"model": self.model, "clip": float(self.clip)}
+        sent |= {"n_steps": self.n_steps, "learning_rate": self.learning_rate}
+        return sent | ({"proximal": self.proximal} if self.proximal else {})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,8 +98,7 @@ class TrainingPlan(Plan):
 
     Attributes
     ----------
-    n_parameters : int
-        d of the model.
+    training : Training
     nominal : float
         The epsilon that the noise was calibrated for; `epsilon` itself where noise was planned by
         `sigma`. Less than `epsilon` for identifiers "printed" and "exact", which cost more.
@@ -98,44 +106,37 @@ class TrainingPlan(Plan):
         Noise multiplier sigma_eff of a round, 0 without noise.
     accountant : str
         What it was calibrated with.
-    cohort : int
-        Clients of a round, expected (Poisson) or exact.
     sampling : Sampling, optional
         None: everyone takes part.
-    clip : float
-        C.
-    training : Training
     """
 
-    n_parameters: int
+    training: Training
     nominal: float
     sigma: float
     accountant: str
-    cohort: int
     sampling: Sampling | None
-    clip: float
-    training: Training
 
     @property
-    def mechanisms(self) -> tuple[Mechanism, ...]:
+    def n_parameters(self) -> int:
+        """d of the model."""
+        return self.training.model.n_parameters
+
+    @property
+    def mechanisms(self) -> Mechanisms:
         """The mechanisms of a round."""
         return self.releases[0].mechanisms
 
     @cached_property
     def total_epsilon(self) -> float:
-        """What all rounds cost together at `delta`, by the accountant that noise was planned with.
+        """What all rounds cost together at `delta`.
 
-        The accountants of the ledger, those by Renyi orders alone where the noise was calibrated by
-        them.
+        By the accountants of the ledger, or by Renyi orders alone if calibrated so.
         """
         return rounds_epsilon(self.lines(), self.delta, rdp=self.accountant.endswith("_rdp"))
 
-    def broadcast(self, model: Model) -> dict[str, Any]:
+    def broadcast(self) -> dict[str, Any]:
         """What clients receive besides the models of the round."""
-        check_model(model)
-        return {"model": model, "clip": self.clip, "sampling": self.sampling} | (
-            self.training.broadcast()
-        )
+        return self.training.broadcast() | {"sampling": self.sampling}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -146,8 +147,8 @@ class TrainingResult(RunResult):
     ----------
     models : ndarray of shape (k, d)
     sizes : ndarray of shape (T, k)
-        What the server knows of cluster sizes: sizes after rebalancing (RR-Cluster), noised counts
-        (sums only), empty where nothing of the kind is released.
+        What the server knows of cluster sizes: after rebalancing (RR-Cluster), noised counts (sums
+        only), empty where nothing of the kind is released.
     moved : ndarray of shape (T,)
         Updates that rebalancing moved.
     reseeded : tuple of (round, dead model, split model)
@@ -156,14 +157,13 @@ class TrainingResult(RunResult):
     history : ndarray of shape (T + 1, k, d), optional
         All models, if asked for.
     diagnostics : mapping
-        What nobody in a real federation would know, if asked for (`diagnose`): not part of what
-        is released.
+        What nobody in a real federation would know (`diagnosis`), if asked for.
     """
 
     plan: TrainingPlan
     models: FloatArray
-    sizes: FloatArray = field(repr=False, default_factory=lambda: np.zeros((0, 0)))
-    moved: IntArray = field(repr=False, default_factory=lambda: np.zeros(0, dtype=np.int64))
+    sizes: FloatArray = field(repr=False)
+    moved: IntArray = field(repr=False)
     reseeded: tuple[tuple[int, int, int], ...] = ()
     common: FloatArray | None = field(repr=False, default=None)
     history: FloatArray | None = field(repr=False, default=None)
@@ -176,8 +176,7 @@ class TrainingResult(RunResult):
         The ledger's total of the releases that were made, or the bound of the plan if smaller.
         """
         made = self.ledger.releases
-        rdp = self.plan.accountant.endswith("_rdp")
-        total = rounds_epsilon(made, self.delta, rdp=rdp)
+        total = rounds_epsilon(made, self.delta, rdp=self.plan.accountant.endswith("_rdp"))
         return min(total, self.plan.total_epsilon) if len(made) == self.plan.n_rounds else total
 
 
@@ -185,195 +184,106 @@ def rounds_epsilon(releases: Sequence[Release], delta: float, *, rdp: bool) -> f
     """The ledger's total of equal rounds; the same question is asked of many seeds."""
     if not releases:
         return 0.0
-    first = releases[0]
+    r = releases[0]
+    by_rdp = rdp and r.sampling is not None
     return _rounds_epsilon(
-        first.mechanisms, first.sampling, first.unit, first.adjacency, len(releases), delta,
-        "rdp" if rdp and first.sampling is not None else "auto",
-    )  # fmt: skip
+        r.mechanisms, r.sampling, r.unit, r.adjacency, len(releases), delta, by_rdp
+    )
 
 
 @lru_cache(maxsize=256)
 def _rounds_epsilon(
-    mechanisms: tuple[Mechanism, ...],
-    sampling: Sampling | None,
-    unit: str,
-    adjacency: str,
-    n_rounds: int,
-    delta: float,
-    method: str,
-) -> float:
+    mechanisms: Mechanisms, sampling: Sampling | None, unit: str, adjacency: str, n_rounds: int,
+    delta: float, rdp: bool,
+) -> float:  # fmt: skip
     line = Release(0, "round", mechanisms, unit, adjacency, sampling)
-    if method == "rdp":
-        # fine discrete noise is charged as the Gaussian it is close to; the gap is 0 for Gaussians
-        twin, eta, b = line.near_gaussian() or (line, 0.0, 0.0)
+    if not rdp:
+        return PrivacyLedger(unit, adjacency, None, [line] * n_rounds).epsilon(delta)
+    # fine discrete noise is charged as the Gaussian it is close to; the gap is 0 for Gaussians
+    twin, eta, b = line.near_gaussian() or (line, 0.0, 0.0)
 
-        def epsilon_of(at: float) -> float:
-            return accounting.event_epsilon(
-                twin.dp_event(), adjacency, n_rounds, at, orders=accounting.RUN_ORDERS
-            )
+    def epsilon_of(at: float) -> float:
+        return accounting.event_epsilon(
+            twin.dp_event(), adjacency, n_rounds, at, orders=accounting.RUN_ORDERS
+        )
 
-        if eta == 0:
-            return epsilon_of(delta)
-        return across_gap(n_rounds * eta, n_rounds * b, delta, epsilon_of)
-    return PrivacyLedger(unit, adjacency, None, [line] * n_rounds).epsilon(delta)
+    if eta == 0:
+        return epsilon_of(delta)
+    return across_gap(n_rounds * eta, n_rounds * b, delta, epsilon_of)
 
 
-# --- checks before anything is read ---------------------------------------------------------------
+# --- from checked arguments to a plan -------------------------------------------------------------
+
+P = TypeVar("P", bound=TrainingPlan)
 
 
 @dataclass(frozen=True)
 class Setting:
-    """Checked arguments that all algorithms share, and the noise that follows from them."""
+    """Checked arguments that all planners share, and the noise that follows from them."""
 
-    federation: SumFederation
-    model: Model
-    facts: FederationFacts
+    federation: Any
+    training: Training
     n_clusters: int
     n_rounds: int
     delta: float
-    cohort: int
     sampling: Sampling | None
-    clip: float
-    training: Training
     accountant: str | None
 
-    def multiplier(
-        self,
-        make: Callable[[float], tuple[Mechanism, ...]],
-        *,
-        epsilon: float | None,
-        sigma: float | None,
-        remembers: bool = False,
-    ) -> tuple[float, float, str]:
-        """(nominal epsilon, sigma_eff, accountant) from exactly one of `epsilon` and `sigma`.
+    @property
+    def facts(self) -> FederationFacts:
+        """What is public about the federation."""
+        facts: FederationFacts = self.federation.facts
+        return facts
 
-        Parameters
-        ----------
-        make : callable
-            The mechanisms of a round with a given sigma_eff.
-        remembers : bool
-            Whether clients go on from earlier rounds: sampling does not count then.
+    @property
+    def rounds(self) -> dict[str, int]:
+        """T, M and qM, as the accountants take them."""
+        m = self.facts.n_clients
+        return {"n_rounds": self.n_rounds, "n_clients": m, "cohort": self.training.cohort}
+
+    def gaussian(
+        self, statistic: ClientStatistic, part: str, sigma: float, n_coordinates: int, **more: Any
+    ) -> Mechanism:
+        """The federation's Gaussian noise for one part of a statistic of models."""
+        t = self.training
+        mechanism: Mechanism = self.federation.gaussian(
+            statistic, part, multiplier=sigma, n_coordinates=n_coordinates, clip=float(t.clip),
+            model=t.model, **more,
+        )  # fmt: skip
+        return mechanism
+
+    def plan(
+        self, kind: type[P], method: str, statistic: ClientStatistic,
+        make: Callable[[float], Mechanisms], *, epsilon: float | None, sigma: float | None,
+        numbers: int, sent: Mapping[str, Any] | None = None, **own: Any,
+    ) -> P:  # fmt: skip
+        """The plan of rounds that release `statistic` with the mechanisms of one noise multiplier.
+
+        `make` gives them for a sigma_eff > 0 or 0 (no noise); `numbers` is how many one client
+        sends, `sent` what it receives besides the training and the models.
         """
-        if (epsilon is None) == (sigma is None):
-            raise ValueError("epsilon or sigma must be given, and not both")
-        amplified = self.sampling is not None and not remembers
-        accountant = self._accountant(amplified)
-        if sigma is not None:
-            sigma = check_positive(sigma, "sigma")
-            low, high = accounting.SIGMAS
-            if not low <= sigma <= high:
-                raise ValueError(f"sigma must be >= {low:g} and <= {high:g}, got {sigma:g}")
-            return math.nan, sigma, accountant
-        if check_positive(epsilon, "epsilon", finite=False) == math.inf:
-            return math.inf, 0.0, accountant
-        assert epsilon is not None
-        # a hair more, so that rounding does not lift the total above epsilon
-        exact = (1 + 1e-12) * math.sqrt(self.n_rounds) / gdp_mu(epsilon, self.delta)
-        if accountant == "gdp":
-            return epsilon, exact, accountant
-        if accountant in accounting.ACCOUNTANTS and self.accountant is not None:
-            return epsilon, self._calibrated(epsilon, accountant), accountant
-        if accountant in accounting.ACCOUNTANTS:
-            if not WORTHWHILE[0] < epsilon < WORTHWHILE[1] or epsilon <= self._floor(accountant):
-                return epsilon, exact, "gdp"
-            drawn = self._calibrated(epsilon, accountant)
-            if exact <= drawn:  # so large a cohort that sampling gains nothing
-                return epsilon, exact, "gdp"
-            return epsilon, drawn, accountant
-        start = math.sqrt(self.n_rounds / (2 * zcdp_rho(epsilon, self.delta)))
-        if amplified and WORTHWHILE[0] < epsilon < WORTHWHILE[1]:
-            near = self._near_gaussian(make, epsilon)
-            if near is not None and near[0] < start:
-                return epsilon, *near
-
-        def excess(log_sigma: float) -> float:
-            f = self.facts
-            drawn = self.sampling if amplified else None
-            line = Release(0, "round", make(math.exp(log_sigma)), f.unit, f.adjacency, drawn)
-            total = rounds_epsilon([line] * self.n_rounds, self.delta, rdp=False)
-            return total - epsilon
-
-        refusal = (
-            f"epsilon must be larger: {epsilon:g} at delta={self.delta:g} takes noise of"
-            f" {start:.2g} sensitivities in each of {self.n_rounds} rounds"
+        nominal, sigma_eff, accountant = self.multiplier(
+            make, epsilon=epsilon, sigma=sigma, remembers=statistic.remembers
         )
-        if start > accounting.MAX_SIGMA:
-            raise ValueError(refusal)
-        if not WORTHWHILE[0] < epsilon < WORTHWHILE[1]:
-            start *= 1 + 1e-12
-            if excess(math.log(start)) <= 0:
-                return epsilon, start, accountant
-        found = accounting.smallest(excess, refusal, start=math.log(start), step=0.1)
-        return epsilon, found, accountant
-
-    def _near_gaussian(
-        self, make: Callable[[float], tuple[Mechanism, ...]], epsilon: float
-    ) -> tuple[float, str] | None:
-        """(sigma_eff, accountant) of discrete noise that is charged as the Gaussian it is close to.
-
-        None where its grid is too coarse for that, or where no noise would do.
-        """
-        scheme = "fixed" if self.facts.adjacency == "replace-one" else "poisson"
-        accountant = self.accountant or DEFAULT_ACCOUNTANT[scheme]
-        within = epsilon * (1 - 1e-5)  # room for the gap
-        if within <= self._floor(accountant):
-            return None
-        sigma = self._calibrated(within, accountant)
-        f = self.facts
-        line = Release(0, "round", make(sigma), f.unit, f.adjacency, self.sampling)
-        rdp = accountant.endswith("_rdp")
-        if line.near_gaussian() is None:
-            return None
-        total = rounds_epsilon([line] * self.n_rounds, self.delta, rdp=rdp)
-        return (sigma, accountant) if total <= epsilon else None
-
-    def _accountant(self, amplified: bool) -> str:
-        """What noise is calibrated with: the exact curve where sampling does not count."""
-        scheme = "fixed" if self.facts.adjacency == "replace-one" else "poisson"
-        if self.sampling is not None:
-            scheme = self.sampling.scheme
-        chosen = self.accountant
-        if chosen is not None:
-            fitting = tuple(
-                name
-                for name, a in accounting.ACCOUNTANTS.items()
-                if (a.sampling, a.adjacency) == (scheme, self.facts.adjacency)
-            )
-            check_choice(chosen, "accountant", fitting)
-        if self.facts.noise != "continuous":
-            return "renyi" if amplified else "zcdp"
-        if not amplified:
-            return "gdp"
-        return DEFAULT_ACCOUNTANT[scheme] if chosen is None else chosen
-
-    def _floor(self, accountant: str) -> float:
-        return accounting.floor_epsilon(
-            delta=self.delta, n_rounds=self.n_rounds, n_clients=self.facts.n_clients,
-            cohort=self.cohort, accountant=accountant,
+        return self.settle(
+            kind, method, statistic, make(sigma_eff), nominal=nominal, sigma=sigma_eff,
+            accountant=accountant, numbers=numbers, sent=sent, **own,
         )  # fmt: skip
 
-    def _calibrated(self, epsilon: float, accountant: str) -> float:
-        return accounting.calibrate(
-            epsilon, self.delta, n_rounds=self.n_rounds, n_clients=self.facts.n_clients,
-            cohort=self.cohort, accountant=accountant,
-        )  # fmt: skip
+    def settle(
+        self, kind: type[P], method: str, statistic: ClientStatistic, mechanisms: Mechanisms, *,
+        nominal: float, accountant: str, numbers: int, sent: Mapping[str, Any] | None = None,
+        trusted: bool = False, **own: Any,
+    ) -> P:  # fmt: skip
+        """A plan with these mechanisms, checked against the federation.
 
-    def fields(
-        self,
-        statistic: ClientStatistic,
-        mechanisms: tuple[Mechanism, ...],
-        *,
-        numbers: int,
-        **broadcast: Any,
-    ) -> dict[str, Any]:
-        """The fields of a plan whose rounds release `statistic`; checked against the federation.
-
-        `broadcast` holds what the statistic needs beside models, model, clip and training.
+        It states `nominal`, or what its releases cost where they were not made for it (unless
+        `trusted`: `nominal` was proved in another way).
         """
-        k, d = self.n_clusters, self.model.n_parameters
+        models = np.zeros((self.n_clusters, self.training.model.n_parameters))
         self.federation.check_release(
-            statistic, mechanisms, sampling=self.sampling, models=np.zeros((k, d)),
-            model=self.model, clip=self.clip, **self.training.broadcast(), **broadcast,
+            statistic, mechanisms, sampling=self.sampling, models=models,
+            **self.training.broadcast(), **(sent or {}),
         )  # fmt: skip
         releases = tuple(
             PlannedRelease.of(
@@ -381,120 +291,160 @@ class Setting:
             )
             for t in range(self.n_rounds)
         )
-        return {
-            "n_clusters": k, "n_features": self.facts.n_features, "n_rounds": self.n_rounds,
-            "delta": self.delta, "releases": releases, "facts": self.facts, "n_parameters": d,
-            "cohort": self.cohort, "sampling": self.sampling, "clip": self.clip,
-            "training": self.training,
-        }  # fmt: skip
+        f, stated = self.facts, nominal
+        if not trusted:
+            lines = tuple(r.line(f.unit, f.adjacency) for r in releases)
+            total = rounds_epsilon(lines, self.delta, rdp=accountant.endswith("_rdp"))
+            if math.isnan(nominal) or total > nominal * (1 + 1e-9):
+                stated = total
+        return kind(
+            method=method, n_clusters=self.n_clusters, n_features=f.n_features,
+            n_rounds=self.n_rounds, epsilon=stated, delta=self.delta, releases=releases, facts=f,
+            training=self.training, nominal=stated if math.isnan(nominal) else nominal,
+            accountant=accountant, sampling=self.sampling, **own,
+        )  # fmt: skip
+
+    # how much noise -------------------------------------------------------------------------------
+
+    def multiplier(
+        self, make: Callable[[float], Mechanisms], *, epsilon: float | None, sigma: float | None,
+        remembers: bool = False,
+    ) -> tuple[float, float, str]:  # fmt: skip
+        """(nominal epsilon, sigma_eff, accountant) from exactly one of `epsilon` and `sigma`.
+
+        `make` gives the mechanisms of a round with a given sigma_eff. Clients that go on from
+        earlier rounds (`remembers`) are not amplified by sampling.
+        """
+        if (epsilon is None) == (sigma is None):
+            raise ValueError("epsilon or sigma must be given, and not both")
+        amplified = self.sampling is not None and not remembers
+        accountant = self._accountant(amplified)
+        if sigma is not None:
+            low, high = accounting.SIGMAS
+            if not low <= check_positive(sigma, "sigma") <= high:
+                raise ValueError(f"sigma must be >= {low:g} and <= {high:g}, got {sigma:g}")
+            return math.nan, float(sigma), accountant
+        epsilon = check_positive(epsilon, "epsilon", finite=False)
+        if epsilon == math.inf:
+            return math.inf, 0.0, accountant
+        if accountant in ("renyi", "zcdp"):
+            return self._discrete(make, epsilon, accountant, amplified)
+        # a hair more, so that rounding does not lift the total above epsilon
+        exact = (1 + 1e-12) * math.sqrt(self.n_rounds) / gdp_mu(epsilon, self.delta)
+        if accountant == "gdp":
+            return epsilon, exact, accountant
+        if self.accountant is not None:
+            return epsilon, self._calibrated(epsilon, accountant), accountant
+        drawn = math.inf
+        if _worthwhile(epsilon) and epsilon > self._floor(accountant):
+            drawn = self._calibrated(epsilon, accountant)
+        if exact <= drawn:  # so large a cohort that sampling gains nothing
+            return epsilon, exact, "gdp"
+        return epsilon, drawn, accountant
+
+    def _discrete(
+        self, make: Callable[[float], Mechanisms], epsilon: float, accountant: str, amplified: bool
+    ) -> tuple[float, float, str]:
+        """`multiplier` for discrete noise: by the Gaussian it is close to, or by Renyi curves."""
+        start = math.sqrt(self.n_rounds / (2 * zcdp_rho(epsilon, self.delta)))
+        if amplified and _worthwhile(epsilon):
+            near = self._near_gaussian(make, epsilon)
+            if near is not None and near[0] < start:
+                return epsilon, *near
+        f = self.facts
+
+        def excess(log_sigma: float) -> float:
+            drawn = self.sampling if amplified else None
+            line = Release(0, "round", make(math.exp(log_sigma)), f.unit, f.adjacency, drawn)
+            return rounds_epsilon([line] * self.n_rounds, self.delta, rdp=False) - epsilon
+
+        refusal = (
+            f"epsilon must be larger: {epsilon:g} at delta={self.delta:g} takes noise of"
+            f" {start:.2g} sensitivities in each of {self.n_rounds} rounds"
+        )
+        if start > accounting.MAX_SIGMA:
+            raise ValueError(refusal)
+        if not _worthwhile(epsilon):
+            start *= 1 + 1e-12
+            if excess(math.log(start)) <= 0:
+                return epsilon, start, accountant
+        found = accounting.smallest(excess, refusal, start=math.log(start), step=0.1)
+        return epsilon, found, accountant
+
+    def _near_gaussian(
+        self, make: Callable[[float], Mechanisms], epsilon: float
+    ) -> tuple[float, str] | None:
+        """(sigma_eff, accountant) of discrete noise that is charged as the Gaussian it is close to.
+
+        None where its grid is too coarse for that, or where no noise would do.
+        """
+        f = self.facts
+        accountant = self.accountant or _DEFAULT[f.adjacency]
+        within = epsilon * (1 - 1e-5)  # room for the gap
+        if within <= self._floor(accountant):
+            return None
+        sigma = self._calibrated(within, accountant)
+        line = Release(0, "round", make(sigma), f.unit, f.adjacency, self.sampling)
+        if line.near_gaussian() is None:
+            return None
+        rdp = accountant.endswith("_rdp")
+        total = rounds_epsilon([line] * self.n_rounds, self.delta, rdp=rdp)
+        return (sigma, accountant) if total <= epsilon else None
+
+    def _accountant(self, amplified: bool) -> str:
+        """What noise is calibrated with: the exact curve where sampling does not count."""
+        adjacency = self.facts.adjacency
+        if self.accountant is not None:
+            same = (SCHEMES[adjacency], adjacency)
+            known = accounting.ACCOUNTANTS.items()
+            fitting = tuple(name for name, a in known if (a.sampling, a.adjacency) == same)
+            check_choice(self.accountant, "accountant", fitting)
+        if self.facts.noise != "continuous":
+            return "renyi" if amplified else "zcdp"
+        return (self.accountant or _DEFAULT[adjacency]) if amplified else "gdp"
+
+    def _floor(self, accountant: str) -> float:
+        return accounting.floor_epsilon(delta=self.delta, accountant=accountant, **self.rounds)
+
+    def _calibrated(self, epsilon: float, accountant: str) -> float:
+        return accounting.calibrate(epsilon, self.delta, accountant=accountant, **self.rounds)
 
 
-def planned_epsilon(
-    releases: tuple[PlannedRelease, ...], facts: FederationFacts, nominal: float, delta: float,
-    *, rdp: bool,
-) -> float:  # fmt: skip
-    """What a run may cost: `nominal`, or what its releases cost where they were not made for it."""
-    lines = tuple(r.line(facts.unit, facts.adjacency) for r in releases)
-    total = rounds_epsilon(lines, delta, rdp=rdp)
-    if math.isnan(nominal) or total > nominal * (1 + 1e-9):
-        return total
-    return nominal
+_DEFAULT = {"replace-one": "wor_rdp", "add/remove": "poisson_rdp"}
+
+
+def _worthwhile(epsilon: float) -> bool:
+    return WORTHWHILE[0] < epsilon < WORTHWHILE[1]
 
 
 def check_setting(
-    federation: SumFederation,
-    model: Model,
-    *,
-    capability: str,
-    sampling: str | None,
-    n_clusters: int,
-    n_rounds: int,
-    delta: float,
-    cohort: int,
-    clip: float,
-    training: Training,
-    accountant: str | None,
-) -> Setting:
-    """Check what all algorithms take; nothing of the data is looked at."""
+    federation: SumFederation, training: Training, *, capability: str, n_clusters: int,
+    n_rounds: int, delta: float, accountant: str | None, proximal: bool = False,
+) -> Setting:  # fmt: skip
+    """Check what all planners take; nothing of the data is looked at."""
     require(federation, capability)
-    check_model(model)
-    if not isinstance(training, Training):
-        raise TypeError(f"training must be a Training, got {type(training).__name__}")
-    facts = federation.facts
-    if sampling is None:
-        sampling = "fixed" if facts.adjacency == "replace-one" else "poisson"
-    check_choice(sampling, "sampling", ("poisson", "fixed"))
+    facts, model = federation.facts, check_instance(training, Training, "training").model
     if facts.unit != "client":
         raise ValueError(f"federation must keep a ledger for one client, got one {facts.unit}")
-    k, d = check_int(n_clusters, "n_clusters"), model.n_parameters
+    if training.proximal and not proximal:
+        raise ValueError("training must have proximal=0: only DP-FedProx has this term")
+    k = check_int(n_clusters, "n_clusters")
+    check_fits(k * model.n_parameters, "n_clusters", limit=LARGEST)
     rounds = check_int(n_rounds, "n_rounds", maximum=MOST)
-    m = check_int(cohort, "cohort", maximum=facts.n_clients)
-    if k * d > LARGEST:
-        raise ValueError(
-            f"n_clusters must be at most {LARGEST // d} for models of {d} parameters, got {k}"
-        )
-    drawn = None
+    m, drawn = check_int(training.cohort, "cohort", maximum=facts.n_clients), None
     if m < facts.n_clients:
-        drawn = (
-            Sampling("fixed", size=m, population=facts.n_clients)
-            if sampling == "fixed"
-            else Sampling("poisson", rate=m / facts.n_clients)
-        )
         if facts.receiver == "clients":
             raise TrustModelError(
                 "cohort must be all clients on this federation: to unmask a sum the clients must"
                 " know who took part, so that drawing a cohort hides nothing"
             )
-        if drawn.adjacency != facts.adjacency:
-            raise ValueError(
-                f"{sampling} sampling is accounted under {drawn.adjacency}, but the federation"
-                f" keeps a ledger for {facts.adjacency}"
-            )
+        drawn = Sampling("poisson", rate=m / facts.n_clients)
+        if SCHEMES[facts.adjacency] == "fixed":
+            drawn = Sampling("fixed", size=m, population=facts.n_clients)
     n_classes = getattr(model, "n_classes", None)
     if facts.n_labels is not None and n_classes is not None and facts.n_labels > n_classes:
         raise ValueError(
             f"model must have at least the federation's n_labels={facts.n_labels} classes, got"
             f" n_classes={n_classes}"
         )
-    return Setting(
-        federation, model, facts, k, rounds, check_delta(delta), m, drawn,
-        check_positive(clip, "clip"), training, accountant,
-    )  # fmt: skip
-
-
-def check_model(model: Any) -> None:
-    """Refuse what is no model, naming what it lacks."""
-    lacks = [name for name in MODEL_METHODS if not callable(getattr(model, name, None))]
-    if lacks or isinstance(model, type) or not hasattr(model, "n_parameters"):
-        raise TypeError(f"model must be a Model, got {type(model).__name__}")
-
-
-def check_run(
-    federation: SumFederation, plan: TrainingPlan, model: Model, *, keep_history: bool
-) -> None:
-    """Refuse what a run cannot follow, before it starts."""
-    if not isinstance(plan, TrainingPlan):
-        raise TypeError(f"plan must be a plan of rr_cluster, got {type(plan).__name__}")
-    if isinstance(federation, type) or not callable(getattr(federation, "follow", None)):
-        raise TypeError(f"federation must be a federation, got {type(federation).__name__}")
-    check_model(model)
-    if model.n_parameters != plan.n_parameters:
-        raise ValueError(
-            f"model must have the {plan.n_parameters} parameters of the plan, got"
-            f" {model.n_parameters}"
-        )
-    size = (plan.n_rounds + 1) * plan.n_clusters * plan.n_parameters
-    if keep_history and size > LARGEST:
-        raise ValueError(f"keep_history must be False: {size:.3g} numbers do not fit in memory")
-
-
-def initial_models(
-    federation: SumFederation, model: Model, n_models: int, initial: ArrayLike | None
-) -> FloatArray:
-    """Starting models from public randomness, or as given (public: not computed from the data)."""
-    if initial is None:
-        return model.initial(n_models, rng=federation.randomness.public)
-    models = as_points(initial, "initial", n_features=model.n_parameters)
-    if len(models) != n_models:
-        raise ValueError(f"initial must hold {n_models} models, got {len(models)}")
-    return models.copy()
+    return Setting(federation, training, k, rounds, check_delta(delta), drawn, accountant)

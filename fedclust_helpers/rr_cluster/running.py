@@ -2,32 +2,43 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 
-from fedclust_helpers.client_statistics import Model
-from fedclust_helpers.federation import SumFederation
-from fedclust_helpers.rr_cluster import algorithm, baselines, sums_only
-from fedclust_helpers.rr_cluster.planning import (
-    TrainingPlan,
-    TrainingResult,
-    check_run,
-    initial_models,
+from fedclust_helpers._progress import Progress
+from fedclust_helpers._validation import (
+    FloatArray,
+    as_points,
+    check_bool,
+    check_fits,
+    check_instance,
 )
+from fedclust_helpers.federation import SumFederation
+from fedclust_helpers.rr_cluster import diagnosis
+from fedclust_helpers.rr_cluster.algorithm import Round, ifca
+from fedclust_helpers.rr_cluster.baselines import fedper
+from fedclust_helpers.rr_cluster.planning import LARGEST, TrainingPlan, TrainingResult
+from fedclust_helpers.rr_cluster.plans import RebalancingPlan
+from fedclust_helpers.rr_cluster.sums_only import SumsPlan, sums_only
+from fedclust_helpers.rr_cluster.variants import close_models, fedcam, fesem
 
-CLOSE = 0.01  # standard deviation between the starting models of FeSEM, per parameter
+CLUSTERERS: dict[str, Callable[..., Iterator[Round]]] = {
+    "ifca": ifca, "fesem": fesem, "fedcam": fedcam,
+}  # fmt: skip
 
 
 def run(
     federation: SumFederation,
     plan: TrainingPlan,
-    model: Model,
     *,
     initial: ArrayLike | None = None,
     keep_history: bool = False,
     diagnose: bool = False,
-    progress: bool = False,
+    progress: Progress = False,
 ) -> TrainingResult:
     """Follow a plan of this package: RR-Cluster, sums only, DP-FedAvg, DP-FedProx or DP-FedPer.
 
@@ -36,44 +47,67 @@ def run(
     federation : SumFederation
         The one that the plan was made from.
     plan : TrainingPlan
-    model : Model
     initial : array_like of shape (k, d), optional
-        Public starting models; random ones by default. For FeSEM one random model and copies that
-        differ by N(0, 0.01^2): between unrelated models the distances are so large that nobody
-        would ever leave the model drawn first.
+        Public starting models; random ones by default (for FeSEM `variants.close_models`).
     keep_history : bool
         Keep the models of every round.
     diagnose : bool
-        RR-Cluster: compare released with exact identifiers and say how many differ (``flip_rate``,
-        (T,)), and ``true_sizes`` (T, k). A look behind the boundary that only a simulation can
-        take: not part of what is released.
-    progress : bool
-        Show a bar over the rounds.
-
-    Returns
-    -------
-    TrainingResult
+        RR-Cluster: compare released with exact identifiers, and say how many differ and how large
+        the true clusters are (`diagnosis`): not part of what is released.
+    progress : bool or function
+        A bar over the releases, or called as progress(done, total).
 
     Raises
     ------
     ValueError, TypeError, PlanMismatchError, BudgetExceededError
         Before any data is read.
     """
-    check_run(federation, plan, model, keep_history=keep_history)
-    clustering = isinstance(plan, algorithm.RebalancingPlan)
-    if diagnose and not clustering:
+    if isinstance(federation, type) or not callable(getattr(federation, "follow", None)):
+        raise TypeError(f"federation must be a federation, got {type(federation).__name__}")
+    check_instance(plan, TrainingPlan, "plan", what="a plan of rr_cluster")
+    if check_bool(diagnose, "diagnose") and not isinstance(plan, RebalancingPlan):
         raise ValueError("diagnose must be False: only RR-Cluster has identifiers to look at")
-    if initial is None and getattr(plan, "clusterer", "") == "fesem":
+    if check_bool(keep_history, "keep_history"):
+        size = (plan.n_rounds + 1) * plan.n_clusters * plan.n_parameters
+        check_fits(size, "keep_history", limit=LARGEST)
+    models = _initial_models(federation, plan, initial)
+    history, sizes, moved, reseeded, looks = [models], [], [], [], []
+    common = None
+    with federation.follow(plan, progress) as n_before:
+        for made in _rounds(plan)(federation, plan, models):
+            models, common = made.models, made.common
+            history += [models] if keep_history else []
+            sizes += [made.sizes] if made.sizes is not None else []
+            reseeded += [made.reseeded] if made.reseeded is not None else []
+            if made.clusters is not None:
+                moved.append(np.count_nonzero(made.released != made.clusters))
+            if diagnose:
+                looks.append(diagnosis.look(made))
+    return TrainingResult(
+        plan=plan, ledger=federation.ledger.since(n_before), transcript=federation.transcript,
+        private=math.isfinite(plan.epsilon) and federation.facts.mode == "secure",
+        models=models, common=common, reseeded=tuple(reseeded),
+        sizes=np.array(sizes, dtype=np.float64).reshape(len(sizes), plan.n_clusters),
+        moved=np.array(moved, dtype=np.int64),
+        history=np.stack(history) if keep_history else None,
+        diagnostics=diagnosis.summary(looks) if diagnose else {},
+    )  # fmt: skip
+
+
+def _rounds(plan: TrainingPlan) -> Callable[..., Iterator[Round]]:
+    if isinstance(plan, RebalancingPlan):
+        return CLUSTERERS[plan.clusterer]
+    return sums_only if isinstance(plan, SumsPlan) else fedper
+
+
+def _initial_models(federation: SumFederation, plan: TrainingPlan, initial: Any) -> FloatArray:
+    """Starting models from public randomness, or as given (public: not computed from the data)."""
+    model, k = plan.training.model, plan.n_clusters
+    if initial is None:
         rng = federation.randomness.public
-        initial = model.initial(1, rng=rng) + rng.normal(
-            0.0, CLOSE, (plan.n_clusters, model.n_parameters)
-        )
-    models = initial_models(federation, model, plan.n_clusters, initial)
-    follower: Any = federation  # what it must offer was checked when planning
-    how: dict[str, Any] = {"keep_history": keep_history, "progress": progress}
-    if isinstance(plan, algorithm.RebalancingPlan):
-        return algorithm.follow(follower, plan, model, models, diagnose=diagnose, **how)
-    if isinstance(plan, sums_only.SumsPlan):
-        return sums_only.follow(federation, plan, model, models, **how)
-    assert isinstance(plan, baselines.SharedPlan)
-    return baselines.follow(follower, plan, model, models, **how)
+        close = isinstance(plan, RebalancingPlan) and plan.clusterer == "fesem"
+        return close_models(model, k, rng=rng) if close else model.initial(k, rng=rng)
+    models = as_points(initial, "initial", n_features=plan.n_parameters)
+    if len(models) != k:
+        raise ValueError(f"initial must hold {k} models, got {len(models)}")
+    return models.copy()

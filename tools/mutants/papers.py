@@ -289,8 +289,8 @@ RR: tuple[Mutant, ...] = (
         "rr-sums-by-the-exact-identifiers",
         "updates are summed by released identifiers alone",
         "rr_cluster/algorithm.py",
-        "sums[j] = updates[clusters == j, -d:].sum(axis=0)",
-        "sums[j] = updates[exact.argmax(axis=1) == j, -d:].sum(axis=0)",
+        "sums[j] = updates[clusters == j].sum(axis=0)",
+        "sums[j] = updates[exact.argmax(axis=1) == j].sum(axis=0)",
         "test_rr_cluster.py",
         "test_rr_plans.py",
     ),
@@ -308,8 +308,7 @@ RR: tuple[Mutant, ...] = (
         "rr_cluster/identifiers.py",
         "        return (identifiers + mechanism.sample_steps((m, k), rng=rng)).argmax(axis=1)\n",
         "        return identifiers.argmax(axis=1)\n",
-        "test_rr_plans.py",
-        "test_rr_cluster.py",
+        "test_rr_plans.py::test_identifiers_and_sums_are_noised_in_whole_steps",
     ),
     mutant(
         "rr-identifiers-of-sensitivity-one",
@@ -323,17 +322,17 @@ RR: tuple[Mutant, ...] = (
         "rr-sums-without-noise",
         "the sums of a round are noised",
         "rr_cluster/algorithm.py",
-        "    noised = _noised(sums, to_sums, noise)\n",
-        "    noised = np.asarray(sums, dtype=np.float64) * (to_sums.grid or 1.0)\n",
+        "    sums = noised(sums, to_sums, noise)",
+        "    sums = np.asarray(sums, dtype=np.float64) * (to_sums.grid or 1.0)",
         "test_rr_cluster.py::test_audit_of_the_noise_scale",
         "test_rr_cluster.py",
     ),
     mutant(
         "rr-common-model-without-noise",
         "FedCAM's common model gets noised sums too",
-        "rr_cluster/algorithm.py",
-        "_noised(updates[:, :d].sum(axis=0), to_sums, noise)",
-        "updates[:, :d].sum(axis=0) * (to_sums.grid or 1.0)",
+        "rr_cluster/variants.py",
+        "noised(updates[:, :d].sum(axis=0), plan.mechanisms[1], noise)",
+        "updates[:, :d].sum(axis=0) * (plan.mechanisms[1].grid or 1.0)",
         "test_rr_cluster.py",
         "test_rr_plans.py",
         "test_rr_clients.py",
@@ -341,12 +340,11 @@ RR: tuple[Mutant, ...] = (
     mutant(
         "rr-common-and-own-noise-shared",
         "two sums of a round get noise of their own",
-        "rr_cluster/algorithm.py",
-        "    return released, clusters, noised, _noised(updates[:, :d].sum(axis=0), to_sums,"
-        " noise)\n",
-        "    extra = noised[0] - np.asarray(sums[0], dtype=np.float64) * (to_sums.grid or 1.0)\n"
-        "    common = updates[:, :d].sum(axis=0) * (to_sums.grid or 1.0)\n"
-        "    return released, clusters, noised, common + extra\n",
+        "rr_cluster/variants.py",
+        "    total = noised(updates[:, :d].sum(axis=0), plan.mechanisms[1], noise)\n",
+        "    grid = plan.mechanisms[1].grid or 1.0\n"
+        "    exact_sum = updates[made.clusters == 0, d:].sum(axis=0) * grid\n"
+        "    total = updates[:, :d].sum(axis=0) * grid + made.sums[0] - exact_sum\n",
         "test_guards.py::test_no_two_numbers_of_a_round_share_their_noise",
     ),
     mutant(
@@ -431,14 +429,14 @@ RR: tuple[Mutant, ...] = (
         "rr-divides-by-the-drawn-number",
         "DP-FedAvg divides by the public size of a cohort",
         "rr_cluster/sums_only.py",
-        "divisor = np.array(plan.cohort / plan.n_clusters)",
-        "divisor = np.array(plan.facts.n_clients / plan.n_clusters)",
+        "np.array(plan.training.cohort / plan.n_clusters)",
+        "np.array(plan.facts.n_clients / plan.n_clusters)",
         "test_rr_cluster.py::test_fedavg_divides_by_the_public_size",
     ),
     mutant(
         "rr-under-add-remove",
         "a released partition is covered under replace-one alone",
-        "rr_cluster/algorithm.py",
+        "rr_cluster/plans.py",
         '    if setting.facts.adjacency != "replace-one":\n',
         "    if False:\n",
         "test_guards.py::test_a_partition_is_not_released_under_add_remove_even_with_everyone",
@@ -454,7 +452,7 @@ RR: tuple[Mutant, ...] = (
     mutant(
         "rr-donors-fall-below-the-minimum",
         "the strict rule keeps every cluster at B",
-        "rr_cluster/rebalancing.py",
+        "rr_cluster/algorithm.py",
         "        order = order[rank < sizes[own] - size]\n",
         "",
         "test_rr_cluster.py::test_strict_rebalancing",

@@ -28,7 +28,7 @@ INTERNAL = frozenset({
     "feddp_kmeans.running.FedDPResult", "feddp_kmeans.planning.FedDPPlan",
     "feddp_kmeans.planning.ServerPlan", "feddp_kmeans.adaptive.AdaptivePlan",
     "feddp_kmeans.baselines.LloydsPlan", "rr_cluster.planning.TrainingPlan",
-    "rr_cluster.planning.TrainingResult", "rr_cluster.algorithm.RebalancingPlan",
+    "rr_cluster.planning.TrainingResult", "rr_cluster.plans.RebalancingPlan",
     "rr_cluster.sums_only.SumsPlan", "rr_cluster.baselines.SharedPlan",
     "ldp_kmeans.results.LdpResult", "datasets._files.RegistryEntry",
     "datasets.images.ImageSource", "feddp_kmeans.algorithm.InitResult",

@@ -157,23 +157,19 @@ def _lines(
         clients, "trusted" if central else "ideal", seed=seed, bound=50.0,
         ledger=PrivacyLedger(unit="client", adjacency="replace-one"),
     )  # fmt: skip
-    arguments: dict[str, Any] = {
-        "n_rounds": n_rounds, "epsilon": math.inf, "delta": DELTA, "clip": NO_CLIP,
-        "cohort": clients.n_clients // 10, "training": rr.Training(learning_rate=0.1),
-    }  # fmt: skip
+    training = rr.Training(model, cohort=clients.n_clients // 10, clip=NO_CLIP, learning_rate=0.1)
+    arguments: dict[str, Any] = {"n_rounds": n_rounds, "epsilon": math.inf, "delta": DELTA}
     if method == "fedavg":
-        plan: rr.TrainingPlan = rr.plan_dp_fedavg(federation, model, **arguments)
+        plan: rr.TrainingPlan = rr.plan_dp_fedavg(federation, training, **arguments)
         starts = starts[:1]
     elif central:
         plan = rr.plan(
-            federation, model, n_clusters=4, identifiers="exact", min_size=size,
+            federation, training, n_clusters=4, identifiers="exact", min_size=size,
             rebalance="strict" if size else "off", **arguments,
         )  # fmt: skip
     else:
-        plan = rr.plan_sums_only(
-            federation, model, n_clusters=4, sampling="fixed", min_size=1, **arguments
-        )
-    return rr.run(federation, plan, model, initial=starts).models
+        plan = rr.plan_sums_only(federation, training, n_clusters=4, min_size=1, **arguments)
+    return rr.run(federation, plan, initial=starts).models
 
 
 # --- rr_rebalancing -------------------------------------------------------------------------------

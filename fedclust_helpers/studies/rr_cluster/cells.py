@@ -7,7 +7,7 @@ clients where the sampling is the same: differences are paired.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,9 +29,10 @@ RELATION = {"fixed": "replace-one", "poisson": "add/remove"}
 """Sampling -> the relation under which it is accounted."""
 ONE_MODEL: dict[str, Callable[..., rr.TrainingPlan]] = {
     "fedavg": rr.plan_dp_fedavg,
-    "fedprox": rr.plan_dp_fedprox,
+    "fedprox": rr.plan_dp_fedavg,
     "fedper": rr.plan_dp_fedper,
 }
+PROXIMAL = 0.1  # mu of FedProx
 EXACT = "none"  # what the tables call identifiers that are shown as they are
 
 
@@ -65,11 +66,11 @@ def train(
     n_models: int,
     n_rounds: int,
     clip: float,
-    training: rr.Training | None = None,
+    local: Mapping[str, float] | None = None,
     keep_history: bool = False,
     **extra: Any,
 ) -> tuple[rr.TrainingResult, rr.Evaluation]:
-    """One run and its evaluation; `extra` goes to the plan."""
+    """One run and its evaluation; `local` goes to `rr.Training`, `extra` to the plan."""
     learner = model_named(model, problem)
     one = run.method in ONE_MODEL
     central = not one and not run.method.startswith("sums_")
@@ -78,33 +79,32 @@ def train(
         bound=problem.federation.bound,
         ledger=PrivacyLedger(unit="client", adjacency=run.adjacency),
     )  # fmt: skip
+    proximal = {"proximal": PROXIMAL} if run.method == "fedprox" else {}
+    options: dict[str, Any] = dict(local or {}) | proximal
+    training = rr.Training(learner, cohort=cohort_of(problem), clip=clip, **options)
     arguments: dict[str, Any] = {
-        "n_rounds": n_rounds, "epsilon": run.epsilon, "delta": DELTA, "clip": clip,
-        "accountant": run.accountant, "cohort": cohort_of(problem),
+        "n_rounds": n_rounds, "epsilon": run.epsilon, "delta": DELTA, "accountant": run.accountant,
     } | extra  # fmt: skip
-    if training is not None:
-        arguments["training"] = training
     if not one:
         arguments |= {"n_clusters": n_models, "min_size": run.B}
     if central:
         exact = run.identifiers == EXACT
         plan: rr.TrainingPlan = rr.plan(
-            federation, learner, clusterer=run.method.removeprefix("rr_"),  # type: ignore[arg-type]
+            federation, training, clusterer=run.method.removeprefix("rr_"),  # type: ignore[arg-type]
             identifiers="exact" if exact else run.identifiers,  # type: ignore[arg-type]
             rebalance="strict" if run.B else "off", **arguments,
         )  # fmt: skip
     else:
-        arguments["sampling"] = run.sampling
         if not one:
             arguments["reseed"] = run.method.endswith("_reseed")
-        plan = ONE_MODEL.get(run.method, rr.plan_sums_only)(federation, learner, **arguments)
+        plan = ONE_MODEL.get(run.method, rr.plan_sums_only)(federation, training, **arguments)
     result = rr.run(
-        federation, plan, learner, initial=problem.initial(learner, 1 if one else n_models),
+        federation, plan, initial=problem.initial(learner, 1 if one else n_models),
         diagnose=central, keep_history=keep_history,
     )  # fmt: skip
     models = result.models
     if run.method == "fedper":
-        models = rr.personal_models(federation, learner, result)
+        models = rr.personal_models(federation, result)
     return result, rr.evaluate(
         learner, models, problem.train, problem.test, problem.groups, common=result.common
     )
@@ -156,9 +156,9 @@ def training(
 
 def network(cell: Cell, *, n_steps: int, learning_rate: float, **settings: Any) -> Numbers:
     """`training` of a PyTorch model, and the accuracy of a constant answer."""
-    how = rr.Training(n_steps=n_steps, learning_rate=learning_rate)
+    how = {"n_steps": n_steps, "learning_rate": learning_rate}
     constant = load_clients(settings["clients"]).constant_accuracy
-    return training(cell, training=how, **settings) | {"constant_acc": constant}
+    return training(cell, local=how, **settings) | {"constant_acc": constant}
 
 
 def reseeding(cell: Cell, *, run: Run, below: float, **settings: Any) -> Numbers:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fedclust_helpers.rr_cluster import accounting
-from fedclust_helpers.rr_cluster.rebalancing import rebalance
+from fedclust_helpers.rr_cluster.algorithm import rebalance
 from fedclust_helpers.studies.rr_cluster import sensitivity, theory
 
 RUN: dict[str, Any] = {"n_clients": 1000, "cohort": 100, "delta": 1e-3}
@@ -21,7 +21,7 @@ def privacy() -> dict[str, Any]:
     return {
         "gap": max(gaps), "norm": float(np.linalg.norm(clipped)),
         "inside": accounting.theorem_4_2_rdp(8, 1.0, 0.1),
-        "outside": accounting.theorem_a_5_rdp(8, 1.0, 0.1),
+        "outside": theory.theorem_a_5_rdp(8, 1.0, 0.1),
     }  # fmt: skip
 
 

@@ -14,13 +14,14 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import maximum_flow
@@ -56,38 +57,27 @@ class Instance:
     def __post_init__(self) -> None:
         k = check_int(self.n_clusters, "n_clusters", maximum=10_000)
         check_int(self.min_size, "min_size", minimum=0, maximum=10_000)
-        for name in ("assignment", "updates"):
-            if not isinstance(getattr(self, name), tuple):
-                raise TypeError(f"{name} must be a tuple of integers, one for each client")
         if len(self.assignment) != len(self.updates):
             raise ValueError("assignment and updates must have the same length")
-        if any(check_int(j, "assignment", minimum=0) >= k for j in self.assignment):
+        if any(not 0 <= j < k for j in self.assignment):
             raise ValueError(f"assignment must hold cluster numbers below n_clusters={k}")
-        if any(abs(check_int(u, "updates", minimum=-1)) > 1 for u in self.updates):
+        if any(u not in (-1, 0, 1) for u in self.updates):
             raise ValueError("updates must be -1, 0 or 1 (units of C)")
 
     def without(self, client: int) -> Instance:
         """The same clients but one."""
-        i = check_int(client, "client", minimum=0, maximum=len(self.assignment) - 1)
-        return Instance(
-            self.assignment[:i] + self.assignment[i + 1 :],
-            self.updates[:i] + self.updates[i + 1 :],
-            self.n_clusters,
-            self.min_size,
-        )
+        return self._with(client, (), ())
 
     def replaced(self, client: int, cluster: int, update: int) -> Instance:
         """The same number of clients, one of them exchanged."""
+        return self._with(client, (cluster,), (update,))
+
+    def _with(self, client: int, cluster: tuple[int, ...], update: tuple[int, ...]) -> Instance:
         i = check_int(client, "client", minimum=0, maximum=len(self.assignment) - 1)
-        check_int(cluster, "cluster", minimum=0, maximum=self.n_clusters - 1)
-        if abs(check_int(update, "update", minimum=-1)) > 1:
-            raise ValueError(f"update must be -1, 0 or 1 (units of C), got {update}")
-        return Instance(
-            self.assignment[:i] + (cluster,) + self.assignment[i + 1 :],
-            self.updates[:i] + (update,) + self.updates[i + 1 :],
-            self.n_clusters,
-            self.min_size,
-        )
+        return replace(
+            self, assignment=self.assignment[:i] + cluster + self.assignment[i + 1 :],
+            updates=self.updates[:i] + update + self.updates[i + 1 :],
+        )  # fmt: skip
 
 
 # Client 0 is the one that leaves. Section A.2 of the paper claims that the joint change is 2.
@@ -97,40 +87,13 @@ change is (-2, 1), of norm sqrt(5)."""
 THREE_CLUSTERS = Instance((1, 0, 0, 1), (1, 1, 1, -1), 3, 1)
 """k = 3, B = 1: cluster 1 loses its surplus and may donate no longer; W-infinity 3 (strict)."""
 FIVE = Instance((0, 0, 1, 1, 1, 1, 1), (1, 1, -1, -1, -1, -1, -1), 3, 2)
-"""k = 3, B = 2, literal rule: cluster 0 has exactly B members and leaves the donors; W-infinity
-5."""
+"""k = 3, B = 2, literal rule: cluster 0 has exactly B and leaves the donors; W-infinity 5."""
 DONOR_FLIP = Instance((0,) * 50 + (1,) * 60 + (2,) * 40, (1,) * 50 + (-1,) * 60 + (0,) * 40, 3, 50)
 """k = 3, B = 50, literal rule: cluster 0 turns from donor into receiver; the means move by 10.9
 (W-infinity 24.2)."""
-SURPLUS_FLIP = Instance(
-    (0,) * 51 + (1,) * 60 + (2,) * 40, (1,) * 51 + (-1,) * 60 + (0,) * 40, 3, 50
-)
-"""The same flaw where donors must have more than B members: the means move by 10.7."""
 
 
 # --- rebalancing, enumerated ----------------------------------------------------------------------
-
-
-def _check_instance(instance: Any) -> Instance:
-    if not isinstance(instance, Instance):
-        raise TypeError(f"instance must be an Instance, got {type(instance).__name__}")
-    return instance
-
-
-def _check_distribution(value: Any, name: str) -> None:
-    if (
-        not isinstance(value, dict)
-        or not value
-        or not all(isinstance(key, tuple) for key in value)
-        or len({len(key) for key in value}) != 1
-    ):
-        raise TypeError(f"{name} must be a dict from tuples of sums to their probabilities")
-    if sum(value.values()) != 1:
-        raise ValueError(f"{name} must be a probability distribution")
-
-
-def _check_rule(rule: Any) -> str:
-    return check_choice(rule, "rule", RULES)
 
 
 def _needs(sizes: Sequence[int], min_size: int) -> list[int]:
@@ -162,11 +125,8 @@ def rebalanced_partitions(instance: Instance, *, rule: str = "strict") -> Distri
     * "strict": those above B at that moment (so nothing falls below B);
     * "literal" (Algorithm 2): those with at least B members at the start, without limit;
     * "surplus" (Section 3.2): those with more than B members at the start, without limit.
-
-    The number of outcomes grows fast; `rebalanced_sums` is the same for large instances.
     """
-    _check_rule(rule)
-    _check_instance(instance)
+    check_choice(rule, "rule", RULES)
     assignment, b = instance.assignment, instance.min_size
     sizes = np.bincount(assignment, minlength=instance.n_clusters).tolist()
     _check_feasible(sizes, b, rule)
@@ -174,10 +134,7 @@ def rebalanced_partitions(instance: Instance, *, rule: str = "strict") -> Distri
     n_donors = sum(size for size, gives in zip(sizes, open_at_start, strict=True) if gives)
     moves = len(_needs(sizes, b))
     if math.perm(n_donors, min(moves, 60)) > MOST_PARTITIONS:
-        raise ValueError(
-            f"instance must be smaller: {moves} of {n_donors} clients move, too many outcomes to"
-            " enumerate (rebalanced_sums takes larger ones)"
-        )
+        raise ValueError(f"instance must be smaller: {moves} of {n_donors} clients move, too many")
     outcomes: Distribution = {assignment: Fraction(1)}
     for target in _needs(sizes, b):
         grown: Distribution = {}
@@ -200,12 +157,10 @@ def rebalanced_sums(instance: Instance, *, rule: str = "strict") -> Distribution
 
     With all updates equal to 1 these are the final cluster sizes. Rules: `rebalanced_partitions`.
     """
-    _check_rule(rule)
-    _check_instance(instance)
+    check_choice(rule, "rule", RULES)
     kinds = Counter(zip(instance.assignment, instance.updates, strict=True))
-    counts = tuple(
-        tuple(kinds[j, value] for value in (-1, 0, 1)) for j in range(instance.n_clusters)
-    )
+    k = range(instance.n_clusters)
+    counts = tuple(tuple(kinds[j, value] for value in (-1, 0, 1)) for j in k)
     return dict(_sums_of_counts(counts, instance.min_size, rule))
 
 
@@ -237,10 +192,7 @@ def _sums_of_counts(counts: _Counts, min_size: int, rule: str) -> tuple[tuple[Su
                 share = probability * Fraction(left[j][v], total)
                 grown[key] = grown.get(key, Fraction(0)) + share
         states = grown
-    result: Distribution = {}
-    for (_, sums), probability in states.items():
-        result[sums] = result.get(sums, Fraction(0)) + probability
-    return tuple(result.items())
+    return tuple(_merged((probability, sums) for (_, sums), probability in states.items()).items())
 
 
 # --- distances between two distributions ----------------------------------------------------------
@@ -250,15 +202,11 @@ def w_infinity(first: Distribution, second: Distribution) -> float:
     """The W-infinity distance (L2) of two finite distributions over tuples of integers, exactly.
 
     The best coupling is found by bisecting over the possible distances; each is tested by maximum
-    flow in whole numbers.
-
-    Raises
-    ------
-    ValueError
-        If the probabilities don't add up to 1, or need a common denominator of 2^31 or more.
+    flow in whole numbers, so that the common denominator must be below 2^31.
     """
-    _check_distribution(first, "first")
-    _check_distribution(second, "second")
+    for name, distribution in (("first", first), ("second", second)):
+        if sum(distribution.values()) != 1:
+            raise ValueError(f"{name} must be a probability distribution")
     a = np.array(list(first), dtype=np.int64)
     b = np.array(list(second), dtype=np.int64)
     squared = ((a[:, None, :] - b[None, :, :]) ** 2).sum(axis=2)
@@ -315,9 +263,7 @@ def balanced_mu(first: Distribution, second: Distribution, std: float) -> float:
     and has its threshold where both error rates are equal to some e; mu-GDP would imply
     e >= Phi(-mu/2).
     """
-    std = check_positive(std, "std")
-    _check_distribution(first, "first")
-    _check_distribution(second, "second")
+    check_positive(std, "std")
     means = [np.array([float(x) for x in mean_sums(d)]) for d in (first, second)]
     line = means[1] - means[0]
     if not line.any():
@@ -341,7 +287,7 @@ def removal_shift(instance: Instance, client: int = 0, *, rule: str = "strict") 
 
     The partition is internal: only the sums are released. Both client sets must hold k B clients.
     """
-    other = _check_instance(instance).without(client)
+    other = instance.without(client)
     return w_infinity(rebalanced_sums(instance, rule=rule), rebalanced_sums(other, rule=rule))
 
 
@@ -352,37 +298,28 @@ def replacement_shift(
 
     The new client is in `cluster` with `update`; the partition is *not* released.
     """
-    other = _check_instance(instance).replaced(client, cluster, update)
+    other = instance.replaced(client, cluster, update)
     return w_infinity(rebalanced_sums(instance, rule=rule), rebalanced_sums(other, rule=rule))
 
 
 def released_shift(
-    instance: Instance,
-    client: int,
-    update: int,
-    *,
-    cluster: int | None = None,
+    instance: Instance, client: int, update: int, *, cluster: int | None = None,
     rule: str = "strict",
-) -> tuple[float, int]:
+) -> tuple[float, int]:  # fmt: skip
     """The change of the sums when one client is replaced and the noisy identifiers are *released*.
 
     Both worlds are played out separately: the released identifiers are those of `instance` in both
-    (they are what is conditioned on), the exact one of the new client is `cluster`, and each world
-    enumerates its own coins. Where the same coins give the same partition, the answer is the
-    largest joint change of the sums over all partitions and the largest number of sums that change:
-    |u - u'| <= 2 and 1, whatever the rule, so that noise for 2C is right and rebalancing costs
-    nothing extra. Where they do not, only a coupling bounds the change: the W-infinity distance,
-    and all sums.
-
-    Parameters
-    ----------
-    cluster : int, optional
-        Exact identifier of the new client. It reaches nothing but the noise on identifiers.
+    (they are what is conditioned on), the exact one of the new client is `cluster` (it reaches
+    nothing but the noise), and each world enumerates its own coins. Where the same coins give the
+    same partition, the answer is the largest joint change of the sums over all partitions and the
+    largest number of sums that change: |u - u'| <= 2 and 1, whatever the rule, so that noise for 2C
+    is right and rebalancing costs nothing extra. Where they do not, only a coupling bounds the
+    change: the W-infinity distance, and all sums.
     """
     world = released_world(instance, rule=rule)
     other = released_world(instance, replaced=(client, cluster, update), rule=rule)
     if {p: w for p, (w, _) in world.items()} != {p: w for p, (w, _) in other.items()}:
-        return w_infinity(_merged(world), _merged(other)), instance.n_clusters
+        return w_infinity(_merged(world.values()), _merged(other.values())), instance.n_clusters
     changes = [
         np.subtract(after, before)
         for (_, before), (_, after) in zip(
@@ -396,34 +333,22 @@ def released_shift(
 
 
 def released_world(
-    instance: Instance,
-    *,
-    replaced: tuple[int, int | None, int] | None = None,
-    rule: str = "strict",
-    identifiers: str = "released",
-) -> dict[tuple[int, ...], tuple[Fraction, Sums]]:
+    instance: Instance, *, replaced: tuple[int, int | None, int] | None = None,
+    rule: str = "strict", identifiers: str = "released",
+) -> dict[tuple[int, ...], tuple[Fraction, Sums]]:  # fmt: skip
     """One world given its released identifiers: partition -> (probability, sums of the clusters).
 
-    Parameters
-    ----------
-    instance : Instance
-        With the *released* identifiers as its assignment.
-    replaced : (client, exact cluster, update), optional
-        The client that is exchanged: a new update and, if not None, a new exact identifier.
-    identifiers : {"released", "exact"}
-        What the server rebalances. "exact" is the mistake that this module must be able to see.
+    `instance` has the *released* identifiers as its assignment. `replaced` is (client, exact
+    cluster, update): the client that is exchanged, its new update and, if not None, its new exact
+    identifier. `identifiers` is what the server rebalances; "exact" is the mistake that this module
+    must be able to see.
     """
     check_choice(identifiers, "identifiers", ("released", "exact"))
-    _check_instance(instance)
     exact, updates = list(instance.assignment), list(instance.updates)
     if replaced is not None:
         client, cluster, update = replaced
-        client = check_int(client, "client", minimum=0, maximum=len(exact) - 1)
         updates[client] = update
-        if cluster is not None:
-            exact[client] = check_int(
-                cluster, "cluster", minimum=0, maximum=instance.n_clusters - 1
-            )
+        exact[client] = exact[client] if cluster is None else cluster
     seen = instance.assignment if identifiers == "released" else tuple(exact)
     played = Instance(seen, tuple(updates), instance.n_clusters, instance.min_size)
     out = {}
@@ -433,10 +358,10 @@ def released_world(
     return out
 
 
-def _merged(world: dict[tuple[int, ...], tuple[Fraction, Sums]]) -> Distribution:
-    """The distribution of the sums of a world."""
+def _merged(parts: Iterable[tuple[Fraction, Sums]]) -> Distribution:
+    """Probabilities of equal sums added up."""
     out: Distribution = {}
-    for probability, sums in world.values():
+    for probability, sums in parts:
         out[sums] = out.get(sums, Fraction(0)) + probability
     return out
 
@@ -470,51 +395,39 @@ def _instances(n_clusters: int, n_clients: int, min_size: int) -> Iterator[Insta
             yield Instance((cluster, *others), (1, *updates), n_clusters, min_size)
 
 
-def _check_search(k: int, n: int) -> None:
-    """Refuse a search that would take hours, by the number of its instances."""
+def _instances_up_to(k: int, max_clients: int, kept: int) -> Iterator[Instance]:
+    """`_instances` for every n and B >= 1 with which n - 1 + `kept` clients can be rebalanced."""
+    n = check_int(max_clients, "max_clients", minimum=check_int(k, "n_clusters", minimum=2) + 1)
     if n > 30 or k > 30 or k * math.comb(2 * k + n - 2, n - 1) > MOST_SEARCHED:
         raise ValueError(
             f"max_clients must be smaller for n_clusters={k}: too many instances to search, got {n}"
         )
+    for m in range(k + 1 - kept, n + 1):
+        for b in range(1, (m - 1 + kept) // k + 1):
+            yield from _instances(k, m, b)
 
 
 def search_removal(n_clusters: int, max_clients: int, *, rule: str = "strict") -> SearchResult:
     """The largest `removal_shift` over all instances with up to `max_clients` clients.
 
     Updates are -1 or +1 (one dimension), and every B >= 1 for which the smaller client set can be
-    rebalanced is tried. Exhaustive within these limits, and no proof beyond. Seconds for k = 2, n
-    <= 6 (424 instances) and k = 3, n <= 7 (4074).
+    rebalanced is tried. Exhaustive within these limits, and no proof beyond. Takes seconds.
     """
-    k, _ = check_int(n_clusters, "n_clusters", minimum=2), _check_rule(rule)
-    _check_search(k, check_int(max_clients, "max_clients", minimum=k + 1))
-    best, found, tried = -1.0, None, 0
-    for n in range(k + 1, max_clients + 1):
-        for b in range(1, (n - 1) // k + 1):
-            for instance in _instances(k, n, b):
-                tried += 1
-                shift = removal_shift(instance, 0, rule=rule)
-                if shift > best:
-                    best, found = shift, instance
-    assert found is not None
-    return SearchResult(best, found, tried)
+    tried = list(_instances_up_to(n_clusters, max_clients, 0))
+    shifts = [removal_shift(instance, 0, rule=rule) for instance in tried]
+    best = int(np.argmax(shifts))
+    return SearchResult(shifts[best], tried[best], len(tried))
 
 
 def search_replacement(n_clusters: int, max_clients: int, *, rule: str = "strict") -> SearchResult:
-    """The largest `replacement_shift` of client 0, over the instances of `search_removal`."""
-    k, _ = check_int(n_clusters, "n_clusters", minimum=2), _check_rule(rule)
-    _check_search(k, check_int(max_clients, "max_clients", minimum=k))
-    best, found, tried = -1.0, None, 0
-    change: tuple[int, int] | None = None
-    for n in range(k, max_clients + 1):
-        for b in range(1, n // k + 1):
-            for instance in _instances(k, n, b):
-                for cluster, update in itertools.product(range(k), (-1, 1)):
-                    tried += 1
-                    shift = replacement_shift(instance, 0, cluster, update, rule=rule)
-                    if shift > best:
-                        best, found, change = shift, instance, (cluster, update)
-    assert found is not None and change is not None
-    return SearchResult(best, found, tried, *change)
+    """The largest `replacement_shift` of client 0, over such instances."""
+    tried = list(
+        itertools.product(_instances_up_to(n_clusters, max_clients, 1), range(n_clusters), (-1, 1))
+    )
+    shifts = [replacement_shift(i, 0, j, u, rule=rule) for i, j, u in tried]
+    best = int(np.argmax(shifts))
+    instance, cluster, update = tried[best]
+    return SearchResult(shifts[best], instance, len(tried), cluster, update)
 
 
 # --- sums only ------------------------------------------------------------------------------------
@@ -525,13 +438,7 @@ def block_sums(blocks: IntArray, updates: FloatArray, n_clusters: int) -> FloatA
 
     This is the sums-only release without noise; with updates of one column of ones, its counts.
     """
-    k = check_int(n_clusters, "n_clusters", maximum=10**6)
-    blocks, updates = np.asarray(blocks), np.asarray(updates)
-    if blocks.dtype.kind not in "iu" or blocks.ndim == 0:
-        raise TypeError("blocks must be whole numbers of shape (..., n)")
-    if updates.dtype.kind not in "fiu" or updates.shape[:-1] != blocks.shape:
-        raise ValueError(f"updates must be numbers of shape {blocks.shape} and one more axis")
-    one_hot = (blocks[..., None] == np.arange(k)).astype(np.float64)
+    one_hot = (blocks[..., None] == np.arange(n_clusters)).astype(np.float64)
     return np.asarray(np.einsum("...nk,...nd->...kd", one_hot, updates))
 
 
@@ -542,92 +449,42 @@ class SumsOnlyCheck:
     pairs: frozenset[tuple[float, float]]
     n_compared: int
 
-    @property
-    def worst_sums(self) -> float:
-        """The largest joint change of the block sums (units of C)."""
-        return math.sqrt(max(s for s, _ in self.pairs))
-
-    @property
-    def worst_counts(self) -> float:
-        """The largest joint change of the counts."""
-        return math.sqrt(max(c for _, c in self.pairs))
-
-    def worst_scaled(self, sigma_1: float, sigma_2: float) -> float:
-        """The largest sums^2/sigma_1^2 + counts^2/sigma_2^2."""
-        return max(s / sigma_1**2 + c / sigma_2**2 for s, c in self.pairs)
-
 
 def check_sums_only(
-    n_clusters: int, n_clients: int, updates: Any, *, adjacency: str
+    n_clusters: int, n_clients: int, updates: ArrayLike, *, adjacency: str
 ) -> SumsOnlyCheck:
     """Compare the sums-only release on all pairs of neighbours, exhaustively.
 
-    Parameters
-    ----------
-    n_clients : int
-        Clients of the larger data set; all (k m)^n of them are built.
-    updates : array_like of shape (m, d)
-        The updates that a client may have, in units of C; norms at most 1.
-    adjacency : {"add/remove", "replace-one"}
-        The last client is left out, or exchanged for every other block and update.
-
-    Returns
-    -------
-    SumsOnlyCheck
-        Under add/remove the worst changes are 1 and 1; under replace-one the extreme pairs are
-        (4, 0) and (2, 2).
+    All (k m)^n data sets of n clients with `updates` (m, d) in units of C, norms at most 1, are
+    built. The last client is left out (add/remove; the worst changes are 1 and 1), or exchanged for
+    every other block and update (replace-one; the extreme pairs are (4, 0) and (2, 2)).
     """
     k, n = check_int(n_clusters, "n_clusters"), check_int(n_clients, "n_clients")
     check_choice(adjacency, "adjacency", ("add/remove", "replace-one"))
     values = as_points(updates, "updates")
-    if n * math.log2(k * len(values)) > MOST_STATES_LOG2:
+    n_states = k * len(values)
+    if n * math.log2(n_states) > MOST_STATES_LOG2:
         raise ValueError(
             f"n_clients must be smaller: (n_clusters * len(updates))^n_clients ="
-            f" {k * len(values)}^{n} data sets are too many to enumerate"
+            f" {n_states}^{n} data sets are too many to enumerate"
         )
     if np.linalg.norm(values, axis=1).max() > 1 + 1e-12:
         raise ValueError("updates must have norm <= 1 (units of C)")
-    states = np.array(list(itertools.product(range(k * len(values)), repeat=n)))
-    blocks, chosen = states // len(values), values[states % len(values)]
-    ones = np.ones((*states.shape, 1))
-    sums, counts = block_sums(blocks, chosen, k), block_sums(blocks, ones, k)
-    n_states = k * len(values)
+    states = np.array(list(itertools.product(range(n_states), repeat=n)))
+    blocks, counted = states // len(values), np.column_stack([values, np.ones(len(values))])
+    rows = counted[states % len(values)]
+    whole = block_sums(blocks, rows, k)  # the last column are the counts
     if adjacency == "add/remove":
-        others_sums = block_sums(blocks[:, :-1], chosen[:, :-1], k)
-        others_counts = block_sums(blocks[:, :-1], ones[:, :-1], k)
-        moved = [(sums - others_sums, counts - others_counts)]
+        changes = [whole - block_sums(blocks[:, :-1], rows[:, :-1], k)]
     else:
         # the last client runs fastest, so its exchange is a shift within groups of n_states
-        grouped = sums.reshape(-1, n_states, k, values.shape[1])
-        tallied = counts.reshape(-1, n_states, k, 1)
-        moved = [
-            (grouped - np.roll(grouped, s, axis=1), tallied - np.roll(tallied, s, axis=1))
-            for s in range(n_states)
-        ]
+        grouped = whole.reshape(-1, n_states, *whole.shape[1:])
+        changes = [grouped - np.roll(grouped, s, axis=1) for s in range(n_states)]
     pairs: set[tuple[float, float]] = set()
     compared = 0
-    for change, tally in moved:
-        s = np.round((change**2).sum(axis=(-2, -1)), 12).ravel()
-        c = np.round((tally**2).sum(axis=(-2, -1)), 12).ravel()
-        pairs.update(map(tuple, np.unique(np.stack([s, c], axis=1), axis=0).tolist()))
-        compared += len(s)
+    for change in changes:
+        squares = (change**2).sum(axis=-2).reshape(-1, counted.shape[1])
+        both = np.stack([squares[:, :-1].sum(axis=1), squares[:, -1]], axis=1).round(12)
+        pairs.update(map(tuple, np.unique(both, axis=0).tolist()))
+        compared += len(both)
     return SumsOnlyCheck(frozenset(pairs), compared)
-
-
-def sums_only_change(sigma_1: float, sigma_2: float, *, adjacency: str) -> float:
-    """mu^2 of one sums-only round: the largest squared change, each part in units of its noise.
-
-    `sigma_1` is the noise on the sums over C, `sigma_2` that on the counts. Add/remove: one block
-    by C and one counter by 1, 1/sigma_1^2 + 1/sigma_2^2. Replace-one: a client that stays in its
-    cluster moves the sums by 2C, one that changes cluster moves two blocks by C and two counters by
-    1, max(4/sigma_1^2, 2/sigma_1^2 + 2/sigma_2^2): counts are free once sigma_2 >= sigma_1.
-    """
-    for name, sigma in (("sigma_1", sigma_1), ("sigma_2", sigma_2)):
-        check_positive(sigma, name, finite=False)
-        if not 1e-100 <= sigma <= 1e100 and math.isfinite(sigma):
-            raise ValueError(f"{name} must lie in [1e-100, 1e100] or be inf, got {sigma}")
-    sums, counts = 1 / sigma_1**2, 1 / sigma_2**2
-    check_choice(adjacency, "adjacency", ("add/remove", "replace-one"))
-    if adjacency == "add/remove":
-        return sums + counts
-    return max(4 * sums, 2 * sums + 2 * counts)

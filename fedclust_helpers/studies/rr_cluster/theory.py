@@ -1,9 +1,8 @@
 """The paper's claims as small functions: as printed, corrected, and the exact truth beside them.
 
-Notation: k clusters, M clients (all take part, as in Section 4.2), threshold B, C the clipping
-bound, sigma_s and sigma_theta the noise multipliers of identifiers and sums, Delta the smallest
-distance of two true models. Identifiers are one-hot vectors with noise of standard deviation
-sigma_s on each entry.
+k clusters, M clients (all take part, as in Section 4.2), threshold B, clipping bound C, sigma_s and
+sigma_theta the noise multipliers of identifiers and sums, Delta the smallest distance of two true
+models. Identifiers are one-hot vectors with noise of standard deviation sigma_s on each entry.
 """
 
 from __future__ import annotations
@@ -18,38 +17,45 @@ from scipy.stats import beta as beta_distribution
 from scipy.stats import binom, norm
 
 from fedclust_helpers._validation import (
-    FloatArray,
+    as_numbers,
     check_choice,
     check_delta,
-    check_epsilon,
     check_int,
     check_non_negative,
-    check_positive,
-    check_real,
     check_rng,
+    check_share,
 )
-from fedclust_helpers.accounting import gaussian_sigma_analytic, gdp_epsilon
 from fedclust_helpers.rr_cluster.accounting import (
+    PAPER_ORDERS,
     calibrate,
     calibrate_identifiers,
     certified_epsilon,
+    gaussian_rdp,
+    log_brackets,
     split_identifiers,
+    theorem_4_2_rdp,
 )
 
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(180)
 _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
-MOST = 10**6  # clusters, or sizes that are added up
+Form = Literal["printed", "corrected"]
 
 
-def _vector(values: Any, name: str) -> FloatArray:
-    """Finite numbers as an array of shape (n,)."""
-    try:
-        array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise TypeError(f"{name} must be a vector of numbers") from None
-    if array.ndim != 1 or array.size == 0 or not np.isfinite(array).all():
-        raise ValueError(f"{name} must be a vector of finite numbers, at least one")
-    return array
+# --- misprints of the accounting (claim R7) -------------------------------------------------------
+
+
+def theorem_a_5_rdp(alpha: int, sigma: float, rate: float) -> float:
+    """Theorem A.5 as printed, for a Gaussian: the sum over j >= 3 stands outside the logarithm.
+
+    Far above `accounting.theorem_4_2_rdp` at the same arguments (31 251 against 1.48 at order 8).
+    """
+    head, tail = log_brackets([alpha], lambda j: gaussian_rdp(j, sigma), rate)
+    return float(head[0] / (alpha - 1) + np.exp(tail[0]))
+
+
+def equation_9_epsilon(sigma: float, *, n_rounds: int, rate: float) -> float:
+    """The last line of Equation 9 as printed: nothing is added for delta, so it is no bound."""
+    return n_rounds * min(theorem_4_2_rdp(alpha, sigma, rate) for alpha in PAPER_ORDERS)
 
 
 # --- identifiers: how often the noisy argmax is right ---------------------------------------------
@@ -61,10 +67,7 @@ def argmax_accuracy(sigma: float, n_clusters: int) -> float:
     E[Phi(1/sigma + Z)^(k-1)], Z standard normal. 1 at sigma = 0 and 1/k at sigma = inf.
     """
     k = check_int(n_clusters, "n_clusters")
-    sigma = check_real(sigma, "sigma")
-    if sigma < 0:
-        raise ValueError(f"sigma must be >= 0, got {sigma}")
-    if sigma == 0:
+    if check_non_negative(min(sigma, 1e300), "sigma") == 0:
         return 1.0
     return float(_WEIGHTS @ norm.cdf(1 / sigma + _NODES) ** (k - 1))
 
@@ -73,9 +76,7 @@ def simulate_argmax(
     sigma: float, n_clusters: int, n_draws: int, *, rng: np.random.Generator
 ) -> float:
     """The same probability, as the share of `n_draws` noisy identifiers that are right."""
-    k = check_int(n_clusters, "n_clusters", maximum=MOST)
-    n = check_int(n_draws, "n_draws", maximum=100 * MOST // k)
-    noisy = check_non_negative(sigma, "sigma") * check_rng(rng).standard_normal((n, k))
+    noisy = sigma * check_rng(rng).standard_normal((n_draws, n_clusters))
     noisy[:, 0] += 1
     return float((noisy.argmax(axis=1) == 0).mean())
 
@@ -85,22 +86,19 @@ def sigma_for_accuracy(accuracy: float, n_clusters: int) -> float:
 
     0 for accuracy 1, inf for 1/k or less.
     """
-    accuracy, k = check_real(accuracy, "accuracy"), check_int(n_clusters, "n_clusters", minimum=2)
-    if not 0 <= accuracy <= 1:
-        raise ValueError(f"accuracy must lie in [0, 1], got {accuracy}")
-    if accuracy <= 1 / k or accuracy == 1:
+    check_share(accuracy, "accuracy", zero=True, one=True)
+    if accuracy <= 1 / n_clusters or accuracy == 1:
         return math.inf if accuracy < 1 else 0.0
 
     def excess(log_sigma: float) -> float:
-        return argmax_accuracy(math.exp(log_sigma), k) - accuracy
+        return argmax_accuracy(math.exp(log_sigma), n_clusters) - accuracy
 
     return math.exp(brentq(excess, math.log(0.02), math.log(1e12), xtol=1e-12))
 
 
 def krr_accuracy(epsilon: float, n_clusters: int) -> float:
     """P(k-ary randomised response keeps the identifier), e^eps/(e^eps + k - 1)."""
-    epsilon, k = check_non_negative(epsilon, "epsilon"), check_int(n_clusters, "n_clusters")
-    return 1 / (1 + (k - 1) * math.exp(-epsilon))
+    return 1 / (1 + (n_clusters - 1) * math.exp(-epsilon))
 
 
 def exponential_accuracy(epsilon: float, n_clusters: int) -> float:
@@ -110,7 +108,7 @@ def exponential_accuracy(epsilon: float, n_clusters: int) -> float:
     half pays for a normaliser that may move; for one-hot utilities it cannot, so randomised
     response, which is the same mechanism with the exact scale, is always better.
     """
-    return krr_accuracy(check_non_negative(epsilon, "epsilon") / 2, n_clusters)
+    return krr_accuracy(epsilon / 2, n_clusters)
 
 
 @dataclass(frozen=True)
@@ -128,91 +126,44 @@ class FlipRates:
     printed_epsilon: float
 
 
-def flip_rates(epsilon: float, delta: float, n_clusters: int) -> FlipRates:
-    """Flip rates of one release at equal epsilon (replace-one, one client, no sampling).
-
-    The two Gaussians are calibrated exactly at (epsilon, delta); the two pure mechanisms don't use
-    delta.
-    """
-    epsilon, delta = check_epsilon(epsilon), check_delta(delta)
-    sigma = gaussian_sigma_analytic(epsilon, delta)
-    return FlipRates(
-        printed=1 - argmax_accuracy(sigma, n_clusters),
-        corrected=1 - argmax_accuracy(math.sqrt(2) * sigma, n_clusters),
-        exponential=1 - exponential_accuracy(epsilon, n_clusters),
-        krr=1 - krr_accuracy(epsilon, n_clusters),
-        printed_epsilon=gdp_epsilon(math.sqrt(2) / sigma, delta),
-    )
-
-
 def run_flip_rates(
-    epsilon: float,
-    delta: float,
-    *,
-    n_rounds: int,
-    n_clients: int,
-    cohort: int,
-    n_clusters: int,
-    share: float = 0.5,
+    epsilon: float, delta: float, *, n_clusters: int, share: float = 0.5, **run: int
 ) -> FlipRates:
-    """Flip rates in one of `n_rounds` rounds of a run that costs (epsilon, delta) in all.
+    """Flip rates in a round of a run that costs (epsilon, delta) in all.
 
     Replace-one, fixed-size sampling. The sums carry the same noise everywhere: a part 1 - `share`
     of 1/sigma_eff^2. All four go through Theorem 4.2 with the tight conversion ("paper_tight"),
-    since it amplifies pure mechanisms too.
+    since it amplifies pure mechanisms too. `run` is `n_rounds`, `n_clients` and `cohort`.
     """
-    run: dict[str, Any] = {"n_rounds": n_rounds, "n_clients": n_clients, "cohort": cohort}
     sigma = calibrate(epsilon, delta, accountant="paper_tight", **run)
     sigma_s, sigma_theta = split_identifiers(sigma, share)
-    found = [
+    pure, krr = (
         calibrate_identifiers(
             epsilon, delta, sigma_theta=sigma_theta, n_clusters=answers, amplified=True, **run
         )
         for answers in (2, n_clusters)
-    ]
+    )
     return FlipRates(
         printed=1 - argmax_accuracy(sigma_s, n_clusters),
         corrected=1 - argmax_accuracy(math.sqrt(2) * sigma_s, n_clusters),
-        # charged for all of its epsilon, as its definition has it
-        exponential=1 - krr_accuracy(found[0] / 2, n_clusters),
-        krr=1 - krr_accuracy(found[1], n_clusters),
+        exponential=1 - exponential_accuracy(pure, n_clusters),
+        krr=1 - krr_accuracy(krr, n_clusters),
         printed_epsilon=actual_epsilon(
-            sigma_s,
-            sigma_theta,
-            delta=delta,
-            identifier_ratio=math.sqrt(2),
-            accountant="paper_tight",
-            **run,
-        ),  # fmt: skip
+            sigma_s, sigma_theta, delta=delta, accountant="paper_tight", **run
+        ),
     )
 
 
 def actual_epsilon(
-    sigma_s: float,
-    sigma_theta: float,
-    *,
-    delta: float,
-    n_rounds: int,
-    n_clients: int,
-    cohort: int,
-    identifier_ratio: float = 1.0,
-    sum_ratio: float = 1.0,
-    accountant: str = "wor_rdp",
-) -> float:
-    """Epsilon of a run whose sensitivities are `ratio` times what the noise was made for.
+    sigma_s: float, sigma_theta: float, *, delta: float, identifier_ratio: float = math.sqrt(2),
+    accountant: str = "wor_rdp", **run: int,
+) -> float:  # fmt: skip
+    """Epsilon of a run whose identifiers move `identifier_ratio` times what their noise is for.
 
-    sqrt(2) for identifiers is the error of Algorithm 2; sqrt(5)/2 and 3/2 for
-    the sums are what add/remove with an internal partition would need (k = 2 and k >= 3).
+    sqrt(2) is the error of Algorithm 2. `run` is `n_rounds`, `n_clients` and `cohort`.
     """
-    parts = [
-        check_positive(identifier_ratio, "identifier_ratio")
-        / check_positive(sigma_s, "sigma_s", finite=False),
-        check_positive(sum_ratio, "sum_ratio") / check_positive(sigma_theta, "sigma_theta"),
-    ]
-    return certified_epsilon(
-        1 / math.hypot(*parts), delta=delta, n_rounds=n_rounds, n_clients=n_clients, cohort=cohort,
-        accountant=accountant,
-    )  # fmt: skip
+    mu = math.hypot(identifier_ratio / sigma_s, 1 / sigma_theta)
+    return certified_epsilon(1 / mu, delta=delta, accountant=accountant, **run)
 
 
 # --- when does rebalancing act? -------------------------------------------------------------------
@@ -223,13 +174,11 @@ def expected_moved(n_clients: int, probabilities: Any, min_size: int) -> float:
 
     Each of `n_clients` clients lands in cluster j with `probabilities[j]`, independently.
     """
-    n = check_int(n_clients, "n_clients")
-    b = check_int(min_size, "min_size", minimum=0, maximum=MOST)
-    p = _vector(probabilities, "probabilities")
+    p = as_numbers(probabilities, "probabilities", ndim=1)
     if (p < 0).any() or abs(p.sum() - 1) > 1e-9:
         raise ValueError("probabilities must be a vector of numbers >= 0 that add up to 1")
-    sizes = np.arange(b)
-    return float(((b - sizes) * binom.pmf(sizes, n, p[:, None])).sum())
+    sizes = np.arange(min_size)
+    return float(((min_size - sizes) * binom.pmf(sizes, n_clients, p[:, None])).sum())
 
 
 def binding_sigma(n_clients: int, n_clusters: int, min_size: int) -> float:
@@ -238,15 +187,14 @@ def binding_sigma(n_clients: int, n_clusters: int, min_size: int) -> float:
     If all clients choose one cluster, the noise alone gives each other one n (1 - P)/(k - 1) of
     them; this is B at the returned noise.
     """
-    n, k = check_int(n_clients, "n_clients"), check_int(n_clusters, "n_clusters", minimum=2)
-    b = check_int(min_size, "min_size", maximum=n // k)
-    return sigma_for_accuracy(1 - b * (k - 1) / n, k)
+    b = check_int(min_size, "min_size", maximum=n_clients // n_clusters)
+    return sigma_for_accuracy(1 - b * (n_clusters - 1) / n_clients, n_clusters)
 
 
 # --- sensitivity and noise ------------------------------------------------------------------------
 
 
-def clip_as_printed(update: FloatArray, identifier: FloatArray, bound: float) -> FloatArray:
+def clip_as_printed(update: np.ndarray, identifier: np.ndarray, bound: float) -> np.ndarray:
     """Line 11 of Algorithm 1 as printed, update/max(1, ||s||/C): the norm of the wrong vector.
 
     The result may have any norm (10 for an update of norm 100 with a one-hot s and C = 0.1).
@@ -256,10 +204,7 @@ def clip_as_printed(update: FloatArray, identifier: FloatArray, bound: float) ->
 
 def model_noise(sigma_theta: float, clip: float, n_parameters: int, size: int) -> float:
     """Root mean square norm of the noise in one model, 2 C sigma_theta sqrt(d)/|S_j|."""
-    check_positive(sigma_theta, "sigma_theta")
-    check_positive(clip, "clip")
-    d, n = check_int(n_parameters, "n_parameters"), check_int(size, "size")
-    return 2 * clip * sigma_theta * math.sqrt(d) / n
+    return 2 * clip * sigma_theta * math.sqrt(n_parameters) / size
 
 
 def scale_divergence(size: int, n_parameters: int, *, order: float = 2.0) -> float:
@@ -268,8 +213,7 @@ def scale_divergence(size: int, n_parameters: int, *, order: float = 2.0) -> flo
     Under add/remove, dividing noise of a known scale by the exact |S_j| reveals the count by the
     scale of what comes out. inf where an order is too high for the divergence to exist.
     """
-    n, d = check_int(size, "size", minimum=2), check_int(n_parameters, "n_parameters")
-    order = check_real(order, "order")
+    n = check_int(size, "size", minimum=2)
     if not 1 < order < math.inf:
         raise ValueError(f"order must be > 1 and finite, got {order}")
 
@@ -279,7 +223,7 @@ def scale_divergence(size: int, n_parameters: int, *, order: float = 2.0) -> flo
             return math.inf
         return math.log(q / p) + math.log(q * q / mixed) / (2 * (order - 1))
 
-    return d * max(one_way(1 / n, 1 / (n - 1)), one_way(1 / (n - 1), 1 / n))
+    return n_parameters * max(one_way(1 / n, 1 / (n - 1)), one_way(1 / (n - 1), 1 / n))
 
 
 # --- Lemma 4.8 ------------------------------------------------------------------------------------
@@ -292,12 +236,9 @@ def selection_term(
 
     With ``n_clusters=1`` it is the bound for one rival.
     """
-    check_positive(strong_convexity, "strong_convexity")
-    check_positive(separation, "separation")
-    if not 0 < check_real(beta, "beta") < 0.5:
+    if not 0 < beta < 0.5:
         raise ValueError(f"beta must lie in (0, 1/2), got {beta}")
-    k, eta = check_int(n_clusters, "n_clusters"), check_non_negative(eta, "eta")
-    return 8 * eta**2 * k / (beta**2 * strong_convexity**2 * separation**4)
+    return 8 * eta**2 * n_clusters / (beta**2 * strong_convexity**2 * separation**4)
 
 
 def identifier_term(
@@ -312,21 +253,15 @@ def identifier_term(
     exp(-sigma_s^2/4), which falls below the truth; "corrected" is the union bound over k - 1 rivals
     with the exact tail, (k - 1) Q(1/(sigma_s sqrt(2))).
     """
-    sigma, k = check_positive(sigma_s, "sigma_s"), check_int(n_clusters, "n_clusters")
     check_choice(form, "form", ("printed", "literal", "corrected"))
     if form == "corrected":
-        return (k - 1) * float(norm.sf(1 / (sigma * math.sqrt(2))))
-    exponent = sigma**2 if form == "literal" else 1 / sigma**2
-    return k * sigma / math.sqrt(math.pi) * math.exp(-exponent / 4)
+        return (n_clusters - 1) * float(norm.sf(1 / (sigma_s * math.sqrt(2))))
+    exponent = sigma_s**2 if form == "literal" else 1 / sigma_s**2
+    return n_clusters * sigma_s / math.sqrt(math.pi) * math.exp(-exponent / 4)
 
 
 def rebalancing_term(
-    size_std: float,
-    n_clients: int,
-    n_clusters: int,
-    min_size: float,
-    *,
-    form: Literal["printed", "corrected"] = "printed",
+    size_std: float, n_clients: int, n_clusters: int, min_size: float, *, form: Form = "printed"
 ) -> float:
     """Term 3 of Lemma 4.8, k^2 mu^2/(M/k - B)^2: rebalancing moves the client.
 
@@ -334,37 +269,10 @@ def rebalancing_term(
     Chebyshev's inequality in Equation 18 bounds.
     """
     check_choice(form, "form", ("printed", "corrected"))
-    k = check_int(n_clusters, "n_clusters")
-    margin = check_int(n_clients, "n_clients") / k - min_size
+    margin = n_clients / n_clusters - min_size
     if margin <= 0:
         raise ValueError(f"min_size must be below n_clients/n_clusters, got {min_size}")
-    return (
-        (k * k if form == "printed" else k)
-        * check_non_negative(size_std, "size_std") ** 2
-        / (margin**2)
-    )
-
-
-def lemma_4_8(
-    *,
-    eta: float,
-    beta: float,
-    strong_convexity: float,
-    separation: float,
-    sigma_s: float,
-    size_std: float,
-    n_clients: int,
-    n_clusters: int,
-    min_size: float,
-    form: Literal["printed", "corrected"] = "printed",
-) -> float:
-    """tau of Lemma 4.8: the sum of the three terms (above 1 it says nothing)."""
-    rivals = n_clusters if form == "printed" else max(n_clusters - 1, 1)
-    return (
-        selection_term(eta, beta, strong_convexity, separation, rivals)
-        + identifier_term(sigma_s, n_clusters, form=form)
-        + rebalancing_term(size_std, n_clients, n_clusters, min_size, form=form)
-    )
+    return n_clusters ** (2 if form == "printed" else 1) * size_std**2 / margin**2
 
 
 def selection_error(
@@ -377,8 +285,6 @@ def selection_error(
     - beta) Delta, towards each other, or (`worst`) both in the direction of the rival's. eta^2 is
     the variance of the loss at the rival's nearer position.
     """
-    separation = check_positive(separation, "separation")
-    spread = check_positive(spread, "spread")
     off = (0.5 - beta) * separation
     first, second = (-off if worst else off), separation - off
     truth = float(norm.sf((first + second) / 2 / spread))
@@ -398,7 +304,7 @@ class Equation18:
 
 def equation_18(n_clients: int, n_clusters: int, min_size: int) -> Equation18:
     """(mu/(M/k - B))^2 against P(|S| > B), as printed, and P(|S| < B), which it does bound."""
-    m, k = check_int(n_clients, "n_clients"), check_int(n_clusters, "n_clusters", minimum=2)
+    m, k = n_clients, n_clusters
     b = check_int(min_size, "min_size", minimum=0, maximum=math.ceil(m / k) - 1)
     return Equation18(
         bound=m / k * (1 - 1 / k) / (m / k - b) ** 2,
@@ -409,21 +315,11 @@ def equation_18(n_clients: int, n_clusters: int, min_size: int) -> Equation18:
 
 # --- Theorem 4.10 ---------------------------------------------------------------------------------
 
-Form = Literal["printed", "corrected"]
-
 
 def contraction(
-    *,
-    gamma: float,
-    strong_convexity: float,
-    smoothness: float,
-    tau: float,
-    delta_c: float,
-    n_clients: int,
-    n_clusters: int,
-    min_size: float,
-    form: Form = "printed",
-) -> float:
+    *, gamma: float, strong_convexity: float, smoothness: float, tau: float, delta_c: float,
+    n_clients: int, n_clusters: int, min_size: float, form: Form = "printed",
+) -> float:  # fmt: skip
     """The contraction factor of Theorem 4.10.
 
     "printed": 1 - gamma L (B - 2 tau M/delta_c)/(2 rho), rho = M - (k - 1) B. "corrected": lambda
@@ -431,45 +327,11 @@ def contraction(
     takes delta_4 = delta_c/4). Above 1 the theorem says nothing.
     """
     check_choice(form, "form", ("printed", "corrected"))
-    rho = check_int(n_clients, "n_clients") - (n_clusters - 1) * min_size
+    rho = n_clients - (n_clusters - 1) * min_size
     if rho <= 0:
         raise ValueError("min_size must be below n_clients/(n_clusters - 1)")
     factor, rate = (2, smoothness) if form == "printed" else (4, strong_convexity)
     return 1 - gamma * rate * (min_size - factor * tau * n_clients / delta_c) / (2 * rho)
-
-
-def error_floor(
-    *,
-    gamma: float,
-    smoothness: float,
-    gradient_std: float,
-    separation: float,
-    sigma_theta: float,
-    clip: float,
-    tau: float,
-    delta_c: float,
-    n_clients: int,
-    n_clusters: int,
-    min_size: float,
-    n_parameters: int,
-) -> tuple[float, float, float, float]:
-    """The four terms of epsilon in Equation 2 (sampling, moved means, moved noise, privacy noise).
-
-    The first is inf unless B delta_c > 4 tau M: then the theorem is vacuous.
-    """
-    m, b, d = n_clients, min_size, check_int(n_parameters, "n_parameters")
-    log_term = math.log(4 / check_delta(delta_c, "delta_c"))
-    room = b * delta_c - 4 * tau * m
-    sampling = 4 * gradient_std / math.sqrt(delta_c * room) if room > 0 else math.inf
-    moved = 6 * tau * gamma * smoothness * separation * m / (delta_c * b)
-    spread = math.sqrt(tau * n_clusters * m) / (b * delta_c * math.sqrt(delta_c))
-    tail = math.sqrt(d + 2 * math.sqrt(d * log_term) + 2 * log_term)
-    return (
-        sampling,
-        moved,
-        8 * gamma * gradient_std * n_clusters * spread,
-        2 * gamma * sigma_theta * clip / b * tail,
-    )
 
 
 def flat_axis_factor(curvatures: Any, gamma: float) -> float:
@@ -478,41 +340,28 @@ def flat_axis_factor(curvatures: Any, gamma: float) -> float:
     The loss is quadratic with these `curvatures`. The slowest axis keeps |1 - gamma h|: 0.99 for
     curvatures (0.01, 1) at gamma = 1, where Theorem 4.10 (k = 1, no noise) promises 0.5.
     """
-    h = _vector(curvatures, "curvatures")
-    start = np.eye(len(h))
-    moved = start - check_positive(gamma, "gamma") * start * h
-    return float(np.linalg.norm(moved, axis=1).max())
+    h = as_numbers(curvatures, "curvatures", ndim=1)
+    return float(np.abs(1 - gamma * h).max())
 
 
-def largest_informative_sigma(
-    n_clusters: int,
-    delta_c: float,
-    *,
-    share: float | None = None,
-    form: Form = "printed",
-) -> float:
+def largest_informative_sigma(n_clusters: int, delta_c: float, *, form: Form = "printed") -> float:
     """The largest sigma_s with B delta_c > 4 tau M, tau being its identifier term alone.
 
-    Only below it is the first term of `error_floor` finite. `share` is B/M, 1/k (the largest) by
-    default.
+    Only below it is the first term of epsilon in Equation 2 finite. B = M/k, the largest.
     """
-    k, delta_c = check_int(n_clusters, "n_clusters", minimum=2), check_delta(delta_c, "delta_c")
-    share = 1 / k if share is None else check_positive(share, "share")
+    check_delta(delta_c, "delta_c")
 
     def excess(log_sigma: float) -> float:
-        return 4 * identifier_term(math.exp(log_sigma), k, form=form) - share * delta_c
+        term = identifier_term(math.exp(log_sigma), n_clusters, form=form)
+        return 4 * term - delta_c / n_clusters
 
     return math.exp(brentq(excess, math.log(0.05), math.log(10.0), xtol=1e-12))
 
 
 def rounds_to_quarter(
-    rate: float,
-    alpha_0: float,
-    condition_number: float,
-    *,
-    separation: float = 1.0,
+    rate: float, alpha_0: float, condition_number: float, *, separation: float = 1.0,
     form: Form = "printed",
-) -> float:
+) -> float:  # fmt: skip
     """T' of Corollary B.1: rounds until the models are within sqrt(lambda/L) Delta/4.
 
     `rate` is K = 1 - contraction. Printed with Delta in the logarithm, so that the answer changes
@@ -521,7 +370,7 @@ def rounds_to_quarter(
     check_choice(form, "form", ("printed", "corrected"))
     ratio = 1 / (8 * (0.5 - alpha_0) * math.sqrt(condition_number))
     if form == "printed":
-        ratio *= check_positive(separation, "separation")
+        ratio *= separation
     return math.log(ratio) / math.log1p(-rate)
 
 
@@ -546,48 +395,31 @@ class BiasVariance:
 
 
 def rebalancing_error(
-    sigma_theta: float,
-    min_size: int,
-    *,
-    rng: np.random.Generator,
-    reference: Literal["inserted", "trained"] = "inserted",
-    n_clients: int = 100,
-    n_minority: int = 10,
-    n_features: int = 20,
-    separation: float = 1.0,
-    spread: float = 0.1,
-    clip: float = 1.0,
-    n_rounds: int = 20,
-    n_repetitions: int = 60,
-) -> BiasVariance:
+    sigma_theta: float, min_size: int, *, rng: np.random.Generator,
+    reference: Literal["inserted", "trained"] = "inserted", n_repetitions: int = 60,
+) -> BiasVariance:  # fmt: skip
     """What B does to the small one of two clusters: mean estimation, exact identifiers, noisy sums.
 
     Client i holds x_i = truth + N(0, spread^2 I); its update is x_i minus a model, clipped; sums
     get noise 2C sigma_theta and are divided by |S_j|; an empty cluster keeps its model. Both models
-    start at the truth, all clients take part, and the step is 1. Strict rule.
+    start at the truth, all clients take part, and the step is 1. Strict rule. 100 clients, 10 of
+    them in the small cluster, 20 features, Delta = C = 1, spread 0.1, 20 rounds (claim R15).
 
-    Parameters
-    ----------
-    reference : {"inserted", "trained"}
-        The model a moved client's update is relative to. "inserted" is the model it is moved into,
-        as the analysis has it (Equation 22): rebalancing pulls the small model towards the large
-        one. "trained" is the model it was trained from, as Algorithms 1 and 2 have it: near the
-        optimum such updates average to 0, and only shorten the step.
+    `reference` is the model that a moved client's update is relative to. "inserted": the one it is
+    moved into, as the analysis has it (Equation 22); rebalancing pulls the small model towards the
+    large one. "trained": the one it was trained from, as Algorithms 1 and 2 have it; near the
+    optimum such updates average to 0, and only shorten the step.
     """
-    sigma, b = (
-        check_non_negative(sigma_theta, "sigma_theta"),
-        check_int(min_size, "min_size", minimum=0, maximum=check_int(n_clients, "n_clients") // 2),
-    )
-    check_rng(rng)
+    n, minority, d, spread, n_rounds, r = 100, 10, 20, 0.1, 20, n_repetitions
+    b = check_int(min_size, "min_size", minimum=0, maximum=n // 2)
     check_choice(reference, "reference", ("inserted", "trained"))
-    n, r = n_clients, check_int(n_repetitions, "n_repetitions", minimum=2)
-    truth = np.zeros((2, check_int(n_features, "n_features")))
-    truth[1, 0] = separation
-    labels = (np.arange(n) < check_int(n_minority, "n_minority", maximum=n - 1)).astype(np.int64)
-    points = truth[labels] + spread * rng.standard_normal((r, n, n_features))
+    truth = np.zeros((2, d))
+    truth[1, 0] = 1.0
+    labels = (np.arange(n) < minority).astype(np.int64)
+    points = truth[labels] + spread * check_rng(rng).standard_normal((r, n, d))
     models = np.broadcast_to(truth, (r, *truth.shape)).copy()
     rows, moved = np.arange(r)[:, None], 0
-    for _ in range(check_int(n_rounds, "n_rounds")):
+    for _ in range(n_rounds):
         distances = ((points[:, :, None] - models[:, None]) ** 2).sum(axis=-1)
         chosen = distances.argmin(axis=-1)
         sizes = np.stack([(chosen == 0).sum(axis=1), (chosen == 1).sum(axis=1)], axis=1)
@@ -598,10 +430,10 @@ def rebalancing_error(
         final = np.where(taken, small, chosen)
         updates = points - models[rows, final if reference == "inserted" else chosen]
         norms = np.linalg.norm(updates, axis=-1, keepdims=True)
-        updates /= np.maximum(1.0, norms / clip)
+        updates /= np.maximum(1.0, norms)
         one_hot = (final[:, :, None] == np.arange(2)).astype(np.float64)
         sums = np.matmul(one_hot.transpose(0, 2, 1), updates)
-        sums += 2 * clip * sigma * rng.standard_normal(sums.shape)
+        sums += 2 * sigma_theta * rng.standard_normal(sums.shape)
         counts = one_hot.sum(axis=1)[:, :, None]
         models = models + np.where(counts > 0, sums / np.maximum(counts, 1), 0.0)
     errors = models[:, 1] - truth[1]
@@ -646,27 +478,17 @@ class Table4Row:
     accuracy_at_needed: float
 
 
-def table_4(
-    *,
-    n_rounds: int = 50,
-    n_clients: int = 1000,
-    cohort: int = 100,
-    n_clusters: int = 4,
-    delta: float = 1e-3,
-    share: float = 0.5,
-    accountant: str = "wor_rdp",
-) -> list[Table4Row]:
+def table_4(*, n_rounds: int = 50, share: float = 0.5) -> list[Table4Row]:
     """Table 4, inverted: if its accuracies were those of noisy identifiers, with what noise?
 
-    The paper does not say whether it counts noisy identifiers or the clients' exact choice.
-    `needed` is for the printed sensitivity; the correct one takes sqrt(2) times as much.
-    ``share=1`` gives the whole budget to the identifiers and leaves none for models: no split does
-    better.
+    k = 4, 100 of 1000 clients a round, delta = 1e-3, accountant "wor_rdp". The paper does not say
+    whether it counts noisy identifiers or the clients' exact choice. `needed` is for the printed
+    sensitivity; the correct one takes sqrt(2) times as much. ``share=1`` gives the whole budget to
+    the identifiers and leaves none for models: no split does better.
     """
-    share = check_real(share, "share")
-    if not 0 < share <= 1:
-        raise ValueError(f"share must lie in (0, 1], got {share}")
-    rows = []
+    check_share(share, "share", one=True)
+    run: dict[str, Any] = {"n_rounds": n_rounds, "n_clients": 1000, "cohort": 100}
+    k, rows = 4, []
     for method, accuracies in TABLE_4.items():
         for epsilon, accuracy in zip(TABLE_4_EPSILONS, accuracies, strict=True):
             if accuracy is None:
@@ -677,17 +499,15 @@ def table_4(
             high = float(beta_distribution.ppf(0.975, right + 1, wrong)) if wrong else 1.0
             needed = 0.0
             if math.isfinite(epsilon):
-                sigma = calibrate(
-                    epsilon, delta, n_rounds=n_rounds, n_clients=n_clients, cohort=cohort,
-                    accountant=accountant,
-                )  # fmt: skip
+                sigma = calibrate(epsilon, 1e-3, accountant="wor_rdp", **run)
                 needed = sigma / math.sqrt(share)
+            likely, lowest, highest = (
+                sigma_for_accuracy(x, k) for x in (right / TABLE_4_CLIENTS, high, low)
+            )
             rows.append(
                 Table4Row(
-                    method, epsilon, accuracy, right,
-                    sigma_for_accuracy(right / TABLE_4_CLIENTS, n_clusters),
-                    sigma_for_accuracy(high, n_clusters), sigma_for_accuracy(low, n_clusters),
-                    needed, argmax_accuracy(needed, n_clusters),
+                    method, epsilon, accuracy, right, likely, lowest, highest, needed,
+                    argmax_accuracy(needed, k),
                 )
             )  # fmt: skip
     return rows

@@ -25,9 +25,7 @@ from fedclust_helpers._validation import (
     check_positive,
     check_rng,
 )
-from fedclust_helpers.rr_cluster.models import Batch
-
-__all__ = ["CharLSTM", "SmallCNN"]
+from fedclust_helpers.client_statistics.models import Batch
 
 Tensor = Any  # torch.Tensor, which is not known before the import
 
@@ -43,7 +41,13 @@ def _torch() -> Any:
 
 
 class _TorchModel(ABC):
-    """Cross-entropy over the outputs of a network given by `_scores`; the head comes last."""
+    """Cross-entropy over the outputs of a network given by `_scores`; the head comes last.
+
+    `device` is one of PyTorch, for example "cuda"; `dtype`, "float32" or "float64", is what the
+    network computes with (arrays of this class are float64 in any case); `chunk_size` is how many
+    clients are computed at a time, 128 by default or what suits a CPU. `offset` (m, n, c) is added
+    to the outputs (the common model of FedCAM). ImportError if PyTorch is not installed.
+    """
 
     cpu_chunk: ClassVar[int]  # clients at a time that keep one core busiest
     # Clients share the kernels of a chunk, so that the last bits of a loss or an update may change
@@ -78,6 +82,17 @@ class _TorchModel(ABC):
     def shared(self) -> slice:
         """Parameters that DP-FedPer sends: all but the output layer."""
         return slice(0, self.n_parameters - sum(self._sizes[-2:]))
+
+    @abstractmethod
+    def _spread(self, number: int, shape: tuple[int, ...]) -> float:
+        """Standard deviation of the initial numbers of an array of parameters."""
+
+    def initial(self, n_clusters: int, *, rng: np.random.Generator) -> FloatArray:
+        """Starting models (k, d)."""
+        n, _ = check_int(n_clusters, "n_clusters"), check_rng(rng)
+        arrays = enumerate(zip(self._shapes, self._sizes, strict=True))
+        parts = [rng.normal(0.0, self._spread(i, shape), (n, d)) for i, (shape, d) in arrays]
+        return np.concatenate(parts, axis=1)
 
     def _layers(self, parameters: Tensor) -> list[Tensor]:
         """The arrays of one model as views of its flat parameters (d,)."""
@@ -144,15 +159,7 @@ class _TorchModel(ABC):
     def losses(
         self, models: FloatArray, batch: Batch, *, offset: FloatArray | None = None
     ) -> FloatArray:
-        """Mean loss (m, k) of every client under each model.
-
-        Parameters
-        ----------
-        models : ndarray of shape (k, d)
-        batch : Batch
-        offset : ndarray of shape (m, n, c), optional
-            Added to the outputs (the common model of FedCAM).
-        """
+        """Mean loss (m, k) of every client under each model (k, d)."""
         torch = _torch()
         labels, share = self._check(models, batch, offset)
         (m, n), k = labels.shape, len(models)
@@ -180,38 +187,14 @@ class _TorchModel(ABC):
         n_steps: int,
         learning_rate: float,
         proximal: float = 0.0,
-        free: slice | None = None,
         offset: FloatArray | None = None,
     ) -> FloatArray:
-        """Full-batch gradient descent of every client from its own start.
-
-        Parameters
-        ----------
-        starts : ndarray of shape (m, d)
-        batch : Batch
-        n_steps, learning_rate
-            All rows of a client are used in every step.
-        proximal : float
-            mu of FedProx: adds (mu/2) ||theta - start||^2 to the loss.
-        free : slice, optional
-            Only these parameters move.
-        offset : ndarray of shape (m, n, c), optional
-            Added to the outputs.
-
-        Returns
-        -------
-        ndarray of shape (m, d)
-            Parameters that do not move are those of `starts`, unrounded.
-        """
+        """Full-batch gradient descent of every client from its own start (m, d)."""
         torch = _torch()
         labels, share = self._check(starts, batch, offset)
         n_steps = check_int(n_steps, "n_steps", minimum=0)
-        lr = check_positive(learning_rate, "learning_rate")
+        rate = self._numbers(np.array([check_positive(learning_rate, "learning_rate")]))
         mu = check_non_negative(proximal, "proximal")
-        moving = np.full(self.n_parameters, free is None)
-        if free is not None:
-            moving[free] = True
-        rate = self._numbers(lr * moving)
         added = np.zeros((len(labels), 1, 1)) if offset is None else offset
         gradient = torch.func.vmap(torch.func.grad(self._loss))
         trained = starts.astype(np.float64)
@@ -251,17 +234,8 @@ class SmallCNN(_TorchModel):
         Colours of an image, 3 for CIFAR.
     n_filters : tuple of two int, default (8, 16)
         Filters of each convolution.
-    device : str, default "cpu"
-        A device of PyTorch, for example "cuda".
-    dtype : {"float32", "float64"}
-        Numbers that the network computes with. Arrays of this class are float64 in any case.
-    chunk_size : int, optional
-        Clients computed at a time; 4 on the CPU and 128 elsewhere if not given.
-
-    Raises
-    ------
-    ImportError
-        If PyTorch is not installed.
+    device, dtype, chunk_size
+        4 clients at a time on the CPU.
     """
 
     cpu_chunk = 4
@@ -293,15 +267,8 @@ class SmallCNN(_TorchModel):
             f"n_filters={self.n_filters})"
         )
 
-    def initial(self, n_models: int, *, rng: np.random.Generator) -> FloatArray:
-        """Starting models (k, d)."""
-        n_models = check_int(n_models, "n_models")
-        check_rng(rng)
-        parts = []
-        for shape, size in zip(self._shapes, self._sizes, strict=True):
-            spread = 0.0 if len(shape) == 1 else math.sqrt(2 / math.prod(shape[1:]))
-            parts.append(rng.normal(0.0, spread, (n_models, size)))
-        return np.concatenate(parts, axis=1)
+    def _spread(self, number: int, shape: tuple[int, ...]) -> float:
+        return 0.0 if len(shape) == 1 else math.sqrt(2 / math.prod(shape[1:]))
 
     def _check(
         self, models: FloatArray, batch: Batch, offset: FloatArray | None = None
@@ -339,12 +306,7 @@ class CharLSTM(_TorchModel):
         Size of the state.
     n_embedding : int, default 8
     device, dtype, chunk_size
-        As for `SmallCNN`; 16 clients at a time on the CPU.
-
-    Raises
-    ------
-    ImportError
-        If PyTorch is not installed.
+        16 clients at a time on the CPU.
     """
 
     cpu_chunk = 16
@@ -370,16 +332,17 @@ class CharLSTM(_TorchModel):
     def __repr__(self) -> str:
         return f"CharLSTM({self.n_classes}, {self.n_hidden}, n_embedding={self.n_embedding})"
 
-    def initial(self, n_models: int, *, rng: np.random.Generator) -> FloatArray:
+    def _spread(self, number: int, shape: tuple[int, ...]) -> float:
+        if number == 0:
+            return 1.0
+        return 0.0 if len(shape) == 1 else 1 / math.sqrt(shape[1])
+
+    def initial(self, n_clusters: int, *, rng: np.random.Generator) -> FloatArray:
         """Starting models (k, d)."""
-        n_models = check_int(n_models, "n_models")
-        check_rng(rng)
-        parts = []
-        for i, (shape, size) in enumerate(zip(self._shapes, self._sizes, strict=True)):
-            spread = 1.0 if i == 0 else 0.0 if len(shape) == 1 else 1 / math.sqrt(shape[1])
-            parts.append(rng.normal(0.0, spread, (n_models, size)))
-        parts[3][:, self.n_hidden : 2 * self.n_hidden] = 1.0
-        return np.concatenate(parts, axis=1)
+        models = super().initial(n_clusters, rng=rng)
+        gates = sum(self._sizes[:3])
+        models[:, gates + self.n_hidden : gates + 2 * self.n_hidden] = 1.0
+        return models
 
     def _features(self, features: FloatArray) -> np.ndarray:
         codes = features.astype(np.int64)

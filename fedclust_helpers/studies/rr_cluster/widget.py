@@ -37,11 +37,11 @@ def _train(
         ledger=PrivacyLedger(unit="client", adjacency="replace-one"),
     )  # fmt: skip
     plan = rr.plan(
-        federation, model, n_clusters=N_CLUSTERS, n_rounds=n_rounds, epsilon=epsilon, delta=DELTA,
-        cohort=cohort, clip=CLIP, min_size=min_size, identifiers=identifiers,
-        rebalance="strict" if min_size else "off",
+        federation, rr.Training(model, cohort=cohort, clip=CLIP), n_clusters=N_CLUSTERS,
+        n_rounds=n_rounds, epsilon=epsilon, delta=DELTA, min_size=min_size,
+        identifiers=identifiers, rebalance="strict" if min_size else "off",
     )  # fmt: skip
-    result = rr.run(federation, plan, model, diagnose=True)
+    result = rr.run(federation, plan, diagnose=True)
     return result, rr.evaluate(model, result.models, data, test, made.groups).accuracy
 
 
