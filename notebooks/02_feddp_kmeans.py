@@ -62,7 +62,7 @@ import pandas as pd
 from IPython.display import Markdown
 from sklearn.datasets import load_sample_image
 
-from fedclust_helpers import accounting, audit, datasets, kmeans
+from fedclust_helpers import accounting, audit, kmeans
 from fedclust_helpers import feddp_kmeans as fd
 from fedclust_helpers.accounting import PrivacyLedger
 from fedclust_helpers.feddp_kmeans import bounds, selection
@@ -75,6 +75,7 @@ from fedclust_helpers.federation import (
 )
 from fedclust_helpers.mechanisms import Gaussian, Laplace
 from fedclust_helpers.metrics import centroid_mse, nicv
+from fedclust_helpers.studies import paper_data
 from fedclust_helpers.studies.bench import style as figs
 from fedclust_helpers.studies.feddp_kmeans import figures as draw
 from fedclust_helpers.studies.feddp_kmeans import widget as play
@@ -99,7 +100,7 @@ ours = {}  # the numbers of the claim table at the end
 # %%
 def problem(rng, **options):
     """Made data, the clients' rows cut to length Δ, and the best cost."""
-    made = datasets.make_server_mixture(rng=rng, **options)
+    made = paper_data.make_server_mixture(rng=rng, **options)
     raw = ClientData(*made.clients())
     rows = raw.clipped(made.radius, domain="ball")[0]
     best = kmeans.lloyd(made.points, made.true_centers, n_rounds=5)
@@ -1148,7 +1149,7 @@ plt.show()
 # **Predict.** The other photograph shows a flower. Are its colours of any use?
 
 # %%
-photo = datasets.make_image_federation(rng=streams[17])
+photo = paper_data.make_image_federation(rng=streams[17])
 photo_rows, k = ClientData(*photo.clients()), photo.n_clusters
 budget = 0.25
 painted = {"optimal": fd.optimal(photo_rows, k, rng=streams[18], n_init=3)}

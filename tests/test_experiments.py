@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 
 from fedclust_helpers import datasets, metrics, studies
-from fedclust_helpers.studies import QUICK, TABLES, Cell, Design, run_table
+from fedclust_helpers.studies import QUICK, TABLES, Cell, Design, paper_data, run_table
 from fedclust_helpers.studies import __main__ as command
 from fedclust_helpers.studies.bench import runner as sweep
 from fedclust_helpers.studies.fastlloyd import cells, tables
@@ -650,7 +650,7 @@ def test_committed_bytes_are_those_of_the_paper() -> None:
 def test_committed_g2_is_drawn_as_named() -> None:
     problem = studies.load_problem("g2_16")
     rng = np.random.default_rng(studies.problems.seed_of("data/g2_16"))
-    points = datasets.make_g2(16, rng=rng).points
+    points = paper_data.make_g2(16, rng=rng).points
     np.testing.assert_array_equal(problem.points, datasets.scale_min_max_not_private(points))
     assert problem.shape == {"n": 2048, "d": 16, "k": 2}
 

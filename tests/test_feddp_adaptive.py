@@ -10,9 +10,9 @@ from fedclust_helpers.client_statistics import (
     CLIENT_RESIDUAL_SUMS_AND_COUNTS,
     RESIDUAL_SUMS_AND_COUNTS,
 )
-from fedclust_helpers.datasets import make_server_mixture
 from fedclust_helpers.feddp_kmeans.adaptive import shrunk_step
 from fedclust_helpers.federation import ClientData, simulate
+from fedclust_helpers.studies.paper_data import make_server_mixture
 
 
 def federation(data, unit, seed=0, **options):

@@ -31,7 +31,7 @@ INTERNAL = frozenset({
     "rr_cluster.planning.TrainingResult", "rr_cluster.algorithm.RebalancingPlan",
     "rr_cluster.sums_only.SumsPlan", "rr_cluster.baselines.SharedPlan",
     "ldp_kmeans.one_round.LdpResult", "datasets._files.RegistryEntry",
-    "datasets.images.ImageSource", "feddp_kmeans.algorithm.InitResult",
+    "feddp_kmeans.algorithm.InitResult",
     "feddp_kmeans.diameter.DiameterReduction", "ldp_kmeans.cells.CellLevel",
     "ldp_kmeans.cells.ChosenCells", "ldp_kmeans.four_rounds.HeavyCells",
     "rr_cluster.evaluation.Evaluation", "rr_cluster.planning.Setting",

@@ -12,13 +12,13 @@ import numpy as np
 import pandas as pd
 
 from fedclust_helpers._validation import FloatArray, check_int, check_positive
-from fedclust_helpers.datasets import ABLATION_DESIGN, SYNTH_DESIGN, SYNTH_K_DESIGN
 from fedclust_helpers.metrics import auc_over_epsilon
 from fedclust_helpers.studies.fastlloyd.cells import MAX_RUNS, Cell, metrics_cell, nicv_cell
 from fedclust_helpers.studies.fastlloyd.problems import G2_DIMENSIONS, REAL, load_problem
 from fedclust_helpers.studies.fastlloyd.timing import round_cell
 from fedclust_helpers.studies.feddp_kmeans.tables import FEDDP_TABLES, QUICK_FEDDP, FedDPDesign
 from fedclust_helpers.studies.ldp_kmeans.tables import LDP_TABLES, QUICK_LDP, LdpDesign
+from fedclust_helpers.studies.paper_data import ABLATION_DESIGN, SYNTH_DESIGN, SYNTH_K_DESIGN
 from fedclust_helpers.studies.rr_cluster.tables import QUICK_RR, RR_TABLES, RRDesign
 
 EPSILONS = (0.1, 0.25, 0.5, 0.75, 1.0)

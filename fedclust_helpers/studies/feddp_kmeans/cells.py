@@ -15,7 +15,6 @@ import numpy as np
 from fedclust_helpers import feddp_kmeans as fk
 from fedclust_helpers._validation import FloatArray
 from fedclust_helpers.accounting import PrivacyLedger
-from fedclust_helpers.datasets import make_server_mixture
 from fedclust_helpers.feddp_kmeans.selection import elbow, separation_constant, server_cost_curve
 from fedclust_helpers.federation import IdealSecureSum
 from fedclust_helpers.studies.fastlloyd.cells import Cell
@@ -25,6 +24,7 @@ from fedclust_helpers.studies.feddp_kmeans.problems import (
     best_cost,
     load_federated,
 )
+from fedclust_helpers.studies.paper_data import make_server_mixture
 
 NOT_APPLICABLE = -1  # column T of methods without rounds
 STEP_RANGE = {"data": (0.01, 1.0), "client": (0.05, 4.0)}

@@ -9,12 +9,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from fedclust_helpers import datasets, kmeans
+from fedclust_helpers import kmeans
 from fedclust_helpers._validation import FloatArray
-from fedclust_helpers.datasets import FederatedDataset
 from fedclust_helpers.feddp_kmeans import ClipBounds, optimal
 from fedclust_helpers.federation import ClientData
+from fedclust_helpers.studies import paper_data
 from fedclust_helpers.studies.fastlloyd.problems import seed_of
+from fedclust_helpers.studies.paper_data import FederatedDataset
 
 Unit = Literal["point", "client"]
 UNITS: Mapping[str, Unit] = {"data": "point", "client": "client"}
@@ -91,7 +92,7 @@ def load_federated(name: str) -> FederatedProblem:
     kind, *parts = name.split("_")
     if kind in UNITS and len(parts) == 6:
         clients, rows, d, k, seed, missing = map(int, parts)
-        data = datasets.make_server_mixture(
+        data = paper_data.make_server_mixture(
             n_clients=clients, rows_per_client=rows, n_features=d, n_clusters=k, missing=missing,
             rng=np.random.default_rng(seed_of(f"data/mixture/{d}_{k}/{seed}")),
         )  # fmt: skip
@@ -99,12 +100,12 @@ def load_federated(name: str) -> FederatedProblem:
         return FederatedProblem(name, kind, data, data.radius, clips)
     rng = np.random.default_rng(seed_of(f"data/{name}"))
     if kind == "census" and len(parts) >= 2:
-        data = datasets.make_acsincome_federation(
+        data = paper_data.make_acsincome_federation(
             "_".join(parts[:-1]), clients_per_state=CENSUS_CLIENTS, rng=rng
         )
         return FederatedProblem(name, "data", data, CENSUS_RADIUS, None)
     if kind == "strips" and len(parts) == 2:
-        data = datasets.make_image_federation(n_clients=int(parts[0]), block=8, rng=rng)
+        data = paper_data.make_image_federation(n_clients=int(parts[0]), block=8, rng=rng)
         return FederatedProblem(name, "data", data, data.radius, None)
     raise ValueError(f"name must be a data set of the FedDP tables, got {name!r}")
 

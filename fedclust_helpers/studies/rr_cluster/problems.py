@@ -7,13 +7,13 @@ from functools import lru_cache
 
 import numpy as np
 
-from fedclust_helpers import datasets
 from fedclust_helpers._validation import FloatArray
 from fedclust_helpers.client_statistics import Model
-from fedclust_helpers.datasets import LabelledFederation
 from fedclust_helpers.federation import ClientData
 from fedclust_helpers.rr_cluster import OneHiddenLayer, SoftmaxRegression
+from fedclust_helpers.studies import paper_data
 from fedclust_helpers.studies.fastlloyd.problems import seed_of
+from fedclust_helpers.studies.paper_data import LabelledFederation
 from fedclust_helpers.studies.rr_cluster.torch_models import CharLSTM, SmallCNN
 
 N_HIDDEN = 32
@@ -87,13 +87,13 @@ def load_clients(name: str) -> ModelProblem:
     rng = np.random.default_rng(seed_of(f"data/{name}"))
     if kind == "shakespeare":
         data = kind
-        made = datasets.make_shakespeare_roles(n_train=60, rng=rng)
+        made = paper_data.make_shakespeare_roles(n_train=60, rng=rng)
     elif kind == "fashion":
         data = "fashion_mnist"
-        made = datasets.make_rotated_images(data, rotations=rotations, weights=weights, rng=rng)
+        made = paper_data.make_rotated_images(data, rotations=rotations, weights=weights, rng=rng)
     else:
         data = kind
-        made = datasets.make_rotated_digits(rotations=rotations, weights=weights, rng=rng)
+        made = paper_data.make_rotated_digits(rotations=rotations, weights=weights, rng=rng)
     train, test = (ClientData(*made.clients(split)) for split in ("train", "test"))
     return ModelProblem(name, data, setting, made, train, test)
 
