@@ -32,11 +32,12 @@ from threadpoolctl import threadpool_limits
 from fedclust_helpers import fastlloyd, feddp_kmeans, kmeans, ldp_kmeans
 from fedclust_helpers.accounting import PrivacyLedger, Sampling
 from fedclust_helpers.client_statistics import MODEL_BLOCKS, RELATIVE_SUMS_AND_COUNTS
-from fedclust_helpers.datasets import make_ball_mixture, make_server_mixture
+from fedclust_helpers.datasets import make_ball_mixture
 from fedclust_helpers.federation import ClientData, IdealSecureSum, MaskedSecureSum, simulate
 from fedclust_helpers.ldp_kmeans.frequency_oracles import OneBitCounts, Question, ask_values
 from fedclust_helpers.mechanisms import Gaussian
 from fedclust_helpers.rr_cluster import SoftmaxRegression
+from fedclust_helpers.studies.paper_data import make_server_mixture
 
 
 def paired_ratio(ours: Callable[[], object], theirs: Callable[[], object], repeats: int) -> dict:

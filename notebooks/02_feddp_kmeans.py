@@ -62,7 +62,7 @@ import pandas as pd
 from IPython.display import Markdown
 from sklearn.datasets import load_sample_image
 
-from fedclust_helpers import accounting, audit, datasets, kmeans, studies
+from fedclust_helpers import accounting, audit, kmeans, studies
 from fedclust_helpers import feddp_kmeans as fd
 from fedclust_helpers.accounting import PrivacyLedger
 from fedclust_helpers.feddp_kmeans import selection
@@ -75,7 +75,7 @@ from fedclust_helpers.federation import (
 )
 from fedclust_helpers.mechanisms import Gaussian, Laplace
 from fedclust_helpers.metrics import centroid_mse, nicv
-from fedclust_helpers.studies import load_results
+from fedclust_helpers.studies import load_results, paper_data
 from fedclust_helpers.studies.bench import style as figs
 from fedclust_helpers.studies.feddp_kmeans import bounds
 from fedclust_helpers.studies.feddp_kmeans import figures as draw
@@ -100,7 +100,7 @@ streams = [np.random.default_rng(s) for s in sequence.spawn(32)]
 # %%
 def problem(rng, **options):
     """Made data, the clients' rows cut to length Δ, and the best cost."""
-    made = datasets.make_server_mixture(rng=rng, **options)
+    made = paper_data.make_server_mixture(rng=rng, **options)
     raw = ClientData(*made.clients())
     rows = raw.clipped(made.radius, domain="ball")[0]
     best = kmeans.lloyd(made.points, made.true_centers, n_rounds=5)
@@ -1124,7 +1124,7 @@ plt.show()
 # **Predict.** The other photograph shows a flower. Are its colours of any use?
 
 # %%
-photo = datasets.make_image_federation(rng=streams[17])
+photo = paper_data.make_image_federation(rng=streams[17])
 photo_rows, k = ClientData(*photo.clients()), photo.n_clusters
 budget = 0.25
 best = kmeans.weighted_kmeans(

@@ -71,6 +71,7 @@ from fedclust_helpers.client_statistics.models import batch_of
 from fedclust_helpers.federation import ClientData, Randomness, simulate
 from fedclust_helpers.mechanisms import Gaussian
 from fedclust_helpers.rr_cluster import accounting as acc
+from fedclust_helpers.studies import paper_data
 from fedclust_helpers.studies.bench import style as figs
 from fedclust_helpers.studies.rr_cluster import cells as rr_cells
 from fedclust_helpers.studies.rr_cluster import figures as draw
@@ -142,8 +143,8 @@ assert np.allclose(moved[:, 1:], lloyd), "one full step on squared loss"
 # will be found?
 
 # %%
-TRUE_LINES = np.array(datasets.LINES)
-lines = datasets.make_lines(400, rng=stream("lines"))
+TRUE_LINES = np.array(paper_data.LINES)
+lines = paper_data.make_lines(400, rng=stream("lines"))
 batch = batch_of(*lines.clients())
 
 
@@ -240,7 +241,7 @@ def rotated_digits(seed, **options):
     """1000 clients in groups: all of it, training data, test data."""
     options |= {"n_train": 20, "n_test": 5, "reuse": True}
     rng = stream("digits", seed)
-    made = datasets.make_rotated_digits(M, rng=rng, **options)
+    made = paper_data.make_rotated_digits(M, rng=rng, **options)
     train, test = (made.clients(split) for split in ("train", "test"))
     return made, ClientData(*train), ClientData(*test)
 
@@ -333,7 +334,7 @@ assert abs(below - 26 / 33) < 1e-12, "counted exactly"
 def trained_lines(method, kind, seed):
     """Lines found after 40 rounds without noise."""
     rng = stream("collapse", seed)
-    data = ClientData(*datasets.make_lines(400, rng=rng).clients())
+    data = ClientData(*paper_data.make_lines(400, rng=rng).clients())
     start = 5 * start_lines("spread out", rng)
     if kind == "all below":
         start = start_lines(kind, rng)
@@ -919,7 +920,7 @@ assert max(p for p in swap.pairs if p[1] > 0) == (2, 2), "another row"
 # **Predict.** The claim is μ = 1. What should the audit find for the wrong version?
 
 # %%
-few = datasets.make_lines(12, rng=stream("audit"))
+few = paper_data.make_lines(12, rng=stream("audit"))
 points, offsets, _ = few.clients()
 how = {"model": line, "models": TRUE_LINES[:2], "clip": 0.5}
 how |= {"count_weight": 0.5, "n_steps": 2, "learning_rate": 0.2}
@@ -1365,7 +1366,7 @@ Markdown(studies.to_markdown(claims))
 # %%
 options = {"n_train": 20, "n_test": 5, "reuse": True}
 options["rng"] = stream("digits", 99)
-toy = datasets.make_rotated_digits(200, **options)
+toy = paper_data.make_rotated_digits(200, **options)
 short = {"cohort": 40, "n_rounds": 20}
 grid = {"sizes": (0, 4, 8, 10), "epsilons": (4.0, 16.0, 64.0, math.inf)}
 table = play.accuracy_table(toy, seeds=(1, 2), **grid, **short)

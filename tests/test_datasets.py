@@ -22,6 +22,7 @@ from scipy.stats import chi2, kstest
 
 from fedclust_helpers import datasets
 from fedclust_helpers.datasets import _files
+from fedclust_helpers.studies import paper_data
 
 # name, rows, columns, k, number of labels
 REAL = [
@@ -308,7 +309,7 @@ def test_dataset_checks_its_labels():
 
 @pytest.mark.parametrize("d", [1, 2, 64])
 def test_g2_has_two_equal_clusters_with_the_stated_spread(d):
-    data = datasets.make_g2(d, rng=rng(1))
+    data = paper_data.make_g2(d, rng=rng(1))
     assert data.points.shape == (2048, d) and data.n_clusters == 2
     np.testing.assert_array_equal(np.bincount(data.labels), [1024, 1024])
     centers = np.array([500.0, 600.0])[data.labels][:, None]
@@ -321,10 +322,10 @@ def test_g2_has_two_equal_clusters_with_the_stated_spread(d):
 
 def test_generators_repeat_with_the_seed_and_differ_without_it():
     makers = [
-        partial(datasets.make_g2, 3, n=50),
-        partial(datasets.make_synth, 3, 2, n=400),
-        partial(datasets.make_ablation, 2, 2, 0.5),
-        partial(datasets.make_timesynth, 50, 3, 2),
+        partial(paper_data.make_g2, 3, n=50),
+        partial(paper_data.make_synth, 3, 2, n=400),
+        partial(paper_data.make_ablation, 2, 2, 0.5),
+        partial(paper_data.make_timesynth, 50, 3, 2),
     ]
     for make in makers:
         first, again, other = make(rng=rng(1)), make(rng=rng(1)), make(rng=rng(2))
@@ -352,25 +353,25 @@ def test_separation_index_equals_a_direct_search(d):
     roots = random.standard_normal((2, d, d + 2))
     cov_1, cov_2 = roots @ roots.transpose(0, 2, 1)
     mean_1, mean_2 = 3 * random.standard_normal((2, d))
-    ours = datasets.separation_index(mean_1, cov_1, mean_2, cov_2)
+    ours = paper_data.separation_index(mean_1, cov_1, mean_2, cov_2)
     assert ours == pytest.approx(brute_force_separation(mean_2 - mean_1, cov_1, cov_2), abs=1e-6)
-    swapped = datasets.separation_index(mean_2, cov_2, mean_1, cov_1)
+    swapped = paper_data.separation_index(mean_2, cov_2, mean_1, cov_1)
     assert ours == pytest.approx(swapped, abs=1e-9)
 
 
 def test_separation_index_closed_forms():
     # the three values that the documentation of clusterGeneration quotes (there with 2 digits)
     for distance, value in ((4, 0.01), (6, 0.21), (8, 0.34)):
-        index = datasets.separation_index([0], [[1]], [distance], [[1]])
+        index = paper_data.separation_index([0], [[1]], [distance], [[1]])
         assert index == pytest.approx(value, abs=0.005)
     # equal covariances: the best direction is Fisher's
     covariance = np.array([[4.0, 1.0], [1.0, 2.0]])
     m = np.array([3.0, 5.0])
     ratio = np.sqrt(m @ np.linalg.solve(covariance, m)) / 2
     z = 1.959963984540054
-    index = datasets.separation_index([0, 0], covariance, m, covariance)
+    index = paper_data.separation_index([0, 0], covariance, m, covariance)
     assert index == pytest.approx((ratio - z) / (ratio + z), rel=1e-9)
-    assert datasets.separation_index([1, 1], covariance, [1, 1], np.eye(2)) == -1.0
+    assert paper_data.separation_index([1, 1], covariance, [1, 1], np.eye(2)) == -1.0
 
 
 def cluster_moments(data):
@@ -380,10 +381,13 @@ def cluster_moments(data):
 
 @pytest.mark.parametrize(("k", "d", "separation"), [(4, 2, 0.2), (5, 6, 0.5), (3, 1, -0.2)])
 def test_synth_reaches_the_separation_asked_for(k, d, separation):
-    data = datasets.make_synth(k, d, 60_000, separation=separation, n_outliers=0, rng=rng(7))
+    data = paper_data.make_synth(k, d, 60_000, separation=separation, n_outliers=0, rng=rng(7))
     moments = cluster_moments(data)
     index = np.array(
-        [[datasets.separation_index(*a, *b) if a is not b else 1 for b in moments] for a in moments]
+        [
+            [paper_data.separation_index(*a, *b) if a is not b else 1 for b in moments]
+            for a in moments
+        ]
     )
     # Every cluster, not only the closest pair. Sample moments of >= 4000 points move the index by
     # about 0.006 (one sd): 0.05 is far outside.
@@ -401,7 +405,7 @@ def test_synth_reaches_the_separation_asked_for(k, d, separation):
 
 
 def test_synth_sizes_outliers_and_bounds():
-    data = datasets.make_synth(4, 3, n=1040, n_outliers=40, separation=0.2, rng=rng(2))
+    data = paper_data.make_synth(4, 3, n=1040, n_outliers=40, separation=0.2, rng=rng(2))
     assert data.n_points == 1040
     np.testing.assert_array_equal(np.bincount(data.labels + 1), [40, 100, 200, 300, 400])
     lower, upper = data.bounds
@@ -416,7 +420,7 @@ def test_synth_sizes_outliers_and_bounds():
 
 def test_synth_draws_what_the_paper_draws():
     counts = [
-        int((datasets.make_synth(2, 2, n=300, rng=rng(seed)).labels == -1).sum())
+        int((paper_data.make_synth(2, 2, n=300, rng=rng(seed)).labels == -1).sum())
         for seed in range(200)
     ]
     assert 0 <= min(counts) < 15 and 85 < max(counts) <= 100
@@ -425,7 +429,7 @@ def test_synth_draws_what_the_paper_draws():
 
 @pytest.mark.parametrize(("k", "d"), [(128, 2), (32, 1), (32, 128)])
 def test_synth_works_at_the_corners_of_the_design(k, d):
-    data = datasets.make_synth(k, d, rng=rng(0))
+    data = paper_data.make_synth(k, d, rng=rng(0))
     assert data.points.shape == (10_000, d)
     assert len(np.unique(data.labels[data.labels >= 0])) == k
     sizes = np.bincount(data.labels[data.labels >= 0])
@@ -437,14 +441,14 @@ def test_synth_works_at_the_corners_of_the_design(k, d):
 
 
 def test_designs_have_the_sizes_of_the_paper():
-    assert len(datasets.SYNTH_DESIGN) == 45 and datasets.SYNTH_DESIGN[-1] == (32, 512)
-    assert datasets.SYNTH_K_DESIGN[0] == (2, 2) and datasets.SYNTH_K_DESIGN[-1] == (128, 2)
-    assert len(datasets.ABLATION_DESIGN) == 48 == len(set(datasets.ABLATION_DESIGN))
+    assert len(paper_data.SYNTH_DESIGN) == 45 and paper_data.SYNTH_DESIGN[-1] == (32, 512)
+    assert paper_data.SYNTH_K_DESIGN[0] == (2, 2) and paper_data.SYNTH_K_DESIGN[-1] == (128, 2)
+    assert len(paper_data.ABLATION_DESIGN) == 48 == len(set(paper_data.ABLATION_DESIGN))
 
 
 def test_ablation_sets_follow_appendix_b():
-    for i, (k, d, separation) in enumerate(datasets.ABLATION_DESIGN):
-        data = datasets.make_ablation(k, d, separation, rng=rng(i))
+    for i, (k, d, separation) in enumerate(paper_data.ABLATION_DESIGN):
+        data = paper_data.make_ablation(k, d, separation, rng=rng(i))
         sizes = np.bincount(data.labels, minlength=k)
         assert len(sizes) == k and data.n_features == d
         assert (sizes >= 0.7 * 2048 / k).all() and (sizes <= 1.3 * 2048 / k).all()
@@ -452,7 +456,7 @@ def test_ablation_sets_follow_appendix_b():
 
 
 def test_timesynth_is_balanced():
-    data = datasets.make_timesynth(1003, 5, 2, rng=rng(0))
+    data = paper_data.make_timesynth(1003, 5, 2, rng=rng(0))
     np.testing.assert_array_equal(np.sort(np.bincount(data.labels)), [200, 200, 201, 201, 201])
 
 
@@ -481,25 +485,25 @@ def test_generators_refuse_wrong_arguments():
         (datasets.gaussian_mixture, ([[0.0]], np.ones((2, 1)), [2]), "covariances must be a num"),
         (datasets.gaussian_mixture, ([[0.0]], 1.0, [0]), "sizes must be integers >= 1"),
         (datasets.gaussian_mixture, ([[0.0]], 1.0, [1, 2]), "sizes must be 1 integers >= 1"),
-        (datasets.make_g2, (0,), "n_features must be >= 1"),
-        (datasets.make_g2, (2, 1), "n must be >= 2"),
-        (datasets.make_g2, (2, 10, -1.0), "sd must be"),
-        (datasets.make_synth, (200, 2, 199), r"n must be >= n_clusters \+ n_outliers"),
-        (datasets.make_ablation, (2, 2, 1.0), r"separation must lie in \(-1, 1\)"),
-        (datasets.make_ablation, (2, 2, float("nan")), "separation must be a number"),
-        (datasets.make_timesynth, (2, 3, 1), "n must be >= n_clusters = 3"),
+        (paper_data.make_g2, (0,), "n_features must be >= 1"),
+        (paper_data.make_g2, (2, 1), "n must be >= 2"),
+        (paper_data.make_g2, (2, 10, -1.0), "sd must be"),
+        (paper_data.make_synth, (200, 2, 199), r"n must be >= n_clusters \+ n_outliers"),
+        (paper_data.make_ablation, (2, 2, 1.0), r"separation must lie in \(-1, 1\)"),
+        (paper_data.make_ablation, (2, 2, float("nan")), "separation must be a number"),
+        (paper_data.make_timesynth, (2, 3, 1), "n must be >= 3"),
     ]
     for function, arguments, message in cases:
         with pytest.raises(ValueError, match=message):
             function(*arguments, rng=rng(3))
     with pytest.raises(ValueError, match="covariance_2 must be positive definite"):
-        datasets.separation_index([0], [[1]], [1], [[0]])
+        paper_data.separation_index([0], [[1]], [1], [[0]])
     with pytest.raises(ValueError, match="covariance_1 must have shape"):
-        datasets.separation_index([0], [1], [1], [[1]])
+        paper_data.separation_index([0], [1], [1], [[1]])
     with pytest.raises(ValueError, match="same shape"):
-        datasets.separation_index([0], [[1]], [1, 2], [[1]])
-    with pytest.raises(ValueError, match="alpha must lie"):
-        datasets.separation_index([0], [[1]], [1], [[1]], alpha=0)
+        paper_data.separation_index([0], [[1]], [1, 2], [[1]])
+    with pytest.raises(ValueError, match="alpha must"):
+        paper_data.separation_index([0], [[1]], [1], [[1]], alpha=0)
 
 
 # ---- splits ------------------------------------------------------------------------------------

@@ -7,9 +7,9 @@ from feddp_cases import cost, plan_of
 from fedclust_helpers import feddp_kmeans as fk
 from fedclust_helpers import kmeans
 from fedclust_helpers.accounting import PrivacyLedger
-from fedclust_helpers.datasets import make_server_mixture
 from fedclust_helpers.feddp_kmeans.adaptive import shrunk_step
 from fedclust_helpers.federation import ClientData, simulate
+from fedclust_helpers.studies.paper_data import make_server_mixture
 
 COUNTS = {"n_records": 20_000, "rows_per_client": 50}  # the design of `phones` is public
 

@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from fedclust_helpers import datasets
+from fedclust_helpers.studies import paper_data
 from fedclust_helpers.studies.bench import style as figures
 from fedclust_helpers.studies.feddp_kmeans import figures as feddp
 
@@ -39,8 +39,8 @@ def six() -> Iterator[NDArray[np.object_]]:
 
 
 @pytest.fixture(scope="module")
-def made() -> datasets.FederatedDataset:
-    return datasets.make_server_mixture(
+def made() -> paper_data.FederatedDataset:
+    return paper_data.make_server_mixture(
         n_clients=5, rows_per_client=60, n_features=6, n_clusters=4, server_per_cluster=5,
         n_uniform=8, rng=np.random.default_rng(0),
     )  # fmt: skip
@@ -65,7 +65,7 @@ def test_plane_holds_most_of_the_spread_between_means(rng: np.random.Generator) 
         feddp.plane_between(means[:2])
 
 
-def test_server_data_shows_both_kinds(ax: Axes, made: datasets.FederatedDataset) -> None:
+def test_server_data_shows_both_kinds(ax: Axes, made: paper_data.FederatedDataset) -> None:
     drawn = feddp.plot_server_data(
         ax, made.points, made.server_points, made.in_distribution, made.true_centers
     )
@@ -91,7 +91,7 @@ def test_subspace_marks_the_transitions(ax: Axes) -> None:
     assert np.allclose(means, [0.15, 0.95])
 
 
-def test_weights_scale_the_marks(six: NDArray, made: datasets.FederatedDataset) -> None:
+def test_weights_scale_the_marks(six: NDArray, made: paper_data.FederatedDataset) -> None:
     weights = np.where(made.in_distribution, 9.0, -1.0)  # noise can make a weight negative
     pair = six[0, :2]
     feddp.plot_weights(
@@ -106,7 +106,7 @@ def test_weights_scale_the_marks(six: NDArray, made: datasets.FederatedDataset) 
     assert pair[1].get_xlabel() == "other kind (squares): 0% of the weight"
 
 
-def test_init_panels(six: NDArray, made: datasets.FederatedDataset) -> None:
+def test_init_panels(six: NDArray, made: paper_data.FederatedDataset) -> None:
     row = six[0]
     feddp.plot_init(
         row, made.points, made.server_points, made.in_distribution, made.true_centers,
@@ -248,7 +248,7 @@ def test_limits(six: NDArray) -> None:
 def test_patches_are_those_of_the_data_set() -> None:
     from sklearn.datasets import load_sample_image
 
-    photo = datasets.make_image_federation(server_in=0, rng=np.random.default_rng(0))
+    photo = paper_data.make_image_federation(server_in=0, rng=np.random.default_rng(0))
     patches = feddp.image_patches(load_sample_image("china.jpg"))
     rows = patches.transpose(1, 0, 2).reshape(-1, 12)
     assert rows == pytest.approx(photo.points, abs=1e-9)

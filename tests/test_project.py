@@ -41,7 +41,7 @@ FLOORS = {
     1: ("audit", "client_statistics", "federation"),
     2: ("fastlloyd", "feddp_kmeans", "ldp_kmeans", "rr_cluster"),
     3: ("estimators",),
-    4: ("studies.bench",),
+    4: ("studies.bench", "studies.paper_data"),
     5: ("studies.start", "studies.fastlloyd", "studies.feddp_kmeans", "studies.ldp_kmeans")
     + ("studies.rr_cluster",),
     6: ("studies", "studies.__main__", "studies.page"),

@@ -11,7 +11,6 @@ import pickle
 import numpy as np
 import pytest
 
-from fedclust_helpers import datasets
 from fedclust_helpers.client_statistics.models import (
     ADDITIVE_UPDATES,
     CLIENT_UPDATES,
@@ -19,6 +18,7 @@ from fedclust_helpers.client_statistics.models import (
     Batch,
     batch_of,
 )
+from fedclust_helpers.studies import paper_data
 from fedclust_helpers.studies.rr_cluster.torch_models import CharLSTM, SmallCNN
 
 M, N, CLASSES = 5, 6, 4
@@ -322,7 +322,7 @@ def test_no_client_is_no_work(name, torch):
 
 
 def test_cnn_learns_digits(torch):
-    data = datasets.make_rotated_digits(2, n_train=300, n_test=100, rotations=(0,), rng=rng())
+    data = paper_data.make_rotated_digits(2, n_train=300, n_test=100, rotations=(0,), rng=rng())
     model = SmallCNN(8, 10)
     models = np.repeat(model.initial(1, rng=rng(1)), 2, axis=0)
     test = batch_of(*data.clients("test"))
@@ -344,7 +344,7 @@ def test_lstm_learns_what_needs_memory(torch):
 
 @pytest.mark.parametrize("clusterer", ["ifca", "fedcam"])
 def test_models_serve_as_statistic_of_a_federation(clusterer, torch):
-    data = datasets.make_rotated_digits(8, n_train=6, n_test=2, rng=rng())
+    data = paper_data.make_rotated_digits(8, n_train=6, n_test=2, rng=rng())
     points, offsets, labels = data.clients()
     model = SmallCNN(8, 10, n_filters=(2, 3))
     models = model.initial(3, rng=rng(1))

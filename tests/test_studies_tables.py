@@ -26,7 +26,14 @@ from fedclust_helpers.datasets import make_ball_mixture
 from fedclust_helpers.feddp_kmeans.budgets import STEPS
 from fedclust_helpers.federation import IdealSecureSum, simulate
 from fedclust_helpers.rr_cluster import accounting
-from fedclust_helpers.studies import TABLES, PartialTableError, load_results, remake, run_table
+from fedclust_helpers.studies import (
+    TABLES,
+    PartialTableError,
+    load_results,
+    paper_data,
+    remake,
+    run_table,
+)
 from fedclust_helpers.studies.bench.cell import Cell, seed_of
 from fedclust_helpers.studies.bench.runner import as_csv
 from fedclust_helpers.studies.fastlloyd import cells as fl_cells
@@ -289,7 +296,7 @@ def test_names_are_strings(wrong: Any) -> None:
 
 def test_committed_g2_is_drawn_as_named() -> None:
     problem = fl_problems.load_problem("g2_16")
-    points = datasets.make_g2(16, rng=np.random.default_rng(seed_of("data/g2_16"))).points
+    points = paper_data.make_g2(16, rng=np.random.default_rng(seed_of("data/g2_16"))).points
     np.testing.assert_array_equal(problem.points, datasets.scale_min_max_not_private(points))
     assert problem.shape == {"n": 2048, "d": 16, "k": 2}
 

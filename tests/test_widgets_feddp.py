@@ -12,15 +12,15 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fedclust_helpers import datasets
+from fedclust_helpers.studies import paper_data
 from fedclust_helpers.studies.feddp_kmeans import widget as feddp
 
 SHARES = (0.2, 0.2, 0.45, 0.15)
 
 
 @pytest.fixture(scope="module")
-def made() -> datasets.FederatedDataset:
-    return datasets.make_server_mixture(
+def made() -> paper_data.FederatedDataset:
+    return paper_data.make_server_mixture(
         n_clients=20, rows_per_client=500, n_features=20, n_clusters=5, side=2.0,
         server_per_cluster=10, n_uniform=20, rng=np.random.default_rng(3),
     )  # fmt: skip
@@ -33,7 +33,7 @@ def close_figures() -> Iterator[None]:
 
 
 def draw(
-    made: datasets.FederatedDataset, epsilon: float, *, shares: Any = SHARES, seed: int = 1
+    made: paper_data.FederatedDataset, epsilon: float, *, shares: Any = SHARES, seed: int = 1
 ) -> NDArray[np.object_]:
     _, axes = plt.subplots(1, 3)
     return np.asarray(feddp.init_run(axes, made, epsilon=epsilon, shares=shares, seed=seed))
@@ -49,19 +49,19 @@ def released(axes: NDArray[np.object_]) -> NDArray[np.float64]:
     return np.asarray(axes[2].collections[1].get_offsets())
 
 
-def test_same_seed_same_picture(made: datasets.FederatedDataset) -> None:
+def test_same_seed_same_picture(made: paper_data.FederatedDataset) -> None:
     first, second = draw(made, 1.0), draw(made, 1.0)
     assert np.array_equal(released(first), released(second))
     assert not np.array_equal(released(first), released(draw(made, 1.0, seed=2)))
 
 
-def test_more_budget_means_better_centres(made: datasets.FederatedDataset) -> None:
+def test_more_budget_means_better_centres(made: paper_data.FederatedDataset) -> None:
     low, high = draw(made, 0.1), draw(made, 10.0)
     assert number(high, 2) < number(low, 2)  # cost; seeded, 100 times the budget
     assert number(high, 0) > number(low, 0)  # energy of the subspace
 
 
-def test_shares_are_scaled_and_matter(made: datasets.FederatedDataset) -> None:
+def test_shares_are_scaled_and_matter(made: paper_data.FederatedDataset) -> None:
     base = draw(made, 1.0)
     twice = draw(made, 1.0, shares=[2 * s for s in SHARES])
     assert np.allclose(released(base), released(twice))
@@ -69,7 +69,7 @@ def test_shares_are_scaled_and_matter(made: datasets.FederatedDataset) -> None:
     assert number(starved, 0) < number(base, 0)
 
 
-def test_title_states_the_exact_total(made: datasets.FederatedDataset) -> None:
+def test_title_states_the_exact_total(made: paper_data.FederatedDataset) -> None:
     from fedclust_helpers.feddp_kmeans import split_epsilon
 
     total = split_epsilon(1.0, proportions=SHARES).total()
@@ -88,7 +88,7 @@ def test_title_states_the_exact_total(made: datasets.FederatedDataset) -> None:
     ],
 )
 def test_wrong_arguments(
-    made: datasets.FederatedDataset, argument: str, value: Any, message: str
+    made: paper_data.FederatedDataset, argument: str, value: Any, message: str
 ) -> None:
     arguments = {"epsilon": 1.0, "shares": SHARES, "seed": 1, argument: value}
     _, axes = plt.subplots(1, 3)
@@ -97,14 +97,14 @@ def test_wrong_arguments(
 
 
 def test_pictures_need_the_truth() -> None:
-    photo = datasets.make_image_federation(rng=np.random.default_rng(0))
+    photo = paper_data.make_image_federation(rng=np.random.default_rng(0))
     _, axes = plt.subplots(1, 3)
     with pytest.raises(ValueError, match="true_centers"):
         feddp.init_run(axes, photo, epsilon=1.0, shares=SHARES, seed=1)
 
 
 def test_callback_draws_with_the_same_function(
-    made: datasets.FederatedDataset, monkeypatch: pytest.MonkeyPatch
+    made: paper_data.FederatedDataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls = []
     monkeypatch.setattr(feddp, "init_run", lambda axes, data, **options: calls.append(options))
@@ -116,7 +116,7 @@ def test_callback_draws_with_the_same_function(
 
 
 def test_callback_answers_within_a_second_on_the_notebooks_data() -> None:
-    small = datasets.make_server_mixture(rows_per_client=200, rng=np.random.default_rng(5))
+    small = paper_data.make_server_mixture(rows_per_client=200, rng=np.random.default_rng(5))
     redraw = feddp.init_run_callback(small, seed=1)
     redraw(1.0, *SHARES)  # the first figure also loads fonts
     seconds = []
@@ -127,7 +127,7 @@ def test_callback_answers_within_a_second_on_the_notebooks_data() -> None:
     assert min(seconds) < 1.0  # processor time: other programs do not count
 
 
-def test_sliders(made: datasets.FederatedDataset) -> None:
+def test_sliders(made: paper_data.FederatedDataset) -> None:
     pytest.importorskip("ipywidgets", reason="ipywidgets is not installed (extra: notebooks)")
     function = feddp.explore_init(made, seed=1)
     sliders = function.widget.children[:5]

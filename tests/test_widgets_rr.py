@@ -13,21 +13,21 @@ import pandas as pd
 import pytest
 from numpy.typing import NDArray
 
-from fedclust_helpers import datasets
+from fedclust_helpers.studies import paper_data
 from fedclust_helpers.studies.rr_cluster import widget as rr
 
 SHORT = {"cohort": 24, "n_rounds": 6}
 
 
 @pytest.fixture(scope="module")
-def made() -> datasets.LabelledFederation:
-    return datasets.make_rotated_digits(
+def made() -> paper_data.LabelledFederation:
+    return paper_data.make_rotated_digits(
         80, n_train=15, n_test=5, reuse=True, rng=np.random.default_rng(3)
     )
 
 
 @pytest.fixture(scope="module")
-def table(made: datasets.LabelledFederation) -> pd.DataFrame:
+def table(made: paper_data.LabelledFederation) -> pd.DataFrame:
     return rr.accuracy_table(made, sizes=(0, 5), epsilons=(30.0, math.inf), seeds=(1, 2), **SHORT)
 
 
@@ -92,7 +92,7 @@ def test_wrong_arguments(made: Any, table: Any, argument: str, value: Any, messa
 
 
 def test_pictures_need_groups(table: Any) -> None:
-    lines = datasets.make_lines(40, rng=np.random.default_rng(0))
+    lines = paper_data.make_lines(40, rng=np.random.default_rng(0))
     with pytest.raises(ValueError, match="groups and classes"):
         draw(lines, table)
 
@@ -107,7 +107,7 @@ def test_callback_draws_with_the_same_function(
 
 
 def test_callback_answers_within_a_second_on_the_notebooks_data() -> None:
-    toy = datasets.make_rotated_digits(
+    toy = paper_data.make_rotated_digits(
         200, n_train=20, n_test=5, reuse=True, rng=np.random.default_rng(5)
     )
     short = {"cohort": 40, "n_rounds": 20}

@@ -240,20 +240,35 @@ def load_mnist() -> Dataset:
 
     The paper uses 10,000 images and does not say which; the test set has that size.
     """
-    images = _read_idx(fetch("mnist/t10k-images-idx3-ubyte.gz"))
-    labels = _read_idx(fetch("mnist/t10k-labels-idx1-ubyte.gz"))
+    images = read_idx(fetch("mnist/t10k-images-idx3-ubyte.gz"))
+    labels = read_idx(fetch("mnist/t10k-labels-idx1-ubyte.gz"))
     points = images.reshape(len(images), -1).astype(np.float64)
     note = f"pixels 0..255: {_CODED}"
     return _dataset("mnist", points, labels.astype(np.int64), 10, (0, 255), note)
 
 
-def _read_idx(path: Path) -> np.ndarray:
+def load_fashion_mnist(split: str = "train") -> Dataset:
+    """FashionMNIST, ten kinds of clothes: 60,000 training or 10,000 test images x 784, k = 10.
+
+    Parameters
+    ----------
+    split : {"train", "test"}
+    """
+    stem = {"train": "train", "test": "t10k"}[check_choice(split, "split", ("train", "test"))]
+    images = read_idx(fetch(f"fashion_mnist/{stem}-images-idx3-ubyte.gz"))
+    labels = read_idx(fetch(f"fashion_mnist/{stem}-labels-idx1-ubyte.gz"))
+    points = images.reshape(len(images), -1).astype(np.float64)
+    note = f"pixels 0..255: {_CODED}"
+    return _dataset("fashion_mnist", points, labels.astype(np.int64), 10, (0, 255), note)
+
+
+def read_idx(path: Path) -> np.ndarray:
     """Content of a compressed file in the IDX format."""
     with gzip.open(path, "rb") as stream:
-        return _parse_idx(stream.read())
+        return parse_idx(stream.read())
 
 
-def _parse_idx(content: bytes) -> np.ndarray:
+def parse_idx(content: bytes) -> np.ndarray:
     """Array of unsigned bytes in the IDX format: 2 zeros, type 8, rank, big-endian sizes, bytes."""
     rank = content[3]
     shape = np.frombuffer(content, dtype=">u4", count=rank, offset=4).astype(np.int64)

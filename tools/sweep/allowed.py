@@ -135,6 +135,7 @@ def reason(case: Case) -> str:
 NEVER_SWEPT: dict[str, str] = {
     "datasets.images.load_fashion_mnist": "reads files that a fresh machine does not have",
     "datasets.loaders.load_adult": "reads files that a fresh machine does not have",
+    "datasets.loaders.load_fashion_mnist": "reads files that a fresh machine does not have",
     "datasets.loaders.load_birch2": "reads files that a fresh machine does not have",
     "datasets.loaders.load_breast_wisconsin": "reads files that a fresh machine does not have",
     "datasets.loaders.load_lsun": "reads files that a fresh machine does not have",

@@ -11,6 +11,7 @@ import numpy as np
 from fedclust_helpers import datasets
 from fedclust_helpers._validation import FloatArray, check_text
 from fedclust_helpers.kmeans import weighted_kmeans
+from fedclust_helpers.studies import paper_data
 from fedclust_helpers.studies.bench.cell import generator_of
 
 REAL = ("iris", "wine", "lsun", "breast", "yeast", "digits", "s1", "adult", "birch2", "mnist")
@@ -73,15 +74,15 @@ def _generated(name: str, kind: str, words: list[str]) -> datasets.Dataset:
     try:
         if kind == "ablation":
             k, d, separation = int(words[0]), int(words[1]), float(words[2])
-            return datasets.make_ablation(k, d, separation, rng=rng)
+            return paper_data.make_ablation(k, d, separation, rng=rng)
         sizes = [int(word) for word in words]
         if kind == "g2":
-            return datasets.make_g2(sizes[0], rng=rng)
+            return paper_data.make_g2(sizes[0], rng=rng)
         if kind == "synth":
-            return datasets.make_synth(sizes[0], sizes[1], rng=rng)
+            return paper_data.make_synth(sizes[0], sizes[1], rng=rng)
         if kind == "synthk":
-            return datasets.make_synth(sizes[0], 2, rng=rng)
-        return datasets.make_timesynth(*sizes, rng=rng)
+            return paper_data.make_synth(sizes[0], 2, rng=rng)
+        return paper_data.make_timesynth(*sizes, rng=rng)
     except ValueError as error:
         raise ValueError(f"{wrong} ({error})") from None
 

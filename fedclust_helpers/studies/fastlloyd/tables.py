@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 
 from fedclust_helpers._validation import FloatArray
-from fedclust_helpers.datasets import ABLATION_DESIGN, SYNTH_DESIGN, SYNTH_K_DESIGN
 from fedclust_helpers.metrics import auc_over_epsilon
 from fedclust_helpers.studies.bench.cell import (
     Design,
@@ -33,6 +32,7 @@ from fedclust_helpers.studies.fastlloyd.cells import (
     scores,
 )
 from fedclust_helpers.studies.fastlloyd.problems import G2_DIMENSIONS, REAL
+from fedclust_helpers.studies.paper_data import ABLATION_DESIGN, SYNTH_DESIGN, SYNTH_K_DESIGN
 
 PRIVATE = ("sulloyd", "glloyd", "fastlloyd")
 MAIN = ("lloyd", *PRIVATE)

@@ -12,13 +12,13 @@ from scipy import stats
 from fedclust_helpers import accounting as acc
 from fedclust_helpers import feddp_kmeans as fd
 from fedclust_helpers import kmeans
-from fedclust_helpers.datasets import make_server_mixture
 from fedclust_helpers.feddp_kmeans import selection
 from fedclust_helpers.studies.feddp_kmeans.bounds import (
     averaging_error_bound,
     max_server_points,
     separation_constant,
 )
+from fedclust_helpers.studies.paper_data import make_server_mixture
 
 Numbers = dict[str, Any]
 DELTA, K, D, RADIUS = 1e-6, 10, 100, 11.0

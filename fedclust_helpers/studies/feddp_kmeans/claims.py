@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fedclust_helpers.datasets import one_hot_acsincome
 from fedclust_helpers.feddp_kmeans import STARTS
 from fedclust_helpers.studies.bench.grading import (
     Cells,
@@ -25,6 +24,7 @@ from fedclust_helpers.studies.bench.grading import (
     several,
 )
 from fedclust_helpers.studies.feddp_kmeans import checks
+from fedclust_helpers.studies.paper_data import one_hot_acsincome
 
 NEAR = 0.1  # excess over optimal that counts as optimal: 0.2 % of the cost
 SECOND: Mapping[tuple[str, int, int], Sequence[float]] = {

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
-from fedclust_helpers import datasets, kmeans
+from fedclust_helpers import kmeans
 from fedclust_helpers._validation import FloatArray
-from fedclust_helpers.datasets import FederatedDataset
 from fedclust_helpers.feddp_kmeans import ClipBounds
 from fedclust_helpers.federation import ClientData
+from fedclust_helpers.studies import paper_data
 from fedclust_helpers.studies.bench.cell import generator_of
+from fedclust_helpers.studies.paper_data import FederatedDataset
 
 Level = Literal["point", "client"]
 LEVEL_KEYS = {"point": "data", "client": "client"}
@@ -95,7 +96,7 @@ def load_federated(data: Mixture | Real) -> FederatedProblem:
         If its file is neither on this machine nor can be downloaded.
     """
     if isinstance(data, Mixture):
-        made = datasets.make_server_mixture(
+        made = paper_data.make_server_mixture(
             n_clients=data.clients, rows_per_client=data.rows, n_features=data.d,
             n_clusters=data.k, missing=data.missing,
             rng=generator_of(f"data/mixture/{data.d}_{data.k}/{data.seed}"),
@@ -107,9 +108,9 @@ def load_federated(data: Mixture | Real) -> FederatedProblem:
     rng = generator_of(f"data/{data.name}")
     kind, _, number = data.employment.partition("_")
     if kind == "strips":
-        made = datasets.make_image_federation(n_clients=int(number), block=8, rng=rng)
+        made = paper_data.make_image_federation(n_clients=int(number), block=8, rng=rng)
         return FederatedProblem("point", made, made.radius, None, {})
-    made = datasets.make_acsincome_federation(
+    made = paper_data.make_acsincome_federation(
         data.employment, clients_per_state=CENSUS_CLIENTS, rng=rng
     )
     return FederatedProblem("point", made, CENSUS_RADIUS, None, {})

@@ -10,10 +10,10 @@ import numpy as np
 
 from fedclust_helpers import kmeans
 from fedclust_helpers._validation import check_int
-from fedclust_helpers.datasets import FederatedDataset
 from fedclust_helpers.feddp_kmeans import plan, run, selection, split_epsilon
 from fedclust_helpers.federation import ClientData, simulate
 from fedclust_helpers.studies.feddp_kmeans.figures import plot_init
+from fedclust_helpers.studies.paper_data import FederatedDataset
 
 SHARES = (0.2, 0.2, 0.45, 0.15)
 

@@ -10,11 +10,11 @@ import numpy as np
 from fedclust_helpers import rr_cluster as rr
 from fedclust_helpers.accounting import PrivacyLedger
 from fedclust_helpers.client_statistics import Model
-from fedclust_helpers.datasets import LINES, make_lines
 from fedclust_helpers.federation import ClientData, simulate
 from fedclust_helpers.rr_cluster import accounting
 from fedclust_helpers.rr_cluster.identifiers import PURE, identifier_mechanism, privatise
 from fedclust_helpers.studies.bench.cell import Cell, Numbers, seed_of
+from fedclust_helpers.studies.paper_data import LINES, make_lines
 from fedclust_helpers.studies.rr_cluster import theory
 from fedclust_helpers.studies.rr_cluster.cells import DELTA, RATE
 

@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedclust_helpers import datasets
 from fedclust_helpers._validation import FloatArray
 from fedclust_helpers.client_statistics import Model
-from fedclust_helpers.datasets import LabelledFederation
 from fedclust_helpers.federation import ClientData
 from fedclust_helpers.rr_cluster import OneHiddenLayer, SoftmaxRegression
+from fedclust_helpers.studies import paper_data
 from fedclust_helpers.studies.bench.cell import generator_of, seed_of
+from fedclust_helpers.studies.paper_data import LabelledFederation
 from fedclust_helpers.studies.rr_cluster.torch_models import CharLSTM, SmallCNN
 
 N_HIDDEN = 32
@@ -97,14 +97,14 @@ def load_clients(clients: Clients) -> ModelProblem:
     """
     rng = generator_of(f"data/{clients.name}")
     if clients.data == "shakespeare":
-        made = datasets.make_shakespeare_roles(n_train=60, rng=rng)
+        made = paper_data.make_shakespeare_roles(n_train=60, rng=rng)
     else:
         rotations, weights = ROTATIONS[clients.setting]
         groups: dict[str, Any] = {"rotations": rotations, "weights": weights, "rng": rng}
         if clients.data == "digits":
-            made = datasets.make_rotated_digits(**groups)
+            made = paper_data.make_rotated_digits(**groups)
         else:
-            made = datasets.make_rotated_images(clients.data, **groups)
+            made = paper_data.make_rotated_images(clients.data, **groups)
     train, test = (ClientData(*made.clients(split)) for split in ("train", "test"))
     return ModelProblem(clients, made, train, test)
 

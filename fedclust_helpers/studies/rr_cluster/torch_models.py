@@ -291,7 +291,7 @@ class SmallCNN(_TorchModel):
 class CharLSTM(_TorchModel):
     """An embedding of characters, one LSTM layer over the window, and an output layer.
 
-    Features are codes of characters as floats (`fedclust_helpers.datasets.make_shakespeare_roles`);
+    Features are codes of characters as floats (`paper_data.make_shakespeare_roles`);
     the state after the last one predicts the next. The cell is written out step by step, because
     the fused kernels cannot be mapped over clients. Equations and order of the gates (input,
     forget, cell, output) are those of ``torch.nn.LSTM`` with one bias. The output layer is the head

@@ -13,8 +13,8 @@ import pandas as pd
 from fedclust_helpers import rr_cluster as rr
 from fedclust_helpers._validation import check_int
 from fedclust_helpers.accounting import PrivacyLedger
-from fedclust_helpers.datasets import LabelledFederation
 from fedclust_helpers.federation import ClientData, simulate
+from fedclust_helpers.studies.paper_data import LabelledFederation
 from fedclust_helpers.studies.rr_cluster.figures import plot_choice
 from fedclust_helpers.studies.rr_cluster.theory import argmax_accuracy
 

@@ -169,7 +169,7 @@ def plot_elbow(ax: Axes, ks: Sequence[int], costs: ArrayLike, chosen: int, truth
 def image_patches(image: ArrayLike, block: int = 2) -> NDArray[np.float64]:
     """Patches (rows, columns, 3 block^2) of an image, scaled to the unit ball.
 
-    As `datasets.make_image_federation` does it, for every patch of the picture.
+    As `paper_data.make_image_federation` does it, for every patch of the picture.
     """
     block = check_int(block, "block")
     image = np.asarray(image, dtype=np.float64)

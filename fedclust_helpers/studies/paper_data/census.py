@@ -19,18 +19,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fedclust_helpers._validation import (
-    FloatArray,
-    IntArray,
-    check_choice,
-    check_int,
-    check_rng,
-)
-from fedclust_helpers.datasets._base import Dataset
-from fedclust_helpers.datasets._census_codes import CODES
-from fedclust_helpers.datasets._checks import check_fits, is_sequence
-from fedclust_helpers.datasets._files import RegistryEntry, fetch, fetch_entry, registry
-from fedclust_helpers.datasets.federated import FederatedDataset, _in_distribution, _offsets
+from fedclust_helpers._checked import checked
+from fedclust_helpers._validation import FloatArray, IntArray, check_choice, check_int
+from fedclust_helpers.datasets import Dataset, RegistryEntry, fetch, registry
+from fedclust_helpers.datasets._files import fetch_entry
+from fedclust_helpers.studies.paper_data._census_codes import CODES
+from fedclust_helpers.studies.paper_data.records import FederatedDataset, offsets_of
 
 ACS_URL = "https://www2.census.gov/programs-surveys/acs/data/pums/2018/1-Year/csv_p{state}.zip"
 """Official file of one state (lower-case postal code): all persons of the 2018 sample."""
@@ -80,8 +74,6 @@ def one_hot_acsincome(table: pd.DataFrame | Mapping[str, Any]) -> FloatArray:
     >>> int(one_hot_acsincome(row).sum())
     7
     """
-    if not isinstance(table, pd.DataFrame | Mapping):
-        raise TypeError(f"table must be a DataFrame or a mapping, got {type(table).__name__}")
     missing = [name for name in CODES if name not in table]
     if missing:
         raise ValueError(f"table must have the columns {', '.join(CODES)}; {missing[0]} is missing")
@@ -110,6 +102,7 @@ def _numbers(column: Any, name: str) -> FloatArray:
         raise TypeError(f"table must hold numbers in the column {name}") from None
 
 
+@checked
 def load_acsincome(
     state: str, *, employment: str | None = None, sha256: str | None = None
 ) -> Dataset:
@@ -165,6 +158,7 @@ def load_acsincome(
     )
 
 
+@checked
 def make_acsincome_federation(
     employment: str,
     *,
@@ -218,26 +212,17 @@ def make_acsincome_federation(
         If a file is not here and cannot be downloaded.
     """
     code = _class_of_worker(employment)
-    if not is_sequence(states) or len(states) == 0:
-        raise ValueError("states must be a sequence of different state codes, at least one")
     for state in states:
-        check_choice(state if isinstance(state, str) else "", "each of states", ACS_STATES)
-    if len(set(states)) < len(states):
+        check_choice(state, "each of states", ACS_STATES)
+    if not states or len(set(states)) < len(states):
         raise ValueError("states must be a sequence of different state codes, at least one")
-    clients_per_state = check_int(clients_per_state, "clients_per_state")
+    check_int(clients_per_state, "clients_per_state")
     if rows_per_client is not None:
-        rows_per_client = check_int(rows_per_client, "rows_per_client")
-    server_in = check_int(server_in, "server_in", minimum=0)
-    server_out = check_int(server_out, "server_out", minimum=0)
+        check_int(rows_per_client, "rows_per_client")
     if server_in + server_out == 0:
         raise ValueError("server_in and server_out must leave the server a point")
     check_choice(server_rows, "server_rows", ("disjoint", "with_replacement"))
-    check_rng(rng)
-
-    if not (sha256 is None or isinstance(sha256, Mapping)):
-        raise TypeError("sha256 must be a mapping of states to hashes")
     hashes = {} if sha256 is None else sha256
-    check_fits(len(_FEATURE_NAMES) * (server_in + server_out), "server_in and server_out")
     tables = [_table(state, hashes.get(state)) for state in states]
     table = pd.concat(tables, ignore_index=True)
     state_of = np.repeat(np.arange(len(states)), [len(part) for part in tables])
@@ -266,17 +251,16 @@ def make_acsincome_federation(
     return FederatedDataset(
         name=f"acsincome_{employment}",
         points=one_hot_acsincome(table.iloc[order]),
-        offsets=_offsets([len(part) for part in clients]),
+        offsets=offsets_of([len(part) for part in clients]),
         server_points=one_hot_acsincome(table.iloc[np.concatenate([inside, outside])]),
         n_clusters=_CLUSTERS,
         radius=math.sqrt(len(CODES)),
         radius_note="seven one-hot blocks: every row has length sqrt(7) exactly",
-        in_distribution=_in_distribution(server_in, server_out),
+        in_distribution=np.arange(server_in + server_out) < server_in,
         source=" ".join(entry.url for entry in entries),
         licence=entries[0].licence,
         citation=entries[0].citation,
         labels=table["high_income"].to_numpy(dtype=np.int64)[order],
-        copy=False,
     )
 
 

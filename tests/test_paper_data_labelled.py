@@ -19,10 +19,11 @@ import pytest
 from scipy.stats import chi2, kstest
 
 from fedclust_helpers import datasets
-from fedclust_helpers.client_statistics.models import batch_of
-from fedclust_helpers.datasets import _files, labelled
-from fedclust_helpers.datasets.images import IMAGE_SOURCES, ImageSource
-from fedclust_helpers.federation import ClientData
+from fedclust_helpers.datasets import _files
+from fedclust_helpers.studies import paper_data
+from fedclust_helpers.studies.paper_data import images as labelled
+from fedclust_helpers.studies.paper_data import roles_and_lines
+from fedclust_helpers.studies.paper_data.images import IMAGE_SOURCES, ImageSource
 
 
 def rng(seed=0):
@@ -89,21 +90,21 @@ def test_emnist_subsets_are_read_upright_from_the_zip(monkeypatch, tmp_path):
             rng(i).integers(47, size=4 + i, dtype=np.uint8),
         )
         for i, (subset, split) in enumerate(
-            (subset, split) for subset in datasets.EMNIST_SUBSETS for split in ("train", "test")
+            (subset, split)
+            for subset in ("balanced", "bymerge", "byclass")
+            for split in ("train", "test")
         )
     }
     serve(monkeypatch, tmp_path, "emnist/gzip.zip", emnist_file(parts))
     for (subset, split), (stored, labels) in parts.items():
-        data = datasets.load_emnist(subset, split)
-        assert data.n_clusters == (62 if subset == "byclass" else 47)
-        upright = data.points.reshape(-1, 28, 28)
+        source = IMAGE_SOURCES[f"emnist_{subset}"]
+        upright, found = source.read(split)
+        assert source.n_classes == (62 if subset == "byclass" else 47)
         np.testing.assert_array_equal(upright[:, 3, 20], stored[:, 20, 3])
         np.testing.assert_array_equal(upright.transpose(0, 2, 1), stored)
-        np.testing.assert_array_equal(data.labels, labels)
-    with pytest.raises(ValueError, match="subset must be one of balanced, bymerge, byclass"):
-        datasets.load_emnist("letters")
+        np.testing.assert_array_equal(found, labels)
     with pytest.raises(ValueError, match="split must be one of train, test"):
-        datasets.load_emnist(split="all")
+        source.read("all")
 
 
 def cifar_file(members):
@@ -133,15 +134,14 @@ def test_cifar10_batches_are_in_order_and_colours_last(monkeypatch, tmp_path):
         members[f"{folder}/data_batch_{i}.bin"] = batches[i - 1].tobytes()
     serve(monkeypatch, tmp_path, "cifar10/cifar-10-binary.tar.gz", cifar_file(members))
     for split, rows in (("train", np.concatenate(batches)), ("test", held)):
-        data = datasets.load_cifar10(split)
-        assert (data.n_points, data.n_features, data.n_clusters) == (len(rows), 3072, 10)
-        np.testing.assert_array_equal(data.labels, rows[:, 0])
-        images = data.points.reshape(-1, 32, 32, 3)
+        images, labels = IMAGE_SOURCES["cifar10"].read(split)
+        assert images.shape == (len(rows), 32, 32, 3)
+        np.testing.assert_array_equal(labels, rows[:, 0])
         for row, column, colour in ((0, 0, 0), (0, 1, 0), (1, 0, 1), (31, 7, 2)):
             place = 1 + 1024 * colour + 32 * row + column
             np.testing.assert_array_equal(images[:, row, column, colour], rows[:, place])
     with pytest.raises(ValueError, match="split must be one of train, test"):
-        datasets.load_cifar10("data_batch_1")
+        IMAGE_SOURCES["cifar10"].read("data_batch_1")
 
 
 def test_cifar100_has_the_fine_labels(monkeypatch, tmp_path):
@@ -150,11 +150,11 @@ def test_cifar100_has_the_fine_labels(monkeypatch, tmp_path):
     folder = "cifar-100-binary"
     members = {f"{folder}/train.bin": train.tobytes(), f"{folder}/test.bin": held.tobytes()}
     serve(monkeypatch, tmp_path, "cifar100/cifar-100-binary.tar.gz", cifar_file(members))
-    data = datasets.load_cifar100()
-    assert data.n_clusters == 100
-    np.testing.assert_array_equal(data.labels, train[:, 1])
-    np.testing.assert_array_equal(data.points.reshape(-1, 1024, 3)[:, :, 1], train[:, 1026:2050])
-    np.testing.assert_array_equal(datasets.load_cifar100("test").labels, held[:, 1])
+    images, labels = IMAGE_SOURCES["cifar100"].read("train")
+    assert IMAGE_SOURCES["cifar100"].n_classes == 100
+    np.testing.assert_array_equal(labels, train[:, 1])
+    np.testing.assert_array_equal(images.reshape(-1, 1024, 3)[:, :, 1], train[:, 1026:2050])
+    np.testing.assert_array_equal(IMAGE_SOURCES["cifar100"].read("test")[1], held[:, 1])
 
 
 def test_federation_of_colour_images_from_a_made_file(monkeypatch, tmp_path):
@@ -162,7 +162,7 @@ def test_federation_of_colour_images_from_a_made_file(monkeypatch, tmp_path):
     members = {f"cifar-100-binary/{split}.bin": r.tobytes() for split, r in rows.items()}
     serve(monkeypatch, tmp_path, "cifar100/cifar-100-binary.tar.gz", cifar_file(members))
     options = {"n_clients": 6, "n_train": 5, "n_test": 2, "rotations": (0,)}
-    data = datasets.make_rotated_images("cifar100", **options, rng=rng())
+    data = paper_data.make_rotated_images("cifar100", **options, rng=rng())
     assert data.feature_shape == (16, 16, 3) and data.n_classes == 100
     assert data.source.endswith("cifar-100-binary.tar.gz")
     for split, stored in rows.items():
@@ -172,99 +172,6 @@ def test_federation_of_colour_images_from_a_made_file(monkeypatch, tmp_path):
         order = np.lexsort(expected.T), np.lexsort(points.T)
         np.testing.assert_allclose(points[order[1]], expected[order[0]], atol=1e-12)
         np.testing.assert_array_equal(labels[order[1]], stored[order[0], 1])
-
-
-# ---- the record --------------------------------------------------------------------------------
-
-
-def made(n_classes=3, **changes):
-    fields = {
-        "name": "x",
-        "description": "",
-        "train_points": np.zeros((4, 2 if n_classes else 3)),
-        "train_offsets": np.array([0, 1, 4]),
-        "train_labels": np.array([0, 1, 2, 1]) if n_classes else None,
-        "test_points": np.ones((2, 2 if n_classes else 3)),
-        "test_offsets": np.array([0, 1, 2]),
-        "test_labels": np.array([2, 0]) if n_classes else None,
-        "n_classes": n_classes,
-        "feature_shape": (2,),
-        "bound": 1.0,
-        "bound_note": "",
-        "groups": np.array([0, 1]),
-        "source": "",
-        "licence": "",
-        "citation": "",
-    }
-    return datasets.LabelledFederation(**fields | changes)
-
-
-def test_record_refuses_inconsistent_fields():
-    assert made().n_clients == 2 and made().n_features == 2
-    assert made(None).n_features == 2 and made(groups=None).groups is None
-    wrong = [
-        ({"train_points": np.zeros((4, 3))}, "train_points must have 2 columns.*got 3"),
-        ({"test_points": np.full((2, 2), np.inf)}, "test_points must be finite"),
-        ({"train_offsets": [0, 1, 3]}, "train_offsets must run from 0 to the number of rows"),
-        ({"test_offsets": [1, 2]}, "test_offsets must run from 0"),
-        ({"train_offsets": [0, 0, 4]}, "train_offsets must give every client at least one row"),
-        ({"test_offsets": [0, 2]}, "must name the same number of clients"),
-        ({"train_labels": None}, "train_labels and n_classes must both be given or both be None"),
-        ({"n_classes": None, "feature_shape": (1,)}, "train_labels and n_classes must both"),
-        ({"train_labels": [0, 1]}, r"train_labels must have shape \(4,\)"),
-        ({"test_labels": [3, 0]}, r"test_labels must be class numbers 0\.\.2"),
-        ({"test_labels": [-1, 0]}, r"test_labels must be class numbers 0\.\.2"),
-        ({"n_classes": 1}, "n_classes must be >= 2"),
-        ({"bound": 0.0}, "bound must be finite and > 0"),
-        ({"groups": [0]}, "groups must be 2 group numbers from 0"),
-        ({"groups": [0, -1]}, "groups must be 2 group numbers from 0"),
-    ]
-    for change, message in wrong:
-        with pytest.raises(ValueError, match=message):
-            dataclasses.replace(made(), **change)
-    with pytest.raises(ValueError, match="split must be one of train, test"):
-        made().clients("all")
-
-
-MAKERS = {
-    "digits": datasets.make_rotated_digits,
-    "digits reused": partial(datasets.make_rotated_digits, 100, reuse=True),
-    "mnist": partial(datasets.make_rotated_images, "mnist", n_clients=20),
-    "dirichlet": partial(datasets.make_dirichlet_federation, "digits", n_clients=20, pool=1),
-    "tinyshakespeare": datasets.make_shakespeare_roles,
-    "lines": datasets.make_lines,
-}
-
-
-@pytest.mark.parametrize("name", MAKERS)
-def test_every_federation_has_the_promised_form(name):
-    if name in ("mnist", "tinyshakespeare"):
-        need(name)
-    data = MAKERS[name](rng=rng())
-    again, other = MAKERS[name](rng=rng()), MAKERS[name](rng=rng(1))
-    for split in ("train", "test"):
-        points, offsets, labels = data.clients(split)
-        clients = ClientData(points, offsets, labels, copy=False)
-        assert clients.n_clients == data.n_clients and clients.n_features == points.shape[1]
-        assert np.shares_memory(clients.points, points)  # handed over without a copy
-        clipped, moved = clients.clipped(data.bound)
-        assert clipped is clients and not moved.any()
-        batch = batch_of(points, offsets, labels)
-        assert batch.features.shape[2] == data.n_features == np.prod(data.feature_shape)
-        assert batch.weights.sum() == len(points)
-        assert (batch.labels is None) == (data.n_classes is None)
-        for array in (points, offsets, labels):
-            if array is not None:
-                with pytest.raises(ValueError, match="read-only"):
-                    array[0] = 0
-        np.testing.assert_array_equal(points, again.clients(split)[0])
-        assert not np.array_equal(points, other.clients(split)[0])
-    if data.groups is not None:
-        assert set(data.groups) == set(range(4))
-    assert data.description and data.bound_note and data.source and data.licence and data.citation
-    assert repr(data).startswith(f"LabelledFederation('{data.name}', M={data.n_clients}, N=")
-    with pytest.raises(TypeError, match="rng must be a numpy.random.Generator"):
-        MAKERS[name](rng=3)
 
 
 # ---- rotated images ----------------------------------------------------------------------------
@@ -314,7 +221,7 @@ def numbers_of(points):
 def test_images_are_dealt_once_and_turned_by_group(
     numbered_images, name, rotations, weights, sizes
 ):
-    data = datasets.make_rotated_images(
+    data = paper_data.make_rotated_images(
         name,
         n_clients=16,
         n_train=7,
@@ -344,7 +251,7 @@ def test_images_are_dealt_once_and_turned_by_group(
 
 
 def test_reused_digits_never_train_on_a_test_image(numbered_images):
-    data = datasets.make_rotated_digits(40, n_train=30, n_test=10, reuse=True, rng=rng())
+    data = paper_data.make_rotated_digits(40, n_train=30, n_test=10, reuse=True, rng=rng())
     seen = {}
     for split, size in (("train", 30), ("test", 10)):
         points, _, labels = data.clients(split)
@@ -362,7 +269,7 @@ def test_reused_digits_never_train_on_a_test_image(numbered_images):
     counts = counts[counts > 0]
     assert ((counts - 8) ** 2 / 8).sum() < chi2.isf(1e-6, 149)
     with pytest.raises(ValueError, match="n_train must be <= 150, the train images"):
-        datasets.make_rotated_digits(4, n_train=151, n_test=50, reuse=True, rng=rng())
+        paper_data.make_rotated_digits(4, n_train=151, n_test=50, reuse=True, rng=rng())
 
 
 @pytest.mark.parametrize("shape", [(8, 8), (8, 8, 3)])
@@ -380,19 +287,19 @@ def test_pooling_is_the_mean_over_blocks(shape, pool):
 
 def test_pooling_and_turning_commute_on_real_digits():
     options = {"n_clients": 12, "n_train": 4, "n_test": 2}
-    fine = datasets.make_rotated_images("digits", **options, pool=1, rng=rng(2))
-    coarse = datasets.make_rotated_images("digits", **options, pool=2, rng=rng(2))
+    fine = paper_data.make_rotated_images("digits", **options, pool=1, rng=rng(2))
+    coarse = paper_data.make_rotated_images("digits", **options, pool=2, rng=rng(2))
     blocks = fine.train_points.reshape(-1, 4, 2, 4, 2).mean(axis=(2, 4))
     np.testing.assert_allclose(coarse.train_points.reshape(-1, 4, 4), blocks, atol=1e-14)
 
 
 def test_fashion_federation_is_the_setting_of_the_paper():
     need("fashion_mnist")
-    balanced = datasets.make_rotated_images(rng=rng())
+    balanced = paper_data.make_rotated_images(rng=rng())
     assert balanced.train_points.shape == (60_000, 196)
     assert balanced.test_points.shape == (10_000, 196)
     np.testing.assert_array_equal(np.bincount(balanced.groups), [250] * 4)
-    uneven = datasets.make_rotated_images(rotations=(0, 90, 180), weights=(2, 1, 1), rng=rng())
+    uneven = paper_data.make_rotated_images(rotations=(0, 90, 180), weights=(2, 1, 1), rng=rng())
     np.testing.assert_array_equal(np.bincount(uneven.groups), [500, 250, 250])
     for split, n in (("train", 6000), ("test", 1000)):
         # all 70,000 images: every class, and all the ink, is there
@@ -412,7 +319,7 @@ def test_fashion_federation_is_the_setting_of_the_paper():
 @pytest.mark.parametrize("name", ["digits", "two files"])
 @pytest.mark.parametrize("share", [0.01, 1 / 7, 0.5, 0.99])
 def test_dirichlet_clients_hold_every_image_once(numbered_images, name, share):
-    data = datasets.make_dirichlet_federation(
+    data = paper_data.make_dirichlet_federation(
         name, n_clients=15, test_share=share, min_size=3, pool=1, rng=rng(4)
     )
     numbers = {}
@@ -432,7 +339,7 @@ def test_dirichlet_clients_hold_every_image_once(numbered_images, name, share):
 
 def test_dirichlet_labels_are_those_of_the_splitter_and_follow_the_concentration():
     def spread(concentration):
-        data = datasets.make_dirichlet_federation(
+        data = paper_data.make_dirichlet_federation(
             "digits", n_clients=30, concentration=concentration, pool=1, rng=rng(1)
         )
         owner = np.repeat(np.arange(30), np.diff(data.train_offsets))
@@ -442,7 +349,7 @@ def test_dirichlet_labels_are_those_of_the_splitter_and_follow_the_concentration
 
     few, some, all_of_them = spread(0.05), spread(0.5), spread(100.0)
     assert few < 5 < some < 9 < all_of_them
-    some = datasets.make_dirichlet_federation("digits", n_clients=9, n_images=500, rng=rng())
+    some = paper_data.make_dirichlet_federation("digits", n_clients=9, n_images=500, rng=rng())
     assert len(some.train_points) + len(some.test_points) == 500
     assert some.feature_shape == (4, 4)
 
@@ -456,22 +363,22 @@ def made_speeches(monkeypatch):
     texts = {}
     for seed, role in enumerate(("ROMEO", "Zeus", "Page")):
         size = 90 if role == "Page" else 400
-        codes = rng(seed).integers(len(datasets.ALPHABET), size=size - 3)
-        texts[role] = "".join(np.array(list(datasets.ALPHABET))[codes])
+        codes = rng(seed).integers(len(paper_data.ALPHABET), size=size - 3)
+        texts[role] = "".join(np.array(list(paper_data.ALPHABET))[codes])
     halves = [(role, text[:50]) for role, text in texts.items()]
     halves += [("Page", "")] + [(role, text[50:]) for role, text in texts.items()]
-    monkeypatch.setattr(labelled, "load_tinyshakespeare", lambda: tuple(halves))
+    monkeypatch.setattr(roles_and_lines, "load_tinyshakespeare", lambda: tuple(halves))
     return {role: f"{text[:50]}\n{text[50:]}\n" for role, text in texts.items()}
 
 
 def decoded(codes):
-    return "".join(("_" + datasets.ALPHABET)[int(code)] for code in codes)
+    return "".join(("_" + paper_data.ALPHABET)[int(code)] for code in codes)
 
 
 @pytest.mark.parametrize("window", [6, 30])
 def test_roles_predict_each_of_their_characters_once(made_speeches, window):
     assert {len(text) for text in made_speeches.values()} == {89, 399}
-    data = datasets.make_shakespeare_roles(
+    data = paper_data.make_shakespeare_roles(
         min_characters=399, n_train=299, n_test=100, window=window, rng=rng()
     )
     assert data.n_clients == 2 and data.n_classes == 66 and data.bound == 65
@@ -494,7 +401,7 @@ def test_roles_predict_each_of_their_characters_once(made_speeches, window):
 
 def test_roles_are_chosen_by_length_and_number(made_speeches):
     options = {"n_train": 20, "n_test": 5, "window": 3}
-    make = partial(datasets.make_shakespeare_roles, **options)
+    make = partial(paper_data.make_shakespeare_roles, **options)
     assert make(min_characters=89, rng=rng()).n_clients == 3
     assert make(min_characters=90, rng=rng()).n_clients == 2
     chosen = [make(1, min_characters=89, rng=rng(seed)) for seed in range(12)]
@@ -518,19 +425,19 @@ def test_roles_are_chosen_by_length_and_number(made_speeches):
     ]
     for change, message in cases:
         with pytest.raises(ValueError, match=message):
-            datasets.make_shakespeare_roles(**options | change, rng=rng())
+            paper_data.make_shakespeare_roles(**options | change, rng=rng())
 
 
 def test_real_roles_are_those_of_the_file():
     need("tinyshakespeare")
-    data = datasets.make_shakespeare_roles(n_train=50, n_test=10, rng=rng())
+    data = paper_data.make_shakespeare_roles(n_train=50, n_test=10, rng=rng())
     assert data.n_clients == 141
-    more = datasets.make_shakespeare_roles(
+    more = paper_data.make_shakespeare_roles(
         200, min_characters=200, n_train=50, n_test=10, rng=rng()
     )
     assert more.n_clients == 200
     text = {}
-    for role, speech in datasets.load_tinyshakespeare():
+    for role, speech in paper_data.load_tinyshakespeare():
         if speech:
             text[role] = text.get(role, "") + speech + "\n"
     long = [text[role] for role in sorted(text) if len(text[role]) >= 1000]
@@ -539,20 +446,20 @@ def test_real_roles_are_those_of_the_file():
             read = decoded(data.train_points[row]) + decoded(data.train_labels[[row]])
             assert read.lstrip("_") in long[client]
     characters = {c for speech in text.values() for c in speech}
-    assert characters == set(datasets.ALPHABET)
+    assert characters == set(paper_data.ALPHABET)
 
 
 # ---- lines -------------------------------------------------------------------------------------
 
 
 def test_lines_have_the_law_of_the_appendix():
-    data = datasets.make_lines(weights=(4, 4, 1, 1), noise=1.5, rng=rng(6))
+    data = paper_data.make_lines(weights=(4, 4, 1, 1), noise=1.5, rng=rng(6))
     np.testing.assert_array_equal(np.bincount(data.groups), [400, 400, 100, 100])
     assert data.n_features == 1 and data.n_classes is None and data.bound == 5 + 9
     for split, size in (("train", 20), ("test", 10)):
         points, _, labels = data.clients(split)
         assert labels is None and points.shape == (1000 * size, 2)
-        a, b = np.array(datasets.LINES)[np.repeat(data.groups, size)].T
+        a, b = np.array(paper_data.LINES)[np.repeat(data.groups, size)].T
         # false alarm 1e-6 each
         assert kstest((points[:, 0] + 1) / 2, "uniform").pvalue > 1e-6
         assert kstest((points[:, 1] - a * points[:, 0] - b) / 1.5, "norm").pvalue > 1e-6
@@ -560,20 +467,20 @@ def test_lines_have_the_law_of_the_appendix():
 
 def test_lines_without_noise_are_exact():
     lines = [[2.0, -1.0], [0.0, 0.5], [-4.0, 0.25]]
-    data = datasets.make_lines(7, n_train=3, n_test=1, lines=lines, noise=0, rng=rng())
+    data = paper_data.make_lines(7, n_train=3, n_test=1, lines=lines, noise=0, rng=rng())
     np.testing.assert_array_equal(data.groups, [0, 0, 0, 1, 1, 2, 2])
     a, b = np.array(lines)[np.repeat(data.groups, 3)].T
     np.testing.assert_array_equal(data.train_points[:, 1], a * data.train_points[:, 0] + b)
     assert data.bound == 4.25
-    assert datasets.make_lines(2, lines=[[0.1, 0.1]], noise=0, rng=rng()).bound == 1.0
+    assert paper_data.make_lines(2, lines=[[0.1, 0.1]], noise=0, rng=rng()).bound == 1.0
 
 
 # ---- wrong arguments ---------------------------------------------------------------------------
 
 
 def test_makers_refuse_wrong_arguments():
-    images, digits = datasets.make_rotated_images, datasets.make_rotated_digits
-    dirichlet, lines = datasets.make_dirichlet_federation, datasets.make_lines
+    images, digits = paper_data.make_rotated_images, paper_data.make_rotated_digits
+    dirichlet, lines = paper_data.make_dirichlet_federation, paper_data.make_lines
     cases = [
         (partial(images, "cifar"), "dataset must be one of digits, mnist, fashion_mnist"),
         (partial(images, "digits"), "there are 1797 images, but the clients would hold 70000"),
@@ -604,7 +511,7 @@ def test_makers_refuse_wrong_arguments():
     for make, message in cases:
         with pytest.raises(ValueError, match=message):
             make(rng=rng())
-    with pytest.raises(TypeError, match="rotations must be an integer"):
+    with pytest.raises(TypeError, match="rotations must be a sequence, each item an integer"):
         images("digits", rotations=(0, 90.0), rng=rng())
     with pytest.raises(TypeError, match="n_train must be an integer"):
         lines(n_train=2.5, rng=rng())
@@ -620,4 +527,4 @@ def test_missing_image_files_are_named(monkeypatch, tmp_path):
     monkeypatch.setattr(_files, "registry", lambda: entries)
     for name in ("fashion_mnist", "emnist_bymerge", "cifar10", "cifar100"):
         with pytest.raises(datasets.DatasetUnavailableError, match=IMAGE_SOURCES[name].dataset):
-            datasets.make_rotated_images(name, rng=rng())
+            paper_data.make_rotated_images(name, rng=rng())
