@@ -44,6 +44,7 @@ from fedclust_helpers.studies.feddp_kmeans.tables import STEPS as STEP_COLUMNS
 from fedclust_helpers.studies.feddp_kmeans.tables import pareto_front
 from fedclust_helpers.studies.ldp_kmeans import blocks as ldp_blocks
 from fedclust_helpers.studies.ldp_kmeans import cells as ldp_cells
+from fedclust_helpers.studies.ldp_kmeans.growth import loglog_slope
 from fedclust_helpers.studies.ldp_kmeans.problems import (
     Ball,
     BallProblem,
@@ -52,7 +53,6 @@ from fedclust_helpers.studies.ldp_kmeans.problems import (
     load_ball,
 )
 from fedclust_helpers.studies.ldp_kmeans.tables import EXPONENTS, ORACLES
-from fedclust_helpers.studies.ldp_kmeans.theory import loglog_slope
 from fedclust_helpers.studies.rr_cluster import blocks as rr_blocks
 from fedclust_helpers.studies.rr_cluster import cells as rr_cells
 from fedclust_helpers.studies.rr_cluster import design as rr_design
