@@ -648,7 +648,7 @@ plt.show()
 # made up, so play freely.
 
 # %% tags=["widget", "nbval-ignore-output"]
-_ = play.explore_private_clusters(clients, seed=SEED)
+_ = play.explore(clients, seed=SEED)
 
 # %% [markdown]
 # ## 11. Choosing bounds
