@@ -191,6 +191,7 @@ def plot_limits(
     budgets : epsilons (e,), accuracy (e, seeds) by "sums_ifca" and "sums_ifca_reseed"
     """
     left, middle, right = panels(axes)
+    ends: dict[str, Any] = {"ylim": (0, 1), "names": "lower right"}
     x, by_threshold = 100 * np.asarray(shares[0]), shares[1]
     named = {f"threshold {threshold:g}": values for threshold, values in by_threshold.items()}
     curves(left, x, named, interval="bars")
