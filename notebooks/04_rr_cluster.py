@@ -1253,7 +1253,7 @@ assert bills[0] == bills[1], "re-seeding is not on the bill"
 fig, axes = plt.subplots(1, 2, figsize=(9.4, 3.6))
 titles = "Without re-seeding a model dies", "With it each group gets one"
 counts = {t: run.sizes for t, run in zip(titles, pair, strict=True)}
-_ = draw.plot_counts(axes, counts, dead_below, pair[1].reseeded)
+_ = results.plot_counts(axes, counts, dead_below, pair[1].reseeded)
 plt.show()
 
 # %% [markdown]

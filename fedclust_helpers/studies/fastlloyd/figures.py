@@ -13,14 +13,7 @@ from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 from scipy.stats import norm
 
-from fedclust_helpers.studies.bench.plots import (
-    centers,
-    cloud,
-    curves,
-    finish,
-    legend_below,
-    note,
-)
+from fedclust_helpers.studies.bench.plots import centers, cloud, curves, finish, legend_below, note
 from fedclust_helpers.studies.bench.style import (
     BLUE,
     DARK,
@@ -177,10 +170,7 @@ def plot_hockey_stick(
 
 
 def plot_claim_ratio(
-    ax: Axes,
-    epsilons: ArrayLike,
-    ratios: Mapping[str, ArrayLike],
-    crossings: Mapping[str, float],
+    ax: Axes, epsilons: ArrayLike, ratios: Mapping[str, ArrayLike], crossings: Mapping[str, float]
 ) -> Axes:
     """True over claimed delta of the textbook calibration, and where it crosses 1."""
     first, last = float(np.min(epsilons)), float(np.max(epsilons))

@@ -141,10 +141,7 @@ def plot_rounds(
 
 
 def plot_subspace(
-    ax: Axes,
-    epsilons: ArrayLike,
-    energy: Mapping[str, ArrayLike],
-    transitions: Mapping[str, float],
+    ax: Axes, epsilons: ArrayLike, energy: Mapping[str, ArrayLike], transitions: Mapping[str, float]
 ) -> Axes:
     """Between-cluster energy kept by the private subspace against the budget of Step 1.
 

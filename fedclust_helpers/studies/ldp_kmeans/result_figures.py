@@ -208,10 +208,7 @@ def plot_growth(ax: Axes, growth: Mapping[str, tuple[ArrayLike, ArrayLike, float
 
 
 def plot_limits(
-    axes: Any,
-    epsilons: ArrayLike,
-    needed: Mapping[str, ArrayLike],
-    table: pd.DataFrame | None,
+    axes: Any, epsilons: ArrayLike, needed: Mapping[str, ArrayLike], table: pd.DataFrame | None
 ) -> Any:
     """Left: users needed to see a cell with 2 % of them. Right: cost ratio against d' at ε = 1.
 

@@ -20,7 +20,6 @@ from fedclust_helpers.studies.bench.plots import (
     curves,
     finish,
     headline,
-    label_lines,
     note,
     panels,
 )
@@ -191,38 +190,6 @@ def plot_bias_variance(
         at = [0, 10, 20, 30, 40, 50]
         finish(ax, title, "threshold B", yscale="log", xticks=at, names="upper right")
     left.set_ylabel("squared error, small cluster (log)")
-    return axes
-
-
-def plot_counts(
-    axes: Any,
-    counts: Mapping[str, ArrayLike],
-    threshold: float,
-    events: Sequence[tuple[int, int, int]],
-) -> Any:
-    """Noised counts of the models by round, without and with re-seeding.
-
-    Parameters
-    ----------
-    counts : mapping of two titles to arrays of shape (T, k)
-        The second run is the one with `events`.
-    threshold : float
-        Mean count below which a model is dead.
-    events : sequence of (round, dead model, split model)
-    """
-    both = panels(axes)
-    for ax, (title, values) in zip(both, counts.items(), strict=True):
-        lines = {f"model {j}": column for j, column in enumerate(np.asarray(values).T)}
-        curves(ax, np.arange(len(np.asarray(values))), lines, MODELS, linewidth=1.5)
-        ax.axhline(threshold, **DASHED | {"linestyle": (0, (2, 2))})
-        finish(ax, title, "round")
-    both[0].set_ylabel("noised count")
-    top = both[1].get_ylim()[1]
-    for i, (t, dead, _) in enumerate(events):
-        both[1].axvline(t, color=MODELS[dead % 4].color, linewidth=1, zorder=0)
-        text, height = f"model {dead} replaced", top * (0.97 - 0.09 * i)
-        both[1].text(t + 0.5, height, text, fontsize=9, va="top")
-    label_lines(both[0])
     return axes
 
 

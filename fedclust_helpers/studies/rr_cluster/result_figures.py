@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,17 +11,8 @@ from matplotlib.colors import ListedColormap
 from numpy.typing import ArrayLike
 
 from fedclust_helpers.studies.bench.plots import curves, finish, headline, panels
-from fedclust_helpers.studies.bench.style import (
-    BLUE,
-    DARK,
-    DASHED,
-    MUTED,
-    PALE,
-    PLUM,
-    RED,
-    Look,
-)
-from fedclust_helpers.studies.rr_cluster.figures import METHODS, SIGMA
+from fedclust_helpers.studies.bench.style import BLUE, DARK, DASHED, MUTED, PALE, PLUM, RED, Look
+from fedclust_helpers.studies.rr_cluster.figures import METHODS, MODELS, SIGMA
 
 PROMISES = {"fixed": "Fixed size, replace-one", "poisson": "Poisson, add/remove"}
 """Sampling -> sampling and the relation under which it is accounted."""
@@ -213,6 +204,38 @@ def plot_limits(
     curves(right, budgets[0], budgets[1], METHODS, interval="bars")
     text = ("Re-seeding helps to ε = 0.5", "ε", "accuracy")
     finish(right, *text, log="x", xticks=budgets[0], **ends)
+    return axes
+
+
+def plot_counts(
+    axes: Any,
+    counts: Mapping[str, ArrayLike],
+    threshold: float,
+    events: Sequence[tuple[int, int, int]],
+) -> Any:
+    """Noised counts of the models by round, without and with re-seeding.
+
+    Parameters
+    ----------
+    counts : mapping of two titles to arrays of shape (T, k)
+        The second run is the one with `events`.
+    threshold : float
+        Mean count below which a model is dead.
+    events : sequence of (round, dead model, split model)
+    """
+    both = panels(axes)
+    for ax, (title, values) in zip(both, counts.items(), strict=True):
+        lines = {f"model {j}": column for j, column in enumerate(np.asarray(values).T)}
+        curves(ax, np.arange(len(np.asarray(values))), lines, MODELS, linewidth=1.5)
+        ax.axhline(threshold, **DASHED | {"linestyle": (0, (2, 2))})
+        finish(ax, title, "round")
+    both[0].set_ylabel("noised count")
+    top = both[1].get_ylim()[1]
+    for i, (t, dead, _) in enumerate(events):
+        both[1].axvline(t, color=MODELS[dead % 4].color, linewidth=1, zorder=0)
+        text, height = f"model {dead} replaced", top * (0.97 - 0.09 * i)
+        both[1].text(t + 0.5, height, text, fontsize=9, va="top")
+    label_lines(both[0])
     return axes
 
 
