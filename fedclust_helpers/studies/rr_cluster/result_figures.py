@@ -10,7 +10,7 @@ import pandas as pd
 from matplotlib.colors import ListedColormap
 from numpy.typing import ArrayLike
 
-from fedclust_helpers.studies.bench.plots import curves, finish, headline, panels
+from fedclust_helpers.studies.bench.plots import curves, finish, headline, label_lines, panels
 from fedclust_helpers.studies.bench.style import BLUE, DARK, DASHED, MUTED, PALE, PLUM, RED, Look
 from fedclust_helpers.studies.rr_cluster.figures import METHODS, MODELS, SIGMA
 
