@@ -26,7 +26,7 @@ from scipy.stats import norm
 from fedclust_helpers import datasets
 from fedclust_helpers import ldp_kmeans as lk
 from fedclust_helpers.accounting import gdp_delta
-from fedclust_helpers.federation import LocalReports, local_users
+from fedclust_helpers.federation import LocalReports, simulate
 from fedclust_helpers.rr_cluster import accounting
 from fedclust_helpers.studies.bench import plots, style
 from fedclust_helpers.studies.fastlloyd import figures as fl
@@ -525,12 +525,12 @@ def points() -> NDArray[np.float64]:
 @pytest.fixture(scope="module")
 def one(points: NDArray) -> lk.LdpResult:
     rng = np.random.default_rng(0)
-    return one_round(local_users(points, seed=1), n_clusters=3, epsilon=4.0, rng=rng)
+    return one_round(simulate(points, "local", seed=1), n_clusters=3, epsilon=4.0, rng=rng)
 
 
 @pytest.fixture(scope="module")
 def four(points: NDArray) -> tuple[LocalReports, lk.LdpResult]:
-    users = local_users(points, seed=1, keep_payloads=True)
+    users = simulate(points, "local", seed=1, keep_payloads=True)
     rng = np.random.default_rng(0)
     return users, four_rounds(users, n_clusters=3, epsilon=4.0, rng=rng, lsh=True, t=2)
 
@@ -589,7 +589,7 @@ def test_cells_of_ldp(points: NDArray, one: lk.LdpResult) -> None:
 
 
 def test_run_without_cells_can_be_drawn(points: NDArray) -> None:
-    users = local_users(points[:1000], seed=1)
+    users = simulate(points[:1000], "local", seed=1)
     with pytest.warns(lk.NothingDetectedWarning):
         blind = one_round(users, n_clusters=3, epsilon=0.05, rng=np.random.default_rng(0))
     assert sum(squares(draw(ldp.plot_run, points, blind))) == 0
@@ -684,7 +684,7 @@ def test_four_rounds(points: NDArray, four: tuple[LocalReports, lk.LdpResult]) -
 
 
 def test_said_by_users_needs_a_division_and_payloads(points: NDArray) -> None:
-    users = local_users(points, seed=1)
+    users = simulate(points, "local", seed=1)
     with pytest.raises(ValueError, match="divided"):
         ldp_results.said_by_users(users, points)
     four_rounds(users, n_clusters=3, epsilon=4.0, rng=np.random.default_rng(0))
