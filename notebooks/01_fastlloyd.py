@@ -381,7 +381,7 @@ same = np.allclose(together + step, sums / counts[:, None])
 assert same, "Eq. 11: without noise the same mean"
 
 # %% tags=["hide-input"]
-fig, ax = plt.subplots()
+fig, ax = plt.subplots(figsize=(6.4, 3.4))
 shown = {
     "relative sum, one added": changes[:, 1],
     "relative sum, one replaced": changes[:, 2],
@@ -1092,7 +1092,7 @@ assert cost < 1.1 * best_cost, "at ε = 1, N = 2000 the noise costs little"
 # %% tags=["hide-input"]
 fig, ax = plt.subplots(figsize=(4.8, 4.4))
 _ = draw.plot_run(ax, points, run.history, radius=run.plan.radii[-1])
-_ = ax.set_title("In seven noised rounds the centres find the groups")
+_ = ax.set_title("Seven noised rounds find the groups")
 plt.show()
 
 # %% [markdown]
