@@ -210,7 +210,7 @@ _ = start.plot_log_ratio(
     axes[1], bins, log_ratio, error, EPSILON, exact=exact_ratio
 )  # fmt: skip
 _ = axes[0].set(xlabel="released count")
-_ = axes[0].set_title("An answer near 200 fits both worlds")
+_ = axes[0].set_title("An answer near 200 fits both worlds", fontsize=11)
 plt.show()
 
 # %% [markdown]
@@ -648,7 +648,7 @@ plt.show()
 # made up, so play freely.
 
 # %% tags=["widget", "nbval-ignore-output"]
-_ = play.explore_private_clusters(clients, seed=SEED)
+_ = play.explore(clients, seed=SEED)
 
 # %% [markdown]
 # ## 11. Choosing bounds

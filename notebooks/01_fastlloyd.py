@@ -82,8 +82,10 @@ from fedclust_helpers import secure_aggregation as secagg
 from fedclust_helpers.federation import ClientData, Randomness, simulate
 from fedclust_helpers.metrics import mean_ci, nicv
 from fedclust_helpers.studies.bench import grading
+from fedclust_helpers.studies.bench.plots import headline
 from fedclust_helpers.studies.bench.style import use_style
 from fedclust_helpers.studies.fastlloyd import figures as draw
+from fedclust_helpers.studies.fastlloyd import result_figures as results
 
 use_style()
 SEED, SIZES, SPREAD, K, D = 2025, (700, 500, 400, 250, 150), 0.12, 5, 2
@@ -134,7 +136,7 @@ assert min(cost_a, cost_b) > 5 * best_cost, "each lacks groups of the other"
 # %% tags=["hide-input"]
 fig, axes = plt.subplots(1, 2, figsize=(7, 3.8), sharey=True)
 _ = draw.plot_hospitals(axes, parts, alone, together)
-draw.headline(fig, "Alone, each hospital puts its centres in the wrong places")
+headline(fig, "Alone, each hospital puts its centres in the wrong places")
 plt.show()
 
 # %% [markdown]
@@ -263,7 +265,7 @@ rates = [(s[:, None] >= cuts).mean(axis=0) for s in (out_scores, in_scores)]
 curves = {"exact sums": ([0, 0, 1], [0, 1, 1]), "FastLloyd": rates}
 limit = f"most that μ = {mu_total:.2f} allows"
 _ = draw.plot_roc(axes[1], curves, mu=mu_total, bound_label=limit)
-draw.headline(fig, "Exact sums give a record away; FastLloyd's releases do not")
+headline(fig, "Exact sums give a record away; FastLloyd's releases do not")
 plt.show()
 
 # %% [markdown]
@@ -379,7 +381,7 @@ same = np.allclose(together + step, sums / counts[:, None])
 assert same, "Eq. 11: without noise the same mean"
 
 # %% tags=["hide-input"]
-fig, ax = plt.subplots()
+fig, ax = plt.subplots(figsize=(6.4, 3.4))
 shown = {
     "relative sum, one added": changes[:, 1],
     "relative sum, one replaced": changes[:, 2],
@@ -469,7 +471,7 @@ assert abs(crossing - 8.42) < 0.01 and abs(waste - 1.30) < 0.01, "known values"
 fig, axes = plt.subplots(1, 2, figsize=(8.2, 3.5))
 _ = draw.plot_hockey_stick(axes[0], grid, formula, shots)
 _ = draw.plot_claim_ratio(axes[1], claimed, ratios, crossings)
-draw.headline(fig, "Theorem 2.3 is exact; textbook noise is never right")
+headline(fig, "Theorem 2.3 is exact; textbook noise is never right")
 plt.show()
 
 # %% [markdown]
@@ -593,7 +595,7 @@ assert loss <= 0.125 + 1e-12, "the flat minimum forgives a factor sqrt(2)"
 fig, axes = plt.subplots(1, 3, figsize=(9.6, 3.4))
 slips = K_GRID, printed_ratio, SDS, mean_ratio, median_ratio, BALL, distance
 _ = draw.plot_error_slips(axes, *slips)
-draw.headline(fig, "Eq. 16: too large by k, blind to small clusters, a guess")
+headline(fig, "Eq. 16: too large by k, blind to small clusters, a guess")
 plt.show()
 
 # %% [markdown]
@@ -647,7 +649,7 @@ for d in (2, 4, 16):
     radii[f"d = {d}"] = [fl.max_radius(k, d) / np.sqrt(d) for k in CLUSTERS]
     spent[f"d = {d}"] = [true_epsilon(k, d) for k in CLUSTERS]
 _ = draw.plot_radius(axes, CLUSTERS, radii, spent, 1.0)
-draw.headline(fig, "The noise of round 0 must follow the radius of round 0")
+headline(fig, "The noise of round 0 must follow the radius of round 0")
 plt.show()
 
 # %% [markdown]
@@ -702,7 +704,7 @@ assert abs(helps - 0.64) < 0.02 and abs(hurts - 1.35) < 0.03, "known ratios"
 # %% tags=["hide-input"]
 fig, axes = plt.subplots(1, 2, figsize=(8.2, 3.5))
 _ = draw.plot_fold(axes, x, maps, FOLD_SDS, fold_ratio)
-draw.headline(fig, "Folding as printed is wrong; corrected, it often helps")
+headline(fig, "Folding as printed is wrong; corrected, it often helps")
 plt.show()
 
 # %% [markdown]
@@ -769,7 +771,7 @@ assert np.allclose(hidden, VALUES, atol=250), "60,000 words: 4 sd are 190"
 fig, axes = plt.subplots(1, 2, figsize=(8.4, 3.5), sharey=True)
 titles = "pads on the whole ring", "pads on half of it"
 _ = draw.plot_masked(axes, (full, half), titles, 32)
-draw.headline(fig, "Full-range pads hide the value, half-range pads do not")
+headline(fig, "Full-range pads hide the value, half-range pads do not")
 plt.show()
 
 # %% [markdown]
@@ -890,7 +892,7 @@ fig, axes = plt.subplots(1, 3, figsize=(9.6, 3.4))
 by_seed = [a.ravel() for a in (total, released, cleaned)]
 wrapping = totals / 1000, decoded / 1000
 _ = draw.plot_attacks(axes, (truth_reuse, server_reads), by_seed, wrapping)
-draw.headline(fig, "Three small mistakes: two attacks and a silent failure")
+headline(fig, "Three small mistakes: two attacks and a silent failure")
 plt.show()
 
 # %% [markdown]
@@ -973,7 +975,7 @@ deltas = {
     "rounded": [exact_delta(e, sd_count, "round") for e in small],
 }
 _ = draw.plot_rounding(axes, m, atoms, small, deltas, (0.1, delta_s1))
-draw.headline(fig, "Truncated noise leaves a double atom, and δ does not fall")
+headline(fig, "Truncated noise leaves a double atom, and δ does not fall")
 plt.show()
 
 # %% [markdown]
@@ -1090,7 +1092,7 @@ assert cost < 1.1 * best_cost, "at ε = 1, N = 2000 the noise costs little"
 # %% tags=["hide-input"]
 fig, ax = plt.subplots(figsize=(4.8, 4.4))
 _ = draw.plot_run(ax, points, run.history, radius=run.plan.radii[-1])
-_ = ax.set_title("In seven noised rounds the centres find the groups")
+_ = ax.set_title("Seven noised rounds find the groups")
 plt.show()
 
 # %% [markdown]
@@ -1455,9 +1457,9 @@ for method in ("sulloyd", "glloyd", "glloyd_fold"):
 # %% tags=["hide-input"]
 won = beats["glloyd"]
 fig, axes = plt.subplots(3, 4, figsize=(9.6, 7.2))
-_ = draw.plot_nicv(axes, real)
+_ = results.plot_nicv(axes, real)
 claim = f"in {won.better} of {sum(won)} settings and loses in {won.worse}"
-draw.headline(fig, f"FastLloyd beats GLloyd {claim}; the others are ties")
+headline(fig, f"FastLloyd beats GLloyd {claim}; the others are ties")
 plt.show()
 
 # %% [markdown]
@@ -1470,18 +1472,18 @@ plt.show()
 # %% tags=["hide-input"]
 fig, axes = plt.subplots(2, 2, figsize=(8.4, 6.8))
 scaling, axes = tables["fastlloyd_scaling"], axes.ravel()
-_ = draw.plot_scaling(axes[:3], scaling)
-_ = draw.plot_ablation(axes[3], tables["fastlloyd_ablation"])
+_ = results.plot_scaling(axes[:3], scaling)
+_ = results.plot_ablation(axes[3], tables["fastlloyd_ablation"])
 last = scaling.query("figure == '3b' and method == 'fastlloyd'")
 last = last.nlargest(1, "k")
 k, saved = last["k"].item(), 1 - last["relative_to_sulloyd_median"].item()
-draw.headline(fig, f"k = {k}: FastLloyd errs {saved:.0%} less than SuLloyd")
+headline(fig, f"k = {k}: FastLloyd errs {saved:.0%} less than SuLloyd")
 plt.show()
 
 # %% tags=["hide-input"]
 fig, axes = plt.subplots(3, 4, figsize=(9.6, 6.6), sharex=True)
 others = tables["fastlloyd_metrics"]
-_ = draw.plot_metrics(axes, others)
+_ = results.plot_metrics(axes, others)
 means = (
     others.query("method in ('fastlloyd', 'glloyd')")
     .pivot_table("mean", ["metric", "dataset", "epsilon"], "method")
@@ -1490,7 +1492,7 @@ means = (
 agree = (means["fastlloyd"] < means["glloyd"]).groupby("metric").mean()
 agree["silhouette"] = 1 - agree["silhouette"]  # here higher is better
 share = agree.mean()
-draw.headline(fig, f"Other scores agree with NICV in {share:.0%} of the cells")
+headline(fig, f"Other scores agree with NICV in {share:.0%} of the cells")
 plt.show()
 
 # %% [markdown]
@@ -1584,9 +1586,9 @@ assert ignored[-1] > 0.03 > ignored[0], "heavy tails"
 # %% tags=["hide-input"]
 fig, axes = plt.subplots(1, 3, figsize=(9.6, 3.6))
 curves = (SMALL, by_size), (COLUMNS, by_dimension), (TAILS, ignored)
-_ = draw.plot_breaks(axes, *curves)
+_ = results.plot_breaks(axes, *curves)
 claim = "Few records: privacy costs most. Many columns: the start"
-draw.headline(fig, claim)
+headline(fig, claim)
 plt.show()
 
 # %% [markdown]
@@ -1614,7 +1616,7 @@ plt.show()
 # %% tags=["widget", "nbval-ignore-output"]
 from fedclust_helpers.studies.fastlloyd import widget as play
 
-_ = play.explore_fastlloyd(hospitals, seed=SEED)
+_ = play.explore(hospitals, seed=SEED)
 
 # %% [markdown]
 # ## Exercises

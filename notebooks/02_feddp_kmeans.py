@@ -79,6 +79,7 @@ from fedclust_helpers.studies import load_results, paper_data
 from fedclust_helpers.studies.bench import style as figs
 from fedclust_helpers.studies.feddp_kmeans import bounds
 from fedclust_helpers.studies.feddp_kmeans import figures as draw
+from fedclust_helpers.studies.feddp_kmeans import result_figures as results
 from fedclust_helpers.studies.feddp_kmeans import widget as play
 
 figs.use_style()
@@ -832,7 +833,7 @@ assert lowest > 50 * ours_mean, "the baselines' plateau, 1 to 7 above"
 
 # %% tags=["hide-input"]
 fig, ax = plt.subplots(figsize=(7.0, 2.9))
-_ = draw.plot_comparison(ax, excess)
+_ = results.plot_comparison(ax, excess)
 _ = ax.set_title("At equal ε a private start wins by a factor near 100")
 plt.show()
 
@@ -972,7 +973,7 @@ assert untouched < mean["feddp"][0], "at 0.25 the budget only harms"
 
 # %% tags=["hide-input"]
 fig, ax = plt.subplots(figsize=(6.8, 3.5))
-_ = draw.plot_excess(ax, totals, levels)
+_ = results.plot_excess(ax, totals, levels)
 _ = ax.set_title("At client level the subspace is not worth its price")
 plt.show()
 
@@ -1022,7 +1023,7 @@ assert tight["excess"].min() > 1.5, "too little budget for 20,000 rows"
 
 # %% tags=["hide-input"]
 fig, ax = plt.subplots(figsize=(6.8, 3.5))
-_ = draw.plot_pareto(ax, runs)
+_ = results.plot_pareto(ax, runs)
 _ = ax.set_title("FedDP-KMeans leaves the plateau of the baselines")
 plt.show()
 
@@ -1049,7 +1050,7 @@ else:
     n = min(4, len(table[["level", "clients"]].drop_duplicates()))
     options = {"figsize": (2.7 * n, 4.0), "sharey": True, "squeeze": False}
     fig, axes = plt.subplots(1, n, **options)
-    _ = draw.plot_cost_table(axes, table)
+    _ = results.plot_cost_table(axes, table)
     plt.show()
 
 # %% [markdown]
@@ -1079,7 +1080,7 @@ assert trusting[3] > 10 * trusting[0], "trust has an end"
 
 # %% tags=["hide-input"]
 fig, ax = plt.subplots(figsize=(6.6, 3.3))
-_ = draw.plot_missing(ax, missing, by_missing)
+_ = results.plot_missing(ax, missing, by_missing)
 _ = ax.set_title("Missing clusters hurt most where the server is trusted")
 plt.show()
 
@@ -1108,7 +1109,7 @@ chosen = selection.elbow(ks, curve)
 assert chosen in {9, 10, 11}, "the bend is soft: within one of the truth"
 assert fed.ledger.epsilon(DELTA) == paid, "19 clusterings, nothing charged"
 fig, ax = plt.subplots(figsize=(5.8, 3.3))
-_ = draw.plot_elbow(ax, ks, curve, chosen, K)
+_ = results.plot_elbow(ax, ks, curve, chosen, K)
 plt.show()
 
 # %% [markdown]
@@ -1149,16 +1150,16 @@ assert min(ratios["server_lloyds"], ratios["server_kmeanspp"]) > 1.1
 
 # %% tags=["hide-input"]
 names = ("china.jpg", "flower.jpg")
-china, flower = (draw.image_patches(load_sample_image(n)) for n in names)
-eight = {m: draw.paint(china, centers) for m, centers in painted.items()}
+china, flower = (results.image_patches(load_sample_image(n)) for n in names)
+eight = {m: results.paint(china, centers) for m, centers in painted.items()}
 pictures = {
-    "private: held in 64 strips": draw.paint(china),
-    "public: at the server": draw.paint(flower),
+    "private: held in 64 strips": results.paint(china),
+    "public: at the server": results.paint(flower),
     "8 colours by ServerLloyds": eight["server_lloyds"],
     "8 colours by FedDP-KMeans": eight["feddp"],
 }
 fig, axes = plt.subplots(2, 2, figsize=(7.0, 5.0))
-_ = draw.plot_images(axes, pictures)
+_ = results.plot_images(axes, pictures)
 plt.show()
 
 # %% [markdown]
@@ -1200,7 +1201,7 @@ assert by_size[0] > 3 > 0.2 > by_size[-1], "a steep edge between"
 # %% tags=["hide-input"]
 fig, axes = plt.subplots(1, 2, figsize=(9.0, 3.4))
 curves = (radii, radius_costs), (n_rows, size_costs)
-_ = draw.plot_limits(axes, *curves, radius=small.radius)
+_ = results.plot_limits(axes, *curves, radius=small.radius)
 plt.show()
 
 # %% [markdown]
@@ -1255,7 +1256,7 @@ plt.show()
 # notices? What happens to the middle panel when the subspace is lost?
 
 # %% tags=["widget", "nbval-ignore-output"]
-_ = play.explore_init(small, seed=SEED)
+_ = play.explore(small, seed=SEED)
 
 # %% [markdown]
 # ## Exercises

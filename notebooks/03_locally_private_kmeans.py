@@ -75,6 +75,7 @@ from fedclust_helpers.studies import load_results
 from fedclust_helpers.studies.bench import style as figs
 from fedclust_helpers.studies.ldp_kmeans import figures as draw
 from fedclust_helpers.studies.ldp_kmeans import growth, theory
+from fedclust_helpers.studies.ldp_kmeans import result_figures as results
 from fedclust_helpers.studies.ldp_kmeans import widget as play
 
 figs.use_style()
@@ -756,7 +757,7 @@ assert min(mean["gaussian_report"]) > 0.5 * single, "clusters of noise"
 assert mean["ldp_lloyd"][1] > 2 * mean["alg1"][1], "stuck in its start"
 assert mean["alg4"][1] > mean["alg1"][1], "four rounds cost users"
 fig, ax = plt.subplots(figsize=(7.4, 3.7))
-_ = draw.plot_methods(ax, table, best=best, single=single)
+_ = results.plot_methods(ax, table, best=best, single=single)
 plt.show()
 
 # %% [markdown]
@@ -787,7 +788,7 @@ for n in (100_000, 1_000_000):
     assert mean.min() < 1.25 * pair, "as good where it fits"
     assert mean.max() > 2 * mean.min(), "and bad where it does not"
 fig, ax = plt.subplots(figsize=(6.8, 3.6))
-_ = draw.plot_depths(ax, depths, one_grid, two_levels, best=best)
+_ = results.plot_depths(ax, depths, one_grid, two_levels, best=best)
 plt.show()
 
 # %% [markdown]
@@ -855,7 +856,7 @@ print("within 15 % of the optimum from n =", reach)
 assert reach["local"] >= 30 * reach["secure sum"], "measured: 300"
 assert np.abs(means["trusted"] / means["secure sum"] - 1)[2:].max() < 0.1
 fig, ax = plt.subplots(figsize=(7.0, 3.7))
-_ = draw.plot_trust(ax, sizes, trusts, best=best)
+_ = results.plot_trust(ax, sizes, trusts, best=best)
 plt.show()
 
 # %% [markdown]
@@ -890,7 +891,7 @@ assert abs(slopes["oracle error"] - 0.5) < 0.03, "4095 buckets"
 assert slopes["k-means excess"] < 0.35, "before: 0.1"
 assert slopes["missed, Zipf"] > 0.7, "a long tail is almost all lost"
 fig, ax = plt.subplots(figsize=(6.8, 3.7))
-_ = draw.plot_growth(ax, growth)
+_ = results.plot_growth(ax, growth)
 plt.show()
 
 # %% [markdown]
@@ -1167,7 +1168,7 @@ print(f"one round {costs[1_000_000]:.4f}, best {plane_best:.4f}")
 assert costs[1_000_000] < cost < 5 * plane_best, "it runs, and costs more"
 assert before < cost, "in two dimensions the vectors only add noise"
 fig, axes = plt.subplots(1, 4, figsize=(9.4, 3.1))
-_ = draw.plot_rounds(axes, plane, four, plane_means)
+_ = results.plot_rounds(axes, plane, four, plane_means)
 plt.show()
 
 # %% [markdown]
@@ -1188,7 +1189,7 @@ print(f"a user spent {spent.min():.3f} to {spent.max():.3f}")
 print(f"the whole run: ε = {total:.3f} at δ = {DELTA:g}")
 assert answers == fed.n_clients, "one answer each, in one of the rounds"
 assert spent.max() <= 1.002 and total <= 1.002, "nobody above the budget"
-draw.said_by_users(fed, plane)
+results.said_by_users(fed, plane)
 
 # %% [markdown]
 # One row is one user. A bit (±1) is about a random half of all cells, and one time in four it is a lie. The vector of
@@ -1251,8 +1252,8 @@ assert seen[64.0] > 20, "as predicted: 10⁵ users suffice"
 # %% tags=["hide-input"]
 try:
     table = load_results("ldp_cost")
-    near = draw.cost_ratios(table, epsilon=1.0)
-    rounds = draw.cost_ratios(table, epsilon=1.0, algorithms=("alg4",) * 2)
+    near = results.cost_ratios(table, epsilon=1.0)
+    rounds = results.cost_ratios(table, epsilon=1.0, algorithms=("alg4",) * 2)
     print("one round\n", near.round(2), "\nfour rounds\n", rounds.round(2))
     assert near.loc[10**6, 4] < 1.3 < 2 < near.loc[10**6, 10], "d' = 4, 10"
     assert near.loc[10**4].min() > 2, "too few users in any dimension"
@@ -1261,7 +1262,7 @@ except FileNotFoundError:
     table = None
     print("data/results/ldp_cost.csv is made by `make results`")
 fig, axes = plt.subplots(1, 2, figsize=(9.4, 3.8))
-_ = draw.plot_limits(axes, epsilons, needed, table)
+_ = results.plot_limits(axes, epsilons, needed, table)
 plt.show()
 
 # %% [markdown]
@@ -1332,7 +1333,7 @@ plt.show()
 # n = $10^6$ and ε = 1, what happens at depth 6?
 
 # %% tags=["widget", "nbval-ignore-output"]
-_ = play.explore_local(plane, **options)
+_ = play.explore(plane, **options)
 
 # %% [markdown]
 # ## Exercises

@@ -76,6 +76,7 @@ from fedclust_helpers.studies.bench import style as figs
 from fedclust_helpers.studies.rr_cluster import cells as rr_cells
 from fedclust_helpers.studies.rr_cluster import figures as draw
 from fedclust_helpers.studies.rr_cluster import problems as rr_problems
+from fedclust_helpers.studies.rr_cluster import result_figures as results
 from fedclust_helpers.studies.rr_cluster import sensitivity as sens
 from fedclust_helpers.studies.rr_cluster import theory
 from fedclust_helpers.studies.rr_cluster import widget as play
@@ -1027,7 +1028,7 @@ assert upload["trusted"] == 8 * (D + K), "update and identifier"
 assert upload["masked"] == 8 * K * (D + 1), "k blocks and counts"
 fig, axes = plt.subplots(1, 3, figsize=(9.4, 3.7))
 counts = released["ideal"].sizes[0], identifiers.sum(axis=0)
-_ = draw.plot_views(axes, identifiers, groups, words[:, :40], *counts)
+_ = results.plot_views(axes, identifiers, groups, words[:, :40], *counts)
 plt.show()
 
 # %% [markdown]
@@ -1147,7 +1148,7 @@ assert np.allclose(bill, 2, atol=2e-3), "equal, and not by name only"
 # %% tags=["hide-input"]
 fig, axes = plt.subplots(1, 2, figsize=(9.4, 3.9))
 same = "DP-IFCA is RR-Cluster here, bit for bit"
-_ = draw.plot_comparison(axes, runs, note=same)
+_ = results.plot_comparison(axes, runs, remark=same)
 plt.show()
 
 # %% [markdown]
@@ -1171,19 +1172,19 @@ plt.show()
 # %%
 accuracy = studies.load_results("rr_accuracy")
 paired = studies.load_results("rr_paired")
-base = draw.main_rows(accuracy)
+base = results.main_rows(accuracy)
 percent = (100 * base["acc_mean"]).map("{:.1f} ± ".format)
 percent += (100 * base["ci95"]).map("{:.1f}".format)
 table = base.assign(cell=percent)
 table.pivot(index="method", columns="epsilon", values="cell")
 
 # %%
-rebalanced = draw.paired_gains(paired, "rr_ifca")
+rebalanced = results.paired_gains(paired, "rr_ifca")
 largest = rebalanced[["diff_min", "diff_max"]].abs().max(axis=None)
 n_pairs = rebalanced["seeds"].sum()
 print(f"RR-Cluster less DP-IFCA: {largest:g} in all {n_pairs} pairs")
 assert largest == 0 and n_pairs == 150, "bit for bit, in all settings"
-gains = draw.paired_gains(paired, "sums_ifca_reseed")
+gains = results.paired_gains(paired, "sums_ifca_reseed")
 low = (gains["diff_mean"] - gains["ci95"]).min()
 print(f"sums only less DP-IFCA: {gains['diff_min'].min():+.3f} at worst")
 assert low > 0 and gains["diff_min"].min() > 0, "every interval and pair"
@@ -1191,7 +1192,7 @@ means = base.set_index(["method", "epsilon"])["acc_mean"]
 behind = means["ifca"] < means["fedavg"]
 assert behind[2.0] and behind[4.0], "as live"
 fig, axes = plt.subplots(1, 2, figsize=(9.4, 4.6))
-_ = draw.plot_results(axes, base, gains)
+_ = results.plot_results(axes, base, gains)
 plt.show()
 
 # %% [markdown]
@@ -1249,7 +1250,7 @@ assert bills[0] == bills[1], "re-seeding is not on the bill"
 fig, axes = plt.subplots(1, 2, figsize=(9.4, 3.6))
 titles = "Without re-seeding a model dies", "With it each group gets one"
 counts = {t: run.sizes for t, run in zip(titles, pair, strict=True)}
-_ = draw.plot_counts(axes, counts, dead_below, pair[1].reseeded)
+_ = results.plot_counts(axes, counts, dead_below, pair[1].reseeded)
 plt.show()
 
 # %% [markdown]
@@ -1320,7 +1321,7 @@ assert cured[1] > plain[1] + 0.03, "re-seeding helps at ε = 0.5"
 assert cured[0] < 0.7, "and drowns at ε = 0.25"
 fig, axes = plt.subplots(1, 3, figsize=(9.6, 3.8))
 three = (shares, small), (ks, by_k), (tiny, by_epsilon)
-_ = draw.plot_limits(axes, *three)
+_ = results.plot_limits(axes, *three)
 plt.show()
 
 # %% [markdown]
@@ -1390,7 +1391,7 @@ plt.show()
 # change anything?
 
 # %% tags=["widget", "nbval-ignore-output"]
-_ = play.explore_rebalancing(toy, table, seed=SEED, **short)
+_ = play.explore(toy, table, seed=SEED, **short)
 
 # %% [markdown]
 # ## Exercises

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import cache, partial
 from typing import Any, Literal
 
-import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 
 from fedclust_helpers import fastlloyd, federation, kmeans, metrics
 from fedclust_helpers._validation import check_int
+from fedclust_helpers.studies.bench import widgets
 from fedclust_helpers.studies.fastlloyd.figures import plot_run
+
+Strategy = Literal["step", "constant"]
 
 
 def reference_cost(clients: federation.ClientData, n_clusters: int, *, seed: int) -> float:
@@ -28,7 +30,7 @@ def private_run(
     epsilon: float,
     alpha: float,
     n_clusters: int,
-    strategy: Literal["step", "constant"],
+    strategy: Strategy,
     seed: int,
     reference: float | None = None,
 ) -> Axes:
@@ -37,21 +39,9 @@ def private_run(
     Every call is one (epsilon, 1/(N ln N))-DP run, add/remove one point, in teaching mode: not
     private against anyone who knows the seed. The start depends on `seed` and `n_clusters` only.
 
-    Parameters
-    ----------
-    ax : Axes
-    clients : ClientData
-        Points in [-1, 1]^2.
-    epsilon, alpha, n_clusters, strategy
-        As in `fedclust_helpers.fastlloyd.plan`.
-    seed : int
-    reference : float, optional
-        Cost of k-means without privacy, for the title.
-
-    Returns
-    -------
-    Axes
-        Drawn on by `figures.fastlloyd.plot_run`.
+    `clients` holds points in [-1, 1]^2; epsilon, alpha, n_clusters and strategy are those of
+    `fedclust_helpers.fastlloyd.plan`; reference is the cost of k-means without privacy, for the
+    title.
     """
     check_int(seed, "seed", minimum=0)
     ideal = federation.simulate(clients, "ideal", seed=seed)
@@ -67,41 +57,20 @@ def private_run(
     return ax
 
 
-def private_run_callback(
-    clients: federation.ClientData, *, seed: int
-) -> Callable[[float, float, int, Literal["step", "constant"]], None]:
-    """Return the function that the controls call: it draws a new figure and shows it."""
-    costs: dict[int, float] = {}
-
-    def redraw(
-        epsilon: float, alpha: float, n_clusters: int, strategy: Literal["step", "constant"]
-    ) -> None:
-        if n_clusters not in costs:
-            costs[n_clusters] = reference_cost(clients, n_clusters, seed=seed)
-        _, ax = plt.subplots(figsize=(4.8, 4.8))
-        private_run(
-            ax, clients, epsilon=epsilon, alpha=alpha, n_clusters=n_clusters, strategy=strategy,
-            seed=seed, reference=costs[n_clusters],
-        )  # fmt: skip
-        plt.show()
-
-    return redraw
-
-
-def explore_fastlloyd(clients: federation.ClientData, *, seed: int) -> Any:
+def explore(clients: federation.ClientData, *, seed: int) -> Any:
     """Controls for epsilon (0.03 to 10), alpha, k and strategy; returns the callback."""
-    from ipywidgets import Dropdown, FloatLogSlider, FloatSlider, IntSlider, interact
+    reference = cache(partial(reference_cost, clients, seed=seed))
 
-    epsilon = FloatLogSlider(
-        value=1.0, base=10, min=-1.5, max=1, step=0.1, description="epsilon",
-        readout_format=".2f", continuous_update=False,
-    )  # fmt: skip
-    alpha = FloatSlider(
-        value=0.8, min=0.2, max=2.0, step=0.2, description="alpha", continuous_update=False
-    )
-    n_clusters = IntSlider(value=5, min=1, max=10, description="k", continuous_update=False)
-    strategy = Dropdown(options=["step", "constant"], description="strategy")
-    return interact(
-        private_run_callback(clients, seed=seed),
-        epsilon=epsilon, alpha=alpha, n_clusters=n_clusters, strategy=strategy,
-    )  # fmt: skip
+    def draw(ax: Axes, epsilon: float, alpha: float, k: int, strategy: Strategy) -> Axes:
+        return private_run(
+            ax, clients, epsilon=epsilon, alpha=alpha, n_clusters=k, strategy=strategy, seed=seed,
+            reference=reference(k),
+        )  # fmt: skip
+
+    controls = {
+        "epsilon": widgets.log_slider(1.0, -1.5, 1),
+        "alpha": widgets.slider(0.8, 0.2, 2.0, 0.2),
+        "k": widgets.slider(5, 1, 10, 1),
+        "strategy": widgets.choice(["step", "constant"]),
+    }
+    return widgets.explore(draw, controls, (4.8, 4.8))

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
 
 from fedclust_helpers import kmeans
 from fedclust_helpers._validation import check_int
 from fedclust_helpers.feddp_kmeans import plan, run, selection, split_epsilon
 from fedclust_helpers.federation import ClientData, simulate
+from fedclust_helpers.studies.bench import widgets
 from fedclust_helpers.studies.feddp_kmeans.figures import plot_init
 from fedclust_helpers.studies.paper_data import FederatedDataset
 
@@ -39,7 +39,6 @@ def init_run(
 
     Parameters
     ----------
-    axes : three Axes
     made : FederatedDataset
         With `true_centers`, which the pictures need.
     epsilon : float
@@ -50,11 +49,6 @@ def init_run(
         Of the noise and of the server's k-means; moving a share changes sizes of noise only.
     clients : ClientData, optional
         `clipped_clients(made)`, made once by the caller.
-
-    Returns
-    -------
-    axes
-        Drawn on by `figures.feddp.plot_init`.
     """
     parts = np.asarray(shares, dtype=np.float64)
     if parts.shape != (4,) or not (np.isfinite(parts) & (parts > 0)).all():
@@ -74,41 +68,21 @@ def init_run(
         axes, made.points, made.server_points, made.in_distribution, made.true_centers,
         eigenvalues=init.eigenvalues, noise=selection.noise_norm(std, made.n_features),
         energy=selection.subspace_energy(init.basis, made.true_centers), weights=init.weights,
-        centers=init.centers, cost=kmeans.kmeans_cost(made.points, init.centers, normalize=True),
+        released=init.centers, cost=kmeans.kmeans_cost(made.points, init.centers, normalize=True),
         best=kmeans.kmeans_cost(made.points, best, normalize=True), epsilon=planned.total_epsilon,
     )  # fmt: skip
 
 
-def init_run_callback(
-    made: FederatedDataset, *, seed: int
-) -> Callable[[float, float, float, float, float], None]:
-    """Return the function that the sliders call: it draws a new figure and shows it."""
+def explore(made: FederatedDataset, *, seed: int) -> Any:
+    """Sliders for epsilon (0.1 to 10, logarithmic) and the four shares; returns the callback."""
     clients = clipped_clients(made)
 
-    def redraw(epsilon: float, outer: float, weights: float, sums: float, counts: float) -> None:
-        _, axes = plt.subplots(1, 3, figsize=(9.6, 3.4))
-        init_run(
-            axes, made, epsilon=epsilon, shares=(outer, weights, sums, counts), seed=seed,
-            clients=clients,
-        )  # fmt: skip
-        plt.show()
+    def draw(axes: Any, epsilon: float, **shares: float) -> Any:
+        parts = tuple(shares.values())
+        return init_run(axes, made, epsilon=epsilon, shares=parts, seed=seed, clients=clients)
 
-    return redraw
-
-
-def explore_init(made: FederatedDataset, *, seed: int) -> Any:
-    """Sliders for epsilon (0.1 to 10, logarithmic) and the four shares; returns the callback."""
-    from ipywidgets import FloatLogSlider, FloatSlider, interact
-
-    epsilon = FloatLogSlider(
-        value=1.0, base=10, min=-1, max=1, step=0.1, description="epsilon", readout_format=".2f",
-        continuous_update=False,
-    )  # fmt: skip
+    controls = {"epsilon": widgets.log_slider(1.0, -1, 1)}
     names = ("outer", "weights", "sums", "counts")
-    sliders = {
-        name: FloatSlider(
-            value=share, min=0.02, max=1.0, step=0.02, description=name, continuous_update=False
-        )
-        for name, share in zip(names, SHARES, strict=True)
-    }
-    return interact(init_run_callback(made, seed=seed), epsilon=epsilon, **sliders)
+    for name, share in zip(names, SHARES, strict=True):
+        controls[name] = widgets.slider(share, 0.02, 1.0, 0.02)
+    return widgets.explore(draw, controls, (9.6, 3.4), 3)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
@@ -15,6 +13,7 @@ from fedclust_helpers._validation import as_points, check_int
 from fedclust_helpers.federation import simulate
 from fedclust_helpers.kmeans import kmeans_cost
 from fedclust_helpers.ldp_kmeans import NothingDetectedWarning, detection_threshold, plan, run
+from fedclust_helpers.studies.bench import widgets
 from fedclust_helpers.studies.ldp_kmeans.figures import plot_run
 
 MAX_DEPTH = 6
@@ -45,7 +44,6 @@ def local_run(
 
     Parameters
     ----------
-    ax : Axes
     points : array_like of shape (N, 2)
         In the unit disc.
     n : int
@@ -54,14 +52,8 @@ def local_run(
         Of each user.
     depth : int
         Of the finer grid, 1 to 6: cells of side 2^(1 - depth). The coarser one has twice the side.
-    n_clusters, seed : int
     means : array_like of shape (k, 2), optional
         True means, drawn as crosses.
-
-    Returns
-    -------
-    ax
-        Drawn on by `figures.ldp.plot_run`.
     """
     points = as_points(points, n_features=2)
     n = check_int(n, "n", maximum=len(points))
@@ -83,39 +75,21 @@ def local_run(
     return ax
 
 
-def local_run_callback(
-    points: ArrayLike, *, n_clusters: int, seed: int, means: ArrayLike | None = None
-) -> Callable[[float, float, int], None]:
-    """Return the function that the sliders call: it draws a new figure and shows it."""
-    points = as_points(points, n_features=2)
-
-    def redraw(n: float, epsilon: float, depth: int) -> None:
-        _, ax = plt.subplots(figsize=(4.6, 5.0))
-        local_run(
-            ax, points, n=min(len(points), round(n)), epsilon=epsilon, depth=depth,
-            n_clusters=n_clusters, seed=seed, means=means,
-        )  # fmt: skip
-        plt.show()
-
-    return redraw
-
-
-def explore_local(
+def explore(
     points: ArrayLike, *, n_clusters: int, seed: int, means: ArrayLike | None = None
 ) -> Any:
     """Sliders for n (from 1000, logarithmic), epsilon (0.1 to 10) and depth; the callback."""
-    from ipywidgets import FloatLogSlider, IntSlider, interact
-
     points = as_points(points, n_features=2)
-    most = float(np.log10(len(points)))
-    users = FloatLogSlider(
-        value=min(1e5, len(points)), base=10, min=min(3.0, most), max=most, step=0.1,
-        description="users n", readout_format=".0f", continuous_update=False,
-    )  # fmt: skip
-    epsilon = FloatLogSlider(
-        value=1.0, base=10, min=-1, max=1, step=0.1, description="epsilon", readout_format=".2f",
-        continuous_update=False,
-    )  # fmt: skip
-    depth = IntSlider(value=3, min=1, max=MAX_DEPTH, description="depth", continuous_update=False)
-    redraw = local_run_callback(points, n_clusters=n_clusters, seed=seed, means=means)
-    return interact(redraw, n=users, epsilon=epsilon, depth=depth)
+    fixed: dict[str, Any] = {"n_clusters": n_clusters, "seed": seed, "means": means}
+
+    def draw(ax: Axes, n: float, epsilon: float, depth: int) -> Axes:
+        users = min(len(points), round(n))
+        return local_run(ax, points, n=users, epsilon=epsilon, depth=depth, **fixed)
+
+    most, few = float(np.log10(len(points))), {"readout_format": ".0f", "description": "users n"}
+    controls = {
+        "n": widgets.log_slider(min(1e5, len(points)), min(3.0, most), most, **few),
+        "epsilon": widgets.log_slider(1.0, -1, 1),
+        "depth": widgets.slider(3, 1, MAX_DEPTH, 1),
+    }
+    return widgets.explore(draw, controls, (4.6, 5.0))

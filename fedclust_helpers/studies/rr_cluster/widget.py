@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
@@ -14,8 +14,9 @@ from fedclust_helpers import rr_cluster as rr
 from fedclust_helpers._validation import check_int
 from fedclust_helpers.accounting import PrivacyLedger
 from fedclust_helpers.federation import ClientData, simulate
+from fedclust_helpers.studies.bench import widgets
 from fedclust_helpers.studies.paper_data import LabelledFederation
-from fedclust_helpers.studies.rr_cluster.figures import plot_choice
+from fedclust_helpers.studies.rr_cluster.result_figures import plot_choice
 from fedclust_helpers.studies.rr_cluster.theory import argmax_accuracy
 
 Identifiers = Literal["corrected", "exact"]
@@ -51,33 +52,17 @@ def accuracy_table(
 ) -> pd.DataFrame:  # fmt: skip
     """Accuracy for every B, epsilon and kind of identifiers: what the widget shows as a band.
 
-    Parameters
-    ----------
-    made : LabelledFederation
-        With groups.
-    sizes : sequence of int
-        Thresholds B; 0 is DP-IFCA.
-    epsilons : sequence of float
-        Totals at delta = 1e-3, one client, replace-one.
-    cohort, n_rounds : int
-    seeds : sequence of int
-
-    Returns
-    -------
-    DataFrame
-        Columns identifiers, epsilon, B, seed, accuracy.
+    `made` has groups; `sizes` are thresholds B (0 is DP-IFCA), `epsilons` totals at delta = 1e-3,
+    one client, replace-one. Columns: identifiers, epsilon, B, seed, accuracy.
     """
-    rows = []
     kinds: tuple[Identifiers, ...] = ("corrected", "exact")
-    for kind in kinds:
-        for epsilon in epsilons:
-            for b in sizes:
-                for seed in seeds:
-                    _, accuracy = _train(
-                        made, min_size=b, epsilon=epsilon, identifiers=kind, cohort=cohort,
-                        n_rounds=n_rounds, seed=seed,
-                    )  # fmt: skip
-                    rows.append((kind, epsilon, b, seed, accuracy))
+    rows = []
+    for kind, epsilon, b, seed in itertools.product(kinds, epsilons, sizes, seeds):
+        _, accuracy = _train(
+            made, min_size=b, epsilon=epsilon, identifiers=kind, cohort=cohort, n_rounds=n_rounds,
+            seed=seed,
+        )  # fmt: skip
+        rows.append((kind, epsilon, b, seed, accuracy))
     return pd.DataFrame(rows, columns=["identifiers", "epsilon", "B", "seed", "accuracy"])
 
 
@@ -90,22 +75,8 @@ def rebalancing_run(
     Every call is one run of (epsilon, 1e-3)-DP, one client, replace-one, in teaching mode: not
     private against anyone who knows the seed. With ``identifiers="exact"`` it isn't private at all.
 
-    Parameters
-    ----------
-    axes : three Axes
-    made : LabelledFederation
-    table : DataFrame
-        From `accuracy_table`; it must hold `epsilon` and `identifiers`.
-    min_size : int
-        B; 0 for DP-IFCA.
-    epsilon : float
-    identifiers : {"corrected", "exact"}
-    cohort, n_rounds, seed : int
-
-    Returns
-    -------
-    axes
-        Drawn on by `figures.rr.plot_choice`.
+    `table` is from `accuracy_table` and must hold `epsilon` and `identifiers`; min_size is B,
+    0 for DP-IFCA.
     """
     part = table[(table["identifiers"] == identifiers) & (table["epsilon"] == epsilon)]
     if part.empty:
@@ -133,41 +104,20 @@ def rebalancing_run(
     )  # fmt: skip
 
 
-def rebalancing_callback(
-    made: LabelledFederation, table: pd.DataFrame, *, cohort: int, n_rounds: int, seed: int
-) -> Callable[[int, float, Identifiers], None]:
-    """Return the function that the controls call: it draws a new figure and shows it."""
-
-    def redraw(min_size: int, epsilon: float, identifiers: Identifiers) -> None:
-        _, axes = plt.subplots(1, 3, figsize=(9.6, 3.4))
-        rebalancing_run(
-            axes, made, table, min_size=min_size, epsilon=epsilon, identifiers=identifiers,
-            cohort=cohort, n_rounds=n_rounds, seed=seed,
-        )  # fmt: skip
-        plt.show()
-
-    return redraw
-
-
-def explore_rebalancing(
+def explore(
     made: LabelledFederation, table: pd.DataFrame, *, cohort: int, n_rounds: int, seed: int
 ) -> Any:
     """Controls for B, the epsilons of the table, and identifiers; returns the callback."""
-    from ipywidgets import Dropdown, IntSlider, SelectionSlider, interact
+    fixed: dict[str, Any] = {"cohort": cohort, "n_rounds": n_rounds, "seed": seed}
 
-    epsilons = sorted(table["epsilon"].unique())
-    min_size = IntSlider(
-        value=int(table["B"].max()) // 2, min=0, max=int(table["B"].max()), description="B",
-        continuous_update=False,
-    )  # fmt: skip
-    epsilon = SelectionSlider(
-        options=[(f"{e:g}", e) for e in epsilons], value=epsilons[0], description="epsilon",
-        continuous_update=False,
-    )  # fmt: skip
-    identifiers = Dropdown(
-        options=[("noised", "corrected"), ("exact", "exact")], description="identifiers"
-    )
-    return interact(
-        rebalancing_callback(made, table, cohort=cohort, n_rounds=n_rounds, seed=seed),
-        min_size=min_size, epsilon=epsilon, identifiers=identifiers,
-    )  # fmt: skip
+    def draw(axes: Any, B: int, epsilon: float, identifiers: Identifiers) -> Any:
+        chosen: dict[str, Any] = {"epsilon": epsilon, "identifiers": identifiers}
+        return rebalancing_run(axes, made, table, min_size=B, **chosen, **fixed)
+
+    most, epsilons = int(table["B"].max()), sorted(table["epsilon"].unique())
+    controls = {
+        "B": widgets.slider(most // 2, 0, most, 1),
+        "epsilon": widgets.choice([(f"{e:g}", e) for e in epsilons], ordered=True),
+        "identifiers": widgets.choice([("noised", "corrected"), ("exact", "exact")]),
+    }
+    return widgets.explore(draw, controls, (9.6, 3.4), 3)
