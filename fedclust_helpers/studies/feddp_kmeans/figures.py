@@ -231,6 +231,7 @@ def plot_init(
     right.set_title(f"3  cost {cost:.2f}, best {best:.2f}", fontsize=11)
     box = np.asarray(points)[:: max(1, len(np.asarray(points)) // MAX_SHOWN)] @ plane
     for ax in (middle, right):
+        ax.set_aspect("equal", adjustable="box")
         ax.set(xlim=(box[:, 0].min(), box[:, 0].max()), ylim=(box[:, 1].min(), box[:, 1].max()))
     headline(axes, f"FedDP-Init at a total of ε = {epsilon:.2f}")
     return axes
