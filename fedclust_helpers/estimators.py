@@ -14,6 +14,14 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
 from fedclust_helpers import fastlloyd, kmeans, ldp_kmeans
+from fedclust_helpers._reading import (
+    as_bound,
+    client_data,
+    column_names,
+    holds_clients,
+    is_one_table,
+    is_table,
+)
 from fedclust_helpers._validation import FloatArray, IntArray, as_points, check_bool, check_choice
 from fedclust_helpers.accounting import PrivacyLedger
 from fedclust_helpers.datasets import scale_to_box
@@ -137,7 +145,7 @@ class _InBox(ClusterMixin, BaseEstimator):
 
     def _bounds(self, n_features: int) -> tuple[FloatArray, FloatArray]:
         lower, upper = (
-            _as_bound(getattr(self, name), name, n_features) for name in ("lower", "upper")
+            as_bound(getattr(self, name), name, n_features) for name in ("lower", "upper")
         )
         if not (lower < upper).all():
             raise ValueError("lower and upper must satisfy lower < upper in every feature")
@@ -189,11 +197,11 @@ class _InBox(ClusterMixin, BaseEstimator):
             return [X.client(i) for i in range(X.n_clients)]
         if isinstance(X, Mapping):
             return list(X.values())
-        if _holds_clients(X):
+        if holds_clients(X):
             return list(X)
         if isinstance(y, str):
             return X.drop(columns=y)
-        return X if _is_table(X) else as_points(X, "X")  # a list of rows is one table, too
+        return X if is_table(X) else as_points(X, "X")  # a list of rows is one table, too
 
     def _scaled(self, X: ArrayLike) -> tuple[FloatArray, FloatArray]:
         check_is_fitted(self)
@@ -203,7 +211,7 @@ class _InBox(ClusterMixin, BaseEstimator):
 
     def _learn_names(self, X: Any, y: Any) -> None:
         """Remember the columns of a table, so that others are not taken for them."""
-        names = _names(X, y)
+        names = column_names(X, y)
         if names is not None:
             self.feature_names_in_ = np.asarray(names, dtype=object)
         elif hasattr(self, "feature_names_in_"):
@@ -211,7 +219,7 @@ class _InBox(ClusterMixin, BaseEstimator):
 
     def _in_order(self, X: Any) -> Any:
         """A table with the columns of the fit, in their order; arrays as they are."""
-        own, names = _names(X, None), getattr(self, "feature_names_in_", None)
+        own, names = column_names(X, None), getattr(self, "feature_names_in_", None)
         if own is None or names is None:
             return X
         if len(own) != len(names) or set(own) != set(names):
@@ -336,8 +344,8 @@ class FastLloydKMeans(_InBox):
     def _read(self, X: Any, y: Any) -> ClientData:
         check_choice(self.trust, "trust", ("masked", "ideal", "trusted", "serverless"))
         check_bool(self.publish, "publish")
-        data = _client_data(X, y)
-        self._check_many(data, alone=y is None and _is_one_table(X))
+        data = client_data(X, y)
+        self._check_many(data, alone=y is None and is_one_table(X))
         return data
 
     def _federation(self, data: ClientData) -> InProcess:
@@ -413,7 +421,7 @@ class LocalKMeans(_InBox):
     def _read(self, X: Any, y: Any) -> ClientData:
         if y is not None:
             raise ValueError("y must not be given: every row is a user of its own")
-        if isinstance(X, Mapping) or _holds_clients(X):
+        if isinstance(X, Mapping) or holds_clients(X):
             raise ValueError("X must be one array of shape (n, d), row i the only one of user i")
         if not isinstance(X, ClientData):
             return ClientData.one_point_each(as_points(X, "X"))
@@ -434,78 +442,3 @@ class LocalKMeans(_InBox):
         rng = np.random.default_rng(self.seed)
         result = ldp_kmeans.run(federation, plan, rng=rng, **running)
         return result, np.clip(result.centers / (1 / np.sqrt(federation.n_features)), -1, 1)
-
-
-# --- reading X ------------------------------------------------------------------------------------
-
-
-def _is_table(X: Any) -> bool:
-    return hasattr(X, "columns") and hasattr(X, "to_numpy")
-
-
-def _names(X: Any, y: Any) -> list[Any] | None:
-    """Names of the feature columns, where X (or its first client) is a table with names."""
-    if isinstance(X, Mapping):
-        X = next(iter(X.values()), None)
-    elif _holds_clients(X):
-        X = X[0]
-    if not _is_table(X):
-        return None
-    names = [name for name in X.columns if not (isinstance(y, str) and name == y)]
-    return None if names == list(range(len(names))) else names
-
-
-def _holds_clients(X: Any) -> bool:
-    """Whether X is a sequence whose entries are tables of their own."""
-    if isinstance(X, np.ndarray) and X.dtype != object:
-        return X.ndim == 3
-    if not isinstance(X, Sequence | np.ndarray) or isinstance(X, str | bytes) or len(X) == 0:
-        return False
-    try:
-        return np.ndim(X[0]) >= 2
-    except ValueError:  # ragged
-        return False
-
-
-def _is_one_table(X: Any) -> bool:
-    return not (isinstance(X, ClientData | Mapping) or _holds_clients(X))
-
-
-def _client_data(X: Any, y: Any) -> ClientData:
-    """The clients that X, and y beside one table, speak of; errors name X or y."""
-    if not _is_one_table(X):
-        if y is not None:
-            raise ValueError(
-                "y must not be given beside clients: X says already whose each row is; give y (the"
-                " owners) with one array of shape (n, d) only"
-            )
-        return X if isinstance(X, ClientData) else _named("X", ClientData.from_clients, X)
-    if isinstance(X, Sequence) and len(X) == 0:
-        raise ValueError("X must hold at least one client, or one row")
-    if y is None:
-        return ClientData.one_point_each(as_points(X, "X"))
-    return _named("X and y", ClientData.from_owners, X, y)
-
-
-def _named(name: str, build: Callable[..., ClientData], *args: Any) -> ClientData:
-    """Build client data; what is wrong is said of the argument of `fit`."""
-    try:
-        return build(*args)
-    except (TypeError, ValueError) as error:
-        raise type(error)(f"{name} cannot be read as clients: {error}") from None
-
-
-def _as_bound(value: Any, name: str, n_features: int) -> FloatArray:
-    wrong = f"{name} must be a number or {n_features} numbers, one for each column of X"
-    try:
-        side = np.asarray(value)
-        if side.dtype.kind not in "fiu" and side.dtype != object:
-            raise TypeError
-        side = side.astype(np.float64)
-    except (TypeError, ValueError, OverflowError):
-        raise TypeError(wrong) from None
-    if side.shape not in ((), (n_features,)):
-        raise ValueError(f"{wrong}; got shape {side.shape}")
-    if not np.isfinite(side).all():
-        raise ValueError(f"{name} must be finite")
-    return np.broadcast_to(side, (n_features,))
