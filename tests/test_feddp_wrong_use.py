@@ -27,7 +27,7 @@ from fedclust_helpers import feddp_kmeans as fk
 from fedclust_helpers.accounting import Budget, BudgetExceededError, LedgerMismatchError
 from fedclust_helpers.client_statistics import OUTER_PRODUCT, SERVER_POINT_WEIGHTS
 from fedclust_helpers.feddp_kmeans import STARTS, ClipBounds, StepBudgets, server_lloyds
-from fedclust_helpers.federation import ClientData
+from fedclust_helpers.federation import ClientData, ClippedDataWarning
 from fedclust_helpers.mechanisms import Gaussian, Laplace
 from fedclust_helpers.studies.feddp_kmeans import theory
 from fedclust_helpers.studies.feddp_kmeans.k_fed import k_fed
@@ -300,9 +300,9 @@ def test_messages_do_not_quote_rows_of_the_clients():
     data = ClientData(secret, DATA.offsets)
     fed = federation(data, budget=Budget(0.1, DELTA, "rdp"))
     assert "123456" not in refused(fed, lambda: run(fed), BudgetExceededError, "as planned")
-    with pytest.raises(ValueError) as refusal:
-        federation(data, outside="refuse")
-    assert "123456" not in str(refusal.value)
+    with pytest.warns(ClippedDataWarning) as told:
+        federation(ClientData(np.full((40, ROWS.shape[1]), 123456.789), [0, 20, 40]))
+    assert "123456" not in str(told[0].message)
 
 
 def test_far_rows_cannot_pull_a_center_out_of_the_ball():

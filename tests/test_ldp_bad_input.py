@@ -196,7 +196,7 @@ CALLS = {
     "ask": (lambda **k: users().ask(**k), {"query": COUNTS, "round": 0, "part": None}),
     "federation.gaussian_report": (
         lambda **k: users().gaussian_report(**k),
-        {"n_outputs": 3, "epsilon": 1.0, "delta": 1e-6, "radius": 1.0},
+        {"n_outputs": 3, "epsilon": 1.0, "delta": 1e-6},
     ),
     "UserSplit": (UserSplit, {"shares": SHARES, "seed": 3}),
     "members": (UserSplit(SHARES, 3).members, {"users": USERS, "part": "a"}),

@@ -17,14 +17,15 @@ DATA = ClientData(POINTS, np.arange(0, 601, 20), LABELS)  # 30 clients
 SERVER = POINTS[::30] * 0.9
 MODEL = rr_cluster.SoftmaxRegression(2, 3)
 TWO = {"n_clusters": 2}
-ROUNDS = {"n_rounds": 2, "cohort": 10, "clip": 0.5, "delta": 1e-3}
+TRAINING = rr_cluster.Training(MODEL, cohort=10, clip=0.5)
+ROUNDS = {"n_rounds": 2, "delta": 1e-3}
 CASES: dict[str, dict[str, dict[str, Any]]] = {
     "fastlloyd": {
         "plan": TWO, "plan_glloyd": TWO, "plan_sulloyd": TWO, "plan_lloyd": TWO | {"epsilon": None},
     },
     "feddp_kmeans": {
         "plan": TWO | {"n_rounds": 1}, "plan_adaptive": TWO | {"rng": np.random.default_rng(2)},
-        "plan_lloyds_from": TWO | {"start": "server_kmeanspp", "n_rounds": 1},
+        "plan_lloyds": TWO | {"initial": "server_kmeanspp", "n_rounds": 1},
     },
     "ldp_kmeans": {
         "plan": TWO, "plan_four_rounds": TWO, "plan_as_printed": TWO, "plan_gaussian_reports": TWO,
@@ -36,7 +37,7 @@ CASES: dict[str, dict[str, dict[str, Any]]] = {
         "plan fedcam": ROUNDS | TWO | {"min_size": 2, "clusterer": "fedcam"},
         "plan exact": ROUNDS | TWO | {"min_size": 2, "identifiers": "exact"},
         "plan_sums_only": ROUNDS | TWO | {"min_size": 2},
-        "plan_dp_fedavg": ROUNDS, "plan_dp_fedprox": ROUNDS, "plan_dp_fedper": ROUNDS,
+        "plan_dp_fedavg": ROUNDS, "plan_dp_fedper": ROUNDS,
     },
 }  # fmt: skip
 MODULES = {m.__name__.split(".")[1]: m for m in (fastlloyd, feddp_kmeans, ldp_kmeans, rr_cluster)}
@@ -57,9 +58,10 @@ def planned_and_run(paper, name, options):
     module, fed = MODULES[paper], federation(paper, name)
     options = {"epsilon": 4.0} | options
     options = {n: v for n, v in options.items() if v is not None}
-    what = {"feddp_kmeans": (SERVER,), "rr_cluster": (MODEL,)}.get(paper, ())
-    start = (options.pop("start"),) if "start" in options else ()
-    made = getattr(module, name.split()[0])(*start, fed, *what, **options)
+    what = {"feddp_kmeans": (SERVER,), "rr_cluster": (TRAINING,)}.get(paper, ())
+    made = getattr(module, name.split()[0])(fed, *what, **options)
+    if paper == "rr_cluster":
+        what = ()
     how: dict[str, Any] = {}
     if paper in ("feddp_kmeans", "ldp_kmeans"):
         how["rng"] = np.random.default_rng(5)

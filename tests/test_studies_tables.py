@@ -654,10 +654,11 @@ def test_quick_accuracy_rows(quick: Any) -> None:
 def test_quick_accuracy_is_the_mean_of_its_runs(quick: Any) -> None:
     """Rows again from the package's own functions, without the code of the cells."""
     table = quick("rr_accuracy").query("setting == 'balanced' and epsilon == 8")
-    arguments: Any = {"n_rounds": 4, "epsilon": 8.0, "delta": 1e-3, "cohort": 20, "clip": 0.3}
+    arguments: Any = {"n_rounds": 4, "epsilon": 8.0, "delta": 1e-3}
     found: dict[str, list[float]] = {"ifca": [], "sums_ifca_reseed": []}
     for seed in range(SEEDS):
         problem, model = digits(seed), rr.SoftmaxRegression(64, 10)
+        training = rr.Training(model, cohort=20, clip=0.3)
         for name in found:
             central = name == "ifca"
             federation = simulate(
@@ -668,16 +669,16 @@ def test_quick_accuracy_is_the_mean_of_its_runs(quick: Any) -> None:
             )  # fmt: skip
             plan = (
                 rr.plan(
-                    federation, model, n_clusters=4, identifiers="corrected", rebalance="off",
+                    federation, training, n_clusters=4, identifiers="corrected", rebalance="off",
                     accountant="wor_rdp", **arguments,
                 )
                 if central
                 else rr.plan_sums_only(
-                    federation, model, n_clusters=4, min_size=2, accountant="poisson_rdp",
+                    federation, training, n_clusters=4, min_size=2, accountant="poisson_rdp",
                     **arguments,
                 )
             )  # fmt: skip
-            result = rr.run(federation, plan, model, initial=problem.initial(model, 4))
+            result = rr.run(federation, plan, initial=problem.initial(model, 4))
             assert 7.9 < result.epsilon <= 8 + 1e-6
             score = rr.evaluate(model, result.models, problem.train, problem.test, problem.groups)
             found[name].append(score.accuracy)

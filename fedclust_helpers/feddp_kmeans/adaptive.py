@@ -188,7 +188,7 @@ def _server_start(
 
 
 def follow_adaptive(
-    federation: SumFederation, plan: AdaptivePlan, server: FloatArray, rng: np.random.Generator
+    federation: SumFederation, plan: AdaptivePlan, server: FloatArray, *, rng: np.random.Generator
 ) -> tuple[FloatArray, Released]:
     """The start of the plan, then rounds of relative sums, each shrunk by its own noise."""
     centers = plan.centers

@@ -88,7 +88,7 @@ def weigh_server_points(
 
 
 def initialise(
-    federation: SumFederation, plan: FedDPPlan, server: FloatArray, rng: np.random.Generator
+    federation: SumFederation, plan: FedDPPlan, server: FloatArray, *, rng: np.random.Generator
 ) -> InitResult:
     """FedDP-Init: three private aggregates replace a bad start (Algorithm 1)."""
     *_, weights, means = plan.releases[: len(plan.releases) - plan.n_rounds]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -70,23 +70,23 @@ def run(
         If the ledger cannot pay all of the plan. Nothing was charged, read or sent.
     """
     check_federation(federation)
-    given: Any = None
+    server, generator = cast(Any, None), cast(Any, None)
     if plan.server is not None:
-        given = same_server_points(plan, server_points), check_rng(rng)
+        server, generator = same_server_points(plan, server_points), check_rng(rng)
     elif server_points is not None:
         raise ValueError("server_points must be None: the plan starts from given centres")
     init = None
     with federation.follow(plan, progress) as n_before:
         if isinstance(plan, AdaptivePlan):
-            history, released = follow_adaptive(federation, plan, *given)
+            history, released = follow_adaptive(federation, plan, server, rng=generator)
         elif isinstance(plan, LloydsPlan):
             centers = plan.centers
             if centers is None:
-                centers = STARTS[plan.initial](given[0], plan.n_clusters, rng=rng)
+                centers = STARTS[plan.initial](server, plan.n_clusters, rng=generator)
             history, released = lloyds(federation, plan, centers)
         else:
             assert isinstance(plan, FedDPPlan)
-            init = initialise(federation, plan, *given)
+            init = initialise(federation, plan, server, rng=generator)
             history, released = lloyds(federation, plan, init.centers)
     return FedDPResult(
         plan=plan, ledger=federation.ledger.since(n_before), transcript=federation.transcript,

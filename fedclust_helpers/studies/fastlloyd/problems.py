@@ -61,6 +61,9 @@ def _problem(name: str) -> Problem:
     return Problem(name, points, data.n_clusters)
 
 
+LARGEST = 10**7  # a number in the name of a generated data set
+
+
 def _generated(name: str, kind: str, words: list[str]) -> datasets.Dataset:
     """The generated data set of a name, for example "synth_8_32_0"."""
     wrong = f"name must be a data set of the result tables, got {name!r}"
@@ -70,6 +73,8 @@ def _generated(name: str, kind: str, words: list[str]) -> datasets.Dataset:
     # a number is written as it is printed: no other name for the same data
     if not all(re.fullmatch(r"0|[1-9][0-9]*|0\.[0-9]+", word) for word in words):
         raise ValueError(wrong)
+    if any(float(word) > LARGEST for word in words):
+        raise ValueError(f"{wrong} (at most {LARGEST} rows, columns or clusters)")
     rng = generator_of(f"data/{name}")
     try:
         if kind == "ablation":
