@@ -8,8 +8,10 @@ the function gets what that returns.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
+import sys
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -41,14 +43,34 @@ def checked(function: F) -> F:
         If it is nan, out of the range of its hint, or not one of the words of a ``Literal``.
     """
     if isinstance(function, type):
-        setattr(function, "__init__", checked(vars(function)["__init__"]))  # noqa: B010
+        setattr(function, "__init__", _checking(vars(function)["__init__"], function))  # noqa: B010
         return function
+    return _checking(function)
 
-    checks: dict[str, Check] = {}
-    names: list[str] = []
 
-    def prepare() -> None:
-        hints = _hints(function)
+def check_fields(record: Any) -> None:
+    """Check the fields of a dataclass by their hints: for classes that others may derive from.
+
+    A derived dataclass has a constructor of its own, which is not ``@checked`` unless it says so.
+    """
+    for name, check in _field_checks(type(record)):  # type: ignore[arg-type]
+        check(getattr(record, name), name)
+
+
+@functools.cache
+def _field_checks(kind: type) -> tuple[tuple[str, Check], ...]:
+    hints = _hints(getattr(kind, "__init__"), kind)  # noqa: B009
+    names = [field.name for field in dataclasses.fields(kind) if field.init]
+    found = ((name, check_of(hints.get(name, Any))) for name in names)
+    return tuple((name, check) for name, check in found if check is not None)
+
+
+def _checking(function: F, owner: type | None = None) -> F:
+    """The function, or the constructor of `owner`, with its arguments checked."""
+    prepared: list[tuple[list[str], dict[str, Check]]] = []  # whole at once, or not at all
+
+    def prepare() -> tuple[list[str], dict[str, Check]]:
+        hints, names, checks = _hints(function, owner), [], {}
         for name, parameter in inspect.signature(function).parameters.items():
             if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
                 names.append(name)
@@ -56,12 +78,13 @@ def checked(function: F) -> F:
                 found = check_of(hints.get(name, Any))
                 if found is not None:
                     checks[name] = found
-        names.append("")  # not empty: prepared
+        return names, checks
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        if not names:
-            prepare()
+        if not prepared:
+            prepared.append(prepare())
+        names, checks = prepared[0]
         given = [
             checks[name](value, name) if name in checks else value
             for name, value in zip(names, args, strict=False)
@@ -110,16 +133,22 @@ def _refuse(name: str, value: Any, what: str) -> typing.NoReturn:
     raise TypeError(f"{name} must be {what}, got {got}")
 
 
-def _hints(function: Callable[..., Any]) -> dict[str, Any]:
-    """The type hints that can be understood here; names that are not defined are left out."""
+def _hints(function: Callable[..., Any], owner: type | None = None) -> dict[str, Any]:
+    """The type hints of the arguments, read where they were written.
+
+    A field that a dataclass inherits is read in the module of the class that declares it. Raises
+    NameError for a name that is not defined there: a check must not be left out in silence.
+    """
     space = getattr(inspect.unwrap(function), "__globals__", {})
-    out = {}
-    for name, hint in getattr(function, "__annotations__", {}).items():
-        try:
-            out[name] = eval(hint, space) if isinstance(hint, str) else hint
-        except (NameError, TypeError, AttributeError):
-            continue
-    return out
+    declared: dict[str, dict[str, Any]] = {}
+    for kind in reversed(owner.__mro__ if owner else ()):
+        there = vars(sys.modules[kind.__module__])
+        declared |= dict.fromkeys(vars(kind).get("__annotations__", ()), there)
+    return {
+        name: eval(hint, declared.get(name, space)) if isinstance(hint, str) else hint
+        for name, hint in getattr(function, "__annotations__", {}).items()
+        if name != "return"
+    }
 
 
 # --- what a hint asks for -------------------------------------------------------------------------

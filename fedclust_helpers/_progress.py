@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -17,14 +18,23 @@ Progress = bool | Callable[[int, int], object]
 def showing(progress: Progress, total: int, what: str) -> Iterator[Callable[[int], object]]:
     """While this context is open, ``done(n)`` tells that n of `total` steps are finished.
 
+    A function that fails costs nobody the run: its error becomes a RuntimeWarning.
+
     Raises
     ------
     TypeError
         If `progress` is neither a bool nor a function.
     """
     if callable(progress):
-        tell = check_function(progress, "progress")
-        yield lambda n: tell(n, total)
+        function = check_function(progress, "progress")
+
+        def tell(n: int) -> None:
+            try:
+                function(n, total)
+            except Exception as error:
+                warnings.warn(f"progress failed: {error!r}", RuntimeWarning, stacklevel=2)
+
+        yield tell
         return
     hidden = not check_bool(progress, "progress")
     with tqdm(total=total, desc=what, disable=hidden) as bar:

@@ -16,7 +16,7 @@ from typing import ClassVar, Literal, Protocol, Self, runtime_checkable
 import dp_accounting as dpa
 import numpy as np
 
-from fedclust_helpers._checked import checked
+from fedclust_helpers._checked import check_fields, checked
 from fedclust_helpers._validation import (
     Count,
     Epsilon,
@@ -86,6 +86,9 @@ class _Base:
     pure_epsilon: ClassVar[float] = math.inf
     rho: ClassVar[float | None] = None
 
+    def __post_init__(self) -> None:
+        check_fields(self)  # of derived classes too
+
     def as_replace_one(self) -> Self:
         """The same noise, stated for replace-one neighbours: the sensitivity doubles at most.
 
@@ -110,6 +113,7 @@ class NoNoise(_Base):
     rho: ClassVar[float | None] = math.inf
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.sensitivity < 0:
             raise ValueError(f"sensitivity must be >= 0, got {self.sensitivity}")
 
@@ -262,6 +266,7 @@ class _Discrete(_Base):
     _kind: ClassVar[Literal["gaussian", "laplace"]] = "gaussian"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not self.tail(NEGLIGIBLE) / self.grid < MAX_STEPS:
             raise ValueError(
                 f"scale/grid must be below about 2^58 for noise in 64-bit integers, got"

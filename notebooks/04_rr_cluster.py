@@ -1357,7 +1357,7 @@ Markdown(studies.to_markdown(claims))
 # %% [markdown]
 # Not run here: FeSEM and FedCAM (`clusterer=` of `rr_cluster.plan`), FedProx and FedPer, identifiers by
 # randomised response (`identifiers="krr"`), the neural networks and the text
-# (`rr_cluster.torch_models`). They are in the package and in the result tables.
+# (`studies.rr_cluster.torch_models`). They are in the package and in the result tables.
 #
 # ## Play: B and ε
 #

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import math
 import pickle
+import pkgutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass, replace
 from fractions import Fraction
 from typing import Any, Literal, Protocol
 
@@ -15,9 +17,12 @@ import pandas as pd
 import pytest
 from numpy.typing import ArrayLike, NDArray
 
+import fedclust_helpers as package
+from fedclust_helpers import _checked, fastlloyd
 from fedclust_helpers._checked import checked
 from fedclust_helpers._validation import Epsilon, Natural, Share
 from fedclust_helpers.accounting import Budget
+from fedclust_helpers.federation import simulate
 from fedclust_helpers.mechanisms import DiscreteLaplace, Gaussian, Mechanism
 
 
@@ -57,7 +62,6 @@ def everything(
     labels: NDArray[np.int64] | None = None,
     change: Callable[[Any], Any] | None = None,
     animal: Sounds | None = None,
-    unknown: NotDefinedAnywhere = None,  # noqa: F821
     anything: Any = None,
     **options: Any,
 ) -> int:
@@ -180,3 +184,65 @@ def test_a_checked_function_keeps_its_name_signature_and_doc():
         everything()
     with pytest.raises(TypeError, match="multiple values for argument 'points'"):
         everything(POINTS, points=POINTS)
+
+
+# --- checks that nobody loses ---------------------------------------------------------------------
+
+
+def test_an_interrupted_first_call_leaves_no_function_unchecked(monkeypatch):
+    @checked
+    def double(value: float, name: str) -> float:
+        return 2 * value
+
+    def interrupted(hint):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_checked, "check_of", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            double(1.0, "a")
+    with pytest.raises(TypeError, match="value must be a real number"):
+        double("1", "a")
+    with pytest.raises(TypeError, match="name must be a string"):
+        double(1.0, 3)
+
+
+def test_a_hint_that_cannot_be_read_is_no_licence():
+    def takes(value: Any) -> None: ...
+
+    takes.__annotations__ = {"value": "NoSuchName"}
+    with pytest.raises(NameError, match="NoSuchName"):
+        checked(takes)(3)
+
+
+def test_every_hint_of_the_library_is_read():
+    """Inherited fields of dataclasses, too: in the module of the class that declares them."""
+    found = 0
+    for name in (m.name for m in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")):
+        if name.endswith("__main__"):
+            continue
+        for value in vars(importlib.import_module(name)).values():
+            if isinstance(value, type) and is_dataclass(value):
+                found += len(_checked._hints(value.__init__, value))
+    assert found > 300
+    fed = simulate([[[0.1, 0.2]] * 20, [[0.3, 0.4]] * 20], "ideal", seed=1)
+    plan = fastlloyd.plan(fed, n_clusters=2, epsilon=1.0)
+    with pytest.raises(TypeError, match="facts must be a FederationFacts"):
+        replace(plan, facts=3)
+
+
+def test_a_class_derived_from_a_mechanism_keeps_its_checks():
+    @dataclass(frozen=True)
+    class Mine(Gaussian):
+        pass
+
+    @dataclass(frozen=True)
+    class Discrete(DiscreteLaplace):
+        pass
+
+    assert Mine(1.0, 2.0).gdp_mu == 0.5
+    for wrong in ((-1.0, 1.0), (1.0, -1.0), (1.0, math.nan), ("1", 1.0), (1.0, 1.0, "sideways")):
+        with pytest.raises((ValueError, TypeError), match="must be"):
+            Mine(*wrong)
+    with pytest.raises(ValueError, match="scale must be"):
+        Discrete(1.0, -2.0)

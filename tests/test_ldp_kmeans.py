@@ -7,6 +7,8 @@ test); everything else is exact or has its tolerance stated beside it.
 import itertools
 import math
 import re
+import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -633,3 +635,19 @@ def test_printed_parameters_at_a_large_epsilon(hundred_thousand):
     origin = (hundred_thousand**2).sum(axis=1).mean()
     assert cost(hundred_thousand, result) < origin / 2
     assert len(result.weights) > K and result.chosen.sums.shape == (len(result.weights), 4)
+
+
+def test_centres_stay_numbers_where_nobody_was_asked_for_a_sum():
+    """A dozen users, few of them in the part that sends points: an empty part has no mean."""
+    shares = (("cells", 0.05), ("proxy", 0.05), ("recovery count", 0.85), ("recovery sum", 0.05))
+    empty = 0
+    for seed in range(20):
+        users = simulate(np.full((12, 2), 0.3), "local", seed=seed)
+        plan = replace(lk.plan_four_rounds(users, n_clusters=2, epsilon=40.0), parts=shares)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            result = lk.run(users, plan, rng=np.random.default_rng(0))
+        assert users.split is not None
+        empty += not users.split.members(np.arange(12), "recovery sum").any()
+        assert np.isfinite(result.centers).all()
+    assert empty > 5

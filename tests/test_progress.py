@@ -68,3 +68,29 @@ def test_wrong_progress_is_refused_before_anything(progress):
     assert not federation.ledger.releases
     with pytest.raises(TypeError, match="progress must be"), showing(progress, 3, "steps"):
         pass
+
+
+def test_a_function_that_fails_costs_nobody_the_run():
+    def fails(done, total):
+        raise ZeroDivisionError
+
+    federation, plan = planned()
+    with pytest.warns(RuntimeWarning, match="progress failed: ZeroDivisionError"):
+        with federation.follow(plan, fails):
+            released(federation, plan)
+    assert len(federation.ledger.releases) == 3
+
+
+def test_a_function_cannot_make_releases_of_its_own():
+    """In order and no others, whoever asks: the next one is no longer the next when it is told."""
+    federation, plan = planned()
+
+    def asks(done, total):
+        federation.noisy_sum(
+            plan.statistic, plan.mechanisms[done], round=done, centers=np.eye(2),
+            radius=plan.radii[done],
+        )  # fmt: skip
+
+    with pytest.warns(RuntimeWarning, match="PlanMismatchError"), federation.follow(plan, asks):
+        released(federation, plan)
+    assert [r.round for r in federation.ledger.releases] == [0, 1, 2]

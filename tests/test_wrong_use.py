@@ -4,6 +4,7 @@ Every refusal is checked for three things besides the message: the ledger stayed
 with data was sent, and the message quotes no value of the data.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lloyd_runs import lloyd_run
 
+from fedclust_helpers import fastlloyd
 from fedclust_helpers.accounting import Budget, PrivacyLedger
-from fedclust_helpers.client_statistics import SUMS_AND_COUNTS, TOTAL
+from fedclust_helpers.client_statistics import MODEL_BLOCKS, SUMS_AND_COUNTS, TOTAL
 from fedclust_helpers.federation import (
     ClientData,
     MaskedSecureSum,
@@ -22,6 +24,7 @@ from fedclust_helpers.federation import (
     simulate,
 )
 from fedclust_helpers.mechanisms import DiscreteGaussian, Gaussian, Laplace
+from fedclust_helpers.rr_cluster import LinearRegression
 from fedclust_helpers.secure_aggregation import RingOverflowError
 
 NAN, INF = float("nan"), float("inf")
@@ -415,3 +418,28 @@ def test_an_empty_cluster_looks_like_any_other_on_the_wire():
         )
         sizes.append([(m.name, m.shape, m.n_bytes) for m in federation.transcript.messages])
     assert sizes[0] == sizes[1]
+
+
+def test_an_array_cannot_hide_a_number_that_the_sensitivity_needs():
+    """The sensitivity is read off numbers; an array in their place would go unseen."""
+    model = LinearRegression(1)
+    federation = simulate(
+        [np.ones((5, 2)) * 0.1] * 6, "ideal", seed=1, ledger=PrivacyLedger("client")
+    )
+    sent = {"models": np.zeros((2, 2)), "model": model, "clip": 1.0, "n_steps": 1,
+            "learning_rate": 0.1}  # fmt: skip
+    noise = [federation.gaussian(MODEL_BLOCKS, "blocks", multiplier=1.0, clip=1.0, model=model)]
+    for weight in (np.array([5.0]), [5.0], np.array([[5.0]])):
+        with pytest.raises(TypeError, match="count_weight must be one number"):
+            federation.noisy_sum(MODEL_BLOCKS, noise, round=0, **sent, count_weight=weight)
+    with pytest.raises(ValueError, match="one client can change it by 5.09"):
+        federation.noisy_sum(MODEL_BLOCKS, noise, round=0, **sent, count_weight=5.0)
+    assert not federation.ledger.releases and not federation.transcript.messages
+
+
+def test_a_plan_keeps_its_own_start():
+    federation = simulate([np.full((20, 2), 0.1), np.full((20, 2), 0.3)], "ideal", seed=1)
+    plan = fastlloyd.plan(federation, n_clusters=3, epsilon=1.0)
+    for wrong in (np.zeros((5, 2)), np.zeros((3, 3)), np.full((3, 2), np.nan), "nowhere"):
+        with pytest.raises(ValueError, match="initial"):
+            replace(plan, initial=wrong)

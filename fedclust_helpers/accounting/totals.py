@@ -183,7 +183,10 @@ def _renyi_curve(stream: Sequence[Release]) -> tuple[list[float], list[float]]:
     rest = [r for r in stream if r.sampled_rho is None]
     if rest:
         accountant = RdpAccountant(ORDERS, relation(rest[0].adjacency))
-        accountant.compose(for_rdp(compose(rest)))
+        event = for_rdp(compose(rest))
+        if not accountant.supports(event):  # sampled Laplace noise, say: the other bounds remain
+            return [float(a) for a in ORDERS], [math.inf] * len(ORDERS)
+        accountant.compose(event)
         total += np.asarray(accountant.rdp)
     return [float(a) for a in ORDERS], [float(x) for x in total]
 

@@ -178,8 +178,8 @@ class ClientStatistic:
         """Sensitivity of one part in the L1 or L2 norm, after rounding to multiples of `grid`.
 
         A replaced record counts as one removed and one added. Rounding moves each coordinate of a
-        difference by at most one grid step, and one record touches `d` coordinates, so the slack is
-        d*grid (L1) or sqrt(d)*grid (L2): the corrected statement of FastLloyd's Appendix A.3.
+        difference by at most one grid step, and one record reaches ``Change.touched`` of them, t
+        say, so the slack is t*grid (L1) or sqrt(t)*grid (L2): FastLloyd's Appendix A.3, corrected.
         """
         check_choice(adjacency, "adjacency", ADJACENCIES)
         check_choice(part, "part", self.parts)

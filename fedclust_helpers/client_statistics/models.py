@@ -405,24 +405,26 @@ def MODEL_BLOCKS(points: FloatArray, offsets: IntArray, **given: Any) -> Values:
 # --- messages of single clients, for a trusted server ---------------------------------------------
 
 
-def _update_changes(
-    *, clip: float, model: Model, n_vectors: int = 1, **_: Any
-) -> dict[str, Change]:
-    """A one-hot identifier, and an update of `n_vectors` vectors of parameters.
+def _updates_of(n_vectors: int) -> Callable[..., dict[str, Change]]:
+    """What changes: a one-hot identifier, and an update of `n_vectors` vectors of parameters.
 
     Identifiers are whole numbers, but not said to be: discrete noise on the grid 1 would leave ties
     between them, which a fine grid does not.
     """
-    n = n_vectors * model.n_parameters
-    identifier = Change(1.0, 1.0, 1.0, n, replaced=float(np.sqrt(2)))
-    return {"identifiers": identifier, "updates": vector(clip, "clip", n)}
+
+    def changes(*, clip: float, model: Model, **_: Any) -> dict[str, Change]:
+        n = n_vectors * model.n_parameters
+        identifier = Change(1.0, 1.0, 1.0, n, replaced=float(np.sqrt(2)))
+        return {"identifiers": identifier, "updates": vector(clip, "clip", n)}
+
+    return changes
 
 
 def _one_hot(answers: Answer, models: FloatArray) -> Values:
     return np.eye(len(models))[answers[0]], answers[1]
 
 
-@known("identifiers", "updates", changes=_update_changes, **_CLIENT)
+@known("identifiers", "updates", changes=_updates_of(1), **_CLIENT)
 def CLIENT_UPDATES(points: FloatArray, offsets: IntArray, **given: Any) -> Values:
     """One-hot identifier (k,) and clipped update (d,) of each client (Algorithms 1 and 2, IFCA).
 
@@ -434,15 +436,14 @@ def CLIENT_UPDATES(points: FloatArray, offsets: IntArray, **given: Any) -> Value
     return _one_hot(_answers(_least_loss, points, offsets, **given), given["models"])
 
 
-@known("identifiers", "updates", changes=_update_changes, remembers=True, **_CLIENT)
+@known("identifiers", "updates", changes=_updates_of(1), remembers=True, **_CLIENT)
 def NEAREST_UPDATES(points: FloatArray, offsets: IntArray, **given: Any) -> Values:
     """The same for FeSEM: a client goes on from the model that it chose when it last took part."""
     return _one_hot(_answers(_nearest, points, offsets, remember="fesem", **given), given["models"])
 
 
 @known(
-    "identifiers", "updates", **_CLIENT,
-    changes=lambda **public: _update_changes(**public, n_vectors=2),
+    "identifiers", "updates", **_CLIENT, changes=_updates_of(2),
 )  # fmt: skip
 def ADDITIVE_UPDATES(points: FloatArray, offsets: IntArray, **given: Any) -> Values:
     """The same for FedCAM: the update (2d,) is that of the `common` model (broadcast, (d,)) and

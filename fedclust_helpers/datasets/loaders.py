@@ -158,9 +158,10 @@ def load_birch2(n: int | None = 25_000, *, rng: np.random.Generator | None = Non
     ValueError
         If `n` is not between 1 and 100,000.
     """
+    if n is not None or rng is not None:
+        generator = check_rng(rng)
     if n is not None:
         n = check_int(n, "n", maximum=100_000)
-        generator = check_rng(rng)
     points, labels = _read_suite("birch2")
     if n is not None:
         rows = generator.choice(len(points), n, replace=False)

@@ -31,7 +31,9 @@ def max_radius(
     """The radius eta = alpha beta / (2 k^(1/d)), with beta = 2 B sqrt(d) (Eq. 22 and 25)."""
     k, d = check_int(n_clusters, "n_clusters"), check_int(n_features, "n_features")
     diagonal = 2 * check_positive(bound, "bound") * math.sqrt(d)
-    return check_positive(alpha, "alpha") * diagonal / (2 * k ** (1 / d))
+    if not 1e-9 <= check_positive(alpha, "alpha") <= 1e9:
+        raise ValueError(f"alpha must lie between 1e-9 and 1e9, got {alpha:g}")
+    return alpha * diagonal / (2 * k ** (1 / d))
 
 
 @checked

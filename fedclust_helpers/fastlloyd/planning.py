@@ -62,6 +62,8 @@ class LloydPlan(Plan):
     def __post_init__(self) -> None:
         if self.count_floor is not None:
             check_positive(self.count_floor, "count_floor")
+        given = checked_initial(self.initial, self.n_clusters, self.n_features)
+        object.__setattr__(self, "initial", given)
 
     @property
     def mechanisms(self) -> tuple[tuple[Mechanism, ...], ...]:

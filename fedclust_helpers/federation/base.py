@@ -344,6 +344,7 @@ class InProcess(Fixed, SingleUse, NoiseFactory):
     ) -> tuple[Any, ...]:
         """One release, the same for all: refuse, charge, draw, tell, compute; then part by part."""
         self._require(capability)
+        step = getattr(self, f"_{capability}")
         with self._lock:
             self.check_release(statistic, mechanisms, sampling=sampling, **broadcast)
             self._charge(
@@ -354,7 +355,6 @@ class InProcess(Fixed, SingleUse, NoiseFactory):
                 self._tell(round, broadcast, None if cohort is None else len(cohort))
             values = self._answers(statistic, mechanisms, broadcast, cohort)
             number, self._n_releases = self._n_releases, self._n_releases + 1
-            step = getattr(self, f"_{capability}")
             return tuple(
                 step(Part(name, f"{statistic.name}/{name}", round, number, mechanism), value)
                 for name, mechanism, value in zip(

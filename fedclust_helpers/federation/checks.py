@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -48,6 +49,10 @@ def check_statistic(
     own = {"bound", "n_features", *statistic.reads} & broadcast.keys()
     if own:
         raise TypeError(f"{', '.join(sorted(own))} must not be given: the federation's own")
+    named = inspect.signature(statistic.changes).parameters
+    arrays = sorted(n for n, value in broadcast.items() if n in named and np.ndim(value) != 0)
+    if arrays:
+        raise TypeError(f"{', '.join(arrays)} must be one number: the sensitivity depends on it")
     if sampling is None:
         return
     if not isinstance(sampling, Sampling):

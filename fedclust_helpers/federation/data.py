@@ -421,7 +421,7 @@ def _numbered(owners: Any, n_rows: int) -> tuple[IntArray, IntArray]:
             raise wrong
     elif names.dtype.kind not in "iuUS":
         raise wrong
-    codes, _ = pd.factorize(names, sort=True)
+    codes, _ = pd.factorize(names.astype(names.dtype.newbyteorder("=")), sort=True)
     return codes.astype(np.int64), np.bincount(codes)
 
 

@@ -56,6 +56,6 @@ class Following:
                 f"release {wanted.name!r} of round {wanted.round} is not the next one of the plan"
                 + (f" (other {', '.join(wrong)})" if planned else " (all of it was released)")
             )
-        if self.n_made:
-            self.done(self.n_made)
-        self.n_made += 1
+        self.n_made += 1  # first: what follows may be a function of the caller's
+        if self.n_made > 1:
+            self.done(self.n_made - 1)

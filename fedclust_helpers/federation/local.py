@@ -176,8 +176,12 @@ class LocalReports(InProcess):
         ValueError, LedgerMismatchError, BudgetExceededError
             Before any data is read or budget spent.
         """
-        self.check_ask(query, part=part)
         check_int(round, "round", minimum=0)
+        with self._lock:
+            self._ask(query, round, part)
+
+    def _ask(self, query: LocalQuery, round: int, part: str | None) -> None:
+        self.check_ask(query, part=part)
         split = self._split
         group = None if part is None or split is None else split.group(part)
         self._charge(

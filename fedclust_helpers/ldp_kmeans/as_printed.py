@@ -33,6 +33,7 @@ from fedclust_helpers.ldp_kmeans.results import (
     following,
     proxy_centers,
     result_of,
+    to_ball,
     warn_if_blind,
 )
 
@@ -147,7 +148,7 @@ def run_as_printed(
     # lines 32 to 38
     assert chosen.sums is not None  # asked for above
     centers = recover(points, chosen.sums, chosen.weight, low)
-    centers = np.where(np.isfinite(centers), centers, low)
+    centers = np.where(np.isfinite(centers), centers, to_ball(low))
     return result_of(
         federation, plan, n_before, centers, low_centers=low, proxies=points,
         weights=chosen.weight, levels=tuple(levels), chosen=chosen, grid=grid, projection=q,

@@ -53,10 +53,11 @@ def means_of(
 ) -> FloatArray:
     """Algorithm 5, lines 10 to 15: means (k, d') of those nearest each target, in the ball.
 
-    `fallback` where the count does not stand out by `n_sd` standard deviations.
+    `fallback` where the count does not stand out by `n_sd` standard deviations, and where nobody
+    was asked for a sum.
     """
     keys = np.arange(len(fallback), dtype=np.uint64)
     votes = counts.estimate(keys)
-    seen = votes > n_sd * counts.std()
+    seen = (votes > n_sd * counts.std()) & (sums.n_users > 0)
     size = np.where(seen, votes * (sums.n_users / max(1, counts.n_users)), 1.0)
     return to_ball(np.where(seen[:, None], sums.estimate(keys) / size[:, None], fallback))

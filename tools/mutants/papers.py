@@ -413,8 +413,8 @@ RR: tuple[Mutant, ...] = (
         "rr-fesem-said-to-forget",
         "FeSEM remembers participation: its cohorts are charged as if everyone took part",
         "client_statistics/models.py",
-        "changes=_update_changes, remembers=True, **_CLIENT)",
-        "changes=_update_changes, **_CLIENT)",
+        "changes=_updates_of(1), remembers=True, **_CLIENT)",
+        "changes=_updates_of(1), **_CLIENT)",
         "test_rr_plans.py::test_what_depends_on_earlier_rounds_is_charged_as_if_everyone_took_part",
     ),
     mutant(

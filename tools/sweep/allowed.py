@@ -33,6 +33,22 @@ class Allowed:
 
 ALLOWED: tuple[Allowed, ...] = (
     Allowed(
+        "federation.data.ClientData.from_owners", "owners", "text", "nonsense accepted",
+        "owners are numbers or names",
+    ),
+    Allowed(
+        "federation.in_process.*SecureSum", "seed", "number", "nonsense accepted",
+        "a seed is a whole number or a SeedSequence",
+    ),
+    Allowed(
+        "federation.in_process.*", "n_records", "none", "nonsense accepted",
+        "None is the default: the number of rows is public then, as the docstring says",
+    ),
+    Allowed(
+        "audit.sensitivity.search_sensitivity", "n_steps", "huge", "hang or memory",
+        "a search of as many steps as one asks for",
+    ),
+    Allowed(
         "estimators.FastLloydKMeans|estimators.LocalKMeans", "*", "[!v]*|very negative",
         "nonsense accepted",
         "scikit-learn: a constructor keeps its arguments as they are, fit checks them",
@@ -58,12 +74,12 @@ ALLOWED: tuple[Allowed, ...] = (
         "inf is the default: without noise nothing bounds what one record shows",
     ),
     Allowed(
-        "federation.transcript.Transcript.record|accounting.ledger.PrivacyLedger.line", "round",
+        "federation.transcript.Transcript.record|accounting.ledger.PrivacyLedger.[cl]*", "round",
         "negative|very negative", "nonsense accepted",
         "a label only: what comes before round 0 (key agreement) is recorded under -1",
     ),
     Allowed(
-        "federation.transcript.Transcript.record", "array|payload", "nan|inf|complex|text",
+        "federation.transcript.Transcript.record", "array|payload", "nan|inf|complex|text|stranger",
         "nonsense accepted", "a record keeps what was sent as it was sent, and judges nothing",
     ),
     Allowed(
@@ -72,7 +88,7 @@ ALLOWED: tuple[Allowed, ...] = (
         "models that diverge in training stay models: a run that has begun goes on to its end",
     ),
     Allowed(
-        "rr_cluster.models.SoftmaxRegression.accuracy",
+        "rr_cluster.models.SoftmaxRegression.accuracy|rr_cluster.models.SoftmaxRegression.losses",
         "models", "huge", "nan or wrong",
         "squared errors beyond 1.8e308 are inf: the true value has no float",
     ),
@@ -90,7 +106,7 @@ ALLOWED: tuple[Allowed, ...] = (
         "no point is farther than inf: the same as None",
     ),
     Allowed(
-        "ldp_kmeans.frequency_oracles.Bitstogram.heavy_hitters", "z", "inf|-inf",
+        "ldp_kmeans.frequency_oracles.Bitstogram.heavy_hitters", "n_sd", "inf|-inf|negative",
         "nonsense accepted",
         "-inf keeps every candidate, as the tests do, and inf keeps none: no threshold is wrong",
     ),
@@ -133,6 +149,7 @@ def reason(case: Case) -> str:
 
 # callables that no quick test calls, and why they are left out
 NEVER_SWEPT: dict[str, str] = {
+    "federation.base.InProcess.follow": "checks when the context is entered",
     "datasets.images.load_fashion_mnist": "reads files that a fresh machine does not have",
     "datasets.loaders.load_adult": "reads files that a fresh machine does not have",
     "datasets.loaders.load_fashion_mnist": "reads files that a fresh machine does not have",
@@ -145,7 +162,6 @@ NEVER_SWEPT: dict[str, str] = {
     "datasets.loaders.load_yeast": "reads files that a fresh machine does not have",
     "datasets.text.load_tinyshakespeare": "reads files that a fresh machine does not have",
     "datasets.text.make_shakespeare_federation": "reads files that a fresh machine does not have",
-    "federation.base.InProcess.follow": "checks when the context is entered",
     "fastlloyd.planning.plan_glloyd": "only slow tests call it",
     "fastlloyd.planning.plan_lloyd": "only slow tests call it",
     "fastlloyd.planning.plan_sulloyd": "only slow tests call it",
