@@ -117,7 +117,7 @@ def _integers(name: str, value: int, annotation: str) -> Iterator[Change]:
     yield Change("negative", -1, "refused")
     yield Change("very negative", -HUGE, "refused")
     yield Change("huge", HUGE, "any")
-    real = re.search("float|Number|Epsilon|Positive|Rate|Share", annotation)
+    real = re.search("float|Array|Number|Epsilon|Positive|NonNeg|Rate|Share", annotation)
     yield Change("half", value + 0.5, "any" if real else "refused")
     yield Change("nan", float("nan"), "refused", finite=False)
     yield Change("inf", float("inf"), "refused", finite=False)
