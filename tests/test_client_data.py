@@ -368,3 +368,17 @@ def test_a_few_outliers_are_no_reason_to_warn():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warn_if_mostly_clipped(data, counts)
+
+
+@pytest.mark.parametrize("bound", [1e-200, 1e-130, 0.3, 1.0, 7.0, 1e130, 1e200])
+@pytest.mark.parametrize("d", [1, 2, 5, 784])
+def test_rows_are_found_long_by_their_exact_length(bound, d):
+    """The quick sum of squares only spares work: rows within a rounding of the bound, too."""
+    rng = np.random.default_rng(d)
+    rows = rng.standard_normal((400, d))
+    lengths = bound * (1 + rng.integers(-40, 41, 400) * 2.0**-53)
+    rows *= (lengths / np.linalg.norm(rows, axis=1))[:, None]
+    rows[:4] = [[0.0] * d, [5e-324] * d, [1e308] * d, [bound] * d]
+    exact = row_lengths(rows) > bound
+    _, counts = ClientData.one_point_each(rows).clipped(bound, domain="ball")
+    assert np.array_equal(counts, exact) and 20 < exact.sum() < 380
