@@ -15,6 +15,7 @@ from matplotlib.axes import Axes
 
 from fedclust_helpers._progress import Progress
 from fedclust_helpers._validation import FloatArray, IntArray, check_int
+from fedclust_helpers.client_statistics import TOTAL
 from fedclust_helpers.client_statistics.base import COUNT, Change, ClientStatistic, Values, vector
 from fedclust_helpers.federation import Plan, PlannedRelease, RunResult, simulate
 from fedclust_helpers.studies.bench.grading import Claim
@@ -30,8 +31,7 @@ def changes(*, bound: float, n_features: int, **_: Any) -> dict[str, Change]:
 def total_and_count(points: FloatArray, offsets: IntArray) -> Values:
     """Sum and number of the rows of each client."""
     sizes = np.diff(offsets).astype(np.float64)
-    totals = np.stack([rows.sum(axis=0) for rows in np.split(points, offsets[1:-1])])
-    return totals, sizes[:, None]
+    return *TOTAL.compute(points, offsets), sizes[:, None]  # all clients at once
 
 
 TOTAL_AND_COUNT = ClientStatistic(

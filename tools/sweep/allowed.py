@@ -153,7 +153,6 @@ def reason(case: Case) -> str:
 
 # callables that no quick test calls, and why they are left out
 NEVER_SWEPT: dict[str, str] = {
-    "datasets.images.load_fashion_mnist": "reads files that a fresh machine does not have",
     "datasets.loaders.load_adult": "reads files that a fresh machine does not have",
     "datasets.loaders.load_fashion_mnist": "reads files that a fresh machine does not have",
     "datasets.loaders.load_birch2": "reads files that a fresh machine does not have",
@@ -163,8 +162,6 @@ NEVER_SWEPT: dict[str, str] = {
     "datasets.loaders.load_s1": "reads files that a fresh machine does not have",
     "datasets.loaders.load_wine": "reads files that a fresh machine does not have",
     "datasets.loaders.load_yeast": "reads files that a fresh machine does not have",
-    "datasets.text.load_tinyshakespeare": "reads files that a fresh machine does not have",
-    "datasets.text.make_shakespeare_federation": "reads files that a fresh machine does not have",
     "fastlloyd.planning.plan_glloyd": "only slow tests call it",
     "fastlloyd.planning.plan_lloyd": "only slow tests call it",
     "fastlloyd.planning.plan_sulloyd": "only slow tests call it",

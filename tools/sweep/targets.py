@@ -31,7 +31,7 @@ INTERNAL = frozenset({
     "rr_cluster.planning.TrainingResult", "rr_cluster.plans.RebalancingPlan",
     "rr_cluster.sums_only.SumsPlan", "rr_cluster.baselines.SharedPlan",
     "ldp_kmeans.results.LdpResult", "datasets._files.RegistryEntry",
-    "datasets.images.ImageSource", "feddp_kmeans.algorithm.InitResult",
+    "feddp_kmeans.algorithm.InitResult",
     "feddp_kmeans.algorithm.WeightedPoints", "ldp_kmeans.heavy_cells.CellLevel",
     "ldp_kmeans.heavy_cells.ChosenCells", "ldp_kmeans.heavy_cells.HeavyCells",
     "rr_cluster.evaluation.Evaluation", "rr_cluster.planning.Setting",
