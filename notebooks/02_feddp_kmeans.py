@@ -1232,9 +1232,9 @@ print(claims["verdict"].value_counts().to_string())
 Markdown(studies.to_markdown(claims))
 
 # %% [markdown]
-# Not checked here: the constants of Theorem 3, census and Stack Overflow data (loaders are in
-# `datasets`; they need downloads), and the appendix's Algorithms 3 to 5 (`studies.feddp_kmeans.theory`
-# and `k_fed`, tested in `tests/`).
+# Not checked here: the constants of Theorem 3, census data (`studies.paper_data`; it needs files, and
+# the result tables have it), Stack Overflow data (several gigabytes; no loader), and the appendix's
+# Algorithms 3 to 5 (`studies.feddp_kmeans.theory` and `k_fed`, tested in `tests/`).
 #
 # ## Play: move the budget
 #

@@ -319,8 +319,7 @@ FIGURES = [
           " {crossings[0]:.2f}, {crossings[1]:.2f}, {crossings[2]:.2f} with 1000, 2000, 5000",
           lambda n: n.crossings == sorted(n.crossings, reverse=True), PARETO, design=GRID),
     not_possible("K.stackoverflow", "Fig. 2 right, 12, 13, 14", "Stack Overflow, client level",
-                 "the posts are a download of several GB, the embedding model is not here; the"
-                 " loader is tested on a small made file"),
+                 "the posts are a download of several GB, and the embedding model is not here"),
     Claim("K.fig3", "Fig. 3", "modest deterioration as clusters are missing at the server",
           _missing, "excess at T = 0 by epsilon 0.25 to 4: {rows}",
           lambda n: n.rises and (n.most < 1 or "in shape"), ("feddp_missing",)),
