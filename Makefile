@@ -3,7 +3,7 @@
 #           LAB_FLAGS="--no-browser --port 9999", DESIGN=quick OUT=folder (results)
 
 .POSIX:
-.PHONY: help lab test fast lint notebooks results bench mutants sweep browser-test wheel-test lock clean
+.PHONY: help lab test fast lint notebooks variations results bench mutants sweep browser-test wheel-test lock clean
 
 VENV = .venv
 PYTHON =
@@ -39,6 +39,9 @@ lint: $(VENV)/installed          ## ruff (rules and format) and mypy
 
 notebooks: $(VENV)/installed          ## regenerate and execute every notebook from its .py script
 	$(RUN)/python scripts/build_notebooks.py
+
+variations: $(VENV)/installed          ## every notebook with other seeds and settings; writes data/results/variations.csv (30 min)
+	$(RUN)/python -m tools.variations --jobs $(N)
 
 results: $(VENV)/installed          ## recompute data/results (2 CPU hours; resumed); DESIGN=quick OUT=folder: tiny tables
 	out='$(OUT)'; $(RUN)/python -m fedclust_helpers.studies --jobs $(N) --design $(DESIGN) \

@@ -252,12 +252,15 @@ class NearestTarget:
     def _scores(self, block: FloatArray) -> FloatArray:
         """||t||^2 - 2 <x, B t> by matrix products: (k, n) for few targets, else (n, k)."""
         first, second, squares = self._factors
-        if len(self.targets) <= _NARROW:
-            scores = first @ block.T if second is None else second @ (first @ block.T)
-            scores += squares[:, None]
-        else:
-            scores = block @ first.T if second is None else (block @ first.T) @ second.T
-            scores += squares
+        # `_slack` has kept the products finite; some kernels of the linear algebra library raise
+        # the flag "invalid" over lanes that no result comes from
+        with np.errstate(invalid="ignore"):
+            if len(self.targets) <= _NARROW:
+                scores = first @ block.T if second is None else second @ (first @ block.T)
+                scores += squares[:, None]
+            else:
+                scores = block @ first.T if second is None else (block @ first.T) @ second.T
+                scores += squares
         return scores
 
     def _search(self, block: FloatArray) -> tuple[IntArray, FloatArray | None, float, IntArray]:

@@ -9,6 +9,7 @@ Cells tagged `widget` are not run; a cell whose output differs in every run has 
 from __future__ import annotations
 
 import base64
+import os
 import re
 import struct
 from typing import Any
@@ -76,7 +77,8 @@ def difference(stored: Any, found: Any) -> str:
 
 
 def pytest_configure(config: Any) -> None:
-    """Let nbval compare the way that this file describes."""
+    """Let nbval compare the way that this file describes, and figures be readable."""
+    os.environ["FEDCLUST_FIGURES"] = "strict"  # kernels inherit it: see studies.bench.plots.show
     try:
         from nbval.plugin import IPyNbCell
     except ImportError:

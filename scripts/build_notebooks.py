@@ -222,6 +222,7 @@ def main(arguments: list[str] | None = None) -> int:
     # The kernel inherits these: one thread, and sets that print in one order.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     os.environ["PYTHONHASHSEED"] = "0"
+    os.environ["FEDCLUST_FIGURES"] = "strict"
     failed = 0
     for script in scripts:
         start = time.perf_counter()

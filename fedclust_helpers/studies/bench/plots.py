@@ -5,9 +5,11 @@ Every function draws on the `ax` that it is given. None computes a result.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -16,6 +18,7 @@ from matplotlib.ticker import FixedLocator, NullFormatter, StrMethodFormatter
 from numpy.typing import ArrayLike, NDArray
 from sklearn.isotonic import isotonic_regression
 
+from fedclust_helpers.studies.bench import readable
 from fedclust_helpers.studies.bench.style import DARK, DATA, LOOKS, MUTED, PALE, Look
 
 MAX_SHOWN = 1500  # data points drawn in a picture
@@ -165,6 +168,20 @@ def headline(figure: Any, text: str) -> None:
     """Write the claim of a figure with several panels above all of them."""
     figure = figure if isinstance(figure, Figure) else panels(figure)[0].figure
     figure.suptitle(text, x=0.01, ha="left", fontsize=12)
+
+
+def show(figure: Figure, text: str) -> None:
+    """Show a finished figure with `text` as its alternative text, for those who cannot see it.
+
+    In tests (``FEDCLUST_FIGURES=strict``) a figure that cannot be read in grey or at 75 dpi is an
+    error: see `bench.readable`.
+    """
+    from IPython.display import display
+
+    if os.environ.get("FEDCLUST_FIGURES") == "strict" and (wrong := readable.problems(figure)):
+        raise AssertionError("figure: " + "; ".join(wrong))
+    display(figure, metadata={"image/png": {"alt": " ".join(text.split())}})
+    plt.close(figure)
 
 
 def legend_below(axes: Any, columns: int = 4) -> None:

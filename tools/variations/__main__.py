@@ -1,0 +1,169 @@
+"""`make variations`: run every notebook with other seeds and settings, and list what is remarked.
+
+    python -m tools.variations                        all notebooks, all variations; the table
+    python -m tools.variations 01 --only SEED         some notebooks, one setting
+    python -m tools.variations 01 --only EPSILON=2    one variation
+    python -m tools.variations --jobs 2               kernels at the same time
+
+A variation changes one setting of the cell tagged "settings": SEED (eight other values), and the
+values that the notebook's `Lesson` names. A notebook with another setting must run from its first
+to its last cell; a check that does not hold then is a remark. Ends with 1 if a cell raised.
+The whole table goes to data/results/variations.csv; a part of it is only printed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+ROOT = Path(__file__).resolve().parents[2]
+NOTEBOOKS = ROOT / "notebooks"
+TABLE = ROOT / "data" / "results" / "variations.csv"
+COLUMNS = ["notebook", "setting", "value", "remarks", "error"]
+SEEDS = (1, 2, 3, 4, 5, 6, 7, 8)
+PAPERS = {
+    "00": "start",
+    "01": "fastlloyd",
+    "02": "feddp_kmeans",
+    "03": "ldp_kmeans",
+    "04": "rr_cluster",
+}
+
+
+class Variation(NamedTuple):
+    """One run: a notebook with one setting changed."""
+
+    notebook: str
+    setting: str
+    value: Any
+
+
+class Outcome(NamedTuple):
+    """What a run printed and where it stopped (empty: nowhere)."""
+
+    variation: Variation
+    remarks: tuple[str, ...]
+    error: str
+
+
+def lesson_of(script: Path) -> Any:
+    """The `Lesson` of a notebook."""
+    from importlib import import_module
+
+    return import_module(f"fedclust_helpers.studies.{PAPERS[script.stem[:2]]}.lesson").LESSON
+
+
+def variations(script: Path) -> Iterator[Variation]:
+    """All variations of one notebook: other seeds first."""
+    lesson = lesson_of(script)
+    others = [seed for seed in (*SEEDS, 9) if seed != lesson.settings["SEED"]][: len(SEEDS)]
+    for value in others:
+        yield Variation(script.stem, "SEED", value)
+    for setting, values in lesson.variations.items():
+        for value in values:
+            yield Variation(script.stem, setting, value)
+
+
+def outcome_of(variation: Variation, *, timeout: int = 300) -> Outcome:
+    """Run one notebook with one setting changed; widget cells are left out."""
+    import jupytext
+    import nbclient
+
+    from fedclust_helpers.studies.bench.lesson import REMARK
+
+    notebook = jupytext.read(NOTEBOOKS / f"{variation.notebook}.py", fmt="py:percent")
+    cells = [c for c in notebook.cells if "settings" in c.metadata.get("tags", ())]
+    if len(cells) != 1:
+        raise ValueError(f"{variation.notebook} has {len(cells)} cells tagged settings, not 1")
+    cells[0].source += f"\n{variation.setting} = {variation.value!r}"
+    client = nbclient.NotebookClient(
+        notebook,
+        timeout=timeout,
+        kernel_name="python3",
+        skip_cells_with_tag="widget",
+        extra_arguments=["--log-level=CRITICAL"],
+        resources={"metadata": {"path": str(NOTEBOOKS)}},
+    )
+    error = ""
+    try:
+        client.execute()
+    except nbclient.exceptions.CellTimeoutError:
+        error = f"a cell ran longer than {timeout} s"
+    except (nbclient.exceptions.CellExecutionError, nbclient.exceptions.DeadKernelError) as wrong:
+        lines = [line for line in str(wrong).splitlines() if line.strip()]
+        number = sum(bool(c.get("outputs")) for c in notebook.cells if c.cell_type == "code")
+        error = f"{lines[-1] if lines else wrong} (after {number} cells with output)"
+    text = "".join(
+        str(output.get("text", ""))
+        for cell in notebook.cells
+        if cell.cell_type == "code"
+        for output in cell.get("outputs", [])
+    )
+    said = [line[len(REMARK) :] for line in text.splitlines() if line.startswith(REMARK)]
+    return Outcome(variation, tuple(said), error)
+
+
+def chosen(scripts: Sequence[Path], only: Sequence[str]) -> list[Variation]:
+    """Those whose setting, or setting=value, is asked for; all if nothing is."""
+    return [
+        v
+        for script in scripts
+        for v in variations(script)
+        if not only or v.setting in only or f"{v.setting}={v.value}" in only
+    ]
+
+
+def table(outcomes: Sequence[Outcome]) -> pd.DataFrame:
+    """One row for each run, remarks joined by " | "."""
+    rows = [(*o.variation, " | ".join(o.remarks), o.error) for o in outcomes]
+    return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.variations",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("names", nargs="*", help="part of a notebook's file name; all if none")
+    parser.add_argument("--only", nargs="+", default=[], metavar="SETTING[=VALUE]")
+    parser.add_argument("--jobs", type=int, default=1)
+    options = parser.parse_args(argv)
+
+    scripts = sorted(NOTEBOOKS.glob("[0-9][0-9]_*.py"))
+    if options.names:
+        scripts = [s for s in scripts if any(name in s.stem for name in options.names)]
+    asked = chosen(scripts, options.only)
+    if not asked:
+        print("no such variation", file=sys.stderr)
+        return 2
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(name, "1")
+    os.environ["PYTHONHASHSEED"] = "0"
+    outcomes = []
+    with ThreadPoolExecutor(options.jobs) as pool:
+        for done in pool.map(outcome_of, asked):
+            notebook, setting, value = done.variation
+            state = done.error or f"{len(done.remarks)} remarks" * bool(done.remarks) or "ok"
+            print(f"{notebook}  {setting}={value}  {state}", flush=True)
+            for remark in done.remarks:
+                print(f"    {remark}")
+            outcomes.append(done)
+    if not options.names and not options.only:
+        table(outcomes).to_csv(TABLE, index=False, lineterminator="\n")
+        print(f"written: {TABLE.relative_to(ROOT)}")
+    stopped = sum(bool(o.error) for o in outcomes)
+    remarks = sum(len(o.remarks) for o in outcomes)
+    print(f"{len(outcomes)} runs, {stopped} stopped, {remarks} remarks")
+    return 1 if stopped else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
