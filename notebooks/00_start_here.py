@@ -63,6 +63,7 @@
 # %%
 import matplotlib.pyplot as plt
 import numpy as np
+from IPython.display import display
 from scipy.stats import kstest, laplace, norm
 from sklearn.datasets import load_breast_cancer
 
@@ -76,8 +77,6 @@ from fedclust_helpers.studies.bench.plots import curves, finish, note, show
 from fedclust_helpers.studies.bench.style import DARK, use_style
 from fedclust_helpers.studies.start import figures, lesson
 from fedclust_helpers.studies.start import widget as play
-
-use_style()
 
 # %% [markdown]
 # The settings come first. Below them, `stream("name")` is a random generator of its own for each experiment, and
@@ -95,7 +94,8 @@ K, N_ROUNDS = 4, 3  # clusters that we look for, rounds of Lloyd
 N_TRIALS, N_ATTACKS, N_STEPS = 200_000, 20_000, 300  # repetitions
 
 # %%
-check, stream, seeds = lesson.begin(globals())
+check, stream, _ = lesson.begin(globals())
+use_style()
 means = [[-0.55, -0.45], [0.5, -0.55], [0.45, 0.5], [-0.35, 0.55]]
 sizes = np.diff((N * np.array([0, 0.3, 0.5, 0.8, 1])).astype(int))
 data = datasets.gaussian_mixture(means, 0.02, sizes, rng=stream("data"))
@@ -112,7 +112,7 @@ clients = ClientData.from_owners(points, owners)
 # %% tags=["hide-input"]
 fig, axes = plt.subplots(2, 2, figsize=(8.6, 7.2))
 _ = figures.plot_trust_models(axes)
-show(fig, "Three clients, a server and their messages in four trust models")
+show(fig, "Three clients, a server, their messages in four trust models")
 
 # %% [markdown]
 # **Read the figure.** In models 1 and 2 exact numbers travel (red), but in model 2 they end in a
@@ -132,15 +132,15 @@ show(fig, "Three clients, a server and their messages in four trust models")
 
 # %%
 def mean_attack(values, target, member):
-    """Publish an exact mean; the attacker compares it with both worlds."""
+    """The attacker compares a published mean with both worlds."""
     others = np.delete(values, target)
     published = values.mean() if member else others.mean()
     return abs(published - values.mean()) < abs(published - others.mean())
 
 
 # %% tags=["nbval-check-output"]
-is_in = stream("coins").random(N) < 0.5  # one trial for each patient
-guesses = [mean_attack(points[:, 0], i, coin) for i, coin in enumerate(is_in)]
+is_in, first = stream("coins").random(N) < 0.5, points[:, 0]
+guesses = [mean_attack(first, i, coin) for i, coin in enumerate(is_in)]
 print(f"right in {np.sum(guesses == is_in)} of {N} trials")
 check((guesses == is_in).all(), "one patient moves the mean")
 
@@ -192,16 +192,16 @@ measured, error = np.log(b / a), np.sqrt(1 / a + 1 / b)
 # %%
 worlds = [laplace(count, 1 / EPSILON).cdf(bins) for count in (200, 201)]
 exact = np.log(np.diff(worlds[1]) / np.diff(worlds[0]))
-print(f"largest ratio {np.exp(exact.max()):.2f}; e^ε {np.exp(EPSILON):.2f}")
+print("largest ratio", np.exp(exact.max()), " e^ε", np.exp(EPSILON))
 check(np.isclose(abs(exact).max(), EPSILON), "never above, and reached")
 check((abs(measured - exact) < 5 * error).all(), "the rest is chance")
 
 # %% tags=["hide-input"]
 fig, axes = plt.subplots(1, 2, figsize=(8.6, 3.4))
 _ = figures.plot_two_worlds(axes[0], without, with_alice, bins)
-_ = finish(axes[0], "An answer near 200 fits both worlds", "released count")
+_ = finish(axes[0], "An answer near 200 fits both", "released count")
 _ = figures.plot_log_ratio(axes[1], bins, measured, error, EPSILON, exact)
-show(fig, "Two histograms that overlap, and the log of their ratio within ±ε")
+show(fig, "Two overlapping histograms; the log of their ratio within ±ε")
 
 # %% [markdown]
 # **Read the figure.** Left: the histograms overlap almost everywhere, so an answer near 200 says
@@ -218,19 +218,19 @@ show(fig, "Two histograms that overlap, and the log of their ratio within ±ε")
 
 # %%
 epsilons, success = np.array([0.1, 0.25, 0.5, 1, 2, 4, 8]), []
-is_in, rng = stream("coins").random(N_TRIALS) < 0.5, stream("attack")
 for epsilon in epsilons:
-    answers = laplace_mechanism(200 + is_in, 1, epsilon, rng)
+    is_in = stream("coins").random(N_TRIALS) < 0.5
+    answers = laplace_mechanism(200 + is_in, 1, epsilon, stream("attack"))
     success.append(np.mean((answers > 200.5) == is_in))
     print(f"ε = {epsilon:<4g}  attacker is right in {success[-1]:.1%}")
-best = 1 - np.exp(-epsilons / 2) / 2  # a coin, or noise below 1/2
+best = 1 - np.exp(-epsilons / 2) / 2  # all but the noise beyond 1/2
 check(abs(success - best).max() < 2.5 / N_TRIALS**0.5, "five std. errors")
 check((best <= 1 / (1 + np.exp(-epsilons))).all(), "below the ceiling")
 
 # %% tags=["hide-input"]
 fig, ax = plt.subplots(figsize=(7.0, 3.8))
 _ = figures.plot_attack(ax, epsilons, success)
-show(fig, "Success of the attacker grows with ε, from a coin to certainty")
+show(fig, "The attacker's success grows with ε from a coin to certainty")
 
 # %% [markdown]
 # **Read the figure.** Against exact answers the attacker is always right. At ε = 0.1 the guess is
@@ -242,7 +242,8 @@ show(fig, "Success of the attacker grows with ε, from a coin to certainty")
 # ## 4. The same count, four times
 #
 # Back to the clinics. How many patients have a positive first measurement? Each clinic counts its own patients, and
-# the noised total is released, once under each trust model. Sensitivity: 1. Mechanism: Laplace.
+# the noised total is released, once under each trust model. Sensitivity: 1. Mechanism: Laplace. (`as_replace_one` is
+# a matter of bookkeeping: reports are charged under another notion of neighbours, section 6.)
 #
 # **Predict.** With the same random seed, which of the four models give the same answer?
 
@@ -253,7 +254,7 @@ grid = 2.0**-30  # masks need whole numbers: of these steps
 noise = Laplace.from_budget(sensitivity=1 + grid, epsilon=EPSILON)
 
 # %%
-released, views = {}, {}
+released, views, exact = {}, {}, positive.sum()
 for model in ("trusted", "ideal", "masked", "local"):
     fed = simulate(flags, model, seed=SEED, keep_payloads=True)
     if model == "local":  # no sum without noise ever exists here
@@ -263,7 +264,7 @@ for model in ("trusted", "ideal", "masked", "local"):
     released[model] = answer.sum()
     seen = [m for m in fed.transcript.view("server") if m.round == 0]
     views[model] = seen[0].payload
-    print(f"{model:8} {answer.sum():.6f}  (exact: {positive.sum():.0f})")
+    print(f"{model:8} {answer.sum():.6f}  (exact: {exact:.0f})")
 
 # %%
 check(released["trusted"] == released["ideal"], "same sum, same noise")
@@ -276,7 +277,7 @@ check(kstest(words, "uniform").pvalue > 1e-3, "the words look uniform")
 fig, axes = plt.subplots(1, 4, figsize=(9.6, 3.2))
 truth = np.bincount(owners, weights=positive[:, 0])
 _ = figures.plot_server_views(axes, views, truth)
-show(fig, "Exact counts, one noised sum, random words, and blurred counts")
+show(fig, "Exact counts, one noised sum, random words, blurred counts")
 
 # %% [markdown]
 # **Read the figure.** The first three models give one and the same answer: they differ only in what
@@ -329,7 +330,7 @@ check(share > 1.5 * exact, "δ is much smaller than that share")
 fig, axes = plt.subplots(1, 2, figsize=(9.6, 3.8))
 _ = figures.plot_delta(axes[0], 1.0, EPSILON)
 _ = figures.plot_delta_curves(axes[1], (0.25, 0.5, 1.0, 2.0))
-show(fig, "δ as an area between two densities, and δ against ε for four μ")
+show(fig, "δ as an area between densities, and δ against ε for four μ")
 
 # %% [markdown]
 # **Read the figure.** Left: right of the thin line, the density with Alice (dark) is higher than $e^{\epsilon}$
@@ -337,7 +338,7 @@ show(fig, "δ as an area between two densities, and δ against ε for four μ")
 # probability that the log ratio exceeds ε: that is 0.31, the whole area under the dark curve right of
 # the line. Right: **one noise has many (ε, δ)**, a whole curve of them, and μ names the curve. Who says
 # "ε = 1" has picked one point of it. So the way to choose noise is: fix δ, find the μ whose curve passes through
-# (ε, δ), and take $s = \Delta/\mu$. `accounting.gdp_mu(epsilon, delta)` finds it.
+# (ε, δ), and take $s = \Delta/\mu$. `accounting.gdp_mu(epsilon, delta)` finds this μ.
 #
 # Which δ? A δ of 0.127 is for the picture only. Think of a terrible mechanism: publish each patient's
 # record in full with probability δ. It satisfies the definition with ε = 0. With $\delta = 1/n$ somebody is exposed
@@ -351,8 +352,8 @@ show(fig, "δ as an area between two densities, and δ against ε for four μ")
 # record is exchanged for another, and the number of records stays. The sum of points in $[-1,1]^2$, for instance, moves
 # by at most $\sqrt2$ when a point in a corner leaves, and by $2\sqrt2$ when it jumps to the opposite corner. So one
 # and the same noise has *two* epsilons, and "ε = 1" without the adjacency says nothing.
-# (We measured the move of a vector by its length, the **L2** norm, which is right for Gaussian noise. Laplace noise
-# goes with **L1**, the sum of the absolute moves.)
+# (We measured the move of a vector by its length, the $L_2$ norm, which is right for Gaussian noise. Laplace noise
+# goes with $L_1$, the sum of the absolute moves of all coordinates.)
 #
 # **Unit** says what a record is. A *point* is one patient. A *client* is one clinic with 50 patients. Noise that hides
 # a patient need not hide a clinic.
@@ -375,7 +376,7 @@ for unit, sensitivity in (("point", 1), ("client", held)):
 # %% tags=["hide-input"]
 fig, axes = plt.subplots(1, 2, figsize=(8.6, 3.4))
 _ = figures.plot_units(axes, answers, took_part, who="clinic 3")
-show(fig, "Noise for a point leaves two peaks apart; for a client they merge")
+show(fig, "Noise for a point: two peaks apart; for a client: they merge")
 
 # %% [markdown]
 # **Read the figure.** Left: with noise for one patient the two worlds do not even touch, and the
@@ -393,8 +394,8 @@ show(fig, "Noise for a point leaves two peaks apart; for a client they merge")
 # > *Reason:* "the result lies in $S'$" is the same as "the answer lies in some $S$", and the definition holds for all $S$.
 # >
 # > **Sequential composition.** Answers that cost $\epsilon_1$ and $\epsilon_2$ cost at most $\epsilon_1 + \epsilon_2$
-# > together, also if the first decides what the second asks. *Reason:* densities multiply, so the logs of their ratios
-# > add.
+# > together, also if the first decides what the second asks; deltas add too. *Reason:* densities multiply, so the logs
+# > of their ratios add.
 # >
 # > **Parallel composition.** Questions about *disjoint parts* of the records, each answered with ε, cost ε
 # > together (add/remove). *Reason:* Alice is in one part only; the other answers do not change.
@@ -420,7 +421,7 @@ basic = [t * accounting.gdp_epsilon(mu, DELTA / t) for t in rounds]
 exact = [accounting.gdp_epsilon(mu * np.sqrt(t), DELTA) for t in rounds]
 print("adding ε ", np.round(basic, 1))
 print("adding μ²", np.round(exact, 1))
-print(f"16 answers cost {exact[4] / exact[0]:.1f} times as much as one")
+print(f"16 answers cost {exact[4] / exact[0]:.1f} times one answer")
 
 # %%
 theory = norm.cdf(mu * np.sqrt(rounds) / 2)
@@ -435,7 +436,7 @@ _ = finish(axes[0], "Asking again averages noise away", ylim=(0.45, 1.02))
 _ = curves(axes[1], rounds, {"adding ε": basic, "adding μ²": exact})
 _ = finish(axes[1], "Good accounting saves budget", names="ends")
 _ = finish(axes[1], "", "answers T", "total ε", xticks=rounds[3:])
-show(fig, "Attacker's success, and total ε by two rules, against the answers")
+show(fig, "Attacker's success and total ε (two rules) against answers")
 
 # %% [markdown]
 # **Read the figure.** Left: by averaging 64 answers the attacker climbs from 55 % to 84 % (line: theory,
@@ -463,7 +464,7 @@ show(fig, "Attacker's success, and total ε by two rules, against the answers")
 
 # %%
 def private_lloyd_step(points, centers, *, mu, rng):
-    """One step on points in [-1, 1]^d: strength mu, add/remove one point."""
+    """One step in the box [-1, 1]^d: strength mu, add/remove one point."""
     (k, d), half = centers.shape, mu / np.sqrt(2)
     distances = ((points[:, None, :] - centers) ** 2).sum(axis=2)
     member = np.eye(k)[distances.argmin(axis=1)]
@@ -478,16 +479,13 @@ mu = accounting.gdp_mu(EPSILON, DELTA)
 start = kmeans.sphere_packing(K, 2, rng=stream("start"), method="largest")
 same_noise = Randomness.teaching(SEED).noise
 scratch = private_lloyd_step(points, start, mu=mu, rng=same_noise)
-print(f"μ = {mu:.3f}; noise of a sum {2 / mu:.1f}, a count {2**0.5 / mu:.1f}")
+print(f"μ {mu:.3f}, noise on sums {2 / mu:.1f}, counts {2**0.5 / mu:.1f}")
 
 # %%
-asked = SUMS_AND_COUNTS
+asked, parts = SUMS_AND_COUNTS, ("sums", "counts")
 for model in ("trusted", "ideal", "masked"):
     fed = simulate(clients, model, seed=SEED, keep_payloads=True)
-    pair = [
-        fed.gaussian(asked, part, multiplier=np.sqrt(2) / mu)
-        for part in ("sums", "counts")
-    ]
+    pair = [fed.gaussian(asked, p, multiplier=2**0.5 / mu) for p in parts]
     sums, counts = fed.noisy_sum(asked, pair, round=0, centers=start)
     step = np.clip(sums / np.maximum(counts, 1)[:, None], -1, 1)
     difference = np.abs(step - scratch).max()
@@ -517,7 +515,7 @@ check((abs(rest - 1) < 0.3).all(), "mostly the noise on the sums")
 # %% tags=["hide-input"]
 fig, ax = plt.subplots(figsize=(5.0, 4.8))
 _ = figures.plot_step(ax, points, start, exact, scratch)
-show(fig, "Arrows from public starts to released centres beside exact means")
+show(fig, "Arrows from public starts to released and exact means")
 
 # %% [markdown]
 # **Read the figure.** White circles: the public start. Crosses: the exact means, which nobody
@@ -558,12 +556,12 @@ fed.ledger.to_frame().drop(columns=["sampling", "group"]).round(3)
 # **Predict.** How close does such an attacker get to the exact counts?
 
 # %%
-attacker = Randomness.teaching(SEED).noise  # knows the seed
-_, on_counts = (
-    noise.sample(part.shape, rng=attacker) for noise, part in zip(pair, (sums, counts), strict=True)
-)
-print("released", counts.round(2), " attacker", (counts - on_counts).round(2))
-check(np.allclose(counts - on_counts, exact_counts), "up to rounding")
+attacker, guess = Randomness.teaching(SEED).noise, []  # knows the seed
+for mechanism, answer in zip(pair, (sums, counts), strict=True):
+    guess.append(answer - mechanism.sample(answer.shape, rng=attacker))
+print("released", counts.round(1), " attacker", guess[1].round(1))
+check(np.allclose(guess[0], exact_sums), "up to rounding")
+check(np.allclose(guess[1], exact_counts), "up to rounding")
 
 # %% [markdown]
 # Exactly right. So there are two modes, by name. **Teaching mode** takes a seed and says in every
@@ -596,7 +594,7 @@ check(abs(paid - plan.epsilon) < 1e-6, "what was planned is paid")
 fig, ax = plt.subplots(figsize=(4.6, 4.8))
 asked = {"epsilon": EPSILON, "n_clusters": K, "seed": SEED}
 _ = play.private_clusters(ax, clients, **asked)
-show(fig, "Released centres near those of Lloyd's algorithm without noise")
+show(fig, "Released centres near those of Lloyd's without any noise")
 
 # %% [markdown]
 # **Read the figure.** This is what such a run releases. NICV is the mean squared distance of a point to its nearest
@@ -632,7 +630,8 @@ print(f"without that patient it would be {without_her:g}")
 #
 # How that goes: suppose it is public only that areas lie below $2^{16} = 65536$. The sensitivity of a clipped sum is
 # its bound, so a large bound means much noise, and a small one cuts values off. Spend half of ε on a noised
-# histogram of the areas. Every patient is in one bin only, so all bins together cost what one costs.
+# histogram of the areas. Every patient is in one bin only, so all bins together cost what one costs (parallel
+# composition).
 #
 # **Predict.** A private mean with the bound 65536 and all of ε, or with a bound that took half of ε and leaves half:
 # which is closer, and by which factor?
@@ -646,14 +645,15 @@ def choose_bound(values, epsilon, rng):
     bins = np.histogram(values, np.append(0, ladder))[0]
     noised = laplace_mechanism(bins, 1, epsilon, rng)  # parallel
     above = noised.sum() - noised.cumsum()
-    return ladder[np.argmax(above < 0.05 * noised.sum())]  # post-processing
+    few = above < 0.05 * noised.sum()  # from here on: post-processing
+    return ladder[np.argmax(few)]
 
 
 def private_mean(values, bound, epsilon, rng):
     """Clipped sum and count, each with half of epsilon: sequential."""
-    total = np.clip(values, 0, bound).sum()
-    total = laplace_mechanism(total, bound, epsilon / 2, rng)
-    return total / max(laplace_mechanism(len(values), 1, epsilon / 2, rng), 1)
+    clipped, half = np.clip(values, 0, bound), epsilon / 2
+    total = laplace_mechanism(clipped.sum(), bound, half, rng)
+    return total / max(1, laplace_mechanism(len(values), 1, half, rng))
 
 
 # %%
@@ -669,7 +669,7 @@ print("bounds chosen, how often:", *np.unique(chosen, return_counts=True))
 off = []  # what each bound costs, were it public, with all of ε
 for bound in ladder:
     means = [private_mean(areas, bound, EPSILON, rng) for _ in chosen]
-    off.append(np.median(np.abs(np.array(means) - areas.mean())))
+    off.append(np.median(np.abs(means - areas.mean())))
 print("public bound 65536: off by", off[-1].round())
 check(np.isin(chosen, (1024, 2048)).mean() > 0.9, "close to the bottom")
 check(np.median(errors) < off[-1] / 5, "paying for a bound pays off")
@@ -683,7 +683,7 @@ _ = finish(ax, title, "bound", "error of the mean", log="xy", xticks=some)
 at = (np.median(chosen), np.median(errors))
 _ = ax.plot(*at, "D", color=DARK, markersize=9)
 note(ax, "bound paid with ε/2,\nmean with ε/2", at, (-25, 50), line=True)
-show(fig, "Error of the private mean: a valley in the bound, and our choice")
+show(fig, "Error of the mean over the bound: a valley; we are near it")
 
 # %% [markdown]
 # **Read the figure.** At the left the error is what clipping cuts off; at the right every doubling of the bound doubles
@@ -705,8 +705,8 @@ show(fig, "Error of the private mean: a valley in the bound, and our choice")
 right, rng = [], stream("best")
 for m in (1, 3, 10, 30, 100, 300):
     is_in = rng.random(N_ATTACKS) < 0.5
-    noises = laplace_mechanism(np.zeros((m, N_ATTACKS)), 1, EPSILON / 2, rng)
-    best = np.take_along_axis(noises, abs(noises).argmin(axis=0)[None], 0)[0]
+    runs = laplace_mechanism(np.zeros((N_ATTACKS, m)), 1, EPSILON / 2, rng)
+    best = runs[np.arange(N_ATTACKS), abs(runs).argmin(axis=1)]
     right.append(np.mean((200 + is_in + best > 200.5) == is_in))
     print(f"best of {m:<4} attacker right in {right[-1]:.1%}")
 ceiling = 1 / (1 + np.exp(-EPSILON / 2))  # of a single run
@@ -732,7 +732,7 @@ check(right[-2] > 0.99, "the best of 100 gives her away")
 # %%
 def try_until_refused(rule):
     """Runs for k = 2, 3, ... on one ledger with a budget of 2 ε."""
-    total = accounting.Budget(epsilon=2 * EPSILON, delta=DELTA, filter=rule)
+    total = accounting.Budget(2 * EPSILON, DELTA, filter=rule)
     ledger = accounting.PrivacyLedger(budget=total)
     for k in range(2, 9):
         fed = simulate(clients, "ideal", seed=SEED, ledger=ledger)
@@ -740,7 +740,7 @@ def try_until_refused(rule):
         try:
             fastlloyd.run(fed, plan)
         except accounting.BudgetExceededError as message:
-            print(f"{rule}, k = {k}:", str(message).replace(": ", ":\n  "))
+            print(f"{rule} refuses k = {k}:", str(message).split(": ")[1])
             return len(ledger.releases) // N_ROUNDS
 
 
@@ -785,14 +785,15 @@ my_clients = np.split(raw, [2 * N // 5, 7 * N // 10])  # three clinics
 check((np.clip(raw, -1, 1) == 1).all(), "raw units: all in one corner")
 
 # %%
-model = FastLloydKMeans(K, lower=lowest, upper=highest, epsilon=EPSILON)
+asked = {"epsilon": EPSILON, "delta": DELTA}
+model = FastLloydKMeans(K, lower=lowest, upper=highest, **asked)
 try:  # the secure source of noise is an optional package
     found = model.fit(my_clients).cluster_centers_
 except ImportError as message:
     print(message)
 else:
-    print(model.plan_)
-    paid = model.ledger_.epsilon(model.result_.delta)
+    display(model.plan_)
+    paid = model.ledger_.epsilon(DELTA)
     check(paid < EPSILON + 1e-6 and not model.result_.warning, "private")
     check(((found > lowest) & (found < highest)).all(), "not in a corner")
     one_group = nicv(raw, raw.mean(axis=0, keepdims=True))
@@ -810,7 +811,7 @@ else:
 #
 # 1. *(warm-up)* How small must ε be so that *no* attack is right more often than in 55 % of the
 #    cases?
-# 2. *(derive)* Under replace-one, what is the L2 sensitivity of (a) the total number of patients,
+# 2. *(derive)* Under replace-one, what is the $L_2$ sensitivity of (a) the total number of patients,
 #    (b) the vector of cluster counts?
 # 3. *(experiment)* Make the box of section 8 twice as wide as it needs to be. By which factor grows the mean squared error
 #    of the released centres? (Skeleton: `w * private_lloyd_step(points / w, start / w, mu=mu, rng=rng)` works in a box
@@ -846,8 +847,8 @@ for w in (1, 2):
             for _ in range(N_STEPS)]  # fmt: skip
     errors[w] = np.mean((made - exact)[:, exact_counts > 150] ** 2)
     print(f"box {w} times too wide: mean squared error {errors[w]:.5f}")
-answers = [laplace_mechanism(count, 1, EPSILON, np.random.default_rng(SEED))
-           for count in (312, 254)]  # fmt: skip
+answers = [laplace_mechanism(n, 1, EPSILON, np.random.default_rng(SEED))
+           for n in (312, 254)]  # fmt: skip
 check(2.5 < errors[2] / errors[1] < 5, "3: about four times")
 check(np.isclose(answers[0] - answers[1], 58), "4: the noise cancels")
 

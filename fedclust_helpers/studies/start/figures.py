@@ -284,7 +284,7 @@ def plot_delta(ax: Axes, mu: float, epsilon: float) -> Axes:
     crossing = epsilon / mu + mu / 2
     ax.axvline(crossing, color=MUTED, linewidth=0.8, ymax=0.62)
     ax.text(-1.1, 0.62, "$e^{ε}$ times\nthe density\nwithout Alice", ha="right", fontsize=10)
-    note(ax, "without Alice", (-0.9, 0.2), (-42, 26), line=True, ha="right")
+    note(ax, "without\nAlice", (-0.9, 0.2), (-42, 22), line=True, ha="right")
     ax.text(mu + 0.95, 0.305, "with Alice", fontsize=10)
     inside = crossing + 0.45
     note(ax, "red area = δ", (inside, 0.8 * float(norm.pdf(inside, mu))), (24, -2), line=True)
@@ -296,16 +296,15 @@ def plot_delta(ax: Axes, mu: float, epsilon: float) -> Axes:
 
 def plot_delta_curves(ax: Axes, mus: Sequence[float]) -> Axes:
     """Delta against epsilon (log), one line for each strength mu of Gaussian noise."""
-    epsilons, levels = np.linspace(0, 8, 200), 10.0 ** np.arange(-8, 1, 2)
+    epsilons = np.linspace(0, 6, 200)
     for mu in mus:
         deltas = np.array([gdp_delta(mu, epsilon) for epsilon in epsilons])
         ax.plot(epsilons, deltas, color=DARK, linewidth=1.4, label=f"_{mu:g}")
-        at = int(np.argmin(np.abs(np.log(np.maximum(deltas, 1e-300) / 1e-6))))
-        end = at if at < len(epsilons) - 1 else at
-        note(ax, f"μ = {mu:g}", (epsilons[end], deltas[end]), (5, 4))
+        last = int(np.flatnonzero(deltas > 1e-7)[-1])  # the name stands left of here
+        note(ax, f"μ = {mu:g}", (epsilons[last], deltas[last]), (-4, 0), ha="right")
     return finish(
         ax, "One noise has many (ε, δ): a curve for each μ", "ε", "δ", log="y",
-        yticks=levels, ylim=(1e-8, 1),
+        yticks=10.0 ** np.arange(-8, 1, 2), ylim=(1e-8, 1),
     )  # fmt: skip
 
 
