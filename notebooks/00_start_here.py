@@ -15,7 +15,7 @@
 # # What does it take to cluster data that nobody may see?
 #
 # *The door to this project: every later notebook builds on the words and pictures of this one.
-# 30 minutes of reading. Runs offline, in about 15 s on 2 cores.*
+# 30 minutes of reading. Runs offline, in about 20 s on 2 cores.*
 #
 # Twenty clinics want to find groups among their patients. No clinic may hand out its patient list.
 # They can still send **sums**, and they can add **noise**. Who sees the sums, who adds the noise,
@@ -192,14 +192,15 @@ measured, error = np.log(b / a), np.sqrt(1 / a + 1 / b)
 # %%
 worlds = [laplace(count, 1 / EPSILON).cdf(bins) for count in (200, 201)]
 exact = np.log(np.diff(worlds[1]) / np.diff(worlds[0]))
-print("largest ratio", np.exp(exact.max()), " e^ε", np.exp(EPSILON))
+print(f"largest ratio {np.exp(exact.max()):.2f} = e^{EPSILON:g}")
 check(np.isclose(abs(exact).max(), EPSILON), "never above, and reached")
 check((abs(measured - exact) < 5 * error).all(), "the rest is chance")
 
 # %% tags=["hide-input"]
 fig, axes = plt.subplots(1, 2, figsize=(8.6, 3.4))
 _ = figures.plot_two_worlds(axes[0], without, with_alice, bins)
-_ = finish(axes[0], "An answer near 200 fits both", "released count")
+_ = finish(axes[0], "An answer near 200 fits both worlds")
+_ = finish(axes[0], x="released count")
 _ = figures.plot_log_ratio(axes[1], bins, measured, error, EPSILON, exact)
 show(fig, "Two overlapping histograms; the log of their ratio within ±ε")
 
@@ -244,6 +245,8 @@ show(fig, "The attacker's success grows with ε from a coin to certainty")
 # Back to the clinics. How many patients have a positive first measurement? Each clinic counts its own patients, and
 # the noised total is released, once under each trust model. Sensitivity: 1. Mechanism: Laplace. (`as_replace_one` is
 # a matter of bookkeeping: reports are charged under another notion of neighbours, section 6.)
+# `simulate` sets up the parties in this process, `TOTAL` is what each client computes (the sum of its rows), and
+# the transcript keeps what the server received.
 #
 # **Predict.** With the same random seed, which of the four models give the same answer?
 
@@ -342,8 +345,8 @@ show(fig, "δ as an area between densities, and δ against ε for four μ")
 #
 # Which δ? A δ of 0.127 is for the picture only. Think of a terrible mechanism: publish each patient's
 # record in full with probability δ. It satisfies the definition with ε = 0. With $\delta = 1/n$ somebody is exposed
-# with probability $1 - (1 - 1/n)^n \approx 63\,\%$. So **δ must be far below $1/n$**. Here δ = $10^{-5}$ and
-# $n = 1000$.
+# with probability $1 - (1 - 1/n)^n \approx 63\,\%$. So **δ must be far below $1/n$**. Here $n = 1000$ and
+# $\delta = 10^{-5}.$
 #
 # ## 6. Whose presence is hidden?
 #
@@ -362,7 +365,7 @@ show(fig, "δ as an area between densities, and δ against ε for four μ")
 # an attacker tell whether clinic 3, with its 50 patients, took part?
 
 # %%
-held, rng, answers = len(clients.client(3)), stream("unit"), {}
+held, rng, answers = len(clients.client(3 % M)), stream("unit"), {}
 took_part = rng.random(N_ATTACKS) < 0.5
 for unit, sensitivity in (("point", 1), ("client", held)):
     patients = np.where(took_part, N, N - held)
@@ -440,7 +443,7 @@ show(fig, "Attacker's success and total ε (two rules) against answers")
 
 # %% [markdown]
 # **Read the figure.** Left: by averaging 64 answers the attacker climbs from 55 % to 84 % (line: theory,
-# $\Phi(\mu\sqrt T/2)$). Right: two ways to add up, both for δ = $10^{-5}$. After 16
+# $\Phi(\mu\sqrt T/2)$). Right: two ways to add up, both for a total of $\delta = 10^{-5}.$ After 16
 # answers μ has grown by $\sqrt{16} = 4$ and ε by about 5; after 64 the exact bill is 10 and the sum of epsilons 74.
 #
 # ## 8. A first private step of Lloyd's algorithm
@@ -573,7 +576,7 @@ check(np.allclose(guess[1], exact_counts), "up to rounding")
 # Real runs take several steps. Three rounds share the budget, $\mu^2/3$ each. What a run will do is fixed before
 # its first message, in a **plan**: a public object that every party may read.
 #
-# In the plan below, *protects* and *guarantee* say what will be charged: ε for one point, in all. *server sees*
+# (`glloyd` is Lloyd with Gaussian noise, as in section 8.) In the plan below, *protects* and *guarantee* say what will be charged: ε for one point, in all. *server sees*
 # and *clients see* say who learns what. Each *round* line is one release: the noise (std) and the largest change
 # that it hides. `run` makes these releases and no others; the federation refuses anything else, and it refuses a
 # plan that costs more than it says.
@@ -683,12 +686,13 @@ _ = finish(ax, title, "bound", "error of the mean", log="xy", xticks=some)
 at = (np.median(chosen), np.median(errors))
 _ = ax.plot(*at, "D", color=DARK, markersize=9)
 note(ax, "bound paid with ε/2,\nmean with ε/2", at, (-25, 50), line=True)
+note(ax, "public bound, all of ε", (ladder[3], off[3]), (8, 6))
 show(fig, "Error of the mean over the bound: a valley; we are near it")
 
 # %% [markdown]
 # **Read the figure.** At the left the error is what clipping cuts off; at the right every doubling of the bound doubles
 # the noise. Our way (diamond) finds the bottom of the valley without knowing it, at twice the noise; the
-# mean is about ten times closer than with the public bound and all of ε.
+# mean is more than ten times closer than with the public bound and all of ε.
 #
 # ## 12. Choosing ε and k, and why tuning spends budget
 #

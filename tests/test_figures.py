@@ -183,8 +183,6 @@ def test_trust_model_shows_exact_numbers_only_where_they_travel(model: str) -> N
 
 
 def test_trust_models() -> None:
-    with pytest.raises(ValueError, match="model must be one of trusted, ideal, masked, local"):
-        draw(start.plot_trust_model, "blockchain")
     axes = draw(start.plot_trust_models, grid=4)
     assert len({title(ax) for ax in axes}) == 4
     assert "Raw data never leave" in axes[0].figure.get_suptitle()

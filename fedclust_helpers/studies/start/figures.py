@@ -13,28 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import norm
 
 from fedclust_helpers.accounting import gdp_delta
-from fedclust_helpers.studies.bench.plots import (
-    centers,
-    cloud,
-    crosses,
-    finish,
-    headline,
-    note,
-    panels,
-    two_histograms,
-)
-from fedclust_helpers.studies.bench.style import (
-    BLUE,
-    DARK,
-    DASHED,
-    GREY,
-    MUTED,
-    ORANGE,
-    PALE,
-    RED,
-    THEORY,
-    TRUST,
-)
+from fedclust_helpers.studies.bench import plots, style
+from fedclust_helpers.studies.bench.plots import finish, note
+from fedclust_helpers.studies.bench.style import BLUE, DARK, GREY, MUTED, PALE, RED, THEORY, TRUST
 
 # --- the four trust models in one picture ---------------------------------------------------------
 
@@ -85,8 +66,8 @@ _MODELS: Mapping[str, _Model] = {
 
 
 def _box(ax: Axes, x: float, y: float, w: float, h: float, edge: str, face: str = "white") -> None:
-    style = "round,pad=0,rounding_size=0.18"
-    box = FancyBboxPatch((x, y), w, h, boxstyle=style, facecolor=face, edgecolor=edge, zorder=2)
+    shape = "round,pad=0,rounding_size=0.18"
+    box = FancyBboxPatch((x, y), w, h, boxstyle=shape, facecolor=face, edgecolor=edge, zorder=2)
     ax.add_patch(box).set_linewidth(1.2)
 
 
@@ -103,15 +84,7 @@ def _pill(ax: Axes, x: float, y: float, kind: str, text: str) -> None:
 
 
 def plot_trust_model(ax: Axes, model: str) -> Axes:
-    """Draw one trust model: three clients that hold 12, 7 and 9, the wire, and the server.
-
-    Raises
-    ------
-    ValueError
-        If `model` is not "trusted", "ideal", "masked" or "local".
-    """
-    if model not in _MODELS:
-        raise ValueError(f"model must be one of {', '.join(_MODELS)}; got {model!r}")
+    """Draw "trusted", "ideal", "masked" or "local": three clients, the wire, and the server."""
     about, middle = _MODELS[model], model == "ideal"
     ax.set(xlim=(0, 10), ylim=(-1.35, 5.4), aspect="equal")
     ax.axis("off")
@@ -150,24 +123,20 @@ def plot_trust_model(ax: Axes, model: str) -> Axes:
 
 def plot_trust_models(axes: Any) -> Any:
     """All four trust models, one on each of four axes, with a key to the colours."""
-    for ax, model in zip(panels(axes), _MODELS, strict=True):
+    for ax, model in zip(plots.panels(axes), _MODELS, strict=True):
         plot_trust_model(ax, model)
     claim = "Raw data never leave a client; what else stays hidden depends on the trust model\n"
-    headline(axes, claim)
+    plots.headline(axes, claim)
     key = "on the wire: red = exact, blue = noised, grey code = masked"
-    panels(axes)[0].figure.supxlabel(key, fontsize=10)
+    plots.panels(axes)[0].figure.supxlabel(key, fontsize=10)
     return axes
 
 
 def plot_server_views(axes: Any, views: Mapping[str, NDArray[Any]], exact: ArrayLike) -> Any:
-    """What the server received in each trust model: one bar for each number.
+    """What the server received in each trust model, one bar for each number; `exact` as ticks.
 
-    Parameters
-    ----------
-    views : mapping of "trusted", "ideal", "masked", "local" to arrays
-        The payloads of the messages to the server; the masked ones are unsigned integers.
-    exact : array_like of shape (M,)
-        The exact number of each client, drawn as dark ticks where the server received M numbers.
+    `views` maps "trusted", "ideal", "masked", "local" to payloads (masked: unsigned integers),
+    `exact` has shape (M,): the number of each client.
     """
     titles = {
         "trusted": "Trusted: every\nexact count",
@@ -189,7 +158,7 @@ def plot_server_views(axes: Any, views: Mapping[str, NDArray[Any]], exact: Array
             ax.set_xticks([1, len(values) // 2, len(values)])
             if not masked:
                 ax.hlines(np.asarray(exact), at - 0.5, at + 0.5, color=DARK, linewidth=1.6)
-    headline(
+    plots.headline(
         axes,
         "Same question, same answer in three of four models, four different views of the server",
     )
@@ -204,7 +173,7 @@ def plot_two_worlds(
 ) -> Axes:
     """Histograms of a release on two neighbouring data sets: grey area without, dark line with."""
     edges = np.asarray(bins, dtype=np.float64)
-    top = two_histograms(ax, without, with_, edges)
+    top = plots.two_histograms(ax, without, with_, edges)
     left, right = (float(np.median(np.asarray(values))) for values in (without, with_))
     span = edges[-1] - edges[0]
     apart = right - left > 0.3 * span
@@ -259,7 +228,7 @@ def plot_attack(ax: Axes, epsilons: ArrayLike, success: ArrayLike) -> Axes:
     """Success of the membership attack against epsilon, with both theoretical curves."""
     epsilons = np.asarray(epsilons, dtype=np.float64)
     grid = np.geomspace(epsilons.min(), epsilons.max(), 200)
-    ax.axhline(1.0, **DASHED)
+    ax.axhline(1.0, **style.DASHED)
     note(ax, "exact release: always right", (grid[0], 1.012), va="bottom")
     ceiling, best = 1 / (1 + np.exp(-grid)), 1 - np.exp(-grid / 2) / 2
     ax.plot(grid, ceiling, label="_ceiling", **THEORY | {"linestyle": ":", "linewidth": 1.8})
@@ -300,8 +269,9 @@ def plot_delta_curves(ax: Axes, mus: Sequence[float]) -> Axes:
     for mu in mus:
         deltas = np.array([gdp_delta(mu, epsilon) for epsilon in epsilons])
         ax.plot(epsilons, deltas, color=DARK, linewidth=1.4, label=f"_{mu:g}")
-        last = int(np.flatnonzero(deltas > 1e-7)[-1])  # the name stands left of here
-        note(ax, f"μ = {mu:g}", (epsilons[last], deltas[last]), (-4, 0), ha="right")
+        last = int(np.flatnonzero(deltas > 1e-7)[-1])  # the name stands left of here, or below
+        away = (-4, 0 if last < len(epsilons) - 1 else -12)
+        note(ax, f"μ = {mu:g}", (epsilons[last], deltas[last]), away, ha="right")
     return finish(
         ax, "One noise has many (ε, δ): a curve for each μ", "ε", "δ", log="y",
         yticks=10.0 ** np.arange(-8, 1, 2), ylim=(1e-8, 1),
@@ -311,11 +281,8 @@ def plot_delta_curves(ax: Axes, mus: Sequence[float]) -> Axes:
 def plot_units(axes: Any, answers: Mapping[str, ArrayLike], member: ArrayLike, *, who: str) -> Any:
     """Releases with noise for one point (left) and for one client (right), in both worlds.
 
-    Parameters
-    ----------
-    answers : mapping of "point" and "client" to arrays of shape (n,)
-    member : array_like of bool of shape (n,)
-        Whether the client `who` took part in each trial.
+    `answers` maps "point" and "client" to arrays of shape (n,); `member`, bool of shape (n,), says
+    whether the client `who` took part in each.
     """
     member = np.asarray(member, dtype=bool)
     for ax, unit, outcome in zip(axes, ("point", "client"), ("shows", "is hidden"), strict=True):
@@ -333,9 +300,9 @@ def plot_units(axes: Any, answers: Mapping[str, ArrayLike], member: ArrayLike, *
 
 def _released(ax: Axes, points: ArrayLike, noised: ArrayLike, exact: ArrayLike, title: str) -> Axes:
     """Points of [-1, 1]^2, released centres (squares) and exact ones (crosses)."""
-    cloud(ax, points, size=7)
-    centers(ax, noised, ORANGE, "s")
-    crosses(ax, exact)
+    plots.cloud(ax, points, size=7)
+    plots.centers(ax, noised, style.ORANGE, "s")
+    plots.crosses(ax, exact)
     ends: dict[str, Any] = dict.fromkeys(("xlim", "ylim"), (-1.05, 1.05))
     where = [-1, 0, 1]
     measured = ("first measurement", "second measurement")
@@ -348,7 +315,7 @@ def plot_step(
     """One Lloyd step: public start (circles), exact means (crosses), released means (squares)."""
     title = "One private step (squares) lands\nnear the exact means (crosses)"
     _released(ax, points, noised, exact, title)
-    centers(ax, start, "white", size=60, edgecolor=DARK, zorder=3)
+    plots.centers(ax, start, "white", size=60, edgecolor=DARK, zorder=3)
     arrow = {"arrowstyle": "->", "color": MUTED, "linewidth": 1, "shrinkA": 5, "shrinkB": 5}
     for a, b in zip(np.asarray(start), np.asarray(noised), strict=True):
         ax.annotate("", b, xytext=a, zorder=2, arrowprops=arrow)
