@@ -243,10 +243,11 @@ show(fig, "The attacker's success grows with ε from a coin to certainty")
 # ## 4. The same count, four times
 #
 # Back to the clinics. How many patients have a positive first measurement? Each clinic counts its own patients, and
-# the noised total is released, once under each trust model. Sensitivity: 1. Mechanism: Laplace. (`as_replace_one` is
-# a matter of bookkeeping: reports are charged under another notion of neighbours, section 6.)
+# the noised total is released, once under each trust model. Sensitivity: 1. Mechanism: Laplace.
+#
 # `simulate` sets up the parties in this process, `TOTAL` is what each client computes (the sum of its rows), and
-# the transcript keeps what the server received.
+# the transcript keeps what the server received. (`as_replace_one` is
+# a matter of bookkeeping: reports are charged under another notion of neighbours, section 6.)
 #
 # **Predict.** With the same random seed, which of the four models give the same answer?
 
@@ -601,7 +602,7 @@ show(fig, "Released centres near those of Lloyd's without any noise")
 
 # %% [markdown]
 # **Read the figure.** This is what such a run releases. NICV is the mean squared distance of a point to its nearest
-# centre: smaller is better. The released centres (squares) cost little more than the exact ones (crosses).
+# centre: smaller is better. The released centres (squares) cost a little more than the exact ones (crosses).
 #
 # Now move the sliders. **Predict first.** At which ε do the centres leave the clusters? What happens
 # with k = 8 at ε = 0.5: why do some centres wander? (Section 8 knows: points per cluster.)
@@ -743,8 +744,8 @@ def try_until_refused(rule):
         plan = fastlloyd.plan_glloyd(fed, n_clusters=k, **budget)
         try:
             fastlloyd.run(fed, plan)
-        except accounting.BudgetExceededError as message:
-            print(f"{rule} refuses k = {k}:", str(message).split(": ")[1])
+        except accounting.BudgetExceededError as error:
+            print(f"{rule} refuses k={k}:\n ", str(error).split(": ")[1])
             return len(ledger.releases) // N_ROUNDS
 
 
