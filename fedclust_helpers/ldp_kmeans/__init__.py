@@ -22,7 +22,6 @@ from fedclust_helpers.ldp_kmeans.baselines import (
     plan_private_mean,
     random_in_ball,
 )
-from fedclust_helpers.ldp_kmeans.four_rounds import printed_calls
 from fedclust_helpers.ldp_kmeans.heavy_cells import (
     CellCounts,
     detection_threshold,
@@ -49,6 +48,6 @@ __all__ = [
     "PLANS", "CellCounts", "LdpResult", "LocalPlan", "NoisyPoints", "NothingDetectedWarning",
     "detection_threshold", "plan",
     "plan_as_printed", "plan_four_rounds", "plan_gaussian_reports", "plan_grid_histogram",
-    "plan_lloyd", "plan_private_mean", "printed_calls", "random_in_ball", "run",
+    "plan_lloyd", "plan_private_mean", "random_in_ball", "run",
     "users_needed", "users_needed_as_printed",
 ]  # fmt: skip

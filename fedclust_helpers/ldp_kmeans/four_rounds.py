@@ -14,9 +14,7 @@ from fedclust_helpers._progress import Progress
 from fedclust_helpers._validation import (
     FloatArray,
     IntArray,
-    check_delta,
     check_instance,
-    check_int,
     check_non_negative,
 )
 from fedclust_helpers.federation import LocalReports
@@ -31,7 +29,7 @@ from fedclust_helpers.ldp_kmeans.heavy_cells import (
     descend,
     match_rows,
 )
-from fedclust_helpers.ldp_kmeans.lsh import BallCarvingHash, collision_probability
+from fedclust_helpers.ldp_kmeans.lsh import BallCarvingHash
 from fedclust_helpers.ldp_kmeans.nearest import NearestQuery, means_of
 from fedclust_helpers.ldp_kmeans.plans import FourRoundPlan
 from fedclust_helpers.ldp_kmeans.projections import BallProjection
@@ -237,25 +235,3 @@ def candidate_centers(
         limit = 1 / math.sqrt(d)
         found.append(centers + half[:, None] * np.clip(mean, -limit, limit))
     return np.concatenate(found) if found else np.zeros((0, d))
-
-
-def printed_calls(
-    n_users: int, n_outputs: int, n_clusters: int, *, t: int = 4, beta: float = 0.1
-) -> dict[str, float]:
-    """How many parallel calls Algorithm 4 makes as printed, and what each would get.
-
-    L = lg n, F = lg(sqrt(n)/k), M = 1 + lg(d^(3/2) sqrt(L)), R = ln(k L^2/beta)/p(1) (constant 1).
-    """
-    n = check_int(n_users, "n_users", minimum=2)
-    n_outputs = check_int(n_outputs, "n_outputs")
-    n_clusters = check_int(n_clusters, "n_clusters")
-    beta = check_delta(beta, "beta")
-    levels = math.ceil(math.log2(n))
-    guesses = max(1, math.ceil(math.log2(n / (math.sqrt(n) * n_clusters))))
-    scales = math.ceil(1 + math.log2(n_outputs**1.5 * math.sqrt(levels)))
-    repetitions = math.ceil(math.log(n_clusters * levels**2 / beta) / collision_probability(1.0, t))
-    calls = guesses * levels * scales * repetitions
-    return {
-        "F": guesses, "L": levels, "M": scales, "R": repetitions, "calls": calls,
-        "epsilon_share": 1 / (8 * calls), "users_per_call": n / calls,
-    }  # fmt: skip
