@@ -454,7 +454,6 @@ def test_a_run_returns_centres_in_the_ball(name):
     assert not result.private and "teaching" in result.warning
     assert (result.weights > 0).all() and len(result.proxies) == len(result.weights)
     assert {m.receiver for m in reports_of(fed)} == {"server"}
-    assert result.coverage == pytest.approx(result.weights.sum())
 
 
 @EVERY
@@ -515,7 +514,7 @@ def test_chunks_do_not_change_what_is_public(name, monkeypatch):
 def test_scaling_to_all_users():
     """Half of the users count; the proxies' weights still speak of all of them."""
     _, result = run(with_sums, epsilon=8.0)
-    assert result.coverage == pytest.approx(20_000, rel=0.35) and result.coverage > 12_000
+    assert 12_000 < result.weights.sum() == pytest.approx(20_000, rel=0.35)
 
 
 @pytest.mark.parametrize("options", [{}, {"t": 2}, {"depths": (1, 2)}])

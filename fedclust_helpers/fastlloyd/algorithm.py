@@ -62,7 +62,6 @@ def run(federation: SumFederation, plan: LloydPlan, *, progress: Progress = Fals
             history.append(centers)
     return LloydResult(
         plan=plan, ledger=federation.ledger.since(n_before), transcript=federation.transcript,
-        private=federation.randomness.is_secure and plan.method != "lloyd",
         centers=centers, history=np.stack(history), released=tuple(released),
     )  # fmt: skip
 

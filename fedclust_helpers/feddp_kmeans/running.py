@@ -90,6 +90,5 @@ def run(
             history, released = lloyds(federation, plan, init.centers)
     return FedDPResult(
         plan=plan, ledger=federation.ledger.since(n_before), transcript=federation.transcript,
-        private=plan.facts.mode == "secure", init=init, centers=history[-1], history=history,
-        released=released,
+        init=init, centers=history[-1], history=history, released=released,
     )  # fmt: skip

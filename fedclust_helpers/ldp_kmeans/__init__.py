@@ -15,7 +15,6 @@ The building blocks are modules: local randomisers, frequency oracles, vector su
 locality-sensitive hashing, projections.
 """
 
-from fedclust_helpers.ldp_kmeans.as_printed import plan_as_printed, users_needed_as_printed
 from fedclust_helpers.ldp_kmeans.baselines import (
     plan_gaussian_reports,
     plan_lloyd,
@@ -27,8 +26,13 @@ from fedclust_helpers.ldp_kmeans.heavy_cells import (
     detection_threshold,
     users_needed,
 )
-from fedclust_helpers.ldp_kmeans.planning import plan, plan_four_rounds, plan_grid_histogram
-from fedclust_helpers.ldp_kmeans.plans import LocalPlan
+from fedclust_helpers.ldp_kmeans.one_round import plan_as_printed, users_needed_as_printed
+from fedclust_helpers.ldp_kmeans.planning import (
+    LocalPlan,
+    plan,
+    plan_four_rounds,
+    plan_grid_histogram,
+)
 from fedclust_helpers.ldp_kmeans.results import LdpResult, NothingDetectedWarning
 from fedclust_helpers.ldp_kmeans.runs import run
 from fedclust_helpers.ldp_kmeans.vector_sums import NoisyPoints

@@ -23,15 +23,16 @@ from fedclust_helpers._validation import (
     check_text,
 )
 from fedclust_helpers.federation.reports import Reports, Words
-from fedclust_helpers.ldp_kmeans.frequency_oracles import BucketHash, walsh_hadamard
-from fedclust_helpers.ldp_kmeans.local_randomizers import MAX_NUMBERS
-from fedclust_helpers.ldp_kmeans.queries import (
+from fedclust_helpers.ldp_kmeans.frequency_oracles import (
+    BucketHash,
     Channels,
     Query,
     one_array,
     one_point_each,
     user_numbers,
+    walsh_hadamard,
 )
+from fedclust_helpers.ldp_kmeans.local_randomizers import MAX_NUMBERS
 from fedclust_helpers.mechanisms import (
     MAX_STEPS,
     NEGLIGIBLE,

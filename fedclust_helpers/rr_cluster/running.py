@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -85,7 +84,6 @@ def run(
                 looks.append(diagnosis.look(made))
     return TrainingResult(
         plan=plan, ledger=federation.ledger.since(n_before), transcript=federation.transcript,
-        private=math.isfinite(plan.epsilon) and federation.facts.mode == "secure",
         models=models, common=common, reseeded=tuple(reseeded),
         sizes=np.array(sizes, dtype=np.float64).reshape(len(sizes), plan.n_clusters),
         moved=np.array(moved, dtype=np.int64),

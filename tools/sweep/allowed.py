@@ -168,5 +168,5 @@ NEVER_SWEPT: dict[str, str] = {
     "feddp_kmeans.baselines.server_kmeanspp": "only slow tests call it",
     "feddp_kmeans.baselines.sphere_packing_start": "only slow tests call it",
     "ldp_kmeans.baselines.plan_gaussian_reports": "only slow tests call it",
-    "ldp_kmeans.plans.LocalPlan": "only slow tests call it",
+    "ldp_kmeans.planning.LocalPlan": "only slow tests call it",
 }
