@@ -70,18 +70,11 @@ class AdaptivePlan(ServerPlan):
 
 @checked
 def plan_adaptive(
-    federation: SumFederation,
-    server_points: ArrayLike,
-    *,
-    n_clusters: int,
-    epsilon: float,
-    rng: np.random.Generator,
-    delta: float | None = None,
-    n_rounds: int | None = None,
-    initial: Literal["auto", "server", "weighted"] = "auto",
-    n_records: int | None = None,
+    federation: SumFederation, server_points: ArrayLike, *, n_clusters: int, epsilon: float,
+    rng: np.random.Generator, delta: float | None = None, n_rounds: int | None = None,
+    initial: Literal["auto", "server", "weighted"] = "auto", n_records: int | None = None,
     rows_per_client: int | None = None,
-) -> AdaptivePlan:
+) -> AdaptivePlan:  # fmt: skip
     """Choose start, rounds, clip bound and budgets for a total of (epsilon, delta), add/remove.
 
     Only public numbers are used: the server's data, epsilon and delta, d, k, and the two counts.

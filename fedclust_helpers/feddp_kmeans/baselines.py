@@ -85,17 +85,11 @@ class LloydsPlan(ServerPlan):
 
 @checked
 def plan_lloyds(
-    federation: SumFederation,
-    server_points: ArrayLike | None = None,
-    *,
-    n_clusters: int,
-    epsilon: float | None = None,
-    delta: float | None = None,
-    n_rounds: int | None = None,
-    initial: str | FloatArray = "server_lloyds",
-    budgets: StepBudgets | None = None,
+    federation: SumFederation, server_points: ArrayLike | None = None, *, n_clusters: int,
+    epsilon: float | None = None, delta: float | None = None, n_rounds: int | None = None,
+    initial: str | FloatArray = "server_lloyds", budgets: StepBudgets | None = None,
     clips: ClipBounds | None = None,
-) -> LloydsPlan:
+) -> LloydsPlan:  # fmt: skip
     """Fix FedDP-Lloyds from a public start, with all of (epsilon, delta), add/remove.
 
     Three quarters of the budget go to the sums, one to the counts.

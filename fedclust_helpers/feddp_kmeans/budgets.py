@@ -118,13 +118,9 @@ def joint_epsilon(
 
 @checked
 def split_epsilon(
-    epsilon_init: float,
-    *,
-    unit: Literal["point", "client"] = "point",
-    proportions: Sequence[float] | None = None,
-    n_rounds: int = 0,
-    delta: float = 1e-6,
-) -> StepBudgets:
+    epsilon_init: float, *, unit: Literal["point", "client"] = "point",
+    proportions: Sequence[float] | None = None, n_rounds: int = 0, delta: float = 1e-6,
+) -> StepBudgets:  # fmt: skip
     """Step budgets from epsilon_init, which they sum to, and proportions (Appendix H.1).
 
     Parameters

@@ -40,13 +40,9 @@ class FedDPResult(RunResult):
 
 @checked
 def run(
-    federation: SumFederation,
-    plan: ServerPlan,
-    server_points: ArrayLike | None = None,
-    *,
-    rng: np.random.Generator | None = None,
-    progress: Progress = False,
-) -> FedDPResult:
+    federation: SumFederation, plan: ServerPlan, server_points: ArrayLike | None = None, *,
+    rng: np.random.Generator | None = None, progress: Progress = False,
+) -> FedDPResult:  # fmt: skip
     """Follow a plan of `plan`, `plan_adaptive` or `plan_lloyds`: nothing else is released.
 
     Parameters

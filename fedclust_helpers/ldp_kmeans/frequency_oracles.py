@@ -231,17 +231,11 @@ class OneBitCounts(Query):
     parts = ("bit",)
 
     def __init__(
-        self,
-        encode: Callable[[FloatArray, IntArray], Question],
-        epsilon: float,
-        *,
-        rng: np.random.Generator,
-        shares: Sequence[float] = (1.0,),
-        n_answers: int = 1,
-        n_buckets: int = 2**16,
-        name: str = "one-bit counts",
+        self, encode: Callable[[FloatArray, IntArray], Question], epsilon: float, *,
+        rng: np.random.Generator, shares: Sequence[float] = (1.0,), n_answers: int = 1,
+        n_buckets: int = 2**16, name: str = "one-bit counts",
         public: Mapping[str, ArrayLike] | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._encode = check_function(encode, "encode")
         super().__init__(name, public)
         self._hash = BucketHash(n_buckets, rng=rng)
@@ -353,15 +347,9 @@ class Bitstogram(OneBitCounts):
     """
 
     def __init__(
-        self,
-        values: Callable[[FloatArray], Words],
-        epsilon: float,
-        n_bits: int,
-        *,
-        rng: np.random.Generator,
-        n_buckets: int = 2**10,
-        oracle_share: float = 0.3,
-    ) -> None:
+        self, values: Callable[[FloatArray], Words], epsilon: float, n_bits: int, *,
+        rng: np.random.Generator, n_buckets: int = 2**10, oracle_share: float = 0.3,
+    ) -> None:  # fmt: skip
         self.n_bits = check_int(n_bits, "n_bits", maximum=63)
         self.oracle_share = check_share(oracle_share, "oracle_share")
         check_function(values, "values")

@@ -57,14 +57,9 @@ class BallCarvingHash:
     """
 
     def __init__(
-        self,
-        n_features: int,
-        *,
-        rng: np.random.Generator,
-        t: int = 3,
-        scale: float = 1.0,
+        self, n_features: int, *, rng: np.random.Generator, t: int = 3, scale: float = 1.0,
         n_grids: int | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.n_features = n_features = check_int(n_features, "n_features", maximum=MAX_FEATURES)
         self.t = t = check_int(t, "t", maximum=8)
         self.scale = check_positive(scale, "scale")

@@ -63,13 +63,9 @@ class BallProjection:
     """
 
     def __init__(
-        self,
-        n_features: int,
-        n_outputs: int,
-        *,
-        rng: np.random.Generator,
+        self, n_features: int, n_outputs: int, *, rng: np.random.Generator,
         kind: Literal["gaussian", "identity"] = "gaussian",
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.n_features = check_int(n_features, "n_features")
         self.n_outputs = check_int(n_outputs, "n_outputs", maximum=self.n_features)
         check_choice(kind, "kind", ("gaussian", "identity"))

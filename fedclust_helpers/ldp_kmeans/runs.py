@@ -30,13 +30,9 @@ RUNS: dict[str, Callable[..., LdpResult]] = {
 
 
 def run(
-    federation: LocalReports,
-    plan: planning.LocalPlan,
-    *,
-    rng: np.random.Generator,
-    initial: ArrayLike | None = None,
-    progress: Progress = False,
-) -> LdpResult:
+    federation: LocalReports, plan: planning.LocalPlan, *, rng: np.random.Generator,
+    initial: ArrayLike | None = None, progress: Progress = False,
+) -> LdpResult:  # fmt: skip
     """Follow a plan: ask the users its questions, in its order, and no others.
 
     Parameters

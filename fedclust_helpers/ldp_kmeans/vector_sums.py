@@ -118,13 +118,9 @@ class _VectorQuery(Query):
     parts: tuple[str, ...]
 
     def __init__(
-        self,
-        n_outputs: int,
-        mechanism: Mechanism,
-        radius: float,
-        name: str,
+        self, n_outputs: int, mechanism: Mechanism, radius: float, name: str,
         public: Mapping[str, ArrayLike] | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__(name, public)
         self.n_outputs = check_int(n_outputs, "n_outputs", maximum=MAX_NUMBERS)
         self.radius = check_positive(radius, "radius")
@@ -174,18 +170,11 @@ class HeavySums(_VectorQuery):
     parts = ("signed vector",)
 
     def __init__(
-        self,
-        encode: Callable[[FloatArray, IntArray], tuple[Words, FloatArray]],
-        radius: float,
-        n_outputs: int,
-        mechanism: Mechanism,
-        *,
-        rng: np.random.Generator,
-        shares: Sequence[float] = (1.0,),
-        n_buckets: int = 2**14,
-        name: str = "heavy sums",
+        self, encode: Callable[[FloatArray, IntArray], tuple[Words, FloatArray]], radius: float,
+        n_outputs: int, mechanism: Mechanism, *, rng: np.random.Generator,
+        shares: Sequence[float] = (1.0,), n_buckets: int = 2**14, name: str = "heavy sums",
         public: Mapping[str, ArrayLike] | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._encode = check_function(encode, "encode")
         super().__init__(n_outputs, mechanism, radius, name, public)
         self._hash = BucketHash(n_buckets, rng=rng)

@@ -60,14 +60,9 @@ class Evaluation:
 
 
 def evaluate(
-    model: Model,
-    models: ArrayLike,
-    train_data: ClientData,
-    test_data: ClientData,
-    groups: ArrayLike,
-    *,
-    common: FloatArray | None = None,
-) -> Evaluation:
+    model: Model, models: ArrayLike, train_data: ClientData, test_data: ClientData,
+    groups: ArrayLike, *, common: FloatArray | None = None,
+) -> Evaluation:  # fmt: skip
     """Accuracy and cluster recovery of trained models; outside the privacy boundary.
 
     Parameters

@@ -31,14 +31,9 @@ CLUSTERERS: dict[str, Callable[..., Iterator[Round]]] = {
 
 
 def run(
-    federation: SumFederation,
-    plan: TrainingPlan,
-    *,
-    initial: ArrayLike | None = None,
-    keep_history: bool = False,
-    diagnose: bool = False,
-    progress: Progress = False,
-) -> TrainingResult:
+    federation: SumFederation, plan: TrainingPlan, *, initial: ArrayLike | None = None,
+    keep_history: bool = False, diagnose: bool = False, progress: Progress = False,
+) -> TrainingResult:  # fmt: skip
     """Follow a plan of this package: RR-Cluster, sums only, DP-FedAvg, DP-FedProx or DP-FedPer.
 
     Parameters
