@@ -157,7 +157,7 @@ class TrainingResult(RunResult):
     history : ndarray of shape (T + 1, k, d), optional
         All models, if asked for.
     diagnostics : mapping
-        What nobody in a real federation would know (`diagnosis`), if asked for.
+        What nobody in a real federation would know, if asked for (see `run`).
     """
 
     plan: TrainingPlan

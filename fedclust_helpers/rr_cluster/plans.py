@@ -112,7 +112,7 @@ def plan(
     min_size : int
         B, at most cohort/n_clusters.
     clusterer : {"ifca", "fesem", "fedcam"}
-        How a client chooses (`variants`). What clients of FeSEM send depends on rounds in which
+        How a client chooses. What clients of FeSEM send depends on rounds in which
         they took part before: amplification is not proved then, and a drawn cohort is charged as if
         everyone took part. Both updates of FedCAM are cut jointly and are one release.
     identifiers : {"corrected", "printed", "exponential", "krr", "exact"}

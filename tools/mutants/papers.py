@@ -330,7 +330,7 @@ RR: tuple[Mutant, ...] = (
     mutant(
         "rr-common-model-without-noise",
         "FedCAM's common model gets noised sums too",
-        "rr_cluster/variants.py",
+        "rr_cluster/algorithm.py",
         "noised(updates[:, :d].sum(axis=0), plan.mechanisms[1], noise)",
         "updates[:, :d].sum(axis=0) * (plan.mechanisms[1].grid or 1.0)",
         "test_rr_cluster.py",
@@ -340,7 +340,7 @@ RR: tuple[Mutant, ...] = (
     mutant(
         "rr-common-and-own-noise-shared",
         "two sums of a round get noise of their own",
-        "rr_cluster/variants.py",
+        "rr_cluster/algorithm.py",
         "    total = noised(updates[:, :d].sum(axis=0), plan.mechanisms[1], noise)\n",
         "    grid = plan.mechanisms[1].grid or 1.0\n"
         "    exact_sum = updates[made.clusters == 0, d:].sum(axis=0) * grid\n"
