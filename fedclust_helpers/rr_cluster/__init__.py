@@ -30,7 +30,6 @@ from fedclust_helpers.rr_cluster.planning import Training, TrainingPlan, Trainin
 from fedclust_helpers.rr_cluster.plans import RebalancingPlan, plan
 from fedclust_helpers.rr_cluster.running import run
 from fedclust_helpers.rr_cluster.sums_only import (
-    Reseeding,
     SharedPlan,
     SumsPlan,
     personal_models,
@@ -40,7 +39,7 @@ from fedclust_helpers.rr_cluster.sums_only import (
 )
 
 __all__ = [
-    "Evaluation", "LinearRegression", "OneHiddenLayer", "RebalancingPlan", "Reseeding",
+    "Evaluation", "LinearRegression", "OneHiddenLayer", "RebalancingPlan",
     "SharedPlan", "SoftmaxRegression", "SumsPlan", "Training", "TrainingPlan", "TrainingResult",
     "evaluate", "identifier_mechanism", "personal_models", "plan", "plan_dp_fedavg",
     "plan_dp_fedper", "plan_sums_only", "privatise", "rebalance", "run",

@@ -20,11 +20,9 @@ import numpy as np
 
 from fedclust_helpers._validation import (
     FloatArray,
-    as_numbers,
     check_bool,
     check_instance,
     check_int,
-    check_rng,
     check_share,
 )
 from fedclust_helpers.client_statistics import MODEL_BLOCKS, SHARED_UPDATE
@@ -82,33 +80,23 @@ def plan_sums_only(
     sqrt(C^2 + w^2) with the counts weighted by w = C/3 (a tenth of 1/sigma_eff^2); under
     replace-one by max(2C, sqrt(2C^2 + 2w^2)), so that counts are free for w = C. Every block is
     released, empty ones too. What follows from them, re-seeding included, is post-processing.
+    Arguments and errors as in `plan`, but:
 
     Parameters
     ----------
     federation : SumFederation
         With a ledger for one client. Where clients unmask the sums (masked secure aggregation)
         everyone must take part.
-    training : Training
-    n_clusters, n_rounds : int
-    epsilon or sigma : float
-        The total for the whole run (``math.inf``: no noise), or the noise multiplier of a round.
-    delta : float
     min_size : int
         B, floor of the divisor, at most cohort/n_clusters.
     reseed : bool
-        Re-seed dead models: see `Reseeding`.
-    reseed_below : float
-        A model is dead when its mean count falls below this share of cohort/n_clusters. It must lie
-        below the smallest group that is to be found.
+        Re-seed dead models: a model is dead while the mean of its last 3 noised counts is below
+        the share `reseed_below` of cohort/n_clusters, which must lie below the smallest group that
+        is to be found.
     accountant : str, optional
         What `epsilon` is calibrated with for a cohort in teaching mode: "poisson_rdp" (default) or
         "poisson_pld" (a little less noise, seconds to compute), "wor_rdp" for cohorts of fixed
         size. Discrete noise goes by Renyi curves, everyone by the exact curve.
-
-    Raises
-    ------
-    ValueError, TypeError, TrustModelError, RingOverflowError
-        Nothing of the data is looked at.
     """
     setting = check_setting(
         federation, training, capability="noisy_sum", n_clusters=n_clusters, n_rounds=n_rounds,
@@ -153,7 +141,7 @@ def sums_only(federation: SumFederation, plan: SumsPlan, models: FloatArray) -> 
     weight, gamma = plan.count_weight, plan.training.server_rate
     divisor: Any = np.array(plan.training.cohort / plan.n_clusters)
     count, dead, event = None, np.zeros(plan.n_clusters, dtype=bool), None
-    reseeding = Reseeding(plan) if plan.reseed else None
+    reseeding = _Reseeding(plan) if plan.reseed else None
     for t in range(plan.n_rounds):
         (blocks,) = federation.noisy_sum(
             MODEL_BLOCKS, plan.mechanisms, round=t, models=models, count_weight=weight,
@@ -170,7 +158,7 @@ def sums_only(federation: SumFederation, plan: SumsPlan, models: FloatArray) -> 
         yield Round(models, sizes=count, reseeded=event)
 
 
-class Reseeding:
+class _Reseeding:
     """Re-seed dead models from the noised counts: post-processing, no cost.
 
     A model is dead while the mean of its last 3 noised counts is below a threshold; its block is
@@ -180,7 +168,6 @@ class Reseeding:
     """
 
     def __init__(self, plan: SumsPlan) -> None:
-        check_instance(plan, SumsPlan, "plan")
         self.threshold = plan.dead_below
         self.last_round = UNTIL * plan.n_rounds
         self._window = np.full((WINDOW, plan.n_clusters), np.nan)
@@ -188,9 +175,6 @@ class Reseeding:
 
     def observe(self, counts: Any) -> np.ndarray:
         """Take in the noised counts (k,) of a round; which models (k,) are dead."""
-        counts = as_numbers(counts, "counts", ndim=1)
-        if counts.shape != self._window.shape[1:]:
-            raise ValueError(f"counts must have shape {self._window.shape[1:]}, got {counts.shape}")
         self._window = np.vstack([self._window[1:], counts])
         return self._window.mean(axis=0) < self.threshold  # False for nan: too few counts yet
 
@@ -201,14 +185,6 @@ class Reseeding:
 
         Nothing is drawn from `rng` when no model is dead.
         """
-        check_int(round, "round", minimum=0)
-        check_rng(rng)
-        if not isinstance(models, np.ndarray) or models.dtype.kind != "f":
-            raise TypeError(f"models must be an array of floats, got {type(models).__name__}")
-        if models.ndim != 2 or len(models) != self._window.shape[1]:
-            raise ValueError(
-                f"models must have shape ({self._window.shape[1]}, d), got {models.shape}"
-            )
         means = self._window.mean(axis=0)
         if round >= self.last_round or round < self._next or not (means < self.threshold).any():
             return models, None

@@ -143,7 +143,7 @@ FEDDP: tuple[Mutant, ...] = (
     mutant(
         "feddp-outer-product-of-half-its-length",
         "one row moves the outer product by the square of the bound",
-        "client_statistics/server_data.py",
+        "client_statistics/points.py",
         "square, two = bound**2, float(np.sqrt(2))",
         "square, two = bound, float(np.sqrt(2))",
         "test_feddp_statistics.py",
@@ -151,7 +151,7 @@ FEDDP: tuple[Mutant, ...] = (
     mutant(
         "feddp-weights-for-everyone-near",
         "a row counts for one server point, also where they coincide",
-        "client_statistics/server_data.py",
+        "client_statistics/points.py",
         'changes=lambda **_: {"weights": COUNT}',
         'changes=lambda **_: {"weights": Change(0.5, 0.5, 1.0)}',
         "test_feddp_statistics.py",
