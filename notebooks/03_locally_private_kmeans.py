@@ -73,7 +73,7 @@ from fedclust_helpers.mechanisms import Laplace
 from fedclust_helpers.metrics import nicv
 from fedclust_helpers.studies import load_results
 from fedclust_helpers.studies.bench import style as figs
-from fedclust_helpers.studies.ldp_kmeans import bounds, encodings, growth, theory
+from fedclust_helpers.studies.ldp_kmeans import as_printed, bounds, encodings, growth, theory
 from fedclust_helpers.studies.ldp_kmeans import figures as draw
 from fedclust_helpers.studies.ldp_kmeans import result_figures as results
 from fedclust_helpers.studies.ldp_kmeans import widget as play
@@ -1227,7 +1227,7 @@ assert one < min(plain, 1.1 * best), "one round is better still"
 
 # %%
 epsilons = np.array([0.5, 1, 2, 4, 8, 16, 32, 64])
-printed = [ldp.users_needed_as_printed(0.02, e, 20) for e in epsilons]
+printed = [as_printed.users_needed_as_printed(0.02, e, 20) for e in epsilons]
 split = [ldp.users_needed(0.02, e, 2) for e in epsilons]
 needed = {"as printed": printed, "two levels, users split": split}
 needed["secure sum"] = 3.5 * np.sqrt(8) / epsilons / 0.02
@@ -1237,7 +1237,7 @@ seen = {}
 for e in (1.0, 64.0):
     fed = simulate(plane[:100_000], "local", seed=SEED)
     rng = np.random.default_rng(SEED)
-    plan = ldp.plan_as_printed(fed, n_clusters=K, epsilon=e)
+    plan = as_printed.plan_as_printed(fed, n_clusters=K, epsilon=e)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         run = ldp.run(fed, plan, rng=rng)

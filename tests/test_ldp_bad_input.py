@@ -24,7 +24,7 @@ from fedclust_helpers.ldp_kmeans import (
 from fedclust_helpers.ldp_kmeans import frequency_oracles as fo
 from fedclust_helpers.ldp_kmeans import local_randomizers as lr
 from fedclust_helpers.ldp_kmeans import projections as maps
-from fedclust_helpers.studies.ldp_kmeans import bounds, encodings, growth, theory
+from fedclust_helpers.studies.ldp_kmeans import as_printed, bounds, encodings, growth, theory
 
 X = rng(1).normal(scale=0.2, size=(300, 3))
 USERS, LABELS = np.arange(300), rng(2).integers(3, size=300)
@@ -115,7 +115,7 @@ CALLS = {
     "grid.keys": (GRID.keys, {"cells": CELLS, "depth": 3}),
     "grid.unpack": (GRID.unpack, {"keys": GRID.keys(CELLS, 3), "depth": 3}),
     "grid_for_algorithm_1": (
-        grids.grid_for_algorithm_1, {"n_features": 3, "alpha": 0.5, "n_levels": 4},
+        as_printed.grid_for_algorithm_1, {"n_features": 3, "alpha": 0.5, "n_levels": 4},
     ),
     "grids_needed": (lsh.grids_needed, {"t": 3, "n_points": 100, "beta": 0.1}),
     "BallCarvingHash": (
@@ -152,7 +152,8 @@ CALLS = {
         {"share": 0.1, "epsilon": 1.0, "n_levels": 2, "n_sd": 3.0, "user_share": 0.5},
     ),
     "users_needed_as_printed": (
-        lk.users_needed_as_printed, {"share": 0.1, "epsilon": 1.0, "n_levels": 20, "n_sd": 3.0},
+        as_printed.users_needed_as_printed,
+        {"share": 0.1, "epsilon": 1.0, "n_levels": 20, "n_sd": 3.0},
     ),
     "NoisyPoints": (
         lk.NoisyPoints, {"n_features": 3, "mechanism": REPORT, "max_kept": 10, "radius": 1.0},
@@ -167,7 +168,7 @@ CALLS = {
          "depths": (1, 2), "n_sd": 3.0, "n_init": 3},
     ),
     "plan_as_printed": (
-        lambda **k: lk.plan_as_printed(users(), **k),
+        lambda **k: as_printed.plan_as_printed(users(), **k),
         {"n_clusters": 3, "epsilon": 1.0, "delta": 1e-6, "alpha": 0.5, "n_levels": 3, "n_sd": 3.0,
          "n_init": 3},
     ),

@@ -41,11 +41,9 @@ from fedclust_helpers.federation.reports import gaussian_report
 from fedclust_helpers.kmeans import assign, kmeans_cost
 from fedclust_helpers.ldp_kmeans import (
     NothingDetectedWarning,
-    plan_as_printed,
     plan_four_rounds,
     random_in_ball,
     users_needed,
-    users_needed_as_printed,
 )
 from fedclust_helpers.ldp_kmeans import (
     four_rounds as rounds,
@@ -67,6 +65,7 @@ from fedclust_helpers.ldp_kmeans.heavy_cells import (
 from fedclust_helpers.ldp_kmeans.one_round import choose_cells
 from fedclust_helpers.ldp_kmeans.vector_sums import NoisyPoints
 from fedclust_helpers.studies.ldp_kmeans import theory
+from fedclust_helpers.studies.ldp_kmeans.as_printed import plan_as_printed, users_needed_as_printed
 
 # --- choosing cells -------------------------------------------------------------------------------
 

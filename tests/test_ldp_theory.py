@@ -18,10 +18,10 @@ from fedclust_helpers.kmeans import kmeans_cost
 from fedclust_helpers.ldp_kmeans import (
     detection_threshold,
     users_needed,
-    users_needed_as_printed,
 )
 from fedclust_helpers.ldp_kmeans.local_randomizers import RandomizedResponse, participations
 from fedclust_helpers.studies.ldp_kmeans import growth, theory
+from fedclust_helpers.studies.ldp_kmeans.as_printed import users_needed_as_printed
 from fedclust_helpers.studies.ldp_kmeans.bounds import (
     collision_probability,
     far_upper_bound,

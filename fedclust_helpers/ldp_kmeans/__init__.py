@@ -6,7 +6,7 @@ randomised reports only. Data lies in the unit ball, one point per user.
 ``plan(federation, n_clusters=, epsilon=, delta=)`` fixes every public number and prints as the
 privacy statement of the run; ``run(federation, plan, rng=)`` follows it.
 
-* ``plan``: Algorithm 1 with parameters that work; ``plan_as_printed``: the paper's.
+* ``plan``: Algorithm 1 with parameters that work (as printed, it needs 10^8 users: the studies).
 * ``plan_four_rounds``: Algorithms 2 to 5, with and without the LSH step.
 * ``plan_grid_histogram``, ``plan_gaussian_reports``, ``plan_lloyd``, ``plan_private_mean``:
   baselines.
@@ -26,7 +26,6 @@ from fedclust_helpers.ldp_kmeans.heavy_cells import (
     detection_threshold,
     users_needed,
 )
-from fedclust_helpers.ldp_kmeans.one_round import plan_as_printed, users_needed_as_printed
 from fedclust_helpers.ldp_kmeans.planning import (
     LocalPlan,
     plan,
@@ -39,7 +38,6 @@ from fedclust_helpers.ldp_kmeans.vector_sums import NoisyPoints
 
 PLANS = {
     "alg1": plan,
-    "alg1_printed": plan_as_printed,
     "alg4": plan_four_rounds,
     "grid_histogram": plan_grid_histogram,
     "gaussian_report": plan_gaussian_reports,
@@ -51,7 +49,7 @@ PLANS = {
 __all__ = [
     "PLANS", "CellCounts", "LdpResult", "LocalPlan", "NoisyPoints", "NothingDetectedWarning",
     "detection_threshold", "plan",
-    "plan_as_printed", "plan_four_rounds", "plan_gaussian_reports", "plan_grid_histogram",
+    "plan_four_rounds", "plan_gaussian_reports", "plan_grid_histogram",
     "plan_lloyd", "plan_private_mean", "random_in_ball", "run",
-    "users_needed", "users_needed_as_printed",
+    "users_needed",
 ]  # fmt: skip

@@ -105,15 +105,6 @@ class OneRoundPlan(LocalPlan):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrintedPlan(LocalPlan):
-    """Algorithm 1 with the paper's parameters: every user in all 2 L calls."""
-
-    grid: NestedGrid
-    depths: tuple[int, ...]
-    mechanism: Mechanism
-
-
-@dataclass(frozen=True, kw_only=True)
 class FourRoundPlan(LocalPlan):
     """Algorithms 2 to 5. The parts of the users are the questions.
 

@@ -13,20 +13,19 @@ from fedclust_helpers._validation import check_instance, check_rng
 from fedclust_helpers.federation import LocalReports
 from fedclust_helpers.ldp_kmeans import baselines, planning
 from fedclust_helpers.ldp_kmeans.four_rounds import run_four_rounds
-from fedclust_helpers.ldp_kmeans.one_round import run_as_printed, run_one_round
+from fedclust_helpers.ldp_kmeans.one_round import run_one_round
 from fedclust_helpers.ldp_kmeans.results import LdpResult
 
 RUNS: dict[str, Callable[..., LdpResult]] = {
     "one_round": run_one_round,
     "grid_histogram": run_one_round,
-    "one_round_as_printed": run_as_printed,
     "four_rounds": run_four_rounds,
     "four_rounds_lsh": run_four_rounds,
     "gaussian_reports": baselines.run_gaussian_reports,
     "private_mean": baselines.run_private_mean,
     "ldp_lloyd": baselines.run_lloyd,
 }
-"""What follows a plan, by its `method`."""
+"""What follows a plan, by its `method`; a further algorithm enters its own."""
 
 
 def run(
@@ -40,7 +39,7 @@ def run(
     federation : LocalReports
         The users that `plan` was made from.
     plan : LocalPlan
-        From `plan`, `plan_four_rounds`, `plan_as_printed` or the plan of a baseline.
+        From `plan`, `plan_four_rounds` or the planner of a baseline.
     rng : numpy.random.Generator
         For the server's k-means and starts. (Public coins and noise come from the federation.)
     initial : array_like of shape (k, d), optional
