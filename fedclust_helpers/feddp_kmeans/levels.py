@@ -30,16 +30,9 @@ from fedclust_helpers.client_statistics import (
 class ClipBounds:
     """Client-level clip bounds (Appendix G.4): public numbers, chosen without looking at the data.
 
-    Attributes
-    ----------
-    outer : float
-        Frobenius norm of a client's X^T X.
-    weights : float
-        L1 norm of its histogram over server points.
-    means, filled : float
-        L2 norm of its k x d matrix of cluster means, and L1 norm of the 0/1 vector of its clusters.
-    sums, counts : float
-        L2 and L1 norms of the statistics of FedDP-Lloyds.
+    `outer` is the Frobenius norm of a client's X^T X, `weights` the L1 norm of its histogram over
+    server points, `means` the L2 norm of its k x d matrix of cluster means, `filled` the L1 norm of
+    the 0/1 vector of its clusters; `sums` and `counts` are L2 and L1 norms in FedDP-Lloyds.
     """
 
     outer: float

@@ -49,7 +49,6 @@ def run(
     ----------
     federation : SumFederation
         Of the same public facts as the one that the plan was made from.
-    plan : FedDPPlan, AdaptivePlan or LloydsPlan
     server_points : array_like of shape (q, d)
         Those that the plan was made with (None only where it was made without).
     rng : numpy.random.Generator
@@ -60,10 +59,9 @@ def run(
 
     Raises
     ------
-    PlanMismatchError
-        For other server points or another federation.
-    BudgetExceededError
-        If the ledger cannot pay all of the plan. Nothing was charged, read or sent.
+    PlanMismatchError, BudgetExceededError
+        For other server points, another federation, or a ledger that cannot pay all of the plan:
+        before anything is charged, read or sent.
     """
     check_federation(federation)
     server, generator = cast(Any, None), cast(Any, None)

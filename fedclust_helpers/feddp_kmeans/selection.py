@@ -1,8 +1,4 @@
-"""Choosing k from what FedDP-Init released, and diagnostics of its subspace: all post-processing.
-
-`server_cost_curve` and `elbow` read released values only and cost no privacy. `subspace_energy` and
-`eigengap` compare with the truth and are for experiments.
-"""
+"""Choosing k from what FedDP-Init released: post-processing, which costs no privacy."""
 
 from __future__ import annotations
 
@@ -13,11 +9,7 @@ from numpy.typing import ArrayLike
 
 from fedclust_helpers import kmeans
 from fedclust_helpers._checked import checked
-from fedclust_helpers._validation import (
-    FloatArray,
-    as_integers,
-    as_numbers,
-)
+from fedclust_helpers._validation import FloatArray, as_integers, as_numbers
 from fedclust_helpers.feddp_kmeans.algorithm import InitResult
 from fedclust_helpers.feddp_kmeans.planning import check_restarts
 
@@ -28,18 +20,9 @@ def server_cost_curve(
 ) -> FloatArray:
     """k-means cost per unit of weight on the weighted, projected server points, for each k (H.3).
 
-    Parameters
-    ----------
-    init : InitResult
-        A run of FedDP-Init with the largest k in mind (its subspace has that many dimensions).
-    ks : sequence of int
-        Each at most the number of server points that survived.
-    n_init : int
-        Restarts; few make the curve ragged.
-
-    Returns
-    -------
-    ndarray of shape (len(ks),)
+    `init` is a run of FedDP-Init with the largest k in mind (its subspace has that many
+    dimensions), each of `ks` at most the number of server points that survived. Few restarts
+    (`n_init`) make the curve ragged. Returns an array (len(ks),).
     """
     filled = init.kept > 0
     points, weights = init.server_projected[filled], init.kept[filled]

@@ -38,8 +38,6 @@ def run(
     ----------
     federation : LocalReports
         The users that `plan` was made from.
-    plan : LocalPlan
-        From `plan`, `plan_four_rounds` or the planner of a baseline.
     rng : numpy.random.Generator
         For the server's k-means and starts. (Public coins and noise come from the federation.)
     initial : array_like of shape (k, d), optional

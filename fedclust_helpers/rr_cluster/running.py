@@ -33,7 +33,6 @@ def run(
     ----------
     federation : SumFederation
         The one that the plan was made from.
-    plan : TrainingPlan
     initial : array_like of shape (k, d), optional
         Public starting models; random ones by default (for FeSEM `close_models`).
     keep_history : bool
