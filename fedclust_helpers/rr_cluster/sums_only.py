@@ -29,15 +29,9 @@ from fedclust_helpers.client_statistics import MODEL_BLOCKS, SHARED_UPDATE
 from fedclust_helpers.federation import SumFederation
 from fedclust_helpers.federation.base import InProcess
 from fedclust_helpers.mechanisms import NoNoise
+from fedclust_helpers.rr_cluster import planning
 from fedclust_helpers.rr_cluster.algorithm import Round
-from fedclust_helpers.rr_cluster.planning import (
-    Mechanisms,
-    Setting,
-    Training,
-    TrainingPlan,
-    TrainingResult,
-    check_setting,
-)
+from fedclust_helpers.rr_cluster.planning import Setting, Training, TrainingPlan, TrainingResult
 
 COUNTS_SHARE = 0.1  # of 1/sigma_eff^2, under add/remove
 WINDOW = 3  # noised counts that decide together, and rounds between two re-seedings
@@ -98,7 +92,7 @@ def plan_sums_only(
         "poisson_pld" (a little less noise, seconds to compute), "wor_rdp" for cohorts of fixed
         size. Discrete noise goes by Renyi curves, everyone by the exact curve.
     """
-    setting = check_setting(
+    setting = planning.check_setting(
         federation, training, capability="noisy_sum", n_clusters=n_clusters, n_rounds=n_rounds,
         delta=delta, accountant=accountant,
     )  # fmt: skip
@@ -125,7 +119,7 @@ def block_plan(
     """The plan of rounds with one release: all blocks jointly, rounding included."""
     size = setting.n_clusters * (setting.training.model.n_parameters + (weight > 0))
 
-    def make(sigma_eff: float) -> Mechanisms:
+    def make(sigma_eff: float) -> planning.Mechanisms:
         if sigma_eff == 0:
             return (NoNoise(setting.facts.adjacency),)
         return (setting.gaussian(MODEL_BLOCKS, "blocks", sigma_eff, size, count_weight=weight),)
@@ -218,7 +212,7 @@ def plan_dp_fedavg(
     add/remove, 2C under replace-one. With ``training.proximal`` > 0 it is DP-FedProx (Li et al.
     2020). Arguments as in `plan_sums_only`.
     """
-    setting = check_setting(
+    setting = planning.check_setting(
         federation, training, capability="noisy_sum", n_clusters=1, n_rounds=n_rounds, delta=delta,
         accountant=accountant, proximal=True,
     )  # fmt: skip
@@ -240,14 +234,14 @@ def plan_dp_fedper(
     by round is not proved: a drawn cohort is charged as if everyone took part. Arguments as in
     `plan_sums_only`.
     """
-    setting = check_setting(
+    setting = planning.check_setting(
         federation, training, capability="noisy_sum", n_clusters=1, n_rounds=n_rounds, delta=delta,
         accountant=accountant,
     )  # fmt: skip
     model = training.model
     size = len(range(*model.shared.indices(model.n_parameters)))
 
-    def make(sigma_eff: float) -> Mechanisms:
+    def make(sigma_eff: float) -> planning.Mechanisms:
         if sigma_eff == 0:
             return (NoNoise(setting.facts.adjacency),)
         return (setting.gaussian(SHARED_UPDATE, "update", sigma_eff, size),)
