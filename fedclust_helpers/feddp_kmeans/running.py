@@ -11,15 +11,11 @@ from numpy.typing import ArrayLike
 from fedclust_helpers._checked import checked
 from fedclust_helpers._progress import Progress
 from fedclust_helpers._validation import FloatArray, check_rng
+from fedclust_helpers.feddp_kmeans import planning
 from fedclust_helpers.feddp_kmeans.adaptive import AdaptivePlan, follow_adaptive
 from fedclust_helpers.feddp_kmeans.algorithm import InitResult, Released, initialise, lloyds
 from fedclust_helpers.feddp_kmeans.baselines import STARTS, LloydsPlan
-from fedclust_helpers.feddp_kmeans.planning import (
-    FedDPPlan,
-    ServerPlan,
-    check_federation,
-    same_server_points,
-)
+from fedclust_helpers.feddp_kmeans.planning import FedDPPlan, ServerPlan
 from fedclust_helpers.federation import RunResult, SumFederation
 
 
@@ -63,10 +59,10 @@ def run(
         For other server points, another federation, or a ledger that cannot pay all of the plan:
         before anything is charged, read or sent.
     """
-    check_federation(federation)
+    planning.check_federation(federation)
     server, generator = cast(Any, None), cast(Any, None)
     if plan.server is not None:
-        server, generator = same_server_points(plan, server_points), check_rng(rng)
+        server, generator = planning.same_server_points(plan, server_points), check_rng(rng)
     elif server_points is not None:
         raise ValueError("server_points must be None: the plan starts from given centres")
     init = None

@@ -22,6 +22,7 @@ from fedclust_helpers._state import Fixed
 from fedclust_helpers._validation import (
     FloatArray,
     IntArray,
+    as_integers,
     as_numbers,
     as_points,
     check_epsilon,
@@ -80,18 +81,10 @@ def frozen_arrays(public: Mapping[str, ArrayLike] | None) -> Mapping[str, NDArra
     return MappingProxyType(out)
 
 
-def user_numbers(users: IntArray) -> IntArray:
-    """User numbers, (m,)."""
-    users = np.asarray(users)
-    if users.ndim != 1 or users.dtype.kind not in "iu":
-        raise TypeError("users must be integers of shape (m,)")
-    return users
-
-
 def one_point_each(points: FloatArray, users: IntArray) -> tuple[FloatArray, IntArray]:
     """One point for each user number; nobody, (0, d), is allowed."""
     nobody = isinstance(points, np.ndarray) and points.ndim == 2 and not len(points)
-    points, users = points if nobody else as_points(points), user_numbers(users)
+    points, users = points if nobody else as_points(points), as_integers(users, "users")
     if len(users) != len(points):
         raise ValueError(f"users must be {len(points)} numbers, one for each of the points")
     return points, users
@@ -285,7 +278,7 @@ class OneBitCounts(Query):
 
     def collect(self, users: IntArray, reports: Reports) -> None:
         """Add the reports of these users to the row sums."""
-        users = user_numbers(users)
+        users = as_integers(users, "users")
         bits = one_array(reports, (len(users), len(self.mechanisms)), "b")
         channels, rows = self._channels.coins(users)
         size = len(self._sums)

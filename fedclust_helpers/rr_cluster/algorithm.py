@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fedclust_helpers import client_statistics as cs
 from fedclust_helpers._validation import (
     FloatArray,
     IntArray,
@@ -15,13 +16,7 @@ from fedclust_helpers._validation import (
     check_int,
     check_rng,
 )
-from fedclust_helpers.client_statistics import (
-    ADDITIVE_UPDATES,
-    CLIENT_UPDATES,
-    NEAREST_UPDATES,
-    ClientStatistic,
-    Model,
-)
+from fedclust_helpers.client_statistics import ClientStatistic, Model
 from fedclust_helpers.federation import TrustedServer
 from fedclust_helpers.mechanisms import DiscreteGaussian, Mechanism, NoiseSource
 from fedclust_helpers.rr_cluster.identifiers import privatise
@@ -50,7 +45,7 @@ class Round(NamedTuple):
 
 def ifca(
     federation: TrustedServer, plan: RebalancingPlan, models: FloatArray,
-    statistic: ClientStatistic = CLIENT_UPDATES,
+    statistic: ClientStatistic = cs.CLIENT_UPDATES,
 ) -> Iterator[Round]:  # fmt: skip
     """Algorithm 1 with the steps of Algorithm 2, from starting models (k, d)."""
     noise, coins = federation.randomness.noise, federation.randomness.public
@@ -162,7 +157,7 @@ def fesem(federation: TrustedServer, plan: RebalancingPlan, models: FloatArray) 
     """
     memory, coins = federation.client_memory, federation.randomness.public
     memory.put("fesem", coins.integers(plan.n_clusters, size=memory.n_clients))
-    return ifca(federation, plan, models, NEAREST_UPDATES)
+    return ifca(federation, plan, models, cs.NEAREST_UPDATES)
 
 
 def close_models(model: Model, n_clusters: int, *, rng: np.random.Generator) -> FloatArray:
@@ -181,7 +176,7 @@ def fedcam(federation: TrustedServer, plan: RebalancingPlan, models: FloatArray)
     common = plan.training.model.initial(1, rng=coins)[0]
     for t in range(plan.n_rounds):
         exact, updates = federation.collect(
-            ADDITIVE_UPDATES, plan.mechanisms, round=t, models=models, common=common,
+            cs.ADDITIVE_UPDATES, plan.mechanisms, round=t, models=models, common=common,
             **plan.broadcast(),
         )  # fmt: skip
         made = additive_round(plan, models, common, exact, updates, noise=noise, rng=coins)
