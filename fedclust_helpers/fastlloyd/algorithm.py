@@ -37,7 +37,7 @@ class LloydResult(RunResult):
 
 
 def run(federation: SumFederation, plan: LloydPlan, *, progress: Progress = False) -> LloydResult:
-    """Follow a plan of `plan` (FastLloyd, Algorithm 1) or of `baselines`, on its federation.
+    """Follow a plan of `plan` (FastLloyd, Algorithm 1) or of a baseline, on its federation.
 
     `progress` shows a bar over the releases, or is called as progress(done, total).
 
@@ -62,7 +62,6 @@ def run(federation: SumFederation, plan: LloydPlan, *, progress: Progress = Fals
             history.append(centers)
     return LloydResult(
         plan=plan, ledger=federation.ledger.since(n_before), transcript=federation.transcript,
-        private=federation.randomness.is_secure and plan.method != "lloyd",
         centers=centers, history=np.stack(history), released=tuple(released),
     )  # fmt: skip
 
@@ -84,16 +83,10 @@ def _next_centers(
 
 @checked
 def update_centers(
-    centers: FloatArray,
-    relative_sums: FloatArray,
-    counts: FloatArray,
-    *,
-    radius: float | None = None,
-    postprocess: Postprocess = "fold",
-    bound: float = 1.0,
-    count_floor: float | None = 1.0,
-    clip_step: bool = True,
-) -> FloatArray:
+    centers: FloatArray, relative_sums: FloatArray, counts: FloatArray, *,
+    radius: float | None = None, postprocess: Postprocess = "fold", bound: float = 1.0,
+    count_floor: float | None = 1.0, clip_step: bool = True,
+) -> FloatArray:  # fmt: skip
     """The public part of a round: noised relative sums and counts -> new centres (section 5.3.5).
 
     Step = relative sum / count, cut to length `radius`, then folded into the box. All of it is
