@@ -265,7 +265,7 @@ def is_numeric(value: Any) -> bool:
         array = np.asarray(value)
         if array.dtype.kind == "O":
             array = array.astype(np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return False
     return array.dtype.kind in "fiub"
 

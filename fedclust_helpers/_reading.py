@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fedclust_helpers._validation import FloatArray, as_points
+from fedclust_helpers._validation import as_points
 from fedclust_helpers.federation import ClientData
 
 
@@ -67,20 +67,3 @@ def _named(name: str, build: Callable[..., ClientData], *args: Any) -> ClientDat
         return build(*args)
     except (TypeError, ValueError) as error:
         raise type(error)(f"{name} cannot be read as clients: {error}") from None
-
-
-def as_bound(value: Any, name: str, n_features: int) -> FloatArray:
-    """A public bound of each of `n_features` columns."""
-    wrong = f"{name} must be a number or {n_features} numbers, one for each column of X"
-    try:
-        side = np.asarray(value)
-        if side.dtype.kind not in "fiu" and side.dtype != object:
-            raise TypeError
-        side = side.astype(np.float64)
-    except (TypeError, ValueError, OverflowError):
-        raise TypeError(wrong) from None
-    if side.shape not in ((), (n_features,)):
-        raise ValueError(f"{wrong}; got shape {side.shape}")
-    if not np.isfinite(side).all():
-        raise ValueError(f"{name} must be finite")
-    return np.broadcast_to(side, (n_features,))

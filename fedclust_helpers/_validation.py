@@ -32,7 +32,7 @@ def _real_array(values: Any, name: str, of_shape: str = "") -> NDArray[Any]:
             if array.dtype.kind in "cSUMm":
                 raise TypeError
             array = array.astype(np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise TypeError(f"{name} must be an array of real numbers{of_shape}") from None
     return array
 
@@ -184,7 +184,10 @@ def as_numbers(
     TypeError if they are not real numbers; ValueError if the number of dimensions differs, if there
     are none (unless `empty`), or if one is not finite or beyond `largest` in magnitude.
     """
-    array = _real_array(values, name).astype(np.float64, copy=False)
+    array = _real_array(values, name)
+    if array.dtype.kind == "b" and array.ndim == 0:
+        raise TypeError(f"{name} must be real numbers, got bool")
+    array = array.astype(np.float64, copy=False)
     if ndim is not None and array.ndim != ndim:
         raise ValueError(f"{name} must have {ndim} dimension(s), got {array.ndim}")
     if array.size == 0 and not empty:
@@ -194,6 +197,17 @@ def as_numbers(
     if math.isfinite(largest) and array.size and np.abs(array).max() > largest:
         raise ValueError(f"{name} must be at most {largest:g} in magnitude")
     return array
+
+
+def as_bound(value: Any, name: str, n_features: int) -> FloatArray:
+    """A public bound of each of `n_features` columns, finite: a number, or one for each column."""
+    side = as_numbers(value, name)
+    if side.shape not in ((), (n_features,)):
+        raise ValueError(
+            f"{name} must be a number or {n_features} numbers, one for each column, got shape"
+            f" {side.shape}"
+        )
+    return np.broadcast_to(side, (n_features,))
 
 
 def as_integers(
@@ -215,10 +229,10 @@ def as_integers(
     """
     try:
         array = np.asarray(values)
+        if array.dtype.kind not in "iu" or isinstance(values, np.ma.MaskedArray):
+            raise TypeError
     except (TypeError, ValueError):
         raise TypeError(f"{name} must be an array of integers of shape (n,)") from None
-    if array.dtype.kind not in "iu":
-        raise TypeError(f"{name} must be an array of integers of shape (n,)")
     if array.ndim != 1 or (n is not None and len(array) != n):
         raise ValueError(f"{name} must be {'' if n is None else f'{n} '}integers of shape (n,)")
     if array.dtype.kind == "u" and array.size and array.max() > np.iinfo(np.int64).max:

@@ -15,14 +15,20 @@ from sklearn.utils.validation import check_is_fitted
 
 from fedclust_helpers import fastlloyd, kmeans, ldp_kmeans
 from fedclust_helpers._reading import (
-    as_bound,
     client_data,
     column_names,
     holds_clients,
     is_one_table,
     is_table,
 )
-from fedclust_helpers._validation import FloatArray, IntArray, as_points, check_bool, check_choice
+from fedclust_helpers._validation import (
+    FloatArray,
+    IntArray,
+    as_bound,
+    as_points,
+    check_bool,
+    check_choice,
+)
 from fedclust_helpers.accounting import PrivacyLedger
 from fedclust_helpers.datasets import scale_to_box
 from fedclust_helpers.federation import ClientData, InProcess, Plan, simulate

@@ -39,18 +39,7 @@ def registry() -> Mapping[str, RegistryEntry]:
     text = (resources.files("fedclust_helpers") / "registry.csv").read_text(encoding="utf-8")
     rows = csv.DictReader(text.splitlines())
     return MappingProxyType(
-        {
-            row["file"]: RegistryEntry(
-                dataset=row["dataset"],
-                file=row["file"],
-                sha256=row["sha256"],
-                bytes=int(row["bytes"]),
-                url=row["url"],
-                licence=row["licence"],
-                citation=row["citation"],
-            )
-            for row in rows
-        }
+        {row["file"]: RegistryEntry(**{**row, "bytes": int(row["bytes"])}) for row in rows}  # type: ignore[arg-type]
     )
 
 
@@ -77,14 +66,10 @@ def is_local(entry: RegistryEntry) -> bool:
 
 
 def fetch(file: str) -> Path:
-    """Path of a registered file, downloaded into the user's cache if it is not on this machine.
+    """Path of a registered file (a key of `registry`, such as ``"s1/s1.data.gz"``).
 
-    The folder named by ``FEDCLUST_DATA_DIR`` is looked at first and never written to.
-
-    Parameters
-    ----------
-    file : str
-        A key of `registry`, for example ``"s1/s1.data.gz"``.
+    It is looked for in the folder named by ``FEDCLUST_DATA_DIR``, which is never written to, then
+    in the user's cache, then downloaded.
 
     Raises
     ------
