@@ -10,8 +10,9 @@ tests) or `SECURE` (operating-system entropy through OpenDP, discrete mechanisms
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal, Protocol, Self, runtime_checkable
+from typing import ClassVar, Protocol, Self, runtime_checkable
 
 import dp_accounting as dpa
 import numpy as np
@@ -81,6 +82,7 @@ class _Base:
 
     sensitivity: float
     adjacency: str
+    norm: ClassVar[int]
     grid: float | None = None
     gdp_mu: ClassVar[float | None] = None
     pure_epsilon: ClassVar[float] = math.inf
@@ -92,8 +94,7 @@ class _Base:
     def as_replace_one(self) -> Self:
         """The same noise, stated for replace-one neighbours: the sensitivity doubles at most.
 
-        Replacing a record is removing one and adding another, so a bound for add/remove gives
-        twice that bound for replace-one (triangle inequality).
+        Replacing a record is removing one and adding another (triangle inequality).
         """
         if self.adjacency == "replace-one":
             return self
@@ -135,6 +136,8 @@ class NoNoise(_Base):
 class _Continuous(_Base):
     """Noise in floating point: it leaks in its last bits, so there is no secure sampler."""
 
+    _draw: Callable[..., FloatArray]
+
     @checked
     def sample(self, shape: Shape, *, rng: NoiseSource) -> FloatArray:
         """Noise of the given shape (teaching source only)."""
@@ -144,9 +147,6 @@ class _Continuous(_Base):
                 " discrete mechanism"
             )
         return self._draw(_size(shape), check_rng(rng))
-
-    def _draw(self, size: tuple[int, ...], rng: np.random.Generator) -> FloatArray:
-        raise NotImplementedError
 
 
 @checked
@@ -173,7 +173,7 @@ class Gaussian(_Continuous):
     def from_budget(
         cls, sensitivity: Positive, epsilon: float, delta: float, *, adjacency: str = "add/remove"
     ) -> Gaussian:
-        """The smallest noise that is (epsilon, delta)-DP: analytic calibration, any epsilon > 0."""
+        """The smallest noise that is (epsilon, delta)-DP: analytic calibration, any epsilon."""
         return cls(sensitivity, sensitivity * gaussian_sigma_analytic(epsilon, delta), adjacency)
 
     @classmethod
@@ -263,7 +263,7 @@ class _Discrete(_Base):
     scale: Positive
     grid: Positive = 1.0
     adjacency: Adjacency = "add/remove"
-    _kind: ClassVar[Literal["gaussian", "laplace"]] = "gaussian"
+    norm: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -279,12 +279,11 @@ class _Discrete(_Base):
         except ImportError:
             raise ImportError("secure noise needs OpenDP: pip install 'fedclust[secure]'") from None
         dp.enable_features("contrib")
+        make, metric = dp.m.make_gaussian, dp.l2_distance(T=float)
+        if self.norm == 1:
+            make, metric = dp.m.make_laplace, dp.l1_distance(T=float)
         domain = dp.vector_domain(dp.atom_domain(T="i64"))
-        scale = self.scale / self.grid
-        if self._kind == "gaussian":
-            sampler = dp.m.make_gaussian(domain, dp.l2_distance(T=float), scale=scale)
-        else:
-            sampler = dp.m.make_laplace(domain, dp.l1_distance(T=float), scale=scale)
+        sampler = make(domain, metric, scale=self.scale / self.grid)
         return np.asarray(sampler(np.zeros(n, dtype=np.int64)), dtype=np.int64)
 
     @checked
@@ -298,7 +297,7 @@ class _Discrete(_Base):
                 f"scale/grid must be at most 2^48 with a seeded generator, got {scale:.3g}: take a"
                 " coarser grid, or secure noise"
             )
-        teaching = _gaussian_steps if self._kind == "gaussian" else _laplace_steps
+        teaching = _gaussian_steps if self.norm == 2 else _laplace_steps
         return teaching(n, scale, check_rng(rng)).reshape(shape)
 
     def sample(self, shape: Shape, *, rng: NoiseSource) -> FloatArray:
@@ -352,7 +351,6 @@ class DiscreteGaussian(_Discrete):
     """
 
     n_coordinates: Count | None = None
-    norm: ClassVar[int] = 2
 
     @classmethod
     @checked
@@ -406,7 +404,6 @@ class DiscreteLaplace(_Discrete):
     """
 
     norm: ClassVar[int] = 1
-    _kind: ClassVar[Literal["gaussian", "laplace"]] = "laplace"
 
     @classmethod
     @checked
@@ -468,7 +465,6 @@ class DistributedDiscreteGaussian(_Discrete):
 
     n_honest: Count = 1
     n_coordinates: Count = 1
-    norm: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -405,7 +405,7 @@ def test_wrong_use_of_weighted_kmeans():
         [[1], [1], [1]],
         [1, 1, math.inf],
     ):
-        with pytest.raises(ValueError, match="^weights must be 3 non-negative numbers"):
+        with pytest.raises(ValueError, match="^weights must be"):
             kmeans.weighted_kmeans(points, weights, 2, rng=rng())
     with pytest.raises(TypeError, match="^rng must be"):
         kmeans.weighted_kmeans(points, None, 2, rng=0)

@@ -164,25 +164,17 @@ class MaskedSecureSum(_Ring):
     Each client sends its fixed-point statistic plus a one-time pad. The server adds up, adds
     rounded noise from its own source, and sends the masked total back. The clients, who share the
     pads, unmask it: they alone see the noised sum. Holds against one corrupted party that follows
-    the protocol (Theorem 5.2).
+    the protocol (Theorem 5.2). The ring Z_2^bits has 64 bits, 30 of them fractional, by default; 32
+    and 16 in the paper's section 6.
 
     The server knows the noise that it added, so with ``noise_from="server"`` nothing may ever send
     it the unmasked result: publishing the result would hand it the exact sums. With
     ``noise_from="clients"`` every client adds a share of the noise before it masks, and the server
-    adds none: results may be published, at the price of more noise for few clients.
+    adds none: results may be published, at the price of more noise for few clients. So many as
+    `max_colluding` may pool what they know about their shares; the others' noise suffices alone.
 
-    Parameters
-    ----------
-    bits, fractional_bits
-        The ring Z_2^bits and its grid: 64 and 30 by default, 32 and 16 as in the paper's section 6.
-    noise_from : {"server", "clients"}
-        Who adds noise: the server, as in the paper, or every client a share.
-    max_colluding : int
-        With ``noise_from="clients"``: so many clients may pool what they know about their shares;
-        the others' noise suffices alone.
-    pre_shared_secret : bytes of length 32, optional
-        A group secret that the clients already hold; without it they agree on one with X25519
-        through the server. Needed above 4096 clients.
+    `pre_shared_secret` (32 bytes) is a group secret that the clients already hold; without it they
+    agree on one with X25519 through the server. Needed above 4096 clients.
     """
 
     trust = "masked secure aggregation"
@@ -206,8 +198,8 @@ class MaskedSecureSum(_Ring):
         if pre_shared_secret is None and data.n_clients > MAX_AGREEING:
             raise ValueError(
                 f"pre_shared_secret must be given for more than {MAX_AGREEING} clients: agreeing"
-                " on one takes a key exchange with each of them (if rows are not clients, say who"
-                " owns them; for users with one row each see the local trust model)"
+                " on one takes a key exchange with each of them (users with one row each: see the"
+                " local trust model)"
             )
         blind = "uniformly random words"
         if noise_from == "clients":

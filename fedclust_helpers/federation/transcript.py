@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fedclust_helpers._checked import checked
-from fedclust_helpers._validation import check_int
+from fedclust_helpers._validation import Natural
 
 
 @dataclass(frozen=True)
@@ -48,17 +48,14 @@ class Transcript:
         sender: str,
         receiver: str,
         name: str,
-        array: Any,
+        array: np.ndarray | np.generic | bytes,
         *,
-        count: int = 1,
+        count: Natural = 1,
         payload: Any = None,
     ) -> None:
         """Add a message with the encoded form `array` (of one message; bytes become uint8)."""
         if isinstance(array, bytes):
             array = np.frombuffer(array, dtype=np.uint8)
-        if not isinstance(array, np.ndarray | np.generic):
-            raise TypeError(f"array must be a numpy array or bytes, got {type(array).__name__}")
-        check_int(count, "count", minimum=0)
         kept = (array if payload is None else payload) if self.keep_payloads else None
         self.messages.append(
             Message(
