@@ -118,12 +118,10 @@ class NoNoise(_Base):
         if self.sensitivity < 0:
             raise ValueError(f"sensitivity must be >= 0, got {self.sensitivity}")
 
-    @checked
     def sample(self, shape: Shape, *, rng: NoiseSource | None = None) -> FloatArray:
         """Zeros of the given shape."""
         return np.zeros(_size(shape))
 
-    @checked
     def tail(self, probability: Rate) -> float:
         """No noise, no tail: 0."""
         return 0.0
@@ -169,7 +167,6 @@ class Gaussian(_Continuous):
     norm: ClassVar[int] = 2
 
     @classmethod
-    @checked
     def from_budget(
         cls, sensitivity: Positive, epsilon: float, delta: float, *, adjacency: str = "add/remove"
     ) -> Gaussian:
@@ -177,7 +174,6 @@ class Gaussian(_Continuous):
         return cls(sensitivity, sensitivity * gaussian_sigma_analytic(epsilon, delta), adjacency)
 
     @classmethod
-    @checked
     def from_gdp(
         cls, sensitivity: Positive, mu: Positive, *, adjacency: str = "add/remove"
     ) -> Gaussian:
@@ -197,7 +193,6 @@ class Gaussian(_Continuous):
     def _draw(self, size: tuple[int, ...], rng: np.random.Generator) -> FloatArray:
         return rng.normal(0.0, self.std, size)
 
-    @checked
     def tail(self, probability: Rate) -> float:
         """A bound that one coordinate exceeds with at most this probability."""
         return self.std * math.sqrt(2 * math.log(2 / probability))
@@ -221,7 +216,6 @@ class Laplace(_Continuous):
     norm: ClassVar[int] = 1
 
     @classmethod
-    @checked
     def from_budget(
         cls, sensitivity: Positive, epsilon: Epsilon, *, adjacency: str = "add/remove"
     ) -> Laplace:
@@ -241,7 +235,6 @@ class Laplace(_Continuous):
     def _draw(self, size: tuple[int, ...], rng: np.random.Generator) -> FloatArray:
         return rng.laplace(0.0, self.scale, size)
 
-    @checked
     def tail(self, probability: Rate) -> float:
         """A bound that one coordinate exceeds with at most this probability."""
         return self.scale * math.log(1 / probability)
@@ -251,6 +244,7 @@ class Laplace(_Continuous):
         return dpa.LaplaceDpEvent(self.scale / self.sensitivity)
 
 
+@checked
 @dataclass(frozen=True)
 class _Discrete(_Base):
     """Noise on the multiples of `grid`, for values that were rounded to that grid.
@@ -286,7 +280,6 @@ class _Discrete(_Base):
         sampler = make(domain, metric, scale=self.scale / self.grid)
         return np.asarray(sampler(np.zeros(n, dtype=np.int64)), dtype=np.int64)
 
-    @checked
     def sample_steps(self, shape: Shape, *, rng: NoiseSource) -> IntArray:
         """Noise of the given shape in whole steps of `grid`; `rng` a Generator or SECURE."""
         n, scale = math.prod(_size(shape)), self.scale / self.grid
@@ -304,7 +297,6 @@ class _Discrete(_Base):
         """`sample_steps` as numbers, multiples of `grid`. For looking at: releases add steps."""
         return self.sample_steps(shape, rng=rng).astype(np.float64) * self.grid
 
-    @checked
     def tail(self, probability: Rate) -> float:
         """A bound that one coordinate exceeds with at most this probability (sub-Gaussian)."""
         return self.scale * math.sqrt(2 * math.log(2 / probability)) + self.grid
@@ -353,7 +345,6 @@ class DiscreteGaussian(_Discrete):
     n_coordinates: Count | None = None
 
     @classmethod
-    @checked
     def from_budget(
         cls,
         sensitivity: Positive,
@@ -406,7 +397,6 @@ class DiscreteLaplace(_Discrete):
     norm: ClassVar[int] = 1
 
     @classmethod
-    @checked
     def from_budget(
         cls,
         sensitivity: Positive,
@@ -429,7 +419,6 @@ class DiscreteLaplace(_Discrete):
         """epsilon = sensitivity / scale."""
         return self.sensitivity / self.scale
 
-    @checked
     def tail(self, probability: Rate) -> float:
         """A bound that one coordinate exceeds with at most this probability."""
         return self.scale * math.log(2 / probability) + self.grid

@@ -84,7 +84,6 @@ class FixedPoint:
         """Unsigned integers of the ring."""
         return np.dtype(f"uint{self.bits}")
 
-    @checked
     def encode(self, values: ArrayLike) -> Ring:
         """Round to the grid and reduce modulo 2^bits.
 
@@ -95,7 +94,6 @@ class FixedPoint:
         wrapped = np.mod(scaled, 2.0**self.bits) if self.bits == 32 else _mod_2_64(scaled)
         return wrapped.astype(self.dtype)
 
-    @checked
     def encode_steps(self, steps: IntArray, grid: float) -> Ring:
         """Whole steps of `grid`, a multiple of `resolution`, as ring elements: no float between."""
         ratio = grid / self.resolution
@@ -110,13 +108,11 @@ class FixedPoint:
         words = _whole(steps, "steps", np.uint64) * factor  # modulo 2^64
         return words.astype(self.dtype)  # and modulo 2^bits
 
-    @checked
     def decode(self, ring: Ring) -> FloatArray:
         """Read ring elements as signed fixed-point numbers."""
         signed = _whole(ring, "ring", self.dtype).view(np.dtype(f"int{self.bits}"))
         return np.ldexp(signed.astype(np.float64), -self.fractional_bits)
 
-    @checked
     def round(self, values: ArrayLike) -> FloatArray:
         """The nearest multiples of `resolution`, as floats."""
         return np.ldexp(self._scaled(values), -self.fractional_bits)
@@ -126,7 +122,6 @@ class FixedPoint:
         finite = as_numbers(values, "values", empty=True)
         return np.rint(np.ldexp(finite, self.fractional_bits))
 
-    @checked
     def check_capacity(
         self, *, n_records: Count, magnitude: Number, noise_tail: Number, name: str
     ) -> None:
@@ -206,7 +201,6 @@ class PadBook(SingleUse):
         if not self.session:
             raise ValueError("session must be non-empty bytes")
 
-    @checked
     def pads(
         self,
         purpose: str,

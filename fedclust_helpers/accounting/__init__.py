@@ -26,22 +26,8 @@ from fedclust_helpers.accounting.releases import (
 )
 
 __all__ = [
-    "ADJACENCIES",
-    "UNITS",
-    "Accountable",
-    "Budget",
-    "BudgetExceededError",
-    "LedgerMismatchError",
-    "PrivacyLedger",
-    "Release",
-    "Reservation",
-    "Sampling",
-    "gaussian_sigma_analytic",
-    "gaussian_sigma_classic",
-    "gdp_delta",
-    "gdp_epsilon",
-    "gdp_mu",
-    "pure_to_gdp_mu",
-    "zcdp_epsilon",
-    "zcdp_rho",
-]
+    "ADJACENCIES", "UNITS", "Accountable", "Budget", "BudgetExceededError", "LedgerMismatchError",
+    "PrivacyLedger", "Release", "Reservation", "Sampling", "gaussian_sigma_analytic",
+    "gaussian_sigma_classic", "gdp_delta", "gdp_epsilon", "gdp_mu", "pure_to_gdp_mu",
+    "zcdp_epsilon", "zcdp_rho",
+]  # fmt: skip

@@ -72,7 +72,6 @@ class Budget:
         )  # fmt: skip
         return 1 + math.exp(best.x)
 
-    @checked
     def rdp_limit(self, order: Number) -> float:
         """The Renyi divergence at `order` that still implies (epsilon, delta)-DP."""
         if order <= 1 or math.isinf(order):
@@ -89,7 +88,6 @@ class Budget:
             return gdp_mu(self.epsilon, self.delta) ** 2
         return 1.0 if self.filter == "basic" else self.rdp_limit(self.rdp_order)
 
-    @checked
     def cost(self, release: Release) -> float:
         """What one release takes of `limit` (inf if the filter cannot bound it)."""
         if self.filter == "basic":
@@ -120,7 +118,6 @@ class Budget:
         accountant.compose(event)
         return float(accountant.rdp[0])
 
-    @checked
     def share(self, releases: Sequence[Release]) -> float:
         """The smallest f for which `releases`, fixed in advance, are (f epsilon, f delta)-DP.
 

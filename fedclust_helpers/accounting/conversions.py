@@ -10,15 +10,9 @@ from scipy.special import ndtri_exp
 from scipy.stats import norm
 
 from fedclust_helpers._checked import checked
-from fedclust_helpers._validation import (
-    Delta,
-    Epsilon,
-    NonNegative,
-    Positive,
-)
+from fedclust_helpers._validation import Delta, Epsilon, NonNegative, Positive
 
 LARGEST = 1e15  # an epsilon or mu beyond is no promise, and no float can tell such numbers apart
-SMALLEST = 1e-15
 
 
 def _calibrated(
@@ -30,10 +24,9 @@ def _calibrated(
     rtol: float = 1e-14,
 ) -> float:
     """Where a rising function of a noise parameter passes 0, for noise that floats can express."""
-    if not SMALLEST <= epsilon <= LARGEST:
+    if not 1 / LARGEST <= epsilon <= LARGEST:
         raise ValueError(
-            f"epsilon must lie between {SMALLEST:g} and {LARGEST:g} to calibrate noise, got"
-            f" {epsilon:g}"
+            f"epsilon must lie between 1e-15 and {LARGEST:g} to calibrate noise, got {epsilon:g}"
         )
     if delta < 1e-250:
         raise ValueError(f"delta must be at least 1e-250 to calibrate noise, got {delta:g}")

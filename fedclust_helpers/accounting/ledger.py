@@ -56,19 +56,11 @@ class PrivacyLedger:
     `clone` give the same ledger, a pickled one is a record that takes no further charge (and a
     ledger with a budget is not pickled at all). Checking and charging are one step for all threads.
 
-    Parameters
-    ----------
-    unit : {"point", "client", "person"}
-        Whose presence is protected.
-    adjacency : {"add/remove", "replace-one"}
-        What "neighbouring data sets" means. Releases of another unit or adjacency are refused.
-    budget : Budget, optional
-        A total; the release that would exceed it is refused before any data is read.
-    releases, n_divisions
-        What was released before this ledger was opened, and the divisions it speaks of.
+    `unit` ("point", "client" or "person") says whose presence is protected, `adjacency` what
+    "neighbouring data sets" means; releases of another one are refused. The release that would
+    exceed the `budget`, if there is one, is refused before any data is read. `releases` and
+    `n_divisions` are what was released before this ledger was opened.
 
-    Notes
-    -----
     Groups: releases with different `group` labels concern disjoint sets of records, fixed without
     looking at the data (by user number, say). They compose in parallel: the total is that of the
     worst group, together with everything that has no group. Labels "split/part" with different
@@ -157,7 +149,6 @@ class PrivacyLedger:
             self._n_divisions += 1
             return self._n_divisions - 1
 
-    @checked
     def line(
         self,
         mechanisms: Sequence[Accountable],
@@ -187,7 +178,6 @@ class PrivacyLedger:
             )
         return release
 
-    @checked
     def check(self, mechanisms: Sequence[Accountable], **details: Any) -> Release:
         """The `line` of a release, or `BudgetExceededError` if it does not fit; nothing is charged.
 
@@ -198,7 +188,6 @@ class PrivacyLedger:
             self._require([release], f"release {release.name!r}")
         return release
 
-    @checked
     def charge(
         self,
         mechanisms: Sequence[Accountable],
@@ -233,7 +222,6 @@ class PrivacyLedger:
             raise BudgetExceededError(f"release {release.name!r} is not the next that was admitted")
         reservation.charged.append(release)
 
-    @checked
     def admit(self, planned: Sequence[Release], *, name: str) -> Reservation:
         """Reserve what a plan takes, before its first message.
 
@@ -245,7 +233,6 @@ class PrivacyLedger:
             self._reservations.append(reservation)
             return reservation
 
-    @checked
     def close(self, reservation: Reservation) -> None:
         """End of a run: what was reserved and never released is free again.
 
@@ -314,7 +301,6 @@ class PrivacyLedger:
 
     # totals ---------------------------------------------------------------------------------------
 
-    @checked
     def dp_event(self, group: str | None = None) -> dpa.DpEvent:
         """All releases (of one group and those of no group) as one ``dp-accounting`` event."""
         splits = {split_of(r.group) for r in self._releases if r.group is not None}
@@ -331,30 +317,22 @@ class PrivacyLedger:
         """Sum of pure epsilons (inf if some release has none)."""
         return max(math.fsum(r.pure_epsilon for r in s) for s in streams(self._releases))
 
-    @checked
     def epsilon(self, delta: DeltaOrZero, *, method: Method = "auto") -> float:
         """Total epsilon at `delta`, for releases fixed in advance.
 
-        Parameters
-        ----------
-        delta : float
-            In [0, 1); 0 only if every release is pure.
-        method : str
-            "auto" takes the closed form where there is one (all Gaussian: "gdp", exact; Gaussian
-            and discrete Gaussian: "zcdp", the RDP bound at the best real order; delta = 0:
-            "pure"), else the smallest of several proved bounds: "pld" where the library supports
-            every event, else "rdp"; Renyi curves of sampled discrete noise (module `renyi`); the
-            zCDP total of all (discrete) Gaussians plus the sum of pure epsilons. Always inf if
-            something was released without noise.
+        `method` "auto" takes the closed form where there is one (all Gaussian: "gdp", exact;
+        Gaussian and discrete Gaussian: "zcdp", the RDP bound at the best real order; delta = 0:
+        "pure"), else the smallest of several proved bounds: "pld" where the library supports every
+        event, else "rdp"; Renyi curves of sampled discrete noise (module `renyi`); the zCDP total
+        of all (discrete) Gaussians plus the sum of pure epsilons. Always inf if something was
+        released without noise.
         """
         return total_epsilon(self._releases, delta, method)
 
-    @checked
     def delta(self, epsilon: NonNegative) -> float:
         """Total delta at `epsilon`, for releases fixed in advance (1 if not private)."""
         return total_delta(self._releases, epsilon)
 
-    @checked
     def since(self, n_releases: Natural) -> PrivacyLedger:
         """The record of the releases after the first `n_releases`: what one run cost alone."""
         kept = self._releases[n_releases:]

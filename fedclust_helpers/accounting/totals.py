@@ -21,7 +21,6 @@ from fedclust_helpers.accounting.releases import (
     added,
     compose,
     for_rdp,
-    leaves,
     relation,
     squared,
 )
@@ -140,20 +139,21 @@ def _stream_delta(stream: list[Release], epsilon: float) -> float:
         return 1.0
     if any(r.sampled_rho is not None for r in stream):
         return min(1.0, float(compute_delta(*_renyi_curve(stream), epsilon)[0]))
-    event, adjacency = compose(stream), stream[0].adjacency
-    if any(r.sampling is not None for r in stream):
-        return float(_accountant(event, adjacency).get_delta(epsilon))
-    loss = _basic_epsilon(stream, 1e-9)
-    if math.isinf(loss):
-        loss = math.fsum(r.pure_epsilon for r in stream)
-    if math.isfinite(loss) and loss > LARGEST_LOSS:
-        return float(_accountant(event, adjacency, "rdp").get_delta(epsilon))
-    return float(_accountant(event, adjacency, "auto", _step(stream)).get_delta(epsilon))
+    method, step = "auto", FINEST_STEP
+    if not any(r.sampling is not None for r in stream):
+        loss, step = _basic_epsilon(stream, 1e-9), _step(stream)
+        if math.isinf(loss):
+            loss = math.fsum(r.pure_epsilon for r in stream)
+        if LARGEST_LOSS < loss < math.inf:
+            method = "rdp"
+    accountant = _accountant(compose(stream), stream[0].adjacency, method, step)
+    return float(accountant.get_delta(epsilon))
 
 
 def _is_exact(stream: Sequence[Release]) -> bool:
     """Whether something was released without noise."""
-    return any(isinstance(e, dpa.NonPrivateDpEvent) for r in stream for e in leaves(r.dp_event()))
+    nothing = dpa.NonPrivateDpEvent
+    return any(isinstance(m.dp_event(), nothing) for r in stream for m in r.mechanisms)
 
 
 def _basic_epsilon(stream: Sequence[Release], delta: float) -> float:

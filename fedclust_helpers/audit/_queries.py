@@ -51,6 +51,16 @@ class Report:
         return "\n  ".join([f"{head}: {self.verdict}", *numbers])
 
 
+def unseen(visible: float, smallest: float, which: str, n_runs: int) -> list[str]:
+    """What is incomplete if exact releases had to be more frequent than `smallest` to be seen."""
+    if visible <= smallest:
+        return []
+    return [
+        f"exact releases{which} in fewer than {visible:.2g} of the {n_runs} runs would not be seen;"
+        " more are needed"
+    ]
+
+
 def as_queries(value: Any, name: str) -> tuple[FloatArray, ...]:
     """A tuple is several queries, anything else is one."""
     parts = value if isinstance(value, tuple) else (value,)
@@ -69,8 +79,6 @@ def claimed_stds(claimed_std: Any, exact: tuple[FloatArray, ...]) -> tuple[Float
     out = []
     for part, value in zip(parts, exact, strict=True):
         std = as_numbers(part, "claimed_std")
-        if np.asarray(part).dtype.kind == "b":
-            raise TypeError("claimed_std must hold real numbers, got bool")
         if not ((std >= 1e-100) & (std <= 1e100)).all():  # squares must be numbers
             raise ValueError("claimed_std must be > 0, between 1e-100 and 1e100 (rescale)")
         try:

@@ -22,6 +22,7 @@ from fedclust_helpers.mechanisms import (
 STEPS = 30  # grids are about 2^-30 of the sensitivity: rounding costs nothing, integers hold it
 
 
+@checked
 class NoiseFactory:
     """Noise of the kind that a federation draws, from its public facts."""
 
@@ -30,7 +31,6 @@ class NoiseFactory:
         """What is public about the federation."""
         raise NotImplementedError
 
-    @checked
     def noise_multiplier(self, epsilon: float, delta: float) -> float:
         """Standard deviation per unit of L2 sensitivity for one (epsilon, delta)-DP release.
 
@@ -41,7 +41,6 @@ class NoiseFactory:
             return gaussian_sigma_analytic(epsilon, delta)
         return 1 / math.sqrt(2 * zcdp_rho(epsilon, delta))
 
-    @checked
     def gaussian(
         self,
         statistic: ClientStatistic,
@@ -83,7 +82,6 @@ class NoiseFactory:
             n_coordinates=n_coordinates,
         )  # fmt: skip
 
-    @checked
     def laplace(
         self, statistic: ClientStatistic, part: str, *, epsilon: float, **public: Any
     ) -> Mechanism:

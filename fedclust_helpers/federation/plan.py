@@ -83,7 +83,6 @@ class PlannedRelease:
             check_instance(mechanism, Accountable, "mechanisms", what="mechanisms")  # type: ignore[type-abstract]
 
     @classmethod
-    @checked
     def of(
         cls,
         statistic: ClientStatistic,
@@ -104,7 +103,6 @@ class PlannedRelease:
         """The sampling that amplifies, if any."""
         return self.sampling if self.amplified else None
 
-    @checked
     def line(self, unit: str, adjacency: str) -> Release:
         """The line that the ledger will hold."""
         group = None if self.part is None else f"planned/{self.part}"

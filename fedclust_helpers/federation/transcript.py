@@ -41,7 +41,6 @@ class Transcript:
     keep_payloads: bool = False
     messages: list[Message] = field(default_factory=list)
 
-    @checked
     def record(
         self,
         round: int,
@@ -64,13 +63,11 @@ class Transcript:
             )
         )  # fmt: skip
 
-    @checked
     def view(self, party: str) -> list[Message]:
         """The messages that `party` received: "server", "clients" or "client 3"."""
         names = {party} | ({"clients"} if party.startswith("client ") else set())
         return [m for m in self.messages if m.receiver in names]
 
-    @checked
     def n_bytes(self, *, round: int | None = None) -> int:
         """Total bytes on the wire, of one round or of all."""
         chosen = [m for m in self.messages if round is None or m.round == round]
