@@ -35,12 +35,8 @@ def checked(function: F) -> F:
     For a class (above ``@dataclass``) the arguments of its own constructor and of its own public
     methods are checked. Hints are read at the first call; defaults are not checked.
 
-    Raises (when called)
-    --------------------
-    TypeError
-        If an argument is of another kind.
-    ValueError
-        If it is nan, out of the range of its hint, or not one of the words of a ``Literal``.
+    Then TypeError for an argument of another kind; ValueError if it is nan, out of the range of its
+    hint, or not one of the words of a ``Literal``.
     """
     if not isinstance(function, type):
         return _checking(function)

@@ -9,11 +9,7 @@ import numpy as np
 
 from fedclust_helpers._validation import as_points
 from fedclust_helpers.federation import ClientData
-
-
-def is_table(X: Any) -> bool:
-    """Whether X is a DataFrame, of whatever library."""
-    return hasattr(X, "columns") and hasattr(X, "to_numpy")
+from fedclust_helpers.federation.data import is_table
 
 
 def column_names(X: Any, y: Any) -> list[Any] | None:

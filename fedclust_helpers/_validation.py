@@ -132,9 +132,7 @@ def check_choice(value: Any, name: str, choices: Sequence[str]) -> str:
 
 def check_text(value: Any, name: str) -> str:
     """Return `value` if it is a string."""
-    if not isinstance(value, str):
-        raise TypeError(f"{name} must be a string, got {type(value).__name__}")
-    return value
+    return check_instance(value, str, name, what="a string")
 
 
 def check_bool(value: Any, name: str) -> bool:
@@ -220,12 +218,8 @@ def as_integers(
 ) -> IntArray:
     """Return `values` as an int64 array (n,) within [minimum, maximum].
 
-    Raises
-    ------
-    TypeError
-        If they are not integers (floats and bools are none).
-    ValueError
-        If the shape is not (n,), or if one is out of range; values are not quoted.
+    TypeError if they are not integers (floats and bools are none); ValueError if the shape is not
+    (n,), or if one is out of range. Values are not quoted.
     """
     try:
         array = np.asarray(values)
@@ -237,12 +231,11 @@ def as_integers(
         raise ValueError(f"{name} must be {'' if n is None else f'{n} '}integers of shape (n,)")
     if array.dtype.kind == "u" and array.size and array.max() > np.iinfo(np.int64).max:
         raise ValueError(f"{name} must be below 2^63")
+    limits = [f">= {minimum}"] * (minimum is not None) + [f"<= {maximum}"] * (maximum is not None)
     low = minimum is not None and array.size > 0 and array.min() < minimum
     high = maximum is not None and array.size > 0 and array.max() > maximum
     if low or high:
-        upper = "" if maximum is None else f" and <= {maximum}"
-        lower = "" if minimum is None else f">= {minimum}"
-        raise ValueError(f"{name} must be {lower}{upper}".replace("be  and", "be"))
+        raise ValueError(f"{name} must be {' and '.join(limits)}")
     return array.astype(np.int64, copy=False)
 
 
@@ -264,9 +257,7 @@ def short(value: Any) -> str:
 
 def check_rng(rng: Any, name: str = "rng") -> np.random.Generator:
     """Return `rng` if it is a numpy Generator (integers and None are refused on purpose)."""
-    if not isinstance(rng, np.random.Generator):
-        raise TypeError(f"{name} must be a numpy.random.Generator, got {type(rng).__name__}")
-    return rng
+    return check_instance(rng, np.random.Generator, name, what="a numpy.random.Generator")
 
 
 # --- ranges, for the hints of `@checked` functions ------------------------------------------------

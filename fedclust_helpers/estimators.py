@@ -280,8 +280,7 @@ class FastLloydKMeans(_InBox):
     ledger_, transcript_, result_
         What was charged, what crossed the wire, the full result.
     clipped_counts_ : ndarray of shape (M,)
-        Rows that each client clipped. Known to the clients only: not part of the release, and not
-        of a pickle.
+        Rows that each client clipped: known to the clients only, no part of release or pickle.
 
     Examples
     --------
@@ -353,19 +352,11 @@ class LocalKMeans(_InBox):
     server never holds a row, not even a sum that is exact. It takes many users: see
     `ldp_kmeans.users_needed`.
 
-    Parameters
-    ----------
-    epsilon, delta : float
-        For any two values of one user's row, whatever all others do. Up to six features the
-        protocol is pure and delta (1e-6 by default) is not used.
-    seed : int, optional
-        Teaching mode only; also seeds the server's k-means.
-    ledger : PrivacyLedger, optional
-        Of these users, for replace-one.
-    options : dict, optional
-        Further arguments of `ldp_kmeans.plan` and `ldp_kmeans.run` (depths, sums, n_sd ...).
-    n_clusters, lower, upper, mode, and the attributes of a fit
-        As for `FastLloydKMeans`.
+    Arguments and attributes as for `FastLloydKMeans`, but: epsilon and delta hold for any two
+    values of one user's row, whatever all others do (up to six features the protocol is pure and
+    delta, 1e-6 by default, is not used); `ledger` is for replace-one; `seed` (teaching mode) also
+    seeds the server's k-means; `options` are those of `ldp_kmeans.plan` and `ldp_kmeans.run`
+    (depths, sums, n_sd ...).
 
     Examples
     --------

@@ -31,7 +31,7 @@ from fedclust_helpers._validation import (
 
 CHUNK = 8_192  # rows per pass: keeps the temporaries in cache and memory use independent of n
 MAX_NUMBERS = 2**30  # of one result: 8 GiB
-BISECTIONS = 20  # of `sphere_packing`
+BISECTIONS, TRIES = 20, 100  # of `sphere_packing`
 LARGEST = 1e150  # magnitudes whose squares can be added up
 
 
@@ -45,7 +45,6 @@ def _check_bound(bound: float, name: str) -> float:
 Bound = Annotated[float, _check_bound]  # of a box
 Radius = Annotated[float, partial(check_positive, finite=False)]
 Rounds = Annotated[int, partial(check_int, minimum=0, maximum=1_000_000)]
-Tries = Annotated[int, partial(check_int, maximum=1_000_000)]
 
 
 class Assignment(NamedTuple):
@@ -270,7 +269,7 @@ def weighted_kmeans(
 
 
 def _pack(
-    k: int, d: int, bound: float, distance: float, tries: int, rng: np.random.Generator
+    k: int, d: int, bound: float, distance: float, rng: np.random.Generator
 ) -> FloatArray | None:
     """Random centres at least `distance` from the walls and `2 distance` apart, or None."""
     side = bound - distance
@@ -280,8 +279,8 @@ def _pack(
     for j in range(k):
         # draw the tries in blocks of growing size: the first is usually enough
         done = 0
-        while done < tries:
-            block = min(tries - done, 4 if done == 0 else tries)
+        while done < TRIES:
+            block = 4 if done == 0 else TRIES - done
             candidates = rng.uniform(-side, side, size=(block, d))
             gaps = cdist(candidates, centers[:j]) if j else np.full((block, 1), np.inf)
             good = np.flatnonzero((gaps >= 2 * distance).all(axis=1))
@@ -302,12 +301,11 @@ def sphere_packing(
     rng: np.random.Generator,
     bound: Bound = 1.0,
     method: Literal["halving", "largest"] = "halving",
-    n_tries: Tries = 100,
 ) -> FloatArray:
     """Data-independent initial centres (k, d), spread over the box [-bound, bound]^d.
 
     Centres are drawn at random at least `a` from the walls and `2 a` from each other. A radius `a`
-    counts as feasible when every centre finds its place within `n_tries` draws.
+    counts as feasible when every centre finds its place within `TRIES` draws.
 
     "halving" starts at a = bound and halves until feasible, as the released code of FastLloyd does:
     the first centre is then the origin whenever a = bound is feasible for k = 1. "largest" does the
@@ -316,18 +314,17 @@ def sphere_packing(
     Su et al. (2016), used in FastLloyd section 5.3.1. The result depends on public numbers only,
     so it costs no privacy budget.
     """
-    # each centre is compared with those before it; candidates are drawn `n_tries` at a time
+    # each centre is compared with those before it
     check_fits(n_clusters * n_clusters, "n_clusters", limit=MAX_NUMBERS)
     check_fits(n_clusters * n_features, "n_features", limit=MAX_NUMBERS)
-    check_fits(n_tries * max(n_clusters, n_features), "n_tries", limit=MAX_NUMBERS)
     distance = bound
-    while (centers := _pack(n_clusters, n_features, bound, distance, n_tries, rng)) is None:
+    while (centers := _pack(n_clusters, n_features, bound, distance, rng)) is None:
         distance /= 2
     if method == "largest":
         low, high = distance, min(bound, 2 * distance)
         for _ in range(BISECTIONS):
             middle = (low + high) / 2
-            better = _pack(n_clusters, n_features, bound, middle, n_tries, rng)
+            better = _pack(n_clusters, n_features, bound, middle, rng)
             if better is None:
                 high = middle
             else:

@@ -202,9 +202,21 @@ class Gaussian(_Continuous):
         return dpa.GaussianDpEvent(self.std / self.sensitivity)
 
 
+class _Pure(_Base):
+    """Laplace noise of some kind: epsilon-DP with epsilon = sensitivity/scale."""
+
+    scale: float
+    norm: ClassVar[int] = 1
+
+    @property
+    def pure_epsilon(self) -> float:  # type: ignore[override]
+        """epsilon = sensitivity / scale."""
+        return self.sensitivity / self.scale
+
+
 @checked
 @dataclass(frozen=True)
-class Laplace(_Continuous):
+class Laplace(_Pure, _Continuous):
     """Independent Laplace(scale) on each coordinate of a statistic with bounded L1 sensitivity.
 
     epsilon-DP with epsilon = sensitivity/scale; the variance is 2 scale^2.
@@ -213,7 +225,6 @@ class Laplace(_Continuous):
     sensitivity: Positive
     scale: Positive
     adjacency: Adjacency = "add/remove"
-    norm: ClassVar[int] = 1
 
     @classmethod
     def from_budget(
@@ -226,11 +237,6 @@ class Laplace(_Continuous):
     def std(self) -> float:
         """Standard deviation sqrt(2) scale."""
         return math.sqrt(2) * self.scale
-
-    @property
-    def pure_epsilon(self) -> float:  # type: ignore[override]
-        """epsilon = sensitivity / scale."""
-        return self.sensitivity / self.scale
 
     def _draw(self, size: tuple[int, ...], rng: np.random.Generator) -> FloatArray:
         return rng.laplace(0.0, self.scale, size)
@@ -388,13 +394,11 @@ class DiscreteGaussian(_Discrete):
 
 @checked
 @dataclass(frozen=True)
-class DiscreteLaplace(_Discrete):
+class DiscreteLaplace(_Pure, _Discrete):
     """Discrete Laplace (two-sided geometric) on the multiples of `grid`, for L1 sensitivity.
 
     epsilon-DP with epsilon = sensitivity/scale, for values rounded to the grid.
     """
-
-    norm: ClassVar[int] = 1
 
     @classmethod
     def from_budget(
@@ -413,11 +417,6 @@ class DiscreteLaplace(_Discrete):
         """Standard deviation grid * sqrt(2 e^-a)/(1 - e^-a) with a = grid/scale."""
         a = self.grid / self.scale
         return self.grid * math.sqrt(2 * math.exp(-a)) / -math.expm1(-a)
-
-    @property
-    def pure_epsilon(self) -> float:  # type: ignore[override]
-        """epsilon = sensitivity / scale."""
-        return self.sensitivity / self.scale
 
     def tail(self, probability: Rate) -> float:
         """A bound that one coordinate exceeds with at most this probability."""

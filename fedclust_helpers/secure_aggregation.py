@@ -13,7 +13,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from cryptography.exceptions import InvalidTag
@@ -90,9 +90,7 @@ class FixedPoint:
         Values beyond the limit wrap around silently, as ring arithmetic does: whether that can
         happen is decided from public bounds by `check_capacity`, not from the data.
         """
-        scaled = self._scaled(values)
-        wrapped = np.mod(scaled, 2.0**self.bits) if self.bits == 32 else _mod_2_64(scaled)
-        return wrapped.astype(self.dtype)
+        return _mod_2_64(self._scaled(values)).astype(self.dtype)  # and modulo 2^bits
 
     def encode_steps(self, steps: IntArray, grid: float) -> Ring:
         """Whole steps of `grid`, a multiple of `resolution`, as ring elements: no float between."""
@@ -157,8 +155,8 @@ def _whole(values: ArrayLike, name: str, dtype: DTypeLike) -> NDArray[Any]:
 def _mod_2_64(scaled: FloatArray) -> NDArray[np.uint64]:
     """Reduce whole floats modulo 2^64 without the undefined float-to-unsigned cast of negatives."""
     reduced = np.fmod(scaled, 2.0**64)
-    reduced = np.where(reduced >= 2.0**63, reduced - 2.0**64, reduced)
-    reduced = np.where(reduced < -(2.0**63), reduced + 2.0**64, reduced)
+    reduced -= 2.0**64 * (reduced >= 2.0**63)
+    reduced += 2.0**64 * (reduced < -(2.0**63))
     return reduced.astype(np.int64).view(np.uint64)
 
 
@@ -252,8 +250,7 @@ def unmask(total: Ring, pad_total: Ring) -> Ring:
 # --- the group secret ----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class KeyMessage:
+class KeyMessage(NamedTuple):
     """One message of the key agreement, as it passes through the server."""
 
     sender: str
@@ -276,15 +273,11 @@ def agree_group_secret(
 ) -> GroupKeys:
     """Give all clients one secret through a server that never holds it.
 
-    Every client sends an X25519 public key. Client 0 drew `group_secret`; it derives a key with
-    each other client (X25519, HKDF) and sends the secret to it, encrypted and authenticated with
+    Every client sends an X25519 public key; `entropy` holds the private keys, 32 bytes that each
+    drew for itself. Client 0 drew the 32 bytes of `group_secret`; it derives a key with each other
+    client (X25519, HKDF) and sends the secret to it, encrypted and authenticated with
     ChaCha20-Poly1305. The server relays public keys and ciphertexts.
 
-    `entropy` holds the private key of each client, 32 bytes that it drew for itself; client 0 drew
-    the 32 bytes of `group_secret`.
-
-    Notes
-    -----
     The public keys are not authenticated. A server that follows the protocol learns nothing; one
     that swaps keys can sit in the middle. Where that is a threat, use a pre-shared secret instead.
     """

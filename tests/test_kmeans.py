@@ -505,7 +505,6 @@ def test_wrong_use_of_sphere_packing():
     for name, wrong in {
         "n_clusters": 0,
         "n_features": 0,
-        "n_tries": 0,
         "bound": 0.0,
         "method": "best",
     }.items():
@@ -828,7 +827,6 @@ def test_offsets_of_group_sums_must_cover_all_rows_in_order(offsets):
         (lambda p, c: kmeans.lloyd(p * 1e200, c, n_rounds=1), "points"),
         (lambda p, c: kmeans.sphere_packing(10**12, 2, rng=rng()), "n_clusters"),
         (lambda p, c: kmeans.sphere_packing(2, 10**12, rng=rng()), "n_features"),
-        (lambda p, c: kmeans.sphere_packing(2, 2, rng=rng(), n_tries=10**12), "n_tries"),
         (lambda p, c: kmeans.sphere_packing(2, 2, rng=rng(), bound=1e308), "bound"),
         (lambda p, c: kmeans.fold([1.0, math.nan]), "values"),
         (lambda p, c: kmeans.fold(math.inf), "values"),

@@ -17,13 +17,7 @@ from fedclust_helpers.accounting.conversions import (
     zcdp_rho,
 )
 from fedclust_helpers.accounting.ledger import PrivacyLedger, Reservation
-from fedclust_helpers.accounting.releases import (
-    ADJACENCIES,
-    UNITS,
-    Accountable,
-    Release,
-    Sampling,
-)
+from fedclust_helpers.accounting.releases import ADJACENCIES, UNITS, Accountable, Release, Sampling
 
 __all__ = [
     "ADJACENCIES", "UNITS", "Accountable", "Budget", "BudgetExceededError", "LedgerMismatchError",

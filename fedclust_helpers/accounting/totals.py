@@ -16,14 +16,7 @@ from dp_accounting.rdp.rdp_privacy_accountant import compute_delta, compute_epsi
 
 from fedclust_helpers._checked import checked
 from fedclust_helpers.accounting.conversions import gdp_delta, gdp_epsilon, zcdp_epsilon
-from fedclust_helpers.accounting.releases import (
-    Release,
-    added,
-    compose,
-    for_rdp,
-    relation,
-    squared,
-)
+from fedclust_helpers.accounting.releases import Release, added, compose, for_rdp, relation, squared
 from fedclust_helpers.accounting.renyi import ORDERS, sampled_rdp
 
 RDP_ORDERS = (

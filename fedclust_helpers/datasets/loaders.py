@@ -15,13 +15,7 @@ import numpy as np
 import pandas as pd
 from sklearn import datasets as sklearn_datasets
 
-from fedclust_helpers._validation import (
-    FloatArray,
-    IntArray,
-    check_choice,
-    check_int,
-    check_rng,
-)
+from fedclust_helpers._validation import FloatArray, IntArray, check_choice, check_int, check_rng
 from fedclust_helpers.datasets._base import Dataset
 from fedclust_helpers.datasets._files import fetch, is_local, registry
 

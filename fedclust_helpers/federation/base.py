@@ -194,22 +194,13 @@ class InProcess(Fixed, SingleUse, NoiseFactory):
     def follow(self, plan: Plan, progress: Progress = False) -> Iterator[int]:
         """Make the releases of `plan`, in order and no others, while this context is open.
 
+        Yields how many releases the ledger held before: ``ledger.since`` of it is the run alone.
         `progress` shows a bar over the releases, or is called as ``progress(done, total)`` after
         each of them.
 
-        Yields
-        ------
-        int
-            How many releases the ledger held before: ``ledger.since`` of it is the run alone.
-
-        Raises
-        ------
-        PlanMismatchError
-            If the plan was made for another federation; within the context, for a release that is
-            not the next one of the plan.
-        BudgetExceededError
-            If the releases cost more than the plan says, or than the ledger's budget has left.
-            Nothing was sent then.
+        `PlanMismatchError` if the plan was made for another federation, and within the context for
+        a release that is not its next one; `BudgetExceededError`, before anything is sent, if the
+        releases cost more than the plan says, or than the ledger's budget has left.
         """
         check_instance(plan, Plan, "plan")
         with self._lock, showing(progress, len(plan.releases), plan.method) as done:
@@ -429,10 +420,7 @@ class InProcess(Fixed, SingleUse, NoiseFactory):
 def require(federation: Any, capability: str) -> None:
     """Refuse a federation that does not offer "noisy_sum", "collect", "reports" or "ask".
 
-    Raises
-    ------
-    TypeError
-        If it is no federation; `TrustModelError` if its trust model does not show as much.
+    TypeError if it is no federation; `TrustModelError` if its trust model does not show as much.
     """
     offered = getattr(federation, check_instance(capability, str, "capability"), None)
     if not callable(offered) or isinstance(federation, type):

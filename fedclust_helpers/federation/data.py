@@ -102,7 +102,7 @@ class ClientData:
         the same keys. DataFrames must have the same columns, which are put into the order of the
         first one.
         """
-        if getattr(clients, "ndim", None) == 2 or _is_frame(clients):
+        if getattr(clients, "ndim", None) == 2 or is_table(clients):
             raise ValueError(
                 "clients must be a sequence of arrays, one per client; for one stacked array or"
                 " table give the owner of each row to ClientData.from_owners"
@@ -137,7 +137,7 @@ class ClientData:
         the name of the column that says so; the other columns are the features then.
         """
         if isinstance(owners, str):
-            if not _is_frame(points) or owners not in list(points.columns):  # type: ignore[union-attr]
+            if not is_table(points) or owners not in list(points.columns):  # type: ignore[union-attr]
                 raise ValueError(
                     "owners must be one owner for each row, or a column of a DataFrame"
                 )
@@ -344,7 +344,7 @@ def _rows(points: Any, name: str, *, copy: bool, n_features: int | None = None) 
     return as_points(points, name, n_features=n_features)
 
 
-def _is_frame(table: Any) -> bool:
+def is_table(table: Any) -> bool:
     """Whether this is a table with named columns (pandas and the like)."""
     return hasattr(table, "columns") and hasattr(table, "to_numpy")
 
@@ -367,7 +367,7 @@ def _aligned(tables: list[Any], names: list[str]) -> list[Any]:
     """DataFrames with named columns, all in the order of the first one; the rest as it is."""
     columns, first, out = None, "", []
     for table, name in zip(tables, names, strict=True):
-        own = list(table.columns) if _is_frame(table) else []
+        own = list(table.columns) if is_table(table) else []
         if own != list(range(len(own))):  # else pandas numbered an array's columns
             if columns is None:
                 columns, first = own, name

@@ -27,12 +27,7 @@ from fedclust_helpers.federation.base import InProcess, Part
 from fedclust_helpers.federation.checks import check_ledger
 from fedclust_helpers.federation.data import ClientData
 from fedclust_helpers.federation.plan import PlannedRelease
-from fedclust_helpers.federation.reports import (
-    LocalQuery,
-    Reports,
-    gaussian_report,
-    public_coins,
-)
+from fedclust_helpers.federation.reports import LocalQuery, Reports, gaussian_report, public_coins
 from fedclust_helpers.mechanisms import Mechanism
 
 USERS_PER_CHUNK = 2**17  # users whose reports are held at once: memory does not grow with n
@@ -160,12 +155,8 @@ class LocalReports(InProcess):
         """Put one question to all users, or to those of one part; the query collects the answers.
 
         Each user's report is randomised on the device. It is charged once for each user: reports of
-        different users compose in parallel, because a neighbouring data set changes one user.
-
-        Raises
-        ------
-        ValueError, LedgerMismatchError, BudgetExceededError
-            Before any data is read or budget spent.
+        different users compose in parallel, because a neighbouring data set changes one user. What
+        is wrong raises before any data is read or budget spent.
         """
         check_int(round, "round", minimum=0)
         with self._lock:
