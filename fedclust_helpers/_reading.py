@@ -45,10 +45,7 @@ def client_data(X: Any, y: Any) -> ClientData:
     """The clients that X, and y beside one table, speak of; errors name X or y."""
     if not is_one_table(X):
         if y is not None:
-            raise ValueError(
-                "y must not be given beside clients: X says already whose each row is; give y (the"
-                " owners) with one array of shape (n, d) only"
-            )
+            raise ValueError("y must not be given beside clients: X says already whose each row is")
         return X if isinstance(X, ClientData) else _named("X", ClientData.from_clients, X)
     if isinstance(X, Sequence) and len(X) == 0:
         raise ValueError("X must hold at least one client, or one row")

@@ -201,10 +201,7 @@ def as_bound(value: Any, name: str, n_features: int) -> FloatArray:
     """A public bound of each of `n_features` columns, finite: a number, or one for each column."""
     side = as_numbers(value, name)
     if side.shape not in ((), (n_features,)):
-        raise ValueError(
-            f"{name} must be a number or {n_features} numbers, one for each column, got shape"
-            f" {side.shape}"
-        )
+        raise ValueError(f"{name} must be a number or {n_features} numbers, one for each column")
     return np.broadcast_to(side, (n_features,))
 
 
@@ -242,9 +239,7 @@ def as_integers(
 def check_fits(n_numbers: float, name: str, *, limit: float = MAX_NUMBERS) -> None:
     """Refuse a size, by a public count of the numbers it needs, before memory runs out."""
     if not n_numbers <= limit:
-        raise ValueError(
-            f"{name} is too large: it needs {n_numbers:.3g} numbers, more than {limit:.3g}"
-        )
+        raise ValueError(f"{name} is too large: it needs {n_numbers:.3g} numbers, over {limit:.3g}")
 
 
 def short(value: Any) -> str:

@@ -141,8 +141,7 @@ class _Continuous(_Base):
         """Noise of the given shape (teaching source only)."""
         if isinstance(rng, SecureNoise):
             raise ValueError(
-                f"{type(self).__name__} has no secure sampler (floating-point noise leaks); use a"
-                " discrete mechanism"
+                f"{type(self).__name__} has no secure sampler: use a discrete mechanism"
             )
         return self._draw(_size(shape), check_rng(rng))
 
@@ -268,10 +267,7 @@ class _Discrete(_Base):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.tail(NEGLIGIBLE) / self.grid < MAX_STEPS:
-            raise ValueError(
-                f"scale/grid must be below about 2^58 for noise in 64-bit integers, got"
-                f" {self.scale / self.grid:.3g}: take a coarser grid"
-            )
+            raise ValueError("scale/grid must be below 2^58 (64-bit integers): take a coarser grid")
 
     def _opendp(self, n: int) -> IntArray:
         try:
@@ -292,10 +288,7 @@ class _Discrete(_Base):
         if isinstance(rng, SecureNoise):
             return (self._opendp(n) if n else np.zeros(0, dtype=np.int64)).reshape(shape)
         if scale > MAX_TEACHING_STEPS:
-            raise ValueError(
-                f"scale/grid must be at most 2^48 with a seeded generator, got {scale:.3g}: take a"
-                " coarser grid, or secure noise"
-            )
+            raise ValueError("scale/grid must be at most 2^48 with a seed: take a coarser grid")
         teaching = _gaussian_steps if self.norm == 2 else _laplace_steps
         return teaching(n, scale, check_rng(rng)).reshape(shape)
 
@@ -457,9 +450,7 @@ class DistributedDiscreteGaussian(_Discrete):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.n_honest > 1 and self.scale < self.grid / 2 * math.sqrt(self.n_honest):
-            raise ValueError(
-                "scale must be >= sqrt(n_honest) grid/2: the bound does not hold for smaller shares"
-            )
+            raise ValueError("scale must be >= sqrt(n_honest) grid/2, else no bound holds")
 
     @property
     def rho(self) -> float:  # type: ignore[override]

@@ -99,8 +99,7 @@ class FixedPoint:
             raise ValueError("grid must be finite, also in steps of the ring's resolution")
         if ratio < 1 or ratio != round(ratio):
             raise ValueError(
-                f"grid must be a multiple of the ring's resolution {self.resolution:g}, got"
-                f" {grid:g}"
+                f"grid must be a multiple of the ring's {self.resolution:g}, got {grid:g}"
             )
         factor = np.uint64(int(ratio) % 2**64)
         words = _whole(steps, "steps", np.uint64) * factor  # modulo 2^64

@@ -58,9 +58,7 @@ class Budget:
     def __post_init__(self) -> None:
         chosen = self.filter or ("pure" if self.delta == 0 else "basic")
         if (chosen == "pure") != (self.delta == 0):
-            raise ValueError(
-                "filter 'pure' goes with delta = 0, 'basic', 'gdp' and 'rdp' with delta > 0"
-            )
+            raise ValueError("filter 'pure' goes with delta = 0, the others with delta > 0")
         object.__setattr__(self, "filter", chosen)
 
     @property
@@ -100,8 +98,7 @@ class Budget:
                 mu = pure_to_gdp_mu(release.pure_epsilon)
             if mu is None:
                 raise LedgerMismatchError(
-                    f"filter 'gdp' cannot bound release {release.name!r}: open the ledger with a"
-                    " Budget of filter 'basic' or 'rdp'"
+                    f"filter 'gdp' cannot bound {release.name!r}: take 'basic'"
                 )
             return mu * mu
         return self._rdp_cost(release)

@@ -25,9 +25,7 @@ def _calibrated(
 ) -> float:
     """Where a rising function of a noise parameter passes 0, for noise that floats can express."""
     if not 1 / LARGEST <= epsilon <= LARGEST:
-        raise ValueError(
-            f"epsilon must lie between 1e-15 and {LARGEST:g} to calibrate noise, got {epsilon:g}"
-        )
+        raise ValueError(f"epsilon must lie between 1e-15 and 1e15 to calibrate noise: {epsilon:g}")
     if delta < 1e-250:
         raise ValueError(f"delta must be at least 1e-250 to calibrate noise, got {delta:g}")
     high = 1.0

@@ -115,10 +115,7 @@ class PrivacyLedger(Fixed):
 
     def _check_alive(self) -> None:
         if self._process is None:
-            raise CopyRefusedError(
-                "this PrivacyLedger is a record of releases (it was pickled, or cut out by since):"
-                " charge the ledger that the data set was opened with"
-            )
+            raise CopyRefusedError("this PrivacyLedger is a record: charge the one it was cut from")
         if self._process != os.getpid():
             raise CopyRefusedError(
                 "this PrivacyLedger belongs to another process: a fork would spend its budget"

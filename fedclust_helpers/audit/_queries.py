@@ -73,9 +73,7 @@ def claimed_stds(claimed_std: Any, exact: tuple[FloatArray, ...]) -> tuple[Float
     """One array of standard deviations per query, broadcast to the query's shape."""
     parts = claimed_std if isinstance(claimed_std, tuple) else (claimed_std,)
     if len(parts) != len(exact):
-        raise ValueError(
-            f"claimed_std must have one entry per query ({len(exact)}), got {len(parts)}"
-        )
+        raise ValueError(f"claimed_std must have one entry per query ({len(exact)})")
     out = []
     for part, value in zip(parts, exact, strict=True):
         std = as_numbers(part, "claimed_std")
@@ -84,9 +82,7 @@ def claimed_stds(claimed_std: Any, exact: tuple[FloatArray, ...]) -> tuple[Float
         try:
             out.append(np.broadcast_to(std, value.shape))
         except ValueError:
-            raise ValueError(
-                f"claimed_std must broadcast to the query's shape {value.shape}, got {std.shape}"
-            ) from None
+            raise ValueError(f"claimed_std must broadcast to shape {value.shape}") from None
     return tuple(out)
 
 
@@ -108,7 +104,5 @@ def draw_runs(
         drawn = tuple(np.stack(query) for query in zip(*singles, strict=True))
     found, expected = [query.shape for query in drawn], [(n_runs, *shape) for shape in shapes]
     if found != expected:
-        raise ValueError(
-            f"release must return arrays of shape {expected} over {n_runs} runs, got {found}"
-        )
+        raise ValueError(f"release must return arrays of shape {expected}, got {found}")
     return [query.reshape(n_runs, -1) for query in drawn]

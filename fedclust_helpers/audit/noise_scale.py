@@ -113,9 +113,7 @@ def _scale_test(n_runs: int, n: int, kurtosis: float, level: float) -> FloatArra
     freedom = n * 2.0 / (2.0 / (n_runs - 1) + kurtosis / n_runs)
     quantiles = stats.chi2.isf(level / 2, freedom), stats.chi2.ppf(level / 2, freedom)
     if quantiles[0] == 0:
-        raise ValueError(
-            f"excess_kurtosis is too large for {n_runs} runs: nothing follows for the scale"
-        )
+        raise ValueError(f"excess_kurtosis is too large for {n_runs} runs: nothing follows")
     return np.sqrt(freedom / np.array(quantiles))
 
 
@@ -304,10 +302,7 @@ def _residuals(
 ) -> dict[tuple[str, tuple[int, ...]], tuple[FloatArray, FloatArray]]:
     """Residuals of one run, and the size of the numbers behind them, by name and shape."""
     if len(rounds) != len(claimed_std):
-        raise ValueError(
-            f"claimed_std must have one entry for each of the {len(rounds)} rounds, got"
-            f" {len(claimed_std)}"
-        )
+        raise ValueError(f"claimed_std must have one entry for each of the {len(rounds)} rounds")
     out = {}
     for number, ((released, exact), claimed) in enumerate(zip(rounds, claimed_std, strict=True)):
         values, truth = as_queries(released, "released"), as_queries(exact, "exact")

@@ -84,9 +84,7 @@ def _changes(
     if joint:
         differences = [np.concatenate(differences)]
     if len(differences) != len(norms):
-        raise ValueError(
-            f"claimed must have one entry per query ({len(differences)}), got {len(norms)}"
-        )
+        raise ValueError(f"claimed must have one entry per query ({len(differences)})")
     return [
         float(np.linalg.norm(difference, ord=norm))
         for difference, norm in zip(differences, norms, strict=True)

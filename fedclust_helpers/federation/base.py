@@ -124,9 +124,7 @@ class InProcess(Fixed, SingleUse, NoiseFactory):
         check_choice(mode, "mode", ("teaching", "secure"))
         check_choice(noise, "noise", ("auto", "continuous", "discrete"))
         if mode == "secure" and seed is not None:
-            raise ValueError(
-                "seed must not be given in secure mode: a known seed removes the noise"
-            )
+            raise ValueError("seed must not be given in secure mode: it would remove the noise")
         if mode == "teaching" and seed is None:
             raise ValueError("seed must be given in teaching mode (or choose mode='secure')")
         if mode == "secure" and noise == "continuous":

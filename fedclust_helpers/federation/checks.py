@@ -51,15 +51,9 @@ def check_statistic(
         return
     check_instance(sampling, Sampling, "sampling")
     if statistic.unit != "client":
-        raise ValueError(
-            f"sampling draws clients, but the sensitivity of {statistic.name!r} is stated for"
-            f" one {statistic.unit}"
-        )
+        raise ValueError(f"sampling draws clients, {statistic.name!r} is for one {statistic.unit}")
     if sampling.scheme == "fixed" and sampling.population != facts.n_clients:
-        raise ValueError(
-            f"sampling must state the population of {facts.n_clients} clients, got"
-            f" {sampling.population}"
-        )
+        raise ValueError(f"sampling must state the population of {facts.n_clients} clients")
 
 
 def shapes(

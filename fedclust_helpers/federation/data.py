@@ -357,8 +357,7 @@ def _as_list(each: Any, name: str, keys: list[Any] | None) -> list[Any]:
         return [each[key] for key in keys]
     if not isinstance(each, Sequence | np.ndarray) or isinstance(each, str | bytes):
         raise TypeError(
-            f"{name} must be a sequence or mapping of arrays, one per client, got"
-            f" {type(each).__name__}"
+            f"{name} must be a sequence or mapping of arrays, not {type(each).__name__}"
         )
     return list(each)
 

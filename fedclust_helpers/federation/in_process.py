@@ -117,10 +117,7 @@ class _Ring(InProcess):
             n = self._data.n_clients
             self.n_honest = n - self.max_colluding  # shares of noise that the others do not know
             if self.n_honest < 1 or n < 2:
-                raise ValueError(
-                    f"max_colluding must leave an honest client among at least two:"
-                    f" {n} clients, max_colluding={self.max_colluding}"
-                )
+                raise ValueError(f"max_colluding must leave an honest client of at least two: {n}")
         self.session = self.randomness.bytes(16)
 
     def _check_range(self, part: str, mechanism: Mechanism, n: int, most: float) -> None:

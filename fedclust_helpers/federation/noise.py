@@ -73,9 +73,7 @@ class NoiseFactory:
         if facts.noise == "discrete":
             return DiscreteGaussian(needed, std, grid, facts.adjacency, n_coordinates)
         if n_coordinates is None:
-            raise TypeError(
-                "n_coordinates must be given where every client adds a share of the noise"
-            )
+            raise TypeError("n_coordinates must be given where every client adds a share of noise")
         # on a coarse grid the sum of discrete Gaussians is less close to one: `grid` is fine here
         return DistributedDiscreteGaussian(
             needed, std, grid, facts.adjacency, n_honest=facts.n_honest,
@@ -96,8 +94,7 @@ class NoiseFactory:
                 needed, epsilon, grid=grid, adjacency=facts.adjacency
             )
         raise TrustModelError(
-            "Laplace noise needs one party to draw it, and here every client adds a share of the"
-            " noise: take an algorithm with Gaussian noise"
+            "Laplace noise needs one party to draw it: take an algorithm with Gaussian noise"
         )
 
 

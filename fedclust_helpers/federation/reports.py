@@ -119,9 +119,7 @@ def gaussian_report(
         rounding `n_features` coordinates is added to the sensitivity.
     """
     if grid is not None and calibration == "as_printed":
-        raise ValueError(
-            "grid must not be given with calibration 'as_printed': its noise is continuous"
-        )
+        raise ValueError("grid must not be given with calibration 'as_printed': it is continuous")
     sensitivity = 2 * radius
     if calibration == "as_printed":
         std = 2 * math.sqrt(2 * math.log(1.25 / delta)) * (2 * radius) / epsilon
