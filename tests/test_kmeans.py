@@ -421,8 +421,8 @@ def packed(monkeypatch, k, d, seed, **options):
     tried = {}
     pack = kmeans._pack
 
-    def spy(k, d, bound, distance, tries, generator):
-        centers = pack(k, d, bound, distance, tries, generator)
+    def spy(k, d, bound, distance, generator):
+        centers = pack(k, d, bound, distance, generator)
         if centers is not None:
             tried[centers.tobytes()] = distance
         return centers
