@@ -259,16 +259,9 @@ def audit_release(
     in `audit_canary`, and `EXACT_FALSE_ALARM` for the exact values (for unimodal noise no more
     peaked than Laplace).
 
-    Parameters
-    ----------
-    release_without, release_with : callable
-        The release on each of the two data sets, at most `RUNS_PER_BATCH` runs at a time.
-    exact_without, exact_with, claimed_std
-        Exact queries on both data sets, and the claimed standard deviations. ValueError if shapes
-        do not fit or the canary changes nothing, before the release is run.
-    query : int, optional
-        Audit only this query of a tuple: one with a small share of the budget is nearly invisible
-        in the joint score. The claim is then that query's own, smaller than that of all.
+    Releases are asked for at most `RUNS_PER_BATCH` runs at a time. With the number of a `query`
+    only that one of a tuple is audited: one with a small share of the budget is nearly invisible in
+    the joint score. The claim is then that query's own, smaller than that of all.
     """
     canary = _canary(exact_without, exact_with, claimed_std, query)
     claims = Claims(confidence, delta, claimed_mu, claimed_epsilon)

@@ -148,21 +148,18 @@ def audit_noise_scale(
     Dependence is looked for in pairs of coordinates: noise that depends in threes only is not seen.
     Beyond about 10 000 coordinates the pairs are compared by the sum of their squared correlations.
 
+    Audit the noisy aggregate itself, before it is clipped, folded or divided; `exact` are the same
+    queries without noise, on the same data. 2000 runs show a factor of 1.1 in one scalar query.
+
     Parameters
     ----------
-    release : callable
-        Audit the noisy aggregate itself, before it is clipped, folded or divided.
-    exact : array_like or tuple of array_like
-        The same queries without noise, on the same data.
-    n_runs : int
-        At least 10. 2000 runs show a factor of 1.1 in one scalar query.
     false_alarm : float
-        Bound, in (0, 1), on the probability that correct noise fails: exact for independent
-        Gaussian noise; for Laplace noise at 2000 runs 0.13 % of 32 000 correct releases failed at
-        1e-3 (its scale tests match the first two moments of the sample variance only).
+        Bound on the probability that correct noise fails: exact for independent Gaussian noise; for
+        Laplace noise at 2000 runs 0.13 % of 32 000 correct releases failed at 1e-3 (its scale tests
+        match the first two moments of the sample variance only).
     excess_kurtosis : float
-        Of the noise, >= 0: 0 for Gaussian, 3 for Laplace. The noise is taken to be no more peaked
-        than the generalised normal of this kurtosis.
+        0 for Gaussian noise, 3 for Laplace. The noise is taken to be no more peaked than the
+        generalised normal of this kurtosis.
     Examples
     --------
     >>> import numpy as np

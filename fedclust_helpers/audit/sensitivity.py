@@ -106,16 +106,10 @@ def audit_sensitivity(
     you build them; a sensitivity for adding one record is in general only half of the one for
     replacing a record.
 
-    Parameters
-    ----------
-    statistic : callable
-        ``statistic(data)`` returning an array or a tuple of arrays, exact and deterministic.
-    neighbours : iterable of (data, data')
-        From `random_neighbours`, say; with the analytic worst pair where it is known.
-    claimed, norm : float or tuple of float
-        The claimed sensitivity, >= 0, in this norm, >= 1: 1 for Laplace, 2 for Gaussian noise, or
-        inf. A tuple is one claim per query. A single number for a statistic of several queries is a
-        claim about their joint norm.
+    ``statistic(data)`` returns an array or a tuple of arrays, exact and deterministic. `neighbours`
+    are pairs (data, data'), from `random_neighbours`, say, with the analytic worst pair where it is
+    known. `norm` is 1 for Laplace, 2 for Gaussian noise, or inf. A tuple `claimed` is one claim per
+    query; a single number for a statistic of several queries is one about their joint norm.
 
     Examples
     --------
@@ -183,19 +177,11 @@ def search_sensitivity(
     Gaussian steps whose size grows after a success and shrinks after a failure. What it finds is a
     lower bound on the sensitivity; more steps are needed in many dimensions and for two records.
 
-    Parameters
-    ----------
-    statistic : callable
-        ``statistic(points)`` returning an array or a tuple of arrays for points of shape (n, d). A
-        tuple is measured by its joint norm.
-    data : array_like of shape (n, d)
-        The records that both data sets share.
-    bounds : tuple of array_like
-        Lowest and highest value of a record, each a number or of shape (d,).
-    adjacency : {"add/remove", "replace-one"}
-        One record more on one side, or different ones on both.
-    n_random, n_steps : int
-        Random records, and steps in each climb.
+    ``statistic(points)`` returns an array or a tuple of arrays (measured by its joint norm) for
+    points of shape (n, d); `data` are the records that both data sets share, one side having one
+    more ("add/remove") or both a different one ("replace-one"). `bounds` are the lowest and highest
+    value of a record, each a number or of shape (d,). `n_random` records are tried, and `n_steps`
+    in each climb.
     """
     points = as_points(data, "data")
     n_features = points.shape[1]

@@ -312,17 +312,13 @@ TRUST_MODELS: dict[str, type[InProcess]] = {
 def simulate(clients: Any, trust: str = "masked", **options: Any) -> Any:
     """An in-process federation by the name of its trust model.
 
-    Parameters
-    ----------
-    clients : ClientData, or a sequence of arrays of shape (n_i, d)
-        For "local" also one array of shape (n, d): users who hold one row each.
-    trust : {"trusted", "ideal", "masked", "serverless", "local"}
-    **options
-        ``seed`` (teaching mode) or ``mode="secure"``; ``bound`` and ``domain`` ("box", or "ball",
-        as always for "local" users); ``ledger`` or ``budget``; the public numbers ``n_records``,
-        ``n_clients``, ``n_labels`` (without the first two the true ones are taken, and are public
-        then); ``noise``; ``keep_payloads``; for the rings ``bits``, ``fractional_bits``,
-        ``max_colluding``; for the masked sum ``noise_from``, ``pre_shared_secret``.
+    `trust` is "trusted", "ideal", "masked", "serverless" or "local"; `clients` are ClientData or a
+    sequence of arrays (n_i, d), for "local" also one array (n, d) of users who hold one row each.
+    Options: ``seed`` (teaching mode) or ``mode="secure"``; ``bound`` and ``domain`` ("box", or
+    "ball", as always for "local" users); ``ledger`` or ``budget``; the public numbers
+    ``n_records``, ``n_clients``, ``n_labels`` (without the first two the true ones are taken, and
+    are public then); ``noise``; ``keep_payloads``; for the rings ``bits``, ``fractional_bits``,
+    ``max_colluding``; for the masked sum ``noise_from``, ``pre_shared_secret``.
     """
     check_choice(trust, "trust", tuple(TRUST_MODELS))
     return TRUST_MODELS[trust](clients, **options)

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from fedclust_helpers._checked import checked
-from fedclust_helpers._validation import check_int, check_positive
+from fedclust_helpers._validation import Count, Positive
 from fedclust_helpers.accounting import gaussian_sigma_analytic, zcdp_rho
 from fedclust_helpers.client_statistics import ClientStatistic
 from fedclust_helpers.federation.plan import FederationFacts, TrustModelError
@@ -46,26 +46,18 @@ class NoiseFactory:
         statistic: ClientStatistic,
         part: str,
         *,
-        multiplier: float,
-        n_coordinates: int | None = None,
+        multiplier: Positive,
+        n_coordinates: Count | None = None,
         **public: Any,
     ) -> Mechanism:
         """Gaussian noise for one part of a statistic.
 
-        Parameters
-        ----------
-        multiplier : float
-            Standard deviation per unit of L2 sensitivity.
-        n_coordinates : int
-            Size of the part; needed where every client adds a share of the noise, and for sampled
-            releases with discrete noise to cost no more than with a continuous one.
-        **public
-            Numbers that the sensitivity needs, beside bound and number of features.
+        `multiplier` is the standard deviation per unit of L2 sensitivity, `n_coordinates` the size
+        of the part: needed where every client adds a share of the noise, and for sampled releases
+        with discrete noise to cost no more than with a continuous one. `public` numbers are those
+        that the sensitivity needs, beside bound and number of features.
         """
         facts = self.facts
-        check_positive(multiplier, "multiplier")
-        if n_coordinates is not None:
-            check_int(n_coordinates, "n_coordinates")
         needed, grid = _sensitivity(facts, statistic, part, 2, public)
         std = needed * multiplier
         if facts.noise == "continuous":

@@ -106,17 +106,12 @@ def gaussian_report(
     the sensitivity. (Algorithm 6 uses the sensitivity of g alone, which is 0 for a constant g:
     claims P7, F13.)
 
-    Parameters
-    ----------
-    epsilon, delta : float
-        Of one report, any two values of one user.
-    calibration : {"analytic", "as_printed"}
-        ``analytic``: exact, any epsilon. ``as_printed``: the standard deviation 2 c_G Delta_g/eps
-        of Algorithm 6, Delta_g = 2 radius, c_G = sqrt(2 ln(1.25/delta)): for a ball a factor 2 too
-        much, proved for epsilon < 1 only; the ledger charges what it really gives.
-    grid : float, optional
-        With it a discrete Gaussian on multiples of `grid`, for the secure source; the slack of
-        rounding `n_features` coordinates is added to the sensitivity.
+    (epsilon, delta) is that of one report, any two values of one user. Calibration "analytic" is
+    exact for any epsilon; "as_printed" is the standard deviation 2 c_G Delta_g/eps of Algorithm 6,
+    Delta_g = 2 radius, c_G = sqrt(2 ln(1.25/delta)): for a ball a factor 2 too much, proved for
+    epsilon < 1 only; the ledger charges what it really gives. With a `grid` the noise is a discrete
+    Gaussian on its multiples, for the secure source; the slack of rounding `n_features` coordinates
+    is added to the sensitivity.
     """
     if grid is not None and calibration == "as_printed":
         raise ValueError("grid must not be given with calibration 'as_printed': it is continuous")
