@@ -267,7 +267,7 @@ class _Discrete(_Base):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.tail(NEGLIGIBLE) / self.grid < MAX_STEPS:
-            raise ValueError("scale/grid must be below 2^58 (64-bit integers): take a coarser grid")
+            raise ValueError("scale/grid must be below about 2^58 (64-bit integers): coarsen grid")
 
     def _opendp(self, n: int) -> IntArray:
         try:

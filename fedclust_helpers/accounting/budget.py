@@ -98,7 +98,7 @@ class Budget:
                 mu = pure_to_gdp_mu(release.pure_epsilon)
             if mu is None:
                 raise LedgerMismatchError(
-                    f"filter 'gdp' cannot bound {release.name!r}: take 'basic'"
+                    f"filter 'gdp' cannot bound {release.name!r}: take 'basic' or 'rdp'"
                 )
             return mu * mu
         return self._rdp_cost(release)

@@ -115,7 +115,9 @@ class PrivacyLedger(Fixed):
 
     def _check_alive(self) -> None:
         if self._process is None:
-            raise CopyRefusedError("this PrivacyLedger is a record: charge the one it was cut from")
+            raise CopyRefusedError(
+                "this PrivacyLedger is a record of releases: charge its original"
+            )
         if self._process != os.getpid():
             raise CopyRefusedError(
                 "this PrivacyLedger belongs to another process: a fork would spend its budget"

@@ -255,4 +255,4 @@ def _made(key: _Key, adjacency: str, method: str, step: float) -> dpa.PrivacyAcc
         accountant = RdpAccountant(RDP_ORDERS, relation(adjacency))
         if accountant.supports(event := for_rdp(event)):
             return accountant.compose(event)
-    raise ValueError(f"dp-accounting does not support method {method!r} under {adjacency}: {event}")
+    raise ValueError(f"dp-accounting does not support this ledger under {adjacency} by {method!r}")

@@ -107,7 +107,8 @@ class LocalReports(InProcess):
         _check_local(self.ledger)
         self.check_one_point_each()
         if part is not None and (self.split is None or part not in self.split.parts):
-            raise ValueError(f"part {part!r} is unknown; divide the users first")
+            known = ", ".join(self.split.parts) if self.split else "none"
+            raise ValueError(f"part {part!r} is unknown; divide the users first (parts: {known})")
         who, wrong = f"query {query.name!r}", ""
         if not query.mechanisms:
             wrong = "must state a mechanism (NoNoise if there is none)"
