@@ -57,6 +57,11 @@
 # | $H_l$ | heavy cells of level $l$ | `HeavyCells` |
 # | $L$ | number of questions that the users share, such as levels of the grid | `n_levels` |
 # | $a$ | questions that one user answers | `participations` |
+# | $h$ | part of all users that a cell holds | `share` |
+# | $W$ | table of signs, $\pm1$: one row for each user, one column for each bucket | `walsh_hadamard` |
+# | $g(x)$ | the vector that one user adds to a sum, often $x$ itself | `encode` |
+# | $t$ | number of dimensions in which a hash carves balls | `t` |
+# | $p(u)$ | probability that two points at distance $u$ fall into one bucket of the hash | `collision_probability` |
 #
 # The [table of symbols](../docs/symbols.md) of all notebooks says what the paper calls them. Codes such
 # as [P.split](../data/results/claims.md#P.split) lead to a claim, the check behind it, and our verdict.
@@ -83,10 +88,11 @@ from fedclust_helpers.federation import simulate
 from fedclust_helpers.ldp_kmeans import frequency_oracles as fo
 from fedclust_helpers.ldp_kmeans import local_randomizers as lr
 from fedclust_helpers.studies.bench.plots import show
+from fedclust_helpers.studies.bench.style import use_style
 from fedclust_helpers.studies.ldp_kmeans import figures as draw
 from fedclust_helpers.studies.ldp_kmeans import lesson, theory
 
-draw.use_style()
+use_style()
 check, stream, seeds = lesson.begin(globals())
 
 # %% [markdown]
@@ -137,7 +143,7 @@ draw.plot_coin(ax, naive, debiased, bits.sum())
 show(fig, "Histograms: naive counts miss the truth, de-biased ones do not")
 
 # %% [markdown]
-# **Read the figure.** Over 400 repetitions the naive count lies near 4100: every answer is pulled
+# **Read the figure.** Over 400 repetitions the naive count lies near 4080: every answer is pulled
 # towards one half, however many people are asked. Undoing the coin moves the histogram to the truth,
 # and makes it wider: the error is nearly $c_\epsilon\sqrt n/2$, with $c_\epsilon = (e^\epsilon+1)/
 # (e^\epsilon-1) = 2.16$ at ε = 1. That $\sqrt n$ will follow us to the end. It is the price of everybody
@@ -566,9 +572,9 @@ show(fig, "Chosen cells and centres in a disc, for three numbers of users")
 
 # %% [markdown]
 # **Read the figure.** Grey: users; crosses: true means; light squares: coarse cells, dark squares: fine
-# ones. With ten thousand users a cell needs a tenth of them all, and whole clusters stay dark. With a
-# million one per cent is enough, and the centres (triangles) sit on the crosses, at about the best
-# possible cost 0.022. Each user said **one bit**: the transcript above has a million messages of one
+# ones. With ten thousand users a cell needs a tenth of them all: only the largest groups light up, many of
+# them as coarse cells, and centres (triangles) land beside the crosses. With a million one per cent is
+# enough, and the centres sit on the crosses, at about the best possible cost 0.022. Each user said **one bit**: the transcript above has a million messages of one
 # bit (a byte on the wire), and the bill of every user is ε = 1, δ = 0.
 #
 # ## 10. Against the obvious alternatives
@@ -605,9 +611,9 @@ single = cost(space, np.zeros((1, 4)))  # one centre at the origin
 # %%
 methods = {
     "one round, two levels": ("alg1", {}),
-    "one grid, side ½": ("grid_histogram", {"depth": 2}),
-    "one grid, side ¼": ("grid_histogram", {"depth": 3}),
-    "one grid, side ⅛": ("grid_histogram", {"depth": 4}),
+    "one grid, side 1/2": ("grid_histogram", {"depth": 2}),
+    "one grid, side 1/4": ("grid_histogram", {"depth": 3}),
+    "one grid, side 1/8": ("grid_histogram", {"depth": 4}),
     "four rounds": ("alg4", {}),
     "local Lloyd": ("ldp_lloyd", {}),
     "noisy points": ("gaussian_report", {}),
@@ -620,11 +626,11 @@ found = {
 }  # fmt: skip
 
 # %%
-mean = {name: np.mean(by_n[N_USERS]) for name, by_n in found.items()}
-two, *grids = [mean[name] for name in list(methods)[:4]]
-check(two < 1.3 * best, "two levels: near the optimum")
+median = {name: np.median(n[N_USERS]) for name, n in found.items()}
+two, *grids = [median[name] for name in list(methods)[:4]]
+check(two < min(1.3 * best, median["four rounds"]), "two levels: best")
 check(max(grids) > 2 * two, "the wrong side costs more than twice")
-check(mean["noisy points"] > 0.5 * single, "k-means clusters the noise")
+check(median["noisy points"] > 0.5 * single, "k-means clusters the noise")
 
 # %% tags=["hide-input"]
 fig, ax = plt.subplots(figsize=(7.4, 4.3))
@@ -632,7 +638,7 @@ draw.plot_methods(ax, found, best=best, single=single)
 show(fig, "Cost of eight local methods for two numbers of users each")
 
 # %% [markdown]
-# **Read the figure.** Three seeds each; numbers are means. Noisy points are no better than one centre at
+# **Read the figure.** Three seeds each; numbers are medians. Noisy points are no better than one centre at
 # the origin that costs no privacy at all: k-means clusters the noise. Local Lloyd stays where its start
 # put it. The grid methods win. Four rounds are *worse* than one in four dimensions (section 15 says why).
 #
@@ -697,7 +703,7 @@ for n in sizes:
     trusts["local"].append(four)
 means = {name: np.mean(costs, axis=1) for name, costs in trusts.items()}
 means = pd.DataFrame(means, sizes)
-print(means.round(3).T.to_string())
+print("cost / best cost\n", (means / best).round(2).T.to_string())
 
 # %%
 reach = (means < 1.5 * best).idxmax()
@@ -713,8 +719,8 @@ show(fig, "Cost against the number of users, for three trust models")
 
 # %% [markdown]
 # **Read the figure.** Mean and range of a few runs, ε = 1. Circles and diamonds coincide: a secure sum
-# gives what a trusted server gives, without the trust. With nobody to trust, the same cost takes
-# hundreds of times as many users. The reason is in the thresholds: a cell must hold
+# gives what a trusted server gives, without the trust. With nobody to trust, the same cost takes a
+# hundred times as many users, and hundreds of times near the optimum. The reason is in the thresholds: a cell must hold
 # $3.5\,c_\epsilon\sqrt{2n}$ users here and $3.5\sqrt8/\epsilon$ there, about ten, whatever n is.
 #
 # ### Table 1 as an experiment
@@ -722,8 +728,8 @@ show(fig, "Cost against the number of users, for three trust models")
 # The paper's headline is an additive error of $\tilde O(\sqrt n)$, down from $n^{1/2+a}$, and there is a
 # lower bound of $\Omega(\sqrt n)$ for any local algorithm. Total cost is n times the cost per point.
 #
-# **Predict.** The excess per user in the figure above falls by a factor of about 100 between $10^4$ and
-# $10^6$. Does the *total* excess grow like $\sqrt n$?
+# **Predict.** The excess per user in the figure above falls by a factor of tens between $10^4$ and $10^6$; a
+# total that grows like $\sqrt n$ would make it ten. What is the slope of the *total* excess in n?
 
 # %%
 table = studies.load_results("ldp_scaling").drop_duplicates("quantity")
@@ -767,18 +773,20 @@ check(fits.slope_low["zipf_missed"] > 0.7, "a long tail: almost all lost")
 
 # %%
 rng = stream("maps")
-made = datasets.make_ball_mixture(2000, 300, 2 * K, rng=rng)
 for columns in (4, 16, 156):
+    made = datasets.make_ball_mixture(2000, 300, 2 * K, rng=rng)
     ratio = theory.projected_cost_ratio(
         made.points, made.labels, columns, rng=rng, n_maps=20
     )  # fmt: skip
     longest = theory.longest_stretch(made.points, columns, rng=rng)
     shrink = BallProjection(300, columns, rng=rng).scale
-    print(f"{columns:>3} columns: cost {ratio.min():.2f} to {ratio.max():.2f}"
-          f" of itself, longest point {longest:.2f} times,"
-          f" so all are divided by {shrink:.2f}")  # fmt: skip
+    print(f"{columns:>3} columns: cost x {ratio.min():.2f} to "
+          f"{ratio.max():.2f}, longest point x {longest:.2f}, all / "
+          f"{shrink:.2f}")  # fmt: skip
 check(1 / 1.2 < ratio.min() and ratio.max() < 1.2, "Theorem 2.7, γ = 0.2")
 check(longest > 1, "points do not shrink")
+print("noise of a centre in ten columns:", theory.sums_center_error(
+    10**6, 10, EPSILON, DELTA, cluster_size=10**6 / K))  # fmt: skip
 
 # %% tags=["hide-input"]
 fig, axes = plt.subplots(1, 2, figsize=(8.8, 3.8))
@@ -807,7 +815,7 @@ show(fig, "A bucket with a cluster and strangers; damping by distance, t")
 # ## 15. Four rounds, and what each user said
 #
 # 1. **Heavy cells** $H_l$ (Algorithm 2): bits about the cell, in a hierarchy of grids that is shifted at
-#    random, so that a centre touches five cells on average and not all $2^d$ of a corner
+#    random, so that a centre touches about five cells on average and not all $2^d$ of a corner
 #    ([P10](../data/results/claims.md#P10)).
 # 2. **Candidates** (Algorithm 3): LSH inside heavy cells; one bit about the bucket, or one noised vector.
 # 3. **Votes**: which candidate is nearest? Weighted k-means on the candidates.
@@ -848,8 +856,8 @@ show(fig, "Four discs: heavy cells, candidates, votes, and final centres")
 answers = sum(message.count for message in users.transcript.view("server"))
 check(answers == N_USERS, "one answer each, in one of the rounds")
 check(users.ledger.epsilon(DELTA) < 1.002 * EPSILON, "nobody above it")
-check(costs[N_USERS] < after, "one round is cheaper in two dimensions")
-draw.said_by_users(users, plane)
+check(before < after, "in two dimensions the vectors only add noise")
+lesson.said_by_users(users, plane)
 
 # %% [markdown]
 # One row is one user. A bit (±1) is about a random half of all cells, and one time in four it is a lie.
@@ -881,19 +889,19 @@ needed = pd.DataFrame({e: {
     "two levels": ldp.users_needed(0.02, e, 2),
     "secure sum": 3.5 * np.sqrt(8) / (e * 0.02),
 } for e in budgets})  # fmt: skip
-print(needed.map("{:.1e}".format).to_string())
+print(needed[[1, 4, 16, 64]].map("{:.1e}".format).to_string())
 printed, two, central = needed[1]
 check(abs(two / (2 * (3.5 * 2.164 / 0.02) ** 2) - 1) < 0.01, "the formula")
-check(printed > 500 * two > 500**2 * central, "a thousand times, twice")
+check(printed > 850 * two and two > 550 * central, "900 and 600 times")
 
 # %%
-ratios = draw.cost_ratios(studies.load_results("ldp_cost"), epsilon=1)
-one, four, mean = (ratios.loc[m].unstack("k") for m in draw.COMPARED)
+ratios = lesson.cost_ratios(studies.load_results("ldp_cost"), epsilon=1)
+one, four, mean = (ratios.loc[m].unstack("k") for m in lesson.COMPARED)
 print("one round: cost / best cost by d, k (columns) and n (rows), ε = 1")
 print(one[[2, 4, 6]].round(2).to_string(na_rep=""))
 low, some, many = (one.loc[n, [2, 4]].unstack() for n in (1e4, 1e5, 1e6))
 check(low.min(axis=None) > 1.8 and low.max(axis=None) < 14, "2 to 14 times")
-check(mean.loc[1e4, [2, 4]].min() > 11, "one private mean: 11 and more")
+check(mean.loc[1e4, [2, 4]].between(11, 18.5).all(), "one private mean")
 check(some[[3, 5]].max(axis=None) < 1.5, "10⁵ users, 3 or 5 clusters")
 check(1.6 < some[10].min() and some[10].max() < 3.2, "10⁵ users, 10")
 check(many.max(axis=None) < 1.25, "10⁶ users: within a quarter")
@@ -907,14 +915,15 @@ show(fig, "Users needed against epsilon; cost ratio against the dimension")
 # %% [markdown]
 # **Read the figure.** Left: as printed it takes 260 million users at ε = 1 to see a cell that holds 2 %
 # of them ([P.thm1.1.printed](../data/results/claims.md#P.thm1.1.printed)). Splitting users over two
-# levels needs a thousandth of that, and a secure sum a thousandth again. Right: from the committed
+# levels needs 900 times fewer, and a secure sum 600 times fewer again. Right: from the committed
 # result table (five clusters, means over data sets, ε = 1). Up to four dimensions one round comes near
 # the optimum. Six are the edge. Beyond, it costs several times the optimum even with $10^7$ users, and
 # four rounds earn their keep: 1.4 times the optimum at d = 10 with $10^7$ users.
 #
 # ## 17. When is local privacy the right choice?
 #
-# It depends on n, ε, d **and k**: see the table above the figure.
+# It depends on n, ε, d **and k**. What stands here about one round was read, by the checks above, from
+# the table above the figure: cost over best cost for 3, 5 and 10 clusters, means over data sets.
 #
 # | your situation | take |
 # |---|---|

@@ -1,4 +1,4 @@
-"""Figures of notebook 03, and the two tables it shows. Each draws numbers that are given to it."""
+"""Figures of notebook 03. Each draws numbers that are given to it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from matplotlib.patches import Circle, Rectangle
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import norm
 
-from fedclust_helpers.federation import LocalReports
 from fedclust_helpers.ldp_kmeans import LdpResult, lsh, random_in_ball
 from fedclust_helpers.ldp_kmeans.grids import NestedGrid
 from fedclust_helpers.studies.bench import style
@@ -41,11 +40,9 @@ from fedclust_helpers.studies.bench.style import (
     RED,
     THEORY,
     Look,
-    use_style,
 )
+from fedclust_helpers.studies.ldp_kmeans.lesson import COMPARED
 from fedclust_helpers.studies.ldp_kmeans.theory import collision_ratio
-
-__all__ = ["use_style"]  # the notebook's one import of the style
 
 LOCAL = style.TRUST["local"]
 SHADES = ("#b9b3e6", "#7a6fd0", "#4a3aa8", "#2b1d73")  # coarse to fine
@@ -57,8 +54,6 @@ TRUST: Mapping[str, Look] = {
     "trusted": Look("trusted server", style.TRUST["trusted"], "D-"),
 }
 """Look of each trust model."""
-
-COMPARED = ("one round", "four rounds", "one private mean")
 
 # --- building blocks ------------------------------------------------------------------------------
 
@@ -85,13 +80,8 @@ def plot_spectrum(
 ) -> Axes:
     """Estimates of all buckets: a bell of noise, and the popular values that stand out of it.
 
-    Parameters
-    ----------
-    estimates : array_like of shape (T,)
-    popular, counts : array_like of shape (m,)
-        Buckets of the planted values and their true counts.
-    std, z : float
-        Predicted standard deviation, and the threshold in such units.
+    `popular` are the buckets of planted values, `counts` their true counts; the noise has standard
+    deviation `std`, the threshold is z times that.
     """
     estimates, popular = np.asarray(estimates, dtype=np.float64) / 1e3, np.asarray(popular)
     std, noise = std / 1e3, np.delete(estimates, popular)
@@ -118,11 +108,7 @@ def plot_splits(
 ) -> Any:
     """Error of L questions when the users or the budget are split, one panel per epsilon.
 
-    Parameters
-    ----------
-    questions : array_like of shape (m,)
-    errors : epsilon -> name -> sd/sqrt(n) of shape (m,)
-    measured : epsilon -> name -> measured sd/sqrt(n) of ten questions
+    epsilon -> name -> sd/sqrt(n): `errors` for each of `questions`, `measured` for ten of them.
     """
     looks = {
         "split the budget": Look("split the budget", RED, "-."),
@@ -145,18 +131,9 @@ def plot_splits(
 
 
 def plot_noise_audit(
-    axes: Any,
-    scores: Mapping[str, tuple[ArrayLike, ArrayLike]],
-    lower: Mapping[str, float],
-    claimed: float,
+    axes: Any, scores: Mapping[str, Any], lower: Mapping[str, float], claimed: float
 ) -> Any:
-    """Scores of one user's report for two possible values, one panel for each noise.
-
-    Parameters
-    ----------
-    scores : title -> (scores with value x, scores with value y)
-    lower : title -> lower bound on epsilon
-    """
+    """title -> scores of one user's report for two values, and the lower bound on epsilon."""
     for ax, (title, pair) in zip(panels(axes), scores.items(), strict=True):
         alarm = lower[title] > claimed
         verdict = f"ε is at least {lower[title]:.2f}" if alarm else "no alarm"
@@ -185,23 +162,11 @@ def squares(ax: Axes, corners: ArrayLike, side: float, color: Any, *, zorder: fl
 
 
 def plot_corners(
-    axes: Any,
-    points: ArrayLike,
-    depth: int,
-    costs: Mapping[str, Mapping[int, float]],
-    *,
-    best: float,
+    axes: Any, points: ArrayLike, depth: int, costs: Mapping[str, Any], *, best: float
 ) -> Any:
     """Left: cells that hold 0.2 % of the points, corners and centres. Right: cost of either.
 
-    Parameters
-    ----------
-    points : array_like of shape (n, 2)
-    depth : int
-        Of the cells in the picture.
-    costs : "corner" and "center" -> depth -> cost
-    best : float
-        Cost of k-means on the points themselves.
+    `costs` maps "corner" and "center" to depth -> cost; `best` is k-means on the points.
     """
     left, right = panels(axes)
     points, grid = np.asarray(points), NestedGrid(2)
@@ -239,13 +204,7 @@ def cells_of_shell(r: float, side: float, center: ArrayLike) -> NDArray[np.float
 
 
 def plot_shells(ax: Axes, center: tuple[float, float], radii: ArrayLike) -> Axes:
-    """Shells around one centre, each with the cells of its own grid, of side r/sqrt(2).
-
-    Parameters
-    ----------
-    radii : array_like of shape (m,)
-        Each half of the one before.
-    """
+    """Shells r to 2r around one centre, each with the cells of its own grid, of side r/sqrt(2)."""
     radii = np.asarray(radii, dtype=np.float64)
     sides, (x, y), outer = radii / np.sqrt(2), center, 2.25 * radii.max()
     shells = [cells_of_shell(r, side, center) for r, side in zip(radii, sides, strict=True)]
@@ -275,11 +234,7 @@ def plot_run(
 
 
 def plot_lights(
-    axes: Any,
-    points: ArrayLike,
-    results: Mapping[int, LdpResult],
-    costs: Mapping[int, float],
-    means: ArrayLike,
+    axes: Any, points: ArrayLike, results: Mapping[int, LdpResult], costs: Any, means: ArrayLike
 ) -> Any:
     """The one-round algorithm for growing n: one panel each, as in `plot_run`."""
     for ax, (n, result) in zip(panels(axes), results.items(), strict=True):
@@ -295,13 +250,9 @@ def plot_lights(
 def plot_methods(
     ax: Axes, costs: Mapping[str, Mapping[int, ArrayLike]], *, best: float, single: float
 ) -> Axes:
-    """Cost of each method at two n (open: the smaller), one row per method, log scale.
+    """method -> n -> costs of its repetitions, at two n (open: the smaller), one row per method.
 
-    Parameters
-    ----------
-    costs : method -> n -> costs of shape (repetitions,)
-    best, single : float
-        Non-private cost, and that of one centre at the origin.
+    `best` is the non-private cost, `single` that of one centre at the origin.
     """
     y, sizes = np.arange(len(costs))[::-1], sorted(next(iter(costs.values())))
     for height, by_n in zip(y, costs.values(), strict=True):
@@ -310,7 +261,7 @@ def plot_methods(
             face = "white" if n == sizes[0] else LOCAL
             ax.plot(values, np.full(len(values), at), marker, color=LOCAL, markersize=6, mfc=face)
             place = (values.max() * 1.07, at)
-            note(ax, f"{values.mean():.3f}", place, fontsize=9, bbox=WHITE | {"pad": 0.3})
+            note(ax, f"{np.median(values):.3f}", place, fontsize=9, bbox=WHITE | {"pad": 0.3})
     for x, text in ((best, "non-private"), (single, "one centre at 0")):
         ax.axvline(x, zorder=0, **DASHED)
         ax.text(x, len(y) - 0.4, text, ha="center", va="bottom", fontsize=10)
@@ -325,21 +276,14 @@ def plot_methods(
 def plot_trust(
     ax: Axes, n_users: ArrayLike, costs: Mapping[str, ArrayLike], *, best: float
 ) -> Axes:
-    """Cost against n under three trust models, the same algorithm and epsilon.
-
-    Parameters
-    ----------
-    n_users : array_like of shape (m,)
-    costs : keys of `TRUST` -> costs of shape (m, repetitions)
-    best : float
-    """
+    """Cost against n: keys of `TRUST` -> costs of shape (m, repetitions)."""
     for name, values in costs.items():
         ring: dict[str, Any] = {"markersize": 9, "markerfacecolor": "none"}
         curves(ax, n_users, {name: values}, TRUST, **(ring if name == "trusted" else {}))
     ax.axhline(best, **DASHED)
     ax.text(float(np.min(n_users)), best * 0.95, "non-private", va="top", fontsize=10)
     finish(
-        ax, "Trusting nobody costs hundreds of times the users", "users n", "cost per point",
+        ax, "Trusting nobody costs a hundred times the users and more", "users n", "cost per point",
         log="xy", yticks=COSTS, ylim=(best * 0.8, None), names="upper right",
     )  # fmt: skip
     ticks(ax, [1e3, 1e4, 1e5, 1e6], text=None)
@@ -405,14 +349,8 @@ def plot_rounds(axes: Any, points: ArrayLike, result: LdpResult, means: ArrayLik
 
 
 def plot_limits(axes: Any, needed: pd.DataFrame, ratios: pd.DataFrame) -> Any:
-    """Left: users needed to see a cell with 2 % of them. Right: cost ratio against the dimension.
-
-    Parameters
-    ----------
-    needed : DataFrame
-        Users, one row for each epsilon, one column for each design.
-    ratios : DataFrame
-        Rows (method, n) of `cost_ratios` for one k.
+    """Left: users needed to see a cell with 2 % of them, one row for each epsilon, one column for
+    each design. Right: rows (method, n) of `cost_ratios` for one k, against the dimension.
     """
     left, right = panels(axes)
     looks = (Look("", RED, "X--"), Look("", LOCAL, "v-"), Look("", BLUE))
@@ -436,53 +374,3 @@ def plot_limits(axes: Any, needed: pd.DataFrame, ratios: pd.DataFrame) -> Any:
         log="xy", xticks=ratios.columns, yticks=[1, 2, 5, 10, 20], names="upper left",
         ylim=(0.9, 120),
     ) and axes  # fmt: skip
-
-
-# --- tables ---------------------------------------------------------------------------------------
-
-
-def cost_ratios(table: pd.DataFrame, *, epsilon: float) -> pd.DataFrame:
-    """Cost over non-private cost of the mixtures by (method, k, n) and d, means over data sets.
-
-    One round is Algorithm 1 as planned by default: up to six dimensions without vector sums.
-    `table` is ``ldp_cost``, with columns data, n, dprime, k, epsilon, algorithm, cost_per_point,
-    nonprivate_cost.
-    """
-    names = dict(zip(("alg1", "alg4", "private_mean"), COMPARED, strict=True))
-    part = table[(table["epsilon"] == epsilon) & (table["data"] == "mixture")]
-    default = (part["algorithm"] != "alg1_hso") | (part["dprime"] > 6)
-    method = part["algorithm"].replace("alg1_hso", "alg1").map(names)
-    ratio = (part["cost_per_point"] / part["nonprivate_cost"]).where(default)
-    by = [method.rename("method"), part["k"], part["n"], part["dprime"].rename("d")]
-    return ratio.groupby(by).mean().unstack()
-
-
-def said_by_users(federation: LocalReports, points: ArrayLike) -> pd.DataFrame:
-    """One user of each part of a divided run: what it holds, was asked, and said.
-
-    Parameters
-    ----------
-    federation : LocalReports
-        After the run, made with ``keep_payloads=True``; each part was asked once, in order.
-    points : array_like of shape (n, d)
-        What the users hold. Nobody but the reader of a lesson has this column.
-    """
-    if federation.split is None:
-        raise ValueError("federation must have divided its users")
-    points, rows = np.asarray(points), []
-    users = np.arange(federation.n_clients)
-    messages = federation.transcript.view("server")
-    for part, message in zip(federation.split.parts, messages, strict=True):
-        if message.payload is None:
-            raise ValueError("federation must keep payloads")
-        user = int(users[federation.split.members(users, part)][0])
-        said = message.payload[0]
-        text = ("−1" if said[0] else "+1") if said.dtype == bool else _vector(said, 1)
-        name = message.name.split(":")[0]
-        rows.append((message.round + 1, name, user, _vector(points[user], 2), text))
-    columns = ["round", "question", "user", "true point (secret)", "what left the phone"]
-    return pd.DataFrame(rows, columns=columns)
-
-
-def _vector(values: ArrayLike, digits: int) -> str:
-    return "(" + ", ".join(f"{x:+.{digits}f}" for x in np.asarray(values)) + ")"
