@@ -131,8 +131,8 @@ naive = np.array([reports.sum() for reports in answers])
 debiased = np.array([undo(reports, EPSILON) for reports in answers])
 
 # %%
-print(f"naive {naive.mean():.0f}, de-biased {debiased.mean():.0f}, sd "
-      f"{debiased.std():.0f} ({coin.std(N_PEOPLE, bits.sum()):.0f})")  # fmt: skip
+formula = coin.std(N_PEOPLE, bits.sum())
+print(f"de-biased: sd {debiased.std():.0f}, formula {formula:.0f}")
 check(naive.mean() > bits.sum() + 5 * naive.std(), "pulled to one half")
 check(abs(debiased.mean() - bits.sum()) < debiased.std() / 5, "unbiased")
 check(np.isclose(coin.keep / coin.other, np.exp(EPSILON)), "ε is met")
@@ -628,7 +628,7 @@ found = {
 # %%
 median = {name: np.median(n[N_USERS]) for name, n in found.items()}
 two, *grids = [median[name] for name in list(methods)[:4]]
-check(two < min(1.3 * best, median["four rounds"]), "two levels: best")
+check(two < min(1.3 * best, median["four rounds"]), "near the optimum")
 check(max(grids) > 2 * two, "the wrong side costs more than twice")
 check(median["noisy points"] > 0.5 * single, "k-means clusters the noise")
 
@@ -707,8 +707,8 @@ print("cost / best cost\n", (means / best).round(2).T.to_string())
 
 # %%
 reach = (means < 1.5 * best).idxmax()
-print("within 50 % of the optimum from n =", reach)
-check(reach["local"] >= 30 * reach["secure sum"], "a hundred times the users")
+print("users for 50 % above the optimum\n", reach.to_string())
+check(reach["local"] >= 30 * reach["secure sum"], "a hundred times")
 same = (means["trusted"] / means["secure sum"])[2:].between(0.9, 1.1)
 check(same.all(), "a secure sum gives what a trusted server gives")
 
@@ -785,8 +785,8 @@ for columns in (4, 16, 156):
           f"{shrink:.2f}")  # fmt: skip
 check(1 / 1.2 < ratio.min() and ratio.max() < 1.2, "Theorem 2.7, γ = 0.2")
 check(longest > 1, "points do not shrink")
-print("noise of a centre in ten columns:", theory.sums_center_error(
-    10**6, 10, EPSILON, DELTA, cluster_size=10**6 / K))  # fmt: skip
+print("noise of a centre in ten columns:", round(theory.sums_center_error(
+    10**6, 10, EPSILON, DELTA, cluster_size=10**6 / K), 2))  # fmt: skip
 
 # %% tags=["hide-input"]
 fig, axes = plt.subplots(1, 2, figsize=(8.8, 3.8))
@@ -804,7 +804,7 @@ show(fig, "A bucket with a cluster and strangers; damping by distance, t")
 #
 # **Read the figure.** Left: the bucket (dark) of one user (star) of a small cluster (circle). The mean of
 # the bucket (cross) lies near the star, a little pulled aside by strangers. Right: the ratio that
-# decides. At twice the radius it is about 1 up to t = 8, so far points are not damped at all; at 1.5 times,
+# decides. At twice the radius it is close to 1 up to t = 8, so far points are not damped at all; at 1.5 times,
 # which the theorem allows, it *falls* with t. Useful damping (30 and more) needs six times the radius at
 # t = 4, hence a factor $6^2 = 36$ in the cost, or dimensions t in which hashing takes $t^{O(t)}$ balls. The
 # lemmas hold ([P11](../data/results/claims.md#P11), [P14](../data/results/claims.md#P14)), two steps of
@@ -882,25 +882,24 @@ lesson.said_by_users(users, plane)
 # **Predict.** How many users does it take to see a cell that holds 2 % of them at ε = 1: with two levels,
 # as printed, with a secure sum?
 
-# %%
-budgets = [0.5, 1, 2, 4, 8, 16, 32, 64]
+# %% tags=["fixed"]
 needed = pd.DataFrame({e: {
     "as printed": ldp.users_needed_as_printed(0.02, e, 20),
     "two levels": ldp.users_needed(0.02, e, 2),
     "secure sum": 3.5 * np.sqrt(8) / (e * 0.02),
-} for e in budgets})  # fmt: skip
+} for e in (0.5, 1, 2, 4, 8, 16, 32, 64)})  # fmt: skip
 print(needed[[1, 4, 16, 64]].map("{:.1e}".format).to_string())
+ratios = lesson.cost_ratios(studies.load_results("ldp_cost"), epsilon=1)
+one, four, mean = (ratios.loc[m].unstack("k") for m in lesson.COMPARED)
+print("\none round: cost / best cost by d, k and n (rows), ε = 1")
+print(one[[2, 4, 6]].round(2).to_string(na_rep=""))
+
+# %%
 printed, two, central = needed[1]
 check(abs(two / (2 * (3.5 * 2.164 / 0.02) ** 2) - 1) < 0.01, "the formula")
 check(printed > 850 * two and two > 550 * central, "900 and 600 times")
-
-# %%
-ratios = lesson.cost_ratios(studies.load_results("ldp_cost"), epsilon=1)
-one, four, mean = (ratios.loc[m].unstack("k") for m in lesson.COMPARED)
-print("one round: cost / best cost by d, k (columns) and n (rows), ε = 1")
-print(one[[2, 4, 6]].round(2).to_string(na_rep=""))
 low, some, many = (one.loc[n, [2, 4]].unstack() for n in (1e4, 1e5, 1e6))
-check(low.min(axis=None) > 1.8 and low.max(axis=None) < 14, "2 to 14 times")
+check(low.min(axis=None) > 1.8 and low.max(axis=None) < 14, "2 to 14")
 check(mean.loc[1e4, [2, 4]].between(11, 18.5).all(), "one private mean")
 check(some[[3, 5]].max(axis=None) < 1.5, "10⁵ users, 3 or 5 clusters")
 check(1.6 < some[10].min() and some[10].max() < 3.2, "10⁵ users, 10")
