@@ -4,7 +4,6 @@ What is refused is refused by a ValueError or TypeError that names the argument;
 gives no nan. Sizes that cannot fit are refused by a public estimate, at once.
 """
 
-import inspect
 import math
 
 import numpy as np
@@ -24,7 +23,7 @@ from fedclust_helpers.ldp_kmeans import (
 from fedclust_helpers.ldp_kmeans import frequency_oracles as fo
 from fedclust_helpers.ldp_kmeans import local_randomizers as lr
 from fedclust_helpers.ldp_kmeans import projections as maps
-from fedclust_helpers.studies.ldp_kmeans import as_printed, bounds, encodings, growth, theory
+from fedclust_helpers.studies.ldp_kmeans import as_printed, bounds, encodings
 
 X = rng(1).normal(scale=0.2, size=(300, 3))
 USERS, LABELS = np.arange(300), rng(2).integers(3, size=300)
@@ -202,40 +201,6 @@ CALLS = {
     "UserSplit": (UserSplit, {"shares": SHARES, "seed": 3}),
     "members": (UserSplit(SHARES, 3).members, {"users": USERS, "part": "a"}),
 }  # fmt: skip
-THEORY = {
-    "response_factor": {"epsilon": 1.0},
-    "split_users_std": {"n": 100, "epsilon": 1.0, "n_mechanisms": 4, "m": 2},
-    "sums_center_error": {"n": 1000, "n_features": 3, "epsilon": 1.0, "delta": 1e-6,
-                          "cluster_size": 100.0},
-    "count_rms": {"n": 100, "epsilon": 1.0, "rng": rng(), "n_buckets": 64},
-    "lemma_2_12_bound": {"n_users": 100, "n_features": 3, "delta_norm": 1.0, "epsilon": 1.0,
-                         "delta": 1e-6, "beta": 0.1},
-    "sums_error": {"n": 100, "n_features": 3, "epsilon": 1.0, "delta": 1e-6, "rng": rng(),
-                   "radius": 0.5, "n_values": 8, "beta": 0.1},
-    "printed_sums_truth": {"epsilon": 1.0, "delta": 1e-6, "center_norm": 0.5, "radius": 0.1},
-    "cross_term_violation": {"n": 5, "n_features": 2, "rng": rng(), "n_trials": 50},
-    "clustering_cost": {"points": X, "labels": LABELS},
-    "projected_cost_ratio": {"points": X, "labels": LABELS, "n_outputs": 2, "rng": rng(),
-                             "n_maps": 2},
-    "longest_stretch": {"points": X, "n_outputs": 2, "rng": rng()},
-    "stretch_bound": {"n_points": 100, "alpha": 0.1, "beta": 0.1, "n_outputs": 4},
-    "expected_outside": {"n_points": 100, "alpha": 0.1, "n_outputs": 4},
-    "grid_points_bound": {"n_clusters": 3, "n_features": 3, "alpha": 0.5},
-    "discretised_cost": {"points": X, "depth": 2, "n_clusters": 3, "rng": rng()},
-    "mean_nearby_cells": {"n_features": 3, "n_shifts": 100, "rng": rng(), "distance": 0.3},
-    "cells_within": {"positions": X, "distance": 0.3},
-    "share_in_shifted_cell": {"n_features": 3, "rng": rng(), "low": 0.0, "side": 1.0},
-    "collision_ratio": {"t": 3, "c": 2.0},
-    "lemma_2_15": {"B": 100.0, "c": 3.0, "as_printed": True},
-    "exponent_ratio": {"c": 2.0},
-    "lemma_2_16_trials": {"side": 3.0, "rng": rng(), "c": 3.0, "n_shifts": 50},
-    "loglog_slope": {"n": [1.0, 2, 3], "values": [1.0, 2, 4], "level": 0.95},
-    "missed_mass": {"n": 100, "epsilon": 1.0},
-}  # fmt: skip
-CALLS |= {
-    f"theory.{name}": (getattr(theory, name, None) or getattr(growth, name), given)
-    for name, given in THEORY.items()
-}
 
 
 def bad_values(value):
@@ -283,20 +248,6 @@ def test_every_argument_is_checked_by_name(name):
                 assert not has_nan(result), f"{shown} gave nan"
             for key, array in before.items():
                 assert np.array_equal(given[key], array), f"{shown} changed {key}"
-
-
-def test_every_public_function_of_the_theory_is_on_the_list():
-    """What takes no points and is not listed above is derived from what is."""
-    public = {
-        name for module in (theory, growth) for name, value in vars(module).items()
-        if inspect.isfunction(value) and value.__module__ == module.__name__
-        and not name.startswith("_")
-    }  # fmt: skip
-    derived = {
-        "split_budget_std", "algorithm_5_true_delta", "pairwise_cost", "printed_scale",
-        "zipf_shares",
-    }  # fmt: skip
-    assert public == set(THEORY) | derived
 
 
 SIZES = {

@@ -35,13 +35,13 @@ from fedclust_helpers.studies.fastlloyd import result_figures as fl_results
 from fedclust_helpers.studies.feddp_kmeans import figures as feddp
 from fedclust_helpers.studies.feddp_kmeans import result_figures as feddp_results
 from fedclust_helpers.studies.ldp_kmeans import figures as ldp
-from fedclust_helpers.studies.ldp_kmeans import result_figures as ldp_results
+from fedclust_helpers.studies.ldp_kmeans import lesson as ldp_lesson
 from fedclust_helpers.studies.rr_cluster import figures as rr
 from fedclust_helpers.studies.rr_cluster import result_figures as rr_results
 from fedclust_helpers.studies.rr_cluster.theory import Table4Row
 from fedclust_helpers.studies.start import figures as start
 
-MODULES = (start, fl, fl_results, feddp, feddp_results, ldp, ldp_results, rr, rr_results)
+MODULES = (start, fl, fl_results, feddp, feddp_results, ldp, rr, rr_results)
 RNG = np.random.default_rng(0)
 X = np.array([0.1, 0.5, 1.0, 2.0])
 Y = {"one": X + 1, "two": 2 * X + 1, "three": X**2 + 1}
@@ -162,7 +162,7 @@ def test_colours_of_series_differ_also_in_grey() -> None:
     """Neighbours of the cycle differ in lightness or in marker, and no look appears twice."""
     assert len({look.color for look in style.LOOKS}) == len(style.LOOKS)
     assert len({look.style for look in style.LOOKS}) == len(style.LOOKS)
-    for looks in (feddp.METHODS, rr.METHODS, ldp_results.METHODS, rr.ACCOUNTANTS):
+    for looks in (feddp.METHODS, rr.METHODS, rr.ACCOUNTANTS):
         drawn = [look[1:] for name, look in looks.items() if name != "oracle"]
         assert len(set(drawn)) >= len(drawn) - 1  # noisy points and one private mean are both grey
 
@@ -541,18 +541,10 @@ def test_building_blocks_of_ldp() -> None:
         assert any(np.allclose(x, expected) for x in drawn)
     assert ax.patches[0].get_data().values.sum() == pytest.approx(4094, rel=0.02)  # the others
     parts = {"split the budget": [1, 20, 80], "split the users": [1, 6, 13], "mixed": [1, 6, 13]}
-    errors, measured = {1.0: parts, 8.0: parts}, {1.0: {"split the users": (10, 6.1)}, 8.0: {}}
+    errors, measured = {1.0: parts, 8.0: parts}, {1.0: {"split the users": 6.1}, 8.0: {}}
     row = draw(ldp.plot_splits, [1, 10, 40], errors, measured, grid=2)
     assert [title(ax) for ax in row] == ["ε = 1", "ε = 8"]
     assert [len(ax.get_lines()) for ax in row] == [4, 3]
-    shares = {1.0: [0.0, 0.2, 1.0], 4.0: [0.5, 1.0, 1.0]}
-    ax = draw(ldp.plot_ladder, [1000, 3000, 9000], shares, {1.0: 5000.0, 4.0: 2000.0})
-    assert {5000.0, 2000.0} <= verticals(ax)
-    n = np.array([1000, 4000, 16_000])
-    errors = np.sqrt(n)[:, None] * [0.9, 1.2]
-    ax = draw(ldp.plot_sums, n, errors, np.sqrt(n), 5 * np.sqrt(n))
-    assert len(ax.get_lines()) == 4  # two runs, the lemma, theory
-    assert "Lemma 2.12" in texts(ax)
     same = RNG.standard_normal(500)
     scores = {"bad": (same, same + 3), "fine": (same, same + 0.1)}
     row = draw(ldp.plot_noise_audit, scores, {"bad": 2.5, "fine": 0.3}, 1.0, grid=2)
@@ -561,23 +553,23 @@ def test_building_blocks_of_ldp() -> None:
 
 
 def test_cells_of_ldp(points: NDArray, one: lk.LdpResult) -> None:
-    costs = {"corner": [0.5, 0.3], "center": [0.2, 0.1]}
-    row = draw(ldp.plot_corners, points, 3, costs, [1, 2], best=0.05, grid=2)
+    costs = {"corner": {1: 0.5, 2: 0.3}, "center": {1: 0.2, 2: 0.1}}
+    row = draw(ldp.plot_corners, points, 3, costs, best=0.05, grid=2)
     _, *places = (c.get_offsets() for c in row[0].collections if not isinstance(c, PatchCollection))
     corners, centers = (np.asarray(p) for p in places)
     assert np.allclose(centers - corners, 0.125)  # half a side
     assert squares(row[0]) == [len(corners)]
     assert np.allclose(line(row[1], "corners")[:, 1], [0.5, 0.3])
-    shells = [(0.5, np.zeros((7, 2)), 0.3), (0.25, np.ones((5, 2)), 0.15)]
-    ax = draw(ldp.plot_shells, shells, np.array([0.1, 0.0]))
-    assert squares(ax) == [7, 5] and texts(ax) == ["7 cells", "5 cells"]
+    ax = draw(ldp.plot_shells, (0.1, 0.0), np.array([0.5, 0.25]))
+    cells = [len(ldp.cells_of_shell(r, r / np.sqrt(2), (0.1, 0.0))) for r in (0.5, 0.25)]
+    assert squares(ax) == cells and ax.get_xlabel().endswith(f"{cells[0]}, {cells[1]}")
     assert one.chosen is not None
     ax = draw(ldp.plot_run, points, one, one.centers)
     assert squares(ax) == [int((one.chosen.depth == level.depth).sum()) for level in one.levels]
     assert np.allclose(ax.collections[-1].get_offsets(), one.centers)
     results, costs = {10_000: one, 100_000: one}, {10_000: 0.25, 100_000: 0.125}
     row = draw(ldp.plot_lights, points, results, costs, one.centers, grid=2)
-    assert title(row[0]) == f"n = $10^4$: {len(one.weights)} cells"
+    assert title(row[0]) == f"n = 10,000: {len(one.weights)} cells"
     assert [ax.get_xlabel() for ax in row] == ["cost 0.250", "cost 0.125"]
 
 
@@ -588,83 +580,80 @@ def test_run_without_cells_can_be_drawn(points: NDArray) -> None:
     assert sum(squares(draw(ldp.plot_run, points, blind))) == 0
 
 
-def test_lemmas_of_ldp() -> None:
-    ratios = np.array([[0.9, 1.1]])  # for the first alpha only
-    alphas = np.array([0.5, 0.1])
-    row = draw(ldp.plot_projection, alphas, ratios, [1.5, 1.1], [1.7, 0.3], [2.0, 1.2], grid=2)
-    assert [one.get_ydata()[0] for one in row[0].get_lines()] == [0.9, 1.1]
-    assert len(row[1].get_lines()) == 3
-    cloud, same = RNG.normal(size=(50, 2)), np.arange(50) < 10
-    scene = {"points": cloud, "same": same, "filter": np.zeros(2), "radius": 0.3}
-    curve = {2: (np.array([1.0, 2.0]), np.array([0.5, 0.1]))}
-    ratios = {6: ([1, 2, 4], [2.0, 40.0, 1e7]), 2: ([1, 2, 4], [0.9, 1.0, 1.1])}
-    row = draw(ldp.plot_lsh, scene, curve, curve, ratios, grid=3)
-    assert np.allclose(line(row[0], -1)[0], cloud[same].mean(axis=0))
+def test_cells_of_a_shell_are_those_it_meets() -> None:
+    """Against points of the shell itself: each lies in one of the cells, and each cell is met."""
+    center, side = np.array([0.13, 0.07]), 0.2
+    angle, length = RNG.uniform(0, 2 * np.pi, 100_000), RNG.uniform(0.5, 1, 100_000)
+    ring = center + length[:, None] * np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    met = set(map(tuple, np.floor(ring / side).astype(int).tolist()))
+    cells = np.rint(ldp.cells_of_shell(0.5, side, center) / side).astype(int)
+    assert met <= set(map(tuple, cells.tolist())) and len(cells) - len(met) <= 2  # mere touches
+
+
+def test_a_bucket_and_its_mean_and_the_damping_of_far_users() -> None:
+    row = draw(ldp.plot_lsh, rng=np.random.default_rng(1), grid=2)
+    bucket = np.asarray(row[0].collections[1].get_offsets())
+    assert np.allclose(line(row[0], -1)[0], bucket.mean(axis=0))
     # a name is written where its line leaves the axes
-    places = {t.get_text(): t.xy for t in row[2].texts if t.get_text().startswith("c =")}
-    assert places == {"c = 6": (2.0, 40.0), "c = 2": (4.0, 1.1)}
+    places = {t.get_text(): t.xy[0] for t in row[1].texts if t.get_text().startswith("u =")}
+    assert places == {"u = 1.5": 64, "u = 2": 64, "u = 3": 64, "u = 4": 32, "u = 6": 8}
 
 
 def ldp_table() -> pd.DataFrame:
     rows = [
         (data, algorithm, n, d, k, eps, 0.1 * d / eps if data == "mixture" else 9.0, 0.05)
-        for data in ("mixture", "birch2") for algorithm in ("alg1", "alg1_hso", "private_mean")
+        for data in ("mixture", "birch2")
+        for algorithm in ("alg1", "alg1_hso", "alg4", "private_mean", "ldp_lloyd")
         for n in (10**4, 10**5) for d in (2, 10) for k in (3, 5) for eps in (1.0, 4.0)
+        if (algorithm, d) != ("alg1", 10)
     ]  # fmt: skip
     columns = "data algorithm n dprime k epsilon cost_per_point nonprivate_cost"
     return pd.DataFrame(rows, columns=columns.split())
 
 
 def test_runs_of_ldp() -> None:
-    single = {10_000: np.array([[0.2, 0.4], [0.1, 0.1]])}
-    ax = draw(ldp_results.plot_depths, [2, 3], single, {10_000: [0.1, 0.3]}, best=0.05)
-    assert np.allclose(line(ax, 0)[:, 1], [0.3, 0.1]) and np.allclose(line(ax, 1)[:, 1], 0.2)
     costs = {
-        "alg1": {1000: [0.4, 0.2], 100: [0.5, 0.7]},
-        "private_mean": {1000: [0.8, 0.8], 100: [0.8, 0.8]},
+        "one round": {1000: [0.4, 0.2], 100: [0.5, 0.7]},
+        "one private mean": {1000: [0.8, 0.8], 100: [0.8, 0.8]},
     }
-    ax = draw(ldp_results.plot_methods, costs, best=0.02, single=0.5)
-    assert [t.get_text() for t in ax.get_yticklabels()] == ["one round", "one private mean"]
+    ax = draw(ldp.plot_methods, costs, best=0.02, single=0.5)
+    assert [t.get_text() for t in ax.get_yticklabels()] == list(costs)
     assert {"0.300", "0.600", "0.800", "non-private"} <= set(texts(ax))
     marks = [one.get_markerfacecolor() for one in ax.get_lines()[:2]]
     assert marks[0] == "white" != marks[1]  # the smaller n is open
-    by_trust = dict.fromkeys(ldp_results.TRUST, TWICE)
-    ax = draw(ldp_results.plot_trust, [1000, 10_000], by_trust, best=0.02)
+    by_trust = dict.fromkeys(ldp.TRUST, TWICE)
+    ax = draw(ldp.plot_trust, [1000, 10_000], by_trust, best=0.02)
     assert np.allclose(line(ax, 0)[:, 1], [0.3, 0.9])
     legend = [text.get_text() for text in ax.get_legend().get_texts()]
-    assert legend == [look.label for look in ldp_results.TRUST.values()]
-    growth = {"noise": (np.array([10_000, 40_000]), [100.0, 200.0], 0.5)}
-    ax = draw(ldp_results.plot_growth, growth)
-    assert np.allclose(line(ax, "noise: slope 0.50")[:, 1], [1, 2])
-    assert np.allclose(line(ax, 1)[:, 1], [1, 2])  # the root
-    needed = {"a": [1e8, 1e6], "b": [1e5, 1e4]}
-    row = draw(ldp_results.plot_limits, [1, 4], needed, ldp_table(), grid=2)
-    assert len(row[0].get_lines()) == 2
-    assert np.allclose(line(row[1], 0)[:, 1], [4, 20])
-    assert {"one private mean", "d > 6:\nvector sums"} <= set(texts(row[1]))
-    assert not draw(ldp_results.plot_limits, [1, 4], needed, None, grid=2)[1].get_visible()
+    assert legend == [look.label for look in ldp.TRUST.values()]
+    needed = pd.DataFrame({"a": [1e8, 1e6], "b": [1e5, 1e4], "c": [1e3, 1e2]}, [1, 4])
+    ratios = ldp_lesson.cost_ratios(ldp_table(), epsilon=1).xs(5, level="k")
+    row = draw(ldp.plot_limits, needed, ratios, grid=2)
+    assert np.allclose(line(row[0], "b")[:, 1], [1e5, 1e4])
+    for name in ("one round, $10^4$ users", "four rounds, $10^5$ users", "one private mean"):
+        assert np.allclose(line(row[1], name)[:, 1], [4, 20])
 
 
 def test_cost_ratios_take_one_round_and_sums_beyond_six_dimensions() -> None:
     table = ldp_table()
-    wrong = (table["algorithm"] == "alg1") & (table["dprime"] == 10)
+    wrong = (table["algorithm"] == "alg1_hso") & (table["dprime"] == 2)
     table.loc[wrong, "cost_per_point"] = 77.0
-    ratios = ldp_results.cost_ratios(table, epsilon=4.0)
-    assert ratios.index.tolist() == [10**4, 10**5]
-    assert ratios.columns.tolist() == [2, 10]
-    assert np.allclose(ratios, [[1.0, 5.0], [1.0, 5.0]])
+    ratios = ldp_lesson.cost_ratios(table, epsilon=4.0)
+    assert set(ratios.index.get_level_values("method")) == set(ldp_lesson.COMPARED)
+    assert ratios.columns.tolist() == [2, 10] and len(ratios) == 3 * 2 * 2
+    assert np.allclose(ratios, [1.0, 5.0])
 
 
 def test_four_rounds(points: NDArray, four: tuple[LocalReports, lk.LdpResult]) -> None:
     users, result = four
-    row = draw(ldp_results.plot_rounds, points, result, result.centers, grid=4)
+    row = draw(ldp.plot_rounds, points, result, result.centers, grid=4)
     heavy, candidates = result.heavy, result.candidates
     assert heavy is not None and candidates is not None
     assert squares(row[0]) == [len(cells) for cells in heavy.cells]
     places = [len(c.get_offsets()) for c in row[1].collections[1:]]
     assert sum(places) == len(candidates) and places[0] == len(heavy.centers())
     assert np.allclose(row[3].collections[-1].get_offsets(), result.centers)
-    table = ldp_results.said_by_users(users, points)
+    table = ldp_lesson.said_by_users(users, points)
     assert users.split is not None
     assert table["round"].tolist() == [1, 2, 2, 3, 4, 4]
     for part, user in zip(users.split.parts, table["user"], strict=True):
@@ -679,10 +668,10 @@ def test_four_rounds(points: NDArray, four: tuple[LocalReports, lk.LdpResult]) -
 def test_said_by_users_needs_a_division_and_payloads(points: NDArray) -> None:
     users = simulate(points, "local", seed=1)
     with pytest.raises(ValueError, match="divided"):
-        ldp_results.said_by_users(users, points)
+        ldp_lesson.said_by_users(users, points)
     four_rounds(users, n_clusters=3, epsilon=4.0, rng=np.random.default_rng(0))
     with pytest.raises(ValueError, match="payloads"):
-        ldp_results.said_by_users(users, points)
+        ldp_lesson.said_by_users(users, points)
 
 
 # --- notebook 04 ----------------------------------------------------------------------------------

@@ -1,22 +1,21 @@
-"""Figures of notebook 03, sections 1 to 9 and 13: building blocks, cells, lemmas, one round.
-
-Each draws numbers that the notebook computed, and returns its axes.
-"""
+"""Figures of notebook 03. Each draws numbers that are given to it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.collections import PatchCollection
 from matplotlib.patches import Circle, Rectangle
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import norm
 
-from fedclust_helpers.ldp_kmeans import LdpResult
+from fedclust_helpers.ldp_kmeans import LdpResult, lsh, random_in_ball
 from fedclust_helpers.ldp_kmeans.grids import NestedGrid
+from fedclust_helpers.studies.bench import style
 from fedclust_helpers.studies.bench.plots import (
     audit,
     bare,
@@ -28,6 +27,7 @@ from fedclust_helpers.studies.bench.plots import (
     headline,
     note,
     panels,
+    ticks,
 )
 from fedclust_helpers.studies.bench.style import (
     BLUE,
@@ -37,18 +37,23 @@ from fedclust_helpers.studies.bench.style import (
     MUTED,
     ORANGE,
     PALE,
-    PLUM,
-    PURPLE,
     RED,
     THEORY,
     Look,
 )
+from fedclust_helpers.studies.ldp_kmeans.lesson import COMPARED
+from fedclust_helpers.studies.ldp_kmeans.theory import collision_ratio
 
-LOCAL = PURPLE
+LOCAL = style.TRUST["local"]
 SHADES = ("#b9b3e6", "#7a6fd0", "#4a3aa8", "#2b1d73")  # coarse to fine
 WHITE: dict[str, Any] = {"facecolor": "white", "edgecolor": "none", "pad": 1.0}  # behind a name
 COSTS = [0.02, 0.05, 0.1, 0.2, 0.5]
-FOUR = (Look("", BLUE), Look("", PLUM, "s-"), Look("", LOCAL, "v-"), Look("", ORANGE, "D-"))
+TRUST: Mapping[str, Look] = {
+    "local": Look("local: trust nobody", LOCAL, "v-"),
+    "secure sum": Look("secure sum", style.TRUST["secure sum"], "o-"),
+    "trusted": Look("trusted server", style.TRUST["trusted"], "D-"),
+}
+"""Look of each trust model."""
 
 # --- building blocks ------------------------------------------------------------------------------
 
@@ -75,13 +80,8 @@ def plot_spectrum(
 ) -> Axes:
     """Estimates of all buckets: a bell of noise, and the popular values that stand out of it.
 
-    Parameters
-    ----------
-    estimates : array_like of shape (T,)
-    popular, counts : array_like of shape (m,)
-        Buckets of the planted values and their true counts.
-    std, z : float
-        Predicted standard deviation, and the threshold in such units.
+    `popular` are the buckets of planted values, `counts` their true counts; the noise has standard
+    deviation `std`, the threshold is z times that.
     """
     estimates, popular = np.asarray(estimates, dtype=np.float64) / 1e3, np.asarray(popular)
     std, noise = std / 1e3, np.delete(estimates, popular)
@@ -104,31 +104,25 @@ def plot_spectrum(
 
 
 def plot_splits(
-    axes: Any,
-    n_questions: ArrayLike,
-    errors: Mapping[float, Mapping[str, ArrayLike]],
-    measured: Mapping[float, Mapping[str, tuple[float, float]]],
+    axes: Any, questions: ArrayLike, errors: Mapping[float, Mapping[str, ArrayLike]], measured: Any
 ) -> Any:
-    """Error of M questions when the users or the budget are split, one panel per epsilon.
+    """Error of L questions when the users or the budget are split, one panel per epsilon.
 
-    Parameters
-    ----------
-    n_questions : array_like of shape (m,)
-    errors : epsilon -> name -> sd/sqrt(n) of shape (m,)
-    measured : epsilon -> name -> (M, measured sd/sqrt(n))
+    epsilon -> name -> sd/sqrt(n): `errors` for each of `questions`, `measured` for ten of them.
     """
     looks = {
-        "split the budget": Look("split the budget", RED, "-"),
+        "split the budget": Look("split the budget", RED, "-."),
         "split the users": Look("split the users", LOCAL, "-"),
-        "mixed": Look("mixed: ε/2.18 questions each", BLUE, "--"),
+        "mixed": Look("mixed: ε/2.18 questions each", DARK, ":"),
     }
     marks = {"split the budget": "X", "split the users": "v", "mixed": "o"}
     for ax, (epsilon, parts) in zip(panels(axes), errors.items(), strict=True):
-        curves(ax, n_questions, parts, looks)
-        for name, (m, value) in measured[epsilon].items():
-            ax.plot(m, value, marks[name], color=looks[name].color, markersize=9)
+        curves(ax, questions, parts, looks)
+        for name, value in measured[epsilon].items():
+            face = "white" if name == "mixed" else looks[name].color
+            ax.plot(10, value, marks[name], color=looks[name].color, markersize=8, mfc=face)
         at = [1, 2, 5, 10, 20, 40]
-        finish(ax, f"ε = {epsilon:g}", "questions M", log="xy", xticks=at, yticks=[*at[:-1], 50])
+        finish(ax, f"ε = {epsilon:g}", "questions L", log="xy", xticks=at, yticks=[*at[:-1], 50])
     first = panels(axes)[0]
     first.set_ylabel("sd of a count / √n (log)")
     first.legend(loc="upper left")
@@ -136,64 +130,10 @@ def plot_splits(
     return axes
 
 
-def plot_ladder(
-    ax: Axes, counts: ArrayLike, shares: Mapping[float, ArrayLike], limits: Mapping[float, float]
-) -> Axes:
-    """Share of runs in which a planted value was recovered, against how many users hold it.
-
-    Parameters
-    ----------
-    counts : array_like of shape (m,)
-    shares : epsilon -> shares of shape (m,)
-    limits : epsilon -> predicted threshold
-    """
-    looks = (Look("", LOCAL, "v-"), Look("", BLUE, "o-"))
-    curves(ax, counts, {f"ε = {epsilon:g}": values for epsilon, values in shares.items()}, looks)
-    for epsilon, look in zip(shares, looks, strict=False):
-        ax.axvline(limits[epsilon], color=look.color, linestyle="--", linewidth=1.3)
-    finish(
-        ax, "Above the predicted count a value among 16 million is found",
-        "users who hold the value", "share of runs that find it", log="x", ylim=(-0.04, 1.08),
-        xticks=[1000, 3000, 10_000, 30_000],
-    )  # fmt: skip
-    ax.legend(loc="center right", title="dashed: predicted")
-    return ax
-
-
-def plot_sums(
-    ax: Axes, n_users: ArrayLike, errors: ArrayLike, theory: ArrayLike, bound: ArrayLike
-) -> Axes:
-    """Error of a recovered vector sum against n: each run, the exact rms, Lemma 2.12.
-
-    Parameters
-    ----------
-    n_users, theory, bound : array_like of shape (m,)
-    errors : array_like of shape (m, repetitions)
-    """
-    n_users = np.asarray(n_users, dtype=np.float64)
-    curves(ax, n_users, {"": errors}, (Look("_run", LOCAL, "v"),), interval="marks")
-    looks = {"bound": Look("_", RED, "--"), "theory": Look("_", DARK, "-")}
-    curves(ax, n_users, {"bound": bound, "theory": theory}, looks, linewidth=1.5)
-    at = len(n_users) // 2
-    note(ax, "Lemma 2.12", (n_users[at], np.asarray(bound)[at]), (8, 16), ha="right")
-    note(ax, "exact rms: σ√(d′n)", (n_users[at], np.asarray(theory)[at]), (8, -16))
-    title = "Sums cost √n too; the lemma is an upper bound with room"
-    return finish(ax, title, "users n", "length of the error", log="xy", xticks=n_users)
-
-
 def plot_noise_audit(
-    axes: Any,
-    scores: Mapping[str, tuple[ArrayLike, ArrayLike]],
-    lower: Mapping[str, float],
-    claimed: float,
+    axes: Any, scores: Mapping[str, Any], lower: Mapping[str, float], claimed: float
 ) -> Any:
-    """Scores of one user's report for two possible values, one panel for each noise.
-
-    Parameters
-    ----------
-    scores : title -> (scores with value x, scores with value y)
-    lower : title -> lower bound on epsilon
-    """
+    """title -> scores of one user's report for two values, and the lower bound on epsilon."""
     for ax, (title, pair) in zip(panels(axes), scores.items(), strict=True):
         alarm = lower[title] > claimed
         verdict = f"ε is at least {lower[title]:.2f}" if alarm else "no alarm"
@@ -221,30 +161,12 @@ def squares(ax: Axes, corners: ArrayLike, side: float, color: Any, *, zorder: fl
     ax.add_collection(PatchCollection(patches, facecolor=color, alpha=alpha, **look))
 
 
-def released(ax: Axes, points: ArrayLike) -> None:
-    """Released centres."""
-    centers(ax, points, LOCAL, "v", size=95, zorder=5)
-
-
 def plot_corners(
-    axes: Any,
-    points: ArrayLike,
-    depth: int,
-    costs: Mapping[str, ArrayLike],
-    depths: Sequence[int],
-    *,
-    best: float,
+    axes: Any, points: ArrayLike, depth: int, costs: Mapping[str, Any], *, best: float
 ) -> Any:
     """Left: cells that hold 0.2 % of the points, corners and centres. Right: cost of either.
 
-    Parameters
-    ----------
-    points : array_like of shape (n, 2)
-    depth : int
-        Of the cells in the picture.
-    costs : mapping of "corner" and "center" to costs of shape (len(depths),)
-    best : float
-        Cost of k-means on the points themselves.
+    `costs` maps "corner" and "center" to depth -> cost; `best` is k-means on the points.
     """
     left, right = panels(axes)
     points, grid = np.asarray(points), NestedGrid(2)
@@ -252,50 +174,48 @@ def plot_corners(
     cells = cells[count > 0.002 * len(points)]
     disc(left, points)
     squares(left, grid.corners(cells, depth), grid.cell_side(depth), SHADES[0])
-    small: dict[str, Any] = {"size": 22, "linewidths": 0}
-    centers(left, grid.corners(cells, depth), RED, "X", label="corner (printed)", **small)
-    centers(left, grid.centers(cells, depth), LOCAL, label="centre", **small)
-    left.legend(loc="upper left", bbox_to_anchor=(-0.06, 1.06), handletextpad=0.1)
-    finish(left, "Corners all lie to one side")
-    looks = {"corner": Look("corners", RED, "X-"), "center": Look("centres", LOCAL)}
-    curves(right, depths, {name: costs[name] for name in looks}, looks)
+    small: dict[str, Any] = {"size": 24, "linewidths": 0}
+    centers(left, grid.corners(cells, depth), RED, "X", **small)
+    centers(left, grid.centers(cells, depth), SHADES[3], **small)
+    finish(left, "Corners lie to one side", "✕ corner (printed)   ● centre")
+    looks = {"corner": Look("corners", RED, "X--"), "center": Look("centres", SHADES[3])}
+    curves(right, None, {name: pd.Series(by_depth) for name, by_depth in costs.items()}, looks)
     right.axhline(best, **DASHED)
+    depths = sorted(costs["corner"])
     note(right, "k-means on the points", (depths[0], best * 0.93), va="top")
     for name, look in looks.items():
-        note(right, look.label, (depths[1], np.asarray(costs[name])[1]), (10, 8))
+        note(right, look.label, (depths[1], costs[name][depths[1]]), (10, 8))
     finish(
-        right, "The floor map costs more than the grid", "depth of the grid (side 1, ½, ¼, ⅛)",
-        "cost per point", log="y", xticks=depths, yticks=COSTS, ylim=(best * 0.7, None),
+        right, "Corners cost more", "level (side 1, ½, ¼, ⅛)", "cost per point", log="y",
+        xticks=depths, yticks=COSTS, ylim=(best * 0.7, None),
     )  # fmt: skip
     return axes
 
 
-def plot_shells(
-    ax: Axes, shells: Sequence[tuple[float, NDArray[np.float64], float]], center: ArrayLike
-) -> Axes:
-    """Shells around one centre, each with the cells of its own grid.
+def cells_of_shell(r: float, side: float, center: ArrayLike) -> NDArray[np.float64]:
+    """Lower corners (m, 2) of grid cells that meet the shell r <= |p - center| < 2r."""
+    center = np.asarray(center, dtype=np.float64)
+    reach = int(np.ceil(2 * r / side)) + 1
+    steps = np.indices((2 * reach, 2 * reach)).reshape(2, -1).T - reach
+    low = (np.floor(center / side) + steps) * side - center
+    near = np.linalg.norm(np.maximum(np.maximum(low, -(low + side)), 0), axis=1)
+    far = np.linalg.norm(np.maximum(np.abs(low), np.abs(low + side)), axis=1)
+    return np.asarray(low[(near < 2 * r) & (far >= r)] + center)
 
-    Parameters
-    ----------
-    shells : sequence of (radius r, corners (m, 2), side), coarse to fine
-        Cells that meet r <= distance < 2r.
-    center : array_like of shape (2,)
-    """
-    x, y = (float(value) for value in np.asarray(center))
-    tints = ("#d5e1fb", "#fbe3c0", "#e3cfe0", "#dcdcdf")
-    outer = 2.25 * max(radius for radius, _, _ in shells)
-    for i, ((radius, corners, side), tint) in enumerate(zip(shells, tints, strict=False)):
-        squares(ax, corners, side, tint, zorder=2 + i)
-        for r in (radius, 2 * radius):
-            ax.add_patch(Circle((x, y), r, fill=False, edgecolor=MUTED, linewidth=0.9, zorder=8))
-        ax.annotate(
-            f"{len(corners)} cells", (x + 1.36 * radius, y + 0.49 * radius),
-            (x + 1.06 * outer, y + outer * (0.8 - 0.27 * i)), fontsize=10, va="center", zorder=9,
-            annotation_clip=False, arrowprops={"arrowstyle": "-", "color": MUTED, "lw": 0.8},
-        )  # fmt: skip
-    ax.plot(x, y, "x", color=DARK, markersize=7, markeredgewidth=1.8, zorder=9)
+
+def plot_shells(ax: Axes, center: tuple[float, float], radii: ArrayLike) -> Axes:
+    """Shells r to 2r around one centre, each with the cells of its own grid, of side r/sqrt(2)."""
+    radii = np.asarray(radii, dtype=np.float64)
+    sides, (x, y), outer = radii / np.sqrt(2), center, 2.25 * radii.max()
+    shells = [cells_of_shell(r, side, center) for r, side in zip(radii, sides, strict=True)]
+    tints = ("#ececf4", "#b9b3e6", "#7a6fd0", "#4a3aa8")
+    for i, corners in enumerate(shells):
+        squares(ax, corners, sides[i], tints[i % 4], zorder=2 + i)
+        ax.add_patch(Circle(center, 2 * radii[i], fill=False, edgecolor=DARK, zorder=8))
+    ax.plot(x, y, "x", color="white", markersize=7, markeredgewidth=1.8, zorder=9)
     ax.set(xlim=(x - outer, x + outer), ylim=(y - outer, y + outer), aspect="equal")
-    return finish(bare(ax), "Cells that grow with the distance:\nevery shell needs about as many")
+    numbers = ", ".join(str(len(corners)) for corners in shells)
+    return finish(bare(ax), "Each shell needs about as many", f"cells, from outside: {numbers}")
 
 
 def plot_run(
@@ -310,120 +230,147 @@ def plot_run(
             squares(ax, corners, result.grid.cell_side(level.depth), shade)
     if means is not None:
         crosses(ax, means)
-    released(ax, result.centers)
-    return ax
+    return centers(ax, result.centers, LOCAL, "v", size=95, zorder=5)
 
 
 def plot_lights(
-    axes: Any,
-    points: ArrayLike,
-    results: Mapping[int, LdpResult],
-    costs: Mapping[int, float],
-    means: ArrayLike,
+    axes: Any, points: ArrayLike, results: Mapping[int, LdpResult], costs: Any, means: ArrayLike
 ) -> Any:
     """The one-round algorithm for growing n: one panel each, as in `plot_run`."""
     for ax, (n, result) in zip(panels(axes), results.items(), strict=True):
         plot_run(ax, np.asarray(points)[:n], result, means)
-        finish(ax, f"n = {power(n)}: {len(result.weights)} cells", f"cost {costs[n]:.3f}")
+        finish(ax, f"n = {n:,}: {len(result.weights)} cells", f"cost {costs[n]:.3f}")
     headline(axes, "Cells light up as users arrive")
     return axes
 
 
-def power(n: float) -> str:
-    """The nearest power of ten."""
-    return f"$10^{round(np.log10(n))}$"
+# --- runs -----------------------------------------------------------------------------------------
 
 
-# --- lemmas ---------------------------------------------------------------------------------------
+def plot_methods(
+    ax: Axes, costs: Mapping[str, Mapping[int, ArrayLike]], *, best: float, single: float
+) -> Axes:
+    """method -> n -> costs of its repetitions, at two n (open: the smaller), one row per method.
 
-
-def plot_projection(
-    axes: Any,
-    alphas: ArrayLike,
-    ratios: ArrayLike,
-    stretch: ArrayLike,
-    printed: ArrayLike,
-    corrected: ArrayLike,
-) -> Any:
-    """Left: cost of a clustering after a random map. Right: the longest image of a point.
-
-    Parameters
-    ----------
-    alphas : array_like of shape (m,)
-    ratios : array_like of shape (m, maps)
-        Cost after over cost before, at the dimension that Theorem 2.7 gives for each alpha.
-    stretch, printed, corrected : array_like of shape (m,)
-        Measured, Lemma 2.8 as printed, and with its "1 +".
+    `best` is the non-private cost, `single` that of one centre at the origin.
     """
+    y, sizes = np.arange(len(costs))[::-1], sorted(next(iter(costs.values())))
+    for height, by_n in zip(y, costs.values(), strict=True):
+        for shift, marker, n in zip((0.19, -0.19), "ov", sizes, strict=True):
+            values, at = np.asarray(by_n[n], dtype=np.float64), height + shift
+            face = "white" if n == sizes[0] else LOCAL
+            ax.plot(values, np.full(len(values), at), marker, color=LOCAL, markersize=6, mfc=face)
+            place = (values.max() * 1.07, at)
+            note(ax, f"{np.median(values):.3f}", place, fontsize=9, bbox=WHITE | {"pad": 0.3})
+    for x, text in ((best, "non-private"), (single, "one centre at 0")):
+        ax.axvline(x, zorder=0, **DASHED)
+        ax.text(x, len(y) - 0.4, text, ha="center", va="bottom", fontsize=10)
+    ax.set_yticks(y, list(costs))
+    ax.set_title("The right grid beats everything else, and needs many users", pad=24)
+    return finish(
+        ax, "", f"cost per point (log); circles n = {sizes[0]:,}, triangles n = {sizes[1]:,}",
+        xscale="log", xticks=[*COSTS, 1], ylim=(-0.6, len(y) - 0.4), xlim=(best * 0.85, None),
+    )  # fmt: skip
+
+
+def plot_trust(
+    ax: Axes, n_users: ArrayLike, costs: Mapping[str, ArrayLike], *, best: float
+) -> Axes:
+    """Cost against n: keys of `TRUST` -> costs of shape (m, repetitions)."""
+    for name, values in costs.items():
+        ring: dict[str, Any] = {"markersize": 9, "markerfacecolor": "none"}
+        curves(ax, n_users, {name: values}, TRUST, **(ring if name == "trusted" else {}))
+    ax.axhline(best, **DASHED)
+    ax.text(float(np.min(n_users)), best * 0.95, "non-private", va="top", fontsize=10)
+    finish(
+        ax, "Trusting nobody costs a hundred times the users and more", "users n", "cost per point",
+        log="xy", yticks=COSTS, ylim=(best * 0.8, None), names="upper right",
+    )  # fmt: skip
+    ticks(ax, [1e3, 1e4, 1e5, 1e6], text=None)
+    return ax
+
+
+def plot_lsh(axes: Any, *, rng: np.random.Generator) -> Any:
+    """Left: one bucket of a ball-carving hash. Right: p(1)^2/p(u) against the dimension t."""
     left, right = panels(axes)
-    alphas, ratios = np.asarray(alphas, dtype=np.float64), np.asarray(ratios)
-    grid = np.geomspace(alphas.min() * 0.8, alphas.max() * 1.2, 100)
-    left.fill_between(grid, 1 / (1 + grid), 1 + grid, color="#e4e4e8", linewidth=0, zorder=0)
-    look = Look("_map", LOCAL, "v")
-    curves(left, alphas[: len(ratios)], {"": ratios}, (look,), interval="marks")
-    left.text(alphas.max(), 1.42, "allowed", ha="right", fontsize=10)
-    text = ("The cost of a clustering survives", "α", "cost after / cost before")
-    finish(left, *text, log="x", xticks=alphas)
-    looks = (
-        Look("corrected: 1 + √(2 ln(n/β)/d)", DARK, "--"),
-        Look("measured", LOCAL, "v"),
-        Look("printed: α√ln(n/β)", RED, ":"),
-    )
-    curves(right, alphas, dict(enumerate((corrected, stretch, printed))), looks)
-    text = ("Points do not shrink: “1 +” is missing", "α", "largest ‖Tp‖/‖p‖")
-    finish(right, *text, log="x", xticks=alphas, ylim=(0, None))
-    right.legend(loc="lower right", fontsize=9)
-    return axes
-
-
-def plot_lsh(
-    axes: Any,
-    scene: Mapping[str, Any],
-    collisions: Mapping[int, tuple[ArrayLike, ArrayLike]],
-    measured: Mapping[int, tuple[ArrayLike, ArrayLike]],
-    ratios: Mapping[float, tuple[ArrayLike, ArrayLike]],
-) -> Any:
-    """A bucket and its mean; the collision curve; what a bucket's mean is worth.
-
-    Parameters
-    ----------
-    scene : mapping with "points" (n, 2), "same" (n,) bool, "filter" (2,) and "radius"
-    collisions, measured : t -> (distances, probabilities)
-    ratios : c -> (t, p(1)^2/p(c))
-    """
-    left, middle, right = panels(axes)
-    points, same = np.asarray(scene["points"]), np.asarray(scene["same"], dtype=bool)
-    for chosen, color, size in ((~same, DATA, 5), (same, LOCAL, 7)):
+    near, radius = np.array([0.25, 0.2]), 0.16
+    blob = near + radius * rng.normal(size=(600, 2)) / 2
+    points = np.concatenate([near[None], blob, random_in_ball(1500, 2, rng=rng)])
+    keys = lsh.BallCarvingHash(2, rng=rng, t=2, scale=radius)(points)
+    same = keys == keys[0]
+    for chosen, color, size in ((~same, DATA, 5), (same, SHADES[2], 7)):
         left.scatter(points[chosen, 0], points[chosen, 1], s=size, color=color, linewidths=0)
     look: dict[str, Any] = {"fill": False, "edgecolor": DARK, "linewidth": 1.2, "zorder": 3}
-    left.add_patch(Circle(scene["filter"], scene["radius"], **look))
-    left.plot(*scene["filter"], "*", color=ORANGE, markersize=15, markeredgecolor="white", zorder=5)
-    mean = points[same].mean(axis=0)
-    left.plot(*mean, "X", color=RED, markersize=10, markeredgecolor="white", zorder=6)
-    left.set(xticks=[], yticks=[], aspect="equal")
-    finish(left, "One bucket", "★ filter  ✕ mean of its bucket")
+    left.add_patch(Circle((near[0], near[1]), radius, **look))
+    white: dict[str, Any] = {"markeredgecolor": "white", "zorder": 5}
+    left.plot(*near, "*", color=ORANGE, markersize=17, **white)
+    left.plot(*points[same].mean(axis=0), "X", color=RED, markersize=11, **white)
+    left.set(xlim=(-0.3, 0.8), ylim=(-0.35, 0.75), aspect="equal")
+    finish(bare(left), "A bucket also holds strangers", "★ one user   ✕ mean of its bucket")
+    ts, top = [1, 2, 4, 8, 16, 32, 64], 1e4
+    for u, mark in zip((1.5, 2, 3, 4, 6), "os^Dv", strict=True):
+        damped = np.array([collision_ratio(t, u) for t in ts])
+        shown = damped < top
+        right.plot(np.array(ts)[shown], damped[shown], mark + "-", color=LOCAL)
+        last = int(np.flatnonzero(shown)[-1])
+        note(right, f"u = {u:g}", (ts[last], damped[last]), (8, 0), annotation_clip=False)
+    right.axhline(1, **DASHED)
+    note(right, "below: not damped", (5, 0.32))
+    right.axvspan(0.9, 4, color="#eeeeee", zorder=0)
+    note(right, "what a laptop\ncan hash", (1.9, 0.5 * top), ha="center", va="top")
+    return finish(
+        right, "Far users are damped if they are far enough", "dimensions t", "p(1)²/p(u)",
+        log="xy", ylim=(0.2, top), xlim=(0.9, 64), xticks=ts,
+    ) and axes  # fmt: skip
 
-    looks = dict(zip((1, 2, 4, 8), FOUR, strict=True))
-    lines = {t: look._replace(label=f"t = {t}", style="-") for t, look in looks.items()}
-    curves(middle, None, collisions, lines)
-    marks = {t: look._replace(label="_", style=look.style[0]) for t, look in looks.items()}
-    curves(middle, None, measured, marks)
-    finish(middle, "Far points collide less", "distance u", "p(u)", log="y", ylim=(1e-3, 1.3))
-    middle.legend(loc="upper right", fontsize=9)
 
-    top = 1e5
-    curves(right, None, ratios, tuple(Look("", c, "-") for c in (RED, PLUM, BLUE, LOCAL, ORANGE)))
-    for c, pair in ratios.items():  # a name stands where its line leaves the axes
-        x, ratio = (np.asarray(v, dtype=np.float64) for v in pair)
-        last = int(np.flatnonzero(ratio < top)[-1])
-        offset = (5, 0 if last == len(x) - 1 else 3)
-        note(right, f"c = {c:g}", (x[last], ratio[last]), offset, fontsize=9, annotation_clip=False)
-    right.axhline(1, color=MUTED, linestyle="--", linewidth=1.0)
-    right.axvspan(1, 4, color="#eeeeee", zorder=0)
-    right.text(2, 3e4, "t that a\nlaptop can\nhash", ha="center", va="top", fontsize=9)
-    finish(
-        right, "…only for large c and t", "dimensions t", "p(1)²/p(c)", log="xy",
-        ylim=(0.2, top), xticks=[1, 2, 4, 8, 16, 32, 64],
-    )  # fmt: skip
-    headline(axes, "LSH filters far points out, if they are far enough")
+def plot_rounds(axes: Any, points: ArrayLike, result: LdpResult, means: ArrayLike) -> Any:
+    """What the server knows after each of four rounds, in two dimensions, on four axes."""
+    one, two, three, four = (disc(ax, points) for ax in panels(axes))
+    marked, candidates = result.heavy, result.candidates
+    assert marked is not None and candidates is not None
+    for shade, depth, cells in zip(SHADES, marked.depths, marked.cells, strict=False):
+        squares(one, marked.grid.corners(cells, depth), marked.grid.cell_side(depth), shade)
+    finish(one, "1  heavy cells, coarse to fine")
+    n_heavy = len(marked.centers())
+    ring: dict[str, Any] = {"edgecolor": DARK, "linewidths": 1.2, "zorder": 5}
+    centers(two, candidates[:n_heavy], "white", "s", size=26, **ring)
+    centers(two, candidates[n_heavy:], RED, "D", size=26)
+    finish(two, "2  candidates", "□ heavy cell   ◆ bucket")
+    area = 1500 * result.weights / max(result.weights.sum(), 1e-300)
+    centers(three, result.proxies, SHADES[1], size=area, alpha=0.75, edgecolor=DARK)
+    finish(three, "3  votes (area)")
+    crosses(four, means)
+    centers(four, result.low_centers, "white", "s", size=70, **ring)
+    centers(four, result.centers, LOCAL, "v", size=95, zorder=5)
+    finish(four, "4  centres", "□ votes   ▼ means   × truth")
+    headline(axes, "Four rounds: find, refine, vote, recover")
     return axes
+
+
+def plot_limits(axes: Any, needed: pd.DataFrame, ratios: pd.DataFrame) -> Any:
+    """Left: users needed to see a cell with 2 % of them, one row for each epsilon, one column for
+    each design. Right: rows (method, n) of `cost_ratios` for one k, against the dimension.
+    """
+    left, right = panels(axes)
+    looks = (Look("", RED, "X--"), Look("", LOCAL, "v-"), Look("", BLUE))
+    curves(left, needed.index, {name: needed[name] for name in needed}, looks)
+    finish(
+        left, "To see a cell with 2 % of the users", "ε", "users needed", log="xy",
+        xticks=needed.index, names="upper right", ylim=(1, 1e12),
+    )  # fmt: skip
+    big = sorted({n for _, n in ratios.index})[-2:]
+    for method, color, dash in zip(COMPARED, (LOCAL, ORANGE, DARK), ("-", "--", ":"), strict=True):
+        for n, mark in zip(big, "ov", strict=True):
+            row = ratios.loc[(method, n)].dropna()
+            if method != COMPARED[2]:
+                name = f"{method}, $10^{round(np.log10(n))}$ users"
+                right.plot(row.index, row, mark + dash, color=color, label=name)
+            elif n == big[0]:
+                right.plot(row.index, row, dash, color=color, label=method)
+    right.axhline(1, **DASHED)
+    return finish(
+        right, "Cost over best cost, ε = 1, five clusters", "dimension d", "cost / best cost",
+        log="xy", xticks=ratios.columns, yticks=[1, 2, 5, 10, 20], names="upper left",
+        ylim=(0.9, 120),
+    ) and axes  # fmt: skip
