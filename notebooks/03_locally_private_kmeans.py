@@ -89,8 +89,8 @@ from fedclust_helpers.ldp_kmeans import frequency_oracles as fo
 from fedclust_helpers.ldp_kmeans import local_randomizers as lr
 from fedclust_helpers.studies.bench.plots import show
 from fedclust_helpers.studies.bench.style import use_style
-from fedclust_helpers.studies.ldp_kmeans import lesson, theory
 from fedclust_helpers.studies.ldp_kmeans import figures as draw
+from fedclust_helpers.studies.ldp_kmeans import lesson, theory
 
 use_style()
 check, stream, seeds = lesson.begin(globals())
@@ -855,8 +855,6 @@ show(fig, "Four discs: heavy cells, candidates, votes, and final centres")
 # ### A transcript, user by user
 
 # %%
-from fedclust_helpers.studies.ldp_kmeans import as_printed
-
 answers = sum(message.count for message in users.transcript.view("server"))
 check(answers == N_USERS, "one answer each, in one of the rounds")
 check(users.ledger.epsilon(DELTA) < 1.002 * EPSILON, "nobody above it")
@@ -887,6 +885,8 @@ lesson.said_by_users(users, plane)
 # as printed, with a secure sum?
 
 # %% tags=["fixed"]
+from fedclust_helpers.studies.ldp_kmeans import as_printed
+
 needed = pd.DataFrame({e: {
     "as printed": as_printed.users_needed_as_printed(0.02, e, 20),
     "two levels": ldp.users_needed(0.02, e, 2),
