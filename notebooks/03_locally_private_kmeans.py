@@ -90,7 +90,7 @@ from fedclust_helpers.ldp_kmeans import local_randomizers as lr
 from fedclust_helpers.studies.bench.plots import show
 from fedclust_helpers.studies.bench.style import use_style
 from fedclust_helpers.studies.ldp_kmeans import figures as draw
-from fedclust_helpers.studies.ldp_kmeans import lesson, theory
+from fedclust_helpers.studies.ldp_kmeans import encodings, lesson, theory
 
 use_style()
 check, stream, seeds = lesson.begin(globals())
@@ -217,8 +217,6 @@ show(fig, "A bell of noise around zero, popular places to its right")
 # **Predict.** For 256 values: which is best at ε = 1, and does one bit ever lose?
 
 # %%
-from fedclust_helpers.studies.ldp_kmeans import encodings
-
 oracles = {
     "k-ary response": lambda e: lr.RandomizedResponse(e, 256).std(1),
     "unary, 256 bits": lambda e: encodings.UnaryEncoding(e, 256).std(1),
