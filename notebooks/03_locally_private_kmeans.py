@@ -89,8 +89,8 @@ from fedclust_helpers.ldp_kmeans import frequency_oracles as fo
 from fedclust_helpers.ldp_kmeans import local_randomizers as lr
 from fedclust_helpers.studies.bench.plots import show
 from fedclust_helpers.studies.bench.style import use_style
-from fedclust_helpers.studies.ldp_kmeans import figures as draw
 from fedclust_helpers.studies.ldp_kmeans import encodings, lesson, theory
+from fedclust_helpers.studies.ldp_kmeans import figures as draw
 
 use_style()
 check, stream, seeds = lesson.begin(globals())
