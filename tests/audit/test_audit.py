@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 import pytest
+from conftest import refuses
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
@@ -996,8 +997,7 @@ def scale_audit(**changes):
     ],
 )
 def test_noise_scale_refuses(changes, error, match):
-    with pytest.raises(error, match=match):
-        scale_audit(**changes)
+    refuses(error, match, scale_audit, **changes)
 
 
 def test_a_release_that_changes_its_shape_is_refused():
@@ -1019,8 +1019,7 @@ def test_a_release_that_changes_its_shape_is_refused():
     ],
 )
 def test_sensitivity_refuses(arguments, keywords, match):
-    with pytest.raises(ValueError, match=match):
-        audit.audit_sensitivity(*arguments, **keywords)
+    refuses(ValueError, match, audit.audit_sensitivity, *arguments, **keywords)
 
 
 @pytest.mark.parametrize(
@@ -1044,15 +1043,12 @@ def test_search_refuses(changes, error, match):
         "claimed": RADIUS,
         "rng": generator(0),
     } | changes
-    with pytest.raises(error, match=match):
-        audit.search_sensitivity(**arguments)
+    refuses(error, match, audit.search_sensitivity, **arguments)
 
 
 def test_random_neighbours_refuses_at_once():
-    with pytest.raises(ValueError, match="n_pairs"):
-        audit.random_neighbours(box, add_one, 0, rng=generator(0))
-    with pytest.raises(TypeError, match="rng"):
-        audit.random_neighbours(box, add_one, 1, rng=np.random)
+    refuses(ValueError, "n_pairs", audit.random_neighbours, box, add_one, 0, rng=generator(0))
+    refuses(TypeError, "rng", audit.random_neighbours, box, add_one, 1, rng=np.random)
 
 
 @pytest.mark.parametrize(
@@ -1068,8 +1064,7 @@ def test_random_neighbours_refuses_at_once():
     ],
 )
 def test_canary_refuses(scores, keywords, match):
-    with pytest.raises(ValueError, match=match):
-        audit.audit_canary(*scores, **keywords)
+    refuses(ValueError, match, audit.audit_canary, *scores, **keywords)
 
 
 @pytest.mark.parametrize(
@@ -1095,8 +1090,7 @@ def test_audit_release_refuses_before_anything_is_released(changes, error, match
         "claimed_std": 1.0,
         "rng": generator(0),
     } | changes
-    with pytest.raises(error, match=match):
-        audit.audit_release(**arguments)
+    refuses(error, match, audit.audit_release, **arguments)
 
 
 @pytest.mark.parametrize(
@@ -1109,5 +1103,4 @@ def test_audit_release_refuses_before_anything_is_released(changes, error, match
     ],
 )
 def test_audit_rounds_refuses(run, claimed, match):
-    with pytest.raises(ValueError, match=match):
-        audit.audit_rounds(run, claimed, rng=generator(0))
+    refuses(ValueError, match, audit.audit_rounds, run, claimed, rng=generator(0))

@@ -14,6 +14,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import refuses
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -158,10 +159,8 @@ def test_birch2_rows_come_from_the_generator_given():
     rows = rng(3).choice(100_000, 25_000, replace=False)
     np.testing.assert_array_equal(sample.points, everything.points[rows])
     np.testing.assert_array_equal(sample.labels, everything.labels[rows])
-    with pytest.raises(TypeError, match="rng must be a numpy.random.Generator"):
-        datasets.load_birch2(100)
-    with pytest.raises(ValueError, match="n must be >= 1 and <= 100000"):
-        datasets.load_birch2(100_001, rng=rng())
+    refuses(TypeError, "rng must be a numpy.random.Generator", datasets.load_birch2, 100)
+    refuses(ValueError, "n must be >= 1 and <= 100000", datasets.load_birch2, 100_001, rng=rng())
 
 
 # ---- files, cache, download --------------------------------------------------------------------
@@ -288,10 +287,8 @@ def test_data_folder_is_used_first_and_never_written(web, isolated, monkeypatch,
 
 
 def test_unknown_names_are_refused():
-    with pytest.raises(ValueError, match="file must be one of the registered files"):
-        datasets.fetch("../secret")
-    with pytest.raises(ValueError, match="name must be one of acsincome, adult, birch2"):
-        datasets.available("cifar")
+    refuses(ValueError, "file must be one of the registered files", datasets.fetch, "../secret")
+    refuses(ValueError, "name must be one of acsincome, adult, birch2", datasets.available, "cifar")
 
 
 def test_dataset_checks_its_labels():
@@ -331,8 +328,7 @@ def test_generators_repeat_with_the_seed_and_differ_without_it():
         first, again, other = make(rng=rng(1)), make(rng=rng(1)), make(rng=rng(2))
         np.testing.assert_array_equal(first.points, again.points)
         assert first.points.shape != other.points.shape or (first.points != other.points).any()
-        with pytest.raises(TypeError, match="rng must be a numpy.random.Generator"):
-            make(rng=1)
+        refuses(TypeError, "rng must be a numpy.random.Generator", make, rng=1)
 
 
 def brute_force_separation(difference, cov_1, cov_2):
@@ -494,16 +490,13 @@ def test_generators_refuse_wrong_arguments():
         (paper_data.make_timesynth, (2, 3, 1), "n must be >= 3"),
     ]
     for function, arguments, message in cases:
-        with pytest.raises(ValueError, match=message):
-            function(*arguments, rng=rng(3))
+        refuses(ValueError, message, function, *arguments, rng=rng(3))
     with pytest.raises(ValueError, match="covariance_2 must be positive definite"):
         paper_data.separation_index([0], [[1]], [1], [[0]])
     with pytest.raises(ValueError, match="covariance_1 must have shape"):
         paper_data.separation_index([0], [1], [1], [[1]])
-    with pytest.raises(ValueError, match="same shape"):
-        paper_data.separation_index([0], [[1]], [1, 2], [[1]])
-    with pytest.raises(ValueError, match="alpha must"):
-        paper_data.separation_index([0], [[1]], [1], [[1]], alpha=0)
+    refuses(ValueError, "same shape", paper_data.separation_index, [0], [[1]], [1, 2], [[1]])
+    refuses(ValueError, "alpha must", paper_data.separation_index, [0], [[1]], [1], [[1]], alpha=0)
 
 
 # ---- splits ------------------------------------------------------------------------------------
@@ -537,8 +530,7 @@ def test_iid_split_is_random():
 def test_unequal_split_follows_the_proportions(n, proportions, seed):
     weights = np.array(proportions)
     if len(weights) > n:
-        with pytest.raises(ValueError, match="at most n ="):
-            datasets.partition_unequal(n, weights, rng=rng(seed))
+        refuses(ValueError, "at most n =", datasets.partition_unequal, n, weights, rng=rng(seed))
         return
     client_of = datasets.partition_unequal(n, weights, rng=rng(seed))
     sizes = np.bincount(client_of, minlength=len(weights))
@@ -621,10 +613,8 @@ def test_splits_accept_pandas_and_text_labels_and_refuse_nonsense():
         datasets.partition_dirichlet(labels, 2, 0.0, rng=rng())
     with pytest.raises(ValueError, match="labels must have shape"):
         datasets.partition_dirichlet([[1, 2]], 1, 1.0, rng=rng())
-    with pytest.raises(TypeError, match="n_clients must be an integer"):
-        datasets.partition_iid(10, 2.0, rng=rng())
-    with pytest.raises(TypeError, match="rng must be"):
-        datasets.partition_iid(10, 2, rng=np.random)
+    refuses(TypeError, "n_clients must be an integer", datasets.partition_iid, 10, 2.0, rng=rng())
+    refuses(TypeError, "rng must be", datasets.partition_iid, 10, 2, rng=np.random)
 
 
 # ---- scaling -----------------------------------------------------------------------------------
@@ -672,12 +662,9 @@ def test_scaling_with_public_bounds():
     ],
 )
 def test_scaling_refuses_wrong_bounds(lower, upper, message):
-    with pytest.raises(ValueError, match=message):
-        datasets.scale_to_box(np.zeros((3, 2)), lower, upper)
+    refuses(ValueError, message, datasets.scale_to_box, np.zeros((3, 2)), lower, upper)
 
 
 def test_scaling_refuses_wrong_points():
-    with pytest.raises(ValueError, match="points must be finite"):
-        datasets.scale_to_box([[np.inf]], 0, 1)
-    with pytest.raises(ValueError, match="bound must be"):
-        datasets.scale_min_max_not_private([[1.0]], bound=0)
+    refuses(ValueError, "points must be finite", datasets.scale_to_box, [[np.inf]], 0, 1)
+    refuses(ValueError, "bound must be", datasets.scale_min_max_not_private, [[1.0]], bound=0)

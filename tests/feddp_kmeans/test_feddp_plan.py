@@ -8,6 +8,7 @@ import math
 
 import numpy as np
 import pytest
+from conftest import refuses
 from feddp_cases import COUNTS, DELTA, ONES, SERVER, VARIANTS, D, federation, plan_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -305,11 +306,9 @@ def sizes(monkeypatch):
 
 
 def test_a_budget_below_what_delta_alone_buys_is_refused_by_name():
-    with pytest.raises(ValueError, match="epsilon=1e-09 is too small at delta=1e-06"):
-        planned(epsilon=1e-9)
+    refuses(ValueError, "epsilon=1e-09 is too small at delta=1e-06", planned, epsilon=1e-9)
     for epsilon in (1e-300, 1e-12, 1e12, 1e300):
-        with pytest.raises(ValueError, match="epsilon must (lie between|leave each step)"):
-            planned(epsilon=epsilon)
+        refuses(ValueError, "epsilon must (lie between|leave each step)", planned, epsilon=epsilon)
 
 
 # --- the inverse ----------------------------------------------------------------------------------
@@ -406,5 +405,4 @@ def test_spending_nothing_on_the_subspace_leaves_more_for_the_rest():
     ],
 )
 def test_wrong_budgets_are_refused(call, message):
-    with pytest.raises((ValueError, TypeError), match=message):
-        call()
+    refuses((ValueError, TypeError), message, call)

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from conftest import refuses
 from feddp_cases import (
     CLIPS,
     DATA,
@@ -85,8 +86,7 @@ def test_a_radius_below_every_row_clips_all_and_works(unit, clips):
 
 @pytest.mark.parametrize("bound", [0.0, -1.0, math.inf, math.nan])
 def test_impossible_radius(bound):
-    with pytest.raises(ValueError, match="bound"):
-        federation(bound=bound)
+    refuses(ValueError, "bound", federation, bound=bound)
 
 
 def test_rows_in_a_box_have_no_radius():
@@ -128,8 +128,7 @@ def test_the_default_budget_admits_a_plan_of_just_that_total(mode):
     fed = federation(mode=mode, budget=Budget(1.0, DELTA))
     plan = plan_of("feddp", fed, n_rounds=2)
     assert 0.99 < follow(fed, plan).epsilon <= 1.0 and fed.ledger.remaining < 0.02
-    with pytest.raises(BudgetExceededError):
-        follow(fed, plan)
+    refuses(BudgetExceededError, "", follow, fed, plan)
 
 
 # --- unit, adjacency, clips -----------------------------------------------------------------------
@@ -152,8 +151,7 @@ def test_clips_belong_to_client_level_only():
 @pytest.mark.parametrize("value", [0.0, -1.0, math.inf, math.nan])
 def test_impossible_clips(name, value):
     values = {"outer": 1, "weights": 1, "means": 1, "filled": 1, "sums": 1, "counts": 1}
-    with pytest.raises(ValueError, match=name):
-        ClipBounds(**values | {name: value})
+    refuses(ValueError, name, ClipBounds, **values | {name: value})
 
 
 def test_suggested_clips_need_public_counts():
@@ -161,8 +159,7 @@ def test_suggested_clips_need_public_counts():
         {"rows_per_client": 0, "n_clusters": 3},
         {"rows_per_client": 5, "n_clusters": 0},
     ):
-        with pytest.raises(ValueError, match="rows_per_client|n_clusters"):
-            ClipBounds.suggest(SERVER, **options)
+        refuses(ValueError, "rows_per_client|n_clusters", ClipBounds.suggest, SERVER, **options)
 
 
 def test_a_ledger_of_another_adjacency_or_unit():
@@ -229,8 +226,7 @@ def test_something_that_is_no_federation(other):
             other, SERVER, n_clusters=K, delta=1e-6, n_rounds=1, rng=rng, **some
         ),
     ):
-        with pytest.raises(TypeError, match="federation must be a SumFederation"):
-            wrong()
+        refuses(TypeError, "federation must be a SumFederation", wrong)
 
 
 def test_something_that_is_no_plan():
@@ -281,8 +277,7 @@ def test_continuous_noise_is_refused_in_secure_mode():
     ],
 )
 def test_baselines_without_privacy_check_their_arguments(call, message):
-    with pytest.raises((ValueError, TypeError), match=message):
-        call(np.random.default_rng(0))
+    refuses((ValueError, TypeError), message, call, np.random.default_rng(0))
 
 
 # --- never ----------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from conftest import refuses
 from lloyd_runs import lloyd_run
 
 from fedclust_helpers.accounting import (
@@ -396,8 +397,7 @@ def test_rounding_is_part_of_the_sensitivity(mixture):
     for bits, q in ((32, 16), (64, 30)):
         slack = np.sqrt(2) * 2.0**-q
         federation = simulate([mixture], "masked", seed=1, bits=bits)
-        with pytest.raises(ValueError, match="'sums'"):
-            release(federation, mechanisms=exact)
+        refuses(ValueError, "'sums'", release, federation, mechanisms=exact)
         with pytest.raises(ValueError, match="'sums'"):
             release(federation, mechanisms=(Gaussian(RADIUS + 0.99 * slack, 0.5), exact[1]))
         release(federation, mechanisms=(Gaussian(RADIUS + slack, 0.5), exact[1]))
@@ -406,8 +406,7 @@ def test_rounding_is_part_of_the_sensitivity(mixture):
 def test_adjacency_and_unit_must_match_the_ledger(make, mixture):
     replace_one = Gaussian(3.0, 1.0, "replace-one")
     federation = make([mixture], seed=1)
-    with pytest.raises(LedgerMismatchError, match="replace-one"):
-        federation.noisy_sum(TOTAL, [replace_one], round=0)
+    refuses(LedgerMismatchError, "replace-one", federation.noisy_sum, TOTAL, [replace_one], round=0)
     of_clients = make([mixture], seed=1, ledger=PrivacyLedger(unit="client"))
     with pytest.raises(LedgerMismatchError, match="one point.*one client"):
         of_clients.noisy_sum(TOTAL, [Gaussian(3.0, 1.0)], round=0)

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from conftest import refuses
 
 from fedclust_helpers import ldp_kmeans
 from fedclust_helpers.accounting import (
@@ -428,8 +429,7 @@ def test_budgets_know_about_parts():
     federation.divide({"a": 0.5, "b": 0.5})  # dividing again makes no new budget
     census = Census()
     for query in (count_query(0.1), census):
-        with pytest.raises(BudgetExceededError):
-            federation.ask(query, round=1, part="a")
+        refuses(BudgetExceededError, "", federation.ask, query, round=1, part="a")
     assert census.users == [] and len(federation.ledger.releases) == 2
     assert len(federation.transcript.messages) == 2
 
@@ -509,10 +509,8 @@ BAD_POINTS = {
 @pytest.mark.parametrize("case", BAD_POINTS)
 def test_bad_points(case):
     make, error, match = BAD_POINTS[case]
-    with pytest.raises(error, match=match):
-        ClientData.one_point_each(make())
-    with pytest.raises(error, match=match.replace("points", "clients")):
-        simulate(make(), "local", seed=1)
+    refuses(error, match, ClientData.one_point_each, make())
+    refuses(error, match.replace("points", "clients"), simulate, make(), "local", seed=1)
 
 
 @pytest.mark.parametrize(
@@ -531,8 +529,7 @@ def test_bad_points(case):
 def test_bad_shares_are_named_and_leave_the_old_division(shares, error, match):
     federation = simulate(users_points(), "local", seed=1)
     old = federation.divide({"a": 0.5, "b": 0.5})
-    with pytest.raises(error, match=match):
-        federation.divide(shares)
+    refuses(error, match, federation.divide, shares)
     assert federation.split is old and federation.ledger.releases == ()
     assert federation.divide({"a": 1.0}).number == 1  # no number was used up
 
@@ -598,8 +595,7 @@ def test_bad_questions_cost_nothing_and_reach_nobody(case, monkeypatch):
     with pytest.raises(error, match=match) as caught:
         federation.ask(query, round=0, part=part)
     if error is not BudgetExceededError:  # `check_ask` speaks of everything but the budget
-        with pytest.raises(error, match=match):
-            federation.check_ask(query, part=part)
+        refuses(error, match, federation.check_ask, query, part=part)
     assert asked == [] and federation.ledger.releases == ()
     assert federation.transcript.messages == []
     assert np.array_equal(held(), state)
@@ -620,8 +616,7 @@ def test_checking_asks_nobody():
 def test_parts_of_a_split_are_named(part):
     split = UserSplit(SHARES, 1)
     for call in (lambda: split.group(part), lambda: split.members(np.arange(3), part)):
-        with pytest.raises(ValueError, match="^part must be one of cells, buckets, rest"):
-            call()
+        refuses(ValueError, "^part must be one of cells, buckets, rest", call)
     assert split.parts == tuple(SHARES)
     issued = divided().split
     assert issued.group("rest") == "division 0/rest" and issued.number == 0
@@ -707,8 +702,7 @@ def test_no_public_attribute_can_be_set_or_deleted(name):
     for attribute in names:
         with pytest.raises((AttributeError, TypeError)):
             setattr(thing, attribute, getattr(thing, attribute, None))
-        with pytest.raises((AttributeError, TypeError)):
-            delattr(thing, attribute)
+        refuses((AttributeError, TypeError), "", delattr, thing, attribute)
 
 
 def test_what_is_told_and_how_users_are_divided_are_copies_that_cannot_be_changed():
@@ -732,15 +726,11 @@ def test_what_is_told_and_how_users_are_divided_are_copies_that_cannot_be_change
 
 def test_numbers_of_divisions_are_issued_by_divide_alone():
     """A division made by hand could call overlapping parts disjoint, and halve what they cost."""
-    with pytest.raises(TypeError, match="number"):
-        UserSplit({"a": 0.5, "b": 0.5}, 1, number=0)
-    with pytest.raises(TypeError, match="positional"):
-        UserSplit({"a": 0.5, "b": 0.5}, 1, 0)
+    refuses(TypeError, "number", UserSplit, {"a": 0.5, "b": 0.5}, 1, number=0)
+    refuses(TypeError, "positional", UserSplit, {"a": 0.5, "b": 0.5}, 1, 0)
     by_hand = UserSplit({"a": 0.5, "b": 0.5}, 1)
-    with pytest.raises(ValueError, match="made by hand"):
-        by_hand.group("a")
-    with pytest.raises(ValueError, match="number"):
-        replace(divided().split, seed=5, number=0)
+    refuses(ValueError, "made by hand", by_hand.group, "a")
+    refuses(ValueError, "number", replace, divided().split, seed=5, number=0)
     assert replace(divided().split, seed=5).number is None  # another division: no number
     federation = simulate(users_points(), "local", seed=1, budget=Budget(1.0))
     federation.divide({"a": 0.5, "b": 0.5})
@@ -749,8 +739,7 @@ def test_numbers_of_divisions_are_issued_by_divide_alone():
         federation.split = by_hand
     federation.divide({"a": 0.5, "b": 0.5})  # everybody may have been asked: the budget knows
     for part in ("a", "b"):
-        with pytest.raises(BudgetExceededError):
-            federation.ask(count_query(1.0), round=1, part=part)
+        refuses(BudgetExceededError, "", federation.ask, count_query(1.0), round=1, part=part)
 
 
 @pytest.mark.parametrize(
@@ -808,8 +797,7 @@ def test_the_noise_that_is_drawn_is_the_noise_that_is_charged(query, mechanism):
     ],
 )
 def test_a_ledger_that_cannot_say_what_a_report_costs_is_refused(make, ledger, says):
-    with pytest.raises(LedgerMismatchError, match=says):
-        make(users_points(20), seed=1, ledger=ledger)
+    refuses(LedgerMismatchError, says, make, users_points(20), seed=1, ledger=ledger)
     assert ledger.releases == ()
 
 
@@ -822,8 +810,7 @@ def test_a_release_looks_at_the_ledger_again(monkeypatch):
             lambda f=federation: f.ask(count_query(), round=0),
             lambda f=federation: f.reports(TOTAL, (Gaussian(2.0, 9.0, "replace-one"),), round=0),
         ):
-            with pytest.raises(LedgerMismatchError, match="ledger must be kept for"):
-                release()
+            refuses(LedgerMismatchError, "ledger must be kept for", release)
         assert ledger.releases == () and federation.transcript.messages == []
 
 
@@ -892,8 +879,7 @@ def test_a_share_of_distributed_noise_is_refused_where_one_party_adds_it(federat
     clients = [np.full((3, 2), 0.5), np.full((3, 2), -0.5)]
     fed = federation(clients, seed=1)
     share = DistributedDiscreteGaussian(2.0, 10.0, 2.0**-30, n_honest=4, n_coordinates=2)
-    with pytest.raises(ValueError, match="one node's share"):
-        fed.noisy_sum(TOTAL, (share,), round=0)
+    refuses(ValueError, "one node's share", fed.noisy_sum, TOTAL, (share,), round=0)
     assert not fed.ledger.releases
 
 

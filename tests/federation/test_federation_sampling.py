@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from conftest import refuses
 from scipy import stats
 
 from fedclust_helpers.accounting import (
@@ -107,8 +108,7 @@ def test_take_without_labels_and_of_everyone():
      ([2, 3, 2], "distinct")],
 )  # fmt: skip
 def test_take_refuses(clients, match):
-    with pytest.raises((TypeError, ValueError), match=f"^clients must be {match}"):
-        client_data().take(clients)
+    refuses((TypeError, ValueError), f"^clients must be {match}", client_data().take, clients)
 
 
 @pytest.mark.parametrize(
@@ -140,8 +140,7 @@ def test_labels_by_client_and_by_owner():
     by_owner = ClientData.from_owners([[3.0], [1.0], [2.0]], [1, 0, 0], [6, 4, 5])
     assert np.array_equal(by_owner.points, data.points)
     assert np.array_equal(by_owner.labels, data.labels)
-    with pytest.raises(ValueError, match="one array for each client"):
-        ClientData.from_clients(rows, [[4], [6]])
+    refuses(ValueError, "one array for each client", ClientData.from_clients, rows, [[4], [6]])
 
 
 # --- random streams -------------------------------------------------------------------------------
@@ -352,13 +351,10 @@ def test_memory_reads_and_writes_rows():
     copy = some.get("a")
     copy[:] = -1
     assert memory.get("a").min() == 0
-    with pytest.raises(ValueError, match="rows must be 2"):
-        some.put("a", np.zeros((3, 2)))
+    refuses(ValueError, "rows must be 2", some.put, "a", np.zeros((3, 2)))
     for wrong in (np.array([0, 1]), np.array([True]), 1.0):
-        with pytest.raises(TypeError, match="where must be 2 bools"):
-            some.put("a", np.zeros((1, 2)), where=wrong)
-    with pytest.raises(ValueError, match="clients must be >= 0 and <= 4"):
-        memory.of(np.array([5]))
+        refuses(TypeError, "where must be 2 bools", some.put, "a", np.zeros((1, 2)), where=wrong)
+    refuses(ValueError, "clients must be >= 0 and <= 4", memory.of, np.array([5]))
     memory.forget("a", "never written")
     assert some.get("a") is None
 

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from conftest import refuses
 
 from fedclust_helpers import fastlloyd
 from fedclust_helpers.accounting import (
@@ -42,10 +43,8 @@ def test_noise_is_calibrated_or_refused_by_name(invert):
         for delta in (1e-250, 1e-12, 0.5, 1 - 1e-12):
             assert 0 < invert(epsilon, delta) < math.inf
     for epsilon in (1e-300, 1e-20, 1e16, 1e300):
-        with pytest.raises(ValueError, match="^epsilon must lie between"):
-            invert(epsilon, 1e-6)
-    with pytest.raises(ValueError, match="^delta must be at least"):
-        invert(1.0, 1e-300)
+        refuses(ValueError, "^epsilon must lie between", invert, epsilon, 1e-6)
+    refuses(ValueError, "^delta must be at least", invert, 1.0, 1e-300)
 
 
 @pytest.mark.parametrize("epsilon", [1e-6, 1e-3, 10.0, 1e3, 1e6])
@@ -86,8 +85,7 @@ WRONG = [
 
 @pytest.mark.parametrize(("call", "message"), WRONG, ids=[m for _, m in WRONG])
 def test_objects_of_the_wrong_type_are_named_at_once(call, message):
-    with pytest.raises(TypeError, match=message):
-        call()
+    refuses(TypeError, message, call)
 
 
 @pytest.mark.parametrize(
@@ -109,8 +107,7 @@ def test_a_wrong_release_is_named_before_anything_happens(trust, arguments, mess
     noise = federation.gaussian(TOTAL, "total", multiplier=3.0, n_coordinates=2)
     call = {"statistic": TOTAL, "mechanisms": [noise], "round": 0} | arguments
     statistic, mechanisms = call.pop("statistic"), call.pop("mechanisms")
-    with pytest.raises((TypeError, ValueError), match=message):
-        federation.noisy_sum(statistic, mechanisms, **call)
+    refuses((TypeError, ValueError), message, federation.noisy_sum, statistic, mechanisms, **call)
     assert not federation.ledger.releases and len(federation.transcript.messages) == sent
 
 
@@ -128,5 +125,4 @@ def test_sizes_without_end_are_refused_by_name():
     for name in ("n_rounds", "n_clusters"):
         with pytest.raises(ValueError, match=f"^{name} must be"):
             fastlloyd.plan(federation, **({"n_clusters": 2, "epsilon": 1.0} | {name: 10**12}))
-    with pytest.raises(ValueError, match="scale/grid"):
-        DiscreteGaussian(1.0, 1e30, 1.0)
+    refuses(ValueError, "scale/grid", DiscreteGaussian, 1.0, 1e30, 1.0)

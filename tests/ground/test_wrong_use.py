@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import refuses
 from hypothesis import given
 from hypothesis import strategies as st
 from lloyd_runs import lloyd_run
@@ -152,8 +153,7 @@ def test_bad_options_of_a_federation(options, error, match):
      (1.0, 1.0, "delta"), (1.0, -0.1, "delta"), (1.0, NAN, "delta")],
 )  # fmt: skip
 def test_bad_budgets(epsilon, delta, match):
-    with pytest.raises(ValueError, match=match):
-        Budget(epsilon, delta)
+    refuses(ValueError, match, Budget, epsilon, delta)
 
 
 # --- running an algorithm -------------------------------------------------------------------------
@@ -255,8 +255,7 @@ def test_something_that_is_no_federation(federation, method):
 @pytest.mark.parametrize("method", list(GOOD))
 def test_a_federation_that_must_not_show_sums(method):
     federation = simulate([box(), box()], "local", seed=1)
-    with pytest.raises(TrustModelError, match="offers no noisy_sum"):
-        lloyd_run(method, federation, **GOOD[method])
+    refuses(TrustModelError, "offers no noisy_sum", lloyd_run, method, federation, **GOOD[method])
     assert_nothing_happened(federation)
 
 
@@ -309,8 +308,7 @@ def test_bad_radius_of_post_processing(radius):
     ],
 )
 def test_bad_mechanisms_cannot_be_built(make, match):
-    with pytest.raises(ValueError, match=match):
-        make()
+    refuses(ValueError, match, make)
 
 
 # --- what looks unusual and works -----------------------------------------------------------------
@@ -441,5 +439,4 @@ def test_a_plan_keeps_its_own_start():
     federation = simulate([np.full((20, 2), 0.1), np.full((20, 2), 0.3)], "ideal", seed=1)
     plan = fastlloyd.plan(federation, n_clusters=3, epsilon=1.0)
     for wrong in (np.zeros((5, 2)), np.zeros((3, 3)), np.full((3, 2), np.nan), "nowhere"):
-        with pytest.raises(ValueError, match="initial"):
-            replace(plan, initial=wrong)
+        refuses(ValueError, "initial", replace, plan, initial=wrong)

@@ -9,6 +9,7 @@ from fractions import Fraction
 import mpmath as mp
 import numpy as np
 import pytest
+from conftest import refuses
 from scipy.linalg import hadamard
 
 from fedclust_helpers.accounting import gdp_epsilon
@@ -77,8 +78,7 @@ def test_walsh_hadamard_is_the_matrix_of_scipy(log_size):
 
 @pytest.mark.parametrize("size", [0, 3, 6, 1023])
 def test_other_lengths_are_refused(size):
-    with pytest.raises(ValueError, match="^values must have a power of two rows"):
-        walsh_hadamard(np.zeros(size))
+    refuses(ValueError, "^values must have a power of two rows", walsh_hadamard, np.zeros(size))
 
 
 # --- the hash -------------------------------------------------------------------------------------
@@ -130,8 +130,7 @@ def test_the_hash_is_pairwise_independent(n_buckets):
 
 @pytest.mark.parametrize("n_buckets", [0, 1, 3, 1000, 2 * MAX_BUCKETS])
 def test_bucket_numbers_must_be_powers_of_two(n_buckets):
-    with pytest.raises(ValueError, match="^n_buckets must be"):
-        BucketHash(n_buckets, rng=generator(0))
+    refuses(ValueError, "^n_buckets must be", BucketHash, n_buckets, rng=generator(0))
     with pytest.raises(ValueError, match="^n_buckets must be"):
         OneBitCounts(keys_of, 1.0, rng=generator(0), n_buckets=n_buckets)
 
@@ -803,17 +802,14 @@ WRONG = {  # what one argument alone does not show: see also test_ldp_bad_input
 @pytest.mark.parametrize("case", WRONG)
 def test_wrong_use_is_named(case):
     call, match = WRONG[case]
-    with pytest.raises(ValueError, match=match):
-        call()
+    refuses(ValueError, match, call)
 
 
 def test_check_finds_what_respond_would_find():
     sums().check(2)
     counts().check(1)
-    with pytest.raises(ValueError, match="^encode must return vectors of 2 columns"):
-        sums().check(3)
-    with pytest.raises(IndexError):
-        counts(signed_keys_of).check(1)
+    refuses(ValueError, "^encode must return vectors of 2 columns", sums().check, 3)
+    refuses(IndexError, "", counts(signed_keys_of).check, 1)
     query = counts()
     query.check(1)
     assert query.n_users == 0 and (query.spectrum == 0).all()  # nothing was asked

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from conftest import refuses
 from ldp_cases import (
     ALGORITHMS,
     DATA,
@@ -225,8 +226,7 @@ def test_shares_of_a_basic_budget_add_up():
     assert ledger.remaining == pytest.approx(0.5, abs=1e-6)
     ledger.charge([RandomizedResponse(2.0)], name="b")
     assert ledger.remaining == pytest.approx(0.0, abs=1e-6)
-    with pytest.raises(BudgetExceededError):
-        ledger.charge([RandomizedResponse(1e-3)], name="c")
+    refuses(BudgetExceededError, "", ledger.charge, [RandomizedResponse(1e-3)], name="c")
     # jointly noised Gaussians are one Gaussian of the joint mu, not two shares
     two = PrivacyLedger(adjacency="replace-one", budget=Budget(2.0, 2e-6, "basic"))
     mu = gdp_mu(2.0, 2e-6) / math.sqrt(2)
@@ -287,8 +287,7 @@ def test_secure_mode(name):
 def test_secure_mode_takes_no_seed_and_no_continuous_noise():
     with pytest.raises(ValueError, match="seed must not be given in secure mode"):
         simulate(DATA[:100], "local", mode="secure", seed=1)
-    with pytest.raises(ValueError, match="seed must be given in teaching mode"):
-        simulate(DATA[:100], "local")
+    refuses(ValueError, "seed must be given in teaching mode", simulate, DATA[:100], "local")
     fed = simulate(DATA[:100], "local", mode="secure")
     refused(fed, lambda: run(printed, fed=fed, k=2), ValueError, "no secure mode")
 
@@ -413,8 +412,7 @@ def test_audit_of_one_bit():
     ],
 )
 def test_noisy_points_refuse_noise_that_hides_less_than_two_radii(mechanism, says):
-    with pytest.raises(ValueError, match=says):
-        NoisyPoints(3, mechanism, max_kept=10)
+    refuses(ValueError, says, NoisyPoints, 3, mechanism, max_kept=10)
 
 
 @pytest.mark.parametrize("grid", [None, 2.0**-10, 0.1])

@@ -7,6 +7,7 @@ from dataclasses import FrozenInstanceError, replace
 
 import numpy as np
 import pytest
+from conftest import refuses
 from ldp_cases import (
     ALGORITHMS,
     DATA,
@@ -163,8 +164,7 @@ def test_a_federation_of_another_trust_model(name):
                        ledger=PrivacyLedger(adjacency="replace-one"))  # fmt: skip
         refused(fed, lambda f=fed: run(ALGORITHMS[name], fed=f), (TypeError, ValueError),
                 "federation must|clients must hold one point each")  # fmt: skip
-    with pytest.raises(TypeError, match="federation must offer ask"):
-        run(ALGORITHMS[name], fed=DATA[:100])
+    refuses(TypeError, "federation must offer ask", run, ALGORITHMS[name], fed=DATA[:100])
 
 
 @EVERY
@@ -205,8 +205,7 @@ def test_a_plan_that_was_altered_releases_nothing_it_does_not_state(name):
         charged = len(fed.ledger.releases)
         if name in ("gaussian_report_kmeans", "private_mean") and other.releases:
             continue  # their noise is the plan's mechanism: nothing follows from epsilon
-        with pytest.raises(PlanMismatchError, match="not the next one of the plan"):
-            follow(fed, other, rng=rng())
+        refuses(PlanMismatchError, "not the next one of the plan", follow, fed, other, rng=rng())
         assert len(fed.ledger.releases) == charged and not fed.transcript.messages
     doubled = replace(made, releases=made.releases * 2)
     if doubled.total_epsilon > made.epsilon * (1 + 1e-9):
@@ -261,8 +260,7 @@ def test_starting_centres_are_for_the_one_algorithm_that_starts_somewhere():
     made = ALGORITHMS["one_round"].planner(fed, n_clusters=2, epsilon=1.0)
     with pytest.raises(TypeError, match="initial must not be given: one_round takes no"):
         follow(fed, made, rng=rng(), initial=np.zeros((2, 4)))
-    with pytest.raises(TypeError, match="plan must be a LocalPlan, got dict"):
-        follow(fed, {}, rng=rng())
+    refuses(TypeError, "plan must be a LocalPlan, got dict", follow, fed, {}, rng=rng())
     assert fed.ledger.releases == () and fed.transcript.messages == []
 
 

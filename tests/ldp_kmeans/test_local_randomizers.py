@@ -11,6 +11,7 @@ import dp_accounting as dpa
 import mpmath as mp
 import numpy as np
 import pytest
+from conftest import refuses
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -132,11 +133,9 @@ def test_thresholds_of_0_and_1_and_between_steps():
     words = np.array([0, 2**63, 2**64 - 1], dtype=np.uint64)
     assert below(words, 0.0).tolist() == [False] * 3 and below(words, 1.0).tolist() == [True] * 3
     for probability in (-(2.0**-53), 1 + 2.0**-52, 2.0**-54, 0.1 + 2.0**-56, NAN, INF):
-        with pytest.raises(ValueError, match="^probability must be"):
-            below(words, probability)
+        refuses(ValueError, "^probability must be", below, words, probability)
     for bad in (words.astype(np.int64), words.astype(float), [1, 2]):
-        with pytest.raises(TypeError, match="^words must be 64-bit words"):
-            below(bad, 0.5)
+        refuses(TypeError, "^words must be 64-bit words", below, bad, 0.5)
 
 
 # --- equal odds from words ------------------------------------------------------------------------
@@ -655,8 +654,7 @@ MAKERS = {
 @pytest.mark.parametrize("maker", MAKERS)
 def test_an_epsilon_without_a_signal_in_53_bits_is_refused(maker):
     MAKERS[maker](1e-12)
-    with pytest.raises(ValueError, match="^epsilon must be large enough to leave a signal"):
-        MAKERS[maker](1e-17)
+    refuses(ValueError, "^epsilon must be large enough to leave a signal", MAKERS[maker], 1e-17)
     MAKERS[maker](700.0), MAKERS[maker](1e5)  # nothing overflows
 
 

@@ -6,6 +6,7 @@ import dp_accounting as dpa
 import mpmath as mp
 import numpy as np
 import pytest
+from conftest import refuses
 from dp_accounting.rdp import RdpAccountant
 from hypothesis import given
 from hypothesis import strategies as st
@@ -352,8 +353,7 @@ def test_calibrated_identifiers_use_up_the_budget(amplified):
 
 @pytest.mark.parametrize("rate", [0, -0.1, 1.5, math.nan])
 def test_rate_outside_its_range(rate):
-    with pytest.raises(ValueError, match="rate"):
-        theorem_4_2_rdp(2, 1.0, rate)
+    refuses(ValueError, "rate", theorem_4_2_rdp, 2, 1.0, rate)
 
 
 @pytest.mark.parametrize(
@@ -373,18 +373,13 @@ def test_calibrate_refuses(change, error, match):
     arguments = dict(
         epsilon=2.0, delta=DELTA, n_rounds=50, accountant="wor_rdp", **PEOPLE
     ) | change  # fmt: skip
-    with pytest.raises(error, match=match):
-        calibrate(**arguments)
+    refuses(error, match, calibrate, **arguments)
 
 
 def test_other_wrong_arguments():
-    with pytest.raises(ValueError, match="alpha"):
-        theorem_4_2_rdp(1, 1.0, 0.1)
-    with pytest.raises(TypeError, match="alpha"):
-        theorem_4_2_rdp(2.5, 1.0, 0.1)
-    with pytest.raises(ValueError, match="sigma"):
-        theorem_4_2_rdp(2, 0.0, 0.1)
-    with pytest.raises(ValueError, match="share"):
-        split_identifiers(1.0, 1.0)
+    refuses(ValueError, "alpha", theorem_4_2_rdp, 1, 1.0, 0.1)
+    refuses(TypeError, "alpha", theorem_4_2_rdp, 2.5, 1.0, 0.1)
+    refuses(ValueError, "sigma", theorem_4_2_rdp, 2, 0.0, 0.1)
+    refuses(ValueError, "share", split_identifiers, 1.0, 1.0)
     with pytest.raises(ValueError, match="sigma"):
         certified_epsilon(math.inf, delta=DELTA, n_rounds=1, accountant="wor_rdp", **PEOPLE)

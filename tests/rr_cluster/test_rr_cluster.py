@@ -11,6 +11,7 @@ from typing import Any
 import dp_accounting as dpa
 import numpy as np
 import pytest
+from conftest import refuses
 from dp_accounting.rdp import RdpAccountant
 from hypothesis import given
 from hypothesis import strategies as st
@@ -142,8 +143,7 @@ def test_the_literal_rule_breaks_its_promise_as_often_as_counted(rng):
 )  # fmt: skip
 def test_rebalancing_refuses(rng, arguments, error, match):
     given_ = {"n_clusters": 2, "min_size": 1, "rng": rng} | arguments
-    with pytest.raises(error, match=match):
-        rebalance(np.array([0, 1]), **given_)
+    refuses(error, match, rebalance, np.array([0, 1]), **given_)
 
 
 # --- identifiers ----------------------------------------------------------------------------------
@@ -198,14 +198,12 @@ def test_randomised_answers(rng):
     ledger = PrivacyLedger(unit="client", adjacency="replace-one")
     ledger.charge([answer], name="answers")
     assert ledger.epsilon(0.0) == epsilon and ledger.epsilon(1e-3) <= epsilon
-    with pytest.raises(TypeError, match="privatise"):
-        answer.sample(3, rng=rng)
+    refuses(TypeError, "privatise", answer.sample, 3, rng=rng)
 
 
 @pytest.mark.parametrize(("kind", "amount"), [("gaussian", 1.0), ("krr", 0.0), ("printed", -1.0)])
 def test_wrong_identifiers(kind, amount):
-    with pytest.raises(ValueError):
-        identifier_mechanism(kind, amount)
+    refuses(ValueError, "", identifier_mechanism, kind, amount)
 
 
 # --- what a client sends --------------------------------------------------------------------------
@@ -554,10 +552,8 @@ def test_random_answers_are_calibrated_by_theorem_4_2(kind):
     assert result.ledger.releases[0].sampling is not None
     exact = rr_cluster(federation(), MODEL, epsilon=math.inf, **few)
     assert exact.epsilon == math.inf
-    with pytest.raises(ValueError, match="sigma must be None"):
-        rr_cluster(federation(), MODEL, sigma=1.0, **few)
-    with pytest.raises(ValueError, match="epsilon or sigma"):
-        rr_cluster(federation(), MODEL, **few)
+    refuses(ValueError, "sigma must be None", rr_cluster, federation(), MODEL, sigma=1.0, **few)
+    refuses(ValueError, "epsilon or sigma", rr_cluster, federation(), MODEL, **few)
 
 
 @pytest.mark.parametrize(("m", "epsilon", "cohort"), [(60, 4.0, 40), (300, 0.3, 20)])
@@ -961,12 +957,10 @@ def test_evaluation_of_known_clusters():
 
 def test_evaluation_refuses_other_clients():
     models = MODEL.initial(2, rng=np.random.default_rng(0))
-    with pytest.raises(ValueError, match="same clients"):
-        evaluate(MODEL, models, DATA, DATA.take([0, 1]), GROUPS)
+    refuses(ValueError, "same clients", evaluate, MODEL, models, DATA, DATA.take([0, 1]), GROUPS)
     with pytest.raises(ValueError, match="groups must be 60 integers"):
         evaluate(MODEL, models, DATA, DATA, GROUPS[:-1])
-    with pytest.raises(ValueError, match="columns"):
-        evaluate(MODEL, models[:, :-1], DATA, DATA, GROUPS)
+    refuses(ValueError, "columns", evaluate, MODEL, models[:, :-1], DATA, DATA, GROUPS)
 
 
 # --- wrong use: before any data is read -----------------------------------------------------------
@@ -1061,8 +1055,7 @@ def test_relations_and_units_are_not_mixed():
         made = planned(plan_sums_only, f, MODEL, n_clusters=2, epsilon=3.0, **RUN)
         assert made.sampling.scheme == scheme
     points = simulate(DATA, "trusted", seed=1, ledger=PrivacyLedger(adjacency="replace-one"))
-    with pytest.raises(ValueError, match="one client"):
-        dp_fedavg(points, MODEL, epsilon=3.0, **RUN)
+    refuses(ValueError, "one client", dp_fedavg, points, MODEL, epsilon=3.0, **RUN)
 
 
 def test_a_trust_model_that_shows_too_little_is_refused():
@@ -1070,8 +1063,7 @@ def test_a_trust_model_that_shows_too_little_is_refused():
         rr_cluster(federation(trust="masked"), MODEL, n_clusters=2, epsilon=3.0, **RUN)
     with pytest.raises((TrustModelError, ValueError)):
         dp_fedavg(federation(trust="local"), MODEL, epsilon=3.0, **RUN)
-    with pytest.raises(TypeError, match="collect"):
-        rr_cluster(object(), MODEL, n_clusters=2, epsilon=3.0, **RUN)
+    refuses(TypeError, "collect", rr_cluster, object(), MODEL, n_clusters=2, epsilon=3.0, **RUN)
     with pytest.raises(TypeError, match="model must be a Model"):
         dp_fedavg(federation(), "softmax", epsilon=3.0, **RUN)
 

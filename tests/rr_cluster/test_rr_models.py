@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from conftest import refuses
 
 from fedclust_helpers.client_statistics import MODEL_BLOCKS, ClientMemory
 from fedclust_helpers.client_statistics.models import Batch, batch_of
@@ -289,8 +290,7 @@ def test_batches_of_equal_clients_are_views(rng):
     ],
 )  # fmt: skip
 def test_wrong_arguments(model, batch, rng, call, match):
-    with pytest.raises(ValueError, match=match):
-        call(model, batch, rng)
+    refuses(ValueError, match, call, model, batch, rng)
 
 
 def test_labels_must_fit_the_model(rng):
@@ -313,13 +313,11 @@ def test_labels_must_fit_the_model(rng):
      lambda: OneHiddenLayer(3, 0, 3), lambda: LinearRegression(0)],
 )  # fmt: skip
 def test_wrong_sizes(make):
-    with pytest.raises(ValueError):
-        make()
+    refuses(ValueError, "", make)
 
 
 def test_generators_only():
-    with pytest.raises(TypeError, match="rng"):
-        MODELS["softmax"].initial(2, rng=3)
+    refuses(TypeError, "rng", MODELS["softmax"].initial, 2, rng=3)
 
 
 # --- the Gram matrices that clients keep ----------------------------------------------------------

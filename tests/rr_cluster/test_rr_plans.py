@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from conftest import refuses
 from rr_cases import DATA, MODEL, C, P, clients, federation
 from rr_cases import planned as plan_of
 from scipy import stats
@@ -86,11 +87,9 @@ def test_a_run_costs_what_its_plan_states_and_no_more_than_asked(name, mode):
 def test_a_plan_is_followed_by_its_federation_only(name):
     f, made = planned(name)
     other = federation(trust=PLANS[name][1], data=clients(M + 1)[0])
-    with pytest.raises(PlanMismatchError, match="n_clients"):
-        run(other, made)
+    refuses(PlanMismatchError, "n_clients", run, other, made)
     secure = federation(trust=PLANS[name][1], mode="secure")
-    with pytest.raises(PlanMismatchError, match="mode"):
-        run(secure, made)
+    refuses(PlanMismatchError, "mode", run, secure, made)
     assert not other.ledger.releases and not secure.ledger.releases and not f.ledger.releases
 
 
@@ -100,8 +99,7 @@ def test_a_budget_takes_a_plan_of_exactly_its_size_once(name):
     _, made = planned(name, f)
     run(f, made)
     assert f.ledger.remaining < 0.05
-    with pytest.raises(BudgetExceededError):
-        run(f, made)
+    refuses(BudgetExceededError, "", run, f, made)
     assert len(f.ledger.releases) == made.n_rounds
 
 
@@ -232,8 +230,7 @@ def test_secure_noise_has_the_planned_size():
 @pytest.mark.parametrize("name", ["sums", "fedavg", "fedper"])
 def test_where_clients_unmask_everyone_takes_part(trust, name):
     f = federation(trust=trust)
-    with pytest.raises(TrustModelError, match="cohort must be all clients"):
-        planned(name, f)
+    refuses(TrustModelError, "cohort must be all clients", planned, name, f)
     _, made = planned(name, f, cohort=M)
     result = run(f, made)
     assert 2.9 < result.epsilon <= 3.0 and len(f.ledger.releases) == 6
@@ -315,8 +312,7 @@ def test_small_and_large_budgets_are_planned_at_once(name, mode, epsilon):
 
 def test_what_noise_cannot_reach_is_refused_by_its_name():
     f = federation(trust="ideal", mode="secure")
-    with pytest.raises(ValueError, match="epsilon must be larger"):
-        planned("sums", f, epsilon=1e-12, delta=1e-12)
+    refuses(ValueError, "epsilon must be larger", planned, "sums", f, epsilon=1e-12, delta=1e-12)
     with pytest.raises(ValueError, match="epsilon must be <= 20 with accountant 'poisson_pld'"):
         planned("sums", federation(trust="ideal", adjacency="add/remove"), epsilon=100.0,
                 accountant="poisson_pld")  # fmt: skip
@@ -330,8 +326,7 @@ def test_what_noise_cannot_reach_is_refused_by_its_name():
 def test_sizes_that_cannot_fit_are_refused_by_their_name(name, change, match):
     if "n_clusters" in change and "n_clusters" not in PLANS[name][2]:
         return
-    with pytest.raises(ValueError, match=match):
-        planned(name, **change)
+    refuses(ValueError, match, planned, name, **change)
 
 
 def test_steps_and_history_have_a_limit_too():
@@ -341,8 +336,7 @@ def test_steps_and_history_have_a_limit_too():
     f = federation(data, "ideal")
     run_ = SETTING | {"cohort": 2, "n_rounds": 5000, "sigma": 1.0}
     made = plan_of(plan_dp_fedavg, f, LinearRegression(10**6), **run_)
-    with pytest.raises(ValueError, match="keep_history is too large"):
-        run(f, made, keep_history=True)
+    refuses(ValueError, "keep_history is too large", run, f, made, keep_history=True)
     assert not f.ledger.releases
 
 
@@ -363,8 +357,7 @@ def test_steps_and_history_have_a_limit_too():
     ({"accountant": "magic"}, ValueError, "accountant must be one of"),
 ])  # fmt: skip
 def test_wrong_arguments_are_named(name, change, error, match):
-    with pytest.raises(error, match=match):
-        planned(name, **change)
+    refuses(error, match, planned, name, **change)
 
 
 @every_plan
@@ -387,14 +380,10 @@ def test_training_must_be_one(name, wrong):
 @pytest.mark.parametrize("wrong", [None, "plan", {"method": "ifca"}, SoftmaxRegression])
 def test_run_takes_plans_and_models_only(wrong):
     f, made = planned("sums")
-    with pytest.raises(TypeError, match="plan must be a plan of rr_cluster"):
-        run(f, wrong)
-    with pytest.raises(TypeError, match="model must be a Model"):
-        Training(wrong, cohort=10, clip=1.0)
-    with pytest.raises(TypeError, match="federation must be"):
-        run(wrong, made)
-    with pytest.raises(ValueError, match="diagnose must be False"):
-        run(f, made, diagnose=True)
+    refuses(TypeError, "plan must be a plan of rr_cluster", run, f, wrong)
+    refuses(TypeError, "model must be a Model", Training, wrong, cohort=10, clip=1.0)
+    refuses(TypeError, "federation must be", run, wrong, made)
+    refuses(ValueError, "diagnose must be False", run, f, made, diagnose=True)
 
 
 @pytest.mark.parametrize("arguments", [
@@ -409,8 +398,7 @@ def test_training_names_what_is_wrong(arguments):
 def test_only_fedprox_has_the_proximal_term():
     for name in PLANS:
         if name not in ("fedavg", "fedprox"):
-            with pytest.raises(ValueError, match="proximal"):
-                planned(name, proximal=0.5)
+            refuses(ValueError, "proximal", planned, name, proximal=0.5)
 
 
 def test_teaching_mode_stays_continuous():

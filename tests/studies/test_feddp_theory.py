@@ -5,7 +5,7 @@ import math
 import feddp_cases
 import numpy as np
 import pytest
-from conftest import read_only
+from conftest import read_only, refuses
 from feddp_cases import DELTA, cost, gaussians, refused
 
 from fedclust_helpers import kmeans
@@ -224,8 +224,7 @@ def test_when_nothing_freezes_the_heaviest_points_stay():
 
 def test_algorithm_4_is_refused_as_a_whole():
     fed = federation(budget=Budget(1.0, 0))
-    with pytest.raises(BudgetExceededError, match="Algorithm 4"):
-        simplify(fed, epsilon=1.01)
+    refuses(BudgetExceededError, "Algorithm 4", simplify, fed, epsilon=1.01)
     assert not fed.ledger.releases
     simplify(fed, epsilon=0.99, n_rounds=2)
     assert fed.ledger.remaining == pytest.approx(0.01)

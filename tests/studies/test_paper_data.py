@@ -14,6 +14,7 @@ from functools import partial
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import refuses
 from scipy.stats import chi2, kstest
 
 from fedclust_helpers import datasets
@@ -86,8 +87,7 @@ def test_federations_repeat_with_the_generator_and_differ_without_it(name):
     for field in ("points", "offsets", "server_points"):
         np.testing.assert_array_equal(getattr(first, field), getattr(again, field))
     assert not np.array_equal(first.server_points, other.server_points)
-    with pytest.raises(TypeError, match="rng must be a numpy.random.Generator"):
-        make(name, rng=3)
+    refuses(TypeError, "rng must be a numpy.random.Generator", make, name, rng=3)
 
 
 # ---- Gaussian mixture --------------------------------------------------------------------------
@@ -165,8 +165,7 @@ def test_mixture_refuses_wrong_arguments():
         ({"missing": 10, "n_uniform": 0}, "must leave the server a point"),
     ]
     for options, message in cases:
-        with pytest.raises(ValueError, match=message):
-            mixture(**options, rng=rng())
+        refuses(ValueError, message, mixture, **options, rng=rng())
     with pytest.raises(TypeError, match="rows_per_client must be an integer"):
         paper_data.make_server_mixture(rows_per_client=2.5, rng=rng())
 
@@ -228,8 +227,7 @@ def test_image_refuses_wrong_arguments():
         ({"server_in": 68096}, "server_in must leave every client at least one row"),
     ]
     for options, message in cases:
-        with pytest.raises(ValueError, match=message):
-            paper_data.make_image_federation(**options, rng=rng())
+        refuses(ValueError, message, paper_data.make_image_federation, **options, rng=rng())
 
 
 # ---- census ------------------------------------------------------------------------------------
@@ -320,8 +318,7 @@ def test_census_server_gets_the_other_classes_of_workers():
     federal = paper_data.load_acsincome("ne", employment="federal").points.sum(axis=0)
     outside = data.server_points[~data.in_distribution].sum(axis=0)
     np.testing.assert_array_equal(outside, everything.sum(axis=0) - federal)
-    with pytest.raises(ValueError, match=f"server_out must be <= {others}"):
-        make(server_out=others + 1, rng=rng())
+    refuses(ValueError, f"server_out must be <= {others}", make, server_out=others + 1, rng=rng())
 
 
 def test_census_server_may_copy_rows_as_the_released_code_does():
@@ -363,13 +360,11 @@ def test_census_refuses_wrong_arguments():
         (("federal",), {"rows_per_client": 0}, "rows_per_client must be >= 1"),
     ]
     for arguments, options, message in cases:
-        with pytest.raises(ValueError, match=message):
-            make(*arguments, **options, rng=rng())
+        refuses(ValueError, message, make, *arguments, **options, rng=rng())
     need("acsincome")
     with pytest.raises(ValueError, match="employment must be one of"):
         paper_data.load_acsincome("co", employment="army")
-    with pytest.raises(ValueError, match="server_in must be <= 1445"):
-        make("federal", server_in=1446, rng=rng())
+    refuses(ValueError, "server_in must be <= 1445", make, "federal", server_in=1446, rng=rng())
 
 
 @pytest.fixture
@@ -393,8 +388,7 @@ def official(monkeypatch, tmp_path):
 
 def test_official_file_needs_a_pinned_hash_and_is_filtered(official, monkeypatch, tmp_path):
     monkeypatch.setattr(_files.pooch, "retrieve", lambda *a, **k: pytest.fail("used the network"))
-    with pytest.raises(ValueError, match="sha256 must be given for state 'de'"):
-        paper_data.load_acsincome("de")
+    refuses(ValueError, "sha256 must be given for state 'de'", paper_data.load_acsincome, "de")
     with pytest.raises(ValueError, match="csv_pde.zip does not have the registered sha256"):
         paper_data.load_acsincome("de", sha256="0" * 64)
     # rows 3 to 7 fail the filter: income (twice), weight, age, hours
@@ -453,8 +447,7 @@ def test_files_with_other_bytes_are_refused(dataset, monkeypatch, tmp_path):
             (tmp_path / entry.file).write_bytes(b"AGEP\n1\n")
     monkeypatch.setenv("FEDCLUST_DATA_DIR", str(tmp_path))
     assert not datasets.available(dataset)
-    with pytest.raises(ValueError, match="does not have the registered sha256"):
-        OF_FILES[dataset](rng=rng())
+    refuses(ValueError, "does not have the registered sha256", OF_FILES[dataset], rng=rng())
 
 
 # ---- Shakespeare -------------------------------------------------------------------------------

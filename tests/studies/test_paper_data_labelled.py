@@ -16,6 +16,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from conftest import refuses
 from scipy.stats import chi2, kstest
 
 from fedclust_helpers import datasets
@@ -103,8 +104,7 @@ def test_emnist_subsets_are_read_upright_from_the_zip(monkeypatch, tmp_path):
         np.testing.assert_array_equal(upright[:, 3, 20], stored[:, 20, 3])
         np.testing.assert_array_equal(upright.transpose(0, 2, 1), stored)
         np.testing.assert_array_equal(found, labels)
-    with pytest.raises(ValueError, match="split must be one of train, test"):
-        source.read("all")
+    refuses(ValueError, "split must be one of train, test", source.read, "all")
 
 
 def cifar_file(members):
@@ -509,12 +509,10 @@ def test_makers_refuse_wrong_arguments():
         (partial(lines, weights=[1, 2, 3]), "weights must be 4 finite numbers > 0"),
     ]
     for make, message in cases:
-        with pytest.raises(ValueError, match=message):
-            make(rng=rng())
+        refuses(ValueError, message, make, rng=rng())
     with pytest.raises(TypeError, match="rotations must be a sequence, each item an integer"):
         images("digits", rotations=(0, 90.0), rng=rng())
-    with pytest.raises(TypeError, match="n_train must be an integer"):
-        lines(n_train=2.5, rng=rng())
+    refuses(TypeError, "n_train must be an integer", lines, n_train=2.5, rng=rng())
 
 
 def test_missing_image_files_are_named(monkeypatch, tmp_path):

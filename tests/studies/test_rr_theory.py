@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from conftest import refuses
 from scipy.integrate import quad
 from scipy.stats import binom, binomtest, norm
 
@@ -466,5 +467,4 @@ def test_no_number_of_rounds_explains_table_4():
     ],
 )
 def test_wrong_arguments(call, error, match):
-    with pytest.raises(error, match=match):
-        call()
+    refuses(error, match, call)

@@ -10,6 +10,7 @@ import pickle
 
 import numpy as np
 import pytest
+from conftest import refuses
 
 from fedclust_helpers.client_statistics.models import (
     ADDITIVE_UPDATES,
@@ -401,12 +402,9 @@ def test_wrong_arguments_are_refused(torch):
         ),
     ]  # fmt: skip
     for call, message in cases:
-        with pytest.raises(ValueError, match=message):
-            call()
-    with pytest.raises(TypeError, match="rng must be a numpy.random.Generator"):
-        lstm().initial(1, rng=0)
-    with pytest.raises(RuntimeError, match="abacus"):
-        SmallCNN(8, 10, device="abacus")
+        refuses(ValueError, message, call)
+    refuses(TypeError, "rng must be a numpy.random.Generator", lstm().initial, 1, rng=0)
+    refuses(RuntimeError, "abacus", SmallCNN, 8, 10, device="abacus")
 
 
 @pytest.mark.parametrize("make", [lambda: SmallCNN(8, 10), lambda: CharLSTM(66)])
@@ -419,5 +417,4 @@ def test_without_torch_the_error_names_the_extra(make, monkeypatch):
         return real(name, package)
 
     monkeypatch.setattr(importlib, "import_module", missing)
-    with pytest.raises(ImportError, match=r'pip install "fedclust\[torch\]"'):
-        make()
+    refuses(ImportError, r'pip install "fedclust\[torch\]"', make)

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import refuses
 
 from fedclust_helpers import studies
 from fedclust_helpers.studies import TABLES, PartialTableError, run_table
@@ -69,8 +70,7 @@ def begun(tmp_path: Path) -> tuple[Path, bytes]:
     wanted = (tmp_path / "toy.csv").read_bytes()
     for name in ("toy.csv", "toy.json"):
         (tmp_path / name).unlink()
-    with pytest.raises(KeyboardInterrupt):
-        run_table(stopping(4, []), tmp_path)
+    refuses(KeyboardInterrupt, "", run_table, stopping(4, []), tmp_path)
     path = tmp_path / "toy.partial.csv"
     assert len(path.read_bytes().splitlines()) == 1 + 4 and not (tmp_path / "toy.csv").exists()
     return path, wanted
@@ -124,8 +124,7 @@ def test_a_partial_file_without_its_first_line_is_refused_by_name(
 ) -> None:
     path = tmp_path / "toy.partial.csv"
     path.write_bytes(content)
-    with pytest.raises(PartialTableError, match=r"toy\.partial\.csv cannot be read"):
-        run_table(toy(), tmp_path)
+    refuses(PartialTableError, r"toy\.partial\.csv cannot be read", run_table, toy(), tmp_path)
     assert path.read_bytes() == content and not (tmp_path / "toy.csv").exists()
 
 
@@ -207,8 +206,7 @@ def test_a_run_that_finds_the_file_just_finished_does_not_write_beside_it(
         lock(stream, how)
 
     monkeypatch.setattr(partial.fcntl, "flock", late)
-    with pytest.raises(PartialTableError, match="another run works on"):
-        run_table(toy(), tmp_path)
+    refuses(PartialTableError, "another run works on", run_table, toy(), tmp_path)
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["once", "again and again"])
@@ -247,8 +245,7 @@ def test_finished_files_appear_whole_or_not_at_all(
         toy(), columns={"toy": "x", "second": "x,second"},
         finish=lambda frame, folder: {"toy": frame, "second": frame.assign(second=1)},
     )  # fmt: skip
-    with pytest.raises(OSError, match="disk full"):
-        run_table(table, tmp_path)
+    refuses(OSError, "disk full", run_table, table, tmp_path)
     assert (tmp_path / "toy.csv").read_text() == (tmp_path / "second.csv").read_text() == "old\n"
     assert len((tmp_path / "toy.partial.csv").read_bytes().splitlines()) == 1 + 6
 
@@ -340,8 +337,7 @@ def test_rows_bring_what_they_are_compared_with(tmp_path: Path) -> None:
 def test_rows_that_there_are_not_are_named(
     tmp_path: Path, wanted: dict[str, str], match: str
 ) -> None:
-    with pytest.raises(ValueError, match=match):
-        remake(toy(), wanted, tmp_path)
+    refuses(ValueError, match, remake, toy(), wanted, tmp_path)
 
 
 # --- the command line -----------------------------------------------------------------------------
@@ -360,8 +356,7 @@ def test_rows_that_there_are_not_are_named(
 def test_wrong_arguments_of_a_run_are_named(
     tmp_path: Path, changes: dict[str, Any], error: type[Exception], match: str
 ) -> None:
-    with pytest.raises(error, match=match):
-        run_table(**({"table": toy(), "folder": tmp_path / "new"} | changes))
+    refuses(error, match, run_table, **{"table": toy(), "folder": tmp_path / "new"} | changes)
     assert not (tmp_path / "new").exists()
 
 
@@ -442,8 +437,7 @@ def test_cells_refuse_what_they_cannot_run(changes: dict[str, Any], match: str) 
 def test_designs_refuse_what_no_table_can_hold(
     table: str, changes: dict[str, Any], match: str
 ) -> None:
-    with pytest.raises((TypeError, ValueError), match=match):
-        replace(TABLES[table].quick, **changes)
+    refuses((TypeError, ValueError), match, replace, TABLES[table].quick, **changes)
 
 
 def test_seeds_come_from_names() -> None:
@@ -494,10 +488,8 @@ def test_results_are_found_from_below(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.chdir(deep)
     assert studies.load_results("one").to_dict("list") == {"a": [1], "b": [2]}
     assert list(studies.load_all_results()) == ["one"]
-    with pytest.raises(FileNotFoundError, match="no result table 'two'; there are: one"):
-        studies.load_results("two")
-    with pytest.raises(FileNotFoundError, match=r"no one\.json beside"):
-        studies.load_provenance("one")
+    refuses(FileNotFoundError, "no result table 'two'; there are: one", studies.load_results, "two")
+    refuses(FileNotFoundError, r"no one\.json beside", studies.load_provenance, "one")
 
 
 @pytest.mark.parametrize("content", [b"", b"a,b\n1,2,3\n1\n4,5,6,7,8\n", b"\xff\xfe\x00,\x80\n"])
@@ -506,11 +498,9 @@ def test_a_damaged_result_table_is_named(
 ) -> None:
     folder_of(tmp_path / "data" / "results", one=content)
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ValueError, match=r"one\.csv is no table of results"):
-        studies.load_results("one")
+    refuses(ValueError, r"one\.csv is no table of results", studies.load_results, "one")
     for name in ("../one", "", "one.csv"):
-        with pytest.raises(FileNotFoundError, match="no result table"):
-            studies.load_results(name)
+        refuses(FileNotFoundError, "no result table", studies.load_results, name)
     for wrong in (None, 3, ["one"]):
         with pytest.raises(TypeError, match="table must be the name"):
             studies.load_results(wrong)  # type: ignore[arg-type]
@@ -523,8 +513,7 @@ def test_results_are_found_beside_the_package_or_in_it(
     assert studies.results_folder() == RESULTS
     installed = tmp_path / "site" / "studies" / "results"
     monkeypatch.setattr(results, "PACKAGED", installed)
-    with pytest.raises(FileNotFoundError, match="no folder data/results"):
-        studies.results_folder()
+    refuses(FileNotFoundError, "no folder data/results", studies.results_folder)
     folder_of(installed, one="a\n1\n")
     assert studies.results_folder() == installed
     assert studies.load_results("one")["a"].to_list() == [1]

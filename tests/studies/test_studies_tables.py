@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import refuses
 from ldp_cases import four_rounds, one_round
 
 from fedclust_helpers import datasets, kmeans, metrics
@@ -268,8 +269,7 @@ def test_more_runs_extend_fewer_runs() -> None:
      ({"dataset": "nowhere"}, "name must be a data set")],
 )  # fmt: skip
 def test_cells_of_unknown_methods_are_named(changes: dict[str, str], match: str) -> None:
-    with pytest.raises(ValueError, match=match):
-        fl_cells.nicv(Cell("t", {}, 2), **(IRIS | changes))
+    refuses(ValueError, match, fl_cells.nicv, Cell("t", {}, 2), **IRIS | changes)
 
 
 @pytest.mark.parametrize(
@@ -282,16 +282,14 @@ def test_cells_of_unknown_methods_are_named(changes: dict[str, str], match: str)
 def test_names_of_no_data_set_are_refused_at_once(name: str) -> None:
     start = time.process_time()
     for function in (fl_problems.load_problem, fl_problems.reference_centers):
-        with pytest.raises(ValueError, match="name must be a data set of the result tables"):
-            function(name)
+        refuses(ValueError, "name must be a data set of the result tables", function, name)
     assert time.process_time() - start < 3
 
 
 @pytest.mark.parametrize("wrong", [None, 3, ["iris"], {"iris"}, b"iris", object()])
 def test_names_are_strings(wrong: Any) -> None:
     for function in (fl_problems.load_problem, fl_problems.reference_centers):
-        with pytest.raises(TypeError, match="name must be a string"):
-            function(wrong)
+        refuses(TypeError, "name must be a string", function, wrong)
 
 
 def test_committed_g2_is_drawn_as_named() -> None:
@@ -709,8 +707,7 @@ def test_initial_models_do_not_depend_on_their_number() -> None:
     np.testing.assert_array_equal(problem.initial(model, 1), four[:1])
     assert not np.isclose(four, digits(2).initial(model, 4)).any()
     assert problem.seed.entropy == seed_of("run/digits_balanced_1").entropy
-    with pytest.raises(ValueError, match="name must be 'softmax'"):
-        model_named("transformer", problem)
+    refuses(ValueError, "name must be 'softmax'", model_named, "transformer", problem)
 
 
 def test_quick_paired_differences(quick: Any) -> None:
