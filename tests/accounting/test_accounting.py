@@ -21,12 +21,10 @@ from scipy.stats import norm
 
 from fedclust_helpers.accounting import (
     ADJACENCIES,
-    UNITS,
     Budget,
     BudgetExceededError,
     LedgerMismatchError,
     PrivacyLedger,
-    Release,
     Sampling,
     gaussian_sigma_analytic,
     gaussian_sigma_classic,
@@ -108,21 +106,6 @@ def test_gdp_delta_grows_with_mu_and_falls_with_epsilon(mu, epsilon):
 
 
 @pytest.mark.parametrize(
-    ("theta", "epsilon", "expected"),
-    [(1, 1, 0.12694), (2, 2, 0.33190), (math.hypot(0.6, 0.8), 1, 0.12694)],
-)
-def test_theory_checks_g4_and_g5(theta, epsilon, expected):
-    assert gdp_delta(theta, epsilon) == pytest.approx(expected, abs=5e-6)
-    # independent: the hockey-stick divergence E[(1 - e^(epsilon - L))_+], L ~ N(theta^2/2, theta^2)
-    grid = np.linspace(-10, 10, 200_001)
-    loss = theta**2 / 2 + theta * grid
-    density = np.exp(-(grid**2) / 2) / math.sqrt(2 * math.pi) * (grid[1] - grid[0])
-    assert (np.maximum(-np.expm1(epsilon - loss), 0) * density).sum() == pytest.approx(
-        gdp_delta(theta, epsilon), rel=1e-6
-    )
-
-
-@pytest.mark.parametrize(
     ("delta", "crossing"), [(1e-2, 6.77), (1e-3, 7.46), (1e-5, 8.42), (1e-6, 8.78), (1e-8, 9.37)]
 )
 def test_the_classic_calibration_fails_above_its_crossing(delta, crossing):
@@ -140,39 +123,6 @@ def test_the_classic_calibration_fails_above_its_crossing(delta, crossing):
             assert excess(epsilon) + 1 == pytest.approx(ratio, rel=0.06)
     if delta == 1e-6:  # theory check G2: another constant moves the crossing
         assert brentq(lambda e: excess(e, 2.0), 1, 15) == pytest.approx(9.73, abs=0.006)
-
-
-@pytest.mark.parametrize(
-    ("epsilon", "ratio"), [(0.1, 1.58), (0.5, 1.38), (1, 1.30), (2, 1.22), (5, 1.09), (10, 0.97)]
-)
-def test_classic_over_analytic_noise(epsilon, ratio):
-    """Theory check G3, at delta = 1e-5."""
-    classic, analytic = (
-        f(epsilon, 1e-5) for f in (gaussian_sigma_classic, gaussian_sigma_analytic)
-    )
-    assert classic / analytic == pytest.approx(ratio, abs=0.0051)
-
-
-@pytest.mark.parametrize(
-    ("n", "sigmas"),
-    [
-        (150, (16.459, 7.871, 4.439, 3.168, 2.493)),  # iris
-        (178, (17.138, 8.128, 4.562, 3.247, 2.552)),  # wine
-        (1484, (24.740, 11.003, 5.936, 4.138, 3.206)),  # yeast
-        (5000, (28.525, 12.439, 6.625, 4.585, 3.535)),  # s1
-        (400, (20.210, 9.291, 5.117, 3.607, 2.816)),  # lsun
-        (25_000, (33.063, 14.169, 7.458, 5.128, 3.935)),  # birch2, a part
-        (569, (21.479, 9.770, 5.346, 3.755, 2.925)),  # breast
-        (2048, (25.778, 11.397, 6.124, 4.260, 3.296)),  # the two Gaussians of G2
-        (1797, (25.360, 11.238, 6.048, 4.211, 3.259)),  # digits
-    ],
-)
-def test_noise_multipliers_of_the_notes(n, sigmas):
-    """Notes section 5, delta = 1/(N ln N): the values of the released code to three decimals."""
-    for epsilon, sigma in zip((0.1, 0.25, 0.5, 0.75, 1.0), sigmas, strict=True):
-        assert gaussian_sigma_analytic(epsilon, 1 / (n * math.log(n))) == pytest.approx(
-            sigma, abs=5.1e-4
-        )
 
 
 def test_pure_privacy_as_gaussian_privacy():
@@ -433,21 +383,6 @@ def test_equal_releases_in_a_row_are_counted_in_the_event():
     )
 
 
-def test_split_of_fastlloyd_spends_the_budget_exactly():
-    """Theory check L3: 1/sR^2 + 1/sC^2 = 1/s^2 and sqrt(T) give epsilon over T rounds."""
-    epsilon, delta, d = 1.0, 1 / (5000 * math.log(5000)), 2
-    sigma = gaussian_sigma_analytic(epsilon, delta)
-    root = math.sqrt(1 + math.sqrt(4 * d))
-    for rounds in (2, 7):
-        sums, counts = sigma * root / (4 * d) ** 0.25, sigma * root
-        scale = math.sqrt(rounds)
-        each = [Gaussian(0.3, 0.3 * sums * scale), Gaussian(1.0, counts * scale)]
-        ledger = ledger_of(*[each] * rounds)
-        assert ledger.gdp_mu() * sigma == pytest.approx(1, rel=1e-12)
-        assert ledger.epsilon(delta) == pytest.approx(epsilon, rel=1e-9)
-        assert ledger.delta(epsilon) == pytest.approx(delta, rel=1e-9)
-
-
 # --- groups ---------------------------------------------------------------------------------------
 
 
@@ -476,11 +411,8 @@ def test_disjoint_groups_compose_in_parallel(make):
         assert ledger.gdp_mu() == pytest.approx(worst.gdp_mu())
 
 
-def test_groups_never_cost_less_than_one_group_nor_more_than_all():
+def test_the_event_of_a_group_holds_its_own_releases_and_everybodys():
     parts = [(Laplace(1.0, 2.0), "a"), (Laplace(1.0, 3.0), "b"), (Laplace(1.0, 5.0), None)]
-    together = ledger_of(*[m for m, _ in parts])
-    assert grouped(*parts).epsilon(1e-5) < together.epsilon(1e-5)
-    assert grouped(*parts).pure_epsilon() == pytest.approx(1 / 2 + 1 / 5)
     event = grouped(*parts).dp_event("b")
     assert event == dpa.ComposedDpEvent([dpa.LaplaceDpEvent(3.0), dpa.LaplaceDpEvent(5.0)])
 
@@ -778,11 +710,6 @@ def test_bits_beside_discrete_reports():
     assert ledger.gdp_mu() is None
 
 
-def test_responses_belong_to_replace_one():
-    with pytest.raises(LedgerMismatchError, match="is calibrated for replace-one"):
-        ledger_of(RandomizedResponse(1.0))
-
-
 # --- sampling -------------------------------------------------------------------------------------
 
 
@@ -900,11 +827,11 @@ def test_each_sampling_scheme_has_its_adjacency():
 def test_wrong_sampling_is_named():
     for rate in (0, -0.1, 1.1, math.nan, None, "0.5"):
         refuses((TypeError, ValueError), "^rate must", Sampling, "poisson", rate=rate)
-    refuses(ValueError, "^scheme must be one of poisson, fixed", Sampling, "bernoulli", rate=0.5)
     refuses(TypeError, "^population must be an integer", Sampling, "fixed", size=3)
     refuses(TypeError, "^size must be an integer", Sampling, "fixed", population=3)
-    with pytest.raises(ValueError, match="^size must be >= 1 and <= 3, got 4"):
-        Sampling("fixed", size=4, population=3)
+    refuses(
+        ValueError, "^size must be >= 1 and <= 3, got 4", Sampling, "fixed", size=4, population=3
+    )
 
 
 # --- refusals -------------------------------------------------------------------------------------
@@ -930,24 +857,6 @@ def test_mechanisms_of_another_adjacency_are_refused(adjacency, kind):
     if other == "add/remove":  # the stated conversion makes it fit
         ledger.charge([kind(other).as_replace_one()], name="converted")
         assert len(ledger.releases) == 2
-
-
-def test_ledgers_and_lines_check_their_fields():
-    refuses(ValueError, "^unit must be one of point, client, person", PrivacyLedger, unit="row")
-    with pytest.raises(ValueError, match="^adjacency must be one of add/remove, replace-one"):
-        PrivacyLedger(adjacency="zero-out")
-    refuses(ValueError, "^unit must be", Release, 0, "x", (), "row", "add/remove")
-    assert [PrivacyLedger(unit=u).charge([NoNoise()], name="x").unit for u in UNITS] == list(UNITS)
-
-
-def test_totals_check_their_arguments():
-    ledger = ledger_of(Gaussian(1.0, 1.0))
-    for delta in (1.0, -0.1, math.nan):
-        refuses(ValueError, "^delta must", ledger.epsilon, delta)
-    for epsilon in (-0.1, math.nan, math.inf):
-        refuses(ValueError, "^epsilon must", ledger.delta, epsilon)
-    refuses(ValueError, "^method must be one of auto, gdp", ledger.epsilon, 1e-5, method="moments")
-    refuses(TypeError, "^delta must be a real number", ledger.epsilon, "1e-5")
 
 
 def test_a_method_that_cannot_bound_the_ledger_says_so():
@@ -996,10 +905,6 @@ def test_each_filter_fills_to_exactly_one_and_refuses_the_next(budget, mechanism
     assert ledger.releases == before and ledger.remaining == pytest.approx(0, abs=1e-7)
     # the non-adaptive total of what was released is within the stated budget
     assert ledger.epsilon(budget.delta) <= budget.epsilon * (1 + 1e-6)
-
-
-def test_the_default_filter_follows_from_delta():
-    assert Budget(1.0).filter == "pure" and Budget(1.0, 1e-5).filter == "basic"
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
@@ -1082,9 +987,6 @@ def test_wrong_budgets_are_named():
         refuses(ValueError, "^delta must", Budget, 1.0, delta)
     for filter_, delta in (("gdp", 0.0), ("rdp", 0.0), ("pure", 1e-5)):
         refuses(ValueError, "^filter 'pure' goes with delta = 0", Budget, 1.0, delta, filter_)
-    with pytest.raises(ValueError, match="^filter must be one of pure, basic, gdp, rdp"):
-        Budget(1.0, 1e-5, "moments")
-    refuses(TypeError, "^epsilon must be a real number", Budget, True)
 
 
 # --- the table ------------------------------------------------------------------------------------

@@ -153,14 +153,6 @@ def test_one_run_at_a_time_gives_the_same_audit():
     assert single == vectorised
 
 
-def test_inputs_are_not_changed_and_integers_work():
-    exact = np.array([3, 4])
-    exact.setflags(write=False)
-    # false alarm 1e-3
-    assert audit.audit_noise_scale(noisy(exact, 2.0), exact, 2, rng=generator(16)).passed
-    assert exact.tolist() == [3, 4]
-
-
 # --- dependence, repeats, mixtures ----------------------------------------------------------------
 
 
@@ -602,15 +594,6 @@ def test_climbs_improve_on_the_random_search():
     assert climbed.n_pairs == 250 and climbed.ratio[0] >= random.ratio[0]
 
 
-def test_random_neighbours_are_reproducible():
-    first = list(audit.random_neighbours(box, add_one, 3, rng=generator(30)))
-    second = list(audit.random_neighbours(box, add_one, 3, rng=generator(30)))
-    assert len(first) == 3
-    for (a, b), (c, d) in zip(first, second, strict=True):
-        np.testing.assert_array_equal(a, c)
-        np.testing.assert_array_equal(b, d)
-
-
 # --- C. canary ------------------------------------------------------------------------------------
 
 
@@ -765,13 +748,6 @@ def test_only_the_order_of_the_scores_matters(seed):
     assert audit.audit_canary(np.exp(without), np.exp(with_), delta=1e-3, claimed_mu=1.0) == once
 
 
-def test_no_claim_is_no_pass():
-    rng = generator(48)
-    result = audit.audit_canary(rng.standard_normal(100), rng.standard_normal(100))
-    assert not result.passed and not result.mu_alarm and not result.epsilon_alarm
-    assert "no claim tested" in str(result)
-
-
 def test_wrong_counts_hide_in_the_joint_score_and_show_alone():
     # split of mu = 1 in d = 2: counts hold 1/(1 + sqrt 8) of mu^2. Their noise is halved.
     share = 1 / (1 + math.sqrt(8))
@@ -811,16 +787,6 @@ def test_scores_are_standard_normal_if_the_claims_hold():
         how = {"n_runs": 25_000, "rng": generator(53, int(centre > 0))}
         scores = scores_of(noisy(value, stds), *exact, stds, **how)
         assert stats.kstest(scores, stats.norm(loc=centre).cdf).pvalue > 1e-4
-
-
-def test_scores_one_run_at_a_time():
-    arguments, how = (SUM, SUM + CANARY, 1.0), {"n_runs": 50}
-    single = scores_of(
-        lambda rng: SUM + rng.standard_normal(5), *arguments, vectorized=False, rng=generator(54),
-        **how,
-    )  # fmt: skip
-    batch = scores_of(noisy(SUM, 1.0), *arguments, rng=generator(54), **how)
-    np.testing.assert_allclose(single, batch)
 
 
 # --- canaries: mixtures and contrasts -------------------------------------------------------------
@@ -964,40 +930,24 @@ def test_good_releases_rarely_alarm(kind):
 
 
 def scale_audit(**changes):
-    arguments = {
-        "release": noisy(np.zeros(3), 1.0),
-        "exact": np.zeros(3),
-        "claimed_std": 1.0,
-        "rng": generator(0),
-    } | changes
-    return audit.audit_noise_scale(**arguments)
+    good = {"release": noisy(np.zeros(3), 1.0), "exact": np.zeros(3), "claimed_std": 1.0}
+    return audit.audit_noise_scale(**good | {"rng": generator(0)} | changes)
 
 
 @pytest.mark.parametrize(
-    ("changes", "error", "match"),
+    "changes",
     [
-        ({"rng": 0}, TypeError, "rng"),
-        ({"n_runs": 9}, ValueError, "n_runs"),
-        ({"n_runs": 20.0}, TypeError, "n_runs"),
-        ({"false_alarm": 0.0}, ValueError, "false_alarm"),
-        ({"excess_kurtosis": -1.0}, ValueError, "excess_kurtosis"),
-        ({"claimed_std": 0.0}, ValueError, "claimed_std"),
-        ({"claimed_std": math.nan}, ValueError, "claimed_std"),
-        ({"claimed_std": np.ones(2)}, ValueError, "claimed_std"),
-        ({"claimed_std": (1.0, 1.0)}, ValueError, "claimed_std"),
-        ({"exact": ()}, ValueError, "exact"),
-        ({"exact": np.zeros(0)}, ValueError, "exact"),
-        ({"exact": "a"}, TypeError, "exact"),
-        ({"exact": np.zeros(2)}, ValueError, "release"),
-        ({"release": lambda rng, n_runs: np.full((n_runs, 3), math.nan)}, ValueError, "release"),
-        ({"release": lambda rng, n_runs: np.zeros((3, n_runs))}, ValueError, "release"),
-        ({"names": ("a", "b")}, ValueError, "names"),
-        ({"names": "sums"}, TypeError, "names"),
-        ({"smallest": 0.0}, ValueError, "smallest"),
+        {"claimed_std": np.ones(2)},
+        {"claimed_std": (1.0, 1.0)},
+        {"exact": ()},
+        {"release": noisy(np.zeros(3), 1.0), "exact": np.zeros(2)},
+        {"release": lambda rng, n_runs: np.full((n_runs, 3), math.nan)},
+        {"release": lambda rng, n_runs: np.zeros((3, n_runs))},
+        {"names": ("a", "b")},
     ],
 )
-def test_noise_scale_refuses(changes, error, match):
-    refuses(error, match, scale_audit, **changes)
+def test_noise_scale_refuses_what_does_not_fit_together(changes):
+    refuses(ValueError, next(iter(changes)), scale_audit, **changes)
 
 
 def test_a_release_that_changes_its_shape_is_refused():
@@ -1007,90 +957,36 @@ def test_a_release_that_changes_its_shape_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "keywords", "match"),
+    ("arguments", "norm", "match"),
     [
-        ((relative_sums, [], 1.0), {}, "neighbours"),
-        ((relative_sums, [(CENTERS, CENTERS)], -1.0), {}, "claimed"),
-        ((relative_sums, [(CENTERS, CENTERS)], (1.0, 1.0)), {}, "claimed"),
-        ((relative_sums, [(CENTERS, CENTERS)], 1.0), {"norm": 0.5}, "norm"),
-        ((relative_sums, [(CENTERS, CENTERS)], 1.0), {"norm": (1, 2)}, "norm"),
-        ((lambda x: x, [(CENTERS, CENTERS[:2])], 1.0), {}, "statistic"),
-        ((lambda x: math.inf, [(CENTERS, CENTERS)], 1.0), {}, "statistic"),
+        ((relative_sums, [], 1.0), 2, "neighbours"),
+        ((relative_sums, [(CENTERS, CENTERS)], (1.0, 1.0)), 2, "claimed"),
+        ((relative_sums, [(CENTERS, CENTERS)], 1.0), (1, 2), "norm"),
+        ((lambda x: x, [(CENTERS, CENTERS[:2])], 1.0), 2, "statistic"),
+        ((lambda x: math.inf, [(CENTERS, CENTERS)], 1.0), 2, "statistic"),
     ],
 )
-def test_sensitivity_refuses(arguments, keywords, match):
-    refuses(ValueError, match, audit.audit_sensitivity, *arguments, **keywords)
+def test_sensitivity_refuses(arguments, norm, match):
+    refuses(ValueError, match, audit.audit_sensitivity, *arguments, norm=norm)
+
+
+def test_canary_refuses_scores_that_do_not_fit_together():
+    for without, with_, name in (([0.0], [0.0, 1.0], "out"), ([0.0, 1.0], [[0.0, 1.0]], "")):
+        refuses(ValueError, f"scores_with{name}", audit.audit_canary, without, with_)
 
 
 @pytest.mark.parametrize(
-    ("changes", "error", "match"),
-    [
-        ({"data": np.zeros(3)}, ValueError, "data"),
-        ({"bounds": (1.0, -1.0)}, ValueError, "bounds"),
-        ({"bounds": (np.zeros(3), 1.0)}, ValueError, "bounds"),
-        ({"bounds": 1.0}, TypeError, "bounds"),
-        ({"adjacency": "replace"}, ValueError, "adjacency"),
-        ({"n_random": 0}, ValueError, "n_random"),
-        ({"n_steps": -1}, ValueError, "n_steps"),
-        ({"rng": None}, TypeError, "rng"),
-    ],
-)
-def test_search_refuses(changes, error, match):
-    arguments = {
-        "statistic": relative_sums,
-        "data": CENTERS,
-        "bounds": (-1.0, 1.0),
-        "claimed": RADIUS,
-        "rng": generator(0),
-    } | changes
-    refuses(error, match, audit.search_sensitivity, **arguments)
-
-
-def test_random_neighbours_refuses_at_once():
-    refuses(ValueError, "n_pairs", audit.random_neighbours, box, add_one, 0, rng=generator(0))
-    refuses(TypeError, "rng", audit.random_neighbours, box, add_one, 1, rng=np.random)
-
-
-@pytest.mark.parametrize(
-    ("scores", "keywords", "match"),
-    [
-        (([0.0], [0.0, 1.0]), {}, "scores_without"),
-        (([0.0, 1.0], [[0.0, 1.0]]), {}, "scores_with"),
-        (([0.0, 1.0], [0.0, math.nan]), {}, "scores_with"),
-        (([0.0, 1.0], [0.0, 1.0]), {"confidence": 1.0}, "confidence"),
-        (([0.0, 1.0], [0.0, 1.0]), {"delta": 1.0}, "delta"),
-        (([0.0, 1.0], [0.0, 1.0]), {"claimed_mu": 0.0}, "claimed_mu"),
-        (([0.0, 1.0], [0.0, 1.0]), {"claimed_epsilon": math.inf}, "claimed_epsilon"),
-    ],
-)
-def test_canary_refuses(scores, keywords, match):
-    refuses(ValueError, match, audit.audit_canary, *scores, **keywords)
-
-
-@pytest.mark.parametrize(
-    ("changes", "error", "match"),
-    [
-        ({"exact_with": SUM}, ValueError, "exact_with must differ"),
-        ({"exact_with": np.zeros(4)}, ValueError, "exact_with"),
-        ({"query": 1}, ValueError, "query"),
-        ({"n_runs": 1}, ValueError, "n_runs"),
-        ({"claimed_mu": -1.0}, ValueError, "claimed_mu"),
-        ({"rng": 1}, TypeError, "rng"),
-    ],
-)
-def test_audit_release_refuses_before_anything_is_released(changes, error, match):
+    ("changes", "match"),
+    [({"exact_with": SUM}, "exact_with must differ"), ({"exact_with": np.zeros(4)}, "exact_with"),
+     ({"query": 1}, "query"), ({"n_runs": 1}, "n_runs"), ({"claimed_mu": -1.0}, "claimed_mu")],
+)  # fmt: skip
+def test_audit_release_refuses_before_anything_is_released(changes, match):
     def never(rng, n_runs):
         raise AssertionError("the release must not run")
 
-    arguments = {
-        "release_without": never,
-        "release_with": never,
-        "exact_without": SUM,
-        "exact_with": SUM + CANARY,
-        "claimed_std": 1.0,
-        "rng": generator(0),
-    } | changes
-    refuses(error, match, audit.audit_release, **arguments)
+    good = {"exact_without": SUM, "exact_with": SUM + CANARY, "claimed_std": 1.0}
+    how = good | {"rng": generator(0)} | changes
+    refuses(ValueError, match, audit.audit_release, never, never, **how)
 
 
 @pytest.mark.parametrize(

@@ -32,14 +32,7 @@ from fedclust_helpers import kmeans
 from fedclust_helpers.accounting import BudgetExceededError, gaussian_sigma_analytic
 from fedclust_helpers.audit import audit_noise_scale, audit_release, canary_mu
 from fedclust_helpers.client_statistics import OUTER_PRODUCT
-from fedclust_helpers.feddp_kmeans import ClipBounds, InitResult, StepBudgets
-from fedclust_helpers.feddp_kmeans.selection import (
-    eigengap,
-    elbow,
-    noise_norm,
-    server_cost_curve,
-    subspace_energy,
-)
+from fedclust_helpers.feddp_kmeans import ClipBounds, InitResult, StepBudgets, selection
 from fedclust_helpers.feddp_kmeans.server import (
     centers_from_sums,
     count_floor,
@@ -561,9 +554,9 @@ def test_elbow_of_the_weighted_server_points_is_at_the_true_number():
     ks = list(range(2, 19, 2)) + [9, 11]
     ks.sort()
     spent = len(fed.ledger.releases)
-    costs = server_cost_curve(released, ks, rng=np.random.default_rng(0), n_init=5)
+    costs = selection.server_cost_curve(released, ks, rng=np.random.default_rng(0), n_init=5)
     assert len(fed.ledger.releases) == spent  # free
-    assert (np.diff(costs) < 0.3).all() and elbow(ks, costs) in (8, 9, 10, 11, 12)
+    assert (np.diff(costs) < 0.3).all() and selection.elbow(ks, costs) in (8, 9, 10, 11, 12)
 
 
 def test_cost_curve_is_exact_where_it_must_be():
@@ -571,42 +564,44 @@ def test_cost_curve_is_exact_where_it_must_be():
     kept = np.array([1.0, 1.0, 2.0, 0.0])  # the last point did not survive
     one = np.zeros((1, 1))
     released = InitResult(one[0], one, points, kept, kept, one, one, one[0], one)
-    costs = server_cost_curve(released, [1, 2, 3], rng=np.random.default_rng(0))
+    costs = selection.server_cost_curve(released, [1, 2, 3], rng=np.random.default_rng(0))
     mean = (0 + 1 + 8) / 4
     assert costs == pytest.approx([(mean**2 + (1 - mean) ** 2 + 2 * (4 - mean) ** 2) / 4, 0.125, 0])
     with pytest.raises(ValueError, match="ks must be"):
-        server_cost_curve(released, [4], rng=np.random.default_rng(0))
+        selection.server_cost_curve(released, [4], rng=np.random.default_rng(0))
 
 
 def test_elbow_by_the_chord():
     ks = np.arange(1, 11)
     broken = np.where(ks <= 4, 100 - 20 * (ks - 1), 40 - 2 * (ks - 4))
-    assert elbow(ks.tolist(), broken) == 4
-    assert elbow(ks.tolist(), 1e6 * broken - 5) == 4  # units do not matter
-    assert elbow([1, 2, 3], [3.0, 3.0, 3.0]) == 1
+    assert selection.elbow(ks.tolist(), broken) == 4
+    assert selection.elbow(ks.tolist(), 1e6 * broken - 5) == 4  # units do not matter
+    assert selection.elbow([1, 2, 3], [3.0, 3.0, 3.0]) == 1
     for bad in ([1, 2], [1, 3, 2]):
-        refuses(ValueError, "", elbow, bad, np.arange(len(bad), 0, -1.0))
+        refuses(ValueError, "", selection.elbow, bad, np.arange(len(bad), 0, -1.0))
 
 
 def test_subspace_energy_at_its_ends():
     rng = np.random.default_rng(0)
     means = rng.normal(size=(4, 6))
     within = np.linalg.qr((means - means.mean(axis=0)).T)[0][:, :3]
-    assert subspace_energy(within, means) == pytest.approx(1.0)
+    assert selection.subspace_energy(within, means) == pytest.approx(1.0)
     outside = np.linalg.svd(within.T)[2][3:].T
-    assert subspace_energy(np.ascontiguousarray(outside), means) == pytest.approx(0.0, abs=1e-12)
-    assert subspace_energy(np.eye(6), means, weights=[1, 2, 3, 4]) == pytest.approx(1.0)
+    assert selection.subspace_energy(np.ascontiguousarray(outside), means) == pytest.approx(
+        0.0, abs=1e-12
+    )
+    assert selection.subspace_energy(np.eye(6), means, weights=[1, 2, 3, 4]) == pytest.approx(1.0)
     line = np.array([[0.0, 0], [3, 4]])
-    assert subspace_energy([[1.0], [0.0]], line) == pytest.approx(9 / 25)
-    refuses(ValueError, "orthonormal", subspace_energy, [[2.0], [0.0]], line)
-    refuses(ValueError, "equal", subspace_energy, np.eye(2), np.ones((2, 2)))
+    assert selection.subspace_energy([[1.0], [0.0]], line) == pytest.approx(9 / 25)
+    refuses(ValueError, "orthonormal", selection.subspace_energy, [[2.0], [0.0]], line)
+    refuses(ValueError, "equal", selection.subspace_energy, np.eye(2), np.ones((2, 2)))
 
 
 def test_energy_rises_where_the_noise_falls_below_the_eigengap():
     """Claim K5: d = 100, n = 1e5; noise norm against the gap of about 44 000."""
     points, _, means = gaussians(0, 100, 1000)
     outer = points.T @ points
-    gap = eigengap(outer, 10)
+    gap = selection.eigengap(outer, 10)
     assert 25_000 < gap < 65_000
     rng = np.random.default_rng(0)
     energies = []
@@ -614,8 +609,8 @@ def test_energy_rises_where_the_noise_falls_below_the_eigengap():
         std = 12.2**2 * gaussian_sigma_analytic(epsilon, DELTA)
         noise = rng.normal(0, std, (100, 100))
         measured = np.linalg.norm((noise + noise.T) / 2, 2)
-        assert measured == pytest.approx(noise_norm(std, 100), rel=0.1)
+        assert measured == pytest.approx(selection.noise_norm(std, 100), rel=0.1)
         basis = top_eigenvectors(outer + noise, 10)[1]
-        energies.append(subspace_energy(basis, means))
-        assert (energies[-1] > 0.75) == (noise_norm(std, 100) < gap)
+        energies.append(selection.subspace_energy(basis, means))
+        assert (energies[-1] > 0.75) == (selection.noise_norm(std, 100) < gap)
     assert energies == sorted(energies) and energies[-1] > 0.98

@@ -13,13 +13,8 @@ from feddp_cases import COUNTS, DELTA, ONES, SERVER, VARIANTS, D, federation, pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fedclust_helpers import accounting as acc
 from fedclust_helpers import feddp_kmeans as fk
-from fedclust_helpers.accounting import (
-    PrivacyLedger,
-    gaussian_sigma_analytic,
-    gaussian_sigma_classic,
-    gdp_epsilon,
-)
 from fedclust_helpers.feddp_kmeans.budgets import (
     PROPORTIONS,
     StepBudgets,
@@ -48,14 +43,14 @@ def for_total(epsilon, **options):
 
 
 def ledger_of(*mechanisms):
-    ledger = PrivacyLedger()
+    ledger = acc.PrivacyLedger()
     for mechanism in mechanisms:
         ledger.charge([mechanism], name="step")
     return ledger
 
 
 def sigma(epsilon):
-    return gaussian_sigma_analytic(epsilon, DELTA)
+    return acc.gaussian_sigma_analytic(epsilon, DELTA)
 
 
 # --- totals ---------------------------------------------------------------------------------------
@@ -93,7 +88,7 @@ def test_gaussian_steps_alone_have_the_closed_form():
     for n_rounds in (1, 2, 7):
         budgets = StepBudgets(0.7, 0, 1.3, 0, 1.1, 1e-9, n_rounds)
         mu = math.sqrt(sum(sigma(e) ** -2 for e in (0.7, 1.3, 1.1)))
-        assert budgets.total() == pytest.approx(gdp_epsilon(mu, DELTA), rel=2e-3)
+        assert budgets.total() == pytest.approx(acc.gdp_epsilon(mu, DELTA), rel=2e-3)
 
 
 def test_total_does_not_depend_on_the_sensitivities():
@@ -104,7 +99,7 @@ def test_total_does_not_depend_on_the_sensitivities():
 
 
 def test_classical_calibration_and_renyi_accounting_of_the_same_steps():
-    classic = gaussian_sigma_classic(1, DELTA)
+    classic = acc.gaussian_sigma_classic(1, DELTA)
     steps = [Gaussian(1, classic), Laplace(1, 1)] * 2
     assert ledger_of(*steps).epsilon(DELTA) == pytest.approx(3.0577, abs=1.5e-3)
     assert ledger_of(*steps, *steps[:2]).epsilon(DELTA) == pytest.approx(4.2700, abs=1.5e-3)
@@ -195,7 +190,7 @@ def test_a_plan_never_costs_more_than_was_asked_for(unit, variant, epsilon, n_ro
     assert len(found.rounds) == n_rounds and found.epsilon == epsilon
     assert len(found.releases) - n_rounds == {"feddp": 3, "weighted": 2}.get(variant, 0)
     assert all((m.grid is not None) == (mode == "secure") for m in everything)
-    total = PrivacyLedger(unit, "add/remove", None, found.lines()).epsilon(DELTA)
+    total = acc.PrivacyLedger(unit, "add/remove", None, found.lines()).epsilon(DELTA)
     assert total == pytest.approx(found.total_epsilon, rel=1e-9)
     assert 0.99 * epsilon < total <= epsilon
 

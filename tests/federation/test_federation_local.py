@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from conftest import refuses
 
+from fedclust_helpers import federation as fl
 from fedclust_helpers import ldp_kmeans
 from fedclust_helpers.accounting import (
     Budget,
@@ -19,15 +20,6 @@ from fedclust_helpers.accounting import (
     PrivacyLedger,
 )
 from fedclust_helpers.client_statistics import TOTAL
-from fedclust_helpers.federation import (
-    ClientData,
-    IdealSecureSum,
-    LocalReports,
-    MaskedSecureSum,
-    TrustedServer,
-    UserSplit,
-    simulate,
-)
 from fedclust_helpers.federation import local as local_module
 from fedclust_helpers.federation.reports import gaussian_report
 from fedclust_helpers.ldp_kmeans.frequency_oracles import (
@@ -112,45 +104,45 @@ class Census:
 
 def test_every_row_is_a_user_and_nothing_is_copied_where_that_is_asked():
     points = users_points()
-    data = ClientData.one_point_each(points, copy=False)
+    data = fl.ClientData.one_point_each(points, copy=False)
     assert data.n_clients == 1000 and data.n_features == 2
     assert np.shares_memory(data.points, points) and not data.points.flags.writeable
     assert all(np.array_equal(data.client(i), points[i : i + 1]) for i in (0, 7, 999))
     writeable = np.array(points)
-    federation = simulate(ClientData.one_point_each(writeable, copy=False), "local", seed=1)
+    federation = fl.simulate(fl.ClientData.one_point_each(writeable, copy=False), "local", seed=1)
     assert np.shares_memory(federation._data.points, writeable)
     assert writeable.flags.writeable  # our view is read-only, the owner's array is not
     assert federation.n_clients == federation.n_records == 1000 and federation.bound == 1.0
-    same = simulate(data, "local", seed=1)
+    same = fl.simulate(data, "local", seed=1)
     assert np.array_equal(same._data.points, points)
-    assert isinstance(same, LocalReports) and same.trust == "local" and same.domain == "ball"
+    assert isinstance(same, fl.LocalReports) and same.trust == "local" and same.domain == "ball"
 
 
 def test_the_ledger_of_local_users_is_replace_one():
-    assert simulate(users_points(), "local", seed=1).ledger.adjacency == "replace-one"
+    assert fl.simulate(users_points(), "local", seed=1).ledger.adjacency == "replace-one"
     budget = Budget(1.0)
-    assert simulate(users_points(), "local", seed=1, budget=budget).ledger.budget == budget
+    assert fl.simulate(users_points(), "local", seed=1, budget=budget).ledger.budget == budget
     own = PrivacyLedger(adjacency="replace-one")
-    assert simulate(users_points(), "local", seed=1, ledger=own).ledger is own
+    assert fl.simulate(users_points(), "local", seed=1, ledger=own).ledger is own
 
 
 def test_points_outside_the_ball_are_moved_into_it():
     points = np.array([[3.0, 4.0], [0.3, 0.4], [1.0, 0.0], [1.0, 1.0]])
-    federation = simulate(points, "local", seed=1)
+    federation = fl.simulate(points, "local", seed=1)
     moved = federation._data.points
     assert moved[0] == pytest.approx([0.6, 0.8], abs=1e-9)
     assert np.array_equal(moved[1:3], points[1:3])
     assert np.linalg.norm(moved, axis=1).max() <= 1.0
     assert federation.clipped_counts.tolist() == [1, 0, 0, 1]
     assert points[0].tolist() == [3.0, 4.0]  # the owner's rows are not touched
-    assert simulate(points, "local", seed=1, bound=5.0).clipped_counts.sum() == 0
+    assert fl.simulate(points, "local", seed=1, bound=5.0).clipped_counts.sum() == 0
 
 
 # --- asking ---------------------------------------------------------------------------------------
 
 
 def test_everybody_is_asked_once_and_charged_once():
-    federation = simulate(users_points(), "local", seed=1)
+    federation = fl.simulate(users_points(), "local", seed=1)
     query = Census()
     federation.ask(query, round=3)
     assert query.users == list(range(1000))
@@ -166,7 +158,7 @@ def test_everybody_is_asked_once_and_charged_once():
 def test_what_a_question_tells_the_users_is_on_the_record():
     """Public values of a question go down to everybody before the answers come up."""
     centers = np.array([[0.1, 0.2], [0.3, 0.4]])
-    federation = simulate(users_points(), "local", seed=1)
+    federation = fl.simulate(users_points(), "local", seed=1)
     federation.divide({"a": 0.5, "b": 0.5})
     federation.ask(count_query(public={"centres": centers}), round=4, part="a")
     down, up = federation.transcript.messages
@@ -184,11 +176,11 @@ def test_what_a_question_tells_the_users_is_on_the_record():
 @pytest.mark.parametrize("chunk", [1, 7, 999, 1000, 5000])
 def test_chunks_change_nothing(monkeypatch, chunk):
     """The same answers with the same seed, however many users are held at once."""
-    expected = simulate(users_points(), "local", seed=5)
+    expected = fl.simulate(users_points(), "local", seed=5)
     whole = count_query()
     expected.ask(whole, round=0)
     monkeypatch.setattr(local_module, "USERS_PER_CHUNK", chunk)
-    federation = simulate(users_points(), "local", seed=5)
+    federation = fl.simulate(users_points(), "local", seed=5)
     query, census = count_query(), Census()
     federation.ask(query, round=0)
     assert np.array_equal(query.spectrum, whole.spectrum)
@@ -201,7 +193,7 @@ def test_chunks_change_nothing(monkeypatch, chunk):
 @pytest.mark.parametrize("chunk", [3, 2**17])
 def test_one_user_says_one_byte_for_each_bit(monkeypatch, chunk):
     monkeypatch.setattr(local_module, "USERS_PER_CHUNK", chunk)
-    federation = simulate(users_points(300, 5), "local", seed=1)
+    federation = fl.simulate(users_points(300, 5), "local", seed=1)
     for m in (1, 3):
         federation.ask(count_query(shares=[1.0] * 4, n_answers=m, name=f"{m} bits"), round=m)
         message = federation.transcript.messages[-1]
@@ -217,7 +209,7 @@ def test_one_user_says_one_byte_for_each_bit(monkeypatch, chunk):
 def test_the_first_message_is_that_of_the_first_member(monkeypatch):
     """A part may have no member in the first chunks; the size of a message is still that of one."""
     monkeypatch.setattr(local_module, "USERS_PER_CHUNK", 2)
-    federation = simulate(users_points(), "local", seed=1)
+    federation = fl.simulate(users_points(), "local", seed=1)
     federation.divide({"few": 0.02, "many": 0.98})
     assert not federation.split.members(np.arange(2), "few").any()
     federation.ask(count_query(), round=0, part="few")
@@ -228,7 +220,7 @@ def test_the_first_message_is_that_of_the_first_member(monkeypatch):
 
 def test_a_part_may_be_empty():
     """Nobody says anything, the question is charged, and the estimates are 0."""
-    federation = simulate(users_points(3), "local", seed=1, keep_payloads=True)
+    federation = fl.simulate(users_points(3), "local", seed=1, keep_payloads=True)
     federation.divide({"few": 1e-6, "many": 1 - 1e-6})
     count, total = count_query(), sum_query()
     federation.ask(count, round=0, part="few")
@@ -243,7 +235,7 @@ def test_payloads_on_request_are_what_each_user_said(monkeypatch):
     """Row j is user j's message; the server's estimate is a function of these rows alone."""
     monkeypatch.setattr(local_module, "USERS_PER_CHUNK", 128)
     points = users_points()
-    federation = simulate(points, "local", seed=3, keep_payloads=True)
+    federation = fl.simulate(points, "local", seed=3, keep_payloads=True)
     query = count_query(shares=[1.0] * 3, n_answers=2)
     federation.ask(query, round=0)
     payload = federation.transcript.messages[0].payload
@@ -269,7 +261,7 @@ def test_memory_does_not_grow_with_the_number_of_users(monkeypatch):
     """ask() holds one chunk of reports: 4 MB here, while all reports together would be 64 MB."""
     n, width, chunk = 2**14, 512, 2**10
     monkeypatch.setattr(local_module, "USERS_PER_CHUNK", chunk)
-    federation = simulate(np.zeros((n, 1)), "local", seed=1)
+    federation = fl.simulate(np.zeros((n, 1)), "local", seed=1)
     census = Census(width)
     census.collect = lambda users, reports: None
     one_chunk = chunk * width * 8
@@ -289,7 +281,7 @@ def test_memory_of_a_million_bits(monkeypatch):
     points = np.zeros((n, 1))
     chunk = 2**14
     monkeypatch.setattr(local_module, "USERS_PER_CHUNK", chunk)
-    federation = simulate(points, "local", seed=1)
+    federation = fl.simulate(points, "local", seed=1)
     query = count_query(n_buckets=2**10)
     tracemalloc.start()
     try:
@@ -308,7 +300,7 @@ SHARES = {"cells": 0.3, "buckets": 0.2, "rest": 0.5}
 def test_every_user_is_in_exactly_one_part():
     for seed in (0, 1, 2**63 - 1):
         for shares in (SHARES, {"all": 1.0}, {f"p{i}": 0.1 for i in range(10)}):
-            split = UserSplit(shares, seed)
+            split = fl.UserSplit(shares, seed)
             members = np.array([split.members(np.arange(50_000), p) for p in split.parts])
             assert (members.sum(axis=0) == 1).all()
             for got, share in zip(members.sum(axis=1), shares.values(), strict=True):
@@ -318,7 +310,7 @@ def test_every_user_is_in_exactly_one_part():
 
 def test_the_edges_of_parts_leave_no_gap(monkeypatch):
     """Coins next to every edge, and the largest coin: still exactly one part each."""
-    split = UserSplit({"a": 1 / 3, "b": 1 / 3, "c": 1 / 3 + 1e-10}, 0)
+    split = fl.UserSplit({"a": 1 / 3, "b": 1 / 3, "c": 1 / 3 + 1e-10}, 0)
     edges = [int(e * 2**53) << 11 for e in np.cumsum([1 / 3, 1 / 3])]
     coins = [c + i for c in edges for i in (-2049, -1, 0, 1, 2048)] + [0, 2**64 - 1]
     coins = np.array(coins, dtype=np.uint64)
@@ -331,16 +323,16 @@ def test_the_edges_of_parts_leave_no_gap(monkeypatch):
 
 
 def test_parts_are_decided_by_number_and_seed_alone():
-    split = UserSplit(SHARES, 99)
+    split = fl.UserSplit(SHARES, 99)
     users = np.arange(2000)
     of_all = split.members(users, "cells")
     assert np.array_equal(split.members(users[::-1], "cells"), of_all[::-1])
     assert np.array_equal(split.members(users[500:600], "cells"), of_all[500:600])
-    assert not np.array_equal(UserSplit(SHARES, 98).members(users, "cells"), of_all)
+    assert not np.array_equal(fl.UserSplit(SHARES, 98).members(users, "cells"), of_all)
     # two data sets, one seed: the same people are asked
     asked = []
     for data_seed in (0, 1):
-        federation = simulate(users_points(2000, seed=data_seed), "local", seed=7)
+        federation = fl.simulate(users_points(2000, seed=data_seed), "local", seed=7)
         federation.divide(SHARES)
         census = Census()
         federation.ask(census, round=0, part="buckets")
@@ -351,7 +343,7 @@ def test_parts_are_decided_by_number_and_seed_alone():
 def test_parts_are_independent_of_rows_and_channels():
     """The coin of the division says nothing about the coins of a query (chi-square, 15 df)."""
     n = 40_000
-    federation = simulate(np.zeros((n, 1)), "local", seed=2)
+    federation = fl.simulate(np.zeros((n, 1)), "local", seed=2)
     split = federation.divide({"a": 0.5, "b": 0.5})
     query = OneBitCounts(
         halves, 1.0, rng=federation.randomness.public, shares=[1.0, 1.0], n_buckets=4
@@ -364,7 +356,7 @@ def test_parts_are_independent_of_rows_and_channels():
 
 def test_parts_cost_in_parallel_and_divisions_add_up():
     """Each user's own total, followed by hand, is what the ledger says of the worst user."""
-    federation = simulate(users_points(3000), "local", seed=4)
+    federation = fl.simulate(users_points(3000), "local", seed=4)
     users = np.arange(3000)
     spent = np.zeros(3000)
 
@@ -400,8 +392,8 @@ def test_federations_that_share_a_ledger_do_not_share_divisions(second_seed):
     """
     ledger = PrivacyLedger(adjacency="replace-one")
     points, users = users_points(), np.arange(1000)
-    one = simulate(points, "local", seed=1, ledger=ledger)
-    two = simulate(points, "local", seed=second_seed, ledger=ledger)
+    one = fl.simulate(points, "local", seed=1, ledger=ledger)
+    two = fl.simulate(points, "local", seed=second_seed, ledger=ledger)
     one.divide({"x": 0.5, "y": 0.5})
     two.divide({"x": 0.3, "y": 0.7})
     one.ask(count_query(1.0), round=0, part="x")
@@ -411,14 +403,14 @@ def test_federations_that_share_a_ledger_do_not_share_divisions(second_seed):
     assert ledger.pure_epsilon() == pytest.approx(2.0)
     # also for a ledger that continues where another ended
     later = PrivacyLedger("point", "replace-one", None, ledger.releases[1:], n_divisions=2)
-    three = simulate(points, "local", seed=1, ledger=later)
+    three = fl.simulate(points, "local", seed=1, ledger=later)
     three.divide({"x": 0.5, "y": 0.5})
     three.ask(count_query(1.0), round=0, part="x")
     assert later.pure_epsilon() == pytest.approx(2.0)
 
 
 def test_budgets_know_about_parts():
-    federation = simulate(users_points(), "local", seed=1, budget=Budget(1.0))
+    federation = fl.simulate(users_points(), "local", seed=1, budget=Budget(1.0))
     federation.divide({"a": 0.5, "b": 0.5})
     for part in ("a", "b"):
         federation.ask(count_query(1.0), round=0, part=part)
@@ -440,7 +432,7 @@ def test_budgets_know_about_parts():
 def test_teaching_mode_is_reproducible():
     spectra = []
     for seed in (1, 1, 2):
-        federation = simulate(users_points(), "local", seed=seed)
+        federation = fl.simulate(users_points(), "local", seed=seed)
         query = count_query()
         federation.ask(query, round=0)
         spectra.append(query.spectrum)
@@ -448,7 +440,7 @@ def test_teaching_mode_is_reproducible():
 
 
 def test_secure_mode_takes_noise_from_the_operating_system():
-    federation = simulate(users_points(), "local", mode="secure")
+    federation = fl.simulate(users_points(), "local", mode="secure")
     census = Census()
     federation.ask(census, round=0)
     assert census.sources == [SECURE] and isinstance(census.sources[0], SecureNoise)
@@ -467,7 +459,7 @@ def test_secure_mode_takes_noise_from_the_operating_system():
 def test_secure_sums_are_discrete():
     pytest.importorskip("opendp", reason="secure noise needs OpenDP (fedclust[secure])")
     grid = 2.0**-10
-    federation = simulate(users_points(), "local", mode="secure", keep_payloads=True)
+    federation = fl.simulate(users_points(), "local", mode="secure", keep_payloads=True)
     query = sum_query(8.0, grid=grid)
     federation.ask(query, round=0)
     reports = federation.transcript.messages[0].payload
@@ -479,14 +471,14 @@ def test_secure_sums_are_discrete():
     "mechanism", [Gaussian(2.0, 9.0, "replace-one"), gaussian_report(1.0, 1.0, DELTA)]
 )
 def test_secure_mode_refuses_continuous_noise_before_it_charges(mechanism):
-    federation = simulate(users_points(), "local", mode="secure")
+    federation = fl.simulate(users_points(), "local", mode="secure")
     with pytest.raises(ValueError, match="must use discrete noise in secure mode"):
         federation.ask(sum_query(mechanism=mechanism), round=0)
     assert federation.ledger.releases == () and federation.transcript.messages == []
 
 
 def test_exact_answers_cost_everything():
-    federation = simulate(users_points(), "local", seed=1)
+    federation = fl.simulate(users_points(), "local", seed=1)
     federation.ask(sum_query(mechanism=NoNoise("replace-one")), round=0)
     assert federation.ledger.epsilon(DELTA) == math.inf
     assert federation.ledger.pure_epsilon() == math.inf
@@ -509,8 +501,8 @@ BAD_POINTS = {
 @pytest.mark.parametrize("case", BAD_POINTS)
 def test_bad_points(case):
     make, error, match = BAD_POINTS[case]
-    refuses(error, match, ClientData.one_point_each, make())
-    refuses(error, match.replace("points", "clients"), simulate, make(), "local", seed=1)
+    refuses(error, match, fl.ClientData.one_point_each, make())
+    refuses(error, match.replace("points", "clients"), fl.simulate, make(), "local", seed=1)
 
 
 @pytest.mark.parametrize(
@@ -527,7 +519,7 @@ def test_bad_points(case):
     ],
 )
 def test_bad_shares_are_named_and_leave_the_old_division(shares, error, match):
-    federation = simulate(users_points(), "local", seed=1)
+    federation = fl.simulate(users_points(), "local", seed=1)
     old = federation.divide({"a": 0.5, "b": 0.5})
     refuses(error, match, federation.divide, shares)
     assert federation.split is old and federation.ledger.releases == ()
@@ -535,18 +527,18 @@ def test_bad_shares_are_named_and_leave_the_old_division(shares, error, match):
 
 
 def not_one_point_each():
-    data = ClientData.from_clients([np.zeros((2, 2)), np.zeros((1, 2))])
-    return simulate(data, "local", seed=1)
+    data = fl.ClientData.from_clients([np.zeros((2, 2)), np.zeros((1, 2))])
+    return fl.simulate(data, "local", seed=1)
 
 
 def divided():
-    federation = simulate(users_points(), "local", seed=1)
+    federation = fl.simulate(users_points(), "local", seed=1)
     federation.divide(SHARES)
     return federation
 
 
 def plain(**options):
-    return lambda: simulate(users_points(), "local", seed=1, **options)
+    return lambda: fl.simulate(users_points(), "local", seed=1, **options)
 
 
 BAD_QUESTIONS = {
@@ -614,7 +606,7 @@ def test_checking_asks_nobody():
 
 @pytest.mark.parametrize("part", ["", "CELLS", None, 3])
 def test_parts_of_a_split_are_named(part):
-    split = UserSplit(SHARES, 1)
+    split = fl.UserSplit(SHARES, 1)
     for call in (lambda: split.group(part), lambda: split.members(np.arange(3), part)):
         refuses(ValueError, "^part must be one of cells, buckets, rest", call)
     assert split.parts == tuple(SHARES)
@@ -631,7 +623,7 @@ def test_a_users_total_is_proved_over_a_whole_protocol():
     Randomised response alone is 1-LDP, the Gaussian alone (1, 1e-6)-LDP; parts are disjoint.
     """
     n = 5000
-    federation = simulate(users_points(n), "local", seed=1, keep_payloads=True)
+    federation = fl.simulate(users_points(n), "local", seed=1, keep_payloads=True)
     federation.divide(SHARES)
     heavy = Bitstogram(lambda p: halves(p).keys, 1.0, 4, rng=generator(0), n_buckets=16)
     federation.ask(count_query(1.0, shares=[1.0] * 3, n_answers=3), round=0, part="cells")
@@ -653,14 +645,14 @@ def test_a_users_total_is_proved_over_a_whole_protocol():
         lambda x: x,
         lambda x: x.tolist(),
         lambda x: [row[None] for row in x],
-        ClientData.one_point_each,
+        fl.ClientData.one_point_each,
     ],
 )
 def test_every_form_of_one_point_each_is_the_same_federation(clients):
     """Ball, replace-one and one point each are the defaults of the trust model."""
     points = 2 * users_points(300)
-    one, other = simulate(clients(points), "local", seed=3), LocalReports(points, seed=3)
-    assert isinstance(one, LocalReports) and one.facts == other.facts
+    one, other = fl.simulate(clients(points), "local", seed=3), fl.LocalReports(points, seed=3)
+    assert isinstance(one, fl.LocalReports) and one.facts == other.facts
     assert one.domain == "ball" and one.ledger.adjacency == "replace-one"
     assert np.array_equal(one._data.points, other._data.points)
     plans = [ldp_kmeans.plan(f, n_clusters=2, epsilon=4.0) for f in (one, other)]
@@ -708,7 +700,7 @@ def test_no_public_attribute_can_be_set_or_deleted(name):
 def test_what_is_told_and_how_users_are_divided_are_copies_that_cannot_be_changed():
     told, shares = np.zeros((2, 2)), {"a": 0.5, "b": 0.5}
     query = count_query(public={"centres": told})
-    federation = simulate(users_points(), "local", seed=1)
+    federation = fl.simulate(users_points(), "local", seed=1)
     split = federation.divide(shares)
     before = split.members(np.arange(500), "a")
     told[:] = 7.0
@@ -726,13 +718,13 @@ def test_what_is_told_and_how_users_are_divided_are_copies_that_cannot_be_change
 
 def test_numbers_of_divisions_are_issued_by_divide_alone():
     """A division made by hand could call overlapping parts disjoint, and halve what they cost."""
-    refuses(TypeError, "number", UserSplit, {"a": 0.5, "b": 0.5}, 1, number=0)
-    refuses(TypeError, "positional", UserSplit, {"a": 0.5, "b": 0.5}, 1, 0)
-    by_hand = UserSplit({"a": 0.5, "b": 0.5}, 1)
+    refuses(TypeError, "number", fl.UserSplit, {"a": 0.5, "b": 0.5}, 1, number=0)
+    refuses(TypeError, "positional", fl.UserSplit, {"a": 0.5, "b": 0.5}, 1, 0)
+    by_hand = fl.UserSplit({"a": 0.5, "b": 0.5}, 1)
     refuses(ValueError, "made by hand", by_hand.group, "a")
     refuses(ValueError, "number", replace, divided().split, seed=5, number=0)
     assert replace(divided().split, seed=5).number is None  # another division: no number
-    federation = simulate(users_points(), "local", seed=1, budget=Budget(1.0))
+    federation = fl.simulate(users_points(), "local", seed=1, budget=Budget(1.0))
     federation.divide({"a": 0.5, "b": 0.5})
     federation.ask(count_query(1.0), round=0, part="a")
     with pytest.raises(AttributeError):
@@ -760,7 +752,7 @@ def test_the_noise_that_is_drawn_is_the_noise_that_is_charged(query, mechanism):
     40,000 users at the origin; 5 standard errors: false alarm 6e-7 for each case (seeded).
     """
     n = 40_000
-    federation = simulate(np.zeros((n, 2)), "local", seed=4, keep_payloads=True)
+    federation = fl.simulate(np.zeros((n, 2)), "local", seed=4, keep_payloads=True)
     federation.ask(query(), round=0)
     (release,) = federation.ledger.releases
     payload = federation.transcript.messages[-1].payload
@@ -787,7 +779,7 @@ def test_the_noise_that_is_drawn_is_the_noise_that_is_charged(query, mechanism):
 # --- whose privacy a local ledger speaks of -------------------------------------------------------
 
 
-@pytest.mark.parametrize("make", [lambda x, **o: simulate(x, "local", **o), LocalReports])
+@pytest.mark.parametrize("make", [lambda x, **o: fl.simulate(x, "local", **o), fl.LocalReports])
 @pytest.mark.parametrize(
     ("ledger", "says"),
     [
@@ -804,7 +796,7 @@ def test_a_ledger_that_cannot_say_what_a_report_costs_is_refused(make, ledger, s
 def test_a_release_looks_at_the_ledger_again(monkeypatch):
     """Whoever gets another ledger past the constructor is stopped at the release."""
     for ledger in (PrivacyLedger(), PrivacyLedger("person", "replace-one")):
-        federation = simulate(users_points(20), "local", seed=1)
+        federation = fl.simulate(users_points(20), "local", seed=1)
         object.__setattr__(federation, "ledger", ledger)
         for release in (
             lambda f=federation: f.ask(count_query(), round=0),
@@ -815,7 +807,7 @@ def test_a_release_looks_at_the_ledger_again(monkeypatch):
 
 
 def test_one_client_with_one_point_is_a_user():
-    federation = simulate(
+    federation = fl.simulate(
         users_points(50), "local", seed=1, ledger=PrivacyLedger("client", "replace-one")
     )
     federation.ask(count_query(), round=0)
@@ -833,7 +825,7 @@ def test_points_out_of_the_ball_raise_nothing_and_move_no_other(length):
     bad[17] = (length, 0.0)
     reports = []
     for data in (points, bad):
-        federation = simulate(data, "local", seed=2, keep_payloads=True)
+        federation = fl.simulate(data, "local", seed=2, keep_payloads=True)
         federation.ask(count_query(), round=0)
         federation.ask(sum_query(), round=1)
         noisy = ldp_kmeans.NoisyPoints(2, gaussian_report(1.0, 1.0, DELTA), max_kept=400)
@@ -862,7 +854,7 @@ def test_a_vector_that_is_not_finite_counts_as_nothing(value):
 
 def test_a_users_label_depends_on_the_users_number_alone():
     """Part, channel and row of a user: the same for any data, any number of users, any chunks."""
-    federations = [simulate(users_points(n, seed=n), "local", seed=9) for n in (40, 900, 3000)]
+    federations = [fl.simulate(users_points(n, seed=n), "local", seed=9) for n in (40, 900, 3000)]
     splits = [f.divide(SHARES) for f in federations]
     for part in SHARES:
         members = [s.members(np.arange(40), part) for s in splits]
@@ -874,7 +866,7 @@ def test_a_users_label_depends_on_the_users_number_alone():
 # --- noise on a grid, and shares of noise ---------------------------------------------------------
 
 
-@pytest.mark.parametrize("federation", [TrustedServer, IdealSecureSum, MaskedSecureSum])
+@pytest.mark.parametrize("federation", [fl.TrustedServer, fl.IdealSecureSum, fl.MaskedSecureSum])
 def test_a_share_of_distributed_noise_is_refused_where_one_party_adds_it(federation):
     clients = [np.full((3, 2), 0.5), np.full((3, 2), -0.5)]
     fed = federation(clients, seed=1)
@@ -887,6 +879,6 @@ def test_noise_on_a_grid_is_added_in_whole_steps():
     # 0.1 is no binary fraction: adding floats would leave bits that depend on the value
     clients = [np.full((1, 1), v) for v in (0.3, -0.7, 0.1)]
     mechanism = DiscreteGaussian(1.1, 5.0, 0.1)
-    fed = IdealSecureSum(clients, seed=3)
+    fed = fl.IdealSecureSum(clients, seed=3)
     (total,) = fed.noisy_sum(TOTAL, (mechanism,), round=0)
     np.testing.assert_array_equal(total, np.rint(total / 0.1) * 0.1)

@@ -52,8 +52,9 @@ def test_nicv_is_the_mean_squared_distance_to_the_nearest_centre(points, k, seed
 def test_nicv_of_many_chunks_equals_one_formula():
     points, centers = rng(1).standard_normal((70_000, 2)), rng(2).standard_normal((7, 2))
     expected = cdist(points, centers, "sqeuclidean").min(axis=1).mean()
-    assert metrics.nicv(points, centers) == pytest.approx(expected, rel=1e-12)
     assert metrics.nicv(pd.DataFrame(points), centers) == pytest.approx(expected, rel=1e-12)
+    refuses(ValueError, "centers must have 2 columns", metrics.nicv, points, centers[:, :1])
+    refuses(ValueError, "reference must have 7 rows", metrics.centroid_mse, centers, centers[:3])
 
 
 def test_nicv_is_zero_on_the_centres_and_invariant_to_order(blobs):
@@ -138,13 +139,6 @@ def test_centroid_mse_closed_form_needs_the_best_matching():
     assert metrics.centroid_mse([[0.0, 0.0]], [[1.0, 2.0]]) == 5
 
 
-def test_centroid_mse_refuses_different_shapes():
-    with pytest.raises(ValueError, match="reference must have 2 rows"):
-        metrics.centroid_mse(np.zeros((2, 2)), np.zeros((3, 2)))
-    with pytest.raises(ValueError, match="reference must have 2 columns"):
-        metrics.centroid_mse(np.zeros((2, 2)), np.zeros((2, 3)))
-
-
 def test_adjusted_rand(blobs):
     points, centers, labels = blobs
     assert metrics.adjusted_rand(points, centers, labels) == 1
@@ -177,13 +171,9 @@ def test_auc_is_equation_26():
     ("epsilons", "values", "message"),
     [
         ([1.0], [1.0], "epsilons must be at least two"),
-        ([1.0, 1.0], [1.0, 1.0], "increasing order"),
         ([2.0, 1.0], [1.0, 1.0], "increasing order"),
         ([0.0, 1.0], [1.0, 1.0], "positive"),
         ([0.5, 1.0], [1.0], "values must have 2 entries"),
-        ([0.5, 1.0], [1.0, np.inf], "values must be finite"),
-        ([0.5, np.nan], [1.0, 1.0], "epsilons must be finite"),
-        ([0.5, 1.0], [[1.0, 1.0]], "values must have shape"),
     ],
 )
 def test_auc_refuses_wrong_arguments(epsilons, values, message):
@@ -205,58 +195,6 @@ def test_mean_ci_covers_the_mean_as_often_as_it_says():
     assert abs(hits - 3800) < 76
 
 
-def test_mean_ci_refuses_wrong_arguments():
-    refuses(ValueError, "at least two", metrics.mean_ci, [1.0])
-    refuses(ValueError, "values must be finite", metrics.mean_ci, [1.0, np.inf])
-    for level in (0, 1, 1.5):
-        refuses(ValueError, "level must lie", metrics.mean_ci, [1.0, 2.0], level=level)
-
-
-def test_points_and_centres_must_agree(blobs):
-    points, centers, labels = blobs
-    calls = [
-        lambda p, c: metrics.nicv(p, c),
-        lambda p, c: metrics.silhouette(p, c, rng=rng()),
-        lambda p, c: metrics.davies_bouldin(p, c),
-        lambda p, c: metrics.adjusted_rand(p, c, labels),
-    ]
-    for call in calls:
-        refuses(ValueError, "centers must have 3 columns", call, points, centers[:, :2])
-        refuses(ValueError, "centers must be finite", call, points, np.full_like(centers, np.nan))
-        refuses(ValueError, "points must have shape", call, points[0], centers)
-    refuses(TypeError, "rng must be", metrics.silhouette, points, centers, rng=0)
-    with pytest.raises(ValueError, match="max_points must be >= 2"):
-        metrics.silhouette(points, centers, rng=rng(), max_points=1)
-
-
-# ---- what a sweep over arguments found ---------------------------------------------------------
-
-
-def test_numbers_whose_squares_overflow_are_refused_by_name(blobs):
-    points, centers, labels = blobs
-    for call in (
-        metrics.nicv,
-        metrics.davies_bouldin,
-        lambda p, c: metrics.silhouette(p, c, rng=rng()),
-    ):
-        refuses(ValueError, "^points must be at most 1e", call, points * 1e200, centers)
-        refuses(ValueError, "^centers must be at most 1e", call, points, centers * 1e200)
-    with pytest.raises(ValueError, match="^centers must be at most 1e"):
-        metrics.centroid_mse(centers * 1e200, centers)
-    with pytest.raises(ValueError, match="^reference must be at most 1e"):
-        metrics.centroid_mse(centers, centers * 1e200)
-    refuses(ValueError, "^values must be at most 1e", metrics.mean_ci, [1e308, 1e308])
-    with pytest.raises(ValueError, match="^values must be at most 1e"):
-        metrics.auc_over_epsilon([1.0, 2.0, 3.0], [1e308] * 3)
-
-
-@pytest.mark.parametrize("values", ["x", ["1.0", "2.0"], [1j, 2], object(), {}, [[1, 2], [3]]])
-def test_summaries_need_real_numbers(values):
-    refuses(TypeError, "^values must be an array of real numbers", metrics.mean_ci, values)
-    with pytest.raises(TypeError, match="^epsilons must be an array of real numbers"):
-        metrics.auc_over_epsilon(values, [1.0, 2.0])
-
-
 def test_reference_labels_are_whole_numbers_or_names(blobs):
     points, centers, labels = blobs
     for good in (labels.astype(float), labels.astype(str), labels.astype(str).astype(object)):
@@ -267,9 +205,3 @@ def test_reference_labels_are_whole_numbers_or_names(blobs):
             metrics.adjusted_rand(points, centers, bad)
     with pytest.raises(ValueError, match="^labels must have shape"):
         metrics.adjusted_rand(points, centers, [[0, 1], [2]])
-
-
-def test_a_silhouette_of_too_many_points_is_refused(blobs):
-    points, centers, _ = blobs
-    with pytest.raises(ValueError, match="^max_points must be >= 2 and <= 20000"):
-        metrics.silhouette(points, centers, rng=rng(), max_points=10**6)

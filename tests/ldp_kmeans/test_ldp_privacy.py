@@ -23,13 +23,7 @@ from ldp_cases import (
     with_sums,
 )
 
-from fedclust_helpers.accounting import (
-    Budget,
-    BudgetExceededError,
-    PrivacyLedger,
-    gdp_delta,
-    gdp_mu,
-)
+from fedclust_helpers import accounting as acc
 from fedclust_helpers.audit import audit_canary, audit_noise_scale, audit_release, audit_sensitivity
 from fedclust_helpers.federation import simulate
 from fedclust_helpers.federation.reports import gaussian_report
@@ -89,7 +83,7 @@ def user_totals(spy, n, vector_epsilon):
         else:
             assert sent.ndim == 2 and len(query.mechanisms) == 1
             eps[users] += vector_epsilon
-            delta[users] += gdp_delta(2.0 / query.mechanism.std, vector_epsilon)
+            delta[users] += acc.gdp_delta(2.0 / query.mechanism.std, vector_epsilon)
     return eps, delta
 
 
@@ -188,48 +182,50 @@ def test_two_runs_on_one_federation_add_up():
 @EVERY
 def test_budgets_refuse_before_anything_is_asked(name, monkeypatch):
     spy = Spy(monkeypatch)
-    tight = simulate(DATA[:3000], "local", seed=1, budget=Budget(0.05, DELTA, "rdp"))
-    text = refused(tight, lambda: run(ALGORITHMS[name], fed=tight), BudgetExceededError, "exceed")
+    tight = simulate(DATA[:3000], "local", seed=1, budget=acc.Budget(0.05, DELTA, "rdp"))
+    text = refused(
+        tight, lambda: run(ALGORITHMS[name], fed=tight), acc.BudgetExceededError, "exceed"
+    )
     assert "epsilon=0.05" in text and not spy.reports and tight.ledger.remaining == 1
 
 
 def test_a_pure_budget_is_filled_exactly():
-    fed = simulate(DATA[:3000], "local", seed=1, budget=Budget(2.5))
+    fed = simulate(DATA[:3000], "local", seed=1, budget=acc.Budget(2.5))
     run(one_round, fed=fed, epsilon=1.0)
     run(grid_histogram, fed=fed, epsilon=1.5)
     assert fed.ledger.remaining == pytest.approx(0, abs=1e-9)
-    refused(fed, lambda: run(one_round, fed=fed, epsilon=0.01), BudgetExceededError, "exceed")
+    refused(fed, lambda: run(one_round, fed=fed, epsilon=0.01), acc.BudgetExceededError, "exceed")
     # sums are never pure
-    fed = simulate(DATA[:3000], "local", seed=1, budget=Budget(100.0))
-    refused(fed, lambda: run(with_sums, fed=fed), BudgetExceededError, "as planned")
+    fed = simulate(DATA[:3000], "local", seed=1, budget=acc.Budget(100.0))
+    refused(fed, lambda: run(with_sums, fed=fed), acc.BudgetExceededError, "as planned")
 
 
 @pytest.mark.parametrize("name", ["one_round with sums", "four_rounds", "ldp_lloyd"])
 def test_a_basic_budget_is_filled_by_one_run_of_pure_and_gaussian_reports(name):
     for epsilon in (0.5, 1.0, 4.0):
-        budget = Budget(epsilon, DELTA, "basic")
+        budget = acc.Budget(epsilon, DELTA, "basic")
         fed = simulate(DATA, "local", seed=1, budget=budget)
         call = {"one_round with sums": with_sums}.get(name, ALGORITHMS.get(name))
         call(fed, n_clusters=K, epsilon=epsilon, delta=DELTA, rng=rng())
         assert fed.ledger.remaining == pytest.approx(0, abs=1e-8)
         before = len(fed.ledger.releases)
-        with pytest.raises(BudgetExceededError):
+        with pytest.raises(acc.BudgetExceededError):
             call(fed, n_clusters=K, epsilon=epsilon / 100, delta=DELTA / 100, rng=rng())
         assert len(fed.ledger.releases) == before
 
 
 def test_shares_of_a_basic_budget_add_up():
     # two releases at (1, 1e-6) and one pure one at 2 fit (4, 4e-6) and leave nothing
-    ledger = PrivacyLedger(adjacency="replace-one", budget=Budget(4.0, 4e-6, "basic"))
+    ledger = acc.PrivacyLedger(adjacency="replace-one", budget=acc.Budget(4.0, 4e-6, "basic"))
     half = gaussian_report(1.0, 2.0, 2e-6)
     ledger.charge([half], name="a")
     assert ledger.remaining == pytest.approx(0.5, abs=1e-6)
     ledger.charge([RandomizedResponse(2.0)], name="b")
     assert ledger.remaining == pytest.approx(0.0, abs=1e-6)
-    refuses(BudgetExceededError, "", ledger.charge, [RandomizedResponse(1e-3)], name="c")
+    refuses(acc.BudgetExceededError, "", ledger.charge, [RandomizedResponse(1e-3)], name="c")
     # jointly noised Gaussians are one Gaussian of the joint mu, not two shares
-    two = PrivacyLedger(adjacency="replace-one", budget=Budget(2.0, 2e-6, "basic"))
-    mu = gdp_mu(2.0, 2e-6) / math.sqrt(2)
+    two = acc.PrivacyLedger(adjacency="replace-one", budget=acc.Budget(2.0, 2e-6, "basic"))
+    mu = acc.gdp_mu(2.0, 2e-6) / math.sqrt(2)
     two.charge([Gaussian.from_gdp(2.0, mu, adjacency="replace-one")] * 2, name="joint")
     assert two.remaining == pytest.approx(0.0, abs=1e-6)
 
@@ -250,20 +246,20 @@ def test_calls_that_fit_one_by_one_but_not_together_are_refused_at_once():
     sums = gaussian_report(1.0, 2.0 / 8, DELTA / 4, calibration="as_printed")
 
     def share(epsilon, mechanisms):
-        budget = Budget(epsilon, DELTA, "rdp")
-        release = PrivacyLedger(adjacency="replace-one").check(mechanisms, name="")
+        budget = acc.Budget(epsilon, DELTA, "rdp")
+        release = acc.PrivacyLedger(adjacency="replace-one").check(mechanisms, name="")
         return budget.cost(release) / budget.limit
 
     epsilon = next(e for e in np.arange(2, 3, 0.005) if share(e, counts) < 1)
     assert share(epsilon, [sums]) < 1 < share(epsilon, counts) + 4 * share(epsilon, [sums])
-    fed = simulate(DATA[:3000], "local", seed=1, budget=Budget(epsilon, DELTA, "rdp"))
+    fed = simulate(DATA[:3000], "local", seed=1, budget=acc.Budget(epsilon, DELTA, "rdp"))
     refused(
         fed,
         lambda: run(printed, fed=fed, epsilon=2.0, n_levels=4),
-        BudgetExceededError,
+        acc.BudgetExceededError,
         "as planned",
     )
-    enough = simulate(DATA[:3000], "local", seed=1, budget=Budget(1.1 * epsilon, DELTA, "rdp"))
+    enough = simulate(DATA[:3000], "local", seed=1, budget=acc.Budget(1.1 * epsilon, DELTA, "rdp"))
     run(printed, fed=enough, epsilon=2.0, n_levels=4)
     assert len(enough.ledger.releases) == 5 and 0 < enough.ledger.remaining < 0.3
 
@@ -323,7 +319,7 @@ def test_audit_of_the_vector_report():
     """P7: the corrected noise passes, the printed one is caught, for g near a point off centre."""
     g = np.array([0.55, 0, 0])
     epsilon = 1.0
-    claimed = gdp_mu(epsilon, DELTA)
+    claimed = acc.gdp_mu(epsilon, DELTA)
     good = gaussian_report(0.55, epsilon, DELTA)
     scale = audit_noise_scale(
         one_vector(g, good)[0], g, good.std, n_runs=3000, false_alarm=1e-4, rng=rng(18)

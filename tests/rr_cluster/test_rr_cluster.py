@@ -34,6 +34,7 @@ from rr_cases import (
 from scipy import stats
 
 from fedclust_helpers import audit
+from fedclust_helpers import rr_cluster as rr
 from fedclust_helpers.accounting import PrivacyLedger, Sampling
 from fedclust_helpers.client_statistics import (
     ADDITIVE_UPDATES,
@@ -47,18 +48,6 @@ from fedclust_helpers.client_statistics import (
 from fedclust_helpers.client_statistics.models import batch_of, blocks_sensitivity
 from fedclust_helpers.federation import ClientData, TrustModelError, simulate
 from fedclust_helpers.mechanisms import Gaussian
-from fedclust_helpers.rr_cluster import (
-    OneHiddenLayer,
-    Reseeding,
-    SoftmaxRegression,
-    evaluate,
-    identifier_mechanism,
-    personal_models,
-    plan,
-    plan_sums_only,
-    privatise,
-    rebalance,
-)
 from fedclust_helpers.rr_cluster.algorithm import server_round
 from fedclust_helpers.secure_aggregation import RingOverflowError
 
@@ -98,7 +87,7 @@ def test_strict_rebalancing(sizes, min_size, seed):
     rng = np.random.default_rng(seed)
     clusters = rng.permutation(np.repeat(np.arange(k), sizes))
     state, before = rng.bit_generator.state, clusters.copy()
-    out = rebalance(clusters, k, min_size, rng=rng)
+    out = rr.rebalance(clusters, k, min_size, rng=rng)
     assert np.array_equal(clusters, before)
     wanted = min(min_size, m // k)
     after = np.bincount(out, minlength=k)
@@ -117,22 +106,22 @@ def test_strict_rebalancing(sizes, min_size, seed):
 def test_no_minimum_or_no_rule_is_the_identity(rng):
     clusters = np.zeros(10, dtype=np.int64)
     for arguments in ({"min_size": 0}, {"min_size": 3, "rule": "off"}):
-        assert np.array_equal(rebalance(clusters, 3, rng=rng, **arguments), clusters)
-    assert len(rebalance(np.zeros(0, dtype=np.int64), 3, 5, rng=rng)) == 0
+        assert np.array_equal(rr.rebalance(clusters, 3, rng=rng, **arguments), clusters)
+    assert len(rr.rebalance(np.zeros(0, dtype=np.int64), 3, 5, rng=rng)) == 0
 
 
 def test_the_literal_rule_breaks_its_promise_as_often_as_counted(rng):
     # sizes (4, 7, 1), B = 4: three of eleven are drawn; cluster 0 keeps its 4 if none is of it
     clusters = np.repeat([0, 1, 2], [4, 7, 1])
     broken = sum(
-        np.bincount(rebalance(clusters, 3, 4, rule="literal", rng=rng), minlength=3).min() < 4
+        np.bincount(rr.rebalance(clusters, 3, 4, rule="literal", rng=rng), minlength=3).min() < 4
         for _ in range(4000)
     )
     expected = 1 - math.comb(7, 3) / math.comb(11, 3)
     assert round(expected, 3) == 0.788
     assert stats.binomtest(broken, 4000, expected).pvalue > 1e-4  # the false-alarm rate
     for _ in range(200):
-        strict = rebalance(clusters, 3, 4, rng=rng)
+        strict = rr.rebalance(clusters, 3, 4, rng=rng)
         assert np.array_equal(np.bincount(strict), [4, 4, 4])
 
 
@@ -143,7 +132,7 @@ def test_the_literal_rule_breaks_its_promise_as_often_as_counted(rng):
 )  # fmt: skip
 def test_rebalancing_refuses(rng, arguments, error, match):
     given_ = {"n_clusters": 2, "min_size": 1, "rng": rng} | arguments
-    refuses(error, match, rebalance, np.array([0, 1]), **given_)
+    refuses(error, match, rr.rebalance, np.array([0, 1]), **given_)
 
 
 # --- identifiers ----------------------------------------------------------------------------------
@@ -151,12 +140,12 @@ def test_rebalancing_refuses(rng, arguments, error, match):
 
 def test_gaussian_identifiers_are_charged_what_they_cost():
     for kind, factor in (("corrected", math.sqrt(2)), ("printed", 1.0)):
-        mechanism = identifier_mechanism(kind, 3.0)
+        mechanism = rr.identifier_mechanism(kind, 3.0)
         assert mechanism.std == factor * 3.0
         assert mechanism.sensitivity == math.sqrt(2) and mechanism.adjacency == "replace-one"
-    assert np.isclose(identifier_mechanism("corrected", 3.0).gdp_mu, 1 / 3)
-    assert np.isclose(identifier_mechanism("printed", 3.0).gdp_mu, math.sqrt(2) / 3)
-    assert identifier_mechanism("exact", 0.0).gdp_mu == math.inf
+    assert np.isclose(rr.identifier_mechanism("corrected", 3.0).gdp_mu, 1 / 3)
+    assert np.isclose(rr.identifier_mechanism("printed", 3.0).gdp_mu, math.sqrt(2) / 3)
+    assert rr.identifier_mechanism("exact", 0.0).gdp_mu == math.inf
 
 
 def test_two_identifiers_differ_by_sqrt_2():
@@ -173,8 +162,8 @@ def test_two_identifiers_differ_by_sqrt_2():
 def test_probability_of_the_right_identifier(rng, k, s, expected):
     # the table of the notes by exact quadrature, to three digits; false alarm 1e-4
     true = rng.integers(0, k, 40_000)
-    mechanism = identifier_mechanism("printed", s)
-    right = (privatise(np.eye(k)[true], mechanism, rng=rng) == true).sum()
+    mechanism = rr.identifier_mechanism("printed", s)
+    right = (rr.privatise(np.eye(k)[true], mechanism, rng=rng) == true).sum()
     interval = stats.binom.interval(1 - 1e-4, len(true), expected)
     assert interval[0] - 20 <= right <= interval[1] + 20
 
@@ -182,8 +171,8 @@ def test_probability_of_the_right_identifier(rng, k, s, expected):
 def test_randomised_answers(rng):
     true = rng.integers(0, 4, 40_000)
     exact, epsilon = np.eye(4)[true], 1.3
-    answer = identifier_mechanism("krr", epsilon)
-    got = privatise(exact, answer, rng=np.random.default_rng(5))
+    answer = rr.identifier_mechanism("krr", epsilon)
+    got = rr.privatise(exact, answer, rng=np.random.default_rng(5))
     keep = math.exp(epsilon) / (math.exp(epsilon) + 3)
     assert stats.binomtest(int((got == true).sum()), len(true), keep).pvalue > 1e-4
     others = np.bincount((got - true)[got != true] % 4, minlength=4)[1:]
@@ -191,8 +180,8 @@ def test_randomised_answers(rng):
     # one wrong answer against the right one: exactly epsilon
     assert np.isclose(math.log(keep / ((1 - keep) / 3)), answer.pure_epsilon)
     # the exponential mechanism wastes a factor 2
-    twice = identifier_mechanism("exponential", 2 * epsilon)
-    assert np.array_equal(privatise(exact, twice, rng=np.random.default_rng(5)), got)
+    twice = rr.identifier_mechanism("exponential", 2 * epsilon)
+    assert np.array_equal(rr.privatise(exact, twice, rng=np.random.default_rng(5)), got)
     assert twice.pure_epsilon == 2 * epsilon
     # and the ledger knows their pure total
     ledger = PrivacyLedger(unit="client", adjacency="replace-one")
@@ -203,7 +192,7 @@ def test_randomised_answers(rng):
 
 @pytest.mark.parametrize(("kind", "amount"), [("gaussian", 1.0), ("krr", 0.0), ("printed", -1.0)])
 def test_wrong_identifiers(kind, amount):
-    refuses(ValueError, "", identifier_mechanism, kind, amount)
+    refuses(ValueError, "", rr.identifier_mechanism, kind, amount)
 
 
 # --- what a client sends --------------------------------------------------------------------------
@@ -284,7 +273,7 @@ def test_clipped_updates_are_never_longer_than_the_bound(rng):
         )
 
 
-@pytest.mark.parametrize("model", [MODEL, OneHiddenLayer(P, 5, C)])
+@pytest.mark.parametrize("model", [MODEL, rr.OneHiddenLayer(P, 5, C)])
 def test_leaving_a_client_out_moves_its_own_block_only(model, rng):
     data, _ = clients(12)
     for k in (2, 4):
@@ -414,7 +403,7 @@ def one_round(made, identifiers, updates, *, seed=4, coins=5):
 def test_one_client_moves_one_sum_by_at_most_2c(rng):
     """What replace-one with released identifiers relies on, through the server's own code."""
     f = federation()
-    made = planned(plan, f, MODEL, n_clusters=3, epsilon=math.inf, min_size=8, **RUN)
+    made = planned(rr.plan, f, MODEL, n_clusters=3, epsilon=math.inf, min_size=8, **RUN)
     identifiers = np.eye(3)[np.repeat([0, 1, 2], [36, 3, 1])]
     updates = rng.normal(size=(40, MODEL.n_parameters))
     updates *= 0.5 / np.linalg.norm(updates, axis=1, keepdims=True)
@@ -442,7 +431,7 @@ def test_the_server_rebalances_what_it_released_and_nothing_else(rng, mode):
     # the server's part is the same function in both modes; here its noise can be replayed
     noise = "discrete" if mode == "secure" else "continuous"
     f = federation(noise=noise)
-    made = planned(plan, f, MODEL, n_clusters=3, sigma=30.0, min_size=8, **RUN)
+    made = planned(rr.plan, f, MODEL, n_clusters=3, sigma=30.0, min_size=8, **RUN)
     to_identifiers, to_sums = made.mechanisms
     identifiers = np.eye(3)[np.repeat([0, 1, 2], [24, 8, 8])]
     updates = rng.normal(size=(40, MODEL.n_parameters))
@@ -519,7 +508,7 @@ def test_printed_identifiers_really_cost_more(sigma, nominal, true):
     ones = ClientData(np.zeros((1000, P)), np.arange(1001), np.zeros(1000, np.int64))
     run = {"n_clusters": 4, "n_rounds": 50, "delta": 1e-3, "cohort": 100, "clip": 1.0}
     for kind, cost in (("printed", true), ("corrected", nominal)):
-        made = planned(plan, federation(ones), MODEL, sigma=sigma, identifiers=kind, **run)
+        made = planned(rr.plan, federation(ones), MODEL, sigma=sigma, identifiers=kind, **run)
         assert made.epsilon == made.total_epsilon == pytest.approx(cost, abs=0.02)
         assert len(made.releases) == 50 and made.releases[0].sampling == made.sampling
 
@@ -579,8 +568,8 @@ def test_clustering_finds_what_one_model_cannot():
     run = RUN | {"n_rounds": 40, "clip": 5.0}
     clustered = rr_cluster(federation(), MODEL, n_clusters=2, epsilon=math.inf, **run)
     shared = dp_fedavg(federation(), MODEL, epsilon=math.inf, **run)
-    best = evaluate(MODEL, clustered.models, DATA, DATA, GROUPS)
-    one = evaluate(MODEL, shared.models, DATA, DATA, GROUPS)
+    best = rr.evaluate(MODEL, clustered.models, DATA, DATA, GROUPS)
+    one = rr.evaluate(MODEL, shared.models, DATA, DATA, GROUPS)
     assert best.accuracy > 0.95 and best.cluster_accuracy == 1.0 and best.groups_alone == 2
     assert one.accuracy < 0.7 and one.models_used == 1 and one.cluster_accuracy == 0.5
 
@@ -620,7 +609,7 @@ def test_fesem_starts_from_the_model_chosen_last(rng):
 def test_fesem_recovers_groups_from_close_models():
     run = RUN | {"n_rounds": 30, "clip": 5.0, "clusterer": "fesem", "n_clusters": 2}
     close = rr_cluster(federation(), MODEL, epsilon=math.inf, rebalance="off", **run)
-    found = evaluate(MODEL, close.models, DATA, DATA, GROUPS)
+    found = rr.evaluate(MODEL, close.models, DATA, DATA, GROUPS)
     assert found.accuracy > 0.95 and found.groups_alone == 2
     # unrelated models: every client stays with the one drawn first, a mixture of both groups
     f, far = federation(), 20 * MODEL.initial(2, rng=np.random.default_rng(0))
@@ -657,7 +646,7 @@ def test_fedcam_clips_both_updates_jointly(rng):
 
 def test_fedcam_averages_the_common_model_over_all():
     run = RUN | {"n_rounds": 1, "cohort": 60, "clip": 100.0}
-    for model in (MODEL, OneHiddenLayer(P, 5, C)):
+    for model in (MODEL, rr.OneHiddenLayer(P, 5, C)):
         f = federation()
         result = rr_cluster(
             f, model, n_clusters=2, epsilon=math.inf, clusterer="fedcam", rebalance="off", **run
@@ -675,7 +664,7 @@ def test_fedcam_averages_the_common_model_over_all():
             assert np.allclose(
                 result.models[j], models[j] + updates[mine, d:].mean(axis=0), atol=1e-11
             )
-        score = evaluate(model, result.models, DATA, DATA, GROUPS, common=result.common)
+        score = rr.evaluate(model, result.models, DATA, DATA, GROUPS, common=result.common)
         assert 0 <= score.accuracy <= 1
 
 
@@ -748,7 +737,7 @@ def test_counts_are_free_under_replace_one():
 
 def test_counts_take_their_share_under_add_remove():
     f = federation(trust="ideal", adjacency="add/remove")
-    made = planned(plan_sums_only, f, MODEL, n_clusters=2, sigma=1.5, **RUN)
+    made = planned(rr.plan_sums_only, f, MODEL, n_clusters=2, sigma=1.5, **RUN)
     (mechanism,), weight = made.mechanisms, made.count_weight
     s1, s2 = mechanism.std / 0.5, mechanism.std / weight
     assert np.isclose(1 / s1**2 + 1 / s2**2, 1 / 1.5**2) and np.isclose(1 / s2**2, 0.1 / 1.5**2)
@@ -818,8 +807,8 @@ def test_a_ring_that_is_too_small_is_refused_before_anything_is_read():
 def reseeding(n_rounds=30, k=3, threshold=2.0):
     f = federation(trust="ideal", adjacency="add/remove")
     run = RUN | {"n_rounds": n_rounds}
-    made = planned(plan_sums_only, f, MODEL, n_clusters=k, sigma=1.0, min_size=8, **run)
-    return Reseeding(replace(made, dead_below=threshold))
+    made = planned(rr.plan_sums_only, f, MODEL, n_clusters=k, sigma=1.0, min_size=8, **run)
+    return rr.Reseeding(replace(made, dead_below=threshold))
 
 
 def test_nothing_is_drawn_while_every_model_lives(rng):
@@ -881,7 +870,7 @@ def test_reseeding_cures_collapse():
             federation(trust="ideal", adjacency="add/remove"), MODEL, n_clusters=2, sigma=0.3,
             min_size=4, reseed=reseed, initial=start, **RUN | {"n_rounds": 40, "clip": 1.0},
         )  # fmt: skip
-        found[reseed] = evaluate(MODEL, result.models, DATA, DATA, GROUPS)
+        found[reseed] = rr.evaluate(MODEL, result.models, DATA, DATA, GROUPS)
         assert (len(result.reseeded) > 0) == reseed
     assert found[False].models_used == 1 and found[True].groups_alone == 2
     assert found[True].accuracy > found[False].accuracy + 0.2
@@ -919,7 +908,7 @@ def test_fedper_keeps_heads_at_home():
     messages = [m for m in f.transcript.messages if m.receiver == "server"]
     assert {m.shape for m in messages} == {(P * C,)} and {m.name for m in messages} == {"update"}
     assert np.array_equal(result.models[0, P * C :], start[0, P * C :])
-    own = personal_models(f, result)
+    own = rr.personal_models(f, result)
     assert own.shape == (60, MODEL.n_parameters)
     assert (own[:, : P * C] == result.models[0, : P * C]).all()
     assert len(np.unique(own[:, -1])) > 40  # every drawn client has its own
@@ -943,24 +932,24 @@ def test_evaluation_of_known_clusters():
     good[2, :, 0] = -50.0  # nobody's
     good[2, -1, 0] = -50.0
     models = good.reshape(3, -1)
-    found = evaluate(MODEL, models, DATA, DATA, GROUPS)
+    found = rr.evaluate(MODEL, models, DATA, DATA, GROUPS)
     assert np.array_equal(found.choices, GROUPS)
     assert found.accuracy == 1.0 and found.cluster_accuracy == 1.0
     assert found.models_used == 2 and found.groups_alone == 2
-    swapped = evaluate(MODEL, models[[1, 2, 0]], DATA, DATA, GROUPS)
+    swapped = rr.evaluate(MODEL, models[[1, 2, 0]], DATA, DATA, GROUPS)
     assert swapped.cluster_accuracy == 1.0 and np.array_equal(swapped.choices, 2 - 2 * GROUPS)
-    one = evaluate(MODEL, models[[0, 2]], DATA, DATA, GROUPS)
+    one = rr.evaluate(MODEL, models[[0, 2]], DATA, DATA, GROUPS)
     assert one.groups_alone == 0 and one.cluster_accuracy == 0.5 and one.models_used == 1
-    own = evaluate(MODEL, models[GROUPS], DATA, DATA, GROUPS)
+    own = rr.evaluate(MODEL, models[GROUPS], DATA, DATA, GROUPS)
     assert own.accuracy == 1.0 and np.array_equal(own.per_client, np.ones(60))
 
 
 def test_evaluation_refuses_other_clients():
     models = MODEL.initial(2, rng=np.random.default_rng(0))
-    refuses(ValueError, "same clients", evaluate, MODEL, models, DATA, DATA.take([0, 1]), GROUPS)
+    refuses(ValueError, "same clients", rr.evaluate, MODEL, models, DATA, DATA.take([0, 1]), GROUPS)
     with pytest.raises(ValueError, match="groups must be 60 integers"):
-        evaluate(MODEL, models, DATA, DATA, GROUPS[:-1])
-    refuses(ValueError, "columns", evaluate, MODEL, models[:, :-1], DATA, DATA, GROUPS)
+        rr.evaluate(MODEL, models, DATA, DATA, GROUPS[:-1])
+    refuses(ValueError, "columns", rr.evaluate, MODEL, models[:, :-1], DATA, DATA, GROUPS)
 
 
 # --- wrong use: before any data is read -----------------------------------------------------------
@@ -994,10 +983,10 @@ ALGORITHMS: dict[str, Any] = {
         ({"initial": np.zeros((5, MODEL.n_parameters))}, "initial must hold"),
         ({"initial": np.zeros((2, 3))}, "initial must have"),
         (
-            {"model": SoftmaxRegression(P, 2)},
+            {"model": rr.SoftmaxRegression(P, 2)},
             "model must have at least the federation's n_labels=3",
         ),
-        ({"model": SoftmaxRegression(P + 1, C)}, "features"),
+        ({"model": rr.SoftmaxRegression(P + 1, C)}, "features"),
     ],
 )
 @pytest.mark.parametrize("name", list(ALGORITHMS))
@@ -1052,7 +1041,7 @@ def test_relations_and_units_are_not_mixed():
         rr_cluster(federation(adjacency="add/remove"), MODEL, n_clusters=2, epsilon=3.0, **RUN)
     for adjacency, scheme in (("replace-one", "fixed"), ("add/remove", "poisson")):
         f = federation(adjacency=adjacency)
-        made = planned(plan_sums_only, f, MODEL, n_clusters=2, epsilon=3.0, **RUN)
+        made = planned(rr.plan_sums_only, f, MODEL, n_clusters=2, epsilon=3.0, **RUN)
         assert made.sampling.scheme == scheme
     points = simulate(DATA, "trusted", seed=1, ledger=PrivacyLedger(adjacency="replace-one"))
     refuses(ValueError, "one client", dp_fedavg, points, MODEL, epsilon=3.0, **RUN)
@@ -1076,7 +1065,7 @@ def audited(rows, *, adjacency, std_factor=1.0):
     data = ClientData(rows, np.arange(len(rows) + 1))
     f = federation(data, "ideal", adjacency=adjacency, bound=2.0)
     run = {"n_clusters": 2, "n_rounds": 1, "delta": 1e-3, "cohort": len(rows), "clip": 1.0}
-    made = planned(plan_sums_only, f, Table(2, 2), sigma=1.0, min_size=1, **run)
+    made = planned(rr.plan_sums_only, f, Table(2, 2), sigma=1.0, min_size=1, **run)
     (mechanism,) = made.mechanisms
     arguments = {
         "model": Table(2, 2), "models": np.zeros((2, 2)), "clip": 1.0, "n_steps": 1,

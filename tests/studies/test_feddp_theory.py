@@ -8,14 +8,8 @@ import pytest
 from conftest import read_only, refuses
 from feddp_cases import DELTA, cost, gaussians, refused
 
+from fedclust_helpers import accounting as acc
 from fedclust_helpers import kmeans
-from fedclust_helpers.accounting import (
-    Budget,
-    BudgetExceededError,
-    LedgerMismatchError,
-    PrivacyLedger,
-    gaussian_sigma_analytic,
-)
 from fedclust_helpers.audit import audit_sensitivity, random_neighbours
 from fedclust_helpers.client_statistics import SERVER_POINT_WEIGHTS
 from fedclust_helpers.federation import ClientData, TrustModelError
@@ -223,8 +217,8 @@ def test_when_nothing_freezes_the_heaviest_points_stay():
 
 
 def test_algorithm_4_is_refused_as_a_whole():
-    fed = federation(budget=Budget(1.0, 0))
-    refuses(BudgetExceededError, "Algorithm 4", simplify, fed, epsilon=1.01)
+    fed = federation(budget=acc.Budget(1.0, 0))
+    refuses(acc.BudgetExceededError, "Algorithm 4", simplify, fed, epsilon=1.01)
     assert not fed.ledger.releases
     simplify(fed, epsilon=0.99, n_rounds=2)
     assert fed.ledger.remaining == pytest.approx(0.01)
@@ -318,17 +312,17 @@ def test_algorithm_5_finds_the_means_within_its_budget(trust):
 def test_shares_of_the_budget_in_algorithm_5():
     fed = federation()
     theory(fed, epsilon=8.0, n_rounds=1)
-    sigma = gaussian_sigma_analytic(2.0, DELTA / 4)
+    sigma = acc.gaussian_sigma_analytic(2.0, DELTA / 4)
     assert fed.ledger.releases[0].mechanisms[0].std == pytest.approx(36 * sigma)
     laplace = [m for r in fed.ledger.releases for m in r.mechanisms if m.norm == 1]
     assert sum(m.pure_epsilon for m in laplace[:-2]) == pytest.approx(2.0)  # first centres
     assert [m.pure_epsilon for m in laplace[-2:]] == pytest.approx([0.5, 0.5])
     sums = fed.ledger.releases[-1].mechanisms[0]
-    assert sums.std == pytest.approx(6 * gaussian_sigma_analytic(0.5, DELTA / 8))
+    assert sums.std == pytest.approx(6 * acc.gaussian_sigma_analytic(0.5, DELTA / 8))
 
 
 def test_algorithm_5_with_diameter_reduction_beats_noise_for_the_full_diameter():
-    ledger = PrivacyLedger()
+    ledger = acc.PrivacyLedger()
     truth = np.concatenate([FAR[0] + MEANS, FAR[1] + MEANS])
 
     def move(reduction):
@@ -360,8 +354,8 @@ def test_the_margin_of_the_first_means_is_a_third():
 
 def test_algorithm_5_is_refused_as_a_whole():
     for move in (None, lambda r: pytest.fail("the data must not be moved")):
-        fed = federation(budget=Budget(0.5, DELTA, "rdp"))
-        with pytest.raises(BudgetExceededError, match="Algorithm 5"):
+        fed = federation(budget=acc.Budget(0.5, DELTA, "rdp"))
+        with pytest.raises(acc.BudgetExceededError, match="Algorithm 5"):
             theory(fed, epsilon=8.0, move=move, sigma=SIGMA)
         assert not fed.ledger.releases
 
@@ -372,7 +366,7 @@ def test_algorithm_5_is_refused_as_a_whole():
 def averaging_errors(n, d, epsilon, n_runs=2000, seed=0):
     """Lemma 7 in its worst case: all rows at distance 1 from the origin, in one direction."""
     rng = np.random.default_rng(seed)
-    sigma = gaussian_sigma_analytic(epsilon / 2, DELTA)
+    sigma = acc.gaussian_sigma_analytic(epsilon / 2, DELTA)
     mean = np.zeros(d)
     mean[0] = 1.0
     sums = n * mean + rng.normal(0, sigma, (n_runs, d))
@@ -478,7 +472,7 @@ def test_the_theory_speaks_of_one_point_and_of_a_server_that_sees():
         theory,
         lambda f: reduce_diameter(f, SERVER, epsilon=1.0, sigma=1.0, min_weight=0.2),
     ):
-        refused(fed, lambda c=call: c(fed), LedgerMismatchError, "one point")
+        refused(fed, lambda c=call: c(fed), acc.LedgerMismatchError, "one point")
         refused(masked, lambda c=call: c(masked), TrustModelError, "server sees the noised sums")
 
 

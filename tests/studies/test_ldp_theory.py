@@ -12,16 +12,11 @@ import pytest
 from conftest import refuses
 from scipy import integrate, special, stats
 
+from fedclust_helpers import ldp_kmeans as lk
 from fedclust_helpers.accounting import gaussian_sigma_classic, gdp_delta
 from fedclust_helpers.datasets import make_ball_mixture
 from fedclust_helpers.federation.reports import gaussian_report
 from fedclust_helpers.kmeans import kmeans_cost
-from fedclust_helpers.ldp_kmeans import (
-    detection_threshold,
-    printed_calls,
-    users_needed,
-    users_needed_as_printed,
-)
 from fedclust_helpers.ldp_kmeans.local_randomizers import RandomizedResponse, participations
 from fedclust_helpers.ldp_kmeans.lsh import (
     collision_probability,
@@ -69,7 +64,7 @@ def test_users_win_by_the_root_of_the_number_of_questions_for_small_epsilon():
 
 def test_the_printed_budget_needs_millions_of_users():
     # 4 sd below n/50, with L = 20
-    needed = [users_needed_as_printed(1 / 50, e, 20) for e in (1, 4, 8)]
+    needed = [lk.users_needed_as_printed(1 / 50, e, 20) for e in (1, 4, 8)]
     assert needed == pytest.approx([2.56e8, 1.6e7, 4.0e6], rel=0.01)
     # the noise of the printed sums: 2 c_G (2 sup||g||)/eps at (eps/40, 1e-6/20)
     sigma = gaussian_report(1, 1 / 40, DELTA / 20, calibration="as_printed").std
@@ -77,9 +72,9 @@ def test_the_printed_budget_needs_millions_of_users():
 
 
 def test_printed_users_find_their_own_number_of_levels():
-    n = users_needed_as_printed(1 / 50, 1.0)
+    n = lk.users_needed_as_printed(1 / 50, 1.0)
     levels = math.ceil(math.log2(n))
-    assert users_needed_as_printed(1 / 50, 1.0, levels) == pytest.approx(n, rel=1e-5)
+    assert lk.users_needed_as_printed(1 / 50, 1.0, levels) == pytest.approx(n, rel=1e-5)
     assert levels > 20
 
 
@@ -91,13 +86,13 @@ def test_error_of_a_recovered_centre(epsilon, expected):
 
 def test_detection_threshold_and_users_needed_are_inverse():
     for epsilon in (0.5, 1, 4, 8):
-        n = users_needed(0.02, epsilon, 2)
-        assert detection_threshold(n, epsilon, 2) <= 0.02 * n
-        assert detection_threshold(n - 2, epsilon, 2) > 0.02 * (n - 2)
-        assert users_needed(0.02, epsilon, 2, user_share=0.5) == pytest.approx(2 * n, abs=2)
+        n = lk.users_needed(0.02, epsilon, 2)
+        assert lk.detection_threshold(n, epsilon, 2) <= 0.02 * n
+        assert lk.detection_threshold(n - 2, epsilon, 2) > 0.02 * (n - 2)
+        assert lk.users_needed(0.02, epsilon, 2, user_share=0.5) == pytest.approx(2 * n, abs=2)
     # by hand: z c sqrt(n M/m) with m = 2 answers of epsilon/2
     c = RandomizedResponse(2.0).debias
-    assert detection_threshold(10**6, 4, 4) == pytest.approx(3.5 * c * math.sqrt(2e6))
+    assert lk.detection_threshold(10**6, 4, 4) == pytest.approx(3.5 * c * math.sqrt(2e6))
 
 
 # --- P1 to P5: dimension reduction ----------------------------------------------------------------
@@ -430,18 +425,18 @@ def test_p14_probabilities_of_the_shifted_grid_are_exact():
 
 def test_printed_calls_of_algorithm_4():
     """Notes 3.1: n = 1e6, k = 5, d = 8 (there R = 31 at t = 4, from p(1) rounded to 0.33)."""
-    few, many = printed_calls(10**6, 8, 5, t=4), printed_calls(10**6, 8, 5, t=6)
+    few, many = lk.printed_calls(10**6, 8, 5, t=4), lk.printed_calls(10**6, 8, 5, t=6)
     for calls in (few, many):
         assert (calls["L"], calls["F"], calls["M"]) == (20, 8, 8)
         assert calls["calls"] == 8 * 20 * 8 * calls["R"]
         assert calls["epsilon_share"] == pytest.approx(1 / (8 * calls["calls"]))
-    repetitions = [printed_calls(10**6, 8, 5, t=t)["R"] for t in (4, 8)]
+    repetitions = [lk.printed_calls(10**6, 8, 5, t=t)["R"] for t in (4, 8)]
     assert repetitions == [30, 39]
-    share = [printed_calls(10**6, 8, 5, t=t)["epsilon_share"] for t in (4, 8)]
+    share = [lk.printed_calls(10**6, 8, 5, t=t)["epsilon_share"] for t in (4, 8)]
     assert share == pytest.approx([3.2e-6, 2.5e-6], rel=0.04)
-    users = [printed_calls(10**6, 8, 5, t=t)["users_per_call"] for t in (4, 8)]
+    users = [lk.printed_calls(10**6, 8, 5, t=t)["users_per_call"] for t in (4, 8)]
     assert users == pytest.approx([25, 20], rel=0.05)
-    large = [printed_calls(10**7, 8, 5, t=t) for t in (4, 8)]
+    large = [lk.printed_calls(10**7, 8, 5, t=t) for t in (4, 8)]
     assert [c["calls"] for c in large] == pytest.approx([61_440, 76_800], rel=0.04)
 
 

@@ -10,18 +10,9 @@ import pytest
 from lloyd_runs import lloyd_run
 from scipy import stats
 
-from fedclust_helpers import audit, datasets, kmeans
+from fedclust_helpers import audit, datasets, fastlloyd, kmeans
 from fedclust_helpers.accounting import gaussian_sigma_analytic, gdp_delta
 from fedclust_helpers.client_statistics import RELATIVE_SUMS_AND_COUNTS, SUMS_AND_COUNTS
-from fedclust_helpers.fastlloyd import (
-    default_delta,
-    max_radius,
-    n_rounds_fastlloyd,
-    n_rounds_glloyd,
-    n_rounds_sulloyd,
-    split_noise,
-    update_centers,
-)
 from fedclust_helpers.federation import ClientData, simulate
 from fedclust_helpers.mechanisms import DiscreteGaussian, Gaussian, NoNoise
 from fedclust_helpers.secure_aggregation import FixedPoint, RingOverflowError
@@ -55,17 +46,17 @@ TABLE = {
 @pytest.mark.parametrize("name", list(TABLE))
 def test_sigma_radius_and_rounds_of_each_data_set(name):
     n, d, k, eta, sigmas, rounds = TABLE[name]
-    assert max_radius(k, d) == pytest.approx(eta, abs=5.1e-5)
-    delta = default_delta(n)
+    assert fastlloyd.max_radius(k, d) == pytest.approx(eta, abs=5.1e-5)
+    delta = fastlloyd.default_delta(n)
     for epsilon, sigma, expected in zip(EPSILONS, sigmas, rounds, strict=True):
         multiplier = gaussian_sigma_analytic(epsilon, delta)
         assert multiplier == pytest.approx(sigma, abs=5.1e-4)
         # the smallest sigma that solves the GDP equation (acceptance check 1)
         assert gdp_delta(1 / multiplier, epsilon) == pytest.approx(delta, rel=1e-10)
         found = (
-            n_rounds_fastlloyd(n, k, d, max_radius(k, d), multiplier),
-            n_rounds_glloyd(n, k, d, multiplier),
-            n_rounds_sulloyd(n, k, d, epsilon),
+            fastlloyd.n_rounds_fastlloyd(n, k, d, fastlloyd.max_radius(k, d), multiplier),
+            fastlloyd.n_rounds_glloyd(n, k, d, multiplier),
+            fastlloyd.n_rounds_sulloyd(n, k, d, epsilon),
         )
         assert found == tuple(map(int, expected)), epsilon
 
@@ -91,7 +82,7 @@ def relative(points, centers, radius):
     return sums[0], counts[0]
 
 
-@pytest.mark.parametrize("radius", [np.sqrt(2), max_radius(3, 2)])
+@pytest.mark.parametrize("radius", [np.sqrt(2), fastlloyd.max_radius(3, 2)])
 def test_l1_search_finds_no_more_than_the_radius(radius):
     rng = np.random.default_rng(2)
     points, centers = rng.uniform(-1, 1, (50, 2)), rng.uniform(-1, 1, (3, 2))
@@ -109,8 +100,10 @@ def test_l1_search_finds_no_more_than_the_radius(radius):
 def test_the_algorithm_folds_correctly():
     # a step that stays inside is not touched, one that leaves is reflected
     centers, counts = np.array([[0.2, 0.5]]), np.ones(1)
-    assert update_centers(centers, np.zeros((1, 2)), counts).tolist() == [[0.2, 0.5]]
-    assert update_centers(centers, np.array([[1.0, 0.0]]), counts)[0] == pytest.approx([0.8, 0.5])
+    assert fastlloyd.update_centers(centers, np.zeros((1, 2)), counts).tolist() == [[0.2, 0.5]]
+    assert fastlloyd.update_centers(centers, np.array([[1.0, 0.0]]), counts)[0] == pytest.approx(
+        [0.8, 0.5]
+    )
 
 
 # --- L13, L14, P5: quantising (F7) ----------------------------------------------------------------
@@ -128,9 +121,9 @@ def exact_delta(probability, epsilon, width):
     ("n", "d", "target", "truncated"), [(5000, 2, 2.35e-5, 4.5e-3), (150, 4, 1.33e-3, 6.9e-3)]
 )
 def test_p5_truncated_count_noise_breaks_the_guarantee_and_ours_does_not(n, d, target, truncated):
-    epsilon, delta = 0.1, default_delta(n)
+    epsilon, delta = 0.1, fastlloyd.default_delta(n)
     assert delta == pytest.approx(target, rel=0.01)
-    std = split_noise(gaussian_sigma_analytic(epsilon, delta), d)[1] * np.sqrt(2)
+    std = fastlloyd.split_noise(gaussian_sigma_analytic(epsilon, delta), d)[1] * np.sqrt(2)
     cdf = stats.norm(0, std).cdf
     sf = stats.norm(0, std).sf
     width = int(12 * std)
