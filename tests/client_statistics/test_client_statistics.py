@@ -7,12 +7,12 @@ import pickle
 
 import numpy as np
 import pytest
+from conftest import refuses
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedclust_helpers import client_statistics as cs
 from fedclust_helpers.client_statistics.base import known
-from fedclust_helpers.kmeans import sums_and_counts
 
 RELATIVE, PLAIN, TOTAL = cs.RELATIVE_SUMS_AND_COUNTS, cs.SUMS_AND_COUNTS, cs.TOTAL
 CASES = [
@@ -301,54 +301,15 @@ def test_rounding_to_a_coarse_grid_really_exceeds_the_unrounded_bound():
     assert moved <= declared(RELATIVE, "sums", 2, "add/remove", d, radius, grid)
 
 
-def test_the_rounding_slack_of_the_notes():
-    """Theory check L14: slack at eta = 0.3, q = 16 is 7e-5 (d = 2) and 1.4e-3 (d = 784)."""
-    for d, expected in ((2, 7e-5), (784, 1.4e-3)):
-        rounded = declared(RELATIVE, "sums", 2, "add/remove", d, 0.3, grid=2.0**-16)
-        assert rounded / 0.3 - 1 == pytest.approx(expected, rel=0.03)
-
-
 # --- wrong use ------------------------------------------------------------------------------------
 
 
 def test_wrong_arguments_are_named():
-    good = {"radius": 1.0, "n_features": 2, "bound": 1.0}
-    with pytest.raises(ValueError, match="^adjacency must be one of add/remove, replace-one"):
-        RELATIVE.sensitivity_of("counts", 1, "add-remove", **good)
-    with pytest.raises(ValueError, match="^part must be one of sums, counts"):
-        RELATIVE.sensitivity_of("means", 1, "add/remove", **good)
-    for norm in (0, 3, -1):
-        with pytest.raises(ValueError, match="^norm must be"):
-            RELATIVE.sensitivity_of("counts", norm, "add/remove", **good)
-    for radius in (0, -1, math.nan, math.inf):
-        with pytest.raises(ValueError, match="^radius must be"):
-            RELATIVE.sensitivity_of("counts", 1, "add/remove", **(good | {"radius": radius}))
-    for bound in (0, -1, math.nan):
-        with pytest.raises(ValueError, match="^bound must be"):
-            PLAIN.sensitivity_of("sums", 1, "add/remove", **(good | {"bound": bound}))
-        with pytest.raises(ValueError, match="^bound must be"):
-            TOTAL.sensitivity_of("total", 1, "add/remove", **(good | {"bound": bound}))
-    for n_features in (0, -2):
-        with pytest.raises(ValueError, match="^n_features must be"):
-            PLAIN.sensitivity_of("sums", 1, "add/remove", **(good | {"n_features": n_features}))
-    for grid in (-1.0, math.nan, math.inf):
-        with pytest.raises(ValueError, match="^grid must be"):
-            PLAIN.sensitivity_of("sums", 1, "add/remove", grid=grid, **good)
-
-
-def test_statistics_check_what_they_are_sent():
-    points, offsets = np.zeros((3, 2)), np.array([0, 3])
-    with pytest.raises(ValueError, match="^centers must have 2 columns, got 3"):
-        PLAIN.compute(points, offsets, centers=np.zeros((1, 3)))
-    with pytest.raises(ValueError, match="^centers must be finite"):
-        RELATIVE.compute(points, offsets, centers=np.full((1, 2), math.nan), radius=1.0)
-    with pytest.raises(ValueError, match="^radius must be"):
-        RELATIVE.compute(points, offsets, centers=np.zeros((1, 2)), radius=0)
-
-
-def test_the_statistic_is_the_same_pass_as_plain_k_means():
-    points, centers = rng().uniform(-1, 1, (100, 2)), rng(1).uniform(-1, 1, (3, 2))
-    sums, counts = PLAIN.compute(points, np.array([0, 100]), centers=centers)
-    expected = sums_and_counts(points, centers)
-    np.testing.assert_array_equal(sums[0], expected[0])
-    np.testing.assert_array_equal(counts[0], expected[1])
+    good = {"part": "sums", "norm": 1, "adjacency": "add/remove", "grid": 0.0, "radius": 1.0}
+    good |= {"n_features": 2, "bound": 1.0}
+    wrong = [("adjacency", "add-remove"), ("part", "means"), ("norm", 0), ("norm", 3)]
+    wrong += [(name, bad) for name in ("radius", "bound") for bad in (0, -1, math.nan)]
+    wrong += [("n_features", 0), ("n_features", -2), ("grid", -1.0), ("grid", math.inf)]
+    for name, bad in wrong:
+        statistic = PLAIN if name in ("bound", "n_features", "grid") else RELATIVE
+        refuses(ValueError, f"^{name} must be", statistic.sensitivity_of, **good | {name: bad})

@@ -183,12 +183,6 @@ def test_many_random_sizes_go_through_the_batches(monkeypatch):
     assert (seen == 1).all()
 
 
-def test_all_are_known_by_name_and_speak_of_the_right_unit():
-    for statistic in POINT + CLIENT:
-        assert cs.STATISTICS[statistic.name] is statistic
-        assert statistic.unit == ("client" if statistic in CLIENT else "point")
-
-
 # --- ties and margins -----------------------------------------------------------------------------
 
 
@@ -245,14 +239,6 @@ def test_margin_counts_only_rows_that_are_clearly_nearer(margin, monkeypatch):
             expected_counts[distances.argmin()] += 1
     assert sums.sum(axis=0) == pytest.approx(expected_sums)
     assert np.array_equal(counts.sum(axis=0), expected_counts)
-
-
-def test_one_center_is_clear_to_everybody():
-    s = setting(4)
-    counts = cs.PROJECTED_SUMS_AND_COUNTS.compute(
-        s["points"], s["offsets"], basis=s["basis"], centers=s["projected_centers"][:1], margin=0.1
-    )[1]
-    assert counts[:, 0].tolist() == list(SIZES)
 
 
 # --- sensitivity ----------------------------------------------------------------------------------
@@ -475,12 +461,6 @@ def test_statistics_for_a_ball_are_refused_on_a_box():
             assert not fed.ledger.releases
         else:
             fed.check_release(statistic, noise, **arguments)
-
-
-def test_lengths_in_a_box_exceed_what_the_noise_for_a_ball_hides():
-    corner = np.full((1, D), BOUND)
-    change = np.linalg.norm(cs.OUTER_PRODUCT.compute(corner, np.array([0, 1]))[0])
-    assert change == pytest.approx(D * claims(cs.OUTER_PRODUCT, "add/remove", 2)[0])
 
 
 @by_name

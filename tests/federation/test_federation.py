@@ -140,10 +140,6 @@ def test_a_trust_model_offers_what_it_may_show_and_no_more(model, capability):
         assert not federation.ledger.releases and len(federation.transcript.messages) == sent
 
 
-def test_trust_model_error_is_a_type_error():
-    assert issubclass(fl.TrustModelError, TypeError)
-
-
 def test_simulate_knows_all_models_by_name():
     assert set(fl.TRUST_MODELS) == {"trusted", "ideal", "masked", "serverless", "local"}
     for name, model in fl.TRUST_MODELS.items():
@@ -247,11 +243,6 @@ def test_masked_clients_see_the_noised_sum_and_nothing_of_each_other():
         ("server", "masked noisy counts"),
     ]
     assert seen[2].payload.shape == (3, 2)  # one total, not one row per client
-
-
-def test_a_pre_shared_secret_needs_no_key_messages():
-    federation = fl.simulate([box(9, 2)] * 2, "masked", seed=1, pre_shared_secret=SECRET)
-    assert not federation.transcript.messages
 
 
 def test_the_ideal_server_sees_the_released_sum_alone():
@@ -493,9 +484,6 @@ def test_serverless_needs_an_honest_node_among_two():
     for clients, colluding in (([box(5, 2)], 0), ([box(5, 2)] * 2, 2), ([box(5, 2)] * 3, 5)):
         with pytest.raises(ValueError, match="max_colluding must leave an honest client"):
             fl.simulate(clients, "serverless", seed=1, max_colluding=colluding)
-    for wrong in (-1, 1.0, True):
-        with pytest.raises((ValueError, TypeError), match="max_colluding"):
-            fl.simulate([box(5, 2)] * 3, "serverless", seed=1, max_colluding=wrong)
 
 
 def test_serverless_refuses_noise_that_one_node_knows_or_that_is_too_little():
@@ -572,12 +560,6 @@ def test_overflow_in_the_serverless_ring():
     federation = fl.simulate([box(20, 2)] * 3, "serverless", seed=1, bits=32, n_records=48842)
     refuses(RingOverflowError, "", lloyd_run, "fastlloyd", federation, n_clusters=3, epsilon=1.0)
     assert not federation.ledger.releases
-
-
-def test_noise_leaves_the_ring_with_negligible_probability():
-    # the tail that capacity uses is a bound of probability 2^-80
-    assert mech.Gaussian(1.0, 1.0).tail(2.0**-80) > stats.norm.isf(2.0**-81)
-    assert 10 < mech.Gaussian(1.0, 1.0).tail(2.0**-80) < 12
 
 
 @pytest.mark.parametrize("grid", [2.0**-31, 2.0**-30 * 1.5])

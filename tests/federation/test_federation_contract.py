@@ -21,14 +21,10 @@ from fedclust_helpers.accounting import (
 )
 from fedclust_helpers.client_statistics import (
     RELATIVE_SUMS_AND_COUNTS,
-    STATISTICS,
-    SUMS_AND_COUNTS,
     TOTAL,
-    ClientStatistic,
 )
 from fedclust_helpers.federation import (
     ClientData,
-    MaskedSecureSum,
     ServerlessSecureSum,
     SumFederation,
     simulate,
@@ -36,7 +32,6 @@ from fedclust_helpers.federation import (
 from fedclust_helpers.mechanisms import (
     DiscreteGaussian,
     DiscreteLaplace,
-    DistributedDiscreteGaussian,
     Gaussian,
     Laplace,
     NoNoise,
@@ -202,16 +197,6 @@ def test_permuting_or_merging_clients_changes_nothing(make, mixture):
             assert np.abs(a - b).max() <= tolerance(federation) + tolerance(answers[0][0])
 
 
-def test_scalar_and_shape_of_other_statistics(make, mixture):
-    federation = make(split(mixture, [100, 200]), seed=1)
-    sums, counts = federation.noisy_sum(
-        SUMS_AND_COUNTS, (Gaussian(1.5, 0.1), Gaussian(1.0, 0.1)), round=0, centers=CENTERS
-    )
-    assert sums.shape == (3, 2) and counts.shape == (3,)
-    assert abs(counts.sum() - 300) < 1.2  # seven standard deviations
-    assert STATISTICS["sums_and_counts"] is SUMS_AND_COUNTS
-
-
 def test_same_seed_same_answer_other_seed_other_answer(make, mixture):
     a, b, c = (release(make([mixture], seed=s)) for s in (1, 1, 2))
     assert all(np.array_equal(x, y) for x, y in zip(a, b, strict=True))
@@ -289,16 +274,6 @@ def test_data_and_broadcast_arrays_are_read_only_and_unchanged(make, mixture):
     lloyd_run("fastlloyd", make(clients, seed=1), n_clusters=3, epsilon=1.0, initial=CENTERS)
     release(make(clients, seed=1))
     assert all(np.array_equal(a, b) for a, b in zip(clients, before, strict=True))
-
-
-def test_clipping_works_on_a_copy(make):
-    points = np.array([[0.0, 0.0], [3.0, -0.5], [0.1, -7.0]])
-    points.flags.writeable = False
-    federation = make([points[:1], points[1:]], seed=1)
-    assert federation.clipped_counts.tolist() == [0, 2]
-    (total,) = federation.noisy_sum(TOTAL, [NoNoise()], round=0)
-    assert np.allclose(total, [1.1, -1.5], atol=1e-4)
-    assert points[1, 0] == 3.0
 
 
 # --- ledger ---------------------------------------------------------------------------------------
@@ -461,16 +436,6 @@ def test_check_release_leaves_no_trace(make, mixture):
 # --- the serverless variant satisfies the same contract, with its own noise -----------------------
 
 
-def distributed(federation, *, size=6, scale=2.0):
-    grid, honest = federation.resolution, federation.n_clients - federation.max_colluding
-    return (
-        DistributedDiscreteGaussian(
-            RADIUS + 1e-3, scale, grid, n_honest=honest, n_coordinates=size
-        ),
-        DistributedDiscreteGaussian(1.0, scale, grid, n_honest=honest, n_coordinates=3),
-    )
-
-
 def test_serverless_sum_is_exact_without_noise(mixture):
     federation = simulate(split(mixture, [40, 60, 200]), "serverless", seed=1)
     assert isinstance(federation, ServerlessSecureSum) and isinstance(federation, SumFederation)
@@ -480,32 +445,3 @@ def test_serverless_sum_is_exact_without_noise(mixture):
     released = release(federation, mechanisms=(NoNoise(), NoNoise()))
     for value, true in zip(released, exact, strict=True):
         assert np.abs(value - true[0]).max() <= tolerance(federation)
-
-
-def test_serverless_ledger_and_budget(mixture):
-    federation = simulate(split(mixture, [40, 60, 200]), "serverless", seed=1)
-    release(federation, mechanisms=distributed(federation))
-    assert len(federation.ledger.releases) == 1
-    assert 0 < federation.ledger.epsilon(1e-5) < np.inf
-
-
-def test_the_statistics_of_lloyd_rounds_are_additive(mixture):
-    # what noisy_sum over clients relies on
-    arguments: dict[str, dict[str, Any]] = {
-        "relative_sums_and_counts": {"centers": CENTERS, "radius": RADIUS},
-        "sums_and_counts": {"centers": CENTERS},
-        "total": {},
-    }
-    offsets = np.array([0, 10, 11, 200, 300])
-    for name in arguments:
-        statistic = STATISTICS[name]
-        assert isinstance(statistic, ClientStatistic)
-        parts = statistic.compute(mixture, offsets, **arguments[name])
-        whole = statistic.compute(mixture, np.array([0, 300]), **arguments[name])
-        for part, all_ in zip(parts, whole, strict=True):
-            assert part.shape[0] == 4
-            assert np.allclose(part.sum(axis=0), all_[0], atol=1e-12)
-
-
-def test_masked_federation_is_the_default_of_simulate(mixture):
-    assert isinstance(simulate([mixture], seed=1), MaskedSecureSum)

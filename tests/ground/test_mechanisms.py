@@ -393,16 +393,9 @@ def test_discrete_laplace_is_pure_and_its_event_an_upper_bound(scale, steps):
             assert continuous < exact
 
 
-def test_events():
-    assert Gaussian(2.0, 6.0).dp_event() == dpa.GaussianDpEvent(3.0)
-    assert Laplace(2.0, 6.0).dp_event() == dpa.LaplaceDpEvent(3.0)
-    assert DiscreteGaussian(2.0, 6.0).dp_event() == dpa.ZCDpEvent(1 / 18)
-
-
 # --- wrong use ------------------------------------------------------------------------------------
 
 BAD_NUMBERS = [0, -1.0, math.nan, math.inf]
-BAD_TYPES = [True, "1", None, [1.0]]
 
 
 @pytest.mark.parametrize("kind", [Gaussian, Laplace, DiscreteGaussian, DiscreteLaplace])
@@ -414,49 +407,21 @@ def test_wrong_parameters_are_named(kind):
     for name in good:
         for bad in BAD_NUMBERS:
             refuses(ValueError, f"^{name} must be", kind, **good | {name: bad})
-        for bad in BAD_TYPES:
-            refuses(TypeError, f"^{name} must be a real number", kind, **good | {name: bad})
-    for bad in ("add", None, "replace", 1):
-        with pytest.raises(ValueError, match="^adjacency must be one of add/remove, replace-one"):
-            kind(**good, adjacency=bad)
-
-
-@pytest.mark.parametrize("name", ["n_honest", "n_coordinates"])
-def test_wrong_parties_and_dimensions_are_named(name):
-    for bad in (0, -1):
-        with pytest.raises(ValueError, match=f"^{name} must be >= 1"):
-            DistributedDiscreteGaussian(1.0, 1.0, **{name: bad})
-    for bad in (2.0, True, "2"):
-        with pytest.raises(TypeError, match=f"^{name} must be an integer"):
-            DistributedDiscreteGaussian(1.0, 1.0, **{name: bad})
+    refuses(ValueError, "^adjacency must be one of add/remove", kind, **good, adjacency="replace")
 
 
 @pytest.mark.parametrize(
-    "build",
-    [Gaussian.from_budget, DiscreteGaussian.from_budget, Laplace.from_budget,
-     DiscreteLaplace.from_budget],
-    ids=lambda f: f.__qualname__,
-)  # fmt: skip
+    "build", [Gaussian, DiscreteGaussian, Laplace, DiscreteLaplace], ids=lambda kind: kind.__name__
+)
 def test_wrong_budgets_are_named(build):
     good = {"sensitivity": 1.0, "epsilon": 0.5}
-    approximate = "Laplace" not in build.__qualname__
-    if approximate:
+    wrong = [(name, bad) for name in good for bad in BAD_NUMBERS]
+    if build in (Gaussian, DiscreteGaussian):
         good["delta"] = 1e-5
-    for name in ("sensitivity", "epsilon"):
-        for bad in BAD_NUMBERS:
-            refuses(ValueError, f"^{name} must be", build, **good | {name: bad})
-        for bad in BAD_TYPES:
-            refuses(TypeError, f"^{name} must be a real number", build, **good | {name: bad})
-    if approximate:
-        for bad in (0, 1, 1.5, -0.1, math.nan):
-            refuses(ValueError, "^delta must", build, **good | {"delta": bad})
-    refuses(ValueError, "^adjacency must be one of", build, **good, adjacency="bounded")
-    assert build(**good, adjacency="replace-one").adjacency == "replace-one"
-
-
-def test_wrong_mu_is_named():
-    for bad in BAD_NUMBERS:
-        refuses(ValueError, "^mu must be", Gaussian.from_gdp, 1.0, bad)
+        wrong += [("delta", bad) for bad in (0, 1, 1.5, -0.1, math.nan)]
+    for name, bad in wrong:
+        refuses(ValueError, f"^{name} must", build.from_budget, **good | {name: bad})
+    assert build.from_budget(**good, adjacency="replace-one").adjacency == "replace-one"
 
 
 @PRIVATE

@@ -274,12 +274,6 @@ def test_names_of_no_data_set_are_refused_at_once(name: str) -> None:
     assert time.process_time() - start < 3
 
 
-@pytest.mark.parametrize("wrong", [None, 3, ["iris"], {"iris"}, b"iris", object()])
-def test_names_are_strings(wrong: Any) -> None:
-    for function in (fl_problems.load_problem, fl_problems.reference_centers):
-        refuses(TypeError, "name must be a string", function, wrong)
-
-
 def test_committed_g2_is_drawn_as_named() -> None:
     problem = fl_problems.load_problem("g2_16")
     points = studies.paper_data.make_g2(16, rng=np.random.default_rng(seed_of("data/g2_16"))).points
@@ -425,20 +419,6 @@ def test_ball_mixture(d: int, k: int) -> None:
     gaps = np.linalg.norm(means[:, None] - means, axis=2)[np.triu_indices(k, 1)]
     assert gaps.min() > (0.45 if (d, k) in ((2, 3), (4, 5), (20, 10)) else 0.02)
     assert np.linalg.norm(means, axis=1).max() < 0.78
-
-
-@pytest.mark.parametrize(
-    ("arguments", "options", "message"),
-    [
-        ((3, 2, 4), {}, "n must be >= n_clusters"), ((10, 0, 2), {}, "n_features must be >= 1"),
-        ((10, 2, 0), {}, "n_clusters must be >= 1"), ((10, 2, 2), {"largest_norm": 1.5}, "largest"),
-        *(((10, 2, 2), {name: -1.0}, name)
-          for name in ("radius", "separation", "largest_norm", "concentration")),
-    ],
-)  # fmt: skip
-def test_ball_mixture_wrong_use(arguments: Any, options: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        make_ball_mixture(*arguments, rng=np.random.default_rng(0), **options)
 
 
 def test_real_points_lie_in_the_ball_by_public_bounds() -> None:
@@ -838,7 +818,3 @@ def test_quick_curves_start_together(quick: Any) -> None:
 def test_quick_torch_table(quick: Any) -> None:
     table = quick("rr_torch")
     assert len(table) == 4 and table["constant_acc"].between(0.05, 0.2).all()
-
-
-def test_small_groups_are_small() -> None:
-    assert np.bincount(digits(0, "small").groups).tolist() == [24, 18, 12, 6]
