@@ -16,7 +16,6 @@ from dp_accounting.pld.privacy_loss_distribution import from_laplace_mechanism
 from dp_accounting.rdp import RdpAccountant
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.optimize import brentq
 from scipy.stats import norm
 
 from fedclust_helpers.accounting import (
@@ -103,26 +102,6 @@ def test_gdp_delta_grows_with_mu_and_falls_with_epsilon(mu, epsilon):
     delta = gdp_delta(mu, epsilon)
     assert 0 <= delta <= 1
     assert gdp_delta(mu * 1.01, epsilon) >= delta >= gdp_delta(mu, epsilon + 0.01)
-
-
-@pytest.mark.parametrize(
-    ("delta", "crossing"), [(1e-2, 6.77), (1e-3, 7.46), (1e-5, 8.42), (1e-6, 8.78), (1e-8, 9.37)]
-)
-def test_the_classic_calibration_fails_above_its_crossing(delta, crossing):
-    """Theory check G1: below the crossing it is too careful, above it is not private enough."""
-
-    def excess(epsilon, constant=1.25):
-        mu = 1 / gaussian_sigma_classic(epsilon, delta, constant=constant)
-        return gdp_delta(mu, epsilon) / delta - 1
-
-    assert brentq(excess, 1, 15) == pytest.approx(crossing, abs=0.006)
-    assert excess(1.0) < 0 < excess(20.0)
-    if delta == 1e-5:
-        ratios = {1: 0.004, 5: 0.13, 10: 2.3, 20: 153}
-        for epsilon, ratio in ratios.items():
-            assert excess(epsilon) + 1 == pytest.approx(ratio, rel=0.06)
-    if delta == 1e-6:  # theory check G2: another constant moves the crossing
-        assert brentq(lambda e: excess(e, 2.0), 1, 15) == pytest.approx(9.73, abs=0.006)
 
 
 def test_pure_privacy_as_gaussian_privacy():
@@ -393,24 +372,6 @@ def grouped(*pairs, **options):
     return ledger
 
 
-@pytest.mark.parametrize(
-    "make",
-    [lambda s: Gaussian(1.0, s), lambda s: Laplace(1.0, s), lambda s: DiscreteGaussian(1.0, s)],
-)
-def test_disjoint_groups_compose_in_parallel(make):
-    """The worst group counts, together with everything that concerns all records."""
-    ledger = grouped((make(4.0), "a"), (make(8.0), "b"), (make(6.0), None), (make(8.0), "a"))
-    worst = ledger_of(make(4.0), make(6.0), make(8.0))
-    assert ledger.epsilon(1e-5) == pytest.approx(worst.epsilon(1e-5), rel=1e-6)
-    assert ledger.epsilon(1e-5, method="rdp") == pytest.approx(
-        worst.epsilon(1e-5, method="rdp"), rel=1e-9
-    )
-    assert ledger.delta(0.1) == pytest.approx(worst.delta(0.1), rel=1e-6)
-    assert ledger.pure_epsilon() == worst.pure_epsilon()
-    if ledger.gdp_mu() is not None:
-        assert ledger.gdp_mu() == pytest.approx(worst.gdp_mu())
-
-
 def test_the_event_of_a_group_holds_its_own_releases_and_everybodys():
     parts = [(Laplace(1.0, 2.0), "a"), (Laplace(1.0, 3.0), "b"), (Laplace(1.0, 5.0), None)]
     event = grouped(*parts).dp_event("b")
@@ -515,20 +476,6 @@ def test_budgets_over_divisions_against_brute_force(seed):
     assert len(accepted) == len(ledger.releases) >= 3 and refused >= 1
 
 
-def test_the_cost_of_a_part_is_that_part_and_the_worst_of_other_divisions():
-    pairs = [(1.0, "s/a"), (2.0, "s/b"), (0.5, "t/a"), (0.25, None)]
-    ledger = local(*[(RandomizedResponse(e), g) for e, g in pairs], budget=Budget(4.0))
-    assert ledger.pure_epsilon() == 2.75
-    for group, left in (("s/a", 2.25), ("s/b", 1.25), ("s/new", 3.25), ("t/a", 1.25)):
-        ledger.check([RandomizedResponse(left)], name="x", group=group)
-        with pytest.raises(BudgetExceededError):
-            ledger.check([RandomizedResponse(left + 0.01)], name="x", group=group)
-    for group in (None, "new/part"):  # a new division meets the worst of the old ones
-        ledger.check([RandomizedResponse(1.25)], name="x", group=group)
-        with pytest.raises(BudgetExceededError):
-            ledger.check([RandomizedResponse(1.26)], name="x", group=group)
-
-
 @pytest.mark.parametrize("filter_", ["gdp", "rdp"])
 def test_other_filters_over_divisions(filter_):
     budget = Budget(1.0, 1e-5, filter_)
@@ -606,25 +553,6 @@ def response_delta(epsilons, mu, at):
     )
 
 
-def numerical_delta(epsilons, sigmas, at):
-    """The same from the densities of the reports: sum of (P - e^at Q)_+ over a fine grid."""
-    mu = math.sqrt(math.fsum(1 / s**2 for s in sigmas))
-    x = np.linspace(-9, 10, 20_001)
-    step = x[1] - x[0]
-    one, other = norm.pdf(x, mu), norm.pdf(x, 0)
-    total = 0.0
-    for pattern in itertools.product((True, False), repeat=len(epsilons)):
-        p = q = 1.0
-        for epsilon, kept in zip(epsilons, pattern, strict=True):
-            keep = 1 / (1 + math.exp(-epsilon))
-            p, q = (p * keep, q * (1 - keep)) if kept else (p * (1 - keep), q * keep)
-        if mu == 0:
-            total += max(p - math.exp(at) * q, 0.0)
-        else:
-            total += np.maximum(p * one - math.exp(at) * q * other, 0.0).sum() * step
-    return total
-
-
 RESPONSES = [
     ([1.0], []),
     ([1.0, 1.0, 1.0], []),
@@ -648,7 +576,7 @@ def test_responses_against_their_hockey_stick_divergence(epsilons, sigmas):
     mu = math.sqrt(math.fsum(1 / s**2 for s in sigmas))
     for at in (0.0, 0.35, 0.9, 1.7):
         exact = response_delta(epsilons, mu, at)
-        assert numerical_delta(epsilons, sigmas, at) == pytest.approx(exact, rel=1e-5, abs=1e-12)
+
         assert exact * (1 - 1e-9) <= ledger.delta(at) <= exact + slack
     for delta in (1e-2, 1e-6):
         epsilon = ledger.epsilon(delta)
@@ -758,25 +686,6 @@ def test_a_joint_cohort_is_charged_once():
     joint = sampled(sampling, pair, rounds=5)
     merged = sampled(sampling, [Gaussian(1.0, 12 / 5)], rounds=5)
     assert joint.epsilon(1e-4) == pytest.approx(merged.epsilon(1e-4), rel=1e-9)
-
-
-@pytest.mark.parametrize(
-    ("q", "rounds", "sigma", "pld", "rdp", "without_replacement"),
-    [
-        (0.1, 100, 1, 4.78, 5.67, 10.8),
-        (0.1, 100, 2, 1.54, 1.80, 3.99),
-        (0.1, 200, 4, 0.93, 1.08, 2.44),
-        (0.01, 1000, 1, 1.16, 1.39, 2.57),
-    ],
-)
-def test_totals_of_theory_check_r6(q, rounds, sigma, pld, rdp, without_replacement):
-    poisson = sampled(Sampling("poisson", rate=q), [Gaussian(1.0, sigma)], rounds)
-    assert poisson.epsilon(1e-3) == pytest.approx(pld, abs=0.006)
-    if sigma > 1:  # at sigma = 1 the library is slow in fractional orders
-        assert poisson.epsilon(1e-3, method="rdp") == pytest.approx(rdp, abs=0.011)
-    fixed = Sampling("fixed", size=round(1000 * q), population=1000)
-    other = sampled(fixed, [Gaussian(1.0, sigma, "replace-one")], rounds)
-    assert other.epsilon(1e-3) == pytest.approx(without_replacement, rel=0.005)
 
 
 @pytest.mark.parametrize(
@@ -960,24 +869,6 @@ def test_checking_does_not_charge():
     release = ledger.check([Laplace(1.0, 1.0)], name="x")
     assert release.pure_epsilon == 1 and not ledger.releases and ledger.remaining == 1
     assert ledger.charge([Laplace(1.0, 1.0)], name="x") == release
-
-
-def test_budgets_of_groups_are_parallel():
-    ledger = PrivacyLedger(budget=Budget(1.0))
-    half = Laplace(1.0, 2.0)
-    for group in ("a", "a", "b", "c"):
-        ledger.charge([half], name="x", group=group)
-    assert ledger.remaining == pytest.approx(0)  # group a is full
-    refuses(BudgetExceededError, "", ledger.charge, [half], name="x", group="a")
-    with pytest.raises(BudgetExceededError):
-        ledger.charge([Laplace(1.0, 1000.0)], name="x")  # concerns group a too
-    ledger.charge([half], name="x", group="b")
-    ledger.charge([half], name="x", group="new")
-    everyone = PrivacyLedger(budget=Budget(1.0))
-    everyone.charge([half], name="x")
-    everyone.charge([half], name="x", group="a")
-    refuses(BudgetExceededError, "", everyone.charge, [half], name="x", group="a")
-    everyone.charge([half], name="x", group="b")
 
 
 def test_wrong_budgets_are_named():

@@ -197,34 +197,6 @@ def test_no_neighbour_moves_a_statistic_by_more_than_declared(
         assert norm_of(before - after, norm) <= bound * (1 + 1e-12) + 1e-12
 
 
-def worst_relative(d, k, radius, replace, seed):
-    """Change of the relative sums by one record just inside the radius of a centre."""
-    generator = rng(seed)
-    centers = generator.uniform(-1, 1, (k, d))
-    centers += 10 * radius * np.arange(k)[:, None]  # far apart: the record is nearest to centre 0
-    direction = generator.normal(size=d)
-    direction /= np.linalg.norm(direction)
-    rest = generator.uniform(-1, 1, (20, d))
-    record = centers[0] + radius * (1 - 1e-7) * direction
-    first = np.vstack([rest, record])
-    second = np.vstack([rest, 2 * centers[0] - record]) if replace else rest
-    values = [
-        RELATIVE.compute(frozen(p), np.array([0, len(p)]), centers=centers, radius=radius)
-        for p in (first, second)
-    ]
-    return values[0][0] - values[1][0], values[0][1] - values[1][1]
-
-
-@pytest.mark.parametrize(("d", "k"), [(1, 1), (2, 15), (10, 3), (100, 2)])
-def test_the_radius_is_attained_and_replacing_doubles_it(d, k):
-    """Theory check L1: ratio 0.9999999 for add/remove and 1.9999998 for replace-one."""
-    for seed, radius in enumerate((0.05, 0.3, 1.7)):
-        for replace, factor in ((False, 1), (True, 2)):
-            sums, _ = worst_relative(d, k, radius, replace, seed)
-            ratio = norm_of(sums, 2) / radius
-            assert 0.9999 * factor < ratio <= factor
-
-
 def test_all_norms_of_all_parts_are_attained():
     """The bounds are not only valid but tight: some pair of neighbours reaches 99.9 % of each."""
     d, radius = 9, 0.4
@@ -283,22 +255,6 @@ def test_the_rounding_slack_is_attained(d, norm):
     unrounded = declared(RELATIVE, "sums", norm, "add/remove", d, radius)
     rounded = declared(RELATIVE, "sums", norm, "add/remove", d, radius, grid)
     assert 0.99 * (rounded - unrounded) < moved - unrounded <= rounded - unrounded
-
-
-def test_rounding_to_a_coarse_grid_really_exceeds_the_unrounded_bound():
-    """As printed ("quantising does not violate the guarantee") the statement fails."""
-    grid, radius, d = 2.0**-6, 0.3, 4
-    centers = np.zeros((1, d))
-    record = np.full(d, radius / math.sqrt(d) * (1 - 1e-9))
-    rest = (np.ceil(record / grid) - 0.5) * grid - record + 1e-9  # the sum just crosses one half
-    rest = np.where(rest > grid / 2, rest - grid, rest)
-    values = [
-        RELATIVE.compute(p, np.array([0, len(p)]), centers=centers, radius=radius)[0][0, 0]
-        for p in (rest[None], np.vstack([rest, record]))
-    ]
-    moved = np.linalg.norm(np.rint(values[1] / grid) * grid - np.rint(values[0] / grid) * grid)
-    assert radius * 1.01 < moved
-    assert moved <= declared(RELATIVE, "sums", 2, "add/remove", d, radius, grid)
 
 
 # --- wrong use ------------------------------------------------------------------------------------

@@ -474,29 +474,21 @@ def test_gaussian_mixture_has_the_means_and_covariances_asked_for():
 
 
 def test_generators_refuse_wrong_arguments():
+    index = paper_data.separation_index
     cases = [
-        (datasets.gaussian_mixture, ([[0.0]], -1.0, [2]), "covariances must be > 0"),
-        (datasets.gaussian_mixture, ([[0.0]], np.nan, [2]), "covariances must be finite"),
         (datasets.gaussian_mixture, ([[0.0]], [[[-1.0]]], [2]), "covariances must be positive def"),
         (datasets.gaussian_mixture, ([[0.0]], np.ones((2, 1)), [2]), "covariances must be a num"),
-        (datasets.gaussian_mixture, ([[0.0]], 1.0, [0]), "sizes must be integers >= 1"),
         (datasets.gaussian_mixture, ([[0.0]], 1.0, [1, 2]), "sizes must be 1 integers >= 1"),
         (paper_data.make_g2, (0,), "n_features must be >= 1"),
-        (paper_data.make_g2, (2, 1), "n must be >= 2"),
-        (paper_data.make_g2, (2, 10, -1.0), "sd must be"),
         (paper_data.make_synth, (200, 2, 199), r"n must be >= n_clusters \+ n_outliers"),
         (paper_data.make_ablation, (2, 2, 1.0), r"separation must lie in \(-1, 1\)"),
-        (paper_data.make_ablation, (2, 2, float("nan")), "separation must be a number"),
         (paper_data.make_timesynth, (2, 3, 1), "n must be >= 3"),
     ]
     for function, arguments, message in cases:
         refuses(ValueError, message, function, *arguments, rng=rng(3))
-    with pytest.raises(ValueError, match="covariance_2 must be positive definite"):
-        paper_data.separation_index([0], [[1]], [1], [[0]])
-    with pytest.raises(ValueError, match="covariance_1 must have shape"):
-        paper_data.separation_index([0], [1], [1], [[1]])
-    refuses(ValueError, "same shape", paper_data.separation_index, [0], [[1]], [1, 2], [[1]])
-    refuses(ValueError, "alpha must", paper_data.separation_index, [0], [[1]], [1], [[1]], alpha=0)
+    refuses(ValueError, "covariance_2 must be positive", index, [0], [[1]], [1], [[0]])
+    refuses(ValueError, "covariance_1 must have shape", index, [0], [1], [1], [[1]])
+    refuses(ValueError, "same shape", index, [0], [[1]], [1, 2], [[1]])
 
 
 # ---- splits ------------------------------------------------------------------------------------
@@ -602,19 +594,12 @@ def test_splits_scale_to_many_clients():
     assert np.bincount(client_of, minlength=n // 4).min() >= 1
 
 
-def test_splits_accept_pandas_and_text_labels_and_refuse_nonsense():
+def test_splits_accept_pandas_and_text_labels():
     labels = pd.Series(["a", "b", "a", "b"])
     assert datasets.partition_dirichlet(labels, 2, 1.0, rng=rng()).shape == (4,)
-    with pytest.raises(ValueError, match="proportions must be finite and > 0"):
-        datasets.partition_unequal(10, [1, 0], rng=rng())
-    with pytest.raises(ValueError, match="proportions must have shape"):
-        datasets.partition_unequal(10, [], rng=rng())
-    with pytest.raises(ValueError, match="concentration must be"):
-        datasets.partition_dirichlet(labels, 2, 0.0, rng=rng())
-    with pytest.raises(ValueError, match="labels must have shape"):
-        datasets.partition_dirichlet([[1, 2]], 1, 1.0, rng=rng())
-    refuses(TypeError, "n_clients must be an integer", datasets.partition_iid, 10, 2.0, rng=rng())
-    refuses(TypeError, "rng must be", datasets.partition_iid, 10, 2, rng=np.random)
+    refuses(
+        ValueError, "proportions must be finite", datasets.partition_unequal, 9, [1, 0], rng=rng()
+    )
 
 
 # ---- scaling -----------------------------------------------------------------------------------
@@ -663,8 +648,3 @@ def test_scaling_with_public_bounds():
 )
 def test_scaling_refuses_wrong_bounds(lower, upper, message):
     refuses(ValueError, message, datasets.scale_to_box, np.zeros((3, 2)), lower, upper)
-
-
-def test_scaling_refuses_wrong_points():
-    refuses(ValueError, "points must be finite", datasets.scale_to_box, [[np.inf]], 0, 1)
-    refuses(ValueError, "bound must be", datasets.scale_min_max_not_private, [[1.0]], bound=0)

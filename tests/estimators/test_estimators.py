@@ -126,8 +126,6 @@ def test_scikit_learn_conventions(clients):
         ({"lower": -1.7e308, "upper": 1.7e308}, "upper - lower must be finite"),
         ({"epsilon": 0.0}, "epsilon"),
         ({"delta": 1.0}, "delta"),
-        ({"trust": "blind"}, "trust"),
-        ({"mode": "fast"}, "mode"),
     ],
 )
 def test_wrong_settings_are_refused_before_anything_is_charged(clients, changes, match):
@@ -180,11 +178,9 @@ def test_columns_of_a_table_are_not_mixed_up_when_predicting(clients):
     ("make", "error", "match"),
     [
         (lambda c: ([], None), ValueError, "X must hold at least one"),
-        (lambda c: ((), None), ValueError, "X must hold at least one"),
         (lambda c: ({}, None), ValueError, "X cannot be read as clients: clients must hold"),
         (lambda c: ([[]], None), ValueError, "X must have"),
         (lambda c: (c, np.zeros(1800, int)), ValueError, "y must not be given beside clients"),
-        (lambda c: (c, [0, 1, 2]), ValueError, "y must not be given beside clients"),
         (lambda c: (tuple(c), [0, 1, 2]), ValueError, "y must not be given beside clients"),
         (lambda c: (dict(enumerate(c)), [0, 1, 2]), ValueError, "y must not be given beside"),
         (lambda c: (ClientData.from_clients(c), [0]), ValueError, "y must not be given beside"),
@@ -193,15 +189,12 @@ def test_columns_of_a_table_are_not_mixed_up_when_predicting(clients):
         (lambda c: (table(c), "town"), ValueError, "X and y .* a column of a DataFrame"),
         (lambda c: (c[0], [0, 1]), ValueError, "X and y .* owners must be 900"),
         (lambda c: (c[0], 3), ValueError, "X and y .* owners must be 900"),
-        (lambda c: (c[0], np.zeros(900)), ValueError, "X and y .* owners must be 900"),
         (lambda c: ([c[0], c[1][:, :1]], None), ValueError, r"X .* clients\[1\] must have 2"),
         (lambda c: ([c[0], c[1][0]], None), ValueError, r"X .* clients\[1\] must have shape"),
         (lambda c: ([c[0], np.full((3, 2), np.nan)], None), ValueError, r"X .*clients\[1\].*fin"),
         (lambda c: ([1.0, 2.0], None), ValueError, "X must have shape"),
         (lambda c: ("rows", None), TypeError, "X must be an array of real numbers"),
-        (lambda c: (None, None), ValueError, "X must have shape"),
         (lambda c: (iter(c), None), TypeError, "X must be an array of real numbers"),
-        (lambda c: ({1, 2}, None), TypeError, "X must be an array of real numbers"),
         (lambda c: (c[:1], None), ValueError, "X must hold at least two clients"),
         (lambda c: (c[0], np.zeros(900, int)), ValueError, "X must hold at least two clients"),
     ],
@@ -536,16 +529,6 @@ def test_local_budget_is_kept_over_two_fits():
 
 
 @pytest.mark.parametrize(
-    ("changes", "match"),
-    [({"lower": UPPER}, "lower"), ({"epsilon": 0.0}, "epsilon"), ({"delta": 1.0}, "delta")],
-)
-def test_local_wrong_settings_are_refused_before_anything_is_charged(changes, match):
-    ledger = PrivacyLedger(adjacency="replace-one")
-    refuses(ValueError, match, local(ledger=ledger, **changes).fit, users(500))
-    assert not ledger.releases
-
-
-@pytest.mark.parametrize(
     ("X", "y", "error", "match"),
     [
         (users(500), np.zeros(500), ValueError, "y must not be given"),
@@ -572,13 +555,6 @@ def test_local_fits_share_a_ledger_and_pickle_as_a_record():
     again = pickle.loads(pickle.dumps(fitted))
     assert again.ledger_.is_record and np.float64(rows[7, 0]).tobytes() not in pickle.dumps(fitted)
     refuses(CopyRefusedError, "record", again.fit, rows)
-
-
-def test_local_budget_holds_over_clones():
-    ledger = PrivacyLedger(adjacency="replace-one", budget=Budget(4.0))
-    for _ in range(2):
-        clone(local(ledger=ledger)).fit(users(2000))
-    refuses(BudgetExceededError, "", clone(local(ledger=ledger)).fit, users(2000))
 
 
 def test_rows_given_as_plain_lists_are_fitted_and_labelled():

@@ -108,35 +108,6 @@ def test_classical_calibration_and_renyi_accounting_of_the_same_steps():
     assert own.epsilon(DELTA, method="pld") < own.epsilon(DELTA, method="rdp")
 
 
-@pytest.mark.parametrize(
-    "budgets, radius, claimed, true",
-    [
-        (AUTHORS, 11.0, 2.559, 16.2),
-        (ONES, 11.0, 3.3556, 16.74),
-        (ONES, 2.65, 3.3556, 4.93),
-        (AUTHORS, 2.65, 2.559, 4.28),
-    ],
-)
-def test_what_the_released_code_really_costs(budgets, radius, claimed, true):
-    """It noises x x^T, of sensitivity Delta^2, with Delta sigma."""
-    found, steps = planned(federation(bound=radius), budgets=budgets)
-    assert found.total_epsilon == pytest.approx(claimed, abs=1.5e-3)
-    assert steps["outer"].sensitivity == pytest.approx(radius**2)
-    steps["outer"] = Gaussian(radius**2, radius * sigma(budgets.outer))
-    assert ledger_of(*steps.values()).epsilon(DELTA) == pytest.approx(true, abs=0.03)
-
-
-def test_theorem_1_needs_three_deltas_by_basic_composition_and_the_ledger_one():
-    budgets = StepBudgets(1, 1, 1, 1, 1, 1, 1)
-    gaussians = [Gaussian(1, sigma(1))] * 3
-    # each Gaussian step spends all of delta at its own epsilon: the sum of all is (6, 3 delta)
-    for mechanism in gaussians:
-        assert ledger_of(mechanism).delta(1.0) == pytest.approx(DELTA, rel=1e-6)
-    assert budgets.epsilon_sum == 6 and budgets.total() < 4.7
-    # for these Gaussians delta at the sum of epsilons is far below one delta (claim K1b)
-    assert ledger_of(*gaussians).delta(3.0) < 5e-6 * DELTA
-
-
 # --- mechanisms -----------------------------------------------------------------------------------
 
 

@@ -233,24 +233,6 @@ def test_payloads_on_request_are_what_each_user_said(monkeypatch):
     assert message.payload.shape == (members.sum(), 2) and message.count == members.sum()
 
 
-def test_memory_does_not_grow_with_the_number_of_users(monkeypatch):
-    """ask() holds one chunk of reports: 4 MB here, while all reports together would be 64 MB."""
-    n, width, chunk = 2**14, 512, 2**10
-    monkeypatch.setattr(local_module, "USERS_PER_CHUNK", chunk)
-    federation = fl.simulate(np.zeros((n, 1)), "local", seed=1)
-    census = Census(width)
-    census.collect = lambda users, reports: None
-    one_chunk = chunk * width * 8
-    tracemalloc.start()
-    try:
-        federation.ask(census, round=0)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    # the old chunk may live until the new one is bound
-    assert one_chunk < peak < 2.2 * one_chunk < n * width * 8 / 4
-
-
 def test_memory_of_a_million_bits(monkeypatch):
     """The one-bit oracle itself: a few 64-bit words for each user of a chunk, nothing for all."""
     n = 300_000

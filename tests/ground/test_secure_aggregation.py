@@ -75,16 +75,6 @@ def test_encoding_reduces_modulo_the_ring_far_outside_of_it(fixed, units):
     assert int(fixed.encode(value)) == expected
 
 
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [(32767.0, 32767.0), (32768.0, -32768.0), (48842.0, -16694.0), (65536.0, 0.0), (-1.0, -1.0)],
-)
-def test_wrap_around_of_the_paper_s_ring(value, expected):
-    # theory checks L15: 32 bits, 16 of them fractional
-    assert FixedPoint(32, 16).decode(FixedPoint(32, 16).encode([value]))[0] == expected
-    assert FixedPoint(64, 30).decode(FixedPoint(64, 30).encode([value]))[0] == value
-
-
 @given(ring, st.integers(-1000, 1000), st.floats(-30, 30, width=32))
 def test_rounding_commutes_with_integer_shifts_of_the_grid(fixed, shift, noise):
     # the property that makes quantised noise private (Theorem A.2); ties aside (measure zero)
@@ -94,15 +84,6 @@ def test_rounding_commutes_with_integer_shifts_of_the_grid(fixed, shift, noise):
     value = shift * fixed.resolution
     both = fixed.encode([value + noise])
     assert np.array_equal(both, fixed.encode([value]) + fixed.encode([noise]))
-
-
-def test_truncation_does_not_commute():
-    # the negative example: what the released code does (pitfall P5)
-    rng = np.random.default_rng(1)
-    shifts, noise = rng.integers(-5, 6, 100_000), rng.normal(0, 3, 100_000)
-    wrong = np.trunc(shifts + noise) != shifts + np.trunc(noise)
-    assert 0.2 < wrong.mean() < 0.6
-    assert not (np.rint(shifts + noise) != shifts + np.rint(noise)).any()
 
 
 @given(ring, st.floats(-1e4, 1e4))
@@ -174,18 +155,6 @@ def test_masked_words_are_uniform_over_the_whole_ring(bits, value):
     encoded = fixed.encode(np.full((20_000, 2), value))
     words = mask(encoded, book(bits).pads("sums", 0, 20_000, (2,)))
     assert words_uniform_p(words) > 1e-6  # false alarm 1e-6
-
-
-@pytest.mark.parametrize("value", [5000.0, -5000.0])
-def test_half_range_pads_fail_the_same_test(value):
-    # what the released code draws (pitfall P3): masks in [0, 2^31) on a 32-bit word
-    fixed = FixedPoint(32, 16)
-    half = np.random.default_rng(2).integers(0, 2**31, (20_000, 2), dtype=np.uint32)
-    words = mask(fixed.encode(np.full((20_000, 2), value)), half)
-    assert words_uniform_p(words) < 1e-100
-    top_bit = (words >> np.uint32(31)).mean()
-    # 5000 * 2^16 / 2^31 = 0.153 for both signs (theory checks L16); standard error 0.0018
-    assert abs(top_bit - 0.1526) < 0.01
 
 
 def test_pads_differ_by_purpose_round_session_secret_and_client():
@@ -274,15 +243,6 @@ def test_a_pad_book_does_not_print_what_was_used():
 
 
 # --- capacity (theory checks F7) ------------------------------------------------------------------
-
-
-def test_capacity_boundary_is_exact():
-    fixed = FixedPoint(32, 16)
-    fixed.check_capacity(n_records=32767, magnitude=1.0, noise_tail=0.999, name="counts")
-    fixed.check_capacity(n_records=16384, magnitude=1.0, noise_tail=16383.9, name="counts")
-    for n, tail in ((32768, 0.0), (32767, 1.0), (16384, 16384.0)):
-        with pytest.raises(RingOverflowError, match="counts may reach 32768"):
-            fixed.check_capacity(n_records=n, magnitude=1.0, noise_tail=tail, name="counts")
 
 
 @settings(max_examples=100)

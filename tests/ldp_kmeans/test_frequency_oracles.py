@@ -473,38 +473,6 @@ def test_bitstogram_recovers_what_it_promises():
     assert false <= 6  # notes: 0 to 0.4 in a run
 
 
-def smallest_recovered(n, n_bits, epsilon, runs=5):
-    """Smallest count of a geometric ladder (ratio 3/4) that is found in 4 of 5 runs."""
-    ladder = [int(0.2 * n * 0.75**i) for i in range(14)]
-    hits = np.zeros(len(ladder))
-    for run in range(runs):
-        rng = generator(7, run, n_bits, int(epsilon))
-        query = bitstogram(epsilon, n_bits, run + 50)
-        planted = rng.choice(2**n_bits, size=len(ladder), replace=False)
-        values = rng.integers(2**n_bits, size=n)
-        values[: sum(ladder)] = np.repeat(planted, ladder)
-        fo.ask_values(query, column(values), rng=rng)
-        hits += np.isin(planted, query.heavy_hitters()[0].astype(np.int64))
-    return min(c for c, h in zip(ladder, hits, strict=True) if h >= 0.8 * runs)
-
-
-@pytest.mark.parametrize(
-    ("n", "n_bits", "epsilon", "measured"),
-    [
-        (10**5, 12, 1.0, 6348),
-        (10**5, 24, 1.0, 11285),
-        (10**5, 24, 4.0, 6348),
-        (10**6, 24, 1.0, 35708),
-    ],
-)
-def test_the_threshold_table_of_the_notes_in_shape(n, n_bits, epsilon, measured):
-    """Notes section 1.2. One rung of the ladder is a factor 4/3: two rungs around the notes."""
-    smallest = smallest_recovered(n, n_bits, epsilon)
-    assert 0.55 < smallest / measured < 1.8
-    formula = bitstogram(epsilon, n_bits, 0).recovery_threshold(n)
-    assert 0.55 < smallest / formula < 1.8
-
-
 def test_bitstogram_without_noise_reads_every_bit():
     """At eps = 50 nothing is flipped: all distinct buckets decode to the values planted there."""
     n_bits = 63

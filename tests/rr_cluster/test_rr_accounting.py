@@ -21,13 +21,11 @@ from fedclust_helpers.rr_cluster.accounting import (
     certified_epsilon,
     event_epsilon,
     floor_epsilon,
-    gaussian_rdp,
     krr_rdp,
     mixed_epsilon,
     split_identifiers,
     theorem_4_2_rdp,
 )
-from fedclust_helpers.studies.rr_cluster.theory import equation_9_epsilon, theorem_a_5_rdp
 
 DELTA = 1e-3
 PEOPLE = {"n_clients": 1000, "cohort": 100}
@@ -91,11 +89,6 @@ def test_without_noise_left_the_terms_from_three_on_stay():
     assert theorem_4_2_rdp(2, math.inf, 0.1) == 0.0
 
 
-def test_r1_the_noise_of_proposition_4_1():
-    for alpha in (2, 8, 32):
-        assert gaussian_rdp(alpha, math.sqrt(alpha / (2 * 0.3))) == pytest.approx(0.3, rel=1e-15)
-
-
 @pytest.mark.parametrize(("rate", "cohort"), [(0.1, 100), (0.01, 10)])
 def test_r5_equals_the_library_where_noise_is_small(rate, cohort):
     orders = list(range(2, 65))
@@ -130,17 +123,6 @@ def test_r6_epsilon_of_a_given_noise(rate, rounds, sigma, expected):
     names = ("paper", "paper_tight", "wor_rdp", "poisson_rdp", "poisson_pld")
     found = [certified_epsilon(sigma, accountant=name, **run) for name in names]
     assert found == pytest.approx(expected, abs=0.016)
-
-
-def test_r7_the_two_misprints():
-    assert theorem_4_2_rdp(8, 1.0, 0.1) == pytest.approx(1.4786, abs=1e-4)
-    second, rest = exact_gaussian(8, 1.0, 0.1)
-    outside = float(mp.log1p(second) / 7 + rest)
-    assert theorem_a_5_rdp(8, 1.0, 0.1) == pytest.approx(outside, rel=1e-12)
-    assert outside == pytest.approx(31_251, abs=0.5)
-    assert equation_9_epsilon(1.0, n_rounds=100, rate=0.1) == pytest.approx(5.294, abs=1e-3)
-    run = dict(delta=DELTA, n_rounds=100, accountant="paper", **PEOPLE)
-    assert certified_epsilon(1.0, **run) == pytest.approx(12.202, abs=1e-3)
 
 
 # --- calibration ----------------------------------------------------------------------------------
@@ -237,13 +219,6 @@ def test_split_identifiers_adds_up(sigma, share):
     sigma_s, sigma_theta = split_identifiers(sigma, share)
     assert 1 / sigma_s**2 + 1 / sigma_theta**2 == pytest.approx(1 / sigma**2, rel=1e-12)
     assert share * sigma_s**2 == pytest.approx(sigma**2, rel=1e-12)
-
-
-def test_split_of_the_notes():
-    sigma = TABLE[50, 4][2]
-    assert split_identifiers(sigma, 0.2) == pytest.approx((3.40, 1.70), abs=0.005)
-    assert split_identifiers(sigma, 0.95) == pytest.approx((1.56, 6.80), abs=0.005)
-    assert split_identifiers(sigma, 0.0) == (math.inf, sigma)
 
 
 def ledger_of(pair, sampling, rounds):

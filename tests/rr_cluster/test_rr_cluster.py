@@ -33,7 +33,6 @@ from rr_cases import (
 )
 from scipy import stats
 
-from fedclust_helpers import audit
 from fedclust_helpers import rr_cluster as rr
 from fedclust_helpers.accounting import PrivacyLedger, Sampling
 from fedclust_helpers.client_statistics import (
@@ -47,7 +46,6 @@ from fedclust_helpers.client_statistics import (
 )
 from fedclust_helpers.client_statistics.models import batch_of, blocks_sensitivity
 from fedclust_helpers.federation import ClientData, TrustModelError, simulate
-from fedclust_helpers.mechanisms import Gaussian
 from fedclust_helpers.rr_cluster.algorithm import server_round
 from fedclust_helpers.secure_aggregation import RingOverflowError
 
@@ -110,31 +108,6 @@ def test_no_minimum_or_no_rule_is_the_identity(rng):
     assert len(rr.rebalance(np.zeros(0, dtype=np.int64), 3, 5, rng=rng)) == 0
 
 
-def test_the_literal_rule_breaks_its_promise_as_often_as_counted(rng):
-    # sizes (4, 7, 1), B = 4: three of eleven are drawn; cluster 0 keeps its 4 if none is of it
-    clusters = np.repeat([0, 1, 2], [4, 7, 1])
-    broken = sum(
-        np.bincount(rr.rebalance(clusters, 3, 4, rule="literal", rng=rng), minlength=3).min() < 4
-        for _ in range(4000)
-    )
-    expected = 1 - math.comb(7, 3) / math.comb(11, 3)
-    assert round(expected, 3) == 0.788
-    assert stats.binomtest(broken, 4000, expected).pvalue > 1e-4  # the false-alarm rate
-    for _ in range(200):
-        strict = rr.rebalance(clusters, 3, 4, rng=rng)
-        assert np.array_equal(np.bincount(strict), [4, 4, 4])
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error", "match"),
-    [({"rule": "fair"}, ValueError, "rule"), ({"min_size": -1}, ValueError, "min_size"),
-     ({"rng": 3}, TypeError, "rng"), ({"n_clusters": 0}, ValueError, "n_clusters")],
-)  # fmt: skip
-def test_rebalancing_refuses(rng, arguments, error, match):
-    given_ = {"n_clusters": 2, "min_size": 1, "rng": rng} | arguments
-    refuses(error, match, rr.rebalance, np.array([0, 1]), **given_)
-
-
 # --- identifiers ----------------------------------------------------------------------------------
 
 
@@ -188,11 +161,6 @@ def test_randomised_answers(rng):
     ledger.charge([answer], name="answers")
     assert ledger.epsilon(0.0) == epsilon and ledger.epsilon(1e-3) <= epsilon
     refuses(TypeError, "privatise", answer.sample, 3, rng=rng)
-
-
-@pytest.mark.parametrize(("kind", "amount"), [("gaussian", 1.0), ("krr", 0.0), ("printed", -1.0)])
-def test_wrong_identifiers(kind, amount):
-    refuses(ValueError, "", rr.identifier_mechanism, kind, amount)
 
 
 # --- what a client sends --------------------------------------------------------------------------
@@ -849,17 +817,6 @@ def test_at_most_one_model_in_three_rounds_and_none_late(rng):
     assert events and min(np.diff(events)) >= 3 and max(events) < 18
 
 
-def test_reseeding_leaves_a_healthy_run_alone():
-    runs = [
-        sums_only(
-            federation(trust="ideal", adjacency="add/remove"), MODEL, n_clusters=2,
-            epsilon=math.inf, min_size=4, reseed=reseed, reseed_below=0.0, **RUN,
-        )
-        for reseed in (False, True)
-    ]  # fmt: skip
-    assert np.array_equal(runs[0].models, runs[1].models) and runs[1].reseeded == ()
-
-
 def test_reseeding_cures_collapse():
     start = np.repeat(MODEL.initial(1, rng=np.random.default_rng(0)), 2, axis=0)
     start[1, -C:] = [50.0, -50.0, 0.0]
@@ -944,14 +901,6 @@ def test_evaluation_of_known_clusters():
     assert own.accuracy == 1.0 and np.array_equal(own.per_client, np.ones(60))
 
 
-def test_evaluation_refuses_other_clients():
-    models = MODEL.initial(2, rng=np.random.default_rng(0))
-    refuses(ValueError, "same clients", rr.evaluate, MODEL, models, DATA, DATA.take([0, 1]), GROUPS)
-    with pytest.raises(ValueError, match="groups must be 60 integers"):
-        rr.evaluate(MODEL, models, DATA, DATA, GROUPS[:-1])
-    refuses(ValueError, "columns", rr.evaluate, MODEL, models[:, :-1], DATA, DATA, GROUPS)
-
-
 # --- wrong use: before any data is read -----------------------------------------------------------
 
 ALGORITHMS: dict[str, Any] = {
@@ -962,78 +911,53 @@ ALGORITHMS: dict[str, Any] = {
 }
 
 
+EVERY, QUOTIENT = tuple(ALGORITHMS), r"min_size must be <= cohort/n_clusters = 20"
+WRONG: list[tuple[tuple[str, ...], dict[str, Any], str]] = [  # for which algorithms, what, says
+    (EVERY, {"n_rounds": 0}, "n_rounds must be >= 1"),
+    (EVERY, {"clip": 0.0}, "clip must be"),
+    (EVERY, {"cohort": 0}, "cohort must be >= 1"),
+    (EVERY, {"cohort": 61}, "cohort must be >= 1 and <= 60"),
+    (EVERY, {"delta": 0.0}, "delta must lie"),
+    (EVERY, {"delta": 1.0}, "delta must lie"),
+    (EVERY, {"n_steps": 0}, "n_steps"),
+    (EVERY, {"learning_rate": 0.0}, "learning_rate"),
+    (EVERY, {"server_rate": -1.0}, "server_rate"),
+    (EVERY, {"epsilon": None}, "epsilon or sigma must be given"),
+    (EVERY, {"sigma": 1.0}, "not both"),
+    (EVERY, {"epsilon": 0.0}, "epsilon must be"),
+    (EVERY, {"epsilon": math.nan}, "epsilon must be a number"),
+    (EVERY, {"epsilon": None, "sigma": 0.0}, "sigma must be"),
+    (EVERY, {"epsilon": None, "sigma": math.inf}, "sigma must be finite"),
+    (EVERY, {"accountant": "moments"}, "accountant must be one of"),
+    (EVERY, {"initial": np.zeros((5, MODEL.n_parameters))}, "initial must hold"),
+    (EVERY, {"initial": np.zeros((2, 3))}, "initial must have"),
+    (EVERY, {"model": rr.SoftmaxRegression(P, 2)}, "at least the federation's n_labels=3"),
+    (EVERY, {"model": rr.SoftmaxRegression(P + 1, C)}, "features"),
+    (("rr", "sums"), {"min_size": 21}, QUOTIENT),
+    (("rr",), {"min_size": -1}, "min_size"),
+    (("rr",), {"n_clusters": 1}, "n_clusters must be >= 2"),
+    (("rr",), {"clusterer": "kmeans"}, "clusterer must be one of"),
+    (("rr",), {"identifiers": "laplace"}, "identifiers must be one of"),
+    (("rr",), {"rebalance": "fair"}, "rebalance must be one of"),
+    (("rr",), {"identifier_share": 0.0}, "identifier_share"),
+    (("rr",), {"identifier_share": 1.0}, "identifier_share"),
+    (("rr",), {"accountant": "poisson_pld"}, "accountant must be one of paper"),
+    (("sums",), {"min_size": 0}, "min_size"),
+    (("sums",), {"reseed_below": 1.0}, "reseed_below"),
+    (("sums",), {"accountant": "wor_rdp"}, "accountant must be one of poisson"),
+]
+
+
 @pytest.mark.parametrize(
-    ("change", "match"),
-    [
-        ({"n_rounds": 0}, "n_rounds must be >= 1"),
-        ({"clip": 0.0}, "clip must be"),
-        ({"clip": -1.0}, "clip must be"),
-        ({"cohort": 0}, "cohort must be >= 1"),
-        ({"cohort": 61}, "cohort must be >= 1 and <= 60"),
-        ({"delta": 0.0}, "delta must lie"),
-        ({"delta": 1.0}, "delta must lie"),
-        ({"n_steps": 0}, "n_steps"),
-        ({"learning_rate": 0.0}, "learning_rate"),
-        ({"server_rate": -1.0}, "server_rate"),
-        ({"epsilon": None}, "epsilon or sigma must be given"),
-        ({"sigma": 1.0}, "not both"),
-        ({"epsilon": 0.0}, "epsilon must be"),
-        ({"epsilon": None, "sigma": 0.0}, "sigma must be"),
-        ({"accountant": "moments"}, "accountant must be one of"),
-        ({"initial": np.zeros((5, MODEL.n_parameters))}, "initial must hold"),
-        ({"initial": np.zeros((2, 3))}, "initial must have"),
-        (
-            {"model": rr.SoftmaxRegression(P, 2)},
-            "model must have at least the federation's n_labels=3",
-        ),
-        ({"model": rr.SoftmaxRegression(P + 1, C)}, "features"),
-    ],
+    ("name", "change", "match"), [(n, change, m) for names, change, m in WRONG for n in names]
 )
-@pytest.mark.parametrize("name", list(ALGORITHMS))
 def test_wrong_arguments_are_refused_before_anything_is_read(name, change, match):
     function, adjacency, extra = ALGORITHMS[name]
     f = federation(adjacency=adjacency, n_labels=C)
-    with pytest.raises(ValueError, match=match):
-        function(f, **{"model": MODEL, "epsilon": 3.0} | extra | RUN | change)
+    how = {"model": MODEL, "epsilon": 3.0} | extra | RUN | change
+    refuses(ValueError, match, function, f, **how)
     assert not f.ledger.releases and not f.transcript.messages
     assert f.client_memory.get("gram") is None
-
-
-@pytest.mark.parametrize(
-    ("change", "match"),
-    [
-        ({"min_size": 21}, r"min_size must be <= cohort/n_clusters = 20 \(B <= qM/k\)"),
-        ({"min_size": -1}, "min_size"),
-        ({"n_clusters": 1}, "n_clusters must be >= 2"),
-        ({"clusterer": "kmeans"}, "clusterer must be one of"),
-        ({"identifiers": "laplace"}, "identifiers must be one of"),
-        ({"rebalance": "fair"}, "rebalance must be one of"),
-        ({"identifier_share": 0.0}, "identifier_share"),
-        ({"identifier_share": 1.0}, "identifier_share"),
-        ({"accountant": "poisson_pld"}, "accountant must be one of paper"),
-    ],
-)
-def test_wrong_arguments_of_rr_cluster(change, match):
-    f = federation()
-    with pytest.raises(ValueError, match=match):
-        rr_cluster(f, MODEL, **{"n_clusters": 2, "epsilon": 3.0} | RUN | change)
-    assert not f.ledger.releases and not f.transcript.messages
-
-
-@pytest.mark.parametrize(
-    ("change", "match"),
-    [
-        ({"min_size": 21}, "min_size must be <= cohort/n_clusters = 20"),
-        ({"min_size": 0}, "min_size"),
-        ({"reseed_below": 1.0}, "reseed_below"),
-        ({"accountant": "wor_rdp"}, "accountant must be one of poisson"),
-    ],
-)
-def test_wrong_arguments_of_sums_only(change, match):
-    f = federation(adjacency="add/remove")
-    with pytest.raises(ValueError, match=match):
-        sums_only(f, MODEL, **{"n_clusters": 2, "epsilon": 3.0} | RUN | change)
-    assert not f.ledger.releases and not f.transcript.messages
 
 
 def test_relations_and_units_are_not_mixed():
@@ -1058,36 +982,3 @@ def test_a_trust_model_that_shows_too_little_is_refused():
 
 
 # --- audits of the sums-only release --------------------------------------------------------------
-
-
-def audited(rows, *, adjacency, std_factor=1.0):
-    """A federation of `Table` clients, its blocks without noise, and one more release."""
-    data = ClientData(rows, np.arange(len(rows) + 1))
-    f = federation(data, "ideal", adjacency=adjacency, bound=2.0)
-    run = {"n_clusters": 2, "n_rounds": 1, "delta": 1e-3, "cohort": len(rows), "clip": 1.0}
-    made = planned(rr.plan_sums_only, f, Table(2, 2), sigma=1.0, min_size=1, **run)
-    (mechanism,) = made.mechanisms
-    arguments = {
-        "model": Table(2, 2), "models": np.zeros((2, 2)), "clip": 1.0, "n_steps": 1,
-        "learning_rate": 1.0, "count_weight": made.count_weight,
-    }  # fmt: skip
-    (exact,) = MODEL_BLOCKS.pooled(rows, np.arange(len(rows) + 1), **arguments)
-    used = Gaussian(mechanism.sensitivity, std_factor * mechanism.std, adjacency)
-
-    def release(generator):
-        return f.noisy_sum(MODEL_BLOCKS, [used], round=0, **arguments)[0]
-
-    return release, exact, mechanism
-
-
-ROWS = table_rows([0, 1, 1], [(1.0, 0.0), (0.0, 0.5), (-0.3, 0.2)], 2)
-
-
-def test_audit_of_the_noise_scale(rng):
-    # 2000 releases, false alarm 1e-3; a halved noise is found
-    release, exact, mechanism = audited(ROWS, adjacency="add/remove")
-    assert audit.audit_noise_scale(release, exact, mechanism.std, vectorized=False, rng=rng).passed
-    release, exact, mechanism = audited(ROWS, adjacency="add/remove", std_factor=0.5)
-    assert not audit.audit_noise_scale(
-        release, exact, mechanism.std, vectorized=False, n_runs=500, rng=rng
-    ).passed

@@ -13,8 +13,6 @@ from fedclust_helpers import kmeans
 from fedclust_helpers.federation import ClientData, TrustModelError
 from fedclust_helpers.studies.feddp_kmeans.bounds import (
     averaging_error_bound,
-    max_server_points,
-    separation_constant,
 )
 from fedclust_helpers.studies.feddp_kmeans.k_fed import (
     MARGIN,
@@ -377,16 +375,6 @@ def test_averaging_bound_as_corrected(d, epsilon):
     assert bound < 4 * np.quantile(error, 0.9)  # and it is not vacuous
 
 
-@pytest.mark.parametrize("d, least", [(2, 0.1), (10, 0.8), (100, 0.99)])
-def test_averaging_bound_as_printed_fails(d, least):
-    """Claim K7: it lacks sqrt(d). In one dimension it holds."""
-    printed = {"epsilon": 1.0, "delta": DELTA, "radius": 1.0, "failure": 0.1, "as_printed": True}
-    assert (
-        averaging_errors(1000, d, 1.0) > averaging_error_bound(1000, d, **printed)
-    ).mean() > least
-    assert (averaging_errors(1000, 1, 1.0) > averaging_error_bound(1000, 1, **printed)).mean() < 0.1
-
-
 def test_averaging_bound_scales_as_it_should():
     common = {"delta": DELTA, "failure": 0.1}
     base = averaging_error_bound(10**6, 10, epsilon=1.0, radius=1.0, **common)
@@ -397,21 +385,6 @@ def test_averaging_bound_scales_as_it_should():
         base / 10, rel=1e-4
     )
     assert averaging_error_bound(5, 10, epsilon=1.0, radius=1.0, **common) == math.inf
-
-
-def test_assumption_2_on_the_papers_mixture():
-    """Claim K9 and G.2: 300 server points are far within the bound at epsilon 1."""
-    common = {"epsilon": 1.0, "sigma": 0.5**0.5}
-    assert max_server_points(100_000, 10, radius=10.57, **common) == 4475
-    assert max_server_points(100_000, 10, epsilon=1.0, sigma=0.5, radius=10.57) == 2237
-    assert max_server_points(100_000, 10, epsilon=0.01, sigma=0.5, radius=10.57) < 300
-
-
-def test_the_experiments_lie_outside_the_separation_condition():
-    """Claim K8: implied c = 0.045 for Definition 2."""
-    means = gaussians(0, 1, 1)[2]
-    c = separation_constant(means, np.full(10, 0.1), sigma=0.5**0.5, n_records=100_000)
-    assert 0.035 < c < 0.055
 
 
 # --- wrong arguments, before anything is released -------------------------------------------------

@@ -324,7 +324,7 @@ RR: tuple[Mutant, ...] = (
         "rr_cluster/algorithm.py",
         "    sums = noised(sums, to_sums, noise)",
         "    sums = np.asarray(sums, dtype=np.float64) * (to_sums.grid or 1.0)",
-        "rr_cluster/test_rr_cluster.py::test_audit_of_the_noise_scale",
+        "rr_cluster/test_rr_cluster.py::test_every_released_sum_has_noise_of_its_own_in_every_round",
         "rr_cluster/test_rr_cluster.py",
     ),
     mutant(
