@@ -291,16 +291,6 @@ def test_unknown_names_are_refused():
     refuses(ValueError, "name must be one of acsincome, adult, birch2", datasets.available, "cifar")
 
 
-def test_dataset_checks_its_labels():
-    fields = {"name": "x", "n_clusters": 1, "bounds": (0, 1), "bounds_note": "", "source": ""}
-    fields |= {"licence": "", "citation": ""}
-    with pytest.raises(ValueError, match=r"labels must have shape \(2,\)"):
-        datasets.Dataset(points=np.zeros((2, 1)), labels=np.zeros(3, dtype=int), **fields)
-    mine = np.zeros((2, 1))
-    data = datasets.Dataset(points=mine, labels=None, **fields)
-    assert mine.flags.writeable and not data.points.flags.writeable
-
-
 # ---- generators --------------------------------------------------------------------------------
 
 
@@ -559,21 +549,6 @@ def test_dirichlet_split_is_complete(labels, n_clients, concentration, min_size,
     sizes = np.bincount(client_of, minlength=n_clients)
     assert client_of.shape == labels.shape and len(sizes) == n_clients
     assert sizes.min() >= min_size
-
-
-def test_dirichlet_concentration_sets_how_mixed_clients_are():
-    labels = np.repeat(np.arange(10), 2000)
-
-    def largest_share(concentration):
-        client_of = datasets.partition_dirichlet(labels, 10, concentration, rng=rng(6))
-        table = np.zeros((10, 10))
-        np.add.at(table, (client_of, labels), 1)
-        return (table.max(axis=0) / 2000).mean()
-
-    # the largest of 10 shares: about 1 for concentration 0.01, near 0.1 for 1000
-    assert largest_share(0.01) > 0.9
-    assert largest_share(1000) < 0.13
-    assert largest_share(0.01) > largest_share(0.5) > largest_share(1000)
 
 
 def test_dirichlet_shares_have_the_right_variance():

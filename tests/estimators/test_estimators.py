@@ -3,7 +3,6 @@
 import copy
 import pickle
 import time
-from concurrent.futures import ThreadPoolExecutor
 
 import joblib
 import numpy as np
@@ -393,22 +392,6 @@ def test_scikit_learn_searches_charge_every_fit(clients, search, backend):
     assert len(ledger.releases) == 4 * 2
     assert ledger.remaining == pytest.approx(0.0, abs=1e-6)
     refuses(BudgetExceededError, "", clone(estimator).fit, X, y)
-
-
-def test_threads_do_not_share_a_budget_twice(clients):
-    """Eight threads, a budget for three: never more than three fits."""
-    ledger = PrivacyLedger(budget=Budget(3.0, 3e-4))
-
-    def attempt(_):
-        try:
-            model(epsilon=1.0, delta=1e-4, ledger=ledger, options={"n_rounds": 2}).fit(clients)
-        except BudgetExceededError:
-            return False
-        return True
-
-    with ThreadPoolExecutor(8) as pool:
-        granted = sum(pool.map(attempt, range(8)))
-    assert granted == 3 and len(ledger.releases) == 3 * 2
 
 
 @pytest.mark.slow

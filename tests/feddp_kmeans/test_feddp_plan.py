@@ -98,16 +98,6 @@ def test_total_does_not_depend_on_the_sensitivities():
         assert found.total_epsilon == pytest.approx(budgets.total(), abs=1e-3)
 
 
-def test_classical_calibration_and_renyi_accounting_of_the_same_steps():
-    classic = acc.gaussian_sigma_classic(1, DELTA)
-    steps = [Gaussian(1, classic), Laplace(1, 1)] * 2
-    assert ledger_of(*steps).epsilon(DELTA) == pytest.approx(3.0577, abs=1.5e-3)
-    assert ledger_of(*steps, *steps[:2]).epsilon(DELTA) == pytest.approx(4.2700, abs=1.5e-3)
-    own = ledger_of(*[Gaussian(1, sigma(1)), Laplace(1, 1)] * 2)
-    assert own.epsilon(DELTA, method="rdp") == pytest.approx(3.4690, abs=5e-3)
-    assert own.epsilon(DELTA, method="pld") < own.epsilon(DELTA, method="rdp")
-
-
 # --- mechanisms -----------------------------------------------------------------------------------
 
 
@@ -127,13 +117,6 @@ def test_sensitivities_at_client_level_are_the_clip_bounds():
     assert {name: m.sensitivity for name, m in steps.items()} == {
         "outer": 40, "weights": 1, "sums": 2, "counts": 3, "lloyd_sums": 30, "lloyd_counts": 31
     }  # fmt: skip
-
-
-@pytest.mark.parametrize("n_rounds, ratio", [(1, 4.225), (2, 5.975), (3, 7.317), (5, 9.447)])
-def test_noise_of_the_lloyd_sums(n_rounds, ratio):
-    _, steps = planned(budgets=StepBudgets(0, 1, 1, 1, 1, 1, n_rounds))
-    assert set(steps) == {"weights", "sums", "counts", "lloyd_sums", "lloyd_counts"}
-    assert steps["lloyd_sums"].std / 2.0 == pytest.approx(ratio, abs=1e-3)
 
 
 # --- plans of the federation that runs them -------------------------------------------------------

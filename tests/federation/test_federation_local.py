@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import tracemalloc
-from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -97,21 +96,6 @@ class Census:
     def collect(self, users, reports):
         self.users += users.tolist()
         self.chunks.append(len(users))
-
-
-# --- users ----------------------------------------------------------------------------------------
-
-
-def test_points_outside_the_ball_are_moved_into_it():
-    points = np.array([[3.0, 4.0], [0.3, 0.4], [1.0, 0.0], [1.0, 1.0]])
-    federation = fl.simulate(points, "local", seed=1)
-    moved = federation._data.points
-    assert moved[0] == pytest.approx([0.6, 0.8], abs=1e-9)
-    assert np.array_equal(moved[1:3], points[1:3])
-    assert np.linalg.norm(moved, axis=1).max() <= 1.0
-    assert federation.clipped_counts.tolist() == [1, 0, 0, 1]
-    assert points[0].tolist() == [3.0, 4.0]  # the owner's rows are not touched
-    assert fl.simulate(points, "local", seed=1, bound=5.0).clipped_counts.sum() == 0
 
 
 # --- asking ---------------------------------------------------------------------------------------
@@ -528,28 +512,6 @@ def test_parts_of_a_split_are_named(part):
 # --- all mechanisms of one user, end to end -------------------------------------------------------
 
 
-def test_a_users_total_is_proved_over_a_whole_protocol():
-    """Count, bits and vectors in one round: nobody answers two questions, the total is (1, 1e-6).
-
-    Randomised response alone is 1-LDP, the Gaussian alone (1, 1e-6)-LDP; parts are disjoint.
-    """
-    n = 5000
-    federation = fl.simulate(users_points(n), "local", seed=1, keep_payloads=True)
-    federation.divide(SHARES)
-    heavy = Bitstogram(lambda p: halves(p).keys, 1.0, 4, rng=generator(0), n_buckets=16)
-    federation.ask(count_query(1.0, shares=[1.0] * 3, n_answers=3), round=0, part="cells")
-    federation.ask(heavy, round=0, part="buckets")
-    federation.ask(sum_query(1.0), round=0, part="rest")
-    members = [federation.split.members(np.arange(n), p) for p in SHARES]
-    answers = Counter(np.concatenate([np.flatnonzero(m) for m in members]).tolist())
-    assert set(answers.values()) == {1} and len(answers) == n
-    assert [m.count for m in federation.transcript.messages] == [int(m.sum()) for m in members]
-    assert federation.ledger.epsilon(DELTA) == pytest.approx(1.0, rel=1e-9)
-    assert federation.ledger.delta(1.0) == pytest.approx(DELTA, rel=1e-9)
-    responses = [m for r in federation.ledger.releases[:2] for m in r.mechanisms]
-    assert responses == [RandomizedResponse(1.0 / 3)] * 3 + [RandomizedResponse(1.0)]
-
-
 @pytest.mark.parametrize(
     "clients",
     [
@@ -753,17 +715,6 @@ def test_a_vector_that_is_not_finite_counts_as_nothing(value):
     (sent,) = exact.respond(points, np.arange(10), rng=generator(1))
     assert (sent[3] == 0).all() and np.abs(sent[[0, 1, 2, 4]]).min() > 0
     assert np.linalg.norm(sent, axis=1).max() <= 1
-
-
-def test_a_users_label_depends_on_the_users_number_alone():
-    """Part, channel and row of a user: the same for any data, any number of users, any chunks."""
-    federations = [fl.simulate(users_points(n, seed=n), "local", seed=9) for n in (40, 900, 3000)]
-    splits = [f.divide(SHARES) for f in federations]
-    for part in SHARES:
-        members = [s.members(np.arange(40), part) for s in splits]
-        assert all(np.array_equal(members[0], m) for m in members)
-        one_by_one = [bool(splits[0].members(np.array([u]), part)[0]) for u in range(40)]
-        assert one_by_one == members[0].tolist()
 
 
 # --- noise on a grid, and shares of noise ---------------------------------------------------------

@@ -147,10 +147,3 @@ def test_no_two_numbers_of_a_round_share_their_noise(noise, source):
     released = np.concatenate([made.sums.ravel(), 6 * made.common])
     assert released.shape == (9,) and len(np.unique(np.abs(released))) == 9
     assert np.abs(released).min() > 0
-
-
-def test_a_local_report_is_noised_at_its_client():
-    f = simulate(np.zeros((50, 3)), "local", seed=1)
-    noise = f.gaussian(cs.TOTAL, "total", multiplier=1.0)
-    (reports,) = f.reports(cs.TOTAL, [noise], round=0)
-    assert reports.shape == (50, 3) and len(np.unique(reports)) == 150

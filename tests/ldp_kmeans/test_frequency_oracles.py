@@ -378,22 +378,6 @@ def test_each_channel_is_counted_and_scaled_to_all_users():
     assert 0.78 < scores.std() < 1.2
 
 
-def test_reports_are_added_chunk_by_chunk():
-    rng = generator(5)
-    values = column(rng.integers(50, size=1000))
-    whole, parts = (fo.OneBitCounts(keys_of, 1.0, rng=generator(6), n_buckets=32) for _ in range(2))
-    fo.ask_values(whole, values, rng=generator(7))
-    noise = generator(7)
-    for start in range(0, 1000, 130):
-        users = np.arange(start, min(start + 130, 1000))
-        parts.collect(users, parts.respond(values[users], users, rng=noise))
-    # one word for each user, in order: the noise does not depend on the chunks either
-    assert np.array_equal(parts.spectrum, whole.spectrum) and parts.n_users == whole.n_users
-    nobody = np.zeros(0, dtype=int)
-    parts.collect(nobody, parts.respond(values[nobody], nobody, rng=noise))
-    assert np.array_equal(parts.spectrum, whole.spectrum)
-
-
 def test_a_users_report_depends_on_that_user_alone():
     rng = generator(11)
     points = rng.normal(size=(300, 2)) * 100

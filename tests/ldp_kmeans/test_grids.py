@@ -232,9 +232,6 @@ def test_the_shift_is_uniform():
     assert same.shift != NestedGrid.shifted(3, rng=generator(2)).shift
 
 
-# --- cells near a point ---------------------------------------------------------------------------
-
-
 # --- Algorithm 1 ----------------------------------------------------------------------------------
 
 

@@ -16,7 +16,6 @@ from ldp_cases import (
     grid_histogram,
     one_round,
     printed,
-    public_users,
     refused,
     rng,
     run,
@@ -24,11 +23,9 @@ from ldp_cases import (
 )
 
 from fedclust_helpers import accounting as acc
-from fedclust_helpers.audit import audit_canary, audit_noise_scale, audit_release, audit_sensitivity
 from fedclust_helpers.federation import simulate
 from fedclust_helpers.federation.reports import gaussian_report
-from fedclust_helpers.ldp_kmeans import plan_four_rounds
-from fedclust_helpers.ldp_kmeans.frequency_oracles import OneBitCounts, Question
+from fedclust_helpers.ldp_kmeans.frequency_oracles import OneBitCounts
 from fedclust_helpers.ldp_kmeans.local_randomizers import RandomizedResponse
 from fedclust_helpers.ldp_kmeans.vector_sums import HeavySums, NoisyPoints
 from fedclust_helpers.mechanisms import (
@@ -36,7 +33,6 @@ from fedclust_helpers.mechanisms import (
     DistributedDiscreteGaussian,
     Gaussian,
 )
-from fedclust_helpers.studies.ldp_kmeans import theory
 
 # --- budgets --------------------------------------------------------------------------------------
 
@@ -286,111 +282,6 @@ def test_secure_mode_takes_no_seed_and_no_continuous_noise():
     refuses(ValueError, "seed must be given in teaching mode", simulate, DATA[:100], "local")
     fed = simulate(DATA[:100], "local", mode="secure")
     refused(fed, lambda: run(printed, fed=fed, k=2), ValueError, "no secure mode")
-
-
-# --- audits ---------------------------------------------------------------------------------------
-
-
-def one_vector(g, mechanism, seed=17):
-    """Two inputs of one user, f = 0 and f = 1, that give the public sign +1 and -1."""
-    oracle = HeavySums(
-        lambda points, _: (points[:, 0].astype(np.uint64), np.tile(g, (len(points), 1))),
-        float(np.linalg.norm(g)), len(g), mechanism, rng=rng(seed), n_buckets=64,
-    )  # fmt: skip
-    user = next(u for u in range(200) if signs(oracle, u) == (1, -1))
-
-    def release(key):
-        def draw(rng, n_runs):
-            points = np.full((n_runs, 1), float(key))
-            return oracle.respond(points, np.full(n_runs, user), rng=rng)[0]
-
-        return draw
-
-    return release(0), release(1)
-
-
-def signs(oracle, user):
-    values = np.array([[0.0], [1.0]])
-    signed = oracle._answer(values, np.array([user, user]))
-    return tuple(np.sign(signed[:, 0]).astype(int))
-
-
-def test_audit_of_the_vector_report():
-    """P7: the corrected noise passes, the printed one is caught, for g near a point off centre."""
-    g = np.array([0.55, 0, 0])
-    epsilon = 1.0
-    claimed = acc.gdp_mu(epsilon, DELTA)
-    good = gaussian_report(0.55, epsilon, DELTA)
-    scale = audit_noise_scale(
-        one_vector(g, good)[0], g, good.std, n_runs=3000, false_alarm=1e-4, rng=rng(18)
-    )
-    assert scale.passed
-    for mechanism, passes in (
-        (good, True),
-        # B((.5, 0, 0), .05): Delta_g = .1, noise 2 c_G .1/epsilon
-        (Gaussian(1.1, theory.printed_sums_truth(epsilon, DELTA, center_norm=0.5,
-                                                 radius=0.05).std, "replace-one"), False),
-        # constant g: Delta_g = 0, no noise at all
-        (Gaussian(1.1, 1e-9, "replace-one"), False),
-    ):  # fmt: skip
-        plus, minus = one_vector(g, mechanism)
-        audit = audit_release(
-            plus, minus, g, -g, mechanism.std, n_runs=4000, delta=DELTA, claimed_mu=claimed,
-            claimed_epsilon=epsilon, rng=rng(19),
-        )  # fmt: skip
-        assert audit.passed == passes
-        assert (audit.mu_lower_bound > 2 * claimed) == (not passes)
-    printed_mu = theory.printed_sums_truth(epsilon, DELTA, center_norm=0.5, radius=0.05).true_mu
-    assert printed_mu > 4 * claimed
-
-
-def test_an_oracle_refuses_the_printed_sensitivity():
-    """Delta_g = .1 for that g, but the signed vector moves by 1.1."""
-    short = Gaussian.from_budget(0.1, 1.0, DELTA, adjacency="replace-one")
-    with pytest.raises(ValueError, match="can change by 1.1"):
-        HeavySums(lambda p, c: (p, p), 0.55, 3, short, rng=rng())
-
-
-def test_audit_of_algorithm_5():
-    """P2: two points p and -p of one cluster move the k d' numbers by 2, not sqrt(2)."""
-    center = np.zeros((2, 3))
-    center[0, 0], center[1, 0] = 0.1, -0.1
-
-    def message(point):
-        label = np.linalg.norm(center - point, axis=1).argmin()
-        out = np.zeros((2, 3))
-        out[label] = point
-        return out
-
-    other = np.array([0.1, math.sqrt(0.99), 0.0])
-    same = np.array([0.1, -math.sqrt(0.99), 0.0])
-    far = np.array([-1.0, 0.0, 0.0])
-    worst = audit_sensitivity(message, [(other, far)], math.sqrt(2))
-    assert worst.passed and worst.ratio == pytest.approx((1.0,))
-    caught = audit_sensitivity(message, [(other, far), (other, same)], math.sqrt(2))
-    assert not caught.passed and caught.ratio[0] == pytest.approx(math.sqrt(2 * 0.99))
-    assert audit_sensitivity(message, [(other, far), (other, same)], 2.0).passed
-    # our version sends d' signed numbers with sensitivity 2
-    plan = plan_four_rounds(public_users(1000, 3), n_clusters=2, epsilon=1.0)
-    assert plan.mechanism.sensitivity == 2
-    assert theory.algorithm_5_true_delta(1.0, DELTA) > 9 * DELTA
-
-
-def test_audit_of_one_bit():
-    """20 000 reports for each of two values: epsilon is met, half the noise is caught."""
-    for true_epsilon, passes in ((1.0, True), (2.0, False)):
-        query = OneBitCounts(
-            lambda points, _: Question(np.zeros(len(points), dtype=np.uint64), points[:, 0] > 0),
-            true_epsilon, rng=rng(20), n_buckets=4,
-        )  # fmt: skip
-        scores = [
-            query.respond(np.full((20_000, 1), value), np.zeros(20_000, int), rng=rng(21 + i))[0]
-            for i, value in enumerate((-1.0, 1.0))
-        ]
-        with_, without = (s[:, 0].astype(float) for s in scores)
-        audit = audit_canary(without, with_, claimed_epsilon=1.0)
-        assert audit.passed == passes
-        assert audit.epsilon_lower_bound == pytest.approx(true_epsilon, rel=0.15)
 
 
 # --- noisy points ---------------------------------------------------------------------------------

@@ -174,14 +174,6 @@ def test_calibrated_noise_costs_at_most_epsilon_and_a_little_less_costs_more(acc
     assert certified_epsilon(sigma * (1 - 2e-5), delta=DELTA, **run) > 1.5
 
 
-def test_a_sigma_made_with_the_paper_is_valid_but_loose():
-    """Library epsilon (WOR) of the paper's own sigma, at nominal 2, 4, 8 and T = 50."""
-    for epsilon, real in ((2, 0.67), (4, 3.11), (8, 7.05)):
-        sigma = calibrate(epsilon, DELTA, n_rounds=50, accountant="paper", **PEOPLE)
-        cost = certified_epsilon(sigma, delta=DELTA, n_rounds=50, accountant="wor_rdp", **PEOPLE)
-        assert cost == pytest.approx(real, abs=0.006)
-
-
 @pytest.mark.parametrize(
     ("rounds", "printed", "tight"),
     [
@@ -326,35 +318,11 @@ def test_calibrated_identifiers_use_up_the_budget(amplified):
 # --- wrong use ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("rate", [0, -0.1, 1.5, math.nan])
-def test_rate_outside_its_range(rate):
-    refuses(ValueError, "rate", theorem_4_2_rdp, 2, 1.0, rate)
-
-
 @pytest.mark.parametrize(
-    ("change", "error", "match"),
-    [
-        ({"cohort": 1001}, ValueError, "cohort"),
-        ({"cohort": 0}, ValueError, "cohort"),
-        ({"n_rounds": 0}, ValueError, "n_rounds"),
-        ({"n_rounds": 2.0}, TypeError, "n_rounds"),
-        ({"delta": 0.0}, ValueError, "delta"),
-        ({"epsilon": 0.0}, ValueError, "epsilon"),
-        ({"epsilon": math.inf}, ValueError, "epsilon"),
-        ({"accountant": "best"}, ValueError, "accountant"),
-    ],
-)
-def test_calibrate_refuses(change, error, match):
-    arguments = dict(
-        epsilon=2.0, delta=DELTA, n_rounds=50, accountant="wor_rdp", **PEOPLE
-    ) | change  # fmt: skip
-    refuses(error, match, calibrate, **arguments)
-
-
-def test_other_wrong_arguments():
-    refuses(ValueError, "alpha", theorem_4_2_rdp, 1, 1.0, 0.1)
-    refuses(TypeError, "alpha", theorem_4_2_rdp, 2.5, 1.0, 0.1)
-    refuses(ValueError, "sigma", theorem_4_2_rdp, 2, 0.0, 0.1)
-    refuses(ValueError, "share", split_identifiers, 1.0, 1.0)
-    with pytest.raises(ValueError, match="sigma"):
-        certified_epsilon(math.inf, delta=DELTA, n_rounds=1, accountant="wor_rdp", **PEOPLE)
+    "change",
+    [{"cohort": 1001}, {"cohort": 0}, {"n_rounds": 0}, {"delta": 0.0}, {"epsilon": 0.0},
+     {"epsilon": math.inf}, {"accountant": "best"}],
+)  # fmt: skip
+def test_calibrate_refuses(change):
+    good = dict(epsilon=2.0, delta=DELTA, n_rounds=50, accountant="wor_rdp", **PEOPLE)
+    refuses(ValueError, next(iter(change)), calibrate, **good | change)

@@ -291,24 +291,6 @@ def test_a_server_that_rebalances_exact_identifiers_is_seen():
     assert released_shift(three, 3, 1, cluster=0) == (2.0, 1)
 
 
-@pytest.mark.parametrize("rule", RULES)
-def test_the_three_rules_are_told_apart(rule):
-    """Donors with exactly B, with more at the start, with more at the moment: by hand."""
-    # sizes (2, 3, 0), B = 2: two are missing in cluster 2
-    sizes = Instance((0, 0, 1, 1, 1, 1), (1,) * 6, 3, 2)
-    ends = {tuple(np.bincount(p, minlength=3)): 0 for p in rebalanced_partitions(sizes, rule=rule)}
-    by_hand = {
-        "strict": {(2, 2, 2)},
-        "surplus": {(2, 2, 2)},
-        "literal": {(2, 2, 2), (1, 3, 2), (0, 4, 2)},
-    }
-    assert set(ends) == by_hand[rule]
-    drained = Instance((0,) * 3 + (1,) * 4, (1,) * 7, 3, 2)
-    smallest = min(min(np.bincount(p, minlength=3)) for p in
-                   rebalanced_partitions(drained, rule=rule))  # fmt: skip
-    assert smallest == {"strict": 2, "surplus": 1, "literal": 1}[rule]
-
-
 def test_internal_partitions_do_not_repair_it():
     found = search_replacement(2, 5)
     assert found.worst == pytest.approx(2 * math.sqrt(2))

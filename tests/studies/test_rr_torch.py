@@ -181,17 +181,6 @@ def test_training_is_gradient_descent_of_each_client_alone(name, options, torch)
 
 
 @pytest.mark.parametrize("name", MAKE)
-def test_gradient_is_the_finite_difference_of_the_loss(name, torch):
-    model, batch = MAKE[name](), batch_for(name)
-    start = models_for(model, 1)
-    gradient = start - model.train(np.repeat(start, M, axis=0), batch, n_steps=1, learning_rate=1.0)
-    directions = rng(5).normal(size=(8, model.n_parameters))
-    step = 1e-6
-    up, down = (model.losses(start + s * step * directions, batch) for s in (1, -1))
-    np.testing.assert_allclose((up - down) / (2 * step), gradient @ directions.T, atol=1e-6)
-
-
-@pytest.mark.parametrize("name", MAKE)
 def test_clients_do_not_depend_on_each_other_or_on_the_chunks(name, torch):
     batch = batch_for(name)
     starts = models_for(MAKE[name](), M)
