@@ -1,7 +1,5 @@
 """Fixtures shared by all tests: seeded generators, tiny data, and read-only arrays."""
 
-from __future__ import annotations
-
 import os
 
 # Before numpy is imported anywhere: one thread.

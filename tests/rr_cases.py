@@ -1,7 +1,5 @@
 """Clients, federations and calls that the tests of RR-Cluster share."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Accounting: formulas against 60-digit arithmetic, the ledger against closed forms and budgets."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections import Counter
@@ -430,10 +428,7 @@ def test_totals_over_divisions_against_brute_force(seed):
     assert local(*pairs).gdp_mu() == pytest.approx(
         worst_record(pairs, lambda ledger: ledger.gdp_mu() if ledger.releases else 0.0)
     )
-    for total in (
-        lambda ledger: ledger.epsilon(1e-5),
-        lambda ledger: ledger.delta(0.8),
-    ):
+    for total in (lambda ledger: ledger.epsilon(1e-5), lambda ledger: ledger.delta(0.8)):
         assert total(local(*pairs)) == pytest.approx(worst_record(pairs, total), rel=1e-9)
     pairs = random_pairs(rng, [lambda e: DiscreteGaussian(e, 3.0, 1.0, LOCAL)])
     assert local(*pairs).epsilon(1e-5) == pytest.approx(
@@ -780,22 +775,10 @@ FILLED = [
     # ten equal releases that together are exactly the budget
     (Budget(1.0), [Laplace(1.0, 10.0)]),
     (Budget(2.0), [DiscreteLaplace(1.0, 20.0), Laplace(1.0, 10.0), DiscreteLaplace(1.0, 20.0)]),
-    (
-        Budget(1.0, 1e-5, "gdp"),
-        [Gaussian.from_gdp(1.0, gdp_mu(1.0, 1e-5) / math.sqrt(10))],
-    ),
-    (
-        Budget(3.0, 1e-6, "gdp"),
-        [Gaussian.from_gdp(1.0, gdp_mu(3.0, 1e-6) / math.sqrt(20))] * 2,
-    ),
-    (
-        Budget(1.0, 1e-5, "rdp"),
-        [DiscreteGaussian(1.0, math.sqrt(10 / (2 * zcdp_rho(1.0, 1e-5))))],
-    ),
-    (
-        Budget(1.0, 1e-5, "rdp"),
-        [Gaussian(1.0, math.sqrt(10 / (2 * zcdp_rho(1.0, 1e-5))))],
-    ),
+    (Budget(1.0, 1e-5, "gdp"), [Gaussian.from_gdp(1.0, gdp_mu(1.0, 1e-5) / math.sqrt(10))]),
+    (Budget(3.0, 1e-6, "gdp"), [Gaussian.from_gdp(1.0, gdp_mu(3.0, 1e-6) / math.sqrt(20))] * 2),
+    (Budget(1.0, 1e-5, "rdp"), [DiscreteGaussian(1.0, math.sqrt(10 / (2 * zcdp_rho(1.0, 1e-5))))]),
+    (Budget(1.0, 1e-5, "rdp"), [Gaussian(1.0, math.sqrt(10 / (2 * zcdp_rho(1.0, 1e-5))))]),
 ]
 
 

@@ -5,8 +5,6 @@ out is scored. Each release is audited as it is, and broken on purpose: exact id
 the rebalancing, sums without noise, updates that nobody cut.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

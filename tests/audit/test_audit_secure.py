@@ -4,8 +4,6 @@ Secure noise has no seed. Each test states its false-alarm probability; they add
 for a run of this file.
 """
 
-from __future__ import annotations
-
 import math
 import warnings
 

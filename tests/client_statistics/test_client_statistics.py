@@ -1,7 +1,5 @@
 """Client statistics: closed forms, additivity, and sensitivities that hold and are attained."""
 
-from __future__ import annotations
-
 import math
 import pickle
 

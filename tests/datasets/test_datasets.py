@@ -3,8 +3,6 @@
 Tests that need a downloaded file skip, and say which one, where it is not on this machine.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import threading
@@ -210,8 +208,7 @@ def kept_files(folder):
 
 
 @pytest.mark.parametrize(
-    "file",
-    ["made_up", "s1/s1.data.gz", "adult/adult.data", "mnist/t10k-images-idx3-ubyte.gz"],
+    "file", ["made_up", "s1/s1.data.gz", "adult/adult.data", "mnist/t10k-images-idx3-ubyte.gz"]
 )
 def test_download_is_checked_and_cached(file, web, request, monkeypatch):
     content = b"1 2\n3 4\n" if file == "made_up" else local_file(file).read_bytes()

@@ -44,10 +44,7 @@ CALLS = {
                 "bounds": ([0.0, 0, 0], [10.0, 10, 10]), "bounds_note": "n",
                 "feature_names": ("a", "b", "c"), **TEXTS},
 }  # fmt: skip
-NEEDS_FILES = {
-    "load_birch2": "birch2",
-    "load_fashion_mnist": "fashion_mnist",
-}
+NEEDS_FILES = {"load_birch2": "birch2", "load_fashion_mnist": "fashion_mnist"}
 
 
 def test_the_valid_arguments_are_valid():
@@ -75,9 +72,7 @@ def _parameters(name):
 
 def test_sizes_together_are_looked_at():
     """None of them is large alone."""
-    for function, sizes in {
-        "make_ball_mixture": {"n": 10**9, "n_features": 10**4},
-    }.items():
+    for function, sizes in {"make_ball_mixture": {"n": 10**9, "n_features": 10**4}}.items():
         with pytest.raises(ValueError, match="must be smaller: .* GiB would be needed"):
             getattr(datasets, function)(**(CALLS[function] | sizes))
 

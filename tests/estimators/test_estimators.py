@@ -11,12 +11,7 @@ import pytest
 from conftest import refuses
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import (
-    GridSearchCV,
-    cross_val_predict,
-    cross_val_score,
-    cross_validate,
-)
+from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score, cross_validate
 
 from fedclust_helpers import fastlloyd, kmeans, ldp_kmeans
 from fedclust_helpers._state import CopyRefusedError

@@ -13,11 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedclust_helpers.federation import ClientData, LocalReports, simulate
-from fedclust_helpers.federation.data import (
-    ClippedDataWarning,
-    row_lengths,
-    warn_if_mostly_clipped,
-)
+from fedclust_helpers.federation.data import ClippedDataWarning, row_lengths, warn_if_mostly_clipped
 
 SECRET = 0.123456789
 

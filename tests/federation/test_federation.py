@@ -184,10 +184,7 @@ def test_the_ideal_server_sees_the_released_sum_alone():
     federation = fl.simulate([box(40, 2), box(60, 2, 1)], "ideal", seed=1, keep_payloads=True)
     released = release(federation)
     view = federation.transcript.view("server")
-    assert [(m.sender, m.name) for m in view] == [
-        ("secure sum", "sums"),
-        ("secure sum", "counts"),
-    ]
+    assert [(m.sender, m.name) for m in view] == [("secure sum", "sums"), ("secure sum", "counts")]
     assert all(np.array_equal(m.payload, r) for m, r in zip(view, released, strict=True))
     assert not [m for m in federation.transcript.messages if m.sender == "clients"]
 

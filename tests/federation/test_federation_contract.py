@@ -19,16 +19,8 @@ from fedclust_helpers.accounting import (
     LedgerMismatchError,
     PrivacyLedger,
 )
-from fedclust_helpers.client_statistics import (
-    RELATIVE_SUMS_AND_COUNTS,
-    TOTAL,
-)
-from fedclust_helpers.federation import (
-    ClientData,
-    ServerlessSecureSum,
-    SumFederation,
-    simulate,
-)
+from fedclust_helpers.client_statistics import RELATIVE_SUMS_AND_COUNTS, TOTAL
+from fedclust_helpers.federation import ClientData, ServerlessSecureSum, SumFederation, simulate
 from fedclust_helpers.mechanisms import (
     DiscreteGaussian,
     DiscreteLaplace,

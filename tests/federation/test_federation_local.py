@@ -1,7 +1,5 @@
 """Local queries: who is asked, what is charged, what crosses the wire, and what is refused."""
 
-from __future__ import annotations
-
 import math
 import tracemalloc
 from dataclasses import replace
@@ -21,11 +19,7 @@ from fedclust_helpers.accounting import (
 from fedclust_helpers.client_statistics import TOTAL
 from fedclust_helpers.federation import local as local_module
 from fedclust_helpers.federation.reports import gaussian_report
-from fedclust_helpers.ldp_kmeans.frequency_oracles import (
-    Bitstogram,
-    OneBitCounts,
-    Question,
-)
+from fedclust_helpers.ldp_kmeans.frequency_oracles import Bitstogram, OneBitCounts, Question
 from fedclust_helpers.ldp_kmeans.grids import NestedGrid
 from fedclust_helpers.ldp_kmeans.local_randomizers import RandomizedResponse
 from fedclust_helpers.ldp_kmeans.projections import BallProjection

@@ -1,7 +1,5 @@
 """The one place that chooses noise: kind, grid, sensitivity; and integers from sampler to ring."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -311,8 +309,7 @@ def test_a_grid_that_is_too_coarse_for_shares_of_noise_is_refused_when_planning(
     with pytest.raises(ValueError, match="give the ring more fractional_bits"):
         fastlloyd.plan(f, n_clusters=2, epsilon=60.0, delta=1e-5)
     result = fastlloyd.run(
-        f := federation(trust, **options),
-        fastlloyd.plan(f, n_clusters=2, epsilon=4.0, delta=1e-5),
+        f := federation(trust, **options), fastlloyd.plan(f, n_clusters=2, epsilon=4.0, delta=1e-5)
     )
     assert result.epsilon == f.ledger.epsilon(1e-5) <= 4.0 * (1 + 1e-9)
 

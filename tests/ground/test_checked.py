@@ -1,7 +1,5 @@
 """The types of a signature, checked: what passes, what is refused, and by which name."""
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import math

@@ -1,7 +1,5 @@
 """Numbers at the ends of their ranges and objects of the wrong type: quick, finite, named."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

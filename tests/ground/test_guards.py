@@ -1,7 +1,5 @@
 """Guards that stand behind others: each of them refuses alone, where the outer one is passed by."""
 
-from __future__ import annotations
-
 import math
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """k-means: independent oracles, invariances, the sphere packing, folding, and wrong use."""
 
-from __future__ import annotations
-
 import math
 import time
 

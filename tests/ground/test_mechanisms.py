@@ -5,8 +5,6 @@ false-alarm probability (that a correct sampler fails for a random seed) is stat
 Tests of the secure source have no seed: theirs is 1e-9 for each case.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import sys

@@ -1,7 +1,5 @@
 """Metrics: closed forms on tiny data, independent formulas, invariances, conventions, wrong use."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

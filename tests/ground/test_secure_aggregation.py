@@ -97,10 +97,7 @@ def test_round_is_the_nearest_grid_point(fixed, value):
 
 
 @given(
-    ring,
-    st.integers(1, 60),
-    st.tuples(st.integers(1, 4), st.integers(1, 4)),
-    st.integers(0, 2**32),
+    ring, st.integers(1, 60), st.tuples(st.integers(1, 4), st.integers(1, 4)), st.integers(0, 2**32)
 )
 def test_masked_sum_is_exact_modulo_the_ring(fixed, n_clients, shape, seed):
     rng = np.random.default_rng(seed)
@@ -117,8 +114,7 @@ def test_masked_sum_is_exact_modulo_the_ring(fixed, n_clients, shape, seed):
 @given(
     ring.flatmap(
         lambda f: st.tuples(
-            st.just(f),
-            hnp.arrays(f.dtype, hnp.array_shapes(max_dims=2, max_side=5)),
+            st.just(f), hnp.arrays(f.dtype, hnp.array_shapes(max_dims=2, max_side=5))
         )
     )
 )
@@ -246,12 +242,7 @@ def test_a_pad_book_does_not_print_what_was_used():
 
 
 @settings(max_examples=100)
-@given(
-    ring,
-    st.integers(1, 10**7),
-    st.floats(1e-3, 100.0),
-    st.floats(0.0, 1e6),
-)
+@given(ring, st.integers(1, 10**7), st.floats(1e-3, 100.0), st.floats(0.0, 1e6))
 def test_capacity_is_the_printed_inequality(fixed, n, magnitude, tail):
     fits = 2.0 ** (fixed.bits - 1 - fixed.fractional_bits) > n * magnitude + tail
     arguments = dict(n_records=n, magnitude=magnitude, noise_tail=tail, name="sums")

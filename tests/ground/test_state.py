@@ -1,7 +1,5 @@
 """State that must exist once is not copied, and what a release depends on is not overridden."""
 
-from __future__ import annotations
-
 import copy
 import multiprocessing
 import os

@@ -1,7 +1,5 @@
 """Checks of arguments: what is accepted, what is refused, and that messages name the argument."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

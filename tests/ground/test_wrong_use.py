@@ -18,12 +18,7 @@ from lloyd_runs import lloyd_run
 from fedclust_helpers import fastlloyd
 from fedclust_helpers.accounting import Budget, PrivacyLedger
 from fedclust_helpers.client_statistics import MODEL_BLOCKS, SUMS_AND_COUNTS, TOTAL
-from fedclust_helpers.federation import (
-    ClientData,
-    MaskedSecureSum,
-    TrustModelError,
-    simulate,
-)
+from fedclust_helpers.federation import ClientData, MaskedSecureSum, TrustModelError, simulate
 from fedclust_helpers.mechanisms import Gaussian
 from fedclust_helpers.rr_cluster import LinearRegression
 from fedclust_helpers.secure_aggregation import RingOverflowError

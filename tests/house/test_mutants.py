@@ -1,7 +1,5 @@
 """Mutants of the package: that every patch applies, that the machinery sees, and ten of them."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Facts about the project as a whole: packaging, documents, layers, and house rules."""
 
-from __future__ import annotations
-
 import ast
 import importlib
 import importlib.util

@@ -1,7 +1,5 @@
 """A newcomer's first paper goes through every floor: `toy_paper`, which CONTRIBUTING.md follows."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Frequency oracles: exact privacy, a slow per-user reference, errors of the notes, wrong use."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from fractions import Fraction

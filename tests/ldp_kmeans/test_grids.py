@@ -1,7 +1,5 @@
 """Nested grids: cells, keys, families of cells, and what lies near a ball or a point."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

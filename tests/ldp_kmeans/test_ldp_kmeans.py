@@ -39,15 +39,9 @@ from fedclust_helpers.datasets import make_ball_mixture
 from fedclust_helpers.federation import local, simulate
 from fedclust_helpers.federation.reports import gaussian_report
 from fedclust_helpers.kmeans import assign, kmeans_cost
-from fedclust_helpers.ldp_kmeans import (
-    four_rounds as rounds,
-)
+from fedclust_helpers.ldp_kmeans import four_rounds as rounds
 from fedclust_helpers.ldp_kmeans import heavy_cells
-from fedclust_helpers.ldp_kmeans.four_rounds import (
-    Buckets,
-    candidate_centers,
-    mark_heavy_cells,
-)
+from fedclust_helpers.ldp_kmeans.four_rounds import Buckets, candidate_centers, mark_heavy_cells
 from fedclust_helpers.ldp_kmeans.frequency_oracles import ask_values
 from fedclust_helpers.ldp_kmeans.grids import NestedGrid
 from fedclust_helpers.ldp_kmeans.one_round import choose_cells

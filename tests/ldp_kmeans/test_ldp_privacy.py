@@ -28,11 +28,7 @@ from fedclust_helpers.federation.reports import gaussian_report
 from fedclust_helpers.ldp_kmeans.frequency_oracles import OneBitCounts
 from fedclust_helpers.ldp_kmeans.local_randomizers import RandomizedResponse
 from fedclust_helpers.ldp_kmeans.vector_sums import HeavySums, NoisyPoints
-from fedclust_helpers.mechanisms import (
-    DiscreteGaussian,
-    DistributedDiscreteGaussian,
-    Gaussian,
-)
+from fedclust_helpers.mechanisms import DiscreteGaussian, DistributedDiscreteGaussian, Gaussian
 
 # --- budgets --------------------------------------------------------------------------------------
 

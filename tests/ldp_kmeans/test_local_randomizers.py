@@ -1,7 +1,5 @@
 """Local randomisers: exact privacy by enumeration, rounding, unbiased estimates, public coins."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import secrets

@@ -1,7 +1,5 @@
 """Ball-carving LSH: buckets, coverage, and collision probabilities in closed form."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

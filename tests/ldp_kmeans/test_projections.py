@@ -1,7 +1,5 @@
 """Random projections: lengths, the stated clip rate, dimensions of the theory checks."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -10,11 +10,7 @@ from threadpoolctl import threadpool_limits
 
 from fedclust_helpers import client_statistics as cs
 from fedclust_helpers.client_statistics.models import _cut, batch_of
-from fedclust_helpers.rr_cluster.models import (
-    LinearRegression,
-    OneHiddenLayer,
-    SoftmaxRegression,
-)
+from fedclust_helpers.rr_cluster.models import LinearRegression, OneHiddenLayer, SoftmaxRegression
 
 STATISTICS = {
     "blocks": cs.MODEL_BLOCKS,

@@ -14,11 +14,7 @@ from fedclust_helpers import accounting as acc
 from fedclust_helpers import rr_cluster as rr
 from fedclust_helpers.accounting.renyi import ORDERS, sampled_rdp
 from fedclust_helpers.client_statistics import NEAREST_UPDATES, SHARED_UPDATE
-from fedclust_helpers.federation import (
-    ClientData,
-    PlanMismatchError,
-    TrustModelError,
-)
+from fedclust_helpers.federation import ClientData, PlanMismatchError, TrustModelError
 from fedclust_helpers.mechanisms import DiscreteGaussian
 
 M = 60

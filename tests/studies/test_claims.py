@@ -1,7 +1,5 @@
 """All claims of the papers: the committed page is what the rows say, and no claim is forgotten."""
 
-from __future__ import annotations
-
 import re
 from functools import cache
 from pathlib import Path

@@ -15,9 +15,7 @@ from scipy import integrate, special, stats
 from fedclust_helpers import ldp_kmeans as lk
 from fedclust_helpers.kmeans import kmeans_cost
 from fedclust_helpers.ldp_kmeans.local_randomizers import RandomizedResponse
-from fedclust_helpers.ldp_kmeans.lsh import (
-    collision_probability,
-)
+from fedclust_helpers.ldp_kmeans.lsh import collision_probability
 from fedclust_helpers.studies.ldp_kmeans import growth, theory
 
 DELTA = 1e-6

@@ -3,8 +3,6 @@
 Tests that need a downloaded file skip, and say which one, where it is not on this machine.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 import zipfile
@@ -418,10 +416,7 @@ def test_official_archive_must_hold_one_table(monkeypatch, tmp_path):
         paper_data.load_acsincome("de", sha256=pin)
 
 
-OF_FILES = {
-    "acsincome": MAKERS["acsincome"],
-    "tinyshakespeare": paper_data.make_shakespeare_roles,
-}
+OF_FILES = {"acsincome": MAKERS["acsincome"], "tinyshakespeare": paper_data.make_shakespeare_roles}
 
 
 @pytest.mark.parametrize("dataset", OF_FILES)

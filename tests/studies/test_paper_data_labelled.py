@@ -4,8 +4,6 @@ Tests that need a downloaded file skip, and say which one, where it is not on th
 and CIFAR are read from small files of the real format.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import gzip
 import hashlib

@@ -9,11 +9,7 @@ from scipy.integrate import quad
 from scipy.stats import binomtest, norm
 
 from fedclust_helpers.accounting import gaussian_sigma_analytic, gdp_epsilon
-from fedclust_helpers.rr_cluster.accounting import (
-    calibrate,
-    certified_epsilon,
-    split_identifiers,
-)
+from fedclust_helpers.rr_cluster.accounting import calibrate, certified_epsilon, split_identifiers
 from fedclust_helpers.studies.rr_cluster.theory import (
     TABLE_4,
     TABLE_4_CLIENTS,

@@ -3,8 +3,6 @@
 All but one test need the extra ``torch`` and skip without it.
 """
 
-from __future__ import annotations
-
 import importlib
 import pickle
 
@@ -151,13 +149,7 @@ def trained_alone(name, model, start, batch, i, torch, *, steps, rate, mu=0.0, a
 
 @pytest.mark.parametrize("name", MAKE)
 @pytest.mark.parametrize(
-    "options",
-    [
-        {},
-        {"mu": 0.7},
-        {"add": True},
-    ],
-    ids=["plain", "proximal", "offset"],
+    "options", [{}, {"mu": 0.7}, {"add": True}], ids=["plain", "proximal", "offset"]
 )
 def test_training_is_gradient_descent_of_each_client_alone(name, options, torch):
     model, batch = MAKE[name](), batch_for(name)

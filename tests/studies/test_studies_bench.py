@@ -1,7 +1,5 @@
 """The bench under the result tables: cells, partial files, locks, provenance, single rows."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """The tables of all papers: tiny ones against the package's own pieces, and the committed ones."""
 
-from __future__ import annotations
-
 import importlib.util
 import io
 import math
