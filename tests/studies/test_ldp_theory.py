@@ -71,6 +71,12 @@ def test_p4_the_corrected_bound_holds_for_all_points():
     assert failures <= 20
 
 
+@pytest.mark.parametrize("n, outside", [(10**3, 0.26), (10**4, 2.6), (10**5, 26), (10**6, 265)])
+def test_p5_points_outside_grow_with_n(n, outside):
+    assert kmeans_dimension(10, 0.2, 0.1) == pytest.approx(156, abs=1)
+    assert theory.expected_outside(n, 0.2, 156) == pytest.approx(outside, rel=0.02)
+
+
 # --- P6 to P9: oracles ----------------------------------------------------------------------------
 
 
@@ -91,6 +97,14 @@ def test_p6_without_noise_only_the_signs_remain():
     # the analytic noise at epsilon = 500 is below 0.04 of a report of length 1/2
     run = theory.sums_error(20_000, 4, 500.0, DELTA, rng=rng(5), calibration="analytic")
     assert run.errors.mean() / math.sqrt(20_000) == pytest.approx(0.49, abs=0.06)
+
+
+@pytest.mark.parametrize("epsilon, truth", [(1, 9.3e-6), (0.5, 3.6e-6), (0.25, 1.6e-6)])
+def test_p2_of_the_notes_algorithm_5(epsilon, truth):
+    assert theory.algorithm_5_true_delta(epsilon, DELTA) == pytest.approx(truth, rel=0.02)
+    # with the sensitivity that is claimed, sqrt(2), the classic noise keeps its promise
+    std = math.sqrt(2) * gaussian_sigma_classic(epsilon, DELTA)
+    assert gdp_delta(math.sqrt(2) / std, epsilon) <= DELTA < gdp_delta(2 / std, epsilon)
 
 
 def test_p8_the_cross_terms():
@@ -139,6 +153,14 @@ def test_few_cells_are_their_own_centres():
     corners = np.array([[0.6, 0.6], [-0.6, -0.6]])
     assert theory.discretised_cost(corners, 1, 3, rng=rng()) == pytest.approx(0.02)
     assert kmeans_cost(corners, [[0.5, 0.5], [-0.5, -0.5]], normalize=True) == pytest.approx(0.02)
+
+
+@pytest.mark.parametrize("t", [1, 2, 3, 4, 8, 16, 32, 64, 100])
+def test_p11_the_bounds_of_the_theorem(t):
+    constant = collision_probability(1.0, t) / near_lower_bound(t)
+    assert 1.3 < constant < 5.4
+    for c in np.linspace(1.01, 6, 60):
+        assert collision_probability(float(c), t) <= far_upper_bound(float(c), t)
 
 
 # --- P11 to P14: locality-sensitive hashing -------------------------------------------------------
