@@ -13,9 +13,15 @@ from conftest import refuses
 from scipy import integrate, special, stats
 
 from fedclust_helpers import ldp_kmeans as lk
+from fedclust_helpers.accounting import gaussian_sigma_classic, gdp_delta
 from fedclust_helpers.kmeans import kmeans_cost
 from fedclust_helpers.ldp_kmeans.local_randomizers import RandomizedResponse
-from fedclust_helpers.ldp_kmeans.lsh import collision_probability
+from fedclust_helpers.ldp_kmeans.lsh import (
+    collision_probability,
+    far_upper_bound,
+    near_lower_bound,
+)
+from fedclust_helpers.ldp_kmeans.projections import kmeans_dimension
 from fedclust_helpers.studies.ldp_kmeans import growth, theory
 
 DELTA = 1e-6
