@@ -653,5 +653,5 @@ def test_wrong_values_are_named_but_never_quoted(case):
 
 def test_values_may_be_any_integers():
     for dtype in (bool, np.uint8, np.int32, np.uint64):
-        checked = check_values(np.array([0, 1, 1], dtype=dtype), 2)
+        checked = lr.check_values(np.array([0, 1, 1], dtype=dtype), 2)
         assert checked.dtype == np.int64 and checked.tolist() == [0, 1, 1]

@@ -1,8 +1,8 @@
-"""Locally private k-means: the claims of the paper, row by row, against the measured catalogue.
+"""What the claims about locally private k-means are computed with, against independent oracles.
 
-Fixed seeds. Where a number is a mean over trials, the tolerance is at least four standard errors
-(false alarm below 1e-4 a comparison for another seed); closed forms are compared to the digits that
-the catalogue quotes.
+The numbers of the claims themselves are rows of the committed page (test_claims.py). Fixed seeds.
+Where a number is a mean over trials, the tolerance is at least four standard errors (false alarm
+below 1e-4 a comparison for another seed).
 """
 
 import math
