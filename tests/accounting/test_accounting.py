@@ -12,8 +12,6 @@ from conftest import refuses
 from dp_accounting.pld import PLDAccountant
 from dp_accounting.pld.privacy_loss_distribution import from_laplace_mechanism
 from dp_accounting.rdp import RdpAccountant
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy.stats import norm
 
 from fedclust_helpers.accounting import (
@@ -95,13 +93,6 @@ def test_tiny_and_huge_arguments_are_solved():
     assert gdp_delta(100.0, 0.0) == 1.0
 
 
-@given(st.floats(0.01, 20), st.floats(0, 30))
-def test_gdp_delta_grows_with_mu_and_falls_with_epsilon(mu, epsilon):
-    delta = gdp_delta(mu, epsilon)
-    assert 0 <= delta <= 1
-    assert gdp_delta(mu * 1.01, epsilon) >= delta >= gdp_delta(mu, epsilon + 0.01)
-
-
 def test_pure_privacy_as_gaussian_privacy():
     for epsilon in (1e-6, 0.3, 1.0, 5.0, 30.0):
         mu = pure_to_gdp_mu(epsilon)
@@ -141,14 +132,6 @@ def test_zcdp_epsilon_against_a_fine_search_and_the_library(rho, delta):
 @pytest.mark.parametrize("delta", [1e-30, 1e-6, 0.5])
 def test_zcdp_rho_inverts_zcdp_epsilon(epsilon, delta):
     assert zcdp_epsilon(zcdp_rho(epsilon, delta), delta) == pytest.approx(epsilon, rel=1e-6)
-
-
-def test_zcdp_is_never_tighter_than_the_exact_gaussian():
-    for mu, delta in itertools.product((0.1, 1.0, 4.0), (1e-9, 1e-5)):
-        assert (
-            gdp_epsilon(mu, delta) < zcdp_epsilon(mu**2 / 2, delta) < 1.5 * gdp_epsilon(mu, delta)
-        )
-    assert zcdp_epsilon(0.0, 1e-5) == 0.0
 
 
 @pytest.mark.parametrize(

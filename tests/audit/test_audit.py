@@ -74,15 +74,6 @@ def test_a_factor_of_1_1_is_caught_in_both_directions(shape):
         assert "TOO LITTLE NOISE" in str(little) and "TOO MUCH NOISE" in str(much)
 
 
-def test_only_the_wrong_query_is_blamed():
-    # the query with correct noise raises an alarm with probability below 1e-3
-    result = audit.audit_noise_scale(
-        noisy((SUMS, COUNTS), (2.0, 2.5)), (SUMS, COUNTS), (2.0, 5.0), rng=generator(4)
-    )
-    assert result.queries[0].passed and result.queries[1].too_little
-    assert result.queries[1].ratio == pytest.approx(0.5, rel=0.05)
-
-
 def test_one_wrong_coordinate_is_found_although_the_pooled_ratio_hides_it():
     # 50 coordinates: the pooled ratio moves by 0.5 %, the coordinate itself by 9 standard errors
     exact, std = np.zeros((10, 5)), np.ones((10, 5))
@@ -523,17 +514,6 @@ def test_zero_claims():
     moved = audit.audit_sensitivity(lambda x: x, pairs, 0.0)
     assert moved.ratio == (math.inf,) and not moved.passed
     assert not audit.audit_sensitivity(lambda x: x, pairs, 0.99).passed
-
-
-@given(st.floats(0.1, 1e6), st.integers(0, 2**32))
-@settings(max_examples=30, deadline=None)
-def test_ratio_does_not_depend_on_the_unit(factor, seed):
-    rng = np.random.default_rng(seed)
-    pairs = [(rng.normal(size=(3, 2)), rng.normal(size=(3, 2))) for _ in range(3)]
-    once = audit.audit_sensitivity(lambda x: x.sum(axis=0), pairs, 1.0)
-    scaled = audit.audit_sensitivity(lambda x: factor * x.sum(axis=0), pairs, factor)
-    assert scaled.ratio == pytest.approx(once.ratio)
-    assert scaled.worst_index == once.worst_index
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -150,13 +150,6 @@ def test_discrete_noise_stays_on_its_grid(make, mixture):
     assert np.array_equal(counts, np.rint(counts))
 
 
-def test_no_noise_is_exact_up_to_rounding(make, mixture):
-    federation = make(split(mixture, [150, 150]), seed=4)
-    (total,) = federation.noisy_sum(TOTAL, [NoNoise()], round=0)
-    assert np.abs(total - mixture.sum(axis=0)).max() <= tolerance(federation)
-    assert federation.ledger.epsilon(1e-6) == np.inf
-
-
 def test_permuting_or_merging_clients_changes_nothing(make, mixture):
     clients = split(mixture, [30, 70, 120, 80])
     answers = []

@@ -190,14 +190,6 @@ def test_the_difference_of_masked_sums_and_counts_says_nothing():
     assert (fixed.decode(leak) == 4.0).all()
 
 
-def test_pads_of_clients_and_positions_are_uncorrelated():
-    pads = book().pads("sums", 0, 4, (5000,)).astype(float) / 2.0**64
-    correlations = np.corrcoef(pads)[np.triu_indices(4, 1)]
-    lagged = np.corrcoef(pads[0, 1:], pads[0, :-1])[0, 1]
-    # 7 tests at 5 standard errors: false alarm 4e-6
-    assert np.abs([*correlations, lagged]).max() < 5 / np.sqrt(5000)
-
-
 def test_a_pad_is_given_out_once():
     pads = book()
     pads.pads("sums", 0, 2, (3,))

@@ -90,16 +90,6 @@ def test_floors_are_nested(point, fine, coarse, side, seed):
         assert np.array_equal(grid.ancestors(cells, fine, coarse), grid.cells([point], coarse))
 
 
-@pytest.mark.parametrize("d", [1, 3])
-def test_the_floor_of_a_floor_is_the_floor(d):
-    """The same with the corners themselves as points: line 8 of Algorithm 1 (dyadic sides)."""
-    grid = NestedGrid(d)
-    points = points_in(grid)
-    for coarse, fine in itertools.combinations(range(12), 2):
-        inner = grid.corners(grid.cells(points, fine), fine)
-        assert np.array_equal(grid.cells(inner, coarse), grid.cells(points, coarse))
-
-
 # --- families -------------------------------------------------------------------------------------
 
 
@@ -197,12 +187,6 @@ def test_longer_keys_are_hashed_without_collisions(d, depth):
     assert ((top - expected) ** 2 / expected).sum() < 384  # chi-square, false alarm 1e-7
     with pytest.raises(ValueError, match="^depth must leave at most 63 bits to unpack a key"):
         grid.unpack(keys, depth)
-
-
-def test_keys_depend_on_the_order_of_the_coordinates():
-    for grid, depth in ((NestedGrid(2), 3), (NestedGrid(2), 40)):
-        keys = grid.keys(np.array([[1, 2], [2, 1], [1, 2]]), depth)
-        assert keys[0] == keys[2] != keys[1]
 
 
 # --- shifted hierarchies --------------------------------------------------------------------------

@@ -211,19 +211,6 @@ def test_sums_only_sensitivity_by_brute_force(k):
             assert np.allclose(both - base, own[s], atol=1e-12)
 
 
-def test_joint_sensitivity_of_blocks_and_counts():
-    # max(4/s1^2, 2/s1^2 + 2/s2^2), with s1, s2 the noise on sums (in C) and on counts
-    for clip, weight in itertools.product((0.3, 1.0), (0.0, 0.05, 0.3, 1.0, 2.0)):
-        std = 1.7 * clip
-        s1, s2 = std / clip, std / weight if weight else math.inf
-        for adjacency, expected in (
-            ("add/remove", 1 / s1**2 + 1 / s2**2),
-            ("replace-one", max(4 / s1**2, 2 / s1**2 + 2 / s2**2)),
-        ):
-            found = blocks_sensitivity(adjacency, clip=clip, count_weight=weight)
-            assert np.isclose((found / std) ** 2, expected)
-
-
 def test_identifier_and_update_of_each_client(rng):
     models = MODEL.initial(3, rng=rng)
     ids, updates = CLIENT_UPDATES.compute(
@@ -288,7 +275,7 @@ def big(m=400):
     return clients(m, 2, groups=4, seed=3)[0]
 
 
-@pytest.mark.parametrize("epsilon", [2.0, 4.0, 8.0])
+@pytest.mark.parametrize("epsilon", [2.0, 8.0])
 def test_with_noised_identifiers_it_is_dp_ifca_bit_for_bit(epsilon):
     """100 of 1000 clients a round, k = 4: noise spreads the identifiers, nobody is short of 8."""
     data = big(1000)

@@ -398,7 +398,7 @@ RR: tuple[Mutant, ...] = (
         "client_statistics/models.py",
         "    return float(max(2 * clip, np.sqrt(2) * np.hypot(clip, count_weight)))\n",
         "    return float(np.hypot(clip, count_weight))\n",
-        "rr_cluster/test_rr_cluster.py::test_joint_sensitivity_of_blocks_and_counts",
+        "rr_cluster/test_rr_cluster.py::test_sums_only_sensitivity_by_brute_force",
     ),
     mutant(
         "rr-counts-not-in-the-sensitivity",
@@ -406,7 +406,7 @@ RR: tuple[Mutant, ...] = (
         "client_statistics/models.py",
         "        return float(np.hypot(clip, count_weight))\n    return",
         "        return float(clip)\n    return",
-        "rr_cluster/test_rr_cluster.py::test_joint_sensitivity_of_blocks_and_counts",
+        "rr_cluster/test_rr_cluster.py::test_sums_only_sensitivity_by_brute_force",
     ),
     mutant(
         "rr-fesem-said-to-forget",
