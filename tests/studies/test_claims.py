@@ -116,9 +116,7 @@ def test_claims_of_a_paper_by_kind() -> None:
     refuses(ValueError, "id must be one of", studies.grade, "L99")
 
 
-def test_the_command_writes_the_pages(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_writes_the_pages(tmp_path, monkeypatch, capsys):
     few = {name: (title, rows[:1], readme) for name, (title, rows, readme) in page.PAPERS.items()}
     monkeypatch.setattr(page, "PAPERS", few)
     (tmp_path / "README.md").write_text("a\n<!-- claims -->\nold\n<!-- end of claims -->\nz\n")

@@ -117,9 +117,7 @@ def test_damaged_rows_are_measured_again(begun: tuple[Path, bytes], kind: str) -
     [b"toy/d0/m/runs=3,mean=7.0,median=7.0,ci95=0.0,cpu_seconds=0.0\n", b"\xff\xfe\n",
      b"key,mean\n", b"# fedclust partial table,table=toy\n", b"\n", b"\0" * 300],
 )  # fmt: skip
-def test_a_partial_file_without_its_first_line_is_refused_by_name(
-    tmp_path: Path, content: bytes
-) -> None:
+def test_a_partial_file_without_its_first_line_is_refused_by_name(tmp_path, content):
     path = tmp_path / "toy.partial.csv"
     path.write_bytes(content)
     refuses(PartialTableError, r"toy\.partial\.csv cannot be read", run_table, toy(), tmp_path)
@@ -131,9 +129,7 @@ def test_a_partial_file_without_its_first_line_is_refused_by_name(
     [toy(rows=range(5)), toy(rows=range(7)), toy(rows=range(5, -1, -1)),
      toy(design=Design(runs=9)), replace(toy(), seed="{x}")],
 )  # fmt: skip
-def test_a_partial_file_of_another_design_is_refused(
-    begun: tuple[Path, bytes], other: Table
-) -> None:
+def test_a_partial_file_of_another_design_is_refused(begun, other):
     path, _ = begun
     before = path.read_bytes()
     with pytest.raises(PartialTableError, match=r"toy\.partial\.csv is of another design"):
@@ -141,9 +137,7 @@ def test_a_partial_file_of_another_design_is_refused(
     assert path.read_bytes() == before
 
 
-def test_a_partial_file_of_another_version_is_refused(
-    begun: tuple[Path, bytes], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_partial_file_of_another_version_is_refused(begun, monkeypatch):
     path, _ = begun
     monkeypatch.setattr(partial, "code_version", lambda: "another")
     with pytest.raises(PartialTableError, match=r"toy\.partial\.csv is of another version"):
@@ -151,9 +145,7 @@ def test_a_partial_file_of_another_version_is_refused(
     assert not (path.parent / "toy.csv").exists()
 
 
-def test_the_version_knows_every_file_of_the_package_and_the_libraries(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_version_knows_every_file_of_the_package_and_the_libraries(tmp_path, monkeypatch):
     (tmp_path / "deep" / "er").mkdir(parents=True)
     monkeypatch.setattr(partial, "__file__", str(tmp_path / "studies" / "bench" / "partial.py"))
     version = partial.code_version.__wrapped__
@@ -193,9 +185,7 @@ def test_two_runs_at_once_are_told_apart(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {"toy.csv", "toy.json"}
 
 
-def test_a_run_that_finds_the_file_just_finished_does_not_write_beside_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_finds_the_file_just_finished_does_not_write_beside_it(tmp_path, monkeypatch):
     """Opened before the other run removed it, locked afterwards: the lock is of no use then."""
     lock = partial.fcntl.flock
 
@@ -228,9 +218,7 @@ def test_killed_workers_are_replaced(tmp_path: Path, again: bool) -> None:
         assert pd.read_csv(tmp_path / "toy.csv")["mean"].to_list() == [0, 1]
 
 
-def test_finished_files_appear_whole_or_not_at_all(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_finished_files_appear_whole_or_not_at_all(tmp_path, monkeypatch):
     def torn(frame: pd.DataFrame) -> str:
         if "second" in frame:
             raise OSError("disk full")
@@ -266,9 +254,7 @@ def test_a_table_says_how_it_was_made(tmp_path: Path) -> None:
     assert "--design quick" in json.loads((tmp_path / "toy.json").read_text())["command"]
 
 
-def test_the_commit_is_that_of_the_checkout(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_the_commit_is_that_of_the_checkout(monkeypatch, tmp_path):
     commit = runner._commit()
     assert commit is None or len(commit.rstrip("+")) == 40
     monkeypatch.setattr(runner, "__file__", str(tmp_path / "a" / "b" / "c" / "runner.py"))
@@ -332,18 +318,14 @@ def test_rows_bring_what_they_are_compared_with(tmp_path: Path) -> None:
     [({"y": "1"}, "toy has no setting 'y'; there are: x, runs"),
      ({"x": "9"}, "toy has no x=9; there are: 0, 1, 2"), ({"x": ""}, "toy has no x=;")],
 )  # fmt: skip
-def test_rows_that_there_are_not_are_named(
-    tmp_path: Path, wanted: dict[str, str], match: str
-) -> None:
+def test_rows_that_there_are_not_are_named(tmp_path, wanted, match):
     refuses(ValueError, match, remake, toy(), wanted, tmp_path)
 
 
 # --- the command line -----------------------------------------------------------------------------
 
 
-def test_command_line_ends_with_a_sentence(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_command_line_ends_with_a_sentence(tmp_path, capsys):
     (tmp_path / "fastlloyd_nicv.partial.csv").write_text("old\n")
     arguments = ["--design", "quick", "--out", str(tmp_path), "--jobs", "1", "--table"]
     for name, text in (("fastlloyd_nicv", "cannot be read"), ("fastlloyd_scaling", "make the tab")):
@@ -370,9 +352,7 @@ def test_command_line_refuses_wrong_use(arguments: list[str]) -> None:
     assert caught.value.code
 
 
-def test_all_tables_leave_out_what_needs_an_extra(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_all_tables_leave_out_what_needs_an_extra(monkeypatch, tmp_path, capsys):
     made: list[str] = []
 
     def note(table: Table, *args: object, **kwargs: object) -> list[Path]:
@@ -405,9 +385,7 @@ def test_all_tables_leave_out_what_needs_an_extra(
         ("rr_accuracy", {"rounds": 1.5}, "rounds must be"),
     ],
 )
-def test_designs_refuse_what_no_table_can_hold(
-    table: str, changes: dict[str, Any], match: str
-) -> None:
+def test_designs_refuse_what_no_table_can_hold(table, changes, match):
     refuses((TypeError, ValueError), match, replace, TABLES[table].quick, **changes)
 
 
@@ -459,9 +437,7 @@ def test_results_are_found_from_below(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("content", [b"", b"a,b\n1,2,3\n1\n4,5,6,7,8\n", b"\xff\xfe\x00,\x80\n"])
-def test_a_damaged_result_table_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes
-) -> None:
+def test_a_damaged_result_table_is_named(tmp_path, monkeypatch, content):
     folder_of(tmp_path / "data" / "results", one=content)
     monkeypatch.chdir(tmp_path)
     refuses(ValueError, r"one\.csv is no table of results", studies.load_results, "one")
@@ -469,9 +445,7 @@ def test_a_damaged_result_table_is_named(
         refuses(FileNotFoundError, "no result table", studies.load_results, name)
 
 
-def test_results_are_found_beside_the_package_or_in_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_results_are_found_beside_the_package_or_in_it(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert studies.results_folder() == RESULTS
     installed = tmp_path / "site" / "studies" / "results"

@@ -190,9 +190,7 @@ def test_committed_rows_are_remade_to_the_digit(paper: str, turn: int) -> None:
 
 
 @pytest.mark.parametrize("names", [("fastlloyd_metrics", "feddp_elbow", "ldp_sums", "rr_flips")])
-def test_tables_do_not_depend_on_the_number_of_processes(
-    quick: Any, tmp_path: Path, names: tuple[str, ...]
-) -> None:
+def test_tables_do_not_depend_on_the_number_of_processes(quick, tmp_path, names):
     for name in names:
         quick(name)
         for path in studies.run_table(
