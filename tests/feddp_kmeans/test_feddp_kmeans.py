@@ -1,4 +1,4 @@
-"""FedDP-Init, FedDP-Lloyds and their variants: accuracy, ledger, wire, guards, audits.
+"""FedDP-Init, FedDP-Lloyds and their variants: accuracy, ledger, wire, guards.
 
 Runs are seeded, so nothing here fails by chance; where a bound on random noise is asserted, the
 comment says how likely correct code with another seed is to break it.
@@ -438,9 +438,6 @@ def test_suggested_clips_fit_typical_clients_and_use_public_numbers_only():
     assert 0.8 < clips.outer / np.mean(norms) < 1.25
     assert (clips.weights, clips.counts) == (1.0, 50.0)
     assert 9 < clips.filled <= 10 and 15 < clips.means < 40
-
-
-# --- audits ---------------------------------------------------------------------------------------
 
 
 def test_the_federation_refuses_the_released_calibration():

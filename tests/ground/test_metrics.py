@@ -1,4 +1,4 @@
-"""Metrics: closed forms on tiny data, independent formulas, invariances, conventions, wrong use."""
+"""Metrics: closed forms on tiny data, independent formulas, invariances, conventions."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Locally private k-means: what each user spends, budgets, secure mode, and audits of reports."""
+"""Locally private k-means: what each user spends, budgets, secure mode, and noisy points."""
 
 import math
 

@@ -72,9 +72,6 @@ def test_the_plans_of_real_runs_use_these_rounds(name, trust):
             assert result.plan.n_rounds == int(t)
 
 
-# --- L1: Theorem 5.1 ------------------------------------------------------------------------------
-
-
 def relative(points, centers, radius):
     sums, counts = RELATIVE_SUMS_AND_COUNTS.compute(
         points, np.array([0, len(points)]), centers=centers, radius=radius

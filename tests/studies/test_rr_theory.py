@@ -1,4 +1,7 @@
-"""The claims of the RR-Cluster paper: as printed, corrected, and the exact truth beside them."""
+"""What the claims about RR-Cluster are computed with: as printed, corrected, and the exact truth.
+
+The numbers of the claims themselves are rows of the committed page (test_claims.py).
+"""
 
 import math
 
