@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import tomllib
 from collections.abc import Collection, Iterator
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -310,6 +311,7 @@ def imported_modules(path: Path, known: Collection[str]) -> set[str]:
     return found
 
 
+@cache
 def import_graph() -> dict[str, set[str]]:
     """For each module of the package, the modules of it that it imports."""
     files = {module_name(path): path for path in sorted((ROOT / PACKAGE).rglob("*.py"))}
@@ -345,7 +347,7 @@ def test_modules_do_not_import_from_floors_above() -> None:
 
 
 def test_modules_do_not_import_each_other_in_circles() -> None:
-    graph = import_graph()
+    graph = dict(import_graph())
     while graph:
         free = [module for module, targets in graph.items() if not targets & set(graph)]
         assert free, f"circle among {sorted(graph)}"
