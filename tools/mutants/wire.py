@@ -377,8 +377,8 @@ RINGS: tuple[Mutant, ...] = (
         "federation/in_process.py",
         '    receiver: Literal["server", "clients"] = "clients"\n',
         '    receiver: Literal["server", "clients"] = "server"\n',
+        "federation/test_noise.py::test_a_cohort_that_recipients_know_is_refused",
         "feddp_kmeans/test_feddp_wrong_use.py",
-        "feddp_kmeans/test_feddp_kmeans.py",
         "federation/test_noise.py",
     ),
     mutant(
