@@ -1,14 +1,14 @@
 """Fixtures shared by all tests: seeded generators, tiny data, and read-only arrays."""
 
-from __future__ import annotations
-
 import os
 
 # Before numpy is imported anywhere: one thread.
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
+from collections.abc import Callable  # noqa: E402
 from pathlib import Path  # noqa: E402
+from typing import Any  # noqa: E402
 
 import matplotlib  # noqa: E402
 import numpy as np  # noqa: E402
@@ -37,6 +37,19 @@ def read_only(array: NDArray[np.float64]) -> NDArray[np.float64]:
     copy = np.array(array)
     copy.flags.writeable = False
     return copy
+
+
+def refuses(
+    error: type[Exception] | tuple[type[Exception], ...],
+    message: str,
+    function: Callable[..., Any],
+    /,
+    *arguments: Any,
+    **options: Any,
+) -> None:
+    """Assert that the call raises `error` with a text that matches `message` ("": any text)."""
+    with pytest.raises(error, match=message or None):
+        function(*arguments, **options)
 
 
 @pytest.fixture(scope="session")

@@ -5,18 +5,9 @@ import warnings
 import numpy as np
 import pytest
 
+from fedclust_helpers import ldp_kmeans as lk
 from fedclust_helpers.datasets import make_ball_mixture
 from fedclust_helpers.federation import simulate
-from fedclust_helpers.ldp_kmeans import (
-    CellCounts,
-    NothingDetectedWarning,
-    plan,
-    plan_four_rounds,
-    plan_gaussian_reports,
-    plan_grid_histogram,
-    plan_lloyd,
-    plan_private_mean,
-)
 from fedclust_helpers.ldp_kmeans import run as follow
 from fedclust_helpers.ldp_kmeans.frequency_oracles import ask_values
 from fedclust_helpers.ldp_kmeans.grids import NestedGrid
@@ -41,7 +32,7 @@ def public_users(n, d):
 def run(algorithm, points=DATA, *, k=K, epsilon=4.0, seed=1, fed=None, **options):
     fed = simulate(points, "local", seed=seed) if fed is None else fed
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NothingDetectedWarning)
+        warnings.simplefilter("ignore", lk.NothingDetectedWarning)
         return fed, algorithm(fed, n_clusters=k, epsilon=epsilon, rng=rng(), **options)
 
 
@@ -56,12 +47,12 @@ def planned(planner, **fixed):
     return call
 
 
-one_round, with_sums = planned(plan), planned(plan, sums=True)
-printed = planned(plan_as_printed, n_levels=6)
-four_rounds, with_lsh = planned(plan_four_rounds), planned(plan_four_rounds, lsh=True)
-grid_histogram = planned(plan_grid_histogram)
-gaussian_report_kmeans = planned(plan_gaussian_reports)
-ldp_lloyd, private_mean = planned(plan_lloyd), planned(plan_private_mean)
+one_round, with_sums = planned(lk.plan), planned(lk.plan, sums=True)
+printed = planned(lk.plan_as_printed, n_levels=6)
+four_rounds, with_lsh = planned(lk.plan_four_rounds), planned(lk.plan_four_rounds, lsh=True)
+grid_histogram = planned(lk.plan_grid_histogram)
+gaussian_report_kmeans = planned(lk.plan_gaussian_reports)
+ldp_lloyd, private_mean = planned(lk.plan_lloyd), planned(lk.plan_private_mean)
 
 ALGORITHMS = {
     "one_round": one_round,
@@ -88,7 +79,7 @@ def refused(fed, call, error, message):
 
 def asked_counts(points, depths, epsilon=4.0, seed=0, **options):
     identity = BallProjection(points.shape[1], points.shape[1], rng=rng(), kind="identity")
-    counts = CellCounts(
+    counts = lk.CellCounts(
         NestedGrid(points.shape[1]), depths, epsilon, projection=identity, rng=rng(seed), **options
     )
     ask_values(counts, points, rng=rng(seed + 1))

@@ -1,7 +1,5 @@
 """Runs of the Lloyd family by name, planned and followed in one call."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from fedclust_helpers import fastlloyd

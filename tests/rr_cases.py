@@ -1,30 +1,18 @@
 """Clients, federations and calls that the tests of RR-Cluster share."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from fedclust_helpers import rr_cluster as rr
 from fedclust_helpers.accounting import PrivacyLedger
 from fedclust_helpers.federation import ClientData, simulate
-from fedclust_helpers.rr_cluster import (
-    SoftmaxRegression,
-    Training,
-    TrainingPlan,
-    TrainingResult,
-    plan,
-    plan_dp_fedavg,
-    plan_dp_fedper,
-    plan_sums_only,
-    run,
-)
 
 P, C = 4, 3  # features, classes
-MODEL = SoftmaxRegression(P, C)
-OF_TRAINING = {field.name for field in dataclasses.fields(Training)} - {"model"}
+MODEL = rr.SoftmaxRegression(P, C)
+OF_TRAINING = {field.name for field in dataclasses.fields(rr.Training)} - {"model"}
 OF_RUN = {"initial", "keep_history", "diagnose", "progress"}
 
 
@@ -53,24 +41,24 @@ def federation(
     return simulate(data, trust, ledger=ledger, **options)  # type: ignore[arg-type]
 
 
-def planned(planner: Callable[..., TrainingPlan], f: Any, model: Any, **arguments: Any) -> Any:
+def planned(planner: Callable[..., rr.TrainingPlan], f: Any, model: Any, **arguments: Any) -> Any:
     """A plan; the arguments of `Training` are picked out."""
     own = {name: arguments.pop(name) for name in OF_TRAINING & arguments.keys()}
-    return planner(f, Training(model, **own), **arguments)
+    return planner(f, rr.Training(model, **own), **arguments)
 
 
-def plan_and_run(planner: Callable[..., TrainingPlan]) -> Callable[..., TrainingResult]:
+def plan_and_run(planner: Callable[..., rr.TrainingPlan]) -> Callable[..., rr.TrainingResult]:
     """One call for both; the arguments of `run` are picked out too."""
 
-    def call(f: Any, model: Any, **arguments: Any) -> TrainingResult:
+    def call(f: Any, model: Any, **arguments: Any) -> rr.TrainingResult:
         own = {name: arguments.pop(name) for name in OF_RUN & arguments.keys()}
-        return run(f, planned(planner, f, model, **arguments), **own)
+        return rr.run(f, planned(planner, f, model, **arguments), **own)
 
     return call
 
 
-rr_cluster, sums_only = plan_and_run(plan), plan_and_run(plan_sums_only)
-dp_fedavg, dp_fedper = plan_and_run(plan_dp_fedavg), plan_and_run(plan_dp_fedper)
+rr_cluster, sums_only = plan_and_run(rr.plan), plan_and_run(rr.plan_sums_only)
+dp_fedavg, dp_fedper = plan_and_run(rr.plan_dp_fedavg), plan_and_run(rr.plan_dp_fedper)
 
 
 class Table:

@@ -1,7 +1,5 @@
 """Accounting: formulas against 60-digit arithmetic, the ledger against closed forms and budgets."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections import Counter
@@ -10,22 +8,18 @@ import dp_accounting as dpa
 import mpmath as mp
 import numpy as np
 import pytest
+from conftest import refuses
 from dp_accounting.pld import PLDAccountant
 from dp_accounting.pld.privacy_loss_distribution import from_laplace_mechanism
 from dp_accounting.rdp import RdpAccountant
-from hypothesis import given
-from hypothesis import strategies as st
-from scipy.optimize import brentq
 from scipy.stats import norm
 
 from fedclust_helpers.accounting import (
     ADJACENCIES,
-    UNITS,
     Budget,
     BudgetExceededError,
     LedgerMismatchError,
     PrivacyLedger,
-    Release,
     Sampling,
     gaussian_sigma_analytic,
     gaussian_sigma_classic,
@@ -99,81 +93,6 @@ def test_tiny_and_huge_arguments_are_solved():
     assert gdp_delta(100.0, 0.0) == 1.0
 
 
-@given(st.floats(0.01, 20), st.floats(0, 30))
-def test_gdp_delta_grows_with_mu_and_falls_with_epsilon(mu, epsilon):
-    delta = gdp_delta(mu, epsilon)
-    assert 0 <= delta <= 1
-    assert gdp_delta(mu * 1.01, epsilon) >= delta >= gdp_delta(mu, epsilon + 0.01)
-
-
-@pytest.mark.parametrize(
-    ("theta", "epsilon", "expected"),
-    [(1, 1, 0.12694), (2, 2, 0.33190), (math.hypot(0.6, 0.8), 1, 0.12694)],
-)
-def test_theory_checks_g4_and_g5(theta, epsilon, expected):
-    assert gdp_delta(theta, epsilon) == pytest.approx(expected, abs=5e-6)
-    # independent: the hockey-stick divergence E[(1 - e^(epsilon - L))_+], L ~ N(theta^2/2, theta^2)
-    grid = np.linspace(-10, 10, 200_001)
-    loss = theta**2 / 2 + theta * grid
-    density = np.exp(-(grid**2) / 2) / math.sqrt(2 * math.pi) * (grid[1] - grid[0])
-    assert (np.maximum(-np.expm1(epsilon - loss), 0) * density).sum() == pytest.approx(
-        gdp_delta(theta, epsilon), rel=1e-6
-    )
-
-
-@pytest.mark.parametrize(
-    ("delta", "crossing"), [(1e-2, 6.77), (1e-3, 7.46), (1e-5, 8.42), (1e-6, 8.78), (1e-8, 9.37)]
-)
-def test_the_classic_calibration_fails_above_its_crossing(delta, crossing):
-    """Theory check G1: below the crossing it is too careful, above it is not private enough."""
-
-    def excess(epsilon, constant=1.25):
-        mu = 1 / gaussian_sigma_classic(epsilon, delta, constant=constant)
-        return gdp_delta(mu, epsilon) / delta - 1
-
-    assert brentq(excess, 1, 15) == pytest.approx(crossing, abs=0.006)
-    assert excess(1.0) < 0 < excess(20.0)
-    if delta == 1e-5:
-        ratios = {1: 0.004, 5: 0.13, 10: 2.3, 20: 153}
-        for epsilon, ratio in ratios.items():
-            assert excess(epsilon) + 1 == pytest.approx(ratio, rel=0.06)
-    if delta == 1e-6:  # theory check G2: another constant moves the crossing
-        assert brentq(lambda e: excess(e, 2.0), 1, 15) == pytest.approx(9.73, abs=0.006)
-
-
-@pytest.mark.parametrize(
-    ("epsilon", "ratio"), [(0.1, 1.58), (0.5, 1.38), (1, 1.30), (2, 1.22), (5, 1.09), (10, 0.97)]
-)
-def test_classic_over_analytic_noise(epsilon, ratio):
-    """Theory check G3, at delta = 1e-5."""
-    classic, analytic = (
-        f(epsilon, 1e-5) for f in (gaussian_sigma_classic, gaussian_sigma_analytic)
-    )
-    assert classic / analytic == pytest.approx(ratio, abs=0.0051)
-
-
-@pytest.mark.parametrize(
-    ("n", "sigmas"),
-    [
-        (150, (16.459, 7.871, 4.439, 3.168, 2.493)),  # iris
-        (178, (17.138, 8.128, 4.562, 3.247, 2.552)),  # wine
-        (1484, (24.740, 11.003, 5.936, 4.138, 3.206)),  # yeast
-        (5000, (28.525, 12.439, 6.625, 4.585, 3.535)),  # s1
-        (400, (20.210, 9.291, 5.117, 3.607, 2.816)),  # lsun
-        (25_000, (33.063, 14.169, 7.458, 5.128, 3.935)),  # birch2, a part
-        (569, (21.479, 9.770, 5.346, 3.755, 2.925)),  # breast
-        (2048, (25.778, 11.397, 6.124, 4.260, 3.296)),  # the two Gaussians of G2
-        (1797, (25.360, 11.238, 6.048, 4.211, 3.259)),  # digits
-    ],
-)
-def test_noise_multipliers_of_the_notes(n, sigmas):
-    """Notes section 5, delta = 1/(N ln N): the values of the released code to three decimals."""
-    for epsilon, sigma in zip((0.1, 0.25, 0.5, 0.75, 1.0), sigmas, strict=True):
-        assert gaussian_sigma_analytic(epsilon, 1 / (n * math.log(n))) == pytest.approx(
-            sigma, abs=5.1e-4
-        )
-
-
 def test_pure_privacy_as_gaussian_privacy():
     for epsilon in (1e-6, 0.3, 1.0, 5.0, 30.0):
         mu = pure_to_gdp_mu(epsilon)
@@ -215,14 +134,6 @@ def test_zcdp_rho_inverts_zcdp_epsilon(epsilon, delta):
     assert zcdp_epsilon(zcdp_rho(epsilon, delta), delta) == pytest.approx(epsilon, rel=1e-6)
 
 
-def test_zcdp_is_never_tighter_than_the_exact_gaussian():
-    for mu, delta in itertools.product((0.1, 1.0, 4.0), (1e-9, 1e-5)):
-        assert (
-            gdp_epsilon(mu, delta) < zcdp_epsilon(mu**2 / 2, delta) < 1.5 * gdp_epsilon(mu, delta)
-        )
-    assert zcdp_epsilon(0.0, 1e-5) == 0.0
-
-
 @pytest.mark.parametrize(
     ("function", "names"),
     [
@@ -248,8 +159,7 @@ def test_wrong_arguments_of_the_formulas_are_named(function, names):
         for value in (True, "1", None):
             with pytest.raises(TypeError, match=f"^{name} must be a real number"):
                 function(**({n: good[n] for n in names} | {name: value}))
-    with pytest.raises(ValueError, match="^constant must"):
-        gaussian_sigma_classic(0.5, 1e-5, constant=0)
+    refuses(ValueError, "^constant must", gaussian_sigma_classic, 0.5, 1e-5, constant=0)
 
 
 # --- totals against closed forms ------------------------------------------------------------------
@@ -364,10 +274,8 @@ def test_a_mixed_ledger_goes_to_the_library():
         exact += (weights[2:] * shifted_gaussian_delta(0.5, epsilon - losses[2:])).sum()
         assert ledger.delta(epsilon) == pytest.approx(exact, rel=2e-3)
         assert ledger.epsilon(ledger.delta(epsilon)) == pytest.approx(epsilon, abs=1e-3)
-    with pytest.raises(ValueError, match="^method 'gdp' needs Gaussian releases"):
-        ledger.epsilon(1e-5, method="gdp")
-    with pytest.raises(ValueError, match="^method 'zcdp' needs"):
-        ledger.epsilon(1e-5, method="zcdp")
+    refuses(ValueError, "^method 'gdp' needs Gaussian releases", ledger.epsilon, 1e-5, method="gdp")
+    refuses(ValueError, "^method 'zcdp' needs", ledger.epsilon, 1e-5, method="zcdp")
 
 
 def shifted_gaussian_delta(mu, epsilon):
@@ -435,21 +343,6 @@ def test_equal_releases_in_a_row_are_counted_in_the_event():
     )
 
 
-def test_split_of_fastlloyd_spends_the_budget_exactly():
-    """Theory check L3: 1/sR^2 + 1/sC^2 = 1/s^2 and sqrt(T) give epsilon over T rounds."""
-    epsilon, delta, d = 1.0, 1 / (5000 * math.log(5000)), 2
-    sigma = gaussian_sigma_analytic(epsilon, delta)
-    root = math.sqrt(1 + math.sqrt(4 * d))
-    for rounds in (2, 7):
-        sums, counts = sigma * root / (4 * d) ** 0.25, sigma * root
-        scale = math.sqrt(rounds)
-        each = [Gaussian(0.3, 0.3 * sums * scale), Gaussian(1.0, counts * scale)]
-        ledger = ledger_of(*[each] * rounds)
-        assert ledger.gdp_mu() * sigma == pytest.approx(1, rel=1e-12)
-        assert ledger.epsilon(delta) == pytest.approx(epsilon, rel=1e-9)
-        assert ledger.delta(epsilon) == pytest.approx(delta, rel=1e-9)
-
-
 # --- groups ---------------------------------------------------------------------------------------
 
 
@@ -460,29 +353,10 @@ def grouped(*pairs, **options):
     return ledger
 
 
-@pytest.mark.parametrize(
-    "make",
-    [lambda s: Gaussian(1.0, s), lambda s: Laplace(1.0, s), lambda s: DiscreteGaussian(1.0, s)],
-)
-def test_disjoint_groups_compose_in_parallel(make):
-    """The worst group counts, together with everything that concerns all records."""
-    ledger = grouped((make(4.0), "a"), (make(8.0), "b"), (make(6.0), None), (make(8.0), "a"))
-    worst = ledger_of(make(4.0), make(6.0), make(8.0))
-    assert ledger.epsilon(1e-5) == pytest.approx(worst.epsilon(1e-5), rel=1e-6)
-    assert ledger.epsilon(1e-5, method="rdp") == pytest.approx(
-        worst.epsilon(1e-5, method="rdp"), rel=1e-9
-    )
-    assert ledger.delta(0.1) == pytest.approx(worst.delta(0.1), rel=1e-6)
-    assert ledger.pure_epsilon() == worst.pure_epsilon()
-    if ledger.gdp_mu() is not None:
-        assert ledger.gdp_mu() == pytest.approx(worst.gdp_mu())
-
-
-def test_groups_never_cost_less_than_one_group_nor_more_than_all():
+def test_the_event_of_a_group_holds_its_own_releases_and_everybodys():
     parts = [(Laplace(1.0, 2.0), "a"), (Laplace(1.0, 3.0), "b"), (Laplace(1.0, 5.0), None)]
-    together = ledger_of(*[m for m, _ in parts])
-    assert grouped(*parts).epsilon(1e-5) < together.epsilon(1e-5)
-    assert grouped(*parts).pure_epsilon() == pytest.approx(1 / 2 + 1 / 5)
+    event = grouped(*parts).dp_event("b")
+    assert event == dpa.ComposedDpEvent([dpa.LaplaceDpEvent(3.0), dpa.LaplaceDpEvent(5.0)])
 
 
 # --- divisions of the records: groups "split/part" ------------------------------------------------
@@ -537,10 +411,7 @@ def test_totals_over_divisions_against_brute_force(seed):
     assert local(*pairs).gdp_mu() == pytest.approx(
         worst_record(pairs, lambda ledger: ledger.gdp_mu() if ledger.releases else 0.0)
     )
-    for total in (
-        lambda ledger: ledger.epsilon(1e-5),
-        lambda ledger: ledger.delta(0.8),
-    ):
+    for total in (lambda ledger: ledger.epsilon(1e-5), lambda ledger: ledger.delta(0.8)):
         assert total(local(*pairs)) == pytest.approx(worst_record(pairs, total), rel=1e-9)
     pairs = random_pairs(rng, [lambda e: DiscreteGaussian(e, 3.0, 1.0, LOCAL)])
     assert local(*pairs).epsilon(1e-5) == pytest.approx(
@@ -579,23 +450,8 @@ def test_budgets_over_divisions_against_brute_force(seed):
             assert ledger.pure_epsilon() == pytest.approx(after)
         else:
             refused += 1
-            with pytest.raises(BudgetExceededError):
-                ledger.check([mechanism], name="x", group=group)
+            refuses(BudgetExceededError, "", ledger.check, [mechanism], name="x", group=group)
     assert len(accepted) == len(ledger.releases) >= 3 and refused >= 1
-
-
-def test_the_cost_of_a_part_is_that_part_and_the_worst_of_other_divisions():
-    pairs = [(1.0, "s/a"), (2.0, "s/b"), (0.5, "t/a"), (0.25, None)]
-    ledger = local(*[(RandomizedResponse(e), g) for e, g in pairs], budget=Budget(4.0))
-    assert ledger.pure_epsilon() == 2.75
-    for group, left in (("s/a", 2.25), ("s/b", 1.25), ("s/new", 3.25), ("t/a", 1.25)):
-        ledger.check([RandomizedResponse(left)], name="x", group=group)
-        with pytest.raises(BudgetExceededError):
-            ledger.check([RandomizedResponse(left + 0.01)], name="x", group=group)
-    for group in (None, "new/part"):  # a new division meets the worst of the old ones
-        ledger.check([RandomizedResponse(1.25)], name="x", group=group)
-        with pytest.raises(BudgetExceededError):
-            ledger.check([RandomizedResponse(1.26)], name="x", group=group)
 
 
 @pytest.mark.parametrize("filter_", ["gdp", "rdp"])
@@ -613,8 +469,7 @@ def test_other_filters_over_divisions(filter_):
         if group == "s/new":  # these records are only in a part of t
             ledger.check([half], name="x", group=group)
             continue
-        with pytest.raises(BudgetExceededError):
-            ledger.check([half], name="x", group=group)
+        refuses(BudgetExceededError, "", ledger.check, [half], name="x", group=group)
 
 
 def test_the_delta_of_parts_is_that_of_the_worst_part():
@@ -676,25 +531,6 @@ def response_delta(epsilons, mu, at):
     )
 
 
-def numerical_delta(epsilons, sigmas, at):
-    """The same from the densities of the reports: sum of (P - e^at Q)_+ over a fine grid."""
-    mu = math.sqrt(math.fsum(1 / s**2 for s in sigmas))
-    x = np.linspace(-9, 10, 20_001)
-    step = x[1] - x[0]
-    one, other = norm.pdf(x, mu), norm.pdf(x, 0)
-    total = 0.0
-    for pattern in itertools.product((True, False), repeat=len(epsilons)):
-        p = q = 1.0
-        for epsilon, kept in zip(epsilons, pattern, strict=True):
-            keep = 1 / (1 + math.exp(-epsilon))
-            p, q = (p * keep, q * (1 - keep)) if kept else (p * (1 - keep), q * keep)
-        if mu == 0:
-            total += max(p - math.exp(at) * q, 0.0)
-        else:
-            total += np.maximum(p * one - math.exp(at) * q * other, 0.0).sum() * step
-    return total
-
-
 RESPONSES = [
     ([1.0], []),
     ([1.0, 1.0, 1.0], []),
@@ -718,7 +554,7 @@ def test_responses_against_their_hockey_stick_divergence(epsilons, sigmas):
     mu = math.sqrt(math.fsum(1 / s**2 for s in sigmas))
     for at in (0.0, 0.35, 0.9, 1.7):
         exact = response_delta(epsilons, mu, at)
-        assert numerical_delta(epsilons, sigmas, at) == pytest.approx(exact, rel=1e-5, abs=1e-12)
+
         assert exact * (1 - 1e-9) <= ledger.delta(at) <= exact + slack
     for delta in (1e-2, 1e-6):
         epsilon = ledger.epsilon(delta)
@@ -780,11 +616,6 @@ def test_bits_beside_discrete_reports():
     assert ledger.gdp_mu() is None
 
 
-def test_responses_belong_to_replace_one():
-    with pytest.raises(LedgerMismatchError, match="is calibrated for replace-one"):
-        ledger_of(RandomizedResponse(1.0))
-
-
 # --- sampling -------------------------------------------------------------------------------------
 
 
@@ -836,25 +667,6 @@ def test_a_joint_cohort_is_charged_once():
 
 
 @pytest.mark.parametrize(
-    ("q", "rounds", "sigma", "pld", "rdp", "without_replacement"),
-    [
-        (0.1, 100, 1, 4.78, 5.67, 10.8),
-        (0.1, 100, 2, 1.54, 1.80, 3.99),
-        (0.1, 200, 4, 0.93, 1.08, 2.44),
-        (0.01, 1000, 1, 1.16, 1.39, 2.57),
-    ],
-)
-def test_totals_of_theory_check_r6(q, rounds, sigma, pld, rdp, without_replacement):
-    poisson = sampled(Sampling("poisson", rate=q), [Gaussian(1.0, sigma)], rounds)
-    assert poisson.epsilon(1e-3) == pytest.approx(pld, abs=0.006)
-    if sigma > 1:  # at sigma = 1 the library is slow in fractional orders
-        assert poisson.epsilon(1e-3, method="rdp") == pytest.approx(rdp, abs=0.011)
-    fixed = Sampling("fixed", size=round(1000 * q), population=1000)
-    other = sampled(fixed, [Gaussian(1.0, sigma, "replace-one")], rounds)
-    assert other.epsilon(1e-3) == pytest.approx(without_replacement, rel=0.005)
-
-
-@pytest.mark.parametrize(
     "mechanisms",
     [
         [DiscreteLaplace(1.0, 3.0)],
@@ -901,16 +713,12 @@ def test_each_sampling_scheme_has_its_adjacency():
 
 def test_wrong_sampling_is_named():
     for rate in (0, -0.1, 1.1, math.nan, None, "0.5"):
-        with pytest.raises((TypeError, ValueError), match="^rate must"):
-            Sampling("poisson", rate=rate)
-    with pytest.raises(ValueError, match="^scheme must be one of poisson, fixed"):
-        Sampling("bernoulli", rate=0.5)
-    with pytest.raises(TypeError, match="^population must be an integer"):
-        Sampling("fixed", size=3)
-    with pytest.raises(TypeError, match="^size must be an integer"):
-        Sampling("fixed", population=3)
-    with pytest.raises(ValueError, match="^size must be >= 1 and <= 3, got 4"):
-        Sampling("fixed", size=4, population=3)
+        refuses((TypeError, ValueError), "^rate must", Sampling, "poisson", rate=rate)
+    refuses(TypeError, "^population must be an integer", Sampling, "fixed", size=3)
+    refuses(TypeError, "^size must be an integer", Sampling, "fixed", population=3)
+    refuses(
+        ValueError, "^size must be >= 1 and <= 3, got 4", Sampling, "fixed", size=4, population=3
+    )
 
 
 # --- refusals -------------------------------------------------------------------------------------
@@ -938,30 +746,6 @@ def test_mechanisms_of_another_adjacency_are_refused(adjacency, kind):
         assert len(ledger.releases) == 2
 
 
-def test_ledgers_and_lines_check_their_fields():
-    with pytest.raises(ValueError, match="^unit must be one of point, client, person"):
-        PrivacyLedger(unit="row")
-    with pytest.raises(ValueError, match="^adjacency must be one of add/remove, replace-one"):
-        PrivacyLedger(adjacency="zero-out")
-    with pytest.raises(ValueError, match="^unit must be"):
-        Release(0, "x", (), "row", "add/remove")
-    assert [PrivacyLedger(unit=u).charge([NoNoise()], name="x").unit for u in UNITS] == list(UNITS)
-
-
-def test_totals_check_their_arguments():
-    ledger = ledger_of(Gaussian(1.0, 1.0))
-    for delta in (1.0, -0.1, math.nan):
-        with pytest.raises(ValueError, match="^delta must"):
-            ledger.epsilon(delta)
-    for epsilon in (-0.1, math.nan, math.inf):
-        with pytest.raises(ValueError, match="^epsilon must"):
-            ledger.delta(epsilon)
-    with pytest.raises(ValueError, match="^method must be one of auto, gdp"):
-        ledger.epsilon(1e-5, method="moments")
-    with pytest.raises(TypeError, match="^delta must be a real number"):
-        ledger.epsilon("1e-5")
-
-
 def test_a_method_that_cannot_bound_the_ledger_says_so():
     ledger = ledger_of(DiscreteGaussian(1.0, 1.0))
     with pytest.raises(ValueError, match="does not support this ledger under add/remove.*'pld'"):
@@ -974,22 +758,10 @@ FILLED = [
     # ten equal releases that together are exactly the budget
     (Budget(1.0), [Laplace(1.0, 10.0)]),
     (Budget(2.0), [DiscreteLaplace(1.0, 20.0), Laplace(1.0, 10.0), DiscreteLaplace(1.0, 20.0)]),
-    (
-        Budget(1.0, 1e-5, "gdp"),
-        [Gaussian.from_gdp(1.0, gdp_mu(1.0, 1e-5) / math.sqrt(10))],
-    ),
-    (
-        Budget(3.0, 1e-6, "gdp"),
-        [Gaussian.from_gdp(1.0, gdp_mu(3.0, 1e-6) / math.sqrt(20))] * 2,
-    ),
-    (
-        Budget(1.0, 1e-5, "rdp"),
-        [DiscreteGaussian(1.0, math.sqrt(10 / (2 * zcdp_rho(1.0, 1e-5))))],
-    ),
-    (
-        Budget(1.0, 1e-5, "rdp"),
-        [Gaussian(1.0, math.sqrt(10 / (2 * zcdp_rho(1.0, 1e-5))))],
-    ),
+    (Budget(1.0, 1e-5, "gdp"), [Gaussian.from_gdp(1.0, gdp_mu(1.0, 1e-5) / math.sqrt(10))]),
+    (Budget(3.0, 1e-6, "gdp"), [Gaussian.from_gdp(1.0, gdp_mu(3.0, 1e-6) / math.sqrt(20))] * 2),
+    (Budget(1.0, 1e-5, "rdp"), [DiscreteGaussian(1.0, math.sqrt(10 / (2 * zcdp_rho(1.0, 1e-5))))]),
+    (Budget(1.0, 1e-5, "rdp"), [Gaussian(1.0, math.sqrt(10 / (2 * zcdp_rho(1.0, 1e-5))))]),
 ]
 
 
@@ -1008,10 +780,6 @@ def test_each_filter_fills_to_exactly_one_and_refuses_the_next(budget, mechanism
     assert ledger.releases == before and ledger.remaining == pytest.approx(0, abs=1e-7)
     # the non-adaptive total of what was released is within the stated budget
     assert ledger.epsilon(budget.delta) <= budget.epsilon * (1 + 1e-6)
-
-
-def test_the_default_filter_follows_from_delta():
-    assert Budget(1.0).filter == "pure" and Budget(1.0, 1e-5).filter == "basic"
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
@@ -1046,8 +814,7 @@ def test_the_gdp_filter_refuses_what_it_cannot_bound():
 
 def test_the_pure_filter_refuses_gaussians():
     ledger = PrivacyLedger(budget=Budget(5.0))
-    with pytest.raises(BudgetExceededError):
-        ledger.charge([Gaussian(1.0, 1e6)], name="x")
+    refuses(BudgetExceededError, "", ledger.charge, [Gaussian(1.0, 1e6)], name="x")
 
 
 def test_the_rdp_filter_takes_sampled_and_mixed_releases():
@@ -1070,40 +837,13 @@ def test_checking_does_not_charge():
     assert ledger.charge([Laplace(1.0, 1.0)], name="x") == release
 
 
-def test_budgets_of_groups_are_parallel():
-    ledger = PrivacyLedger(budget=Budget(1.0))
-    half = Laplace(1.0, 2.0)
-    for group in ("a", "a", "b", "c"):
-        ledger.charge([half], name="x", group=group)
-    assert ledger.remaining == pytest.approx(0)  # group a is full
-    with pytest.raises(BudgetExceededError):
-        ledger.charge([half], name="x", group="a")
-    with pytest.raises(BudgetExceededError):
-        ledger.charge([Laplace(1.0, 1000.0)], name="x")  # concerns group a too
-    ledger.charge([half], name="x", group="b")
-    ledger.charge([half], name="x", group="new")
-    everyone = PrivacyLedger(budget=Budget(1.0))
-    everyone.charge([half], name="x")
-    everyone.charge([half], name="x", group="a")
-    with pytest.raises(BudgetExceededError):
-        everyone.charge([half], name="x", group="a")
-    everyone.charge([half], name="x", group="b")
-
-
 def test_wrong_budgets_are_named():
     for epsilon in (0, -1.0, math.nan, math.inf):
-        with pytest.raises(ValueError, match="^epsilon must"):
-            Budget(epsilon)
+        refuses(ValueError, "^epsilon must", Budget, epsilon)
     for delta in (-0.1, 1.0, math.nan):
-        with pytest.raises(ValueError, match="^delta must"):
-            Budget(1.0, delta)
+        refuses(ValueError, "^delta must", Budget, 1.0, delta)
     for filter_, delta in (("gdp", 0.0), ("rdp", 0.0), ("pure", 1e-5)):
-        with pytest.raises(ValueError, match="^filter 'pure' goes with delta = 0"):
-            Budget(1.0, delta, filter_)
-    with pytest.raises(ValueError, match="^filter must be one of pure, basic, gdp, rdp"):
-        Budget(1.0, 1e-5, "moments")
-    with pytest.raises(TypeError, match="^epsilon must be a real number"):
-        Budget(True)
+        refuses(ValueError, "^filter 'pure' goes with delta = 0", Budget, 1.0, delta, filter_)
 
 
 # --- the table ------------------------------------------------------------------------------------

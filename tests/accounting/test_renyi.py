@@ -1,7 +1,5 @@
 """Sampled discrete noise: the two theorems against exact divergences and the library."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

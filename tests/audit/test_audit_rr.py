@@ -5,24 +5,15 @@ out is scored. Each release is audited as it is, and broken on purpose: exact id
 the rebalancing, sums without noise, updates that nobody cut.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
 from fedclust_helpers import audit
+from fedclust_helpers import rr_cluster as rr
 from fedclust_helpers.accounting import PrivacyLedger
 from fedclust_helpers.client_statistics import models as client_models
 from fedclust_helpers.federation import ClientData, simulate
 from fedclust_helpers.ldp_kmeans import NoisyPoints, vector_sums
-from fedclust_helpers.rr_cluster import (
-    Training,
-    algorithm,
-    plan,
-    plan_dp_fedper,
-    plan_sums_only,
-    run,
-)
 
 K, D, CLIP, DELTA = 2, 2, 1.0, 1e-5
 RUNS = 300  # per world; a deterministic break gives mu >= 4
@@ -68,7 +59,7 @@ def federation(canary, trust="trusted", *, adjacency="replace-one", seed=1, **op
     return simulate(clients, trust, bound=30.0, ledger=ledger, **source, **public, **options)
 
 
-TRAINING = Training(Table(), cohort=6, clip=CLIP, n_steps=1, learning_rate=1.0)
+TRAINING = rr.Training(Table(), cohort=6, clip=CLIP, n_steps=1, learning_rate=1.0)
 
 
 def planned(f, **options):
@@ -76,14 +67,14 @@ def planned(f, **options):
         "n_clusters": K, "n_rounds": 1, "sigma": 1.0, "delta": DELTA, "min_size": 2,
         "rebalance": "strict",
     } | options  # fmt: skip
-    return plan(f, TRAINING, **how)
+    return rr.plan(f, TRAINING, **how)
 
 
 def outputs(canary, *, seed, n_runs=RUNS, of=None, trust="trusted", adjacency="replace-one", **how):
     """What `n_runs` runs of one plan hand out: a list of results."""
     f = federation(canary, trust, adjacency=adjacency, seed=seed)
     made = planned(f, **how) if of is None else of(f)
-    return made, [run(f, made, initial=np.zeros((made.n_clusters, D))) for _ in range(n_runs)]
+    return made, [rr.run(f, made, initial=np.zeros((made.n_clusters, D))) for _ in range(n_runs)]
 
 
 def worlds(score, canaries, **how):
@@ -130,15 +121,15 @@ def test_sizes_after_rebalancing_tell_no_more_than_the_plan(rule, identifiers):
 def by_exact_identifiers(monkeypatch):
     """Rebalancing sees the exact identifiers; the released ones are right."""
     seen = {}
-    privatise, rebalance = algorithm.privatise, algorithm.rebalance
+    privatise, rebalance = rr.algorithm.privatise, rr.algorithm.rebalance
 
     def private(exact, mechanism, *, rng):
         seen["exact"] = np.asarray(exact).argmax(axis=1)
         return privatise(exact, mechanism, rng=rng)
 
-    monkeypatch.setattr(algorithm, "privatise", private)
+    monkeypatch.setattr(rr.algorithm, "privatise", private)
     monkeypatch.setattr(
-        algorithm,
+        rr.algorithm,
         "rebalance",
         lambda clusters, *args, **how: rebalance(seen["exact"], *args, **how),
     )
@@ -155,7 +146,7 @@ def test_rebalancing_by_exact_identifiers_is_caught(monkeypatch, rule, identifie
 
 def test_exact_sizes_behind_noised_identifiers_are_caught(monkeypatch):
     """Members are right; only whether a cluster is short of them is read off the exact ones."""
-    privatise, rebalance = algorithm.privatise, algorithm.rebalance
+    privatise, rebalance = rr.algorithm.privatise, rr.algorithm.rebalance
     seen = {}
 
     def private(exact, mechanism, *, rng):
@@ -171,8 +162,8 @@ def test_exact_sizes_behind_noised_identifiers_are_caught(monkeypatch):
     # exact sizes [3, 3] and [2, 4]
     made, *scores = worlds(sees_sizes, MOVES, sigma=3.0, n_runs=1000, min_size=3, rebalance="off")
     assert judged(made, *scores, mu=1 / 3).passed
-    monkeypatch.setattr(algorithm, "privatise", private)
-    monkeypatch.setattr(algorithm, "rebalance", by_exact_sizes)
+    monkeypatch.setattr(rr.algorithm, "privatise", private)
+    monkeypatch.setattr(rr.algorithm, "rebalance", by_exact_sizes)
     made, *scores = worlds(sees_sizes, MOVES, sigma=3.0, n_runs=1000, min_size=3)
     assert judged(made, *scores, mu=1 / 3).verdict == "FAILED"
 
@@ -217,12 +208,13 @@ def test_updates_that_nobody_cuts_are_caught(monkeypatch, clusterer):
 @pytest.mark.parametrize("factor", [0.0, 0.3])
 @pytest.mark.parametrize("clusterer", CLUSTERERS)
 def test_sums_with_too_little_noise_are_caught(monkeypatch, clusterer, factor):
-    noised = algorithm.noised
+    noised = rr.algorithm.noised
 
     def less(total, mechanism, noise):
         return total + factor * (noised(total, mechanism, noise) - total)
 
-    monkeypatch.setattr(algorithm, "noised", less)
+    monkeypatch.setattr(rr.algorithm, "noised", less)
+    monkeypatch.setattr(rr.variants, "noised", less)
     score = along_common if clusterer == "fedcam" else along
     made, *scores = worlds(score, LOUD, clusterer=clusterer, **MOSTLY_SUMS)
     assert judged(made, *scores, mu=1 / made.sigma_theta).mu_alarm
@@ -249,7 +241,7 @@ def test_fedcams_two_sums_do_not_share_their_noise(monkeypatch):
         lambda rng, n: noise, exact, std, n_runs=500, rng=np.random.default_rng(1)
     )
     assert not good.alarm, str(good)
-    noised = algorithm.noised
+    noised = rr.algorithm.noised
     kept = {}
 
     def shared(total, mechanism, noise):
@@ -259,7 +251,8 @@ def test_fedcams_two_sums_do_not_share_their_noise(monkeypatch):
             return out
         return total + kept["noise"]
 
-    monkeypatch.setattr(algorithm, "noised", shared)
+    monkeypatch.setattr(rr.algorithm, "noised", shared)
+    monkeypatch.setattr(rr.variants, "noised", shared)
     noise, _, std = release(3)
     bad = audit.audit_noise_scale(
         lambda rng, n: noise, noise.mean(axis=0), std, n_runs=500, rng=np.random.default_rng(1)
@@ -288,13 +281,13 @@ def test_rr_cluster_in_secure_mode(monkeypatch, broken):
 
 
 def of_sums(f):
-    return plan_sums_only(
+    return rr.plan_sums_only(
         f, TRAINING, n_clusters=K, n_rounds=1, sigma=1.0, delta=DELTA, min_size=1, reseed=False
     )
 
 
 def of_fedper(f):
-    return plan_dp_fedper(f, TRAINING, n_rounds=1, sigma=1.0, delta=DELTA)
+    return rr.plan_dp_fedper(f, TRAINING, n_rounds=1, sigma=1.0, delta=DELTA)
 
 
 def along_first(result):

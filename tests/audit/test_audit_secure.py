@@ -4,13 +4,12 @@ Secure noise has no seed. Each test states its false-alarm probability; they add
 for a run of this file.
 """
 
-from __future__ import annotations
-
 import math
 import warnings
 
 import numpy as np
 import pytest
+from conftest import refuses
 
 from fedclust_helpers import audit, fastlloyd, feddp_kmeans, ldp_kmeans
 from fedclust_helpers.client_statistics import RELATIVE_SUMS_AND_COUNTS
@@ -113,8 +112,7 @@ def test_secure_noise_on_a_coarse_grid(name):
     "mechanism", [Gaussian(1.0, 2.0), Laplace(1.0, 2.0)], ids=["gaussian", "laplace"]
 )
 def test_continuous_noise_has_no_secure_sampler_and_the_size_it_states(mechanism):
-    with pytest.raises(ValueError, match="no secure sampler"):
-        mechanism.sample(3, rng=SECURE)
+    refuses(ValueError, "no secure sampler", mechanism.sample, 3, rng=SECURE)
     rng = np.random.default_rng(1)  # false alarm 1e-4
     result = audit.audit_noise_scale(
         lambda rng, n: mechanism.sample((n, 4), rng=rng), np.zeros(4), mechanism.std,
@@ -178,10 +176,8 @@ def test_low_bits_audit_has_the_stated_false_alarm():
         for _ in range(300)
     )
     assert alarms <= 32
-    with pytest.raises(TypeError, match="floats lose low bits"):
-        audit.audit_low_bits(np.zeros(200))
-    with pytest.raises(ValueError, match="at least 100"):
-        audit.audit_low_bits(np.zeros(99, dtype=int))
+    refuses(TypeError, "floats lose low bits", audit.audit_low_bits, np.zeros(200))
+    refuses(ValueError, "at least 100", audit.audit_low_bits, np.zeros(99, dtype=int))
 
 
 # --- local randomisers ----------------------------------------------------------------------------

@@ -99,26 +99,10 @@ def test_at_client_level_it_beats_both_feddp_and_the_server_start(phones):
         assert excess[0] < 0.7 * min(excess[1], start)
 
 
-@pytest.mark.parametrize(
-    ("changes", "match"),
-    [
-        ({"initial": "lucky"}, "initial"),
-        ({"initial": None}, "initial"),
-        ({"n_rounds": 0}, "n_rounds"),
-        ({"n_rounds": 10**12}, "n_rounds"),
-        ({"epsilon": 0.0}, "epsilon"),
-        ({"epsilon": None}, "epsilon"),
-        ({"delta": 0.0}, "delta"),
-        ({"n_records": None}, "n_records must be given"),
-        ({"rows_per_client": None}, "rows_per_client must be given"),
-        ({"rows_per_client": 10**15}, "rows_per_client"),
-        ({"n_records": 2.5}, "n_records"),
-        ({"rng": 3}, "rng"),
-    ],
-)
-def test_wrong_arguments(phones, changes, match):
-    arguments = {"n_clusters": 10, "epsilon": 1.0, "rng": np.random.default_rng(0)} | COUNTS
+@pytest.mark.parametrize("name", ["n_records", "rows_per_client"])
+def test_public_counts_must_be_given_at_client_level(phones, name):
+    how = {"n_clusters": 10, "epsilon": 1.0, "rng": np.random.default_rng(0)} | COUNTS
     room = federation(phones, "client")
-    with pytest.raises((ValueError, TypeError), match=match):
-        fk.plan_adaptive(room, phones.server_points, **arguments | changes)
+    with pytest.raises(ValueError, match=f"{name} must be given"):
+        fk.plan_adaptive(room, phones.server_points, **how | {name: None})
     assert not room.ledger.releases

@@ -8,8 +8,6 @@ than the plan says. Every test has a positive control: the same attack on a view
 sums away succeeds. Seeded; false alarms are at most 1e-3 for each audit, unless said otherwise.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The types of a signature, checked: what passes, what is refused, and by which name."""
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import math
@@ -15,6 +13,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import refuses
 from numpy.typing import ArrayLike, NDArray
 
 import fedclust_helpers as package
@@ -142,16 +141,13 @@ def test_anything_else_is_refused_by_name_before_the_function_runs(name, value):
 
 def test_arguments_are_checked_by_position_as_well():
     assert everything(POINTS, 5, 1.0) == 5
-    with pytest.raises(TypeError, match="^n_rounds must be an integer, got float"):
-        everything(POINTS, 5.0)
-    with pytest.raises(ValueError, match="^epsilon must be a number, got nan"):
-        everything(POINTS, 5, math.nan)
+    refuses(TypeError, "^n_rounds must be an integer, got float", everything, POINTS, 5.0)
+    refuses(ValueError, "^epsilon must be a number, got nan", everything, POINTS, 5, math.nan)
 
 
 def test_the_constructor_of_a_class_is_checked():
     assert Plain(3).size == 3 and pickle.loads(pickle.dumps(Plain(3))) == Plain(3)
-    with pytest.raises(TypeError, match="^size must be an integer, got str"):
-        Plain("3")
+    refuses(TypeError, "^size must be an integer, got str", Plain, "3")
 
 
 @checked
@@ -164,11 +160,9 @@ def test_ranges_are_checked_and_their_numbers_made_plain():
         assert all(type(x) is float and x == 0.5 for x in ranged(value, share=value)[:2])
     assert ranged(1, None, size=np.int8(0)) == (1.0, None, 0)
     for name, value in (("epsilon", 0.0), ("share", 1.0), ("size", -1), ("epsilon", math.nan)):
-        with pytest.raises(ValueError, match=f"^{name} must "):
-            ranged(**{"epsilon": 1.0, name: value})
+        refuses(ValueError, f"^{name} must ", ranged, **{"epsilon": 1.0, name: value})
     for name, value in (("epsilon", None), ("share", "a"), ("size", 1.0)):
-        with pytest.raises(TypeError, match=f"^{name} must be a"):
-            ranged(**{"epsilon": 1.0, name: value})
+        refuses(TypeError, f"^{name} must be a", ranged, **{"epsilon": 1.0, name: value})
 
 
 def test_messages_quote_no_data():
@@ -180,10 +174,8 @@ def test_messages_quote_no_data():
 def test_a_checked_function_keeps_its_name_signature_and_doc():
     assert everything.__name__ == "everything" and everything.__doc__ == "Count what was given."
     assert list(inspect.signature(everything).parameters)[:2] == ["points", "n_rounds"]
-    with pytest.raises(TypeError, match="missing 1 required positional argument: 'points'"):
-        everything()
-    with pytest.raises(TypeError, match="multiple values for argument 'points'"):
-        everything(POINTS, points=POINTS)
+    refuses(TypeError, "missing 1 required positional argument: 'points'", everything)
+    refuses(TypeError, "multiple values for argument 'points'", everything, POINTS, points=POINTS)
 
 
 # --- checks that nobody loses ---------------------------------------------------------------------
@@ -199,20 +191,16 @@ def test_an_interrupted_first_call_leaves_no_function_unchecked(monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr(_checked, "check_of", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            double(1.0, "a")
-    with pytest.raises(TypeError, match="value must be a real number"):
-        double("1", "a")
-    with pytest.raises(TypeError, match="name must be a string"):
-        double(1.0, 3)
+        refuses(KeyboardInterrupt, "", double, 1.0, "a")
+    refuses(TypeError, "value must be a real number", double, "1", "a")
+    refuses(TypeError, "name must be a string", double, 1.0, 3)
 
 
 def test_a_hint_that_cannot_be_read_is_no_licence():
     def takes(value: Any) -> None: ...
 
     takes.__annotations__ = {"value": "NoSuchName"}
-    with pytest.raises(NameError, match="NoSuchName"):
-        checked(takes)(3)
+    refuses(NameError, "NoSuchName", checked(takes), 3)
 
 
 def test_every_hint_of_the_library_is_read():
@@ -227,8 +215,7 @@ def test_every_hint_of_the_library_is_read():
     assert found > 300
     fed = simulate([[[0.1, 0.2]] * 20, [[0.3, 0.4]] * 20], "ideal", seed=1)
     plan = fastlloyd.plan(fed, n_clusters=2, epsilon=1.0)
-    with pytest.raises(TypeError, match="facts must be a FederationFacts"):
-        replace(plan, facts=3)
+    refuses(TypeError, "facts must be a FederationFacts", replace, plan, facts=3)
 
 
 def test_a_class_derived_from_a_mechanism_keeps_its_checks():
@@ -242,7 +229,5 @@ def test_a_class_derived_from_a_mechanism_keeps_its_checks():
 
     assert Mine(1.0, 2.0).gdp_mu == 0.5
     for wrong in ((-1.0, 1.0), (1.0, -1.0), (1.0, math.nan), ("1", 1.0), (1.0, 1.0, "sideways")):
-        with pytest.raises((ValueError, TypeError), match="must be"):
-            Mine(*wrong)
-    with pytest.raises(ValueError, match="scale must be"):
-        Discrete(1.0, -2.0)
+        refuses((ValueError, TypeError), "must be", Mine, *wrong)
+    refuses(ValueError, "scale must be", Discrete, 1.0, -2.0)

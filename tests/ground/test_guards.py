@@ -1,7 +1,5 @@
 """Guards that stand behind others: each of them refuses alone, where the outer one is passed by."""
 
-from __future__ import annotations
-
 import math
 from types import SimpleNamespace
 
@@ -9,37 +7,31 @@ import numpy as np
 import pytest
 
 from fedclust_helpers import client_statistics as cs
+from fedclust_helpers import mechanisms as mech
 from fedclust_helpers import rr_cluster
 from fedclust_helpers.accounting import Budget, BudgetExceededError, PrivacyLedger
 from fedclust_helpers.federation import simulate
-from fedclust_helpers.mechanisms import (
-    SECURE,
-    DiscreteGaussian,
-    DiscreteLaplace,
-    Gaussian,
-    NoNoise,
-)
-from fedclust_helpers.rr_cluster.algorithm import additive_round
+from fedclust_helpers.rr_cluster.variants import additive_round
 from fedclust_helpers.secure_aggregation import RingOverflowError
 
 CLIENTS = [np.full((4, 3), 0.25), np.full((2, 3), -0.5), np.zeros((1, 3))]
 
 
 def planned(ledger, *stds):
-    return [ledger.line([Gaussian(1.0, std)], name=f"release {std}") for std in stds]
+    return [ledger.line([mech.Gaussian(1.0, std)], name=f"release {std}") for std in stds]
 
 
 def test_a_reservation_pays_for_what_was_admitted_and_nothing_else():
     """The federation compares with its plan; the ledger does not rely on that."""
     ledger = PrivacyLedger(budget=Budget(1.0, 1e-5))
     held = ledger.admit(planned(ledger, 40.0, 50.0), name="a plan")
-    for wrong in (Gaussian(1.0, 50.0), Gaussian(1.0, 0.01)):
+    for wrong in (mech.Gaussian(1.0, 50.0), mech.Gaussian(1.0, 0.01)):
         with pytest.raises(BudgetExceededError, match="is not the next that was admitted"):
             ledger.charge([wrong], name="release 40.0", reservation=held)
-    ledger.charge([Gaussian(1.0, 40.0)], name="release 40.0", reservation=held)
-    ledger.charge([Gaussian(1.0, 50.0)], name="release 50.0", reservation=held)
+    ledger.charge([mech.Gaussian(1.0, 40.0)], name="release 40.0", reservation=held)
+    ledger.charge([mech.Gaussian(1.0, 50.0)], name="release 50.0", reservation=held)
     with pytest.raises(BudgetExceededError, match="is not the next that was admitted"):
-        ledger.charge([Gaussian(1.0, 50.0)], name="once more", reservation=held)
+        ledger.charge([mech.Gaussian(1.0, 50.0)], name="once more", reservation=held)
     ledger.close(held)
     assert len(ledger.releases) == 2
 
@@ -48,10 +40,10 @@ def test_a_reservation_is_good_for_its_own_ledger_until_it_is_closed():
     ledger, other = PrivacyLedger(), PrivacyLedger(budget=Budget(0.1, 1e-6))
     held = ledger.admit(planned(ledger, 2.0), name="a plan")
     with pytest.raises(BudgetExceededError, match="has no open reservation"):
-        other.charge([Gaussian(1.0, 2.0)], name="release 2.0", reservation=held)
+        other.charge([mech.Gaussian(1.0, 2.0)], name="release 2.0", reservation=held)
     ledger.close(held)
     with pytest.raises(BudgetExceededError, match="has no open reservation"):
-        ledger.charge([Gaussian(1.0, 2.0)], name="release 2.0", reservation=held)
+        ledger.charge([mech.Gaussian(1.0, 2.0)], name="release 2.0", reservation=held)
     assert not ledger.releases and not other.releases
 
 
@@ -59,16 +51,16 @@ def test_the_largest_total_of_a_ring_counts_the_rounding_of_every_client():
     """Three clients may each round up by half of 20,000; the noise alone would fit."""
     f = simulate(CLIENTS, "masked", seed=1, bits=32, fractional_bits=16)
     with pytest.raises(RingOverflowError):
-        f.noisy_sum(cs.TOTAL, [DiscreteGaussian(90_000.0, 1.0, 20_000.0)], round=0)
+        f.noisy_sum(cs.TOTAL, [mech.DiscreteGaussian(90_000.0, 1.0, 20_000.0)], round=0)
     assert not f.ledger.releases
 
 
 @pytest.mark.parametrize(
-    "mechanism", [DiscreteGaussian(1.0, 2.0**57), DiscreteLaplace(1.0, 2.0**55)]
+    "mechanism", [mech.DiscreteGaussian(1.0, 2.0**57), mech.DiscreteLaplace(1.0, 2.0**55)]
 )
 def test_secure_steps_are_random_to_the_last_bit_beyond_what_floats_hold(mechanism):
     """False alarm below 1e-6: 5 standard deviations for each of 4 bits."""
-    steps = mechanism.sample_steps(2000, rng=SECURE)
+    steps = mechanism.sample_steps(2000, rng=mech.SECURE)
     assert np.abs(steps).max() > 2**54  # where floats are even, then multiples of 4, ...
     for bit in range(4):
         ones = ((steps >> bit) & 1).mean()
@@ -87,7 +79,7 @@ LOOSE = cs.ClientStatistic(
 @pytest.mark.parametrize("given", [{"bound": 1e-7}, {"n_features": 0.0001}])
 def test_a_statistic_that_takes_any_name_does_not_lower_its_own_sensitivity(given):
     f = simulate(CLIENTS, "ideal", seed=1)
-    for mechanism in (Gaussian(1e-3, 1e-4), f.gaussian(LOOSE, "total", multiplier=1.0)):
+    for mechanism in (mech.Gaussian(1e-3, 1e-4), f.gaussian(LOOSE, "total", multiplier=1.0)):
         with pytest.raises(TypeError, match="must not be given: the federation's own"):
             f.noisy_sum(LOOSE, [mechanism], round=0, **given)
     assert not f.ledger.releases
@@ -131,8 +123,8 @@ def test_a_partition_is_not_released_under_add_remove_even_with_everyone():
 @pytest.mark.parametrize(
     ("noise", "source"),
     [
-        (Gaussian(2.0, 5.0, "replace-one"), np.random.default_rng(6)),
-        (DiscreteGaussian(2.0, 5.0, 2.0**-30, "replace-one"), SECURE),
+        (mech.Gaussian(2.0, 5.0, "replace-one"), np.random.default_rng(6)),
+        (mech.DiscreteGaussian(2.0, 5.0, 2.0**-30, "replace-one"), mech.SECURE),
     ],
     ids=["continuous", "secure"],
 )
@@ -143,7 +135,7 @@ def test_no_two_numbers_of_a_round_share_their_noise(noise, source):
     """
     plan = SimpleNamespace(
         n_clusters=2, n_parameters=3, min_size=0, rebalance="off",
-        training=SimpleNamespace(server_rate=1.0), mechanisms=(NoNoise("replace-one"), noise),
+        training=SimpleNamespace(server_rate=1.0), mechanisms=(mech.NoNoise("replace-one"), noise),
     )  # fmt: skip
     zeros = np.zeros((6, 6), dtype=np.int64 if noise.grid else np.float64)
     rng = np.random.default_rng(7)
@@ -153,10 +145,3 @@ def test_no_two_numbers_of_a_round_share_their_noise(noise, source):
     released = np.concatenate([made.sums.ravel(), 6 * made.common])
     assert released.shape == (9,) and len(np.unique(np.abs(released))) == 9
     assert np.abs(released).min() > 0
-
-
-def test_a_local_report_is_noised_at_its_client():
-    f = simulate(np.zeros((50, 3)), "local", seed=1)
-    noise = f.gaussian(cs.TOTAL, "total", multiplier=1.0)
-    (reports,) = f.reports(cs.TOTAL, [noise], round=0)
-    assert reports.shape == (50, 3) and len(np.unique(reports)) == 150

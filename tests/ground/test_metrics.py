@@ -1,12 +1,11 @@
-"""Metrics: closed forms on tiny data, independent formulas, invariances, conventions, wrong use."""
-
-from __future__ import annotations
+"""Metrics: closed forms on tiny data, independent formulas, invariances, conventions."""
 
 import math
 
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import refuses
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -51,8 +50,9 @@ def test_nicv_is_the_mean_squared_distance_to_the_nearest_centre(points, k, seed
 def test_nicv_of_many_chunks_equals_one_formula():
     points, centers = rng(1).standard_normal((70_000, 2)), rng(2).standard_normal((7, 2))
     expected = cdist(points, centers, "sqeuclidean").min(axis=1).mean()
-    assert metrics.nicv(points, centers) == pytest.approx(expected, rel=1e-12)
     assert metrics.nicv(pd.DataFrame(points), centers) == pytest.approx(expected, rel=1e-12)
+    refuses(ValueError, "centers must have 2 columns", metrics.nicv, points, centers[:, :1])
+    refuses(ValueError, "reference must have 7 rows", metrics.centroid_mse, centers, centers[:3])
 
 
 def test_nicv_is_zero_on_the_centres_and_invariant_to_order(blobs):
@@ -137,11 +137,19 @@ def test_centroid_mse_closed_form_needs_the_best_matching():
     assert metrics.centroid_mse([[0.0, 0.0]], [[1.0, 2.0]]) == 5
 
 
-def test_centroid_mse_refuses_different_shapes():
-    with pytest.raises(ValueError, match="reference must have 2 rows"):
-        metrics.centroid_mse(np.zeros((2, 2)), np.zeros((3, 2)))
-    with pytest.raises(ValueError, match="reference must have 2 columns"):
-        metrics.centroid_mse(np.zeros((2, 2)), np.zeros((2, 3)))
+def test_adjusted_rand(blobs):
+    points, centers, labels = blobs
+    assert metrics.adjusted_rand(points, centers, labels) == 1
+    assert metrics.adjusted_rand(points, centers[::-1], labels) == 1
+    assert abs(metrics.adjusted_rand(points, centers, rng(3).integers(0, 3, 200))) < 0.05
+    # outliers are left out
+    with_outliers = np.vstack([points, rng(4).uniform(-99, 99, (50, 3))])
+    marked = np.concatenate([labels, np.full(50, -1)])
+    assert metrics.adjusted_rand(with_outliers, centers, marked) == 1
+    with pytest.raises(ValueError, match="at least one point"):
+        metrics.adjusted_rand(points, centers, np.full(200, -1))
+    with pytest.raises(ValueError, match=r"labels must have shape \(200,\)"):
+        metrics.adjusted_rand(points, centers, labels[:-1])
 
 
 # ---- summaries ---------------------------------------------------------------------------------
@@ -161,18 +169,13 @@ def test_auc_is_equation_26():
     ("epsilons", "values", "message"),
     [
         ([1.0], [1.0], "epsilons must be at least two"),
-        ([1.0, 1.0], [1.0, 1.0], "increasing order"),
         ([2.0, 1.0], [1.0, 1.0], "increasing order"),
         ([0.0, 1.0], [1.0, 1.0], "positive"),
         ([0.5, 1.0], [1.0], "values must have 2 entries"),
-        ([0.5, 1.0], [1.0, np.inf], "values must be finite"),
-        ([0.5, np.nan], [1.0, 1.0], "epsilons must be finite"),
-        ([0.5, 1.0], [[1.0, 1.0]], "values must have shape"),
     ],
 )
 def test_auc_refuses_wrong_arguments(epsilons, values, message):
-    with pytest.raises(ValueError, match=message):
-        metrics.auc_over_epsilon(epsilons, values)
+    refuses(ValueError, message, metrics.auc_over_epsilon, epsilons, values)
 
 
 def test_mean_ci_closed_form():
@@ -190,69 +193,13 @@ def test_mean_ci_covers_the_mean_as_often_as_it_says():
     assert abs(hits - 3800) < 76
 
 
-def test_mean_ci_refuses_wrong_arguments():
-    with pytest.raises(ValueError, match="at least two"):
-        metrics.mean_ci([1.0])
-    with pytest.raises(ValueError, match="values must be finite"):
-        metrics.mean_ci([1.0, np.inf])
-    for level in (0, 1, 1.5):
-        with pytest.raises(ValueError, match="level must lie"):
-            metrics.mean_ci([1.0, 2.0], level=level)
-
-
-def test_points_and_centres_must_agree(blobs):
-    points, centers, _ = blobs
-    calls = [
-        lambda p, c: metrics.nicv(p, c),
-        lambda p, c: metrics.silhouette(p, c, rng=rng()),
-        lambda p, c: metrics.davies_bouldin(p, c),
-    ]
-    for call in calls:
-        with pytest.raises(ValueError, match="centers must have 3 columns"):
-            call(points, centers[:, :2])
-        with pytest.raises(ValueError, match="centers must be finite"):
-            call(points, np.full_like(centers, np.nan))
-        with pytest.raises(ValueError, match="points must have shape"):
-            call(points[0], centers)
-    with pytest.raises(TypeError, match="rng must be"):
-        metrics.silhouette(points, centers, rng=0)
-    with pytest.raises(ValueError, match="max_points must be >= 2"):
-        metrics.silhouette(points, centers, rng=rng(), max_points=1)
-
-
-# ---- what a sweep over arguments found ---------------------------------------------------------
-
-
-def test_numbers_whose_squares_overflow_are_refused_by_name(blobs):
+def test_reference_labels_are_whole_numbers_or_names(blobs):
     points, centers, labels = blobs
-    for call in (
-        metrics.nicv,
-        metrics.davies_bouldin,
-        lambda p, c: metrics.silhouette(p, c, rng=rng()),
-    ):
-        with pytest.raises(ValueError, match="^points must be at most 1e"):
-            call(points * 1e200, centers)
-        with pytest.raises(ValueError, match="^centers must be at most 1e"):
-            call(points, centers * 1e200)
-    with pytest.raises(ValueError, match="^centers must be at most 1e"):
-        metrics.centroid_mse(centers * 1e200, centers)
-    with pytest.raises(ValueError, match="^reference must be at most 1e"):
-        metrics.centroid_mse(centers, centers * 1e200)
-    with pytest.raises(ValueError, match="^values must be at most 1e"):
-        metrics.mean_ci([1e308, 1e308])
-    with pytest.raises(ValueError, match="^values must be at most 1e"):
-        metrics.auc_over_epsilon([1.0, 2.0, 3.0], [1e308] * 3)
-
-
-@pytest.mark.parametrize("values", ["x", ["1.0", "2.0"], [1j, 2], object(), {}, [[1, 2], [3]]])
-def test_summaries_need_real_numbers(values):
-    with pytest.raises(TypeError, match="^values must be an array of real numbers"):
-        metrics.mean_ci(values)
-    with pytest.raises(TypeError, match="^epsilons must be an array of real numbers"):
-        metrics.auc_over_epsilon(values, [1.0, 2.0])
-
-
-def test_a_silhouette_of_too_many_points_is_refused(blobs):
-    points, centers, _ = blobs
-    with pytest.raises(ValueError, match="^max_points must be >= 2 and <= 20000"):
-        metrics.silhouette(points, centers, rng=rng(), max_points=10**6)
+    for good in (labels.astype(float), labels.astype(str), labels.astype(str).astype(object)):
+        assert metrics.adjusted_rand(points, centers, good) == 1
+    missing = np.where(labels == 0, None, labels)
+    for bad in (labels + 0.5, labels + 0j, np.where(labels == 0, np.nan, labels), missing):
+        with pytest.raises(TypeError, match="^labels must be integers or strings"):
+            metrics.adjusted_rand(points, centers, bad)
+    with pytest.raises(ValueError, match="^labels must have shape"):
+        metrics.adjusted_rand(points, centers, [[0, 1], [2]])

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import refuses
 from hypothesis import given
 from hypothesis import strategies as st
 from lloyd_runs import lloyd_run
@@ -17,13 +18,8 @@ from lloyd_runs import lloyd_run
 from fedclust_helpers import fastlloyd
 from fedclust_helpers.accounting import Budget, PrivacyLedger
 from fedclust_helpers.client_statistics import MODEL_BLOCKS, SUMS_AND_COUNTS, TOTAL
-from fedclust_helpers.federation import (
-    ClientData,
-    MaskedSecureSum,
-    TrustModelError,
-    simulate,
-)
-from fedclust_helpers.mechanisms import DiscreteGaussian, Gaussian, Laplace
+from fedclust_helpers.federation import ClientData, MaskedSecureSum, TrustModelError, simulate
+from fedclust_helpers.mechanisms import Gaussian
 from fedclust_helpers.rr_cluster import LinearRegression
 from fedclust_helpers.secure_aggregation import RingOverflowError
 
@@ -47,58 +43,37 @@ def with_value(value, n=40):
 
 # --- building a federation ------------------------------------------------------------------------
 
-BAD_CLIENTS = {
-    "nan": (lambda: [box(), with_value(NAN)], ValueError, r"clients\[1\] must be finite"),
-    "inf": (lambda: [with_value(INF)], ValueError, r"clients\[0\] must be finite"),
-    "minus inf": (lambda: [with_value(-INF)], ValueError, r"clients\[0\] must be finite"),
-    "both infinities": (lambda: [box() * [INF, -INF]], ValueError, r"clients\[0\] must be finite"),
-    "one dimension": (lambda: [box()[:, 0]], ValueError, r"clients\[0\] must have shape \(n, d\)"),
-    "three dimensions": (lambda: [box()[None]], ValueError, r"clients\[0\] must have shape"),
-    "a number": (lambda: [3.0], ValueError, r"clients\[0\] must have shape"),
-    "no columns": (lambda: [np.zeros((4, 0))], ValueError, r"clients\[0\] must have at least"),
-    "empty client": (
-        lambda: [box(), np.zeros((0, 2))],
-        ValueError,
-        r"clients\[1\] must have at least one row",
-    ),
-    "no client": (list, ValueError, "clients must hold at least one client"),
-    "other columns": (
-        lambda: [box(), box(9, 3)],
-        ValueError,
-        r"clients\[1\] must have 2 columns, got 3",
-    ),
-    "one stacked array": (lambda: box(), ValueError, "clients must be a sequence of arrays"),
-    "one data frame": (lambda: pd.DataFrame(box()), ValueError, "clients must be a sequence of"),
-    "empty dict": (dict, ValueError, "clients must hold at least one client"),
-    "dict with nan": (
-        lambda: {"a": box(), "b": with_value(NAN)},
-        ValueError,
-        r"clients\['b'\] must be finite",
-    ),
-    "set": (lambda: {1.0, 2.0}, TypeError, "clients must be a sequence.*set"),
-    "generator": (lambda: (b for b in [box()]), TypeError, "clients must be a sequence.*generator"),
-    "text": (lambda: "my data", TypeError, "clients must be a sequence.*str"),
-    "none": (lambda: None, TypeError, "clients must be a sequence.*NoneType"),
-    "strings": (lambda: [box().astype(str)], TypeError, r"clients\[0\] must be an array of real"),
-    "complex": (lambda: [box() + 1j], TypeError, r"clients\[0\] must be an array of real"),
-    "dates": (
-        lambda: [np.array([["2020-01-01"]], dtype="datetime64[D]")],
-        TypeError,
-        r"clients\[0\] must be an array of real",
-    ),
-    "mixed objects": (
-        lambda: [np.array([[1.0, "x"]], dtype=object)],
-        TypeError,
-        r"clients\[0\] must be an array of real",
-    ),
-    "ragged": (lambda: [[[1.0, 2.0], [3.0]]], TypeError, r"clients\[0\] must be an array of real"),
-}
+REAL = r"clients\[0\] must be an array of real"
+BAD_CLIENTS: list[tuple[Any, type[Exception], str]] = [
+    (lambda: [box(), with_value(NAN)], ValueError, r"clients\[1\] must be finite"),
+    (lambda: [with_value(-INF)], ValueError, r"clients\[0\] must be finite"),
+    (lambda: [box() * [INF, -INF]], ValueError, r"clients\[0\] must be finite"),
+    (lambda: [box()[:, 0]], ValueError, r"clients\[0\] must have shape \(n, d\)"),
+    (lambda: [box()[None]], ValueError, r"clients\[0\] must have shape"),
+    (lambda: [3.0], ValueError, r"clients\[0\] must have shape"),
+    (lambda: [np.zeros((4, 0))], ValueError, r"clients\[0\] must have at least"),
+    (lambda: [box(), np.zeros((0, 2))], ValueError, r"clients\[1\] must have at least one row"),
+    (list, ValueError, "clients must hold at least one client"),
+    (lambda: [box(), box(9, 3)], ValueError, r"clients\[1\] must have 2 columns, got 3"),
+    (box, ValueError, "clients must be a sequence of arrays"),
+    (lambda: pd.DataFrame(box()), ValueError, "clients must be a sequence of"),
+    (dict, ValueError, "clients must hold at least one client"),
+    (lambda: {"b": with_value(NAN)}, ValueError, r"clients\['b'\] must be finite"),
+    (lambda: {1.0, 2.0}, TypeError, "clients must be a sequence.*set"),
+    (lambda: (b for b in [box()]), TypeError, "clients must be a sequence.*generator"),
+    (lambda: "my data", TypeError, "clients must be a sequence.*str"),
+    (lambda: None, TypeError, "clients must be a sequence.*NoneType"),
+    (lambda: [box().astype(str)], TypeError, REAL),
+    (lambda: [box() + 1j], TypeError, REAL),
+    (lambda: [np.array([["2020-01-01"]], dtype="datetime64[D]")], TypeError, REAL),
+    (lambda: [np.array([[1.0, "x"]], dtype=object)], TypeError, REAL),
+    (lambda: [[[1.0, 2.0], [3.0]]], TypeError, REAL),
+]
 
 
 @pytest.mark.parametrize("trust", ["trusted", "masked"])  # two constructors read them
-@pytest.mark.parametrize("case", list(BAD_CLIENTS))
-def test_bad_clients(case, trust):
-    make, error, match = BAD_CLIENTS[case]
+@pytest.mark.parametrize(("make", "error", "match"), BAD_CLIENTS)
+def test_bad_clients(make, error, match, trust):
     ledger = PrivacyLedger()
     with np.errstate(invalid="ignore"):
         clients = make()
@@ -113,12 +88,8 @@ BAD_OPTIONS: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"bound": -1.0}, ValueError, "bound must be finite and > 0"),
     ({"bound": INF}, ValueError, "bound must be finite and > 0"),
     ({"bound": NAN}, ValueError, "bound must be a number"),
-    ({"bound": "1"}, TypeError, "bound must be a real number"),
-    ({"bound": np.array([1.0, 2.0])}, TypeError, "bound must be a real number"),
-    ({"bound": True}, TypeError, "bound must be a real number"),
     ({"mode": "safe"}, ValueError, "mode must be one of"),
     ({"seed": -1}, ValueError, "seed must be >= 0"),
-    ({"seed": 1.5}, TypeError, "seed must be an integer"),
     ({"seed": None}, ValueError, "seed must be given in teaching mode"),
     ({"seed": 1, "mode": "secure"}, ValueError, "seed must not be given in secure mode"),
     ({"n_records": 0}, ValueError, "n_records must be >= 1"),
@@ -146,16 +117,6 @@ def test_bad_options_of_a_federation(options, error, match):
     assert "0.1234" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("epsilon", "delta", "match"),
-    [(0.0, 1e-5, "epsilon"), (-1.0, 1e-5, "epsilon"), (NAN, 1e-5, "epsilon"), (INF, 0.0, "epsilon"),
-     (1.0, 1.0, "delta"), (1.0, -0.1, "delta"), (1.0, NAN, "delta")],
-)  # fmt: skip
-def test_bad_budgets(epsilon, delta, match):
-    with pytest.raises(ValueError, match=match):
-        Budget(epsilon, delta)
-
-
 # --- running an algorithm -------------------------------------------------------------------------
 
 GOOD: dict[str, dict[str, Any]] = {
@@ -165,55 +126,33 @@ GOOD: dict[str, dict[str, Any]] = {
     "lloyd": {"n_clusters": 3},
 }
 
-BAD_FOR_ALL: list[tuple[dict[str, Any], type[Exception], str]] = [
-    ({"n_clusters": 0}, ValueError, "n_clusters must be >= 1"),
-    ({"n_clusters": -2}, ValueError, "n_clusters must be >= 1"),
-    ({"n_clusters": 81}, ValueError, "n_clusters must be >= 1 and <= 80"),  # 80 points
-    ({"n_clusters": 2.0}, TypeError, "n_clusters must be an integer"),
-    ({"n_clusters": True}, TypeError, "n_clusters must be an integer"),
-    ({"n_clusters": "3"}, TypeError, "n_clusters must be an integer"),
-    ({"n_rounds": 0}, ValueError, "n_rounds must be >= 1"),
-    ({"n_rounds": 2.5}, TypeError, "n_rounds must be an integer"),
-    ({"initial": "kmeans++"}, ValueError, "initial must be one of"),
-    ({"initial": np.zeros((2, 2))}, ValueError, "initial must hold 3 centres, got 2"),
-    ({"initial": np.zeros((3, 5))}, ValueError, "initial must have 2 columns, got 5"),
-    ({"initial": np.full((3, 2), NAN)}, ValueError, "initial must be finite"),
-    ({"initial": np.zeros(3)}, ValueError, r"initial must have shape \(n, d\)"),
-    ({"initial": None}, (TypeError, ValueError), "initial must"),  # type: ignore[list-item]
+PRIVATE, GAUSSIAN = ("fastlloyd", "glloyd", "sulloyd"), ("fastlloyd", "glloyd")
+BAD: list[tuple[tuple[str, ...], dict[str, Any], str]] = [  # of these methods, what, the message
+    (tuple(GOOD), {"n_clusters": 0}, "n_clusters must be >= 1"),
+    (tuple(GOOD), {"n_clusters": 81}, "n_clusters must be >= 1 and <= 80"),  # 80 points
+    (tuple(GOOD), {"n_clusters": 2.0}, "n_clusters must be an integer"),
+    (tuple(GOOD), {"n_rounds": 0}, "n_rounds must be >= 1"),
+    (tuple(GOOD), {"initial": "kmeans++"}, "initial must be one of"),
+    (tuple(GOOD), {"initial": np.zeros((2, 2))}, "initial must hold 3 centres, got 2"),
+    (tuple(GOOD), {"initial": np.zeros((3, 5))}, "initial must have 2 columns, got 5"),
+    (tuple(GOOD), {"initial": np.full((3, 2), NAN)}, "initial must be finite"),
+    (tuple(GOOD), {"initial": np.zeros(3)}, r"initial must have shape \(n, d\)"),
+    (PRIVATE, {"epsilon": 0.0}, "epsilon must be finite and > 0"),
+    (PRIVATE, {"epsilon": -1.0}, "epsilon must be finite and > 0"),
+    (PRIVATE, {"epsilon": NAN}, "epsilon must be a number, got nan"),
+    (PRIVATE, {"epsilon": INF}, "epsilon must be finite"),
+    (PRIVATE, {"epsilon": "1"}, "epsilon must be a real number"),
+    (PRIVATE, {"postprocess": "mirror"}, "postprocess must be one of"),
+    (PRIVATE, {"count_floor": 0.0}, "count_floor must be finite and > 0"),
+    (GAUSSIAN, {"delta": 0.0}, r"delta must lie in \(0, 1\)"),
+    (GAUSSIAN, {"delta": 1.0}, r"delta must lie in \(0, 1\)"),
+    (GAUSSIAN, {"delta": -1e-5}, r"delta must lie in \(0, 1\)"),
+    (GAUSSIAN, {"delta": NAN}, "delta must be a number"),
+    (("fastlloyd",), {"alpha": 0.0}, "alpha must be finite and > 0"),
+    (("fastlloyd",), {"alpha": INF}, "alpha must be finite and > 0"),
+    (("fastlloyd",), {"strategy": "spiral"}, "strategy must be one of"),
 ]
-BAD_FOR_PRIVATE: list[tuple[dict[str, Any], type[Exception], str]] = [
-    ({"epsilon": 0.0}, ValueError, "epsilon must be finite and > 0"),
-    ({"epsilon": -1.0}, ValueError, "epsilon must be finite and > 0"),
-    ({"epsilon": NAN}, ValueError, "epsilon must be a number, got nan"),
-    ({"epsilon": INF}, ValueError, "epsilon must be finite"),
-    ({"epsilon": "1"}, TypeError, "epsilon must be a real number"),
-    ({"epsilon": None}, TypeError, "epsilon must be a real number"),
-    ({"postprocess": "mirror"}, ValueError, "postprocess must be one of"),
-    ({"count_floor": 0.0}, ValueError, "count_floor must be finite and > 0"),
-    ({"count_floor": -1.0}, ValueError, "count_floor must be finite and > 0"),
-    ({"count_floor": NAN}, ValueError, "count_floor must be a number"),
-]
-BAD_FOR_GAUSSIAN: list[tuple[dict[str, Any], type[Exception], str]] = [
-    ({"delta": 0.0}, ValueError, r"delta must lie in \(0, 1\)"),
-    ({"delta": 1.0}, ValueError, r"delta must lie in \(0, 1\)"),
-    ({"delta": -1e-5}, ValueError, r"delta must lie in \(0, 1\)"),
-    ({"delta": 2.0}, ValueError, r"delta must lie in \(0, 1\)"),
-    ({"delta": NAN}, ValueError, "delta must be a number"),
-    ({"delta": "tiny"}, TypeError, "delta must be a real number"),
-]
-BAD_FOR_FASTLLOYD: list[tuple[dict[str, Any], type[Exception], str]] = [
-    ({"alpha": 0.0}, ValueError, "alpha must be finite and > 0"),
-    ({"alpha": -0.8}, ValueError, "alpha must be finite and > 0"),
-    ({"alpha": NAN}, ValueError, "alpha must be a number"),
-    ({"alpha": INF}, ValueError, "alpha must be finite and > 0"),
-    ({"strategy": "spiral"}, ValueError, "strategy must be one of"),
-]
-CALLS = (
-    [(m, *case) for m in GOOD for case in BAD_FOR_ALL]
-    + [(m, *case) for m in ("fastlloyd", "glloyd", "sulloyd") for case in BAD_FOR_PRIVATE]
-    + [(m, *case) for m in ("fastlloyd", "glloyd") for case in BAD_FOR_GAUSSIAN]
-    + [("fastlloyd", *case) for case in BAD_FOR_FASTLLOYD]
-)
+CALLS = [(method, what, match) for methods, what, match in BAD for method in methods]
 
 
 def assert_nothing_happened(federation, caught=None):
@@ -224,14 +163,10 @@ def assert_nothing_happened(federation, caught=None):
 
 
 @pytest.mark.parametrize("trust", TRUSTS)
-@pytest.mark.parametrize(
-    ("method", "arguments", "error", "match"),
-    CALLS,
-    ids=lambda v: str(v) if isinstance(v, str | dict) else "",
-)
-def test_bad_arguments_of_a_run(method, arguments, error, match, trust):
+@pytest.mark.parametrize(("method", "arguments", "match"), CALLS, ids=str)
+def test_bad_arguments_of_a_run(method, arguments, match, trust):
     federation = simulate([box(), box(seed=1)], trust, seed=1)
-    with pytest.raises(error, match=match) as caught:
+    with pytest.raises((TypeError, ValueError), match=match) as caught:
         lloyd_run(method, federation, **{**GOOD[method], **arguments})
     assert_nothing_happened(federation, caught)
 
@@ -255,8 +190,7 @@ def test_something_that_is_no_federation(federation, method):
 @pytest.mark.parametrize("method", list(GOOD))
 def test_a_federation_that_must_not_show_sums(method):
     federation = simulate([box(), box()], "local", seed=1)
-    with pytest.raises(TrustModelError, match="offers no noisy_sum"):
-        lloyd_run(method, federation, **GOOD[method])
+    refuses(TrustModelError, "offers no noisy_sum", lloyd_run, method, federation, **GOOD[method])
     assert_nothing_happened(federation)
 
 
@@ -293,24 +227,6 @@ def test_bad_radius_of_post_processing(radius):
             RELATIVE_SUMS_AND_COUNTS, mechanisms, round=0, centers=np.zeros((2, 2)), radius=radius
         )
     assert_nothing_happened(federation)
-
-
-@pytest.mark.parametrize(
-    ("make", "match"),
-    [
-        (lambda: Gaussian(0.0, 1.0), "sensitivity"),
-        (lambda: Gaussian(1.0, 0.0), "std"),
-        (lambda: Gaussian(1.0, NAN), "std"),
-        (lambda: Gaussian(1.0, 1.0, "swap"), "adjacency"),
-        (lambda: Gaussian.from_budget(1.0, 0.0, 1e-5), "epsilon"),
-        (lambda: Gaussian.from_budget(1.0, 1.0, 0.0), "delta"),
-        (lambda: Laplace.from_budget(1.0, NAN), "epsilon"),
-        (lambda: DiscreteGaussian(1.0, 1.0, 0.0), "grid"),
-    ],
-)
-def test_bad_mechanisms_cannot_be_built(make, match):
-    with pytest.raises(ValueError, match=match):
-        make()
 
 
 # --- what looks unusual and works -----------------------------------------------------------------
@@ -441,5 +357,4 @@ def test_a_plan_keeps_its_own_start():
     federation = simulate([np.full((20, 2), 0.1), np.full((20, 2), 0.3)], "ideal", seed=1)
     plan = fastlloyd.plan(federation, n_clusters=3, epsilon=1.0)
     for wrong in (np.zeros((5, 2)), np.zeros((3, 3)), np.full((3, 2), np.nan), "nowhere"):
-        with pytest.raises(ValueError, match="initial"):
-            replace(plan, initial=wrong)
+        refuses(ValueError, "initial", replace, plan, initial=wrong)

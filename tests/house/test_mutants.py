@@ -1,7 +1,5 @@
 """Mutants of the package: that every patch applies, that the machinery sees, and ten of them."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess
@@ -9,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from conftest import refuses
 
 from tools.mutants import MUTANTS, Edit, Mutant, PatchError
 from tools.mutants.runner import BROKEN, KILLED, SURVIVED, run
@@ -65,16 +64,14 @@ def test_an_edit_must_fit_exactly(tmp_path):
         Edit("x.py", "1", "2"),
         Edit("x.py", "a = 1", "a = 1"),
     ):
-        with pytest.raises(PatchError):
-            wrong.applied_to(text)
+        refuses(PatchError, "", wrong.applied_to, text)
 
 
 def test_a_mutant_that_does_not_fit_changes_no_file(tmp_path):
     (tmp_path / "x.py").write_text("a = 1\n", encoding="utf-8")
     edits = (Edit("x.py", "a = 1", "a = 2"), Edit("x.py", "nowhere", ""))
     for bad in (edits, (Edit("y.py", "a", "b"),), (Edit("x.py", "a = 1", "a = ("),)):
-        with pytest.raises(PatchError):
-            Mutant("x-y", "", bad, ()).apply(tmp_path)
+        refuses(PatchError, "", Mutant("x-y", "", bad, ()).apply, tmp_path)
         assert (tmp_path / "x.py").read_text(encoding="utf-8") == "a = 1\n"
 
 

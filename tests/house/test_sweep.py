@@ -1,7 +1,5 @@
 """The bad-input sweep: that it sees what it should see, and a sample of it on the library."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import os

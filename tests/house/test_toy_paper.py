@@ -1,13 +1,12 @@
 """A newcomer's first paper goes through every floor: `toy_paper`, which CONTRIBUTING.md follows."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import toy_paper as toy
+from conftest import refuses
 from matplotlib.figure import Figure
 from test_notebooks import BUILD, COMPARE, read
 
@@ -52,8 +51,7 @@ def test_federations_agree_round_by_round() -> None:
 def test_a_budget_refuses_the_second_run() -> None:
     fed = federation(ledger=PrivacyLedger(budget=Budget(1.0, 1e-6)))
     toy.run(fed, toy.plan(fed, **BUDGET))
-    with pytest.raises(BudgetExceededError):
-        toy.run(fed, toy.plan(fed, **BUDGET))
+    refuses(BudgetExceededError, "", toy.run, fed, toy.plan(fed, **BUDGET))
     assert len(fed.ledger.releases) == 1
 
 

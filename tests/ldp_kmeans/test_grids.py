@@ -1,7 +1,5 @@
 """Nested grids: cells, keys, families of cells, and what lies near a ball or a point."""
 
-from __future__ import annotations
-
 import itertools
 import math
 
@@ -91,16 +89,6 @@ def test_floors_are_nested(point, fine, coarse, side, seed):
     for grid in (NestedGrid(d), NestedGrid(d, side), NestedGrid(d, side, tuple(shift))):
         cells = grid.cells([point], fine)
         assert np.array_equal(grid.ancestors(cells, fine, coarse), grid.cells([point], coarse))
-
-
-@pytest.mark.parametrize("d", [1, 3])
-def test_the_floor_of_a_floor_is_the_floor(d):
-    """The same with the corners themselves as points: line 8 of Algorithm 1 (dyadic sides)."""
-    grid = NestedGrid(d)
-    points = points_in(grid)
-    for coarse, fine in itertools.combinations(range(12), 2):
-        inner = grid.corners(grid.cells(points, fine), fine)
-        assert np.array_equal(grid.cells(inner, coarse), grid.cells(points, coarse))
 
 
 # --- families -------------------------------------------------------------------------------------
@@ -202,12 +190,6 @@ def test_longer_keys_are_hashed_without_collisions(d, depth):
         grid.unpack(keys, depth)
 
 
-def test_keys_depend_on_the_order_of_the_coordinates():
-    for grid, depth in ((NestedGrid(2), 3), (NestedGrid(2), 40)):
-        keys = grid.keys(np.array([[1, 2], [2, 1], [1, 2]]), depth)
-        assert keys[0] == keys[2] != keys[1]
-
-
 # --- shifted hierarchies --------------------------------------------------------------------------
 
 
@@ -231,9 +213,6 @@ def test_the_shift_is_uniform():
     same = NestedGrid.shifted(3, rng=generator(1))
     assert same == NestedGrid.shifted(3, rng=generator(1))
     assert same.shift != NestedGrid.shifted(3, rng=generator(2)).shift
-
-
-# --- cells near a point ---------------------------------------------------------------------------
 
 
 # --- Algorithm 1 ----------------------------------------------------------------------------------

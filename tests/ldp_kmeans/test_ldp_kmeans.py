@@ -39,29 +39,11 @@ from fedclust_helpers.datasets import make_ball_mixture
 from fedclust_helpers.federation import local, simulate
 from fedclust_helpers.federation.reports import gaussian_report
 from fedclust_helpers.kmeans import assign, kmeans_cost
-from fedclust_helpers.ldp_kmeans import (
-    NothingDetectedWarning,
-    plan_four_rounds,
-    random_in_ball,
-    users_needed,
-)
-from fedclust_helpers.ldp_kmeans import (
-    four_rounds as rounds,
-)
-from fedclust_helpers.ldp_kmeans.four_rounds import (
-    Buckets,
-    candidate_centers,
-    mark_heavy_cells,
-)
+from fedclust_helpers.ldp_kmeans import four_rounds as rounds
+from fedclust_helpers.ldp_kmeans import heavy_cells
+from fedclust_helpers.ldp_kmeans.four_rounds import Buckets, candidate_centers, mark_heavy_cells
 from fedclust_helpers.ldp_kmeans.frequency_oracles import ask_values
 from fedclust_helpers.ldp_kmeans.grids import NestedGrid
-from fedclust_helpers.ldp_kmeans.heavy_cells import (
-    CellLevel,
-    HeavyCells,
-    descend,
-    match_rows,
-    threshold,
-)
 from fedclust_helpers.ldp_kmeans.one_round import choose_cells
 from fedclust_helpers.ldp_kmeans.vector_sums import NoisyPoints
 from fedclust_helpers.studies.ldp_kmeans import theory
@@ -72,7 +54,7 @@ from fedclust_helpers.studies.ldp_kmeans.as_printed import plan_as_printed, user
 
 def level(depth, cells, counts, std=0.0):
     cells = np.asarray(cells, dtype=np.int64)
-    return CellLevel(depth, cells, np.asarray(counts, dtype=np.float64), std)
+    return heavy_cells.CellLevel(depth, cells, np.asarray(counts, dtype=np.float64), std)
 
 
 def exact_level(points, depth, std=0.0, keep=None):
@@ -175,7 +157,7 @@ def test_sums_are_kept_in_step_with_counts():
     grid = NestedGrid(2)
 
     def vector_sums(depth, cells):
-        index = match_rows(grid.cells(points, depth), cells)
+        index = heavy_cells.match_rows(grid.cells(points, depth), cells)
         sums = np.zeros((len(cells), 2))
         np.add.at(sums, index[index >= 0], points[index >= 0])
         return sums
@@ -201,9 +183,10 @@ def test_nothing_to_choose_from():
 def test_matching_rows():
     table = np.array([[3, 1], [0, 0], [7, 7]])
     rows = np.array([[0, 0], [1, 3], [7, 7], [3, 1], [0, 0]])
-    assert match_rows(rows, table).tolist() == [1, -1, 2, 0, 1]
+    assert heavy_cells.match_rows(rows, table).tolist() == [1, -1, 2, 0, 1]
     assert (
-        match_rows(rows, table[:0]).tolist() == [-1] * 5 and match_rows(rows[:0], table).size == 0
+        heavy_cells.match_rows(rows, table[:0]).tolist() == [-1] * 5
+        and heavy_cells.match_rows(rows[:0], table).size == 0
     )
 
 
@@ -216,14 +199,14 @@ def test_descent_against_listing_everything(depths):
     counts = asked_counts(points, depths)
     grid = NestedGrid(2)
     survivors = None
-    for found, depth in zip(descend(counts), depths, strict=True):
+    for found, depth in zip(heavy_cells.descend(counts), depths, strict=True):
         every = np.stack(np.unravel_index(np.arange(4**depth), (2**depth,) * 2), -1)
         every = every[grid.meets_ball(every, depth, 1.0)]
         if survivors is not None:
             above = grid.ancestors(every, depth, survivors[0])
             every = every[[tuple(row) in survivors[1] for row in above.tolist()]]
         estimates = counts.count(every, depth)
-        kept = estimates > threshold(len(every), 2.5) * counts.depth_std(depth)
+        kept = estimates > heavy_cells.threshold(len(every), 2.5) * counts.depth_std(depth)
         survivors = depth, set(map(tuple, every[kept].tolist()))
         assert set(map(tuple, found.cells.tolist())) == survivors[1]
         assert (np.diff(found.counts) <= 0).all() and found.std == counts.depth_std(depth)
@@ -232,11 +215,11 @@ def test_descent_against_listing_everything(depths):
 
 
 def test_the_threshold_rises_with_the_number_of_candidates():
-    assert threshold(999, 3.5) == 3.5 and threshold(10**6, 3.5) == pytest.approx(
-        math.sqrt(2 * math.log(10**6)) + 0.5
-    )
+    assert heavy_cells.threshold(999, 3.5) == 3.5 and heavy_cells.threshold(
+        10**6, 3.5
+    ) == pytest.approx(math.sqrt(2 * math.log(10**6)) + 0.5)
     # noise alone passes it 10^6 Q(5.76) = 0.004 times
-    assert (rng(4).normal(size=10**6) > threshold(10**6, 2.5)).sum() == 0
+    assert (rng(4).normal(size=10**6) > heavy_cells.threshold(10**6, 2.5)).sum() == 0
 
 
 def test_counts_of_cells_are_unbiased():
@@ -255,7 +238,7 @@ def test_counts_of_cells_are_unbiased():
 def test_the_number_of_users_a_warning_names_is_enough():
     """At n = users_needed a cell of that share lies on the threshold: seen in half of the runs."""
     share, epsilon = 0.2, 1.0
-    n = users_needed(share, epsilon, 2)
+    n = lk.users_needed(share, epsilon, 2)
     points = np.full((n, 2), -0.9)
     points[: round(share * n)] = (0.3, 0.3)
     cell = NestedGrid(2).cells(points[:1], 3)
@@ -313,7 +296,7 @@ def test_light_points_are_a_partition():
     grid, points = heavy.grid, DATA
     is_heavy = [np.ones(len(points), dtype=bool)]  # the root is heavy by definition
     for depth, cells in zip(heavy.depths, heavy.cells, strict=True):
-        is_heavy.append(match_rows(grid.cells(points, depth), cells) >= 0)
+        is_heavy.append(heavy_cells.match_rows(grid.cells(points, depth), cells) >= 0)
     is_heavy.append(np.zeros(len(points), dtype=bool))  # below the finest depth all are light
     members = np.stack([a & ~b for a, b in itertools.pairwise(is_heavy)])
     assert (members.sum(axis=0) == 1).all()
@@ -355,7 +338,7 @@ class Stub:
 
 def test_candidates_stay_in_their_cell(monkeypatch):
     """Pi_l of Algorithm 3 cuts each mean to the heavy cell of its bucket, whatever the noise."""
-    plan = plan_four_rounds(public_users(20_000, 4), n_clusters=K, epsilon=4.0, lsh=True, t=2)
+    plan = lk.plan_four_rounds(public_users(20_000, 4), n_clusters=K, epsilon=4.0, lsh=True, t=2)
     monkeypatch.setattr(rounds, "PROBES_PER_CELL", 50)
     monkeypatch.setattr(rounds, "PROBES_EVERYWHERE", 2000)
     heavy, _ = heavy_marking()
@@ -383,14 +366,14 @@ def test_a_bucket_mean_is_found(monkeypatch):
     """One cluster in one heavy cell and an oracle without noise: the candidate is its mean."""
     center = np.array([0.21, -0.13])
     points = center + 0.01 * rng(9).normal(size=(30_000, 2))
-    plan = plan_four_rounds(public_users(30_000, 2), n_clusters=1, epsilon=8.0, lsh=True, t=2)
+    plan = lk.plan_four_rounds(public_users(30_000, 2), n_clusters=1, epsilon=8.0, lsh=True, t=2)
     monkeypatch.setattr(rounds, "REPETITIONS", 4)
     monkeypatch.setattr(rounds, "SCALE", 1.0)
     monkeypatch.setattr(rounds, "PROBES_PER_CELL", 300)
     monkeypatch.setattr(rounds, "PROBES_EVERYWHERE", 100)
     grid = NestedGrid(2)
     home = grid.cells(center[None], 2)
-    heavy = HeavyCells(grid, (1, 2), (grid.ancestors(home, 2, 1), home))
+    heavy = heavy_cells.HeavyCells(grid, (1, 2), (grid.ancestors(home, 2, 1), home))
     buckets = Buckets(plan, heavy, rng=rng(10))
     where = [buckets.locate(points, call) for call in range(4)]
 
@@ -430,7 +413,7 @@ def test_the_practical_plan(d, epsilon, depths, sums_depth, m, share):
     assert len(plan.releases[0].mechanisms) == m
     assert plan.shares == ({"count": 1 - share, "sum": share} if d > 6 else {})
     assert plan.n_outputs == (d if d <= 6 else 4)
-    assert plan.needed == users_needed(1 / 15, epsilon, 2, user_share=1 - share)
+    assert plan.needed == lk.users_needed(1 / 15, epsilon, 2, user_share=1 - share)
     assert plan.facts.n_clients == 10**6 and (plan.delta == 0) == (d <= 6)
     if plan.mechanism is not None:
         assert plan.mechanism.sensitivity == 2
@@ -564,7 +547,7 @@ def test_noisy_points_keep_the_lowest_user_numbers():
 
 
 def test_random_points_fill_the_ball():
-    points = random_in_ball(20_000, 3, rng=rng(14))
+    points = lk.random_in_ball(20_000, 3, rng=rng(14))
     radius = np.linalg.norm(points, axis=1)
     assert radius.max() <= 1
     for r in (0.3, 0.6, 0.9):  # P(|x| <= r) = r^3
@@ -606,7 +589,7 @@ def test_recovered_centres_have_the_stated_error(hundred_thousand):
     _, result = run(with_sums, points, epsilon=8.0)
     found = next(lv for lv in result.levels if lv.depth == result.plan.sums_depth)
     nearest = assign(result.grid.centers(found.cells, found.depth), result.low_centers).labels
-    home = match_rows(result.grid.cells(points, found.depth), found.cells)
+    home = heavy_cells.match_rows(result.grid.cells(points, found.depth), found.cells)
     errors, predicted = [], []
     for j in range(K):
         own = points[(home >= 0) & (nearest[home] == j)]
@@ -621,10 +604,10 @@ def test_recovered_centres_have_the_stated_error(hundred_thousand):
 def test_the_printed_parameters_see_nothing_at_this_size():
     """L = 15 levels: the sd of a count is c sqrt(n) at epsilon/30, more than all users."""
     fed = simulate(DATA, "local", seed=1)
-    with pytest.warns(NothingDetectedWarning, match="are needed") as caught:
-        result = planned(plan_as_printed)(fed, n_clusters=K, epsilon=0.25, rng=rng())
+    with pytest.warns(lk.NothingDetectedWarning, match="are needed") as caught:
+        result = planned(lk.plan_as_printed)(fed, n_clusters=K, epsilon=0.25, rng=rng())
     number = int(re.search(r"about (\d+) are needed", str(caught[0].message))[1])
-    assert number == users_needed_as_printed(1 / 15, 0.25, 15, n_sd=3.5) > 10**8
+    assert number == lk.users_needed_as_printed(1 / 15, 0.25, 15, n_sd=3.5) > 10**8
     assert not result.centers.any()
 
 

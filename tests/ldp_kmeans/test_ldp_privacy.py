@@ -1,9 +1,10 @@
-"""Locally private k-means: what each user spends, budgets, secure mode, and audits of reports."""
+"""Locally private k-means: what each user spends, budgets, secure mode, and noisy points."""
 
 import math
 
 import numpy as np
 import pytest
+from conftest import refuses
 from ldp_cases import (
     ALGORITHMS,
     DATA,
@@ -15,33 +16,19 @@ from ldp_cases import (
     grid_histogram,
     one_round,
     printed,
-    public_users,
     refused,
     rng,
     run,
     with_sums,
 )
 
-from fedclust_helpers.accounting import (
-    Budget,
-    BudgetExceededError,
-    PrivacyLedger,
-    gdp_delta,
-    gdp_mu,
-)
-from fedclust_helpers.audit import audit_canary, audit_noise_scale, audit_release, audit_sensitivity
+from fedclust_helpers import accounting as acc
 from fedclust_helpers.federation import simulate
 from fedclust_helpers.federation.reports import gaussian_report
-from fedclust_helpers.ldp_kmeans import plan_four_rounds
-from fedclust_helpers.ldp_kmeans.frequency_oracles import OneBitCounts, Question
+from fedclust_helpers.ldp_kmeans.frequency_oracles import OneBitCounts
 from fedclust_helpers.ldp_kmeans.local_randomizers import RandomizedResponse
 from fedclust_helpers.ldp_kmeans.vector_sums import HeavySums, NoisyPoints
-from fedclust_helpers.mechanisms import (
-    DiscreteGaussian,
-    DistributedDiscreteGaussian,
-    Gaussian,
-)
-from fedclust_helpers.studies.ldp_kmeans import theory
+from fedclust_helpers.mechanisms import DiscreteGaussian, DistributedDiscreteGaussian, Gaussian
 
 # --- budgets --------------------------------------------------------------------------------------
 
@@ -88,7 +75,7 @@ def user_totals(spy, n, vector_epsilon):
         else:
             assert sent.ndim == 2 and len(query.mechanisms) == 1
             eps[users] += vector_epsilon
-            delta[users] += gdp_delta(2.0 / query.mechanism.std, vector_epsilon)
+            delta[users] += acc.gdp_delta(2.0 / query.mechanism.std, vector_epsilon)
     return eps, delta
 
 
@@ -187,49 +174,50 @@ def test_two_runs_on_one_federation_add_up():
 @EVERY
 def test_budgets_refuse_before_anything_is_asked(name, monkeypatch):
     spy = Spy(monkeypatch)
-    tight = simulate(DATA[:3000], "local", seed=1, budget=Budget(0.05, DELTA, "rdp"))
-    text = refused(tight, lambda: run(ALGORITHMS[name], fed=tight), BudgetExceededError, "exceed")
+    tight = simulate(DATA[:3000], "local", seed=1, budget=acc.Budget(0.05, DELTA, "rdp"))
+    text = refused(
+        tight, lambda: run(ALGORITHMS[name], fed=tight), acc.BudgetExceededError, "exceed"
+    )
     assert "epsilon=0.05" in text and not spy.reports and tight.ledger.remaining == 1
 
 
 def test_a_pure_budget_is_filled_exactly():
-    fed = simulate(DATA[:3000], "local", seed=1, budget=Budget(2.5))
+    fed = simulate(DATA[:3000], "local", seed=1, budget=acc.Budget(2.5))
     run(one_round, fed=fed, epsilon=1.0)
     run(grid_histogram, fed=fed, epsilon=1.5)
     assert fed.ledger.remaining == pytest.approx(0, abs=1e-9)
-    refused(fed, lambda: run(one_round, fed=fed, epsilon=0.01), BudgetExceededError, "exceed")
+    refused(fed, lambda: run(one_round, fed=fed, epsilon=0.01), acc.BudgetExceededError, "exceed")
     # sums are never pure
-    fed = simulate(DATA[:3000], "local", seed=1, budget=Budget(100.0))
-    refused(fed, lambda: run(with_sums, fed=fed), BudgetExceededError, "as planned")
+    fed = simulate(DATA[:3000], "local", seed=1, budget=acc.Budget(100.0))
+    refused(fed, lambda: run(with_sums, fed=fed), acc.BudgetExceededError, "as planned")
 
 
 @pytest.mark.parametrize("name", ["one_round with sums", "four_rounds", "ldp_lloyd"])
 def test_a_basic_budget_is_filled_by_one_run_of_pure_and_gaussian_reports(name):
     for epsilon in (0.5, 1.0, 4.0):
-        budget = Budget(epsilon, DELTA, "basic")
+        budget = acc.Budget(epsilon, DELTA, "basic")
         fed = simulate(DATA, "local", seed=1, budget=budget)
         call = {"one_round with sums": with_sums}.get(name, ALGORITHMS.get(name))
         call(fed, n_clusters=K, epsilon=epsilon, delta=DELTA, rng=rng())
         assert fed.ledger.remaining == pytest.approx(0, abs=1e-8)
         before = len(fed.ledger.releases)
-        with pytest.raises(BudgetExceededError):
+        with pytest.raises(acc.BudgetExceededError):
             call(fed, n_clusters=K, epsilon=epsilon / 100, delta=DELTA / 100, rng=rng())
         assert len(fed.ledger.releases) == before
 
 
 def test_shares_of_a_basic_budget_add_up():
     # two releases at (1, 1e-6) and one pure one at 2 fit (4, 4e-6) and leave nothing
-    ledger = PrivacyLedger(adjacency="replace-one", budget=Budget(4.0, 4e-6, "basic"))
+    ledger = acc.PrivacyLedger(adjacency="replace-one", budget=acc.Budget(4.0, 4e-6, "basic"))
     half = gaussian_report(1.0, 2.0, 2e-6)
     ledger.charge([half], name="a")
     assert ledger.remaining == pytest.approx(0.5, abs=1e-6)
     ledger.charge([RandomizedResponse(2.0)], name="b")
     assert ledger.remaining == pytest.approx(0.0, abs=1e-6)
-    with pytest.raises(BudgetExceededError):
-        ledger.charge([RandomizedResponse(1e-3)], name="c")
+    refuses(acc.BudgetExceededError, "", ledger.charge, [RandomizedResponse(1e-3)], name="c")
     # jointly noised Gaussians are one Gaussian of the joint mu, not two shares
-    two = PrivacyLedger(adjacency="replace-one", budget=Budget(2.0, 2e-6, "basic"))
-    mu = gdp_mu(2.0, 2e-6) / math.sqrt(2)
+    two = acc.PrivacyLedger(adjacency="replace-one", budget=acc.Budget(2.0, 2e-6, "basic"))
+    mu = acc.gdp_mu(2.0, 2e-6) / math.sqrt(2)
     two.charge([Gaussian.from_gdp(2.0, mu, adjacency="replace-one")] * 2, name="joint")
     assert two.remaining == pytest.approx(0.0, abs=1e-6)
 
@@ -250,20 +238,20 @@ def test_calls_that_fit_one_by_one_but_not_together_are_refused_at_once():
     sums = gaussian_report(1.0, 2.0 / 8, DELTA / 4, calibration="as_printed")
 
     def share(epsilon, mechanisms):
-        budget = Budget(epsilon, DELTA, "rdp")
-        release = PrivacyLedger(adjacency="replace-one").check(mechanisms, name="")
+        budget = acc.Budget(epsilon, DELTA, "rdp")
+        release = acc.PrivacyLedger(adjacency="replace-one").check(mechanisms, name="")
         return budget.cost(release) / budget.limit
 
     epsilon = next(e for e in np.arange(2, 3, 0.005) if share(e, counts) < 1)
     assert share(epsilon, [sums]) < 1 < share(epsilon, counts) + 4 * share(epsilon, [sums])
-    fed = simulate(DATA[:3000], "local", seed=1, budget=Budget(epsilon, DELTA, "rdp"))
+    fed = simulate(DATA[:3000], "local", seed=1, budget=acc.Budget(epsilon, DELTA, "rdp"))
     refused(
         fed,
         lambda: run(printed, fed=fed, epsilon=2.0, n_levels=4),
-        BudgetExceededError,
+        acc.BudgetExceededError,
         "as planned",
     )
-    enough = simulate(DATA[:3000], "local", seed=1, budget=Budget(1.1 * epsilon, DELTA, "rdp"))
+    enough = simulate(DATA[:3000], "local", seed=1, budget=acc.Budget(1.1 * epsilon, DELTA, "rdp"))
     run(printed, fed=enough, epsilon=2.0, n_levels=4)
     assert len(enough.ledger.releases) == 5 and 0 < enough.ledger.remaining < 0.3
 
@@ -287,115 +275,9 @@ def test_secure_mode(name):
 def test_secure_mode_takes_no_seed_and_no_continuous_noise():
     with pytest.raises(ValueError, match="seed must not be given in secure mode"):
         simulate(DATA[:100], "local", mode="secure", seed=1)
-    with pytest.raises(ValueError, match="seed must be given in teaching mode"):
-        simulate(DATA[:100], "local")
+    refuses(ValueError, "seed must be given in teaching mode", simulate, DATA[:100], "local")
     fed = simulate(DATA[:100], "local", mode="secure")
     refused(fed, lambda: run(printed, fed=fed, k=2), ValueError, "no secure mode")
-
-
-# --- audits ---------------------------------------------------------------------------------------
-
-
-def one_vector(g, mechanism, seed=17):
-    """Two inputs of one user, f = 0 and f = 1, that give the public sign +1 and -1."""
-    oracle = HeavySums(
-        lambda points, _: (points[:, 0].astype(np.uint64), np.tile(g, (len(points), 1))),
-        float(np.linalg.norm(g)), len(g), mechanism, rng=rng(seed), n_buckets=64,
-    )  # fmt: skip
-    user = next(u for u in range(200) if signs(oracle, u) == (1, -1))
-
-    def release(key):
-        def draw(rng, n_runs):
-            points = np.full((n_runs, 1), float(key))
-            return oracle.respond(points, np.full(n_runs, user), rng=rng)[0]
-
-        return draw
-
-    return release(0), release(1)
-
-
-def signs(oracle, user):
-    values = np.array([[0.0], [1.0]])
-    signed = oracle._answer(values, np.array([user, user]))
-    return tuple(np.sign(signed[:, 0]).astype(int))
-
-
-def test_audit_of_the_vector_report():
-    """P7: the corrected noise passes, the printed one is caught, for g near a point off centre."""
-    g = np.array([0.55, 0, 0])
-    epsilon = 1.0
-    claimed = gdp_mu(epsilon, DELTA)
-    good = gaussian_report(0.55, epsilon, DELTA)
-    scale = audit_noise_scale(
-        one_vector(g, good)[0], g, good.std, n_runs=3000, false_alarm=1e-4, rng=rng(18)
-    )
-    assert scale.passed
-    for mechanism, passes in (
-        (good, True),
-        # B((.5, 0, 0), .05): Delta_g = .1, noise 2 c_G .1/epsilon
-        (Gaussian(1.1, theory.printed_sums_truth(epsilon, DELTA, center_norm=0.5,
-                                                 radius=0.05).std, "replace-one"), False),
-        # constant g: Delta_g = 0, no noise at all
-        (Gaussian(1.1, 1e-9, "replace-one"), False),
-    ):  # fmt: skip
-        plus, minus = one_vector(g, mechanism)
-        audit = audit_release(
-            plus, minus, g, -g, mechanism.std, n_runs=4000, delta=DELTA, claimed_mu=claimed,
-            claimed_epsilon=epsilon, rng=rng(19),
-        )  # fmt: skip
-        assert audit.passed == passes
-        assert (audit.mu_lower_bound > 2 * claimed) == (not passes)
-    printed_mu = theory.printed_sums_truth(epsilon, DELTA, center_norm=0.5, radius=0.05).true_mu
-    assert printed_mu > 4 * claimed
-
-
-def test_an_oracle_refuses_the_printed_sensitivity():
-    """Delta_g = .1 for that g, but the signed vector moves by 1.1."""
-    short = Gaussian.from_budget(0.1, 1.0, DELTA, adjacency="replace-one")
-    with pytest.raises(ValueError, match="can change by 1.1"):
-        HeavySums(lambda p, c: (p, p), 0.55, 3, short, rng=rng())
-
-
-def test_audit_of_algorithm_5():
-    """P2: two points p and -p of one cluster move the k d' numbers by 2, not sqrt(2)."""
-    center = np.zeros((2, 3))
-    center[0, 0], center[1, 0] = 0.1, -0.1
-
-    def message(point):
-        label = np.linalg.norm(center - point, axis=1).argmin()
-        out = np.zeros((2, 3))
-        out[label] = point
-        return out
-
-    other = np.array([0.1, math.sqrt(0.99), 0.0])
-    same = np.array([0.1, -math.sqrt(0.99), 0.0])
-    far = np.array([-1.0, 0.0, 0.0])
-    worst = audit_sensitivity(message, [(other, far)], math.sqrt(2))
-    assert worst.passed and worst.ratio == pytest.approx((1.0,))
-    caught = audit_sensitivity(message, [(other, far), (other, same)], math.sqrt(2))
-    assert not caught.passed and caught.ratio[0] == pytest.approx(math.sqrt(2 * 0.99))
-    assert audit_sensitivity(message, [(other, far), (other, same)], 2.0).passed
-    # our version sends d' signed numbers with sensitivity 2
-    plan = plan_four_rounds(public_users(1000, 3), n_clusters=2, epsilon=1.0)
-    assert plan.mechanism.sensitivity == 2
-    assert theory.algorithm_5_true_delta(1.0, DELTA) > 9 * DELTA
-
-
-def test_audit_of_one_bit():
-    """20 000 reports for each of two values: epsilon is met, half the noise is caught."""
-    for true_epsilon, passes in ((1.0, True), (2.0, False)):
-        query = OneBitCounts(
-            lambda points, _: Question(np.zeros(len(points), dtype=np.uint64), points[:, 0] > 0),
-            true_epsilon, rng=rng(20), n_buckets=4,
-        )  # fmt: skip
-        scores = [
-            query.respond(np.full((20_000, 1), value), np.zeros(20_000, int), rng=rng(21 + i))[0]
-            for i, value in enumerate((-1.0, 1.0))
-        ]
-        with_, without = (s[:, 0].astype(float) for s in scores)
-        audit = audit_canary(without, with_, claimed_epsilon=1.0)
-        assert audit.passed == passes
-        assert audit.epsilon_lower_bound == pytest.approx(true_epsilon, rel=0.15)
 
 
 # --- noisy points ---------------------------------------------------------------------------------
@@ -413,8 +295,7 @@ def test_audit_of_one_bit():
     ],
 )
 def test_noisy_points_refuse_noise_that_hides_less_than_two_radii(mechanism, says):
-    with pytest.raises(ValueError, match=says):
-        NoisyPoints(3, mechanism, max_kept=10)
+    refuses(ValueError, says, NoisyPoints, 3, mechanism, max_kept=10)
 
 
 @pytest.mark.parametrize("grid", [None, 2.0**-10, 0.1])

@@ -1,7 +1,5 @@
 """Local randomisers: exact privacy by enumeration, rounding, unbiased estimates, public coins."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import secrets
@@ -11,22 +9,14 @@ import dp_accounting as dpa
 import mpmath as mp
 import numpy as np
 import pytest
+from conftest import refuses
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fedclust_helpers.accounting import gdp_delta, zcdp_epsilon
 from fedclust_helpers.federation.reports import gaussian_report, public_coins
 from fedclust_helpers.ldp_kmeans import local_randomizers
-from fedclust_helpers.ldp_kmeans.local_randomizers import (
-    SWITCH,
-    RandomizedResponse,
-    below,
-    check_values,
-    participations,
-    random_words,
-    round_probability,
-    words_modulo,
-)
+from fedclust_helpers.ldp_kmeans import local_randomizers as lr
 from fedclust_helpers.mechanisms import SECURE, DiscreteGaussian, Gaussian
 from fedclust_helpers.studies.ldp_kmeans import encodings
 from fedclust_helpers.studies.ldp_kmeans.encodings import LocalHashing, UnaryEncoding
@@ -69,10 +59,10 @@ def check_ratio(ratio, epsilon):
 
 
 def test_words_are_reproducible_and_uniform():
-    words = random_words((50, 400), rng=np.random.default_rng(1))
+    words = lr.random_words((50, 400), rng=np.random.default_rng(1))
     assert words.shape == (50, 400) and words.dtype == np.uint64
-    assert np.array_equal(words, random_words((50, 400), rng=np.random.default_rng(1)))
-    for source in (words.ravel(), random_words(20_000, rng=SECURE)):
+    assert np.array_equal(words, lr.random_words((50, 400), rng=np.random.default_rng(1)))
+    for source in (words.ravel(), lr.random_words(20_000, rng=SECURE)):
         bits = (source[:, None] >> np.arange(64, dtype=np.uint64)) & np.uint64(1)
         z = (bits.sum(axis=0, dtype=np.int64) - 10_000) / math.sqrt(5_000)
         # 128 standard normal scores, false alarm 128 * 6e-7 (secure words cannot be seeded)
@@ -80,7 +70,7 @@ def test_words_are_reproducible_and_uniform():
 
 
 def test_secure_words_come_from_the_operating_system_and_from_nowhere_else(monkeypatch):
-    assert not np.array_equal(random_words(4, rng=SECURE), random_words(4, rng=SECURE))
+    assert not np.array_equal(lr.random_words(4, rng=SECURE), lr.random_words(4, rng=SECURE))
     asked = []
 
     def tokens(n):
@@ -93,12 +83,13 @@ def test_secure_words_come_from_the_operating_system_and_from_nowhere_else(monke
     monkeypatch.setattr(secrets, "token_bytes", tokens)
     for name in ("default_rng", "Generator", "PCG64"):
         monkeypatch.setattr(np.random, name, seeded)
-    words = random_words((1, 2), rng=SECURE)
+    words = lr.random_words((1, 2), rng=SECURE)
     assert asked == [16] and words.tobytes() == bytes(range(16)) and words.shape == (1, 2)
 
 
 @pytest.mark.parametrize(
-    "mechanism", [RandomizedResponse(2.0, 2), RandomizedResponse(2.0, 5), UnaryEncoding(2.0, 3)]
+    "mechanism",
+    [lr.RandomizedResponse(2.0, 2), lr.RandomizedResponse(2.0, 5), lr.UnaryEncoding(2.0, 3)],
 )
 def test_secure_randomisers_ignore_every_seed_and_work(mechanism):
     values = np.zeros(4000, dtype=int)
@@ -114,12 +105,12 @@ def test_a_threshold_is_met_by_exactly_its_share_of_words():
     for steps in (0, 1, 2, 12345, 2**52, 2**53 - 1):
         edge = steps << 11
         around = np.array([w for w in (edge - 1, edge) if w >= 0], dtype=np.uint64)
-        assert below(around, steps * 2.0**-53).tolist() == [w < edge for w in map(int, around)]
+        assert lr.below(around, steps * 2.0**-53).tolist() == [w < edge for w in map(int, around)]
 
 
 @given(st.floats(0, 1), st.booleans())
 def test_rounding_moves_more_than_one_step_to_the_stated_side(probability, up):
-    rounded = Fraction(round_probability(probability, up=up))
+    rounded = Fraction(lr.round_probability(probability, up=up))
     step = Fraction(1, 2**53)
     assert (rounded / step).denominator == 1 and 0 <= rounded <= 1
     moved = (rounded - Fraction(probability)) * (1 if up else -1)
@@ -130,13 +121,13 @@ def test_rounding_moves_more_than_one_step_to_the_stated_side(probability, up):
 
 def test_thresholds_of_0_and_1_and_between_steps():
     words = np.array([0, 2**63, 2**64 - 1], dtype=np.uint64)
-    assert below(words, 0.0).tolist() == [False] * 3 and below(words, 1.0).tolist() == [True] * 3
+    assert (
+        lr.below(words, 0.0).tolist() == [False] * 3 and lr.below(words, 1.0).tolist() == [True] * 3
+    )
     for probability in (-(2.0**-53), 1 + 2.0**-52, 2.0**-54, 0.1 + 2.0**-56, NAN, INF):
-        with pytest.raises(ValueError, match="^probability must be"):
-            below(words, probability)
+        refuses(ValueError, "^probability must be", lr.below, words, probability)
     for bad in (words.astype(np.int64), words.astype(float), [1, 2]):
-        with pytest.raises(TypeError, match="^words must be 64-bit words"):
-            below(bad, 0.5)
+        refuses(TypeError, "^words must be 64-bit words", lr.below, bad, 0.5)
 
 
 # --- equal odds from words ------------------------------------------------------------------------
@@ -156,10 +147,10 @@ def test_every_value_is_left_with_the_same_number_of_words(k):
     assert 2**64 - kept < k and kept % k == 0
     edge = [w for w in (0, 1, k - 1, k, 2 * k - 1, kept - k, kept - 1) if 0 <= w < kept]
     asked = []
-    values = words_modulo(np.array(edge, dtype=np.uint64), k, lambda w: asked.append(w) or w)
+    values = lr.words_modulo(np.array(edge, dtype=np.uint64), k, lambda w: asked.append(w) or w)
     assert values.tolist() == [w % k for w in edge] and asked == []
     beyond = [w for w in (kept, kept + 1, 2**64 - 1) if kept <= w < 2**64]
-    redrawn = words_modulo(
+    redrawn = lr.words_modulo(
         np.array(beyond, dtype=np.uint64), k,
         lambda w: asked.append(len(w)) or np.full(len(w), (k - 1) // 2, dtype=np.uint64),
     )  # fmt: skip
@@ -172,11 +163,11 @@ def test_a_redraw_may_be_redrawn():
     k, top = 3 * 2**61, 2**64 - 1
     queue = [top, top - 1, 5]
     words = np.full(1, top, dtype=np.uint64)
-    out = words_modulo(words, k, lambda w: np.array([queue.pop(0)], dtype=np.uint64))
+    out = lr.words_modulo(words, k, lambda w: np.array([queue.pop(0)], dtype=np.uint64))
     assert out.tolist() == [5] and queue == [] and words[0] == top  # the input is not changed
     # of any shape, and only the words that must be
     table = np.array([[7, top], [top, 8]], dtype=np.uint64)
-    out = words_modulo(table, k, lambda w: np.arange(len(w), dtype=np.uint64))
+    out = lr.words_modulo(table, k, lambda w: np.arange(len(w), dtype=np.uint64))
     assert out.tolist() == [[7, 0], [1, 8]] and table[0, 1] == top
 
 
@@ -188,7 +179,7 @@ def test_the_odds_of_k_ary_response_are_exact_rationals_below_e_to_epsilon(k, ep
     Proved with rationals and e^epsilon to 60 digits; short of it only by the rounding of keep.
     """
     try:
-        mechanism = RandomizedResponse(epsilon, k)
+        mechanism = lr.RandomizedResponse(epsilon, k)
     except ValueError as refused:  # too many values for this epsilon in 53 bits
         assert "large enough to leave a signal" in str(refused)
         assert (k - 1) / math.exp(epsilon) > 2**49
@@ -204,7 +195,7 @@ def test_the_odds_of_k_ary_response_are_exact_rationals_below_e_to_epsilon(k, ep
 @pytest.mark.parametrize("k", [3, 7, 11_000, 3_700_000_000_000_000_000, 2**62])
 def test_the_other_value_is_any_other_with_equal_odds(monkeypatch, k):
     """From the code: the word of the other value goes through all shifts 1..k-1 in whole rounds."""
-    mechanism = RandomizedResponse(45.0, k)
+    mechanism = lr.RandomizedResponse(45.0, k)
     largest = 2**64 // (k - 1) * (k - 1) - 1
     cases = [0, 1, (k - 2), (k - 1), largest - 1, largest]
     for value in (0, k // 2, k - 1):
@@ -228,7 +219,7 @@ def test_the_other_value_is_any_other_with_equal_odds(monkeypatch, k):
 
 def test_hashes_of_local_hashing_are_drawn_again_beyond_the_last_multiple(monkeypatch):
     """A public hash owes nothing to privacy, but its values should be equally frequent, too."""
-    hashing = LocalHashing(1.0, 10, seed=4)
+    hashing = lr.LocalHashing(1.0, 10, seed=4)
     g, seen = hashing.response.n_values, []
     real = encodings.public_coins
 
@@ -276,7 +267,7 @@ def exact_keep(monkeypatch, mechanism, value):
 def test_randomized_response_is_exactly_private(monkeypatch, k):
     """The whole channel of the code, word by word: the largest ratio is e^eps, never above it."""
     epsilon = EPSILONS[k % len(EPSILONS)]
-    mechanism = RandomizedResponse(epsilon, k)
+    mechanism = lr.RandomizedResponse(epsilon, k)
     keeps = {v: exact_keep(monkeypatch, mechanism, v) for v in (0, k // 2, k - 1)}
     assert set(keeps.values()) == {Fraction(mechanism.keep)}
     # the second word chooses among the others: each residue of k - 1 leads to another of them
@@ -301,7 +292,7 @@ def test_no_epsilon_is_exceeded_by_rounding(k):
     """300 random epsilons: computed in floats, the probability itself can be on the wrong side."""
     rng = np.random.default_rng(k)
     for epsilon in EPSILONS + [float(e) for e in 10 ** rng.uniform(-3, 1.7, 300)]:
-        keep = Fraction(RandomizedResponse(epsilon, k).keep)
+        keep = Fraction(lr.RandomizedResponse(epsilon, k).keep)
         least = (1 - keep) * Fraction(2**64 // (k - 1), 2**64)
         check_ratio(keep / least, epsilon)
 
@@ -309,7 +300,7 @@ def test_no_epsilon_is_exceeded_by_rounding(k):
 @pytest.mark.parametrize("k", [2, 3, 20])
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_the_stated_channel_is_a_channel(epsilon, k):
-    channel = RandomizedResponse(epsilon, k).probabilities()
+    channel = lr.RandomizedResponse(epsilon, k).probabilities()
     assert channel.sum(axis=1) == pytest.approx(np.ones(k), abs=1e-15)
     ratios = channel[:, None, :] / channel[None, :, :]
     # floats near 1 - 2^-53: the division adds one relative rounding
@@ -328,7 +319,7 @@ def bit_probabilities(mechanism, value):
 def test_unary_encoding_is_exactly_private(kind, k):
     """All 2^k reports of all pairs of values."""
     for epsilon in EPSILONS:
-        mechanism = UnaryEncoding(epsilon, k, kind)
+        mechanism = lr.UnaryEncoding(epsilon, k, kind)
         largest = Fraction(0)
         for v, w in itertools.permutations(range(k), 2):
             p, q = bit_probabilities(mechanism, v), bit_probabilities(mechanism, w)
@@ -344,13 +335,13 @@ def test_unary_encoding_is_exactly_private(kind, k):
 @pytest.mark.parametrize("kind", ["optimized", "symmetric"])
 def test_no_epsilon_of_unary_encoding_is_exceeded_by_rounding(kind):
     for epsilon in 10 ** np.random.default_rng(5).uniform(-3, 1.7, 2000):
-        mechanism = UnaryEncoding(float(epsilon), 2, kind)
+        mechanism = lr.UnaryEncoding(float(epsilon), 2, kind)
         keep, flip = Fraction(mechanism.keep), Fraction(mechanism.flip)
         assert as_mp(keep * (1 - flip) / (flip * (1 - keep))) <= e_to(float(epsilon))
 
 
 def test_the_bits_of_unary_encoding_have_the_stated_probabilities(monkeypatch):
-    mechanism = UnaryEncoding(1.0, 3, "symmetric")
+    mechanism = lr.UnaryEncoding(1.0, 3, "symmetric")
     for value, threshold in ((0, mechanism.keep), (1, mechanism.flip)):
         edge = int(Fraction(threshold) * 2**64)
         for word, expected in ((edge - 1, True), (edge, False)):
@@ -366,7 +357,7 @@ def test_the_bits_of_unary_encoding_have_the_stated_probabilities(monkeypatch):
 @pytest.mark.parametrize("epsilon", [1e-3, 0.5, 1.0, 2.0, 4.0])
 def test_local_hashing_is_exactly_private_for_every_user(epsilon):
     """The hash is public, so the ratio holds given each user's own hash function."""
-    mechanism = LocalHashing(epsilon, 6, seed=3)
+    mechanism = lr.LocalHashing(epsilon, 6, seed=3)
     response = mechanism.response
     g = response.n_values
     channel = [
@@ -389,7 +380,7 @@ def test_local_hashing_is_exactly_private_for_every_user(epsilon):
 
 
 def test_local_hashing_answers_through_its_response(monkeypatch):
-    mechanism = LocalHashing(2.0, 50, seed=9)
+    mechanism = lr.LocalHashing(2.0, 50, seed=9)
     values, users = np.arange(50), np.arange(100, 150)
     rng = np.random.default_rng
     assert np.array_equal(
@@ -397,12 +388,12 @@ def test_local_hashing_answers_through_its_response(monkeypatch):
         mechanism.response.randomize(mechanism._hash(users, values), rng=rng(4)),
     )
     assert mechanism.response.n_values == 8  # e^2 + 1
-    assert LocalHashing(0.1, 50, seed=9).response.n_values == 2
-    assert LocalHashing(40.0, 50, seed=9).response.n_values == round(math.exp(20)) + 1
+    assert lr.LocalHashing(0.1, 50, seed=9).response.n_values == 2
+    assert lr.LocalHashing(40.0, 50, seed=9).response.n_values == round(math.exp(20)) + 1
 
 
 def test_own_hash_functions_are_uniform_and_collide_as_they_should():
-    mechanism = LocalHashing(math.log(7), 4, seed=11)  # g = 8
+    mechanism = lr.LocalHashing(math.log(7), 4, seed=11)  # g = 8
     users = np.arange(200_000)
     a, b = (mechanism._hash(users, np.full(len(users), v)) for v in (0, 1))
     assert mechanism.response.n_values == 8
@@ -417,11 +408,11 @@ def test_own_hash_functions_are_uniform_and_collide_as_they_should():
 @pytest.mark.parametrize(
     "mechanism",
     [
-        RandomizedResponse(1.3),
-        RandomizedResponse(1.3, 9),
-        UnaryEncoding(1.3, 4),
-        UnaryEncoding(1.3, 4, "symmetric"),
-        LocalHashing(1.3, 12, seed=0),
+        lr.RandomizedResponse(1.3),
+        lr.RandomizedResponse(1.3, 9),
+        lr.UnaryEncoding(1.3, 4),
+        lr.UnaryEncoding(1.3, 4, "symmetric"),
+        lr.LocalHashing(1.3, 12, seed=0),
     ],
 )
 def test_every_randomiser_states_one_users_report(mechanism):
@@ -457,7 +448,7 @@ def population(k):
 @pytest.mark.parametrize("k", [2, 5, 20])
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0])
 def test_randomized_response_is_unbiased_with_the_stated_spread(epsilon, k):
-    mechanism = RandomizedResponse(epsilon, k)
+    mechanism = lr.RandomizedResponse(epsilon, k)
     values, truth = population(k)
     rng = np.random.default_rng([k, int(10 * epsilon)])
     reports = mechanism.randomize(np.tile(values, REPETITIONS), rng=rng)
@@ -468,7 +459,7 @@ def test_randomized_response_is_unbiased_with_the_stated_spread(epsilon, k):
 @pytest.mark.parametrize("kind", ["optimized", "symmetric"])
 @pytest.mark.parametrize("epsilon", [0.5, 4.0])
 def test_unary_encoding_is_unbiased_with_the_stated_spread(epsilon, kind):
-    mechanism = UnaryEncoding(epsilon, 5, kind)
+    mechanism = lr.UnaryEncoding(epsilon, 5, kind)
     values, truth = population(5)
     bits = mechanism.randomize(np.tile(values, REPETITIONS), rng=np.random.default_rng(8))
     assert bits.shape == (USERS * REPETITIONS, 5) and bits.dtype == bool
@@ -479,7 +470,7 @@ def test_unary_encoding_is_unbiased_with_the_stated_spread(epsilon, kind):
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 3.0])
 def test_local_hashing_is_unbiased_with_the_stated_spread(epsilon):
     """`std` is stated for a value that few hold; a common one has at most that of its response."""
-    mechanism = LocalHashing(epsilon, 6, seed=21)
+    mechanism = lr.LocalHashing(epsilon, 6, seed=21)
     values, truth = population(5)
     truth = np.append(truth, 0.0)
     users = np.arange(USERS * REPETITIONS)  # fresh hash functions in every repetition
@@ -500,24 +491,6 @@ def test_local_hashing_is_unbiased_with_the_stated_spread(epsilon):
     assert mechanism.std(USERS) == pytest.approx(np.sqrt(variance[-1]) / (keep - 1 / g))
 
 
-@pytest.mark.parametrize(
-    ("epsilon", "c"), [(0.5, 4.083), (1, 2.164), (2, 1.313), (4, 1.037), (8, 1.001)]
-)
-def test_the_price_of_one_bit(epsilon, c):
-    """c_eps = (e^eps + 1)/(e^eps - 1), notes section 1.1."""
-    debias = RandomizedResponse(epsilon).debias
-    assert debias == pytest.approx(c, abs=5e-4)
-    assert debias == pytest.approx((math.exp(epsilon) + 1) / math.expm1(epsilon), rel=1e-12)
-
-
-def test_empty_groups_are_answered():
-    none = np.zeros(0, dtype=int)
-    rng = np.random.default_rng(0)
-    assert RandomizedResponse(1.0, 3).randomize(none, rng=rng).shape == (0,)
-    assert RandomizedResponse(1.0, 3).estimate(none).tolist() == [0, 0, 0]
-    assert UnaryEncoding(1.0, 3).randomize(none, rng=rng).shape == (0, 3)
-
-
 # --- how many answers -----------------------------------------------------------------------------
 
 
@@ -529,12 +502,12 @@ def spread(epsilon, m):
 @pytest.mark.parametrize("n_mechanisms", [1, 2, 3, 10, 40])
 def test_the_participation_rule_against_brute_force(n_mechanisms):
     for epsilon in np.linspace(0.05, 60, 400):
-        m = participations(float(epsilon), n_mechanisms)
+        m = lr.participations(float(epsilon), n_mechanisms)
         best = min(range(1, n_mechanisms + 1), key=lambda j: spread(epsilon, j))
         assert 1 <= m <= n_mechanisms and abs(m - best) <= 1
         # near the boundary between two m the rule may take the other one: within 3 % of the sd
         assert spread(epsilon, m) <= 1.06 * spread(epsilon, best)
-    assert math.sinh(SWITCH) == pytest.approx(2 * SWITCH, rel=2e-3)  # what SWITCH solves
+    assert math.sinh(lr.SWITCH) == pytest.approx(2 * lr.SWITCH, rel=2e-3)  # what SWITCH solves
 
 
 # --- Gaussian reports -----------------------------------------------------------------------------
@@ -612,20 +585,6 @@ def test_public_coins_are_splitmix_bit_for_bit():
     assert splitmix(0, 1) == 0xE220A8397B1DCDAF and splitmix(0, 2) == 0x6E789E6AA1B965F4
 
 
-def test_public_coins_depend_on_nothing_but_seed_and_number():
-    users = np.arange(1000)
-    before = users.copy()
-    coins = public_coins(7, users)
-    assert np.array_equal(users, before)  # the argument is not written to
-    order = np.random.default_rng(0).permutation(1000)
-    assert np.array_equal(public_coins(7, users[order]), coins[order])
-    assert np.array_equal(
-        np.concatenate([public_coins(7, users[:300]), public_coins(7, users[300:])]), coins
-    )
-    assert np.array_equal(public_coins(7, users.astype(np.uint64)), coins)
-    assert (public_coins(8, users) != coins).all()
-
-
 def test_public_coins_are_uniform_and_unrelated():
     n = 2**18
     coins = public_coins(123456789, np.arange(n))
@@ -646,17 +605,16 @@ def test_public_coins_are_uniform_and_unrelated():
 
 RNG = np.random.default_rng(0)
 MAKERS = {
-    "response": RandomizedResponse,
-    "unary": lambda e: UnaryEncoding(e, 3),
-    "hashing": lambda e: LocalHashing(e, 3, 1),
+    "response": lr.RandomizedResponse,
+    "unary": lambda e: lr.UnaryEncoding(e, 3),
+    "hashing": lambda e: lr.LocalHashing(e, 3, 1),
 }
 
 
 @pytest.mark.parametrize("maker", MAKERS)
 def test_an_epsilon_without_a_signal_in_53_bits_is_refused(maker):
     MAKERS[maker](1e-12)
-    with pytest.raises(ValueError, match="^epsilon must be large enough to leave a signal"):
-        MAKERS[maker](1e-17)
+    refuses(ValueError, "^epsilon must be large enough to leave a signal", MAKERS[maker], 1e-17)
     MAKERS[maker](700.0), MAKERS[maker](1e5)  # nothing overflows
 
 
@@ -683,11 +641,11 @@ def test_wrong_values_are_named_but_never_quoted(case):
     values, error, match = BAD_VALUES[case]
     users = np.arange(2)
     calls = [
-        ("values", lambda: RandomizedResponse(1.0, 3).randomize(values, rng=RNG)),
-        ("values", lambda: UnaryEncoding(1.0, 3).randomize(values, rng=RNG)),
-        ("values", lambda: LocalHashing(1.0, 3, 1).randomize(values, users, rng=RNG)),
-        ("reports", lambda: RandomizedResponse(1.0, 3).estimate(values)),
-        ("answers", lambda: check_values(values, 3, "answers")),
+        ("values", lambda: lr.RandomizedResponse(1.0, 3).randomize(values, rng=RNG)),
+        ("values", lambda: lr.UnaryEncoding(1.0, 3).randomize(values, rng=RNG)),
+        ("values", lambda: lr.LocalHashing(1.0, 3, 1).randomize(values, users, rng=RNG)),
+        ("reports", lambda: lr.RandomizedResponse(1.0, 3).estimate(values)),
+        ("answers", lambda: lr.check_values(values, 3, "answers")),
     ]
     for name, call in calls:
         with pytest.raises(error, match=f"^{name} .*{match}") as caught:
@@ -697,5 +655,5 @@ def test_wrong_values_are_named_but_never_quoted(case):
 
 def test_values_may_be_any_integers():
     for dtype in (bool, np.uint8, np.int32, np.uint64):
-        checked = check_values(np.array([0, 1, 1], dtype=dtype), 2)
+        checked = lr.check_values(np.array([0, 1, 1], dtype=dtype), 2)
         assert checked.dtype == np.int64 and checked.tolist() == [0, 1, 1]

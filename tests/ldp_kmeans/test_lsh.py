@@ -1,7 +1,5 @@
 """Ball-carving LSH: buckets, coverage, and collision probabilities in closed form."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -9,12 +7,6 @@ import pytest
 from scipy import integrate, stats
 
 from fedclust_helpers.ldp_kmeans import lsh
-from fedclust_helpers.ldp_kmeans.lsh import (
-    BallCarvingHash,
-    ball_fraction,
-    grids_needed,
-)
-from fedclust_helpers.studies.ldp_kmeans.bounds import collision_probability, far_upper_bound
 
 
 def generator(*seed):
@@ -50,66 +42,27 @@ def test_the_closed_form_against_geometry(t):
         top = 2 * w * math.sqrt(t) / u
         points = [p for p in (math.sqrt(t) / 2, math.sqrt(t), 2 * math.sqrt(t)) if p < top]
         expected = integrate.quad(integrand, 0, min(top, 12.0), (u,), points=points)[0]
-        assert collision_probability(u, t) == pytest.approx(expected, abs=1e-6)
+        assert lsh.collision_probability(u, t) == pytest.approx(expected, abs=1e-6)
 
 
 @pytest.mark.parametrize("t", [1, 2, 4, 8, 32, 128])
 def test_collisions_become_rarer_with_the_distance(t):
     distances = [0.0, 1e-6, 0.1, 0.5, 1.0, 2.0, 5.0, 20.0, 100.0]
-    p = [collision_probability(u, t) for u in distances]
+    p = [lsh.collision_probability(u, t) for u in distances]
     assert p[0] == 1.0 and p[1] == pytest.approx(1.0, abs=1e-4)
     assert all(a > b for a, b in zip(p, p[1:], strict=False)) and p[-1] >= 0
-
-
-def test_the_upper_bound_is_loose():
-    assert far_upper_bound(4.0, 4) == pytest.approx(0.222, abs=5e-4)
-    assert far_upper_bound(4.0, 8) == pytest.approx(0.059, abs=5e-4)
-    assert collision_probability(4.0, 8) == pytest.approx(0.0019, abs=5e-5)
 
 
 def test_one_in_so_many_grids_catches_a_point():
     """Notes section 3.2: 1/fraction = 2, 5.1, 15, 52, 793, 1.6e4, 1.3e7 (1.26e7)."""
     rows = {1: 2, 2: 5.1, 3: 15, 4: 52, 6: 793, 8: 1.6e4, 12: 1.26e7}
     for t, expected in rows.items():
-        assert 1 / ball_fraction(t) == pytest.approx(expected, rel=0.03)
+        assert 1 / lsh.ball_fraction(t) == pytest.approx(expected, rel=0.03)
     # notes: about 52 * 7 = 363 grids for 1e5 points; ln(n/beta) at beta = 0.01 is 16
-    assert grids_needed(4, 1, 0.001) == pytest.approx(52 * math.log(1000), rel=0.02)
-    assert grids_needed(3, 10**6, 0.01) == math.ceil(
-        math.log(10**8) / -math.log1p(-ball_fraction(3))
+    assert lsh.grids_needed(4, 1, 0.001) == pytest.approx(52 * math.log(1000), rel=0.02)
+    assert lsh.grids_needed(3, 10**6, 0.01) == math.ceil(
+        math.log(10**8) / -math.log1p(-lsh.ball_fraction(3))
     )
-
-
-# --- simulation -----------------------------------------------------------------------------------
-
-
-def hashes_and_pairs(t, distances, n_hashes, n_pairs):
-    """Collision rates (hash, distance): pairs x and x + u e_j, a different axis j for each pair.
-
-    The rows of the Gaussian matrix are independent, so every pair has a projected distance of its
-    own; the base points lie far apart, so every pair meets the balls elsewhere.
-    """
-    rates = np.empty((n_hashes, len(distances)))
-    rng = generator(t)
-    base = rng.uniform(-50, 50, size=(n_pairs, n_pairs))
-    for i in range(n_hashes):
-        hashed = BallCarvingHash(n_pairs, rng=rng, t=t)
-        keys = hashed(np.concatenate([base] + [base + u * np.eye(n_pairs) for u in distances]))
-        home = keys[:n_pairs]
-        assert (home != 0).all()  # covered
-        for j in range(len(distances)):
-            rates[i, j] = (keys[(j + 1) * n_pairs : (j + 2) * n_pairs] == home).mean()
-    return rates
-
-
-@pytest.mark.parametrize(("t", "n_hashes"), [(1, 300), (2, 150), (3, 60), (4, 30)])
-def test_simulated_collisions_against_the_closed_form(t, n_hashes):
-    """Within 4 standard errors (from the spread between hashes): 12 scores, false alarm 8e-4."""
-    distances = (1.0, 2.0, 4.0)
-    rates = hashes_and_pairs(t, distances, n_hashes, 200)
-    mean, se = rates.mean(axis=0), rates.std(axis=0, ddof=1) / math.sqrt(n_hashes)
-    expected = [collision_probability(u, t) for u in distances]
-    assert (np.abs(mean - expected) < 4 * se).all()
-    assert (se < 0.011).all()  # fine enough to tell p(1), p(2), p(4) apart
 
 
 # --- the hash -------------------------------------------------------------------------------------
@@ -120,8 +73,8 @@ def test_all_points_are_covered(t):
     """The default number of grids leaves none of 1e6 points uncovered but in 1 of 100 runs."""
     rng = generator(t, 1)
     points = rng.normal(size=(20_000, 5)) * 3
-    hashed = BallCarvingHash(5, rng=rng, t=t, scale=0.5)
-    assert hashed.n_grids == grids_needed(t, 10**6, 0.01)
+    hashed = lsh.BallCarvingHash(5, rng=rng, t=t, scale=0.5)
+    assert hashed.n_grids == lsh.grids_needed(t, 10**6, 0.01)
     assert (hashed(points) != 0).all()
 
 
@@ -132,9 +85,10 @@ def test_points_that_no_ball_caught_share_the_null_bucket(t, n_grids):
     rng = generator(t, n_grids, 2)
     points = rng.uniform(-100, 100, size=(100, 4))
     empty = [
-        (BallCarvingHash(4, rng=rng, t=t, n_grids=n_grids)(points) == 0).mean() for _ in range(400)
+        (lsh.BallCarvingHash(4, rng=rng, t=t, n_grids=n_grids)(points) == 0).mean()
+        for _ in range(400)
     ]
-    expected = (1 - ball_fraction(t)) ** n_grids
+    expected = (1 - lsh.ball_fraction(t)) ** n_grids
     se = np.std(empty) / math.sqrt(len(empty))
     assert abs(np.mean(empty) - expected) < 4.5 * se
 
@@ -142,7 +96,7 @@ def test_points_that_no_ball_caught_share_the_null_bucket(t, n_grids):
 def test_a_bucket_is_one_ball():
     """Points of a bucket are within 2w of each other after the projection; buckets differ."""
     rng = generator(5)
-    hashed = BallCarvingHash(6, rng=rng, t=2, scale=0.7)
+    hashed = lsh.BallCarvingHash(6, rng=rng, t=2, scale=0.7)
     points = rng.normal(size=(5000, 6)) * 5
     keys = hashed(points)
     images = points @ hashed._matrix
@@ -168,18 +122,18 @@ def test_a_bucket_is_one_ball():
 
 def test_the_matrix_keeps_lengths_and_the_scale_counts_as_one():
     rng = generator(6)
-    matrix = BallCarvingHash(20_000, rng=rng, t=3, scale=0.25)._matrix
+    matrix = lsh.BallCarvingHash(20_000, rng=rng, t=3, scale=0.25)._matrix
     # E ||e_j A||^2 = 1/scale^2: 60 000 draws, 4.5 standard errors
     lengths = (matrix**2).sum(axis=1)
     assert lengths.mean() == pytest.approx(16, rel=4.5 * math.sqrt(2 / 60_000))
     points = rng.normal(size=(2000, 4))
-    one = BallCarvingHash(4, rng=generator(7), t=2, scale=1.0)
-    four = BallCarvingHash(4, rng=generator(7), t=2, scale=4.0)  # a power of two: exact
+    one = lsh.BallCarvingHash(4, rng=generator(7), t=2, scale=1.0)
+    four = lsh.BallCarvingHash(4, rng=generator(7), t=2, scale=4.0)  # a power of two: exact
     assert np.array_equal(one(points), four(4 * points))
 
 
 def test_keys_do_not_depend_on_company_or_chunks(monkeypatch):
-    hashed = BallCarvingHash(3, rng=generator(8))
+    hashed = lsh.BallCarvingHash(3, rng=generator(8))
     points = generator(9).normal(size=(500, 3))
     keys = hashed(points)
     assert keys.dtype == np.uint64 and keys.shape == (500,)
@@ -187,14 +141,14 @@ def test_keys_do_not_depend_on_company_or_chunks(monkeypatch):
     assert np.array_equal(hashed(points[::-1]), keys[::-1])
     monkeypatch.setattr(lsh, "CHUNK", 37)
     assert np.array_equal(hashed(points), keys)
-    again = BallCarvingHash(3, rng=generator(8))
+    again = lsh.BallCarvingHash(3, rng=generator(8))
     assert np.array_equal(again(points), keys)
-    assert (BallCarvingHash(3, rng=generator(10))(points) != keys).all()
+    assert (lsh.BallCarvingHash(3, rng=generator(10))(points) != keys).all()
 
 
 def test_different_balls_have_different_keys():
     """The key mixes grid and ball: 1e5 of them without a collision (chance 3e-10), none is 0."""
-    hashed = BallCarvingHash(2, rng=generator(11), t=2)
+    hashed = lsh.BallCarvingHash(2, rng=generator(11), t=2)
     side = np.arange(-50, 50)
     balls = np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2)
     keys = np.concatenate([hashed._key(u, balls) for u in range(10)])

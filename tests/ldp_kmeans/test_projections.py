@@ -1,7 +1,5 @@
 """Random projections: lengths, the stated clip rate, dimensions of the theory checks."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -80,12 +78,6 @@ def test_one_in_a_hundred_unit_vectors_is_cut(d):
     lengths = np.concatenate([np.linalg.norm(m.matrix / m.scale, axis=1) for m in maps])
     assert abs((lengths > 1).sum() - 200) < 4.5 * math.sqrt(20_000 * 0.01 * 0.99)
     assert (lengths / 2 > 1).mean() < 0.01  # shorter points are cut less often
-
-
-@pytest.mark.parametrize(("d", "scale"), [(2, 2.15), (3, 1.95), (4, 1.82), (6, 1.67), (8, 1.59)])
-def test_scales_of_the_notes(d, scale):
-    """Notes section 2.1: sqrt(chi2.ppf(.99, d)/d)."""
-    assert BallProjection(50, d, rng=generator(0)).scale == pytest.approx(scale, abs=0.006)
 
 
 # --- dimensions -----------------------------------------------------------------------------------

@@ -8,27 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 
-from fedclust_helpers.client_statistics import (
-    ADDITIVE_UPDATES,
-    CLIENT_UPDATES,
-    MODEL_BLOCKS,
-    NEAREST_UPDATES,
-    SHARED_UPDATE,
-    ClientMemory,
-)
+from fedclust_helpers import client_statistics as cs
 from fedclust_helpers.client_statistics.models import _cut, batch_of
-from fedclust_helpers.rr_cluster.models import (
-    LinearRegression,
-    OneHiddenLayer,
-    SoftmaxRegression,
-)
+from fedclust_helpers.rr_cluster.models import LinearRegression, OneHiddenLayer, SoftmaxRegression
 
 STATISTICS = {
-    "blocks": MODEL_BLOCKS,
-    "ifca": CLIENT_UPDATES,
-    "fesem": NEAREST_UPDATES,
-    "fedcam": ADDITIVE_UPDATES,
-    "fedper": SHARED_UPDATE,
+    "blocks": cs.MODEL_BLOCKS,
+    "ifca": cs.CLIENT_UPDATES,
+    "fesem": cs.NEAREST_UPDATES,
+    "fedcam": cs.ADDITIVE_UPDATES,
+    "fedper": cs.SHARED_UPDATE,
 }
 MODELS: dict[str, Any] = {
     "softmax": lambda p: SoftmaxRegression(p, 4),
@@ -81,7 +70,7 @@ def check_alone(statistic, model_name, sizes, p, k, seed, *, memory):
     def run(chosen):
         kept = None
         if memory:
-            kept = ClientMemory(m)
+            kept = cs.ClientMemory(m)
             kept.put("fesem", np.arange(m) % k)
             kept = kept.of(np.array(chosen))
         return sent(statistic, model, models, *take(data, chosen), memory=kept)
@@ -200,7 +189,7 @@ def test_a_client_that_diverges_sends_zero_and_harms_nobody(statistic, memory, n
     model = LinearRegression(1)
     models = np.array([[0.4, 0.0], [-3.0, 1.0]])
     data = diverging()
-    kept = ClientMemory(6) if memory else None
+    kept = cs.ClientMemory(6) if memory else None
     for _ in range(3):  # FeSEM and FedPer go on from where they were
         rows = sent(statistic, model, models, *data, memory=kept, n_steps=n_steps)
         assert np.isfinite(rows).all()
@@ -220,14 +209,14 @@ def test_a_client_that_diverges_sends_zero_and_harms_nobody(statistic, memory, n
 @pytest.mark.parametrize("memory", [False, True])
 def test_its_count_is_that_of_a_client(proximal, memory):
     model = LinearRegression(1)
-    (blocks,) = MODEL_BLOCKS.compute(
+    (blocks,) = cs.MODEL_BLOCKS.compute(
         *diverging()[:2], model=model, models=np.array([[0.4, 0.0], [-3.0, 1.0]]), clip=0.7,
         n_steps=300, learning_rate=0.3, count_weight=0.2, proximal=proximal,
-        memory=ClientMemory(6) if memory else None,
+        memory=cs.ClientMemory(6) if memory else None,
     )  # fmt: skip
     assert np.isfinite(blocks).all() and not blocks[0, :, :-1].any()
     assert np.array_equal(blocks[:, :, -1].sum(axis=1), np.full(6, 0.2))
-    (pooled,) = MODEL_BLOCKS.pooled(
+    (pooled,) = cs.MODEL_BLOCKS.pooled(
         *diverging()[:2], model=model, models=np.array([[0.4, 0.0], [-3.0, 1.0]]), clip=0.7,
         n_steps=300, learning_rate=0.3, count_weight=0.2, proximal=proximal,
     )  # fmt: skip
@@ -244,7 +233,7 @@ def test_no_rows_however_large_lift_the_bound(statistic, model):
     for exponent in (3, 20, 76, 77, 100, 154, 155, 200, 300, 308):
         points, offsets, labels = examples(model, [4] * 5, 3, rng=rng)
         points[:4] *= 10.0**exponent / np.abs(points[:4]).max()
-        for memory in (None, ClientMemory(5)):
+        for memory in (None, cs.ClientMemory(5)):
             rows = sent(
                 statistic, learner, models, points, offsets, labels, memory=memory, clip=0.25
             )
@@ -292,7 +281,7 @@ def test_examples_with_an_unknown_label_are_left_out_at_the_client(statistic, mo
     strange = labels.copy()
     strange[[1, 4]] = 4, 10**12  # of client 0
     strange[6:12] = 99  # all of client 1
-    kept = ClientMemory(4) if memory else None
+    kept = cs.ClientMemory(4) if memory else None
     rows = sent(statistic, learner, models, points, offsets, strange, memory=kept)
     usual = sent(statistic, learner, models, points, offsets, labels)
     assert np.isfinite(rows).all()

@@ -61,20 +61,16 @@ def answers(batch):
 # --- losses and accuracy --------------------------------------------------------------------------
 
 
-def test_losses_are_those_of_each_client_under_each_model(model, batch, rng):
+def test_losses_are_those_of_each_client_under_each_model(model, batch, rng, monkeypatch):
     models = model.initial(3, rng=rng)
+    models.flags.writeable = batch.features.flags.writeable = False
     expected = [
         [one_loss(model, theta, batch.features[i], answers(batch)[i]) for theta in models]
         for i in range(M)
     ]
-    assert np.allclose(model.losses(models, batch), expected, rtol=1e-12)
-
-
-def test_losses_in_chunks_are_the_same(model, batch, rng, monkeypatch):
-    models = model.initial(3, rng=rng)
-    whole = model.losses(models, batch)
-    monkeypatch.setattr("fedclust_helpers.rr_cluster.models.CHUNK", 1)
-    assert np.allclose(model.losses(models, batch), whole, rtol=1e-13)
+    for chunk in (10**9, 1):
+        monkeypatch.setattr("fedclust_helpers.rr_cluster.models.CHUNK", chunk)
+        assert np.allclose(model.losses(models, batch), expected, rtol=1e-12)
 
 
 def test_losses_of_huge_outputs_do_not_overflow(rng):
@@ -134,6 +130,7 @@ def slow_training(model, starts, batch, *, n_steps, learning_rate, proximal):
 def test_training_is_gradient_descent_on_the_mean_loss(model, batch, rng, proximal):
     few = Batch(*(None if a is None else a[:2] for a in batch))
     starts = model.initial(2, rng=rng)
+    starts.flags.writeable = few.features.flags.writeable = False
     how = {"n_steps": 3, "learning_rate": 0.1, "proximal": proximal}
     assert np.allclose(
         model.train(starts, few, **how), slow_training(model, starts, few, **how), atol=1e-7
@@ -146,15 +143,6 @@ def test_steps_through_the_gram_matrix_are_the_direct_steps(model, batch, rng, p
     direct = model.train(starts, batch, proximal=proximal, **STEPS)
     through = model.train(starts, batch._replace(gram=gram(batch)), proximal=proximal, **STEPS)
     assert np.abs(direct - through).max() <= 1e-12 * max(1.0, np.abs(direct).max())
-
-
-def test_training_changes_neither_starts_nor_batch(model, batch, rng):
-    starts = model.initial(M, rng=rng)
-    kept, features = starts.copy(), batch.features.copy()
-    model.train(starts, batch, **STEPS)
-    model.losses(starts[:2], batch)
-    assert np.array_equal(starts, kept) and np.array_equal(batch.features, features)
-    assert np.array_equal(model.train(starts, batch, n_steps=0, learning_rate=1.0), starts)
 
 
 def test_clients_do_not_see_each_other(model, batch, rng):
@@ -274,25 +262,6 @@ def test_batches_of_equal_clients_are_views(rng):
     assert regression.features.shape == (M, N, P - 1)
 
 
-@pytest.mark.parametrize(
-    ("call", "match"),
-    [
-        (lambda m, b, r: m.losses(np.zeros((2, 3)), b), "models must have shape"),
-        (lambda m, b, r: m.losses(m.initial(2, rng=r), b._replace(features=b.features[..., :2])),
-         "features, got 2"),
-        (lambda m, b, r: m.train(m.initial(M, rng=r), b, n_steps=1, learning_rate=0.0),
-         "learning_rate"),
-        (lambda m, b, r: m.train(m.initial(M, rng=r), b, n_steps=-1, learning_rate=1.0), "n_steps"),
-        (lambda m, b, r: m.train(
-            m.initial(M, rng=r), b, n_steps=1, learning_rate=1.0, proximal=-1), "proximal"),
-        (lambda m, b, r: m.initial(0, rng=r), "n_clusters"),
-    ],
-)  # fmt: skip
-def test_wrong_arguments(model, batch, rng, call, match):
-    with pytest.raises(ValueError, match=match):
-        call(model, batch, rng)
-
-
 def test_labels_must_fit_the_model(rng):
     points, offsets, labels = examples(rng)
     for model in (MODELS["softmax"], MODELS["hidden"]):
@@ -305,21 +274,6 @@ def test_labels_must_fit_the_model(rng):
         MODELS["linear"].losses(
             MODELS["linear"].initial(1, rng=rng), batch_of(points, offsets, labels)
         )
-
-
-@pytest.mark.parametrize(
-    "make",
-    [lambda: SoftmaxRegression(0, 3), lambda: SoftmaxRegression(3, 1),
-     lambda: OneHiddenLayer(3, 0, 3), lambda: LinearRegression(0)],
-)  # fmt: skip
-def test_wrong_sizes(make):
-    with pytest.raises(ValueError):
-        make()
-
-
-def test_generators_only():
-    with pytest.raises(TypeError, match="rng"):
-        MODELS["softmax"].initial(2, rng=3)
 
 
 # --- the Gram matrices that clients keep ----------------------------------------------------------

@@ -1,7 +1,5 @@
 """All claims of the papers: the committed page is what the rows say, and no claim is forgotten."""
 
-from __future__ import annotations
-
 import re
 from functools import cache
 from pathlib import Path
@@ -9,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import refuses
 
 from fedclust_helpers import studies
 from fedclust_helpers.studies import __main__ as command
@@ -112,17 +111,12 @@ def test_claims_of_a_paper_by_kind() -> None:
         parts = [studies.claims(paper, kind) for kind in ("theory", "tables")]
         assert sum(map(len, parts)) == len(studies.claims(paper)) and all(map(len, parts))
     assert studies.grade("L4", "F8")["id"].tolist() == ["L4", "F8"]
-    with pytest.raises(ValueError, match="paper must be one of fastlloyd"):
-        studies.claims("kmeans")
-    with pytest.raises(ValueError, match="kind must be one of all"):
-        studies.claims("fastlloyd", "figures")
-    with pytest.raises(ValueError, match="id must be one of"):
-        studies.grade("L99")
+    refuses(ValueError, "paper must be one of fastlloyd", studies.claims, "kmeans")
+    refuses(ValueError, "kind must be one of all", studies.claims, "fastlloyd", "figures")
+    refuses(ValueError, "id must be one of", studies.grade, "L99")
 
 
-def test_the_command_writes_the_pages(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_writes_the_pages(tmp_path, monkeypatch, capsys):
     few = {name: (title, rows[:1], readme) for name, (title, rows, readme) in page.PAPERS.items()}
     monkeypatch.setattr(page, "PAPERS", few)
     (tmp_path / "README.md").write_text("a\n<!-- claims -->\nold\n<!-- end of claims -->\nz\n")
@@ -164,8 +158,7 @@ def test_a_rule_gives_a_verdict() -> None:
     assert evaluate(lambda n: n.a > 1 or "undecided") == "undecided"
     assert evaluate(lambda n: n.a == 1 and "in shape", design="one seed") == "in shape"
     for rule, options in ((lambda n: "holds", {}), (lambda n: "refuted", {"design": "one seed"})):
-        with pytest.raises(ValueError, match="claim x: .* is no verdict"):
-            evaluate(rule, **options)
+        refuses(ValueError, "claim x: .* is no verdict", evaluate, rule, **options)
 
 
 @pytest.mark.parametrize(

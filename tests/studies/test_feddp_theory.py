@@ -5,31 +5,14 @@ import math
 import feddp_cases
 import numpy as np
 import pytest
-from conftest import read_only
+from conftest import read_only, refuses
 from feddp_cases import DELTA, cost, gaussians, refused
 
+from fedclust_helpers import accounting as acc
 from fedclust_helpers import kmeans
-from fedclust_helpers.accounting import (
-    Budget,
-    BudgetExceededError,
-    LedgerMismatchError,
-    PrivacyLedger,
-    gaussian_sigma_analytic,
-)
-from fedclust_helpers.audit import audit_sensitivity, random_neighbours
-from fedclust_helpers.client_statistics import SERVER_POINT_WEIGHTS
 from fedclust_helpers.federation import ClientData, TrustModelError
-from fedclust_helpers.studies.feddp_kmeans.bounds import (
-    averaging_error_bound,
-    max_server_points,
-    separation_constant,
-)
-from fedclust_helpers.studies.feddp_kmeans.k_fed import (
-    MARGIN,
-    awasthi_sheffet,
-    k_fed,
-    local_centers,
-)
+from fedclust_helpers.studies.feddp_kmeans.bounds import averaging_error_bound
+from fedclust_helpers.studies.feddp_kmeans.k_fed import MARGIN, awasthi_sheffet, k_fed
 from fedclust_helpers.studies.feddp_kmeans.theory import (
     reduce_diameter,
     simplification_rounds,
@@ -140,19 +123,14 @@ def test_k_fed_of_clients_with_few_rows():
     assert k_fed(data, 3, rng=np.random.default_rng(0)).shape == (3, 4)
 
 
-def test_a_client_with_few_rows_sends_them_all():
-    assert np.array_equal(local_centers(POINTS[:3], 4, rng=np.random.default_rng(0)), POINTS[:3])
-    assert local_centers(POINTS[:50], 4, rng=np.random.default_rng(0)).shape == (4, 5)
-
-
 # --- Algorithm 4 ----------------------------------------------------------------------------------
 
 
-def simplify(fed=None, *, epsilon=4.0, seed=0, **options):
+def simplify(fed=None, *, epsilon=4.0, seed=0, basis=BASIS, **options):
     fed = federation() if fed is None else fed
     options = {"min_weight": 0.2} | options
     return simplify_server_data(
-        fed, SERVER, BASIS, epsilon=epsilon, rng=np.random.default_rng(seed), **options
+        fed, SERVER, basis, epsilon=epsilon, rng=np.random.default_rng(seed), **options
     )
 
 
@@ -223,9 +201,8 @@ def test_when_nothing_freezes_the_heaviest_points_stay():
 
 
 def test_algorithm_4_is_refused_as_a_whole():
-    fed = federation(budget=Budget(1.0, 0))
-    with pytest.raises(BudgetExceededError, match="Algorithm 4"):
-        simplify(fed, epsilon=1.01)
+    fed = federation(budget=acc.Budget(1.0, 0))
+    refuses(acc.BudgetExceededError, "Algorithm 4", simplify, fed, epsilon=1.01)
     assert not fed.ledger.releases
     simplify(fed, epsilon=0.99, n_rounds=2)
     assert fed.ledger.remaining == pytest.approx(0.01)
@@ -234,10 +211,10 @@ def test_algorithm_4_is_refused_as_a_whole():
 # --- Lemma 17 -------------------------------------------------------------------------------------
 
 
-def reduced(fed=None, **options):
+def reduced(fed=None, *, server=GROUPED_SERVER, **options):
     fed = federation(GROUPED, bound=2e5) if fed is None else fed
     options = {"epsilon": 1.0, "sigma": SIGMA, "min_weight": 0.1} | options
-    return reduce_diameter(fed, GROUPED_SERVER, **options)
+    return reduce_diameter(fed, server, **options)
 
 
 def test_diameter_reduction_separates_components_and_keeps_distances_within():
@@ -319,17 +296,17 @@ def test_algorithm_5_finds_the_means_within_its_budget(trust):
 def test_shares_of_the_budget_in_algorithm_5():
     fed = federation()
     theory(fed, epsilon=8.0, n_rounds=1)
-    sigma = gaussian_sigma_analytic(2.0, DELTA / 4)
+    sigma = acc.gaussian_sigma_analytic(2.0, DELTA / 4)
     assert fed.ledger.releases[0].mechanisms[0].std == pytest.approx(36 * sigma)
     laplace = [m for r in fed.ledger.releases for m in r.mechanisms if m.norm == 1]
     assert sum(m.pure_epsilon for m in laplace[:-2]) == pytest.approx(2.0)  # first centres
     assert [m.pure_epsilon for m in laplace[-2:]] == pytest.approx([0.5, 0.5])
     sums = fed.ledger.releases[-1].mechanisms[0]
-    assert sums.std == pytest.approx(6 * gaussian_sigma_analytic(0.5, DELTA / 8))
+    assert sums.std == pytest.approx(6 * acc.gaussian_sigma_analytic(0.5, DELTA / 8))
 
 
 def test_algorithm_5_with_diameter_reduction_beats_noise_for_the_full_diameter():
-    ledger = PrivacyLedger()
+    ledger = acc.PrivacyLedger()
     truth = np.concatenate([FAR[0] + MEANS, FAR[1] + MEANS])
 
     def move(reduction):
@@ -361,8 +338,8 @@ def test_the_margin_of_the_first_means_is_a_third():
 
 def test_algorithm_5_is_refused_as_a_whole():
     for move in (None, lambda r: pytest.fail("the data must not be moved")):
-        fed = federation(budget=Budget(0.5, DELTA, "rdp"))
-        with pytest.raises(BudgetExceededError, match="Algorithm 5"):
+        fed = federation(budget=acc.Budget(0.5, DELTA, "rdp"))
+        with pytest.raises(acc.BudgetExceededError, match="Algorithm 5"):
             theory(fed, epsilon=8.0, move=move, sigma=SIGMA)
         assert not fed.ledger.releases
 
@@ -373,7 +350,7 @@ def test_algorithm_5_is_refused_as_a_whole():
 def averaging_errors(n, d, epsilon, n_runs=2000, seed=0):
     """Lemma 7 in its worst case: all rows at distance 1 from the origin, in one direction."""
     rng = np.random.default_rng(seed)
-    sigma = gaussian_sigma_analytic(epsilon / 2, DELTA)
+    sigma = acc.gaussian_sigma_analytic(epsilon / 2, DELTA)
     mean = np.zeros(d)
     mean[0] = 1.0
     sums = n * mean + rng.normal(0, sigma, (n_runs, d))
@@ -392,16 +369,6 @@ def test_averaging_bound_as_corrected(d, epsilon):
     assert bound < 4 * np.quantile(error, 0.9)  # and it is not vacuous
 
 
-@pytest.mark.parametrize("d, least", [(2, 0.1), (10, 0.8), (100, 0.99)])
-def test_averaging_bound_as_printed_fails(d, least):
-    """Claim K7: it lacks sqrt(d). In one dimension it holds."""
-    printed = {"epsilon": 1.0, "delta": DELTA, "radius": 1.0, "failure": 0.1, "as_printed": True}
-    assert (
-        averaging_errors(1000, d, 1.0) > averaging_error_bound(1000, d, **printed)
-    ).mean() > least
-    assert (averaging_errors(1000, 1, 1.0) > averaging_error_bound(1000, 1, **printed)).mean() < 0.1
-
-
 def test_averaging_bound_scales_as_it_should():
     common = {"delta": DELTA, "failure": 0.1}
     base = averaging_error_bound(10**6, 10, epsilon=1.0, radius=1.0, **common)
@@ -412,21 +379,6 @@ def test_averaging_bound_scales_as_it_should():
         base / 10, rel=1e-4
     )
     assert averaging_error_bound(5, 10, epsilon=1.0, radius=1.0, **common) == math.inf
-
-
-def test_assumption_2_on_the_papers_mixture():
-    """Claim K9 and G.2: 300 server points are far within the bound at epsilon 1."""
-    common = {"epsilon": 1.0, "sigma": 0.5**0.5}
-    assert max_server_points(100_000, 10, radius=10.57, **common) == 4475
-    assert max_server_points(100_000, 10, epsilon=1.0, sigma=0.5, radius=10.57) == 2237
-    assert max_server_points(100_000, 10, epsilon=0.01, sigma=0.5, radius=10.57) < 300
-
-
-def test_the_experiments_lie_outside_the_separation_condition():
-    """Claim K8: implied c = 0.045 for Definition 2."""
-    means = gaussians(0, 1, 1)[2]
-    c = separation_constant(means, np.full(10, 0.1), sigma=0.5**0.5, n_records=100_000)
-    assert 0.035 < c < 0.055
 
 
 # --- wrong arguments, before anything is released -------------------------------------------------
@@ -440,30 +392,18 @@ def test_the_experiments_lie_outside_the_separation_condition():
         (lambda f: simplify(f, n_rounds=-1), "n_rounds"),
         (lambda f: simplify(f, threshold="half"), "threshold"),
         (lambda f: simplify(f, at_least=101), "at_least"),
-        (
-            lambda f: simplify_server_data(
-                f, SERVER, np.eye(4), epsilon=1.0, min_weight=0.2, rng=np.random.default_rng(0)
-            ),
-            "basis must have 5 rows",
-        ),
-        (
-            lambda f: reduce_diameter(f, SERVER[:, :3], epsilon=1.0, sigma=1.0, min_weight=0.2),
-            "5 columns",
-        ),
-        (lambda f: reduce_diameter(f, SERVER, epsilon=1.0, sigma=0.0, min_weight=0.2), "sigma"),
+        (lambda f: simplify(f, basis=np.eye(4)), "basis must have 5 rows"),
+        (lambda f: reduced(f, server=SERVER[:, :3]), "5 columns"),
+        (lambda f: reduced(f, sigma=0.0), "sigma"),
         (lambda f: theory(f, SERVER[:3]), "at least n_clusters=4"),
         (lambda f: theory(f, n_rounds=-1), "n_rounds"),
+        (lambda f: theory(f, n_rounds=10**12), "n_rounds"),
         (lambda f: theory(f, move=lambda r: f), "sigma must be given"),
+        (lambda f: theory(f, move=3, sigma=1.0), "move"),
         (lambda f: theory(f, epsilon=math.inf), "epsilon"),
         (lambda f: theory(f, min_weight=0.0), "min_weight"),
-        (lambda f: theory(f, n_simplify=-1), "n_simplify"),
         (lambda f: theory(f, n_simplify=10**12), "n_simplify"),
-        (lambda f: theory(f, n_rounds=10**12), "n_rounds"),
         (lambda f: theory(f, server=None), "server_points"),
-        (lambda f: theory(f, move=3, sigma=1.0), "move"),
-        (lambda f: simplify(f, n_rounds=10**12), "n_rounds"),
-        (lambda f: simplify(f, epsilon="1"), "epsilon"),
-        (lambda f: theory(f, threshold="half"), "threshold"),
     ],
 )
 def test_wrong_arguments_of_the_theory(call, message):
@@ -479,7 +419,7 @@ def test_the_theory_speaks_of_one_point_and_of_a_server_that_sees():
         theory,
         lambda f: reduce_diameter(f, SERVER, epsilon=1.0, sigma=1.0, min_weight=0.2),
     ):
-        refused(fed, lambda c=call: c(fed), LedgerMismatchError, "one point")
+        refused(fed, lambda c=call: c(fed), acc.LedgerMismatchError, "one point")
         refused(masked, lambda c=call: c(masked), TrustModelError, "server sees the noised sums")
 
 
@@ -491,23 +431,3 @@ def test_the_theory_in_secure_mode(bound):
     assert np.isfinite(result.centers).all()
     assert 0 < fed.ledger.epsilon(DELTA) <= 8.0
     assert all(m.grid is not None for r in fed.ledger.releases for m in r.mechanisms)
-
-
-def test_server_points_counted_once_even_where_the_projection_merges_them():
-    """The histogram of Lemma 17 and Algorithm 4 has L1 sensitivity 1 on any server points."""
-    server = np.repeat(SERVER[:3], 2, axis=0)
-    pairs = random_neighbours(
-        lambda rng: rng.normal(size=(6, 5)),
-        lambda data, rng: np.vstack([data, server[0]]),
-        20,
-        rng=np.random.default_rng(0),
-    )
-    audit = audit_sensitivity(
-        lambda x: SERVER_POINT_WEIGHTS.compute(
-            x, np.array([0, len(x)]), basis=np.eye(5), server_points=server
-        )[0][0],
-        pairs,
-        1.0,
-        norm=1,
-    )
-    assert audit.passed and audit.worst == (1.0,)

@@ -3,17 +3,15 @@
 Tests that need a downloaded file skip, and say which one, where it is not on this machine.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
-import sqlite3
 import zipfile
 from functools import partial
 
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import refuses
 from scipy.stats import chi2, kstest
 
 from fedclust_helpers import datasets
@@ -86,8 +84,7 @@ def test_federations_repeat_with_the_generator_and_differ_without_it(name):
     for field in ("points", "offsets", "server_points"):
         np.testing.assert_array_equal(getattr(first, field), getattr(again, field))
     assert not np.array_equal(first.server_points, other.server_points)
-    with pytest.raises(TypeError, match="rng must be a numpy.random.Generator"):
-        make(name, rng=3)
+    refuses(TypeError, "rng must be a numpy.random.Generator", make, name, rng=3)
 
 
 # ---- Gaussian mixture --------------------------------------------------------------------------
@@ -152,25 +149,6 @@ def test_mixture_weights_side_and_radius():
         assert np.linalg.norm(near.points, axis=1).max() > 0.8 * near.radius
 
 
-def test_mixture_refuses_wrong_arguments():
-    cases = [
-        ({"n_clients": 0}, "n_clients must be >= 1"),
-        ({"variance": 0.0}, "variance must be"),
-        ({"side": -1.0}, "side must be"),
-        ({"missing": 11}, "missing must be >= 0 and <= 10"),
-        ({"missing": -1}, "missing must be >= 0"),
-        ({"weights": [1.0] * 9}, "weights must be 10 finite numbers > 0"),
-        ({"weights": [0.0] + [1.0] * 9}, "weights must be 10 finite numbers > 0"),
-        ({"server_per_cluster": 0, "n_uniform": 0}, "must leave the server a point"),
-        ({"missing": 10, "n_uniform": 0}, "must leave the server a point"),
-    ]
-    for options, message in cases:
-        with pytest.raises(ValueError, match=message):
-            mixture(**options, rng=rng())
-    with pytest.raises(TypeError, match="rows_per_client must be an integer"):
-        paper_data.make_server_mixture(rows_per_client=2.5, rng=rng())
-
-
 # ---- images ------------------------------------------------------------------------------------
 
 
@@ -217,19 +195,6 @@ def test_image_blocks_hold_neighbouring_pixels_and_the_radius_is_reached_by_whit
     corner = load_sample_image("china.jpg")[:3, :3].ravel()
     np.testing.assert_allclose(first, corner, atol=1e-8)
     assert data.radius == 1.0 and np.linalg.norm(data.points, axis=1).max() > 0.95
-
-
-def test_image_refuses_wrong_arguments():
-    cases = [
-        ({"block": 0}, "block must be >= 1"),
-        ({"block": 428}, "block must be >= 1 and <= 427"),
-        ({"n_clients": 321}, "n_clients must be >= 1 and <= 320"),
-        ({"server_in": 0, "server_out": 0}, "must leave the server a point"),
-        ({"server_in": 68096}, "server_in must leave every client at least one row"),
-    ]
-    for options, message in cases:
-        with pytest.raises(ValueError, match=message):
-            paper_data.make_image_federation(**options, rng=rng())
 
 
 # ---- census ------------------------------------------------------------------------------------
@@ -320,8 +285,7 @@ def test_census_server_gets_the_other_classes_of_workers():
     federal = paper_data.load_acsincome("ne", employment="federal").points.sum(axis=0)
     outside = data.server_points[~data.in_distribution].sum(axis=0)
     np.testing.assert_array_equal(outside, everything.sum(axis=0) - federal)
-    with pytest.raises(ValueError, match=f"server_out must be <= {others}"):
-        make(server_out=others + 1, rng=rng())
+    refuses(ValueError, f"server_out must be <= {others}", make, server_out=others + 1, rng=rng())
 
 
 def test_census_server_may_copy_rows_as_the_released_code_does():
@@ -349,27 +313,41 @@ def test_census_pseudo_clients_are_equal_parts_of_a_state():
         make(clients_per_state=7, rows_per_client=200, rng=rng())
 
 
-def test_census_refuses_wrong_arguments():
+CENSUS = partial(paper_data.make_acsincome_federation, "federal")
+IMAGE = paper_data.make_image_federation
+WRONG = [
+    (mixture, {"missing": 11}, "missing must be >= 0 and <= 10"),
+    (mixture, {"weights": [1.0] * 9}, "weights must be 10 finite numbers > 0"),
+    (mixture, {"weights": [0.0] + [1.0] * 9}, "weights must be 10 finite numbers > 0"),
+    (mixture, {"server_per_cluster": 0, "n_uniform": 0}, "must leave the server a point"),
+    (mixture, {"missing": 10, "n_uniform": 0}, "must leave the server a point"),
+    (IMAGE, {"block": 428}, "block must be >= 1 and <= 427"),
+    (IMAGE, {"n_clients": 321}, "n_clients must be >= 1 and <= 320"),
+    (IMAGE, {"server_in": 0, "server_out": 0}, "must leave the server a point"),
+    (IMAGE, {"server_in": 68096}, "server_in must leave every client at least one row"),
+    (CENSUS, {"states": []}, "states must be a sequence of different"),
+    (CENSUS, {"states": ["co", "co"]}, "states must be a sequence of different"),
+    (CENSUS, {"states": ["dc"]}, "each of states must be one of al, ak"),
+    (CENSUS, {"states": ["ca"]}, "sha256 must be given for state 'ca'.*csv_pca.zip"),
+    (CENSUS, {"server_rows": "all"}, "server_rows must be one of"),
+    (CENSUS, {"server_in": 0, "server_out": 0}, "must leave the server a point"),
+]
+
+
+@pytest.mark.parametrize(("make", "options", "message"), WRONG)
+def test_what_does_not_fit_together_is_refused(make, options, message):
+    refuses(ValueError, message, make, **options, rng=rng())
+
+
+def test_census_refuses_classes_and_rows_that_there_are_not():
     make = paper_data.make_acsincome_federation
-    cases = [
-        (("federal",), {"states": []}, "states must be a sequence of different"),
-        (("federal",), {"states": ["co", "co"]}, "states must be a sequence of different"),
-        (("federal",), {"states": ["dc"]}, "each of states must be one of al, ak"),
-        (("federal",), {"states": ["ca"]}, "sha256 must be given for state 'ca'.*csv_pca.zip"),
-        (("army",), {}, "employment must be one of not_for_profit, federal, self_employed"),
-        (("federal",), {"server_rows": "all"}, "server_rows must be one of"),
-        (("federal",), {"server_in": 0, "server_out": 0}, "must leave the server a point"),
-        (("federal",), {"clients_per_state": 0}, "clients_per_state must be >= 1"),
-        (("federal",), {"rows_per_client": 0}, "rows_per_client must be >= 1"),
-    ]
-    for arguments, options, message in cases:
-        with pytest.raises(ValueError, match=message):
-            make(*arguments, **options, rng=rng())
+    classes = "employment must be one of not_for_profit, federal, self_employed"
+    refuses(ValueError, classes, make, "army", rng=rng())
     need("acsincome")
-    with pytest.raises(ValueError, match="employment must be one of"):
-        paper_data.load_acsincome("co", employment="army")
-    with pytest.raises(ValueError, match="server_in must be <= 1445"):
-        make("federal", server_in=1446, rng=rng())
+    refuses(
+        ValueError, "employment must be one", paper_data.load_acsincome, "co", employment="army"
+    )
+    refuses(ValueError, "server_in must be <= 1445", make, "federal", server_in=1446, rng=rng())
 
 
 @pytest.fixture
@@ -393,8 +371,7 @@ def official(monkeypatch, tmp_path):
 
 def test_official_file_needs_a_pinned_hash_and_is_filtered(official, monkeypatch, tmp_path):
     monkeypatch.setattr(_files.pooch, "retrieve", lambda *a, **k: pytest.fail("used the network"))
-    with pytest.raises(ValueError, match="sha256 must be given for state 'de'"):
-        paper_data.load_acsincome("de")
+    refuses(ValueError, "sha256 must be given for state 'de'", paper_data.load_acsincome, "de")
     with pytest.raises(ValueError, match="csv_pde.zip does not have the registered sha256"):
         paper_data.load_acsincome("de", sha256="0" * 64)
     # rows 3 to 7 fail the filter: income (twice), weight, age, hours
@@ -439,10 +416,7 @@ def test_official_archive_must_hold_one_table(monkeypatch, tmp_path):
         paper_data.load_acsincome("de", sha256=pin)
 
 
-OF_FILES = {
-    "acsincome": MAKERS["acsincome"],
-    "tinyshakespeare": paper_data.make_shakespeare_roles,
-}
+OF_FILES = {"acsincome": MAKERS["acsincome"], "tinyshakespeare": paper_data.make_shakespeare_roles}
 
 
 @pytest.mark.parametrize("dataset", OF_FILES)
@@ -453,8 +427,7 @@ def test_files_with_other_bytes_are_refused(dataset, monkeypatch, tmp_path):
             (tmp_path / entry.file).write_bytes(b"AGEP\n1\n")
     monkeypatch.setenv("FEDCLUST_DATA_DIR", str(tmp_path))
     assert not datasets.available(dataset)
-    with pytest.raises(ValueError, match="does not have the registered sha256"):
-        OF_FILES[dataset](rng=rng())
+    refuses(ValueError, "does not have the registered sha256", OF_FILES[dataset], rng=rng())
 
 
 # ---- Shakespeare -------------------------------------------------------------------------------
@@ -473,60 +446,7 @@ def test_tinyshakespeare_has_its_speeches_and_speakers():
     assert not {"PROSPERO", "KATHARINA", "SLY"} & {who for who, _ in speeches[:first]}
 
 
-# ---- Stack Overflow ----------------------------------------------------------------------------
-
-
-def varint(number):
-    groups = [number >> shift & 127 for shift in range(0, max(number.bit_length(), 1), 7)]
-    return bytes(group | 128 for group in groups[:-1]) + bytes(groups[-1:])
-
-
-def chunk(number, content):
-    return varint(number << 3 | 2) + varint(len(content)) + content
-
-
-def example(**features):
-    """A tf.train.Example: byte strings, and integers as int64 lists."""
-    items = b""
-    for name, value in features.items():
-        if isinstance(value, int):
-            feature = chunk(3, chunk(1, varint(value)))
-        else:
-            feature = chunk(1, chunk(1, value.encode()))
-        items += chunk(1, chunk(1, name.encode()) + chunk(2, feature))
-    return chunk(1, items)
-
-
-def post(words, tags, kind="question"):
-    fields = {"creation_date": "2010-01-08 09:34:05 UTC", "score": 172, "tags": tags}
-    return example(**fields, title="a title", tokens=words, type=kind)
-
-
-def write_posts(path, posts):
-    with sqlite3.connect(path) as database:
-        database.execute(
-            "CREATE TABLE examples (split_name TEXT NOT NULL, client_id TEXT NOT NULL, "
-            "serialized_example_proto BLOB NOT NULL)"
-        )
-        database.executemany("INSERT INTO examples VALUES (?, ?, ?)", posts)
-    database.close()
-
-
-def numbers(texts):
-    """A fixed map of a text to four numbers that names the post: no two posts agree."""
-    index = np.array([int(text.split()[0]) for text in texts])
-    angle = index * 2 * np.pi / 240
-    return 5 * np.column_stack([np.cos(angle), np.sin(angle), index % 2, index % 3 == 0])
-
-
-def load_posts(path, seen=None, **options):
-    def embed(texts):
-        if seen is not None:
-            seen.extend(texts)
-        return numbers(texts)
-
-    defaults = {"embed": embed, "server_out": 30, "server_per_tag": 5, "rng": rng()}
-    return datasets.load_stackoverflow_posts(path, ("github", "pdf"), **defaults | options)
+# ---- constants ---------------------------------------------------------------------------------
 
 
 def test_census_constants_match_the_paper():

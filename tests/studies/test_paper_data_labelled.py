@@ -4,8 +4,6 @@ Tests that need a downloaded file skip, and say which one, where it is not on th
 and CIFAR are read from small files of the real format.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import gzip
 import hashlib
@@ -16,6 +14,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from conftest import refuses
 from scipy.stats import chi2, kstest
 
 from fedclust_helpers import datasets
@@ -103,8 +102,7 @@ def test_emnist_subsets_are_read_upright_from_the_zip(monkeypatch, tmp_path):
         np.testing.assert_array_equal(upright[:, 3, 20], stored[:, 20, 3])
         np.testing.assert_array_equal(upright.transpose(0, 2, 1), stored)
         np.testing.assert_array_equal(found, labels)
-    with pytest.raises(ValueError, match="split must be one of train, test"):
-        source.read("all")
+    refuses(ValueError, "split must be one of train, test", source.read, "all")
 
 
 def cifar_file(members):
@@ -478,7 +476,7 @@ def test_lines_without_noise_are_exact():
 # ---- wrong arguments ---------------------------------------------------------------------------
 
 
-def test_makers_refuse_wrong_arguments():
+def test_makers_refuse_what_does_not_fit_together():
     images, digits = paper_data.make_rotated_images, paper_data.make_rotated_digits
     dirichlet, lines = paper_data.make_dirichlet_federation, paper_data.make_lines
     cases = [
@@ -487,34 +485,17 @@ def test_makers_refuse_wrong_arguments():
         (partial(images, "digits", rotations=(0, 45)), "rotations must be different multiples"),
         (partial(images, "digits", rotations=(0, 0)), "rotations must be different multiples"),
         (partial(images, "digits", rotations=()), "rotations must be different multiples"),
-        (partial(images, "digits", rotations=(0, 360)), "rotations must be >= 0 and <= 270"),
         (partial(images, "digits", weights=(1, 1)), "weights must be 4 finite numbers > 0"),
-        (partial(images, "digits", weights=(1, 1, 1, 0)), "weights must be 4 finite numbers > 0"),
         (partial(images, "digits", n_clients=3), "n_clients must be >= 4, the number of groups"),
-        (partial(images, "digits", n_clients=9, n_train=0), "n_train must be >= 1"),
         (partial(images, "digits", n_clients=9, pool=3), "pool must divide the side 8"),
-        (partial(images, "digits", n_clients=9, pool=17), "pool must be >= 1 and <= 16"),
         (partial(digits, 100), "there are 1797 images, but the clients would hold 2900"),
-        (partial(digits, n_test=0, reuse=True), "n_test must be >= 1"),
-        (partial(digits, rotations=(10,), reuse=True), "rotations must be different multiples"),
-        (partial(dirichlet, "photos"), "dataset must be one of digits"),
         (partial(dirichlet, "digits"), "n_clients . min_size must be <= n = 1797"),
-        (partial(dirichlet, "digits", concentration=0.0), "concentration must be finite and > 0"),
-        (partial(dirichlet, "digits", test_share=1.0), r"test_share must lie in \(0, 1\)"),
-        (partial(dirichlet, "digits", min_size=1), "min_size must be >= 2"),
         (partial(dirichlet, "digits", n_images=1798), "there are 1797 images"),
         (partial(lines, 3), "n_clients must be >= 4, the number of groups"),
-        (partial(lines, noise=-1.0), "noise must be finite and >= 0"),
         (partial(lines, lines=[[1.0, 2.0, 3.0]]), "lines must have 2 columns"),
-        (partial(lines, weights=[1, 2, 3]), "weights must be 4 finite numbers > 0"),
     ]
     for make, message in cases:
-        with pytest.raises(ValueError, match=message):
-            make(rng=rng())
-    with pytest.raises(TypeError, match="rotations must be a sequence, each item an integer"):
-        images("digits", rotations=(0, 90.0), rng=rng())
-    with pytest.raises(TypeError, match="n_train must be an integer"):
-        lines(n_train=2.5, rng=rng())
+        refuses(ValueError, message, make, rng=rng())
 
 
 def test_missing_image_files_are_named(monkeypatch, tmp_path):

@@ -10,18 +10,9 @@ import pytest
 from lloyd_runs import lloyd_run
 from scipy import stats
 
-from fedclust_helpers import audit, datasets, kmeans
+from fedclust_helpers import datasets, fastlloyd, kmeans
 from fedclust_helpers.accounting import gaussian_sigma_analytic, gdp_delta
 from fedclust_helpers.client_statistics import RELATIVE_SUMS_AND_COUNTS, SUMS_AND_COUNTS
-from fedclust_helpers.fastlloyd import (
-    default_delta,
-    max_radius,
-    n_rounds_fastlloyd,
-    n_rounds_glloyd,
-    n_rounds_sulloyd,
-    split_noise,
-    update_centers,
-)
 from fedclust_helpers.federation import ClientData, simulate
 from fedclust_helpers.mechanisms import DiscreteGaussian, Gaussian, NoNoise
 from fedclust_helpers.secure_aggregation import FixedPoint, RingOverflowError
@@ -55,17 +46,17 @@ TABLE = {
 @pytest.mark.parametrize("name", list(TABLE))
 def test_sigma_radius_and_rounds_of_each_data_set(name):
     n, d, k, eta, sigmas, rounds = TABLE[name]
-    assert max_radius(k, d) == pytest.approx(eta, abs=5.1e-5)
-    delta = default_delta(n)
+    assert fastlloyd.max_radius(k, d) == pytest.approx(eta, abs=5.1e-5)
+    delta = fastlloyd.default_delta(n)
     for epsilon, sigma, expected in zip(EPSILONS, sigmas, rounds, strict=True):
         multiplier = gaussian_sigma_analytic(epsilon, delta)
         assert multiplier == pytest.approx(sigma, abs=5.1e-4)
         # the smallest sigma that solves the GDP equation (acceptance check 1)
         assert gdp_delta(1 / multiplier, epsilon) == pytest.approx(delta, rel=1e-10)
         found = (
-            n_rounds_fastlloyd(n, k, d, max_radius(k, d), multiplier),
-            n_rounds_glloyd(n, k, d, multiplier),
-            n_rounds_sulloyd(n, k, d, epsilon),
+            fastlloyd.n_rounds_fastlloyd(n, k, d, fastlloyd.max_radius(k, d), multiplier),
+            fastlloyd.n_rounds_glloyd(n, k, d, multiplier),
+            fastlloyd.n_rounds_sulloyd(n, k, d, epsilon),
         )
         assert found == tuple(map(int, expected)), epsilon
 
@@ -81,26 +72,11 @@ def test_the_plans_of_real_runs_use_these_rounds(name, trust):
             assert result.plan.n_rounds == int(t)
 
 
-# --- L1: Theorem 5.1 ------------------------------------------------------------------------------
-
-
 def relative(points, centers, radius):
     sums, counts = RELATIVE_SUMS_AND_COUNTS.compute(
         points, np.array([0, len(points)]), centers=centers, radius=radius
     )
     return sums[0], counts[0]
-
-
-@pytest.mark.parametrize("radius", [np.sqrt(2), max_radius(3, 2)])
-def test_l1_search_finds_no_more_than_the_radius(radius):
-    rng = np.random.default_rng(2)
-    points, centers = rng.uniform(-1, 1, (50, 2)), rng.uniform(-1, 1, (3, 2))
-    for adjacency, factor in (("add/remove", 1.0), ("replace-one", 2.0)):
-        result = audit.search_sensitivity(
-            lambda p: relative(p, centers, radius)[0],
-            points, (-1.0, 1.0), factor * radius, adjacency=adjacency, n_steps=100, rng=rng,
-        )  # fmt: skip
-        assert result.passed, str(result)
 
 
 # --- L11, L12, P1: folding (F5) -------------------------------------------------------------------
@@ -109,51 +85,13 @@ def test_l1_search_finds_no_more_than_the_radius(radius):
 def test_the_algorithm_folds_correctly():
     # a step that stays inside is not touched, one that leaves is reflected
     centers, counts = np.array([[0.2, 0.5]]), np.ones(1)
-    assert update_centers(centers, np.zeros((1, 2)), counts).tolist() == [[0.2, 0.5]]
-    assert update_centers(centers, np.array([[1.0, 0.0]]), counts)[0] == pytest.approx([0.8, 0.5])
+    assert fastlloyd.update_centers(centers, np.zeros((1, 2)), counts).tolist() == [[0.2, 0.5]]
+    assert fastlloyd.update_centers(centers, np.array([[1.0, 0.0]]), counts)[0] == pytest.approx(
+        [0.8, 0.5]
+    )
 
 
 # --- L13, L14, P5: quantising (F7) ----------------------------------------------------------------
-
-
-def exact_delta(probability, epsilon, width):
-    """sum_m max(0, P(m) - e^eps P(m - 1)), the larger of the two directions, for integers m."""
-    m = np.arange(-width, width + 1)
-    p, shifted = probability(m), probability(m - 1)
-    grow = np.exp(epsilon)
-    return max(np.maximum(p - grow * shifted, 0).sum(), np.maximum(shifted - grow * p, 0).sum())
-
-
-@pytest.mark.parametrize(
-    ("n", "d", "target", "truncated"), [(5000, 2, 2.35e-5, 4.5e-3), (150, 4, 1.33e-3, 6.9e-3)]
-)
-def test_p5_truncated_count_noise_breaks_the_guarantee_and_ours_does_not(n, d, target, truncated):
-    epsilon, delta = 0.1, default_delta(n)
-    assert delta == pytest.approx(target, rel=0.01)
-    std = split_noise(gaussian_sigma_analytic(epsilon, delta), d)[1] * np.sqrt(2)
-    cdf = stats.norm(0, std).cdf
-    sf = stats.norm(0, std).sf
-    width = int(12 * std)
-
-    def truncating(m):  # P(trunc(g) = m): the atom at 0 has double mass
-        m = np.abs(m)
-        return np.where(m == 0, cdf(1) - cdf(-1), sf(m) - sf(m + 1))
-
-    def rounding(m):  # P(floor(g + 1/2) = m)
-        m = np.abs(m)
-        return np.where(m == 0, 1 - 2 * sf(0.5), sf(m - 0.5) - sf(m + 0.5))
-
-    # one count release, the full budget of the run: truncation exceeds even that
-    assert exact_delta(truncating, epsilon, width) == pytest.approx(truncated, rel=0.02)
-    assert exact_delta(truncating, epsilon, width) > delta
-    assert exact_delta(rounding, epsilon, width) < 1e-3 * delta
-    # what our discrete runs add to counts
-
-    def discrete(m):
-        weights = np.exp(-(np.arange(-2 * width, 2 * width + 1) ** 2) / (2 * std**2))
-        return np.exp(-(m.astype(float) ** 2) / (2 * std**2)) / weights.sum()
-
-    assert exact_delta(discrete, epsilon, width) < delta
 
 
 @pytest.mark.parametrize("noise", [Gaussian(1.0, 3.0), DiscreteGaussian(1.0, 3.0)])
