@@ -12,7 +12,6 @@ from fedclust_helpers.ldp_kmeans import run as follow
 from fedclust_helpers.ldp_kmeans.frequency_oracles import ask_values
 from fedclust_helpers.ldp_kmeans.grids import NestedGrid
 from fedclust_helpers.ldp_kmeans.projections import BallProjection
-from fedclust_helpers.studies.ldp_kmeans.as_printed import plan_as_printed
 
 DELTA = 1e-6
 K = 5

@@ -45,7 +45,6 @@ from fedclust_helpers.federation import (
     simulate,
 )
 from fedclust_helpers.mechanisms import Gaussian, Laplace
-from fedclust_helpers.studies.feddp_kmeans.bounds import eigengap, noise_norm, subspace_energy
 
 INIT = StepBudgets(1e7, 1e7, 1e7, 1e7)  # noise of about 1e-3 and less
 HUGE = StepBudgets(0, 0, 0, 0, 1e7, 1e7, 2)

@@ -5,13 +5,13 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from fedclust_helpers.rr_cluster.variants import additive_round
 
 from fedclust_helpers import client_statistics as cs
 from fedclust_helpers import mechanisms as mech
 from fedclust_helpers import rr_cluster
 from fedclust_helpers.accounting import Budget, BudgetExceededError, PrivacyLedger
 from fedclust_helpers.federation import simulate
-from fedclust_helpers.rr_cluster.variants import additive_round
 from fedclust_helpers.secure_aggregation import RingOverflowError
 
 CLIENTS = [np.full((4, 3), 0.25), np.full((2, 3), -0.5), np.zeros((1, 3))]

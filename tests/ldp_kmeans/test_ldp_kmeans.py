@@ -47,7 +47,6 @@ from fedclust_helpers.ldp_kmeans.grids import NestedGrid
 from fedclust_helpers.ldp_kmeans.one_round import choose_cells
 from fedclust_helpers.ldp_kmeans.vector_sums import NoisyPoints
 from fedclust_helpers.studies.ldp_kmeans import theory
-from fedclust_helpers.studies.ldp_kmeans.as_printed import plan_as_printed, users_needed_as_printed
 
 # --- choosing cells -------------------------------------------------------------------------------
 

@@ -19,7 +19,6 @@ from fedclust_helpers.ldp_kmeans import local_randomizers
 from fedclust_helpers.ldp_kmeans import local_randomizers as lr
 from fedclust_helpers.mechanisms import SECURE, DiscreteGaussian, Gaussian
 from fedclust_helpers.studies.ldp_kmeans import encodings
-from fedclust_helpers.studies.ldp_kmeans.encodings import LocalHashing, UnaryEncoding
 
 DELTA = 1e-6
 EPSILONS = [1e-3, 0.1, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 50.0]

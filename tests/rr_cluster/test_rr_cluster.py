@@ -47,7 +47,6 @@ from fedclust_helpers.client_statistics import (
 from fedclust_helpers.client_statistics.models import batch_of, blocks_sensitivity
 from fedclust_helpers.federation import ClientData, TrustModelError, simulate
 from fedclust_helpers.rr_cluster.algorithm import server_round
-from fedclust_helpers.rr_cluster.sums_only import _Reseeding
 from fedclust_helpers.secure_aggregation import RingOverflowError
 
 RUN: dict[str, Any] = {"n_rounds": 6, "delta": 1e-3, "cohort": 40, "clip": 0.5}

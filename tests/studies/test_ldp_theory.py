@@ -16,16 +16,13 @@ from fedclust_helpers import ldp_kmeans as lk
 from fedclust_helpers.accounting import gaussian_sigma_classic, gdp_delta
 from fedclust_helpers.kmeans import kmeans_cost
 from fedclust_helpers.ldp_kmeans.local_randomizers import RandomizedResponse
-from fedclust_helpers.ldp_kmeans.lsh import (
+from fedclust_helpers.studies.ldp_kmeans import growth, theory
+from fedclust_helpers.studies.ldp_kmeans.bounds import (
     collision_probability,
     far_upper_bound,
-    jl_dimension,
     kmeans_dimension,
     near_lower_bound,
-    printed_calls,
 )
-from fedclust_helpers.ldp_kmeans.projections import kmeans_dimension
-from fedclust_helpers.studies.ldp_kmeans import growth, theory
 
 DELTA = 1e-6
 
