@@ -64,6 +64,7 @@
 # | $w$ | how many records are nearest to each server point | `weights` |
 # | $\xi_j$ | centre $j$ in the subspace | `xi` |
 # | $m_j$ | centre of cluster $j$ | `centers[j]` |
+# | $T$ | number of rounds | `n_rounds` |
 # | $\epsilon_1$, $\epsilon_2$ | budgets of the subspace and of the weights | `budgets.outer`, `.weights` |
 # | $\mu$ | strength of Gaussian DP; never a centre | `mu` |
 
@@ -137,6 +138,9 @@ print(f"{large}, r = {large.radius}, best cost {large_best:.2f} per point")
 check(abs(large_best / (0.5 * D) - 1) < 0.01, "d times the variance")
 
 # %% tags=["hide-input"]
+from fedclust_helpers.studies.bench.style import use_style
+
+use_style()
 fig, ax = plt.subplots(figsize=(7.0, 3.8))
 draw.plot_server_data(ax, large)
 show(fig, "Rows in grey, ten means, server points: dots and squares")
@@ -309,10 +313,10 @@ show(fig, "Server points before and after: squares lose their weight")
 
 # %% [markdown]
 # **Read the figure.** Area is weight. Before, a third of the weight lies on the squares; after, about
-# 8 %. In the subspace they sit in the middle, farther from every mean than a cluster's own rows are,
+# 7 %. In the subspace they sit in the middle, farther from every mean than a cluster's own rows are,
 # so few rows choose them. The server's points have become a stand-in for rows it never saw, and
 # clustering a stand-in costs no privacy: the result of a private release may be used again and again
-# (**post-processing**). The stand-in's centres still miss by several units; one more step mends that.
+# (**post-processing**). Its centres still cost some tenths more than the best; one more step mends that.
 #
 # ## 5. Step 3, and the whole of FedDP-Init from scratch
 #
@@ -572,14 +576,13 @@ def above(method, problem, epsilon, seed):
 
 
 # %%
-live = {m: np.empty(3) for m in ("feddp", "feddp_adaptive", *PUBLIC)}
+live = pd.DataFrame(columns=["feddp", "feddp_adaptive", *PUBLIC], dtype=float)
 for j, seed in enumerate(seeds("baselines", 3)):
     fresh = problem(np.random.default_rng(seed))
-    for method, costs in live.items():
-        costs[j] = above(method, fresh, EPSILON, seed)
-mean = pd.DataFrame(live).mean()
-check(mean["feddp"] < 0.5 * mean[list(PUBLIC)].min(), "a private start wins")
-check(mean["feddp_adaptive"] < mean["feddp"], "ours: lower still")
+    live.loc[j] = [above(method, fresh, EPSILON, seed) for method in live]
+print(live.round(2).to_string(index=False))
+check(live["feddp"].mean() < 0.5 * live[list(PUBLIC)].mean().min(), "wins")
+check(live["feddp_adaptive"].mean() < live["feddp"].mean(), "ours: lower")
 
 # %% tags=["hide-input"]
 fig, ax = plt.subplots(figsize=(7.4, 3.8))
@@ -641,7 +644,7 @@ for name, change in {
 # %%
 mean = pd.DataFrame(harm).mean()
 longer, noisier = (v["client"] / v["point"] for v in (reach, over_gap))
-print(f"{longer:.1f} times longer, noise {noisier:.1f} times\n{mean.round(2)}")
+print(mean.round(2).to_string(), f"\nlength {longer:.1f} noise {noisier:.1f}")
 check(5 < noisier < 8 < longer < 15, "Step 1 gets a larger share")
 check(over_gap["client"] > 2 > 1 > over_gap["point"], "lost, and found")
 check(mean["no noise in Step 1"] < mean["as recommended"] / 2, "the culprit")
@@ -650,11 +653,11 @@ check(mean["server's own subspace"] < mean["as recommended"] + 1, "free")
 
 # %% [markdown]
 # Means of two runs. A client's outer product is about
-# twelve times longer than a row's. Step 1 gets a larger share of the budget at client level (35 %),
+# eleven times longer than a row's. Step 1 gets a larger share of the budget at client level (35 %),
 # so its noise is about six times larger: at ε = 1 it is less than the gap if a point is hidden, and
 # about four times the gap if a client is. Without the noise of Step 1 most of the loss is gone,
 # without that of Steps 1 and 3 all of it. Even the *server's own* subspace, which costs nothing, is
-# about as good as the paid one.
+# no worse than the paid one.
 #
 # ## 11. Which variant? Gap against noise, from public numbers
 #
@@ -676,29 +679,30 @@ check(mean["server's own subspace"] < mean["as recommended"] + 1, "free")
 # **Predict.** With 1000 clients at ε = 0.25, and with 5000 at ε = 4: which wins, FedDP-KMeans or the
 # best public start?
 
-# %%
+# %% tags=["fixed"]
+paper, paper_rows, _ = problem(stream("planning"), n_clients=2, n_clusters=10)
 ROWS = {"point": 1000, "client": 50}  # of each client, in the table
 
 
 def noise_over_gap(level, epsilon, n):
     """Of Step 1, as `plan_adaptive` predicts it from public numbers."""
-    options = {"epsilon": epsilon, "n_records": n, "rng": stream("planning")}
-    options |= {"rows_per_client": ROWS[level]} if level == "client" else {}
-    fed = federation(phones, phone_rows, SEED, level)  # any with this r and d
-    plan = fd.plan_adaptive(fed, q, n_clusters=K, n_rounds=1, **options)
+    counts = {"rows_per_client": 50} if level == "client" else {}
+    counts |= {"n_records": n, "n_clusters": 10, "n_rounds": 1}
+    fed = federation(paper, paper_rows, SEED, level)  # only r and d count
+    rng, q = stream("planning"), paper.server_points
+    plan = fd.plan_adaptive(fed, q, epsilon=epsilon, rng=rng, **counts)
     return plan.noise_over_gap
 
 
 cells = lesson.against_starts()
 pairs = [(u, e) for u in ROWS for e in cells.index.unique("eps_total")]
-one_row = {pair: noise_over_gap(*pair, 10**6) * 10**6 for pair in pairs}
-at = cells.index
-cells["noise / gap"] = [one_row[u, e] / (m * ROWS[u]) for u, m, e in at]
+row = {pair: noise_over_gap(*pair, 10**6) * 10**6 for pair in pairs}
+cells["noise / gap"] = [row[u, e] / m / ROWS[u] for u, m, e in cells.index]
 cells.round(2)
 
 # %%
 over = cells["noise / gap"]
-ratio = cells[["feddp", "feddp_adaptive"]].div(cells["rival"], axis=0)
+ratio = cells[["feddp", "feddp_adaptive"]].div(lesson.rival(cells), axis=0)
 check((ratio["feddp"][over < 6] < 0.5).all(), "below 6 it wins clearly")
 check((ratio["feddp"][over > 14] > 1).all(), "above 14 it loses")
 check((ratio["feddp_adaptive"] < ratio["feddp"].clip(upper=1)).all(), "ours")
@@ -710,7 +714,7 @@ show(fig, "FedDP-KMeans meets the best public start near ten gaps of noise")
 
 # %% [markdown]
 # **Read the figure.** Each mark is a number of clients and an ε, means of ten data sets; the table
-# above has them. Whatever the unit and the number of clients, one number decides: below a predicted
+# above has them (`start`: the best public start with private rounds, `untouched`: with none). Whatever the unit and the number of clients, one number decides: below a predicted
 # noise of about six gaps FedDP-KMeans wins clearly, above fourteen a public start is better, and
 # often one that releases nothing at all: with 2000 clients at ε = 0.25 the *untouched* start of
 # ServerLloyds (5.39) beats FedDP-KMeans (8.53). So a verdict such as "good from ε = 2 on" holds for 1000
@@ -836,7 +840,8 @@ show(fig, "Cost is lowest near the needed radius, and falls with rows")
 # **Read the figure.** Left: too small a radius shortens every row, so centres move towards the
 # origin; too large a radius multiplies the noise of Step 1 by its square. Half and twice are about
 # equally bad. Choose $r$ from public knowledge; the largest row of the private data is a release.
-# Right: with 5,000 rows the method is as bad as any baseline, with 40,000 nearly optimal. Both edges
+# Right: with 5,000 rows the method costs more than the public starts of section 9 do, with
+# 40,000 it is nearly optimal. Both edges
 # are the same one: noise of Step 1 against the eigengap (section 11 tells beforehand).
 #
 # ## 15. Run it on data that matters
@@ -844,8 +849,8 @@ show(fig, "Cost is lowest near the needed radius, and falls with rows")
 # So far the noise came from a seeded generator: good for teaching, private against nobody who knows
 # the seed. In **secure mode** it comes from the operating system, is drawn in integers on a grid, and
 # takes no seed. Discrete noise is added up by other theorems (Rényi divergences) and costs more for
-# the same total. So do not carry budgets over from a teaching run: give the plan the total ε, and it
-# asks the ledger of the federation that will run it. Read the plan before anything is sent.
+# the same total. So do not carry budgets over from a teaching run (`calibrate_budgets` alone knows continuous noise
+# only): give the plan the total ε, and it asks the ledger of the federation that will run it. Read the plan before anything is sent.
 
 # %%
 secure = {"mode": "secure", "bound": photo.radius, "domain": "ball"}
@@ -855,10 +860,13 @@ print(plan)
 
 # %% tags=["nbval-ignore-output"]
 run = fd.run(fed, plan, q, rng=np.random.default_rng())
-teaching = fd.calibrate_budgets(plan.budgets, plan.epsilon)
-carried = fd.plan(fed, q, n_clusters=photo.n_clusters, budgets=teaching)
+carried = fd.plan(
+    fed, q, n_clusters=photo.n_clusters,
+    budgets=fd.calibrate_budgets(plan.budgets, plan.epsilon),
+)  # fmt: skip
+print(f"private {run.private}, ε {run.epsilon:.3f} not {carried.epsilon:.3f}")
 check(run.private and run.epsilon <= plan.epsilon, "as promised")
-check(carried.total_epsilon > plan.epsilon, "a carried recipe overspends")
+check(carried.epsilon > plan.epsilon, "a carried recipe overspends")
 check(nicv(photo.points, run.centers) < 1.2 * optimum, "good colours")
 
 # %% [markdown]
@@ -960,8 +968,8 @@ _ = play.explore(small, seed=SEED)
 #
 # <details><summary>7. The same rows, but a client is hidden instead of a point. What changes?</summary>
 #
-# Whole statistics are cut to a bound, which is about twelve times longer for the outer product; its
-# noise swamps the gap unless there are many clients (sections 10 and 11, for instance section 10).
+# Whole statistics are cut to a bound, about eleven times longer for the outer product; its noise swamps
+# the gap unless there are many clients (section 10; how many, section 11 says).
 #
 # </details>
 #

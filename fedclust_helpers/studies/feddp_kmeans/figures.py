@@ -142,7 +142,10 @@ def plot_subspace(
     `energy` maps "mirror" and "average" to arrays of shape (m, repetitions), `transitions` to the
     predicted epsilon.
     """
-    looks = {"mirror": Look("mirrored triangle", MUTED, "s-"), "average": Look("(E + Eᵀ)/2", BLUE)}
+    looks = {
+        "mirror": Look("one triangle mirrored", MUTED, "s-"),
+        "average": Look("averaged with transpose", BLUE),
+    }
     curves(ax, epsilons, energy, looks)
     for name, place in transitions.items():
         ax.axvline(place, color=looks[name].color, linestyle="--", linewidth=1.3)
@@ -253,17 +256,15 @@ def plot_planning(ax: Axes, over: pd.Series, ratio: pd.DataFrame) -> Axes:
 
     `over` and the columns of `ratio` (keys of `METHODS`) share an index (level, clients, epsilon).
     """
-    order = np.argsort(over.to_numpy())
+    point = over.index.get_level_values("level") == "point"
     for name in ratio:
         label, color, style = METHODS[str(name)]
-        x, y = over.to_numpy()[order], np.maximum(ratio[name].to_numpy()[order], 1e-4)
-        point = over.index.get_level_values("level")[order] == "point"
-        ax.plot(x, y, color=color, linewidth=0.8, alpha=0.5)
-        ax.plot(x[~point], y[~point], style[0], color=color, label=f"{label}, one client")
-        ax.plot(
-            x[point], y[point], style[0], color=color, markerfacecolor="white",
-            label=f"{label}, one point",
-        )  # fmt: skip
+        y = np.maximum(ratio[name].to_numpy(), 1e-4)
+        for part, face, unit in ((~point, color, "client"), (point, "white", "point")):
+            ax.plot(
+                over[part], y[part], style[0], color=color, markerfacecolor=face,
+                label=f"{label}, one {unit}",
+            )  # fmt: skip
     ax.axhline(1, **DASHED)
     ax.text(over.min(), 1.15, "the best public start", va="bottom", fontsize=10)
     return finish(

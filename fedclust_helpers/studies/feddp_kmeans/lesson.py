@@ -29,15 +29,16 @@ def best_costs() -> pd.DataFrame:
 
 
 def against_starts() -> pd.DataFrame:
-    """Both private methods beside the best public start, with private rounds and untouched.
-
-    `rival` is the smaller of the last two.
-    """
+    """Both private methods beside the best public start: with private rounds, and untouched."""
     best, starts = best_costs(), list(STARTS)
     spent = best[best["feddp"].notna()]
     alone = best.xs(0.0, level="eps_total")[starts].T.min()
-    table = spent[["feddp", "feddp_adaptive"]].assign(
+    return spent[["feddp", "feddp_adaptive"]].assign(
         start=spent[starts].T.min(),
         untouched=[alone[level, clients] for level, clients, _ in spent.index],
     )
-    return table.assign(rival=table[["start", "untouched"]].T.min())
+
+
+def rival(cells: pd.DataFrame) -> pd.Series:
+    """The better public start of each row of `against_starts`."""
+    return cells[["start", "untouched"]].T.min()
