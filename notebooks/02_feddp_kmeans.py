@@ -103,9 +103,9 @@ N_AUDIT = 4000  # releases in the audit
 check, stream, seeds = lesson.begin(globals())
 
 
-def problem(rng, **changed):
+def problem(rng, n_rows=N_ROWS, **changed):
     """Made data, the clients' rows cut to length r, and the best cost."""
-    design = {"n_clients": N_CLIENTS, "rows_per_client": N_ROWS}
+    design = {"n_clients": N_CLIENTS, "rows_per_client": n_rows}
     design |= {"n_features": D, "n_clusters": K, "rng": rng}
     made = paper_data.make_server_mixture(**(design | changed))
     rows = ClientData(*made.clients()).clipped(made.radius, domain="ball")[0]
@@ -131,11 +131,11 @@ def federation(made, rows, seed, unit="point"):
 # with 200 rows per client, serves quick experiments.
 
 # %%
-many = {"rows_per_client": N_MANY}
-large, large_rows, large_best = problem(stream("large"), **many)
+large, large_rows, large_best = problem(stream("large"), N_MANY)
 small, small_rows, small_best = problem(stream("small"))
 print(f"{large}, r = {large.radius}, best cost {large_best:.2f} per point")
 check(abs(large_best / (0.5 * D) - 1) < 0.01, "d times the variance")
+check(large_rows.points.std() > 0.99 * large.points.std(), "few rows cut")
 
 # %% tags=["hide-input"]
 from fedclust_helpers.studies.bench.style import use_style
@@ -312,11 +312,12 @@ draw.plot_weights(axes, large, weights)
 show(fig, "Server points before and after: squares lose their weight")
 
 # %% [markdown]
-# **Read the figure.** Area is weight. Before, a third of the weight lies on the squares; after, about
-# 7 %. In the subspace they sit in the middle, farther from every mean than a cluster's own rows are,
-# so few rows choose them. The server's points have become a stand-in for rows it never saw, and
-# clustering a stand-in costs no privacy: the result of a private release may be used again and again
-# (**post-processing**). Its centres still cost some tenths more than the best; one more step mends that.
+# **Read the figure.** Area is weight. Before, a third of the weight lies on the squares; after,
+# about 7 %. In the subspace they sit in the middle, farther from every mean than a cluster's own
+# rows are, so few rows choose them. The server's points have become a stand-in for rows it never
+# saw, and clustering a stand-in costs no privacy: the result of a private release may be used again
+# and again (**post-processing**). Its centres still cost some tenths more than the best; one more
+# step mends that.
 #
 # ## 5. Step 3, and the whole of FedDP-Init from scratch
 #
@@ -591,12 +592,12 @@ show(fig, "Public starts stay on a plateau, private starts fall below 0.1")
 
 # %% [markdown]
 # **Read the figure.** Means of ten data sets with 100,000 rows, best number of rounds T, from the
-# [committed tables](../data/results/README.md). All baselines lie on the plateau of section 2: their
-# noise is small, their start is wrong. FedDP-KMeans leaves it; at ε = 0.25 the adaptive variant is
-# another factor of ten lower, 0.02 against 0.34. The live runs above, with a fifth of the rows, show the
-# same order. (A picture of *all* settings that were tried, from which the paper takes its Pareto
-# fronts, is no recipe: picking the best of many private runs is itself not private. Notebook 00,
-# section 12.)
+# [committed tables](../data/results/README.md). All baselines lie on the plateau of section 2:
+# their noise is small, their start is wrong. FedDP-KMeans leaves it; at ε = 0.25 the adaptive
+# variant is another factor of ten lower, 0.02 against 0.34. The live runs above, with a fifth of
+# the rows, show the same order. (A picture of *all* settings that were tried, from which the paper
+# takes its Pareto fronts, is no recipe: picking the best of many private runs is itself not
+# private. Notebook 00, section 12.)
 #
 # ## 10. One client instead of one point
 #
@@ -610,9 +611,8 @@ show(fig, "Public starts stay on a plateau, private starts fall below 0.1")
 # **Predict.** Same number of rows, same ε = 1. How many times larger is the noise of Step 1?
 
 # %%
-phones, phone_rows, phone_best = problem(
-    stream("phones"), n_clients=N_PHONES, rows_per_client=50
-)  # fmt: skip
+design = {"n_rows": 50, "n_clients": N_PHONES}
+phones, phone_rows, phone_best = problem(stream("phones"), **design)
 q, rows = phones.server_points, {"rows_per_client": 50, "n_clusters": K}
 clips = fd.ClipBounds.suggest(q, **rows)
 phone_gap = selection.eigengap(phone_rows.points.T @ phone_rows.points, K)
@@ -644,7 +644,10 @@ for name, change in {
 # %%
 mean = pd.DataFrame(harm).mean()
 longer, noisier = (v["client"] / v["point"] for v in (reach, over_gap))
-print(mean.round(2).to_string(), f"\nlength {longer:.1f} noise {noisier:.1f}")
+print(
+    f"{mean.round(2).to_string()}\n"
+    f"a client's is {longer:.1f} times longer, its noise {noisier:.1f} times"
+)
 check(5 < noisier < 8 < longer < 15, "Step 1 gets a larger share")
 check(over_gap["client"] > 2 > 1 > over_gap["point"], "lost, and found")
 check(mean["no noise in Step 1"] < mean["as recommended"] / 2, "the culprit")
@@ -652,12 +655,11 @@ check(mean["no noise in 1 and 3"] < 0.1, "together: all of it")
 check(mean["server's own subspace"] < mean["as recommended"] + 1, "free")
 
 # %% [markdown]
-# Means of two runs. A client's outer product is about
-# eleven times longer than a row's. Step 1 gets a larger share of the budget at client level (35 %),
-# so its noise is about six times larger: at ε = 1 it is less than the gap if a point is hidden, and
-# about four times the gap if a client is. Without the noise of Step 1 most of the loss is gone,
-# without that of Steps 1 and 3 all of it. Even the *server's own* subspace, which costs nothing, is
-# no worse than the paid one.
+# Means of two runs. A client's outer product is about eleven times longer than a row's. Step 1 gets
+# a larger share of the budget at client level (35 %), so its noise is about six times larger: at ε
+# = 1 it is less than the gap if a point is hidden, and about four times the gap if a client is.
+# Without the noise of Step 1 most of the loss is gone, without that of Steps 1 and 3 all of it.
+# Even the *server's own* subspace, which costs nothing, is no worse than the paid one.
 #
 # ## 11. Which variant? Gap against noise, from public numbers
 #
@@ -673,8 +675,9 @@ check(mean["server's own subspace"] < mean["as recommended"] + 1, "free")
 # points in their own subspace, for free. It spends the budget on sums of **residuals** $x - m_j$,
 # which are much shorter than rows. And it shortens each step by what its noise explains: a measured
 # step of length $L$ with noise $s$ in each of $d$ coordinates owes $d s^2$ of its $L^2$ to noise, so
-# it is multiplied by $1 - d s^2/L^2$, or by 0. **James and Stein** showed that this beats the raw
-# measurement, whatever the truth, from three dimensions on. (Exercise 4 checks it.)
+# it is multiplied by $1 - d s^2/L^2$, or by 0. **James and Stein** showed that such a factor
+# beats the raw measurement, whatever the truth (theirs has $d - 2$ for $d$; ours does so from five
+# dimensions on). (Exercise 4 checks it.)
 #
 # **Predict.** With 1000 clients at ε = 0.25, and with 5000 at ε = 4: which wins, FedDP-KMeans or the
 # best public start?
@@ -714,11 +717,12 @@ show(fig, "FedDP-KMeans meets the best public start near ten gaps of noise")
 
 # %% [markdown]
 # **Read the figure.** Each mark is a number of clients and an ε, means of ten data sets; the table
-# above has them (`start`: the best public start with private rounds, `untouched`: with none). Whatever the unit and the number of clients, one number decides: below a predicted
-# noise of about six gaps FedDP-KMeans wins clearly, above fourteen a public start is better, and
-# often one that releases nothing at all: with 2000 clients at ε = 0.25 the *untouched* start of
-# ServerLloyds (5.39) beats FedDP-KMeans (8.53). So a verdict such as "good from ε = 2 on" holds for 1000
-# clients only; with 2000 it is ε = 1, with 5000 about 0.25
+# above has them (`start`: the best public start with private rounds, `untouched`: with none).
+# Whatever the unit and the number of clients, one number decides: below a predicted noise of about
+# six gaps FedDP-KMeans wins clearly, above fourteen a public start is better, and often one that
+# releases nothing at all: with 2000 clients at ε = 0.25 the *untouched* start of ServerLloyds
+# (5.39) beats FedDP-KMeans (8.53). So a verdict such as "good from ε = 2 on" holds for 1000 clients
+# only; with 2000 it is ε = 1, with 5000 about 0.25
 # ([K.fig2.best](../data/results/claims.md#K.fig2.best)). The adaptive variant is lowest in all 20
 # cells, at point level too ([K.adaptive](../data/results/claims.md#K.adaptive)). It is no magic: it
 # trusts the server, and the next section shows where that trust ends.
@@ -819,7 +823,7 @@ for j, seed in enumerate(seeds("limits", 2)):
         setting = changed, rows, small_best
         by_radius[i, j] = above("feddp", setting, EPSILON, seed)
     for i, n in enumerate(per_client):
-        fresh = problem(np.random.default_rng(seed), rows_per_client=n)
+        fresh = problem(np.random.default_rng(seed), n)
         by_size[i, j] = above("feddp", fresh, EPSILON, seed)
 n_rows = [N_CLIENTS * n for n in per_client]
 cost, by_n = by_radius.mean(axis=1), by_size.mean(axis=1)
@@ -840,17 +844,18 @@ show(fig, "Cost is lowest near the needed radius, and falls with rows")
 # **Read the figure.** Left: too small a radius shortens every row, so centres move towards the
 # origin; too large a radius multiplies the noise of Step 1 by its square. Half and twice are about
 # equally bad. Choose $r$ from public knowledge; the largest row of the private data is a release.
-# Right: with 5,000 rows the method costs more than the public starts of section 9 do, with
-# 40,000 it is nearly optimal. Both edges
-# are the same one: noise of Step 1 against the eigengap (section 11 tells beforehand).
+# Right: with 5,000 rows the method costs as much as the public starts of section 9, with 40,000 it
+# is nearly optimal. Both edges are the same one: noise of Step 1 against the eigengap (section 11
+# tells beforehand).
 #
 # ## 15. Run it on data that matters
 #
 # So far the noise came from a seeded generator: good for teaching, private against nobody who knows
-# the seed. In **secure mode** it comes from the operating system, is drawn in integers on a grid, and
-# takes no seed. Discrete noise is added up by other theorems (Rényi divergences) and costs more for
-# the same total. So do not carry budgets over from a teaching run (`calibrate_budgets` alone knows continuous noise
-# only): give the plan the total ε, and it asks the ledger of the federation that will run it. Read the plan before anything is sent.
+# the seed. In **secure mode** it comes from the operating system, is drawn in integers on a grid,
+# and takes no seed. Discrete noise is added up by other theorems (Rényi divergences) and costs more
+# for the same total. So do not carry budgets over from a teaching run (`calibrate_budgets` alone
+# knows continuous noise only): give the plan the total ε, and it asks the ledger of the federation
+# that will run it. Read the plan before anything is sent.
 
 # %%
 secure = {"mode": "secure", "bound": photo.radius, "domain": "ball"}
@@ -864,7 +869,10 @@ carried = fd.plan(
     fed, q, n_clusters=photo.n_clusters,
     budgets=fd.calibrate_budgets(plan.budgets, plan.epsilon),
 )  # fmt: skip
-print(f"private {run.private}, ε {run.epsilon:.3f} not {carried.epsilon:.3f}")
+print(
+    f"private: {run.private}, ε = {run.epsilon:.4f};"
+    f" with budgets carried over {carried.epsilon:.4f}"
+)
 check(run.private and run.epsilon <= plan.epsilon, "as promised")
 check(carried.epsilon > plan.epsilon, "a carried recipe overspends")
 check(nicv(photo.points, run.centers) < 1.2 * optimum, "good colours")
@@ -968,8 +976,8 @@ _ = play.explore(small, seed=SEED)
 #
 # <details><summary>7. The same rows, but a client is hidden instead of a point. What changes?</summary>
 #
-# Whole statistics are cut to a bound, about eleven times longer for the outer product; its noise swamps
-# the gap unless there are many clients (section 10; how many, section 11 says).
+# Whole statistics are cut to a bound, about eleven times longer for the outer product; its noise
+# swamps the gap unless there are many clients (section 10; how many, section 11 says).
 #
 # </details>
 #
@@ -1002,7 +1010,7 @@ _ = play.explore(small, seed=SEED)
 # 1. *(warm-up)* The census data of the paper are one-hot: seven blocks, so every row has length
 #    $\sqrt7$. By which factor did the released code under-noise Step 1 there?
 # 2. *(derive)* Replace-one instead of add/remove: what are the sensitivities of the outer product,
-#    of the weights (L1), and of the sums?
+#    of the weights (in $L_1$), and of the sums?
 # 3. *(derive)* From section 3: the gap grows like $n$. How does the ε at which the subspace appears
 #    move when $n$ is doubled? Check with `accounting.gdp_epsilon(mu, DELTA)`.
 # 4. *(experiment)* James and Stein (section 11): a step of length 1 in 100 dimensions is measured with
