@@ -1,4 +1,4 @@
-"""Algorithm 3, k-FED, and the error bounds as corrected."""
+"""Algorithms 3, 4 and 5, k-FED, diameter reduction, and the error bounds as corrected."""
 
 import math
 
@@ -6,28 +6,40 @@ import feddp_cases
 import numpy as np
 import pytest
 from conftest import read_only
-from feddp_cases import DELTA, cost, gaussians
+from feddp_cases import DELTA, cost, gaussians, refused
 
 from fedclust_helpers import kmeans
 from fedclust_helpers.accounting import (
+    Budget,
+    BudgetExceededError,
+    LedgerMismatchError,
+    PrivacyLedger,
     gaussian_sigma_analytic,
 )
 from fedclust_helpers.audit import audit_sensitivity, random_neighbours
 from fedclust_helpers.client_statistics import SERVER_POINT_WEIGHTS
-from fedclust_helpers.federation import ClientData
+from fedclust_helpers.federation import ClientData, TrustModelError
 from fedclust_helpers.studies.feddp_kmeans.bounds import (
     averaging_error_bound,
+    max_server_points,
     separation_constant,
 )
-from fedclust_helpers.studies.feddp_kmeans.checks import assumption_2
 from fedclust_helpers.studies.feddp_kmeans.k_fed import (
+    MARGIN,
     awasthi_sheffet,
     k_fed,
     local_centers,
 )
+from fedclust_helpers.studies.feddp_kmeans.theory import (
+    reduce_diameter,
+    simplification_rounds,
+    simplify_server_data,
+    theory_kmeans,
+)
 
 SIGMA = 0.3
 MEANS = np.array([[4.0, 0, 0, 0, 0], [0, 4, 0, 0, 0], [0, 0, 4, 0, 0], [-4, 0, 0, 0, 0]])
+FAR = np.array([[0.0, 0, 0, 0, 0], [1e5, 0, 0, 0, 0]])
 
 
 def separated(n=20_000, seed=0):
@@ -39,7 +51,27 @@ def separated(n=20_000, seed=0):
     return read_only(points), labels, read_only(np.concatenate([own, rng.uniform(-4, 4, (20, 5))]))
 
 
+def two_groups(n=20_000, seed=1):
+    """The same four means, twice, at a distance of 1e5; the server has a few points between."""
+    rng = np.random.default_rng(seed)
+    group, cluster = rng.integers(2, size=n), rng.integers(4, size=n)
+    points = FAR[group] + MEANS[cluster] + SIGMA * rng.normal(size=(n, 5))
+    own = [
+        FAR[g] + MEANS[np.repeat(np.arange(4), 10)] + SIGMA * rng.normal(size=(40, 5))
+        for g in (0, 1)
+    ]
+    between = rng.uniform(0, 1, (5, 5)) + FAR[1] * np.linspace(0.2, 0.8, 5)[:, None]
+    return read_only(points), group, read_only(np.concatenate([*own, between]))
+
+
 POINTS, LABELS, SERVER = separated()
+GROUPED, GROUP, GROUPED_SERVER = two_groups()
+OFFSETS = np.arange(0, 20_001, 2000)
+BASIS = np.eye(5)[:, :3]
+
+
+def federation(points=POINTS, **options):
+    return feddp_cases.federation(ClientData(points, OFFSETS), **{"bound": 6.0} | options)
 
 
 def errors(centers, means=MEANS):
@@ -113,6 +145,228 @@ def test_a_client_with_few_rows_sends_them_all():
     assert local_centers(POINTS[:50], 4, rng=np.random.default_rng(0)).shape == (4, 5)
 
 
+# --- Algorithm 4 ----------------------------------------------------------------------------------
+
+
+def simplify(fed=None, *, epsilon=4.0, seed=0, **options):
+    fed = federation() if fed is None else fed
+    options = {"min_weight": 0.2} | options
+    return simplify_server_data(
+        fed, SERVER, BASIS, epsilon=epsilon, rng=np.random.default_rng(seed), **options
+    )
+
+
+def test_number_of_rounds():
+    assert simplification_rounds(300, epsilon=1.0, min_weight=0.1) == math.ceil(
+        10 * math.log(4 * math.log(300) / 0.1)
+    ) == 55  # fmt: skip
+    assert simplification_rounds(1, epsilon=1e9, min_weight=1.0) == 1
+
+
+@pytest.mark.parametrize("threshold", ["printed", "proof"])
+@pytest.mark.parametrize("epsilon", [1.0, 4.0])
+def test_algorithm_4_keeps_a_good_point_in_every_cluster_and_spends_epsilon(threshold, epsilon):
+    fed = federation()
+    result = simplify(fed, epsilon=epsilon, threshold=threshold)
+    releases = 1 + simplification_rounds(len(SERVER), epsilon=epsilon, min_weight=0.2)
+    assert len(result.released) == len(fed.ledger.releases) == releases
+    assert fed.ledger.pure_epsilon() == pytest.approx(epsilon)
+    # the point of Lemma 23, with a far smaller constant: within five standard deviations
+    assert errors(SERVER[result.kept] @ BASIS, MEANS @ BASIS).max() < 5 * SIGMA
+    assert result.n_frozen == len(result.kept) < len(SERVER)
+
+
+def test_heavy_points_freeze_at_once_and_light_ones_are_halved():
+    # weights of 50 and more against a threshold of 2 and noise of scale 0.4: nothing is in doubt
+    fed = federation()
+    result = simplify(fed, epsilon=20.0, n_rounds=7)
+    exact = np.bincount(kmeans.assign(POINTS @ BASIS, SERVER @ BASIS).labels, minlength=len(SERVER))
+    asked, noised = result.released[0]
+    assert np.array_equal(asked, np.arange(len(SERVER)))
+    assert np.abs(noised - exact).max() < 10  # scale 0.4: e^-25 times 100
+    first = np.flatnonzero(noised > 2 * math.log(20_000) / 20)
+    assert set(first) <= set(result.kept)
+    left = [len(asked) - len(np.intersect1d(asked, result.kept)) for asked, _ in result.released]
+    assert left == sorted(left, reverse=True) and left[-1] <= 3
+    again = simplify(federation(), epsilon=20.0, n_rounds=7)
+    assert np.array_equal(again.kept, result.kept)
+
+
+def test_the_printed_threshold_lies_below_the_noise():
+    """A server point that no row is near freezes by chance, at every round with the same odds."""
+    far = np.zeros((600, 5))
+    far[:, 0] = 5.9 + 0.01 * np.random.default_rng(0).random(600)
+    server = np.concatenate([MEANS, far])
+    kept = {}
+    for threshold in ("printed", "proof"):
+        result = simplify_server_data(
+            federation(), server, np.eye(5), epsilon=1.0, min_weight=0.2, n_rounds=30,
+            rng=np.random.default_rng(0), threshold=threshold,
+        )  # fmt: skip
+        kept[threshold] = int((result.kept >= 4).sum())
+    frozen_by_chance = 0.5 * math.exp(
+        -2 * math.log(20_000) / 31
+    )  # Laplace of scale 31 above 2 ln n
+    # in each round this share freezes and half of the others stay; binomial, 6 standard deviations
+    expected = 600 * frozen_by_chance / (1 - (1 - frozen_by_chance) / 2)
+    assert kept["printed"] == pytest.approx(expected, abs=6 * math.sqrt(600) / 2)
+    assert kept["printed"] > 150 and kept["proof"] == 0
+
+
+def test_when_nothing_freezes_the_heaviest_points_stay():
+    fed = federation()
+    result = simplify(fed, epsilon=1e-3, threshold="proof", n_rounds=2, at_least=5)
+    assert result.n_frozen == 0 and len(result.kept) == 5
+    few = simplify(federation(), epsilon=1e-3, threshold="proof", n_rounds=40, at_least=4)
+    assert len(few.kept) == 4  # all were dropped on the way: an early stop, not an error
+    assert len(few.released) < 41
+
+
+def test_algorithm_4_is_refused_as_a_whole():
+    fed = federation(budget=Budget(1.0, 0))
+    with pytest.raises(BudgetExceededError, match="Algorithm 4"):
+        simplify(fed, epsilon=1.01)
+    assert not fed.ledger.releases
+    simplify(fed, epsilon=0.99, n_rounds=2)
+    assert fed.ledger.remaining == pytest.approx(0.01)
+
+
+# --- Lemma 17 -------------------------------------------------------------------------------------
+
+
+def reduced(fed=None, **options):
+    fed = federation(GROUPED, bound=2e5) if fed is None else fed
+    options = {"epsilon": 1.0, "sigma": SIGMA, "min_weight": 0.1} | options
+    return reduce_diameter(fed, GROUPED_SERVER, **options)
+
+
+def test_diameter_reduction_separates_components_and_keeps_distances_within():
+    fed = federation(GROUPED, bound=2e5)
+    reduction = reduced(fed)
+    assert fed.ledger.pure_epsilon() == pytest.approx(1.0) and len(fed.ledger.releases) == 1
+    assert len(reduction.shifts) == 2
+    assert len(reduction.anchors) == 80  # the five server points between are gone
+    moved = reduction.move(GROUPED)
+    for g in (0, 1):
+        before, after = GROUPED[GROUP == g], moved[GROUP == g]
+        shift = after[0] - before[0]
+        assert np.abs(after - before - shift).max() < 1e-6  # one translation for all
+    centers = np.array([moved[GROUP == g].mean(axis=0) for g in (0, 1)])
+    diameter = 4 * math.log(20_000) * math.sqrt(5) * SIGMA  # D, which is more than the components'
+    assert np.linalg.norm(centers[0] - centers[1]) > 50 * diameter
+    assert np.linalg.norm(moved, axis=1).max() <= reduction.bound < 4000 < 1e5
+
+
+def test_centers_come_back_from_the_moved_space():
+    reduction = reduced()
+    truth = np.concatenate([FAR[0] + MEANS, FAR[1] + MEANS])
+    assert reduction.restore(reduction.move(truth)) == pytest.approx(truth, abs=1e-6)
+    assert reduction.restore(reduction.server_points) == pytest.approx(reduction.anchors, abs=1e-6)
+
+
+def test_components_of_single_points_do_not_collapse():
+    """As printed, D' is the largest diameter: 0 here, and everything would land on one point."""
+    server = np.array([[0.0] * 5, [1e5] + [0.0] * 4])
+    fed = federation(GROUPED, bound=2e5)
+    reduction = reduce_diameter(fed, server, epsilon=1.0, sigma=SIGMA, min_weight=0.1)
+    assert np.linalg.norm(np.diff(reduction.server_points, axis=0)) > 1000
+
+
+def test_one_component_is_translated_as_a_whole():
+    reduction = reduce_diameter(federation(), SERVER, epsilon=1.0, sigma=SIGMA, min_weight=0.2)
+    assert len(reduction.shifts) == 1
+    assert reduction.move(POINTS) == pytest.approx(POINTS + reduction.shifts[0])
+
+
+def test_noise_alone_still_leaves_an_anchor():
+    # no ball of this tiny radius holds a third of all rows, none is frozen: the heaviest stays
+    reduction = reduced(epsilon=1e3, sigma=1e-6, min_weight=1.0)
+    assert len(reduction.anchors) == 1
+    counts = np.bincount(kmeans.assign(GROUPED, GROUPED_SERVER).labels, minlength=85)
+    assert np.array_equal(reduction.anchors[0], GROUPED_SERVER[counts.argmax()])
+
+
+def test_the_map_acts_on_each_row_alone():
+    """Neighbours stay neighbours: what is released from moved rows composes on the same ledger."""
+    reduction = reduced()
+    moved = reduction.move(GROUPED[:50])
+    assert np.array_equal(moved[10:20], reduction.move(GROUPED[10:20]))
+
+
+# --- Algorithm 5 ----------------------------------------------------------------------------------
+
+
+def theory(fed, server=SERVER, *, k=4, epsilon=8.0, n_rounds=2, min_weight=0.2, **options):
+    return theory_kmeans(
+        fed, server, n_clusters=k, epsilon=epsilon, delta=DELTA, min_weight=min_weight,
+        n_rounds=n_rounds, rng=np.random.default_rng(0), **{"threshold": "proof"} | options,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("trust", ["ideal", "trusted"])
+def test_algorithm_5_finds_the_means_within_its_budget(trust):
+    fed = federation(trust=trust)
+    result = theory(fed)
+    assert errors(result.centers).max() < 0.2
+    # basic composition gives epsilon for everything; here the diameter reduction was skipped
+    assert 0 < fed.ledger.epsilon(DELTA) <= 6.0
+    gaussians = [m for r in fed.ledger.releases for m in r.mechanisms if m.norm == 2]
+    assert len(gaussians) == 1 + 3  # subspace, first means, two rounds
+    assert fed.ledger.releases[-3].mechanisms == fed.ledger.releases[-1].mechanisms
+    assert result.history.shape == (4, 4, 5)
+
+
+def test_shares_of_the_budget_in_algorithm_5():
+    fed = federation()
+    theory(fed, epsilon=8.0, n_rounds=1)
+    sigma = gaussian_sigma_analytic(2.0, DELTA / 4)
+    assert fed.ledger.releases[0].mechanisms[0].std == pytest.approx(36 * sigma)
+    laplace = [m for r in fed.ledger.releases for m in r.mechanisms if m.norm == 1]
+    assert sum(m.pure_epsilon for m in laplace[:-2]) == pytest.approx(2.0)  # first centres
+    assert [m.pure_epsilon for m in laplace[-2:]] == pytest.approx([0.5, 0.5])
+    sums = fed.ledger.releases[-1].mechanisms[0]
+    assert sums.std == pytest.approx(6 * gaussian_sigma_analytic(0.5, DELTA / 8))
+
+
+def test_algorithm_5_with_diameter_reduction_beats_noise_for_the_full_diameter():
+    ledger = PrivacyLedger()
+    truth = np.concatenate([FAR[0] + MEANS, FAR[1] + MEANS])
+
+    def move(reduction):
+        return federation(reduction.move(GROUPED), bound=reduction.bound, seed=2, ledger=ledger)
+
+    with_it = theory(
+        federation(GROUPED, bound=2e5, ledger=ledger), GROUPED_SERVER, k=8, epsilon=40.0,
+        min_weight=0.1, n_rounds=0, sigma=SIGMA, move=move,
+    )  # fmt: skip
+    assert ledger.epsilon(DELTA) <= 40.0
+    assert ledger.releases[0].pure_epsilon == pytest.approx(10.0)
+    without = theory(
+        federation(GROUPED, bound=2e5), GROUPED_SERVER, k=8, epsilon=40.0, min_weight=0.1,
+        n_rounds=0,
+    )  # fmt: skip
+    assert np.median(errors(with_it.centers, truth)) < 5
+    assert np.median(errors(without.centers, truth)) > 10 * np.median(
+        errors(with_it.centers, truth)
+    )
+
+
+def test_the_margin_of_the_first_means_is_a_third():
+    assert MARGIN == pytest.approx(1 / 3)
+    fed = federation(keep_payloads=True)
+    theory(fed, n_rounds=2)
+    margins = [float(m.payload) for m in fed.transcript.messages if m.name == "margin"]
+    assert margins == [MARGIN, 1.0, 1.0]
+
+
+def test_algorithm_5_is_refused_as_a_whole():
+    for move in (None, lambda r: pytest.fail("the data must not be moved")):
+        fed = federation(budget=Budget(0.5, DELTA, "rdp"))
+        with pytest.raises(BudgetExceededError, match="Algorithm 5"):
+            theory(fed, epsilon=8.0, move=move, sigma=SIGMA)
+        assert not fed.ledger.releases
+
+
 # --- bounds ---------------------------------------------------------------------------------------
 
 
@@ -162,10 +416,10 @@ def test_averaging_bound_scales_as_it_should():
 
 def test_assumption_2_on_the_papers_mixture():
     """Claim K9 and G.2: 300 server points are far within the bound at epsilon 1."""
-    common = {"k": 10, "radius": 10.57}
-    assert int(assumption_2(100_000, epsilon=1.0, sigma=0.5**0.5, **common)) == 4475
-    assert int(assumption_2(100_000, epsilon=1.0, sigma=0.5, **common)) == 2237
-    assert assumption_2(100_000, epsilon=0.01, sigma=0.5, **common) < 300
+    common = {"epsilon": 1.0, "sigma": 0.5**0.5}
+    assert max_server_points(100_000, 10, radius=10.57, **common) == 4475
+    assert max_server_points(100_000, 10, epsilon=1.0, sigma=0.5, radius=10.57) == 2237
+    assert max_server_points(100_000, 10, epsilon=0.01, sigma=0.5, radius=10.57) < 300
 
 
 def test_the_experiments_lie_outside_the_separation_condition():
@@ -175,11 +429,72 @@ def test_the_experiments_lie_outside_the_separation_condition():
     assert 0.035 < c < 0.055
 
 
-# --- Step 2 ---------------------------------------------------------------------------------------
+# --- wrong arguments, before anything is released -------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda f: simplify(f, epsilon=0.0), "epsilon"),
+        (lambda f: simplify(f, min_weight=1.5), "min_weight"),
+        (lambda f: simplify(f, n_rounds=-1), "n_rounds"),
+        (lambda f: simplify(f, threshold="half"), "threshold"),
+        (lambda f: simplify(f, at_least=101), "at_least"),
+        (
+            lambda f: simplify_server_data(
+                f, SERVER, np.eye(4), epsilon=1.0, min_weight=0.2, rng=np.random.default_rng(0)
+            ),
+            "basis must have 5 rows",
+        ),
+        (
+            lambda f: reduce_diameter(f, SERVER[:, :3], epsilon=1.0, sigma=1.0, min_weight=0.2),
+            "5 columns",
+        ),
+        (lambda f: reduce_diameter(f, SERVER, epsilon=1.0, sigma=0.0, min_weight=0.2), "sigma"),
+        (lambda f: theory(f, SERVER[:3]), "at least n_clusters=4"),
+        (lambda f: theory(f, n_rounds=-1), "n_rounds"),
+        (lambda f: theory(f, move=lambda r: f), "sigma must be given"),
+        (lambda f: theory(f, epsilon=math.inf), "epsilon"),
+        (lambda f: theory(f, min_weight=0.0), "min_weight"),
+        (lambda f: theory(f, n_simplify=-1), "n_simplify"),
+        (lambda f: theory(f, n_simplify=10**12), "n_simplify"),
+        (lambda f: theory(f, n_rounds=10**12), "n_rounds"),
+        (lambda f: theory(f, server=None), "server_points"),
+        (lambda f: theory(f, move=3, sigma=1.0), "move"),
+        (lambda f: simplify(f, n_rounds=10**12), "n_rounds"),
+        (lambda f: simplify(f, epsilon="1"), "epsilon"),
+        (lambda f: theory(f, threshold="half"), "threshold"),
+    ],
+)
+def test_wrong_arguments_of_the_theory(call, message):
+    fed = federation()
+    refused(fed, lambda: call(fed), (ValueError, TypeError), message)
+
+
+def test_the_theory_speaks_of_one_point_and_of_a_server_that_sees():
+    fed = federation(unit="client")
+    masked = federation(trust="masked")
+    for call in (
+        simplify,
+        theory,
+        lambda f: reduce_diameter(f, SERVER, epsilon=1.0, sigma=1.0, min_weight=0.2),
+    ):
+        refused(fed, lambda c=call: c(fed), LedgerMismatchError, "one point")
+        refused(masked, lambda c=call: c(masked), TrustModelError, "server sees the noised sums")
+
+
+@pytest.mark.parametrize("bound", [6.0, 2000.0])
+def test_the_theory_in_secure_mode(bound):
+    """Discrete noise on grids that follow the sensitivity; the budget holds by the ledger."""
+    fed = federation(mode="secure", bound=bound)
+    result = theory(fed, n_rounds=1, n_simplify=2)
+    assert np.isfinite(result.centers).all()
+    assert 0 < fed.ledger.epsilon(DELTA) <= 8.0
+    assert all(m.grid is not None for r in fed.ledger.releases for m in r.mechanisms)
 
 
 def test_server_points_counted_once_even_where_the_projection_merges_them():
-    """The histogram of Step 2 has L1 sensitivity 1 on any server points."""
+    """The histogram of Lemma 17 and Algorithm 4 has L1 sensitivity 1 on any server points."""
     server = np.repeat(SERVER[:3], 2, axis=0)
     pairs = random_neighbours(
         lambda rng: rng.normal(size=(6, 5)),

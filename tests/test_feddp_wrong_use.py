@@ -29,6 +29,7 @@ from fedclust_helpers.client_statistics import OUTER_PRODUCT, SERVER_POINT_WEIGH
 from fedclust_helpers.feddp_kmeans import STARTS, ClipBounds, StepBudgets, server_lloyds
 from fedclust_helpers.federation import ClientData, ClippedDataWarning
 from fedclust_helpers.mechanisms import Gaussian, Laplace
+from fedclust_helpers.studies.feddp_kmeans import theory
 from fedclust_helpers.studies.feddp_kmeans.k_fed import k_fed
 
 # --- server data ----------------------------------------------------------------------------------
@@ -215,12 +216,18 @@ def test_other_wrong_arguments(options, message):
 @pytest.mark.parametrize("other", [None, ROWS, DATA, "ideal"])
 def test_something_that_is_no_federation(other):
     rng, call = np.random.default_rng(0), {"n_clusters": K, "epsilon": 1.0}
+    some = {"epsilon": 1.0, "min_weight": 0.2}
     plan = plan_of("feddp", federation())
     for wrong in (
         lambda: fk.plan(other, SERVER, **call),
         lambda: fk.plan_lloyds(other, SERVER, **call),
         lambda: fk.plan_adaptive(other, SERVER, rng=rng, **call),
         lambda: follow(other, plan),
+        lambda: theory.simplify_server_data(other, SERVER, np.eye(D), rng=rng, **some),
+        lambda: theory.reduce_diameter(other, SERVER, sigma=1.0, **some),
+        lambda: theory.theory_kmeans(
+            other, SERVER, n_clusters=K, delta=1e-6, n_rounds=1, rng=rng, **some
+        ),
     ):
         with pytest.raises(TypeError, match="federation must be a SumFederation"):
             wrong()

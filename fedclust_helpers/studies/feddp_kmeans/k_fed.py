@@ -13,7 +13,7 @@ from fedclust_helpers.feddp_kmeans.planning import N_INIT, check_restarts
 from fedclust_helpers.feddp_kmeans.server import top_eigenvectors
 from fedclust_helpers.federation import ClientData
 
-MARGIN = 1 / 3  # Algorithm 3 counts a row only if its centre is three times nearer
+MARGIN = 1 / 3  # Algorithms 3 and 5 count a row only if its centre is three times nearer
 MAX_LLOYD = 50
 
 
