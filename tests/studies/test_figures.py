@@ -26,14 +26,18 @@ from scipy.stats import norm
 from fedclust_helpers import datasets
 from fedclust_helpers import ldp_kmeans as lk
 from fedclust_helpers.accounting import gdp_delta, gdp_epsilon
+from fedclust_helpers.audit import audit_canary
+from fedclust_helpers.feddp_kmeans import STARTS, InitResult
 from fedclust_helpers.federation import LocalReports, simulate
+from fedclust_helpers.kmeans import kmeans_cost
 from fedclust_helpers.rr_cluster import accounting
 from fedclust_helpers.studies import paper_data
 from fedclust_helpers.studies.bench import plots, style
 from fedclust_helpers.studies.fastlloyd import figures as fl
 from fedclust_helpers.studies.fastlloyd import result_figures as fl_results
 from fedclust_helpers.studies.feddp_kmeans import figures as feddp
-from fedclust_helpers.studies.feddp_kmeans import result_figures as feddp_results
+from fedclust_helpers.studies.feddp_kmeans import lesson
+from fedclust_helpers.studies.feddp_kmeans.bounds import subspace_energy
 from fedclust_helpers.studies.ldp_kmeans import figures as ldp
 from fedclust_helpers.studies.ldp_kmeans import lesson as ldp_lesson
 from fedclust_helpers.studies.rr_cluster import figures as rr
@@ -41,7 +45,7 @@ from fedclust_helpers.studies.rr_cluster import result_figures as rr_results
 from fedclust_helpers.studies.rr_cluster.theory import Table4Row
 from fedclust_helpers.studies.start import figures as start
 
-MODULES = (start, fl, fl_results, feddp, feddp_results, ldp, rr, rr_results)
+MODULES = (start, fl, fl_results, feddp, ldp, rr, rr_results)
 RNG = np.random.default_rng(0)
 X = np.array([0.1, 0.5, 1.0, 2.0])
 Y = {"one": X + 1, "two": 2 * X + 1, "three": X**2 + 1}
@@ -364,12 +368,11 @@ def test_plane_holds_most_of_the_spread_between_means() -> None:
 
 def test_server_data_weights_and_start(made: paper_data.FederatedDataset) -> None:
     inside = made.in_distribution
-    ax = draw(feddp.plot_server_data, made.points, made.server_points, inside, made.true_centers)
+    ax = draw(feddp.plot_server_data, made)
     sizes = [len(c.get_offsets()) for c in ax.collections]
     assert sizes == [300, 20, 8, 4]  # rows, same kind, other kind, means
     weights = np.where(inside, 9.0, -1.0)  # noise can make a weight negative
-    scene = (made.points, made.server_points)
-    pair = draw(feddp.plot_weights, *scene, weights, inside, made.true_centers, grid=2)
+    pair = draw(feddp.plot_weights, made, weights, grid=2)
     before, after = (ax.collections for ax in pair)
     assert len(set(before[1].get_sizes()) | set(before[2].get_sizes())) == 1
     assert (after[2].get_sizes() == 0).all()
@@ -377,134 +380,110 @@ def test_server_data_weights_and_start(made: paper_data.FederatedDataset) -> Non
     assert [ax.get_xlabel() for ax in pair] == [
         "other kind (squares): 29% of the weight", "other kind (squares): 0% of the weight",
     ]  # fmt: skip
-    row = draw(
-        feddp.plot_init, *scene, inside, made.true_centers, eigenvalues=[5e4, 2e4, -1.0],
-        noise=1e4, energy=0.87, weights=np.ones(28), released=made.true_centers, cost=3.21,
-        best=3.0, epsilon=0.812, grid=3,
+    init = InitResult(
+        eigenvalues=np.array([5e4, 2e4, -1.0, -2.0]), basis=np.eye(6)[:, :4],
+        server_projected=np.zeros((28, 4)), weights=np.ones(28), kept=np.ones(28),
+        projected_centers=np.zeros((4, 4)), sums=np.zeros((4, 6)), counts=np.ones(4),
+        centers=made.true_centers,
     )  # fmt: skip
+    row = draw(feddp.plot_init, made, init, noise=1e4, best=3.0, epsilon=0.812, grid=3)
+    share = subspace_energy(init.basis, made.true_centers)
+    cost = kmeans_cost(made.points, made.true_centers, normalize=True)
     assert [title(ax) for ax in row] == [
-        "1  subspace keeps 87%", "2  other kind weighs 29%", "3  cost 3.21, best 3.00",
+        f"1  subspace keeps {share:.0%}", "2  other kind weighs 29%",
+        f"3  cost {cost:.2f}, best 3.00",
     ]  # fmt: skip
     assert "ε = 0.81" in row[0].figure.get_suptitle()
     assert line(row[0], 0)[0, 1] == 10.0  # thousands
 
 
+def test_pictures_need_the_truth(made: paper_data.FederatedDataset) -> None:
+    photo = paper_data.make_image_federation(rng=np.random.default_rng(0))
+    with pytest.raises(ValueError, match="true_centers"):
+        feddp.plot_server_data(plt.figure().gca(), photo)
+
+
 def test_steps_of_feddp() -> None:
-    private = {"oracle": np.array([0.2, 0.4]), "server_lloyds": np.array([3.0, 2.9])}
-    exact = {"oracle": np.zeros(2), "server_lloyds": np.array([2.5, 2.0])}
-    ax = draw(feddp.plot_rounds, [1, 2], private, exact)
-    assert {"a start that knows", "ServerLloyds"} <= set(texts(ax))
-    assert sum(one.get_linestyle() == ":" for one in ax.get_lines()) == 2
+    private = {"oracle": TWICE, "server_lloyds": 3 + TWICE}
+    exact = {"oracle": 0 * TWICE, "server_lloyds": TWICE}
+    left, right = draw(feddp.plot_rounds, [1, 2], exact, private, grid=2)
+    assert np.allclose(line(left, "ServerLloyds")[:, 1], [0.3, 0.9])
+    assert np.allclose(line(right, "ServerLloyds")[:, 1], [3.3, 3.9])
+    assert {"a start that knows", "ServerLloyds"} <= set(texts(right))
     energy = {"mirror": TWICE, "average": TWICE}
     ax = draw(feddp.plot_subspace, [0.1, 1], energy, {"mirror": 0.4, "average": 0.3})
     assert {0.4, 0.3} <= verticals(ax)
     assert np.allclose(line(ax, 0)[:, 1], [0.3, 0.9])
 
 
-def test_bills_and_audit_of_feddp() -> None:
-    sent, received = {"one": 8000.0, "two": 80.0}, {"one": 0.0, "two": 4000.0}
-    ax = draw(feddp.plot_traffic, sent, received)
-    assert [bar.get_width() for bar in ax.patches] == [8.0, 0.08, 0.0, 4.0]
-    assert len(texts(ax)) == 3  # nothing is written at an empty bar
-    formulas = {name: np.array([1.0, 0.5]) for name in "abcd"}
-    axes = draw(feddp.plot_composition, {"a": 6.0, "b": 4.5}, [1, 2], formulas, grid=2)
-    assert texts(axes[0]) == [" 6.00", " 4.50"]
-    first, second = (bar.get_facecolor() for bar in axes[0].patches)
-    assert first != second  # the smallest bill stands out
-    assert len(axes[1].get_lines()) == 5
+def test_audit_and_theory_of_feddp() -> None:
     same = RNG.standard_normal(500)
     scores = {"fine": (same, same + 0.1), "bad": (same, same + 3)}
-    pair = draw(feddp.plot_audit, scores, 0.24, {"fine": 0.1, "bad": 2.5}, grid=2)
+    claims = {"delta": 1e-6, "claimed_mu": 0.24, "claimed_epsilon": 1.0}
+    reports = [audit_canary(*pair, **claims) for pair in scores.values()]
+    pair = draw(feddp.plot_audit, scores, 0.24, reports, grid=2)
     assert "ALARM" not in texts(pair[0])[0]
-    assert texts(pair[1])[0] == "μ is at least 2.50\nclaimed: 0.24 ALARM"
+    bound = reports[1].mu_lower_bound  # a lower bound is never rounded up
+    shown = float(texts(pair[1])[0].split()[4])
+    assert bound - 0.01 < shown <= bound and texts(pair[1])[0].endswith("claimed: 0.24 ALARM")
     bell = line(pair[0], 0)
     assert bell[:, 1] == pytest.approx(norm.pdf(bell[:, 0], 0.24))
-
-
-def test_theory_of_feddp() -> None:
-    x = np.array([1.0, 2.0])
-    six = draw(
-        feddp.plot_bounds, halving={20.0: np.array([8.0, 0.0]), 4.0: np.array([1.6, 0.8])},
-        floors={"n": (1e3 * x, 1 / x), "ε": (4e3 * x, 0.25 / x)}, rounds=(x, x, np.sqrt(x)),
-        dimensions=(4 * x, x, x / 9, x), true_means=(1e3 * x, 1e-6 / x, 0.1 / x),
-        lemma=(x, x / 2, x / 100), grid=(2, 3),
-    )  # fmt: skip
-    assert len({title(ax) for ax in six.ravel()}) == 6
-    assert line(six[0, 0], 0)[1, 1] > 0  # an exact zero is drawn at the bottom of the log axis
-    ends = line(six[0, 1], -1)
-    assert ends[0].prod() == pytest.approx(ends[1].prod())
-    noise = {"client": [10.0, 4.0], "point": [2.0, 0.6]}
-    ablation = {"as is": 3.0, "no noise": 0.5}
-    left, right = draw(feddp.plot_client_level, [0.5, 1], noise, ablation, grid=2)
-    assert {"one client", "one point"} <= set(texts(left))
-    assert texts(right) == [" 3.00", " 0.50"]
-
-
-def feddp_table() -> pd.DataFrame:
-    rows = [
-        (level, clients, method, eps, t, 0.1 * (t + 1) / eps)
-        for level, clients in (("point", 100), ("client", 1000))
-        for method in ("feddp", "server_lloyds") for eps in (0.5, 1.0) for t in (0, 1)
-    ]  # fmt: skip
-    rows.append(("point", 100, "kfed", np.inf, 0, 0.5))
-    return pd.DataFrame(rows, columns="level clients method eps_total T excess_mean".split())
+    ax = draw(feddp.plot_floor, [4, 16], TWICE, [0.1, 0.1], [0.3, 0.8])
+    assert np.allclose(line(ax, "measured")[:, 1], [0.3, 0.9])
+    assert np.allclose(line(ax, "floor as printed")[:, 1], 0.1)
 
 
 def test_runs_of_feddp() -> None:
-    ax = draw(feddp_results.plot_comparison, {"feddp": [0.01, 0.03], "server_lloyds": [3.0, 5.0]})
-    assert [t.get_text() for t in ax.get_yticklabels()] == ["FedDP-KMeans", "ServerLloyds"]
-    assert texts(ax) == ["0.02", "4"]
-    ax = draw(feddp_results.plot_excess, [0.5, 1], {"feddp_adaptive": TWICE})
-    assert np.allclose(line(ax, 0)[:, 1], [0.3, 0.9])
-    assert "adaptive (ours)" in texts(ax)
-    methods = ["feddp", "feddp", "sphere_packing"]
-    runs = pd.DataFrame({"method": methods, "eps_total": [0.3, 1, 0.5], "excess": [4, 0.1, 5]})
-    assert {"FedDP-KMeans", "SpherePacking"} <= set(texts(draw(feddp_results.plot_pareto, runs)))
-    one, two, spare = draw(feddp_results.plot_cost_table, feddp_table(), grid=3)
-    assert [ax.get_visible() for ax in (one, two, spare)] == [True, True, False]
-    assert title(one) == "hiding one point, 100 clients"
-    assert title(two) == "hiding one client, 1000 clients"
-    assert np.allclose(line(one, "FedDP-KMeans")[:, 1], [0.2, 0.1])  # the best number of rounds
-    assert np.allclose(line(one, "k-FED (not private)")[:, 1], 0.5)  # spends nothing
-    ax = draw(feddp_results.plot_missing, [0, 5], {"feddp": TWICE})
-    assert np.allclose(line(ax, 0)[:, 1], [0.3, 0.9])
-    ax = draw(feddp_results.plot_elbow, [2, 3, 4], [9.0, 4.0, 3.5], 3, 3)
-    assert texts(ax) == ["elbow: k = 3\n(truth: 3)"]
-    curves = (([6, 11], TWICE), ([5000, 20000], TWICE))
-    pair = draw(feddp_results.plot_limits, *curves, radius=11.0, grid=2)
-    assert "needed" in texts(pair[0])
+    costs = pd.DataFrame({"feddp": [np.nan, 0.5, 0.0, 9.0]}, index=[0.0, 0.5, 1.0, np.inf])
+    ax = draw(feddp.plot_costs, costs, ["feddp"])
+    assert line(ax, "FedDP-KMeans").tolist() == [[0.5, 0.5], [1.0, 1e-3]]  # private runs only
+    index = pd.MultiIndex.from_tuples(
+        [("client", 1000, 1.0), ("client", 2000, 1.0), ("point", 100, 1.0)],
+        names=["level", "clients", "eps_total"],
+    )
+    ratio = pd.DataFrame({"feddp": [1.2, 0.7, 0.01]}, index)
+    ax = draw(feddp.plot_planning, pd.Series([14.0, 7.0, 0.6], index), ratio)
+    assert line(ax, "FedDP-KMeans, one client").tolist() == [[14.0, 1.2], [7.0, 0.7]]
+    assert line(ax, "FedDP-KMeans, one point").tolist() == [[0.6, 0.01]]
+    ax = draw(feddp.plot_missing, [0, 5], {"feddp": TWICE}, 10)
+    assert np.allclose(line(ax, 0)[:, 1], [0.3, 0.9]) and "of 10" in ax.get_xlabel()
+    pair = draw(feddp.plot_limits, ([0.5, 1], TWICE), ([5000, 20000], TWICE), grid=2)
+    assert 1.0 in verticals(pair[0])  # the radius that is needed
     assert len({title(ax) for ax in pair}) == 2
 
 
-def test_pareto_front_keeps_what_nothing_beats() -> None:
-    epsilons = read_only(np.array([1.0, 0.5, 2.0, 1.5, 0.5]))
-    costs = read_only(np.array([3.0, 5.0, 1.0, 4.0, 6.0]))
-    front = feddp_results.pareto_front(epsilons, costs)
-    assert front.tolist() == [1, 0, 2]
-    for i in range(5):
-        beaten = (epsilons <= epsilons[i]) & (costs <= costs[i])
-        beaten[i] = False
-        assert (i in front) == (not beaten.any())
+def test_costs_beside_the_best_public_start() -> None:
+    cells = lesson.against_starts()
+    assert len(cells) == 20 and not cells.isna().any().any()
+    best = lesson.best_costs()
+    row = ("client", 2000, 0.25)
+    assert cells.loc[row, "feddp"] == best.loc[row, "feddp"]
+    assert cells.loc[row, "start"] == best.loc[row, list(STARTS)].min()
+    alone = best.loc[("client", 2000, 0.0), list(STARTS)]
+    assert lesson.rival(cells).loc[row] == cells.loc[row, "untouched"] == alone.min()
 
 
 def test_pictures_of_the_photograph() -> None:
     from sklearn.datasets import load_sample_image
 
     photo = paper_data.make_image_federation(server_in=0, rng=np.random.default_rng(0))
-    patches = feddp_results.image_patches(load_sample_image("china.jpg"))
+    patches = feddp.image_patches(load_sample_image("china.jpg"))
     rows = patches.transpose(1, 0, 2).reshape(-1, 12)
     assert rows == pytest.approx(photo.points, abs=1e-9)
     image = np.zeros((4, 6, 3))
     image[:, 3:] = 255
-    patches = feddp_results.image_patches(read_only(image), block=1)
-    assert feddp_results.paint(patches) == pytest.approx(image / 255)
+    patches = feddp.image_patches(read_only(image), block=1)
+    assert feddp.paint(patches) == pytest.approx(image / 255)
     two = np.array([[-0.5] * 3, [0.5] * 3]) / np.sqrt(3)
-    assert feddp_results.paint(patches, two) == pytest.approx(0.25 + 0.5 * image / 255)
+    assert feddp.paint(patches, two) == pytest.approx(0.25 + 0.5 * image / 255)
     with pytest.raises(ValueError, match="image"):
-        feddp_results.image_patches(np.zeros((4, 6)))
-    pictures = {"left": np.zeros((2, 2, 3)), "right": np.ones((2, 2, 3))}
-    axes = draw(feddp_results.plot_images, pictures, grid=2)
-    assert [title(ax) for ax in axes] == ["left", "right"]
+        feddp.image_patches(np.zeros((4, 6)))
+    colours = {"feddp": photo.points[:8], "server_lloyds": photo.points[8:16]}
+    axes = draw(feddp.plot_photographs, colours, grid=(2, 2))
+    assert "held in 64 strips" in title(axes[0, 0])
+    shown = [len(np.unique(np.round(ax.images[0].get_array(), 6).reshape(-1, 3), axis=0))
+             for ax in axes[1]]  # fmt: skip
+    assert max(shown) <= 8  # colours
 
 
 # --- notebook 03 ----------------------------------------------------------------------------------

@@ -24,16 +24,6 @@ from fedclust_helpers.feddp_kmeans.budgets import check_budget
 
 
 @checked
-def max_server_points(
-    n_records: int, n_clusters: int, *, epsilon: float, sigma: float, radius: float
-) -> int:
-    """Assumption (2): |Q| <= epsilon n k sigma^2 / Delta^2 (section 4; G.2 has a further ln n)."""
-    n, k = check_int(n_records, "n_records"), check_int(n_clusters, "n_clusters")
-    ratio = check_positive(sigma, "sigma") / check_positive(radius, "radius")
-    return math.floor(check_budget(epsilon) * n * k * ratio**2)
-
-
-@checked
 def averaging_error_bound(
     n_records: int,
     n_features: int,

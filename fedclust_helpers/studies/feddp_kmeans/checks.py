@@ -14,7 +14,6 @@ from fedclust_helpers import feddp_kmeans as fd
 from fedclust_helpers import kmeans
 from fedclust_helpers.studies.feddp_kmeans.bounds import (
     averaging_error_bound,
-    max_server_points,
     separation_constant,
     subspace_energy,
 )
@@ -127,7 +126,7 @@ def conditions() -> Numbers:
     ]
     return {
         "c": separation_constant(made.true_centers, equal, sigma=sigma, n_records=n),
-        "allowed": max_server_points(n, K, epsilon=1.0, sigma=sigma, radius=PAPER_RADIUS),
+        "allowed": int(assumption_2(n, k=K, epsilon=1.0, sigma=sigma, radius=PAPER_RADIUS)),
         "points": len(made.server_points), "low": math.sqrt(n / K) * sigma / 4,
         "norm": math.sqrt(np.linalg.eigvalsh(x.T @ x)[-1]), "high": 4 * math.sqrt(n) * sigma,
         "server": (min(server), max(server)), "client": np.linalg.norm(made.points, axis=1).max(),
@@ -234,7 +233,7 @@ def assumption_1(
 
 
 def assumption_2(
-    n: int, *, k: int, sigma: float, epsilon: float, radius: float, log: bool
+    n: int, *, k: int, sigma: float, epsilon: float, radius: float, log: bool = False
 ) -> float:
     """Right side of assumption (2): eps n k sigma^2/Delta^2, with a factor ln n in G.2 only."""
     return epsilon * n * k * (math.log(n) if log else 1.0) * (sigma / radius) ** 2

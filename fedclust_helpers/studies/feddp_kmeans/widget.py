@@ -12,7 +12,7 @@ from fedclust_helpers._validation import check_int
 from fedclust_helpers.feddp_kmeans import plan, run, split_epsilon
 from fedclust_helpers.federation import ClientData, simulate
 from fedclust_helpers.studies.bench import widgets
-from fedclust_helpers.studies.feddp_kmeans.bounds import noise_norm, subspace_energy
+from fedclust_helpers.studies.feddp_kmeans.bounds import noise_norm
 from fedclust_helpers.studies.feddp_kmeans.figures import plot_init
 from fedclust_helpers.studies.paper_data import FederatedDataset
 
@@ -63,15 +63,10 @@ def init_run(
     planned = plan(fed, made.server_points, n_clusters=made.n_clusters, budgets=budgets)
     init = run(fed, planned, made.server_points, rng=np.random.default_rng(streams[1])).init
     assert init is not None
-    std = planned.releases[0].mechanisms[0].std
+    norm = noise_norm(planned.releases[0].mechanisms[0].std, made.n_features)
     best = kmeans.lloyd(made.points, made.true_centers, n_rounds=3)
-    return plot_init(
-        axes, made.points, made.server_points, made.in_distribution, made.true_centers,
-        eigenvalues=init.eigenvalues, noise=noise_norm(std, made.n_features),
-        energy=subspace_energy(init.basis, made.true_centers), weights=init.weights,
-        released=init.centers, cost=kmeans.kmeans_cost(made.points, init.centers, normalize=True),
-        best=kmeans.kmeans_cost(made.points, best, normalize=True), epsilon=planned.total_epsilon,
-    )  # fmt: skip
+    cost = kmeans.kmeans_cost(made.points, best, normalize=True)
+    return plot_init(axes, made, init, noise=norm, best=cost, epsilon=planned.total_epsilon)
 
 
 def explore(made: FederatedDataset, *, seed: int) -> Any:
