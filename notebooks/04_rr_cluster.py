@@ -31,7 +31,7 @@
 # 3. **replace** it by noised sums alone, audit them, and know where they break.
 #
 # **You need** notebook 00 ($\epsilon$, $\delta$, neighbours, unit, ledger) and gradient descent.
-# **Time:** 75 minutes of reading; a minute to run, offline. **It leads to** clustering of your own
+# **Time:** 75 minutes of reading; a minute or two to run, offline. **It leads to** clustering of your own
 # clients in section 15.
 #
 # | who | holds | sees with RR-Cluster | sees with sums only (section 10) | trusts |
@@ -150,12 +150,12 @@ check(max(found["all below"]) <= 2, "one model wins nearly all clients")
 shown = {k: max(runs, key=lambda r: r[0])[1] for k, runs in draws.items()}
 fig, axes = plt.subplots(2, 4, figsize=(9.2, 4.8))
 draw.plot_ifca(axes, lines.train_points, shown, (0, 1, 5, 40))
-show(fig, "Spread-out lines end on the true ones; of those below one moves")
+show(fig, "Spread-out lines end on the true ones; those below mostly stay")
 
 # %% [markdown]
-# **Read the figure.** Dark lines are models, grey dots the data. Above: each true line attracts one
-# model (in some draws; in others two models share a line). Below: one model is nearest to
-# everybody, so everybody trains it, and it stays nearest. The others are never chosen, so they never
+# **Read the figure.** Coloured lines are models, grey dots the data. Above: each true line attracts one
+# model (in some draws; in others two models share a line). Below: one or two models are nearest to
+# everybody, so everybody trains these, and they stay nearest. The others are never chosen, so they never
 # move. That is **model collapse**: it comes from the start, not from noise.
 #
 # ## 2. RR-Cluster, line by line
@@ -413,8 +413,8 @@ def noise_for(epsilon, accountant, delta=DELTA):
 
 fixed, poisson = (pd.Series({e: noise_for(e, n) for e in EPSILONS})
                   for n in ("wor_rdp", "poisson_rdp"))  # fmt: skip
-print("noise on a sum / C", *(2 * fixed).round(2), "replace-one, fixed size")
-print("noise on a sum / C", *poisson.round(2), "add/remove, Poisson")
+print("noise on a sum in units of C, replace-one and add/remove:",
+      (2 * fixed).round(2).tolist(), poisson.round(2).tolist())  # fmt: skip
 check((2 * fixed / poisson).min() > 2.4, "2 is the relation, then sampling")
 
 # %% [markdown]
@@ -432,7 +432,7 @@ check((2 * fixed / poisson).min() > 2.4, "2 is the relation, then sampling")
 #
 # $$b_2 = q^2\tbinom{a}{2}\min\{4(e^{1/\sigma^2}-1),\; 2e^{1/\sigma^2}\}, \qquad b_j = 2\,q^j \tbinom{a}{j} e^{j(j-1)/2\sigma^2}.$$
 #
-# The reason in two lines: the drawn cohort contains the client in question with probability $q$, so
+# The reason: the drawn cohort contains the client in question with probability $q$, so
 # the two output distributions are mixtures that differ in a part $q$ only; expand the power $a$ of
 # their ratio, and the term of order $j$ has $q^j$ and a divergence of order $j$.
 #
@@ -620,8 +620,9 @@ draw.plot_moved(ax, moved, right(2 * fixed[max(EPSILONS)]), K)
 show(fig, "Clients moved per round against B: none up to 8, about ten at 25")
 
 # %% [markdown]
-# **Read the figure.** Marks are live runs, the area what noise of this size allows: from clusters of
-# equal size to a full collapse, where everybody's true cluster is the same one. For $B$ up to about
+# **Read the figure.** Marks are live runs; the lines are what noise of this size lets expect, for
+# clusters of equal size (dashed) and for a full collapse, where everybody's true cluster is the same
+# one. For $B$ up to about
 # $qM/3k$ nobody is moved, and **RR-Cluster is DP-IFCA, equal in every bit**
 # ([R.same](../data/results/claims.md#R.same)). $B = 12$ moves one client in some 25
 # rounds; $B = 25 = qM/k$ always acts, since sizes are never exactly equal: then clients go from one random
@@ -638,8 +639,8 @@ show(fig, "Clients moved per round against B: none up to 8, about ten at 25")
 # * **Add/remove:** the choice depends on public models and on the client's own data. One client
 #   changes one row, by at most $C$, and one count, by 1. Nobody else moves.
 # * **Replace-one:** either the new client is in the same row ($2C$, counts stay), or in another one
-#   (two rows by $C$, two counts by 1: $\sqrt2\,C$ and $\sqrt2$). Counted in units of $C$ at most, the
-#   worst is $2C$: **counts are free**.
+#   (two rows by $C$, two counts by 1: $\sqrt2\,C$ and $\sqrt2$). With counts in units of $C$ the worst is
+#   $2C$: **counts are free**.
 #
 # The mean has max(noised count, $B$) as divisor, the quiet half of what rebalancing does (section 4).
 
@@ -699,7 +700,7 @@ draw.plot_counts(axes, counts, cured.reseeded)
 show(fig, "Counts by model and round in grey: a white row, then none")
 
 # %% [markdown]
-# **Read the figure.** Rows are models, columns rounds; dark means chosen by many. Left: a white row is a
+# **Read the figure.** Rows are models, columns rounds; dark means chosen by many. Left: a pale row is a
 # dead model, and another one serves two groups. Right: at each mark a dead model becomes half of the
 # largest, the two halves part, and after some rounds every model has about 25 clients. In our tables
 # re-seeding gains in most cases and loses in none
@@ -709,7 +710,7 @@ show(fig, "Counts by model and round in grey: a white row, then none")
 #
 # A derivation can be right and the code wrong. So attack the function that training calls: twelve clients
 # with points on lines, and the worst case, in which one client pulls a model up as hard as it can, or
-# down. 1000 releases of each of the two worlds, noise for $2C$: the claim is strength $\mu = 1$ of
+# down. 600 releases of each of the two worlds, noise for $2C$: the claim is strength $\mu = 1$ of
 # Gaussian DP. A wrong version goes through the same attack: noise for $C$, sold under replace-one.
 #
 # **Predict.** What should the audit find for the wrong version?
@@ -717,7 +718,7 @@ show(fig, "Counts by model and round in grey: a white row, then none")
 # %%
 good, bad = (live.audited_sums(f, rng=stream("canary")) for f in (1.0, 0.5))
 print(good, bad, sep="\n\n")
-check(good.passed and good.mu_lower_bound > 0.6, "close to the claim")
+check(good.passed and good.mu_lower_bound > 0.5, "close to the claim")
 check(bad.mu_alarm, "half of the noise is found out")
 
 # %% [markdown]
@@ -822,11 +823,12 @@ check(full["acc_mean"][4]["fedavg"] > full["acc_mean"][4]["ifca"], "as live")
 # Re-seeded sums are ahead of every
 # method, at each $\epsilon$ and in all 15 cells against DP-FedAvg
 # ([R.sums_ifca_reseed.fedavg.none](../data/results/claims.md#R.sums_ifca_reseed.fedavg.none)). That is
-# for a tuned $C$: at $C = 1$ the order may differ, since noise grows with $C$ and updates do not.
+# for a tuned $C$: with $C = 1$ for all, the lead at $\epsilon = 2$ shrinks
+# from 17 points to 5 (table `rr_clips`), since noise grows with $C$ and updates hardly do.
 #
 # ## 13. Where it breaks
 #
-# Sums only, everybody as before ($\epsilon = 4$, drawn cohorts): a true group too small to be seen, or a
+# Sums only as in section 10 ($\epsilon = 4$, drawn cohorts): a true group too small to be seen, or a
 # wrong $k$.
 #
 # **Predict.** A group of 5 % sends five clients a round. Will it get a model of its own?
@@ -841,11 +843,11 @@ def smallest(share, seed, i):
 
 
 small = {share: [smallest(share, s, i) for i, s in enumerate(seeds("toy", 3))]
-         for share in (0.25, 0.15, 0.10, 0.05)}  # fmt: skip
+         for share in (0.25, 0.10, 0.05)}  # fmt: skip
 by_k = {k: [train(rr.plan_sums_only, i, n_clusters=k)[1].accuracy
             for i in range(N_PARTITIONS)]
         for k in (1, 2, 4, 8)}  # fmt: skip
-check(np.mean(small[0.25]) > np.mean(small[0.05]) + 0.1, "five: luck")
+check(np.mean(small[0.25]) > np.mean(small[0.05]) + 0.1, "too few to be seen")
 check(np.mean(by_k[2]) < np.mean(by_k[4]) - 0.05, "two models are too few")
 check(np.mean(by_k[8]) > np.mean(by_k[4]) - 0.1, "spare ones cost little")
 
@@ -856,8 +858,8 @@ show(fig, "Accuracy by share of the smallest group and by number of models")
 
 # %% [markdown]
 # **Read the figure.** One mark per partition, bars are medians. Left: a group of a quarter is served
-# well; one of 5 % is found or not by the luck of the start. Five clients a round are above the
-# threshold of 2.5, but a model must first *be* theirs. (A high threshold kills small groups again and
+# well; at 10 % it depends on the luck of the start, and at 5 % none gets a model of its own. Five clients a
+# round are above the threshold of 2.5, but a model must first *be* theirs. (A high threshold kills small groups again and
 # again: [R.threshold](../data/results/claims.md#R.threshold).) Right: too few models cost accuracy,
 # spare ones cost next to nothing. One limit is meant to be there: a client in a group of its own gets
 # no useful model from any private method. That is the promise.
@@ -935,7 +937,7 @@ check(score.accuracy > alone, "better than each client alone")
 options = {"n_train": 20, "n_test": 5, "reuse": True, "rng": stream("toy")}
 toy = paper_data.make_rotated_digits(200, **options)
 short = {"cohort": 40, "n_rounds": 20}
-grid = {"sizes": (0, 4, 8, 10), "epsilons": (4.0, 16.0, math.inf)}
+grid = {"sizes": (0, 4, 8), "epsilons": (4.0, 16.0, math.inf)}
 table = play.accuracy_table(toy, seeds=(1, 2), **grid, **short)
 chosen = {"min_size": 8, "epsilon": 16.0, "identifiers": "corrected"}
 fig, axes = plt.subplots(1, 3, figsize=(9.4, 3.5))
@@ -955,7 +957,7 @@ _ = play.explore(toy, table, seed=SEED, **short)
 #    does each need for the same $\epsilon$?
 # 3. *(derive)* Sums only under replace-one, counts multiplied by a weight. For which weights are they
 #    free, and what is the sensitivity for the weight $2C$? Check yourself with
-#    `MODEL_BLOCKS.sensitivity_of("blocks", K, "replace-one", clip=CLIP, count_weight=..., model=softmax,
+#    `MODEL_BLOCKS.sensitivity_of("blocks", 2, "replace-one", clip=CLIP, count_weight=..., model=softmax,
 #    n_features=..., grid=0.0)`.
 # 4. *(experiment)* Sums only at $\epsilon = 2$, fixed size: are 25 rounds better than 50, since each needs
 #    less noise? `train(rr.plan_sums_only, 0, n_rounds=25, epsilon=..., **many)`.
@@ -1069,8 +1071,8 @@ _ = play.explore(toy, table, seed=SEED, **short)
 #   (The bound on $\mu$.)
 
 # %% tags=["solution"]
-own = {"clip": CLIP, "model": softmax, "n_features": 64, "grid": 0.0}
 for weight, reach in ((1, 2), (2, math.sqrt(10))):
+    own = {"clip": CLIP, "model": softmax, "n_features": 64, "grid": 0.0}
     own["count_weight"] = weight * CLIP
     block = MODEL_BLOCKS.sensitivity_of("blocks", 2, "replace-one", **own)
     check(np.isclose(block / CLIP, reach), "max(2C, √(2C² + 2w²))")

@@ -149,8 +149,9 @@ def plot_bias_variance(axes: Any, rows: pd.DataFrame) -> Any:
         bias, variance = part["bias2"].clip(lower=0), part["variance"]
         ax.bar(part["B"], variance, 3.4, color=PALE, label="variance")
         ax.bar(part["B"], bias, 3.4, bottom=variance, color=PLUM, label="bias²")
-        finish(ax, title, "threshold B", xticks=part["B"], names="upper right")
+        finish(ax, title, "threshold B", xticks=part["B"])
     panels(axes)[0].set_ylabel("squared error, small cluster")
+    panels(axes)[1].legend(loc="upper right")
     return axes
 
 
@@ -259,8 +260,9 @@ def plot_moved(ax: Axes, moved: Mapping[int, float], right: float, n_clusters: i
         "cohort 100, all in one": (100, one, "-"), "cohort 40, all in one": (40, one, ":"),
     }  # fmt: skip
     for name, (cohort, law, dash) in cases.items():
-        expected = [expected_moved(cohort, law, int(b)) for b in sizes]
-        curves(ax, sizes, {name: np.maximum(expected, bottom)}, (Look("", DARK, dash),))
+        at = sizes[sizes * k <= cohort]
+        expected = [expected_moved(cohort, law, int(b)) for b in at]
+        curves(ax, at, {name: np.maximum(expected, bottom)}, (Look("", DARK, dash),))
     live: dict[str, Any] = {"color": RED, "markersize": 9, "markeredgecolor": "white"}
     heights = np.maximum(list(moved.values()), bottom)
     ax.plot(list(moved), heights, "o", label="live run", clip_on=False, **live)
@@ -293,7 +295,7 @@ def plot_comparison(ax: Axes, scores: pd.DataFrame, alone: float, all_join: Arra
     note(ax, "each client alone", (epsilons[-1], alone), (0, 6), va="bottom", ha="right")
     marks = np.asarray(all_join, dtype=np.float64)
     ax.plot(np.full(marks.size, epsilons[0]), marks, "*", color=BLUE, markersize=11)
-    note(ax, "sums only, everybody in each round", (epsilons[0], marks.mean()), (10, 0))
+    note(ax, "sums only, everybody in each round", (epsilons[0], marks.max()), (-6, 14))
     return finish(ax, "", "ε", "accuracy", log="x", xticks=epsilons, ylim=(0, 1), names="ends")
 
 
@@ -338,7 +340,7 @@ def plot_limits(
         ax.plot(list(series), np.median(array, axis=1), "_", **bar)
     right.axvline(4, **DASHED)
     note(right, "true groups", (4, 0.06), (6, 0))
-    text = ("A group of 5 % is found by luck", "smallest group, % of clients", "accuracy in it")
+    text = ("A small group goes unseen", "smallest group, % of clients", "accuracy in it")
     finish(left, *text, ylim=(0, 1), xticks=list(percent))
     text = ("Too few models cost, spare ones do not", "number of models k", "accuracy")
     finish(right, *text, ylim=(0, 1), xticks=list(models))
