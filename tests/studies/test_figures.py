@@ -41,11 +41,9 @@ from fedclust_helpers.studies.feddp_kmeans.bounds import subspace_energy
 from fedclust_helpers.studies.ldp_kmeans import figures as ldp
 from fedclust_helpers.studies.ldp_kmeans import lesson as ldp_lesson
 from fedclust_helpers.studies.rr_cluster import figures as rr
-from fedclust_helpers.studies.rr_cluster import result_figures as rr_results
-from fedclust_helpers.studies.rr_cluster.theory import Table4Row
 from fedclust_helpers.studies.start import figures as start
 
-MODULES = (start, fl, fl_results, feddp, ldp, rr, rr_results)
+MODULES = (start, fl, fl_results, feddp, ldp, rr)
 RNG = np.random.default_rng(0)
 X = np.array([0.1, 0.5, 1.0, 2.0])
 Y = {"one": X + 1, "two": 2 * X + 1, "three": X**2 + 1}
@@ -660,7 +658,6 @@ def test_names_are_those_of_the_tables_and_the_accountants() -> None:
     assert set(rr.ACCOUNTANTS) == set(accounting.ACCOUNTANTS)
     private = [rr.METHODS[m][1:] for m in ("fedavg", "ifca", "rr_ifca", "sums_ifca")]
     assert len({color for color, _ in private}) == len({mark for _, mark in private}) == 4
-    assert set(rr_results.MAIN) <= set(rr.METHODS)
 
 
 def test_algorithm_of_rr() -> None:
@@ -675,40 +672,28 @@ def test_algorithm_of_rr() -> None:
     lengths = np.array([[2.0, 2.1], [1.0, 0.9]])
     ax = draw(rr.plot_noise_of_means, np.array([3.0, 6.0]), lengths, [2.0, 1.0], bound=0.3)
     assert np.allclose(line(ax, 0)[:, 1], [2, 1]) and line(ax, -1)[0, 1] == 0.3
-    assert any("√d" in text for text in texts(ax))
-    ax = draw(rr.plot_found, {"below": {"ifca": [0, 0, 1], "rr_ifca": [4, 4, 4]}})
-    marks = np.concatenate([one.get_xydata() for one in ax.get_lines()])
-    assert len(marks) == 6 == len(np.unique(marks, axis=0))  # one for each seed
-    assert {text.get_text() for text in ax.get_legend().get_texts()} == {"IFCA", "RR-Cluster"}
-    errors, split = {1.0: np.array([3.0, 1.0, 2.0])}, np.array([[0.0, 0.1, 0.2], [3.0, 1.0, 0.5]])
-    three = draw(rr.plot_bias_variance, [0, 10, 20], errors, split, split, grid=3)
-    assert line(three[0], 1).tolist() == [[10.0, 1.0]]  # a ring at the best
-    assert line(three[1], "bias²")[0, 1] > 0  # an exact zero stays on the log axis
-    assert len({title(ax) for ax in three}) == 3
-    counts = np.array([[20.0, 5.0], [22.0, 1.0], [12.0, 11.0]])
-    runs = {"without": counts, "with": counts}
-    pair = draw(rr_results.plot_counts, runs, 2.5, [(1, 1, 0)], grid=2)
-    assert texts(pair[1]) == ["model 1 replaced"] and "model 0" in texts(pair[0])
-    assert np.allclose(line(pair[1], 0)[:, 1], counts[:, 0])
+    assert any("√p" in text for text in texts(ax))
+    rows = pd.DataFrame(
+        [("inserted", 20, 0.3, 0.2), ("trained", 20, -0.001, 0.4)],
+        columns=["reference", "B", "bias2", "variance"],
+    )
+    left, right = draw(rr.plot_bias_variance, rows, grid=2)
+    assert [bar.get_height() for bar in left.patches] == [0.2, 0.3]
+    assert left.patches[1].get_y() == 0.2  # stacked
+    assert right.patches[1].get_height() == 0  # an estimate below 0
 
 
 def test_identifiers_and_accounting_of_rr() -> None:
-    half, sigmas = np.array([0.1, 0.4]), np.array([0.5, 1.0])
-    rates = {"Gaussian": [0.7, 0.6]}
-    pair = draw(rr.plot_flips, sigmas, {4: half}, {4: half}, {8.0: 1.3}, [2, 8], rates, grid=2)
-    assert np.allclose(line(pair[0], "k = 4")[:, 1], half)
-    assert "ε = 8" in texts(pair[0]) and "a blind guess" in texts(pair[1])
-    expected = {4: np.array([1.0, 1e-9]), 8: np.array([10.0, 0.1])}
-    measured = {8: [(1.9, 0.2), (3.0, 0.0)]}
-    ax = draw(rr.plot_moved, [0.5, 2.0], expected, {8.0: 1.9}, measured)
-    assert np.isnan(line(ax, "B = 4")[1, 1])  # too small to be seen
-    marks = [one.get_xydata().tolist() for one in ax.get_lines() if one.get_marker() == "s"]
-    assert marks == [[[1.9, 0.2]]]  # nothing is drawn where nobody was moved
+    ax = draw(rr.plot_identifiers, lambda s: 1 / (1 + s), [3.5, 2.2, 1.3])
+    assert line(ax, "truth")[0] == pytest.approx([0.2, 1 / 1.2])
+    assert line(ax, 1)[:, 1] == pytest.approx([0.4218, 0.3906, 0.4062])  # DP-IFCA in Table 4
+    ax = draw(rr.plot_moved, {4: 0.0, 25: 8.0}, 0.4, 4)
+    assert line(ax, "live run")[:, 1].tolist() == [1e-4, 8.0]  # nobody: at the bottom
+    equal, one = (line(ax, f"cohort 100, {w}") for w in ("equal clusters", "all in one"))
+    assert equal.shape == (26, 2) and one[12, 1] > equal[12, 1]
     curves = {"paper": [3.0, 2.3], "wor_rdp": [2.0, 0.5]}
     ax = draw(rr.plot_accountants, [1, 10], curves, 2.23, n_rounds=100)
     assert "floor 2.23" in texts(ax) and "100" in ax.get_ylabel()
-    ax = draw(rr.plot_relations, [2, 8], {"wor_rdp": [4.9, 1.9], "poisson_rdp": [1.5, 0.7]})
-    assert np.allclose(line(ax, 1)[:, 1], [1.5, 0.7])
     worlds = {"with": [[1, 1], [-1, -1, -1]], "without": [[1, -1], [-1, -1]]}
     pair = draw(rr.plot_counter_example, worlds, grid=2)
     assert {"A", "sum +2 C", "sum −3 C"} <= set(texts(pair[0]))
@@ -719,96 +704,31 @@ def test_identifiers_and_accounting_of_rr() -> None:
     assert first != second and {" 2.24", " 2.00"} <= set(texts(ax))
 
 
-def test_theory_of_rr() -> None:
-    def row(method: str, epsilon: float, sigma: float, low: float, high: float) -> Table4Row:
-        return Table4Row(method, epsilon, 87.5, 56, sigma, low, high, 2.0, 0.4)
-
-    rows = [
-        row("DP-IFCA", 4.0, 2.0, 1.0, np.inf),
-        row("RR-Cluster(IFCA) B=8", 4.0, 0.0, 0.0, 0.4),
-        row("RR-Cluster(IFCA) B=8", np.inf, 0.0, 0.0, 0.4),
-    ]
-    ax = draw(rr.plot_table_4, rows)
-    assert np.allclose(line(ax, "needed by the accounting")[:, 1], [2.0])
-    assert np.allclose(line(ax, "DP-IFCA")[:, 1], [2.0])
-    assert (line(ax, "RR-Cluster, B=8")[:, 1] > 0).all()  # a zero stays on the log axis
-    x = np.array([0.5, 1.0])
-    term = dict.fromkeys(("truth", "printed", "literal", "corrected"), x)
-    tails = {"bound": x, "above": x, "below": x}
-    distances = {"truth": 0.99 ** np.arange(9), "printed": 0.1 ** np.arange(9)}
-    three = draw(rr.plot_convergence, x, term, [50, 60], tails, distances, grid=3)
-    names = {text.get_text() for text in three[0].get_legend().get_texts()}
-    assert names == {"truth", "printed", "read literally", "corrected"}
-    assert np.isnan(line(three[2], "printed")[-1, 1])
-    assert not np.isnan(line(three[2], "truth")).any()
-
-
-def rr_rows() -> pd.DataFrame:
-    base = {"setting": "balanced", "model": "softmax", "k": 4, "rounds": 50}
-    shared = {"sampling": "fixed", "accountant": "wor_rdp", "reference": "ifca"}
-    shared |= {"reference_identifiers": "corrected"}
-    rows = [
-        base | {"method": m, "identifiers": i, "B": b, "epsilon": e}
-        for m, (i, b) in rr_results.MAIN.items() for e in (2.0, np.inf)
-    ]  # fmt: skip
-    last = rows[-2]
-    rows += [last | {"setting": "imbalanced"}, last | {"k": 2, "rounds": 100}]
-    rows += [last | {"B": 25}, last | {"identifiers": "printed"}, last | {"sampling": "poisson"}]
-    return pd.DataFrame([shared | row for row in rows])
-
-
-def test_rows_of_the_committed_tables_of_rr() -> None:
-    found = rr_results.main_rows(rr_rows())
-    assert found["method"].tolist() == list(rr_results.MAIN)
-    assert (found["epsilon"] == 2).all() and (found["setting"] == "balanced").all()
-    gains = rr_results.paired_gains(rr_rows(), "sums_ifca_reseed")
-    assert gains["label"].tolist() == ["base setting", "2:1:1", "T = 100 k = 2"]
-
-
 def test_runs_of_rr() -> None:
-    one_hots = np.eye(2)[[1, 0, 1]]
-    views = (one_hots, [1, 0, 1], np.zeros((3, 4)), [1.2, 2.1], [1, 2])
-    three = draw(rr_results.plot_views, *views, grid=3)
-    shown = np.asarray(three[0].get_images()[0].get_array())
-    assert shown.tolist() == [[1, 0], [0, 1], [0, 1]]  # sorted by the true group
-    assert heights(three[2]) == [1.2, 2.1]
+    counts = np.array([[20.0, 5.0], [22.0, 1.0], [12.0, 11.0]])
+    pair = draw(rr.plot_counts, {"without": counts, "with": counts}, [(1, 1, 0)], grid=2)
+    shown = pair[0].get_images()[0]
+    assert np.asarray(shown.get_array()).tolist() == counts.T.tolist()
+    assert shown.get_clim() == (0, 22)  # one scale for both
+    assert line(pair[1], 0).tolist() == [[1, 1]] and not pair[0].get_lines()
     runs = pd.DataFrame(
-        [("ifca", "fixed", 2.0, 0.3), ("ifca", "fixed", 2.0, 0.5), ("fedavg", "poisson", 4.0, 0.6)],
-        columns=["method", "sampling", "epsilon", "accuracy"],
-    )
-    pair = draw(rr_results.plot_comparison, runs, remark="remark", grid=2)
-    assert line(pair[0], "DP-IFCA")[0] == pytest.approx([0, 0.4])
-    assert line(pair[1], "DP-FedAvg")[1] == pytest.approx([1, 0.6])  # the second epsilon
-    assert [title(ax) for ax in pair] == ["Fixed size, replace-one", "Poisson, add/remove"]
-    assert "DP-FedAvg" in texts(pair[1]) and "DP-FedAvg" not in texts(pair[0])
-    assert "remark" in texts(pair[0])
-    accuracy = pd.DataFrame(
-        [("ifca", 2.0, 0.3, 0.01), ("ifca", 8.0, 0.6, 0.01), ("sums_ifca", 2.0, 0.6, 0.02)],
-        columns=["method", "epsilon", "acc_mean", "ci95"],
-    )
-    paired = pd.DataFrame(
-        [("base", 2.0, 0.3, 0.01), ("base", 8.0, -0.1, 0.01), ("other", 2.0, 0.0, 0.1)],
-        columns=["label", "epsilon", "diff_mean", "ci95"],
-    )
-    left, right = draw(rr_results.plot_results, accuracy, paired, grid=2)
-    drawn = [bars.lines[0].get_ydata().tolist() for bars in left.containers]
-    assert np.allclose(drawn[0], [30, 60]) and np.allclose(drawn[1], [60])
-    assert np.allclose([bars.lines[0].get_xdata()[0] for bars in right.containers], [30, -10, 0])
-    assert len({bars.lines[0].get_color() for bars in right.containers}) == 3  # also undecided
-    assert [t.get_text() for t in right.get_yticklabels()] == ["base", "other"]
-    shares, methods = {0.1: TWICE, 0.5: TWICE}, ("sums_ifca", "sums_ifca_reseed")
-    three = draw(
-        rr_results.plot_limits, ([0.05, 0.25], shares), ([2, 4], TWICE),
-        ([0.5, 1.0], dict.fromkeys(methods, TWICE)), grid=3,
+        [("ifca", 2.0, 0.3), ("ifca", 2.0, 0.5), ("ifca", 4.0, 0.5), ("fedavg", 2.0, 0.6),
+         ("fedavg", 4.0, 0.6)],
+        columns=["method", "epsilon", "accuracy"],
     )  # fmt: skip
-    assert np.allclose(line(three[0], "threshold 0.1")[:, 1], [0.3, 0.9])
-    assert np.allclose(line(three[2], "sums only")[:, 1], [0.3, 0.9])
-    assert "truth" in texts(three[1])
+    ax = draw(rr.plot_comparison, runs, 0.63, [0.8, 0.9])
+    assert line(ax, "DP-IFCA")[0] == pytest.approx([2, 0.4])
+    assert line(ax, -1).tolist() == [[2, 0.8], [2, 0.9]]  # at the smallest epsilon
+    assert {"DP-FedAvg", "each client alone"} <= set(texts(ax))
+    pair = draw(rr.plot_limits, {0.25: [0.9, 0.8], 0.05: [0.2, 0.8]}, {2: [0.4], 4: [0.9]}, grid=2)
+    assert line(pair[0], 0).tolist() == [[25, 0.9], [5, 0.2]]
+    assert np.allclose(line(pair[0], 2)[:, 1], [0.85, 0.5])  # medians
+    assert "true groups" in texts(pair[1])
 
 
 def test_choice_marks_the_live_run() -> None:
     three = draw(
-        rr_results.plot_choice, sigmas=[0.2, 1.0], wrong=[0.0, 0.4], sigma=0.0, flip_rate=0.0,
+        rr.plot_choice, sigmas=[0.2, 1.0], wrong=[0.0, 0.4], sigma=0.0, flip_rate=0.0,
         sizes={"as chosen": [1.0, 9.0], "as used": [5.0, 5.0]}, min_size=4,
         curve=([0, 4], [0.2, 0.3], [0.4, 0.5]), accuracy=0.45, title="B = 4", grid=3,
     )  # fmt: skip

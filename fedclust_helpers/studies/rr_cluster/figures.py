@@ -1,14 +1,15 @@
-"""Figures of notebook 04, sections 1 to 10: the algorithm, identifiers, accounting, theory, views.
+"""Figures of notebook 04 that take more than a few lines, and how methods and accountants look.
 
 Each draws numbers that the notebook computed, and returns its axes. `METHODS` names the methods.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 from numpy.typing import ArrayLike
@@ -39,7 +40,12 @@ from fedclust_helpers.studies.bench.style import (
     THEORY,
     Look,
 )
-from fedclust_helpers.studies.rr_cluster.theory import Table4Row
+from fedclust_helpers.studies.rr_cluster.theory import (
+    TABLE_4,
+    TABLE_4_CLIENTS,
+    clopper_pearson,
+    expected_moved,
+)
 
 METHODS: Mapping[str, Look] = {
     "fedavg": Look("DP-FedAvg", GREY, "v-"),
@@ -69,9 +75,7 @@ ACCOUNTANTS: Mapping[str, Look] = {
 MODELS = tuple(
     Look("", look.color, dash) for look, dash in zip(LOOKS, ("-", "--", "-.", ":"), strict=False)
 )
-SIGMA, SIGMAS = "identifier noise σ", [0.2, 0.5, 1, 2, 5]
-
-# --- the algorithm --------------------------------------------------------------------------------
+SIGMA = "noise on an identifier"
 
 
 def plot_ifca(
@@ -110,7 +114,7 @@ def plot_ifca(
 def plot_noise_of_means(
     ax: Axes, sizes: ArrayLike, lengths: ArrayLike, predicted: ArrayLike, *, bound: float
 ) -> Axes:
-    """Length of the noise in a mean update against the size of its cluster.
+    """Length of the noise in a mean update against the number of updates.
 
     Parameters
     ----------
@@ -126,150 +130,54 @@ def plot_noise_of_means(
     note(ax, "longest possible mean update, C", (sizes[0], bound * 1.08), va="bottom")
     middle = len(sizes) // 2
     at = (sizes[middle], np.asarray(predicted)[middle])
-    note(ax, "2 C σ √d / |S|", at, (30, 20), line=True)
+    note(ax, "2 C σ √p / N", at, (30, 20), line=True)
     return finish(
-        ax, "Noise buries the update of every cluster of a round", "members of the cluster |S|",
+        ax, "Noise buries the update of every cluster of a round", "updates in the cluster N",
         "length of the noise", log="xy", xticks=sizes, yticks=[0.3, 1, 3, 10],
     )  # fmt: skip
 
 
-def plot_found(ax: Axes, found: Mapping[str, Mapping[str, ArrayLike]]) -> Axes:
-    """Lines found by each method from each kind of start, one dot for each seed.
+def plot_bias_variance(axes: Any, rows: pd.DataFrame) -> Any:
+    """Error of the minority model against B, stacked from variance and squared bias.
 
-    `found` maps starts to mappings of keys of `METHODS` to counts of shape (seeds,).
+    `rows` are those of ``rr_rebalancing`` at one noise: the left panel for updates relative to the
+    model they go to ("inserted"), the right one for those of Algorithm 2 ("trained").
     """
-    for g, by_method in enumerate(found.values()):
-        for i, (method, counts) in enumerate(by_method.items()):
-            label, color, style = METHODS[method]
-            at, label = g + 0.26 * (i - (len(by_method) - 1) / 2), label.removeprefix("DP-")
-            x, y = [], []
-            for level, n in zip(*np.unique(counts, return_counts=True), strict=True):
-                x.extend(at + 0.03 * (np.arange(n) % 4 - min(n - 1, 3) / 2))
-                y.extend(level + 0.16 * (np.arange(n) // 4))
-            mark: dict[str, Any] = {"color": color, "markeredgecolor": "white"}
-            ax.plot(x, y, style[0], label="_" if g else label, **mark)
-    ax.set_xticks(range(len(found)), list(found))
-    ax.set(yticks=range(5), ylim=(-0.4, 4.6), ylabel="lines found (of 4)")
-    ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), handletextpad=0.2)
-    return finish(ax, "Rebalancing wakes dead models, not misplaced ones")
-
-
-def plot_bias_variance(
-    axes: Any,
-    sizes: ArrayLike,
-    errors: Mapping[float, ArrayLike],
-    inserted: ArrayLike,
-    trained: ArrayLike,
-) -> Any:
-    """Error of the minority model against B: by noise, split in two, and as the algorithm has it.
-
-    Parameters
-    ----------
-    sizes : array_like of shape (b,)
-        Thresholds B.
-    errors : mapping of sigma_theta to mean squared errors of shape (b,)
-    inserted, trained : array_like of shape (2, b)
-        Squared bias and variance at one noise, with a moved update relative to the model it goes
-        to, and relative to the model it was trained from.
-    """
-    left, middle, right = panels(axes)
-    curves(left, sizes, {f"σ = {sigma:g}": values for sigma, values in errors.items()})
-    for values in errors.values():
-        best = int(np.argmin(values))
-        ring = (np.asarray(sizes)[best], np.asarray(values)[best])
-        left.plot(*ring, "o", markersize=14, markerfacecolor="none", color=DARK)
-    looks = {"bias²": Look("bias²", RED, "s-"), "variance": Look("variance", BLUE)}
-    for ax, pair in ((middle, inserted), (right, trained)):
-        curves(ax, sizes, dict(zip(looks, np.asarray(pair), strict=True)), looks, floor=1e-3)
-        ax.set_ylim(7e-4, 40)
-    for ax, title in (
-        (left, "The best B moves with the noise"),
-        (middle, "Relative to the new model: bias"),
-        (right, "As Algorithm 1 has it: no bias"),
-    ):
-        at = [0, 10, 20, 30, 40, 50]
-        finish(ax, title, "threshold B", yscale="log", xticks=at, names="upper right")
-    left.set_ylabel("squared error, small cluster (log)")
+    kinds = {"inserted": "As analysed: bias takes over", "trained": "As in Algorithm 2: no bias"}
+    for ax, (kind, title) in zip(panels(axes), kinds.items(), strict=True):
+        part = rows[rows["reference"] == kind]
+        bias, variance = part["bias2"].clip(lower=0), part["variance"]
+        ax.bar(part["B"], variance, 3.4, color=PALE, label="variance")
+        ax.bar(part["B"], bias, 3.4, bottom=variance, color=PLUM, label="bias²")
+        finish(ax, title, "threshold B", xticks=part["B"])
+    panels(axes)[0].set_ylabel("squared error, small cluster")
+    panels(axes)[1].legend(loc="upper right")
     return axes
 
 
-# --- identifiers and accounting -------------------------------------------------------------------
-
-
-def _mark_epsilons(ax: Axes, needed: Mapping[float, float], height: float) -> None:
-    """Dashed lines at the identifier noise that each total epsilon needs."""
-    for epsilon, sigma in needed.items():
-        ax.axvline(sigma, color=MUTED, linestyle="--", linewidth=1, zorder=0)
-        ax.text(sigma * 1.03, height, f"ε = {epsilon:g}", fontsize=9, va="top", rotation=90)
-
-
-def plot_flips(
-    axes: Any,
-    sigmas: ArrayLike,
-    exact: Mapping[int, ArrayLike],
-    simulated: Mapping[int, ArrayLike],
-    needed: Mapping[float, float],
-    epsilons: ArrayLike,
-    rates: Mapping[str, ArrayLike],
-) -> Any:
-    """Probability of a wrong identifier, against the noise (left) and the total epsilon (right).
+def plot_identifiers(ax: Axes, right: Callable[[float], float], needed: Sequence[float]) -> Axes:
+    """Probability of a right identifier against its noise, beside Table 4 of the paper.
 
     Parameters
     ----------
-    sigmas : array_like of shape (s,)
-    exact, simulated : mapping of the number of clusters to probabilities of shape (s,)
-    needed : mapping of total epsilon to sigma_s
-    epsilons : array_like of shape (m,)
-    rates : mapping of names of mechanisms to probabilities of shape (m,)
+    right : function
+        Of the noise.
+    needed : sequence of 3 floats
+        The noise that epsilon = 2, 4 and 8 need; shares of 64 clients have 95 % intervals.
     """
-    left, right = panels(axes)
-    lines = (Look("", BLUE, "-"), Look("", PLUM, "-"))
-    curves(left, sigmas, {f"k = {k}": values for k, values in exact.items()}, lines)
-    marks = (Look("_", BLUE, "o"), Look("_", PLUM, "s"))
-    open_mark: dict[str, Any] = {"markerfacecolor": "white", "markersize": 5}
-    curves(left, sigmas, {k: simulated[k] for k in exact}, marks, **open_mark)
-    title = "Quadrature (line) and simulation agree"
-    ends: dict[str, Any] = {"ylim": (0, 0.82), "xticks": SIGMAS, "names": "upper left"}
-    finish(left, title, SIGMA, "P(wrong cluster)", log="x", **ends)
-    _mark_epsilons(left, needed, 0.2)
-    pairs = ((ORANGE, "s-"), (RED, "^-"), (PLUM, "D-"), (BLUE, "o-"))
-    curves(right, epsilons, rates, tuple(Look("", *pair) for pair in pairs))
-    right.axhline(0.75, **DASHED)
-    note(right, "a blind guess", (np.asarray(epsilons)[0], 0.76), va="bottom")
-    finish(
-        right, "Every mechanism misplaces half, k = 4", "total ε of 50 rounds", log="x",
-        ylim=(0, 0.82), xticks=epsilons, names="ends",
-    )  # fmt: skip
-    return axes
-
-
-def plot_moved(
-    ax: Axes,
-    sigmas: ArrayLike,
-    expected: Mapping[int, ArrayLike],
-    needed: Mapping[float, float],
-    measured: Mapping[int, Sequence[tuple[float, float]]],
-) -> Axes:
-    """Clients that rebalancing moves in a round, against the identifier noise.
-
-    Parameters
-    ----------
-    sigmas : array_like of shape (s,)
-    expected : mapping of B to expected numbers of shape (s,)
-        When everybody's true cluster is the same one.
-    needed : mapping of total epsilon to sigma_s
-    measured : mapping of B to (sigma_s, mean number) of live runs
-    """
-    seen = {f"B = {b}": np.where(np.less(v, 1.2e-6), np.nan, v) for b, v in expected.items()}
-    curves(ax, sigmas, seen, tuple(look._replace(style="-") for look in LOOKS))
-    for b, look in zip(expected, LOOKS, strict=False):
-        for sigma, value in measured.get(b, ()):
-            if value > 0:
-                ax.plot(sigma, value, look.style[0], color=look.color, markeredgecolor="white")
-    _mark_epsilons(ax, needed, 4.0)
+    levels = np.geomspace(0.2, 6, 60)
+    ax.plot(levels, [right(s) for s in levels], color=DARK, label="truth")
+    looks = (("DP-IFCA", 0.97, BLUE, "s"), ("RR-Cluster(IFCA) B=8", 1.03, RED, "^"))
+    for name, shift, color, mark in looks:
+        share = np.array(TABLE_4[name][1:4], dtype=np.float64) / 100
+        low, high = clopper_pearson(np.round(share * TABLE_4_CLIENTS), TABLE_4_CLIENTS)
+        label = "Table 4: " + name.replace("(IFCA)", ",")
+        at, half = shift * np.asarray(needed), [share - low, high - share]
+        ax.errorbar(at, share, half, fmt=mark, color=color, elinewidth=1.4, label=label)
     return finish(
-        ax, "With private identifiers nobody is left to move", SIGMA, "clients moved per round",
-        log="xy", ylim=(1e-6, 150), xticks=SIGMAS, names="ends",
+        ax, "Private identifiers are mostly wrong; those of Table 4 are not", SIGMA,
+        "P(right cluster)", log="x", ylim=(0, 1.03), xticks=[0.2, 0.5, 1, 2, 5],
+        names="lower left",
     )  # fmt: skip
 
 
@@ -288,15 +196,6 @@ def plot_accountants(
         ax, "No noise gets Theorem 4.2 below its floor", "noise multiplier σ",
         f"ε of {n_rounds} rounds", log="xy", xticks=[1, 2, 4, 8, 16],
         yticks=[0.1, 0.5, 1, 2, 5, 10], names="ends",
-    )  # fmt: skip
-
-
-def plot_relations(ax: Axes, epsilons: ArrayLike, noise: Mapping[str, ArrayLike]) -> Axes:
-    """Noise on a sum of updates, in units of C, by accountant (keys of `ACCOUNTANTS`)."""
-    curves(ax, epsilons, noise, ACCOUNTANTS)
-    return finish(
-        ax, "The same ε, three promises, three noises", "ε of 50 rounds", "noise on a sum / C",
-        log="xy", xticks=epsilons, yticks=[0.5, 1, 2, 5], names="ends",
     )  # fmt: skip
 
 
@@ -343,78 +242,157 @@ def plot_shifts(ax: Axes, shifts: Mapping[str, float]) -> Axes:
     return ax
 
 
-# --- theory ---------------------------------------------------------------------------------------
-
-
-def plot_table_4(ax: Axes, rows: Sequence[Table4Row]) -> Axes:
-    """Identifier noise that would explain Table 4 (with 95 % interval), and what epsilon needs.
-
-    Noise is drawn between 0.1 and 60: 64 of 64 right fits any small one.
-    """
-    shown = {
-        "DP-IFCA": (Look("DP-IFCA", ORANGE, "s"), -0.05),
-        "RR-Cluster(IFCA) B=4": (Look("RR-Cluster, B=4", PLUM, "v"), 0.0),
-        "RR-Cluster(IFCA) B=8": (Look("RR-Cluster, B=8", RED, "^"), 0.05),
-    }
-    finite = [row for row in rows if np.isfinite(row.epsilon)]
-    needed = dict(sorted({row.epsilon: row.needed for row in finite}.items()))
-    epsilons = list(needed)
-    ax.plot(epsilons, list(needed.values()), "--", color=DARK, label="needed by the accounting")
-    for method, (look, shift) in shown.items():
-        part = [row for row in finite if row.method == method]
-        x = np.array([row.epsilon * 2**shift for row in part])
-        low, high = ([getattr(row, n) for row in part] for n in ("lowest", "highest"))
-        limits = (np.maximum(low, 0.05), np.minimum(high, 60.0))
-        ax.vlines(x, *limits, color=look.color, linewidth=1.6)
-        middle = np.clip([row.sigma_s for row in part], 0.1, 60.0)
-        mark: dict[str, Any] = {"markersize": 8, "markeredgecolor": "white"}
-        curves(ax, x, {method: middle}, (look,), **mark)
-    return finish(
-        ax, "Table 4 fits DP-IFCA's noise, and not RR-Cluster's", "printed ε", SIGMA, log="xy",
-        ylim=(0.08, 80), xticks=epsilons, yticks=[0.1, 0.3, 1, 3, 10, 30], names="upper right",
-    )  # fmt: skip
-
-
-def plot_convergence(
-    axes: Any,
-    sigmas: ArrayLike,
-    term: Mapping[str, ArrayLike],
-    sizes: ArrayLike,
-    tails: Mapping[str, ArrayLike],
-    distances: Mapping[str, ArrayLike],
-) -> Any:
-    """Lemma 4.8 (identifiers), Equation 18 and the contraction of Theorem 4.10 beside the truth.
+def plot_moved(ax: Axes, moved: Mapping[int, float], right: float, n_clusters: int) -> Axes:
+    """Clients that rebalancing moves in a round, against the threshold B.
 
     Parameters
     ----------
-    sigmas : array_like of shape (s,)
-    term : mapping of "truth", "printed", "literal", "corrected" to arrays of shape (s,)
-    sizes : array_like of shape (b,)
-        Thresholds B.
-    tails : mapping of "bound", "above", "below" to arrays of shape (b,)
-    distances : mapping of "truth", "printed", "corrected" to distances by round
+    moved : mapping of B to what a live run moved
+        0 is drawn at the bottom.
+    right : float
+        Probability that an identifier is right: lines are the expected numbers for clusters of
+        equal size, and where the true cluster of all is the same one (cohorts of 100 and 40).
+    """
+    bottom, sizes, k = 1e-4, np.arange(max(moved) + 1), n_clusters
+    one = [right, *[(1 - right) / (k - 1)] * (k - 1)]
+    cases = {
+        "cohort 100, equal clusters": (100, [1 / k] * k, "--"),
+        "cohort 100, all in one": (100, one, "-"), "cohort 40, all in one": (40, one, ":"),
+    }  # fmt: skip
+    for name, (cohort, law, dash) in cases.items():
+        at = sizes[sizes * k <= cohort]
+        expected = [expected_moved(cohort, law, int(b)) for b in at]
+        curves(ax, at, {name: np.maximum(expected, bottom)}, (Look("", DARK, dash),))
+    live: dict[str, Any] = {"color": RED, "markersize": 9, "markeredgecolor": "white"}
+    heights = np.maximum(list(moved.values()), bottom)
+    ax.plot(list(moved), heights, "o", label="live run", clip_on=False, **live)
+    return finish(
+        ax, "With private identifiers a small B moves nobody", "threshold B",
+        "clients moved per round", log="y", ylim=(bottom, 60), names="lower right",
+    )  # fmt: skip
+
+
+def plot_comparison(ax: Axes, scores: pd.DataFrame, alone: float, all_join: ArrayLike) -> Axes:
+    """Accuracy at equal epsilon by method: means as lines, a mark for each partition.
+
+    Parameters
+    ----------
+    scores : DataFrame
+        Columns method (keys of `METHODS`), epsilon, accuracy.
+    alone : float
+        Accuracy of clients that train on their own data alone.
+    all_join : array_like of shape (partitions,)
+        Of sums only where everybody takes part in each round, at the smallest epsilon.
+    """
+    epsilons = sorted(scores["epsilon"].unique())
+    for method, rows in scores.groupby("method"):
+        _, color, style = METHODS[str(method)]
+        faint: dict[str, Any] = {"alpha": 0.45, "markersize": 5, "markeredgewidth": 0}
+        ax.plot(rows["epsilon"], rows["accuracy"], style[0], color=color, **faint)
+    means = scores.pivot_table("accuracy", "epsilon", "method")
+    curves(ax, epsilons, {m: means[m].to_numpy() for m in METHODS if m in means}, METHODS)
+    ax.axhline(alone, **DASHED)
+    note(ax, "each client alone", (epsilons[-1], alone), (0, 6), va="bottom", ha="right")
+    marks = np.asarray(all_join, dtype=np.float64)
+    ax.plot(np.full(marks.size, epsilons[0]), marks, "*", color=BLUE, markersize=11)
+    note(ax, "sums only, everybody in each round", (epsilons[0], marks.max()), (-6, 14))
+    return finish(ax, "", "ε", "accuracy", log="x", xticks=epsilons, ylim=(0, 1), names="ends")
+
+
+def plot_counts(axes: Any, counts: Mapping[str, ArrayLike], events: Sequence[Any]) -> Any:
+    """Noised counts of the models by round as shades of grey, without and with re-seeding.
+
+    Parameters
+    ----------
+    counts : mapping of two titles to arrays of shape (T, k)
+    events : sequence of (round, dead model, split model)
+        Of the second run; a mark at the dead one.
+    """
+    both = panels(axes)
+    values = {title: np.asarray(v, dtype=np.float64).T for title, v in counts.items()}
+    top = max(v.max() for v in values.values())
+    for ax, (title, shown) in zip(both, values.items(), strict=True):
+        image = ax.imshow(
+            shown, cmap="Greys", vmin=0, vmax=top, aspect="auto", interpolation="nearest"
+        )
+        finish(ax, title, "round", yticks=range(len(shown)))
+    both[0].set_ylabel("model")
+    for t, dead, _ in events:
+        both[1].plot(t, dead, "v", color=RED, markersize=11, markeredgecolor="white")
+    both[0].figure.colorbar(image, ax=both, label="clients that chose it (noised)")
+    return axes
+
+
+def plot_limits(
+    axes: Any, shares: Mapping[float, ArrayLike], models: Mapping[int, ArrayLike]
+) -> Any:
+    """Where sums only breaks: accuracies by partition for a small true group, and a wrong k.
+
+    `shares` maps the share of the smallest group to the accuracy in it, `models` the number of
+    models to the accuracy of all.
+    """
+    left, right = panels(axes)
+    percent = {100 * share: values for share, values in shares.items()}
+    for ax, series in ((left, percent), (right, models)):
+        array = np.array(list(series.values()), dtype=np.float64)
+        curves(ax, list(series), {"": array}, (Look("_run", BLUE, "o"),), interval="marks")
+        bar: dict[str, Any] = {"color": DARK, "markersize": 24, "markeredgewidth": 2}
+        ax.plot(list(series), np.median(array, axis=1), "_", **bar)
+    right.axvline(4, **DASHED)
+    note(right, "true groups", (4, 0.06), (6, 0))
+    text = ("A small group goes unseen", "smallest group, % of clients", "accuracy in it")
+    finish(left, *text, ylim=(0, 1), xticks=list(percent))
+    text = ("Too few models cost, spare ones do not", "number of models k", "accuracy")
+    finish(right, *text, ylim=(0, 1), xticks=list(models))
+    return axes
+
+
+def plot_choice(
+    axes: Any,
+    *,
+    sigmas: ArrayLike,
+    wrong: ArrayLike,
+    sigma: float,
+    flip_rate: float,
+    sizes: Mapping[str, ArrayLike],
+    min_size: int,
+    curve: tuple[ArrayLike, ArrayLike, ArrayLike],
+    accuracy: float,
+    title: str,
+) -> Any:
+    """One run with a chosen B and epsilon: flipped identifiers, cluster sizes, accuracy against B.
+
+    Parameters
+    ----------
+    sigmas, wrong : array_like of shape (s,)
+        Noise of an identifier, and the probability of a wrong one.
+    sigma, flip_rate : float
+        Noise of this run (0: none), and the share of identifiers that it changed.
+    sizes : mapping of two names to mean cluster sizes of shape (k,)
+        As the clients choose, and as the server uses them.
+    min_size : int
+        B.
+    curve : B, lowest and highest accuracy of shape (b,)
+        From the table that was computed before.
+    accuracy : float
+        Of this run.
     """
     left, middle, right = panels(axes)
-    looks = {
-        "truth": Look("truth", DARK, "-"), "printed": Look("printed", RED, "--"),
-        "literal": Look("read literally", MUTED, ":"), "corrected": Look("corrected", BLUE, "-."),
-        "bound": Look("bound", RED, "--"), "above": Look("P(|S| > B)", ORANGE, "-"),
-        "below": Look("P(|S| < B)", BLUE, "-"),
-    }  # fmt: skip
-    curves(left, sigmas, term, looks)
-    left.axhspan(1, 100, color="#eeeeee", zorder=0)
-    left.text(np.asarray(sigmas)[0], 20, "above 1: says nothing", fontsize=9, va="top")
-    text = ("Lemma 4.8: true, and empty", SIGMA, "P(wrong cluster)")
-    finish(left, *text, log="xy", ylim=(1e-3, 30), xticks=SIGMAS)
-    left.legend(loc=(0.36, 0.02), fontsize=9)
-    curves(middle, sizes, tails, looks, floor=1e-12)
-    text = ("Eq. 18 bounds the other tail", "threshold B (400 clients, k = 4)", "")
-    finish(middle, *text, yscale="log", ylim=(1e-8, 100), names="lower right")
-    seen = {
-        name: (np.arange(np.size(values)), np.where(np.less(values, 1.5e-3), np.nan, values))
-        for name, values in distances.items()
-    }
-    curves(right, None, seen, looks)
-    text = ("Thm 4.10 promises too much", "round", "distance")
-    finish(right, *text, log="y", ylim=(1e-3, 1.5), names="ends")
+    live: dict[str, Any] = {"color": RED, "markersize": 11, "markeredgecolor": "white"}
+    left.plot(sigmas, wrong, color=BLUE)
+    left.plot(max(sigma, float(np.min(sigmas))), flip_rate, "o", **live)
+    at, ends = [0.2, 0.5, 1, 2, 5, 10], (-0.03, 0.82)
+    finish(left, f"1  {flip_rate:.0%} of identifiers wrong", SIGMA, log="x", xticks=at, ylim=ends)
+    k = len(np.asarray(next(iter(sizes.values()))))
+    for shift, (name, values), color in zip((-0.2, 0.2), sizes.items(), (PALE, BLUE), strict=True):
+        ordered = np.sort(np.asarray(values))[::-1]
+        middle.bar(np.arange(k) + shift, ordered, 0.38, color=color, label=name)
+    middle.axhline(min_size, **DASHED)
+    text = ("2  clients per round", "cluster, largest first (dashed: B)")
+    finish(middle, *text, xticks=range(k), names="upper right")
+    b, low, high = (np.asarray(v) for v in curve)
+    curves(right, b, {"": np.stack([low, high], axis=1)}, (Look("_table", BLUE, "-"),))
+    right.plot(min_size, accuracy, "o", **live)
+    finish(right, f"3  accuracy {accuracy:.2f}", "threshold B", ylim=(0, 1), xticks=b)
+    headline(axes, title)
     return axes

@@ -7,8 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from fedclust_helpers.rr_cluster import accounting
+from fedclust_helpers import audit
+from fedclust_helpers.accounting import PrivacyLedger
+from fedclust_helpers.audit.canary import CanaryAudit
+from fedclust_helpers.client_statistics import MODEL_BLOCKS
+from fedclust_helpers.federation import ClientData, simulate
+from fedclust_helpers.mechanisms import Gaussian
+from fedclust_helpers.rr_cluster import LinearRegression, accounting
 from fedclust_helpers.rr_cluster.algorithm import rebalance
+from fedclust_helpers.studies.paper_data import LINES, make_lines
 from fedclust_helpers.studies.rr_cluster import sensitivity, theory
 
 RUN: dict[str, Any] = {"n_clients": 1000, "cohort": 100, "delta": 1e-3}
@@ -33,15 +40,10 @@ def reach() -> dict[str, Any]:
         sensitivity.removal_shift(sensitivity.FIVE, rule="literal"),
     ]
     full = sensitivity.DONOR_FLIP
-    less = sensitivity.Instance(full.assignment[1:], full.updates[1:], 3, 50)
-    means = [
-        np.array([float(v) for v in sensitivity.mean_sums(
-            sensitivity.rebalanced_sums(world, rule="literal"))])
-        for world in (full, less)
-    ]  # fmt: skip
+    worlds = [sensitivity.rebalanced_sums(x, rule="literal") for x in (full, full.without(0))]
     small = sensitivity.TWO_CLUSTERS
     shift, sums = sensitivity.released_shift(small, 0, -small.updates[0])
-    return {"removed": removed, "flip": float(np.linalg.norm(means[0] - means[1])),
+    return {"removed": removed, "flip": sensitivity.mean_shift(*worlds),
             "replaced": shift, "sums": sums}  # fmt: skip
 
 
@@ -123,3 +125,32 @@ def table_4() -> dict[str, Any]:
     """R.table4.noise: the noise that would explain one entry of Table 4."""
     row = {(r.method, r.epsilon): r for r in theory.table_4()}["RR-Cluster(IFCA) B=8", 4.0]
     return {"row": row, "percent": 100 * row.accuracy_at_needed}
+
+
+def audited_sums(factor: float, *, rng: np.random.Generator) -> CanaryAudit:
+    """Attack the release that training calls, its noise `factor` times what is claimed.
+
+    Twelve clients with points on lines, two models, replace-one: one client pulls a model up as
+    hard as it can, or down. The claim is 1-GDP; 600 releases of each world.
+    """
+    points, offsets, _ = make_lines(12, rng=np.random.default_rng(0)).clients()
+    worlds = [np.vstack([[[0.0, y]] * 20, points[20:]]) for y in (30.0, -30.0)]
+    how: dict[str, Any] = {
+        "model": LinearRegression(1), "models": np.array(LINES[:2]), "clip": 0.5,
+        "count_weight": 0.5, "n_steps": 2, "learning_rate": 0.2,
+    }  # fmt: skip
+    change = MODEL_BLOCKS.sensitivity_of("blocks", 2, "replace-one", n_features=2, grid=0.0, **how)
+    noise = [Gaussian(change, factor * change, "replace-one")]
+
+    def release(number: int) -> Any:
+        ledger = PrivacyLedger(unit="client", adjacency="replace-one")
+        data = ClientData(worlds[number], offsets)
+        fed = simulate(data, "ideal", seed=number, bound=50.0, ledger=ledger)
+        return lambda rng: fed.noisy_sum(MODEL_BLOCKS, noise, round=0, **how)[0]
+
+    assert MODEL_BLOCKS.pooled is not None
+    exact = [MODEL_BLOCKS.pooled(rows, offsets, **how)[0] for rows in worlds]
+    return audit.audit_release(
+        release(0), release(1), exact[0], exact[1], change, claimed_mu=1.0, n_runs=600,
+        vectorized=False, rng=rng,
+    )  # fmt: skip

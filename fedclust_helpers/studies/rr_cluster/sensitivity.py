@@ -1,4 +1,4 @@
-"""How far one client moves the cluster sums: rebalancing enumerated exactly, and sums only.
+"""How far one client moves the cluster sums: rebalancing enumerated exactly.
 
 Everything is in units of the clipping bound C, with whole-number updates, so that probabilities are
 `Fraction` and squared distances are integers. The *joint* change is the L2 norm over all k sums.
@@ -21,23 +21,15 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
-from scipy.optimize import brentq
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import maximum_flow
-from scipy.stats import norm
 
 from fedclust_helpers._validation import (
-    FloatArray,
-    IntArray,
-    as_points,
     check_choice,
     check_int,
-    check_positive,
 )
 
 RULES = ("strict", "literal", "surplus")
-MOST_STATES_LOG2 = 22  # data sets that are enumerated at once
 MOST_PARTITIONS = 10**6  # outcomes of one enumeration
 MOST_SEARCHED = 10**5  # instances of one search
 Sums = tuple[int, ...]
@@ -256,32 +248,6 @@ def mean_shift(first: Distribution, second: Distribution) -> float:
     return math.sqrt(sum((x - y) ** 2 for x, y in pairs))
 
 
-def balanced_mu(first: Distribution, second: Distribution, std: float) -> float:
-    """A lower bound on the mu of Gaussian DP of two noised k-tuples of sums, exactly.
-
-    Each sum gets N(0, std^2) (in units of C). The test projects on the line through the two means
-    and has its threshold where both error rates are equal to some e; mu-GDP would imply
-    e >= Phi(-mu/2).
-    """
-    check_positive(std, "std")
-    means = [np.array([float(x) for x in mean_sums(d)]) for d in (first, second)]
-    line = means[1] - means[0]
-    if not line.any():
-        return 0.0
-    line /= np.linalg.norm(line)
-    scores = [np.array(list(d), dtype=np.float64) @ line for d in (first, second)]
-    weights = [np.array([float(p) for p in d.values()]) for d in (first, second)]
-
-    def gap(t: float) -> float:  # false alarms above t less misses below it
-        return float(weights[0] @ norm.sf((t - scores[0]) / std)) - float(
-            weights[1] @ norm.cdf((t - scores[1]) / std)
-        )
-
-    span = np.concatenate(scores)
-    t = brentq(gap, span.min() - 10 * std, span.max() + 10 * std, xtol=1e-12)
-    return float(-2 * norm.ppf(weights[0] @ norm.sf((t - scores[0]) / std)))
-
-
 def removal_shift(instance: Instance, client: int = 0, *, rule: str = "strict") -> float:
     """W-infinity distance (units of C) between the sums with and without one client (add/remove).
 
@@ -428,63 +394,3 @@ def search_replacement(n_clusters: int, max_clients: int, *, rule: str = "strict
     best = int(np.argmax(shifts))
     instance, cluster, update = tried[best]
     return SearchResult(shifts[best], instance, len(tried), cluster, update)
-
-
-# --- sums only ------------------------------------------------------------------------------------
-
-
-def block_sums(blocks: IntArray, updates: FloatArray, n_clusters: int) -> FloatArray:
-    """Sums of shape (..., k, d) of `updates` (..., n, d) by `blocks` (..., n).
-
-    This is the sums-only release without noise; with updates of one column of ones, its counts.
-    """
-    one_hot = (blocks[..., None] == np.arange(n_clusters)).astype(np.float64)
-    return np.asarray(np.einsum("...nk,...nd->...kd", one_hot, updates))
-
-
-@dataclass(frozen=True)
-class SumsOnlyCheck:
-    """Every pair (squared change of the sums, squared change of the counts) that occurs."""
-
-    pairs: frozenset[tuple[float, float]]
-    n_compared: int
-
-
-def check_sums_only(
-    n_clusters: int, n_clients: int, updates: ArrayLike, *, adjacency: str
-) -> SumsOnlyCheck:
-    """Compare the sums-only release on all pairs of neighbours, exhaustively.
-
-    All (k m)^n data sets of n clients with `updates` (m, d) in units of C, norms at most 1, are
-    built. The last client is left out (add/remove; the worst changes are 1 and 1), or exchanged for
-    every other block and update (replace-one; the extreme pairs are (4, 0) and (2, 2)).
-    """
-    k, n = check_int(n_clusters, "n_clusters"), check_int(n_clients, "n_clients")
-    check_choice(adjacency, "adjacency", ("add/remove", "replace-one"))
-    values = as_points(updates, "updates")
-    n_states = k * len(values)
-    if n * math.log2(n_states) > MOST_STATES_LOG2:
-        raise ValueError(
-            f"n_clients must be smaller: (n_clusters * len(updates))^n_clients ="
-            f" {n_states}^{n} data sets are too many to enumerate"
-        )
-    if np.linalg.norm(values, axis=1).max() > 1 + 1e-12:
-        raise ValueError("updates must have norm <= 1 (units of C)")
-    states = np.array(list(itertools.product(range(n_states), repeat=n)))
-    blocks, counted = states // len(values), np.column_stack([values, np.ones(len(values))])
-    rows = counted[states % len(values)]
-    whole = block_sums(blocks, rows, k)  # the last column are the counts
-    if adjacency == "add/remove":
-        changes = [whole - block_sums(blocks[:, :-1], rows[:, :-1], k)]
-    else:
-        # the last client runs fastest, so its exchange is a shift within groups of n_states
-        grouped = whole.reshape(-1, n_states, *whole.shape[1:])
-        changes = [grouped - np.roll(grouped, s, axis=1) for s in range(n_states)]
-    pairs: set[tuple[float, float]] = set()
-    compared = 0
-    for change in changes:
-        squares = (change**2).sum(axis=-2).reshape(-1, counted.shape[1])
-        both = np.stack([squares[:, :-1].sum(axis=1), squares[:, -1]], axis=1).round(12)
-        pairs.update(map(tuple, np.unique(both, axis=0).tolist()))
-        compared += len(both)
-    return SumsOnlyCheck(frozenset(pairs), compared)

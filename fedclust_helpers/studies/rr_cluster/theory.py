@@ -28,11 +28,9 @@ from fedclust_helpers._validation import (
 from fedclust_helpers.rr_cluster.accounting import (
     PAPER_ORDERS,
     calibrate,
-    calibrate_identifiers,
     certified_epsilon,
     gaussian_rdp,
     log_brackets,
-    split_identifiers,
     theorem_4_2_rdp,
 )
 
@@ -72,15 +70,6 @@ def argmax_accuracy(sigma: float, n_clusters: int) -> float:
     return float(_WEIGHTS @ norm.cdf(1 / sigma + _NODES) ** (k - 1))
 
 
-def simulate_argmax(
-    sigma: float, n_clusters: int, n_draws: int, *, rng: np.random.Generator
-) -> float:
-    """The same probability, as the share of `n_draws` noisy identifiers that are right."""
-    noisy = sigma * check_rng(rng).standard_normal((n_draws, n_clusters))
-    noisy[:, 0] += 1
-    return float((noisy.argmax(axis=1) == 0).mean())
-
-
 def sigma_for_accuracy(accuracy: float, n_clusters: int) -> float:
     """The noise at which the noisy argmax is right with probability `accuracy`.
 
@@ -111,49 +100,6 @@ def exponential_accuracy(epsilon: float, n_clusters: int) -> float:
     return krr_accuracy(epsilon / 2, n_clusters)
 
 
-@dataclass(frozen=True)
-class FlipRates:
-    """Probability that the identifier of one client is changed, by mechanism.
-
-    `printed_epsilon` is what the Gaussian as printed really costs: its noise is for sensitivity
-    C_s, but two one-hot vectors differ by sqrt(2) C_s.
-    """
-
-    printed: float
-    corrected: float
-    exponential: float
-    krr: float
-    printed_epsilon: float
-
-
-def run_flip_rates(
-    epsilon: float, delta: float, *, n_clusters: int, share: float = 0.5, **run: int
-) -> FlipRates:
-    """Flip rates in a round of a run that costs (epsilon, delta) in all.
-
-    Replace-one, fixed-size sampling. The sums carry the same noise everywhere: a part 1 - `share`
-    of 1/sigma_eff^2. All four go through Theorem 4.2 with the tight conversion ("paper_tight"),
-    since it amplifies pure mechanisms too. `run` is `n_rounds`, `n_clients` and `cohort`.
-    """
-    sigma = calibrate(epsilon, delta, accountant="paper_tight", **run)
-    sigma_s, sigma_theta = split_identifiers(sigma, share)
-    pure, krr = (
-        calibrate_identifiers(
-            epsilon, delta, sigma_theta=sigma_theta, n_clusters=answers, amplified=True, **run
-        )
-        for answers in (2, n_clusters)
-    )
-    return FlipRates(
-        printed=1 - argmax_accuracy(sigma_s, n_clusters),
-        corrected=1 - argmax_accuracy(math.sqrt(2) * sigma_s, n_clusters),
-        exponential=1 - exponential_accuracy(pure, n_clusters),
-        krr=1 - krr_accuracy(krr, n_clusters),
-        printed_epsilon=actual_epsilon(
-            sigma_s, sigma_theta, delta=delta, accountant="paper_tight", **run
-        ),
-    )
-
-
 def actual_epsilon(
     sigma_s: float, sigma_theta: float, *, delta: float, identifier_ratio: float = math.sqrt(2),
     accountant: str = "wor_rdp", **run: int,
@@ -181,16 +127,6 @@ def expected_moved(n_clients: int, probabilities: Any, min_size: int) -> float:
     return float(((min_size - sizes) * binom.pmf(sizes, n_clients, p[:, None])).sum())
 
 
-def binding_sigma(n_clients: int, n_clusters: int, min_size: int) -> float:
-    """The sigma_s above which rebalancing doesn't act on average, even in a full collapse.
-
-    If all clients choose one cluster, the noise alone gives each other one n (1 - P)/(k - 1) of
-    them; this is B at the returned noise.
-    """
-    b = check_int(min_size, "min_size", maximum=n_clients // n_clusters)
-    return sigma_for_accuracy(1 - b * (n_clusters - 1) / n_clients, n_clusters)
-
-
 # --- sensitivity and noise ------------------------------------------------------------------------
 
 
@@ -200,30 +136,6 @@ def clip_as_printed(update: np.ndarray, identifier: np.ndarray, bound: float) ->
     The result may have any norm (10 for an update of norm 100 with a one-hot s and C = 0.1).
     """
     return np.asarray(update / max(1.0, float(np.linalg.norm(identifier)) / bound))
-
-
-def model_noise(sigma_theta: float, clip: float, n_parameters: int, size: int) -> float:
-    """Root mean square norm of the noise in one model, 2 C sigma_theta sqrt(d)/|S_j|."""
-    return 2 * clip * sigma_theta * math.sqrt(n_parameters) / size
-
-
-def scale_divergence(size: int, n_parameters: int, *, order: float = 2.0) -> float:
-    """Renyi divergence from N(0, (s/n)^2 I_d) to N(0, (s/(n-1))^2 I_d), the larger direction.
-
-    Under add/remove, dividing noise of a known scale by the exact |S_j| reveals the count by the
-    scale of what comes out. inf where an order is too high for the divergence to exist.
-    """
-    n = check_int(size, "size", minimum=2)
-    if not 1 < order < math.inf:
-        raise ValueError(f"order must be > 1 and finite, got {order}")
-
-    def one_way(p: float, q: float) -> float:  # standard deviations of the two
-        mixed = order * q * q + (1 - order) * p * p
-        if mixed <= 0:
-            return math.inf
-        return math.log(q / p) + math.log(q * q / mixed) / (2 * (order - 1))
-
-    return n_parameters * max(one_way(1 / n, 1 / (n - 1)), one_way(1 / (n - 1), 1 / n))
 
 
 # --- Lemma 4.8 ------------------------------------------------------------------------------------
@@ -458,6 +370,14 @@ None: not given. Every entry is a multiple of 1/64, to within 0.01."""
 TABLE_4_CLIENTS = 64
 
 
+def clopper_pearson(right: Any, n: int) -> tuple[Any, Any]:
+    """The 95 % interval of a probability of which `right` of `n` trials came true."""
+    right = np.asarray(right, dtype=np.float64)
+    low = beta_distribution.ppf(0.025, right, n - right + 1)
+    high = beta_distribution.ppf(0.975, right + 1, n - right)
+    return np.where(right > 0, low, 0.0), np.where(right < n, high, 1.0)
+
+
 @dataclass(frozen=True)
 class Table4Row:
     """One entry of Table 4, and the identifier noise that would explain it.
@@ -494,9 +414,7 @@ def table_4(*, n_rounds: int = 50, share: float = 0.5) -> list[Table4Row]:
             if accuracy is None:
                 continue
             right = round(accuracy * TABLE_4_CLIENTS / 100)
-            wrong = TABLE_4_CLIENTS - right
-            low = float(beta_distribution.ppf(0.025, right, wrong + 1)) if right else 0.0
-            high = float(beta_distribution.ppf(0.975, right + 1, wrong)) if wrong else 1.0
+            low, high = (float(end) for end in clopper_pearson(right, TABLE_4_CLIENTS))
             needed = 0.0
             if math.isfinite(epsilon):
                 sigma = calibrate(epsilon, 1e-3, accountant="wor_rdp", **run)

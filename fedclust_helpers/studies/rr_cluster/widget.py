@@ -16,7 +16,7 @@ from fedclust_helpers.accounting import PrivacyLedger
 from fedclust_helpers.federation import ClientData, simulate
 from fedclust_helpers.studies.bench import widgets
 from fedclust_helpers.studies.paper_data import LabelledFederation
-from fedclust_helpers.studies.rr_cluster.result_figures import plot_choice
+from fedclust_helpers.studies.rr_cluster.figures import plot_choice
 from fedclust_helpers.studies.rr_cluster.theory import argmax_accuracy
 
 Identifiers = Literal["corrected", "exact"]
