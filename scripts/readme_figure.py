@@ -13,7 +13,7 @@ import matplotlib.pyplot as plt  # noqa: E402  (the backend is chosen first)
 from fedclust_helpers import studies  # noqa: E402
 from fedclust_helpers.studies.bench.plots import by, curves, finish  # noqa: E402
 from fedclust_helpers.studies.bench.style import DARK, use_style  # noqa: E402
-from fedclust_helpers.studies.fastlloyd.result_figures import METHODS  # noqa: E402
+from fedclust_helpers.studies.fastlloyd.figures import METHODS  # noqa: E402
 
 TARGET = Path(__file__).resolve().parents[1] / "docs" / "figures" / "fastlloyd_s1.png"
 
