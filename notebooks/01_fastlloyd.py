@@ -16,7 +16,7 @@
 #
 # *Paper: A. Diaa, T. Humphries, F. Kerschbaum, "FastLloyd: Federated, Accurate, Secure, and Tunable
 # k-Means Clustering with Differential Privacy". Implemented here: Algorithm 1 and the protocol of
-# Figure 1. Reading: 75 minutes; running: half a minute on two cores, no network.*
+# Figure 1. Reading: 75 minutes; running: under a minute on two cores, no network.*
 #
 # Two hospitals want to know into which groups their patients fall. Neither may show its records to
 # anybody, not even a *sum* of records, as we are about to see. FastLloyd lets them run Lloyd's
@@ -768,7 +768,7 @@ check(1.4 < twice / EPSILON < 1.6, "two runs cost less than twice")
 # **Read the plan.** *guarantee*: what will be charged. Each *round* line is one release of two arrays: the
 # noise and the largest change by one record that it hides; sections 3 to 6 derived them. **Read the
 # figure.** Hollow marks: the public start. Lines: the way of each centre. Dotted circles: the radius η; records
-# outside all of them do not count. Not every start ends so well. **Read the transcript** (key agreement, then
+# outside all of them do not count. (Not every start ends so well: section 13.) **Read the transcript** (key agreement, then
 # round 0). To the server went public keys, a sealed secret that it relayed, and masked words. To the clients went
 # masked totals with noise. No row holds a centre: every client computes them from what it unmasked. It sees the
 # noised total and can take its own part away: with two hospitals, A learns the noised total of B, which is what ε
@@ -889,8 +889,8 @@ check(sum(wide) > 8, "at α = 2, Step begins narrower in most designs")
 # **Read the figure.** Filled: cells that FastLloyd (or the first of the two options) wins; crosses: cells that it
 # loses; the rest are ties, and a tie is no evidence. On cost it beats GLloyd in most cells and loses in none
 # ([L.fig2.all](../data/results/claims.md#L.fig2.all)). Against GLloyd **with folding** a few cells are lost
-# ([L.fig2.glloyd_fold](../data/results/claims.md#L.fig2.glloyd_fold)): a part of the lead is folding. The
-# silhouette, Davies-Bouldin index and centroid error of Figures 6 to 8 mostly tie.
+# ([L.fig2.glloyd_fold](../data/results/claims.md#L.fig2.glloyd_fold)): a part of the lead is folding. By
+# silhouette, Davies-Bouldin index and centroid error (Figures 6 to 8) the two mostly tie.
 #
 # *Why "Step beats Constant" failed* ([L.fig5.constant](../data/results/claims.md#L.fig5.constant)). The three cells
 # that are lost all have α = 2. There η is larger than $b\sqrt d$ whenever $k^{1/d}<2$: the "wider" first
@@ -950,7 +950,7 @@ show(fig, "Cost of privacy falls with n, cost of the start rises with d")
 # means) are what the start costs, with no noise at all. Left: with 100 records the noise is as large as the
 # groups; from about 3000 on privacy is nearly free, and what is left is the start. Right: in many columns sphere
 # packing, which does not look at the data, often leaves a group without a centre of its own; then exact Lloyd ends
-# several times above k-means, too. Who compares FastLloyd with k-means alone blames privacy for that. The
+# several times above k-means, too. Privacy comes on top, because the noise of a sum grows with $\sqrt d$. Who compares FastLloyd with k-means alone blames privacy for that. The
 # bands are wide: a private run may end in another optimum than the exact one, a better or a worse one.
 #
 # ## 14. Run it on data that matters
