@@ -383,8 +383,7 @@ show(fig, "Curves of delta, falling with epsilon, with simulated marks")
 # %%
 dims, ratio = np.array([1, 2, 10, 100, 784]), np.geomspace(0.3, 20, 200_001)
 error = 1 + ratio**2 + 4 * dims[:, None] * (1 + ratio**-2)  # Eq. 17, 18
-best = ratio[error.argmin(axis=1)]
-print(f"best σ^C / σ^R for d = {dims}: {best.round(2)}")
+print("best σ^C / σ^R:", best := ratio[error.argmin(axis=1)])
 check(np.allclose(best, (4 * dims) ** 0.25, rtol=5e-5), "Eq. 19")
 
 
@@ -509,10 +508,9 @@ def read_off(words):
 
 
 values = np.round([read_off(words) for words in half.values()])
-high = [np.mean(words >= 2**31) for words in full.values()]
 print(f"half ring: the server reads {values.tolist()}, true is {hidden}")
 check(np.allclose(values, hidden, atol=300), "4.5 standard deviations")
-check(np.allclose(high, 0.5, atol=0.01), "whole ring: nothing, 5 std errors")
+check(max(full["0"]) > 2**32 - 2**20, "the other pads cover the whole ring")
 
 # %% [markdown]
 # **Read the figure.** Left: the words that hide −5000, 0 and +5000 have one and the same flat
@@ -570,9 +568,9 @@ def a_learns(server, client):
 
 
 same = a_learns(*(np.random.default_rng(42) for _ in range(2)))  # mistake 3
-fix = Randomness.teaching(SEED)  # a stream for the server alone
-print(f"mistake 3: {same:.0e}; fixed: {a_learns(fix.noise, fix.public):.0f}")
+print(f"mistake 3: A knows the sums of B to {same:.0e}")
 check(same < 1e-9, "with one seed A has the exact sums of B")
+check(a_learns(stream("wire"), stream("solutions")) > 1, "not with two")
 
 # %%
 totals = 32767, 32768, 40000, 48842, 65536  # mistake 4
@@ -617,8 +615,8 @@ def exact_delta(epsilon, sd, rule):
 
 
 cut, fine = (exact_delta(0.1, sd_count, r) for r in ("truncated", "rounded"))
-print(f"claimed {delta_s1:.2e}; truncated {cut:.1e}, rounded {fine:.0e}")
-check(round(cut / delta_s1) == 193 and fine < delta_s1, "no randomness here")
+check(round(cut / delta_s1) == 193, "no randomness here")
+check(fine < delta_s1, "rounded noise keeps the promise")
 
 # %% tags=["hide-input"]
 fig, axes = plt.subplots(1, 2, figsize=(8.4, 3.5))
@@ -709,11 +707,10 @@ def from_scratch(clients, k, epsilon, streams, secret, f=30, alpha=0.8):
 
 
 # %%
-streams = Randomness.teaching(seeds("scratch", 1)[0])
-mine = from_scratch(parts, K, EPSILON, streams, stream("wire"))
-theirs = fl.run(*planned(parts, "masked", seed=seeds("scratch", 1)[0]))
-print(f"largest difference {np.abs(mine - theirs.centers).max():.0e}")
-check(np.allclose(mine, theirs.centers, atol=1e-8), "to a few steps of 2^-30")
+clients = parts, K, EPSILON, Randomness.teaching(SEED)
+my = from_scratch(*clients, stream("wire"))
+theirs = fl.run(*planned(parts, "masked", seed=SEED)).centers
+check(np.allclose(my, theirs, atol=1e-8), "equal, to a few steps of 2^-30")
 
 # %% [markdown]
 # ## 10. The full run: who saw what, and what did it cost
@@ -850,7 +847,7 @@ how = dict(claimed_mu=1.0, rng=stream("canary"), **claim)
 bound = audit.audit_release(*pair, truth, truth_with, stds, **how)
 
 # %%
-print(f"A: {scale.verdict}; one stream: correlated {twins.max_correlation:.1f}")
+print(f"A: {scale.verdict}; one stream: {twins.max_correlation:.0%}")
 print(f"B: {bound.verdict}; μ at least {bound.mu_lower_bound:.2f}, claimed 1")
 check(scale.passed and bound.passed, "false alarms: 1e-3 and 5 %")
 check(twins.correlated, "one stream for two noises is seen as a correlation")
@@ -882,8 +879,7 @@ show(fig, "Dot plot: the share of cells won and lost in each comparison")
 designs = [(k, d) for k in (2, 4, 8, 16) for d in (2, 4, 8, 16)]  # Figure 5
 wide = [fl.max_radius(k, d, alpha=2.0) > np.sqrt(d) for k, d in designs]
 print(studies.claims("fastlloyd")["verdict"].value_counts().to_string())
-print(f"α = 2: η above the first radius of Step in {sum(wide)} of 16 designs")
-check(sum(wide) > 8, "at α = 2, Step begins narrower in most designs")
+check(sum(wide) == 12, "α = 2: η above the first radius of Step in 12 of 16")
 
 # %% [markdown]
 # **Read the figure.** Filled: cells that FastLloyd (or the first of the two options) wins; crosses: cells that it
@@ -934,7 +930,7 @@ lost = [np.mean(by_d[d][:, 1] > 2) for d in (2, 64)]  # with no noise at all
 
 # %%
 print(f"privacy, 100 and 3000 records: {privacy[0]:.2f}, {privacy[1]:.2f}")
-print(f"cost doubled by the start: {lost[0]:.0%} at d = 2, {lost[1]:.0%} at 64")
+print(f"start doubles the cost: {lost[0]:.0%} at d = 2, {lost[1]:.0%} at 64")
 check(privacy[0] > 1.3 > 1.2 > privacy[1], "few records: privacy costs")
 check(lost[1] > max(0.25, lost[0]), "many columns: often the start alone")
 
@@ -982,14 +978,12 @@ mode = dict(mode="secure") if secure else dict(mode="teaching", seed=SEED)
 rows = [part.iloc[:, :2] for _, part in table.groupby("hospital")]
 boxed = [scale_to_box(part, low, high) for part in rows]
 room = simulate(boxed, "masked", noise_from="clients", **mode)
+model = FastLloydKMeans(kinds, epsilon=EPSILON, lower=low, upper=high, **mode)
 fl.plan(room, n_clusters=kinds, epsilon=EPSILON)
 
 # %%
-model = FastLloydKMeans(kinds, epsilon=EPSILON, lower=low, upper=high, **mode)
 model.fit(table, "hospital")  # plans as above, runs, charges its ledger
-view = model.transcript_.view("server")
-seen = sorted({m.name for m in view if m.round >= 0})
-print(f"private: {model.result_.private}; the server saw masked {seen}")
+print("private against everybody:", model.result_.private)
 spent = model.ledger_.epsilon(model.result_.delta)
 check(spent <= EPSILON * (1 + 1e-6), "no more than was asked")
 check(model.result_.private == secure, "no seed, nothing to warn of")

@@ -31,7 +31,7 @@ def two_hospitals(n: int, *, rng: np.random.Generator) -> tuple[FloatArray, Clie
 
 def relative_statistic(
     rows: ArrayLike, centers: FloatArray, radius: float
-) -> tuple[FloatArray, FloatArray]:
+) -> tuple[FloatArray, IntArray]:
     """What FastLloyd releases, before noise: sums of (x - centre) (k, d), and counts (k,)."""
     sums, counts = kmeans.sums_and_counts(rows, centers, radius=radius)
     return sums - counts[:, None] * centers, counts
@@ -62,7 +62,7 @@ class Published(NamedTuple):
     """What a server that knows its noise reads in published centres, and what is true."""
 
     counts: IntArray
-    true_counts: FloatArray
+    true_counts: IntArray
     largest_error: float
     planned_error: float
 
