@@ -34,7 +34,6 @@ from fedclust_helpers.rr_cluster import accounting
 from fedclust_helpers.studies import paper_data
 from fedclust_helpers.studies.bench import plots, style
 from fedclust_helpers.studies.fastlloyd import figures as fl
-from fedclust_helpers.studies.fastlloyd import result_figures as fl_results
 from fedclust_helpers.studies.feddp_kmeans import figures as feddp
 from fedclust_helpers.studies.feddp_kmeans import lesson
 from fedclust_helpers.studies.feddp_kmeans.bounds import subspace_energy
@@ -43,7 +42,7 @@ from fedclust_helpers.studies.ldp_kmeans import lesson as ldp_lesson
 from fedclust_helpers.studies.rr_cluster import figures as rr
 from fedclust_helpers.studies.start import figures as start
 
-MODULES = (start, fl, fl_results, feddp, ldp, rr)
+MODULES = (start, fl, feddp, ldp, rr)
 RNG = np.random.default_rng(0)
 X = np.array([0.1, 0.5, 1.0, 2.0])
 Y = {"one": X + 1, "two": 2 * X + 1, "three": X**2 + 1}
@@ -257,34 +256,26 @@ def test_steps_and_private_clusters(mixture: NDArray, true_centers: NDArray) -> 
 SIMPLE: dict[str, tuple[Any, ...]] = {
     "reconstruction": (fl.plot_reconstruction, RNG.uniform(-1, 1, (20, 2)), [0.1, -0.9],
                        [0.1, -0.9], RNG.normal(0, 20, (30, 2))),
-    "error": (fl.plot_error_over_epsilon, X, Y, Y),
-    "changes": (fl.plot_changes, {n: RNG.uniform(0, 9, 50) for n in "abc"}, {"η": 1, "2η": 2}),
-    "hockey stick": (fl.plot_hockey_stick, X, Y, {name: (X, v) for name, v in Y.items()}),
-    "claim ratio": (fl.plot_claim_ratio, X, Y, dict.fromkeys(Y, 1.5)),
-    "split": (fl.plot_split, X, Y, dict.fromkeys(Y, 1.0)),
+    "hockey stick": (fl.plot_hockey_stick, gdp_delta),
+    "printed": (fl.plot_printed, {2: 2.0, 5: 5.1}),
     "run": (fl.plot_run, RNG.uniform(-1, 1, (20, 2)), RNG.uniform(-1, 1, (3, 4, 2))),
     "hospitals": (fl.plot_hospitals, [RNG.uniform(-1, 1, (9, 2))] * 2, [np.zeros((2, 2))] * 2,
                   np.ones((2, 2))),
-    "error slips": (fl.plot_error_slips, X, X, X, X, X, 1 + X, X),
-    "radius": (fl.plot_radius, X, {name: v / 10 for name, v in Y.items()}, Y, 1.0),
-    "fold": (fl.plot_fold, X, {"a": X, "b": X}, X, Y),
     "masked": (fl.plot_masked, [{n: RNG.integers(0, 2**32, 99) for n in "abc"}] * 2, ["t", "u"],
                32),
-    "attacks": (fl.plot_attacks, (X, X), (X, X, X), (X, X)),
-    "rounding": (fl.plot_rounding, X, Y, X, Y, (0.1, 1e-5)),
+    "rounding": (fl.plot_rounding, lambda m, sd, rule: np.abs(m) + 1.0,
+                 lambda epsilon, sd, rule: 1 / (1 + epsilon), 9.0, (0.1, 1e-5)),
 }  # fmt: skip
-SEVERAL = {"hospitals": 2, "error slips": 3, "attacks": 3}
-PAIRS = ("radius", "fold", "masked", "rounding")
 
 
 @pytest.mark.parametrize("name", SIMPLE)
 def test_figures_of_fastlloyd(name: str) -> None:
-    axes = draw(*SIMPLE[name], grid=SEVERAL.get(name, 2 if name in PAIRS else ()))
+    axes = draw(*SIMPLE[name], grid=2 if name in ("hospitals", "masked", "rounding") else ())
     for ax in plots.panels(axes):
         assert ax.has_data() and ax.get_xlabel()
 
 
-def test_fastlloyd_draws_the_bound_the_circles_and_the_alarm() -> None:
+def test_fastlloyd_draws_the_bound_the_circles_and_the_changes() -> None:
     rates = {"exact": ([0, 0, 1], [0, 1, 1]), "ours": ([0, 0.5, 1], [0, 0.6, 1])}
     bound = line(draw(fl.plot_roc, rates, mu=0.5, bound_label="most"), "most")
     assert np.allclose(bound[:, 1], norm.cdf(norm.ppf(bound[:, 0]) + 0.5))
@@ -293,53 +284,37 @@ def test_fastlloyd_draws_the_bound_the_circles_and_the_alarm() -> None:
     assert np.allclose(ax.collections[-1].get_offsets(), history[-1])
     circles = [line(ax, i) for i in range(4, 8)]
     assert np.allclose(np.linalg.norm(circles - history[-1][:, None], axis=2), 0.3)
-    ax = draw(fl.plot_audit, ["a", "b", "c", "d"], Y)
-    assert "alarm" in texts(ax) and np.allclose(line(ax, "two")[:, 0], Y["two"])
+    ax = draw(fl.plot_changes, [[3.0, 1.0, 2.0], [5.0, 0.5, 1.5]])
+    assert np.allclose(line(ax, "relative sum, one added"), [[0.5, 50], [1, 100]])
+    assert {"η", "2η"} <= set(texts(ax))
 
 
 def test_breaks_tell_the_cost_of_privacy_from_that_of_the_start() -> None:
-    loss = np.stack([np.outer(1 + X, [0.5, 1, 3]), np.outer(2 + X, [0.5, 1, 3])], axis=1)
-    axes = draw(fl_results.plot_breaks, (X, loss), (X, 2 * loss), (X, X / 9), grid=3)
-    for ax, scale in zip(axes, (1, 2), strict=False):
-        assert np.allclose(line(ax, "privacy")[:, 1], scale * (1 + X))  # medians of three sets
-        assert np.allclose(line(ax, "start")[:, 1], scale * (2 + X))
+    loss = {2: [[1.0, 2.0], [3.0, 4.0], [5.0, 9.0]], 8: [[2.0, 6.0], [2.0, 6.0], [2.0, 6.0]]}
+    axes = draw(fl.plot_breaks, loss, loss, grid=2)
+    for ax in axes:
+        assert np.allclose(line(ax, "privacy"), [[2, 3], [8, 2]])  # medians of three sets
+        assert np.allclose(line(ax, "start"), [[2, 4], [8, 6]])
         low, high = ax.get_ylim()
-        bands = np.quantile(scale * loss, [0.1, 0.9], axis=2)
-        assert low < bands[0].min() and bands[1].max() < high
+        assert low < 1 and high > 8  # 10 to 90 %
 
 
-def fl_cells(**columns: Any) -> pd.DataFrame:
-    folded = ("sulloyd_fold", "glloyd_fold")
-    return pd.DataFrame(
-        {"dataset": data, "method": method, "epsilon": epsilon, "ci95": 0.1} | columns
-        for data in ("iris", "s1", "wine")
-        for method in ("lloyd", "sulloyd", "glloyd", "fastlloyd", *folded)
-        for epsilon in ((np.inf,) if method == "lloyd" else (0.1, 1.0))
-    )
-
-
-def test_tables_of_fastlloyd() -> None:
-    table = fl_cells(nicv_mean=0.5, nicv_median=0.4, n=150, d=4, k=3)
-    axes = draw(fl_results.plot_nicv, table, grid=(2, 2))
-    assert [ax.get_visible() for ax in axes.ravel()] == [True] * 3 + [False]
-    assert np.allclose(line(axes[0, 0], "FastLloyd"), [[0.1, 0.5], [1, 0.5]])
-    table = pd.concat([fl_cells(metric=m, median=0.5) for m in fl_results.METRICS])
-    axes = draw(fl_results.plot_metrics, table, ("s1", "mnist"), grid=(3, 2))
-    assert [title(ax) for ax in axes[0]] == ["s1", "iris"]  # missing: replaced by others
-    rows = [
-        {"figure": f, "k": k, "d": d, "method": m, "relative_to_sulloyd_median": 0.25}
-        for f in ("3a", "3b", "4") for k in (2, 4) for d in (2, 8)
-        for m in ("lloyd", "glloyd", "fastlloyd")
-    ]  # fmt: skip
-    axes = draw(fl_results.plot_scaling, pd.DataFrame(rows), grid=3)
-    assert np.allclose(axes[2].get_images()[0].get_array(), 75)
-    rows = [
-        {"method": "fastlloyd", "postprocess": p, "strategy": s, "clip_step": True}
-        | {"alpha": a, "normalised": 2 * a}
-        for p in ("fold", "truncate", "none") for s in ("step", "constant") for a in (0.4, 0.8)
-    ]  # fmt: skip
-    ax = draw(fl_results.plot_ablation, pd.DataFrame(rows))
-    assert np.allclose(line(ax, "truncate"), [[0.4, 0.8], [0.8, 1.6]])
+def test_wins_are_shares_of_cells() -> None:
+    found = "better in 3, worse in 1, tie in 4 of 8 cells"
+    rows = pd.DataFrame(
+        [
+            ("L.a", "Fig. 2", "FastLloyd beats GLloyd in all cases", found),
+            ("L.b", "Fig. 2", "glloyd beats SuLloyd", found),
+            ("L.c", "Fig. 5", "Step beats Constant", found),
+            ("L.d", "Table 3", "FastLloyd sends few bytes", "equal in 9 rows"),
+        ],
+        columns=["id", "where", "statement", "found"],
+    ).set_index("id")
+    ax = draw(fl.plot_wins, rows)
+    assert np.allclose(line(ax, "better"), [[37.5, 1], [37.5, 0]])
+    assert np.allclose(line(ax, "worse")[:, 0], 12.5)
+    names = [label.get_text() for label in ax.get_yticklabels()]
+    assert names == ["Fig. 2: cost, against GLloyd (8)", "Fig. 5: Step beats Constant (8)"]
 
 
 # --- notebook 02 ----------------------------------------------------------------------------------

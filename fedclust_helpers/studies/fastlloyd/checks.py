@@ -15,6 +15,7 @@ from fedclust_helpers.client_statistics import RELATIVE_SUMS_AND_COUNTS
 from fedclust_helpers.federation import simulate
 from fedclust_helpers.mechanisms import NoNoise
 from fedclust_helpers.secure_aggregation import FixedPoint
+from fedclust_helpers.studies.fastlloyd.experiments import one_record_moves
 
 Numbers = dict[str, Any]
 CLASSIC = 1.25
@@ -61,19 +62,9 @@ def hockey_sticks() -> Numbers:
 
 def one_record() -> Numbers:
     """L1: 600 random data sets; the relative sums with one more, and with another, worst point."""
-    rng, added, replaced = _rng(2), [], []
-    for _ in range(600):
-        k, d, eta = rng.integers(1, 6), rng.integers(1, 6), rng.uniform(0.05, 1.0)
-        centers, points = rng.uniform(-1, 1, (k, d)), rng.uniform(-1, 1, (20, d))
-        step = rng.normal(size=d)
-        step *= eta * (1 - 1e-7) / np.linalg.norm(step)
-        seen = []
-        for more in (np.empty((0, d)), centers[:1] + step, centers[:1] - step):
-            sums, counts = kmeans.sums_and_counts(np.vstack([points, more]), centers, radius=eta)
-            seen.append(sums - counts[:, None] * centers)
-        added.append(np.linalg.norm(seen[1] - seen[0]) / eta)
-        replaced.append(np.linalg.norm(seen[2] - seen[1]) / eta)
-    return {"added": max(added), "replaced": max(replaced)}
+    rng = _rng(2)
+    moves = np.array([one_record_moves(rng) for _ in range(600)])
+    return {"added": moves[:, 1].max(), "replaced": moves[:, 2].max()}
 
 
 def budget() -> Numbers:

@@ -1,19 +1,30 @@
-"""Figures of notebook 01, sections 1 to 14: attacks, noise, theory, masks, a run, an audit.
+"""Figures of notebook 01: attacks, noise, masks, a run, the committed tables, where it breaks.
 
 Each draws numbers that the notebook computed, and returns its axes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 from scipy.stats import norm
 
-from fedclust_helpers.studies.bench.plots import centers, cloud, curves, finish, legend_below, note
+from fedclust_helpers.accounting import gdp_delta
+from fedclust_helpers.studies.bench.plots import (
+    centers,
+    cloud,
+    curves,
+    finish,
+    legend_below,
+    note,
+    spread,
+    ticks,
+)
 from fedclust_helpers.studies.bench.style import (
     BLUE,
     DARK,
@@ -21,16 +32,11 @@ from fedclust_helpers.studies.bench.style import (
     LOOKS,
     MUTED,
     ORANGE,
-    PLUM,
+    PALE,
     RED,
     THEORY,
     Look,
 )
-
-POWERS = [0.5, 1, 2, 4, 8, 16]
-SHADE, ALARM = "#eef4ff", "#fbe9ea"  # where something holds, and where it fails
-LINES = tuple(look._replace(style="-") for look in LOOKS)
-MARKS = tuple(look._replace(label="_", style=look.style[0]) for look in LOOKS)
 
 # --- the question and the attack ------------------------------------------------------------------
 
@@ -106,7 +112,7 @@ def plot_roc(
     ax.fill_between(grid, bound, 1, color="#efeff2", linewidth=0, zorder=0)
     ax.plot(grid, bound, label=bound_label, **THEORY)
     ax.plot([0, 1], [0, 1], color=GREY, linewidth=1, linestyle=":", label="coin toss")
-    looks = (Look("", RED, "-"), Look("", BLUE, "-"), Look("", ORANGE, "--"))
+    looks = (Look("", RED, "-."), Look("", BLUE, "-"))
     curves(ax, None, rates, looks, linewidth=2)
     ends: dict[str, Any] = {"xlim": (-0.02, 1), "ylim": (0, 1.02), "aspect": "equal"}
     finish(ax, "", "false alarm rate", "detection rate", **ends)
@@ -114,178 +120,50 @@ def plot_roc(
     return ax
 
 
-# --- noise and sensitivity ------------------------------------------------------------------------
+# --- sensitivity ----------------------------------------------------------------------------------
 
 
-def plot_error_over_epsilon(
-    ax: Axes,
-    epsilons: ArrayLike,
-    measured: Mapping[str, ArrayLike],
-    predicted: Mapping[str, ArrayLike],
-) -> Axes:
-    """Measured errors (marks) and predictions (lines) against epsilon, both axes logarithmic."""
-    curves(ax, epsilons, predicted, (Look("", MUTED, "-"),), linewidth=1.3, zorder=1)
-    curves(ax, epsilons, measured, MARKS)
-    y = "rms error of a centre"
-    return finish(ax, "", "ε of the round", y, log="xy", xticks=epsilons, names="ends")
+def plot_changes(ax: Axes, cases: ArrayLike, *, reach: float = 4.0) -> Axes:
+    """Share of cases with at most such a change; columns of (m, 3): plain, relative, replaced.
 
-
-def plot_changes(
-    ax: Axes, changes: Mapping[str, ArrayLike], limits: Mapping[str, float], *, reach: float = 4.0
-) -> Axes:
-    """Histograms of how far one record moves a statistic, in units of the radius.
-
-    Parameters
-    ----------
-    changes : mapping from a name to changes, array_like of shape (m,)
-    limits : mapping from a text to the position of a vertical line
-    reach : float
-        Right end of the horizontal axis; larger changes are not drawn.
+    Changes are in units of the radius; the axis ends at `reach`.
     """
-    edges = np.linspace(0, reach, 61)
-    for (name, values), color in zip(changes.items(), (BLUE, PLUM, ORANGE), strict=False):
-        share = 100 * np.histogram(values, edges)[0] / np.size(values)
-        ax.stairs(share, edges, fill=True, color=color, alpha=0.6, label=name)
-    height = ax.get_ylim()[1] * 1.1
-    for text, place in limits.items():
+    cases = np.sort(np.asarray(cases, dtype=np.float64), axis=0)
+    share = 100 * np.arange(1, len(cases) + 1) / len(cases)
+    names = ("plain sum, one added", "relative sum, one added", "relative sum, one replaced")
+    looks = (Look("", ORANGE, ":"), Look("", BLUE, "-"), Look("", DARK, "--"))
+    curves(ax, None, {n: (c, share) for n, c in zip(names, cases.T, strict=True)}, looks)
+    for place, text in ((1, "η"), (2, "2η")):
         ax.axvline(place, **THEORY)
-        note(ax, text, (place, height), (3, -4), va="top")
-    ends: dict[str, Any] = {"xlim": (0, reach), "ylim": (0, height), "names": "center right"}
+        note(ax, text, (place, 6), (4, 0))
+    ends: dict[str, Any] = {"xlim": (0, reach), "ylim": (0, 102), "names": "lower right"}
     return finish(ax, "", "change caused by one record, in units of η", "% of cases", **ends)
 
 
-# --- Gaussian differential privacy ----------------------------------------------------------------
+# --- Gaussian differential privacy, errors --------------------------------------------------------
 
 
 def plot_hockey_stick(
-    ax: Axes,
-    epsilons: ArrayLike,
-    formula: Mapping[str, ArrayLike],
-    simulated: Mapping[str, tuple[ArrayLike, ArrayLike]],
+    ax: Axes, simulated: Callable[[float, float], float], *, smallest: float = 1e-6
 ) -> Axes:
-    """delta(epsilon) by formula (lines) and by simulation (marks), vertical axis logarithmic."""
-    curves(ax, epsilons, formula, LINES)
-    curves(ax, None, simulated, MARKS, markeredgecolor="white")
+    """delta(epsilon) by formula (lines), and by `simulated(mu, epsilon)` (marks), for three mu."""
+    grid = np.linspace(0, 4, 161)
+    for mu, style in ((0.5, "^:"), (1.0, "s--"), (2.0, "o-")):
+        formula = np.array([gdp_delta(mu, e) for e in grid])
+        formula[formula < smallest] = np.nan
+        ax.plot(grid, formula, style[1:], color=DARK, label=f"μ = {mu:g}")
+        at = mu * np.arange(3)
+        ax.plot(at, [simulated(mu, e) for e in at], style[0], color=BLUE)
     return finish(ax, "", "ε", "δ", log="y", names="ends")
 
 
-def plot_claim_ratio(
-    ax: Axes, epsilons: ArrayLike, ratios: Mapping[str, ArrayLike], crossings: Mapping[str, float]
-) -> Axes:
-    """True over claimed delta of the textbook calibration, and where it crosses 1."""
-    first, last = float(np.min(epsilons)), float(np.max(epsilons))
-    curves(ax, epsilons, ratios, LINES)
-    curves(ax, None, {name: ([at], [1]) for name, at in crossings.items()}, MARKS, zorder=4)
-    ax.axhline(1, **THEORY)
-    ax.axhspan(1, 1e9, color=ALARM, linewidth=0, zorder=0)
-    ax.axvspan(first, 1, color=SHADE, linewidth=0, zorder=0)
-    return finish(
-        ax, "", "claimed ε", "true δ / claimed δ", log="xy", xticks=POWERS, xlim=(first, last),
-        ylim=(1e-4, 1e3), names="ends",
-    )  # fmt: skip
-
-
-# --- the split and its error ----------------------------------------------------------------------
-
-
-def plot_split(
-    ax: Axes, ratios: ArrayLike, excess: Mapping[str, ArrayLike], optima: Mapping[str, float]
-) -> Axes:
-    """Error over its minimum against the ratio of the two noise multipliers."""
-    curves(ax, ratios, excess, tuple(look._replace(label="_") for look in LINES))
-    looks = tuple(look._replace(label="") for look in MARKS)
-    best = {name: ([at], [1]) for name, at in optima.items()}
-    curves(ax, None, best, looks, markeredgecolor="white", zorder=4)
-    finish(
-        ax, "", "σ_C / σ_R", "error / smallest error", log="x", xticks=POWERS, ylim=(0.97, 2),
-        xlim=(float(np.min(ratios)), float(np.max(ratios))),
-    )  # fmt: skip
-    ax.legend(title="marks: (4d)^(1/4)", loc="upper left", bbox_to_anchor=(1, 1))
-    return ax
-
-
-def plot_error_slips(
-    axes: Any,
-    clusters: ArrayLike,
-    printed_ratio: ArrayLike,
-    sds: ArrayLike,
-    mean_ratio: ArrayLike,
-    median_ratio: ArrayLike,
-    dimensions: ArrayLike,
-    mean_distance: ArrayLike,
-) -> Any:
-    """Three panels: the factor k, the count's standard deviations, the distance in a ball."""
-    left, middle, right = axes
-    end = 1.1 * float(np.max(clusters))
-    left.plot(clusters, clusters, **THEORY)
-    left.plot(clusters, printed_ratio, "o", color=BLUE)
-    ends: dict[str, Any] = {"xlim": (0, end), "ylim": (0, end)}
-    title = "one cluster: k times too large"
-    finish(left, title, "clusters k", "printed / measured error", **ends)
-    middle.axhline(1, **THEORY)
-    looks = {"mean": Look("mean", RED, "s-"), "median": Look("median", BLUE, "o--")}
-    curves(middle, sds, {"mean": mean_ratio, "median": median_ratio}, looks)
-    finish(
-        middle, "few points: no mean exists", "count / sd of its noise", "measured / corrected",
-        log="xy", xticks=sds, names="best",
-    )  # fmt: skip
-    last = float(np.max(dimensions))
-    d = np.linspace(1, last, 200)
-    right.plot(d, d / (d + 1), **THEORY)
-    right.plot(dimensions, mean_distance, "o", color=BLUE)
-    right.axhline(0.5, color=RED, linestyle="--", linewidth=1.4)
-    note(right, "paper: 1/2", (last, 0.5), (0, 9), ha="right")
-    note(right, "d/(d+1)", (last, 0.93), (0, -10), ha="right")
-    finish(
-        right, "in a ball: not η/2", "dimension d", "mean distance / η", log="x",
-        xticks=dimensions, ylim=(0, 1.05),
-    )  # fmt: skip
-    return axes
-
-
-# --- radius and folding ---------------------------------------------------------------------------
-
-
-def plot_radius(
-    axes: Any,
-    clusters: ArrayLike,
-    radii: Mapping[str, ArrayLike],
-    true_epsilon: Mapping[str, ArrayLike],
-    claimed: float,
-) -> Any:
-    """Left: eta over the first radius. Right: true epsilon if round 0 is noised for eta."""
-    title = f"true ε if round 0 is noised for η (claimed {claimed:g})"
-    for ax, values, level, top, text, y in (
-        (axes[0], radii, 1.0, 1.08, "η shrinks with k, in few dimensions", "radius / first radius"),
-        (axes[1], true_epsilon, claimed, None, title, "true ε"),
-    ):
-        curves(ax, clusters, values, markersize=5)
-        ax.axhline(level, **THEORY)
-        finish(ax, text, "clusters k", y, log="x", xticks=clusters, ylim=(0, top), names="ends")
-    return axes
-
-
-def plot_fold(
-    axes: Any,
-    values: ArrayLike,
-    maps: Mapping[str, ArrayLike],
-    sds: ArrayLike,
-    ratios: Mapping[str, ArrayLike],
-) -> Any:
-    """Left: the maps. Right: error of folding over error of truncating, against the noise."""
-    left, right = axes
-    left.axvspan(-1, 1, color=SHADE, linewidth=0, zorder=0)
-    curves(left, values, maps, (Look("", BLUE, "-"), Look("", RED, "--")), linewidth=2)
-    title = "the two maps (shaded: inside the box)"
-    finish(left, title, "value before", "value after", ylim=(-1.1, 1.75), yticks=[-1, 0, 1])
-    left.legend(loc="upper center", ncols=2, handlelength=1.5, columnspacing=1)
-    right.axhline(1, **THEORY)
-    curves(right, sds, ratios, markersize=5)
-    finish(
-        right, "below 1: folding is better", "sd of the noise", "MSE folded / truncated", log="x",
-        xticks=sds, ylim=(0, None), names="ends",
-    )  # fmt: skip
-    return axes
+def plot_printed(ax: Axes, printed: Mapping[int, float]) -> Axes:
+    """The printed error over the simulated one, and over it and k, for each number of clusters."""
+    k, ratio = np.array(list(printed)), np.array(list(printed.values()))
+    ax.plot(k, k, **THEORY)
+    ax.plot(k, ratio, "s", color=DARK, label="as printed")
+    ax.plot(k, ratio / k, "o", color=BLUE, label="with k² for k³")
+    return finish(ax, "", "clusters k", "formula / simulated error", xticks=k, names="ends")
 
 
 # --- the wire -------------------------------------------------------------------------------------
@@ -308,53 +186,31 @@ def plot_masked(
     return axes
 
 
-def plot_attacks(
-    axes: Any,
-    reuse: tuple[ArrayLike, ArrayLike],
-    seed: tuple[ArrayLike, ArrayLike, ArrayLike],
-    overflow: tuple[ArrayLike, ArrayLike],
-) -> Any:
-    """Three attacks: recovered against true differences, recovered against true sums, wrapping.
-
-    Parameters
-    ----------
-    reuse : (true, recovered)
-    seed : (true, released, recovered)
-    overflow : (true totals, decoded totals)
-    """
-    texts = (
-        ("pad used twice", "true R − C", "server computes"),
-        ("one seed for all", "true relative sum", "client computes"),
-        ("ring of 32 bits", "true total (thousands)", "decoded (thousands)"),
-    )
-    for ax, truth, text in zip(axes, (reuse[0], seed[0], overflow[0]), texts, strict=True):
-        ends = [float(np.min(truth)), float(np.max(truth))]
-        ax.plot(ends, ends, **THEORY)
-        finish(ax, *text)
-    axes[0].plot(*reuse, "o", color=RED)
-    axes[1].plot(seed[0], seed[1], "o", color=BLUE, label="released", alpha=0.6)
-    axes[1].plot(seed[0], seed[2], "+", color=RED, label="noise removed", markersize=9)
-    axes[1].legend(loc="upper left", handletextpad=0.2)
-    axes[2].plot(*overflow, color=RED)
-    return axes
-
-
 def plot_rounding(
     axes: Any,
-    integers: ArrayLike,
-    atoms: Mapping[str, ArrayLike],
-    epsilons: ArrayLike,
-    deltas: Mapping[str, ArrayLike],
+    mass: Callable[..., Any],
+    exact_delta: Callable[..., float],
+    sd: float,
     claim: tuple[float, float],
 ) -> Any:
-    """Left: probabilities of a truncated count near zero. Right: exact delta of one release."""
-    left, right = axes
-    masses = {name: 1000 * np.asarray(mass) for name, mass in atoms.items()}
-    curves(left, integers, masses, linewidth=1)
+    """Left: probabilities of a truncated count near zero. Right: exact delta of one release.
+
+    `mass(m, sd, rule)` and `exact_delta(epsilon, sd, rule)` are those of the notebook, with the
+    rules "truncated" and "rounded"; `claim` is (epsilon, delta) of the whole run.
+    """
+    (left, right), m = axes, np.arange(-6, 8)
+    atoms = {
+        "no record": 1000 * mass(m, sd, "truncated"),
+        "one record": 1000 * mass(m - 1, sd, "truncated"),
+    }
+    curves(left, m, atoms, (Look("", DARK, "o-"), Look("", ORANGE, "s--")), linewidth=1)
     text = ("truncated noise: a double atom", "released count", "probability × 1000")
     finish(left, *text, ylim=(0, None), names="lower right")
-    seen = {n: np.where(np.asarray(v) > 1e-17, v, np.nan) for n, v in deltas.items()}
-    curves(right, epsilons, seen, (Look("", RED, "-"), Look("", BLUE, "--")))
+    epsilons = np.linspace(0, 0.15, 61)
+    for rule, color, dash in (("truncated", RED, "-"), ("rounded", DARK, "--")):
+        deltas = np.array([exact_delta(e, sd, rule) for e in epsilons])
+        deltas[deltas < 1e-17] = np.nan
+        right.plot(epsilons, deltas, dash, color=color, label=rule)
     right.plot(*claim, "D", color=DARK)
     note(right, "claimed", claim, (-7, 10), ha="right")
     ends: dict[str, Any] = {"log": "y", "ylim": (1e-17, 0.3), "names": "ends"}
@@ -362,7 +218,7 @@ def plot_rounding(
     return axes
 
 
-# --- a run and its audit --------------------------------------------------------------------------
+# --- a run ----------------------------------------------------------------------------------------
 
 
 def plot_run(
@@ -391,19 +247,64 @@ def plot_run(
     return finish(ax, "", "feature 1", "feature 2", xlim=ends, ylim=ends)
 
 
-def plot_audit(ax: Axes, names: Sequence[str], ratios: Mapping[str, ArrayLike]) -> Axes:
-    """Lower bounds of an audit over the claim, one row per variant; beyond 1: an alarm."""
-    rows = np.arange(len(names))[::-1]
-    ax.axvline(1, **THEORY)
-    ax.axvspan(1, 10, color=ALARM, linewidth=0, zorder=0)
-    offsets = np.linspace(0.16, -0.16, len(ratios))
-    placed = {n: (v, rows + o) for (n, v), o in zip(ratios.items(), offsets, strict=True)}
-    looks = tuple(look._replace(label="") for look in MARKS)
-    curves(ax, None, placed, looks, markersize=8)
-    ax.set_yticks(rows, list(names))
-    most = max(2.2, 1.1 * max(float(np.max(v)) for v in ratios.values()))
-    ends: dict[str, Any] = {"xlim": (0, most), "ylim": (-0.6, len(names) - 0.4)}
-    finish(ax, "", "lower bound on μ found / μ claimed", **ends)
-    ax.legend(loc="upper center", bbox_to_anchor=(0.4, -0.22), ncols=len(ratios))
-    ax.text(0.98, 0.93, "alarm", transform=ax.transAxes, ha="right", fontsize=10)
+# --- the committed tables, and where it breaks ----------------------------------------------------
+
+METHODS = {
+    "sulloyd": Look("SuLloyd", RED, "^-"),
+    "glloyd": Look("GLloyd", ORANGE, "s-"),
+    "fastlloyd": Look("FastLloyd", BLUE, "o-"),
+}
+SHORT = {
+    r"(.*) follows the same trend: FastLloyd better than (.*)": r"\1, against \2",
+    r"FastLloyd has the smallest AUC": "smallest AUC",
+    r"FastLloyd (also )?beats ": "cost, against ",
+    r"fastlloyd beats ": "cost, against ",
+    r"_fold, a baseline that folds": " that folds",
+    r" in all cases": "",
+    r"clipping the step improves consistently": "clipping the step beats none",
+}
+"""What the rows of `plot_wins` say instead of the whole statement."""
+COUNTED = r"better in (?P<better>\d+), worse in (?P<worse>\d+), tie in (?P<tie>\d+)"
+
+
+def plot_wins(ax: Axes, claims: pd.DataFrame) -> Axes:
+    """Share of cells decided for and against each claim that counts cells; the rest are ties.
+
+    `claims` has the columns of `studies.claims`.
+    """
+    claims = claims[claims["statement"].str.contains("FastLloyd") | claims["where"].eq("Fig. 5")]
+    cells = claims["found"].str.extract(COUNTED).dropna().astype(int)
+    total, rows = cells.sum(axis=1), np.arange(len(cells))[::-1]
+    ax.hlines(rows, 0, 100, color=PALE, linewidth=0.8, zorder=0)
+    for name, color, mark in (("better", BLUE, "o"), ("worse", DARK, "x")):
+        ax.plot(100 * cells[name] / total, rows, mark, color=color, label=name)
+    named = claims.loc[cells.index]
+    said = named["statement"].replace(SHORT, regex=True).tolist()
+    texts = [f"{w}: {s} ({n})" for w, s, n in zip(named["where"], said, total, strict=True)]
+    ax.set_yticks(rows, texts, fontsize=9)
+    finish(ax, "", "% of cells", xlim=(-3, 103))
+    ax.legend(loc="upper center", bbox_to_anchor=(0.3, -0.1), ncols=2)
     return ax
+
+
+def plot_breaks(axes: Any, *by: Mapping[int, ArrayLike]) -> Any:
+    """Costs of privacy and of the start against records (left) and columns (right).
+
+    Each of `by` maps a size to (n_sets, 2) factors on the cost of each data set: that of privacy
+    and that of the start. Drawn as medians with bands from 10 to 90 %.
+    """
+    looks = {"privacy": Look("privacy", BLUE), "start": Look("start", DARK, "s--")}
+    quantiles, ends = (0.1, 0.5, 0.9), [1.0]
+    for ax, found, label in zip(axes, by, ("records n", "columns d"), strict=True):
+        ax.axhline(1, **THEORY)
+        factors = np.stack([np.asarray(v, dtype=np.float64) for v in found.values()])
+        pair = dict(zip(looks, np.moveaxis(factors, 2, 0), strict=True))
+        curves(ax, list(found), pair, looks, quantiles=quantiles)
+        finish(ax, "", label, log="xy", xticks=list(found))
+        ticks(ax, [0.5, 1, 2, 5, 10, 20, 50], "y")
+        ends.extend(spread(np.moveaxis(factors, 1, 2), quantiles).ravel())
+    for ax in axes:
+        ax.set_ylim(0.9 * min(ends), 1.2 * max(ends))
+    axes[0].set_ylabel("factor on NICV (log)")
+    axes[0].legend(title="cost of", loc="upper right")
+    return axes
