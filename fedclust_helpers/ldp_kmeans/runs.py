@@ -25,6 +25,7 @@ from fedclust_helpers.ldp_kmeans.plans import (
     require_local,
 )
 from fedclust_helpers.ldp_kmeans.results import LdpResult
+from fedclust_helpers.ldp_kmeans.sketch_run import SketchPlan, run_sketch
 
 BASELINES = {"gaussian_reports": run_gaussian_reports, "private_mean": run_private_mean}
 
@@ -70,6 +71,8 @@ def run(
         return run_lloyd(federation, plan, rng=rng, initial=initial, progress=progress)
     if initial is not None:
         raise TypeError(f"initial must not be given: {plan.method} takes no starting centres")
+    if isinstance(plan, SketchPlan):
+        return run_sketch(federation, plan, rng=rng, progress=progress)
     if isinstance(plan, OneRoundPlan):
         return run_one_round(federation, plan, rng=rng, progress=progress)
     if isinstance(plan, FourRoundPlan):
