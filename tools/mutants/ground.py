@@ -11,7 +11,7 @@ ACCOUNTING: tuple[Mutant, ...] = (
         "accounting/conversions.py",
         "return float(-math.exp(first) * math.expm1(min(second - first, 0.0)))",
         "return float(math.exp(first) / 2)",
-        "test_accounting.py::test_gdp_delta_against_high_precision",
+        "accounting/test_accounting.py::test_gdp_delta_against_high_precision",
         quick=True,
     ),
     mutant(
@@ -20,7 +20,7 @@ ACCOUNTING: tuple[Mutant, ...] = (
         "accounting/conversions.py",
         "math.log(1 / (a * delta)) / (a - 1)",
         "math.log(1 / (a * a * delta)) / (a - 1)",
-        "test_accounting.py::test_zcdp_epsilon_against_a_fine_search_and_the_library",
+        "accounting/test_accounting.py::test_zcdp_epsilon_against_a_fine_search_and_the_library",
     ),
     mutant(
         "accounting-rounds-counted-once",
@@ -28,8 +28,8 @@ ACCOUNTING: tuple[Mutant, ...] = (
         "accounting/releases.py",
         "parts = [e if n == 1 else dpa.SelfComposedDpEvent(e, n) for e, n in counted]",
         "parts = [e for e, n in counted]",
-        "test_accounting.py::test_equal_releases_in_a_row_are_counted_in_the_event",
-        "test_accounting.py::test_equal_responses_in_a_row_are_all_charged",
+        "accounting/test_accounting.py::test_equal_releases_in_a_row_are_counted_in_the_event",
+        "accounting/test_accounting.py::test_equal_responses_in_a_row_are_all_charged",
     ),
     mutant(
         "accounting-joint-release-charged-for-its-largest-part",
@@ -37,8 +37,8 @@ ACCOUNTING: tuple[Mutant, ...] = (
         "accounting/releases.py",
         "return math.sqrt(math.fsum(m * m for m in mus))",
         "return max(mus)",
-        "test_accounting.py::test_a_joint_release_merges_gaussians_exactly",
-        "test_fastlloyd.py::test_ledger_holds_exactly_the_requested_budget",
+        "accounting/test_accounting.py::test_a_joint_release_merges_gaussians_exactly",
+        "fastlloyd/test_fastlloyd.py::test_ledger_holds_exactly_the_requested_budget",
     ),
     mutant(
         "accounting-unsampled-adjacency-amplified",
@@ -46,8 +46,8 @@ ACCOUNTING: tuple[Mutant, ...] = (
         "accounting/ledger.py",
         "if sampling is not None and sampling.adjacency != self._adjacency:",
         "if False:",
-        "test_accounting.py::test_each_sampling_scheme_has_its_adjacency",
-        "test_accounting.py::test_mechanisms_of_another_adjacency_are_refused",
+        "accounting/test_accounting.py::test_each_sampling_scheme_has_its_adjacency",
+        "accounting/test_accounting.py::test_mechanisms_of_another_adjacency_are_refused",
     ),
     mutant(
         "accounting-mechanism-of-another-adjacency-taken",
@@ -55,7 +55,7 @@ ACCOUNTING: tuple[Mutant, ...] = (
         "accounting/ledger.py",
         "if mechanism.adjacency != self._adjacency:",
         "if False:",
-        "test_accounting.py::test_mechanisms_of_another_adjacency_are_refused",
+        "accounting/test_accounting.py::test_mechanisms_of_another_adjacency_are_refused",
         quick=True,
     ),
     mutant(
@@ -64,7 +64,7 @@ ACCOUNTING: tuple[Mutant, ...] = (
         "accounting/releases.py",
         "            if self.rate is not None:\n",
         "            if False:\n",
-        "test_noise.py::test_a_sampling_of_two_schemes_is_refused",
+        "federation/test_noise.py::test_a_sampling_of_two_schemes_is_refused",
     ),
     mutant(
         "accounting-budget-check-removed",
@@ -72,8 +72,8 @@ ACCOUNTING: tuple[Mutant, ...] = (
         "accounting/ledger.py",
         "if not spent + cost <= budget.limit * (1 + TOLERANCE):",
         "if False:",
-        "test_accounting.py::test_each_filter_fills_to_exactly_one_and_refuses_the_next",
-        "test_state.py::test_threads_share_one_budget",
+        "accounting/test_accounting.py::test_each_filter_fills_to_exactly_one_and_refuses_the_next",
+        "ground/test_state.py::test_threads_share_one_budget",
     ),
     mutant(
         "accounting-budget-exceeded-by-half",
@@ -81,7 +81,7 @@ ACCOUNTING: tuple[Mutant, ...] = (
         "accounting/ledger.py",
         "TOLERANCE = 1e-9",
         "TOLERANCE = 0.5",
-        "test_accounting.py::test_each_filter_fills_to_exactly_one_and_refuses_the_next",
+        "accounting/test_accounting.py::test_each_filter_fills_to_exactly_one_and_refuses_the_next",
     ),
     mutant(
         "accounting-check-and-charge-not-one-step",
@@ -89,7 +89,7 @@ ACCOUNTING: tuple[Mutant, ...] = (
         "accounting/ledger.py",
         "self._lock = threading.RLock()",
         "from contextlib import nullcontext\n        self._lock: Any = nullcontext()",
-        "test_state.py::test_threads_share_one_budget",
+        "ground/test_state.py::test_threads_share_one_budget",
     ),
     mutant(
         "accounting-release-not-written-down",
@@ -97,8 +97,8 @@ ACCOUNTING: tuple[Mutant, ...] = (
         "accounting/ledger.py",
         "            self._releases.append(release)\n        return release",
         "        return release",
-        "test_federation.py::test_collect_gives_each_client_s_message_and_charges",
-        "test_accounting.py::test_checking_does_not_charge",
+        "federation/test_federation.py::test_collect_gives_each_client_s_message_and_charges",
+        "accounting/test_accounting.py::test_checking_does_not_charge",
     ),
     mutant(
         "accounting-copied-ledger-is-another-one",
@@ -107,7 +107,7 @@ ACCOUNTING: tuple[Mutant, ...] = (
         "    def __deepcopy__(self, memo: Any) -> PrivacyLedger:\n        return self",
         "    def __deepcopy__(self, memo: Any) -> PrivacyLedger:\n"
         "        return PrivacyLedger(self._unit, self._adjacency, self._budget, self._releases)",
-        "test_state.py::test_a_copied_ledger_is_the_same_ledger",
+        "ground/test_state.py::test_a_copied_ledger_is_the_same_ledger",
     ),
     mutant(
         "accounting-budget-pickled",
@@ -115,7 +115,7 @@ ACCOUNTING: tuple[Mutant, ...] = (
         "accounting/ledger.py",
         "        if self._budget is not None:\n            raise CopyRefusedError(",
         "        if False:\n            raise CopyRefusedError(",
-        "test_state.py::test_a_ledger_with_a_budget_is_not_pickled",
+        "ground/test_state.py::test_a_ledger_with_a_budget_is_not_pickled",
     ),
     mutant(
         "accounting-ledger-charged-after-a-fork",
@@ -123,7 +123,7 @@ ACCOUNTING: tuple[Mutant, ...] = (
         "accounting/ledger.py",
         "if self._process != os.getpid():",
         "if False:",
-        "test_state.py::test_a_fork_gives_out_no_pad_and_charges_no_ledger",
+        "ground/test_state.py::test_a_fork_gives_out_no_pad_and_charges_no_ledger",
     ),
     mutant(
         "accounting-record-takes-charges",
@@ -131,7 +131,7 @@ ACCOUNTING: tuple[Mutant, ...] = (
         "accounting/ledger.py",
         "        if self._process is None:\n            raise CopyRefusedError(",
         "        if False:\n            raise CopyRefusedError(",
-        "test_state.py::test_a_pickled_ledger_is_a_record",
+        "ground/test_state.py::test_a_pickled_ledger_is_a_record",
     ),
     mutant(
         "accounting-reservation-takes-any-release",
@@ -139,7 +139,7 @@ ACCOUNTING: tuple[Mutant, ...] = (
         "accounting/ledger.py",
         "        if not same:\n",
         "        if False:\n",
-        "test_guards.py::test_a_reservation_pays_for_what_was_admitted_and_nothing_else",
+        "ground/test_guards.py::test_a_reservation_pays_for_what_was_admitted_and_nothing_else",
     ),
     mutant(
         "accounting-groups-of-two-divisions-in-parallel",
@@ -147,7 +147,7 @@ ACCOUNTING: tuple[Mutant, ...] = (
         "accounting/totals.py",
         'return group.rpartition("/")[0]',
         'return ""',
-        "test_accounting.py::test_totals_over_divisions_against_brute_force",
+        "accounting/test_accounting.py::test_totals_over_divisions_against_brute_force",
     ),
     mutant(
         "accounting-fixed-size-amplified-like-poisson",
@@ -155,8 +155,8 @@ ACCOUNTING: tuple[Mutant, ...] = (
         "accounting/renyi.py",
         'one = fixed_size_rdp if scheme == "fixed" else poisson_rdp',
         "one = poisson_rdp",
-        "test_renyi.py::test_a_ledger_amplifies_sampled_discrete_noise",
-        "test_renyi.py",
+        "accounting/test_renyi.py::test_a_ledger_amplifies_sampled_discrete_noise",
+        "accounting/test_renyi.py",
     ),
     mutant(
         "accounting-fixed-size-bound-without-its-factor",
@@ -164,7 +164,7 @@ ACCOUNTING: tuple[Mutant, ...] = (
         "accounting/renyi.py",
         "rest = math.log(2) + j * math.log(rate)",
         "rest = j * math.log(rate)",
-        "test_renyi.py",
+        "accounting/test_renyi.py",
     ),
     mutant(
         "accounting-remembered-participation-amplified",
@@ -172,9 +172,9 @@ ACCOUNTING: tuple[Mutant, ...] = (
         "federation/plan.py",
         "return self.sampling if self.amplified else None",
         "sampling = self.sampling",
-        "test_rr_cluster.py",
-        "test_federation_sampling.py",
-        "test_state.py",
+        "rr_cluster/test_rr_cluster.py",
+        "federation/test_federation_sampling.py",
+        "ground/test_state.py",
     ),
     mutant(
         "accounting-discrete-laplace-as-a-continuous-one",
@@ -182,7 +182,7 @@ ACCOUNTING: tuple[Mutant, ...] = (
         "mechanisms.py",
         "return dpa.dp_event.DiscreteLaplaceDpEvent(self.pure_epsilon, 1)",
         "return dpa.LaplaceDpEvent(1 / self.pure_epsilon)",
-        "test_accounting.py::test_one_discrete_laplace_release_costs_as_much_as_randomised_response",
+        "accounting/test_accounting.py::test_one_discrete_laplace_release_costs_as_much_as_randomised_response",
     ),
 )
 
@@ -193,7 +193,7 @@ MECHANISMS: tuple[Mutant, ...] = (
         "mechanisms.py",
         ".normal(0.0, self.std, size)",
         ".normal(0.0, self.std / 2, size)",
-        "test_mechanisms.py::test_continuous_noise_follows_its_law",
+        "ground/test_mechanisms.py::test_continuous_noise_follows_its_law",
         quick=True,
     ),
     mutant(
@@ -202,7 +202,7 @@ MECHANISMS: tuple[Mutant, ...] = (
         "mechanisms.py",
         "return rng.normal(0.0, self.std, size)",
         "return 0 * rng.normal(0.0, self.std, size)",
-        "test_mechanisms.py::test_continuous_noise_follows_its_law",
+        "ground/test_mechanisms.py::test_continuous_noise_follows_its_law",
     ),
     mutant(
         "mechanisms-gaussian-noise-shared-by-coordinates",
@@ -210,8 +210,8 @@ MECHANISMS: tuple[Mutant, ...] = (
         "mechanisms.py",
         "return rng.normal(0.0, self.std, size)",
         "return np.broadcast_to(rng.normal(0.0, self.std), size).copy()",
-        "test_mechanisms.py::test_continuous_noise_follows_its_law",
-        "test_mechanisms.py::test_shapes_seeds_and_independence",
+        "ground/test_mechanisms.py::test_continuous_noise_follows_its_law",
+        "ground/test_mechanisms.py::test_shapes_seeds_and_independence",
     ),
     mutant(
         "mechanisms-laplace-scale-for-half-the-sensitivity",
@@ -219,7 +219,7 @@ MECHANISMS: tuple[Mutant, ...] = (
         "mechanisms.py",
         "return cls(sensitivity, sensitivity / epsilon, adjacency)",
         "return cls(sensitivity, sensitivity / 2 / epsilon, adjacency)",
-        "test_mechanisms.py::test_pure_budgets",
+        "ground/test_mechanisms.py::test_pure_budgets",
     ),
     mutant(
         "mechanisms-discrete-noise-on-another-grid",
@@ -227,7 +227,7 @@ MECHANISMS: tuple[Mutant, ...] = (
         "mechanisms.py",
         "        n, scale = math.prod(_size(shape)), self.scale / self.grid\n",
         "        n, scale = math.prod(_size(shape)), self.scale\n",
-        "test_mechanisms.py::test_teaching_noise_follows_the_exact_law",
+        "ground/test_mechanisms.py::test_teaching_noise_follows_the_exact_law",
     ),
     mutant(
         "mechanisms-secure-noise-halved",
@@ -235,7 +235,7 @@ MECHANISMS: tuple[Mutant, ...] = (
         "mechanisms.py",
         "        scale = self.scale / self.grid\n        if",
         "        scale = self.scale / self.grid / 2\n        if",
-        "test_mechanisms.py::test_secure_noise_follows_the_same_law",
+        "ground/test_mechanisms.py::test_secure_noise_follows_the_same_law",
     ),
     mutant(
         "mechanisms-secure-noise-through-floats",
@@ -243,7 +243,7 @@ MECHANISMS: tuple[Mutant, ...] = (
         "mechanisms.py",
         "return np.asarray(sampler(np.zeros(n, dtype=np.int64)), dtype=np.int64)",
         "return np.array(sampler(np.zeros(n, dtype=np.int64)), dtype=float).astype(np.int64)",
-        "test_guards.py::test_secure_steps_are_random_to_the_last_bit_beyond_what_floats_hold",
+        "ground/test_guards.py::test_secure_steps_are_random_to_the_last_bit_beyond_what_floats_hold",
     ),
     mutant(
         "mechanisms-noise-beyond-the-integers",
@@ -251,7 +251,7 @@ MECHANISMS: tuple[Mutant, ...] = (
         "mechanisms.py",
         "if not self.tail(NEGLIGIBLE) / self.grid < MAX_STEPS:",
         "if False:",
-        "test_noise.py::test_noise_that_64_bit_integers_cannot_hold_is_refused",
+        "federation/test_noise.py::test_noise_that_64_bit_integers_cannot_hold_is_refused",
     ),
     mutant(
         "mechanisms-continuous-noise-in-secure-mode",
@@ -261,7 +261,7 @@ MECHANISMS: tuple[Mutant, ...] = (
         "        if isinstance(rng, SecureNoise):\n"
         "            return self._draw(_size(shape), np.random.default_rng())\n"
         "            raise ValueError(",
-        "test_mechanisms.py::test_continuous_noise_has_no_secure_source",
+        "ground/test_mechanisms.py::test_continuous_noise_has_no_secure_source",
         quick=True,
     ),
     mutant(
@@ -270,7 +270,7 @@ MECHANISMS: tuple[Mutant, ...] = (
         "mechanisms.py",
         "sensitivity=2 * self.sensitivity, adjacency",
         "sensitivity=self.sensitivity, adjacency",
-        "test_mechanisms.py::test_replacing_doubles_the_sensitivity_and_keeps_the_noise",
+        "ground/test_mechanisms.py::test_replacing_doubles_the_sensitivity_and_keeps_the_noise",
         quick=True,
     ),
     mutant(
@@ -279,7 +279,7 @@ MECHANISMS: tuple[Mutant, ...] = (
         "mechanisms.py",
         "return min(ratio**2 + tau * d / 2, (ratio + tau * math.sqrt(d)) ** 2) / 2",
         "return ratio**2 / 2",
-        "test_mechanisms.py::test_distributed_noise_is_as_private_as_declared",
+        "ground/test_mechanisms.py::test_distributed_noise_is_as_private_as_declared",
     ),
     mutant(
         "mechanisms-shares-count-on-everybody",
@@ -287,7 +287,7 @@ MECHANISMS: tuple[Mutant, ...] = (
         "mechanisms.py",
         "self.sensitivity, self.scale / math.sqrt(self.n_honest), self.grid, self.adjacency",
         "self.sensitivity, self.scale / math.sqrt(self.n_honest + 1), self.grid, self.adjacency",
-        "test_mechanisms.py::test_shares_of_distributed_noise_add_up_to_the_convolution",
+        "ground/test_mechanisms.py::test_shares_of_distributed_noise_add_up_to_the_convolution",
     ),
 )
 
@@ -298,7 +298,7 @@ SECURE_AGGREGATION: tuple[Mutant, ...] = (
         "secure_aggregation.py",
         "        if (purpose, round) in self._used:\n",
         "        if False:\n",
-        "test_secure_aggregation.py::test_a_pad_is_given_out_once",
+        "ground/test_secure_aggregation.py::test_a_pad_is_given_out_once",
         quick=True,
     ),
     mutant(
@@ -307,7 +307,7 @@ SECURE_AGGREGATION: tuple[Mutant, ...] = (
         "secure_aggregation.py",
         'round.to_bytes(8, "big"))',
         'int(0).to_bytes(8, "big"))',
-        "test_secure_aggregation.py::test_pads_differ_by_purpose_round_session_secret_and_client",
+        "ground/test_secure_aggregation.py::test_pads_differ_by_purpose_round_session_secret_and_client",
     ),
     mutant(
         "aggregation-one-pad-for-all-clients",
@@ -315,7 +315,7 @@ SECURE_AGGREGATION: tuple[Mutant, ...] = (
         "secure_aggregation.py",
         "return stream.reshape(n_clients, *shape)",
         "return np.broadcast_to(stream.reshape(n_clients, *shape)[:1], (n_clients, *shape)).copy()",
-        "test_secure_aggregation.py::test_pads_differ_by_purpose_round_session_secret_and_client",
+        "ground/test_secure_aggregation.py::test_pads_differ_by_purpose_round_session_secret_and_client",
     ),
     mutant(
         "aggregation-nothing-is-masked",
@@ -323,7 +323,7 @@ SECURE_AGGREGATION: tuple[Mutant, ...] = (
         "secure_aggregation.py",
         "    return encoded + pad",
         "    return encoded + 0 * pad",
-        "test_secure_aggregation.py::test_masked_words_are_uniform_over_the_whole_ring",
+        "ground/test_secure_aggregation.py::test_masked_words_are_uniform_over_the_whole_ring",
     ),
     mutant(
         "aggregation-pads-cover-half-the-ring",
@@ -331,8 +331,8 @@ SECURE_AGGREGATION: tuple[Mutant, ...] = (
         "secure_aggregation.py",
         "return stream.reshape(n_clients, *shape)",
         "return (stream >> stream.dtype.type(1)).reshape(n_clients, *shape)",
-        "test_secure_aggregation.py::test_masked_words_are_uniform_over_the_whole_ring",
-        "test_secure_aggregation.py::test_known_answer_and_layout_of_the_pads",
+        "ground/test_secure_aggregation.py::test_masked_words_are_uniform_over_the_whole_ring",
+        "ground/test_secure_aggregation.py::test_known_answer_and_layout_of_the_pads",
     ),
     mutant(
         "aggregation-pads-after-a-fork",
@@ -340,7 +340,7 @@ SECURE_AGGREGATION: tuple[Mutant, ...] = (
         "secure_aggregation.py",
         "        self.check_process()\n",
         "",
-        "test_state.py::test_a_fork_gives_out_no_pad_and_charges_no_ledger",
+        "ground/test_state.py::test_a_fork_gives_out_no_pad_and_charges_no_ledger",
     ),
     mutant(
         "aggregation-overflow-not-checked",
@@ -348,7 +348,7 @@ SECURE_AGGREGATION: tuple[Mutant, ...] = (
         "secure_aggregation.py",
         "        if not need < self.limit:\n",
         "        if False:\n",
-        "test_secure_aggregation.py::test_capacity_boundary_is_exact",
+        "ground/test_secure_aggregation.py::test_capacity_boundary_is_exact",
     ),
     mutant(
         "aggregation-noise-left-out-of-the-range",
@@ -356,8 +356,8 @@ SECURE_AGGREGATION: tuple[Mutant, ...] = (
         "secure_aggregation.py",
         "need = n_records * magnitude + noise_tail",
         "need = n_records * magnitude",
-        "test_secure_aggregation.py::test_capacity_is_the_printed_inequality",
-        "test_federation.py::test_overflow_counts_the_noise",
+        "ground/test_secure_aggregation.py::test_capacity_is_the_printed_inequality",
+        "federation/test_federation.py::test_overflow_counts_the_noise",
     ),
     mutant(
         "aggregation-not-a-number-enters-the-ring",
@@ -365,7 +365,7 @@ SECURE_AGGREGATION: tuple[Mutant, ...] = (
         "secure_aggregation.py",
         'finite = as_numbers(values, "values", empty=True)',
         "finite = np.asarray(values, dtype=np.float64)",
-        "test_noise.py::test_not_a_number_never_enters_the_ring",
+        "federation/test_noise.py::test_not_a_number_never_enters_the_ring",
     ),
     mutant(
         "aggregation-steps-through-floats",
@@ -373,8 +373,8 @@ SECURE_AGGREGATION: tuple[Mutant, ...] = (
         "secure_aggregation.py",
         'words = _whole(steps, "steps", np.uint64) * factor',
         'words = _whole(np.asarray(steps, dtype=float).astype(np.int64), "", np.uint64) * factor',
-        "test_noise.py::test_steps_enter_the_ring_without_a_float",
-        "test_noise.py::test_secure_noise_has_random_last_bits_at_any_scale",
+        "federation/test_noise.py::test_steps_enter_the_ring_without_a_float",
+        "federation/test_noise.py::test_secure_noise_has_random_last_bits_at_any_scale",
     ),
     mutant(
         "aggregation-sealed-secrets-of-any-session",
@@ -382,7 +382,7 @@ SECURE_AGGREGATION: tuple[Mutant, ...] = (
         "secure_aggregation.py",
         'context = b"key|" + session + i.to_bytes(8, "big") + public[0] + public[i]',
         'context = b"key|"',
-        "test_secure_aggregation.py",
+        "ground/test_secure_aggregation.py",
     ),
     mutant(
         "aggregation-secret-printed",
@@ -390,8 +390,8 @@ SECURE_AGGREGATION: tuple[Mutant, ...] = (
         "secure_aggregation.py",
         "    secret: bytes = field(repr=False)\n    session",
         "    secret: bytes\n    session",
-        "test_state.py::test_a_representation_holds_no_data_and_no_secret",
-        "test_secure_aggregation.py::test_a_pad_book_does_not_print_what_was_used",
+        "ground/test_state.py::test_a_representation_holds_no_data_and_no_secret",
+        "ground/test_secure_aggregation.py::test_a_pad_book_does_not_print_what_was_used",
     ),
 )
 
@@ -402,9 +402,9 @@ KMEANS: tuple[Mutant, ...] = (
         "_nearest.py",
         "        rows = np.flatnonzero(many)\n",
         "        rows = nothing\n        labels = scores.argmin(axis=axis)\n",
-        "test_kmeans.py::test_labels_are_those_of_the_sum_in_order",
-        "test_kmeans.py::test_a_row_is_decided_by_itself_whatever_the_number_of_rows",
-        "test_kmeans.py",
+        "ground/test_kmeans.py::test_labels_are_those_of_the_sum_in_order",
+        "ground/test_kmeans.py::test_a_row_is_decided_by_itself_whatever_the_number_of_rows",
+        "ground/test_kmeans.py",
     ),
     mutant(
         "kmeans-all-doubtful-rows-to-the-first",
@@ -412,8 +412,8 @@ KMEANS: tuple[Mutant, ...] = (
         "_nearest.py",
         "                labels[part] = values.argmin(axis=0)\n",
         "                labels[part] = 0\n",
-        "test_kmeans.py::test_labels_are_those_of_the_sum_in_order",
-        "test_kmeans.py",
+        "ground/test_kmeans.py::test_labels_are_those_of_the_sum_in_order",
+        "ground/test_kmeans.py",
     ),
     mutant(
         "kmeans-fold-of-another-period",
@@ -421,7 +421,7 @@ KMEANS: tuple[Mutant, ...] = (
         "kmeans.py",
         "y = np.mod(values + bound, 4 * bound)",
         "y = np.mod(values + bound, 3 * bound)",
-        "test_kmeans.py::test_folding_has_period_four_bounds",
+        "ground/test_kmeans.py::test_folding_has_period_four_bounds",
     ),
     mutant(
         "kmeans-no-guard-at-the-radius",
@@ -429,7 +429,7 @@ KMEANS: tuple[Mutant, ...] = (
         "_nearest.py",
         "** 2 * _shrink(targets)",
         "** 2 / _shrink(targets)",
-        "test_kmeans.py::test_a_point_beyond_the_radius_by_rounding_never_counts",
+        "ground/test_kmeans.py::test_a_point_beyond_the_radius_by_rounding_never_counts",
     ),
 )
 
@@ -440,7 +440,7 @@ STATISTICS: tuple[Mutant, ...] = (
         "client_statistics/base.py",
         "l1, l2 = 2 * l1, 2 * l2 if change.replaced is None else change.replaced",
         "l1, l2 = l1, l2 if change.replaced is None else change.replaced",
-        "test_client_statistics.py::test_declared_sensitivities_in_closed_form",
+        "client_statistics/test_client_statistics.py::test_declared_sensitivities_in_closed_form",
     ),
     mutant(
         "statistics-replaced-count-as-an-added-one",
@@ -448,7 +448,7 @@ STATISTICS: tuple[Mutant, ...] = (
         "client_statistics/base.py",
         "COUNT = Change(1.0, 1.0, 1.0, replaced=float(np.sqrt(2)), whole=True)",
         "COUNT = Change(1.0, 1.0, 1.0, replaced=1.0, whole=True)",
-        "test_client_statistics.py::test_declared_sensitivities_in_closed_form",
+        "client_statistics/test_client_statistics.py::test_declared_sensitivities_in_closed_form",
     ),
     mutant(
         "statistics-no-slack-for-rounding",
@@ -456,8 +456,8 @@ STATISTICS: tuple[Mutant, ...] = (
         "client_statistics/base.py",
         "return bound + grid * (touched if norm == 1 else np.sqrt(touched))",
         "return bound",
-        "test_client_statistics.py::test_rounding_adds_a_grid_step_for_each_touched_coordinate",
-        "test_client_statistics.py::test_the_rounding_slack_is_attained",
+        "client_statistics/test_client_statistics.py::test_rounding_adds_a_grid_step_for_each_touched_coordinate",
+        "client_statistics/test_client_statistics.py::test_the_rounding_slack_is_attained",
     ),
     mutant(
         "statistics-no-slack-for-counts-on-a-coarse-grid",
@@ -465,8 +465,8 @@ STATISTICS: tuple[Mutant, ...] = (
         "client_statistics/base.py",
         "if grid == 0 or (change.whole and _holds_integers(grid)):",
         "if grid == 0 or change.whole:",
-        "test_noise.py::test_counts_on_a_grid_without_all_integers_are_charged_for_rounding",
-        "test_noise.py::test_a_coarse_grid_hides_what_it_rounds",
+        "federation/test_noise.py::test_counts_on_a_grid_without_all_integers_are_charged_for_rounding",
+        "federation/test_noise.py::test_a_coarse_grid_hides_what_it_rounds",
     ),
     mutant(
         "statistics-numbers-of-clusters-not-read-off",
@@ -474,7 +474,7 @@ STATISTICS: tuple[Mutant, ...] = (
         "client_statistics/base.py",
         "{n: len(broadcast[array]) for n, array in",
         "{n: 1 for n, array in",
-        "test_guards.py::test_the_number_of_clusters_is_read_off_the_centres",
+        "ground/test_guards.py::test_the_number_of_clusters_is_read_off_the_centres",
     ),
     mutant(
         "statistics-box-sums-calibrated-for-the-ball",
@@ -482,7 +482,7 @@ STATISTICS: tuple[Mutant, ...] = (
         "client_statistics/lloyd.py",
         "l1, l2 = n_features * bound, float(np.sqrt(n_features)) * bound",
         "l1, l2 = n_features * bound, bound",
-        "test_client_statistics.py::test_declared_sensitivities_in_closed_form",
+        "client_statistics/test_client_statistics.py::test_declared_sensitivities_in_closed_form",
     ),
     mutant(
         "statistics-radius-halved",
@@ -490,7 +490,7 @@ STATISTICS: tuple[Mutant, ...] = (
         "client_statistics/lloyd.py",
         'return {"sums": vector(radius, "radius", n_features), "counts": COUNT}',
         'return {"sums": vector(radius / 2, "radius", n_features), "counts": COUNT}',
-        "test_client_statistics.py::test_declared_sensitivities_in_closed_form",
+        "client_statistics/test_client_statistics.py::test_declared_sensitivities_in_closed_form",
     ),
     mutant(
         "statistics-points-beyond-the-radius-summed",
@@ -498,8 +498,8 @@ STATISTICS: tuple[Mutant, ...] = (
         "client_statistics/lloyd.py",
         "kmeans.sums_and_counts(points, centers, radius=radius, offsets=offsets)",
         "kmeans.sums_and_counts(points, centers, offsets=offsets)",
-        "test_client_statistics.py::test_no_neighbour_moves_a_statistic_by_more_than_declared",
-        "test_fastlloyd.py::test_one_added_point_moves_sums_by_the_radius_at_most",
+        "client_statistics/test_client_statistics.py::test_no_neighbour_moves_a_statistic_by_more_than_declared",
+        "fastlloyd/test_fastlloyd.py::test_one_added_point_moves_sums_by_the_radius_at_most",
     ),
     mutant(
         "statistics-one-cluster-without-a-radius",
@@ -509,8 +509,8 @@ STATISTICS: tuple[Mutant, ...] = (
         "    free, n_free = kmeans.sums_and_counts(points, centers, offsets=offsets)\n"
         "    sums[..., -1, :], counts[..., -1] = free[..., -1, :], n_free[..., -1]\n"
         "    return sums - counts[..., None] * np.asarray(centers), counts.astype(np.float64)\n",
-        "test_client_statistics.py::test_no_neighbour_moves_a_statistic_by_more_than_declared",
-        "test_client_statistics.py::test_relative_sums_are_sums_of_differences_from_the_nearest_centre",
+        "client_statistics/test_client_statistics.py::test_no_neighbour_moves_a_statistic_by_more_than_declared",
+        "client_statistics/test_client_statistics.py::test_relative_sums_are_sums_of_differences_from_the_nearest_centre",
     ),
     mutant(
         "statistics-ball-statistics-anywhere",
@@ -518,7 +518,7 @@ STATISTICS: tuple[Mutant, ...] = (
         "client_statistics/base.py",
         'return self.domain in ("any", domain) or (self.domain, domain) == ("box", "ball")',
         "return True",
-        "test_noise.py::test_a_statistic_of_the_ball_is_refused_on_a_box",
+        "federation/test_noise.py::test_a_statistic_of_the_ball_is_refused_on_a_box",
     ),
 )
 
@@ -529,7 +529,7 @@ AUDIT: tuple[Mutant, ...] = (
         "audit/noise_scale.py",
         "too_little=bool(min(highs) < 1),",
         "too_little=False,",
-        "test_audit.py::test_a_factor_of_1_1_is_caught_in_both_directions",
+        "audit/test_audit.py::test_a_factor_of_1_1_is_caught_in_both_directions",
     ),
     mutant(
         "audit-blind-to-exact-runs",
@@ -537,8 +537,8 @@ AUDIT: tuple[Mutant, ...] = (
         "audit/noise_scale.py",
         "sometimes_exact=atoms.alarm,",
         "sometimes_exact=False,",
-        "test_audit.py::test_a_release_that_is_exact_now_and_then_is_caught",
-        "test_audit.py::test_an_exact_release_is_caught_although_the_scale_is_right",
+        "audit/test_audit.py::test_a_release_that_is_exact_now_and_then_is_caught",
+        "audit/test_audit.py::test_an_exact_release_is_caught_although_the_scale_is_right",
     ),
     mutant(
         "audit-blind-to-sizes",
@@ -546,7 +546,7 @@ AUDIT: tuple[Mutant, ...] = (
         "audit/_noise_tests.py",
         "        pairs = _equal_sizes(noise, part)\n",
         "        pairs = 0\n",
-        "test_audit.py::test_noise_that_can_be_subtracted_is_caught",
+        "audit/test_audit.py::test_noise_that_can_be_subtracted_is_caught",
         also=(
             Edit(
                 "fedclust_helpers/audit/_noise_tests.py",
@@ -561,8 +561,8 @@ AUDIT: tuple[Mutant, ...] = (
         "audit/_noise_tests.py",
         "        if d >= MIN_SQUARED:\n",
         "        if MIN_SQUARED <= d <= 1000:\n",
-        "test_audit.py::test_noise_that_can_be_subtracted_is_caught",
-        "test_audit.py::test_too_many_coordinates_for_pairs_are_incomplete_and_say_so",
+        "audit/test_audit.py::test_noise_that_can_be_subtracted_is_caught",
+        "audit/test_audit.py::test_too_many_coordinates_for_pairs_are_incomplete_and_say_so",
     ),
     mutant(
         "audit-blind-to-noise-of-earlier-rounds",
@@ -570,7 +570,7 @@ AUDIT: tuple[Mutant, ...] = (
         "audit/_noise_tests.py",
         "    for lag in range(1, min(MAX_LAG, used - 2) + 1):\n",
         "    for lag in range(0):\n",
-        "test_audit.py",
+        "audit/test_audit.py",
     ),
     mutant(
         "audit-incomplete-called-passed",
@@ -578,7 +578,7 @@ AUDIT: tuple[Mutant, ...] = (
         "audit/_queries.py",
         'return "FAILED" if self.failed else "incomplete" if self.incomplete else "passed"',
         'return "FAILED" if self.failed else "passed"',
-        "test_audit.py::test_few_scores_are_incomplete",
+        "audit/test_audit.py::test_few_scores_are_incomplete",
     ),
     mutant(
         "audit-bounds-too-good",
@@ -586,7 +586,7 @@ AUDIT: tuple[Mutant, ...] = (
         "audit/_bounds.py",
         'return {"tail": (1 - self.confidence) / 2,',
         'return {"tail": 0.4,',
-        "test_audit.py::test_bounds_exceed_the_truth_no_more_often_than_stated",
+        "audit/test_audit.py::test_bounds_exceed_the_truth_no_more_often_than_stated",
     ),
 )
 

@@ -11,7 +11,7 @@ FASTLLOYD: tuple[Mutant, ...] = (
         "fastlloyd/planning.py",
         "shares = [s * math.sqrt(n_rounds) for s in split_noise(sigma, d)]",
         "shares = list(split_noise(sigma, d))",
-        "test_fastlloyd.py::test_ledger_holds_exactly_the_requested_budget",
+        "fastlloyd/test_fastlloyd.py::test_ledger_holds_exactly_the_requested_budget",
     ),
     mutant(
         "fastlloyd-noise-of-the-last-radius",
@@ -19,7 +19,7 @@ FASTLLOYD: tuple[Mutant, ...] = (
         "fastlloyd/planning.py",
         "shares, k, radius=radius) for radius in radii]",
         "shares, k, radius=radii[-1]) for radius in radii]",
-        "test_fastlloyd.py::test_noise_follows_the_radius_of_its_round",
+        "fastlloyd/test_fastlloyd.py::test_noise_follows_the_radius_of_its_round",
     ),
     mutant(
         "fastlloyd-split-spends-more-than-sigma",
@@ -27,7 +27,7 @@ FASTLLOYD: tuple[Mutant, ...] = (
         "fastlloyd/parameters.py",
         "return sigma * total / (4 * d) ** 0.25, sigma * total\n",
         "return sigma * total / (4 * d) ** 0.25, sigma\n",
-        "test_fastlloyd.py::test_both_splits_spend_exactly_the_budget",
+        "fastlloyd/test_fastlloyd.py::test_both_splits_spend_exactly_the_budget",
         quick=True,
     ),
     mutant(
@@ -36,9 +36,9 @@ FASTLLOYD: tuple[Mutant, ...] = (
         "fastlloyd/algorithm.py",
         "plan.statistic, plan.mechanisms[t], round=t, centers=centers, **radius\n",
         "plan.statistic, plan.mechanisms[0], round=t, centers=centers, **radius\n",
-        "test_fastlloyd.py::test_result_keeps_its_history",
-        "test_fastlloyd.py::test_noise_follows_the_radius_of_its_round",
-        "test_fastlloyd.py::test_fastlloyd_equals_a_plain_reading_of_algorithm_1",
+        "fastlloyd/test_fastlloyd.py::test_result_keeps_its_history",
+        "fastlloyd/test_fastlloyd.py::test_noise_follows_the_radius_of_its_round",
+        "fastlloyd/test_fastlloyd.py::test_fastlloyd_equals_a_plain_reading_of_algorithm_1",
     ),
     mutant(
         "fastlloyd-sulloyd-spends-every-round-in-full",
@@ -46,7 +46,7 @@ FASTLLOYD: tuple[Mutant, ...] = (
         "fastlloyd/baselines.py",
         "unit = epsilon / (n_rounds * (d + count_share))",
         "unit = epsilon / (d + count_share)",
-        "test_fastlloyd.py::test_sulloyd_is_pure",
+        "fastlloyd/test_fastlloyd.py::test_sulloyd_is_pure",
     ),
     mutant(
         "fastlloyd-takes-any-ledger",
@@ -54,7 +54,7 @@ FASTLLOYD: tuple[Mutant, ...] = (
         "fastlloyd/planning.py",
         'if federation.ledger.adjacency != "add/remove" or federation.ledger.unit != "point":',
         "if False:",
-        "test_wrong_use.py::test_a_ledger_of_another_unit_or_adjacency",
+        "ground/test_wrong_use.py::test_a_ledger_of_another_unit_or_adjacency",
     ),
 )
 
@@ -65,7 +65,7 @@ FEDDP: tuple[Mutant, ...] = (
         "feddp_kmeans/planning.py",
         'if facts.receiver != "server" or facts.trust == "local":',
         "if False:",
-        "test_feddp_kmeans.py::test_the_server_must_see_the_noised_sums",
+        "feddp_kmeans/test_feddp_kmeans.py::test_the_server_must_see_the_noised_sums",
     ),
     mutant(
         "feddp-rows-in-a-box",
@@ -73,7 +73,7 @@ FEDDP: tuple[Mutant, ...] = (
         "feddp_kmeans/planning.py",
         '    if facts.domain != "ball":\n',
         "    if False:\n",
-        "test_feddp_wrong_use.py::test_rows_in_a_box_have_no_radius",
+        "feddp_kmeans/test_feddp_wrong_use.py::test_rows_in_a_box_have_no_radius",
         also=(
             Edit(
                 "fedclust_helpers/federation/checks.py",
@@ -88,8 +88,8 @@ FEDDP: tuple[Mutant, ...] = (
         "feddp_kmeans/planning.py",
         "multiplier = federation.noise_multiplier(epsilon, budgets.delta) * math.sqrt(n_rounds)",
         "multiplier = federation.noise_multiplier(epsilon, budgets.delta)",
-        "test_feddp_plan.py::test_mechanisms_are_calibrated_one_by_one",
-        "test_feddp_plan.py::test_noise_of_the_lloyd_sums",
+        "feddp_kmeans/test_feddp_plan.py::test_mechanisms_are_calibrated_one_by_one",
+        "feddp_kmeans/test_feddp_plan.py::test_noise_of_the_lloyd_sums",
     ),
     mutant(
         "feddp-laplace-of-one-round-for-all",
@@ -97,7 +97,7 @@ FEDDP: tuple[Mutant, ...] = (
         "feddp_kmeans/planning.py",
         "federation.laplace(statistic, part, epsilon=epsilon / n_rounds, **public)",
         "federation.laplace(statistic, part, epsilon=epsilon, **public)",
-        "test_feddp_plan.py::test_mechanisms_are_calibrated_one_by_one",
+        "feddp_kmeans/test_feddp_plan.py::test_mechanisms_are_calibrated_one_by_one",
     ),
     mutant(
         "feddp-other-server-points",
@@ -105,7 +105,7 @@ FEDDP: tuple[Mutant, ...] = (
         "feddp_kmeans/planning.py",
         "    if ServerPoints.of(server) != plan.server:\n",
         "    if False:\n",
-        "test_feddp_kmeans.py::test_a_run_follows_its_plan_or_refuses",
+        "feddp_kmeans/test_feddp_kmeans.py::test_a_run_follows_its_plan_or_refuses",
     ),
     mutant(
         "feddp-rows-counted-at-client-level",
@@ -113,8 +113,8 @@ FEDDP: tuple[Mutant, ...] = (
         "feddp_kmeans/adaptive.py",
         "        if value is None:\n            raise ValueError(",
         "        if value is None and False:\n            raise ValueError(",
-        "test_feddp_plan.py::test_the_adaptive_plan_counts_no_rows_at_client_level",
-        "test_feddp_adaptive.py::test_one_more_client_of_any_size_changes_neither_clip_nor_rounds",
+        "feddp_kmeans/test_feddp_plan.py::test_the_adaptive_plan_counts_no_rows_at_client_level",
+        "feddp_kmeans/test_feddp_adaptive.py::test_one_more_client_of_any_size_changes_neither_clip_nor_rounds",
     ),
     mutant(
         "feddp-clients-not-clipped",
@@ -122,7 +122,7 @@ FEDDP: tuple[Mutant, ...] = (
         "client_statistics/clipping.py",
         "        return _clip(values, lengths(squares, flat.shape[1]), bound)\n",
         "        return values\n",
-        "test_feddp_statistics.py",
+        "client_statistics/test_feddp_statistics.py",
     ),
     mutant(
         "feddp-rows-not-clipped",
@@ -130,7 +130,7 @@ FEDDP: tuple[Mutant, ...] = (
         "client_statistics/clipping.py",
         "        rows[chosen] = _clip(cut, lengths(squared_lengths(cut), d), bound)\n",
         "",
-        "test_feddp_statistics.py",
+        "client_statistics/test_feddp_statistics.py",
     ),
     mutant(
         "feddp-overflowing-clients-count",
@@ -138,7 +138,7 @@ FEDDP: tuple[Mutant, ...] = (
         "client_statistics/clipping.py",
         "return np.where(np.isfinite(norms) & (factors >= 1e-290), factors, 0.0)",
         "return np.where(np.isfinite(norms), factors, 1.0)",
-        "test_feddp_statistics.py::test_a_client_that_overflows_contributes_nothing",
+        "client_statistics/test_feddp_statistics.py::test_a_client_that_overflows_contributes_nothing",
     ),
     mutant(
         "feddp-outer-product-of-half-its-length",
@@ -146,7 +146,7 @@ FEDDP: tuple[Mutant, ...] = (
         "client_statistics/server_data.py",
         "square, two = bound**2, float(np.sqrt(2))",
         "square, two = bound, float(np.sqrt(2))",
-        "test_feddp_statistics.py",
+        "client_statistics/test_feddp_statistics.py",
     ),
     mutant(
         "feddp-weights-for-everyone-near",
@@ -154,7 +154,7 @@ FEDDP: tuple[Mutant, ...] = (
         "client_statistics/server_data.py",
         'changes=lambda **_: {"weights": COUNT}',
         'changes=lambda **_: {"weights": Change(0.5, 0.5, 1.0)}',
-        "test_feddp_statistics.py",
+        "client_statistics/test_feddp_statistics.py",
     ),
 )
 
@@ -165,7 +165,7 @@ LDP: tuple[Mutant, ...] = (
         "ldp_kmeans/local_randomizers.py",
         "odds = math.exp(-self.epsilon)\n        return round_probability(1 / (1 +",
         "odds = math.exp(-2 * self.epsilon)\n        return round_probability(1 / (1 +",
-        "test_local_randomizers.py::test_randomized_response_is_exactly_private",
+        "ldp_kmeans/test_local_randomizers.py::test_randomized_response_is_exactly_private",
     ),
     mutant(
         "ldp-probabilities-rounded-to-less-noise",
@@ -173,7 +173,7 @@ LDP: tuple[Mutant, ...] = (
         "ldp_kmeans/local_randomizers.py",
         "step = math.floor(scaled) + 2 if up else math.ceil(scaled) - 2",
         "step = math.ceil(scaled) - 2 if up else math.floor(scaled) + 2",
-        "test_local_randomizers.py",
+        "ldp_kmeans/test_local_randomizers.py",
     ),
     mutant(
         "ldp-secure-words-from-a-seed",
@@ -181,7 +181,7 @@ LDP: tuple[Mutant, ...] = (
         "ldp_kmeans/local_randomizers.py",
         "words = np.frombuffer(secrets.token_bytes(8 * size), dtype=np.uint64)",
         "words = np.random.default_rng(1).integers(0, 2**64, size=size, dtype=np.uint64)",
-        "test_local_randomizers.py::test_secure_words_come_from_the_operating_system_and_from_nowhere_else",
+        "ldp_kmeans/test_local_randomizers.py::test_secure_words_come_from_the_operating_system_and_from_nowhere_else",
     ),
     mutant(
         "ldp-sensitivity-of-the-vector-alone",
@@ -189,8 +189,8 @@ LDP: tuple[Mutant, ...] = (
         "federation/reports.py",
         "    sensitivity = 2 * radius\n",
         "    sensitivity = radius\n",
-        "test_local_randomizers.py",
-        "test_frequency_oracles.py::test_the_sensitivity_of_a_signed_report_is_twice_the_radius",
+        "ldp_kmeans/test_local_randomizers.py",
+        "ldp_kmeans/test_frequency_oracles.py::test_the_sensitivity_of_a_signed_report_is_twice_the_radius",
     ),
     mutant(
         "ldp-noise-that-hides-too-little",
@@ -198,8 +198,8 @@ LDP: tuple[Mutant, ...] = (
         "ldp_kmeans/vector_sums.py",
         "    if mechanism.sensitivity < needed * (1 - 1e-12):\n",
         "    if False:\n",
-        "test_frequency_oracles.py::test_the_sensitivity_of_a_signed_report_is_twice_the_radius",
-        "test_ldp_privacy.py::test_an_oracle_refuses_the_printed_sensitivity",
+        "ldp_kmeans/test_frequency_oracles.py::test_the_sensitivity_of_a_signed_report_is_twice_the_radius",
+        "ldp_kmeans/test_ldp_privacy.py::test_an_oracle_refuses_the_printed_sensitivity",
     ),
     mutant(
         "ldp-vectors-not-cut",
@@ -207,7 +207,7 @@ LDP: tuple[Mutant, ...] = (
         "ldp_kmeans/vector_sums.py",
         "    return np.where(np.isfinite(lengths), factor, 0.0)\n",
         "    return np.where(np.isfinite(lengths), 1.0, 0.0)\n",
-        "test_frequency_oracles.py::test_long_vectors_are_cut_to_the_radius",
+        "ldp_kmeans/test_frequency_oracles.py::test_long_vectors_are_cut_to_the_radius",
     ),
     mutant(
         "ldp-grid-reports-without-noise",
@@ -215,9 +215,9 @@ LDP: tuple[Mutant, ...] = (
         "ldp_kmeans/vector_sums.py",
         "steps += mechanism.sample_steps(vectors.shape, rng=rng)",
         "pass",
-        "test_frequency_oracles.py",
-        "test_ldp_kmeans.py",
-        "test_ldp_privacy.py",
+        "ldp_kmeans/test_frequency_oracles.py",
+        "ldp_kmeans/test_ldp_kmeans.py",
+        "ldp_kmeans/test_ldp_privacy.py",
     ),
     mutant(
         "ldp-grid-reports-through-floats",
@@ -225,7 +225,7 @@ LDP: tuple[Mutant, ...] = (
         "ldp_kmeans/vector_sums.py",
         "    steps = np.rint(vectors / grid).astype(np.int64)\n",
         "    steps = vectors / grid\n",
-        "test_frequency_oracles.py::test_discrete_reports_are_whole_steps",
+        "ldp_kmeans/test_frequency_oracles.py::test_discrete_reports_are_whole_steps",
     ),
     mutant(
         "ldp-points-without-noise",
@@ -233,9 +233,9 @@ LDP: tuple[Mutant, ...] = (
         "ldp_kmeans/vector_sums.py",
         "        return (_noised_report(self._answer(points, users), self.mechanism, rng=rng),)\n",
         "        return (self._answer(points, users),)\n",
-        "test_ldp_kmeans.py",
-        "test_ldp_privacy.py",
-        "test_ldp_wrong_use.py",
+        "ldp_kmeans/test_ldp_kmeans.py",
+        "ldp_kmeans/test_ldp_privacy.py",
+        "ldp_kmeans/test_ldp_wrong_use.py",
     ),
     mutant(
         "ldp-answers-each-with-all-of-epsilon",
@@ -243,7 +243,7 @@ LDP: tuple[Mutant, ...] = (
         "ldp_kmeans/frequency_oracles.py",
         "RandomizedResponse(check_epsilon(epsilon) / n_answers)",
         "RandomizedResponse(check_epsilon(epsilon))",
-        "test_frequency_oracles.py::test_several_answers_of_a_user_share_epsilon",
+        "ldp_kmeans/test_frequency_oracles.py::test_several_answers_of_a_user_share_epsilon",
     ),
     mutant(
         "ldp-biased-choice-among-other-values",
@@ -251,7 +251,7 @@ LDP: tuple[Mutant, ...] = (
         "ldp_kmeans/local_randomizers.py",
         "        again = np.flatnonzero(words > np.uint64(largest))\n",
         "        again = np.zeros(0, dtype=np.int64)\n",
-        "test_local_randomizers.py::test_every_value_is_left_with_the_same_number_of_words",
+        "ldp_kmeans/test_local_randomizers.py::test_every_value_is_left_with_the_same_number_of_words",
     ),
     mutant(
         "ldp-division-numbered-by-hand",
@@ -259,7 +259,7 @@ LDP: tuple[Mutant, ...] = (
         "federation/local.py",
         "        if self.number is None:\n            raise ValueError(",
         "        if False:\n            raise ValueError(",
-        "test_federation_local.py",
+        "federation/test_federation_local.py",
     ),
     mutant(
         "ldp-reports-on-an-add-remove-ledger",
@@ -267,8 +267,8 @@ LDP: tuple[Mutant, ...] = (
         "federation/local.py",
         '    if ledger.adjacency != "replace-one":\n',
         "    if False:\n",
-        "test_federation_local.py",
-        "test_federation.py",
+        "federation/test_federation_local.py",
+        "federation/test_federation.py",
     ),
 )
 
@@ -281,9 +281,9 @@ RR: tuple[Mutant, ...] = (
         "clusters = rebalance(\n"
         "        exact.argmax(axis=1), k, plan.min_size, rule=plan.rebalance, rng=rng\n"
         "    )",
-        "test_rr_cluster.py::test_with_noised_identifiers_it_is_dp_ifca_bit_for_bit",
-        "test_rr_cluster.py",
-        "test_rr_plans.py",
+        "rr_cluster/test_rr_cluster.py::test_with_noised_identifiers_it_is_dp_ifca_bit_for_bit",
+        "rr_cluster/test_rr_cluster.py",
+        "rr_cluster/test_rr_plans.py",
     ),
     mutant(
         "rr-sums-by-the-exact-identifiers",
@@ -291,8 +291,8 @@ RR: tuple[Mutant, ...] = (
         "rr_cluster/algorithm.py",
         "sums[j] = updates[clusters == j].sum(axis=0)",
         "sums[j] = updates[exact.argmax(axis=1) == j].sum(axis=0)",
-        "test_rr_cluster.py",
-        "test_rr_plans.py",
+        "rr_cluster/test_rr_cluster.py",
+        "rr_cluster/test_rr_plans.py",
     ),
     mutant(
         "rr-identifiers-without-noise",
@@ -300,7 +300,7 @@ RR: tuple[Mutant, ...] = (
         "rr_cluster/identifiers.py",
         "        return (identifiers + mechanism.sample((m, k), rng=rng)).argmax(axis=1)\n",
         "        return identifiers.argmax(axis=1)\n",
-        "test_rr_cluster.py::test_probability_of_the_right_identifier",
+        "rr_cluster/test_rr_cluster.py::test_probability_of_the_right_identifier",
     ),
     mutant(
         "rr-secure-identifiers-without-noise",
@@ -308,7 +308,7 @@ RR: tuple[Mutant, ...] = (
         "rr_cluster/identifiers.py",
         "        return (identifiers + mechanism.sample_steps((m, k), rng=rng)).argmax(axis=1)\n",
         "        return identifiers.argmax(axis=1)\n",
-        "test_rr_plans.py::test_identifiers_and_sums_are_noised_in_whole_steps",
+        "rr_cluster/test_rr_plans.py::test_identifiers_and_sums_are_noised_in_whole_steps",
     ),
     mutant(
         "rr-identifiers-of-sensitivity-one",
@@ -316,7 +316,7 @@ RR: tuple[Mutant, ...] = (
         "rr_cluster/identifiers.py",
         '    std = sigma * (math.sqrt(2) if kind == "corrected" else 1.0)\n',
         "    std = sigma\n",
-        "test_rr_cluster.py",
+        "rr_cluster/test_rr_cluster.py",
     ),
     mutant(
         "rr-sums-without-noise",
@@ -324,8 +324,8 @@ RR: tuple[Mutant, ...] = (
         "rr_cluster/algorithm.py",
         "    sums = noised(sums, to_sums, noise)",
         "    sums = np.asarray(sums, dtype=np.float64) * (to_sums.grid or 1.0)",
-        "test_rr_cluster.py::test_audit_of_the_noise_scale",
-        "test_rr_cluster.py",
+        "rr_cluster/test_rr_cluster.py::test_audit_of_the_noise_scale",
+        "rr_cluster/test_rr_cluster.py",
     ),
     mutant(
         "rr-common-model-without-noise",
@@ -333,9 +333,9 @@ RR: tuple[Mutant, ...] = (
         "rr_cluster/variants.py",
         "noised(updates[:, :d].sum(axis=0), plan.mechanisms[1], noise)",
         "updates[:, :d].sum(axis=0) * (plan.mechanisms[1].grid or 1.0)",
-        "test_rr_cluster.py",
-        "test_rr_plans.py",
-        "test_rr_clients.py",
+        "rr_cluster/test_rr_cluster.py",
+        "rr_cluster/test_rr_plans.py",
+        "rr_cluster/test_rr_clients.py",
     ),
     mutant(
         "rr-common-and-own-noise-shared",
@@ -345,7 +345,7 @@ RR: tuple[Mutant, ...] = (
         "    grid = plan.mechanisms[1].grid or 1.0\n"
         "    exact_sum = updates[made.clusters == 0, d:].sum(axis=0) * grid\n"
         "    total = updates[:, :d].sum(axis=0) * grid + made.sums[0] - exact_sum\n",
-        "test_guards.py::test_no_two_numbers_of_a_round_share_their_noise",
+        "ground/test_guards.py::test_no_two_numbers_of_a_round_share_their_noise",
     ),
     mutant(
         "rr-updates-not-cut",
@@ -353,7 +353,7 @@ RR: tuple[Mutant, ...] = (
         "client_statistics/models.py",
         "    updates *= scale[:, None]\n    return updates\n",
         "    return updates\n",
-        "test_rr_cluster.py::test_clipped_updates_are_never_longer_than_the_bound",
+        "rr_cluster/test_rr_cluster.py::test_clipped_updates_are_never_longer_than_the_bound",
     ),
     mutant(
         "rr-fesem-not-cut",
@@ -361,8 +361,8 @@ RR: tuple[Mutant, ...] = (
         "client_statistics/models.py",
         "updates = _cut(updates, clip)\n",
         "updates = _cut(updates, clip) if answer is not _nearest else updates\n",
-        "test_rr_clients.py::test_no_rows_however_large_lift_the_bound",
-        "test_rr_cluster.py",
+        "rr_cluster/test_rr_clients.py::test_no_rows_however_large_lift_the_bound",
+        "rr_cluster/test_rr_cluster.py",
     ),
     mutant(
         "rr-fedcam-parts-cut-one-by-one",
@@ -374,7 +374,7 @@ RR: tuple[Mutant, ...] = (
         "            if answer is not _additive\n"
         "            else np.hstack([_cut(u.copy(), clip) for u in np.hsplit(updates, 2)])\n"
         "        )\n",
-        "test_rr_cluster.py::test_fedcam_clips_both_updates_jointly",
+        "rr_cluster/test_rr_cluster.py::test_fedcam_clips_both_updates_jointly",
     ),
     mutant(
         "rr-fedper-not-cut",
@@ -382,8 +382,8 @@ RR: tuple[Mutant, ...] = (
         "client_statistics/models.py",
         "updates = _cut(updates, clip)\n",
         "updates = _cut(updates, clip) if answer is not _personal else updates\n",
-        "test_rr_clients.py::test_no_rows_however_large_lift_the_bound",
-        "test_rr_cluster.py",
+        "rr_cluster/test_rr_clients.py::test_no_rows_however_large_lift_the_bound",
+        "rr_cluster/test_rr_cluster.py",
     ),
     mutant(
         "rr-diverging-clients-count",
@@ -391,7 +391,7 @@ RR: tuple[Mutant, ...] = (
         "client_statistics/models.py",
         "    lost = ~np.isfinite(squares)\n",
         "    lost = np.zeros(len(updates), dtype=bool)\n",
-        "test_rr_clients.py::test_a_client_that_diverges_sends_zero_and_harms_nobody",
+        "rr_cluster/test_rr_clients.py::test_a_client_that_diverges_sends_zero_and_harms_nobody",
     ),
     mutant(
         "rr-blocks-of-an-added-client-when-replaced",
@@ -399,7 +399,7 @@ RR: tuple[Mutant, ...] = (
         "client_statistics/models.py",
         "    return float(max(2 * clip, np.sqrt(2) * np.hypot(clip, count_weight)))\n",
         "    return float(np.hypot(clip, count_weight))\n",
-        "test_rr_cluster.py::test_joint_sensitivity_of_blocks_and_counts",
+        "rr_cluster/test_rr_cluster.py::test_joint_sensitivity_of_blocks_and_counts",
     ),
     mutant(
         "rr-counts-not-in-the-sensitivity",
@@ -407,7 +407,7 @@ RR: tuple[Mutant, ...] = (
         "client_statistics/models.py",
         "        return float(np.hypot(clip, count_weight))\n    return",
         "        return float(clip)\n    return",
-        "test_rr_cluster.py::test_joint_sensitivity_of_blocks_and_counts",
+        "rr_cluster/test_rr_cluster.py::test_joint_sensitivity_of_blocks_and_counts",
     ),
     mutant(
         "rr-fesem-said-to-forget",
@@ -415,7 +415,7 @@ RR: tuple[Mutant, ...] = (
         "client_statistics/models.py",
         "changes=_updates_of(1), remembers=True, **_CLIENT)",
         "changes=_updates_of(1), **_CLIENT)",
-        "test_rr_plans.py::test_what_depends_on_earlier_rounds_is_charged_as_if_everyone_took_part",
+        "rr_cluster/test_rr_plans.py::test_what_depends_on_earlier_rounds_is_charged_as_if_everyone_took_part",
     ),
     mutant(
         "rr-fedper-said-to-forget",
@@ -423,7 +423,7 @@ RR: tuple[Mutant, ...] = (
         "client_statistics/models.py",
         '    "update", remembers=True, **_CLIENT,\n',
         '    "update", **_CLIENT,\n',
-        "test_rr_plans.py::test_what_depends_on_earlier_rounds_is_charged_as_if_everyone_took_part",
+        "rr_cluster/test_rr_plans.py::test_what_depends_on_earlier_rounds_is_charged_as_if_everyone_took_part",
     ),
     mutant(
         "rr-divides-by-the-drawn-number",
@@ -431,7 +431,7 @@ RR: tuple[Mutant, ...] = (
         "rr_cluster/sums_only.py",
         "np.array(plan.training.cohort / plan.n_clusters)",
         "np.array(plan.facts.n_clients / plan.n_clusters)",
-        "test_rr_cluster.py::test_fedavg_divides_by_the_public_size",
+        "rr_cluster/test_rr_cluster.py::test_fedavg_divides_by_the_public_size",
     ),
     mutant(
         "rr-under-add-remove",
@@ -439,7 +439,7 @@ RR: tuple[Mutant, ...] = (
         "rr_cluster/plans.py",
         '    if setting.facts.adjacency != "replace-one":\n',
         "    if False:\n",
-        "test_guards.py::test_a_partition_is_not_released_under_add_remove_even_with_everyone",
+        "ground/test_guards.py::test_a_partition_is_not_released_under_add_remove_even_with_everyone",
     ),
     mutant(
         "rr-cohort-where-clients-unmask",
@@ -447,7 +447,7 @@ RR: tuple[Mutant, ...] = (
         "rr_cluster/planning.py",
         '        if facts.receiver == "clients":\n',
         "        if False:\n",
-        "test_rr_plans.py::test_where_clients_unmask_everyone_takes_part",
+        "rr_cluster/test_rr_plans.py::test_where_clients_unmask_everyone_takes_part",
     ),
     mutant(
         "rr-donors-fall-below-the-minimum",
@@ -455,7 +455,7 @@ RR: tuple[Mutant, ...] = (
         "rr_cluster/algorithm.py",
         "        order = order[rank < sizes[own] - size]\n",
         "",
-        "test_rr_cluster.py::test_strict_rebalancing",
+        "rr_cluster/test_rr_cluster.py::test_strict_rebalancing",
         quick=True,
     ),
     mutant(
@@ -464,7 +464,7 @@ RR: tuple[Mutant, ...] = (
         "studies/rr_cluster/sensitivity.py",
         'open_at_start[j] and (rule != "strict" or now[j] > b)',
         'open_at_start[j] and (rule != "strict" or now[j] >= b)',
-        "test_rr_sensitivity.py",
+        "studies/test_rr_sensitivity.py",
     ),
 )
 
@@ -475,7 +475,7 @@ ESTIMATORS: tuple[Mutant, ...] = (
         "estimators.py",
         'shares["noise_from"] = "clients" if self.publish else "server"',
         'shares["noise_from"] = "server"',
-        "test_estimators.py::test_published_results_hide_the_sums_from_the_server_too",
+        "estimators/test_estimators.py::test_published_results_hide_the_sums_from_the_server_too",
     ),
     mutant(
         "estimators-second-fit-on-a-fresh-ledger",
@@ -483,7 +483,7 @@ ESTIMATORS: tuple[Mutant, ...] = (
         "estimators.py",
         '        return getattr(self, "_opened", None)\n',
         "        return None\n",
-        "test_estimators.py::test_fits_of_one_estimator_are_charged_to_one_ledger",
+        "estimators/test_estimators.py::test_fits_of_one_estimator_are_charged_to_one_ledger",
     ),
     mutant(
         "estimators-interrupted-fit-forgotten",
@@ -491,8 +491,8 @@ ESTIMATORS: tuple[Mutant, ...] = (
         "estimators.py",
         "            if ledger.releases:\n                self._opened = ledger\n",
         "            pass\n",
-        "test_estimators.py::test_an_interrupted_fit_is_not_forgotten",
-        "test_estimators.py::test_fits_of_one_estimator_are_charged_to_one_ledger",
+        "estimators/test_estimators.py::test_an_interrupted_fit_is_not_forgotten",
+        "estimators/test_estimators.py::test_fits_of_one_estimator_are_charged_to_one_ledger",
     ),
     mutant(
         "estimators-pickled-with-private-facts",
@@ -500,7 +500,7 @@ ESTIMATORS: tuple[Mutant, ...] = (
         "estimators.py",
         '        state.pop("clipped_counts_", None)\n',
         "",
-        "test_estimators.py::test_a_pickled_model_is_what_was_released_and_no_more",
+        "estimators/test_estimators.py::test_a_pickled_model_is_what_was_released_and_no_more",
     ),
 )
 

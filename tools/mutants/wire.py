@@ -14,7 +14,7 @@ STATE: tuple[Mutant, ...] = (
         "        made = object.__new__(type(self))\n"
         "        made.__dict__.update(self.__dict__)\n"
         "        return made",
-        "test_state.py::test_a_federation_is_neither_copied_nor_pickled",
+        "ground/test_state.py::test_a_federation_is_neither_copied_nor_pickled",
     ),
     mutant(
         "state-federations-are-pickled",
@@ -23,7 +23,7 @@ STATE: tuple[Mutant, ...] = (
         '    def __reduce_ex__(self, protocol: Any) -> NoReturn:\n        self._refuse("pickled")',
         "    def __reduce_ex__(self, protocol: Any) -> Any:\n"
         "        return object.__new__, (type(self),), self.__dict__",
-        "test_state.py::test_a_federation_is_neither_copied_nor_pickled",
+        "ground/test_state.py::test_a_federation_is_neither_copied_nor_pickled",
     ),
     mutant(
         "state-releases-after-a-fork",
@@ -31,7 +31,7 @@ STATE: tuple[Mutant, ...] = (
         "_state.py",
         "        if os.getpid() != self._process:\n",
         "        if False:\n",
-        "test_state.py::test_a_fork_releases_nothing",
+        "ground/test_state.py::test_a_fork_releases_nothing",
         also=(
             Edit(
                 "fedclust_helpers/accounting/ledger.py",
@@ -46,7 +46,7 @@ STATE: tuple[Mutant, ...] = (
         "_state.py",
         '        if self._is_sealed and not name.startswith("_"):\n',
         "        if False:\n",
-        "test_state.py::test_a_federation_is_fixed_once_it_is_made",
+        "ground/test_state.py::test_a_federation_is_fixed_once_it_is_made",
     ),
 )
 
@@ -57,7 +57,7 @@ PLANS: tuple[Mutant, ...] = (
         "federation/following.py",
         "        if plan.facts != facts:\n",
         "        if False:\n",
-        "test_state.py::test_a_plan_is_for_the_federation_that_made_it",
+        "ground/test_state.py::test_a_plan_is_for_the_federation_that_made_it",
     ),
     mutant(
         "plan-not-followed",
@@ -65,7 +65,7 @@ PLANS: tuple[Mutant, ...] = (
         "federation/following.py",
         "        if wrong:\n",
         "        if False:\n",
-        "test_state.py::test_a_run_releases_what_its_plan_says_and_nothing_else",
+        "ground/test_state.py::test_a_run_releases_what_its_plan_says_and_nothing_else",
     ),
     mutant(
         "plan-may-cost-more-than-it-states",
@@ -73,7 +73,7 @@ PLANS: tuple[Mutant, ...] = (
         "federation/following.py",
         "        if not plan.total_epsilon <= plan.epsilon * (1 + 1e-9):\n",
         "        if False:\n",
-        "test_state.py::test_a_plan_that_costs_more_than_it_states_is_refused",
+        "ground/test_state.py::test_a_plan_that_costs_more_than_it_states_is_refused",
     ),
     mutant(
         "plan-not-admitted-as-a-whole",
@@ -81,9 +81,9 @@ PLANS: tuple[Mutant, ...] = (
         "accounting/ledger.py",
         "reservation = Reservation(planned, self._require(planned, name))",
         "reservation = Reservation(planned, 0.0)",
-        "test_noise.py::test_the_default_budget_admits_a_plan_of_exactly_that_total",
-        "test_noise.py::test_shares_of_plans_add_up_and_bound_the_truth",
-        "test_state.py",
+        "federation/test_noise.py::test_the_default_budget_admits_a_plan_of_exactly_that_total",
+        "federation/test_noise.py::test_shares_of_plans_add_up_and_bound_the_truth",
+        "ground/test_state.py",
     ),
     mutant(
         "plan-frees-what-it-released",
@@ -92,7 +92,7 @@ PLANS: tuple[Mutant, ...] = (
         "            if not reservation.charged and reservation in self._reservations:\n",
         "            self._releases = [r for r in self._releases if r not in reservation.charged]\n"
         "            if reservation in self._reservations:\n",
-        "test_state.py::test_a_failed_run_keeps_what_it_released_and_frees_what_it_did_not",
+        "ground/test_state.py::test_a_failed_run_keeps_what_it_released_and_frees_what_it_did_not",
     ),
 )
 
@@ -103,7 +103,7 @@ NOISE: tuple[Mutant, ...] = (
         "federation/noise.py",
         "return statistic.sensitivity_of(part, norm, facts.adjacency, grid=grid, **numbers), grid",
         "return statistic.sensitivity_of(part, norm, facts.adjacency, **numbers), grid",
-        "test_noise.py::test_what_a_federation_draws_is_what_it_accepts",
+        "federation/test_noise.py::test_what_a_federation_draws_is_what_it_accepts",
     ),
     mutant(
         "noise-for-the-other-adjacency",
@@ -111,9 +111,9 @@ NOISE: tuple[Mutant, ...] = (
         "federation/noise.py",
         "return statistic.sensitivity_of(part, norm, facts.adjacency, grid=grid, **numbers), grid",
         'return statistic.sensitivity_of(part, norm, "add/remove", grid=grid, **numbers), grid',
-        "test_noise.py",
-        "test_feddp_kmeans.py",
-        "test_rr_cluster.py",
+        "federation/test_noise.py",
+        "feddp_kmeans/test_feddp_kmeans.py",
+        "rr_cluster/test_rr_cluster.py",
     ),
     mutant(
         "noise-bound-given-by-the-caller",
@@ -121,7 +121,7 @@ NOISE: tuple[Mutant, ...] = (
         "federation/noise.py",
         "    for name in own.keys() & public.keys():\n",
         "    for name in ():\n",
-        "test_state.py::test_numbers_behind_a_sensitivity_cannot_be_given_beside",
+        "ground/test_state.py::test_numbers_behind_a_sensitivity_cannot_be_given_beside",
     ),
     mutant(
         "noise-multiplier-halved",
@@ -129,7 +129,7 @@ NOISE: tuple[Mutant, ...] = (
         "federation/noise.py",
         "            return gaussian_sigma_analytic(epsilon, delta)\n",
         "            return gaussian_sigma_analytic(epsilon, delta) / 2\n",
-        "test_noise.py::test_the_multiplier_is_that_of_the_noise",
+        "federation/test_noise.py::test_the_multiplier_is_that_of_the_noise",
         quick=True,
     ),
     mutant(
@@ -138,8 +138,8 @@ NOISE: tuple[Mutant, ...] = (
         "federation/noise.py",
         "    return 1 / math.sqrt(2 * zcdp_rho(epsilon, delta))",
         "    return gaussian_sigma_analytic(epsilon, delta)",
-        "test_noise.py::test_the_multiplier_is_that_of_the_noise",
-        "test_fastlloyd.py::test_discrete_noise_spends_the_budget_by_zcdp",
+        "federation/test_noise.py::test_the_multiplier_is_that_of_the_noise",
+        "fastlloyd/test_fastlloyd.py::test_discrete_noise_spends_the_budget_by_zcdp",
     ),
 )
 
@@ -150,7 +150,7 @@ RELEASES: tuple[Mutant, ...] = (
         "federation/checks.py",
         "    if own:\n",
         "    if False:\n",
-        "test_guards.py::test_a_statistic_that_takes_any_name_does_not_lower_its_own_sensitivity",
+        "ground/test_guards.py::test_a_statistic_that_takes_any_name_does_not_lower_its_own_sensitivity",
         also=(
             Edit(
                 "fedclust_helpers/federation/checks.py",
@@ -165,7 +165,7 @@ RELEASES: tuple[Mutant, ...] = (
         "federation/checks.py",
         "    if not statistic.fits(facts.domain):\n",
         "    if False:\n",
-        "test_noise.py::test_a_statistic_of_the_ball_is_refused_on_a_box",
+        "federation/test_noise.py::test_a_statistic_of_the_ball_is_refused_on_a_box",
     ),
     mutant(
         "release-unit-not-checked",
@@ -173,8 +173,8 @@ RELEASES: tuple[Mutant, ...] = (
         "federation/checks.py",
         "    if statistic.unit != facts.unit:\n",
         "    if False:\n",
-        "test_federation_contract.py",
-        "test_wrong_use.py::test_a_ledger_of_another_unit_or_adjacency",
+        "federation/test_federation_contract.py",
+        "ground/test_wrong_use.py::test_a_ledger_of_another_unit_or_adjacency",
     ),
     mutant(
         "release-sensitivity-not-checked",
@@ -182,8 +182,8 @@ RELEASES: tuple[Mutant, ...] = (
         "federation/checks.py",
         "    if not mechanism.sensitivity >= needed * (1 - 1e-12):\n",
         "    if False:\n",
-        "test_federation_contract.py",
-        "test_noise.py::test_what_a_federation_draws_is_what_it_accepts",
+        "federation/test_federation_contract.py",
+        "federation/test_noise.py::test_what_a_federation_draws_is_what_it_accepts",
     ),
     mutant(
         "release-continuous-noise-in-secure-mode",
@@ -191,7 +191,7 @@ RELEASES: tuple[Mutant, ...] = (
         "federation/checks.py",
         '    if facts.mode == "secure" and mechanism.grid is None:\n',
         "    if False:\n",
-        "test_federation.py::test_secure_mode_refuses_continuous_noise_before_anything",
+        "federation/test_federation.py::test_secure_mode_refuses_continuous_noise_before_anything",
     ),
     mutant(
         "release-a-share-of-noise-for-all-of-it",
@@ -199,8 +199,8 @@ RELEASES: tuple[Mutant, ...] = (
         "federation/checks.py",
         "        if honest is not None:\n",
         "        if False:\n",
-        "test_federation_local.py::test_a_share_of_distributed_noise_is_refused_where_one_party_adds_it",
-        "test_federation_contract.py",
+        "federation/test_federation_local.py::test_a_share_of_distributed_noise_is_refused_where_one_party_adds_it",
+        "federation/test_federation_contract.py",
     ),
     mutant(
         "release-seed-in-secure-mode",
@@ -208,7 +208,7 @@ RELEASES: tuple[Mutant, ...] = (
         "federation/base.py",
         '        if mode == "secure" and seed is not None:\n',
         "        if False:\n",
-        "test_federation.py::test_teaching_needs_a_seed_and_secure_refuses_one",
+        "federation/test_federation.py::test_teaching_needs_a_seed_and_secure_refuses_one",
         quick=True,
     ),
     mutant(
@@ -217,7 +217,7 @@ RELEASES: tuple[Mutant, ...] = (
         "federation/data.py",
         '            "most rows lie outside the public bounds and were moved',
         '            f"{counts.sum()} rows lie outside the public bounds and were moved',
-        "test_noise.py::test_secure_mode_lets_no_error_tell_how_large_the_data_are",
+        "federation/test_noise.py::test_secure_mode_lets_no_error_tell_how_large_the_data_are",
     ),
     mutant(
         "release-data-outside-the-bound",
@@ -225,8 +225,8 @@ RELEASES: tuple[Mutant, ...] = (
         "federation/base.py",
         "        self._data = clipped\n",
         "        self._data = data\n",
-        "test_wrong_use.py::test_data_outside_the_bound_are_clipped_and_counted",
-        "test_wrong_use.py::test_one_point_cannot_do_more_than_its_clipped_self",
+        "ground/test_wrong_use.py::test_data_outside_the_bound_are_clipped_and_counted",
+        "ground/test_wrong_use.py::test_one_point_cannot_do_more_than_its_clipped_self",
     ),
     mutant(
         "release-charge-forgotten",
@@ -234,7 +234,7 @@ RELEASES: tuple[Mutant, ...] = (
         "federation/base.py",
         "        self.ledger.charge(\n            wanted.mechanisms, name=wanted.name,",
         "        (lambda *a, **k: None)(\n            wanted.mechanisms, name=wanted.name,",
-        "test_federation.py::test_collect_gives_each_client_s_message_and_charges",
+        "federation/test_federation.py::test_collect_gives_each_client_s_message_and_charges",
     ),
     mutant(
         "release-charged-after-the-data-are-read",
@@ -251,9 +251,9 @@ RELEASES: tuple[Mutant, ...] = (
         "                PlannedRelease.of(statistic, tuple(mechanisms), round=round,"
         " sampling=sampling)\n"
         "            )\n",
-        "test_federation_contract.py",
-        "test_federation_sampling.py",
-        "test_federation.py",
+        "federation/test_federation_contract.py",
+        "federation/test_federation_sampling.py",
+        "federation/test_federation.py",
     ),
     mutant(
         "release-amplified-for-points",
@@ -261,7 +261,7 @@ RELEASES: tuple[Mutant, ...] = (
         "federation/checks.py",
         '    if statistic.unit != "client":\n',
         "    if False:\n",
-        "test_federation_sampling.py::test_sampling_clients_does_not_amplify_for_points",
+        "federation/test_federation_sampling.py::test_sampling_clients_does_not_amplify_for_points",
     ),
     mutant(
         "release-of-another-population",
@@ -269,7 +269,7 @@ RELEASES: tuple[Mutant, ...] = (
         "federation/checks.py",
         '    if sampling.scheme == "fixed" and sampling.population != facts.n_clients:\n',
         "    if False:\n",
-        "test_federation_sampling.py::test_wrong_sampling_is_refused_before_anything_is_read",
+        "federation/test_federation_sampling.py::test_wrong_sampling_is_refused_before_anything_is_read",
     ),
     mutant(
         "release-everyone-instead-of-the-cohort",
@@ -277,7 +277,7 @@ RELEASES: tuple[Mutant, ...] = (
         "federation/base.py",
         "data = self._data if cohort is None else self._data.take(cohort)",
         "data = self._data",
-        "test_federation_sampling.py::test_the_statistic_reads_the_cohort_only",
+        "federation/test_federation_sampling.py::test_the_statistic_reads_the_cohort_only",
     ),
     mutant(
         "release-the-same-cohort-every-round",
@@ -285,7 +285,7 @@ RELEASES: tuple[Mutant, ...] = (
         "federation/randomness.py",
         "            return np.sort(self.cohorts.choice(population, size, replace=False))\n",
         "            return np.arange(size)\n",
-        "test_federation_sampling.py",
+        "federation/test_federation_sampling.py",
     ),
     mutant(
         "release-noise-of-rounds-reused",
@@ -296,9 +296,9 @@ RELEASES: tuple[Mutant, ...] = (
         "        if isinstance(rng, np.random.Generator):\n"
         "            rng = np.random.default_rng(1)\n"
         "        noise = mechanism.sample_steps(total.shape, rng=rng)\n",
-        "test_federation.py",
-        "test_federation_contract.py",
-        "test_noise.py",
+        "federation/test_federation.py",
+        "federation/test_federation_contract.py",
+        "federation/test_noise.py",
     ),
     mutant(
         "release-continuous-noise-of-rounds-reused",
@@ -306,8 +306,8 @@ RELEASES: tuple[Mutant, ...] = (
         "federation/base.py",
         "            return total + mechanism.sample(total.shape, rng=self.randomness.noise)\n",
         "            return total + mechanism.sample(total.shape, rng=np.random.default_rng(1))\n",
-        "test_federation.py::test_noise_of_the_first_round_differs_between_seeds_and_rounds",
-        "test_federation.py::test_noise_of_sums_and_counts_is_uncorrelated",
+        "federation/test_federation.py::test_noise_of_the_first_round_differs_between_seeds_and_rounds",
+        "federation/test_federation.py::test_noise_of_sums_and_counts_is_uncorrelated",
     ),
     mutant(
         "release-noise-dropped",
@@ -315,7 +315,7 @@ RELEASES: tuple[Mutant, ...] = (
         "federation/base.py",
         "            return total + mechanism.sample(total.shape, rng=self.randomness.noise)\n",
         "            return total + 0.0\n",
-        "test_federation.py::test_noise_of_the_first_round_differs_between_seeds_and_rounds",
+        "federation/test_federation.py::test_noise_of_the_first_round_differs_between_seeds_and_rounds",
     ),
     mutant(
         "release-totals-beyond-the-integers",
@@ -323,7 +323,7 @@ RELEASES: tuple[Mutant, ...] = (
         "federation/checks.py",
         "    if not steps < MAX_STEPS:\n",
         "    if False:\n",
-        "test_noise.py::test_totals_that_64_bit_integers_cannot_hold_are_refused",
+        "federation/test_noise.py::test_totals_that_64_bit_integers_cannot_hold_are_refused",
     ),
 )
 
@@ -334,7 +334,7 @@ RINGS: tuple[Mutant, ...] = (
         "federation/base.py",
         "        if sampling is not None and self.no_sampling:\n",
         "        if False:\n",
-        "test_noise.py::test_a_cohort_that_recipients_know_is_refused",
+        "federation/test_noise.py::test_a_cohort_that_recipients_know_is_refused",
     ),
     mutant(
         "masked-pads-by-the-round",
@@ -342,8 +342,8 @@ RINGS: tuple[Mutant, ...] = (
         "federation/base.py",
         "number, self._n_releases = self._n_releases, self._n_releases + 1",
         "number, self._n_releases = 0, self._n_releases + 1",
-        "test_federation.py::test_one_ledger_for_all_runs_on_a_data_set",
-        "test_state.py::test_threads_share_one_federation_without_sharing_a_pad",
+        "federation/test_federation.py::test_one_ledger_for_all_runs_on_a_data_set",
+        "ground/test_state.py::test_threads_share_one_federation_without_sharing_a_pad",
     ),
     mutant(
         "masked-server-adds-no-noise",
@@ -351,7 +351,7 @@ RINGS: tuple[Mutant, ...] = (
         "federation/in_process.py",
         "total = total + self._fresh_noise(part.mechanism, shape",
         "total = total + 0 * self._fresh_noise(part.mechanism, shape",
-        "test_federation_contract.py::test_one_round_gives_the_same_answer",
+        "federation/test_federation_contract.py::test_one_round_gives_the_same_answer",
     ),
     mutant(
         "masked-clients-add-no-share",
@@ -359,8 +359,8 @@ RINGS: tuple[Mutant, ...] = (
         "federation/in_process.py",
         "            encoded = encoded + self._shares_of_noise(part.mechanism, shape)\n",
         "            pass\n",
-        "test_noise.py::test_shares_of_honest_clients_suffice_alone",
-        "test_noise.py::test_published_results_tell_the_server_its_own_noise_unless_clients_add_it",
+        "federation/test_noise.py::test_shares_of_honest_clients_suffice_alone",
+        "federation/test_noise.py::test_published_results_tell_the_server_its_own_noise_unless_clients_add_it",
     ),
     mutant(
         "masked-unmasked-on-the-wire",
@@ -370,8 +370,8 @@ RINGS: tuple[Mutant, ...] = (
         " payload=masked\n",
         '            part.round, "clients", "server", part.name, encoded[0], count=len(encoded),'
         " payload=encoded\n",
-        "test_federation.py::test_nothing_the_masked_server_receives_is_near_the_sum",
-        "test_federation.py::test_the_masked_server_s_view_is_uniform",
+        "federation/test_federation.py::test_nothing_the_masked_server_receives_is_near_the_sum",
+        "federation/test_federation.py::test_the_masked_server_s_view_is_uniform",
     ),
     mutant(
         "masked-receiver-said-to-be-the-server",
@@ -379,9 +379,9 @@ RINGS: tuple[Mutant, ...] = (
         "federation/in_process.py",
         '    receiver: Literal["server", "clients"] = "clients"\n',
         '    receiver: Literal["server", "clients"] = "server"\n',
-        "test_feddp_wrong_use.py",
-        "test_feddp_kmeans.py",
-        "test_noise.py",
+        "feddp_kmeans/test_feddp_wrong_use.py",
+        "feddp_kmeans/test_feddp_kmeans.py",
+        "federation/test_noise.py",
     ),
     mutant(
         "serverless-colluding-nodes-counted-as-honest",
@@ -389,7 +389,7 @@ RINGS: tuple[Mutant, ...] = (
         "federation/checks.py",
         "    elif honest > facts.n_honest:\n",
         "    elif False:\n",
-        "test_federation.py::test_serverless_refuses_noise_that_one_node_knows_or_that_is_too_little",
+        "federation/test_federation.py::test_serverless_refuses_noise_that_one_node_knows_or_that_is_too_little",
     ),
     mutant(
         "serverless-noise-that-one-node-knows",
@@ -397,7 +397,7 @@ RINGS: tuple[Mutant, ...] = (
         "federation/checks.py",
         "    elif honest is None:\n",
         "    elif False:\n",
-        "test_federation.py::test_serverless_refuses_noise_that_one_node_knows_or_that_is_too_little",
+        "federation/test_federation.py::test_serverless_refuses_noise_that_one_node_knows_or_that_is_too_little",
     ),
     mutant(
         "serverless-shares-are-zero",
@@ -405,7 +405,7 @@ RINGS: tuple[Mutant, ...] = (
         "federation/in_process.py",
         "        random = random.reshape(m, m - 1, *encoded.shape[1:])\n",
         "        random = 0 * random.reshape(m, m - 1, *encoded.shape[1:])\n",
-        "test_federation.py::test_shares_add_up_and_single_shares_are_uniform",
+        "federation/test_federation.py::test_shares_add_up_and_single_shares_are_uniform",
     ),
     mutant(
         "ring-rounding-left-out-of-the-range",
@@ -413,7 +413,7 @@ RINGS: tuple[Mutant, ...] = (
         "federation/checks.py",
         "    return n, change.most + rounding\n",
         "    return n, change.most\n",
-        "test_guards.py::test_the_largest_total_of_a_ring_counts_the_rounding_of_every_client",
+        "ground/test_guards.py::test_the_largest_total_of_a_ring_counts_the_rounding_of_every_client",
     ),
     mutant(
         "trusted-collect-without-a-charge",
@@ -422,7 +422,7 @@ RINGS: tuple[Mutant, ...] = (
         "            self._charge(\n                PlannedRelease.of(",
         '            (self._charge if capability != "collect" else print)(\n'
         "                PlannedRelease.of(",
-        "test_federation.py::test_collect_gives_each_client_s_message_and_charges",
+        "federation/test_federation.py::test_collect_gives_each_client_s_message_and_charges",
     ),
     mutant(
         "ideal-server-sees-the-exact-sum",
@@ -431,7 +431,7 @@ RINGS: tuple[Mutant, ...] = (
         "        return released\n",
         '        self.transcript.record(part.round, "clients", "server", part.name, released)\n'
         "        return released\n",
-        "test_federation.py::test_the_ideal_server_sees_the_released_sum_alone",
+        "federation/test_federation.py::test_the_ideal_server_sees_the_released_sum_alone",
     ),
 )
 
@@ -442,8 +442,8 @@ DATA: tuple[Mutant, ...] = (
         "federation/data.py",
         "    copy: InitVar[bool] = True\n",
         "    copy: InitVar[bool] = False\n",
-        "test_client_data.py::test_a_view_is_kept_only_where_it_is_asked_for",
-        "test_client_data.py",
+        "federation/test_client_data.py::test_a_view_is_kept_only_where_it_is_asked_for",
+        "federation/test_client_data.py",
     ),
     mutant(
         "data-exact-facts-in-the-representation",
@@ -451,7 +451,7 @@ DATA: tuple[Mutant, ...] = (
         "federation/base.py",
         '({self.n_clients} clients, {self.n_features} features,"',
         '({self._data.points[0]} clients, {self.n_features} features,"',
-        "test_state.py::test_a_representation_holds_no_data_and_no_secret",
+        "ground/test_state.py::test_a_representation_holds_no_data_and_no_secret",
     ),
 )
 
@@ -462,7 +462,7 @@ LOCAL: tuple[Mutant, ...] = (
         "federation/local.py",
         "        noisy = self._released(self._exact(values, part.mechanism), part.mechanism)\n",
         "        noisy = self._exact(values, part.mechanism) + 0.0\n",
-        "test_guards.py::test_a_local_report_is_noised_at_its_client",
+        "ground/test_guards.py::test_a_local_report_is_noised_at_its_client",
     ),
     mutant(
         "local-questions-not-charged",
@@ -470,7 +470,7 @@ LOCAL: tuple[Mutant, ...] = (
         "federation/local.py",
         "self._charge(\n            PlannedRelease(round, query.name, query.parts",
         "(lambda *a, **k: None)(\n            PlannedRelease(round, query.name, query.parts",
-        "test_federation_local.py::test_everybody_is_asked_once_and_charged_once",
+        "federation/test_federation_local.py::test_everybody_is_asked_once_and_charged_once",
     ),
     mutant(
         "local-ledger-of-add-remove",
@@ -478,7 +478,7 @@ LOCAL: tuple[Mutant, ...] = (
         "federation/local.py",
         "            if mechanism.adjacency != self.ledger.adjacency:\n",
         "            if False:\n",
-        "test_federation_local.py",
+        "federation/test_federation_local.py",
     ),
     mutant(
         "local-divisions-share-a-number",
@@ -486,8 +486,8 @@ LOCAL: tuple[Mutant, ...] = (
         "federation/local.py",
         'object.__setattr__(split, "number", self.ledger.new_division())',
         'object.__setattr__(split, "number", 0)',
-        "test_federation_local.py::test_federations_that_share_a_ledger_do_not_share_divisions",
-        "test_federation_local.py::test_parts_cost_in_parallel_and_divisions_add_up",
+        "federation/test_federation_local.py::test_federations_that_share_a_ledger_do_not_share_divisions",
+        "federation/test_federation_local.py::test_parts_cost_in_parallel_and_divisions_add_up",
     ),
 )
 

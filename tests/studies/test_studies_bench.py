@@ -33,7 +33,7 @@ from fedclust_helpers.studies.bench.cell import (
 )
 from fedclust_helpers.studies.bench.rows import remake
 
-RESULTS = Path(__file__).resolve().parents[1] / "data" / "results"
+RESULTS = Path(__file__).resolve().parents[2] / "data" / "results"
 
 
 def value(cell: Cell, *, x: int) -> Numbers:

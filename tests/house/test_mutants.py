@@ -80,8 +80,8 @@ def test_a_mutant_that_does_not_fit_changes_no_file(tmp_path):
 
 @pytest.mark.slow
 def test_killed_and_survived_are_told_apart():
-    test = ("tests/test_metrics.py::test_nicv_of_many_chunks_equals_one_formula",)
-    path = Path(__file__).resolve().parents[1] / FILE
+    test = ("tests/ground/test_metrics.py::test_nicv_of_many_chunks_equals_one_formula",)
+    path = Path(__file__).resolve().parents[2] / FILE
     before = path.read_text(encoding="utf-8")
     word = "def nicv("
     assert before.count(word) == 1

@@ -23,7 +23,7 @@ from fedclust_helpers.studies.bench.lesson import REMARK, Lesson
 from tools import variations
 from tools.variations import __main__ as tool
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.py"))
 MAX_CELLS, MAX_FIGURES, MAX_LINE = 70, 14, 78
 MEDIAN_LINES, MAX_LINES, MAX_ALGORITHM = 5, 15, 40

@@ -19,7 +19,7 @@ from fedclust_helpers.studies.feddp_kmeans import checks as feddp_checks
 from fedclust_helpers.studies.feddp_kmeans import claims as feddp
 from fedclust_helpers.studies.ldp_kmeans import claims as ldp
 
-RESULTS = Path(__file__).resolve().parents[1] / "data" / "results"
+RESULTS = Path(__file__).resolve().parents[2] / "data" / "results"
 ROWS = [(paper, claim) for paper, (_, rows, _) in page.PAPERS.items() for claim in rows]
 THEORY = {
     *(f"G{i}" for i in range(1, 7)), *(f"L{i}" for i in range(1, 21)),

@@ -58,7 +58,7 @@ from fedclust_helpers.studies.rr_cluster import design as rr_design
 from fedclust_helpers.studies.rr_cluster import tables as rr_tables
 from fedclust_helpers.studies.rr_cluster.problems import Clients, load_clients, model_named
 
-RESULTS = Path(__file__).resolve().parents[1] / "data" / "results"
+RESULTS = Path(__file__).resolve().parents[2] / "data" / "results"
 STARTS = tuple(fk.STARTS)
 FILES = {file: table for table in TABLES.values() for file in table.headers}
 TORCH = importlib.util.find_spec("torch") is not None
