@@ -20,6 +20,7 @@ from fedclust_helpers.ldp_kmeans.sketch import Questions
 
 HARMONICS = 7
 TINY = 1e-9
+EDGE = 0.98  # clusters lie within the ball of this radius
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +42,15 @@ class Mixture:
         total = self.weights[keep].sum() + self.background
         scale = 1 / total if total > 0 else 1.0
         return Mixture(self.weights[keep] * scale, self.centers[keep], self.sds[keep])
+
+    def with_one_at(self, place: FloatArray, sd: float) -> Mixture:
+        """The mixture with one component more, of an average weight."""
+        share = 1 / (len(self.weights) + 2)
+        return Mixture(
+            np.append(self.weights * (1 - share), share),
+            np.vstack([self.centers, place]),
+            np.append(self.sds, sd),
+        )
 
     def sample(self, n: int, *, rng: np.random.Generator) -> FloatArray:
         """n points of the fitted density, cut to the unit ball."""
@@ -214,7 +224,7 @@ class Prior:
         """Minus the log prior, and its derivatives."""
         off = (log_sds - math.log(self.sd)) / 0.5
         length = np.linalg.norm(centers, axis=1)
-        over = np.maximum(0.0, length - 0.98)
+        over = np.maximum(0.0, length - EDGE)
         value = 0.5 * (off**2).sum() + 0.5 * (length**2).sum() / self.reach**2
         value += 1e4 * (over**2).sum()
         by_center = centers / self.reach**2
@@ -240,6 +250,10 @@ class Fitter:
         return np.concatenate([mixture.centers.ravel(), np.log(mixture.sds), np.log(ratio)])
 
     @staticmethod
+    def _sds(log_sds: FloatArray) -> FloatArray:
+        return np.asarray(np.exp(np.clip(log_sds, -9.0, 1.0)))  # a search may step far
+
+    @staticmethod
     def _weights(scores: FloatArray) -> FloatArray:
         top = max(0.0, float(scores.max(initial=0.0)))
         parts = np.exp(scores - top)
@@ -248,7 +262,7 @@ class Fitter:
     def cost(self, flat: FloatArray) -> tuple[float, FloatArray]:
         """Minus the log posterior, and its gradient."""
         centers, log_sds, scores = self._unpack(flat)
-        sds, weights = np.exp(log_sds), self._weights(scores)
+        sds, weights = self._sds(log_sds), self._weights(scores)
         value, by_center, by_sd = self.prior.cost(centers, log_sds)
         by_weight, by_background = np.zeros(len(weights)), 0.0
         for s in self.sketches:
@@ -271,6 +285,10 @@ class Fitter:
         value += 5e-4 * float(scores @ scores)
         return value, np.concatenate([by_center.ravel(), by_sd, by_score])
 
+    def log_posterior(self, mixture: Mixture) -> float:
+        """Log-likelihood plus log prior, up to a constant."""
+        return -self.cost(self._pack(mixture))[0]
+
     def log_likelihood(self, mixture: Mixture) -> float:
         """Of all answers."""
         return sum(
@@ -290,7 +308,7 @@ class Fitter:
             options={"maxiter": n_steps, "maxfun": 2 * n_steps},
         ).x  # fmt: skip
         centers, log_sds, scores = self._unpack(found)
-        return Mixture(self._weights(scores), centers, np.exp(log_sds))
+        return Mixture(self._weights(scores), centers, self._sds(log_sds))
 
     def places(self, points: FloatArray, sd: float, *, slopes: bool = False) -> Places:
         """Clusters that may be at these places (c, d), as the sketches would see them."""
@@ -334,6 +352,8 @@ class Places(NamedTuple):
 
 
 N_PLACES = 1500
+MAX_PLACES = 2**24  # numbers that all places hold together
+N_FITS = 2
 
 
 def leading_subspace(sketches: Sequence[Sketch], rank: int) -> FloatArray:
@@ -347,22 +367,12 @@ def leading_subspace(sketches: Sequence[Sketch], rank: int) -> FloatArray:
     moment = np.zeros((d, d))
     for s in sketches:
         share = s.response.debias * (s.counts - s.response.other * s.totals[:, None])
-        for axis in range(len(s.questions.bins)):
-            bit = s.questions.digits[axis] == 1
-            weight = share[:, bit].sum(axis=1) - s.totals / 2
+        for axis, digits in enumerate(s.questions.digits):
+            far = share[:, digits == 1].sum(axis=1) - s.totals / 2
             a = s.questions.directions[:, axis]
-            moment += (a * weight[:, None]).T @ a
-        values, vectors = np.linalg.eigh(moment)
-    return np.asarray(vectors[:, np.argsort(-values)[:rank]])
-
-
-def places_to_try(
-    n: int, d: int, subspace: FloatArray | None, *, rng: np.random.Generator
-) -> FloatArray:
-    """Uniform places in the ball, or in a subspace of it."""
-    if subspace is None:
-        return uniform_in_ball(n, d, rng=rng)
-    return np.asarray(uniform_in_ball(n, subspace.shape[1], rng=rng) @ subspace.T)
+            moment += (a * far[:, None]).T @ a
+    vectors = np.linalg.eigh(moment)[1]
+    return np.asarray(vectors[:, : -rank - 1 : -1])
 
 
 def fit_mixture(
@@ -373,43 +383,67 @@ def fit_mixture(
     subspace: FloatArray | None = None,
     rng: np.random.Generator,
 ) -> Mixture:
-    """Add components where the answers ask for one, climb, and drop those that nothing asks for."""
-    k, d = n_clusters, n_features
-    prior = Prior(k, d)
-    fitter = Fitter(sketches, prior)
-    start = Mixture(np.array([0.9]), np.zeros((1, d)), np.array([2 * prior.sd]))
-    mixture = fitter.improve(start, 30)
-    enough = math.sqrt(3.2 * d + 8)
-    everywhere = fitter.places(places_to_try(N_PLACES, d, subspace, rng=rng), prior.sd)
+    """The likelier of two greedy fits, which look for clusters in different random places.
+
+    New clusters are looked for in the ball, or in the span of `subspace` (d, rank).
+    """
+    fitter = Fitter(sketches, Prior(n_clusters, n_features))
+    numbers = sum(s.counts.size for s in fitter.sketches)
+    n_places = max(64, min(N_PLACES, MAX_PLACES // max(1, numbers)))
+    fits = []
+    for _ in range(N_FITS):
+        if subspace is None:
+            places = uniform_in_ball(n_places, n_features, rng=rng)
+        else:
+            places = uniform_in_ball(n_places, subspace.shape[1], rng=rng) @ subspace.T
+        fits.append(prune(fitter, grow(fitter, places)))
+    return max(fits, key=fitter.log_posterior)
+
+
+def grow(fitter: Fitter, places: FloatArray) -> Mixture:
+    """Add a component where the answers ask for one most, and climb; up to 2 k of them.
+
+    Up to k components almost any sign will do; beyond, one must stand out: the largest of the
+    scores of all places of a ball exceeds sqrt(3.2 d + 8) hardly ever by accident.
+    """
+    prior = fitter.prior
+    k, d = prior.n_clusters, prior.n_features
+    wide = Mixture(np.array([0.9]), np.zeros((1, d)), np.array([2 * prior.sd]))
+    mixture, everywhere = fitter.improve(wide, 30), fitter.places(places, prior.sd)
     while len(mixture.weights) < 2 * k:
         place, score = best_place(fitter, mixture, everywhere)
-        if score < (1.0 if len(mixture.weights) < k else enough):
+        if score < (1.0 if len(mixture.weights) < k else threshold(d)):
             break
-        share = 1 / (len(mixture.weights) + 2)
-        mixture = Mixture(
-            np.append(mixture.weights * (1 - share), share),
-            np.vstack([mixture.centers, place]),
-            np.append(mixture.sds, prior.sd),
-        )
-        mixture = fitter.improve(mixture, 30)
-    mixture = fitter.improve(mixture, 100)
-    while len(mixture.weights) > k:
+        mixture = fitter.improve(mixture.with_one_at(place, prior.sd), 30)
+    return fitter.improve(mixture, 100)
+
+
+def threshold(n_features: int) -> float:
+    """Standard deviations by which a new component must stand out: sqrt(3.2 d + 8)."""
+    return math.sqrt(3.2 * n_features + 8)
+
+
+def prune(fitter: Fitter, mixture: Mixture) -> Mixture:
+    """Drop components beyond k whose loss costs less than 1.6 d + 4 in log-likelihood."""
+    while len(mixture.weights) > fitter.prior.n_clusters:
         here = fitter.log_likelihood(mixture)
-        losses = [
-            here - fitter.log_likelihood(mixture.without(j)) for j in range(len(mixture.weights))
+        without = [mixture.without(j) for j in range(len(mixture.weights))]
+        smaller = [
+            fitter.improve(one, 20)
+            for one in sorted(without, key=fitter.log_likelihood, reverse=True)[:3]
         ]
-        for j in np.argsort(losses)[:3]:
-            smaller = fitter.improve(mixture.without(int(j)), 20)
-            if here - fitter.log_likelihood(smaller) < 1.6 * d + 4:
-                mixture = smaller
-                break
-        else:
+        best = max(smaller, key=fitter.log_likelihood)
+        if here - fitter.log_likelihood(best) >= threshold(fitter.prior.n_features) ** 2 / 2:
             break
+        mixture = best
     return mixture
 
 
 def best_place(fitter: Fitter, mixture: Mixture, everywhere: Places) -> tuple[FloatArray, float]:
-    """Where the answers ask most for one more component, and by how many standard deviations."""
+    """Where the answers ask most for one more component, and by how many standard deviations.
+
+    The best places climb for 12 steps.
+    """
     sd, d = everywhere.sd, everywhere.points.shape[1]
     best = np.argsort(-fitter.scores(mixture, everywhere)[0])[: 8 if d <= 4 else 24]
     points, step = everywhere.points[best].copy(), np.full(len(best), sd)
@@ -417,7 +451,7 @@ def best_place(fitter: Fitter, mixture: Mixture, everywhere: Places) -> tuple[Fl
     for _ in range(12):
         way = uphill / np.maximum(np.linalg.norm(uphill, axis=1, keepdims=True), TINY)
         tried = points + step[:, None] * way
-        tried /= np.maximum(1.0, np.linalg.norm(tried, axis=1, keepdims=True) / 0.98)
+        tried /= np.maximum(1.0, np.linalg.norm(tried, axis=1, keepdims=True) / EDGE)
         new, slope = fitter.scores(mixture, fitter.places(tried, sd, slopes=True), climb=True)
         better = new > scores
         points[better], scores[better], uphill[better] = tried[better], new[better], slope[better]

@@ -37,6 +37,7 @@ from fedclust_helpers.ldp_kmeans.sketch_fit import (
     Sketch,
     fit_mixture,
     leading_subspace,
+    threshold,
 )
 
 SIDES = (0.5, 0.7, 1.0, 1.4)  # of a pair of bins, over the square root of the dimension
@@ -143,7 +144,7 @@ def sketch_users_needed(
     if not 0 <= sd <= 1:
         raise ValueError(f"sd must lie in [0, 1], got {sd:g}")
     told = information(epsilon, n_features, sd)
-    return math.ceil((3.2 * n_features + 8) / (share**2 * told))
+    return math.ceil(threshold(n_features) ** 2 / (share**2 * told))
 
 
 def plan_sketch(
@@ -199,7 +200,7 @@ def plan_sketch(
             for name, b in names
         ),
         parts=parts,
-        predicted_error=min(1.0, math.sqrt((3.2 * d + 8) / (n_telling * told))),
+        predicted_error=min(1.0, threshold(d) / math.sqrt(n_telling * told)),
         predicted_error_is="of the users must belong to a cluster for it to be seen",
         n_questions=m, bins=bins, spread_bins=spread,
     )  # fmt: skip
