@@ -32,6 +32,13 @@ from fedclust_helpers.client_statistics.models import (
     Batch,
     Model,
 )
+from fedclust_helpers.client_statistics.scouting import (
+    CELL_COUNTS,
+    CUT_STEPS,
+    MAX_CELLS,
+    MOMENTS,
+    VOTES,
+)
 from fedclust_helpers.client_statistics.server_data import (
     CLIENT_MEANS,
     CLIENT_OUTER_PRODUCT,
@@ -42,6 +49,7 @@ from fedclust_helpers.client_statistics.server_data import (
 )
 
 __all__ = [
+    "CELL_COUNTS", "CUT_STEPS", "MAX_CELLS", "MOMENTS", "VOTES",
     "ADDITIVE_UPDATES", "BALL_SUMS_AND_COUNTS", "CLIENT_MEANS", "CLIENT_OUTER_PRODUCT",
     "CLIENT_RELATIVE_SUMS_AND_COUNTS", "CLIENT_SERVER_POINT_WEIGHTS", "CLIENT_SUMS_AND_COUNTS",
     "CLIENT_UPDATES", "COUNT", "CUT_RELATIVE_SUMS_AND_COUNTS", "MODEL_BLOCKS", "NEAREST_UPDATES",
