@@ -260,16 +260,24 @@ def run_overclustered(
     require(federation, "noisy_sum")
     check_instance(plan, OverclusteredPlan, "plan")
     with federation.follow(plan, progress) as n_before:
-        run = _Run(federation, plan)
-        centers = {"grid": run.grid, "moments": run.moments, "votes": run.votes}[plan.branch]()
+        run = follow(federation, plan)
     return OverclusteredResult(
         plan=plan, ledger=federation.ledger.since(n_before), transcript=federation.transcript,
-        private=federation.randomness.is_secure, centers=centers, before_merge=run.many,
+        private=federation.randomness.is_secure, centers=run.centers, before_merge=run.many,
         weights=run.weights, released=tuple(run.released),
     )  # fmt: skip
 
 
-class _Run:
+def follow(federation: SumFederation, plan: OverclusteredPlan) -> Steps:
+    """The steps of a plan, from the releases that the federation makes."""
+    steps = Steps(federation, plan)
+    steps.centers = {"grid": steps.grid, "moments": steps.moments, "votes": steps.votes}[
+        plan.branch
+    ]()
+    return steps
+
+
+class Steps:
     """The releases of one run, and what the server makes of them."""
 
     def __init__(self, federation: SumFederation, plan: OverclusteredPlan) -> None:
@@ -278,6 +286,7 @@ class _Run:
         self.k, self.d, self.bound = plan.n_clusters, plan.n_features, federation.bound
         self.released: list[tuple[FloatArray, ...]] = []
         self.many, self.weights = np.zeros((0, self.d)), np.zeros(0)
+        self.centers = np.zeros((0, self.d))
         facts = plan.facts
         # where every client adds a share, all shares together are more than the honest ones alone
         distributed = facts.noise == "distributed"

@@ -253,9 +253,7 @@ class Forced:
 
 def replayed(points, plan, released, seed):
     fed = Forced(simulate([points], "ideal", seed=seed, n_records=plan.facts.n_records), released)
-    run = over._Run(fed, plan)
-    centers = getattr(run, plan.branch)()
-    return fed.exact, centers
+    return fed.exact, over.follow(fed, plan).centers
 
 
 @every_branch

@@ -92,6 +92,13 @@ def test_the_question_depends_on_the_number_of_the_user_only():
     np.testing.assert_array_equal(query._question_of(users[::7]), which[::7])
 
 
+def test_the_answer_is_to_the_users_own_question():
+    query = sketch.SketchQuery(questions(), 1.0, rng=rng(), name="bins")
+    points, users = rng(1).uniform(-0.5, 0.5, (500, 3)), np.arange(500)
+    expected = query.questions.symbols(points, query._question_of(users))
+    np.testing.assert_array_equal(query._answer(points, users), expected)
+
+
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 4.0])
 def test_no_report_is_likelier_by_more_than_e_to_the_epsilon(epsilon):
     """Exactly: the report is randomised response on the symbol, whatever the point."""
