@@ -245,7 +245,7 @@ assert n_complex > D / 2, "independent noise on d x d entries: unsymmetric"
 # 0.2, or 2? What share of the energy between the means is kept at $ε_1 = 1$?
 
 # %%
-gap = selection.eigengap(outer, K)
+gap = bounds.eigengap(outer, K)
 fits = {"mirror": 2 * np.sqrt(D), "average": np.sqrt(2 * D)}
 repair = {"mirror": mirrored, "average": lambda e: e}
 transition = {}
@@ -260,7 +260,7 @@ for i, j in np.ndindex(len(grid), N_NOISE):
     e = noised_outer_product(outer, large.radius, grid[i], streams[4])
     for name in fits:
         basis = top_subspace(repair[name](e), K)
-        share = selection.subspace_energy(basis, large.true_centers)
+        share = bounds.subspace_energy(basis, large.true_centers)
         energy[name][i, j] = share
 
 # %%
@@ -863,7 +863,7 @@ clips = fd.ClipBounds.suggest(
 print("clip bounds:", {k: round(v, 1) for k, v in vars(clips).items()})
 totals = np.array([0.25, 0.5, 1.0])
 reach = {"client": clips.outer, "point": phones.radius**2}
-phone_gap = selection.eigengap(phone_rows.points.T @ phone_rows.points, K)
+phone_gap = bounds.eigengap(phone_rows.points.T @ phone_rows.points, K)
 over_gap = {unit: np.empty(len(totals)) for unit in reach}
 for unit, i in ((unit, i) for unit in reach for i in range(len(totals))):
     fed = federation(phones, phone_rows, SEED, unit)
@@ -871,7 +871,7 @@ for unit, i in ((unit, i) for unit in reach for i in range(len(totals))):
     options["clips"] = clips if unit == "client" else None
     plan = fd.plan(fed, phones.server_points, **options)
     std = plan.releases[0].mechanisms[0].std
-    over_gap[unit][i] = selection.noise_norm(std, D) / phone_gap
+    over_gap[unit][i] = bounds.noise_norm(std, D) / phone_gap
 for unit, values in over_gap.items():
     print(f"noise / gap, one {unit}:", values.round(2))
 longer = reach["client"] / reach["point"]
@@ -903,7 +903,7 @@ for name, change in variants.items():
     rng = np.random.default_rng(SEED)
     init = fd.run(fed, plan, phones.server_points, rng=rng).init
     ablation[name] = nicv(phones.points, init.centers) - phone_best
-    kept[name] = selection.subspace_energy(init.basis, phones.true_centers)
+    kept[name] = bounds.subspace_energy(init.basis, phones.true_centers)
     pair = ablation[name], kept[name]
     print(name.ljust(22), "{:.2f}, subspace keeps {:.0%}".format(*pair))
 base = ablation["as recommended"]

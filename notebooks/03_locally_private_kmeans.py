@@ -73,8 +73,8 @@ from fedclust_helpers.mechanisms import Laplace
 from fedclust_helpers.metrics import nicv
 from fedclust_helpers.studies import load_results
 from fedclust_helpers.studies.bench import style as figs
+from fedclust_helpers.studies.ldp_kmeans import as_printed, bounds, encodings, growth, theory
 from fedclust_helpers.studies.ldp_kmeans import figures as draw
-from fedclust_helpers.studies.ldp_kmeans import growth, theory
 from fedclust_helpers.studies.ldp_kmeans import result_figures as results
 from fedclust_helpers.studies.ldp_kmeans import widget as play
 
@@ -212,8 +212,8 @@ k_values, n, epsilons = 256, 20_000, (0.5, 1.0, 2.0, 4.0, 8.0)
 def zoo(epsilon):
     """Three oracles that send more than one bit."""
     yield lr.RandomizedResponse(epsilon, k_values)
-    yield lr.UnaryEncoding(epsilon, k_values)
-    yield lr.LocalHashing(epsilon, k_values, seed=1)
+    yield encodings.UnaryEncoding(epsilon, k_values)
+    yield encodings.LocalHashing(epsilon, k_values, seed=1)
 
 
 table = pd.DataFrame(
@@ -225,7 +225,7 @@ print("sd of a count / √n\n", table.round(2).to_string())
 low, high = table.loc[1.0], table.loc[8.0]
 assert low["one bit"] < 1.2 * low.min(), "within 20 % of the best"
 assert high["one bit"] > 5 * high.min(), "one bit saturates at c = 1"
-unary = lr.UnaryEncoding(1.0, k_values)
+unary = encodings.UnaryEncoding(1.0, k_values)
 sent = unary.randomize(np.zeros(n, dtype=int), rng=streams[4])
 spread = unary.estimate(sent)[1:].std() / np.sqrt(n)
 assert abs(spread / low["unary, 256 bits"] - 1) < 0.2, "4 standard errors"
@@ -942,7 +942,7 @@ else:
 # %%
 alphas, beta = np.array([0.5, 0.2, 0.1, 0.05]), 0.1
 made = datasets.make_ball_mixture(2000, 300, 10, rng=streams[15])
-dims = [maps.kmeans_dimension(10, a, beta) for a in alphas]
+dims = [bounds.kmeans_dimension(10, a, beta) for a in alphas]
 call = {"rng": streams[15], "n_maps": 8}
 ratios = [
     theory.projected_cost_ratio(made.points, made.labels, d, **call)
@@ -1068,15 +1068,15 @@ def simulated(t, distances, n_hashes=40, n_pairs=N_PAIRS // 40):
 
 # %%
 at, u = np.array([1.0, 2.0, 4.0]), np.linspace(0.25, 6, 47)
-p = lsh.collision_probability
+p = bounds.collision_probability
 curves = {t: (u, np.array([p(x, t) for x in u])) for t in (1, 2, 4, 8)}
 measured = {t: (at, simulated(t, at)) for t in (1, 2, 4)}
 ts = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64]
 ratios = {}
 for c in (1.5, 2, 3, 4, 6):
     ratios[c] = ts, np.array([theory.collision_ratio(t, c) for t in ts])
-lower = [p(1.0, t) / lsh.near_lower_bound(t) for t in ts]
-upper = [lsh.far_upper_bound(c, t) / p(c, t) for t in ts for c in (1.5, 4)]
+lower = [p(1.0, t) / bounds.near_lower_bound(t) for t in ts]
+upper = [bounds.far_upper_bound(c, t) / p(c, t) for t in ts for c in (1.5, 4)]
 for t, (_, share) in measured.items():
     closed = np.array([p(x, t) for x in at])
     print(f"t = {t}: simulated {share.round(3)}, exact {closed.round(3)}")
@@ -1152,7 +1152,7 @@ assert far_by[-1].mean > 30, "the d in t/d is needed"
 # is better here, the centres before round 4 or after it?
 
 # %%
-calls = ldp.printed_calls(1_000_000, 8, K)
+calls = bounds.printed_calls(1_000_000, 8, K)
 print({name: round(calls[name]) for name in ("F", "L", "M", "R", "calls")})
 print(f"users per call: {calls['users_per_call']:.0f}")
 assert 15 < calls["users_per_call"] < 40, "as good as nobody"
@@ -1227,7 +1227,7 @@ assert one < min(plain, 1.1 * best), "one round is better still"
 
 # %%
 epsilons = np.array([0.5, 1, 2, 4, 8, 16, 32, 64])
-printed = [ldp.users_needed_as_printed(0.02, e, 20) for e in epsilons]
+printed = [as_printed.users_needed_as_printed(0.02, e, 20) for e in epsilons]
 split = [ldp.users_needed(0.02, e, 2) for e in epsilons]
 needed = {"as printed": printed, "two levels, users split": split}
 needed["secure sum"] = 3.5 * np.sqrt(8) / epsilons / 0.02
@@ -1237,7 +1237,7 @@ seen = {}
 for e in (1.0, 64.0):
     fed = simulate(plane[:100_000], "local", seed=SEED)
     rng = np.random.default_rng(SEED)
-    plan = ldp.plan_as_printed(fed, n_clusters=K, epsilon=e)
+    plan = as_printed.plan_as_printed(fed, n_clusters=K, epsilon=e)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         run = ldp.run(fed, plan, rng=rng)

@@ -9,13 +9,25 @@ import matplotlib
 matplotlib.use("agg")
 
 import matplotlib.pyplot as plt  # noqa: E402  (the backend is chosen first)
+import numpy as np  # noqa: E402
 
 from fedclust_helpers import studies  # noqa: E402
-from fedclust_helpers.studies.bench.plots import by, curves, finish  # noqa: E402
-from fedclust_helpers.studies.bench.style import DARK, use_style  # noqa: E402
-from fedclust_helpers.studies.fastlloyd.result_figures import METHODS  # noqa: E402
+from fedclust_helpers.studies.bench import readable  # noqa: E402
+from fedclust_helpers.studies.bench.plots import by, curves, finish, note  # noqa: E402
+from fedclust_helpers.studies.bench.style import BLUE, DARK, MUTED, Look, use_style  # noqa: E402
 
 TARGET = Path(__file__).resolve().parents[1] / "docs" / "figures" / "fastlloyd_s1.png"
+LOOKS = {
+    "sulloyd_fold": Look("SuLloyd (Laplace noise)", MUTED, "^--"),
+    "glloyd_fold": Look("GLloyd (Gaussian noise)", DARK, "s-"),
+    "fastlloyd": Look("FastLloyd", BLUE, "o-"),
+}
+LEVELS = {"lloyd": ("Lloyd without noise", "--"), "optimum": ("best known, without noise", ":")}
+NAMES = {  # at which ε the name of a line points to it, and from how many points away
+    "sulloyd_fold": (0.15, (55, 26)),
+    "glloyd_fold": (0.19, (45, 14)),
+    "fastlloyd": (0.16, (-44, -22)),
+}
 
 
 def main() -> None:
@@ -23,17 +35,22 @@ def main() -> None:
     use_style()
     table = studies.load_results("fastlloyd_nicv")
     table = table[(table["dataset"] == "s1") & (table["init"] != "binary")]
-    fig, ax = plt.subplots(figsize=(6.6, 3.6))
     means, halves = (by(table, "method", "epsilon", y) for y in ("nicv_mean", "ci95"))
-    lines = {method: means[method] for method in METHODS}
-    curves(ax, None, lines, METHODS, errors=halves, interval="bars")
-    for method, name in (("lloyd", "Lloyd, no noise"), ("optimum", "best non-private")):
-        value = float(means[method].iloc[0])
-        style = "--" if method == "lloyd" else ":"
-        ax.plot([0.1, 1.0], [value, value], style, color=DARK, label=name)
-    title = "FastLloyd reaches the same cost at a smaller ε (S1, k = 15)"
-    x = "ε (total, add/remove one point)"
-    finish(ax, title, x, "NICV", ylim=(0, None), names="ends")
+    fig, ax = plt.subplots(figsize=(7.0, 3.9))
+    lines = {method: means[method] for method in LOOKS}
+    curves(ax, None, lines, LOOKS, errors=halves, interval="bars")
+    for method, (at, away) in NAMES.items():
+        y = float(np.interp(at, means[method].index, means[method]))
+        note(ax, LOOKS[method].label, (at, y), away, line=True)
+    for method, (name, style) in LEVELS.items():
+        level = float(means[method].iloc[0])
+        ax.axhline(level, linestyle=style, color=DARK, linewidth=1.3, zorder=1)
+        note(ax, name, (1.02, level), (0, -8), ha="right")
+    title = "FastLloyd needs about half the ε for the same cost (data S1, k = 15)"
+    x, y = "ε (total, add/remove one point)", "NICV: mean squared distance"
+    finish(ax, title, x, y, ylim=(0, 0.068), xticks=means["fastlloyd"].index)
+    if wrong := readable.problems(fig):
+        raise SystemExit("; ".join(wrong))
     TARGET.parent.mkdir(parents=True, exist_ok=True)
     fig.savefig(TARGET, dpi=120, metadata={"Software": None})
 

@@ -11,7 +11,6 @@ from fedclust_helpers.ldp_kmeans import (
     CellCounts,
     NothingDetectedWarning,
     plan,
-    plan_as_printed,
     plan_four_rounds,
     plan_gaussian_reports,
     plan_grid_histogram,
@@ -22,6 +21,7 @@ from fedclust_helpers.ldp_kmeans import run as follow
 from fedclust_helpers.ldp_kmeans.frequency_oracles import ask_values
 from fedclust_helpers.ldp_kmeans.grids import NestedGrid
 from fedclust_helpers.ldp_kmeans.projections import BallProjection
+from fedclust_helpers.studies.ldp_kmeans.as_printed import plan_as_printed
 
 DELTA = 1e-6
 K = 5

@@ -14,15 +14,6 @@ from fedclust_helpers.client_statistics.base import (
     ClientStatistic,
     Values,
 )
-from fedclust_helpers.client_statistics.lloyd import (
-    BALL_SUMS_AND_COUNTS,
-    CLIENT_RELATIVE_SUMS_AND_COUNTS,
-    CLIENT_SUMS_AND_COUNTS,
-    CUT_RELATIVE_SUMS_AND_COUNTS,
-    RELATIVE_SUMS_AND_COUNTS,
-    SUMS_AND_COUNTS,
-    TOTAL,
-)
 from fedclust_helpers.client_statistics.models import (
     ADDITIVE_UPDATES,
     CLIENT_UPDATES,
@@ -32,20 +23,27 @@ from fedclust_helpers.client_statistics.models import (
     Batch,
     Model,
 )
+from fedclust_helpers.client_statistics.points import (
+    BALL_SUMS_AND_COUNTS,
+    CLIENT_MEANS,
+    CLIENT_OUTER_PRODUCT,
+    CLIENT_RELATIVE_SUMS_AND_COUNTS,
+    CLIENT_SERVER_POINT_WEIGHTS,
+    CLIENT_SUMS_AND_COUNTS,
+    CUT_RELATIVE_SUMS_AND_COUNTS,
+    OUTER_PRODUCT,
+    PROJECTED_SUMS_AND_COUNTS,
+    RELATIVE_SUMS_AND_COUNTS,
+    SERVER_POINT_WEIGHTS,
+    SUMS_AND_COUNTS,
+    TOTAL,
+)
 from fedclust_helpers.client_statistics.scouting import (
     CELL_COUNTS,
     CUT_STEPS,
     MAX_CELLS,
     MOMENTS,
     VOTES,
-)
-from fedclust_helpers.client_statistics.server_data import (
-    CLIENT_MEANS,
-    CLIENT_OUTER_PRODUCT,
-    CLIENT_SERVER_POINT_WEIGHTS,
-    OUTER_PRODUCT,
-    PROJECTED_SUMS_AND_COUNTS,
-    SERVER_POINT_WEIGHTS,
 )
 
 __all__ = [

@@ -62,14 +62,9 @@ class Model(Protocol):
         """Mean loss (m, k) of every client's examples under each model (k, d)."""
 
     def train(
-        self,
-        starts: FloatArray,
-        batch: Batch,
-        *,
-        n_steps: int,
-        learning_rate: float,
+        self, starts: FloatArray, batch: Batch, *, n_steps: int, learning_rate: float,
         proximal: float = 0.0,
-    ) -> FloatArray:
+    ) -> FloatArray:  # fmt: skip
         """Full-batch gradient steps from `starts` (m, d), one row for each client."""
 
     def accuracy(self, models: FloatArray, batch: Batch) -> FloatArray:
@@ -135,12 +130,9 @@ def _groups(offsets: IntArray) -> list[Any]:
 
 
 def _batches(
-    model: Model,
-    points: FloatArray,
-    offsets: IntArray,
-    labels: IntArray | None,
+    model: Model, points: FloatArray, offsets: IntArray, labels: IntArray | None,
     memory: ClientMemory | None,
-) -> Iterator[tuple[Any, Batch]]:
+) -> Iterator[tuple[Any, Batch]]:  # fmt: skip
     """The batches of `_groups`; examples with a label beyond the model's classes have weight 0."""
     groups = _groups(offsets)
     n_classes = getattr(model, "n_classes", None)
@@ -303,18 +295,10 @@ def _personal(
 
 
 def _answers(
-    answer: Callable[..., Answer],
-    points: FloatArray,
-    offsets: IntArray,
-    *,
-    model: Model,
-    models: FloatArray,
-    clip: float,
-    labels: IntArray | None = None,
-    memory: ClientMemory | None = None,
-    remember: str = "",
-    **how: Any,
-) -> Answer:
+    answer: Callable[..., Answer], points: FloatArray, offsets: IntArray, *, model: Model,
+    models: FloatArray, clip: float, labels: IntArray | None = None,
+    memory: ClientMemory | None = None, remember: str = "", **how: Any,
+) -> Answer:  # fmt: skip
     """What all clients answer, groups of equal size at a time; every update is cut to `clip`.
 
     `how` goes to the training. What a client answered is kept in its memory under `remember`.

@@ -3,8 +3,8 @@
 `plan` fixes everything that is public before the first message, `run` follows it (Algorithm 1, in
 `algorithm`). `parameters` holds the paper's formulas: radius (5.6), split of the budget, number of
 rounds, predicted error (5.5). `plan_glloyd`, `plan_sulloyd` and `plan_lloyd` (no privacy) plan the
-variants of `baselines` for the same `run`. `plan_overclustered` goes beyond the paper: a lower cost
-at the same guarantee.
+baselines for the same `run`. `plan_overclustered` goes beyond the paper: a lower cost at the same
+guarantee.
 
 Privacy throughout: unit is one point, neighbours by add/remove. Data lies in [-B, B]^d, where B is
 the federation's `bound`. The number of points N is public, as in the paper.
@@ -14,7 +14,6 @@ shares of it, R, C -> relative sums and counts, alpha -> `alpha`, beta -> diagon
 """
 
 from fedclust_helpers.fastlloyd.algorithm import LloydResult, run, update_centers
-from fedclust_helpers.fastlloyd.baselines import PLANS, plan_glloyd, plan_lloyd, plan_sulloyd
 from fedclust_helpers.fastlloyd.overclustered import (
     OverclusteredPlan,
     OverclusteredResult,
@@ -32,29 +31,19 @@ from fedclust_helpers.fastlloyd.parameters import (
     split_noise,
     split_noise_glloyd,
 )
-from fedclust_helpers.fastlloyd.planning import LloydPlan, plan
+from fedclust_helpers.fastlloyd.planning import (
+    PLANS,
+    LloydPlan,
+    plan,
+    plan_glloyd,
+    plan_lloyd,
+    plan_sulloyd,
+)
 
 __all__ = [
-    "PLANS",
-    "RHO",
-    "LloydPlan",
-    "LloydResult",
-    "OverclusteredPlan",
-    "OverclusteredResult",
-    "default_delta",
-    "max_radius",
-    "n_rounds_fastlloyd",
-    "n_rounds_glloyd",
-    "n_rounds_sulloyd",
-    "plan",
-    "plan_glloyd",
-    "plan_lloyd",
-    "plan_overclustered",
-    "plan_sulloyd",
-    "predicted_mse",
-    "round_radii",
-    "run",
-    "split_noise",
-    "split_noise_glloyd",
-    "update_centers",
-]
+    "PLANS", "RHO", "LloydPlan", "LloydResult", "OverclusteredPlan",
+    "OverclusteredResult", "plan_overclustered", "default_delta", "max_radius",
+    "n_rounds_fastlloyd", "n_rounds_glloyd", "n_rounds_sulloyd", "plan", "plan_glloyd",
+    "plan_lloyd", "plan_sulloyd", "predicted_mse", "round_radii", "run", "split_noise",
+    "split_noise_glloyd", "update_centers",
+]  # fmt: skip

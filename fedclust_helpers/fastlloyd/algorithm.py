@@ -79,7 +79,6 @@ def run(
             history.append(centers)
     return LloydResult(
         plan=plan, ledger=federation.ledger.since(n_before), transcript=federation.transcript,
-        private=federation.randomness.is_secure and plan.method != "lloyd",
         centers=centers, history=np.stack(history), released=tuple(released),
     )  # fmt: skip
 
@@ -101,16 +100,10 @@ def _next_centers(
 
 @checked
 def update_centers(
-    centers: FloatArray,
-    relative_sums: FloatArray,
-    counts: FloatArray,
-    *,
-    radius: float | None = None,
-    postprocess: Postprocess = "fold",
-    bound: float = 1.0,
-    count_floor: float | None = 1.0,
-    clip_step: bool = True,
-) -> FloatArray:
+    centers: FloatArray, relative_sums: FloatArray, counts: FloatArray, *,
+    radius: float | None = None, postprocess: Postprocess = "fold", bound: float = 1.0,
+    count_floor: float | None = 1.0, clip_step: bool = True,
+) -> FloatArray:  # fmt: skip
     """The public part of a round: noised relative sums and counts -> new centres (section 5.3.5).
 
     Step = relative sum / count, cut to length `radius`, then folded into the box. All of it is

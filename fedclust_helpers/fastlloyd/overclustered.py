@@ -263,7 +263,7 @@ def run_overclustered(
         run = follow(federation, plan)
     return OverclusteredResult(
         plan=plan, ledger=federation.ledger.since(n_before), transcript=federation.transcript,
-        private=federation.randomness.is_secure, centers=run.centers, before_merge=run.many,
+        centers=run.centers, before_merge=run.many,
         weights=run.weights, released=tuple(run.released),
     )  # fmt: skip
 

@@ -1,9 +1,12 @@
-"""Plans of the Lloyd family, and the plan of FastLloyd: all public numbers of a run."""
+"""Plans of the Lloyd family: FastLloyd, and the baselines of section 6.1.2.
+
+The baselines run the same loop without radius, with other noise or with none.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -17,21 +20,19 @@ from fedclust_helpers._validation import (
     as_points,
     check_choice,
     check_delta,
+    check_epsilon,
     check_int,
     check_positive,
 )
-from fedclust_helpers.client_statistics import RELATIVE_SUMS_AND_COUNTS, ClientStatistic
-from fedclust_helpers.fastlloyd.parameters import (
-    Strategy,
-    default_delta,
-    max_radius,
-    n_rounds_fastlloyd,
-    predicted_mse,
-    round_radii,
-    split_noise,
+from fedclust_helpers.client_statistics import (
+    RELATIVE_SUMS_AND_COUNTS,
+    SUMS_AND_COUNTS,
+    ClientStatistic,
 )
+from fedclust_helpers.fastlloyd import parameters
+from fedclust_helpers.fastlloyd.parameters import Strategy, default_delta, max_radius
 from fedclust_helpers.federation import Plan, PlannedRelease, SumFederation, require
-from fedclust_helpers.mechanisms import Mechanism
+from fedclust_helpers.mechanisms import Mechanism, NoNoise
 
 Postprocess = Literal["fold", "truncate", "none"]
 Initial = Literal["halving", "largest"] | ArrayLike
@@ -62,7 +63,7 @@ class LloydPlan(Plan):
     def __post_init__(self) -> None:
         if self.count_floor is not None:
             check_positive(self.count_floor, "count_floor")
-        given = checked_initial(self.initial, self.n_clusters, self.n_features)
+        given = _checked_initial(self.initial, self.n_clusters, self.n_features)
         object.__setattr__(self, "initial", given)
 
     @property
@@ -72,19 +73,11 @@ class LloydPlan(Plan):
 
 
 def plan(
-    federation: SumFederation,
-    *,
-    n_clusters: int,
-    epsilon: float,
-    delta: float | None = None,
-    n_rounds: int | None = None,
-    initial: Initial = "halving",
-    alpha: float = 0.8,
-    strategy: Strategy = "step",
-    postprocess: Postprocess = "fold",
-    count_floor: float | None = 1.0,
-    clip_step: bool = True,
-) -> LloydPlan:
+    federation: SumFederation, *, n_clusters: int, epsilon: float, delta: float | None = None,
+    n_rounds: int | None = None, initial: Initial = "halving", alpha: float = 0.8,
+    strategy: Strategy = "step", postprocess: Postprocess = "fold",
+    count_floor: float | None = 1.0, clip_step: bool = True,
+) -> LloydPlan:  # fmt: skip
     """Plan FastLloyd (Algorithm 1) for a total of (epsilon, delta), add/remove one point.
 
     The noise of round t follows the radius of round t (Eq. 8 has one eta for all), so every round
@@ -118,25 +111,101 @@ def plan(
     n, d, bound = federation.n_records, federation.n_features, federation.bound
     sigma = federation.noise_multiplier(epsilon, delta)
     if n_rounds is None:  # Eq. 21 is derived for B = 1
-        n_rounds = n_rounds_fastlloyd(n, k, d, max_radius(k, d, alpha=alpha), sigma)
-    radii = round_radii(n_rounds, k, d, alpha=alpha, strategy=strategy, bound=bound).tolist()
-    shares = [s * math.sqrt(n_rounds) for s in split_noise(sigma, d)]
+        n_rounds = parameters.n_rounds_fastlloyd(n, k, d, max_radius(k, d, alpha=alpha), sigma)
+    radii = parameters.round_radii(n_rounds, k, d, alpha=alpha, strategy=strategy, bound=bound)
+    shares = [s * math.sqrt(n_rounds) for s in parameters.split_noise(sigma, d)]
     statistic = RELATIVE_SUMS_AND_COUNTS
-    noise = [gaussian_pair(federation, statistic, shares, k, radius=radius) for radius in radii]
+    noise = [_gaussian_pair(federation, statistic, shares, k, radius=r) for r in radii.tolist()]
     facts, (last_sums, last_counts) = federation.facts, noise[-1]
     # where every client adds a share, all shares together are more than the honest ones alone
     more = math.sqrt(facts.n_clients / facts.n_honest) if facts.noise == "distributed" else 1.0
-    return made(
+    return _made(
         federation, statistic, noise, method="fastlloyd", n_clusters=k, epsilon=epsilon,
-        delta=delta, initial=initial, radii=tuple(radii), postprocess=postprocess,
+        delta=delta, initial=initial, radii=tuple(radii.tolist()), postprocess=postprocess,
         count_floor=count_floor, clip_step=clip_step,
-        predicted_error=predicted_mse(
+        predicted_error=parameters.predicted_mse(
             n, k, d, std_sums=more * last_sums.std, std_counts=more * last_counts.std,
             displacement=0.0,
         ),
         predicted_error_is="mean squared distance by which noise moves a centre in the last"
         " round, k clusters of equal size (Eq. 16)",
     )  # fmt: skip
+
+
+# --- the baselines --------------------------------------------------------------------------------
+
+
+def plan_glloyd(
+    federation: SumFederation, *, n_clusters: int, epsilon: float, delta: float | None = None,
+    n_rounds: int | None = None, initial: Initial = "halving", postprocess: Postprocess = "none",
+    count_floor: float | None = None,
+) -> LloydPlan:  # fmt: skip
+    """Plan GLloyd: noised sums and counts with Gaussian noise (Appendix B.1), no radius.
+
+    L2 sensitivity sqrt(d) B of the sums under add/remove. Parameters as in `plan`, but
+    `count_floor` is None as in the paper: without radius and fold, a negative count raised to 1
+    throws its centre far out of the box.
+    """
+    k, delta = checked_size(federation, n_clusters, delta)
+    d, sigma = federation.n_features, federation.noise_multiplier(epsilon, delta)
+    if n_rounds is None:
+        n_rounds = parameters.n_rounds_glloyd(federation.n_records, k, d, sigma)
+    check_int(n_rounds, "n_rounds", maximum=parameters.MAX_ROUNDS)
+    shares = [s * math.sqrt(n_rounds) for s in parameters.split_noise_glloyd(sigma, d)]
+    pair = _gaussian_pair(federation, SUMS_AND_COUNTS, shares, k)
+    return _made(
+        federation, SUMS_AND_COUNTS, [pair] * n_rounds, method="glloyd", n_clusters=k,
+        epsilon=epsilon, delta=delta, initial=initial, postprocess=postprocess,
+        count_floor=count_floor,
+    )  # fmt: skip
+
+
+def plan_sulloyd(
+    federation: SumFederation, *, n_clusters: int, epsilon: float, n_rounds: int | None = None,
+    initial: Initial = "halving", postprocess: Postprocess = "none",
+    count_floor: float | None = None,
+) -> LloydPlan:  # fmt: skip
+    """Plan SuLloyd: noised sums and counts with Laplace noise (Su et al. 2016), pure epsilon-DP.
+
+    L1 sensitivities d B (sums) and 1 (counts) under add/remove. Each round spends epsilon/T, in
+    the proportion d : (4 d rho^2)^(1/3) on sums and counts. (The diffprivlib code that inspired
+    the baseline swaps the two shares.)
+    """
+    (k, _), d = checked_size(federation, n_clusters, 0.5), federation.n_features
+    epsilon = check_epsilon(epsilon)
+    if n_rounds is None:
+        n_rounds = parameters.n_rounds_sulloyd(federation.n_records, k, d, epsilon)
+    check_int(n_rounds, "n_rounds", maximum=parameters.MAX_ROUNDS)
+    count_share = (4 * d * parameters.RHO**2) ** (1 / 3)
+    unit = epsilon / (n_rounds * (d + count_share))
+    pair = (
+        federation.laplace(SUMS_AND_COUNTS, "sums", epsilon=d * unit),
+        federation.laplace(SUMS_AND_COUNTS, "counts", epsilon=count_share * unit),
+    )
+    return _made(
+        federation, SUMS_AND_COUNTS, [pair] * n_rounds, method="sulloyd", n_clusters=k,
+        epsilon=epsilon, delta=0.0, initial=initial, postprocess=postprocess,
+        count_floor=count_floor,
+    )  # fmt: skip
+
+
+def plan_lloyd(
+    federation: SumFederation, *, n_clusters: int, n_rounds: int = parameters.ROUND_LIMITS[1],
+    initial: Initial = "halving",
+) -> LloydPlan:  # fmt: skip
+    """Plan federated Lloyd **without privacy**: the same protocol, the ledger will show inf."""
+    k, _ = checked_size(federation, n_clusters, 0.5)
+    n_rounds = check_int(n_rounds, "n_rounds", maximum=parameters.MAX_ROUNDS)
+    return _made(
+        federation, SUMS_AND_COUNTS, [(NoNoise(), NoNoise())] * n_rounds, method="lloyd",
+        n_clusters=k, epsilon=math.inf, delta=0.0, initial=initial, postprocess="none",
+    )  # fmt: skip
+
+
+PLANS: dict[str, Callable[..., LloydPlan]] = {
+    "fastlloyd": plan, "glloyd": plan_glloyd, "sulloyd": plan_sulloyd, "lloyd": plan_lloyd,
+}  # fmt: skip
+"""The planners by the names used in the result tables."""
 
 
 # --- what the plans of the family share -----------------------------------------------------------
@@ -156,7 +225,7 @@ def checked_size(
     return k, default_delta(federation.n_records) if delta is None else check_delta(delta)
 
 
-def checked_initial(initial: str | ArrayLike, n_clusters: int, n_features: int) -> str | FloatArray:
+def _checked_initial(initial: Any, n_clusters: int, n_features: int) -> str | FloatArray:
     """The name of a start, or a copy of public starting centres (k, d)."""
     if isinstance(initial, str):
         return check_choice(initial, "initial", ("halving", "largest"))
@@ -178,13 +247,10 @@ def initial_centers(federation: SumFederation, plan: LloydPlan) -> FloatArray:
     )  # fmt: skip
 
 
-def gaussian_pair(
-    federation: SumFederation,
-    statistic: ClientStatistic,
-    shares: Sequence[float],
-    n_clusters: int,
-    **public: Any,
-) -> tuple[Mechanism, ...]:
+def _gaussian_pair(
+    federation: SumFederation, statistic: ClientStatistic, shares: Sequence[float],
+    n_clusters: int, **public: Any,
+) -> tuple[Mechanism, ...]:  # fmt: skip
     """Mechanisms of one round: std = noise multiplier x sensitivity."""
     parts = zip(statistic.parts, shares, (federation.n_features, 1), strict=True)
     return tuple(
@@ -195,15 +261,10 @@ def gaussian_pair(
     )
 
 
-def made(
-    federation: SumFederation,
-    statistic: ClientStatistic,
-    noise: Sequence[tuple[Mechanism, ...]],
-    *,
-    n_clusters: int,
-    initial: str | ArrayLike,
-    **rest: Any,
-) -> LloydPlan:
+def _made(
+    federation: SumFederation, statistic: ClientStatistic, noise: Sequence[tuple[Mechanism, ...]],
+    *, n_clusters: int, **rest: Any,
+) -> LloydPlan:  # fmt: skip
     """The plan, after the federation was asked whether it would make every release."""
     d = federation.n_features
     plan = LloydPlan(
@@ -212,7 +273,7 @@ def made(
             for t, pair in enumerate(noise)
         ),
         n_clusters=n_clusters, n_features=d, n_rounds=len(noise), facts=federation.facts,
-        initial=checked_initial(initial, n_clusters, d), statistic=statistic, **rest,
+        statistic=statistic, **rest,
     )  # fmt: skip
     for t, pair in enumerate(noise):
         if t == 0 or pair != noise[t - 1]:

@@ -27,21 +27,11 @@ from numpy.typing import ArrayLike
 from fedclust_helpers import kmeans
 from fedclust_helpers._checked import checked
 from fedclust_helpers._validation import FloatArray, check_int
+from fedclust_helpers.feddp_kmeans import planning
 from fedclust_helpers.feddp_kmeans.algorithm import Released, release, weigh_server_points
 from fedclust_helpers.feddp_kmeans.budgets import LLOYD_STEPS, StepBudgets
 from fedclust_helpers.feddp_kmeans.levels import ClipBounds, level_of, residual_step
-from fedclust_helpers.feddp_kmeans.planning import (
-    Releases,
-    ServerPlan,
-    ServerPoints,
-    check_federation,
-    check_server_points,
-    chosen_budgets,
-    delta_of,
-    made_plan,
-    planned_releases,
-    planned_start,
-)
+from fedclust_helpers.feddp_kmeans.planning import ServerPlan, ServerPoints
 from fedclust_helpers.feddp_kmeans.server import count_floor, inside, top_eigenvectors
 from fedclust_helpers.federation import FederationFacts, SumFederation
 
@@ -70,18 +60,11 @@ class AdaptivePlan(ServerPlan):
 
 @checked
 def plan_adaptive(
-    federation: SumFederation,
-    server_points: ArrayLike,
-    *,
-    n_clusters: int,
-    epsilon: float,
-    rng: np.random.Generator,
-    delta: float | None = None,
-    n_rounds: int | None = None,
-    initial: Literal["auto", "server", "weighted"] = "auto",
-    n_records: int | None = None,
+    federation: SumFederation, server_points: ArrayLike, *, n_clusters: int, epsilon: float,
+    rng: np.random.Generator, delta: float | None = None, n_rounds: int | None = None,
+    initial: Literal["auto", "server", "weighted"] = "auto", n_records: int | None = None,
     rows_per_client: int | None = None,
-) -> AdaptivePlan:
+) -> AdaptivePlan:  # fmt: skip
     """Choose start, rounds, clip bound and budgets for a total of (epsilon, delta), add/remove.
 
     Only public numbers are used: the server's data, epsilon and delta, d, k, and the two counts.
@@ -101,10 +84,10 @@ def plan_adaptive(
         Public numbers of rows, of all clients together and of a typical one. Both are needed at
         client level. At data-point level `n_records` is the federation's by default.
     """
-    facts = check_federation(federation)
-    server, k = check_server_points(federation, server_points, n_clusters)
+    facts = planning.check_federation(federation)
+    server, k = planning.check_server_points(federation, server_points, n_clusters)
     fingerprint, server = ServerPoints.of(server), inside(server, facts.bound)
-    delta, d = delta_of(delta, None), facts.n_features
+    delta, d = planning.delta_of(delta, None), facts.n_features
     n, rows = _public_counts(facts, n_records, rows_per_client)
     clips = None
     if rows is not None:
@@ -117,14 +100,15 @@ def plan_adaptive(
     step = residual_step(clip, rows)
     zeros = {"basis": np.zeros((d, min(k, d))), "centers": np.zeros((k, d))}
 
-    def releases(b: StepBudgets) -> Releases:
-        first = planned_start(federation, level, b, k, len(server))
-        return first + planned_releases(federation, b, LLOYD_STEPS, step, round=len(first), **zeros)
+    def releases(b: StepBudgets) -> planning.Releases:
+        first = planning.planned_start(federation, level, b, k, len(server))
+        t = len(first)
+        return first + planning.planned_releases(federation, b, LLOYD_STEPS, step, round=t, **zeros)
 
     def calibrated(start: str, rounds: int) -> StepBudgets:
         outer, weights, sums, counts = SHARES[start]
         shares = StepBudgets(outer, weights, 0.0, 0.0, sums, counts, rounds, delta)
-        return chosen_budgets(federation, releases, shares, epsilon)
+        return planning.chosen_budgets(federation, releases, shares, epsilon)
 
     def multiplier(budget: float) -> float:
         return federation.noise_multiplier(budget, delta)
@@ -144,7 +128,7 @@ def plan_adaptive(
         if d * (std * k / n) ** 2 > NOISE_SHARE * residual:
             break
         budgets = more
-    return made_plan(
+    return planning.made_plan(
         AdaptivePlan, federation, releases(budgets), budgets, epsilon, n_records=n,
         method="FedDP-KMeans, adaptive", n_clusters=k, clips=clips, server=fingerprint,
         initial=initial, clip=clip, rows_per_client=rows, noise_over_gap=noise_over_gap,

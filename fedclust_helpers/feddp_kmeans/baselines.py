@@ -12,20 +12,10 @@ from sklearn.cluster import kmeans_plusplus
 from fedclust_helpers import kmeans
 from fedclust_helpers._checked import checked
 from fedclust_helpers._validation import FloatArray, as_points, check_choice, check_int, check_rng
+from fedclust_helpers.feddp_kmeans import planning
 from fedclust_helpers.feddp_kmeans.budgets import LLOYD_STEPS, StepBudgets
 from fedclust_helpers.feddp_kmeans.levels import ClipBounds, level_of
-from fedclust_helpers.feddp_kmeans.planning import (
-    N_INIT,
-    Releases,
-    ServerPlan,
-    ServerPoints,
-    check_federation,
-    check_server_points,
-    chosen_budgets,
-    delta_of,
-    made_plan,
-    planned_releases,
-)
+from fedclust_helpers.feddp_kmeans.planning import ServerPlan, ServerPoints
 from fedclust_helpers.federation import SumFederation
 
 MAX_PACKED = 100_000  # centres that sphere packing tries to place
@@ -46,7 +36,8 @@ def server_lloyds(
 ) -> FloatArray:
     """ServerLloyds: k-means on the server's data (best of ten). Costs no privacy."""
     server = kmeans.moderate_points(server_points, "server_points")
-    return kmeans.weighted_kmeans(server, None, n_clusters, rng=check_rng(rng), n_init=N_INIT)
+    n_init = planning.N_INIT
+    return kmeans.weighted_kmeans(server, None, n_clusters, rng=check_rng(rng), n_init=n_init)
 
 
 def sphere_packing_start(
@@ -85,17 +76,11 @@ class LloydsPlan(ServerPlan):
 
 @checked
 def plan_lloyds(
-    federation: SumFederation,
-    server_points: ArrayLike | None = None,
-    *,
-    n_clusters: int,
-    epsilon: float | None = None,
-    delta: float | None = None,
-    n_rounds: int | None = None,
-    initial: str | FloatArray = "server_lloyds",
-    budgets: StepBudgets | None = None,
+    federation: SumFederation, server_points: ArrayLike | None = None, *, n_clusters: int,
+    epsilon: float | None = None, delta: float | None = None, n_rounds: int | None = None,
+    initial: str | FloatArray = "server_lloyds", budgets: StepBudgets | None = None,
     clips: ClipBounds | None = None,
-) -> LloydsPlan:
+) -> LloydsPlan:  # fmt: skip
     """Fix FedDP-Lloyds from a public start, with all of (epsilon, delta), add/remove.
 
     Three quarters of the budget go to the sums, one to the counts.
@@ -114,11 +99,11 @@ def plan_lloyds(
         In place of `epsilon`, `delta` and `n_rounds`: `lloyd_sums`, `lloyd_counts`, `n_rounds` and
         nothing else.
     """
-    facts = check_federation(federation)
+    facts = planning.check_federation(federation)
     level, centers, server = level_of(facts.unit, clips), None, None
     if isinstance(initial, str):
         check_choice(initial, "initial", tuple(STARTS))
-        points, k = check_server_points(
+        points, k = planning.check_server_points(
             federation, server_points, n_clusters, each=initial != "sphere_packing"
         )
         server = ServerPoints.of(points)
@@ -133,19 +118,19 @@ def plan_lloyds(
     if budgets is not None and n_rounds is not None:
         raise ValueError("n_rounds must not be given with budgets")
     rounds = check_int(1 if n_rounds is None else n_rounds, "n_rounds")
-    shares = StepBudgets(0, 0, 0, 0, 0.75, 0.25, rounds, delta_of(delta, budgets))
+    shares = StepBudgets(0, 0, 0, 0, 0.75, 0.25, rounds, planning.delta_of(delta, budgets))
     if budgets is not None and (
         budgets.n_rounds == 0 or budgets.outer or budgets.weights or budgets.sums or budgets.counts
     ):
         raise ValueError("budgets must have lloyd_sums, lloyd_counts and n_rounds > 0 only")
 
-    def releases(b: StepBudgets) -> Releases:
-        zeros = np.zeros((k, facts.n_features))
-        return planned_releases(federation, b, LLOYD_STEPS, level.lloyd, round=0, centers=zeros)
+    def releases(b: StepBudgets) -> planning.Releases:
+        step, zeros = level.lloyd, np.zeros((k, facts.n_features))
+        return planning.planned_releases(federation, b, LLOYD_STEPS, step, round=0, centers=zeros)
 
-    steps = chosen_budgets(federation, releases, shares, epsilon, budgets)
+    steps = planning.chosen_budgets(federation, releases, shares, epsilon, budgets)
     name = initial if isinstance(initial, str) else ""
-    return made_plan(
+    return planning.made_plan(
         LloydsPlan, federation, releases(steps), steps, epsilon, n_clusters=k, clips=clips,
         method=f"FedDP-Lloyds from {name}" if name else "FedDP-Lloyds", server=server,
         initial=name or "given", centers=centers,

@@ -118,24 +118,14 @@ def joint_epsilon(
 
 @checked
 def split_epsilon(
-    epsilon_init: float,
-    *,
-    unit: Literal["point", "client"] = "point",
-    proportions: Sequence[float] | None = None,
-    n_rounds: int = 0,
-    delta: float = 1e-6,
-) -> StepBudgets:
+    epsilon_init: float, *, unit: Literal["point", "client"] = "point",
+    proportions: Sequence[float] | None = None, n_rounds: int = 0, delta: float = 1e-6,
+) -> StepBudgets:  # fmt: skip
     """Step budgets from epsilon_init, which they sum to, and proportions (Appendix H.1).
 
-    Parameters
-    ----------
-    epsilon_init : float
-        Sum of the budgets of FedDP-Init.
-    proportions : four numbers >= 0 that sum to 1, optional
-        Shares of outer product, weights, sums, counts. Defaults to the paper's for `unit`.
-    n_rounds : int
-        Rounds of FedDP-Lloyds. All rounds together get the same pair as Step 3, on top of
-        epsilon_init.
+    `proportions` are four numbers >= 0 that sum to 1, the shares of outer product, weights, sums
+    and counts; the paper's for `unit` by default. All `n_rounds` rounds of FedDP-Lloyds together
+    get the same pair as Step 3, on top of epsilon_init.
     """
     check_budget(epsilon_init, "epsilon_init")
     shares = as_numbers(
@@ -157,14 +147,9 @@ def calibrate_budgets(
 ) -> StepBudgets:
     """The largest multiple of `shares` whose `total` is at most `epsilon`.
 
-    Parameters
-    ----------
-    shares : StepBudgets
-        Only ratios matter; they should add up to about 1 (the search starts there).
-    epsilon : float
-    total : callable
-        What step budgets cost, growing with them; `plan` asks the ledger for the mechanisms that
-        its federation would use. About ten calls.
+    Of `shares` only ratios matter; they should add up to about 1 (the search starts there). `total`
+    is what step budgets cost, growing with them (about ten calls); `plan` asks the ledger for the
+    mechanisms that its federation would use.
 
     Raises
     ------

@@ -10,36 +10,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fedclust_helpers import client_statistics as cs
 from fedclust_helpers._validation import as_points, check_instance, check_int, check_positive
-from fedclust_helpers.client_statistics import (
-    BALL_SUMS_AND_COUNTS,
-    CLIENT_MEANS,
-    CLIENT_OUTER_PRODUCT,
-    CLIENT_RELATIVE_SUMS_AND_COUNTS,
-    CLIENT_SERVER_POINT_WEIGHTS,
-    CLIENT_SUMS_AND_COUNTS,
-    CUT_RELATIVE_SUMS_AND_COUNTS,
-    OUTER_PRODUCT,
-    PROJECTED_SUMS_AND_COUNTS,
-    SERVER_POINT_WEIGHTS,
-    ClientStatistic,
-)
+from fedclust_helpers.client_statistics import ClientStatistic
 
 
 @dataclass(frozen=True)
 class ClipBounds:
     """Client-level clip bounds (Appendix G.4): public numbers, chosen without looking at the data.
 
-    Attributes
-    ----------
-    outer : float
-        Frobenius norm of a client's X^T X.
-    weights : float
-        L1 norm of its histogram over server points.
-    means, filled : float
-        L2 norm of its k x d matrix of cluster means, and L1 norm of the 0/1 vector of its clusters.
-    sums, counts : float
-        L2 and L1 norms of the statistics of FedDP-Lloyds.
+    `outer` is the Frobenius norm of a client's X^T X, `weights` the L1 norm of its histogram over
+    server points, `means` the L2 norm of its k x d matrix of cluster means, `filled` the L1 norm of
+    the 0/1 vector of its clusters; `sums` and `counts` are L2 and L1 norms in FedDP-Lloyds.
     """
 
     outer: float
@@ -104,17 +86,17 @@ def level_of(unit: str, clips: ClipBounds | None) -> Level:
         if clips is not None:
             raise ValueError("clips must be None at data-point level (the ledger's unit is point)")
         return Level(
-            Step(OUTER_PRODUCT), Step(SERVER_POINT_WEIGHTS), Step(PROJECTED_SUMS_AND_COUNTS),
-            Step(BALL_SUMS_AND_COUNTS),
+            Step(cs.OUTER_PRODUCT), Step(cs.SERVER_POINT_WEIGHTS),
+            Step(cs.PROJECTED_SUMS_AND_COUNTS), Step(cs.BALL_SUMS_AND_COUNTS),
         )  # fmt: skip
     if clips is None:
         raise ValueError("clips must be given at client level (see ClipBounds.suggest)")
     check_instance(clips, ClipBounds, "clips")
     return Level(
-        Step(CLIENT_OUTER_PRODUCT, {"clip_outer": clips.outer}),
-        Step(CLIENT_SERVER_POINT_WEIGHTS, {"clip_weights": clips.weights}),
-        Step(CLIENT_MEANS, {"clip_means": clips.means, "clip_filled": clips.filled}),
-        Step(CLIENT_SUMS_AND_COUNTS, {"clip_sums": clips.sums, "clip_counts": clips.counts}),
+        Step(cs.CLIENT_OUTER_PRODUCT, {"clip_outer": clips.outer}),
+        Step(cs.CLIENT_SERVER_POINT_WEIGHTS, {"clip_weights": clips.weights}),
+        Step(cs.CLIENT_MEANS, {"clip_means": clips.means, "clip_filled": clips.filled}),
+        Step(cs.CLIENT_SUMS_AND_COUNTS, {"clip_sums": clips.sums, "clip_counts": clips.counts}),
     )
 
 
@@ -122,8 +104,8 @@ def residual_step(clip: float, rows_per_client: int | None) -> Step:
     """Relative sums of the adaptive variant, cut to `clip` per row (no `rows_per_client`: one point
     is protected) or per client."""
     if rows_per_client is None:
-        return Step(CUT_RELATIVE_SUMS_AND_COUNTS, {"radius": clip})
+        return Step(cs.CUT_RELATIVE_SUMS_AND_COUNTS, {"radius": clip})
     return Step(
-        CLIENT_RELATIVE_SUMS_AND_COUNTS,
+        cs.CLIENT_RELATIVE_SUMS_AND_COUNTS,
         {"clip_sums": clip, "clip_counts": float(rows_per_client)},
     )

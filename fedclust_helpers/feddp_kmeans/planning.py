@@ -95,17 +95,10 @@ class FedDPPlan(ServerPlan):
 
 @checked
 def plan(
-    federation: SumFederation,
-    server_points: ArrayLike,
-    *,
-    n_clusters: int,
-    epsilon: float | None = None,
-    delta: float | None = None,
-    n_rounds: int = 0,
-    budgets: StepBudgets | None = None,
-    clips: ClipBounds | None = None,
-    n_init: int = N_INIT,
-) -> FedDPPlan:
+    federation: SumFederation, server_points: ArrayLike, *, n_clusters: int,
+    epsilon: float | None = None, delta: float | None = None, n_rounds: int = 0,
+    budgets: StepBudgets | None = None, clips: ClipBounds | None = None, n_init: int = N_INIT,
+) -> FedDPPlan:  # fmt: skip
     """Fix every release of FedDP-KMeans for a total of (epsilon, delta), add/remove.
 
     Parameters
@@ -236,14 +229,9 @@ def delta_of(delta: float | None, budgets: StepBudgets | None) -> float:
 
 
 def planned_releases(
-    federation: SumFederation,
-    budgets: StepBudgets,
-    names: tuple[str, ...],
-    step: Step,
-    *,
-    round: int,
-    **zeros: Any,
-) -> Releases:
+    federation: SumFederation, budgets: StepBudgets, names: tuple[str, ...], step: Step, *,
+    round: int, **zeros: Any,
+) -> Releases:  # fmt: skip
     """The release of a step (all rounds of FedDP-Lloyds), refused if the federation would later.
 
     `names` are the budgets of its parts, for all rounds together: T Gaussians with sqrt(T) times
@@ -290,12 +278,9 @@ def total_of(facts: FederationFacts, releases: Releases, delta: float) -> float:
 
 
 def chosen_budgets(
-    federation: SumFederation,
-    releases: Callable[[StepBudgets], Releases],
-    shares: StepBudgets,
-    epsilon: float | None,
-    budgets: StepBudgets | None = None,
-) -> StepBudgets:
+    federation: SumFederation, releases: Callable[[StepBudgets], Releases], shares: StepBudgets,
+    epsilon: float | None, budgets: StepBudgets | None = None,
+) -> StepBudgets:  # fmt: skip
     """Explicit step budgets, or the largest multiple of `shares` within epsilon."""
     if budgets is not None and epsilon is not None:
         raise ValueError("epsilon must not be given with budgets: they say what is spent")
@@ -311,16 +296,9 @@ Kind = TypeVar("Kind", bound=ServerPlan)
 
 
 def made_plan(
-    kind: type[Kind],
-    federation: SumFederation,
-    releases: Releases,
-    budgets: StepBudgets,
-    epsilon: float | None,
-    *,
-    n_clusters: int,
-    n_records: int | None = None,
-    **rest: Any,
-) -> Kind:
+    kind: type[Kind], federation: SumFederation, releases: Releases, budgets: StepBudgets,
+    epsilon: float | None, *, n_clusters: int, n_records: int | None = None, **rest: Any,
+) -> Kind:  # fmt: skip
     """A plan of these releases; `n_records` is public, that of the federation by default."""
     facts, d, delta = federation.facts, federation.facts.n_features, budgets.delta
     n = facts.n_records if n_records is None else n_records

@@ -11,15 +11,11 @@ from numpy.typing import ArrayLike
 from fedclust_helpers._checked import checked
 from fedclust_helpers._progress import Progress
 from fedclust_helpers._validation import FloatArray, check_rng
+from fedclust_helpers.feddp_kmeans import planning
 from fedclust_helpers.feddp_kmeans.adaptive import AdaptivePlan, follow_adaptive
 from fedclust_helpers.feddp_kmeans.algorithm import InitResult, Released, initialise, lloyds
 from fedclust_helpers.feddp_kmeans.baselines import STARTS, LloydsPlan
-from fedclust_helpers.feddp_kmeans.planning import (
-    FedDPPlan,
-    ServerPlan,
-    check_federation,
-    same_server_points,
-)
+from fedclust_helpers.feddp_kmeans.planning import FedDPPlan, ServerPlan
 from fedclust_helpers.federation import RunResult, SumFederation
 
 
@@ -40,20 +36,15 @@ class FedDPResult(RunResult):
 
 @checked
 def run(
-    federation: SumFederation,
-    plan: ServerPlan,
-    server_points: ArrayLike | None = None,
-    *,
-    rng: np.random.Generator | None = None,
-    progress: Progress = False,
-) -> FedDPResult:
+    federation: SumFederation, plan: ServerPlan, server_points: ArrayLike | None = None, *,
+    rng: np.random.Generator | None = None, progress: Progress = False,
+) -> FedDPResult:  # fmt: skip
     """Follow a plan of `plan`, `plan_adaptive` or `plan_lloyds`: nothing else is released.
 
     Parameters
     ----------
     federation : SumFederation
         Of the same public facts as the one that the plan was made from.
-    plan : FedDPPlan, AdaptivePlan or LloydsPlan
     server_points : array_like of shape (q, d)
         Those that the plan was made with (None only where it was made without).
     rng : numpy.random.Generator
@@ -64,15 +55,14 @@ def run(
 
     Raises
     ------
-    PlanMismatchError
-        For other server points or another federation.
-    BudgetExceededError
-        If the ledger cannot pay all of the plan. Nothing was charged, read or sent.
+    PlanMismatchError, BudgetExceededError
+        For other server points, another federation, or a ledger that cannot pay all of the plan:
+        before anything is charged, read or sent.
     """
-    check_federation(federation)
+    planning.check_federation(federation)
     server, generator = cast(Any, None), cast(Any, None)
     if plan.server is not None:
-        server, generator = same_server_points(plan, server_points), check_rng(rng)
+        server, generator = planning.same_server_points(plan, server_points), check_rng(rng)
     elif server_points is not None:
         raise ValueError("server_points must be None: the plan starts from given centres")
     init = None
@@ -90,6 +80,5 @@ def run(
             history, released = lloyds(federation, plan, init.centers)
     return FedDPResult(
         plan=plan, ledger=federation.ledger.since(n_before), transcript=federation.transcript,
-        private=plan.facts.mode == "secure", init=init, centers=history[-1], history=history,
-        released=released,
+        init=init, centers=history[-1], history=history, released=released,
     )  # fmt: skip

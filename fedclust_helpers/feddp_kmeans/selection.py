@@ -1,12 +1,7 @@
-"""Choosing k from what FedDP-Init released, and diagnostics of its subspace: all post-processing.
-
-`server_cost_curve` and `elbow` read released values only and cost no privacy. `subspace_energy` and
-`eigengap` compare with the truth and are for experiments.
-"""
+"""Choosing k from what FedDP-Init released: post-processing, which costs no privacy."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -14,24 +9,9 @@ from numpy.typing import ArrayLike
 
 from fedclust_helpers import kmeans
 from fedclust_helpers._checked import checked
-from fedclust_helpers._validation import (
-    FloatArray,
-    as_integers,
-    as_numbers,
-    as_points,
-    check_int,
-    check_non_negative,
-)
+from fedclust_helpers._validation import FloatArray, as_integers, as_numbers
 from fedclust_helpers.feddp_kmeans.algorithm import InitResult
 from fedclust_helpers.feddp_kmeans.planning import check_restarts
-
-
-def _moderate(values: ArrayLike, name: str) -> FloatArray:
-    """Points whose squares are still numbers."""
-    array = as_points(values, name)
-    if not np.abs(array).max() < 1e100:
-        raise ValueError(f"{name} must be below 1e100 in size (rescale)")
-    return array
 
 
 @checked
@@ -40,18 +20,9 @@ def server_cost_curve(
 ) -> FloatArray:
     """k-means cost per unit of weight on the weighted, projected server points, for each k (H.3).
 
-    Parameters
-    ----------
-    init : InitResult
-        A run of FedDP-Init with the largest k in mind (its subspace has that many dimensions).
-    ks : sequence of int
-        Each at most the number of server points that survived.
-    n_init : int
-        Restarts; few make the curve ragged.
-
-    Returns
-    -------
-    ndarray of shape (len(ks),)
+    `init` is a run of FedDP-Init with the largest k in mind (its subspace has that many
+    dimensions), each of `ks` at most the number of server points that survived. Few restarts
+    (`n_init`) make the curve ragged. Returns an array (len(ks),).
     """
     filled = init.kept > 0
     points, weights = init.server_projected[filled], init.kept[filled]
@@ -86,56 +57,3 @@ def elbow(ks: Sequence[int], costs: ArrayLike) -> int:
     across = (numbers - numbers[0]) / (numbers[-1] - numbers[0])
     below = (1 - across) - (values - values[-1]) / drop
     return int(numbers[int(below.argmax())])
-
-
-@checked
-def subspace_energy(basis: ArrayLike, means: ArrayLike, weights: ArrayLike | None = None) -> float:
-    """Fraction of the energy between the means that the subspace keeps (claim K5).
-
-    Parameters
-    ----------
-    basis : array_like of shape (d, r)
-        Orthonormal columns.
-    means : array_like of shape (k, d)
-        At least two different means.
-    weights : array_like of shape (k,), optional
-        Shares of the clusters; equal by default.
-
-    Returns
-    -------
-    float
-        sum_i w_i ||basis^T (mu_i - mu)||^2 / sum_i w_i ||mu_i - mu||^2, in [0, 1].
-    """
-    means, basis = _moderate(means, "means"), as_points(basis, "basis")
-    if basis.shape[0] != means.shape[1]:
-        raise ValueError(f"basis must have {means.shape[1]} rows, got {basis.shape[0]}")
-    if not np.allclose(basis.T @ basis, np.eye(basis.shape[1]), atol=1e-8):
-        raise ValueError("basis must have orthonormal columns")
-    w = np.ones(len(means)) if weights is None else as_numbers(weights, "weights", ndim=1)
-    if len(w) != len(means) or not (w >= 0).all() or w.sum() == 0:
-        raise ValueError(f"weights must be {len(means)} numbers >= 0, not all zero")
-    centred = means - np.average(means, axis=0, weights=w)
-    total = float(w @ (centred**2).sum(axis=1))
-    if total == 0:
-        raise ValueError("means must not all be equal")
-    return float(w @ ((centred @ basis) ** 2).sum(axis=1)) / total
-
-
-@checked
-def eigengap(outer: ArrayLike, rank: int) -> float:
-    """lambda_rank - lambda_(rank + 1) of a symmetric matrix, eigenvalues in falling order."""
-    matrix = _moderate(outer, "outer")
-    if matrix.shape[0] != matrix.shape[1]:
-        raise ValueError(f"outer must be square, got shape {matrix.shape}")
-    rank = check_int(rank, "rank", maximum=len(matrix) - 1)
-    values = np.linalg.eigvalsh((matrix + matrix.T) / 2)[::-1]
-    return float(values[rank - 1] - values[rank])
-
-
-@checked
-def noise_norm(std: float, n_features: int) -> float:
-    """Spectral norm to expect of (N + N^T)/2 for d^2 independent N(0, std^2): std sqrt(2 d).
-
-    The subspace is lost when this exceeds the `eigengap`. Mirrored noise has 2 std sqrt(d).
-    """
-    return check_non_negative(std, "std") * math.sqrt(2 * check_int(n_features, "n_features"))

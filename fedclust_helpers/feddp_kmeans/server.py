@@ -51,13 +51,9 @@ def count_floor(mechanism: Mechanism) -> float:
 
 
 def centers_from_sums(
-    sums: FloatArray,
-    counts: FloatArray,
-    fallback: FloatArray,
-    *,
-    count_floor: float,
+    sums: FloatArray, counts: FloatArray, fallback: FloatArray, *, count_floor: float,
     radius: float,
-) -> FloatArray:
+) -> FloatArray:  # fmt: skip
     """Noised sums over noised counts, guarded.
 
     A cluster whose noised count is below `count_floor` keeps `fallback` (a mean of so few rows is

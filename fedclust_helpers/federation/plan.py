@@ -229,8 +229,6 @@ class RunResult:
     plan : Plan
     ledger : PrivacyLedger
         The record of the releases of this run alone.
-    private : bool
-        False in teaching mode (not private against anyone who knows the seed) and without noise.
     transcript : Transcript
         What crossed the wire on this federation.
     history : ndarray of shape (T + 1, k, d), optional
@@ -239,9 +237,13 @@ class RunResult:
 
     plan: Plan
     ledger: PrivacyLedger = field(repr=False)
-    private: bool
     transcript: Transcript = field(repr=False)
     history: FloatArray | None = field(repr=False, default=None)
+
+    @property
+    def private(self) -> bool:
+        """False in teaching mode (not private for who knows the seed) and without noise."""
+        return self.plan.facts.mode == "secure" and math.isfinite(self.plan.epsilon)
 
     @property
     def delta(self) -> float:

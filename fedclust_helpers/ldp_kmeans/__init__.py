@@ -6,7 +6,7 @@ randomised reports only. Data lies in the unit ball, one point per user.
 ``plan(federation, n_clusters=, epsilon=, delta=)`` fixes every public number and prints as the
 privacy statement of the run; ``run(federation, plan, rng=)`` follows it.
 
-* ``plan``: Algorithm 1 with parameters that work; ``plan_as_printed``: the paper's.
+* ``plan``: Algorithm 1 with parameters that work (as printed, it needs 10^8 users: the studies).
 * ``plan_four_rounds``: Algorithms 2 to 5, with and without the LSH step.
 * ``plan_sketch``: beyond the paper, one symbol of each user and a mixture fitted to all of them.
 * ``plan_grid_histogram``, ``plan_gaussian_reports``, ``plan_lloyd``, ``plan_private_mean``:
@@ -16,21 +16,23 @@ The building blocks are modules: local randomisers, frequency oracles, vector su
 locality-sensitive hashing, projections.
 """
 
-from fedclust_helpers.ldp_kmeans.as_printed import plan_as_printed, users_needed_as_printed
 from fedclust_helpers.ldp_kmeans.baselines import (
     plan_gaussian_reports,
     plan_lloyd,
     plan_private_mean,
     random_in_ball,
 )
-from fedclust_helpers.ldp_kmeans.four_rounds import printed_calls
 from fedclust_helpers.ldp_kmeans.heavy_cells import (
     CellCounts,
     detection_threshold,
     users_needed,
 )
-from fedclust_helpers.ldp_kmeans.planning import plan, plan_four_rounds, plan_grid_histogram
-from fedclust_helpers.ldp_kmeans.plans import LocalPlan
+from fedclust_helpers.ldp_kmeans.planning import (
+    LocalPlan,
+    plan,
+    plan_four_rounds,
+    plan_grid_histogram,
+)
 from fedclust_helpers.ldp_kmeans.results import LdpResult, NothingDetectedWarning
 from fedclust_helpers.ldp_kmeans.runs import run
 from fedclust_helpers.ldp_kmeans.sketch_run import (
@@ -44,7 +46,6 @@ from fedclust_helpers.ldp_kmeans.vector_sums import NoisyPoints
 
 PLANS = {
     "alg1": plan,
-    "alg1_printed": plan_as_printed,
     "alg4": plan_four_rounds,
     "grid_histogram": plan_grid_histogram,
     "gaussian_report": plan_gaussian_reports,
@@ -58,7 +59,7 @@ __all__ = [
     "PLANS", "CellCounts", "LdpResult", "LocalPlan", "NoisyPoints", "NothingDetectedWarning",
     "PoorFitWarning", "SketchPlan", "SketchResult", "plan_sketch", "sketch_users_needed",
     "detection_threshold", "plan",
-    "plan_as_printed", "plan_four_rounds", "plan_gaussian_reports", "plan_grid_histogram",
-    "plan_lloyd", "plan_private_mean", "printed_calls", "random_in_ball", "run",
-    "users_needed", "users_needed_as_printed",
+    "plan_four_rounds", "plan_gaussian_reports", "plan_grid_histogram",
+    "plan_lloyd", "plan_private_mean", "random_in_ball", "run",
+    "users_needed",
 ]  # fmt: skip

@@ -14,35 +14,18 @@ from fedclust_helpers._progress import Progress
 from fedclust_helpers._validation import (
     FloatArray,
     IntArray,
-    check_delta,
     check_instance,
-    check_int,
     check_non_negative,
 )
 from fedclust_helpers.federation import LocalReports
 from fedclust_helpers.federation.reports import LocalQuery, Words
+from fedclust_helpers.ldp_kmeans import heavy_cells, results
 from fedclust_helpers.ldp_kmeans.frequency_oracles import OneBitCounts, Question
 from fedclust_helpers.ldp_kmeans.grids import NestedGrid
-from fedclust_helpers.ldp_kmeans.heavy_cells import (
-    CellCounts,
-    CellLevel,
-    HeavyCells,
-    check_levels,
-    descend,
-    match_rows,
-)
-from fedclust_helpers.ldp_kmeans.lsh import BallCarvingHash, collision_probability
-from fedclust_helpers.ldp_kmeans.nearest import NearestQuery, means_of
-from fedclust_helpers.ldp_kmeans.plans import FourRoundPlan
+from fedclust_helpers.ldp_kmeans.heavy_cells import CellCounts, CellLevel, HeavyCells
+from fedclust_helpers.ldp_kmeans.lsh import BallCarvingHash
+from fedclust_helpers.ldp_kmeans.planning import FourRoundPlan
 from fedclust_helpers.ldp_kmeans.projections import BallProjection
-from fedclust_helpers.ldp_kmeans.results import (
-    LdpResult,
-    ball_projection,
-    following,
-    proxy_centers,
-    result_of,
-    warn_if_blind,
-)
 from fedclust_helpers.ldp_kmeans.vector_sums import HeavySums
 
 REPETITIONS = 2  # R
@@ -54,17 +37,17 @@ NULL_BUCKET = np.uint64(0)
 
 def run_four_rounds(
     federation: LocalReports, plan: FourRoundPlan, *, rng: np.random.Generator, progress: Progress
-) -> LdpResult:
+) -> results.LdpResult:
     """Algorithm 4 with Algorithms 2, 3 and 5, reduced to what a laptop's n can carry."""
     n, k, d = federation.n_records, plan.n_clusters, plan.n_outputs
     public = federation.randomness.public
     # Algorithm 4, lines 2 to 7: the map Q, a randomly shifted hierarchy; public
-    q = ball_projection(federation, plan.n_features, d)
+    q = results.ball_projection(federation, plan.n_features, d)
     grid = NestedGrid.shifted(d, rng=public)
     # the shifted cube has twice the side: the same cells lie one level deeper
     depths = tuple(p + 1 for p in plan.depths)
-    nearest, origin = NearestQuery(q, plan, rng=public), np.zeros((1, d))
-    with following(federation, plan, [], progress) as n_before:
+    nearest, origin = results.NearestQuery(q, plan, rng=public), np.zeros((1, d))
+    with results.following(federation, plan, [], progress) as n_before:
         cells = CellCounts(grid, depths, plan.epsilon, projection=q, rng=public)
         later = [nearest.counts(origin, f"nearest {what}") for what in ("candidate", "centre")]
         known: list[LocalQuery] = [cells, *later, nearest.sums(origin)]
@@ -73,7 +56,7 @@ def run_four_rounds(
 
         # round 1, lines 8 to 14: count the cells, mark the heavy ones (Algorithm 2)
         federation.ask(cells, round=0, part="cells")
-        levels = [_scaled(level, n / max(1, cells.n_users)) for level in descend(cells)]
+        levels = [_scaled(level, n / max(1, cells.n_users)) for level in heavy_cells.descend(cells)]
         heavy = mark_heavy_cells(grid, levels, n_sd=plan.n_sd)
         candidates = np.unique(heavy.centers(), axis=0)
 
@@ -85,7 +68,7 @@ def run_four_rounds(
             federation.ask(vectors, round=1, part="bucket sums")
             found = candidate_centers(plan, buckets, tally, vectors, rng=public)
             candidates = np.concatenate([candidates, found])
-        warn_if_blind(len(candidates), plan, n)
+        results.warn_if_blind(len(candidates), plan, n)
         if not len(candidates):
             candidates = origin
 
@@ -96,7 +79,7 @@ def run_four_rounds(
         kept = weights > 2 * ballots.std()
         weights = weights * (n / max(1, ballots.n_users))
         proxies, weights = candidates[kept], weights[kept]
-        low = proxy_centers(proxies, weights, plan, rng=rng)
+        low = results.proxy_centers(proxies, weights, plan, rng=rng)
 
         # round 4, Algorithm 5, lines 5 to 9: who is nearest each centre, and where
         tally, vectors = nearest.counts(low), nearest.sums(low)
@@ -104,8 +87,8 @@ def run_four_rounds(
         federation.ask(vectors, round=3, part="recovery sum")
     # Algorithm 5, lines 10 to 15: means in R^d'
     fallback = low if d == plan.n_features else np.zeros((k, plan.n_features))
-    centers = means_of(tally, vectors, fallback, n_sd=2)
-    return result_of(
+    centers = results.means_of(tally, vectors, fallback, n_sd=2)
+    return results.result_of(
         federation, plan, n_before, centers, low_centers=low, proxies=proxies, weights=weights,
         levels=tuple(levels), heavy=heavy, candidates=candidates, grid=grid, projection=q,
     )  # fmt: skip
@@ -134,14 +117,14 @@ def mark_heavy_cells(
         Counted cells, coarse to fine.
     """
     check_instance(grid, NestedGrid, "grid")
-    check_levels(levels)
+    heavy_cells.check_levels(levels)
     n_sd = check_non_negative(n_sd, "n_sd")
     heavy: list[IntArray] = []
     for index, level in enumerate(levels):
         large = level.counts >= n_sd * level.std
         if index:
             above = grid.ancestors(level.cells, level.depth, levels[index - 1].depth)
-            large &= match_rows(above, heavy[-1]) >= 0
+            large &= heavy_cells.match_rows(above, heavy[-1]) >= 0
         heavy.append(level.cells[large])
     return HeavyCells(grid, tuple(lv.depth for lv in levels), tuple(heavy))
 
@@ -201,13 +184,9 @@ class Buckets:
 
 
 def candidate_centers(
-    plan: FourRoundPlan,
-    buckets: Buckets,
-    counts: OneBitCounts,
-    sums: HeavySums,
-    *,
+    plan: FourRoundPlan, buckets: Buckets, counts: OneBitCounts, sums: HeavySums, *,
     rng: np.random.Generator,
-) -> FloatArray:
+) -> FloatArray:  # fmt: skip
     """Algorithm 3: one candidate for each heavy bucket, the bucket's mean inside its heavy cell.
 
     The server cannot list all t^O(t) log n buckets. It hashes public random points of the heavy
@@ -237,25 +216,3 @@ def candidate_centers(
         limit = 1 / math.sqrt(d)
         found.append(centers + half[:, None] * np.clip(mean, -limit, limit))
     return np.concatenate(found) if found else np.zeros((0, d))
-
-
-def printed_calls(
-    n_users: int, n_outputs: int, n_clusters: int, *, t: int = 4, beta: float = 0.1
-) -> dict[str, float]:
-    """How many parallel calls Algorithm 4 makes as printed, and what each would get.
-
-    L = lg n, F = lg(sqrt(n)/k), M = 1 + lg(d^(3/2) sqrt(L)), R = ln(k L^2/beta)/p(1) (constant 1).
-    """
-    n = check_int(n_users, "n_users", minimum=2)
-    n_outputs = check_int(n_outputs, "n_outputs")
-    n_clusters = check_int(n_clusters, "n_clusters")
-    beta = check_delta(beta, "beta")
-    levels = math.ceil(math.log2(n))
-    guesses = max(1, math.ceil(math.log2(n / (math.sqrt(n) * n_clusters))))
-    scales = math.ceil(1 + math.log2(n_outputs**1.5 * math.sqrt(levels)))
-    repetitions = math.ceil(math.log(n_clusters * levels**2 / beta) / collision_probability(1.0, t))
-    calls = guesses * levels * scales * repetitions
-    return {
-        "F": guesses, "L": levels, "M": scales, "R": repetitions, "calls": calls,
-        "epsilon_share": 1 / (8 * calls), "users_per_call": n / calls,
-    }  # fmt: skip

@@ -182,28 +182,3 @@ class NestedGrid:
         mask = np.uint64(2**depth - 1)
         shifts = np.arange(self.n_features)[::-1].astype(np.uint64) * np.uint64(depth)
         return ((words[:, None] >> shifts) & mask).astype(np.int64)
-
-
-def grid_for_algorithm_1(
-    n_features: int, alpha: float, n_levels: int
-) -> tuple[NestedGrid, list[int]]:
-    """The grid of Algorithm 1 and the depth of each level l = 1..L, fine to coarse.
-
-    t_l = alpha 2^(l-L+1)/sqrt(d). (Line 6 prints 1/(alpha sqrt(d)), with which the cells exceed the
-    domain; Definition 3.1 has alpha r_l/sqrt(d).) The cube is the smallest multiple of the coarsest
-    cell by a power of two that covers [-1, 1]^d.
-    """
-    n_features = check_int(n_features, "n_features", maximum=MAX_FEATURES)
-    alpha = check_positive(alpha, "alpha")
-    n_levels = check_int(n_levels, "n_levels")
-    coarsest = 2 * alpha / np.sqrt(n_features)
-    if not 2.0**-MAX_DEPTH <= coarsest <= 1e100:
-        raise ValueError(f"alpha must give cells of a depth up to {MAX_DEPTH}, got {alpha:g}")
-    up = max(0, int(np.ceil(np.log2(2 / coarsest))))
-    if up + n_levels - 1 > MAX_DEPTH:
-        raise ValueError(
-            f"n_levels must leave depths up to {MAX_DEPTH}, got {up + n_levels - 1} for"
-            f" {n_levels} levels"
-        )
-    grid = NestedGrid(n_features, float(coarsest * 2**up))
-    return grid, [up + n_levels - level for level in range(1, n_levels + 1)]

@@ -41,15 +41,9 @@ class CellCounts(OneBitCounts):
     """
 
     def __init__(
-        self,
-        grid: NestedGrid,
-        depths: tuple[int, ...],
-        epsilon: float,
-        *,
-        projection: BallProjection,
-        rng: np.random.Generator,
-        n_answers: int | None = None,
-    ) -> None:
+        self, grid: NestedGrid, depths: tuple[int, ...], epsilon: float, *,
+        projection: BallProjection, rng: np.random.Generator, n_answers: int | None = None,
+    ) -> None:  # fmt: skip
         depths = check_depths(depths)
         finest = depths[-1]
         check_instance(grid, NestedGrid, "grid")

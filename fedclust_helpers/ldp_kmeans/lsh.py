@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import special, stats
+from scipy import special
 
 from fedclust_helpers._validation import (
     FloatArray,
@@ -15,7 +14,6 @@ from fedclust_helpers._validation import (
     as_points,
     check_delta,
     check_int,
-    check_non_negative,
     check_positive,
     check_rng,
 )
@@ -25,7 +23,6 @@ SPACING = 4.0  # distance of neighbouring balls in a grid, in radii
 CHUNK = 8192
 MAX_T = 64  # dimensions for which grids are counted
 MAX_GRIDS = 2**20
-MAX_EXACT_T = 10_000  # dimensions up to which the quadrature holds
 MAX_FEATURES = 2**24
 
 
@@ -60,14 +57,9 @@ class BallCarvingHash:
     """
 
     def __init__(
-        self,
-        n_features: int,
-        *,
-        rng: np.random.Generator,
-        t: int = 3,
-        scale: float = 1.0,
+        self, n_features: int, *, rng: np.random.Generator, t: int = 3, scale: float = 1.0,
         n_grids: int | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.n_features = n_features = check_int(n_features, "n_features", maximum=MAX_FEATURES)
         self.t = t = check_int(t, "t", maximum=8)
         self.scale = check_positive(scale, "scale")
@@ -113,51 +105,3 @@ class BallCarvingHash:
                 mixed = (mixed ^ column.astype(np.uint64)) * odd
                 mixed ^= mixed >> np.uint64(31)
         return np.maximum(mixed, np.uint64(1))
-
-
-def collision_probability(distance: float, t: int) -> float:
-    """Probability that two points at this distance share a bucket, in closed form.
-
-    p(u) = E[I/(2 - I)], I the share of a ball's volume that two balls at distance rho have in
-    common: ``I = betainc((t+1)/2, 1/2, 1 - (rho/2w)^2)`` for rho < 2w, else 0. The expectation is
-    over the random projection, rho^2 = u^2 chi^2_t / t. (I/(2 - I) is "both" over "either": the
-    first grid that catches one of the two must catch both.)
-    """
-    t = check_int(t, "t", maximum=MAX_EXACT_T)
-    return _collision_probability(check_non_negative(distance, "distance"), t)
-
-
-@lru_cache(maxsize=4096)
-def _collision_probability(distance: float, t: int) -> float:
-    w = float(t**0.25)
-    if distance / w < 1e-150:
-        return 1.0
-    # over x = rho sqrt(t)/u, whose density is chi_t; the integrand is 0 beyond 2w sqrt(t)/u
-    chi = stats.chi(t)
-    top = min(2 * w / distance * math.sqrt(t), math.sqrt(t) + 12)
-    nodes, weights = _unit_quadrature()
-    x = top * nodes
-    inside = np.clip(1 - (x * distance / (2 * w * math.sqrt(t))) ** 2, 0.0, 1.0)
-    common = special.betainc((t + 1) / 2, 0.5, inside)
-    return float(top * np.sum(weights * chi.pdf(x) * common / (2 - common)))
-
-
-@lru_cache(maxsize=1)
-def _unit_quadrature() -> tuple[FloatArray, FloatArray]:
-    """Nodes and weights for integrals over [0, 1], with more nodes at both ends (cosine map)."""
-    nodes, weights = np.polynomial.legendre.leggauss(400)
-    angle = np.pi * (nodes + 1) / 2
-    return (1 - np.cos(angle)) / 2, weights * np.pi / 4 * np.sin(angle)
-
-
-def near_lower_bound(t: int) -> float:
-    """Theorem 2.14.3 without its constant A < 1: p(1) >= A/(2 sqrt(t)) (1 + e + 8 e^2)^(-t/2)."""
-    t = check_int(t, "t")
-    e = 1 / (4 * math.sqrt(t))
-    return math.exp(-t / 2 * math.log1p(e + 8 * e * e)) / (2 * math.sqrt(t))
-
-
-def far_upper_bound(c: float, t: int) -> float:
-    """Theorem 2.14.3: p(c) <= 2/(1 + c^2 e)^(t/2), e = 1/(4 sqrt(t))."""
-    c, t = check_non_negative(c, "c"), check_int(t, "t")
-    return 2 * math.exp(-t / 2 * math.log1p(c * c / (4 * math.sqrt(t))))

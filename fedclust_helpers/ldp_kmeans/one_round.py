@@ -16,33 +16,18 @@ from fedclust_helpers._validation import (
 )
 from fedclust_helpers.federation import LocalReports
 from fedclust_helpers.federation.reports import LocalQuery
+from fedclust_helpers.ldp_kmeans import heavy_cells, results
 from fedclust_helpers.ldp_kmeans.grids import NestedGrid
-from fedclust_helpers.ldp_kmeans.heavy_cells import (
-    CellCounts,
-    CellLevel,
-    ChosenCells,
-    check_levels,
-    descend,
-    match_rows,
-)
-from fedclust_helpers.ldp_kmeans.plans import OneRoundPlan
+from fedclust_helpers.ldp_kmeans.heavy_cells import CellCounts, CellLevel, ChosenCells, match_rows
+from fedclust_helpers.ldp_kmeans.planning import OneRoundPlan
 from fedclust_helpers.ldp_kmeans.projections import BallProjection
-from fedclust_helpers.ldp_kmeans.results import (
-    LdpResult,
-    ball_projection,
-    following,
-    proxy_centers,
-    result_of,
-    to_ball,
-    warn_if_blind,
-)
 from fedclust_helpers.ldp_kmeans.vector_sums import HeavySums
 from fedclust_helpers.mechanisms import Mechanism
 
 
 def run_one_round(
     federation: LocalReports, plan: OneRoundPlan, *, rng: np.random.Generator, progress: Progress
-) -> LdpResult:
+) -> results.LdpResult:
     """Algorithm 1 with parameters that work; or one grid.
 
     Each user sends one bit about the cell of its point (or m bits with epsilon/m each), or one
@@ -50,7 +35,7 @@ def run_one_round(
     """
     n, public = federation.n_records, federation.randomness.public
     # lines 1 to 8: the map Q and the grids, public
-    q = ball_projection(federation, plan.n_features, plan.n_outputs)
+    q = results.ball_projection(federation, plan.n_features, plan.n_outputs)
     grid = NestedGrid(plan.n_outputs)
     counts = CellCounts(grid, plan.depths, plan.epsilon, projection=q, rng=public)
     sums = None
@@ -58,44 +43,38 @@ def run_one_round(
         sums = cell_sums(grid, plan.sums_depth, q, plan.mechanism, rng=public)
     known: list[LocalQuery] = [counts] if sums is None else [counts, sums]
     # lines 9 to 12: what the users say
-    with following(federation, plan, known, progress) as n_before:
+    with results.following(federation, plan, known, progress) as n_before:
         federation.ask(counts, round=0, part=None if sums is None else "count")
         if sums is not None:
             federation.ask(sums, round=0, part="sum")
     # lines 13 to 30: cells that stand out; the proxy data set D*
-    levels = descend(counts)
+    levels = heavy_cells.descend(counts)
     chosen = choose_cells(levels, n_sd=plan.n_sd)
     points, weights = chosen.points(grid), chosen.weight * (n / max(1, counts.n_users))
-    warn_if_blind(len(points), plan, n)
+    results.warn_if_blind(len(points), plan, n)
     # line 31: S*
-    low = proxy_centers(points, weights, plan, rng=rng)
+    low = results.proxy_centers(points, weights, plan, rng=rng)
     # lines 32 to 38: S'
     centers = low
     if sums is not None:
         level = next(lv for lv in levels if lv.depth == plan.sums_depth)
         seen = sums.estimate(grid.keys(level.cells, level.depth))
-        places, scale = (
-            grid.centers(level.cells, level.depth),
-            sums.n_users / max(1, counts.n_users),
-        )
+        places = grid.centers(level.cells, level.depth)
+        scale = sums.n_users / max(1, counts.n_users)
         centers = recover(places, seen, level.counts, low, scale=scale)
         if plan.n_outputs == plan.n_features:
             centers = np.where(np.isfinite(centers), centers, low)
         centers = np.nan_to_num(centers, nan=0.0)
-    return result_of(
+    return results.result_of(
         federation, plan, n_before, centers, low_centers=low, proxies=points, weights=weights,
         levels=tuple(levels), chosen=chosen, grid=grid, projection=q,
     )  # fmt: skip
 
 
 def cell_sums(
-    grid: NestedGrid,
-    depth: int,
-    projection: BallProjection,
-    mechanism: Mechanism,
-    *,
+    grid: NestedGrid, depth: int, projection: BallProjection, mechanism: Mechanism, *,
     rng: np.random.Generator,
-) -> HeavySums:
+) -> HeavySums:  # fmt: skip
     """Line 11: HeavySumsOracle over the cells of one depth, for the points themselves."""
 
     def encode(points: FloatArray, _: IntArray) -> tuple[np.ndarray, FloatArray]:
@@ -105,11 +84,9 @@ def cell_sums(
 
 
 def choose_cells(
-    levels: list[CellLevel],
-    *,
-    n_sd: float = 3.5,
+    levels: list[CellLevel], *, n_sd: float = 3.5,
     vector_sums: Callable[[int, IntArray], FloatArray] | None = None,
-) -> ChosenCells:
+) -> ChosenCells:  # fmt: skip
     """Lines 13 to 30: cover the data greedily, from fine cells to coarse ones.
 
     ``Count(g) = PH(g) - sum of PH over the maximal chosen descendants of g``: what g holds beyond
@@ -124,7 +101,7 @@ def choose_cells(
     vector_sums : callable, optional
         ``vector_sums(depth, cells)``: PSO of cells (m, d'), kept in step with the counts as Sum(g).
     """
-    check_levels(levels)
+    heavy_cells.check_levels(levels)
     n_sd = check_non_negative(n_sd, "n_sd")
     if vector_sums is not None:
         check_function(vector_sums, "vector_sums")
@@ -158,13 +135,9 @@ def choose_cells(
 
 
 def recover(
-    places: FloatArray,
-    sums: FloatArray,
-    counts: FloatArray,
-    low_centers: FloatArray,
-    *,
+    places: FloatArray, sums: FloatArray, counts: FloatArray, low_centers: FloatArray, *,
     scale: float = 1.0,
-) -> FloatArray:
+) -> FloatArray:  # fmt: skip
     """Lines 32 to 38: Sum/Count over the cells nearest each centre of S*, cut to the unit ball.
 
     Cells lie at `places` (m, d), with vector sums (m, d') and counts (m,), to be multiplied by
@@ -177,4 +150,4 @@ def recover(
     np.add.at(total, label, sums)
     count = scale * np.bincount(label, weights=counts, minlength=k)[:, None]
     with np.errstate(invalid="ignore", divide="ignore"):
-        return to_ball(np.where(count > 0, total / count, np.nan))
+        return results.to_ball(np.where(count > 0, total / count, np.nan))

@@ -16,13 +16,10 @@ from fedclust_helpers._validation import (
     check_choice,
     check_fits,
     check_int,
-    check_positive,
     check_rng,
-    check_share,
 )
 
 MAX_ENTRIES = 2**27  # of a matrix
-MAX_OUTPUTS = 2**50
 CLIP_RATE = 0.01  # share of unit vectors that are cut to the ball
 BLOCK = 64  # rows that are multiplied at once
 
@@ -66,13 +63,9 @@ class BallProjection:
     """
 
     def __init__(
-        self,
-        n_features: int,
-        n_outputs: int,
-        *,
-        rng: np.random.Generator,
+        self, n_features: int, n_outputs: int, *, rng: np.random.Generator,
         kind: Literal["gaussian", "identity"] = "gaussian",
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.n_features = check_int(n_features, "n_features")
         self.n_outputs = check_int(n_outputs, "n_outputs", maximum=self.n_features)
         check_choice(kind, "kind", ("gaussian", "identity"))
@@ -96,43 +89,3 @@ class BallProjection:
         lengths = np.sqrt(np.einsum("ij,ij->i", images, images))
         images *= np.minimum(1.0, 1 / np.maximum(lengths, 1e-300))[:, None]
         return images
-
-
-def jl_dimension(alpha: float, beta: float) -> int:
-    """Smallest d that keeps a length within a factor 1 + alpha with probability 1 - beta.
-
-    Lemma 2.6 without its O(.): for a Gaussian map ||Tx||^2/||x||^2 is chi^2_d / d.
-    """
-    alpha, beta = _check_alpha(alpha), check_share(beta, "beta")
-    low, high = 1, 1
-    while jl_failure(high, alpha) > beta:
-        low, high = high, 2 * high
-        if high > MAX_OUTPUTS:
-            raise ValueError(f"alpha must be larger: {alpha:g} needs more than 2^50 dimensions")
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if jl_failure(middle, alpha) > beta else (low, middle)
-    return high
-
-
-def jl_failure(n_outputs: int, alpha: float) -> float:
-    """P(||Tx||/||x|| outside [1/(1 + alpha), 1 + alpha]) for a Gaussian map to d dimensions."""
-    n_outputs = check_int(n_outputs, "n_outputs", maximum=2 * MAX_OUTPUTS)
-    alpha = _check_alpha(alpha)
-    chi = stats.chi2(n_outputs)
-    return float(chi.sf(n_outputs * (1 + alpha) ** 2) + chi.cdf(n_outputs / (1 + alpha) ** 2))
-
-
-def kmeans_dimension(n_clusters: int, alpha: float, beta: float) -> int:
-    """d = ln(k/(alpha beta))/alpha^2 of Theorem 2.7, with constant 1 (claim P3)."""
-    n_clusters = check_int(n_clusters, "n_clusters")
-    alpha, beta = _check_alpha(alpha), check_share(beta, "beta")
-    if alpha < 1e-7:
-        raise ValueError(f"alpha must be larger: {alpha:g} needs more than 2^50 dimensions")
-    return max(1, math.ceil((math.log(n_clusters) - math.log(alpha) - math.log(beta)) / alpha**2))
-
-
-def _check_alpha(value: float) -> float:
-    if check_positive(value, "alpha") > 1e100:
-        raise ValueError(f"alpha must be at most 1e100, got {value:g}")
-    return float(value)

@@ -1,4 +1,4 @@
-"""What runs of locally private k-means share: following a plan, and the result."""
+"""What runs of locally private k-means share: following a plan, votes for centres, the result."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from fedclust_helpers import kmeans
 from fedclust_helpers._progress import Progress
 from fedclust_helpers._validation import FloatArray
 from fedclust_helpers.federation import LocalReports, RunResult
-from fedclust_helpers.federation.reports import LocalQuery
+from fedclust_helpers.federation.reports import LocalQuery, Words
+from fedclust_helpers.ldp_kmeans.frequency_oracles import OneBitCounts, Question
 from fedclust_helpers.ldp_kmeans.grids import NestedGrid
 from fedclust_helpers.ldp_kmeans.heavy_cells import CellLevel, ChosenCells, HeavyCells
-from fedclust_helpers.ldp_kmeans.plans import CELLS_PER_CLUSTER, LocalPlan
+from fedclust_helpers.ldp_kmeans.planning import CELLS_PER_CLUSTER, LocalPlan
 from fedclust_helpers.ldp_kmeans.projections import BallProjection
+from fedclust_helpers.ldp_kmeans.vector_sums import HeavySums
 
 
 class NothingDetectedWarning(UserWarning):
@@ -50,14 +52,8 @@ class LdpResult(RunResult):
     chosen: ChosenCells | None = field(repr=False, default=None)
     heavy: HeavyCells | None = field(repr=False, default=None)
     candidates: FloatArray | None = field(repr=False, default=None)
-    history: FloatArray | None = field(repr=False, default=None)
     grid: NestedGrid | None = field(repr=False, default=None)
     projection: BallProjection = field(repr=False)
-
-    @property
-    def coverage(self) -> float:
-        """Estimated number of users behind the proxy points."""
-        return float(self.weights.sum())
 
 
 @contextmanager
@@ -84,7 +80,7 @@ def result_of(
     bare = {"low_centers": centers, "proxies": np.zeros((0, d)), "weights": np.zeros(0)}
     return LdpResult(
         plan=plan, ledger=federation.ledger.since(n_before), transcript=federation.transcript,
-        private=federation.randomness.is_secure, centers=centers, **bare | found,
+        centers=centers, **bare | found,
     )  # fmt: skip
 
 
@@ -121,3 +117,49 @@ def proxy_centers(
 def to_ball(points: FloatArray) -> FloatArray:
     """Rows cut to length 1."""
     return points / np.maximum(1.0, np.linalg.norm(points, axis=1, keepdims=True))
+
+
+# --- votes for public points, and the means of those who vote for one -----------------------------
+
+
+class NearestQuery:
+    """Questions "which of these public points is nearest to yours?", asked of images in R^d."""
+
+    def __init__(self, projection: BallProjection, plan: Any, *, rng: np.random.Generator) -> None:
+        self.projection, self.plan, self.rng = projection, plan, rng
+
+    def _label(self, points: FloatArray, targets: FloatArray) -> Words:
+        return kmeans.assign(self.projection(points), targets).labels.astype(np.uint64)
+
+    def counts(self, targets: FloatArray, name: str = "nearest centre") -> OneBitCounts:
+        """One bit about the index of the nearest target."""
+        return OneBitCounts(
+            lambda points, _: Question(self._label(points, targets)), self.plan.epsilon,
+            rng=self.rng, name=name, public={name.removeprefix("nearest ") + "s": targets},
+        )  # fmt: skip
+
+    def sums(self, targets: FloatArray) -> HeavySums:
+        """The point itself, signed by the index of the nearest target (Algorithm 5, line 7).
+
+        The paper sends all k d' numbers with noise of sensitivity sqrt(2); two points p and -p of
+        one cluster differ by 2. Here the sign matrix keeps it at d' numbers, sensitivity 2.
+        """
+        return HeavySums(
+            lambda points, _: (self._label(points, targets), points), 1.0, self.plan.n_features,
+            self.plan.mechanism, rng=self.rng, n_buckets=2**10, name="points by nearest centre",
+        )  # fmt: skip
+
+
+def means_of(
+    counts: OneBitCounts, sums: HeavySums, fallback: FloatArray, *, n_sd: float
+) -> FloatArray:
+    """Algorithm 5, lines 10 to 15: means (k, d') of those nearest each target, in the ball.
+
+    `fallback` where the count does not stand out by `n_sd` standard deviations, and where nobody
+    was asked for a sum.
+    """
+    keys = np.arange(len(fallback), dtype=np.uint64)
+    votes = counts.estimate(keys)
+    seen = (votes > n_sd * counts.std()) & (sums.n_users > 0)
+    size = np.where(seen, votes * (sums.n_users / max(1, counts.n_users)), 1.0)
+    return to_ball(np.where(seen[:, None], sums.estimate(keys) / size[:, None], fallback))

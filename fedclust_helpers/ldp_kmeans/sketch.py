@@ -21,8 +21,8 @@ import numpy as np
 
 from fedclust_helpers._validation import FloatArray, IntArray, check_epsilon, check_int, check_rng
 from fedclust_helpers.federation.reports import Reports, public_coins
+from fedclust_helpers.ldp_kmeans.frequency_oracles import Query, one_array, one_point_each
 from fedclust_helpers.ldp_kmeans.local_randomizers import RandomizedResponse
-from fedclust_helpers.ldp_kmeans.queries import Query, one_array, one_point_each
 from fedclust_helpers.mechanisms import NoiseSource
 
 MAX_SYMBOLS = 256

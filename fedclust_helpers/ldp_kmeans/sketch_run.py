@@ -20,7 +20,7 @@ from fedclust_helpers._validation import (
 )
 from fedclust_helpers.federation import LocalReports, PlannedRelease
 from fedclust_helpers.ldp_kmeans.local_randomizers import MAX_NUMBERS, RandomizedResponse
-from fedclust_helpers.ldp_kmeans.plans import LocalPlan, asked_for, check_questions, reading
+from fedclust_helpers.ldp_kmeans.planning import LocalPlan, asked_for, check_questions
 from fedclust_helpers.ldp_kmeans.results import (
     LdpResult,
     NothingDetectedWarning,
@@ -175,7 +175,7 @@ def plan_sketch(
     ValueError, TypeError
         If the federation could not run it; nothing is released or charged.
     """
-    asked, how = asked_for(federation, n_clusters, epsilon, 1e-6), reading(3.5, n_init)
+    asked = asked_for(federation, n_clusters, epsilon, 1e-6, n_init=n_init)
     d, k = federation.n_features, asked["n_clusters"]
     check_questions(federation, 2)
     bins = bins_for(epsilon, d)
@@ -191,7 +191,7 @@ def plan_sketch(
     n_telling = federation.n_records * (1 - SPREAD_SHARE if spread else 1.0)
     told = information(epsilon, d, Prior(k, d).sd)
     return SketchPlan(
-        **asked | how | {"delta": 0.0}, method="sketch", n_rounds=1,
+        **asked | {"delta": 0.0}, method="sketch", n_rounds=1,
         releases=tuple(
             PlannedRelease(
                 0, name, ("symbol",), (RandomizedResponse(epsilon, math.prod(b)),),
@@ -228,7 +228,7 @@ def run_sketch(
     centers = to_ball(centers)
     return SketchResult(
         plan=plan, ledger=federation.ledger.since(n_before), transcript=federation.transcript,
-        private=federation.randomness.is_secure, centers=centers, low_centers=centers,
+        centers=centers, low_centers=centers,
         proxies=mixture.centers, weights=mixture.weights * federation.n_records,
         projection=ball_projection(federation, d, d), mixture=mixture, structure=structure,
         misfit=misfit, explained=explained,

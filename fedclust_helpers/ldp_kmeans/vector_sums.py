@@ -13,6 +13,7 @@ from scipy.sparse import csc_array
 from fedclust_helpers._validation import (
     FloatArray,
     IntArray,
+    as_integers,
     as_numbers,
     check_fits,
     check_function,
@@ -23,15 +24,8 @@ from fedclust_helpers._validation import (
     check_text,
 )
 from fedclust_helpers.federation.reports import Reports, Words
-from fedclust_helpers.ldp_kmeans.frequency_oracles import BucketHash, walsh_hadamard
+from fedclust_helpers.ldp_kmeans import frequency_oracles as fo
 from fedclust_helpers.ldp_kmeans.local_randomizers import MAX_NUMBERS
-from fedclust_helpers.ldp_kmeans.queries import (
-    Channels,
-    Query,
-    one_array,
-    one_point_each,
-    user_numbers,
-)
 from fedclust_helpers.mechanisms import (
     MAX_STEPS,
     NEGLIGIBLE,
@@ -111,19 +105,15 @@ def _report_values(reports: NDArray[Any], mechanism: Mechanism) -> FloatArray:
     return values if mechanism.grid is None else values * mechanism.grid
 
 
-class _VectorQuery(Query):
+class _VectorQuery(fo.Query):
     """A question that every user answers with one noised vector of length at most `radius`."""
 
     parts: tuple[str, ...]
 
     def __init__(
-        self,
-        n_outputs: int,
-        mechanism: Mechanism,
-        radius: float,
-        name: str,
+        self, n_outputs: int, mechanism: Mechanism, radius: float, name: str,
         public: Mapping[str, ArrayLike] | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__(name, public)
         self.n_outputs = check_int(n_outputs, "n_outputs", maximum=MAX_NUMBERS)
         self.radius = check_positive(radius, "radius")
@@ -134,13 +124,13 @@ class _VectorQuery(Query):
 
     def respond(self, points: FloatArray, users: IntArray, *, rng: NoiseSource) -> Reports:
         """Noised vectors (m, d); in whole steps (int64) with noise on a grid."""
-        points, users = one_point_each(points, users)
+        points, users = fo.one_point_each(points, users)
         return (_noised_report(self._answer(points, users), self.mechanism, rng=rng),)
 
     def collect(self, users: IntArray, reports: Reports) -> None:
         """Take in the reports of these users."""
-        users = user_numbers(users)
-        vectors = one_array(reports, (len(users), self.n_outputs), "if")
+        users = as_integers(users, "users")
+        vectors = fo.one_array(reports, (len(users), self.n_outputs), "if")
         self._add(users, vectors)
         self._n_users += len(users)
 
@@ -173,22 +163,15 @@ class HeavySums(_VectorQuery):
     parts = ("signed vector",)
 
     def __init__(
-        self,
-        encode: Callable[[FloatArray, IntArray], tuple[Words, FloatArray]],
-        radius: float,
-        n_outputs: int,
-        mechanism: Mechanism,
-        *,
-        rng: np.random.Generator,
-        shares: Sequence[float] = (1.0,),
-        n_buckets: int = 2**14,
-        name: str = "heavy sums",
+        self, encode: Callable[[FloatArray, IntArray], tuple[Words, FloatArray]], radius: float,
+        n_outputs: int, mechanism: Mechanism, *, rng: np.random.Generator,
+        shares: Sequence[float] = (1.0,), n_buckets: int = 2**14, name: str = "heavy sums",
         public: Mapping[str, ArrayLike] | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._encode = check_function(encode, "encode")
         super().__init__(n_outputs, mechanism, radius, name, public)
-        self._hash = BucketHash(n_buckets, rng=rng)
-        self._channels = Channels(shares, 1, n_buckets, rng)
+        self._hash = fo.BucketHash(n_buckets, rng=rng)
+        self._channels = fo.Channels(shares, 1, n_buckets, rng)
         check_fits(n_buckets * n_outputs, "n_outputs times n_buckets", limit=MAX_NUMBERS)
         self._sums = np.zeros((n_buckets, n_outputs))
         self._spectrum: FloatArray | None = None
@@ -226,7 +209,7 @@ class HeavySums(_VectorQuery):
     def estimate(self, keys: Words) -> FloatArray:
         """Estimated sums (m, d) over the asked users whose key is each of `keys`."""
         if self._spectrum is None:
-            self._spectrum = walsh_hadamard(self._sums)
+            self._spectrum = fo.walsh_hadamard(self._sums)
         return self._spectrum[self._hash(keys).astype(np.int64)]
 
     def rms_error(self, n_users: int, mean_square: float) -> float:

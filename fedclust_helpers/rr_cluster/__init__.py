@@ -19,12 +19,6 @@ theta_j -> `models` (k, d), s_i -> identifiers, S_j -> `clusters`.
 """
 
 from fedclust_helpers.rr_cluster.algorithm import rebalance
-from fedclust_helpers.rr_cluster.baselines import (
-    SharedPlan,
-    personal_models,
-    plan_dp_fedavg,
-    plan_dp_fedper,
-)
 from fedclust_helpers.rr_cluster.evaluation import Evaluation, evaluate
 from fedclust_helpers.rr_cluster.identifiers import identifier_mechanism, privatise
 from fedclust_helpers.rr_cluster.models import (
@@ -35,28 +29,18 @@ from fedclust_helpers.rr_cluster.models import (
 from fedclust_helpers.rr_cluster.planning import Training, TrainingPlan, TrainingResult
 from fedclust_helpers.rr_cluster.plans import RebalancingPlan, plan
 from fedclust_helpers.rr_cluster.running import run
-from fedclust_helpers.rr_cluster.sums_only import Reseeding, SumsPlan, plan_sums_only
+from fedclust_helpers.rr_cluster.sums_only import (
+    SharedPlan,
+    SumsPlan,
+    personal_models,
+    plan_dp_fedavg,
+    plan_dp_fedper,
+    plan_sums_only,
+)
 
 __all__ = [
-    "Evaluation",
-    "LinearRegression",
-    "OneHiddenLayer",
-    "RebalancingPlan",
-    "Reseeding",
-    "SharedPlan",
-    "SoftmaxRegression",
-    "SumsPlan",
-    "Training",
-    "TrainingPlan",
-    "TrainingResult",
-    "evaluate",
-    "identifier_mechanism",
-    "personal_models",
-    "plan",
-    "plan_dp_fedavg",
-    "plan_dp_fedper",
-    "plan_sums_only",
-    "privatise",
-    "rebalance",
-    "run",
-]
+    "Evaluation", "LinearRegression", "OneHiddenLayer", "RebalancingPlan",
+    "SharedPlan", "SoftmaxRegression", "SumsPlan", "Training", "TrainingPlan", "TrainingResult",
+    "evaluate", "identifier_mechanism", "personal_models", "plan", "plan_dp_fedavg",
+    "plan_dp_fedper", "plan_sums_only", "privatise", "rebalance", "run",
+]  # fmt: skip

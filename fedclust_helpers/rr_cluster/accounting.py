@@ -242,13 +242,9 @@ def _epsilon(
 
 
 def event_epsilon(
-    event: dpa.DpEvent,
-    adjacency: str,
-    n_rounds: int,
-    delta: float,
-    *,
+    event: dpa.DpEvent, adjacency: str, n_rounds: int, delta: float, *,
     orders: Sequence[float] | None,
-) -> float:
+) -> float:  # fmt: skip
     """Epsilon of equal rounds by ``dp-accounting``: at Renyi `orders`, or (None) by PLD."""
     relation = dpa.NeighboringRelation.ADD_OR_REMOVE_ONE
     if adjacency == "replace-one":

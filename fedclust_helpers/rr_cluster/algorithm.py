@@ -1,12 +1,13 @@
-"""Algorithms 1 and 2: the rounds of RR-Cluster with IFCA, and the rebalancing that names it."""
+"""Algorithms 1 and 2: the rounds of RR-Cluster, the rebalancing that names it, other clusterers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from fedclust_helpers import client_statistics as cs
 from fedclust_helpers._validation import (
     FloatArray,
     IntArray,
@@ -15,13 +16,14 @@ from fedclust_helpers._validation import (
     check_int,
     check_rng,
 )
-from fedclust_helpers.client_statistics import CLIENT_UPDATES, ClientStatistic
+from fedclust_helpers.client_statistics import ClientStatistic, Model
 from fedclust_helpers.federation import TrustedServer
 from fedclust_helpers.mechanisms import DiscreteGaussian, Mechanism, NoiseSource
 from fedclust_helpers.rr_cluster.identifiers import privatise
 from fedclust_helpers.rr_cluster.plans import RULES, RebalancingPlan
 
 MOST = 10**7  # clusters
+CLOSE = 0.01  # standard deviation between the starting models of FeSEM, per parameter
 
 
 class Round(NamedTuple):
@@ -43,7 +45,7 @@ class Round(NamedTuple):
 
 def ifca(
     federation: TrustedServer, plan: RebalancingPlan, models: FloatArray,
-    statistic: ClientStatistic = CLIENT_UPDATES,
+    statistic: ClientStatistic = cs.CLIENT_UPDATES,
 ) -> Iterator[Round]:  # fmt: skip
     """Algorithm 1 with the steps of Algorithm 2, from starting models (k, d)."""
     noise, coins = federation.randomness.noise, federation.randomness.public
@@ -143,3 +145,60 @@ def rebalance(
     receivers = np.repeat(np.arange(k), short)
     out[order[: len(receivers)]] = receivers[: len(order)]
     return out
+
+
+# --- other ways for a client to choose: FeSEM and FedCAM ------------------------------------------
+
+
+def fesem(federation: TrustedServer, plan: RebalancingPlan, models: FloatArray) -> Iterator[Round]:
+    """FeSEM (Long et al. 2023): the nearest model to the trained weights is chosen, not the best.
+
+    A client trains the model that it chose last time, drawn at random before the first.
+    """
+    memory, coins = federation.client_memory, federation.randomness.public
+    memory.put("fesem", coins.integers(plan.n_clusters, size=memory.n_clients))
+    return ifca(federation, plan, models, cs.NEAREST_UPDATES)
+
+
+def close_models(model: Model, n_clusters: int, *, rng: np.random.Generator) -> FloatArray:
+    """Starting models of FeSEM: one random model, and copies that differ by N(0, 0.01^2).
+
+    Between unrelated models the distances are so large that nobody would ever leave the model
+    drawn first.
+    """
+    one = model.initial(1, rng=rng)
+    return np.asarray(one + rng.normal(0.0, CLOSE, (n_clusters, model.n_parameters)))
+
+
+def fedcam(federation: TrustedServer, plan: RebalancingPlan, models: FloatArray) -> Iterator[Round]:
+    """FedCAM (Ma et al. 2023): a common model, trained by all, is added to each of the k."""
+    noise, coins = federation.randomness.noise, federation.randomness.public
+    common = plan.training.model.initial(1, rng=coins)[0]
+    for t in range(plan.n_rounds):
+        exact, updates = federation.collect(
+            cs.ADDITIVE_UPDATES, plan.mechanisms, round=t, models=models, common=common,
+            **plan.broadcast(),
+        )  # fmt: skip
+        made = additive_round(plan, models, common, exact, updates, noise=noise, rng=coins)
+        models, common = made.models, np.asarray(made.common)
+        yield made
+
+
+def additive_round(
+    plan: RebalancingPlan, models: FloatArray, common: FloatArray, exact: Any, updates: Any, *,
+    noise: NoiseSource, rng: np.random.Generator,
+) -> Round:  # fmt: skip
+    """`server_round` of updates (m, 2d): of the common model, then of the chosen one.
+
+    Both were cut jointly, so that both sums are one release.
+    """
+    d = plan.n_parameters
+    made = server_round(plan, models, exact, updates[:, d:], noise=noise, rng=rng)
+    total = noised(updates[:, :d].sum(axis=0), plan.mechanisms[1], noise)
+    step = plan.training.server_rate * total / max(len(updates), 1)
+    return made._replace(common=common + step)
+
+
+CLUSTERERS: dict[str, Callable[..., Iterator[Round]]] = {
+    "ifca": ifca, "fesem": fesem, "fedcam": fedcam,
+}  # fmt: skip

@@ -35,9 +35,9 @@ class Evaluation:
 
     Attributes
     ----------
-    accuracy : float
-        Mean over clients of the share of correct labels on their test data (for a regression:
-        minus the mean squared error).
+    accuracy, per_client : float, ndarray of shape (M,)
+        Share of correct labels on a client's test data (for a regression: minus the mean squared
+        error), the mean over clients and each.
     cluster_accuracy : float
         Share of clients whose choice agrees with their true group, under the best matching of
         models to groups. Misleading where models are noise: see `groups_alone`.
@@ -47,8 +47,6 @@ class Evaluation:
         Groups with a model of their own: most of the group chose it, and most who chose it are of
         the group.
     choices : ndarray of shape (M,)
-    per_client : ndarray of shape (M,)
-        Accuracy of each client.
     """
 
     accuracy: float
@@ -60,14 +58,9 @@ class Evaluation:
 
 
 def evaluate(
-    model: Model,
-    models: ArrayLike,
-    train_data: ClientData,
-    test_data: ClientData,
-    groups: ArrayLike,
-    *,
-    common: FloatArray | None = None,
-) -> Evaluation:
+    model: Model, models: ArrayLike, train_data: ClientData, test_data: ClientData,
+    groups: ArrayLike, *, common: FloatArray | None = None,
+) -> Evaluation:  # fmt: skip
     """Accuracy and cluster recovery of trained models; outside the privacy boundary.
 
     Parameters

@@ -159,15 +159,9 @@ class _Dense(ABC):
     # training
 
     def train(
-        self,
-        starts: FloatArray,
-        batch: Batch,
-        *,
-        n_steps: int,
-        learning_rate: float,
-        proximal: float = 0.0,
-        offset: FloatArray | None = None,
-    ) -> FloatArray:
+        self, starts: FloatArray, batch: Batch, *, n_steps: int, learning_rate: float,
+        proximal: float = 0.0, offset: FloatArray | None = None,
+    ) -> FloatArray:  # fmt: skip
         """Full-batch gradient descent of every client from its own start (m, d).
 
         Steps on the first layer go through `batch.gram` if there is one. `proximal` is the mu of

@@ -157,7 +157,7 @@ class TrainingResult(RunResult):
     history : ndarray of shape (T + 1, k, d), optional
         All models, if asked for.
     diagnostics : mapping
-        What nobody in a real federation would know (`diagnosis`), if asked for.
+        What nobody in a real federation would know, if asked for (see `run`).
     """
 
     plan: TrainingPlan
@@ -313,12 +313,18 @@ class Setting:
         """(nominal epsilon, sigma_eff, accountant) from exactly one of `epsilon` and `sigma`.
 
         `make` gives the mechanisms of a round with a given sigma_eff. Clients that go on from
-        earlier rounds (`remembers`) are not amplified by sampling.
+        earlier rounds (`remembers`) are not amplified by sampling; the exact curve is taken then.
         """
         if (epsilon is None) == (sigma is None):
             raise ValueError("epsilon or sigma must be given, and not both")
+        same, continuous = self.facts.adjacency, self.facts.noise == "continuous"
+        if self.accountant is not None:
+            wanted, known = (same, SCHEMES[same]), accounting.ACCOUNTANTS.items()
+            check_choice(self.accountant, "accountant", [n for n, a in known if a == wanted])
+        cohort = self.accountant or _DEFAULT[same]
         amplified = self.sampling is not None and not remembers
-        accountant = self._accountant(amplified)
+        everyone, drawn = ("gdp", cohort) if continuous else ("zcdp", "renyi")
+        accountant = drawn if amplified else everyone
         if sigma is not None:
             low, high = accounting.SIGMAS
             if not low <= check_positive(sigma, "sigma") <= high:
@@ -327,37 +333,43 @@ class Setting:
         epsilon = check_positive(epsilon, "epsilon", finite=False)
         if epsilon == math.inf:
             return math.inf, 0.0, accountant
-        if accountant in ("renyi", "zcdp"):
-            return self._discrete(make, epsilon, accountant, amplified)
+        if not continuous:
+            return epsilon, *self._discrete(make, epsilon, cohort, amplified)
         # a hair more, so that rounding does not lift the total above epsilon
         exact = (1 + 1e-12) * math.sqrt(self.n_rounds) / gdp_mu(epsilon, self.delta)
-        if accountant == "gdp":
-            return epsilon, exact, accountant
-        if self.accountant is not None:
-            return epsilon, self._calibrated(epsilon, accountant), accountant
-        drawn = math.inf
-        if _worthwhile(epsilon) and epsilon > self._floor(accountant):
-            drawn = self._calibrated(epsilon, accountant)
-        if exact <= drawn:  # so large a cohort that sampling gains nothing
-            return epsilon, exact, "gdp"
-        return epsilon, drawn, accountant
+        if amplified and self.accountant is not None:
+            return epsilon, self._calibrated(epsilon, cohort), cohort
+        if amplified and _worthwhile(epsilon) and epsilon > self._floor(cohort):
+            smaller = self._calibrated(epsilon, cohort)
+            if smaller < exact:  # not so for so large a cohort that sampling gains nothing
+                return epsilon, smaller, cohort
+        return epsilon, exact, "gdp"
 
     def _discrete(
-        self, make: Callable[[float], Mechanisms], epsilon: float, accountant: str, amplified: bool
-    ) -> tuple[float, float, str]:
-        """`multiplier` for discrete noise: by the Gaussian it is close to, or by Renyi curves."""
+        self, make: Callable[[float], Mechanisms], epsilon: float, cohort: str, amplified: bool
+    ) -> tuple[float, str]:
+        """(sigma_eff, accountant) of discrete noise.
+
+        As the Gaussian it is close to, charged by the accountant of a cohort, unless the grid is
+        too coarse for that; else by Renyi curves.
+        """
         start = math.sqrt(self.n_rounds / (2 * zcdp_rho(epsilon, self.delta)))
-        if amplified and _worthwhile(epsilon):
-            near = self._near_gaussian(make, epsilon)
-            if near is not None and near[0] < start:
-                return epsilon, *near
-        f = self.facts
+        drawn = self.sampling if amplified else None
 
-        def excess(log_sigma: float) -> float:
-            drawn = self.sampling if amplified else None
-            line = Release(0, "round", make(math.exp(log_sigma)), f.unit, f.adjacency, drawn)
-            return rounds_epsilon([line] * self.n_rounds, self.delta, rdp=False) - epsilon
+        def line(sigma: float) -> Release:
+            unit, adjacency = self.facts.unit, self.facts.adjacency
+            return Release(0, "round", make(sigma), unit, adjacency, drawn)
 
+        def cost(sigma: float, *, rdp: bool = False) -> float:
+            return rounds_epsilon([line(sigma)] * self.n_rounds, self.delta, rdp=rdp)
+
+        within = epsilon * (1 - 1e-5)  # room for the gap
+        if amplified and _worthwhile(epsilon) and within > self._floor(cohort):
+            near = self._calibrated(within, cohort)
+            if near < start and line(near).near_gaussian() is not None:
+                if cost(near, rdp=cohort.endswith("_rdp")) <= epsilon:
+                    return near, cohort
+        accountant = "renyi" if amplified else "zcdp"
         refusal = (
             f"epsilon must be larger: {epsilon:g} at delta={self.delta:g} takes noise of"
             f" {start:.2g} sensitivities in each of {self.n_rounds} rounds"
@@ -366,42 +378,12 @@ class Setting:
             raise ValueError(refusal)
         if not _worthwhile(epsilon):
             start *= 1 + 1e-12
-            if excess(math.log(start)) <= 0:
-                return epsilon, start, accountant
-        found = accounting.smallest(excess, refusal, start=math.log(start), step=0.1)
-        return epsilon, found, accountant
-
-    def _near_gaussian(
-        self, make: Callable[[float], Mechanisms], epsilon: float
-    ) -> tuple[float, str] | None:
-        """(sigma_eff, accountant) of discrete noise that is charged as the Gaussian it is close to.
-
-        None where its grid is too coarse for that, or where no noise would do.
-        """
-        f = self.facts
-        accountant = self.accountant or _DEFAULT[f.adjacency]
-        within = epsilon * (1 - 1e-5)  # room for the gap
-        if within <= self._floor(accountant):
-            return None
-        sigma = self._calibrated(within, accountant)
-        line = Release(0, "round", make(sigma), f.unit, f.adjacency, self.sampling)
-        if line.near_gaussian() is None:
-            return None
-        rdp = accountant.endswith("_rdp")
-        total = rounds_epsilon([line] * self.n_rounds, self.delta, rdp=rdp)
-        return (sigma, accountant) if total <= epsilon else None
-
-    def _accountant(self, amplified: bool) -> str:
-        """What noise is calibrated with: the exact curve where sampling does not count."""
-        adjacency = self.facts.adjacency
-        if self.accountant is not None:
-            same = (SCHEMES[adjacency], adjacency)
-            known = accounting.ACCOUNTANTS.items()
-            fitting = tuple(name for name, a in known if (a.sampling, a.adjacency) == same)
-            check_choice(self.accountant, "accountant", fitting)
-        if self.facts.noise != "continuous":
-            return "renyi" if amplified else "zcdp"
-        return (self.accountant or _DEFAULT[adjacency]) if amplified else "gdp"
+            if cost(math.exp(math.log(start))) <= epsilon:
+                return start, accountant
+        found = accounting.smallest(
+            lambda t: cost(math.exp(t)) - epsilon, refusal, start=math.log(start), step=0.1
+        )
+        return found, accountant
 
     def _floor(self, accountant: str) -> float:
         return accounting.floor_epsilon(delta=self.delta, accountant=accountant, **self.rounds)

@@ -19,15 +19,9 @@ from fedclust_helpers.client_statistics import (
 from fedclust_helpers.client_statistics.models import AdditiveModel
 from fedclust_helpers.federation import TrustedServer
 from fedclust_helpers.mechanisms import Mechanism, NoNoise
-from fedclust_helpers.rr_cluster import accounting
+from fedclust_helpers.rr_cluster import accounting, planning
 from fedclust_helpers.rr_cluster.identifiers import IDENTIFIERS, PURE, identifier_mechanism
-from fedclust_helpers.rr_cluster.planning import (
-    Mechanisms,
-    Setting,
-    Training,
-    TrainingPlan,
-    check_setting,
-)
+from fedclust_helpers.rr_cluster.planning import Mechanisms, Setting, Training, TrainingPlan
 
 Clusterer = Literal["ifca", "fesem", "fedcam"]
 Identifiers = Literal["exact", "printed", "corrected", "exponential", "krr"]
@@ -112,7 +106,7 @@ def plan(
     min_size : int
         B, at most cohort/n_clusters.
     clusterer : {"ifca", "fesem", "fedcam"}
-        How a client chooses (`variants`). What clients of FeSEM send depends on rounds in which
+        How a client chooses. What clients of FeSEM send depends on rounds in which
         they took part before: amplification is not proved then, and a drawn cohort is charged as if
         everyone took part. Both updates of FedCAM are cut jointly and are one release.
     identifiers : {"corrected", "printed", "exponential", "krr", "exact"}
@@ -135,7 +129,7 @@ def plan(
     ValueError, TypeError, TrustModelError
         Nothing of the data is looked at.
     """
-    setting = check_setting(
+    setting = planning.check_setting(
         federation, training, capability="collect", n_clusters=n_clusters, n_rounds=n_rounds,
         delta=delta, accountant=accountant,
     )  # fmt: skip

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -18,42 +17,30 @@ from fedclust_helpers._validation import (
     check_instance,
 )
 from fedclust_helpers.federation import SumFederation
-from fedclust_helpers.rr_cluster import diagnosis
-from fedclust_helpers.rr_cluster.algorithm import Round, ifca
-from fedclust_helpers.rr_cluster.baselines import fedper
+from fedclust_helpers.rr_cluster.algorithm import CLUSTERERS, Round, close_models
 from fedclust_helpers.rr_cluster.planning import LARGEST, TrainingPlan, TrainingResult
 from fedclust_helpers.rr_cluster.plans import RebalancingPlan
-from fedclust_helpers.rr_cluster.sums_only import SumsPlan, sums_only
-from fedclust_helpers.rr_cluster.variants import close_models, fedcam, fesem
-
-CLUSTERERS: dict[str, Callable[..., Iterator[Round]]] = {
-    "ifca": ifca, "fesem": fesem, "fedcam": fedcam,
-}  # fmt: skip
+from fedclust_helpers.rr_cluster.sums_only import SumsPlan, fedper, sums_only
 
 
 def run(
-    federation: SumFederation,
-    plan: TrainingPlan,
-    *,
-    initial: ArrayLike | None = None,
-    keep_history: bool = False,
-    diagnose: bool = False,
-    progress: Progress = False,
-) -> TrainingResult:
+    federation: SumFederation, plan: TrainingPlan, *, initial: ArrayLike | None = None,
+    keep_history: bool = False, diagnose: bool = False, progress: Progress = False,
+) -> TrainingResult:  # fmt: skip
     """Follow a plan of this package: RR-Cluster, sums only, DP-FedAvg, DP-FedProx or DP-FedPer.
 
     Parameters
     ----------
     federation : SumFederation
         The one that the plan was made from.
-    plan : TrainingPlan
     initial : array_like of shape (k, d), optional
-        Public starting models; random ones by default (for FeSEM `variants.close_models`).
+        Public starting models; random ones by default (for FeSEM `close_models`).
     keep_history : bool
         Keep the models of every round.
     diagnose : bool
         RR-Cluster: compare released with exact identifiers, and say how many differ and how large
-        the true clusters are (`diagnosis`): not part of what is released.
+        the true clusters are: `flip_rate` (T,) and `true_sizes` (T, k). Only a simulation can look
+        there; nothing of it may be released.
     progress : bool or function
         A bar over the releases, or called as progress(done, total).
 
@@ -71,7 +58,8 @@ def run(
         size = (plan.n_rounds + 1) * plan.n_clusters * plan.n_parameters
         check_fits(size, "keep_history", limit=LARGEST)
     models = _initial_models(federation, plan, initial)
-    history, sizes, moved, reseeded, looks = [models], [], [], [], []
+    history, sizes, moved, reseeded = [models], [], [], []
+    wrong, true_sizes = [], []
     common = None
     with federation.follow(plan, progress) as n_before:
         for made in _rounds(plan)(federation, plan, models):
@@ -82,15 +70,17 @@ def run(
             if made.clusters is not None:
                 moved.append(np.count_nonzero(made.released != made.clusters))
             if diagnose:
-                looks.append(diagnosis.look(made))
+                true = made.exact.argmax(axis=1)
+                wrong.append(float((true != made.released).mean()))
+                true_sizes.append(np.bincount(true, minlength=plan.n_clusters))
+    seen = {"flip_rate": np.array(wrong), "true_sizes": np.array(true_sizes)} if diagnose else {}
     return TrainingResult(
         plan=plan, ledger=federation.ledger.since(n_before), transcript=federation.transcript,
-        private=math.isfinite(plan.epsilon) and federation.facts.mode == "secure",
         models=models, common=common, reseeded=tuple(reseeded),
         sizes=np.array(sizes, dtype=np.float64).reshape(len(sizes), plan.n_clusters),
         moved=np.array(moved, dtype=np.int64),
         history=np.stack(history) if keep_history else None,
-        diagnostics=diagnosis.summary(looks) if diagnose else {},
+        diagnostics=seen,
     )  # fmt: skip
 
 

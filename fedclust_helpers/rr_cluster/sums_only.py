@@ -1,4 +1,6 @@
-"""Beyond the paper: release sums only, no identifiers, no exact sizes, no rebalancing.
+"""Rounds of one noised sum: private IFCA without identifiers, and the baselines of one model.
+
+Beyond the paper: release sums only, no identifiers, no exact sizes, no rebalancing.
 
 Each client of a round puts its clipped update into the block of the model that it chose, zeros into
 the others, and 1 into its count. Blocks and counts are summed and noised together. Since the choice
@@ -18,24 +20,18 @@ import numpy as np
 
 from fedclust_helpers._validation import (
     FloatArray,
-    as_numbers,
     check_bool,
     check_instance,
     check_int,
-    check_rng,
     check_share,
 )
-from fedclust_helpers.client_statistics import MODEL_BLOCKS
+from fedclust_helpers.client_statistics import MODEL_BLOCKS, SHARED_UPDATE
 from fedclust_helpers.federation import SumFederation
+from fedclust_helpers.federation.base import InProcess
 from fedclust_helpers.mechanisms import NoNoise
+from fedclust_helpers.rr_cluster import planning
 from fedclust_helpers.rr_cluster.algorithm import Round
-from fedclust_helpers.rr_cluster.planning import (
-    Mechanisms,
-    Setting,
-    Training,
-    TrainingPlan,
-    check_setting,
-)
+from fedclust_helpers.rr_cluster.planning import Setting, Training, TrainingPlan, TrainingResult
 
 COUNTS_SHARE = 0.1  # of 1/sigma_eff^2, under add/remove
 WINDOW = 3  # noised counts that decide together, and rounds between two re-seedings
@@ -78,35 +74,25 @@ def plan_sums_only(
     sqrt(C^2 + w^2) with the counts weighted by w = C/3 (a tenth of 1/sigma_eff^2); under
     replace-one by max(2C, sqrt(2C^2 + 2w^2)), so that counts are free for w = C. Every block is
     released, empty ones too. What follows from them, re-seeding included, is post-processing.
+    Arguments and errors as in `plan`, but:
 
     Parameters
     ----------
     federation : SumFederation
         With a ledger for one client. Where clients unmask the sums (masked secure aggregation)
         everyone must take part.
-    training : Training
-    n_clusters, n_rounds : int
-    epsilon or sigma : float
-        The total for the whole run (``math.inf``: no noise), or the noise multiplier of a round.
-    delta : float
     min_size : int
         B, floor of the divisor, at most cohort/n_clusters.
     reseed : bool
-        Re-seed dead models: see `Reseeding`.
-    reseed_below : float
-        A model is dead when its mean count falls below this share of cohort/n_clusters. It must lie
-        below the smallest group that is to be found.
+        Re-seed dead models: a model is dead while the mean of its last 3 noised counts is below
+        the share `reseed_below` of cohort/n_clusters, which must lie below the smallest group that
+        is to be found.
     accountant : str, optional
         What `epsilon` is calibrated with for a cohort in teaching mode: "poisson_rdp" (default) or
         "poisson_pld" (a little less noise, seconds to compute), "wor_rdp" for cohorts of fixed
         size. Discrete noise goes by Renyi curves, everyone by the exact curve.
-
-    Raises
-    ------
-    ValueError, TypeError, TrustModelError, RingOverflowError
-        Nothing of the data is looked at.
     """
-    setting = check_setting(
+    setting = planning.check_setting(
         federation, training, capability="noisy_sum", n_clusters=n_clusters, n_rounds=n_rounds,
         delta=delta, accountant=accountant,
     )  # fmt: skip
@@ -133,7 +119,7 @@ def block_plan(
     """The plan of rounds with one release: all blocks jointly, rounding included."""
     size = setting.n_clusters * (setting.training.model.n_parameters + (weight > 0))
 
-    def make(sigma_eff: float) -> Mechanisms:
+    def make(sigma_eff: float) -> planning.Mechanisms:
         if sigma_eff == 0:
             return (NoNoise(setting.facts.adjacency),)
         return (setting.gaussian(MODEL_BLOCKS, "blocks", sigma_eff, size, count_weight=weight),)
@@ -149,7 +135,7 @@ def sums_only(federation: SumFederation, plan: SumsPlan, models: FloatArray) -> 
     weight, gamma = plan.count_weight, plan.training.server_rate
     divisor: Any = np.array(plan.training.cohort / plan.n_clusters)
     count, dead, event = None, np.zeros(plan.n_clusters, dtype=bool), None
-    reseeding = Reseeding(plan) if plan.reseed else None
+    reseeding = _Reseeding(plan) if plan.reseed else None
     for t in range(plan.n_rounds):
         (blocks,) = federation.noisy_sum(
             MODEL_BLOCKS, plan.mechanisms, round=t, models=models, count_weight=weight,
@@ -166,7 +152,7 @@ def sums_only(federation: SumFederation, plan: SumsPlan, models: FloatArray) -> 
         yield Round(models, sizes=count, reseeded=event)
 
 
-class Reseeding:
+class _Reseeding:
     """Re-seed dead models from the noised counts: post-processing, no cost.
 
     A model is dead while the mean of its last 3 noised counts is below a threshold; its block is
@@ -176,7 +162,6 @@ class Reseeding:
     """
 
     def __init__(self, plan: SumsPlan) -> None:
-        check_instance(plan, SumsPlan, "plan")
         self.threshold = plan.dead_below
         self.last_round = UNTIL * plan.n_rounds
         self._window = np.full((WINDOW, plan.n_clusters), np.nan)
@@ -184,9 +169,6 @@ class Reseeding:
 
     def observe(self, counts: Any) -> np.ndarray:
         """Take in the noised counts (k,) of a round; which models (k,) are dead."""
-        counts = as_numbers(counts, "counts", ndim=1)
-        if counts.shape != self._window.shape[1:]:
-            raise ValueError(f"counts must have shape {self._window.shape[1:]}, got {counts.shape}")
         self._window = np.vstack([self._window[1:], counts])
         return self._window.mean(axis=0) < self.threshold  # False for nan: too few counts yet
 
@@ -197,14 +179,6 @@ class Reseeding:
 
         Nothing is drawn from `rng` when no model is dead.
         """
-        check_int(round, "round", minimum=0)
-        check_rng(rng)
-        if not isinstance(models, np.ndarray) or models.dtype.kind != "f":
-            raise TypeError(f"models must be an array of floats, got {type(models).__name__}")
-        if models.ndim != 2 or len(models) != self._window.shape[1]:
-            raise ValueError(
-                f"models must have shape ({self._window.shape[1]}, d), got {models.shape}"
-            )
         means = self._window.mean(axis=0)
         if round >= self.last_round or round < self._next or not (means < self.threshold).any():
             return models, None
@@ -217,3 +191,98 @@ class Reseeding:
         self._window[:, [dead, large]] = np.nan
         self._next = round + WINDOW
         return models, (round, dead, large)
+
+
+# --- one shared model: DP-FedAvg, DP-FedProx and DP-FedPer ----------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class SharedPlan(TrainingPlan):
+    """A plan of DP-FedPer: rounds release the shared parameters' update."""
+
+
+def plan_dp_fedavg(
+    federation: SumFederation, training: Training, *, n_rounds: int, epsilon: float | None = None,
+    sigma: float | None = None, delta: float, accountant: str | None = None,
+) -> SumsPlan:  # fmt: skip
+    """Plan DP-FedAvg (McMahan et al. 2018): one model, the whole budget on its update.
+
+    theta += gamma (sum of clipped updates + noise) / cohort. The divisor is the public expected
+    size, also under Poisson sampling, where the drawn number is private. L2 sensitivity C under
+    add/remove, 2C under replace-one. With ``training.proximal`` > 0 it is DP-FedProx (Li et al.
+    2020). Arguments as in `plan_sums_only`.
+    """
+    setting = planning.check_setting(
+        federation, training, capability="noisy_sum", n_clusters=1, n_rounds=n_rounds, delta=delta,
+        accountant=accountant, proximal=True,
+    )  # fmt: skip
+    method = "fedprox" if training.proximal else "fedavg"
+    return block_plan(setting, method, weight=0.0, epsilon=epsilon, sigma=sigma)
+
+
+def plan_dp_fedper(
+    federation: SumFederation, training: Training, *, n_rounds: int, epsilon: float | None = None,
+    sigma: float | None = None, delta: float, accountant: str | None = None,
+) -> SharedPlan:  # fmt: skip
+    """Plan DP-FedPer (Arivazhagan et al. 2019): shared layers are averaged, heads stay at home.
+
+    Only ``model.shared`` is sent and noised. A client's head never leaves it, so the guarantee is
+    about everything that the *other* parties see: the shared parameters. `models` of the result
+    holds them with the initial head; `personal_models` adds the heads.
+
+    A head goes on from the rounds in which its client took part before, so that amplification round
+    by round is not proved: a drawn cohort is charged as if everyone took part. Arguments as in
+    `plan_sums_only`.
+    """
+    setting = planning.check_setting(
+        federation, training, capability="noisy_sum", n_clusters=1, n_rounds=n_rounds, delta=delta,
+        accountant=accountant,
+    )  # fmt: skip
+    model = training.model
+    size = len(range(*model.shared.indices(model.n_parameters)))
+
+    def make(sigma_eff: float) -> planning.Mechanisms:
+        if sigma_eff == 0:
+            return (NoNoise(setting.facts.adjacency),)
+        return (setting.gaussian(SHARED_UPDATE, "update", sigma_eff, size),)
+
+    return setting.plan(
+        SharedPlan, "fedper", SHARED_UPDATE, make, epsilon=epsilon, sigma=sigma, numbers=size
+    )
+
+
+def fedper(federation: SumFederation, plan: SharedPlan, models: FloatArray) -> Iterator[Round]:
+    """The rounds of DP-FedPer: every client starts from the same head and keeps its own."""
+    if isinstance(federation, InProcess):
+        federation.client_memory.forget("head")
+    shared, gamma = plan.training.model.shared, plan.training.server_rate
+    for t in range(plan.n_rounds):
+        (update,) = federation.noisy_sum(
+            SHARED_UPDATE, plan.mechanisms, round=t, models=models, **plan.broadcast()
+        )
+        models = models.copy()
+        models[0, shared] += gamma * update / plan.training.cohort
+        yield Round(models)
+
+
+def personal_models(federation: InProcess, result: TrainingResult) -> FloatArray:
+    """Every client's own model (M, d) after DP-FedPer: shared parameters and its head.
+
+    For evaluation in a simulation: no party holds this array. A client that was never drawn has the
+    initial head.
+
+    Raises
+    ------
+    TypeError
+        If `result` is of another method.
+    """
+    check_instance(federation, InProcess, "federation", what="a simulation")
+    check_instance(result, TrainingResult, "result")
+    check_instance(result.plan, SharedPlan, "result", what="one of DP-FedPer")
+    models = np.repeat(result.models, federation.client_memory.n_clients, axis=0)
+    head = np.ones(result.plan.n_parameters, dtype=bool)
+    head[result.plan.training.model.shared] = False
+    kept = federation.client_memory.get("head")
+    if kept is not None:
+        models[:, head] += kept
+    return models

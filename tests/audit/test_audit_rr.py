@@ -22,7 +22,6 @@ from fedclust_helpers.rr_cluster import (
     plan_dp_fedper,
     plan_sums_only,
     run,
-    variants,
 )
 
 K, D, CLIP, DELTA = 2, 2, 1.0, 1e-5
@@ -224,7 +223,6 @@ def test_sums_with_too_little_noise_are_caught(monkeypatch, clusterer, factor):
         return total + factor * (noised(total, mechanism, noise) - total)
 
     monkeypatch.setattr(algorithm, "noised", less)
-    monkeypatch.setattr(variants, "noised", less)
     score = along_common if clusterer == "fedcam" else along
     made, *scores = worlds(score, LOUD, clusterer=clusterer, **MOSTLY_SUMS)
     assert judged(made, *scores, mu=1 / made.sigma_theta).mu_alarm
@@ -262,7 +260,6 @@ def test_fedcams_two_sums_do_not_share_their_noise(monkeypatch):
         return total + kept["noise"]
 
     monkeypatch.setattr(algorithm, "noised", shared)
-    monkeypatch.setattr(variants, "noised", shared)
     noise, _, std = release(3)
     bad = audit.audit_noise_scale(
         lambda rng, n: noise, noise.mean(axis=0), std, n_runs=500, rng=np.random.default_rng(1)

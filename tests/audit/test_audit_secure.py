@@ -17,9 +17,7 @@ from fedclust_helpers.client_statistics import RELATIVE_SUMS_AND_COUNTS
 from fedclust_helpers.federation import simulate
 from fedclust_helpers.federation.reports import gaussian_report
 from fedclust_helpers.ldp_kmeans.local_randomizers import (
-    LocalHashing,
     RandomizedResponse,
-    UnaryEncoding,
 )
 from fedclust_helpers.mechanisms import (
     SECURE,
@@ -30,6 +28,7 @@ from fedclust_helpers.mechanisms import (
     Laplace,
     SecureNoise,
 )
+from fedclust_helpers.studies.ldp_kmeans.encodings import LocalHashing, UnaryEncoding
 
 pytest.importorskip("opendp")
 

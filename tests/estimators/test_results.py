@@ -28,7 +28,7 @@ CASES: dict[str, dict[str, dict[str, Any]]] = {
         "plan_lloyds": TWO | {"initial": "server_kmeanspp", "n_rounds": 1},
     },
     "ldp_kmeans": {
-        "plan": TWO, "plan_four_rounds": TWO, "plan_as_printed": TWO, "plan_gaussian_reports": TWO,
+        "plan": TWO, "plan_four_rounds": TWO, "plan_gaussian_reports": TWO,
         "plan_grid_histogram": TWO, "plan_lloyd": TWO, "plan_private_mean": {},
     },
     "rr_cluster": {

@@ -33,11 +33,8 @@ from fedclust_helpers.audit import audit_noise_scale, audit_release, canary_mu
 from fedclust_helpers.client_statistics import OUTER_PRODUCT
 from fedclust_helpers.feddp_kmeans import ClipBounds, InitResult, StepBudgets
 from fedclust_helpers.feddp_kmeans.selection import (
-    eigengap,
     elbow,
-    noise_norm,
     server_cost_curve,
-    subspace_energy,
 )
 from fedclust_helpers.feddp_kmeans.server import (
     centers_from_sums,
@@ -53,6 +50,7 @@ from fedclust_helpers.federation import (
     simulate,
 )
 from fedclust_helpers.mechanisms import Gaussian, Laplace
+from fedclust_helpers.studies.feddp_kmeans.bounds import eigengap, noise_norm, subspace_energy
 
 INIT = StepBudgets(1e7, 1e7, 1e7, 1e7)  # noise of about 1e-3 and less
 HUGE = StepBudgets(0, 0, 0, 0, 1e7, 1e7, 2)

@@ -19,7 +19,7 @@ from fedclust_helpers.mechanisms import (
     Gaussian,
     NoNoise,
 )
-from fedclust_helpers.rr_cluster.variants import additive_round
+from fedclust_helpers.rr_cluster.algorithm import additive_round
 from fedclust_helpers.secure_aggregation import RingOverflowError
 
 CLIENTS = [np.full((4, 3), 0.25), np.full((2, 3), -0.5), np.zeros((1, 3))]

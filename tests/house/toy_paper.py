@@ -78,7 +78,7 @@ def run(federation: Any, plan: Plan, *, progress: Progress = False) -> MeanResul
             means.append(total / max(float(count[0]), 1.0))
     return MeanResult(
         plan=plan, ledger=federation.ledger.since(n_before), transcript=federation.transcript,
-        private=federation.randomness.is_secure, centers=np.mean(means, axis=0)[None],
+        centers=np.mean(means, axis=0)[None],
     )  # fmt: skip
 
 

@@ -24,7 +24,7 @@ from fedclust_helpers.ldp_kmeans import (
 from fedclust_helpers.ldp_kmeans import frequency_oracles as fo
 from fedclust_helpers.ldp_kmeans import local_randomizers as lr
 from fedclust_helpers.ldp_kmeans import projections as maps
-from fedclust_helpers.studies.ldp_kmeans import growth, theory
+from fedclust_helpers.studies.ldp_kmeans import as_printed, bounds, encodings, growth, theory
 
 X = rng(1).normal(scale=0.2, size=(300, 3))
 USERS, LABELS = np.arange(300), rng(2).integers(3, size=300)
@@ -67,13 +67,13 @@ CALLS = {
     "response.randomize": (RESPONSE.randomize, {"values": LABELS, "rng": rng()}),
     "response.estimate": (RESPONSE.estimate, {"reports": LABELS}),
     "response.std": (RESPONSE.std, {"n_users": 100, "count": 10}),
-    "unary": (lr.UnaryEncoding, {"epsilon": 1.0, "n_values": 4, "kind": "symmetric"}),
+    "unary": (encodings.UnaryEncoding, {"epsilon": 1.0, "n_values": 4, "kind": "symmetric"}),
     "unary.estimate": (
-        lr.UnaryEncoding(1.0, 4).estimate, {"reports": np.zeros((9, 4), dtype=bool)},
+        encodings.UnaryEncoding(1.0, 4).estimate, {"reports": np.zeros((9, 4), dtype=bool)},
     ),
-    "hashing": (lr.LocalHashing, {"epsilon": 1.0, "n_values": 4, "seed": 3}),
+    "hashing": (encodings.LocalHashing, {"epsilon": 1.0, "n_values": 4, "seed": 3}),
     "hashing.estimate": (
-        lr.LocalHashing(1.0, 4, 3).estimate, {"reports": LABELS, "users": USERS},
+        encodings.LocalHashing(1.0, 4, 3).estimate, {"reports": LABELS, "users": USERS},
     ),
     "gaussian_report": (
         reports.gaussian_report,
@@ -115,7 +115,7 @@ CALLS = {
     "grid.keys": (GRID.keys, {"cells": CELLS, "depth": 3}),
     "grid.unpack": (GRID.unpack, {"keys": GRID.keys(CELLS, 3), "depth": 3}),
     "grid_for_algorithm_1": (
-        grids.grid_for_algorithm_1, {"n_features": 3, "alpha": 0.5, "n_levels": 4},
+        as_printed.grid_for_algorithm_1, {"n_features": 3, "alpha": 0.5, "n_levels": 4},
     ),
     "grids_needed": (lsh.grids_needed, {"t": 3, "n_points": 100, "beta": 0.1}),
     "BallCarvingHash": (
@@ -124,17 +124,17 @@ CALLS = {
     ),
     "ball carving": (lsh.BallCarvingHash(3, rng=rng(), t=2), {"points": X}),
     "collision_probability": (
-        lsh.collision_probability, {"distance": 1.0, "t": 3},
+        bounds.collision_probability, {"distance": 1.0, "t": 3},
     ),
-    "far_upper_bound": (lsh.far_upper_bound, {"c": 2.0, "t": 3}),
+    "far_upper_bound": (bounds.far_upper_bound, {"c": 2.0, "t": 3}),
     "BallProjection": (
         maps.BallProjection,
         {"n_features": 5, "n_outputs": 3, "rng": rng(), "kind": "gaussian"},
     ),
     "projection": (IDENTITY, {"points": X}),
-    "jl_dimension": (maps.jl_dimension, {"alpha": 0.2, "beta": 0.1}),
+    "jl_dimension": (bounds.jl_dimension, {"alpha": 0.2, "beta": 0.1}),
     "kmeans_dimension": (
-        maps.kmeans_dimension, {"n_clusters": 3, "alpha": 0.2, "beta": 0.1},
+        bounds.kmeans_dimension, {"n_clusters": 3, "alpha": 0.2, "beta": 0.1},
     ),
     "CellCounts": (
         lk.CellCounts,
@@ -152,7 +152,8 @@ CALLS = {
         {"share": 0.1, "epsilon": 1.0, "n_levels": 2, "n_sd": 3.0, "user_share": 0.5},
     ),
     "users_needed_as_printed": (
-        lk.users_needed_as_printed, {"share": 0.1, "epsilon": 1.0, "n_levels": 20, "n_sd": 3.0},
+        as_printed.users_needed_as_printed,
+        {"share": 0.1, "epsilon": 1.0, "n_levels": 20, "n_sd": 3.0},
     ),
     "NoisyPoints": (
         lk.NoisyPoints, {"n_features": 3, "mechanism": REPORT, "max_kept": 10, "radius": 1.0},
@@ -167,7 +168,7 @@ CALLS = {
          "depths": (1, 2), "n_sd": 3.0, "n_init": 3},
     ),
     "plan_as_printed": (
-        lambda **k: lk.plan_as_printed(users(), **k),
+        lambda **k: as_printed.plan_as_printed(users(), **k),
         {"n_clusters": 3, "epsilon": 1.0, "delta": 1e-6, "alpha": 0.5, "n_levels": 3, "n_sd": 3.0,
          "n_init": 3},
     ),
@@ -299,10 +300,10 @@ def test_every_public_function_of_the_theory_is_on_the_list():
 
 
 SIZES = {
-    "rows of a hash": lambda: lr.UnaryEncoding(1.0, 10**6).randomize(LABELS, rng=rng()),
+    "rows of a hash": lambda: encodings.UnaryEncoding(1.0, 10**6).randomize(LABELS, rng=rng()),
     "channel of a response": lambda: lr.RandomizedResponse(60.0, 2**40).probabilities(),
     "counts of a response": lambda: lr.RandomizedResponse(60.0, 2**40).estimate(LABELS),
-    "values of a hash": lambda: lr.LocalHashing(1.0, 2**40, 1).estimate(LABELS, USERS),
+    "values of a hash": lambda: encodings.LocalHashing(1.0, 2**40, 1).estimate(LABELS, USERS),
     "buckets": lambda: vector_sums.HeavySums(sided, 1.0, 10**6, REPORT, rng=rng(), n_buckets=2**20),
     "channels": lambda: fo.OneBitCounts(
         side, 1.0, rng=rng(), shares=np.ones(10**5), n_buckets=2**20

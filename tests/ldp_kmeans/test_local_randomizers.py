@@ -19,9 +19,7 @@ from fedclust_helpers.federation.reports import gaussian_report, public_coins
 from fedclust_helpers.ldp_kmeans import local_randomizers
 from fedclust_helpers.ldp_kmeans.local_randomizers import (
     SWITCH,
-    LocalHashing,
     RandomizedResponse,
-    UnaryEncoding,
     below,
     check_values,
     participations,
@@ -30,6 +28,8 @@ from fedclust_helpers.ldp_kmeans.local_randomizers import (
     words_modulo,
 )
 from fedclust_helpers.mechanisms import SECURE, DiscreteGaussian, Gaussian
+from fedclust_helpers.studies.ldp_kmeans import encodings
+from fedclust_helpers.studies.ldp_kmeans.encodings import LocalHashing, UnaryEncoding
 
 DELTA = 1e-6
 EPSILONS = [1e-3, 0.1, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 50.0]
@@ -230,7 +230,7 @@ def test_hashes_of_local_hashing_are_drawn_again_beyond_the_last_multiple(monkey
     """A public hash owes nothing to privacy, but its values should be equally frequent, too."""
     hashing = LocalHashing(1.0, 10, seed=4)
     g, seen = hashing.response.n_values, []
-    real = local_randomizers.public_coins
+    real = encodings.public_coins
 
     def coins(seed, users):
         out = real(seed, users)
@@ -239,7 +239,7 @@ def test_hashes_of_local_hashing_are_drawn_again_beyond_the_last_multiple(monkey
         seen.append(seed)
         return out
 
-    monkeypatch.setattr(local_randomizers, "public_coins", coins)
+    monkeypatch.setattr(encodings, "public_coins", coins)
     values = hashing._hash(np.arange(6), np.zeros(6, dtype=np.int64))
     assert g == 4 or seen == [4, 0, 1]
     assert ((values >= 0) & (values < g)).all()
@@ -355,7 +355,7 @@ def test_the_bits_of_unary_encoding_have_the_stated_probabilities(monkeypatch):
         edge = int(Fraction(threshold) * 2**64)
         for word, expected in ((edge - 1, True), (edge, False)):
             monkeypatch.setattr(
-                local_randomizers,
+                encodings,
                 "random_words",
                 lambda shape, rng=None, w=word: np.full(shape, w, dtype=np.uint64),
             )

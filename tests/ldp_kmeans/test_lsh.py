@@ -12,10 +12,9 @@ from fedclust_helpers.ldp_kmeans import lsh
 from fedclust_helpers.ldp_kmeans.lsh import (
     BallCarvingHash,
     ball_fraction,
-    collision_probability,
-    far_upper_bound,
     grids_needed,
 )
+from fedclust_helpers.studies.ldp_kmeans.bounds import collision_probability, far_upper_bound
 
 
 def generator(*seed):

@@ -11,10 +11,9 @@ from scipy import stats
 from fedclust_helpers.ldp_kmeans.lsh import BallCarvingHash
 from fedclust_helpers.ldp_kmeans.projections import (
     BallProjection,
-    jl_dimension,
-    jl_failure,
     row_products,
 )
+from fedclust_helpers.studies.ldp_kmeans.bounds import jl_dimension, jl_failure
 
 
 def generator(*seed):

@@ -48,7 +48,6 @@ from fedclust_helpers.federation import ClientData, TrustModelError, simulate
 from fedclust_helpers.mechanisms import Gaussian
 from fedclust_helpers.rr_cluster import (
     OneHiddenLayer,
-    Reseeding,
     SoftmaxRegression,
     evaluate,
     identifier_mechanism,
@@ -59,6 +58,7 @@ from fedclust_helpers.rr_cluster import (
     rebalance,
 )
 from fedclust_helpers.rr_cluster.algorithm import server_round
+from fedclust_helpers.rr_cluster.sums_only import _Reseeding
 from fedclust_helpers.secure_aggregation import RingOverflowError
 
 RUN: dict[str, Any] = {"n_rounds": 6, "delta": 1e-3, "cohort": 40, "clip": 0.5}
@@ -823,7 +823,7 @@ def reseeding(n_rounds=30, k=3, threshold=2.0):
     f = federation(trust="ideal", adjacency="add/remove")
     run = RUN | {"n_rounds": n_rounds}
     made = planned(plan_sums_only, f, MODEL, n_clusters=k, sigma=1.0, min_size=8, **run)
-    return Reseeding(replace(made, dead_below=threshold))
+    return _Reseeding(replace(made, dead_below=threshold))
 
 
 def test_nothing_is_drawn_while_every_model_lives(rng):

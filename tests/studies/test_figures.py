@@ -25,7 +25,7 @@ from scipy.stats import norm
 
 from fedclust_helpers import datasets
 from fedclust_helpers import ldp_kmeans as lk
-from fedclust_helpers.accounting import gdp_delta
+from fedclust_helpers.accounting import gdp_delta, gdp_epsilon
 from fedclust_helpers.federation import LocalReports, simulate
 from fedclust_helpers.rr_cluster import accounting
 from fedclust_helpers.studies import paper_data
@@ -183,8 +183,6 @@ def test_trust_model_shows_exact_numbers_only_where_they_travel(model: str) -> N
 
 
 def test_trust_models() -> None:
-    with pytest.raises(ValueError, match="model must be one of trusted, ideal, masked, local"):
-        draw(start.plot_trust_model, "blockchain")
     axes = draw(start.plot_trust_models, grid=4)
     assert len({title(ax) for ax in axes}) == 4
     assert "Raw data never leave" in axes[0].figure.get_suptitle()
@@ -200,7 +198,7 @@ def test_server_views() -> None:
     assert shown[2] == pytest.approx([0.5, 0.0, 1.0])  # as a share of the ring
 
 
-def test_two_worlds_units_and_changes() -> None:
+def test_two_worlds_and_units() -> None:
     values = RNG.normal(size=500)
     ax = draw(start.plot_two_worlds, values, values + 1, np.arange(-4, 6), who="Bob")
     assert texts(ax) == ["without Bob", "with Bob"]
@@ -210,14 +208,11 @@ def test_two_worlds_units_and_changes() -> None:
     axes = draw(start.plot_units, answers, member, who="clinic 3", grid=2)
     assert title(axes[0]) == "Noise for one point: clinic 3 shows"
     assert title(axes[1]) == "Noise for one client: clinic 3 is hidden"
-    changes = {"add/remove": RNG.uniform(0, 1, 200), "replace-one": RNG.uniform(0, 2, 200)}
-    ax = draw(start.plot_changes, changes, {"add/remove": 1.0, "replace-one": 2.0})
-    assert texts(ax) == ["add/remove:\nat most 1.00", "replace-one:\nat most 2.00"]
 
 
 def test_log_ratio_marks_epsilon_and_draws_the_exact_steps() -> None:
     exact, bins = np.array([-1.0, 0.0, 1.0]), np.arange(4.0)
-    ax = draw(start.plot_log_ratio, bins, exact + 0.1, [0.1] * 3, 1.5, exact=exact)
+    ax = draw(start.plot_log_ratio, bins, exact + 0.1, [0.1] * 3, 1.5, exact)
     assert {-1.5, 1.5} <= {float(np.ravel(one.get_ydata())[0]) for one in ax.get_lines()}
     assert texts(ax) == ["ε", "-ε"]
     assert np.array_equal(ax.patches[0].get_data().values, exact)
@@ -230,23 +225,22 @@ def test_attack_curves_are_the_formulas() -> None:
     assert ceiling[-1] == pytest.approx([4.0, 1 / (1 + np.exp(-4))])
     assert best[-1] == pytest.approx([4.0, 1 - np.exp(-2) / 2])
     assert (best[:, 1] <= ceiling[:, 1]).all()
-    ax = draw(start.plot_averaging, np.array([1, 4, 16]), [0.55, 0.6, 0.69], 0.25)
-    assert line(ax, 0)[-1] == pytest.approx([16.0, norm.cdf(0.5)])
-    ax = draw(start.plot_selection, [1, 10], [0.6, 0.9], 0.62)
-    assert "best of m" in title(ax)
+    ax = draw(start.plot_success, [1, 4], [0.55, 0.6], "answers T", [0.54, 0.61])
+    assert [line(ax, i)[-1].tolist() for i in (1, 2)] == [[4.0, 0.61], [4.0, 0.6]]
 
 
-def test_delta_area_is_delta() -> None:
+def test_delta_is_an_area_and_a_curve_for_each_mu() -> None:
     red = draw(start.plot_delta, 1.0, 1.0).collections[-1].get_paths()[0].vertices
     x, y = red[:, 0], red[:, 1]
     area = 0.5 * abs(np.dot(x, np.roll(y, 1)) - np.dot(y, np.roll(x, 1)))
     assert area == pytest.approx(gdp_delta(1.0, 1.0), rel=0.02)  # polygon of a smooth curve
+    ax = draw(start.plot_delta_curves, (0.25, 2.0))
+    for name, mu in (("_0.25", 0.25), ("_2", 2.0)):
+        epsilon, delta = line(ax, name)[20]
+        assert gdp_epsilon(mu, delta) == pytest.approx(epsilon)
 
 
-def test_composition_step_and_cost(mixture: NDArray, true_centers: NDArray) -> None:
-    totals = {"basic": [1, 2, 4], "GDP": [1, 1.5, 2], "PLD": [1, 1.5, 2]}
-    ax = draw(start.plot_composition, [1, 2, 4], totals)
-    assert {"basic: add up", "GDP: μ² adds up", "PLD (dots)"} <= set(texts(ax))
+def test_steps_and_private_clusters(mixture: NDArray, true_centers: NDArray) -> None:
     moved = true_centers + 0.05
     ax = draw(start.plot_step, mixture, true_centers, true_centers, moved)
     assert "exact means" in title(ax)
@@ -254,8 +248,6 @@ def test_composition_step_and_cost(mixture: NDArray, true_centers: NDArray) -> N
     ax = draw(start.plot_private_clusters, mixture, moved, true_centers, **costs)
     assert title(ax) == "ε = 2: NICV 0.0200\nwithout noise: 0.0100"
     assert np.allclose(ax.collections[1].get_offsets(), moved)
-    ax = draw(start.plot_cost, [0.5, 1.0], np.array([[0.2, 0.3, 0.4], [0.1, 0.1, 0.2]]), 0.09)
-    assert np.allclose(line(ax, 0)[:, 1], [0.3, 0.1])  # medians
 
 
 # --- notebook 01 ----------------------------------------------------------------------------------

@@ -17,18 +17,19 @@ from fedclust_helpers.federation.reports import gaussian_report
 from fedclust_helpers.kmeans import kmeans_cost
 from fedclust_helpers.ldp_kmeans import (
     detection_threshold,
-    printed_calls,
     users_needed,
-    users_needed_as_printed,
 )
 from fedclust_helpers.ldp_kmeans.local_randomizers import RandomizedResponse, participations
-from fedclust_helpers.ldp_kmeans.lsh import (
+from fedclust_helpers.studies.ldp_kmeans import growth, theory
+from fedclust_helpers.studies.ldp_kmeans.as_printed import users_needed_as_printed
+from fedclust_helpers.studies.ldp_kmeans.bounds import (
     collision_probability,
     far_upper_bound,
+    jl_dimension,
+    kmeans_dimension,
     near_lower_bound,
+    printed_calls,
 )
-from fedclust_helpers.ldp_kmeans.projections import jl_dimension, kmeans_dimension
-from fedclust_helpers.studies.ldp_kmeans import growth, theory
 
 DELTA = 1e-6
 

@@ -479,7 +479,7 @@ STATISTICS: tuple[Mutant, ...] = (
     mutant(
         "statistics-box-sums-calibrated-for-the-ball",
         "rows of a box are as long as sqrt(d) times the bound",
-        "client_statistics/lloyd.py",
+        "client_statistics/points.py",
         "l1, l2 = n_features * bound, float(np.sqrt(n_features)) * bound",
         "l1, l2 = n_features * bound, bound",
         "client_statistics/test_client_statistics.py::test_declared_sensitivities_in_closed_form",
@@ -487,7 +487,7 @@ STATISTICS: tuple[Mutant, ...] = (
     mutant(
         "statistics-radius-halved",
         "relative sums move by the radius",
-        "client_statistics/lloyd.py",
+        "client_statistics/points.py",
         'return {"sums": vector(radius, "radius", n_features), "counts": COUNT}',
         'return {"sums": vector(radius / 2, "radius", n_features), "counts": COUNT}',
         "client_statistics/test_client_statistics.py::test_declared_sensitivities_in_closed_form",
@@ -495,7 +495,7 @@ STATISTICS: tuple[Mutant, ...] = (
     mutant(
         "statistics-points-beyond-the-radius-summed",
         "points outside the radius of their centre are left out",
-        "client_statistics/lloyd.py",
+        "client_statistics/points.py",
         "kmeans.sums_and_counts(points, centers, radius=radius, offsets=offsets)",
         "kmeans.sums_and_counts(points, centers, offsets=offsets)",
         "client_statistics/test_client_statistics.py::test_no_neighbour_moves_a_statistic_by_more_than_declared",
@@ -504,7 +504,7 @@ STATISTICS: tuple[Mutant, ...] = (
     mutant(
         "statistics-one-cluster-without-a-radius",
         "every cluster has its radius, the last one too",
-        "client_statistics/lloyd.py",
+        "client_statistics/points.py",
         "    return sums - counts[..., None] * np.asarray(centers), counts.astype(np.float64)\n",
         "    free, n_free = kmeans.sums_and_counts(points, centers, offsets=offsets)\n"
         "    sums[..., -1, :], counts[..., -1] = free[..., -1, :], n_free[..., -1]\n"

@@ -9,16 +9,16 @@ FASTLLOYD: tuple[Mutant, ...] = (
         "fastlloyd-noise-of-one-round-for-all",
         "T rounds share one budget: each gets sqrt(T) times the noise",
         "fastlloyd/planning.py",
-        "shares = [s * math.sqrt(n_rounds) for s in split_noise(sigma, d)]",
-        "shares = list(split_noise(sigma, d))",
+        "shares = [s * math.sqrt(n_rounds) for s in parameters.split_noise(sigma, d)]",
+        "shares = list(parameters.split_noise(sigma, d))",
         "fastlloyd/test_fastlloyd.py::test_ledger_holds_exactly_the_requested_budget",
     ),
     mutant(
         "fastlloyd-noise-of-the-last-radius",
         "the noise of a round follows the radius of that round",
         "fastlloyd/planning.py",
-        "shares, k, radius=radius) for radius in radii]",
-        "shares, k, radius=radii[-1]) for radius in radii]",
+        "shares, k, radius=r) for r in radii.tolist()]",
+        "shares, k, radius=float(radii[-1])) for r in radii]",
         "fastlloyd/test_fastlloyd.py::test_noise_follows_the_radius_of_its_round",
     ),
     mutant(
@@ -43,7 +43,7 @@ FASTLLOYD: tuple[Mutant, ...] = (
     mutant(
         "fastlloyd-sulloyd-spends-every-round-in-full",
         "the rounds of SuLloyd share epsilon",
-        "fastlloyd/baselines.py",
+        "fastlloyd/planning.py",
         "unit = epsilon / (n_rounds * (d + count_share))",
         "unit = epsilon / (d + count_share)",
         "fastlloyd/test_fastlloyd.py::test_sulloyd_is_pure",
@@ -143,7 +143,7 @@ FEDDP: tuple[Mutant, ...] = (
     mutant(
         "feddp-outer-product-of-half-its-length",
         "one row moves the outer product by the square of the bound",
-        "client_statistics/server_data.py",
+        "client_statistics/points.py",
         "square, two = bound**2, float(np.sqrt(2))",
         "square, two = bound, float(np.sqrt(2))",
         "client_statistics/test_feddp_statistics.py",
@@ -151,7 +151,7 @@ FEDDP: tuple[Mutant, ...] = (
     mutant(
         "feddp-weights-for-everyone-near",
         "a row counts for one server point, also where they coincide",
-        "client_statistics/server_data.py",
+        "client_statistics/points.py",
         'changes=lambda **_: {"weights": COUNT}',
         'changes=lambda **_: {"weights": Change(0.5, 0.5, 1.0)}',
         "client_statistics/test_feddp_statistics.py",
@@ -330,7 +330,7 @@ RR: tuple[Mutant, ...] = (
     mutant(
         "rr-common-model-without-noise",
         "FedCAM's common model gets noised sums too",
-        "rr_cluster/variants.py",
+        "rr_cluster/algorithm.py",
         "noised(updates[:, :d].sum(axis=0), plan.mechanisms[1], noise)",
         "updates[:, :d].sum(axis=0) * (plan.mechanisms[1].grid or 1.0)",
         "rr_cluster/test_rr_cluster.py",
@@ -340,7 +340,7 @@ RR: tuple[Mutant, ...] = (
     mutant(
         "rr-common-and-own-noise-shared",
         "two sums of a round get noise of their own",
-        "rr_cluster/variants.py",
+        "rr_cluster/algorithm.py",
         "    total = noised(updates[:, :d].sum(axis=0), plan.mechanisms[1], noise)\n",
         "    grid = plan.mechanisms[1].grid or 1.0\n"
         "    exact_sum = updates[made.clusters == 0, d:].sum(axis=0) * grid\n"

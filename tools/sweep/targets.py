@@ -29,7 +29,7 @@ INTERNAL = frozenset({
     "feddp_kmeans.planning.ServerPlan", "feddp_kmeans.adaptive.AdaptivePlan",
     "feddp_kmeans.baselines.LloydsPlan", "rr_cluster.planning.TrainingPlan",
     "rr_cluster.planning.TrainingResult", "rr_cluster.plans.RebalancingPlan",
-    "rr_cluster.sums_only.SumsPlan", "rr_cluster.baselines.SharedPlan",
+    "rr_cluster.sums_only.SumsPlan", "rr_cluster.sums_only.SharedPlan",
     "ldp_kmeans.results.LdpResult", "datasets._files.RegistryEntry",
     "feddp_kmeans.algorithm.InitResult",
     "feddp_kmeans.algorithm.WeightedPoints", "ldp_kmeans.heavy_cells.CellLevel",

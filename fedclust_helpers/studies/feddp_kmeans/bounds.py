@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 from numpy.typing import ArrayLike
 from scipy.spatial.distance import pdist
 
 from fedclust_helpers import kmeans
 from fedclust_helpers._checked import checked
 from fedclust_helpers._validation import (
+    FloatArray,
     as_numbers,
+    as_points,
     check_delta,
     check_int,
+    check_non_negative,
     check_positive,
 )
 from fedclust_helpers.accounting import gaussian_sigma_analytic
@@ -76,3 +80,67 @@ def separation_constant(
     scale = math.sqrt(len(means) * w.sum() / w.min()) * check_positive(sigma, "sigma")
     n = check_int(n_records, "n_records", minimum=2)  # ln 1 = 0 separates nothing
     return float(pdist(means).min()) / (scale * math.log(n))
+
+
+# --- the subspace of Step 1: what is left of it under noise ---
+
+
+def _moderate(values: ArrayLike, name: str) -> FloatArray:
+    """Points whose squares are still numbers."""
+    array = as_points(values, name)
+    if not np.abs(array).max() < 1e100:
+        raise ValueError(f"{name} must be below 1e100 in size (rescale)")
+    return array
+
+
+@checked
+def subspace_energy(basis: ArrayLike, means: ArrayLike, weights: ArrayLike | None = None) -> float:
+    """Fraction of the energy between the means that the subspace keeps (claim K5).
+
+    Parameters
+    ----------
+    basis : array_like of shape (d, r)
+        Orthonormal columns.
+    means : array_like of shape (k, d)
+        At least two different means.
+    weights : array_like of shape (k,), optional
+        Shares of the clusters; equal by default.
+
+    Returns
+    -------
+    float
+        sum_i w_i ||basis^T (mu_i - mu)||^2 / sum_i w_i ||mu_i - mu||^2, in [0, 1].
+    """
+    means, basis = _moderate(means, "means"), as_points(basis, "basis")
+    if basis.shape[0] != means.shape[1]:
+        raise ValueError(f"basis must have {means.shape[1]} rows, got {basis.shape[0]}")
+    if not np.allclose(basis.T @ basis, np.eye(basis.shape[1]), atol=1e-8):
+        raise ValueError("basis must have orthonormal columns")
+    w = np.ones(len(means)) if weights is None else as_numbers(weights, "weights", ndim=1)
+    if len(w) != len(means) or not (w >= 0).all() or w.sum() == 0:
+        raise ValueError(f"weights must be {len(means)} numbers >= 0, not all zero")
+    centred = means - np.average(means, axis=0, weights=w)
+    total = float(w @ (centred**2).sum(axis=1))
+    if total == 0:
+        raise ValueError("means must not all be equal")
+    return float(w @ ((centred @ basis) ** 2).sum(axis=1)) / total
+
+
+@checked
+def eigengap(outer: ArrayLike, rank: int) -> float:
+    """lambda_rank - lambda_(rank + 1) of a symmetric matrix, eigenvalues in falling order."""
+    matrix = _moderate(outer, "outer")
+    if matrix.shape[0] != matrix.shape[1]:
+        raise ValueError(f"outer must be square, got shape {matrix.shape}")
+    rank = check_int(rank, "rank", maximum=len(matrix) - 1)
+    values = np.linalg.eigvalsh((matrix + matrix.T) / 2)[::-1]
+    return float(values[rank - 1] - values[rank])
+
+
+@checked
+def noise_norm(std: float, n_features: int) -> float:
+    """Spectral norm to expect of (N + N^T)/2 for d^2 independent N(0, std^2): std sqrt(2 d).
+
+    The subspace is lost when this exceeds the `eigengap`. Mirrored noise has 2 std sqrt(d).
+    """
+    return check_non_negative(std, "std") * math.sqrt(2 * check_int(n_features, "n_features"))

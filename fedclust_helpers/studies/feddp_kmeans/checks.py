@@ -12,11 +12,11 @@ from scipy import stats
 from fedclust_helpers import accounting as acc
 from fedclust_helpers import feddp_kmeans as fd
 from fedclust_helpers import kmeans
-from fedclust_helpers.feddp_kmeans import selection
 from fedclust_helpers.studies.feddp_kmeans.bounds import (
     averaging_error_bound,
     max_server_points,
     separation_constant,
+    subspace_energy,
 )
 from fedclust_helpers.studies.paper_data import make_server_mixture
 
@@ -85,7 +85,7 @@ def subspace() -> Numbers:
             noisy = outer + _rng(seed).normal(0, std, (D, D))
             for repaired in (np.triu(noisy) + np.triu(noisy, 1).T, (noisy + noisy.T) / 2):
                 basis = np.linalg.eigh(repaired)[1][:, -K:]
-                energy.append(selection.subspace_energy(basis, made.true_centers))
+                energy.append(subspace_energy(basis, made.true_centers))
         for name, value in zip(kept, np.reshape(energy, (5, 2)).mean(axis=0), strict=True):
             kept[name].append(float(value))
     at_one = outer + _rng(9).normal(0, RADIUS**2 * acc.gaussian_sigma_analytic(1.0, DELTA), (D, D))

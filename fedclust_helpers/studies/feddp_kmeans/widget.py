@@ -9,9 +9,10 @@ import numpy as np
 
 from fedclust_helpers import kmeans
 from fedclust_helpers._validation import check_int
-from fedclust_helpers.feddp_kmeans import plan, run, selection, split_epsilon
+from fedclust_helpers.feddp_kmeans import plan, run, split_epsilon
 from fedclust_helpers.federation import ClientData, simulate
 from fedclust_helpers.studies.bench import widgets
+from fedclust_helpers.studies.feddp_kmeans.bounds import noise_norm, subspace_energy
 from fedclust_helpers.studies.feddp_kmeans.figures import plot_init
 from fedclust_helpers.studies.paper_data import FederatedDataset
 
@@ -66,8 +67,8 @@ def init_run(
     best = kmeans.lloyd(made.points, made.true_centers, n_rounds=3)
     return plot_init(
         axes, made.points, made.server_points, made.in_distribution, made.true_centers,
-        eigenvalues=init.eigenvalues, noise=selection.noise_norm(std, made.n_features),
-        energy=selection.subspace_energy(init.basis, made.true_centers), weights=init.weights,
+        eigenvalues=init.eigenvalues, noise=noise_norm(std, made.n_features),
+        energy=subspace_energy(init.basis, made.true_centers), weights=init.weights,
         released=init.centers, cost=kmeans.kmeans_cost(made.points, init.centers, normalize=True),
         best=kmeans.kmeans_cost(made.points, best, normalize=True), epsilon=planned.total_epsilon,
     )  # fmt: skip

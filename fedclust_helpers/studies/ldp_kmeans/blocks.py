@@ -15,19 +15,16 @@ from fedclust_helpers.ldp_kmeans.frequency_oracles import (
     Question,
     ask_values,
 )
-from fedclust_helpers.ldp_kmeans.local_randomizers import (
-    LocalHashing,
-    RandomizedResponse,
-    UnaryEncoding,
-)
-from fedclust_helpers.ldp_kmeans.lsh import (
-    BallCarvingHash,
+from fedclust_helpers.ldp_kmeans.local_randomizers import RandomizedResponse
+from fedclust_helpers.ldp_kmeans.lsh import BallCarvingHash
+from fedclust_helpers.metrics import mean_ci
+from fedclust_helpers.studies.bench.cell import Cell, Numbers
+from fedclust_helpers.studies.ldp_kmeans.bounds import (
     collision_probability,
     far_upper_bound,
     near_lower_bound,
 )
-from fedclust_helpers.metrics import mean_ci
-from fedclust_helpers.studies.bench.cell import Cell, Numbers
+from fedclust_helpers.studies.ldp_kmeans.encodings import LocalHashing, UnaryEncoding
 from fedclust_helpers.studies.ldp_kmeans.theory import sums_error
 
 Calibration = Literal["analytic", "as_printed"]

@@ -25,6 +25,7 @@ from fedclust_helpers.federation import (
 from fedclust_helpers.federation.local import USERS_PER_CHUNK
 from fedclust_helpers.ldp_kmeans.frequency_oracles import OneBitCounts, Question
 from fedclust_helpers.studies.bench.cell import Cell, Numbers, generator_of, seed_of
+from fedclust_helpers.studies.ldp_kmeans.as_printed import plan_as_printed
 from fedclust_helpers.studies.ldp_kmeans.growth import zipf_shares
 from fedclust_helpers.studies.ldp_kmeans.problems import (
     Ball,
@@ -44,7 +45,7 @@ KEPT_REPORTS = 50_000  # noisy points that the server of gaussian_report cluster
 PLANS: dict[str, Callable[..., lk.LocalPlan]] = {
     "alg1": lk.plan,
     "alg1_hso": partial(lk.plan, sums=True),
-    "alg1_printed": lk.plan_as_printed,
+    "alg1_printed": plan_as_printed,
     "alg4": lk.plan_four_rounds,
     "alg4_lsh": partial(lk.plan_four_rounds, lsh=True),
     "grid_histogram": lk.plan_grid_histogram,

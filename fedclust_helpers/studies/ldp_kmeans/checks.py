@@ -9,12 +9,13 @@ import numpy as np
 
 from fedclust_helpers import accounting as acc
 from fedclust_helpers import kmeans
-from fedclust_helpers import ldp_kmeans as lk
 from fedclust_helpers.datasets import make_ball_mixture
 from fedclust_helpers.ldp_kmeans.grids import NestedGrid
-from fedclust_helpers.ldp_kmeans.projections import BallProjection, jl_dimension, kmeans_dimension
+from fedclust_helpers.ldp_kmeans.projections import BallProjection
 from fedclust_helpers.studies.bench.grading import several
 from fedclust_helpers.studies.ldp_kmeans import theory
+from fedclust_helpers.studies.ldp_kmeans.as_printed import users_needed_as_printed
+from fedclust_helpers.studies.ldp_kmeans.bounds import jl_dimension, kmeans_dimension, printed_calls
 
 Numbers = dict[str, Any]
 
@@ -131,9 +132,9 @@ def projected_cells() -> Numbers:
 
 def as_printed() -> Numbers:
     """Users that the printed parameters need, parallel calls, a shifted cube, splitting."""
-    calls = lk.printed_calls(10**6, 8, 5)
+    calls = printed_calls(10**6, 8, 5)
     return {
-        "users": several([lk.users_needed_as_printed(0.02, e, 20) for e in (1.0, 4.0, 8.0)], ".2g"),
+        "users": several([users_needed_as_printed(0.02, e, 20) for e in (1.0, 4.0, 8.0)], ".2g"),
         "calls": calls["calls"], "each": calls["users_per_call"],
         "cells": theory.grid_points_bound(5, 4, 0.5),
         "cube": [theory.share_in_shifted_cell(d, rng=_rng(8)) for d in (2, 4, 8)],

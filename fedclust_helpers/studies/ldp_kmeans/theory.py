@@ -37,8 +37,8 @@ from fedclust_helpers.federation.reports import gaussian_report
 from fedclust_helpers.ldp_kmeans.frequency_oracles import OneBitCounts, Question, ask_values
 from fedclust_helpers.ldp_kmeans.grids import NestedGrid
 from fedclust_helpers.ldp_kmeans.local_randomizers import RandomizedResponse
-from fedclust_helpers.ldp_kmeans.lsh import collision_probability
 from fedclust_helpers.ldp_kmeans.vector_sums import HeavySums
+from fedclust_helpers.studies.ldp_kmeans.bounds import collision_probability
 
 BLOCK = 2**22  # numbers that are held at once
 MAX_NUMBERS = 2**27  # numbers that one experiment may hold: 1 GiB

@@ -3,41 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
-from matplotlib.ticker import LogLocator, NullLocator
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import norm
 
-from fedclust_helpers.studies.bench.plots import (
-    centers,
-    cloud,
-    crosses,
-    curves,
-    finish,
-    headline,
-    note,
-    panels,
-    spread,
-    two_histograms,
-)
-from fedclust_helpers.studies.bench.style import (
-    BLUE,
-    DARK,
-    DASHED,
-    GREY,
-    MUTED,
-    ORANGE,
-    PALE,
-    RED,
-    THEORY,
-    TRUST,
-    Look,
-)
+from fedclust_helpers.accounting import gdp_delta
+from fedclust_helpers.studies.bench import plots, style
+from fedclust_helpers.studies.bench.plots import finish, note
+from fedclust_helpers.studies.bench.style import BLUE, DARK, GREY, MUTED, PALE, RED, THEORY, TRUST
 
 # --- the four trust models in one picture ---------------------------------------------------------
 
@@ -88,8 +66,8 @@ _MODELS: Mapping[str, _Model] = {
 
 
 def _box(ax: Axes, x: float, y: float, w: float, h: float, edge: str, face: str = "white") -> None:
-    style = "round,pad=0,rounding_size=0.18"
-    box = FancyBboxPatch((x, y), w, h, boxstyle=style, facecolor=face, edgecolor=edge, zorder=2)
+    shape = "round,pad=0,rounding_size=0.18"
+    box = FancyBboxPatch((x, y), w, h, boxstyle=shape, facecolor=face, edgecolor=edge, zorder=2)
     ax.add_patch(box).set_linewidth(1.2)
 
 
@@ -106,15 +84,7 @@ def _pill(ax: Axes, x: float, y: float, kind: str, text: str) -> None:
 
 
 def plot_trust_model(ax: Axes, model: str) -> Axes:
-    """Draw one trust model: three clients that hold 12, 7 and 9, the wire, and the server.
-
-    Raises
-    ------
-    ValueError
-        If `model` is not "trusted", "ideal", "masked" or "local".
-    """
-    if model not in _MODELS:
-        raise ValueError(f"model must be one of {', '.join(_MODELS)}; got {model!r}")
+    """Draw "trusted", "ideal", "masked" or "local": three clients, the wire, and the server."""
     about, middle = _MODELS[model], model == "ideal"
     ax.set(xlim=(0, 10), ylim=(-1.35, 5.4), aspect="equal")
     ax.axis("off")
@@ -153,24 +123,20 @@ def plot_trust_model(ax: Axes, model: str) -> Axes:
 
 def plot_trust_models(axes: Any) -> Any:
     """All four trust models, one on each of four axes, with a key to the colours."""
-    for ax, model in zip(panels(axes), _MODELS, strict=True):
+    for ax, model in zip(plots.panels(axes), _MODELS, strict=True):
         plot_trust_model(ax, model)
     claim = "Raw data never leave a client; what else stays hidden depends on the trust model\n"
-    headline(axes, claim)
+    plots.headline(axes, claim)
     key = "on the wire: red = exact, blue = noised, grey code = masked"
-    panels(axes)[0].figure.supxlabel(key, fontsize=10)
+    plots.panels(axes)[0].figure.supxlabel(key, fontsize=10)
     return axes
 
 
 def plot_server_views(axes: Any, views: Mapping[str, NDArray[Any]], exact: ArrayLike) -> Any:
-    """What the server received in each trust model: one bar for each number.
+    """What the server received in each trust model, one bar for each number; `exact` as ticks.
 
-    Parameters
-    ----------
-    views : mapping of "trusted", "ideal", "masked", "local" to arrays
-        The payloads of the messages to the server; the masked ones are unsigned integers.
-    exact : array_like of shape (M,)
-        The exact number of each client, drawn as dark ticks where the server received M numbers.
+    `views` maps "trusted", "ideal", "masked", "local" to payloads (masked: unsigned integers),
+    `exact` has shape (M,): the number of each client.
     """
     titles = {
         "trusted": "Trusted: every\nexact count",
@@ -192,7 +158,7 @@ def plot_server_views(axes: Any, views: Mapping[str, NDArray[Any]], exact: Array
             ax.set_xticks([1, len(values) // 2, len(values)])
             if not masked:
                 ax.hlines(np.asarray(exact), at - 0.5, at + 0.5, color=DARK, linewidth=1.6)
-    headline(
+    plots.headline(
         axes,
         "Same question, same answer in three of four models, four different views of the server",
     )
@@ -207,7 +173,7 @@ def plot_two_worlds(
 ) -> Axes:
     """Histograms of a release on two neighbouring data sets: grey area without, dark line with."""
     edges = np.asarray(bins, dtype=np.float64)
-    top = two_histograms(ax, without, with_, edges)
+    top = plots.two_histograms(ax, without, with_, edges)
     left, right = (float(np.median(np.asarray(values))) for values in (without, with_))
     span = edges[-1] - edges[0]
     apart = right - left > 0.3 * span
@@ -220,7 +186,7 @@ def plot_two_worlds(
 
 def plot_log_ratio(
     ax: Axes, bins: ArrayLike, log_ratio: ArrayLike, standard_error: ArrayLike, epsilon: float,
-    *, exact: ArrayLike | None = None,
+    exact: ArrayLike,
 ) -> Axes:  # fmt: skip
     """Log of the ratio of two histograms, bin by bin, and the lines -epsilon and epsilon.
 
@@ -231,8 +197,7 @@ def plot_log_ratio(
     for level, name in ((epsilon, "ε"), (-epsilon, "-ε")):
         ax.axhline(level, **THEORY | {"linestyle": "--"})
         ax.text(edges[-1] + 0.1, level, name, va="center", fontsize=12)
-    if exact is not None:
-        ax.stairs(np.asarray(exact), edges, baseline=None, color=GREY, linewidth=2)
+    ax.stairs(np.asarray(exact), edges, baseline=None, color=GREY, linewidth=2)
     ax.errorbar(
         (edges[1:] + edges[:-1]) / 2, np.asarray(log_ratio), 2 * np.asarray(standard_error),
         fmt="o", color=DARK, markersize=4, linewidth=1,
@@ -244,14 +209,17 @@ def plot_log_ratio(
     )  # fmt: skip
 
 
-def _attack(
-    ax: Axes, x: NDArray[np.float64], success: ArrayLike, title: str, label: str, style: str = "X"
+def plot_success(
+    ax: Axes, x: ArrayLike, success: ArrayLike, label: str, theory: ArrayLike | None = None
 ) -> Axes:
-    """Success of an attacker against a logarithmic x, and a coin."""
+    """Success of an attacker (crosses) against a logarithmic x, what theory says, and a coin."""
+    x = np.asarray(x, dtype=np.float64)
     ax.axhline(0.5, color=MUTED, linewidth=0.8)
     note(ax, "a coin", (x[-1], 0.49), ha="right", va="top")
-    ax.plot(x, np.asarray(success), style, color=RED, markersize=8, linewidth=1, zorder=4)
-    finish(ax, title, label, "attacker is right", log="x", xticks=x, ylim=(0.42, 1.08))
+    if theory is not None:
+        ax.plot(x, np.asarray(theory), **THEORY)
+    ax.plot(x, np.asarray(success), "X", color=RED, markersize=8, zorder=4)
+    finish(ax, "", label, "attacker is right", log="x", xticks=x, ylim=(0.42, 1.08))
     ax.set_xticks([], minor=True)
     return ax
 
@@ -260,7 +228,7 @@ def plot_attack(ax: Axes, epsilons: ArrayLike, success: ArrayLike) -> Axes:
     """Success of the membership attack against epsilon, with both theoretical curves."""
     epsilons = np.asarray(epsilons, dtype=np.float64)
     grid = np.geomspace(epsilons.min(), epsilons.max(), 200)
-    ax.axhline(1.0, **DASHED)
+    ax.axhline(1.0, **style.DASHED)
     note(ax, "exact release: always right", (grid[0], 1.012), va="bottom")
     ceiling, best = 1 / (1 + np.exp(-grid)), 1 - np.exp(-grid / 2) / 2
     ax.plot(grid, ceiling, label="_ceiling", **THEORY | {"linestyle": ":", "linewidth": 1.8})
@@ -269,8 +237,8 @@ def plot_attack(ax: Axes, epsilons: ArrayLike, success: ArrayLike) -> Axes:
     note(ax, text, (grid[at], ceiling[at]), (-22, 26), line=True, ha="right")
     text, at = "our attack (crosses); best\npossible for Laplace (line)", 136
     note(ax, text, (grid[at], best[at]), (20, -42), line=True)
-    title = "Epsilon caps every membership attack"
-    return _attack(ax, epsilons, success, title, "ε of the release")
+    plot_success(ax, epsilons, success, "ε of the release")
+    return finish(ax, "Epsilon caps every membership attack")
 
 
 def plot_delta(ax: Axes, mu: float, epsilon: float) -> Axes:
@@ -284,8 +252,8 @@ def plot_delta(ax: Axes, mu: float, epsilon: float) -> Axes:
     ax.fill_between(x, scaled, with_, where=beyond, color=RED, alpha=0.55, linewidth=0)
     crossing = epsilon / mu + mu / 2
     ax.axvline(crossing, color=MUTED, linewidth=0.8, ymax=0.62)
-    ax.text(-1.1, 0.62, "$e^{ε}$ times the density\nwithout Alice", ha="right", fontsize=10)
-    note(ax, "without Alice", (-0.9, 0.2), (-42, 26), line=True, ha="right")
+    ax.text(-1.1, 0.62, "$e^{ε}$ times\nthe density\nwithout Alice", ha="right", fontsize=10)
+    note(ax, "without\nAlice", (-0.9, 0.2), (-42, 22), line=True, ha="right")
     ax.text(mu + 0.95, 0.305, "with Alice", fontsize=10)
     inside = crossing + 0.45
     note(ax, "red area = δ", (inside, 0.8 * float(norm.pdf(inside, mu))), (24, -2), line=True)
@@ -295,14 +263,26 @@ def plot_delta(ax: Axes, mu: float, epsilon: float) -> Axes:
     )  # fmt: skip
 
 
+def plot_delta_curves(ax: Axes, mus: Sequence[float]) -> Axes:
+    """Delta against epsilon (log), one line for each strength mu of Gaussian noise."""
+    epsilons = np.linspace(0, 6, 200)
+    for mu in mus:
+        deltas = np.array([gdp_delta(mu, epsilon) for epsilon in epsilons])
+        ax.plot(epsilons, deltas, color=DARK, linewidth=1.4, label=f"_{mu:g}")
+        last = int(np.flatnonzero(deltas > 1e-7)[-1])  # the name stands left of here, or below
+        away = (-4, 0 if last < len(epsilons) - 1 else -12)
+        note(ax, f"μ = {mu:g}", (epsilons[last], deltas[last]), away, ha="right")
+    return finish(
+        ax, "One noise has many (ε, δ): a curve for each μ", "ε", "δ", log="y",
+        yticks=10.0 ** np.arange(-8, 1, 2), ylim=(1e-8, 1),
+    )  # fmt: skip
+
+
 def plot_units(axes: Any, answers: Mapping[str, ArrayLike], member: ArrayLike, *, who: str) -> Any:
     """Releases with noise for one point (left) and for one client (right), in both worlds.
 
-    Parameters
-    ----------
-    answers : mapping of "point" and "client" to arrays of shape (n,)
-    member : array_like of bool of shape (n,)
-        Whether the client `who` took part in each trial.
+    `answers` maps "point" and "client" to arrays of shape (n,); `member`, bool of shape (n,), says
+    whether the client `who` took part in each.
     """
     member = np.asarray(member, dtype=bool)
     for ax, unit, outcome in zip(axes, ("point", "client"), ("shows", "is hidden"), strict=True):
@@ -315,59 +295,14 @@ def plot_units(axes: Any, answers: Mapping[str, ArrayLike], member: ArrayLike, *
     return axes
 
 
-# --- adjacency, composition -----------------------------------------------------------------------
-
-
-def plot_changes(ax: Axes, changes: Mapping[str, ArrayLike], bounds: Mapping[str, float]) -> Axes:
-    """Histograms of how far a sum moves between neighbours, under "add/remove", "replace-one"."""
-    # bins that end at the bounds; the factor keeps values on a bound in the bin below it
-    edges = np.arange(43) * (min(bounds.values()) / 20) * (1 + 1e-9)
-    two_histograms(ax, changes["add/remove"], changes["replace-one"], edges)
-    top = ax.get_ylim()[1]
-    for name, bound in bounds.items():
-        ax.axvline(bound, **THEORY | {"linestyle": "--"})
-        text = f"{name}:\nat most {bound:.2f}"
-        note(ax, text, (bound - 0.04, 0.97 * top), ha="right", va="top")
-    title = "Replacing a point can move a sum twice as far as removing it"
-    return finish(ax, title, "distance that the sum moves (L2)", "share of pairs")
-
-
-def plot_averaging(ax: Axes, rounds: ArrayLike, success: ArrayLike, mu: float) -> Axes:
-    """Success of an attacker who averages T answers, and Phi(mu sqrt(T) / 2)."""
-    rounds = np.asarray(rounds, dtype=np.float64)
-    grid = np.geomspace(rounds.min(), rounds.max(), 200)
-    theory = norm.cdf(mu * np.sqrt(grid) / 2)
-    ax.plot(grid, theory, **THEORY)
-    note(ax, "theory: Φ(μ√T/2)", (grid[120], theory[120]), (-8, 14), ha="right")
-    _attack(ax, rounds, success, "Asking again averages noise away", "answers T")
-    ax.set_ylim(0.45, 1.02)
-    return ax
-
-
-def plot_composition(ax: Axes, rounds: ArrayLike, totals: Mapping[str, ArrayLike]) -> Axes:
-    """Total epsilon of T releases by each way of adding up; keys: "basic", "GDP", "PLD"."""
-    rounds = np.asarray(rounds)
-    looks = {
-        "basic": Look("basic: add up", MUTED, "s--"),
-        "GDP": Look("GDP: μ² adds up", DARK, "-"),
-        "PLD": Look("_PLD", BLUE, "o"),
-    }
-    curves(ax, rounds, {name: totals[name] for name in looks}, looks)
-    note(ax, "PLD (dots)", (rounds[-2], np.asarray(totals["PLD"])[-2]), (0, 14), ha="center")
-    return finish(
-        ax, "Good accounting saves budget", "rounds T", "total ε", ylim=(0, None),
-        xticks=rounds[rounds >= 4], names="ends",
-    )  # fmt: skip
-
-
 # --- a first private Lloyd step -------------------------------------------------------------------
 
 
 def _released(ax: Axes, points: ArrayLike, noised: ArrayLike, exact: ArrayLike, title: str) -> Axes:
     """Points of [-1, 1]^2, released centres (squares) and exact ones (crosses)."""
-    cloud(ax, points, size=7)
-    centers(ax, noised, ORANGE, "s")
-    crosses(ax, exact)
+    plots.cloud(ax, points, size=7)
+    plots.centers(ax, noised, style.ORANGE, "s")
+    plots.crosses(ax, exact)
     ends: dict[str, Any] = dict.fromkeys(("xlim", "ylim"), (-1.05, 1.05))
     where = [-1, 0, 1]
     measured = ("first measurement", "second measurement")
@@ -380,7 +315,7 @@ def plot_step(
     """One Lloyd step: public start (circles), exact means (crosses), released means (squares)."""
     title = "One private step (squares) lands\nnear the exact means (crosses)"
     _released(ax, points, noised, exact, title)
-    centers(ax, start, "white", size=60, edgecolor=DARK, zorder=3)
+    plots.centers(ax, start, "white", size=60, edgecolor=DARK, zorder=3)
     arrow = {"arrowstyle": "->", "color": MUTED, "linewidth": 1, "shrinkA": 5, "shrinkB": 5}
     for a, b in zip(np.asarray(start), np.asarray(noised), strict=True):
         ax.annotate("", b, xytext=a, zorder=2, arrowprops=arrow)
@@ -394,38 +329,3 @@ def plot_private_clusters(
     """Released centres (squares) over non-private ones (crosses), with both costs in the title."""
     title = f"ε = {epsilon:g}: NICV {nicv:.4f}\nwithout noise: {nicv_reference:.4f}"
     return _released(ax, points, centers_, reference, title)
-
-
-# --- choosing bounds and epsilon, tuning ----------------------------------------------------------
-
-
-def plot_selection(ax: Axes, n_runs: ArrayLike, success: ArrayLike, ceiling: float) -> Axes:
-    """Success of the attack on the best of m runs, against the ceiling of a single run."""
-    n_runs = np.asarray(n_runs, dtype=np.float64)
-    ax.axhline(ceiling, **THEORY | {"linestyle": "--"})
-    text = "no attack on one run can exceed this"
-    note(ax, text, (n_runs[-1], ceiling - 0.015), ha="right", va="top")
-    title = "Publishing the best of m runs breaks the guarantee of each"
-    return _attack(ax, n_runs, success, title, "runs m", "X-")
-
-
-def plot_cost(ax: Axes, x: ArrayLike, costs: ArrayLike, reference: float) -> Axes:
-    """Median cost with its 10-90 % band over repetitions, beside the non-private cost (dashed).
-
-    Parameters
-    ----------
-    x : array_like of shape (m,)
-    costs : array_like of shape (m, n_repetitions)
-    """
-    x = np.asarray(x, dtype=np.float64)
-    curves(ax, x, {"": costs}, (Look("_cost", ORANGE, "s-"),), quantiles=(0.1, 0.5, 0.9))
-    ax.axhline(reference, **DASHED)
-    middle = float(np.sqrt(x.min() * x.max()))
-    note(ax, "non-private", (middle, 0.95 * reference), ha="center", va="top")
-    top = max(float(spread(costs, (0, 0, 0.9))[2].max()), ax.get_ylim()[1] / 1.15)
-    finish(ax, "", "", "NICV", log="xy", xticks=x, ylim=(0.75 * reference, 1.15 * top))
-    ax.set_xticks([], minor=True)
-    ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 4, 6)))
-    ax.yaxis.set_major_formatter("{x:g}")
-    ax.yaxis.set_minor_locator(NullLocator())
-    return ax
