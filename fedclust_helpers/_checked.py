@@ -32,20 +32,26 @@ Kind = tuple[Test, str]  # a test of values, and what is wanted in words
 def checked(function: F) -> F:
     """Refuse arguments that are not of the kind that the signature of `function` says.
 
-    For a class (above ``@dataclass``) the arguments of its own constructor are checked. Hints are
-    read at the first call; defaults are not checked.
+    For a class (above ``@dataclass``) the arguments of its own constructor and of its own public
+    methods are checked. Hints are read at the first call; defaults are not checked.
 
-    Raises (when called)
-    --------------------
-    TypeError
-        If an argument is of another kind.
-    ValueError
-        If it is nan, out of the range of its hint, or not one of the words of a ``Literal``.
+    Then TypeError for an argument of another kind; ValueError if it is nan, out of the range of its
+    hint, or not one of the words of a ``Literal``.
     """
-    if isinstance(function, type):
-        setattr(function, "__init__", _checking(vars(function)["__init__"], function))  # noqa: B010
-        return function
-    return _checking(function)
+    if not isinstance(function, type):
+        return _checking(function)
+    for name, member in list(vars(function).items()):
+        inner = getattr(member, "__func__", member)  # of a classmethod
+        if name == "__init__":
+            setattr(function, name, _checking(inner, function))
+        elif isinstance(inner, types.FunctionType) and name[0] != "_" and _takes_arguments(inner):
+            made = _checking(inner)
+            setattr(function, name, made if inner is member else type(member)(made))
+    return function
+
+
+def _takes_arguments(method: types.FunctionType) -> bool:
+    return method.__code__.co_argcount + method.__code__.co_kwonlyargcount > 1
 
 
 def check_fields(record: Any) -> None:
@@ -265,7 +271,7 @@ def is_numeric(value: Any) -> bool:
         array = np.asarray(value)
         if array.dtype.kind == "O":
             array = array.astype(np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return False
     return array.dtype.kind in "fiub"
 

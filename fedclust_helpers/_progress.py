@@ -18,12 +18,8 @@ Progress = bool | Callable[[int, int], object]
 def showing(progress: Progress, total: int, what: str) -> Iterator[Callable[[int], object]]:
     """While this context is open, ``done(n)`` tells that n of `total` steps are finished.
 
-    A function that fails costs nobody the run: its error becomes a RuntimeWarning.
-
-    Raises
-    ------
-    TypeError
-        If `progress` is neither a bool nor a function.
+    A function that fails costs nobody the run: its error becomes a RuntimeWarning. TypeError if
+    `progress` is neither a bool nor a function.
     """
     if callable(progress):
         function = check_function(progress, "progress")

@@ -7,13 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from fedclust_helpers._validation import FloatArray, as_points
+from fedclust_helpers._validation import as_points
 from fedclust_helpers.federation import ClientData
-
-
-def is_table(X: Any) -> bool:
-    """Whether X is a DataFrame, of whatever library."""
-    return hasattr(X, "columns") and hasattr(X, "to_numpy")
+from fedclust_helpers.federation.data import is_table
 
 
 def column_names(X: Any, y: Any) -> list[Any] | None:
@@ -49,10 +45,7 @@ def client_data(X: Any, y: Any) -> ClientData:
     """The clients that X, and y beside one table, speak of; errors name X or y."""
     if not is_one_table(X):
         if y is not None:
-            raise ValueError(
-                "y must not be given beside clients: X says already whose each row is; give y (the"
-                " owners) with one array of shape (n, d) only"
-            )
+            raise ValueError("y must not be given beside clients: X says already whose each row is")
         return X if isinstance(X, ClientData) else _named("X", ClientData.from_clients, X)
     if isinstance(X, Sequence) and len(X) == 0:
         raise ValueError("X must hold at least one client, or one row")
@@ -67,20 +60,3 @@ def _named(name: str, build: Callable[..., ClientData], *args: Any) -> ClientDat
         return build(*args)
     except (TypeError, ValueError) as error:
         raise type(error)(f"{name} cannot be read as clients: {error}") from None
-
-
-def as_bound(value: Any, name: str, n_features: int) -> FloatArray:
-    """A public bound of each of `n_features` columns."""
-    wrong = f"{name} must be a number or {n_features} numbers, one for each column of X"
-    try:
-        side = np.asarray(value)
-        if side.dtype.kind not in "fiu" and side.dtype != object:
-            raise TypeError
-        side = side.astype(np.float64)
-    except (TypeError, ValueError, OverflowError):
-        raise TypeError(wrong) from None
-    if side.shape not in ((), (n_features,)):
-        raise ValueError(f"{wrong}; got shape {side.shape}")
-    if not np.isfinite(side).all():
-        raise ValueError(f"{name} must be finite")
-    return np.broadcast_to(side, (n_features,))

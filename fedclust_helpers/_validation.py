@@ -32,7 +32,7 @@ def _real_array(values: Any, name: str, of_shape: str = "") -> NDArray[Any]:
             if array.dtype.kind in "cSUMm":
                 raise TypeError
             array = array.astype(np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise TypeError(f"{name} must be an array of real numbers{of_shape}") from None
     return array
 
@@ -132,9 +132,7 @@ def check_choice(value: Any, name: str, choices: Sequence[str]) -> str:
 
 def check_text(value: Any, name: str) -> str:
     """Return `value` if it is a string."""
-    if not isinstance(value, str):
-        raise TypeError(f"{name} must be a string, got {type(value).__name__}")
-    return value
+    return check_instance(value, str, name, what="a string")
 
 
 def check_bool(value: Any, name: str) -> bool:
@@ -184,7 +182,10 @@ def as_numbers(
     TypeError if they are not real numbers; ValueError if the number of dimensions differs, if there
     are none (unless `empty`), or if one is not finite or beyond `largest` in magnitude.
     """
-    array = _real_array(values, name).astype(np.float64, copy=False)
+    array = _real_array(values, name)
+    if array.dtype.kind == "b" and array.ndim == 0:
+        raise TypeError(f"{name} must be real numbers, got bool")
+    array = array.astype(np.float64, copy=False)
     if ndim is not None and array.ndim != ndim:
         raise ValueError(f"{name} must have {ndim} dimension(s), got {array.ndim}")
     if array.size == 0 and not empty:
@@ -194,6 +195,14 @@ def as_numbers(
     if math.isfinite(largest) and array.size and np.abs(array).max() > largest:
         raise ValueError(f"{name} must be at most {largest:g} in magnitude")
     return array
+
+
+def as_bound(value: Any, name: str, n_features: int) -> FloatArray:
+    """A public bound of each of `n_features` columns, finite: a number, or one for each column."""
+    side = as_numbers(value, name)
+    if side.shape not in ((), (n_features,)):
+        raise ValueError(f"{name} must be a number or {n_features} numbers, one for each column")
+    return np.broadcast_to(side, (n_features,))
 
 
 def as_integers(
@@ -206,38 +215,31 @@ def as_integers(
 ) -> IntArray:
     """Return `values` as an int64 array (n,) within [minimum, maximum].
 
-    Raises
-    ------
-    TypeError
-        If they are not integers (floats and bools are none).
-    ValueError
-        If the shape is not (n,), or if one is out of range; values are not quoted.
+    TypeError if they are not integers (floats and bools are none); ValueError if the shape is not
+    (n,), or if one is out of range. Values are not quoted.
     """
     try:
         array = np.asarray(values)
+        if array.dtype.kind not in "iu" or isinstance(values, np.ma.MaskedArray):
+            raise TypeError
     except (TypeError, ValueError):
         raise TypeError(f"{name} must be an array of integers of shape (n,)") from None
-    if array.dtype.kind not in "iu":
-        raise TypeError(f"{name} must be an array of integers of shape (n,)")
     if array.ndim != 1 or (n is not None and len(array) != n):
         raise ValueError(f"{name} must be {'' if n is None else f'{n} '}integers of shape (n,)")
     if array.dtype.kind == "u" and array.size and array.max() > np.iinfo(np.int64).max:
         raise ValueError(f"{name} must be below 2^63")
+    limits = [f">= {minimum}"] * (minimum is not None) + [f"<= {maximum}"] * (maximum is not None)
     low = minimum is not None and array.size > 0 and array.min() < minimum
     high = maximum is not None and array.size > 0 and array.max() > maximum
     if low or high:
-        upper = "" if maximum is None else f" and <= {maximum}"
-        lower = "" if minimum is None else f">= {minimum}"
-        raise ValueError(f"{name} must be {lower}{upper}".replace("be  and", "be"))
+        raise ValueError(f"{name} must be {' and '.join(limits)}")
     return array.astype(np.int64, copy=False)
 
 
 def check_fits(n_numbers: float, name: str, *, limit: float = MAX_NUMBERS) -> None:
     """Refuse a size, by a public count of the numbers it needs, before memory runs out."""
     if not n_numbers <= limit:
-        raise ValueError(
-            f"{name} is too large: it needs {n_numbers:.3g} numbers, more than {limit:.3g}"
-        )
+        raise ValueError(f"{name} is too large: it needs {n_numbers:.3g} numbers, over {limit:.3g}")
 
 
 def short(value: Any) -> str:
@@ -250,9 +252,7 @@ def short(value: Any) -> str:
 
 def check_rng(rng: Any, name: str = "rng") -> np.random.Generator:
     """Return `rng` if it is a numpy Generator (integers and None are refused on purpose)."""
-    if not isinstance(rng, np.random.Generator):
-        raise TypeError(f"{name} must be a numpy.random.Generator, got {type(rng).__name__}")
-    return rng
+    return check_instance(rng, np.random.Generator, name, what="a numpy.random.Generator")
 
 
 # --- ranges, for the hints of `@checked` functions ------------------------------------------------

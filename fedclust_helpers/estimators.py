@@ -6,7 +6,8 @@ import copy
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal, Self
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,14 +16,21 @@ from sklearn.utils.validation import check_is_fitted
 
 from fedclust_helpers import fastlloyd, kmeans, ldp_kmeans
 from fedclust_helpers._reading import (
-    as_bound,
     client_data,
     column_names,
     holds_clients,
     is_one_table,
     is_table,
 )
-from fedclust_helpers._validation import FloatArray, IntArray, as_points, check_bool, check_choice
+from fedclust_helpers._validation import (
+    FloatArray,
+    IntArray,
+    as_bound,
+    as_points,
+    check_bool,
+    check_choice,
+    check_optional,
+)
 from fedclust_helpers.accounting import PrivacyLedger
 from fedclust_helpers.datasets import scale_to_box
 from fedclust_helpers.federation import ClientData, InProcess, Plan, simulate
@@ -35,33 +43,26 @@ MAX_NODES = 256
 _Data = ClientData | Mapping[Any, ArrayLike] | Sequence[ArrayLike] | ArrayLike
 
 
+@dataclass(eq=False, repr=False)
 class _InBox(ClusterMixin, BaseEstimator):
-    """Public bounds in, centres and labels in original units out; one ledger for every fit."""
+    """Public bounds in, centres and labels in original units out; one ledger for every fit.
 
-    _paper: Any  # its plan and run
+    A dataclass for its constructor: scikit-learn reads the parameters off the signature, and wants
+    them kept as they are until `fit`.
+    """
 
-    def __init__(
-        self,
-        n_clusters: int,
-        *,
-        epsilon: float,
-        delta: float | None = None,
-        lower: ArrayLike,
-        upper: ArrayLike,
-        mode: Literal["secure", "teaching"] = "secure",
-        seed: int | None = None,
-        ledger: PrivacyLedger | None = None,
-        options: dict[str, Any] | None = None,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.epsilon = epsilon
-        self.delta = delta
-        self.lower = lower
-        self.upper = upper
-        self.mode = mode
-        self.seed = seed
-        self.ledger = ledger
-        self.options = options
+    n_clusters: int
+    _: KW_ONLY
+    epsilon: float
+    delta: float | None = None
+    lower: ArrayLike
+    upper: ArrayLike
+    mode: Literal["secure", "teaching"] = "secure"
+    seed: int | None = None
+    ledger: PrivacyLedger | None = None
+    options: dict[str, Any] | None = None
+
+    _paper: ClassVar[Any]  # its plan and run
 
     def _read(self, X: Any, y: Any) -> ClientData:
         """The clients that X and y speak of; refused before anything is charged."""
@@ -76,7 +77,7 @@ class _InBox(ClusterMixin, BaseEstimator):
         raise NotImplementedError
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Run the protocol once and charge it.
+        """Run the protocol once and charge it; what is wrong is refused before that.
 
         Parameters
         ----------
@@ -86,11 +87,6 @@ class _InBox(ClusterMixin, BaseEstimator):
         y : array of shape (n,), optional
             With one array: the owner of each row, a number or a name. With one DataFrame also the
             name of the column of owners. Without it, every row is a client of its own.
-
-        Raises
-        ------
-        TypeError, ValueError, BudgetExceededError, CopyRefusedError
-            Before anything is charged.
         """
         data = self._read(X, y)
         planning, running = self._split_options(self._paper.plan, self._paper.run)
@@ -111,19 +107,12 @@ class _InBox(ClusterMixin, BaseEstimator):
         self._learn_names(X, y)
         return self
 
-    def fit_predict(self, X: _Data, y: ArrayLike | None = None, **kwargs: Any) -> Any:
-        """`fit`, then the label of each row, found where the row is.
+    def fit_predict(self, X: _Data, y: ArrayLike | None = None) -> Any:
+        """`fit`, then the label of each row (n,), found where it is; a list for several clients.
 
         Labels come from the released centres and the holder's own rows: they cost no budget as long
         as they stay with the holder. The estimator does not keep them.
-
-        Returns
-        -------
-        int array of shape (n,) for one array or table; a list of such arrays, one per client, for
-        several clients
         """
-        if kwargs:
-            raise TypeError(f"fit_predict takes X and y only, got {', '.join(kwargs)}")
         self.fit(X, y)  # refuses what cannot be read before anything is spent
         rows = self._rows_of(X, y)
         return [self.predict(own) for own in rows] if isinstance(rows, list) else self.predict(rows)
@@ -149,18 +138,13 @@ class _InBox(ClusterMixin, BaseEstimator):
         )
         if not (lower < upper).all():
             raise ValueError("lower and upper must satisfy lower < upper in every feature")
-        with np.errstate(over="ignore"):
-            if not np.isfinite(upper - lower).all():
-                raise ValueError("upper - lower must be finite in every feature")
-        return lower, upper
+        return lower, upper  # their difference is checked by `scale_to_box`
 
     def _split_options(
         self, plan: Callable[..., Any], run: Callable[..., Any]
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         """Options of the planner and of the run; unknown ones are refused by name."""
-        options = {} if self.options is None else self.options
-        if not isinstance(options, Mapping):
-            raise TypeError(f"options must be a dict, got {type(options).__name__}")
+        options = check_optional(self.options, dict, "options") or {}
         ours = {"federation", "plan", "n_clusters", "epsilon", "delta", "rng"}
         known = [set(inspect.signature(f).parameters) - ours for f in (plan, run)]
         wrong = [name for name in options if name not in known[0] | known[1]]
@@ -174,9 +158,7 @@ class _InBox(ClusterMixin, BaseEstimator):
 
     def _open_ledger(self) -> PrivacyLedger | None:
         """The ledger that a fit charges: the one given, else the one of the fit before."""
-        if self.ledger is not None:
-            if not isinstance(self.ledger, PrivacyLedger):
-                raise TypeError(f"ledger must be a PrivacyLedger, got {type(self.ledger).__name__}")
+        if check_optional(self.ledger, PrivacyLedger, "ledger") is not None:
             return self.ledger
         return getattr(self, "_opened", None)
 
@@ -243,16 +225,18 @@ class _InBox(ClusterMixin, BaseEstimator):
         return state
 
     def __copy__(self) -> Self:
-        made = type(self).__new__(type(self))
-        made.__dict__.update(self.__dict__)
-        return made
+        return self._with(self.__dict__)
 
     def __deepcopy__(self, memo: Any) -> Self:
+        return self._with(copy.deepcopy(self.__dict__, memo))  # ledgers stay the same object
+
+    def _with(self, state: dict[str, Any]) -> Self:
         made = type(self).__new__(type(self))
-        made.__dict__.update(copy.deepcopy(self.__dict__, memo))  # ledgers stay the same object
+        made.__dict__.update(state)
         return made
 
 
+@dataclass(eq=False, repr=False)
 class FastLloydKMeans(_InBox):
     """FastLloyd over data in its own units, given public bounds of every feature.
 
@@ -263,7 +247,6 @@ class FastLloydKMeans(_InBox):
 
     Parameters
     ----------
-    n_clusters : int
     epsilon, delta : float
         Total budget of one `fit`, add/remove one row. delta defaults to 1/(N ln N), with N the
         public `n_records`.
@@ -279,13 +262,12 @@ class FastLloydKMeans(_InBox):
     mode : {"secure", "teaching"}
         "secure" (default) takes noise and keys from the operating system and needs OpenDP;
         "teaching" takes a `seed` and is not private against anyone who knows it.
-    seed : int, optional
     ledger : PrivacyLedger, optional
-        The ledger of this data set. Pass the same one to every fit on the same data. Without it
-        the first `fit` opens one, and further fits of this estimator are charged to the same one;
-        a scikit-learn clone, for other data, begins with none. A ledger that is given goes with
-        every clone: searches and cross-validation charge it for every fit (in this process;
-        elsewhere it refuses).
+        The ledger of this data set. Pass the same one to every fit on the same data, and it goes
+        with every clone: searches and cross-validation charge it for every fit (in this process;
+        elsewhere it refuses). Without it the first `fit` opens one, and further fits of this
+        estimator are charged to the same one; a scikit-learn clone, for other data, begins with
+        none.
     options : dict, optional
         Further arguments of `fastlloyd.plan` and `fastlloyd.run` (alpha, strategy, n_rounds,
         initial ...).
@@ -298,8 +280,7 @@ class FastLloydKMeans(_InBox):
     ledger_, transcript_, result_
         What was charged, what crossed the wire, the full result.
     clipped_counts_ : ndarray of shape (M,)
-        Rows that each client clipped. Known to the clients only: not part of the release, and not
-        of a pickle.
+        Rows that each client clipped: known to the clients only, no part of release or pickle.
 
     Examples
     --------
@@ -315,31 +296,12 @@ class FastLloydKMeans(_InBox):
     2.0
     """
 
-    _paper = fastlloyd
+    _: KW_ONLY
+    trust: Literal["masked", "ideal", "trusted", "serverless"] = "masked"
+    publish: bool = True
+    n_records: int | None = None
 
-    def __init__(
-        self,
-        n_clusters: int,
-        *,
-        epsilon: float,
-        delta: float | None = None,
-        lower: ArrayLike,
-        upper: ArrayLike,
-        trust: Literal["masked", "ideal", "trusted", "serverless"] = "masked",
-        publish: bool = True,
-        n_records: int | None = None,
-        mode: Literal["secure", "teaching"] = "secure",
-        seed: int | None = None,
-        ledger: PrivacyLedger | None = None,
-        options: dict[str, Any] | None = None,
-    ) -> None:
-        super().__init__(
-            n_clusters, epsilon=epsilon, delta=delta, lower=lower, upper=upper, mode=mode,
-            seed=seed, ledger=ledger, options=options,
-        )  # fmt: skip
-        self.trust = trust
-        self.publish = publish
-        self.n_records = n_records
+    _paper: ClassVar[Any] = fastlloyd
 
     def _read(self, X: Any, y: Any) -> ClientData:
         check_choice(self.trust, "trust", ("masked", "ideal", "trusted", "serverless"))
@@ -368,9 +330,7 @@ class FastLloydKMeans(_InBox):
         limit = {"masked": MAX_KEY_AGREEMENTS, "serverless": MAX_NODES}.get(self.trust)
         if limit is not None and data.n_clients > limit:
             instead = (
-                "give the owner of each row as y (few owners with many rows each)"
-                if alone
-                else "group rows under fewer clients"
+                "give the owner of each row as y" if alone else "group rows under fewer clients"
             )
             raise ValueError(
                 f"X must hold at most {limit} clients with trust={self.trust!r}, where each takes"
@@ -392,19 +352,11 @@ class LocalKMeans(_InBox):
     server never holds a row, not even a sum that is exact. It takes many users: see
     `ldp_kmeans.users_needed`.
 
-    Parameters
-    ----------
-    epsilon, delta : float
-        For any two values of one user's row, whatever all others do. Up to six features the
-        protocol is pure and delta (1e-6 by default) is not used.
-    seed : int, optional
-        Teaching mode only; also seeds the server's k-means.
-    ledger : PrivacyLedger, optional
-        Of these users, for replace-one.
-    options : dict, optional
-        Further arguments of `ldp_kmeans.plan` and `ldp_kmeans.run` (depths, sums, n_sd ...).
-    n_clusters, lower, upper, mode, and the attributes of a fit
-        As for `FastLloydKMeans`.
+    Arguments and attributes as for `FastLloydKMeans`, but: epsilon and delta hold for any two
+    values of one user's row, whatever all others do (up to six features the protocol is pure and
+    delta, 1e-6 by default, is not used); `ledger` is for replace-one; `seed` (teaching mode) also
+    seeds the server's k-means; `options` are those of `ldp_kmeans.plan` and `ldp_kmeans.run`
+    (depths, sums, n_sd ...).
 
     Examples
     --------
@@ -416,7 +368,7 @@ class LocalKMeans(_InBox):
     [20.0, 60.0]
     """
 
-    _paper = ldp_kmeans
+    _paper: ClassVar[Any] = ldp_kmeans
 
     def _read(self, X: Any, y: Any) -> ClientData:
         if y is not None:

@@ -6,7 +6,7 @@ Nothing here knows about clients, noise or budgets. One chunked pass over the da
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Annotated, Literal, NamedTuple
 
@@ -31,7 +31,7 @@ from fedclust_helpers._validation import (
 
 CHUNK = 8_192  # rows per pass: keeps the temporaries in cache and memory use independent of n
 MAX_NUMBERS = 2**30  # of one result: 8 GiB
-BISECTIONS = 20  # of `sphere_packing`
+BISECTIONS, TRIES = 20, 100  # of `sphere_packing`
 LARGEST = 1e150  # magnitudes whose squares can be added up
 
 
@@ -45,7 +45,6 @@ def _check_bound(bound: float, name: str) -> float:
 Bound = Annotated[float, _check_bound]  # of a box
 Radius = Annotated[float, partial(check_positive, finite=False)]
 Rounds = Annotated[int, partial(check_int, minimum=0, maximum=1_000_000)]
-Tries = Annotated[int, partial(check_int, maximum=1_000_000)]
 
 
 class Assignment(NamedTuple):
@@ -114,16 +113,34 @@ def sums_and_counts(
     """
     points = as_points(points)
     centers = as_points(centers, "centers", n_features=points.shape[1])
-    edges = _check_offsets(offsets, len(points))
-    (k, d), n_clients = centers.shape, len(edges) - 1
-    check_fits(n_clients * k * d, "offsets", limit=MAX_NUMBERS)
     target = NearestTarget(centers)
-    sums = np.zeros((n_clients * k, d))
-    counts = np.zeros(n_clients * k, dtype=np.int64)
-    for part in client_blocks(edges, min(CHUNK, target.rows_at_once)):
+
+    def labels_of(part: slice) -> IntArray:
         labels, inside = target.labels_within(points[part], np.inf if radius is None else radius)
         labels[~inside] = -1
-        add_block(sums, counts, points[part], labels, part.start, edges, k)
+        return labels
+
+    return _added(
+        points, labels_of, len(centers), offsets, min(CHUNK, target.rows_at_once), "offsets"
+    )
+
+
+def _added(
+    points: FloatArray,
+    labels_of: Callable[[slice], IntArray],
+    k: int,
+    offsets: IntArray | None,
+    size: int,
+    name: str,
+) -> tuple[FloatArray, IntArray]:
+    """Sums and counts of all rows by client and label, block by block."""
+    edges, d = _check_offsets(offsets, len(points)), points.shape[1]
+    n_clients = len(edges) - 1
+    check_fits(n_clients * k * d, name, limit=MAX_NUMBERS)
+    sums = np.zeros((n_clients * k, d))
+    counts = np.zeros(n_clients * k, dtype=np.int64)
+    for part in client_blocks(edges, size):
+        add_block(sums, counts, points[part], labels_of(part), part.start, edges, k)
     shape = (k,) if offsets is None else (n_clients, k)
     return sums.reshape(*shape, d), counts.reshape(shape)
 
@@ -209,16 +226,8 @@ def group_sums(
         raise ValueError(f"labels must be {len(points)} integers, one for each row")
     if labels.min() < -1 or labels.max() >= n_groups:
         raise ValueError(f"labels must lie in -1..{n_groups - 1}")
-    edges = _check_offsets(offsets, len(points))
-    n_clients = len(edges) - 1
-    check_fits(n_clients * n_groups * points.shape[1], "n_groups", limit=MAX_NUMBERS)
-    sums = np.zeros((n_clients * n_groups, points.shape[1]))
-    counts = np.zeros(n_clients * n_groups, dtype=np.int64)
-    for part in client_blocks(edges, CHUNK):
-        own = labels[part].astype(np.int64)
-        add_block(sums, counts, points[part], own, part.start, edges, n_groups)
-    shape = (n_groups,) if offsets is None else (n_clients, n_groups)
-    return sums.reshape(*shape, -1), counts.reshape(shape)
+    own = labels.astype(np.int64)
+    return _added(points, lambda part: own[part], n_groups, offsets, CHUNK, "n_groups")
 
 
 @checked
@@ -249,13 +258,9 @@ def weighted_kmeans(
     points = moderate_points(points)
     check_int(n_clusters, "n_clusters", maximum=len(points))
     if weights is not None:
-        message = f"weights must be {len(points)} non-negative numbers, not all zero"
-        try:
-            weights = as_numbers(weights, "weights", largest=LARGEST)
-        except ValueError:
-            raise ValueError(message) from None
+        weights = as_numbers(weights, "weights", largest=LARGEST)
         if weights.shape != (len(points),) or weights.min() < 0 or weights.max() < 1 / LARGEST:
-            raise ValueError(message)
+            raise ValueError(f"weights must be {len(points)} non-negative numbers, not all zero")
         if not 1 / LARGEST < weights.max() * float(np.abs(points).max() or 1) ** 2 < LARGEST**2:
             raise ValueError("weights times squared points must neither overflow nor underflow")
     seed = int(rng.integers(2**31))
@@ -264,7 +269,7 @@ def weighted_kmeans(
 
 
 def _pack(
-    k: int, d: int, bound: float, distance: float, tries: int, rng: np.random.Generator
+    k: int, d: int, bound: float, distance: float, rng: np.random.Generator
 ) -> FloatArray | None:
     """Random centres at least `distance` from the walls and `2 distance` apart, or None."""
     side = bound - distance
@@ -274,8 +279,8 @@ def _pack(
     for j in range(k):
         # draw the tries in blocks of growing size: the first is usually enough
         done = 0
-        while done < tries:
-            block = min(tries - done, 4 if done == 0 else tries)
+        while done < TRIES:
+            block = 4 if done == 0 else TRIES - done
             candidates = rng.uniform(-side, side, size=(block, d))
             gaps = cdist(candidates, centers[:j]) if j else np.full((block, 1), np.inf)
             good = np.flatnonzero((gaps >= 2 * distance).all(axis=1))
@@ -296,38 +301,30 @@ def sphere_packing(
     rng: np.random.Generator,
     bound: Bound = 1.0,
     method: Literal["halving", "largest"] = "halving",
-    n_tries: Tries = 100,
 ) -> FloatArray:
     """Data-independent initial centres (k, d), spread over the box [-bound, bound]^d.
 
     Centres are drawn at random at least `a` from the walls and `2 a` from each other. A radius `a`
-    counts as feasible when every centre finds its place within `n_tries` draws.
+    counts as feasible when every centre finds its place within `TRIES` draws.
 
-    Parameters
-    ----------
-    method : {"halving", "largest"}
-        "halving" starts at a = bound and halves until feasible, as the released code of FastLloyd
-        does: the first centre is then the origin whenever a = bound is feasible for k = 1.
-        "largest" does the binary search for the largest feasible `a` that the paper's text
-        describes (`BISECTIONS` steps).
+    "halving" starts at a = bound and halves until feasible, as the released code of FastLloyd does:
+    the first centre is then the origin whenever a = bound is feasible for k = 1. "largest" does the
+    binary search for the largest feasible `a` that the paper's text describes (`BISECTIONS` steps).
 
-    Notes
-    -----
     Su et al. (2016), used in FastLloyd section 5.3.1. The result depends on public numbers only,
     so it costs no privacy budget.
     """
-    # each centre is compared with those before it; candidates are drawn `n_tries` at a time
+    # each centre is compared with those before it
     check_fits(n_clusters * n_clusters, "n_clusters", limit=MAX_NUMBERS)
     check_fits(n_clusters * n_features, "n_features", limit=MAX_NUMBERS)
-    check_fits(n_tries * max(n_clusters, n_features), "n_tries", limit=MAX_NUMBERS)
     distance = bound
-    while (centers := _pack(n_clusters, n_features, bound, distance, n_tries, rng)) is None:
+    while (centers := _pack(n_clusters, n_features, bound, distance, rng)) is None:
         distance /= 2
     if method == "largest":
         low, high = distance, min(bound, 2 * distance)
         for _ in range(BISECTIONS):
             middle = (low + high) / 2
-            better = _pack(n_clusters, n_features, bound, middle, n_tries, rng)
+            better = _pack(n_clusters, n_features, bound, middle, rng)
             if better is None:
                 high = middle
             else:

@@ -10,8 +10,9 @@ tests) or `SECURE` (operating-system entropy through OpenDP, discrete mechanisms
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal, Protocol, Self, runtime_checkable
+from typing import ClassVar, Protocol, Self, runtime_checkable
 
 import dp_accounting as dpa
 import numpy as np
@@ -81,6 +82,7 @@ class _Base:
 
     sensitivity: float
     adjacency: str
+    norm: ClassVar[int]
     grid: float | None = None
     gdp_mu: ClassVar[float | None] = None
     pure_epsilon: ClassVar[float] = math.inf
@@ -92,8 +94,7 @@ class _Base:
     def as_replace_one(self) -> Self:
         """The same noise, stated for replace-one neighbours: the sensitivity doubles at most.
 
-        Replacing a record is removing one and adding another, so a bound for add/remove gives
-        twice that bound for replace-one (triangle inequality).
+        Replacing a record is removing one and adding another (triangle inequality).
         """
         if self.adjacency == "replace-one":
             return self
@@ -117,12 +118,10 @@ class NoNoise(_Base):
         if self.sensitivity < 0:
             raise ValueError(f"sensitivity must be >= 0, got {self.sensitivity}")
 
-    @checked
     def sample(self, shape: Shape, *, rng: NoiseSource | None = None) -> FloatArray:
         """Zeros of the given shape."""
         return np.zeros(_size(shape))
 
-    @checked
     def tail(self, probability: Rate) -> float:
         """No noise, no tail: 0."""
         return 0.0
@@ -135,18 +134,16 @@ class NoNoise(_Base):
 class _Continuous(_Base):
     """Noise in floating point: it leaks in its last bits, so there is no secure sampler."""
 
+    _draw: Callable[..., FloatArray]
+
     @checked
     def sample(self, shape: Shape, *, rng: NoiseSource) -> FloatArray:
         """Noise of the given shape (teaching source only)."""
         if isinstance(rng, SecureNoise):
             raise ValueError(
-                f"{type(self).__name__} has no secure sampler (floating-point noise leaks); use a"
-                " discrete mechanism"
+                f"{type(self).__name__} has no secure sampler: use a discrete mechanism"
             )
         return self._draw(_size(shape), check_rng(rng))
-
-    def _draw(self, size: tuple[int, ...], rng: np.random.Generator) -> FloatArray:
-        raise NotImplementedError
 
 
 @checked
@@ -169,15 +166,13 @@ class Gaussian(_Continuous):
     norm: ClassVar[int] = 2
 
     @classmethod
-    @checked
     def from_budget(
         cls, sensitivity: Positive, epsilon: float, delta: float, *, adjacency: str = "add/remove"
     ) -> Gaussian:
-        """The smallest noise that is (epsilon, delta)-DP: analytic calibration, any epsilon > 0."""
+        """The smallest noise that is (epsilon, delta)-DP: analytic calibration, any epsilon."""
         return cls(sensitivity, sensitivity * gaussian_sigma_analytic(epsilon, delta), adjacency)
 
     @classmethod
-    @checked
     def from_gdp(
         cls, sensitivity: Positive, mu: Positive, *, adjacency: str = "add/remove"
     ) -> Gaussian:
@@ -197,7 +192,6 @@ class Gaussian(_Continuous):
     def _draw(self, size: tuple[int, ...], rng: np.random.Generator) -> FloatArray:
         return rng.normal(0.0, self.std, size)
 
-    @checked
     def tail(self, probability: Rate) -> float:
         """A bound that one coordinate exceeds with at most this probability."""
         return self.std * math.sqrt(2 * math.log(2 / probability))
@@ -207,9 +201,21 @@ class Gaussian(_Continuous):
         return dpa.GaussianDpEvent(self.std / self.sensitivity)
 
 
+class _Pure(_Base):
+    """Laplace noise of some kind: epsilon-DP with epsilon = sensitivity/scale."""
+
+    scale: float
+    norm: ClassVar[int] = 1
+
+    @property
+    def pure_epsilon(self) -> float:  # type: ignore[override]
+        """epsilon = sensitivity / scale."""
+        return self.sensitivity / self.scale
+
+
 @checked
 @dataclass(frozen=True)
-class Laplace(_Continuous):
+class Laplace(_Pure, _Continuous):
     """Independent Laplace(scale) on each coordinate of a statistic with bounded L1 sensitivity.
 
     epsilon-DP with epsilon = sensitivity/scale; the variance is 2 scale^2.
@@ -218,10 +224,8 @@ class Laplace(_Continuous):
     sensitivity: Positive
     scale: Positive
     adjacency: Adjacency = "add/remove"
-    norm: ClassVar[int] = 1
 
     @classmethod
-    @checked
     def from_budget(
         cls, sensitivity: Positive, epsilon: Epsilon, *, adjacency: str = "add/remove"
     ) -> Laplace:
@@ -233,15 +237,9 @@ class Laplace(_Continuous):
         """Standard deviation sqrt(2) scale."""
         return math.sqrt(2) * self.scale
 
-    @property
-    def pure_epsilon(self) -> float:  # type: ignore[override]
-        """epsilon = sensitivity / scale."""
-        return self.sensitivity / self.scale
-
     def _draw(self, size: tuple[int, ...], rng: np.random.Generator) -> FloatArray:
         return rng.laplace(0.0, self.scale, size)
 
-    @checked
     def tail(self, probability: Rate) -> float:
         """A bound that one coordinate exceeds with at most this probability."""
         return self.scale * math.log(1 / probability)
@@ -251,6 +249,7 @@ class Laplace(_Continuous):
         return dpa.LaplaceDpEvent(self.scale / self.sensitivity)
 
 
+@checked
 @dataclass(frozen=True)
 class _Discrete(_Base):
     """Noise on the multiples of `grid`, for values that were rounded to that grid.
@@ -263,15 +262,12 @@ class _Discrete(_Base):
     scale: Positive
     grid: Positive = 1.0
     adjacency: Adjacency = "add/remove"
-    _kind: ClassVar[Literal["gaussian", "laplace"]] = "gaussian"
+    norm: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.tail(NEGLIGIBLE) / self.grid < MAX_STEPS:
-            raise ValueError(
-                f"scale/grid must be below about 2^58 for noise in 64-bit integers, got"
-                f" {self.scale / self.grid:.3g}: take a coarser grid"
-            )
+            raise ValueError("scale/grid must be below about 2^58 (64-bit integers): coarsen grid")
 
     def _opendp(self, n: int) -> IntArray:
         try:
@@ -279,33 +275,27 @@ class _Discrete(_Base):
         except ImportError:
             raise ImportError("secure noise needs OpenDP: pip install 'fedclust[secure]'") from None
         dp.enable_features("contrib")
+        make, metric = dp.m.make_gaussian, dp.l2_distance(T=float)
+        if self.norm == 1:
+            make, metric = dp.m.make_laplace, dp.l1_distance(T=float)
         domain = dp.vector_domain(dp.atom_domain(T="i64"))
-        scale = self.scale / self.grid
-        if self._kind == "gaussian":
-            sampler = dp.m.make_gaussian(domain, dp.l2_distance(T=float), scale=scale)
-        else:
-            sampler = dp.m.make_laplace(domain, dp.l1_distance(T=float), scale=scale)
+        sampler = make(domain, metric, scale=self.scale / self.grid)
         return np.asarray(sampler(np.zeros(n, dtype=np.int64)), dtype=np.int64)
 
-    @checked
     def sample_steps(self, shape: Shape, *, rng: NoiseSource) -> IntArray:
         """Noise of the given shape in whole steps of `grid`; `rng` a Generator or SECURE."""
         n, scale = math.prod(_size(shape)), self.scale / self.grid
         if isinstance(rng, SecureNoise):
             return (self._opendp(n) if n else np.zeros(0, dtype=np.int64)).reshape(shape)
         if scale > MAX_TEACHING_STEPS:
-            raise ValueError(
-                f"scale/grid must be at most 2^48 with a seeded generator, got {scale:.3g}: take a"
-                " coarser grid, or secure noise"
-            )
-        teaching = _gaussian_steps if self._kind == "gaussian" else _laplace_steps
+            raise ValueError("scale/grid must be at most 2^48 with a seed: take a coarser grid")
+        teaching = _gaussian_steps if self.norm == 2 else _laplace_steps
         return teaching(n, scale, check_rng(rng)).reshape(shape)
 
     def sample(self, shape: Shape, *, rng: NoiseSource) -> FloatArray:
         """`sample_steps` as numbers, multiples of `grid`. For looking at: releases add steps."""
         return self.sample_steps(shape, rng=rng).astype(np.float64) * self.grid
 
-    @checked
     def tail(self, probability: Rate) -> float:
         """A bound that one coordinate exceeds with at most this probability (sub-Gaussian)."""
         return self.scale * math.sqrt(2 * math.log(2 / probability)) + self.grid
@@ -352,10 +342,8 @@ class DiscreteGaussian(_Discrete):
     """
 
     n_coordinates: Count | None = None
-    norm: ClassVar[int] = 2
 
     @classmethod
-    @checked
     def from_budget(
         cls,
         sensitivity: Positive,
@@ -399,17 +387,13 @@ class DiscreteGaussian(_Discrete):
 
 @checked
 @dataclass(frozen=True)
-class DiscreteLaplace(_Discrete):
+class DiscreteLaplace(_Pure, _Discrete):
     """Discrete Laplace (two-sided geometric) on the multiples of `grid`, for L1 sensitivity.
 
     epsilon-DP with epsilon = sensitivity/scale, for values rounded to the grid.
     """
 
-    norm: ClassVar[int] = 1
-    _kind: ClassVar[Literal["gaussian", "laplace"]] = "laplace"
-
     @classmethod
-    @checked
     def from_budget(
         cls,
         sensitivity: Positive,
@@ -427,12 +411,6 @@ class DiscreteLaplace(_Discrete):
         a = self.grid / self.scale
         return self.grid * math.sqrt(2 * math.exp(-a)) / -math.expm1(-a)
 
-    @property
-    def pure_epsilon(self) -> float:  # type: ignore[override]
-        """epsilon = sensitivity / scale."""
-        return self.sensitivity / self.scale
-
-    @checked
     def tail(self, probability: Rate) -> float:
         """A bound that one coordinate exceeds with at most this probability."""
         return self.scale * math.log(2 / probability) + self.grid
@@ -468,14 +446,11 @@ class DistributedDiscreteGaussian(_Discrete):
 
     n_honest: Count = 1
     n_coordinates: Count = 1
-    norm: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.n_honest > 1 and self.scale < self.grid / 2 * math.sqrt(self.n_honest):
-            raise ValueError(
-                "scale must be >= sqrt(n_honest) grid/2: the bound does not hold for smaller shares"
-            )
+            raise ValueError("scale must be >= sqrt(n_honest) grid/2, else no bound holds")
 
     @property
     def rho(self) -> float:  # type: ignore[override]

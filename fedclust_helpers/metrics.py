@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from numbers import Integral
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -16,10 +15,10 @@ from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 from scipy.stats import t as student_t
-from sklearn.metrics import adjusted_rand_score, davies_bouldin_score, silhouette_score
+from sklearn.metrics import davies_bouldin_score, silhouette_score
 
 from fedclust_helpers._checked import checked
-from fedclust_helpers._validation import FloatArray, Share, as_numbers, as_points, check_int
+from fedclust_helpers._validation import FloatArray, Share, as_numbers, check_int
 from fedclust_helpers.kmeans import LARGEST, assign, kmeans_cost, moderate_points
 
 
@@ -33,8 +32,7 @@ class Interval(NamedTuple):
 def nicv(points: ArrayLike, centers: ArrayLike) -> float:
     """Normalised intra-cluster variance: mean squared distance to the nearest centre.
 
-    All points count, also those that an algorithm left out because of a radius (FastLloyd,
-    Section 6.2.1).
+    All points count, also those that a radius left out (FastLloyd, Section 6.2.1).
 
     Examples
     --------
@@ -54,15 +52,9 @@ def silhouette(
 ) -> float:
     """Mean silhouette of the nearest-centre clusters, between -1 and 1 (higher is better).
 
-    -1 if all rows used fall into one cluster, the convention of the paper (Appendix D).
-
-    Parameters
-    ----------
-    rng : numpy.random.Generator
-        Picks the rows if there are more than `max_points`. The same seed gives the same rows, so
-        that methods are compared on one subsample.
-    max_points : int, default 2000
-        Largest number of rows used: the cost is quadratic.
+    -1 if all rows used fall into one cluster, the convention of the paper (Appendix D). The cost is
+    quadratic, so `rng` picks `max_points` of the rows if there are more: the same seed gives the
+    same rows, so that methods are compared on one subsample.
     """
     array, centers = _points_and_centers(points, centers)
     if len(array) > max_points:
@@ -116,34 +108,6 @@ def centroid_mse(centers: ArrayLike, reference: ArrayLike) -> float:
         raise ValueError(f"reference must have {len(first)} rows like centers, got {len(second)}")
     squared = cdist(first, second, "sqeuclidean")
     return float(squared[linear_sum_assignment(squared)].mean())
-
-
-def adjusted_rand(points: ArrayLike, centers: ArrayLike, labels: ArrayLike) -> float:
-    """Adjusted Rand index between reference labels and the nearest-centre clusters.
-
-    1 for the same grouping, about 0 for unrelated ones. Labels are whole numbers or names, one per
-    point; rows with label -1 (outliers) are left out.
-    """
-    array = as_points(points)
-    try:
-        truth = np.asarray(labels)
-    except ValueError:
-        raise ValueError(f"labels must have shape ({len(array)},)") from None
-    if truth.dtype.kind == "O" and not (
-        all(isinstance(label, str) for label in truth.flat)
-        or all(isinstance(label, Integral) for label in truth.flat)
-    ):
-        raise TypeError("labels must be integers or strings")
-    if truth.dtype.kind == "f" and (truth == np.round(truth)).all() and np.isfinite(truth).all():
-        truth = truth.astype(np.float64)  # whole numbers that a table stored as floats
-    elif truth.dtype.kind not in "biuUO":
-        raise TypeError("labels must be integers or strings")
-    if truth.shape != (len(array),):
-        raise ValueError(f"labels must have shape ({len(array)},), got {truth.shape}")
-    kept = truth != -1
-    if not kept.any():
-        raise ValueError("labels must name a cluster for at least one point")
-    return float(adjusted_rand_score(truth[kept], assign(array[kept], centers).labels))
 
 
 def auc_over_epsilon(epsilons: ArrayLike, values: ArrayLike) -> float:

@@ -13,7 +13,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from cryptography.exceptions import InvalidTag
@@ -84,18 +84,14 @@ class FixedPoint:
         """Unsigned integers of the ring."""
         return np.dtype(f"uint{self.bits}")
 
-    @checked
     def encode(self, values: ArrayLike) -> Ring:
         """Round to the grid and reduce modulo 2^bits.
 
         Values beyond the limit wrap around silently, as ring arithmetic does: whether that can
         happen is decided from public bounds by `check_capacity`, not from the data.
         """
-        scaled = self._scaled(values)
-        wrapped = np.mod(scaled, 2.0**self.bits) if self.bits == 32 else _mod_2_64(scaled)
-        return wrapped.astype(self.dtype)
+        return _mod_2_64(self._scaled(values)).astype(self.dtype)  # and modulo 2^bits
 
-    @checked
     def encode_steps(self, steps: IntArray, grid: float) -> Ring:
         """Whole steps of `grid`, a multiple of `resolution`, as ring elements: no float between."""
         ratio = grid / self.resolution
@@ -103,20 +99,17 @@ class FixedPoint:
             raise ValueError("grid must be finite, also in steps of the ring's resolution")
         if ratio < 1 or ratio != round(ratio):
             raise ValueError(
-                f"grid must be a multiple of the ring's resolution {self.resolution:g}, got"
-                f" {grid:g}"
+                f"grid must be a multiple of the ring's {self.resolution:g}, got {grid:g}"
             )
         factor = np.uint64(int(ratio) % 2**64)
         words = _whole(steps, "steps", np.uint64) * factor  # modulo 2^64
         return words.astype(self.dtype)  # and modulo 2^bits
 
-    @checked
     def decode(self, ring: Ring) -> FloatArray:
         """Read ring elements as signed fixed-point numbers."""
         signed = _whole(ring, "ring", self.dtype).view(np.dtype(f"int{self.bits}"))
         return np.ldexp(signed.astype(np.float64), -self.fractional_bits)
 
-    @checked
     def round(self, values: ArrayLike) -> FloatArray:
         """The nearest multiples of `resolution`, as floats."""
         return np.ldexp(self._scaled(values), -self.fractional_bits)
@@ -126,7 +119,6 @@ class FixedPoint:
         finite = as_numbers(values, "values", empty=True)
         return np.rint(np.ldexp(finite, self.fractional_bits))
 
-    @checked
     def check_capacity(
         self, *, n_records: Count, magnitude: Number, noise_tail: Number, name: str
     ) -> None:
@@ -162,8 +154,8 @@ def _whole(values: ArrayLike, name: str, dtype: DTypeLike) -> NDArray[Any]:
 def _mod_2_64(scaled: FloatArray) -> NDArray[np.uint64]:
     """Reduce whole floats modulo 2^64 without the undefined float-to-unsigned cast of negatives."""
     reduced = np.fmod(scaled, 2.0**64)
-    reduced = np.where(reduced >= 2.0**63, reduced - 2.0**64, reduced)
-    reduced = np.where(reduced < -(2.0**63), reduced + 2.0**64, reduced)
+    reduced -= 2.0**64 * (reduced >= 2.0**63)
+    reduced += 2.0**64 * (reduced < -(2.0**63))
     return reduced.astype(np.int64).view(np.uint64)
 
 
@@ -206,7 +198,6 @@ class PadBook(SingleUse):
         if not self.session:
             raise ValueError("session must be non-empty bytes")
 
-    @checked
     def pads(
         self,
         purpose: str,
@@ -258,8 +249,7 @@ def unmask(total: Ring, pad_total: Ring) -> Ring:
 # --- the group secret ----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class KeyMessage:
+class KeyMessage(NamedTuple):
     """One message of the key agreement, as it passes through the server."""
 
     sender: str
@@ -282,15 +272,11 @@ def agree_group_secret(
 ) -> GroupKeys:
     """Give all clients one secret through a server that never holds it.
 
-    Every client sends an X25519 public key. Client 0 drew `group_secret`; it derives a key with
-    each other client (X25519, HKDF) and sends the secret to it, encrypted and authenticated with
+    Every client sends an X25519 public key; `entropy` holds the private keys, 32 bytes that each
+    drew for itself. Client 0 drew the 32 bytes of `group_secret`; it derives a key with each other
+    client (X25519, HKDF) and sends the secret to it, encrypted and authenticated with
     ChaCha20-Poly1305. The server relays public keys and ciphertexts.
 
-    `entropy` holds the private key of each client, 32 bytes that it drew for itself; client 0 drew
-    the 32 bytes of `group_secret`.
-
-    Notes
-    -----
     The public keys are not authenticated. A server that follows the protocol learns nothing; one
     that swaps keys can sit in the middle. Where that is a threat, use a pre-shared secret instead.
     """

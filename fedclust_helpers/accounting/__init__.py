@@ -17,31 +17,11 @@ from fedclust_helpers.accounting.conversions import (
     zcdp_rho,
 )
 from fedclust_helpers.accounting.ledger import PrivacyLedger, Reservation
-from fedclust_helpers.accounting.releases import (
-    ADJACENCIES,
-    UNITS,
-    Accountable,
-    Release,
-    Sampling,
-)
+from fedclust_helpers.accounting.releases import ADJACENCIES, UNITS, Accountable, Release, Sampling
 
 __all__ = [
-    "ADJACENCIES",
-    "UNITS",
-    "Accountable",
-    "Budget",
-    "BudgetExceededError",
-    "LedgerMismatchError",
-    "PrivacyLedger",
-    "Release",
-    "Reservation",
-    "Sampling",
-    "gaussian_sigma_analytic",
-    "gaussian_sigma_classic",
-    "gdp_delta",
-    "gdp_epsilon",
-    "gdp_mu",
-    "pure_to_gdp_mu",
-    "zcdp_epsilon",
-    "zcdp_rho",
-]
+    "ADJACENCIES", "UNITS", "Accountable", "Budget", "BudgetExceededError", "LedgerMismatchError",
+    "PrivacyLedger", "Release", "Reservation", "Sampling", "gaussian_sigma_analytic",
+    "gaussian_sigma_classic", "gdp_delta", "gdp_epsilon", "gdp_mu", "pure_to_gdp_mu",
+    "zcdp_epsilon", "zcdp_rho",
+]  # fmt: skip

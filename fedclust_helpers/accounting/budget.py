@@ -58,9 +58,7 @@ class Budget:
     def __post_init__(self) -> None:
         chosen = self.filter or ("pure" if self.delta == 0 else "basic")
         if (chosen == "pure") != (self.delta == 0):
-            raise ValueError(
-                "filter 'pure' goes with delta = 0, 'basic', 'gdp' and 'rdp' with delta > 0"
-            )
+            raise ValueError("filter 'pure' goes with delta = 0, the others with delta > 0")
         object.__setattr__(self, "filter", chosen)
 
     @property
@@ -72,7 +70,6 @@ class Budget:
         )  # fmt: skip
         return 1 + math.exp(best.x)
 
-    @checked
     def rdp_limit(self, order: Number) -> float:
         """The Renyi divergence at `order` that still implies (epsilon, delta)-DP."""
         if order <= 1 or math.isinf(order):
@@ -89,7 +86,6 @@ class Budget:
             return gdp_mu(self.epsilon, self.delta) ** 2
         return 1.0 if self.filter == "basic" else self.rdp_limit(self.rdp_order)
 
-    @checked
     def cost(self, release: Release) -> float:
         """What one release takes of `limit` (inf if the filter cannot bound it)."""
         if self.filter == "basic":
@@ -102,8 +98,7 @@ class Budget:
                 mu = pure_to_gdp_mu(release.pure_epsilon)
             if mu is None:
                 raise LedgerMismatchError(
-                    f"filter 'gdp' cannot bound release {release.name!r}: open the ledger with a"
-                    " Budget of filter 'basic' or 'rdp'"
+                    f"filter 'gdp' cannot bound {release.name!r}: take 'basic' or 'rdp'"
                 )
             return mu * mu
         return self._rdp_cost(release)
@@ -120,7 +115,6 @@ class Budget:
         accountant.compose(event)
         return float(accountant.rdp[0])
 
-    @checked
     def share(self, releases: Sequence[Release]) -> float:
         """The smallest f for which `releases`, fixed in advance, are (f epsilon, f delta)-DP.
 

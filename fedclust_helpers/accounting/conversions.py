@@ -10,15 +10,9 @@ from scipy.special import ndtri_exp
 from scipy.stats import norm
 
 from fedclust_helpers._checked import checked
-from fedclust_helpers._validation import (
-    Delta,
-    Epsilon,
-    NonNegative,
-    Positive,
-)
+from fedclust_helpers._validation import Delta, Epsilon, NonNegative, Positive
 
 LARGEST = 1e15  # an epsilon or mu beyond is no promise, and no float can tell such numbers apart
-SMALLEST = 1e-15
 
 
 def _calibrated(
@@ -30,11 +24,8 @@ def _calibrated(
     rtol: float = 1e-14,
 ) -> float:
     """Where a rising function of a noise parameter passes 0, for noise that floats can express."""
-    if not SMALLEST <= epsilon <= LARGEST:
-        raise ValueError(
-            f"epsilon must lie between {SMALLEST:g} and {LARGEST:g} to calibrate noise, got"
-            f" {epsilon:g}"
-        )
+    if not 1 / LARGEST <= epsilon <= LARGEST:
+        raise ValueError(f"epsilon must lie between 1e-15 and 1e15 to calibrate noise: {epsilon:g}")
     if delta < 1e-250:
         raise ValueError(f"delta must be at least 1e-250 to calibrate noise, got {delta:g}")
     high = 1.0

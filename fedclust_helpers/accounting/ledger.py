@@ -12,7 +12,7 @@ import dp_accounting as dpa
 import numpy as np
 
 from fedclust_helpers._checked import checked
-from fedclust_helpers._state import CopyRefusedError
+from fedclust_helpers._state import CopyRefusedError, Fixed
 from fedclust_helpers._validation import DeltaOrZero, Natural, NonNegative
 from fedclust_helpers.accounting.budget import Budget, BudgetExceededError, LedgerMismatchError
 from fedclust_helpers.accounting.releases import (
@@ -49,26 +49,18 @@ class Reservation:
 
 
 @checked
-class PrivacyLedger:
+class PrivacyLedger(Fixed):
     """Every release made from one data set, and what they cost together.
 
     There is one ledger for a data set, in one process: `copy`, `deepcopy` and scikit-learn's
     `clone` give the same ledger, a pickled one is a record that takes no further charge (and a
     ledger with a budget is not pickled at all). Checking and charging are one step for all threads.
 
-    Parameters
-    ----------
-    unit : {"point", "client", "person"}
-        Whose presence is protected.
-    adjacency : {"add/remove", "replace-one"}
-        What "neighbouring data sets" means. Releases of another unit or adjacency are refused.
-    budget : Budget, optional
-        A total; the release that would exceed it is refused before any data is read.
-    releases, n_divisions
-        What was released before this ledger was opened, and the divisions it speaks of.
+    `unit` ("point", "client" or "person") says whose presence is protected, `adjacency` what
+    "neighbouring data sets" means; releases of another one are refused. The release that would
+    exceed the `budget`, if there is one, is refused before any data is read. `releases` and
+    `n_divisions` are what was released before this ledger was opened.
 
-    Notes
-    -----
     Groups: releases with different `group` labels concern disjoint sets of records, fixed without
     looking at the data (by user number, say). They compose in parallel: the total is that of the
     worst group, together with everything that has no group. Labels "split/part" with different
@@ -84,28 +76,13 @@ class PrivacyLedger:
         releases: Sequence[Release] = (),
         n_divisions: Natural = 0,
     ) -> None:
-        self._unit, self._adjacency, self._budget = unit, adjacency, budget
+        self.unit, self.adjacency, self.budget = unit, adjacency, budget
         self._releases, self._n_divisions = list(releases), n_divisions
         self._reservations: list[Reservation] = []
         self._lock = threading.RLock()
         self._process: int | None = os.getpid()  # None: a record
 
     # what it is -----------------------------------------------------------------------------------
-
-    @property
-    def unit(self) -> str:
-        """Whose presence is protected."""
-        return self._unit
-
-    @property
-    def adjacency(self) -> str:
-        """What "neighbouring data sets" means."""
-        return self._adjacency
-
-    @property
-    def budget(self) -> Budget | None:
-        """The total that may be spent, fixed when the ledger was opened."""
-        return self._budget
 
     @property
     def releases(self) -> tuple[Release, ...]:
@@ -124,13 +101,13 @@ class PrivacyLedger:
         return self
 
     def __getstate__(self) -> tuple[Any, ...]:
-        if self._budget is not None:
+        if self.budget is not None:
             raise CopyRefusedError(
                 "PrivacyLedger with a budget must not be pickled: another process could spend the"
                 " budget again; run in this process (threads are fine), or give each process a"
                 " ledger with its own share"
             )
-        return self._unit, self._adjacency, None, self._releases, self._n_divisions
+        return self.unit, self.adjacency, None, self._releases, self._n_divisions
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         self.__init__(*state)  # type: ignore[misc]
@@ -139,8 +116,7 @@ class PrivacyLedger:
     def _check_alive(self) -> None:
         if self._process is None:
             raise CopyRefusedError(
-                "this PrivacyLedger is a record of releases (it was pickled, or cut out by since):"
-                " charge the ledger that the data set was opened with"
+                "this PrivacyLedger is a record of releases: charge its original"
             )
         if self._process != os.getpid():
             raise CopyRefusedError(
@@ -157,7 +133,6 @@ class PrivacyLedger:
             self._n_divisions += 1
             return self._n_divisions - 1
 
-    @checked
     def line(
         self,
         mechanisms: Sequence[Accountable],
@@ -172,22 +147,21 @@ class PrivacyLedger:
         `LedgerMismatchError` if one, or the sampling scheme, speaks of another adjacency.
         """
         release = Release(
-            round, name, tuple(mechanisms), self._unit, self._adjacency, sampling, group
+            round, name, tuple(mechanisms), self.unit, self.adjacency, sampling, group
         )
         for mechanism in mechanisms:
-            if mechanism.adjacency != self._adjacency:
+            if mechanism.adjacency != self.adjacency:
                 raise LedgerMismatchError(
                     f"release {name!r} is calibrated for {mechanism.adjacency}, this ledger is kept"
-                    f" for {self._adjacency}; convert the mechanism first (as_replace_one)"
+                    f" for {self.adjacency}; convert the mechanism first (as_replace_one)"
                 )
-        if sampling is not None and sampling.adjacency != self._adjacency:
+        if sampling is not None and sampling.adjacency != self.adjacency:
             raise LedgerMismatchError(
                 f"{sampling.scheme} sampling amplifies under {sampling.adjacency}, this ledger is"
-                f" kept for {self._adjacency}"
+                f" kept for {self.adjacency}"
             )
         return release
 
-    @checked
     def check(self, mechanisms: Sequence[Accountable], **details: Any) -> Release:
         """The `line` of a release, or `BudgetExceededError` if it does not fit; nothing is charged.
 
@@ -198,7 +172,6 @@ class PrivacyLedger:
             self._require([release], f"release {release.name!r}")
         return release
 
-    @checked
     def charge(
         self,
         mechanisms: Sequence[Accountable],
@@ -233,7 +206,6 @@ class PrivacyLedger:
             raise BudgetExceededError(f"release {release.name!r} is not the next that was admitted")
         reservation.charged.append(release)
 
-    @checked
     def admit(self, planned: Sequence[Release], *, name: str) -> Reservation:
         """Reserve what a plan takes, before its first message.
 
@@ -245,7 +217,6 @@ class PrivacyLedger:
             self._reservations.append(reservation)
             return reservation
 
-    @checked
     def close(self, reservation: Reservation) -> None:
         """End of a run: what was reserved and never released is free again.
 
@@ -258,7 +229,7 @@ class PrivacyLedger:
 
     def _require(self, wanted: Sequence[Release], name: str) -> float:
         """Refuse what the budget cannot pay; returns its cost."""
-        budget = self._budget
+        budget = self.budget
         if budget is None:
             return 0.0
         if budget.filter == "basic" and len(wanted) > 1:
@@ -278,11 +249,11 @@ class PrivacyLedger:
 
     def _spent(self, group: str | None) -> float:
         """Costs so far and reserved that share records with `group` (None: the worst)."""
-        assert self._budget is not None
+        assert self.budget is not None
         whole = 0.0  # plans bounded as a whole
         singles = list(self._releases)
         for r in self._reservations:
-            if self._budget.filter == "basic" and len(r.planned) > 1:
+            if self.budget.filter == "basic" and len(r.planned) > 1:
                 whole += r.cost
                 for release in r.charged:
                     singles.remove(release)
@@ -292,13 +263,13 @@ class PrivacyLedger:
 
     def _grouped(self, releases: Sequence[Release], group: str | None) -> float:
         """Added costs of single releases, groups of one division in parallel."""
-        assert self._budget is not None
-        total = math.fsum(self._budget.cost(r) for r in releases if r.group is None)
+        assert self.budget is not None
+        total = math.fsum(self.budget.cost(r) for r in releases if r.group is None)
         by_group: dict[str, dict[str, float]] = {}
         for r in releases:
             if r.group is not None:
                 costs = by_group.setdefault(split_of(r.group), {})
-                costs[r.group] = costs.get(r.group, 0.0) + self._budget.cost(r)
+                costs[r.group] = costs.get(r.group, 0.0) + self.budget.cost(r)
         for split, costs in by_group.items():
             same = group is not None and split == split_of(group)
             total += costs.get(str(group), 0.0) if same else max(costs.values())
@@ -307,20 +278,16 @@ class PrivacyLedger:
     @property
     def remaining(self) -> float:
         """Share of the budget that is left, in the units of its filter (1 = all)."""
-        if self._budget is None:
+        if self.budget is None:
             return math.inf
         with self._lock:
-            return 1 - self._spent(None) / self._budget.limit
+            return 1 - self._spent(None) / self.budget.limit
 
     # totals ---------------------------------------------------------------------------------------
 
-    @checked
-    def dp_event(self, group: str | None = None) -> dpa.DpEvent:
-        """All releases (of one group and those of no group) as one ``dp-accounting`` event."""
-        splits = {split_of(r.group) for r in self._releases if r.group is not None}
-        if group is not None and splits - {split_of(group)}:
-            raise ValueError("group must be None on a ledger with several divisions of the records")
-        return compose([r for r in self._releases if group is None or r.group in (None, group)])
+    def dp_event(self) -> dpa.DpEvent:
+        """All releases as one ``dp-accounting`` event, as if all groups were one."""
+        return compose(self._releases)
 
     def gdp_mu(self) -> float | None:
         """The mu of the whole ledger if every release is Gaussian and unsampled, else None."""
@@ -331,34 +298,26 @@ class PrivacyLedger:
         """Sum of pure epsilons (inf if some release has none)."""
         return max(math.fsum(r.pure_epsilon for r in s) for s in streams(self._releases))
 
-    @checked
     def epsilon(self, delta: DeltaOrZero, *, method: Method = "auto") -> float:
         """Total epsilon at `delta`, for releases fixed in advance.
 
-        Parameters
-        ----------
-        delta : float
-            In [0, 1); 0 only if every release is pure.
-        method : str
-            "auto" takes the closed form where there is one (all Gaussian: "gdp", exact; Gaussian
-            and discrete Gaussian: "zcdp", the RDP bound at the best real order; delta = 0:
-            "pure"), else the smallest of several proved bounds: "pld" where the library supports
-            every event, else "rdp"; Renyi curves of sampled discrete noise (module `renyi`); the
-            zCDP total of all (discrete) Gaussians plus the sum of pure epsilons. Always inf if
-            something was released without noise.
+        `method` "auto" takes the closed form where there is one (all Gaussian: "gdp", exact;
+        Gaussian and discrete Gaussian: "zcdp", the RDP bound at the best real order; delta = 0:
+        "pure"), else the smallest of several proved bounds: "pld" where the library supports every
+        event, else "rdp"; Renyi curves of sampled discrete noise (module `renyi`); the zCDP total
+        of all (discrete) Gaussians plus the sum of pure epsilons. Always inf if something was
+        released without noise.
         """
         return total_epsilon(self._releases, delta, method)
 
-    @checked
     def delta(self, epsilon: NonNegative) -> float:
         """Total delta at `epsilon`, for releases fixed in advance (1 if not private)."""
         return total_delta(self._releases, epsilon)
 
-    @checked
     def since(self, n_releases: Natural) -> PrivacyLedger:
         """The record of the releases after the first `n_releases`: what one run cost alone."""
         kept = self._releases[n_releases:]
-        record = PrivacyLedger(self._unit, self._adjacency, None, kept, self._n_divisions)
+        record = PrivacyLedger(self.unit, self.adjacency, None, kept, self._n_divisions)
         record._process = None
         return record
 
@@ -384,7 +343,7 @@ class PrivacyLedger:
         return f"PrivacyLedger({self})"
 
     def __str__(self) -> str:
-        return f"{len(self._releases)} releases, unit: one {self._unit}, {self._adjacency}"
+        return f"{len(self._releases)} releases, unit: one {self.unit}, {self.adjacency}"
 
 
 def _part(group: str | None) -> str | None:

@@ -91,7 +91,6 @@ class Sampling:
         assert self.size is not None and self.population is not None
         return self.size / self.population
 
-    @checked
     def wrap(self, event: dpa.DpEvent) -> dpa.DpEvent:
         """The sampled event of ``dp-accounting``; `event` itself where it cannot bound that."""
         laplace = isinstance(event, dpa.LaplaceDpEvent) and self.scheme == "poisson"
@@ -118,10 +117,8 @@ class Release:
     @property
     def gdp_mu(self) -> float | None:
         """Joint mu (squares add up), or None if a mechanism has none or the release is sampled."""
-        if self.sampling is not None or any(m.gdp_mu is None for m in self.mechanisms):
-            return None
-        mus = [m.gdp_mu for m in self.mechanisms if m.gdp_mu is not None]
-        return math.sqrt(math.fsum(m * m for m in mus))
+        square = added(squared(m.gdp_mu) for m in self.mechanisms)
+        return None if square is None or self.sampling is not None else math.sqrt(square)
 
     @property
     def rho(self) -> float | None:
@@ -181,9 +178,8 @@ class Release:
 
 def relation(adjacency: str) -> dpa.NeighboringRelation:
     """The library's name of a neighbouring relation."""
-    if adjacency == "add/remove":
-        return dpa.NeighboringRelation.ADD_OR_REMOVE_ONE
-    return dpa.NeighboringRelation.REPLACE_ONE
+    relations = dpa.NeighboringRelation
+    return relations.ADD_OR_REMOVE_ONE if adjacency == "add/remove" else relations.REPLACE_ONE
 
 
 @checked
@@ -212,12 +208,3 @@ def compose(releases: Sequence[Release]) -> dpa.DpEvent:
             counted.append((event, 1))
     parts = [e if n == 1 else dpa.SelfComposedDpEvent(e, n) for e, n in counted]
     return parts[0] if len(parts) == 1 else dpa.ComposedDpEvent(parts)
-
-
-@checked
-def leaves(event: dpa.DpEvent) -> list[dpa.DpEvent]:
-    """The innermost events of a composed or sampled event."""
-    if isinstance(event, dpa.ComposedDpEvent):
-        return [leaf for e in event.events for leaf in leaves(e)]
-    inner = getattr(event, "event", None)
-    return [event] if inner is None else leaves(inner)

@@ -43,14 +43,8 @@ def fixed_size_rdp(rho: NonNegative, rate: Rate, order: Order) -> float:
         (a-1) eps'(a) <= log(1 + q^2 C(a,2) min(4 (e^eps(2) - 1), 2 e^eps(2))
                                + sum_{j=3}^a 2 q^j C(a,j) e^((j-1) eps(j)))
 
-    Parameters
-    ----------
-    rho : float
-        Concentrated-DP parameter of the release without sampling, one client, replace-one.
-    rate : float
-        Cohort over population, in (0, 1].
-    order : int
-        Integer order a >= 2.
+    `rho` is that of the release without sampling, one client, replace-one; `rate` cohort over
+    population; `order` an integer a >= 2.
     """
     if rate == 1:
         return order * rho

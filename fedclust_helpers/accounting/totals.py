@@ -16,15 +16,7 @@ from dp_accounting.rdp.rdp_privacy_accountant import compute_delta, compute_epsi
 
 from fedclust_helpers._checked import checked
 from fedclust_helpers.accounting.conversions import gdp_delta, gdp_epsilon, zcdp_epsilon
-from fedclust_helpers.accounting.releases import (
-    Release,
-    added,
-    compose,
-    for_rdp,
-    leaves,
-    relation,
-    squared,
-)
+from fedclust_helpers.accounting.releases import Release, added, compose, for_rdp, relation, squared
 from fedclust_helpers.accounting.renyi import ORDERS, sampled_rdp
 
 RDP_ORDERS = (
@@ -140,20 +132,21 @@ def _stream_delta(stream: list[Release], epsilon: float) -> float:
         return 1.0
     if any(r.sampled_rho is not None for r in stream):
         return min(1.0, float(compute_delta(*_renyi_curve(stream), epsilon)[0]))
-    event, adjacency = compose(stream), stream[0].adjacency
-    if any(r.sampling is not None for r in stream):
-        return float(_accountant(event, adjacency).get_delta(epsilon))
-    loss = _basic_epsilon(stream, 1e-9)
-    if math.isinf(loss):
-        loss = math.fsum(r.pure_epsilon for r in stream)
-    if math.isfinite(loss) and loss > LARGEST_LOSS:
-        return float(_accountant(event, adjacency, "rdp").get_delta(epsilon))
-    return float(_accountant(event, adjacency, "auto", _step(stream)).get_delta(epsilon))
+    method, step = "auto", FINEST_STEP
+    if not any(r.sampling is not None for r in stream):
+        loss, step = _basic_epsilon(stream, 1e-9), _step(stream)
+        if math.isinf(loss):
+            loss = math.fsum(r.pure_epsilon for r in stream)
+        if LARGEST_LOSS < loss < math.inf:
+            method = "rdp"
+    accountant = _accountant(compose(stream), stream[0].adjacency, method, step)
+    return float(accountant.get_delta(epsilon))
 
 
 def _is_exact(stream: Sequence[Release]) -> bool:
     """Whether something was released without noise."""
-    return any(isinstance(e, dpa.NonPrivateDpEvent) for r in stream for e in leaves(r.dp_event()))
+    nothing = dpa.NonPrivateDpEvent
+    return any(isinstance(m.dp_event(), nothing) for r in stream for m in r.mechanisms)
 
 
 def _basic_epsilon(stream: Sequence[Release], delta: float) -> float:
@@ -262,6 +255,4 @@ def _made(key: _Key, adjacency: str, method: str, step: float) -> dpa.PrivacyAcc
         accountant = RdpAccountant(RDP_ORDERS, relation(adjacency))
         if accountant.supports(event := for_rdp(event)):
             return accountant.compose(event)
-    raise ValueError(
-        f"dp-accounting does not support this ledger under {adjacency} (method {method!r}): {event}"
-    )
+    raise ValueError(f"dp-accounting does not support this ledger under {adjacency} by {method!r}")

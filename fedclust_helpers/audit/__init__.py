@@ -3,7 +3,7 @@
 Four checks. None of them looks inside a mechanism: they take plain callables.
 
 * `audit_noise_scale`: is the noise of each released query as large as claimed, in every run and
-  coordinate, and independent? (2000 runs) `audit_rounds`: the same over all rounds of a run
+  coordinate, and independent? `audit_rounds`: the same over all rounds of a run
 * `audit_sensitivity`, `search_sensitivity`: can one record move the exact statistic further than
   the sensitivity that the noise was calibrated to? (no noise involved)
 * `audit_canary`, `audit_release`: run the release with and without one worst-case record and bound
@@ -56,13 +56,6 @@ from fedclust_helpers.audit.sensitivity import (
 )
 
 __all__ = [
-    "audit_canary",
-    "audit_low_bits",
-    "audit_noise_scale",
-    "audit_release",
-    "audit_rounds",
-    "audit_sensitivity",
-    "canary_mu",
-    "random_neighbours",
-    "search_sensitivity",
-]
+    "audit_canary", "audit_low_bits", "audit_noise_scale", "audit_release", "audit_rounds",
+    "audit_sensitivity", "canary_mu", "random_neighbours", "search_sensitivity",
+]  # fmt: skip

@@ -14,7 +14,8 @@ from fedclust_helpers.audit._noise_tests import smallest_rate
 N_THRESHOLDS = 400  # candidate thresholds of a canary audit
 _ATOM_LEVEL = 1e-4  # strictness with which a repeated score is called too frequent
 _N_ATOMS = 20  # repeated scores that are tried as events
-_PICK_TAIL = 1e-4  # strictness of the bounds that rank events; see `audit_canary`
+_PICK_TAIL = 1e-4  # of the bounds that rank events: the best of many at the final confidence is
+# too often a lucky one far out in a tail
 
 Pair = tuple[FloatArray, FloatArray]  # without and with the canary
 
@@ -31,6 +32,11 @@ class Claims(NamedTuple):
     def how(self) -> dict[str, float]:
         """`tail`: error probability of each of the two binomial bounds behind a bound."""
         return {"tail": (1 - self.confidence) / 2, "delta": self.delta}
+
+    @property
+    def missing(self) -> list[str]:
+        """What is incomplete for want of a claim."""
+        return ["no claim tested"] if self.mu is None and self.epsilon is None else []
 
 
 def _clopper_pearson(hits: FloatArray, trials: int, tail: float) -> Pair:

@@ -27,6 +27,7 @@ from fedclust_helpers.audit._queries import (
     as_queries,
     claimed_stds,
     draw_runs,
+    unseen,
 )
 
 RUNS_PER_BATCH = 10_000  # runs drawn at once, which bounds the memory
@@ -88,10 +89,6 @@ class CanaryAudit(Report):
         ]
 
 
-def _no_claim(claims: Claims) -> list[str]:
-    return ["no claim tested"] if claims.mu is None and claims.epsilon is None else []
-
-
 @checked
 def audit_canary(
     scores_without: ArrayLike,
@@ -105,31 +102,25 @@ def audit_canary(
 ) -> CanaryAudit:
     """Bound the privacy loss from below with the scores of an attack on two neighbouring data sets.
 
-    The first half of each sample picks the threshold (over quantiles of the pooled scores, in both
-    directions, for epsilon and mu separately); the second half is counted once at that threshold.
-    With TPR the rate of scores above it on the data set with the canary, FPR the rate without, and
-    Clopper-Pearson bounds of (1 - confidence)/2 on each side::
+    `scores_without` and `scores_with` (n_runs,), at least two each, are those of independent runs
+    on the two data sets. Any score is valid; a better one gives a sharper bound. The first half of
+    each sample picks the threshold (over quantiles of the pooled scores, in both directions, for
+    epsilon and mu separately); the second half is counted once at that threshold. With TPR the rate
+    of scores above it on the data set with the canary, FPR the rate without, and Clopper-Pearson
+    bounds of (1 - confidence)/2 on each side::
 
         epsilon >= log((TPR_low - delta) / FPR_high)        for any (epsilon, delta)-DP release
         mu >= ppf(1 - FPR_high) - ppf(1 - TPR_low)           for a mu-GDP release
 
     and the same with the roles of the data sets or the event and its complement exchanged. Values
     that repeat among the scores that pick are tried as events too: a release that is exact now and
-    then gives itself away by them. Any rule may pick. Ours ranks by the same bounds with 1e-4 on
-    each side, because the best of many candidates at the final confidence is too often a lucky one
-    far out in a tail.
+    then gives itself away by them.
 
     The first is the bound of Jagielski et al. (2020), the second that of Nasr et al. (2023), which
     reads the whole trade-off curve off one point and is much sharper, but only says something about
     a claim that is made in GDP. For a correct release each claim raises a false alarm with
     probability at most 1 - confidence, and usually far less, because both binomial bounds must fail
     together: a Gaussian release at its exact mu about 0.3 % at 95 % confidence.
-
-    Parameters
-    ----------
-    scores_without, scores_with : array_like of shape (n_runs,)
-        Attack scores of independent runs on the two data sets (the sizes may differ), at least two
-        each (ValueError). Any score is valid; a better one gives a sharper bound.
 
     Examples
     --------
@@ -146,7 +137,7 @@ def audit_canary(
         if scores.ndim != 1 or len(scores) < 2:
             raise ValueError(f"{name} must have shape (n_runs,) with n_runs >= 2")
     claims = Claims(confidence, delta, claimed_mu, claimed_epsilon)
-    incomplete = _no_claim(claims)
+    incomplete = claims.missing
     for scores, name in zip(pair, ("without", "with"), strict=True):
         share, visible = too_frequent(scores)
         if share:
@@ -154,11 +145,8 @@ def audit_canary(
                 f"one score makes up {share:.2%} of the runs {name} the canary, as in a release"
                 " that is exact now and then; audit the noise"
             )
-        elif visible > smallest:
-            incomplete.append(
-                f"exact releases in fewer than {visible:.2g} of the {len(scores)} runs {name} the"
-                " canary would not be seen"
-            )
+        else:
+            incomplete += unseen(visible, smallest, f" {name} the canary", len(scores))
     sizes = len(pair[0]), len(pair[1])
     return CanaryAudit(*bounds_of(pair, claims), claims, sizes, tuple(incomplete))
 
@@ -203,8 +191,7 @@ def canary_mu(
 
     It is the Euclidean length of (exact_with - exact_without) / claimed_std over the audited
     queries: the best that `audit_release` can find with this canary on a correct release. A canary
-    is strong if this comes close to the claimed mu. Raises ValueError if shapes do not fit or if
-    the canary changes nothing.
+    is strong if this comes close to the claimed mu.
 
     Examples
     --------
@@ -272,16 +259,9 @@ def audit_release(
     in `audit_canary`, and `EXACT_FALSE_ALARM` for the exact values (for unimodal noise no more
     peaked than Laplace).
 
-    Parameters
-    ----------
-    release_without, release_with : callable
-        The release on each of the two data sets, at most `RUNS_PER_BATCH` runs at a time.
-    exact_without, exact_with, claimed_std
-        Exact queries on both data sets, and the claimed standard deviations. ValueError if shapes
-        do not fit or the canary changes nothing, before the release is run.
-    query : int, optional
-        Audit only this query of a tuple: one with a small share of the budget is nearly invisible
-        in the joint score. The claim is then that query's own, smaller than that of all.
+    Releases are asked for at most `RUNS_PER_BATCH` runs at a time. With the number of a `query`
+    only that one of a tuple is audited: one with a small share of the budget is nearly invisible in
+    the joint score. The claim is then that query's own, smaller than that of all.
     """
     canary = _canary(exact_without, exact_with, claimed_std, query)
     claims = Claims(confidence, delta, claimed_mu, claimed_epsilon)
@@ -294,7 +274,7 @@ def audit_release(
         _scores(release_with, canary, keep, rng=second, **how),  # type: ignore[arg-type]
         strict=True,
     )
-    shift, incomplete = canary.shift[keep], _no_claim(claims)
+    shift, incomplete = canary.shift[keep], claims.missing
     half, quarter = n_runs // 2, n_runs // 4
     bounds, direction = bounds_of(scores, claims), "matched"
     if not fits:
@@ -323,11 +303,7 @@ def audit_release(
         shares.append(atoms.share)
         alarm |= atoms.alarm or atoms.repeated
         visible = max(visible, atoms.visible)
-    if visible > smallest:
-        incomplete.append(
-            f"exact releases in fewer than {visible:.2g} of the runs would not be seen; more than"
-            f" {n_runs} runs are needed"
-        )
+    incomplete += unseen(visible, smallest, "", n_runs)
     return CanaryAudit(
         *bounds, claims, (n_runs, n_runs), tuple(incomplete), tuple(shares), alarm, direction
     )

@@ -57,10 +57,10 @@ def audit_low_bits(
         At least 100 whole steps of the grid: noise, as `DiscreteGaussian.sample_steps` draws it, or
         released values. Floats, which have lost their low bits, are a TypeError.
     n_bits : int
-        Bits to test, at most 62. Those less than `SPREAD` bits below the spread of the values
-        cannot be expected to be uniform: they are left out, and the verdict is "incomplete".
+        Bits to test. Those less than `SPREAD` bits below the spread of the values cannot be
+        expected to be uniform: they are left out, and the verdict is "incomplete".
     false_alarm : float
-        Bound, in (0, 1), on the probability that uniform bits fail.
+        Bound on the probability that uniform bits fail.
 
     Notes
     -----

@@ -21,6 +21,7 @@ from fedclust_helpers.audit._queries import (
     as_queries,
     claimed_stds,
     draw_runs,
+    unseen,
 )
 
 Runs = Annotated[int, partial(check_int, minimum=10, maximum=MAX_RUNS)]
@@ -112,9 +113,7 @@ def _scale_test(n_runs: int, n: int, kurtosis: float, level: float) -> FloatArra
     freedom = n * 2.0 / (2.0 / (n_runs - 1) + kurtosis / n_runs)
     quantiles = stats.chi2.isf(level / 2, freedom), stats.chi2.ppf(level / 2, freedom)
     if quantiles[0] == 0:
-        raise ValueError(
-            f"excess_kurtosis is too large for {n_runs} runs: nothing follows for the scale"
-        )
+        raise ValueError(f"excess_kurtosis is too large for {n_runs} runs: nothing follows")
     return np.sqrt(freedom / np.array(quantiles))
 
 
@@ -149,24 +148,18 @@ def audit_noise_scale(
     Dependence is looked for in pairs of coordinates: noise that depends in threes only is not seen.
     Beyond about 10 000 coordinates the pairs are compared by the sum of their squared correlations.
 
+    Audit the noisy aggregate itself, before it is clipped, folded or divided; `exact` are the same
+    queries without noise, on the same data. 2000 runs show a factor of 1.1 in one scalar query.
+
     Parameters
     ----------
-    release : callable
-        Audit the noisy aggregate itself, before it is clipped, folded or divided.
-    exact : array_like or tuple of array_like
-        The same queries without noise, on the same data. ValueError if a shape does not fit.
-    n_runs : int
-        At least 10. 2000 runs show a factor of 1.1 in one scalar query.
     false_alarm : float
-        Bound, in (0, 1), on the probability that correct noise fails: exact for independent
-        Gaussian noise; for Laplace noise at 2000 runs 0.13 % of 32 000 correct releases failed at
-        1e-3 (its scale tests match the first two moments of the sample variance only).
+        Bound on the probability that correct noise fails: exact for independent Gaussian noise; for
+        Laplace noise at 2000 runs 0.13 % of 32 000 correct releases failed at 1e-3 (its scale tests
+        match the first two moments of the sample variance only).
     excess_kurtosis : float
-        Of the noise, >= 0: 0 for Gaussian, 3 for Laplace. The noise is taken to be no more peaked
-        than the generalised normal of this kurtosis.
-    names : sequence of str, optional
-        Names of the queries, for the report.
-
+        0 for Gaussian noise, 3 for Laplace. The noise is taken to be no more peaked than the
+        generalised normal of this kurtosis.
     Examples
     --------
     >>> import numpy as np
@@ -181,8 +174,7 @@ def audit_noise_scale(
     stds = claimed_stds(claimed_std, truth)
     if any(np.abs(v).max() > 1e100 * s.min() for v, s in zip(truth, stds, strict=True)):
         raise ValueError("exact must be at most 1e100 times claimed_std in size (rescale)")
-    if names is None:
-        names = [f"query {index}" for index in range(len(truth))]
+    names = [f"query {index}" for index in range(len(truth))] if names is None else names
     if len(names) != len(truth):
         raise ValueError(f"names must be a sequence of {len(truth)} strings")
     shapes = [query.shape for query in truth]
@@ -196,15 +188,13 @@ def audit_noise_scale(
         for runs, value, std in zip(drawn, truth, stds, strict=True)
     ]
     # ties get a stream of their own: nothing is drawn from `rng`
-    how = {"false_alarm": false_alarm, "kurtosis": excess_kurtosis, "smallest": smallest}
-    return _judge(noise, shapes, names, **how, ties=rng.spawn(1)[0])
+    return _judge(noise, shapes, names, false_alarm, excess_kurtosis, smallest, rng.spawn(1)[0])
 
 
 def _judge(
     noise: list[Residuals],
     shapes: Sequence[tuple[int, ...]],
     names: Sequence[str],
-    *,
     false_alarm: float,
     kurtosis: float,
     smallest: float,
@@ -254,16 +244,12 @@ def _judge(
             )
         )
     found = dependence(Residuals.join(noise), level=share, smallest=smallest, rng=ties)
-    unseen = [
-        f"exact releases of {query.name} in fewer than {query.smallest_share:.2g} of the runs would"
-        f" not be seen; more than {n_runs} runs are needed"
-        for query in queries
-        if query.smallest_share > smallest
-    ]
+    incomplete = list(found.incomplete)
+    for q in queries:
+        incomplete += unseen(q.smallest_share, smallest, f" of {q.name}", n_runs)
     return NoiseScaleAudit(
-        tuple(queries), found.largest, found.reasons, (*found.incomplete, *unseen), n_runs,
-        false_alarm,
-    )  # fmt: skip
+        tuple(queries), found.largest, found.reasons, tuple(incomplete), n_runs, false_alarm
+    )
 
 
 @checked
@@ -283,13 +269,9 @@ def audit_rounds(
     coordinates of all rounds are compared with each other as in `audit_noise_scale`. The exact
     values may differ from run to run, as they do when a question depends on the answers before.
 
-    Parameters
-    ----------
-    run : callable
-        ``run(rng)`` returning one whole run: a sequence with one pair ``(released, exact)`` for
-        each round, each an array or a tuple of arrays (queries), of the same shapes in every run.
-    claimed_std : sequence
-        For each round, the claimed standard deviation (or a tuple of them, one per query).
+    ``run(rng)`` returns one whole run: a sequence with one pair ``(released, exact)`` for each
+    round, each an array or a tuple of arrays (queries), of the same shapes in every run.
+    `claimed_std` holds, for each round, the claimed standard deviation (or one for each query).
 
     Examples
     --------
@@ -309,8 +291,7 @@ def audit_rounds(
         z, sizes = (np.stack([found[query][part] for found in runs]) for part in range(2))
         noise.append(Residuals.of(z, sizes.max(axis=0), excess_kurtosis))
     names, shapes = zip(*runs[0], strict=True)
-    how = {"false_alarm": false_alarm, "kurtosis": excess_kurtosis, "smallest": smallest}
-    return _judge(noise, shapes, names, **how, ties=rng.spawn(1)[0])
+    return _judge(noise, shapes, names, false_alarm, excess_kurtosis, smallest, rng.spawn(1)[0])
 
 
 def _residuals(
@@ -318,10 +299,7 @@ def _residuals(
 ) -> dict[tuple[str, tuple[int, ...]], tuple[FloatArray, FloatArray]]:
     """Residuals of one run, and the size of the numbers behind them, by name and shape."""
     if len(rounds) != len(claimed_std):
-        raise ValueError(
-            f"claimed_std must have one entry for each of the {len(rounds)} rounds, got"
-            f" {len(claimed_std)}"
-        )
+        raise ValueError(f"claimed_std must have one entry for each of the {len(rounds)} rounds")
     out = {}
     for number, ((released, exact), claimed) in enumerate(zip(rounds, claimed_std, strict=True)):
         values, truth = as_queries(released, "released"), as_queries(exact, "exact")

@@ -16,7 +16,7 @@ from fedclust_helpers._validation import (
     FloatArray,
     Natural,
     NonNegative,
-    as_numbers,
+    as_bound,
     as_points,
     check_fits,
     check_non_negative,
@@ -84,9 +84,7 @@ def _changes(
     if joint:
         differences = [np.concatenate(differences)]
     if len(differences) != len(norms):
-        raise ValueError(
-            f"claimed must have one entry per query ({len(differences)}), got {len(norms)}"
-        )
+        raise ValueError(f"claimed must have one entry per query ({len(differences)})")
     return [
         float(np.linalg.norm(difference, ord=norm))
         for difference, norm in zip(differences, norms, strict=True)
@@ -108,18 +106,10 @@ def audit_sensitivity(
     you build them; a sensitivity for adding one record is in general only half of the one for
     replacing a record.
 
-    Parameters
-    ----------
-    statistic : callable
-        ``statistic(data)`` returning an array or a tuple of arrays, exact and deterministic.
-    neighbours : iterable of (data, data')
-        Pairs of neighbouring data sets, for instance from `random_neighbours`. Put the analytic
-        worst pair among them where it is known.
-    claimed : float or tuple of float
-        The claimed sensitivity, >= 0. A tuple is one claim per query. A single number for a
-        statistic of several queries is a claim about their joint norm.
-    norm : float or tuple of float
-        Norm of the change, >= 1: 1 for Laplace, 2 for Gaussian noise, or inf.
+    ``statistic(data)`` returns an array or a tuple of arrays, exact and deterministic. `neighbours`
+    are pairs (data, data'), from `random_neighbours`, say, with the analytic worst pair where it is
+    known. `norm` is 1 for Laplace, 2 for Gaussian noise, or inf. A tuple `claimed` is one claim per
+    query; a single number for a statistic of several queries is one about their joint norm.
 
     Examples
     --------
@@ -160,13 +150,8 @@ def random_neighbours(
 ) -> Iterator[tuple[Any, Any]]:
     """Return an iterator of `n_pairs` random pairs (data, data') of neighbouring data sets.
 
-    Parameters
-    ----------
-    make_data : callable
-        ``make_data(rng)`` returning a data set.
-    change : callable
-        ``change(data, rng)`` returning a neighbour of it, as a new object. This function is the
-        adjacency: add one record, replace one record, remove one client, ...
+    ``make_data(rng)`` returns a data set, ``change(data, rng)`` a neighbour of it, as a new object:
+    this function is the adjacency (add one record, replace one record, remove one client, ...).
     """
     made = (make_data(rng) for _ in range(n_pairs))
     return ((data, change(data, rng)) for data in made)
@@ -192,27 +177,15 @@ def search_sensitivity(
     Gaussian steps whose size grows after a success and shrinks after a failure. What it finds is a
     lower bound on the sensitivity; more steps are needed in many dimensions and for two records.
 
-    Parameters
-    ----------
-    statistic : callable
-        ``statistic(points)`` returning an array or a tuple of arrays for points of shape (n, d). A
-        tuple is measured by its joint norm.
-    data : array_like of shape (n, d)
-        The records that both data sets share.
-    bounds : tuple of array_like
-        Lowest and highest value of a record, each a number or of shape (d,).
-    adjacency : {"add/remove", "replace-one"}
-        "add/remove" compares `data` with `data` and one more record; "replace-one" compares `data`
-        and one record with `data` and another record.
-    n_random, n_steps : int
-        Random records, and steps in each climb.
+    ``statistic(points)`` returns an array or a tuple of arrays (measured by its joint norm) for
+    points of shape (n, d); `data` are the records that both data sets share, one side having one
+    more ("add/remove") or both a different one ("replace-one"). `bounds` are the lowest and highest
+    value of a record, each a number or of shape (d,). `n_random` records are tried, and `n_steps`
+    in each climb.
     """
     points = as_points(data, "data")
     n_features = points.shape[1]
-    ends = [as_numbers(end, "bounds") for end in bounds]
-    if any(end.shape not in ((), (n_features,)) for end in ends):
-        raise ValueError(f"bounds must be numbers or arrays of shape ({n_features},)")
-    low, high = (np.broadcast_to(end, (n_features,)) for end in ends)
+    low, high = (as_bound(end, "bounds", n_features) for end in bounds)
     if not (low < high).all():
         raise ValueError("bounds must have every lowest value below the highest value")
     check_fits(n_random * points.size, "n_random")

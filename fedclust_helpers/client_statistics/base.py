@@ -75,7 +75,6 @@ class ClientMemory:
     def _clients(self) -> np.ndarray:
         return np.arange(self.n_clients) if self._chosen is None else self._chosen
 
-    @checked
     def of(self, clients: np.ndarray) -> ClientMemory:
         """The same memory, seen by `clients` only."""
         view = ClientMemory(self.n_clients)
@@ -83,13 +82,11 @@ class ClientMemory:
         view._arrays = self._arrays
         return view
 
-    @checked
     def get(self, name: str) -> np.ndarray | None:
         """A copy of the rows (m, ...) kept under `name`, or None; rows never written are 0."""
         array = self._arrays.get(name)
         return None if array is None else array[self._clients]
 
-    @checked
     def put(self, name: str, rows: np.ndarray, *, where: np.ndarray | None = None) -> None:
         """Keep `rows` under `name`: one for each client, or for those with ``where[i]`` only."""
         rows, chosen = np.asarray(rows), self._clients
@@ -165,13 +162,11 @@ class ClientStatistic:
             return _by_name, (self.name,)
         return copyreg.__newobj__, (type(self),), self.__dict__  # type: ignore[attr-defined]
 
-    @checked
     def fits(self, domain: str) -> bool:
         """Whether rows clipped to a "box" or "ball" of the same bound lie in this domain."""
         check_choice(domain, "domain", ("box", "ball"))
         return self.domain in ("any", domain) or (self.domain, domain) == ("box", "ball")
 
-    @checked
     def sensitivity_of(
         self, part: str, norm: int, adjacency: str, *, grid: float = 0.0, **public: Any
     ) -> float:

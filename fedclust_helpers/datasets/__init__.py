@@ -9,12 +9,7 @@ scale with those (`scale_to_box`). Labels are for scoring, never an input of the
 """
 
 from fedclust_helpers.datasets._base import Dataset
-from fedclust_helpers.datasets._files import (
-    DatasetUnavailableError,
-    RegistryEntry,
-    fetch,
-    registry,
-)
+from fedclust_helpers.datasets._files import DatasetUnavailableError, RegistryEntry, fetch, registry
 from fedclust_helpers.datasets.generators import gaussian_mixture, make_ball_mixture
 from fedclust_helpers.datasets.loaders import (
     available,

@@ -39,18 +39,7 @@ def registry() -> Mapping[str, RegistryEntry]:
     text = (resources.files("fedclust_helpers") / "registry.csv").read_text(encoding="utf-8")
     rows = csv.DictReader(text.splitlines())
     return MappingProxyType(
-        {
-            row["file"]: RegistryEntry(
-                dataset=row["dataset"],
-                file=row["file"],
-                sha256=row["sha256"],
-                bytes=int(row["bytes"]),
-                url=row["url"],
-                licence=row["licence"],
-                citation=row["citation"],
-            )
-            for row in rows
-        }
+        {row["file"]: RegistryEntry(**{**row, "bytes": int(row["bytes"])}) for row in rows}  # type: ignore[arg-type]
     )
 
 
@@ -77,14 +66,10 @@ def is_local(entry: RegistryEntry) -> bool:
 
 
 def fetch(file: str) -> Path:
-    """Path of a registered file, downloaded into the user's cache if it is not on this machine.
+    """Path of a registered file (a key of `registry`, such as ``"s1/s1.data.gz"``).
 
-    The folder named by ``FEDCLUST_DATA_DIR`` is looked at first and never written to.
-
-    Parameters
-    ----------
-    file : str
-        A key of `registry`, for example ``"s1/s1.data.gz"``.
+    It is looked for in the folder named by ``FEDCLUST_DATA_DIR``, which is never written to, then
+    in the user's cache, then downloaded.
 
     Raises
     ------
@@ -103,13 +88,13 @@ def fetch(file: str) -> Path:
 
 def fetch_entry(entry: RegistryEntry) -> Path:
     """Path of the file of one entry, as `fetch` finds it; the entry need not be registered."""
-    file = entry.file
-    folder = _data_folder()
+    file, folder = entry.file, _data_folder()
+    save = f"save {entry.url} as <folder>/{file} and set {ENVIRONMENT_VARIABLE}=<folder>"
     if folder is not None and (folder / file).is_file():
         if not _has_hash(folder / file, entry):
             raise ValueError(
-                f"{folder / file} does not have the registered sha256 {entry.sha256}. Replace it "
-                f"by the file at {entry.url}, or remove it from {ENVIRONMENT_VARIABLE}."
+                f"{folder / file} does not have the registered sha256 {entry.sha256}: remove it, or"
+                f" replace it by the file at {entry.url}"
             )
         return folder / file
     try:
@@ -117,25 +102,21 @@ def fetch_entry(entry: RegistryEntry) -> Path:
             entry.url, known_hash=f"sha256:{entry.sha256}", fname=file, path=cache_folder()
         )
     except OSError as error:  # includes every network error of requests
+        kind = type(error).__name__
         if (blocked := _blocked(cache_folder() / file)) is not None:
             raise DatasetUnavailableError(
-                f"Data file {file} could not be kept in the cache: {blocked} "
-                f"({type(error).__name__}). Make that path writable, or save {entry.url} as "
-                f"<folder>/{file} and set {ENVIRONMENT_VARIABLE}=<folder>."
+                f"Data file {file} could not be kept in the cache: {blocked} ({kind}). Make that"
+                f" path writable, or {save}."
             ) from error
-        where = f"is {folder}" if folder is not None else "is not set"
         raise DatasetUnavailableError(
-            f"Data file {file} is not on this machine and could not be downloaded from "
-            f"{entry.url} ({type(error).__name__}). {ENVIRONMENT_VARIABLE} {where}. Connect to the "
-            f"network and try again, or save that file as <folder>/{file} and set "
-            f"{ENVIRONMENT_VARIABLE}=<folder>. Iris, wine, digits, the image strips and "
-            "the generated data sets need no file."
+            f"Data file {file} is not on this machine and could not be downloaded from {entry.url}"
+            f" ({kind}). {ENVIRONMENT_VARIABLE} is {folder or 'not set'}. Connect to the network"
+            f" and try again, or {save}."
         ) from error
     except ValueError as error:
         raise ValueError(
-            f"The bytes downloaded from {entry.url} do not have the registered sha256 "
-            f"{entry.sha256}; nothing was kept. Try again later, or put a good copy of {file} in "
-            f"the folder named by {ENVIRONMENT_VARIABLE}."
+            f"The bytes downloaded from {entry.url} do not have the registered sha256"
+            f" {entry.sha256}; nothing was kept. Try again later, or {save}."
         ) from error
     return Path(path)
 

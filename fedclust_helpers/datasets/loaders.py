@@ -9,19 +9,13 @@ from __future__ import annotations
 import gzip
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike
 from sklearn import datasets as sklearn_datasets
 
-from fedclust_helpers._validation import (
-    FloatArray,
-    IntArray,
-    check_choice,
-    check_int,
-    check_rng,
-)
+from fedclust_helpers._validation import FloatArray, IntArray, check_choice, check_int, check_rng
 from fedclust_helpers.datasets._base import Dataset
 from fedclust_helpers.datasets._files import fetch, is_local, registry
 
@@ -31,13 +25,7 @@ _CHOSEN = "round numbers around plausible values, our choice"
 
 
 def available(name: str) -> bool:
-    """Whether ``load_<name>`` works on this machine without a network.
-
-    Raises
-    ------
-    ValueError
-        If there is no loader of that name.
-    """
+    """Whether ``load_<name>`` works on this machine without a network."""
     check_choice(name, "name", tuple(sorted({e.dataset for e in registry().values()} | {"digits"})))
     if name in _IN_WHEELS:
         return True
@@ -49,24 +37,20 @@ def _dataset(
     points: FloatArray,
     labels: IntArray,
     n_clusters: int,
-    bounds: tuple[ArrayLike, ArrayLike],
+    bounds: Any,
     bounds_note: str,
     feature_names: Sequence[str] | None = None,
+    **facts: str,
 ) -> Dataset:
-    entry = next(entry for entry in registry().values() if entry.dataset == name)
+    """A data set with the licence and the citation of the registry, or with its own `facts`."""
+    entry = next((entry for entry in registry().values() if entry.dataset == name), None)
+    if entry is not None:
+        facts = {"licence": entry.licence, "citation": entry.citation, "source": entry.url} | facts
+    names = None if feature_names is None else tuple(feature_names)
     return Dataset(
-        name=name,
-        points=points,
-        labels=labels,
-        n_clusters=n_clusters,
-        bounds=(np.asarray(bounds[0], dtype=np.float64), np.asarray(bounds[1], dtype=np.float64)),
-        bounds_note=bounds_note,
-        source="scikit-learn" if name in _IN_WHEELS else entry.url,
-        licence=entry.licence,
-        citation=entry.citation,
-        feature_names=None if feature_names is None else tuple(feature_names),
-        copy=False,
-    )
+        name, points, labels, n_clusters, bounds, bounds_note, feature_names=names, copy=False,
+        **facts,
+    )  # fmt: skip
 
 
 def _read_suite(name: str) -> tuple[FloatArray, IntArray]:
@@ -74,6 +58,12 @@ def _read_suite(name: str) -> tuple[FloatArray, IntArray]:
     points = np.loadtxt(fetch(f"{name}/{name}.data.gz"), ndmin=2)
     labels = np.loadtxt(fetch(f"{name}/{name}.labels0.gz"), dtype=np.int64)
     return points, labels - 1
+
+
+def _shipped(name: str, data: Any, k: int, bounds: Any, note: str, **facts: str) -> Dataset:
+    """A data set that ships with scikit-learn."""
+    facts["source"] = "scikit-learn"
+    return _dataset(name, data.data, data.target, k, bounds, note, data.feature_names, **facts)
 
 
 def load_iris() -> Dataset:
@@ -87,17 +77,15 @@ def load_iris() -> Dataset:
     Dataset('iris', n=150, d=4, k=3)
     """
     data = sklearn_datasets.load_iris()
-    bounds = ((0, 0, 0, 0), (10, 5, 10, 5))
     note = f"centimetres, lengths 0..10 and widths 0..5: {_CHOSEN}"
-    return _dataset("iris", data.data, data.target, 3, bounds, note, data.feature_names)
+    return _shipped("iris", data, 3, ((0, 0, 0, 0), (10, 5, 10, 5)), note)
 
 
 def load_wine() -> Dataset:
     """Chemical analysis of wines, 178 x 13, k = 3; ships with scikit-learn."""
-    data = sklearn_datasets.load_wine()
     lower = (8, 0, 0, 0, 50, 0, 0, 0, 0, 0, 0, 0, 0)
     upper = (16, 10, 5, 40, 200, 5, 8, 1, 5, 15, 2, 5, 2000)
-    return _dataset("wine", data.data, data.target, 3, (lower, upper), _CHOSEN, data.feature_names)
+    return _shipped("wine", sklearn_datasets.load_wine(), 3, (lower, upper), _CHOSEN)
 
 
 def load_digits() -> Dataset:
@@ -105,21 +93,14 @@ def load_digits() -> Dataset:
 
     Not in the paper: a small stand-in for MNIST that needs no download.
     """
-    data = sklearn_datasets.load_digits()
-    return Dataset(
-        name="digits",
-        points=data.data,
-        labels=data.target,
-        n_clusters=10,
-        bounds=(np.zeros(64), np.full(64, 16.0)),
-        bounds_note=f"pixels count 0..16 set dots: {_CODED}",
-        source="scikit-learn",
-        licence="CC BY 4.0 (UCI data set 80)",
-        citation="E. Alpaydin and C. Kaynak (1998), Optical Recognition of Handwritten Digits, "
-        "UCI Machine Learning Repository",
-        feature_names=tuple(data.feature_names),
-        copy=False,
+    citation = (
+        "E. Alpaydin and C. Kaynak (1998), Optical Recognition of Handwritten Digits, UCI Machine"
+        " Learning Repository"
     )
+    return _shipped(
+        "digits", sklearn_datasets.load_digits(), 10, (0, 16), f"pixels count 0..16 set dots:"
+        f" {_CODED}", licence="CC BY 4.0 (UCI data set 80)", citation=citation,
+    )  # fmt: skip
 
 
 def load_yeast() -> Dataset:
@@ -143,20 +124,9 @@ def load_s1() -> Dataset:
 def load_birch2(n: int | None = 25_000, *, rng: np.random.Generator | None = None) -> Dataset:
     """Birch2 of the SIPU collection: 100 clusters on a sine curve, k = 100.
 
-    Parameters
-    ----------
-    n : int or None, default 25,000
-        Number of rows drawn at random without replacement, as in the paper (Section 6.1.3, which
-        does not say which rows). None gives all 100,000 rows in file order.
-    rng : numpy.random.Generator
-        Required unless `n` is None. ``rng.choice(100_000, n, replace=False)`` picks the rows.
-
-    Raises
-    ------
-    TypeError
-        If rows are to be drawn and `rng` is not a Generator.
-    ValueError
-        If `n` is not between 1 and 100,000.
+    `n` rows, at most 100,000, are drawn at random without replacement, as in the paper (Section
+    6.1.3, which does not say which rows): ``rng.choice(100_000, n, replace=False)``. None gives all
+    100,000 rows in file order, and needs no `rng`.
     """
     if n is not None or rng is not None:
         generator = check_rng(rng)
@@ -177,24 +147,14 @@ def load_breast_wisconsin(*, missing: str = "drop") -> Dataset:
     This is not `sklearn.datasets.load_breast_cancer` (569 x 30). Sixteen rows lack the column
     ``bare_nuclei``; the paper lists 699 rows and does not say how they are filled.
 
-    Parameters
-    ----------
-    missing : {"drop", "median"}
-        "drop" leaves 683 rows. "median" keeps 699 and fills the gap with the median of the column,
-        which is a function of the data that no epsilon pays for.
+    ``missing="drop"`` leaves 683 rows; "median" keeps 699 and fills the gap with the median of the
+    column, which is a function of the data that no epsilon pays for.
     """
     check_choice(missing, "missing", ("drop", "median"))
     names = (
-        "clump_thickness",
-        "cell_size_uniformity",
-        "cell_shape_uniformity",
-        "marginal_adhesion",
-        "epithelial_cell_size",
-        "bare_nuclei",
-        "bland_chromatin",
-        "normal_nucleoli",
-        "mitoses",
-    )
+        "clump_thickness", "cell_size_uniformity", "cell_shape_uniformity", "marginal_adhesion",
+        "epithelial_cell_size", "bare_nuclei", "bland_chromatin", "normal_nucleoli", "mitoses",
+    )  # fmt: skip
     file = fetch("breast_wisconsin/breast-cancer-wisconsin.data")
     table = pd.read_csv(file, header=None, names=["id", *names, "class"], na_values="?")
     if missing == "drop":
@@ -213,14 +173,8 @@ def load_adult() -> Dataset:
     The labels are the two income classes (1 for more than 50,000 dollars); the paper clusters
     into three.
     """
-    columns = {
-        0: "age",
-        2: "fnlwgt",
-        4: "education_num",
-        10: "capital_gain",
-        11: "capital_loss",
-        12: "hours_per_week",
-    }
+    columns = {0: "age", 2: "fnlwgt", 4: "education_num", 10: "capital_gain"}
+    columns |= {11: "capital_loss", 12: "hours_per_week"}
     parts = [
         pd.read_csv(fetch(file), header=None, skiprows=skip, skipinitialspace=True)
         for file, skip in (("adult/adult.data", 0), ("adult/adult.test", 1))
@@ -236,37 +190,31 @@ def load_adult() -> Dataset:
     return _dataset("adult", points, labels, 3, bounds, note, tuple(columns.values()))
 
 
+def _images(name: str, stem: str) -> Dataset:
+    points, labels = (
+        read_idx(fetch(f"{name}/{stem}-{kind}-ubyte.gz")) for kind in ("images-idx3", "labels-idx1")
+    )
+    points = points.reshape(len(points), -1).astype(np.float64)
+    return _dataset(name, points, labels.astype(np.int64), 10, (0, 255), f"pixels 0..255: {_CODED}")
+
+
 def load_mnist() -> Dataset:
     """The 10,000 test images of MNIST, 10000 x 784, k = 10.
 
     The paper uses 10,000 images and does not say which; the test set has that size.
     """
-    images = read_idx(fetch("mnist/t10k-images-idx3-ubyte.gz"))
-    labels = read_idx(fetch("mnist/t10k-labels-idx1-ubyte.gz"))
-    points = images.reshape(len(images), -1).astype(np.float64)
-    note = f"pixels 0..255: {_CODED}"
-    return _dataset("mnist", points, labels.astype(np.int64), 10, (0, 255), note)
+    return _images("mnist", "t10k")
 
 
 def load_fashion_mnist(split: str = "train") -> Dataset:
-    """FashionMNIST, ten kinds of clothes: 60,000 training or 10,000 test images x 784, k = 10.
-
-    Parameters
-    ----------
-    split : {"train", "test"}
-    """
-    stem = {"train": "train", "test": "t10k"}[check_choice(split, "split", ("train", "test"))]
-    images = read_idx(fetch(f"fashion_mnist/{stem}-images-idx3-ubyte.gz"))
-    labels = read_idx(fetch(f"fashion_mnist/{stem}-labels-idx1-ubyte.gz"))
-    points = images.reshape(len(images), -1).astype(np.float64)
-    note = f"pixels 0..255: {_CODED}"
-    return _dataset("fashion_mnist", points, labels.astype(np.int64), 10, (0, 255), note)
+    """FashionMNIST, 60,000 images of clothes ("train") or 10,000 ("test") x 784, k = 10."""
+    check_choice(split, "split", ("train", "test"))
+    return _images("fashion_mnist", "t10k" if split == "test" else "train")
 
 
 def read_idx(path: Path) -> np.ndarray:
     """Content of a compressed file in the IDX format."""
-    with gzip.open(path, "rb") as stream:
-        return parse_idx(stream.read())
+    return parse_idx(gzip.decompress(path.read_bytes()))
 
 
 def parse_idx(content: bytes) -> np.ndarray:

@@ -1,82 +1,77 @@
 """Splitting rows over clients, and scaling points to the box that the algorithms work in.
 
-A split is an integer array ``client_of`` of shape (n,): row i belongs to client ``client_of[i]``,
+A split is an int64 array ``client_of`` of shape (n,): row i belongs to client ``client_of[i]``,
 clients are 0..M-1, and every client holds at least one row.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fedclust_helpers._checked import checked
 from fedclust_helpers._validation import (
+    Count,
     FloatArray,
     IntArray,
+    Positive,
+    as_bound,
+    as_numbers,
     as_points,
-    check_int,
-    check_positive,
-    check_rng,
+    check_fits,
 )
-from fedclust_helpers.datasets._checks import as_reals, check_fits
 
 _MAX = float(np.finfo(np.float64).max)
 
 
-def _largest_remainder(n: int, weights: FloatArray) -> IntArray:
-    """Integers adding up to n, as near to n * weights / sum(weights) as rounding allows."""
-    share = n * weights / weights.sum()
-    sizes = np.floor(share).astype(np.int64)
-    missing = n - int(sizes.sum())
-    order = np.argsort(sizes - share, kind="stable")
-    sizes[order[:missing]] += 1
-    return sizes
+def as_weights(value: ArrayLike, name: str, *, n: int | None = None, of: str = "") -> FloatArray:
+    """Numbers > 0, `n` of them (one for each `of`) if that is given, over their maximum."""
+    weights = as_numbers(value, name, empty=True)
+    if n is not None and weights.shape != (n,):
+        raise ValueError(f"{name} must be {n} finite numbers > 0, one for each {of}")
+    if weights.ndim != 1 or weights.size == 0:
+        raise ValueError(f"{name} must have shape (n_clients,), got {weights.shape}")
+    if not (weights > 0).all():
+        raise ValueError(f"{name} must be {n or ''} finite numbers > 0".replace("  ", " "))
+    return weights / weights.max()
 
 
-def apportion(n: int, weights: FloatArray, *, minimum: int = 1) -> IntArray:
-    """Split n into integers proportional to `weights`, none below `minimum`.
+def apportion(n: int, weights: FloatArray) -> IntArray:
+    """Split n into integers >= 1 that add up to n, as near to n * weights / sum(weights) as can be.
 
-    A part whose share is below `minimum` gets exactly `minimum`; the rest is shared again.
-
-    Raises
-    ------
-    ValueError
-        If n is smaller than ``minimum * len(weights)``.
+    A part whose share is below 1 gets 1; the rest is shared again. ValueError if n is smaller than
+    the number of weights.
     """
-    if n < minimum * len(weights):
-        raise ValueError(f"cannot split {n} rows into {len(weights)} parts of at least {minimum}")
+    if n < len(weights):
+        raise ValueError(f"cannot split {n} rows into {len(weights)} parts of at least 1")
     small = np.zeros(len(weights), dtype=bool)
     while True:
-        left = n - minimum * int(small.sum())
-        share = np.where(small, minimum, left * weights / weights[~small].sum())
-        if small[share < minimum].all():
+        left = n - int(small.sum())
+        share = np.where(small, 1, left * weights / weights[~small].sum())
+        if small[share < 1].all():
             break
-        small |= share < minimum
-        if small.all():  # n = minimum * M, up to rounding of the shares
+        small |= share < 1
+        if small.all():  # n = M, up to rounding of the shares
             break
-    sizes = np.full(len(weights), minimum, dtype=np.int64)
-    spare = n - int(sizes.sum())
-    if spare:
-        sizes += _largest_remainder(spare, np.maximum(share - minimum, 0.0))
+    sizes = np.ones(len(weights), dtype=np.int64)
+    spare = n - len(weights)
+    if spare:  # the largest remainders are rounded up
+        beyond = np.maximum(share - 1, 0.0)
+        exact = spare * beyond / beyond.sum()
+        whole = np.floor(exact).astype(np.int64)
+        order = np.argsort(whole - exact, kind="stable")
+        whole[order[: spare - int(whole.sum())]] += 1
+        sizes += whole
     return sizes
 
 
-def partition_iid(n: int, n_clients: int, *, rng: np.random.Generator) -> IntArray:
+@checked
+def partition_iid(n: Count, n_clients: Count, *, rng: np.random.Generator) -> IntArray:
     """Deal n rows at random to clients of equal size (sizes differ by at most one).
 
-    Parameters
-    ----------
-    n, n_clients : int
-        Numbers of rows and of clients M, with M <= n.
-    rng : numpy.random.Generator
-
-    Returns
-    -------
-    client_of : ndarray of int64 of shape (n,)
-
-    Raises
-    ------
-    ValueError
-        If there are more clients than rows.
+    ValueError if there are more clients than rows.
 
     Examples
     --------
@@ -85,33 +80,18 @@ def partition_iid(n: int, n_clients: int, *, rng: np.random.Generator) -> IntArr
     >>> np.bincount(client_of)
     array([3, 3, 2, 2])
     """
-    n, n_clients = check_int(n, "n"), check_int(n_clients, "n_clients")
     check_fits(2 * n, "n")
-    check_rng(rng)
     if n_clients > n:
         raise ValueError(f"n_clients must be <= n = {n}, got {n_clients}")
     return rng.permutation(np.arange(n, dtype=np.int64) % n_clients)
 
 
-def partition_unequal(n: int, proportions: ArrayLike, *, rng: np.random.Generator) -> IntArray:
-    """Deal n rows at random to clients whose sizes follow `proportions`.
+@checked
+def partition_unequal(n: Count, proportions: ArrayLike, *, rng: np.random.Generator) -> IntArray:
+    """Deal n rows at random to clients whose sizes follow `proportions` (M,), all > 0.
 
-    Parameters
-    ----------
-    n : int
-    proportions : array_like of shape (M,)
-        Positive weights, one per client; they need not add up to 1. A client whose share is
-        below one row gets one row.
-    rng : numpy.random.Generator
-
-    Returns
-    -------
-    client_of : ndarray of int64 of shape (n,)
-
-    Raises
-    ------
-    ValueError
-        If a proportion is not positive and finite, or if there are more clients than rows.
+    A client whose share is below one row gets one row. ValueError if there are more clients than
+    rows.
 
     Examples
     --------
@@ -119,74 +99,44 @@ def partition_unequal(n: int, proportions: ArrayLike, *, rng: np.random.Generato
     >>> np.bincount(partition_unequal(100, [1, 9, 90], rng=np.random.default_rng(0)))
     array([ 1,  9, 90])
     """
-    n = check_int(n, "n")
     check_fits(2 * n, "n")
-    weights = as_reals(proportions, "proportions")
-    if weights.ndim != 1 or weights.size == 0:
-        raise ValueError(f"proportions must have shape (n_clients,), got {weights.shape}")
-    if not (weights > 0).all():
-        raise ValueError("proportions must be finite and > 0")
-    check_rng(rng)
+    weights = as_weights(proportions, "proportions")
     if weights.size > n:
         raise ValueError(f"proportions must name at most n = {n} clients, got {weights.size}")
-    sizes = apportion(n, weights / weights.max())
+    sizes = apportion(n, weights)
     return rng.permutation(np.repeat(np.arange(weights.size, dtype=np.int64), sizes))
 
 
+@checked
 def partition_dirichlet(
-    labels: ArrayLike,
-    n_clients: int,
-    concentration: float,
+    labels: Any,
+    n_clients: Count,
+    concentration: Positive,
     *,
     rng: np.random.Generator,
-    min_size: int = 1,
+    min_size: Count = 1,
 ) -> IntArray:
     """Give clients different mixes of labels: class shares follow a symmetric Dirichlet.
 
-    For each label, client shares are drawn from Dirichlet(concentration, ..., concentration) and
-    each row of that label goes to a client drawn with those shares. A small concentration gives
-    clients that hold few labels, a large one gives nearly equal mixes.
+    For each label (any values (n,) that can be compared), client shares are drawn from
+    Dirichlet(concentration, ..., concentration) and each row of that label goes to a client drawn
+    with those shares. A small concentration gives clients that hold few labels, a large one gives
+    nearly equal mixes.
 
-    Clients that end below `min_size` are then filled with rows taken at random from those above
-    it. With many clients and a small concentration that is a visible share of the rows.
-
-    Parameters
-    ----------
-    labels : array_like of shape (n,)
-        Any values that can be compared.
-    n_clients : int
-    concentration : float
-        > 0.
-    rng : numpy.random.Generator
-    min_size : int, default 1
-        Smallest number of rows of a client.
-
-    Returns
-    -------
-    client_of : ndarray of int64 of shape (n,)
-
-    Raises
-    ------
-    ValueError
-        If ``n_clients * min_size`` is larger than n, or an argument is out of range.
+    Clients that end below `min_size` rows are then filled with rows taken at random from those
+    above it. With many clients and a small concentration that is a visible share of the rows.
+    ValueError if ``n_clients * min_size`` is larger than n.
     """
     try:
         groups = np.asarray(labels)
-        np.unique(groups[:1])  # can be compared
-    except (TypeError, ValueError, IndexError):
-        raise TypeError("labels must be a sequence of values that can be compared") from None
+        values, codes = np.unique(groups, return_inverse=True)
+    except (TypeError, ValueError):
+        raise TypeError("labels must be values that can be compared with each other") from None
     if groups.ndim != 1 or groups.size == 0:
         raise ValueError(f"labels must have shape (n,) with n >= 1, got {groups.shape}")
-    n, n_clients = len(groups), check_int(n_clients, "n_clients")
-    concentration = check_positive(concentration, "concentration")
-    min_size = check_int(min_size, "min_size")
-    check_rng(rng)
+    n = len(groups)
     if n_clients * min_size > n:
         raise ValueError(f"n_clients * min_size must be <= n = {n}, got {n_clients} * {min_size}")
-    try:
-        values, codes = np.unique(groups, return_inverse=True)
-    except TypeError:
-        raise TypeError("labels must be values that can be compared with each other") from None
     check_fits(len(values) * n_clients, "n_clients")
     client_of = np.empty(n, dtype=np.int64)
     for code in range(len(values)):
@@ -207,30 +157,16 @@ def partition_dirichlet(
     return client_of
 
 
+@checked
 def scale_to_box(
-    points: ArrayLike, lower: ArrayLike, upper: ArrayLike, *, bound: float = 1.0
+    points: ArrayLike, lower: ArrayLike, upper: ArrayLike, *, bound: Positive = 1.0
 ) -> FloatArray:
-    """Map the box between public bounds linearly to [-bound, bound]^d.
+    """Map the box between public bounds of the columns of `points` (n, d) to [-bound, bound]^d.
 
-    The bounds must be known without looking at the data; then scaling costs no privacy. Points
-    outside the bounds stay outside: clipping them (and counting them) is the client's step, which
-    a federation does before anything is summed.
-
-    Parameters
-    ----------
-    points : array_like of shape (n, d)
-    lower, upper : array_like of shape (d,) or scalars
-        Public bounds of each column. A column of width 0 becomes 0.
-    bound : float, default 1.0
-
-    Returns
-    -------
-    ndarray of float64 of shape (n, d)
-
-    Raises
-    ------
-    ValueError
-        If the bounds are not finite, have the wrong shape, or ``upper < lower``.
+    `lower` and `upper`, numbers or of shape (d,), must be known without looking at the data; then
+    scaling costs no privacy. Points outside stay outside: clipping them (and counting them) is the
+    client's step, which a federation does before anything is summed. A column of width 0 becomes 0.
+    ValueError if the bounds, or a width, are not finite, or ``upper < lower``.
 
     Examples
     --------
@@ -240,19 +176,16 @@ def scale_to_box(
            [ 2.,  0.]])
     """
     array = as_points(points)
-    bound = check_positive(bound, "bound")
     low, high = (
-        _as_bound(side, name, array.shape[1]) for side, name in ((lower, "lower"), (upper, "upper"))
+        as_bound(side, name, array.shape[1]) for side, name in ((lower, "lower"), (upper, "upper"))
     )
     if (high < low).any():
         raise ValueError("upper must be >= lower in every column")
     with np.errstate(over="ignore"):
         width = high - low
-    if not np.isfinite(width).all():
-        raise ValueError("upper - lower must be finite in every column")
-    divisor = np.where(width > 0, width, 1.0)
-    with np.errstate(over="ignore"):
-        scaled = (array - low) / divisor
+        if not np.isfinite(width).all():
+            raise ValueError("upper - lower must be finite in every column")
+        scaled = (array - low) / np.where(width > 0, width, 1.0)
         scaled *= 2 * min(bound, _MAX / 4)
         scaled -= bound
     np.clip(scaled, -_MAX, _MAX, out=scaled)  # far outside stays far outside, and finite
@@ -260,32 +193,14 @@ def scale_to_box(
     return scaled
 
 
-def _as_bound(value: ArrayLike, name: str, n_features: int) -> FloatArray:
-    side = as_reals(value, name)
-    if side.shape not in ((), (n_features,)):
-        raise ValueError(
-            f"{name} must be a number or have shape ({n_features},), one for each column of points,"
-            f" got {side.shape}"
-        )
-    return np.broadcast_to(side, (n_features,))
-
-
-def scale_min_max_not_private(points: ArrayLike, *, bound: float = 1.0) -> FloatArray:
+@checked
+def scale_min_max_not_private(points: ArrayLike, *, bound: Positive = 1.0) -> FloatArray:
     """Map each column's own minimum and maximum to -bound and bound. **Not private.**
 
     This is what FastLloyd does (Section 6.1.3). The minimum and maximum of every column are exact
     functions of single points, they are released without noise, and no epsilon pays for them. Use
     it only to repeat the paper's numbers; use `scale_to_box` otherwise. A constant column becomes
     0.
-
-    Parameters
-    ----------
-    points : array_like of shape (n, d)
-    bound : float, default 1.0
-
-    Returns
-    -------
-    ndarray of float64 of shape (n, d), inside [-bound, bound]
     """
     array = as_points(points)
     return scale_to_box(array, array.min(axis=0), array.max(axis=0), bound=bound)

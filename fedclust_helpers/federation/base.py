@@ -13,7 +13,13 @@ from numpy.typing import ArrayLike
 
 from fedclust_helpers._progress import Progress, showing
 from fedclust_helpers._state import Fixed, SingleUse
-from fedclust_helpers._validation import FloatArray, IntArray, check_choice, check_int, check_text
+from fedclust_helpers._validation import (
+    FloatArray,
+    IntArray,
+    check_choice,
+    check_instance,
+    check_int,
+)
 from fedclust_helpers.accounting import Budget, PrivacyLedger, Sampling
 from fedclust_helpers.client_statistics import ClientMemory, ClientStatistic
 from fedclust_helpers.federation import checks
@@ -118,9 +124,7 @@ class InProcess(Fixed, SingleUse, NoiseFactory):
         check_choice(mode, "mode", ("teaching", "secure"))
         check_choice(noise, "noise", ("auto", "continuous", "discrete"))
         if mode == "secure" and seed is not None:
-            raise ValueError(
-                "seed must not be given in secure mode: a known seed removes the noise"
-            )
+            raise ValueError("seed must not be given in secure mode: it would remove the noise")
         if mode == "teaching" and seed is None:
             raise ValueError("seed must be given in teaching mode (or choose mode='secure')")
         if mode == "secure" and noise == "continuous":
@@ -188,25 +192,15 @@ class InProcess(Fixed, SingleUse, NoiseFactory):
     def follow(self, plan: Plan, progress: Progress = False) -> Iterator[int]:
         """Make the releases of `plan`, in order and no others, while this context is open.
 
+        Yields how many releases the ledger held before: ``ledger.since`` of it is the run alone.
         `progress` shows a bar over the releases, or is called as ``progress(done, total)`` after
         each of them.
 
-        Yields
-        ------
-        int
-            How many releases the ledger held before: ``ledger.since`` of it is the run alone.
-
-        Raises
-        ------
-        PlanMismatchError
-            If the plan was made for another federation; within the context, for a release that is
-            not the next one of the plan.
-        BudgetExceededError
-            If the releases cost more than the plan says, or than the ledger's budget has left.
-            Nothing was sent then.
+        `PlanMismatchError` if the plan was made for another federation, and within the context for
+        a release that is not its next one; `BudgetExceededError`, before anything is sent, if the
+        releases cost more than the plan says, or than the ledger's budget has left.
         """
-        if not isinstance(plan, Plan):
-            raise TypeError(f"plan must be a Plan, got {type(plan).__name__}")
+        check_instance(plan, Plan, "plan")
         with self._lock, showing(progress, len(plan.releases), plan.method) as done:
             self.check_process()
             if self._following is not None:
@@ -242,11 +236,10 @@ class InProcess(Fixed, SingleUse, NoiseFactory):
         sampling: Sampling | None = None,
         **broadcast: Any,
     ) -> tuple[FloatArray, ...]:
-        """Release a noised sum of `statistic` over all clients; charge it to the ledger.
+        """Release a noised sum of `statistic` over all clients, one array for each of its parts.
 
         Parameters
         ----------
-        statistic : ClientStatistic
         mechanisms : one Mechanism for each part of the statistic
             Each must hide at least the sensitivity of its part.
         round : int
@@ -258,27 +251,17 @@ class InProcess(Fixed, SingleUse, NoiseFactory):
         **broadcast
             Arguments that every client receives (centres, radius).
 
-        Returns
-        -------
-        tuple of ndarray
-            One noised total for each part.
-
         Raises
         ------
         ValueError, TypeError, LedgerMismatchError, BudgetExceededError, RingOverflowError
             Before any data is read or budget spent; `TrustModelError` if this trust model offers no
             such release.
         """
-        return self._release("noisy_sum", statistic, mechanisms, round, sampling, broadcast)
+        how = broadcast | {"round": round, "sampling": sampling}
+        return self._release("noisy_sum", statistic, mechanisms, **how)
 
     def collect(
-        self,
-        statistic: ClientStatistic,
-        mechanisms: Sequence[Mechanism],
-        *,
-        round: int,
-        sampling: Sampling | None = None,
-        **broadcast: Any,
+        self, statistic: ClientStatistic, mechanisms: Sequence[Mechanism], **how: Any
     ) -> tuple[Any, ...]:
         """As `noisy_sum`, but each client's exact message, for a trusted server's eyes only.
 
@@ -287,18 +270,13 @@ class InProcess(Fixed, SingleUse, NoiseFactory):
         the boundary is the server's word. Parts with a discrete mechanism come in whole steps of
         its grid (int64).
         """
-        return self._release("collect", statistic, mechanisms, round, sampling, broadcast)
+        return self._release("collect", statistic, mechanisms, **how)
 
     def reports(
-        self,
-        statistic: ClientStatistic,
-        mechanisms: Sequence[Mechanism],
-        *,
-        round: int,
-        **broadcast: Any,
+        self, statistic: ClientStatistic, mechanisms: Sequence[Mechanism], **how: Any
     ) -> tuple[FloatArray, ...]:
         """As `noisy_sum`, but messages (M, ...) that each client noised: all that a server sees."""
-        return self._release("reports", statistic, mechanisms, round, None, broadcast)
+        return self._release("reports", statistic, mechanisms, **how)
 
     def check_release(
         self,
@@ -317,8 +295,7 @@ class InProcess(Fixed, SingleUse, NoiseFactory):
         if sampling is not None and self.no_sampling:
             raise TrustModelError(f"{type(self).__name__} offers no sampling: {self.no_sampling}")
         checks.check_statistic(self.facts, statistic, mechanisms, sampling, broadcast)
-        shapes = self._shapes(statistic, broadcast)
-        public = checks.public_of(self.facts, broadcast)
+        shapes, public = self._shapes(statistic, broadcast), checks.public_of(self.facts, broadcast)
         changes = statistic.changes(**public)
         for part, mechanism, shape in zip(statistic.parts, mechanisms, shapes, strict=True):
             size = int(np.prod(shape))
@@ -338,9 +315,10 @@ class InProcess(Fixed, SingleUse, NoiseFactory):
         capability: str,
         statistic: ClientStatistic,
         mechanisms: Sequence[Mechanism],
+        *,
         round: int,
-        sampling: Sampling | None,
-        broadcast: dict[str, Any],
+        sampling: Sampling | None = None,
+        **broadcast: Any,
     ) -> tuple[Any, ...]:
         """One release, the same for all: refuse, charge, draw, tell, compute; then part by part."""
         self._require(capability)
@@ -440,13 +418,9 @@ class InProcess(Fixed, SingleUse, NoiseFactory):
 def require(federation: Any, capability: str) -> None:
     """Refuse a federation that does not offer "noisy_sum", "collect", "reports" or "ask".
 
-    Raises
-    ------
-    TypeError
-        If it is no federation; `TrustModelError` if its trust model does not show as much.
+    TypeError if it is no federation; `TrustModelError` if its trust model does not show as much.
     """
-    check_text(capability, "capability")
-    offered = getattr(federation, capability, None)
+    offered = getattr(federation, check_instance(capability, str, "capability"), None)
     if not callable(offered) or isinstance(federation, type):
         raise TypeError(f"federation must offer {capability}, got {type(federation).__name__}")
     if isinstance(federation, InProcess):

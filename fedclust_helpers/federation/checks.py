@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from fedclust_helpers._validation import check_instance, check_optional
 from fedclust_helpers.accounting import Budget, LedgerMismatchError, PrivacyLedger, Sampling
 from fedclust_helpers.client_statistics import Change, ClientMemory, ClientStatistic
 from fedclust_helpers.client_statistics.base import public_numbers
@@ -24,17 +25,10 @@ def check_statistic(
     broadcast: Mapping[str, Any],
 ) -> None:
     """Unit, domain and sampling of a release; nothing sent beside overrides the federation."""
-    if not isinstance(statistic, ClientStatistic):
-        raise TypeError(f"statistic must be a ClientStatistic, got {type(statistic).__name__}")
-    if not isinstance(mechanisms, Sequence):
-        raise TypeError(
-            f"mechanisms must be a sequence, one for each of {statistic.parts}, got"
-            f" {type(mechanisms).__name__}"
-        )
-    if len(mechanisms) != len(statistic.parts):
-        raise ValueError(
-            f"mechanisms must be {len(statistic.parts)}, one for each of {statistic.parts}"
-        )
+    check_instance(statistic, ClientStatistic, "statistic")
+    n = len(statistic.parts)
+    if len(check_instance(mechanisms, Sequence, "mechanisms", what=f"a sequence of {n}")) != n:  # type: ignore[type-abstract]
+        raise ValueError(f"mechanisms must be {n}, one for each of {statistic.parts}")
     if statistic.unit != facts.unit:
         raise LedgerMismatchError(
             f"the sensitivity of {statistic.name!r} is stated for one {statistic.unit}, this"
@@ -55,18 +49,11 @@ def check_statistic(
         raise TypeError(f"{', '.join(arrays)} must be one number: the sensitivity depends on it")
     if sampling is None:
         return
-    if not isinstance(sampling, Sampling):
-        raise TypeError(f"sampling must be a Sampling, got {type(sampling).__name__}")
+    check_instance(sampling, Sampling, "sampling")
     if statistic.unit != "client":
-        raise ValueError(
-            f"sampling draws clients, but the sensitivity of {statistic.name!r} is stated for"
-            f" one {statistic.unit}"
-        )
+        raise ValueError(f"sampling draws clients, {statistic.name!r} is for one {statistic.unit}")
     if sampling.scheme == "fixed" and sampling.population != facts.n_clients:
-        raise ValueError(
-            f"sampling must state the population of {facts.n_clients} clients, got"
-            f" {sampling.population}"
-        )
+        raise ValueError(f"sampling must state the population of {facts.n_clients} clients")
 
 
 def shapes(
@@ -99,11 +86,7 @@ def check_noise(
     public: Mapping[str, Any],
 ) -> None:
     """The noise hides what one record changes in this part of `size` numbers, in this mode."""
-    if not isinstance(mechanism, Mechanism):
-        raise TypeError(
-            f"mechanism for {part!r} must be a Mechanism, got {type(mechanism).__name__}:"
-            " mechanisms are one for each part"
-        )
+    check_instance(mechanism, Mechanism, f"mechanism for {part!r}")  # type: ignore[type-abstract]
     if not math.isfinite(mechanism.sensitivity):  # NoNoise: the ledger will say inf
         return
     grid = max(facts.resolution, mechanism.grid or 0.0)
@@ -117,32 +100,23 @@ def check_noise(
             f" (L{mechanism.norm}, {mechanism.adjacency})"
         )
     coordinates = getattr(mechanism, "n_coordinates", None)
+    honest, wrong = getattr(mechanism, "n_honest", None), ""
     if coordinates is not None and coordinates < size:
-        raise ValueError(
-            f"mechanism for {part!r} states n_coordinates={coordinates}, but {size} are released"
-        )
-    honest = getattr(mechanism, "n_honest", None)
+        wrong = f"states n_coordinates={coordinates}, but {size} are released"
     if facts.noise != "distributed":
         if honest is not None:
-            raise ValueError(
-                f"mechanism for {part!r} draws only one node's share of its noise; use a"
-                " DiscreteGaussian where one party adds it"
+            wrong = (
+                "draws only one node's share of its noise; use a DiscreteGaussian where one party"
+                " adds it"
             )
     elif honest is None:
-        raise ValueError(
-            f"mechanism for {part!r} must be a DistributedDiscreteGaussian: every client"
-            " knows its own noise"
-        )
+        wrong = "must be a DistributedDiscreteGaussian: every client knows its own noise"
     elif honest > facts.n_honest:
-        raise ValueError(
-            f"mechanism for {part!r} counts on {honest} honest clients, but only"
-            f" {facts.n_honest} are guaranteed"
-        )
+        wrong = f"counts on {honest} honest clients, but only {facts.n_honest} are guaranteed"
     if facts.mode == "secure" and mechanism.grid is None:
-        raise ValueError(
-            f"mechanism for {part!r} must be discrete in secure mode"
-            " (DiscreteGaussian or DiscreteLaplace)"
-        )
+        wrong = "must be discrete in secure mode (DiscreteGaussian or DiscreteLaplace)"
+    if wrong:
+        raise ValueError(f"mechanism for {part!r} {wrong}")
 
 
 def largest_total(
@@ -172,8 +146,6 @@ def check_ledger(
     """The ledger of a federation: the one given, or a new one for one point."""
     if ledger is not None and budget is not None:
         raise ValueError("budget must not be given with a ledger: a ledger brings its own")
-    if ledger is None:
-        return PrivacyLedger(adjacency=adjacency, budget=budget)
-    if not isinstance(ledger, PrivacyLedger):
-        raise TypeError(f"ledger must be a PrivacyLedger, got {type(ledger).__name__}")
-    return ledger
+    return check_optional(ledger, PrivacyLedger, "ledger") or PrivacyLedger(
+        adjacency=adjacency, budget=budget
+    )

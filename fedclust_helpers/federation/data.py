@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import InitVar, dataclass
 from numbers import Integral
 from typing import Any
@@ -39,7 +39,8 @@ class ClippedDataWarning(UserWarning):
 class ClientData:
     """Rows of all clients in one array: client i owns ``points[offsets[i]:offsets[i+1]]``.
 
-    The arrays are read-only copies: changing yours afterwards changes nothing here.
+    The arrays are read-only copies: changing yours afterwards changes nothing here. What is wrong
+    is said by a TypeError or ValueError that names the argument, never with a value of the data.
 
     Parameters
     ----------
@@ -52,11 +53,6 @@ class ClientData:
     copy : bool, default True
         False keeps a view of a float64 array of rows instead, to save the memory of large data.
         **Do not change that array then**: rows were clipped and checked only once.
-
-    Raises
-    ------
-    TypeError, ValueError
-        Naming the argument; never with a value of the data.
 
     Examples
     --------
@@ -102,15 +98,11 @@ class ClientData:
     ) -> ClientData:
         """Stack one array or DataFrame of shape (n_i, d), and one of labels (n_i,), per client.
 
-        Parameters
-        ----------
-        clients : sequence or mapping of arrays or DataFrames
-            A mapping gives names to clients; they are numbered in its order. DataFrames must have
-            the same columns, which are put into the order of the first one.
-        labels : sequence or mapping of int arrays, optional
-            With the keys of `clients`, if those have keys.
+        A mapping gives names to clients; they are numbered in its order, and labels, if any, have
+        the same keys. DataFrames must have the same columns, which are put into the order of the
+        first one.
         """
-        if getattr(clients, "ndim", None) == 2 or _is_frame(clients):
+        if getattr(clients, "ndim", None) == 2 or is_table(clients):
             raise ValueError(
                 "clients must be a sequence of arrays, one per client; for one stacked array or"
                 " table give the owner of each row to ClientData.from_owners"
@@ -139,18 +131,13 @@ class ClientData:
     def from_owners(
         cls, points: ArrayLike, owners: ArrayLike | str, labels: ArrayLike | None = None
     ) -> ClientData:
-        """Stack rows by owner; clients are the different owners, in ascending order.
+        """Stack rows (N, d) by owner; clients are the different owners, in ascending order.
 
-        Parameters
-        ----------
-        points : array_like or DataFrame of shape (N, d)
-        owners : array_like of int or str, shape (N,)
-            Whose row it is: a number of any size, or a name. With a DataFrame also the name of the
-            column that says so; the other columns are the features then.
-        labels : array_like of int, shape (N,), optional
+        `owners` (N,) says whose row it is: a number of any size, or a name. With a DataFrame also
+        the name of the column that says so; the other columns are the features then.
         """
         if isinstance(owners, str):
-            if not _is_frame(points) or owners not in list(points.columns):  # type: ignore[union-attr]
+            if not is_table(points) or owners not in list(points.columns):  # type: ignore[union-attr]
                 raise ValueError(
                     "owners must be one owner for each row, or a column of a DataFrame"
                 )
@@ -199,13 +186,7 @@ class ClientData:
         return self.points[self.offsets[i] : self.offsets[i + 1]]
 
     def take(self, clients: ArrayLike) -> ClientData:
-        """The data of some clients, in the order given: a copy of their rows and labels.
-
-        Parameters
-        ----------
-        clients : array_like of int, shape (m,)
-            Distinct client numbers from 0 to M - 1, at least one.
-        """
+        """The data of distinct `clients`, in the order given: a copy of their rows and labels."""
         chosen = as_integers(clients, "clients", minimum=0, maximum=self.n_clients - 1)
         if len(chosen) == 0:
             raise ValueError("clients must be one or more client numbers")
@@ -232,18 +213,17 @@ class ClientData:
 
         Each client does this for itself; the counts (M,) stay with it. What happens to a row
         depends on that row alone, bit for bit. Without a row to move, no copy is made.
-
-        Parameters
-        ----------
-        bound : float
-            Between 1e-300 and 1e300.
-        domain : {"box", "ball"}
         """
         check_choice(domain, "domain", ("box", "ball"))
         bound = check_positive(bound, "bound")
         if not SMALLEST_BOUND <= bound <= LARGEST_BOUND:
             raise ValueError(f"bound must be between 1e-300 and 1e300, got {bound:g}")
-        outside = _longer(self.points, bound) if domain == "ball" else self._beyond(bound)
+        outside: Any = np.zeros(len(self.points), dtype=bool)
+        if domain == "ball":
+            outside = _longer(self.points, bound)
+        else:
+            for column in self.points.T:  # d passes, no (n, d) mask
+                outside |= np.abs(column) > bound
         if not outside.any():
             return self, np.broadcast_to(np.int64(0), (self.n_clients,))  # no memory for zeros
         counts = np.add.reduceat(outside.astype(np.int64), self.offsets[:-1])
@@ -254,28 +234,12 @@ class ClientData:
             inside = np.clip(self.points, -bound, bound)
         return _unchecked(inside, self.offsets, self.labels), counts
 
-    def _beyond(self, bound: float) -> Any:
-        """Which rows leave the box."""
-        out = np.zeros(len(self.points), dtype=bool)
-        for column in self.points.T:  # d passes, no (n, d) mask
-            out |= np.abs(column) > bound
-        return out
-
 
 def warn_if_mostly_clipped(data: ClientData, counts: IntArray) -> None:
-    """Warn a data holder whose rows were mostly outside the public bounds: often wrong units.
+    """Warn a data holder if more than half of all rows were moved: often wrong units.
 
-    Parameters
-    ----------
-    data : ClientData
-    counts : ndarray of int of shape (M,)
-        Rows that each client moved, from `ClientData.clipped`.
-
-    Warns
-    -----
-    ClippedDataWarning
-        If more than half of all rows were moved. The message holds no number: it is for whoever
-        holds the data, and no part of a release.
+    `counts` (M,) are those of `ClientData.clipped`. The `ClippedDataWarning` holds no number: it is
+    for whoever holds the data, and no part of a release.
     """
     if 2 * int(counts.sum()) > len(data.points):
         warnings.warn(
@@ -380,7 +344,7 @@ def _rows(points: Any, name: str, *, copy: bool, n_features: int | None = None) 
     return as_points(points, name, n_features=n_features)
 
 
-def _is_frame(table: Any) -> bool:
+def is_table(table: Any) -> bool:
     """Whether this is a table with named columns (pandas and the like)."""
     return hasattr(table, "columns") and hasattr(table, "to_numpy")
 
@@ -393,33 +357,26 @@ def _as_list(each: Any, name: str, keys: list[Any] | None) -> list[Any]:
         return [each[key] for key in keys]
     if not isinstance(each, Sequence | np.ndarray) or isinstance(each, str | bytes):
         raise TypeError(
-            f"{name} must be a sequence or mapping of arrays, one per client, got"
-            f" {type(each).__name__}"
+            f"{name} must be a sequence or mapping of arrays, not {type(each).__name__}"
         )
     return list(each)
 
 
 def _aligned(tables: list[Any], names: list[str]) -> list[Any]:
     """DataFrames with named columns, all in the order of the first one; the rest as it is."""
-    named = [i for i, table in enumerate(tables) if _is_frame(table) and _has_names(table)]
-    if len(named) == 0:
-        return tables
-    first = named[0]
-    columns = list(tables[first].columns)
-    if len(set(columns)) < len(columns):
-        raise ValueError(f"{names[first]} must have columns of different names")
-    out = list(tables)
-    for i in named:
-        own = list(tables[i].columns)
-        if len(own) != len(columns) or set(own) != set(columns):
-            raise ValueError(f"{names[i]} must have the same columns as {names[first]}")
-        out[i] = tables[i][columns]
+    columns, first, out = None, "", []
+    for table, name in zip(tables, names, strict=True):
+        own = list(table.columns) if is_table(table) else []
+        if own != list(range(len(own))):  # else pandas numbered an array's columns
+            if columns is None:
+                columns, first = own, name
+                if len(set(own)) < len(own):
+                    raise ValueError(f"{name} must have columns of different names")
+            if len(own) != len(columns) or set(own) != set(columns):
+                raise ValueError(f"{name} must have the same columns as {first}")
+            table = table[columns]
+        out.append(table)
     return out
-
-
-def _has_names(frame: Any) -> bool:
-    """Whether the columns are more than 0, 1, 2, ..., which pandas gives to an array's."""
-    return list(frame.columns) != list(range(len(frame.columns)))
 
 
 def _numbered(owners: Any, n_rows: int) -> tuple[IntArray, IntArray]:
@@ -431,19 +388,15 @@ def _numbered(owners: Any, n_rows: int) -> tuple[IntArray, IntArray]:
         raise wrong from None
     if names.shape != (n_rows,):
         raise wrong
-    if names.dtype.kind == "O":
-        if _all_are(names, str):
-            names = names.astype(np.str_)
-        elif not _all_are(names, Integral):
-            raise wrong
-    elif names.dtype.kind not in "iuUS":
+    if names.dtype.kind == "O" and all(isinstance(name, str) for name in names):
+        names = names.astype(np.str_)
+    integers = names.dtype.kind == "O" and all(
+        isinstance(name, Integral) and not isinstance(name, bool) for name in names
+    )
+    if names.dtype.kind not in "iuUS" and not integers:
         raise wrong
     codes, _ = pd.factorize(names.astype(names.dtype.newbyteorder("=")), sort=True)
     return codes.astype(np.int64), np.bincount(codes)
-
-
-def _all_are(values: Iterable[Any], kind: type) -> bool:
-    return all(isinstance(value, kind) and not isinstance(value, bool) for value in values)
 
 
 def _as_labels(labels: ArrayLike | None, n_rows: int) -> IntArray | None:

@@ -29,10 +29,7 @@ class Following:
         if plan.facts != facts:
             names = FederationFacts.__dataclass_fields__
             wrong = [n for n in names if getattr(plan.facts, n) != getattr(facts, n)]
-            raise PlanMismatchError(
-                f"plan was made for a federation with other {', '.join(wrong)}; plan again"
-                " with the federation that runs it"
-            )
+            raise PlanMismatchError(f"plan was made for a federation with other {', '.join(wrong)}")
         if not plan.total_epsilon <= plan.epsilon * (1 + 1e-9):
             raise BudgetExceededError(
                 f"the releases of the plan cost epsilon={plan.total_epsilon:g}, more than the"

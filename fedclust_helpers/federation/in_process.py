@@ -117,10 +117,7 @@ class _Ring(InProcess):
             n = self._data.n_clients
             self.n_honest = n - self.max_colluding  # shares of noise that the others do not know
             if self.n_honest < 1 or n < 2:
-                raise ValueError(
-                    f"max_colluding must leave an honest client among at least two:"
-                    f" {n} clients, max_colluding={self.max_colluding}"
-                )
+                raise ValueError(f"max_colluding must leave an honest client of at least two: {n}")
         self.session = self.randomness.bytes(16)
 
     def _check_range(self, part: str, mechanism: Mechanism, n: int, most: float) -> None:
@@ -164,25 +161,17 @@ class MaskedSecureSum(_Ring):
     Each client sends its fixed-point statistic plus a one-time pad. The server adds up, adds
     rounded noise from its own source, and sends the masked total back. The clients, who share the
     pads, unmask it: they alone see the noised sum. Holds against one corrupted party that follows
-    the protocol (Theorem 5.2).
+    the protocol (Theorem 5.2). The ring Z_2^bits has 64 bits, 30 of them fractional, by default; 32
+    and 16 in the paper's section 6.
 
     The server knows the noise that it added, so with ``noise_from="server"`` nothing may ever send
     it the unmasked result: publishing the result would hand it the exact sums. With
     ``noise_from="clients"`` every client adds a share of the noise before it masks, and the server
-    adds none: results may be published, at the price of more noise for few clients.
+    adds none: results may be published, at the price of more noise for few clients. So many as
+    `max_colluding` may pool what they know about their shares; the others' noise suffices alone.
 
-    Parameters
-    ----------
-    bits, fractional_bits
-        The ring Z_2^bits and its grid: 64 and 30 by default, 32 and 16 as in the paper's section 6.
-    noise_from : {"server", "clients"}
-        Who adds noise: the server, as in the paper, or every client a share.
-    max_colluding : int
-        With ``noise_from="clients"``: so many clients may pool what they know about their shares;
-        the others' noise suffices alone.
-    pre_shared_secret : bytes of length 32, optional
-        A group secret that the clients already hold; without it they agree on one with X25519
-        through the server. Needed above 4096 clients.
+    `pre_shared_secret` (32 bytes) is a group secret that the clients already hold; without it they
+    agree on one with X25519 through the server. Needed above 4096 clients.
     """
 
     trust = "masked secure aggregation"
@@ -206,8 +195,8 @@ class MaskedSecureSum(_Ring):
         if pre_shared_secret is None and data.n_clients > MAX_AGREEING:
             raise ValueError(
                 f"pre_shared_secret must be given for more than {MAX_AGREEING} clients: agreeing"
-                " on one takes a key exchange with each of them (if rows are not clients, say who"
-                " owns them; for users with one row each see the local trust model)"
+                " on one takes a key exchange with each of them (users with one row each: see the"
+                " local trust model)"
             )
         blind = "uniformly random words"
         if noise_from == "clients":
@@ -323,17 +312,13 @@ TRUST_MODELS: dict[str, type[InProcess]] = {
 def simulate(clients: Any, trust: str = "masked", **options: Any) -> Any:
     """An in-process federation by the name of its trust model.
 
-    Parameters
-    ----------
-    clients : ClientData, or a sequence of arrays of shape (n_i, d)
-        For "local" also one array of shape (n, d): users who hold one row each.
-    trust : {"trusted", "ideal", "masked", "serverless", "local"}
-    **options
-        ``seed`` (teaching mode) or ``mode="secure"``; ``bound`` and ``domain`` ("box", or "ball",
-        as always for "local" users); ``ledger`` or ``budget``; the public numbers ``n_records``,
-        ``n_clients``, ``n_labels`` (without the first two the true ones are taken, and are public
-        then); ``noise``; ``keep_payloads``; for the rings ``bits``, ``fractional_bits``,
-        ``max_colluding``; for the masked sum ``noise_from``, ``pre_shared_secret``.
+    `trust` is "trusted", "ideal", "masked", "serverless" or "local"; `clients` are ClientData or a
+    sequence of arrays (n_i, d), for "local" also one array (n, d) of users who hold one row each.
+    Options: ``seed`` (teaching mode) or ``mode="secure"``; ``bound`` and ``domain`` ("box", or
+    "ball", as always for "local" users); ``ledger`` or ``budget``; the public numbers
+    ``n_records``, ``n_clients``, ``n_labels`` (without the first two the true ones are taken, and
+    are public then); ``noise``; ``keep_payloads``; for the rings ``bits``, ``fractional_bits``,
+    ``max_colluding``; for the masked sum ``noise_from``, ``pre_shared_secret``.
     """
     check_choice(trust, "trust", tuple(TRUST_MODELS))
     return TRUST_MODELS[trust](clients, **options)

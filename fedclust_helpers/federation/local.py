@@ -13,10 +13,12 @@ from numpy.typing import NDArray
 
 from fedclust_helpers._checked import checked
 from fedclust_helpers._validation import (
+    Count,
     FloatArray,
     IntArray,
     as_points,
     check_choice,
+    check_instance,
     check_int,
     check_real,
 )
@@ -25,7 +27,7 @@ from fedclust_helpers.federation.base import InProcess, Part
 from fedclust_helpers.federation.checks import check_ledger
 from fedclust_helpers.federation.data import ClientData
 from fedclust_helpers.federation.plan import PlannedRelease
-from fedclust_helpers.federation.reports import LocalQuery, gaussian_report, public_coins
+from fedclust_helpers.federation.reports import LocalQuery, Reports, gaussian_report, public_coins
 from fedclust_helpers.mechanisms import Mechanism
 
 USERS_PER_CHUNK = 2**17  # users whose reports are held at once: memory does not grow with n
@@ -37,24 +39,12 @@ class LocalReports(InProcess):
 
     One release is one report of every client. Each record is in one report, so under parallel
     composition a round costs what one report costs. Who takes part is no secret, so neighbours are
-    replace-one: any two values of one user (or all rows of one client). Nothing that a release
-    depends on can be set after construction.
+    replace-one: any two values of one user (or all rows of one client).
 
-    Parameters
-    ----------
-    clients : array_like of shape (n, d), ClientData, or a sequence of arrays of shape (n_i, d)
-        One array: row j is user j's point.
-    bound, domain
-        Rows are kept in the ball of radius `bound` ("box": in the cube), both public.
-    ledger, budget
-        A ledger for replace-one and for one point, or one client; a fresh one by default.
-    **options
-        As for all federations.
-
-    Raises
-    ------
-    LedgerMismatchError
-        For a ledger of another adjacency or unit: it would not say what a report costs.
+    `clients` may also be one array of shape (n, d): row j is user j's point. Rows are kept in the
+    ball of radius `bound` (``domain="box"``: in the cube), both public. A ledger that is given must
+    be kept for replace-one and for one point, or one client (else `LedgerMismatchError`: it would
+    not say what a report costs). `split` is the last division of the users (`divide`), or None.
     """
 
     trust = "local"
@@ -81,16 +71,16 @@ class LocalReports(InProcess):
 
     @property
     def split(self) -> UserSplit | None:
-        """The last division of the users (`divide`), or None."""
+        """The last division of the users, or None."""
         return self._split
 
     @checked
-    def gaussian_report(self, n_outputs: int, *, epsilon: float, delta: float) -> Mechanism:
+    def gaussian_report(self, n_outputs: Count, *, epsilon: float, delta: float) -> Mechanism:
         """Noise of this federation's kind for one vector of `n_outputs` numbers of each user.
 
         (epsilon, delta) holds for any two values of one user, for vectors of length `bound`.
         """
-        n_outputs, grid = check_int(n_outputs, "n_outputs"), None
+        grid = None
         if self.facts.noise != "continuous":
             grid = 2.0 ** (math.floor(math.log2(self.bound)) - GRID_STEPS)
         return gaussian_report(self.bound, epsilon, delta, grid=grid, n_features=n_outputs)
@@ -117,34 +107,28 @@ class LocalReports(InProcess):
         _check_local(self.ledger)
         self.check_one_point_each()
         if part is not None and (self.split is None or part not in self.split.parts):
-            raise ValueError(
-                f"part {part!r} is unknown; divide the users first (parts:"
-                f" {', '.join(self.split.parts) if self.split else 'none'})"
-            )
+            known = ", ".join(self.split.parts) if self.split else "none"
+            raise ValueError(f"part {part!r} is unknown; divide the users first (parts: {known})")
+        who, wrong = f"query {query.name!r}", ""
         if not query.mechanisms:
-            raise ValueError(
-                f"query {query.name!r} must state a mechanism (NoNoise if there is none)"
-            )
+            wrong = "must state a mechanism (NoNoise if there is none)"
         for mechanism in query.mechanisms:
             if mechanism.adjacency != self.ledger.adjacency:
                 raise LedgerMismatchError(
-                    f"query {query.name!r} speaks of {mechanism.adjacency}, this ledger of"
+                    f"{who} speaks of {mechanism.adjacency}, this ledger of"
                     f" {self.ledger.adjacency}; local privacy is replace-one"
                 )
             if hasattr(mechanism, "n_honest"):
-                raise ValueError(
-                    f"query {query.name!r} draws only one node's share of a noise; every user must"
-                    " draw all of it"
-                )
+                wrong = "draws only one node's share of a noise; every user must draw all of it"
             noise = math.isfinite(getattr(mechanism, "sensitivity", math.inf))
             continuous = noise and getattr(mechanism, "grid", 0.0) is None
             if self.randomness.is_secure and continuous:
-                raise ValueError(f"query {query.name!r} must use discrete noise in secure mode")
+                wrong = "must use discrete noise in secure mode"
+        if wrong:
+            raise ValueError(f"{who} {wrong}")
         for name, value in query.public.items():
             if np.asarray(value).dtype.kind not in "biuf":
-                raise TypeError(
-                    f"public[{name!r}] of query {query.name!r} must be an array of numbers"
-                )
+                raise TypeError(f"public[{name!r}] of {who} must be an array of numbers")
         query.check(self.n_features)
 
     def check_release(self, *args: Any, **kwargs: Any) -> None:
@@ -169,12 +153,8 @@ class LocalReports(InProcess):
         """Put one question to all users, or to those of one part; the query collects the answers.
 
         Each user's report is randomised on the device. It is charged once for each user: reports of
-        different users compose in parallel, because a neighbouring data set changes one user.
-
-        Raises
-        ------
-        ValueError, LedgerMismatchError, BudgetExceededError
-            Before any data is read or budget spent.
+        different users compose in parallel, because a neighbouring data set changes one user. What
+        is wrong raises before any data is read or budget spent.
         """
         check_int(round, "round", minimum=0)
         with self._lock:
@@ -189,8 +169,8 @@ class LocalReports(InProcess):
             group=group,
         )
         self._tell(round, dict(query.public))
-        kept: list[tuple[NDArray[np.generic], ...]] = []
-        first: tuple[NDArray[np.generic], ...] = ()
+        kept: list[Reports] = []
+        first: Reports = ()
         asked = 0
         for start in range(0, self._data.n_clients, USERS_PER_CHUNK):
             points = self._data.points[start : start + USERS_PER_CHUNK]
@@ -255,8 +235,7 @@ class UserSplit:
 
 def check_shares(shares: Mapping[str, float]) -> dict[str, float]:
     """Shares of named parts, each in (0, 1], that add up to 1; a copy."""
-    if not isinstance(shares, Mapping):
-        raise TypeError(f"shares must be a mapping part -> share, got {type(shares).__name__}")
+    check_instance(shares, Mapping, "shares", what="a mapping part -> share")  # type: ignore[type-abstract]
     if not all(isinstance(name, str) and name and "/" not in name for name in shares):
         raise TypeError("shares must name its parts by strings without '/'")
     out = {name: check_real(share, "shares") for name, share in shares.items()}
@@ -272,13 +251,12 @@ def _check_local(ledger: PrivacyLedger) -> PrivacyLedger:
     if ledger.adjacency != "replace-one":
         raise LedgerMismatchError(
             f"ledger must be kept for replace-one, got {ledger.adjacency}: in the local model"
-            " everybody takes part, and a report hides any two values of one user; open one by"
-            " PrivacyLedger(adjacency='replace-one'), or leave it out"
+            " everybody takes part, and a report hides any two values of one user"
         )
     if ledger.unit not in ("point", "client"):
         raise LedgerMismatchError(
-            f"ledger must be kept for one point (or one client), got one {ledger.unit}: a"
-            f" {ledger.unit} may send several reports, which one report's cost does not cover"
+            f"ledger must be kept for one point (or one client), got one {ledger.unit}, who may"
+            " send several reports"
         )
     return ledger
 

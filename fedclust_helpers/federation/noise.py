@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from fedclust_helpers._checked import checked
-from fedclust_helpers._validation import check_int, check_positive
+from fedclust_helpers._validation import Count, Positive
 from fedclust_helpers.accounting import gaussian_sigma_analytic, zcdp_rho
 from fedclust_helpers.client_statistics import ClientStatistic
 from fedclust_helpers.federation.plan import FederationFacts, TrustModelError
@@ -22,6 +22,7 @@ from fedclust_helpers.mechanisms import (
 STEPS = 30  # grids are about 2^-30 of the sensitivity: rounding costs nothing, integers hold it
 
 
+@checked
 class NoiseFactory:
     """Noise of the kind that a federation draws, from its public facts."""
 
@@ -30,7 +31,6 @@ class NoiseFactory:
         """What is public about the federation."""
         raise NotImplementedError
 
-    @checked
     def noise_multiplier(self, epsilon: float, delta: float) -> float:
         """Standard deviation per unit of L2 sensitivity for one (epsilon, delta)-DP release.
 
@@ -41,32 +41,23 @@ class NoiseFactory:
             return gaussian_sigma_analytic(epsilon, delta)
         return 1 / math.sqrt(2 * zcdp_rho(epsilon, delta))
 
-    @checked
     def gaussian(
         self,
         statistic: ClientStatistic,
         part: str,
         *,
-        multiplier: float,
-        n_coordinates: int | None = None,
+        multiplier: Positive,
+        n_coordinates: Count | None = None,
         **public: Any,
     ) -> Mechanism:
         """Gaussian noise for one part of a statistic.
 
-        Parameters
-        ----------
-        multiplier : float
-            Standard deviation per unit of L2 sensitivity.
-        n_coordinates : int
-            Size of the part; needed where every client adds a share of the noise, and for sampled
-            releases with discrete noise to cost no more than with a continuous one.
-        **public
-            Numbers that the sensitivity needs, beside bound and number of features.
+        `multiplier` is the standard deviation per unit of L2 sensitivity, `n_coordinates` the size
+        of the part: needed where every client adds a share of the noise, and for sampled releases
+        with discrete noise to cost no more than with a continuous one. `public` numbers are those
+        that the sensitivity needs, beside bound and number of features.
         """
         facts = self.facts
-        check_positive(multiplier, "multiplier")
-        if n_coordinates is not None:
-            check_int(n_coordinates, "n_coordinates")
         needed, grid = _sensitivity(facts, statistic, part, 2, public)
         std = needed * multiplier
         if facts.noise == "continuous":
@@ -74,16 +65,13 @@ class NoiseFactory:
         if facts.noise == "discrete":
             return DiscreteGaussian(needed, std, grid, facts.adjacency, n_coordinates)
         if n_coordinates is None:
-            raise TypeError(
-                "n_coordinates must be given where every client adds a share of the noise"
-            )
+            raise TypeError("n_coordinates must be given where every client adds a share of noise")
         # on a coarse grid the sum of discrete Gaussians is less close to one: `grid` is fine here
         return DistributedDiscreteGaussian(
             needed, std, grid, facts.adjacency, n_honest=facts.n_honest,
             n_coordinates=n_coordinates,
         )  # fmt: skip
 
-    @checked
     def laplace(
         self, statistic: ClientStatistic, part: str, *, epsilon: float, **public: Any
     ) -> Mechanism:
@@ -98,8 +86,7 @@ class NoiseFactory:
                 needed, epsilon, grid=grid, adjacency=facts.adjacency
             )
         raise TrustModelError(
-            "Laplace noise needs one party to draw it, and here every client adds a share of the"
-            " noise: take an algorithm with Gaussian noise"
+            "Laplace noise needs one party to draw it: take an algorithm with Gaussian noise"
         )
 
 

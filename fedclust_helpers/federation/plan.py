@@ -15,7 +15,7 @@ from itertools import groupby
 from typing import Any
 
 from fedclust_helpers._checked import checked
-from fedclust_helpers._validation import FloatArray, check_int
+from fedclust_helpers._validation import FloatArray, Natural, check_instance
 from fedclust_helpers.accounting import Accountable, PrivacyLedger, Release, Sampling
 from fedclust_helpers.client_statistics import ClientStatistic
 from fedclust_helpers.federation.transcript import Transcript
@@ -68,25 +68,21 @@ class PlannedRelease:
     `amplified` is False where sampling is not counted: what clients send depends on earlier rounds.
     """
 
-    round: int
+    round: Natural
     name: str
     parts: tuple[str, ...]
     mechanisms: tuple[Any, ...]  # of `Mechanism`, or what a local query draws
     sampling: Sampling | None = None
     part: str | None = None
-    numbers: int = 0
+    numbers: Natural = 0
     amplified: bool = True
 
     def __post_init__(self) -> None:
-        check_int(self.round, "round", minimum=0)
-        check_int(self.numbers, "numbers", minimum=0)
         # thousands of users' answers may be drawn by one and the same mechanism
         for mechanism in {type(m): m for m in self.mechanisms}.values():
-            if not isinstance(mechanism, Accountable):
-                raise TypeError(f"mechanisms must be mechanisms, got {type(mechanism).__name__}")
+            check_instance(mechanism, Accountable, "mechanisms", what="mechanisms")  # type: ignore[type-abstract]
 
     @classmethod
-    @checked
     def of(
         cls,
         statistic: ClientStatistic,
@@ -107,7 +103,6 @@ class PlannedRelease:
         """The sampling that amplifies, if any."""
         return self.sampling if self.amplified else None
 
-    @checked
     def line(self, unit: str, adjacency: str) -> Release:
         """The line that the ledger will hold."""
         group = None if self.part is None else f"planned/{self.part}"
@@ -120,21 +115,11 @@ class PlannedRelease:
 class Plan:
     """All public numbers of a run, fixed in advance and the same for every party.
 
-    Attributes
-    ----------
-    method : str
-        Name of the algorithm.
-    n_clusters, n_features, n_rounds : int
-    epsilon, delta : float
-        What the run may cost in all, for one unit under the adjacency of `facts`; inf without
-        noise.
-    releases : tuple of PlannedRelease
-        Every release, in order.
-    facts : FederationFacts
-        The federation that the plan was made from; no other will follow it.
-    predicted_error : float, optional
-        What noise is expected to do to the result, where there is a formula; `predicted_error_is`
-        says in words and units what the number means.
+    `method` is the name of the algorithm. `epsilon` and `delta` are what the run may cost in all,
+    for one unit under the adjacency of `facts` (inf without noise). `releases` are all of them, in
+    order; `facts` are those of the federation that the plan was made from: no other will follow it.
+    `predicted_error` is what noise is expected to do to the result, where there is a formula, and
+    `predicted_error_is` says in words and units what the number means.
     """
 
     method: str
@@ -168,8 +153,9 @@ class Plan:
         """The privacy statement of the run as (heading, text) pairs."""
         f = self.facts
         mode = "secure mode" if f.mode == "secure" else "teaching mode: private against nobody who"
+        plural = "" if self.n_rounds == 1 else "s"
         rows = [
-            ("method", f"{self.method}, {_count(self.n_rounds, 'round')}"),
+            ("method", f"{self.method}, {self.n_rounds} round{plural}"),
             ("protects", f"one {f.unit}, {f.adjacency} neighbours"),
             (
                 "guarantee",
@@ -191,9 +177,8 @@ class Plan:
         same = groupby(self.releases, key=lambda r: (r.name, r.mechanisms, r.sampling, r.part))
         for (name, mechanisms, sampling, part), group in same:
             members = list(group)
-            rounds = f"{members[0].round}" + (
-                f" to {members[-1].round}" if len(members) > 1 else ""
-            )
+            rounds = f"{members[0].round}"
+            rounds += f" to {members[-1].round}" if len(members) > 1 else ""
             who = "" if part is None else f", users of part {part!r}"
             drawn = "" if sampling is None else f", {_drawn(sampling, members[0].amplified)}"
             noise = "; ".join(
@@ -224,15 +209,9 @@ class Plan:
 class RunResult:
     """What every run returns, beside `centers` (k, d), or `models` where these are trained.
 
-    Attributes
-    ----------
-    plan : Plan
-    ledger : PrivacyLedger
-        The record of the releases of this run alone.
-    transcript : Transcript
-        What crossed the wire on this federation.
-    history : ndarray of shape (T + 1, k, d), optional
-        Centres or models before the first round and after each, where a run keeps them.
+    `ledger` is the record of the releases of this run alone, `transcript` what crossed the wire on
+    this federation. `history` (T + 1, k, d) are the centres or models before the first round and
+    after each, where a run keeps them.
     """
 
     plan: Plan
@@ -253,8 +232,6 @@ class RunResult:
     @cached_property
     def epsilon(self) -> float:
         """What the run cost at `delta`, from the ledger's record of it."""
-        if not self.ledger.releases:
-            return 0.0
         return self.ledger.epsilon(self.delta)
 
     @property
@@ -265,10 +242,6 @@ class RunResult:
         if not self.private:
             return "teaching mode: not private against anyone who knows the seed"
         return ""
-
-
-def _count(n: int, what: str) -> str:
-    return f"{n} {what}{'' if n == 1 else 's'}"
 
 
 def _drawn(sampling: Sampling, amplified: bool) -> str:

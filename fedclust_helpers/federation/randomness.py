@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Annotated
 
 import numpy as np
 
@@ -12,8 +14,8 @@ from fedclust_helpers._state import SingleUse
 from fedclust_helpers._validation import FloatArray, IntArray, check_int
 from fedclust_helpers.mechanisms import SECURE, NoiseSource
 
-MAX_NODES = 10**6  # sources of noise, one for each node
-MAX_DRAWN = 2**33  # bytes or numbers that are drawn at once
+Nodes = Annotated[int, partial(check_int, minimum=0, maximum=10**6)]  # one source of noise each
+Drawn = Annotated[int, partial(check_int, minimum=0, maximum=2**33)]  # bytes or numbers at once
 
 
 @dataclass(frozen=True)
@@ -35,14 +37,13 @@ class Randomness(SingleUse):
 
     @classmethod
     @checked
-    def teaching(cls, seed: int | np.random.SeedSequence, n_nodes: int = 0) -> Randomness:
+    def teaching(cls, seed: int | np.random.SeedSequence, n_nodes: Nodes = 0) -> Randomness:
         """Streams for public choices, noise, keys, the nodes and cohorts, from one seed."""
         if not isinstance(seed, np.random.SeedSequence):
             seed = np.random.SeedSequence(check_int(seed, "seed", minimum=0))
         # a copy, so that the same SeedSequence object gives the same streams again
         fresh = np.random.SeedSequence(seed.entropy, spawn_key=seed.spawn_key)
         public, noise, keys, nodes, cohorts = fresh.spawn(5)
-        n_nodes = check_int(n_nodes, "n_nodes", minimum=0, maximum=MAX_NODES)
         make = np.random.default_rng
         return cls(
             make(public), make(noise), tuple(make(s) for s in nodes.spawn(n_nodes)), make(keys),
@@ -51,11 +52,9 @@ class Randomness(SingleUse):
 
     @classmethod
     @checked
-    def secure(cls, n_nodes: int = 0) -> Randomness:
+    def secure(cls, n_nodes: Nodes = 0) -> Randomness:
         """Operating-system entropy for everything."""
-        make = np.random.default_rng
-        n_nodes = check_int(n_nodes, "n_nodes", minimum=0, maximum=MAX_NODES)
-        return cls(make(), SECURE, (SECURE,) * n_nodes, None, None)
+        return cls(np.random.default_rng(), SECURE, (SECURE,) * n_nodes, None, None)
 
     @property
     def is_secure(self) -> bool:
@@ -63,19 +62,17 @@ class Randomness(SingleUse):
         return self.keys is None
 
     @checked
-    def uniforms(self, n: int) -> FloatArray:
+    def uniforms(self, n: Drawn) -> FloatArray:
         """Numbers in [0, 1) that decide who takes part, multiples of 2^-53."""
-        n = check_int(n, "n", minimum=0, maximum=MAX_DRAWN)
         if self.cohorts is not None:
             return self.cohorts.random(n)
         words = np.frombuffer(secrets.token_bytes(8 * n), dtype=np.uint64)
         return (words >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
     @checked
-    def subset(self, population: int, size: int) -> IntArray:
+    def subset(self, population: Drawn, size: int) -> IntArray:
         """`size` distinct numbers below `population`, sorted; every subset is as likely."""
-        population = check_int(population, "population", minimum=0, maximum=MAX_DRAWN)
-        size = check_int(size, "size", minimum=0, maximum=population)
+        check_int(size, "size", minimum=0, maximum=population)
         if self.cohorts is not None:
             return np.sort(self.cohorts.choice(population, size, replace=False))
         while True:
@@ -86,7 +83,6 @@ class Randomness(SingleUse):
                 return np.sort(order[:size])
 
     @checked
-    def bytes(self, n: int) -> bytes:
+    def bytes(self, n: Drawn) -> bytes:
         """Key material."""
-        n = check_int(n, "n", minimum=0, maximum=MAX_DRAWN)
         return secrets.token_bytes(n) if self.keys is None else self.keys.bytes(n)

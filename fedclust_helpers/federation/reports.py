@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Literal, Protocol
+from functools import partial
+from typing import Annotated, Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fedclust_helpers._checked import checked
 from fedclust_helpers._validation import (
+    Count,
+    Delta,
     FloatArray,
     IntArray,
-    check_choice,
-    check_delta,
-    check_epsilon,
+    Positive,
     check_int,
     check_positive,
-    check_text,
 )
 from fedclust_helpers.accounting import gaussian_sigma_analytic
 from fedclust_helpers.accounting.ledger import Accountable
@@ -27,6 +28,14 @@ Words = NDArray[np.uint64]
 Reports = tuple[NDArray[np.generic], ...]
 
 MAX_EPSILON = 10_000.0  # of a Gaussian report: beyond, nothing is hidden and floats give out
+Seed = Annotated[int, partial(check_int, minimum=0, maximum=2**64 - 1)]
+
+
+def _within(value: float, name: str, *, most: float) -> float:
+    value = check_positive(value, name)
+    if not 1e-100 <= value <= most:
+        raise ValueError(f"{name} must lie between 1e-100 and {most:g}, got {value:g}")
+    return value
 
 
 class LocalQuery(Protocol):
@@ -46,9 +55,9 @@ class LocalQuery(Protocol):
     def collect(self, users: IntArray, reports: Reports) -> None: ...
 
 
-def as_words(values: ArrayLike, name: str) -> Words:
+@checked
+def as_words(values: Any, name: str) -> Words:
     """Integers >= 0 of any shape as 64-bit words; the message does not quote them."""
-    check_text(name, "name")
     try:
         array = np.asarray(values)
     except ValueError:  # rows of unequal length
@@ -62,13 +71,13 @@ def as_words(values: ArrayLike, name: str) -> Words:
     return array.astype(np.uint64)
 
 
-def public_coins(seed: int, users: IntArray | Words) -> Words:
+@checked
+def public_coins(seed: Seed, users: IntArray | Words) -> Words:
     """One public 64-bit word for each user number, the same for everybody who knows `seed`.
 
     The finaliser of SplitMix64 on ``seed + golden ratio * user``: anyone can compute any user's
     coin, and no coin depends on data. Coins carry no privacy, so they need no cipher.
     """
-    seed = check_int(seed, "seed", minimum=0, maximum=2**64 - 1)
     z = np.array(as_words(users, "users"))  # a fresh array: the steps below work in place
     with np.errstate(over="ignore"):
         z *= np.uint64(0x9E3779B97F4A7C15)
@@ -81,54 +90,38 @@ def public_coins(seed: int, users: IntArray | Words) -> Words:
     return z
 
 
+@checked
 def gaussian_report(
-    radius: float,
-    epsilon: float,
-    delta: float,
+    radius: Annotated[float, partial(_within, most=1e100)],
+    epsilon: Annotated[float, partial(_within, most=MAX_EPSILON)],
+    delta: Delta,
     *,
     calibration: Literal["analytic", "as_printed"] = "analytic",
-    grid: float | None = None,
-    n_features: int = 1,
+    grid: Positive | None = None,
+    n_features: Count = 1,
 ) -> Mechanism:
-    """Noise for one vector g(x) of length at most `radius`, sent as ±g(x) + noise.
+    """Noise for one vector g(x) with public bound sup ||g|| = `radius`, sent as ±g(x) + noise.
 
     Two values of one user, with signs that depend on them, differ by at most 2 sup ||g||: that is
     the sensitivity. (Algorithm 6 uses the sensitivity of g alone, which is 0 for a constant g:
     claims P7, F13.)
 
-    Parameters
-    ----------
-    radius : float
-        Public bound sup ||g||.
-    epsilon, delta : float
-        Of one report, any two values of one user.
-    calibration : {"analytic", "as_printed"}
-        ``analytic``: exact, any epsilon. ``as_printed``: the standard deviation 2 c_G Delta_g/eps
-        of Algorithm 6, Delta_g = 2 radius, c_G = sqrt(2 ln(1.25/delta)): for a ball a factor 2 too
-        much, proved for epsilon < 1 only; the ledger charges what it really gives.
-    grid : float, optional
-        With it a discrete Gaussian on multiples of `grid`, for the secure source; the slack of
-        rounding `n_features` coordinates is added to the sensitivity.
+    (epsilon, delta) is that of one report, any two values of one user. Calibration "analytic" is
+    exact for any epsilon; "as_printed" is the standard deviation 2 c_G Delta_g/eps of Algorithm 6,
+    Delta_g = 2 radius, c_G = sqrt(2 ln(1.25/delta)): for a ball a factor 2 too much, proved for
+    epsilon < 1 only; the ledger charges what it really gives. With a `grid` the noise is a discrete
+    Gaussian on its multiples, for the secure source; the slack of rounding `n_features` coordinates
+    is added to the sensitivity.
     """
-    radius = check_positive(radius, "radius")
-    if not 1e-100 <= radius <= 1e100:
-        raise ValueError(f"radius must lie between 1e-100 and 1e100, got {radius:g}")
-    if not 1e-100 <= check_epsilon(epsilon) <= MAX_EPSILON:
-        raise ValueError(f"epsilon must lie between 1e-100 and {MAX_EPSILON:g}, got {epsilon:g}")
-    check_delta(delta)
-    check_choice(calibration, "calibration", ("analytic", "as_printed"))
-    check_int(n_features, "n_features")
     if grid is not None and calibration == "as_printed":
-        raise ValueError(
-            "grid must not be given with calibration 'as_printed': its noise is continuous"
-        )
+        raise ValueError("grid must not be given with calibration 'as_printed': it is continuous")
     sensitivity = 2 * radius
     if calibration == "as_printed":
         std = 2 * math.sqrt(2 * math.log(1.25 / delta)) * (2 * radius) / epsilon
         return Gaussian(sensitivity, std, "replace-one")
     if grid is not None:
         # each of two reports is rounded by half a step in each coordinate
-        sensitivity += math.sqrt(n_features) * check_positive(grid, "grid")
+        sensitivity += math.sqrt(n_features) * grid
         if radius / grid > 2.0**52:
             raise ValueError(f"grid must be at least 2^-52 of the radius {radius:g}, got {grid:g}")
         return DiscreteGaussian.from_budget(

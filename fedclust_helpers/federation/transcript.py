@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fedclust_helpers._checked import checked
-from fedclust_helpers._validation import check_int
+from fedclust_helpers._validation import Natural
 
 
 @dataclass(frozen=True)
@@ -41,24 +41,20 @@ class Transcript:
     keep_payloads: bool = False
     messages: list[Message] = field(default_factory=list)
 
-    @checked
     def record(
         self,
         round: int,
         sender: str,
         receiver: str,
         name: str,
-        array: Any,
+        array: np.ndarray | np.generic | bytes,
         *,
-        count: int = 1,
+        count: Natural = 1,
         payload: Any = None,
     ) -> None:
         """Add a message with the encoded form `array` (of one message; bytes become uint8)."""
         if isinstance(array, bytes):
             array = np.frombuffer(array, dtype=np.uint8)
-        if not isinstance(array, np.ndarray | np.generic):
-            raise TypeError(f"array must be a numpy array or bytes, got {type(array).__name__}")
-        check_int(count, "count", minimum=0)
         kept = (array if payload is None else payload) if self.keep_payloads else None
         self.messages.append(
             Message(
@@ -67,13 +63,11 @@ class Transcript:
             )
         )  # fmt: skip
 
-    @checked
     def view(self, party: str) -> list[Message]:
         """The messages that `party` received: "server", "clients" or "client 3"."""
         names = {party} | ({"clients"} if party.startswith("client ") else set())
         return [m for m in self.messages if m.receiver in names]
 
-    @checked
     def n_bytes(self, *, round: int | None = None) -> int:
         """Total bytes on the wire, of one round or of all."""
         chosen = [m for m in self.messages if round is None or m.round == round]

@@ -483,8 +483,6 @@ def test_groups_never_cost_less_than_one_group_nor_more_than_all():
     together = ledger_of(*[m for m, _ in parts])
     assert grouped(*parts).epsilon(1e-5) < together.epsilon(1e-5)
     assert grouped(*parts).pure_epsilon() == pytest.approx(1 / 2 + 1 / 5)
-    event = grouped(*parts).dp_event("b")
-    assert event == dpa.ComposedDpEvent([dpa.LaplaceDpEvent(3.0), dpa.LaplaceDpEvent(5.0)])
 
 
 # --- divisions of the records: groups "split/part" ------------------------------------------------

@@ -390,7 +390,7 @@ def test_too_few_runs_for_a_mixture_are_incomplete_and_say_how_few():
     how = {"exact": np.zeros(3), "claimed_std": 1.0, "rng": generator(68)}
     few = audit.audit_noise_scale(noisy(np.zeros(3), 1.0), n_runs=200, **how)
     assert few.verdict == "incomplete" and not few.alarm and not few.passed
-    assert "fewer than 0.015 of the runs would not be seen" in few.incomplete[0]
+    assert "fewer than 0.015 of the 200 runs would not be seen" in few.incomplete[0]
     assert audit.audit_noise_scale(noisy(np.zeros(3), 1.0), n_runs=500, **how).passed
     assert audit.audit_noise_scale(noisy(np.zeros(3), 1.0), n_runs=200, smallest=0.02, **how).passed
     # a coarse grid hides more: one count with noise of 4 steps, 2000 runs

@@ -297,7 +297,7 @@ def test_unknown_names_are_refused():
 def test_dataset_checks_its_labels():
     fields = {"name": "x", "n_clusters": 1, "bounds": (0, 1), "bounds_note": "", "source": ""}
     fields |= {"licence": "", "citation": ""}
-    with pytest.raises(ValueError, match=r"labels must have shape \(2,\)"):
+    with pytest.raises(ValueError, match="labels must be 2 integers"):
         datasets.Dataset(points=np.zeros((2, 1)), labels=np.zeros(3, dtype=int), **fields)
     mine = np.zeros((2, 1))
     data = datasets.Dataset(points=mine, labels=None, **fields)
@@ -483,8 +483,8 @@ def test_generators_refuse_wrong_arguments():
         (datasets.gaussian_mixture, ([[0.0]], np.nan, [2]), "covariances must be finite"),
         (datasets.gaussian_mixture, ([[0.0]], [[[-1.0]]], [2]), "covariances must be positive def"),
         (datasets.gaussian_mixture, ([[0.0]], np.ones((2, 1)), [2]), "covariances must be a num"),
-        (datasets.gaussian_mixture, ([[0.0]], 1.0, [0]), "sizes must be integers >= 1"),
-        (datasets.gaussian_mixture, ([[0.0]], 1.0, [1, 2]), "sizes must be 1 integers >= 1"),
+        (datasets.gaussian_mixture, ([[0.0]], 1.0, [0]), "sizes must be >= 1"),
+        (datasets.gaussian_mixture, ([[0.0]], 1.0, [1, 2]), "sizes must be 1 integers"),
         (paper_data.make_g2, (0,), "n_features must be >= 1"),
         (paper_data.make_g2, (2, 1), "n must be >= 2"),
         (paper_data.make_g2, (2, 10, -1.0), "sd must be"),
@@ -613,7 +613,7 @@ def test_splits_scale_to_many_clients():
 def test_splits_accept_pandas_and_text_labels_and_refuse_nonsense():
     labels = pd.Series(["a", "b", "a", "b"])
     assert datasets.partition_dirichlet(labels, 2, 1.0, rng=rng()).shape == (4,)
-    with pytest.raises(ValueError, match="proportions must be finite and > 0"):
+    with pytest.raises(ValueError, match="proportions must be finite numbers > 0"):
         datasets.partition_unequal(10, [1, 0], rng=rng())
     with pytest.raises(ValueError, match="proportions must have shape"):
         datasets.partition_unequal(10, [], rng=rng())
@@ -665,7 +665,7 @@ def test_scaling_with_public_bounds():
     ("lower", "upper", "message"),
     [
         ([0, 1], [1, 0], "upper must be >= lower"),
-        ([0], [1, 1], r"lower must be a number or have shape \(2,\)"),
+        ([0], [1, 1], "lower must be a number or 2 numbers"),
         (0, np.inf, "upper must be finite"),
         (np.nan, 1, "lower must be finite"),
         (-1e308, 1e308, "upper - lower must be finite"),

@@ -9,7 +9,6 @@ import pytest
 
 from fedclust_helpers import datasets
 from fedclust_helpers.datasets import _files
-from fedclust_helpers.datasets._checks import memory
 from fedclust_helpers.federation import ClientData
 from fedclust_helpers.studies import paper_data
 
@@ -28,8 +27,7 @@ def rng(seed=0):
 CALLS = {
     "gaussian_mixture": {"means": [[0.0, 0], [9, 9]], "covariances": 1.0, "sizes": [30, 20],
                          "rng": rng(), "n_outliers": 3, "name": "a", "citation": "c"},
-    "make_ball_mixture": {"n": 100, "n_features": 2, "n_clusters": 3, "rng": rng(), "radius": 0.15,
-                          "separation": 0.5, "largest_norm": 0.75, "concentration": 8.0},
+    "make_ball_mixture": {"n": 100, "n_features": 2, "n_clusters": 3, "rng": rng(), "radius": 0.15},
     "partition_iid": {"n": 20, "n_clients": 4, "rng": rng()},
     "partition_unequal": {"n": 20, "proportions": [1.0, 2, 3], "rng": rng()},
     "partition_dirichlet": {"labels": LABELS, "n_clients": 4, "concentration": 0.5, "rng": rng(),
@@ -190,21 +188,17 @@ def test_sizes_together_are_looked_at():
     for function, sizes in {
         "make_ball_mixture": {"n": 10**9, "n_features": 10**4},
     }.items():
-        with pytest.raises(ValueError, match="must be smaller: .* GiB would be needed"):
+        with pytest.raises(ValueError, match="too large: it needs"):
             getattr(datasets, function)(**(CALLS[function] | sizes))
 
 
 def test_what_fits_is_not_refused():
-    assert memory() > 2**30
     datasets.partition_iid(10**6, 10**5, rng=rng())
 
 
 @pytest.mark.parametrize(
     ("function", "changes"),
     [
-        ("make_ball_mixture", {"largest_norm": 5e-324}),
-        ("make_ball_mixture", {"largest_norm": 1e-300}),
-        ("make_ball_mixture", {"concentration": 1e-320}),
         ("make_ball_mixture", {"radius": 1e300}),
         ("gaussian_mixture", {"means": [[1e308, 0], [0, 0]]}),
         ("gaussian_mixture", {"covariances": 1e300}),

@@ -221,7 +221,7 @@ def test_what_is_no_data_is_refused_by_name_and_costs_nothing(clients, make, err
 def test_rows_without_owners_do_not_start_a_key_exchange_each():
     rows = np.zeros((32_000, 2))
     start = time.perf_counter()
-    with pytest.raises(ValueError, match="at most 4096 clients .* owner of each row as y .*ideal"):
+    with pytest.raises(ValueError, match="at most 4096 clients .* owner of each row as y.*ideal"):
         model().fit(rows)
     with pytest.raises(ValueError, match="at most 256 clients .*'serverless'"):
         model(trust="serverless").fit(rows)
@@ -282,7 +282,7 @@ def test_labels_cost_no_more_than_the_fit(clients):
     model(ledger=ledger).fit_predict(clients)
     model(ledger=once).fit(clients)
     assert len(ledger.releases) == len(once.releases) > 0
-    with pytest.raises(TypeError, match="fit_predict takes X and y only, got sample_weight"):
+    with pytest.raises(TypeError, match="sample_weight"):
         model(ledger=ledger).fit_predict(clients, sample_weight=np.ones(3))
     assert len(ledger.releases) == len(once.releases)
 

@@ -802,7 +802,7 @@ def test_the_noise_that_is_drawn_is_the_noise_that_is_charged(query, mechanism):
 @pytest.mark.parametrize(
     ("ledger", "says"),
     [
-        (PrivacyLedger(), "kept for replace-one, got add/remove.*open one by"),
+        (PrivacyLedger(), "kept for replace-one, got add/remove.*any two values"),
         (PrivacyLedger("client"), "kept for replace-one, got add/remove"),
         (PrivacyLedger("person", "replace-one"), "kept for one point .or one client., got one per"),
     ],

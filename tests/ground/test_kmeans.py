@@ -405,7 +405,7 @@ def test_wrong_use_of_weighted_kmeans():
         [[1], [1], [1]],
         [1, 1, math.inf],
     ):
-        with pytest.raises(ValueError, match="^weights must be 3 non-negative numbers"):
+        with pytest.raises(ValueError, match="^weights must be"):
             kmeans.weighted_kmeans(points, weights, 2, rng=rng())
     with pytest.raises(TypeError, match="^rng must be"):
         kmeans.weighted_kmeans(points, None, 2, rng=0)
@@ -421,8 +421,8 @@ def packed(monkeypatch, k, d, seed, **options):
     tried = {}
     pack = kmeans._pack
 
-    def spy(k, d, bound, distance, tries, generator):
-        centers = pack(k, d, bound, distance, tries, generator)
+    def spy(k, d, bound, distance, generator):
+        centers = pack(k, d, bound, distance, generator)
         if centers is not None:
             tried[centers.tobytes()] = distance
         return centers
@@ -505,7 +505,6 @@ def test_wrong_use_of_sphere_packing():
     for name, wrong in {
         "n_clusters": 0,
         "n_features": 0,
-        "n_tries": 0,
         "bound": 0.0,
         "method": "best",
     }.items():
@@ -828,7 +827,6 @@ def test_offsets_of_group_sums_must_cover_all_rows_in_order(offsets):
         (lambda p, c: kmeans.lloyd(p * 1e200, c, n_rounds=1), "points"),
         (lambda p, c: kmeans.sphere_packing(10**12, 2, rng=rng()), "n_clusters"),
         (lambda p, c: kmeans.sphere_packing(2, 10**12, rng=rng()), "n_features"),
-        (lambda p, c: kmeans.sphere_packing(2, 2, rng=rng(), n_tries=10**12), "n_tries"),
         (lambda p, c: kmeans.sphere_packing(2, 2, rng=rng(), bound=1e308), "bound"),
         (lambda p, c: kmeans.fold([1.0, math.nan]), "values"),
         (lambda p, c: kmeans.fold(math.inf), "values"),

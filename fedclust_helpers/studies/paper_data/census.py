@@ -148,7 +148,7 @@ def load_acsincome(
         points=one_hot_acsincome(table),
         labels=table["high_income"].to_numpy(dtype=np.int64),
         n_clusters=_CLUSTERS,
-        bounds=(np.zeros(1), np.ones(1)),
+        bounds=(np.zeros(()), np.ones(())),
         bounds_note="one-hot columns: range of the coding",
         source=entry.url,
         licence=entry.licence,

@@ -13,7 +13,7 @@ from sklearn import datasets as sklearn_datasets
 
 from fedclust_helpers._checked import checked
 from fedclust_helpers._validation import FloatArray, check_int, check_positive
-from fedclust_helpers.datasets._checks import as_positives
+from fedclust_helpers.datasets.splits import as_weights
 from fedclust_helpers.studies.paper_data.records import GENERATED, FederatedDataset, offsets_of
 
 PAPER = (
@@ -89,8 +89,7 @@ def make_server_mixture(
     check_int(missing, "missing", minimum=0, maximum=k)
     share = None
     if weights is not None:
-        share = as_positives(weights, "weights", k, "of the n_clusters components")
-        share = share / share.max()
+        share = as_weights(weights, "weights", n=k, of="of the n_clusters components")
         share = share / share.sum()
     n_in = server_per_cluster * (k - missing)
     if n_in + n_uniform == 0:

@@ -8,8 +8,7 @@ from numpy.typing import ArrayLike
 from fedclust_helpers._checked import checked
 from fedclust_helpers._validation import IntArray, as_points, check_int, check_non_negative
 from fedclust_helpers.datasets import registry
-from fedclust_helpers.datasets._checks import as_positives
-from fedclust_helpers.datasets.splits import apportion
+from fedclust_helpers.datasets.splits import apportion, as_weights
 from fedclust_helpers.studies.paper_data.records import GENERATED, LabelledFederation
 from fedclust_helpers.studies.paper_data.text import SHAKESPEARE, load_tinyshakespeare
 
@@ -35,10 +34,10 @@ def group_of_clients(n_clients: int, n_groups: int, weights: ArrayLike | None) -
     """Group of each client, in runs; sizes follow the weights, each group has a client."""
     share = np.ones(n_groups)
     if weights is not None:
-        share = as_positives(weights, "weights", n_groups, "group (rotations, lines)")
+        share = as_weights(weights, "weights", n=n_groups, of="group (rotations, lines)")
     if n_clients < n_groups:
         raise ValueError(f"n_clients must be >= {n_groups}, the number of groups, got {n_clients}")
-    return np.repeat(np.arange(n_groups), apportion(n_clients, share / share.max()))
+    return np.repeat(np.arange(n_groups), apportion(n_clients, share))
 
 
 @checked

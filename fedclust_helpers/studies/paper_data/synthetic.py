@@ -16,13 +16,14 @@ from fedclust_helpers._checked import checked
 from fedclust_helpers._validation import (
     FloatArray,
     IntArray,
+    as_numbers,
     check_int,
     check_positive,
     check_real,
     check_share,
 )
 from fedclust_helpers.datasets import Dataset, gaussian_mixture
-from fedclust_helpers.datasets._checks import as_reals, positive_definite
+from fedclust_helpers.datasets.generators import positive_definite
 from fedclust_helpers.datasets.splits import apportion
 
 _POWERS = tuple(2**i for i in range(1, 10))
@@ -196,7 +197,7 @@ def separation_index(
     0.0101
     """
     z = float(norm.isf(check_share(alpha, "alpha") / 2))
-    first, second = as_reals(mean_1, "mean_1"), as_reals(mean_2, "mean_2")
+    first, second = as_numbers(mean_1, "mean_1"), as_numbers(mean_2, "mean_2")
     if first.ndim != 1 or first.shape != second.shape or len(first) == 0:
         raise ValueError("mean_1 and mean_2 must have the same shape (d,)")
     pair = [
