@@ -38,8 +38,16 @@ from fedclust_helpers.client_statistics.points import (
     SUMS_AND_COUNTS,
     TOTAL,
 )
+from fedclust_helpers.client_statistics.scouting import (
+    CELL_COUNTS,
+    CUT_STEPS,
+    MAX_CELLS,
+    MOMENTS,
+    VOTES,
+)
 
 __all__ = [
+    "CELL_COUNTS", "CUT_STEPS", "MAX_CELLS", "MOMENTS", "VOTES",
     "ADDITIVE_UPDATES", "BALL_SUMS_AND_COUNTS", "CLIENT_MEANS", "CLIENT_OUTER_PRODUCT",
     "CLIENT_RELATIVE_SUMS_AND_COUNTS", "CLIENT_SERVER_POINT_WEIGHTS", "CLIENT_SUMS_AND_COUNTS",
     "CLIENT_UPDATES", "COUNT", "CUT_RELATIVE_SUMS_AND_COUNTS", "MODEL_BLOCKS", "NEAREST_UPDATES",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -17,6 +17,11 @@ from fedclust_helpers._validation import (
     as_points,
     check_instance,
     check_positive,
+)
+from fedclust_helpers.fastlloyd.overclustered import (
+    OverclusteredPlan,
+    OverclusteredResult,
+    run_overclustered,
 )
 from fedclust_helpers.fastlloyd.planning import LloydPlan, Postprocess, initial_centers
 from fedclust_helpers.federation import RunResult, SumFederation, require
@@ -36,8 +41,18 @@ class LloydResult(RunResult):
     released: tuple[tuple[FloatArray, FloatArray], ...] = field(repr=False)
 
 
-def run(federation: SumFederation, plan: LloydPlan, *, progress: Progress = False) -> LloydResult:
-    """Follow a plan of `plan` (FastLloyd, Algorithm 1) or of a baseline, on its federation.
+@overload
+def run(
+    federation: SumFederation, plan: LloydPlan, *, progress: Progress = False
+) -> LloydResult: ...
+@overload
+def run(
+    federation: SumFederation, plan: OverclusteredPlan, *, progress: Progress = False
+) -> OverclusteredResult: ...
+def run(
+    federation: SumFederation, plan: LloydPlan | OverclusteredPlan, *, progress: Progress = False
+) -> LloydResult | OverclusteredResult:
+    """Follow a plan of `plan` (FastLloyd, Algorithm 1) or of another planner, on its federation.
 
     `progress` shows a bar over the releases, or is called as progress(done, total).
 
@@ -47,6 +62,8 @@ def run(federation: SumFederation, plan: LloydPlan, *, progress: Progress = Fals
         Before any data is read: if the plan was made for another federation, or costs more than it
         states, or more than the ledger has left.
     """
+    if isinstance(plan, OverclusteredPlan):
+        return run_overclustered(federation, plan, progress=progress)
     require(federation, "noisy_sum")
     check_instance(plan, LloydPlan, "plan")
     centers = initial_centers(federation, plan)  # line 3

@@ -107,7 +107,7 @@ def plan(
     ValueError, TypeError, TrustModelError, RingOverflowError
         If the federation could not run it; nothing is released or charged.
     """
-    k, delta = _checked_size(federation, n_clusters, delta)
+    k, delta = checked_size(federation, n_clusters, delta)
     n, d, bound = federation.n_records, federation.n_features, federation.bound
     sigma = federation.noise_multiplier(epsilon, delta)
     if n_rounds is None:  # Eq. 21 is derived for B = 1
@@ -146,7 +146,7 @@ def plan_glloyd(
     `count_floor` is None as in the paper: without radius and fold, a negative count raised to 1
     throws its centre far out of the box.
     """
-    k, delta = _checked_size(federation, n_clusters, delta)
+    k, delta = checked_size(federation, n_clusters, delta)
     d, sigma = federation.n_features, federation.noise_multiplier(epsilon, delta)
     if n_rounds is None:
         n_rounds = parameters.n_rounds_glloyd(federation.n_records, k, d, sigma)
@@ -171,7 +171,7 @@ def plan_sulloyd(
     the proportion d : (4 d rho^2)^(1/3) on sums and counts. (The diffprivlib code that inspired
     the baseline swaps the two shares.)
     """
-    (k, _), d = _checked_size(federation, n_clusters, 0.5), federation.n_features
+    (k, _), d = checked_size(federation, n_clusters, 0.5), federation.n_features
     epsilon = check_epsilon(epsilon)
     if n_rounds is None:
         n_rounds = parameters.n_rounds_sulloyd(federation.n_records, k, d, epsilon)
@@ -194,7 +194,7 @@ def plan_lloyd(
     initial: Initial = "halving",
 ) -> LloydPlan:  # fmt: skip
     """Plan federated Lloyd **without privacy**: the same protocol, the ledger will show inf."""
-    k, _ = _checked_size(federation, n_clusters, 0.5)
+    k, _ = checked_size(federation, n_clusters, 0.5)
     n_rounds = check_int(n_rounds, "n_rounds", maximum=parameters.MAX_ROUNDS)
     return _made(
         federation, SUMS_AND_COUNTS, [(NoNoise(), NoNoise())] * n_rounds, method="lloyd",
@@ -211,7 +211,7 @@ PLANS: dict[str, Callable[..., LloydPlan]] = {
 # --- what the plans of the family share -----------------------------------------------------------
 
 
-def _checked_size(
+def checked_size(
     federation: SumFederation, n_clusters: int, delta: float | None = None
 ) -> tuple[int, float]:
     """(k, delta), after the federation was found to be one for one point under add/remove."""

@@ -8,6 +8,7 @@ privacy statement of the run; ``run(federation, plan, rng=)`` follows it.
 
 * ``plan``: Algorithm 1 with parameters that work (as printed, it needs 10^8 users: the studies).
 * ``plan_four_rounds``: Algorithms 2 to 5, with and without the LSH step.
+* ``plan_sketch``: beyond the paper, one symbol of each user and a mixture fitted to all of them.
 * ``plan_grid_histogram``, ``plan_gaussian_reports``, ``plan_lloyd``, ``plan_private_mean``:
   baselines.
 
@@ -34,6 +35,13 @@ from fedclust_helpers.ldp_kmeans.planning import (
 )
 from fedclust_helpers.ldp_kmeans.results import LdpResult, NothingDetectedWarning
 from fedclust_helpers.ldp_kmeans.runs import run
+from fedclust_helpers.ldp_kmeans.sketch_run import (
+    PoorFitWarning,
+    SketchPlan,
+    SketchResult,
+    plan_sketch,
+    sketch_users_needed,
+)
 from fedclust_helpers.ldp_kmeans.vector_sums import NoisyPoints
 
 PLANS = {
@@ -43,11 +51,13 @@ PLANS = {
     "gaussian_report": plan_gaussian_reports,
     "ldp_lloyd": plan_lloyd,
     "private_mean": plan_private_mean,
+    "sketch": plan_sketch,
 }
 """The planners by the names used in the result tables."""
 
 __all__ = [
     "PLANS", "CellCounts", "LdpResult", "LocalPlan", "NoisyPoints", "NothingDetectedWarning",
+    "PoorFitWarning", "SketchPlan", "SketchResult", "plan_sketch", "sketch_users_needed",
     "detection_threshold", "plan",
     "plan_four_rounds", "plan_gaussian_reports", "plan_grid_histogram",
     "plan_lloyd", "plan_private_mean", "random_in_ball", "run",

@@ -178,7 +178,7 @@ def plan(
         raise ValueError("sums must be True when points are projected: centres live in R^d'")
     levels = ((2, 3) if d <= 6 else (1, 2)) if depths is None else heavy_cells.check_depths(depths)
     heavy_cells.check_listing(NestedGrid(d), levels)
-    _check_questions(federation, len(levels) + with_sums)
+    check_questions(federation, len(levels) + with_sums)
     m, share = participations(epsilon, len(levels)), 0.0
     counting = bit_release("cell counts", 0, epsilon, m, part="count" if with_sums else None)
     own: dict[str, Any]
@@ -259,7 +259,7 @@ def plan_four_rounds(
     heavy_cells.check_listing(NestedGrid(d, 4.0), deeper)
     t = check_int(t, "t", maximum=8)
     shares = WITH_LSH if lsh else WITHOUT_LSH
-    _check_questions(federation, len(shares) + len(levels))
+    check_questions(federation, len(shares) + len(levels))
     mechanism = federation.gaussian_report(n_features, epsilon=epsilon, delta=delta)
     low = federation.gaussian_report(d, epsilon=epsilon, delta=delta)
     m = participations(epsilon, len(levels))
@@ -324,7 +324,7 @@ def asked_for(
     }  # fmt: skip
 
 
-def _check_questions(federation: LocalReports, n_questions: int) -> None:
+def check_questions(federation: LocalReports, n_questions: int) -> None:
     """At least one user for each question."""
     n = federation.n_records
     if n < n_questions:

@@ -15,6 +15,7 @@ from fedclust_helpers.ldp_kmeans import baselines, planning
 from fedclust_helpers.ldp_kmeans.four_rounds import run_four_rounds
 from fedclust_helpers.ldp_kmeans.one_round import run_one_round
 from fedclust_helpers.ldp_kmeans.results import LdpResult
+from fedclust_helpers.ldp_kmeans.sketch_run import run_sketch
 
 RUNS: dict[str, Callable[..., LdpResult]] = {
     "one_round": run_one_round,
@@ -24,6 +25,7 @@ RUNS: dict[str, Callable[..., LdpResult]] = {
     "gaussian_reports": baselines.run_gaussian_reports,
     "private_mean": baselines.run_private_mean,
     "ldp_lloyd": baselines.run_lloyd,
+    "sketch": run_sketch,
 }
 """What follows a plan, by its `method`; a further algorithm enters its own."""
 

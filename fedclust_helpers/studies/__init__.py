@@ -14,13 +14,14 @@ from fedclust_helpers.studies.bench.results import (
 )
 from fedclust_helpers.studies.bench.rows import remake
 from fedclust_helpers.studies.bench.runner import run_table
+from fedclust_helpers.studies.beyond.tables import TABLES as BEYOND
 from fedclust_helpers.studies.fastlloyd.tables import TABLES as FASTLLOYD
 from fedclust_helpers.studies.feddp_kmeans.tables import TABLES as FEDDP
 from fedclust_helpers.studies.ldp_kmeans.tables import TABLES as LDP
 from fedclust_helpers.studies.page import claims, grade, write_claims
 from fedclust_helpers.studies.rr_cluster.tables import TABLES as RR
 
-TABLES = FASTLLOYD | FEDDP | LDP | RR
+TABLES = FASTLLOYD | FEDDP | LDP | RR | BEYOND
 """All tables by name, in the order in which they are made."""
 
 __all__ = [

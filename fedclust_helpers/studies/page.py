@@ -14,6 +14,7 @@ import pandas as pd
 from fedclust_helpers._validation import check_choice
 from fedclust_helpers.studies.bench import grading
 from fedclust_helpers.studies.bench.results import load_results, results_folder
+from fedclust_helpers.studies.beyond.claims import CLAIMS as BEYOND
 from fedclust_helpers.studies.fastlloyd.claims import CLAIMS as FASTLLOYD
 from fedclust_helpers.studies.feddp_kmeans.claims import CLAIMS as FEDDP
 from fedclust_helpers.studies.ldp_kmeans.claims import CLAIMS as LDP
@@ -24,6 +25,7 @@ PAPERS = {
     "feddp_kmeans": ("FedDP-KMeans", FEDDP, "README_feddp.md"),
     "ldp_kmeans": ("Locally private k-means", LDP, "README_ldp.md"),
     "rr_cluster": ("RR-Cluster", RR, "README_rr.md"),
+    "beyond": ("Beyond the papers", BEYOND, "README_beyond.md"),
 }
 """Paper -> its name, its claims, and the page of its result tables."""
 KINDS = ("all", "theory", "tables")
@@ -35,7 +37,7 @@ def claims(paper: str, kind: str = "all") -> pd.DataFrame:
     Parameters
     ----------
     paper : str
-        "fastlloyd", "feddp_kmeans", "ldp_kmeans" or "rr_cluster".
+        "fastlloyd", "feddp_kmeans", "ldp_kmeans", "rr_cluster" or "beyond".
     kind : str
         "all", those checked live ("theory"), or those about figures and `tables`.
     """

@@ -42,7 +42,8 @@ FLOORS = {
     4: ("studies.bench", "studies.paper_data"),
     5: ("studies.start", "studies.fastlloyd", "studies.feddp_kmeans", "studies.ldp_kmeans")
     + ("studies.rr_cluster",),
-    6: ("studies", "studies.__main__", "studies.page"),
+    6: ("studies.beyond",),
+    7: ("studies", "studies.__main__", "studies.page"),
 }
 PAPERS = FLOORS[2]
 FLOOR_OF = {part: floor for floor, parts in FLOORS.items() for part in parts}

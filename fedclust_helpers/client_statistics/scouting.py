@@ -1,0 +1,114 @@
+"""Statistics that tell where the data is: cells of a grid, moments, votes; and cut steps.
+
+What a method must know before it can spend its budget well. Each row counts once, in one cell or
+for one candidate; steps are in units of the radius, so that a radius that follows from what was
+released before leaves the sensitivity as it is.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fedclust_helpers import kmeans
+from fedclust_helpers._nearest import NearestTarget
+from fedclust_helpers._validation import FloatArray, IntArray, check_non_negative, check_positive
+from fedclust_helpers.client_statistics.base import COUNT, Change, Values, known, vector
+from fedclust_helpers.client_statistics.clipping import clip_rows
+
+MAX_CELLS = 2**20
+
+
+def _one_count(**_: Any) -> dict[str, Change]:
+    return {"counts": COUNT}
+
+
+def _moments(*, bound: float, n_features: int, middle: float, **_: Any) -> dict[str, Change]:
+    """x and x^2 - middle of a row of [-bound, bound]^d."""
+    b, root = check_positive(bound, "bound"), float(np.sqrt(n_features))
+    most = max(check_non_negative(middle, "middle"), b * b - middle)
+    return {
+        "sums": Change(n_features * b, root * b, b, n_features),
+        "squares": Change(n_features * most, root * most, most, n_features),
+    }
+
+
+def _unit_step(*, n_features: int, **_: Any) -> dict[str, Change]:
+    """A step of length 1 at most, and 1 in its count."""
+    return {"sums": vector(1.0, "radius", n_features), "counts": COUNT}
+
+
+def _per_client(cells: IntArray, n_cells: int, offsets: IntArray) -> FloatArray:
+    """Counts (M, n_cells) of the rows of each client by cell."""
+    n_clients = len(offsets) - 1
+    owners = np.repeat(np.arange(n_clients), np.diff(offsets))
+    counts = np.bincount(owners * n_cells + cells, minlength=n_clients * n_cells)
+    return counts.reshape(n_clients, n_cells).astype(np.float64)
+
+
+@known("counts", changes=_one_count)
+def CELL_COUNTS(
+    points: FloatArray, offsets: IntArray, *, lower: FloatArray, upper: FloatArray, n_per_axis: int
+) -> Values:
+    """Rows in each cell of a grid on the box from `lower` to `upper` (d,), (n_per_axis^d,).
+
+    Rows outside count in the nearest cell. Sensitivity 1, wherever the rows lie.
+    """
+    d = points.shape[1]
+    cells = np.zeros(len(points), dtype=np.int64)
+    for column in range(d):
+        width = (upper[column] - lower[column]) / n_per_axis
+        with np.errstate(over="ignore"):
+            place = np.floor((points[:, column] - lower[column]) / width)
+        cells *= n_per_axis
+        cells += np.clip(place, 0, n_per_axis - 1).astype(np.int64)
+    return (_per_client(cells, n_per_axis**d, offsets),)
+
+
+@known("sums", "squares", changes=_moments, domain="box")
+def MOMENTS(points: FloatArray, offsets: IntArray, *, middle: float) -> Values:
+    """Sums of x and of x^2 - middle by column, for rows in [-bound, bound]^d.
+
+    L2 sensitivities sqrt(d) bound and sqrt(d) max(middle, bound^2 - middle): least for the middle
+    of the range of a square, bound^2/2.
+    """
+    n_clients = len(offsets) - 1
+    sums, squares = (np.zeros((n_clients, points.shape[1])) for _ in range(2))
+    filled = np.flatnonzero(np.diff(offsets))
+    if len(filled):
+        starts = offsets[filled]
+        sums[filled] = np.add.reduceat(points, starts, axis=0)
+        squares[filled] = np.add.reduceat(points**2 - middle, starts, axis=0)
+    return sums, squares
+
+
+@known("counts", changes=_one_count)
+def VOTES(points: FloatArray, offsets: IntArray, *, centers: FloatArray) -> Values:
+    """Rows that are nearest to each candidate, `centers` (k, d). Sensitivity 1."""
+    target = NearestTarget(centers)
+    labels = np.empty(len(points), dtype=np.int64)
+    for start in range(0, len(points), target.rows_at_once):
+        part = slice(start, start + target.rows_at_once)
+        labels[part] = target.labels(points[part])
+    return (_per_client(labels, len(centers), offsets),)
+
+
+@known("sums", "counts", changes=_unit_step)
+def CUT_STEPS(
+    points: FloatArray, offsets: IntArray, *, centers: FloatArray, radius: float
+) -> Values:
+    """Sums of (x - centre)/radius over the rows nearest each centre, each cut to length 1; counts.
+
+    Nothing is left out: a far row pulls with length 1. Sensitivity 1 (L2) and 1, for any radius.
+    """
+    target = NearestTarget(centers)
+    (k, d), n_clients = centers.shape, len(offsets) - 1
+    sums = np.zeros((n_clients * k, d))
+    counts = np.zeros(n_clients * k, dtype=np.int64)
+    for part in kmeans.client_blocks(offsets, min(kmeans.CHUNK, target.rows_at_once)):
+        labels = target.labels(points[part])
+        with np.errstate(over="ignore"):
+            steps = (points[part] - centers[labels]) / radius
+        kmeans.add_block(sums, counts, clip_rows(steps, 1.0), labels, part.start, offsets, k)
+    return sums.reshape(n_clients, k, d), counts.reshape(n_clients, k).astype(np.float64)

@@ -1,0 +1,1 @@
+"""Beyond the papers: better releases at the same guarantee, measured beside what they improve."""

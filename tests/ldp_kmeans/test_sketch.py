@@ -1,0 +1,335 @@
+"""Locally private k-means by a sketch: reports, likelihood, what can be seen, and whole runs."""
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+from ldp_cases import DATA, WIDE, K, rng
+from scipy.optimize import check_grad
+
+from fedclust_helpers import kmeans
+from fedclust_helpers import ldp_kmeans as lk
+from fedclust_helpers.datasets import make_ball_mixture
+from fedclust_helpers.federation import simulate
+from fedclust_helpers.ldp_kmeans import sketch, sketch_fit, sketch_run
+from fedclust_helpers.ldp_kmeans.local_randomizers import RandomizedResponse
+
+MIXTURE = sketch_fit.Mixture(
+    np.array([0.5, 0.3]), np.array([[0.3, 0.1, -0.2], [-0.4, 0.2, 0.1]]), np.array([0.15, 0.2])
+)
+
+
+def questions(n=40, d=3, bins=(2, 3), sides=(0.7, 1.0), seed=0, **options):
+    return sketch.draw_questions(n, d, bins, sides, rng=rng(seed), **options)
+
+
+def asked(points, epsilon=2.0, seed=0, **options):
+    """The sketch of some points, from their own reports."""
+    query = sketch.SketchQuery(
+        questions(d=points.shape[1], seed=seed, **options), epsilon, rng=rng(seed + 1), name="bins"
+    )
+    users = np.arange(len(points))
+    query.collect(users, query.respond(points, users, rng=rng(seed + 2)))
+    return sketch_fit.Sketch(query.questions, query.counts, query.response)
+
+
+def planned(points, *, k=K, epsilon=2.0, seed=1, mode="teaching", **options):
+    fed = simulate(points, "local", seed=seed if mode == "teaching" else None, mode=mode)
+    return fed, lk.plan_sketch(fed, n_clusters=k, epsilon=epsilon, **options)
+
+
+# --- reports --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "d", "bins"),
+    [(0.1, 2, (2,)), (1, 1, (4,)), (1, 4, (2, 2)), (2, 10, (2, 2, 2)), (4, 2, (7, 8)),
+     (9, 3, (6, 6, 7))],
+)  # fmt: skip
+def test_symbols_of_a_question_are_about_e_to_the_epsilon(epsilon, d, bins):
+    found = sketch.bins_for(epsilon, d)
+    assert sorted(found) == sorted(bins)
+    assert math.prod(found) <= sketch.MAX_SYMBOLS
+
+
+def test_questions_look_along_orthonormal_directions():
+    q = questions()
+    products = q.directions @ q.directions.transpose(0, 2, 1)
+    np.testing.assert_allclose(products, np.broadcast_to(np.eye(2), products.shape), atol=1e-12)
+    # the side of a pair of bins along an axis is the one asked for
+    middle = math.sqrt(6) / 2
+    sides = q.periods / np.array([2, 3]) * middle * math.sqrt(3)
+    np.testing.assert_allclose(sides[:4], [[0.7] * 2, [1.0] * 2] * 2)
+
+
+def test_a_symbol_is_the_bins_of_the_wrapped_axes():
+    q, points = questions(), rng(3).uniform(-0.5, 0.5, (500, 3))
+    which = rng(4).integers(40, size=500)
+    found = q.symbols(points, which)
+    places = np.einsum("ntd,nd->nt", q.directions[which], points) / q.periods[which]
+    cells = np.floor(np.mod(places + q.phases[which], 1) * [2, 3]).astype(int)
+    np.testing.assert_array_equal(found, cells[:, 0] * 3 + cells[:, 1])
+    np.testing.assert_array_equal(q.digits[:, found].T, cells)
+
+
+def test_a_users_answer_depends_on_that_user_alone():
+    query = sketch.SketchQuery(questions(), 1.0, rng=rng(), name="bins")
+    points, users = rng(1).uniform(-0.5, 0.5, (3000, 3)), np.arange(3000)
+    together = query._answer(points, users)
+    some = rng(2).permutation(3000)[:700]
+    np.testing.assert_array_equal(query._answer(points[some], users[some]), together[some])
+    one_by_one = [int(query._answer(points[[i]], users[[i]])[0]) for i in range(50)]
+    assert one_by_one == together[:50].tolist()
+
+
+def test_the_question_depends_on_the_number_of_the_user_only():
+    query = sketch.SketchQuery(questions(), 1.0, rng=rng(), name="bins")
+    users = np.arange(40_000)
+    which = query._question_of(users)
+    sizes = np.bincount(which, minlength=40)
+    assert abs(sizes - 1000).max() < 5 * math.sqrt(1000)
+    np.testing.assert_array_equal(query._question_of(users[::7]), which[::7])
+
+
+def test_the_answer_is_to_the_users_own_question():
+    query = sketch.SketchQuery(questions(), 1.0, rng=rng(), name="bins")
+    points, users = rng(1).uniform(-0.5, 0.5, (500, 3)), np.arange(500)
+    expected = query.questions.symbols(points, query._question_of(users))
+    np.testing.assert_array_equal(query._answer(points, users), expected)
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 4.0])
+def test_no_report_is_likelier_by_more_than_e_to_the_epsilon(epsilon):
+    """Exactly: the report is randomised response on the symbol, whatever the point."""
+    plan = planned(DATA, epsilon=epsilon)[1]
+    for release in plan.releases:
+        (mechanism,) = release.mechanisms
+        channel = mechanism.probabilities()
+        assert isinstance(mechanism, RandomizedResponse)
+        assert (channel.max(axis=0) / channel.min(axis=0)).max() <= math.exp(epsilon)
+        assert len(channel) == math.prod(plan.bins)
+
+
+def test_reports_of_two_points_are_as_far_apart_as_the_channel_says():
+    """Black box: the whole user's side, many times, for two points with different symbols."""
+    epsilon, n = 1.0, 60_000
+    query = sketch.SketchQuery(questions(1), epsilon, rng=rng(), name="bins")
+    users = np.arange(n)
+    seen = []
+    for j, place in enumerate(([0.5, 0.1, 0.0], [-0.4, -0.3, 0.2])):
+        (reports,) = query.respond(np.tile(place, (n, 1)), users, rng=rng(5 + j))
+        seen.append(np.bincount(reports, minlength=6) / n)
+    symbols = query.questions.symbols(
+        np.array([[0.5, 0.1, 0], [-0.4, -0.3, 0.2]]), np.zeros(2, int)
+    )
+    assert symbols[0] != symbols[1]
+    ratio = np.log(seen[0] / seen[1])
+    # five standard errors of a log ratio of shares of about e/(e + 5) and 1/(e + 5)
+    slack = 5 * math.sqrt(2 * (math.e + 5) / n)
+    assert abs(ratio[symbols] - [epsilon, -epsilon]).max() < slack
+    assert abs(np.delete(ratio, symbols)).max() < slack
+
+
+# --- likelihood -----------------------------------------------------------------------------------
+
+
+def test_probabilities_of_symbols_are_those_of_drawn_points():
+    n, made = 400_000, asked(np.zeros((1, 3)))
+    points = MIXTURE.centers[0] + MIXTURE.sds[0] * rng(3).standard_normal((n, 3))
+    symbols = made.symbols(made.bins(made.waves(MIXTURE.centers, MIXTURE.sds)))
+    for j in range(0, 40, 13):
+        share = np.bincount(made.questions.symbols(points, np.full(n, j)), minlength=6) / n
+        np.testing.assert_allclose(symbols[:, 0, j], share, atol=4.5 * math.sqrt(0.25 / n))
+    np.testing.assert_allclose(symbols.sum(axis=0), 1, atol=1e-5)
+
+
+def test_reports_mix_symbols_background_and_coins():
+    made = asked(np.zeros((1, 3)))
+    symbols = made.symbols(made.bins(made.waves(MIXTURE.centers, MIXTURE.sds)))
+    found = made.reports(MIXTURE.weights, symbols)
+    truth = 0.5 * symbols[:, 0] + 0.3 * symbols[:, 1] + 0.2 / 6
+    np.testing.assert_allclose(found, made.response.probabilities() @ truth, atol=1e-5)
+
+
+def test_the_gradient_is_that_of_the_cost():
+    sketches = [asked(DATA[:4000, :3]), asked(DATA[4000:6000, :3], seed=7, phase=0.25, bins=(2, 2))]
+    fitter = sketch_fit.Fitter(sketches, sketch_fit.Prior(2, 3))
+    at = fitter._pack(MIXTURE)
+    at = np.concatenate([at, []]) + 0.01 * rng(2).standard_normal(len(at))
+    value, slope = fitter.cost(at)
+    error = check_grad(lambda x: fitter.cost(x)[0], lambda x: fitter.cost(x)[1], at)
+    assert math.isfinite(value) and error < 1e-3 * np.linalg.norm(slope)
+
+
+def test_scores_are_normal_where_there_is_nothing_to_find():
+    """Data of the mixture itself: no place asks for another component."""
+    points = MIXTURE.sample(60_000, rng=rng(5))
+    alone = sketch_fit.Mixture(np.array([1.0]), MIXTURE.centers[:1], MIXTURE.sds[:1])
+    only = alone.centers[0] + alone.sds[0] * rng(6).standard_normal((60_000, 3))
+    found = []
+    for seed in range(12):
+        fitter = sketch_fit.Fitter([asked(only, seed=seed)], sketch_fit.Prior(1, 3))
+        places = fitter.places(rng(9).uniform(-0.5, 0.5, (6, 3)), 0.15)
+        found.append(fitter.scores(alone, places)[0])
+    found = np.concatenate(found)
+    assert abs(found.mean()) < 4.5 / math.sqrt(12)  # scores of one sketch are correlated
+    assert 0.6 < found.std() < 1.5
+    fitter = sketch_fit.Fitter([asked(points)], sketch_fit.Prior(2, 3))
+    first = sketch_fit.Mixture(np.array([0.5]), MIXTURE.centers[:1], MIXTURE.sds[:1])
+    there = fitter.places(MIXTURE.centers[1:], float(MIXTURE.sds[1]))
+    assert fitter.scores(first, there)[0][0] > 8
+
+
+def test_climbing_finds_what_the_points_came_from():
+    points = MIXTURE.sample(200_000, rng=rng(8))
+    fitter = sketch_fit.Fitter([asked(points, epsilon=3.0)], sketch_fit.Prior(2, 3))
+    near = sketch_fit.Mixture(np.array([0.4, 0.4]), MIXTURE.centers + 0.08, np.full(2, 0.15))
+    found = fitter.improve(near, 100)
+    np.testing.assert_allclose(found.centers, MIXTURE.centers, atol=0.03)
+    np.testing.assert_allclose(found.sds, MIXTURE.sds, atol=0.03)
+    assert fitter.log_likelihood(found) > fitter.log_likelihood(near)
+
+
+def test_answers_of_fixed_phase_tell_the_subspace():
+    d, n = 12, 200_000
+    basis = np.linalg.qr(rng(1).standard_normal((d, 2)))[0]
+    points = 0.3 * rng(2).standard_normal((n, 2)) @ basis.T + 0.02 * rng(3).standard_normal((n, d))
+    made = asked(points, epsilon=2.0, n=200, bins=(2, 2, 2), sides=(1.2, 1.6), phase=0.25)
+    found = sketch_fit.leading_subspace([made], 2)
+    overlap = np.linalg.svd(basis.T @ found, compute_uv=False)
+    assert overlap.min() > 0.9
+
+
+@pytest.mark.parametrize(("epsilon", "d"), [(1.0, 2), (1.0, 6), (4.0, 3)])
+def test_information_is_that_of_the_reports(epsilon, d):
+    """Of a cluster's weight at weight 0, among uniform reports."""
+    bins = sketch.bins_for(epsilon, d)
+    made = sketch_fit.Sketch(
+        sketch.draw_questions(4000, d, bins, sketch_run.SIDES, rng=rng()),
+        np.ones((4000, math.prod(bins))), RandomizedResponse(epsilon, math.prod(bins)),
+    )  # fmt: skip
+    symbols = made.symbols(made.bins(made.waves(np.full((1, d), 0.1), np.array([0.1]))))[:, 0]
+    g = made.response.n_values
+    direct = (made.span**2 * g * (symbols - 1 / g) ** 2).sum(axis=0).mean()
+    assert sketch_run.information(epsilon, d, 0.1) == pytest.approx(direct, rel=0.05)
+
+
+def test_fewer_users_do_for_larger_clusters_and_budgets():
+    def needed(share=0.1, epsilon=1.0, d=2, **options):
+        return lk.sketch_users_needed(share, epsilon, d, n_clusters=5, **options)
+
+    assert needed(share=0.05) == pytest.approx(4 * needed(), rel=1e-3)
+    assert needed(epsilon=2.0) < needed() / 2
+    assert needed(sd=0.3) > needed(sd=0.05)
+    with pytest.raises(ValueError, match="sd must lie"):
+        needed(sd=-1.0)
+
+
+@pytest.mark.slow
+def test_a_cluster_is_seen_from_the_predicted_number_of_users_on():
+    """One small cluster beside a broad one: found at twice the prediction, missed at a fifth."""
+    share, epsilon = 0.08, 1.0
+    needed = lk.sketch_users_needed(share, epsilon, 2, n_clusters=2, sd=0.08)
+    found = {}
+    for factor in (0.2, 2.0):
+        n, hits = round(factor * needed), 0
+        for seed in range(5):
+            draw = rng(seed)
+            small = draw.random(n) < share
+            points = np.where(small[:, None], [0.6, 0.0], [-0.35, 0.0])
+            points = points + np.where(small, 0.08, 0.2)[:, None] * draw.standard_normal((n, 2))
+            points /= np.maximum(1, np.linalg.norm(points, axis=1, keepdims=True))
+            fed, plan = planned(points, k=2, epsilon=epsilon, seed=seed)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                result = lk.run(fed, plan, rng=rng(seed))
+            away = np.linalg.norm(result.mixture.centers - [0.6, 0.0], axis=1)
+            near = away < 0.15
+            hits += bool(near.any() and abs(result.mixture.weights[near].sum() - share) < share)
+        found[factor] = hits
+    assert found[2.0] >= 4 and found[0.2] <= 2
+
+
+# --- runs -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("points", "epsilon", "most"), [(DATA, 1.0, 1.35), (DATA, 4.0, 1.02), (WIDE, 4.0, 1.1)]
+)
+def test_centres_are_near_the_optimum(points, epsilon, most):
+    best = kmeans.kmeans_cost(points, kmeans.weighted_kmeans(points, None, K, rng=rng(), n_init=5))
+    fed, plan = planned(points, epsilon=epsilon)
+    result = lk.run(fed, plan, rng=rng())
+    assert kmeans.kmeans_cost(points, result.centers) < most * best
+    assert result.centers.shape == (K, points.shape[1])
+    assert np.linalg.norm(result.centers, axis=1).max() <= 1 + 1e-12
+    assert result.weights.sum() <= len(points) * (1 + 1e-9)
+    assert result.structure > 5 and result.explained > 0.8
+
+
+def test_one_pure_report_of_each_user_is_charged():
+    fed, plan = planned(WIDE)
+    result = lk.run(fed, plan, rng=rng())
+    assert plan.delta == 0 and result.ledger.pure_epsilon() == pytest.approx(2.0)
+    assert plan.total_epsilon == pytest.approx(2.0)
+    assert dict(plan.parts) == {"bins": 0.75, "spread": 0.25}
+    sent = [m for m in result.transcript.messages if m.receiver == "server"]
+    assert sum(m.count for m in sent) == len(WIDE)
+    assert "randomised symbols, one of 8" in str(plan)
+
+
+def test_secure_runs_differ_and_are_private():
+    costs = []
+    for _ in range(2):
+        fed, plan = planned(DATA, epsilon=4.0, mode="secure")
+        result = lk.run(fed, plan, rng=rng())
+        assert result.private
+        costs.append(kmeans.kmeans_cost(DATA, result.centers))
+    assert costs[0] != costs[1]
+
+
+def test_seeds_decide_everything_in_teaching_mode():
+    runs = [lk.run(*planned(DATA), rng=rng(3)).centers for _ in range(2)]
+    np.testing.assert_array_equal(*runs)
+
+
+def test_what_carries_no_information_is_said():
+    with pytest.warns(lk.NothingDetectedWarning, match="nothing stands out"):
+        lk.run(*planned(DATA[:300], epsilon=0.2), rng=rng())
+
+
+def test_what_round_clusters_do_not_explain_is_said():
+    turn = rng(1).uniform(0, 2 * np.pi, 100_000)
+    ring = 0.6 * np.stack([np.cos(turn), np.sin(turn)], axis=1)
+    with pytest.warns(lk.PoorFitWarning, match="round clusters explain"):
+        result = lk.run(*planned(ring, k=2, epsilon=4.0), rng=rng())
+    assert result.misfit > 5 and result.explained < 0.8
+
+
+@pytest.mark.parametrize(
+    "points", [np.zeros((1000, 2)), np.tile([[0.7, 0.7]], (1000, 1)), DATA[:3]]
+)
+def test_degenerate_points_give_finite_centres(points):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fed, plan = planned(points, k=2, epsilon=3.0)
+        assert np.isfinite(lk.run(fed, plan, rng=rng()).centers).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [({"k": 0}, "n_clusters"), ({"epsilon": 0.0}, "epsilon"), ({"epsilon": math.nan}, "epsilon"),
+     ({"n_init": 0}, "n_init")],
+)  # fmt: skip
+def test_wrong_plans_cost_nothing(options, match):
+    with pytest.raises(ValueError, match=match):
+        planned(DATA, **options)
+
+
+def test_a_plan_is_for_its_own_users():
+    _, plan = planned(DATA)
+    other = simulate(make_ball_mixture(500, 4, 2, rng=rng()).points, "local", seed=2)
+    with pytest.raises(ValueError, match="made for a federation with other"):
+        lk.run(other, plan, rng=rng())
+    assert not other.ledger.releases
