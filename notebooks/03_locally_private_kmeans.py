@@ -969,7 +969,8 @@ users = simulate(np.zeros_like(colours), "local", mode="secure")
 print(ldp.plan(users, n_clusters=K, epsilon=EPSILON))
 
 # %%
-model = LocalKMeans(K, epsilon=EPSILON, lower=0, upper=255).fit(colours)
+how = {"lower": 0, "upper": 255, "method": "one_round"}
+model = LocalKMeans(K, epsilon=EPSILON, **how).fit(colours)
 one_centre = colours.var(axis=0).sum() / 127.5**2 * len(colours)
 check(-model.score(colours) < one_centre / 5, "clusters found")
 check(model.ledger_.pure_epsilon() <= EPSILON, "the bill")
