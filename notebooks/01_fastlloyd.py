@@ -281,7 +281,7 @@ show(fig, text)
 
 # %%
 rng = stream("neighbours")
-cases = np.array([experiments.one_record_moves(rng) for _ in range(N_CASES)])
+cases = np.array([experiments.one_record_moves(rng=rng) for _ in range(N_CASES)])
 print("worst over η: plain, relative, replaced", cases.max(axis=0).round(6))
 check(0.999 < cases[:, 1].max() <= 1, "Theorem 5.1: η, and attained")
 check(1.99 < cases[:, 2].max() <= 2, "removed and added: 2η, attained")

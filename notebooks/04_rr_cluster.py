@@ -427,13 +427,13 @@ check((2 * fixed / poisson).min() > 2.4, "2 is the relation, then sampling")
 # ## 6. What the rounds cost, and at which delta
 #
 # Theorem 4.2 is the bound of Wang, Balle and Kasiviswanathan (2019) for cohorts of fixed size. Of
-# order $a$, the Rényi divergence of $T$ rounds is at most
-# $\frac{T}{a-1}\log(1 + b_2 + b_3 + \dots + b_a)$ with
+# order $\nu$, the Rényi divergence of $T$ rounds is at most
+# $\frac{T}{\nu-1}\log(1 + b_2 + b_3 + \dots + b_\nu)$ with
 #
-# $$b_2 = q^2\tbinom{a}{2}\min\{4(e^{1/\sigma^2}-1),\; 2e^{1/\sigma^2}\}, \qquad b_j = 2\,q^j \tbinom{a}{j} e^{j(j-1)/2\sigma^2}.$$
+# $$b_2 = q^2\tbinom{\nu}{2}\min\{4(e^{1/\sigma^2}-1),\; 2e^{1/\sigma^2}\}, \qquad b_j = 2\,q^j \tbinom{\nu}{j} e^{j(j-1)/2\sigma^2}.$$
 #
 # The reason: the drawn cohort contains the client in question with probability $q$, so
-# the two output distributions are mixtures that differ in a part $q$ only; expand the power $a$ of
+# the two output distributions are mixtures that differ in a part $q$ only; expand the power $\nu$ of
 # their ratio, and the term of order $j$ has $q^j$ and a divergence of order $j$.
 #
 # **Predict.** Let $\sigma$ grow without end. $b_2$ vanishes. What does $b_3$ do?

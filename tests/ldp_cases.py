@@ -12,6 +12,7 @@ from fedclust_helpers.ldp_kmeans import run as follow
 from fedclust_helpers.ldp_kmeans.frequency_oracles import ask_values
 from fedclust_helpers.ldp_kmeans.grids import NestedGrid
 from fedclust_helpers.ldp_kmeans.projections import BallProjection
+from fedclust_helpers.studies.ldp_kmeans import as_printed
 
 DELTA = 1e-6
 K = 5
@@ -47,11 +48,12 @@ def planned(planner, **fixed):
 
 
 one_round, with_sums = planned(lk.plan), planned(lk.plan, sums=True)
-printed = planned(lk.plan_as_printed, n_levels=6)
+printed = planned(as_printed.plan_as_printed, n_levels=6)
 four_rounds, with_lsh = planned(lk.plan_four_rounds), planned(lk.plan_four_rounds, lsh=True)
 grid_histogram = planned(lk.plan_grid_histogram)
 gaussian_report_kmeans = planned(lk.plan_gaussian_reports)
 ldp_lloyd, private_mean = planned(lk.plan_lloyd), planned(lk.plan_private_mean)
+sketch = planned(lk.plan_sketch)
 
 ALGORITHMS = {
     "one_round": one_round,
@@ -63,6 +65,7 @@ ALGORITHMS = {
     "gaussian_report_kmeans": gaussian_report_kmeans,
     "ldp_lloyd": ldp_lloyd,
     "private_mean": private_mean,
+    "sketch": sketch,
 }
 EVERY = pytest.mark.parametrize("name", ALGORITHMS)
 

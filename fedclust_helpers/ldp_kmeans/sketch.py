@@ -147,10 +147,12 @@ class SketchQuery(Query):
         return self.questions.symbols(points, self._question_of(users))
 
     def respond(self, points: FloatArray, users: IntArray, *, rng: NoiseSource) -> Reports:
+        """One randomised symbol (m,) for each of these users."""
         points, users = one_point_each(points, users)
         return (self.response.randomize(self._answer(points, users), rng=rng),)
 
     def collect(self, users: IntArray, reports: Reports) -> None:
+        """Count the symbols by question."""
         symbols = one_array(reports, (len(users),), "iu")
         self._n_users += len(users)
         cell = self._question_of(users) * self.questions.n_symbols + symbols.astype(np.int64)

@@ -353,12 +353,6 @@ def grouped(*pairs, **options):
     return ledger
 
 
-def test_the_event_of_a_group_holds_its_own_releases_and_everybodys():
-    parts = [(Laplace(1.0, 2.0), "a"), (Laplace(1.0, 3.0), "b"), (Laplace(1.0, 5.0), None)]
-    event = grouped(*parts).dp_event("b")
-    assert event == dpa.ComposedDpEvent([dpa.LaplaceDpEvent(3.0), dpa.LaplaceDpEvent(5.0)])
-
-
 # --- divisions of the records: groups "split/part" ------------------------------------------------
 
 LOCAL = "replace-one"

@@ -214,7 +214,6 @@ def test_sums_with_too_little_noise_are_caught(monkeypatch, clusterer, factor):
         return total + factor * (noised(total, mechanism, noise) - total)
 
     monkeypatch.setattr(rr.algorithm, "noised", less)
-    monkeypatch.setattr(rr.variants, "noised", less)
     score = along_common if clusterer == "fedcam" else along
     made, *scores = worlds(score, LOUD, clusterer=clusterer, **MOSTLY_SUMS)
     assert judged(made, *scores, mu=1 / made.sigma_theta).mu_alarm
@@ -252,7 +251,6 @@ def test_fedcams_two_sums_do_not_share_their_noise(monkeypatch):
         return total + kept["noise"]
 
     monkeypatch.setattr(rr.algorithm, "noised", shared)
-    monkeypatch.setattr(rr.variants, "noised", shared)
     noise, _, std = release(3)
     bad = audit.audit_noise_scale(
         lambda rng, n: noise, noise.mean(axis=0), std, n_runs=500, rng=np.random.default_rng(1)

@@ -131,7 +131,7 @@ def loop_of_one_client(statistic, rows, s):
 @pytest.mark.parametrize("batch", [1, 3, 8, 10**6])
 def test_each_statistic_equals_a_loop_over_clients_and_rows(statistic, batch, monkeypatch):
     # small batches: clients are padded to equal size and taken out of order
-    monkeypatch.setattr(cs.server_data, "PADDED_ROWS", batch)
+    monkeypatch.setattr(cs.points, "PADDED_ROWS", batch)
     monkeypatch.setattr(kmeans, "CHUNK", 5)
     s = setting()
     values = statistic.compute(s["points"], s["offsets"], **broadcast(statistic, s))
@@ -147,7 +147,7 @@ def test_each_statistic_equals_a_loop_over_clients_and_rows(statistic, batch, mo
 
 @pytest.mark.parametrize("batch", [1, 8, 10**6])
 def test_pooled_outer_products_equal_the_sum_of_the_clients(batch, monkeypatch):
-    monkeypatch.setattr(cs.server_data, "PADDED_ROWS", batch)
+    monkeypatch.setattr(cs.points, "PADDED_ROWS", batch)
     monkeypatch.setattr(kmeans, "CHUNK", 4)
     s = setting(2)
     for bound in (1e-3, 1.0, 1e6):
@@ -157,13 +157,13 @@ def test_pooled_outer_products_equal_the_sum_of_the_clients(batch, monkeypatch):
 
 
 def test_many_random_sizes_go_through_the_batches(monkeypatch):
-    monkeypatch.setattr(cs.server_data, "PADDED_ROWS", 16)
+    monkeypatch.setattr(cs.points, "PADDED_ROWS", 16)
     rng = np.random.default_rng(3)
     sizes = rng.integers(1, 12, size=40)
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     points = in_ball(rng, offsets[-1])
     seen = np.zeros(len(sizes), dtype=int)
-    for clients, batch in cs.server_data._batches(points, offsets):
+    for clients, batch in cs.points._batches(points, offsets):
         seen[clients] += 1
         assert len(clients) == 1 or batch.shape[0] * batch.shape[1] <= 16
         for i, rows in zip(clients, batch, strict=True):
@@ -507,20 +507,20 @@ SETTINGS = [
 def test_projected_labels_and_margins_depend_on_the_row_alone(kind, shape, margin, monkeypatch):
     d, k, r = shape
     points, basis, targets = kind(2503, d, k, r)
-    whole = cs.server_data.labels_with_margin(points, basis, targets, margin)
+    whole = cs.points.labels_with_margin(points, basis, targets, margin)
     for n in (1, 2, 3, 5, 8, 100, 1041, 1042, 2083, 2499, 2500, 2501):
-        labels = cs.server_data.labels_with_margin(points[:n], basis, targets, margin)
+        labels = cs.points.labels_with_margin(points[:n], basis, targets, margin)
         assert np.array_equal(labels, whole[:n])
     order = np.random.default_rng(1).permutation(len(points))
-    shuffle = cs.server_data.labels_with_margin(points[order], basis, targets, margin)
+    shuffle = cs.points.labels_with_margin(points[order], basis, targets, margin)
     assert np.array_equal(shuffle, whole[order])
     for threads in (1, 2):
         with threadpool_limits(threads):
-            again = cs.server_data.labels_with_margin(points, basis, targets, margin)
+            again = cs.points.labels_with_margin(points, basis, targets, margin)
         assert np.array_equal(again, whole)
     for chunk in (1, 7, 640):
         monkeypatch.setattr(kmeans, "CHUNK", chunk)
-        again = cs.server_data.labels_with_margin(points, basis, targets, margin)
+        again = cs.points.labels_with_margin(points, basis, targets, margin)
         assert np.array_equal(again, whole)
 
 

@@ -204,7 +204,7 @@ def test_what_is_no_data_is_refused_by_name_and_costs_nothing(clients, make, err
 def test_rows_without_owners_do_not_start_a_key_exchange_each():
     rows = np.zeros((32_000, 2))
     start = time.perf_counter()
-    refuses(ValueError, "at most 4096 clients .* owner of each row as y .*ideal", model().fit, rows)
+    refuses(ValueError, "at most 4096 clients .* owner of each row as y.*ideal", model().fit, rows)
     refuses(ValueError, "at most 256 clients .*'serverless'", model(trust="serverless").fit, rows)
     with pytest.raises(ValueError, match="at most 4096 clients .* fewer clients"):
         model().fit(rows, np.arange(32_000))

@@ -45,6 +45,7 @@ from fedclust_helpers.federation import (
     simulate,
 )
 from fedclust_helpers.mechanisms import Gaussian, Laplace
+from fedclust_helpers.studies.feddp_kmeans.bounds import subspace_energy
 
 INIT = StepBudgets(1e7, 1e7, 1e7, 1e7)  # noise of about 1e-3 and less
 HUGE = StepBudgets(0, 0, 0, 0, 1e7, 1e7, 2)
@@ -494,13 +495,13 @@ def test_subspace_energy_at_its_ends():
     rng = np.random.default_rng(0)
     means = rng.normal(size=(4, 6))
     within = np.linalg.qr((means - means.mean(axis=0)).T)[0][:, :3]
-    assert selection.subspace_energy(within, means) == pytest.approx(1.0)
+    assert subspace_energy(within, means) == pytest.approx(1.0)
     outside = np.linalg.svd(within.T)[2][3:].T
-    assert selection.subspace_energy(np.ascontiguousarray(outside), means) == pytest.approx(
+    assert subspace_energy(np.ascontiguousarray(outside), means) == pytest.approx(
         0.0, abs=1e-12
     )
-    assert selection.subspace_energy(np.eye(6), means, weights=[1, 2, 3, 4]) == pytest.approx(1.0)
+    assert subspace_energy(np.eye(6), means, weights=[1, 2, 3, 4]) == pytest.approx(1.0)
     line = np.array([[0.0, 0], [3, 4]])
-    assert selection.subspace_energy([[1.0], [0.0]], line) == pytest.approx(9 / 25)
-    refuses(ValueError, "orthonormal", selection.subspace_energy, [[2.0], [0.0]], line)
-    refuses(ValueError, "equal", selection.subspace_energy, np.eye(2), np.ones((2, 2)))
+    assert subspace_energy([[1.0], [0.0]], line) == pytest.approx(9 / 25)
+    refuses(ValueError, "orthonormal", subspace_energy, [[2.0], [0.0]], line)
+    refuses(ValueError, "equal", subspace_energy, np.eye(2), np.ones((2, 2)))

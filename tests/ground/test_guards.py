@@ -5,7 +5,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from fedclust_helpers.rr_cluster.variants import additive_round
 
 from fedclust_helpers import client_statistics as cs
 from fedclust_helpers import mechanisms as mech
@@ -141,7 +140,7 @@ def test_no_two_numbers_of_a_round_share_their_noise(noise, source):
     rng = np.random.default_rng(7)
     exact = np.eye(2)[rng.integers(2, size=6)]
     start = np.zeros((2, 3)), np.zeros(3)
-    made = additive_round(plan, *start, exact, zeros, noise=source, rng=rng)
+    made = rr_cluster.algorithm.additive_round(plan, *start, exact, zeros, noise=source, rng=rng)
     released = np.concatenate([made.sums.ravel(), 6 * made.common])
     assert released.shape == (9,) and len(np.unique(np.abs(released))) == 9
     assert np.abs(released).min() > 0

@@ -137,21 +137,6 @@ def test_centroid_mse_closed_form_needs_the_best_matching():
     assert metrics.centroid_mse([[0.0, 0.0]], [[1.0, 2.0]]) == 5
 
 
-def test_adjusted_rand(blobs):
-    points, centers, labels = blobs
-    assert metrics.adjusted_rand(points, centers, labels) == 1
-    assert metrics.adjusted_rand(points, centers[::-1], labels) == 1
-    assert abs(metrics.adjusted_rand(points, centers, rng(3).integers(0, 3, 200))) < 0.05
-    # outliers are left out
-    with_outliers = np.vstack([points, rng(4).uniform(-99, 99, (50, 3))])
-    marked = np.concatenate([labels, np.full(50, -1)])
-    assert metrics.adjusted_rand(with_outliers, centers, marked) == 1
-    with pytest.raises(ValueError, match="at least one point"):
-        metrics.adjusted_rand(points, centers, np.full(200, -1))
-    with pytest.raises(ValueError, match=r"labels must have shape \(200,\)"):
-        metrics.adjusted_rand(points, centers, labels[:-1])
-
-
 # ---- summaries ---------------------------------------------------------------------------------
 
 
@@ -191,15 +176,3 @@ def test_mean_ci_covers_the_mean_as_often_as_it_says():
     hits = sum(abs(mean) <= half for mean, half in map(metrics.mean_ci, samples))
     # binomial(4000, 0.95): sd 13.8; 5.5 sd, false alarm 4e-8
     assert abs(hits - 3800) < 76
-
-
-def test_reference_labels_are_whole_numbers_or_names(blobs):
-    points, centers, labels = blobs
-    for good in (labels.astype(float), labels.astype(str), labels.astype(str).astype(object)):
-        assert metrics.adjusted_rand(points, centers, good) == 1
-    missing = np.where(labels == 0, None, labels)
-    for bad in (labels + 0.5, labels + 0j, np.where(labels == 0, np.nan, labels), missing):
-        with pytest.raises(TypeError, match="^labels must be integers or strings"):
-            metrics.adjusted_rand(points, centers, bad)
-    with pytest.raises(ValueError, match="^labels must have shape"):
-        metrics.adjusted_rand(points, centers, [[0, 1], [2]])

@@ -46,7 +46,7 @@ from fedclust_helpers.ldp_kmeans.frequency_oracles import ask_values
 from fedclust_helpers.ldp_kmeans.grids import NestedGrid
 from fedclust_helpers.ldp_kmeans.one_round import choose_cells
 from fedclust_helpers.ldp_kmeans.vector_sums import NoisyPoints
-from fedclust_helpers.studies.ldp_kmeans import theory
+from fedclust_helpers.studies.ldp_kmeans import as_printed, theory
 
 # --- choosing cells -------------------------------------------------------------------------------
 
@@ -604,9 +604,9 @@ def test_the_printed_parameters_see_nothing_at_this_size():
     """L = 15 levels: the sd of a count is c sqrt(n) at epsilon/30, more than all users."""
     fed = simulate(DATA, "local", seed=1)
     with pytest.warns(lk.NothingDetectedWarning, match="are needed") as caught:
-        result = planned(lk.plan_as_printed)(fed, n_clusters=K, epsilon=0.25, rng=rng())
+        result = planned(as_printed.plan_as_printed)(fed, n_clusters=K, epsilon=0.25, rng=rng())
     number = int(re.search(r"about (\d+) are needed", str(caught[0].message))[1])
-    assert number == lk.users_needed_as_printed(1 / 15, 0.25, 15, n_sd=3.5) > 10**8
+    assert number == as_printed.users_needed_as_printed(1 / 15, 0.25, 15, n_sd=3.5) > 10**8
     assert not result.centers.any()
 
 

@@ -27,6 +27,7 @@ from fedclust_helpers.federation import simulate
 from fedclust_helpers.federation.reports import gaussian_report
 from fedclust_helpers.ldp_kmeans.frequency_oracles import OneBitCounts
 from fedclust_helpers.ldp_kmeans.local_randomizers import RandomizedResponse
+from fedclust_helpers.ldp_kmeans.sketch import SketchQuery
 from fedclust_helpers.ldp_kmeans.vector_sums import HeavySums, NoisyPoints
 from fedclust_helpers.mechanisms import DiscreteGaussian, DistributedDiscreteGaussian, Gaussian
 
@@ -38,7 +39,7 @@ class Spy:
 
     def __init__(self, monkeypatch):
         self.reports = []
-        for kind in (OneBitCounts, HeavySums, NoisyPoints):
+        for kind in (OneBitCounts, HeavySums, NoisyPoints, SketchQuery):
             monkeypatch.setattr(kind, "respond", self.wrap(kind.respond))
 
     def wrap(self, respond):
@@ -62,7 +63,8 @@ class Spy:
 def user_totals(spy, n, vector_epsilon):
     """Upper bounds (epsilon, delta) of everything each user sent: basic composition by hand.
 
-    A bit that is kept with probability p costs ln(p/(1 - p)). A vector of length at most 1 with
+    A bit that is kept with probability p costs ln(p/(1 - p)), a symbol that is kept with p and
+    becomes each other one with q costs ln(p/q). A vector of length at most 1 with
     Gaussian noise costs (e, delta) at the e that its question was given.
     """
     eps, delta = np.zeros(n), np.zeros(n)
@@ -72,6 +74,10 @@ def user_totals(spy, n, vector_epsilon):
             assert sent.dtype == bool and sent.shape[1] == len(query.mechanisms)
             keep = query.response.keep
             eps[users] += sent.shape[1] * math.log(keep / (1 - keep))
+        elif isinstance(query, SketchQuery):
+            assert sent.ndim == 1 and query.mechanisms == (query.response,)
+            assert ((sent >= 0) & (sent < query.questions.n_symbols)).all()
+            eps[users] += math.log(query.response.keep / query.response.other)
         else:
             assert sent.ndim == 2 and len(query.mechanisms) == 1
             eps[users] += vector_epsilon
@@ -261,7 +267,7 @@ def test_calls_that_fit_one_by_one_but_not_together_are_refused_at_once():
 
 @pytest.mark.parametrize("name", [n for n in ALGORITHMS if n != "one_round_as_printed"])
 def test_secure_mode(name):
-    if name not in ("one_round", "grid_histogram"):
+    if name not in ("one_round", "grid_histogram", "sketch"):
         pytest.importorskip("opendp", reason="secure noise is an extra: fedclust[secure]")
     fed = simulate(DATA[:600], "local", mode="secure")
     _, result = run(ALGORITHMS[name], fed=fed, k=2, epsilon=8.0)

@@ -88,7 +88,7 @@ def test_secure_words_come_from_the_operating_system_and_from_nowhere_else(monke
 
 @pytest.mark.parametrize(
     "mechanism",
-    [lr.RandomizedResponse(2.0, 2), lr.RandomizedResponse(2.0, 5), lr.UnaryEncoding(2.0, 3)],
+    [lr.RandomizedResponse(2.0, 2), lr.RandomizedResponse(2.0, 5), encodings.UnaryEncoding(2.0, 3)],
 )
 def test_secure_randomisers_ignore_every_seed_and_work(mechanism):
     values = np.zeros(4000, dtype=int)
@@ -218,7 +218,7 @@ def test_the_other_value_is_any_other_with_equal_odds(monkeypatch, k):
 
 def test_hashes_of_local_hashing_are_drawn_again_beyond_the_last_multiple(monkeypatch):
     """A public hash owes nothing to privacy, but its values should be equally frequent, too."""
-    hashing = lr.LocalHashing(1.0, 10, seed=4)
+    hashing = encodings.LocalHashing(1.0, 10, seed=4)
     g, seen = hashing.response.n_values, []
     real = encodings.public_coins
 
@@ -318,7 +318,7 @@ def bit_probabilities(mechanism, value):
 def test_unary_encoding_is_exactly_private(kind, k):
     """All 2^k reports of all pairs of values."""
     for epsilon in EPSILONS:
-        mechanism = lr.UnaryEncoding(epsilon, k, kind)
+        mechanism = encodings.UnaryEncoding(epsilon, k, kind)
         largest = Fraction(0)
         for v, w in itertools.permutations(range(k), 2):
             p, q = bit_probabilities(mechanism, v), bit_probabilities(mechanism, w)
@@ -334,13 +334,13 @@ def test_unary_encoding_is_exactly_private(kind, k):
 @pytest.mark.parametrize("kind", ["optimized", "symmetric"])
 def test_no_epsilon_of_unary_encoding_is_exceeded_by_rounding(kind):
     for epsilon in 10 ** np.random.default_rng(5).uniform(-3, 1.7, 2000):
-        mechanism = lr.UnaryEncoding(float(epsilon), 2, kind)
+        mechanism = encodings.UnaryEncoding(float(epsilon), 2, kind)
         keep, flip = Fraction(mechanism.keep), Fraction(mechanism.flip)
         assert as_mp(keep * (1 - flip) / (flip * (1 - keep))) <= e_to(float(epsilon))
 
 
 def test_the_bits_of_unary_encoding_have_the_stated_probabilities(monkeypatch):
-    mechanism = lr.UnaryEncoding(1.0, 3, "symmetric")
+    mechanism = encodings.UnaryEncoding(1.0, 3, "symmetric")
     for value, threshold in ((0, mechanism.keep), (1, mechanism.flip)):
         edge = int(Fraction(threshold) * 2**64)
         for word, expected in ((edge - 1, True), (edge, False)):
@@ -356,7 +356,7 @@ def test_the_bits_of_unary_encoding_have_the_stated_probabilities(monkeypatch):
 @pytest.mark.parametrize("epsilon", [1e-3, 0.5, 1.0, 2.0, 4.0])
 def test_local_hashing_is_exactly_private_for_every_user(epsilon):
     """The hash is public, so the ratio holds given each user's own hash function."""
-    mechanism = lr.LocalHashing(epsilon, 6, seed=3)
+    mechanism = encodings.LocalHashing(epsilon, 6, seed=3)
     response = mechanism.response
     g = response.n_values
     channel = [
@@ -379,7 +379,7 @@ def test_local_hashing_is_exactly_private_for_every_user(epsilon):
 
 
 def test_local_hashing_answers_through_its_response(monkeypatch):
-    mechanism = lr.LocalHashing(2.0, 50, seed=9)
+    mechanism = encodings.LocalHashing(2.0, 50, seed=9)
     values, users = np.arange(50), np.arange(100, 150)
     rng = np.random.default_rng
     assert np.array_equal(
@@ -387,12 +387,12 @@ def test_local_hashing_answers_through_its_response(monkeypatch):
         mechanism.response.randomize(mechanism._hash(users, values), rng=rng(4)),
     )
     assert mechanism.response.n_values == 8  # e^2 + 1
-    assert lr.LocalHashing(0.1, 50, seed=9).response.n_values == 2
-    assert lr.LocalHashing(40.0, 50, seed=9).response.n_values == round(math.exp(20)) + 1
+    assert encodings.LocalHashing(0.1, 50, seed=9).response.n_values == 2
+    assert encodings.LocalHashing(40.0, 50, seed=9).response.n_values == round(math.exp(20)) + 1
 
 
 def test_own_hash_functions_are_uniform_and_collide_as_they_should():
-    mechanism = lr.LocalHashing(math.log(7), 4, seed=11)  # g = 8
+    mechanism = encodings.LocalHashing(math.log(7), 4, seed=11)  # g = 8
     users = np.arange(200_000)
     a, b = (mechanism._hash(users, np.full(len(users), v)) for v in (0, 1))
     assert mechanism.response.n_values == 8
@@ -409,9 +409,9 @@ def test_own_hash_functions_are_uniform_and_collide_as_they_should():
     [
         lr.RandomizedResponse(1.3),
         lr.RandomizedResponse(1.3, 9),
-        lr.UnaryEncoding(1.3, 4),
-        lr.UnaryEncoding(1.3, 4, "symmetric"),
-        lr.LocalHashing(1.3, 12, seed=0),
+        encodings.UnaryEncoding(1.3, 4),
+        encodings.UnaryEncoding(1.3, 4, "symmetric"),
+        encodings.LocalHashing(1.3, 12, seed=0),
     ],
 )
 def test_every_randomiser_states_one_users_report(mechanism):
@@ -458,7 +458,7 @@ def test_randomized_response_is_unbiased_with_the_stated_spread(epsilon, k):
 @pytest.mark.parametrize("kind", ["optimized", "symmetric"])
 @pytest.mark.parametrize("epsilon", [0.5, 4.0])
 def test_unary_encoding_is_unbiased_with_the_stated_spread(epsilon, kind):
-    mechanism = lr.UnaryEncoding(epsilon, 5, kind)
+    mechanism = encodings.UnaryEncoding(epsilon, 5, kind)
     values, truth = population(5)
     bits = mechanism.randomize(np.tile(values, REPETITIONS), rng=np.random.default_rng(8))
     assert bits.shape == (USERS * REPETITIONS, 5) and bits.dtype == bool
@@ -469,7 +469,7 @@ def test_unary_encoding_is_unbiased_with_the_stated_spread(epsilon, kind):
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 3.0])
 def test_local_hashing_is_unbiased_with_the_stated_spread(epsilon):
     """`std` is stated for a value that few hold; a common one has at most that of its response."""
-    mechanism = lr.LocalHashing(epsilon, 6, seed=21)
+    mechanism = encodings.LocalHashing(epsilon, 6, seed=21)
     values, truth = population(5)
     truth = np.append(truth, 0.0)
     users = np.arange(USERS * REPETITIONS)  # fresh hash functions in every repetition
@@ -605,8 +605,8 @@ def test_public_coins_are_uniform_and_unrelated():
 RNG = np.random.default_rng(0)
 MAKERS = {
     "response": lr.RandomizedResponse,
-    "unary": lambda e: lr.UnaryEncoding(e, 3),
-    "hashing": lambda e: lr.LocalHashing(e, 3, 1),
+    "unary": lambda e: encodings.UnaryEncoding(e, 3),
+    "hashing": lambda e: encodings.LocalHashing(e, 3, 1),
 }
 
 
@@ -641,8 +641,8 @@ def test_wrong_values_are_named_but_never_quoted(case):
     users = np.arange(2)
     calls = [
         ("values", lambda: lr.RandomizedResponse(1.0, 3).randomize(values, rng=RNG)),
-        ("values", lambda: lr.UnaryEncoding(1.0, 3).randomize(values, rng=RNG)),
-        ("values", lambda: lr.LocalHashing(1.0, 3, 1).randomize(values, users, rng=RNG)),
+        ("values", lambda: encodings.UnaryEncoding(1.0, 3).randomize(values, rng=RNG)),
+        ("values", lambda: encodings.LocalHashing(1.0, 3, 1).randomize(values, users, rng=RNG)),
         ("reports", lambda: lr.RandomizedResponse(1.0, 3).estimate(values)),
         ("answers", lambda: lr.check_values(values, 3, "answers")),
     ]

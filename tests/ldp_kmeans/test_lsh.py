@@ -7,6 +7,7 @@ import pytest
 from scipy import integrate, stats
 
 from fedclust_helpers.ldp_kmeans import lsh
+from fedclust_helpers.studies.ldp_kmeans import bounds
 
 
 def generator(*seed):
@@ -42,13 +43,13 @@ def test_the_closed_form_against_geometry(t):
         top = 2 * w * math.sqrt(t) / u
         points = [p for p in (math.sqrt(t) / 2, math.sqrt(t), 2 * math.sqrt(t)) if p < top]
         expected = integrate.quad(integrand, 0, min(top, 12.0), (u,), points=points)[0]
-        assert lsh.collision_probability(u, t) == pytest.approx(expected, abs=1e-6)
+        assert bounds.collision_probability(u, t) == pytest.approx(expected, abs=1e-6)
 
 
 @pytest.mark.parametrize("t", [1, 2, 4, 8, 32, 128])
 def test_collisions_become_rarer_with_the_distance(t):
     distances = [0.0, 1e-6, 0.1, 0.5, 1.0, 2.0, 5.0, 20.0, 100.0]
-    p = [lsh.collision_probability(u, t) for u in distances]
+    p = [bounds.collision_probability(u, t) for u in distances]
     assert p[0] == 1.0 and p[1] == pytest.approx(1.0, abs=1e-4)
     assert all(a > b for a, b in zip(p, p[1:], strict=False)) and p[-1] >= 0
 

@@ -673,7 +673,7 @@ def reseeding(n_rounds=30, k=3, threshold=2.0):
     f = federation(trust="ideal", adjacency="add/remove")
     run = RUN | {"n_rounds": n_rounds}
     made = planned(rr.plan_sums_only, f, MODEL, n_clusters=k, sigma=1.0, min_size=8, **run)
-    return rr.Reseeding(replace(made, dead_below=threshold))
+    return rr.sums_only._Reseeding(replace(made, dead_below=threshold))
 
 
 def test_nothing_is_drawn_while_every_model_lives(rng):

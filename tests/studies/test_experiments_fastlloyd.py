@@ -28,7 +28,7 @@ def test_two_hospitals_hold_all_rows_in_the_box() -> None:
 
 def test_one_record_moves_by_the_radius_and_twice_the_radius_at_most() -> None:
     rng = np.random.default_rng(2)
-    moves = np.array([experiments.one_record_moves(rng) for _ in range(60)])
+    moves = np.array([experiments.one_record_moves(rng=rng) for _ in range(60)])
     assert 0.99 < moves[:, 1].max() <= 1 and 1.9 < moves[:, 2].max() <= 2
     assert moves[:, 0].max() > 2  # plain sums
 

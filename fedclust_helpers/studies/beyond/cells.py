@@ -81,7 +81,7 @@ ODD = {
 """Sets of points in the plane that are no mixture of round clusters of one width, and their k."""
 
 
-def drawn_odd(data: str, n: int, rng: np.random.Generator) -> FloatArray:
+def drawn_odd(data: str, n: int, *, rng: np.random.Generator) -> FloatArray:
     """Points (n, 2) of an odd set, before they are scaled."""
     places, label = rng.uniform(-0.7, 0.7, (5, 2)), rng.integers(0, 5, n)
     number = int(rng.integers(2**31))
@@ -106,7 +106,7 @@ def drawn_odd(data: str, n: int, rng: np.random.Generator) -> FloatArray:
 def odd_points(ball: Ball) -> FloatArray:
     """An odd set in the unit ball, whose box it fills; a tenth of it for "wide_bounds"."""
     check_choice(ball.data, "data", tuple(ODD))
-    points = drawn_odd(ball.data, ball.n, generator_of(f"odd/{ball.data}/{ball.seed}"))
+    points = drawn_odd(ball.data, ball.n, rng=generator_of(f"odd/{ball.data}/{ball.seed}"))
     low, high = points.min(axis=0), points.max(axis=0)
     points = (2 * (points - low) / (high - low).max() - 1) / math.sqrt(2)
     if ball.data == "wide_bounds":

@@ -37,7 +37,7 @@ def relative_statistic(
     return sums - counts[:, None] * centers, counts
 
 
-def one_record_moves(rng: np.random.Generator) -> tuple[float, float, float]:
+def one_record_moves(*, rng: np.random.Generator) -> tuple[float, float, float]:
     """Change over the radius by one record, in a random case: dimension, clusters, centres, data.
 
     Of the plain sums, of the relative sums, and of the relative sums if the record is replaced by
