@@ -22,7 +22,7 @@ import tracemalloc
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.cluster import KMeans
@@ -162,6 +162,20 @@ class FedDP:
         return 1 + peak / self.data.points.nbytes
 
 
+def overclustered_ratio(repeats: int) -> float:
+    """Whole runs with their plans: over-clustered Lloyd over FastLloyd, n = 1e5, d = 5, k = 20."""
+    points = np.random.default_rng(0).uniform(-1, 1, (100_000, 5))
+
+    def run(planner: Callable[..., Any]) -> np.ndarray:
+        federation = IdealSecureSum([points], seed=0)
+        return fastlloyd.run(federation, planner(federation, n_clusters=20, epsilon=1.0)).centers
+
+    measured = paired_ratio(
+        lambda: run(fastlloyd.plan_overclustered), lambda: run(fastlloyd.plan), repeats
+    )
+    return round(measured["ratio"], 2)
+
+
 def feddp_ratios(repeats: int, raw: bool) -> dict[str, float]:
     """Ratios of the FedDP-KMeans issue: data-point run, client level per point, memory."""
     point = FedDP("point", 100, 1000)
@@ -181,10 +195,10 @@ def feddp_ratios(repeats: int, raw: bool) -> dict[str, float]:
 
 
 class Local:
-    """Locally private k-means, epsilon = 1, d' = 4, k = 5; every user is simulated."""
+    """Locally private k-means, epsilon = 1, k = 5; every user is simulated."""
 
-    def __init__(self, n: int) -> None:
-        self.points = make_ball_mixture(n, 4, 5, rng=np.random.default_rng(0)).points
+    def __init__(self, n: int, d: int = 4) -> None:
+        self.points = make_ball_mixture(n, d, 5, rng=np.random.default_rng(0)).points
 
     def one_round(self) -> np.ndarray:
         """Algorithm 1: federation, one bit of each user, server's k-means (10 restarts)."""
@@ -199,6 +213,12 @@ class Local:
         rng = np.random.default_rng(0)
         plan = ldp_kmeans.plan_four_rounds(users, n_clusters=5, epsilon=1.0)
         return ldp_kmeans.run(users, plan, rng=rng).centers
+
+    def sketch(self) -> np.ndarray:
+        """One randomised symbol of each user, and the fit of a mixture to all of them."""
+        users = simulate(self.points, "local", seed=0)
+        plan = ldp_kmeans.plan_sketch(users, n_clusters=5, epsilon=1.0)
+        return ldp_kmeans.run(users, plan, rng=np.random.default_rng(0)).centers
 
     def sklearn(self) -> np.ndarray:
         """One scikit-learn k-means fit with one restart on the same points."""
@@ -275,7 +295,13 @@ def ldp_ratios(repeats: int, raw: bool) -> dict[str, float]:
     record("ldp_alg1_over_sklearn_fit_n1e6", paired_ratio(case.one_round, case.sklearn, repeats))
     measured = paired_ratio(case.four_rounds, case.one_round, repeats)
     record("ldp_four_rounds_over_alg1_n1e6", measured)
+    record("ldp_sketch_over_sklearn_fit_n1e6", paired_ratio(case.sketch, case.sklearn, 3))
     results["ldp_peak_over_data_n1e6"] = round(case.peak_over_data(), 2)
+    wide = Local(10**6, 10)
+    record("ldp_sketch_over_sklearn_fit_n1e6_d10", paired_ratio(wide.sketch, wide.sklearn, 3))
+    begin = time.process_time()
+    wide.sketch()
+    results["ldp_sketch_seconds_n1e6_d10"] = round(time.process_time() - begin, 2)
     large, small = Local(10**7), Local(10**5)
     measured = paired_ratio(large.one_round, small.one_round, max(3, repeats // 2))
     record("ldp_alg1_n1e7_over_100_times_n1e5", {k: v / 100 for k, v in measured.items()})
@@ -462,6 +488,7 @@ def main() -> None:
         case.masked()
         results[f"bytes_per_round_k{k}_d{d}_m2"] = case.federation.transcript.n_bytes(round=1)
     if not arguments.quick:
+        results["overclustered_over_fastlloyd_n100000_d5_k20"] = overclustered_ratio(5)
         results |= feddp_ratios(5, arguments.raw)
         results |= ldp_ratios(5, arguments.raw)
         results |= rr_ratios(25, arguments.raw)
