@@ -99,6 +99,7 @@ def branch_for(n_features: int, n_clusters: int) -> Branch:
     return "votes" if n_clusters >= MANY_CLUSTERS else "moments"
 
 
+@checked
 def plan_overclustered(
     federation: SumFederation,
     *,

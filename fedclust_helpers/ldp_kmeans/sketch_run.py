@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from fedclust_helpers import kmeans
+from fedclust_helpers._checked import checked
 from fedclust_helpers._progress import Progress
 from fedclust_helpers._validation import (
     check_epsilon,
@@ -98,6 +99,7 @@ class SketchResult(LdpResult):
     explained: float
 
 
+@checked
 def information(epsilon: float, n_features: int, sd: float) -> float:
     """Fisher information of one user's report about the weight of one cluster, at weight 0.
 
@@ -106,7 +108,8 @@ def information(epsilon: float, n_features: int, sd: float) -> float:
     ``1/B^2 + sum_h a_h^2 exp(-(2 pi h sd/T)^2) / 2`` with a_h = 2 sin(pi h/B)/(pi h); axes are
     independent, and reports tell symbols apart by p - q.
     """
-    bins = bins_for(check_epsilon(epsilon), check_int(n_features, "n_features"))
+    check_int(n_features, "n_features", maximum=MAX_NUMBERS)
+    bins = bins_for(check_epsilon(epsilon), n_features)
     response = RandomizedResponse(epsilon, math.prod(bins))
     middle = math.prod(bins) ** (1 / len(bins)) / 2
     h = np.arange(1, HARMONICS + 1)
@@ -120,6 +123,7 @@ def information(epsilon: float, n_features: int, sd: float) -> float:
     return float((response.keep - response.other) ** 2 * (g * square.mean() - 1))
 
 
+@checked
 def sketch_users_needed(
     share: float, epsilon: float, n_features: int, *, n_clusters: int, sd: float | None = None
 ) -> int:
@@ -139,7 +143,8 @@ def sketch_users_needed(
         The cluster's standard deviation along each axis; by default the median of the prior.
     """
     share = check_share(share, "share")
-    wide = Prior(check_int(n_clusters, "n_clusters"), check_int(n_features, "n_features")).sd
+    check_int(n_features, "n_features", maximum=MAX_NUMBERS)
+    wide = Prior(check_int(n_clusters, "n_clusters"), n_features).sd
     sd = wide if sd is None else check_real(sd, "sd")
     if not 0 <= sd <= 1:
         raise ValueError(f"sd must lie in [0, 1], got {sd:g}")
@@ -147,6 +152,7 @@ def sketch_users_needed(
     return math.ceil(threshold(n_features) ** 2 / (share**2 * told))
 
 
+@checked
 def plan_sketch(
     federation: LocalReports,
     *,
