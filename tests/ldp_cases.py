@@ -32,7 +32,8 @@ def public_users(n, d):
 def run(algorithm, points=DATA, *, k=K, epsilon=4.0, seed=1, fed=None, **options):
     fed = simulate(points, "local", seed=seed) if fed is None else fed
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", lk.NothingDetectedWarning)
+        for said in (lk.NothingDetectedWarning, lk.PoorFitWarning):
+            warnings.simplefilter("ignore", said)
         return fed, algorithm(fed, n_clusters=k, epsilon=epsilon, rng=rng(), **options)
 
 

@@ -149,7 +149,8 @@ class SketchQuery(Query):
     def respond(self, points: FloatArray, users: IntArray, *, rng: NoiseSource) -> Reports:
         """One randomised symbol (m,) for each of these users."""
         points, users = one_point_each(points, users)
-        return (self.response.randomize(self._answer(points, users), rng=rng),)
+        reports = self.response.randomize(self._answer(points, users), rng=rng)
+        return (reports.astype(np.uint8),)
 
     def collect(self, users: IntArray, reports: Reports) -> None:
         """Count the symbols by question."""

@@ -497,9 +497,7 @@ def test_subspace_energy_at_its_ends():
     within = np.linalg.qr((means - means.mean(axis=0)).T)[0][:, :3]
     assert subspace_energy(within, means) == pytest.approx(1.0)
     outside = np.linalg.svd(within.T)[2][3:].T
-    assert subspace_energy(np.ascontiguousarray(outside), means) == pytest.approx(
-        0.0, abs=1e-12
-    )
+    assert subspace_energy(np.ascontiguousarray(outside), means) == pytest.approx(0.0, abs=1e-12)
     assert subspace_energy(np.eye(6), means, weights=[1, 2, 3, 4]) == pytest.approx(1.0)
     line = np.array([[0.0, 0], [3, 4]])
     assert subspace_energy([[1.0], [0.0]], line) == pytest.approx(9 / 25)

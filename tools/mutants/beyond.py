@@ -77,8 +77,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "sketch-exact-symbols",
         "a symbol is randomised before it leaves the device",
         "ldp_kmeans/sketch.py",
-        "        return (self.response.randomize(self._answer(points, users), rng=rng),)\n",
-        "        return (self._answer(points, users),)\n",
+        "        reports = self.response.randomize(self._answer(points, users), rng=rng)\n",
+        "        reports = self._answer(points, users)\n",
         f"{SKETCH}::test_reports_of_two_points_are_as_far_apart_as_the_channel_says",
     ),
     mutant(

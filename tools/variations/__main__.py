@@ -8,7 +8,7 @@
 A variation changes one setting of the cell tagged "settings": SEED (eight other values), and the
 values that the notebook's `Lesson` names. A notebook with another setting must run from its first
 to its last cell; a check that does not hold then is a remark. Ends with 1 if a cell raised.
-The whole table goes to data/results/variations.csv; a part of it is only printed.
+The runs go to data/results/variations.csv: those made now replace their rows.
 """
 
 from __future__ import annotations
@@ -126,6 +126,16 @@ def table(outcomes: Sequence[Outcome]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
+def merged(made: pd.DataFrame) -> pd.DataFrame:
+    """The table with the rows made now in place of their older ones, without any others' rows."""
+    keys = COLUMNS[:3]
+    there = pd.read_csv(TABLE, dtype=str, keep_default_na=False) if TABLE.exists() else made[:0]
+    both = pd.concat([there, made.astype(str)]).drop_duplicates(keys, keep="last").set_index(keys)
+    scripts = sorted(NOTEBOOKS.glob("[0-9][0-9]_*.py"))
+    asked = [(v.notebook, v.setting, str(v.value)) for s in scripts for v in variations(s)]
+    return both.loc[[key for key in asked if key in both.index]].reset_index()
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tools.variations",
@@ -156,9 +166,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             for remark in done.remarks:
                 print(f"    {remark}")
             outcomes.append(done)
-    if not options.names and not options.only:
-        table(outcomes).to_csv(TABLE, index=False, lineterminator="\n")
-        print(f"written: {TABLE.relative_to(ROOT)}")
+    merged(table(outcomes)).to_csv(TABLE, index=False, lineterminator="\n")
+    print(f"written: {TABLE.relative_to(ROOT)}")
     stopped = sum(bool(o.error) for o in outcomes)
     remarks = sum(len(o.remarks) for o in outcomes)
     print(f"{len(outcomes)} runs, {stopped} stopped, {remarks} remarks")

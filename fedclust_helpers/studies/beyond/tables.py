@@ -34,8 +34,9 @@ class BeyondDesign(Design):
     bounded: tuple[str, ...] = ("s1", "lsun", "adult", "yeast", "synth_16_8_0")
     widths: tuple[float, ...] = (0.8, 1.0, 2.0, 10.0)
     bound_epsilons: tuple[float, ...] = (0.25, 1.0)
-    sizes: tuple[int, ...] = (10_000, 100_000, 1_000_000)
+    sizes: tuple[int, ...] = (10_000, 100_000)
     shapes: tuple[tuple[int, int], ...] = ((2, 5), (2, 10), (4, 5), (4, 10), (10, 5))
+    large: tuple[tuple[int, int, int], ...] = ((1_000_000, 4, 10), (1_000_000, 10, 5))
     local_epsilons: tuple[float, ...] = (1.0, 4.0)
     local_seeds: int = 5
     odd: tuple[str, ...] = tuple(ODD)
@@ -46,7 +47,7 @@ class BeyondDesign(Design):
 FULL = BeyondDesign()
 QUICK = BeyondDesign(
     tuned=("iris",), fresh=("synth_8_4_7",), epsilons=(0.5, 1.0), bounded=("iris",),
-    widths=(1.0, 10.0), bound_epsilons=(1.0,), sizes=(3000,), shapes=((2, 5), (7, 3)),
+    widths=(1.0, 10.0), bound_epsilons=(1.0,), sizes=(3000,), shapes=((2, 5), (7, 3)), large=(),
     local_epsilons=(4.0,), odd=("moons",), odd_size=3000, real=(), runs=2,
 )  # fmt: skip
 
@@ -69,10 +70,8 @@ def _bounds(design: BeyondDesign) -> Iterator[Settings]:
 
 def _local(design: BeyondDesign) -> Iterator[Settings]:
     seeds = range(design.at_most(design.local_seeds))
-    balls = [
-        Ball("mixture", n, d, k, seed)
-        for n in design.sizes for d, k in design.shapes for seed in seeds
-    ]  # fmt: skip
+    sizes = [(n, d, k) for n in design.sizes for d, k in design.shapes]
+    balls = [Ball("mixture", *size, seed) for size in (*sizes, *design.large) for seed in seeds]
     balls += [Ball.real(data, k, seed) for data, k in design.real for seed in seeds]
     balls += [
         Ball(data, design.odd_size, 2, ODD[data], seed) for data in design.odd for seed in seeds

@@ -205,11 +205,11 @@ def plot_rounding(
     }
     curves(left, m, atoms, (Look("", DARK, "o-"), Look("", ORANGE, "s--")), linewidth=1)
     text = ("truncated noise: a double atom", "released count", "probability × 1000")
-    finish(left, *text, ylim=(0, None), names="lower right")
+    finish(left, *text, ylim=(0, None), xticks=m[::3], names="lower right")
     epsilons = np.linspace(0, 0.15, 61)
     for rule, color, dash in (("truncated", RED, "-"), ("rounded", DARK, "--")):
         deltas = np.array([exact_delta(e, sd, rule) for e in epsilons])
-        deltas[deltas < 1e-17] = np.nan
+        deltas[deltas < 1e-15] = np.nan
         right.plot(epsilons, deltas, dash, color=color, label=rule)
     right.plot(*claim, "D", color=DARK)
     note(right, "claimed", claim, (-7, 10), ha="right")

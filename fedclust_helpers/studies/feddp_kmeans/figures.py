@@ -244,7 +244,7 @@ def plot_floor(
 def plot_costs(ax: Axes, costs: pd.DataFrame, methods: Iterable[str]) -> Axes:
     """Excess of these methods (columns of `costs`) against epsilon (its index), log scales."""
     spent = costs.loc[(costs.index > 0) & np.isfinite(costs.index)]
-    curves(ax, None, {name: spent[name] for name in methods}, METHODS, floor=1e-3)
+    curves(ax, None, {name: spent[name] for name in methods}, METHODS, floor=1e-4)
     title = "A private start leaves the plateau of the public ones"
     return finish(
         ax, title, "total ε", EXCESS, log="xy", xticks=spent.index,

@@ -54,7 +54,7 @@ _MODELS: Mapping[str, _Model] = {
     "masked": _Model(
         "3  Masked secure aggregation", TRUST["secure sum"], "masked", ("5c1f", "d203", "77e9"),
         "has {} + mask", "sees random words\nadds them up\nadds noise, blindly",
-        ("masked", "a80d"), "random words, not even the sum",
+        ("masked", "a60d"), "random words, not even the sum",
         "the noised sum (they unmask 30)", "the server, which may not see the result",
     ),
     "local": _Model(
