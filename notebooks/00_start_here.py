@@ -106,8 +106,8 @@ clients = ClientData.from_owners(points, owners)
 # %% [markdown]
 # ## 1. Who sees what?
 #
-# Three clients hold the numbers 12, 7 and 9. All want the total, 28, with noise on it. Here is the
-# same task under each trust model.
+# Three clients have each added up their own rows: the sums are 12, 7 and 9. All want the total, 28,
+# with noise on it. Here is the same task under each trust model.
 
 # %% tags=["hide-input"]
 fig, axes = plt.subplots(2, 2, figsize=(8.6, 7.2))
@@ -115,19 +115,21 @@ _ = figures.plot_trust_models(axes)
 show(fig, "Three clients, a server, their messages in four trust models")
 
 # %% [markdown]
-# **Read the figure.** In models 1 and 2 exact numbers travel (red), but in model 2 they end in a
-# box that nobody looks into. Model 3 builds that box from arithmetic: the clients add masks that
-# only they can take away, and the server adds noise to a sum it cannot read. It knows that noise, so it must
-# never see the result, or it could take the noise away (notebook 01 does it, and shows what to do where results
-# are to be published). In model 4 nothing exact leaves a client, but three noises add up, so the total is worse:
-# 32 instead of 30. **Trust is what crosses the wire.**
+# **Read the figure.** In models 1 and 2 exact numbers travel (red), but in model 2 they end in a box
+# that nobody looks into. Model 3 builds that box from arithmetic: the clients add masks that only they
+# can take away, and the server adds noise to a sum it cannot read. (The words are hexadecimal: 5c1f +
+# d203 + 77e9 and the noise 2 make a60d, where a carry beyond four digits is dropped.) It knows that
+# noise, so it must never see the result, or it could take the noise away (notebook 01 does it, and shows
+# what to do where results are to be published). In model 4 nothing exact leaves a client, but three
+# noises add up, so the total is worse: 32 instead of 30. **Trust is what crosses the wire.**
 #
 # ## 2. Why noise at all? Exact answers leak
 #
-# A mean over all patients looks harmless. Suppose an attacker knows all of them but one, and wants to know
-# whether Alice is that one.
+# A mean over all patients looks harmless. Suppose an attacker knows the value of every other patient, and
+# that of Alice too, and wants to know only whether she is among them: was her value in the mean?
 #
-# **Predict.** In which share of the trials does the attacker guess right from the exact mean?
+# **Predict.** In which share of the trials does the attacker guess right from the exact mean? (Each
+# patient is Alice once, and a coin says whether she took part.)
 
 
 # %%
@@ -245,16 +247,18 @@ show(fig, "The attacker's success grows with ε from a coin to certainty")
 # Back to the clinics. How many patients have a positive first measurement? Each clinic counts its own patients, and
 # the noised total is released, once under each trust model. Sensitivity: 1. Mechanism: Laplace.
 #
-# `simulate` sets up the parties in this process, `TOTAL` is what each client computes (the sum of its rows), and
-# the transcript keeps what the server received. (`as_replace_one` is
-# a matter of bookkeeping: reports are charged under another notion of neighbours, section 6.)
+# `simulate` sets up the parties in this process, `TOTAL` is what each client computes (the sum of its
+# rows), and the transcript keeps what the server received (round 0; the masked clients agree on their
+# masks before it). Masks need whole numbers, so the masked model rounds to steps of $2^{-30}$, and the
+# sensitivity allows for one step more. (`as_replace_one` is a matter of bookkeeping: reports are charged
+# under another notion of neighbours, section 6.)
 #
 # **Predict.** With the same random seed, which of the four models give the same answer?
 
 # %%
 positive = (points[:, :1] > 0).astype(float)
 flags = ClientData.from_owners(positive, owners)
-grid = 2.0**-30  # masks need whole numbers: of these steps
+grid = 2.0**-30  # of the whole numbers under the masks
 noise = Laplace.from_budget(sensitivity=1 + grid, epsilon=EPSILON)
 
 # %%
@@ -337,12 +341,14 @@ _ = figures.plot_delta_curves(axes[1], (0.25, 0.5, 1.0, 2.0))
 show(fig, "δ as an area between densities, and δ against ε for four μ")
 
 # %% [markdown]
-# **Read the figure.** Left: right of the thin line, the density with Alice (dark) is higher than $e^{\epsilon}$
-# times the density without her (dashed). The red area between them is δ = 0.127: closer to 0.1. It is *not* the
-# probability that the log ratio exceeds ε: that is 0.31, the whole area under the dark curve right of
-# the line. Right: **one noise has many (ε, δ)**, a whole curve of them, and μ names the curve. Who says
-# "ε = 1" has picked one point of it. So the way to choose noise is: fix δ, find the μ whose curve passes through
-# (ε, δ), and take $s = \Delta/\mu$. `accounting.gdp_mu(epsilon, delta)` finds this μ.
+# **Read the figure.** Left: right of the thin line, the density with Alice (dark) is higher than
+# $e^{\epsilon}$ times the density without her (dashed). The red area between them is δ = 0.127: closer
+# to 0.1. It is *not* the probability that the log ratio exceeds ε: that is 0.31, the whole area under
+# the dark curve right of the line. Right: **one noise has many (ε, δ)**, a whole curve of them, and μ
+# names the curve. Who says "ε = 1" has picked one point of it. So the way to choose noise is: fix δ,
+# find the μ whose curve passes through (ε, δ), and take $s = \Delta/\mu$. `accounting.gdp_mu(epsilon,
+# delta)` finds this μ, and `gdp_epsilon(mu, delta)` goes back. (GDP: *Gaussian differential privacy*,
+# the name of privacy that is measured by μ.)
 #
 # Which δ? A δ of 0.127 is for the picture only. Think of a terrible mechanism: publish each patient's
 # record in full with probability δ. It satisfies the definition with ε = 0. With $\delta = 1/n$ somebody is exposed
@@ -444,8 +450,9 @@ show(fig, "Attacker's success and total ε (two rules) against answers")
 
 # %% [markdown]
 # **Read the figure.** Left: by averaging 64 answers the attacker climbs from 55 % to 84 % (line: theory,
-# $\Phi(\mu\sqrt T/2)$). Right: two ways to add up, both for a total of $\delta = 10^{-5}.$ After 16
-# answers μ has grown by $\sqrt{16} = 4$ and ε by about 5; after 64 the exact bill is 10 and the sum of epsilons 74.
+# $\Phi(\mu\sqrt T/2)$, with Φ the distribution function of $N(0,1)$). Right: two ways to add up, both
+# for a total of $\delta = 10^{-5}.$ After 16 answers μ has grown by $\sqrt{16} = 4$ and ε by about 5;
+# after 64 the exact bill is 10 and the sum of epsilons 74.
 #
 # ## 8. A first private step of Lloyd's algorithm
 #
@@ -522,10 +529,12 @@ _ = figures.plot_step(ax, points, start, exact, scratch)
 show(fig, "Arrows from public starts to released and exact means")
 
 # %% [markdown]
-# **Read the figure.** White circles: the public start. Crosses: the exact means, which nobody
-# releases. Orange squares: the released centres, beside them: visible, but small against the clusters. The noise is
-# the same for every cluster, but it is divided by the number of points. That is why **private clustering is a matter
-# of points per cluster**. (Where a centre is off by a little more than noise / points, the count's own noise adds to it.)
+# **Read the figure.** White circles: the public start, with an arrow to where each centre goes (three
+# are near already). Crosses: the exact means, which nobody releases. Orange squares: the released
+# centres, beside them. So the answer is yes: the difference is visible, but small against the clusters.
+# The noise is the same for every cluster, but it is divided by the number of points. That is why
+# **private clustering is a matter of points per cluster**. (Where a centre is off by a little more than
+# noise / points, the count's own noise adds to it.)
 #
 # ## 9. What did the server see? What was charged?
 #
@@ -577,10 +586,12 @@ check(np.allclose(guess[1], exact_counts), "up to rounding")
 # Real runs take several steps. Three rounds share the budget, $\mu^2/3$ each. What a run will do is fixed before
 # its first message, in a **plan**: a public object that every party may read.
 #
-# (`glloyd` is Lloyd with Gaussian noise, as in section 8.) In the plan below, *protects* and *guarantee* say what will be charged: ε for one point, in all. *server sees*
-# and *clients see* say who learns what. Each *round* line is one release: the noise (std) and the largest change
-# that it hides. `run` makes these releases and no others; the federation refuses anything else, and it refuses a
-# plan that costs more than it says.
+# (`glloyd` is Lloyd with Gaussian noise, as in section 8, but it gives the sums three quarters of
+# $\mu^2$ and the counts one quarter: the sums matter more.) In the plan below, *protects* and
+# *guarantee* say what will be charged: ε for one point, in all; *releases below* is what the round lines
+# add up to. *server sees* and *clients see* say who learns what. Each *round* line is one release: the
+# noise (std) and the largest change that it hides. `run` makes these releases and no others; the
+# federation refuses anything else, and it refuses a plan that costs more than it says.
 
 # %%
 budget = {"epsilon": EPSILON, "delta": DELTA, "n_rounds": N_ROUNDS}
@@ -605,9 +616,16 @@ show(fig, "Released centres near those of Lloyd's without any noise")
 # centre: smaller is better. The released centres (squares) cost a little more than the exact ones (crosses).
 #
 # Now move the sliders. **Predict first.** At which ε do the centres leave the clusters? What happens
-# with k = 8 at ε = 0.5: why do some centres wander? (Section 8 knows: points per cluster.)
-# Each position of a slider is one more release. On real data each would be charged. These data are
-# made up, so play freely.
+# with k = 8 at ε = 0.5: why do some centres wander? Each position of a slider is one more release. On
+# real data each would be charged. These data are made up, so play freely.
+#
+# <details><summary>What you will see</summary>
+#
+# From about ε = 0.2 downwards a centre or two stand outside their clusters. With k = 8 the smallest
+# cluster has some 20 points, and at ε = 0.5 each coordinate of its sum has noise of standard deviation
+# 20: its centre may land anywhere (section 8: points per cluster).
+#
+# </details>
 
 # %% tags=["widget", "nbval-ignore-output"]
 _ = play.explore(clients, seed=SEED)
@@ -763,21 +781,22 @@ check(try_until_refused("gdp") == 3, "μ² at 2ε is 3.5 times that at ε")
 #
 # | your situation | use | you leave with |
 # |---|---|---|
-# | few or many clients; nobody may see another's sums, but a server can help; you want central accuracy | **FastLloyd** ([01](01_fastlloyd.ipynb)): masked sums, noise added blindly | an algorithm taken apart, attacked, audited and run on real data |
+# | few or many clients; nobody may see another's sums, but a server can help; you want the accuracy of a trusted server | **FastLloyd** ([01](01_fastlloyd.ipynb)): masked sums, noise added blindly | an algorithm taken apart, attacked, audited and run on real data |
 # | the server owns *related public data*, and starting centres matter (large k, many dimensions) | **FedDP-KMeans** ([02](02_feddp_kmeans.ipynb)): a private initialisation from server data | a private start, budgeted and audited |
 # | each user holds one point and trusts nobody; there are very many users | **locally private k-means** ([03](03_locally_private_kmeans.ipynb)): noised reports, few rounds | one-bit oracles, and when to trust nobody |
 # | you cluster *clients by the model that fits them*, not points; a trusted server | **RR-Cluster** ([04](04_rr_cluster.ipynb)): rebalancing, or better sums only | client-level accounting, and sums only |
 #
 # Ask in this order: *Whose presence must be hidden* (unit)? *Who may see what* (trust model)? *How
 # many records are there per cluster* (section 8)? Local noise grows with the number
-# of reports, so local privacy needs far more points.
+# of reports, so local privacy needs far more points. (The last column names what its notebook explains.)
 #
 # ## 14. On your own data
 #
 # Take an estimator. It wants the data in their own units, with **public bounds** for every column
-# (section 11), and gives the centres back in these units. Here: age in years and blood pressure in mmHg, at three
-# clinics, made up from our points. Without a `mode` it is secure: noise and keys from the operating system, exact
-# discrete noise.
+# (section 11), and gives the centres back in these units. Here: age in years and blood pressure in mmHg,
+# at three clinics, made up from our points. Without a `mode` it is secure: noise and keys from the
+# operating system, and noise that is drawn as a whole number of steps of a grid (*discrete*), so that no
+# rounding can break the promise.
 #
 # One trap, shown by the first check: a *federation* works in the box $[-1,1]^d$ and clips to it, so raw units would all
 # end up in one corner. The estimator scales by its bounds first. (With `simulate`, call `datasets.scale_to_box`
@@ -805,9 +824,11 @@ else:
     check(nicv(raw, found) < one_group / 2, "and better than one group")
 
 # %% [markdown]
-# The centres are in `model.cluster_centers_`, in years and mmHg. They are not printed here, because in secure mode
-# they differ from run to run, and this page is to stay the same. You may publish them: by default every client adds a
-# share of the noise, so that not even the server can take it away (*noise* in the plan).
+# The centres are in `model.cluster_centers_`, in years and mmHg. They are not printed here, because in
+# secure mode they differ from run to run, and this page is to stay the same. You may publish them: by
+# default every client adds a share of the noise, so that not even the server can take it away (*noise*
+# in the plan). The plan's other new words belong to FastLloyd: *relative* sums are measured from the old
+# centre, and so hide less after round 0; *Eq. 16* is the paper's. Notebook 01 explains both.
 #
 # `make lab` opens JupyterLab here. `make test` runs every test, these notebooks included. To change
 # a notebook, edit the `.py` file beside it, then `make notebooks`.
@@ -818,9 +839,9 @@ else:
 #    cases?
 # 2. *(derive)* Under replace-one, what is the $L_2$ sensitivity of (a) the total number of patients,
 #    (b) the vector of cluster counts?
-# 3. *(experiment)* Make the box of section 8 twice as wide as it needs to be. By which factor grows the mean squared error
-#    of the released centres? (Skeleton: `w * private_lloyd_step(points / w, start / w, mu=mu, rng=rng)` works in a box
-#    `w` times too wide.)
+# 3. *(experiment)* Make the box of section 8 twice as wide as it needs to be. By which factor does the
+#    mean squared error of the released centres grow? (Skeleton: `w * private_lloyd_step(points / w,
+#    start / w, mu=mu, rng=rng)` works in a box `w` times too wide.)
 # 4. *(break it)* Two hospitals run the same query in teaching mode with the same seed. What does the
 #    difference of their answers reveal? (Skeleton: `laplace_mechanism` with `np.random.default_rng(SEED)`, twice.)
 #
@@ -896,7 +917,7 @@ check(np.isclose(answers[0] - answers[1], 58), "4: the noise cancels")
 #
 # </details>
 #
-# <details><summary>5. One report says (1, 1e-5), another (2, 1e-9). Can both describe the same noise?</summary>
+# <details><summary>5. One report says (1, 1e-5), another (1.5, 1e-9). Can both describe the same noise?</summary>
 #
 # Yes: one Gaussian noise has a whole curve of (ε, δ), named by μ; a smaller δ goes with a larger ε (section 5).
 #

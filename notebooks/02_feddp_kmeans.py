@@ -25,7 +25,7 @@
 # **You will be able to**
 #
 # 1. **predict** from public numbers whether a private subspace is any good,
-# 2. **build** FedDP-Init from scratch, read its wire and its bill, and audit its noise,
+# 2. **build** FedDP-Init from scratch, read what it sends and what that costs, and audit its noise,
 # 3. **judge** when server-side data help, when they mislead, and which variant to run.
 #
 # **You need** notebook 00 (ε, δ, neighbours, unit of privacy, ledger) and eigenvectors. **It takes**
@@ -39,8 +39,8 @@
 # | **server** | public points $Q$, not private | noised sums only | clients to follow the rules |
 # | **everybody else** | | the final centres | |
 #
-# Neighbouring data sets differ in **one point**, in sections 10 and 11 in **one client**, added or
-# removed.
+# Neighbouring data sets differ in **one point**, added or removed; in section 10 and most of section 11
+# in **one client** with all its rows.
 #
 # ## Notation
 #
@@ -125,10 +125,10 @@ def federation(made, rows, seed, unit="point"):
 #
 # The data of the paper (Appendix G.1): 100 clients hold 1000 rows each from a mixture of ten
 # Gaussians in 100 dimensions. Means are uniform in the unit cube, the variance is 0.5 in every
-# direction. The server has 20 points of each Gaussian and 100 points that are uniform in the cube.
-# It does not know which is which. Rows longer than a public **radius** $r$ are cut to that length.
-# `problem` (above) makes such data, `federation` an ideal secure sum over the clients. A smaller one,
-# with 200 rows per client, serves quick experiments.
+# direction. The server has 20 points of each Gaussian and 100 points that are uniform in the cube. It
+# does not know which is which. Rows longer than a public **radius** $r$ (11, as in the authors' code)
+# are cut to that length. `problem` (above) makes such data, `federation` an ideal secure sum over the
+# clients. A smaller one, with 200 rows per client, serves quick experiments.
 
 # %%
 large, large_rows, large_best = problem(stream("large"), N_MANY)
@@ -159,9 +159,11 @@ show(fig, "Rows in grey, ten means, server points: dots and squares")
 # Without privacy a bad start is a nuisance: run more rounds, or start again. With privacy every
 # round takes its share of the budget, and its noise grows with the number of rounds.
 #
-# Take the smaller federation and half of the budget. Start Lloyd with noise from public guesses:
-# random server points (k-means++), k-means on the server's points, centres spread over the space
-# (sphere packing), and from a start that *knows*: the mean of the server's points of each cluster.
+# Take the smaller federation and half of the budget (a private start would take the other half). Start
+# Lloyd with noise from public guesses: **ServerKMeans++** (random server points, far apart),
+# **ServerLloyds** (k-means on the server's points), **SpherePacking** (centres spread over the space,
+# no data at all), and from a start that *knows*, as no server does, which point belongs to which
+# cluster: the mean of the server's points of each.
 #
 # **Predict.** From the start that knows: which number of rounds T is best, 1, 4 or 8? And from the
 # others?
@@ -192,31 +194,33 @@ check(exact["sphere_packing"][-1].mean() < 0.5 * others, "but without noise")
 # %% tags=["hide-input"]
 fig, axes = plt.subplots(1, 2, figsize=(9.4, 3.6), sharey=True)
 draw.plot_rounds(axes, rounds, exact, private)
-show(fig, "Cost after 1 to 8 rounds, five starts, without and with noise")
+show(fig, "Cost after 1 to 8 rounds, four starts, without and with noise")
 
 # %% [markdown]
 # **Read the figure.** Mean and range of three draws of start and noise. Left, without noise: sphere
-# packing gets there in eight rounds. Right, with noise: no public start comes near, whatever T, and
-# even from the start that knows one round is best, and every further one makes it worse. So the start
-# is worth paying for.
+# packing gets there in eight rounds. Right, with noise: from the start that knows one round is best,
+# and every further one makes it worse. The public starts gain for four rounds or so, if at all, and
+# none comes near, whatever T. So the start is worth paying for.
 #
 # ## 3. Step 1: a private subspace
 #
 # Ten clusters differ in nine directions of one hundred. In the other directions there is only noise.
-# With rows as points, the ten largest eigenvectors of the **outer product** $P^T P$ span the
-# interesting subspace. One row changes $P^T P$ by $x x^T$, whose length is $\lVert x\rVert^2$. So:
-# cut every row to length $r$, add up, add Gaussian noise for a sensitivity of $r^2$. Remember the
-# square; section 7 is about it. (As printed, all $d^2$ entries get noise of their own, and the
-# matrix is not even symmetric: [K4](../data/results/claims.md#K4). Two repairs are post-processing:
-# **mirror** one triangle, or **average** with the transpose.)
+# With the points as the rows of $P$, the eigenvectors of the ten largest eigenvalues of the **outer
+# product** $P^T P$ span those nine and the direction of the overall mean. One row changes $P^T P$ by
+# $x x^T$, whose length is $\lVert x\rVert^2$. So: cut every row to length $r$, add up, add Gaussian
+# noise for a sensitivity of $r^2$. Remember the square; section 7 is about it. (As the paper prints
+# it, all $d^2$ entries get noise of their own, and the matrix is not even symmetric:
+# [K4](../data/results/claims.md#K4). Two repairs are post-processing: **mirror** one triangle, or
+# **average** with the transpose.)
 #
 # When is the subspace good? The data offer an **eigengap** $g$: how far the tenth eigenvalue stands
 # out above the eleventh. The noise has a **spectral norm** (its largest eigenvalue in size) of about
 # $2s\sqrt d$ where mirrored and $s\sqrt{2d}$ where averaged, with $s = r^2 σ$ the standard deviation
 # of one entry. Where norm and gap meet, the subspace should dissolve.
 #
-# **Predict.** $r = 11$, $d = 100$; the gap is printed below. At which ε does that happen: 0.02, 0.2,
-# or 2? What share of the energy between the means is kept at ε = 1?
+# **Predict.** $r = 11$, $d = 100$, the gap is about 42,000, and σ is roughly 4/ε at $δ = 10^{-6}$. At
+# which ε do they meet: 0.02, 0.2, or 2? And what is kept at ε = 1 of the **energy** between the means,
+# the squared lengths of their differences from the overall mean?
 
 
 # %%
@@ -265,9 +269,10 @@ show(fig, "Energy kept rises to one around the predicted epsilon")
 
 # %% [markdown]
 # **Read the figure.** Mean and range of five noises. At ε = 0.02 about a quarter of the energy is
-# left (ten random directions keep a tenth); well above its dashed line a curve keeps nearly
-# everything. Averaging with the transpose buys the same subspace for about two thirds of the ε. The
-# line needs the gap, which is private; section 11 predicts it from the server's data.
+# left (ten random directions keep a tenth); noise and gap meet at about 0.2 (0.22 mirrored, 0.15
+# averaged), and well above its dashed line a curve keeps nearly everything, at ε = 1 all of it.
+# Averaging with the transpose buys the same subspace for about two thirds of the ε. The line needs
+# the gap, which is private; section 11 predicts it from the server's data.
 #
 # ## 4. Step 2: the server's points as a stand-in
 #
@@ -276,7 +281,8 @@ show(fig, "Energy kept rises to one around the predicted epsilon")
 # scale $1/ε_2$ is enough. (Its variance is $2/ε_2^2$, not what Lemma 5 prints:
 # [G6](../data/results/claims.md#G6). And a row must count at *one* nearest point: as printed, two
 # server points that coincide after projection double the sensitivity,
-# [K6](../data/results/claims.md#K6). Here the first one wins.)
+# [K6](../data/results/claims.md#K6). Here the first one wins.) In this section each of the two steps
+# has ε = 1 for itself.
 #
 # **Predict.** A third of the server's points are of another kind. Which share of the *weight* do
 # they get?
@@ -326,8 +332,9 @@ show(fig, "Server points before and after: squares lose their weight")
 # Algorithm 1. The same noise stream in the tested helper must give the same centres.
 #
 # A **plan** shares the total ε in the proportions that the paper recommends (Appendix H.1): 20 % on
-# the outer product, 20 % on the weights, 45 % on the sums, 15 % on the counts. It is made before
-# anything is sent, and it is public: everybody can read what will be released, and what it costs.
+# the outer product, 20 % on the weights, 45 % on the sums, 15 % on the counts, all scaled up until the
+# *exact* total is ε (section 6). It is made before anything is sent, and it is public: everybody can
+# read what will be released, and what it costs.
 #
 # **Predict.** How far above the optimum will 100,000 rows end at ε = 1?
 
@@ -373,7 +380,8 @@ check(nicv(large.points, run.centers) < large_best + 0.1, "nearly optimal")
 check(0.998 * EPSILON < run.epsilon <= EPSILON, "the budget is met")
 
 # %% [markdown]
-# The centres cost about 0.01 more than the best possible ones: the start is already the answer.
+# The centres cost about 0.01 more than the best possible ones: the start is already the answer. (The
+# plan's `predicted` counts the noise of the last sums alone; its `wire` is what one client sends.)
 #
 # ## 6. What crosses the wire, what goes on the bill
 #
@@ -414,17 +422,18 @@ check(bills["sum, δ/3 each"] > 6 > min(bills.values()), "exact is less")
 
 # %% [markdown]
 # A client sends 99 kB, of which the outer product is 80: it grows with $d^2$, not with the number of
-# rows, which would have been 160 kB. Step 1 is also the expensive line of the ledger: a sensitivity
-# of 121.
+# rows (the 200 rows themselves would be 160 kB). Step 1 is also the expensive line of the ledger: a
+# sensitivity of 121.
 #
 # **The bill.** Theorem 1 adds the six epsilons and keeps **one** δ. That is no theorem: mechanisms
 # that leak with probability δ need 3δ ([K1](../data/results/claims.md#K1)); an honest sum takes δ/3
 # for each Gaussian and costs a little more than 6. Gaussians add up exactly through μ (their μ² add:
-# notebook 00), and the ledger's numerical account (PLD) takes all six together: 4.63. For T rounds of
-# FedDP-Lloyds the paper prints three noises ([K2](../data/results/claims.md#K2)): two are too large,
-# and the one of Appendix F leaks. Here T rounds get $\sqrt T$ times the noise of one, which is exact.
-# And where the paper's formula for σ is proved for ε < 1 only ([G1](../data/results/claims.md#G1),
-# [G2](../data/results/claims.md#G2)), everything here uses the exact (analytic) one.
+# notebook 00), and the ledger's numerical account (PLD: it convolves the privacy loss distributions)
+# takes all six together: 4.63. For T rounds of FedDP-Lloyds the paper prints three noises
+# ([K2](../data/results/claims.md#K2)): two are too large, and the one of Appendix F leaks. Here T
+# rounds get $\sqrt T$ times the noise of one, which is exact. And where the paper's formula for σ is
+# proved for ε < 1 only ([G1](../data/results/claims.md#G1), [G2](../data/results/claims.md#G2)),
+# everything here uses the exact (analytic) one.
 #
 # ## 7. A worked audit: Δ is not Δ²
 #
@@ -478,12 +487,14 @@ show(fig, "Scores with and without canary: together left, apart right")
 # %% [markdown]
 # **Read the figure.** Scores of 4000 releases without (grey) and with the canary (outline); dashed:
 # what the claim predicts. With the paper's noise the two can hardly be told apart, and the bound
-# stays under the claim. With the released code's noise they separate: μ is more than 2 and ε more
-# than 4, where 1 was claimed. A pass of the audit proves nothing; an alarm does.
+# stays under the claim. With the released code's noise they separate: the bound on μ is above 2 (the
+# truth is 11 × 0.24 = 2.6) and that on ε above 4, where 1 was claimed. A pass of the audit proves
+# nothing; an alarm does.
 #
-# A ledger that is told the truth (the noise that is drawn, the sensitivity that is true) charges 16.2
-# for a run that reports 2.56 ([K.code](../data/results/claims.md#K.code)). (The client-level
-# configuration of the same code is right: there the option bounds a whole client's outer product.)
+# The code's example run has the budgets 1, 1, 0.5 and 0.5. A ledger that is told the truth (the noise
+# that is drawn, the sensitivity that is true) charges 16.2 for a run that reports 2.56
+# ([K.code](../data/results/claims.md#K.code)). (The client-level configuration of the same code is
+# right: there the option bounds a whole client's outer product.)
 #
 # ## 8. Theorem 3: how far from the truth?
 #
@@ -592,11 +603,12 @@ show(fig, "Public starts stay on a plateau, private starts fall below 0.1")
 
 # %% [markdown]
 # **Read the figure.** Means of ten data sets with 100,000 rows, best number of rounds T, from the
-# [committed tables](../data/results/README.md). All baselines lie on the plateau of section 2:
-# their noise is small, their start is wrong. FedDP-KMeans leaves it; at ε = 0.25 the adaptive
-# variant is another factor of ten lower, 0.02 against 0.34. The live runs above, with a fifth of
-# the rows, show the same order. (A picture of *all* settings that were tried, from which the paper
-# takes its Pareto fronts, is no recipe: picking the best of many private runs is itself not
+# [committed tables](../data/results/README.md). All baselines lie on the plateau of section 2: their
+# noise is small, their start is wrong. FedDP-KMeans leaves it; at ε = 0.25 the adaptive variant is
+# another factor of ten lower, 0.02 against 0.34. FedDP-KMeans is first by far, then comes
+# SpherePacking, then ServerLloyds, and ServerKMeans++ is last; the means of the live runs above, with a
+# fifth of the rows, are in the same order. (A picture of *all* settings that were tried, from which
+# the paper takes its Pareto fronts, is no recipe: picking the best of many private runs is itself not
 # private. Notebook 00, section 12.)
 #
 # ## 10. One client instead of one point
@@ -669,15 +681,16 @@ check(mean["server's own subspace"] < mean["as recommended"] + 1, "free")
 # that sum from public numbers; `plan.noise_over_gap` is the answer. (The number of rows is one of
 # them: you say it, nobody counts; at client level a count would tell whether a large client takes
 # part.) Compare it with what the paper's settings achieve in the committed table: 1000, 2000 and 5000
-# clients, five ε each, and the point level.
+# clients, five ε each, and the point level. (At client level the ratio is about twice that of section
+# 10: the adaptive proportions give Step 1 less of the budget, and the gap is a guess.)
 #
-# The adaptive variant also acts on it. If the subspace is hopeless, it starts from the server's
-# points in their own subspace, for free. It spends the budget on sums of **residuals** $x - m_j$,
-# which are much shorter than rows. And it shortens each step by what its noise explains: a measured
-# step of length $L$ with noise $s$ in each of $d$ coordinates owes $d s^2$ of its $L^2$ to noise, so
-# it is multiplied by $1 - d s^2/L^2$, or by 0. **James and Stein** showed that such a factor
-# beats the raw measurement, whatever the truth (theirs has $d - 2$ for $d$; ours does so from five
-# dimensions on). (Exercise 4 checks it.)
+# The adaptive variant also acts on it. If the predicted noise is above half a gap, it asks for no
+# subspace and starts from the server's points in their own, for free. It spends the budget on sums of
+# **residuals** $x - m_j$, which are much shorter than rows. And it shortens each step by what its
+# noise explains: a measured step of length $L$ with noise $s$ in each of $d$ coordinates owes $d s^2$
+# of its $L^2$ to noise, so it is multiplied by $1 - d s^2/L^2$, or by 0. **James and Stein** showed
+# that such a factor beats the raw measurement, whatever the truth (theirs has $d - 2$ for $d$; ours
+# does so from five dimensions on). (Exercise 4 checks it.)
 #
 # **Predict.** With 1000 clients at ε = 0.25, and with 5000 at ε = 4: which wins, FedDP-KMeans or the
 # best public start?
@@ -720,9 +733,10 @@ show(fig, "FedDP-KMeans meets the best public start near ten gaps of noise")
 # above has them (`start`: the best public start with private rounds, `untouched`: with none).
 # Whatever the unit and the number of clients, one number decides: below a predicted noise of about
 # six gaps FedDP-KMeans wins clearly, above fourteen a public start is better, and often one that
-# releases nothing at all: with 2000 clients at ε = 0.25 the *untouched* start of ServerLloyds
-# (5.39) beats FedDP-KMeans (8.53). So a verdict such as "good from ε = 2 on" holds for 1000 clients
-# only; with 2000 it is ε = 1, with 5000 about 0.25
+# releases nothing at all: with 2000 clients at ε = 0.25 the *untouched* start of ServerLloyds (5.39)
+# beats FedDP-KMeans (8.53). With 1000 clients at ε = 0.25 (54 gaps) it is the same; with 5000 at ε =
+# 4 (0.8 gaps) FedDP-KMeans is a hundred times better than the best public start. So a verdict such as
+# "good from ε = 2 on" holds for 1000 clients only; with 2000 it is ε = 1, with 5000 about 0.25
 # ([K.fig2.best](../data/results/claims.md#K.fig2.best)). The adaptive variant is lowest in all 20
 # cells, at point level too ([K.adaptive](../data/results/claims.md#K.adaptive)). It is no magic: it
 # trusts the server, and the next section shows where that trust ends.
@@ -732,7 +746,8 @@ show(fig, "FedDP-KMeans meets the best public start near ten gaps of noise")
 # The theory wants one server point of each cluster. Leave out the last 1, 2 or 5 of ten (Appendix
 # H.2).
 #
-# **Predict.** Which of the three suffers most when half of the clusters are missing?
+# **Predict.** FedDP-KMeans, the adaptive variant, ServerLloyds: which suffers most when half of the
+# clusters are missing?
 
 # %%
 missing, trio = [0, 1, 2, K // 2], list(live)[:3]
@@ -758,9 +773,10 @@ show(fig, "The adaptive variant rises most as clusters go missing")
 
 # %% [markdown]
 # **Read the figure.** Mean and range of two data sets with 20,000 rows, total ε = 1. FedDP-KMeans
-# degrades modestly up to two missing clusters: points of other clusters, and the uniform ones, stand
-# in. The adaptive variant is nearly optimal while the server knows all clusters, and loses its lead
-# when it does not: it never asked the clients for their subspace.
+# loses about one unit while one or two clusters are missing: points of other clusters, and the uniform
+# ones, stand in. The adaptive variant suffers most: nearly optimal with all clusters or all but one
+# (0.04), still ahead without two (0.95), and behind FedDP-KMeans without five (3.46 against 2.11). Its
+# predicted noise was three gaps, so it never asked the clients for their subspace.
 #
 # ## 13. Real data: a photograph nobody may see
 #
@@ -801,9 +817,9 @@ show(fig, "Hidden temple, public flower, the temple in eight colours twice")
 # %% [markdown]
 # **Read the figure.** Top: what the clients hold, and what the server mostly has. Bottom: the hidden
 # picture in eight colours, ε = 0.25 per patch. ServerLloyds wastes colours on the flower and merges
-# shades of the sky; FedDP-KMeans stays within a few per cent of the best eight colours. Real rows
-# have a short public bound ($r = 1$, no row is longer), no Gaussians and unlike clients, and the
-# ranking is the same.
+# shades of the sky; FedDP-KMeans stays within a few per cent of the best eight colours. So the flower
+# is of use once the clients have said which of its colours they have. Real rows have a short public
+# bound ($r = 1$, no row is longer), no Gaussians and unlike clients, and FedDP-KMeans is first again.
 #
 # ## 14. Where it breaks
 #
@@ -845,8 +861,8 @@ show(fig, "Cost is lowest near the needed radius, and falls with rows")
 # origin; too large a radius multiplies the noise of Step 1 by its square. Half and twice are about
 # equally bad. Choose $r$ from public knowledge; the largest row of the private data is a release.
 # Right: with 5,000 rows the method costs as much as the public starts of section 9, with 40,000 it
-# is nearly optimal. Both edges are the same one: noise of Step 1 against the eigengap (section 11
-# tells beforehand).
+# is nearly optimal. Too large a radius and too few rows are one and the same trouble: noise of Step 1
+# above the eigengap (section 11 tells beforehand).
 #
 # ## 15. Run it on data that matters
 #
@@ -855,13 +871,14 @@ show(fig, "Cost is lowest near the needed radius, and falls with rows")
 # and takes no seed. Discrete noise is added up by other theorems (Rényi divergences) and costs more
 # for the same total. So do not carry budgets over from a teaching run (`calibrate_budgets` alone
 # knows continuous noise only): give the plan the total ε, and it asks the ledger of the federation
-# that will run it. Read the plan before anything is sent.
+# that will run it. Read the plan, and the ratio of section 11, before anything is sent.
 
 # %%
 secure = {"mode": "secure", "bound": photo.radius, "domain": "ball"}
 fed = simulate(photo_rows, "ideal", **secure)
 plan = fd.plan(fed, q, delta=DELTA, **ask)
-print(plan)
+other = fd.plan_adaptive(fed, q, rng=stream("planning"), **ask)
+print(f"{plan}\nnoise over gap: {other.noise_over_gap:.2f}")
 
 # %% tags=["nbval-ignore-output"]
 run = fd.run(fed, plan, q, rng=np.random.default_rng())
@@ -881,12 +898,13 @@ check(nicv(photo.points, run.centers) < 1.2 * optimum, "good colours")
 # **Who sees what.** The server sees the noised sums (it must: it takes eigenvectors and clusters its
 # points, so the masked protocol of notebook 00, where only clients unmask, refuses this method). The
 # clients see the subspace and the centres. Everybody may read plan and ledger. `simulate` runs all
-# parties in one process: on real machines the secure sum is yours to provide.
+# parties in one process: on real machines the secure sum is yours to provide, and it has to add the
+# noise: a sum that reaches the server without it is protected by nothing above.
 #
 # **Check before you run:** a public radius $r$ (section 14), rows in units that make one radius
-# sensible, the unit of privacy (section 10), `noise_over_gap` (section 11), and on the server's side
-# whether its points cover what you look for (section 12). For a table at client level, each client's
-# rows are cut to a bound as a whole: `clips=fd.ClipBounds.suggest(...)`.
+# sensible, the unit of privacy (section 10), `noise_over_gap` (section 11; 0.19 here, well below six),
+# and on the server's side whether its points cover what you look for (section 12). To hide a whole
+# client, give the plan the bounds of its statistics: `clips=fd.ClipBounds.suggest(...)`.
 #
 # **Do not use it** if the server has no points related to the data, or fewer than $k$; if the
 # predicted noise is above ten gaps (take `plan_adaptive`, or a public start alone); if there is no
@@ -895,13 +913,14 @@ check(nicv(photo.points, run.centers) < 1.2 * optimum, "good colours")
 #
 # ## 16. The paper's claims, beside our numbers
 #
-# [All claims](../data/results/claims.md) are graded there by rules that stand beside them;
-# `studies.grade("K15")` runs one again. Not checked: the constants of Theorem 3, and Stack Overflow
-# data (several gigabytes; no loader).
+# [All claims](../data/results/claims.md) stand on one page, each with what we found and a verdict;
+# `studies.grade("K15")` of `fedclust_helpers` grades one again. Not checked: the constants of Theorem
+# 3, and Stack Overflow data (several gigabytes; no loader).
 #
 # ## Play: move the budget
 #
-# First a still picture: one run on the small federation, in the recommended proportions. Left: the
+# First a still picture: one run on the small federation, in the recommended proportions. The slider
+# sets the *sum* of the step budgets; the title has the exact total, 0.81 for a sum of 1. Left: the
 # ten largest eigenvalues of the noised outer product, and the norm of its noise (dashed). Where bars
 # sink to the line, directions are noise. Middle: the weighted server points. Right: released centres
 # (dots) and true means (crosses).
@@ -918,6 +937,10 @@ show(fig, "Eigenvalues over noise, weighted server points, released centres")
 _ = play.explore(small, seed=SEED)
 
 # %% [markdown]
+# **What you will see.** The weights and the counts can go down to a tenth of their share, and the cost
+# hardly moves. Not so the outer product (the subspace is lost) and the sums (the noise moves every
+# centre). Where the subspace is lost, the hollow squares win back weight: rows choose at random.
+#
 # ## Recap
 #
 # 1. **With noise, rounds do not repair a start.** Three noised sums that build a good one are worth
