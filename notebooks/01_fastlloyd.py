@@ -392,8 +392,7 @@ show(fig, "Curves of delta, falling with epsilon, with simulated marks")
 # error, for $k$ = 2, 3, 5, 10?
 
 # %%
-dims = np.array([1, 2, 10, 100, 784])
-ratio = np.geomspace(0.3, 20, 200_001)  # of the two multipliers
+dims, ratio = np.array([1, 2, 10, 100, 784]), np.geomspace(0.3, 20, 200_001)
 error = 1 + ratio**2 + 4 * dims[:, None] * (1 + ratio**-2)  # Eq. 17, 18
 print("best σ^C / σ^R:", best := ratio[error.argmin(axis=1)])
 check(np.allclose(best, (4 * dims) ** 0.25, rtol=5e-5), "Eq. 19")
@@ -547,8 +546,7 @@ check(max(full["0"]) > 2**32 - 2**20, "the other pads use all of it")
 
 # %%
 pad = stream("reuse").integers(0, 2**32, K, dtype=np.uint32)  # mistake 2
-word_r, word_n = to_ring(sums_a[:, 0]) + pad, to_ring(counts_a) + pad
-reads = from_ring(word_r - word_n)
+reads = from_ring(to_ring(sums_a[:, 0]) + pad - (to_ring(counts_a) + pad))
 print("mistake 2: the server computes R - n =", reads.round(1).tolist())
 check(np.allclose(reads, sums_a[:, 0] - counts_a, atol=2**-15), "exact")
 
@@ -583,8 +581,7 @@ def a_learns(server, client):
     return np.abs(total - own - sums_b).max()
 
 
-twice = (np.random.default_rng(42) for _ in range(2))  # mistake 3
-same = a_learns(*twice)
+same = a_learns(*map(np.random.default_rng, (42, 42)))  # mistake 3
 print(f"mistake 3: A knows the sums of B to {same:.0e}")
 check(same < 1e-9, "with one seed A has the exact sums of B")
 check(a_learns(stream("wire"), stream("solutions")) > 1, "not with two")
@@ -632,8 +629,7 @@ def exact_delta(epsilon, sd, rule):
     return max(np.maximum(excess, 0).sum() for excess in both)
 
 
-rules = "truncated", "rounded"
-cut, fine = (exact_delta(0.1, sd_count, rule) for rule in rules)
+cut, fine = (exact_delta(0.1, sd_count, r) for r in ("truncated", "rounded"))
 check(round(cut / delta_s1) == 193, "no randomness here")
 check(fine < delta_s1, "rounded noise keeps the promise")
 
@@ -731,7 +727,6 @@ def from_scratch(clients, k, epsilon, streams, secret, f=30, alpha=0.8):
 clients = parts, K, EPSILON, Randomness.teaching(SEED)
 my = from_scratch(*clients, stream("wire"))
 theirs = fl.run(*planned(parts, "masked", seed=SEED)).centers
-print("differ by less than 1e-8:", np.allclose(my, theirs, atol=1e-8))
 check(np.allclose(my, theirs, atol=1e-8), "equal, to a few steps of 2^-30")
 
 # %% [markdown]
@@ -830,8 +825,10 @@ print(f"true {bad.true_counts}, found {bad.counts}; clients {safe.counts}")
 check((bad.counts == bad.true_counts).mean() > 0.5, "counts are found ...")
 check(bad.largest_error < 1e-6, "... and with them the exact sums")
 check((safe.counts == bad.true_counts).mean() < 0.5, "shares hide them")
-larger = safe.planned_error / bad.planned_error
-check(1.4 < larger < 1.7, "the error is about half as large again")
+check(
+    1.4 < safe.planned_error / bad.planned_error < 1.7,
+    "the error is about half as large again",
+)
 
 # %% [markdown]
 # Everything, from the centres alone. With noise from the server, **nothing may send it the result**, and
@@ -920,8 +917,7 @@ _ = ax.set_title("FastLloyd rarely loses, but often ties")
 show(fig, "Dot plot: the share of cells won and lost in each comparison")
 
 # %%
-powers = (2, 4, 8, 16)
-designs = [(k, d) for k in powers for d in powers]  # of Figure 5
+designs = [(k, d) for k in (2, 4, 8, 16) for d in (2, 4, 8, 16)]  # Figure 5
 wide = [fl.max_radius(k, d, alpha=2.0) > np.sqrt(d) for k, d in designs]
 print(studies.claims("fastlloyd")["verdict"].value_counts().to_string())
 check(sum(wide) == 12, "α = 2: η above the radius of round 0")

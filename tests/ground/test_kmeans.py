@@ -402,8 +402,9 @@ def test_truncation_clips():
     np.testing.assert_array_equal(kmeans.truncate([[5]], bound=2.0), [[2]])
 
 
-@pytest.mark.parametrize("rule", [kmeans.fold, kmeans.fold_as_printed, kmeans.truncate])
-def test_shapes_types_and_bounds_of_the_three_rules(rule):
+@pytest.mark.parametrize("name", ["fold", "fold_as_printed", "truncate"])
+def test_shapes_types_and_bounds_of_the_three_rules(name):
+    rule = getattr(kmeans, name)
     values = np.full((2, 3, 1), 3, dtype=np.int32)
     values.flags.writeable = False
     moved = rule(values)
