@@ -96,8 +96,8 @@ def with_verdicts(text: str, graded: pd.DataFrame) -> str:
     """A page of results with the claims about its tables between its two marks."""
     part = graded[graded["tables"].ne("") | graded["verdict"].eq("not possible here")]
     table = grading.to_markdown(part, link="claims.md")
-    marks = r"(<!-- claims -->\n).*(\n<!-- end of claims -->)"
-    return re.sub(marks, lambda m: f"{m[1]}\n{table}\n{m[2]}", text, flags=re.DOTALL)
+    marks = r"(<!-- claims -->\n).*(<!-- end of claims -->)"
+    return re.sub(marks, lambda m: f"{m[1]}\n{table}\n\n{m[2]}", text, flags=re.DOTALL)
 
 
 def write_claims(folder: Path | None = None) -> list[Path]:
