@@ -10,6 +10,7 @@ import pandas as pd
 
 from fedclust_helpers.studies.bench.cell import Design, Settings, Table, ci95, grid, mean, tables_of
 from fedclust_helpers.studies.beyond.cells import CENTRAL, LOCAL, ODD, local_cost, nicv
+from fedclust_helpers.studies.beyond.trust import MODELS, trust_price
 from fedclust_helpers.studies.ldp_kmeans.problems import Ball
 
 TUNED = (
@@ -42,6 +43,8 @@ class BeyondDesign(Design):
     odd: tuple[str, ...] = tuple(ODD)
     odd_size: int = 100_000
     real: tuple[tuple[str, int], ...] = (("birch2", 10), ("pixels", 8))
+    trusted: tuple[int, int, int] = (100_000, 2, 5)
+    trust_epsilons: tuple[float, ...] = (0.25, 0.5, 1.0, 2.0)
 
 
 FULL = BeyondDesign()
@@ -49,6 +52,7 @@ QUICK = BeyondDesign(
     tuned=("iris",), fresh=("synth_8_4_7",), epsilons=(0.5, 1.0), bounded=("iris",),
     widths=(1.0, 10.0), bound_epsilons=(1.0,), sizes=(3000,), shapes=((2, 5), (7, 3)), large=(),
     local_epsilons=(4.0,), odd=("moons",), odd_size=3000, real=(), runs=2,
+    trusted=(3000, 2, 3), trust_epsilons=(1.0, 2.0),
 )  # fmt: skip
 
 
@@ -80,6 +84,14 @@ def _local(design: BeyondDesign) -> Iterator[Settings]:
         yield from grid(ball=ball, algorithm=tuple(LOCAL), epsilon=design.local_epsilons)
 
 
+def _trust(design: BeyondDesign) -> Iterator[Settings]:
+    for seed in range(design.at_most(design.local_seeds)):
+        ball = Ball("mixture", *design.trusted, seed)
+        for model, algorithm in MODELS:
+            common: Settings = {"ball": ball, "trust": model, "algorithm": algorithm}
+            yield from grid(**common, epsilon=design.trust_epsilons)
+
+
 def largest(values: pd.Series) -> float:
     """The worst of the seeds."""
     return float(values.max())
@@ -106,6 +118,16 @@ TABLES = tables_of(
                "worst": ("over_optimum", largest), "seconds": ("seconds", "median")},
         # where a search of a likelihood ends depends on the last digits of a processor
         anew=("over_optimum", "ci95", "worst", "seconds"),
+    ),
+    Table(
+        "trust_price", _trust, trust_price,
+        "trust,algorithm,epsilon,n,dprime,k,seeds,local_epsilon,over_optimum,excess,ci95",
+        seed="{ball.name}/{trust}/{algorithm}/{epsilon:g}",
+        means={"local_epsilon": ("local_epsilon", "first"), "over_optimum": ("over_optimum", mean),
+               "excess": ("excess", mean), "ci95": ("excess", ci95)},
+        order={"trust": dict.fromkeys(model for model, _ in MODELS), "algorithm": None,
+               "epsilon": None},
+        anew=("over_optimum", "excess", "ci95"),
     ),
 )  # fmt: skip
 """Name -> table."""

@@ -1,0 +1,149 @@
+"""The price of trust: one data set, one central guarantee, four trust models; and what liars do."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.ticker import PercentFormatter
+
+from fedclust_helpers import fastlloyd, kmeans
+from fedclust_helpers import ldp_kmeans as lk
+from fedclust_helpers._validation import FloatArray
+from fedclust_helpers.accounting import gdp_epsilon, gdp_mu
+from fedclust_helpers.federation import ClientData, MaskedSecureSum, TrustedServer, simulate
+from fedclust_helpers.ldp_kmeans.results import to_ball
+from fedclust_helpers.ldp_kmeans.sketch import SketchQuery, bins_for, draw_questions
+from fedclust_helpers.ldp_kmeans.sketch_fit import Sketch, fit_mixture
+from fedclust_helpers.ldp_kmeans.sketch_run import CELLS, N_DRAWN, SIDES
+from fedclust_helpers.studies.bench.cell import Cell, Numbers, generator_of
+from fedclust_helpers.studies.bench.plots import finish, note, ticks
+from fedclust_helpers.studies.bench.style import BLUE, DARK, ORANGE, PURPLE
+from fedclust_helpers.studies.ldp_kmeans.problems import Ball, best_ball_cost, load_ball
+
+DELTA = 1e-6
+MODELS = (
+    ("local", "alg1"), ("local", "sketch"), ("shuffled", "alg1"), ("shuffled", "sketch"),
+    ("secure_sum", "overclustered"), ("central", "overclustered"),
+)  # fmt: skip
+"""Trust models and algorithms; of each model the last is the best that we have."""
+USERS = {"alg1": lk.plan, "sketch": lk.plan_sketch}
+SUMS = {"secure_sum": MaskedSecureSum, "central": TrustedServer}
+
+
+def replace_one_epsilon(epsilon: float, delta: float) -> float:
+    """The add/remove epsilon of Gaussian releases that are (epsilon, delta) under replace-one.
+
+    One record replaced is one removed and one added: mu doubles at most.
+    """
+    return gdp_epsilon(gdp_mu(epsilon, delta) / 2, delta)
+
+
+def trust_price(cell: Cell, *, ball: Ball, trust: str, algorithm: str, epsilon: float) -> Numbers:
+    """Cost over the optimum of one run that is (epsilon, DELTA), one user's value replaced.
+
+    `local_epsilon` is that of one user's message, known by its sender: infinite where clients send
+    sums of exact rows.
+    """
+    problem, best = load_ball(ball), best_ball_cost(ball)
+    protocol, server = cell.seed.spawn(2)
+    local = np.inf
+    if trust in SUMS:
+        n = len(problem.points)
+        data = ClientData(problem.points, np.array([0, n // 2, n]))
+        federation = SUMS[trust](data, seed=protocol, bound=1.0)
+        asked = replace_one_epsilon(epsilon, DELTA)
+        plan = fastlloyd.plan_overclustered(
+            federation, n_clusters=ball.k, epsilon=asked, delta=DELTA
+        )
+        centers = fastlloyd.run(federation, plan).centers
+    else:
+        users = simulate(problem.points, trust, seed=protocol)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            mine = USERS[algorithm](users, n_clusters=ball.k, epsilon=epsilon, delta=DELTA)
+            centers = lk.run(users, mine, rng=np.random.default_rng(server)).centers
+        local = mine.local_epsilon
+    over = problem.cost(centers) / best
+    return {"over_optimum": over, "excess": over - 1, "local_epsilon": local}
+
+
+# --- liars ----------------------------------------------------------------------------------------
+
+LIARS = 0.01  # of the users
+HONEST = Ball("mixture", 100_000, 2, 5, 0)
+
+
+def sketch_with_liars(ball: Ball, epsilon: float, target: FloatArray | None) -> FloatArray:
+    """Centres of a sketch in which LIARS of the users send the true answer of one place, always.
+
+    They skip the randomisation, so that each of them counts as (1 - q)/(p - q) users there.
+    """
+    points = load_ball(ball).points
+    rng = generator_of(f"liars/{ball.name}")
+    bins = bins_for(epsilon, ball.dprime)
+    n_questions = max(96, CELLS // (int(np.prod(bins)) - 1))
+    sides = rng.permutation(np.resize(SIDES, n_questions)).tolist()
+    questions = draw_questions(n_questions, ball.dprime, bins, sides, rng=rng)
+    query = SketchQuery(questions, epsilon, rng=rng, name="bins")
+    n_liars = 0 if target is None else round(LIARS * ball.n)
+    honest, liars = np.arange(n_liars, ball.n), np.arange(n_liars)
+    query.collect(honest, query.respond(points[honest], honest, rng=rng))
+    if target is not None:
+        query.collect(liars, (query._answer(np.tile(target, (n_liars, 1)), liars),))
+    sketch = Sketch(questions, query.counts, query.response)
+    mixture = fit_mixture([sketch], ball.k, ball.dprime, subspace=None, rng=rng)
+    drawn = mixture.sample(N_DRAWN, rng=rng)
+    return to_ball(kmeans.weighted_kmeans(drawn, None, ball.k, rng=rng, n_init=10))
+
+
+def liars(epsilons: Mapping[str, float]) -> dict[str, Any]:
+    """What 1 % of liars do to the cost of the honest, by the epsilon of a report: the worst place.
+
+    Places are at the edge of the ball, where a false cluster weighs most, in eight directions.
+    """
+    best = best_ball_cost(HONEST)
+    around = np.linspace(0, 2 * np.pi, 8, endpoint=False)
+    places = 0.95 * np.stack([np.cos(around), np.sin(around)], axis=1)
+    out: dict[str, Any] = {}
+    for name, epsilon in epsilons.items():
+        alone = load_ball(HONEST).cost(sketch_with_liars(HONEST, epsilon, None)) / best
+        moved = [
+            load_ball(HONEST).cost(sketch_with_liars(HONEST, epsilon, place)) / best
+            for place in places
+        ]
+        out |= {f"{name}_alone": alone, f"{name}_worst": max(moved)}
+    return out
+
+
+# --- the figure -----------------------------------------------------------------------------------
+
+LINES = {
+    "local": ("local: trust nobody", PURPLE, "s-"),
+    "shuffled": ("shuffled: trust who mixes", ORANGE, "^-"),
+    "secure_sum": ("secure sum, or a trusted server", BLUE, "o-"),
+}
+
+
+def plot_trust_price(ax: Axes, table: pd.DataFrame) -> Axes:
+    """Cost above the optimum against epsilon, by trust model: the best algorithm of each."""
+    for trust, (name, color, style) in LINES.items():
+        algorithm = dict(MODELS)[trust]
+        rows = table[(table["trust"] == trust) & (table["algorithm"] == algorithm)]
+        rows = rows.sort_values("epsilon")
+        x, y = rows["epsilon"].to_numpy(), rows["excess"].to_numpy()
+        low = np.maximum(y - rows["ci95"], y / 10)
+        ax.fill_between(x, low, y + rows["ci95"], color=color, alpha=0.2, linewidth=0)
+        ax.plot(x, y, style, color=color, markersize=6)
+        note(ax, name, (x[1], y[1]), (0, 9), color=DARK)
+    finish(
+        ax, "A shuffler takes away most of the price of trusting nobody",
+        "epsilon against the server (delta = 1e-6)", "cost above the optimum", log="xy",
+    )  # fmt: skip
+    ticks(ax, table["epsilon"].unique())
+    ax.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=None))
+    return ax
