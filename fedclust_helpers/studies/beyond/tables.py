@@ -43,8 +43,6 @@ class BeyondDesign(Design):
     odd: tuple[str, ...] = tuple(ODD)
     odd_size: int = 100_000
     real: tuple[tuple[str, int], ...] = (("birch2", 10), ("pixels", 8))
-    trusted: tuple[int, int, int] = (100_000, 2, 5)
-    trust_epsilons: tuple[float, ...] = (0.25, 0.5, 1.0, 2.0)
 
 
 FULL = BeyondDesign()
@@ -52,7 +50,6 @@ QUICK = BeyondDesign(
     tuned=("iris",), fresh=("synth_8_4_7",), epsilons=(0.5, 1.0), bounded=("iris",),
     widths=(1.0, 10.0), bound_epsilons=(1.0,), sizes=(3000,), shapes=((2, 5), (7, 3)), large=(),
     local_epsilons=(4.0,), odd=("moons",), odd_size=3000, real=(), runs=2,
-    trusted=(3000, 2, 3), trust_epsilons=(1.0, 2.0),
 )  # fmt: skip
 
 
@@ -84,12 +81,21 @@ def _local(design: BeyondDesign) -> Iterator[Settings]:
         yield from grid(ball=ball, algorithm=tuple(LOCAL), epsilon=design.local_epsilons)
 
 
-def _trust(design: BeyondDesign) -> Iterator[Settings]:
-    for seed in range(design.at_most(design.local_seeds)):
-        ball = Ball("mixture", *design.trusted, seed)
+@dataclass(frozen=True, kw_only=True)
+class TrustDesign(Design):
+    """How large the table of trust is made: n, d' and k of the mixtures, one for each seed."""
+
+    shape: tuple[int, int, int] = (100_000, 2, 5)
+    epsilons: tuple[float, ...] = (0.25, 0.5, 1.0, 2.0)
+    seeds: int = 5
+
+
+def _trust(design: TrustDesign) -> Iterator[Settings]:
+    for seed in range(design.at_most(design.seeds)):
+        ball = Ball("mixture", *design.shape, seed)
         for model, algorithm in MODELS:
             common: Settings = {"ball": ball, "trust": model, "algorithm": algorithm}
-            yield from grid(**common, epsilon=design.trust_epsilons)
+            yield from grid(**common, epsilon=design.epsilons)
 
 
 def largest(values: pd.Series) -> float:
@@ -97,7 +103,7 @@ def largest(values: pd.Series) -> float:
     return float(values.max())
 
 
-TABLES = tables_of(
+BETTER = tables_of(
     FULL, QUICK,
     Table(
         "better_nicv", _nicv, nicv,
@@ -119,6 +125,9 @@ TABLES = tables_of(
         # where a search of a likelihood ends depends on the last digits of a processor
         anew=("over_optimum", "ci95", "worst", "seconds"),
     ),
+)  # fmt: skip
+TRUST = tables_of(
+    TrustDesign(), TrustDesign(shape=(3000, 2, 3), epsilons=(1.0, 2.0), runs=2),
     Table(
         "trust_price", _trust, trust_price,
         "trust,algorithm,epsilon,n,dprime,k,seeds,local_epsilon,over_optimum,excess,ci95",
@@ -130,4 +139,5 @@ TABLES = tables_of(
         anew=("over_optimum", "excess", "ci95"),
     ),
 )  # fmt: skip
+TABLES = BETTER | TRUST
 """Name -> table."""
