@@ -194,6 +194,7 @@ def test_an_entry_carries_the_local_and_the_central_guarantee():
     assert made.epsilon(DELTA) == crowd.epsilon(DELTA) == central < 0.7
     assert made.delta(central) <= DELTA and made.delta(4.0) == 0.0
     for reports in ((RandomizedResponse(4.0, 50),), (RandomizedResponse(2.0),) * 2):
+        assert acc.Shuffled(reports, 10_000).pure_epsilon == 4.0
         assert acc.Shuffled(reports, 10_000).epsilon(DELTA) == central  # one theorem for all
 
 

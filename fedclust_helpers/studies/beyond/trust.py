@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,8 +14,15 @@ from matplotlib.ticker import PercentFormatter
 from fedclust_helpers import fastlloyd, kmeans
 from fedclust_helpers import ldp_kmeans as lk
 from fedclust_helpers._validation import FloatArray
-from fedclust_helpers.accounting import gdp_epsilon, gdp_mu
-from fedclust_helpers.federation import ClientData, MaskedSecureSum, TrustedServer, simulate
+from fedclust_helpers.accounting import gdp_epsilon, gdp_mu, local_epsilon_for
+from fedclust_helpers.federation import (
+    ClientData,
+    InProcess,
+    MaskedSecureSum,
+    TrustedServer,
+    simulate,
+)
+from fedclust_helpers.ldp_kmeans.local_randomizers import RandomizedResponse
 from fedclust_helpers.ldp_kmeans.results import to_ball
 from fedclust_helpers.ldp_kmeans.sketch import SketchQuery, bins_for, draw_questions
 from fedclust_helpers.ldp_kmeans.sketch_fit import Sketch, fit_mixture
@@ -23,7 +30,12 @@ from fedclust_helpers.ldp_kmeans.sketch_run import CELLS, N_DRAWN, SIDES
 from fedclust_helpers.studies.bench.cell import Cell, Numbers, generator_of
 from fedclust_helpers.studies.bench.plots import finish, note, ticks
 from fedclust_helpers.studies.bench.style import BLUE, DARK, ORANGE, PURPLE
-from fedclust_helpers.studies.ldp_kmeans.problems import Ball, best_ball_cost, load_ball
+from fedclust_helpers.studies.ldp_kmeans.problems import (
+    Ball,
+    best_ball_centers,
+    best_ball_cost,
+    load_ball,
+)
 
 DELTA = 1e-6
 MODELS = (
@@ -31,8 +43,8 @@ MODELS = (
     ("secure_sum", "overclustered"), ("central", "overclustered"),
 )  # fmt: skip
 """Trust models and algorithms; of each model the last is the best that we have."""
-USERS = {"alg1": lk.plan, "sketch": lk.plan_sketch}
-SUMS = {"secure_sum": MaskedSecureSum, "central": TrustedServer}
+USERS: dict[str, Callable[..., lk.LocalPlan]] = {"alg1": lk.plan, "sketch": lk.plan_sketch}
+SUMS: dict[str, type[InProcess]] = {"secure_sum": MaskedSecureSum, "central": TrustedServer}
 
 
 def replace_one_epsilon(epsilon: float, delta: float) -> float:
@@ -101,22 +113,23 @@ def sketch_with_liars(ball: Ball, epsilon: float, target: FloatArray | None) -> 
     return to_ball(kmeans.weighted_kmeans(drawn, None, ball.k, rng=rng, n_init=10))
 
 
-def liars(epsilons: Mapping[str, float]) -> dict[str, Any]:
-    """What 1 % of liars do to the cost of the honest, by the epsilon of a report: the worst place.
+def liars() -> dict[str, Any]:
+    """What LIARS of the users do to the cost of the honest, at epsilon 1, local and shuffled.
 
-    Places are at the edge of the ball, where a false cluster weighs most, in eight directions.
+    All of them name the place at the edge of the ball that is furthest from every cluster.
     """
-    best = best_ball_cost(HONEST)
+    problem, best = load_ball(HONEST), best_ball_cost(HONEST)
     around = np.linspace(0, 2 * np.pi, 8, endpoint=False)
     places = 0.95 * np.stack([np.cos(around), np.sin(around)], axis=1)
+    gaps = np.linalg.norm(places[:, None] - best_ball_centers(HONEST)[None], axis=2)
+    far = places[gaps.min(axis=1).argmax()]
     out: dict[str, Any] = {}
-    for name, epsilon in epsilons.items():
-        alone = load_ball(HONEST).cost(sketch_with_liars(HONEST, epsilon, None)) / best
-        moved = [
-            load_ball(HONEST).cost(sketch_with_liars(HONEST, epsilon, place)) / best
-            for place in places
-        ]
-        out |= {f"{name}_alone": alone, f"{name}_worst": max(moved)}
+    for name, epsilon in (
+        ("local", 1.0), ("shuffled", local_epsilon_for(HONEST.n, 1.0, DELTA))
+    ):  # fmt: skip
+        response = RandomizedResponse(epsilon, int(np.prod(bins_for(epsilon, HONEST.dprime))))
+        out[f"{name}_votes"] = (1 - response.other) / (response.keep - response.other)
+        out[name] = problem.cost(sketch_with_liars(HONEST, epsilon, far)) / best
     return out
 
 
