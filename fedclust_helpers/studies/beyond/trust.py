@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.ticker import PercentFormatter
 
 from fedclust_helpers import fastlloyd, kmeans
 from fedclust_helpers import ldp_kmeans as lk
@@ -27,9 +27,9 @@ from fedclust_helpers.ldp_kmeans.results import to_ball
 from fedclust_helpers.ldp_kmeans.sketch import SketchQuery, bins_for, draw_questions
 from fedclust_helpers.ldp_kmeans.sketch_fit import Sketch, fit_mixture
 from fedclust_helpers.ldp_kmeans.sketch_run import CELLS, N_DRAWN, SIDES
+from fedclust_helpers.studies.bench import style
 from fedclust_helpers.studies.bench.cell import Cell, Numbers, generator_of
 from fedclust_helpers.studies.bench.plots import finish, note, ticks
-from fedclust_helpers.studies.bench.style import BLUE, DARK, ORANGE, PURPLE
 from fedclust_helpers.studies.ldp_kmeans.problems import (
     Ball,
     best_ball_centers,
@@ -136,27 +136,68 @@ def liars() -> dict[str, Any]:
 # --- the figure -----------------------------------------------------------------------------------
 
 LINES = {
-    "local": ("local: trust nobody", PURPLE, "s-"),
-    "shuffled": ("shuffled: trust who mixes", ORANGE, "^-"),
-    "secure_sum": ("secure sum, or a trusted server", BLUE, "o-"),
+    "local": ("local: trust nobody", style.TRUST["local"], "s-", (0, 9)),
+    "shuffled": ("shuffled: trust who mixes", style.TRUST["shuffled"], "^-", (-20, 12)),
+    "secure_sum": ("secure sum, trusted server", style.TRUST["secure sum"], "o-", (-20, 10)),
 }
+"""Name, colour, mark and place of a name. (A trusted server's line is that of the secure sum.)"""
 
 
 def plot_trust_price(ax: Axes, table: pd.DataFrame) -> Axes:
     """Cost above the optimum against epsilon, by trust model: the best algorithm of each."""
-    for trust, (name, color, style) in LINES.items():
+    for trust, (name, color, mark, offset) in LINES.items():
         algorithm = dict(MODELS)[trust]
         rows = table[(table["trust"] == trust) & (table["algorithm"] == algorithm)]
         rows = rows.sort_values("epsilon")
         x, y = rows["epsilon"].to_numpy(), rows["excess"].to_numpy()
         low = np.maximum(y - rows["ci95"], y / 10)
         ax.fill_between(x, low, y + rows["ci95"], color=color, alpha=0.2, linewidth=0)
-        ax.plot(x, y, style, color=color, markersize=6)
-        note(ax, name, (x[1], y[1]), (0, 9), color=DARK)
+        ax.plot(x, y, mark, color=color, markersize=6)
+        note(ax, name, (x[1 if trust == "local" else -2], y[1 if trust == "local" else -2]), offset)
     finish(
         ax, "A shuffler takes away most of the price of trusting nobody",
-        "epsilon against the server (delta = 1e-6)", "cost above the optimum", log="xy",
+        "epsilon against the server (delta = 1e-6)", "cost above the optimum, %", log="xy",
     )  # fmt: skip
     ticks(ax, table["epsilon"].unique())
-    ax.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=None))
+    ax.yaxis.set_major_formatter(lambda value, _: f"{100 * value:g}")
     return ax
+
+
+# --- users needed ---------------------------------------------------------------------------------
+
+
+def shuffled_users_needed(epsilon: float, n_features: int, n_clusters: int) -> int:
+    """`sketch_users_needed` for clusters of equal size behind a shuffler, to a tenth of a percent.
+
+    More users hide one another better, so each of them may say more.
+    """
+    low, high = 2.0, float(sketch_needed(epsilon, n_features, n_clusters))
+    while high > 1.001 * low:
+        middle = math.sqrt(low * high)
+        local = local_epsilon_for(math.ceil(middle), epsilon, DELTA)
+        enough = middle >= sketch_needed(local, n_features, n_clusters)
+        low, high = (low, middle) if enough else (middle, high)
+    return math.ceil(high)
+
+
+def sketch_needed(epsilon: float, n_features: int, n_clusters: int) -> int:
+    """Users to see clusters of equal size, each with the median width of the prior."""
+    return lk.sketch_users_needed(1 / n_clusters, epsilon, n_features, n_clusters=n_clusters)
+
+
+def users_needed_table(
+    dimensions: Sequence[int] = (2, 4, 10, 20), ks: Sequence[int] = (3, 5, 10, 20)
+) -> str:
+    """Users needed at epsilon 1, local / shuffled, by k and d', as a table in Markdown."""
+    rows = ["| k \\ d' | " + " | ".join(map(str, dimensions)) + " |"]
+    rows.append("| --- " * (len(dimensions) + 1) + "|")
+    for k in ks:
+        pairs = [(sketch_needed(1.0, d, k), shuffled_users_needed(1.0, d, k)) for d in dimensions]
+        cells = [f"{two_digits(a)} / {two_digits(b)}" for a, b in pairs]
+        rows.append(f"| {k} | " + " | ".join(cells) + " |")
+    return "\n".join(rows)
+
+
+def two_digits(n: int) -> str:
+    """A count rounded to two digits, with commas."""
+    return f"{int(float(f'{n:.1e}')):,}"
