@@ -23,7 +23,7 @@
 #
 # **You will be able to**
 #
-# 1. **tell** four trust models apart by what crosses the wire,
+# 1. **tell** trust models apart by what crosses the wire,
 # 2. **explain** ε, δ, sensitivity, neighbours and composition, each with an experiment of your own,
 # 3. **run** a private step of Lloyd's algorithm, and read its transcript and its bill.
 #
@@ -39,9 +39,12 @@
 # | **trusted server** | each client's exact sums | the noised sum | the server | the server |
 # | **ideal secure sum** | the noised sum | the noised sum | an ideal box | the box |
 # | **masked secure aggregation** | random words, not even the sum | the noised sum | the server, blindly (or each client a share) | all to follow the rules, and not to pool what they know; while the server adds the noise, nobody may tell it the result |
+# | **shuffled** | the noised reports of all, without names | the sum of the reports | each client | a shuffler, to mix the reports and not to pool what it knows with the server |
 # | **local** | a noised report of each client | the sum of the reports | each client | nobody |
 #
-# In all four, raw data stay with their clients.
+# In all five, raw data stay with their clients. Four of them run below; the shuffled one is the local one with less
+# noise, because nobody knows whose report is whose (`simulate(users, "shuffled")`; what it gains:
+# [beyond the papers](../data/results/README_beyond.md)).
 #
 # ### Notation
 #

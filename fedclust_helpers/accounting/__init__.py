@@ -2,7 +2,8 @@
 
 Formulas that the notebooks teach (Gaussian DP, zero-concentrated DP) are written out here. Every
 total over many releases comes from the ``dp-accounting`` library, except where a closed form is
-exact: unsampled Gaussians (mu adds in squares) and pure mechanisms (epsilon adds).
+exact: unsampled Gaussians (mu adds in squares) and pure mechanisms (epsilon adds). What reports
+cost behind a shuffler is computed in `shuffling`.
 """
 
 from fedclust_helpers.accounting.budget import Budget, BudgetExceededError, LedgerMismatchError
@@ -18,10 +19,18 @@ from fedclust_helpers.accounting.conversions import (
 )
 from fedclust_helpers.accounting.ledger import PrivacyLedger, Reservation
 from fedclust_helpers.accounting.releases import ADJACENCIES, UNITS, Accountable, Release, Sampling
+from fedclust_helpers.accounting.shuffling import (
+    Shuffled,
+    binary_delta,
+    local_epsilon_for,
+    shuffled_delta,
+    shuffled_epsilon,
+)
 
 __all__ = [
     "ADJACENCIES", "UNITS", "Accountable", "Budget", "BudgetExceededError", "LedgerMismatchError",
-    "PrivacyLedger", "Release", "Reservation", "Sampling", "gaussian_sigma_analytic",
-    "gaussian_sigma_classic", "gdp_delta", "gdp_epsilon", "gdp_mu", "pure_to_gdp_mu",
-    "zcdp_epsilon", "zcdp_rho",
+    "PrivacyLedger", "Release", "Reservation", "Sampling", "Shuffled", "binary_delta",
+    "gaussian_sigma_analytic", "gaussian_sigma_classic", "gdp_delta", "gdp_epsilon", "gdp_mu",
+    "local_epsilon_for", "pure_to_gdp_mu", "shuffled_delta", "shuffled_epsilon", "zcdp_epsilon",
+    "zcdp_rho",
 ]  # fmt: skip

@@ -305,8 +305,9 @@ class PrivacyLedger(Fixed):
         Gaussian and discrete Gaussian: "zcdp", the RDP bound at the best real order; delta = 0:
         "pure"), else the smallest of several proved bounds: "pld" where the library supports every
         event, else "rdp"; Renyi curves of sampled discrete noise (module `renyi`); the zCDP total
-        of all (discrete) Gaussians plus the sum of pure epsilons. Always inf if something was
-        released without noise.
+        of all (discrete) Gaussians plus the sum of pure epsilons. Shuffled sets add up their
+        central epsilons, each at an equal share of delta; at delta = 0, their local ones. Always
+        inf if something was released without noise.
         """
         return total_epsilon(self._releases, delta, method)
 

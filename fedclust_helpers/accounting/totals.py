@@ -18,6 +18,7 @@ from fedclust_helpers._checked import checked
 from fedclust_helpers.accounting.conversions import gdp_delta, gdp_epsilon, zcdp_epsilon
 from fedclust_helpers.accounting.releases import Release, added, compose, for_rdp, relation, squared
 from fedclust_helpers.accounting.renyi import ORDERS, sampled_rdp
+from fedclust_helpers.accounting.shuffling import Shuffled
 
 RDP_ORDERS = (
     tuple(1 + x / 10 for x in range(1, 100))
@@ -95,6 +96,8 @@ def _stream_epsilon(stream: list[Release], delta: float, method: str) -> float:
         return math.inf
     if method != "auto":
         return _library_epsilon(stream, delta, method)
+    if any(_crowds(r) for r in stream):
+        return min(math.fsum(r.pure_epsilon for r in stream), _shuffled_epsilon(stream, delta))
     bounds = [math.fsum(r.pure_epsilon for r in stream), _basic_epsilon(stream, delta)]
     if any(r.sampled_rho is not None for r in stream):
         renyi = float(compute_epsilon(*_renyi_curve(stream), delta)[0])
@@ -130,6 +133,8 @@ def _stream_delta(stream: list[Release], epsilon: float) -> float:
         return gdp_delta(mu, epsilon) if math.isfinite(mu) else 1.0
     if _is_exact(stream):
         return 1.0
+    if any(_crowds(r) for r in stream):
+        return _shuffled_delta(stream, epsilon)
     if any(r.sampled_rho is not None for r in stream):
         return min(1.0, float(compute_delta(*_renyi_curve(stream), epsilon)[0]))
     method, step = "auto", FINEST_STEP
@@ -141,6 +146,37 @@ def _stream_delta(stream: list[Release], epsilon: float) -> float:
             method = "rdp"
     accountant = _accountant(compose(stream), stream[0].adjacency, method, step)
     return float(accountant.get_delta(epsilon))
+
+
+def _crowds(release: Release) -> list[Shuffled]:
+    """The shuffled sets among the mechanisms of a release."""
+    return [m for m in release.mechanisms if isinstance(m, Shuffled)]
+
+
+def _shuffled_epsilon(stream: Sequence[Release], delta: float) -> float:
+    """Basic composition with shuffled sets: epsilons add up, each at an equal share of delta.
+
+    What was released without a shuffler counts as one more, by its own accountants.
+    """
+    crowds = [m for r in stream for m in _crowds(r)]
+    rest = [r for r in stream if not _crowds(r)]
+    share = delta / (len(crowds) + bool(rest))
+    return math.fsum(m.epsilon(share) for m in crowds) + _stream_epsilon(rest, share, "auto")
+
+
+def _shuffled_delta(stream: Sequence[Release], epsilon: float) -> float:
+    """The smallest delta at which `_shuffled_epsilon` is `epsilon`, to a millionth of itself."""
+    crowds = [m for r in stream for m in _crowds(r)]
+    if len(stream) == len(crowds) == 1:
+        return crowds[0].delta(epsilon)
+    low, high = -690.0, 0.0  # logarithms
+    if _shuffled_epsilon(stream, math.exp(low)) <= epsilon:
+        return math.exp(low)
+    while high - low > 1e-6:
+        middle = (low + high) / 2
+        enough = middle < 0 and _shuffled_epsilon(stream, math.exp(middle)) <= epsilon
+        low, high = (low, middle) if enough else (middle, high)
+    return math.exp(high)
 
 
 def _is_exact(stream: Sequence[Release]) -> bool:

@@ -5,7 +5,7 @@ An algorithm is written once against the weakest capability that it needs:
 * ``noisy_sum``: only a noised sum over all clients ever leaves the boundary (`SumFederation`);
 * ``collect``: a trusted server sees each client's exact message (`TrustedServer`);
 * ``reports``: each client adds its own noise; ``ask``: each user answers a randomised question
-  (`LocalReports`).
+  (`LocalReports`; `ShuffledReports` with a shuffler between users and server).
 
 Who learns what is released is part of it: ``federation.facts.receiver``.
 
@@ -18,6 +18,7 @@ class                  the server sees        other clients see           receiv
                                                                                     or every client
 `ServerlessSecureSum`  (there is none)        the noised sum              clients   every client
 `LocalReports`         noised messages        what the server broadcasts  server    each client
+`ShuffledReports`      those, without names   what the server broadcasts  server    each client
 =====================  =====================  ==========================  ========  ================
 
 A masked server that added the noise must never receive the result: it would subtract its noise.
@@ -56,11 +57,13 @@ from fedclust_helpers.federation.plan import (
     TrustModelError,
 )
 from fedclust_helpers.federation.randomness import Randomness
+from fedclust_helpers.federation.shuffled import ShuffledReports
 from fedclust_helpers.federation.transcript import Message, Transcript
 
 __all__ = [
     "TRUST_MODELS", "ClientData", "ClippedDataWarning", "FederationFacts", "IdealSecureSum",
     "InProcess", "LocalReports", "MaskedSecureSum", "Message", "Plan", "PlanMismatchError",
-    "PlannedRelease", "Randomness", "RunResult", "ServerlessSecureSum", "SumFederation",
-    "Transcript", "TrustModelError", "TrustedServer", "UserSplit", "require", "simulate",
+    "PlannedRelease", "Randomness", "RunResult", "ServerlessSecureSum", "ShuffledReports",
+    "SumFederation", "Transcript", "TrustModelError", "TrustedServer", "UserSplit", "require",
+    "simulate",
 ]  # fmt: skip

@@ -20,6 +20,7 @@ from fedclust_helpers.client_statistics import ClientStatistic
 from fedclust_helpers.federation.base import InProcess, Part
 from fedclust_helpers.federation.data import ClientData
 from fedclust_helpers.federation.local import LocalReports
+from fedclust_helpers.federation.shuffled import ShuffledReports
 from fedclust_helpers.mechanisms import NEGLIGIBLE, Mechanism
 from fedclust_helpers.secure_aggregation import (
     SECRET_BYTES,
@@ -306,19 +307,21 @@ TRUST_MODELS: dict[str, type[InProcess]] = {
     "masked": MaskedSecureSum,
     "serverless": ServerlessSecureSum,
     "local": LocalReports,
+    "shuffled": ShuffledReports,
 }
 
 
 def simulate(clients: Any, trust: str = "masked", **options: Any) -> Any:
     """An in-process federation by the name of its trust model.
 
-    `trust` is "trusted", "ideal", "masked", "serverless" or "local"; `clients` are ClientData or a
-    sequence of arrays (n_i, d), for "local" also one array (n, d) of users who hold one row each.
-    Options: ``seed`` (teaching mode) or ``mode="secure"``; ``bound`` and ``domain`` ("box", or
-    "ball", as always for "local" users); ``ledger`` or ``budget``; the public numbers
-    ``n_records``, ``n_clients``, ``n_labels`` (without the first two the true ones are taken, and
-    are public then); ``noise``; ``keep_payloads``; for the rings ``bits``, ``fractional_bits``,
-    ``max_colluding``; for the masked sum ``noise_from``, ``pre_shared_secret``.
+    `trust` is "trusted", "ideal", "masked", "serverless", "local" or "shuffled"; `clients` are
+    ClientData or a sequence of arrays (n_i, d), for the last two also one array (n, d) of users who
+    hold one row each. Options: ``seed`` (teaching mode) or ``mode="secure"``; ``bound`` and
+    ``domain`` ("box", or "ball", as always for users of one row); ``ledger`` or ``budget``; the
+    public numbers ``n_records``, ``n_clients``, ``n_labels`` (without the first two the true ones
+    are taken, and are public then); ``noise``; ``keep_payloads``; for the rings ``bits``,
+    ``fractional_bits``, ``max_colluding`` (also of shuffled users); for the masked sum
+    ``noise_from``, ``pre_shared_secret``.
     """
     check_choice(trust, "trust", tuple(TRUST_MODELS))
     return TRUST_MODELS[trust](clients, **options)

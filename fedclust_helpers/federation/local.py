@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
@@ -22,7 +22,7 @@ from fedclust_helpers._validation import (
     check_int,
     check_real,
 )
-from fedclust_helpers.accounting import Budget, LedgerMismatchError, PrivacyLedger
+from fedclust_helpers.accounting import Accountable, Budget, LedgerMismatchError, PrivacyLedger
 from fedclust_helpers.federation.base import InProcess, Part
 from fedclust_helpers.federation.checks import check_ledger
 from fedclust_helpers.federation.data import ClientData
@@ -48,10 +48,10 @@ class LocalReports(InProcess):
     """
 
     trust = "local"
-    offers = ("reports",)
+    offers: tuple[str, ...] = ("reports",)
     noise_from = "every client, to its own message"
     no_sampling = "who takes part is no secret"
-    sees = (
+    sees: tuple[tuple[str, str], ...] = (
         ("server", "every user's randomised report, and who sent it"),
         ("other users", "what the server broadcasts"),
     )
@@ -84,6 +84,18 @@ class LocalReports(InProcess):
         if self.facts.noise != "continuous":
             grid = 2.0 ** (math.floor(math.log2(self.bound)) - GRID_STEPS)
         return gaussian_report(self.bound, epsilon, delta, grid=grid, n_features=n_outputs)
+
+    @checked
+    def report_budget(self, epsilon: float, delta: float) -> tuple[float, float]:
+        """The epsilon of each report of a plan of pure reports, and the delta of the plan.
+
+        Without a shuffler a report costs what the plan costs, and delta is 0.
+        """
+        return epsilon, 0.0
+
+    def charged(self, mechanisms: Sequence[Accountable]) -> tuple[Any, ...]:
+        """What the ledger is charged with when every user draws these: the report, as it is."""
+        return tuple(mechanisms)
 
     def _reports(self, part: Part, values: FloatArray) -> FloatArray:
         noisy = self._released(self._exact(values, part.mechanism), part.mechanism)
@@ -164,23 +176,40 @@ class LocalReports(InProcess):
         self.check_ask(query, part=part)
         split = self._split
         group = None if part is None or split is None else split.group(part)
+        charged = self.charged(query.mechanisms)
         self._charge(
-            PlannedRelease(round, query.name, query.parts, tuple(query.mechanisms), part=part),
-            group=group,
+            PlannedRelease(round, query.name, query.parts, charged, part=part), group=group
         )
         self._tell(round, dict(query.public))
+        self._deliver(query, round, self._randomised(query, part))
+
+    def _randomised(
+        self, query: LocalQuery, part: str | None
+    ) -> Iterator[tuple[IntArray, Reports]]:
+        """Numbers and reports of the users, chunk by chunk, as they leave the devices."""
+        split = self._split
+        for start in range(0, self._data.n_clients, USERS_PER_CHUNK):
+            points = self._data.points[start : start + USERS_PER_CHUNK]
+            users = self._numbers(start, start + len(points))
+            if part is not None and split is not None:
+                here = split.members(users, part)
+                users, points = users[here], points[here]
+                if not len(users):
+                    continue
+            yield users, query.respond(points, users, rng=self.randomness.noise)
+
+    def _numbers(self, start: int, stop: int) -> IntArray:
+        """The numbers by which users find their part and question in the public coins."""
+        return np.arange(start, stop)
+
+    def _deliver(
+        self, query: LocalQuery, round: int, answers: Iterable[tuple[IntArray, Reports]]
+    ) -> None:
+        """Bring the reports to the server, and put it on record."""
         kept: list[Reports] = []
         first: Reports = ()
         asked = 0
-        for start in range(0, self._data.n_clients, USERS_PER_CHUNK):
-            points = self._data.points[start : start + USERS_PER_CHUNK]
-            users = np.arange(start, start + len(points))
-            if part is not None and split is not None:
-                users = users[split.members(users, part)]
-                points = points[users - start]
-                if not len(users):
-                    continue
-            reports = query.respond(points, users, rng=self.randomness.noise)
+        for users, reports in answers:
             query.collect(users, reports)
             asked += len(users)
             first = first or tuple(r[:1].copy() for r in reports)

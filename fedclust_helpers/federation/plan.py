@@ -35,8 +35,8 @@ class FederationFacts:
 
     `receiver` is who learns the released values, `noise` the kind of noise that this federation
     draws ("continuous", "discrete", or "distributed": every client adds a share), `n_honest` the
-    number of shares that hide a value alone. `n_clients`, `n_records` and `n_labels` are public
-    numbers (or bounds), not counts of the data.
+    number of shares that hide a value alone, or of shuffled users who hide one another.
+    `n_clients`, `n_records` and `n_labels` are public numbers (or bounds), not counts of the data.
     """
 
     trust: str

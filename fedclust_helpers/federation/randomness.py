@@ -75,12 +75,19 @@ class Randomness(SingleUse):
         check_int(size, "size", minimum=0, maximum=population)
         if self.cohorts is not None:
             return np.sort(self.cohorts.choice(population, size, replace=False))
+        return np.sort(self.order(population)[:size])
+
+    @checked
+    def order(self, n: Drawn) -> IntArray:
+        """The numbers below n in an order that the server must not learn; all are as likely."""
+        if self.cohorts is not None:
+            return self.cohorts.permutation(n)
         while True:
-            words = np.frombuffer(secrets.token_bytes(8 * population), dtype=np.uint64)
+            words = np.frombuffer(secrets.token_bytes(8 * n), dtype=np.uint64)
             order = np.argsort(words)
             ranked = words[order]
             if (ranked[1:] != ranked[:-1]).all():  # a tie would favour low numbers
-                return np.sort(order[:size])
+                return order
 
     @checked
     def bytes(self, n: Drawn) -> bytes:

@@ -37,7 +37,7 @@ def run_one_round(
     # lines 1 to 8: the map Q and the grids, public
     q = results.ball_projection(federation, plan.n_features, plan.n_outputs)
     grid = NestedGrid(plan.n_outputs)
-    counts = CellCounts(grid, plan.depths, plan.epsilon, projection=q, rng=public)
+    counts = CellCounts(grid, plan.depths, plan.local_epsilon, projection=q, rng=public)
     sums = None
     if plan.mechanism is not None and plan.sums_depth is not None:
         sums = cell_sums(grid, plan.sums_depth, q, plan.mechanism, rng=public)

@@ -17,6 +17,7 @@ from fedclust_helpers._validation import (
     check_int,
     check_positive,
 )
+from fedclust_helpers.accounting import Shuffled
 from fedclust_helpers.federation import LocalReports, Plan, PlannedRelease
 from fedclust_helpers.federation.reports import MAX_EPSILON
 from fedclust_helpers.ldp_kmeans import heavy_cells
@@ -35,6 +36,9 @@ class LocalPlan(Plan):
 
     Attributes
     ----------
+    local_epsilon : float
+        Pure epsilon of all reports of one user, whoever sees them; `epsilon` of the plan without a
+        shuffler, more with one.
     parts : tuple of (str, float)
         Names of the parts of the users and the share of each; empty if everybody answers all. Users
         of different parts answer different questions: each user is charged for one part.
@@ -47,6 +51,7 @@ class LocalPlan(Plan):
         no cells are counted.
     """
 
+    local_epsilon: float
     parts: tuple[tuple[str, float], ...] = ()
     n_sd: float = 3.5
     n_init: int = 10
@@ -59,11 +64,16 @@ class LocalPlan(Plan):
 
     @property
     def n_bytes(self) -> int:
-        """Bytes of all reports together (about, where users are divided): bits take one each."""
+        """Bytes of all reports together (about, where users are divided): bits take one each.
+
+        Shuffled ones go two ways, each with a ticket of eight bytes.
+        """
         total, shares = 0.0, self.shares
         for release in self.releases:
             users = self.facts.n_clients * shares.get(release.part or "", 1.0)
-            total += users * release.numbers * (1 if _is_bit(release.mechanisms[0]) else 8)
+            size = release.numbers * (1 if _is_bit(release.mechanisms[0]) else 8)
+            shuffled = isinstance(release.mechanisms[0], Shuffled)
+            total += users * (2 * (size + 8) if shuffled else size)
         return round(total)
 
     def statement(self) -> list[tuple[str, str]]:
@@ -74,9 +84,19 @@ class LocalPlan(Plan):
         }  # fmt: skip
         noise = f"{' and '.join(sorted(kinds, reverse=True))}, drawn by every user alone"
         rows = [(what, noise if what == "noise" else text) for what, text in super().statement()]
+        crowds = {m for r in self.releases for m in r.mechanisms if isinstance(m, Shuffled)}
+        if crowds:
+            hidden = max(crowds, key=lambda m: m.pure_epsilon)
+            rows.append((
+                "shuffle",
+                f"one message alone costs its user the local epsilon {hidden.pure_epsilon:.4g}"
+                f" (delta 0); all of them without senders what is guaranteed, by"
+                f" {hidden.n_users:,} users who hide one another",
+            ))  # fmt: skip
         if self.parts:
             shares = ", ".join(f"{share:.1%} {name!r}" for name, share in self.parts)
-            rows.append(("parts", f"each user is in one, by number: {shares}"))
+            by = "a ticket that it draws" if crowds else "number"
+            rows.append(("parts", f"each user is in one, by {by}: {shares}"))
         if self.needed:
             seen = (
                 f"about {self.needed:,} to see {self.n_clusters} clusters of equal size that"
@@ -87,7 +107,8 @@ class LocalPlan(Plan):
 
 
 def _is_bit(mechanism: Any) -> bool:
-    return isinstance(mechanism, RandomizedResponse)
+    report = mechanism.reports[0] if isinstance(mechanism, Shuffled) else mechanism
+    return isinstance(report, RandomizedResponse)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,6 +165,9 @@ def plan(
     levels with epsilon/m each; those who sum (half of the users, 70 % for d' > 6) send one vector
     with (epsilon, delta). Without sums the run is pure, and its delta is 0.
 
+    Shuffled users (``simulate(points, "shuffled")``) send no sums. (epsilon, delta) is then that of
+    the shuffled set, which the server sees; a report has the larger `LocalPlan.local_epsilon`.
+
     Parameters
     ----------
     federation : LocalReports
@@ -179,13 +203,16 @@ def plan(
     levels = ((2, 3) if d <= 6 else (1, 2)) if depths is None else heavy_cells.check_depths(depths)
     heavy_cells.check_listing(NestedGrid(d), levels)
     check_questions(federation, len(levels) + with_sums)
-    m, share = participations(epsilon, len(levels)), 0.0
-    counting = bit_release("cell counts", 0, epsilon, m, part="count" if with_sums else None)
-    own: dict[str, Any]
+    local, share, own = epsilon, 0.0, dict[str, Any]()
     if not with_sums:
-        own = {
-            "delta": 0.0, "releases": (counting,),
-            "predicted_error": heavy_cells.detection_threshold(n, epsilon, len(levels), n_sd=n_sd)
+        local, own["delta"] = federation.report_budget(epsilon, delta)
+    m = participations(local, len(levels))
+    counting = bit_release("cell counts", 0, local, m, part="count" if with_sums else None)
+    counting = replace(counting, mechanisms=federation.charged(counting.mechanisms))
+    if not with_sums:
+        own |= {
+            "local_epsilon": local, "releases": (counting,),
+            "predicted_error": heavy_cells.detection_threshold(n, local, len(levels), n_sd=n_sd)
             / n,
             "predicted_error_is": f"of the users must share a cell for it to stand out ({n_sd:g}"
             " standard deviations)",
@@ -204,7 +231,7 @@ def plan(
         }  # fmt: skip
     return OneRoundPlan(
         **asked | own, method="one_round", n_rounds=1, n_outputs=d, depths=levels,
-        needed=_needed(k, epsilon, len(levels), n_sd, 1 - share),
+        needed=_needed(k, local, len(levels), n_sd, 1 - share),
     )  # fmt: skip
 
 
@@ -319,7 +346,7 @@ def asked_for(
     return {
         "n_clusters": check_int(n_clusters, "n_clusters", maximum=n),
         "n_features": federation.n_features, "facts": federation.facts,
-        "epsilon": float(epsilon), "delta": check_delta(delta),
+        "epsilon": float(epsilon), "local_epsilon": float(epsilon), "delta": check_delta(delta),
         "n_sd": float(n_sd), "n_init": check_int(n_init, "n_init", maximum=MAX_INIT),
     }  # fmt: skip
 

@@ -158,9 +158,13 @@ def plan_sketch(
     *,
     n_clusters: int,
     epsilon: float,
+    delta: float = 1e-6,
     n_init: int = 10,
 ) -> SketchPlan:
     """Plan a sketch: pure epsilon-LDP for any two values of one user, delta = 0, one round.
+
+    Behind a shuffler (``simulate(points, "shuffled")``) the set of all answers is (epsilon, delta),
+    and each of them alone pure with the larger `LocalPlan.local_epsilon`.
 
     Every user answers one public question about its point with one of g symbols, through g-ary
     randomised response with the whole epsilon. The server fits a mixture of round Gaussians and a
@@ -172,7 +176,8 @@ def plan_sketch(
     federation : LocalReports
         The users who will run the plan, one point each in the unit ball.
     n_clusters : int
-    epsilon : float
+    epsilon, delta : float
+        Of the run; delta is used by shuffled users only.
     n_init : int
         Starts of k-means on the fitted density.
 
@@ -181,26 +186,26 @@ def plan_sketch(
     ValueError, TypeError
         If the federation could not run it; nothing is released or charged.
     """
-    asked = asked_for(federation, n_clusters, epsilon, 1e-6, n_init=n_init)
+    asked = asked_for(federation, n_clusters, epsilon, delta, n_init=n_init)
     d, k = federation.n_features, asked["n_clusters"]
     check_questions(federation, 2)
-    bins = bins_for(epsilon, d)
+    local, delta = federation.report_budget(epsilon, delta)
+    bins, spread = bins_for(local, d), spread_bins_for(local, d)
     g = math.prod(bins)
     m = max(MIN_QUESTIONS, max(CELLS, 6 * k * d) // (g - 1))
     check_fits(m * max(g, len(bins) * d), "n_features times n_clusters", limit=MAX_NUMBERS)
     names: list[tuple[str, tuple[int, ...]]] = [("bins", bins)]
-    spread: tuple[int, ...] = ()
-    if d > OPEN:
-        spread = (2,) * min(len(bins), d) if max(bins) == 2 else (2,) * min(d, 8)
+    if spread:
         names.append(("spread", spread))
     parts = (("bins", 1 - SPREAD_SHARE), ("spread", SPREAD_SHARE)) if spread else ()
     n_telling = federation.n_records * (1 - SPREAD_SHARE if spread else 1.0)
-    told = information(epsilon, d, Prior(k, d).sd)
+    told = information(local, d, Prior(k, d).sd)
     return SketchPlan(
-        **asked | {"delta": 0.0}, method="sketch", n_rounds=1,
+        **asked | {"local_epsilon": local, "delta": delta}, method="sketch", n_rounds=1,
         releases=tuple(
             PlannedRelease(
-                0, name, ("symbol",), (RandomizedResponse(epsilon, math.prod(b)),),
+                0, name, ("symbol",),
+                federation.charged((RandomizedResponse(local, math.prod(b)),)),
                 part=name if parts else None, numbers=1,
             )
             for name, b in names
@@ -210,6 +215,14 @@ def plan_sketch(
         predicted_error_is="of the users must belong to a cluster for it to be seen",
         n_questions=m, bins=bins, spread_bins=spread,
     )  # fmt: skip
+
+
+def spread_bins_for(epsilon: float, n_features: int) -> tuple[int, ...]:
+    """Bins of the second kind of question, two on each axis; none up to six dimensions."""
+    bins = bins_for(epsilon, n_features)
+    if n_features <= OPEN:
+        return ()
+    return (2,) * (len(bins) if max(bins) == 2 else min(n_features, 8))
 
 
 def run_sketch(
@@ -249,7 +262,7 @@ def _query(
     questions = draw_questions(
         plan.n_questions, plan.n_features, bins, shuffled, rng=rng, phase=phase
     )
-    return SketchQuery(questions, plan.epsilon, rng=rng, name=name)
+    return SketchQuery(questions, plan.local_epsilon, rng=rng, name=name)
 
 
 def goodness(sketches: Sequence[Sketch], mixture: Mixture) -> tuple[float, float, float]:

@@ -102,7 +102,8 @@ def test_a_trust_model_offers_what_it_may_show_and_no_more(model, capability):
 
 
 def test_simulate_knows_all_models_by_name():
-    assert set(fl.TRUST_MODELS) == {"trusted", "ideal", "masked", "serverless", "local"}
+    known = {"trusted", "ideal", "masked", "serverless", "local", "shuffled"}
+    assert set(fl.TRUST_MODELS) == known
     for name, model in fl.TRUST_MODELS.items():
         federation = fl.simulate([box(5, 2), box(5, 2, 1)], name, seed=1)
         assert type(federation) is model and federation.trust

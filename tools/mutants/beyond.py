@@ -1,11 +1,14 @@
-"""Mutants of the releases beyond the papers: over-clustered Lloyd, and the sketch."""
+"""Mutants of the releases beyond the papers: over-clustered Lloyd, the sketch, the shuffler."""
 
 from __future__ import annotations
 
-from tools.mutants.base import Mutant, mutant
+from tools.mutants.base import Edit, Mutant, mutant
 
 OVER = "fastlloyd/test_overclustered.py"
 SKETCH = "ldp_kmeans/test_sketch.py"
+SHUFFLED = "federation/test_shuffled.py"
+SHUFFLING = "accounting/test_shuffling.py"
+LDP = "ldp_kmeans/test_ldp_shuffled.py"
 
 MUTANTS: tuple[Mutant, ...] = (
     mutant(
@@ -108,5 +111,110 @@ MUTANTS: tuple[Mutant, ...] = (
         "        return self.questions.symbols(points, near % self.questions.n_questions)\n",
         f"{SKETCH}::test_a_users_answer_depends_on_that_user_alone",
         f"{SKETCH}::test_the_answer_is_to_the_users_own_question",
+    ),
+    mutant(
+        "shuffle-keeps-the-order",
+        "the server gets reports in random order",
+        "federation/shuffled.py",
+        "                columns = [column[order] for column in columns]\n",
+        "                pass\n",
+        f"{SHUFFLED}::test_the_server_gets_the_same_messages_in_another_order_without_senders",
+        f"{SHUFFLED}::test_audit_the_server_stays_below_the_central_epsilon_the_shuffler_does_not",
+    ),
+    mutant(
+        "shuffle-within-chunks-only",
+        "the crowd is all users, not those of a chunk",
+        "federation/shuffled.py",
+        "        order = self.randomness.order(len(columns[0]))\n",
+        "        order = self.randomness.order(len(columns[0]))\n"
+        "        order = order[np.argsort(order // USERS_PER_CHUNK, kind='stable')]\n",
+        f"{SHUFFLED}::test_messages_are_shuffled_across_chunks",
+    ),
+    mutant(
+        "shuffle-numbers-for-tickets",
+        "the question travels with a ticket that names nobody",
+        "federation/shuffled.py",
+        "        return self._tickets[start:stop]\n",
+        "        return np.arange(start, stop)\n",
+        f"{SHUFFLED}::test_tickets_are_not_numbers_and_not_used_twice",
+    ),
+    mutant(
+        "shuffle-one-ticket-for-all-questions",
+        "two messages of a user are not linked",
+        "federation/shuffled.py",
+        "        if part is None:  # a fresh one: tickets",
+        "        if part is None and divided is None:  # a fresh one: tickets",
+        f"{SHUFFLED}::test_tickets_are_not_numbers_and_not_used_twice",
+        also=(
+            Edit(
+                "fedclust_helpers/federation/shuffled.py",
+                "            self._tickets = divided\n",
+                "",
+            ),
+        ),
+    ),
+    mutant(
+        "shuffle-part-asked-twice",
+        "a user sends one message for one charge",
+        "federation/shuffled.py",
+        "        if part is not None and part in self._asked:\n",
+        "        if False:\n",
+        f"{SHUFFLED}::test_parts_are_told_by_tickets_and_asked_once",
+    ),
+    mutant(
+        "shuffle-liars-as-cover",
+        "only honest users hide one another",
+        "federation/shuffled.py",
+        "        self._n_honest = n - check_int(",
+        "        self._n_honest = n - 0 * check_int(",
+        f"{SHUFFLED}::test_colluding_users_hide_nobody",
+    ),
+    mutant(
+        "shuffle-bound-as-cover",
+        "a public bound on the number of users is no cover",
+        "federation/shuffled.py",
+        "        if self.n_clients != n or self.n_records != len(self._data.points):\n",
+        "        if False:\n",
+        f"{SHUFFLED}::test_a_bound_on_the_number_of_users_is_no_cover",
+    ),
+    mutant(
+        "shuffle-noised-vectors",
+        "only pure reports are amplified",
+        "federation/shuffled.py",
+        "        if not math.isfinite(sum(m.pure_epsilon for m in query.mechanisms)):\n",
+        "        if False:\n",
+        f"{SHUFFLED}::test_what_no_theorem_amplifies_is_refused_before_anything_is_charged",
+    ),
+    mutant(
+        "shuffle-twice-the-clones",
+        "another user is a clone with probability 1/p",
+        "accounting/shuffling.py",
+        "binom.pmf(c, n, 1 / p)",
+        "binom.pmf(c, n, 2 / (p + 1))",
+        f"{SHUFFLING}::test_the_sum_over_tails_is_the_theorem_s_pair",
+    ),
+    mutant(
+        "shuffle-delta-not-shared",
+        "shuffled sets share delta",
+        "accounting/totals.py",
+        "    share = delta / (len(crowds) + bool(rest))\n",
+        "    share = delta\n",
+        f"{SHUFFLING}::test_shuffled_sets_add_up_with_shares_of_delta",
+    ),
+    mutant(
+        "shuffle-local-charged-as-central",
+        "at delta 0 an entry costs the local epsilon",
+        "accounting/shuffling.py",
+        "        return math.fsum(report.pure_epsilon for report in self.reports)\n",
+        "        return max(report.pure_epsilon for report in self.reports)\n",
+        f"{SHUFFLING}::test_an_entry_carries_the_local_and_the_central_guarantee",
+    ),
+    mutant(
+        "shuffle-plan-with-the-central-epsilon",
+        "users randomise with the local epsilon of the plan",
+        "ldp_kmeans/one_round.py",
+        "plan.depths, plan.local_epsilon, projection",
+        "plan.depths, plan.epsilon, projection",
+        f"{LDP}::test_the_central_epsilon_is_asked_and_the_local_one_solved",
     ),
 )

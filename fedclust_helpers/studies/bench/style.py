@@ -19,7 +19,9 @@ DARK, MUTED, PALE, DATA = "#222222", "#555555", "#c9c9cf", "#c4c4c8"
 WRONG = RED
 """Attacks, alarms, and what is printed wrongly."""
 
-TRUST: Mapping[str, str] = {"trusted": PLUM, "secure sum": BLUE, "local": PURPLE}
+TRUST: Mapping[str, str] = {
+    "trusted": PLUM, "secure sum": BLUE, "shuffled": ORANGE, "local": PURPLE,
+}  # fmt: skip
 """Colours of the trust models, the same in all notebooks."""
 
 THEORY: dict[str, Any] = {"color": MUTED, "linewidth": 1.3, "zorder": 1}

@@ -12,10 +12,17 @@ import pandas as pd
 from fedclust_helpers import datasets
 from fedclust_helpers import fastlloyd as fl
 from fedclust_helpers import ldp_kmeans as lk
+from fedclust_helpers.accounting import (
+    binary_delta,
+    local_epsilon_for,
+    shuffled_delta,
+    shuffled_epsilon,
+)
 from fedclust_helpers.client_statistics import ClientStatistic
 from fedclust_helpers.fastlloyd import overclustered
 from fedclust_helpers.federation import SumFederation, simulate
 from fedclust_helpers.studies.bench.grading import Cells, Claim, decided, lower, several
+from fedclust_helpers.studies.beyond import trust as trust_models
 
 # --- guarantees, live -----------------------------------------------------------------------------
 
@@ -171,6 +178,30 @@ def wide(table: pd.DataFrame) -> dict[str, Any]:
     return {"ours": several(by["sketch"], ".1f"), "theirs": several(by["alg1"], ".1f")}
 
 
+def price(table: pd.DataFrame) -> dict[str, Any]:
+    """Cost above the optimum by trust model, the best algorithm of each; geometric means."""
+    by = table.set_index(["trust", "algorithm", "epsilon"])["excess"]
+    best = {trust: by[trust][algorithm] for trust, algorithm in dict(trust_models.MODELS).items()}
+    mean = {trust: float(np.exp(np.log(v).mean())) for trust, v in best.items()}
+    at_one = {f"{trust}_one": float(v[1.0]) for trust, v in best.items()}
+    local, shuffled = best["local"], best["shuffled"]
+    return mean | at_one | {
+        "ratios": several(local / shuffled, ".0f"), "least": float((local / shuffled).min()),
+        "alg1": float((by["local"]["alg1"] / by["shuffled"]["alg1"]).min()),
+    }  # fmt: skip
+
+
+def crowd() -> dict[str, Any]:
+    """The local epsilon of a report that 100,000 users may send at a central 1; enumeration."""
+    local = local_epsilon_for(100_000, 1.0, 1e-6)
+    by_number = shuffled_epsilon(1000, local, 1e-6)
+    tight = [
+        binary_delta(200, e0, share * e0) / shuffled_delta(200, e0, share * e0)
+        for e0 in (0.5, 1.0, 2.0) for share in (0.05, 0.1, 0.2)
+    ]  # fmt: skip
+    return {"local": local, "by_number": by_number, "most": max(tight), "least": min(tight)}
+
+
 NICV, BOUNDS, LOCAL = ("better_nicv",), ("better_bounds",), ("better_local",)
 
 CLAIMS = [
@@ -212,5 +243,26 @@ CLAIMS = [
           "over the optimum {ours} at epsilon 1 and 4; Algorithm 1 {theirs}", lambda n: False,
           LOCAL, design="clusters closer than the bins are wide", by="ours",
           note="The questions' bins do not get finer than half of 1/sqrt(d)."),
+    Claim("B.shuffle.bound", "shuffled reports", "the central delta is never below what shuffled"
+          " binary responses give away, and 100,000 users at a central epsilon 1 may send reports"
+          " with a local one above 6", crowd, "exact delta {least:.3f} to {most:.3f} of the bound"
+          " (200 users); local epsilon {local:.2f}; if questions followed users' numbers, 100 of"
+          " them, the same reports would cost {by_number:.2f}",
+          lambda n: n.most <= 1 and n.local > 6 and n.by_number > 3, by="ours"),
+    Claim("B.shuffle.price", "trust", "at the same central guarantee a shuffler takes away nine"
+          " tenths of what trusting nobody costs", price, "cost above the optimum at epsilon 1:"
+          " local {local_one:.2g}, shuffled {shuffled_one:.2g}, secure sum {secure_sum_one:.2g},"
+          " central {central_one:.2g}; local over shuffled {ratios} (by epsilon)",
+          lambda n: n.least >= 10 or (n.local >= 10 * n.shuffled and "in shape"),
+          ("trust_price",), by="ours"),
+    Claim("B.shuffle.sums", "trust", "what is left of the price is still paid: secure sums are"
+          " more accurate than a shuffler", price, "geometric mean of the cost above the optimum:"
+          " shuffled {shuffled:.2g}, secure sum {secure_sum:.2g}, central {central:.2g}",
+          lambda n: n.secure_sum < n.shuffled, ("trust_price",), by="ours"),
+    Claim("B.sketch.liars", "sketch", "1 % of users who lie together at most treble the cost of"
+          " the honest, and less behind a shuffler, where a lie weighs less", trust_models.liars,
+          "at epsilon 1, 100,000 users: {local:.2f} times the optimum, {shuffled:.2f} behind a"
+          " shuffler; a lie counts as {local_votes:.2f} and {shuffled_votes:.2f} users",
+          lambda n: n.local <= 3 and n.shuffled < n.local, by="ours"),
 ]  # fmt: skip
 """All claims about better releases."""

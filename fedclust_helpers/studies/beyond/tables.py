@@ -10,6 +10,7 @@ import pandas as pd
 
 from fedclust_helpers.studies.bench.cell import Design, Settings, Table, ci95, grid, mean, tables_of
 from fedclust_helpers.studies.beyond.cells import CENTRAL, LOCAL, ODD, local_cost, nicv
+from fedclust_helpers.studies.beyond.trust import MODELS, trust_price
 from fedclust_helpers.studies.ldp_kmeans.problems import Ball
 
 TUNED = (
@@ -80,12 +81,29 @@ def _local(design: BeyondDesign) -> Iterator[Settings]:
         yield from grid(ball=ball, algorithm=tuple(LOCAL), epsilon=design.local_epsilons)
 
 
+@dataclass(frozen=True, kw_only=True)
+class TrustDesign(Design):
+    """How large the table of trust is made: n, d' and k of the mixtures, one for each seed."""
+
+    shape: tuple[int, int, int] = (100_000, 2, 5)
+    epsilons: tuple[float, ...] = (0.25, 0.5, 1.0, 2.0)
+    seeds: int = 5
+
+
+def _trust(design: TrustDesign) -> Iterator[Settings]:
+    for seed in range(design.at_most(design.seeds)):
+        ball = Ball("mixture", *design.shape, seed)
+        for model, algorithm in MODELS:
+            common: Settings = {"ball": ball, "trust": model, "algorithm": algorithm}
+            yield from grid(**common, epsilon=design.epsilons)
+
+
 def largest(values: pd.Series) -> float:
     """The worst of the seeds."""
     return float(values.max())
 
 
-TABLES = tables_of(
+BETTER = tables_of(
     FULL, QUICK,
     Table(
         "better_nicv", _nicv, nicv,
@@ -108,4 +126,18 @@ TABLES = tables_of(
         anew=("over_optimum", "ci95", "worst", "seconds"),
     ),
 )  # fmt: skip
+TRUST = tables_of(
+    TrustDesign(), TrustDesign(shape=(3000, 2, 3), epsilons=(1.0, 2.0), runs=2),
+    Table(
+        "trust_price", _trust, trust_price,
+        "trust,algorithm,epsilon,n,dprime,k,seeds,local_epsilon,over_optimum,excess,ci95",
+        seed="{ball.name}/{trust}/{algorithm}/{epsilon:g}",
+        means={"local_epsilon": ("local_epsilon", "first"), "over_optimum": ("over_optimum", mean),
+               "excess": ("excess", mean), "ci95": ("excess", ci95)},
+        order={"trust": dict.fromkeys(model for model, _ in MODELS), "algorithm": None,
+               "epsilon": None},
+        anew=("over_optimum", "excess", "ci95"),
+    ),
+)  # fmt: skip
+TABLES = BETTER | TRUST
 """Name -> table."""

@@ -1,0 +1,58 @@
+"""The price of trust: one guarantee for all models, the figure, users needed, liars."""
+
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+
+from fedclust_helpers import accounting as acc
+from fedclust_helpers import ldp_kmeans as lk
+from fedclust_helpers.studies import load_results
+from fedclust_helpers.studies.bench import readable, style
+from fedclust_helpers.studies.beyond import trust
+
+
+def test_half_of_mu_is_the_same_guarantee_when_a_record_is_replaced():
+    for epsilon in (0.25, 2.0):
+        asked = trust.replace_one_epsilon(epsilon, 1e-6)
+        assert asked < epsilon
+        assert acc.gdp_epsilon(2 * acc.gdp_mu(asked, 1e-6), 1e-6) == pytest.approx(epsilon)
+
+
+def test_the_table_holds_every_model_at_every_epsilon():
+    table = load_results("trust_price")
+    assert set(zip(table["trust"], table["algorithm"], strict=True)) == set(trust.MODELS)
+    assert len(table) == 4 * len(trust.MODELS) and (table["seeds"] >= 5).all()
+    for row in table[table["trust"] == "shuffled"].itertuples():
+        wanted = acc.local_epsilon_for(row.n, row.epsilon, trust.DELTA)
+        assert row.local_epsilon == pytest.approx(wanted, rel=1e-5)
+    local = table[table["trust"] == "local"]
+    assert np.array_equal(local["local_epsilon"], local["epsilon"])
+    assert np.isinf(table[table["trust"].isin(trust.SUMS)]["local_epsilon"]).all()
+
+
+def test_the_figure_can_be_read_in_grey_and_draws_the_best_of_each_model():
+    style.use_style()
+    figure, ax = plt.subplots()
+    table = load_results("trust_price")
+    trust.plot_trust_price(ax, table)
+    assert readable.problems(figure) == []
+    drawn = [np.asarray(line.get_ydata()) for line in ax.get_lines()]
+    assert len(drawn) == len(trust.LINES)
+    for values, name in zip(drawn, trust.LINES, strict=True):
+        rows = table[(table["trust"] == name) & (table["algorithm"] == dict(trust.MODELS)[name])]
+        assert np.array_equal(values, rows.sort_values("epsilon")["excess"])
+    plt.close(figure)
+
+
+def test_users_needed_stand_on_the_page_and_are_enough(root: Path):
+    page = (root / "data/results/README_beyond.md").read_text("utf-8")
+    assert trust.users_needed_table(ks=(3, 20)).splitlines()[-1] in page
+    assert trust.users_needed_table(ks=(5,)).splitlines()[-1] in page
+    n = trust.shuffled_users_needed(1.0, 4, 5)
+    for users, enough in ((n, True), (int(0.98 * n), False)):
+        local = acc.local_epsilon_for(users, 1.0, trust.DELTA)
+        needed = lk.sketch_users_needed(0.2, local, 4, n_clusters=5)
+        assert (users >= needed) == enough
+    assert trust.two_digits(1234) == "1,200"
