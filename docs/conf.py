@@ -120,9 +120,9 @@ def plain_signature(
     arguments = str(found.replace(parameters=kept, return_annotation=empty))
     result = found.return_annotation
     shown = "" if what == "class" or result in (empty, None, "None") else str(result).strip("'")
-    return re.sub(r"<[\w.]*?(\w+) object at 0x\w+>|<function (\w+) at 0x\w+>", r"\1\2", arguments), (
-        shown
-    )
+    return re.sub(
+        r"<[\w.]*?(\w+) object at 0x\w+>|<function (\w+) at 0x\w+>", r"\1\2", arguments
+    ), (shown)
 
 
 class _Word(str):
@@ -137,7 +137,9 @@ def readable_docstring(
 ) -> None:
     """Names that end in an underscore are names, not links; the rest of a docstring stays."""
     parts = re.split(r"(``[^`]*``|`[^`]*`)", "\n".join(lines))
-    parts[::2] = [re.sub(r"(?<=\w)_(?=\W|$)|\||(?<=\w)\*\*?(?=\w)", r"\\\g<0>", p) for p in parts[::2]]
+    parts[::2] = [
+        re.sub(r"(?<=\w)_(?=\W|$)|\||(?<=\w)\*\*?(?=\w)", r"\\\g<0>", p) for p in parts[::2]
+    ]
     for i in range(2, len(parts), 2):
         if parts[i][:1].isalnum():  # as in "`ask`s"
             parts[i] = "\\ " + parts[i]

@@ -1,6 +1,6 @@
 """Draw the figures of the README and of the book's first page from the committed result tables.
 
-    python scripts/readme_figure.py
+python scripts/readme_figure.py
 """
 
 from __future__ import annotations
@@ -42,7 +42,11 @@ NAMES = {  # at which ε the name of a line points to it, and from how many poin
 }
 PRICE = {  # (trust model, algorithm) of the table: look, and the name's place at which n
     ("local", "ldp_lloyd"): (Look("trust nobody: Lloyd", TRUST["local"], "^--"), 3e4, (10, 12)),
-    ("local", "alg1"): (Look("trust nobody: one report each", TRUST["local"], "v-"), 1e4, (-24, -78)),
+    ("local", "alg1"): (
+        Look("trust nobody: one report each", TRUST["local"], "v-"),
+        1e4,
+        (-24, -78),
+    ),
     ("central", "glloyd"): (Look("trusted server", TRUST["trusted"], "D-"), 1e3, (4, 14)),
     ("secure_sum", "fastlloyd"): (Look("masked secure sum", BLUE, "o-"), 1e3, (-4, -28)),
 }

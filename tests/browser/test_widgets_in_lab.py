@@ -21,6 +21,7 @@ from typing import Any
 
 import nbformat
 import pytest
+from browser_cases import running_browser  # noqa: F401  (a fixture)
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -58,31 +59,6 @@ def widget_cells(path: Path) -> list[int]:
 
 
 NOTEBOOKS = [p for p in sorted((ROOT / "notebooks").glob("*.ipynb")) if widget_cells(p)]
-
-
-def find_browser() -> str | None:
-    """Path of Chromium or Chrome, if there is one."""
-    for name in ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"):
-        if found := shutil.which(name):
-            return found
-    return None
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    playwright = pytest.importorskip(
-        "playwright.sync_api", reason="playwright is not installed: run `make browser-test`"
-    )
-    executable = find_browser()
-    if executable is None:
-        pytest.skip("no Chromium or Chrome on this machine")
-    arguments = ["--disable-dev-shm-usage", "--disable-gpu"]
-    if getattr(os, "geteuid", lambda: 1)() == 0:  # Chromium has no sandbox for root
-        arguments.append("--no-sandbox")
-    with playwright.sync_playwright() as driver:
-        instance = driver.chromium.launch(executable_path=executable, args=arguments)
-        yield instance
-        instance.close()
 
 
 @pytest.fixture(scope="module")

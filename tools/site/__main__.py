@@ -51,7 +51,7 @@ def stage(source: Path) -> None:
     for table in listed:
         tables.page(book, table)
     tables.index(book, listed)
-    tables.made(book, listed, fedclust_helpers.__version__)
+    tables.made(book, listed)
     pages.claims(book)
     pages.using(book)
     for path in ("docs/symbols.md", "docs/glossary.md", "data/README.md", "CHANGELOG.md"):

@@ -74,10 +74,9 @@ def stage(source: Path) -> list[str]:
         (folder / f"{short}.rst").write_text("\n".join(lines), encoding="utf-8")
     lines = ["API reference", "=============", ""]
     lines += [
-        "The library ``fedclust_helpers``: what a stranger would call on own data. Everything is",
-        "imported from its module, for example ``from fedclust_helpers import fastlloyd``. What only",
-        "the papers' checks, tables and figures need lives in ``fedclust_helpers.studies`` and is not",
-        "listed.",
+        f"The library ``{PACKAGE}``: what a stranger would call on own data. Import modules, for",
+        f"example ``from {PACKAGE} import fastlloyd``. What only the checks, tables and figures of",
+        f"the papers need lives in ``{PACKAGE}.studies`` and is not listed here.",
         "",
         ".. toctree::",
         "   :maxdepth: 1",

@@ -16,7 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 SCHEME = "site:"
-_TARGET = re.compile(r"(?P<before>!?\[(?:[^\[\]]|\[[^\[\]]*\])*\]\()\s*(?P<target>[^()\s]+)(?=[)\s])")
+_TARGET = re.compile(
+    r"(?P<before>!?\[(?:[^\[\]]|\[[^\[\]]*\])*\]\()\s*(?P<target>[^()\s]+)(?=[)\s])"
+)
 _FENCE = re.compile(r"^\s*(```|~~~)")
 
 

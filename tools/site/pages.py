@@ -136,7 +136,8 @@ def bibliography(book: Book, notebooks: Iterable[Path]) -> int:
         )
         venue = f" {entry.venue}." if entry.venue else ""
         lines.append(f"- {entry.authors}. *{entry.title}.*{venue} Cited in {links}.")
-    lines += ["", f"Sources of single formulas stand in the docstrings: [API reference]({SCHEME}api/index.html)."]
+    reference = f"[API reference]({SCHEME}api/index.html)"
+    lines += ["", f"Sources of single formulas stand in the docstrings: {reference}."]
     write(book, "bibliography", "\n".join(lines))
     return len(entries)
 

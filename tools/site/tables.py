@@ -20,7 +20,11 @@ PAPERS = {
     "ldp": "Locally private k-means",
     "rr": "RR-Cluster",
     "better": "Beyond the papers",
+    "rivals": "Side by side",
+    "side": "Side by side",
 }
+OTHERS = "About the project"
+NOTES = "data/results/README"
 
 
 class Table(NamedTuple):
@@ -49,7 +53,7 @@ def all_tables(folder: Path) -> list[Table]:
 
 def group(name: str) -> str:
     """Under which heading a table is listed."""
-    return PAPERS.get(name.split("_")[0], "About the project")
+    return PAPERS.get(name.split("_")[0], OTHERS)
 
 
 def cell_text(value: str) -> str:
@@ -145,58 +149,36 @@ def index(book: Book, tables: list[Table]) -> None:
         "[How it was made](../made.md) has all records side by side.",
         "",
     ]
-    headings = [*PAPERS.values(), "About the project"]
-    for heading in headings:
+    rest = {name.rpartition("/")[2] for name in book.pages if name.startswith(NOTES)}
+    for heading in [*dict.fromkeys(PAPERS.values()), OTHERS]:
         here = [table for table in tables if group(table.name) == heading]
-        if not here:
+        notes = sorted({t.notes for t in here} & rest if heading != OTHERS else rest)
+        rest -= set(notes)
+        if not here and not notes:
             continue
-        notes = sorted({table.notes for table in here if table.notes})
-        pages = [posix.rpartition("/")[2] for posix in (book.pages[f"data/results/{n}"] for n in notes)]
         lines += [f"## {heading}", ""]
         lines += ["```{toctree}", ":maxdepth: 1", ""]
-        lines += pages if heading != "About the project" else []
-        lines += [book.pages[f"data/results/{table.name}.csv"].rpartition("/")[2] for table in here]
+        files = notes + [f"{table.name}.csv" for table in here]
+        lines += [book.pages[f"data/results/{file}"].rpartition("/")[2] for file in files]
         lines += ["```", ""]
     write(book, "results/index", "\n".join(lines))
 
 
-def made(book: Book, tables: list[Table], version: str) -> None:
-    """How it was made: all sidecars side by side."""
-    sidecars = {t.made_by: t.sidecar for t in tables if t.sidecar is not None}
-    lines = ["# How it was made", ""]
-    lines += [
-        f"This book shows fedclust {version}. Its chapters are the notebooks of the repository with",
-        "their stored outputs: `make notebooks` runs every cell from the scripts, refuses outputs with",
-        "errors, and writes the files that are shown here; nothing is run again to make the pages.",
-        "`make test` runs all notebooks again and compares what they print with what is stored.",
-        "",
-        "The tables below were made by `make results` and measured once, by the command beside each.",
-        "A record (sidecar) beside each table holds its design, seeds and versions; where a field was",
-        'not yet recorded when the table was made, it says "not recorded". Single rows can be made',
-        "again: `python -m fedclust_helpers.studies --table NAME --row KEY=VALUE`.",
-        "",
+def made(book: Book, tables: list[Table]) -> None:
+    """How it was made: all records side by side, in the text of docs/made.md."""
+    lines = [
         "| table | rows | command | cells | CPU seconds | design | commit |",
         "|---|---|---|---|---|---|---|",
     ]
+    sidecars = {t.made_by: t.sidecar for t in tables if t.sidecar is not None}
     for name, sidecar in sorted(sidecars.items()):
-        rows = sum(sidecar["files"].values())
-        link = f"[{name}]({SCHEME}{book.pages[f'data/results/{name}.csv']}.html)"
+        first = next(iter(sidecar["files"]))
+        link = f"[{name}]({SCHEME}{book.pages[f'data/results/{first}']}.html)"
         command = sidecar["command"].replace("python -m fedclust_helpers.studies ", "")
         commit = str(sidecar.get("commit", "not recorded"))
-        commit = f"`{commit[:10]}`" if re.fullmatch("[0-9a-f]{40}", commit) else commit
-        lines.append(
-            f"| {link} | {rows} | `{command}` | {sidecar.get('cells', '')} "
-            f"| {sidecar.get('cpu_seconds', '')} | `{sidecar.get('design_fingerprint', '')}` "
-            f"| {commit} |"
-        )
-    lines += [
-        "",
-        "The commands stand after `python -m fedclust_helpers.studies`. Tables without a record of",
-        "their own are listed with the [result tables](results/index.md); the claims are graded from",
-        "all of them by `python -m fedclust_helpers.studies --claims`.",
-        "",
-        "The site: `make site` (Sphinx, MyST-NB, the book theme; mathematics by MathJax 4 with the",
-        "New Computer Modern font, both part of the site). `make browser-test` opens every page in a",
-        "browser without a network.",
-    ]
-    write(book, "made", "\n".join(lines))
+        commit = re.sub("^([0-9a-f]{10})[0-9a-f]{30}", r"\1", commit)
+        row = [link, sum(sidecar["files"].values()), f"`{command}`"]
+        row += [sidecar.get(key, "") for key in ("cells", "cpu_seconds", "design_fingerprint")]
+        lines.append("| " + " | ".join(map(str, [*row, commit])) + " |")
+    text = (book.root / "docs" / "made.md").read_text(encoding="utf-8")
+    write(book, "made", text.replace("<!-- records -->", "\n".join(lines)))
