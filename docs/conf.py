@@ -30,8 +30,8 @@ exclude_patterns = ["extra/**", "static/**", "doctrees/**", "jupyter_execute/**"
 # --- notebooks and Markdown
 nb_execution_mode = "off"
 nb_number_source_lines = False
-nb_code_prompt_show = "Show code: {type}"
-nb_code_prompt_hide = "Hide code: {type}"
+nb_code_prompt_show = "Show code"
+nb_code_prompt_hide = "Hide code"
 myst_enable_extensions = ["dollarmath", "colon_fence", "deflist"]
 myst_heading_anchors = 4
 myst_dmath_double_inline = True

@@ -52,6 +52,7 @@ def claims(book: Book) -> None:
         page = f"claims/{slug(heading)}"
         verdicts = f"[What the verdicts mean]({SCHEME}index.html)."
         text = re.sub(r"\[README\w*\.md\]", "[notes]", text)
+        text = re.sub(r'(?<="></a>)\S+', lambda name: re.sub(r"[._]", r"\g<0><wbr>", name[0]), text)
         content = book.rewrite(text, CLAIMS, page).strip().replace("\n", f" {verdicts}\n", 1)
         write(book, page, f"# Claims: {heading}\n\n{content}")
 

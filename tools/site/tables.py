@@ -158,8 +158,9 @@ def index(book: Book, tables: list[Table]) -> None:
             continue
         lines += [f"## {heading}", ""]
         lines += ["```{toctree}", ":maxdepth: 1", ""]
-        files = notes + [f"{table.name}.csv" for table in here]
-        lines += [book.pages[f"data/results/{file}"].rpartition("/")[2] for file in files]
+        at = {file: book.pages[f"data/results/{file}"].rpartition("/")[2] for file in notes}
+        lines += [f"Notes: design, columns, findings <{at[file]}>" for file in notes]
+        lines += [table.name for table in here]
         lines += ["```", ""]
     write(book, "results/index", "\n".join(lines))
 
