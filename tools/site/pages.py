@@ -14,7 +14,7 @@ from tools.site.links import SCHEME, Book
 from tools.site.tables import write
 
 CLAIMS = "data/results/claims.md"
-USING = ("Trust models", "Use it on your own data", "Data", "With conda", "What is not claimed")
+ELSEWHERE = ("Two commands", "The notebooks", "How to cite", "More")  # the book has its own
 
 
 def slug(text: str) -> str:
@@ -69,12 +69,9 @@ def copy(book: Book, path: str, title: str | None = None) -> None:
 def using(book: Book) -> None:
     """The sections of the README that a reader of the book needs."""
     _, parts = sections((book.root / "README.md").read_text(encoding="utf-8"))
-    missing = [name for name in USING if name not in parts]
-    if missing:
-        raise ValueError(f"README.md has no section {', '.join(missing)}: see tools/site/pages.py")
     page = "using"
     intro = "`make lab` in a checkout installs everything and opens the first notebook."
-    text = "\n".join(f"## {name}\n{parts[name]}" for name in USING)
+    text = "\n".join(f"## {name}\n{parts[name]}" for name in parts if name not in ELSEWHERE)
     text = f"# Use it\n\n{intro}\n\n{text}"
     write(book, page, book.rewrite(text, "README.md", page))
 
