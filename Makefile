@@ -3,9 +3,10 @@
 #           LAB_FLAGS="--no-browser --port 9999", DESIGN=quick OUT=folder (results)
 
 .POSIX:
-.PHONY: help lab test fast lint notebooks variations results bench mutants sweep browser-test wheel-test lock clean
+.PHONY: help lab test fast lint notebooks variations results bench mutants sweep browser-test wheel-test site lock clean
 
 VENV = .venv
+SITE = .venv-site
 PYTHON =
 N = 2
 DESIGN = full
@@ -32,10 +33,11 @@ test: lint          ## install what tests need and run everything: lint, types, 
 fast: $(VENV)/installed          ## quick tests only: nothing marked slow, no notebook is executed
 	$(PYTEST) -n $(N) -m "not slow and not browser"
 
-lint: $(VENV)/installed          ## ruff (rules and format) and mypy
+lint: $(VENV)/installed          ## ruff (rules and format), mypy and codespell
 	$(RUN)/ruff check .
 	$(RUN)/ruff format --check .
 	$(RUN)/mypy
+	$(RUN)/codespell
 
 notebooks: $(VENV)/installed          ## regenerate and execute every notebook from its .py script
 	$(RUN)/python scripts/build_notebooks.py
@@ -56,17 +58,21 @@ mutants: $(VENV)/installed          ## small wrong versions of the package: is e
 sweep: $(VENV)/installed          ## wrong input to every public callable; writes data/results/sweep.csv (10 min)
 	$(RUN)/python -m tools.sweep --jobs $(N)
 
-browser-test: $(VENV)/browser-installed          ## move every widget in a real browser (Chromium)
+browser-test: $(VENV)/browser-installed site          ## every page of the book and every widget in a real browser (Chromium)
 	$(PYTEST) -m browser -s tests/browser
 
 wheel-test: $(VENV)/installed          ## build the wheel, install it elsewhere, execute the notebooks there
 	$(RUN)/python scripts/wheel_test.py --jobs $(N)
 
+site: $(SITE)/installed          ## the book as web pages, build/site (npm fetches MathJax once; then no network)
+	$(SITE)/bin/cffconvert --validate
+	OMP_NUM_THREADS=1 PYTHONHASHSEED=0 $(SITE)/bin/python -m tools.site
+
 lock: $(VENV)/installed          ## renew requirements.lock and environment.yml
 	$(RUN)/python scripts/lock.py
 
 clean:          ## remove the environment and all caches
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(SITE) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 # The environment: made again only when the lock or pyproject.toml changed.
@@ -90,3 +96,11 @@ $(VENV)/installed: requirements.lock pyproject.toml
 $(VENV)/browser-installed: $(VENV)/installed
 	$(PIP) install -q --no-build-isolation -c requirements.lock -e ".[browser]"
 	@touch $(VENV)/browser-installed
+
+# jsonschema apart: cffconvert needs an older one than the lock names.
+$(SITE)/installed: $(VENV)/installed
+	$(VENV)/bin/python -m venv --clear $(SITE)
+	sed '/^jsonschema/d' requirements.lock > $(SITE)/versions.txt
+	$(SITE)/bin/python -m pip --disable-pip-version-check install -q \
+	    -c $(SITE)/versions.txt -e ".[site]"
+	@touch $(SITE)/installed

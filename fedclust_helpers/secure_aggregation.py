@@ -205,7 +205,7 @@ class PadBook(SingleUse):
         n_clients: Natural,
         shape: tuple[int, ...],
     ) -> Ring:
-        """Pads of shape (n_clients, *shape) for one message of each client.
+        """Pads of shape `(n_clients, *shape)` for one message of each client.
 
         `PadReuseError` if those for this purpose and round were given out before in this session.
         """

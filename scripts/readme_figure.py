@@ -1,8 +1,12 @@
-"""Draw the README's figure from the committed result table: python scripts/readme_figure.py."""
+"""Draw the figures of the README and of the book's first page from the committed result tables.
+
+python scripts/readme_figure.py
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 
@@ -14,9 +18,17 @@ import numpy as np  # noqa: E402
 from fedclust_helpers import studies  # noqa: E402
 from fedclust_helpers.studies.bench import readable  # noqa: E402
 from fedclust_helpers.studies.bench.plots import by, curves, finish, note  # noqa: E402
-from fedclust_helpers.studies.bench.style import BLUE, DARK, MUTED, Look, use_style  # noqa: E402
+from fedclust_helpers.studies.bench.style import (  # noqa: E402
+    BLUE,
+    DARK,
+    DASHED,
+    MUTED,
+    TRUST,
+    Look,
+    use_style,
+)
 
-TARGET = Path(__file__).resolve().parents[1] / "docs" / "figures" / "fastlloyd_s1.png"
+FIGURES = Path(__file__).resolve().parents[1] / "docs" / "figures"
 LOOKS = {
     "sulloyd_fold": Look("SuLloyd (Laplace noise)", MUTED, "^--"),
     "glloyd_fold": Look("GLloyd (Gaussian noise)", DARK, "s-"),
@@ -28,11 +40,49 @@ NAMES = {  # at which ε the name of a line points to it, and from how many poin
     "glloyd_fold": (0.19, (45, 14)),
     "fastlloyd": (0.16, (-44, -22)),
 }
+PRICE = {  # (trust model, algorithm) of the table: look, and the name's place at which n
+    ("local", "ldp_lloyd"): (Look("trust nobody: Lloyd", TRUST["local"], "^--"), 3e4, (10, 12)),
+    ("local", "alg1"): (
+        Look("trust nobody: one report each", TRUST["local"], "v-"),
+        1e4,
+        (-24, -78),
+    ),
+    ("central", "glloyd"): (Look("trusted server", TRUST["trusted"], "D-"), 1e3, (4, 14)),
+    ("secure_sum", "fastlloyd"): (Look("masked secure sum", BLUE, "o-"), 1e3, (-4, -28)),
+}
 
 
-def main() -> None:
+def save(fig: Any, name: str) -> None:
+    """Write one figure, if it can be read."""
+    if wrong := readable.problems(fig):
+        raise SystemExit(f"{name}: " + "; ".join(wrong))
+    FIGURES.mkdir(parents=True, exist_ok=True)
+    fig.savefig(FIGURES / f"{name}.png", dpi=120, metadata={"Software": None})
+
+
+def price_of_trust() -> None:
+    """Cost against the number of users, for all trust models of the table at epsilon 1."""
+    table = studies.load_results("ldp_trust")
+    best = float(table[table["trust"] == "none"]["cost_per_point"].iloc[-1])
+    table = table[table["epsilon"] == 1.0]
+    fig, ax = plt.subplots(figsize=(6.4, 4.3))
+    for (trust, algorithm), (look, at, away) in PRICE.items():
+        rows = table[(table["trust"] == trust) & (table["algorithm"] == algorithm)]
+        rows = rows.set_index("n")
+        curves(ax, None, {0: rows["cost_per_point"]}, [look], errors={0: rows["ci95"]})
+        note(ax, look.label, (at, float(rows["cost_per_point"][at])), away)
+    ax.axhline(best, **DASHED)
+    note(ax, "without privacy", (1.05e6, best), (0, -9), ha="right")
+    title = "The less you trust, the more users you need (ε = 1)"
+    finish(
+        ax, title, "users", "cost per point", log="xy", yticks=[0.02, 0.05, 0.1, 0.2, 0.5],
+        ylim=(0.0145, 1.3),
+    )  # fmt: skip
+    save(fig, "price_of_trust")
+
+
+def fastlloyd_s1() -> None:
     """NICV against epsilon on S1: means and 95 % intervals of 100 runs."""
-    use_style()
     table = studies.load_results("fastlloyd_nicv")
     table = table[(table["dataset"] == "s1") & (table["init"] != "binary")]
     means, halves = (by(table, "method", "epsilon", y) for y in ("nicv_mean", "ci95"))
@@ -49,10 +99,14 @@ def main() -> None:
     title = "FastLloyd needs about half the ε for the same cost (data S1, k = 15)"
     x, y = "ε (total, add/remove one point)", "NICV: mean squared distance"
     finish(ax, title, x, y, ylim=(0, 0.068), xticks=means["fastlloyd"].index)
-    if wrong := readable.problems(fig):
-        raise SystemExit("; ".join(wrong))
-    TARGET.parent.mkdir(parents=True, exist_ok=True)
-    fig.savefig(TARGET, dpi=120, metadata={"Software": None})
+    save(fig, "fastlloyd_s1")
+
+
+def main() -> None:
+    """Draw both."""
+    use_style()
+    fastlloyd_s1()
+    price_of_trust()
 
 
 if __name__ == "__main__":

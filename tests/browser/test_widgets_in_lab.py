@@ -1,4 +1,6 @@
-"""Every widget in a real browser: run the notebook in JupyterLab, move a slider, see a new figure.
+"""Every widget in a real browser: Run All in JupyterLab, move each control, see a new figure.
+
+With two cores the next notebook runs while the controls of the one before are moved.
 
 Needs Chromium or Chrome and the Python package playwright (`make browser-test` installs the
 latter). Works on copies of the notebooks, so that the tracked files stay as they are.
@@ -21,6 +23,7 @@ from typing import Any
 
 import nbformat
 import pytest
+from browser_cases import running_browser  # noqa: F401  (a fixture)
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -58,31 +61,6 @@ def widget_cells(path: Path) -> list[int]:
 
 
 NOTEBOOKS = [p for p in sorted((ROOT / "notebooks").glob("*.ipynb")) if widget_cells(p)]
-
-
-def find_browser() -> str | None:
-    """Path of Chromium or Chrome, if there is one."""
-    for name in ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"):
-        if found := shutil.which(name):
-            return found
-    return None
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    playwright = pytest.importorskip(
-        "playwright.sync_api", reason="playwright is not installed: run `make browser-test`"
-    )
-    executable = find_browser()
-    if executable is None:
-        pytest.skip("no Chromium or Chrome on this machine")
-    arguments = ["--disable-dev-shm-usage", "--disable-gpu"]
-    if getattr(os, "geteuid", lambda: 1)() == 0:  # Chromium has no sandbox for root
-        arguments.append("--no-sandbox")
-    with playwright.sync_playwright() as driver:
-        instance = driver.chromium.launch(executable_path=executable, args=arguments)
-        yield instance
-        instance.close()
 
 
 @pytest.fixture(scope="module")
@@ -166,10 +144,14 @@ def wait_for_kernel(page: Any) -> None:
         page.wait_for_timeout(300)
 
 
-def run_all(page: Any, n_code_cells: int) -> None:
-    """Run all cells and wait until the last one is done and the kernel is idle."""
+def press_run_all(page: Any) -> None:
+    """Let all cells run."""
     page.get_by_role("menuitem", name="Run", exact=True).click()
     page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
+
+
+def wait_for_all(page: Any, n_code_cells: int) -> None:
+    """Wait until the last cell is done and the kernel is idle; no cell ends in an error."""
     deadline = time.monotonic() + RUN_TIMEOUT
     while True:
         state = page.evaluate(STATE)
@@ -216,57 +198,102 @@ def settled_images(page: Any, cell: Any) -> list[str]:
     return last
 
 
-def move_slider(page: Any, cell: Any, key: str, times: int) -> None:
-    handle = cell.locator(".noUi-handle").first
-    handle.scroll_into_view_if_needed()
-    handle.focus()
-    for _ in range(times):
-        page.keyboard.press(key)
+def move(page: Any, cell: Any, number: int, before: list[str]) -> tuple[str, float | None]:
+    """Move one slider of a cell; what it shows then, and the seconds until the new figure."""
+    handle = cell.locator(".noUi-handle").nth(number)
+    readout = cell.locator(".widget-readout").nth(number)
+    shown = readout.inner_text()
+    seconds = None
+    for key in ("ArrowRight", "ArrowLeft"):  # the other way if it stands at its end
+        handle.scroll_into_view_if_needed()
+        handle.focus()
+        for _ in range(2):
+            page.keyboard.press(key)
+        page.wait_for_timeout(200)
+        if readout.inner_text() != shown:
+            seconds = wait_for_change(page, cell, before)
+            break
+    return readout.inner_text(), seconds
 
 
-def check_widgets(browser: Any, address: str, name: str, path: Path | None) -> None:
-    """Open one notebook, run it, and move the first slider of each widget cell."""
+def choose(page: Any, cell: Any, number: int, before: list[str]) -> tuple[str, float | None]:
+    """Take another entry of one list of a cell."""
+    box = cell.locator(".widget-dropdown select").nth(number)
+    names = box.locator("option").all_inner_texts()
+    at = box.evaluate("box => box.selectedIndex")
+    box.select_option(index=(at + 1) % len(names))
+    return names[(at + 1) % len(names)], wait_for_change(page, cell, before)
+
+
+class Desk:
+    """Notebooks in JupyterLab, each in a tab and with a kernel of its own."""
+
+    def __init__(self, browser: Any, address: str) -> None:
+        self.browser, self.address = browser, address
+        self.tabs: dict[str, Any] = {}
+
+    def start(self, name: str) -> Any:
+        """Open a notebook and let it run, unless it does already; returns its tab."""
+        if name not in self.tabs:
+            page = self.browser.new_page(viewport={"width": 1300, "height": 950})
+            self.tabs[name] = page
+            path = f"lab/workspaces/{name}/tree/notebooks/{name}.ipynb"
+            page.goto(f"{self.address}/{path}?token={TOKEN}&reset")
+            page.wait_for_selector(".jp-NotebookPanel .jp-Notebook .jp-Cell", timeout=90_000)
+            wait_for_kernel(page)
+            press_run_all(page)
+        return self.tabs[name]
+
+    def clear(self, name: str) -> None:
+        """Stop a kernel and close its tab."""
+        page = self.tabs.pop(name)
+        page.get_by_role("menuitem", name="Kernel", exact=True).click()
+        page.get_by_role("menuitem", name=re.compile(r"^Shut Down Kernel")).click()
+        page.close()
+
+
+@pytest.fixture(scope="module")
+def desk(browser: Any, lab: str) -> Iterator[Desk]:
+    found = Desk(browser, lab)
+    yield found
+    for page in found.tabs.values():
+        page.close()
+
+
+def check_widgets(desk: Desk, name: str, path: Path | None, following: Path | None) -> None:
+    """Run one notebook and move every control of each widget cell; the next one runs meanwhile."""
     if path is None:
         positions, n_code_cells = [0], 1
     else:
         positions = widget_cells(path)
         cells = nbformat.read(path, as_version=4).cells
         n_code_cells = sum(c.cell_type == "code" and bool(c.source.strip()) for c in cells)
-    page = browser.new_page(viewport={"width": 1300, "height": 950})
-    try:
-        page.goto(f"{address}/lab/tree/notebooks/{name}.ipynb?token={TOKEN}&reset")
-        page.wait_for_selector(".jp-NotebookPanel .jp-Notebook .jp-Cell", timeout=90_000)
-        wait_for_kernel(page)
-        run_all(page, n_code_cells)
-        for position in positions:
-            cell = page.locator(".jp-Notebook .jp-Cell").nth(position)
-            cell.locator(".noUi-handle").first.wait_for(timeout=30_000)
+    page = desk.start(name)
+    if following is not None and (os.cpu_count() or 1) > 1:
+        desk.start(following.stem)
+    wait_for_all(page, n_code_cells)
+    for position in positions:
+        cell = page.locator(".jp-Notebook .jp-Cell").nth(position)
+        cell.locator(".noUi-handle").first.wait_for(timeout=30_000)
+        n_sliders = cell.locator(".noUi-handle").count()
+        n_lists = cell.locator(".widget-dropdown select").count()
+        moves = [(move, i) for i in range(n_sliders)] + [(choose, i) for i in range(n_lists)]
+        for act, number in moves:
             before = settled_images(page, cell)
-            readout = cell.locator(".widget-readout").first.inner_text()
-            move_slider(page, cell, "ArrowRight", 2)
-            seconds = wait_for_change(page, cell, before)
-            if seconds is None:  # the slider stood at its right end
-                move_slider(page, cell, "ArrowLeft", 2)
-                seconds = wait_for_change(page, cell, before)
-            moved = cell.locator(".widget-readout").first.inner_text()
-            assert seconds is not None, f"cell {position + 1}: the figure did not change"
-            assert moved != readout, f"cell {position + 1}: the slider did not move"
-            print(
-                f"\n{name}, cell {position + 1}: {readout} -> {moved}, redrawn in {seconds:.1f} s"
-            )
-        traceback = page.locator('.jp-Notebook [data-mime-type="application/vnd.jupyter.stderr"]')
-        assert traceback.count() == 0, traceback.first.inner_text()
-        # leave nothing unsaved behind that would ask a question
-        page.get_by_role("menuitem", name="Kernel", exact=True).click()
-        page.get_by_role("menuitem", name=re.compile(r"^Shut Down Kernel")).click()
-    finally:
-        page.close()
+            shown, seconds = act(page, cell, number, before)
+            control = f"{name}, cell {position + 1}, {act.__name__} {number + 1}: {shown}"
+            assert seconds is not None, f"{control}: the figure did not change"
+            print(f"\n{control}, redrawn in {seconds:.1f} s")
+    traceback = page.locator('.jp-Notebook [data-mime-type="application/vnd.jupyter.stderr"]')
+    assert traceback.count() == 0, traceback.first.inner_text()
+    desk.clear(name)
 
 
-def test_the_check_itself(browser: Any, lab: str) -> None:
-    check_widgets(browser, lab, "self_test", None)
+def test_the_check_itself(desk: Desk) -> None:
+    check_widgets(desk, "self_test", None, NOTEBOOKS[0])
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_every_widget_redraws_its_figure(path: Path, browser: Any, lab: str) -> None:
-    check_widgets(browser, lab, path.stem, path)
+def test_every_widget_redraws_its_figure(path: Path, desk: Desk) -> None:
+    at = NOTEBOOKS.index(path) + 1
+    check_widgets(desk, path.stem, path, NOTEBOOKS[at] if at < len(NOTEBOOKS) else None)

@@ -1,0 +1,176 @@
+"""Settings of the book for Sphinx. The sources of its pages are written by `tools.site`."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from docutils import nodes
+from sphinx import addnodes
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+import fedclust_helpers  # noqa: E402
+from tools.site.links import SCHEME  # noqa: E402
+from tools.site.settings import place  # noqa: E402
+
+project = "fedclust"
+author = "the fedclust developers"
+version = release = fedclust_helpers.__version__
+language = "en"
+copyright = author
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.mathjax"]
+extensions += ["sphinx_copybutton"]
+exclude_patterns = ["extra/**", "static/**", "doctrees/**", "jupyter_execute/**"]
+
+# --- notebooks and Markdown
+nb_execution_mode = "off"
+nb_number_source_lines = False
+nb_code_prompt_show = "Show code"
+nb_code_prompt_hide = "Hide code"
+myst_enable_extensions = ["dollarmath", "colon_fence", "deflist"]
+myst_heading_anchors = 4
+myst_dmath_double_inline = True
+myst_url_schemes = {"http": None, "https": None, "mailto": None, SCHEME.rstrip(":"): None}
+pygments_style = "a11y-high-contrast-light"
+
+# --- docstrings
+default_role = "code"
+add_module_names = False
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"
+maximum_signature_line_length = 88
+napoleon_google_docstring = False
+napoleon_use_rtype = False
+napoleon_preprocess_types = False
+
+# --- pages
+html_theme = "sphinx_book_theme"
+html_title = "fedclust"
+html_context = {"default_mode": "auto"}
+html_baseurl = place().site
+html_css_files = ["site.css"]
+html_js_files = [("site.js", {"priority": 300})]
+html_copy_source = False
+html_show_sourcelink = False
+html_use_index = True
+html_domain_indices = True
+html_show_sphinx = False
+html_theme_options = {
+    "use_download_button": False,
+    "use_fullscreen_button": False,
+    "use_repository_button": bool(place().repository),
+    "home_page_in_toc": True,
+    "show_navbar_depth": 1,
+    "show_toc_level": 1,
+    "secondary_sidebar_items": {
+        pattern: ["page-toc"]
+        for pattern in ("chapters/*", "api/*", "using", "data", "glossary", "contributing")
+    },
+    "pygments_light_style": "a11y-high-contrast-light",
+    "pygments_dark_style": "a11y-high-contrast-dark",
+}
+if place().repository:
+    html_theme_options["repository_url"] = f"https://github.com/{place().repository}"
+
+# --- mathematics: from the site itself, for any depth of folders and for file://
+mathjax_path = "mathjax/tex-chtml.js"
+mathjax4_config = {
+    "output": {
+        "font": "mathjax-newcm",
+        "fontPath": "[mathjax]/%%FONT%%-font",
+        "displayOverflow": "scroll",
+        "linebreaks": {"inline": False},
+    },
+    "options": {
+        "enableMenu": False,
+        "enableSpeech": False,
+        "enableBraille": False,
+        "enableEnrichment": False,
+        "enableExplorer": False,
+        "menuOptions": {"settings": {"enrich": False, "speech": False, "braille": False}},
+        "ignoreHtmlClass": "tex2jax_ignore|mathjax_ignore|document",
+        "processHtmlClass": "tex2jax_process|mathjax_process|math|output_area",
+    },
+}
+
+
+def plain_signature(
+    app: Any, what: str, name: str, value: Any, options: Any, signature: str, returns: str
+) -> tuple[str, str] | None:
+    """A signature as it stands in the source: names of types, not what they stand for."""
+    if what not in {"function", "method", "class"}:
+        return None
+    try:
+        found = inspect.signature(value)
+    except (TypeError, ValueError):
+        return None
+    kept = [
+        parameter.replace(annotation=_Word(parameter.annotation))
+        if isinstance(parameter.annotation, str)
+        else parameter
+        for key, parameter in found.parameters.items()
+        if not (what == "method" and key == "self")
+    ]
+    empty = inspect.Signature.empty
+    arguments = str(found.replace(parameters=kept, return_annotation=empty))
+    result = found.return_annotation
+    shown = "" if what == "class" or result in (empty, None, "None") else str(result).strip("'")
+    return re.sub(
+        r"<[\w.]*?(\w+) object at 0x\w+>|<function (\w+) at 0x\w+>", r"\1\2", arguments
+    ), (shown)
+
+
+class _Word(str):
+    """An annotation that prints without quotes."""
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def readable_docstring(
+    app: Any, what: str, name: str, value: Any, options: Any, lines: list[str]
+) -> None:
+    """Names that end in an underscore are names, not links; the rest of a docstring stays."""
+    parts = re.split(r"(``[^`]*``|`[^`]*`)", "\n".join(lines))
+    parts[::2] = [
+        re.sub(r"(?<=\w)_(?=\W|$)|\||(?<=\w)\*\*?(?=\w)", r"\\\g<0>", p) for p in parts[::2]
+    ]
+    for i in range(2, len(parts), 2):
+        if parts[i][:1].isalnum():  # as in "`ask`s"
+            parts[i] = "\\ " + parts[i]
+    lines[:] = "".join(parts).split("\n")
+
+
+def resolve_site_links(app: Any, document: nodes.document, name: str) -> None:
+    """Links that `tools.site` has worked out: take the mark away."""
+    for node in document.findall(nodes.reference):
+        if node.get("refuri", "").startswith(SCHEME):
+            node["refuri"] = node["refuri"].removeprefix(SCHEME)
+            node["internal"] = True
+
+
+def qualify_types(app: Any, document: nodes.document) -> None:
+    """A type is looked up as Python would: by its name in the module that mentions it."""
+    for node in document.findall(addnodes.pending_xref):
+        target, module = node.get("reftarget", ""), node.get("py:module")
+        if node.get("refdomain") != "py" or not module or "." in target:
+            continue
+        inside = [name for name in sorted(sys.modules) if name.startswith(f"{module}.")]
+        for name in (module, *inside):
+            found = getattr(sys.modules.get(name), target, None)
+            if inspect.isclass(found) and found.__module__.startswith("fedclust_helpers"):
+                node["reftarget"] = f"{found.__module__}.{found.__qualname__}"
+                break
+
+
+def setup(app: Any) -> None:
+    """Connect them."""
+    app.connect("doctree-read", qualify_types)
+    app.connect("autodoc-process-signature", plain_signature)
+    app.connect("autodoc-process-docstring", readable_docstring)
+    app.connect("doctree-resolved", resolve_site_links)

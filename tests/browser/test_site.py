@@ -1,0 +1,330 @@
+"""The book in a real browser without a network: every page, light and dark, desktop and phone.
+
+`make browser-test` builds the book first (`make site`). Pages are opened as files. Screenshots are
+left in build/site-shots.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import unquote
+
+import pytest
+from browser_cases import running_browser  # noqa: F401  (a fixture)
+from PIL import Image
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+ROOT = Path(__file__).resolve().parents[2]
+SITE = ROOT / "build" / "site"
+SHOTS = ROOT / "build" / "site-shots"
+PAGES = sorted(
+    path.relative_to(SITE).as_posix()
+    for path in SITE.rglob("*.html")
+    if "_static" not in path.parts
+)
+CHAPTERS = sorted(path.stem for path in (ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
+DESKTOP, PHONE = {"width": 1300, "height": 900}, {"width": 390, "height": 844}
+LOWEST_CONTRAST = 4.5
+LOCAL = ("file:", "data:", "blob:", "about:")
+SEARCHES = {
+    "eigengap": "chapters/02_feddp_kmeans.html",
+    "rebalancing": "chapters/04_rr_cluster.html",
+    "Bitstogram": "chapters/03_locally_private_kmeans.html",
+}
+SHOWN = ("index", "chapters/01_fastlloyd", "claims/fastlloyd", "results/ldp_trust", "api/fastlloyd")
+
+if not PAGES:
+    pytest.skip("the book is not built: run `make site`", allow_module_level=True)
+
+# --- what the files say ---------------------------------------------------------------------------
+
+
+class Page(HTMLParser):
+    """Ids, links, sources, images and formulas of one page."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.ids: set[str] = set()
+        self.links: list[str] = []
+        self.formulas = 0
+        self.bare_images = 0
+        self.feed((SITE / name).read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        found = {name: value or "" for name, value in attrs}
+        self.ids |= {found[key] for key in ("id", "name") if key in found}
+        self.links += [found[key] for key in ("href", "src") if key in found]
+        self.formulas += "math notranslate" in found.get("class", "")
+        self.bare_images += tag == "img" and not found.get("alt", "").strip()
+
+
+@pytest.fixture(scope="module")
+def parsed() -> dict[str, Page]:
+    return {name: Page(name) for name in PAGES}
+
+
+def test_every_link_and_source_is_there(parsed: dict[str, Page]) -> None:
+    broken, seen = [], 0
+    for name, page in parsed.items():
+        for link in page.links:
+            if re.match(r"https?:|mailto:|data:|javascript:", link):
+                continue
+            path, _, fragment = link.partition("#")
+            path = unquote(path.split("?")[0])
+            target = posixpath.normpath(posixpath.join(posixpath.dirname(name), path))
+            target = target if path else name
+            seen += 1
+            if not (SITE / target).is_file():
+                broken.append(f"{name}: {link}")
+            elif fragment and target in parsed and unquote(fragment) not in parsed[target].ids:
+                broken.append(f"{name}: {link} (no such place)")
+    assert seen > 1000
+    assert not sorted(set(broken))
+
+
+def test_nothing_is_taken_from_another_host(parsed: dict[str, Page]) -> None:
+    loads = re.compile(
+        r"<(?:script|img|iframe|source)[^>]+src=\"(?:https?:)?//|@import[^;]*https?:|url\(.?http"
+    )
+    for path in SITE.rglob("*"):
+        if path.suffix in {".html", ".css"} and "files" not in path.relative_to(SITE).parts:
+            text = path.read_text(encoding="utf-8")
+            assert not loads.search(text), path.name
+            assert not re.search(r"<link[^>]+stylesheet[^>]+href=\"https?:", text), path.name
+
+
+def test_every_image_says_what_it_shows(parsed: dict[str, Page]) -> None:
+    assert not {name for name, page in parsed.items() if page.bare_images}
+
+
+def test_figures_bring_their_own_background() -> None:
+    """Axes and labels are drawn on white: without transparency they stay readable in the dark."""
+    figures = sorted((SITE / "_images").glob("*.png"))
+    assert len(figures) > 50
+    for path in figures:
+        image = Image.open(path)
+        assert "transparency" not in image.info, path.name
+        if image.mode in ("RGBA", "LA"):
+            assert image.getchannel("A").getextrema() == (255, 255), path.name
+
+
+@pytest.mark.parametrize("stem", CHAPTERS)
+def test_a_chapter_has_what_a_printed_one_has(stem: str) -> None:
+    text = (SITE / "chapters" / f"{stem}.html").read_text(encoding="utf-8")
+    for word in ("Cite this chapter", "Version 0.", "widget-note", "copybtn", "hide-input"):
+        assert word in text or word == "copybtn", word
+    for suffix in ("ipynb", "py"):
+        committed = (ROOT / "notebooks" / f"{stem}.{suffix}").read_bytes()
+        assert (SITE / "files" / "notebooks" / f"{stem}.{suffix}").read_bytes() == committed
+
+
+# --- what a browser shows -------------------------------------------------------------------------
+
+# Pairs of text colour and background below the contrast, as WCAG 2 computes it, with an example.
+CONTRAST = r"""(lowest) => {
+    const canvas = document.createElement('canvas').getContext('2d', {willReadFrequently: true});
+    const known = new Map();
+    const parse = text => {
+        if (!known.has(text)) {
+            canvas.clearRect(0, 0, 1, 1);
+            canvas.fillStyle = text;
+            canvas.fillRect(0, 0, 1, 1);
+            const [r, g, b, a] = canvas.getImageData(0, 0, 1, 1).data;
+            known.set(text, [r, g, b, a / 255]);
+        }
+        return known.get(text);
+    };
+    const over = (top, below) => {
+        const mix = i => top[i] * top[3] + below[i] * (1 - top[3]);
+        return [mix(0), mix(1), mix(2), 1];
+    };
+    const backgrounds = new Map();
+    const background = element => {
+        if (!element) return [255, 255, 255, 1];
+        if (!backgrounds.has(element)) {
+            const own = parse(getComputedStyle(element).backgroundColor);
+            const result = own[3] === 1 ? own : over(own, background(element.parentElement));
+            backgrounds.set(element, result);
+        }
+        return backgrounds.get(element);
+    };
+    const luminance = colour => {
+        const [r, g, b] = colour.map(v => v / 255).map(
+            v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+    };
+    const low = {};
+    let texts = 0;
+    const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    while (walk.nextNode()) {
+        const element = walk.currentNode.parentElement;
+        const text = walk.currentNode.textContent.trim();
+        if (!text || !element.checkVisibility({visibilityProperty: true, opacityProperty: true}))
+            continue;
+        if (element.closest('script, style, noscript, mjx-assistive-mml')) continue;
+        texts += 1;
+        const below = background(element);
+        const colour = over(parse(getComputedStyle(element).color), below);
+        const [x, y] = [luminance(colour), luminance(below)].sort((a, b) => b - a);
+        const ratio = (x + 0.05) / (y + 0.05);
+        if (ratio < lowest) {
+            const shown = c => c.slice(0, 3).map(Math.round);
+            const key = shown(colour) + ' on ' + shown(below);
+            low[key] ??= `${ratio.toFixed(2)} ${element.tagName}.${element.className}: `
+                + text.slice(0, 40);
+        }
+    }
+    return {texts, low};
+}"""
+STATE = """async () => {
+    if (window.MathJax?.startup?.promise) await MathJax.startup.promise;
+    await document.fonts.ready;
+    const images = [...document.images];
+    images.forEach(image => { image.loading = 'eager'; });
+    await Promise.all(images.map(image => image.decode().catch(() => null)));
+    return {
+        formulas: document.querySelectorAll('.math mjx-container').length,
+        wrong: document.querySelectorAll('mjx-merror, [data-mjx-error]').length,
+        broken: images.filter(image => !image.naturalWidth).map(image => image.src),
+    };
+}"""
+THEME = "name => { document.documentElement.dataset.theme = name; }"
+STILL = "*, *::before, *::after { transition: none !important; animation: none !important; }"
+
+
+class Opened(NamedTuple):
+    """A tab without a network, and what went wrong in it."""
+
+    page: Any
+    problems: list[str]
+
+
+@pytest.fixture(scope="module")
+def tab(browser: Any) -> Iterator[Opened]:
+    context = browser.new_context(viewport=DESKTOP, color_scheme="light", offline=True)
+    page = context.new_page()
+    problems: list[str] = []
+    page.on("request", lambda r: None if r.url.startswith(LOCAL) else problems.append(r.url))
+    page.on("requestfailed", lambda r: problems.append(f"failed: {r.url}"))
+    page.on("pageerror", lambda error: problems.append(f"error: {error}"))
+    page.on(
+        "console",
+        lambda m: (
+            problems.append(f"{m.type}: {m.text}") if m.type in ("error", "warning") else None
+        ),
+    )
+    yield Opened(page, problems)
+    context.close()
+
+
+def visit(tab: Opened, name: str) -> Any:
+    """Open a page of the book."""
+    tab.problems.clear()
+    tab.page.set_viewport_size(DESKTOP)
+    tab.page.goto((SITE / name.split("?")[0]).as_uri() + "".join(name.partition("?")[1:]))
+    tab.page.add_style_tag(content=STILL)
+    return tab.page
+
+
+def test_pale_text_is_found(tab: Opened) -> None:
+    page = visit(tab, "index.html")
+    pale = '<body style="background:#fff"><p style="color:#999">pale</p><p>dark</p></body>'
+    page.set_content(pale)
+    found = page.evaluate(CONTRAST, LOWEST_CONTRAST)
+    assert found["texts"] == 2
+    assert list(found["low"]) == ["153,153,153 on 255,255,255"]
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_page(name: str, tab: Opened, parsed: dict[str, Page]) -> None:
+    page = visit(tab, name)
+    state = page.evaluate(STATE)
+    assert state["formulas"] == parsed[name].formulas, "every formula is set"
+    assert not state["wrong"], "a formula that MathJax does not understand"
+    assert not state["broken"]
+    for theme in ("light", "dark"):
+        page.evaluate(THEME, theme)
+        found = page.evaluate(CONTRAST, LOWEST_CONTRAST)
+        assert found["texts"] > 10
+        assert not found["low"], theme
+        filters = page.evaluate("() => [...document.images].map(i => getComputedStyle(i).filter)")
+        assert set(filters) <= {"none"}, "figures are shown as they were drawn"
+    page.set_viewport_size(PHONE)
+    width = page.evaluate("() => document.documentElement.scrollWidth")
+    assert width <= PHONE["width"], "scrolls sideways on a phone"
+    assert not tab.problems
+
+
+def test_formulas_are_counted(parsed: dict[str, Page]) -> None:
+    counts = {name: page.formulas for name, page in parsed.items()}
+    assert sum(counts.values()) > 300
+    for stem in CHAPTERS[:5]:
+        assert counts[f"chapters/{stem}.html"] > 30, stem
+
+
+@pytest.mark.parametrize(("word", "expected"), SEARCHES.items())
+def test_search_finds(word: str, expected: str, tab: Opened) -> None:
+    page = visit(tab, f"search.html?q={word}")
+    page.locator("#search-results li a").first.wait_for(timeout=10_000)
+    page.locator("#search-results p.search-summary").filter(has_text=re.compile(r"\d")).wait_for()
+    links = page.locator("#search-results li a").evaluate_all("all => all.map(a => a.href)")
+    assert any(f"/{expected}" in link for link in links), links
+    assert not tab.problems
+
+
+def test_a_result_table_sorts_and_filters(tab: Opened) -> None:
+    page = visit(tab, "results/ldp_trust.html")
+    rows = page.locator(".results-table tbody tr")
+    column = "() => [...document.querySelectorAll('.results-table tbody td:nth-child(8)')]"
+    column += ".map(cell => Number(cell.textContent))"
+    assert rows.count() == 50
+    page.get_by_role("button", name="show more rows").click()
+    total = rows.count()
+    assert total == 63
+    page.get_by_role("button", name="cost_per_point").click()
+    rising = page.evaluate(column)
+    assert rising == sorted(rising) and len(set(rising)) > 10
+    page.get_by_role("button", name="cost_per_point").click()
+    assert page.evaluate(column) == rising[::-1]
+    page.get_by_placeholder("filter rows").fill("local alg1")
+    assert 0 < rows.count() < total
+    assert all("alg1" in text for text in rows.all_inner_texts())
+
+
+def test_code_of_figures_folds(tab: Opened) -> None:
+    page = visit(tab, f"chapters/{CHAPTERS[0]}.html")
+    folded = page.locator(".cell.tag_hide-input details").first
+    assert not folded.locator("pre").first.is_visible()
+    folded.locator("summary").click()
+    assert folded.locator("pre").first.is_visible()
+    assert page.locator("button.copybtn").count() > 20
+
+
+def test_printing_leaves_the_frame_away(tab: Opened) -> None:
+    page = visit(tab, f"chapters/{CHAPTERS[0]}.html")
+    page.emulate_media(media="print")
+    for frame in (".bd-sidebar-primary", ".bd-sidebar-secondary", ".prev-next-footer"):
+        assert not page.locator(frame).first.is_visible(), frame
+    assert page.locator("article img").first.is_visible()
+    page.emulate_media(media="screen")
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_screenshots(name: str, tab: Opened) -> None:
+    """For the eye: what no count shows."""
+    page = visit(tab, f"{name}.html")
+    page.evaluate(STATE)
+    SHOTS.mkdir(parents=True, exist_ok=True)
+    for theme in ("light", "dark"):
+        page.evaluate(THEME, theme)
+        for device, size in (("desktop", DESKTOP), ("phone", PHONE)):
+            page.set_viewport_size(size)
+            path = SHOTS / f"{name.replace('/', '_')}-{device}-{theme}.png"
+            page.screenshot(path=path)
+            assert path.stat().st_size > 5_000

@@ -1,0 +1,193 @@
+"""How the book's pages are made from what is committed; what they show is seen by a browser."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pandas as pd
+import pytest
+
+from tools.site import api, chapters, mathjax, pages, tables
+from tools.site.links import SCHEME, Book, blocks, targets
+from tools.site.settings import Place, place
+
+ROOT = Path(__file__).resolve().parents[2]
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
+
+
+@pytest.fixture
+def book(tmp_path: Path) -> Book:
+    where = {"notebooks/00_a.ipynb": "chapters/00_a", "docs/symbols.md": "symbols"}
+    where |= {"data/results/claims.md": "claims/index"}
+    return Book(ROOT, tmp_path, tmp_path / "extra", where, {"F12": "claims/fastlloyd"})
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("[F12](../data/results/claims.md#F12)", "[F12](site:../claims/fastlloyd.html#F12)"),
+        ("[all](../data/results/claims.md)", "[all](site:../claims/index.html)"),
+        ("([two\nlines](\n../docs/symbols.md)).", "([two\nlines](site:../symbols.html))."),
+        ("[licence](../LICENSE)", "[licence](site:../files/LICENSE)"),
+        ("[far](https://example.org/x)", "[far](https://example.org/x)"),
+        ("[here](#below)", "[here](#below)"),
+        ("```\n[x](../docs/symbols.md)\n```\n", "```\n[x](../docs/symbols.md)\n```\n"),
+        ("$[0, 1]$ (see [b [c]](../docs/symbols.md#x))", None),
+    ],
+)
+def test_links_follow_their_files(text: str, expected: str | None, book: Book) -> None:
+    found = book.rewrite(text, "notebooks/00_a.ipynb", "chapters/00_a")
+    assert found == (expected or "$[0, 1]$ (see [b [c]](site:../symbols.html#x))")
+    if "LICENSE" in text:
+        assert (book.extra / "files" / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
+
+
+def test_a_link_to_nothing_is_an_error(book: Book) -> None:
+    with pytest.raises(FileNotFoundError, match="docs/nothing.md"):
+        book.rewrite("[x](../docs/nothing.md)", "notebooks/00_a.ipynb", "chapters/00_a")
+
+
+def test_targets_are_those_of_the_prose() -> None:
+    text = 'a [x](one.md#y) `[z](two.md)`\n```\n[c](three.md)\n```\n<img src="four.png">'
+    assert targets(text) == ["one.md#y", "four.png"]
+    assert "".join(part for part, _ in blocks(text)) == text
+
+
+# --- the place on the web -------------------------------------------------------------------------
+
+
+def test_addresses_follow_from_one_setting() -> None:
+    nowhere, there = Place(""), Place("Some/repo")
+    notebook = "notebooks/00_start_here.ipynb"
+    assert not nowhere.site and not nowhere.binder(notebook) and not nowhere.colab(notebook)
+    assert there.site == "https://some.github.io/repo/"
+    assert there.binder(notebook).endswith("/gh/Some/repo/main?urlpath=lab/tree/" + notebook)
+    assert there.colab(notebook).endswith("/github/Some/repo/blob/main/" + notebook)
+
+
+def test_no_address_is_shown_that_does_not_exist() -> None:
+    """Binder, Colab and published pages need a repository: none is linked while none is named."""
+    hosts = re.compile(r"mybinder\.org|colab\.research|github\.io|github\.com/([\w-]+/fedclust\b)")
+    written = ["README.md", "CONTRIBUTING.md", "CITATION.cff", "CHANGELOG.md", "pyproject.toml"]
+    paths = [ROOT / name for name in written] + sorted((ROOT / "docs").glob("*.md"))
+    paths += sorted((ROOT / "notebooks").glob("*.py"))
+    found = {path.name for path in paths if hosts.search(path.read_text(encoding="utf-8"))}
+    assert place().repository or not found
+
+
+@pytest.mark.parametrize("repository", ["", "some/repo"])
+def test_a_chapter_names_its_address_once_there_is_one(repository: str) -> None:
+    where = Place(repository)
+    text = chapters.facts("01_x", "9.9", where) + chapters.citation("01_x", "Why?", "9.9", where)
+    assert "version 9.9" in text and '"Why?"' in text and "files/notebooks/01_x.ipynb" in text
+    assert ("https://some.github.io/repo/chapters/01_x.html" in text) == bool(repository)
+    assert ("mybinder.org" in text) == bool(repository)
+
+
+# --- chapters -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_chapter_keeps_outputs_and_alternative_texts(path: Path, tmp_path: Path) -> None:
+    listed = {f"notebooks/{p.name}": f"chapters/{p.stem}" for p in NOTEBOOKS}
+    book = Book(ROOT, tmp_path, tmp_path / "extra", listed, pages.claim_pages(ROOT))
+    chapters.stage(book, path, "9.9", Place(""))
+    old = nbformat.read(path, as_version=4)
+    new = nbformat.read(tmp_path / "chapters" / path.name, as_version=4)
+    kept = {cell.id: cell for cell in new.cells}
+    figures = 0
+    for cell in old.cells:
+        if cell.cell_type != "code" or "widget" in cell.metadata.get("tags", ()):
+            continue
+        assert kept[cell.id].outputs == cell.outputs
+        if text := chapters.alternative(cell):
+            figures += 1
+            assert kept[cell.id].metadata.mystnb.image.alt == text
+            assert len(text.split()) >= 8
+    assert figures >= 3
+    notes = [c for c in new.cells if c.cell_type == "markdown" and "widget-note" in c.source]
+    widgets = [c for c in old.cells if "widget" in c.metadata.get("tags", ())]
+    assert len(notes) == len(widgets) > 0
+    prose = "\n".join(c.source for c in new.cells if c.cell_type == "markdown")
+    assert not [t for t in targets(prose) if not re.match(r"[a-z]+:|#", t)], "relative links left"
+
+
+def test_headings_do_not_skip_a_level() -> None:
+    texts = ["# A\n### B", "```\n### code\n```\n", "### C\n## D\n#### E"]
+    cells = [nbformat.v4.new_markdown_cell(text) for text in texts]
+    chapters.without_jumps(cells)
+    assert [c.source for c in cells] == [
+        "# A\n## B",
+        "```\n### code\n```\n",
+        "### C\n## D\n### E",
+    ]
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_every_reference_can_be_listed(path: Path) -> None:
+    cells = nbformat.read(path, as_version=4).cells
+    text = "\n\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+    part = text[re.search(r"^#+ References.*$", text, re.M).end() :]  # type: ignore[union-attr]
+    found = pages.references(text)
+    assert len(found) == len(re.findall(r"^\* ", part.split("\n#")[0], re.M)) > 0
+    for reference in found:
+        assert len(reference.title) > 10 and pages.family(reference.authors).isalpha()
+
+
+def test_a_reference_of_another_form_is_refused() -> None:
+    with pytest.raises(ValueError, match="a reference is"):
+        pages.references("## References\n\n* Somebody wrote something.\n")
+
+
+# --- tables, claims, reference, mathematics -------------------------------------------------------
+
+
+def test_every_table_is_explained_and_grouped() -> None:
+    found = tables.all_tables(ROOT / "data" / "results")
+    assert {t.name for t in found} == {p.stem for p in (ROOT / "data/results").glob("*.csv")}
+    assert all(t.notes for t in found if t.sidecar is not None)
+
+
+def test_all_rows_of_a_table_reach_the_page() -> None:
+    frame = pd.DataFrame({"name": ["b", "</script>"], "x": ["0.12345678", ""]})
+    text = tables.html_table(frame, "toy")
+    stored = re.search(r'<script type="application/json">(.*?)</script>', text)
+    assert stored is not None
+    data = json.loads(stored[1])
+    assert data == {"numeric": [False, True], "rows": [["b", "0.1235"], ["</script>", ""]]}
+    assert text.count("</script>") == 1 and "&lt;/script&gt;" in text
+
+
+def test_every_claim_has_a_page() -> None:
+    text = (ROOT / pages.CLAIMS).read_text(encoding="utf-8")
+    assert set(pages.claim_pages(ROOT)) == set(re.findall(r'<a id="([^"]+)">', text))
+
+
+def test_the_reference_lists_what_is_public() -> None:
+    listed = {name: api.members(name) for name in api.module_names()}
+    assert "plan" in listed["fedclust_helpers.fastlloyd"]
+    assert "FastLloydKMeans" in listed["fedclust_helpers.estimators"]
+    assert "plan" not in listed["fedclust_helpers.fastlloyd.planning"], "shown by the package"
+    assert not [name for name in listed if ".studies" in name or "._" in name]
+
+
+def test_archives_are_checked_before_they_are_used(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setenv("FEDCLUST_SITE_CACHE", str(tmp_path))
+    archive = mathjax.ARCHIVES[0]
+    (tmp_path / archive.file).write_bytes(b"something else")
+    with pytest.raises(SystemExit, match="has the SHA-256"):
+        mathjax.unpack(tmp_path / "out")
+    assert not (tmp_path / archive.file).exists() and not (tmp_path / "out").exists()
+    monkeypatch.setattr(mathjax.shutil, "which", lambda name: None)
+    with pytest.raises(SystemExit, match=r"install npm, or put mathjax-4.1.3.tgz"):
+        mathjax.unpack(tmp_path / "out")
+
+
+def test_pages_of_the_book_only_are_marked() -> None:
+    text = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    own = [t for t in targets(text) if t.startswith(SCHEME)]
+    assert {"site:using.html", "site:made.html"} <= set(own)

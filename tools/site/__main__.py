@@ -1,0 +1,95 @@
+"""`make site`: write the sources of the pages and let Sphinx build the book.
+
+    python -m tools.site                 build/site, from build/site-source
+    python -m tools.site --out FOLDER    elsewhere
+
+A warning is an error. Ends with the number of pages and the size.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import time
+from pathlib import Path
+
+from sphinx.cmd.build import main as sphinx
+
+import fedclust_helpers
+from tools.site import api, chapters, mathjax, pages, tables
+from tools.site.links import Book
+from tools.site.settings import ROOT, place
+
+DOCUMENTS = {
+    "docs/index.md": "index",
+    "README.md": "index",
+    "docs/symbols.md": "symbols",
+    "docs/glossary.md": "glossary",
+    "data/README.md": "data",
+    "CHANGELOG.md": "changelog",
+    "CONTRIBUTING.md": "contributing",
+    pages.CLAIMS: "claims/index",
+}
+
+
+def stage(source: Path) -> None:
+    """Write the sources of all pages into the folder `source`."""
+    notebooks = sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
+    results = ROOT / "data" / "results"
+    listed = tables.all_tables(results)
+    where = dict(DOCUMENTS)
+    where |= {f"notebooks/{path.name}": f"chapters/{path.stem}" for path in notebooks}
+    where |= {f"data/results/{table.name}.csv": f"results/{table.name}" for table in listed}
+    for path in results.glob("README*.md"):
+        name = path.stem.removeprefix("README").strip("_") or "fastlloyd"
+        where[f"data/results/{path.name}"] = f"results/notes_{name}"
+    book = Book(ROOT, source, source / "extra", where, pages.claim_pages(ROOT))
+
+    for path in notebooks:
+        chapters.stage(book, path, fedclust_helpers.__version__, place())
+    for table in listed:
+        tables.page(book, table)
+    tables.index(book, listed)
+    tables.made(book, listed)
+    pages.claims(book)
+    pages.using(book)
+    for path in ("docs/symbols.md", "docs/glossary.md", "data/README.md", "CHANGELOG.md"):
+        pages.copy(book, path)
+    pages.copy(book, "CONTRIBUTING.md")
+    for path in results.glob("README*.md"):
+        pages.copy(book, f"data/results/{path.name}")
+    pages.bibliography(book, notebooks)
+    pages.contents(book, notebooks)
+    api.stage(source)
+    mathjax.unpack(source / "static" / "mathjax")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Build the book."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--out", type=Path, default=ROOT / "build" / "site")
+    options = parser.parse_args(arguments)
+    out = options.out.resolve()
+    source = out.with_name(f"{out.name}-source")
+    start = time.perf_counter()
+    for folder in (source, out):
+        shutil.rmtree(folder, ignore_errors=True)
+    stage(source)
+    staged = time.perf_counter() - start
+    command = ["-b", "html", "-W", "--keep-going", "-q", "-c", str(ROOT / "docs")]
+    command += ["-D", f"html_extra_path={source / 'extra'}", "-d", str(source / "doctrees")]
+    command += ["-D", f"html_static_path={ROOT / 'docs' / '_static'},{source / 'static'}"]
+    if code := sphinx([*command, str(source), str(out)]):
+        return int(code)
+    seconds = time.perf_counter() - start
+    files = [path for path in out.rglob("*") if path.is_file()]
+    n_pages = sum(path.suffix == ".html" for path in files)
+    size = sum(path.stat().st_size for path in files) / 1e6
+    print(f"{n_pages} pages, {size:.1f} MB, {seconds:.0f} s ({staged:.0f} s of it for the sources)")
+    print(f"open {out.relative_to(ROOT) if out.is_relative_to(ROOT) else out.name}/index.html")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,87 @@
+"""The reference: one page for each public module of the library, from its docstrings.
+
+A package shows what it exports; a module of it, what is public in it and not exported above.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from pathlib import Path
+from types import ModuleType
+
+PACKAGE = "fedclust_helpers"
+LEFT_OUT = ("studies",)
+
+
+def module_names() -> list[str]:
+    """The public modules of the library; the studies are no library."""
+    package = importlib.import_module(PACKAGE)
+    names = []
+    for found in pkgutil.walk_packages(package.__path__, f"{PACKAGE}."):
+        parts = found.name.split(".")[1:]
+        if parts[0] not in LEFT_OUT and not any(part.startswith("_") for part in parts):
+            names.append(found.name)
+    return sorted(names)
+
+
+def defined_in(module: ModuleType) -> list[str]:
+    """Public classes and functions that a module defines, in the order of its source."""
+    found = []
+    for name, value in vars(module).items():
+        if name.startswith("_") or getattr(value, "__module__", None) != module.__name__:
+            continue
+        if inspect.isclass(value) or inspect.isfunction(value):
+            found.append(name)
+    return found
+
+
+def members(name: str) -> list[str]:
+    """What the page of a module lists."""
+    module = importlib.import_module(name)
+    exported = getattr(module, "__all__", None)
+    if exported is not None:
+        values = {item: getattr(module, item) for item in exported}
+        return [n for n, v in values.items() if inspect.isclass(v) or inspect.isfunction(v)]
+    above = importlib.import_module(name.rpartition(".")[0])
+    taken = {item for item in getattr(above, "__all__", ()) if hasattr(module, item)}
+    return [item for item in defined_in(module) if item not in taken]
+
+
+def entry(module: str, name: str) -> list[str]:
+    """The directive of one class or function."""
+    value = getattr(importlib.import_module(module), name)
+    if not inspect.isclass(value):
+        return [f".. autofunction:: {module}.{name}", ""]
+    lines = [f".. autoclass:: {module}.{name}", "   :members:"]
+    fields = getattr(value, "_fields", ())  # of a named tuple: described in its docstring
+    if fields:
+        lines.append(f"   :exclude-members: {', '.join(fields)}")
+    return [*lines, ""]
+
+
+def stage(source: Path) -> list[str]:
+    """Write all pages; return the modules that have one."""
+    folder = source / "api"
+    folder.mkdir(parents=True, exist_ok=True)
+    modules = [name for name in module_names() if members(name)]
+    for name in modules:
+        short = name.removeprefix(f"{PACKAGE}.")
+        lines = [short, "=" * len(short), "", f".. automodule:: {name}", "   :no-members:", ""]
+        for member in members(name):
+            lines += entry(name, member)
+        (folder / f"{short}.rst").write_text("\n".join(lines), encoding="utf-8")
+    lines = ["API reference", "=============", ""]
+    lines += [
+        f"The library ``{PACKAGE}``: what a stranger would call on own data. Import modules, for",
+        f"example ``from {PACKAGE} import fastlloyd``. What only the checks, tables and figures of",
+        f"the papers need lives in ``{PACKAGE}.studies`` and is not listed here.",
+        "",
+        ".. toctree::",
+        "   :maxdepth: 1",
+        "",
+    ]
+    lines += [f"   {name.removeprefix(PACKAGE + '.')}" for name in modules]
+    (folder / "index.rst").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return modules

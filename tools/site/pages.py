@@ -1,0 +1,159 @@
+"""Pages from text that is there already: claims, notes, README, symbols, and the bibliography."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+import nbformat
+
+from tools.site.chapters import short_title
+from tools.site.links import SCHEME, Book
+from tools.site.tables import write
+
+CLAIMS = "data/results/claims.md"
+ELSEWHERE = ("Two commands", "The notebooks", "How to cite", "More")  # the book has its own
+
+
+def slug(text: str) -> str:
+    """A name for a page."""
+    return re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")
+
+
+def sections(text: str) -> tuple[str, dict[str, str]]:
+    """What stands before the first heading of level two, and the text under each of them."""
+    parts = re.split(r"^## (.+)$", text, flags=re.MULTILINE)
+    return parts[0], dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def claim_pages(root: Path) -> dict[str, str]:
+    """Id of each claim -> page on which it stands."""
+    _, parts = sections((root / CLAIMS).read_text(encoding="utf-8"))
+    return {
+        claim: f"claims/{slug(heading)}"
+        for heading, text in parts.items()
+        for claim in re.findall(r'<a id="([^"]+)">', text)
+    }
+
+
+def claims(book: Book) -> None:
+    """A page for each list of claims, and one before them."""
+    head, parts = sections((book.root / CLAIMS).read_text(encoding="utf-8"))
+    names = [slug(heading) for heading in parts]
+    body = re.sub(r"^# .*\n", "", head)
+    table = f"{SCHEME}../results/claims.html"
+    toc = ["```{toctree}", ":maxdepth: 1", "", *names, "```"]
+    lines = ["# Claims", "", book.rewrite(body, CLAIMS, "claims/index").strip(), ""]
+    lines += ["## The lists", "", *toc, "", f"All of them in [one sortable table]({table})."]
+    write(book, "claims/index", "\n".join(lines))
+    for heading, text in parts.items():
+        page = f"claims/{slug(heading)}"
+        verdicts = f"[What the verdicts mean]({SCHEME}index.html)."
+        text = re.sub(r"\[README\w*\.md\]", "[notes]", text)
+        text = re.sub(r'(?<="></a>)\S+', lambda name: re.sub(r"[._]", r"\g<0><wbr>", name[0]), text)
+        content = book.rewrite(text, CLAIMS, page).strip().replace("\n", f" {verdicts}\n", 1)
+        write(book, page, f"# Claims: {heading}\n\n{content}")
+
+
+def copy(book: Book, path: str, title: str | None = None) -> None:
+    """A Markdown file of the repository as a page."""
+    text = (book.root / path).read_text(encoding="utf-8")
+    if title is not None:
+        text = re.sub(r"^# .*$", f"# {title}", text, count=1, flags=re.MULTILINE)
+    page = book.pages[path]
+    write(book, page, book.rewrite(text, path, page))
+
+
+def using(book: Book) -> None:
+    """The sections of the README that a reader of the book needs."""
+    _, parts = sections((book.root / "README.md").read_text(encoding="utf-8"))
+    page = "using"
+    intro = "`make lab` in a checkout installs everything and opens the first notebook."
+    text = "\n".join(f"## {name}\n{parts[name]}" for name in parts if name not in ELSEWHERE)
+    text = f"# Use it\n\n{intro}\n\n{text}"
+    write(book, page, book.rewrite(text, "README.md", page))
+
+
+class Reference(NamedTuple):
+    """One entry of a list of references."""
+
+    authors: str
+    title: str
+    venue: str
+
+
+def references(text: str) -> list[Reference]:
+    """The entries in the part of a notebook's text that stands under References.
+
+    An entry is ``* AUTHORS. *TITLE.* VENUE with a year. (Remarks.)``; remarks are left out.
+
+    Raises
+    ------
+    ValueError
+        If an entry has another form.
+    """
+    part = re.search(r"^#+ References[^\n]*\n(.*?)(?=^#|\Z)", text, re.MULTILINE | re.DOTALL)
+    if part is None:
+        return []
+    found = []
+    for item in re.split(r"^[*-] ", part[1], flags=re.MULTILINE)[1:]:
+        flat = " ".join(item.split("\n\n")[0].split())
+        match = re.match(r"(?P<authors>.+?)\.? \*(?P<title>[^*]+?)\.?\*\.?(?P<rest>.*)", flat)
+        if match is None:
+            raise ValueError(f"a reference is 'AUTHORS. *TITLE.* VENUE YEAR.', got {flat[:80]!r}")
+        venue = re.match(r" ([^(]*?\b(?:19|20)\d\d)\b", match["rest"])
+        found.append(Reference(match["authors"], match["title"], venue[1] if venue else ""))
+    return found
+
+
+def family(authors: str) -> str:
+    """What an entry is sorted by: the last name of its first author."""
+    return re.split(r",| et al", authors)[0].split()[-1].lower()
+
+
+def bibliography(book: Book, notebooks: Iterable[Path]) -> int:
+    """All references of all chapters, once each, with the chapters that cite them."""
+    entries: dict[str, Reference] = {}
+    cited: dict[str, list[str]] = {}
+    for path in notebooks:
+        cells = nbformat.read(path, as_version=4).cells
+        text = "\n\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+        for reference in references(text):
+            key = slug(reference.title)
+            if key not in entries or len(reference.venue) > len(entries[key].venue):
+                entries[key] = reference
+            if path.stem not in cited.setdefault(key, []):
+                cited[key].append(path.stem)
+    lines = ["# Bibliography", "", "All references of the chapters, and where they are cited.", ""]
+    for key in sorted(entries, key=lambda key: (family(entries[key].authors), key)):
+        entry = entries[key]
+        links = ", ".join(
+            f"[{stem[:2]}]({SCHEME}chapters/{stem}.html#references)" for stem in cited[key]
+        )
+        venue = f" {entry.venue}." if entry.venue else ""
+        lines.append(f"- {entry.authors}. *{entry.title}.*{venue} Cited in {links}.")
+    reference = f"[API reference]({SCHEME}api/index.html)"
+    lines += ["", f"Sources of single formulas stand in the docstrings: {reference}."]
+    write(book, "bibliography", "\n".join(lines))
+    return len(entries)
+
+
+def contents(book: Book, notebooks: Iterable[Path]) -> None:
+    """The first page: the hand-written text, and the table of contents that fills the sidebar."""
+    text = (book.root / "docs" / "index.md").read_text(encoding="utf-8")
+    text = book.rewrite(text, "docs/index.md", "index")
+    parts = {
+        "Chapters": [f"{short_title(p.stem)} <chapters/{p.stem}>" for p in notebooks],
+        "Evidence": ["Claims <claims/index>", "Result tables <results/index>"]
+        + ["How it was made <made>"],
+        "Using it": ["Use it <using>", "Data sets <data>", "API reference <api/index>"],
+        "Reference": ["Symbols <symbols>", "Glossary <glossary>", "Bibliography <bibliography>"]
+        + ["General index <genindex>", "Changes <changelog>", "Contributing <contributing>"],
+    }
+    lines = [text.rstrip()]
+    for caption, pages in parts.items():
+        options = [":hidden:", ":maxdepth: 1", f":caption: {caption}"]
+        lines += ["", "```{toctree}", *options, "", *pages, "```"]
+    write(book, "index", "\n".join(lines))

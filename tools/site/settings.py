@@ -1,0 +1,53 @@
+"""What is known about the project's place on the web: one setting, and what follows from it."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Addresses that exist once `repository` ("owner/name" on GitHub) is set; else all are empty.
+
+    The setting is `tool.fedclust.repository` in pyproject.toml.
+    """
+
+    repository: str
+
+    @property
+    def site(self) -> str:
+        """Where GitHub publishes the book, with a slash at the end."""
+        owner, _, name = self.repository.partition("/")
+        return f"https://{owner.lower()}.github.io/{name}/" if name else ""
+
+    def binder(self, notebook: str) -> str:
+        """Run a notebook (a path in the repository) on Binder."""
+        if not self.repository:
+            return ""
+        return f"https://mybinder.org/v2/gh/{self.repository}/main?urlpath=lab/tree/{notebook}"
+
+    def colab(self, notebook: str) -> str:
+        """Run a notebook (a path in the repository) on Colab."""
+        if not self.repository:
+            return ""
+        base = "https://colab.research.google.com/github"
+        return f"{base}/{self.repository}/blob/main/{notebook}"
+
+
+def place() -> Place:
+    """The place that pyproject.toml names.
+
+    Raises
+    ------
+    ValueError
+        If the setting is neither empty nor "owner/name".
+    """
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    repository = tomllib.loads(text).get("tool", {}).get("fedclust", {}).get("repository", "")
+    if repository and [bool(part) for part in repository.split("/")] != [True, True]:
+        raise ValueError(f'tool.fedclust.repository must be "" or "owner/name", got {repository!r}')
+    return Place(repository)
