@@ -162,6 +162,7 @@ NEVER_SWEPT: dict[str, str] = {
     "datasets.loaders.load_s1": "reads files that a fresh machine does not have",
     "datasets.loaders.load_wine": "reads files that a fresh machine does not have",
     "datasets.loaders.load_yeast": "reads files that a fresh machine does not have",
+    "federation.shuffled.ShuffledReports.gaussian_report": "refuses every call",
     "fastlloyd.planning.plan_glloyd": "only slow tests call it",
     "fastlloyd.planning.plan_lloyd": "only slow tests call it",
     "fastlloyd.planning.plan_sulloyd": "only slow tests call it",
