@@ -19,10 +19,11 @@ or the reverse. Here the hockey stick of these counts is computed, not bounded.
 A report may say more than the randomised value: which question it answers, say, drawn without
 looking at the data. Together they are one randomiser with the same epsilon_0.
 
-The same authors' "stronger clones" (2023) put 2/(p + 1) for 1/p, and 2/(p + k - 1) for k-ary
-randomised response. Their erratum takes both back where user 1's report may come from neither Q0
-nor Q1, and the second fails by enumeration already for three users and k = 3 (a test shows it), so
-that none of it is used here. For binary response with one common question see `binary_delta`.
+The same authors' "stronger clones" (2023) give more of them. Their erratum says that the proof of
+Lemma 3.5 fails where clones are rarer than 1/(p + 1), and holds for a class of randomisers only.
+That of k-ary response, each count with probability 1/(p + k - 1), fails by enumeration already for
+three users and k = 3 (a test shows it): none of it is used here. For binary response to one common
+question see `binary_delta`.
 """
 
 from __future__ import annotations
