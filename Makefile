@@ -1,6 +1,7 @@
 # `make` lists the targets. Plain POSIX make; needs Python 3.11+ and a network, nothing else.
 # Settings: make VENV=/elsewhere, PYTHON=/path/to/python3.12, N=4 (test processes),
-#           LAB_FLAGS="--no-browser --port 9999", DESIGN=quick OUT=folder (results)
+#           LAB_FLAGS="--no-browser --port 9999", DESIGN=quick OUT=folder (results),
+#           BACKEND=dask SCHEDULER=tcp://host:8786 (results on many machines: docs/sweeps.md)
 
 .POSIX:
 .PHONY: help lab test fast lint notebooks variations results bench mutants sweep browser-test wheel-test site lock clean
@@ -11,6 +12,8 @@ PYTHON =
 N = 2
 DESIGN = full
 OUT =
+BACKEND = loky
+SCHEDULER =
 LAB_FLAGS =
 RUN = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 PYTHONHASHSEED=0 $(VENV)/bin
 PYTEST = $(RUN)/python -m pytest -q
@@ -46,8 +49,9 @@ variations: $(VENV)/installed          ## every notebook with other seeds and se
 	$(RUN)/python -m tools.variations --jobs $(N)
 
 results: $(VENV)/installed          ## recompute data/results (2 CPU hours; resumed); DESIGN=quick OUT=folder: tiny tables
-	out='$(OUT)'; $(RUN)/python -m fedclust_helpers.studies --jobs $(N) --design $(DESIGN) \
-	    $${out:+--out "$$out"}
+	out='$(OUT)'; scheduler='$(SCHEDULER)'; $(RUN)/python -m fedclust_helpers.studies --jobs $(N) \
+	    --design $(DESIGN) --backend $(BACKEND) $${out:+--out "$$out"} \
+	    $${scheduler:+--scheduler "$$scheduler"}
 
 bench: $(VENV)/installed          ## speed ratios as JSON
 	@$(RUN)/python benchmarks/run.py

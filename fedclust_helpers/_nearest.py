@@ -34,6 +34,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from fedclust_helpers import _fast
 from fedclust_helpers._validation import FloatArray, IntArray
 
 BLOCK = 8_192  # rows at once: keeps the temporaries in cache
@@ -181,10 +182,14 @@ class NearestTarget:
 
     def labels(self, block: FloatArray) -> IntArray:
         """Index (n,) of the nearest target for the rows of `block` (n, d); the first if tied."""
-        return self._search(block)[0]
+        quick = self._by_loops(block, np.inf)
+        return self._search(block)[0] if quick is None else quick[0]
 
     def labels_within(self, block: FloatArray, radius: float) -> tuple[IntArray, BoolArray]:
         """As `labels`, and which of the rows are `within` the radius (for no basis)."""
+        quick = self._by_loops(block, radius)
+        if quick is not None:
+            return quick
         labels, nearest, slack, open_rows = self._search(block)
         if np.isinf(radius):
             return labels, np.ones(len(block), dtype=np.bool_)
@@ -237,6 +242,32 @@ class NearestTarget:
             values[best, lanes] = np.inf
             labels[part] = np.where(nearest <= square * values.min(axis=0), best, -1)
         return labels
+
+    @cached_property
+    def _loop_targets(self) -> FloatArray | None:
+        """The targets for the compiled loops; None where those are not exact, or are slower."""
+        largest = float(np.abs(self.targets).max())
+        usual = _EXTREME[0] <= largest <= _EXTREME[1]
+        few = self.basis is None and self.targets.size <= _fast.MOST
+        return np.ascontiguousarray(self.targets) if few and usual else None
+
+    def _by_loops(self, block: FloatArray, radius: float) -> tuple[IntArray, BoolArray] | None:
+        """`labels_within` by the compiled definition, or None."""
+        n = len(block)
+        loops = _fast.fast(_fast.nearest, n * self.targets.size)
+        if loops is None or self._loop_targets is None:
+            return None
+        limit = radius * radius * _shrink(self.targets)
+        if not limit >= _WINDOW[np.dtype(np.float64)][0]:
+            return None
+        labels, inside = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.bool_)
+        # the two sums of d squares are each within (d + 2) u of the truth
+        slack = 4 * (self.targets.shape[1] + 8) * _EPS
+        done = loops(
+            np.ascontiguousarray(block), self._loop_targets, limit * (1 - slack),
+            limit * (1 + slack), limit, _EXTREME[1], labels, inside,
+        )  # fmt: skip
+        return (labels, inside) if done else None
 
     def _slack(self, block: FloatArray) -> float | None:
         """Bound for all rows of `block`, or None if its numbers are too large or too small."""

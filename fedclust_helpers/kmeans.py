@@ -16,6 +16,7 @@ from scipy.sparse import csc_array
 from scipy.spatial.distance import cdist
 from sklearn.cluster import KMeans
 
+from fedclust_helpers import _fast
 from fedclust_helpers._checked import checked
 from fedclust_helpers._nearest import NearestTarget
 from fedclust_helpers._validation import (
@@ -192,15 +193,19 @@ def add_block(
     if len(offsets) > 2:
         first = int(np.searchsorted(offsets, start, side="right")) - 1
         last = int(np.searchsorted(offsets, start + len(block), side="left"))
-        edges = np.clip(offsets[first : last + 1], start, start + len(block))
-        rows = edges[1:] - edges[:-1]
-        own = np.repeat(np.arange(0, len(rows) * k, k), rows)
-        labels = np.where(labels < 0, -1, labels + own)
-        width = len(rows) * k
+        width = (last - first) * k
+        if width > k:
+            edges = np.clip(offsets[first : last + 1], start, start + len(block))
+            own = np.repeat(np.arange(0, width, k), edges[1:] - edges[:-1])
+            labels = np.where(labels < 0, -1, labels + own)
+    bins = slice(first * k, first * k + width)
+    loops = _fast.fast(_fast.add_rows, block.size * k)
+    if loops is not None:
+        loops(sums[bins], counts[bins], block, labels)
+        return
     if labels.min() < 0:
         kept = labels >= 0
         block, labels = block[kept], labels[kept]
-    bins = slice(first * k, first * k + width)
     # a sparse 0/1 matrix (bins x rows of the block) times the block: sums without a loop
     index = np.int32 if width < 2**31 else np.int64
     one_hot = csc_array(

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fedclust_helpers import _fast
 from fedclust_helpers._checked import checked
 from fedclust_helpers._validation import (
     Count,
@@ -68,7 +69,7 @@ def as_words(values: Any, name: str) -> Words:
         raise TypeError(f"{name} must be integers, got {array.dtype.name} values")
     if array.dtype.kind == "i" and array.size and array.min() < 0:
         raise ValueError(f"{name} must be >= 0")
-    return array.astype(np.uint64)
+    return array.view(np.uint64) if array.dtype == np.int64 else array.astype(np.uint64)
 
 
 @checked
@@ -78,7 +79,13 @@ def public_coins(seed: Seed, users: IntArray | Words) -> Words:
     The finaliser of SplitMix64 on ``seed + golden ratio * user``: anyone can compute any user's
     coin, and no coin depends on data. Coins carry no privacy, so they need no cipher.
     """
-    z = np.array(as_words(users, "users"))  # a fresh array: the steps below work in place
+    words = as_words(users, "users")
+    loop = _fast.fast(_fast.coins, words.size)
+    if loop is not None and words.ndim == 1:
+        out = np.empty(len(words), dtype=np.uint64)
+        loop(np.ascontiguousarray(words), np.uint64(seed), out)
+        return out
+    z = np.array(words)  # a fresh array: the steps below work in place
     with np.errstate(over="ignore"):
         z *= np.uint64(0x9E3779B97F4A7C15)
         z += np.uint64(seed)

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fedclust_helpers import _fast
 from fedclust_helpers._state import Fixed
 from fedclust_helpers._validation import (
     FloatArray,
@@ -136,7 +137,9 @@ class Channels:
             position = (coins[0] >> np.uint64(32)).astype(np.float64) * 2.0**-32
             first = np.searchsorted(self.edges, position, side="right")
         channels = [first] + [(first + i) % self.n for i in range(1, self.n_answers)]
-        return channels, [coin & self._row_mask for coin in coins]
+        for coin in coins:
+            coin &= self._row_mask
+        return channels, coins
 
 
 # --- counts ---------------------------------------------------------------------------------------
@@ -178,6 +181,11 @@ class BucketHash:
     def __call__(self, keys: Words) -> Words:
         """Buckets (uint64) of keys of any shape."""
         keys = as_words(keys, "keys")
+        loop = _fast.fast(_fast.hashes, keys.size)
+        if loop is not None and keys.ndim == 1:
+            out = np.empty(len(keys), dtype=np.uint64)
+            loop(np.ascontiguousarray(keys), self._a, self._b, self._c, self._shift, out)
+            return out
         with np.errstate(over="ignore"):
             low = keys & np.uint64(0xFFFFFFFF)
             low *= self._a
@@ -283,12 +291,16 @@ class OneBitCounts(Query):
         channels, rows = self._channels.coins(users)
         size = len(self._sums)
         for i, (channel, row) in enumerate(zip(channels, rows, strict=True)):
-            cell = row.astype(np.int64)
+            cell = row.view(np.int64)  # the coins are ours, and below 2^24
             if self.n_channels > 1:
                 cell += channel * self.n_buckets
-            cell += np.where(bits[:, i], size, 0)
-            both = np.bincount(cell, minlength=2 * size)
-            self._sums += both[:size] - both[size:]
+            loop = _fast.fast(_fast.tally, len(cell))
+            if loop is not None:
+                loop(self._sums, cell, np.ascontiguousarray(bits[:, i]))
+            else:
+                cell += np.where(bits[:, i], size, 0)
+                both = np.bincount(cell, minlength=2 * size)
+                self._sums += both[:size] - both[size:]
             self._n_reports += np.bincount(channel, minlength=self.n_channels)
         self._n_users += len(users)
         self._spectrum = None

@@ -16,6 +16,7 @@ from fedclust_helpers.studies import (
     write_claims,
 )
 from fedclust_helpers.studies.bench.cell import MAX_RUNS
+from fedclust_helpers.studies.bench.machines import BACKENDS, machines
 from fedclust_helpers.studies.bench.rows import report
 
 
@@ -31,6 +32,14 @@ def main(arguments: list[str] | None = None) -> None:
         help="measure the rows with these settings again and compare them with the stored ones",
     )  # fmt: skip
     parser.add_argument("--jobs", type=int, default=2, help="processes (default 2)")
+    parser.add_argument(
+        "--backend", choices=BACKENDS, default="loky",
+        help="loky: processes here (default); dask: the workers of a Dask scheduler",
+    )  # fmt: skip
+    parser.add_argument(
+        "--scheduler", metavar="ADDRESS",
+        help="of the Dask scheduler, as tcp://host:8786 (default: --jobs processes here)",
+    )  # fmt: skip
     parser.add_argument("--runs", type=int, help="repetitions of every cell, instead of the design")
     parser.add_argument("--out", type=Path, help="folder (default data/results)")
     parser.add_argument(
@@ -55,6 +64,17 @@ def main(arguments: list[str] | None = None) -> None:
     if options.row:
         _rows(parser, options.table, options.row, folder, options.design)
         return
+    if options.scheduler is not None and options.backend != "dask":
+        parser.error("--scheduler needs --backend dask")
+    try:
+        with machines(options.backend, scheduler=options.scheduler, n_jobs=options.jobs):
+            _tables(options, folder)
+    except (PartialTableError, ImportError, OSError) as error:
+        parser.exit(1, f"{parser.prog}: {error}\n")
+
+
+def _tables(options: argparse.Namespace, folder: Path) -> None:
+    """Make all tables, or the one that was asked for."""
     for name, table in TABLES.items():
         if options.table not in ("all", name):
             continue
@@ -64,11 +84,7 @@ def main(arguments: list[str] | None = None) -> None:
         design = table.quick if options.design == "quick" else table.design
         if options.runs is not None:
             design = replace(design, runs=options.runs)
-        try:
-            written = run_table(table, folder, design=design, n_jobs=options.jobs, progress=True)
-        except (PartialTableError, FileNotFoundError) as error:
-            parser.exit(1, f"{parser.prog}: {error}\n")
-        for path in written:
+        for path in run_table(table, folder, design=design, n_jobs=options.jobs, progress=True):
             print(f"wrote {path.name}")
 
 

@@ -5,7 +5,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ from fedclust_helpers.studies.bench.cell import (
     sorted_by,
     summary,
 )
+from fedclust_helpers.studies.bench.machines import machines
 from fedclust_helpers.studies.bench.rows import remake
 
 RESULTS = Path(__file__).resolve().parents[2] / "data" / "results"
@@ -218,6 +220,125 @@ def test_killed_workers_are_replaced(tmp_path: Path, again: bool) -> None:
         assert pd.read_csv(tmp_path / "toy.csv")["mean"].to_list() == [0, 1]
 
 
+def killing(folder: Path, at: int, *, once: bool, pause: float = 0.0) -> Table:
+    """A toy table that notes each measurement in a file, and kills its worker at one cell."""
+
+    def measure(cell: Cell, *, x: int) -> Numbers:
+        with (folder / f"measured {x}").open("a") as notes:
+            notes.write("x")
+        if x == at and not (once and (folder / "killed").exists()):
+            (folder / "killed").touch()
+            time.sleep(pause)  # the others finish meanwhile
+            os.kill(os.getpid(), signal.SIGKILL)
+        return value(cell, x=x)
+
+    return toy(measure)
+
+
+def times_measured(folder: Path) -> list[int]:
+    return [len((folder / f"measured {x}").read_text()) for x in range(6)]
+
+
+def test_what_was_finished_before_workers_were_killed_is_not_measured_again(tmp_path):
+    notes, alone, out = tmp_path / "notes", tmp_path / "alone", tmp_path / "out"
+    notes.mkdir()
+    run_table(toy(), alone)
+    with pytest.raises(PartialTableError, match="finished cells are kept"):
+        run_table(killing(notes, 5, once=False, pause=0.5), out, n_jobs=2)
+    kept = (out / "toy.partial.csv").read_bytes().splitlines()
+    before = times_measured(notes)
+    assert len(kept) >= 1 + 3 and before[5] == 3
+    run_table(killing(notes, 5, once=True), out, n_jobs=2)  # resumed: the cell is well now
+    finished_before = {int(line.split(b"toy/d")[1].split(b"/")[0]) for line in kept[1:]}
+    after = times_measured(notes)
+    assert [after[x] - before[x] for x in sorted(finished_before)] == [0] * len(finished_before)
+    assert (out / "toy.csv").read_bytes() == (alone / "toy.csv").read_bytes()
+
+
+# --- many machines: the same through Dask, here a cluster of two processes ------------------------
+
+
+@pytest.fixture(scope="module")
+def scheduler() -> Iterator[str]:
+    """The address of a scheduler with two worker processes."""
+    distributed = pytest.importorskip("distributed", reason="extra 'dask' is not installed")
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None
+    ) as cluster:
+        yield cluster.scheduler_address
+
+
+def on_dask(scheduler: str, table: Table, folder: Path, **options: Any) -> bytes:
+    with machines("dask", scheduler=scheduler):
+        run_table(table, folder, **options)
+    return (folder / "toy.csv").read_bytes()
+
+
+def test_dask_gives_the_numbers_of_one_process(scheduler, tmp_path, capsys):
+    run_table(toy(), tmp_path)
+    made = on_dask(scheduler, toy(), tmp_path / "dask", progress=True)
+    assert made == (tmp_path / "toy.csv").read_bytes()
+    assert "6/6" in capsys.readouterr().err  # progress is seen here, where the table is written
+
+
+def test_dask_cells_run_in_other_processes_and_sequential_ones_here(scheduler, tmp_path):
+    def where(cell: Cell, *, x: int) -> Numbers:
+        return {"mean": float(os.getpid()), "median": 0.0, "ci95": 0.0}
+
+    for sequential in (False, True):
+        on_dask(scheduler, toy(where, sequential=sequential), tmp_path)
+        found = set(pd.read_csv(tmp_path / "toy.csv")["mean"])
+        assert (found == {os.getpid()}) if sequential else (os.getpid() not in found)
+
+
+def test_a_killed_dask_worker_loses_nothing(scheduler, tmp_path):
+    run_table(toy(), tmp_path)
+    made = on_dask(scheduler, killing(tmp_path, 1, once=True), tmp_path / "out")
+    assert (tmp_path / "killed").exists()
+    assert made == (tmp_path / "toy.csv").read_bytes()
+
+
+def test_an_interrupted_run_is_resumed_on_dask(scheduler, begun, tmp_path):
+    path, wanted = begun  # by one process, interrupted after four cells
+    assert on_dask(scheduler, killing(tmp_path, -1, once=True), path.parent) == wanted
+    assert sorted(p.name for p in tmp_path.glob("measured *")) == ["measured 4", "measured 5"]
+
+
+def test_a_cell_that_kills_every_dask_worker_ends_with_a_sentence(scheduler, tmp_path, monkeypatch):
+    monkeypatch.setattr(runner, "PATIENCE", 1)
+    with pytest.raises(PartialTableError, match="killed 1 times .* of toy"):
+        on_dask(scheduler, killing(tmp_path, 1, once=False, pause=0.2), tmp_path / "out")
+    assert not (tmp_path / "out" / "toy.csv").exists()
+    on_dask(scheduler, killing(tmp_path, 1, once=True), tmp_path / "out")
+    assert len(pd.read_csv(tmp_path / "out" / "toy.csv")) == 6
+
+
+def test_the_command_runs_on_a_scheduler(scheduler, tmp_path):
+    arguments = ["--design", "quick", "--table", "ldp_lsh", "--out"]
+    command.main([*arguments, str(tmp_path / "a"), "--jobs", "1"])
+    command.main([*arguments, str(tmp_path / "b"), "--backend", "dask", "--scheduler", scheduler])
+    made = [(tmp_path / name / "ldp_lsh.csv").read_bytes() for name in "ab"]
+    assert made[0] == made[1]
+
+
+def test_a_worker_with_other_code_is_refused() -> None:
+    cell = toy().cells(Design())[0]
+    assert runner.measured(toy(), cell, version=partial.code_version())[0] == cell.key
+    refuses(
+        PartialTableError, "a worker has another version", runner.measured, toy(), cell,
+        version="other",
+    )  # fmt: skip
+
+
+def test_backends_are_refused_by_name(monkeypatch):
+    refuses(ValueError, "^backend must be one of loky, dask", machines, "ray")
+    refuses(ValueError, "^scheduler must not be given", machines, "loky", scheduler="tcp://a:1")
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(ImportError, match=r"pip install 'fedclust\[dask\]'"):
+        with machines("dask"):
+            pass
+
+
 def test_finished_files_appear_whole_or_not_at_all(tmp_path, monkeypatch):
     def torn(frame: pd.DataFrame) -> str:
         if "second" in frame:
@@ -343,7 +464,7 @@ def test_command_line_shows_rows(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     "arguments",
     [["--design", "quick"], ["--runs", "1"], ["--table", "other"], ["--runs", "1000000000000"],
-     ["--jobs", "0"], ["--jobs", "1000000"], ["--row", "x=1"],
+     ["--jobs", "0"], ["--jobs", "1000000"], ["--row", "x=1"], ["--scheduler", "tcp://a:1"],
      ["--table", "ldp_lsh", "--row", "t"], ["--table", "ldp_lsh", "--row", "t=5"]],
 )  # fmt: skip
 def test_command_line_refuses_wrong_use(arguments: list[str]) -> None:

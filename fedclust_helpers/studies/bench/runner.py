@@ -23,6 +23,7 @@ from tqdm import tqdm
 
 from fedclust_helpers._validation import check_int
 from fedclust_helpers.studies.bench.cell import Cell, Design, Files, Numbers, Table
+from fedclust_helpers.studies.bench.machines import lost_workers, options
 from fedclust_helpers.studies.bench.partial import (
     PartialFile,
     PartialTableError,
@@ -50,7 +51,8 @@ def run_table(
     """Make one result table under `folder`; returns its files, without the ``.json`` beside them.
 
     Worker processes that are killed (for want of memory, say) are replaced; what they worked on is
-    measured again. The finished files appear all at once, whole.
+    measured again. The finished files appear all at once, whole. Within a context of `machines` the
+    cells run on the workers of a Dask scheduler, and `n_jobs` is theirs.
 
     Parameters
     ----------
@@ -73,7 +75,8 @@ def run_table(
         If a table that this one builds on is missing.
     PartialTableError
         If another run is making this table there, if the partial file is of another design or
-        version, or if workers are killed again and again.
+        version, if a worker has another version of this package, or if workers are killed again
+        and again.
     """
     if not isinstance(table, Table):
         raise TypeError(f"table must be one of studies.TABLES, got {type(table).__name__}")
@@ -92,7 +95,7 @@ def run_table(
     folder.mkdir(parents=True, exist_ok=True)
     cells = table.cells(design)
     with partial_file(folder / f"{table.name}.partial.csv", table.name, cells) as partial:
-        _measure_all(table, cells, partial, 1 if table.sequential else n_jobs, progress)
+        _measure_all(table, cells, partial, n_jobs, progress)
         rows = [dict(partial.done[cell.key]) for cell in cells]
         seconds = sum(row.pop(CPU) for row in rows)
         files = table.files(cells, rows, folder)
@@ -156,16 +159,18 @@ def _measure_all(
     table: Table, cells: Sequence[Cell], partial: PartialFile, n_jobs: int, progress: bool
 ) -> None:
     """Measure what is missing, append it to the partial file, and start killed workers anew."""
-    killed, done = 0, partial.done
+    killed, done, lost = 0, partial.done, (BrokenProcessPool, *lost_workers())
+    own = options(n_jobs, sequential=table.sequential)
     with tqdm(total=len(cells), desc=table.name, initial=len(done), disable=not progress) as bar:
         while todo := [cell for cell in cells if cell.key not in done]:
-            jobs = Parallel(n_jobs=n_jobs, return_as="generator_unordered")
+            jobs = Parallel(return_as="generator_unordered", **own)
+            calls = (delayed(measured)(table, cell, version=code_version()) for cell in todo)
             try:
-                for key, numbers in jobs(delayed(measured)(table, cell) for cell in todo):
+                for key, numbers in jobs(calls):
                     partial.add(key, numbers)
                     bar.update()
                     killed = 0
-            except BrokenProcessPool as error:
+            except lost as error:
                 killed += 1
                 if killed >= PATIENCE:
                     raise PartialTableError(
@@ -175,8 +180,16 @@ def _measure_all(
                     ) from error
 
 
-def measured(table: Table, cell: Cell) -> tuple[str, Numbers]:
-    """The key of a cell and its numbers, with its CPU seconds, on one thread."""
+def measured(table: Table, cell: Cell, *, version: str | None = None) -> tuple[str, Numbers]:
+    """The key of a cell and its numbers, with its CPU seconds, on one thread.
+
+    `PartialTableError` where the code is not of this `version`, if one is given.
+    """
+    if version not in (None, code_version()):
+        raise PartialTableError(
+            "a worker has another version of this package or of its libraries: install the same"
+            " on every machine (finished cells are kept)"
+        )
     start = time.process_time()
     with threadpool_limits(1):
         values = table.values(cell)

@@ -1,0 +1,151 @@
+"""Compiled loops for the extra ``fast`` (Numba): the same answers as NumPy's, bit for bit.
+
+Used where Numba is installed, unless the environment variable ``FEDCLUST_FAST`` is 0; nothing is
+compiled at import, and what was compiled once is kept on disk. Every function here is plain Python
+too. None reorders or contracts a sum: Numba compiles without ``fastmath``, so a sum is rounded as
+the definition of `_nearest` says, and a block is added up in the order of its rows, as the sparse
+product of `kmeans.add_block` does.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+LANES = 64  # rows that are measured at once: the vector registers work across rows
+LEAST = 2**17  # products n k d, or users, below which importing Numba would not pay
+MOST = 2**9  # numbers of all centres above which matrix products are the better filter
+
+
+@cache
+def _numba() -> Any:
+    """Numba, or None: not installed, or switched off."""
+    if os.environ.get("FEDCLUST_FAST", "1") == "0":
+        return None
+    try:
+        import numba
+    except ImportError:
+        return None
+    return numba
+
+
+@cache
+def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    made: Callable[..., Any] = _numba().njit(cache=True, nogil=True, error_model="numpy")(function)
+    return made
+
+
+def fast(function: Callable[..., Any], work: int) -> Callable[..., Any] | None:
+    """The compiled `function`, or None without Numba or where there is little `work`."""
+    return _compiled(function) if work >= LEAST and _numba() is not None else None
+
+
+def nearest(
+    points: Any, targets: Any, low: float, high: float, limit: float, largest: float,
+    labels: Any, inside: Any,
+) -> bool:  # fmt: skip
+    """Write `labels` (n,) of the nearest targets, and which rows are `inside`; True when done.
+
+    Squared distances are summed in the order of the columns. Up to `low` a row is inside and above
+    `high` it is not; in between the sum by halves is compared with `limit`, as `within` does. False
+    if some number is above `largest` in magnitude: nothing that was written counts then.
+    """
+    n, d = points.shape
+    columns, squares = np.zeros((d, LANES)), np.empty(d)
+    value, best = np.empty(LANES), np.empty(LANES)
+    label = np.empty(LANES, np.int64)
+    for start in range(0, n, LANES):
+        rows = points[start : start + LANES]
+        m, large = len(rows), 0
+        for i in range(m):
+            for j in range(d):
+                columns[j, i] = rows[i, j]
+        for j in range(d):
+            for i in range(LANES):
+                large += abs(columns[j, i]) > largest
+        if large > 0:
+            return False
+        best[:] = np.inf
+        label[:] = 0
+        for c in range(len(targets)):
+            target = targets[c]
+            value[:] = 0.0
+            j = 0
+            while j + 3 < d:  # four columns a time, still in order
+                t0, t1, t2, t3 = target[j], target[j + 1], target[j + 2], target[j + 3]
+                x0, x1, x2, x3 = columns[j], columns[j + 1], columns[j + 2], columns[j + 3]
+                for i in range(LANES):
+                    e0, e1, e2, e3 = x0[i] - t0, x1[i] - t1, x2[i] - t2, x3[i] - t3
+                    value[i] = (((value[i] + e0 * e0) + e1 * e1) + e2 * e2) + e3 * e3
+                j += 4
+            while j < d:
+                t0, x0 = target[j], columns[j]
+                for i in range(LANES):
+                    e0 = x0[i] - t0
+                    value[i] += e0 * e0
+                j += 1
+            for i in range(LANES):
+                closer = value[i] < best[i]
+                best[i] = value[i] if closer else best[i]
+                label[i] = c if closer else label[i]
+        labels[start : start + m] = label[:m]
+        near, unsure = inside[start : start + m], 0
+        for i in range(m):
+            near[i] = best[i] <= low
+            unsure += (best[i] > low) & (best[i] <= high)
+        if unsure > 0:
+            for i in range(m):
+                if low < best[i] <= high:
+                    for j in range(d):
+                        e0 = rows[i, j] - targets[label[i], j]
+                        squares[j] = e0 * e0
+                    width = d
+                    while width > 4:
+                        half = width // 2
+                        for j in range(half):
+                            squares[j] += squares[width - half + j]
+                        width -= half
+                    total = squares[0]
+                    for j in range(1, width):
+                        total += squares[j]
+                    near[i] = total <= limit
+    return True
+
+
+def add_rows(sums: Any, counts: Any, block: Any, labels: Any) -> None:
+    """Add rows to `sums` (bins, d) and `counts` by label, the block apart first; -1 is nobody's."""
+    own = np.zeros(sums.shape)
+    n, d = block.shape
+    for i in range(n):
+        c = labels[i]
+        if c >= 0:
+            counts[c] += 1
+            for j in range(d):
+                own[c, j] += block[i, j]
+    sums += own
+
+
+def coins(users: Any, seed: Any, out: Any) -> None:
+    """Write `public_coins` of `users`, 64-bit words, into `out`."""
+    for i in range(len(users)):
+        z = users[i] * np.uint64(0x9E3779B97F4A7C15) + seed
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        out[i] = z ^ (z >> np.uint64(31))
+
+
+def hashes(keys: Any, a: Any, b: Any, c: Any, shift: Any, out: Any) -> None:
+    """Write the buckets of `keys` (`BucketHash`), 64-bit words, into `out`."""
+    for i in range(len(keys)):
+        low, high = keys[i] & np.uint64(0xFFFFFFFF), keys[i] >> np.uint64(32)
+        out[i] = (low * a + high * b + c) >> shift
+
+
+def tally(sums: Any, cells: Any, negative: Any) -> None:
+    """Add 1 to the cell of each report, or -1 where it is `negative`, in place."""
+    for i in range(len(cells)):
+        sums[cells[i]] += -1.0 if negative[i] else 1.0
