@@ -14,6 +14,7 @@ DESIGN = full
 OUT =
 BACKEND = loky
 SCHEDULER =
+BENCH =
 LAB_FLAGS =
 RUN = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 PYTHONHASHSEED=0 $(VENV)/bin
 PYTEST = $(RUN)/python -m pytest -q
@@ -53,8 +54,8 @@ results: $(VENV)/installed          ## recompute data/results (2 CPU hours; resu
 	    --design $(DESIGN) --backend $(BACKEND) $${out:+--out "$$out"} \
 	    $${scheduler:+--scheduler "$$scheduler"}
 
-bench: $(VENV)/installed          ## speed ratios as JSON
-	@$(RUN)/python benchmarks/run.py
+bench: $(VENV)/installed          ## speed ratios as JSON, and their change; BENCH=--write stores them
+	@$(RUN)/python benchmarks/run.py $(BENCH)
 
 mutants: $(VENV)/installed          ## small wrong versions of the package: is each noticed by a test? (15 min)
 	$(RUN)/python -m tools.mutants --jobs $(N)

@@ -1,12 +1,16 @@
 """Speed as ratios measured in one run: prints one JSON object, name -> number.
 
-Each ratio compares our code with one scikit-learn Lloyd iteration on the pooled data
-(``KMeans(init=array, n_init=1, max_iter=1)``), taken in turn in the same process, single thread; a
-training round is compared with its bare matrix products, a loop over clients, and Flower.
+Each ratio has an honest denominator, taken in turn with our code in the same process, in CPU time
+of a single thread. Rounds of k-means are compared with scikit-learn's fit of one iteration on the
+pooled data (``KMeans(init=array, n_init=1, max_iter=1)``), which also validates and copies, and
+with its bare inner iteration, which does nothing but iterate. The local oracle is compared with
+drawing its coins by the fastest generator of NumPy; a training round with its bare matrix products,
+with as many operations in one product at peak speed, a loop over clients, and Flower.
 The median of the paired ratios is reported; numbers from different machines are comparable,
-milliseconds would not be. Nothing here is a test.
+milliseconds would not be. The changes against `benchmarks/results.json` go to the error stream,
+``--write`` stores what was measured. Nothing here is a test.
 
-    python benchmarks/run.py [--quick] [--raw]
+    python benchmarks/run.py [--quick] [--raw] [--only round oracle feddp ldp rr] [--write]
 """
 
 from __future__ import annotations
@@ -25,7 +29,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import record
 from sklearn.cluster import KMeans
+from sklearn.cluster._k_means_lloyd import lloyd_iter_chunked_dense
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
@@ -46,15 +52,25 @@ def paired_ratio(ours: Callable[[], object], theirs: Callable[[], object], repea
     times = np.empty((repeats, 2))
     for i in range(repeats):
         for j, call in enumerate((ours, theirs)):
-            start = time.perf_counter()
+            start = time.process_time()
             call()
-            times[i, j] = time.perf_counter() - start
+            times[i, j] = time.process_time() - start
     ratios = times[:, 0] / times[:, 1]
     return {
         "ratio": float(np.median(ratios)),
         "low": float(ratios.min()),
         "high": float(ratios.max()),
     }
+
+
+def inner_iteration(points: np.ndarray, centers: np.ndarray) -> Callable[[], object]:
+    """scikit-learn's bare Lloyd iteration: labels, sums, new centres; no check, no copy."""
+    n, k = len(points), len(centers)
+    weights, new, in_clusters = np.ones(n), np.zeros_like(centers), np.zeros(k)
+    labels, shift = np.full(n, -1, dtype=np.int32), np.zeros(k)
+    return lambda: lloyd_iter_chunked_dense(
+        points, weights, centers, new, in_clusters, labels, shift, 1
+    )
 
 
 class Round:
@@ -92,6 +108,10 @@ class Round:
         """One iteration of scikit-learn from the same centres on the pooled data."""
         model = KMeans(len(self.start), init=self.start, n_init=1, max_iter=1, algorithm="lloyd")
         return model.fit(self.points).cluster_centers_
+
+    def inner(self) -> Callable[[], object]:
+        """The bare iteration from the same centres on the pooled data."""
+        return inner_iteration(self.points, self.start)
 
     def peak_megabytes(self) -> float:
         """Largest memory that a masked round holds beyond the data."""
@@ -180,7 +200,12 @@ def feddp_ratios(repeats: int, raw: bool) -> dict[str, float]:
     """Ratios of the FedDP-KMeans issue: data-point run, client level per point, memory."""
     point = FedDP("point", 100, 1000)
     results = {}
-    for name, other in (("sklearn_fit", point.sklearn), ("bare_products", point.products)):
+    iteration = inner_iteration(point.data.points, point.data.points[:10].copy())
+    for name, other in (
+        ("sklearn_fit", point.sklearn),
+        ("inner_iteration", iteration),
+        ("bare_products", point.products),
+    ):
         measured = paired_ratio(point.run, other, repeats)
         results[f"feddp_run_over_{name}_100x1000"] = round(measured["ratio"], 3)
         if raw:
@@ -252,11 +277,12 @@ class Oracle:
         return oracle.spectrum
 
     def draws(self) -> np.ndarray:
-        """What no simulation avoids: an index and a random bit of each user, one bincount."""
-        rng = np.random.default_rng(0)
-        rows = rng.integers(self.n_buckets, size=self.n)
-        bits = rng.integers(2, size=self.n)
-        return np.bincount(rows, weights=bits, minlength=self.n_buckets)
+        """What no simulation avoids: an index and a bit of each user in one draw, one bincount."""
+        rng = np.random.Generator(np.random.SFC64(0))  # the fastest generator of NumPy
+        both = np.bincount(
+            rng.integers(2 * self.n_buckets, size=self.n), minlength=2 * self.n_buckets
+        )
+        return both[: self.n_buckets] - both[self.n_buckets :]
 
 
 def per_user_oracle(n: int, n_values: int) -> Callable[[], object] | None:
@@ -280,31 +306,40 @@ def per_user_oracle(n: int, n_values: int) -> Callable[[], object] | None:
     return simulate
 
 
+def oracle_ratios(repeats: int, raw: bool) -> dict[str, float]:
+    """One bit of each of a million users over the draws alone."""
+    oracle = Oracle(10**6)
+    measured = paired_ratio(oracle.ours, oracle.draws, 3 * repeats)
+    if raw:
+        print("ldp oracle", measured, file=sys.stderr)
+    return {"ldp_oracle_over_fastest_draws_n1e6": round(measured["ratio"], 3)}
+
+
 def ldp_ratios(repeats: int, raw: bool) -> dict[str, float]:
-    """Ratios of the issue on local privacy: oracle, Algorithm 1, growth, memory, four rounds."""
+    """Ratios of the issue on local privacy: Algorithm 1, growth, memory, four rounds."""
     results = {}
 
-    def record(name: str, measured: dict) -> None:
+    def note(name: str, measured: dict) -> None:
         results[name] = round(measured["ratio"], 3)
         if raw:
             print(name, measured, file=sys.stderr)
 
-    oracle = Oracle(10**6)
-    record("ldp_oracle_over_draws_n1e6", paired_ratio(oracle.ours, oracle.draws, 3 * repeats))
     case = Local(10**6)
-    record("ldp_alg1_over_sklearn_fit_n1e6", paired_ratio(case.one_round, case.sklearn, repeats))
+    note("ldp_alg1_over_sklearn_fit_n1e6", paired_ratio(case.one_round, case.sklearn, repeats))
+    iteration = inner_iteration(case.points, case.points[:5].copy())
+    note("ldp_alg1_over_inner_iteration_n1e6", paired_ratio(case.one_round, iteration, repeats))
     measured = paired_ratio(case.four_rounds, case.one_round, repeats)
-    record("ldp_four_rounds_over_alg1_n1e6", measured)
-    record("ldp_sketch_over_sklearn_fit_n1e6", paired_ratio(case.sketch, case.sklearn, 3))
+    note("ldp_four_rounds_over_alg1_n1e6", measured)
+    note("ldp_sketch_over_sklearn_fit_n1e6", paired_ratio(case.sketch, case.sklearn, 3))
     results["ldp_peak_over_data_n1e6"] = round(case.peak_over_data(), 2)
     wide = Local(10**6, 10)
-    record("ldp_sketch_over_sklearn_fit_n1e6_d10", paired_ratio(wide.sketch, wide.sklearn, 3))
+    note("ldp_sketch_over_sklearn_fit_n1e6_d10", paired_ratio(wide.sketch, wide.sklearn, 3))
     begin = time.process_time()
     wide.sketch()
     results["ldp_sketch_seconds_n1e6_d10"] = round(time.process_time() - begin, 2)
     large, small = Local(10**7), Local(10**5)
     measured = paired_ratio(large.one_round, small.one_round, max(3, repeats // 2))
-    record("ldp_alg1_n1e7_over_100_times_n1e5", {k: v / 100 for k, v in measured.items()})
+    note("ldp_alg1_n1e7_over_100_times_n1e5", {k: v / 100 for k, v in measured.items()})
     results["ldp_peak_over_data_n1e7"] = round(large.peak_over_data(), 2)
     few, n_values = 20_000, 2**10
     simulate = per_user_oracle(few, n_values)
@@ -312,7 +347,7 @@ def ldp_ratios(repeats: int, raw: bool) -> dict[str, float]:
         print("pure-LDP is not installed: comparison with it left out", file=sys.stderr)
     else:
         measured = paired_ratio(simulate, Oracle(few, n_values).ours, 3)
-        record("ldp_pure_ldp_over_oracle_n2e4", measured)
+        note("ldp_pure_ldp_over_oracle_n2e4", measured)
     return results
 
 
@@ -366,6 +401,14 @@ class ModelRound:
             own = self.gram @ own
         updates = (x.transpose(0, 2, 1) @ own).reshape(m, -1)
         return np.eye(self.K)[self.choice].T @ updates
+
+    def peak(self) -> np.ndarray:
+        """As many multiplications as `products` in one product, which runs at peak speed."""
+        m, n, p, c = self.COHORT, self.ROWS, self.FEATURES, self.CLASSES
+        count = m * n * c * (p * self.K + n * (self.STEPS - 1) + p)
+        side = 512
+        left, right = np.ones((side, count // side**2)), np.ones((count // side**2, side))
+        return left @ right
 
     def loop(self) -> np.ndarray:
         """The same round, one client after the other."""
@@ -449,6 +492,7 @@ def rr_ratios(repeats: int, raw: bool) -> dict[str, float]:
     results = {}
     for name, first, second in (
         ("round_over_bare_products", case.ours, case.products),
+        ("round_over_peak_products", case.ours, case.peak),
         ("client_loop_over_round", case.loop, case.ours),
     ):
         measured = paired_ratio(first, second, repeats)
@@ -461,38 +505,61 @@ def rr_ratios(repeats: int, raw: bool) -> dict[str, float]:
     return results
 
 
-def main() -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    parser.add_argument("--quick", action="store_true", help="few repetitions, no large data set")
-    parser.add_argument("--raw", action="store_true", help="also print the range of each ratio")
-    arguments = parser.parse_args()
-    warnings.simplefilter("ignore", ConvergenceWarning)
+def round_ratios(quick: bool, raw: bool) -> dict[str, float]:
+    """Masked and plain rounds over scikit-learn's fit and inner iteration; memory; bytes."""
     results: dict[str, float] = {}
-    sizes = [(100_000, 5, 5, 25)] + ([] if arguments.quick else [(1_000_000, 16, 32, 7)])
+    sizes = [(100_000, 5, 5, 25)] + ([] if quick else [(1_000_000, 16, 32, 7)])
     for n, d, k, repeats in sizes:
         case = Round(n, d, k)
         name = f"n{n}_d{d}_k{k}"
         for version in ("masked", "plain"):
-            measured = paired_ratio(
-                getattr(case, version), case.sklearn, 5 if arguments.quick else repeats
-            )
-            results[f"{version}_round_over_sklearn_{name}"] = round(measured["ratio"], 3)
-            if arguments.raw:
-                print(version, name, measured, file=sys.stderr)
+            for other, call in (("sklearn", case.sklearn), ("inner_iteration", case.inner())):
+                measured = paired_ratio(getattr(case, version), call, 5 if quick else repeats)
+                results[f"{version}_round_over_{other}_{name}"] = round(measured["ratio"], 3)
+                if raw:
+                    print(version, other, name, measured, file=sys.stderr)
         results[f"masked_round_peak_mib_{name}"] = round(case.peak_megabytes(), 2)
     for k, d in ((2, 2), (2, 5), (5, 2), (5, 5)):
         case = Round(1_000, d, k)
         case.masked()
         results[f"bytes_per_round_k{k}_d{d}_m2"] = case.federation.transcript.n_bytes(round=1)
-    if not arguments.quick:
-        results["overclustered_over_fastlloyd_n100000_d5_k20"] = overclustered_ratio(5)
-        results |= feddp_ratios(5, arguments.raw)
-        results |= ldp_ratios(5, arguments.raw)
-        results |= rr_ratios(25, arguments.raw)
+    return results
+
+
+def main() -> None:
+    """Measure, print, compare with what is stored."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parts: dict[str, Callable[[bool], dict[str, float]]] = {
+        "oracle": lambda raw: oracle_ratios(5, raw),
+        "feddp": lambda raw: feddp_ratios(5, raw),
+        "ldp": lambda raw: ldp_ratios(5, raw),
+        "rr": lambda raw: rr_ratios(25, raw),
+        "overclustered": lambda raw: {
+            "overclustered_over_fastlloyd_n100000_d5_k20": overclustered_ratio(5)
+        },
+    }
+    parser.add_argument("--quick", action="store_true", help="few repetitions, no large data set")
+    parser.add_argument("--raw", action="store_true", help="also print the range of each ratio")
+    parser.add_argument("--only", nargs="+", choices=("round", *parts), help="these parts alone")
+    parser.add_argument("--write", action="store_true", help="store the ratios in results.json")
+    arguments = parser.parse_args()
+    if arguments.write and arguments.quick:
+        parser.error("--write needs all repetitions: leave --quick out")
+    warnings.simplefilter("ignore", ConvergenceWarning)
+    chosen = arguments.only or (["round"] if arguments.quick else ["round", *parts])
+    results: dict[str, float] = {}
+    for name in chosen:
+        if name == "round":
+            results |= round_ratios(arguments.quick, arguments.raw)
+        else:
+            results |= parts[name](arguments.raw)
     print(json.dumps(results, indent=2))
+    facts = record.machine()
+    print("\n".join(record.changes(results, facts)), file=sys.stderr)
+    if arguments.write:
+        record.write(results, facts)
 
 
 if __name__ == "__main__":

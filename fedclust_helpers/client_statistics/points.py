@@ -29,7 +29,8 @@ from fedclust_helpers.client_statistics.clipping import (
     shrink,
 )
 
-PADDED_ROWS = 65_536  # rows of one batch of padded clients, which bounds memory
+PADDED_ROWS = 65_536  # clients of more rows come alone
+BATCH_ROWS = 4_096  # rows of one batch of padded clients: little enough to stay in cache
 
 
 def in_box(*, bound: float, n_features: int, **_: Any) -> dict[str, Change]:
@@ -177,7 +178,7 @@ def _batches(points: FloatArray, offsets: IntArray) -> Iterator[tuple[IntArray, 
     widths = _width(sizes[rest])
     for width in np.unique(widths):
         members = rest[widths == width]
-        at_once = max(1, PADDED_ROWS // int(width))
+        at_once = max(1, BATCH_ROWS // int(width))
         lanes = np.arange(width)
         for first in range(0, len(members), at_once):
             clients = members[first : first + at_once]

@@ -6,6 +6,7 @@ import argparse
 import importlib.util
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from fedclust_helpers.studies import (
     TABLES,
@@ -16,7 +17,7 @@ from fedclust_helpers.studies import (
     write_claims,
 )
 from fedclust_helpers.studies.bench.cell import MAX_RUNS
-from fedclust_helpers.studies.bench.machines import BACKENDS, machines
+from fedclust_helpers.studies.bench.machines import BACKENDS, dask_client
 from fedclust_helpers.studies.bench.rows import report
 
 
@@ -67,13 +68,16 @@ def main(arguments: list[str] | None = None) -> None:
     if options.scheduler is not None and options.backend != "dask":
         parser.error("--scheduler needs --backend dask")
     try:
-        with machines(options.backend, scheduler=options.scheduler, n_jobs=options.jobs):
+        if options.backend == "dask":
+            with dask_client(options.scheduler, options.jobs) as client:
+                _tables(options, folder, client=client)
+        else:
             _tables(options, folder)
     except (PartialTableError, ImportError, OSError) as error:
         parser.exit(1, f"{parser.prog}: {error}\n")
 
 
-def _tables(options: argparse.Namespace, folder: Path) -> None:
+def _tables(options: argparse.Namespace, folder: Path, **where: Any) -> None:
     """Make all tables, or the one that was asked for."""
     for name, table in TABLES.items():
         if options.table not in ("all", name):
@@ -84,7 +88,10 @@ def _tables(options: argparse.Namespace, folder: Path) -> None:
         design = table.quick if options.design == "quick" else table.design
         if options.runs is not None:
             design = replace(design, runs=options.runs)
-        for path in run_table(table, folder, design=design, n_jobs=options.jobs, progress=True):
+        made = run_table(
+            table, folder, design=design, n_jobs=options.jobs, progress=True, **where
+        )
+        for path in made:
             print(f"wrote {path.name}")
 
 

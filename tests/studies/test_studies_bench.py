@@ -31,7 +31,7 @@ from fedclust_helpers.studies.bench.cell import (
     sorted_by,
     summary,
 )
-from fedclust_helpers.studies.bench.machines import machines
+from fedclust_helpers.studies.bench.machines import dask_client
 from fedclust_helpers.studies.bench.rows import remake
 
 RESULTS = Path(__file__).resolve().parents[2] / "data" / "results"
@@ -239,6 +239,7 @@ def times_measured(folder: Path) -> list[int]:
     return [len((folder / f"measured {x}").read_text()) for x in range(6)]
 
 
+@pytest.mark.slow
 def test_what_was_finished_before_workers_were_killed_is_not_measured_again(tmp_path):
     notes, alone, out = tmp_path / "notes", tmp_path / "alone", tmp_path / "out"
     notes.mkdir()
@@ -259,64 +260,66 @@ def test_what_was_finished_before_workers_were_killed_is_not_measured_again(tmp_
 
 
 @pytest.fixture(scope="module")
-def scheduler() -> Iterator[str]:
-    """The address of a scheduler with two worker processes."""
-    distributed = pytest.importorskip("distributed", reason="extra 'dask' is not installed")
-    with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None
-    ) as cluster:
-        yield cluster.scheduler_address
+def cluster() -> Iterator[Any]:
+    """A scheduler with two worker processes here, and a client of it."""
+    pytest.importorskip("distributed", reason="extra 'dask' is not installed")
+    with dask_client(None, 2) as client:
+        yield client
 
 
-def on_dask(scheduler: str, table: Table, folder: Path, **options: Any) -> bytes:
-    with machines("dask", scheduler=scheduler):
-        run_table(table, folder, **options)
+def on_dask(client: Any, table: Table, folder: Path, **options: Any) -> bytes:
+    run_table(table, folder, client=client, **options)
     return (folder / "toy.csv").read_bytes()
 
 
-def test_dask_gives_the_numbers_of_one_process(scheduler, tmp_path, capsys):
+def test_dask_gives_the_numbers_of_one_process(cluster, tmp_path, capsys):
     run_table(toy(), tmp_path)
-    made = on_dask(scheduler, toy(), tmp_path / "dask", progress=True)
+    made = on_dask(cluster, toy(), tmp_path / "dask", progress=True)
     assert made == (tmp_path / "toy.csv").read_bytes()
     assert "6/6" in capsys.readouterr().err  # progress is seen here, where the table is written
 
 
-def test_dask_cells_run_in_other_processes_and_sequential_ones_here(scheduler, tmp_path):
+def test_dask_cells_run_in_other_processes_and_sequential_ones_here(cluster, tmp_path):
     def where(cell: Cell, *, x: int) -> Numbers:
         return {"mean": float(os.getpid()), "median": 0.0, "ci95": 0.0}
 
     for sequential in (False, True):
-        on_dask(scheduler, toy(where, sequential=sequential), tmp_path)
+        on_dask(cluster, toy(where, sequential=sequential), tmp_path)
         found = set(pd.read_csv(tmp_path / "toy.csv")["mean"])
         assert (found == {os.getpid()}) if sequential else (os.getpid() not in found)
 
 
-def test_a_killed_dask_worker_loses_nothing(scheduler, tmp_path):
+def test_a_killed_dask_worker_loses_nothing(cluster, tmp_path):
     run_table(toy(), tmp_path)
-    made = on_dask(scheduler, killing(tmp_path, 1, once=True), tmp_path / "out")
+    made = on_dask(cluster, killing(tmp_path, 1, once=True), tmp_path / "out")
     assert (tmp_path / "killed").exists()
     assert made == (tmp_path / "toy.csv").read_bytes()
 
 
-def test_an_interrupted_run_is_resumed_on_dask(scheduler, begun, tmp_path):
+def test_an_interrupted_run_is_resumed_on_dask(cluster, begun, tmp_path):
     path, wanted = begun  # by one process, interrupted after four cells
-    assert on_dask(scheduler, killing(tmp_path, -1, once=True), path.parent) == wanted
+    assert on_dask(cluster, killing(tmp_path, -1, once=True), path.parent) == wanted
     assert sorted(p.name for p in tmp_path.glob("measured *")) == ["measured 4", "measured 5"]
 
 
-def test_a_cell_that_kills_every_dask_worker_ends_with_a_sentence(scheduler, tmp_path, monkeypatch):
-    monkeypatch.setattr(runner, "PATIENCE", 1)
-    with pytest.raises(PartialTableError, match="killed 1 times .* of toy"):
-        on_dask(scheduler, killing(tmp_path, 1, once=False, pause=0.2), tmp_path / "out")
+@pytest.mark.slow
+def test_a_cell_that_dask_gives_up_ends_with_a_sentence(cluster, tmp_path, monkeypatch):
+    monkeypatch.setattr(runner, "PATIENCE", 2)
+    scheduler = cluster.cluster.scheduler
+    monkeypatch.setattr(scheduler, "allowed_failures", 0)  # given up at once: 2 deaths, not 8
+    table = killing(tmp_path, 1, once=False)
+    with pytest.raises(PartialTableError, match="killed 2 times .* of toy"):
+        run_table(table, tmp_path / "out", client=cluster)
     assert not (tmp_path / "out" / "toy.csv").exists()
-    on_dask(scheduler, killing(tmp_path, 1, once=True), tmp_path / "out")
-    assert len(pd.read_csv(tmp_path / "out" / "toy.csv")) == 6
+    made = on_dask(cluster, killing(tmp_path, 1, once=True), tmp_path / "out")
+    assert len(made.splitlines()) == 1 + 6
 
 
-def test_the_command_runs_on_a_scheduler(scheduler, tmp_path):
+def test_the_command_runs_on_a_scheduler(cluster, tmp_path):
+    address = cluster.scheduler.address
     arguments = ["--design", "quick", "--table", "ldp_lsh", "--out"]
     command.main([*arguments, str(tmp_path / "a"), "--jobs", "1"])
-    command.main([*arguments, str(tmp_path / "b"), "--backend", "dask", "--scheduler", scheduler])
+    command.main([*arguments, str(tmp_path / "b"), "--backend", "dask", "--scheduler", address])
     made = [(tmp_path / name / "ldp_lsh.csv").read_bytes() for name in "ab"]
     assert made[0] == made[1]
 
@@ -330,13 +333,11 @@ def test_a_worker_with_other_code_is_refused() -> None:
     )  # fmt: skip
 
 
-def test_backends_are_refused_by_name(monkeypatch):
-    refuses(ValueError, "^backend must be one of loky, dask", machines, "ray")
-    refuses(ValueError, "^scheduler must not be given", machines, "loky", scheduler="tcp://a:1")
+def test_dask_says_which_extra_it_needs(monkeypatch, tmp_path, capsys):
     monkeypatch.setitem(sys.modules, "distributed", None)
-    with pytest.raises(ImportError, match=r"pip install 'fedclust\[dask\]'"):
-        with machines("dask"):
-            pass
+    with pytest.raises(SystemExit):
+        command.main(["--design", "quick", "--out", str(tmp_path), "--backend", "dask"])
+    assert "pip install 'fedclust[dask]'" in capsys.readouterr().err
 
 
 def test_finished_files_appear_whole_or_not_at_all(tmp_path, monkeypatch):

@@ -1,31 +1,34 @@
-"""Tables on several machines: joblib's Dask backend (extra ``dask``), or processes of this one."""
+"""Where the cells of a table are measured: processes here, or the workers of a Dask scheduler.
+
+The Dask client is used itself, not joblib's backend for it (1.6.0), which runs everything in the
+calling process when the cluster has one worker, and waits for ever for a cell that Dask gave up.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from joblib import parallel_config
-from joblib._dask import DaskDistributedBackend
-from joblib.parallel import get_active_backend
+from joblib import Parallel, delayed
+from joblib.externals.loky.process_executor import BrokenProcessPool
 
 BACKENDS = ("loky", "dask")
 
 
-class _Workers(DaskDistributedBackend):
-    """joblib's own, but one worker is a worker too: joblib would run its cells in this process."""
-
-    def effective_n_jobs(self, n_jobs: int) -> int:
-        return max(2, super().effective_n_jobs(n_jobs))
-
-
 @contextmanager
-def _dask(scheduler: str | None, n_jobs: int) -> Iterator[Any]:
-    """Run what `joblib.Parallel` runs on the workers of a Dask scheduler.
+def dask_client(scheduler: str | None, n_jobs: int) -> Iterator[Any]:
+    """A client of the Dask scheduler at this address, as ``tcp://host:8786``.
 
-    `scheduler` is an address such as ``tcp://host:8786``. Without one, `n_jobs` worker processes of
-    this machine are started and ended here. TLS and the like are Dask's own settings.
+    Without an address `n_jobs` worker processes of this machine are started, and ended with the
+    context. TLS and the like are Dask's own settings.
+
+    Raises
+    ------
+    ImportError
+        If Dask is not installed.
+    OSError
+        If no scheduler answers.
     """
     try:
         from distributed import Client, LocalCluster
@@ -42,43 +45,37 @@ def _dask(scheduler: str | None, n_jobs: int) -> Iterator[Any]:
                     dashboard_address=None,
                 )
             )  # fmt: skip
-        client = stack.enter_context(Client(address, set_as_default=False))
-        stack.enter_context(parallel_config(backend=_Workers(client=client), n_jobs=-1))
-        yield client
+        yield stack.enter_context(Client(address))
 
 
-def machines(backend: str, *, scheduler: str | None = None, n_jobs: int = 1) -> Any:
-    """A context in which `run_table` measures its cells with this backend.
+class WorkersKilled(RuntimeError):
+    """Worker processes ended without an answer; what they worked on is to be measured again."""
+
+
+def each_done(
+    function: Callable[[Any], Any], items: Sequence[Any], *, n_jobs: int, client: Any = None
+) -> Iterator[Any]:
+    """``function(item)`` of all items as they are done, by `n_jobs` processes or by Dask's workers.
 
     Raises
     ------
-    ValueError
-        For another backend, or a `scheduler` without Dask.
-    ImportError
-        If Dask is not installed.
-    OSError
-        On entry, if no scheduler answers.
+    WorkersKilled
+        If a process of ours was killed, or Dask gave up an item that killed several workers.
     """
-    if backend not in BACKENDS:
-        raise ValueError(f"backend must be one of {', '.join(BACKENDS)}; got {backend!r}")
-    if scheduler is not None and backend != "dask":
-        raise ValueError("scheduler must not be given without backend='dask'")
-    return _dask(scheduler, n_jobs) if backend == "dask" else nullcontext()
+    if client is None:
+        jobs = Parallel(n_jobs=n_jobs, return_as="generator_unordered")
+        try:
+            yield from jobs(delayed(function)(item) for item in items)
+        except BrokenProcessPool as error:
+            raise WorkersKilled from error
+        return
+    from distributed import KilledWorker, as_completed
 
-
-def options(n_jobs: int, *, sequential: bool) -> dict[str, Any]:
-    """How `joblib.Parallel` is to run the cells of a table, within the context or without."""
-    if sequential:
-        return {"backend": "sequential"}
-    if isinstance(get_active_backend()[0], _Workers):
-        return {"pre_dispatch": "all"}  # workers may come later
-    return {"n_jobs": n_jobs}
-
-
-def lost_workers() -> tuple[type[BaseException], ...]:
-    """What Dask raises for a cell that has killed several workers; nothing if it is not in use."""
+    futures = client.map(function, items, pure=False)
     try:
-        from distributed import KilledWorker
-    except ImportError:
-        return ()
-    return (KilledWorker,)
+        for future in as_completed(futures):
+            yield future.result()
+    except KilledWorker as error:
+        raise WorkersKilled from error
+    finally:
+        client.cancel(futures)

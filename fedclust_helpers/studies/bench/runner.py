@@ -12,18 +12,17 @@ import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import joblib
-from joblib import Parallel, delayed
-from joblib.externals.loky.process_executor import BrokenProcessPool
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 from tqdm import tqdm
 
 from fedclust_helpers._validation import check_int
 from fedclust_helpers.studies.bench.cell import Cell, Design, Files, Numbers, Table
-from fedclust_helpers.studies.bench.machines import lost_workers, options
+from fedclust_helpers.studies.bench.machines import WorkersKilled, each_done
 from fedclust_helpers.studies.bench.partial import (
     PartialFile,
     PartialTableError,
@@ -47,12 +46,12 @@ def run_table(
     design: Design | None = None,
     n_jobs: int = 1,
     progress: bool = False,
+    client: Any = None,
 ) -> list[Path]:
     """Make one result table under `folder`; returns its files, without the ``.json`` beside them.
 
     Worker processes that are killed (for want of memory, say) are replaced; what they worked on is
-    measured again. The finished files appear all at once, whole. Within a context of `machines` the
-    cells run on the workers of a Dask scheduler, and `n_jobs` is theirs.
+    measured again. The finished files appear all at once, whole.
 
     Parameters
     ----------
@@ -66,6 +65,9 @@ def run_table(
         Processes, as in joblib: -1 for all cores.
     progress : bool
         Show a progress bar.
+    client : distributed.Client, optional
+        Measure on the workers of its scheduler, as many as there are, instead of `n_jobs`
+        processes here. See `machines.dask_client`.
 
     Raises
     ------
@@ -94,9 +96,9 @@ def run_table(
             )
     folder.mkdir(parents=True, exist_ok=True)
     cells = table.cells(design)
-    with partial_file(folder / f"{table.name}.partial.csv", table.name, cells) as partial:
-        _measure_all(table, cells, partial, n_jobs, progress)
-        rows = [dict(partial.done[cell.key]) for cell in cells]
+    with partial_file(folder / f"{table.name}.partial.csv", table.name, cells) as unfinished:
+        _measure_all(table, cells, unfinished, n_jobs, progress, client)
+        rows = [dict(unfinished.done[cell.key]) for cell in cells]
         seconds = sum(row.pop(CPU) for row in rows)
         files = table.files(cells, rows, folder)
         written = _write(files, folder)
@@ -104,7 +106,7 @@ def run_table(
         (folder / f"{table.name}.json").write_text(as_json(made), encoding="utf-8")
         if progress:
             print(f"{table.name}: {seconds:.0f} CPU seconds")
-        partial.path.unlink()
+        unfinished.path.unlink()
     return written
 
 
@@ -156,21 +158,21 @@ def _commit() -> str | None:
 
 
 def _measure_all(
-    table: Table, cells: Sequence[Cell], partial: PartialFile, n_jobs: int, progress: bool
-) -> None:
+    table: Table, cells: Sequence[Cell], unfinished: PartialFile, n_jobs: int, progress: bool,
+    client: Any,
+) -> None:  # fmt: skip
     """Measure what is missing, append it to the partial file, and start killed workers anew."""
-    killed, done, lost = 0, partial.done, (BrokenProcessPool, *lost_workers())
-    own = options(n_jobs, sequential=table.sequential)
+    killed, done = 0, unfinished.done
+    one = partial(measured, table, version=code_version())
+    own = {"n_jobs": 1} if table.sequential else {"n_jobs": n_jobs, "client": client}
     with tqdm(total=len(cells), desc=table.name, initial=len(done), disable=not progress) as bar:
         while todo := [cell for cell in cells if cell.key not in done]:
-            jobs = Parallel(return_as="generator_unordered", **own)
-            calls = (delayed(measured)(table, cell, version=code_version()) for cell in todo)
             try:
-                for key, numbers in jobs(calls):
-                    partial.add(key, numbers)
+                for key, numbers in each_done(one, todo, **own):
+                    unfinished.add(key, numbers)
                     bar.update()
                     killed = 0
-            except lost as error:
+            except WorkersKilled as error:
                 killed += 1
                 if killed >= PATIENCE:
                     raise PartialTableError(
