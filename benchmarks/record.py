@@ -56,7 +56,7 @@ def changes(ratios: Mapping[str, float], facts: Mapping[str, Any]) -> list[str]:
 
 
 def write(ratios: Mapping[str, float], facts: Mapping[str, Any]) -> None:
-    """Replace these ratios, and keep the others of this setting."""
+    """Replace these ratios, and keep the others of this setting; the load is the last one's."""
     everything = stored()
     before = everything.get(setting(facts), {}).get("ratios", {})
     everything[setting(facts)] = {"machine": dict(facts), "ratios": {**before, **ratios}}

@@ -550,16 +550,17 @@ def main() -> None:
     warnings.simplefilter("ignore", ConvergenceWarning)
     chosen = arguments.only or (["round"] if arguments.quick else ["round", *parts])
     results: dict[str, float] = {}
+    changes: list[str] = []
     for name in chosen:
-        if name == "round":
-            results |= round_ratios(arguments.quick, arguments.raw)
-        else:
-            results |= parts[name](arguments.raw)
+        quick, raw = arguments.quick, arguments.raw
+        made = round_ratios(quick, raw) if name == "round" else parts[name](raw)
+        facts = record.machine()
+        changes += record.changes(made, facts)
+        if arguments.write:
+            record.write(made, facts)
+        results |= made
     print(json.dumps(results, indent=2))
-    facts = record.machine()
-    print("\n".join(record.changes(results, facts)), file=sys.stderr)
-    if arguments.write:
-        record.write(results, facts)
+    print("\n".join(changes), file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -88,9 +88,7 @@ def _tables(options: argparse.Namespace, folder: Path, **where: Any) -> None:
         design = table.quick if options.design == "quick" else table.design
         if options.runs is not None:
             design = replace(design, runs=options.runs)
-        made = run_table(
-            table, folder, design=design, n_jobs=options.jobs, progress=True, **where
-        )
+        made = run_table(table, folder, design=design, n_jobs=options.jobs, progress=True, **where)
         for path in made:
             print(f"wrote {path.name}")
 

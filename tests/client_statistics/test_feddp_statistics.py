@@ -132,6 +132,7 @@ def loop_of_one_client(statistic, rows, s):
 def test_each_statistic_equals_a_loop_over_clients_and_rows(statistic, batch, monkeypatch):
     # small batches: clients are padded to equal size and taken out of order
     monkeypatch.setattr(cs.points, "PADDED_ROWS", batch)
+    monkeypatch.setattr(cs.points, "BATCH_ROWS", batch)
     monkeypatch.setattr(kmeans, "CHUNK", 5)
     s = setting()
     values = statistic.compute(s["points"], s["offsets"], **broadcast(statistic, s))
@@ -148,6 +149,7 @@ def test_each_statistic_equals_a_loop_over_clients_and_rows(statistic, batch, mo
 @pytest.mark.parametrize("batch", [1, 8, 10**6])
 def test_pooled_outer_products_equal_the_sum_of_the_clients(batch, monkeypatch):
     monkeypatch.setattr(cs.points, "PADDED_ROWS", batch)
+    monkeypatch.setattr(cs.points, "BATCH_ROWS", batch)
     monkeypatch.setattr(kmeans, "CHUNK", 4)
     s = setting(2)
     for bound in (1e-3, 1.0, 1e6):
@@ -158,6 +160,7 @@ def test_pooled_outer_products_equal_the_sum_of_the_clients(batch, monkeypatch):
 
 def test_many_random_sizes_go_through_the_batches(monkeypatch):
     monkeypatch.setattr(cs.points, "PADDED_ROWS", 16)
+    monkeypatch.setattr(cs.points, "BATCH_ROWS", 16)
     rng = np.random.default_rng(3)
     sizes = rng.integers(1, 12, size=40)
     offsets = np.concatenate([[0], np.cumsum(sizes)])

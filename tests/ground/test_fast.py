@@ -70,8 +70,10 @@ def test_rows_on_the_sphere_are_decided_as_numpy_decides_them(both):
     rng = np.random.default_rng(0)
     centers = rng.uniform(-1, 1, (5, 8))
     steps = rng.normal(size=(800, 8))
-    steps *= 0.3 * (1 + rng.integers(-60, 61, (800, 1)) * 2.0**-53) / np.linalg.norm(
-        steps, axis=1, keepdims=True
+    steps *= (
+        0.3
+        * (1 + rng.integers(-60, 61, (800, 1)) * 2.0**-53)
+        / np.linalg.norm(steps, axis=1, keepdims=True)
     )
     points = centers[rng.integers(5, size=800)] + steps
     labels = both(kmeans.assign, points, centers, radius=0.3)
