@@ -27,6 +27,7 @@ from fedclust_helpers.studies.bench.style import (  # noqa: E402
     Look,
     use_style,
 )
+from fedclust_helpers.studies.beyond.figures import plot_bounds  # noqa: E402
 
 FIGURES = Path(__file__).resolve().parents[1] / "docs" / "figures"
 LOOKS = {
@@ -102,11 +103,19 @@ def fastlloyd_s1() -> None:
     save(fig, "fastlloyd_s1")
 
 
+def better_bounds() -> None:
+    """The cost of bounds that do not fit."""
+    fig, ax = plt.subplots(figsize=(7.0, 3.9))
+    plot_bounds(ax, studies.load_results("better_bounds"))
+    save(fig, "better_bounds")
+
+
 def main() -> None:
-    """Draw both."""
+    """Draw all."""
     use_style()
     fastlloyd_s1()
     price_of_trust()
+    better_bounds()
 
 
 if __name__ == "__main__":

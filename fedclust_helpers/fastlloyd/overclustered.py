@@ -9,6 +9,8 @@ Three changes to FastLloyd, all of them releases of masked sums or post-processi
 * *over-cluster*: the noised rounds move 2 k centres, which are then merged to k by weighted k-means
   on the server, free of charge; one more round settles them.
 
+k itself can be chosen from what is released anyway (``n_clusters="auto"``): the elbow of the cost.
+
 Budgets are shares of mu^2 (Gaussian DP): a release with noise multiplier z costs 1/z^2, and the
 shares of a plan add up to 1. Which branch runs is decided by public numbers only.
 """
@@ -16,9 +18,8 @@ shares of a plan add up to 1. Which branch runs is decided by public numbers onl
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.neighbors import NearestNeighbors
@@ -26,35 +27,37 @@ from sklearn.neighbors import NearestNeighbors
 from fedclust_helpers import kmeans
 from fedclust_helpers._checked import checked
 from fedclust_helpers._progress import Progress
-from fedclust_helpers._validation import FloatArray, check_choice, check_instance
+from fedclust_helpers._validation import FloatArray, check_choice, check_instance, check_int
 from fedclust_helpers.client_statistics import (
     CELL_COUNTS,
-    CUT_STEPS,
     MAX_CELLS,
     MOMENTS,
     VOTES,
-    ClientStatistic,
 )
 from fedclust_helpers.fastlloyd.planning import checked_size
+from fedclust_helpers.fastlloyd.postprocessing import (
+    cell_centers,
+    costs_by_k,
+    elbow,
+    even_spread,
+    shrinkage,
+    simplex,
+)
+from fedclust_helpers.fastlloyd.rounds import (
+    OVER,
+    ROUNDS,
+    Branch,
+    Round,
+    branch_for,
+    numbers_of,
+    parts_of,
+)
 from fedclust_helpers.federation import Plan, PlannedRelease, RunResult, SumFederation, require
 from fedclust_helpers.mechanisms import Mechanism
 
-Branch = Literal["grid", "moments", "votes"]
-
-FEW_COLUMNS, MANY_CLUSTERS = 4, 15
-ZOOM_FROM = 50.0  # N mu/sqrt(d) from which two coarse grids find the box of the data first
-OVER = 2  # centres of the rounds for each cluster
-MAX_CANDIDATES = 4000
 STARTS = 10  # of the server's k-means
-
-
-class Round(NamedTuple):
-    """One release of a plan: its share of mu^2, and what is broadcast for it."""
-
-    statistic: ClientStatistic
-    share: float
-    size: int  # cells on an axis, centres or candidates
-    radius: float = 0.0  # of a cut step, in units of the spread of the data
+BOX = 2.5  # standard deviations from the mean to the sides of the box of the data
+K_RANGE = (2, 48)  # for n_clusters="auto"
 
 
 @checked
@@ -67,46 +70,58 @@ class OverclusteredPlan(Plan):
     branch : {"grid", "moments", "votes"}
     rounds : tuple of Round
         What each release is for; their shares of mu^2 add up to 1.
+    k_range : (int, int), optional
+        k is chosen between these after the run's first releases; `n_clusters` is the larger.
     """
 
     branch: Branch
     rounds: tuple[Round, ...] = field(repr=False)
+    k_range: tuple[int, int] | None = None
 
     @property
     def n_centers(self) -> int:
         """Centres that the rounds move before they are merged to k."""
         return OVER * self.n_clusters
 
+    def statement(self) -> list[tuple[str, str]]:
+        """The privacy statement; it says so where k is chosen from releases."""
+        rows = super().statement()
+        if self.k_range is None:
+            return rows
+        low, high = self.k_range
+        at = [heading for heading, _ in rows].index("public")
+        text = rows[at][1].replace(f" {high} clusters", f" {low} to {high} clusters")
+        chosen = "afterwards, from what is released below; nothing more is released or charged"
+        return [*rows[:at], ("public", text), ("k is chosen", chosen), *rows[at + 1 :]]
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class OverclusteredResult(RunResult):
-    """Centres (k, d), and the centres before they were merged, (2 k, d) with their weights."""
+    """Centres (k, d), and the centres before they were merged, (2 k, d) with their weights.
+
+    `costs_by_k` has rows (k, cost per point) where k was chosen from them, else none.
+    """
 
     plan: OverclusteredPlan
     centers: FloatArray
     before_merge: FloatArray = field(repr=False)
     weights: FloatArray = field(repr=False)
     released: tuple[tuple[FloatArray, ...], ...] = field(repr=False)
+    costs_by_k: FloatArray = field(repr=False)
 
 
 # --- the plan -------------------------------------------------------------------------------------
-
-
-def branch_for(n_features: int, n_clusters: int) -> Branch:
-    """The branch that suits d and k: both are public."""
-    if n_features <= FEW_COLUMNS:
-        return "grid"
-    return "votes" if n_clusters >= MANY_CLUSTERS else "moments"
 
 
 @checked
 def plan_overclustered(
     federation: SumFederation,
     *,
-    n_clusters: int,
+    n_clusters: int | Literal["auto"],
     epsilon: float,
     delta: float | None = None,
     branch: Branch | Literal["auto"] = "auto",
+    k_range: tuple[int, int] | None = None,
 ) -> OverclusteredPlan:
     """Plan over-clustered Lloyd for a total of (epsilon, delta), add/remove one point.
 
@@ -114,22 +129,29 @@ def plan_overclustered(
     ----------
     federation : SumFederation
         The one that will run the plan, ideal, masked or serverless.
-    n_clusters : int
+    n_clusters : int or "auto"
+        "auto" chooses k within `k_range` by the elbow of the cost that the server computes from
+        the grid, or from the last round before the merge. It costs nothing; see claim B.k.elbow
+        for when it is right.
     epsilon, delta : float
         Total; delta is 1/(N ln N) by default, which tells the federation's `n_records` N.
     branch : {"auto", "grid", "moments", "votes"}
         How the data is found: "grid" up to four columns, "votes" from 15 clusters on, else
-        "moments".
+        "moments"; for k = "auto" never "votes".
+    k_range : (int, int), optional
+        Smallest and largest k for "auto", public; (2, 48) by default. It matters: the elbow is
+        where the cost lies farthest below the line between its two ends.
 
     Raises
     ------
     ValueError, TypeError, TrustModelError, RingOverflowError
         If the federation could not run it; nothing is released or charged.
     """
-    k, delta = checked_size(federation, n_clusters, delta)
+    k_range = _checked_range(n_clusters, k_range)
+    k, delta = checked_size(federation, k_range[1] if k_range else int(n_clusters), delta)
     n, d = federation.n_records, federation.n_features
     check_choice(branch, "branch", ("auto", "grid", "moments", "votes"))
-    chosen: Branch = branch_for(d, k) if branch == "auto" else branch
+    chosen: Branch = branch_for(d, None if k_range else k) if branch == "auto" else branch
     if chosen == "grid" and 2**d > MAX_CELLS:
         raise ValueError(f"branch must not be 'grid' for {d} features: too many cells")
     sigma = federation.noise_multiplier(epsilon, delta)
@@ -137,14 +159,14 @@ def plan_overclustered(
     releases = []
     for t, one in enumerate(rounds):
         noise = tuple(_noise(federation, one, sigma, d))
-        numbers = _numbers(one, d)
+        numbers = numbers_of(one, d)
         releases.append(PlannedRelease.of(one.statistic, noise, round=t, numbers=numbers))
         federation.check_release(one.statistic, noise, **_blank(one, d, federation.bound))
     last = releases[-1].mechanisms[0]
     plan = OverclusteredPlan(
         method=f"over-clustered Lloyd, {chosen}", n_clusters=k, n_features=d,
         n_rounds=len(rounds), epsilon=epsilon, delta=delta, releases=tuple(releases),
-        facts=federation.facts, branch=chosen, rounds=rounds,
+        facts=federation.facts, branch=chosen, rounds=rounds, k_range=k_range,
         predicted_error=d * (last.std * rounds[-1].radius * k / n) ** 2,
         predicted_error_is="mean squared distance by which noise moves a centre in the last round,"
         " k clusters of equal size, in units of the spread of the data",
@@ -157,78 +179,29 @@ def plan_overclustered(
     return plan
 
 
-def _grid_rounds(n: int, d: int, k: int, mu: float) -> tuple[Round, ...]:
-    rounds, rest = [], 1.0
-    if n * mu / math.sqrt(d) >= ZOOM_FROM:
-        rounds = [Round(CELL_COUNTS, 0.04, _per_axis(n, d, mu * 0.2)) for _ in range(2)]
-        rest = 0.92
-    reach = 0.8 * 0.45 / k ** (1 / d)
-    return (
-        *rounds,
-        Round(CELL_COUNTS, 0.35 * rest, _per_axis(n, d, mu * math.sqrt(0.35 * rest))),
-        Round(CUT_STEPS, 0.45 * rest, OVER * k, reach),
-        Round(CUT_STEPS, 0.20 * rest, k, 0.8 * reach),
-    )
-
-
-def _per_axis(n: int, d: int, mu: float) -> int:
-    """Cells on an axis: finer cells hold fewer rows against the same noise."""
-    cells = min((n * mu / 1.5) ** (2 * d / (d + 2)), MAX_CELLS)
-    return max(2, int(min(round(cells ** (1 / d)), MAX_CELLS ** (1 / d))))
-
-
-def _moment_rounds(n: int, d: int, k: int, mu: float) -> tuple[Round, ...]:
-    shares = _growing(0.63, 4)
-    return (
-        Round(MOMENTS, 0.07, 1),
-        *(Round(CUT_STEPS, s, OVER * k, 0.65 * 0.85**t) for t, s in enumerate(shares)),
-        Round(CUT_STEPS, 0.30, k, 0.65 * 0.85**4),
-    )
-
-
-def _vote_rounds(n: int, d: int, k: int, mu: float) -> tuple[Round, ...]:
-    std = 1 / (mu * math.sqrt(0.10))
-    candidates = int(np.clip(min(n / (2 * std), n / 5), 2 * OVER * k, MAX_CANDIDATES))
-    shares = _growing(0.48, 3)
-    return (
-        Round(MOMENTS, 0.07, 1),
-        Round(VOTES, 0.10, candidates),
-        Round(VOTES, 0.10, candidates),
-        *(Round(CUT_STEPS, s, OVER * k, 0.5 * 0.8**t) for t, s in enumerate(shares)),
-        Round(CUT_STEPS, 0.25, k, 0.5 * 0.8**3),
-    )
-
-
-ROUNDS = {"grid": _grid_rounds, "moments": _moment_rounds, "votes": _vote_rounds}
-
-
-def _growing(total: float, n: int) -> list[float]:
-    """n shares that add up to `total`, each half as much again as the one before."""
-    parts = 1.5 ** np.arange(n)
-    return (total * parts / parts.sum()).tolist()
-
-
-def _parts(one: Round, d: int) -> Sequence[float]:
-    """Shares of the parts of one release: sums and counts as in Eq. 19, moments 80 to 20."""
-    if one.statistic is CUT_STEPS:
-        sums = math.sqrt(4 * d) / (1 + math.sqrt(4 * d))
-        return (sums, 1 - sums)
-    return (0.8, 0.2) if one.statistic is MOMENTS else (1.0,)
-
-
-def _numbers(one: Round, d: int) -> int:
-    """Numbers that each client sends."""
-    sizes = {"cell_counts": one.size**d, "moments": 2 * d, "votes": one.size}
-    return sizes.get(one.statistic.name, one.size * (d + 1))
+def _checked_range(
+    n_clusters: int | str, k_range: tuple[int, int] | None
+) -> tuple[int, int] | None:
+    """The range of k for "auto", None for a given k."""
+    if n_clusters != "auto":
+        if k_range is not None:
+            raise ValueError("k_range must not be given unless n_clusters is 'auto'")
+        return None
+    if k_range is None:
+        return K_RANGE
+    if len(k_range) != 2:
+        raise ValueError(f"k_range must be two integers, got {len(k_range)}")
+    low = check_int(k_range[0], "k_range")
+    return low, check_int(k_range[1], "k_range", minimum=low + 1)
 
 
 def _noise(federation: SumFederation, one: Round, sigma: float, d: int) -> list[Mechanism]:
     public = {"middle": federation.bound**2 / 2} if one.statistic is MOMENTS else {}
-    parts = zip(one.statistic.parts, _parts(one, d), strict=True)
+    parts = zip(one.statistic.parts, parts_of(one, d), strict=True)
     return [
         federation.gaussian(
             one.statistic, part, multiplier=sigma / math.sqrt(one.share * share),
-            n_coordinates=_numbers(one, d), **public,
+            n_coordinates=numbers_of(one, d), **public,
         )
         for part, share in parts
     ]  # fmt: skip
@@ -265,7 +238,7 @@ def run_overclustered(
     return OverclusteredResult(
         plan=plan, ledger=federation.ledger.since(n_before), transcript=federation.transcript,
         centers=run.centers, before_merge=run.many,
-        weights=run.weights, released=tuple(run.released),
+        weights=run.weights, released=tuple(run.released), costs_by_k=run.costs,
     )  # fmt: skip
 
 
@@ -287,7 +260,7 @@ class Steps:
         self.k, self.d, self.bound = plan.n_clusters, plan.n_features, federation.bound
         self.released: list[tuple[FloatArray, ...]] = []
         self.many, self.weights = np.zeros((0, self.d)), np.zeros(0)
-        self.centers = np.zeros((0, self.d))
+        self.centers, self.costs = np.zeros((0, self.d)), np.zeros((0, 2))
         facts = plan.facts
         # where every client adds a share, all shares together are more than the honest ones alone
         distributed = facts.noise == "distributed"
@@ -321,12 +294,21 @@ class Steps:
         self, centers: FloatArray, radius: float, cap: float
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Steps of a cut round, at most `cap` long; their noise variance; the noised counts."""
-        (sums, counts), (std_sums, std_counts) = self._ask(centers=centers, radius=radius)
+        # where k is chosen later than planned for, copies fill the message: they hold nothing
+        message = centers[np.resize(np.arange(len(centers)), self._next.size)]
+        (sums, counts), (std_sums, std_counts) = self._ask(centers=message, radius=radius)
+        sums, counts = sums[: len(centers)], counts[: len(centers)]
         divisor = np.maximum(counts, max(1.0, std_counts))
         steps = radius * sums / divisor[:, None]
         length = np.linalg.norm(steps, axis=1)
         steps *= np.minimum(1.0, cap / np.maximum(length, 1e-300))[:, None]
         return steps, (radius * std_sums / divisor) ** 2, counts
+
+    def _choose_k(self, places: FloatArray, weights: FloatArray, within: float) -> None:
+        """Where the plan leaves k open: the elbow of the cost of weighted places."""
+        if self.plan.k_range is not None:
+            self.costs = costs_by_k(places, weights, self.plan.k_range, within, rng=self.rng)
+            self.k = elbow(self.costs)
 
     def _merge(self, centers: FloatArray, counts: FloatArray) -> FloatArray:
         """2 k centres to k: weighted k-means, free of charge."""
@@ -347,8 +329,9 @@ class Steps:
             side = (upper - lower) / one.size
             mean = weights @ places / self.n
             spread = np.sqrt(weights @ (places - mean) ** 2 / self.n + side**2 / 12)
-            lower = np.maximum(lower, mean - 3 * spread)
-            upper = np.minimum(upper, mean + 3 * spread)
+            lower = np.maximum(lower, mean - BOX * spread)
+            upper = np.minimum(upper, mean + BOX * spread)
+        self._choose_k(places, weights, float((((upper - lower) / one.size) ** 2).sum() / 12))
         half = float(np.linalg.norm(upper - lower)) / 2
         # as many centres as the plan says, on cells that hold something; copies hold nothing
         filled = int(np.count_nonzero(weights > 0))
@@ -360,7 +343,7 @@ class Steps:
 
     def _shrunk_round(self, centers: FloatArray, scale: float) -> tuple[FloatArray, FloatArray]:
         """A cut round whose steps shrink by their own noise: (1 - d v/|step|^2)+."""
-        radius = self._next.radius * scale
+        radius = self._next.radius * scale * (self.plan.n_clusters / self.k) ** (1 / self.d)
         steps, variance, counts = self._step(centers, radius, math.inf)
         steps *= shrinkage(steps, self.d * variance)[:, None]
         length = np.linalg.norm(steps, axis=1)
@@ -399,6 +382,11 @@ class Steps:
         counts = np.ones(len(centers))
         while len(self.released) < len(self.plan.rounds) - 1:
             centers, counts = self._pulled_round(centers, mean, scale)
+        weights = simplex(counts, self.n)
+        between = float(
+            weights @ ((centers - weights @ centers / self.n) ** 2).sum(axis=1) / self.n
+        )
+        self._choose_k(centers, weights, max(scale**2 - between, 0.0))
         return self._pulled_round(self._merge(centers, counts), mean, scale)[0]
 
     def moments(self) -> FloatArray:
@@ -433,37 +421,3 @@ class Steps:
         parents = self.rng.choice(len(places), len(places), p=weights / weights.sum())
         side = 0.7 * gap / math.sqrt(self.d) * np.sqrt(variance / variance.mean())
         return places[parents] + side * self.rng.standard_normal(places.shape)
-
-
-# --- post-processing ------------------------------------------------------------------------------
-
-
-def simplex(counts: FloatArray, total: float) -> FloatArray:
-    """The nearest vector without negative entries that adds up to `total`, (m,)."""
-    ordered = np.sort(counts)[::-1]
-    excess = (np.cumsum(ordered) - total) / np.arange(1, len(counts) + 1)
-    last = int(np.flatnonzero(ordered > excess)[-1])
-    return np.asarray(np.maximum(counts - excess[last], 0.0))
-
-
-def shrinkage(vectors: FloatArray, noise: FloatArray) -> FloatArray:
-    """Factors (1 - noise/|v|^2)+ of James and Stein for vectors (m, d) whose noise has this energy.
-
-    A vector that is about as long as its noise says little; one much longer is left as it is.
-    """
-    energy = np.maximum((vectors**2).sum(axis=1), 1e-300)
-    return np.asarray(np.maximum(0.0, 1 - noise / energy))
-
-
-def cell_centers(lower: FloatArray, upper: FloatArray, n_per_axis: int) -> FloatArray:
-    """Centres (n_per_axis^d, d) of the cells of a grid, the last column fastest."""
-    middle = (np.arange(n_per_axis) + 0.5) / n_per_axis
-    axes = np.meshgrid(*[lo + (hi - lo) * middle for lo, hi in zip(lower, upper, strict=True)],
-                       indexing="ij")  # fmt: skip
-    return np.stack([axis.ravel() for axis in axes], axis=1)
-
-
-def even_spread(n: int, d: int, *, rng: np.random.Generator) -> FloatArray:
-    """n points that cover [-1, 1]^d evenly: k-means of a uniform sample (centroidal Voronoi)."""
-    sample = rng.uniform(-1, 1, (max(50 * n, 1000), d))
-    return kmeans.weighted_kmeans(sample, None, n, rng=rng, n_init=1)

@@ -10,6 +10,7 @@ from fedclust_helpers import fastlloyd as fl
 from fedclust_helpers.audit import audit_sensitivity
 from fedclust_helpers.client_statistics import CELL_COUNTS, CUT_STEPS, MOMENTS, VOTES
 from fedclust_helpers.fastlloyd import overclustered as over
+from fedclust_helpers.fastlloyd import postprocessing as post
 from fedclust_helpers.federation import ClientData, simulate
 from fedclust_helpers.metrics import nicv
 
@@ -278,6 +279,92 @@ def test_transcripts_replayed_on_neighbours_cost_at_most_mu(branch, epsilon):
             )
             worst = max(worst, cost / mu**2)
     assert 0.3 < worst <= 1 + 1e-9
+
+
+# --- k from what is released ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("d", "branch"), [(2, "grid"), (6, "moments")])
+def test_k_is_chosen_from_the_same_releases(d, branch):
+    """Five groups far apart; the bill and the message sizes are those of the plan."""
+    means = np.array([[1, 1], [1, -1], [-1, 1], [-1, -1], [0, 0]]) @ np.eye(2, d) * 0.7
+    points = datasets.gaussian_mixture(means, 0.002, [800] * 5, rng=rng(8)).points
+    fed = simulate([points], "ideal", seed=2)
+    plan = fl.plan_overclustered(fed, n_clusters="auto", epsilon=2.0, k_range=(2, 12))
+    assert (plan.branch, plan.n_clusters, plan.k_range) == (branch, 12, (2, 12))
+    given = fl.plan_overclustered(fed, n_clusters=12, epsilon=2.0, branch=branch)
+    assert plan.releases == given.releases
+    text = str(plan)
+    assert "k is chosen" in text and "2 to 12 clusters" in text and "nothing more" in text
+    assert "k is chosen" not in str(given)
+    result = fl.run(fed, plan)
+    assert result.centers.shape == (5, d)
+    assert result.costs_by_k[:, 0].tolist() == list(range(2, 13))
+    assert result.epsilon == pytest.approx(2.0, rel=1e-6)
+    assert len(result.ledger.releases) == len(plan.releases)
+    best = nicv(points, kmeans.weighted_kmeans(points, None, 5, rng=rng(), n_init=5))
+    assert nicv(points, result.centers) < 1.5 * best
+
+
+def test_messages_have_the_size_of_the_plan_whatever_k_is_chosen():
+    """They are as long as those of a run with the largest k."""
+    sizes = []
+    for asked in ({"n_clusters": "auto", "k_range": (2, 9)}, {"n_clusters": 9}):
+        fed = simulate([mixture(600, 2, 3), mixture(600, 2, 3, 1)], "masked", seed=2)
+        result = fl.run(fed, fl.plan_overclustered(fed, epsilon=4.0, **asked))
+        sizes.append([result.transcript.n_bytes(round=t) for t in range(len(result.released))])
+        assert len(result.centers) < 9 or "k_range" not in asked
+    assert sizes[0] == sizes[1]
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "match"),
+    [({"n_clusters": 3, "k_range": (2, 5)}, ValueError, "k_range must not be given"),
+     ({"k_range": (5, 5)}, ValueError, "k_range"), ({"k_range": (0, 5)}, ValueError, "k_range"),
+     ({"k_range": (2, 5, 9)}, (TypeError, ValueError), "k_range"),
+     ({"k_range": (2, 10**6)}, ValueError, "n_clusters|k_range"),
+     ({"n_clusters": "many"}, (TypeError, ValueError), "n_clusters")],
+)  # fmt: skip
+def test_wrong_ranges_of_k_cost_nothing(options, error, match):
+    fed = simulate([mixture()], "ideal", seed=0)
+    with pytest.raises(error, match=match):
+        fl.plan_overclustered(fed, **{"n_clusters": "auto", "epsilon": 1.0} | options)
+    assert not fed.ledger.releases
+
+
+@every_branch
+def test_transcripts_with_an_open_k_cost_at_most_mu(branch):
+    points, row = mixture(400, k=3), np.array([1.0, -1, 1])
+    fed = simulate([points], "ideal", seed=4)
+    plan = fl.plan_overclustered(fed, n_clusters="auto", epsilon=1.0, k_range=(2, 6), branch=branch)
+    result = fl.run(fed, plan)
+    exact = [
+        replayed(data, plan, result.released, 4)[0] for data in (points, np.vstack([points, row]))
+    ]
+    cost = sum(
+        float(((a - b) ** 2).sum())
+        for x, y in zip(*exact, strict=True)
+        for a, b in zip(x, y, strict=True)
+    )
+    mu = 1 / fed.noise_multiplier(1.0, plan.delta)
+    assert cost <= mu**2 * (1 + 1e-9)
+
+
+def test_the_elbow_is_where_the_curve_bends():
+    k = np.arange(2, 30.0)
+    bent = np.where(k <= 7, k**-3, 7.0**-3 * (k / 7) ** -0.5)
+    assert post.elbow(np.column_stack([k, bent])) == 7
+    assert post.elbow(np.column_stack([k, k**-1.0])) in range(2, 30)  # a straight line: no bend
+    assert post.elbow(np.array([[4.0, 0.0]])) == 4
+
+
+def test_costs_end_before_every_place_has_a_centre():
+    places, weights = rng().normal(size=(6, 2)), np.array([3.0, 1, 2, 0, 4, 1])
+    costs = post.costs_by_k(places, weights, (2, 50), 0.25, rng=rng())
+    assert costs[:, 0].tolist() == [2, 3, 4] and (costs[:, 1] > 0.25).all()
+    assert (np.diff(costs[:, 1]) < 0).all()
+    alone = post.costs_by_k(places[:2], weights[:2], (3, 9), 0.25, rng=rng())
+    assert alone.tolist() == [[3, 0.25]]
 
 
 # --- post-processing ------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tools.mutants.base import Edit, Mutant, mutant
 
 OVER = "fastlloyd/test_overclustered.py"
+PE = "studies/test_beyond.py"
 SKETCH = "ldp_kmeans/test_sketch.py"
 SHUFFLED = "federation/test_shuffled.py"
 SHUFFLING = "accounting/test_shuffling.py"
@@ -47,7 +48,7 @@ MUTANTS: tuple[Mutant, ...] = (
     mutant(
         "over-shares-beyond-one",
         "the shares of mu^2 add up to 1",
-        "fastlloyd/overclustered.py",
+        "fastlloyd/rounds.py",
         "Round(CUT_STEPS, 0.20 * rest, k, 0.8 * reach)",
         "Round(CUT_STEPS, 0.20, k, 0.8 * reach)",
         f"{OVER}::test_shares_add_up_to_the_whole_budget",
@@ -55,7 +56,7 @@ MUTANTS: tuple[Mutant, ...] = (
     mutant(
         "over-parts-beyond-the-share",
         "sums and counts of a round share its budget",
-        "fastlloyd/overclustered.py",
+        "fastlloyd/rounds.py",
         "        return (sums, 1 - sums)\n",
         "        return (sums, 1.0)\n",
         f"{OVER}::test_shares_add_up_to_the_whole_budget",
@@ -75,6 +76,31 @@ MUTANTS: tuple[Mutant, ...] = (
         "statistic, noise, round=t, **broadcast)",
         "statistic, noise[::-1], round=t, **broadcast)",
         f"{OVER}::test_a_run_follows_its_plan_and_spends_it",
+    ),
+    mutant(
+        "over-message-of-the-chosen-size",
+        "messages have the size of the plan, whatever k is chosen",
+        "fastlloyd/overclustered.py",
+        "        message = centers[np.resize(np.arange(len(centers)), self._next.size)]\n",
+        "        message = centers\n",
+        f"{OVER}::test_messages_have_the_size_of_the_plan_whatever_k_is_chosen",
+    ),
+    mutant(
+        "over-open-k-budgets-for-another",
+        "k is chosen from the releases of a run with the largest k",
+        "fastlloyd/overclustered.py",
+        "            self.k = elbow(self.costs)\n",
+        "            self.k = elbow(self.costs) + 1\n",
+        f"{OVER}::test_k_is_chosen_from_the_same_releases",
+    ),
+    mutant(
+        "pe-noise-of-fewer-steps",
+        "the 16 shares of PE-means above 32 columns add up to the whole budget",
+        "studies/beyond/pe_means.py",
+        "math.sqrt(SHARES if projected else n_votes)",
+        "math.sqrt(n_votes)",
+        f"{PE}::test_a_run_spends_what_it_states",
+        f"{PE}::test_replayed_transcripts_cost_mu_and_less_noise_is_seen",
     ),
     mutant(
         "sketch-exact-symbols",

@@ -7,6 +7,7 @@ import time
 import warnings
 from collections.abc import Callable
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from sklearn.datasets import make_circles, make_moons
@@ -16,17 +17,25 @@ from fedclust_helpers import kmeans, metrics
 from fedclust_helpers import ldp_kmeans as lk
 from fedclust_helpers._validation import FloatArray, check_choice
 from fedclust_helpers.datasets import partition_iid
-from fedclust_helpers.federation import ClientData, IdealSecureSum, simulate
+from fedclust_helpers.federation import ClientData, IdealSecureSum, Plan, simulate
 from fedclust_helpers.studies.bench.cell import Cell, Numbers, generator_of, summary
+from fedclust_helpers.studies.beyond.pe_means import plan_pe, run_pe
 from fedclust_helpers.studies.fastlloyd.problems import load_problem, reference_centers
 from fedclust_helpers.studies.ldp_kmeans.problems import Ball, best_ball_cost, load_ball
 
 DELTA = 1e-6
-CENTRAL: dict[str, Callable[..., fl.LloydPlan | fl.OverclusteredPlan]] = {
+CENTRAL: dict[str, Callable[..., Plan]] = {
     "fastlloyd": fl.plan,
     "overclustered": fl.plan_overclustered,
+    "pe": plan_pe,
+    "pe_scaled": plan_pe,
 }
-"""Names in the tables -> planner: methods of one guarantee, over any noised sum."""
+"""Names in the tables -> planner: methods of one guarantee, over any noised sum.
+
+"pe_scaled" is PE-means on rows from which the exact mean was taken, over their exact largest
+length, as in its published code: not private.
+"""
+PE = ("pe", "pe_scaled")
 LOCAL: dict[str, Callable[..., lk.LocalPlan]] = {
     "alg1": lk.plan,
     "alg4": lk.plan_four_rounds,
@@ -52,15 +61,25 @@ def nicv(
     planner = CENTRAL[check_choice(method, "method", tuple(CENTRAL))]
     # rows beyond too narrow bounds are moved to their edge, as a federation does
     points = np.clip(problem.points / width, -1, 1)
+    middle, unit = np.zeros(points.shape[1]), 1.0
+    if method == "pe_scaled":
+        middle = points.mean(axis=0)
+        unit = float(np.linalg.norm(points - middle, axis=1).max())
+    rows = (points - middle) / unit
+    ball = {"domain": "ball", "bound": 1.0 if method == "pe_scaled" else math.sqrt(len(middle))}
     costs, seconds, plan = [], [], None
     for seed in cell.seeds():
         split, protocol = seed.spawn(2)
         owners = partition_iid(len(points), 2, rng=np.random.default_rng(split))
-        federation = IdealSecureSum(ClientData.from_owners(points, owners), seed=protocol)
+        room: Any = ball if method in PE else {}
+        data = ClientData.from_owners(rows, owners)
+        federation = IdealSecureSum(data, seed=protocol, **room)
         begin = time.process_time()
         plan = planner(federation, n_clusters=problem.n_clusters, epsilon=epsilon)
-        centers = fl.run(federation, plan).centers
+        run: Callable[..., Any] = run_pe if method in PE else fl.run
+        centers = run(federation, plan).centers
         seconds.append(time.process_time() - begin)
+        centers = np.clip(middle + unit * centers, -1, 1)  # in the public box
         costs.append(metrics.nicv(problem.points, width * centers))
     found = summary(costs)
     assert plan is not None
@@ -68,6 +87,26 @@ def nicv(
         "nicv_mean": found["mean"], "nicv_median": found["median"], "ci95": found["ci95"],
         "aggregates": len(plan.releases), "seconds": float(np.median(seconds)),
         "numbers_per_client": sum(r.numbers for r in plan.releases),
+    }  # fmt: skip
+
+
+def chosen_k(cell: Cell, *, dataset: str, epsilon: float, k_max: int) -> Numbers:
+    """What k over-clustered Lloyd chooses from 2 to `k_max`, over repeated runs.
+
+    `exact` and `near` are the shares of runs with the true k, and within a quarter of it.
+    """
+    problem = load_problem(dataset)
+    chosen = []
+    for seed in cell.seeds():
+        federation = IdealSecureSum([problem.points], seed=seed)
+        plan = fl.plan_overclustered(
+            federation, n_clusters="auto", epsilon=epsilon, k_range=(2, k_max)
+        )
+        chosen.append(len(fl.run(federation, plan).centers))
+    off = np.abs(np.array(chosen) / problem.n_clusters - 1)
+    return problem.shape | {
+        "k_median": float(np.median(chosen)), "k_least": min(chosen), "k_most": max(chosen),
+        "exact": float((off == 0).mean()), "near": float((off <= 0.25).mean()),
     }  # fmt: skip
 
 

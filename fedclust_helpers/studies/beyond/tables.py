@@ -9,7 +9,15 @@ from dataclasses import dataclass
 import pandas as pd
 
 from fedclust_helpers.studies.bench.cell import Design, Settings, Table, ci95, grid, mean, tables_of
-from fedclust_helpers.studies.beyond.cells import CENTRAL, LOCAL, ODD, local_cost, nicv
+from fedclust_helpers.studies.beyond.cells import (
+    CENTRAL,
+    LOCAL,
+    ODD,
+    PE,
+    chosen_k,
+    local_cost,
+    nicv,
+)
 from fedclust_helpers.studies.beyond.trust import MODELS, trust_price
 from fedclust_helpers.studies.ldp_kmeans.problems import Ball
 
@@ -19,8 +27,9 @@ TUNED = (
 )  # fmt: skip
 """Sets on which the constants of the recipe were chosen."""
 FRESH = (
-    "breast", "mnist", "g2_4", "g2_32", "synthk_8_7", "synthk_24_7", "synth_8_4_7", "synth_12_6_7",
-    "synth_24_6_7", "synth_48_12_7", "ablation_6_3_0.5", "ablation_8_8_0.25",
+    "breast", "mnist", "fashion_mnist", "g2_4", "g2_32", "synthk_8_7", "synthk_24_7",
+    "synth_8_4_7", "synth_12_6_7", "synth_24_6_7", "synth_48_12_7", "ablation_6_3_0.5",
+    "ablation_8_8_0.25",
 )  # fmt: skip
 """Sets that nobody looked at before: the honest number is theirs."""
 
@@ -38,6 +47,12 @@ class BeyondDesign(Design):
     sizes: tuple[int, ...] = (10_000, 100_000)
     shapes: tuple[tuple[int, int], ...] = ((2, 5), (2, 10), (4, 5), (4, 10), (10, 5))
     large: tuple[tuple[int, int, int], ...] = ((1_000_000, 4, 10), (1_000_000, 10, 5))
+    unknown_k: tuple[str, ...] = (
+        "lsun", "s1", "birch2", "synthk_8_7", "synthk_24_7", "synth_8_8_0", "synth_16_8_0",
+        "synth_32_16_0",
+    )  # fmt: skip
+    k_epsilons: tuple[float, ...] = (0.5, 1.0)
+    k_most: tuple[int, ...] = (24, 48, 96)
     local_epsilons: tuple[float, ...] = (1.0, 4.0)
     local_seeds: int = 5
     odd: tuple[str, ...] = tuple(ODD)
@@ -49,23 +64,37 @@ FULL = BeyondDesign()
 QUICK = BeyondDesign(
     tuned=("iris",), fresh=("synth_8_4_7",), epsilons=(0.5, 1.0), bounded=("iris",),
     widths=(1.0, 10.0), bound_epsilons=(1.0,), sizes=(3000,), shapes=((2, 5), (7, 3)), large=(),
-    local_epsilons=(4.0,), odd=("moons",), odd_size=3000, real=(), runs=2,
+    unknown_k=("iris",), k_epsilons=(1.0,), k_most=(6,), local_epsilons=(4.0,), odd=("moons",),
+    odd_size=3000, real=(), runs=2,
 )  # fmt: skip
 
 
 def _nicv(design: BeyondDesign) -> Iterator[Settings]:
     for seen, names in (("tuned", design.tuned), ("fresh", design.fresh)):
         for dataset in names:
-            runs = design.repeated(20)
             common: Settings = {"sets": seen, "dataset": dataset}
             yield common | {"method": "optimum", "epsilon": math.inf}
-            yield from grid(**common, method=tuple(CENTRAL), epsilon=design.epsilons, runs=runs)
+            for method in CENTRAL:
+                usual = {"pe": 5, "pe_scaled": 3}.get(method, 20)
+                yield from grid(
+                    **common, method=method, epsilon=design.epsilons, runs=design.repeated(usual)
+                )
 
 
 def _bounds(design: BeyondDesign) -> Iterator[Settings]:
+    for method in ("fastlloyd", "overclustered", "pe"):
+        fewer = method in PE  # and not on the largest set
+        yield from grid(
+            dataset=tuple(name for name in design.bounded if name != "adult" or not fewer),
+            width=design.widths, method=method, epsilon=design.bound_epsilons,
+            runs=design.repeated(5 if fewer else 20),
+        )  # fmt: skip
+
+
+def _unknown_k(design: BeyondDesign) -> Iterator[Settings]:
     yield from grid(
-        dataset=design.bounded, width=design.widths, method=tuple(CENTRAL),
-        epsilon=design.bound_epsilons, runs=design.repeated(20),
+        dataset=design.unknown_k, epsilon=design.k_epsilons, k_max=design.k_most,
+        runs=design.repeated(10),
     )  # fmt: skip
 
 
@@ -115,6 +144,11 @@ BETTER = tables_of(
         "better_bounds", _bounds, nicv,
         "dataset,n,d,k,width,method,epsilon,runs,nicv_mean,nicv_median,ci95",
         seed="{dataset}/{width:g}/{method}/{epsilon:g}",
+    ),
+    Table(
+        "better_k", _unknown_k, chosen_k,
+        "dataset,n,d,k,epsilon,k_max,runs,k_median,k_least,k_most,exact,near",
+        seed="{dataset}/{epsilon:g}/{k_max}",
     ),
     Table(
         "better_local", _local, local_cost,

@@ -15,7 +15,9 @@ from fedclust_helpers.studies import paper_data
 from fedclust_helpers.studies.bench.cell import generator_of
 
 REAL = ("iris", "wine", "lsun", "breast", "yeast", "digits", "s1", "adult", "birch2", "mnist")
-"""Real data sets, from cheap to expensive."""
+"""Real data sets of the paper, from cheap to expensive."""
+MORE = ("fashion_mnist",)
+"""Real data sets beside them: of Fashion-MNIST the 10,000 test images, as many as of MNIST."""
 G2_DIMENSIONS = tuple(2**i for i in range(1, 11))
 
 
@@ -52,8 +54,8 @@ def load_problem(name: str) -> Problem:
 @lru_cache(maxsize=3)
 def _problem(name: str) -> Problem:
     kind, *words = name.split("_")
-    if not words and kind in REAL:
-        data = _load_real(kind)
+    if name in REAL or name in MORE:
+        data = _load_real(name)
     else:
         data = _generated(name, kind, words)
     points = datasets.scale_min_max_not_private(data.points)
@@ -97,6 +99,8 @@ def _load_real(name: str) -> datasets.Dataset:
         return datasets.load_breast_wisconsin(missing="median")
     if name == "birch2":  # the 25,000 rows of a second implementation
         return datasets.load_birch2(rng=np.random.default_rng(0))
+    if name == "fashion_mnist":
+        return datasets.load_fashion_mnist("test")
     loader = getattr(datasets, f"load_{name}")
     data: datasets.Dataset = loader()
     return data

@@ -1,0 +1,74 @@
+"""What the server makes of releases, free of charge: projection, shrinkage, places, the elbow."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fedclust_helpers import kmeans
+from fedclust_helpers._validation import FloatArray
+
+
+def simplex(counts: FloatArray, total: float) -> FloatArray:
+    """The nearest vector without negative entries that adds up to `total`, (m,)."""
+    ordered = np.sort(counts)[::-1]
+    excess = (np.cumsum(ordered) - total) / np.arange(1, len(counts) + 1)
+    last = int(np.flatnonzero(ordered > excess)[-1])
+    return np.asarray(np.maximum(counts - excess[last], 0.0))
+
+
+def shrinkage(vectors: FloatArray, noise: FloatArray) -> FloatArray:
+    """Factors (1 - noise/|v|^2)+ of James and Stein for vectors (m, d) whose noise has this energy.
+
+    A vector that is about as long as its noise says little; one much longer is left as it is.
+    """
+    energy = np.maximum((vectors**2).sum(axis=1), 1e-300)
+    return np.asarray(np.maximum(0.0, 1 - noise / energy))
+
+
+def cell_centers(lower: FloatArray, upper: FloatArray, n_per_axis: int) -> FloatArray:
+    """Centres (n_per_axis^d, d) of the cells of a grid, the last column fastest."""
+    middle = (np.arange(n_per_axis) + 0.5) / n_per_axis
+    axes = np.meshgrid(*[lo + (hi - lo) * middle for lo, hi in zip(lower, upper, strict=True)],
+                       indexing="ij")  # fmt: skip
+    return np.stack([axis.ravel() for axis in axes], axis=1)
+
+
+def even_spread(n: int, d: int, *, rng: np.random.Generator) -> FloatArray:
+    """n points that cover [-1, 1]^d evenly: k-means of a uniform sample (centroidal Voronoi)."""
+    sample = rng.uniform(-1, 1, (max(50 * n, 1000), d))
+    return kmeans.weighted_kmeans(sample, None, n, rng=rng, n_init=1)
+
+
+def costs_by_k(
+    places: FloatArray,
+    weights: FloatArray,
+    k_range: tuple[int, int],
+    within: float,
+    *,
+    rng: np.random.Generator,
+    n_init: int = 3,
+) -> FloatArray:
+    """Rows (k, W) for the numbers of clusters in a range: the cost per point of weighted places.
+
+    `within` is what a point is away from its place, squared, and comes on top. The range ends
+    before every place has a centre of its own.
+    """  # fmt: skip
+    low, high = k_range
+    held = weights > 0
+    places, weights = places[held], weights[held]
+    rows = []
+    for k in range(low, max(low, min(high, len(places) - 1)) + 1):
+        cost = within
+        if k < len(places):
+            centers = kmeans.weighted_kmeans(places, weights, k, rng=rng, n_init=n_init)
+            squared = kmeans.assign(places, centers).squared
+            cost += float(weights @ squared / weights.sum())
+        rows.append((k, cost))
+    return np.array(rows, dtype=np.float64)
+
+
+def elbow(costs: FloatArray) -> int:
+    """The k at which log W lies farthest below the chord of its curve over log k; rows (k, W)."""
+    x, y = np.log(costs[:, 0]), np.log(np.maximum(costs[:, 1], 1e-300))
+    share = (x - x[0]) / max(x[-1] - x[0], 1e-300)
+    return int(costs[np.argmax(y[0] + share * (y[-1] - y[0]) - y), 0])

@@ -1,0 +1,140 @@
+"""PE-means over a secure sum: it spends what it states, and its pieces do what they say."""
+
+import dataclasses
+import math
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+from conftest import refuses
+
+from fedclust_helpers.federation import simulate
+from fedclust_helpers.metrics import nicv
+from fedclust_helpers.studies.beyond import checks, claims, figures, pe_means
+
+few_and_many = pytest.mark.parametrize("d", [3, 40])
+
+
+def rng(seed=0):
+    return np.random.default_rng(seed)
+
+
+def cloud(d, n=200):
+    return np.clip(rng(1).normal(0.4 * np.sign(rng(2).normal(size=(2, d)))[np.arange(n) % 2], 0.1),
+                   -1, 1)  # fmt: skip
+
+
+def run(points, *, epsilon=1.0, k=2, trust="ideal", mode="teaching", seed=3, **options):
+    seed = seed if mode == "teaching" else None
+    room = simulate([points[::2], points[1::2]], trust, seed=seed, mode=mode, domain="ball",
+                    bound=math.sqrt(points.shape[1]), **options)  # fmt: skip
+    plan = pe_means.plan_pe(room, n_clusters=k, epsilon=epsilon)
+    return room, plan, pe_means.run_pe(room, plan)
+
+
+@few_and_many
+@pytest.mark.parametrize("epsilon", [0.2, 1.0, 3.0])
+def test_a_run_spends_what_it_states(d, epsilon):
+    points = cloud(d)
+    room, plan, result = run(points, epsilon=epsilon)
+    assert result.epsilon == pytest.approx(epsilon, rel=1e-6)
+    spent = sum((m.sensitivity / m.std) ** 2 for r in plan.releases for m in r.mechanisms)
+    assert math.sqrt(spent) == pytest.approx(1 / room.noise_multiplier(epsilon, plan.delta))
+    generations = 14 if d == 40 else int(4 * math.sqrt(d)) * max(1, int(epsilon))
+    assert plan.n_generations == generations == len(plan.releases) - (d == 40)
+    assert len(result.released) == len(result.ledger.releases) == plan.n_rounds
+    assert result.centers.shape == (2, d)
+    assert np.linalg.norm(result.centers, axis=1).max() <= math.sqrt(d) * (1 + 1e-9)
+
+
+def test_with_much_budget_it_finds_the_groups():
+    points = cloud(3, 3000)
+    best = nicv(points, np.vstack([points[::2].mean(axis=0), points[1::2].mean(axis=0)]))
+    assert nicv(points, run(points, epsilon=8.0)[2].centers) < 1.2 * best
+
+
+@few_and_many
+def test_replayed_transcripts_cost_mu_and_less_noise_is_seen(d):
+    """The control: one of the releases with the noise of 14 steps where 16 shares are spent."""
+    points = cloud(d)
+    room = checks.pe_room(points)
+    plan = pe_means.plan_pe(room, n_clusters=2, epsilon=1.0)
+    rows = np.ones(d), -np.ones(d), points[0]
+    assert max(checks.pe_cost(plan, points, row) for row in rows) == pytest.approx(1, abs=1e-9)
+    last = plan.releases[-1]
+    less = tuple(dataclasses.replace(m, std=m.std * math.sqrt(14 / 16)) for m in last.mechanisms)
+    wrong = (*plan.releases[:-1], dataclasses.replace(last, mechanisms=less))
+    over = dataclasses.replace(plan, releases=wrong)
+    assert max(checks.pe_cost(over, points, row) for row in rows) > 1.005
+
+
+@few_and_many
+def test_every_trust_model_and_secure_mode(d):
+    for trust in ("masked", "serverless"):
+        assert run(cloud(d), trust=trust)[2].epsilon <= 1 + 1e-9
+    result = run(cloud(d), trust="masked", mode="secure")[2]
+    assert result.private and result.epsilon <= 1 + 1e-9
+
+
+def test_wrong_plans_are_refused_and_cost_nothing():
+    box = simulate([cloud(3)], "ideal", seed=0)
+    refuses(ValueError, "federation must keep its rows in a ball", pe_means.plan_pe, box,
+            n_clusters=2, epsilon=1.0)  # fmt: skip
+    ball = checks.pe_room(cloud(3))
+    refuses(ValueError, "n_clusters", pe_means.plan_pe, ball, n_clusters=0, epsilon=1.0)
+    refuses(ValueError, "epsilon", pe_means.plan_pe, ball, n_clusters=2, epsilon=-1.0)
+    refuses(TypeError, "plan", pe_means.run_pe, ball, None)
+    assert not box.ledger.releases and not ball.ledger.releases
+
+
+def test_votes_are_kept_until_they_add_up():
+    votes = np.array([5.0, -3.0, 9.0, 1.0, 4.0])
+    assert pe_means.kept(votes, 12.0).tolist() == [5, 0, 9, 0, 0]
+    assert pe_means.kept(votes, 1000.0).tolist() == [5, 0, 9, 1, 4]
+
+
+def test_places_fill_the_cube_and_offspring_stay_in_the_ball():
+    places = pe_means.even_places(500, 3, 0.5, rng=rng())
+    assert places.shape == (500, 3) and np.abs(places).max() <= 0.5
+    assert (np.histogramdd(places, bins=[4] * 3, range=[(-0.5, 0.5)] * 3)[0] > 0).all()
+    young = pe_means.offspring(places[:20], 30, 0.6, rng=rng())
+    np.testing.assert_array_equal(young[:20], places[:20])
+    assert young.shape == (620, 3) and np.linalg.norm(young[20:], axis=1).max() <= 0.6 + 1e-12
+
+
+def test_flights_have_the_tail_of_their_index():
+    """P(|step| > x) falls like x^-1.75: by 2^-1.75 when x doubles, within 3 standard errors."""
+    steps = np.abs(pe_means.levy((400_000,), rng=rng(5)))
+    far, farther = (steps > 10).mean(), (steps > 20).mean()
+    error = 3 * math.sqrt(1 / (farther * len(steps)))
+    assert farther / far == pytest.approx(2**-pe_means.LEVY, rel=error + 0.02)
+
+
+def test_ratios_above_the_goal_are_named():
+    frame = pd.DataFrame({
+        "dataset": ["a", "a", "b", "b"], "epsilon": 0.5, "d": 8, "k": [20, 20, 3, 3],
+        "method": ["overclustered", "pe"] * 2, "nicv_mean": [1.0, 2.0, 3.0, 2.0],
+    })  # fmt: skip
+    found = claims.against("pe")(frame)
+    assert (found["above"], found["n"], found["most"]) == (1, 2, 1.5)
+    assert found["where"] == " (b at 0.5: 1.50)"
+    assert claims.against("pe", many=True)(frame)["mean"] == 0.5
+
+
+def test_cost_of_bounds_is_over_the_methods_own_cost_on_common_sets():
+    rows = [
+        (name, 0.5, width, method, base * cost)
+        for name, methods in (("a", tuple(figures.METHODS)), ("b", ("fastlloyd",)))
+        for base, method in enumerate(methods, start=1)
+        for width, cost in ((1.0, 2.0), (10.0, 8.0 if method == "fastlloyd" else 4.0))
+    ]
+    table = pd.DataFrame(rows, columns=["dataset", "epsilon", "width", "method", "nicv_mean"])
+    table.loc[table["dataset"] == "b", "nicv_mean"] *= [1, 99]
+    found = {name: costs[10.0] for name, costs in figures.cost_of_bounds(table).items()}
+    assert found == pytest.approx({"fastlloyd": 4, "pe": 2, "overclustered": 2})
+    fig, ax = plt.subplots()
+    figures.plot_bounds(ax, table)
+    drawn = {line.get_label(): line.get_ydata()[-1] for line in ax.get_lines()}
+    assert drawn == pytest.approx({"FastLloyd": 4, "PE-means": 2, "over-clustered Lloyd": 2})
+    plt.close(fig)
