@@ -75,7 +75,7 @@ def noise_multiplier(
 
 def compare_designs(
     epsilon: float, delta: float, *, n_clients: int, cohorts: Sequence[int] | None = None,
-    n_rounds: Sequence[int] = (30, 10, 50),
+    n_rounds: Sequence[int] = (30, 10),
     adjacencies: Sequence[str] = ("replace-one", "add/remove"),
 ) -> tuple[Design, ...]:  # fmt: skip
     """Cohorts, rounds and relations of sums only at one (epsilon, delta), by their predicted noise.
@@ -111,7 +111,7 @@ def compare_designs(
 
     Examples
     --------
-    >>> rows = compare_designs(1.0, 1e-3, n_clients=1000, n_rounds=(30,))
+    >>> rows = compare_designs(1.0, 1e-3, n_clients=1000, cohorts=(1000,))
     >>> [(row.adjacency, row.cohort, round(row.noise, 2)) for row in rows if row.recommended]
     [('replace-one', 1000, 5.15), ('add/remove', 1000, 2.71)]
     """

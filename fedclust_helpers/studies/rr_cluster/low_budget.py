@@ -7,6 +7,7 @@ methods tuned alike, and `rr_low_gains` what the better release gains on the sam
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -17,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from fedclust_helpers.accounting import gdp_mu
 from fedclust_helpers.client_statistics.models import batch_of
 from fedclust_helpers.studies.bench.cell import (
     Cell,
@@ -51,11 +53,6 @@ class Spent(NamedTuple):
     epsilon: float = 0.0
     delta: float = 0.0
 
-    @property
-    def key(self) -> tuple[str, str, str, float]:
-        """What a clip is tuned for: the same for both deltas."""
-        return self.method, self.who, self.adjacency, self.epsilon
-
 
 @dataclass(frozen=True, kw_only=True)
 class LowDesign(Design):
@@ -63,7 +60,7 @@ class LowDesign(Design):
 
     pixels: str = "fashion_mnist"
     cosines: str = "fashion_dct"
-    seeds: int = 5
+    seeds: int = 3
     tuning_seeds: int = 1
     epsilons: tuple[float, ...] = (0.5, 1.0, 2.0)
     deltas: tuple[float, ...] = (1e-3, 1e-5)
@@ -72,7 +69,7 @@ class LowDesign(Design):
     few: int = 2
     tried: tuple[str, ...] = tuple(tried.VARIANTS)
     tried_epsilons: tuple[float, ...] = (1.0, 2.0)
-    tried_seeds: int = 4
+    tried_seeds: int = 3
 
 
 FULL = LowDesign()
@@ -88,6 +85,16 @@ def tuned() -> dict[tuple[str, str, str, str, float], float]:
     table = load_results("rr_low_clips").query("chosen == 1")
     keys = table[[*CLIP_KEYS]].itertuples(index=False, name=None)
     return dict(zip(keys, table["clip"], strict=True))
+
+
+def clip_of(design: LowDesign, data: str, spent: Spent) -> float:
+    """The tuned clip: of the epsilon whose mu, at the first delta, is nearest in ratio."""
+    if spent.method == "alone":
+        return 0.0
+    mu = gdp_mu(spent.epsilon, spent.delta)
+    near = min(design.epsilons, key=lambda e: abs(math.log(gdp_mu(e, design.deltas[0]) / mu)))
+    key = (data, spent.method, spent.who, spent.adjacency, near)
+    return tuned().get(key, design.clips[0])  # data of a tiny design: not tuned
 
 
 # --- cells ----------------------------------------------------------------------------------------
@@ -149,14 +156,17 @@ def _clips(design: LowDesign) -> Iterator[Settings]:
 
 
 def _budgets(design: LowDesign) -> Iterator[Settings]:
-    """Balanced groups in both kinds of features; then other groups and fewer models."""
-    first = design.deltas[:1]
-    balanced, other = _spent(design, design.deltas), _spent(design, first)
+    """Balanced groups; then pixels, other groups and fewer models, all under replace-one."""
+    first, middle = design.deltas[:1], design.epsilons[len(design.epsilons) // 2]
+    both = _spent(design, first)
+    ours = [s for s in both if s.adjacency == "replace-one"]
+    strict = [s._replace(delta=delta) for delta in design.deltas[1:] for s in ours]
+    sums, one = ([s for s in ours if s.method == "sums"], [s for s in ours if s.epsilon == middle])
     blocks = [
-        (design.cosines, "balanced", design.k, balanced),
-        (design.pixels, "balanced", design.k, other + _central(design, first)),
-        (design.cosines, "imbalanced", design.k, other),
-        (design.cosines, "balanced", design.few, [s for s in other if s.method == "sums"]),
+        (design.cosines, "balanced", design.k, both + strict),
+        (design.pixels, "balanced", design.k, sums + _central(design, first)),
+        (design.cosines, "imbalanced", design.k, one),
+        (design.cosines, "balanced", design.few, [s for s in one if s.method == "sums"]),
     ]
     blocks += [(data, setting, 1, [Spent("alone")]) for data, setting in
                ((design.cosines, "balanced"), (design.pixels, "balanced"),
@@ -168,7 +178,7 @@ def _budgets(design: LowDesign) -> Iterator[Settings]:
                 yield {
                     "clients": clients, "spent": spent,
                     "k": 1 if spent.method in ("fedavg", "alone") else k,
-                    "clip": tuned().get((clients.data, *spent.key), design.clips[0]),
+                    "clip": clip_of(design, data, spent),
                 }  # fmt: skip
 
 
@@ -179,7 +189,7 @@ def _tried(design: LowDesign) -> Iterator[Settings]:
             yield {
                 "clients": Clients(design.cosines, "balanced", seed), "variant": variant,
                 "epsilon": epsilon, "delta": spent.delta, "k": design.k,
-                "clip": tuned().get((design.cosines, *spent.key), design.clips[0]),
+                "clip": clip_of(design, design.cosines, spent),
             }  # fmt: skip
 
 
