@@ -276,6 +276,7 @@ TABLES = tables_of(
             "gain_mean,ci95,better_in",
         },
         seed=_named, finish=_finish_budgets, whole=("rr_low_gains",),
+        names=("reference", "reference_who"),
     ),
     Table(
         "rr_low_tried", _tried, tried.measured,
