@@ -11,6 +11,7 @@ privacy is one client. First a plan, then a run that follows it:
   clusterers. A trusted server sees each client's update; identifiers are released with noise.
 * `plan_sums_only`: beyond the paper. One noised sum per round, identifiers reach nobody, dead
   models are re-seeded from noised counts.
+* `compare_designs`: before any plan, who should take part and how often, by predicted noise.
 * `plan_dp_fedavg` (with DP-FedProx), `plan_dp_fedper`: one shared model.
 
 Notation of the paper: k -> `n_clusters`, T -> `n_rounds`, M -> clients of the federation, qM ->
@@ -19,6 +20,7 @@ theta_j -> `models` (k, d), s_i -> identifiers, S_j -> `clusters`.
 """
 
 from fedclust_helpers.rr_cluster.algorithm import rebalance
+from fedclust_helpers.rr_cluster.designs import Design, compare_designs
 from fedclust_helpers.rr_cluster.evaluation import Evaluation, evaluate
 from fedclust_helpers.rr_cluster.identifiers import identifier_mechanism, privatise
 from fedclust_helpers.rr_cluster.models import (
@@ -39,8 +41,8 @@ from fedclust_helpers.rr_cluster.sums_only import (
 )
 
 __all__ = [
-    "Evaluation", "LinearRegression", "OneHiddenLayer", "RebalancingPlan",
+    "Design", "Evaluation", "LinearRegression", "OneHiddenLayer", "RebalancingPlan",
     "SharedPlan", "SoftmaxRegression", "SumsPlan", "Training", "TrainingPlan", "TrainingResult",
-    "evaluate", "identifier_mechanism", "personal_models", "plan", "plan_dp_fedavg",
-    "plan_dp_fedper", "plan_sums_only", "privatise", "rebalance", "run",
+    "compare_designs", "evaluate", "identifier_mechanism", "personal_models", "plan",
+    "plan_dp_fedavg", "plan_dp_fedper", "plan_sums_only", "privatise", "rebalance", "run",
 ]  # fmt: skip

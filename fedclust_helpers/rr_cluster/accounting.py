@@ -35,6 +35,7 @@ from fedclust_helpers._validation import (
     check_positive,
     check_share,
 )
+from fedclust_helpers.accounting import gdp_epsilon, gdp_mu
 from fedclust_helpers.accounting.totals import RDP_ORDERS
 
 PAPER_ORDERS = tuple(range(2, 65)) + tuple(range(72, 257, 8))  # Theorem 4.2 is for integers
@@ -77,6 +78,8 @@ ACCOUNTANTS: dict[str, Accountant] = {
 """sigma_eff = 1 means, if the whole budget goes to the sums, noise of standard deviation 2C for the
 "fixed" ones (with sqrt(2) on identifiers), and C for the "poisson" ones (with 1 on counts)."""
 LIBRARY = ("wor_rdp", "poisson_rdp", "poisson_pld", "poisson_pld_replace")
+"""Those that amplify by sampling. Where all clients take part in each round nothing is amplified,
+and all of them give the exact curve of the Gaussian (Dong, Roth, Su 2022, Corollary 2.13)."""
 
 
 def _check_sigma(sigma: Any, name: str = "sigma") -> float:
@@ -216,6 +219,8 @@ def certified_epsilon(
     sigma, delta = _check_sigma(sigma), check_delta(delta)
     if accountant in LIBRARY:
         check_positive(sigma, "sigma")
+        if cohort == n_clients:
+            return gdp_epsilon(math.sqrt(n_rounds) * _reach(accountant) / sigma, delta)
         if sigma > MAX_SIGMA:
             raise ValueError(f"sigma must be <= {MAX_SIGMA:g} (the library loses precision above)")
         loss = n_rounds / (2 * sigma**2) + 10 * math.sqrt(n_rounds) / sigma
@@ -225,6 +230,11 @@ def certified_epsilon(
                 f" grids grow with the loss (take 'poisson_rdp'); got {sigma:g}"
             )
     return _epsilon(sigma, delta, n_rounds, n_clients, cohort, accountant)
+
+
+def _reach(accountant: str) -> float:
+    """By how many sigma_eff = 1 the sum moves: +C against -C for the pair of the secondary one."""
+    return 2.0 if accountant == "poisson_pld_replace" else 1.0
 
 
 @lru_cache(maxsize=4096)
@@ -271,7 +281,7 @@ def floor_epsilon(
     _check_rounds(n_rounds, n_clients, cohort)
     if accountant not in LIBRARY:
         return certified_epsilon(math.inf, **run)
-    if accountant.endswith("_rdp"):
+    if accountant.endswith("_rdp") and cohort < n_clients:
         return converted(RUN_ORDERS, np.zeros(len(RUN_ORDERS)), delta)
     return 0.0
 
@@ -281,7 +291,8 @@ def calibrate(
 ) -> float:
     """The smallest sigma_eff for which `accountant` certifies (epsilon, delta) over `n_rounds`.
 
-    Cached. The result never costs more than `epsilon`, and is within 1e-6 of the smallest.
+    Cached. The result never costs more than `epsilon`, and is within 1e-6 of the smallest. With
+    ``cohort == n_clients`` it is sqrt(n_rounds)/mu, mu that of (epsilon, delta): exact.
 
     Raises
     ------
@@ -299,6 +310,9 @@ def _calibrated(
 ) -> float:
     run: dict[str, Any] = {"delta": delta, "n_rounds": n_rounds, "accountant": accountant}
     run |= {"n_clients": n_clients, "cohort": cohort}
+    if accountant in LIBRARY and cohort == n_clients:
+        # a hair more, so that rounding does not lift the total above epsilon
+        return (1 + 1e-12) * math.sqrt(n_rounds) * _reach(accountant) / gdp_mu(epsilon, delta)
     floor = floor_epsilon(**run)
     refusal = (
         f"epsilon must be > {floor:.4g} for {n_rounds} rounds at delta={delta:g} and rate"

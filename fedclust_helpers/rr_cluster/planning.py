@@ -21,7 +21,7 @@ from fedclust_helpers._validation import (
     check_non_negative,
     check_positive,
 )
-from fedclust_helpers.accounting import PrivacyLedger, Release, Sampling, gdp_mu, zcdp_rho
+from fedclust_helpers.accounting import PrivacyLedger, Release, Sampling, zcdp_rho
 from fedclust_helpers.accounting.totals import across_gap
 from fedclust_helpers.client_statistics import ClientStatistic, Model
 from fedclust_helpers.federation import (
@@ -35,12 +35,10 @@ from fedclust_helpers.federation import (
 )
 from fedclust_helpers.mechanisms import Mechanism
 from fedclust_helpers.rr_cluster import accounting
+from fedclust_helpers.rr_cluster.designs import DEFAULT, SCHEMES, WORTHWHILE, noise_multiplier
 
 MOST = 100_000  # rounds, and local steps of a round: beyond, a run takes years
-WORTHWHILE = (0.05, 100.0)  # epsilons outside: accountants of cohorts are slow and gain nothing
 LARGEST = 2**31  # numbers in the largest array that a run may need
-SCHEMES = {"replace-one": "fixed", "add/remove": "poisson"}
-"""Neighbouring relation of a ledger -> the sampling that is accounted under it."""
 
 Mechanisms = tuple[Mechanism, ...]
 
@@ -321,7 +319,7 @@ class Setting:
         if self.accountant is not None:
             wanted, known = (same, SCHEMES[same]), accounting.ACCOUNTANTS.items()
             check_choice(self.accountant, "accountant", [n for n, a in known if a == wanted])
-        cohort = self.accountant or _DEFAULT[same]
+        cohort = self.accountant or DEFAULT[same]
         amplified = self.sampling is not None and not remembers
         everyone, drawn = ("gdp", cohort) if continuous else ("zcdp", "renyi")
         accountant = drawn if amplified else everyone
@@ -335,15 +333,10 @@ class Setting:
             return math.inf, 0.0, accountant
         if not continuous:
             return epsilon, *self._discrete(make, epsilon, cohort, amplified)
-        # a hair more, so that rounding does not lift the total above epsilon
-        exact = (1 + 1e-12) * math.sqrt(self.n_rounds) / gdp_mu(epsilon, self.delta)
         if amplified and self.accountant is not None:
             return epsilon, self._calibrated(epsilon, cohort), cohort
-        if amplified and _worthwhile(epsilon) and epsilon > self._floor(cohort):
-            smaller = self._calibrated(epsilon, cohort)
-            if smaller < exact:  # not so for so large a cohort that sampling gains nothing
-                return epsilon, smaller, cohort
-        return epsilon, exact, "gdp"
+        rounds = self.rounds if amplified else self.rounds | {"cohort": self.facts.n_clients}
+        return epsilon, *noise_multiplier(epsilon, self.delta, accountant=cohort, **rounds)
 
     def _discrete(
         self, make: Callable[[float], Mechanisms], epsilon: float, cohort: str, amplified: bool
@@ -390,9 +383,6 @@ class Setting:
 
     def _calibrated(self, epsilon: float, accountant: str) -> float:
         return accounting.calibrate(epsilon, self.delta, accountant=accountant, **self.rounds)
-
-
-_DEFAULT = {"replace-one": "wor_rdp", "add/remove": "poisson_rdp"}
 
 
 def _worthwhile(epsilon: float) -> bool:

@@ -222,8 +222,11 @@ def _answer_noise(
     if math.isinf(nominal):
         return found
     run: dict[str, Any] = setting.rounds | {"delta": setting.delta}
-    everyone = run | {"cohort": run["n_clients"]}
-    sigma_eff = accounting.calibrate(nominal, accountant="wor_rdp", **everyone)
+    refusal = f"epsilon must be larger: no noise costs {nominal:g} at delta={setting.delta:g}"
+    sigma_eff = accounting.smallest(  # of sums alone, by the bound that answers are charged by
+        lambda t: accounting.mixed_epsilon(math.exp(t), 0.0, **run) - nominal,
+        refusal, lowest=-nominal,
+    )  # fmt: skip
     amplified = False
     by_theorem = run | {"accountant": "paper_tight"}
     drawn = setting.sampling is not None and not statistic.remembers

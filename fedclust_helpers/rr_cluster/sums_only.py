@@ -31,9 +31,10 @@ from fedclust_helpers.federation.base import InProcess
 from fedclust_helpers.mechanisms import NoNoise
 from fedclust_helpers.rr_cluster import planning
 from fedclust_helpers.rr_cluster.algorithm import Round
+from fedclust_helpers.rr_cluster.designs import COUNTS_SHARE
 from fedclust_helpers.rr_cluster.planning import Setting, Training, TrainingPlan, TrainingResult
 
-COUNTS_SHARE = 0.1  # of 1/sigma_eff^2, under add/remove
+FLOOR = 0.32  # of cohort/n_clusters: floor of the divisor where none is given
 WINDOW = 3  # noised counts that decide together, and rounds between two re-seedings
 OFFSET = 0.03  # standard deviation by which the halves of a split model differ, per parameter
 UNTIL = 0.6  # share of the rounds in which models are re-seeded
@@ -62,8 +63,9 @@ class SumsPlan(TrainingPlan):
 
 def plan_sums_only(
     federation: SumFederation, training: Training, *, n_clusters: int, n_rounds: int,
-    epsilon: float | None = None, sigma: float | None = None, delta: float, min_size: int = 8,
-    reseed: bool = True, reseed_below: float = 0.1, accountant: str | None = None,
+    epsilon: float | None = None, sigma: float | None = None, delta: float,
+    min_size: int | None = None, reseed: bool = True, reseed_below: float = 0.1,
+    accountant: str | None = None,
 ) -> SumsPlan:  # fmt: skip
     """Plan private IFCA from sums alone: one noised (k, d + 1) array per round.
 
@@ -81,8 +83,9 @@ def plan_sums_only(
     federation : SumFederation
         With a ledger for one client. Where clients unmask the sums (masked secure aggregation)
         everyone must take part.
-    min_size : int
-        B, floor of the divisor, at most cohort/n_clusters.
+    min_size : int, optional
+        B, floor of the divisor, at most cohort/n_clusters; 0.32 of that by default (8 for a cohort
+        of 100 and 4 models, 80 for 1000): noise in a count grows with the cohort.
     reseed : bool
         Re-seed dead models: a model is dead while the mean of its last 3 noised counts is below
         the share `reseed_below` of cohort/n_clusters, which must lie below the smallest group that
@@ -97,6 +100,8 @@ def plan_sums_only(
         delta=delta, accountant=accountant,
     )  # fmt: skip
     expected = training.cohort / setting.n_clusters
+    if min_size is None:
+        min_size = max(1, round(FLOOR * expected))
     if check_int(min_size, "min_size") > expected:
         raise ValueError(
             f"min_size must be <= cohort/n_clusters = {expected:g} (B <= qM/k), got {min_size}"

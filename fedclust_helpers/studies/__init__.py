@@ -19,9 +19,10 @@ from fedclust_helpers.studies.fastlloyd.tables import TABLES as FASTLLOYD
 from fedclust_helpers.studies.feddp_kmeans.tables import TABLES as FEDDP
 from fedclust_helpers.studies.ldp_kmeans.tables import TABLES as LDP
 from fedclust_helpers.studies.page import claims, grade, write_claims
+from fedclust_helpers.studies.rr_cluster.low_budget import TABLES as LOW
 from fedclust_helpers.studies.rr_cluster.tables import TABLES as RR
 
-TABLES = FASTLLOYD | FEDDP | LDP | RR | BEYOND
+TABLES = FASTLLOYD | FEDDP | LDP | RR | LOW | BEYOND
 """All tables by name, in the order in which they are made."""
 
 __all__ = [

@@ -10,7 +10,7 @@ import pytest
 
 from fedclust_helpers import audit
 from fedclust_helpers import rr_cluster as rr
-from fedclust_helpers.accounting import PrivacyLedger
+from fedclust_helpers.accounting import PrivacyLedger, gdp_mu
 from fedclust_helpers.client_statistics import models as client_models
 from fedclust_helpers.federation import ClientData, simulate
 from fedclust_helpers.ldp_kmeans import NoisyPoints, vector_sums
@@ -322,6 +322,36 @@ def test_a_client_that_joins(monkeypatch, uncut):
         along_first, (None, LOUD[0]), of=of_sums, trust="ideal", adjacency="add/remove"
     )
     assert judged(made, *scores, mu=1.0).mu_alarm == uncut
+
+
+def along_all_rounds(result):
+    """What all rounds together released of the first number, undone by the divisors."""
+    moved = np.diff(result.history[:, 0, 0])
+    return float(moved @ np.maximum(result.sizes[:, 0], 1.0))
+
+
+@pytest.mark.parametrize("halved", [False, True])
+@pytest.mark.parametrize("adjacency", ["replace-one", "add/remove"])
+def test_everybody_in_every_round_costs_what_the_exact_curve_says(monkeypatch, adjacency, halved):
+    """A whole run of four rounds, its canary loud in each: mu of (epsilon, delta) and no more."""
+    if halved:  # noise for C, sold under a relation in which 2C moves
+        monkeypatch.setattr(rr.designs, "gdp_mu", lambda *total: 2 * gdp_mu(*total))
+    others = LOUD if adjacency == "replace-one" else (None, LOUD[0])
+    scores = []
+    for number, canary in enumerate(others):
+        f = federation(canary, "ideal", adjacency=adjacency, seed=40 + number)
+        made = rr.plan_sums_only(
+            f, TRAINING, n_clusters=K, n_rounds=4, epsilon=8.0, delta=DELTA, reseed=False
+        )
+        runs = [rr.run(f, made, initial=np.zeros((K, D)), keep_history=True) for _ in range(RUNS)]
+        scores.append(np.array([along_all_rounds(r) for r in runs]))
+    claimed = gdp_mu(8.0, DELTA)
+    # 99.9 % each: at most 1e-3 false alarms of mu, seeded
+    found = audit.audit_canary(
+        *scores, confidence=0.999, delta=DELTA, claimed_mu=claimed, smallest=0.05
+    )
+    assert found.mu_alarm == halved, str(found)
+    assert found.mu_lower_bound > 0.4 * claimed  # the attack is real
 
 
 # --- reports --------------------------------------------------------------------------------------

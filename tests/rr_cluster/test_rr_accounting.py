@@ -11,7 +11,13 @@ from dp_accounting.rdp import RdpAccountant
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedclust_helpers.accounting import ADJACENCIES, PrivacyLedger, Sampling
+from fedclust_helpers.accounting import (
+    ADJACENCIES,
+    PrivacyLedger,
+    Sampling,
+    gdp_epsilon,
+    gdp_mu,
+)
 from fedclust_helpers.mechanisms import Gaussian
 from fedclust_helpers.rr_cluster.accounting import (
     ACCOUNTANTS,
@@ -201,6 +207,35 @@ def test_no_noise_reaches_epsilon_two_in_100_rounds_and_the_error_says_the_floor
         calibrate(2.0, DELTA, n_rounds=100, accountant="paper", **PEOPLE)
     with pytest.raises(ValueError, match=r"> 0\.0\d+ .*floor"):  # tiny delta, few Renyi orders
         calibrate(0.01, 1e-12, n_rounds=1, accountant="wor_rdp", **PEOPLE)
+
+
+# --- everybody takes part -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("accountant", LIBRARY)
+@pytest.mark.parametrize("delta", [1e-3, 1e-5])
+def test_without_sampling_the_curve_is_exact(accountant, delta):
+    """sqrt(T)/mu; the secondary one's sigma is relative to C although 2C moves."""
+    run = {"n_rounds": 30, "n_clients": 1000, "cohort": 1000, "accountant": accountant}
+    reach = 2 if accountant == "poisson_pld_replace" else 1
+    for epsilon in (0.01, 0.5, 2.0, 200.0):
+        sigma = calibrate(epsilon, delta, **run)
+        assert sigma == pytest.approx(reach * math.sqrt(30) / gdp_mu(epsilon, delta), rel=1e-11)
+        back = certified_epsilon(sigma, delta=delta, **run)
+        assert epsilon * (1 - 1e-6) < back <= epsilon
+    assert floor_epsilon(delta=1e-12, **run) == 0.0
+    exact = certified_epsilon(14.0, delta=delta, **run)
+    assert exact == pytest.approx(gdp_epsilon(reach * math.sqrt(30) / 14, delta), rel=1e-12)
+
+
+def test_the_exact_curve_is_that_of_the_library_and_renyi_orders_waste_a_tenth():
+    """Dong, Roth, Su (2022) against privacy loss distributions, and against what was taken once."""
+    sigma = calibrate(1.0, DELTA, n_rounds=10, n_clients=1000, cohort=1000, accountant="wor_rdp")
+    event = dpa.GaussianDpEvent(sigma)
+    by_pld = event_epsilon(event, "add/remove", 10, DELTA, orders=None)
+    assert by_pld == pytest.approx(1.0, rel=1e-3) and by_pld >= 1.0 - 1e-6
+    by_renyi = event_epsilon(event, "add/remove", 10, DELTA, orders=NOTES_ORDERS)
+    assert 1.08 < by_renyi < 1.2
 
 
 # --- one joint event, and the ledger --------------------------------------------------------------

@@ -691,14 +691,24 @@ def test_runs_of_rr() -> None:
          ("fedavg", 4.0, 0.6)],
         columns=["method", "epsilon", "accuracy"],
     )  # fmt: skip
-    ax = draw(rr.plot_comparison, runs, 0.63, [0.8, 0.9])
+    ax = draw(rr.plot_comparison, runs, 0.63)
     assert line(ax, "DP-IFCA")[0] == pytest.approx([2, 0.4])
-    assert line(ax, -1).tolist() == [[2, 0.8], [2, 0.9]]  # at the smallest epsilon
     assert {"DP-FedAvg", "each client alone"} <= set(texts(ax))
-    pair = draw(rr.plot_limits, {0.25: [0.9, 0.8], 0.05: [0.2, 0.8]}, {2: [0.4], 4: [0.9]}, grid=2)
+    shares, rivals = {0.25: [0.9, 0.8], 0.05: [0.2, 0.8]}, {"each client alone": 0.63}
+    pair = draw(rr.plot_limits, shares, {2: [0.4], 4: [0.9]}, rivals, grid=2)
     assert line(pair[0], 0).tolist() == [[25, 0.9], [5, 0.2]]
     assert np.allclose(line(pair[0], 2)[:, 1], [0.85, 0.5])  # medians
     assert "true groups" in texts(pair[1])
+    assert all("each client alone" in texts(ax) for ax in pair)
+    table = pd.DataFrame(
+        [(method, who, e, d, e / 4 + 0.1 * (who == "everyone"), 0.01) for d in (1e-3, 1e-5)
+         for e in (0.5, 1.0) for method, who in rr.LOW],
+        columns=["method", "who", "epsilon", "delta", "acc_mean", "ci95"],
+    )  # fmt: skip
+    pair = draw(rr.plot_low_budget, table, 0.63, grid=2)
+    assert [title(ax) for ax in pair] == ["δ = 0.001", "δ = 1e-05"]
+    assert np.allclose(line(pair[1], "sums only, everybody"), [[0.5, 0.225], [1, 0.35]])
+    assert "each client alone" in texts(pair[0])
 
 
 def test_choice_marks_the_live_run() -> None:

@@ -66,11 +66,13 @@ def train(
     n_models: int,
     n_rounds: int,
     clip: float,
+    cohort: int | None = None,
     local: Mapping[str, float] | None = None,
     keep_history: bool = False,
     **extra: Any,
 ) -> tuple[rr.TrainingResult, rr.Evaluation]:
     """One run and its evaluation; `local` goes to `rr.Training`, `extra` to the plan."""
+    cohort = cohort or cohort_of(problem)
     learner = model_named(model, problem)
     one = run.method in ONE_MODEL
     central = not one and not run.method.startswith("sums_")
@@ -81,7 +83,7 @@ def train(
     )  # fmt: skip
     proximal = {"proximal": PROXIMAL} if run.method == "fedprox" else {}
     options: dict[str, Any] = dict(local or {}) | proximal
-    training = rr.Training(learner, cohort=cohort_of(problem), clip=clip, **options)
+    training = rr.Training(learner, cohort=cohort, clip=clip, **options)
     arguments: dict[str, Any] = {
         "n_rounds": n_rounds, "epsilon": run.epsilon, "delta": DELTA, "accountant": run.accountant,
     } | extra  # fmt: skip

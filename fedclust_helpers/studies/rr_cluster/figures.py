@@ -21,6 +21,7 @@ from fedclust_helpers.studies.bench.plots import (
     curves,
     finish,
     headline,
+    legend_below,
     note,
     panels,
 )
@@ -272,7 +273,7 @@ def plot_moved(ax: Axes, moved: Mapping[int, float], right: float, n_clusters: i
     )  # fmt: skip
 
 
-def plot_comparison(ax: Axes, scores: pd.DataFrame, alone: float, all_join: ArrayLike) -> Axes:
+def plot_comparison(ax: Axes, scores: pd.DataFrame, alone: float) -> Axes:
     """Accuracy at equal epsilon by method: means as lines, a mark for each partition.
 
     Parameters
@@ -281,8 +282,6 @@ def plot_comparison(ax: Axes, scores: pd.DataFrame, alone: float, all_join: Arra
         Columns method (keys of `METHODS`), epsilon, accuracy.
     alone : float
         Accuracy of clients that train on their own data alone.
-    all_join : array_like of shape (partitions,)
-        Of sums only where everybody takes part in each round, at the smallest epsilon.
     """
     epsilons = sorted(scores["epsilon"].unique())
     for method, rows in scores.groupby("method"):
@@ -293,10 +292,36 @@ def plot_comparison(ax: Axes, scores: pd.DataFrame, alone: float, all_join: Arra
     curves(ax, epsilons, {m: means[m].to_numpy() for m in METHODS if m in means}, METHODS)
     ax.axhline(alone, **DASHED)
     note(ax, "each client alone", (epsilons[-1], alone), (0, 6), va="bottom", ha="right")
-    marks = np.asarray(all_join, dtype=np.float64)
-    ax.plot(np.full(marks.size, epsilons[0]), marks, "*", color=BLUE, markersize=11)
-    note(ax, "sums only, everybody in each round", (epsilons[0], marks.max()), (-6, 14))
     return finish(ax, "", "ε", "accuracy", log="x", xticks=epsilons, ylim=(0, 1), names="ends")
+
+
+LOW: Mapping[tuple[str, str], Look] = {
+    ("sums", "everyone"): Look("sums only, everybody", BLUE, "o-"),
+    ("sums", "sampled"): Look("sums only, a tenth", BLUE, "o:"),
+    ("fedavg", "everyone"): Look("DP-FedAvg, everybody", GREY, "v-"),
+    ("fedavg", "sampled"): Look("DP-FedAvg, a tenth", GREY, "v:"),
+}
+"""Look of a method and of who takes part in a round."""
+
+
+def plot_low_budget(axes: Any, table: pd.DataFrame, alone: float) -> Any:
+    """Accuracy against small epsilons, one panel for each delta: everybody or a sampled tenth.
+
+    `table` has the columns method, who, epsilon, delta, acc_mean and ci95 of one setting.
+    """
+    both = panels(axes)
+    for ax, (delta, part) in zip(both, table.groupby("delta", sort=False), strict=True):
+        rows = part.set_index(["method", "who"]).sort_values("epsilon")
+        series = {key: rows.loc[[key], "acc_mean"].to_numpy() for key in LOW}
+        errors = {key: rows.loc[[key], "ci95"].to_numpy() for key in LOW}
+        epsilons = sorted(part["epsilon"].unique())
+        curves(ax, epsilons, series, LOW, errors=errors)
+        ax.axhline(alone, **DASHED)
+        note(ax, "each client alone", (epsilons[0], alone), (4, 7))
+        how: dict[str, Any] = {"log": "x", "xticks": epsilons, "ylim": (0.2, 0.85)}
+        finish(ax, f"δ = {delta:g}", "ε", "accuracy", **how)
+    legend_below(both, columns=4)
+    return axes
 
 
 def plot_counts(axes: Any, counts: Mapping[str, ArrayLike], events: Sequence[Any]) -> Any:
@@ -324,12 +349,13 @@ def plot_counts(axes: Any, counts: Mapping[str, ArrayLike], events: Sequence[Any
 
 
 def plot_limits(
-    axes: Any, shares: Mapping[float, ArrayLike], models: Mapping[int, ArrayLike]
-) -> Any:
+    axes: Any, shares: Mapping[float, ArrayLike], models: Mapping[int, ArrayLike],
+    rivals: Mapping[str, float],
+) -> Any:  # fmt: skip
     """Where sums only breaks: accuracies by partition for a small true group, and a wrong k.
 
     `shares` maps the share of the smallest group to the accuracy in it, `models` the number of
-    models to the accuracy of all.
+    models to the accuracy of all, `rivals` the name of another method to its accuracy: lines.
     """
     left, right = panels(axes)
     percent = {100 * share: values for share, values in shares.items()}
@@ -338,6 +364,11 @@ def plot_limits(
         curves(ax, list(series), {"": array}, (Look("_run", BLUE, "o"),), interval="marks")
         bar: dict[str, Any] = {"color": DARK, "markersize": 24, "markeredgewidth": 2}
         ax.plot(list(series), np.median(array, axis=1), "_", **bar)
+        for name, accuracy in rivals.items():
+            ax.axhline(accuracy, color=MUTED, linewidth=1.2, linestyle=":")
+            place = (list(series)[-1] if ax is right else 0.0, accuracy)
+            above = (4, 7 if accuracy == max(rivals.values()) else -8)
+            note(ax, name, place, above, ha="right" if ax is right else "left", fontsize=9)
     right.axvline(4, **DASHED)
     note(right, "true groups", (4, 0.06), (6, 0))
     text = ("A small group goes unseen", "smallest group, % of clients", "accuracy in it")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.fft import dctn
 
 from fedclust_helpers._validation import FloatArray
 from fedclust_helpers.client_statistics import Model
@@ -30,9 +31,10 @@ class Clients(NamedTuple):
     """Clients of one seed: the same partition for every method.
 
     "fashion_mnist" has 1000 clients of 60 training and 10 test images, averaged over 2 x 2 pixels;
-    "digits" is scikit-learn's, 60 clients of 24 and 5 images, and needs no file. Settings:
-    `ROTATIONS`. "shakespeare", "roles" are the 141 roles with 1000 characters or more, 60 training
-    and 20 test places each, the same text for every seed.
+    "digits" is scikit-learn's, 60 clients of 24 and 5 images, and needs no file. "fashion_dct" and
+    "digits_dct" are the same clients with `cosine_features`. Settings: `ROTATIONS`. "shakespeare",
+    "roles" are the 141 roles with 1000 characters or more, 60 training and 20 test places each, the
+    same text for every seed.
 
     Examples
     --------
@@ -47,7 +49,8 @@ class Clients(NamedTuple):
     @property
     def name(self) -> str:
         """What seeds are derived from."""
-        return f"{self.data.removesuffix('_mnist')}_{self.setting}_{self.seed}"
+        data = self.data.removesuffix("_dct").removesuffix("_mnist")
+        return f"{data}_{self.setting}_{self.seed}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,6 +89,39 @@ class ModelProblem:
         return np.concatenate([model.initial(1, rng=rng) for _ in range(n_models)])
 
 
+LOWEST = 0.6  # frequencies up to this share of the side of an image are kept
+TILT = 0.5  # power by which the higher ones are lifted
+
+
+def cosine_features(points: FloatArray, side: int) -> FloatArray:
+    """The low frequencies of square images (n, side^2): public features, nothing is learned.
+
+    The orthonormal cosine transform (DCT-II) in both directions; a coefficient of frequencies
+    (u, v) is kept for u^2 + v^2 <= (0.6 side)^2 and multiplied by (1 + sqrt(u^2 + v^2))^0.5.
+
+    Examples
+    --------
+    >>> cosine_features(np.ones((1, 196)), 14).shape
+    (1, 62)
+    """
+    length = np.hypot(*np.indices((side, side))).ravel()
+    kept = length <= LOWEST * side
+    waves = dctn(points.reshape(-1, side, side), axes=(1, 2), norm="ortho").reshape(len(points), -1)
+    return np.asarray(waves[:, kept] * (1 + length[kept]) ** TILT)
+
+
+def _with_cosines(made: LabelledFederation) -> LabelledFederation:
+    """The same clients with `cosine_features` for pixels, and the bound that follows."""
+    side = made.feature_shape[0]
+    splits = {f"{s}_points": cosine_features(getattr(made, f"{s}_points"), side)
+              for s in ("train", "test")}  # fmt: skip
+    bound = made.bound * side * (1 + LOWEST * side) ** TILT
+    return replace(
+        made, **splits, feature_shape=splits["test_points"].shape[1:], bound=bound,
+        bound_note=f"{made.bound_note}; a coefficient is at most the length of an image",
+    )  # fmt: skip
+
+
 @lru_cache(maxsize=2)
 def load_clients(clients: Clients) -> ModelProblem:
     """The clients' data.
@@ -101,10 +137,13 @@ def load_clients(clients: Clients) -> ModelProblem:
     else:
         rotations, weights = ROTATIONS[clients.setting]
         groups: dict[str, Any] = {"rotations": rotations, "weights": weights, "rng": rng}
-        if clients.data == "digits":
+        source = clients.data.replace("fashion_dct", "fashion_mnist").removesuffix("_dct")
+        if source == "digits":
             made = paper_data.make_rotated_digits(**groups)
         else:
-            made = paper_data.make_rotated_images(clients.data, **groups)
+            made = paper_data.make_rotated_images(source, **groups)
+        if clients.data.endswith("_dct"):
+            made = _with_cosines(made)
     train, test = (ClientData(*made.clients(split)) for split in ("train", "test"))
     return ModelProblem(clients, made, train, test)
 

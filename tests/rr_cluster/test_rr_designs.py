@@ -1,0 +1,118 @@
+"""Designs compared before any data is touched, against closed forms and against plans."""
+
+import math
+
+import numpy as np
+import pytest
+from conftest import refuses
+from rr_cases import MODEL, federation, planned
+
+from fedclust_helpers import rr_cluster as rr
+from fedclust_helpers.accounting import gdp_mu
+from fedclust_helpers.rr_cluster.accounting import calibrate
+
+M = 60  # clients of the federation
+
+
+def rows_of(epsilon=1.0, delta=1e-3, **options):
+    """Rows by relation, cohort and rounds."""
+    rows = rr.compare_designs(epsilon, delta, **{"n_clients": 1000} | options)
+    return {(r.adjacency, r.cohort, r.n_rounds): r for r in rows}
+
+
+@pytest.mark.parametrize(("epsilon", "delta", "sizes"), [
+    (0.5, 1e-3, (1000,)), (1.0, 1e-3, (100, 1000)), (2.0, 1e-5, (1000,)),
+])  # fmt: skip
+def test_everybody_is_recommended_and_has_the_closed_form(epsilon, delta, sizes):
+    """2/mu and 1/(mu sqrt(0.9)), whatever T is; everybody wins under both relations."""
+    times, mu = (30, 10) if len(sizes) == 1 else (30,), gdp_mu(epsilon, delta)
+    rows = rows_of(epsilon, delta, cohorts=sizes, n_rounds=times)
+    for adjacency, noise in (("replace-one", 2 / mu), ("add/remove", 1 / (mu * math.sqrt(0.9)))):
+        ours = [r for r in rows.values() if r.adjacency == adjacency]
+        everybody = [rows[adjacency, 1000, t] for t in times]
+        assert [r.noise for r in everybody] == pytest.approx([noise] * len(times), rel=1e-9)
+        sigmas = [math.sqrt(t) / mu for t in times]
+        assert [r.sigma for r in everybody] == pytest.approx(sigmas, rel=1e-9)
+        # the rounds named first, where noise is the same
+        assert [r for r in ours if r.recommended] == everybody[:1]
+        assert all(r.noise > 1.2 * noise for r in ours if r.cohort < 1000)
+
+
+def test_a_sample_is_charged_by_the_accountant_of_cohorts():
+    row = rows_of(cohorts=(100,), n_rounds=(50,), adjacencies=("replace-one",))
+    (row,) = row.values()
+    sigma = calibrate(1.0, 1e-3, n_rounds=50, n_clients=1000, cohort=100, accountant="wor_rdp")
+    assert row.sigma == sigma and row.accountant == "wor_rdp" and row.participations == 5.0
+    # the note's 12.2, and the only row is the recommended one
+    assert (
+        row.noise == pytest.approx(2 * sigma * 10 / math.sqrt(50)) == pytest.approx(12.2, rel=0.01)
+    )
+    assert row.recommended
+
+
+def test_a_cohort_in_which_sampling_gains_nothing_gets_the_exact_curve():
+    rows = rows_of(3.0, n_clients=M, cohorts=(M - 1,), n_rounds=(6,))
+    assert {r.accountant for r in rows.values()} == {"gdp"}
+    tiny = rows_of(0.01, cohorts=(100,), n_rounds=(6,))
+    assert {r.accountant for r in tiny.values()} == {"gdp"}
+
+
+@pytest.mark.parametrize("adjacency", ["replace-one", "add/remove"])
+@pytest.mark.parametrize("cohort", [12, M])
+def test_the_prediction_is_the_noise_of_the_plan(adjacency, cohort):
+    """Blocks of the plan: noise of a round over its clients of a model, over sqrt(T)."""
+    k, rounds, clip = 2, 6, 0.7
+    plan = planned(
+        rr.plan_sums_only, federation(trust="ideal", adjacency=adjacency), MODEL, n_clusters=k,
+        n_rounds=rounds, cohort=cohort, clip=clip, epsilon=2.0, delta=1e-3,
+    )  # fmt: skip
+    (row,) = rr.compare_designs(
+        2.0, 1e-3, n_clients=M, cohorts=(cohort,), n_rounds=(rounds,), adjacencies=(adjacency,)
+    )
+    per_round = plan.mechanisms[0].std / (cohort / k)
+    assert per_round / math.sqrt(rounds) / (clip * k / M) == pytest.approx(row.noise, rel=1e-9)
+    assert plan.sigma == pytest.approx(row.sigma, rel=1e-9) and plan.accountant == row.accountant
+
+
+@pytest.mark.parametrize(("adjacency", "reach"), [
+    ("replace-one", 2.0),  # 2C, the counts with weight C are free
+    ("add/remove", 1 / math.sqrt(0.9)),  # sqrt(C^2 + w^2), w = C sqrt(0.1/0.9)
+])  # fmt: skip
+def test_with_everybody_the_noise_is_sensitivity_times_root_rounds_over_mu(adjacency, reach):
+    f = federation(trust="ideal", adjacency=adjacency)
+    plan = planned(rr.plan_sums_only, f, MODEL, n_clusters=2, n_rounds=30, cohort=M, clip=0.4,
+                   epsilon=1.0, delta=1e-3)  # fmt: skip
+    std = 0.4 * reach * math.sqrt(30) / gdp_mu(1.0, 1e-3)
+    assert plan.mechanisms[0].std == pytest.approx(std, rel=1e-9)
+    assert 1 - 1e-9 < plan.total_epsilon <= 1.0 and plan.accountant == "gdp"
+    assert rr.run(f, plan).epsilon == pytest.approx(1.0, rel=1e-9)
+    one = planned(rr.plan_dp_fedavg, federation(trust="ideal", adjacency=adjacency), MODEL,
+                  n_rounds=30, cohort=M, clip=0.4, epsilon=1.0, delta=1e-3)  # fmt: skip
+    alone = 0.4 * (2 if adjacency == "replace-one" else 1)
+    assert one.mechanisms[0].std == pytest.approx(alone * math.sqrt(30) / gdp_mu(1.0, 1e-3))
+
+
+def test_the_floor_of_the_divisor_grows_with_the_cohort():
+    for cohort, k, floor in ((12, 2, 2), (M, 2, 10), (M, 4, 5), (4, 4, 1)):
+        f = federation(trust="ideal")
+        plan = planned(rr.plan_sums_only, f, MODEL, n_clusters=k, n_rounds=2, cohort=cohort,
+                       clip=1.0, epsilon=2.0, delta=1e-3)  # fmt: skip
+        assert plan.min_size == floor == max(1, round(0.32 * cohort / k))
+
+
+def test_what_is_refused():
+    how = {"n_clients": 1000}
+    refuses(ValueError, "epsilon must", rr.compare_designs, 0.0, 1e-3, **how)
+    refuses(ValueError, "delta must", rr.compare_designs, 1.0, 1.0, **how)
+    refuses(ValueError, "cohorts must be <= 1000", rr.compare_designs, 1.0, 1e-3,
+            cohorts=(1001,), **how)  # fmt: skip
+    refuses(TypeError, "cohorts must be a sequence", rr.compare_designs, 1.0, 1e-3,
+            cohorts=100, **how)  # fmt: skip
+    refuses(TypeError, "n_rounds must be a sequence", rr.compare_designs, 1.0, 1e-3,
+            n_rounds=(), **how)  # fmt: skip
+    refuses(ValueError, "adjacencies must be one of", rr.compare_designs, 1.0, 1e-3,
+            adjacencies=("point",), **how)  # fmt: skip
+    refuses(TypeError, "adjacencies must be a sequence", rr.compare_designs, 1.0, 1e-3,
+            adjacencies="replace-one", **how)  # fmt: skip
+    rows = rr.compare_designs(1.0, 1e-3, n_clients=2, n_rounds=(2,))  # a cohort of nobody is one
+    assert {r.cohort for r in rows} == {1, 2} and np.isfinite([r.noise for r in rows]).all()
