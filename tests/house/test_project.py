@@ -38,7 +38,7 @@ FLOORS = {
     + ("kmeans", "mechanisms", "metrics", "secure_aggregation"),
     1: ("audit", "client_statistics", "federation"),
     2: ("fastlloyd", "feddp_kmeans", "ldp_kmeans", "rr_cluster"),
-    3: ("_reading", "estimators"),
+    3: ("_reading", "estimators", "flower"),
     4: ("studies.bench", "studies.paper_data"),
     5: ("studies.start", "studies.fastlloyd", "studies.feddp_kmeans", "studies.ldp_kmeans")
     + ("studies.rr_cluster",),
@@ -359,6 +359,7 @@ def test_no_library_module_serves_notebooks_alone() -> None:
     graph = import_graph()
     used = {target for targets in graph.values() for target in targets}
     fronts = {f"{PACKAGE}.{name}" for name in ("audit", "estimators", *PAPERS)}
+    fronts |= {f"{PACKAGE}.flower{name}" for name in ("", ".engine", ".__main__")}
     library = {name for name in graph if ".studies" not in name and name != PACKAGE}
     assert library - used <= fronts
 
