@@ -42,7 +42,7 @@ FLOORS = {
     4: ("studies.bench", "studies.paper_data"),
     5: ("studies.start", "studies.fastlloyd", "studies.feddp_kmeans", "studies.ldp_kmeans")
     + ("studies.rr_cluster",),
-    6: ("studies.beyond",),
+    6: ("studies.beyond", "studies.side_by_side"),
     7: ("studies", "studies.__main__", "studies.page"),
 }
 PAPERS = FLOORS[2]
