@@ -32,8 +32,8 @@ from fedclust_helpers.studies.ldp_kmeans.problems import Ball, best_ball_centers
 DELTA = 1e-6
 N_CLIENTS = 10
 """Clients of the secure sums; in the local and shuffled models every record is a client."""
-PUBLIC_SHARE = 0.01
-"""Part of the records that is public where a method wants server points, 10 k at least."""
+PUBLIC_SHARE, MOST_PUBLIC = 0.01, 1000
+"""Part of the records that is public where a method wants server points, and the most of them."""
 
 SUMS = {
     "fastlloyd": fl.plan, "overclustered": fl.plan_overclustered, "sulloyd": fl.plan_sulloyd,
@@ -47,10 +47,10 @@ PAIRS = tuple(
     (trust, method)
     for trust, methods in {
         "none": ("public_rows",),
-        "trusted": ("fastlloyd",),
-        "ideal": ("fastlloyd", "feddp"),
+        "trusted": ("fastlloyd", "overclustered"),
+        "ideal": ("fastlloyd", "overclustered", "feddp"),
         "masked": ("fastlloyd", "overclustered"),
-        "serverless": ("fastlloyd",),
+        "serverless": ("fastlloyd", "overclustered"),
         "shuffled": ("alg1", "sketch"),
         "local": ("alg1", "alg4", "ldp_lloyd", "sketch"),
     }.items()
@@ -112,8 +112,9 @@ def asked(method: str, epsilon: float, delta: float = DELTA) -> tuple[float, flo
 
 
 def server_points(points: FloatArray, k: int, *, rng: np.random.Generator) -> FloatArray:
-    """A hundredth of the records, 10 k at least, that count as public; not from any client."""
-    size = min(len(points), max(10 * k, round(PUBLIC_SHARE * len(points))))
+    """Records that count as public: a hundredth of all, at least 10 k, at most `MOST_PUBLIC`."""
+    share = min(round(PUBLIC_SHARE * len(points)), MOST_PUBLIC)
+    size = min(len(points), max(10 * k, share))
     return points[rng.choice(len(points), size, replace=False)]
 
 
@@ -199,7 +200,7 @@ def n_rounds(made: Outcome) -> int:
 
 
 def sent_by_one(made: Outcome, trust: str, n_records: int) -> float:
-    """Bytes that a client sends in a whole run, keys included, on average; an ideal box has none."""
+    """Bytes that a client sends in a run, keys included, on average; an ideal box has none."""
     if made.plan is None or trust == "ideal":
         return math.nan
     senders = {"clients", "nodes"}
