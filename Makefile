@@ -3,7 +3,7 @@
 #           LAB_FLAGS="--no-browser --port 9999", DESIGN=quick OUT=folder (results)
 
 .POSIX:
-.PHONY: help lab test fast lint notebooks variations results bench mutants sweep browser-test wheel-test lock clean
+.PHONY: help lab test fast lint notebooks variations results rivals bench mutants sweep browser-test wheel-test lock clean
 
 VENV = .venv
 PYTHON =
@@ -47,6 +47,9 @@ results: $(VENV)/installed          ## recompute data/results (2 CPU hours; resu
 	out='$(OUT)'; $(RUN)/python -m fedclust_helpers.studies --jobs $(N) --design $(DESIGN) \
 	    $${out:+--out "$$out"}
 
+rivals: $(VENV)/installed          ## what people use today, on our data, in environments of their own (15 min)
+	$(RUN)/python -m tools.rivals
+
 bench: $(VENV)/installed          ## speed ratios as JSON
 	@$(RUN)/python benchmarks/run.py
 
@@ -66,7 +69,7 @@ lock: $(VENV)/installed          ## renew requirements.lock and environment.yml
 	$(RUN)/python scripts/lock.py
 
 clean:          ## remove the environment and all caches
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-rivals build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 # The environment: made again only when the lock or pyproject.toml changed.

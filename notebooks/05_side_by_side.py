@@ -352,7 +352,7 @@ split = studies.load_results("rivals_budget")
 told = claims.split(split) | claims.empty(split)
 columns = ["d", "rounds", "epsilon_count", "epsilon_sum", "spent"]
 display(split[columns].style.hide().format(precision=3))
-check(told["off"] < 1e-6, "the formula with exchanged shares")
+check(told["off"] < 1e-5, "the formula with exchanged shares")
 check(told["first"] == 5, "more than was asked from five columns on")
 
 # %% tags=["hide-input"]
@@ -363,7 +363,7 @@ show(fig, "Budget given to the mechanisms over budget asked, by columns")
 # %% [markdown]
 # **Read the figure.** With two columns the run gets 0.91 of its ε, with 64 columns 2.28 times. The sums are calibrated
 # for the whole width of a column; for bounds $[-1, 1]$ an added record moves a sum by half of that, so under add/remove
-# the total stays below ε up to about 40 columns, by that accident. A second slip has no such luck: a cluster that is
+# the total stays below ε up to 42 columns, by that accident. A second slip has no such luck: a cluster that is
 # empty is skipped without noise, so a centre that did not move says that nobody is there
 # ([S.rivals.empty](../data/results/claims.md#S.rivals.empty)). Exchanging two names and noising every count would mend
 # both; the rest of the library is careful work.

@@ -1,8 +1,10 @@
-"""Draw the README's figure from the committed result table: python scripts/readme_figure.py."""
+"""Draw the README's figures from the committed result tables: python scripts/readme_figure.py."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 
@@ -15,8 +17,9 @@ from fedclust_helpers import studies  # noqa: E402
 from fedclust_helpers.studies.bench import readable  # noqa: E402
 from fedclust_helpers.studies.bench.plots import by, curves, finish, note  # noqa: E402
 from fedclust_helpers.studies.bench.style import BLUE, DARK, MUTED, Look, use_style  # noqa: E402
+from fedclust_helpers.studies.side_by_side.figures import plot_price  # noqa: E402
 
-TARGET = Path(__file__).resolve().parents[1] / "docs" / "figures" / "fastlloyd_s1.png"
+FOLDER = Path(__file__).resolve().parents[1] / "docs" / "figures"
 LOOKS = {
     "sulloyd_fold": Look("SuLloyd (Laplace noise)", MUTED, "^--"),
     "glloyd_fold": Look("GLloyd (Gaussian noise)", DARK, "s-"),
@@ -30,9 +33,8 @@ NAMES = {  # at which ε the name of a line points to it, and from how many poin
 }
 
 
-def main() -> None:
+def fastlloyd_s1() -> Any:
     """NICV against epsilon on S1: means and 95 % intervals of 100 runs."""
-    use_style()
     table = studies.load_results("fastlloyd_nicv")
     table = table[(table["dataset"] == "s1") & (table["init"] != "binary")]
     means, halves = (by(table, "method", "epsilon", y) for y in ("nicv_mean", "ci95"))
@@ -49,10 +51,29 @@ def main() -> None:
     title = "FastLloyd needs about half the ε for the same cost (data S1, k = 15)"
     x, y = "ε (total, add/remove one point)", "NICV: mean squared distance"
     finish(ax, title, x, y, ylim=(0, 0.068), xticks=means["fastlloyd"].index)
-    if wrong := readable.problems(fig):
-        raise SystemExit("; ".join(wrong))
-    TARGET.parent.mkdir(parents=True, exist_ok=True)
-    fig.savefig(TARGET, dpi=120, metadata={"Software": None})
+    return fig
+
+
+def price_of_trust() -> Any:
+    """Excess cost over the number of records under every trust model: means over data sets."""
+    fig, ax = plt.subplots(figsize=(7.6, 3.9))
+    where = {"data": "mixture", "d": 2, "k": 5, "epsilon": 1.0}
+    plot_price(ax, studies.load_results("side_by_side"), **where)
+    return fig
+
+
+def main() -> None:
+    """Draw both, or those that are named."""
+    use_style()
+    wanted = sys.argv[1:] or ["fastlloyd_s1", "price_of_trust"]
+    for draw in (fastlloyd_s1, price_of_trust):
+        if draw.__name__ not in wanted:
+            continue
+        fig = draw()
+        if wrong := readable.problems(fig):
+            raise SystemExit("; ".join(wrong))
+        FOLDER.mkdir(parents=True, exist_ok=True)
+        fig.savefig(FOLDER / f"{draw.__name__}.png", dpi=120, metadata={"Software": None})
 
 
 if __name__ == "__main__":

@@ -38,9 +38,10 @@ RIVALS = {
         "google_lsh", ("absl-py", "dp-accounting==0.6.0", "numpy==2.4.6", "scikit-learn==1.9.1"),
         "google_worker.py", GOOGLE,
     ),
-    # it imports two packages that it does not declare
+    # it imports two packages that it does not declare, and hashes text, which xxhash 3 refuses
     "pure_ldp": Rival(
-        "pure_ldp", ("pure-ldp==1.2.0", "scikit-learn", "statsmodels"), "pure_ldp_worker.py",
+        "pure_ldp", ("pure-ldp==1.2.0", "scikit-learn", "statsmodels", "xxhash<3"),
+        "pure_ldp_worker.py",
     ),
 }  # fmt: skip
 

@@ -13,7 +13,7 @@ import time
 import warnings
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -35,7 +35,7 @@ N_CLIENTS = 10
 PUBLIC_SHARE, MOST_PUBLIC = 0.01, 1000
 """Part of the records that is public where a method wants server points, and the most of them."""
 
-SUMS = {
+SUMS: dict[str, Callable[..., fl.LloydPlan | fl.OverclusteredPlan]] = {
     "fastlloyd": fl.plan, "overclustered": fl.plan_overclustered, "sulloyd": fl.plan_sulloyd,
 }  # fmt: skip
 REPORTS: dict[str, Callable[..., lk.LocalPlan]] = {
@@ -143,8 +143,10 @@ def one_run(
     """
     check_choice(trust, "trust", tuple(dict.fromkeys(t for t, _ in PAIRS)))
     base = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
+    # a new one: `spawn` counts its children, and the same seed shall give the same run again
+    base = np.random.SeedSequence(base.entropy, spawn_key=base.spawn_key)
     split, protocol, server = base.spawn(3)
-    rng = np.random.default_rng(server)
+    rng, plan = np.random.default_rng(server), cast(Any, None)
     begin = time.process_time()
     if trust == "none":
         public = server_points(points, k, rng=rng)

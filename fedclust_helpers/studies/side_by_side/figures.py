@@ -102,6 +102,30 @@ def plot_excess(
     return percent(ax)
 
 
+PRICE: Mapping[tuple[str, str], Look] = {
+    ("masked", "overclustered"): Look("trusted server,\nsecure sum, masked", BLUE, "o-"),
+    ("serverless", "overclustered"): Look("serverless", DARK, "d:"),
+    ("shuffled", "sketch"): Look("shuffled", RED, "h-."),
+    ("local", "sketch"): Look("local (sketch)", LOCAL, "v-"),
+    ("local", "alg1"): Look("local (Algorithm 1)", LOCAL, "^--"),
+}
+"""Trust models on the front page, each with the better algorithm; local with the paper's too."""
+
+
+def plot_price(ax: Axes, table: pd.DataFrame, **where: Any) -> Axes:
+    """The price of trust: excess cost over the number of records, one line for a trust model."""
+    lines = {key: curve(table, *key, "n", **where) - 1 for key in PRICE}
+    lines = {key: line.clip(lower=SMALLEST) for key, line in lines.items() if len(line)}
+    curves(ax, None, lines, {key: PRICE[key] for key in lines}, markersize=5)
+    ax.axhline(0.05, **DASHED)
+    at = next(iter(lines.values())).index
+    finish(ax, "The price of trust is paid in records", "records n", "cost above the best",
+           log="xy", yticks=LEVELS, xticks=at[::2], names="ends")  # fmt: skip
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:,.0f}"))
+    ax.set_ylim(SMALLEST / 1.5, 20)
+    return percent(ax)
+
+
 def plot_sets(ax: Axes, table: pd.DataFrame, keys: Sequence[tuple[str, str]]) -> Axes:
     """Cost over the best on the real sets: one row for each algorithm, one mark for each set."""
     rows = [key for key in keys if len(curve(table, *key, "data"))]
@@ -121,7 +145,8 @@ def plot_wire(ax: Axes, table: pd.DataFrame, keys: Sequence[tuple[str, str]]) ->
     """Bytes that a client sends in a run against the excess cost."""
     by = table.set_index(["trust", "method"])
     for key in keys:
-        row, look = by.loc[key], LOOKS[key]
+        row: Any = by.loc[key]
+        look = LOOKS[key]
         at = (row["bytes"], max(row["over_optimum"] - 1, SMALLEST))
         ax.plot(*at, look.style[0], color=look.color, markersize=9)
         left = row["bytes"] > 10_000
@@ -155,7 +180,7 @@ def plot_rivals(axes: Any, ratios: Mapping[str, pd.DataFrame], names: Mapping[st
 def plot_split(ax: Axes, table: pd.DataFrame, formula: Callable[[int], float]) -> Axes:
     """What the mechanisms of a run add up to, over what was asked, by the number of columns."""
     d = np.arange(1, 70)
-    ax.plot(d, [formula(each) for each in d], color=MUTED, linewidth=1.3)
+    ax.plot(d, [formula(int(each)) for each in d], color=MUTED, linewidth=1.3)
     ax.plot(table["d"], table["spent"], "o", color=RED, markersize=7)
     ax.axhline(1, **DASHED)
     note(ax, "asked for", (60, 1), (0, -9))
