@@ -34,7 +34,7 @@ LOOKS: Mapping[tuple[str, str], Look] = {
     ("local", "sketch"): Look("local, sketch", LOCAL, "v-"),
     ("local", "alg1"): Look("local, Algorithm 1", LOCAL, "^--"),
     ("local", "ldp_lloyd"): Look("local, LDP-Lloyd", LOCAL, "P:"),
-    ("none", "public_rows"): Look("no private data", DARK, "x:"),
+    ("none", "public_rows"): Look("public rows only", DARK, "X:"),
 }
 """How each trust model and algorithm is drawn, in all figures."""
 NAMES = {
@@ -145,6 +145,8 @@ def plot_wire(ax: Axes, table: pd.DataFrame, keys: Sequence[tuple[str, str]]) ->
     """Bytes that a client sends in a run against the excess cost."""
     by = table.set_index(["trust", "method"])
     for key in keys:
+        if key not in by.index:
+            continue
         row: Any = by.loc[key]
         look = LOOKS[key]
         at = (row["bytes"], max(row["over_optimum"] - 1, SMALLEST))
