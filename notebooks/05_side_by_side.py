@@ -56,7 +56,7 @@
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
-from IPython.display import Markdown, display
+from IPython.display import display
 
 from fedclust_helpers import datasets, kmeans, studies
 from fedclust_helpers.accounting import gdp_epsilon, gdp_mu
@@ -146,7 +146,7 @@ costs = {pair: kmeans.kmeans_cost(points, made.centers) / floor
          for pair, made in runs.items()}  # fmt: skip
 
 # %%
-display(lesson.compared(runs, costs, N).style.hide())
+display(lesson.as_table(lesson.compared(runs, costs, N)))
 
 # %%
 sums = [runs[t, "fastlloyd"].centers for t in ("trusted", "ideal", "masked")]
@@ -162,7 +162,7 @@ check(costs["local", "ldp_lloyd"] > 2, "Lloyd from reports is lost")
 # each party saw, from the runs themselves:
 
 # %%
-display(lesson.seen(runs).style.hide())
+display(lesson.as_table(lesson.seen(runs)))
 
 # %% tags=["hide-input"]
 shown = [pair for pair in figures.LOOKS if pair in runs][:8]
@@ -351,7 +351,7 @@ check(fresh["mean"] < 1, "and over-clustered Lloyd on fresh sets")
 split = studies.load_results("rivals_budget")
 told = claims.split(split) | claims.empty(split)
 columns = ["d", "rounds", "epsilon_count", "epsilon_sum", "spent"]
-display(split[columns].style.hide().format(precision=3))
+display(lesson.as_table(split[columns]))
 check(told["off"] < 1e-5, "the formula with exchanged shares")
 check(told["first"] == 5, "more than was asked from five columns on")
 
@@ -428,7 +428,7 @@ rows = [
     ("nobody, and one bit is all", within(al, "n", **where), "Algorithm 1 (03)"),
 ]  # fmt: skip
 columns = ["you trust, or have", "records for 5 % (d = 2, k = 5)", "take"]
-display(pd.DataFrame(rows, columns=columns).style.hide())
+display(lesson.as_table(pd.DataFrame(rows, columns=columns)))
 
 # %% tags=["hide-input"]
 d_line = reading.curve(table, *sk, "d", k=5, **wide)
@@ -444,7 +444,7 @@ rows = [
      f"within 5 % from {within(sk, 'epsilon', **large)}"),
 ]  # fmt: skip
 columns = ["dial (n = 100,000)", "masked, over-clustered", "local sketch"]
-display(pd.DataFrame(rows, columns=columns).style.hide())
+display(lesson.as_table(pd.DataFrame(rows, columns=columns)))
 
 # %% [markdown]
 # **How to use it.** Ask in this order. (1) *Are there public rows like yours?* Then cluster those, and spend no budget

@@ -103,7 +103,7 @@ def plot_excess(
 
 
 PRICE: Mapping[tuple[str, str], Look] = {
-    ("masked", "overclustered"): Look("trusted server,\nsecure sum, masked", BLUE, "o-"),
+    ("masked", "overclustered"): Look("trusted, secure sum, masked", BLUE, "o-"),
     ("serverless", "overclustered"): Look("serverless", DARK, "d:"),
     ("shuffled", "sketch"): Look("shuffled", RED, "h-."),
     ("local", "sketch"): Look("local (sketch)", LOCAL, "v-"),

@@ -22,6 +22,16 @@ begin = LESSON.begin
 NOTHING = "nothing"
 
 
+def as_table(frame: pd.DataFrame) -> Any:
+    """A frame as a table to read, without its index; numbers with three digits."""
+    from IPython.display import Markdown
+
+    rows = [list(frame.columns), ["---"] * frame.shape[1]]
+    for row in frame.to_numpy(dtype=object).tolist():
+        rows.append([f"{cell:.3g}" if isinstance(cell, float) else str(cell) for cell in row])
+    return Markdown("\n".join(f"| {' | '.join(map(str, row))} |" for row in rows))
+
+
 def compared(
     runs: Mapping[tuple[str, str], Outcome], costs: Mapping[tuple[str, str], float], n: int
 ) -> pd.DataFrame:
