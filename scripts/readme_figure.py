@@ -55,7 +55,7 @@ def fastlloyd_s1() -> Any:
 
 
 def price_of_trust() -> Any:
-    """Excess cost over the number of records under every trust model: means over data sets."""
+    """Excess cost over the number of records under every trust model: medians over data sets."""
     fig, ax = plt.subplots(figsize=(7.6, 3.9))
     where = {"data": "mixture", "d": 2, "k": 5, "epsilon": 1.0}
     plot_price(ax, studies.load_results("side_by_side"), **where)

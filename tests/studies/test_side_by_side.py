@@ -77,6 +77,9 @@ def test_crossings_of_curves() -> None:
     assert reading.falls_below(line, 1.05) == pytest.approx(2000)
     assert reading.falls_below(line, 1.2) == 1000
     assert math.isnan(reading.falls_below(line, 1.0005))
+    flat = pd.Series(1.05, index=n)
+    assert reading.overtakes(line, flat) == 1e4 and reading.overtakes(flat, flat) == 1e3
+    assert math.isnan(reading.overtakes(flat, line))
     bumpy = pd.Series([1.01, 1.2, 1.01], index=n)
     assert 1e4 < reading.falls_below(bumpy, 1.05) < 1e5
     assert reading.rises_above(bumpy, 1.05) == 1e4 and math.isnan(reading.rises_above(line, 2))

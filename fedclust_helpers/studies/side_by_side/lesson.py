@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,10 +22,11 @@ begin = LESSON.begin
 NOTHING = "nothing"
 
 
-def as_table(frame: pd.DataFrame) -> Any:
-    """A frame as a table to read, without its index; numbers with three digits."""
+def as_table(frame: pd.DataFrame | Sequence[Any], columns: Sequence[str] | None = None) -> Any:
+    """A frame, or rows with `columns`, as a table to read; numbers with three digits."""
     from IPython.display import Markdown
 
+    frame = pd.DataFrame(frame, columns=columns)
     rows = [list(frame.columns), ["---"] * frame.shape[1]]
     for row in frame.to_numpy(dtype=object).tolist():
         rows.append([f"{cell:.3g}" if isinstance(cell, float) else str(cell) for cell in row])
@@ -33,24 +34,32 @@ def as_table(frame: pd.DataFrame) -> Any:
 
 
 def compared(
-    runs: Mapping[tuple[str, str], Outcome], costs: Mapping[tuple[str, str], float], n: int
-) -> pd.DataFrame:
-    """One row for each run: cost over the best, guarantee, rounds, bytes of a client."""
+    runs: Mapping[tuple[str, str], Outcome], costs: Mapping[tuple[str, str], float], n: int,
+    epsilon: float, delta: float,
+) -> pd.DataFrame:  # fmt: skip
+    """One row for each run: cost over the best, guarantee, rounds, bytes of a client.
+
+    `epsilon` and `delta` are what one replaced record costs, the same in all rows.
+    """
     rows = []
     for (trust, method), made in runs.items():
         plan = made.plan
         if plan is None:
-            promise = ("none needed", "", "")
+            promise = ("no private data", "", "")
         else:
             how = "pure" if plan.delta == 0 else f"δ = {plan.delta:.2g}"
-            promise = (f"ε = {plan.epsilon:.3g}, {how}", plan.facts.adjacency, plan.facts.unit)
+            kept = 0 if plan.delta == 0 else delta
+            promise = (
+                f"({epsilon:g}, {kept:g})", f"ε = {plan.epsilon:.3g}, {how}",
+                f"{plan.facts.adjacency}, one {plan.facts.unit}",
+            )  # fmt: skip
         sent = sent_by_one(made, trust, n)
         rows.append((
             trust, NAMES[method], f"{costs[trust, method]:.3f}", *promise, n_rounds(made),
-            "in the box" if np.isnan(sent) else f"{sent:,.0f}",
+            0 if plan is None else "into the box" if np.isnan(sent) else f"{sent:,.0f}",
         ))  # fmt: skip
-    columns = ["trust", "algorithm", "cost / best", "asked of the plan", "relation", "unit"]
-    return pd.DataFrame(rows, columns=[*columns, "rounds", "bytes a client sends"])
+    columns = ["trust", "algorithm", "cost / best", "(ε, δ) of one replaced", "asked of the plan"]
+    return pd.DataFrame(rows, columns=[*columns, "which hides", "rounds", "bytes a client sends"])
 
 
 def seen(runs: Mapping[tuple[str, str], Outcome]) -> pd.DataFrame:

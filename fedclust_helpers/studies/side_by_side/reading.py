@@ -62,6 +62,17 @@ def falls_below(values: pd.Series, level: float) -> float:
     return float(math.exp(math.log(x0) + t * math.log(x1 / x0)))
 
 
+def overtakes(first: pd.Series, second: pd.Series) -> float:
+    """The first x of the table from which on `first` is at or below `second`; nan if it never is.
+
+    Both curves are compared at the places that they have in common.
+    """
+    a, b = first.align(second, join="inner")
+    above = np.flatnonzero((a > b).to_numpy())
+    at = 0 if not len(above) else int(above[-1]) + 1
+    return float(a.index[at]) if at < len(a) else math.nan
+
+
 def rises_above(values: pd.Series, level: float) -> float:
     """From which x on a curve leaves a level for the first time; nan if it never does."""
     above = np.flatnonzero(values.to_numpy() > level)
