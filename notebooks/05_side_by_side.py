@@ -103,13 +103,8 @@ points = data.points
 # counts add/remove: more than 0.5, less, or just that?
 
 # %%
-kinds = {"reports, as they are": "sketch", "Gaussian sums": "fastlloyd"}
-kinds["pure sums"] = "sulloyd"
 levels = np.array([0.25, 0.5, 1, 2, 4])
-lines = {
-    name: [asked(method, e, DELTA)[0] for e in levels]
-    for name, method in kinds.items()
-}
+lines = lesson.budgets(levels, DELTA)
 
 # %%
 budget, _ = asked("fastlloyd", EPSILON, DELTA)
@@ -197,20 +192,12 @@ show(fig, "Maps of the data with released centres, one for each algorithm")
 # %%
 keys = list(figures.LOOKS)
 plane = {"data": "mixture", "d": 2, "k": 5}
-sizes = {
-    (pair, e): reading.falls_below(
-        reading.curve(table, *pair, "n", epsilon=e, **plane), 1.05)
-    for pair in keys[:2] + keys[-4:-1] for e in (1.0, 4.0)
-}  # fmt: skip
+sizes = lesson.crossings(table, "n", (1.0, 4.0), **plane)
+display(lesson.as_table(lesson.said(sizes)))
 
 # %%
-for (pair, e), n in sizes.items():
-    name = figures.LOOKS[pair].label
-    print(f"ε = {e:g}  {name:22} within 5 % from n = {reading.rounded(n)}")
-
-# %%
-masked = sizes[("masked", "overclustered"), 1.0]
-sketch, alg1 = (sizes[("local", m), 1.0] for m in ("sketch", "alg1"))
+masked = sizes[1.0]["masked", "overclustered"]
+sketch, alg1 = (sizes[1.0]["local", m] for m in ("sketch", "alg1"))
 check(masked < sketch < alg1, "less trust, more records")
 check(sketch > 5 * masked, "local: several times the records")
 
@@ -386,22 +373,15 @@ show(fig, "Budget given to the mechanisms over budget asked, by columns")
 # (accuracy). Its methods at one guarantee, for one client replaced, on images in four groups:
 
 # %%
-rr = studies.load_results("rr_accuracy")
-rr = rr[(rr["data"] == "fashion_mnist") & (rr["setting"] == "balanced")]
-rr = rr[(rr["model"] == "softmax") & (rr["sampling"] == "fixed")]
-rr = rr[(rr["k"] == 4) & (rr["accountant"] == "wor_rdp")]
-wanted = {"sums only, re-seeded": ("sums_ifca_reseed", "none"),
-          "one model (DP-FedAvg)": ("fedavg", "none"),
-          "RR-Cluster": ("rr_ifca", "corrected")}  # fmt: skip
-models = {name: rr[(rr["method"] == m) & (rr["identifiers"] == i)]
-          .drop_duplicates("epsilon").set_index("epsilon")
-          for name, (m, i) in wanted.items()}  # fmt: skip
+models = lesson.models(studies.load_results("rr_accuracy"))
+accuracy = {name: part["acc_mean"] for name, part in models.items()}
+two = {name: values[2.0] for name, values in accuracy.items()}
+print({name: round(value, 2) for name, value in two.items()})
 
 # %% tags=["hide-input"]
 fig, ax = plt.subplots(figsize=(8.0, 3.6))
-lines = {name: part["acc_mean"] for name, part in models.items()}
 errors = {name: part["ci95"] for name, part in models.items()}
-_ = figures.plot_models(ax, lines, errors)
+_ = figures.plot_models(ax, accuracy, errors)
 show(fig, "Accuracy over epsilon for three ways to train models privately")
 
 # %% [markdown]
@@ -410,59 +390,22 @@ show(fig, "Accuracy over epsilon for three ways to train models privately")
 #
 # ## 9. Run it on data that matters: the decision table
 #
-# Every entry is computed here from the tables: change them, and it changes. (Means over 3 to 5 data sets, so the second
+# Every entry is computed from the tables by `lesson.decision` and `lesson.limits`: change them, and it changes. (Means over 3 to 5 data sets, so the second
 # digit of a crossing is not to be trusted.)
 
 # %%
-def within(pair, x, level=1.05, **where):
-    """What x must be for at most 5 % above the best cost."""
-    line = reading.curve(table, *pair, x, **where)
-    n = reading.falls_below(line, level)
-    first = n == line.index[0]
-    return ("at most " if first else "") + reading.rounded(n)
+decision = lesson.decision(table)
+display(lesson.as_table(decision))
 
-
-over, sk = ("masked", "overclustered"), ("local", "sketch")
-al, public = ("local", "alg1"), ("none", "public_rows")
-where = {"epsilon": 1.0, **plane}
-large = {"n": 100_000, **plane}
-
-# %% tags=["hide-input"]
-lines = [reading.curve(table, *pair, "n", **where) for pair in (over, public)]
-until = reading.rounded(reading.overtakes(*lines))
-rows = [
-    ("public rows alike, 1 % of n", within(public, "n", **where),
-     f"none of these; sums are better from n = {until}"),
-    ("sums, one server that follows the rules", within(over, "n", **where),
-     "masked, over-clustered (01, beyond)"),
-    ("nobody, ε = 1", within(sk, "n", **where), "sketch (03, beyond)"),
-    ("nobody, ε = 4", within(sk, "n", **where | {"epsilon": 4.0}), "sketch"),
-    ("nobody, and one bit is all", within(al, "n", **where), "Algorithm 1 (03)"),
-]  # fmt: skip
-columns = ["you trust, or have", "records for 5 % (d = 2, k = 5)", "take"]
-display(lesson.as_table(rows, columns))
-
-# %% tags=["hide-input"]
-d_line = reading.curve(table, *sk, "d", k=5, **wide)
-k_line = reading.curve(table, *sk, "k", d=2, **wide)
-e_line = reading.curve(table, *sk, "epsilon", **large)
-worst = claims.dials(table)
-rows = [
-    ("columns d", f"{worst['masked']:.3f} at worst (d ≤ 16)",
-     f"5 % is passed at d = {reading.rounded(reading.rises_above(d_line, 1.05))}"),
-    ("clusters k", f"{worst['masked']:.3f} at worst (k ≤ 20)",
-     f"5 % is passed at k = {reading.rounded(reading.rises_above(k_line, 1.05))}"),
-    ("ε", f"within 5 % from {within(over, 'epsilon', **large)}",
-     f"within 5 % from {within(sk, 'epsilon', **large)}"),
-]  # fmt: skip
-columns = ["dial (n = 100,000)", "masked, over-clustered", "local sketch"]
-display(lesson.as_table(rows, columns))
+# %%
+limits = lesson.limits(table)
+display(lesson.as_table(limits))
 
 # %% [markdown]
 # **How to use it.** Ask in this order. (1) *Are there public rows like yours?* Cluster those first: with few records
 # they beat every private run, and with many they come within a per cent or two; spend budget only for the rest.
-# (2) *Is there a server that follows the rules?* Masks cost bytes only, so there is no reason to let it see sums; take over-clustered Lloyd, or FedDP-KMeans if the server has related rows and may learn
-# the result. (3) *Nobody?* Count your users: below the number in the table a local answer is noise. (4) *Models
+# (2) *Is there a server that follows the rules?* Masks cost bytes only, so there is no reason to let it see sums;
+# take over-clustered Lloyd, or FedDP-KMeans if the server has related rows and may learn the result. (3) *Nobody?* Count your users: below the number in the table a local answer is noise. (4) *Models
 # instead of points?* Sums only (04).
 #
 # **Use none of these** if there are fewer records than about a hundred for each cluster (a private answer is then about

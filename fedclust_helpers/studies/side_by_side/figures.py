@@ -120,7 +120,7 @@ def plot_price(ax: Axes, table: pd.DataFrame, **where: Any) -> Axes:
     ax.axhline(0.05, **DASHED)
     note(ax, "5 %", (1.15e6, 0.05), (0, 8))
     at = next(iter(lines.values())).index
-    finish(ax, "The price of trust is paid in records", "records n", "cost above the best",
+    finish(ax, "The price of trust is paid in records", "records n (ε = 1)", "cost above the best",
            log="xy", yticks=LEVELS, xticks=at[::2], names="ends")  # fmt: skip
     ax.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:,.0f}"))
     ax.set_ylim(SMALLEST / 2.5, 20)
