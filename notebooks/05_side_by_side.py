@@ -261,8 +261,8 @@ for pair in (keys[0], ("local", "sketch"), ("local", "alg1")):
     by_d = reading.curve(table, *pair, "d", k=5, **wide)
     by_k = reading.curve(table, *pair, "k", d=2, **wide)
     ends[pair] = by_d.iloc[-1], by_k.iloc[-1]
-    print(f"{figures.LOOKS[pair].label:22} {ends[pair][0]:.2f} of the best at d = 16,"
-          f" {ends[pair][1]:.2f} at k = 20")  # fmt: skip
+    print(f"{figures.LOOKS[pair].label:22} {ends[pair][0]:.2f} at d = 16,"
+          f" {ends[pair][1]:.2f} at k = 20 of the best")  # fmt: skip
 check(max(ends[keys[0]]) < 1.1, "sums hold at d = 16 and at k = 20")
 
 # %% [markdown]
