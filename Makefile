@@ -4,7 +4,7 @@
 #           BACKEND=dask SCHEDULER=tcp://host:8786 (results on many machines: docs/sweeps.md)
 
 .POSIX:
-.PHONY: help lab test fast lint notebooks variations results bench mutants sweep browser-test federation-test wheel-test site lock clean
+.PHONY: help lab test fast lint notebooks variations results rivals bench mutants sweep browser-test federation-test wheel-test site lock clean
 
 VENV = .venv
 SITE = .venv-site
@@ -55,6 +55,9 @@ results: $(VENV)/installed          ## recompute data/results (2 CPU hours; resu
 	    --design $(DESIGN) --backend $(BACKEND) $${out:+--out "$$out"} \
 	    $${scheduler:+--scheduler "$$scheduler"}
 
+rivals: $(VENV)/installed          ## what people use today, on our data, in environments of their own (15 min)
+	$(RUN)/python -m tools.rivals
+
 bench: $(VENV)/installed          ## speed ratios as JSON, and their change; BENCH=--write stores them
 	@$(RUN)/python benchmarks/run.py $(BENCH)
 
@@ -82,7 +85,7 @@ lock: $(VENV)/installed          ## renew requirements.lock and environment.yml
 	$(RUN)/python scripts/lock.py
 
 clean:          ## remove the environment and all caches
-	rm -rf $(VENV) $(SITE) $(FEDERATION) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(SITE) $(FEDERATION) .venv-rivals build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 # The environment: made again only when the lock or pyproject.toml changed.

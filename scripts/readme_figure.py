@@ -21,13 +21,12 @@ from fedclust_helpers.studies.bench.plots import by, curves, finish, note  # noq
 from fedclust_helpers.studies.bench.style import (  # noqa: E402
     BLUE,
     DARK,
-    DASHED,
     MUTED,
-    TRUST,
     Look,
     use_style,
 )
 from fedclust_helpers.studies.beyond.figures import plot_bounds  # noqa: E402
+from fedclust_helpers.studies.side_by_side.figures import plot_price  # noqa: E402
 
 FIGURES = Path(__file__).resolve().parents[1] / "docs" / "figures"
 LOOKS = {
@@ -41,16 +40,6 @@ NAMES = {  # at which ε the name of a line points to it, and from how many poin
     "glloyd_fold": (0.19, (45, 14)),
     "fastlloyd": (0.16, (-44, -22)),
 }
-PRICE = {  # (trust model, algorithm) of the table: look, and the name's place at which n
-    ("local", "ldp_lloyd"): (Look("trust nobody: Lloyd", TRUST["local"], "^--"), 3e4, (10, 12)),
-    ("local", "alg1"): (
-        Look("trust nobody: one report each", TRUST["local"], "v-"),
-        1e4,
-        (-24, -78),
-    ),
-    ("central", "glloyd"): (Look("trusted server", TRUST["trusted"], "D-"), 1e3, (4, 14)),
-    ("secure_sum", "fastlloyd"): (Look("masked secure sum", BLUE, "o-"), 1e3, (-4, -28)),
-}
 
 
 def save(fig: Any, name: str) -> None:
@@ -62,23 +51,10 @@ def save(fig: Any, name: str) -> None:
 
 
 def price_of_trust() -> None:
-    """Cost against the number of users, for all trust models of the table at epsilon 1."""
-    table = studies.load_results("ldp_trust")
-    best = float(table[table["trust"] == "none"]["cost_per_point"].iloc[-1])
-    table = table[table["epsilon"] == 1.0]
-    fig, ax = plt.subplots(figsize=(6.4, 4.3))
-    for (trust, algorithm), (look, at, away) in PRICE.items():
-        rows = table[(table["trust"] == trust) & (table["algorithm"] == algorithm)]
-        rows = rows.set_index("n")
-        curves(ax, None, {0: rows["cost_per_point"]}, [look], errors={0: rows["ci95"]})
-        note(ax, look.label, (at, float(rows["cost_per_point"][at])), away)
-    ax.axhline(best, **DASHED)
-    note(ax, "without privacy", (1.05e6, best), (0, -9), ha="right")
-    title = "The less you trust, the more users you need (ε = 1)"
-    finish(
-        ax, title, "users", "cost per point", log="xy", yticks=[0.02, 0.05, 0.1, 0.2, 0.5],
-        ylim=(0.0145, 1.3),
-    )  # fmt: skip
+    """Excess cost over the number of records under every trust model: medians over data sets."""
+    fig, ax = plt.subplots(figsize=(7.6, 3.9))
+    where = {"data": "mixture", "d": 2, "k": 5, "epsilon": 1.0}
+    plot_price(ax, studies.load_results("side_by_side"), **where)
     save(fig, "price_of_trust")
 
 

@@ -21,8 +21,9 @@ from fedclust_helpers.studies.ldp_kmeans.tables import TABLES as LDP
 from fedclust_helpers.studies.page import claims, grade, write_claims
 from fedclust_helpers.studies.rr_cluster.low_budget import TABLES as LOW
 from fedclust_helpers.studies.rr_cluster.tables import TABLES as RR
+from fedclust_helpers.studies.side_by_side.tables import TABLES as SIDE_BY_SIDE
 
-TABLES = FASTLLOYD | FEDDP | LDP | RR | LOW | BEYOND
+TABLES = FASTLLOYD | FEDDP | LDP | RR | LOW | BEYOND | SIDE_BY_SIDE
 """All tables by name, in the order in which they are made."""
 
 __all__ = [

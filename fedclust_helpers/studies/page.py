@@ -19,6 +19,7 @@ from fedclust_helpers.studies.fastlloyd.claims import CLAIMS as FASTLLOYD
 from fedclust_helpers.studies.feddp_kmeans.claims import CLAIMS as FEDDP
 from fedclust_helpers.studies.ldp_kmeans.claims import CLAIMS as LDP
 from fedclust_helpers.studies.rr_cluster.claims import CLAIMS as RR
+from fedclust_helpers.studies.side_by_side.claims import CLAIMS as SIDE_BY_SIDE
 
 PAPERS = {
     "fastlloyd": ("FastLloyd", FASTLLOYD, "README.md"),
@@ -26,6 +27,7 @@ PAPERS = {
     "ldp_kmeans": ("Locally private k-means", LDP, "README_ldp.md"),
     "rr_cluster": ("RR-Cluster", RR, "README_rr.md"),
     "beyond": ("Beyond the papers", BEYOND, "README_beyond.md"),
+    "side_by_side": ("Side by side", SIDE_BY_SIDE, "README_side_by_side.md"),
 }
 """Paper -> its name, its claims, and the page of its result tables."""
 KINDS = ("all", "theory", "tables")
@@ -37,7 +39,7 @@ def claims(paper: str, kind: str = "all") -> pd.DataFrame:
     Parameters
     ----------
     paper : str
-        "fastlloyd", "feddp_kmeans", "ldp_kmeans", "rr_cluster" or "beyond".
+        "fastlloyd", "feddp_kmeans", "ldp_kmeans", "rr_cluster", "beyond" or "side_by_side".
     kind : str
         "all", those checked live ("theory"), or those about figures and `tables`.
     """

@@ -35,6 +35,7 @@ REQUIRED = (
     "02_feddp_kmeans",
     "03_locally_private_kmeans",
     "04_rr_cluster",
+    "05_side_by_side",
 )
 HEADINGS = ("Exercises", "Recap", "References")
 

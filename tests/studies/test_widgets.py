@@ -30,6 +30,7 @@ from fedclust_helpers.studies.fastlloyd import widget as fastlloyd
 from fedclust_helpers.studies.feddp_kmeans import widget as feddp
 from fedclust_helpers.studies.ldp_kmeans import widget as ldp
 from fedclust_helpers.studies.rr_cluster import widget as rr
+from fedclust_helpers.studies.side_by_side import widget as side
 from fedclust_helpers.studies.start import widget as start
 
 SHARES = feddp.SHARES
@@ -106,6 +107,12 @@ CASES = {
         {"seed": 1, **SHORT}, {"B": 2, "epsilon": 30.0, "identifiers": "corrected"},
         {"B": 4, "epsilon": 30.0, "identifiers": "exact"}, 3,
     ),
+    "side": Case(
+        side.dials, side.explore, (), {"n": 3000, "d": 2, "k": 5, "epsilon": 1.0, "seed": 1},
+        {"n": (99, 100_001), "epsilon": (0.0,), "seed": (-1,)},
+        {"seed": 1}, {"records n": 1e4, "d": 2, "k": 5, "epsilon": 1.0},
+        {"n": 3e4, "d": 4, "k": 8, "epsilon": 2.0},
+    ),
 }  # fmt: skip
 
 
@@ -124,9 +131,9 @@ def draw(name: str, *data: Any, **changed: Any) -> list[Any]:
 
 
 def released(name: str, panels: list[Any]) -> NDArray[np.float64]:
-    """The centres that are drawn; of RR-Cluster the accuracy."""
-    if name == "rr":
-        return np.asarray(panels[2].get_lines()[-1].get_xydata())
+    """The centres that are drawn; of RR-Cluster the accuracy, side by side the last cost."""
+    if name in ("rr", "side"):
+        return np.asarray(panels[-1].get_lines()[-1].get_xydata())
     return np.asarray(panels[-1].collections[CASES[name].released].get_offsets())
 
 

@@ -1,0 +1,121 @@
+"""`make rivals`: what talks to other environments, and the committed tables; no rival is needed."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from fedclust_helpers import studies
+from fedclust_helpers.studies.bench.runner import as_csv
+from tools.rivals import __main__ as command
+from tools.rivals import environments, tables
+from tools.rivals.environments import Process, Rival, RivalUnavailableError
+
+RESULTS = Path(__file__).resolve().parents[2] / "data" / "results"
+ECHO = """
+import json, sys
+print(json.dumps({"version": "7"}), flush=True)
+for line in sys.stdin:
+    asked = json.loads(line)
+    if asked["ask"] == "die":
+        sys.exit(3)
+    print(json.dumps({"sum": sum(asked["numbers"])}), flush=True)
+"""
+
+
+@pytest.fixture
+def echo(tmp_path: Path) -> Process:
+    """A rival that adds up numbers, in an environment that is there already."""
+    home = tmp_path / "environments" / "echo" / "bin"
+    home.mkdir(parents=True)
+    (home / "python").symlink_to(sys.executable)
+    (home.parent / "installed").touch()
+    worker = tmp_path / "worker.py"
+    worker.write_text(ECHO)
+    return Process(Rival("echo", (), str(worker)), tmp_path / "environments")
+
+
+def test_a_rival_answers_from_an_environment_of_its_own(echo: Process) -> None:
+    assert echo.ask("add", numbers=[1, 2]) == {"sum": 3}
+    assert echo.ask("add", numbers=[5]) == {"sum": 5} and echo.version == "7"
+    with pytest.raises(RivalUnavailableError, match="echo stopped without an answer"):
+        echo.ask("die")
+    echo.stop()
+
+
+def test_google_is_named_by_a_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for value in ("", str(tmp_path)):
+        monkeypatch.setenv(environments.GOOGLE, value)
+        with pytest.raises(RivalUnavailableError, match="name the folder .* in GOOGLE_DP_CLUSTER"):
+            environments.folder_of(environments.RIVALS["google_lsh"])
+    assert environments.folder_of(environments.RIVALS["diffprivlib"]) == []
+
+
+def test_workers_import_nothing_of_ours() -> None:
+    for rival in environments.RIVALS.values():
+        text = (environments.HERE / rival.worker).read_text(encoding="utf-8")
+        assert not re.search(r"^\s*(from|import) (fedclust|tools)", text, re.M)
+
+
+def test_rows_of_one_method_replace_their_old_ones() -> None:
+    names = ("diffprivlib", "fastlloyd")
+    rows = [(data, m, e, 1.0) for data in ("wine", "iris") for m in names for e in (0.5, 1.0)]
+    old = pd.DataFrame(rows, columns=["dataset", "method", "epsilon", "nicv_mean"])
+    new = old[old["method"] == "fastlloyd"].assign(nicv_mean=2.0)
+    extra = new.assign(method="pe_means")
+    both = command.replaced(old, pd.concat([new, extra]))
+    found = [tuple(row) for row in both[["dataset", "method"]].drop_duplicates().to_numpy()]
+    order = ("diffprivlib", "pe_means", "fastlloyd")
+    assert found == [(data, m) for data in ("wine", "iris") for m in order]
+    assert both.groupby("method")["nicv_mean"].mean().to_dict() == {
+        "diffprivlib": 1.0, "fastlloyd": 2.0, "pe_means": 2.0
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", tables.TABLES)
+def test_committed_rows_are_those_of_the_design(name: str) -> None:
+    table = tables.TABLES[name]
+    stored = pd.read_csv(RESULTS / f"{name}.csv", dtype=str, keep_default_na=False)
+    assert list(stored) == table.headers[name]
+    made = [cell.columns for cell in table.cells(table.design)]
+    settings = [column for column in stored if column in made[0]]
+    ours = pd.read_csv(
+        io.StringIO(as_csv(pd.DataFrame(made)[settings])), dtype=str, keep_default_na=False
+    )
+    if name == "rivals":  # methods that are merged in later have rows beside these
+        stored = stored[stored["method"].isin(ours["method"])].reset_index(drop=True)
+    pd.testing.assert_frame_equal(ours, stored[settings])
+    told = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+    assert told["command"] == "python -m tools.rivals"
+    for rival in told["rivals"].values():
+        assert rival["version"] and rival["python_packages"]
+
+
+def test_versions_are_those_that_are_asked_for() -> None:
+    told = json.loads((RESULTS / "rivals.json").read_text(encoding="utf-8"))["rivals"]
+    for name in told:
+        for wanted in environments.RIVALS[name].requirements:
+            package, _, number = wanted.partition("==")
+            if number:
+                assert told[name]["python_packages"][package] == number
+    rows = pd.read_csv(RESULTS / "rivals.csv", dtype=str)
+    versions = rows.drop_duplicates("method").set_index("method")["version"]
+    assert versions["diffprivlib"] == "0.6.6"
+    assert versions["google_lsh"] in environments.COMMITS.values()
+
+
+@pytest.mark.parametrize("method", ["fastlloyd", "sulloyd"])
+def test_our_rows_are_remade(method: str) -> None:
+    """To 1e-3: the last digits depend on the libraries."""
+    wanted = {"dataset": "iris", "method": method, "epsilon": "1"}
+    (made,) = studies.remake(tables.TABLES["rivals"], wanted, RESULTS)
+    numbers = made.stored[["nicv_mean", "ci95"]].astype(float)
+    again = made.recomputed[["nicv_mean", "ci95"]].astype(float)
+    pd.testing.assert_frame_equal(numbers, again, rtol=1e-3)
+    assert (made.stored["trust"] == "masked").all() and len(made.names) == 1

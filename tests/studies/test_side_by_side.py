@@ -1,0 +1,107 @@
+"""Side by side: equal promises, one answer under all trust models, crossings of curves."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from conftest import refuses
+
+from fedclust_helpers.accounting import gdp_epsilon, gdp_mu
+from fedclust_helpers.federation import TRUST_MODELS
+from fedclust_helpers.studies.side_by_side import cells, claims, reading
+from fedclust_helpers.studies.side_by_side.cells import DELTA, PAIRS, Task, asked, one_run
+
+RNG = np.random.default_rng(5)
+MEANS = np.array([[-0.4, -0.3], [0.4, -0.2], [0.0, 0.5]])
+POINTS = MEANS[np.repeat(np.arange(3), 400)] + 0.04 * RNG.standard_normal((1200, 2))
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
+def test_one_replaced_record_costs_the_same(epsilon: float) -> None:
+    budget, delta = asked("fastlloyd", epsilon)
+    assert gdp_epsilon(2 * gdp_mu(budget, delta), DELTA) == pytest.approx(epsilon)
+    assert budget > 0 and asked("overclustered", epsilon) == (budget, delta)
+    assert asked("sulloyd", epsilon)[0] == epsilon / 2 and asked("sketch", epsilon)[0] == epsilon
+    half, small = asked("feddp", epsilon)
+    assert 2 * half == epsilon and small * (1 + math.exp(half)) == pytest.approx(DELTA)
+    refuses(ValueError, "epsilon", asked, "fastlloyd", 0.0)
+    refuses(ValueError, "delta", asked, "fastlloyd", 1.0, 2.0)
+
+
+def test_every_trust_model_takes_part_and_no_other() -> None:
+    trusts = {trust for trust, _ in PAIRS}
+    assert {"trusted", "ideal", "masked", "serverless", "local", "none"} <= trusts
+    assert trusts <= {*TRUST_MODELS, "none"}
+    refuses(ValueError, "trust must be one of", one_run, "blind", "fastlloyd", POINTS, 3,
+            epsilon=1.0, seed=0)  # fmt: skip
+
+
+@pytest.mark.parametrize(("trust", "method"), PAIRS)
+def test_every_pair_runs_at_the_budget_that_was_asked(trust: str, method: str) -> None:
+    made = one_run(trust, method, POINTS, 3, epsilon=2.0, seed=3, bound=0.8)
+    assert made.centers.shape == (3, 2) and np.isfinite(made.centers).all()
+    again = one_run(trust, method, POINTS, 3, epsilon=2.0, seed=3, bound=0.8)
+    assert np.array_equal(made.centers, again.centers)
+    sent = cells.sent_by_one(made, trust, len(POINTS))
+    if trust == "none":
+        assert made.plan is None and cells.n_rounds(made) == 0
+        return
+    assert made.plan.epsilon == pytest.approx(asked(method, 2.0)[0])
+    assert made.plan.total_epsilon <= made.plan.epsilon * (1 + 1e-9)
+    assert math.isnan(sent) if trust == "ideal" else sent >= 1
+    assert cells.n_rounds(made) >= 1
+
+
+def test_one_answer_under_trusted_ideal_and_masked() -> None:
+    for method in ("fastlloyd", "overclustered"):
+        made = [
+            one_run(trust, method, POINTS, 3, epsilon=1.0, seed=4).centers
+            for trust in ("trusted", "ideal", "masked")
+        ]
+        np.testing.assert_allclose(made[0], made[1], atol=1e-9)  # sums in another order
+        np.testing.assert_allclose(made[0], made[2], atol=1e-6)
+
+
+def test_real_sets_lie_in_the_ball_and_in_their_box() -> None:
+    points, bound = cells.points_of(Task("iris", 150, 4, 3))
+    assert bound == 0.5 and np.abs(points).max() <= bound + 1e-12
+    assert np.linalg.norm(points, axis=1).max() <= 1
+
+
+def test_crossings_of_curves() -> None:
+    n = np.array([1e3, 1e4, 1e5])
+    line = pd.Series(1 + 100 / n, index=n)  # an excess of 100/n: 5 % at n = 2000
+    assert reading.falls_below(line, 1.05) == pytest.approx(2000)
+    assert reading.falls_below(line, 1.2) == 1000
+    assert math.isnan(reading.falls_below(line, 1.0005))
+    flat = pd.Series(1.05, index=n)
+    assert reading.overtakes(line, flat) == 1e4 and reading.overtakes(flat, flat) == 1e3
+    assert math.isnan(reading.overtakes(flat, line))
+    bumpy = pd.Series([1.01, 1.2, 1.01], index=n)
+    assert 1e4 < reading.falls_below(bumpy, 1.05) < 1e5
+    assert reading.rises_above(bumpy, 1.05) == 1e4 and math.isnan(reading.rises_above(line, 2))
+    assert [reading.rounded(x) for x in (12_345.0, 0.254, math.nan)] == [
+        "12,000", "0.25", "not in the table"
+    ]  # fmt: skip
+
+
+def test_ratios_and_their_intervals() -> None:
+    keys = {"sets": "tuned", "dataset": "iris", "epsilon": 1.0}
+    rows = [keys | {"method": m, "nicv_mean": x, "ci95": c}
+            for m, x, c in (("a", 1.0, 0.1), ("b", 2.0, 0.2))]  # fmt: skip
+    found = reading.ratio(pd.DataFrame(rows), "a", "b")
+    assert found["ratio"].item() == 0.5
+    assert found["half"].item() == pytest.approx(0.5 * math.hypot(0.1, 0.1))
+    assert reading.geometric_mean([0.5, 2.0]) == pytest.approx(1)
+    assert math.isnan(reading.geometric_mean([]))
+
+
+def test_exchanged_shares_by_formula() -> None:
+    """With the shares in their places a round adds up to epsilon: d sums and one count."""
+    for d in (2, 8, 64):
+        share = (4 * d * 0.225**2) ** (1 / 3)
+        assert (d * 1 + share) / (d + share) == pytest.approx(1)
+        assert claims.spent_by_formula(d) == pytest.approx((d * share + 1) / (d + share))

@@ -1,0 +1,94 @@
+"""`make rivals`: run what people use today on our data, and write data/results/rivals*.csv.
+
+    GOOGLE_DP_CLUSTERING=/path python -m tools.rivals       all three tables (ten minutes)
+    python -m tools.rivals --only pe_means                  one method: its rows replace the old
+    python -m tools.rivals --design quick --out FOLDER      tiny
+
+Each rival gets an environment of its own (made once, under --environments). None of their code is
+in this repository. Google's clustering is in no index: name a copy of its folder in
+GOOGLE_DP_CLUSTERING.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+
+from fedclust_helpers.studies.bench.results import results_folder
+from fedclust_helpers.studies.bench.runner import as_csv, as_json, run_table
+from tools.rivals import tables
+from tools.rivals.environments import RivalUnavailableError
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def told(folder: Path, name: str) -> None:
+    """Complete the provenance of a table: its command, and versions of all that rivals run on."""
+    path = folder / f"{name}.json"
+    made = json.loads(path.read_text(encoding="utf-8"))
+    made["command"] = "python -m tools.rivals"
+    made["rivals"] = {
+        rival: {"version": process.version, "python_packages": process.packages()}
+        for rival, process in tables.processes.items()
+        if process.version
+    }
+    path.write_text(as_json(made), encoding="utf-8")
+
+
+def replaced(old: pd.DataFrame, new: pd.DataFrame) -> pd.DataFrame:
+    """The rows of `old` with those of the methods in `new` in their places, by data set."""
+    both = pd.concat([old[~old["method"].isin(new["method"])], new], ignore_index=True)
+    places = {"dataset": list(old["dataset"].unique()), "method": list(tables.METHODS)}
+    by = pd.DataFrame({name: both[name].map(order.index) for name, order in places.items()})
+    by["epsilon"] = both["epsilon"].astype(float)
+    return both.loc[by.sort_values(list(by)).index]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Make the tables; 1 if a rival cannot run here."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.rivals", description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    parser.add_argument("--table", choices=("all", *tables.TABLES), default="all")
+    parser.add_argument("--only", nargs="+", default=[], choices=tuple(tables.METHODS))
+    parser.add_argument("--design", choices=("full", "quick"), default="full")
+    parser.add_argument("--out", type=Path, help="folder (default data/results)")
+    parser.add_argument("--environments", type=Path, default=ROOT / ".venv-rivals")
+    options = parser.parse_args(argv)
+    if options.design == "quick" and options.out is None:
+        parser.error("--design quick needs --out: it must not replace the committed tables")
+    folder = options.out or results_folder()
+    tables.open_rivals(options.environments)
+    try:
+        for name, table in tables.TABLES.items():
+            if options.table not in ("all", name) or (options.only and name != "rivals"):
+                continue
+            design = table.quick if options.design == "quick" else table.design
+            if not options.only:
+                run_table(table, folder, design=design, progress=True)
+                told(folder, name)
+                continue
+            assert isinstance(design, tables.RivalsDesign)
+            with tempfile.TemporaryDirectory() as apart:
+                few = replace(design, methods=tuple(options.only))
+                run_table(table, apart, design=few, progress=True)
+                new = pd.read_csv(Path(apart) / f"{name}.csv", keep_default_na=False)
+            old = pd.read_csv(folder / f"{name}.csv", keep_default_na=False)
+            (folder / f"{name}.csv").write_text(as_csv(replaced(old, new)), encoding="utf-8")
+    except RivalUnavailableError as error:
+        parser.exit(1, f"{parser.prog}: {error}\n")
+    finally:
+        for process in tables.processes.values():
+            process.stop()
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,219 @@
+"""The tables of rivals: designs, what one cell measures, and who promises what to whom."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+import fedclust_helpers
+from fedclust_helpers import fastlloyd as fl
+from fedclust_helpers import metrics
+from fedclust_helpers.datasets import partition_iid
+from fedclust_helpers.federation import ClientData, simulate
+from fedclust_helpers.studies.bench.cell import (
+    Cell,
+    Design,
+    Numbers,
+    Settings,
+    Table,
+    grid,
+    summary,
+    tables_of,
+)
+from fedclust_helpers.studies.fastlloyd.problems import load_problem, reference_centers
+from fedclust_helpers.studies.ldp_kmeans.blocks import N_VALUES, root_mean_square
+from tools.rivals.environments import RIVALS, Process
+
+N_CLIENTS = 2
+
+
+class Promise(NamedTuple):
+    """Columns that say what a method promises, and to whom."""
+
+    trust: str
+    unit: str = "point"
+    relation: str = "add/remove"
+    pure: bool = False
+
+
+METHODS = {
+    "optimum": Promise("none", relation=""),
+    "diffprivlib": Promise("trusted", relation="not stated", pure=True),
+    "google_lsh": Promise("trusted"),
+    "pe_means": Promise("trusted"),
+    "sulloyd": Promise("masked", pure=True),
+    "fastlloyd": Promise("masked"),
+    "overclustered": Promise("masked"),
+}
+"""Row kinds. Bounds [-1, 1]^d, k and n are public for all. `pure`: delta = 0."""
+OURS = {
+    "sulloyd": fl.plan_sulloyd, "fastlloyd": fl.plan, "overclustered": fl.plan_overclustered,
+}  # fmt: skip
+FEWER = {"google_lsh": 10}
+"""Repetitions of what takes long; 20 of all others."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RivalsDesign(Design):
+    """How large the tables are made. The constants of `overclustered` were chosen on `tuned`."""
+
+    tuned: tuple[str, ...] = ("iris", "wine", "lsun", "yeast", "s1", "adult", "digits")
+    fresh: tuple[str, ...] = ("breast", "g2_32", "synth_12_6_7")
+    epsilons: tuple[float, ...] = (0.25, 0.5, 1.0)
+    methods: tuple[str, ...] = tuple(name for name in METHODS if name != "pe_means")
+    dimensions: tuple[int, ...] = (2, 4, 5, 6, 8, 13, 32, 64)
+    oracles: tuple[str, ...] = ("k-rr", "olh", "oue", "hadamard")
+    oracle_epsilons: tuple[float, ...] = (1.0, 4.0)
+
+
+FULL = RivalsDesign()
+QUICK = RivalsDesign(
+    tuned=("iris",), fresh=(), epsilons=(1.0,), dimensions=(2, 64), oracles=("k-rr",),
+    oracle_epsilons=(1.0,), runs=2,
+)  # fmt: skip
+processes: dict[str, Process] = {}
+"""The running rivals; `open_rivals` fills it."""
+
+
+def open_rivals(base: Path) -> dict[str, Process]:
+    """A process for each rival, its environment under `base`; each starts when first asked."""
+    processes.update({name: Process(rival, base) for name, rival in RIVALS.items()})
+    return processes
+
+
+# --- clustering -----------------------------------------------------------------------------------
+
+
+def _rivals(design: RivalsDesign) -> Iterator[Settings]:
+    for sets, names in (("tuned", design.tuned), ("fresh", design.fresh)):
+        for dataset in names:
+            for method in design.methods:
+                common = {"sets": sets, "dataset": dataset, "method": method}
+                runs = design.at_most(FEWER.get(method, 20))
+                if method == "optimum":
+                    yield common | {"epsilon": math.inf}
+                else:
+                    yield from grid(**common, epsilon=design.epsilons, runs=runs)
+
+
+@lru_cache(maxsize=1)
+def _saved(dataset: str) -> str:
+    """The points of a data set as a file, for another interpreter."""
+    path = Path(tempfile.mkdtemp(prefix="fedclust-rivals-")) / f"{dataset}.npy"
+    np.save(path, load_problem(dataset).points)
+    return str(path)
+
+
+def masked(method: str, points: Any, k: int, epsilon: float, seed: Any) -> tuple[Any, float]:
+    """Centres of one run of ours over masks, and its processor time."""
+    split, protocol = seed.spawn(2)
+    owners = partition_iid(len(points), N_CLIENTS, rng=np.random.default_rng(split))
+    federation = simulate(ClientData.from_owners(points, owners), "masked", seed=protocol)
+    begin = time.process_time()
+    plan = OURS[method](federation, n_clusters=k, epsilon=epsilon)
+    return fl.run(federation, plan).centers, time.process_time() - begin
+
+
+def nicv(cell: Cell, *, sets: str, dataset: str, method: str, epsilon: float) -> Numbers:
+    """NICV over repeated runs, and the median of their processor times."""
+    problem = load_problem(dataset)
+    points, k = problem.points, problem.n_clusters
+    if method == "optimum":
+        best = metrics.nicv(points, reference_centers(dataset))
+        return problem.shape | {"nicv_mean": best}
+    delta = 0.0 if METHODS[method].pure else fl.default_delta(len(points))
+    if method in OURS:
+        runs = [masked(method, points, k, epsilon, seed) for seed in cell.seeds()]
+        centers, seconds = map(list, zip(*runs, strict=True))
+    else:
+        seeds = [int(seed.generate_state(1)[0]) for seed in cell.seeds()]
+        answer = processes[method].ask(
+            "centers", points=_saved(dataset), k=k, epsilon=epsilon, delta=delta, seeds=seeds
+        )
+        centers, seconds = [np.array(each) for each in answer["centers"]], answer["seconds"]
+    found = summary([metrics.nicv(points, each) for each in centers])
+    return problem.shape | {
+        "delta": delta, "nicv_mean": found["mean"], "ci95": found["ci95"],
+        "seconds": float(np.median(seconds)),
+    }  # fmt: skip
+
+
+def promised(frame: pd.DataFrame, folder: Path) -> pd.DataFrame:
+    """With the columns of `Promise` and the versions."""
+    for column in ("trust", "unit", "relation"):
+        frame[column] = [getattr(METHODS[method], column) for method in frame["method"]]
+    frame["version"] = [
+        processes[method].version if method in processes else fedclust_helpers.__version__
+        for method in frame["method"]
+    ]
+    return frame
+
+
+# --- diffprivlib's budget, and the oracles --------------------------------------------------------
+
+
+def budget(cell: Cell, *, d: int, epsilon: float) -> Numbers:
+    """What the mechanisms of one run were given, added up; and whether one row alone shows.
+
+    Clusters are disjoint, so they count once: every round spends one count and one sum for each
+    column.
+    """
+    k, seeds = 3, [int(seed.generate_state(1)[0]) for seed in cell.seeds()]
+    told = processes["diffprivlib"].ask("spent", d=d, k=k, epsilon=epsilon, seed=seeds[0])
+    counts = [e for kind, e, _ in told["spent"] if kind == "count"]
+    sums = [e for kind, e, _ in told["spent"] if kind == "sum"]
+    still = processes["diffprivlib"].ask("alone", n=1000, d=d, epsilon=epsilon, seeds=seeds)
+    return {
+        "rounds": told["rounds"], "epsilon_count": counts[0], "epsilon_sum": sums[0],
+        "sensitivity": told["spent"][-1][2],
+        "spent": (sum(counts) + sum(sums) / k) / epsilon,
+        "still_without": still["still"][0] / len(seeds),
+        "still_with": still["still"][1] / len(seeds),
+    }  # fmt: skip
+
+
+def oracle_error(cell: Cell, *, oracle: str, n: int, epsilon: float) -> Numbers:
+    """Error of the counts of 64 equally likely values, as in `ldp_oracles`."""
+    seeds = [int(seed.generate_state(1)[0]) for seed in cell.seeds()]
+    told = processes["pure_ldp"].ask(
+        "errors", oracle=oracle, n=n, n_values=N_VALUES, epsilon=epsilon, seeds=seeds
+    )
+    sd = root_mean_square(np.array(told["squares"]))
+    seconds = float(np.median(told["seconds"]))
+    return {"sd": sd[0], "low": sd[1], "high": sd[2], "seconds": seconds}
+
+
+TABLES = tables_of(
+    FULL, QUICK,
+    Table(
+        "rivals", _rivals, nicv,
+        "sets,dataset,n,d,k,epsilon,delta,method,trust,unit,relation,runs,nicv_mean,ci95,seconds,"
+        "version",
+        finish=promised, seed="{dataset}/{method}/{epsilon:g}", anew=("seconds",), sequential=True,
+    ),
+    Table(
+        "rivals_budget",
+        lambda d: grid(d=d.dimensions, epsilon=1.0, runs=d.repeated(20)), budget,
+        "d,epsilon,runs,rounds,epsilon_count,epsilon_sum,sensitivity,spent,still_without,"
+        "still_with",
+        sequential=True,
+    ),
+    Table(
+        "rivals_oracles",
+        lambda d: grid(
+            oracle=d.oracles, n=10_000, epsilon=d.oracle_epsilons, runs=d.at_most(5)
+        ),
+        oracle_error, "oracle,n,epsilon,runs,sd,low,high,seconds", anew=("seconds",),
+        sequential=True,
+    ),
+)  # fmt: skip
+"""Name -> table. They are no part of `studies.TABLES`: only `make rivals` can make them."""
