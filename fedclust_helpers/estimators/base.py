@@ -26,7 +26,7 @@ from fedclust_helpers.datasets import scale_to_box
 from fedclust_helpers.estimators.bounds import Bounds, given_bounds
 from fedclust_helpers.estimators.reading import Rows, as_rows, column_names, features, read_rows
 from fedclust_helpers.estimators.statement import Statement, statement_of
-from fedclust_helpers.estimators.telling import Told
+from fedclust_helpers.estimators.telling import _Told
 from fedclust_helpers.federation import ClientData, InProcess, Plan
 from fedclust_helpers.federation.data import depth_outside, is_table
 
@@ -49,7 +49,7 @@ class Prepared(NamedTuple):
 
 
 @dataclass(eq=False, repr=False)
-class Planned(Told):
+class _Planned(_Told):
     """Public bounds in, a result in original units out; one ledger for every fit.
 
     A dataclass for its constructor: scikit-learn reads the parameters off the signature, and wants

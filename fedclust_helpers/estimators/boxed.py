@@ -12,7 +12,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transfor
 
 from fedclust_helpers import kmeans, metrics
 from fedclust_helpers._validation import FloatArray, IntArray, as_points
-from fedclust_helpers.estimators.base import Planned, Prepared
+from fedclust_helpers.estimators.base import _Planned, Prepared
 from fedclust_helpers.estimators.reading import is_one_table, read_rows
 from fedclust_helpers.estimators.rehearsing import pooled
 from fedclust_helpers.federation import Plan
@@ -25,7 +25,7 @@ Clusters of data are ten times tighter and more, and the noise of early rounds c
 
 
 @dataclass(eq=False, repr=False)
-class Boxed(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, Planned):
+class _Boxed(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, _Planned):
     """Centres that were found in the box [-1, 1]^d, in the units of the data."""
 
     def _run(self, prepared: Prepared) -> Any:

@@ -16,7 +16,7 @@ from fedclust_helpers.accounting import LedgerMismatchError, PrivacyLedger
 from fedclust_helpers.datasets import scale_to_box
 from fedclust_helpers.estimators.base import Prepared
 from fedclust_helpers.estimators.bounds import Bounds
-from fedclust_helpers.estimators.boxed import Boxed
+from fedclust_helpers.estimators.boxed import _Boxed
 from fedclust_helpers.estimators.reading import Rows, features
 from fedclust_helpers.estimators.statement import Statement
 from fedclust_helpers.federation import ClientData, InProcess, simulate
@@ -24,7 +24,7 @@ from fedclust_helpers.federation.data import is_table
 
 
 @dataclass(eq=False, repr=False)
-class FedDPKMeans(Boxed):
+class FedDPKMeans(_Boxed):
     """FedDP-KMeans: related public data of the server make the start, for one point or one client.
 
     Arguments and attributes as for `FastLloydKMeans`, but:

@@ -10,7 +10,7 @@ from fedclust_helpers import fastlloyd
 from fedclust_helpers._validation import FloatArray, check_bool, check_choice
 from fedclust_helpers.estimators.base import Prepared
 from fedclust_helpers.estimators.bounds import Bounds
-from fedclust_helpers.estimators.boxed import Boxed
+from fedclust_helpers.estimators.boxed import _Boxed
 from fedclust_helpers.estimators.reading import Rows, is_one_table
 from fedclust_helpers.federation import ClientData, InProcess, simulate
 
@@ -21,7 +21,7 @@ MAX_NODES = 256
 
 
 @dataclass(eq=False, repr=False)
-class FastLloydKMeans(Boxed):
+class FastLloydKMeans(_Boxed):
     """FastLloyd over data in its own units, given public bounds of every feature.
 
     With ``trust="masked"`` and ``publish=True`` (the defaults) every client adds a share of the

@@ -12,13 +12,13 @@ from fedclust_helpers import ldp_kmeans
 from fedclust_helpers._validation import FloatArray
 from fedclust_helpers.estimators.base import Prepared
 from fedclust_helpers.estimators.bounds import Bounds
-from fedclust_helpers.estimators.boxed import Boxed
+from fedclust_helpers.estimators.boxed import _Boxed
 from fedclust_helpers.estimators.reading import Rows, is_one_table
 from fedclust_helpers.federation import ClientData, InProcess, simulate
 
 
 @dataclass(eq=False, repr=False)
-class LocalKMeans(Boxed):
+class LocalKMeans(_Boxed):
     """One-round locally private k-means: users with one row each, who trust nobody.
 
     The server never holds a row, not even a sum that is exact. It takes many users: see

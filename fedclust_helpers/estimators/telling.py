@@ -15,7 +15,7 @@ from fedclust_helpers.estimators import rehearsing, saving
 from fedclust_helpers.estimators.statement import Statement, statement_of
 
 
-class Told(BaseEstimator):
+class _Told(BaseEstimator):
     """An estimator that says what was released, and keeps nothing else."""
 
     _local: ClassVar[tuple[str, ...]] = ()  # attributes that only the clients know
