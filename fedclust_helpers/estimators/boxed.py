@@ -12,7 +12,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transfor
 
 from fedclust_helpers import kmeans, metrics
 from fedclust_helpers._validation import FloatArray, IntArray, as_points
-from fedclust_helpers.estimators.base import _Planned, Prepared
+from fedclust_helpers.estimators.base import Prepared, _Planned
 from fedclust_helpers.estimators.reading import is_one_table, read_rows
 from fedclust_helpers.estimators.rehearsing import pooled
 from fedclust_helpers.federation import Plan

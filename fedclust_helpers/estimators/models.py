@@ -15,7 +15,7 @@ from fedclust_helpers._validation import FloatArray, IntArray, check_choice, che
 from fedclust_helpers.accounting import PrivacyLedger
 from fedclust_helpers.client_statistics.models import batch_of
 from fedclust_helpers.datasets import scale_to_box
-from fedclust_helpers.estimators.base import _Planned, Prepared
+from fedclust_helpers.estimators.base import Prepared, _Planned
 from fedclust_helpers.estimators.bounds import Bounds
 from fedclust_helpers.estimators.reading import (
     Rows,

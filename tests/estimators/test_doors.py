@@ -222,6 +222,8 @@ def test_distances_names_and_frames_are_those_of_scikit_learn():
     framed = fitted.set_output(transform="pandas").transform(table)
     assert list(framed.columns) == ["fastlloydkmeans0", "fastlloydkmeans1"]
     assert not hasattr(fitted, "labels_")
+    again = lloyd().fit_transform(table, clients="hospital")
+    np.testing.assert_array_equal(again, distances)
 
 
 def test_it_ends_a_pipeline_and_the_ledger_goes_with_it():
