@@ -12,9 +12,9 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transfor
 
 from fedclust_helpers import kmeans, metrics
 from fedclust_helpers._validation import FloatArray, IntArray, as_points
+from fedclust_helpers.datasets import scale_to_box
 from fedclust_helpers.estimators.base import Prepared, _Planned
 from fedclust_helpers.estimators.reading import is_one_table, read_rows
-from fedclust_helpers.estimators.rehearsing import pooled
 from fedclust_helpers.federation import Plan
 
 DROWNED = 0.02
@@ -114,7 +114,16 @@ class _Boxed(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, _P
         self._box_centers = as_points(content["box_centers"], "box_centers", n_features=d)
         self.cluster_centers_ = as_points(content["centers"], "centers", n_features=d)
 
-    def _rehearsed(self, X: Any, y: Any, clients: Any, rng: Any) -> tuple[float, float]:
-        rows = pooled(read_rows(X, clients, columns=self._columns).data, self._box)
-        bare = kmeans.weighted_kmeans(rows, None, self.plan_.n_clusters, rng=rng)
-        return metrics.nicv(rows, self._box_centers), metrics.nicv(rows, bare)
+    def _pooled(self, X: Any, clients: Any) -> FloatArray:
+        """All rows in the box, clipped as clients clip them."""
+        data = read_rows(X, clients, columns=self._columns).data
+        return np.clip(scale_to_box(data.points, *self._box), -1, 1)
+
+    def _good(self, X: Any, y: Any, clients: Any) -> float:
+        return metrics.nicv(self._pooled(X, clients), self._box_centers)
+
+    def _bare(self, X: Any, y: Any, clients: Any, rng: Any) -> float:
+        rows = self._pooled(X, clients)
+        return metrics.nicv(
+            rows, kmeans.weighted_kmeans(rows, None, self.plan_.n_clusters, rng=rng)
+        )

@@ -303,10 +303,12 @@ class RRCluster(_Planned):
         self.common_ = None if common is None else np.asarray(common, dtype=np.float64)
         self.classes_ = np.asarray(self._classes())
 
-    def _rehearsed(self, X: Any, y: Any, clients: Any, rng: Any) -> tuple[float, float]:
-        bare = self.__class__(**{
-            **self.get_params(deep=False), "epsilon": math.inf, "ledger": None,
-        })  # fmt: skip
-        return self.score(X, y, clients=clients), bare.fit(X, y, clients=clients).score(
-            X, y, clients=clients
-        )
+    def _good(self, X: Any, y: Any, clients: Any) -> float:
+        return self.score(X, y, clients=clients)
+
+    def _bare(self, X: Any, y: Any, clients: Any, rng: Any) -> float:
+        free = {**self.get_params(deep=False), "epsilon": math.inf, "ledger": None}
+        return type(self)(**free).fit(X, y, clients=clients).score(X, y, clients=clients)
+
+    def _bare_key(self, plan: Any) -> Any:
+        return plan.n_clusters, plan.n_rounds

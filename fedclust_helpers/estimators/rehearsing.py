@@ -13,9 +13,8 @@ from sklearn.base import clone
 
 from fedclust_helpers._progress import Progress, showing
 from fedclust_helpers._validation import check_int
-from fedclust_helpers.datasets import partition_iid, scale_to_box
+from fedclust_helpers.datasets import partition_iid
 from fedclust_helpers.estimators.reading import is_one_table
-from fedclust_helpers.federation import ClientData
 from fedclust_helpers.federation.data import is_table
 
 
@@ -38,13 +37,18 @@ def rehearse(
         planned = _teaching(estimator, streams[1])._prepare(X, y, clients).plan
         settings = list(_settings(estimator, planned, n_clusters, epsilon, n_rounds))
         made: list[dict[str, Any]] = []
+        bare: dict[Any, float] = {}  # without noise: once for each plan
         with showing(progress, len(settings) * repeats, "rehearsal") as done:
             for changed, setting in settings:
                 runs = []
                 for r, stream in enumerate(streams[1:]):
-                    runs.append(_one(estimator, X, y, clients, setting, stream))
+                    fitted = _teaching(estimator, stream, **setting).fit(X, y, clients=clients)
+                    key = fitted._bare_key(fitted.plan_)
+                    if key not in bare:
+                        bare[key] = fitted._bare(X, y, clients, np.random.default_rng(streams[1]))
+                    runs.append((fitted, fitted._good(X, y, clients)))
                     done(len(made) * repeats + r + 1)
-                made.append(_row(estimator, changed, runs))
+                made.append(_row(changed, runs[0][0], [good for _, good in runs], bare[key]))
     return pd.DataFrame(made)
 
 
@@ -79,25 +83,13 @@ def _teaching(estimator: Any, stream: np.random.SeedSequence, **setting: Any) ->
     )
 
 
-def _one(
-    estimator: Any, X: Any, y: Any, clients: Any, setting: Any, stream: Any
-) -> tuple[Any, bool, float, float]:
-    """One run: its plan, whether it warned, how good it is, and how good one without noise."""
-    made = _teaching(estimator, stream, **setting).fit(X, y, clients=clients)
-    rng = np.random.default_rng(stream)
-    return (made.plan_, bool(made._told), *made._rehearsed(X, y, clients, rng))
-
-
-def _row(estimator: Any, changed: str, runs: list[Any]) -> dict[str, Any]:
-    plan, values = runs[0][0], np.array([run[2:] for run in runs])
-    good, bare = values[:, 0], values[:, 1]
-    spread = float(good.std(ddof=1)) if len(good) > 1 else float("nan")
+def _row(changed: str, fitted: Any, good: list[float], bare: float) -> dict[str, Any]:
+    plan, mean = fitted.plan_, float(np.mean(good))
+    spread = float(np.std(good, ddof=1)) if len(good) > 1 else float("nan")
     return {
         "changed": changed, "n_clusters": plan.n_clusters, "epsilon": plan.epsilon,
-        "n_rounds": plan.n_rounds, estimator._quality: float(good.mean()), "sd": spread,
-        "without_noise": float(bare.mean()),
-        "ratio": float(good.mean() / bare.mean()) if bare.mean() else float("nan"),
-        "too_few_rows": runs[0][1],
+        "n_rounds": plan.n_rounds, fitted._quality: mean, "sd": spread, "without_noise": bare,
+        "ratio": mean / bare if bare else float("nan"), "too_few_rows": bool(fitted._told),
     }  # fmt: skip
 
 
@@ -122,8 +114,3 @@ def _dealt(
     if clients is None and not estimator._one_row_each:
         clients = partition_iid(len(X), min(n_clients, len(X)), rng=rng)
     return X, y, clients
-
-
-def pooled(data: ClientData, box: Any) -> Any:
-    """All rows in the box [-1, 1]^d, clipped as clients clip them."""
-    return np.clip(scale_to_box(data.points, *box), -1, 1)

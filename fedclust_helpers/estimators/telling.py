@@ -93,9 +93,17 @@ class _Told(BaseEstimator):
             n_rows=n_rows, n_clients=n_clients, repeats=repeats, seed=seed, progress=progress,
         )  # fmt: skip
 
-    def _rehearsed(self, X: Any, y: Any, clients: Any, rng: Any) -> tuple[float, float]:
-        """How good this fit is on these rows, and how good one is without noise."""
+    def _good(self, X: Any, y: Any, clients: Any) -> float:
+        """How good this fit is on these rows."""
         raise NotImplementedError
+
+    def _bare(self, X: Any, y: Any, clients: Any, rng: Any) -> float:
+        """How good one is without noise."""
+        raise NotImplementedError
+
+    def _bare_key(self, plan: Any) -> Any:
+        """What `_bare` depends on, but for the rows."""
+        return plan.n_clusters
 
     _quality: ClassVar[str] = "nicv"
     _one_row_each: ClassVar[bool] = False

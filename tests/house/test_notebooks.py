@@ -35,6 +35,7 @@ REQUIRED = (
     "02_feddp_kmeans",
     "03_locally_private_kmeans",
     "04_rr_cluster",
+    "06_your_own_data",
 )
 HEADINGS = ("Exercises", "Recap", "References")
 

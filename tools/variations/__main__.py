@@ -34,6 +34,7 @@ PAPERS = {
     "02": "feddp_kmeans",
     "03": "ldp_kmeans",
     "04": "rr_cluster",
+    "06": "own_data",
 }
 
 
