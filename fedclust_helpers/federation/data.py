@@ -247,11 +247,11 @@ def warn_if_mostly_clipped(data: ClientData, counts: IntArray) -> None:
             " little about the data; scale with public bounds first (datasets.scale_to_box), or"
             " give the bound that fits",
             ClippedDataWarning,
-            stacklevel=_depth_outside() + 1,
+            stacklevel=depth_outside() + 1,
         )
 
 
-def _depth_outside() -> int:
+def depth_outside() -> int:
     """How many frames above our caller the first one lies that is not of this package."""
     package, depth = __name__.partition(".")[0], 1
     frame = sys._getframe(1)

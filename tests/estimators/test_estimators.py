@@ -63,7 +63,7 @@ def test_three_ways_to_hand_over_clients_agree(clients):
     stacked = np.concatenate(clients)
     owners = np.repeat([0, 1, 2], [len(c) for c in clients])
     a = model().fit(clients).cluster_centers_
-    b = model().fit(stacked, owners).cluster_centers_
+    b = model().fit(stacked, clients=owners).cluster_centers_
     c = model().fit(ClientData.from_clients(clients)).cluster_centers_
     d = model().fit([pd.DataFrame(c) for c in clients]).cluster_centers_
     assert (a == b).all() and (a == c).all() and (a == d).all()
@@ -142,8 +142,8 @@ def table(clients):
 def test_tables_and_mappings_are_clients_too(clients):
     reference = model().fit(clients[::-1])  # in alphabetical order: east, north, west
     frame = table(clients)
-    by_column = model().fit(frame, "branch")
-    by_series = model().fit(frame[["income", "balance"]], frame["branch"])
+    by_column = model().fit(frame, clients="branch")
+    by_series = model().fit(frame[["income", "balance"]], clients=frame["branch"])
     mapping = {"east": clients[2], "north": clients[1], "west": clients[0]}
     named = {
         name: pd.DataFrame(rows, columns=["income", "balance"]) for name, rows in mapping.items()
@@ -157,7 +157,7 @@ def test_tables_and_mappings_are_clients_too(clients):
 
 def test_columns_of_a_table_are_not_mixed_up_when_predicting(clients):
     frame = table(clients)
-    fitted = model().fit(frame, "branch")
+    fitted = model().fit(frame, clients="branch")
     assert fitted.feature_names_in_.tolist() == ["income", "balance"]
     labels = fitted.predict(frame[["income", "balance"]])
     assert (fitted.predict(frame[["balance", "income"]]) == labels).all()
@@ -174,15 +174,27 @@ def test_columns_of_a_table_are_not_mixed_up_when_predicting(clients):
         (lambda c: ([], None), ValueError, "X must hold at least one"),
         (lambda c: ({}, None), ValueError, "X cannot be read as clients: clients must hold"),
         (lambda c: ([[]], None), ValueError, "X must have"),
-        (lambda c: (c, np.zeros(1800, int)), ValueError, "y must not be given beside clients"),
-        (lambda c: (tuple(c), [0, 1, 2]), ValueError, "y must not be given beside clients"),
-        (lambda c: (dict(enumerate(c)), [0, 1, 2]), ValueError, "y must not be given beside"),
-        (lambda c: (ClientData.from_clients(c), [0]), ValueError, "y must not be given beside"),
-        (lambda c: (np.stack([c[0][:9], c[1][:9]]), [0, 1]), ValueError, "y must not be given"),
+        (
+            lambda c: (c, np.zeros(1800, int)),
+            ValueError,
+            "clients must not be given beside clients",
+        ),
+        (lambda c: (tuple(c), [0, 1, 2]), ValueError, "clients must not be given beside clients"),
+        (lambda c: (dict(enumerate(c)), [0, 1, 2]), ValueError, "clients must not be given beside"),
+        (
+            lambda c: (ClientData.from_clients(c), [0]),
+            ValueError,
+            "clients must not be given beside",
+        ),
+        (
+            lambda c: (np.stack([c[0][:9], c[1][:9]]), [0, 1]),
+            ValueError,
+            "clients must not be given",
+        ),
         (lambda c: (table(c), None), TypeError, "X must be an array of real numbers"),
-        (lambda c: (table(c), "town"), ValueError, "X and y .* a column of a DataFrame"),
-        (lambda c: (c[0], [0, 1]), ValueError, "X and y .* owners must be 900"),
-        (lambda c: (c[0], 3), ValueError, "X and y .* owners must be 900"),
+        (lambda c: (table(c), "town"), ValueError, "clients must be one id .* column of X"),
+        (lambda c: (c[0], [0, 1]), ValueError, "clients must be .*id.* each row"),
+        (lambda c: (c[0], 3), ValueError, "clients must be .*id.* each row"),
         (lambda c: ([c[0], c[1][:, :1]], None), ValueError, r"X .* clients\[1\] must have 2"),
         (lambda c: ([c[0], c[1][0]], None), ValueError, r"X .* clients\[1\] must have shape"),
         (lambda c: ([c[0], np.full((3, 2), np.nan)], None), ValueError, r"X .*clients\[1\].*fin"),
@@ -197,17 +209,19 @@ def test_what_is_no_data_is_refused_by_name_and_costs_nothing(clients, make, err
     ledger = PrivacyLedger(budget=Budget(10.0, 1e-3))
     X, y = make(clients)
     for call in ("fit", "fit_predict"):
-        refuses(error, match, getattr(model(ledger=ledger), call), X, y)
+        refuses(error, match, getattr(model(ledger=ledger), call), X, clients=y)
     assert not ledger.releases and ledger.remaining == 1
 
 
 def test_rows_without_owners_do_not_start_a_key_exchange_each():
     rows = np.zeros((32_000, 2))
     start = time.perf_counter()
-    refuses(ValueError, "at most 4096 clients .* owner of each row as y.*ideal", model().fit, rows)
+    refuses(
+        ValueError, "at most 4096 clients .* owner of each row as clients.*ideal", model().fit, rows
+    )
     refuses(ValueError, "at most 256 clients .*'serverless'", model(trust="serverless").fit, rows)
     with pytest.raises(ValueError, match="at most 4096 clients .* fewer clients"):
-        model().fit(rows, np.arange(32_000))
+        model().fit(rows, clients=np.arange(32_000))
     assert time.perf_counter() - start < 2  # it took 4.6 s and more to run
     fitted = model(trust="ideal").fit(rows)
     assert fitted.plan_.facts.n_clients == 32_000
@@ -245,13 +259,13 @@ def test_labels_of_the_rows_of_a_fit_come_as_the_rows_came(clients):
     frame = table(clients)
     stacked, owners = np.concatenate(clients), np.repeat([0, 1, 2], [900, 600, 300])
     fitted = model()
-    together = fitted.fit_predict(stacked, owners)
+    together = fitted.fit_predict(stacked, clients=owners)
     assert (together == fitted.predict(stacked)).all() and together.shape == (1800,)
     by_client = model().fit_predict(clients)
     assert (np.concatenate(by_client) == together).all() and len(by_client) == 3
     assert (np.concatenate(model().fit_predict(ClientData.from_clients(clients))) == together).all()
     other = model()
-    assert (other.fit_predict(frame, "branch") == other.predict(stacked)).all()
+    assert (other.fit_predict(frame, clients="branch") == other.predict(stacked)).all()
     mapped = model().fit_predict({"a": clients[0], "b": clients[1], "c": clients[2]})
     assert (np.concatenate(mapped) == together).all()
     assert not hasattr(fitted, "labels_")  # labels of private rows are no part of the model
@@ -359,10 +373,14 @@ def test_copies_of_an_estimator_charge_the_same_budget(clients, how):
     assert fitted.ledger is not None and not fitted.ledger.is_record
 
 
+def own(owners):
+    return {"clients": owners}
+
+
 SEARCHES = {
-    "cross_val_score": lambda m, X, y, **o: cross_val_score(m, X, y, cv=4, **o),
-    "cross_validate": lambda m, X, y, **o: cross_validate(m, X, y, cv=4, **o),
-    "cross_val_predict": lambda m, X, y, **o: cross_val_predict(m, X, y, cv=4, **o),
+    "cross_val_score": lambda m, X, y, **o: cross_val_score(m, X, cv=4, params=own(y), **o),
+    "cross_validate": lambda m, X, y, **o: cross_validate(m, X, cv=4, params=own(y), **o),
+    "cross_val_predict": lambda m, X, y, **o: cross_val_predict(m, X, cv=4, params=own(y), **o),
     "GridSearchCV": lambda m, X, y, **o: GridSearchCV(
         m,
         {"options": [{"alpha": a, "n_rounds": 2} for a in (0.5, 0.8)]},
@@ -370,7 +388,7 @@ SEARCHES = {
         refit=False,
         error_score="raise",
         **o,
-    ).fit(X, y),
+    ).fit(X, clients=y),
 }
 
 
@@ -386,7 +404,7 @@ def test_scikit_learn_searches_charge_every_fit(clients, search, backend):
         SEARCHES[search](estimator, X, y, n_jobs=n_jobs)
     assert len(ledger.releases) == 4 * 2
     assert ledger.remaining == pytest.approx(0.0, abs=1e-6)
-    refuses(BudgetExceededError, "", clone(estimator).fit, X, y)
+    refuses(BudgetExceededError, "", clone(estimator).fit, X, clients=y)
 
 
 @pytest.mark.slow
@@ -398,7 +416,7 @@ def test_other_processes_refuse_the_ledger(clients, budget):
     estimator = model(epsilon=1.0, delta=1e-4, ledger=ledger)
     with joblib.parallel_config("loky"):
         with pytest.raises((TypeError, pickle.PicklingError)) as caught:
-            cross_val_score(estimator, X, y, cv=2, n_jobs=2, error_score="raise")
+            cross_val_score(estimator, X, cv=2, params=own(y), n_jobs=2, error_score="raise")
     chain = f"{caught.value} {caught.value.__cause__}"
     assert "PrivacyLedger" in chain
     assert not ledger.releases
@@ -530,18 +548,18 @@ def test_local_budget_is_kept_over_two_fits():
 @pytest.mark.parametrize(
     ("X", "y", "error", "match"),
     [
-        (users(500), np.zeros(500), ValueError, "y must not be given"),
+        (users(500), np.zeros(500), ValueError, "clients must not be given"),
         ([users(500), users(500)], None, ValueError, "X must be one array"),
         ({"a": users(500)}, None, ValueError, "X must be one array"),
         (ClientData.from_clients([users(500)]), None, ValueError, "X must hold one row for each"),
-        ([], None, ValueError, "X must have shape"),
+        ([], None, ValueError, "X must be one array"),
         ("rows", None, TypeError, "X must be an array of real numbers"),
     ],
 )
 def test_local_data_are_one_row_each(X, y, error, match):
     ledger = PrivacyLedger(adjacency="replace-one", budget=Budget(10.0))
     for call in ("fit", "fit_predict"):
-        refuses(error, match, getattr(local(ledger=ledger), call), X, y)
+        refuses(error, match, getattr(local(ledger=ledger), call), X, clients=y)
     assert not ledger.releases
 
 
@@ -561,7 +579,7 @@ def test_rows_given_as_plain_lists_are_fitted_and_labelled():
     rows = np.random.default_rng(0).uniform(0, 100, (60, 2))
     options = {"epsilon": 1.0, "delta": 1e-3, "lower": 0, "upper": 100, "mode": "teaching"}
     labels = [
-        FastLloydKMeans(2, seed=1, **options).fit_predict(given, [0] * 30 + [1] * 30)
+        FastLloydKMeans(2, seed=1, **options).fit_predict(given, clients=[0] * 30 + [1] * 30)
         for given in (rows, rows.tolist())
     ]
     assert np.array_equal(labels[0], labels[1]) and labels[0].shape == (60,)

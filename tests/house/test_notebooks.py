@@ -36,6 +36,7 @@ REQUIRED = (
     "03_locally_private_kmeans",
     "04_rr_cluster",
     "05_side_by_side",
+    "06_your_own_data",
 )
 HEADINGS = ("Exercises", "Recap", "References")
 

@@ -38,10 +38,10 @@ FLOORS = {
     + ("kmeans", "mechanisms", "metrics", "secure_aggregation"),
     1: ("audit", "client_statistics", "federation"),
     2: ("fastlloyd", "feddp_kmeans", "ldp_kmeans", "rr_cluster"),
-    3: ("_reading", "estimators", "flower"),
+    3: ("command", "estimators", "flower"),
     4: ("studies.bench", "studies.paper_data"),
-    5: ("studies.start", "studies.fastlloyd", "studies.feddp_kmeans", "studies.ldp_kmeans")
-    + ("studies.rr_cluster",),
+    5: ("studies.start", "studies.own_data", "studies.fastlloyd")
+    + ("studies.feddp_kmeans", "studies.ldp_kmeans", "studies.rr_cluster"),
     6: ("studies.beyond", "studies.side_by_side"),
     7: ("studies", "studies.__main__", "studies.page"),
 }
@@ -358,7 +358,7 @@ def test_no_library_module_serves_notebooks_alone() -> None:
     """What only a lesson calls belongs to the studies: the library is what others build on."""
     graph = import_graph()
     used = {target for targets in graph.values() for target in targets}
-    fronts = {f"{PACKAGE}.{name}" for name in ("audit", "estimators", *PAPERS)}
+    fronts = {f"{PACKAGE}.{name}" for name in ("audit", "command", "estimators", *PAPERS)}
     fronts |= {f"{PACKAGE}.flower{name}" for name in ("", ".engine", ".__main__")}
     library = {name for name in graph if ".studies" not in name and name != PACKAGE}
     assert library - used <= fronts

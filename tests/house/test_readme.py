@@ -8,8 +8,9 @@ import pytest
 README = Path(__file__).parents[2] / "README.md"
 
 
-def test_the_python_example_runs_and_prints_what_it_says(capsys):
+def test_the_python_example_runs_and_prints_what_it_says(capsys, tmp_path, monkeypatch):
     pytest.importorskip("opendp")
+    monkeypatch.chdir(tmp_path)  # it saves a model
     blocks = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
     assert blocks, "the README shows how to use the helpers"
     names: dict = {}
@@ -19,6 +20,7 @@ def test_the_python_example_runs_and_prints_what_it_says(capsys):
     assert model.cluster_centers_.shape == (3, 2)
     assert model.ledger_.epsilon(model.result_.delta) == pytest.approx(1.0, rel=1e-6)
     printed = capsys.readouterr().out
+    assert "this is a preview" in printed and (tmp_path / "model.json").is_file()
     assert "relative sums and counts" in printed
     assert "clients see" in printed and "server sees" in printed, "who may see what"
     assert "send it no result" not in printed, "what is printed may be published"

@@ -53,7 +53,7 @@ ALLOWED: tuple[Allowed, ...] = (
         "a search of as many steps as one asks for",
     ),
     Allowed(
-        "estimators.FastLloydKMeans|estimators.LocalKMeans", "*", "[!v]*|very negative",
+        "estimators.*KMeans|estimators.*.RRCluster", "*", "[!v]*|very negative",
         "nonsense accepted|nan or wrong",
         "scikit-learn: a constructor keeps its arguments as they are, fit checks them",
     ),
@@ -127,7 +127,7 @@ ALLOWED: tuple[Allowed, ...] = (
         "nonsense accepted", "all public numbers of a run pass here: a statistic reads its own",
     ),
     Allowed(
-        "estimators.*.score", "y", "*", "nonsense accepted",
+        "estimators.*KMeans.*", "y", "*", "nonsense accepted",
         "scikit-learn: y is there for pipelines only, and documented as not used",
     ),
     Allowed(

@@ -25,6 +25,7 @@ INTERNAL = frozenset({
     "federation.plan.RunResult", "federation.randomness.Randomness", "federation.base.InProcess",
     "secure_aggregation.KeyMessage", "secure_aggregation.GroupKeys",
     "fastlloyd.planning.LloydPlan", "fastlloyd.algorithm.LloydResult",
+    "estimators.statement.Statement",
     "feddp_kmeans.running.FedDPResult", "feddp_kmeans.planning.FedDPPlan",
     "feddp_kmeans.planning.ServerPlan", "feddp_kmeans.adaptive.AdaptivePlan",
     "feddp_kmeans.baselines.LloydsPlan", "rr_cluster.planning.TrainingPlan",

@@ -35,6 +35,7 @@ PAPERS = {
     "03": "ldp_kmeans",
     "04": "rr_cluster",
     "05": "side_by_side",
+    "06": "own_data",
 }
 
 

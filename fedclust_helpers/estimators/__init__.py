@@ -1,0 +1,51 @@
+"""Front doors for people with data: one estimator for each paper, in scikit-learn's manner.
+
+    model = FastLloydKMeans(3, epsilon=1.0, bounds="bounds.csv").fit(table, clients="hospital")
+    model.statement()          # who saw what, what it cost, what is left
+    model.save("model.json")   # centres and statement; `load` reads them again
+
+* `FastLloydKMeans`: clients who mask; nobody sees more than noised sums.
+* `FedDPKMeans`: a server with related public data; one row or one client is protected.
+* `LocalKMeans`: users with one row each, who trust nobody.
+* `RRCluster`: clusters models instead of rows; one client is protected.
+
+All of them are thin: they scale with public bounds, plan, and run the plan that functions of the
+papers' packages made. ``preview`` gives the privacy statement before anything is spent,
+``rehearse`` tries a plan on data that costs nothing. Labels of private rows are computed where the
+rows are, and are no part of what is released, pickled or saved.
+"""
+
+from __future__ import annotations
+
+from os import PathLike
+from typing import Any
+
+from fedclust_helpers.estimators import saving
+from fedclust_helpers.estimators.base import TooFewRowsWarning
+from fedclust_helpers.estimators.bounds import PublicBoundsWarning
+from fedclust_helpers.estimators.feddp import FedDPKMeans
+from fedclust_helpers.estimators.lloyd import FastLloydKMeans
+from fedclust_helpers.estimators.local import LocalKMeans
+from fedclust_helpers.estimators.models import RRCluster
+from fedclust_helpers.estimators.statement import Statement
+
+KINDS = {kind.__name__: kind for kind in (FastLloydKMeans, FedDPKMeans, LocalKMeans, RRCluster)}
+
+
+def load(path: str | PathLike[str]) -> Any:
+    """The estimator that `save` wrote: it predicts and shows its statement.
+
+    It cannot be fitted: what was spent before is known to the ledger of the data alone.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `path` is no path, or no such file.
+    """
+    return saving.load_as(path, KINDS)
+
+
+__all__ = [
+    "FastLloydKMeans", "FedDPKMeans", "LocalKMeans", "PublicBoundsWarning", "RRCluster",
+    "Statement", "TooFewRowsWarning", "load",
+]  # fmt: skip

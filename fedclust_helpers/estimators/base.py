@@ -1,0 +1,231 @@
+"""What all estimators share: read, plan, warn, run, remember; one ledger for every fit."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import KW_ONLY, dataclass
+from os import PathLike
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_is_fitted
+
+from fedclust_helpers._state import CopyRefusedError
+from fedclust_helpers._validation import (
+    FloatArray,
+    check_bool,
+    check_choice,
+    check_optional,
+)
+from fedclust_helpers.accounting import PrivacyLedger
+from fedclust_helpers.datasets import scale_to_box
+from fedclust_helpers.estimators.bounds import Bounds, given_bounds
+from fedclust_helpers.estimators.reading import Rows, as_rows, column_names, features, read_rows
+from fedclust_helpers.estimators.statement import Statement, statement_of
+from fedclust_helpers.estimators.telling import _Told
+from fedclust_helpers.federation import ClientData, InProcess, Plan
+from fedclust_helpers.federation.data import depth_outside, is_table
+
+Named = Mapping[Any, float]
+
+
+class TooFewRowsWarning(UserWarning):
+    """By the plan's own prediction noise will drown the result: said before anything is spent."""
+
+
+class Prepared(NamedTuple):
+    """All that is fixed before the first message."""
+
+    federation: InProcess
+    plan: Plan
+    rows: Rows
+    bounds: tuple[FloatArray, FloatArray]
+    running: dict[str, Any]
+    notes: tuple[str, ...]
+
+
+@dataclass(eq=False, repr=False)
+class _Planned(_Told):
+    """Public bounds in, a result in original units out; one ledger for every fit.
+
+    A dataclass for its constructor: scikit-learn reads the parameters off the signature, and wants
+    them kept as they are until `fit`.
+    """
+
+    n_clusters: int
+    _: KW_ONLY
+    epsilon: float
+    delta: float | None = None
+    lower: ArrayLike | Named | None = None
+    upper: ArrayLike | Named | None = None
+    bounds: str | PathLike[str] | None = None
+    public_data: bool = False
+    mode: Literal["secure", "teaching"] = "secure"
+    seed: int | None = None
+    ledger: PrivacyLedger | None = None
+    options: dict[str, Any] | None = None
+
+    if TYPE_CHECKING:  # each has a choice of its own
+        method: Any
+    _paper: ClassVar[Any]  # its run
+    _planners: ClassVar[Mapping[str, Callable[..., Any]]]
+
+    # what the estimators fill in ------------------------------------------------------------------
+
+    def _read(self, X: Any, y: Any, clients: Any, bounds: Bounds) -> Rows:
+        """The rows and clients that the arguments of `fit` speak of."""
+        return read_rows(X, clients, columns=bounds.columns)
+
+    def _federation(self, data: ClientData) -> InProcess:
+        """The federation of clients whose rows lie in the box."""
+        raise NotImplementedError
+
+    def _given(
+        self, federation: Any, planning: dict[str, Any], running: dict[str, Any], rows: Rows,
+        box: tuple[FloatArray, FloatArray], **more: Any,
+    ) -> tuple[Any, ...]:  # fmt: skip
+        """Further arguments of the planner, by position; others go into `planning`, `running`."""
+        return ()
+
+    def _run(self, prepared: Prepared) -> Any:
+        """The result; what it means in original units is set as attributes."""
+        raise NotImplementedError
+
+    def _notes(self, plan: Any) -> list[str]:
+        """What a user should hear before the plan is paid for."""
+        return []
+
+    # fitting --------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any = None, *, clients: Any = None) -> Self:
+        """Run the protocol once and charge it; what is wrong is refused before that.
+
+        Parameters
+        ----------
+        X : array or table (n, d); list or dict of these, one for each client; or ClientData
+            Of a table (DataFrame) the feature columns are those with bounds by name, else all but
+            the owners'; values must be numbers, none missing.
+        y : ignored
+            There for pipelines only. Owners of rows go to `clients`.
+        clients : name of a column of X, or one id for each row (n,), optional
+            Whose each row is: names, numbers of any size, dates. Only beside one array or table;
+            without it every row of that is a client of its own.
+        """
+        return self._fitted(X, y, clients)
+
+    def _fitted(self, X: Any, y: Any, clients: Any, **more: Any) -> Self:
+        prepared = self._prepare(X, y, clients, **more)
+        for note in prepared.notes:
+            warnings.warn(note, TooFewRowsWarning, stacklevel=depth_outside() + 1)
+        federation = prepared.federation
+        self._forget()
+        with self._remembering(federation.ledger):
+            result = self._run(prepared)
+        self.plan_, self.result_ = prepared.plan, result
+        self.ledger_, self.transcript_ = federation.ledger, federation.transcript
+        self._box, self._told = prepared.bounds, prepared.notes
+        self.n_features_in_ = federation.n_features
+        if prepared.rows.columns is not None:
+            self.feature_names_in_ = np.asarray(prepared.rows.columns, dtype=object)
+        return self
+
+    def preview(self, X: Any, y: Any = None, *, clients: Any = None) -> Statement:
+        """The privacy statement of the `fit` with these arguments; nothing is spent or sent.
+
+        Public numbers only go into it. Make it before the budget is touched.
+        """
+        return self._previewed(X, y, clients)
+
+    def _previewed(self, X: Any, y: Any, clients: Any, **more: Any) -> Statement:
+        made = self._prepare(X, y, clients, **more)
+        return statement_of(
+            type(self).__name__, made.plan, made.bounds, columns=made.rows.columns,
+            warnings=made.notes, ledger=made.federation.ledger,
+            bounds_from=self._bounds_from,
+        )  # fmt: skip
+
+    def _prepare(self, X: Any, y: Any, clients: Any, **more: Any) -> Prepared:
+        """Read, scale and plan: everything that can be refused is refused here."""
+        if hasattr(self, "_loaded"):
+            raise CopyRefusedError(
+                "a loaded model is a record of a release, and does not know what else was spent:"
+                " fit a new estimator, with the ledger of the data"
+            )
+        check_bool(self.public_data, "public_data")
+        planner = self._planners[check_choice(self.method, "method", tuple(self._planners))]
+        given = given_bounds(self.lower, self.upper, self.bounds, public_data=self.public_data)
+        rows = self._read(X, y, clients, given)
+        planning, running = self._split_options(planner, self._paper.run)
+        box = given.of(rows.data)
+        scaled = scale_to_box(rows.data.points, *box)
+        federation = self._federation(
+            ClientData(scaled, rows.data.offsets, rows.data.labels, copy=False)
+        )
+        if self.delta is not None and "delta" in inspect.signature(planner).parameters:
+            planning["delta"] = self.delta
+        first = self._given(federation, planning, running, rows, box, **more)
+        asked = {"n_clusters": self.n_clusters, "epsilon": self.epsilon}
+        plan = planner(federation, *first, **asked, **planning)
+        return Prepared(federation, plan, rows, box, running, tuple(self._notes(plan)))
+
+    def _split_options(
+        self, plan: Callable[..., Any], run: Callable[..., Any]
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Options of the planner and of the run; unknown ones are refused by name."""
+        options = check_optional(self.options, dict, "options") or {}
+        ours = {"federation", "plan", "n_clusters", "epsilon", "delta", "rng", "server_points"}
+        ours |= {"training"} | (set(self.get_params(deep=False)) - {"options"})
+        known = [set(inspect.signature(f).parameters) - ours for f in (plan, run)]
+        known[0] |= self._further_options
+        wrong = [name for name in options if name not in known[0] | known[1]]
+        if wrong:
+            raise ValueError(
+                f"options must be among {', '.join(sorted(known[0] | known[1]))}; got"
+                f" {', '.join(map(repr, wrong))}"
+            )
+        planned, running = ({n: v for n, v in options.items() if n in names} for names in known)
+        return planned, running
+
+    _further_options: ClassVar[frozenset[str]] = frozenset()
+
+    # the ledger -----------------------------------------------------------------------------------
+
+    def _open_ledger(self) -> PrivacyLedger | None:
+        """The ledger that a fit charges: the one given, else the one of the fit before."""
+        if check_optional(self.ledger, PrivacyLedger, "ledger") is not None:
+            return self.ledger
+        return getattr(self, "_opened", None)
+
+    @contextmanager
+    def _remembering(self, ledger: PrivacyLedger) -> Iterator[None]:
+        """Keep the ledger of what was charged, even if a run is interrupted."""
+        try:
+            yield
+        finally:
+            if ledger.releases:
+                self._opened = ledger
+
+    # rows -----------------------------------------------------------------------------------------
+
+    def _scaled(self, X: Any) -> FloatArray:
+        """Rows (n, d) in the box, columns of a table chosen by name."""
+        check_is_fitted(self)
+        names: Any = getattr(self, "feature_names_in_", None)
+        if is_table(X):
+            named = names is not None and column_names(X) is not None
+            if named and not set(names) <= set(X.columns):
+                raise ValueError(
+                    f"X must have the columns of the fit: {', '.join(map(str, names))}"
+                )
+            X = features(X, "X", columns=list(names) if named else None)
+        points = as_rows(X, "X", n_features=self.n_features_in_, of=type(self).__name__)
+        return scale_to_box(points, *self._box)
+
+    def _forget(self) -> None:
+        """A fit on arrays has no names of columns."""
+        if hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_

@@ -1,0 +1,129 @@
+"""What the estimators of the k-means papers share: centres in a box, labels where the rows are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
+
+from fedclust_helpers import kmeans, metrics
+from fedclust_helpers._validation import FloatArray, IntArray, as_points
+from fedclust_helpers.datasets import scale_to_box
+from fedclust_helpers.estimators.base import Prepared, _Planned
+from fedclust_helpers.estimators.reading import is_one_table, read_rows
+from fedclust_helpers.federation import Plan
+
+DROWNED = 0.02
+"""Share of the cost of k clusters that fill the box evenly, which noise may add in one round.
+
+Clusters of data are ten times tighter and more, and the noise of early rounds comes on top.
+"""
+
+
+@dataclass(eq=False, repr=False)
+class _Boxed(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, _Planned):
+    """Centres that were found in the box [-1, 1]^d, in the units of the data."""
+
+    def _run(self, prepared: Prepared) -> Any:
+        result, box_centers = self._followed(prepared)
+        self._set_centers(box_centers, prepared.bounds)
+        return result
+
+    def _followed(self, prepared: Prepared) -> tuple[Any, FloatArray]:
+        """The result, and its centres in the box."""
+        raise NotImplementedError
+
+    def _set_centers(self, box_centers: FloatArray, box: tuple[FloatArray, FloatArray]) -> None:
+        self._box_centers = box_centers
+        self.cluster_centers_ = (box_centers + 1) / 2 * (box[1] - box[0]) + box[0]
+
+    def fit_predict(self, X: Any, y: Any = None, *, clients: Any = None) -> Any:
+        """`fit`, then the label of each row (n,), found where it is; a list for several clients.
+
+        Labels come from the released centres and the holder's own rows: they cost no budget as long
+        as they stay with the holder. The estimator does not keep them.
+        """
+        self.fit(X, y, clients=clients)  # refuses what cannot be read before anything is spent
+        if is_one_table(X):
+            return self.predict(X)
+        each = read_rows(X, columns=self._columns).data
+        return [self.predict(each.client(i)) for i in range(each.n_clients)]
+
+    def fit_transform(self, X: Any, y: Any = None, *, clients: Any = None) -> Any:
+        """`fit`, then `transform` of one table or array."""
+        return self.fit(X, y, clients=clients).transform(X)
+
+    def predict(self, X: ArrayLike) -> IntArray:
+        """Nearest centre of each row, in the scaled box: for the holder of the rows, no release."""
+        return kmeans.assign(self._scaled(X), self._box_centers).labels
+
+    def transform(self, X: ArrayLike) -> FloatArray:
+        """Distance (n, k) of each row to each centre, in the scaled box: no release either."""
+        rows = self._scaled(X)
+        each = [kmeans.assign(rows, center[None]).squared for center in self._box_centers]
+        return np.sqrt(np.stack(each, axis=1))
+
+    def score(self, X: ArrayLike, y: ArrayLike | None = None) -> float:
+        """Minus the k-means cost in the scaled box (larger is better); `y` is not used.
+
+        On private data this number is a further release: charge it or keep it to yourself. The same
+        holds for what scikit-learn's searches and cross-validation print from it.
+        """
+        return -kmeans.kmeans_cost(kmeans.moderate_points(self._scaled(X), "X"), self._box_centers)
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self._box_centers)
+
+    @property
+    def _columns(self) -> list[Any] | None:
+        names = getattr(self, "feature_names_in_", None)
+        return None if names is None else list(names)
+
+    def _drowned(self, plan: Plan, unit: float) -> list[str]:
+        """Noise moves centres by a predicted mean square; so much is added to the mean cost.
+
+        Compared with d/3 k^(-2/d), the mean cost of k equal cubes that fill [-1, 1]^d: clusters of
+        real data are smaller. `unit` is that of the prediction, squared, in the box.
+        """
+        if plan.predicted_error is None:
+            return []
+        d = plan.n_features
+        share = plan.predicted_error * unit / (d / 3 * plan.n_clusters ** (-2 / d))
+        if share <= DROWNED:
+            return []
+        return [
+            f"too few rows for {plan.n_clusters} clusters at epsilon = {plan.epsilon:g}: the noise"
+            f" of the last round is predicted to add {share:.1%} of what clusters cost that fill"
+            " the whole box; those of real data cost a tenth of it or less. Take fewer clusters, a"
+            " larger epsilon, or more rows"
+        ]
+
+    def _content(self) -> dict[str, Any]:
+        return {
+            "centers": self.cluster_centers_.tolist(),
+            "box_centers": self._box_centers.tolist(),
+        }
+
+    def _restore(self, content: Mapping[str, Any]) -> None:
+        d = self.n_features_in_
+        self._box_centers = as_points(content["box_centers"], "box_centers", n_features=d)
+        self.cluster_centers_ = as_points(content["centers"], "centers", n_features=d)
+
+    def _pooled(self, X: Any, clients: Any) -> FloatArray:
+        """All rows in the box, clipped as clients clip them."""
+        data = read_rows(X, clients, columns=self._columns).data
+        return np.clip(scale_to_box(data.points, *self._box), -1, 1)
+
+    def _good(self, X: Any, y: Any, clients: Any) -> float:
+        return metrics.nicv(self._pooled(X, clients), self._box_centers)
+
+    def _bare(self, X: Any, y: Any, clients: Any, rng: Any) -> float:
+        rows = self._pooled(X, clients)
+        return metrics.nicv(
+            rows, kmeans.weighted_kmeans(rows, None, self.plan_.n_clusters, rng=rng)
+        )

@@ -1,0 +1,96 @@
+"""Locally private k-means over data in its own units."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from fedclust_helpers import ldp_kmeans
+from fedclust_helpers._validation import FloatArray
+from fedclust_helpers.estimators.base import Prepared
+from fedclust_helpers.estimators.bounds import Bounds
+from fedclust_helpers.estimators.boxed import _Boxed
+from fedclust_helpers.estimators.reading import Rows, is_one_table
+from fedclust_helpers.federation import ClientData, InProcess, simulate
+
+
+@dataclass(eq=False, repr=False)
+class LocalKMeans(_Boxed):
+    """One-round locally private k-means: users with one row each, who trust nobody.
+
+    The server never holds a row, not even a sum that is exact. It takes many users: see
+    `ldp_kmeans.sketch_users_needed` and `ldp_kmeans.users_needed`.
+
+    Arguments and attributes as for `FastLloydKMeans`, but: epsilon and delta hold for any two
+    values of one user's row, whatever all others do; `ledger` is for replace-one; `seed` (teaching
+    mode) also seeds the server's k-means; `method` is one of
+
+    * "sketch" (default): one randomised symbol of each user, and a density fitted to all of them;
+      pure, delta is not used; from 100,000 users on never worse than the other (claim
+      B.sketch.mixtures). The server searches for seconds.
+    * "one_round": the paper's Algorithm 1, a randomised bit of each user (or, above six features,
+      perhaps a noised vector instead; below, it is pure). The server needs milliseconds.
+
+    `options` are those of the method's planner in `ldp_kmeans` and of `ldp_kmeans.run`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> rows = rng.choice([20.0, 60.0], size=(50_000, 1)) + rng.normal(0, 4, (50_000, 2))
+    >>> model = LocalKMeans(2, epsilon=1.0, lower=0, upper=100, mode="teaching", seed=1).fit(rows)
+    >>> np.sort(model.cluster_centers_[:, 0]).round(-1).tolist()
+    [20.0, 60.0]
+    """
+
+    _: KW_ONLY
+    method: Literal["sketch", "one_round"] = "sketch"
+
+    _paper: ClassVar[Any] = ldp_kmeans
+    _one_row_each: ClassVar[bool] = True
+    _planners: ClassVar[Mapping[str, Callable[..., Any]]] = {
+        "sketch": ldp_kmeans.plan_sketch, "one_round": ldp_kmeans.plan,
+    }  # fmt: skip
+
+    def _read(self, X: Any, y: Any, clients: Any, bounds: Bounds) -> Rows:
+        if clients is not None:
+            raise ValueError("clients must not be given: every row is a user of its own")
+        if isinstance(X, ClientData):
+            if X.rows_per_client != 1:
+                raise ValueError("X must hold one row for each client: they are the users")
+        elif not is_one_table(X) or (isinstance(X, Sequence) and len(X) == 0):
+            raise ValueError("X must be one array of shape (n, d), row i the only one of user i")
+        return super()._read(X, y, clients, bounds)
+
+    def _federation(self, data: ClientData) -> InProcess:
+        # the whole box fits into the unit ball
+        inside = np.clip(data.points, -1, 1) * (1 / np.sqrt(data.n_features))
+        made: InProcess = simulate(
+            ClientData.one_point_each(inside, copy=False), "local", mode=self.mode, seed=self.seed,
+            ledger=self._open_ledger(),
+        )  # fmt: skip
+        return made
+
+    def _followed(self, prepared: Prepared) -> tuple[Any, FloatArray]:
+        federation: Any = prepared.federation
+        rng = np.random.default_rng(self.seed)
+        plan: Any = prepared.plan
+        result = ldp_kmeans.run(federation, plan, rng=rng, **prepared.running)
+        return result, np.clip(result.centers / (1 / np.sqrt(federation.n_features)), -1, 1)
+
+    def _notes(self, plan: Any) -> list[str]:
+        n, k = plan.facts.n_records, plan.n_clusters
+        needed = plan.needed
+        if isinstance(plan, ldp_kmeans.SketchPlan):
+            needed = ldp_kmeans.sketch_users_needed(
+                1 / k, plan.epsilon, plan.n_features, n_clusters=k
+            ) if k > 1 else 1  # fmt: skip
+        if needed <= n:
+            return []
+        return [
+            f"too few rows for {k} clusters at epsilon = {plan.epsilon:g}: about {needed:,}"
+            f" users are needed to see {k} clusters of equal size, and there are {n:,}"
+        ]

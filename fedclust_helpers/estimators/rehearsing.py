@@ -1,0 +1,116 @@
+"""Rehearsals: a plan and its neighbours, run in teaching mode on data that costs nothing."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.base import clone
+
+from fedclust_helpers._progress import Progress, showing
+from fedclust_helpers._validation import check_int
+from fedclust_helpers.datasets import partition_iid
+from fedclust_helpers.estimators.reading import is_one_table
+from fedclust_helpers.federation.data import is_table
+
+
+def rehearse(
+    estimator: Any, X: Any, y: Any, clients: Any, *, n_clusters: Any, epsilon: Any, n_rounds: Any,
+    n_rows: int | None, n_clients: int, repeats: int, seed: int, progress: Progress,
+) -> pd.DataFrame:  # fmt: skip
+    """The table of `_Planned.rehearse`."""
+    check_int(repeats, "repeats", maximum=1000)
+    check_int(seed, "seed", minimum=0)
+    check_int(n_clients, "n_clients")
+    if n_rows is not None:
+        check_int(n_rows, "n_rows")
+    streams = np.random.SeedSequence(seed).spawn(repeats + 1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # they are a column of the table
+        X, y, clients = _dealt(
+            estimator, X, y, clients, n_rows, n_clients, np.random.default_rng(streams[0])
+        )
+        planned = _teaching(estimator, streams[1])._prepare(X, y, clients).plan
+        settings = list(_settings(estimator, planned, n_clusters, epsilon, n_rounds))
+        made: list[dict[str, Any]] = []
+        bare: dict[Any, float] = {}  # without noise: once for each plan
+        with showing(progress, len(settings) * repeats, "rehearsal") as done:
+            for changed, setting in settings:
+                runs = []
+                for r, stream in enumerate(streams[1:]):
+                    fitted = _teaching(estimator, stream, **setting).fit(X, y, clients=clients)
+                    key = fitted._bare_key(fitted.plan_)
+                    if key not in bare:
+                        bare[key] = fitted._bare(X, y, clients, np.random.default_rng(streams[1]))
+                    runs.append((fitted, fitted._good(X, y, clients)))
+                    done(len(made) * repeats + r + 1)
+                made.append(_row(changed, runs[0][0], [good for _, good in runs], bare[key]))
+    return pd.DataFrame(made)
+
+
+def _settings(
+    estimator: Any, plan: Any, n_clusters: Any, epsilon: Any, n_rounds: Any
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The plan as it is, then with one number changed at a time."""
+    yield "as planned", {}
+    k, eps, t = plan.n_clusters, float(estimator.epsilon), plan.n_rounds
+    for value in [v for v in (k - 1, k + 1) if v > 0] if n_clusters is None else n_clusters:
+        yield "n_clusters", {"n_clusters": value}
+    for value in (eps / 2, eps * 2) if epsilon is None else epsilon:
+        yield "epsilon", {"epsilon": value}
+    planner = inspect.signature(estimator._planners[estimator.method]).parameters
+    if "n_rounds" not in planner:
+        if n_rounds:
+            raise ValueError(f"n_rounds must be None: method {estimator.method!r} has its own")
+        return
+    for value in [v for v in (t - 1, t + 1) if v > 0] if n_rounds is None else n_rounds:
+        yield "n_rounds", {"n_rounds": value}
+
+
+def _teaching(estimator: Any, stream: np.random.SeedSequence, **setting: Any) -> Any:
+    """A fresh estimator with this setting: no ledger of anybody's data, seeded noise."""
+    made = clone(estimator.__class__(**{**estimator.get_params(deep=False), "ledger": None}))
+    own = made.get_params(deep=False)
+    rounds = {n: v for n, v in setting.items() if n == "n_rounds" and n not in own}
+    setting = {n: v for n, v in setting.items() if n not in rounds}
+    options = {**(made.options or {}), **rounds, "progress": False}
+    return made.set_params(
+        mode="teaching", seed=int(stream.generate_state(1)[0]), options=options, **setting
+    )
+
+
+def _row(changed: str, fitted: Any, good: list[float], bare: float) -> dict[str, Any]:
+    plan, mean = fitted.plan_, float(np.mean(good))
+    spread = float(np.std(good, ddof=1)) if len(good) > 1 else float("nan")
+    return {
+        "changed": changed, "n_clusters": plan.n_clusters, "epsilon": plan.epsilon,
+        "n_rounds": plan.n_rounds, fitted._quality: mean, "sd": spread, "without_noise": bare,
+        "ratio": mean / bare if bare else float("nan"), "too_few_rows": bool(fitted._told),
+    }  # fmt: skip
+
+
+def _dealt(
+    estimator: Any, X: Any, y: Any, clients: Any, n_rows: int | None, n_clients: int, rng: Any
+) -> tuple[Any, Any, Any]:
+    """Rows drawn to the number asked for, and dealt to clients where nothing says whose they are.
+
+    Clients that X names stay as they are.
+    """
+    if not is_one_table(X):
+        if n_rows is not None:
+            raise ValueError("n_rows must be None where X says whose each row is")
+        return X, y, clients
+    if n_rows is not None:
+        if clients is not None:
+            raise ValueError("n_rows must be None where clients are given")
+        X = X if is_table(X) else np.asarray(X)
+        chosen = rng.integers(len(X), size=n_rows)
+        X = X.iloc[chosen].reset_index(drop=True) if is_table(X) else X[chosen]
+        y = y if y is None or isinstance(y, str) else np.asarray(y)[chosen]
+    if clients is None and not estimator._one_row_each:
+        clients = partition_iid(len(X), min(n_clients, len(X)), rng=rng)
+    return X, y, clients

@@ -1,0 +1,173 @@
+"""The privacy statement of a fit: what was protected, by what, from whom, and what is left.
+
+It is public as a whole. `statement.schema.json` beside this module says what its JSON holds.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fedclust_helpers._validation import FloatArray
+from fedclust_helpers.accounting import PrivacyLedger
+from fedclust_helpers.federation import Plan, RunResult, Transcript
+
+ACCOUNTANTS = {
+    "gdp": "Gaussian differential privacy, exact",
+    "zcdp": "zero-concentrated bound of discrete Gaussian noise",
+    "renyi": "Renyi curves, sampling counted",
+    "wor_rdp": "Renyi curves of cohorts of fixed size",
+    "poisson_rdp": "Renyi curves of Poisson cohorts",
+    "poisson_pld": "privacy loss distributions of Poisson cohorts",
+    "pure": "pure: epsilons of one user's answers added up",
+    "bounds": "smallest of several proved bounds (privacy loss distributions, Renyi curves)",
+    "none": "none: exact values are released",
+}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Statement:
+    """A privacy statement; prints as text and shows as a table in Jupyter.
+
+    Attributes
+    ----------
+    facts : mapping
+        What it says, as JSON: see `statement.schema.json` in this folder.
+    """
+
+    facts: Mapping[str, Any]
+
+    def rows(self) -> list[tuple[str, str]]:
+        """The statement as (heading, text) pairs."""
+        f = self.facts
+        rows = [(str(heading), str(text)) for heading, text in f["plan"]]
+        rows.append(("accountant", f["accountant"]))
+        if f["sent_bytes"] is not None:
+            rows.append(("sent", f"{f['sent_bytes']:,} bytes, keys and broadcasts included"))
+        low, high = f["lower"], f["upper"]
+        names = f["columns"] or [f"column {i}" for i in range(len(low))]
+        shown = [f"{name} {a:g} to {b:g}" for name, a, b in zip(names, low, high, strict=True)]
+        if len(shown) > 8:
+            shown[7:] = [f"and {len(shown) - 7} more"]
+        rows.append(("bounds", f"{f['bounds_from']}: {'; '.join(shown)}"))
+        rows.append(("stays local", f["local"]))
+        if f["charged"] is None:
+            rows.append(("charged", "nothing yet: this is a preview"))
+        else:
+            rows.append(("charged", _charged(f)))
+        if f["budget"] is not None:
+            b = f["budget"]
+            rows.append((
+                "budget", f"epsilon = {b['epsilon']:g} at delta = {b['delta']:.3g} (filter"
+                f" {b['filter']}): {b['left']:.1%} left",
+            ))  # fmt: skip
+        rows += [("WARNING", text) for text in f["warnings"]]
+        return rows
+
+    def __str__(self) -> str:
+        rows = self.rows()
+        width = max(len(heading) for heading, _ in rows)
+        return "\n".join(f"{heading:<{width}}  {text}" for heading, text in rows)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        cells = "".join(
+            f"<tr><th style='text-align:left;white-space:nowrap'>{html.escape(heading)}</th>"
+            f"<td style='text-align:left'>{html.escape(text)}</td></tr>"
+            for heading, text in self.rows()
+        )
+        return f"<table>{cells}</table>"
+
+
+def _charged(f: Mapping[str, Any]) -> str:
+    spent = f["charged"]
+
+    def total(value: float | None) -> str:
+        return "infinite" if value is None else f"{value:.6g}"
+
+    text = f"epsilon = {total(spent['epsilon'])} at delta = {f['delta']:.3g} by this fit"
+    if spent["ledger_releases"] > spent["releases"]:
+        text += f"; {total(spent['ledger_epsilon'])} by all fits on its ledger"
+    return text
+
+
+def statement_of(
+    estimator: str, plan: Plan, box: tuple[FloatArray, FloatArray], *, columns: Any,
+    warnings: Sequence[str], ledger: PrivacyLedger, bounds_from: str,
+    result: RunResult | None = None, transcript: Transcript | None = None,
+) -> Statement:  # fmt: skip
+    """The statement of a plan, and of its run where there was one."""
+    f, told = plan.facts, list(warnings)
+    if result is not None and result.warning:
+        told.append(result.warning)
+    elif f.mode != "secure":
+        told.append("teaching mode: not private against anyone who knows the seed")
+    if bounds_from.startswith("read"):
+        told.append("bounds were read off the data: only public data may be treated so")
+    charged = None
+    if result is not None:
+        own, total = len(result.ledger.releases), len(ledger.releases)
+        in_all = result.epsilon if own == total else ledger.epsilon(plan.delta)
+        charged = {
+            "epsilon": _finite(result.epsilon), "releases": own,
+            "ledger_epsilon": _finite(in_all), "ledger_releases": total,
+        }  # fmt: skip
+    budget = None
+    if ledger.budget is not None:
+        b = ledger.budget
+        budget = {
+            "epsilon": b.epsilon, "delta": b.delta, "filter": b.filter,
+            "left": max(ledger.remaining, 0.0),
+        }  # fmt: skip
+    facts = {
+        "estimator": estimator, "method": plan.method, "unit": f.unit, "adjacency": f.adjacency,
+        "trust": f.trust, "mode": f.mode, "receiver": f.receiver, "noise": f.noise,
+        "noise_from": f.noise_from, "sees": [list(pair) for pair in f.sees],
+        "epsilon": _finite(plan.epsilon), "delta": plan.delta, "accountant": accountant(plan),
+        "n_rounds": plan.n_rounds, "n_clusters": plan.n_clusters, "n_features": plan.n_features,
+        "n_clients": f.n_clients, "n_records": f.n_records,
+        "columns": None if columns is None else [_word(c) for c in columns],
+        "lower": np.asarray(box[0]).tolist(), "upper": np.asarray(box[1]).tolist(),
+        "bounds_from": bounds_from, "planned_bytes": plan.n_bytes,
+        "sent_bytes": None if transcript is None else transcript.n_bytes(),
+        "predicted_error": None if plan.predicted_error is None else _finite(plan.predicted_error),
+        "predicted_error_is": plan.predicted_error_is,
+        "plan": [list(pair) for pair in plan.statement()],
+        "local": "labels of private rows, distances, scores and counts of clipped rows: computed"
+        " where the rows are, no part of the release",
+        "charged": charged, "budget": budget, "warnings": told,
+    }  # fmt: skip
+    return Statement(facts)
+
+
+def accountant(plan: Plan) -> str:
+    """In words, what adds the releases of a plan up to its epsilon."""
+    if not math.isfinite(plan.epsilon):
+        return ACCOUNTANTS["none"]
+    chosen = getattr(plan, "accountant", None)
+    if chosen in ACCOUNTANTS:
+        return ACCOUNTANTS[str(chosen)]
+    if plan.delta == 0:
+        return ACCOUNTANTS["pure"]
+    lines = plan.lines()
+    if all(line.gdp_mu is not None for line in lines):
+        return ACCOUNTANTS["gdp"]
+    return ACCOUNTANTS["zcdp" if all(r.rho is not None for r in lines) else "bounds"]
+
+
+def _finite(value: float) -> float | None:
+    """JSON knows no infinity: None stands for it."""
+    return float(value) if math.isfinite(value) else None
+
+
+def _word(name: Any) -> Any:
+    """The name of a column as JSON keeps it."""
+    if isinstance(name, np.generic):
+        name = name.item()
+    return name if isinstance(name, int | str) and not isinstance(name, bool) else str(name)

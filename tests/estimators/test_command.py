@@ -1,0 +1,171 @@
+"""The command: a study from its file to centres and statement; errors in one line, exit codes."""
+
+import json
+import os
+import subprocess
+import sys
+import tomllib
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fedclust_helpers import command
+from fedclust_helpers.estimators import FastLloydKMeans, load
+
+STUDY = """
+[data]
+file = "visits.csv"
+clients = "clinic"
+[study]
+n_clusters = 2
+epsilon = 2.0
+bounds = "bounds.csv"
+mode = "teaching"
+seed = 1
+"""
+
+
+@pytest.fixture
+def study(tmp_path):
+    """A folder with data, bounds, and a study that runs."""
+    rng = np.random.default_rng(0)
+    means = np.array([[25.0, 10.0], [75.0, 40.0]])
+    rows = means[rng.integers(2, size=3000)] + rng.normal(0, 3, (3000, 2))
+    table = pd.DataFrame(rows, columns=["age", "dose"])
+    table["clinic"] = rng.choice(["a", "b", "c"], 3000)
+    table.to_csv(tmp_path / "visits.csv", index=False)
+    for name, group in table.groupby("clinic"):
+        group.to_csv(tmp_path / f"{name}.csv", index=False)
+    (tmp_path / "bounds.csv").write_text("column,lower,upper\nage,0,100\ndose,0,50\n")
+    (tmp_path / "study.toml").write_text(STUDY)
+    return tmp_path
+
+
+def fedclust(folder, *arguments):
+    """The command in a process of its own: exit code, output, errors."""
+    line = [sys.executable, "-m", "fedclust_helpers.command", *arguments]
+    done = subprocess.run(line, cwd=folder, capture_output=True, text=True, env=os.environ | {
+        "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)})  # fmt: skip
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_a_study_goes_from_files_to_centres_and_statement(study):
+    code, out, err = fedclust(study, "run", "--config", "study.toml")
+    assert (code, err) == (0, "")
+    assert "server sees" in out and "by this fit" in out and "written: model.json" in out
+    table = pd.read_csv(study / "visits.csv")
+    same = FastLloydKMeans(
+        2, epsilon=2.0, bounds=study / "bounds.csv", mode="teaching", seed=1
+    ).fit(table, clients="clinic")
+    centers = pd.read_csv(study / "results" / "centers.csv")
+    assert list(centers.columns) == ["age", "dose"]
+    np.testing.assert_array_equal(centers.to_numpy(), same.cluster_centers_)
+    model = load(study / "results" / "model.json")
+    assert str(model.statement()) in out
+    assert str(study) not in (study / "results" / "model.json").read_text()
+    # a second run does not overwrite what was paid for
+    code, out, err = fedclust(study, "run", "--config", "study.toml")
+    assert code == 3 and "results holds a result already" in err and err.count("\n") == 1
+
+
+def test_a_dry_run_prints_the_plan_and_writes_nothing(study, capsys):
+    assert command.main(["run", "--config", str(study / "study.toml"), "--dry-run"]) == 0
+    out = capsys.readouterr().out
+    assert "this is a preview" in out and "epsilon = 2 at" in out
+    assert not (study / "results").exists()
+
+
+def test_a_rehearsal_of_the_command_writes_nothing(study, capsys):
+    public = study / "public.csv"
+    pd.read_csv(study / "visits.csv")[["age", "dose"]][:500].to_csv(public, index=False)
+    arguments = ["run", "--config", str(study / "study.toml"), "--rehearse", str(public)]
+    assert command.main(arguments) == 0
+    out = capsys.readouterr().out
+    assert "as planned" in out and "too_few_rows" in out and not (study / "results").exists()
+
+
+def test_files_of_clients_and_other_doors(study, capsys):
+    one = STUDY.replace('file = "visits.csv"\nclients = "clinic"', "files = {%s}")
+    named = ", ".join(f'{n} = "{n}.csv"' for n in "abc")
+    (study / "study.toml").write_text(one % named)
+    assert command.run(study / "study.toml") == 0
+    by_files = json.loads((study / "results" / "model.json").read_text())
+    assert by_files["statement"]["n_clients"] == 3
+    feddp = STUDY.replace("[study]", 'server = "b.csv"\n[study]\nestimator = "FedDPKMeans"')
+    (study / "study.toml").write_text(feddp + '[output]\nfolder = "feddp"\n')
+    assert command.run(study / "study.toml") == 0
+    assert load(study / "feddp" / "model.json").statement().facts["estimator"] == "FedDPKMeans"
+    assert "WARNING" in capsys.readouterr().out
+
+
+def test_models_from_the_command(study):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0, 1, (2000, 1))
+    table = pd.DataFrame({"x": X[:, 0], "who": np.arange(2000) % 100})
+    table["class"] = np.where((table.x > 0.5) ^ (table.who % 2 == 0), "high", "low")
+    table.to_csv(study / "models.csv", index=False)
+    (study / "study.toml").write_text("""
+[data]
+file = "models.csv"
+clients = "who"
+labels = "class"
+[study]
+estimator = "RRCluster"
+n_clusters = 2
+epsilon = 8.0
+lower = {x = 0}
+upper = {x = 1}
+classes = ["low", "high"]
+n_rounds = 3
+mode = "teaching"
+seed = 1
+""")
+    assert command.run(study / "study.toml") == 0
+    assert pd.read_csv(study / "results" / "centers.csv").shape == (2, 4)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("n_clusters = 2", "n_clusters = ", "study.toml is no TOML file"),
+        ("[data]", "[date]", "sections are data, study and output, not 'date'"),
+        ("clients", "client", "[data] has no 'client'"),
+        ('clients = "clinic"', 'clients = "town"', "clients must be one id"),
+        ("visits.csv", "none.csv", "none.csv cannot be read as a CSV file"),
+        ("bounds.csv", "none.csv", "bounds must be a file"),
+        ("epsilon = 2.0", "", "epsilon"),
+        ("epsilon = 2.0", "epsilon = -1", "epsilon must be"),
+        ("epsilon = 2.0", "epsilon = 2.0\ntown = 1", "town"),
+        ("epsilon = 2.0", "epsilon = 2.0\nledger = 1", "ledger is no setting"),
+        ("[study]", '[study]\nestimator = "KMeans"', "estimator must be one of"),
+        ("seed = 1", "", "seed must be given in teaching mode"),
+        ("file =", "files =", "[data] files must be a list of paths"),
+        ('file = "visits.csv"\n', "", "[data] must have either file or files"),
+        ("[study]", "[other]", "sections are data, study and output"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(study, capsys, old, new, says):
+    assert old in STUDY
+    (study / "study.toml").write_text(STUDY.replace(old, new, 1))
+    assert command.main(["run", "--config", str(study / "study.toml")]) == 3
+    told = capsys.readouterr()
+    assert says in told.err and told.err.startswith("fedclust: ")
+    assert told.err.count("\n") == 1 and "Traceback" not in told.err and not told.out
+    assert not (study / "results").exists()
+
+
+def test_a_run_that_fails_halfway_says_so_by_its_code(study, capsys, monkeypatch):
+    monkeypatch.setattr(FastLloydKMeans, "save", lambda *a: (_ for _ in ()).throw(OSError("full")))
+    assert command.run(study / "study.toml") == 4
+    assert capsys.readouterr().err == "fedclust: full\n"
+
+
+def test_wrong_arguments_end_with_two(study):
+    code, _, err = fedclust(study, "run")
+    assert code == 2 and "--config" in err and "Traceback" not in err
+
+
+def test_the_command_is_declared(root):
+    scripts = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]["scripts"]
+    assert scripts == {"fedclust": "fedclust_helpers.command:main"}

@@ -1,0 +1,43 @@
+"""scikit-learn's own checks of our estimators, and the few that a private one cannot pass."""
+
+import numpy as np
+import pytest
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from fedclust_helpers.estimators import FastLloydKMeans, FedDPKMeans, LocalKMeans
+
+PUBLIC = {"public_data": True, "mode": "teaching", "seed": 3}  # the checks bring no bounds
+
+
+class Served(FedDPKMeans):
+    """With a server that has uniform points, of as many columns as the rows of a fit."""
+
+    def fit(self, X, y=None, *, clients=None, X_server=None):
+        shape = np.asarray(X).shape
+        if X_server is None and len(shape) == 2 and shape[1] > 0:
+            X_server = np.random.default_rng(0).uniform(-2, 2, (60, shape[1]))
+        return super().fit(X, y, clients=clients, X_server=X_server)
+
+
+ESTIMATORS = [
+    FastLloydKMeans(2, epsilon=50.0, trust="ideal", **PUBLIC),
+    Served(2, epsilon=50.0, **PUBLIC),
+    LocalKMeans(2, epsilon=50.0, method="one_round", **PUBLIC),
+]
+REASONS = {
+    "check_clustering": "there is no labels_: labels of private rows are no part of the model",
+    "check_dtype_object": "the message says what was expected, and quotes no value of the data",
+    "check_fit2d_1sample": "whether rows are too few is judged by the public n_records",
+}
+
+
+def expected(estimator):
+    passes = {"check_fit2d_1sample"} if isinstance(estimator, Served) else set()
+    return {name: reason for name, reason in REASONS.items() if name not in passes}
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@parametrize_with_checks(ESTIMATORS, expected_failed_checks=expected)
+def test_scikit_learn(estimator, check):
+    check(estimator)
