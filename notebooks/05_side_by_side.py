@@ -171,7 +171,7 @@ display(lesson.as_table(lesson.seen(runs)))
 # %% tags=["hide-input"]
 shown = [pair for pair in figures.LOOKS if pair in runs][:8]
 fig, axes = plt.subplots(2, -(-len(shown) // 2), figsize=(9.6, 5.6))
-for ax in axes.flat[len(shown):]:
+for ax in axes.flat[len(shown) :]:
     ax.set_visible(False)
 found = {pair: (runs[pair].centers, costs[pair]) for pair in shown}
 _ = figures.plot_maps(axes.flat[: len(shown)], points, found, best)
