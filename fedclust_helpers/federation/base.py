@@ -146,7 +146,7 @@ class InProcess(Fixed, SingleUse, NoiseFactory):
         self.n_labels = None if n_labels is None else check_int(n_labels, "n_labels")
         self._noise = noise
         self.transcript = Transcript(keep_payloads)
-        n_nodes = data.n_clients if self.nodes_add_noise else 0
+        n_nodes = self._n_present if self.nodes_add_noise else 0
         self.randomness = (
             Randomness.secure(n_nodes) if seed is None else Randomness.teaching(seed, n_nodes)
         )
@@ -164,6 +164,11 @@ class InProcess(Fixed, SingleUse, NoiseFactory):
 
     n_honest = 1
     bytes_per_number = 8
+
+    @property
+    def _n_present(self) -> int:
+        """Clients who take part: here those whose rows this process holds."""
+        return self._data.n_clients
 
     @property
     def messages_per_number(self) -> int:

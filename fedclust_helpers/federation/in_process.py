@@ -115,7 +115,7 @@ class _Ring(InProcess):
         self.max_colluding = check_int(max_colluding, "max_colluding", minimum=0)
         super().__init__(clients, **common)
         if self.nodes_add_noise:
-            n = self._data.n_clients
+            n = self._n_present
             self.n_honest = n - self.max_colluding  # shares of noise that the others do not know
             if self.n_honest < 1 or n < 2:
                 raise ValueError(f"max_colluding must leave an honest client of at least two: {n}")
@@ -171,6 +171,10 @@ class MaskedSecureSum(_Ring):
     adds none: results may be published, at the price of more noise for few clients. So many as
     `max_colluding` may pool what they know about their shares; the others' noise suffices alone.
 
+    With ``receiver="server"``, for which the clients must add the noise, all pads together are 0
+    (the last client takes the others' away from its own message): the server reads the noised sum,
+    and nothing else, without a message back.
+
     `pre_shared_secret` (32 bytes) is a group secret that the clients already hold; without it they
     agree on one with X25519 through the server. Needed above 4096 clients.
     """
@@ -187,10 +191,18 @@ class MaskedSecureSum(_Ring):
         clients: ClientData | Sequence[ArrayLike],
         *,
         noise_from: Literal["server", "clients"] = "server",
+        receiver: Literal["server", "clients"] = "clients",
         pre_shared_secret: bytes | None = None,
         **options: Any,
     ) -> None:
         check_choice(noise_from, "noise_from", ("server", "clients"))
+        if check_choice(receiver, "receiver", ("server", "clients")) == "server":
+            if noise_from == "server":
+                raise ValueError(
+                    "receiver must be 'clients' with noise_from='server': a server that reads a sum"
+                    " and knows the noise in it knows the exact sum"
+                )
+            self.no_sampling = "the pads are 0 together only where everybody takes part"
         check_optional(pre_shared_secret, bytes, "pre_shared_secret", what="bytes")
         data = clients if isinstance(clients, ClientData) else ClientData.from_clients(clients)
         if pre_shared_secret is None and data.n_clients > MAX_AGREEING:
@@ -204,7 +216,11 @@ class MaskedSecureSum(_Ring):
             self.nodes_add_noise, self.noise_from = True, "every client (a share each)"
         else:
             blind += ", and the noise it adds: send it no result"
+        self.receiver = receiver
         self.sees = (("server", blind), ("clients", "the noised sums"))
+        if receiver == "server":
+            blind = "uniformly random words that add up to the noised sums"
+            self.sees = (("server", blind), ("clients", "what the server broadcasts"))
         super().__init__(data, **options)
         if pre_shared_secret is None:
             n = self._data.n_clients
@@ -223,23 +239,25 @@ class MaskedSecureSum(_Ring):
 
     @property
     def messages_per_number(self) -> int:
-        """One from each client, one back to it."""
-        return 2 * self.n_clients
+        """One from each client, and one back to it where the clients unmask."""
+        return self.n_clients * (1 if self.receiver == "server" else 2)
 
     def _noisy_sum(self, part: Part, value: FloatArray) -> FloatArray:
-        """The released value is known to the clients only."""
+        """The released value is known to the clients only, or to the server."""
         shape = value.shape[1:]
         # clients: encode, add their share of the noise, mask, send
         encoded = self._encode(value, part.mechanism)
         if self.nodes_add_noise and math.isfinite(part.mechanism.sensitivity):
             encoded = encoded + self._shares_of_noise(part.mechanism, shape)
-        pads = self._pads.pads(part.purpose, part.number, len(value), shape)
+        pads = self._drawn_pads(part, len(value), shape)
         masked = mask(encoded, pads)
         self.transcript.record(
             part.round, "clients", "server", part.name, masked[0], count=len(masked), payload=masked
         )
         # server: add up what it cannot read, and noise of its own
         total = masked.sum(axis=0, dtype=masked.dtype)
+        if self.receiver == "server":
+            return self.fixed_point.decode(total)
         if not self.nodes_add_noise:
             total = total + self._fresh_noise(part.mechanism, shape, self.randomness.noise)
         self.transcript.record(
@@ -247,6 +265,14 @@ class MaskedSecureSum(_Ring):
         )
         # clients: take the sum of all pads away
         return self.fixed_point.decode(unmask(total, pads.sum(axis=0, dtype=pads.dtype)))
+
+    def _drawn_pads(self, part: Part, n_clients: int, shape: tuple[int, ...]) -> Ring:
+        """A pad for each client (M, ...); 0 together where the server reads the sum."""
+        pads = self._pads.pads(part.purpose, part.number, n_clients, shape)
+        if self.receiver == "clients":
+            return pads
+        last = np.zeros_like(pads[:1]) - pads[:-1].sum(axis=0, dtype=pads.dtype)
+        return np.concatenate([pads[:-1], last])
 
 
 class ServerlessSecureSum(_Ring):
@@ -321,7 +347,7 @@ def simulate(clients: Any, trust: str = "masked", **options: Any) -> Any:
     public numbers ``n_records``, ``n_clients``, ``n_labels`` (without the first two the true ones
     are taken, and are public then); ``noise``; ``keep_payloads``; for the rings ``bits``,
     ``fractional_bits``, ``max_colluding`` (also of shuffled users); for the masked sum
-    ``noise_from``, ``pre_shared_secret``.
+    ``noise_from``, ``receiver``, ``pre_shared_secret``.
     """
     check_choice(trust, "trust", tuple(TRUST_MODELS))
     return TRUST_MODELS[trust](clients, **options)

@@ -1,0 +1,27 @@
+"""A real federation: clients as separate processes that hold their own files, on Flower.
+
+The same plans and runs as in one process, behind the same protocol. Three parts, of which only the
+last one needs Flower (the extra ``federation``, in an environment of its own):
+
+* `Study`: what all parties agree on before the first message, one file at each of them;
+* `ClientRoom` (bytes in, bytes out; trusts nobody) and `ServerRoom` (over any `Transport`);
+* `engine`: Flower's ClientApp and ServerApp, which carry bytes and see no data.
+
+What runs: masked sums, unmasked by the clients or read by the server (`federation.MaskedSecureSum`),
+for the methods in `METHODS`. Not offered: ``collect`` (it shows single clients' messages),
+``reports`` and ``ask`` (local privacy), and a federation without a server, since Flower sends every
+message through its link: masked sums with noise from the clients need no less to be broken.
+
+From notebook to deployment: docs/deployment.md.
+"""
+
+from fedclust_helpers.flower.client import ClientRoom, RefusedError
+from fedclust_helpers.flower.journal import Journal, JournalError
+from fedclust_helpers.flower.messages import Frame, MessageError
+from fedclust_helpers.flower.server import Direct, RoundFailedError, ServerRoom, Transport
+from fedclust_helpers.flower.study import METHODS, Study
+
+__all__ = [
+    "METHODS", "ClientRoom", "Direct", "Frame", "Journal", "JournalError", "MessageError",
+    "RefusedError", "RoundFailedError", "ServerRoom", "Study", "Transport",
+]  # fmt: skip

@@ -1,0 +1,333 @@
+"""A client's side: the room where its data stay. It trusts nobody who sends it a message.
+
+`ClientRoom.answer` takes bytes and gives bytes; how they travel is not its business. Whatever a
+request says, a client
+
+* takes part only in the study that its own operator gave it, with its own plan of it;
+* makes the releases of the plan in order, each once, of statistics that it knows by name, with the
+  noise of the plan, which must hide what one record can change for *this* request;
+* charges its own ledger, within its own budget, and keeps the charge on disk before it answers;
+* gives the same bytes to a request that is repeated, and none to another one in its place;
+* refuses in one sentence made of public numbers: an error tells nothing about its rows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fedclust_helpers._state import SingleUse
+from fedclust_helpers._validation import (
+    as_integers,
+    as_points,
+    check_choice,
+    check_instance,
+    check_int,
+    check_positive,
+)
+from fedclust_helpers.accounting import Budget, BudgetExceededError, PrivacyLedger
+from fedclust_helpers.client_statistics import STATISTICS
+from fedclust_helpers.federation.plan import PlannedRelease
+from fedclust_helpers.flower.journal import (
+    Journal,
+    JournalError,
+    packed,
+    read_releases,
+    unpacked,
+    written,
+)
+from fedclust_helpers.flower.messages import (
+    MAX_BYTES,
+    Frame,
+    MessageError,
+    decode,
+    encode,
+    numbered,
+    words,
+)
+from fedclust_helpers.flower.seats import Asked, ClientSeat
+from fedclust_helpers.flower.study import Study
+from fedclust_helpers.secure_aggregation import SECRET_BYTES, Ring
+
+log = logging.getLogger(__name__)
+
+
+class RefusedError(ValueError):
+    """A request that a client does not answer; the text is all that the server learns."""
+
+
+class ClientRoom(SingleUse):
+    """One client: its rows, its secret, its ledger on disk, and the study that it agreed to.
+
+    Parameters
+    ----------
+    study : Study
+        From the client's own file.
+    rows : array_like of shape (n, n_features)
+        Clipped to `bound` and `domain`.
+    number : int
+        Which of the clients this is, from 0.
+    secret : bytes
+        The group secret (32 bytes), which the clients share and the server must not have.
+    journal : path
+        The file that keeps charges and answers: one for a data set, for all its studies.
+    budget : Budget
+        What all studies on these rows may cost together, for the unit and adjacency of the study.
+    bound, domain
+        The client's own; a study with others is refused.
+    labels : array_like of int, shape (n,), optional
+
+    Raises
+    ------
+    ValueError, TypeError
+        For a study that does not fit this client. Nothing was sent or charged.
+    """
+
+    advice = "a copy would answer with the same pads; make one room for each client"
+
+    def __init__(
+        self, study: Study, rows: ArrayLike, *, number: int, secret: bytes, journal: Path | str,
+        budget: Budget, bound: float, domain: str = "box", labels: ArrayLike | None = None,
+        max_bytes: int = MAX_BYTES,
+    ) -> None:  # fmt: skip
+        check_instance(study, Study, "study")
+        check_instance(budget, Budget, "budget")
+        if len(check_instance(secret, bytes, "secret")) != SECRET_BYTES:
+            raise ValueError(f"secret must be {SECRET_BYTES} bytes")
+        self._rows = as_points(rows, "rows", n_features=study.n_features).copy()
+        self._labels = None if labels is None else as_integers(labels, "labels").copy()
+        own = {"bound": check_positive(bound, "bound")}
+        own["domain"] = check_choice(domain, "domain", ("box", "ball"))
+        for name, value in own.items():
+            if getattr(study, name) != value:
+                raise ValueError(f"study has {name} {getattr(study, name)}, this client {value}")
+        self.study, self._secret, self._budget = study, secret, budget
+        self.number = check_int(number, "number", minimum=0, maximum=study.n_clients - 1)
+        self.max_bytes = check_int(max_bytes, "max_bytes")
+        self.journal = Journal(journal, unit=study.unit, adjacency=study.adjacency)
+        self._lock = threading.Lock()
+        self.plan = study.planned(self._seat(PrivacyLedger(study.unit, study.adjacency)))
+        self.agreement = study.agreement(self.plan)
+        self._result: Any = None
+
+    def _seat(self, ledger: PrivacyLedger, totals: Sequence[Sequence[Ring]] = ()) -> ClientSeat:
+        session = getattr(self, "agreement", bytes(32))
+        return ClientSeat(
+            self.study, self._rows, labels=self._labels, number=self.number, session=session,
+            totals=totals, ledger=ledger, secret=self._secret,
+        )  # fmt: skip
+
+    # what the operator may look at ----------------------------------------------------------------
+
+    @property
+    def result(self) -> Any:
+        """The run's result, where the clients receive and the run is finished; else None."""
+        if self._result is None and self.study.receiver == "clients":
+            with self._lock, self.journal.open() as kept:
+                mine = self._mine(kept)
+                if mine["finished"]:
+                    self._result = self._finished(kept, mine)
+        return self._result
+
+    def ledger(self) -> PrivacyLedger:
+        """All that was charged for these rows, as a ledger with this client's budget."""
+        with self._lock, self.journal.open() as kept:
+            return self._opened(kept["runs"])
+
+    # one request ----------------------------------------------------------------------------------
+
+    def answer(self, request: bytes) -> bytes:
+        """The answer to one message; never an exception, and never more than the plan says."""
+        self.check_process()
+        try:
+            with self._lock, self.journal.open() as kept:
+                return self._answered(request, kept)
+        except (RefusedError, MessageError, BudgetExceededError) as error:
+            log.warning("refused: %s", error)
+            reason = str(error)
+        except JournalError as error:
+            log.error("%s", error)
+            reason = "the client's journal is not to be had"
+        except Exception:  # its text may speak of the rows: it stays here
+            log.exception("a request failed")
+            reason = "the client failed; its operator finds the reason in its log"
+        return self._reply("refused", 0, words(reason))
+
+    def _reply(self, kind: str, number: int, arrays: Mapping[str, np.ndarray]) -> bytes:
+        return encode(Frame(kind, self.agreement, self.number, number, arrays))
+
+    def _answered(self, request: bytes, kept: dict[str, Any]) -> bytes:
+        frame = decode(request, max_bytes=self.max_bytes)
+        if frame.kind == "hello":
+            return self._hello(frame, kept)
+        if frame.agreement != self.agreement[:8]:
+            raise RefusedError("the message belongs to another agreement")
+        digest = hashlib.sha256(request).hexdigest()
+        mine = self._mine(kept)
+        if not mine["agreed"]:
+            raise RefusedError("no hello came before this message")
+        last = mine["last"]
+        if last and (last["kind"], last["number"]) == (frame.kind, frame.number):
+            if last["request"] != digest:  # other centres or another total: a second release
+                raise RefusedError(
+                    f"{frame.kind} {frame.number} was answered before, to another request"
+                )
+            return self._reply(last["reply"], frame.number, unpacked(last["arrays"]))
+        if mine["finished"]:
+            raise RefusedError("this run is finished")
+        if frame.number != len(mine["shapes"]):
+            raise RefusedError(
+                f"release {len(mine['shapes'])} is the next one, not release {frame.number}"
+            )
+        kind, arrays = self._next(frame, kept, mine)
+        mine["last"] = {
+            "kind": frame.kind, "number": frame.number, "request": digest, "reply": kind,
+            "arrays": packed(arrays),
+        }  # fmt: skip
+        self.journal.save(kept)  # charged and kept; only now may it leave
+        return self._reply(kind, frame.number, arrays)
+
+    def _hello(self, frame: Frame, kept: dict[str, Any]) -> bytes:
+        sent = frame.arrays.get("agreement", np.zeros(0, np.uint8)).tobytes()
+        if sent != self.agreement:
+            raise RefusedError(
+                "the agreement is not this client's: compare study files and package versions"
+            )
+        mine = self._mine(kept)
+        if not mine["agreed"]:
+            self._opened(kept["runs"]).admit(self.plan.lines(), name="the plan")  # or refused now
+            mine["agreed"] = True
+            self.journal.save(kept)
+        return self._reply("hello", len(mine["shapes"]), {})
+
+    def _next(
+        self, frame: Frame, kept: dict[str, Any], mine: dict[str, Any]
+    ) -> tuple[str, dict[str, np.ndarray]]:
+        """The kind and content of the answer to the next message of the run."""
+        if self.study.receiver == "clients":
+            return self._from_total(frame, kept, mine)
+        number = frame.number
+        if frame.kind == "finish":
+            mine["finished"] = True
+            return "done", {}
+        if frame.kind != "release" or number >= len(self.plan.releases):
+            raise RefusedError(f"no {frame.kind} {number} is in the plan")
+        return "answer", self._from_broadcast(frame, kept, mine)
+
+    def _from_total(
+        self, frame: Frame, kept: dict[str, Any], mine: dict[str, Any]
+    ) -> tuple[str, dict[str, np.ndarray]]:
+        """The clients receive: a total came back, and the algorithm goes on to the next release."""
+        number = frame.number
+        if frame.kind != ("finish" if number == len(self.plan.releases) else "total"):
+            raise RefusedError(f"no {frame.kind} {number} is in the plan")
+        if number:
+            self._check_total(frame.arrays, mine["shapes"][-1])
+            mine["totals"].append(packed(frame.arrays))
+        elif frame.arrays:
+            raise RefusedError("a total came before the first release")
+        if frame.kind == "finish":
+            mine["finished"] = True
+            self._result = self._finished(kept, mine)
+            return "done", {}
+        try:
+            self._run(kept, mine)
+        except Asked as asked:
+            mine["charged"] = number + 1
+            mine["shapes"].append([list(array.shape) for array in asked.masked])
+            return "answer", numbered(asked.masked)
+        raise RefusedError("the run ended before its plan did")
+
+    def _from_broadcast(
+        self, frame: Frame, kept: dict[str, Any], mine: dict[str, Any]
+    ) -> dict[str, np.ndarray]:
+        """The server receives: it says what it asks for, and the plan says whether it may."""
+        number, broadcast = frame.number, {k: _plain(v) for k, v in frame.arrays.items()}
+        name = bytes(np.atleast_1d(broadcast.pop("statistic", b""))).decode("ascii", "replace")
+        planned: PlannedRelease = self.plan.releases[number]
+        statistic = STATISTICS.get(name)
+        if statistic is None or name != planned.name:
+            raise RefusedError(f"release {number} is not of the statistic that the plan names")
+        if statistic.remembers:
+            raise RefusedError(f"{name} depends on what a client remembers, which is not kept here")
+        own = {"round", "sampling", "number", "shapes"} & broadcast.keys()
+        if own:
+            raise RefusedError("the broadcast names what is not the server's to say")
+        seat = self._seat(self._opened(kept["runs"], leave=mine))
+        with seat.follow(self.plan):
+            for made in self.plan.releases[:number]:
+                seat._charge(made)
+            try:
+                masked = seat.answer(
+                    statistic, planned.mechanisms, number=number, shapes=mine["shapes"],
+                    round=planned.round, **broadcast,
+                )  # fmt: skip
+            except BudgetExceededError:
+                raise
+            except (TypeError, ValueError):  # a broadcast that is wrong, or not hidden by the plan
+                log.exception("a broadcast was refused")
+                raise RefusedError(f"the broadcast of release {number} does not fit the plan") from None
+        mine["charged"] = number + 1
+        mine["shapes"].append([list(array.shape) for array in masked])
+        return numbered(masked)
+
+    def _check_total(self, arrays: Mapping[str, np.ndarray], shapes: Sequence[Sequence[int]]) -> None:
+        dtype = np.dtype(f"uint{self.study.bits}")
+        found = [(a.dtype, list(a.shape)) for a in arrays.values()]
+        if list(arrays) != [str(i) for i in range(len(shapes))] or found != [
+            (dtype, list(shape)) for shape in shapes
+        ]:
+            raise RefusedError("the total is not of the shape and kind that was sent")
+
+    # the run, and the ledger ----------------------------------------------------------------------
+
+    def _mine(self, kept: dict[str, Any]) -> dict[str, Any]:
+        """What is kept of this run (a new entry for the first message)."""
+        name = self.agreement.hex()
+        for run in kept["runs"]:
+            if run["agreement"] == name:
+                return run
+        new = {
+            "agreement": name, "planned": written(self.plan.lines()), "agreed": False,
+            "charged": 0, "totals": [], "shapes": [], "last": None, "finished": False,
+        }  # fmt: skip
+        kept["runs"].append(new)
+        return new
+
+    def _opened(
+        self, runs: Sequence[Mapping[str, Any]], leave: Mapping[str, Any] | None = None
+    ) -> PrivacyLedger:
+        """The ledger of all that was charged, run by run as it was admitted; `leave` one out."""
+        ledger = PrivacyLedger(self.study.unit, self.study.adjacency, self._budget)
+        for run in runs:
+            if run is leave or not run["charged"]:
+                continue
+            planned = read_releases(run["planned"])
+            reservation = ledger.admit(planned, name="a run before this one")
+            for made in planned[: run["charged"]]:
+                ledger.charge(
+                    made.mechanisms, name=made.name, round=made.round, reservation=reservation
+                )
+            ledger.close(reservation)
+        return ledger
+
+    def _run(self, kept: dict[str, Any], mine: dict[str, Any]) -> Any:
+        """The whole algorithm up to the first release without a total, where it stops."""
+        totals = [list(unpacked(text).values()) for text in mine["totals"]]
+        seat = self._seat(self._opened(kept["runs"], leave=mine), totals)
+        return self.study.follow(seat, self.plan)
+
+    def _finished(self, kept: dict[str, Any], mine: dict[str, Any]) -> Any:
+        return self._run(kept, mine)
+
+
+def _plain(array: np.ndarray) -> Any:
+    """One number as a number, arrays as they are."""
+    return array.item() if array.ndim == 0 else array

@@ -1,0 +1,127 @@
+"""What a party must not forget: a small file that is replaced as a whole, or not at all.
+
+A client charges its ledger and keeps its answer before the answer leaves, in one step: the new file
+is written beside the old one, forced to the disk, and renamed over it. Killed before, nothing was
+charged or sent; killed after, the charge stands and the same bytes are sent again, so no pad covers
+two messages. A file that was lost or put back from a backup breaks this: see docs/deployment.md.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedclust_helpers import mechanisms
+from fedclust_helpers.accounting import Release
+from fedclust_helpers.flower.messages import Frame, decode, encode
+
+FORMAT = 1
+MECHANISMS = {
+    kind.__name__: kind
+    for kind in (
+        mechanisms.Gaussian, mechanisms.DiscreteGaussian, mechanisms.DistributedDiscreteGaussian,
+        mechanisms.Laplace, mechanisms.DiscreteLaplace, mechanisms.NoNoise,
+    )
+}  # fmt: skip
+
+
+class JournalError(RuntimeError):
+    """The journal cannot be read, or another process works with it."""
+
+
+class Journal:
+    """A JSON document in the file `path`; `open` holds it against other processes.
+
+    `identity` (whose journal it is) is written into a new file, and must be that of an old one.
+    """
+
+    def __init__(self, path: Path | str, **identity: Any) -> None:
+        self.path = Path(path)
+        self.identity = {"format": FORMAT, **identity}
+
+    @contextmanager
+    def open(self) -> Iterator[dict[str, Any]]:
+        """The document, which `save` puts back; one process at a time."""
+        import fcntl  # not on Windows, where the rest of the package works
+
+        with open(self.path.with_name(self.path.name + ".lock"), "a") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise JournalError(f"{self.path.name} is in use by another process") from None
+            yield self._read()
+
+    def _read(self) -> dict[str, Any]:
+        if not self.path.exists():
+            return {**self.identity, "runs": []}
+        try:
+            found = json.loads(self.path.read_text(encoding="utf-8"))
+        except ValueError:
+            raise JournalError(
+                f"{self.path.name} is damaged: what was released is not known, so nothing more may"
+                " be; start again with new data or ask for help"
+            ) from None
+        for name, value in self.identity.items():
+            if found.get(name) != value:
+                raise JournalError(f"{self.path.name} was kept for another {name}: {value!r}")
+        return found
+
+    def save(self, document: Mapping[str, Any]) -> None:
+        """Replace the file: after this line the document survives a kill and a power cut."""
+        beside = self.path.with_name(self.path.name + ".new")
+        with open(beside, "w", encoding="utf-8") as file:
+            json.dump(document, file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, self.path)
+        folder = os.open(self.path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+# --- what is kept, as JSON ------------------------------------------------------------------------
+
+
+def packed(arrays: Mapping[str, np.ndarray]) -> str:
+    """Arrays as text."""
+    return base64.b64encode(encode(Frame("total", bytes(8), 0, 0, arrays))).decode()
+
+
+def unpacked(text: str) -> dict[str, np.ndarray]:
+    """The arrays of `packed`."""
+    return dict(decode(base64.b64decode(text)).arrays)
+
+
+def written(releases: Sequence[Release]) -> list[Any]:
+    """Lines of a ledger as JSON; those of a sampled release or of a group are not needed here."""
+    return [
+        [r.round, r.name, r.unit, r.adjacency, [_mechanism(m) for m in r.mechanisms]]
+        for r in releases
+    ]
+
+
+def read_releases(lines: Sequence[Any]) -> list[Release]:
+    """The lines of `written`."""
+    return [
+        Release(
+            round, name, tuple(MECHANISMS[kind](**own) for kind, own in noise), unit, adjacency
+        )
+        for round, name, unit, adjacency, noise in lines
+    ]
+
+
+def _mechanism(mechanism: Any) -> list[Any]:
+    kind = type(mechanism).__name__
+    if MECHANISMS.get(kind) is not type(mechanism):
+        raise TypeError(f"mechanism {kind} cannot be kept in a journal")
+    return [kind, {f.name: getattr(mechanism, f.name) for f in fields(mechanism)}]

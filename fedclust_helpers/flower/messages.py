@@ -1,0 +1,136 @@
+"""Messages of a real federation as bytes: a short header, and arrays of known kinds and shapes.
+
+A message is read by a party that does not trust its sender. Nothing in it is code or an object:
+`decode` takes numbers only, checks every length before it uses it, and raises `MessageError` for
+whatever is not exactly one message. Little-endian throughout:
+
+    2 bytes   "f" and the version of this format
+    1 byte    kind
+    8 bytes   the first bytes of the agreement (`Study`)
+    4 bytes   sender: the number of a client, or `SERVER`
+    4 bytes   number of the release, from 0
+    1 byte    how many arrays follow, each: length of its name (1) and name, kind of its numbers (1),
+              dimensions (1), sizes (4 each), numbers
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+VERSION = 1
+SERVER = 2**32 - 1
+HEADER = struct.Struct("<2sB8sIIB")
+MAX_BYTES = 2**28  # of one message
+MAX_DIMENSIONS = 8
+KINDS = ("hello", "release", "total", "finish", "answer", "refused", "done")
+NUMBERS = ("<f8", "<i8", "<u8", "<u4", "|b1", "|u1")
+
+
+class MessageError(ValueError):
+    """These bytes are not one message of this format."""
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One message: `kind` of `KINDS`, from `sender`, about release `number` of one agreement.
+
+    `arrays` are named where the receiver knows them by name, else "0", "1", ... in order.
+    """
+
+    kind: str
+    agreement: bytes
+    sender: int
+    number: int = 0
+    arrays: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        """The words of a message that carries a text."""
+        letters = self.arrays.get("text", np.zeros(0, np.uint8))
+        return letters.tobytes().decode("ascii", "replace")
+
+
+def encode(frame: Frame) -> bytes:
+    """The bytes of a message; numbers of other kinds raise TypeError."""
+    kind = KINDS.index(frame.kind)
+    out = [
+        HEADER.pack(
+            b"f%c" % VERSION, kind, frame.agreement[:8], frame.sender, frame.number,
+            len(frame.arrays),
+        )  # fmt: skip
+    ]
+    for i, (name, value) in enumerate(frame.arrays.items()):
+        array = np.asarray(value)
+        array = array.astype(array.dtype.newbyteorder("<"), copy=False)
+        if array.dtype.str not in NUMBERS:
+            raise TypeError(f"{name} must be an array of numbers, got {array.dtype.name} values")
+        label = b"" if name == str(i) else name.encode("ascii")
+        out.append(
+            struct.pack(
+                f"<B{len(label)}sBB{array.ndim}I", len(label), label,
+                NUMBERS.index(array.dtype.str), array.ndim, *array.shape,
+            )  # fmt: skip
+        )
+        out.append(array.tobytes())
+    return b"".join(out)
+
+
+def decode(message: bytes, *, max_bytes: int = MAX_BYTES) -> Frame:
+    """The message of these bytes, or `MessageError`; the arrays are read-only views."""
+    if not isinstance(message, bytes):
+        raise TypeError(f"message must be bytes, got {type(message).__name__}")
+    if not HEADER.size <= len(message) <= max_bytes:
+        raise MessageError(f"message must be {HEADER.size} to {max_bytes} bytes: {len(message)}")
+    version, kind, agreement, sender, number, n_arrays = HEADER.unpack_from(message)
+    if version != b"f%c" % VERSION:
+        raise MessageError(f"message is not of version {VERSION} of this format")
+    if kind >= len(KINDS):
+        raise MessageError("message is of no known kind")
+    at, arrays = HEADER.size, {}
+    for i in range(n_arrays):
+        try:
+            name, array, at = _read(message, at)
+        except (struct.error, UnicodeDecodeError):
+            raise MessageError("message is cut short or garbled") from None
+        if (name or str(i)) in arrays:
+            raise MessageError("message names an array twice")
+        arrays[name or str(i)] = array
+    if at != len(message):
+        raise MessageError("message is longer than it says")
+    return Frame(KINDS[kind], agreement, sender, number, arrays)
+
+
+def _read(message: bytes, at: int) -> tuple[str, np.ndarray, int]:
+    """One array from position `at`, and where the next one starts."""
+    (length,) = struct.unpack_from("<B", message, at)
+    label, kind, n_dimensions = struct.unpack_from(f"<{length}sBB", message, at + 1)
+    if kind >= len(NUMBERS) or n_dimensions > MAX_DIMENSIONS:
+        raise MessageError("message holds numbers of no known kind")
+    at += 3 + length
+    shape = struct.unpack_from(f"<{n_dimensions}I", message, at)
+    at += 4 * n_dimensions
+    dtype = np.dtype(NUMBERS[kind])
+    n_bytes = math.prod(shape) * dtype.itemsize  # Python integers: no overflow
+    if at + n_bytes > len(message):
+        raise MessageError("message is cut short or garbled")
+    array = np.frombuffer(message, dtype, math.prod(shape), at).reshape(shape)
+    if dtype.kind == "b" and (array.view(np.uint8) > 1).any():
+        raise MessageError("message holds truth values that are neither")
+    return label.decode("ascii"), array, at + n_bytes
+
+
+def numbered(arrays: Any) -> dict[str, np.ndarray]:
+    """Arrays without names, in order."""
+    return {str(i): array for i, array in enumerate(arrays)}
+
+
+def words(text: str) -> dict[str, np.ndarray]:
+    """A short text as the content of a message."""
+    letters = text.encode("ascii", "replace")[:400]
+    return {"text": np.frombuffer(letters, np.uint8)}

@@ -1,0 +1,281 @@
+"""The server's side: it drives a run, adds up what it cannot read, and holds no data.
+
+`ServerRoom` speaks to the clients through any `Transport`: a direct call in tests, Flower in a
+deployment. Requests are repeated until every client answered, so a message that is lost, late,
+doubled or out of order costs time and nothing else; after `deadline` seconds the run stops with an
+error that names who did not answer. Totals are kept on disk before they are sent: a server that was
+killed goes on from there, and never sends two totals of one release.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Hashable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from fedclust_helpers._progress import Progress, showing
+from fedclust_helpers._validation import check_positive
+from fedclust_helpers.federation import TrustModelError
+from fedclust_helpers.flower.journal import Journal, packed, unpacked
+from fedclust_helpers.flower.messages import (
+    MAX_BYTES,
+    SERVER,
+    Frame,
+    MessageError,
+    decode,
+    encode,
+    numbered,
+)
+from fedclust_helpers.flower.seats import ServerSeat, server_facts
+from fedclust_helpers.flower.study import Study
+from fedclust_helpers.secure_aggregation import Ring
+
+Arrays = Mapping[str, np.ndarray]
+
+
+class Transport(Protocol):
+    """Carries bytes to addresses, and brings answers with the address that they came from.
+
+    The address of an answer is authenticated by the transport; messages may be lost or doubled.
+    """
+
+    @property
+    def addresses(self) -> Sequence[Hashable]:
+        """One for each client, in any order."""
+
+    def send(self, address: Hashable, message: bytes) -> None: ...
+    def receive(self, timeout: float) -> tuple[Hashable, bytes] | None:
+        """The next answer, or None after `timeout` seconds."""
+
+
+class RoundFailedError(RuntimeError):
+    """A client refused, or did not answer in time; the text says which, and what it said."""
+
+
+class ServerRoom:
+    """The server of one study.
+
+    Parameters
+    ----------
+    study : Study
+        From the server's own file; its hash must be that of every client.
+    transport : Transport
+        With one address for each client.
+    journal : path
+        The file that keeps the totals of this run.
+    deadline, patience : float
+        Seconds in which all clients must answer one message, and after which it is repeated.
+    """
+
+    def __init__(
+        self, study: Study, transport: Transport, *, journal: Path | str, deadline: float = 60.0,
+        patience: float = 10.0, max_bytes: int = MAX_BYTES,
+    ) -> None:  # fmt: skip
+        self.study, self.transport = study, transport
+        self.deadline = check_positive(deadline, "deadline")
+        self.patience = check_positive(patience, "patience")
+        self.max_bytes = max_bytes
+        self._seat: Any = server_facts(study)
+        if study.receiver == "server":
+            self._seat = ServerSeat(study, ask=self._asked)
+        self.plan = study.planned(self._seat)
+        self.agreement = study.agreement(self.plan)
+        self.journal = Journal(journal, agreement=self.agreement.hex())
+        self.n_bytes = {"sent": 0, "received": 0}
+        self.seconds: list[float] = []  # of each exchange, the hello first
+        self._numbers: dict[Hashable, int] = {}
+        self._kept: dict[str, Any] = {}
+
+    def run(self, progress: Progress = False) -> Any:
+        """Make all releases of the plan; the result where the server receives, else None.
+
+        `RoundFailedError` if a client refuses or does not answer; run again to go on from there.
+        """
+        with self.journal.open() as self._kept:
+            self._meet()
+            with showing(progress, len(self.plan.releases), self.plan.method) as done:
+                self._done = done
+                if self.study.receiver == "server":
+                    result = self.study.follow(self._seat, self.plan)
+                else:
+                    result = self._relayed()
+            self._finish()
+            return result
+
+    def _meet(self) -> None:
+        """The hash of study and plan goes round before anything else; who is who comes back."""
+        whole = {"agreement": np.frombuffer(self.agreement, np.uint8)}
+        replies = self._exchange(Frame("hello", self.agreement, SERVER, 0, whole), "hello")
+        numbers = {address: frame.sender for address, frame in replies.items()}
+        wanted = set(range(self.study.n_clients))
+        if len(numbers) != len(wanted) or set(numbers.values()) != wanted:
+            raise RoundFailedError(
+                f"clients must be number 0 to {self.study.n_clients - 1}, each once, got"
+                f" {sorted(numbers.values())}"
+            )
+        made = len(self._kept["runs"])
+        for frame in replies.values():
+            if not made <= frame.number <= made + 1:
+                raise RoundFailedError(
+                    f"client {frame.sender} answered {frame.number} releases, this server has the"
+                    f" totals of {made}: a journal was lost or put back; start a new run"
+                )
+        self._numbers = numbers
+
+    def _relayed(self) -> None:
+        """The clients receive: each release is answered to the total of the one before."""
+        noise = self._seat.nodes_add_noise
+        for number, planned in enumerate(self.plan.releases):
+            kept = self._kept["runs"]
+            if number < len(kept):
+                if not noise and self.study.seed is not None:  # the stream goes on where it stood
+                    for m, total in zip(
+                        planned.mechanisms, unpacked(kept[number]).values(), strict=True
+                    ):
+                        self._seat._fresh_noise(m, total.shape, self._seat.randomness.noise)
+                continue
+            masked = self._gathered("total", number, self._last_total())
+            totals = [m.sum(axis=0, dtype=m.dtype) for m in masked]
+            for i, mechanism in enumerate(planned.mechanisms):
+                if not noise:
+                    totals[i] = totals[i] + self._seat._fresh_noise(
+                        mechanism, totals[i].shape, self._seat.randomness.noise
+                    )
+            self._keep(totals)
+
+    def _finish(self) -> None:
+        last = self._last_total() if self.study.receiver == "clients" else {}
+        number = len(self.plan.releases)
+        self._exchange(Frame("finish", self.agreement, SERVER, number, last), "done")
+
+    def _last_total(self) -> Arrays:
+        kept = self._kept["runs"]
+        return unpacked(kept[-1]) if kept else {}
+
+    def _keep(self, totals: Sequence[Ring]) -> None:
+        self._kept["runs"].append(packed(numbered(totals)))
+        self.journal.save(self._kept)  # before it is sent: a release has one total
+        self._done(len(self._kept["runs"]))
+
+    def _asked(self, number: int, name: str, broadcast: Mapping[str, Any]) -> Sequence[Ring]:
+        """The server receives: the totals of one release, asked for or from the journal."""
+        if number < len(self._kept["runs"]):
+            return list(unpacked(self._kept["runs"][number]).values())
+        content = {"statistic": np.frombuffer(name.encode("ascii"), np.uint8)}
+        for key, value in broadcast.items():
+            array = np.asarray(value)
+            if array.dtype.kind not in "biuf":
+                raise TrustModelError(f"{key} of {name} is not an array of numbers: it is not sent")
+            content[key] = array
+        masked = self._gathered("release", number, content)
+        totals = [m.sum(axis=0, dtype=m.dtype) for m in masked]
+        self._keep(totals)
+        return totals
+
+    # messages -------------------------------------------------------------------------------------
+
+    def _gathered(self, kind: str, number: int, content: Arrays) -> list[Ring]:
+        """The masked answers of all clients to one request: (M, ...) for each part."""
+        replies = self._exchange(
+            Frame(kind, self.agreement, SERVER, number, content), "answer", self._check_answer
+        )
+        by_number = sorted(replies.values(), key=lambda frame: frame.sender)
+        shapes = [[array.shape for array in frame.arrays.values()] for frame in by_number]
+        if any(s != shapes[0] for s in shapes):
+            raise RoundFailedError(f"answers to release {number} differ in shape")
+        return [np.stack(parts) for parts in zip(*(f.arrays.values() for f in by_number), strict=True)]
+
+    def _check_answer(self, frame: Frame) -> str:
+        planned, dtype = self.plan.releases[frame.number], np.dtype(f"uint{self.study.bits}")
+        arrays = list(frame.arrays.values())
+        size = sum(array.size for array in arrays)
+        if len(arrays) != len(planned.parts) or any(a.dtype != dtype for a in arrays):
+            return "an answer of other parts than the plan's"
+        if planned.numbers and size != planned.numbers:
+            return f"{size} numbers instead of {planned.numbers}"
+        return ""
+
+    def _exchange(
+        self, request: Frame, wanted: str, check: Any = lambda frame: ""
+    ) -> dict[Hashable, Frame]:
+        """Send one request to all and wait for the `wanted` answer of each; repeat what is lost."""
+        message, start = encode(request), time.monotonic()
+        pending, replies, faults = set(self.transport.addresses), {}, dict[Hashable, str]()
+        again = start
+        while pending:
+            now = time.monotonic()
+            if now - start > self.deadline:
+                raise RoundFailedError(self._missing(request, pending, faults))
+            if now >= again:
+                for address in pending:
+                    self._send(address, message)
+                again = now + self.patience
+            got = self.transport.receive(max(0.0, min(again, start + self.deadline) - now))
+            if got is None:
+                continue
+            address, answer = got
+            self.n_bytes["received"] += len(answer)
+            fault, frame = self._read(address, answer, request, wanted)
+            if frame is None or address not in pending:
+                faults[address] = fault or faults.get(address, "")
+                continue
+            fault = check(frame)
+            if fault:
+                faults[address] = fault
+                continue
+            replies[address] = frame
+            pending.discard(address)
+        self.seconds.append(time.monotonic() - start)
+        return replies
+
+    def _send(self, address: Hashable, message: bytes) -> None:
+        self.n_bytes["sent"] += len(message)
+        self.transport.send(address, message)
+
+    def _read(
+        self, address: Hashable, answer: bytes, request: Frame, wanted: str
+    ) -> tuple[str, Frame | None]:
+        """What is wrong with an answer, or its frame; another message's answer is passed over."""
+        try:
+            frame = decode(answer, max_bytes=self.max_bytes)
+        except MessageError as error:
+            return str(error), None
+        if frame.kind == "refused":
+            raise RoundFailedError(f"client {frame.sender} refused: {frame.text}")
+        if frame.agreement != self.agreement[:8] or frame.kind != wanted:
+            return "an answer of another kind or agreement", None
+        if wanted != "hello":
+            if frame.number != request.number:
+                return "a late answer", None
+            if self._numbers.get(address) != frame.sender:
+                return f"an answer in the name of client {frame.sender}", None
+        return "", frame
+
+    def _missing(
+        self, request: Frame, pending: set[Hashable], faults: Mapping[Hashable, str]
+    ) -> str:
+        who = [str(self._numbers.get(a, f"at {a}")) for a in pending]
+        text = f"no answer to {request.kind} {request.number} within {self.deadline:g} s from"
+        text += f" client {', '.join(sorted(who))}"
+        said = sorted({faults[a] for a in pending if faults.get(a)})
+        return text + (f" ({'; '.join(said)})" if said else "")
+
+
+class Direct:
+    """Rooms in this process as a transport: each message is answered at once."""
+
+    def __init__(self, rooms: Sequence[Any]) -> None:
+        self.rooms = list(rooms)
+        self.addresses = range(len(self.rooms))
+        self._waiting: list[tuple[Hashable, bytes]] = []
+
+    def send(self, address: Any, message: bytes) -> None:
+        """Answered now, received later."""
+        self._waiting.append((address, self.rooms[address].answer(message)))
+
+    def receive(self, timeout: float) -> tuple[Hashable, bytes] | None:
+        """The oldest answer that is waiting."""
+        return self._waiting.pop(0) if self._waiting else None

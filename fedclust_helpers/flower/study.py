@@ -1,0 +1,228 @@
+"""What all parties agree on before the first message: one file, the same at every party.
+
+Nothing of it is ever taken from the wire. Each party makes the plan for itself, from its own copy,
+and what they compare is a hash of study and plan: the `agreement`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+import fedclust_helpers
+from fedclust_helpers import fastlloyd, feddp_kmeans, rr_cluster
+from fedclust_helpers._validation import check_choice, check_instance, check_int, check_positive
+from fedclust_helpers.accounting.releases import ADJACENCIES, UNITS
+from fedclust_helpers.federation import Plan
+from fedclust_helpers.rr_cluster import models
+
+DIGITS = 12  # of every number in the agreement: other processors may differ in the last bits
+
+
+class Method(NamedTuple):
+    """A planner and a runner of this package, called as ``(federation, study)``."""
+
+    plan: Callable[[Any, Study], Plan]
+    run: Callable[[Any, Study, Plan], Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    """A run over a network, in public numbers.
+
+    Parameters
+    ----------
+    run : str
+        The name of this run. No client takes part twice in a run of the same agreement.
+    method : str
+        One of `METHODS`; `options` are the arguments of its planner.
+    n_clients, n_records, n_features, bound, domain, n_labels
+        As of a federation. `n_clients` is how many take part: all of them, in every round.
+    unit, adjacency : str
+        What the ledger of every client is kept for.
+    noise_from, receiver, bits, fractional_bits, max_colluding
+        As of `federation.MaskedSecureSum`. Where the clients receive, each of them computes the
+        algorithm for itself; where the server does, it broadcasts.
+    seed : int, optional
+        Teaching mode, private against nobody who knows it. Secure mode without.
+    public_seed : int
+        Of public choices in secure mode: starting centres, the server's own k-means.
+    server_points : nested list of shape (q, d)
+        Public points, for the methods that need them.
+    """
+
+    run: str
+    method: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    n_clients: int
+    n_records: int
+    n_features: int
+    bound: float = 1.0
+    domain: str = "box"
+    n_labels: int | None = None
+    unit: str = "point"
+    adjacency: str = "add/remove"
+    noise_from: Literal["server", "clients"] = "clients"
+    receiver: Literal["server", "clients"] = "clients"
+    bits: Literal[32, 64] = 64
+    fractional_bits: int | None = None
+    max_colluding: int = 1
+    seed: int | None = None
+    public_seed: int = 0
+    server_points: Any = None
+
+    def __post_init__(self) -> None:
+        if not check_instance(self.run, str, "run") or len(self.run) > 100:
+            raise ValueError("run must be a name of 1 to 100 letters")
+        check_choice(self.method, "method", tuple(METHODS))
+        check_instance(self.options, Mapping, "options")  # type: ignore[type-abstract]
+        for name in ("n_clients", "n_records", "n_features"):
+            check_int(getattr(self, name), name)
+        check_positive(self.bound, "bound")
+        check_choice(self.unit, "unit", UNITS)
+        check_choice(self.adjacency, "adjacency", ADJACENCIES)
+        check_int(self.public_seed, "public_seed", minimum=0)
+        if self.method == "sums_only" and self.receiver == "server":
+            raise ValueError(
+                "receiver must be 'clients' for sums_only: a model is not sent over the wire, each"
+                " client has it from its own copy of the study"
+            )
+
+    @property
+    def federation_options(self) -> dict[str, Any]:
+        """What a masked federation of this study is made with, the data and secrets apart."""
+        names = "n_clients n_records n_labels bound domain noise_from receiver bits max_colluding"
+        given = {name: getattr(self, name) for name in (*names.split(), "fractional_bits")}
+        mode: dict[str, Any] = {"mode": "secure"} if self.seed is None else {"seed": self.seed}
+        return given | mode
+
+    def planned(self, federation: Any) -> Plan:
+        """The plan of this study, made by the federation that will run it."""
+        return METHODS[self.method].plan(federation, self)
+
+    def follow(self, federation: Any, plan: Plan) -> Any:
+        """Run the plan, unchanged, on whatever federation is given."""
+        return METHODS[self.method].run(federation, self, plan)
+
+    def agreement(self, plan: Plan) -> bytes:
+        """The hash (32 bytes) of this study, its plan and this version of the package."""
+        releases = [
+            [r.round, r.name, r.parts, [repr(type(m).__name__) for m in r.mechanisms],
+             [asdict(m) for m in r.mechanisms], r.numbers]
+            for r in plan.releases
+        ]  # fmt: skip
+        document = [
+            fedclust_helpers.__version__, asdict(self), plan.method, plan.epsilon, plan.delta,
+            releases, asdict(plan.facts),
+        ]  # fmt: skip
+        text = json.dumps(_rounded(document), sort_keys=True)
+        return hashlib.sha256(b"fedclust study|" + text.encode()).digest()
+
+    def to_json(self) -> str:
+        """The study as a file that `from_json` reads."""
+        return json.dumps(asdict(self), indent=1)
+
+    @classmethod
+    def from_json(cls, text: str) -> Study:
+        """The study of a file; ValueError for a field that it does not know."""
+        found = json.loads(text)
+        if not isinstance(found, dict):
+            raise ValueError("study must be a JSON object")
+        unknown = sorted(found.keys() - {f.name for f in fields(cls)})
+        needed = {n for n, p in inspect.signature(cls).parameters.items() if p.default is p.empty}
+        if unknown or needed - found.keys():
+            raise ValueError(
+                f"study must have the fields {sorted(needed)}; unknown: {unknown or 'none'}"
+            )
+        return cls(**found)
+
+    @classmethod
+    def read(cls, path: Path | str) -> Study:
+        """The study in the file `path`."""
+        return cls.from_json(Path(path).read_text(encoding="utf-8"))
+
+
+def _rounded(value: Any) -> Any:
+    """Numbers with `DIGITS` digits, as text; containers as JSON has them."""
+    if isinstance(value, bool | str) or value is None:
+        return value
+    if isinstance(value, int | float | np.integer | np.floating):
+        return f"{float(value):.{DIGITS}g}" if math.isfinite(value) else str(float(value))
+    if isinstance(value, Mapping):
+        return {str(k): _rounded(v) for k, v in value.items()}
+    return [_rounded(v) for v in value]
+
+
+# --- the methods ----------------------------------------------------------------------------------
+
+
+def _options(study: Study) -> dict[str, Any]:
+    return dict(study.options)
+
+
+def _training(study: Study) -> dict[str, Any]:
+    """The options of `sums_only`: "training" with its "model" by name, everyone in each round."""
+    options = _options(study)
+    training = dict(options.pop("training", {}))
+    form = dict(training.pop("model", {}))
+    kind = check_choice(form.pop("kind", None), "model kind", tuple(MODELS))
+    model = MODELS[kind](**form)
+    own = rr_cluster.Training(model=model, cohort=study.n_clients, **training)
+    return options | {"training": own}
+
+
+def _clipped(study: Study) -> dict[str, Any]:
+    """The options of FedDP-KMeans; "clips" are needed at client level."""
+    options = _options(study)
+    if options.get("clips") is not None:
+        options["clips"] = feddp_kmeans.ClipBounds(**options["clips"])
+    return options
+
+
+MODELS: dict[str, Any] = {
+    kind.__name__: kind
+    for kind in (models.SoftmaxRegression, models.OneHiddenLayer, models.LinearRegression)
+}
+
+
+@cache
+def _server_points(text: str) -> np.ndarray:
+    return np.array(json.loads(text), dtype=np.float64)
+
+
+def _points(study: Study) -> np.ndarray:
+    return _server_points(json.dumps(study.server_points))
+
+
+METHODS: dict[str, Method] = {
+    "fastlloyd": Method(
+        lambda federation, study: fastlloyd.plan(federation, **_options(study)),
+        lambda federation, study, plan: fastlloyd.run(federation, plan),
+    ),
+    "fastlloyd_overclustered": Method(
+        lambda federation, study: fastlloyd.plan_overclustered(federation, **_options(study)),
+        lambda federation, study, plan: fastlloyd.run(federation, plan),
+    ),
+    "feddp_kmeans": Method(
+        lambda federation, study: feddp_kmeans.plan(
+            federation, _points(study), **_clipped(study)
+        ),
+        lambda federation, study, plan: feddp_kmeans.run(
+            federation, plan, _points(study), rng=np.random.default_rng(study.public_seed)
+        ),
+    ),
+    "sums_only": Method(
+        lambda federation, study: rr_cluster.plan_sums_only(federation, **_training(study)),
+        lambda federation, study, plan: rr_cluster.run(federation, plan),
+    ),
+}
+"""What runs over a network: sums that no party sees alone."""
