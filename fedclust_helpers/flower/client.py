@@ -45,6 +45,7 @@ from fedclust_helpers.flower.journal import (
 )
 from fedclust_helpers.flower.messages import (
     MAX_BYTES,
+    UNREAD,
     Frame,
     MessageError,
     decode,
@@ -127,13 +128,19 @@ class ClientRoom(SingleUse):
     # what the operator may look at ----------------------------------------------------------------
 
     @property
+    def finished(self) -> bool:
+        """Whether all of the run is done."""
+        with self._lock, self.journal.open() as kept:
+            return bool(self._mine(kept)["finished"])
+
+    @property
     def result(self) -> Any:
         """The run's result, where the clients receive and the run is finished; else None."""
         if self._result is None and self.study.receiver == "clients":
             with self._lock, self.journal.open() as kept:
                 mine = self._mine(kept)
                 if mine["finished"]:
-                    self._result = self._finished(kept, mine)
+                    self._result = self._run(kept, mine)
         return self._result
 
     def ledger(self) -> PrivacyLedger:
@@ -146,9 +153,12 @@ class ClientRoom(SingleUse):
     def answer(self, request: bytes) -> bytes:
         """The answer to one message; never an exception, and never more than the plan says."""
         self.check_process()
+        number = UNREAD
         try:
+            frame = decode(request, max_bytes=self.max_bytes)
+            number = frame.number
             with self._lock, self.journal.open() as kept:
-                return self._answered(request, kept)
+                return self._answered(frame, hashlib.sha256(request).hexdigest(), kept)
         except (RefusedError, MessageError, BudgetExceededError) as error:
             log.warning("refused: %s", error)
             reason = str(error)
@@ -158,18 +168,16 @@ class ClientRoom(SingleUse):
         except Exception:  # its text may speak of the rows: it stays here
             log.exception("a request failed")
             reason = "the client failed; its operator finds the reason in its log"
-        return self._reply("refused", 0, words(reason))
+        return self._reply("refused", number, words(reason))
 
     def _reply(self, kind: str, number: int, arrays: Mapping[str, np.ndarray]) -> bytes:
         return encode(Frame(kind, self.agreement, self.number, number, arrays))
 
-    def _answered(self, request: bytes, kept: dict[str, Any]) -> bytes:
-        frame = decode(request, max_bytes=self.max_bytes)
+    def _answered(self, frame: Frame, digest: str, kept: dict[str, Any]) -> bytes:
         if frame.kind == "hello":
             return self._hello(frame, kept)
         if frame.agreement != self.agreement[:8]:
             raise RefusedError("the message belongs to another agreement")
-        digest = hashlib.sha256(request).hexdigest()
         mine = self._mine(kept)
         if not mine["agreed"]:
             raise RefusedError("no hello came before this message")
@@ -235,7 +243,7 @@ class ClientRoom(SingleUse):
             raise RefusedError("a total came before the first release")
         if frame.kind == "finish":
             mine["finished"] = True
-            self._result = self._finished(kept, mine)
+            self._result = self._run(kept, mine)
             return "done", {}
         try:
             self._run(kept, mine)
@@ -323,9 +331,6 @@ class ClientRoom(SingleUse):
         totals = [list(unpacked(text).values()) for text in mine["totals"]]
         seat = self._seat(self._opened(kept["runs"], leave=mine), totals)
         return self.study.follow(seat, self.plan)
-
-    def _finished(self, kept: dict[str, Any], mine: dict[str, Any]) -> Any:
-        return self._run(kept, mine)
 
 
 def _plain(array: np.ndarray) -> Any:

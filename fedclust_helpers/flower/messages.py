@@ -25,6 +25,7 @@ import numpy as np
 
 VERSION = 1
 SERVER = 2**32 - 1
+UNREAD = 2**32 - 1  # number in the answer to a message that could not be read
 HEADER = struct.Struct("<2sB8sIIB")
 MAX_BYTES = 2**28  # of one message
 MAX_DIMENSIONS = 8

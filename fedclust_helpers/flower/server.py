@@ -23,6 +23,7 @@ from fedclust_helpers.flower.journal import Journal, packed, unpacked
 from fedclust_helpers.flower.messages import (
     MAX_BYTES,
     SERVER,
+    UNREAD,
     Frame,
     MessageError,
     decode,
@@ -203,56 +204,51 @@ class ServerRoom:
     ) -> dict[Hashable, Frame]:
         """Send one request to all and wait for the `wanted` answer of each; repeat what is lost."""
         message, start = encode(request), time.monotonic()
-        pending, replies, faults = set(self.transport.addresses), {}, dict[Hashable, str]()
-        again = start
-        while pending:
+        end, replies, faults = start + self.deadline, {}, dict[Hashable, str]()
+        due = {address: start for address in self.transport.addresses}  # when to send (again)
+        while due:
             now = time.monotonic()
-            if now - start > self.deadline:
-                raise RoundFailedError(self._missing(request, pending, faults))
-            if now >= again:
-                for address in pending:
-                    self._send(address, message)
-                again = now + self.patience
-            got = self.transport.receive(max(0.0, min(again, start + self.deadline) - now))
+            if now > end:
+                raise RoundFailedError(self._missing(request, set(due), faults))
+            for address in [a for a, when in due.items() if when <= now]:
+                self.n_bytes["sent"] += len(message)
+                self.transport.send(address, message)
+                due[address] = now + self.patience
+            got = self.transport.receive(max(0.0, min(end, *due.values()) - now))
             if got is None:
                 continue
             address, answer = got
             self.n_bytes["received"] += len(answer)
-            fault, frame = self._read(address, answer, request, wanted)
-            if frame is None or address not in pending:
-                faults[address] = fault or faults.get(address, "")
-                continue
-            fault = check(frame)
-            if fault:
+            frame, fault = self._read(address, answer, request, wanted)
+            fault = fault or (check(frame) if frame else "")
+            if frame is not None and not fault:
+                if due.pop(address, None) is not None:
+                    replies[address] = frame
+            elif fault and address in due:
                 faults[address] = fault
-                continue
-            replies[address] = frame
-            pending.discard(address)
+                due[address] = min(due[address], time.monotonic() + self.patience / 10)
         self.seconds.append(time.monotonic() - start)
         return replies
 
-    def _send(self, address: Hashable, message: bytes) -> None:
-        self.n_bytes["sent"] += len(message)
-        self.transport.send(address, message)
-
     def _read(
         self, address: Hashable, answer: bytes, request: Frame, wanted: str
-    ) -> tuple[str, Frame | None]:
-        """What is wrong with an answer, or its frame; another message's answer is passed over."""
+    ) -> tuple[Frame | None, str]:
+        """The frame of an answer, or what is wrong with it; (None, "") for one that came late."""
         try:
             frame = decode(answer, max_bytes=self.max_bytes)
         except MessageError as error:
-            return str(error), None
-        if frame.kind == "refused":
+            return None, str(error)
+        if frame.kind == "refused" and frame.number == UNREAD:
+            return None, f"client {frame.sender} could not read the message: {frame.text}"
+        if frame.kind == "refused" and frame.number == request.number:
             raise RoundFailedError(f"client {frame.sender} refused: {frame.text}")
-        if frame.agreement != self.agreement[:8] or frame.kind != wanted:
-            return "an answer of another kind or agreement", None
-        if wanted != "hello":
-            if frame.number != request.number:
-                return "a late answer", None
-            if self._numbers.get(address) != frame.sender:
-                return f"an answer in the name of client {frame.sender}", None
-        return "", frame
+        if frame.agreement != self.agreement[:8]:
+            return None, "an answer of another agreement"
+        if wanted != "hello" and self._numbers.get(address) != frame.sender:
+            return None, f"an answer in the name of client {frame.sender}"
+        if frame.kind != wanted or (wanted != "hello" and frame.number != request.number):
+            return None, ""
+        return frame, ""
 
     def _missing(
         self, request: Frame, pending: set[Hashable], faults: Mapping[Hashable, str]

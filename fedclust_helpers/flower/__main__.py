@@ -1,0 +1,37 @@
+"""What an operator types: ``python -m fedclust_helpers.flower room|plan|secret FILE``."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import secrets
+from pathlib import Path
+
+from fedclust_helpers.flower.room import open_room, read_config, serve
+from fedclust_helpers.secure_aggregation import SECRET_BYTES
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Open a client's room, look at what it would do, or draw a group secret."""
+    parser = argparse.ArgumentParser(prog="python -m fedclust_helpers.flower", description=__doc__)
+    parser.add_argument("what", choices=("room", "plan", "secret"))
+    parser.add_argument("file", type=Path, help="room.toml, or the file of the new secret")
+    given = parser.parse_args(arguments)
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
+    if given.what == "secret":
+        handle = os.open(given.file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with open(handle, "wb") as file:
+            file.write(secrets.token_bytes(SECRET_BYTES))
+        return
+    config = read_config(given.file)
+    if given.what == "room":
+        serve(config)
+        return
+    room = open_room(config)
+    print(f"{room.plan}\nagreement  {room.agreement.hex()}")
+    print(f"budget     {room.ledger().remaining:.1%} is left before this run")
+
+
+if __name__ == "__main__":
+    main()

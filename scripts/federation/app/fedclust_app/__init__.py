@@ -1,0 +1,1 @@
+"""Carries the messages of a fedclust study."""

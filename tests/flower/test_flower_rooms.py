@@ -1,0 +1,607 @@
+"""Rooms of a real federation, without an engine: equal to one process, whatever the wire does.
+
+The transport is a direct call, so that every message can be lost, doubled, changed or repeated at
+will. The same over Flower, with processes: test_flower_deployment.py.
+"""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import refuses
+from flower_cases import (
+    LLOYD,
+    N_CLIENTS,
+    ROWS,
+    SECRET,
+    BadNetwork,
+    client_rows,
+    open_room,
+    open_rooms,
+    server,
+    study,
+)
+
+import fedclust_helpers
+from fedclust_helpers.accounting import Budget, PrivacyLedger
+from fedclust_helpers.federation import ClientData, simulate
+from fedclust_helpers.flower import Direct, Journal, JournalError, RoundFailedError, ServerRoom
+from fedclust_helpers.flower.messages import SERVER, Frame, decode, encode
+
+BALL = {"domain": "ball", "unit": "point"}
+SERVER_POINTS = np.random.default_rng(3).normal(0, 0.3, (30, 2)).tolist()
+FEDDP = {"n_clusters": 3, "epsilon": 8.0, "delta": 1e-4, "n_rounds": 2}
+SUMS = {
+    "n_clusters": 2, "n_rounds": 3, "epsilon": 20.0, "delta": 1e-3, "min_size": 1,
+    "training": {"model": {"kind": "LinearRegression", "n_features": 1}, "clip": 0.5},
+}  # fmt: skip
+
+STUDIES = {
+    "noise of the server": study(noise_from="server"),
+    "noise of the clients": study(),
+    "read by the server": study(receiver="server"),
+    "32 bits": study(bits=32),
+    "over-clustered": study(method="fastlloyd_overclustered", options={"n_clusters": 3, "epsilon": 2.0}),
+    "over-clustered, read by the server": study(
+        method="fastlloyd_overclustered", options={"n_clusters": 3, "epsilon": 2.0},
+        receiver="server",
+    ),
+    "sums only": study(method="sums_only", options=SUMS, unit="client"),
+}  # fmt: skip
+
+
+@pytest.fixture(params=list(STUDIES))
+def agreed(request):
+    return STUDIES[request.param]
+
+
+def in_one_process(agreed) -> Any:
+    """The same study in one process: the in-process federation and the same run."""
+    federation = simulate(
+        client_rows(), "masked", ledger=PrivacyLedger(agreed.unit, agreed.adjacency),
+        **agreed.federation_options,
+    )  # fmt: skip
+    return agreed.follow(federation, agreed.planned(federation))
+
+
+def outcome(result) -> np.ndarray:
+    return result.models if hasattr(result, "models") else result.centers
+
+
+def results(agreed, returned, rooms) -> list[Any]:
+    return [returned] if agreed.receiver == "server" else [room.result for room in rooms]
+
+
+def assert_same(agreed, returned, rooms) -> None:
+    reference = in_one_process(agreed)
+    for result in results(agreed, returned, rooms):
+        assert np.array_equal(outcome(result), outcome(reference))
+        if reference.history is not None:
+            assert np.array_equal(result.history, reference.history)
+    for room in rooms:
+        assert room.finished
+        assert room.ledger().releases == reference.ledger.releases
+
+
+# --- the contract ---------------------------------------------------------------------------------
+
+
+def test_round_by_round_equal_to_one_process(agreed, tmp_path):
+    rooms = open_rooms(tmp_path, agreed)
+    returned = server(tmp_path, agreed, Direct(rooms)).run()
+    assert_same(agreed, returned, rooms)
+
+
+def test_payload_is_within_ten_percent_of_the_transcript(tmp_path):
+    # k = 15 and d = 2 as for S1, the smallest messages of our data sets; no hello, no end
+    agreed = study(options=LLOYD | {"n_clusters": 15}, noise_from="server")
+    rooms = open_rooms(tmp_path, agreed)
+    room = server(tmp_path, agreed, Direct(rooms), patience=20.0)
+    room.run()
+    federation = simulate(client_rows(), "masked", **agreed.federation_options)
+    agreed.follow(federation, agreed.planned(federation))
+    rounds = sum(federation.transcript.n_bytes(round=t) for t in range(3))
+    empty = 20 * N_CLIENTS  # hello out and back, the first total, the done: headers alone
+    hello = N_CLIENTS * (20 + 16 + 32)
+    sent = sum(room.n_bytes.values()) - 3 * empty - hello
+    assert rounds == 2 * 3 * N_CLIENTS * 8 * 15 * 3
+    assert rounds <= sent <= 1.1 * rounds
+
+
+@pytest.mark.parametrize("receiver", ["clients", "server"])
+def test_in_secure_mode_the_clients_agree_and_the_noise_is_fresh(tmp_path, receiver):
+    pytest.importorskip("opendp", reason="secure noise needs OpenDP (fedclust[secure])")
+    agreed = study(seed=None, receiver=receiver)
+    outcomes = []
+    for run in ("one", "two"):
+        again, folder = replace(agreed, run=run), tmp_path / run
+        folder.mkdir()
+        rooms = open_rooms(folder, again)
+        returned = server(folder, again, Direct(rooms)).run()
+        found = [outcome(r) for r in results(again, returned, rooms)]
+        assert all(np.array_equal(found[0], other) for other in found)
+        assert abs(rooms[0].ledger().epsilon(rooms[0].plan.delta) - 2.0) < 1e-6
+        outcomes.append(found[0])
+    assert (outcomes[0] != outcomes[1]).any()
+
+
+# --- a bad network --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "fault", ["lost", "doubled", "late", "out of order", "cut short", "garbled"]
+)
+@pytest.mark.parametrize("receiver", ["clients", "server"])
+def test_a_bad_network_changes_nothing(tmp_path, fault, receiver):
+    agreed = study(receiver=receiver)
+    rooms = open_rooms(tmp_path, agreed)
+    network = BadNetwork(rooms, fault, seed=1)
+    returned = server(tmp_path, agreed, network).run()
+    assert_same(agreed, returned, rooms)
+    assert network.n_spoilt or fault in ("late", "out of order")
+    assert one_answer_each(network.answers)
+
+
+def one_answer_each(answers) -> bool:
+    """No pad covers two messages: all masked answers of a client to one release are the same."""
+    seen: dict[tuple[int, int], set[bytes]] = {}
+    for client, answer in answers:
+        frame = decode(answer)
+        if frame.kind == "answer":
+            seen.setdefault((client, frame.number), set()).add(answer)
+    assert len(seen) == N_CLIENTS * LLOYD["n_rounds"]
+    return all(len(different) == 1 for different in seen.values())
+
+
+def test_a_client_that_never_answers_is_named_in_time(tmp_path):
+    class Deaf(Direct):
+        def send(self, address, message):
+            if address != 1 or decode(message).kind == "hello":
+                super().send(address, message)
+
+    rooms = open_rooms(tmp_path, study())
+    room = server(tmp_path, study(), Deaf(rooms), deadline=0.3)
+    refuses(RoundFailedError, "no answer to total 0 within 0.3 s from client 1", room.run)
+    server(tmp_path, study(), Direct(rooms)).run()  # it comes back, and the run goes on
+    assert_same(study(), None, rooms)
+
+
+def test_two_clients_of_one_number_are_refused(tmp_path):
+    rooms = [open_room(tmp_path, study(), i) for i in (0, 1)]
+    room = server(tmp_path, study(), Direct([*rooms, rooms[1]]))
+    refuses(RoundFailedError, "clients must be number 0 to 2, each once", room.run)
+    assert not any(r.ledger().releases for r in rooms)
+
+
+def test_nobody_answers_in_the_name_of_another(tmp_path):
+    class Liar(Direct):
+        def send(self, address, message):
+            super().send(address, message)
+            if address == 2 and decode(message).kind == "total":
+                frame = decode(self._waiting.pop()[1])
+                self._waiting.append((2, encode(replace(frame, sender=0))))
+
+    rooms = open_rooms(tmp_path, study())
+    room = server(tmp_path, study(), Liar(rooms), deadline=0.3)
+    refuses(RoundFailedError, "in the name of client 0", room.run)
+
+
+@pytest.mark.parametrize("spoil", ["shape", "kind", "parts"])
+def test_an_answer_of_another_form_is_not_added(tmp_path, spoil):
+    class Odd(Direct):
+        def send(self, address, message):
+            super().send(address, message)
+            frame = decode(self._waiting[-1][1])
+            if address == 2 and frame.kind == "answer":
+                first = frame.arrays["0"]
+                changed = {
+                    "shape": {"0": first[:-1]}, "kind": {"0": first.astype(np.int64)},
+                    "parts": {"2": first},
+                }[spoil]  # fmt: skip
+                self._waiting.pop()
+                answer = encode(replace(frame, arrays={**frame.arrays, **changed}))
+                self._waiting.append((2, answer))
+
+    rooms = open_rooms(tmp_path, study())
+    room = server(tmp_path, study(), Odd(rooms), deadline=0.3)
+    refuses(RoundFailedError, "from client 2 .*(numbers|parts)", room.run)
+    assert json.loads((tmp_path / "server.json").read_text() if room.journal.path.exists() else "0") == 0
+
+
+# --- killed and started again ---------------------------------------------------------------------
+
+
+class Killed(Exception):
+    """Stands for a kill: nothing after it runs in that process."""
+
+
+class KilledClients(Direct):
+    """Client 1 is killed at one release, once: "before" the message, "while" it keeps its answer
+    (before or after the file is renamed), or "after", with the answer unsent."""
+
+    def __init__(self, folder: Path, agreed, when: str, number: int) -> None:
+        super().__init__(open_rooms(folder, agreed))
+        self.folder, self.agreed, self.when, self.number = folder, agreed, when, number
+        self.answers: list[tuple[int, bytes]] = []
+
+    def send(self, address, message):
+        frame = decode(message)
+        if address == 1 and self.when and frame.number == self.number and frame.kind != "hello":
+            when, self.when = self.when, ""
+            room = self.rooms[1]
+            if when == "before renaming":
+                save = room.journal.save
+                room.journal.save = killing
+                refused = decode(room.answer(message))  # a real kill would give no answer at all
+                assert refused.kind == "refused"
+                room.journal.save = save
+            elif when != "before":
+                self.answers.append((1, room.answer(message)))
+            self.rooms[1] = open_room(self.folder, self.agreed, 1)
+            return
+        answer = self.rooms[address].answer(message)
+        self.answers.append((address, answer))
+        self._waiting.append((address, answer))
+
+
+def killing(document: Any) -> None:
+    raise Killed
+
+
+@pytest.mark.parametrize("number", [0, 2])
+@pytest.mark.parametrize("when", ["before", "before renaming", "after"])
+@pytest.mark.parametrize("receiver", ["clients", "server"])
+def test_a_killed_client_goes_on(tmp_path, when, number, receiver):
+    agreed = study(receiver=receiver)
+    network = KilledClients(tmp_path, agreed, when, number)
+    returned = server(tmp_path, agreed, network).run()
+    assert_same(agreed, returned, network.rooms)
+    assert one_answer_each(network.answers)
+
+
+def test_what_is_charged_is_never_less_than_what_left(tmp_path):
+    agreed = study()
+    room = open_room(tmp_path, agreed, 0)
+    hello(room)
+    charged_when_answered = []
+    save = room.journal.save
+
+    def watched(document):
+        save(document)
+        charged_when_answered.append(json.loads(room.journal.path.read_text())["runs"][0]["charged"])
+
+    room.journal.save = watched
+    assert decode(ask(room, "total", 0)).kind == "answer"
+    assert charged_when_answered == [1]  # on disk before the answer was returned
+    room.journal.save = killing
+    assert decode(ask(room, "total", 1, totals(room))).kind == "refused"
+    again = open_room(tmp_path, agreed, 0)
+    assert len(again.ledger().releases) == 1
+
+
+@pytest.mark.parametrize("noise_from", ["server", "clients"])
+@pytest.mark.parametrize("number", [0, 1, 3])
+def test_a_killed_server_goes_on(tmp_path, noise_from, number):
+    class Stops(Direct):
+        def send(self, address, message):
+            frame = decode(message)
+            if address == 2 and frame.number == number and frame.kind != "hello":
+                raise Killed
+            super().send(address, message)
+
+    agreed = study(noise_from=noise_from)
+    rooms = open_rooms(tmp_path, agreed)
+    with pytest.raises(Killed):
+        server(tmp_path, agreed, Stops(rooms)).run()
+    server(tmp_path, agreed, Direct(rooms)).run()
+    assert_same(agreed, None, rooms)
+
+
+def test_a_killed_server_that_receives_goes_on(tmp_path):
+    class Stops(Direct):
+        def send(self, address, message):
+            if decode(message).number == 2:
+                raise Killed
+            super().send(address, message)
+
+    agreed = study(receiver="server")
+    rooms = open_rooms(tmp_path, agreed)
+    with pytest.raises(Killed):
+        server(tmp_path, agreed, Stops(rooms)).run()
+    returned = server(tmp_path, agreed, Direct(rooms)).run()
+    assert_same(agreed, returned, rooms)
+
+
+def test_a_server_without_its_journal_cannot_go_on(tmp_path):
+    class Stops(Direct):
+        def send(self, address, message):
+            if decode(message).number == 2:
+                raise Killed
+            super().send(address, message)
+
+    rooms = open_rooms(tmp_path, study())
+    with pytest.raises(Killed):
+        server(tmp_path, study(), Stops(rooms)).run()
+    lost = server(tmp_path, study(), Direct(rooms), journal=tmp_path / "other.json")
+    refuses(RoundFailedError, "a journal was lost or put back", lost.run)
+    # the releases that were made stay charged
+    assert all(len(room.ledger().releases) == 2 for room in rooms)
+
+
+# --- a client trusts nobody -----------------------------------------------------------------------
+
+
+def ask(room, kind: str, number: int = 0, arrays: Any = None, agreement: bytes | None = None):
+    agreement = room.agreement if agreement is None else agreement
+    return room.answer(encode(Frame(kind, agreement, SERVER, number, arrays or {})))
+
+
+def hello(room) -> None:
+    whole = {"agreement": np.frombuffer(room.agreement, np.uint8)}
+    assert decode(ask(room, "hello", 0, whole)).kind == "hello"
+
+
+def totals(room) -> dict[str, np.ndarray]:
+    """A total of the right form, made up."""
+    rng = np.random.default_rng(0)
+    return {"0": rng.integers(2**40, size=(3, 2), dtype=np.uint64), "1": np.ones(3, np.uint64)}
+
+
+def refused(answer: bytes, words: str) -> None:
+    frame = decode(answer)
+    assert frame.kind == "refused" and words in frame.text, (frame.kind, frame.text)
+
+
+def test_nothing_is_answered_before_the_agreement(tmp_path):
+    room = open_room(tmp_path, study(), 0)
+    refused(ask(room, "total"), "no hello came before")
+    other = {"agreement": np.zeros(32, np.uint8)}
+    refused(ask(room, "hello", 0, other), "the agreement is not this client's")
+    refused(ask(room, "total"), "no hello came before")
+    hello(room)
+    refused(ask(room, "total", agreement=bytes(32)), "another agreement")
+    assert room.ledger().releases == ()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"run": "another"}, {"bound": 2.0}, {"options": LLOYD | {"epsilon": 1.0}}, {"seed": 6},
+        {"n_records": 1000}, {"max_colluding": 0}, {"bits": 32}, {"noise_from": "server"},
+    ],
+    ids=lambda changes: next(iter(changes)),
+)  # fmt: skip
+def test_another_study_is_another_agreement(tmp_path, changes):
+    rooms = open_rooms(tmp_path, study())
+    rooms[2] = open_room(tmp_path, study(**changes), 2)
+    room = server(tmp_path, study(), Direct(rooms))
+    refuses(RoundFailedError, "client 2 refused: the agreement is not this client's", room.run)
+    assert not any(r.ledger().releases for r in rooms)
+
+
+def test_another_version_is_another_agreement(tmp_path, monkeypatch):
+    rooms = open_rooms(tmp_path, study())
+    monkeypatch.setattr(fedclust_helpers, "__version__", "0.0.9")
+    room = server(tmp_path, study(), Direct(rooms))
+    refuses(RoundFailedError, "compare study files and package versions", room.run)
+
+
+@pytest.mark.parametrize(
+    ("own", "error"),
+    [
+        ({"bound": 0.5}, "study has bound 1.0, this client 0.5"),
+        ({"domain": "ball"}, "study has domain box, this client ball"),
+        ({"rows": [np.zeros((4, 3))] * 3}, "rows must have 2"),
+        ({"secret": b"short"}, "secret must be 32 bytes"),
+    ],
+    ids=["bound", "domain", "dimension", "secret"],
+)
+def test_a_client_keeps_its_own_bounds(tmp_path, own, error):
+    refuses(ValueError, error, open_room, tmp_path, study(), 0, **own)
+
+
+def test_rounds_come_in_order_and_once(tmp_path):
+    room = open_room(tmp_path, study(), 0)
+    hello(room)
+    refused(ask(room, "total", 1, totals(room)), "release 0 is the next one")
+    first = ask(room, "total", 0)
+    assert decode(first).kind == "answer"
+    assert ask(room, "total", 0) == first  # repeated: the same bytes
+    refused(ask(room, "total", 0, totals(room)), "answered before, to another request")
+    refused(ask(room, "total", 2, totals(room)), "release 1 is the next one")
+    refused(ask(room, "finish", 1, totals(room)), "no finish 1 is in the plan")
+    second = ask(room, "total", 1, totals(room))
+    assert decode(second).kind == "answer"
+    refused(ask(room, "total", 0), "release 2 is the next one")
+    other = {name: value + np.uint64(1) for name, value in totals(room).items()}
+    refused(ask(room, "total", 1, other), "answered before, to another request")
+    assert len(room.ledger().releases) == 2
+
+
+def test_a_total_of_another_form_is_refused(tmp_path):
+    room = open_room(tmp_path, study(), 0)
+    hello(room)
+    refused(ask(room, "total", 0, totals(room)), "before the first release")
+    ask(room, "total", 0)
+    good = totals(room)
+    for wrong in (
+        {}, {"0": good["0"]}, good | {"2": good["1"]}, good | {"1": good["1"].astype(float)},
+        good | {"0": good["0"][:2]}, {"a": good["0"], "b": good["1"]},
+    ):  # fmt: skip
+        refused(ask(room, "total", 1, wrong), "not of the shape and kind")
+    assert len(room.ledger().releases) == 1
+
+
+RELEASE = {
+    "statistic": np.frombuffer(b"relative_sums_and_counts", np.uint8),
+    "centers": np.array([[-0.5, 0.1], [0.5, 0.1], [0.0, -0.4]]),
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"statistic": np.frombuffer(b"total", np.uint8)}, "not of the statistic"),
+        ({"statistic": np.frombuffer(b"os.system", np.uint8)}, "not of the statistic"),
+        ({"radius": np.array(50.0)}, "does not fit the plan"),
+        ({"radius": np.array(np.nan)}, "does not fit the plan"),
+        ({"radius": np.array([0.1, 0.1])}, "does not fit the plan"),
+        ({"centers": np.full((3, 2), np.nan)}, "does not fit the plan"),
+        ({"centers": np.zeros((3, 5))}, "does not fit the plan"),
+        ({"centers": np.zeros((90, 2))}, "does not fit the plan"),
+        ({"bound": np.array(0.1)}, "does not fit the plan"),
+        ({"n_features": np.array(1)}, "does not fit the plan"),
+        ({"points": np.zeros((1, 2))}, "does not fit the plan"),
+        ({"round": np.array(7)}, "not the server's to say"),
+        ({"sampling": np.array(0)}, "not the server's to say"),
+        ({"shapes": np.array(0)}, "not the server's to say"),
+    ],
+    ids=lambda value: "=".join(map(str, next(iter(value.items())))) if isinstance(value, dict) else "",
+)
+def test_a_hostile_broadcast_is_refused_and_costs_nothing(tmp_path, changes, words):
+    agreed = study(receiver="server")
+    room = open_room(tmp_path, agreed, 0)
+    hello(room)
+    radius = {"radius": np.array(room.plan.radii[0])}
+    refused(ask(room, "release", 0, RELEASE | radius | changes), words)
+    assert room.ledger().releases == ()
+    good = ask(room, "release", 0, RELEASE | radius)
+    assert decode(good).kind == "answer"
+    moved = {"centers": RELEASE["centers"] + 0.1}
+    refused(ask(room, "release", 0, RELEASE | radius | moved), "answered before")
+
+
+@pytest.mark.parametrize("receiver", ["clients", "server"])
+def test_a_run_that_is_finished_is_over(tmp_path, receiver):
+    agreed = study(receiver=receiver)
+    rooms = open_rooms(tmp_path, agreed)
+    server(tmp_path, agreed, Direct(rooms)).run()
+    kind = "total" if receiver == "clients" else "release"
+    refused(ask(rooms[0], kind, 3, totals(rooms[0])), "this run is finished")
+    again = server(tmp_path, agreed, Direct(rooms), journal=tmp_path / "new.json")
+    refuses(RoundFailedError, "start a new run", again.run)
+    assert len(rooms[0].ledger().releases) == 3
+
+
+def test_a_budget_is_shared_by_all_runs_of_a_journal(tmp_path):
+    budget = Budget(5.0, 0.01)
+    for i, expected in enumerate([True, True, False]):  # 2 + 2 fit into 5, three runs do not
+        agreed = study(run=f"run {i}")
+        rooms = open_rooms(tmp_path, agreed, budget=budget)
+        room = server(tmp_path, agreed, Direct(rooms), journal=tmp_path / f"server {i}.json")
+        if expected:
+            room.run()
+        else:
+            refuses(RoundFailedError, "refused: .*would exceed the budget", room.run)
+    assert all(len(room.ledger().releases) == 6 for room in rooms)
+    assert rooms[0].ledger().remaining < 0.4
+
+
+def test_an_error_tells_nothing_about_the_rows(tmp_path, monkeypatch):
+    room = open_room(tmp_path, study(), 0)
+    hello(room)
+
+    def failing(*args, **kwargs):
+        raise KeyError("row 17 is 0.123456")
+
+    monkeypatch.setattr(room, "_run", failing)
+    answer = ask(room, "total")
+    refused(answer, "the client failed")
+    assert b"0.123456" not in answer and room.ledger().releases == ()
+
+
+def test_a_room_is_not_copied(tmp_path):
+    import copy
+    import pickle
+
+    room = open_room(tmp_path, study(), 0)
+    for how in (copy.copy, copy.deepcopy, pickle.dumps):
+        refuses(TypeError, "must not be", how, room)
+
+
+# --- the journal ----------------------------------------------------------------------------------
+
+
+def test_a_damaged_journal_releases_nothing(tmp_path):
+    room = open_room(tmp_path, study(), 0)
+    hello(room)
+    room.journal.path.write_text(room.journal.path.read_text()[:-40])
+    refused(ask(room, "total"), "journal is not to be had")
+    refuses(JournalError, "damaged", room.ledger)
+
+
+def test_a_journal_is_for_one_unit_and_one_process(tmp_path):
+    journal = Journal(tmp_path / "j.json", unit="point")
+    with journal.open() as document:
+        journal.save(document)
+        with pytest.raises(JournalError, match="in use by another process"), journal.open():
+            pass
+    with (
+        pytest.raises(JournalError, match="kept for another unit"),
+        Journal(tmp_path / "j.json", unit="client").open(),
+    ):
+        pass
+
+
+# --- studies and seats ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"method": "ldp_kmeans"}, "method must be one of"),
+        ({"run": ""}, "run must be a name"),
+        ({"n_clients": 0}, "n_clients must be"),
+        ({"method": "sums_only", "receiver": "server"}, "receiver must be 'clients' for sums_only"),
+    ],
+)
+def test_a_study_that_cannot_run_is_refused(changes, message):
+    refuses(ValueError, message, study, **changes)
+
+
+def test_a_study_is_the_same_when_read_again():
+    again = type(study()).from_json(study().to_json())
+    assert again == study()
+    refuses(ValueError, "unknown: \\['code'\\]", type(again).from_json, '{"code": 1}')
+
+
+def test_a_server_that_adds_the_noise_may_not_read_the_sum(tmp_path):
+    wrong = study(noise_from="server", receiver="server")
+    refuses(ValueError, "receiver must be 'clients'", open_room, tmp_path, wrong, 0)
+
+
+def test_two_secrets_make_no_sum(tmp_path):
+    # all must hold the same secret: with another one the pads stay in the sum, as uniform noise
+    agreed = study(method="fastlloyd", options=LLOYD | {"n_rounds": 1})
+    rooms = open_rooms(tmp_path, agreed)
+    rooms[2] = open_room(tmp_path, agreed, 2, secret=SECRET[::-1])
+    server(tmp_path, agreed, Direct(rooms)).run()
+    sums, counts = rooms[0].result.released[0]
+    assert np.abs(counts).max() > 1e6 > sum(ROWS)
+
+
+def test_pads_cancel_where_the_server_reads(mixture):
+    data = ClientData.from_clients([mixture[:100], mixture[100:]])
+    federation = simulate(
+        data, "masked", seed=1, noise_from="clients", receiver="server", keep_payloads=True
+    )
+    from fedclust_helpers import fastlloyd
+
+    plan = fastlloyd.plan(federation, n_clusters=3, epsilon=2.0, n_rounds=1)
+    result = fastlloyd.run(federation, plan)
+    (sums,) = [m for m in federation.transcript.view("server") if m.name == "sums"]
+    read = federation.fixed_point.decode(sums.payload.sum(axis=0, dtype=np.uint64))
+    assert np.array_equal(read, result.released[0][0])
+    alone = federation.fixed_point.decode(sums.payload[0])
+    assert np.abs(alone).max() > 1e6  # one message alone is far outside of what sums may be
+    other = simulate(data, "masked", seed=1, noise_from="clients")
+    same = fastlloyd.run(other, fastlloyd.plan(other, n_clusters=3, epsilon=2.0, n_rounds=1))
+    assert np.array_equal(same.centers, result.centers)
+    assert federation.transcript.n_bytes(round=0) < other.transcript.n_bytes(round=0)
+
+
+def test_the_rooms_speak_to_any_transport(tmp_path):
+    assert isinstance(server(tmp_path, study(), Direct([])), ServerRoom)
