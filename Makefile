@@ -4,10 +4,11 @@
 #           BACKEND=dask SCHEDULER=tcp://host:8786 (results on many machines: docs/sweeps.md)
 
 .POSIX:
-.PHONY: help lab test fast lint notebooks variations results bench mutants sweep browser-test wheel-test site lock clean
+.PHONY: help lab test fast lint notebooks variations results bench mutants sweep browser-test federation-test wheel-test site lock clean
 
 VENV = .venv
 SITE = .venv-site
+FEDERATION = .venv-federation
 PYTHON =
 N = 2
 DESIGN = full
@@ -35,7 +36,7 @@ test: lint          ## install what tests need and run everything: lint, types, 
 	    --ignore-glob='notebooks/*.py' notebooks
 
 fast: $(VENV)/installed          ## quick tests only: nothing marked slow, no notebook is executed
-	$(PYTEST) -n $(N) -m "not slow and not browser"
+	$(PYTEST) -n $(N) -m "not slow and not browser and not federation"
 
 lint: $(VENV)/installed          ## ruff (rules and format), mypy and codespell
 	$(RUN)/ruff check .
@@ -66,6 +67,10 @@ sweep: $(VENV)/installed          ## wrong input to every public callable; write
 browser-test: $(VENV)/browser-installed site          ## every page of the book and every widget in a real browser (Chromium)
 	$(PYTEST) -m browser -s tests/browser
 
+federation-test: $(FEDERATION)/installed          ## a whole run over Flower: three clients as processes, TLS (5 min)
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 PYTHONHASHSEED=0 $(FEDERATION)/bin/python -m pytest -q -s \
+	    -p no:cacheprovider -m federation tests/flower
+
 wheel-test: $(VENV)/installed          ## build the wheel, install it elsewhere, execute the notebooks there
 	$(RUN)/python scripts/wheel_test.py --jobs $(N)
 
@@ -77,7 +82,7 @@ lock: $(VENV)/installed          ## renew requirements.lock and environment.yml
 	$(RUN)/python scripts/lock.py
 
 clean:          ## remove the environment and all caches
-	rm -rf $(VENV) $(SITE) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(SITE) $(FEDERATION) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 # The environment: made again only when the lock or pyproject.toml changed.
@@ -97,6 +102,13 @@ $(VENV)/installed: requirements.lock pyproject.toml
 	$(PIP) install -q -r requirements.lock
 	$(PIP) install -q --no-deps --no-build-isolation -e .
 	@touch $(VENV)/installed
+
+# Flower pins many packages: its environment is its own, with the version that was tested.
+$(FEDERATION)/installed: $(VENV)/installed
+	$(VENV)/bin/python -m venv --clear $(FEDERATION)
+	$(FEDERATION)/bin/python -m pip --disable-pip-version-check install -q \
+	    "flwr==1.41.0" "pytest>=8.3" "hypothesis>=6.112" -e ".[federation]"
+	@touch $(FEDERATION)/installed
 
 $(VENV)/browser-installed: $(VENV)/installed
 	$(PIP) install -q --no-build-isolation -c requirements.lock -e ".[browser]"

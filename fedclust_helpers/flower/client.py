@@ -53,7 +53,7 @@ from fedclust_helpers.flower.messages import (
     numbered,
     words,
 )
-from fedclust_helpers.flower.seats import Asked, ClientSeat
+from fedclust_helpers.flower.seats import Asked, client_seat
 from fedclust_helpers.flower.study import Study
 from fedclust_helpers.secure_aggregation import SECRET_BYTES, Ring
 
@@ -75,8 +75,9 @@ class ClientRoom(SingleUse):
         Clipped to `bound` and `domain`.
     number : int
         Which of the clients this is, from 0.
-    secret : bytes
-        The group secret (32 bytes), which the clients share and the server must not have.
+    secret : bytes, optional
+        The group secret (32 bytes), which the clients share and the server must not have; None
+        where the server is trusted.
     journal : path
         The file that keeps charges and answers: one for a data set, for all its studies.
     budget : Budget
@@ -94,13 +95,13 @@ class ClientRoom(SingleUse):
     advice = "a copy would answer with the same pads; make one room for each client"
 
     def __init__(
-        self, study: Study, rows: ArrayLike, *, number: int, secret: bytes, journal: Path | str,
-        budget: Budget, bound: float, domain: str = "box", labels: ArrayLike | None = None,
-        max_bytes: int = MAX_BYTES,
+        self, study: Study, rows: ArrayLike, *, number: int, journal: Path | str, budget: Budget,
+        bound: float, domain: str = "box", secret: bytes | None = None,
+        labels: ArrayLike | None = None, max_bytes: int = MAX_BYTES,
     ) -> None:  # fmt: skip
         check_instance(study, Study, "study")
         check_instance(budget, Budget, "budget")
-        if len(check_instance(secret, bytes, "secret")) != SECRET_BYTES:
+        if study.trust == "masked" and len(check_instance(secret, bytes, "secret")) != SECRET_BYTES:
             raise ValueError(f"secret must be {SECRET_BYTES} bytes")
         self._rows = as_points(rows, "rows", n_features=study.n_features).copy()
         self._labels = None if labels is None else as_integers(labels, "labels").copy()
@@ -118,11 +119,10 @@ class ClientRoom(SingleUse):
         self.agreement = study.agreement(self.plan)
         self._result: Any = None
 
-    def _seat(self, ledger: PrivacyLedger, totals: Sequence[Sequence[Ring]] = ()) -> ClientSeat:
-        session = getattr(self, "agreement", bytes(32))
-        return ClientSeat(
-            self.study, self._rows, labels=self._labels, number=self.number, session=session,
-            totals=totals, ledger=ledger, secret=self._secret,
+    def _seat(self, ledger: PrivacyLedger, totals: Sequence[Sequence[Ring]] = ()) -> Any:
+        return client_seat(
+            self.study, self._rows, labels=self._labels, number=self.number, totals=totals,
+            session=getattr(self, "agreement", bytes(32)), secret=self._secret, ledger=ledger,
         )  # fmt: skip
 
     # what the operator may look at ----------------------------------------------------------------
@@ -249,8 +249,8 @@ class ClientRoom(SingleUse):
             self._run(kept, mine)
         except Asked as asked:
             mine["charged"] = number + 1
-            mine["shapes"].append([list(array.shape) for array in asked.masked])
-            return "answer", numbered(asked.masked)
+            mine["shapes"].append([list(array.shape) for array in asked.content])
+            return "answer", numbered(asked.content)
         raise RefusedError("the run ended before its plan did")
 
     def _from_broadcast(
@@ -273,7 +273,7 @@ class ClientRoom(SingleUse):
             for made in self.plan.releases[:number]:
                 seat._charge(made)
             try:
-                masked = seat.answer(
+                content = seat.answer(
                     statistic, planned.mechanisms, number=number, shapes=mine["shapes"],
                     round=planned.round, **broadcast,
                 )  # fmt: skip
@@ -283,8 +283,8 @@ class ClientRoom(SingleUse):
                 log.exception("a broadcast was refused")
                 raise RefusedError(f"the broadcast of release {number} does not fit the plan") from None
         mine["charged"] = number + 1
-        mine["shapes"].append([list(array.shape) for array in masked])
-        return numbered(masked)
+        mine["shapes"].append([list(array.shape) for array in content])
+        return numbered(content)
 
     def _check_total(self, arrays: Mapping[str, np.ndarray], shapes: Sequence[Sequence[int]]) -> None:
         dtype = np.dtype(f"uint{self.study.bits}")

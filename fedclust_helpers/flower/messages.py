@@ -7,8 +7,8 @@ whatever is not exactly one message. Little-endian throughout:
     2 bytes   "f" and the version of this format
     1 byte    kind
     8 bytes   the first bytes of the agreement (`Study`)
-    4 bytes   sender: the number of a client, or `SERVER`
-    4 bytes   number of the release, from 0
+    2 bytes   sender: the number of a client, or `SERVER`
+    2 bytes   number of the release, from 0
     1 byte    how many arrays follow, each: length of its name (1) and name, kind of its numbers (1),
               dimensions (1), sizes (4 each), numbers
 """
@@ -24,9 +24,9 @@ from typing import Any
 import numpy as np
 
 VERSION = 1
-SERVER = 2**32 - 1
-UNREAD = 2**32 - 1  # number in the answer to a message that could not be read
-HEADER = struct.Struct("<2sB8sIIB")
+SERVER = 2**16 - 1
+UNREAD = 2**16 - 1  # number in the answer to a message that could not be read
+HEADER = struct.Struct("<2sB8sHHB")
 MAX_BYTES = 2**28  # of one message
 MAX_DIMENSIONS = 8
 KINDS = ("hello", "release", "total", "finish", "answer", "refused", "done")

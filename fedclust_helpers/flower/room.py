@@ -24,8 +24,8 @@ from fedclust_helpers.flower.client import ClientRoom
 from fedclust_helpers.flower.messages import MAX_BYTES
 from fedclust_helpers.flower.study import Study
 
-NEEDED = ("study", "rows", "number", "secret", "journal", "bound", "budget", "socket")
-OPTIONAL = ("domain", "labels", "lower", "upper", "result")
+NEEDED = ("study", "rows", "number", "journal", "bound", "budget", "socket")
+OPTIONAL = ("secret", "domain", "labels", "lower", "upper", "result")
 
 
 def read_config(path: Path | str) -> dict[str, Any]:
@@ -53,7 +53,8 @@ def open_room(config: Mapping[str, Any]) -> ClientRoom:
     labels = _table(config["labels"]).ravel().astype(np.int64) if "labels" in config else None
     return ClientRoom(
         Study.read(config["study"]), rows, number=config["number"],
-        secret=config["secret"].read_bytes(), journal=config["journal"],
+        secret=config["secret"].read_bytes() if "secret" in config else None,
+        journal=config["journal"],
         budget=Budget(**config["budget"]), bound=config["bound"],
         domain=config.get("domain", "box"), labels=labels,
     )  # fmt: skip

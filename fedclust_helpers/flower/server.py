@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedclust_helpers._progress import Progress, showing
 from fedclust_helpers._validation import check_positive
@@ -30,9 +31,8 @@ from fedclust_helpers.flower.messages import (
     encode,
     numbered,
 )
-from fedclust_helpers.flower.seats import ServerSeat, server_facts
+from fedclust_helpers.flower.seats import server_seat
 from fedclust_helpers.flower.study import Study
-from fedclust_helpers.secure_aggregation import Ring
 
 Arrays = Mapping[str, np.ndarray]
 
@@ -79,9 +79,7 @@ class ServerRoom:
         self.deadline = check_positive(deadline, "deadline")
         self.patience = check_positive(patience, "patience")
         self.max_bytes = max_bytes
-        self._seat: Any = server_facts(study)
-        if study.receiver == "server":
-            self._seat = ServerSeat(study, ask=self._asked)
+        self._seat = server_seat(study, self._asked)
         self.plan = study.planned(self._seat)
         self.agreement = study.agreement(self.plan)
         self.journal = Journal(journal, agreement=self.agreement.hex())
@@ -128,24 +126,57 @@ class ServerRoom:
 
     def _relayed(self) -> None:
         """The clients receive: each release is answered to the total of the one before."""
-        noise = self._seat.nodes_add_noise
-        for number, planned in enumerate(self.plan.releases):
-            kept = self._kept["runs"]
-            if number < len(kept):
-                if not noise and self.study.seed is not None:  # the stream goes on where it stood
-                    for m, total in zip(
-                        planned.mechanisms, unpacked(kept[number]).values(), strict=True
-                    ):
-                        self._seat._fresh_noise(m, total.shape, self._seat.randomness.noise)
-                continue
-            masked = self._gathered("total", number, self._last_total())
-            totals = [m.sum(axis=0, dtype=m.dtype) for m in masked]
-            for i, mechanism in enumerate(planned.mechanisms):
-                if not noise:
-                    totals[i] = totals[i] + self._seat._fresh_noise(
-                        mechanism, totals[i].shape, self._seat.randomness.noise
-                    )
-            self._keep(totals)
+        for number in range(len(self.plan.releases)):
+            if not self._was_made(number):
+                self._keep(number, self._gathered("total", number, self._last_total()))
+
+    def _asked(self, number: int, name: str, broadcast: Mapping[str, Any]) -> Sequence[Any]:
+        """The server receives: what one release gives, asked for or from the journal."""
+        if not self._was_made(number):
+            content = {"statistic": np.frombuffer(name.encode("ascii"), np.uint8)}
+            for key, value in broadcast.items():
+                content[key] = array = np.asarray(value)
+                if array.dtype.kind not in "biuf":
+                    raise TrustModelError(f"{key} of {name} is not made of numbers: it is not sent")
+            self._keep(number, self._gathered("release", number, content))
+        return list(unpacked(self._kept["runs"][number]).values())
+
+    def _was_made(self, number: int) -> bool:
+        """Whether the journal has the total of a release; in teaching mode its noise is passed."""
+        if number >= len(self._kept["runs"]):
+            return False
+        if self.study.seed is not None:
+            parts = unpacked(self._kept["runs"][number]).values()
+            for mechanism, total in zip(
+                self.plan.releases[number].mechanisms, parts, strict=True
+            ):
+                self._noised(np.zeros(total.shape, self._sent(mechanism)), mechanism)
+        return True
+
+    def _keep(self, number: int, answers: Sequence[NDArray[Any]]) -> None:
+        """Add up, add noise where it is the server's, and keep the total before anybody sees it."""
+        mechanisms = self.plan.releases[number].mechanisms
+        totals = [
+            self._noised(each.sum(axis=0, dtype=each.dtype), mechanism)
+            for each, mechanism in zip(answers, mechanisms, strict=True)
+        ]
+        self._kept["runs"].append(packed(numbered(totals)))
+        self.journal.save(self._kept)  # a release has one total
+        self._done(len(self._kept["runs"]))
+
+    def _noised(self, total: Any, mechanism: Any) -> NDArray[Any]:
+        seat = self._seat
+        if self.study.trust == "trusted":
+            return seat._released(total, mechanism)
+        if self.study.noise_from == "clients":
+            return total
+        return total + seat._fresh_noise(mechanism, total.shape, seat.randomness.noise)
+
+    def _sent(self, mechanism: Any) -> np.dtype[Any]:
+        """The kind of numbers that clients send."""
+        if self.study.trust == "masked":
+            return np.dtype(f"uint{self.study.bits}")
+        return np.dtype(np.float64 if mechanism.grid is None else np.int64)
 
     def _finish(self) -> None:
         last = self._last_total() if self.study.receiver == "clients" else {}
@@ -156,30 +187,10 @@ class ServerRoom:
         kept = self._kept["runs"]
         return unpacked(kept[-1]) if kept else {}
 
-    def _keep(self, totals: Sequence[Ring]) -> None:
-        self._kept["runs"].append(packed(numbered(totals)))
-        self.journal.save(self._kept)  # before it is sent: a release has one total
-        self._done(len(self._kept["runs"]))
-
-    def _asked(self, number: int, name: str, broadcast: Mapping[str, Any]) -> Sequence[Ring]:
-        """The server receives: the totals of one release, asked for or from the journal."""
-        if number < len(self._kept["runs"]):
-            return list(unpacked(self._kept["runs"][number]).values())
-        content = {"statistic": np.frombuffer(name.encode("ascii"), np.uint8)}
-        for key, value in broadcast.items():
-            array = np.asarray(value)
-            if array.dtype.kind not in "biuf":
-                raise TrustModelError(f"{key} of {name} is not an array of numbers: it is not sent")
-            content[key] = array
-        masked = self._gathered("release", number, content)
-        totals = [m.sum(axis=0, dtype=m.dtype) for m in masked]
-        self._keep(totals)
-        return totals
-
     # messages -------------------------------------------------------------------------------------
 
-    def _gathered(self, kind: str, number: int, content: Arrays) -> list[Ring]:
-        """The masked answers of all clients to one request: (M, ...) for each part."""
+    def _gathered(self, kind: str, number: int, content: Arrays) -> list[NDArray[Any]]:
+        """The answers of all clients to one request: (M, ...) for each part."""
         replies = self._exchange(
             Frame(kind, self.agreement, SERVER, number, content), "answer", self._check_answer
         )
@@ -190,11 +201,12 @@ class ServerRoom:
         return [np.stack(parts) for parts in zip(*(f.arrays.values() for f in by_number), strict=True)]
 
     def _check_answer(self, frame: Frame) -> str:
-        planned, dtype = self.plan.releases[frame.number], np.dtype(f"uint{self.study.bits}")
-        arrays = list(frame.arrays.values())
-        size = sum(array.size for array in arrays)
-        if len(arrays) != len(planned.parts) or any(a.dtype != dtype for a in arrays):
+        planned, arrays = self.plan.releases[frame.number], list(frame.arrays.values())
+        if [a.dtype for a in arrays] != [self._sent(m) for m in planned.mechanisms]:
             return "an answer of other parts than the plan's"
+        if not all(np.isfinite(a).all() for a in arrays):
+            return "numbers that are not finite"
+        size = sum(array.size for array in arrays)
         if planned.numbers and size != planned.numbers:
             return f"{size} numbers instead of {planned.numbers}"
         return ""

@@ -23,6 +23,7 @@ from fedclust_helpers import fastlloyd, feddp_kmeans, rr_cluster
 from fedclust_helpers._validation import check_choice, check_instance, check_int, check_positive
 from fedclust_helpers.accounting.releases import ADJACENCIES, UNITS
 from fedclust_helpers.federation import Plan
+from fedclust_helpers.flower.messages import SERVER
 from fedclust_helpers.rr_cluster import models
 
 DIGITS = 12  # of every number in the agreement: other processors may differ in the last bits
@@ -49,9 +50,12 @@ class Study:
         As of a federation. `n_clients` is how many take part: all of them, in every round.
     unit, adjacency : str
         What the ledger of every client is kept for.
+    trust : {"masked", "trusted"}
+        `federation.MaskedSecureSum`, or `federation.TrustedServer`, which sees exact statistics.
     noise_from, receiver, bits, fractional_bits, max_colluding
-        As of `federation.MaskedSecureSum`. Where the clients receive, each of them computes the
-        algorithm for itself; where the server does, it broadcasts.
+        As of `federation.MaskedSecureSum`; both are the "server" where it is trusted. Where the
+        clients receive, each of them computes the algorithm for itself; where the server does, it
+        broadcasts.
     seed : int, optional
         Teaching mode, private against nobody who knows it. Secure mode without.
     public_seed : int
@@ -71,6 +75,7 @@ class Study:
     n_labels: int | None = None
     unit: str = "point"
     adjacency: str = "add/remove"
+    trust: Literal["masked", "trusted"] = "masked"
     noise_from: Literal["server", "clients"] = "clients"
     receiver: Literal["server", "clients"] = "clients"
     bits: Literal[32, 64] = 64
@@ -85,12 +90,17 @@ class Study:
             raise ValueError("run must be a name of 1 to 100 letters")
         check_choice(self.method, "method", tuple(METHODS))
         check_instance(self.options, Mapping, "options")  # type: ignore[type-abstract]
-        for name in ("n_clients", "n_records", "n_features"):
+        check_int(self.n_clients, "n_clients", maximum=SERVER - 1)
+        for name in ("n_records", "n_features"):
             check_int(getattr(self, name), name)
         check_positive(self.bound, "bound")
         check_choice(self.unit, "unit", UNITS)
         check_choice(self.adjacency, "adjacency", ADJACENCIES)
         check_int(self.public_seed, "public_seed", minimum=0)
+        if check_choice(self.trust, "trust", ("masked", "trusted")) == "trusted":
+            for name in ("noise_from", "receiver"):
+                if getattr(self, name) != "server":
+                    raise ValueError(f"{name} must be 'server' where the server is trusted")
         if self.method == "sums_only" and self.receiver == "server":
             raise ValueError(
                 "receiver must be 'clients' for sums_only: a model is not sent over the wire, each"
@@ -99,9 +109,11 @@ class Study:
 
     @property
     def federation_options(self) -> dict[str, Any]:
-        """What a masked federation of this study is made with, the data and secrets apart."""
-        names = "n_clients n_records n_labels bound domain noise_from receiver bits max_colluding"
-        given = {name: getattr(self, name) for name in (*names.split(), "fractional_bits")}
+        """What a federation of this study is made with; data, ledger and secret come on top."""
+        names = "n_clients n_records n_labels bound domain".split()
+        if self.trust == "masked":
+            names += "noise_from receiver bits fractional_bits max_colluding".split()
+        given = {name: getattr(self, name) for name in names}
         mode: dict[str, Any] = {"mode": "secure"} if self.seed is None else {"seed": self.seed}
         return given | mode
 

@@ -31,7 +31,7 @@ from fedclust_helpers.federation import ClientData, simulate
 from fedclust_helpers.flower import Direct, Journal, JournalError, RoundFailedError, ServerRoom
 from fedclust_helpers.flower.messages import SERVER, Frame, decode, encode
 
-BALL = {"domain": "ball", "unit": "point"}
+TRUSTED: dict[str, Any] = {"trust": "trusted", "noise_from": "server", "receiver": "server"}
 SERVER_POINTS = np.random.default_rng(3).normal(0, 0.3, (30, 2)).tolist()
 FEDDP = {"n_clusters": 3, "epsilon": 8.0, "delta": 1e-4, "n_rounds": 2}
 SUMS = {
@@ -49,6 +49,10 @@ STUDIES = {
         method="fastlloyd_overclustered", options={"n_clusters": 3, "epsilon": 2.0},
         receiver="server",
     ),
+    "trusted server": study(**TRUSTED),
+    "FedDP-KMeans, trusted server": study(
+        method="feddp_kmeans", options=FEDDP, server_points=SERVER_POINTS, domain="ball", **TRUSTED
+    ),
     "sums only": study(method="sums_only", options=SUMS, unit="client"),
 }  # fmt: skip
 
@@ -61,7 +65,7 @@ def agreed(request):
 def in_one_process(agreed) -> Any:
     """The same study in one process: the in-process federation and the same run."""
     federation = simulate(
-        client_rows(), "masked", ledger=PrivacyLedger(agreed.unit, agreed.adjacency),
+        client_rows(), agreed.trust, ledger=PrivacyLedger(agreed.unit, agreed.adjacency),
         **agreed.federation_options,
     )  # fmt: skip
     return agreed.follow(federation, agreed.planned(federation))
@@ -104,9 +108,9 @@ def test_payload_is_within_ten_percent_of_the_transcript(tmp_path):
     federation = simulate(client_rows(), "masked", **agreed.federation_options)
     agreed.follow(federation, agreed.planned(federation))
     rounds = sum(federation.transcript.n_bytes(round=t) for t in range(3))
-    empty = 20 * N_CLIENTS  # hello out and back, the first total, the done: headers alone
-    hello = N_CLIENTS * (20 + 16 + 32)
-    sent = sum(room.n_bytes.values()) - 3 * empty - hello
+    header, hash_of_study = 16, 3 + 4 + len("agreement") + 32
+    others = 4 * header + hash_of_study  # hello out and back, the first request, done
+    sent = sum(room.n_bytes.values()) - N_CLIENTS * others
     assert rounds == 2 * 3 * N_CLIENTS * 8 * 15 * 3
     assert rounds <= sent <= 1.1 * rounds
 
@@ -300,14 +304,15 @@ def test_a_killed_server_goes_on(tmp_path, noise_from, number):
     assert_same(agreed, None, rooms)
 
 
-def test_a_killed_server_that_receives_goes_on(tmp_path):
+@pytest.mark.parametrize("trust", [{}, TRUSTED], ids=["masked", "trusted"])
+def test_a_killed_server_that_receives_goes_on(tmp_path, trust):
     class Stops(Direct):
         def send(self, address, message):
             if decode(message).number == 2:
                 raise Killed
             super().send(address, message)
 
-    agreed = study(receiver="server")
+    agreed = study(**({"receiver": "server"} | trust))
     rooms = open_rooms(tmp_path, agreed)
     with pytest.raises(Killed):
         server(tmp_path, agreed, Stops(rooms)).run()
@@ -555,6 +560,7 @@ def test_a_journal_is_for_one_unit_and_one_process(tmp_path):
         ({"method": "ldp_kmeans"}, "method must be one of"),
         ({"run": ""}, "run must be a name"),
         ({"n_clients": 0}, "n_clients must be"),
+        ({"trust": "trusted"}, "noise_from must be 'server' where the server is trusted"),
         ({"method": "sums_only", "receiver": "server"}, "receiver must be 'clients' for sums_only"),
     ],
 )
@@ -571,6 +577,14 @@ def test_a_study_is_the_same_when_read_again():
 def test_a_server_that_adds_the_noise_may_not_read_the_sum(tmp_path):
     wrong = study(noise_from="server", receiver="server")
     refuses(ValueError, "receiver must be 'clients'", open_room, tmp_path, wrong, 0)
+
+
+def test_laplace_noise_is_not_shared_among_clients(tmp_path):
+    agreed = study(
+        method="feddp_kmeans", options=FEDDP, server_points=SERVER_POINTS, domain="ball",
+        receiver="server",
+    )  # fmt: skip
+    refuses(TypeError, "n_coordinates|Laplace", open_room, tmp_path, agreed, 0)
 
 
 def test_two_secrets_make_no_sum(tmp_path):
