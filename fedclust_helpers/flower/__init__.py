@@ -7,10 +7,10 @@ last one needs Flower (the extra ``federation``, in an environment of its own):
 * `ClientRoom` (bytes in, bytes out; trusts nobody) and `ServerRoom` (over any `Transport`);
 * `engine`: Flower's ClientApp and ServerApp, which carry bytes and see no data.
 
-What runs: masked sums, unmasked by the clients or read by the server (`federation.MaskedSecureSum`),
-for the methods in `METHODS`. Not offered: ``collect`` (it shows single clients' messages),
-``reports`` and ``ask`` (local privacy), and a federation without a server, since Flower sends every
-message through its link: masked sums with noise from the clients need no less to be broken.
+What runs, for the methods in `METHODS`: masked sums, unmasked by the clients or read by the server
+(`federation.MaskedSecureSum`), and sums of a trusted server (`federation.TrustedServer`). Not
+offered: ``collect``, ``reports`` and ``ask``, cohorts, and a federation without a server, since
+Flower sends every message through its link.
 
 From notebook to deployment: docs/deployment.md.
 """

@@ -105,7 +105,7 @@ class ClientRoom(SingleUse):
             raise ValueError(f"secret must be {SECRET_BYTES} bytes")
         self._rows = as_points(rows, "rows", n_features=study.n_features).copy()
         self._labels = None if labels is None else as_integers(labels, "labels").copy()
-        own = {"bound": check_positive(bound, "bound")}
+        own: dict[str, Any] = {"bound": check_positive(bound, "bound")}
         own["domain"] = check_choice(domain, "domain", ("box", "ball"))
         for name, value in own.items():
             if getattr(study, name) != value:
@@ -281,12 +281,16 @@ class ClientRoom(SingleUse):
                 raise
             except (TypeError, ValueError):  # a broadcast that is wrong, or not hidden by the plan
                 log.exception("a broadcast was refused")
-                raise RefusedError(f"the broadcast of release {number} does not fit the plan") from None
+                raise RefusedError(
+                    f"the broadcast of release {number} does not fit the plan"
+                ) from None
         mine["charged"] = number + 1
         mine["shapes"].append([list(array.shape) for array in content])
         return numbered(content)
 
-    def _check_total(self, arrays: Mapping[str, np.ndarray], shapes: Sequence[Sequence[int]]) -> None:
+    def _check_total(
+        self, arrays: Mapping[str, np.ndarray], shapes: Sequence[Sequence[int]]
+    ) -> None:
         dtype = np.dtype(f"uint{self.study.bits}")
         found = [(a.dtype, list(a.shape)) for a in arrays.values()]
         if list(arrays) != [str(i) for i in range(len(shapes))] or found != [

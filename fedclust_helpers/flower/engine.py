@@ -55,7 +55,7 @@ class FlowerTransport:
         pushed = self._grid.push_messages(
             [flwr.Message(content=content, message_type="query", dst_node_id=address)]
         )
-        self._asked |= {identity: address for identity in pushed}
+        self._asked |= dict.fromkeys(pushed, address)
 
     def receive(self, timeout: float) -> tuple[Hashable, bytes] | None:
         """The next answer; a node's error is an empty one, and the message will be sent again."""
@@ -76,9 +76,10 @@ class FlowerTransport:
 
 
 def serve(grid: Any, settings: Any) -> Any:
-    """What the ServerApp does: run the study of the file ``settings["study"]``, and say how it went.
+    """What the ServerApp does: run the study of the file ``settings["study"]``.
 
-    Where the server receives, the centres go to the file ``settings["result"]``.
+    Prints seconds and bytes of the exchanges. Where the server receives, the centres go to the file
+    ``settings["result"]``.
     """
     study = Study.read(settings["study"])
     transport = FlowerTransport(grid, study.n_clients, deadline=float(settings["deadline"]))
@@ -90,6 +91,6 @@ def serve(grid: Any, settings: Any) -> Any:
     result = room.run()
     print(f"seconds {[round(s, 2) for s in room.seconds]} bytes {room.n_bytes}", flush=True)
     if result is not None and settings["result"]:
-        centers = getattr(result, "centers", getattr(result, "models", None))
+        centers: Any = getattr(result, "centers", getattr(result, "models", None))
         np.savetxt(Path(settings["result"]), centers, delimiter=",", fmt="%.17g")
     return result

@@ -113,9 +113,7 @@ def written(releases: Sequence[Release]) -> list[Any]:
 def read_releases(lines: Sequence[Any]) -> list[Release]:
     """The lines of `written`."""
     return [
-        Release(
-            round, name, tuple(MECHANISMS[kind](**own) for kind, own in noise), unit, adjacency
-        )
+        Release(round, name, tuple(MECHANISMS[kind](**own) for kind, own in noise), unit, adjacency)
         for round, name, unit, adjacency, noise in lines
     ]
 

@@ -9,8 +9,8 @@ whatever is not exactly one message. Little-endian throughout:
     8 bytes   the first bytes of the agreement (`Study`)
     2 bytes   sender: the number of a client, or `SERVER`
     2 bytes   number of the release, from 0
-    1 byte    how many arrays follow, each: length of its name (1) and name, kind of its numbers (1),
-              dimensions (1), sizes (4 each), numbers
+    1 byte    how many arrays follow, each: length of its name (1) and name, kind of its numbers
+              (1), dimensions (1), sizes (4 each), numbers
 """
 
 from __future__ import annotations
@@ -62,7 +62,11 @@ def encode(frame: Frame) -> bytes:
     kind = KINDS.index(frame.kind)
     out = [
         HEADER.pack(
-            b"f%c" % VERSION, kind, frame.agreement[:8], frame.sender, frame.number,
+            b"f%c" % VERSION,
+            kind,
+            frame.agreement[:8],
+            frame.sender,
+            frame.number,
             len(frame.arrays),
         )  # fmt: skip
     ]
@@ -74,8 +78,12 @@ def encode(frame: Frame) -> bytes:
         label = b"" if name == str(i) else name.encode("ascii")
         out.append(
             struct.pack(
-                f"<B{len(label)}sBB{array.ndim}I", len(label), label,
-                NUMBERS.index(array.dtype.str), array.ndim, *array.shape,
+                f"<B{len(label)}sBB{array.ndim}I",
+                len(label),
+                label,
+                NUMBERS.index(array.dtype.str),
+                array.ndim,
+                *array.shape,
             )  # fmt: skip
         )
         out.append(array.tobytes())

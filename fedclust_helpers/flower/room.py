@@ -49,7 +49,10 @@ def open_room(config: Mapping[str, Any]) -> ClientRoom:
     """The room of these settings."""
     rows = _table(config["rows"])
     if "lower" in config or "upper" in config:
-        rows = scale_to_box(rows, config.get("lower"), config.get("upper"))
+        missing = [name for name in ("lower", "upper") if name not in config]
+        if missing:
+            raise ValueError(f"{missing[0]} must be given too: both public bounds, or none")
+        rows = scale_to_box(rows, config["lower"], config["upper"])
     labels = _table(config["labels"]).ravel().astype(np.int64) if "labels" in config else None
     return ClientRoom(
         Study.read(config["study"]), rows, number=config["number"],
@@ -86,7 +89,7 @@ def write_result(room: ClientRoom, path: Path | None) -> None:
     if path is not None and not path.exists() and room.finished:
         result = room.result
         if result is not None:
-            centers = getattr(result, "centers", getattr(result, "models", None))
+            centers: Any = getattr(result, "centers", getattr(result, "models", None))
             np.savetxt(path, centers, delimiter=",", fmt="%.17g")
 
 

@@ -107,7 +107,7 @@ class _ClientSeat(_Seat):
 
 
 class MaskedSeat(_Seat, MaskedSecureSum):
-    """A seat of a masked federation without rows or secret: for the plan, and the server's noise."""
+    """A seat of a masked federation; without rows or secret for a plan and the server's noise."""
 
     def __init__(self, study: Study, rows: FloatArray, **own: Any) -> None:
         secret = own.pop("secret", bytes(SECRET_BYTES))
@@ -129,10 +129,12 @@ class MaskedClientSeat(_ClientSeat, MaskedSeat):
         self.session = session
         self._pads = PadBook(secret, session, self.fixed_point.bits)
 
-    def _values(self, statistic: ClientStatistic, broadcast: dict[str, Any], *how: Any) -> Any:
+    def _values(
+        self, statistic: ClientStatistic, broadcast: dict[str, Any], *how: Any, **more: Any
+    ) -> Any:
         if self._n_releases < len(self._totals):  # answered before: the rows are not looked at
             return [np.zeros((1, *shape)) for shape in self._shapes(statistic, broadcast)]
-        return super()._values(statistic, broadcast, *how)
+        return super()._values(statistic, broadcast, *how, **more)
 
     def _own_share(self, mechanism: Mechanism, shape: tuple[int, ...]) -> Any:
         """This client's share of the noise (0 where the server adds it)."""
@@ -161,7 +163,7 @@ class MaskedClientSeat(_ClientSeat, MaskedSeat):
 
 
 class MaskedServerSeat(MaskedSeat):
-    """The server's seat where it reads the sums: ``ask(number, name, broadcast)`` gets the totals."""
+    """The server's seat where it reads the sums: ``ask(number, name, broadcast)`` gets them."""
 
     def __init__(self, study: Study, rows: FloatArray, *, ask: Ask, **own: Any) -> None:
         super().__init__(study, rows, **own)

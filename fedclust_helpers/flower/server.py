@@ -97,10 +97,11 @@ class ServerRoom:
             self._meet()
             with showing(progress, len(self.plan.releases), self.plan.method) as done:
                 self._done = done
+                result = None
                 if self.study.receiver == "server":
                     result = self.study.follow(self._seat, self.plan)
                 else:
-                    result = self._relayed()
+                    self._relayed()
             self._finish()
             return result
 
@@ -147,9 +148,7 @@ class ServerRoom:
             return False
         if self.study.seed is not None:
             parts = unpacked(self._kept["runs"][number]).values()
-            for mechanism, total in zip(
-                self.plan.releases[number].mechanisms, parts, strict=True
-            ):
+            for mechanism, total in zip(self.plan.releases[number].mechanisms, parts, strict=True):
                 self._noised(np.zeros(total.shape, self._sent(mechanism)), mechanism)
         return True
 
@@ -198,7 +197,9 @@ class ServerRoom:
         shapes = [[array.shape for array in frame.arrays.values()] for frame in by_number]
         if any(s != shapes[0] for s in shapes):
             raise RoundFailedError(f"answers to release {number} differ in shape")
-        return [np.stack(parts) for parts in zip(*(f.arrays.values() for f in by_number), strict=True)]
+        return [
+            np.stack(parts) for parts in zip(*(f.arrays.values() for f in by_number), strict=True)
+        ]
 
     def _check_answer(self, frame: Frame) -> str:
         planned, arrays = self.plan.releases[frame.number], list(frame.arrays.values())
@@ -217,7 +218,7 @@ class ServerRoom:
         """Send one request to all and wait for the `wanted` answer of each; repeat what is lost."""
         message, start = encode(request), time.monotonic()
         end, replies, faults = start + self.deadline, {}, dict[Hashable, str]()
-        due = {address: start for address in self.transport.addresses}  # when to send (again)
+        due = dict.fromkeys(self.transport.addresses, start)  # when to send (again)
         while due:
             now = time.monotonic()
             if now > end:

@@ -33,7 +33,7 @@ class Method(NamedTuple):
     """A planner and a runner of this package, called as ``(federation, study)``."""
 
     plan: Callable[[Any, Study], Plan]
-    run: Callable[[Any, Study, Plan], Any]
+    run: Callable[[Any, Study, Any], Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -225,9 +225,7 @@ METHODS: dict[str, Method] = {
         lambda federation, study, plan: fastlloyd.run(federation, plan),
     ),
     "feddp_kmeans": Method(
-        lambda federation, study: feddp_kmeans.plan(
-            federation, _points(study), **_clipped(study)
-        ),
+        lambda federation, study: feddp_kmeans.plan(federation, _points(study), **_clipped(study)),
         lambda federation, study, plan: feddp_kmeans.run(
             federation, plan, _points(study), rng=np.random.default_rng(study.public_seed)
         ),

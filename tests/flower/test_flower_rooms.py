@@ -44,7 +44,9 @@ STUDIES = {
     "noise of the clients": study(),
     "read by the server": study(receiver="server"),
     "32 bits": study(bits=32),
-    "over-clustered": study(method="fastlloyd_overclustered", options={"n_clusters": 3, "epsilon": 2.0}),
+    "over-clustered": study(
+        method="fastlloyd_overclustered", options={"n_clusters": 3, "epsilon": 2.0}
+    ),
     "over-clustered, read by the server": study(
         method="fastlloyd_overclustered", options={"n_clusters": 3, "epsilon": 2.0},
         receiver="server",
@@ -212,7 +214,10 @@ def test_an_answer_of_another_form_is_not_added(tmp_path, spoil):
     rooms = open_rooms(tmp_path, study())
     room = server(tmp_path, study(), Odd(rooms), deadline=0.3)
     refuses(RoundFailedError, "from client 2 .*(numbers|parts)", room.run)
-    assert json.loads((tmp_path / "server.json").read_text() if room.journal.path.exists() else "0") == 0
+    assert (
+        json.loads((tmp_path / "server.json").read_text() if room.journal.path.exists() else "0")
+        == 0
+    )
 
 
 # --- killed and started again ---------------------------------------------------------------------
@@ -275,7 +280,9 @@ def test_what_is_charged_is_never_less_than_what_left(tmp_path):
 
     def watched(document):
         save(document)
-        charged_when_answered.append(json.loads(room.journal.path.read_text())["runs"][0]["charged"])
+        charged_when_answered.append(
+            json.loads(room.journal.path.read_text())["runs"][0]["charged"]
+        )
 
     room.journal.save = watched
     assert decode(ask(room, "total", 0)).kind == "answer"
@@ -464,7 +471,9 @@ RELEASE = {
         ({"sampling": np.array(0)}, "not the server's to say"),
         ({"shapes": np.array(0)}, "not the server's to say"),
     ],
-    ids=lambda value: "=".join(map(str, next(iter(value.items())))) if isinstance(value, dict) else "",
+    ids=lambda value: (
+        "=".join(map(str, next(iter(value.items())))) if isinstance(value, dict) else ""
+    ),
 )
 def test_a_hostile_broadcast_is_refused_and_costs_nothing(tmp_path, changes, words):
     agreed = study(receiver="server")
@@ -585,6 +594,17 @@ def test_laplace_noise_is_not_shared_among_clients(tmp_path):
         receiver="server",
     )  # fmt: skip
     refuses(TypeError, "n_coordinates|Laplace", open_room, tmp_path, agreed, 0)
+
+
+def test_pads_belong_to_one_run(tmp_path):
+    # the same rows, seed and secret: what is masked is the same in both runs, its pads are not
+    answers = []
+    for run in ("one", "two"):
+        room = open_room(tmp_path, study(run=run), 0)
+        hello(room)
+        answers.append(decode(ask(room, "total")).arrays["0"])
+    difference = (answers[0] - answers[1]).view(np.int64)
+    assert np.abs(difference).min() > 2**40  # of 6 uniform words; fails in 1 of 10^6 seeds
 
 
 def test_two_secrets_make_no_sum(tmp_path):

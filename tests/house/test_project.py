@@ -38,7 +38,7 @@ FLOORS = {
     + ("kmeans", "mechanisms", "metrics", "secure_aggregation"),
     1: ("audit", "client_statistics", "federation"),
     2: ("fastlloyd", "feddp_kmeans", "ldp_kmeans", "rr_cluster"),
-    3: ("_reading", "estimators"),
+    3: ("_reading", "estimators", "flower"),
     4: ("studies.bench", "studies.paper_data"),
     5: ("studies.start", "studies.fastlloyd", "studies.feddp_kmeans", "studies.ldp_kmeans")
     + ("studies.rr_cluster",),
