@@ -15,13 +15,13 @@ Flower sends every message through its link.
 From notebook to deployment: docs/deployment.md.
 """
 
-from fedclust_helpers.flower.client import ClientRoom, RefusedError
-from fedclust_helpers.flower.journal import Journal, JournalError
-from fedclust_helpers.flower.messages import Frame, MessageError
+from fedclust_helpers.flower.client import ClientRoom
+from fedclust_helpers.flower.journal import JournalError
+from fedclust_helpers.flower.messages import MessageError
 from fedclust_helpers.flower.server import Direct, RoundFailedError, ServerRoom, Transport
 from fedclust_helpers.flower.study import METHODS, Study
 
 __all__ = [
-    "METHODS", "ClientRoom", "Direct", "Frame", "Journal", "JournalError", "MessageError",
-    "RefusedError", "RoundFailedError", "ServerRoom", "Study", "Transport",
+    "METHODS", "ClientRoom", "Direct", "JournalError", "MessageError", "RoundFailedError",
+    "ServerRoom", "Study", "Transport",
 ]  # fmt: skip

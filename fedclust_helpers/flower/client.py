@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fedclust_helpers._checked import checked
 from fedclust_helpers._state import SingleUse
 from fedclust_helpers._validation import (
     as_integers,
@@ -64,6 +65,7 @@ class RefusedError(ValueError):
     """A request that a client does not answer; the text is all that the server learns."""
 
 
+@checked
 class ClientRoom(SingleUse):
     """One client: its rows, its secret, its ledger on disk, and the study that it agreed to.
 

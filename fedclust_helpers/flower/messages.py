@@ -107,7 +107,7 @@ def decode(message: bytes, *, max_bytes: int = MAX_BYTES) -> Frame:
             name, array, at = _read(message, at)
         except (struct.error, UnicodeDecodeError):
             raise MessageError("message is cut short or garbled") from None
-        if (name or str(i)) in arrays:
+        if name == str(i) or (name or str(i)) in arrays:  # one form for each message
             raise MessageError("message names an array twice")
         arrays[name or str(i)] = array
     if at != len(message):

@@ -20,6 +20,7 @@ import numpy as np
 
 import fedclust_helpers
 from fedclust_helpers import fastlloyd, feddp_kmeans, rr_cluster
+from fedclust_helpers._checked import checked
 from fedclust_helpers._validation import check_choice, check_instance, check_int, check_positive
 from fedclust_helpers.accounting.releases import ADJACENCIES, UNITS
 from fedclust_helpers.federation import Plan
@@ -36,6 +37,7 @@ class Method(NamedTuple):
     run: Callable[[Any, Study, Any], Any]
 
 
+@checked
 @dataclass(frozen=True, kw_only=True)
 class Study:
     """A run over a network, in public numbers.

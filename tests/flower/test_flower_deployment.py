@@ -233,7 +233,7 @@ def nobody_else(folder: Path, port: int, *, key: bool) -> None:
              str(free_port()), "--max-retries", "1"],
             env=environment(folder), stdout=log, stderr=log,
         )  # fmt: skip
-    words = "public key" if key else "certificate"
+    words = "failed to activate supernode" if key else "certificate_verify_failed"
     try:
         wait_for(lambda: words in (own / "log.txt").read_text().lower(), 90)
     finally:

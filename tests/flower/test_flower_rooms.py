@@ -28,7 +28,8 @@ from flower_cases import (
 import fedclust_helpers
 from fedclust_helpers.accounting import Budget, PrivacyLedger
 from fedclust_helpers.federation import ClientData, simulate
-from fedclust_helpers.flower import Direct, Journal, JournalError, RoundFailedError, ServerRoom
+from fedclust_helpers.flower import Direct, JournalError, RoundFailedError, ServerRoom
+from fedclust_helpers.flower.journal import Journal
 from fedclust_helpers.flower.messages import SERVER, Frame, decode, encode
 
 TRUSTED: dict[str, Any] = {"trust": "trusted", "noise_from": "server", "receiver": "server"}
