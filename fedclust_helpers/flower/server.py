@@ -17,8 +17,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from fedclust_helpers._checked import checked
 from fedclust_helpers._progress import Progress, showing
-from fedclust_helpers._validation import check_positive
+from fedclust_helpers._validation import check_instance, check_int, check_positive
 from fedclust_helpers.federation import TrustModelError
 from fedclust_helpers.flower.journal import Journal, packed, unpacked
 from fedclust_helpers.flower.messages import (
@@ -56,6 +57,7 @@ class RoundFailedError(RuntimeError):
     """A client refused, or did not answer in time; the text says which, and what it said."""
 
 
+@checked
 class ServerRoom:
     """The server of one study.
 
@@ -75,6 +77,7 @@ class ServerRoom:
         self, study: Study, transport: Transport, *, journal: Path | str, deadline: float = 60.0,
         patience: float = 10.0, max_bytes: int = MAX_BYTES,
     ) -> None:  # fmt: skip
+        check_instance(study, Study, "study")
         self.study, self.transport = study, transport
         self.deadline = check_positive(deadline, "deadline")
         self.patience = check_positive(patience, "patience")
@@ -273,6 +276,7 @@ class ServerRoom:
         return text + (f" ({'; '.join(said)})" if said else "")
 
 
+@checked
 class Direct:
     """Rooms in this process as a transport: each message is answered at once."""
 
@@ -283,6 +287,8 @@ class Direct:
 
     def send(self, address: Any, message: bytes) -> None:
         """Answered now, received later."""
+        check_int(address, "address", minimum=0, maximum=len(self.rooms) - 1)
+        check_instance(message, bytes, "message")
         self._waiting.append((address, self.rooms[address].answer(message)))
 
     def receive(self, timeout: float) -> tuple[Hashable, bytes] | None:

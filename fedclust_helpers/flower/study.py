@@ -98,6 +98,9 @@ class Study:
         check_positive(self.bound, "bound")
         check_choice(self.unit, "unit", UNITS)
         check_choice(self.adjacency, "adjacency", ADJACENCIES)
+        check_choice(self.domain, "domain", ("box", "ball"))
+        if self.seed is not None:
+            check_int(self.seed, "seed", minimum=0)
         check_int(self.public_seed, "public_seed", minimum=0)
         if check_choice(self.trust, "trust", ("masked", "trusted")) == "trusted":
             for name in ("noise_from", "receiver"):
@@ -148,14 +151,17 @@ class Study:
     @classmethod
     def from_json(cls, text: str) -> Study:
         """The study of a file; ValueError for a field that it does not know."""
-        found = json.loads(text)
+        try:
+            found = json.loads(text)
+        except ValueError:
+            found = None
         if not isinstance(found, dict):
-            raise ValueError("study must be a JSON object")
+            raise ValueError("text must be a JSON object")
         unknown = sorted(found.keys() - {f.name for f in fields(cls)})
         needed = {n for n, p in inspect.signature(cls).parameters.items() if p.default is p.empty}
         if unknown or needed - found.keys():
             raise ValueError(
-                f"study must have the fields {sorted(needed)}; unknown: {unknown or 'none'}"
+                f"text must have the fields {sorted(needed)}; unknown: {unknown or 'none'}"
             )
         return cls(**found)
 
