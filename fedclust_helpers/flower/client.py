@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from fedclust_helpers._checked import checked
 from fedclust_helpers._state import SingleUse
@@ -39,19 +39,21 @@ from fedclust_helpers.federation.plan import PlannedRelease
 from fedclust_helpers.flower.journal import (
     Journal,
     JournalError,
+    charged,
+    entry,
     packed,
-    read_releases,
     unpacked,
-    written,
 )
 from fedclust_helpers.flower.messages import (
     MAX_BYTES,
     UNREAD,
     Frame,
     MessageError,
+    are_words,
     decode,
     encode,
     numbered,
+    plain,
     words,
 )
 from fedclust_helpers.flower.seats import Asked, client_seat
@@ -88,10 +90,7 @@ class ClientRoom(SingleUse):
         The client's own; a study with others is refused.
     labels : array_like of int, shape (n,), optional
 
-    Raises
-    ------
-    ValueError, TypeError
-        For a study that does not fit this client. Nothing was sent or charged.
+    ValueError or TypeError for a study that does not fit this client: nothing was sent or charged.
     """
 
     advice = "a copy would answer with the same pads; make one room for each client"
@@ -101,8 +100,6 @@ class ClientRoom(SingleUse):
         bound: float, domain: str = "box", secret: bytes | None = None,
         labels: ArrayLike | None = None, max_bytes: int = MAX_BYTES,
     ) -> None:  # fmt: skip
-        check_instance(study, Study, "study")
-        check_instance(budget, Budget, "budget")
         if study.trust == "masked" and len(check_instance(secret, bytes, "secret")) != SECRET_BYTES:
             raise ValueError(f"secret must be {SECRET_BYTES} bytes")
         self._rows = as_points(rows, "rows", n_features=study.n_features).copy()
@@ -221,45 +218,44 @@ class ClientRoom(SingleUse):
         self, frame: Frame, kept: dict[str, Any], mine: dict[str, Any]
     ) -> tuple[str, dict[str, np.ndarray]]:
         """The kind and content of the answer to the next message of the run."""
-        if self.study.receiver == "clients":
-            return self._from_total(frame, kept, mine)
-        number = frame.number
-        if frame.kind == "finish":
+        clients_receive = self.study.receiver == "clients"
+        is_end = frame.number == len(self.plan.releases)
+        if frame.kind != ("finish" if is_end else "total" if clients_receive else "release"):
+            raise RefusedError(f"no {frame.kind} {frame.number} is in the plan")
+        if clients_receive:
+            content = self._from_total(frame, kept, mine)
+        else:
+            content = () if is_end else self._from_broadcast(frame, kept, mine)
+        if is_end:
             mine["finished"] = True
             return "done", {}
-        if frame.kind != "release" or number >= len(self.plan.releases):
-            raise RefusedError(f"no {frame.kind} {number} is in the plan")
-        return "answer", self._from_broadcast(frame, kept, mine)
+        mine["charged"] = frame.number + 1
+        mine["shapes"].append([list(array.shape) for array in content])
+        return "answer", numbered(content)
 
     def _from_total(
         self, frame: Frame, kept: dict[str, Any], mine: dict[str, Any]
-    ) -> tuple[str, dict[str, np.ndarray]]:
+    ) -> Sequence[NDArray[Any]]:
         """The clients receive: a total came back, and the algorithm goes on to the next release."""
-        number = frame.number
-        if frame.kind != ("finish" if number == len(self.plan.releases) else "total"):
-            raise RefusedError(f"no {frame.kind} {number} is in the plan")
-        if number:
-            self._check_total(frame.arrays, mine["shapes"][-1])
+        if frame.number:
+            if not are_words(frame.arrays, self.study.bits, mine["shapes"][-1]):
+                raise RefusedError("the total is not of the shape and kind that was sent")
             mine["totals"].append(packed(frame.arrays))
         elif frame.arrays:
             raise RefusedError("a total came before the first release")
-        if frame.kind == "finish":
-            mine["finished"] = True
-            self._result = self._run(kept, mine)
-            return "done", {}
         try:
-            self._run(kept, mine)
+            self._result = self._run(kept, mine)
         except Asked as asked:
-            mine["charged"] = number + 1
-            mine["shapes"].append([list(array.shape) for array in asked.content])
-            return "answer", numbered(asked.content)
-        raise RefusedError("the run ended before its plan did")
+            return asked.content
+        if frame.kind != "finish":
+            raise RefusedError("the run ended before its plan did")
+        return ()
 
     def _from_broadcast(
         self, frame: Frame, kept: dict[str, Any], mine: dict[str, Any]
-    ) -> dict[str, np.ndarray]:
+    ) -> Sequence[NDArray[Any]]:
         """The server receives: it says what it asks for, and the plan says whether it may."""
-        number, broadcast = frame.number, {k: _plain(v) for k, v in frame.arrays.items()}
+        number, broadcast = frame.number, {k: plain(v) for k, v in frame.arrays.items()}
         name = bytes(np.atleast_1d(broadcast.pop("statistic", b""))).decode("ascii", "replace")
         planned: PlannedRelease = self.plan.releases[number]
         statistic = STATISTICS.get(name)
@@ -267,78 +263,36 @@ class ClientRoom(SingleUse):
             raise RefusedError(f"release {number} is not of the statistic that the plan names")
         if statistic.remembers:
             raise RefusedError(f"{name} depends on what a client remembers, which is not kept here")
-        own = {"round", "sampling", "number", "shapes"} & broadcast.keys()
-        if own:
+        if {"round", "sampling", "number", "shapes"} & broadcast.keys():
             raise RefusedError("the broadcast names what is not the server's to say")
         seat = self._seat(self._opened(kept["runs"], leave=mine))
         with seat.follow(self.plan):
             for made in self.plan.releases[:number]:
                 seat._charge(made)
             try:
-                content = seat.answer(
+                return seat.answer(
                     statistic, planned.mechanisms, number=number, shapes=mine["shapes"],
                     round=planned.round, **broadcast,
                 )  # fmt: skip
-            except BudgetExceededError:
-                raise
             except (TypeError, ValueError):  # a broadcast that is wrong, or not hidden by the plan
                 log.exception("a broadcast was refused")
                 raise RefusedError(
                     f"the broadcast of release {number} does not fit the plan"
                 ) from None
-        mine["charged"] = number + 1
-        mine["shapes"].append([list(array.shape) for array in content])
-        return numbered(content)
-
-    def _check_total(
-        self, arrays: Mapping[str, np.ndarray], shapes: Sequence[Sequence[int]]
-    ) -> None:
-        dtype = np.dtype(f"uint{self.study.bits}")
-        found = [(a.dtype, list(a.shape)) for a in arrays.values()]
-        if list(arrays) != [str(i) for i in range(len(shapes))] or found != [
-            (dtype, list(shape)) for shape in shapes
-        ]:
-            raise RefusedError("the total is not of the shape and kind that was sent")
 
     # the run, and the ledger ----------------------------------------------------------------------
 
     def _mine(self, kept: dict[str, Any]) -> dict[str, Any]:
-        """What is kept of this run (a new entry for the first message)."""
-        name = self.agreement.hex()
-        for run in kept["runs"]:
-            if run["agreement"] == name:
-                return run
-        new = {
-            "agreement": name, "planned": written(self.plan.lines()), "agreed": False,
-            "charged": 0, "totals": [], "shapes": [], "last": None, "finished": False,
-        }  # fmt: skip
-        kept["runs"].append(new)
-        return new
+        return entry(kept, self.agreement, self.plan.lines())
 
     def _opened(
         self, runs: Sequence[Mapping[str, Any]], leave: Mapping[str, Any] | None = None
     ) -> PrivacyLedger:
-        """The ledger of all that was charged, run by run as it was admitted; `leave` one out."""
         ledger = PrivacyLedger(self.study.unit, self.study.adjacency, self._budget)
-        for run in runs:
-            if run is leave or not run["charged"]:
-                continue
-            planned = read_releases(run["planned"])
-            reservation = ledger.admit(planned, name="a run before this one")
-            for made in planned[: run["charged"]]:
-                ledger.charge(
-                    made.mechanisms, name=made.name, round=made.round, reservation=reservation
-                )
-            ledger.close(reservation)
-        return ledger
+        return charged(ledger, runs, leave=leave)
 
     def _run(self, kept: dict[str, Any], mine: dict[str, Any]) -> Any:
         """The whole algorithm up to the first release without a total, where it stops."""
         totals = [list(unpacked(text).values()) for text in mine["totals"]]
         seat = self._seat(self._opened(kept["runs"], leave=mine), totals)
         return self.study.follow(seat, self.plan)
-
-
-def _plain(array: np.ndarray) -> Any:
-    """One number as a number, arrays as they are."""
-    return array.item() if array.ndim == 0 else array

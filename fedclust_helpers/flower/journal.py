@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from fedclust_helpers import mechanisms
-from fedclust_helpers.accounting import Release
+from fedclust_helpers.accounting import PrivacyLedger, Release
 from fedclust_helpers.flower.messages import Frame, decode, encode
 
 FORMAT = 1
@@ -87,6 +87,42 @@ class Journal:
             os.fsync(folder)
         finally:
             os.close(folder)
+
+
+# --- the runs of a client -------------------------------------------------------------------------
+
+
+def entry(document: dict[str, Any], agreement: bytes, planned: Sequence[Release]) -> dict[str, Any]:
+    """What is kept of the run of this agreement; a new entry where there is none."""
+    for run in document["runs"]:
+        if run["agreement"] == agreement.hex():
+            return run
+    new = {
+        "agreement": agreement.hex(), "planned": written(planned), "agreed": False, "charged": 0,
+        "totals": [], "shapes": [], "last": None, "finished": False,
+    }  # fmt: skip
+    document["runs"].append(new)
+    return new
+
+
+def charged(
+    ledger: PrivacyLedger, runs: Sequence[Mapping[str, Any]], *, leave: Any = None
+) -> PrivacyLedger:
+    """The ledger with all that these runs charged, each admitted as a whole as it was; but `leave`.
+
+    `BudgetExceededError` where the budget was made smaller than what is spent.
+    """
+    for run in runs:
+        if run is leave or not run["charged"]:
+            continue
+        planned = read_releases(run["planned"])
+        reservation = ledger.admit(planned, name="a run before this one")
+        for made in planned[: run["charged"]]:
+            ledger.charge(
+                made.mechanisms, name=made.name, round=made.round, reservation=reservation
+            )
+        ledger.close(reservation)
+    return ledger
 
 
 # --- what is kept, as JSON ------------------------------------------------------------------------

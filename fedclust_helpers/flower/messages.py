@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -143,3 +143,14 @@ def words(text: str) -> dict[str, np.ndarray]:
     """A short text as the content of a message."""
     letters = text.encode("ascii", "replace")[:400]
     return {"text": np.frombuffer(letters, np.uint8)}
+
+
+def plain(array: np.ndarray) -> Any:
+    """One number as a number, arrays as they are."""
+    return array.item() if array.ndim == 0 else array
+
+
+def are_words(arrays: Mapping[str, np.ndarray], bits: int, shapes: Sequence[Sequence[int]]) -> bool:
+    """Whether these are words of a ring in the shapes that were sent, in their order."""
+    wanted = [(str(i), f"<u{bits // 8}", list(shape)) for i, shape in enumerate(shapes)]
+    return [(name, a.dtype.str, list(a.shape)) for name, a in arrays.items()] == wanted

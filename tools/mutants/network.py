@@ -66,9 +66,9 @@ MUTANTS: tuple[Mutant, ...] = (
     mutant(
         "network-earlier-runs-forgotten",
         "one budget is shared by all runs on the same rows",
-        "flower/client.py",
-        '            if run is leave or not run["charged"]:\n',
-        "            if True:\n",
+        "flower/journal.py",
+        '        if run is leave or not run["charged"]:\n',
+        "        if True:\n",
         f"{ROOMS}::test_a_budget_is_shared_by_all_runs_of_a_journal",
     ),
     mutant(
