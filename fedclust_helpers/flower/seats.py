@@ -183,7 +183,9 @@ class MaskedServerSeat(MaskedSeat):
 
 
 class TrustedClientSeat(_ClientSeat, TrustedServer):
-    """One client's seat where the server is trusted with exact statistics."""
+    """One client's seat where the server is trusted with exact statistics, for sums alone."""
+
+    offers = ("noisy_sum",)
 
     def _noisy_sum(self, part: Part, values: FloatArray) -> FloatArray:
         return self._made(self._exact(values, part.mechanism)[0])
@@ -191,6 +193,8 @@ class TrustedClientSeat(_ClientSeat, TrustedServer):
 
 class TrustedServerSeat(_Seat, TrustedServer):
     """The trusted server's seat: ``ask`` gets the released values, which the server has noised."""
+
+    offers = ("noisy_sum",)
 
     def __init__(self, study: Study, rows: FloatArray, *, ask: Ask, **own: Any) -> None:
         super().__init__(study, rows, **own)

@@ -224,14 +224,14 @@ class ServerRoom:
         due = dict.fromkeys(self.transport.addresses, start)  # when to send (again)
         while due:
             now = time.monotonic()
-            if now > end:
-                raise RoundFailedError(self._missing(request, set(due), faults))
-            for address in [a for a, when in due.items() if when <= now]:
+            for address in [a for a, when in due.items() if when <= now <= end]:
                 self.n_bytes["sent"] += len(message)
                 self.transport.send(address, message)
                 due[address] = now + self.patience
             got = self.transport.receive(max(0.0, min(end, *due.values()) - now))
             if got is None:
+                if now > end:  # and nothing is waiting any more
+                    raise RoundFailedError(self._missing(request, set(due), faults))
                 continue
             address, answer = got
             self.n_bytes["received"] += len(answer)

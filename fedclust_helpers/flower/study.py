@@ -29,6 +29,13 @@ from fedclust_helpers.rr_cluster import models
 
 DIGITS = 12  # of every number in the agreement: other processors may differ in the last bits
 
+NOT_OFFERED = {
+    "serverless": "Flower sends every message through its link; take 'masked' with noise_from="
+    "'clients', where the server adds nothing and reads nothing",
+    "ideal": "no party of a network is ideal; take 'masked', or a server that is 'trusted'",
+    "local": "questions to users who answer for themselves do not travel over this wire",
+}
+
 
 class Method(NamedTuple):
     """A planner and a runner of this package, called as ``(federation, study)``."""
@@ -77,7 +84,7 @@ class Study:
     n_labels: int | None = None
     unit: str = "point"
     adjacency: str = "add/remove"
-    trust: Literal["masked", "trusted"] = "masked"
+    trust: str = "masked"
     noise_from: Literal["server", "clients"] = "clients"
     receiver: Literal["server", "clients"] = "clients"
     bits: Literal[32, 64] = 64
@@ -102,6 +109,8 @@ class Study:
         if self.seed is not None:
             check_int(self.seed, "seed", minimum=0)
         check_int(self.public_seed, "public_seed", minimum=0)
+        if self.trust in NOT_OFFERED:
+            raise ValueError(f"trust {self.trust!r} is not offered here: {NOT_OFFERED[self.trust]}")
         if check_choice(self.trust, "trust", ("masked", "trusted")) == "trusted":
             for name in ("noise_from", "receiver"):
                 if getattr(self, name) != "server":

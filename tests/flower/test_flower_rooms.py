@@ -27,7 +27,7 @@ from flower_cases import (
 
 import fedclust_helpers
 from fedclust_helpers.accounting import Budget, PrivacyLedger
-from fedclust_helpers.federation import ClientData, simulate
+from fedclust_helpers.federation import ClientData, TrustModelError, require, simulate
 from fedclust_helpers.flower import Direct, JournalError, RoundFailedError, ServerRoom
 from fedclust_helpers.flower.journal import Journal
 from fedclust_helpers.flower.messages import SERVER, Frame, decode, encode
@@ -570,6 +570,10 @@ def test_a_journal_is_for_one_unit_and_one_process(tmp_path):
         ({"method": "ldp_kmeans"}, "method must be one of"),
         ({"run": ""}, "run must be a name"),
         ({"n_clients": 0}, "n_clients must be"),
+        ({"trust": "serverless"}, "trust 'serverless' is not offered here: Flower sends every"),
+        ({"trust": "ideal"}, "trust 'ideal' is not offered here"),
+        ({"trust": "local"}, "trust 'local' is not offered here"),
+        ({"trust": "blind"}, "trust must be one of"),
         ({"trust": "trusted"}, "noise_from must be 'server' where the server is trusted"),
         ({"method": "sums_only", "receiver": "server"}, "receiver must be 'clients' for sums_only"),
     ],
@@ -582,6 +586,14 @@ def test_a_study_is_the_same_when_read_again():
     again = type(study()).from_json(study().to_json())
     assert again == study()
     refuses(ValueError, "unknown: \\['code'\\]", type(again).from_json, '{"code": 1}')
+
+
+@pytest.mark.parametrize("changes", [{}, TRUSTED, {"receiver": "server"}])
+def test_no_server_asks_for_single_messages(tmp_path, changes):
+    agreed = study(**changes)
+    room = server(tmp_path, agreed, Direct(open_rooms(tmp_path, agreed)))
+    for more in ("collect", "reports"):
+        refuses(TrustModelError, "", require, room._seat, more)
 
 
 def test_a_server_that_adds_the_noise_may_not_read_the_sum(tmp_path):
