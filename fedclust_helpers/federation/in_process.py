@@ -42,7 +42,7 @@ class TrustedServer(InProcess):
     """
 
     trust = "trusted server"
-    offers = ("noisy_sum", "collect")
+    offers: tuple[str, ...] = ("noisy_sum", "collect")
     sees = (
         ("server", "every client's exact statistics"),
         ("clients", "what the server broadcasts"),
