@@ -240,10 +240,10 @@ display(statement)
 
 # %% [markdown]
 # From top to bottom: *what is protected* (one visit; a patient with several visits is **not** one row:
-# then fit with `unit="client"`, one client for each patient), *how much* (ε and δ, with the accountant
-# that added the releases up), *who saw what*, *which numbers are public*, each release with its noise,
-# bytes, bounds, and what is left of the budget. The last line says that this run is not private: it
-# used a seed.
+# then take `FedDPKMeans` with `unit="client"`, one client for each patient), *how much* (ε and δ, with the
+# accountant that added the releases up), *who saw what*, *which numbers are public*, each release with
+# its noise, bytes, bounds, and what is left of the budget. The last line says that this run is not
+# private: it used a seed.
 #
 # `save` writes centres and statement as JSON, with a
 # [schema](../fedclust_helpers/estimators/statement.schema.json). No rows, no seeds, no keys.
