@@ -378,11 +378,11 @@ check(max(agree, 1 - agree) > 0.8, "the groups are those of the diagnosis")
 # `fit_predict` gave labels: they stay with the hospitals. The columns were chosen by the names of the
 # bounds, so the other thirty did not matter.
 #
-# **When not to use this.** If a person has many rows and only rows are protected: take
-# `FedDPKMeans` with `unit="client"`. If there are a few dozen rows in a cluster: no honest ε leaves anything. If single
-# rows matter (fraud, rare diseases): noise hides exactly these. If nothing public is known about the
-# columns: find bounds first, and pay. If clients may cheat or drop out: this masks for parties who
-# follow the protocol, and a round that misses one stops.
+# **When not to use this.** If a person has many rows and only rows are protected: take `FedDPKMeans`
+# with `unit="client"`. If there are a few dozen rows in a cluster: no honest ε leaves anything. If
+# single rows matter (fraud, rare diseases): noise hides exactly these. If nothing public is known
+# about the columns: find bounds first, and pay. If clients may cheat or drop out: this masks for
+# parties who follow the protocol, and a round that misses one stops.
 #
 # ## Play (optional)
 
