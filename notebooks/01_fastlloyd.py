@@ -1057,7 +1057,7 @@ model = FastLloydKMeans(kinds, epsilon=EPSILON, **bounds, **mode)
 fl.plan(room, n_clusters=kinds, epsilon=EPSILON)
 
 # %%
-model.fit(table, clients="hospital")  # plans as above, runs, charges its ledger
+model.fit(table, clients="hospital")  # plans, runs, charges its ledger
 print("private against everybody:", model.result_.private)
 spent = model.ledger_.epsilon(model.result_.delta)
 check(spent <= EPSILON * (1 + 1e-6), "no more than was asked")

@@ -240,10 +240,10 @@ display(statement)
 
 # %% [markdown]
 # From top to bottom: *what is protected* (one visit; a patient with several visits is **not** one row:
-# then fit with `unit="client"`, one client for each patient), *how much* (ε and δ, with the accountant
-# that added the releases up), *who saw what*, *which numbers are public*, each release with its noise,
-# bytes, bounds, and what is left of the budget. The last line says that this run is not private: it
-# used a seed.
+# then take `FedDPKMeans` with `unit="client"`, one client for each patient), *how much* (ε and δ, with the
+# accountant that added the releases up), *who saw what*, *which numbers are public*, each release with
+# its noise, bytes, bounds, and what is left of the budget. The last line says that this run is not
+# private: it used a seed.
 #
 # `save` writes centres and statement as JSON, with a
 # [schema](../fedclust_helpers/estimators/statement.schema.json). No rows, no seeds, no keys.
@@ -378,11 +378,11 @@ check(max(agree, 1 - agree) > 0.8, "the groups are those of the diagnosis")
 # `fit_predict` gave labels: they stay with the hospitals. The columns were chosen by the names of the
 # bounds, so the other thirty did not matter.
 #
-# **When not to use this.** If a person has many rows and only rows are protected: take
-# `unit="client"`. If there are a few dozen rows in a cluster: no honest ε leaves anything. If single
-# rows matter (fraud, rare diseases): noise hides exactly these. If nothing public is known about the
-# columns: find bounds first, and pay. If clients may cheat or drop out: this masks for parties who
-# follow the protocol, and a round that misses one stops.
+# **When not to use this.** If a person has many rows and only rows are protected: take `FedDPKMeans`
+# with `unit="client"`. If there are a few dozen rows in a cluster: no honest ε leaves anything. If
+# single rows matter (fraud, rare diseases): noise hides exactly these. If nothing public is known
+# about the columns: find bounds first, and pay. If clients may cheat or drop out: this masks for
+# parties who follow the protocol, and a round that misses one stops.
 #
 # ## Play (optional)
 

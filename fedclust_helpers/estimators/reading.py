@@ -59,6 +59,7 @@ def read_rows(
         ``labels(X)`` gives what is no feature: class numbers (n,) of one table, and perhaps the
         name of their column.
     """
+    check_rows(X)
     if isinstance(X, ClientData):
         _check_alone(clients)
         if columns is not None:
@@ -87,6 +88,15 @@ def read_rows(
     codes, found = client_codes(ids, len(table))
     data = _named("X and clients", ClientData.from_owners, table, codes, own)
     return Rows(data, names, found)
+
+
+def check_rows(X: Any) -> None:
+    """Refuse what holds no rows at all."""
+    if not isinstance(X, ClientData) and not hasattr(X, "__len__") and not hasattr(X, "shape"):
+        raise TypeError(
+            "X must be an array of real numbers (n, d), a table, or a list or dict of them; got"
+            f" {type(X).__name__}"
+        )
 
 
 def _read_each(X: Any, columns: list[Any] | None, labels: Any) -> Rows:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,8 +14,10 @@ from sklearn.base import clone
 from fedclust_helpers._progress import Progress, showing
 from fedclust_helpers._validation import check_int
 from fedclust_helpers.datasets import partition_iid
-from fedclust_helpers.estimators.reading import is_one_table
+from fedclust_helpers.estimators.reading import check_rows, is_one_table
 from fedclust_helpers.federation.data import is_table
+
+SMALLEST = 1e-12  # a cost without noise below this (rows on their centres) counts as this
 
 
 def rehearse(
@@ -31,6 +33,7 @@ def rehearse(
     streams = np.random.SeedSequence(seed).spawn(repeats + 1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # they are a column of the table
+        check_rows(X)
         X, y, clients = _dealt(
             estimator, X, y, clients, n_rows, n_clients, np.random.default_rng(streams[0])
         )
@@ -58,17 +61,30 @@ def _settings(
     """The plan as it is, then with one number changed at a time."""
     yield "as planned", {}
     k, eps, t = plan.n_clusters, float(estimator.epsilon), plan.n_rounds
-    for value in [v for v in (k - 1, k + 1) if v > 0] if n_clusters is None else n_clusters:
+    for value in _values(n_clusters, "n_clusters", [v for v in (k - 1, k + 1) if v > 0]):
         yield "n_clusters", {"n_clusters": value}
-    for value in (eps / 2, eps * 2) if epsilon is None else epsilon:
+    for value in _values(epsilon, "epsilon", [eps / 2, eps * 2]):
         yield "epsilon", {"epsilon": value}
     planner = inspect.signature(estimator._planners[estimator.method]).parameters
     if "n_rounds" not in planner:
-        if n_rounds:
+        if n_rounds is not None and len(_values(n_rounds, "n_rounds", [])):
             raise ValueError(f"n_rounds must be None: method {estimator.method!r} has its own")
         return
-    for value in [v for v in (t - 1, t + 1) if v > 0] if n_rounds is None else n_rounds:
+    for value in _values(n_rounds, "n_rounds", [v for v in (t - 1, t + 1) if v > 0]):
         yield "n_rounds", {"n_rounds": value}
+
+
+def _values(given: Any, name: str, default: list[Any]) -> Any:
+    """The values to compare."""
+    if given is None:
+        return default
+    if (
+        isinstance(given, str)
+        or not isinstance(given, Sequence | np.ndarray)
+        or np.ndim(given) != 1
+    ):
+        raise TypeError(f"{name} must be a sequence of values to compare, or None")
+    return given
 
 
 def _teaching(estimator: Any, stream: np.random.SeedSequence, **setting: Any) -> Any:
@@ -89,7 +105,7 @@ def _row(changed: str, fitted: Any, good: list[float], bare: float) -> dict[str,
     return {
         "changed": changed, "n_clusters": plan.n_clusters, "epsilon": plan.epsilon,
         "n_rounds": plan.n_rounds, fitted._quality: mean, "sd": spread, "without_noise": bare,
-        "ratio": mean / bare if bare else float("nan"), "too_few_rows": bool(fitted._told),
+        "ratio": mean / max(bare, SMALLEST), "too_few_rows": bool(fitted._told),
     }  # fmt: skip
 
 

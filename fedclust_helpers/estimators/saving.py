@@ -40,6 +40,8 @@ def save(estimator: Any, path: str | PathLike[str]) -> None:
     """Write a fitted estimator to `path`."""
     if not isinstance(path, str | PathLike):
         raise TypeError(f"path must be a path, got {type(path).__name__}")
+    if Path(path).suffix != ".json":
+        raise ValueError("path must end in .json")
     text = json.dumps(as_json(estimator), indent=1, allow_nan=False)
     Path(path).write_text(text + "\n", encoding="utf-8")
 

@@ -295,6 +295,20 @@ def test_two_fits_are_added_up_in_the_second_statement():
     assert f"{model.ledger_.epsilon(1e-5):.6g} by all fits on its ledger" in text
 
 
+def test_a_budget_by_renyi_curves_pays_for_more_fits_chosen_in_turn():
+    """Shares of (epsilon, delta) pay for three of these fits, as lesson 06 says."""
+    paid = {}
+    for rule in ("basic", "rdp"):
+        ledger = PrivacyLedger(budget=Budget(3.0, 3e-5, filter=rule))
+        door = lloyd(epsilon=1.0, delta=1e-5, ledger=ledger, method="overclustered")
+        paid[rule] = 0
+        with pytest.raises(BudgetExceededError):
+            while paid[rule] < 20:
+                door.fit(patients(), clients="hospital")
+                paid[rule] += 1
+    assert paid["basic"] == 3 and paid["rdp"] > 6
+
+
 def test_too_few_rows_are_said_before_anything_is_spent():
     ledger, few = PrivacyLedger(budget=Budget(1.0, 1e-3)), patients(200)
     ask = lloyd(epsilon=0.1, delta=1e-5, ledger=ledger)
@@ -456,6 +470,7 @@ def test_files_that_save_did_not_write_are_refused(saved, tmp_path, change, matc
 def test_paths_are_checked(saved, tmp_path):
     refuses(TypeError, "path must be a path", load, 3)
     refuses(TypeError, "path must be a path", saved["lloyd"][0].save, 3)
+    refuses(ValueError, "path must end in .json", saved["lloyd"][0].save, tmp_path / "model")
     refuses(ValueError, "file that `save` wrote", load, tmp_path / "none.json")
     (tmp_path / "list.json").write_text("[]")
     refuses(ValueError, "file that `save` wrote", load, tmp_path / "list.json")
