@@ -89,8 +89,8 @@ def test_truth_values_are_true_or_false():
 
 
 def test_a_text_is_short_and_plain():
-    frame = decode(encode(Frame("refused", bytes(8), 0, 0, words("caf\u00e9 " * 200))))
-    assert len(frame.text) == 400 and frame.text.startswith("caf? ")
+    frame = decode(encode(Frame("refused", bytes(8), 0, 0, words("na\u00efve " * 200))))
+    assert len(frame.text) == 400 and frame.text.startswith("na?ve ")
 
 
 def test_arrays_and_releases_survive_the_journal():

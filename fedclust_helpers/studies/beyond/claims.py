@@ -216,7 +216,8 @@ def gained(reference: str, who: str, least: float = 0.0) -> Any:
         part = part[part["data"] == "fashion_dct"]
         main = part.query("setting == 'balanced' and k == 4 and adjacency == 'replace-one'"
                           " and delta == 0.001").sort_values("epsilon")  # fmt: skip
-        worst, part = part.loc[part["gain_mean"].idxmin()], part[part["epsilon"] >= least]
+        worst = part.iloc[int(part["gain_mean"].argmin())]
+        part = part[part["epsilon"] >= least]
         return {
             "cells": decided(part["gain_mean"], part["ci95"]),
             "main": several(100 * main["gain_mean"], "+.1f"),
@@ -253,7 +254,7 @@ def in_vain(table: pd.DataFrame) -> dict[str, Any]:
     part = table[table["variant"] != "recipe"]
     mean = part.groupby("variant", sort=False)["gain_mean"].mean()
     noise = part.groupby("variant", sort=False)["noise"].mean()
-    shown = "; ".join(f"{name.replace('_', ' ')} {100 * g:+.1f}" for name, g in mean.items())
+    shown = "; ".join(f"{str(name).replace('_', ' ')} {100 * g:+.1f}" for name, g in mean.items())
     return {"shown": shown, "cells": decided(part["gain_mean"], part["gain_ci95"]),
             "noise": float(noise["correlated"])}  # fmt: skip
 

@@ -312,8 +312,8 @@ def plot_low_budget(axes: Any, table: pd.DataFrame, alone: float) -> Any:
     both = panels(axes)
     for ax, (delta, part) in zip(both, table.groupby("delta", sort=False), strict=True):
         rows = part.set_index(["method", "who"]).sort_values("epsilon")
-        series = {key: rows.loc[[key], "acc_mean"].to_numpy() for key in LOW}
-        errors = {key: rows.loc[[key], "ci95"].to_numpy() for key in LOW}
+        series = {key: rows["acc_mean"].loc[[key]].to_numpy() for key in LOW}
+        errors = {key: rows["ci95"].loc[[key]].to_numpy() for key in LOW}
         epsilons = sorted(part["epsilon"].unique())
         curves(ax, epsilons, series, LOW, errors=errors)
         ax.axhline(alone, **DASHED)

@@ -113,11 +113,10 @@ def cosine_features(points: FloatArray, side: int) -> FloatArray:
 def _with_cosines(made: LabelledFederation) -> LabelledFederation:
     """The same clients with `cosine_features` for pixels, and the bound that follows."""
     side = made.feature_shape[0]
-    splits = {f"{s}_points": cosine_features(getattr(made, f"{s}_points"), side)
-              for s in ("train", "test")}  # fmt: skip
+    train, test = (cosine_features(p, side) for p in (made.train_points, made.test_points))
     bound = made.bound * side * (1 + LOWEST * side) ** TILT
     return replace(
-        made, **splits, feature_shape=splits["test_points"].shape[1:], bound=bound,
+        made, train_points=train, test_points=test, feature_shape=test.shape[1:], bound=bound,
         bound_note=f"{made.bound_note}; a coefficient is at most the length of an image",
     )  # fmt: skip
 

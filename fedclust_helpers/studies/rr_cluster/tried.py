@@ -188,7 +188,7 @@ def _shared_first(on: Problem, k: int, mu: float, rng: np.random.Generator) -> t
 
 def _correlated(on: Problem, k: int, mu: float, rng: np.random.Generator) -> tuple[float, float]:
     covariance = best_covariance(ROUNDS)
-    root = 2 * on.clip / mu * np.linalg.cholesky(covariance)
+    root = np.asarray(2 * on.clip / mu * np.linalg.cholesky(covariance), dtype=np.float64)
     models = on.run(k, math.inf, wrap=lambda fed, plan: Correlated(fed, root, rng=rng))
     return on.accuracy(models), prefix_noise(covariance)[0] / ROUNDS
 
