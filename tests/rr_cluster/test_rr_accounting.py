@@ -222,7 +222,7 @@ def test_without_sampling_the_curve_is_exact(accountant, delta):
         sigma = calibrate(epsilon, delta, **run)
         assert sigma == pytest.approx(reach * math.sqrt(30) / gdp_mu(epsilon, delta), rel=1e-11)
         back = certified_epsilon(sigma, delta=delta, **run)
-        assert epsilon * (1 - 1e-6) < back <= epsilon
+        assert epsilon * (1 - 1e-6) < back <= epsilon * (1 + 1e-9)
     assert floor_epsilon(delta=1e-12, **run) == 0.0
     exact = certified_epsilon(14.0, delta=delta, **run)
     assert exact == pytest.approx(gdp_epsilon(reach * math.sqrt(30) / 14, delta), rel=1e-12)

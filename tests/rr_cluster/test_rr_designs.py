@@ -104,7 +104,7 @@ def test_what_is_refused():
     how = {"n_clients": 1000}
     refuses(ValueError, "epsilon must", rr.compare_designs, 0.0, 1e-3, **how)
     refuses(ValueError, "delta must", rr.compare_designs, 1.0, 1.0, **how)
-    refuses(ValueError, "cohorts must be <= 1000", rr.compare_designs, 1.0, 1e-3,
+    refuses(ValueError, "cohorts must be >= 1 and <= 1000", rr.compare_designs, 1.0, 1e-3,
             cohorts=(1001,), **how)  # fmt: skip
     refuses(TypeError, "cohorts must be a sequence", rr.compare_designs, 1.0, 1e-3,
             cohorts=100, **how)  # fmt: skip

@@ -366,9 +366,8 @@ def plot_limits(
         ax.plot(list(series), np.median(array, axis=1), "_", **bar)
         for name, accuracy in rivals.items():
             ax.axhline(accuracy, color=MUTED, linewidth=1.2, linestyle=":")
-            place = (list(series)[-1] if ax is right else 0.0, accuracy)
             above = (4, 7 if accuracy == max(rivals.values()) else -8)
-            note(ax, name, place, above, ha="right" if ax is right else "left", fontsize=9)
+            note(ax, name, (max(series), accuracy), above, ha="right", fontsize=9)
     right.axvline(4, **DASHED)
     note(right, "true groups", (4, 0.06), (6, 0))
     text = ("A small group goes unseen", "smallest group, % of clients", "accuracy in it")
