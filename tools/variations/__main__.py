@@ -124,7 +124,12 @@ def chosen(scripts: Sequence[Path], only: Sequence[str]) -> list[Variation]:
 
 def table(outcomes: Sequence[Outcome]) -> pd.DataFrame:
     """One row for each run, remarks joined by " | "."""
-    rows = [(*o.variation, " | ".join(o.remarks), o.error) for o in outcomes]
+    # values as text: a column of whole and other numbers would make 1 to 1.0, which is another row
+    rows = [
+        (o.variation.notebook, o.variation.setting, str(o.variation.value),
+         " | ".join(o.remarks), o.error)
+        for o in outcomes
+    ]  # fmt: skip
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
