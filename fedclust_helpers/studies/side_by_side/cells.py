@@ -51,7 +51,7 @@ PAIRS = tuple(
         "ideal": ("fastlloyd", "overclustered", "feddp"),
         "masked": ("fastlloyd", "overclustered"),
         "serverless": ("fastlloyd", "overclustered"),
-        "shuffled": ("alg1", "sketch"),
+        "shuffled": ("sketch",),
         "local": ("alg1", "alg4", "ldp_lloyd", "sketch"),
     }.items()
     for method in methods
