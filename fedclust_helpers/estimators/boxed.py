@@ -80,6 +80,10 @@ class _Boxed(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, _P
         return len(self._box_centers)
 
     @property
+    def _n_found(self) -> int:
+        return len(self._box_centers)
+
+    @property
     def _columns(self) -> list[Any] | None:
         names = getattr(self, "feature_names_in_", None)
         return None if names is None else list(names)
@@ -124,6 +128,4 @@ class _Boxed(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, _P
 
     def _bare(self, X: Any, y: Any, clients: Any, rng: Any) -> float:
         rows = self._pooled(X, clients)
-        return metrics.nicv(
-            rows, kmeans.weighted_kmeans(rows, None, self.plan_.n_clusters, rng=rng)
-        )
+        return metrics.nicv(rows, kmeans.weighted_kmeans(rows, None, self._n_found, rng=rng))

@@ -310,5 +310,6 @@ class RRCluster(_Planned):
         free = {**self.get_params(deep=False), "epsilon": math.inf, "ledger": None}
         return type(self)(**free).fit(X, y, clients=clients).score(X, y, clients=clients)
 
-    def _bare_key(self, plan: Any) -> Any:
-        return plan.n_clusters, plan.n_rounds
+    @property
+    def _bare_key(self) -> Any:
+        return self.plan_.n_clusters, self.plan_.n_rounds

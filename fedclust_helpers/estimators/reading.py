@@ -92,7 +92,8 @@ def read_rows(
 
 def check_rows(X: Any) -> None:
     """Refuse what holds no rows at all."""
-    if not isinstance(X, ClientData) and not hasattr(X, "__len__") and not hasattr(X, "shape"):
+    offers = any(hasattr(X, name) for name in ("__len__", "__array__", "shape"))
+    if not offers and not isinstance(X, ClientData):
         raise TypeError(
             "X must be an array of real numbers (n, d), a table, or a list or dict of them; got"
             f" {type(X).__name__}"

@@ -46,12 +46,12 @@ def rehearse(
                 runs = []
                 for r, stream in enumerate(streams[1:]):
                     fitted = _teaching(estimator, stream, **setting).fit(X, y, clients=clients)
-                    key = fitted._bare_key(fitted.plan_)
+                    key = fitted._bare_key
                     if key not in bare:
                         bare[key] = fitted._bare(X, y, clients, np.random.default_rng(streams[1]))
-                    runs.append((fitted, fitted._good(X, y, clients)))
+                    runs.append((fitted, fitted._good(X, y, clients), bare[key]))
                     done(len(made) * repeats + r + 1)
-                made.append(_row(changed, runs[0][0], [good for _, good in runs], bare[key]))
+                made.append(_row(changed, runs))
     return pd.DataFrame(made)
 
 
@@ -61,7 +61,8 @@ def _settings(
     """The plan as it is, then with one number changed at a time."""
     yield "as planned", {}
     k, eps, t = plan.n_clusters, float(estimator.epsilon), plan.n_rounds
-    for value in _values(n_clusters, "n_clusters", [v for v in (k - 1, k + 1) if v > 0]):
+    near = [] if isinstance(estimator.n_clusters, str) else [v for v in (k - 1, k + 1) if v > 0]
+    for value in _values(n_clusters, "n_clusters", near):
         yield "n_clusters", {"n_clusters": value}
     for value in _values(epsilon, "epsilon", [eps / 2, eps * 2]):
         yield "epsilon", {"epsilon": value}
@@ -99,13 +100,16 @@ def _teaching(estimator: Any, stream: np.random.SeedSequence, **setting: Any) ->
     )
 
 
-def _row(changed: str, fitted: Any, good: list[float], bare: float) -> dict[str, Any]:
-    plan, mean = fitted.plan_, float(np.mean(good))
-    spread = float(np.std(good, ddof=1)) if len(good) > 1 else float("nan")
+def _row(changed: str, runs: list[tuple[Any, float, float]]) -> dict[str, Any]:
+    fitted = runs[0][0]
+    good, bare = (np.array([run[i] for run in runs]) for i in (1, 2))
     return {
-        "changed": changed, "n_clusters": plan.n_clusters, "epsilon": plan.epsilon,
-        "n_rounds": plan.n_rounds, fitted._quality: mean, "sd": spread, "without_noise": bare,
-        "ratio": mean / max(bare, SMALLEST), "too_few_rows": bool(fitted._told),
+        "changed": changed, "n_clusters": fitted._n_found, "epsilon": fitted.plan_.epsilon,
+        "n_rounds": fitted.plan_.n_rounds, fitted._quality: float(good.mean()),
+        "sd": float(good.std(ddof=1)) if len(good) > 1 else float("nan"),
+        "without_noise": float(bare.mean()),
+        "ratio": float(good.mean() / max(bare.mean(), SMALLEST)),
+        "too_few_rows": bool(fitted._told),
     }  # fmt: skip
 
 

@@ -101,9 +101,15 @@ class _Told(BaseEstimator):
         """How good one is without noise."""
         raise NotImplementedError
 
-    def _bare_key(self, plan: Any) -> Any:
+    @property
+    def _n_found(self) -> int:
+        """Clusters of the result: a plan may leave the choice to what is released."""
+        return int(self.plan_.n_clusters)
+
+    @property
+    def _bare_key(self) -> Any:
         """What `_bare` depends on, but for the rows."""
-        return plan.n_clusters
+        return self._n_found
 
     _quality: ClassVar[str] = "nicv"
     _one_row_each: ClassVar[bool] = False

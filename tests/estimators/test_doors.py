@@ -244,6 +244,17 @@ def test_y_is_ignored_by_clusterings():
     ).all()
 
 
+def test_the_number_of_clusters_may_be_left_to_the_release():
+    door = lloyd(method="overclustered", lower=[0, 0], upper=[100, 50]).set_params(
+        n_clusters="auto"
+    )
+    fitted = door.fit(patients()[["age", "dose"]], clients=np.arange(3000) % 3)
+    assert 2 <= len(fitted.cluster_centers_) == fitted.transform(MEANS).shape[1] < 10
+    made = door.rehearse(related(n=3000), repeats=1)
+    assert made.n_clusters[0] < 48 and made.ratio[0] < 1.5
+    assert set(made.changed) == {"as planned", "epsilon"}
+
+
 def test_numbers_of_clusters_in_words_reach_the_planner():
     with pytest.raises((TypeError, ValueError), match="n_clusters"):
         lloyd().set_params(n_clusters="many").fit(patients(), clients="hospital")
