@@ -397,6 +397,11 @@ def test_folding_is_a_triangle_wave(x):
     assert float(kmeans.fold(x)) == pytest.approx(expected, abs=1e-6)
 
 
+def test_the_printed_fold_moves_values_that_are_inside():
+    moved = kmeans.fold_as_printed(np.array([0.2, 0.5, -0.5]))
+    np.testing.assert_allclose(moved, [-0.2, -0.5, -0.5])
+
+
 def test_truncation_clips():
     np.testing.assert_array_equal(kmeans.truncate([-3, -0.5, 0.5, 2]), [-1, -0.5, 0.5, 1])
     np.testing.assert_array_equal(kmeans.truncate([[5]], bound=2.0), [[2]])

@@ -34,7 +34,16 @@ MODULES = sorted(
 # Two storeys: the library below, and on top of it the studies (the bench). A module
 # imports only from its own floor and the floors below it, inside packages too.
 FLOORS = {
-    0: ("_checked", "_nearest", "_progress", "_state", "_validation", "accounting", "datasets")
+    0: (
+        "_checked",
+        "_fast",
+        "_nearest",
+        "_progress",
+        "_state",
+        "_validation",
+        "accounting",
+        "datasets",
+    )
     + ("kmeans", "mechanisms", "metrics", "secure_aggregation"),
     1: ("audit", "client_statistics", "federation"),
     2: ("fastlloyd", "feddp_kmeans", "ldp_kmeans", "rr_cluster"),

@@ -170,6 +170,7 @@ NEVER_SWEPT: dict[str, str] = {
     "feddp_kmeans.baselines.sphere_packing_start": "only slow tests call it",
     "ldp_kmeans.baselines.plan_gaussian_reports": "only slow tests call it",
     "ldp_kmeans.planning.LocalPlan": "only slow tests call it",
+    "federation.shuffled.ShuffledReports.gaussian_report": "refused, whatever is asked",
     "ldp_kmeans.frequency_oracles.Query": "a base class: its kinds are swept",
     "ldp_kmeans.local_randomizers.PureReport": "a base class: its kinds are swept",
 }
