@@ -112,7 +112,9 @@ class FixedPoint:
 
     def round(self, values: ArrayLike) -> FloatArray:
         """The nearest multiples of `resolution`, as floats."""
-        return np.ldexp(self._scaled(values), -self.fractional_bits)
+        steps = self._scaled(values)
+        # a value whose steps have no float is far beyond 2^53 of them: a multiple already
+        return np.where(np.isinf(steps), values, np.ldexp(steps, -self.fractional_bits))
 
     def _scaled(self, values: ArrayLike) -> FloatArray:
         # float64 is exact up to 2^53; np.rint of a larger value is itself

@@ -86,7 +86,7 @@ def check_noise(
     public: Mapping[str, Any],
 ) -> None:
     """The noise hides what one record changes in this part of `size` numbers, in this mode."""
-    check_instance(mechanism, Mechanism, f"mechanism for {part!r}")  # type: ignore[type-abstract]
+    check_instance(mechanism, Mechanism, f"mechanisms: that for {part!r}")  # type: ignore[type-abstract]
     if not math.isfinite(mechanism.sensitivity):  # NoNoise: the ledger will say inf
         return
     grid = max(facts.resolution, mechanism.grid or 0.0)
@@ -116,7 +116,7 @@ def check_noise(
     if facts.mode == "secure" and mechanism.grid is None:
         wrong = "must be discrete in secure mode (DiscreteGaussian or DiscreteLaplace)"
     if wrong:
-        raise ValueError(f"mechanism for {part!r} {wrong}")
+        raise ValueError(f"mechanisms: that for {part!r} {wrong}")
 
 
 def largest_total(
@@ -135,7 +135,7 @@ def check_integers(part: str, mechanism: Mechanism, n: int, most: float) -> None
     steps = (n * most + mechanism.tail(NEGLIGIBLE)) / mechanism.grid
     if not steps < MAX_STEPS:
         raise ValueError(
-            f"grid of the mechanism for {part!r} is too fine: a total may reach {steps:.3g}"
+            f"mechanisms: the grid of that for {part!r} is too fine: a total may reach {steps:.3g}"
             " steps, and 64-bit integers hold 2^62"
         )
 

@@ -126,7 +126,7 @@ class _Ring(InProcess):
             steps = mechanism.grid / self.resolution
             if steps < 1 or steps != round(steps):
                 raise ValueError(
-                    f"grid of the mechanism for {part!r} must be a multiple of the ring's"
+                    f"mechanisms: the grid of that for {part!r} must be a multiple of the ring's"
                     f" resolution {self.resolution:g}, got {mechanism.grid:g}"
                 )
         tail = mechanism.tail(NEGLIGIBLE)

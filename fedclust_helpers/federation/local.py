@@ -93,9 +93,9 @@ class LocalReports(InProcess):
         """
         return epsilon, 0.0
 
-    def charged(self, mechanisms: Sequence[Accountable]) -> tuple[Any, ...]:
+    def charged(self, reports: Sequence[Accountable]) -> tuple[Any, ...]:
         """What the ledger is charged with when every user draws these: the report, as it is."""
-        return tuple(mechanisms)
+        return tuple(check_instance(reports, Sequence, "reports", what="mechanisms"))  # type: ignore[type-abstract]
 
     def _reports(self, part: Part, values: FloatArray) -> FloatArray:
         noisy = self._released(self._exact(values, part.mechanism), part.mechanism)

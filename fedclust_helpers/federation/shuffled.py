@@ -82,9 +82,9 @@ class ShuffledReports(LocalReports):
         """
         return local_epsilon_for(self.n_honest, epsilon, delta), delta
 
-    def charged(self, mechanisms: Sequence[Accountable]) -> tuple[Any, ...]:
+    def charged(self, reports: Sequence[Accountable]) -> tuple[Any, ...]:
         """The shuffled set of what these draw: one message of every user."""
-        return (Shuffled(tuple(mechanisms), self.n_honest),)
+        return (Shuffled(super().charged(reports), self.n_honest),)
 
     def gaussian_report(self, n_outputs: Count, *, epsilon: float, delta: float) -> Mechanism:
         """Refused: `TrustModelError`."""

@@ -34,10 +34,11 @@ def run_one_round(
     noised signed vector. Proxy points are cell centres: corners (line 8) are half a diagonal off.
     """
     n, public = federation.n_records, federation.randomness.public
+    local, _ = federation.report_budget(plan.epsilon, plan.delta)
     # lines 1 to 8: the map Q and the grids, public
     q = results.ball_projection(federation, plan.n_features, plan.n_outputs)
     grid = NestedGrid(plan.n_outputs)
-    counts = CellCounts(grid, plan.depths, plan.local_epsilon, projection=q, rng=public)
+    counts = CellCounts(grid, plan.depths, local, projection=q, rng=public)
     sums = None
     if plan.mechanism is not None and plan.sums_depth is not None:
         sums = cell_sums(grid, plan.sums_depth, q, plan.mechanism, rng=public)

@@ -230,9 +230,10 @@ def run_sketch(
 ) -> SketchResult:
     """Ask, count, fit, and cluster what was fitted."""
     public, d = federation.randomness.public, plan.n_features
-    queries = [_query(plan, "bins", plan.bins, SIDES, None, public)]
+    local, _ = federation.report_budget(plan.epsilon, plan.delta)
+    queries = [_query(plan, local, "bins", plan.bins, SIDES, None, public)]
     if plan.spread_bins:
-        queries.append(_query(plan, "spread", plan.spread_bins, SPREAD_SIDES, 0.25, public))
+        queries.append(_query(plan, local, "spread", plan.spread_bins, SPREAD_SIDES, 0.25, public))
     with following(federation, plan, queries, progress) as n_before:
         for query in queries:
             federation.ask(query, round=0, part=query.name if plan.parts else None)
@@ -255,14 +256,14 @@ def run_sketch(
 
 
 def _query(
-    plan: SketchPlan, name: str, bins: tuple[int, ...], sides: Sequence[float],
+    plan: SketchPlan, epsilon: float, name: str, bins: tuple[int, ...], sides: Sequence[float],
     phase: float | None, rng: np.random.Generator,
 ) -> SketchQuery:  # fmt: skip
     shuffled = rng.permutation(np.resize(sides, plan.n_questions)).tolist()
     questions = draw_questions(
         plan.n_questions, plan.n_features, bins, shuffled, rng=rng, phase=phase
     )
-    return SketchQuery(questions, plan.local_epsilon, rng=rng, name=name)
+    return SketchQuery(questions, epsilon, rng=rng, name=name)
 
 
 def goodness(sketches: Sequence[Sketch], mixture: Mixture) -> tuple[float, float, float]:

@@ -463,7 +463,7 @@ def test_overflow_in_the_serverless_ring():
 @pytest.mark.parametrize("grid", [2.0**-31, 2.0**-30 * 1.5])
 def test_the_grid_of_a_mechanism_must_fit_the_ring(grid):
     federation = fl.simulate([box(9, 2)], "masked", seed=1)
-    with pytest.raises(ValueError, match="grid of the mechanism for 'total' must be a multiple"):
+    with pytest.raises(ValueError, match="grid of that for 'total' must be a multiple"):
         federation.noisy_sum(TOTAL, [mech.DiscreteGaussian(1.5, 1.0, grid)], round=0)
     assert not federation.ledger.releases
 

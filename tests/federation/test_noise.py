@@ -106,7 +106,7 @@ def test_noise_that_64_bit_integers_cannot_hold_is_refused(mechanism):
 def test_totals_that_64_bit_integers_cannot_hold_are_refused(trust):
     f = fl.simulate(CLIENTS, trust, mode="secure", n_records=10**12)
     fine = mech.DiscreteGaussian(2.0, 20.0, 2.0**-45)
-    with pytest.raises(ValueError, match="grid of the mechanism for 'total' is too fine"):
+    with pytest.raises(ValueError, match="grid of that for 'total' is too fine"):
         f.noisy_sum(cs.TOTAL, [fine], round=0)
     assert not f.ledger.releases
 

@@ -60,7 +60,7 @@ def test_costs_are_numbers_at_any_budget_and_noise(filter_, epsilon, delta):
     ("arguments", "message"),
     [
         ({"mechanisms": Gaussian(2.0, 1.0)}, "^mechanisms must be a sequence"),
-        ({"mechanisms": ["noise"]}, "^mechanism for 'total' must be a Mechanism"),
+        ({"mechanisms": ["noise"]}, "^mechanisms: that for 'total' must be a Mechanism"),
         ({"statistic": "total"}, "^statistic must be a ClientStatistic"),
         ({"round": "3"}, "^round must be an integer"),
         ({"round": 1.5}, "^round must be an integer"),

@@ -276,18 +276,18 @@ def test_feddp_more_budget_means_better_centres_and_shares_are_scaled() -> None:
 
 
 def cells(ax: Any) -> int:
-    return int(re.search(r"(\d+) cells", ax.get_title())[1])  # type: ignore[index]
+    return int(re.search(r"(\d+) cells", title(ax))[1])  # type: ignore[index]
 
 
 def test_ldp_more_users_and_more_epsilon_show_more_cells() -> None:
     (many,), (few,), (shy,) = draw("ldp"), draw("ldp", n=6000), draw("ldp", epsilon=0.3)
     assert cells(many) > max(cells(few), cells(shy))  # seeded; sixteen cells hold more than 2 %
     share = detection_threshold(60_000, 2.0, 2) / 60_000
-    assert f"a cell needs {share:.1%} of them" in many.get_title()
+    assert f"a cell needs {share:.1%} of them" in title(many)
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # nothing to see is said, not warned
         (blind,) = draw("ldp", n=50, epsilon=0.1)
-    assert "no cell can be seen" in blind.get_title() and cells(blind) == 0
+    assert "no cell can be seen" in title(blind) and cells(blind) == 0
     assert [ldp.levels_of(depth) for depth in (1, 2, 4)] == [(1,), (1, 2), (3, 4)]
 
 
@@ -296,7 +296,7 @@ def test_ldp_takes_no_more_users_than_there_are() -> None:
     callback = ldp.explore(POINTS, n_clusters=5, seed=1)
     assert 10 ** callback.widget.children[0].max == pytest.approx(len(POINTS))
     callback(n=1e9, epsilon=1.0, depth=3)
-    assert "n = 60,000" in plt.gca().get_title()
+    assert "n = 60,000" in title(plt.gca())
 
 
 def test_rr_table_has_a_row_for_every_run_and_the_live_run_is_one() -> None:

@@ -102,7 +102,7 @@ def cosine_features(points: FloatArray, side: int) -> FloatArray:
     Examples
     --------
     >>> cosine_features(np.ones((1, 196)), 14).shape
-    (1, 62)
+    (1, 64)
     """
     length = np.hypot(*np.indices((side, side))).ravel()
     kept = length <= LOWEST * side
