@@ -86,8 +86,8 @@ from fedclust_helpers.studies.start import widget as play
 # `check(condition, text)` stops the notebook if something that the text says does not hold; with settings of your own
 # it only remarks on it.
 #
-# The data are made up, so that we may look at them: 1000 patients in four groups, two measurements
-# each, scaled to $[-1, 1]$ with limits that are public. They are dealt to 20 clinics.
+# The data are made up, so that we may look at them (section 8 draws them): 1000 patients in four groups,
+# two measurements each, scaled to $[-1, 1]$ with limits that are public. They are dealt to 20 clinics.
 
 # %% tags=["settings"]
 SEED = 7
@@ -173,8 +173,8 @@ check((guesses == is_in).all(), "one patient moves the mean")
 # $e^{(|y - f(D')| - |y - f(D)|)/\lambda} \le e^{|f(D) - f(D')|/\lambda}$, by the triangle inequality, and that is at
 # most $e^{\Delta/\lambda} = e^\epsilon$. What holds for every $y$ holds for every set $S$ of them. ∎
 #
-# Try it: 200 flagged patients without Alice, 201 with her. The count is released with noise. One number comes out.
-# Which world was it?
+# Try it: a count of patients is 200 without Alice, and 201 with her. It is released with noise. One
+# number comes out. Which world was it?
 #
 # **Predict.** With ε = 1, how much more likely can any answer be in one world than in the other?
 
@@ -239,11 +239,13 @@ _ = figures.plot_attack(ax, epsilons, success)
 show(fig, "The attacker's success grows with ε from a coin to certainty")
 
 # %% [markdown]
-# **Read the figure.** Against exact answers the attacker is always right. At ε = 0.1 the guess is
-# hardly better than a coin, at ε = 1 it is right in 70 % of the cases, at ε = 4 in 93 %: the
-# prediction's 9 of 10 lies between 2 and 4. The
-# dotted ceiling $1/(1+e^{-\epsilon})$ holds for *every* attack on *every* ε-private release, also for an
-# attacker who knows all other patients. That is why we use this definition.
+# **Read the figure.** Against exact answers the attacker is always right. At ε = 0.1 the guess is hardly
+# better than a coin, at ε = 1 it is right in 70 % of the cases, at ε = 4 in 93 %: the prediction's 9 of
+# 10 lies between 2 and 4. The dotted ceiling $1/(1+e^{-\epsilon})$ holds for *every* attack on *every*
+# ε-private release, also for an attacker who knows all other patients. *Reason:* the coin is fair, so
+# once the answer is known, the odds of "in" to "out" are the ratio of its probabilities in the two
+# worlds. They are $e^\epsilon$ to 1 at most, and the better guess is right with probability
+# $e^\epsilon/(e^\epsilon+1)$ at most. That is why we use this definition.
 #
 # ## 4. The same count, four times
 #
@@ -291,16 +293,18 @@ _ = figures.plot_server_views(axes, views, truth)
 show(fig, "Exact counts, one noised sum, random words, blurred counts")
 
 # %% [markdown]
-# **Read the figure.** The first three models give one and the same answer: they differ only in what
-# the server sees on the way. In the masked model it sees 20 random words. In the local model it sees
+# **Read the figure.** The first three models give one and the same answer (the masked one up to its
+# rounding): they differ only in what the server sees on the way. In the masked model it sees 20 random
+# words. In the local model it sees
 # every clinic's count, blurred (dark ticks: the exact counts). That answer is noisier: variances add up, so 20 noises
 # have a standard deviation $\sqrt{20} \approx 4.5$ times that of one. Less trust can cost accuracy.
 #
 # ## 5. Delta: what may stick out
 #
-# Noise from the normal distribution is handy: it is round in many dimensions, and two of them add up to a third. But
-# its tails fall so fast that far out the ratio of the two worlds exceeds any $e^{\epsilon}$. The amount by which it
-# does is **δ**, and the definition becomes **(ε, δ)-differential privacy**:
+# Noise from the normal distribution is handy: it is round in many dimensions, and the sum of two such
+# noises is normal again. But its tails fall so fast that far out the ratio of the two worlds exceeds any
+# $e^{\epsilon}$. We allow a small excess of probability, **δ**, and the definition becomes
+# **(ε, δ)-differential privacy**:
 #
 # $$\Pr[A(D) \in S] \le e^{\epsilon}\, \Pr[A(D') \in S] + \delta.$$
 #
@@ -311,7 +315,7 @@ show(fig, "Exact counts, one noised sum, random words, blurred counts")
 #
 # *Reason.* In units of $s$ the two worlds are $N(0,1)$ and $N(\mu,1)$. The log of the ratio of their densities at $z$
 # is $\mu z - \mu^2/2$, so it exceeds ε exactly where $z > c$. All those $z$ together are the worst set $S$, and δ is
-# what its first probability has above $e^\epsilon$ times the second.
+# the excess of its probability under $N(\mu,1)$ over $e^\epsilon$ times that under $N(0,1)$.
 #
 # **Predict.** $\mu = 1$ (noise of standard deviation 1 on a count) and ε = 1. Is δ closer to 0.1 or to 0.3?
 
@@ -507,8 +511,9 @@ for model in ("trusted", "ideal", "masked"):
     check(difference < 1e-7, "nothing but the steps of 2^-30")
 
 # %% [markdown]
-# Equal, up to rounding. How far from the exact means? Each coordinate of a sum has noise of some standard deviation
-# $s_1$, and the mean divides it by the number $n_j$ of points in the cluster. Repeat the step 300 times:
+# Equal, up to rounding. How far from the exact means? Each coordinate of a sum has noise of standard
+# deviation 7.5 (printed above), and the mean divides it by the number of points in the cluster. Repeat
+# the step 300 times:
 
 # %%
 exact_sums, exact_counts = kmeans.sums_and_counts(points, start)
@@ -589,7 +594,7 @@ check(np.allclose(guess[1], exact_counts), "up to rounding")
 # Real runs take several steps. Three rounds share the budget, $\mu^2/3$ each. What a run will do is fixed before
 # its first message, in a **plan**: a public object that every party may read.
 #
-# (`glloyd` is Lloyd with Gaussian noise, as in section 8, but it gives the sums three quarters of
+# (`glloyd` is Lloyd with Gaussian noise, as in section 8, but it gives the sums about three quarters of
 # $\mu^2$ and the counts one quarter: the sums matter more.) In the plan below, *protects* and
 # *guarantee* say what will be charged: ε for one point, in all; *releases below* is what the round lines
 # add up to. *server sees* and *clients see* say who learns what. Each *round* line is one release: the
@@ -666,7 +671,7 @@ ladder = 2.0 ** np.arange(6, 17)  # 64, 128, ... 65536: public
 
 
 def choose_bound(values, epsilon, rng):
-    """The smallest bound with about 5 % of the values above it."""
+    """The smallest bound with less than about 5 % of the values above."""
     bins = np.histogram(values, np.append(0, ladder))[0]
     noised = laplace_mechanism(bins, 1, epsilon, rng)  # parallel
     above = noised.sum() - noised.cumsum()
@@ -910,7 +915,9 @@ check(np.isclose(answers[0] - answers[1], 58), "4: the noise cancels")
 #
 # <details><summary>3. An attacker is right in 80 % of the cases against a release with "ε = 1". What do you conclude?</summary>
 #
-# No attack on a 1-private release can exceed $1/(1+e^{-1}) = 73\,\%$, so the claim is wrong (section 3).
+# No attack on a 1-private release can exceed $1/(1+e^{-1}) = 73\,\%$. So the claim is wrong (section 3),
+# or it is made for another unit than the one attacked: 1-private for a patient is not 1-private for a
+# clinic (section 6).
 #
 # </details>
 #

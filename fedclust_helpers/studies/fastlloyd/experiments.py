@@ -182,7 +182,7 @@ RUNGS: dict[str, Callable[[SumFederation, int, float], FloatArray]] = {
 
 
 def ladder(k: int, epsilon: float, seeds: Sequence[np.random.SeedSequence]) -> pd.DataFrame:
-    """Every rung: ledger lines, epsilon, NICV over FastLloyd's with its 95 % interval.
+    """Every rung: releases, epsilon, NICV over FastLloyd's with its 95 % interval.
 
     For each seed about 3000 records in k narrow groups of the plane, drawn anew. The interval is
     that of the mean logarithm of the ratio, run by run.
@@ -204,5 +204,5 @@ def ladder(k: int, epsilon: float, seeds: Sequence[np.random.SeedSequence]) -> p
         found = metrics.mean_ci(np.subtract(values, logs["FastLloyd"]))
         ends = found.mean + found.half_width * np.array([-1, 0, 1])
         rows.append((name, lines[name], spent[name], *np.exp(ends)))
-    columns = ["rung", "ledger lines", "epsilon", "low", "NICV ratio", "high"]
+    columns = ["rung", "releases", "epsilon", "low", "NICV ratio", "high"]
     return pd.DataFrame(rows, columns=columns).set_index("rung")

@@ -162,7 +162,7 @@ def plot_printed(ax: Axes, printed: Mapping[int, float]) -> Axes:
     k, ratio = np.array(list(printed)), np.array(list(printed.values()))
     ax.plot(k, k, **THEORY)
     ax.plot(k, ratio, "s", color=DARK, label="as printed")
-    ax.plot(k, ratio / k, "o", color=BLUE, label="with k² for k³")
+    ax.plot(k, ratio / k, "o", color=BLUE, label="corrected")
     return finish(ax, "", "clusters k", "formula / simulated error", xticks=k, names="ends")
 
 
@@ -262,6 +262,12 @@ SHORT = {
     r"_fold, a baseline that folds": " that folds",
     r" in all cases": "",
     r"clipping the step improves consistently": "clipping the step beats none",
+    r"smallest AUC of the two on all Synth sets \(SuLloyd\)": "smaller AUC than SuLloyd (Synth)",
+    r" at every d \(G2\)": " at every d",
+    r"davies bouldin": "Davies-Bouldin",
+    r"centroid mse": "centroid error",
+    r"\bglloyd": "GLloyd",
+    r"\bsulloyd": "SuLloyd",
 }
 """What the rows of `plot_wins` say instead of the whole statement."""
 COUNTED = r"better in (?P<better>\d+), worse in (?P<worse>\d+), tie in (?P<tie>\d+)"
