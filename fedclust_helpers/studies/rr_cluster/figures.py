@@ -108,7 +108,7 @@ def plot_ifca(
         row[0].set_ylabel(name)
     for ax, t in zip(grid[0], rounds, strict=True):
         finish(ax, "start" if t == 0 else f"round {t}")
-    headline(grid, "The same clients, two starts: four lines found, or none")
+    headline(grid, "The same clients, two starts: where models begin decides")
     return axes
 
 
@@ -131,7 +131,7 @@ def plot_noise_of_means(
     note(ax, "longest possible mean update, C", (sizes[0], bound * 1.08), va="bottom")
     middle = len(sizes) // 2
     at = (sizes[middle], np.asarray(predicted)[middle])
-    note(ax, "2 C σ √p / N", at, (30, 20), line=True)
+    note(ax, r"$2\,C\,\sigma_\theta\sqrt{p}\;/\;N$", at, (30, 20), line=True)
     return finish(
         ax, "Noise buries the update of every cluster of a round", "updates in the cluster N",
         "length of the noise", log="xy", xticks=sizes, yticks=[0.3, 1, 3, 10],
@@ -176,7 +176,7 @@ def plot_identifiers(ax: Axes, right: Callable[[float], float], needed: Sequence
         at, half = shift * np.asarray(needed), [share - low, high - share]
         ax.errorbar(at, share, half, fmt=mark, color=color, elinewidth=1.4, label=label)
     return finish(
-        ax, "Private identifiers are mostly wrong; those of Table 4 are not", SIGMA,
+        ax, "Private identifiers are mostly wrong; RR-Cluster's in Table 4 are not", SIGMA,
         "P(right cluster)", log="x", ylim=(0, 1.03), xticks=[0.2, 0.5, 1, 2, 5],
         names="lower left",
     )  # fmt: skip

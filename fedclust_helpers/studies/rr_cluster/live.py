@@ -41,11 +41,9 @@ def reach() -> dict[str, Any]:
         sensitivity.removal_shift(sensitivity.THREE_CLUSTERS),
         sensitivity.removal_shift(sensitivity.FIVE, rule="literal"),
     ]
-    full = sensitivity.DONOR_FLIP
-    worlds = [sensitivity.rebalanced_sums(x, rule="literal") for x in (full, full.without(0))]
     small = sensitivity.TWO_CLUSTERS
     shift, sums = sensitivity.released_shift(small, 0, -small.updates[0])
-    return {"removed": removed, "flip": sensitivity.mean_shift(*worlds),
+    return {"removed": removed, "flip": sensitivity.donor_flip(50),
             "replaced": shift, "sums": sums}  # fmt: skip
 
 

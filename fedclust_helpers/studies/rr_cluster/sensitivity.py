@@ -80,7 +80,16 @@ THREE_CLUSTERS = Instance((1, 0, 0, 1), (1, 1, 1, -1), 3, 1)
 """k = 3, B = 1: cluster 1 loses its surplus and may donate no longer; W-infinity 3 (strict)."""
 FIVE = Instance((0, 0, 1, 1, 1, 1, 1), (1, 1, -1, -1, -1, -1, -1), 3, 2)
 """k = 3, B = 2, literal rule: cluster 0 has exactly B and leaves the donors; W-infinity 5."""
-DONOR_FLIP = Instance((0,) * 50 + (1,) * 60 + (2,) * 40, (1,) * 50 + (-1,) * 60 + (0,) * 40, 3, 50)
+
+
+def flip_of(b: int) -> Instance:
+    """k = 3, B = b; sizes b, 1.2 b, 0.8 b; updates +1, -1, 0. Without client 0 a donor receives."""
+    sizes = (b, 6 * b // 5, 4 * b // 5)
+    assignment = tuple(j for j, size in enumerate(sizes) for _ in range(size))
+    return Instance(assignment, tuple((1, -1, 0)[j] for j in assignment), 3, b)
+
+
+DONOR_FLIP = flip_of(50)
 """k = 3, B = 50, literal rule: cluster 0 turns from donor into receiver; the means move by 10.9
 (W-infinity 24.2)."""
 
@@ -246,6 +255,13 @@ def mean_shift(first: Distribution, second: Distribution) -> float:
     """The L2 distance of the two means: at most `w_infinity`, and cheap."""
     pairs = zip(mean_sums(first), mean_sums(second), strict=True)
     return math.sqrt(sum((x - y) ** 2 for x, y in pairs))
+
+
+def donor_flip(b: int) -> float:
+    """How far the means of the sums move, by the literal rule, if client 0 of `flip_of` leaves."""
+    full = flip_of(b)
+    worlds = [rebalanced_sums(x, rule="literal") for x in (full, full.without(0))]
+    return mean_shift(*worlds)
 
 
 def removal_shift(instance: Instance, client: int = 0, *, rule: str = "strict") -> float:

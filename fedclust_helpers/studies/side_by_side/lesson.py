@@ -123,8 +123,9 @@ def models(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 LEVEL = 1.05
 """Cost over the best that counts as good."""
-OVER, SKETCH, ALG1, PUBLIC = (
-    ("masked", "overclustered"), ("local", "sketch"), ("local", "alg1"), ("none", "public_rows")
+OVER, MIXED, SKETCH, ALG1, PUBLIC = (
+    ("masked", "overclustered"), ("shuffled", "sketch"), ("local", "sketch"), ("local", "alg1"),
+    ("none", "public_rows"),
 )  # fmt: skip
 PLANE: dict[str, Any] = {"data": "mixture", "d": 2, "k": 5}
 
@@ -160,12 +161,14 @@ def decision(table: pd.DataFrame) -> pd.DataFrame:
     """What to take, by what one trusts or has, and how many records it needs."""
     one, four = PLANE | {"epsilon": 1.0}, PLANE | {"epsilon": 4.0}
     sums, public = (curve(table, *key, "n", **one) for key in (OVER, PUBLIC))
-    until = rounded(overtakes(sums, public))
+    at = overtakes(sums, public)
+    until = ("at most " if at == sums.index[0] else "") + rounded(at)
     rows = [
         ("public rows alike, 1 % of n", within(table, PUBLIC, "n", **one),
          f"none of these; sums are better from n = {until}"),
         ("sums, a server that follows the rules", within(table, OVER, "n", **one),
          "masked, over-clustered (01, beyond)"),
+        ("only a shuffler", within(table, MIXED, "n", **one), "shuffled sketch (03)"),
         ("nobody, ε = 1", within(table, SKETCH, "n", **one), "sketch (03, beyond)"),
         ("nobody, ε = 4", within(table, SKETCH, "n", **four), "sketch"),
         ("nobody, and one bit is all", within(table, ALG1, "n", **one), "Algorithm 1 (03)"),
