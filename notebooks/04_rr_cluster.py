@@ -879,7 +879,7 @@ show(fig, "Accuracy by small epsilon: everybody with sums only is highest")
 # ([B.rr.alone](../data/results/claims.md#B.rr.alone)). DP-FedAvg never gets there: one model cannot serve
 # four groups.
 #
-# Images enter as their 62 lowest frequencies (a cosine transform: public, nothing is learned), which
+# Images enter as their 64 lowest frequencies (a cosine transform: public, nothing is learned), which
 # makes messages three times shorter than 14 × 14 pixels do. With pixels it is 0.71 and 0.73 at
 # $\epsilon$ = 1 and 2.
 #

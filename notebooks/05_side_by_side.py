@@ -572,7 +572,8 @@ check(max(five) > 1.05 > min(five), "it depends on the start")
 #
 # ## References
 #
-# * A. Diaa, T. Humphries, F. Kerschbaum. *FastLloyd.* (Notebook 01.)
+# * A. Diaa, T. Humphries, F. Kerschbaum. *FastLloyd: Federated, Accurate, Secure, and Tunable k-Means
+#   Clustering with Differential Privacy.* (Notebook 01.)
 # * J. Scott, C. Lampert, D. Saulpic. *Differentially Private Federated k-Means Clustering with Server-Side Data.* 2025.
 #   (Notebook 02.)
 # * A. Chaturvedi, M. Jones, H. Nguyen. *Locally Private k-Means Clustering with Constant Multiplicative Approximation

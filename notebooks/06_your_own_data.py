@@ -462,7 +462,9 @@ play.explore(delta=DELTA)
 #
 # ## References
 #
-# * Notebooks [01](01_fastlloyd.ipynb) to [04](04_rr_cluster.ipynb), for what runs behind the doors.
+# What runs behind the doors, and its papers: notebooks [01](01_fastlloyd.ipynb) to
+# [04](04_rr_cluster.ipynb).
+#
 # * W. Wolberg, O. Mangasarian, N. Street, W. Street. *Breast Cancer Wisconsin (Diagnostic).* UCI, 1995.
 #   (CC BY 4.0; ships with scikit-learn.)
 # * J. Dong, A. Roth, W. Su. *Gaussian Differential Privacy.* JRSS B, 2022. (Section 5: squares of μ.)
