@@ -381,7 +381,8 @@ check(0.998 * EPSILON < run.epsilon <= EPSILON, "the budget is met")
 
 # %% [markdown]
 # The centres cost about 0.01 more than the best possible ones: the start is already the answer. (The
-# plan's `predicted` counts the noise of the last sums alone; its `wire` is what one client sends.)
+# plan's `predicted` counts the noise of the last sums alone. Its `wire` counts what leaves the ideal
+# box, once: 11,310 numbers of 8 bytes, as many as one client sends.)
 #
 # ## 6. What crosses the wire, what goes on the bill
 #
@@ -673,6 +674,9 @@ check(mean["server's own subspace"] < mean["as recommended"] + 1, "free")
 # Without the noise of Step 1 most of the loss is gone, without that of Steps 1 and 3 all of it.
 # Even the *server's own* subspace, which costs nothing, is no worse than the paid one.
 #
+# So which unit? One point hides one row of a patient. One client hides a hospital if the clients are
+# hospitals, and all rows of a patient if each client is a patient (or a phone, as here).
+#
 # ## 11. Which variant? Gap against noise, from public numbers
 #
 # All this could be known before the run. The gap grows with the number of rows $n$, the noise does
@@ -730,14 +734,16 @@ show(fig, "FedDP-KMeans meets the best public start near ten gaps of noise")
 
 # %% [markdown]
 # **Read the figure.** Each mark is a number of clients and an ε, means of ten data sets; the table
-# above has them (`start`: the best public start with private rounds, `untouched`: with none).
-# Whatever the unit and the number of clients, one number decides: below a predicted noise of about
-# six gaps FedDP-KMeans wins clearly, above fourteen a public start is better, and often one that
-# releases nothing at all: with 2000 clients at ε = 0.25 the *untouched* start of ServerLloyds (5.39)
-# beats FedDP-KMeans (8.53). With 1000 clients at ε = 0.25 (54 gaps) it is the same; with 5000 at ε =
-# 4 (0.8 gaps) FedDP-KMeans is a hundred times better than the best public start. So a verdict such as
-# "good from ε = 2 on" holds for 1000 clients only; with 2000 it is ε = 1, with 5000 about 0.25
-# ([K.fig2.best](../data/results/claims.md#K.fig2.best)). The adaptive variant is lowest in all 20
+# above has them (`start`: the best public start with private rounds, `untouched`: with none). Whatever
+# the unit and the number of clients, one number decides: below a predicted noise of about six gaps
+# FedDP-KMeans wins clearly, above fourteen a public start is better, and often one that releases
+# nothing at all: with 2000 clients at ε = 0.25 the *untouched* start of ServerLloyds (5.39) beats
+# FedDP-KMeans (8.53). With 1000 clients at ε = 0.25 (54 gaps) it is the same; with 5000 at ε = 4 (0.8
+# gaps) FedDP-KMeans is a hundred times better than the best public start. So a verdict such as "good
+# from ε = 2 on" holds for 1000 clients only; with 2000 it is ε = 1, with 5000 about 0.25
+# ([K.fig2.best](../data/results/claims.md#K.fig2.best)). The ratio falls as one over the number of
+# clients, so the hundred hospitals of the beginning would stand at ten times the 15 gaps that 1000
+# clients have at ε = 1: they can hide a row, not a hospital. The adaptive variant is lowest in all 20
 # cells, at point level too ([K.adaptive](../data/results/claims.md#K.adaptive)). It is no magic: it
 # trusts the server, and the next section shows where that trust ends.
 #
@@ -857,12 +863,13 @@ draw.plot_limits(axes, (factors, by_radius), (n_rows, by_size))
 show(fig, "Cost is lowest near the needed radius, and falls with rows")
 
 # %% [markdown]
-# **Read the figure.** Left: too small a radius shortens every row, so centres move towards the
-# origin; too large a radius multiplies the noise of Step 1 by its square. Half and twice are about
-# equally bad. Choose $r$ from public knowledge; the largest row of the private data is a release.
-# Right: with 5,000 rows the method costs as much as the public starts of section 9, with 40,000 it
-# is nearly optimal. Too large a radius and too few rows are one and the same trouble: noise of Step 1
-# above the eigengap (section 11 tells beforehand).
+# **Read the figure.** Left: too small a radius shortens every row, so centres move towards the origin;
+# too large a radius multiplies the noise of Step 1 by its square. Half and twice are about equally
+# bad, but here a quarter too short costs little (0.57 against 0.51), half as much again a lot (3.44):
+# in doubt take a slightly shorter one. Choose $r$ from public knowledge; the largest row of the
+# private data is a release. Right: with 5,000 rows the method costs as much as the public starts of
+# section 9, with 40,000 it is nearly optimal. Too large a radius and too few rows are one and the same
+# trouble: noise of Step 1 above the eigengap (section 11 tells beforehand).
 #
 # ## 15. Run it on data that matters
 #
@@ -899,7 +906,12 @@ check(nicv(photo.points, run.centers) < 1.2 * optimum, "good colours")
 # points, so the masked protocol of notebook 00, where only clients unmask, refuses this method). The
 # clients see the subspace and the centres. Everybody may read plan and ledger. `simulate` runs all
 # parties in one process: on real machines the secure sum is yours to provide, and it has to add the
-# noise: a sum that reaches the server without it is protected by nothing above.
+# noise: a sum that reaches the server without it is protected by nothing above. What this project
+# itself runs on real machines ([from notebook to deployment](../docs/deployment.md)) is the **trusted**
+# server, which sees every client's exact statistics and adds the noise.
+#
+# **For a table in its own units** take `FedDPKMeans` of notebook [06](06_your_own_data.ipynb), with
+# `method="adaptive"` for the variant of section 11.
 #
 # **Check before you run:** a public radius $r$ (section 14), rows in units that make one radius
 # sensible, the unit of privacy (section 10), `noise_over_gap` (section 11; 0.19 here, well below six),
@@ -908,8 +920,9 @@ check(nicv(photo.points, run.centers) < 1.2 * optimum, "good colours")
 #
 # **Do not use it** if the server has no points related to the data, or fewer than $k$; if the
 # predicted noise is above ten gaps (take `plan_adaptive`, or a public start alone); if there is no
-# party that may see noised sums (notebook 03); or if $k$ is small and the data have few columns:
-# then a random start with a few private rounds is enough (notebook 01).
+# party that may see noised sums (masked sums do without: notebook 01; without any sum: 03); or if $k$
+# is small and the data have few columns: then a random start with a few private rounds is enough
+# (notebook 01).
 #
 # ## 16. The paper's claims, beside our numbers
 #

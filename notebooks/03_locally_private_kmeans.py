@@ -32,7 +32,8 @@
 #
 # **You need** notebook [00](00_start_here.ipynb) (ε, δ, sensitivity, neighbours, ledger), k-means, and
 # the binomial distribution. **It leads to** section 17, where you choose a trust model, and to section
-# 18, where you run the method on a table of your own.
+# 18, where you run the method on a table of your own. **In a hurry to choose?** Read section 17 first:
+# clinics or banks that hold many rows each need none of this.
 #
 # | who | holds | sees | trusts |
 # |---|---|---|---|
@@ -148,7 +149,7 @@ show(fig, "Histograms: naive counts miss the truth, de-biased ones do not")
 # and makes it wider: its standard deviation is a little below $c_\epsilon\sqrt n/2 = 108$, with
 # $c_\epsilon = (e^\epsilon+1)/(e^\epsilon-1) = 2.16$ at ε = 1. That $\sqrt n$ will follow us to the
 # end. It is the price of everybody adding noise of their own; a trusted server would add noise of
-# size 1.
+# about size 1, once.
 #
 # ## 2. One bit for any question
 #
@@ -206,15 +207,16 @@ show(fig, "A bell of noise around zero, popular places to its right")
 
 # %% [markdown]
 # **Read the figure.** Grey: the other 65,528 buckets, a bell of width $c_\epsilon\sqrt n$ (line)
-# around zero. Popular places stand out once they hold five times that width, about 5,000 users: the
-# one with 6,000 is just seen, the one with 3,000 is lost in the noise. The width does not depend on
-# the number of buckets: asking for 65,536 places costs no more than asking for two, except that more
-# candidates need a higher threshold.
+# around zero, twice that of section 1, because a sign is −1 or 1 and a yes 0 or 1. Popular places
+# stand out once they hold five times that width, about 5,000 users: the one with 6,000 is just seen,
+# the one with 3,000 is lost in the noise. The width does not depend on the number of buckets: asking
+# for 65,536 places costs no more than asking for two, except that more candidates need a higher
+# threshold.
 #
 # ### Why this oracle?
 #
-# Others send more: randomised response on all values, one noised bit for each value (unary), or a
-# hash of their own per user (local hashing).
+# Others send more: randomised response on all values (k-ary), one noised bit for each value (unary),
+# or a hash of their own per user (local hashing).
 #
 # **Predict.** For 256 values: which is best at ε = 1, and does one bit ever lose?
 
@@ -235,11 +237,11 @@ check(2.2 < table.users[2.0] < 2.6, "at ε = 2: 2.4 times the users")
 check(table.users[8.0] > 25, "one bit saturates at c = 1")
 
 # %% [markdown]
-# The last column: how many times the users of the best oracle one bit needs. At ε = 1 the best are unary
-# and local hashing, and one bit needs 1.27 times their users, for an eighth of a byte. At ε = 2 it
-# already takes 2.4 times the users, and then it stops improving: a user who never lies still says only
-# one bit. Randomised response and hashing go on falling. So at small ε use one bit, and at large ε let
-# users answer *more questions*, which is the next section.
+# The last column: how many times the users of the best oracle one bit needs. At ε = 1 the best are
+# unary and local hashing, and one bit needs 1.27 times their users, for an eighth of a byte. At ε = 2
+# it already takes 2.4 times the users, and then it stops improving: a user who never lies still says
+# only one bit. The other three go on falling. So at small ε use one bit, and at large ε let users
+# answer *more questions*, which is the next section.
 #
 # ## 3. Many questions: split the users or split the budget?
 #
@@ -728,9 +730,9 @@ draw.plot_trust(ax, sizes, trusts, best=best)
 show(fig, "Cost against the number of users, for three trust models")
 
 # %% [markdown]
-# **Read the figure.** Mean and range of a few runs, ε = 1. Circles and diamonds coincide: a secure
-# sum gives what a trusted server gives, without the trust. With nobody to trust, the same cost takes
-# a hundred times as many users, and hundreds of times near the optimum. The reason is in the
+# **Read the figure.** Mean and range of a few runs, ε = 1. Circles and diamonds coincide: a secure sum
+# gives what a trusted server gives, and no server sees a point. With nobody to trust, the same cost
+# takes a hundred times as many users, and hundreds of times near the optimum. The reason is in the
 # thresholds: a cell must hold $3.5\,c_\epsilon\sqrt{2n}$ users here and $3.5\sqrt8/\epsilon$ there,
 # about ten, whatever n is.
 #
@@ -764,6 +766,8 @@ check(fits.slope_low["zipf_missed"] > 0.7, "a long tail: almost all lost")
 # ([P.trust.1](../data/results/claims.md#P.trust.1)).
 #
 # ## 13. More than six dimensions
+#
+# (Sections 13 to 15 are the rest of the paper. Whoever has few columns may go on with section 16.)
 #
 # A grid in $d = 20$ dimensions has too many cells. Algorithm 1 maps the points to $d_{\mathrm{low}} =
 # O(\log k)$ columns by a random matrix, clusters there, and gets centres back from vector sums (section
@@ -947,6 +951,7 @@ show(fig, "Users needed against epsilon; cost ratio against the dimension")
 #
 # | your situation | take |
 # |---|---|
+# | the rows already lie with organisations (clinics, banks) | **not this**: they can add up; notebook [06](06_your_own_data.ipynb) |
 # | somebody may add up (a secure sum, two servers, masks) | **not this**: notebook [01](01_fastlloyd.ipynb), hundreds of times fewer users |
 # | related public data at the server | notebook [02](02_feddp_kmeans.ipynb), with a secure sum |
 # | nobody may add up, $10^4$ users, d ≤ 4 | one round: from 2 times the optimum (3 clusters, d = 2) to 14 times (10 clusters, d = 4); one private mean costs 11 to 18 times |
@@ -983,7 +988,8 @@ show(fig, "Users needed against epsilon; cost ratio against the dimension")
 # take them from the data.
 #
 # First the plans, one of Algorithm 1 and one of the **sketch**, which is explained below. A plan is
-# public and costs nothing: print it before anybody is asked.
+# public and costs nothing: print it before anybody is asked. It needs the numbers of users and columns
+# only, so zeros stand in for the colours.
 
 # %%
 from sklearn.datasets import load_sample_image

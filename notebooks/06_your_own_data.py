@@ -14,8 +14,9 @@
 # %% [markdown]
 # # From your table to centres that you may publish
 #
-# *For people with data. No paper here: the doors to all four, what to decide before you open one, and
-# what to show afterwards. 30 minutes of reading. Runs offline, in about 30 s on 2 cores.*
+# *For people with data. No new paper: scikit-learn estimators ("doors") to the methods of notebooks 01
+# to 04, what to decide before you open one, and what to show afterwards. 30 minutes of reading. Runs
+# offline, in about 30 s on 2 cores.*
 #
 # Five clinics keep a table of visits. You want groups of visits, you may not pool the rows, and in the
 # end you must say what was protected, from whom, and what it cost.
@@ -30,11 +31,11 @@
 #
 # | who | holds | sees | must trust |
 # |---|---|---|---|
-# | **a clinic** | its own rows, its own labels | the noised sums | the others to follow the protocol |
+# | **a clinic** | its own rows, its own labels | the noised sums | the others to follow the protocol, and none to join the server |
 # | **the server** | nothing | random words, then what the clinics publish | nobody |
 # | **you, the reader of the result** | centres, statement | the same | the clinics, that bounds were public |
 #
-# That is the default, masked secure aggregation. Section 2 compares it with the other four.
+# That is the default, masked secure aggregation. Section 2 compares it with five others.
 #
 # ### Notation
 #
@@ -55,6 +56,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from IPython.display import display
+from sklearn.cluster import KMeans
 from sklearn.datasets import load_breast_cancer
 
 from fedclust_helpers import estimators
@@ -84,7 +86,8 @@ asked = {"epsilon": EPSILON, "delta": DELTA, "method": "overclustered"}
 # Two files, and nothing that this project has seen before. One is private: the visits (made up here,
 # so that we may look at them). The other is **public**: between which limits each column lies, known
 # from the protocol of the measurement and not from the rows. Take your own two files instead, and go
-# on.
+# on. (One process plays all five clinics here, so one file holds their rows. In a real run each clinic
+# reads its own file: [from notebook to deployment](../docs/deployment.md).)
 
 # %%
 experiments.write_files(folder, N, M, rng=stream("visits"))
@@ -96,7 +99,9 @@ print((folder / "bounds.csv").read_text())
 #
 # Read, say who owns each row, name the bounds, put a budget on the ledger, look at the statement
 # **before** anything is spent, fit, save. (In teaching mode, so that this page stays the same: section
-# 4 runs it in secure mode, which is the default. It only means to leave `**how` out.)
+# 4 runs it in secure mode, which is the default. It only means to leave `**how` out.) The method is
+# over-clustered Lloyd, ours ([01](01_fastlloyd.ipynb), section 14): it needs no start, asks for counts
+# of grid cells first, and then moves more centres than it returns.
 
 # %%
 table = pd.read_csv(folder / "visits.csv")
@@ -123,15 +128,28 @@ show(fig, "Visits by age and blood pressure, grey; a centre in each group")
 
 # %% [markdown]
 # **Read the figure.** The centres are public; the grey dots are not, and nobody but us can draw them.
-# The doors are scikit-learn estimators: `predict`, `transform`, `set_output`, pipelines, `clone` are
+# As with every scikit-learn estimator, `predict`, `transform`, `set_output`, pipelines and `clone` are
 # there.
 #
 # ## 2. Whom must you trust?
 #
-# The same table and the same ε under each trust model. The columns are computed: what the server sees
-# comes from the plan, bytes from its releases, and the cost from a **rehearsal**, which runs the plan
-# on data that costs nothing. We use synthetic visits: groups at random places between the public
-# bounds.
+# Six ways to add up:
+#
+# * **masked**: each clinic hides its sums behind random masks, which cancel in the total, and adds a
+#   share of the noise. The clinics read the noised total and may publish it.
+# * **masked, kept closed** (`publish=False`, as in FastLloyd's paper): the server adds the noise to
+#   the masked total. It knows that noise, so nobody may ever send it the result.
+# * **serverless**: the clinics exchange shares of their sums with each other.
+# * **ideal**: a box that adds up and adds noise, on paper only. The others are measured against it.
+# * **trusted**: the server gets the exact sums of every clinic, and adds the noise.
+# * **local**: every visit is noised before it leaves. (Another method: `LocalKMeans`, the paper's
+#   Algorithm 1. Its default, the *sketch*, is closer and takes seconds:
+#   [B.sketch.few](../data/results/claims.md#B.sketch.few).)
+#
+# The same table and the same ε for each. The columns are computed: what the server sees comes from the
+# plan, bytes from its releases, and the cost from a **rehearsal**, which runs the plan on data that
+# costs nothing. We use synthetic visits: groups at random places between the public bounds. A cost of
+# 1.00 means: as good as k-means without noise.
 #
 # **Predict.** Five of the six rows differ in trust only. How much accuracy does it cost not to trust the
 # server? And how much, not to trust anybody?
@@ -160,7 +178,8 @@ check(decision.loc["local", "cost / no noise"] > 1.5, "local noise costs")
 
 # %% [markdown]
 # Masks cost bytes, and with few clients some noise; they do not cost accuracy as such. Trusting nobody
-# costs a factor, because every visit brings noise of its own. How many rows make up for it?
+# costs a factor, because every visit brings noise of its own. How many rows make up for it? (Below,
+# *sums of clinics* is the first row of the table.)
 
 # %%
 sizes = [1000, 4000, 16_000]
@@ -182,9 +201,9 @@ show(fig, "Cost over the number of rows: central near 1, local above it")
 # [03](03_locally_private_kmeans.ipynb) says from how many users on it pays.
 #
 # What else decides: if a *server with related public rows* takes part, `FedDPKMeans` starts from them
-# ([02](02_feddp_kmeans.ipynb)); it protects one row, or with `unit="client"` all rows of one clinic at
-# once. If clients should end up with the *model* that suits them, take `RRCluster`
-# ([04](04_rr_cluster.ipynb)).
+# ([02](02_feddp_kmeans.ipynb)); it protects one row, or with `unit="client"` all rows of one client at
+# once, for which five clinics are far too few ([02](02_feddp_kmeans.ipynb), section 11). If clients
+# should end up with the *model* that suits them, take `RRCluster` ([04](04_rr_cluster.ipynb)).
 #
 # ## 3. Bounds, k and ε, without spending
 #
@@ -206,30 +225,44 @@ fewer = tried[tried.n_clusters == K - 1].nicv.iloc[0]
 check(fewer > tried.nicv[0], "one cluster fewer explains less")
 
 # %% [markdown]
-# Look at `ratio` for ε: where it is close to 1, more budget buys nothing. Look at `nicv` for k: where
-# one cluster more hardly lowers it, stop. Both answers are about data *like* yours. The private rows
-# were not touched, so there is nothing to pay.
+# `nicv` is the mean squared distance to the nearest centre, with the bounds scaled to −1 and 1, and
+# `ratio` is `nicv` over that without noise. Look at `ratio` for ε: where it is close to 1, more budget
+# buys nothing. Look at `nicv` for k: where one cluster more hardly lowers it, stop. Both answers are
+# about the data that you rehearse on. Our synthetic visits have four groups because we put four in, so
+# about k they can tell nothing new: for k take *public* rows of the same kind. The private rows were
+# not touched, so there is nothing to pay.
 #
 # **Bounds.** They decide how much noise there is, in the units of your data. Wider than needed is safe
-# but costs; too narrow cuts rows off (each clinic sees how many of its own: `clipped_counts_`). Here
-# they grow around the same rows.
+# but may cost; too narrow cuts rows off (each clinic sees how many of its own: `clipped_counts_`).
+# Here they grow around the same rows, for our method and for FastLloyd (`method` left out).
 
 # %%
 factors = [1, 3, 10, 30]
 paper = {"n_clusters": K, "epsilon": EPSILON, "delta": DELTA} | how
-ratios = experiments.too_wide(lookalike, factors, paper, **once)
-check(ratios[-1] > 2 * ratios[0], "bounds far too wide drown in noise")
+ways = {"over-clustered": paper | {"method": "overclustered"}}
+ways["FastLloyd"] = paper
+ratios = {}
+for name, plan in ways.items():
+    ratios[name] = experiments.too_wide(lookalike, factors, plan, **once)
+
+# %%
+drowned, unmoved = ratios["FastLloyd"], ratios["over-clustered"]
+check(drowned[-1] > 2 * drowned[0], "bounds far too wide drown in noise")
+check(max(unmoved[:3]) < 1.2, "ours hardly notices a factor of ten, here")
 
 # %% tags=["hide-input"]
 fig, ax = plt.subplots(figsize=(6.2, 3.4))
-title = "Bounds that are too wide cost accuracy"
-_ = figures.ratios(ax, factors, {"": ratios}, title, "times too wide")
-show(fig, "Cost over the width of the bounds: it rises from three times on")
+title = "Bounds that are too wide cost FastLloyd accuracy"
+x = "times too wide"
+_ = figures.ratios(ax, factors, ratios, title, x, names="upper left")
+show(fig, "Cost by width of the bounds: FastLloyd rises, the other does not")
 
 # %% [markdown]
-# **Read the figure.** The paper's method, whose noise follows the box, loses a factor with bounds some
-# times too wide. If nothing public is known, pay for bounds as notebook [00](00_start_here.ipynb),
-# section 11, does.
+# **Read the figure.** FastLloyd, whose noise follows the box, loses a factor with bounds three times
+# too wide. Over-clustered Lloyd finds these groups all the same, at this ε. On harder data it pays,
+# too (1.6 times its cost for bounds ten times too wide:
+# [B.central.bounds](../data/results/claims.md#B.central.bounds)). If nothing public is known, pay for
+# bounds as notebook [00](00_start_here.ipynb), section 11, does.
 #
 # ## 4. Read the statement, and publish it
 #
@@ -239,12 +272,38 @@ show(fig, "Cost over the width of the bounds: it rises from three times on")
 display(statement)
 
 # %% [markdown]
-# From top to bottom: *what is protected* (one visit; a patient with several visits is **not** one row:
-# then take `FedDPKMeans` with `unit="client"`, one client for each patient), *how much* (ε and δ, with the
-# accountant that added the releases up), *who saw what*, *which numbers are public*, each release with
-# its noise, bytes, bounds, and what is left of the budget. The last line says that this run is not
-# private: it used a seed.
+# From top to bottom: *what is protected* (one visit), *how much* (ε and δ, and what the releases below
+# add up to), *who saw what*, *which numbers are public* (the number of rows, too: where it is a secret,
+# give a bound or a guess as `n_records`), each release with its noise (`std`) and what one visit can
+# change in it (`hides`, with the bounds scaled to −1 and 1), bytes, bounds, and what is left of the
+# budget. The last line says that this run is not private: it used a seed.
 #
+# **A patient comes more than once.** The statement is about one visit, and four visits are **not** one
+# row. Three ways out:
+#
+# 1. Make one row of each patient first. A patient of two clinics still has two.
+# 2. Keep at most m visits of a patient, and ask for ε/m. Whoever hides one row with (ε/m, δ) hides m
+#    rows with (ε, $m\,e^{(m-1)\epsilon/m}\,\delta$): ask for a smaller δ, too. The masks stay. Section 3
+#    says what ε/4 costs.
+# 3. `FedDPKMeans` with `unit="client"`, one client for each patient. It needs related public rows, many
+#    patients, and a party that adds the noise: it has no masks.
+
+# %%
+m, each = 4, EPSILON / 4  # at most four visits
+grown = m * np.exp((m - 1) * each) * DELTA
+print(f"four visits have ε = {m * each:g}, δ = {grown:.1e}")
+by_patient = asked | {"method": "adaptive", "unit": "client"}
+whole = estimators.FedDPKMeans(**by_patient, trust="masked")
+
+# %%
+attempt = experiments.attempt
+said = attempt(
+    "a patient as client, masked",
+    lambda: whole.preview(table, X_server=lookalike),
+)
+check(said, "this method has no masks")
+
+# %% [markdown]
 # `save` writes centres and statement as JSON, with a
 # [schema](../fedclust_helpers/estimators/statement.schema.json). No rows, no seeds, no keys.
 
@@ -281,7 +340,7 @@ else:
 #
 # New visits arrive each month, and the model is fitted again. **One ledger** adds up all fits on the
 # same people, across estimators; its `Budget` refuses the fit that would exceed it, before any row is
-# read.
+# read. Sections 1 and 4 were the first two months.
 
 # %%
 for month in range(3, N_MONTHS + 3):
@@ -293,9 +352,19 @@ for month in range(3, N_MONTHS + 3):
 check(ledger.remaining < 0.35, "no further fit")
 
 # %% [markdown]
+# This ledger lives as long as its process, so that no copy spends the budget again. Where months lie
+# between the fits, each clinic keeps a journal on its disk ([deployment](../docs/deployment.md)).
+
+# %%
+kept = folder / "ledger.pickle"
+said = attempt("keep it for next month", lambda: pd.to_pickle(ledger, kept))
+check(said, "a ledger with a budget is not copied")
+
+# %% [markdown]
 # The default rule adds up shares of (ε, δ), because each month may be chosen after a look at the last
 # one. If all fits are planned **in advance**, their exact total is much smaller: Gaussian noise adds
-# in squares.
+# in squares. (That is why section 4 printed less than 2 for two fits of ε = 1. The budget took two
+# shares all the same.)
 #
 # **Predict.** Twelve fits with ε = 1 each: what do they cost together at the same δ?
 
@@ -312,15 +381,26 @@ show(fig, "Epsilon of one to twelve fits: the exact total grows like a root")
 
 # %% [markdown]
 # **Read the figure.** Whoever commits to the whole series beforehand gets more than twice as many fits
-# out of the same budget. `Budget(..., filter="rdp")` adds Rényi curves instead of shares, and saves most
-# of that also for fits that are chosen one after the other.
-#
+# out of the same ε. `Budget(..., filter="rdp")` adds Rényi curves instead of shares, and saves most of
+# that also for fits that are chosen one after the other:
+
+# %%
+rdp = Budget(N_MONTHS * EPSILON, N_MONTHS * DELTA, filter="rdp")
+series = PrivacyLedger(budget=rdp)
+_ = FastLloydKMeans(ledger=series, **asked).fit(table, clients="clinic")
+
+# %%
+takes = 1 - series.remaining
+print(f"a fit takes {takes:.1%} and not {1 / N_MONTHS:.1%}")
+print(f"fits that the budget lets through: {int(1 / takes)}")
+check(takes < 0.6 / N_MONTHS, "many more months than by shares")
+
+# %% [markdown]
 # ## 6. Seven mistakes
 #
 # Each is refused, or shows. `attempt` prints what you would see.
 
 # %%
-attempt = experiments.attempt
 free = paper | {"trust": "ideal"}
 rows, gaps = table[["age", "pressure"]], table.copy()
 gaps.loc[7, "age"] = np.nan
@@ -355,9 +435,9 @@ check("too few rows" in few.facts["warnings"][0], "said beforehand")
 #
 # ## 7. Run it on data that matters
 #
-# Real measurements of 569 tumours, dealt to three hospitals. Two columns, with bounds from what the
-# microscope can show, two clusters, and the diagnosis to compare with, which the clustering never
-# sees.
+# Real measurements of 569 tumours, dealt to three hospitals. Two columns, with bounds in round numbers,
+# such as the maker of the microscope could name, and two clusters. To compare with: k-means without
+# privacy, and the diagnosis, which the clustering never sees.
 
 # %%
 tumours = load_breast_cancer(as_frame=True).frame
@@ -367,22 +447,36 @@ tumours["hospital"] = stream("owners").integers(3, size=len(tumours))
 two = asked | {"n_clusters": 2, "bounds": None}
 real = FastLloydKMeans(**two, lower=lower, upper=upper)
 labels = real.fit_predict(tumours, clients="hospital")
+box = (tumours[list(cells)] - lower) / (pd.Series(upper) - pd.Series(lower))
+plain = KMeans(2, n_init=10, random_state=SEED).fit_predict(box)
 
 # %%
-agree = (labels == tumours["target"]).mean()
-print(f"{max(agree, 1 - agree):.0%} as diagnosed; centres:")
+both = {"private": labels, "without privacy": plain}
+agree = {who: (g == tumours["target"]).mean() for who, g in both.items()}
+agree = {who: max(a, 1 - a) for who, a in agree.items()}
+
+# %%
+print("as diagnosed:", {who: f"{a:.0%}" for who, a in agree.items()})
 print(real.cluster_centers_.round(2))
-check(max(agree, 1 - agree) > 0.8, "the groups are those of the diagnosis")
+check(agree["private"] > 0.8, "the groups are those of the diagnosis")
 
 # %% [markdown]
 # `fit_predict` gave labels: they stay with the hospitals. The columns were chosen by the names of the
 # bounds, so the other thirty did not matter.
 #
-# **When not to use this.** If a person has many rows and only rows are protected: take `FedDPKMeans`
-# with `unit="client"`. If there are a few dozen rows in a cluster: no honest ε leaves anything. If
-# single rows matter (fraud, rare diseases): noise hides exactly these. If nothing public is known
-# about the columns: find bounds first, and pay. If clients may cheat or drop out: this masks for
-# parties who follow the protocol, and a round that misses one stops.
+# **When not to use this.**
+#
+# * A person has many rows, and only one row is protected: see section 4 first.
+# * There are a few dozen rows in a cluster: no honest ε leaves anything.
+# * Single rows matter (fraud, rare diseases): noise hides exactly these.
+# * Nothing public is known about the columns: find bounds first, and pay.
+# * Clients may cheat or drop out: this masks for parties who follow the protocol, and a round that
+#   misses one stops.
+#
+# **On real machines** each clinic keeps its rows, its ledger and its keys in a process of its own, and
+# [from notebook to deployment](../docs/deployment.md) says what runs there, who must trust whom, and
+# what is not covered. The first thing to read: a server and a clinic that join can open the others'
+# messages, which hold one share of noise each. Nobody outside this project has audited any of it.
 #
 # ## Play (optional)
 
@@ -408,13 +502,14 @@ play.explore(delta=DELTA)
 #
 # 1. **Ten lines** lead from a file to centres with a statement; `preview` shows it beforehand.
 # 2. **Decide on public data**: trust by a computed table, k and ε by `rehearse`, bounds by what is known.
-# 3. **One ledger per data set.** It refuses, it adds up, and it is the only one that can.
+# 3. **One ledger per data set.** It refuses, it adds up, and it is the only one that can. Across months
+#    and machines, keep a journal.
 #
 # ## Check yourself
 #
 # <details><summary>1. What did the preview cost?</summary>
 #
-# Nothing: it uses public numbers only (section 1).
+# Nothing: it uses public numbers only, and counts the number of rows among them (section 4).
 #
 # </details>
 #
@@ -432,7 +527,8 @@ play.explore(delta=DELTA)
 #
 # <details><summary>4. A column lies between 0 and 10, and you give 0 to 1000. Is that unsafe?</summary>
 #
-# No, but the noise grows with the width (section 3).
+# No, but the noise grows with the width. FastLloyd pays much for it, over-clustered Lloyd little
+# (section 3).
 #
 # </details>
 #
@@ -444,7 +540,8 @@ play.explore(delta=DELTA)
 #
 # <details><summary>6. A patient comes four times a year. What protects the patient?</summary>
 #
-# Not a statement about one row: protect one client, all rows of the patient (section 4).
+# Not a statement about one row. Make one row of them, ask for ε/4, or protect one client: all rows of
+# the patient (section 4).
 #
 # </details>
 #

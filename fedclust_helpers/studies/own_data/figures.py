@@ -29,16 +29,18 @@ def map_of(ax: Axes, table: pd.DataFrame, centers: ArrayLike, columns: list[str]
     return plots.finish(ax, "Four centres, found without pooling a row", *columns)
 
 
-def ratios(ax: Axes, x: ArrayLike, series: Mapping[str, ArrayLike], title: str, label: str) -> Axes:
+def ratios(
+    ax: Axes, x: ArrayLike, series: Mapping[str, ArrayLike], title: str, label: str,
+    names: str = "upper right",
+) -> Axes:  # fmt: skip
     """Cost against that without noise, one line for each way; a dashed line where noise is free."""
     styles = ((BLUE, "o-"), (TRUST["local"], "s-"))
     looks = {name: Look(name, *style) for name, style in zip(series, styles, strict=False)}
     plots.curves(ax, x, series, looks)
     ax.axhline(1, **DASHED)
-    names = "upper right" if len(series) > 1 else ""
     return plots.finish(
-        ax, title, label, "cost / cost without noise", log="xy", names=names, xticks=x,
-        yticks=(1, 2, 4, 6),
+        ax, title, label, "cost / cost without noise", log="xy", xticks=x,
+        names=names if len(series) > 1 else "", yticks=(1, 2, 4, 6),
     )  # fmt: skip
 
 
