@@ -16,9 +16,7 @@ import matplotlib.pyplot as plt  # noqa: E402  (the backend is chosen first)
 
 from fedclust_helpers import studies  # noqa: E402
 from fedclust_helpers.studies.bench import readable  # noqa: E402
-from fedclust_helpers.studies.bench.style import (  # noqa: E402
-    use_style,
-)
+from fedclust_helpers.studies.bench.style import use_style  # noqa: E402
 from fedclust_helpers.studies.beyond.figures import plot_bounds  # noqa: E402
 from fedclust_helpers.studies.side_by_side.figures import plot_price  # noqa: E402
 
