@@ -647,7 +647,7 @@ def test_algorithm_of_rr() -> None:
     lengths = np.array([[2.0, 2.1], [1.0, 0.9]])
     ax = draw(rr.plot_noise_of_means, np.array([3.0, 6.0]), lengths, [2.0, 1.0], bound=0.3)
     assert np.allclose(line(ax, 0)[:, 1], [2, 1]) and line(ax, -1)[0, 1] == 0.3
-    assert any("√p" in text for text in texts(ax))
+    assert any(r"\sqrt{p}" in text for text in texts(ax))
     rows = pd.DataFrame(
         [("inserted", 20, 0.3, 0.2), ("trained", 20, -0.001, 0.4)],
         columns=["reference", "B", "bias2", "variance"],

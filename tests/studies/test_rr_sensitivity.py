@@ -20,6 +20,7 @@ from fedclust_helpers.studies.rr_cluster.sensitivity import (
     RULES,
     TWO_CLUSTERS,
     Instance,
+    donor_flip,
     mean_shift,
     mean_sums,
     rebalanced_partitions,
@@ -367,3 +368,8 @@ def test_block_sums_are_plain_sums():
 )
 def test_wrong_arguments(call, match):
     refuses(ValueError, match, call)
+
+
+def test_the_reach_of_a_donor_that_turns_receiver_grows_with_the_least_size():
+    reach = [donor_flip(b) for b in (10, 20, 50)]
+    assert reach[0] < reach[1] < reach[2] == pytest.approx(10.9, abs=0.05)

@@ -239,7 +239,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "shuffle-plan-with-the-central-epsilon",
         "users randomise with the local epsilon of the plan",
         "ldp_kmeans/one_round.py",
-        "plan.depths, plan.local_epsilon, projection",
+        "plan.depths, local, projection",
         "plan.depths, plan.epsilon, projection",
         f"{LDP}::test_the_central_epsilon_is_asked_and_the_local_one_solved",
     ),
