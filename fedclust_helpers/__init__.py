@@ -11,4 +11,4 @@ floors, each importing only from the floors below it:
 * top: ``estimators``, ``experiments``, ``figures``, ``widgets``
 """
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
