@@ -62,7 +62,7 @@ class RRCluster(_Planned):
 
     Attributes
     ----------
-    models_ : ndarray of shape (n_clusters, n_parameters)
+    models_ : ndarray of shape (n_clusters, p)
         May be published.
     choices_ : ndarray of shape (M,)
         The model of each client, by the loss on its own rows. **Local**: every client knows its

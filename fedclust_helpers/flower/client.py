@@ -75,7 +75,7 @@ class ClientRoom(SingleUse):
     ----------
     study : Study
         From the client's own file.
-    rows : array_like of shape (n, n_features)
+    rows : array_like of shape (n, d)
         Clipped to `bound` and `domain`.
     number : int
         Which of the clients this is, from 0.

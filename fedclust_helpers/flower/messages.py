@@ -2,7 +2,7 @@
 
 A message is read by a party that does not trust its sender. Nothing in it is code or an object:
 `decode` takes numbers only, checks every length before it uses it, and raises `MessageError` for
-whatever is not exactly one message. Little-endian throughout:
+whatever is not exactly one message. Little-endian throughout::
 
     2 bytes   "f" and the version of this format
     1 byte    kind

@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
+import re
 from pathlib import Path
 from types import ModuleType
 
@@ -55,9 +56,10 @@ def entry(module: str, name: str) -> list[str]:
     if not inspect.isclass(value):
         return [f".. autofunction:: {module}.{name}", ""]
     lines = [f".. autoclass:: {module}.{name}", "   :members:"]
-    fields = getattr(value, "_fields", ())  # of a named tuple: described in its docstring
-    if fields:
-        lines.append(f"   :exclude-members: {', '.join(fields)}")
+    hidden = list(getattr(value, "_fields", ()))  # of a named tuple: described in its docstring
+    hidden += sorted(n for n in dir(value) if re.fullmatch("set_.*_request", n))  # scikit-learn's
+    if hidden:
+        lines.append(f"   :exclude-members: {', '.join(hidden)}")
     return [*lines, ""]
 
 
