@@ -808,7 +808,7 @@ show(fig, "Accuracy by epsilon: sums only is above DP-FedAvg and clusterings")
 # 2. Sums only: the whole budget on one release a round (section 10).
 # 3. **Everybody in every round.** Nothing is amplified then. But $T$ Gaussian rounds of noise multiplier
 #    $\sigma$ are *exactly* one of strength $\mu = \sqrt T/\sigma$, and its curve is known:
-#    $\delta = \Phi(-\epsilon/\mu + \mu/2) - e^\epsilon\,\Phi(-\epsilon/\mu - \mu/2)$. No bound is involved,
+#    δ is $\Phi(-\epsilon/\mu + \mu/2)$ minus $e^\epsilon\,\Phi(-\epsilon/\mu - \mu/2)$. No bound is involved,
 #    while Rényi bounds ask for 8 to 15 % more noise here ([B.rr.exact](../data/results/claims.md#B.rr.exact)),
 #    and for a sample of fixed size they lose more.
 #
