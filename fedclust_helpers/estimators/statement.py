@@ -5,7 +5,6 @@ It is public as a whole. `statement.schema.json` beside this module says what it
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from fedclust_helpers._headings import as_html, as_text
 from fedclust_helpers._validation import FloatArray
 from fedclust_helpers.accounting import PrivacyLedger
 from fedclust_helpers.federation import Plan, RunResult, Transcript
@@ -70,19 +70,12 @@ class Statement:
         return rows
 
     def __str__(self) -> str:
-        rows = self.rows()
-        width = max(len(heading) for heading, _ in rows)
-        return "\n".join(f"{heading:<{width}}  {text}" for heading, text in rows)
+        return as_text(self.rows())
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        cells = "".join(
-            f"<tr><th style='text-align:left;white-space:nowrap'>{html.escape(heading)}</th>"
-            f"<td style='text-align:left'>{html.escape(text)}</td></tr>"
-            for heading, text in self.rows()
-        )
-        return f"<table>{cells}</table>"
+        return as_html(self.rows())
 
 
 def _charged(f: Mapping[str, Any]) -> str:

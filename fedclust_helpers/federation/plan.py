@@ -7,7 +7,6 @@ makes the releases of the plan, in their order, and no others.
 
 from __future__ import annotations
 
-import html
 import math
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,6 +14,7 @@ from itertools import groupby
 from typing import Any
 
 from fedclust_helpers._checked import checked
+from fedclust_helpers._headings import as_html, as_text
 from fedclust_helpers._validation import FloatArray, Natural, check_instance
 from fedclust_helpers.accounting import Accountable, PrivacyLedger, Release, Sampling
 from fedclust_helpers.client_statistics import ClientStatistic
@@ -192,17 +192,10 @@ class Plan:
         return rows
 
     def __str__(self) -> str:
-        rows = self.statement()
-        width = max(len(heading) for heading, _ in rows)
-        return "\n".join(f"{heading:<{width}}  {text}" for heading, text in rows)
+        return as_text(self.statement())
 
     def _repr_html_(self) -> str:
-        cells = "".join(
-            f"<tr><th style='text-align:left;white-space:nowrap'>{html.escape(heading)}</th>"
-            f"<td style='text-align:left'>{html.escape(text)}</td></tr>"
-            for heading, text in self.statement()
-        )
-        return f"<table>{cells}</table>"
+        return as_html(self.statement())
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

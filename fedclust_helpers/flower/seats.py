@@ -162,8 +162,8 @@ class MaskedClientSeat(_ClientSeat, MaskedSeat):
                 self._own_share(mechanism, tuple(shape))
 
 
-class MaskedServerSeat(MaskedSeat):
-    """The server's seat where it reads the sums: ``ask(number, name, broadcast)`` gets them."""
+class _AskingSeat(_Seat):
+    """A server's seat: ``ask(number, name, broadcast)`` gets what the clients sent."""
 
     def __init__(self, study: Study, rows: FloatArray, *, ask: Ask, **own: Any) -> None:
         super().__init__(study, rows, **own)
@@ -171,6 +171,10 @@ class MaskedServerSeat(MaskedSeat):
 
     def _answers(self, statistic: ClientStatistic, mechanisms: Any, broadcast: Any, _: Any) -> Any:
         return self._ask(self._n_releases, statistic.name, broadcast)
+
+
+class MaskedServerSeat(_AskingSeat, MaskedSeat):
+    """The server's seat where it reads the sums: ``ask(number, name, broadcast)`` gets them."""
 
     def _noisy_sum(self, part: Part, value: Any) -> FloatArray:
         self.transcript.record(
@@ -191,17 +195,10 @@ class TrustedClientSeat(_ClientSeat, TrustedServer):
         return self._made(self._exact(values, part.mechanism)[0])
 
 
-class TrustedServerSeat(_Seat, TrustedServer):
+class TrustedServerSeat(_AskingSeat, TrustedServer):
     """The trusted server's seat: ``ask`` gets the released values, which the server has noised."""
 
     offers = ("noisy_sum",)
-
-    def __init__(self, study: Study, rows: FloatArray, *, ask: Ask, **own: Any) -> None:
-        super().__init__(study, rows, **own)
-        self._ask = ask
-
-    def _answers(self, statistic: ClientStatistic, mechanisms: Any, broadcast: Any, _: Any) -> Any:
-        return self._ask(self._n_releases, statistic.name, broadcast)
 
     def _noisy_sum(self, part: Part, value: Any) -> FloatArray:
         self.transcript.record(

@@ -37,6 +37,7 @@ FLOORS = {
     0: (
         "_checked",
         "_fast",
+        "_headings",
         "_nearest",
         "_progress",
         "_state",
