@@ -75,19 +75,18 @@ def _nicv(design: BeyondDesign) -> Iterator[Settings]:
             common: Settings = {"sets": seen, "dataset": dataset}
             yield common | {"method": "optimum", "epsilon": math.inf}
             for method in CENTRAL:
-                usual = {"pe": 5, "pe_scaled": 3}.get(method, 20)
                 yield from grid(
-                    **common, method=method, epsilon=design.epsilons, runs=design.repeated(usual)
+                    **common, method=method, epsilon=design.epsilons, runs=design.repeated(20)
                 )
 
 
 def _bounds(design: BeyondDesign) -> Iterator[Settings]:
     for method in ("fastlloyd", "overclustered", "pe"):
-        fewer = method in PE  # and not on the largest set
+        # PE-means not on the largest set
         yield from grid(
-            dataset=tuple(name for name in design.bounded if name != "adult" or not fewer),
+            dataset=tuple(name for name in design.bounded if name != "adult" or method not in PE),
             width=design.widths, method=method, epsilon=design.bound_epsilons,
-            runs=design.repeated(5 if fewer else 20),
+            runs=design.repeated(20),
         )  # fmt: skip
 
 
