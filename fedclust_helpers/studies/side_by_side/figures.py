@@ -49,10 +49,9 @@ LEVELS = [1e-4, 0.001, 0.01, 0.1, 1, 10]
 SETS = {"s1": "S1", "adult": "adult", "digits": "digits"}
 
 
-def percent(ax: Axes, axis: str = "y") -> Axes:
+def percent(ax: Axes) -> Axes:
     """Ticks of an excess cost: 1 is 100 %."""
-    which = ax.yaxis if axis == "y" else ax.xaxis
-    which.set_major_formatter(FuncFormatter(lambda v, _: f"{100 * v:g} %"))
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{100 * v:g} %"))
     return ax
 
 
