@@ -84,6 +84,12 @@ def test_bad_clients(make, error, match, trust):
 
 
 BAD_OPTIONS: list[tuple[dict[str, Any], type[Exception], str]] = [
+    ({"bound": 0.0}, ValueError, "bound must be finite and > 0"),
+    ({"bound": -1.0}, ValueError, "bound must be finite and > 0"),
+    ({"bound": INF}, ValueError, "bound must be finite and > 0"),
+    ({"bound": NAN}, ValueError, "bound must be a number"),
+    ({"n_records": 0}, ValueError, "n_records must be >= 1"),
+    ({"n_records": 10.0}, TypeError, "n_records must be an integer"),
     ({"seed": None}, ValueError, "seed must be given in teaching mode"),
     ({"seed": 1, "mode": "secure"}, ValueError, "seed must not be given in secure mode"),
     ({"budget": Budget(1.0, 1e-5), "ledger": PrivacyLedger()}, ValueError, "budget must not be"),
