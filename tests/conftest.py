@@ -52,6 +52,37 @@ def refuses(
         function(*arguments, **options)
 
 
+def seeded(seed: int = 0) -> np.random.Generator:
+    """A generator of this seed."""
+    return np.random.default_rng(seed)
+
+
+def generator(*key: int) -> np.random.Generator:
+    """A generator of this key: unrelated to those of other keys."""
+    return np.random.default_rng(list(key))
+
+
+def need(name: str) -> None:
+    """Skip where the files of a data set are not on this machine."""
+    from fedclust_helpers import datasets
+
+    if not datasets.available(name):
+        files = [e.file for e in datasets.registry().values() if e.dataset == name]
+        pytest.skip(f"not on this machine: {', '.join(files)} (set FEDCLUST_DATA_DIR)")
+
+
+def words_uniform_p(words: NDArray[Any]) -> float:
+    """P-value of the chi-square test that words are uniform on the ring: top and lowest byte."""
+    from scipy import stats
+
+    bits = words.dtype.itemsize * 8
+    p = 1.0
+    for shift in (bits - 8, 0):
+        observed = np.bincount(((words >> words.dtype.type(shift)) & 0xFF).ravel(), minlength=256)
+        p = min(p, 2 * stats.chisquare(observed).pvalue)
+    return p
+
+
 @pytest.fixture(scope="session")
 def root() -> Path:
     """The top folder of the repository."""
@@ -62,12 +93,6 @@ def root() -> Path:
 def rng() -> np.random.Generator:
     """A fresh seeded generator for one test."""
     return np.random.default_rng(SEED)
-
-
-@pytest.fixture
-def rngs() -> list[np.random.Generator]:
-    """Four independent seeded generators for one test."""
-    return [np.random.default_rng(s) for s in np.random.SeedSequence(SEED).spawn(4)]
 
 
 @pytest.fixture

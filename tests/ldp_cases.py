@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from conftest import seeded as rng
 
 from fedclust_helpers import ldp_kmeans as lk
 from fedclust_helpers.datasets import make_ball_mixture
@@ -18,10 +19,6 @@ DELTA = 1e-6
 K = 5
 DATA = make_ball_mixture(20_000, 4, K, rng=np.random.default_rng(11)).points
 WIDE = make_ball_mixture(20_000, 10, K, rng=np.random.default_rng(12)).points
-
-
-def rng(seed=0):
-    return np.random.default_rng(seed)
 
 
 def public_users(n, d):

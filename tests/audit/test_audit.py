@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 import pytest
-from conftest import refuses
+from conftest import generator, refuses
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
@@ -21,10 +21,6 @@ from fedclust_helpers.mechanisms import DiscreteGaussian, DiscreteLaplace, Gauss
 DELTA = 1e-5
 MU = gdp_mu(4.0, DELTA)  # the recipe's budget, epsilon = 4
 RUNS = 4000
-
-
-def generator(*key):
-    return np.random.default_rng(list(key))
 
 
 def noisy(exact, std):

@@ -5,6 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
+from conftest import read_only as frozen
 from conftest import refuses
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -25,12 +26,6 @@ ADJACENCIES = ("add/remove", "replace-one")
 
 def rng(seed=5):
     return np.random.default_rng(seed)
-
-
-def frozen(array):
-    array = np.array(array, dtype=np.float64)
-    array.flags.writeable = False
-    return array
 
 
 def everything(statistic, points, k, radius, seed):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from conftest import read_only as frozen
 from threadpoolctl import threadpool_limits
 
 from fedclust_helpers import client_statistics as cs
@@ -23,12 +24,6 @@ CLIPS = {
     "clip_sums": 3.0,
     "clip_counts": 2.5,
 }
-
-
-def frozen(array):
-    array = np.array(array, dtype=np.float64)
-    array.flags.writeable = False
-    return array
 
 
 def in_ball(rng, n, d=D, bound=BOUND):

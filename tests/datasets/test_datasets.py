@@ -12,7 +12,8 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import refuses
+from conftest import need, refuses
+from conftest import seeded as rng
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -36,16 +37,6 @@ REAL = [
     ("adult", 48_842, 6, 3, 2),
     ("mnist", 10_000, 784, 10, 10),
 ]
-
-
-def rng(seed=0):
-    return np.random.default_rng(seed)
-
-
-def need(name):
-    if not datasets.available(name):
-        files = [e.file for e in datasets.registry().values() if e.dataset == name]
-        pytest.skip(f"not on this machine: {', '.join(files)} (set FEDCLUST_DATA_DIR)")
 
 
 def local_file(file):

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import refuses
+from conftest import seeded as rng
 
 from fedclust_helpers import datasets
 from fedclust_helpers.datasets import _files
@@ -21,10 +22,6 @@ NAN, INF = float("nan"), float("inf")
 POINTS = np.random.default_rng(1).uniform(0, 10, (40, 3))
 LABELS = np.repeat([0, 1], 20)
 TEXTS = {"name": "x", "source": "s", "licence": "l", "citation": "c"}
-
-
-def rng(seed=0):
-    return np.random.default_rng(seed)
 
 
 CALLS = {

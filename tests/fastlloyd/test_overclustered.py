@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from conftest import seeded as rng
 
 from fedclust_helpers import datasets, kmeans
 from fedclust_helpers import fastlloyd as fl
@@ -16,10 +17,6 @@ from fedclust_helpers.metrics import nicv
 
 BRANCHES = ("grid", "moments", "votes")
 every_branch = pytest.mark.parametrize("branch", BRANCHES)
-
-
-def rng(seed=0):
-    return np.random.default_rng(seed)
 
 
 def mixture(n=3000, d=3, k=5, seed=0, spread=0.01):

@@ -7,9 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from conftest import refuses
+from conftest import refuses, words_uniform_p
 from lloyd_runs import lloyd_run
-from scipy import stats
 
 from fedclust_helpers import federation as fl
 from fedclust_helpers import mechanisms as mech
@@ -42,16 +41,6 @@ def box(n, d, seed=0):
     points = np.random.default_rng(seed).uniform(-1, 1, (n, d))
     points.flags.writeable = False
     return points
-
-
-def words_uniform_p(words):
-    """P-value of the chi-square test of the highest and the lowest byte."""
-    bits = words.dtype.itemsize * 8
-    p = 1.0
-    for shift in (bits - 8, 0):
-        observed = np.bincount(((words >> words.dtype.type(shift)) & 0xFF).ravel(), minlength=256)
-        p = min(p, 2 * stats.chisquare(observed).pvalue)
-    return p
 
 
 # --- stacked clients ------------------------------------------------------------------------------

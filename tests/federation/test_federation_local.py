@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from conftest import refuses
+from conftest import generator, refuses
 
 from fedclust_helpers import federation as fl
 from fedclust_helpers import ldp_kmeans
@@ -37,10 +37,6 @@ DELTA = 1e-6
 NAN, INF = float("nan"), float("inf")
 SECRET_VALUE = 0.123456789  # in the data; no error message may show it
 SHARE = DistributedDiscreteGaussian(3.0, 40.0, 2.0**-10, "replace-one", n_honest=4, n_coordinates=2)
-
-
-def generator(*seed):
-    return np.random.default_rng(list(seed))
 
 
 def users_points(n=1000, d=2, seed=0):

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import refuses
+from conftest import seeded as rng
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -17,10 +18,6 @@ from fedclust_helpers import metrics
 points_strategy = hnp.arrays(
     np.float64, st.tuples(st.integers(1, 30), st.integers(1, 4)), elements=st.floats(-100, 100)
 )
-
-
-def rng(seed=0):
-    return np.random.default_rng(seed)
 
 
 @pytest.fixture

@@ -9,12 +9,11 @@ import struct
 
 import numpy as np
 import pytest
-from conftest import refuses
+from conftest import refuses, words_uniform_p
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from scipy import stats
 
 from fedclust_helpers import secure_aggregation
 from fedclust_helpers.secure_aggregation import (
@@ -44,16 +43,6 @@ ring = st.sampled_from(RINGS)
 
 def book(bits=64, *, secret=SECRET, session=SESSION):
     return PadBook(secret, session, bits)
-
-
-def words_uniform_p(words):
-    """P-value of the chi-square test that words are uniform on the ring: top and lowest byte."""
-    bits = words.dtype.itemsize * 8
-    p = 1.0
-    for shift in (bits - 8, 0):
-        observed = np.bincount(((words >> words.dtype.type(shift)) & 0xFF).ravel(), minlength=256)
-        p = min(p, 2 * stats.chisquare(observed).pvalue)
-    return p
 
 
 # --- fixed point ----------------------------------------------------------------------------------

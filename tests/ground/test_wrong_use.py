@@ -88,12 +88,10 @@ BAD_OPTIONS: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"bound": -1.0}, ValueError, "bound must be finite and > 0"),
     ({"bound": INF}, ValueError, "bound must be finite and > 0"),
     ({"bound": NAN}, ValueError, "bound must be a number"),
-    ({"mode": "safe"}, ValueError, "mode must be one of"),
-    ({"seed": -1}, ValueError, "seed must be >= 0"),
-    ({"seed": None}, ValueError, "seed must be given in teaching mode"),
-    ({"seed": 1, "mode": "secure"}, ValueError, "seed must not be given in secure mode"),
     ({"n_records": 0}, ValueError, "n_records must be >= 1"),
     ({"n_records": 10.0}, TypeError, "n_records must be an integer"),
+    ({"seed": None}, ValueError, "seed must be given in teaching mode"),
+    ({"seed": 1, "mode": "secure"}, ValueError, "seed must not be given in secure mode"),
     ({"budget": Budget(1.0, 1e-5), "ledger": PrivacyLedger()}, ValueError, "budget must not be"),
     ({"trust": "local", "seed": None}, ValueError, "seed must be given in teaching mode"),
     ({"trust": "local", "bound": NAN}, ValueError, "bound must be a number"),
@@ -102,7 +100,6 @@ BAD_OPTIONS: list[tuple[dict[str, Any], type[Exception], str]] = [
         ValueError,
         "budget must not be given with a ledger",
     ),
-    ({"trust": "nobody"}, ValueError, "trust must be one of"),
     ({"trust": "masked", "bits": 16}, ValueError, "bits must be one of 32, 64"),
     ({"trust": "masked", "fractional_bits": 63}, ValueError, "fractional_bits"),
     ({"trust": "masked", "pre_shared_secret": b"short"}, ValueError, "secret must be 32 bytes"),
@@ -128,29 +125,12 @@ GOOD: dict[str, dict[str, Any]] = {
 
 PRIVATE, GAUSSIAN = ("fastlloyd", "glloyd", "sulloyd"), ("fastlloyd", "glloyd")
 BAD: list[tuple[tuple[str, ...], dict[str, Any], str]] = [  # of these methods, what, the message
-    (tuple(GOOD), {"n_clusters": 0}, "n_clusters must be >= 1"),
     (tuple(GOOD), {"n_clusters": 81}, "n_clusters must be >= 1 and <= 80"),  # 80 points
-    (tuple(GOOD), {"n_clusters": 2.0}, "n_clusters must be an integer"),
-    (tuple(GOOD), {"n_rounds": 0}, "n_rounds must be >= 1"),
-    (tuple(GOOD), {"initial": "kmeans++"}, "initial must be one of"),
     (tuple(GOOD), {"initial": np.zeros((2, 2))}, "initial must hold 3 centres, got 2"),
     (tuple(GOOD), {"initial": np.zeros((3, 5))}, "initial must have 2 columns, got 5"),
-    (tuple(GOOD), {"initial": np.full((3, 2), NAN)}, "initial must be finite"),
-    (tuple(GOOD), {"initial": np.zeros(3)}, r"initial must have shape \(n, d\)"),
     (PRIVATE, {"epsilon": 0.0}, "epsilon must be finite and > 0"),
-    (PRIVATE, {"epsilon": -1.0}, "epsilon must be finite and > 0"),
-    (PRIVATE, {"epsilon": NAN}, "epsilon must be a number, got nan"),
-    (PRIVATE, {"epsilon": INF}, "epsilon must be finite"),
-    (PRIVATE, {"epsilon": "1"}, "epsilon must be a real number"),
-    (PRIVATE, {"postprocess": "mirror"}, "postprocess must be one of"),
-    (PRIVATE, {"count_floor": 0.0}, "count_floor must be finite and > 0"),
-    (GAUSSIAN, {"delta": 0.0}, r"delta must lie in \(0, 1\)"),
     (GAUSSIAN, {"delta": 1.0}, r"delta must lie in \(0, 1\)"),
-    (GAUSSIAN, {"delta": -1e-5}, r"delta must lie in \(0, 1\)"),
-    (GAUSSIAN, {"delta": NAN}, "delta must be a number"),
     (("fastlloyd",), {"alpha": 0.0}, "alpha must be finite and > 0"),
-    (("fastlloyd",), {"alpha": INF}, "alpha must be finite and > 0"),
-    (("fastlloyd",), {"strategy": "spiral"}, "strategy must be one of"),
 ]
 CALLS = [(method, what, match) for methods, what, match in BAD for method in methods]
 
@@ -165,6 +145,7 @@ def assert_nothing_happened(federation, caught=None):
 @pytest.mark.parametrize("trust", TRUSTS)
 @pytest.mark.parametrize(("method", "arguments", "match"), CALLS, ids=str)
 def test_bad_arguments_of_a_run(method, arguments, match, trust):
+    """Nothing is spent or quoted; `make sweep` tries every argument alone."""
     federation = simulate([box(), box(seed=1)], trust, seed=1)
     with pytest.raises((TypeError, ValueError), match=match) as caught:
         lloyd_run(method, federation, **{**GOOD[method], **arguments})

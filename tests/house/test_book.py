@@ -10,6 +10,7 @@ from typing import Any
 import nbformat
 import pandas as pd
 import pytest
+from conftest import refuses
 
 from tools.site import api, chapters, mathjax, pages, tables
 from tools.site.links import SCHEME, Book, blocks, targets
@@ -179,12 +180,10 @@ def test_archives_are_checked_before_they_are_used(tmp_path: Path, monkeypatch: 
     monkeypatch.setenv("FEDCLUST_SITE_CACHE", str(tmp_path))
     archive = mathjax.ARCHIVES[0]
     (tmp_path / archive.file).write_bytes(b"something else")
-    with pytest.raises(SystemExit, match="has the SHA-256"):
-        mathjax.unpack(tmp_path / "out")
+    refuses(SystemExit, "has the SHA-256", mathjax.unpack, tmp_path / "out")
     assert not (tmp_path / archive.file).exists() and not (tmp_path / "out").exists()
     monkeypatch.setattr(mathjax.shutil, "which", lambda name: None)
-    with pytest.raises(SystemExit, match=r"install npm, or put mathjax-4.1.3.tgz"):
-        mathjax.unpack(tmp_path / "out")
+    refuses(SystemExit, r"install npm, or put mathjax-4.1.3.tgz", mathjax.unpack, tmp_path / "out")
 
 
 def test_pages_of_the_book_only_are_marked() -> None:

@@ -17,6 +17,7 @@ import nbformat
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import refuses
 
 from fedclust_helpers.studies.bench import plots, readable
 from fedclust_helpers.studies.bench.lesson import REMARK, Lesson
@@ -203,8 +204,7 @@ def test_checks_are_strict_for_the_committed_settings_only(capsys: Any) -> None:
     lesson = Lesson({"SEED": 1, "EPSILON": 1.0}, {"EPSILON": (2.0,)}, ("data", "start"))
     strict = lesson.begin({"SEED": 1, "EPSILON": 1.0})
     strict.check(True, "holds")
-    with pytest.raises(AssertionError, match="it is so"):
-        strict.check(np.bool_(False), "it is so")
+    refuses(AssertionError, "it is so", strict.check, np.bool_(False), "it is so")
     assert not capsys.readouterr().out
     bent = lesson.begin({"SEED": 1, "EPSILON": 2.0})
     bent.check(False, "it is so")
@@ -222,8 +222,7 @@ def test_streams_are_independent_and_follow_the_seed() -> None:
     assert (first != lesson.begin({"SEED": 2}).stream("data").random(4)).all()
     states = {tuple(seed.generate_state(2)) for seed in tools.seeds("data", 50)}
     assert len(states) == 50
-    with pytest.raises(ValueError, match="no stream 'other'; there are: data, start"):
-        tools.stream("other")
+    refuses(ValueError, "no stream 'other'; there are: data, start", tools.stream, "other")
 
 
 @pytest.mark.parametrize(
@@ -235,13 +234,11 @@ def test_streams_are_independent_and_follow_the_seed() -> None:
     ],
 )
 def test_lessons_that_contradict_themselves(fields: Any, match: str) -> None:
-    with pytest.raises(ValueError, match=match):
-        Lesson(**fields)
+    refuses(ValueError, match, Lesson, **fields)
 
 
 def test_a_setting_that_is_missing_is_named() -> None:
-    with pytest.raises(ValueError, match="not set in this notebook: SEED"):
-        Lesson({"SEED": 1}, {}).begin({})
+    refuses(ValueError, "not set in this notebook: SEED", Lesson({"SEED": 1}, {}).begin, {})
 
 
 def figure(draw: Any) -> Any:

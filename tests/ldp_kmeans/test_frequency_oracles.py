@@ -7,7 +7,7 @@ from fractions import Fraction
 import mpmath as mp
 import numpy as np
 import pytest
-from conftest import refuses
+from conftest import generator, refuses
 from scipy.linalg import hadamard
 
 from fedclust_helpers.accounting import gdp_epsilon
@@ -25,10 +25,6 @@ from fedclust_helpers.mechanisms import (
 from fedclust_helpers.studies.ldp_kmeans import theory
 
 DELTA = 1e-6
-
-
-def generator(*seed):
-    return np.random.default_rng(list(seed))
 
 
 def keys_of(points, channels=None):

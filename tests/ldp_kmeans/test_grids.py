@@ -5,15 +5,12 @@ import math
 
 import numpy as np
 import pytest
+from conftest import generator
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fedclust_helpers.ldp_kmeans.grids import MAX_CELLS, MAX_DEPTH, NestedGrid
 from fedclust_helpers.studies.ldp_kmeans.as_printed import grid_for_algorithm_1
-
-
-def generator(*seed):
-    return np.random.default_rng(list(seed))
 
 
 def some_grids(d):

@@ -4,15 +4,11 @@ import math
 
 import numpy as np
 import pytest
+from conftest import generator
 from scipy import integrate, stats
 
 from fedclust_helpers.ldp_kmeans import lsh
 from fedclust_helpers.studies.ldp_kmeans import bounds
-
-
-def generator(*seed):
-    return np.random.default_rng(list(seed))
-
 
 # --- closed form ----------------------------------------------------------------------------------
 

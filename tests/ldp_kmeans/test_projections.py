@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from conftest import generator
 from scipy import stats
 
 from fedclust_helpers.ldp_kmeans.lsh import BallCarvingHash
@@ -12,10 +13,6 @@ from fedclust_helpers.ldp_kmeans.projections import (
     row_products,
 )
 from fedclust_helpers.studies.ldp_kmeans.bounds import jl_dimension, jl_failure
-
-
-def generator(*seed):
-    return np.random.default_rng(list(seed))
 
 
 def sphere(rng, n, d):

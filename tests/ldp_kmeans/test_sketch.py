@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
+from conftest import refuses
 from ldp_cases import DATA, WIDE, K, rng
 from scipy.optimize import check_grad
 
@@ -222,8 +223,7 @@ def test_fewer_users_do_for_larger_clusters_and_budgets():
     assert needed(share=0.05) == pytest.approx(4 * needed(), rel=1e-3)
     assert needed(epsilon=2.0) < needed() / 2
     assert needed(sd=0.3) > needed(sd=0.05)
-    with pytest.raises(ValueError, match="sd must lie"):
-        needed(sd=-1.0)
+    refuses(ValueError, "sd must lie", needed, sd=-1.0)
 
 
 @pytest.mark.slow
@@ -323,13 +323,11 @@ def test_degenerate_points_give_finite_centres(points):
      ({"n_init": 0}, "n_init")],
 )  # fmt: skip
 def test_wrong_plans_cost_nothing(options, match):
-    with pytest.raises(ValueError, match=match):
-        planned(DATA, **options)
+    refuses(ValueError, match, planned, DATA, **options)
 
 
 def test_a_plan_is_for_its_own_users():
     _, plan = planned(DATA)
     other = simulate(make_ball_mixture(500, 4, 2, rng=rng()).points, "local", seed=2)
-    with pytest.raises(ValueError, match="made for a federation with other"):
-        lk.run(other, plan, rng=rng())
+    refuses(ValueError, "made for a federation with other", lk.run, other, plan, rng=rng())
     assert not other.ledger.releases

@@ -8,16 +8,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import refuses
+from conftest import seeded as rng
 
 from fedclust_helpers.federation import simulate
 from fedclust_helpers.metrics import nicv
 from fedclust_helpers.studies.beyond import checks, claims, figures, pe_means
 
 few_and_many = pytest.mark.parametrize("d", [3, 40])
-
-
-def rng(seed=0):
-    return np.random.default_rng(seed)
 
 
 def cloud(d, n=200):

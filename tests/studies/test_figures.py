@@ -16,7 +16,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import read_only
+from conftest import read_only, refuses
 from ldp_cases import four_rounds, one_round
 from matplotlib.axes import Axes
 from matplotlib.collections import PatchCollection
@@ -45,7 +45,6 @@ from fedclust_helpers.studies.start import figures as start
 MODULES = (start, fl, feddp, ldp, rr)
 RNG = np.random.default_rng(0)
 X = np.array([0.1, 0.5, 1.0, 2.0])
-Y = {"one": X + 1, "two": 2 * X + 1, "three": X**2 + 1}
 TWICE = np.array([[0.2, 0.4], [0.9, 0.9]])  # two positions, two repetitions: means 0.3, 0.9
 
 
@@ -335,8 +334,7 @@ def test_plane_holds_most_of_the_spread_between_means() -> None:
     assert plane.T @ plane == pytest.approx(np.eye(2))
     assert abs(plane[1, 0]) == pytest.approx(1)  # the longer direction first
     assert abs(plane[3, 1]) == pytest.approx(1)
-    with pytest.raises(ValueError, match="three means"):
-        feddp.plane_between(means[:2])
+    refuses(ValueError, "three means", feddp.plane_between, means[:2])
 
 
 def test_server_data_weights_and_start(made: paper_data.FederatedDataset) -> None:
@@ -372,8 +370,7 @@ def test_server_data_weights_and_start(made: paper_data.FederatedDataset) -> Non
 
 def test_pictures_need_the_truth(made: paper_data.FederatedDataset) -> None:
     photo = paper_data.make_image_federation(rng=np.random.default_rng(0))
-    with pytest.raises(ValueError, match="true_centers"):
-        feddp.plot_server_data(plt.figure().gca(), photo)
+    refuses(ValueError, "true_centers", feddp.plot_server_data, plt.figure().gca(), photo)
 
 
 def test_steps_of_feddp() -> None:
@@ -449,8 +446,7 @@ def test_pictures_of_the_photograph() -> None:
     assert feddp.paint(patches) == pytest.approx(image / 255)
     two = np.array([[-0.5] * 3, [0.5] * 3]) / np.sqrt(3)
     assert feddp.paint(patches, two) == pytest.approx(0.25 + 0.5 * image / 255)
-    with pytest.raises(ValueError, match="image"):
-        feddp.image_patches(np.zeros((4, 6)))
+    refuses(ValueError, "image", feddp.image_patches, np.zeros((4, 6)))
     colours = {"feddp": photo.points[:8], "server_lloyds": photo.points[8:16]}
     axes = draw(feddp.plot_photographs, colours, grid=(2, 2))
     assert "held in 64 strips" in title(axes[0, 0])
@@ -619,11 +615,9 @@ def test_four_rounds(points: NDArray, four: tuple[LocalReports, lk.LdpResult]) -
 
 def test_said_by_users_needs_a_division_and_payloads(points: NDArray) -> None:
     users = simulate(points, "local", seed=1)
-    with pytest.raises(ValueError, match="divided"):
-        ldp_lesson.said_by_users(users, points)
+    refuses(ValueError, "divided", ldp_lesson.said_by_users, users, points)
     four_rounds(users, n_clusters=3, epsilon=4.0, rng=np.random.default_rng(0))
-    with pytest.raises(ValueError, match="payloads"):
-        ldp_lesson.said_by_users(users, points)
+    refuses(ValueError, "payloads", ldp_lesson.said_by_users, users, points)
 
 
 # --- notebook 04 ----------------------------------------------------------------------------------

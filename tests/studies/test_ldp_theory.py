@@ -9,6 +9,7 @@ import math
 
 import numpy as np
 import pytest
+from conftest import seeded as rng
 from scipy import integrate, special, stats
 
 from fedclust_helpers import ldp_kmeans as lk
@@ -19,16 +20,11 @@ from fedclust_helpers.studies.ldp_kmeans import as_printed, growth, theory
 from fedclust_helpers.studies.ldp_kmeans.bounds import (
     collision_probability,
     far_upper_bound,
-    kmeans_dimension,
     near_lower_bound,
     printed_calls,
 )
 
 DELTA = 1e-6
-
-
-def rng(seed=0):
-    return np.random.default_rng(seed)
 
 
 # --- splitting users and budgets ------------------------------------------------------------------
@@ -75,12 +71,6 @@ def test_p4_the_corrected_bound_holds_for_all_points():
     failures = sum(theory.longest_stretch(points, 10, rng=g) > bound
                    for g in map(rng, range(100)))  # fmt: skip
     assert failures <= 20
-
-
-@pytest.mark.parametrize("n, outside", [(10**3, 0.26), (10**4, 2.6), (10**5, 26), (10**6, 265)])
-def test_p5_points_outside_grow_with_n(n, outside):
-    assert kmeans_dimension(10, 0.2, 0.1) == pytest.approx(156, abs=1)
-    assert theory.expected_outside(n, 0.2, 156) == pytest.approx(outside, rel=0.02)
 
 
 # --- P6 to P9: oracles ----------------------------------------------------------------------------

@@ -11,7 +11,8 @@ from functools import partial
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import refuses
+from conftest import need, refuses
+from conftest import seeded as rng
 from scipy.stats import chi2, kstest
 
 from fedclust_helpers import datasets
@@ -19,18 +20,7 @@ from fedclust_helpers.datasets import _files
 from fedclust_helpers.federation import ClientData
 from fedclust_helpers.studies import paper_data
 from fedclust_helpers.studies.paper_data import census
-from fedclust_helpers.studies.paper_data._census_codes import CODES
-
-
-def rng(seed=0):
-    return np.random.default_rng(seed)
-
-
-def need(name):
-    if not datasets.available(name):
-        files = [e.file for e in datasets.registry().values() if e.dataset == name]
-        pytest.skip(f"not on this machine: {', '.join(files)} (set FEDCLUST_DATA_DIR)")
-
+from fedclust_helpers.studies.paper_data.census import CODES
 
 mixture = partial(paper_data.make_server_mixture, n_clients=20, rows_per_client=50)
 MAKERS = {

@@ -14,7 +14,8 @@ from functools import partial
 
 import numpy as np
 import pytest
-from conftest import refuses
+from conftest import need, refuses
+from conftest import seeded as rng
 from scipy.stats import chi2, kstest
 
 from fedclust_helpers import datasets
@@ -23,16 +24,6 @@ from fedclust_helpers.studies import paper_data
 from fedclust_helpers.studies.paper_data import images as labelled
 from fedclust_helpers.studies.paper_data import roles_and_lines
 from fedclust_helpers.studies.paper_data.images import IMAGE_SOURCES, ImageSource
-
-
-def rng(seed=0):
-    return np.random.default_rng(seed)
-
-
-def need(name):
-    if not datasets.available(name):
-        files = [e.file for e in datasets.registry().values() if e.dataset == name]
-        pytest.skip(f"not on this machine: {', '.join(files)} (set FEDCLUST_DATA_DIR)")
 
 
 def serve(monkeypatch, tmp_path, file, content):

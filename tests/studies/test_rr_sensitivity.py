@@ -16,11 +16,11 @@ from scipy.stats import chi2
 from fedclust_helpers.client_statistics.models import blocks_sensitivity
 from fedclust_helpers.rr_cluster import rebalance
 from fedclust_helpers.studies.rr_cluster.sensitivity import (
-    DONOR_FLIP,
     RULES,
     TWO_CLUSTERS,
     Instance,
     donor_flip,
+    flip_of,
     mean_shift,
     mean_sums,
     rebalanced_partitions,
@@ -192,8 +192,8 @@ def test_r2a_two_clusters_by_hand():
 
 
 def test_f1_a_donor_becomes_a_receiver():
-    before = rebalanced_sums(DONOR_FLIP, rule="literal")
-    after = rebalanced_sums(DONOR_FLIP.without(0), rule="literal")
+    before = rebalanced_sums(flip_of(50), rule="literal")
+    after = rebalanced_sums(flip_of(50).without(0), rule="literal")
     assert mean_sums(before)[2] == Fraction(-10, 11) and mean_sums(after)[2] == -10
     assert mean_shift(before, after) == pytest.approx(10.949, abs=1e-3)
     assert w_infinity(before, after) == pytest.approx(math.sqrt(585))
@@ -363,7 +363,7 @@ def test_block_sums_are_plain_sums():
         (lambda: search_removal(3, 3), "max_clients"),
         (lambda: search_removal(5, 30), "max_clients must be smaller"),
         (lambda: search_replacement(10**6, 10**7), "max_clients must be smaller"),
-        (lambda: rebalanced_partitions(DONOR_FLIP, rule="literal"), "instance must be smaller"),
+        (lambda: rebalanced_partitions(flip_of(50), rule="literal"), "instance must be smaller"),
     ],
 )
 def test_wrong_arguments(call, match):

@@ -22,7 +22,6 @@ from fedclust_helpers.studies.rr_cluster.theory import (
     TABLE_4_EPSILONS,
     actual_epsilon,
     argmax_accuracy,
-    clip_as_printed,
     contraction,
     equation_18,
     expected_moved,
@@ -134,14 +133,6 @@ def test_noised_identifiers_leave_nothing_to_rebalance():
         probabilities = [right, *[(1 - right) / 3] * 3]
         assert expected_moved(100, probabilities, 8) < most, epsilon
     assert expected_moved(100, [0.25] * 4, 12) == pytest.approx(0.0024, abs=1e-4)
-
-
-# --- sensitivity and noise ------------------------------------------------------------------------
-
-
-def test_r4_the_printed_clip_does_not_clip():
-    one_hot, update = np.eye(4)[1], np.full(4, 50.0)
-    assert np.linalg.norm(clip_as_printed(update, one_hot, 0.1)) == pytest.approx(10.0)
 
 
 # --- Lemma 4.8 ------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import pickle
 import numpy as np
 import pytest
 from conftest import refuses
+from conftest import seeded as rng
 
 from fedclust_helpers.client_statistics.models import (
     ADDITIVE_UPDATES,
@@ -26,10 +27,6 @@ M, N, CLASSES = 5, 6, 4
 @pytest.fixture
 def torch():
     return pytest.importorskip("torch", reason="needs the extra torch")
-
-
-def rng(seed=0):
-    return np.random.default_rng(seed)
 
 
 def cnn(**options):

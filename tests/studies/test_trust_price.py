@@ -1,15 +1,13 @@
-"""The price of trust: one guarantee for all models, the figure, users needed, liars."""
+"""The price of trust: one guarantee for all models, users needed."""
 
 from pathlib import Path
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
 from fedclust_helpers import accounting as acc
 from fedclust_helpers import ldp_kmeans as lk
 from fedclust_helpers.studies import load_results
-from fedclust_helpers.studies.bench import readable, style
 from fedclust_helpers.studies.beyond import trust
 
 
@@ -30,20 +28,6 @@ def test_the_table_holds_every_model_at_every_epsilon():
     local = table[table["trust"] == "local"]
     assert np.array_equal(local["local_epsilon"], local["epsilon"])
     assert np.isinf(table[table["trust"].isin(trust.SUMS)]["local_epsilon"]).all()
-
-
-def test_the_figure_can_be_read_in_grey_and_draws_the_best_of_each_model():
-    style.use_style()
-    figure, ax = plt.subplots()
-    table = load_results("trust_price")
-    trust.plot_trust_price(ax, table)
-    assert readable.problems(figure) == []
-    drawn = [np.asarray(line.get_ydata()) for line in ax.get_lines()]
-    assert len(drawn) == len(trust.LINES)
-    for values, name in zip(drawn, trust.LINES, strict=True):
-        rows = table[(table["trust"] == name) & (table["algorithm"] == dict(trust.MODELS)[name])]
-        assert np.array_equal(values, rows.sort_values("epsilon")["excess"])
-    plt.close(figure)
 
 
 def test_users_needed_stand_on_the_page_and_are_enough(root: Path):

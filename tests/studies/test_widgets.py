@@ -17,7 +17,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import SEED, read_only
+from conftest import SEED, read_only, refuses
 from numpy.typing import NDArray
 
 from fedclust_helpers import datasets, metrics
@@ -158,19 +158,15 @@ def test_same_seed_same_picture(name: str) -> None:
     [(n, a, v) for n, case in CASES.items() for a, values in case.wrong.items() for v in values],
 )
 def test_wrong_settings_are_refused_by_name(name: str, argument: str, value: Any) -> None:
-    with pytest.raises(ValueError, match=argument):
-        draw(name, **{argument: value})
+    refuses(ValueError, argument, draw, name, **{argument: value})
 
 
 def test_pictures_need_the_truth() -> None:
     photo = paper_data.make_image_federation(rng=np.random.default_rng(0))
-    with pytest.raises(ValueError, match="true_centers"):
-        draw("feddp", photo)
+    refuses(ValueError, "true_centers", draw, "feddp", photo)
     lines = paper_data.make_lines(40, rng=np.random.default_rng(0))
-    with pytest.raises(ValueError, match="groups and classes"):
-        draw("rr", lines, TABLE)
-    with pytest.raises(ValueError, match="table must hold"):
-        draw("rr", epsilon=3.0)
+    refuses(ValueError, "groups and classes", draw, "rr", lines, TABLE)
+    refuses(ValueError, "table must hold", draw, "rr", epsilon=3.0)
 
 
 def test_redraw_calls_the_still_pictures_function_on_a_new_figure() -> None:

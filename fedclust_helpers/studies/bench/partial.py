@@ -111,7 +111,8 @@ def code_version() -> str:
     """A digest of this package's source and of the libraries that the numbers depend on."""
     package = Path(__file__).resolve().parents[2]
     digest = hashlib.sha256(repr(versions()).encode())
-    for path in sorted(package.rglob("*.py")):
+    held = [p for p in package.rglob("*.*") if p.suffix in (".py", ".csv")]
+    for path in sorted(p for p in held if p.parent.name != "results"):
         digest.update(path.relative_to(package).as_posix().encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()[:16]
 

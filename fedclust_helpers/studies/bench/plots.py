@@ -202,11 +202,8 @@ def note(
     ax.annotate(text, at, xytext=offset, textcoords="offset points", **settings)
 
 
-def label_lines(ax: Axes, *, x_offset: float = 7.0, min_gap: float = 12.0) -> Axes:
-    """Write each labelled line's name at its right end, as little moved as keeps names apart.
-
-    `x_offset` and `min_gap` are in points: distance from the line, and between two names.
-    """
+def label_lines(ax: Axes) -> Axes:
+    """Write each labelled line's name at its right end, as little moved as keeps names apart."""
     ax.figure.canvas.draw()
     pixels_per_point = ax.figure.dpi / 72
     entries = []
@@ -219,11 +216,11 @@ def label_lines(ax: Axes, *, x_offset: float = 7.0, min_gap: float = 12.0) -> Ax
             pixel = ax.transData.transform((x[last], y[last]))[1]
             entries.append((pixel / pixels_per_point, x[last], y[last], name))
     entries.sort(key=lambda entry: entry[0])
-    steps = min_gap * np.arange(len(entries))
+    steps = 12.0 * np.arange(len(entries))  # points between two names
     heights = np.array([entry[0] for entry in entries])
     shifts = isotonic_regression(heights - steps) + steps - heights if entries else []
     for shift, (_, x_end, y_end, name) in zip(shifts, entries, strict=True):
-        note(ax, name, (x_end, y_end), (x_offset, shift), annotation_clip=False)
+        note(ax, name, (x_end, y_end), (7.0, shift), annotation_clip=False)
     return ax
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 from typing import Any
@@ -79,6 +80,26 @@ def load_provenance(table: str) -> dict[str, Any]:
         raise FileNotFoundError(f"no {path.name} beside the result tables")
     found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return found
+
+
+def load_printed(name: str, keys: int) -> dict[Any, Any]:
+    """Numbers that others printed, ``NAME.csv`` beside the code: first columns -> the others.
+
+    A key or a value of one column stands for itself.
+    """
+    with (PACKAGED.parent / f"{name}.csv").open(encoding="utf-8", newline="") as stream:
+        rows = [tuple(map(_as_number, row)) for row in csv.reader(stream)][1:]
+    parts = ((row[:keys], row[keys:]) for row in rows)
+    return {k[0] if keys == 1 else k: v[0] if len(v) == 1 else v for k, v in parts}
+
+
+def _as_number(text: str) -> int | float | str:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
 
 
 def _finished(folder: Path) -> list[Path]:

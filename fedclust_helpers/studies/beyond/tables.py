@@ -9,15 +9,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from fedclust_helpers.studies.bench.cell import Design, Settings, Table, ci95, grid, mean, tables_of
-from fedclust_helpers.studies.beyond.cells import (
-    CENTRAL,
-    LOCAL,
-    ODD,
-    PE,
-    chosen_k,
-    local_cost,
-    nicv,
-)
+from fedclust_helpers.studies.beyond import cells
 from fedclust_helpers.studies.beyond.trust import MODELS, trust_price
 from fedclust_helpers.studies.ldp_kmeans.problems import Ball
 
@@ -55,7 +47,7 @@ class BeyondDesign(Design):
     k_most: tuple[int, ...] = (24, 48, 96)
     local_epsilons: tuple[float, ...] = (1.0, 4.0)
     local_seeds: int = 5
-    odd: tuple[str, ...] = tuple(ODD)
+    odd: tuple[str, ...] = tuple(cells.ODD)
     odd_size: int = 100_000
     real: tuple[tuple[str, int], ...] = (("birch2", 10), ("pixels", 8))
 
@@ -74,7 +66,7 @@ def _nicv(design: BeyondDesign) -> Iterator[Settings]:
         for dataset in names:
             common: Settings = {"sets": seen, "dataset": dataset}
             yield common | {"method": "optimum", "epsilon": math.inf}
-            for method in CENTRAL:
+            for method in cells.CENTRAL:
                 yield from grid(
                     **common, method=method, epsilon=design.epsilons, runs=design.repeated(20)
                 )
@@ -84,7 +76,7 @@ def _bounds(design: BeyondDesign) -> Iterator[Settings]:
     for method in ("fastlloyd", "overclustered", "pe"):
         # PE-means not on the largest set
         yield from grid(
-            dataset=tuple(name for name in design.bounded if name != "adult" or method not in PE),
+            dataset=tuple(name for name in design.bounded if name != "adult" or method not in cells.PE),
             width=design.widths, method=method, epsilon=design.bound_epsilons,
             runs=design.repeated(20),
         )  # fmt: skip
@@ -103,10 +95,12 @@ def _local(design: BeyondDesign) -> Iterator[Settings]:
     balls = [Ball("mixture", *size, seed) for size in (*sizes, *design.large) for seed in seeds]
     balls += [Ball.real(data, k, seed) for data, k in design.real for seed in seeds]
     balls += [
-        Ball(data, design.odd_size, 2, ODD[data], seed) for data in design.odd for seed in seeds
+        Ball(data, design.odd_size, 2, cells.ODD[data], seed)
+        for data in design.odd
+        for seed in seeds
     ]
     for ball in balls:
-        yield from grid(ball=ball, algorithm=tuple(LOCAL), epsilon=design.local_epsilons)
+        yield from grid(ball=ball, algorithm=tuple(cells.LOCAL), epsilon=design.local_epsilons)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,23 +128,23 @@ def largest(values: pd.Series) -> float:
 BETTER = tables_of(
     FULL, QUICK,
     Table(
-        "better_nicv", _nicv, nicv,
+        "better_nicv", _nicv, cells.nicv,
         "sets,dataset,n,d,k,method,epsilon,runs,nicv_mean,nicv_median,ci95,aggregates,"
         "numbers_per_client,seconds",
         seed="{dataset}/{method}/{epsilon:g}", anew=("seconds",),
     ),
     Table(
-        "better_bounds", _bounds, nicv,
+        "better_bounds", _bounds, cells.nicv,
         "dataset,n,d,k,width,method,epsilon,runs,nicv_mean,nicv_median,ci95",
         seed="{dataset}/{width:g}/{method}/{epsilon:g}",
     ),
     Table(
-        "better_k", _unknown_k, chosen_k,
+        "better_k", _unknown_k, cells.chosen_k,
         "dataset,n,d,k,epsilon,k_max,runs,k_median,k_least,k_most,exact,near",
         seed="{dataset}/{epsilon:g}/{k_max}",
     ),
     Table(
-        "better_local", _local, local_cost,
+        "better_local", _local, cells.local_cost,
         "data,n,dprime,k,algorithm,epsilon,seeds,over_optimum,ci95,worst,seconds",
         seed=lambda s: f"{'/'.join(map(str, s['ball']))}/{s['algorithm']}/{s['epsilon']:g}",
         means={"over_optimum": ("over_optimum", mean), "ci95": ("over_optimum", ci95),

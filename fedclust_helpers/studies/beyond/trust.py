@@ -8,8 +8,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-import pandas as pd
-from matplotlib.axes import Axes
 
 from fedclust_helpers import fastlloyd, kmeans
 from fedclust_helpers import ldp_kmeans as lk
@@ -27,15 +25,8 @@ from fedclust_helpers.ldp_kmeans.results import to_ball
 from fedclust_helpers.ldp_kmeans.sketch import SketchQuery, bins_for, draw_questions
 from fedclust_helpers.ldp_kmeans.sketch_fit import Sketch, fit_mixture
 from fedclust_helpers.ldp_kmeans.sketch_run import CELLS, N_DRAWN, SIDES
-from fedclust_helpers.studies.bench import style
 from fedclust_helpers.studies.bench.cell import Cell, Numbers, generator_of
-from fedclust_helpers.studies.bench.plots import finish, note, ticks
-from fedclust_helpers.studies.ldp_kmeans.problems import (
-    Ball,
-    best_ball_centers,
-    best_ball_cost,
-    load_ball,
-)
+from fedclust_helpers.studies.ldp_kmeans import problems
 
 DELTA = 1e-6
 MODELS = (
@@ -55,13 +46,15 @@ def replace_one_epsilon(epsilon: float, delta: float) -> float:
     return gdp_epsilon(gdp_mu(epsilon, delta) / 2, delta)
 
 
-def trust_price(cell: Cell, *, ball: Ball, trust: str, algorithm: str, epsilon: float) -> Numbers:
+def trust_price(
+    cell: Cell, *, ball: problems.Ball, trust: str, algorithm: str, epsilon: float
+) -> Numbers:
     """Cost over the optimum of one run that is (epsilon, DELTA), one user's value replaced.
 
     `local_epsilon` is that of one user's message, known by its sender: infinite where clients send
     sums of exact rows.
     """
-    problem, best = load_ball(ball), best_ball_cost(ball)
+    problem, best = problems.load_ball(ball), problems.best_ball_cost(ball)
     protocol, server = cell.seed.spawn(2)
     local = np.inf
     if trust in SUMS:
@@ -87,15 +80,15 @@ def trust_price(cell: Cell, *, ball: Ball, trust: str, algorithm: str, epsilon: 
 # --- liars ----------------------------------------------------------------------------------------
 
 LIARS = 0.01  # of the users
-HONEST = Ball("mixture", 100_000, 2, 5, 0)
+HONEST = problems.Ball("mixture", 100_000, 2, 5, 0)
 
 
-def sketch_with_liars(ball: Ball, epsilon: float, target: FloatArray | None) -> FloatArray:
+def sketch_with_liars(ball: problems.Ball, epsilon: float, target: FloatArray | None) -> FloatArray:
     """Centres of a sketch in which LIARS of the users send the true answer of one place, always.
 
     They skip the randomisation, so that each of them counts as (1 - q)/(p - q) users there.
     """
-    points = load_ball(ball).points
+    points = problems.load_ball(ball).points
     rng = generator_of(f"liars/{ball.name}")
     bins = bins_for(epsilon, ball.dprime)
     n_questions = max(96, CELLS // (int(np.prod(bins)) - 1))
@@ -118,10 +111,10 @@ def liars() -> dict[str, Any]:
 
     All of them name the place at the edge of the ball that is furthest from every cluster.
     """
-    problem, best = load_ball(HONEST), best_ball_cost(HONEST)
+    problem, best = problems.load_ball(HONEST), problems.best_ball_cost(HONEST)
     around = np.linspace(0, 2 * np.pi, 8, endpoint=False)
     places = 0.95 * np.stack([np.cos(around), np.sin(around)], axis=1)
-    gaps = np.linalg.norm(places[:, None] - best_ball_centers(HONEST)[None], axis=2)
+    gaps = np.linalg.norm(places[:, None] - problems.best_ball_centers(HONEST)[None], axis=2)
     far = places[gaps.min(axis=1).argmax()]
     out: dict[str, Any] = {}
     for name, epsilon in (
@@ -131,36 +124,6 @@ def liars() -> dict[str, Any]:
         out[f"{name}_votes"] = (1 - response.other) / (response.keep - response.other)
         out[name] = problem.cost(sketch_with_liars(HONEST, epsilon, far)) / best
     return out
-
-
-# --- the figure -----------------------------------------------------------------------------------
-
-LINES = {
-    "local": ("local: trust nobody", style.TRUST["local"], "s-", (0, 9)),
-    "shuffled": ("shuffled: trust who mixes", style.TRUST["shuffled"], "^-", (-20, 12)),
-    "secure_sum": ("secure sum, trusted server", style.TRUST["secure sum"], "o-", (-20, 10)),
-}
-"""Name, colour, mark and place of a name. (A trusted server's line is that of the secure sum.)"""
-
-
-def plot_trust_price(ax: Axes, table: pd.DataFrame) -> Axes:
-    """Cost above the optimum against epsilon, by trust model: the best algorithm of each."""
-    for trust, (name, color, mark, offset) in LINES.items():
-        algorithm = dict(MODELS)[trust]
-        rows = table[(table["trust"] == trust) & (table["algorithm"] == algorithm)]
-        rows = rows.sort_values("epsilon")
-        x, y = rows["epsilon"].to_numpy(), rows["excess"].to_numpy()
-        low = np.maximum(y - rows["ci95"], y / 10)
-        ax.fill_between(x, low, y + rows["ci95"], color=color, alpha=0.2, linewidth=0)
-        ax.plot(x, y, mark, color=color, markersize=6)
-        note(ax, name, (x[1 if trust == "local" else -2], y[1 if trust == "local" else -2]), offset)
-    finish(
-        ax, "A shuffler takes away most of the price of trusting nobody",
-        "epsilon against the server (delta = 1e-6)", "cost above the optimum, %", log="xy",
-    )  # fmt: skip
-    ticks(ax, table["epsilon"].unique())
-    ax.yaxis.set_major_formatter(lambda value, _: f"{100 * value:g}")
-    return ax
 
 
 # --- users needed ---------------------------------------------------------------------------------
@@ -185,10 +148,9 @@ def sketch_needed(epsilon: float, n_features: int, n_clusters: int) -> int:
     return lk.sketch_users_needed(1 / n_clusters, epsilon, n_features, n_clusters=n_clusters)
 
 
-def users_needed_table(
-    dimensions: Sequence[int] = (2, 4, 10, 20), ks: Sequence[int] = (3, 5, 10, 20)
-) -> str:
+def users_needed_table(ks: Sequence[int] = (3, 5, 10, 20)) -> str:
     """Users needed at epsilon 1, local / shuffled, by k and d', as a table in Markdown."""
+    dimensions = (2, 4, 10, 20)
     rows = ["| k \\ d' | " + " | ".join(map(str, dimensions)) + " |"]
     rows.append("| --- " * (len(dimensions) + 1) + "|")
     for k in ks:

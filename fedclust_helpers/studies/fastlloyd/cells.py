@@ -19,6 +19,7 @@ from fedclust_helpers.datasets import partition_iid
 from fedclust_helpers.federation import ClientData, MaskedSecureSum
 from fedclust_helpers.kmeans import sphere_packing
 from fedclust_helpers.studies.bench.cell import Cell, Numbers, seed_of, summary
+from fedclust_helpers.studies.bench.results import load_printed
 from fedclust_helpers.studies.fastlloyd.problems import Problem, load_problem, reference_centers
 
 N_CLIENTS = 2
@@ -34,18 +35,7 @@ METHODS: dict[str, tuple[Callable[..., fl.LloydPlan], dict[str, Any]]] = {
 noised count as the paper does: a floor of 1 would throw their centres out of the box more often."""
 INITS = {"halving": "halving", "binary": "largest"}
 """Names in the tables -> `initial` of the algorithms."""
-PAPER_ROUNDS: dict[str, tuple[float, float]] = {
-    "timesynth_10000_2_2": (192, 3.03),
-    "timesynth_10000_2_5": (384, 3.24),
-    "timesynth_10000_5_2": (480, 4.32),
-    "timesynth_10000_5_5": (960, 4.95),
-    "timesynth_100000_2_2": (192, 12.57),
-    "timesynth_100000_2_5": (384, 13.17),
-    "timesynth_100000_5_2": (480, 22.05),
-    "timesynth_100000_5_5": (960, 22.56),
-    "lsun": (288, 2.6),
-    "s1": (1440, 5.81),
-}
+PAPER_ROUNDS = load_printed("fastlloyd/table3", 1)
 """Bytes and milliseconds per iteration that the paper's Table 3 prints for FastLloyd."""
 SCORES = ("silhouette", "davies_bouldin", "centroid_mse")
 

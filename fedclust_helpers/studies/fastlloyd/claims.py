@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -17,15 +16,11 @@ from fedclust_helpers.studies.bench.grading import (
     lower,
     several,
 )
+from fedclust_helpers.studies.bench.results import load_printed
 from fedclust_helpers.studies.fastlloyd import checks
 
 NAMES = ("iris", "wine", "lsun", "breast", "yeast", "digits", "s1", "adult", "birch2", "mnist")
-RELEASED: Mapping[tuple[str, float], tuple[float, float]] = {
-    ("iris", 0.25): (0.6652, 0.057), ("iris", 0.5): (0.3976, 0.032),
-    ("iris", 0.75): (0.3389, 0.015), ("iris", 1.0): (0.3103, 0.020),
-    ("s1", 0.25): (0.02357, 0.0013), ("s1", 0.5): (0.02234, 0.0013),
-    ("s1", 0.75): (0.01939, 0.0013), ("s1", 1.0): (0.01754, 0.0014),
-}  # fmt: skip
+RELEASED = load_printed("fastlloyd/released", 2)
 """NICV and 95 % half-width of the paper's released code with repaired noise seeds (100 runs)."""
 REAL_DESIGN = "our choice of MNIST and Birch2 rows, digits for House"
 DRAWS = "our own draws of the synthetic sets"

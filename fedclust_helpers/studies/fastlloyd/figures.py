@@ -15,16 +15,7 @@ from numpy.typing import ArrayLike
 from scipy.stats import norm
 
 from fedclust_helpers.accounting import gdp_delta
-from fedclust_helpers.studies.bench.plots import (
-    centers,
-    cloud,
-    curves,
-    finish,
-    legend_below,
-    note,
-    spread,
-    ticks,
-)
+from fedclust_helpers.studies.bench import plots
 from fedclust_helpers.studies.bench.style import (
     BLUE,
     DARK,
@@ -46,21 +37,17 @@ def plot_hospitals(
 ) -> Any:
     """One panel per hospital: its rows, the centres it finds alone, and those of all rows.
 
-    Parameters
-    ----------
-    parts : sequence of array_like of shape (n_i, 2)
-    alone : sequence of array_like of shape (k, 2)
-    together : array_like of shape (k, 2)
+    `parts` have shapes (n_i, 2); `alone`, one for each of them, and `together` have (k, 2).
     """
     ring: dict[str, Any] = {"facecolor": "none", "edgecolor": DARK, "linewidths": 1.6, "zorder": 5}
     for ax, part, found, name in zip(axes, parts, alone, "ABCDEFGH", strict=False):
-        cloud(ax, part)
-        centers(ax, together, "none", size=110, label="centres of all rows", **ring)
-        centers(ax, found, RED, "X", size=70, label="centres found alone")
+        plots.cloud(ax, part)
+        plots.centers(ax, together, "none", size=110, label="centres of all rows", **ring)
+        plots.centers(ax, found, RED, "X", size=70, label="centres found alone")
         title = f"hospital {name}, {len(np.asarray(part))} rows"
-        finish(ax, title, "feature 1", xlim=(-1, 1), ylim=(-1, 1))
+        plots.finish(ax, title, "feature 1", xlim=(-1, 1), ylim=(-1, 1))
     axes[0].set_ylabel("feature 2")
-    legend_below(axes, 2)
+    plots.legend_below(axes, 2)
     return axes
 
 
@@ -69,25 +56,20 @@ def plot_reconstruction(
 ) -> Axes:
     """Guesses of a record from two releases, exact (one cross) and noised (many dots).
 
-    The inset enlarges the box that holds all data.
-
-    Parameters
-    ----------
-    points : array_like of shape (n, 2)
-    target, exact : array_like of shape (2,)
-    guesses : array_like of shape (m, 2)
+    The inset enlarges the box that holds all data. `points` have shape (n, 2), `guesses` (m, 2),
+    `target` and the `exact` guess (2,).
     """
     guesses, target, exact = np.asarray(guesses), np.asarray(target), np.asarray(exact)
     box = np.array([[-1, -1], [1, -1], [1, 1], [-1, 1], [-1, -1]]).T
     name = "guess from two FastLloyd runs"
-    centers(ax, guesses, BLUE, size=12, alpha=0.6, linewidths=0, label=name)
+    plots.centers(ax, guesses, BLUE, size=12, alpha=0.6, linewidths=0, label=name)
     ax.fill(*box, color=DARK, zorder=4)
     reach = 1.05 * float(np.quantile(np.abs(guesses), 0.98))
     ends: dict[str, Any] = {"xlim": (-reach, reach), "ylim": (-reach, reach), "aspect": "equal"}
-    finish(ax, "", "feature 1", "feature 2", **ends)
+    plots.finish(ax, "", "feature 1", "feature 2", **ends)
     inset = ax.inset_axes((0.62, 0.6, 0.4, 0.4))
     inset.set_facecolor("white")
-    cloud(inset, points, size=1.5)
+    plots.cloud(inset, points, size=1.5)
     inset.plot(*box, color=DARK, linewidth=1.6)
     cross: dict[str, Any] = {"color": RED, "marker": "+", "linestyle": "none"}
     ax.plot([], [], markeredgewidth=2, label="guess from two exact runs", **cross)
@@ -113,9 +95,9 @@ def plot_roc(
     ax.plot(grid, bound, label=bound_label, **THEORY)
     ax.plot([0, 1], [0, 1], color=GREY, linewidth=1, linestyle=":", label="coin toss")
     looks = (Look("", RED, "-."), Look("", BLUE, "-"))
-    curves(ax, None, rates, looks, linewidth=2)
+    plots.curves(ax, None, rates, looks, linewidth=2)
     ends: dict[str, Any] = {"xlim": (-0.02, 1), "ylim": (0, 1.02), "aspect": "equal"}
-    finish(ax, "", "false alarm rate", "detection rate", **ends)
+    plots.finish(ax, "", "false alarm rate", "detection rate", **ends)
     ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), handlelength=1.5)
     return ax
 
@@ -123,21 +105,21 @@ def plot_roc(
 # --- sensitivity ----------------------------------------------------------------------------------
 
 
-def plot_changes(ax: Axes, cases: ArrayLike, *, reach: float = 4.0) -> Axes:
+def plot_changes(ax: Axes, cases: ArrayLike) -> Axes:
     """Share of cases with at most such a change; columns of (m, 3): plain, relative, replaced.
 
-    Changes are in units of the radius; the axis ends at `reach`.
+    Changes are in units of the radius; the axis ends at 4.
     """
     cases = np.sort(np.asarray(cases, dtype=np.float64), axis=0)
     share = 100 * np.arange(1, len(cases) + 1) / len(cases)
     names = ("plain sum, one added", "relative sum, one added", "relative sum, one replaced")
     looks = (Look("", ORANGE, ":"), Look("", BLUE, "-"), Look("", DARK, "--"))
-    curves(ax, None, {n: (c, share) for n, c in zip(names, cases.T, strict=True)}, looks)
+    plots.curves(ax, None, {n: (c, share) for n, c in zip(names, cases.T, strict=True)}, looks)
     for place, text in ((1, "η"), (2, "2η")):
         ax.axvline(place, **THEORY)
-        note(ax, text, (place, 6), (4, 0))
-    ends: dict[str, Any] = {"xlim": (0, reach), "ylim": (0, 102), "names": "lower right"}
-    return finish(ax, "", "change caused by one record, in units of η", "% of cases", **ends)
+        plots.note(ax, text, (place, 6), (4, 0))
+    ends: dict[str, Any] = {"xlim": (0, 4.0), "ylim": (0, 102), "names": "lower right"}
+    return plots.finish(ax, "", "change caused by one record, in units of η", "% of cases", **ends)
 
 
 # --- Gaussian differential privacy, errors --------------------------------------------------------
@@ -154,7 +136,7 @@ def plot_hockey_stick(
         ax.plot(grid, formula, style[1:], color=DARK, label=f"μ = {mu:g}")
         at = mu * np.arange(3)
         ax.plot(at, [simulated(mu, e) for e in at], style[0], color=BLUE)
-    return finish(ax, "", "ε", "δ", log="y", names="ends")
+    return plots.finish(ax, "", "ε", "δ", log="y", names="ends")
 
 
 def plot_printed(ax: Axes, printed: Mapping[int, float]) -> Axes:
@@ -163,7 +145,7 @@ def plot_printed(ax: Axes, printed: Mapping[int, float]) -> Axes:
     ax.plot(k, k, **THEORY)
     ax.plot(k, ratio, "s", color=DARK, label="as printed")
     ax.plot(k, ratio / k, "o", color=BLUE, label="corrected")
-    return finish(ax, "", "clusters k", "formula / simulated error", xticks=k, names="ends")
+    return plots.finish(ax, "", "clusters k", "formula / simulated error", xticks=k, names="ends")
 
 
 # --- the wire -------------------------------------------------------------------------------------
@@ -181,7 +163,7 @@ def plot_masked(
             style: dict[str, Any] = {"color": look.color, "linestyle": dash, "linewidth": 1.8}
             ax.stairs(share / share.mean(), edges, label=name, **style)
         x, y = f"word seen by the server / 2^{bits}", "frequency / uniform"
-        finish(ax, title, x, y, ylim=(0, 2.6), xlim=(0, 1))
+        plots.finish(ax, title, x, y, ylim=(0, 2.6), xlim=(0, 1))
     axes[0].legend(title="hidden value", loc="upper center", ncols=len(seen[0]), handlelength=1.6)
     return axes
 
@@ -203,18 +185,18 @@ def plot_rounding(
         "no record": 1000 * mass(m, sd, "truncated"),
         "one record": 1000 * mass(m - 1, sd, "truncated"),
     }
-    curves(left, m, atoms, (Look("", DARK, "o-"), Look("", ORANGE, "s--")), linewidth=1)
+    plots.curves(left, m, atoms, (Look("", DARK, "o-"), Look("", ORANGE, "s--")), linewidth=1)
     text = ("truncated noise: a double atom", "released count", "probability × 1000")
-    finish(left, *text, ylim=(0, None), xticks=m[::3], names="lower right")
+    plots.finish(left, *text, ylim=(0, None), xticks=m[::3], names="lower right")
     epsilons = np.linspace(0, 0.15, 61)
     for rule, color, dash in (("truncated", RED, "-"), ("rounded", DARK, "--")):
         deltas = np.array([exact_delta(e, sd, rule) for e in epsilons])
         deltas[deltas < 1e-15] = np.nan
         right.plot(epsilons, deltas, dash, color=color, label=rule)
     right.plot(*claim, "D", color=DARK)
-    note(right, "claimed", claim, (-7, 10), ha="right")
+    plots.note(right, "claimed", claim, (-7, 10), ha="right")
     ends: dict[str, Any] = {"log": "y", "ylim": (1e-17, 0.3), "names": "ends"}
-    finish(right, "one count release", "ε", "exact δ", **ends)
+    plots.finish(right, "one count release", "ε", "exact δ", **ends)
     return axes
 
 
@@ -226,25 +208,20 @@ def plot_run(
 ) -> Axes:
     """Centres of a run from start (small, hollow) to end (large) on two-column data.
 
-    Parameters
-    ----------
-    points : array_like of shape (n, 2)
-    history : array_like of shape (T + 1, k, 2)
-        Centres before the first and after each round.
-    radius : float, optional
-        Circles of this radius around the final centres: what counts as inside.
+    `points` have shape (n, 2); `history` (T + 1, k, 2) holds the centres before the first and after
+    each round. Circles of `radius` around the final ones: what counts as inside.
     """
     history = np.asarray(history)
-    cloud(ax, points)
+    plots.cloud(ax, points)
     ax.plot(*history.transpose(2, 0, 1), color=BLUE, linewidth=1, alpha=0.8, zorder=2)
-    centers(ax, history[0], "white", size=28, edgecolor=BLUE, zorder=3)
+    plots.centers(ax, history[0], "white", size=28, edgecolor=BLUE, zorder=3)
     if radius is not None:
         angle = np.linspace(0, 2 * np.pi, 100)[:, None]
         circles = history[-1].T[:, None] + radius * np.stack([np.cos(angle), np.sin(angle)])
         ax.plot(*circles, color=MUTED, linewidth=0.7, linestyle=":", zorder=2)
-    centers(ax, history[-1], BLUE)
+    plots.centers(ax, history[-1], BLUE)
     ends = (-1.05, 1.05)
-    return finish(ax, "", "feature 1", "feature 2", xlim=ends, ylim=ends)
+    return plots.finish(ax, "", "feature 1", "feature 2", xlim=ends, ylim=ends)
 
 
 # --- the committed tables, and where it breaks ----------------------------------------------------
@@ -288,7 +265,7 @@ def plot_wins(ax: Axes, claims: pd.DataFrame) -> Axes:
     said = named["statement"].replace(SHORT, regex=True).tolist()
     texts = [f"{w}: {s} ({n})" for w, s, n in zip(named["where"], said, total, strict=True)]
     ax.set_yticks(rows, texts, fontsize=9)
-    finish(ax, "", "% of cells", xlim=(-3, 103))
+    plots.finish(ax, "", "% of cells", xlim=(-3, 103))
     ax.legend(loc="upper center", bbox_to_anchor=(0.3, -0.1), ncols=2)
     return ax
 
@@ -305,10 +282,10 @@ def plot_breaks(axes: Any, *by: Mapping[int, ArrayLike]) -> Any:
         ax.axhline(1, **THEORY)
         factors = np.stack([np.asarray(v, dtype=np.float64) for v in found.values()])
         pair = dict(zip(looks, np.moveaxis(factors, 2, 0), strict=True))
-        curves(ax, list(found), pair, looks, quantiles=quantiles)
-        finish(ax, "", label, log="xy", xticks=list(found))
-        ticks(ax, [0.5, 1, 2, 5, 10, 20, 50], "y")
-        ends.extend(spread(np.moveaxis(factors, 1, 2), quantiles).ravel())
+        plots.curves(ax, list(found), pair, looks, quantiles=quantiles)
+        plots.finish(ax, "", label, log="xy", xticks=list(found))
+        plots.ticks(ax, [0.5, 1, 2, 5, 10, 20, 50], "y")
+        ends.extend(plots.spread(np.moveaxis(factors, 1, 2), quantiles).ravel())
     for ax in axes:
         ax.set_ylim(0.9 * min(ends), 1.2 * max(ends))
     axes[0].set_ylabel("factor on NICV (log)")

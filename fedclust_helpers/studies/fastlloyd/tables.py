@@ -13,15 +13,7 @@ import pandas as pd
 
 from fedclust_helpers._validation import FloatArray
 from fedclust_helpers.metrics import auc_over_epsilon
-from fedclust_helpers.studies.bench.cell import (
-    Design,
-    Files,
-    Settings,
-    Table,
-    grid,
-    grouped,
-    tables_of,
-)
+from fedclust_helpers.studies.bench import cell as bench
 from fedclust_helpers.studies.fastlloyd.cells import (
     PAPER_ROUNDS,
     SCORES,
@@ -40,7 +32,7 @@ ABLATION_KEYS = ["alpha", "strategy", "postprocess", "clip_step"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class FastLloydDesign(Design):
+class FastLloydDesign(bench.Design):
     """How large the FastLloyd tables are made."""
 
     real: tuple[str, ...] = REAL
@@ -63,13 +55,13 @@ QUICK = FastLloydDesign(
 
 def _methods(
     methods: tuple[str, ...], design: FastLloydDesign, runs: int, **rest: Any
-) -> Iterator[Settings]:
+) -> Iterator[bench.Settings]:
     """Each method at each epsilon; Lloyd and the optimum once, with epsilon = inf."""
     for method in methods:
         best = method == "optimum"
         epsilons = (math.inf,) if best or method == "lloyd" else design.epsilons
         init = {"init": "k-means++" if best else "halving"} | rest
-        yield from grid(
+        yield from bench.grid(
             **init, method=method, epsilon=epsilons, runs=1 if best else design.repeated(runs)
         )
 
@@ -77,7 +69,7 @@ def _methods(
 # --- Figure 2 and Figure 3a; Figures 6 to 8 ------------------------------------------------------
 
 
-def _nicv(design: FastLloydDesign) -> Iterator[Settings]:
+def _nicv(design: FastLloydDesign) -> Iterator[bench.Settings]:
     heavy = ("mnist", "birch2", *(f"g2_{d}" for d in design.g2 if d > 64))
     methods = ("optimum", "lloyd", "sulloyd", "sulloyd_fold", "glloyd", "glloyd_fold", "fastlloyd")
     for dataset in (*design.real, *(f"g2_{d}" for d in design.g2)):
@@ -86,7 +78,7 @@ def _nicv(design: FastLloydDesign) -> Iterator[Settings]:
         yield from _methods(("fastlloyd",), design, runs, dataset=dataset, init="binary")
 
 
-def _metrics(design: FastLloydDesign) -> Iterator[Settings]:
+def _metrics(design: FastLloydDesign) -> Iterator[bench.Settings]:
     for dataset in design.real:
         yield from _methods(("optimum", *MAIN), design, 30, dataset=dataset)
 
@@ -106,19 +98,19 @@ def _finish_metrics(frame: pd.DataFrame, folder: Path) -> pd.DataFrame:
 # --- Figure 5 ------------------------------------------------------------------------------------
 
 
-def _ablation(design: FastLloydDesign) -> Iterator[Settings]:
+def _ablation(design: FastLloydDesign) -> Iterator[bench.Settings]:
     """The naive baseline is GLloyd."""
     for k, d, separation in design.ablation:
         dataset, runs = f"ablation_{k}_{d}_{separation:g}", design.repeated(20)
-        common: Settings = {"dataset": dataset, "epsilon": 0.1, "runs": runs}
+        common: bench.Settings = {"dataset": dataset, "epsilon": 0.1, "runs": runs}
         yield common | {"method": "glloyd"}
-        yield from grid(
+        yield from bench.grid(
             **common, method="fastlloyd", alpha=design.alphas, strategy=("step", "constant"),
             postprocess=("fold", "truncate", "none"), clip_step=(True, False),
         )  # fmt: skip
 
 
-def _ablation_name(settings: Settings) -> str:
+def _ablation_name(settings: bench.Settings) -> str:
     start = "{dataset}/{method}/halving/{epsilon:g}".format(**settings)
     if settings["method"] == "glloyd":
         return start
@@ -126,7 +118,7 @@ def _ablation_name(settings: Settings) -> str:
     return "/".join([start, *options, "count_floor=None"])
 
 
-def _finish_ablation(frame: pd.DataFrame, folder: Path) -> Files:
+def _finish_ablation(frame: pd.DataFrame, folder: Path) -> bench.Files:
     """Normalised as in the paper (ratio of averages), and as an average of ratios."""
     frame = frame.reindex(columns=list(dict.fromkeys([*frame.columns, *ABLATION_KEYS])))
     frame["separation"] = [float(name.rsplit("_", 1)[1]) for name in frame["dataset"]]
@@ -134,7 +126,7 @@ def _finish_ablation(frame: pd.DataFrame, folder: Path) -> Files:
     for statistic in ("mean", "median"):
         base = frame["dataset"].map(naive[f"nicv_{statistic}"])
         frame[f"{statistic}_ratio"] = frame[f"nicv_{statistic}"] / base
-    table = grouped(
+    table = bench.grouped(
         frame, ["method", *ABLATION_KEYS], "sets", runs=("runs", "first"),
         nicv_mean=("nicv_mean", "mean"), ci95=("ci95", _joint), nicv_median=("nicv_median", "mean"),
         mean_of_ratios=("mean_ratio", "mean"), mean_of_median_ratios=("median_ratio", "mean"),
@@ -151,7 +143,7 @@ def _joint(half_widths: pd.Series) -> float:
 # --- Figures 3 and 4 -----------------------------------------------------------------------------
 
 
-def _scaling(design: FastLloydDesign) -> Iterator[Settings]:
+def _scaling(design: FastLloydDesign) -> Iterator[bench.Settings]:
     names = [("3b", f"synthk_{k}") for k, _ in design.synth_k]
     names += [("4", f"synth_{k}_{d}") for k, d in design.synth]
     for figure, dataset in names:
@@ -206,21 +198,21 @@ def _auc(cells: pd.DataFrame, epsilons: FloatArray) -> dict[str, float]:
 
 RATIOS = ("round_time_ratio_to_sklearn", "ratio_p10", "ratio_p90")
 SEED = "{dataset}/{method}/{init}/{epsilon:g}"
-TABLES = tables_of(
+TABLES = bench.tables_of(
     FULL,
     QUICK,
-    Table(
+    bench.Table(
         "fastlloyd_nicv", _nicv, nicv,
         "dataset,n,d,k,init,method,epsilon,runs,nicv_mean,nicv_median,ci95", seed=SEED,
     ),
-    Table(
+    bench.Table(
         "fastlloyd_scaling", _scaling, nicv_of_draw,
         "figure,dataset,n,d,k,method,draws,runs,auc,ci95,auc_median,relative_to_sulloyd,"
         "relative_to_sulloyd_median",
         finish=_finish_scaling, seed="{dataset}_{draw}/{method}/{init}/{epsilon:g}",
         needs=("fastlloyd_nicv",), beside={"method": "sulloyd"}, paired=("dataset",),
     ),
-    Table(
+    bench.Table(
         "fastlloyd_ablation", _ablation, ablation,
         {
             "fastlloyd_ablation": "method,alpha,strategy,postprocess,clip_step,sets,runs,nicv_mean,"
@@ -231,14 +223,14 @@ TABLES = tables_of(
         finish=_finish_ablation, seed=_ablation_name, beside={"method": "glloyd"},
         paired=("dataset",),
     ),
-    Table(
+    bench.Table(
         "fastlloyd_metrics", _metrics, scores,
         "dataset,n,d,k,init,method,epsilon,metric,runs,mean,median,ci95,omitted",
         finish=_finish_metrics, seed=SEED, names=("metric",),
     ),
-    Table(
+    bench.Table(
         "fastlloyd_table3",
-        lambda d: grid(dataset=d.timing, epsilon=1.0, runs=d.repeated(51)), round_time,
+        lambda d: bench.grid(dataset=d.timing, epsilon=1.0, runs=d.repeated(51)), round_time,
         f"dataset,n,d,k,bytes_per_round,paper_bytes,runs,{','.join(RATIOS)},paper_ms",
         seed="{dataset}/fastlloyd/halving/{epsilon:g}", anew=RATIOS, sequential=True,
     ),

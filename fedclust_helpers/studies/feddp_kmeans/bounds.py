@@ -87,19 +87,9 @@ def _moderate(values: ArrayLike, name: str) -> FloatArray:
 def subspace_energy(basis: ArrayLike, means: ArrayLike, weights: ArrayLike | None = None) -> float:
     """Fraction of the energy between the means that the subspace keeps (claim K5).
 
-    Parameters
-    ----------
-    basis : array_like of shape (d, r)
-        Orthonormal columns.
-    means : array_like of shape (k, d)
-        At least two different means.
-    weights : array_like of shape (k,), optional
-        Shares of the clusters; equal by default.
-
-    Returns
-    -------
-    float
-        sum_i w_i ||basis^T (mu_i - mu)||^2 / sum_i w_i ||mu_i - mu||^2, in [0, 1].
+    sum_i w_i ||basis^T (mu_i - mu)||^2 / sum_i w_i ||mu_i - mu||^2, in [0, 1], for a `basis` (d, r)
+    of orthonormal columns, at least two different `means` (k, d), and `weights` (k,), the shares of
+    the clusters, equal by default.
     """
     means, basis = _moderate(means, "means"), as_points(basis, "basis")
     if basis.shape[0] != means.shape[1]:

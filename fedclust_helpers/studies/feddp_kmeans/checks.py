@@ -12,11 +12,7 @@ from scipy import stats
 from fedclust_helpers import accounting as acc
 from fedclust_helpers import feddp_kmeans as fd
 from fedclust_helpers import kmeans
-from fedclust_helpers.studies.feddp_kmeans.bounds import (
-    averaging_error_bound,
-    separation_constant,
-    subspace_energy,
-)
+from fedclust_helpers.studies.feddp_kmeans import bounds
 from fedclust_helpers.studies.paper_data import make_server_mixture
 
 Numbers = dict[str, Any]
@@ -84,7 +80,7 @@ def subspace() -> Numbers:
             noisy = outer + _rng(seed).normal(0, std, (D, D))
             for repaired in (np.triu(noisy) + np.triu(noisy, 1).T, (noisy + noisy.T) / 2):
                 basis = np.linalg.eigh(repaired)[1][:, -K:]
-                energy.append(subspace_energy(basis, made.true_centers))
+                energy.append(bounds.subspace_energy(basis, made.true_centers))
         for name, value in zip(kept, np.reshape(energy, (5, 2)).mean(axis=0), strict=True):
             kept[name].append(float(value))
     at_one = outer + _rng(9).normal(0, RADIUS**2 * acc.gaussian_sigma_analytic(1.0, DELTA), (D, D))
@@ -108,7 +104,7 @@ def averaging() -> Numbers:
         sums = 1000 * mean + rng.normal(0, sigma, (4000, d))
         error = np.linalg.norm(sums / (1000 + rng.laplace(0, 2, (4000, 1))) - mean, axis=1)
         for name, rate in rates.items():
-            bound = averaging_error_bound(1000, d, as_printed=name == "printed", **limits)
+            bound = bounds.averaging_error_bound(1000, d, as_printed=name == "printed", **limits)
             rate.append(float((error > bound).mean()))
     return rates
 
@@ -125,7 +121,7 @@ def conditions() -> Numbers:
         for seed in range(10)
     ]
     return {
-        "c": separation_constant(made.true_centers, equal, sigma=sigma, n_records=n),
+        "c": bounds.separation_constant(made.true_centers, equal, sigma=sigma, n_records=n),
         "allowed": int(assumption_2(n, k=K, epsilon=1.0, sigma=sigma, radius=PAPER_RADIUS)),
         "points": len(made.server_points), "low": math.sqrt(n / K) * sigma / 4,
         "norm": math.sqrt(np.linalg.eigvalsh(x.T @ x)[-1]), "high": 4 * math.sqrt(n) * sigma,

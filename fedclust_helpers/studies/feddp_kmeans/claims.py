@@ -6,7 +6,7 @@ its best number of rounds T at that epsilon, by the mean.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -23,16 +23,12 @@ from fedclust_helpers.studies.bench.grading import (
     not_possible,
     several,
 )
+from fedclust_helpers.studies.bench.results import load_printed
 from fedclust_helpers.studies.feddp_kmeans import checks
 from fedclust_helpers.studies.paper_data import one_hot_acsincome
 
 NEAR = 0.1  # excess over optimal that counts as optimal: 0.2 % of the cost
-SECOND: Mapping[tuple[str, int, int], Sequence[float]] = {
-    ("point", 100, 0): (1.01, 0.090, 0.015, 0.008, 0.007),
-    ("point", 100, 1): (1.34, 0.044, 0.012, 0.003, 0.001),
-    ("client", 2000, 0): (9.9, 5.9, 3.5, 1.15, 0.088),
-    ("client", 2000, 1): (9.0, 7.2, 3.5, 1.46, 0.66),
-}
+SECOND = load_printed("feddp_kmeans/second", 3)
 """Largest excess of five runs with a second implementation, at epsilon 0.25, 0.5, 1, 2 and 4."""
 GRID = "random settings in place of an unpublished grid"
 STATES = "two states of 51, 28 to 36 times fewer rows, at the same noise"

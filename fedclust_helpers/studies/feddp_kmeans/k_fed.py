@@ -73,11 +73,7 @@ def local_centers(
 
 @checked
 def k_fed(
-    clients: ClientData,
-    n_clusters: int,
-    *,
-    rng: np.random.Generator,
-    n_init: int = N_INIT,
+    clients: ClientData, n_clusters: int, *, rng: np.random.Generator, n_init: int = N_INIT
 ) -> FloatArray:
     """k-FED (Dennis, Li, Smith 2021): local centres, then one Lloyd step. Centres (n_clusters, d).
 

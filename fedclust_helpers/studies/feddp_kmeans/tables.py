@@ -12,19 +12,7 @@ import numpy as np
 import pandas as pd
 
 from fedclust_helpers.feddp_kmeans import STARTS
-from fedclust_helpers.studies.bench.cell import (
-    Design,
-    Files,
-    Settings,
-    Table,
-    ci95,
-    grid,
-    grouped,
-    mean,
-    melted,
-    sorted_by,
-    tables_of,
-)
+from fedclust_helpers.studies.bench import cell as bench
 from fedclust_helpers.studies.feddp_kmeans.cells import (
     NO_ROUNDS,
     cost,
@@ -51,7 +39,7 @@ PAPER_PROPORTIONS = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class FedDPDesign(Design):
+class FedDPDesign(bench.Design):
     """How large the FedDP tables are made; the panels are Figures 1, 10, 2 and 11 (left)."""
 
     panels: tuple[Panel, ...] = (
@@ -104,14 +92,14 @@ def _runs(
     rounds: tuple[int, ...],
     start_rounds: tuple[int, ...],
     others: tuple[str, ...] = ("kfed", "optimal"),
-) -> Iterator[Settings]:
+) -> Iterator[bench.Settings]:
     """All runs on each data set; the rounds of the adaptive method are its own choice."""
     for data in sets:
-        yield from grid(data=data, method="feddp", T=rounds, eps_total=epsilons)
-        yield from grid(data=data, method=STARTS, T=start_rounds, eps_total=epsilons)
-        yield from grid(data=data, method="feddp_adaptive", T=0, eps_total=epsilons)
-        yield from grid(data=data, method=STARTS, T=0, eps_total=0.0)
-        yield from grid(data=data, method=others, T=NO_ROUNDS, eps_total=math.inf)
+        yield from bench.grid(data=data, method="feddp", T=rounds, eps_total=epsilons)
+        yield from bench.grid(data=data, method=STARTS, T=start_rounds, eps_total=epsilons)
+        yield from bench.grid(data=data, method="feddp_adaptive", T=0, eps_total=epsilons)
+        yield from bench.grid(data=data, method=STARTS, T=0, eps_total=0.0)
+        yield from bench.grid(data=data, method=others, T=NO_ROUNDS, eps_total=math.inf)
 
 
 def _costs(keys: list[str], frame: pd.DataFrame, folder: Path) -> pd.DataFrame:
@@ -119,29 +107,29 @@ def _costs(keys: list[str], frame: pd.DataFrame, folder: Path) -> pd.DataFrame:
     names = [*Mixture._fields] if "level" in frame else [*Real._fields]
     best = frame[frame["method"] == "optimal"].set_index(names)["cost"]
     optimum = best.loc[list(frame[names].itertuples(index=False, name=None))]
-    table = grouped(
+    table = bench.grouped(
         frame.assign(excess=frame["cost"] - optimum.to_numpy()),
-        [*keys, "method", "T", "eps_total"], cost_mean=("cost", mean), ci95=("cost", ci95),
-        excess_mean=("excess", "mean"), excess_max=("excess", "max"),
+        [*keys, "method", "T", "eps_total"], cost_mean=("cost", bench.mean),
+        ci95=("cost", bench.ci95), excess_mean=("excess", "mean"), excess_max=("excess", "max"),
         chosen=("chosen", lambda rounds: int(rounds.mode().iloc[0])),
     )  # fmt: skip
     places = {name: frame[name].unique() for name in keys}  # the order of the design
-    table = sorted_by(table, **places, method=ORDER, T=None, eps_total=None)
+    table = bench.sorted_by(table, **places, method=ORDER, T=None, eps_total=None)
     return table.assign(T=table["chosen"])
 
 
-def _cost(design: FedDPDesign) -> Iterator[Settings]:
+def _cost(design: FedDPDesign) -> Iterator[bench.Settings]:
     sets = [m for panel in design.panels for m in design.mixtures(panel, design.cost_seeds)]
     yield from _runs(sets, design.epsilons, design.rounds, design.start_rounds)
 
 
-def _missing(design: FedDPDesign) -> Iterator[Settings]:
+def _missing(design: FedDPDesign) -> Iterator[bench.Settings]:
     seeds, panel = design.missing_seeds, design.panels[0]
     sets = [m for each in design.missing for m in design.mixtures(panel, seeds, missing=each)]
     yield from _runs(sets, design.epsilons, (0, 1), (1, 3), others=("optimal",))
 
 
-def _census(design: FedDPDesign) -> Iterator[Settings]:
+def _census(design: FedDPDesign) -> Iterator[bench.Settings]:
     seeds = range(design.repeated(design.census_seeds))
     sets = [Real(name, seed) for name in design.census for seed in seeds]
     yield from _runs(sets, design.census_epsilons, (0, 1), (1,))
@@ -150,7 +138,7 @@ def _census(design: FedDPDesign) -> Iterator[Settings]:
 # --- Pareto fronts, Tables 2 to 5 -----------------------------------------------------------------
 
 
-def _pareto(design: FedDPDesign) -> Iterator[Settings]:
+def _pareto(design: FedDPDesign) -> Iterator[bench.Settings]:
     sizes = {"feddp": design.settings} | dict.fromkeys(STARTS, design.start_settings)
     levels = dict.fromkeys(level for level, _, _ in design.panels)
     sets: list[tuple[Level, Mixture | None]] = [(level, None) for level in levels]
@@ -158,7 +146,7 @@ def _pareto(design: FedDPDesign) -> Iterator[Settings]:
         sets += [(panel[0], m) for m in design.mixtures(panel, design.pareto_seeds)]
     for level, data in sets:
         for method, size in sizes.items():
-            yield from grid(level=level, method=method, setting=range(size), data=data)
+            yield from bench.grid(level=level, method=method, setting=range(size), data=data)
 
 
 def pareto_front(epsilon: np.ndarray, cost: np.ndarray) -> np.ndarray:
@@ -176,12 +164,12 @@ def pareto_front(epsilon: np.ndarray, cost: np.ndarray) -> np.ndarray:
     return front
 
 
-def _finish_pareto(frame: pd.DataFrame, folder: Path) -> Files:
+def _finish_pareto(frame: pd.DataFrame, folder: Path) -> bench.Files:
     setting = ["level", "method", "setting"]
     totals = frame[frame["clients"].isna()].set_index(setting)["eps_total"]
     runs = frame[frame["clients"].notna()].astype({"clients": int})
     runs["panel"] = runs["level"] + "_" + runs["clients"].astype(str)
-    table = grouped(
+    table = bench.grouped(
         runs, ["clients", "panel", *setting], cost_mean=("cost", "mean"),
         excess_mean=("excess", "mean"),
     )  # fmt: skip
@@ -191,7 +179,7 @@ def _finish_pareto(frame: pd.DataFrame, folder: Path) -> Files:
         table[column] = [getattr(budget, name) for budget in budgets]
     table["T"] = [budget.n_rounds for budget in budgets]
     table["eps_total"] = totals.loc[keys].to_numpy()
-    table = sorted_by(
+    table = bench.sorted_by(
         table, level=("point", "client"), clients=None, method=ORDER, setting=None
     )  # fmt: skip
     table["pareto"] = 0
@@ -228,18 +216,20 @@ def _proportions(pareto: pd.DataFrame) -> pd.DataFrame:
 # --- Figure 7 -------------------------------------------------------------------------------------
 
 
-def _elbow(design: FedDPDesign) -> Iterator[Settings]:
+def _elbow(design: FedDPDesign) -> Iterator[bench.Settings]:
     for k_prime in design.elbow_k_primes:
         for panel, epsilons in design.elbow:
             sets = design.mixtures(panel, design.elbow_seeds)
-            yield from grid(data=sets, k_prime=k_prime, k_max=design.elbow_k_max, eps1=epsilons)
+            yield from bench.grid(
+                data=sets, k_prime=k_prime, k_max=design.elbow_k_max, eps1=epsilons
+            )
 
 
 def _finish_elbow(frame: pd.DataFrame, folder: Path) -> pd.DataFrame:
     """Columns eps1 = eps2 and what both cost; the elbow is that of each data set's own curve."""
     gap = (frame["elbow"] - frame["k"]).abs()
     frame = frame.assign(eps2=frame["eps1"], right=gap == 0, near=gap <= 1).drop(columns="k")
-    return melted(frame, "k", "k", "cost")
+    return bench.melted(frame, "k", "k", "cost")
 
 
 PROPORTIONS = "table,panel,quantity,paper,ours,ours_mean_of_shares,all_settings,pareto_runs"
@@ -247,19 +237,19 @@ COST = "method,eps_total,T,seeds,cost_mean,ci95,excess_mean,excess_max"
 
 
 def _cost_table(
-    name: str, settings: Callable[[FedDPDesign], Iterator[Settings]], *keys: str
-) -> Table:
-    return Table(
+    name: str, settings: Callable[[FedDPDesign], Iterator[bench.Settings]], *keys: str
+) -> bench.Table:
+    return bench.Table(
         name, settings, cost, ",".join([*keys, COST]), finish=partial(_costs, list(keys)),
         beside={"method": "optimal"}, paired=("data",),
     )  # fmt: skip
 
 
-TABLES = tables_of(
+TABLES = bench.tables_of(
     FULL,
     QUICK,
     _cost_table("feddp_cost", _cost, "level", "clients"),
-    Table(
+    bench.Table(
         "feddp_pareto", _pareto, pareto,
         {
             "feddp_pareto": f"panel,method,setting,{','.join(STEPS)},T,eps_total,seeds,cost_mean,"
@@ -270,15 +260,15 @@ TABLES = tables_of(
         names=("panel",), whole=("pareto", "feddp_proportions"),
     ),
     _cost_table("feddp_missing", _missing, "missing"),
-    Table(
+    bench.Table(
         "feddp_elbow", _elbow, elbow_curve,
         "level,clients,eps1,eps2,eps_total,k_prime,k,seeds,cost_mean,ci95,elbow_median,"
         "elbow_is_true_k,elbow_within_1",
         finish=_finish_elbow, names=("k",),
         means={
-            "cost_mean": ("cost", mean), "ci95": ("cost", ci95),
-            "elbow_median": ("elbow", "median"), "elbow_is_true_k": ("right", mean),
-            "elbow_within_1": ("near", mean),
+            "cost_mean": ("cost", bench.mean), "ci95": ("cost", bench.ci95),
+            "elbow_median": ("elbow", "median"), "elbow_is_true_k": ("right", bench.mean),
+            "elbow_within_1": ("near", bench.mean),
         },
         order={"k_prime": (20, 10, 5), "clients": None, "eps1": None, "k": None},
     ),

@@ -33,11 +33,7 @@ from fedclust_helpers.client_statistics import (
     SERVER_POINT_WEIGHTS,
 )
 from fedclust_helpers.feddp_kmeans.budgets import MAX_ROUNDS, check_budget
-from fedclust_helpers.feddp_kmeans.planning import (
-    N_INIT,
-    check_federation,
-    check_server_points,
-)
+from fedclust_helpers.feddp_kmeans.planning import N_INIT, check_federation, check_server_points
 from fedclust_helpers.feddp_kmeans.server import centers_from_sums, count_floor, top_eigenvectors
 from fedclust_helpers.federation import SumFederation
 from fedclust_helpers.mechanisms import Mechanism

@@ -38,18 +38,10 @@ def init_run(
     Every call is one private run, add/remove one point, delta = 1e-6 per Gaussian step, in
     teaching mode: not private against anyone who knows the seed. The title states the exact total.
 
-    Parameters
-    ----------
-    made : FederatedDataset
-        With `true_centers`, which the pictures need.
-    epsilon : float
-        Sum of the step budgets (epsilon_init).
-    shares : four numbers > 0
-        Outer product, weights, sums, counts; scaled to add up to 1.
-    seed : int
-        Of the noise and of the server's k-means; moving a share changes sizes of noise only.
-    clients : ClientData, optional
-        `clipped_clients(made)`, made once by the caller.
+    `made` has `true_centers`, which the pictures need. `epsilon` is the sum of the step budgets
+    (epsilon_init), `shares` four numbers > 0 for outer product, weights, sums and counts, scaled to
+    add up to 1. `seed` is that of the noise and of the server's k-means: moving a share changes
+    sizes of noise only. `clients` are `clipped_clients(made)`, made once by the caller.
     """
     parts = np.asarray(shares, dtype=np.float64)
     if parts.shape != (4,) or not (np.isfinite(parts) & (parts > 0)).all():

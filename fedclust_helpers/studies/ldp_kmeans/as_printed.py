@@ -16,12 +16,7 @@ from fedclust_helpers.federation import LocalReports
 from fedclust_helpers.federation.reports import LocalQuery, gaussian_report
 from fedclust_helpers.ldp_kmeans import planning, results
 from fedclust_helpers.ldp_kmeans.grids import MAX_DEPTH, MAX_FEATURES, NestedGrid
-from fedclust_helpers.ldp_kmeans.heavy_cells import (
-    CellCounts,
-    check_depths,
-    check_listing,
-    descend,
-)
+from fedclust_helpers.ldp_kmeans.heavy_cells import CellCounts, check_depths, check_listing, descend
 from fedclust_helpers.ldp_kmeans.local_randomizers import RandomizedResponse
 from fedclust_helpers.ldp_kmeans.one_round import cell_sums, choose_cells, recover
 from fedclust_helpers.ldp_kmeans.runs import RUNS

@@ -19,11 +19,8 @@ from fedclust_helpers.ldp_kmeans.local_randomizers import RandomizedResponse
 from fedclust_helpers.ldp_kmeans.lsh import BallCarvingHash
 from fedclust_helpers.metrics import mean_ci
 from fedclust_helpers.studies.bench.cell import Cell, Numbers
-from fedclust_helpers.studies.ldp_kmeans.bounds import (
-    collision_probability,
-    far_upper_bound,
-    near_lower_bound,
-)
+from fedclust_helpers.studies.bench.results import load_printed
+from fedclust_helpers.studies.ldp_kmeans import bounds
 from fedclust_helpers.studies.ldp_kmeans.encodings import LocalHashing, UnaryEncoding
 from fedclust_helpers.studies.ldp_kmeans.theory import sums_error
 
@@ -33,16 +30,9 @@ N_VALUES = 64  # domain of the oracle table
 PLANTED_SHARE = 0.2  # of all users behind the largest planted value
 LADDER = 0.75  # ratio of neighbouring planted counts
 BETA = 0.01  # failure probability of Lemma 2.12's bound
-BITSTOGRAM_NOTES = {
-    (10**5, 12, 1.0): 6348, (10**5, 24, 1.0): 11_285, (10**5, 24, 4.0): 6348,
-    (10**6, 12, 1.0): 26_781, (10**6, 24, 1.0): 35_708, (10**6, 24, 4.0): 11_298,
-}  # fmt: skip
+BITSTOGRAM_NOTES = load_printed("ldp_kmeans/bitstogram_second", 3)
 """(n, bits, epsilon) -> smallest recovered count of a second implementation, +-15 %."""
-LSH_NOTES = {
-    (1, 1.0): 0.4815, (1, 2.0): 0.2888, (1, 4.0): 0.1488, (2, 1.0): 0.4140, (2, 2.0): 0.1713,
-    (2, 4.0): 0.0562, (3, 1.0): 0.3475, (3, 2.0): 0.1258, (3, 4.0): 0.0288, (4, 1.0): 0.3252,
-    (4, 2.0): 0.1022, (4, 4.0): 0.0135, (6, 1.0): 0.2900, (6, 2.0): 0.0725, (6, 4.0): 0.0062,
-}  # fmt: skip
+LSH_NOTES = load_printed("ldp_kmeans/lsh_second", 2)
 """(t, distance) -> share of colliding pairs in a second implementation."""
 
 
@@ -180,13 +170,13 @@ def collisions(cell: Cell, *, kind: str, t: int, distance: float) -> Numbers:
 
     "closed form" is the formula and the bounds of Theorem 2.14 alone.
     """
-    probability = collision_probability(distance, t)
+    probability = bounds.collision_probability(distance, t)
     out = {
         "pairs": cell.runs, "probability": probability,
         "simulated": math.nan, "se": math.nan, "notes": math.nan,
-        "lower_bound_over_A": near_lower_bound(t) if distance == 1 else math.nan,
-        "upper_bound": far_upper_bound(distance, t),
-        "p1_squared_over_p": collision_probability(1.0, t) ** 2 / probability,
+        "lower_bound_over_A": bounds.near_lower_bound(t) if distance == 1 else math.nan,
+        "upper_bound": bounds.far_upper_bound(distance, t),
+        "p1_squared_over_p": bounds.collision_probability(1.0, t) ** 2 / probability,
     }  # fmt: skip
     if kind == "simulated":
         rng, hits, pair = cell.rng, 0, np.zeros((2, t))

@@ -34,11 +34,7 @@ from fedclust_helpers.studies.ldp_kmeans.problems import (
     best_ball_cost,
     load_ball,
 )
-from fedclust_helpers.studies.ldp_kmeans.theory import (
-    count_rms,
-    response_factor,
-    sums_error,
-)
+from fedclust_helpers.studies.ldp_kmeans.theory import count_rms, response_factor, sums_error
 
 DELTA = 1e-6
 KEPT_REPORTS = 50_000  # noisy points that the server of gaussian_report clusters

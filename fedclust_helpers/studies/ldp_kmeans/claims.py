@@ -6,7 +6,6 @@ oracles are compared with the tables on local privacy.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -21,30 +20,11 @@ from fedclust_helpers.studies.bench.grading import (
     not_possible,
     several,
 )
+from fedclust_helpers.studies.bench.results import load_printed
 from fedclust_helpers.studies.ldp_kmeans import checks
 from fedclust_helpers.studies.ldp_kmeans.growth import loglog_slope
 
-SECOND: Mapping[tuple[str, int, int, float], float] = {
-    ("alg1", 10**4, 4, 1): 0.286, ("alg1", 10**5, 4, 1): 0.045, ("alg1", 10**6, 4, 0.5): 0.0258,
-    ("alg1", 10**6, 4, 1): 0.0264, ("alg1", 10**6, 4, 2): 0.0236, ("alg1", 10**6, 4, 4): 0.0230,
-    ("alg1", 10**7, 4, 1): 0.0230, ("alg1", 10**6, 6, 1): 0.0289,
-    ("alg1_hso", 10**6, 10, 1): 0.078, ("alg1_hso", 10**6, 10, 4): 0.040,
-    ("alg1_hso", 10**6, 20, 4): 0.067, ("alg1_hso", 10**6, 50, 4): 0.098,
-    ("alg1_hso", 10**6, 20, 8): 0.073, ("alg1_hso", 10**6, 50, 8): 0.039,
-    ("alg1_hso", 10**7, 10, 1): 0.030, ("alg1_hso", 10**7, 10, 4): 0.023,
-    ("alg4", 10**6, 2, 1): 0.053, ("alg4", 10**6, 2, 4): 0.025, ("alg4", 10**6, 4, 1): 0.067,
-    ("alg4", 10**6, 4, 4): 0.0260, ("alg4", 10**6, 10, 1): 0.122, ("alg4", 10**6, 10, 4): 0.047,
-    ("alg4", 10**6, 20, 4): 0.063, ("alg4", 10**6, 50, 4): 0.067, ("alg4", 10**6, 20, 8): 0.051,
-    ("alg4", 10**6, 50, 8): 0.037,
-    ("alg4_lsh", 10**6, 2, 1): 0.044, ("alg4_lsh", 10**6, 2, 4): 0.024,
-    ("alg4_lsh", 10**6, 4, 1): 0.078, ("alg4_lsh", 10**6, 4, 4): 0.0263,
-    ("alg4_lsh", 10**6, 10, 1): 0.168, ("alg4_lsh", 10**6, 10, 4): 0.050,
-    ("grid_histogram", 10**4, 4, 1): 0.351, ("grid_histogram", 10**5, 4, 1): 0.027,
-    ("grid_histogram", 10**6, 4, 0.5): 0.047, ("grid_histogram", 10**6, 4, 1): 0.024,
-    ("grid_histogram", 10**6, 4, 4): 0.0232, ("grid_histogram", 10**6, 6, 1): 0.082,
-    ("ldp_lloyd", 10**4, 4, 1): 0.541, ("ldp_lloyd", 10**6, 4, 1): 0.103,
-    ("ldp_lloyd", 10**7, 4, 1): 0.074,
-}  # fmt: skip
+SECOND = load_printed("ldp_kmeans/second", 4)
 """(algorithm, n, d', epsilon) -> cost per point with k = 5 of a second implementation.
 
 One data set each, means of 1 to 5 runs; ours are means over data sets.

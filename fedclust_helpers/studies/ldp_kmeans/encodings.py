@@ -9,13 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedclust_helpers._validation import (
-    FloatArray,
-    IntArray,
-    check_choice,
-    check_fits,
-    check_int,
-)
+from fedclust_helpers._validation import FloatArray, IntArray, check_choice, check_fits, check_int
 from fedclust_helpers.federation.reports import as_words, public_coins
 from fedclust_helpers.ldp_kmeans.local_randomizers import (
     MAX_NUMBERS,

@@ -15,32 +15,7 @@ from scipy.stats import norm
 
 from fedclust_helpers.ldp_kmeans import LdpResult, lsh, random_in_ball
 from fedclust_helpers.ldp_kmeans.grids import NestedGrid
-from fedclust_helpers.studies.bench import style
-from fedclust_helpers.studies.bench.plots import (
-    audit,
-    bare,
-    centers,
-    cloud,
-    crosses,
-    curves,
-    finish,
-    headline,
-    note,
-    panels,
-    ticks,
-)
-from fedclust_helpers.studies.bench.style import (
-    BLUE,
-    DARK,
-    DASHED,
-    DATA,
-    MUTED,
-    ORANGE,
-    PALE,
-    RED,
-    THEORY,
-    Look,
-)
+from fedclust_helpers.studies.bench import plots, style
 from fedclust_helpers.studies.ldp_kmeans.lesson import COMPARED
 from fedclust_helpers.studies.ldp_kmeans.theory import collision_ratio
 
@@ -48,10 +23,10 @@ LOCAL = style.TRUST["local"]
 SHADES = ("#b9b3e6", "#7a6fd0", "#4a3aa8", "#2b1d73")  # coarse to fine
 WHITE: dict[str, Any] = {"facecolor": "white", "edgecolor": "none", "pad": 1.0}  # behind a name
 COSTS = [0.02, 0.05, 0.1, 0.2, 0.5]
-TRUST: Mapping[str, Look] = {
-    "local": Look("local: trust nobody", LOCAL, "v-"),
-    "secure sum": Look("secure sum", style.TRUST["secure sum"], "o-"),
-    "trusted": Look("trusted server", style.TRUST["trusted"], "D-"),
+TRUST: Mapping[str, style.Look] = {
+    "local": style.Look("local: trust nobody", LOCAL, "v-"),
+    "secure sum": style.Look("secure sum", style.TRUST["secure sum"], "o-"),
+    "trusted": style.Look("trusted server", style.TRUST["trusted"], "D-"),
 }
 """Look of each trust model."""
 
@@ -62,17 +37,17 @@ def plot_coin(ax: Axes, naive: ArrayLike, debiased: ArrayLike, truth: float) -> 
     """Histograms of the counted and the de-biased number of yes answers over many repetitions."""
     both = np.concatenate([np.ravel(naive), np.ravel(debiased)])
     edges, top = np.linspace(both.min(), both.max(), 90), 0.0
-    for values, color, name in ((debiased, LOCAL, "de-biased"), (naive, RED, "naive count")):
+    for values, color, name in ((debiased, LOCAL, "de-biased"), (naive, style.RED, "naive count")):
         heights = np.histogram(values, edges)[0]
         ax.stairs(heights, edges, fill=True, color=color, alpha=0.85)
         top = max(top, float(heights.max()))
         place = (float(np.mean(np.asarray(values))), heights.max() * 1.04)
-        note(ax, name, place, ha="center", va="bottom", bbox=WHITE)
-    ax.axvline(truth, zorder=0, **DASHED)
-    note(ax, "truth", (truth, 1.2 * top), (-6, 0), ha="right")
+        plots.note(ax, name, place, ha="center", va="bottom", bbox=WHITE)
+    ax.axvline(truth, zorder=0, **style.DASHED)
+    plots.note(ax, "truth", (truth, 1.2 * top), (-6, 0), ha="right")
     title = "Counting the answers is wrong; undoing the coin is right"
     ends: dict[str, Any] = {"yticks": [], "ylim": (0, 1.3 * top)}
-    return finish(ax, title, "estimated number of “yes”", "repetitions", **ends)
+    return plots.finish(ax, title, "estimated number of “yes”", "repetitions", **ends)
 
 
 def plot_spectrum(
@@ -87,20 +62,20 @@ def plot_spectrum(
     std, noise = std / 1e3, np.delete(estimates, popular)
     edges = np.linspace(noise.min(), noise.max(), 70)
     heights = np.maximum(np.histogram(noise, edges)[0], 0.5)
-    ax.stairs(heights, edges, fill=True, color=PALE, baseline=0.5)
+    ax.stairs(heights, edges, fill=True, color=style.PALE, baseline=0.5)
     grid = np.linspace(edges[0], edges[-1], 300)
-    ax.plot(grid, norm.pdf(grid, 0, std) * len(noise) * (edges[1] - edges[0]), **THEORY)
+    ax.plot(grid, norm.pdf(grid, 0, std) * len(noise) * (edges[1] - edges[0]), **style.THEORY)
     at, truth = estimates[popular], np.asarray(counts) / 1e3
     levels = np.geomspace(1.2, 60, len(at))
-    ax.hlines(levels, at, truth, color=MUTED, linewidth=1.0)
+    ax.hlines(levels, at, truth, color=style.MUTED, linewidth=1.0)
     ax.plot(at, levels, "v", color=LOCAL, markersize=9, markeredgecolor="white")
-    ax.plot(truth, levels, "|", color=DARK, markersize=14, markeredgewidth=1.8)
-    ax.axvline(z * std, color=MUTED, linestyle="--", linewidth=1.2)
-    note(ax, f"{z:.1f} sd:\nnoise ends here", (z * std + 0.15, 2500), va="top")
+    ax.plot(truth, levels, "|", color=style.DARK, markersize=14, markeredgewidth=1.8)
+    ax.axvline(z * std, color=style.MUTED, linestyle="--", linewidth=1.2)
+    plots.note(ax, f"{z:.1f} sd:\nnoise ends here", (z * std + 0.15, 2500), va="top")
     first, text = int(np.argmax(truth)), "popular places\n(ticks: the truth)"
-    note(ax, text, (float(at[first]), levels[first]), (0, 34), line=True, ha="center")
+    plots.note(ax, text, (float(at[first]), levels[first]), (0, 34), line=True, ha="center")
     title, x = "One bit from each user, all buckets at once", "estimated users in a bucket / 1000"
-    return finish(ax, title, x, "buckets", log="y", ylim=(0.5, 8e3))
+    return plots.finish(ax, title, x, "buckets", log="y", ylim=(0.5, 8e3))
 
 
 def plot_splits(
@@ -111,22 +86,24 @@ def plot_splits(
     epsilon -> name -> sd/sqrt(n): `errors` for each of `questions`, `measured` for ten of them.
     """
     looks = {
-        "split the budget": Look("split the budget", RED, "-."),
-        "split the users": Look("split the users", LOCAL, "-"),
-        "mixed": Look("mixed: ε/2.18 questions each", DARK, ":"),
+        "split the budget": style.Look("split the budget", style.RED, "-."),
+        "split the users": style.Look("split the users", LOCAL, "-"),
+        "mixed": style.Look("mixed: ε/2.18 questions each", style.DARK, ":"),
     }
     marks = {"split the budget": "X", "split the users": "v", "mixed": "o"}
-    for ax, (epsilon, parts) in zip(panels(axes), errors.items(), strict=True):
-        curves(ax, questions, parts, looks)
+    for ax, (epsilon, parts) in zip(plots.panels(axes), errors.items(), strict=True):
+        plots.curves(ax, questions, parts, looks)
         for name, value in measured[epsilon].items():
             face = "white" if name == "mixed" else looks[name].color
             ax.plot(10, value, marks[name], color=looks[name].color, markersize=8, mfc=face)
         at = [1, 2, 5, 10, 20, 40]
-        finish(ax, f"ε = {epsilon:g}", "questions L", log="xy", xticks=at, yticks=[*at[:-1], 50])
-    first = panels(axes)[0]
+        plots.finish(
+            ax, f"ε = {epsilon:g}", "questions L", log="xy", xticks=at, yticks=[*at[:-1], 50]
+        )
+    first = plots.panels(axes)[0]
     first.set_ylabel("sd of a count / √n (log)")
     first.legend(loc="upper left")
-    headline(axes, "Let each user answer few questions well")
+    plots.headline(axes, "Let each user answer few questions well")
     return axes
 
 
@@ -134,11 +111,11 @@ def plot_noise_audit(
     axes: Any, scores: Mapping[str, Any], lower: Mapping[str, float], claimed: float
 ) -> Any:
     """title -> scores of one user's report for two values, and the lower bound on epsilon."""
-    for ax, (title, pair) in zip(panels(axes), scores.items(), strict=True):
+    for ax, (title, pair) in zip(plots.panels(axes), scores.items(), strict=True):
         alarm = lower[title] > claimed
         verdict = f"ε is at least {lower[title]:.2f}" if alarm else "no alarm"
-        audit(ax, title, pair, f"claimed ε = {claimed:g}\n{verdict}", alarm=alarm)
-        finish(ax, "", "score of a report / its noise", "reports")
+        plots.audit(ax, title, pair, f"claimed ε = {claimed:g}\n{verdict}", alarm=alarm)
+        plots.finish(ax, "", "score of a report / its noise", "reports")
     return axes
 
 
@@ -147,10 +124,10 @@ def plot_noise_audit(
 
 def disc(ax: Axes, points: ArrayLike) -> Axes:
     """Some users, grey, in the unit disc, without ticks and frame."""
-    cloud(ax, points, size=3)
-    ax.add_patch(Circle((0, 0), 1, fill=False, edgecolor=MUTED, linewidth=1.0, zorder=2))
+    plots.cloud(ax, points, size=3)
+    ax.add_patch(Circle((0, 0), 1, fill=False, edgecolor=style.MUTED, linewidth=1.0, zorder=2))
     ax.set(xlim=(-1.06, 1.06), ylim=(-1.06, 1.06))
-    return bare(ax)
+    return plots.bare(ax)
 
 
 def squares(ax: Axes, corners: ArrayLike, side: float, color: Any, *, zorder: float = 1.5) -> None:
@@ -168,24 +145,29 @@ def plot_corners(
 
     `costs` maps "corner" and "center" to depth -> cost; `best` is k-means on the points.
     """
-    left, right = panels(axes)
+    left, right = plots.panels(axes)
     points, grid = np.asarray(points), NestedGrid(2)
     cells, count = np.unique(grid.cells(points, depth), axis=0, return_counts=True)
     cells = cells[count > 0.002 * len(points)]
     disc(left, points)
     squares(left, grid.corners(cells, depth), grid.cell_side(depth), SHADES[0])
     small: dict[str, Any] = {"size": 24, "linewidths": 0}
-    centers(left, grid.corners(cells, depth), RED, "X", **small)
-    centers(left, grid.centers(cells, depth), SHADES[3], **small)
-    finish(left, "Corners lie to one side", "✕ corner (printed)   ● centre")
-    looks = {"corner": Look("corners", RED, "X--"), "center": Look("centres", SHADES[3])}
-    curves(right, None, {name: pd.Series(by_depth) for name, by_depth in costs.items()}, looks)
-    right.axhline(best, **DASHED)
+    plots.centers(left, grid.corners(cells, depth), style.RED, "X", **small)
+    plots.centers(left, grid.centers(cells, depth), SHADES[3], **small)
+    plots.finish(left, "Corners lie to one side", "✕ corner (printed)   ● centre")
+    looks = {
+        "corner": style.Look("corners", style.RED, "X--"),
+        "center": style.Look("centres", SHADES[3]),
+    }
+    plots.curves(
+        right, None, {name: pd.Series(by_depth) for name, by_depth in costs.items()}, looks
+    )
+    right.axhline(best, **style.DASHED)
     depths = sorted(costs["corner"])
-    note(right, "k-means on the points", (depths[0], best * 0.93), va="top")
+    plots.note(right, "k-means on the points", (depths[0], best * 0.93), va="top")
     for name, look in looks.items():
-        note(right, look.label, (depths[1], costs[name][depths[1]]), (10, 8))
-    finish(
+        plots.note(right, look.label, (depths[1], costs[name][depths[1]]), (10, 8))
+    plots.finish(
         right, "Corners cost more", "level (side 1, ½, ¼, ⅛)", "cost per point", log="y",
         xticks=depths, yticks=COSTS, ylim=(best * 0.7, None),
     )  # fmt: skip
@@ -211,11 +193,13 @@ def plot_shells(ax: Axes, center: tuple[float, float], radii: ArrayLike) -> Axes
     tints = ("#ececf4", "#b9b3e6", "#7a6fd0", "#4a3aa8")
     for i, corners in enumerate(shells):
         squares(ax, corners, sides[i], tints[i % 4], zorder=2 + i)
-        ax.add_patch(Circle(center, 2 * radii[i], fill=False, edgecolor=DARK, zorder=8))
+        ax.add_patch(Circle(center, 2 * radii[i], fill=False, edgecolor=style.DARK, zorder=8))
     ax.plot(x, y, "x", color="white", markersize=7, markeredgewidth=1.8, zorder=9)
     ax.set(xlim=(x - outer, x + outer), ylim=(y - outer, y + outer), aspect="equal")
     numbers = ", ".join(str(len(corners)) for corners in shells)
-    return finish(bare(ax), "Each shell needs about as many", f"cells, from outside: {numbers}")
+    return plots.finish(
+        plots.bare(ax), "Each shell needs about as many", f"cells, from outside: {numbers}"
+    )
 
 
 def plot_run(
@@ -229,18 +213,18 @@ def plot_run(
             corners = result.grid.corners(cells, level.depth)
             squares(ax, corners, result.grid.cell_side(level.depth), shade)
     if means is not None:
-        crosses(ax, means)
-    return centers(ax, result.centers, LOCAL, "v", size=95, zorder=5)
+        plots.crosses(ax, means)
+    return plots.centers(ax, result.centers, LOCAL, "v", size=95, zorder=5)
 
 
 def plot_lights(
     axes: Any, points: ArrayLike, results: Mapping[int, LdpResult], costs: Any, means: ArrayLike
 ) -> Any:
     """The one-round algorithm for growing n: one panel each, as in `plot_run`."""
-    for ax, (n, result) in zip(panels(axes), results.items(), strict=True):
+    for ax, (n, result) in zip(plots.panels(axes), results.items(), strict=True):
         plot_run(ax, np.asarray(points)[:n], result, means)
-        finish(ax, f"n = {n:,}: {len(result.weights)} cells", f"cost {costs[n]:.3f}")
-    headline(axes, "Cells light up as users arrive")
+        plots.finish(ax, f"n = {n:,}: {len(result.weights)} cells", f"cost {costs[n]:.3f}")
+    plots.headline(axes, "Cells light up as users arrive")
     return axes
 
 
@@ -261,13 +245,13 @@ def plot_methods(
             face = "white" if n == sizes[0] else LOCAL
             ax.plot(values, np.full(len(values), at), marker, color=LOCAL, markersize=6, mfc=face)
             place = (values.max() * 1.07, at)
-            note(ax, f"{np.median(values):.3f}", place, fontsize=9, bbox=WHITE | {"pad": 0.3})
+            plots.note(ax, f"{np.median(values):.3f}", place, fontsize=9, bbox=WHITE | {"pad": 0.3})
     for x, text in ((best, "non-private"), (single, "one centre at 0")):
-        ax.axvline(x, zorder=0, **DASHED)
+        ax.axvline(x, zorder=0, **style.DASHED)
         ax.text(x, len(y) - 0.4, text, ha="center", va="bottom", fontsize=10)
     ax.set_yticks(y, list(costs))
     ax.set_title("The right grid beats everything else, and needs many users", pad=24)
-    return finish(
+    return plots.finish(
         ax, "", f"cost per point (log); circles n = {sizes[0]:,}, triangles n = {sizes[1]:,}",
         xscale="log", xticks=[*COSTS, 1], ylim=(-0.6, len(y) - 0.4), xlim=(best * 0.85, None),
     )  # fmt: skip
@@ -279,46 +263,48 @@ def plot_trust(
     """Cost against n: keys of `TRUST` -> costs of shape (m, repetitions)."""
     for name, values in costs.items():
         ring: dict[str, Any] = {"markersize": 9, "markerfacecolor": "none"}
-        curves(ax, n_users, {name: values}, TRUST, **(ring if name == "trusted" else {}))
-    ax.axhline(best, **DASHED)
+        plots.curves(ax, n_users, {name: values}, TRUST, **(ring if name == "trusted" else {}))
+    ax.axhline(best, **style.DASHED)
     ax.text(float(np.min(n_users)), best * 0.95, "non-private", va="top", fontsize=10)
-    finish(
+    plots.finish(
         ax, "Trusting nobody costs a hundred times the users and more", "users n", "cost per point",
         log="xy", yticks=COSTS, ylim=(best * 0.8, None), names="upper right",
     )  # fmt: skip
-    ticks(ax, [1e3, 1e4, 1e5, 1e6], text=None)
+    plots.ticks(ax, [1e3, 1e4, 1e5, 1e6], text=None)
     return ax
 
 
 def plot_lsh(axes: Any, *, rng: np.random.Generator) -> Any:
     """Left: one bucket of a ball-carving hash. Right: p(1)^2/p(u) against the dimension t."""
-    left, right = panels(axes)
+    left, right = plots.panels(axes)
     near, radius = np.array([0.25, 0.2]), 0.16
     blob = near + radius * rng.normal(size=(600, 2)) / 2
     points = np.concatenate([near[None], blob, random_in_ball(1500, 2, rng=rng)])
     keys = lsh.BallCarvingHash(2, rng=rng, t=2, scale=radius)(points)
     same = keys == keys[0]
-    for chosen, color, size in ((~same, DATA, 5), (same, SHADES[2], 7)):
+    for chosen, color, size in ((~same, style.DATA, 5), (same, SHADES[2], 7)):
         left.scatter(points[chosen, 0], points[chosen, 1], s=size, color=color, linewidths=0)
-    look: dict[str, Any] = {"fill": False, "edgecolor": DARK, "linewidth": 1.2, "zorder": 3}
+    look: dict[str, Any] = {"fill": False, "edgecolor": style.DARK, "linewidth": 1.2, "zorder": 3}
     left.add_patch(Circle((near[0], near[1]), radius, **look))
     white: dict[str, Any] = {"markeredgecolor": "white", "zorder": 5}
-    left.plot(*near, "*", color=ORANGE, markersize=17, **white)
-    left.plot(*points[same].mean(axis=0), "X", color=RED, markersize=11, **white)
+    left.plot(*near, "*", color=style.ORANGE, markersize=17, **white)
+    left.plot(*points[same].mean(axis=0), "X", color=style.RED, markersize=11, **white)
     left.set(xlim=(-0.3, 0.8), ylim=(-0.35, 0.75), aspect="equal")
-    finish(bare(left), "A bucket also holds strangers", "★ one user   ✕ mean of its bucket")
+    plots.finish(
+        plots.bare(left), "A bucket also holds strangers", "★ one user   ✕ mean of its bucket"
+    )
     ts, top = [1, 2, 4, 8, 16, 32, 64], 1e4
     for u, mark in zip((1.5, 2, 3, 4, 6), "os^Dv", strict=True):
         damped = np.array([collision_ratio(t, u) for t in ts])
         shown = damped < top
         right.plot(np.array(ts)[shown], damped[shown], mark + "-", color=LOCAL)
         last = int(np.flatnonzero(shown)[-1])
-        note(right, f"u = {u:g}", (ts[last], damped[last]), (8, 0), annotation_clip=False)
-    right.axhline(1, **DASHED)
-    note(right, "below: not damped", (5, 0.32))
+        plots.note(right, f"u = {u:g}", (ts[last], damped[last]), (8, 0), annotation_clip=False)
+    right.axhline(1, **style.DASHED)
+    plots.note(right, "below: not damped", (5, 0.32))
     right.axvspan(0.9, 4, color="#eeeeee", zorder=0)
-    note(right, "what a laptop\ncan hash", (1.9, 0.5 * top), ha="center", va="top")
-    return finish(
+    plots.note(right, "what a laptop\ncan hash", (1.9, 0.5 * top), ha="center", va="top")
+    return plots.finish(
         right, "Far users are damped if they are far enough", "dimensions t", "p(1)²/p(u)",
         log="xy", ylim=(0.2, top), xlim=(0.9, 64), xticks=ts,
     ) and axes  # fmt: skip
@@ -326,25 +312,25 @@ def plot_lsh(axes: Any, *, rng: np.random.Generator) -> Any:
 
 def plot_rounds(axes: Any, points: ArrayLike, result: LdpResult, means: ArrayLike) -> Any:
     """What the server knows after each of four rounds, in two dimensions, on four axes."""
-    one, two, three, four = (disc(ax, points) for ax in panels(axes))
+    one, two, three, four = (disc(ax, points) for ax in plots.panels(axes))
     marked, candidates = result.heavy, result.candidates
     assert marked is not None and candidates is not None
     for shade, depth, cells in zip(SHADES, marked.depths, marked.cells, strict=False):
         squares(one, marked.grid.corners(cells, depth), marked.grid.cell_side(depth), shade)
-    finish(one, "1  heavy cells, coarse to fine")
+    plots.finish(one, "1  heavy cells, coarse to fine")
     n_heavy = len(marked.centers())
-    ring: dict[str, Any] = {"edgecolor": DARK, "linewidths": 1.2, "zorder": 5}
-    centers(two, candidates[:n_heavy], "white", "s", size=26, **ring)
-    centers(two, candidates[n_heavy:], RED, "D", size=26)
-    finish(two, "2  candidates", "□ heavy cell   ◆ bucket")
+    ring: dict[str, Any] = {"edgecolor": style.DARK, "linewidths": 1.2, "zorder": 5}
+    plots.centers(two, candidates[:n_heavy], "white", "s", size=26, **ring)
+    plots.centers(two, candidates[n_heavy:], style.RED, "D", size=26)
+    plots.finish(two, "2  candidates", "□ heavy cell   ◆ bucket")
     area = 1500 * result.weights / max(result.weights.sum(), 1e-300)
-    centers(three, result.proxies, SHADES[1], size=area, alpha=0.75, edgecolor=DARK)
-    finish(three, "3  votes (area)")
-    crosses(four, means)
-    centers(four, result.low_centers, "white", "s", size=70, **ring)
-    centers(four, result.centers, LOCAL, "v", size=95, zorder=5)
-    finish(four, "4  centres", "□ votes   ▼ means   × truth")
-    headline(axes, "Four rounds: find, refine, vote, recover")
+    plots.centers(three, result.proxies, SHADES[1], size=area, alpha=0.75, edgecolor=style.DARK)
+    plots.finish(three, "3  votes (area)")
+    plots.crosses(four, means)
+    plots.centers(four, result.low_centers, "white", "s", size=70, **ring)
+    plots.centers(four, result.centers, LOCAL, "v", size=95, zorder=5)
+    plots.finish(four, "4  centres", "□ votes   ▼ means   × truth")
+    plots.headline(axes, "Four rounds: find, refine, vote, recover")
     return axes
 
 
@@ -352,15 +338,21 @@ def plot_limits(axes: Any, needed: pd.DataFrame, ratios: pd.DataFrame) -> Any:
     """Left: users needed to see a cell with 2 % of them, one row for each epsilon, one column for
     each design. Right: rows (method, n) of `cost_ratios` for one k, against the dimension.
     """
-    left, right = panels(axes)
-    looks = (Look("", RED, "X--"), Look("", LOCAL, "v-"), Look("", BLUE))
-    curves(left, needed.index, {name: needed[name] for name in needed}, looks)
-    finish(
+    left, right = plots.panels(axes)
+    looks = (
+        style.Look("", style.RED, "X--"),
+        style.Look("", LOCAL, "v-"),
+        style.Look("", style.BLUE),
+    )
+    plots.curves(left, needed.index, {name: needed[name] for name in needed}, looks)
+    plots.finish(
         left, "To see a cell with 2 % of the users", "ε", "users needed", log="xy",
         xticks=needed.index, names="upper right", ylim=(1, 1e12),
     )  # fmt: skip
     big = sorted({n for _, n in ratios.index})[-2:]
-    for method, color, dash in zip(COMPARED, (LOCAL, ORANGE, DARK), ("-", "--", ":"), strict=True):
+    for method, color, dash in zip(
+        COMPARED, (LOCAL, style.ORANGE, style.DARK), ("-", "--", ":"), strict=True
+    ):
         for n, mark in zip(big, "ov", strict=True):
             row = ratios.loc[(method, n)].dropna()
             if method != COMPARED[2]:
@@ -368,8 +360,8 @@ def plot_limits(axes: Any, needed: pd.DataFrame, ratios: pd.DataFrame) -> Any:
                 right.plot(row.index, row, mark + dash, color=color, label=name)
             elif n == big[0]:
                 right.plot(row.index, row, dash, color=color, label=method)
-    right.axhline(1, **DASHED)
-    return finish(
+    right.axhline(1, **style.DASHED)
+    return plots.finish(
         right, "Cost over best cost, ε = 1, five clusters", "dimension d", "cost / best cost",
         log="xy", xticks=ratios.columns, yticks=[1, 2, 5, 10, 20], names="upper left",
         ylim=(0.9, 120),

@@ -10,27 +10,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from fedclust_helpers.studies.bench.cell import (
-    Aggregate,
-    Design,
-    Settings,
-    Table,
-    ci95,
-    grid,
-    mean,
-    tables_of,
-)
+from fedclust_helpers.studies.bench import cell as bench
+from fedclust_helpers.studies.ldp_kmeans import cells
 from fedclust_helpers.studies.ldp_kmeans.blocks import bitstogram, collisions, oracles, sums
-from fedclust_helpers.studies.ldp_kmeans.cells import (
-    ALGORITHMS,
-    COUNTS,
-    MAX_OPEN,
-    SCALING_SHAPE,
-    TRUST,
-    cost,
-    scaling,
-    trust,
-)
 from fedclust_helpers.studies.ldp_kmeans.growth import loglog_slope
 from fedclust_helpers.studies.ldp_kmeans.problems import Ball
 
@@ -48,7 +30,7 @@ EXPONENTS = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class LdpDesign(Design):
+class LdpDesign(bench.Design):
     """How large the tables on local privacy are made.
 
     "gaussian_report", "alg1_printed" and "alg4_lsh" run with k = 5 and `side_seeds` or
@@ -97,7 +79,9 @@ QUICK = LdpDesign(
 # --- which cells ----------------------------------------------------------------------------------
 
 
-def _algorithms(design: LdpDesign, ball: Ball, epsilons: tuple[float, ...]) -> Iterator[Settings]:
+def _algorithms(
+    design: LdpDesign, ball: Ball, epsilons: tuple[float, ...]
+) -> Iterator[bench.Settings]:
     """All algorithms on one mixture, next to each other: they share the draw."""
     at = dict.fromkeys(MAIN, epsilons)
     if ball.k == 5 and ball.seed < design.side_seeds:
@@ -106,17 +90,17 @@ def _algorithms(design: LdpDesign, ball: Ball, epsilons: tuple[float, ...]) -> I
             at["alg4_lsh"] = epsilons
     if ball.k == 5 and ball.seed < design.printed_seeds and ball.n <= max(design.sizes):
         at["alg1_printed"] = tuple(e for e in epsilons if e in (1.0, 4.0, 8.0))
-    for algorithm in ALGORITHMS:
-        if ball.dprime <= MAX_OPEN or algorithm not in ("alg1", "alg1_printed"):
-            yield from grid(ball=ball, algorithm=algorithm, epsilon=at.get(algorithm, ()))
+    for algorithm in cells.ALGORITHMS:
+        if ball.dprime <= cells.MAX_OPEN or algorithm not in ("alg1", "alg1_printed"):
+            yield from bench.grid(ball=ball, algorithm=algorithm, epsilon=at.get(algorithm, ()))
 
 
-def _cost(design: LdpDesign) -> Iterator[Settings]:
+def _cost(design: LdpDesign) -> Iterator[bench.Settings]:
     """Cheap and telling settings first: the table takes an hour."""
     main = design.clusters[len(design.clusters) // 2]
     large = tuple(n for n in design.sizes if n * max(design.dimensions) > design.large)
 
-    def mixtures(n: int, clusters: tuple[int, ...], seeds: int) -> Iterator[Settings]:
+    def mixtures(n: int, clusters: tuple[int, ...], seeds: int) -> Iterator[bench.Settings]:
         for d in design.dimensions:
             few = min(seeds, design.large_seeds) if n * d > design.large else seeds
             for seed, k in product(range(few), clusters):
@@ -130,7 +114,7 @@ def _cost(design: LdpDesign) -> Iterator[Settings]:
     for (data, k), seed in product(design.real, range(design.real_seeds)):
         side = ("gaussian_report",) if seed < design.side_seeds else ()
         ball = Ball.real(data, k, seed)
-        yield from grid(ball=ball, algorithm=(*MAIN, *side), epsilon=design.epsilons)
+        yield from bench.grid(ball=ball, algorithm=(*MAIN, *side), epsilon=design.epsilons)
     for shape, seed in product(design.huge, range(design.repeated(design.huge_seeds))):
         yield from _algorithms(design, Ball("mixture", *shape, seed), design.huge_epsilons)
     for n in large:
@@ -138,49 +122,53 @@ def _cost(design: LdpDesign) -> Iterator[Settings]:
         yield from mixtures(n, others, design.repeated(design.other_seeds))
 
 
-def _oracles(design: LdpDesign) -> Iterator[Settings]:
+def _oracles(design: LdpDesign) -> Iterator[bench.Settings]:
     runs = design.repeated(design.block_runs)
-    for row in grid(n=design.block_sizes, oracle=ORACLES, epsilon=design.epsilons, runs=runs):
+    for row in bench.grid(n=design.block_sizes, oracle=ORACLES, epsilon=design.epsilons, runs=runs):
         if row["oracle"] not in SLOW_ORACLES or row["n"] <= 100_000:
             yield row
 
 
-def _sums(design: LdpDesign) -> Iterator[Settings]:
+def _sums(design: LdpDesign) -> Iterator[bench.Settings]:
     rest = {"dprime": design.sums_dimensions, "epsilon": (1.0, 4.0), "runs": design.repeated(5)}
-    yield from grid(n=design.block_sizes, calibration="analytic", **rest)
-    yield from grid(n=max(design.block_sizes), calibration="as_printed", **rest)
+    yield from bench.grid(n=design.block_sizes, calibration="analytic", **rest)
+    yield from bench.grid(n=max(design.block_sizes), calibration="as_printed", **rest)
 
 
-def _lsh(design: LdpDesign) -> Iterator[Settings]:
+def _lsh(design: LdpDesign) -> Iterator[bench.Settings]:
     for t, pairs in zip((1, 2, 3, 4, 6), design.lsh_pairs, strict=False):
-        yield from grid(kind="simulated", t=t, distance=(1.0, 2.0, 4.0), runs=pairs)
+        yield from bench.grid(kind="simulated", t=t, distance=(1.0, 2.0, 4.0), runs=pairs)
     ts, distances = tuple(2**i for i in range(8)), (1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
-    yield from grid(kind="closed form", t=ts, distance=distances, runs=0)
+    yield from bench.grid(kind="closed form", t=ts, distance=distances, runs=0)
 
 
-def _scaling(design: LdpDesign) -> Iterator[Settings]:
+def _scaling(design: LdpDesign) -> Iterator[bench.Settings]:
     seeds = range(design.repeated(design.scaling_seeds))
-    for row in grid(n=design.scaling_sizes, quantity=COUNTS, epsilon=1.0, seed=seeds):
+    for row in bench.grid(n=design.scaling_sizes, quantity=cells.COUNTS, epsilon=1.0, seed=seeds):
         if row["quantity"] != "sums_error" or row["n"] < 10**7:  # all users' vectors at once
             yield row
-    excesses = [quantity for quantity in EXPONENTS if quantity not in COUNTS]
+    excesses = [quantity for quantity in EXPONENTS if quantity not in cells.COUNTS]
     for n in design.scaling_sizes:
         most = design.scaling_seeds if n < 10**7 else design.large_seeds
-        yield from grid(n=n, seed=range(design.repeated(most)), quantity=excesses, epsilon=1.0)
+        yield from bench.grid(
+            n=n, seed=range(design.repeated(most)), quantity=excesses, epsilon=1.0
+        )
 
 
-def _scaling_name(settings: Settings) -> str:
-    ball = Ball("mixture", settings["n"], *SCALING_SHAPE, settings["seed"])
-    data = "users_{n}_{seed}".format(**settings) if settings["quantity"] in COUNTS else ball.name
+def _scaling_name(settings: bench.Settings) -> str:
+    ball = Ball("mixture", settings["n"], *cells.SCALING_SHAPE, settings["seed"])
+    data = (
+        "users_{n}_{seed}".format(**settings) if settings["quantity"] in cells.COUNTS else ball.name
+    )
     return f"{data}/{settings['quantity']}/none/{settings['epsilon']:g}"
 
 
-def _trust(design: LdpDesign) -> Iterator[Settings]:
+def _trust(design: LdpDesign) -> Iterator[bench.Settings]:
     for n, seed in product(design.trust_sizes, range(design.repeated(design.trust_seeds))):
-        ball = Ball("mixture", n, *SCALING_SHAPE, seed)
-        for model, algorithm in TRUST:
+        ball = Ball("mixture", n, *cells.SCALING_SHAPE, seed)
+        for model, algorithm in cells.TRUST:
             epsilons = math.inf if model == "none" else design.trust_epsilons
-            yield from grid(ball=ball, trust=model, algorithm=algorithm, epsilon=epsilons)
+            yield from bench.grid(ball=ball, trust=model, algorithm=algorithm, epsilon=epsilons)
 
 
 # --- from cells to rows ---------------------------------------------------------------------------
@@ -200,31 +188,31 @@ def _slopes(frame: pd.DataFrame, folder: Path) -> pd.DataFrame:
     return frame
 
 
-MEANS: dict[str, Aggregate] = {
-    "cost_per_point": ("cost", mean), "ci95": ("cost", ci95),
+MEANS: dict[str, bench.Aggregate] = {
+    "cost_per_point": ("cost", bench.mean), "ci95": ("cost", bench.ci95),
     "nonprivate_cost": ("nonprivate", "mean"),
 }  # fmt: skip
-TABLES = tables_of(
+TABLES = bench.tables_of(
     FULL,
     QUICK,
-    Table(
-        "ldp_cost", _cost, cost,
+    bench.Table(
+        "ldp_cost", _cost, cells.cost,
         "data,algorithm,n,dprime,k,epsilon,seeds,cost_per_point,ci95,nonprivate_cost,seconds,"
         "peak_mb",
         means=MEANS | {"seconds": ("seconds", "mean"), "peak_mb": ("peak_mb", "max")},
         order={
             "data": ("mixture", "birch2", "pixels"), "n": None, "dprime": None, "k": None,
-            "algorithm": ALGORITHMS, "epsilon": None,
+            "algorithm": cells.ALGORITHMS, "epsilon": None,
         },
         anew=("seconds", "peak_mb"),
     ),
-    Table(
+    bench.Table(
         "ldp_oracles", _oracles, oracles, "oracle,n,epsilon,runs,sd,low,high,theory,ratio",
         seed="users_{n}/{oracle}/none/{epsilon:g}",
     ),
-    Table(
+    bench.Table(
         "ldp_bitstogram",
-        lambda d: grid(
+        lambda d: bench.grid(
             n=d.bitstogram_sizes, bits=(12, 24), epsilon=(0.5, 1.0, 2.0, 4.0),
             runs=d.repeated(d.block_runs),
         ),
@@ -232,31 +220,31 @@ TABLES = tables_of(
         "n,bits,epsilon,runs,recovered,bits_limit,oracle_limit,notes,false_positives,seconds",
         seed="users_{n}_{bits}/bitstogram/none/{epsilon:g}", anew=("seconds",),
     ),
-    Table(
+    bench.Table(
         "ldp_sums", _sums, sums,
         "calibration,n,dprime,epsilon,runs,rms,low,high,theory,ratio,p99,lemma_2_12_bound,"
         "bound_over_p99",
         seed="users_{n}_{dprime}/{calibration}/none/{epsilon:g}",
     ),
-    Table(
+    bench.Table(
         "ldp_lsh", _lsh, collisions,
         "kind,t,distance,probability,pairs,simulated,se,notes,lower_bound_over_A,upper_bound,"
         "p1_squared_over_p",
         seed="pairs_{t}_{distance:g}/{kind}/none/inf",
     ),
-    Table(
-        "ldp_scaling", _scaling, scaling,
+    bench.Table(
+        "ldp_scaling", _scaling, cells.scaling,
         "quantity,n,epsilon,seeds,value,ci95,paper_exponent,slope,slope_low,slope_high",
-        finish=_slopes, means={"value": ("value", mean), "ci95": ("value", ci95)},
+        finish=_slopes, means={"value": ("value", bench.mean), "ci95": ("value", bench.ci95)},
         order={"quantity": EXPONENTS, "n": None}, seed=_scaling_name,
         whole=("slope", "slope_low", "slope_high"),
     ),
-    Table(
-        "ldp_trust", _trust, trust,
+    bench.Table(
+        "ldp_trust", _trust, cells.trust,
         "trust,algorithm,epsilon,n,dprime,k,seeds,cost_per_point,ci95,nonprivate_cost,excess_median",
         means=MEANS | {"excess_median": ("excess", "median")},
         order={
-            "trust": dict.fromkeys(model for model, _ in TRUST), "algorithm": None,
+            "trust": dict.fromkeys(model for model, _ in cells.TRUST), "algorithm": None,
             "epsilon": None, "n": None,
         },
         seed="{ball.name}/{trust}/{algorithm}/none/{epsilon:g}",

@@ -42,18 +42,9 @@ def local_run(
     Every call is one epsilon-LDP run (replace-one, one bit per level and user) in teaching mode:
     not private against anyone who knows the seed.
 
-    Parameters
-    ----------
-    points : array_like of shape (N, 2)
-        In the unit disc.
-    n : int
-        Users who take part, at most N.
-    epsilon : float
-        Of each user.
-    depth : int
-        Of the finer grid, 1 to 6: cells of side 2^(1 - depth). The coarser one has twice the side.
-    means : array_like of shape (k, 2), optional
-        True means, drawn as crosses.
+    `points` (N, 2) lie in the unit disc, and `n` of their users take part. `depth` is that of the
+    finer grid, 1 to 6: cells of side 2^(1 - depth); the coarser one has twice the side. `means`
+    (k, 2) are the true ones, drawn as crosses.
     """
     points = as_points(points, n_features=2)
     n = check_int(n, "n", maximum=len(points))

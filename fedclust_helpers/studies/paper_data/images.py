@@ -21,13 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn import datasets as sklearn_datasets
 
 from fedclust_helpers._checked import checked
-from fedclust_helpers._validation import (
-    FloatArray,
-    IntArray,
-    check_choice,
-    check_int,
-    check_share,
-)
+from fedclust_helpers._validation import FloatArray, IntArray, check_choice, check_int, check_share
 from fedclust_helpers.datasets import fetch, load_digits, partition_dirichlet, registry
 from fedclust_helpers.datasets.loaders import parse_idx, read_idx
 from fedclust_helpers.studies.paper_data.records import LabelledFederation, offsets_of
@@ -42,10 +36,7 @@ _CIFAR_FILES: dict[str, dict[str, tuple[str, ...]]] = {
         "train": tuple(f"cifar-10-batches-bin/data_batch_{i}.bin" for i in range(1, 6)),
         "test": ("cifar-10-batches-bin/test_batch.bin",),
     },
-    "cifar100": {
-        "train": ("cifar-100-binary/train.bin",),
-        "test": ("cifar-100-binary/test.bin",),
-    },
+    "cifar100": {"train": ("cifar-100-binary/train.bin",), "test": ("cifar-100-binary/test.bin",)},
 }
 
 
@@ -394,11 +385,7 @@ def _scaled(images: NDArray[np.uint8], pool: int, source: ImageSource) -> FloatA
 
 
 def _turned(
-    images: NDArray[np.uint8],
-    groups: IntArray,
-    turns: list[int],
-    pool: int,
-    source: ImageSource,
+    images: NDArray[np.uint8], groups: IntArray, turns: list[int], pool: int, source: ImageSource
 ) -> FloatArray:
     """Scaled images, those of each group turned as a whole; clients own equal runs of them."""
     points = _scaled(images, pool, source)

@@ -14,17 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 from numpy.typing import ArrayLike
 
-from fedclust_helpers.studies.bench.plots import (
-    MAX_SHOWN,
-    bare,
-    bars,
-    curves,
-    finish,
-    headline,
-    legend_below,
-    note,
-    panels,
-)
+from fedclust_helpers.studies.bench import plots
 from fedclust_helpers.studies.bench.style import (
     BLUE,
     DARK,
@@ -41,12 +31,7 @@ from fedclust_helpers.studies.bench.style import (
     THEORY,
     Look,
 )
-from fedclust_helpers.studies.rr_cluster.theory import (
-    TABLE_4,
-    TABLE_4_CLIENTS,
-    clopper_pearson,
-    expected_moved,
-)
+from fedclust_helpers.studies.rr_cluster import theory
 
 METHODS: Mapping[str, Look] = {
     "fedavg": Look("DP-FedAvg", GREY, "v-"),
@@ -87,28 +72,23 @@ def plot_ifca(
 ) -> Any:
     """Models as lines over the clients' points: one row for each start, one column for each round.
 
-    Parameters
-    ----------
-    axes : Axes of shape (len(histories), len(rounds))
-    points : array_like of shape (N, 2)
-        x and y of all clients.
-    histories : mapping of names of starts to models of shape (k, 2) by round
-        Slope and intercept.
+    `points` (N, 2) are x and y of all clients; `histories` map the name of a start to models by
+    round, slope and intercept (k, 2).
     """
     grid, x = np.asarray(axes, dtype=object), np.array([-1.0, 1.0])
-    shown = np.asarray(points)[:: max(1, len(np.asarray(points)) // MAX_SHOWN)]
+    shown = np.asarray(points)[:: max(1, len(np.asarray(points)) // plots.MAX_SHOWN)]
     for row, (name, history) in zip(grid, histories.items(), strict=True):
         for ax, t in zip(row, rounds, strict=True):
             ax.scatter(*shown.T, s=3, color=DATA, linewidths=0, zorder=1)
             lines = {j: slope * x + at for j, (slope, at) in enumerate(np.asarray(history[t]))}
-            curves(ax, x, lines, MODELS, linewidth=2.4)
+            plots.curves(ax, x, lines, MODELS, linewidth=2.4)
             ax.set(xlim=(-1, 1), ylim=(-10, 7), xticks=[], yticks=[-8, 0, 6])
             if t != rounds[0]:
                 ax.set_yticklabels([])
         row[0].set_ylabel(name)
     for ax, t in zip(grid[0], rounds, strict=True):
-        finish(ax, "start" if t == 0 else f"round {t}")
-    headline(grid, "The same clients, two starts: where models begin decides")
+        plots.finish(ax, "start" if t == 0 else f"round {t}")
+    plots.headline(grid, "The same clients, two starts: where models begin decides")
     return axes
 
 
@@ -117,22 +97,18 @@ def plot_noise_of_means(
 ) -> Axes:
     """Length of the noise in a mean update against the number of updates.
 
-    Parameters
-    ----------
-    sizes, predicted : array_like of shape (s,)
-    lengths : array_like of shape (s, repetitions)
-    bound : float
-        No mean of clipped updates is longer.
+    `sizes` and `predicted` have shape (s,), `lengths` (s, repetitions). No mean of clipped updates
+    is longer than `bound`.
     """
     sizes = np.asarray(sizes, dtype=np.float64)
     ax.plot(sizes, predicted, **THEORY)
-    curves(ax, sizes, {"": lengths}, (Look("_run", ORANGE, "o"),), interval="marks")
+    plots.curves(ax, sizes, {"": lengths}, (Look("_run", ORANGE, "o"),), interval="marks")
     ax.axhline(bound, **DASHED)
-    note(ax, "longest possible mean update, C", (sizes[0], bound * 1.08), va="bottom")
+    plots.note(ax, "longest possible mean update, C", (sizes[0], bound * 1.08), va="bottom")
     middle = len(sizes) // 2
     at = (sizes[middle], np.asarray(predicted)[middle])
-    note(ax, r"$2\,C\,\sigma_\theta\sqrt{p}\;/\;N$", at, (30, 20), line=True)
-    return finish(
+    plots.note(ax, r"$2\,C\,\sigma_\theta\sqrt{p}\;/\;N$", at, (30, 20), line=True)
+    return plots.finish(
         ax, "Noise buries the update of every cluster of a round", "updates in the cluster N",
         "length of the noise", log="xy", xticks=sizes, yticks=[0.3, 1, 3, 10],
     )  # fmt: skip
@@ -145,37 +121,35 @@ def plot_bias_variance(axes: Any, rows: pd.DataFrame) -> Any:
     model they go to ("inserted"), the right one for those of Algorithm 2 ("trained").
     """
     kinds = {"inserted": "As analysed: bias takes over", "trained": "As in Algorithm 2: no bias"}
-    for ax, (kind, title) in zip(panels(axes), kinds.items(), strict=True):
+    for ax, (kind, title) in zip(plots.panels(axes), kinds.items(), strict=True):
         part = rows[rows["reference"] == kind]
         bias, variance = part["bias2"].clip(lower=0), part["variance"]
         ax.bar(part["B"], variance, 3.4, color=PALE, label="variance")
         ax.bar(part["B"], bias, 3.4, bottom=variance, color=PLUM, label="bias²")
-        finish(ax, title, "threshold B", xticks=part["B"])
-    panels(axes)[0].set_ylabel("squared error, small cluster")
-    panels(axes)[1].legend(loc="upper right")
+        plots.finish(ax, title, "threshold B", xticks=part["B"])
+    plots.panels(axes)[0].set_ylabel("squared error, small cluster")
+    plots.panels(axes)[1].legend(loc="upper right")
     return axes
 
 
 def plot_identifiers(ax: Axes, right: Callable[[float], float], needed: Sequence[float]) -> Axes:
     """Probability of a right identifier against its noise, beside Table 4 of the paper.
 
-    Parameters
-    ----------
-    right : function
-        Of the noise.
-    needed : sequence of 3 floats
-        The noise that epsilon = 2, 4 and 8 need; shares of 64 clients have 95 % intervals.
+    `right` is a function of the noise, `needed` the noise that epsilon = 2, 4 and 8 need; shares of
+    64 clients have 95 % intervals.
     """
     levels = np.geomspace(0.2, 6, 60)
     ax.plot(levels, [right(s) for s in levels], color=DARK, label="truth")
     looks = (("DP-IFCA", 0.97, BLUE, "s"), ("RR-Cluster(IFCA) B=8", 1.03, RED, "^"))
     for name, shift, color, mark in looks:
-        share = np.array(TABLE_4[name][1:4], dtype=np.float64) / 100
-        low, high = clopper_pearson(np.round(share * TABLE_4_CLIENTS), TABLE_4_CLIENTS)
+        share = np.array(theory.TABLE_4[name][1:4], dtype=np.float64) / 100
+        low, high = theory.clopper_pearson(
+            np.round(share * theory.TABLE_4_CLIENTS), theory.TABLE_4_CLIENTS
+        )
         label = "Table 4: " + name.replace("(IFCA)", ",")
         at, half = shift * np.asarray(needed), [share - low, high - share]
         ax.errorbar(at, share, half, fmt=mark, color=color, elinewidth=1.4, label=label)
-    return finish(
+    return plots.finish(
         ax, "Private identifiers are mostly wrong; RR-Cluster's in Table 4 are not", SIGMA,
         "P(right cluster)", log="x", ylim=(0, 1.03), xticks=[0.2, 0.5, 1, 2, 5],
         names="lower left",
@@ -192,8 +166,8 @@ def plot_accountants(
     sigmas = np.asarray(sigmas, dtype=np.float64)
     ax.plot(sigmas[[0, -1]], [floor, floor], color=RED, linestyle=":", linewidth=1.4)
     ax.text(sigmas[0], floor * 0.96, f"floor {floor:.2f}", va="top", fontsize=10)
-    curves(ax, sigmas, epsilons, ACCOUNTANTS, markersize=5)
-    return finish(
+    plots.curves(ax, sigmas, epsilons, ACCOUNTANTS, markersize=5)
+    return plots.finish(
         ax, "No noise gets Theorem 4.2 below its floor", "noise multiplier σ",
         f"ε of {n_rounds} rounds", log="xy", xticks=[1, 2, 4, 8, 16],
         yticks=[0.1, 0.5, 1, 2, 5, 10], names="ends",
@@ -207,7 +181,9 @@ def plot_counter_example(axes: Any, worlds: Mapping[str, Sequence[Sequence[int]]
     cluster is the client that leaves; the last one of the first cluster of the second world is the
     one that is moved.
     """
-    for i, (ax, (title, clusters)) in enumerate(zip(panels(axes), worlds.items(), strict=True)):
+    for i, (ax, (title, clusters)) in enumerate(
+        zip(plots.panels(axes), worlds.items(), strict=True)
+    ):
         for j, updates in enumerate(clusters):
             ax.add_patch(Rectangle((j - 0.42, -1.3), 0.84, 2.6, facecolor="none", edgecolor=MUTED))
             special = {(0, 0, 0): ("A", RED), (1, 0, len(updates) - 1): ("moved", ORANGE)}
@@ -222,11 +198,11 @@ def plot_counter_example(axes: Any, worlds: Mapping[str, Sequence[Sequence[int]]
             total = f"sum {sum(updates):+d} C".replace("-", "−").replace("+0", "0")
             ax.text(j, -1.45, total, ha="center", va="top", fontsize=11)
         ax.axhline(0, color=PALE, linewidth=1, zorder=0)
-        bare(ax).set(xlim=(-0.55, 1.55), ylim=(-1.85, 1.4))
+        plots.bare(ax).set(xlim=(-0.55, 1.55), ylim=(-1.85, 1.4))
         ax.set_xticks([0, 1], ["cluster 1", "cluster 2"])
         ax.tick_params(length=0)
-        finish(ax, title)
-    headline(axes, "One client leaves, two sums move: √5 C, not 2 C")
+        plots.finish(ax, title)
+    plots.headline(axes, "One client leaves, two sums move: √5 C, not 2 C")
     return axes
 
 
@@ -234,7 +210,7 @@ def plot_shifts(ax: Axes, shifts: Mapping[str, float]) -> Axes:
     """Joint change of the cluster sums in units of C, one bar for each setting; claimed: 2."""
     colors = [RED if shift > 2 * (1 + 1e-9) else BLUE for shift in shifts.values()]
     x = "joint change of the sums when one client changes / C"
-    bars(ax, shifts, colors, x, "")
+    plots.bars(ax, shifts, colors, x, "")
     top = len(shifts)
     ax.plot([2, 2], [-0.6, top - 0.6], **DASHED)
     ax.text(2, top - 0.5, "claimed: 2 C", ha="center", fontsize=10)
@@ -246,13 +222,9 @@ def plot_shifts(ax: Axes, shifts: Mapping[str, float]) -> Axes:
 def plot_moved(ax: Axes, moved: Mapping[int, float], right: float, n_clusters: int) -> Axes:
     """Clients that rebalancing moves in a round, against the threshold B.
 
-    Parameters
-    ----------
-    moved : mapping of B to what a live run moved
-        0 is drawn at the bottom.
-    right : float
-        Probability that an identifier is right: lines are the expected numbers for clusters of
-        equal size, and where the true cluster of all is the same one (cohorts of 100 and 40).
+    `moved` maps B to what a live run moved; 0 is drawn at the bottom. `right` is the probability of
+    a right identifier: lines are the expected numbers for clusters of equal size, and where the
+    true cluster of all is the same one (cohorts of 100 and 40).
     """
     bottom, sizes, k = 1e-4, np.arange(max(moved) + 1), n_clusters
     one = [right, *[(1 - right) / (k - 1)] * (k - 1)]
@@ -262,12 +234,12 @@ def plot_moved(ax: Axes, moved: Mapping[int, float], right: float, n_clusters: i
     }  # fmt: skip
     for name, (cohort, law, dash) in cases.items():
         at = sizes[sizes * k <= cohort]
-        expected = [expected_moved(cohort, law, int(b)) for b in at]
-        curves(ax, at, {name: np.maximum(expected, bottom)}, (Look("", DARK, dash),))
+        expected = [theory.expected_moved(cohort, law, int(b)) for b in at]
+        plots.curves(ax, at, {name: np.maximum(expected, bottom)}, (Look("", DARK, dash),))
     live: dict[str, Any] = {"color": RED, "markersize": 9, "markeredgecolor": "white"}
     heights = np.maximum(list(moved.values()), bottom)
     ax.plot(list(moved), heights, "o", label="live run", clip_on=False, **live)
-    return finish(
+    return plots.finish(
         ax, "With private identifiers a small B moves nobody", "threshold B",
         "clients moved per round", log="y", ylim=(bottom, 60), names="lower right",
     )  # fmt: skip
@@ -276,12 +248,8 @@ def plot_moved(ax: Axes, moved: Mapping[int, float], right: float, n_clusters: i
 def plot_comparison(ax: Axes, scores: pd.DataFrame, alone: float) -> Axes:
     """Accuracy at equal epsilon by method: means as lines, a mark for each partition.
 
-    Parameters
-    ----------
-    scores : DataFrame
-        Columns method (keys of `METHODS`), epsilon, accuracy.
-    alone : float
-        Accuracy of clients that train on their own data alone.
+    `scores` has the columns method (keys of `METHODS`), epsilon and accuracy; `alone` is that of
+    clients that train on their own data alone.
     """
     epsilons = sorted(scores["epsilon"].unique())
     for method, rows in scores.groupby("method"):
@@ -289,10 +257,12 @@ def plot_comparison(ax: Axes, scores: pd.DataFrame, alone: float) -> Axes:
         faint: dict[str, Any] = {"alpha": 0.45, "markersize": 5, "markeredgewidth": 0}
         ax.plot(rows["epsilon"], rows["accuracy"], style[0], color=color, **faint)
     means = scores.pivot_table("accuracy", "epsilon", "method")
-    curves(ax, epsilons, {m: means[m].to_numpy() for m in METHODS if m in means}, METHODS)
+    plots.curves(ax, epsilons, {m: means[m].to_numpy() for m in METHODS if m in means}, METHODS)
     ax.axhline(alone, **DASHED)
-    note(ax, "each client alone", (epsilons[-1], alone), (0, 6), va="bottom", ha="right")
-    return finish(ax, "", "ε", "accuracy", log="x", xticks=epsilons, ylim=(0, 1), names="ends")
+    plots.note(ax, "each client alone", (epsilons[-1], alone), (0, 6), va="bottom", ha="right")
+    return plots.finish(
+        ax, "", "ε", "accuracy", log="x", xticks=epsilons, ylim=(0, 1), names="ends"
+    )
 
 
 LOW: Mapping[tuple[str, str], Look] = {
@@ -309,38 +279,35 @@ def plot_low_budget(axes: Any, table: pd.DataFrame, alone: float) -> Any:
 
     `table` has the columns method, who, epsilon, delta, acc_mean and ci95 of one setting.
     """
-    both = panels(axes)
+    both = plots.panels(axes)
     for ax, (delta, part) in zip(both, table.groupby("delta", sort=False), strict=True):
         rows = part.set_index(["method", "who"]).sort_values("epsilon")
         series = {key: rows["acc_mean"].loc[[key]].to_numpy() for key in LOW}
         errors = {key: rows["ci95"].loc[[key]].to_numpy() for key in LOW}
         epsilons = sorted(part["epsilon"].unique())
-        curves(ax, epsilons, series, LOW, errors=errors)
+        plots.curves(ax, epsilons, series, LOW, errors=errors)
         ax.axhline(alone, **DASHED)
-        note(ax, "each client alone", (epsilons[0], alone), (4, 7))
+        plots.note(ax, "each client alone", (epsilons[0], alone), (4, 7))
         how: dict[str, Any] = {"log": "x", "xticks": epsilons, "ylim": (0.2, 0.85)}
-        finish(ax, f"δ = {delta:g}", "ε", "accuracy", **how)
-    legend_below(both, columns=4)
+        plots.finish(ax, f"δ = {delta:g}", "ε", "accuracy", **how)
+    plots.legend_below(both, columns=4)
     return axes
 
 
 def plot_counts(axes: Any, counts: Mapping[str, ArrayLike], events: Sequence[Any]) -> Any:
     """Noised counts of the models by round as shades of grey, without and with re-seeding.
 
-    Parameters
-    ----------
-    counts : mapping of two titles to arrays of shape (T, k)
-    events : sequence of (round, dead model, split model)
-        Of the second run; a mark at the dead one.
+    `counts` map two titles to arrays of shape (T, k); `events` are (round, dead model, split model)
+    of the second run, a mark at the dead one.
     """
-    both = panels(axes)
+    both = plots.panels(axes)
     values = {title: np.asarray(v, dtype=np.float64).T for title, v in counts.items()}
     top = max(v.max() for v in values.values())
     for ax, (title, shown) in zip(both, values.items(), strict=True):
         image = ax.imshow(
             shown, cmap="Greys", vmin=0, vmax=top, aspect="auto", interpolation="nearest"
         )
-        finish(ax, title, "round", yticks=range(len(shown)))
+        plots.finish(ax, title, "round", yticks=range(len(shown)))
     both[0].set_ylabel("model")
     for t, dead, _ in events:
         both[1].plot(t, dead, "v", color=RED, markersize=11, markeredgecolor="white")
@@ -357,23 +324,23 @@ def plot_limits(
     `shares` maps the share of the smallest group to the accuracy in it, `models` the number of
     models to the accuracy of all, `rivals` the name of another method to its accuracy: lines.
     """
-    left, right = panels(axes)
+    left, right = plots.panels(axes)
     percent = {100 * share: values for share, values in shares.items()}
     for ax, series in ((left, percent), (right, models)):
         array = np.array(list(series.values()), dtype=np.float64)
-        curves(ax, list(series), {"": array}, (Look("_run", BLUE, "o"),), interval="marks")
+        plots.curves(ax, list(series), {"": array}, (Look("_run", BLUE, "o"),), interval="marks")
         bar: dict[str, Any] = {"color": DARK, "markersize": 24, "markeredgewidth": 2}
         ax.plot(list(series), np.median(array, axis=1), "_", **bar)
         for name, accuracy in rivals.items():
             ax.axhline(accuracy, color=MUTED, linewidth=1.2, linestyle=":")
             above = (4, 7 if accuracy == max(rivals.values()) else -8)
-            note(ax, name, (max(series), accuracy), above, ha="right", fontsize=9)
+            plots.note(ax, name, (max(series), accuracy), above, ha="right", fontsize=9)
     right.axvline(4, **DASHED)
-    note(right, "true groups", (4, 0.06), (6, 0))
+    plots.note(right, "true groups", (4, 0.06), (6, 0))
     text = ("A small group goes unseen", "smallest group, % of clients", "accuracy in it")
-    finish(left, *text, ylim=(0, 1), xticks=list(percent))
+    plots.finish(left, *text, ylim=(0, 1), xticks=list(percent))
     text = ("Too few models cost, spare ones do not", "number of models k", "accuracy")
-    finish(right, *text, ylim=(0, 1), xticks=list(models))
+    plots.finish(right, *text, ylim=(0, 1), xticks=list(models))
     return axes
 
 
@@ -392,37 +359,30 @@ def plot_choice(
 ) -> Any:
     """One run with a chosen B and epsilon: flipped identifiers, cluster sizes, accuracy against B.
 
-    Parameters
-    ----------
-    sigmas, wrong : array_like of shape (s,)
-        Noise of an identifier, and the probability of a wrong one.
-    sigma, flip_rate : float
-        Noise of this run (0: none), and the share of identifiers that it changed.
-    sizes : mapping of two names to mean cluster sizes of shape (k,)
-        As the clients choose, and as the server uses them.
-    min_size : int
-        B.
-    curve : B, lowest and highest accuracy of shape (b,)
-        From the table that was computed before.
-    accuracy : float
-        Of this run.
+    `sigmas` and `wrong` (s,) are the noise of an identifier and the probability of a wrong one;
+    `sigma` (0: none) is the noise of this run, `flip_rate` the share of identifiers it changed,
+    `accuracy` its own; `sizes` map two names to mean cluster sizes (k,), as clients choose and as
+    the server uses them; `min_size` is B. `curve` holds B, lowest and highest accuracy (b,) from
+    the table that was computed before.
     """
-    left, middle, right = panels(axes)
+    left, middle, right = plots.panels(axes)
     live: dict[str, Any] = {"color": RED, "markersize": 11, "markeredgecolor": "white"}
     left.plot(sigmas, wrong, color=BLUE)
     left.plot(max(sigma, float(np.min(sigmas))), flip_rate, "o", **live)
     at, ends = [0.2, 0.5, 1, 2, 5, 10], (-0.03, 0.82)
-    finish(left, f"1  {flip_rate:.0%} of identifiers wrong", SIGMA, log="x", xticks=at, ylim=ends)
+    plots.finish(
+        left, f"1  {flip_rate:.0%} of identifiers wrong", SIGMA, log="x", xticks=at, ylim=ends
+    )
     k = len(np.asarray(next(iter(sizes.values()))))
     for shift, (name, values), color in zip((-0.2, 0.2), sizes.items(), (PALE, BLUE), strict=True):
         ordered = np.sort(np.asarray(values))[::-1]
         middle.bar(np.arange(k) + shift, ordered, 0.38, color=color, label=name)
     middle.axhline(min_size, **DASHED)
     text = ("2  clients per round", "cluster, largest first (dashed: B)")
-    finish(middle, *text, xticks=range(k), names="upper right")
+    plots.finish(middle, *text, xticks=range(k), names="upper right")
     b, low, high = (np.asarray(v) for v in curve)
-    curves(right, b, {"": np.stack([low, high], axis=1)}, (Look("_table", BLUE, "-"),))
+    plots.curves(right, b, {"": np.stack([low, high], axis=1)}, (Look("_table", BLUE, "-"),))
     right.plot(min_size, accuracy, "o", **live)
-    finish(right, f"3  accuracy {accuracy:.2f}", "threshold B", ylim=(0, 1), xticks=b)
-    headline(axes, title)
+    plots.finish(right, f"3  accuracy {accuracy:.2f}", "threshold B", ylim=(0, 1), xticks=b)
+    plots.headline(axes, title)
     return axes

@@ -20,19 +20,7 @@ import pandas as pd
 
 from fedclust_helpers.accounting import gdp_mu
 from fedclust_helpers.client_statistics.models import batch_of
-from fedclust_helpers.studies.bench.cell import (
-    Cell,
-    Design,
-    Files,
-    Numbers,
-    Settings,
-    Table,
-    ci95,
-    grouped,
-    mean,
-    summary,
-    tables_of,
-)
+from fedclust_helpers.studies.bench import cell as bench
 from fedclust_helpers.studies.bench.results import load_results
 from fedclust_helpers.studies.rr_cluster import cells, tried
 from fedclust_helpers.studies.rr_cluster.problems import Clients, load_clients, model_named
@@ -55,7 +43,7 @@ class Spent(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LowDesign(Design):
+class LowDesign(bench.Design):
     """How large the tables are made."""
 
     pixels: str = "fashion_mnist"
@@ -100,7 +88,9 @@ def clip_of(design: LowDesign, data: str, spent: Spent) -> float:
 # --- cells ----------------------------------------------------------------------------------------
 
 
-def low_budget(cell: Cell, *, clients: Clients, spent: Spent, k: int, clip: float) -> Numbers:
+def low_budget(
+    cell: bench.Cell, *, clients: Clients, spent: Spent, k: int, clip: float
+) -> bench.Numbers:
     """Accuracy of one run, noise multiplier, and what the ledger says was spent."""
     problem = load_clients(clients)
     n, learner = problem.train.n_clients, model_named("softmax", problem)
@@ -111,7 +101,7 @@ def low_budget(cell: Cell, *, clients: Clients, spent: Spent, k: int, clip: floa
         )
         zeros = np.zeros((n, learner.n_parameters))
         own = learner.train(zeros, batch, n_steps=ALONE_STEPS, learning_rate=0.3)
-        nothing: Numbers = {"groups_alone": 0.0, "sigma": 0.0, "spent": 0.0}
+        nothing: bench.Numbers = {"groups_alone": 0.0, "sigma": 0.0, "spent": 0.0}
         return nothing | {"accuracy": float(learner.accuracy(own, test).mean())}
     sampling, accountant = SAMPLING[spent.adjacency]
     cohort = n if spent.who == "everyone" else cells.cohort_of(problem)
@@ -145,7 +135,7 @@ def _central(design: LowDesign, deltas: tuple[float, ...]) -> list[Spent]:
     return [Spent(*each) for each in grid]
 
 
-def _clips(design: LowDesign) -> Iterator[Settings]:
+def _clips(design: LowDesign) -> Iterator[bench.Settings]:
     first = design.deltas[:1]
     for data in (design.pixels, design.cosines):
         runs = _spent(design, first) + (_central(design, first) if data == design.pixels else [])
@@ -155,7 +145,7 @@ def _clips(design: LowDesign) -> Iterator[Settings]:
             yield {"clients": clients, "spent": spent, "k": k, "clip": clip}
 
 
-def _budgets(design: LowDesign) -> Iterator[Settings]:
+def _budgets(design: LowDesign) -> Iterator[bench.Settings]:
     """Balanced groups; then pixels, other groups and fewer models, all under replace-one."""
     first, middle = design.deltas[:1], design.epsilons[len(design.epsilons) // 2]
     both = _spent(design, first)
@@ -182,7 +172,7 @@ def _budgets(design: LowDesign) -> Iterator[Settings]:
                 }  # fmt: skip
 
 
-def _tried(design: LowDesign) -> Iterator[Settings]:
+def _tried(design: LowDesign) -> Iterator[bench.Settings]:
     for seed in range(design.at_most(design.tried_seeds)):
         for epsilon, variant in product(design.tried_epsilons, design.tried):
             spent = Spent("sums", "everyone", "replace-one", epsilon, design.deltas[0])
@@ -193,7 +183,7 @@ def _tried(design: LowDesign) -> Iterator[Settings]:
             }  # fmt: skip
 
 
-def _named(settings: Settings) -> str:
+def _named(settings: bench.Settings) -> str:
     """The rest of a cell's name: partitions are named alike for both kinds of features."""
     clients, out = settings["clients"], []
     for name, value in settings.items():
@@ -209,16 +199,17 @@ CLIP_KEYS = ("data", "method", "who", "adjacency", "epsilon")
 
 
 def _finish_clips(frame: pd.DataFrame, folder: Path) -> pd.DataFrame:
-    table = grouped(frame, [*CLIP_KEYS, "clip"], acc_mean=("accuracy", mean))
+    table = bench.grouped(frame, [*CLIP_KEYS, "clip"], acc_mean=("accuracy", bench.mean))
     best = table.groupby([*CLIP_KEYS], sort=False)["acc_mean"].transform("max")
     return table.assign(chosen=(table["acc_mean"] == best).astype(int))
 
 
-def _finish_budgets(frame: pd.DataFrame, folder: Path) -> Files:
+def _finish_budgets(frame: pd.DataFrame, folder: Path) -> bench.Files:
     keys = ["data", "setting", *Spent._fields[:2], "k", *Spent._fields[2:], "clip"]
-    table = grouped(
-        frame, keys, acc_mean=("accuracy", mean), ci95=("accuracy", ci95),
-        groups_alone=("groups_alone", mean), sigma=("sigma", mean), spent=("spent", "max"),
+    table = bench.grouped(
+        frame, keys, acc_mean=("accuracy", bench.mean), ci95=("accuracy", bench.ci95),
+        groups_alone=("groups_alone", bench.mean), sigma=("sigma", bench.mean),
+        spent=("spent", "max"),
     )  # fmt: skip
     return {"rr_low_budget": table, "rr_low_gains": gains(frame)}
 
@@ -240,7 +231,7 @@ def gains(frame: pd.DataFrame) -> pd.DataFrame:
             if not len(at) or models not in (1, k) or (method, who) == ("sums", "everyone"):
                 continue
             both = (own - at.set_index("seed")["accuracy"]).dropna()
-            found = summary(both)
+            found = bench.summary(both)
             rows.append(dict(zip(where, key, strict=True)) | {
                 "reference": method, "reference_who": who, "seeds": len(both),
                 "gain_mean": found["mean"], "ci95": found["ci95"],
@@ -254,20 +245,20 @@ def _finish_tried(frame: pd.DataFrame, folder: Path) -> pd.DataFrame:
     recipe = frame[frame["variant"] == "recipe"].set_index(same)["accuracy"]
     against = recipe.reindex(pd.MultiIndex.from_frame(frame[same])).to_numpy()
     frame = frame.assign(gain=frame["accuracy"] - against)
-    return grouped(
-        frame, ["data", "setting", "variant", "epsilon", "delta"], acc_mean=("accuracy", mean),
-        ci95=("accuracy", ci95), gain_mean=("gain", mean), gain_ci95=("gain", ci95),
-        noise=("noise", mean),
+    return bench.grouped(
+        frame, ["data", "setting", "variant", "epsilon", "delta"],
+        acc_mean=("accuracy", bench.mean), ci95=("accuracy", bench.ci95),
+        gain_mean=("gain", bench.mean), gain_ci95=("gain", bench.ci95), noise=("noise", bench.mean),
     )  # fmt: skip
 
 
-TABLES = tables_of(
+TABLES = bench.tables_of(
     FULL, QUICK,
-    Table(
+    bench.Table(
         "rr_low_clips", _clips, low_budget, f"{','.join(CLIP_KEYS)},clip,seeds,acc_mean,chosen",
         seed=_named, finish=_finish_clips, whole=("chosen",),
     ),
-    Table(
+    bench.Table(
         "rr_low_budget", _budgets, low_budget,
         {
             "rr_low_budget": "data,setting,method,who,k,adjacency,epsilon,delta,clip,seeds,acc_mean"
@@ -278,7 +269,7 @@ TABLES = tables_of(
         seed=_named, finish=_finish_budgets, whole=("rr_low_gains",),
         names=("reference", "reference_who"),
     ),
-    Table(
+    bench.Table(
         "rr_low_tried", _tried, tried.measured,
         "data,setting,variant,epsilon,delta,seeds,acc_mean,ci95,gain_mean,gain_ci95,noise",
         seed=_named, finish=_finish_tried, beside={"variant": "recipe"},

@@ -24,10 +24,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import maximum_flow
 
-from fedclust_helpers._validation import (
-    check_choice,
-    check_int,
-)
+from fedclust_helpers._validation import check_choice, check_int
 
 RULES = ("strict", "literal", "surplus")
 MOST_PARTITIONS = 10**6  # outcomes of one enumeration
@@ -87,11 +84,6 @@ def flip_of(b: int) -> Instance:
     sizes = (b, 6 * b // 5, 4 * b // 5)
     assignment = tuple(j for j, size in enumerate(sizes) for _ in range(size))
     return Instance(assignment, tuple((1, -1, 0)[j] for j in assignment), 3, b)
-
-
-DONOR_FLIP = flip_of(50)
-"""k = 3, B = 50, literal rule: cluster 0 turns from donor into receiver; the means move by 10.9
-(W-infinity 24.2)."""
 
 
 # --- rebalancing, enumerated ----------------------------------------------------------------------

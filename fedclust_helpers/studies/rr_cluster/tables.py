@@ -11,19 +11,7 @@ import numpy as np
 import pandas as pd
 
 from fedclust_helpers.rr_cluster.accounting import ACCOUNTANTS
-from fedclust_helpers.studies.bench.cell import (
-    Aggregate,
-    Files,
-    Settings,
-    Table,
-    ci95,
-    grid,
-    grouped,
-    mean,
-    melted,
-    summary,
-    tables_of,
-)
+from fedclust_helpers.studies.bench import cell as bench
 from fedclust_helpers.studies.rr_cluster.blocks import (
     LINE_NOISE,
     LINE_WEIGHTS,
@@ -63,7 +51,10 @@ RUN_KEYS = [
 ]  # fmt: skip
 DIAGNOSED = ["groups_alone", "moved", "flip_rate", "reseeded"]
 USED = ("cluster_acc", "models_used")
-ACCURACY: dict[str, Aggregate] = {"acc_mean": ("accuracy", mean), "ci95": ("accuracy", ci95)}
+ACCURACY: dict[str, bench.Aggregate] = {
+    "acc_mean": ("accuracy", bench.mean),
+    "ci95": ("accuracy", bench.ci95),
+}
 TUNING_SEED = 100  # the partitions from here on choose the clipping bounds and nothing else
 FIRST_SEEDS = 5  # seeds of the less important rows that are run before any further ones
 
@@ -71,7 +62,7 @@ FIRST_SEEDS = 5  # seeds of the less important rows that are run before any furt
 # --- rr_clips: the clipping bounds, on partitions of their own ------------------------------------
 
 
-def _clips(design: RRDesign) -> Iterator[Settings]:
+def _clips(design: RRDesign) -> Iterator[bench.Settings]:
     """Softmax: the main methods at every epsilon; other models and methods at one, and at inf."""
     few = (design.middle, math.inf)
     for model in dict.fromkeys(["softmax", *(variant[1] for variant in design.variants)]):
@@ -94,7 +85,9 @@ def _clips(design: RRDesign) -> Iterator[Settings]:
 def _finish_clips(frame: pd.DataFrame, folder: Path) -> pd.DataFrame:
     keys = ["model", "family", "epsilon", "clip"]
     frame["family"] = [family(run) for run in _runs(frame)]
-    table = grouped(frame, keys, acc_mean=("accuracy", mean), acc_min=("accuracy", "min"))
+    table = bench.grouped(
+        frame, keys, acc_mean=("accuracy", bench.mean), acc_min=("accuracy", "min")
+    )
     best = table.groupby(keys[:3], sort=False)["acc_mean"].transform("max")
     return table.assign(chosen=(table["acc_mean"] == best).astype(int))
 
@@ -107,7 +100,7 @@ def _runs(frame: pd.DataFrame) -> list[Run]:
 # --- rr_accuracy, rr_diagnostics, rr_paired -------------------------------------------------------
 
 
-def _accuracy(design: RRDesign) -> Iterator[Settings]:
+def _accuracy(design: RRDesign) -> Iterator[bench.Settings]:
     """Most important first: an interrupted table has the base design's main rows."""
     base = ("balanced", "softmax", design.k, design.rounds)
     seeds, last = design.at_most(design.seeds), design.at_most(99)
@@ -124,11 +117,11 @@ def _accuracy(design: RRDesign) -> Iterator[Settings]:
             yield design.row(setting, seed, run, model=model, k=k, rounds=rounds)
 
 
-def _finish_accuracy(frame: pd.DataFrame, folder: Path) -> Files:
+def _finish_accuracy(frame: pd.DataFrame, folder: Path) -> bench.Files:
     frame = _described(frame)
     means = {name: (name, "mean") for name in (*USED, *DIAGNOSED)}
     worst = {"clip": ("clip", "first"), "acc_min": ("accuracy", "min")}
-    table = grouped(frame, RUN_KEYS, **ACCURACY, **means, **worst)
+    table = bench.grouped(frame, RUN_KEYS, **ACCURACY, **means, **worst)
     return {"rr_accuracy": table, "rr_diagnostics": table, "rr_paired": paired(frame)}
 
 
@@ -161,7 +154,7 @@ def paired(frame: pd.DataFrame) -> pd.DataFrame:
                 both = (ours - runs[other]).dropna()
                 if other == run or len(both) < 2:
                     continue
-                found, reference = summary(both), other._asdict()
+                found, reference = bench.summary(both), other._asdict()
                 rows.append(
                     dict(zip(SETTING_KEYS, setting, strict=True)) | run._asdict()
                     | {"adjacency": run.adjacency, "reference": other.method, "seeds": len(both)}
@@ -204,9 +197,11 @@ def _accountants(frame: pd.DataFrame, folder: Path) -> pd.DataFrame:
     return frame.assign(sampling=[entry.sampling for entry in entries])
 
 
-def _lines(design: RRDesign) -> Iterator[Settings]:
+def _lines(design: RRDesign) -> Iterator[bench.Settings]:
     methods = [("fedavg", 0), ("ifca", 0), *(("rr_ifca", b) for b in design.line_sizes)]
-    for each in grid(sizes=LINE_WEIGHTS, difficulty=LINE_NOISE, init=("far", "normal1", "normal5")):
+    for each in bench.grid(
+        sizes=LINE_WEIGHTS, difficulty=LINE_NOISE, init=("far", "normal1", "normal5")
+    ):
         for method, b in (*methods, ("sums_ifca_reseed", 0)):
             yield each | {
                 "method": method, "B": b, "rounds": design.line_rounds,
@@ -214,7 +209,7 @@ def _lines(design: RRDesign) -> Iterator[Settings]:
             }  # fmt: skip
 
 
-def _reseeding(design: RRDesign) -> Iterator[Settings]:
+def _reseeding(design: RRDesign) -> Iterator[bench.Settings]:
     """The threshold on groups of different sizes, then a wrong number of models."""
     ends = tuple(dict.fromkeys((design.epsilons[0], design.epsilons[-1])))
     promises = [(BOTH[1], epsilon) for epsilon in ends] + [(BOTH[0], ends[0])]
@@ -236,7 +231,7 @@ def _gains(frame: pd.DataFrame, folder: Path) -> pd.DataFrame:
     return frame.assign(gain=gain, adjacency=frame["sampling"].map(RELATION))
 
 
-def _curves(design: RRDesign) -> Iterator[Settings]:
+def _curves(design: RRDesign) -> Iterator[bench.Settings]:
     size = design.main_size
     kinds = [
         ("fedavg", "none", 0), ("ifca", "corrected", 0), ("rr_ifca", "corrected", size),
@@ -248,14 +243,14 @@ def _curves(design: RRDesign) -> Iterator[Settings]:
         yield design.row("balanced", seed, Run(name, identifiers, *BOTH[0], b, epsilon))
 
 
-def _torch(design: RRDesign) -> Iterator[Settings]:
+def _torch(design: RRDesign) -> Iterator[bench.Settings]:
     for data, setting, model, epsilon, rounds, size, steps, rate, clip in design.networks:
         runs = [
             Run("fedavg", epsilon=epsilon), Run("rr_ifca", "corrected", B=size, epsilon=epsilon),
             Run("sums_ifca_reseed", B=size, epsilon=epsilon), Run("fedavg"),
         ]  # fmt: skip
         seeds = range(design.at_most(design.network_seeds))
-        yield from grid(
+        yield from bench.grid(
             clients=[Clients(data, setting, seed) for seed in seeds], run=runs, model=model,
             k=design.k, rounds=rounds, clip=clip, n_steps=steps, learning_rate=rate,
         )  # fmt: skip
@@ -263,12 +258,12 @@ def _torch(design: RRDesign) -> Iterator[Settings]:
 
 REFERENCE = "reference,reference_identifiers,reference_B,reference_accountant"
 RUN = ",".join(RUN_KEYS)
-TABLES = tables_of(
+TABLES = bench.tables_of(
     FULL,
     QUICK,
-    Table(
+    bench.Table(
         "rr_accountants",
-        lambda d: grid(
+        lambda d: bench.grid(
             rounds=d.accountant_rounds, accountant=d.accountants, epsilon=d.accountant_epsilons
         ),
         accountants,
@@ -276,9 +271,9 @@ TABLES = tables_of(
         "printed_epsilon",
         finish=_accountants,
     ),
-    Table(
+    bench.Table(
         "rr_flips",
-        lambda d: grid(
+        lambda d: bench.grid(
             k=(2, d.k), epsilon=d.flip_epsilons, share=d.flip_shares,
             identifiers=("printed", "corrected", "exponential", "krr"), rounds=d.rounds,
         ),
@@ -286,25 +281,25 @@ TABLES = tables_of(
         "identifiers,k,epsilon,delta,rounds,share,amount,sigma_theta,p_correct,p_simulated,draws",
         seed="-/{identifiers}/-/{epsilon:g}/rounds={rounds}/share={share}/k={k}",
     ),
-    Table(
+    bench.Table(
         "rr_lines", _lines, lines,
         "sizes,difficulty,init,method,B,rounds,seeds,all_found,lines_found,mse_mean,mse_median,"
         "models_used",
     ),
-    Table(
+    bench.Table(
         "rr_rebalancing",
-        lambda d: grid(
+        lambda d: bench.grid(
             reference=("inserted", "trained"), sigma_theta=d.rebalancing_sigmas,
             B=d.rebalancing_sizes, runs=d.repeated(d.rebalancing_runs),
         ),
         rebalancing, "reference,sigma_theta,B,repetitions,bias2,variance,mse,moved",
         seed="-/rr/{reference}/inf/sigma_theta={sigma_theta}/B={B}",
     ),
-    Table(
+    bench.Table(
         "rr_clips", _clips, training, "model,family,epsilon,clip,seeds,acc_mean,acc_min,chosen",
         finish=_finish_clips, names=("family",), whole=("chosen",),
     ),
-    Table(
+    bench.Table(
         "rr_accuracy", _accuracy, training,
         {
             "rr_accuracy": f"{RUN},seeds,acc_mean,ci95,cluster_acc,models_used",
@@ -314,22 +309,22 @@ TABLES = tables_of(
         },
         finish=_finish_accuracy, names=("adjacency", "delta", *REFERENCE.split(",")),
     ),
-    Table(
+    bench.Table(
         "rr_reseeding", _reseeding, reseeding,
         "setting,k,adjacency,sampling,accountant,epsilon,rounds,below,seeds,acc_mean,ci95,"
         "gain_mean,gain_ci95,models_used,groups_alone,reseeded",
         finish=_gains, names=("adjacency",), beside={"below": 0.0},
         paired=("clients", "run", "k", "rounds"),
-        means=ACCURACY | {"gain_mean": ("gain", mean), "gain_ci95": ("gain", ci95)}
+        means=ACCURACY | {"gain_mean": ("gain", bench.mean), "gain_ci95": ("gain", bench.ci95)}
         | {name: (name, "mean") for name in ("models_used", "groups_alone", "reseeded")},
     ),
-    Table(
+    bench.Table(
         "rr_curves", _curves, curve,
         "method,identifiers,sampling,accountant,B,epsilon,round,seeds,acc_mean,ci95",
-        finish=lambda f, folder: melted(f.drop(columns="rounds"), "round", "round", "accuracy"),
+        finish=lambda f, _: bench.melted(f.drop(columns="rounds"), "round", "round", "accuracy"),
         means=ACCURACY, names=("round",),
     ),
-    Table(
+    bench.Table(
         "rr_torch", _torch, network,
         f"{RUN},clip,n_steps,learning_rate,seeds,acc_mean,ci95,cluster_acc,models_used,constant_acc",
         finish=lambda frame, folder: _described(frame), names=("adjacency",), extra="torch",

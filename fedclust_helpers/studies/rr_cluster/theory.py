@@ -25,14 +25,7 @@ from fedclust_helpers._validation import (
     check_rng,
     check_share,
 )
-from fedclust_helpers.rr_cluster.accounting import (
-    PAPER_ORDERS,
-    calibrate,
-    certified_epsilon,
-    gaussian_rdp,
-    log_brackets,
-    theorem_4_2_rdp,
-)
+from fedclust_helpers.rr_cluster import accounting
 
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(180)
 _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
@@ -47,13 +40,8 @@ def theorem_a_5_rdp(alpha: int, sigma: float, rate: float) -> float:
 
     Far above `accounting.theorem_4_2_rdp` at the same arguments (31 251 against 1.48 at order 8).
     """
-    head, tail = log_brackets([alpha], lambda j: gaussian_rdp(j, sigma), rate)
+    head, tail = accounting.log_brackets([alpha], lambda j: accounting.gaussian_rdp(j, sigma), rate)
     return float(head[0] / (alpha - 1) + np.exp(tail[0]))
-
-
-def equation_9_epsilon(sigma: float, *, n_rounds: int, rate: float) -> float:
-    """The last line of Equation 9 as printed: nothing is added for delta, so it is no bound."""
-    return n_rounds * min(theorem_4_2_rdp(alpha, sigma, rate) for alpha in PAPER_ORDERS)
 
 
 # --- identifiers: how often the noisy argmax is right ---------------------------------------------
@@ -109,7 +97,7 @@ def actual_epsilon(
     sqrt(2) is the error of Algorithm 2. `run` is `n_rounds`, `n_clients` and `cohort`.
     """
     mu = math.hypot(identifier_ratio / sigma_s, 1 / sigma_theta)
-    return certified_epsilon(1 / mu, delta=delta, accountant=accountant, **run)
+    return accounting.certified_epsilon(1 / mu, delta=delta, accountant=accountant, **run)
 
 
 # --- when does rebalancing act? -------------------------------------------------------------------
@@ -154,10 +142,7 @@ def selection_term(
 
 
 def identifier_term(
-    sigma_s: float,
-    n_clusters: int,
-    *,
-    form: Literal["printed", "literal", "corrected"] = "printed",
+    sigma_s: float, n_clusters: int, *, form: Literal["printed", "literal", "corrected"] = "printed"
 ) -> float:
     """Term 2 of Lemma 4.8: the noise changes the argmax.
 
@@ -417,7 +402,7 @@ def table_4(*, n_rounds: int = 50, share: float = 0.5) -> list[Table4Row]:
             low, high = (float(end) for end in clopper_pearson(right, TABLE_4_CLIENTS))
             needed = 0.0
             if math.isfinite(epsilon):
-                sigma = calibrate(epsilon, 1e-3, accountant="wor_rdp", **run)
+                sigma = accounting.calibrate(epsilon, 1e-3, accountant="wor_rdp", **run)
                 needed = sigma / math.sqrt(share)
             likely, lowest, highest = (
                 sigma_for_accuracy(x, k) for x in (right / TABLE_4_CLIENTS, high, low)

@@ -11,15 +11,8 @@ import pandas as pd
 from fedclust_helpers.accounting import gdp_epsilon
 from fedclust_helpers.federation import simulate
 from fedclust_helpers.studies.bench.grading import Cells, Claim, decided, lower, several
+from fedclust_helpers.studies.side_by_side import reading
 from fedclust_helpers.studies.side_by_side.cells import DELTA, PAIRS, PURE, SUMS, asked, one_run
-from fedclust_helpers.studies.side_by_side.reading import (
-    RIVALS,
-    curve,
-    falls_below,
-    geometric_mean,
-    ratio,
-    rounded,
-)
 
 KEYS = ["dataset", "epsilon"]
 
@@ -31,10 +24,10 @@ def against(ours: str, theirs: str, sets: str = "tuned") -> Any:
 
     def check(table: pd.DataFrame) -> dict[str, Any]:
         part = table[table["sets"] == sets]
-        found = ratio(part, ours, theirs)["ratio"]
+        found = reading.ratio(part, ours, theirs)["ratio"]
         by_epsilon = np.exp(np.log(found).groupby("epsilon").mean())
         return {
-            "mean": geometric_mean(found), "most": float(found.max()), "n": len(found),
+            "mean": reading.geometric_mean(found), "most": float(found.max()), "n": len(found),
             "below": int((found < 1).sum()), "by": several(by_epsilon, ".2f"),
             "cells": lower(part, ours, theirs, keys=KEYS, value="nicv_mean", by="method"),
         }  # fmt: skip
@@ -46,10 +39,10 @@ def over_all(table: pd.DataFrame) -> dict[str, Any]:
     """Over-clustered Lloyd against the best rival of each cell, on sets it was not tuned on."""
     part = table[table["sets"] == "fresh"]
     by = part.pivot_table(index=KEYS, columns="method", values="nicv_mean")
-    there = [name for name in RIVALS if name in by]
+    there = [name for name in reading.RIVALS if name in by]
     found = by["overclustered"] / by[there].min(axis=1)
     found = found.dropna()
-    return {"mean": geometric_mean(found), "most": float(found.max()), "n": len(found),
+    return {"mean": reading.geometric_mean(found), "most": float(found.max()), "n": len(found),
             "below": int((found < 1).sum()), "rivals": ", ".join(there)}  # fmt: skip
 
 
@@ -133,7 +126,7 @@ def same_answer() -> dict[str, Any]:
 
 def _mixture(table: pd.DataFrame, trust: str, method: str, epsilon: float) -> pd.Series:
     where: dict[str, Any] = {"data": "mixture", "d": 2, "k": 5, "epsilon": epsilon}
-    return curve(table, trust, method, "n", **where)
+    return reading.curve(table, trust, method, "n", **where)
 
 
 def catch_up(table: pd.DataFrame) -> dict[str, Any]:
@@ -141,10 +134,10 @@ def catch_up(table: pd.DataFrame) -> dict[str, Any]:
     out: dict[str, Any] = {}
     for method in ("sketch", "alg1", "ldp_lloyd"):
         for name, epsilon in (("one", 1.0), ("four", 4.0)):
-            at = falls_below(_mixture(table, "local", method, epsilon), 1.05)
-            out[f"{method}_{name}"], out[f"{method}_{name}_said"] = at, rounded(at)
-    masked = falls_below(_mixture(table, "masked", "overclustered", 1.0), 1.05)
-    return out | {"masked": masked, "masked_said": rounded(masked)}
+            at = reading.falls_below(_mixture(table, "local", method, epsilon), 1.05)
+            out[f"{method}_{name}"], out[f"{method}_{name}_said"] = at, reading.rounded(at)
+    masked = reading.falls_below(_mixture(table, "masked", "overclustered", 1.0), 1.05)
+    return out | {"masked": masked, "masked_said": reading.rounded(masked)}
 
 
 def dials(table: pd.DataFrame) -> dict[str, Any]:
@@ -172,7 +165,7 @@ def small(table: pd.DataFrame) -> dict[str, Any]:
     """The best local method on the real sets at epsilon 1, over the best possible."""
     part = table[(table["trust"] == "local") & (table["epsilon"] == 1)]
     best = part.groupby("data")["over_optimum"].min()
-    ours = curve(table, "masked", "overclustered", "data", epsilon=1.0)
+    ours = reading.curve(table, "masked", "overclustered", "data", epsilon=1.0)
     return {"s1": float(best["s1"]), "adult": float(best["adult"]),
             "digits": float(best["digits"]),
             "masked": float(ours.drop("mixture").max())}  # fmt: skip

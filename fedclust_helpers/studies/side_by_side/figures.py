@@ -11,17 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter
 from numpy.typing import ArrayLike
 
-from fedclust_helpers.studies.bench import style
-from fedclust_helpers.studies.bench.plots import (
-    bare,
-    centers,
-    cloud,
-    crosses,
-    curves,
-    finish,
-    note,
-    panels,
-)
+from fedclust_helpers.studies.bench import plots, style
 from fedclust_helpers.studies.bench.style import BLUE, DARK, DASHED, MUTED, ORANGE, RED, Look
 from fedclust_helpers.studies.side_by_side.reading import curve
 
@@ -49,10 +39,9 @@ LEVELS = [1e-4, 0.001, 0.01, 0.1, 1, 10]
 SETS = {"s1": "S1", "adult": "adult", "digits": "digits"}
 
 
-def percent(ax: Axes, axis: str = "y") -> Axes:
+def percent(ax: Axes) -> Axes:
     """Ticks of an excess cost: 1 is 100 %."""
-    which = ax.yaxis if axis == "y" else ax.xaxis
-    which.set_major_formatter(FuncFormatter(lambda v, _: f"{100 * v:g} %"))
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{100 * v:g} %"))
     return ax
 
 
@@ -61,9 +50,9 @@ def plot_conversion(ax: Axes, epsilons: ArrayLike, lines: Mapping[str, ArrayLike
     looks = dict(zip(lines, (
         Look("", LOCAL, "-"), Look("", BLUE, "--"), Look("", DARK, ":")
     ), strict=True))  # fmt: skip
-    curves(ax, epsilons, lines, looks)
+    plots.curves(ax, epsilons, lines, looks)
     title = "One promise, three numbers to ask for"
-    finish(ax, title, "ε for one replaced record", "ε to ask of a plan", names="ends")
+    plots.finish(ax, title, "ε for one replaced record", "ε to ask of a plan", names="ends")
     return ax
 
 
@@ -72,13 +61,13 @@ def plot_maps(
     best: ArrayLike,
 ) -> None:  # fmt: skip
     """Released centres on the data, one panel for each run, crosses where the best ones lie."""
-    each = panels(axes)
+    each = plots.panels(axes)
     for ax, (key, (released, cost)) in zip(each, found.items(), strict=True):
         look = LOOKS[key]
-        cloud(ax, points)
-        centers(ax, released, look.color, look.style[0], size=75)
-        crosses(ax, best)
-        bare(ax).set_title(f"{look.label}\ncost {cost:.2f} of the best", fontsize=10)
+        plots.cloud(ax, points)
+        plots.centers(ax, released, look.color, look.style[0], size=75)
+        plots.crosses(ax, best)
+        plots.bare(ax).set_title(f"{look.label}\ncost {cost:.2f} of the best", fontsize=10)
 
 
 def plot_excess(
@@ -91,13 +80,13 @@ def plot_excess(
         values = curve(table, trust, method, x, **where)
         if len(values):
             lines[trust, method] = (values - 1).clip(lower=SMALLEST)
-    curves(ax, None, lines, {key: LOOKS[key] for key in lines}, markersize=5)
+    plots.curves(ax, None, lines, {key: LOOKS[key] for key in lines}, markersize=5)
     if level is not None:
         ax.axhline(level, **DASHED)
     at = sorted({v for line in lines.values() for v in line.index})
-    finish(ax, title, label, "cost above the best", log=log, yticks=LEVELS, names="ends")
+    plots.finish(ax, title, label, "cost above the best", log=log, yticks=LEVELS, names="ends")
     if len(at) <= 5:
-        finish(ax, xticks=at)
+        plots.finish(ax, xticks=at)
     ax.set_ylim(SMALLEST / 2.5, 40)
     return percent(ax)
 
@@ -116,12 +105,12 @@ def plot_price(ax: Axes, table: pd.DataFrame, **where: Any) -> Axes:
     """The price of trust: median excess over the number of records, one line for a trust model."""
     lines = {key: curve(table, *key, "n", value="median", **where) - 1 for key in PRICE}
     lines = {key: line.clip(lower=SMALLEST) for key, line in lines.items() if len(line)}
-    curves(ax, None, lines, {key: PRICE[key] for key in lines}, markersize=5)
+    plots.curves(ax, None, lines, {key: PRICE[key] for key in lines}, markersize=5)
     ax.axhline(0.05, **DASHED)
-    note(ax, "5 %", (1.15e6, 0.05), (0, 8))
+    plots.note(ax, "5 %", (1.15e6, 0.05), (0, 8))
     at = next(iter(lines.values())).index
-    finish(ax, "The price of trust is paid in records", "records n (ε = 1)", "cost above the best",
-           log="xy", yticks=LEVELS, xticks=at[::2], names="ends")  # fmt: skip
+    text = ("The price of trust is paid in records", "records n (ε = 1)", "cost above the best")
+    plots.finish(ax, *text, log="xy", yticks=LEVELS, xticks=at[::2], names="ends")
     ax.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:,.0f}"))
     ax.set_ylim(SMALLEST / 2.5, 20)
     return percent(ax)
@@ -138,8 +127,8 @@ def plot_sets(ax: Axes, table: pd.DataFrame, keys: Sequence[tuple[str, str]]) ->
     ax.grid(axis="y", color=style.PALE, linewidth=0.6)
     ax.axvline(1, **DASHED)
     title = "Few records, many clusters or columns: nothing local works"
-    return finish(ax, title, "cost over the best", log="x", xticks=[1, 2, 5, 10, 20],
-                  names="upper right")  # fmt: skip
+    return plots.finish(ax, title, "cost over the best", log="x", xticks=[1, 2, 5, 10, 20],
+                        names="upper right")  # fmt: skip
 
 
 def plot_wire(ax: Axes, table: pd.DataFrame, keys: Sequence[tuple[str, str]]) -> Axes:
@@ -153,16 +142,18 @@ def plot_wire(ax: Axes, table: pd.DataFrame, keys: Sequence[tuple[str, str]]) ->
         at = (row["bytes"], max(row["over_optimum"] - 1, SMALLEST))
         ax.plot(*at, look.style[0], color=look.color, markersize=9)
         left = row["bytes"] > 10_000
-        note(ax, look.label, at, (-9 if left else 9, 0), ha="right" if left else "left")
+        plots.note(ax, look.label, at, (-9 if left else 9, 0), ha="right" if left else "left")
     title = "A byte from each of many, or kilobytes from a few"
-    finish(ax, title, "bytes that one client sends", "cost above the best", log="xy",
-           yticks=LEVELS, xlim=(0.5, 3e5), ylim=(SMALLEST / 1.5, 40))  # fmt: skip
+    plots.finish(ax, title, "bytes that one client sends", "cost above the best", log="xy",
+                 yticks=LEVELS, xlim=(0.5, 3e5), ylim=(SMALLEST / 1.5, 40))  # fmt: skip
     return percent(ax)
 
 
 def plot_rivals(axes: Any, ratios: Mapping[str, pd.DataFrame], names: Mapping[str, str]) -> None:
     """Our cost over a rival's by data set and epsilon, with intervals; a panel for each rival."""
-    for number, (ax, (rival, frame)) in enumerate(zip(panels(axes), ratios.items(), strict=True)):
+    for number, (ax, (rival, frame)) in enumerate(
+        zip(plots.panels(axes), ratios.items(), strict=True)
+    ):
         frame = frame.reset_index()
         sets = list(dict.fromkeys(frame["dataset"]))
         places = {name: len(sets) - 1 - i for i, name in enumerate(sets)}
@@ -175,9 +166,9 @@ def plot_rivals(axes: Any, ratios: Mapping[str, pd.DataFrame], names: Mapping[st
             ax.plot(part["ratio"], y, marker, color=color, markersize=5, label=f"ε = {epsilon:g}")
         ax.set_yticks(list(places.values()), list(places))
         ax.axvline(1, **DASHED)
-        finish(ax, names[rival], "our cost over theirs", log="x", xlim=(0.04, 3),
-               xticks=[0.05, 0.1, 0.2, 0.5, 1, 2], names="lower left" if number == 0 else "",
-               )  # fmt: skip
+        where = "lower left" * (number == 0)
+        plots.finish(ax, names[rival], "our cost over theirs", log="x", xlim=(0.04, 3),
+                     xticks=[0.05, 0.1, 0.2, 0.5, 1, 2], names=where)  # fmt: skip
 
 
 def plot_split(ax: Axes, table: pd.DataFrame, formula: Callable[[int], float]) -> Axes:
@@ -186,22 +177,22 @@ def plot_split(ax: Axes, table: pd.DataFrame, formula: Callable[[int], float]) -
     ax.plot(d, [formula(int(each)) for each in d], color=MUTED, linewidth=1.3)
     ax.plot(table["d"], table["spent"], "o", color=RED, markersize=7)
     ax.axhline(1, **DASHED)
-    note(ax, "asked for", (60, 1), (0, -9))
-    note(ax, "exchanged shares, by formula", (42, formula(42)), (12, -14))
-    note(ax, "given to the mechanisms", (32, float(table.set_index("d")["spent"][32])), (-10, 8),
-         ha="right")  # fmt: skip
+    plots.note(ax, "asked for", (60, 1), (0, -9))
+    plots.note(ax, "exchanged shares, by formula", (42, formula(42)), (12, -14))
+    at = (32, float(table.set_index("d")["spent"][32]))
+    plots.note(ax, "given to the mechanisms", at, (-10, 8), ha="right")
     title = "From five columns on, the shares add up to more than ε"
-    return finish(ax, title, "columns d", "given over asked")
+    return plots.finish(ax, title, "columns d", "given over asked")
 
 
 def plot_models(ax: Axes, lines: Mapping[str, pd.Series], errors: Mapping[str, Any]) -> Axes:
     """Accuracy over epsilon of methods that cluster models."""
     marks = zip(lines, ("o-", "s--", "^-.", "D:"), (BLUE, DARK, ORANGE, LOCAL), strict=False)
     looks = {name: Look(name, color, mark) for name, mark, color in marks}
-    curves(ax, None, lines, looks, errors=errors, interval="bars")
+    plots.curves(ax, None, lines, looks, errors=errors, interval="bars")
     title = "Models: noised sums beat both one shared model and rebalancing"
-    return finish(ax, title, "ε (one client replaced)", "accuracy", log="x", xticks=[2, 4, 8],
-                  names="ends")  # fmt: skip
+    return plots.finish(ax, title, "ε (one client replaced)", "accuracy", log="x", xticks=[2, 4, 8],
+                        names="ends")  # fmt: skip
 
 
 def plot_dials(ax: Axes, costs: Mapping[tuple[str, str], float], title: str) -> Axes:
@@ -216,4 +207,4 @@ def plot_dials(ax: Axes, costs: Mapping[tuple[str, str], float], title: str) -> 
     ax.set_yticks(y, [LOOKS[key].label for key in costs])
     top = max(10.0, 2 * max(costs.values()))
     ticks = [t for t in (1, 2, 5, 10, 20, 50, 100, 200, 500) if t <= top]
-    return finish(ax, title, "cost over the best", log="x", xticks=ticks, xlim=(0.9, top))
+    return plots.finish(ax, title, "cost over the best", log="x", xticks=ticks, xlim=(0.9, top))
