@@ -43,9 +43,3 @@ def load(path: str | PathLike[str]) -> Any:
         If `path` is no path, or no such file.
     """
     return saving.load_as(path, KINDS)
-
-
-__all__ = [
-    "FastLloydKMeans", "FedDPKMeans", "LocalKMeans", "PublicBoundsWarning", "RRCluster",
-    "Statement", "TooFewRowsWarning", "load",
-]  # fmt: skip

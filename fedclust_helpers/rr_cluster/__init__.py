@@ -39,10 +39,3 @@ from fedclust_helpers.rr_cluster.sums_only import (
     plan_dp_fedper,
     plan_sums_only,
 )
-
-__all__ = [
-    "Design", "Evaluation", "LinearRegression", "OneHiddenLayer", "RebalancingPlan",
-    "SharedPlan", "SoftmaxRegression", "SumsPlan", "Training", "TrainingPlan", "TrainingResult",
-    "compare_designs", "evaluate", "identifier_mechanism", "personal_models", "plan",
-    "plan_dp_fedavg", "plan_dp_fedper", "plan_sums_only", "privatise", "rebalance", "run",
-]  # fmt: skip
