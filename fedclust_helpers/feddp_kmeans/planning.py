@@ -101,6 +101,8 @@ def plan(
 ) -> FedDPPlan:  # fmt: skip
     """Fix every release of FedDP-KMeans for a total of (epsilon, delta), add/remove.
 
+    Whatever can be refused is refused here; nothing is charged, read or sent.
+
     Parameters
     ----------
     federation : SumFederation
@@ -122,11 +124,6 @@ def plan(
         Client level only: public clip bounds.
     n_init : int
         Restarts of the server's weighted k-means.
-
-    Raises
-    ------
-    TypeError, ValueError, TrustModelError, RingOverflowError
-        Whatever can be refused is refused here; nothing is charged, read or sent.
     """
     facts = check_federation(federation)
     server, k = check_server_points(federation, server_points, n_clusters)

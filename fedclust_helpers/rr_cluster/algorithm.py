@@ -69,13 +69,8 @@ def server_round(
 
     The exact identifiers are read once, to be noised; all that follows sees the released ones. A
     cluster without an update keeps its model.
-
-    Parameters
-    ----------
-    exact, updates : ndarray of shape (m, k) and (m, d)
-        As `federation.collect` hands them out: whole steps of a grid where noise is discrete.
-    noise, rng
-        The noise; the coins of rebalancing.
+    `exact` (m, k) and `updates` (m, d) come as `federation.collect` hands them out, in whole steps
+    of a grid where noise is discrete. `rng` are the coins of rebalancing.
     """
     k, gamma = plan.n_clusters, plan.training.server_rate
     to_identifiers, to_sums = plan.mechanisms
@@ -105,24 +100,14 @@ def rebalance(
 ) -> IntArray:  # fmt: skip
     """Lines 9 and 10 of Algorithm 1: fill clusters of fewer than B updates from large ones.
 
-    Parameters
-    ----------
-    clusters : ndarray of int, shape (m,)
-        Cluster number of each update.
-    n_clusters, min_size : int
-        k and B. Where m < kB, B is lowered to floor(m/k): a small cohort is no error, and tells
-        nobody anything by one.
-    rule : {"strict", "literal", "off"}
-        Who may be drawn from the clusters of at least B updates. "strict": in random order, but
-        nobody from a cluster that is down to B. So every cluster ends with at least B. "literal"
-        (Algorithm 2, line 12): anybody; a donor may fall below B.
-    rng : numpy.random.Generator
-        Nothing is drawn from it when no cluster is short.
+    `clusters` (m,) are those of the updates; a new array is returned, in which each update has
+    moved at most once. Where m < kB, B (`min_size`) is lowered to floor(m/k): a small cohort is no
+    error, and tells nobody anything by one.
 
-    Returns
-    -------
-    ndarray of int, shape (m,)
-        A new array; each update moves at most once.
+    `rule` says who may be drawn from the clusters of at least B updates. "strict": in random order,
+    but nobody from a cluster that is down to B, so that every cluster ends with at least B.
+    "literal" (Algorithm 2, line 12): anybody; a donor may fall below B. "off": nobody. Nothing is
+    drawn from `rng` when no cluster is short.
     """
     check_choice(rule, "rule", RULES)
     check_rng(rng)

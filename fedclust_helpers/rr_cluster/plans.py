@@ -36,17 +36,10 @@ EXACT = NoNoise("replace-one")
 class RebalancingPlan(TrainingPlan):
     """A plan of RR-Cluster: `clusterer`, `identifiers` and `rebalance` as in `plan`.
 
-    Attributes
-    ----------
-    min_size : int
-        B; 0 without rebalancing.
-    sigma_s, sigma_theta : float
-        Noise multipliers of identifiers and sums; `sigma_s` is inf where identifiers are exact or
-        random answers.
-    identifier_epsilon : float, optional
-        Epsilon of one random answer.
-    answers_amplified : bool
-        Whether random answers were calibrated by Theorem 4.2.
+    `min_size` is B, 0 without rebalancing; `sigma_s` and `sigma_theta` are the noise multipliers of
+    identifiers and sums (`sigma_s` is inf where identifiers are exact or random answers).
+    `identifier_epsilon` is that of one random answer, `answers_amplified` says whether these were
+    calibrated by Theorem 4.2.
     """
 
     clusterer: str

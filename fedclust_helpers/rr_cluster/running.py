@@ -29,25 +29,15 @@ def run(
 ) -> TrainingResult:  # fmt: skip
     """Follow a plan of this package: RR-Cluster, sums only, DP-FedAvg, DP-FedProx or DP-FedPer.
 
-    Parameters
-    ----------
-    federation : SumFederation
-        The one that the plan was made from.
-    initial : array_like of shape (k, d), optional
-        Public starting models; random ones by default (for FeSEM `close_models`).
-    keep_history : bool
-        Keep the models of every round.
-    diagnose : bool
-        RR-Cluster: compare released with exact identifiers, and say how many differ and how large
-        the true clusters are: `flip_rate` (T,) and `true_sizes` (T, k). Only a simulation can look
-        there; nothing of it may be released.
-    progress : bool or function
-        A bar over the releases, or called as progress(done, total).
+    `federation` is the one that the plan was made from. `initial` (k, d) are public starting
+    models; random ones by default (for FeSEM `close_models`). `keep_history` keeps the models of
+    every round. `progress` shows a bar over the releases, or is called as progress(done, total).
 
-    Raises
-    ------
-    ValueError, TypeError, PlanMismatchError, BudgetExceededError
-        Before any data is read.
+    `diagnose` (RR-Cluster) compares released with exact identifiers, and says how many differ and
+    how large the true clusters are: `flip_rate` (T,) and `true_sizes` (T, k). Only a simulation can
+    look there; nothing of it may be released.
+
+    ValueError, TypeError, PlanMismatchError and BudgetExceededError come before any data is read.
     """
     if isinstance(federation, type) or not callable(getattr(federation, "follow", None)):
         raise TypeError(f"federation must be a federation, got {type(federation).__name__}")

@@ -44,15 +44,9 @@ UNTIL = 0.6  # share of the rounds in which models are re-seeded
 class SumsPlan(TrainingPlan):
     """A plan whose rounds release `MODEL_BLOCKS`: sums only, DP-FedAvg, DP-FedProx.
 
-    Attributes
-    ----------
-    count_weight : float
-        Weight of the count column; 0 where no counts are released.
-    min_size : int
-        Floor of the noised counts as divisors.
-    reseed : bool
-    dead_below : float
-        A model is dead when its mean noised count falls below.
+    `count_weight` is the weight of the count column, 0 where no counts are released; `min_size` the
+    floor of the noised counts as divisors. With `reseed` a model is dead when its mean noised count
+    falls below `dead_below`.
     """
 
     count_weight: float = 0.0
@@ -274,12 +268,7 @@ def personal_models(federation: InProcess, result: TrainingResult) -> FloatArray
     """Every client's own model (M, d) after DP-FedPer: shared parameters and its head.
 
     For evaluation in a simulation: no party holds this array. A client that was never drawn has the
-    initial head.
-
-    Raises
-    ------
-    TypeError
-        If `result` is of another method.
+    initial head. TypeError if `result` is of another method.
     """
     check_instance(federation, InProcess, "federation", what="a simulation")
     check_instance(result, TrainingResult, "result")
