@@ -22,13 +22,11 @@ MAX_PACKED = 100_000  # centres that sphere packing tries to place
 
 
 def server_kmeanspp(
-    server_points: ArrayLike, n_clusters: int, *, rng: np.random.Generator
+    server_points: FloatArray, n_clusters: int, *, rng: np.random.Generator
 ) -> FloatArray:
     """ServerKMeans++: one k-means++ seeding on the server's data. Costs no privacy."""
-    server = as_points(server_points, "server_points")
-    k = check_int(n_clusters, "n_clusters", maximum=len(server))
-    seed = int(check_rng(rng).integers(2**31))
-    return np.asarray(kmeans_plusplus(server, k, random_state=seed)[0])
+    seed = int(rng.integers(2**31))
+    return np.asarray(kmeans_plusplus(server_points, n_clusters, random_state=seed)[0])
 
 
 def server_lloyds(
@@ -41,16 +39,15 @@ def server_lloyds(
 
 
 def sphere_packing_start(
-    server_points: ArrayLike, n_clusters: int, *, rng: np.random.Generator
+    server_points: FloatArray, n_clusters: int, *, rng: np.random.Generator
 ) -> FloatArray:
     """SpherePacking in the cube that holds the server's data (G.3). Costs no privacy."""
-    server = as_points(server_points, "server_points")
     check_int(n_clusters, "n_clusters", maximum=MAX_PACKED)
-    bound = float(np.abs(server).max())
+    bound = float(np.abs(server_points).max())
     if bound == 0:
         raise ValueError("server_points must not all be 0: the cube that holds them is a point")
     return kmeans.sphere_packing(
-        n_clusters, server.shape[1], rng=check_rng(rng), bound=bound, method="largest"
+        n_clusters, server_points.shape[1], rng=rng, bound=bound, method="largest"
     )
 
 

@@ -247,10 +247,7 @@ def planned_releases(
         else:
             multiplier = federation.noise_multiplier(epsilon, budgets.delta) * math.sqrt(n_rounds)
             noise.append(federation.gaussian(statistic, part, multiplier=multiplier, **public))
-    federation.check_release(statistic, noise, **zeros, **step.clips)
-    one_row = np.zeros((1, federation.facts.n_features))
-    sent = statistic.compute(one_row, np.array([0, 1]), **zeros, **step.clips)
-    numbers = sum(part.size for part in sent)
+    numbers = federation.check_release(statistic, noise, **zeros, **step.clips)
     first = PlannedRelease.of(statistic, tuple(noise), round=round, numbers=numbers)
     return tuple(replace(first, round=round + t) for t in range(n_rounds))
 

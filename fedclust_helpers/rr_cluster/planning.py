@@ -228,24 +228,24 @@ class Setting:
     def plan(
         self, kind: type[P], method: str, statistic: ClientStatistic,
         make: Callable[[float], Mechanisms], *, epsilon: float | None, sigma: float | None,
-        numbers: int, sent: Mapping[str, Any] | None = None, **own: Any,
+        sent: Mapping[str, Any] | None = None, **own: Any,
     ) -> P:  # fmt: skip
         """The plan of rounds that release `statistic` with the mechanisms of one noise multiplier.
 
-        `make` gives them for a sigma_eff > 0 or 0 (no noise); `numbers` is how many one client
-        sends, `sent` what it receives besides the training and the models.
+        `make` gives them for a sigma_eff > 0 or 0 (no noise); `sent` is what a client receives
+        besides the training and the models.
         """
         nominal, sigma_eff, accountant = self.multiplier(
             make, epsilon=epsilon, sigma=sigma, remembers=statistic.remembers
         )
         return self.settle(
             kind, method, statistic, make(sigma_eff), nominal=nominal, sigma=sigma_eff,
-            accountant=accountant, numbers=numbers, sent=sent, **own,
+            accountant=accountant, sent=sent, **own,
         )  # fmt: skip
 
     def settle(
         self, kind: type[P], method: str, statistic: ClientStatistic, mechanisms: Mechanisms, *,
-        nominal: float, accountant: str, numbers: int, sent: Mapping[str, Any] | None = None,
+        nominal: float, accountant: str, sent: Mapping[str, Any] | None = None,
         trusted: bool = False, **own: Any,
     ) -> P:  # fmt: skip
         """A plan with these mechanisms, checked against the federation.
@@ -254,7 +254,7 @@ class Setting:
         `trusted`: `nominal` was proved in another way).
         """
         models = np.zeros((self.n_clusters, self.training.model.n_parameters))
-        self.federation.check_release(
+        numbers = self.federation.check_release(
             statistic, mechanisms, sampling=self.sampling, models=models,
             **self.training.broadcast(), **(sent or {}),
         )  # fmt: skip

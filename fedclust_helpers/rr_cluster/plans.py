@@ -116,11 +116,6 @@ def plan(
     accountant : {"wor_rdp", "paper", "paper_tight"}
         What `epsilon` is calibrated with: Gaussian identifiers, a cohort, teaching mode. Else it is
         the exact curve where sampling does not count, and Renyi curves.
-
-    Raises
-    ------
-    ValueError, TypeError, TrustModelError
-        Nothing of the data is looked at.
     """
     setting = planning.check_setting(
         federation, training, capability="collect", n_clusters=n_clusters, n_rounds=n_rounds,
@@ -149,10 +144,9 @@ def plan(
     check_share(identifier_share, "identifier_share")
     noise = _answer_noise if identifiers in PURE else _gaussian_noise
     found = noise(setting, statistic, identifiers, identifier_share, epsilon, sigma)
-    d, two = model.n_parameters, clusterer == "fedcam"
     return setting.settle(
         RebalancingPlan, ("rr_" if size else "") + clusterer, statistic, **found,
-        numbers=k + d * (2 if two else 1), sent={"common": np.zeros(d)} if two else {},
+        sent={"common": np.zeros(model.n_parameters)} if clusterer == "fedcam" else {},
         trusted=identifiers in PURE, clusterer=clusterer, identifiers=identifiers,
         rebalance=rebalance, min_size=size,
     )  # fmt: skip

@@ -124,7 +124,7 @@ def block_plan(
         return (setting.gaussian(MODEL_BLOCKS, "blocks", sigma_eff, size, count_weight=weight),)
 
     return setting.plan(
-        SumsPlan, method, MODEL_BLOCKS, make, epsilon=epsilon, sigma=sigma, numbers=size,
+        SumsPlan, method, MODEL_BLOCKS, make, epsilon=epsilon, sigma=sigma,
         sent={"count_weight": weight}, count_weight=weight, **own,
     )  # fmt: skip
 
@@ -245,9 +245,7 @@ def plan_dp_fedper(
             return (NoNoise(setting.facts.adjacency),)
         return (setting.gaussian(SHARED_UPDATE, "update", sigma_eff, size),)
 
-    return setting.plan(
-        SharedPlan, "fedper", SHARED_UPDATE, make, epsilon=epsilon, sigma=sigma, numbers=size
-    )
+    return setting.plan(SharedPlan, "fedper", SHARED_UPDATE, make, epsilon=epsilon, sigma=sigma)
 
 
 def fedper(federation: SumFederation, plan: SharedPlan, models: FloatArray) -> Iterator[Round]:
