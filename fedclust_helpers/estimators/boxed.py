@@ -51,10 +51,6 @@ class _Boxed(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, _P
         each = read_rows(X, columns=self._columns).data
         return [self.predict(each.client(i)) for i in range(each.n_clients)]
 
-    def fit_transform(self, X: Any, y: Any = None, *, clients: Any = None) -> Any:
-        """`fit`, then `transform` of one table or array."""
-        return self.fit(X, y, clients=clients).transform(X)
-
     def predict(self, X: ArrayLike) -> IntArray:
         """Nearest centre of each row, in the scaled box: for the holder of the rows, no release."""
         return kmeans.assign(self._scaled(X), self._box_centers).labels

@@ -80,21 +80,11 @@ def plan_lloyds(
 ) -> LloydsPlan:  # fmt: skip
     """Fix FedDP-Lloyds from a public start, with all of (epsilon, delta), add/remove.
 
-    Three quarters of the budget go to the sums, one to the counts.
-
-    Parameters
-    ----------
-    federation, n_clusters, epsilon, delta, clips
-        As in `plan`.
-    server_points : array_like of shape (q, d)
-        None where `initial` is an array.
-    n_rounds : int
-        1 by default; not with `budgets`.
-    initial : str, or array_like of shape (n_clusters, d)
-        A name of `STARTS`, which `run` computes from the server's points, or public centres.
-    budgets : StepBudgets, optional
-        In place of `epsilon`, `delta` and `n_rounds`: `lloyd_sums`, `lloyd_counts`, `n_rounds` and
-        nothing else.
+    Three quarters of the budget go to the sums, one to the counts. Arguments as in `plan`, but:
+    `initial` is a name of `STARTS`, which `run` computes from the server's points, or public
+    centres (k, d); `server_points` are None then. `n_rounds` is 1 by default; `budgets` take the
+    place of `epsilon`, `delta` and `n_rounds`, with `lloyd_sums`, `lloyd_counts` and `n_rounds` and
+    nothing else.
     """
     facts = planning.check_federation(federation)
     level, centers, server = level_of(facts.unit, clips), None, None

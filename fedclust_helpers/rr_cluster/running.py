@@ -8,14 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fedclust_helpers._checked import checked
 from fedclust_helpers._progress import Progress
-from fedclust_helpers._validation import (
-    FloatArray,
-    as_points,
-    check_bool,
-    check_fits,
-    check_instance,
-)
+from fedclust_helpers._validation import FloatArray, as_points, check_fits
 from fedclust_helpers.federation import SumFederation
 from fedclust_helpers.rr_cluster.algorithm import CLUSTERERS, Round, close_models
 from fedclust_helpers.rr_cluster.planning import LARGEST, TrainingPlan, TrainingResult
@@ -23,6 +18,7 @@ from fedclust_helpers.rr_cluster.plans import RebalancingPlan
 from fedclust_helpers.rr_cluster.sums_only import SumsPlan, fedper, sums_only
 
 
+@checked
 def run(
     federation: SumFederation, plan: TrainingPlan, *, initial: ArrayLike | None = None,
     keep_history: bool = False, diagnose: bool = False, progress: Progress = False,
@@ -39,12 +35,9 @@ def run(
 
     ValueError, TypeError, PlanMismatchError and BudgetExceededError come before any data is read.
     """
-    if isinstance(federation, type) or not callable(getattr(federation, "follow", None)):
-        raise TypeError(f"federation must be a federation, got {type(federation).__name__}")
-    check_instance(plan, TrainingPlan, "plan", what="a plan of rr_cluster")
-    if check_bool(diagnose, "diagnose") and not isinstance(plan, RebalancingPlan):
+    if diagnose and not isinstance(plan, RebalancingPlan):
         raise ValueError("diagnose must be False: only RR-Cluster has identifiers to look at")
-    if check_bool(keep_history, "keep_history"):
+    if keep_history:
         size = (plan.n_rounds + 1) * plan.n_clusters * plan.n_parameters
         check_fits(size, "keep_history", limit=LARGEST)
     models = _initial_models(federation, plan, initial)
