@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
 from fedclust_helpers import client_statistics as cs
-from fedclust_helpers._validation import (
-    FloatArray,
-    IntArray,
-    as_integers,
-    check_choice,
-    check_int,
-    check_rng,
-)
+from fedclust_helpers._checked import checked
+from fedclust_helpers._validation import FloatArray, IntArray, Natural, as_integers, check_int
 from fedclust_helpers.client_statistics import ClientStatistic, Model
 from fedclust_helpers.federation import TrustedServer
 from fedclust_helpers.mechanisms import DiscreteGaussian, Mechanism, NoiseSource
 from fedclust_helpers.rr_cluster.identifiers import privatise
-from fedclust_helpers.rr_cluster.plans import RULES, RebalancingPlan
+from fedclust_helpers.rr_cluster.plans import RebalancingPlan, Rule
 
-MOST = 10**7  # clusters
+Clusters = Annotated[int, partial(check_int, maximum=10**7)]
 CLOSE = 0.01  # standard deviation between the starting models of FeSEM, per parameter
 
 
@@ -94,8 +89,9 @@ def noised(total: Any, mechanism: Mechanism, noise: NoiseSource) -> FloatArray:
     return np.asarray(total + mechanism.sample(total.shape, rng=noise))
 
 
+@checked
 def rebalance(
-    clusters: IntArray, n_clusters: int, min_size: int, *, rule: str = "strict",
+    clusters: IntArray, n_clusters: Clusters, min_size: Natural, *, rule: Rule = "strict",
     rng: np.random.Generator,
 ) -> IntArray:  # fmt: skip
     """Lines 9 and 10 of Algorithm 1: fill clusters of fewer than B updates from large ones.
@@ -109,11 +105,9 @@ def rebalance(
     "literal" (Algorithm 2, line 12): anybody; a donor may fall below B. "off": nobody. Nothing is
     drawn from `rng` when no cluster is short.
     """
-    check_choice(rule, "rule", RULES)
-    check_rng(rng)
-    k = check_int(n_clusters, "n_clusters", maximum=MOST)
+    k = n_clusters
     out = as_integers(clusters, "clusters", minimum=0, maximum=k - 1).copy()
-    size = min(check_int(min_size, "min_size", minimum=0), len(out) // k)
+    size = min(min_size, len(out) // k)
     sizes = np.bincount(out, minlength=k)
     short = np.maximum(size - sizes, 0)
     if rule == "off" or not short.any():

@@ -9,7 +9,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from fedclust_helpers._validation import check_choice, check_int, check_positive, check_share
+from fedclust_helpers._checked import checked
+from fedclust_helpers._validation import Natural, Share, check_positive
 from fedclust_helpers.client_statistics import (
     ADDITIVE_UPDATES,
     CLIENT_UPDATES,
@@ -17,18 +18,16 @@ from fedclust_helpers.client_statistics import (
     ClientStatistic,
 )
 from fedclust_helpers.client_statistics.models import AdditiveModel
-from fedclust_helpers.federation import TrustedServer
+from fedclust_helpers.federation import SumFederation
 from fedclust_helpers.mechanisms import Mechanism, NoNoise
 from fedclust_helpers.rr_cluster import accounting, planning
-from fedclust_helpers.rr_cluster.identifiers import IDENTIFIERS, PURE, identifier_mechanism
+from fedclust_helpers.rr_cluster.identifiers import PURE, Identifiers, identifier_mechanism
 from fedclust_helpers.rr_cluster.planning import Mechanisms, Setting, Training, TrainingPlan
 
 Clusterer = Literal["ifca", "fesem", "fedcam"]
-Identifiers = Literal["exact", "printed", "corrected", "exponential", "krr"]
 Rule = Literal["strict", "literal", "off"]
 
 STATISTICS = {"ifca": CLIENT_UPDATES, "fesem": NEAREST_UPDATES, "fedcam": ADDITIVE_UPDATES}
-RULES = ("strict", "literal", "off")
 EXACT = NoNoise("replace-one")
 
 
@@ -44,7 +43,7 @@ class RebalancingPlan(TrainingPlan):
 
     clusterer: str
     identifiers: str
-    rebalance: str
+    rebalance: Rule
     min_size: int
     sigma_s: float
     sigma_theta: float
@@ -70,11 +69,12 @@ class RebalancingPlan(TrainingPlan):
         return min(total, mixed)
 
 
+@checked
 def plan(
-    federation: TrustedServer, training: Training, *, n_clusters: int, n_rounds: int,
-    epsilon: float | None = None, sigma: float | None = None, delta: float, min_size: int = 8,
+    federation: SumFederation, training: Training, *, n_clusters: int, n_rounds: int,
+    epsilon: float | None = None, sigma: float | None = None, delta: float, min_size: Natural = 8,
     clusterer: Clusterer = "ifca", identifiers: Identifiers = "corrected",
-    rebalance: Rule = "strict", identifier_share: float = 0.5, accountant: str | None = None,
+    rebalance: Rule = "strict", identifier_share: Share = 0.5, accountant: str | None = None,
 ) -> RebalancingPlan:  # fmt: skip
     """Plan RR-Cluster (Algorithms 1 and 2), or a private base clusterer with ``rebalance="off"``.
 
@@ -129,19 +129,15 @@ def plan(
     k, model = setting.n_clusters, training.model
     if k < 2:
         raise ValueError(f"n_clusters must be >= 2 (one model is plan_dp_fedavg), got {k}")
-    statistic = STATISTICS[check_choice(clusterer, "clusterer", tuple(STATISTICS))]
-    check_choice(identifiers, "identifiers", IDENTIFIERS)
-    check_choice(rebalance, "rebalance", RULES)
+    statistic = STATISTICS[clusterer]
     if clusterer == "fedcam" and not isinstance(model, AdditiveModel):
         raise TypeError(f"model must have outputs() for FedCAM, got {type(model).__name__}")
-    check_int(min_size, "min_size", minimum=0)
-    size = 0 if rebalance == "off" else int(min_size)
+    size = 0 if rebalance == "off" else min_size
     if size * k > training.cohort:
         raise ValueError(
             f"min_size must be <= cohort/n_clusters = {training.cohort / k:g} (B <= qM/k), got"
             f" {size}"
         )
-    check_share(identifier_share, "identifier_share")
     noise = _answer_noise if identifiers in PURE else _gaussian_noise
     found = noise(setting, statistic, identifiers, identifier_share, epsilon, sigma)
     return setting.settle(
