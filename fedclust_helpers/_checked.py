@@ -44,14 +44,11 @@ def checked(function: F) -> F:
         inner = getattr(member, "__func__", member)  # of a classmethod
         if name == "__init__":
             setattr(function, name, _checking(inner, function))
-        elif isinstance(inner, types.FunctionType) and name[0] != "_" and _takes_arguments(inner):
-            made = _checking(inner)
-            setattr(function, name, made if inner is member else type(member)(made))
+        elif isinstance(inner, types.FunctionType) and name[0] != "_":
+            if inner.__code__.co_argcount + inner.__code__.co_kwonlyargcount > 1:
+                made = _checking(inner)
+                setattr(function, name, made if inner is member else type(member)(made))
     return function
-
-
-def _takes_arguments(method: types.FunctionType) -> bool:
-    return method.__code__.co_argcount + method.__code__.co_kwonlyargcount > 1
 
 
 def check_fields(record: Any) -> None:

@@ -155,13 +155,6 @@ def check_instance(value: Any, kind: type[T], name: str, *, what: str = "") -> T
     return value
 
 
-def check_optional(value: Any, kind: type[T], name: str, *, what: str = "") -> T | None:
-    """Return `value` if it is None or an instance of `kind`."""
-    if value is None:
-        return None
-    return check_instance(value, kind, name, what=(what or f"a {kind.__name__}") + " or None")
-
-
 def check_function(value: Any, name: str) -> Callable[..., Any]:
     """Return `value` if it can be called and is no class."""
     if not callable(value) or isinstance(value, type):

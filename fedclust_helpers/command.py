@@ -59,10 +59,7 @@ class StudyError(ValueError):
 def read_study(path: str | Path) -> tuple[Any, tuple[Any, Any, Any], Path]:
     """The estimator of a study, what its `fit` takes (X, y, clients), and the folder of results.
 
-    Raises
-    ------
-    StudyError
-        With one line that says what is wrong in which file.
+    `StudyError` says in one line what is wrong in which file.
     """
     path = Path(path)
     try:

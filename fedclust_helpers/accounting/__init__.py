@@ -26,11 +26,3 @@ from fedclust_helpers.accounting.shuffling import (
     shuffled_delta,
     shuffled_epsilon,
 )
-
-__all__ = [
-    "ADJACENCIES", "UNITS", "Accountable", "Budget", "BudgetExceededError", "LedgerMismatchError",
-    "PrivacyLedger", "Release", "Reservation", "Sampling", "Shuffled", "binary_delta",
-    "gaussian_sigma_analytic", "gaussian_sigma_classic", "gdp_delta", "gdp_epsilon", "gdp_mu",
-    "local_epsilon_for", "pure_to_gdp_mu", "shuffled_delta", "shuffled_epsilon", "zcdp_epsilon",
-    "zcdp_rho",
-]  # fmt: skip

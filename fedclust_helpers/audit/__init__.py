@@ -54,8 +54,3 @@ from fedclust_helpers.audit.sensitivity import (
     random_neighbours,
     search_sensitivity,
 )
-
-__all__ = [
-    "audit_canary", "audit_low_bits", "audit_noise_scale", "audit_release", "audit_rounds",
-    "audit_sensitivity", "canary_mu", "random_neighbours", "search_sensitivity",
-]  # fmt: skip

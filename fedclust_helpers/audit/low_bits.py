@@ -51,16 +51,11 @@ def audit_low_bits(
     of two integers in a row (in C order: of neighbouring coordinates); and the number that the
     lowest bits form takes all values equally often (as many bits as give 8 integers to each).
 
-    Parameters
-    ----------
-    steps : array_like of int
-        At least 100 whole steps of the grid: noise, as `DiscreteGaussian.sample_steps` draws it, or
-        released values. Floats, which have lost their low bits, are a TypeError.
-    n_bits : int
-        Bits to test. Those less than `SPREAD` bits below the spread of the values cannot be
-        expected to be uniform: they are left out, and the verdict is "incomplete".
-    false_alarm : float
-        Bound on the probability that uniform bits fail.
+    `steps` are at least 100 whole steps of the grid: noise, as `DiscreteGaussian.sample_steps`
+    draws it, or released values. Floats, which have lost their low bits, are a TypeError. Of the
+    `n_bits` those less than `SPREAD` bits below the spread of the values cannot be expected to be
+    uniform: they are left out, and the verdict is "incomplete". `false_alarm` bounds the
+    probability that uniform bits fail.
 
     Notes
     -----

@@ -114,32 +114,19 @@ class ClientMemory:
 class ClientStatistic:
     """An additive statistic of one or more arrays, computed in one pass over the client's rows.
 
-    Attributes
-    ----------
-    name : str
-        Under which a client knows the function.
-    parts : tuple of str
-        Names of the arrays it returns (they are released together).
-    compute : callable
-        ``compute(points, offsets, **broadcast) -> tuple of arrays of shape (M, ...)``, one row for
-        each client whose rows are ``offsets[i]:offsets[i+1]``.
-    changes : callable
-        ``changes(**public) -> {part: Change}``: what one record changes, over all clusters jointly.
-        Public are bound and n_features of the federation, the numbers that are broadcast, and
-        n_clusters and n_server_points, read off the broadcast arrays.
-    unit : str
-        Whose presence the sensitivity speaks of: one "point", unless it says otherwise.
-    pooled : callable, optional
-        The sum of `compute` over all clients, where it can be had without an array per client.
-    reads : tuple of {"labels", "memory"}
-        What else of its own a client hands to `compute`: ``labels`` (N,), None where it has none,
-        and ``memory``, what it kept from earlier rounds (`ClientMemory`).
-    domain : {"any", "box", "ball"}
-        Where rows must lie for the sensitivity to hold: anywhere, in [-bound, bound]^d, or within
-        length `bound`. A federation that clips its rows to a larger set refuses the statistic.
-    remembers : bool
-        Whether what a client sends depends on rounds in which it took part before. Amplification
-        round by round is not proved then: a sampled release is charged as if everyone took part.
+    A client knows it by its `name`. ``compute(points, offsets, **broadcast)`` gives an array (M,
+    ...) for each of the `parts` (they are released together): a row for each client whose rows are
+    ``offsets[i]:offsets[i+1]``. `pooled` is its sum over all clients, where that can be had without
+    an array per client. ``changes(**public)`` gives the `Change` of each part, over all clusters
+    jointly, by one `unit`. Public are bound and n_features of the federation, the numbers that are
+    broadcast, and n_clusters and n_server_points, read off the broadcast arrays.
+
+    `reads` names what else of its own a client hands to `compute`: "labels" (N,), None where it has
+    none, and "memory", what it kept from earlier rounds (`ClientMemory`). `domain` is where rows
+    must lie for the sensitivity to hold: anywhere, in [-bound, bound]^d, or within length `bound`;
+    a federation that clips to a larger set refuses the statistic. What clients send of a statistic
+    that `remembers` depends on rounds in which they took part before. Amplification round by round
+    is not proved then: a sampled release is charged as if everyone took part.
     """
 
     name: str

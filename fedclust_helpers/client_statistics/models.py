@@ -20,13 +20,7 @@ from fedclust_helpers._validation import (
     as_points,
     check_positive,
 )
-from fedclust_helpers.client_statistics.base import (
-    Change,
-    ClientMemory,
-    Values,
-    known,
-    vector,
-)
+from fedclust_helpers.client_statistics.base import Change, ClientMemory, Values, known, vector
 
 
 class Batch(NamedTuple):

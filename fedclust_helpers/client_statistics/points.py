@@ -62,14 +62,45 @@ def clipped(
     }
 
 
+def totals(rows: FloatArray, offsets: IntArray) -> FloatArray:
+    """Sums (M, d) of each client's rows."""
+    sums = np.zeros((len(offsets) - 1, rows.shape[1]))
+    filled = np.flatnonzero(np.diff(offsets))  # reduceat gives a client without rows a row of ours
+    if len(filled):
+        sums[filled] = np.add.reduceat(rows, offsets[filled], axis=0)
+    return sums
+
+
+def per_client(bins: IntArray, n_bins: int, offsets: IntArray) -> FloatArray:
+    """Counts (M, n_bins) of the rows of each client by bin."""
+    n_clients = len(offsets) - 1
+    owners = np.repeat(np.arange(n_clients), np.diff(offsets))
+    counts = np.bincount(owners * n_bins + bins, minlength=n_clients * n_bins)
+    return counts.reshape(n_clients, n_bins).astype(np.float64)
+
+
+def cut_sums(
+    target: NearestTarget, points: FloatArray, offsets: IntArray, centers: FloatArray,
+    bound: float, unit: float = 1.0,
+) -> Values:  # fmt: skip
+    """Sums of (x - centre)/unit over the rows that `target` labels, each cut to `bound`; counts."""
+    (k, d), n_clients = centers.shape, len(offsets) - 1
+    sums = np.zeros((n_clients * k, d))
+    counts = np.zeros(n_clients * k, dtype=np.int64)
+    for part in kmeans.client_blocks(offsets, min(kmeans.CHUNK, target.rows_at_once)):
+        labels = target.labels(points[part])
+        with np.errstate(over="ignore"):
+            steps = points[part] - centers[labels]
+            if unit != 1:
+                steps /= unit
+        kmeans.add_block(sums, counts, clip_rows(steps, bound), labels, part.start, offsets, k)
+    return sums.reshape(n_clients, k, d), counts.reshape(n_clients, k).astype(np.float64)
+
+
 @known("total", changes=in_box, domain="box")
 def TOTAL(points: FloatArray, offsets: IntArray) -> Values:
     """The sum of all rows, for points in [-bound, bound]^d. Broadcast: nothing."""
-    totals = np.zeros((len(offsets) - 1, points.shape[1]))
-    filled = np.flatnonzero(np.diff(offsets))  # reduceat gives a client without rows a row of ours
-    if len(filled):
-        totals[filled] = np.add.reduceat(points, offsets[filled], axis=0)
-    return (totals,)
+    return (totals(points, offsets),)
 
 
 # --- plain sums and counts (DP-Lloyd of Blum et al.; SuLloyd, GLloyd; FedDP-Lloyds) ---------------
@@ -130,16 +161,7 @@ def CUT_RELATIVE_SUMS_AND_COUNTS(
     """
     # targets as a row is projected: the same bits for any number of threads
     target = NearestTarget(np.ascontiguousarray(project(centers, basis).T), basis)
-    (k, d), n_clients = centers.shape, len(offsets) - 1
-    sums = np.zeros((n_clients * k, d))
-    counts = np.zeros(n_clients * k, dtype=np.int64)
-    for part in kmeans.client_blocks(offsets, min(kmeans.CHUNK, target.rows_at_once)):
-        labels = target.labels(points[part])
-        with np.errstate(over="ignore"):
-            differences = points[part] - centers[labels]
-        differences = clip_rows(differences, radius)
-        kmeans.add_block(sums, counts, differences, labels, part.start, offsets, k)
-    return sums.reshape(n_clients, k, d), counts.reshape(n_clients, k).astype(np.float64)
+    return cut_sums(target, points, offsets, centers, radius)
 
 
 @known("sums", "counts", changes=clipped, unit="client")
@@ -276,10 +298,7 @@ def SERVER_POINT_WEIGHTS(
     (claim K6).
     """
     labels = labels_with_margin(points, basis, server_points)
-    n_clients, n_bins = len(offsets) - 1, len(server_points)
-    owners = np.repeat(np.arange(n_clients), np.diff(offsets))
-    flat = np.bincount(owners * n_bins + labels, minlength=n_clients * n_bins)
-    return (flat.reshape(n_clients, n_bins).astype(np.float64),)
+    return (per_client(labels, len(server_points), offsets),)
 
 
 @known(

@@ -11,11 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from fedclust_helpers import kmeans
 from fedclust_helpers._nearest import NearestTarget
 from fedclust_helpers._validation import FloatArray, IntArray, check_non_negative, check_positive
 from fedclust_helpers.client_statistics.base import COUNT, Change, Values, known, vector
-from fedclust_helpers.client_statistics.clipping import clip_rows
+from fedclust_helpers.client_statistics.points import cut_sums, per_client, totals
 
 MAX_CELLS = 2**20
 
@@ -39,14 +38,6 @@ def _unit_step(*, n_features: int, **_: Any) -> dict[str, Change]:
     return {"sums": vector(1.0, "radius", n_features), "counts": COUNT}
 
 
-def _per_client(cells: IntArray, n_cells: int, offsets: IntArray) -> FloatArray:
-    """Counts (M, n_cells) of the rows of each client by cell."""
-    n_clients = len(offsets) - 1
-    owners = np.repeat(np.arange(n_clients), np.diff(offsets))
-    counts = np.bincount(owners * n_cells + cells, minlength=n_clients * n_cells)
-    return counts.reshape(n_clients, n_cells).astype(np.float64)
-
-
 @known("counts", changes=_one_count)
 def CELL_COUNTS(
     points: FloatArray, offsets: IntArray, *, lower: FloatArray, upper: FloatArray, n_per_axis: int
@@ -63,7 +54,7 @@ def CELL_COUNTS(
             place = np.floor((points[:, column] - lower[column]) / width)
         cells *= n_per_axis
         cells += np.clip(place, 0, n_per_axis - 1).astype(np.int64)
-    return (_per_client(cells, n_per_axis**d, offsets),)
+    return (per_client(cells, n_per_axis**d, offsets),)
 
 
 @known("sums", "squares", changes=_moments, domain="box")
@@ -73,14 +64,7 @@ def MOMENTS(points: FloatArray, offsets: IntArray, *, middle: float) -> Values:
     L2 sensitivities sqrt(d) bound and sqrt(d) max(middle, bound^2 - middle): least for the middle
     of the range of a square, bound^2/2.
     """
-    n_clients = len(offsets) - 1
-    sums, squares = (np.zeros((n_clients, points.shape[1])) for _ in range(2))
-    filled = np.flatnonzero(np.diff(offsets))
-    if len(filled):
-        starts = offsets[filled]
-        sums[filled] = np.add.reduceat(points, starts, axis=0)
-        squares[filled] = np.add.reduceat(points**2 - middle, starts, axis=0)
-    return sums, squares
+    return totals(points, offsets), totals(points**2 - middle, offsets)
 
 
 @known("counts", changes=_one_count)
@@ -91,7 +75,7 @@ def VOTES(points: FloatArray, offsets: IntArray, *, centers: FloatArray) -> Valu
     for start in range(0, len(points), target.rows_at_once):
         part = slice(start, start + target.rows_at_once)
         labels[part] = target.labels(points[part])
-    return (_per_client(labels, len(centers), offsets),)
+    return (per_client(labels, len(centers), offsets),)
 
 
 @known("sums", "counts", changes=_unit_step)
@@ -102,13 +86,4 @@ def CUT_STEPS(
 
     Nothing is left out: a far row pulls with length 1. Sensitivity 1 (L2) and 1, for any radius.
     """
-    target = NearestTarget(centers)
-    (k, d), n_clients = centers.shape, len(offsets) - 1
-    sums = np.zeros((n_clients * k, d))
-    counts = np.zeros(n_clients * k, dtype=np.int64)
-    for part in kmeans.client_blocks(offsets, min(kmeans.CHUNK, target.rows_at_once)):
-        labels = target.labels(points[part])
-        with np.errstate(over="ignore"):
-            steps = (points[part] - centers[labels]) / radius
-        kmeans.add_block(sums, counts, clip_rows(steps, 1.0), labels, part.start, offsets, k)
-    return sums.reshape(n_clients, k, d), counts.reshape(n_clients, k).astype(np.float64)
+    return cut_sums(NearestTarget(centers), points, offsets, centers, 1.0, radius)

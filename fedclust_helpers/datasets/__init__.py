@@ -32,11 +32,3 @@ from fedclust_helpers.datasets.splits import (
     scale_min_max_not_private,
     scale_to_box,
 )
-
-__all__ = [
-    "Dataset", "DatasetUnavailableError", "RegistryEntry", "available", "fetch",
-    "gaussian_mixture", "load_adult", "load_birch2", "load_breast_wisconsin", "load_digits",
-    "load_fashion_mnist", "load_iris", "load_lsun", "load_mnist", "load_s1", "load_wine",
-    "load_yeast", "make_ball_mixture", "partition_dirichlet", "partition_iid",
-    "partition_unequal", "registry", "scale_min_max_not_private", "scale_to_box",
-]  # fmt: skip

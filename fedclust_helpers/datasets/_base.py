@@ -25,18 +25,12 @@ from fedclust_helpers.datasets.splits import scale_to_box
 class Dataset:
     """Points, reference labels, and what is publicly known about them.
 
-    Attributes
-    ----------
-    points : ndarray of float64 of shape (n, d), read-only
-    labels : ndarray of int64 of shape (n,), read-only, or None
-        Reference labels from 0, with -1 for outliers. Never an input of the clustering.
-    n_clusters : int
-        The number of clusters k that the paper uses with these data.
-    bounds : tuple of two ndarrays of shape (d,), read-only
-        Lower and upper limits of each column, known without looking at the data; `bounds_note` says
-        where they come from. A point may still lie outside; a federation clips it at the client.
-    copy : bool, default True
-        Keep a copy of `points`. False keeps a view: it must not be changed afterwards.
+    `points` (n, d), `labels` (n,) and `bounds`, two arrays (d,), are read-only. Labels, from 0,
+    with -1 for outliers, are a reference (or None) and never an input of the clustering.
+    `n_clusters` is the k that the paper uses with these data. The bounds are lower and upper limits
+    of each column, known without looking at the data; `bounds_note` says where they come from. A
+    point may still lie outside; a federation clips it at the client. ``copy=False`` keeps a view of
+    the points instead of a copy: they must not be changed afterwards.
     """
 
     name: str

@@ -69,15 +69,9 @@ def fetch(file: str) -> Path:
     """Path of a registered file (a key of `registry`, such as ``"s1/s1.data.gz"``).
 
     It is looked for in the folder named by ``FEDCLUST_DATA_DIR``, which is never written to, then
-    in the user's cache, then downloaded.
-
-    Raises
-    ------
-    ValueError
-        If the file is not registered, or if its bytes (in ``FEDCLUST_DATA_DIR`` or as downloaded)
-        do not have the registered sha256. A wrong download is not kept.
-    DatasetUnavailableError
-        If the file is not here and cannot be downloaded.
+    in the user's cache, then downloaded. ValueError if it is not registered, or if its bytes (there
+    or as downloaded) do not have the registered sha256; a wrong download is not kept.
+    `DatasetUnavailableError` if it is not here and cannot be downloaded.
     """
     if not isinstance(file, str):
         raise TypeError(f"file must be the name of a registered file, got {type(file).__name__}")

@@ -64,15 +64,9 @@ def gaussian_mixture(
 ) -> Dataset:
     """Draw a Gaussian mixture with given cluster sizes, plus outliers; rows in random order.
 
-    Parameters
-    ----------
-    means : array_like of shape (k, d)
-    covariances : float, or array_like of shape (k,) or (k, d, d)
-        Positive variances of spherical clusters, or positive definite matrices.
-    sizes : array_like of int of shape (k,)
-        Points per cluster, at least 1 each.
-    n_outliers : int
-        Points drawn uniformly from the box of the bounds, with label -1.
+    `means` are (k, d), `sizes` (k,) the points of each cluster, at least 1. `covariances` are
+    positive variances of spherical clusters, a number or (k,), or positive definite matrices
+    (k, d, d). `n_outliers` points are uniform in the box of the bounds, with label -1.
 
     Examples
     --------

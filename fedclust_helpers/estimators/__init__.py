@@ -35,17 +35,7 @@ KINDS = {kind.__name__: kind for kind in (FastLloydKMeans, FedDPKMeans, LocalKMe
 def load(path: str | PathLike[str]) -> Any:
     """The estimator that `save` wrote: it predicts and shows its statement.
 
-    It cannot be fitted: what was spent before is known to the ledger of the data alone.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If `path` is no path, or no such file.
+    It cannot be fitted: what was spent before is known to the ledger of the data alone. TypeError
+    or ValueError if `path` is no path, or no such file.
     """
     return saving.load_as(path, KINDS)
-
-
-__all__ = [
-    "FastLloydKMeans", "FedDPKMeans", "LocalKMeans", "PublicBoundsWarning", "RRCluster",
-    "Statement", "TooFewRowsWarning", "load",
-]  # fmt: skip

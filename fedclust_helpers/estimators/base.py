@@ -14,13 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
+from fedclust_helpers._checked import check_fields
 from fedclust_helpers._state import CopyRefusedError
-from fedclust_helpers._validation import (
-    FloatArray,
-    check_bool,
-    check_choice,
-    check_optional,
-)
+from fedclust_helpers._validation import FloatArray
 from fedclust_helpers.accounting import PrivacyLedger
 from fedclust_helpers.datasets import scale_to_box
 from fedclust_helpers.estimators.bounds import Bounds, given_bounds
@@ -56,7 +52,7 @@ class _Planned(_Told):
     them kept as they are until `fit`.
     """
 
-    n_clusters: int
+    n_clusters: int | Literal["auto"]
     _: KW_ONLY
     epsilon: float
     delta: float | None = None
@@ -122,7 +118,7 @@ class _Planned(_Told):
         for note in prepared.notes:
             warnings.warn(note, TooFewRowsWarning, stacklevel=depth_outside() + 1)
         federation = prepared.federation
-        self._forget()
+        self.__dict__.pop("feature_names_in_", None)  # a fit on arrays has no names of columns
         with self._remembering(federation.ledger):
             result = self._run(prepared)
         self.plan_, self.result_ = prepared.plan, result
@@ -155,8 +151,8 @@ class _Planned(_Told):
                 "a loaded model is a record of a release, and does not know what else was spent:"
                 " fit a new estimator, with the ledger of the data"
             )
-        check_bool(self.public_data, "public_data")
-        planner = self._planners[check_choice(self.method, "method", tuple(self._planners))]
+        check_fields(self)
+        planner = self._planners[self.method]
         given = given_bounds(self.lower, self.upper, self.bounds, public_data=self.public_data)
         rows = self._read(X, y, clients, given)
         planning, running = self._split_options(planner, self._paper.run)
@@ -176,7 +172,7 @@ class _Planned(_Told):
         self, plan: Callable[..., Any], run: Callable[..., Any]
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         """Options of the planner and of the run; unknown ones are refused by name."""
-        options = check_optional(self.options, dict, "options") or {}
+        options = self.options or {}
         ours = {"federation", "plan", "n_clusters", "epsilon", "delta", "rng", "server_points"}
         ours |= {"training"} | (set(self.get_params(deep=False)) - {"options"})
         known = [set(inspect.signature(f).parameters) - ours for f in (plan, run)]
@@ -196,9 +192,7 @@ class _Planned(_Told):
 
     def _open_ledger(self) -> PrivacyLedger | None:
         """The ledger that a fit charges: the one given, else the one of the fit before."""
-        if check_optional(self.ledger, PrivacyLedger, "ledger") is not None:
-            return self.ledger
-        return getattr(self, "_opened", None)
+        return getattr(self, "_opened", None) if self.ledger is None else self.ledger
 
     @contextmanager
     def _remembering(self, ledger: PrivacyLedger) -> Iterator[None]:
@@ -224,8 +218,3 @@ class _Planned(_Told):
             X = features(X, "X", columns=list(names) if named else None)
         points = as_rows(X, "X", n_features=self.n_features_in_, of=type(self).__name__)
         return scale_to_box(points, *self._box)
-
-    def _forget(self) -> None:
-        """A fit on arrays has no names of columns."""
-        if hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_

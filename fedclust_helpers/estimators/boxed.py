@@ -30,16 +30,14 @@ class _Boxed(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, _P
 
     def _run(self, prepared: Prepared) -> Any:
         result, box_centers = self._followed(prepared)
-        self._set_centers(box_centers, prepared.bounds)
+        lower, upper = prepared.bounds
+        self._box_centers = box_centers
+        self.cluster_centers_ = (box_centers + 1) / 2 * (upper - lower) + lower
         return result
 
     def _followed(self, prepared: Prepared) -> tuple[Any, FloatArray]:
         """The result, and its centres in the box."""
         raise NotImplementedError
-
-    def _set_centers(self, box_centers: FloatArray, box: tuple[FloatArray, FloatArray]) -> None:
-        self._box_centers = box_centers
-        self.cluster_centers_ = (box_centers + 1) / 2 * (box[1] - box[0]) + box[0]
 
     def fit_predict(self, X: Any, y: Any = None, *, clients: Any = None) -> Any:
         """`fit`, then the label of each row (n,), found where it is; a list for several clients.
@@ -52,10 +50,6 @@ class _Boxed(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, _P
             return self.predict(X)
         each = read_rows(X, columns=self._columns).data
         return [self.predict(each.client(i)) for i in range(each.n_clients)]
-
-    def fit_transform(self, X: Any, y: Any = None, *, clients: Any = None) -> Any:
-        """`fit`, then `transform` of one table or array."""
-        return self.fit(X, y, clients=clients).transform(X)
 
     def predict(self, X: ArrayLike) -> IntArray:
         """Nearest centre of each row, in the scaled box: for the holder of the rows, no release."""

@@ -11,11 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedclust_helpers import feddp_kmeans
-from fedclust_helpers._validation import FloatArray, as_points, check_choice, check_positive
+from fedclust_helpers._validation import FloatArray, Positive, as_points
 from fedclust_helpers.accounting import LedgerMismatchError, PrivacyLedger
 from fedclust_helpers.datasets import scale_to_box
 from fedclust_helpers.estimators.base import Prepared
-from fedclust_helpers.estimators.bounds import Bounds
 from fedclust_helpers.estimators.boxed import _Boxed
 from fedclust_helpers.estimators.reading import Rows, features
 from fedclust_helpers.estimators.statement import Statement
@@ -70,7 +69,7 @@ class FedDPKMeans(_Boxed):
     trust: Literal["ideal", "trusted"] = "ideal"
     n_records: int | None = None
     rows_per_client: int | None = None
-    radius: float | None = None
+    radius: Positive | None = None
 
     method: Literal["feddp", "adaptive"] = "feddp"
 
@@ -90,16 +89,8 @@ class FedDPKMeans(_Boxed):
         """As `FastLloydKMeans.preview`; `X_server` takes the place of the constructor's."""
         return self._previewed(X, y, clients, X_server=X_server)
 
-    def _read(self, X: Any, y: Any, clients: Any, bounds: Bounds) -> Rows:
-        check_choice(self.trust, "trust", ("ideal", "trusted"))
-        check_choice(self.unit, "unit", ("point", "client"))
-        return super()._read(X, y, clients, bounds)
-
     def _federation(self, data: ClientData) -> InProcess:
-        radius = math.sqrt(data.n_features)
-        if self.radius is not None:
-            radius = check_positive(self.radius, "radius")
-        ledger = self._open_ledger()
+        radius, ledger = self.radius or math.sqrt(data.n_features), self._open_ledger()
         made: InProcess = simulate(
             ClientData(np.clip(data.points, -1, 1), data.offsets, copy=False), self.trust,
             mode=self.mode, seed=self.seed, domain="ball", bound=radius, n_records=self.n_records,
@@ -124,8 +115,9 @@ class FedDPKMeans(_Boxed):
                     "rows_per_client must be given with unit='client': a public number"
                 )
             planning["clips"] = feddp_kmeans.ClipBounds.suggest(
-                server, rows_per_client=self.rows_per_client, n_clusters=self.n_clusters
-            )
+                server, rows_per_client=self.rows_per_client,
+                n_clusters=self.n_clusters,  # type: ignore[arg-type]
+            )  # fmt: skip
         return (server,)
 
     def _server(self, given: Any, rows: Rows, box: tuple[FloatArray, FloatArray]) -> FloatArray:

@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal
 
 from fedclust_helpers import fastlloyd
-from fedclust_helpers._validation import FloatArray, check_bool, check_choice
+from fedclust_helpers._validation import FloatArray
 from fedclust_helpers.estimators.base import Prepared
 from fedclust_helpers.estimators.bounds import Bounds
 from fedclust_helpers.estimators.boxed import _Boxed
@@ -108,8 +108,6 @@ class FastLloydKMeans(_Boxed):
     }  # fmt: skip
 
     def _read(self, X: Any, y: Any, clients: Any, bounds: Bounds) -> Rows:
-        check_choice(self.trust, "trust", ("masked", "ideal", "trusted", "serverless"))
-        check_bool(self.publish, "publish")
         rows = super()._read(X, y, clients, bounds)
         check_many(self, rows.data, alone=clients is None and is_one_table(X))
         return rows

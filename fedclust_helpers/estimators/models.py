@@ -11,18 +11,13 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from fedclust_helpers import fastlloyd, rr_cluster
-from fedclust_helpers._validation import FloatArray, IntArray, check_choice, check_int
+from fedclust_helpers._validation import FloatArray, IntArray, Natural, check_int
 from fedclust_helpers.accounting import PrivacyLedger
 from fedclust_helpers.client_statistics.models import batch_of
 from fedclust_helpers.datasets import scale_to_box
 from fedclust_helpers.estimators.base import Prepared, _Planned
 from fedclust_helpers.estimators.bounds import Bounds
-from fedclust_helpers.estimators.reading import (
-    Rows,
-    client_codes,
-    is_one_table,
-    read_rows,
-)
+from fedclust_helpers.estimators.reading import Rows, client_codes, is_one_table, read_rows
 from fedclust_helpers.federation import ClientData, InProcess, simulate
 from fedclust_helpers.federation.data import is_table
 
@@ -85,7 +80,7 @@ class RRCluster(_Planned):
 
     _: KW_ONLY
     classes: Sequence[Any] | None = None
-    n_hidden: int = 0
+    n_hidden: Natural = 0
     trust: Literal["ideal", "trusted", "masked", "serverless"] = "ideal"
     cohort: int | None = None
     clip: float = 0.3
@@ -114,8 +109,6 @@ class RRCluster(_Planned):
         return self._fitted(X, y, clients)
 
     def _read(self, X: Any, y: Any, clients: Any, bounds: Bounds) -> Rows:
-        check_choice(self.trust, "trust", ("ideal", "trusted", "masked", "serverless"))
-        check_int(self.n_hidden, "n_hidden", minimum=0)
         labels = self._labels_of(y, self._classes(), X)
         return read_rows(X, clients, columns=bounds.columns, labels=labels)
 
@@ -193,7 +186,7 @@ class RRCluster(_Planned):
                 raise TypeError("X must be a table, or a list or dict of them")
             return [self.predict(X[key], choice=int(self._choices_of([key])[0])) for key in keys]
         if choice is not None:
-            check_int(choice, "choice", minimum=0, maximum=self.n_clusters - 1)
+            check_int(choice, "choice", minimum=0, maximum=len(self.models_) - 1)
             rows = self._scaled(X)
             own = np.full(len(rows), choice)
         elif clients is None:

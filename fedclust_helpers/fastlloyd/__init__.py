@@ -39,11 +39,3 @@ from fedclust_helpers.fastlloyd.planning import (
     plan_lloyd,
     plan_sulloyd,
 )
-
-__all__ = [
-    "PLANS", "RHO", "LloydPlan", "LloydResult", "OverclusteredPlan",
-    "OverclusteredResult", "plan_overclustered", "default_delta", "max_radius",
-    "n_rounds_fastlloyd", "n_rounds_glloyd", "n_rounds_sulloyd", "plan", "plan_glloyd",
-    "plan_lloyd", "plan_sulloyd", "predicted_mse", "round_radii", "run", "split_noise",
-    "split_noise_glloyd", "update_centers",
-]  # fmt: skip

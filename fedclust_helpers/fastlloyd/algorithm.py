@@ -55,12 +55,8 @@ def run(
     """Follow a plan of `plan` (FastLloyd, Algorithm 1) or of another planner, on its federation.
 
     `progress` shows a bar over the releases, or is called as progress(done, total).
-
-    Raises
-    ------
-    ValueError, TypeError, PlanMismatchError, BudgetExceededError
-        Before any data is read: if the plan was made for another federation, or costs more than it
-        states, or more than the ledger has left.
+    PlanMismatchError if the plan was made for another federation, BudgetExceededError if it costs
+    more than it states, or than the ledger has left: before any data is read.
     """
     if isinstance(plan, OverclusteredPlan):
         return run_overclustered(federation, plan, progress=progress)
@@ -109,16 +105,10 @@ def update_centers(
     Step = relative sum / count, cut to length `radius`, then folded into the box. All of it is
     post-processing: it sees released values only and costs no budget.
 
-    Parameters
-    ----------
-    centers, relative_sums : ndarray of shape (k, d)
-    counts : ndarray of shape (k,)
-    count_floor : float or None
-        Counts below are raised to it (1 by default): a count that noise made tiny or negative
-        would throw or reverse the step. None divides by the noised count as the paper does, with
-        0 replaced by 1e-9 as in its released code.
-    clip_step : bool
-        Cut the step to the radius (text of section 5.3.5; missing in Algorithm 1).
+    `centers` and `relative_sums` are (k, d), `counts` (k,). Counts below `count_floor` are raised
+    to it (1 by default): a count that noise made tiny or negative would throw or reverse the step.
+    None divides by the noised count as the paper does, with 0 replaced by 1e-9 as in its released
+    code. `clip_step` cuts the step to the radius (text of section 5.3.5; missing in Algorithm 1).
     """
     if count_floor is not None:
         check_positive(count_floor, "count_floor")

@@ -43,14 +43,9 @@ Initial = Literal["halving", "largest"] | ArrayLike
 class LloydPlan(Plan):
     """A Lloyd-type run: a pair of noised arrays (sums, counts) in each round.
 
-    Attributes
-    ----------
-    radii : tuple of float, or None
-        The radius of each round; None for the baselines, which have none.
-    initial : str or ndarray of shape (k, d)
-        Sphere packing variant ("halving", "largest"), or public starting centres.
-    postprocess, count_floor, clip_step
-        What is done with released values, see `update_centers`. Costs no budget.
+    `radii` are those of the rounds (None for the baselines, which have none), `initial` the sphere
+    packing variant ("halving", "largest") or public starting centres (k, d). `postprocess`,
+    `count_floor` and `clip_step` say what is done with released values, see `update_centers`.
     """
 
     radii: tuple[float, ...] | None = None
@@ -82,6 +77,7 @@ def plan(
 
     The noise of round t follows the radius of round t (Eq. 8 has one eta for all), so every round
     costs the same. Sensitivities include the rounding to the federation's grid: r_t + sqrt(d) 2^-q.
+    What the federation could not run is refused; nothing is released or charged.
 
     Parameters
     ----------
@@ -101,11 +97,6 @@ def plan(
         Radius, see `round_radii`.
     postprocess, count_floor, clip_step
         See `update_centers`.
-
-    Raises
-    ------
-    ValueError, TypeError, TrustModelError, RingOverflowError
-        If the federation could not run it; nothing is released or charged.
     """
     k, delta = checked_size(federation, n_clusters, delta)
     n, d, bound = federation.n_records, federation.n_features, federation.bound

@@ -22,9 +22,3 @@ from fedclust_helpers.feddp_kmeans.budgets import StepBudgets, calibrate_budgets
 from fedclust_helpers.feddp_kmeans.levels import ClipBounds
 from fedclust_helpers.feddp_kmeans.planning import FedDPPlan, ServerPoints, plan
 from fedclust_helpers.feddp_kmeans.running import FedDPResult, run
-
-__all__ = [
-    "STARTS", "AdaptivePlan", "ClipBounds", "FedDPPlan", "FedDPResult", "InitResult", "LloydsPlan",
-    "ServerPoints", "StepBudgets", "calibrate_budgets", "plan", "plan_adaptive", "plan_lloyds",
-    "run", "server_lloyds", "split_epsilon",
-]  # fmt: skip

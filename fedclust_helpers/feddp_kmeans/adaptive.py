@@ -68,21 +68,12 @@ def plan_adaptive(
     """Choose start, rounds, clip bound and budgets for a total of (epsilon, delta), add/remove.
 
     Only public numbers are used: the server's data, epsilon and delta, d, k, and the two counts.
-
-    Parameters
-    ----------
-    federation, server_points, n_clusters, epsilon, delta
-        As in `plan`.
-    rng : numpy.random.Generator
-        For the server's own k-means.
-    n_rounds : int, optional
-        Rounds of relative sums; at most 6, chosen from public numbers, by default.
-    initial : {"auto", "server", "weighted"}
-        "server" spends nothing on the start; "weighted" runs Steps 1 and 2 of FedDP-Init; "auto"
-        takes "weighted" when the predicted noise of Step 1 is below half the predicted eigengap.
-    n_records, rows_per_client : int
-        Public numbers of rows, of all clients together and of a typical one. Both are needed at
-        client level. At data-point level `n_records` is the federation's by default.
+    Arguments as in `plan`, but: `rng` is for the server's own k-means. `n_rounds` of relative sums
+    are at most 6, chosen from public numbers, by default. `initial` "server" spends nothing on the
+    start, "weighted" runs Steps 1 and 2 of FedDP-Init, and "auto" takes "weighted" when the
+    predicted noise of Step 1 is below half the predicted eigengap. `n_records` and
+    `rows_per_client` are public numbers of rows, of all clients together and of a typical one. Both
+    are needed at client level; at data-point level `n_records` is the federation's by default.
     """
     facts = planning.check_federation(federation)
     server, k = planning.check_server_points(federation, server_points, n_clusters)

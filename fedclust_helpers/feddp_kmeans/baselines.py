@@ -22,13 +22,11 @@ MAX_PACKED = 100_000  # centres that sphere packing tries to place
 
 
 def server_kmeanspp(
-    server_points: ArrayLike, n_clusters: int, *, rng: np.random.Generator
+    server_points: FloatArray, n_clusters: int, *, rng: np.random.Generator
 ) -> FloatArray:
     """ServerKMeans++: one k-means++ seeding on the server's data. Costs no privacy."""
-    server = as_points(server_points, "server_points")
-    k = check_int(n_clusters, "n_clusters", maximum=len(server))
-    seed = int(check_rng(rng).integers(2**31))
-    return np.asarray(kmeans_plusplus(server, k, random_state=seed)[0])
+    seed = int(rng.integers(2**31))
+    return np.asarray(kmeans_plusplus(server_points, n_clusters, random_state=seed)[0])
 
 
 def server_lloyds(
@@ -41,16 +39,15 @@ def server_lloyds(
 
 
 def sphere_packing_start(
-    server_points: ArrayLike, n_clusters: int, *, rng: np.random.Generator
+    server_points: FloatArray, n_clusters: int, *, rng: np.random.Generator
 ) -> FloatArray:
     """SpherePacking in the cube that holds the server's data (G.3). Costs no privacy."""
-    server = as_points(server_points, "server_points")
     check_int(n_clusters, "n_clusters", maximum=MAX_PACKED)
-    bound = float(np.abs(server).max())
+    bound = float(np.abs(server_points).max())
     if bound == 0:
         raise ValueError("server_points must not all be 0: the cube that holds them is a point")
     return kmeans.sphere_packing(
-        n_clusters, server.shape[1], rng=check_rng(rng), bound=bound, method="largest"
+        n_clusters, server_points.shape[1], rng=rng, bound=bound, method="largest"
     )
 
 
@@ -83,21 +80,11 @@ def plan_lloyds(
 ) -> LloydsPlan:  # fmt: skip
     """Fix FedDP-Lloyds from a public start, with all of (epsilon, delta), add/remove.
 
-    Three quarters of the budget go to the sums, one to the counts.
-
-    Parameters
-    ----------
-    federation, n_clusters, epsilon, delta, clips
-        As in `plan`.
-    server_points : array_like of shape (q, d)
-        None where `initial` is an array.
-    n_rounds : int
-        1 by default; not with `budgets`.
-    initial : str, or array_like of shape (n_clusters, d)
-        A name of `STARTS`, which `run` computes from the server's points, or public centres.
-    budgets : StepBudgets, optional
-        In place of `epsilon`, `delta` and `n_rounds`: `lloyd_sums`, `lloyd_counts`, `n_rounds` and
-        nothing else.
+    Three quarters of the budget go to the sums, one to the counts. Arguments as in `plan`, but:
+    `initial` is a name of `STARTS`, which `run` computes from the server's points, or public
+    centres (k, d); `server_points` are None then. `n_rounds` is 1 by default; `budgets` take the
+    place of `epsilon`, `delta` and `n_rounds`, with `lloyd_sums`, `lloyd_counts` and `n_rounds` and
+    nothing else.
     """
     facts = planning.check_federation(federation)
     level, centers, server = level_of(facts.unit, clips), None, None

@@ -149,13 +149,9 @@ def calibrate_budgets(
 
     Of `shares` only ratios matter; they should add up to about 1 (the search starts there). `total`
     is what step budgets cost, growing with them (about ten calls); `plan` asks the ledger for the
-    mechanisms that its federation would use.
-
-    Raises
-    ------
-    ValueError
-        If even the smallest budgets cost more: every Gaussian step is calibrated at `delta` alone,
-        so several of them together cost a little at the same delta, however small each budget.
+    mechanisms that its federation would use. ValueError if even the smallest budgets cost more:
+    every Gaussian step is calibrated at `delta` alone, so several of them together cost a little at
+    the same delta, however small each budget.
     """
     check_budget(epsilon)
     used = [share for share in shares.steps.values() if share]

@@ -101,6 +101,8 @@ def plan(
 ) -> FedDPPlan:  # fmt: skip
     """Fix every release of FedDP-KMeans for a total of (epsilon, delta), add/remove.
 
+    Whatever can be refused is refused here; nothing is charged, read or sent.
+
     Parameters
     ----------
     federation : SumFederation
@@ -122,11 +124,6 @@ def plan(
         Client level only: public clip bounds.
     n_init : int
         Restarts of the server's weighted k-means.
-
-    Raises
-    ------
-    TypeError, ValueError, TrustModelError, RingOverflowError
-        Whatever can be refused is refused here; nothing is charged, read or sent.
     """
     facts = check_federation(federation)
     server, k = check_server_points(federation, server_points, n_clusters)
@@ -250,10 +247,7 @@ def planned_releases(
         else:
             multiplier = federation.noise_multiplier(epsilon, budgets.delta) * math.sqrt(n_rounds)
             noise.append(federation.gaussian(statistic, part, multiplier=multiplier, **public))
-    federation.check_release(statistic, noise, **zeros, **step.clips)
-    one_row = np.zeros((1, federation.facts.n_features))
-    sent = statistic.compute(one_row, np.array([0, 1]), **zeros, **step.clips)
-    numbers = sum(part.size for part in sent)
+    numbers = federation.check_release(statistic, noise, **zeros, **step.clips)
     first = PlannedRelease.of(statistic, tuple(noise), round=round, numbers=numbers)
     return tuple(replace(first, round=round + t) for t in range(n_rounds))
 

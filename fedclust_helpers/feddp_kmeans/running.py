@@ -41,23 +41,13 @@ def run(
 ) -> FedDPResult:  # fmt: skip
     """Follow a plan of `plan`, `plan_adaptive` or `plan_lloyds`: nothing else is released.
 
-    Parameters
-    ----------
-    federation : SumFederation
-        Of the same public facts as the one that the plan was made from.
-    server_points : array_like of shape (q, d)
-        Those that the plan was made with (None only where it was made without).
-    rng : numpy.random.Generator
-        For the server's own k-means, which costs no privacy (None only for a plan that starts from
-        given centres).
-    progress : bool or function
-        A bar over the releases, or called as progress(done, total).
+    `federation` has the public facts of the one that the plan was made from; `server_points` (q, d)
+    are those of the plan (None only where it was made without). `rng` is for the server's own
+    k-means, which costs no privacy (None only for a plan that starts from given centres).
+    `progress` shows a bar over the releases, or is called as progress(done, total).
 
-    Raises
-    ------
-    PlanMismatchError, BudgetExceededError
-        For other server points, another federation, or a ledger that cannot pay all of the plan:
-        before anything is charged, read or sent.
+    PlanMismatchError or BudgetExceededError for other server points, another federation, or a
+    ledger that cannot pay all of the plan: before anything is charged, read or sent.
     """
     planning.check_federation(federation)
     server, generator = cast(Any, None), cast(Any, None)

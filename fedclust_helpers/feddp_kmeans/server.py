@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedclust_helpers._validation import FloatArray, as_numbers, as_points, check_int, check_real
+from fedclust_helpers._validation import FloatArray
 from fedclust_helpers.mechanisms import Mechanism
 
 
@@ -21,10 +21,6 @@ def top_eigenvectors(noisy_outer: FloatArray, rank: int) -> tuple[FloatArray, Fl
     Independent noise on all d^2 entries makes the matrix unsymmetric; averaging it with its
     transpose halves the off-diagonal variance (claim K4).
     """
-    noisy_outer = as_points(noisy_outer, "noisy_outer")
-    if noisy_outer.shape[0] != noisy_outer.shape[1]:
-        raise ValueError(f"noisy_outer must be square, got shape {noisy_outer.shape}")
-    check_int(rank, "rank", maximum=len(noisy_outer))
     values, vectors = np.linalg.eigh((noisy_outer + noisy_outer.T) / 2)
     return values[::-1][:rank].copy(), np.ascontiguousarray(vectors[:, ::-1][:, :rank])
 
@@ -35,9 +31,7 @@ def surviving_points(weights: FloatArray, *, minimum: float, at_least: int) -> F
     When fewer reach the minimum, the points with the largest noised weights are kept with weight
     at least 1e-6 of the largest: a rule fixed in advance, on released values only.
     """
-    weights = as_numbers(weights, "weights", ndim=1)
-    check_int(at_least, "at_least", maximum=len(weights))
-    usable = np.where(weights >= max(check_real(minimum, "minimum"), 0.0), weights, 0.0)
+    usable = np.where(weights >= max(minimum, 0.0), weights, 0.0)
     if np.count_nonzero(usable) < at_least:
         best = np.argsort(weights)[::-1][:at_least]
         usable = np.zeros_like(weights)

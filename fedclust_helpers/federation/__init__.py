@@ -59,11 +59,3 @@ from fedclust_helpers.federation.plan import (
 from fedclust_helpers.federation.randomness import Randomness
 from fedclust_helpers.federation.shuffled import ShuffledReports
 from fedclust_helpers.federation.transcript import Message, Transcript
-
-__all__ = [
-    "TRUST_MODELS", "ClientData", "ClippedDataWarning", "FederationFacts", "IdealSecureSum",
-    "InProcess", "LocalReports", "MaskedSecureSum", "Message", "Plan", "PlanMismatchError",
-    "PlannedRelease", "Randomness", "RunResult", "ServerlessSecureSum", "ShuffledReports",
-    "SumFederation", "Transcript", "TrustModelError", "TrustedServer", "UserSplit", "require",
-    "simulate",
-]  # fmt: skip

@@ -9,17 +9,11 @@ from functools import cached_property
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import ArrayLike
 
+from fedclust_helpers._checked import checked
 from fedclust_helpers._progress import Progress, showing
 from fedclust_helpers._state import Fixed, SingleUse
-from fedclust_helpers._validation import (
-    FloatArray,
-    IntArray,
-    check_choice,
-    check_instance,
-    check_int,
-)
+from fedclust_helpers._validation import Count, FloatArray, IntArray, check_instance
 from fedclust_helpers.accounting import Budget, PrivacyLedger, Sampling
 from fedclust_helpers.client_statistics import ClientMemory, ClientStatistic
 from fedclust_helpers.federation import checks
@@ -61,7 +55,7 @@ class SumFederation(Protocol):
     def gaussian(self, *args: Any, **kwargs: Any) -> Mechanism: ...
     def laplace(self, *args: Any, **kwargs: Any) -> Mechanism: ...
     def follow(self, plan: Plan, progress: Progress = False) -> AbstractContextManager[int]: ...
-    def check_release(self, *args: Any, **kwargs: Any) -> None: ...
+    def check_release(self, *args: Any, **kwargs: Any) -> int: ...
     def noisy_sum(self, *args: Any, **kwargs: Any) -> tuple[FloatArray, ...]: ...
 
 
@@ -105,9 +99,10 @@ class InProcess(Fixed, SingleUse, NoiseFactory):
         " one ledger of the data set"
     )
 
+    @checked
     def __init__(
         self,
-        clients: ClientData | Sequence[ArrayLike],
+        clients: Any,
         *,
         seed: int | np.random.SeedSequence | None = None,
         mode: Literal["teaching", "secure"] = "teaching",
@@ -115,14 +110,12 @@ class InProcess(Fixed, SingleUse, NoiseFactory):
         domain: Literal["box", "ball"] = "box",
         ledger: PrivacyLedger | None = None,
         budget: Budget | None = None,
-        n_records: int | None = None,
-        n_clients: int | None = None,
-        n_labels: int | None = None,
+        n_records: Count | None = None,
+        n_clients: Count | None = None,
+        n_labels: Count | None = None,
         noise: Literal["auto", "continuous", "discrete"] = "auto",
         keep_payloads: bool = False,
     ) -> None:
-        check_choice(mode, "mode", ("teaching", "secure"))
-        check_choice(noise, "noise", ("auto", "continuous", "discrete"))
         if mode == "secure" and seed is not None:
             raise ValueError("seed must not be given in secure mode: it would remove the noise")
         if mode == "teaching" and seed is None:
@@ -131,7 +124,7 @@ class InProcess(Fixed, SingleUse, NoiseFactory):
             raise ValueError("noise must be discrete in secure mode: the last bits of floats leak")
         self.ledger = checks.check_ledger(ledger, budget)
         data = clients if isinstance(clients, ClientData) else ClientData.from_clients(clients)
-        self.n_clients = data.n_clients if n_clients is None else check_int(n_clients, "n_clients")
+        self.n_clients = n_clients or data.n_clients
         if data.n_clients > self.n_clients:  # a rule: nobody beyond the public number takes part
             data = data.take(np.arange(self.n_clients))
         clipped, counts = data.clipped(bound, domain=domain)
@@ -141,9 +134,7 @@ class InProcess(Fixed, SingleUse, NoiseFactory):
         self.clipped_counts = counts  # known to each client for itself, never sent
         self.client_memory = ClientMemory(clipped.n_clients)  # likewise
         self.n_features = data.n_features
-        n_rows = len(data.points)
-        self.n_records = n_rows if n_records is None else check_int(n_records, "n_records")
-        self.n_labels = None if n_labels is None else check_int(n_labels, "n_labels")
+        self.n_records, self.n_labels = n_records or len(data.points), n_labels
         self._noise = noise
         self.transcript = Transcript(keep_payloads)
         n_nodes = self._n_present if self.nodes_add_noise else 0
@@ -243,24 +234,14 @@ class InProcess(Fixed, SingleUse, NoiseFactory):
     ) -> tuple[FloatArray, ...]:
         """Release a noised sum of `statistic` over all clients, one array for each of its parts.
 
-        Parameters
-        ----------
-        mechanisms : one Mechanism for each part of the statistic
-            Each must hide at least the sensitivity of its part.
-        round : int
-            Number under which the transcript and the ledger record this release.
-        sampling : Sampling, optional
-            Sum over a cohort that is drawn here, anew, instead of everyone. Who was drawn stays
-            inside: the charge is amplified only against those who do not learn it. An empty
-            cohort releases pure noise.
-        **broadcast
-            Arguments that every client receives (centres, radius).
+        Each of `mechanisms` must hide at least the sensitivity of its part. `round` is the number
+        under which transcript and ledger record this release; `broadcast` are the arguments that
+        every client receives (centres, radius). With `sampling` a cohort is drawn here, anew,
+        instead of everyone. Who was drawn stays inside: the charge is amplified only against those
+        who do not learn it. An empty cohort releases pure noise.
 
-        Raises
-        ------
-        ValueError, TypeError, LedgerMismatchError, BudgetExceededError, RingOverflowError
-            Before any data is read or budget spent; `TrustModelError` if this trust model offers no
-            such release.
+        What is wrong raises before any data is read or budget spent; `TrustModelError` if this
+        trust model offers no such release.
         """
         how = broadcast | {"round": round, "sampling": sampling}
         return self._release("noisy_sum", statistic, mechanisms, **how)
@@ -290,12 +271,13 @@ class InProcess(Fixed, SingleUse, NoiseFactory):
         *,
         sampling: Sampling | None = None,
         **broadcast: Any,
-    ) -> None:
+    ) -> int:
         """Raise what a release with these arguments would raise: no budget, data or message.
 
-        The budget of the ledger is not asked. Wrong broadcast arguments are found by computing the
-        statistic of one row of zeros. Everything that the sensitivity needs is the federation's own
-        or read off the broadcast; none of it can be given beside.
+        Returns how many numbers one client would send. The budget of the ledger is not asked. Wrong
+        broadcast arguments are found by computing the statistic of one row of zeros. Everything
+        that the sensitivity needs is the federation's own or read off the broadcast; none of it can
+        be given beside.
         """
         if sampling is not None and self.no_sampling:
             raise TrustModelError(f"{type(self).__name__} offers no sampling: {self.no_sampling}")
@@ -307,6 +289,7 @@ class InProcess(Fixed, SingleUse, NoiseFactory):
             checks.check_noise(self.facts, statistic, part, mechanism, size, public)
             n, most = checks.largest_total(self.facts, statistic, mechanism, changes[part])
             self._check_range(part, mechanism, n, most)
+        return sum(int(np.prod(shape)) for shape in shapes)
 
     def _check_range(self, part: str, mechanism: Mechanism, n: int, most: float) -> None:
         checks.check_integers(part, mechanism, n, most)
@@ -340,10 +323,8 @@ class InProcess(Fixed, SingleUse, NoiseFactory):
             number, self._n_releases = self._n_releases, self._n_releases + 1
             return tuple(
                 step(Part(name, f"{statistic.name}/{name}", round, number, mechanism), value)
-                for name, mechanism, value in zip(
-                    statistic.parts, mechanisms, values, strict=True
-                )
-            )  # fmt: skip
+                for name, mechanism, value in zip(statistic.parts, mechanisms, values, strict=True)
+            )
 
     def _shapes(
         self, statistic: ClientStatistic, broadcast: dict[str, Any]

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from fedclust_helpers._validation import check_instance, check_optional
+from fedclust_helpers._checked import checked
+from fedclust_helpers._validation import check_instance
 from fedclust_helpers.accounting import Budget, LedgerMismatchError, PrivacyLedger, Sampling
 from fedclust_helpers.client_statistics import Change, ClientMemory, ClientStatistic
 from fedclust_helpers.client_statistics.base import public_numbers
@@ -140,12 +141,11 @@ def check_integers(part: str, mechanism: Mechanism, n: int, most: float) -> None
         )
 
 
+@checked
 def check_ledger(
     ledger: PrivacyLedger | None, budget: Budget | None, adjacency: str = "add/remove"
 ) -> PrivacyLedger:
     """The ledger of a federation: the one given, or a new one for one point."""
     if ledger is not None and budget is not None:
         raise ValueError("budget must not be given with a ledger: a ledger brings its own")
-    return check_optional(ledger, PrivacyLedger, "ledger") or PrivacyLedger(
-        adjacency=adjacency, budget=budget
-    )
+    return PrivacyLedger(adjacency=adjacency, budget=budget) if ledger is None else ledger

@@ -42,17 +42,10 @@ class ClientData:
     The arrays are read-only copies: changing yours afterwards changes nothing here. What is wrong
     is said by a TypeError or ValueError that names the argument, never with a value of the data.
 
-    Parameters
-    ----------
-    points : array_like of shape (N, d)
-        Finite numbers.
-    offsets : array_like of int, shape (M + 1,)
-        0, then the number of rows of the first 1, 2, ..., M clients.
-    labels : array_like of int, shape (N,), optional
-        Class numbers of labelled examples, 0, 1, ...
-    copy : bool, default True
-        False keeps a view of a float64 array of rows instead, to save the memory of large data.
-        **Do not change that array then**: rows were clipped and checked only once.
+    `points` (N, d) are finite; `offsets` (M + 1,) are 0, then the number of rows of the first 1, 2,
+    ..., M clients; `labels` (N,) are class numbers 0, 1, ... of labelled examples. ``copy=False``
+    keeps a view of a float64 array of rows, to save the memory of large data. **Do not change that
+    array then**: rows were clipped and checked only once.
 
     Examples
     --------

@@ -7,15 +7,9 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from fedclust_helpers._validation import (
-    FloatArray,
-    IntArray,
-    check_choice,
-    check_int,
-    check_optional,
-)
+from fedclust_helpers._checked import checked
+from fedclust_helpers._validation import FloatArray, IntArray, Natural, check_choice
 from fedclust_helpers.client_statistics import ClientStatistic
 from fedclust_helpers.federation.base import InProcess, Part
 from fedclust_helpers.federation.data import ClientData
@@ -100,19 +94,20 @@ class _Ring(InProcess):
     offers = ("noisy_sum",)
     receiver: Literal["server", "clients"] = "clients"
 
+    @checked
     def __init__(
         self,
-        clients: ClientData | Sequence[ArrayLike],
+        clients: Any,
         *,
         bits: Literal[32, 64] = 64,
         fractional_bits: int | None = None,
-        max_colluding: int = 1,
+        max_colluding: Natural = 1,
         **common: Any,
     ) -> None:
         default = 30 if bits == 64 else 16
         self.fixed_point = FixedPoint(bits, default if fractional_bits is None else fractional_bits)
         self.resolution, self.bytes_per_number = self.fixed_point.resolution, bits // 8
-        self.max_colluding = check_int(max_colluding, "max_colluding", minimum=0)
+        self.max_colluding = max_colluding
         super().__init__(clients, **common)
         if self.nodes_add_noise:
             n = self._n_present
@@ -186,24 +181,23 @@ class MaskedSecureSum(_Ring):
         " nobody from the clients"
     )
 
+    @checked
     def __init__(
         self,
-        clients: ClientData | Sequence[ArrayLike],
+        clients: Any,
         *,
         noise_from: Literal["server", "clients"] = "server",
         receiver: Literal["server", "clients"] = "clients",
         pre_shared_secret: bytes | None = None,
         **options: Any,
     ) -> None:
-        check_choice(noise_from, "noise_from", ("server", "clients"))
-        if check_choice(receiver, "receiver", ("server", "clients")) == "server":
+        if receiver == "server":
             if noise_from == "server":
                 raise ValueError(
                     "receiver must be 'clients' with noise_from='server': a server that reads a sum"
                     " and knows the noise in it knows the exact sum"
                 )
             self.no_sampling = "the pads are 0 together only where everybody takes part"
-        check_optional(pre_shared_secret, bytes, "pre_shared_secret", what="bytes")
         data = clients if isinstance(clients, ClientData) else ClientData.from_clients(clients)
         if pre_shared_secret is None and data.n_clients > MAX_AGREEING:
             raise ValueError(

@@ -143,10 +143,10 @@ class LocalReports(InProcess):
                 raise TypeError(f"public[{name!r}] of {who} must be an array of numbers")
         query.check(self.n_features)
 
-    def check_release(self, *args: Any, **kwargs: Any) -> None:
+    def check_release(self, *args: Any, **kwargs: Any) -> int:
         """As for all federations."""
         _check_local(self.ledger)
-        super().check_release(*args, **kwargs)
+        return super().check_release(*args, **kwargs)
 
     def divide(self, shares: Mapping[str, float]) -> UserSplit:
         """Divide the users over named parts by public coins; later `ask`s may name a part.

@@ -20,8 +20,3 @@ from fedclust_helpers.flower.journal import JournalError
 from fedclust_helpers.flower.messages import MessageError
 from fedclust_helpers.flower.server import Direct, RoundFailedError, ServerRoom, Transport
 from fedclust_helpers.flower.study import METHODS, Study
-
-__all__ = [
-    "METHODS", "ClientRoom", "Direct", "JournalError", "MessageError", "RoundFailedError",
-    "ServerRoom", "Study", "Transport",
-]  # fmt: skip

@@ -54,12 +54,3 @@ PLANS = {
     "sketch": plan_sketch,
 }
 """The planners by the names used in the result tables."""
-
-__all__ = [
-    "PLANS", "CellCounts", "LdpResult", "LocalPlan", "NoisyPoints", "NothingDetectedWarning",
-    "PoorFitWarning", "SketchPlan", "SketchResult", "plan_sketch", "sketch_users_needed",
-    "detection_threshold", "plan",
-    "plan_four_rounds", "plan_gaussian_reports", "plan_grid_histogram",
-    "plan_lloyd", "plan_private_mean", "random_in_ball", "run",
-    "users_needed",
-]  # fmt: skip

@@ -23,11 +23,7 @@ from fedclust_helpers.rr_cluster.algorithm import rebalance
 from fedclust_helpers.rr_cluster.designs import Design, compare_designs
 from fedclust_helpers.rr_cluster.evaluation import Evaluation, evaluate
 from fedclust_helpers.rr_cluster.identifiers import identifier_mechanism, privatise
-from fedclust_helpers.rr_cluster.models import (
-    LinearRegression,
-    OneHiddenLayer,
-    SoftmaxRegression,
-)
+from fedclust_helpers.rr_cluster.models import LinearRegression, OneHiddenLayer, SoftmaxRegression
 from fedclust_helpers.rr_cluster.planning import Training, TrainingPlan, TrainingResult
 from fedclust_helpers.rr_cluster.plans import RebalancingPlan, plan
 from fedclust_helpers.rr_cluster.running import run
@@ -39,10 +35,3 @@ from fedclust_helpers.rr_cluster.sums_only import (
     plan_dp_fedper,
     plan_sums_only,
 )
-
-__all__ = [
-    "Design", "Evaluation", "LinearRegression", "OneHiddenLayer", "RebalancingPlan",
-    "SharedPlan", "SoftmaxRegression", "SumsPlan", "Training", "TrainingPlan", "TrainingResult",
-    "compare_designs", "evaluate", "identifier_mechanism", "personal_models", "plan",
-    "plan_dp_fedavg", "plan_dp_fedper", "plan_sums_only", "privatise", "rebalance", "run",
-]  # fmt: skip

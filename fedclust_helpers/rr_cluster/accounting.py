@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import dp_accounting as dpa
 import numpy as np
@@ -23,17 +23,14 @@ from dp_accounting.rdp import RdpAccountant
 from scipy.optimize import brentq
 from scipy.special import gammaln, logsumexp
 
+from fedclust_helpers._checked import checked
 from fedclust_helpers._validation import (
+    Count,
+    Delta,
     FloatArray,
-    as_numbers,
-    check_bool,
     check_choice,
-    check_delta,
-    check_epsilon,
     check_int,
-    check_non_negative,
     check_positive,
-    check_share,
 )
 from fedclust_helpers.accounting import gdp_epsilon, gdp_mu
 from fedclust_helpers.accounting.totals import RDP_ORDERS
@@ -43,7 +40,6 @@ PAPER_ORDERS = tuple(range(2, 65)) + tuple(range(72, 257, 8))  # Theorem 4.2 is 
 RUN_ORDERS = tuple(order for order in RDP_ORDERS if order >= 2)
 MAX_SIGMA = 2.0**24
 SIGMAS = (1e-100, 1e100)  # noise multipliers whose squares are numbers
-MAX_ORDER = 100_000  # terms of Theorem 4.2 that are added up
 MAX_EPSILON = 1e13  # of a calibration
 MAX_PLD_EPSILON = 20.0  # of a calibration by privacy loss distributions: minutes above
 CHEAP = {  # what a slow accountant starts from: one on the same scale, and a factor
@@ -82,7 +78,7 @@ LIBRARY = ("wor_rdp", "poisson_rdp", "poisson_pld", "poisson_pld_replace")
 and all of them give the exact curve of the Gaussian (Dong, Roth, Su 2022, Corollary 2.13)."""
 
 
-def _check_sigma(sigma: Any, name: str = "sigma") -> float:
+def _check_sigma(sigma: Any, name: str) -> float:
     sigma = check_positive(sigma, name, finite=False)
     if sigma < SIGMAS[0] or SIGMAS[1] < sigma < math.inf:
         raise ValueError(
@@ -91,33 +87,20 @@ def _check_sigma(sigma: Any, name: str = "sigma") -> float:
     return sigma
 
 
-def _check_total(epsilon: Any, delta: Any) -> tuple[float, float]:
-    """The total of a calibration."""
-    epsilon = check_epsilon(epsilon)
-    if epsilon > MAX_EPSILON:
-        raise ValueError(f"epsilon must be <= {MAX_EPSILON:g}, got {epsilon:g}")
-    return epsilon, check_delta(delta)
+def _check_total(epsilon: Any, name: str) -> float:
+    if check_positive(epsilon, name) > MAX_EPSILON:
+        raise ValueError(f"{name} must be <= {MAX_EPSILON:g}, got {epsilon:g}")
+    return float(epsilon)
 
 
-def _check_rounds(n_rounds: Any, n_clients: Any, cohort: Any) -> tuple[int, int, int]:
-    m = check_int(n_clients, "n_clients")
-    return check_int(n_rounds, "n_rounds"), m, check_int(cohort, "cohort", maximum=m)
-
-
-def _check_alpha(alpha: Any) -> Any:
-    """Orders above 1: a number, or an array of floats."""
-    array = as_numbers(alpha, "alpha")
-    if array.min() <= 1:
-        raise ValueError("alpha must be > 1")
-    return array if np.ndim(alpha) else float(array)
-
+Sigma = Annotated[float, _check_sigma]
 
 # --- Theorem 4.2 ----------------------------------------------------------------------------------
 
 
 def gaussian_rdp(alpha: float | FloatArray, sigma: float) -> Any:
     """Renyi divergence of order `alpha` > 1 of the Gaussian mechanism, alpha/(2 sigma^2)."""
-    return _check_alpha(alpha) / (2 * _check_sigma(sigma) ** 2)
+    return alpha / (2 * sigma**2)
 
 
 def krr_rdp(alpha: float | FloatArray, epsilon: float, *, n_clusters: int = 2) -> Any:
@@ -126,8 +109,7 @@ def krr_rdp(alpha: float | FloatArray, epsilon: float, *, n_clusters: int = 2) -
     With two answers, the default, it bounds every epsilon-DP mechanism, so also the exponential
     one. `alpha` > 1 may be an array.
     """
-    alpha = _check_alpha(alpha)
-    epsilon, k = check_non_negative(epsilon, "epsilon"), check_int(n_clusters, "n_clusters")
+    k = n_clusters
     if k == 1 or epsilon == 0:
         return alpha * 0.0
     a = np.asarray(alpha, dtype=np.float64)
@@ -183,8 +165,6 @@ def theorem_4_2_rdp(alpha: int, sigma: float, rate: float) -> float:
     logarithm is taken of the whole bracket (not as in Theorem A.5); eps(inf) = inf for a Gaussian,
     so each min{2, .} is 2 and the terms j >= 3 don't vanish as sigma grows.
     """
-    alpha = check_int(alpha, "alpha", minimum=2, maximum=MAX_ORDER)
-    sigma, rate = _check_sigma(sigma), check_share(rate, "rate", one=True)
     return float(_theorem_4_2([alpha], lambda j: gaussian_rdp(j, sigma), rate)[0])
 
 
@@ -207,16 +187,16 @@ def converted(
 # --- all accountants by name ----------------------------------------------------------------------
 
 
+@checked
 def certified_epsilon(
-    sigma: float, *, delta: float, n_rounds: int, n_clients: int, cohort: int, accountant: str
+    sigma: Sigma, *, delta: Delta, n_rounds: Count, n_clients: Count, cohort: Count, accountant: str
 ) -> float:
     """Epsilon of `n_rounds` rounds at noise multiplier sigma_eff, by any of `ACCOUNTANTS`.
 
     `sigma` may be ``math.inf`` for Theorem 4.2 ("paper" and "paper_tight"): its floor.
     """
     check_choice(accountant, "accountant", tuple(ACCOUNTANTS))
-    n_rounds, n_clients, cohort = _check_rounds(n_rounds, n_clients, cohort)
-    sigma, delta = _check_sigma(sigma), check_delta(delta)
+    check_int(cohort, "cohort", maximum=n_clients)
     if accountant in LIBRARY:
         check_positive(sigma, "sigma")
         if cohort == n_clients:
@@ -275,33 +255,30 @@ def floor_epsilon(
     library's RDP accountants have none but that of the conversion at the largest order they try,
     which is 0 unless delta is very small; its PLD has none.
     """
-    run: dict[str, Any] = {"delta": check_delta(delta), "accountant": accountant}
-    run |= {"n_rounds": n_rounds, "n_clients": n_clients, "cohort": cohort}
-    check_choice(accountant, "accountant", tuple(ACCOUNTANTS))
-    _check_rounds(n_rounds, n_clients, cohort)
     if accountant not in LIBRARY:
-        return certified_epsilon(math.inf, **run)
+        return certified_epsilon(
+            math.inf, delta=delta, n_rounds=n_rounds, n_clients=n_clients, cohort=cohort,
+            accountant=accountant,
+        )  # fmt: skip
     if accountant.endswith("_rdp") and cohort < n_clients:
         return converted(RUN_ORDERS, np.zeros(len(RUN_ORDERS)), delta)
     return 0.0
 
 
+@checked
 def calibrate(
-    epsilon: float, delta: float, *, n_rounds: int, n_clients: int, cohort: int, accountant: str
-) -> float:
+    epsilon: Annotated[float, _check_total], delta: Delta, *, n_rounds: Count, n_clients: Count,
+    cohort: Count, accountant: str,
+) -> float:  # fmt: skip
     """The smallest sigma_eff for which `accountant` certifies (epsilon, delta) over `n_rounds`.
 
     Cached. The result never costs more than `epsilon`, and is within 1e-6 of the smallest. With
-    ``cohort == n_clients`` it is sqrt(n_rounds)/mu, mu that of (epsilon, delta): exact.
-
-    Raises
-    ------
-    ValueError
-        If `epsilon` is not above the floor of the accountant; the message names the floor.
+    ``cohort == n_clients`` it is sqrt(n_rounds)/mu, mu that of (epsilon, delta): exact. ValueError
+    if `epsilon` is not above the floor of the accountant, which the message names.
     """
-    epsilon, delta = _check_total(epsilon, delta)
     check_choice(accountant, "accountant", tuple(ACCOUNTANTS))
-    return _calibrated(epsilon, delta, *_check_rounds(n_rounds, n_clients, cohort), accountant)
+    check_int(cohort, "cohort", maximum=n_clients)
+    return _calibrated(epsilon, delta, n_rounds, n_clients, cohort, accountant)
 
 
 @lru_cache(maxsize=1024)
@@ -380,8 +357,6 @@ def split_identifiers(sigma_eff: float, share: float) -> tuple[float, float]:
     split serves counts and sums under add/remove: counts get noise sigma_s, sums C sigma_theta.
     ``share = 0`` gives sigma_s = inf: nothing but the sums is released (DP-FedAvg).
     """
-    sigma_eff = check_positive(sigma_eff, "sigma_eff")
-    share = check_share(share, "share", zero=True)
     sigma_s = sigma_eff / math.sqrt(share) if share else math.inf
     return sigma_s, sigma_eff / math.sqrt(1 - share)
 
@@ -402,17 +377,14 @@ def mixed_epsilon(
     drawn. ``dp-accounting`` amplifies no such pair. So both are charged as if everyone took part;
     or, `amplified`, by Theorem 4.2, whose black-box form takes any Renyi curve (with its floor).
     """
-    sigma_theta = _check_sigma(sigma_theta, "sigma_theta")
-    answer = check_non_negative(identifier_epsilon, "identifier_epsilon")
-    delta, k = check_delta(delta), check_int(n_clusters, "n_clusters")
-    n_rounds, n_clients, cohort = _check_rounds(n_rounds, n_clients, cohort)
 
     def curve(a: FloatArray) -> FloatArray:
-        return np.asarray(krr_rdp(a, answer, n_clusters=k) + gaussian_rdp(a, sigma_theta))
+        answer = krr_rdp(a, identifier_epsilon, n_clusters=n_clusters)
+        return np.asarray(answer + gaussian_rdp(a, sigma_theta))
 
-    if not check_bool(amplified, "amplified"):
+    if not amplified:
         return converted(RUN_ORDERS, n_rounds * curve(np.asarray(RUN_ORDERS)), delta)
-    epsilon_inf = answer if math.isinf(sigma_theta) else math.inf
+    epsilon_inf = identifier_epsilon if math.isinf(sigma_theta) else math.inf
     rdp = n_rounds * _theorem_4_2(PAPER_ORDERS, curve, cohort / n_clients, epsilon_inf)
     return converted(PAPER_ORDERS, rdp, delta)
 
@@ -420,14 +392,9 @@ def mixed_epsilon(
 def calibrate_identifiers(epsilon: float, delta: float, *, sigma_theta: float, **run: Any) -> float:
     """The largest pure epsilon of an identifier for which `mixed_epsilon` stays within `epsilon`.
 
-    `run` are the other arguments of `mixed_epsilon`.
-
-    Raises
-    ------
-    ValueError
-        If the sums alone already cost `epsilon`; the message says how much they cost.
+    `run` are the other arguments of `mixed_epsilon`. ValueError if the sums alone already cost
+    `epsilon`; the message says how much they cost.
     """
-    epsilon, delta = _check_total(epsilon, delta)
     alone = mixed_epsilon(sigma_theta, 0.0, delta=delta, **run)
     refusal = (
         f"epsilon must be > {alone:.4g}, which sigma_theta={sigma_theta:g} costs without any"

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
 from fedclust_helpers import client_statistics as cs
-from fedclust_helpers._validation import (
-    FloatArray,
-    IntArray,
-    as_integers,
-    check_choice,
-    check_int,
-    check_rng,
-)
+from fedclust_helpers._checked import checked
+from fedclust_helpers._validation import FloatArray, IntArray, Natural, as_integers, check_int
 from fedclust_helpers.client_statistics import ClientStatistic, Model
 from fedclust_helpers.federation import TrustedServer
 from fedclust_helpers.mechanisms import DiscreteGaussian, Mechanism, NoiseSource
 from fedclust_helpers.rr_cluster.identifiers import privatise
-from fedclust_helpers.rr_cluster.plans import RULES, RebalancingPlan
+from fedclust_helpers.rr_cluster.plans import RebalancingPlan, Rule
 
-MOST = 10**7  # clusters
+Clusters = Annotated[int, partial(check_int, maximum=10**7)]
 CLOSE = 0.01  # standard deviation between the starting models of FeSEM, per parameter
 
 
@@ -69,13 +64,8 @@ def server_round(
 
     The exact identifiers are read once, to be noised; all that follows sees the released ones. A
     cluster without an update keeps its model.
-
-    Parameters
-    ----------
-    exact, updates : ndarray of shape (m, k) and (m, d)
-        As `federation.collect` hands them out: whole steps of a grid where noise is discrete.
-    noise, rng
-        The noise; the coins of rebalancing.
+    `exact` (m, k) and `updates` (m, d) come as `federation.collect` hands them out, in whole steps
+    of a grid where noise is discrete. `rng` are the coins of rebalancing.
     """
     k, gamma = plan.n_clusters, plan.training.server_rate
     to_identifiers, to_sums = plan.mechanisms
@@ -99,36 +89,25 @@ def noised(total: Any, mechanism: Mechanism, noise: NoiseSource) -> FloatArray:
     return np.asarray(total + mechanism.sample(total.shape, rng=noise))
 
 
+@checked
 def rebalance(
-    clusters: IntArray, n_clusters: int, min_size: int, *, rule: str = "strict",
+    clusters: IntArray, n_clusters: Clusters, min_size: Natural, *, rule: Rule = "strict",
     rng: np.random.Generator,
 ) -> IntArray:  # fmt: skip
     """Lines 9 and 10 of Algorithm 1: fill clusters of fewer than B updates from large ones.
 
-    Parameters
-    ----------
-    clusters : ndarray of int, shape (m,)
-        Cluster number of each update.
-    n_clusters, min_size : int
-        k and B. Where m < kB, B is lowered to floor(m/k): a small cohort is no error, and tells
-        nobody anything by one.
-    rule : {"strict", "literal", "off"}
-        Who may be drawn from the clusters of at least B updates. "strict": in random order, but
-        nobody from a cluster that is down to B. So every cluster ends with at least B. "literal"
-        (Algorithm 2, line 12): anybody; a donor may fall below B.
-    rng : numpy.random.Generator
-        Nothing is drawn from it when no cluster is short.
+    `clusters` (m,) are those of the updates; a new array is returned, in which each update has
+    moved at most once. Where m < kB, B (`min_size`) is lowered to floor(m/k): a small cohort is no
+    error, and tells nobody anything by one.
 
-    Returns
-    -------
-    ndarray of int, shape (m,)
-        A new array; each update moves at most once.
+    `rule` says who may be drawn from the clusters of at least B updates. "strict": in random order,
+    but nobody from a cluster that is down to B, so that every cluster ends with at least B.
+    "literal" (Algorithm 2, line 12): anybody; a donor may fall below B. "off": nobody. Nothing is
+    drawn from `rng` when no cluster is short.
     """
-    check_choice(rule, "rule", RULES)
-    check_rng(rng)
-    k = check_int(n_clusters, "n_clusters", maximum=MOST)
+    k = n_clusters
     out = as_integers(clusters, "clusters", minimum=0, maximum=k - 1).copy()
-    size = min(check_int(min_size, "min_size", minimum=0), len(out) // k)
+    size = min(min_size, len(out) // k)
     sizes = np.bincount(out, minlength=k)
     short = np.maximum(size - sizes, 0)
     if rule == "off" or not short.any():

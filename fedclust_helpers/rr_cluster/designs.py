@@ -10,7 +10,8 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from fedclust_helpers._validation import check_choice, check_delta, check_int, check_positive
+from fedclust_helpers._checked import checked
+from fedclust_helpers._validation import Count, Delta, Positive, as_integers
 from fedclust_helpers.accounting import gdp_mu
 from fedclust_helpers.rr_cluster import accounting
 
@@ -25,23 +26,12 @@ DEFAULT = {"replace-one": "wor_rdp", "add/remove": "poisson_rdp"}
 class Design(NamedTuple):
     """One way to spend (epsilon, delta) of one client: a row of `compare_designs`.
 
-    Attributes
-    ----------
-    adjacency : str
-        The promise: "replace-one" or "add/remove" one client.
-    cohort, n_rounds : int
-        Clients of a round (on average, under add/remove) and rounds.
-    accountant : str
-        Of a sampled cohort; "gdp" is the exact curve.
-    participations : float
-        Rounds in which one client takes part, on average.
-    sigma : float
-        Noise multiplier sigma_eff of a round.
-    noise : float
-        Standard deviation of the noise in the mean of all mean updates of one model, for each
-        parameter, in units of C k/n: C the clip, n clients, k models of equally many.
-    recommended : bool
-        The least noise under its relation.
+    `adjacency` is the promise, `cohort` the clients of a round (on average, under add/remove),
+    `participations` in how many rounds one client takes part, on average. `accountant` is that of a
+    sampled cohort, or "gdp", the exact curve; `sigma` the noise multiplier sigma_eff of a round.
+    `noise` is the standard deviation of the noise in the mean of all mean updates of one model, for
+    each parameter, in units of C k/n: C the clip, n clients, k models of equally many. The least
+    noise under its relation is `recommended`.
     """
 
     adjacency: str
@@ -73,10 +63,10 @@ def noise_multiplier(
     return exact, "gdp"
 
 
+@checked
 def compare_designs(
-    epsilon: float, delta: float, *, n_clients: int, cohorts: Sequence[int] | None = None,
+    epsilon: Positive, delta: Delta, *, n_clients: Count, cohorts: Sequence[int] | None = None,
     n_rounds: Sequence[int] = (30, 10),
-    adjacencies: Sequence[str] = ("replace-one", "add/remove"),
 ) -> tuple[Design, ...]:  # fmt: skip
     """Cohorts, rounds and relations of sums only at one (epsilon, delta), by their predicted noise.
 
@@ -86,28 +76,12 @@ def compare_designs(
     it in the mean of all T updates, 1/sqrt(T) of that: it is on the same scale for all T. Where
     everybody takes part it is 2/mu or 1/(mu sqrt(0.9)) for every T.
 
-    Parameters
-    ----------
-    epsilon, delta : float
-        The total for the whole run and one client.
-    n_clients : int
-        n, public.
-    cohorts : sequence of int, optional
-        Clients of a round: a tenth, three tenths and all of them by default.
-    n_rounds : sequence of int
-        The more preferred, the earlier: the first is taken among designs with equal noise.
-    adjacencies : sequence of {"replace-one", "add/remove"}
+    (epsilon, delta) is the total for the whole run and one client. `cohorts` are a tenth, three
+    tenths and all of the n public `n_clients` by default. Of designs with equal noise the one whose
+    `n_rounds` come first is taken.
 
-    Returns
-    -------
-    tuple of Design
-        One row for each combination, as a table ``pandas.DataFrame(rows)``. One row of each
-        relation is `recommended`. Numbers under two relations are different promises.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If an argument is not of these kinds.
+    Returns one row for each combination under each relation, as a table ``pandas.DataFrame(rows)``.
+    One row of each relation is `recommended`: numbers under two relations are different promises.
 
     Examples
     --------
@@ -115,12 +89,12 @@ def compare_designs(
     >>> [(row.adjacency, row.cohort, round(row.noise, 2)) for row in rows if row.recommended]
     [('replace-one', 1000, 5.15), ('add/remove', 1000, 2.71)]
     """
-    epsilon, delta = check_positive(epsilon, "epsilon"), check_delta(delta)
-    n = check_int(n_clients, "n_clients")
-    sizes = _listed(_shares(n) if cohorts is None else cohorts, "cohorts", n)
+    n = n_clients
+    tenths = dict.fromkeys(max(1, m) for m in (n // 10, 3 * n // 10, n))
+    sizes = _listed(tuple(tenths) if cohorts is None else cohorts, "cohorts", n)
     rounds = _listed(n_rounds, "n_rounds", 100_000)
     out: list[Design] = []
-    for adjacency in _names(adjacencies):
+    for adjacency in SCHEMES:
         scale = 2.0 if adjacency == "replace-one" else 1 / math.sqrt(1 - COUNTS_SHARE)
         rows = []
         for t in rounds:
@@ -138,18 +112,8 @@ def compare_designs(
     return tuple(out)
 
 
-def _shares(n: int) -> tuple[int, ...]:
-    return tuple(dict.fromkeys(max(1, m) for m in (n // 10, 3 * n // 10, n)))
-
-
 def _listed(values: Sequence[int], name: str, most: int) -> list[int]:
-    """A sequence of whole numbers from 1 to `most`, one at least."""
-    if isinstance(values, (str, bytes)) or not hasattr(values, "__len__") or not len(values):
-        raise TypeError(f"{name} must be a sequence of whole numbers, one or more")
-    return [check_int(value, name, maximum=most) for value in values]
-
-
-def _names(values: Sequence[str]) -> list[str]:
-    if isinstance(values, str) or not hasattr(values, "__len__") or not len(values):
-        raise TypeError("adjacencies must be a sequence of relations, one or more")
-    return [check_choice(value, "adjacencies", tuple(SCHEMES)) for value in values]
+    """Whole numbers from 1 to `most`, one at least."""
+    if not len(values):
+        raise ValueError(f"{name} must be a sequence of whole numbers, one or more")
+    return as_integers(values, name, minimum=1, maximum=most).tolist()

@@ -33,20 +33,12 @@ BLOCK = 100  # clients evaluated at a time
 class Evaluation:
     """How the clients fare, each with the model of least loss on its own training data.
 
-    Attributes
-    ----------
-    accuracy, per_client : float, ndarray of shape (M,)
-        Share of correct labels on a client's test data (for a regression: minus the mean squared
-        error), the mean over clients and each.
-    cluster_accuracy : float
-        Share of clients whose choice agrees with their true group, under the best matching of
-        models to groups. Misleading where models are noise: see `groups_alone`.
-    models_used : int
-        Models chosen by at least 2 % of the clients.
-    groups_alone : int
-        Groups with a model of their own: most of the group chose it, and most who chose it are of
-        the group.
-    choices : ndarray of shape (M,)
+    `accuracy` is the mean over clients, `per_client` (M,) each one's share of correct labels on its
+    test data (for a regression: minus the mean squared error); `choices` (M,) their models.
+    `cluster_accuracy` is the share of clients whose choice agrees with their true group, under the
+    best matching of models to groups: misleading where models are noise. `models_used` were chosen
+    by at least 2 % of the clients. `groups_alone` have a model of their own: most of the group
+    chose it, and most who chose it are of the group.
     """
 
     accuracy: float
@@ -63,17 +55,9 @@ def evaluate(
 ) -> Evaluation:  # fmt: skip
     """Accuracy and cluster recovery of trained models; outside the privacy boundary.
 
-    Parameters
-    ----------
-    model : Model
-    models : array_like of shape (k, d)
-        Or (M, d) with M = the number of clients, one each (DP-FedPer): then nobody chooses.
-    train_data, test_data : ClientData
-        Of the same clients.
-    groups : array_like of int, shape (M,)
-        True group of each client.
-    common : ndarray of shape (d,), optional
-        The common model of FedCAM, whose outputs are added.
+    `models` are (k, d), or (M, d) for M clients, one each (DP-FedPer): then nobody chooses.
+    `train_data` and `test_data` are of the same clients, of the true `groups` (M,). The outputs of
+    `common` (d,), the common model of FedCAM, are added.
     """
     if not callable(getattr(model, "losses", None)) or isinstance(model, type):
         raise TypeError(f"model must be a Model, got {type(model).__name__}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, get_args
 
 import dp_accounting as dpa
 import numpy as np
@@ -31,7 +31,7 @@ from fedclust_helpers.mechanisms import (
     Shape,
 )
 
-IDENTIFIERS = ("exact", "printed", "corrected", "exponential", "krr")
+Identifiers = Literal["exact", "printed", "corrected", "exponential", "krr"]
 PURE = ("exponential", "krr")
 
 
@@ -97,7 +97,7 @@ def identifier_mechanism(kind: str, amount: float) -> IdentifierMechanism:
     `amount` is the epsilon of one answer. "exact" shows identifiers as they are: the ledger says
     inf.
     """
-    check_choice(kind, "kind", IDENTIFIERS)
+    check_choice(kind, "kind", get_args(Identifiers))
     if kind == "exact":
         return NoNoise("replace-one")
     sigma = check_positive(amount, "amount")

@@ -47,21 +47,14 @@ Mechanisms = tuple[Mechanism, ...]
 class Training:
     """What clients train, and what of it enters a round; the same for all algorithms.
 
-    Parameters
-    ----------
-    model : Model
-    cohort : int
-        Clients of a round (qM): exactly so many, drawn without replacement, where the ledger is
-        kept for replace-one; each with probability cohort/M (Poisson) under add/remove. The two are
-        different promises. All clients means no sampling.
-    clip : float
-        Bound C on the length of an update. An update that is not finite counts as zero.
-    n_steps, learning_rate : int, float
-        Local full-batch gradient steps.
-    server_rate : float
-        gamma: the share of a mean update that a model takes.
-    proximal : float
-        mu of FedProx: clients pay (mu/2) ||theta - start||^2.
+    Clients take `n_steps` local full-batch gradient steps of `learning_rate` on `model`, and pay
+    (mu/2) ||theta - start||^2 with mu = `proximal` (FedProx). The length of an update is cut to
+    `clip` (C); one that is not finite counts as zero. A model takes the share `server_rate` (gamma)
+    of a mean update.
+
+    `cohort` are the clients of a round (qM): exactly so many, drawn without replacement, where the
+    ledger is kept for replace-one; each with probability cohort/M (Poisson) under add/remove. The
+    two are different promises. All clients means no sampling.
     """
 
     model: Model
@@ -94,18 +87,10 @@ class Training:
 class TrainingPlan(Plan):
     """All public numbers of a training run, the same for every party.
 
-    Attributes
-    ----------
-    training : Training
-    nominal : float
-        The epsilon that the noise was calibrated for; `epsilon` itself where noise was planned by
-        `sigma`. Less than `epsilon` for identifiers "printed" and "exact", which cost more.
-    sigma : float
-        Noise multiplier sigma_eff of a round, 0 without noise.
-    accountant : str
-        What it was calibrated with.
-    sampling : Sampling, optional
-        None: everyone takes part.
+    `nominal` is the epsilon that the noise was calibrated for, by `accountant`; `epsilon` itself
+    where noise was planned by `sigma`, less for identifiers "printed" and "exact", which cost more.
+    `sigma` is the noise multiplier sigma_eff of a round, 0 without noise. Without `sampling`
+    everyone takes part.
     """
 
     training: Training
@@ -141,21 +126,11 @@ class TrainingPlan(Plan):
 class TrainingResult(RunResult):
     """Models of a run and everything a reader may ask about it.
 
-    Attributes
-    ----------
-    models : ndarray of shape (k, d)
-    sizes : ndarray of shape (T, k)
-        What the server knows of cluster sizes: after rebalancing (RR-Cluster), noised counts (sums
-        only), empty where nothing of the kind is released.
-    moved : ndarray of shape (T,)
-        Updates that rebalancing moved.
-    reseeded : tuple of (round, dead model, split model)
-    common : ndarray of shape (d,), optional
-        The common model of FedCAM.
-    history : ndarray of shape (T + 1, k, d), optional
-        All models, if asked for.
-    diagnostics : mapping
-        What nobody in a real federation would know, if asked for (see `run`).
+    `models` (k, d), and `common` (d,) of FedCAM; `sizes` (T, k) is what the server knows of cluster
+    sizes: after rebalancing (RR-Cluster), noised counts (sums only), empty where nothing of the
+    kind is released. `moved` (T,) counts the updates that rebalancing moved, `reseeded` holds
+    (round, dead model, split model). If asked for, `history` (T + 1, k, d) are all models and
+    `diagnostics` what nobody in a real federation would know (see `run`).
     """
 
     plan: TrainingPlan
@@ -253,24 +228,24 @@ class Setting:
     def plan(
         self, kind: type[P], method: str, statistic: ClientStatistic,
         make: Callable[[float], Mechanisms], *, epsilon: float | None, sigma: float | None,
-        numbers: int, sent: Mapping[str, Any] | None = None, **own: Any,
+        sent: Mapping[str, Any] | None = None, **own: Any,
     ) -> P:  # fmt: skip
         """The plan of rounds that release `statistic` with the mechanisms of one noise multiplier.
 
-        `make` gives them for a sigma_eff > 0 or 0 (no noise); `numbers` is how many one client
-        sends, `sent` what it receives besides the training and the models.
+        `make` gives them for a sigma_eff > 0 or 0 (no noise); `sent` is what a client receives
+        besides the training and the models.
         """
         nominal, sigma_eff, accountant = self.multiplier(
             make, epsilon=epsilon, sigma=sigma, remembers=statistic.remembers
         )
         return self.settle(
             kind, method, statistic, make(sigma_eff), nominal=nominal, sigma=sigma_eff,
-            accountant=accountant, numbers=numbers, sent=sent, **own,
+            accountant=accountant, sent=sent, **own,
         )  # fmt: skip
 
     def settle(
         self, kind: type[P], method: str, statistic: ClientStatistic, mechanisms: Mechanisms, *,
-        nominal: float, accountant: str, numbers: int, sent: Mapping[str, Any] | None = None,
+        nominal: float, accountant: str, sent: Mapping[str, Any] | None = None,
         trusted: bool = False, **own: Any,
     ) -> P:  # fmt: skip
         """A plan with these mechanisms, checked against the federation.
@@ -279,7 +254,7 @@ class Setting:
         `trusted`: `nominal` was proved in another way).
         """
         models = np.zeros((self.n_clusters, self.training.model.n_parameters))
-        self.federation.check_release(
+        numbers = self.federation.check_release(
             statistic, mechanisms, sampling=self.sampling, models=models,
             **self.training.broadcast(), **(sent or {}),
         )  # fmt: skip
@@ -357,7 +332,9 @@ class Setting:
             return rounds_epsilon([line(sigma)] * self.n_rounds, self.delta, rdp=rdp)
 
         within = epsilon * (1 - 1e-5)  # room for the gap
-        if amplified and _worthwhile(epsilon) and within > self._floor(cohort):
+        worthwhile = WORTHWHILE[0] < epsilon < WORTHWHILE[1]
+        floor = accounting.floor_epsilon(delta=self.delta, accountant=cohort, **self.rounds)
+        if amplified and worthwhile and within > floor:
             near = self._calibrated(within, cohort)
             if near < start and line(near).near_gaussian() is not None:
                 if cost(near, rdp=cohort.endswith("_rdp")) <= epsilon:
@@ -369,7 +346,7 @@ class Setting:
         )
         if start > accounting.MAX_SIGMA:
             raise ValueError(refusal)
-        if not _worthwhile(epsilon):
+        if not worthwhile:
             start *= 1 + 1e-12
             if cost(math.exp(math.log(start))) <= epsilon:
                 return start, accountant
@@ -378,15 +355,8 @@ class Setting:
         )
         return found, accountant
 
-    def _floor(self, accountant: str) -> float:
-        return accounting.floor_epsilon(delta=self.delta, accountant=accountant, **self.rounds)
-
     def _calibrated(self, epsilon: float, accountant: str) -> float:
         return accounting.calibrate(epsilon, self.delta, accountant=accountant, **self.rounds)
-
-
-def _worthwhile(epsilon: float) -> bool:
-    return WORTHWHILE[0] < epsilon < WORTHWHILE[1]
 
 
 def check_setting(

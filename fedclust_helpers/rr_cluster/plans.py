@@ -9,7 +9,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from fedclust_helpers._validation import check_choice, check_int, check_positive, check_share
+from fedclust_helpers._checked import checked
+from fedclust_helpers._validation import Natural, Share, check_positive
 from fedclust_helpers.client_statistics import (
     ADDITIVE_UPDATES,
     CLIENT_UPDATES,
@@ -17,18 +18,16 @@ from fedclust_helpers.client_statistics import (
     ClientStatistic,
 )
 from fedclust_helpers.client_statistics.models import AdditiveModel
-from fedclust_helpers.federation import TrustedServer
+from fedclust_helpers.federation import SumFederation
 from fedclust_helpers.mechanisms import Mechanism, NoNoise
 from fedclust_helpers.rr_cluster import accounting, planning
-from fedclust_helpers.rr_cluster.identifiers import IDENTIFIERS, PURE, identifier_mechanism
+from fedclust_helpers.rr_cluster.identifiers import PURE, Identifiers, identifier_mechanism
 from fedclust_helpers.rr_cluster.planning import Mechanisms, Setting, Training, TrainingPlan
 
 Clusterer = Literal["ifca", "fesem", "fedcam"]
-Identifiers = Literal["exact", "printed", "corrected", "exponential", "krr"]
 Rule = Literal["strict", "literal", "off"]
 
 STATISTICS = {"ifca": CLIENT_UPDATES, "fesem": NEAREST_UPDATES, "fedcam": ADDITIVE_UPDATES}
-RULES = ("strict", "literal", "off")
 EXACT = NoNoise("replace-one")
 
 
@@ -36,22 +35,15 @@ EXACT = NoNoise("replace-one")
 class RebalancingPlan(TrainingPlan):
     """A plan of RR-Cluster: `clusterer`, `identifiers` and `rebalance` as in `plan`.
 
-    Attributes
-    ----------
-    min_size : int
-        B; 0 without rebalancing.
-    sigma_s, sigma_theta : float
-        Noise multipliers of identifiers and sums; `sigma_s` is inf where identifiers are exact or
-        random answers.
-    identifier_epsilon : float, optional
-        Epsilon of one random answer.
-    answers_amplified : bool
-        Whether random answers were calibrated by Theorem 4.2.
+    `min_size` is B, 0 without rebalancing; `sigma_s` and `sigma_theta` are the noise multipliers of
+    identifiers and sums (`sigma_s` is inf where identifiers are exact or random answers).
+    `identifier_epsilon` is that of one random answer, `answers_amplified` says whether these were
+    calibrated by Theorem 4.2.
     """
 
     clusterer: str
     identifiers: str
-    rebalance: str
+    rebalance: Rule
     min_size: int
     sigma_s: float
     sigma_theta: float
@@ -77,11 +69,12 @@ class RebalancingPlan(TrainingPlan):
         return min(total, mixed)
 
 
+@checked
 def plan(
-    federation: TrustedServer, training: Training, *, n_clusters: int, n_rounds: int,
-    epsilon: float | None = None, sigma: float | None = None, delta: float, min_size: int = 8,
+    federation: SumFederation, training: Training, *, n_clusters: int, n_rounds: int,
+    epsilon: float | None = None, sigma: float | None = None, delta: float, min_size: Natural = 8,
     clusterer: Clusterer = "ifca", identifiers: Identifiers = "corrected",
-    rebalance: Rule = "strict", identifier_share: float = 0.5, accountant: str | None = None,
+    rebalance: Rule = "strict", identifier_share: Share = 0.5, accountant: str | None = None,
 ) -> RebalancingPlan:  # fmt: skip
     """Plan RR-Cluster (Algorithms 1 and 2), or a private base clusterer with ``rebalance="off"``.
 
@@ -123,11 +116,6 @@ def plan(
     accountant : {"wor_rdp", "paper", "paper_tight"}
         What `epsilon` is calibrated with: Gaussian identifiers, a cohort, teaching mode. Else it is
         the exact curve where sampling does not count, and Renyi curves.
-
-    Raises
-    ------
-    ValueError, TypeError, TrustModelError
-        Nothing of the data is looked at.
     """
     setting = planning.check_setting(
         federation, training, capability="collect", n_clusters=n_clusters, n_rounds=n_rounds,
@@ -141,25 +129,20 @@ def plan(
     k, model = setting.n_clusters, training.model
     if k < 2:
         raise ValueError(f"n_clusters must be >= 2 (one model is plan_dp_fedavg), got {k}")
-    statistic = STATISTICS[check_choice(clusterer, "clusterer", tuple(STATISTICS))]
-    check_choice(identifiers, "identifiers", IDENTIFIERS)
-    check_choice(rebalance, "rebalance", RULES)
+    statistic = STATISTICS[clusterer]
     if clusterer == "fedcam" and not isinstance(model, AdditiveModel):
         raise TypeError(f"model must have outputs() for FedCAM, got {type(model).__name__}")
-    check_int(min_size, "min_size", minimum=0)
-    size = 0 if rebalance == "off" else int(min_size)
+    size = 0 if rebalance == "off" else min_size
     if size * k > training.cohort:
         raise ValueError(
             f"min_size must be <= cohort/n_clusters = {training.cohort / k:g} (B <= qM/k), got"
             f" {size}"
         )
-    check_share(identifier_share, "identifier_share")
     noise = _answer_noise if identifiers in PURE else _gaussian_noise
     found = noise(setting, statistic, identifiers, identifier_share, epsilon, sigma)
-    d, two = model.n_parameters, clusterer == "fedcam"
     return setting.settle(
         RebalancingPlan, ("rr_" if size else "") + clusterer, statistic, **found,
-        numbers=k + d * (2 if two else 1), sent={"common": np.zeros(d)} if two else {},
+        sent={"common": np.zeros(model.n_parameters)} if clusterer == "fedcam" else {},
         trusted=identifiers in PURE, clusterer=clusterer, identifiers=identifiers,
         rebalance=rebalance, min_size=size,
     )  # fmt: skip

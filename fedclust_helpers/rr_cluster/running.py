@@ -8,14 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fedclust_helpers._checked import checked
 from fedclust_helpers._progress import Progress
-from fedclust_helpers._validation import (
-    FloatArray,
-    as_points,
-    check_bool,
-    check_fits,
-    check_instance,
-)
+from fedclust_helpers._validation import FloatArray, as_points, check_fits
 from fedclust_helpers.federation import SumFederation
 from fedclust_helpers.rr_cluster.algorithm import CLUSTERERS, Round, close_models
 from fedclust_helpers.rr_cluster.planning import LARGEST, TrainingPlan, TrainingResult
@@ -23,38 +18,26 @@ from fedclust_helpers.rr_cluster.plans import RebalancingPlan
 from fedclust_helpers.rr_cluster.sums_only import SumsPlan, fedper, sums_only
 
 
+@checked
 def run(
     federation: SumFederation, plan: TrainingPlan, *, initial: ArrayLike | None = None,
     keep_history: bool = False, diagnose: bool = False, progress: Progress = False,
 ) -> TrainingResult:  # fmt: skip
     """Follow a plan of this package: RR-Cluster, sums only, DP-FedAvg, DP-FedProx or DP-FedPer.
 
-    Parameters
-    ----------
-    federation : SumFederation
-        The one that the plan was made from.
-    initial : array_like of shape (k, d), optional
-        Public starting models; random ones by default (for FeSEM `close_models`).
-    keep_history : bool
-        Keep the models of every round.
-    diagnose : bool
-        RR-Cluster: compare released with exact identifiers, and say how many differ and how large
-        the true clusters are: `flip_rate` (T,) and `true_sizes` (T, k). Only a simulation can look
-        there; nothing of it may be released.
-    progress : bool or function
-        A bar over the releases, or called as progress(done, total).
+    `federation` is the one that the plan was made from. `initial` (k, d) are public starting
+    models; random ones by default (for FeSEM `close_models`). `keep_history` keeps the models of
+    every round. `progress` shows a bar over the releases, or is called as progress(done, total).
 
-    Raises
-    ------
-    ValueError, TypeError, PlanMismatchError, BudgetExceededError
-        Before any data is read.
+    `diagnose` (RR-Cluster) compares released with exact identifiers, and says how many differ and
+    how large the true clusters are: `flip_rate` (T,) and `true_sizes` (T, k). Only a simulation can
+    look there; nothing of it may be released.
+
+    ValueError, TypeError, PlanMismatchError and BudgetExceededError come before any data is read.
     """
-    if isinstance(federation, type) or not callable(getattr(federation, "follow", None)):
-        raise TypeError(f"federation must be a federation, got {type(federation).__name__}")
-    check_instance(plan, TrainingPlan, "plan", what="a plan of rr_cluster")
-    if check_bool(diagnose, "diagnose") and not isinstance(plan, RebalancingPlan):
+    if diagnose and not isinstance(plan, RebalancingPlan):
         raise ValueError("diagnose must be False: only RR-Cluster has identifiers to look at")
-    if check_bool(keep_history, "keep_history"):
+    if keep_history:
         size = (plan.n_rounds + 1) * plan.n_clusters * plan.n_parameters
         check_fits(size, "keep_history", limit=LARGEST)
     models = _initial_models(federation, plan, initial)

@@ -14,17 +14,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Annotated, Any
 
 import numpy as np
 
-from fedclust_helpers._validation import (
-    FloatArray,
-    check_bool,
-    check_instance,
-    check_int,
-    check_share,
-)
+from fedclust_helpers._checked import checked
+from fedclust_helpers._validation import Count, FloatArray, check_instance, check_share
 from fedclust_helpers.client_statistics import MODEL_BLOCKS, SHARED_UPDATE
 from fedclust_helpers.federation import SumFederation
 from fedclust_helpers.federation.base import InProcess
@@ -44,15 +40,9 @@ UNTIL = 0.6  # share of the rounds in which models are re-seeded
 class SumsPlan(TrainingPlan):
     """A plan whose rounds release `MODEL_BLOCKS`: sums only, DP-FedAvg, DP-FedProx.
 
-    Attributes
-    ----------
-    count_weight : float
-        Weight of the count column; 0 where no counts are released.
-    min_size : int
-        Floor of the noised counts as divisors.
-    reseed : bool
-    dead_below : float
-        A model is dead when its mean noised count falls below.
+    `count_weight` is the weight of the count column, 0 where no counts are released; `min_size` the
+    floor of the noised counts as divisors. With `reseed` a model is dead when its mean noised count
+    falls below `dead_below`.
     """
 
     count_weight: float = 0.0
@@ -61,10 +51,12 @@ class SumsPlan(TrainingPlan):
     dead_below: float = 0.0
 
 
+@checked
 def plan_sums_only(
     federation: SumFederation, training: Training, *, n_clusters: int, n_rounds: int,
     epsilon: float | None = None, sigma: float | None = None, delta: float,
-    min_size: int | None = None, reseed: bool = True, reseed_below: float = 0.1,
+    min_size: Count | None = None, reseed: bool = True,
+    reseed_below: Annotated[float, partial(check_share, zero=True)] = 0.1,
     accountant: str | None = None,
 ) -> SumsPlan:  # fmt: skip
     """Plan private IFCA from sums alone: one noised (k, d + 1) array per round.
@@ -76,24 +68,15 @@ def plan_sums_only(
     sqrt(C^2 + w^2) with the counts weighted by w = C/3 (a tenth of 1/sigma_eff^2); under
     replace-one by max(2C, sqrt(2C^2 + 2w^2)), so that counts are free for w = C. Every block is
     released, empty ones too. What follows from them, re-seeding included, is post-processing.
-    Arguments and errors as in `plan`, but:
-
-    Parameters
-    ----------
-    federation : SumFederation
-        With a ledger for one client. Where clients unmask the sums (masked secure aggregation)
-        everyone must take part.
-    min_size : int, optional
-        B, floor of the divisor, at most cohort/n_clusters; 0.32 of that by default (8 for a cohort
-        of 100 and 4 models, 80 for 1000): noise in a count grows with the cohort.
-    reseed : bool
-        Re-seed dead models: a model is dead while the mean of its last 3 noised counts is below
-        the share `reseed_below` of cohort/n_clusters, which must lie below the smallest group that
-        is to be found.
-    accountant : str, optional
-        What `epsilon` is calibrated with for a cohort in teaching mode: "poisson_rdp" (default) or
-        "poisson_pld" (a little less noise, seconds to compute), "wor_rdp" for cohorts of fixed
-        size. Discrete noise goes by Renyi curves, everyone by the exact curve.
+    Arguments and errors as in `plan`, but: where clients unmask the sums (masked secure
+    aggregation) everyone must take part. `min_size` is B, floor of the divisor, at most
+    cohort/n_clusters; 0.32 of that by default (8 for a cohort of 100 and 4 models, 80 for 1000):
+    noise in a count grows with the cohort. With `reseed` dead models are re-seeded: a model is dead
+    while the mean of its last 3 noised counts is below the share `reseed_below` of
+    cohort/n_clusters, which must lie below the smallest group that is to be found. `accountant`,
+    for a cohort in teaching mode, is "poisson_rdp" (default) or "poisson_pld" (a little less noise,
+    seconds to compute), "wor_rdp" for cohorts of fixed size. Discrete noise goes by Renyi curves,
+    everyone by the exact curve.
     """
     setting = planning.check_setting(
         federation, training, capability="noisy_sum", n_clusters=n_clusters, n_rounds=n_rounds,
@@ -102,18 +85,16 @@ def plan_sums_only(
     expected = training.cohort / setting.n_clusters
     if min_size is None:
         min_size = max(1, round(FLOOR * expected))
-    if check_int(min_size, "min_size") > expected:
+    if min_size > expected:
         raise ValueError(
             f"min_size must be <= cohort/n_clusters = {expected:g} (B <= qM/k), got {min_size}"
         )
-    check_share(reseed_below, "reseed_below", zero=True)
     weight = float(training.clip)
     if setting.facts.adjacency == "add/remove":
         weight *= math.sqrt(COUNTS_SHARE / (1 - COUNTS_SHARE))
     return block_plan(
-        setting, "sums_ifca_reseed" if check_bool(reseed, "reseed") else "sums_ifca", weight=weight,
-        epsilon=epsilon, sigma=sigma, min_size=min_size, reseed=reseed,
-        dead_below=reseed_below * expected,
+        setting, "sums_ifca_reseed" if reseed else "sums_ifca", weight=weight, epsilon=epsilon,
+        sigma=sigma, min_size=min_size, reseed=reseed, dead_below=reseed_below * expected,
     )  # fmt: skip
 
 
@@ -130,7 +111,7 @@ def block_plan(
         return (setting.gaussian(MODEL_BLOCKS, "blocks", sigma_eff, size, count_weight=weight),)
 
     return setting.plan(
-        SumsPlan, method, MODEL_BLOCKS, make, epsilon=epsilon, sigma=sigma, numbers=size,
+        SumsPlan, method, MODEL_BLOCKS, make, epsilon=epsilon, sigma=sigma,
         sent={"count_weight": weight}, count_weight=weight, **own,
     )  # fmt: skip
 
@@ -251,9 +232,7 @@ def plan_dp_fedper(
             return (NoNoise(setting.facts.adjacency),)
         return (setting.gaussian(SHARED_UPDATE, "update", sigma_eff, size),)
 
-    return setting.plan(
-        SharedPlan, "fedper", SHARED_UPDATE, make, epsilon=epsilon, sigma=sigma, numbers=size
-    )
+    return setting.plan(SharedPlan, "fedper", SHARED_UPDATE, make, epsilon=epsilon, sigma=sigma)
 
 
 def fedper(federation: SumFederation, plan: SharedPlan, models: FloatArray) -> Iterator[Round]:
@@ -274,12 +253,7 @@ def personal_models(federation: InProcess, result: TrainingResult) -> FloatArray
     """Every client's own model (M, d) after DP-FedPer: shared parameters and its head.
 
     For evaluation in a simulation: no party holds this array. A client that was never drawn has the
-    initial head.
-
-    Raises
-    ------
-    TypeError
-        If `result` is of another method.
+    initial head. TypeError if `result` is of another method.
     """
     check_instance(federation, InProcess, "federation", what="a simulation")
     check_instance(result, TrainingResult, "result")

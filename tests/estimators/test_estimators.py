@@ -233,7 +233,7 @@ def test_rows_without_owners_do_not_start_a_key_exchange_each():
         ({"alpah": 0.5}, ValueError, "options must be among alpha, .*; got 'alpah'"),
         ({"epsilon": 5.0}, ValueError, "options must be among .*; got 'epsilon'"),
         ({"federation": None}, ValueError, "options must be among .*; got 'federation'"),
-        (["alpha"], TypeError, "options must be a dict"),
+        (["alpha"], TypeError, "options must be a mapping"),
         ({"n_rounds": 0}, ValueError, "n_rounds"),
         ({"initial": "best"}, ValueError, "initial must be one of"),
     ],

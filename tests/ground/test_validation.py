@@ -189,7 +189,6 @@ class Stranger:
         lambda x: v.check_share(x, "rate"),
         lambda x: v.check_choice(x, "rate", ("a", "b")),
         lambda x: v.check_instance(x, Fraction, "rate"),
-        lambda x: v.check_optional(x, Fraction, "rate"),
         lambda x: v.check_function(x, "rate"),
         lambda x: v.as_numbers(x, "rate", ndim=1),
         lambda x: v.check_text(x, "rate"),
@@ -207,7 +206,6 @@ def test_every_check_names_the_argument_whatever_comes(check, value):
 def test_good_values_pass_the_shared_checks():
     assert v.check_share(0.5, "rate") == 0.5 and v.check_share(1, "rate", one=True) == 1.0
     assert v.check_instance(Fraction(1, 2), Fraction, "half") == Fraction(1, 2)
-    assert v.check_optional(None, Fraction, "half") is None
     assert v.check_function(len, "f") is len and v.check_bool(np.True_, "flag") is True
     np.testing.assert_array_equal(v.as_numbers([1, 2], "x", ndim=1), [1.0, 2.0])
     assert v.as_numbers([], "x", empty=True).size == 0

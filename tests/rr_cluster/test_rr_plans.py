@@ -320,7 +320,7 @@ def test_a_model_of_classes_needs_labels(name):
 @pytest.mark.parametrize("wrong", [None, "plan", {"method": "ifca"}, rr.SoftmaxRegression])
 def test_run_takes_plans_and_models_only(wrong):
     f, made = planned("sums")
-    refuses(TypeError, "plan must be a plan of rr_cluster", rr.run, f, wrong)
+    refuses(TypeError, "plan must be a TrainingPlan", rr.run, f, wrong)
     refuses(TypeError, "model must be a Model", rr.Training, wrong, cohort=10, clip=1.0)
     refuses(TypeError, "federation must be", rr.run, wrong, made)
     refuses(ValueError, "diagnose must be False", rr.run, f, made, diagnose=True)

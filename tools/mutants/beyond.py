@@ -15,17 +15,17 @@ MUTANTS: tuple[Mutant, ...] = (
     mutant(
         "over-steps-not-cut",
         "a step is cut to the radius, however far the row lies",
-        "client_statistics/scouting.py",
-        "clip_rows(steps, 1.0)",
+        "client_statistics/points.py",
+        "clip_rows(steps, bound)",
         "steps",
         f"{OVER}::test_sensitivity_is_never_exceeded_and_attained",
     ),
     mutant(
         "over-cut-at-twice-the-radius",
         "a step is cut to the radius, however far the row lies",
-        "client_statistics/scouting.py",
-        "clip_rows(steps, 1.0)",
-        "clip_rows(steps, 2.0)",
+        "client_statistics/points.py",
+        "clip_rows(steps, bound)",
+        "clip_rows(steps, 2 * bound)",
         f"{OVER}::test_sensitivity_is_never_exceeded_and_attained",
     ),
     mutant(
@@ -40,8 +40,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "over-rows-in-two-cells",
         "a row counts in one cell",
         "client_statistics/scouting.py",
-        "    return (_per_client(cells, n_per_axis**d, offsets),)",
-        "    counts = _per_client(cells, n_per_axis**d, offsets)\n"
+        "    return (per_client(cells, n_per_axis**d, offsets),)",
+        "    counts = per_client(cells, n_per_axis**d, offsets)\n"
         "    return (counts + np.roll(counts, 1, axis=1),)",
         f"{OVER}::test_sensitivity_is_never_exceeded_and_attained",
     ),

@@ -514,8 +514,8 @@ ESTIMATORS: tuple[Mutant, ...] = (
         "estimators-second-fit-on-a-fresh-ledger",
         "fits of one estimator are charged to one ledger",
         "estimators/base.py",
-        '        return getattr(self, "_opened", None)\n',
-        "        return None\n",
+        'return getattr(self, "_opened", None) if self.ledger is None else self.ledger',
+        "return self.ledger",
         "estimators/test_estimators.py::test_fits_of_one_estimator_are_charged_to_one_ledger",
     ),
     mutant(

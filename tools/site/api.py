@@ -38,15 +38,24 @@ def defined_in(module: ModuleType) -> list[str]:
     return found
 
 
+def offered(package: ModuleType) -> list[str]:
+    """Public classes and functions of ours that a package imports or defines."""
+    return sorted(
+        name
+        for name, value in vars(package).items()
+        if not name.startswith("_")
+        and (inspect.isclass(value) or inspect.isfunction(value))
+        and value.__module__.startswith(PACKAGE)
+    )
+
+
 def members(name: str) -> list[str]:
     """What the page of a module lists."""
     module = importlib.import_module(name)
-    exported = getattr(module, "__all__", None)
-    if exported is not None:
-        values = {item: getattr(module, item) for item in exported}
-        return [n for n, v in values.items() if inspect.isclass(v) or inspect.isfunction(v)]
+    if hasattr(module, "__path__"):
+        return offered(module)
     above = importlib.import_module(name.rpartition(".")[0])
-    taken = {item for item in getattr(above, "__all__", ()) if hasattr(module, item)}
+    taken = {item for item in offered(above) if hasattr(module, item)}
     return [item for item in defined_in(module) if item not in taken]
 
 

@@ -96,12 +96,13 @@ def _is_public(module: ModuleType, name: str, value: Any, exported: set[int]) ->
 
 
 def _exported(modules: list[ModuleType]) -> set[int]:
-    """Objects that some public module offers by name."""
+    """Objects that some package offers by name."""
     return {
-        id(getattr(module, name))
+        id(value)
         for module in modules
-        for name in getattr(module, "__all__", ())
-        if hasattr(module, name)
+        if hasattr(module, "__path__")
+        for name, value in vars(module).items()
+        if not name.startswith("_") and not inspect.ismodule(value)
     }
 
 

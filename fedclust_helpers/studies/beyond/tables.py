@@ -76,7 +76,9 @@ def _bounds(design: BeyondDesign) -> Iterator[Settings]:
     for method in ("fastlloyd", "overclustered", "pe"):
         # PE-means not on the largest set
         yield from grid(
-            dataset=tuple(name for name in design.bounded if name != "adult" or method not in cells.PE),
+            dataset=tuple(
+                name for name in design.bounded if name != "adult" or method not in cells.PE
+            ),
             width=design.widths, method=method, epsilon=design.bound_epsilons,
             runs=design.repeated(20),
         )  # fmt: skip
