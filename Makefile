@@ -9,6 +9,7 @@
 VENV = .venv
 SITE = .venv-site
 FEDERATION = .venv-federation
+FLOWER = flwr==1.41.0
 PYTHON =
 N = 2
 DESIGN = full
@@ -110,7 +111,7 @@ $(VENV)/installed: requirements.lock pyproject.toml
 $(FEDERATION)/installed: $(VENV)/installed
 	$(VENV)/bin/python -m venv --clear $(FEDERATION)
 	$(FEDERATION)/bin/python -m pip --disable-pip-version-check install -q \
-	    "flwr==1.41.0" "pytest>=8.3" "hypothesis>=6.112" -e ".[federation]"
+	    "$(FLOWER)" "pytest>=8.3" "hypothesis>=6.112" -e ".[federation]"
 	@touch $(FEDERATION)/installed
 
 $(VENV)/browser-installed: $(VENV)/installed

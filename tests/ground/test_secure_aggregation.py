@@ -26,6 +26,8 @@ from fedclust_helpers.secure_aggregation import (
     agree_group_secret,
     mask,
     open_sealed_secret,
+    pair_secret,
+    public_key,
     unmask,
 )
 
@@ -264,6 +266,24 @@ def test_the_advice_of_an_overflow_is_right(need):
         FixedPoint(64, 64 - bits + 1).check_capacity(
             n_records=1, magnitude=need, noise_tail=0.0, name="sums"
         )
+
+
+# --- keys of pairs --------------------------------------------------------------------------------
+
+
+def test_a_pair_of_keys_has_one_secret():
+    private = [bytes([i]) * 32 for i in range(3)]
+    public = [public_key(key) for key in private]
+    own = X25519PrivateKey.from_private_bytes(private[1]).public_key()
+    assert public[1] == own.public_bytes_raw()
+    found = {
+        (i, j): pair_secret(private[i], public[j]) for i, j in itertools.permutations(range(3), 2)
+    }
+    assert all(found[i, j] == found[j, i] for i, j in found)
+    assert len(set(found.values())) == 3
+    refuses(ValueError, "public is no key", pair_secret, private[0], bytes(32))
+    refuses(ValueError, "public must be 32 bytes", pair_secret, private[0], b"short")
+    refuses(TypeError, "private must be bytes", public_key, "secret")
 
 
 # --- the group secret -----------------------------------------------------------------------------
