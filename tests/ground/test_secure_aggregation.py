@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 from conftest import refuses
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -281,6 +283,9 @@ def test_a_pair_of_keys_has_one_secret():
     }
     assert all(found[i, j] == found[j, i] for i, j in found)
     assert len(set(found.values())) == 3
+    shared = X25519PrivateKey.from_private_bytes(private[0]).exchange(own)
+    info = b"fedclust v1|pair|" + b"".join(sorted(public[:2]))
+    assert found[0, 1] == HKDF(SHA256(), 32, None, info).derive(shared)
     refuses(ValueError, "public is no key", pair_secret, private[0], bytes(32))
     refuses(ValueError, "public must be 32 bytes", pair_secret, private[0], b"short")
     refuses(TypeError, "private must be bytes", public_key, "secret")

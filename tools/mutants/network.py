@@ -171,10 +171,12 @@ MUTANTS: tuple[Mutant, ...] = (
         "network-noise-of-a-known-seed",
         "the noise of users is fresh in secure mode",
         "flower/seats.py",
-        "        passed, self._n_releases = self._n_releases < self._n_answered, self._n_releases + 1\n",
-        "        passed, self._n_releases = self._n_releases < self._n_answered, self._n_releases + 1\n"
-        "        points = self._data.points, self._numbers(0, len(self._data.points))\n"
-        "        answers = [(points[1], query.respond(*points, rng=np.random.default_rng(0)))]\n",
+        "        super().__init__(study, rows, **own)\n\n    def _numbers(",
+        "        super().__init__(study, rows, **own)\n"
+        "        if study.seed is None:\n"
+        "            noise = np.random.default_rng(0)\n"
+        "            self.randomness = Randomness(self.randomness.public, noise, (), None, None)\n"
+        "\n    def _numbers(",
         f"{TRUST}::test_secure_mode_draws_fresh_noise",
     ),
     mutant(
