@@ -166,6 +166,7 @@ class Study:
 
     def users_of(self, number: int) -> range:
         """The numbers of the users for whom room `number` answers (local)."""
+        check_int(number, "number", minimum=0, maximum=self.n_clients - 1)
         each = self.users or (1,) * self.n_clients
         first = sum(each[:number])
         return range(first, first + each[number])
