@@ -15,6 +15,10 @@ SECRET = bytes(range(32))
 N_CLIENTS = 3
 ROWS = [40, 55, 70]
 LLOYD: dict[str, Any] = {"n_clusters": 3, "epsilon": 2.0, "n_rounds": 3}
+SUMS: dict[str, Any] = {
+    "n_clusters": 2, "n_rounds": 3, "epsilon": 20.0, "delta": 1e-3, "min_size": 1,
+    "training": {"model": {"kind": "LinearRegression", "n_features": 1}, "clip": 0.5},
+}  # fmt: skip
 TRUSTED: dict[str, Any] = {"trust": "trusted", "noise_from": "server", "receiver": "server"}
 KEYS = [bytes([i + 1] * 32) for i in range(N_CLIENTS)]
 SERVERLESS: dict[str, Any] = {

@@ -17,6 +17,7 @@ from flower_cases import (
     N_CLIENTS,
     ROWS,
     SECRET,
+    SUMS,
     TRUSTED,
     BadNetwork,
     Killed,
@@ -45,10 +46,6 @@ from fedclust_helpers.flower.messages import decode, encode
 
 SERVER_POINTS = np.random.default_rng(3).normal(0, 0.3, (30, 2)).tolist()
 FEDDP = {"n_clusters": 3, "epsilon": 8.0, "delta": 1e-4, "n_rounds": 2}
-SUMS = {
-    "n_clusters": 2, "n_rounds": 3, "epsilon": 20.0, "delta": 1e-3, "min_size": 1,
-    "training": {"model": {"kind": "LinearRegression", "n_features": 1}, "clip": 0.5},
-}  # fmt: skip
 
 STUDIES = {
     "noise of the server": study(noise_from="server"),

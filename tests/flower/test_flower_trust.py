@@ -13,6 +13,7 @@ from flower_cases import (
     N_CLIENTS,
     SECRET,
     SERVERLESS,
+    SUMS,
     BadNetwork,
     KilledClients,
     ask,
@@ -43,6 +44,7 @@ STUDIES = {
     "serverless, over-clustered": study(
         method="fastlloyd_overclustered", options={"n_clusters": 3, "epsilon": 2.0}, **SERVERLESS
     ),
+    "serverless, models": study(method="sums_only", options=SUMS, unit="client", **SERVERLESS),
     "one round": ONE_ROUND,
     "one round with sums": WITH_SUMS,
     "sketch": study(method="ldp_sketch", options=SKETCH, **LOCAL),
