@@ -16,12 +16,23 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import ROOT, refuses
-from flower_cases import LLOYD, N_CLIENTS, SECRET, client_rows, server, study
+from flower_cases import (
+    KEYS,
+    LLOYD,
+    LOCAL,
+    N_CLIENTS,
+    SECRET,
+    SERVERLESS,
+    client_rows,
+    server,
+    study,
+)
+from flower_cases import open_room as study_room
 
 from fedclust_helpers.federation import simulate
 from fedclust_helpers.flower import RoundFailedError, Study
 from fedclust_helpers.flower.__main__ import main
-from fedclust_helpers.flower.room import read_config
+from fedclust_helpers.flower.room import open_room, read_config
 from fedclust_helpers.secure_aggregation import public_key
 
 CONFIG = """study = "study.json"
@@ -216,6 +227,23 @@ def test_a_configuration_names_what_is_missing(tmp_path):
     path = tmp_path / "room.toml"
     path.write_text('rows = "rows.csv"\nepsilon = 1.0\n')
     refuses(ValueError, "must name .*'study'.*unknown: \\['epsilon'\\]", read_config, path)
+
+
+def test_a_configuration_opens_rooms_of_every_trust(tmp_path):
+    options = {"n_clusters": 2, "epsilon": 2.0}
+    agreed = study(method="ldp_one_round", options=options, **LOCAL)
+    furnish(tmp_path, agreed)
+    path = tmp_path / "0" / "room.toml"
+    path.write_text('domain = "ball"\nlower = -2.0\nupper = 2.0\n' + path.read_text())
+    room = open_room(read_config(path))
+    # the box of the bounds fits into the unit ball
+    assert np.allclose(room._rows, client_rows()[0] / 2 / np.sqrt(2), rtol=1e-14)
+
+    agreed = study(**SERVERLESS)
+    (tmp_path / "0" / "study.json").write_text(agreed.to_json())
+    (tmp_path / "0" / "key").write_bytes(KEYS[0])
+    path.write_text('key = "key"\n' + CONFIG.format(number=0))
+    assert open_room(read_config(path)).agreement == study_room(tmp_path, agreed, 1).agreement
 
 
 def test_a_plan_can_be_read_before_anything_is_sent(tmp_path, capsys):
