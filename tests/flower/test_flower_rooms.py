@@ -519,7 +519,7 @@ def test_a_journal_is_for_one_unit_and_one_process(tmp_path):
         ({"trust": "ideal"}, "trust 'ideal' is not offered here"),
         ({"trust": "shuffled"}, "trust 'shuffled' is not offered here: Flower tells"),
         ({"trust": "blind"}, "trust must be one of"),
-        ({"trust": "trusted"}, "noise_from must be 'server' where the server is trusted"),
+        ({"trust": "trusted"}, "noise_from must be 'server' where trust is 'trusted'"),
         ({"method": "sums_only", "receiver": "server"}, "receiver must be 'clients' for sums_only"),
     ],
 )
