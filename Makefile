@@ -9,6 +9,7 @@
 VENV = .venv
 SITE = .venv-site
 FEDERATION = .venv-federation
+FLOWER = flwr==1.41.0
 PYTHON =
 N = 2
 DESIGN = full
@@ -70,7 +71,7 @@ sweep: $(VENV)/installed          ## wrong input to every public callable; write
 browser-test: $(VENV)/browser-installed site          ## every page of the book and every widget in a real browser (Chromium)
 	$(PYTEST) -m browser -s tests/browser
 
-federation-test: $(FEDERATION)/installed          ## a whole run over Flower: three clients as processes, TLS (5 min)
+federation-test: $(FEDERATION)/installed          ## a whole run over Flower: three clients as processes, TLS (10 min)
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 PYTHONHASHSEED=0 $(FEDERATION)/bin/python -m pytest -q -s \
 	    -p no:cacheprovider -m federation tests/flower
 
@@ -110,7 +111,7 @@ $(VENV)/installed: requirements.lock pyproject.toml
 $(FEDERATION)/installed: $(VENV)/installed
 	$(VENV)/bin/python -m venv --clear $(FEDERATION)
 	$(FEDERATION)/bin/python -m pip --disable-pip-version-check install -q \
-	    "flwr==1.41.0" "pytest>=8.3" "hypothesis>=6.112" -e ".[federation]"
+	    "$(FLOWER)" "pytest>=8.3" "hypothesis>=6.112" -e ".[federation]"
 	@touch $(FEDERATION)/installed
 
 $(VENV)/browser-installed: $(VENV)/installed

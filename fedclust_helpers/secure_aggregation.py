@@ -248,7 +248,40 @@ def unmask(total: Ring, pad_total: Ring) -> Ring:
     return total - pad_total
 
 
-# --- the group secret ----------------------------------------------------------------------------
+# --- keys of pairs, and the group secret ---------------------------------------------------------
+
+
+def _raw(key: X25519PublicKey) -> bytes:
+    return key.public_bytes(Encoding.Raw, PublicFormat.Raw)
+
+
+def _key(value: bytes, name: str) -> bytes:
+    if not isinstance(value, bytes):
+        raise TypeError(f"{name} must be bytes, got {type(value).__name__}")
+    if len(value) != SECRET_BYTES:
+        raise ValueError(f"{name} must be {SECRET_BYTES} bytes")
+    return value
+
+
+def public_key(private: bytes) -> bytes:
+    """The X25519 public key (32 bytes) of a private one (32 random bytes)."""
+    return _raw(X25519PrivateKey.from_private_bytes(_key(private, "private")).public_key())
+
+
+def pair_secret(private: bytes, public: bytes) -> bytes:
+    """The secret (32 bytes) that the owners of two X25519 keys share, and nobody else has.
+
+    Each needs the other's public key by a way that it trusts. ValueError for a public key that
+    would make it known to all.
+    """
+    own = X25519PrivateKey.from_private_bytes(_key(private, "private"))
+    other = X25519PublicKey.from_public_bytes(_key(public, "public"))
+    try:
+        shared = own.exchange(other)
+    except ValueError:
+        raise ValueError("public is no key: it makes one secret with every private key") from None
+    pair = sorted([_raw(own.public_key()), public])
+    return _derive(shared, b"pair|" + b"".join(pair))
 
 
 class KeyMessage(NamedTuple):
@@ -285,7 +318,7 @@ def agree_group_secret(
     if len(entropy) != n_clients or len(group_secret) != SECRET_BYTES:
         raise ValueError("entropy must hold one 32-byte string per client, group_secret 32 bytes")
     private = [X25519PrivateKey.from_private_bytes(e) for e in entropy]
-    public = [k.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw) for k in private]
+    public = [_raw(k.public_key()) for k in private]
     messages = [
         KeyMessage(f"client {i}", "server", "public key", key) for i, key in enumerate(public)
     ]

@@ -5,13 +5,29 @@ from typing import Any
 
 import numpy as np
 
-from fedclust_helpers.accounting import Budget
+from fedclust_helpers.accounting import Budget, PrivacyLedger
+from fedclust_helpers.federation import simulate
 from fedclust_helpers.flower import ClientRoom, Direct, ServerRoom, Study
+from fedclust_helpers.flower.messages import SERVER, Frame, decode, encode
+from fedclust_helpers.secure_aggregation import public_key
 
 SECRET = bytes(range(32))
 N_CLIENTS = 3
 ROWS = [40, 55, 70]
 LLOYD: dict[str, Any] = {"n_clusters": 3, "epsilon": 2.0, "n_rounds": 3}
+SUMS: dict[str, Any] = {
+    "n_clusters": 2, "n_rounds": 3, "epsilon": 20.0, "delta": 1e-3, "min_size": 1,
+    "training": {"model": {"kind": "LinearRegression", "n_features": 1}, "clip": 0.5},
+}  # fmt: skip
+TRUSTED: dict[str, Any] = {"trust": "trusted", "noise_from": "server", "receiver": "server"}
+KEYS = [bytes([i + 1] * 32) for i in range(N_CLIENTS)]
+SERVERLESS: dict[str, Any] = {
+    "trust": "serverless", "public_keys": [public_key(key).hex() for key in KEYS],
+}  # fmt: skip
+LOCAL: dict[str, Any] = {
+    "trust": "local", "receiver": "server", "adjacency": "replace-one", "domain": "ball",
+    "users": ROWS,
+}  # fmt: skip
 
 
 def study(**changes: Any) -> Study:
@@ -41,6 +57,7 @@ def open_room(folder: Path, agreed: Study, number: int, **options: Any) -> Clien
     labels = options.pop("labels", None)
     common: dict[str, Any] = {
         "secret": SECRET, "journal": folder / f"client-{number}.json",
+        "key": KEYS[number] if agreed.trust == "serverless" else None,
         "budget": Budget(100.0, 0.1), "bound": agreed.bound, "domain": agreed.domain,
         "labels": None if labels is None else labels[number],
     }  # fmt: skip
@@ -98,3 +115,98 @@ class BadNetwork(Direct):
         bits[0] ^= 255  # what a checksum below finds: TLS delivers no other change
         bits[at] ^= 1
         return [bytes(bits)]
+
+
+def in_one_process(agreed: Study) -> Any:
+    """The same study in one process: the in-process federation and the same run."""
+    rows: Any = client_rows(agreed.n_features)
+    if agreed.trust == "local":
+        rows = np.concatenate(rows)
+    federation = simulate(
+        rows, agreed.trust, ledger=PrivacyLedger(agreed.unit, agreed.adjacency),
+        **agreed.federation_options,
+    )  # fmt: skip
+    return agreed.follow(federation, agreed.planned(federation))
+
+
+def outcome(result: Any) -> np.ndarray:
+    return result.models if hasattr(result, "models") else result.centers
+
+
+def results(agreed: Study, returned: Any, rooms: list[ClientRoom]) -> list[Any]:
+    return [returned] if agreed.receiver == "server" else [room.result for room in rooms]
+
+
+def assert_same(agreed: Study, returned: Any, rooms: list[ClientRoom]) -> None:
+    """Result, rounds and ledgers are those of one process."""
+    reference = in_one_process(agreed)
+    for result in results(agreed, returned, rooms):
+        assert np.array_equal(outcome(result), outcome(reference))
+        if reference.history is not None:
+            assert np.array_equal(result.history, reference.history)
+    for room in rooms:
+        assert room.finished
+        assert room.ledger().releases == reference.ledger.releases
+
+
+def one_answer_each(answers, n_releases: int = LLOYD["n_rounds"]) -> bool:
+    """No pad covers two messages: all answers of a client to one release are the same."""
+    seen: dict[tuple[int, int], set[bytes]] = {}
+    for client, answer in answers:
+        frame = decode(answer)
+        if frame.kind == "answer":
+            seen.setdefault((client, frame.number), set()).add(answer)
+    assert len(seen) == N_CLIENTS * n_releases
+    return all(len(different) == 1 for different in seen.values())
+
+
+class Killed(Exception):
+    """Stands for a kill: nothing after it runs in that process."""
+
+
+class KilledClients(Direct):
+    """Client 1 is killed at one release, once: "before" the message, "while" it keeps its answer
+    (before or after the file is renamed), or "after", with the answer unsent."""
+
+    def __init__(self, folder: Path, agreed, when: str, number: int) -> None:
+        super().__init__(open_rooms(folder, agreed))
+        self.folder, self.agreed, self.when, self.number = folder, agreed, when, number
+        self.answers: list[tuple[int, bytes]] = []
+
+    def send(self, address, message):
+        frame = decode(message)
+        if address == 1 and self.when and frame.number == self.number and frame.kind != "hello":
+            when, self.when = self.when, ""
+            room = self.rooms[1]
+            if when == "before renaming":
+                save = room.journal.save
+                room.journal.save = killing
+                refused = decode(room.answer(message))  # a real kill would give no answer at all
+                assert refused.kind == "refused"
+                room.journal.save = save
+            elif when != "before":
+                self.answers.append((1, room.answer(message)))
+            self.rooms[1] = open_room(self.folder, self.agreed, 1)
+            return
+        answer = self.rooms[address].answer(message)
+        self.answers.append((address, answer))
+        self._waiting.append((address, answer))
+
+
+def killing(document: Any) -> None:
+    raise Killed
+
+
+def ask(room, kind: str, number: int = 0, arrays: Any = None, agreement: bytes | None = None):
+    agreement = room.agreement if agreement is None else agreement
+    return room.answer(encode(Frame(kind, agreement, SERVER, number, arrays or {})))
+
+
+def hello(room) -> None:
+    whole = {"agreement": np.frombuffer(room.agreement, np.uint8)}
+    assert decode(ask(room, "hello", 0, whole)).kind == "hello"
+
+
+def refused(answer: bytes, words: str) -> None:
+    frame = decode(answer)
+    assert frame.kind == "refused" and words in frame.text, (frame.kind, frame.text)

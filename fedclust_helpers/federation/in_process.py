@@ -287,7 +287,9 @@ class ServerlessSecureSum(_Ring):
     nodes_add_noise = True
     noise_from = "every client (a share each)"
     no_sampling = "every node would see who takes part"
-    sees = (("clients", "random shares of the others' statistics, and the noised sums"),)
+    sees: tuple[tuple[str, str], ...] = (
+        ("clients", "random shares of the others' statistics, and the noised sums"),
+    )
 
     @property
     def messages_per_number(self) -> int:

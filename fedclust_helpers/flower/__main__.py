@@ -1,4 +1,4 @@
-"""What an operator types: ``python -m fedclust_helpers.flower room|plan|secret FILE``."""
+"""What an operator types: ``python -m fedclust_helpers.flower room|plan|secret|key FILE``."""
 
 from __future__ import annotations
 
@@ -9,20 +9,23 @@ import secrets
 from pathlib import Path
 
 from fedclust_helpers.flower.room import open_room, read_config, serve
-from fedclust_helpers.secure_aggregation import SECRET_BYTES
+from fedclust_helpers.secure_aggregation import SECRET_BYTES, public_key
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Open a client's room, look at what it would do, or draw a group secret."""
+    """Open a client's room, look at what it would do, or draw a group secret or a private key."""
     parser = argparse.ArgumentParser(prog="python -m fedclust_helpers.flower", description=__doc__)
-    parser.add_argument("what", choices=("room", "plan", "secret"))
-    parser.add_argument("file", type=Path, help="room.toml, or the file of the new secret")
+    parser.add_argument("what", choices=("room", "plan", "secret", "key"))
+    parser.add_argument("file", type=Path, help="room.toml, or the file of the new secret or key")
     given = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
-    if given.what == "secret":
+    if given.what in ("secret", "key"):
+        drawn = secrets.token_bytes(SECRET_BYTES)
         handle = os.open(given.file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with open(handle, "wb") as file:
-            file.write(secrets.token_bytes(SECRET_BYTES))
+            file.write(drawn)
+        if given.what == "key":
+            print(f"public key {public_key(drawn).hex()}")
         return
     config = read_config(given.file)
     if given.what == "room":

@@ -57,8 +57,8 @@ from fedclust_helpers.flower.messages import (
     words,
 )
 from fedclust_helpers.flower.seats import Asked, client_seat
-from fedclust_helpers.flower.study import Study
-from fedclust_helpers.secure_aggregation import SECRET_BYTES, Ring
+from fedclust_helpers.flower.study import RINGS, Study
+from fedclust_helpers.secure_aggregation import SECRET_BYTES, Ring, public_key
 
 log = logging.getLogger(__name__)
 
@@ -80,8 +80,10 @@ class ClientRoom(SingleUse):
     number : int
         Which of the clients this is, from 0.
     secret : bytes, optional
-        The group secret (32 bytes), which the clients share and the server must not have; None
-        where the server is trusted.
+        The group secret (32 bytes), which the clients share and the server must not have; masked
+        and serverless only.
+    key : bytes, optional
+        This client's private key (32 bytes), serverless only: its public key is in the study.
     journal : path
         The file that keeps charges and answers: one for a data set, for all its studies.
     budget : Budget
@@ -98,9 +100,9 @@ class ClientRoom(SingleUse):
     def __init__(
         self, study: Study, rows: ArrayLike, *, number: int, journal: Path | str, budget: Budget,
         bound: float, domain: str = "box", secret: bytes | None = None,
-        labels: ArrayLike | None = None, max_bytes: int = MAX_BYTES,
+        labels: ArrayLike | None = None, max_bytes: int = MAX_BYTES, key: bytes | None = None,
     ) -> None:  # fmt: skip
-        if study.trust == "masked" and len(check_instance(secret, bytes, "secret")) != SECRET_BYTES:
+        if study.trust in RINGS and len(check_instance(secret, bytes, "secret")) != SECRET_BYTES:
             raise ValueError(f"secret must be {SECRET_BYTES} bytes")
         self._rows = as_points(rows, "rows", n_features=study.n_features).copy()
         self._labels = None if labels is None else as_integers(labels, "labels").copy()
@@ -109,8 +111,14 @@ class ClientRoom(SingleUse):
         for name, value in own.items():
             if getattr(study, name) != value:
                 raise ValueError(f"study has {name} {getattr(study, name)}, this client {value}")
-        self.study, self._secret, self._budget = study, secret, budget
+        self.study, self._secret, self._key, self._budget = study, secret, key, budget
         self.number = check_int(number, "number", minimum=0, maximum=study.n_clients - 1)
+        if study.trust == "local" and len(self._rows) != len(study.users_of(number)):
+            raise ValueError(
+                f"rows must be those of {len(study.users_of(number))} users, got {len(self._rows)}"
+            )
+        if study.public_keys and public_key(key or b"").hex() != study.public_keys[number]:
+            raise ValueError(f"key must be the private one of public_keys[{number}] of the study")
         self.max_bytes = check_int(max_bytes, "max_bytes")
         self.journal = Journal(journal, unit=study.unit, adjacency=study.adjacency)
         self._lock = threading.Lock()
@@ -118,10 +126,13 @@ class ClientRoom(SingleUse):
         self.agreement = study.agreement(self.plan)
         self._result: Any = None
 
-    def _seat(self, ledger: PrivacyLedger, totals: Sequence[Sequence[Ring]] = ()) -> Any:
+    def _seat(
+        self, ledger: PrivacyLedger, totals: Sequence[Sequence[Ring]] = (), n_answered: int = 0
+    ) -> Any:
         return client_seat(
             self.study, self._rows, labels=self._labels, number=self.number, totals=totals,
-            session=getattr(self, "agreement", bytes(32)), secret=self._secret, ledger=ledger,
+            session=getattr(self, "agreement", bytes(32)), secret=self._secret, key=self._key,
+            ledger=ledger, n_answered=n_answered,
         )  # fmt: skip
 
     # what the operator may look at ----------------------------------------------------------------
@@ -224,6 +235,8 @@ class ClientRoom(SingleUse):
             raise RefusedError(f"no {frame.kind} {frame.number} is in the plan")
         if clients_receive:
             content = self._from_total(frame, kept, mine)
+        elif self.study.trust == "local":
+            content = () if is_end else self._from_study(frame, kept, mine)
         else:
             content = () if is_end else self._from_broadcast(frame, kept, mine)
         if is_end:
@@ -250,6 +263,18 @@ class ClientRoom(SingleUse):
         if frame.kind != "finish":
             raise RefusedError("the run ended before its plan did")
         return ()
+
+    def _from_study(
+        self, frame: Frame, kept: dict[str, Any], mine: dict[str, Any]
+    ) -> Sequence[NDArray[Any]]:
+        """Local reports: the question is known from the study, so a request brings nothing."""
+        if frame.arrays:
+            raise RefusedError("the question is that of the study: a request brings nothing")
+        try:
+            self._run(kept, mine)
+        except Asked as asked:
+            return asked.content
+        raise RefusedError("the run ended before its plan did")
 
     def _from_broadcast(
         self, frame: Frame, kept: dict[str, Any], mine: dict[str, Any]
@@ -294,5 +319,6 @@ class ClientRoom(SingleUse):
     def _run(self, kept: dict[str, Any], mine: dict[str, Any]) -> Any:
         """The whole algorithm up to the first release without a total, where it stops."""
         totals = [list(unpacked(text).values()) for text in mine["totals"]]
-        seat = self._seat(self._opened(kept["runs"], leave=mine), totals)
+        ledger = self._opened(kept["runs"], leave=mine)
+        seat = self._seat(ledger, totals, n_answered=len(mine["shapes"]))
         return self.study.follow(seat, self.plan)

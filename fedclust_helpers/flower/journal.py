@@ -22,13 +22,14 @@ import numpy as np
 from fedclust_helpers import mechanisms
 from fedclust_helpers.accounting import PrivacyLedger, Release
 from fedclust_helpers.flower.messages import Frame, decode, encode
+from fedclust_helpers.ldp_kmeans.local_randomizers import RandomizedResponse
 
 FORMAT = 1
 MECHANISMS = {
     kind.__name__: kind
     for kind in (
         mechanisms.Gaussian, mechanisms.DiscreteGaussian, mechanisms.DistributedDiscreteGaussian,
-        mechanisms.Laplace, mechanisms.DiscreteLaplace, mechanisms.NoNoise,
+        mechanisms.Laplace, mechanisms.DiscreteLaplace, mechanisms.NoNoise, RandomizedResponse,
     )
 }  # fmt: skip
 
@@ -117,10 +118,13 @@ def charged(
             continue
         planned = read_releases(run["planned"])
         reservation = ledger.admit(planned, name="a run before this one")
+        division = ledger.new_division() if any(made.group for made in planned) else None
         for made in planned[: run["charged"]]:
+            part = made.group and f"division {division}/{made.group.rpartition('/')[2]}"
             ledger.charge(
-                made.mechanisms, name=made.name, round=made.round, reservation=reservation
-            )
+                made.mechanisms, name=made.name, round=made.round, group=part,
+                reservation=reservation,
+            )  # fmt: skip
         ledger.close(reservation)
     return ledger
 
@@ -139,9 +143,9 @@ def unpacked(text: str) -> dict[str, np.ndarray]:
 
 
 def written(releases: Sequence[Release]) -> list[Any]:
-    """Lines of a ledger as JSON; those of a sampled release or of a group are not needed here."""
+    """Lines of a ledger as JSON; those of a sampled release are not needed here."""
     return [
-        [r.round, r.name, r.unit, r.adjacency, [_mechanism(m) for m in r.mechanisms]]
+        [r.round, r.name, r.unit, r.adjacency, [_mechanism(m) for m in r.mechanisms], r.group]
         for r in releases
     ]
 
@@ -149,8 +153,16 @@ def written(releases: Sequence[Release]) -> list[Any]:
 def read_releases(lines: Sequence[Any]) -> list[Release]:
     """The lines of `written`."""
     return [
-        Release(round, name, tuple(MECHANISMS[kind](**own) for kind, own in noise), unit, adjacency)
-        for round, name, unit, adjacency, noise in lines
+        Release(
+            round,
+            name,
+            tuple(MECHANISMS[kind](**own) for kind, own in noise),
+            unit,
+            adjacency,
+            None,
+            *group,
+        )
+        for round, name, unit, adjacency, noise, *group in lines  # none in older journals
     ]
 
 

@@ -25,7 +25,7 @@ from fedclust_helpers.flower.messages import MAX_BYTES
 from fedclust_helpers.flower.study import Study
 
 NEEDED = ("study", "rows", "number", "journal", "bound", "budget", "socket")
-OPTIONAL = ("secret", "domain", "labels", "lower", "upper", "result")
+OPTIONAL = ("secret", "key", "domain", "labels", "lower", "upper", "result")
 
 
 def read_config(path: Path | str) -> dict[str, Any]:
@@ -39,7 +39,7 @@ def read_config(path: Path | str) -> dict[str, Any]:
     unknown = sorted(found.keys() - {*NEEDED, *OPTIONAL})
     if missing or unknown:
         raise ValueError(f"{path.name} must name {missing or 'no more'}; unknown: {unknown or '-'}")
-    for name in ("study", "rows", "secret", "journal", "socket", "labels", "result"):
+    for name in ("study", "rows", "secret", "key", "journal", "socket", "labels", "result"):
         if name in found:
             found[name] = path.parent / found[name]
     return found
@@ -47,17 +47,19 @@ def read_config(path: Path | str) -> dict[str, Any]:
 
 def open_room(config: Mapping[str, Any]) -> ClientRoom:
     """The room of these settings."""
-    rows = _table(config["rows"])
+    study, rows = Study.read(config["study"]), _table(config["rows"])
     if "lower" in config or "upper" in config:
         missing = [name for name in ("lower", "upper") if name not in config]
         if missing:
             raise ValueError(f"{missing[0]} must be given too: both public bounds, or none")
         rows = scale_to_box(rows, config["lower"], config["upper"])
+        if study.trust == "local":  # the whole box fits into the unit ball, as for LocalKMeans
+            rows = rows * (1 / np.sqrt(study.n_features))
     labels = _table(config["labels"]).ravel().astype(np.int64) if "labels" in config else None
     return ClientRoom(
-        Study.read(config["study"]), rows, number=config["number"],
+        study, rows, number=config["number"], journal=config["journal"],
         secret=config["secret"].read_bytes() if "secret" in config else None,
-        journal=config["journal"],
+        key=config["key"].read_bytes() if "key" in config else None,
         budget=Budget(**config["budget"]), bound=config["bound"],
         domain=config.get("domain", "box"), labels=labels,
     )  # fmt: skip

@@ -9,8 +9,9 @@ killed goes on from there, and never sends two totals of one release.
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -33,7 +34,7 @@ from fedclust_helpers.flower.messages import (
     numbered,
 )
 from fedclust_helpers.flower.seats import server_seat
-from fedclust_helpers.flower.study import Study
+from fedclust_helpers.flower.study import RINGS, Study
 
 Arrays = Mapping[str, np.ndarray]
 
@@ -71,14 +72,18 @@ class ServerRoom:
         The file that keeps the totals of this run.
     deadline, patience : float
         Seconds in which all clients must answer one message, and after which it is repeated.
+    clock : callable
+        Seconds of the server, for these two alone. Clients have none: nothing they do depends on
+        the time, so clocks may differ.
     """
 
     def __init__(
         self, study: Study, transport: Transport, *, journal: Path | str, deadline: float = 60.0,
         patience: float = 10.0, max_bytes: int = MAX_BYTES,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
         check_instance(study, Study, "study")
-        self.study, self.transport = study, transport
+        self.study, self.transport, self._clock = study, transport, clock
         self.deadline = check_positive(deadline, "deadline")
         self.patience = check_positive(patience, "patience")
         self.max_bytes = max_bytes
@@ -138,6 +143,8 @@ class ServerRoom:
         """The server receives: what one release gives, asked for or from the journal."""
         if not self._was_made(number):
             content = {"statistic": np.frombuffer(name.encode("ascii"), np.uint8)}
+            if self.study.trust == "local":
+                content = {}  # the users know the question, and take none from anybody
             for key, value in broadcast.items():
                 content[key] = array = np.asarray(value)
                 if array.dtype.kind not in "biuf":
@@ -149,7 +156,7 @@ class ServerRoom:
         """Whether the journal has the total of a release; in teaching mode its noise is passed."""
         if number >= len(self._kept["runs"]):
             return False
-        if self.study.seed is not None:
+        if self.study.seed is not None and self.study.noise_from == "server":
             parts = unpacked(self._kept["runs"][number]).values()
             for mechanism, total in zip(self.plan.releases[number].mechanisms, parts, strict=True):
                 self._noised(np.zeros(total.shape, self._sent(mechanism)), mechanism)
@@ -158,10 +165,12 @@ class ServerRoom:
     def _keep(self, number: int, answers: Sequence[NDArray[Any]]) -> None:
         """Add up, add noise where it is the server's, and keep the total before anybody sees it."""
         mechanisms = self.plan.releases[number].mechanisms
-        totals = [
-            self._noised(each.sum(axis=0, dtype=each.dtype), mechanism)
-            for each, mechanism in zip(answers, mechanisms, strict=True)
-        ]
+        totals = list(answers)  # of local reports all are kept: the server's algorithm counts them
+        if self.study.trust != "local":
+            totals = [
+                self._noised(each.sum(axis=0, dtype=each.dtype), mechanism)
+                for each, mechanism in zip(answers, mechanisms, strict=True)
+            ]
         self._kept["runs"].append(packed(numbered(totals)))
         self.journal.save(self._kept)  # a release has one total
         self._done(len(self._kept["runs"]))
@@ -176,7 +185,7 @@ class ServerRoom:
 
     def _sent(self, mechanism: Any) -> np.dtype[Any]:
         """The kind of numbers that clients send."""
-        if self.study.trust == "masked":
+        if self.study.trust in RINGS:
             return np.dtype(f"uint{self.study.bits}")
         return np.dtype(np.float64 if mechanism.grid is None else np.int64)
 
@@ -192,11 +201,14 @@ class ServerRoom:
     # messages -------------------------------------------------------------------------------------
 
     def _gathered(self, kind: str, number: int, content: Arrays) -> list[NDArray[Any]]:
-        """The answers of all clients to one request: (M, ...) for each part."""
+        """The answers of all clients to one request, (M, ...) for each part; reports joined."""
         replies = self._exchange(
             Frame(kind, self.agreement, SERVER, number, content), "answer", self._check_answer
         )
         by_number = sorted(replies.values(), key=lambda frame: frame.sender)
+        if self.study.trust == "local":
+            reports = zip(*(frame.arrays.values() for frame in by_number), strict=True)
+            return [np.concatenate(parts) for parts in reports]
         shapes = [[array.shape for array in frame.arrays.values()] for frame in by_number]
         if any(s != shapes[0] for s in shapes):
             raise RoundFailedError(f"answers to release {number} differ in shape")
@@ -206,6 +218,12 @@ class ServerRoom:
 
     def _check_answer(self, frame: Frame) -> str:
         planned, arrays = self.plan.releases[frame.number], list(frame.arrays.values())
+        if self.study.trust == "local":
+            if [(a.dtype, a.shape) for a in arrays] != self._seat._wanted[frame.sender]:
+                return "reports of another form than the plan's"
+            values = getattr(planned.mechanisms[0], "n_values", math.inf)
+            good = all(np.isfinite(a).all() and (a < values).all() for a in arrays)
+            return "" if good else "reports that no user would send"
         if [a.dtype for a in arrays] != [self._sent(m) for m in planned.mechanisms]:
             return "an answer of other parts than the plan's"
         if not all(np.isfinite(a).all() for a in arrays):
@@ -219,11 +237,11 @@ class ServerRoom:
         self, request: Frame, wanted: str, check: Any = lambda frame: ""
     ) -> dict[Hashable, Frame]:
         """Send one request to all and wait for the `wanted` answer of each; repeat what is lost."""
-        message, start = encode(request), time.monotonic()
+        message, start = encode(request), self._clock()
         end, replies, faults = start + self.deadline, {}, dict[Hashable, str]()
         due = dict.fromkeys(self.transport.addresses, start)  # when to send (again)
         while due:
-            now = time.monotonic()
+            now = self._clock()
             for address in [a for a, when in due.items() if when <= now <= end]:
                 self.n_bytes["sent"] += len(message)
                 self.transport.send(address, message)
@@ -242,8 +260,8 @@ class ServerRoom:
                     replies[address] = frame
             elif fault and address in due:
                 faults[address] = fault
-                due[address] = min(due[address], time.monotonic() + self.patience / 10)
-        self.seconds.append(time.monotonic() - start)
+                due[address] = min(due[address], self._clock() + self.patience / 10)
+        self.seconds.append(self._clock() - start)
         return replies
 
     def _read(

@@ -10,7 +10,8 @@ import hashlib
 import inspect
 import json
 import math
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from functools import cache
 from pathlib import Path
@@ -19,22 +20,26 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 import fedclust_helpers
-from fedclust_helpers import fastlloyd, feddp_kmeans, rr_cluster
+from fedclust_helpers import fastlloyd, feddp_kmeans, ldp_kmeans, rr_cluster
 from fedclust_helpers._checked import checked
 from fedclust_helpers._validation import check_choice, check_instance, check_int, check_positive
 from fedclust_helpers.accounting.releases import ADJACENCIES, UNITS
 from fedclust_helpers.federation import Plan
 from fedclust_helpers.flower.messages import SERVER
 from fedclust_helpers.rr_cluster import models
+from fedclust_helpers.secure_aggregation import SECRET_BYTES
 
+RINGS = ("masked", "serverless")  # trust models whose clients send words of a ring
 DIGITS = 12  # of every number in the agreement: other processors may differ in the last bits
 
 NOT_OFFERED = {
-    "serverless": "Flower sends every message through its link; take 'masked' with noise_from="
-    "'clients', where the server adds nothing and reads nothing",
     "ideal": "no party of a network is ideal; take 'masked', or a server that is 'trusted'",
-    "local": "questions to users who answer for themselves do not travel over this wire",
+    "shuffled": "Flower tells its server who sent a message; take 'local'",
 }
+ENDS = {  # who adds the noise, and who learns the result
+    "serverless": ("clients", "clients"), "trusted": ("server", "server"),
+    "local": ("clients", "server"),
+}  # fmt: skip
 
 
 class Method(NamedTuple):
@@ -59,12 +64,19 @@ class Study:
         As of a federation. `n_clients` is how many take part: all of them, in every round.
     unit, adjacency : str
         What the ledger of every client is kept for.
-    trust : {"masked", "trusted"}
-        `federation.MaskedSecureSum`, or `federation.TrustedServer`, which sees exact statistics.
+    trust : {"masked", "serverless", "local", "trusted"}
+        `federation.MaskedSecureSum`; `federation.ServerlessSecureSum`, where what Flower calls the
+        server is a relay; `federation.LocalReports`; or `federation.TrustedServer`, which sees
+        exact statistics.
     noise_from, receiver, bits, fractional_bits, max_colluding
-        As of `federation.MaskedSecureSum`; both are the "server" where it is trusted. Where the
-        clients receive, each of them computes the algorithm for itself; where the server does, it
-        broadcasts.
+        As of `federation.MaskedSecureSum`; for another trust both ends are those of `ENDS`. Where
+        the clients receive, each of them computes the algorithm for itself; where the server does,
+        it broadcasts.
+    public_keys : list of str
+        Serverless: each client's X25519 public key, in hexadecimal, from a channel that is trusted.
+    users : list of int
+        Local: how many users each room answers for, together `n_records`. Users are numbered room
+        by room. By default each room is one user.
     seed : int, optional
         Teaching mode, private against nobody who knows it. Secure mode without.
     public_seed : int
@@ -93,6 +105,8 @@ class Study:
     seed: int | None = None
     public_seed: int = 0
     server_points: Any = None
+    public_keys: Sequence[str] | None = None
+    users: Sequence[int] | None = None
 
     def __post_init__(self) -> None:
         if not check_instance(self.run, str, "run") or len(self.run) > 100:
@@ -111,23 +125,63 @@ class Study:
         check_int(self.public_seed, "public_seed", minimum=0)
         if self.trust in NOT_OFFERED:
             raise ValueError(f"trust {self.trust!r} is not offered here: {NOT_OFFERED[self.trust]}")
-        if check_choice(self.trust, "trust", ("masked", "trusted")) == "trusted":
-            for name in ("noise_from", "receiver"):
-                if getattr(self, name) != "server":
-                    raise ValueError(f"{name} must be 'server' where the server is trusted")
+        check_choice(self.trust, "trust", ("masked", *ENDS))
+        for name, end in zip(("noise_from", "receiver"), ENDS.get(self.trust, ()), strict=False):
+            if getattr(self, name) != end:
+                raise ValueError(f"{name} must be {end!r} where trust is {self.trust!r}")
+        self._check_keys()
+        self._check_users()
         if self.method == "sums_only" and self.receiver == "server":
             raise ValueError(
                 "receiver must be 'clients' for sums_only: a model is not sent over the wire, each"
                 " client has it from its own copy of the study"
             )
 
+    def _check_keys(self) -> None:
+        if self.trust != "serverless":
+            if self.public_keys is not None:
+                raise ValueError("public_keys must be given where trust is 'serverless' only")
+            return
+        keys = () if self.public_keys is None else self.public_keys
+        form = re.compile(f"[0-9a-f]{{{2 * SECRET_BYTES}}}")
+        good = isinstance(keys, Sequence) and all(form.fullmatch(str(key)) for key in keys)
+        if not good or len(keys) != self.n_clients or len(set(keys)) != len(keys):
+            raise ValueError(
+                f"public_keys must be {self.n_clients} different keys of {SECRET_BYTES} bytes in"
+                " hexadecimal, one for each client"
+            )
+
+    def _check_users(self) -> None:
+        if self.trust != "local":
+            if self.users is not None:
+                raise ValueError("users must be given where trust is 'local' only")
+            return
+        users = [1] * self.n_clients if self.users is None else self.users
+        each = [check_int(n, "users") for n in check_instance(users, Sequence, "users")]  # type: ignore[type-abstract]
+        if len(each) != self.n_clients or sum(each) != self.n_records:
+            raise ValueError(
+                f"users must be {self.n_clients} numbers, one for each room, with the sum"
+                f" n_records={self.n_records}"
+            )
+
+    def users_of(self, number: int) -> range:
+        """The numbers of the users for whom room `number` answers (local)."""
+        check_int(number, "number", minimum=0, maximum=self.n_clients - 1)
+        each = self.users or (1,) * self.n_clients
+        first = sum(each[:number])
+        return range(first, first + each[number])
+
     @property
     def federation_options(self) -> dict[str, Any]:
         """What a federation of this study is made with; data, ledger and secret come on top."""
         names = "n_clients n_records n_labels bound domain".split()
+        if self.trust in RINGS:
+            names += "bits fractional_bits max_colluding".split()
         if self.trust == "masked":
-            names += "noise_from receiver bits fractional_bits max_colluding".split()
+            names += "noise_from receiver".split()
         given = {name: getattr(self, name) for name in names}
+        if self.trust == "local":
+            given["n_clients"] = self.n_records  # its clients are the users
         mode: dict[str, Any] = {"mode": "secure"} if self.seed is None else {"seed": self.seed}
         return given | mode
 
@@ -232,6 +286,10 @@ def _points(study: Study) -> np.ndarray:
     return _server_points(json.dumps(study.server_points))
 
 
+def _local(federation: Any, study: Study, plan: Any) -> Any:
+    return ldp_kmeans.run(federation, plan, rng=np.random.default_rng(study.public_seed))
+
+
 METHODS: dict[str, Method] = {
     "fastlloyd": Method(
         lambda federation, study: fastlloyd.plan(federation, **_options(study)),
@@ -251,5 +309,11 @@ METHODS: dict[str, Method] = {
         lambda federation, study: rr_cluster.plan_sums_only(federation, **_training(study)),
         lambda federation, study, plan: rr_cluster.run(federation, plan),
     ),
+    "ldp_one_round": Method(
+        lambda federation, study: ldp_kmeans.plan(federation, **_options(study)), _local
+    ),
+    "ldp_sketch": Method(
+        lambda federation, study: ldp_kmeans.plan_sketch(federation, **_options(study)), _local
+    ),
 }
-"""What runs over a network: sums that no party sees alone."""
+"""What runs over a network: sums that no party sees alone, and one round of local reports."""

@@ -11,6 +11,7 @@ from fedclust_helpers.accounting import Release
 from fedclust_helpers.flower.journal import packed, read_releases, unpacked, written
 from fedclust_helpers.flower.messages import HEADER, KINDS, NUMBERS, Frame, decode, encode, words
 from fedclust_helpers.flower.messages import MessageError as Wrong
+from fedclust_helpers.ldp_kmeans.local_randomizers import RandomizedResponse
 from fedclust_helpers.mechanisms import (
     DiscreteGaussian,
     DiscreteLaplace,
@@ -107,7 +108,12 @@ def test_arrays_and_releases_survive_the_journal():
             ]
         )
     ]  # fmt: skip
+    lines.append(
+        Release(0, "a", (RandomizedResponse(1.0, 5),), "point", "replace-one", None, "planned/b")
+    )
     assert read_releases(written(lines)) == lines
+    older = [line[:5] for line in written(lines[:-1])]  # as version 0.2 wrote them
+    assert read_releases(older) == lines[:-1]
     refuses(
         TypeError, "cannot be kept", written, [Release(0, "x", (Odd(),), "point", "add/remove")]
     )

@@ -1,5 +1,6 @@
 """Rooms as processes of their own, ended by SIGKILL: what a kill and a power cut leave behind."""
 
+import json
 import os
 import queue
 import signal
@@ -8,17 +9,31 @@ import subprocess
 import sys
 import threading
 import time
+from itertools import count
 from multiprocessing.connection import Client
+from pathlib import Path
 
 import numpy as np
 import pytest
 from conftest import ROOT, refuses
-from flower_cases import LLOYD, N_CLIENTS, SECRET, client_rows, server, study
+from flower_cases import (
+    KEYS,
+    LLOYD,
+    LOCAL,
+    N_CLIENTS,
+    SECRET,
+    SERVERLESS,
+    client_rows,
+    server,
+    study,
+)
+from flower_cases import open_room as study_room
 
 from fedclust_helpers.federation import simulate
-from fedclust_helpers.flower import RoundFailedError
+from fedclust_helpers.flower import RoundFailedError, Study
 from fedclust_helpers.flower.__main__ import main
-from fedclust_helpers.flower.room import read_config
+from fedclust_helpers.flower.room import open_room, read_config
+from fedclust_helpers.secure_aggregation import public_key
 
 CONFIG = """study = "study.json"
 rows = "rows.csv"
@@ -44,14 +59,39 @@ def furnish(folder, agreed):
         (room / "room.toml").write_text(CONFIG.format(number=i))
 
 
-class Processes:
+class Sockets:
     """A transport to rooms that are processes; an answer that never comes is lost."""
 
     addresses = range(N_CLIENTS)
 
     def __init__(self, folder):
-        self.folder, self.rooms = folder, {}
+        self.folder = folder
         self.answers: queue.Queue = queue.Queue()
+
+    def send(self, address, message):
+        threading.Thread(target=self.carried, args=(address, message), daemon=True).start()
+
+    def carried(self, address, message):
+        try:
+            with Client(str(self.folder / str(address) / "s"), family="AF_UNIX") as room:
+                room.send_bytes(message)
+                self.answers.put((address, room.recv_bytes()))
+        except (OSError, EOFError):
+            pass
+
+    def receive(self, timeout):
+        try:
+            return self.answers.get(timeout=timeout)
+        except queue.Empty:
+            return None
+
+
+class Processes(Sockets):
+    """The rooms too, which start with it."""
+
+    def __init__(self, folder):
+        super().__init__(folder)
+        self.rooms = {}
         for i in self.addresses:
             self.start(i)
         for i in self.addresses:
@@ -80,23 +120,6 @@ class Processes:
             room.kill()
             room.wait()
 
-    def send(self, address, message):
-        threading.Thread(target=self.carried, args=(address, message), daemon=True).start()
-
-    def carried(self, address, message):
-        try:
-            with Client(str(self.folder / str(address) / "s"), family="AF_UNIX") as room:
-                room.send_bytes(message)
-                self.answers.put((address, room.recv_bytes()))
-        except (OSError, EOFError):
-            pass
-
-    def receive(self, timeout):
-        try:
-            return self.answers.get(timeout=timeout)
-        except queue.Empty:
-            return None
-
 
 @pytest.mark.slow
 def test_killed_processes_go_on(tmp_path):
@@ -122,14 +145,80 @@ def test_killed_processes_go_on(tmp_path):
         killer.start()
         room.run()
         killer.join()
-        federation = simulate(client_rows(), "masked", **agreed.federation_options)
-        reference = agreed.follow(federation, agreed.planned(federation))
-        for i in range(N_CLIENTS):
-            path = tmp_path / str(i) / "centers.csv"
-            end = time.monotonic() + 30
-            while not path.exists() and time.monotonic() < end:
-                time.sleep(0.05)
-            assert np.array_equal(np.loadtxt(path, delimiter=","), reference.centers)
+        check_results(tmp_path, agreed)
+    finally:
+        processes.stop()
+
+
+def check_results(folder, agreed):
+    """Each room has written the centres of one process, and charged each release once."""
+    federation = simulate(client_rows(), "masked", **agreed.federation_options)
+    reference = agreed.follow(federation, agreed.planned(federation))
+    for i in range(N_CLIENTS):
+        path = folder / str(i) / "centers.csv"
+        end = time.monotonic() + 30
+        while not path.exists() and time.monotonic() < end:
+            time.sleep(0.05)
+        assert np.array_equal(np.loadtxt(path, delimiter=","), reference.centers)
+        (run,) = json.loads((folder / str(i) / "journal.json").read_text())["runs"]
+        assert run["charged"] == len(reference.ledger.releases)
+
+
+def run_server(folder, end="", number=0):
+    """A server as a process; its `number`-th "send" or "save" ends it by SIGKILL."""
+    script = (
+        "import sys, test_flower_processes as t; t.serve_until(*sys.argv[1:3], int(sys.argv[3]))"
+    )
+    path = os.pathsep.join(str(p) for p in (ROOT, ROOT / "tests", ROOT / "tests" / "flower"))
+    return subprocess.run(
+        [sys.executable, "-c", script, str(folder), end, str(number)], capture_output=True,
+        text=True, timeout=300, env={**os.environ, "PYTHONPATH": path},
+    )  # fmt: skip
+
+
+def serve_until(folder, end, number):
+    """In that process."""
+    folder = Path(folder)
+    transport = Sockets(folder)
+    room = server(folder, Study.read(folder / "study.json"), transport, patience=5.0, deadline=60.0)
+    calls = count(1)
+
+    def killed_before(function):
+        def call(*arguments):
+            if next(calls) == number:
+                time.sleep(0.2)  # what was sent before arrives
+                os.kill(os.getpid(), signal.SIGKILL)
+            return function(*arguments)
+
+        return call
+
+    if end == "send":
+        transport.send = killed_before(transport.send)
+    elif end == "save":
+        room.journal.save = killed_before(room.journal.save)
+    room.run()
+
+
+@pytest.mark.slow
+def test_a_killed_server_process_goes_on(tmp_path):
+    """Ended with a release half asked for, half kept and not kept; then without its journal."""
+    agreed = study(noise_from="server")
+    (tmp_path / "study.json").write_text(agreed.to_json())
+    furnish(tmp_path, agreed)
+    processes, journal = Processes(tmp_path), tmp_path / "server.json"
+    try:
+        # 3 sends are a hello, 3 more a release: two clients know release 0, the third does not
+        assert run_server(tmp_path, "send", 6).returncode == -signal.SIGKILL
+        assert not journal.exists()
+        assert run_server(tmp_path, "save", 2).returncode == -signal.SIGKILL  # answers, no total
+        assert len(json.loads(journal.read_text())["runs"]) == 1
+        kept = journal.rename(tmp_path / "elsewhere.json")
+        lost = run_server(tmp_path)
+        assert lost.returncode == 1 and "a journal was lost or put back" in lost.stderr
+        kept.rename(journal)
+        done = run_server(tmp_path)
+        assert done.returncode == 0, done.stderr
+        check_results(tmp_path, agreed)
     finally:
         processes.stop()
 
@@ -140,6 +229,23 @@ def test_a_configuration_names_what_is_missing(tmp_path):
     refuses(ValueError, "must name .*'study'.*unknown: \\['epsilon'\\]", read_config, path)
 
 
+def test_a_configuration_opens_rooms_of_every_trust(tmp_path):
+    options = {"n_clusters": 2, "epsilon": 2.0}
+    agreed = study(method="ldp_one_round", options=options, **LOCAL)
+    furnish(tmp_path, agreed)
+    path = tmp_path / "0" / "room.toml"
+    path.write_text('domain = "ball"\nlower = -2.0\nupper = 2.0\n' + path.read_text())
+    room = open_room(read_config(path))
+    # the box of the bounds fits into the unit ball
+    assert np.allclose(room._rows, client_rows()[0] / 2 / np.sqrt(2), rtol=1e-14)
+
+    agreed = study(**SERVERLESS)
+    (tmp_path / "0" / "study.json").write_text(agreed.to_json())
+    (tmp_path / "0" / "key").write_bytes(KEYS[0])
+    path.write_text('key = "key"\n' + CONFIG.format(number=0))
+    assert open_room(read_config(path)).agreement == study_room(tmp_path, agreed, 1).agreement
+
+
 def test_a_plan_can_be_read_before_anything_is_sent(tmp_path, capsys):
     furnish(tmp_path, study())
     main(["plan", str(tmp_path / "0" / "room.toml")])
@@ -148,9 +254,12 @@ def test_a_plan_can_be_read_before_anything_is_sent(tmp_path, capsys):
     assert not (tmp_path / "0" / "journal.json").exists()
 
 
-def test_a_secret_is_new_and_private(tmp_path):
-    path = tmp_path / "secret"
-    main(["secret", str(path)])
+@pytest.mark.parametrize("what", ["secret", "key"])
+def test_a_secret_is_new_and_private(tmp_path, what, capsys):
+    path = tmp_path / what
+    main([what, str(path)])
+    if what == "key":
+        assert capsys.readouterr().out == f"public key {public_key(path.read_bytes()).hex()}\n"
     assert len(path.read_bytes()) == 32
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    refuses(FileExistsError, "", main, ["secret", str(path)])
+    refuses(FileExistsError, "", main, [what, str(path)])

@@ -5,9 +5,9 @@ will. The same over Flower, with processes: test_flower_deployment.py.
 """
 
 import json
+import time
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
+from itertools import count
 
 import numpy as np
 import pytest
@@ -17,28 +17,35 @@ from flower_cases import (
     N_CLIENTS,
     ROWS,
     SECRET,
+    SUMS,
+    TRUSTED,
     BadNetwork,
+    Killed,
+    KilledClients,
+    ask,
+    assert_same,
     client_rows,
+    hello,
+    killing,
+    one_answer_each,
     open_room,
     open_rooms,
+    outcome,
+    refused,
+    results,
     server,
     study,
 )
 
 import fedclust_helpers
-from fedclust_helpers.accounting import Budget, PrivacyLedger
+from fedclust_helpers.accounting import Budget
 from fedclust_helpers.federation import ClientData, TrustModelError, require, simulate
 from fedclust_helpers.flower import Direct, JournalError, RoundFailedError, ServerRoom
 from fedclust_helpers.flower.journal import Journal
-from fedclust_helpers.flower.messages import SERVER, Frame, decode, encode
+from fedclust_helpers.flower.messages import decode, encode
 
-TRUSTED: dict[str, Any] = {"trust": "trusted", "noise_from": "server", "receiver": "server"}
 SERVER_POINTS = np.random.default_rng(3).normal(0, 0.3, (30, 2)).tolist()
 FEDDP = {"n_clusters": 3, "epsilon": 8.0, "delta": 1e-4, "n_rounds": 2}
-SUMS = {
-    "n_clusters": 2, "n_rounds": 3, "epsilon": 20.0, "delta": 1e-3, "min_size": 1,
-    "training": {"model": {"kind": "LinearRegression", "n_features": 1}, "clip": 0.5},
-}  # fmt: skip
 
 STUDIES = {
     "noise of the server": study(noise_from="server"),
@@ -63,34 +70,6 @@ STUDIES = {
 @pytest.fixture(params=list(STUDIES))
 def agreed(request):
     return STUDIES[request.param]
-
-
-def in_one_process(agreed) -> Any:
-    """The same study in one process: the in-process federation and the same run."""
-    federation = simulate(
-        client_rows(), agreed.trust, ledger=PrivacyLedger(agreed.unit, agreed.adjacency),
-        **agreed.federation_options,
-    )  # fmt: skip
-    return agreed.follow(federation, agreed.planned(federation))
-
-
-def outcome(result) -> np.ndarray:
-    return result.models if hasattr(result, "models") else result.centers
-
-
-def results(agreed, returned, rooms) -> list[Any]:
-    return [returned] if agreed.receiver == "server" else [room.result for room in rooms]
-
-
-def assert_same(agreed, returned, rooms) -> None:
-    reference = in_one_process(agreed)
-    for result in results(agreed, returned, rooms):
-        assert np.array_equal(outcome(result), outcome(reference))
-        if reference.history is not None:
-            assert np.array_equal(result.history, reference.history)
-    for room in rooms:
-        assert room.finished
-        assert room.ledger().releases == reference.ledger.releases
 
 
 # --- the contract ---------------------------------------------------------------------------------
@@ -152,17 +131,6 @@ def test_a_bad_network_changes_nothing(tmp_path, fault, receiver):
     assert one_answer_each(network.answers)
 
 
-def one_answer_each(answers) -> bool:
-    """No pad covers two messages: all masked answers of a client to one release are the same."""
-    seen: dict[tuple[int, int], set[bytes]] = {}
-    for client, answer in answers:
-        frame = decode(answer)
-        if frame.kind == "answer":
-            seen.setdefault((client, frame.number), set()).add(answer)
-    assert len(seen) == N_CLIENTS * LLOYD["n_rounds"]
-    return all(len(different) == 1 for different in seen.values())
-
-
 def test_a_client_that_never_answers_is_named_in_time(tmp_path):
     class Deaf(Direct):
         def send(self, address, message):
@@ -222,43 +190,6 @@ def test_an_answer_of_another_form_is_not_added(tmp_path, spoil):
 
 
 # --- killed and started again ---------------------------------------------------------------------
-
-
-class Killed(Exception):
-    """Stands for a kill: nothing after it runs in that process."""
-
-
-class KilledClients(Direct):
-    """Client 1 is killed at one release, once: "before" the message, "while" it keeps its answer
-    (before or after the file is renamed), or "after", with the answer unsent."""
-
-    def __init__(self, folder: Path, agreed, when: str, number: int) -> None:
-        super().__init__(open_rooms(folder, agreed))
-        self.folder, self.agreed, self.when, self.number = folder, agreed, when, number
-        self.answers: list[tuple[int, bytes]] = []
-
-    def send(self, address, message):
-        frame = decode(message)
-        if address == 1 and self.when and frame.number == self.number and frame.kind != "hello":
-            when, self.when = self.when, ""
-            room = self.rooms[1]
-            if when == "before renaming":
-                save = room.journal.save
-                room.journal.save = killing
-                refused = decode(room.answer(message))  # a real kill would give no answer at all
-                assert refused.kind == "refused"
-                room.journal.save = save
-            elif when != "before":
-                self.answers.append((1, room.answer(message)))
-            self.rooms[1] = open_room(self.folder, self.agreed, 1)
-            return
-        answer = self.rooms[address].answer(message)
-        self.answers.append((address, answer))
-        self._waiting.append((address, answer))
-
-
-def killing(document: Any) -> None:
-    raise Killed
 
 
 @pytest.mark.parametrize("number", [0, 2])
@@ -344,28 +275,43 @@ def test_a_server_without_its_journal_cannot_go_on(tmp_path):
     assert all(len(room.ledger().releases) == 2 for room in rooms)
 
 
+# --- clocks ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("pace", [1e-6, 5.0, "ahead by an hour"])
+@pytest.mark.parametrize("receiver", ["clients", "server"])
+def test_a_clock_of_its_own_pace_costs_time_and_nothing_else(tmp_path, pace, receiver, monkeypatch):
+    """The server's clock (20 s of deadline) is nobody else's; wall clocks are nobody's."""
+    monkeypatch.setattr(time, "time", lambda: pytest.fail("the time of day is asked for"))
+    ticks = count()
+    step = 0.001 if isinstance(pace, str) else pace
+
+    def clock():
+        tick = next(ticks)
+        return step * tick + (3600.0 if pace == "ahead by an hour" and tick > 20 else 0.0)
+
+    agreed = study(receiver=receiver)
+    rooms = open_rooms(tmp_path, agreed)
+    network = BadNetwork(rooms, "lost", seed=1)
+    returned, n_failed = None, 0
+    while not all(room.finished for room in rooms):
+        try:
+            returned = server(tmp_path, agreed, network, clock=clock).run()
+        except RoundFailedError as error:
+            assert "no answer to" in str(error) and n_failed < 100
+            n_failed += 1
+    assert bool(n_failed) == (pace != 1e-6)
+    assert_same(agreed, returned, rooms)
+    assert one_answer_each(network.answers)
+
+
 # --- a client trusts nobody -----------------------------------------------------------------------
-
-
-def ask(room, kind: str, number: int = 0, arrays: Any = None, agreement: bytes | None = None):
-    agreement = room.agreement if agreement is None else agreement
-    return room.answer(encode(Frame(kind, agreement, SERVER, number, arrays or {})))
-
-
-def hello(room) -> None:
-    whole = {"agreement": np.frombuffer(room.agreement, np.uint8)}
-    assert decode(ask(room, "hello", 0, whole)).kind == "hello"
 
 
 def totals(room) -> dict[str, np.ndarray]:
     """A total of the right form, made up."""
     rng = np.random.default_rng(0)
     return {"0": rng.integers(2**40, size=(3, 2), dtype=np.uint64), "1": np.ones(3, np.uint64)}
-
-
-def refused(answer: bytes, words: str) -> None:
-    frame = decode(answer)
-    assert frame.kind == "refused" and words in frame.text, (frame.kind, frame.text)
 
 
 def test_nothing_is_answered_before_the_agreement(tmp_path):
@@ -570,11 +516,10 @@ def test_a_journal_is_for_one_unit_and_one_process(tmp_path):
         ({"method": "ldp_kmeans"}, "method must be one of"),
         ({"run": ""}, "run must be a name"),
         ({"n_clients": 0}, "n_clients must be"),
-        ({"trust": "serverless"}, "trust 'serverless' is not offered here: Flower sends every"),
         ({"trust": "ideal"}, "trust 'ideal' is not offered here"),
-        ({"trust": "local"}, "trust 'local' is not offered here"),
+        ({"trust": "shuffled"}, "trust 'shuffled' is not offered here: Flower tells"),
         ({"trust": "blind"}, "trust must be one of"),
-        ({"trust": "trusted"}, "noise_from must be 'server' where the server is trusted"),
+        ({"trust": "trusted"}, "noise_from must be 'server' where trust is 'trusted'"),
         ({"method": "sums_only", "receiver": "server"}, "receiver must be 'clients' for sums_only"),
     ],
 )

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 from conftest import refuses, words_uniform_p
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -25,6 +27,8 @@ from fedclust_helpers.secure_aggregation import (
     agree_group_secret,
     mask,
     open_sealed_secret,
+    pair_secret,
+    public_key,
     unmask,
 )
 
@@ -253,6 +257,27 @@ def test_the_advice_of_an_overflow_is_right(need):
         FixedPoint(64, 64 - bits + 1).check_capacity(
             n_records=1, magnitude=need, noise_tail=0.0, name="sums"
         )
+
+
+# --- keys of pairs --------------------------------------------------------------------------------
+
+
+def test_a_pair_of_keys_has_one_secret():
+    private = [bytes([i]) * 32 for i in range(3)]
+    public = [public_key(key) for key in private]
+    own = X25519PrivateKey.from_private_bytes(private[1]).public_key()
+    assert public[1] == own.public_bytes_raw()
+    found = {
+        (i, j): pair_secret(private[i], public[j]) for i, j in itertools.permutations(range(3), 2)
+    }
+    assert all(found[i, j] == found[j, i] for i, j in found)
+    assert len(set(found.values())) == 3
+    shared = X25519PrivateKey.from_private_bytes(private[0]).exchange(own)
+    info = b"fedclust v1|pair|" + b"".join(sorted(public[:2]))
+    assert found[0, 1] == HKDF(SHA256(), 32, None, info).derive(shared)
+    refuses(ValueError, "public is no key", pair_secret, private[0], bytes(32))
+    refuses(ValueError, "public must be 32 bytes", pair_secret, private[0], b"short")
+    refuses(TypeError, "private must be bytes", public_key, "secret")
 
 
 # --- the group secret -----------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tools.mutants.base import Edit, Mutant, mutant
 
 ROOMS = "flower/test_flower_rooms.py"
+TRUST = "flower/test_flower_trust.py"
 
 MUTANTS: tuple[Mutant, ...] = (
     mutant(
@@ -125,5 +126,73 @@ MUTANTS: tuple[Mutant, ...] = (
         'if wanted != "hello" and self._numbers.get(address) != frame.sender:',
         "if False:",
         f"{ROOMS}::test_nobody_answers_in_the_name_of_another",
+    ),
+    mutant(
+        "network-relay-and-client-unmask",
+        "without a server, the relay and a client together read no third client's message",
+        "flower/seats.py",
+        "pads[self._number] + self._shared(part, shape)",
+        "pads[self._number]",
+        f"{TRUST}::test_relay_and_a_client_together_read_no_third_message",
+    ),
+    mutant(
+        "network-shares-do-not-cancel",
+        "what one client takes for a share the other one gives",
+        "flower/seats.py",
+        "total = total + pad if other < self._number else total - pad",
+        "total = total + pad",
+        f"{TRUST}::test_round_by_round_equal_to_one_process",
+    ),
+    mutant(
+        "network-key-of-anybody",
+        "a client answers with the key that the others know it by",
+        "flower/client.py",
+        "if study.public_keys and public_key",
+        "if False and public_key",
+        f"{TRUST}::test_a_key_is_that_of_the_study",
+    ),
+    mutant(
+        "network-pair-secret-of-all",
+        "a pair of keys has a secret of its own",
+        "secure_aggregation.py",
+        '    return _derive(shared, b"pair|" + b"".join(pair))\n',
+        '    return _derive(bytes(32), b"pair|" + b"".join(pair))\n',
+        "ground/test_secure_aggregation.py::test_a_pair_of_keys_has_one_secret",
+    ),
+    mutant(
+        "network-users-take-questions",
+        "users answer the question of the study, and take none from a message",
+        "flower/client.py",
+        '        if frame.arrays:\n            raise RefusedError("the question',
+        '        if False:\n            raise RefusedError("the question',
+        f"{TRUST}::test_a_request_brings_no_question",
+    ),
+    mutant(
+        "network-noise-of-a-known-seed",
+        "the noise of users is fresh in secure mode",
+        "flower/seats.py",
+        "        super().__init__(study, rows, **own)\n\n    def _numbers(",
+        "        super().__init__(study, rows, **own)\n"
+        "        if study.seed is None:\n"
+        "            noise = np.random.default_rng(0)\n"
+        "            self.randomness = Randomness(self.randomness.public, noise, (), None, None)\n"
+        "\n    def _numbers(",
+        f"{TRUST}::test_secure_mode_draws_fresh_noise",
+    ),
+    mutant(
+        "network-parts-forgotten",
+        "each user pays for the one question of its part",
+        "flower/journal.py",
+        "name=made.name, round=made.round, group=part,",
+        "name=made.name, round=made.round,",
+        f"{TRUST}::test_each_user_pays_for_one_question",
+    ),
+    mutant(
+        "network-made-up-reports-counted",
+        "the server counts reports of the plan's form only",
+        "flower/server.py",
+        'return "" if good else "reports that no user would send"',
+        'return ""',
+        f"{TRUST}::test_reports_that_no_user_would_send_are_not_counted",
     ),
 )
