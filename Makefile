@@ -9,6 +9,7 @@
 VENV = .venv
 SITE = .venv-site
 FEDERATION = .venv-federation
+RIVALS = .venv-rivals
 PYTHON =
 N = 2
 DESIGN = full
@@ -56,7 +57,7 @@ results: $(VENV)/installed          ## recompute data/results (2 CPU hours; resu
 	    $${scheduler:+--scheduler "$$scheduler"}
 
 rivals: $(VENV)/installed          ## what people use today, on our data, in environments of their own (15 min)
-	$(RUN)/python -m tools.rivals
+	$(RUN)/python -m tools.rivals --environments $(RIVALS)
 
 bench: $(VENV)/installed          ## speed ratios as JSON, and their change; BENCH=--write stores them
 	@$(RUN)/python benchmarks/run.py $(BENCH)
@@ -85,7 +86,7 @@ lock: $(VENV)/installed          ## renew requirements.lock and environment.yml
 	$(RUN)/python scripts/lock.py
 
 clean:          ## remove the environment and all caches
-	rm -rf $(VENV) $(SITE) $(FEDERATION) .venv-rivals build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(SITE) $(FEDERATION) $(RIVALS) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 # The environment: made again only when the lock or pyproject.toml changed.

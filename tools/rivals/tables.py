@@ -130,8 +130,8 @@ def run_here(method: str, points: Any, k: int, epsilon: float, seed: Any) -> tup
     run: Callable[..., Any] = run_pe if evolved else fl.run
     begin = time.process_time()
     plan = WRITTEN_HERE[method](federation, n_clusters=k, epsilon=epsilon)
-    centers = np.clip(run(federation, plan).centers, -1, 1)
-    return centers, time.process_time() - begin
+    centers = run(federation, plan).centers
+    return np.clip(centers, -1, 1) if evolved else centers, time.process_time() - begin
 
 
 def nicv(cell: Cell, *, sets: str, dataset: str, method: str, epsilon: float) -> Numbers:

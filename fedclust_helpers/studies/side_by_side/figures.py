@@ -175,7 +175,7 @@ def plot_rivals(axes: Any, ratios: Mapping[str, pd.DataFrame], names: Mapping[st
             ax.plot(part["ratio"], y, marker, color=color, markersize=5, label=f"ε = {epsilon:g}")
         ax.set_yticks(list(places.values()), list(places))
         ax.axvline(1, **DASHED)
-        finish(ax, names[rival], "our cost over theirs", log="x", xlim=(0.04, 3),
+        finish(ax, names[rival], "our cost over theirs", log="x", xlim=(0.04, 4),
                xticks=[0.05, 0.1, 0.2, 0.5, 1, 2], names="lower left" if number == 0 else "",
                )  # fmt: skip
 
