@@ -68,7 +68,7 @@ mutants: $(VENV)/installed          ## small wrong versions of the package: is e
 sweep: $(VENV)/installed          ## wrong input to every public callable; writes data/results/sweep.csv (10 min)
 	$(RUN)/python -m tools.sweep --jobs $(N)
 
-browser-test: $(VENV)/browser-installed site          ## every page of the book and every widget in a real browser (Chromium)
+browser-test: $(VENV)/browser-installed site          ## every page of the book and every widget in a real browser (Chromium; 4 min)
 	$(PYTEST) -m browser -s tests/browser
 
 federation-test: $(FEDERATION)/installed          ## a whole run over Flower: three clients as processes, TLS (5 min)

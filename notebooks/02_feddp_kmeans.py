@@ -532,14 +532,14 @@ def noised_round(d, n, rng):
 
 # %%
 dims, n, rng = np.array([4, 16, 64, 256]), 10_000, stream("floor")
-errors, r = map(np.array, zip(*(noised_round(d, n, rng) for d in dims),
-                            strict=True))  # fmt: skip
+runs = [noised_round(d, n, rng) for d in dims]
+errors, r = (np.array(part) for part in zip(*runs, strict=True))
 printed = r * np.log(n) / (EPSILON * n / 4)  # T = 1, w_min = 1/4, ζ = 1
 corrected = printed * np.sqrt(8 * dims * np.log(1.25 / DELTA)) / np.log(n)
-off = errors.mean(axis=1) / (printed, corrected)
-print("error / floor, printed and corrected\n", off.round(2))
 
 # %%
+off = errors.mean(axis=1) / (printed, corrected)
+print("error / floor, printed and corrected\n", off.round(2))
 growth = np.polyfit(np.log(dims), np.log(off[0]), 1)[0]
 check(abs(growth - 0.5) < 0.1, "the printed floor misses a factor √d")
 check(np.abs(off[1] - 1).max() < 0.35, "with it, the floor is met")

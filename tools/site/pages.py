@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
 import nbformat
-from docutils.nodes import make_id
 
 from tools.site.chapters import short_title
 from tools.site.links import SCHEME, Book
@@ -37,6 +37,13 @@ def claim_pages(root: Path) -> dict[str, str]:
         for heading, text in parts.items()
         for claim in re.findall(r'<a id="([^"]+)">', text)
     }
+
+
+def anchor(title: str) -> str:
+    """The id that Sphinx gives to a heading."""
+    plain = unicodedata.normalize("NFKD", re.sub(r"\$[^$]*\$", "", title))
+    words = re.sub(r"[^a-z0-9]+", "-", plain.encode("ascii", "ignore").decode().lower())
+    return re.sub(r"^[-0-9]+|-+$", "", words)
 
 
 def cited_in(notebooks: Iterable[Path]) -> dict[str, list[str]]:
@@ -94,8 +101,7 @@ def glossary(book: Book, notebooks: Iterable[Path]) -> None:
         here, at = notebook.stem[:2], f"{SCHEME}chapters/{notebook.stem}.html"
         headings[here, ""] = at
         for title in re.findall(r"^## (\d+\. .+)$", text, re.MULTILINE):
-            plain = re.sub(r"\$[^$]*\$", "", title)
-            headings[here, title.split(".")[0]] = f"{at}#{make_id(plain)}"
+            headings[here, title.split(".")[0]] = f"{at}#{anchor(title)}"
 
     def linked(match: re.Match[str]) -> str:
         chapter, numbers = match[1], re.findall(r"\d+", match[2] or "") or [""]
