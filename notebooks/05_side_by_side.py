@@ -333,7 +333,7 @@ show(fig, "Excess cost against the bytes of one client, a mark per method")
 # ## 7. Against what people use today
 #
 # Two libraries that an engineer finds first, **diffprivlib** 0.6.6 (`KMeans`, Su et al. 2016) and **Google's LSH
-# clustering** (commit b5b0286), and the strongest rival from the literature, **PE-means** (2026; written by us
+# clustering** (commit b5b0286), and a rival from the literature, **PE-means** (2026; written by us
 # from its paper). In PE-means records vote for candidate centres, and the best have offspring. All three trust
 # a server with all rows. Ours ran under masks. Same rows, same public box, same ε; the same δ and add/remove
 # for all but diffprivlib, which has δ = 0 and does not state its neighbours. `make rivals` runs them.
