@@ -10,6 +10,7 @@ VENV = .venv
 SITE = .venv-site
 FEDERATION = .venv-federation
 FLOWER = flwr==1.41.0
+RIVALS = .venv-rivals
 PYTHON =
 N = 2
 DESIGN = full
@@ -57,7 +58,7 @@ results: $(VENV)/installed          ## recompute data/results (2 CPU hours; resu
 	    $${scheduler:+--scheduler "$$scheduler"}
 
 rivals: $(VENV)/installed          ## what people use today, on our data, in environments of their own (15 min)
-	$(RUN)/python -m tools.rivals
+	$(RUN)/python -m tools.rivals --environments $(RIVALS)
 
 bench: $(VENV)/installed          ## speed ratios as JSON, and their change; BENCH=--write stores them
 	@$(RUN)/python benchmarks/run.py $(BENCH)
@@ -68,7 +69,7 @@ mutants: $(VENV)/installed          ## small wrong versions of the package: is e
 sweep: $(VENV)/installed          ## wrong input to every public callable; writes data/results/sweep.csv (10 min)
 	$(RUN)/python -m tools.sweep --jobs $(N)
 
-browser-test: $(VENV)/browser-installed site          ## every page of the book and every widget in a real browser (Chromium)
+browser-test: $(VENV)/browser-installed site          ## every page of the book and every widget in a real browser (Chromium; 4 min)
 	$(PYTEST) -m browser -s tests/browser
 
 federation-test: $(FEDERATION)/installed          ## a whole run over Flower: three clients as processes, TLS (10 min)
@@ -86,7 +87,7 @@ lock: $(VENV)/installed          ## renew requirements.lock and environment.yml
 	$(RUN)/python scripts/lock.py
 
 clean:          ## remove the environment and all caches
-	rm -rf $(VENV) $(SITE) $(FEDERATION) .venv-rivals build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(SITE) $(FEDERATION) $(RIVALS) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 # The environment: made again only when the lock or pyproject.toml changed.

@@ -29,6 +29,7 @@ exclude_patterns = ["extra/**", "static/**", "doctrees/**", "jupyter_execute/**"
 
 # --- notebooks and Markdown
 nb_execution_mode = "off"
+nb_render_markdown_format = "myst"  # tables in outputs are tables
 nb_number_source_lines = False
 nb_code_prompt_show = "Show code"
 nb_code_prompt_hide = "Hide code"
@@ -69,7 +70,7 @@ html_theme_options = {
     "show_toc_level": 1,
     "secondary_sidebar_items": {
         pattern: ["page-toc"]
-        for pattern in ("chapters/*", "api/*", "using", "data", "glossary", "contributing")
+        for pattern in ("chapters/*", "api/*", "using", "glossary", "contributing")
     },
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
@@ -132,11 +133,32 @@ class _Word(str):
         return str(self)
 
 
+AS_IT_STANDS = (
+    r"(^\.\. code-block:: text\n(?:\n|[ ].*\n?)+|^\.\. attribute::.*$|^[ ]*(?:>>>|\.\.\. ).*$"
+    r"|``[^`]*``|`[^`]*`)"
+)
+
+
+def code_blocks(lines: list[str]) -> list[str]:
+    """With a directive before what is indented below a paragraph: its lines stay apart."""
+    found: list[str] = []
+    above, inside = "", False  # the last line that is not indented, and whether code goes on
+    for i, line in enumerate(lines):
+        if line and not line.startswith(" "):
+            above, inside = line, False
+        elif line.startswith("    ") and not inside and i and not lines[i - 1]:
+            inside = above[:1].isalnum() or above.startswith("`")
+            if inside and not above.endswith("::") and not re.match(r"\d+\. ", above):
+                found += [".. code-block:: text", ""]
+        found.append(line)
+    return found
+
+
 def readable_docstring(
     app: Any, what: str, name: str, value: Any, options: Any, lines: list[str]
 ) -> None:
-    """Names that end in an underscore are names, not links; the rest of a docstring stays."""
-    parts = re.split(r"(``[^`]*``|`[^`]*`)", "\n".join(lines))
+    """Indented text is code as it stands, and names that end in an underscore are no links."""
+    parts = re.split(AS_IT_STANDS, "\n".join(code_blocks(lines)), flags=re.MULTILINE)
     parts[::2] = [
         re.sub(r"(?<=\w)_(?=\W|$)|\||(?<=\w)\*\*?(?=\w)", r"\\\g<0>", p) for p in parts[::2]
     ]

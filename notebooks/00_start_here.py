@@ -596,8 +596,7 @@ check(np.allclose(guess[1], exact_counts), "up to rounding")
 #
 # (`glloyd` is Lloyd with Gaussian noise, as in section 8, but it gives the sums about three quarters of
 # $\mu^2$ and the counts one quarter: the sums matter more.) In the plan below, *protects* and
-# *guarantee* say what will be charged: ε for one point, in all; *releases below* is what the round lines
-# add up to. *server sees* and *clients see* say who learns what. Each *round* line is one release: the
+# *guarantee* say what will be charged: ε for one point, in all. *server sees* and *clients see* say who learns what. Each *round* line is one release: the
 # noise (std) and the largest change that it hides. `run` makes these releases and no others; the
 # federation refuses anything else, and it refuses a plan that costs more than it says.
 

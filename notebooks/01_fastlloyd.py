@@ -489,16 +489,15 @@ check(np.allclose([kmeans.fold(x), kmeans.fold(2 - x)], x), "reflection")
 #
 # ## 7. The wire: pads, and five ways to get them wrong
 #
-# Now the server. It must add up numbers that it cannot read. **Masked secure aggregation** (Figure 1 of
-# the paper) in four steps:
+# The server must add up numbers that it cannot read. **Masked secure aggregation** (Figure 1 of the paper):
 #
 # 1. A client turns its number $v$ into an integer, $\mathrm{round}(v\,2^f)$, modulo $2^{32}$ or $2^{64}$ (a *ring*).
-# 2. It adds a **pad**: a random integer that is uniform on the whole ring, and sends the result.
+# 2. It adds a **pad**, a random integer that is uniform on the whole ring, and sends the result.
 # 3. The server adds up all words, adds its own rounded noise, and sends the total back.
 # 4. The clients know all pads (they share a secret), subtract their sum, and divide by $2^f$.
 #
-# A value plus a uniform pad is uniform whatever the value. The pad is a one-time pad: perfect, **if** it
-# covers the whole ring, and **if** it is used once ([L16](../data/results/claims.md#L16)).
+# A value plus a uniform pad is uniform whatever the value: perfect, **if** the pad covers the whole ring,
+# and **if** it is used once ([L16](../data/results/claims.md#L16)).
 #
 # **Predict.** The server sees many words that hide −5000, 0 or +5000. Can it tell them apart? What if the
 # pads were drawn from $[0,2^{31})$ on a ring of 32 bits, as the paper's released code does?
@@ -544,23 +543,16 @@ check(np.allclose(values, hidden, atol=300), "4.5 standard deviations")
 check(max(full["0"]) > 2**32 - 2**20, "the other pads use all of it")
 
 # %% [markdown]
-# **Read the figure.** Left: the words that hide −5000, 0 and +5000 have one and the same flat
-# distribution. Right, **mistake 1**: pads from half of the ring. The right half should be empty; words
-# that spill over its left edge say "positive", over its right edge "negative", and their number says how
-# large. *The fix:* pads on the whole ring. Four more mistakes, each small and each found in the wild:
+# **Read the figure.** Left: the three kinds of words look alike. Right, **mistake 1**: pads from half of the
+# ring. Words that spill over its edges say the sign, and their number says how large. *The fix:* pads on
+# the whole ring. Four more mistakes, all found in the wild. *Predict* what each gives away:
 #
-# * **2. A pad used twice.** Figure 1 derives the pads as PRNG(seed, round), with a pseudo-random number
-#   generator, and calls the protocol twice per round, for sums and for counts. Taken literally, both
-#   messages carry the same pads ([L.code.pads](../data/results/claims.md#L.code.pads)). *Predict:* the
-#   server subtracts them. What is left?
-# * **3. One seed for everything.** In the released code the server's noise comes from the seed that the
-#   clients use for their pads ([L.code.seed](../data/results/claims.md#L.code.seed)). *Predict:* hospital A
-#   knows it and sees the noised total. What does it know of hospital B?
-# * **4. A ring that is too small.** With 16 fractional bits, 32 bits hold numbers below $2^{15}$
-#   ([L15](../data/results/claims.md#L15)). *Predict:* a cluster of 40000 records reports its count. What
-#   does the other side decode?
-# * **5. One stream for two noises.** The released code draws the noise of sums and of counts from one and the
-#   same stream, so that one can be used to cancel the other. Section 11 catches it.
+# | mistake | where | what is given away? |
+# |---|---|---|
+# | **2. a pad used twice** | Figure 1 has the same pads, PRNG(seed, round), for sums and counts ([L.code.pads](../data/results/claims.md#L.code.pads)) | the server subtracts the two messages |
+# | **3. one seed for all** | released code: the server's noise has the seed of the clients' pads ([L.code.seed](../data/results/claims.md#L.code.seed)) | hospital A sees the noised total |
+# | **4. a ring too small** | 32 bits with 16 after the point hold numbers below $2^{15}$ ([L15](../data/results/claims.md#L15)) | 40000 records report their count |
+# | **5. one stream, two noises** | released code: sums and counts take theirs from one stream | section 11 catches it |
 
 # %%
 pad = stream("reuse").integers(0, 2**32, K, dtype=np.uint32)  # mistake 2
@@ -571,7 +563,6 @@ check(np.allclose(reads, sums_a[:, 0] - counts_a, atol=2**-15), "exact")
 
 # %%
 import copy
-import pickle
 
 
 def refused(attempt):
@@ -586,7 +577,6 @@ book = secure_aggregation.PadBook(secret=bytes(32), session=b"demo")
 _ = book.pads("R", 0, 1, (K,)), book.pads("n", 0, 1, (K,))  # other pads
 refused(lambda: book.pads("R", 0, 1, (K,)))  # each pad once
 refused(lambda: copy.deepcopy(book))  # and a copy would begin anew
-refused(lambda: pickle.dumps(book))  # also in another process
 
 
 # %%
@@ -612,11 +602,10 @@ small = simulate([np.resize(points, (40_000, 2))], "masked", seed=0, bits=32)
 refused(lambda: fl.plan(small, n_clusters=K, epsilon=EPSILON))
 
 # %% [markdown]
-# What the server computes with one pad for two messages is exact, up to rounding. A `PadBook` hands out one
-# stream of pads per purpose and round, each only once; and because a book that counts its pages does not help
-# against **copies** of the book (worker processes copy what they are given), whatever holds pads, noise or a
-# budget refuses to be copied. With one seed A knows B's exact sums. The ring wraps around without any error, so
-# the check must come before the run, and from public bounds: a check on the data would leak.
+# **What they give away.** (2) The difference of sum and count, exactly. A `PadBook` hands out each page of pads
+# once, and refuses to be copied: a copy would begin anew. (3) The exact sums of B. (4) Nothing, but the
+# total wraps around without any error. So the plan refuses too small a ring before the run, from public
+# bounds: a check on the data would leak.
 #
 # ## 8. Noise on integers: round, never truncate
 #
@@ -773,8 +762,7 @@ _ = ax.set_title(f"{plan.n_rounds} noised rounds find the groups")
 show(fig, "Scatter plot: centres wander from a start into the groups")
 
 # %% [markdown]
-# **Read the plan.** *guarantee*: what will be charged (*releases below*: what the round lines add up
-# to). Each *round* line is one release of two arrays: the noise and the largest change by one record
+# **Read the plan.** *guarantee*: what will be charged. Each *round* line is one release of two arrays: the noise and the largest change by one record
 # that it hides; sections 3 to 6 derived them. *predicted* is the error of section 5 (so $k^2$, not the
 # printed $k^3$) for a step of length 0, as in the last round. **Read the figure.** Hollow marks: the
 # public start. Lines: the way of each centre. Dotted circles: the radius η; records outside all of them
@@ -918,15 +906,13 @@ check(bound.mu_lower_bound > 0.3, "the attack sees a good part of μ = 1")
 #
 # ## 12. Does it cluster well? The paper's figures, counted
 #
-# The paper shows its results as curves without numbers. We ran the same sweeps: ten data sets, five
-# budgets, 30 to 100 runs each, two equal random clients, columns mapped to $[-1,1]$ by their own minimum
-# and maximum as the paper does (**not private**). Tables and rules are on the [page of
-# claims](../data/results/claims.md). Here is each comparison as a count of cells (data set × ε) in which
-# two 95 % intervals are apart. (The AUC of Figures 3 and 4 is not that of an attack: it is the area
-# under the cost over ε, and small is good.)
+# The paper shows its results as curves without numbers. We ran the same sweeps: ten data sets, five budgets,
+# 30 to 100 runs each, two clients. Columns are mapped to $[-1,1]$ by their own minimum and maximum, as in the
+# paper (**not private**). Each comparison becomes a count: in how many cells (data set × ε) are two 95 %
+# intervals apart? (AUC, in Figures 3 and 4: the area under the cost over ε; small is good.)
 #
-# **Predict.** FastLloyd folds, and the paper's baselines may not. How much of its lead is left against
-# baselines that fold too?
+# **Predict.** FastLloyd folds its steps back into the box, and the paper's baselines may not. How much of
+# its lead is left against baselines that fold too?
 
 # %% tags=["hide-input"]
 wins = studies.claims("fastlloyd", "tables").set_index("id")
@@ -942,23 +928,21 @@ print(studies.claims("fastlloyd")["verdict"].value_counts().to_string())
 check(sum(wide) == 12, "α = 2: η above the radius of round 0")
 
 # %% [markdown]
-# **Read the figure.** In brackets: the number of cells. Filled: cells that FastLloyd (or the first of
-# the two options) wins; crosses: cells that it loses; the rest are ties, and a tie is no evidence. On
-# cost it beats GLloyd in 72 % of the cells and loses in none
-# ([L.fig2.all](../data/results/claims.md#L.fig2.all)). Against GLloyd **with folding** it wins 62 % and
-# loses 6 % ([L.fig2.glloyd_fold](../data/results/claims.md#L.fig2.glloyd_fold)): a part of the lead is
-# folding. By silhouette, Davies-Bouldin index and centroid error (Figures 6 to 8; other measures of a
-# clustering) the two mostly tie. The table counts the verdicts on all 62 claims about FastLloyd: *in
-# shape* agree in most places, *undecided* are mostly ties, and the page of claims has the rules.
+# **Read the figure.** In brackets: the number of cells. Filled: cells that FastLloyd (or the first of the two
+# options) wins; crosses: cells that it loses. The rest are ties, and a tie is no evidence.
 #
-# *Why "Step beats Constant" failed* ([L.fig5.constant](../data/results/claims.md#L.fig5.constant)). The three cells
-# that are lost all have α = 2. There η is larger than $b\sqrt d$ whenever $k^{1/d}<2$: the "wider" first
-# radius of Step is then the *narrower* one, and Step drops records that Constant keeps. At the α = 0.8 that the
-# paper recommends, Step wins or ties.
+# * *Cost.* It beats GLloyd in 72 % of the cells and loses in none
+#   ([L.fig2.all](../data/results/claims.md#L.fig2.all)); GLloyd **with folding** in 62 %, and loses in 6 %
+#   ([L.fig2.glloyd_fold](../data/results/claims.md#L.fig2.glloyd_fold)). Part of the lead is folding.
+# * *Other measures* of a clustering (Figures 6 to 8): mostly ties.
+# * *Step against Constant* ([L.fig5.constant](../data/results/claims.md#L.fig5.constant)): Step loses three cells, all
+#   with α = 2. There its first radius, which should be the wider one, is the narrower one (the last check)
+#   and drops records that Constant keeps. At the α = 0.8 of the paper Step wins or ties.
 #
-# The privacy theorems hold, for add/remove. What is refuted stands next to them: an error formula that nobody's
-# privacy depends on, a folding rule with a misprint, a protocol figure that must not be taken literally, and
-# shortcuts of the released code that would undo the protection in practice.
+# The table counts the verdicts on all 62 claims: *in shape* agree in most places, *undecided* are mostly ties
+# (rules: [page of claims](../data/results/claims.md)). The privacy theorems hold, for add/remove. Refuted are
+# an error formula, a misprinted folding rule, the protocol figure taken literally, and shortcuts of the
+# released code that would undo the protection in practice.
 #
 # ## 13. Where it breaks
 #

@@ -499,24 +499,24 @@ show(fig, "Scores with and without canary: together left, apart right")
 #
 # ## 8. Theorem 3: how far from the truth?
 #
-# In words: let the clusters be well separated. After T rounds of FedDP-Lloyds each centre $m_j$ is
-# near the mean of its cluster. The distance has two parts: one **halves with every round**, and one
-# is a **floor** that noise puts under it and that no further round removes:
+# Let the clusters be well separated. How far is a centre $m_j$ from the mean of its cluster after T rounds of
+# FedDP-Lloyds? The theorem adds up two parts:
 #
-# $$ζ\left(2^{-T}\sqrt{\tfrac{n}{n_j}}\,τ + \frac{T\, r \ln n}{ε\, n\, w_{\min}}\right)$$
+# | part | in the theorem | why |
+# |---|---|---|
+# | what the start got wrong | $ζ\,2^{-T}\sqrt{n/n_j}\,τ$ | it **halves with every round**, since most rows are with the right mean |
+# | a **floor** | $ζ\,T\,r \ln n\,/\,(ε\, n\, w_{\min})$ | the noise of a sum, divided by a count; no further round removes it |
 #
-# with $n_j$ the size of the cluster ($|G_j|$ in the paper), $τ$ the largest standard deviation of a
-# cluster in any direction, $w_{\min}$ the share of the smallest cluster, and $ζ$ a constant that is
-# not given. Why two parts: a round assigns most rows to the right mean, so the error shrinks by a
-# factor; and the noise of a sum, divided by a count, stays.
+# Here $n_j$ is the size of the cluster ($|G_j|$ in the paper), $τ$ the largest standard deviation of a
+# cluster in any direction, $w_{\min}$ the share of the smallest cluster, and $ζ$ a constant that is not given.
 #
-# **Predict.** The floor has no dimension $d$ in it. Is that possible? Four clusters, one round from
-# the true means, the paper's noise, and $d$ from 4 to 256.
+# **Predict.** The floor has no dimension $d$ in it. Is that possible? Four clusters, one round from the true
+# means, the paper's noise, and $d$ from 4 to 256.
 
 
 # %%
-def floor(d, n, rng):
-    """Error after a noised round; the floor as printed; with √(d ln 1/δ)."""
+def noised_round(d, n, rng):
+    """How far noised means of four clusters are off, N_NOISE times; and r."""
     means = np.linalg.qr(rng.standard_normal((d, 4)))[0].T * 20 / np.sqrt(2)
     labels = np.repeat(np.arange(4), n // 4)
     rows = means[labels] + rng.standard_normal((n, d))  # 20 deviations apart
@@ -527,19 +527,19 @@ def floor(d, n, rng):
         noisy = sums + rng.normal(0, s, sums.shape)
         noisy /= (counts + rng.laplace(0, 2 / EPSILON, 4))[:, None]
         errors += list(np.linalg.norm(noisy - sums / counts[:, None], axis=1))
-    one = 4 * r / (EPSILON * n)
-    log = np.log(1.25 / DELTA)
-    return errors, one * np.log(n), one * np.sqrt(8 * d * log)
+    return errors, r
 
 
 # %%
-dims, rng = [4, 16, 64, 256], stream("floor")
-runs = [floor(d, 10_000, rng) for d in dims]
-errors, printed, corrected = (np.array(p) for p in zip(*runs, strict=True))
+dims, n, rng = np.array([4, 16, 64, 256]), 10_000, stream("floor")
+runs = [noised_round(d, n, rng) for d in dims]
+errors, r = (np.array(part) for part in zip(*runs, strict=True))
+printed = r * np.log(n) / (EPSILON * n / 4)  # T = 1, w_min = 1/4, ζ = 1
+corrected = printed * np.sqrt(8 * dims * np.log(1.25 / DELTA)) / np.log(n)
+
+# %%
 off = errors.mean(axis=1) / (printed, corrected)
 print("error / floor, printed and corrected\n", off.round(2))
-
-# %%
 growth = np.polyfit(np.log(dims), np.log(off[0]), 1)[0]
 check(abs(growth - 0.5) < 0.1, "the printed floor misses a factor √d")
 check(np.abs(off[1] - 1).max() < 0.35, "with it, the floor is met")
@@ -550,15 +550,16 @@ draw.plot_floor(ax, dims, errors, printed, corrected)
 show(fig, "The measured error grows with d along the corrected floor only")
 
 # %% [markdown]
-# **Read the figure.** Mean and range of 20 errors. The printed floor (dashed, for $ζ = 1$) grows only
-# as $r$ does; the measured one leaves it behind by a factor that grows like $\sqrt d$. With
-# $\sqrt{d\ln(1/δ)}$ in it (solid) the floor is met. That is no accident of the proof: a noise vector
-# of $d$ numbers has length $s\sqrt d$. The other parts hold: the error halves or better where
-# clusters are separated ([K13](../data/results/claims.md#K13)), the floor goes with $T/(εn)$
-# ([K14](../data/results/claims.md#K14)); but it is the error to the *empirical* means
-# ([K16](../data/results/claims.md#K16)), and the paper's own mixture is separated with a constant of
-# 0.04 where a large one is asked for ([K8](../data/results/claims.md#K8)). So the theorem explains
-# the mechanism; the experiments have to speak for themselves.
+# **Read the figure.** Mean and range of 20 errors. The printed floor (dashed) grows only as $r$ does; the
+# measured one leaves it behind by a factor that grows like $\sqrt d$. No wonder: a noise vector of $d$
+# numbers has length $s\sqrt d$. With $\sqrt{d\ln(1/δ)}$ in the place of $\ln n$ (solid) the floor is met.
+#
+# What else we found: the error halves or better where clusters are separated
+# ([K13](../data/results/claims.md#K13)), and the floor goes with $T/(εn)$
+# ([K14](../data/results/claims.md#K14)). But it is the error to the *empirical* means
+# ([K16](../data/results/claims.md#K16)), and the paper's own mixture is separated with a constant of 0.04
+# where a large one is asked for ([K8](../data/results/claims.md#K8)). So the theorem explains the
+# mechanism; the experiments have to speak for themselves.
 #
 # ## 9. The full run against the baselines
 #

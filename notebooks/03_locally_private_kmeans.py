@@ -769,23 +769,14 @@ check(fits.slope_low["zipf_missed"] > 0.7, "a long tail: almost all lost")
 #
 # (Sections 13 to 15 are the rest of the paper. Whoever has few columns may go on with section 16.)
 #
-# A grid in $d = 20$ dimensions has too many cells. Algorithm 1 maps the points to $d_{\mathrm{low}} =
-# O(\log k)$ columns by a random matrix, clusters there, and gets centres back from vector sums (section
-# 5) over the same cells. The theorem behind it (2.7, after Johnson and Lindenstrauss): with about
-# $\ln k/\gamma^2$ columns the cost of a clustering survives within a factor $1 \pm \gamma$, because each
-# squared distance becomes an average of $d_{\mathrm{low}}$ independent squares.
+# A grid in $d = 20$ dimensions has too many cells. So Algorithm 1 first maps the points by a random matrix
+# to $d_{\mathrm{low}} = O(\log k)$ columns and looks for heavy cells there. The centres come from vector
+# sums (section 5) over these cells, in all $d$ columns. Theorem 2.7 (after Johnson and Lindenstrauss)
+# says when that works: with about $\ln k/\gamma^2$ columns the cost of a clustering changes by a factor
+# between $1-\gamma$ and $1+\gamma$ only.
 #
-# ## 14. Locality-sensitive hashing (LSH): why distance and dimension decide
-#
-# Algorithm 4 replaces fine cells by hash buckets: random balls in $t$ dimensions, so that points at
-# distance 1 (the radius of a cluster) fall into one bucket with probability $p(1)$, points at
-# distance $u$ with a smaller $p(u)$. Ask for heavy buckets, take the mean of each. Lemma 2.16 says
-# that the mean is near the cluster as long as far users are damped: everything hangs on
-# $p(1)^2/p(u)$, the larger the better.
-#
-# **Predict.** Section 13: ten clusters in 300 dimensions, 4 columns instead of 300. What happens to the
-# cost of the clustering? And to the longest point? Section 14: take t = 4, the largest that a laptop can
-# hash. By which factor are users damped that are twice as far away as the radius?
+# **Predict.** Ten clusters in 300 columns, mapped to 4. What happens to the cost of the clustering? And to
+# the longest point?
 
 # %%
 rng = stream("maps")
@@ -804,49 +795,64 @@ check(longest > 1, "points do not shrink")
 print("noise of a centre in ten columns:", round(theory.sums_center_error(
     10**6, 10, EPSILON, DELTA, cluster_size=10**6 / K), 2))  # fmt: skip
 
+# %% [markdown]
+# **Read the output.** The map is the harmless part; two other things hurt.
+#
+# * *The cost survives*, nearly even in four columns: a squared distance becomes an average of
+#   $d_{\mathrm{low}}$ independent squares.
+# * *The longest point leaves the ball*, so everything is divided by 1.8. A cell of side 1/4 is then 0.45
+#   wide in the original space, where clusters of radius 0.15 merge
+#   ([P.depth](../data/results/claims.md#P.depth)). (Lemma 2.8 promises more than that; the "1 +" of its
+#   proof is missing, [P4](../data/results/claims.md#P4), [F14](../data/results/claims.md#F14).)
+# * *The vector sums are noisy.* With a million users and ε = 1 a centre moves by 0.28 in ten columns,
+#   nearly twice the spread of a cluster: it fills about three cells, and the sum of each is off by
+#   $s\sqrt{dn}$ (section 5). Section 16 has the bill.
+#
+# ## 14. Locality-sensitive hashing (LSH): why distance and dimension decide
+#
+# Algorithm 4 replaces fine cells by **buckets**: balls thrown at random in $t$ dimensions; points in the same
+# ball share a bucket. Two points at distance 1, the radius of a cluster, share one with probability
+# $p(1)$, points at a larger distance $u$ with a smaller $p(u)$. Ask for heavy buckets and take the mean of
+# each. Strangers in a bucket pull its mean aside; Lemma 2.16 says that they do little where the damping
+# $p(1)^2/p(u)$ is large.
+#
+# **Predict.** t = 4 is the most that a laptop can hash. By which factor are users damped that are twice as
+# far away as the radius?
+
 # %% tags=["hide-input"]
 fig, axes = plt.subplots(1, 2, figsize=(8.8, 3.8))
 draw.plot_lsh(axes, rng=stream("balls"))
 show(fig, "A bucket with a cluster and strangers; damping by distance, t")
 
 # %% [markdown]
-# **Read the output (13).** The cost of the clustering survives, nearly even in four columns. The
-# longest point does not stay in the ball, so everything is divided by 1.8, and a cell of side 1/4 is
-# 0.45 wide in the original space, where clusters of radius 0.15 merge
-# ([P.depth](../data/results/claims.md#P.depth)). (The paper's Lemma 2.8 bounds the longest point by a
-# number that goes to zero: the "1 +" of its proof is missing, [P4](../data/results/claims.md#P4),
-# [F14](../data/results/claims.md#F14).) Then the noise of the sums comes on top: a cluster fills
-# about three cells, each with an error of $s\sqrt{dn}$ (section 5), and 70 % of the users send
-# vectors. So with $n/k$ users per cluster a centre moves by about $s\sqrt{3nd/0.7}\,/\,(n/k)$: 0.28
-# for d = 10, a million users and ε = 1, nearly twice the spread of a cluster. Section 16 has the
-# bill.
+# **Read the figure.** Left: the bucket (dark) of one user (star) of a small cluster (circle). Its mean
+# (cross) lies near the star, a little pulled aside by strangers. Right: the damping.
 #
-# **Read the figure.** Left: the bucket (dark) of one user (star) of a small cluster (circle). The
-# mean of the bucket (cross) lies near the star, a little pulled aside by strangers. Right: the ratio
-# that decides. At twice the radius it is close to 1 up to t = 8, so far points are not damped at all;
-# at 1.5 times, which the theorem allows, it *falls* with t. Useful damping (30 and more) needs six
-# times the radius at t = 4, hence a factor $6^2 = 36$ in the cost, or dimensions t in which hashing
-# takes $t^{O(t)}$ balls. The lemmas hold ([P11](../data/results/claims.md#P11),
-# [P14](../data/results/claims.md#P14)), two steps of their proofs do not
-# ([P12](../data/results/claims.md#P12), [P13](../data/results/claims.md#P13)). In our runs LSH made
-# no difference that could be seen ([P.alg4.lsh](../data/results/claims.md#P.alg4.lsh)); `lsh=False`
-# is the default.
+# * *At twice the radius* it is close to 1 up to t = 8: such users are not damped at all.
+# * *At 1.5 times*, which the theorem allows, it **falls** with t.
+# * *Damping of 30* takes six times the radius at t = 4, hence a factor $6^2 = 36$ in the cost, or a larger
+#   t, where hashing takes $t^{O(t)}$ balls.
+#
+# The lemmas hold ([P11](../data/results/claims.md#P11), [P14](../data/results/claims.md#P14)), two steps of
+# their proofs do not ([P12](../data/results/claims.md#P12), [P13](../data/results/claims.md#P13)). In our
+# runs LSH made no difference that could be seen
+# ([P.alg4.lsh](../data/results/claims.md#P.alg4.lsh)); `lsh=False` is the default.
 #
 # ## 15. Four rounds, and what each user said
 #
-# 1. **Heavy cells** $H_l$ (Algorithm 2): bits about the cell, in a hierarchy of grids that is shifted at
-#    random, so that a centre touches about five cells on average and not all $2^d$ of a corner
-#    ([P10](../data/results/claims.md#P10)).
-# 2. **Candidates** (Algorithm 3): LSH inside heavy cells; one bit about the bucket, or one noised vector.
-# 3. **Votes**: which candidate is nearest? Weighted k-means on the candidates.
-# 4. **Means** (Algorithm 5): which centre is nearest? And one noised vector for it, in all d
-#    dimensions.
+# | round | the question to a user | in the paper |
+# |---|---|---|
+# | 1 **heavy cells** | one bit about the cell, on one level of a hierarchy of grids | Algorithm 2 |
+# | 2 **candidates** | in a heavy cell: one bit about the LSH bucket, or one noised vector | Algorithm 3 |
+# | 3 **votes** | which candidate is nearest? | weighted k-means on the votes |
+# | 4 **means** | which centre is nearest? And one noised vector, in all d columns | Algorithm 5 |
 #
-# The paper runs many guesses, levels, scales and repetitions of round 2 in parallel, all users in all of
-# them: 38,400 calls at $n = 10^6$, 26 users for each ([P.thm1.2.printed](
-# ../data/results/claims.md#P.thm1.2.printed)). We keep two repetitions and split the users.
+# The grids are shifted at random, so that a centre touches about five cells and not all $2^d$ of a corner
+# ([P10](../data/results/claims.md#P10)). The paper repeats round 2 for many guesses, levels and scales
+# at once: 38,400 questions for $n = 10^6$, which leaves 26 users for each
+# ([P.thm1.2.printed](../data/results/claims.md#P.thm1.2.printed)). We repeat it twice.
 #
-# **Predict.** Which is better here, the centres before round 4 or after it?
+# **Predict.** Which is better here, the centres before round 4 or after it? And what does one user say?
 
 # %%
 users = simulate(plane, "local", seed=SEED, keep_payloads=True)
@@ -858,21 +864,6 @@ after, before = cost(plane, four.centers), cost(plane, four.low_centers)
 print(f"cost {before:.4f} before round 4, {after:.4f} after it")
 print(f"one round {costs[N_USERS]:.4f}, best {plane_best:.4f}")
 
-# %% tags=["hide-input"]
-fig, axes = plt.subplots(2, 2, figsize=(6.6, 7.0))
-draw.plot_rounds(axes, plane, four, plane_means)
-show(fig, "Four discs: heavy cells, candidates, votes, and final centres")
-
-# %% [markdown]
-# **Read the figure.** 1: heavy cells of the shifted hierarchy, coarse to fine. 2: candidates, the
-# centres of heavy cells and means of heavy LSH buckets. 3: the votes (area). 4: k-means on the votes
-# (squares), the means of the last round (triangles), the truth (crosses). It works, and costs more
-# than one round did: the same users are shared by more questions (the transcript below). In two
-# dimensions round 4 even makes the centres worse; it pays where the votes were taken in a projection
-# (section 16).
-#
-# ### A transcript, user by user
-
 # %%
 answers = sum(message.count for message in users.transcript.view("server"))
 check(answers == N_USERS, "one answer each, in one of the rounds")
@@ -880,11 +871,24 @@ check(users.ledger.epsilon(DELTA) < 1.002 * EPSILON, "nobody above it")
 check(before < after, "in two dimensions the vectors only add noise")
 lesson.said_by_users(users, plane)
 
+# %% tags=["hide-input"]
+fig, axes = plt.subplots(2, 2, figsize=(6.6, 7.0))
+draw.plot_rounds(axes, plane, four, plane_means)
+show(fig, "Four discs: heavy cells, candidates, votes, and final centres")
+
 # %% [markdown]
-# One row is one user. A bit (±1) is about a random half of all cells, and one time in four it is a lie.
-# The vector of another has noise of 8.5 in each column on a point of length below 1. That is all the
-# server ever gets. A single bit moves the odds of any guess about its sender by a factor of $e = 2.7$ at
-# most; a million of them draw the picture above.
+# **Read the table.** One row is one user. A bit (±1) is about a random half of all cells, and one time in
+# four it is a lie. The vector of another has noise of 8.5 in each column on a point of length below 1. That
+# is all the server ever gets. A single bit moves the odds of any guess about its sender by a factor of
+# $e = 2.7$ at most; a million of them draw this picture.
+#
+# **Read the figure.** 1: heavy cells, coarse to fine. 2: candidates, which are centres of heavy cells and
+# means of heavy buckets. 3: the votes (area). 4: k-means on the votes (squares), the means of the last
+# round (triangles), the truth (crosses).
+#
+# It works, and costs more than one round did, since the same users are shared by more questions. In two
+# dimensions round 4 even makes the centres worse; it pays where the votes were taken in a projection
+# (section 16).
 #
 # ## 16. Where it breaks
 #

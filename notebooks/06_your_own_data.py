@@ -272,8 +272,7 @@ show(fig, "Cost by width of the bounds: FastLloyd rises, the other does not")
 display(statement)
 
 # %% [markdown]
-# From top to bottom: *what is protected* (one visit), *how much* (ε and δ, and what the releases below
-# add up to), *who saw what*, *which numbers are public* (the number of rows, too: where it is a secret,
+# From top to bottom: *what is protected* (one visit), *how much* (ε and δ), *who saw what*, *which numbers are public* (the number of rows, too: where it is a secret,
 # give a bound or a guess as `n_records`), each release with its noise (`std`) and what one visit can
 # change in it (`hides`, with the bounds scaled to −1 and 1), bytes, bounds, and what is left of the
 # budget. The last line says that this run is not private: it used a seed.

@@ -63,7 +63,7 @@ class Budget:
 
     @property
     def rdp_order(self) -> float:
-        """The order that leaves most room to zero-concentrated releases: limit(a)/a is largest."""
+        """The order that leaves most room to zero-concentrated releases (largest limit(a)/a)."""
         best = minimize_scalar(
             lambda t: -self.rdp_limit(1 + math.exp(t)) / (1 + math.exp(t)),
             bounds=(-6.0, 12.0), method="bounded", options={"xatol": 1e-10},

@@ -162,7 +162,7 @@ class Plan:
                 "none: exact values are released"
                 if not math.isfinite(self.epsilon)
                 else f"epsilon = {self.epsilon:.6g} at delta = {self.delta:.3g}"
-                f" (releases below: {self.total_epsilon:.6g})",
+                f" (the releases below add up to {self.total_epsilon:.6g})",
             ),
             ("trust", f"{f.trust}, {mode}{'' if f.mode == 'secure' else ' knows the seed'}"),
             *((f"{who} see{'' if who.endswith('s') else 's'}", what) for who, what in f.sees),

@@ -103,6 +103,16 @@ def test_every_image_says_what_it_shows(parsed: dict[str, Page]) -> None:
     assert not {name for name, page in parsed.items() if page.bare_images}
 
 
+def test_tables_and_code_are_no_running_text() -> None:
+    """A Markdown table of an output, and an indented block of a docstring, keep their lines."""
+    texts = {name: (SITE / name).read_text(encoding="utf-8") for name in PAGES}
+    assert not [name for name, text in texts.items() if "<p>|" in text]
+    assert texts["chapters/05_side_by_side.html"].count("<table") > 8
+    api = [text for name, text in texts.items() if name.startswith("api/")]
+    assert not [text for text in api if "<blockquote" in text or "\\_" in text]
+    assert "--config study.toml" in texts["api/command.html"]
+
+
 def test_figures_bring_their_own_background() -> None:
     """Axes and labels are drawn on white: without transparency they stay readable in the dark."""
     figures = sorted((SITE / "_images").glob("*.png"))

@@ -163,9 +163,38 @@ def test_all_rows_of_a_table_reach_the_page() -> None:
     assert text.count("</script>") == 1 and "&lt;/script&gt;" in text
 
 
+def test_tables_are_listed_with_their_own_notes() -> None:
+    found = {t.name: t.notes for t in tables.all_tables(ROOT / "data" / "results")}
+    assert found["ldp_trust"] == "README_ldp.md" and found["better_local"] == "README_beyond.md"
+    assert found["rivals"] == "README_side_by_side.md"
+
+
+def test_rows_made_apart_are_told() -> None:
+    rivals = json.loads((ROOT / "data/results/rivals.json").read_text(encoding="utf-8"))
+    assert any("`pe_means` made apart" in line for line in tables.provenance(rivals))
+
+
 def test_every_claim_has_a_page() -> None:
     text = (ROOT / pages.CLAIMS).read_text(encoding="utf-8")
     assert set(pages.claim_pages(ROOT)) == set(re.findall(r'<a id="([^"]+)">', text))
+
+
+def test_a_claim_links_to_the_chapters_that_cite_it() -> None:
+    cited = pages.cited_in(NOTEBOOKS)
+    assert cited["L11"] == ["01_fastlloyd"] and "05_side_by_side" in cited["S.rivals.split"]
+    assert set(cited) <= set(pages.claim_pages(ROOT))
+
+
+def test_the_glossary_names_sections_that_are_there(book: Book) -> None:
+    book.pages["docs/glossary.md"] = "glossary"
+    pages.glossary(book, NOTEBOOKS)
+    text = (book.source / "glossary.md").read_text(encoding="utf-8")
+    links = re.findall(r"\[(chapter \d\d[^]]*)\]\(([^)]*)\)", text)
+    assert len(links) > 40 and not re.findall(r"(?<!\[)chapter \d\d", text)
+    at = "site:chapters/00_start_here.html#composition-asking-again-costs-again"
+    assert ("chapter 00, section 7", at) in links
+    with pytest.raises(ValueError, match=r"names chapter 00, section \d: no such"):
+        pages.glossary(book, NOTEBOOKS[1:])
 
 
 def test_the_reference_lists_what_is_public() -> None:

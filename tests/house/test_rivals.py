@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 from fedclust_helpers import studies
+from fedclust_helpers.studies.bench import partial
 from fedclust_helpers.studies.bench.runner import as_csv
 from tools.rivals import __main__ as command
 from tools.rivals import environments, tables
@@ -88,11 +89,13 @@ def test_committed_rows_are_those_of_the_design(name: str) -> None:
     ours = pd.read_csv(
         io.StringIO(as_csv(pd.DataFrame(made)[settings])), dtype=str, keep_default_na=False
     )
-    if name == "rivals":  # methods that are merged in later have rows beside these
-        stored = stored[stored["method"].isin(ours["method"])].reset_index(drop=True)
     pd.testing.assert_frame_equal(ours, stored[settings])
     told = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
     assert told["command"] == "python -m tools.rivals"
+    cells = table.cells(table.design)
+    assert told["cells"] == told["files"][f"{name}.csv"] == len(cells) == len(stored)
+    if name == "rivals":
+        assert told["design_fingerprint"] == partial.design_fingerprint(cells)
     for rival in told["rivals"].values():
         assert rival["version"] and rival["python_packages"]
 
@@ -110,7 +113,18 @@ def test_versions_are_those_that_are_asked_for() -> None:
     assert versions["google_lsh"] in environments.COMMITS.values()
 
 
-@pytest.mark.parametrize("method", ["fastlloyd", "sulloyd"])
+def test_the_record_of_rows_made_apart_stands_beside_the_first() -> None:
+    told = json.loads((RESULTS / "rivals.json").read_text(encoding="utf-8"))
+    again = told | {"design": told["design"] | {"methods": ["pe_means"]}, "cpu_seconds": 1.5}
+    first = told | {"design": told["design"] | {"methods": ["optimum", "fastlloyd"]}}
+    both = command.merged(first, again, tables.FULL)
+    assert both["design"]["methods"] == ["optimum", "pe_means", "fastlloyd"]
+    assert both["cells"] == both["files"]["rivals.csv"] == 10 * (1 + 2 * 3)
+    assert both["made_apart"]["pe_means"]["cpu_seconds"] == 1.5
+    assert both["cpu_seconds"] == told["cpu_seconds"] and both["commit"] == told["commit"]
+
+
+@pytest.mark.parametrize("method", ["fastlloyd", "sulloyd", "pe_means"])
 def test_our_rows_are_remade(method: str) -> None:
     """To 1e-3: the last digits depend on the libraries."""
     wanted = {"dataset": "iris", "method": method, "epsilon": "1"}
@@ -118,4 +132,4 @@ def test_our_rows_are_remade(method: str) -> None:
     numbers = made.stored[["nicv_mean", "ci95"]].astype(float)
     again = made.recomputed[["nicv_mean", "ci95"]].astype(float)
     pd.testing.assert_frame_equal(numbers, again, rtol=1e-3)
-    assert (made.stored["trust"] == "masked").all() and len(made.names) == 1
+    assert (made.stored["trust"] == tables.METHODS[method].trust).all() and len(made.names) == 1

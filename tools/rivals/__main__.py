@@ -17,28 +17,51 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
+from fedclust_helpers.studies.bench.partial import design_fingerprint
 from fedclust_helpers.studies.bench.results import results_folder
 from fedclust_helpers.studies.bench.runner import as_csv, as_json, run_table
 from tools.rivals import tables
 from tools.rivals.environments import RivalUnavailableError
 
+Record = dict[str, Any]
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def told(folder: Path, name: str) -> None:
+def told(folder: Path, name: str, only: Sequence[str] = ()) -> Record:
     """Complete the provenance of a table: its command, and versions of all that rivals run on."""
     path = folder / f"{name}.json"
-    made = json.loads(path.read_text(encoding="utf-8"))
-    made["command"] = "python -m tools.rivals"
+    made: Record = json.loads(path.read_text(encoding="utf-8"))
+    made["command"] = " ".join(["python -m tools.rivals", *(["--only", *only] if only else [])])
     made["rivals"] = {
         rival: {"version": process.version, "python_packages": process.packages()}
         for rival, process in tables.processes.items()
         if process.version
     }
     path.write_text(as_json(made), encoding="utf-8")
+    return made
+
+
+def merged(old: Record, new: Record, design: tables.RivalsDesign) -> Record:
+    """The provenance of `rivals` after the rows of the methods of `new` replaced their old ones.
+
+    What the first run says of itself stays; `made_apart` says it of each method made later.
+    """
+    known = {*old["design"]["methods"], *new["design"]["methods"]}
+    methods = [name for name in tables.METHODS if name in known]
+    cells = tables.TABLES["rivals"].cells(replace(design, methods=tuple(methods)))
+    own = ("command", "versions", "code_fingerprint", "commit", "cpu_seconds")
+    apart = {method: {key: new[key] for key in own} for method in new["design"]["methods"]}
+    return old | {
+        "files": {"rivals.csv": len(cells)}, "cells": len(cells),
+        "design": old["design"] | {"methods": methods},
+        "design_fingerprint": design_fingerprint(cells),
+        "rivals": old["rivals"] | new["rivals"],
+        "made_apart": old.get("made_apart", {}) | apart,
+    }  # fmt: skip
 
 
 def replaced(old: pd.DataFrame, new: pd.DataFrame) -> pd.DataFrame:
@@ -79,9 +102,13 @@ def main(argv: Sequence[str] | None = None) -> int:
             with tempfile.TemporaryDirectory() as apart:
                 few = replace(design, methods=tuple(options.only))
                 run_table(table, apart, design=few, progress=True)
+                made = told(Path(apart), name, options.only)
                 new = pd.read_csv(Path(apart) / f"{name}.csv", keep_default_na=False)
             old = pd.read_csv(folder / f"{name}.csv", keep_default_na=False)
             (folder / f"{name}.csv").write_text(as_csv(replaced(old, new)), encoding="utf-8")
+            beside = folder / f"{name}.json"
+            record = json.loads(beside.read_text(encoding="utf-8"))
+            beside.write_text(as_json(merged(record, made, design)), encoding="utf-8")
     except RivalUnavailableError as error:
         parser.exit(1, f"{parser.prog}: {error}\n")
     finally:

@@ -52,9 +52,10 @@ def stage(source: Path) -> None:
         tables.page(book, table)
     tables.index(book, listed)
     tables.made(book, listed)
-    pages.claims(book)
+    pages.claims(book, notebooks)
+    pages.glossary(book, notebooks)
     pages.using(book)
-    for path in ("docs/symbols.md", "docs/glossary.md", "data/README.md", "CHANGELOG.md"):
+    for path in ("docs/symbols.md", "data/README.md", "CHANGELOG.md"):
         pages.copy(book, path)
     pages.copy(book, "CONTRIBUTING.md")
     for path in results.glob("README*.md"):

@@ -89,10 +89,11 @@ def stage(source: Path) -> list[str]:
         f"example ``from {PACKAGE} import fastlloyd``. What only the checks, tables and figures of",
         f"the papers need lives in ``{PACKAGE}.studies`` and is not listed here.",
         "",
-        ".. toctree::",
-        "   :maxdepth: 1",
-        "",
     ]
+    for name in modules:
+        first = (importlib.import_module(name).__doc__ or "").strip().split("\n")[0]
+        lines.append(f"* :doc:`{name.removeprefix(PACKAGE + '.')}`: {first}")
+    lines += ["", ".. toctree::", "   :hidden:", ""]
     lines += [f"   {name.removeprefix(PACKAGE + '.')}" for name in modules]
     (folder / "index.rst").write_text("\n".join(lines) + "\n", encoding="utf-8")
     return modules

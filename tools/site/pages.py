@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
@@ -38,8 +39,33 @@ def claim_pages(root: Path) -> dict[str, str]:
     }
 
 
-def claims(book: Book) -> None:
-    """A page for each list of claims, and one before them."""
+def anchor(title: str) -> str:
+    """The id that Sphinx gives to a heading."""
+    plain = unicodedata.normalize("NFKD", re.sub(r"\$[^$]*\$", "", title))
+    words = re.sub(r"[^a-z0-9]+", "-", plain.encode("ascii", "ignore").decode().lower())
+    return re.sub(r"^[-0-9]+|-+$", "", words)
+
+
+def cited_in(notebooks: Iterable[Path]) -> dict[str, list[str]]:
+    """Id of each claim -> the chapters that cite it."""
+    found: dict[str, list[str]] = {}
+    for path in notebooks:
+        cells = nbformat.read(path, as_version=4).cells
+        text = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+        for claim in dict.fromkeys(re.findall(r"claims\.md#([\w.]+)", text)):
+            found.setdefault(claim, []).append(path.stem)
+    return found
+
+
+def claims(book: Book, notebooks: Iterable[Path]) -> None:
+    """A page for each list of claims, whose ids link to chapters that cite them, and one before."""
+    cited = cited_in(notebooks)
+
+    def name(match: re.Match[str]) -> str:
+        chapters = [f"[{s[:2]}](../../notebooks/{s}.ipynb)" for s in cited.get(match[2], ())]
+        where = f"<br>in {', '.join(chapters)}" if chapters else ""
+        return match[1] + re.sub(r"[._]", r"\g<0><wbr>", match[2]) + where
+
     head, parts = sections((book.root / CLAIMS).read_text(encoding="utf-8"))
     names = [slug(heading) for heading in parts]
     body = re.sub(r"^# .*\n", "", head)
@@ -52,9 +78,44 @@ def claims(book: Book) -> None:
         page = f"claims/{slug(heading)}"
         verdicts = f"[What the verdicts mean]({SCHEME}index.html)."
         text = re.sub(r"\[README\w*\.md\]", "[notes]", text)
-        text = re.sub(r'(?<="></a>)\S+', lambda name: re.sub(r"[._]", r"\g<0><wbr>", name[0]), text)
+        text = re.sub(r'("></a>)(\S+)', name, text)
+        text = text.strip().replace("\n| id |", "\n::::{container} claim-list\n\n| id |", 1)
+        text += "\n\n::::"
         content = book.rewrite(text, CLAIMS, page).strip().replace("\n", f" {verdicts}\n", 1)
         write(book, page, f"# Claims: {heading}\n\n{content}")
+
+
+def glossary(book: Book, notebooks: Iterable[Path]) -> None:
+    """The glossary; "chapter 00, sections 3 and 5" becomes links to these sections.
+
+    Raises
+    ------
+    ValueError
+        If it names a section that its chapter does not have.
+    """
+    path = "docs/glossary.md"
+    headings: dict[tuple[str, str], str] = {}
+    for notebook in notebooks:
+        cells = nbformat.read(notebook, as_version=4).cells
+        text = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+        here, at = notebook.stem[:2], f"{SCHEME}chapters/{notebook.stem}.html"
+        headings[here, ""] = at
+        for title in re.findall(r"^## (\d+\. .+)$", text, re.MULTILINE):
+            headings[here, title.split(".")[0]] = f"{at}#{anchor(title)}"
+
+    def linked(match: re.Match[str]) -> str:
+        chapter, numbers = match[1], re.findall(r"\d+", match[2] or "") or [""]
+        if missing := [n for n in numbers if (chapter, n) not in headings]:
+            raise ValueError(f"the glossary names chapter {chapter}, section {missing[0]}: no such")
+        words = [f"chapter {chapter}" + (f", section {n}" if n else "") for n in numbers[:1]]
+        words += [f"section {n}" for n in numbers[1:]]
+        links = (f"[{w}]({headings[chapter, n]})" for w, n in zip(words, numbers, strict=True))
+        return " and ".join(links)
+
+    text = (book.root / path).read_text(encoding="utf-8")
+    text = book.rewrite(text, path, book.pages[path])
+    text = re.sub(r"chapter\s+(\d\d)(,\s+sections?\s+\d+(?:\s+and\s+\d+)?)?", linked, text)
+    write(book, book.pages[path], text)
 
 
 def copy(book: Book, path: str, title: str | None = None) -> None:

@@ -22,6 +22,7 @@ PAPERS = {
     "better": "Beyond the papers",
     "rivals": "Side by side",
     "side": "Side by side",
+    "trust": "Beyond the papers",
 }
 OTHERS = "About the project"
 NOTES = "data/results/README"
@@ -45,7 +46,9 @@ def all_tables(folder: Path) -> list[Table]:
     for path in sorted(folder.glob("*.csv")):
         sidecar = of_file.get(path.name)
         word = re.compile(rf"`{path.stem}(?:\.csv)?`")
-        notes = next((name for name, text in readmes.items() if word.search(text)), "")
+        own = f"README_{path.stem.split('_')[0]}.md"
+        explained = [name for name, text in readmes.items() if word.search(text)]
+        notes = own if own in explained else next(iter(explained), "")
         made_by = sidecar["table"] if sidecar else ""
         found.append(Table(path.stem, sidecar, made_by, notes))
     return found
@@ -109,6 +112,11 @@ def provenance(sidecar: Mapping[str, Any]) -> list[str]:
         f"- seeds: {sidecar.get('seeds', 'not recorded')}",
         f"- versions: {known or 'not recorded'}; commit: {sidecar.get('commit', 'not recorded')}",
     ]
+    for part, own in sidecar.get("made_apart", {}).items():
+        lines.append(
+            f"- rows of `{part}` made apart by `{own['command']}`, {own['cpu_seconds']} CPU"
+            f" seconds, version {own['versions']['fedclust_helpers']}, commit: {own['commit']}"
+        )
     return lines
 
 

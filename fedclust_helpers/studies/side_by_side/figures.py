@@ -167,7 +167,7 @@ def plot_rivals(axes: Any, ratios: Mapping[str, pd.DataFrame], names: Mapping[st
         ax.set_yticks(list(places.values()), list(places))
         ax.axvline(1, **DASHED)
         where = "lower left" * (number == 0)
-        plots.finish(ax, names[rival], "our cost over theirs", log="x", xlim=(0.04, 3),
+        plots.finish(ax, names[rival], "our cost over theirs", log="x", xlim=(0.04, 4),
                      xticks=[0.05, 0.1, 0.2, 0.5, 1, 2], names=where)  # fmt: skip
 
 
