@@ -610,7 +610,6 @@ def test_a_shuffler_in_secure_mode_and_what_is_refused():
     assert not ledger.releases
 
 
-
 @pytest.mark.parametrize(
     ("X", "y", "error", "match"),
     [
