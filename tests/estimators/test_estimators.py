@@ -559,7 +559,8 @@ def test_local_budget_is_kept_over_two_fits():
 @pytest.mark.parametrize("method", ["sketch", "one_round"])
 def test_behind_a_shuffler_hundreds_do_where_thousands_must(method):
     rows = users(4000)
-    door = local(trust="shuffled", method=method, epsilon=0.25, delta=1e-7)
+    finer = {"depths": (2, 3)} if method == "one_round" else None  # the groups are tight
+    door = local(trust="shuffled", method=method, epsilon=0.25, delta=1e-7, options=finer)
     preview = str(door.preview(rows))
     with warnings.catch_warnings():
         warnings.simplefilter("error", TooFewRowsWarning)
