@@ -10,7 +10,7 @@ The median of the paired ratios is reported; numbers from different machines are
 milliseconds would not be. The changes against `benchmarks/results.json` go to the error stream,
 ``--write`` stores what was measured. Nothing here is a test.
 
-    python benchmarks/run.py [--quick] [--raw] [--only round oracle feddp ldp rr] [--write]
+    python benchmarks/run.py [--quick] [--raw] [--only round oracle ldp shuffled ...] [--write]
 """
 
 from __future__ import annotations
@@ -257,6 +257,28 @@ class Local:
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         return 1 + peak / self.points.nbytes
+
+
+def shuffled_ratios(repeats: int, raw: bool) -> dict[str, float]:
+    """Whole runs behind a shuffler over those without one, n = 1e5; sketch over Algorithm 1."""
+    points, results = Local(10**5).points, {}
+
+    def run(planner: Callable[..., Any], trust: Literal["local", "shuffled"]) -> np.ndarray:
+        users = simulate(points, trust, seed=0)
+        made = planner(users, n_clusters=5, epsilon=1.0)
+        return ldp_kmeans.run(users, made, rng=np.random.default_rng(0)).centers
+
+    one, sketch = ldp_kmeans.plan, ldp_kmeans.plan_sketch
+    for name, ours, theirs in (
+        ("ldp_shuffled_alg1_over_local_n1e5", (one, "shuffled"), (one, "local")),
+        ("ldp_shuffled_sketch_over_local_n1e5", (sketch, "shuffled"), (sketch, "local")),
+        ("ldp_shuffled_sketch_over_alg1_n1e5", (sketch, "shuffled"), (one, "shuffled")),
+    ):
+        measured = paired_ratio(lambda of=ours: run(*of), lambda of=theirs: run(*of), repeats)
+        results[name] = round(measured["ratio"], 2)
+        if raw:
+            print(name, measured, file=sys.stderr)
+    return results
 
 
 class Oracle:
@@ -535,6 +557,7 @@ def main() -> None:
         "oracle": lambda raw: oracle_ratios(5, raw),
         "feddp": lambda raw: feddp_ratios(5, raw),
         "ldp": lambda raw: ldp_ratios(5, raw),
+        "shuffled": lambda raw: shuffled_ratios(3, raw),
         "rr": lambda raw: rr_ratios(25, raw),
         "overclustered": lambda raw: {
             "overclustered_over_fastlloyd_n100000_d5_k20": overclustered_ratio(5)

@@ -18,7 +18,8 @@ A study is a TOML file; paths are relative to it:
     n_clusters = 4
     epsilon = 1.0
     bounds = "bounds.csv"          # column,lower,upper; public
-    # any other parameter of the estimator: delta, trust, method, unit, mode, seed, options ...
+    # any other parameter of the estimator: delta, trust ("shuffled" for LocalKMeans ...), method,
+    # unit, mode, seed, options ...
 
     [output]
     folder = "results"             # the default; must not hold a result yet

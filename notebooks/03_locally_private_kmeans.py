@@ -515,7 +515,8 @@ show(fig, "Corners lie to one side of their cells; cost of both; shells")
 # Before anybody is asked, all public numbers of a run are fixed in one object: the **plan**. It is made
 # from the users who will follow it, and it prints as the privacy statement of the run. `run` follows it:
 # a question that is not the next one of the plan, or that would cost more than the plan says, is refused
-# before a user hears it.
+# before a user hears it. (Unless told otherwise, a plan takes the depths that are predicted to cost
+# least: [P.depths.best](../data/results/claims.md#P.depths.best). Here they are fixed.)
 #
 # **Predict.** Two levels, ε = 1. Which share of the users must a cell hold to be seen, for $n = 10^4$,
 # $10^5$, $10^6$? ($3.5\,c_\epsilon\sqrt{2n}$ of n.)
@@ -561,7 +562,9 @@ print(len(chosen), "cells; the wire:", users.transcript.to_frame()
 runs, costs = {}, {}
 for n in (N_USERS // 100, N_USERS // 10, N_USERS):
     users = simulate(plane[:n], "local", seed=SEED)
-    plan = ldp.plan(users, n_clusters=K, epsilon=EPSILON)
+    plan = ldp.plan(
+        users, n_clusters=K, epsilon=EPSILON, depths=(2, 3)
+    )  # fmt: skip
     runs[n] = ldp.run(users, plan, rng=stream("server"))
     costs[n] = cost(plane, runs[n].centers)
     share = ldp.detection_threshold(n, EPSILON, 2) / n
@@ -621,11 +624,11 @@ single = cost(space, np.zeros((1, 4)))  # one centre at the origin
 
 # %%
 methods = {
-    "one round, two levels": ("alg1", {}),
+    "one round, two levels": ("alg1", {"depths": (2, 3)}),
     "one grid, side 1/2": ("grid_histogram", {"depth": 2}),
     "one grid, side 1/4": ("grid_histogram", {"depth": 3}),
     "one grid, side 1/8": ("grid_histogram", {"depth": 4}),
-    "four rounds": ("alg4", {}),
+    "four rounds": ("alg4", {"depths": (1, 2, 3)}),
     "local Lloyd": ("ldp_lloyd", {}),
     "noisy points": ("gaussian_report", {}),
     "one private mean": ("private_mean", {}),
@@ -711,7 +714,8 @@ for n in sizes:
     for name, trust in (("secure sum", "ideal"), ("trusted", "trusted")):
         two = [central_cost(trust, space[:n], s) for s in seeds("trust", 2)]
         trusts[name].append(two * 2)
-    four = [local_cost("alg1", space[:n], s) for s in seeds("trust", 4)]
+    four = [local_cost("alg1", space[:n], s, depths=(2, 3))
+            for s in seeds("trust", 4)]  # fmt: skip
     trusts["local"].append(four)
 means = {name: np.mean(costs, axis=1) for name, costs in trusts.items()}
 means = pd.DataFrame(means, sizes)
@@ -857,7 +861,8 @@ show(fig, "A bucket with a cluster and strangers; damping by distance, t")
 # %%
 users = simulate(plane, "local", seed=SEED, keep_payloads=True)
 plan = ldp.plan_four_rounds(
-    users, n_clusters=K, epsilon=EPSILON, delta=DELTA, lsh=True, t=2
+    users, n_clusters=K, epsilon=EPSILON, delta=DELTA, lsh=True, t=2,
+    depths=(1, 2, 3),
 )  # fmt: skip
 four = ldp.run(users, plan, rng=stream("rounds"))
 after, before = cost(plane, four.centers), cost(plane, four.low_centers)

@@ -29,6 +29,7 @@ question see `binary_delta`.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar
@@ -117,26 +118,25 @@ def shuffled_delta(n_users: Count, local_epsilon: Epsilon, epsilon: NonNegative)
 @lru_cache(maxsize=1024)
 def shuffled_epsilon(n_users: Count, local_epsilon: Epsilon, delta: Delta) -> float:
     """Epsilon at `delta` of n shuffled reports: see `shuffled_delta`; never above the local one."""
-    low, high = 0.0, local_epsilon
-    if shuffled_delta(n_users, local_epsilon, low) <= delta:
+    if shuffled_delta(n_users, local_epsilon, 0.0) <= delta:
         return 0.0
-    while high - low > PRECISION * high:
-        middle = (low + high) / 2
-        enough = shuffled_delta(n_users, local_epsilon, middle) <= delta
-        low, high = (low, middle) if enough else (middle, high)
-    return high
+    return _edge(lambda e: shuffled_delta(n_users, local_epsilon, e) > delta, 0.0, local_epsilon)[1]
 
 
 @checked
 def local_epsilon_for(n_users: Count, epsilon: Epsilon, delta: Delta) -> float:
     """The largest epsilon of a report of which n, shuffled, cost at most (epsilon, delta)."""
-    low, high = epsilon, max(epsilon, MAX_LOCAL)
     goal = epsilon * (1 - 10 * PRECISION)  # `shuffled_epsilon` rounds up
+    most = max(epsilon, MAX_LOCAL)
+    return _edge(lambda e: shuffled_delta(n_users, e, goal) <= delta, epsilon, most)[0]
+
+
+def _edge(below: Callable[[float], bool], low: float, high: float) -> tuple[float, float]:
+    """The bracket, to a relative PRECISION, of the number up to which `below` holds."""
     while high - low > PRECISION * high:
         middle = (low + high) / 2
-        enough = shuffled_delta(n_users, middle, goal) <= delta
-        low, high = (middle, high) if enough else (low, middle)
-    return low
+        low, high = (middle, high) if below(middle) else (low, middle)
+    return low, high
 
 
 @checked

@@ -6,7 +6,7 @@
 
 * `FastLloydKMeans`: clients who mask; nobody sees more than noised sums.
 * `FedDPKMeans`: a server with related public data; one row or one client is protected.
-* `LocalKMeans`: users with one row each, who trust nobody.
+* `LocalKMeans`: users with one row each, who trust nobody, or a shuffler.
 * `RRCluster`: clusters models instead of rows; one client is protected.
 
 All of them are thin: they scale with public bounds, plan, and run the plan that functions of the

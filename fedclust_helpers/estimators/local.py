@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from fedclust_helpers import ldp_kmeans
-from fedclust_helpers._validation import FloatArray
+from fedclust_helpers._validation import FloatArray, check_choice
 from fedclust_helpers.estimators.base import Prepared
 from fedclust_helpers.estimators.bounds import Bounds
 from fedclust_helpers.estimators.boxed import _Boxed
@@ -19,14 +19,21 @@ from fedclust_helpers.federation import ClientData, InProcess, simulate
 
 @dataclass(eq=False, repr=False)
 class LocalKMeans(_Boxed):
-    """One-round locally private k-means: users with one row each, who trust nobody.
+    """One-round locally private k-means: users with one row each, who trust nobody, or a shuffler.
 
     The server never holds a row, not even a sum that is exact. It takes many users: see
     `ldp_kmeans.sketch_users_needed` and `ldp_kmeans.users_needed`.
 
-    Arguments and attributes as for `FastLloydKMeans`, but: epsilon and delta hold for any two
-    values of one user's row, whatever all others do; `ledger` is for replace-one; `seed` (teaching
-    mode) also seeds the server's k-means; `method` is one of
+    Arguments and attributes as for `FastLloydKMeans`, but: epsilon and delta (1e-6 by default) hold
+    for any two values of one user's row; `ledger` is for replace-one; `seed` (teaching mode) also
+    seeds the server's k-means. `trust` is one of
+
+    * "local" (default): the guarantee is each user's own, whatever all others do.
+    * "shuffled": it holds for the set of all answers, against a server that does not collude with
+      the shuffler, and with all users honest (`simulate` takes `max_colluding`). A message alone
+      has the larger `plan_.local_epsilon`; hundreds of users do where thousands must locally.
+
+    `method` is one of
 
     * "sketch" (default): one randomised symbol of each user, and a density fitted to all of them;
       pure, delta is not used; from 100,000 users on never worse than the other (claim
@@ -47,6 +54,7 @@ class LocalKMeans(_Boxed):
     """
 
     _: KW_ONLY
+    trust: Literal["local", "shuffled"] = "local"
     method: Literal["sketch", "one_round"] = "sketch"
 
     _paper: ClassVar[Any] = ldp_kmeans
@@ -58,6 +66,7 @@ class LocalKMeans(_Boxed):
     def _read(self, X: Any, y: Any, clients: Any, bounds: Bounds) -> Rows:
         if clients is not None:
             raise ValueError("clients must not be given: every row is a user of its own")
+        check_choice(self.trust, "trust", ("local", "shuffled"))
         if isinstance(X, ClientData):
             if X.rows_per_client != 1:
                 raise ValueError("X must hold one row for each client: they are the users")
@@ -69,8 +78,8 @@ class LocalKMeans(_Boxed):
         # the whole box fits into the unit ball
         inside = np.clip(data.points, -1, 1) * (1 / np.sqrt(data.n_features))
         made: InProcess = simulate(
-            ClientData.one_point_each(inside, copy=False), "local", mode=self.mode, seed=self.seed,
-            ledger=self._open_ledger(),
+            ClientData.one_point_each(inside, copy=False), self.trust, mode=self.mode,
+            seed=self.seed, ledger=self._open_ledger(),
         )  # fmt: skip
         return made
 
@@ -86,11 +95,12 @@ class LocalKMeans(_Boxed):
         needed = plan.needed
         if isinstance(plan, ldp_kmeans.SketchPlan):
             needed = ldp_kmeans.sketch_users_needed(
-                1 / k, plan.epsilon, plan.n_features, n_clusters=k
+                1 / k, plan.local_epsilon, plan.n_features, n_clusters=k
             ) if k > 1 else 1  # fmt: skip
         if needed <= n:
             return []
+        behind = f" ({plan.local_epsilon:.3g} on the device)" if self.trust == "shuffled" else ""
         return [
-            f"too few rows for {k} clusters at epsilon = {plan.epsilon:g}: about {needed:,}"
+            f"too few rows for {k} clusters at epsilon = {plan.epsilon:g}{behind}: about {needed:,}"
             f" users are needed to see {k} clusters of equal size, and there are {n:,}"
         ]

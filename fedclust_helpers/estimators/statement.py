@@ -24,6 +24,7 @@ ACCOUNTANTS = {
     "wor_rdp": "Renyi curves of cohorts of fixed size",
     "poisson_rdp": "Renyi curves of Poisson cohorts",
     "poisson_pld": "privacy loss distributions of Poisson cohorts",
+    "shuffled": "shuffled reports: clones (Feldman, McMillan, Talwar 2021), computed",
     "pure": "pure: epsilons of one user's answers added up",
     "bounds": "smallest of several proved bounds (privacy loss distributions, Renyi curves)",
     "none": "none: exact values are released",
@@ -146,6 +147,8 @@ def accountant(plan: Plan) -> str:
     chosen = getattr(plan, "accountant", None)
     if chosen in ACCOUNTANTS:
         return ACCOUNTANTS[str(chosen)]
+    if plan.facts.trust == "shuffled":
+        return ACCOUNTANTS["shuffled"]
     if plan.delta == 0:
         return ACCOUNTANTS["pure"]
     lines = plan.lines()

@@ -21,11 +21,11 @@ from fedclust_helpers.accounting import Shuffled
 from fedclust_helpers.federation import LocalReports, Plan, PlannedRelease
 from fedclust_helpers.federation.reports import MAX_EPSILON
 from fedclust_helpers.ldp_kmeans import heavy_cells
+from fedclust_helpers.ldp_kmeans.depths import CELLS_PER_CLUSTER, Expected, runs_of_depths
 from fedclust_helpers.ldp_kmeans.grids import NestedGrid
 from fedclust_helpers.ldp_kmeans.local_randomizers import RandomizedResponse, participations
 from fedclust_helpers.mechanisms import Mechanism
 
-CELLS_PER_CLUSTER = 3  # cells over which a cluster spreads, as a rule of thumb for warnings
 MAX_INIT = 1000  # starts of the server's k-means
 MAX_SD = 1e6
 
@@ -179,9 +179,8 @@ def plan(
     n_outputs : int, optional
         d after projection: d' up to 6, else 4 (then `sums` is needed).
     depths : tuple of int, optional
-        Depths of the grids on [-1, 1]^d; cells of depth p have side 2^(1-p). Default: (2, 3) up to
-        six dimensions, (1, 2) beyond. Cells finer than n^(-1/4) cannot pay, as the error is at
-        least sqrt(n) anyway; each level costs a factor sqrt(2) or so in noise.
+        Depths of the grids on [-1, 1]^d; cells of depth p have side 2^(1-p). Default: those with
+        the least predicted error (`ldp_kmeans.depths`), like the depth of the sums.
     n_sd : float
         Standard deviations that a count must exceed to be seen.
     n_init : int
@@ -200,12 +199,18 @@ def plan(
     with_sums = d < n_features if sums == "auto" else bool(sums)
     if d < n_features and not with_sums:
         raise ValueError("sums must be True when points are projected: centres live in R^d'")
-    levels = ((2, 3) if d <= 6 else (1, 2)) if depths is None else heavy_cells.check_depths(depths)
-    heavy_cells.check_listing(NestedGrid(d), levels)
-    check_questions(federation, len(levels) + with_sums)
+    tried = None if depths is None else [heavy_cells.check_depths(depths)]
     local, share, own = epsilon, 0.0, dict[str, Any]()
     if not with_sums:
         local, own["delta"] = federation.report_budget(epsilon, delta)
+        levels = Expected(n, d, d, k, local, n_sd).best(tried)
+    else:
+        share = 0.7 if n_features > 6 else 0.5
+        mechanism = federation.gaussian_report(n_features, epsilon=epsilon, delta=delta)
+        expected = Expected((1 - share) * n, n_features, d, k, epsilon, n_sd)
+        levels, sums_depth = expected.best_for_sums(share * n, n_features * mechanism.std**2, tried)
+    heavy_cells.check_listing(NestedGrid(d), levels)
+    check_questions(federation, len(levels) + with_sums)
     m = participations(local, len(levels))
     counting = bit_release("cell counts", 0, local, m, part="count" if with_sums else None)
     counting = replace(counting, mechanisms=federation.charged(counting.mechanisms))
@@ -218,8 +223,6 @@ def plan(
             " standard deviations)",
         }  # fmt: skip
     else:
-        share, wanted = (0.7 if n_features > 6 else 0.5), (3 if epsilon >= 3 else 2)
-        mechanism = federation.gaussian_report(n_features, epsilon=epsilon, delta=delta)
         summing = vector_release("cell sums", 0, mechanism, n_features, part="sum")
         spread = CELLS_PER_CLUSTER * n_features / (share * n)
         own = {
@@ -227,7 +230,7 @@ def plan(
             "predicted_error": k * mechanism.std * math.sqrt(spread),
             "predicted_error_is": "distance by which noise moves a centre (root mean square),"
             f" {k} clusters of equal size over {CELLS_PER_CLUSTER} cells each",
-            "mechanism": mechanism, "sums_depth": wanted if wanted in levels else levels[-1],
+            "mechanism": mechanism, "sums_depth": sums_depth,
         }  # fmt: skip
     return OneRoundPlan(
         **asked | own, method="one_round", n_rounds=1, n_outputs=d, depths=levels,
@@ -263,7 +266,7 @@ WITH_LSH = {
 
 def plan_four_rounds(
     federation: LocalReports, *, n_clusters: int, epsilon: float, delta: float = 1e-6,
-    lsh: bool = False, n_outputs: int | None = None, depths: tuple[int, ...] = (1, 2, 3),
+    lsh: bool = False, n_outputs: int | None = None, depths: tuple[int, ...] | None = None,
     t: int = 3, n_sd: float = 3.5, n_init: int = 10,
 ) -> FourRoundPlan:  # fmt: skip
     """Plan Algorithms 2 to 5: (epsilon, delta) for any two values of one user, four rounds.
@@ -273,6 +276,8 @@ def plan_four_rounds(
 
     Parameters
     ----------
+    depths : tuple of int, optional
+        As for `plan`, of the cells of Algorithm 2.
     lsh : bool
         Candidate centres from LSH buckets besides the centres of heavy cells (round 2).
     t : int
@@ -280,12 +285,14 @@ def plan_four_rounds(
     """
     asked = asked_for(federation, n_clusters, epsilon, delta, n_sd, n_init)
     n_features, k, lsh = federation.n_features, asked["n_clusters"], check_bool(lsh, "lsh")
-    d, levels = _outputs_of(n_features, n_outputs), heavy_cells.check_depths(depths)
+    d, shares = _outputs_of(n_features, n_outputs), WITH_LSH if lsh else WITHOUT_LSH
+    tried = runs_of_depths(d, below=1) if depths is None else [heavy_cells.check_depths(depths)]
+    n_counting = shares["cells"] * federation.n_records
+    levels = Expected(n_counting, n_features, d, k, epsilon, n_sd).best(tried)
     # the shifted cube has twice the side: the same cells lie one level deeper
     deeper = heavy_cells.check_depths(p + 1 for p in levels)
     heavy_cells.check_listing(NestedGrid(d, 4.0), deeper)
     t = check_int(t, "t", maximum=8)
-    shares = WITH_LSH if lsh else WITHOUT_LSH
     check_questions(federation, len(shares) + len(levels))
     mechanism = federation.gaussian_report(n_features, epsilon=epsilon, delta=delta)
     low = federation.gaussian_report(d, epsilon=epsilon, delta=delta)

@@ -47,6 +47,11 @@ def row_products(points: FloatArray, matrix: FloatArray) -> FloatArray:
     return out
 
 
+def scale_of(n_outputs: int) -> float:
+    """What a projection to `n_outputs` dimensions is divided by, to stay in the ball."""
+    return math.sqrt(stats.chi2.isf(CLIP_RATE, n_outputs) / n_outputs)
+
+
 class BallProjection:
     """Q = P o S o T of Algorithm 1: project, scale, and cut to the unit ball.
 
@@ -77,7 +82,7 @@ class BallProjection:
         if kind == "identity":
             self.matrix, self.scale = np.eye(n_features), 1.0
             return
-        self.scale = math.sqrt(stats.chi2.isf(CLIP_RATE, n_outputs) / n_outputs)
+        self.scale = scale_of(n_outputs)
         self.matrix = rng.normal(size=(n_features, n_outputs)) / math.sqrt(n_outputs)
 
     def __call__(self, points: ArrayLike) -> FloatArray:

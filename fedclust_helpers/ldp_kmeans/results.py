@@ -15,10 +15,11 @@ from fedclust_helpers._progress import Progress
 from fedclust_helpers._validation import FloatArray
 from fedclust_helpers.federation import LocalReports, RunResult
 from fedclust_helpers.federation.reports import LocalQuery, Words
+from fedclust_helpers.ldp_kmeans.depths import CELLS_PER_CLUSTER
 from fedclust_helpers.ldp_kmeans.frequency_oracles import OneBitCounts, Question
 from fedclust_helpers.ldp_kmeans.grids import NestedGrid
 from fedclust_helpers.ldp_kmeans.heavy_cells import CellLevel, ChosenCells, HeavyCells
-from fedclust_helpers.ldp_kmeans.planning import CELLS_PER_CLUSTER, LocalPlan
+from fedclust_helpers.ldp_kmeans.planning import LocalPlan
 from fedclust_helpers.ldp_kmeans.projections import BallProjection
 from fedclust_helpers.ldp_kmeans.vector_sums import HeavySums
 

@@ -99,6 +99,20 @@ def test_files_of_clients_and_other_doors(study, capsys):
     assert "WARNING" in capsys.readouterr().out
 
 
+def test_a_shuffler_from_the_command(study, capsys):
+    text = STUDY.replace('clients = "clinic"\n', "").replace("seed = 1", "seed = 1\n%s")
+    asked = 'estimator = "LocalKMeans"\ntrust = "%s"\nmethod = "one_round"\n'
+    (study / "study.toml").write_text(text % (asked % "shuffled"))
+    assert command.run(study / "study.toml", dry_run=True) == 0
+    assert command.run(study / "study.toml") == 0
+    assert capsys.readouterr().out.count("shuffler sees") == 2
+    made = json.loads((study / "results" / "model.json").read_text())["statement"]
+    assert (made["trust"], made["epsilon"]) == ("shuffled", 2.0)
+    (study / "study.toml").write_text(text % (asked % "shuffle"))
+    assert command.run(study / "study.toml") == 3
+    assert "trust must be one of local, shuffled" in capsys.readouterr().err
+
+
 def test_models_from_the_command(study):
     rng = np.random.default_rng(0)
     X = rng.uniform(0, 1, (2000, 1))

@@ -3,6 +3,7 @@
 import copy
 import pickle
 import time
+import warnings
 
 import joblib
 import numpy as np
@@ -15,9 +16,19 @@ from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_s
 
 from fedclust_helpers import fastlloyd, kmeans, ldp_kmeans
 from fedclust_helpers._state import CopyRefusedError
-from fedclust_helpers.accounting import Budget, BudgetExceededError, PrivacyLedger
-from fedclust_helpers.estimators import FastLloydKMeans, LocalKMeans
-from fedclust_helpers.federation import ClientData, ClippedDataWarning, simulate
+from fedclust_helpers.accounting import (
+    Budget,
+    BudgetExceededError,
+    PrivacyLedger,
+    local_epsilon_for,
+)
+from fedclust_helpers.estimators import FastLloydKMeans, LocalKMeans, TooFewRowsWarning, load
+from fedclust_helpers.federation import (
+    ClientData,
+    ClippedDataWarning,
+    TrustModelError,
+    simulate,
+)
 
 LOWER, UPPER = np.array([0.0, -50.0]), np.array([200.0, 50.0])
 
@@ -543,6 +554,61 @@ def test_local_budget_is_kept_over_two_fits():
     local(ledger=ledger).fit(users(2000))
     refuses(BudgetExceededError, "", local(ledger=ledger).fit, users(2000))
     assert ledger.epsilon(0.0) == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize("method", ["sketch", "one_round"])
+def test_behind_a_shuffler_hundreds_do_where_thousands_must(method):
+    rows = users(4000)
+    finer = {"depths": (2, 3)} if method == "one_round" else None  # the groups are tight
+    door = local(trust="shuffled", method=method, epsilon=0.25, delta=1e-7, options=finer)
+    preview = str(door.preview(rows))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", TooFewRowsWarning)
+        fitted = door.fit(rows)
+    order = np.argsort(fitted.cluster_centers_[:, 0])
+    np.testing.assert_allclose(fitted.cluster_centers_[order], [[40, -20], [160, 20]], atol=12.0)
+    plan = fitted.plan_
+    assert plan.local_epsilon == local_epsilon_for(4000, 0.25, 1e-7) > 1.5
+    assert fitted.result_.epsilon <= 0.25 and plan.delta == 1e-7
+    assert {m.sender for m in fitted.transcript_.view("server")} == {"shuffler"}
+    for text in (preview, str(fitted.statement())):
+        assert "shuffler sees" in text and "clones" in text
+        assert f"local epsilon {plan.local_epsilon:.4g}" in text
+    few = local(method=method, epsilon=0.25).preview(rows).facts["warnings"]
+    assert any(note.startswith("too few rows") for note in few)
+    # and where even a shuffler does not help, the note says what a message may say
+    notes = door.set_params(epsilon=0.1).preview(rows[:100]).facts["warnings"]
+    assert any("on the device" in note for note in notes)
+
+
+def test_a_shuffled_fit_is_the_function_saved_rehearsed_and_charged_once(tmp_path):
+    rows, ledger = users(3000), PrivacyLedger(adjacency="replace-one", budget=Budget(1.5, 2e-6))
+    door = local(trust="shuffled", epsilon=1.0, ledger=ledger)
+    federation = simulate(((rows - LOWER) / (UPPER - LOWER) * 2 - 1) / np.sqrt(2), "shuffled",
+                          seed=4)  # fmt: skip
+    plan = ldp_kmeans.plan(federation, n_clusters=2, epsilon=1.0, delta=1e-6)
+    result = ldp_kmeans.run(federation, plan, rng=np.random.default_rng(4))
+    table = door.rehearse(rows[:1000], n_clusters=(), epsilon=(2.0,), repeats=1)
+    assert table.epsilon.tolist() == [1.0, 2.0] and not ledger.releases  # nothing is charged
+    fitted = door.fit(rows)
+    np.testing.assert_allclose(fitted.result_.centers, result.centers, atol=1e-12)
+    refuses(BudgetExceededError, "", door.fit, rows)
+    assert len(ledger.releases) == 1 and 0.99 < ledger.epsilon(1e-6) <= 1.0
+    fitted.save(tmp_path / "model.json")
+    again = load(tmp_path / "model.json")
+    assert again.trust == "shuffled" and str(again.statement()) == str(fitted.statement())
+
+
+def test_a_shuffler_in_secure_mode_and_what_is_refused():
+    fitted = local(trust="shuffled", mode="secure", seed=None).fit(users(3000))
+    assert fitted.result_.private and np.isfinite(fitted.cluster_centers_).all()
+    ledger = PrivacyLedger(adjacency="replace-one")
+    of = {"ledger": ledger, "trust": "shuffled"}
+    refuses(ValueError, "trust must be one of", local(**of | {"trust": "masked"}).fit, users(9))
+    refuses(ValueError, "trust", local(**of | {"trust": None}).fit, users(9))
+    sums = local(**of, options={"sums": True})
+    refuses(TrustModelError, "no pure report", sums.fit, users(500))
+    assert not ledger.releases
 
 
 @pytest.mark.parametrize(

@@ -399,11 +399,11 @@ def test_a_bucket_mean_is_found(monkeypatch):
 @pytest.mark.parametrize(
     "d, epsilon, depths, sums_depth, m, share",
     [
-        (2, 1.0, (2, 3), None, 1, 0.0),
-        (4, 4.0, (2, 3), None, 2, 0.0),
-        (6, 8.0, (2, 3), None, 2, 0.0),
-        (10, 1.0, (2, 3), 2, 1, 0.7),
-        (10, 4.0, (2, 3), 3, 2, 0.7),
+        (2, 1.0, (2, 3, 4), None, 1, 0.0),
+        (4, 4.0, (2, 3, 4), None, 2, 0.0),
+        (6, 8.0, (2, 3, 4), None, 3, 0.0),
+        (10, 1.0, (2,), 2, 1, 0.7),
+        (10, 4.0, (3, 4), 4, 2, 0.7),
     ],
 )
 def test_the_practical_plan(d, epsilon, depths, sums_depth, m, share):
@@ -412,7 +412,7 @@ def test_the_practical_plan(d, epsilon, depths, sums_depth, m, share):
     assert len(plan.releases[0].mechanisms) == m
     assert plan.shares == ({"count": 1 - share, "sum": share} if d > 6 else {})
     assert plan.n_outputs == (d if d <= 6 else 4)
-    assert plan.needed == lk.users_needed(1 / 15, epsilon, 2, user_share=1 - share)
+    assert plan.needed == lk.users_needed(1 / 15, epsilon, len(depths), user_share=1 - share)
     assert plan.facts.n_clients == 10**6 and (plan.delta == 0) == (d <= 6)
     if plan.mechanism is not None:
         assert plan.mechanism.sensitivity == 2

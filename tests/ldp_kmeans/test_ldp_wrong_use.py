@@ -92,11 +92,14 @@ def test_printed_grids_in_many_dimensions_are_refused():
 
 @pytest.mark.parametrize(
     "algorithm, n",
-    [(one_round, 1), (with_sums, 2), (four_rounds, 6), (with_lsh, 8), (ldp_lloyd, 9)],
+    [(one_round, 2), (with_sums, 3), (four_rounds, 6), (with_lsh, 8), (ldp_lloyd, 9)],
 )
 def test_fewer_users_than_questions(algorithm, n):
-    fed = simulate(DATA[:n], "local", seed=1)
-    refused(fed, lambda: run(algorithm, fed=fed, k=1), ValueError, "n_records|n_rounds")
+    fed, asked = simulate(DATA[:n], "local", seed=1), {"depths": (1, 2, 3)}
+    if algorithm is ldp_lloyd:
+        asked = {}
+    call = lambda: run(algorithm, fed=fed, k=1, **asked)  # noqa: E731
+    refused(fed, call, ValueError, "n_records|n_rounds")
 
 
 @EVERY

@@ -10,6 +10,8 @@ SKETCH = "ldp_kmeans/test_sketch.py"
 SHUFFLED = "federation/test_shuffled.py"
 SHUFFLING = "accounting/test_shuffling.py"
 LDP = "ldp_kmeans/test_ldp_shuffled.py"
+DEPTHS = "ldp_kmeans/test_depths.py"
+DOOR = "estimators/test_estimators.py"
 
 MUTANTS: tuple[Mutant, ...] = (
     mutant(
@@ -242,5 +244,29 @@ MUTANTS: tuple[Mutant, ...] = (
         "plan.depths, local, projection",
         "plan.depths, plan.epsilon, projection",
         f"{LDP}::test_the_central_epsilon_is_asked_and_the_local_one_solved",
+    ),
+    mutant(
+        "depths-without-noise",
+        "the noise of counts decides how fine cells can be",
+        "ldp_kmeans/depths.py",
+        "self.n_clusters * z * self.noise(depths)",
+        "self.n_clusters * z * 1e-9",
+        f"{DEPTHS}::test_an_error_is_a_share_of_the_cost_of_not_being_seen",
+    ),
+    mutant(
+        "depths-by-the-central-epsilon",
+        "behind a shuffler the epsilon of a report decides the depths",
+        "ldp_kmeans/planning.py",
+        "Expected(n, d, d, k, local, n_sd)",
+        "Expected(n, d, d, k, epsilon, n_sd)",
+        f"{DEPTHS}::test_the_epsilon_of_a_report_decides_not_that_of_the_crowd",
+    ),
+    mutant(
+        "shuffled-door-without-a-shuffler",
+        "LocalKMeans runs under the trust that it was given",
+        "estimators/local.py",
+        "ClientData.one_point_each(inside, copy=False), self.trust,",
+        'ClientData.one_point_each(inside, copy=False), "local",',
+        f"{DOOR}::test_a_shuffled_fit_is_the_function_saved_rehearsed_and_charged_once",
     ),
 )

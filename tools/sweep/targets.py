@@ -17,6 +17,7 @@ PACKAGE = "fedclust_helpers"
 INTERNAL = frozenset({
     # parts of one computation that two modules share: their callers have checked everything
     "kmeans.add_block", "kmeans.client_blocks", "kmeans.moderate_points",
+    "ldp_kmeans.projections.scale_of",
     # records that the package makes and people read: what makes them has checked everything
     "accounting.releases.Release", "audit.canary.CanaryAudit", "audit.noise_scale.QueryNoise",
     "audit.noise_scale.NoiseScaleAudit", "audit.sensitivity.SensitivityAudit",

@@ -21,6 +21,7 @@ from fedclust_helpers.federation import ClientData, IdealSecureSum, Plan, simula
 from fedclust_helpers.studies.bench.cell import Cell, Numbers, generator_of, summary
 from fedclust_helpers.studies.beyond.pe_means import plan_pe, run_pe
 from fedclust_helpers.studies.fastlloyd.problems import load_problem, reference_centers
+from fedclust_helpers.studies.ldp_kmeans.depths import fixed_four_rounds, fixed_one_round
 from fedclust_helpers.studies.ldp_kmeans.problems import Ball, best_ball_cost, load_ball
 
 DELTA = 1e-6
@@ -37,8 +38,8 @@ length, as in its published code: not private.
 """
 PE = ("pe", "pe_scaled")
 LOCAL: dict[str, Callable[..., lk.LocalPlan]] = {
-    "alg1": lk.plan,
-    "alg4": lk.plan_four_rounds,
+    "alg1": fixed_one_round,
+    "alg4": fixed_four_rounds,
     "sketch": lk.plan_sketch,
 }
 

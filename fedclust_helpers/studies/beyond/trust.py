@@ -27,6 +27,7 @@ from fedclust_helpers.ldp_kmeans.sketch_fit import Sketch, fit_mixture
 from fedclust_helpers.ldp_kmeans.sketch_run import CELLS, N_DRAWN, SIDES
 from fedclust_helpers.studies.bench.cell import Cell, Numbers, generator_of
 from fedclust_helpers.studies.ldp_kmeans import problems
+from fedclust_helpers.studies.ldp_kmeans.depths import fixed_one_round
 
 DELTA = 1e-6
 MODELS = (
@@ -34,7 +35,7 @@ MODELS = (
     ("secure_sum", "overclustered"), ("central", "overclustered"),
 )  # fmt: skip
 """Trust models and algorithms; of each model the last is the best that we have."""
-USERS: dict[str, Callable[..., lk.LocalPlan]] = {"alg1": lk.plan, "sketch": lk.plan_sketch}
+USERS: dict[str, Callable[..., lk.LocalPlan]] = {"alg1": fixed_one_round, "sketch": lk.plan_sketch}
 SUMS: dict[str, type[InProcess]] = {"secure_sum": MaskedSecureSum, "central": TrustedServer}
 
 

@@ -15,6 +15,7 @@ from fedclust_helpers._validation import check_epsilon, check_int, check_positiv
 from fedclust_helpers.federation import LocalReports
 from fedclust_helpers.federation.reports import LocalQuery, gaussian_report
 from fedclust_helpers.ldp_kmeans import planning, results
+from fedclust_helpers.ldp_kmeans.depths import CELLS_PER_CLUSTER
 from fedclust_helpers.ldp_kmeans.grids import MAX_DEPTH, MAX_FEATURES, NestedGrid
 from fedclust_helpers.ldp_kmeans.heavy_cells import CellCounts, check_depths, check_listing, descend
 from fedclust_helpers.ldp_kmeans.local_randomizers import RandomizedResponse
@@ -54,7 +55,7 @@ def plan_as_printed(
     grid, fine_to_coarse = grid_for_algorithm_1(d, alpha, n_levels)
     depths = tuple(p + (fine_to_coarse[-1] == 0) for p in reversed(fine_to_coarse))
     check_listing(grid, check_depths(depths))
-    each, share = epsilon / (2 * n_levels), 1 / (planning.CELLS_PER_CLUSTER * k)
+    each, share = epsilon / (2 * n_levels), 1 / (CELLS_PER_CLUSTER * k)
     mechanism = gaussian_report(1.0, each, delta / n_levels, calibration="as_printed")
     made = PrintedPlan(
         **asked, method="one_round_as_printed", n_rounds=1,

@@ -26,6 +26,7 @@ from fedclust_helpers.federation.local import USERS_PER_CHUNK
 from fedclust_helpers.ldp_kmeans.frequency_oracles import OneBitCounts, Question
 from fedclust_helpers.studies.bench.cell import Cell, Numbers, generator_of, seed_of
 from fedclust_helpers.studies.ldp_kmeans.as_printed import plan_as_printed
+from fedclust_helpers.studies.ldp_kmeans.depths import fixed_four_rounds, fixed_one_round
 from fedclust_helpers.studies.ldp_kmeans.growth import zipf_shares
 from fedclust_helpers.studies.ldp_kmeans.problems import (
     Ball,
@@ -39,17 +40,17 @@ from fedclust_helpers.studies.ldp_kmeans.theory import count_rms, response_facto
 DELTA = 1e-6
 KEPT_REPORTS = 50_000  # noisy points that the server of gaussian_report clusters
 PLANS: dict[str, Callable[..., lk.LocalPlan]] = {
-    "alg1": lk.plan,
-    "alg1_hso": partial(lk.plan, sums=True),
+    "alg1": fixed_one_round,
+    "alg1_hso": partial(fixed_one_round, sums=True),
     "alg1_printed": plan_as_printed,
-    "alg4": lk.plan_four_rounds,
-    "alg4_lsh": partial(lk.plan_four_rounds, lsh=True),
+    "alg4": fixed_four_rounds,
+    "alg4_lsh": partial(fixed_four_rounds, lsh=True),
     "grid_histogram": lk.plan_grid_histogram,
     "gaussian_report": partial(lk.plan_gaussian_reports, max_reports=KEPT_REPORTS),
     "ldp_lloyd": lk.plan_lloyd,
     "private_mean": lk.plan_private_mean,
 }
-"""Names in the tables -> the planner of the algorithm with its default settings."""
+"""Names in the tables -> the planner of the algorithm; depths are fixed, see `ldp_depths`."""
 ALGORITHMS = (*PLANS, "central_glloyd")
 MAX_OPEN = 6  # dimensions up to which the centres of cells are the output (no projection)
 STARTS = {"ldp_lloyd": 3, "central_glloyd": 3}

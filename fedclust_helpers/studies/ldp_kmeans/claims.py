@@ -22,6 +22,7 @@ from fedclust_helpers.studies.bench.grading import (
 )
 from fedclust_helpers.studies.bench.results import load_printed
 from fedclust_helpers.studies.ldp_kmeans import checks
+from fedclust_helpers.studies.ldp_kmeans.depths import CLAIMS as DEPTHS
 from fedclust_helpers.studies.ldp_kmeans.growth import loglog_slope
 
 SECOND = load_printed("ldp_kmeans/second", 4)
@@ -374,4 +375,4 @@ OURS = [
     ),
 ]  # fmt: skip
 
-CLAIMS = [*TABLE_1, *LEMMAS, *OURS]
+CLAIMS = [*TABLE_1, *LEMMAS, *OURS, *DEPTHS]

@@ -13,6 +13,7 @@ import pandas as pd
 from fedclust_helpers.studies.bench import cell as bench
 from fedclust_helpers.studies.ldp_kmeans import cells
 from fedclust_helpers.studies.ldp_kmeans.blocks import bitstogram, collisions, oracles, sums
+from fedclust_helpers.studies.ldp_kmeans.depths import TRIED, depths_cost
 from fedclust_helpers.studies.ldp_kmeans.growth import loglog_slope
 from fedclust_helpers.studies.ldp_kmeans.problems import Ball
 
@@ -65,6 +66,21 @@ class LdpDesign(bench.Design):
     trust_sizes: tuple[int, ...] = (1000, 3000, 10_000, 30_000, 100_000, 300_000, 1_000_000)
     trust_epsilons: tuple[float, ...] = (1.0, 4.0)
     trust_seeds: int = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class DepthsDesign(bench.Design):
+    """How large the table of depths is made: n and d' of mixtures with five clusters."""
+
+    shapes: tuple[tuple[int, int], ...] = tuple(
+        (n, d) for n in (10_000, 100_000) for d in (2, 4, 6, 10)
+    )
+    large: tuple[tuple[int, int], ...] = ((1_000_000, 4), (1_000_000, 10), (10_000_000, 10))
+    real: tuple[tuple[str, int], ...] = (("birch2", 10), ("pixels", 8))
+    epsilons: tuple[float, ...] = (0.5, 1.0, 4.0)
+    large_epsilons: tuple[float, ...] = (1.0, 4.0)
+    seeds: int = 5
+    large_seeds: int = 3
 
 
 FULL = LdpDesign()
@@ -171,6 +187,30 @@ def _trust(design: LdpDesign) -> Iterator[bench.Settings]:
             yield from bench.grid(ball=ball, trust=model, algorithm=algorithm, epsilon=epsilons)
 
 
+def _depths(design: DepthsDesign) -> Iterator[bench.Settings]:
+    """Every rule on a grid of mixtures and on real points; two where users are many."""
+    seeds = range(design.at_most(design.seeds))
+
+    def both(
+        ball: Ball, epsilons: tuple[float, ...], tried: tuple[str, ...]
+    ) -> Iterator[bench.Settings]:
+        of: bench.Settings = {
+            "ball": ball,
+            "epsilon": epsilons,
+            "rule": ("predicted", "fixed", *tried),
+        }
+        yield from bench.grid(algorithm="alg1", **of)
+        yield from bench.grid(algorithm="alg4", **of | {"rule": ("predicted", "fixed")})
+
+    for n, d in design.shapes:
+        for seed in seeds:
+            yield from both(Ball("mixture", n, d, 5, seed), design.epsilons, TRIED)
+    for (data, k), seed in product(design.real, seeds):
+        yield from both(Ball.real(data, k, seed), design.epsilons, TRIED)
+    for (n, d), seed in product(design.large, range(design.at_most(design.large_seeds))):
+        yield from both(Ball("mixture", n, d, 5, seed), design.large_epsilons, ())
+
+
 # --- from cells to rows ---------------------------------------------------------------------------
 
 
@@ -248,5 +288,26 @@ TABLES = bench.tables_of(
             "epsilon": None, "n": None,
         },
         seed="{ball.name}/{trust}/{algorithm}/none/{epsilon:g}",
+    ),
+)  # fmt: skip
+TABLES |= bench.tables_of(
+    DepthsDesign(),
+    DepthsDesign(
+        shapes=((2000, 2),), large=((2000, 8),), real=(), epsilons=(1.0, 4.0), runs=2
+    ),
+    bench.Table(
+        "ldp_depths", _depths, depths_cost,
+        "data,n,dprime,k,algorithm,epsilon,rule,coarsest,finest,sums_depth,seeds,over_optimum,log,"
+        "ci95",
+        means={name: (name, "first") for name in ("coarsest", "finest", "sums_depth")}
+        | {
+            "over_optimum": ("over_optimum", bench.mean), "log": ("log", bench.mean),
+            "ci95": ("log", bench.ci95),
+        },
+        order={
+            "data": ("mixture", "birch2", "pixels"), "n": None, "dprime": None,
+            "algorithm": cells.ALGORITHMS, "epsilon": None, "rule": ("predicted", "fixed", *TRIED),
+        },
+        seed="{ball.name}/{algorithm}/{epsilon:g}/{rule}",
     ),
 )  # fmt: skip

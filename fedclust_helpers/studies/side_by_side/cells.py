@@ -27,6 +27,7 @@ from fedclust_helpers.datasets import partition_iid
 from fedclust_helpers.federation import TRUST_MODELS, ClientData, simulate
 from fedclust_helpers.studies.bench.cell import Cell, Numbers, seed_of
 from fedclust_helpers.studies.fastlloyd.problems import load_problem, reference_centers
+from fedclust_helpers.studies.ldp_kmeans.depths import fixed_four_rounds, fixed_one_round
 from fedclust_helpers.studies.ldp_kmeans.problems import Ball, best_ball_centers, load_ball
 
 DELTA = 1e-6
@@ -39,7 +40,7 @@ SUMS: dict[str, Callable[..., fl.LloydPlan | fl.OverclusteredPlan]] = {
     "fastlloyd": fl.plan, "overclustered": fl.plan_overclustered, "sulloyd": fl.plan_sulloyd,
 }  # fmt: skip
 REPORTS: dict[str, Callable[..., lk.LocalPlan]] = {
-    "alg1": lk.plan, "alg4": lk.plan_four_rounds, "sketch": lk.plan_sketch,
+    "alg1": fixed_one_round, "alg4": fixed_four_rounds, "sketch": lk.plan_sketch,
     "ldp_lloyd": lk.plan_lloyd,
 }  # fmt: skip
 PURE = ("sulloyd", "alg1", "alg4", "sketch")
