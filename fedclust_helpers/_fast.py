@@ -46,27 +46,31 @@ def fast(function: Callable[..., Any], work: int) -> Callable[..., Any] | None:
 
 def nearest(
     points: Any, targets: Any, low: float, high: float, limit: float, largest: float,
-    labels: Any, inside: Any,
+    labels: Any, inside: Any, sums: Any, counts: Any, size: int,
 ) -> bool:  # fmt: skip
     """Write `labels` (n,) of the nearest targets, and which rows are `inside`; True when done.
 
     Squared distances are summed in the order of the columns. Up to `low` a row is inside and above
     `high` it is not; in between the sum by halves is compared with `limit`, as `within` does. False
-    if some number is above `largest` in magnitude: nothing that was written counts then.
+    if some number is above `largest` in magnitude, or nan: nothing that was written counts then.
+
+    If `sums` (k, d) is not empty, rows inside are added to it and to `counts` (k,) instead, blocks
+    of `size` rows apart first, as `add_rows` does with them: one pass for a Lloyd round.
     """
     n, d = points.shape
     columns, squares = np.zeros((d, LANES)), np.empty(d)
     value, best = np.empty(LANES), np.empty(LANES)
-    label = np.empty(LANES, np.int64)
-    for start in range(0, n, LANES):
-        rows = points[start : start + LANES]
+    label, near = np.empty(LANES, np.int64), np.empty(LANES, np.bool_)
+    adding, own, left = len(sums) > 0, np.zeros(sums.shape), size
+    start = 0
+    while start < n:
+        rows = points[start : start + min(LANES, left)]
         m, large = len(rows), 0
-        for i in range(m):
-            for j in range(d):
-                columns[j, i] = rows[i, j]
         for j in range(d):
+            for i in range(m):
+                columns[j, i] = rows[i, j]
             for i in range(LANES):
-                large += abs(columns[j, i]) > largest
+                large += not abs(columns[j, i]) <= largest
         if large > 0:
             return False
         best[:] = np.inf
@@ -92,8 +96,7 @@ def nearest(
                 closer = value[i] < best[i]
                 best[i] = value[i] if closer else best[i]
                 label[i] = c if closer else label[i]
-        labels[start : start + m] = label[:m]
-        near, unsure = inside[start : start + m], 0
+        unsure = 0
         for i in range(m):
             near[i] = best[i] <= low
             unsure += (best[i] > low) & (best[i] <= high)
@@ -113,6 +116,21 @@ def nearest(
                     for j in range(1, width):
                         total += squares[j]
                     near[i] = total <= limit
+        start, left = start + m, left - m
+        if adding:
+            for i in range(m):
+                if near[i]:
+                    c = label[i]
+                    counts[c] += 1
+                    for j in range(d):
+                        own[c, j] += rows[i, j]
+        else:
+            for i in range(m):
+                labels[start - m + i], inside[start - m + i] = label[i], near[i]
+        if left == 0 or start == n:
+            sums += own
+            own[:] = 0.0
+            left = size
     return True
 
 
