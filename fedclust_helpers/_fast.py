@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 LANES = 64  # rows that are measured at once: the vector registers work across rows
-LEAST = 2**17  # products n k d, or users, below which importing Numba would not pay
+LEAST = 2**17  # products n k d below which importing Numba would not pay
+PER_USER = 4  # products that a report of one user is worth
 MOST = 2**9  # numbers of all centres above which matrix products are the better filter
 
 
@@ -134,9 +135,12 @@ def nearest(
     return True
 
 
-def add_rows(sums: Any, counts: Any, block: Any, labels: Any) -> None:
-    """Add rows to `sums` (bins, d) and `counts` by label, the block apart first; -1 is nobody's."""
-    own = np.zeros(sums.shape)
+def add_rows(sums: Any, counts: Any, block: Any, labels: Any, apart: bool) -> None:
+    """Add rows to `sums` (bins, d) and `counts` by label, the block `apart` first; -1 is nobody's.
+
+    Where the sums are 0 it makes no difference, except that bins of many clients fill the cache.
+    """
+    own = np.zeros(sums.shape) if apart else sums
     n, d = block.shape
     for i in range(n):
         c = labels[i]
@@ -144,7 +148,8 @@ def add_rows(sums: Any, counts: Any, block: Any, labels: Any) -> None:
             counts[c] += 1
             for j in range(d):
                 own[c, j] += block[i, j]
-    sums += own
+    if apart:
+        sums += own
 
 
 def coins(users: Any, seed: Any, out: Any) -> None:
@@ -161,6 +166,17 @@ def hashes(keys: Any, a: Any, b: Any, c: Any, shift: Any, out: Any) -> None:
     for i in range(len(keys)):
         low, high = keys[i] & np.uint64(0xFFFFFFFF), keys[i] >> np.uint64(32)
         out[i] = (low * a + high * b + c) >> shift
+
+
+def flip_by_parity(bits: Any, rows: Any, buckets: Any) -> None:
+    """Flip the bits where `rows` and `buckets`, words below 2^32, share an odd number of ones."""
+    for i in range(len(bits)):
+        z = rows[i] & buckets[i]
+        z ^= z >> np.uint64(16)
+        z ^= z >> np.uint64(8)
+        z ^= z >> np.uint64(4)
+        odd = (np.uint64(0x6996) >> (z & np.uint64(15))) & np.uint64(1)  # parity of four bits
+        bits[i] = bits[i] != (odd == np.uint64(1))
 
 
 def tally(sums: Any, cells: Any, negative: Any) -> None:

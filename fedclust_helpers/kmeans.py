@@ -206,7 +206,9 @@ def add_block(
     bins = slice(first * k, first * k + width)
     loops = _fast.fast(_fast.add_rows, block.size * k)
     if loops is not None:
-        loops(sums[bins], counts[bins], block, labels)
+        # the sums of several clients are still 0, unless the first of them goes on from before
+        apart = width == k or offsets[first] < start
+        loops(sums[bins], counts[bins], block, labels, apart)
         return
     labels = np.where(labels < 0, width, labels)  # a bin of its own, left away
     # a sparse 0/1 matrix (bins x rows of the block) times the block: sums without a loop
