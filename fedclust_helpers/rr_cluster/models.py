@@ -207,8 +207,9 @@ class _Dense(ABC):
         if gram is not None:
             first = _with_bias(x, signal)
             np.subtract(start, first, out=first)
-        if second is None and first is not start:
-            return first.reshape(len(starts), -1)
+        if second is None:
+            own = first.reshape(len(starts), -1)
+            return own.copy() if first is start else own
         trained = np.empty_like(starts)
         trained[:, : self._first] = first.reshape(len(starts), -1)
         trained[:, self._first :] = second.reshape(len(starts), -1)
