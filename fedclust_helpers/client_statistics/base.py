@@ -82,7 +82,7 @@ class ClientMemory:
         view._arrays = self._arrays
         return view
 
-    def rows(self, chosen: slice) -> ClientMemory:
+    def _part(self, chosen: slice) -> ClientMemory:
         """The same memory, seen by some of those who see it here."""
         return self.of(self._clients[chosen])
 

@@ -148,7 +148,7 @@ def _batches(
             part = slice(edges[0], edges[-1])
             own = None if labels is None else labels[part]
             batch = _batch_of(points[part], edges - edges[0], own)
-            own_memory = None if memory is None else memory.rows(group)
+            own_memory = None if memory is None else memory._part(group)
         else:
             n = int(offsets[group[0] + 1] - offsets[group[0]])
             rows = (offsets[group][:, None] + np.arange(n)).ravel()
