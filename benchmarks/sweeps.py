@@ -3,19 +3,21 @@
     python benchmarks/sweeps.py [--cells 48] [--milliseconds 100] [--workers 1 2 4]
 
 Cells that do nothing but compute for a given CPU time are run by `run_table`, as every table is, by
-processes of joblib and by Dask workers; the numbers are compared with those of one process. The
-projection divides the CPU seconds beside the committed tables among W workers, table after table
-(no table starts before the last has ended), and adds what handing out a cell cost here. It takes
-the cells of a table as equally long, as their seconds are stored in sum.
+processes of joblib and, if Dask is installed, by its workers; the numbers are compared with those
+of one process. The projection divides the CPU seconds beside the committed tables among W workers,
+table after table (no table starts before the last has ended), and adds what handing out a cell cost
+here. It takes the cells of a table as equally long, as their seconds are stored in sum.
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 import tempfile
 import time
 from contextlib import nullcontext
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +77,11 @@ def main() -> None:
     print(f"one process: {serial:.2f} s for {options.cells} cells of {options.milliseconds:g} ms")
     print("backend  workers  seconds  speed-up  ms to hand out a cell  same numbers")
     overhead = 0.0
-    for backend in ("loky", "dask"):
+    backends = ["loky", "dask"]
+    if find_spec("distributed") is None:
+        print("Dask is not installed: left out (pip install 'fedclust[dask]')", file=sys.stderr)
+        backends.remove("dask")
+    for backend in backends:
         for workers in options.workers:
             with dask_client(None, workers) if backend == "dask" else nullcontext() as client:
                 how = {"n_jobs": workers, "client": client}

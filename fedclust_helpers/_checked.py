@@ -188,8 +188,11 @@ def _is_flag(value: Any) -> bool:
 
 _PLAIN: dict[Any, Kind] = {
     bool: (_is_flag, "True or False"),
-    int: (lambda v: isinstance(v, Integral) and not _is_flag(v), "an integer"),
-    float: (lambda v: isinstance(v, Real) and not _is_flag(v) and v == v, "a real number"),
+    int: (lambda v: type(v) is int or isinstance(v, Integral) and not _is_flag(v), "an integer"),
+    float: (
+        lambda v: (type(v) is float or isinstance(v, Real) and not _is_flag(v)) and v == v,
+        "a real number",
+    ),
     str: (lambda v: isinstance(v, str), "a string"),
     bytes: (lambda v: isinstance(v, bytes), "bytes"),
     np.random.Generator: (

@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 LANES = 64  # rows that are measured at once: the vector registers work across rows
-LEAST = 2**17  # products n k d, or users, below which importing Numba would not pay
+LEAST = 2**17  # products n k d below which importing Numba would not pay
+PER_USER = 4  # products that a report of one user is worth
 MOST = 2**9  # numbers of all centres above which matrix products are the better filter
 
 
@@ -46,27 +47,31 @@ def fast(function: Callable[..., Any], work: int) -> Callable[..., Any] | None:
 
 def nearest(
     points: Any, targets: Any, low: float, high: float, limit: float, largest: float,
-    labels: Any, inside: Any,
+    labels: Any, inside: Any, sums: Any, counts: Any, size: int,
 ) -> bool:  # fmt: skip
     """Write `labels` (n,) of the nearest targets, and which rows are `inside`; True when done.
 
     Squared distances are summed in the order of the columns. Up to `low` a row is inside and above
     `high` it is not; in between the sum by halves is compared with `limit`, as `within` does. False
-    if some number is above `largest` in magnitude: nothing that was written counts then.
+    if some number is above `largest` in magnitude, or nan: nothing that was written counts then.
+
+    If `sums` (k, d) is not empty, rows inside are added to it and to `counts` (k,) instead, blocks
+    of `size` rows apart first, as `add_rows` does with them: one pass for a Lloyd round.
     """
     n, d = points.shape
     columns, squares = np.zeros((d, LANES)), np.empty(d)
     value, best = np.empty(LANES), np.empty(LANES)
-    label = np.empty(LANES, np.int64)
-    for start in range(0, n, LANES):
-        rows = points[start : start + LANES]
+    label, near = np.empty(LANES, np.int64), np.empty(LANES, np.bool_)
+    adding, own, left = len(sums) > 0, np.zeros(sums.shape), size
+    start = 0
+    while start < n:
+        rows = points[start : start + min(LANES, left)]
         m, large = len(rows), 0
-        for i in range(m):
-            for j in range(d):
-                columns[j, i] = rows[i, j]
         for j in range(d):
+            for i in range(m):
+                columns[j, i] = rows[i, j]
             for i in range(LANES):
-                large += abs(columns[j, i]) > largest
+                large += not abs(columns[j, i]) <= largest
         if large > 0:
             return False
         best[:] = np.inf
@@ -92,8 +97,7 @@ def nearest(
                 closer = value[i] < best[i]
                 best[i] = value[i] if closer else best[i]
                 label[i] = c if closer else label[i]
-        labels[start : start + m] = label[:m]
-        near, unsure = inside[start : start + m], 0
+        unsure = 0
         for i in range(m):
             near[i] = best[i] <= low
             unsure += (best[i] > low) & (best[i] <= high)
@@ -113,12 +117,30 @@ def nearest(
                     for j in range(1, width):
                         total += squares[j]
                     near[i] = total <= limit
+        start, left = start + m, left - m
+        if adding:
+            for i in range(m):
+                if near[i]:
+                    c = label[i]
+                    counts[c] += 1
+                    for j in range(d):
+                        own[c, j] += rows[i, j]
+        else:
+            for i in range(m):
+                labels[start - m + i], inside[start - m + i] = label[i], near[i]
+        if left == 0 or start == n:
+            sums += own
+            own[:] = 0.0
+            left = size
     return True
 
 
-def add_rows(sums: Any, counts: Any, block: Any, labels: Any) -> None:
-    """Add rows to `sums` (bins, d) and `counts` by label, the block apart first; -1 is nobody's."""
-    own = np.zeros(sums.shape)
+def add_rows(sums: Any, counts: Any, block: Any, labels: Any, apart: bool) -> None:
+    """Add rows to `sums` (bins, d) and `counts` by label, the block `apart` first; -1 is nobody's.
+
+    Where the sums are 0 it makes no difference, except that bins of many clients fill the cache.
+    """
+    own = np.zeros(sums.shape) if apart else sums
     n, d = block.shape
     for i in range(n):
         c = labels[i]
@@ -126,7 +148,8 @@ def add_rows(sums: Any, counts: Any, block: Any, labels: Any) -> None:
             counts[c] += 1
             for j in range(d):
                 own[c, j] += block[i, j]
-    sums += own
+    if apart:
+        sums += own
 
 
 def coins(users: Any, seed: Any, out: Any) -> None:
@@ -143,6 +166,17 @@ def hashes(keys: Any, a: Any, b: Any, c: Any, shift: Any, out: Any) -> None:
     for i in range(len(keys)):
         low, high = keys[i] & np.uint64(0xFFFFFFFF), keys[i] >> np.uint64(32)
         out[i] = (low * a + high * b + c) >> shift
+
+
+def flip_by_parity(bits: Any, rows: Any, buckets: Any) -> None:
+    """Flip the bits where `rows` and `buckets`, words below 2^32, share an odd number of ones."""
+    for i in range(len(bits)):
+        z = rows[i] & buckets[i]
+        z ^= z >> np.uint64(16)
+        z ^= z >> np.uint64(8)
+        z ^= z >> np.uint64(4)
+        odd = (np.uint64(0x6996) >> (z & np.uint64(15))) & np.uint64(1)  # parity of four bits
+        bits[i] = bits[i] != (odd == np.uint64(1))
 
 
 def tally(sums: Any, cells: Any, negative: Any) -> None:

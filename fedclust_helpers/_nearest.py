@@ -29,6 +29,7 @@ half of that.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import cached_property
 
 import numpy as np
@@ -42,6 +43,7 @@ _EPS = float(np.finfo(np.float64).eps)
 _FEW = 64  # with so few open rows a second filter does not pay
 _NARROW = 64  # with so few centres the scores lie centre by centre, (k, n)
 _SMALL = 32_768  # numbers that one array of all differences may have
+_MANY = 512  # rows of a client from which on a compiled pass of its own pays
 _TINY = 4_096  # products n k d below which the definition is as fast as the filter
 _SINGLE_DEPTH = 40
 _EXTREME = (2.0**-480, 2.0**480)  # rows outside are scaled by a power of two: no over- or underflow
@@ -254,20 +256,46 @@ class NearestTarget:
     def _by_loops(self, block: FloatArray, radius: float) -> tuple[IntArray, BoolArray] | None:
         """`labels_within` by the compiled definition, or None."""
         n = len(block)
-        loops = _fast.fast(_fast.nearest, n * self.targets.size)
-        if loops is None or self._loop_targets is None:
-            return None
-        limit = radius * radius * _shrink(self.targets)
-        if not limit >= _WINDOW[np.dtype(np.float64)][0]:
+        loops = self._loops(n, radius)
+        if loops is None:
             return None
         labels, inside = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.bool_)
+        nowhere, nothing = np.empty((0, self.targets.shape[1])), np.empty(0, dtype=np.int64)
+        done = loops(np.ascontiguousarray(block), labels, inside, nowhere, nothing, n)
+        return (labels, inside) if done else None
+
+    def add(
+        self, points: FloatArray, radius: float, edges: IntArray, size: int, sums: FloatArray,
+        counts: IntArray,
+    ) -> bool:  # fmt: skip
+        """Add rows `within` the radius to the `sums` (M, k, d) and `counts` (M, k) of clients.
+
+        In one compiled pass, in the order of `kmeans.add_block`. False, and zeros, where there is
+        none: no Numba, few rows for each client, or a row that is too large or not finite.
+        """
+        n, m = len(points), len(sums)
+        loops = self._loops(n, radius) if n >= _MANY * m else None
+        if loops is None:
+            return False
+        labels, inside = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.bool_)
+        for i in range(m):
+            own = points[edges[i] : edges[i + 1]]
+            if not loops(own, labels, inside, sums[i], counts[i], size):
+                sums[:], counts[:] = 0, 0
+                return False
+        return True
+
+    def _loops(self, n: int, radius: float) -> Callable[..., bool] | None:
+        """The compiled definition for n rows, or None."""
+        loops = _fast.fast(_fast.nearest, n * self.targets.size)
+        limit = radius * radius * _shrink(self.targets)
+        usual = self._loop_targets is not None and limit >= _WINDOW[np.dtype(np.float64)][0]
+        if loops is None or not usual:
+            return None
         # the two sums of d squares are each within (d + 2) u of the truth
         slack = 4 * (self.targets.shape[1] + 8) * _EPS
-        done = loops(
-            np.ascontiguousarray(block), self._loop_targets, limit * (1 - slack),
-            limit * (1 + slack), limit, _EXTREME[1], labels, inside,
-        )  # fmt: skip
-        return (labels, inside) if done else None
+        public = (self._loop_targets, limit * (1 - slack), limit * (1 + slack), limit, _EXTREME[1])
+        return lambda points, *out: loops(points, *public, *out)
 
     def _slack(self, block: FloatArray) -> float | None:
         """Bound for all rows of `block`, or None if its numbers are too large or too small."""

@@ -38,12 +38,12 @@ def _real_array(values: Any, name: str, of_shape: str = "") -> NDArray[Any]:
 
 
 def as_points(
-    points: ArrayLike, name: str = "points", *, n_features: int | None = None
+    points: ArrayLike, name: str = "points", *, n_features: int | None = None, finite: bool = True
 ) -> FloatArray:
     """Return `points` as a finite C-contiguous float64 array (n, d), copied only if needed.
 
     TypeError if the values are not real numbers; ValueError if the shape is not (n, d) with n, d >=
-    1, if `n_features` differs, or if a value is not finite.
+    1, if `n_features` differs, or if a value is not finite (unless the caller looks: `finite`).
     """
     array = _real_array(points, name, " of shape (n, d)")
     if array.ndim != 2:
@@ -55,15 +55,17 @@ def as_points(
     array = np.ascontiguousarray(array, dtype=np.float64)
     # one pass without a temporary mask: a sum of finite values may overflow, so look closer then
     with np.errstate(over="ignore", invalid="ignore"):
-        finite = np.isfinite(array.sum()) or np.isfinite(array).all()
-    if not finite:
+        fine = not finite or np.isfinite(array.sum()) or np.isfinite(array).all()
+    if not fine:
         raise ValueError(f"{name} must be finite (no nan, no inf)")
     return array
 
 
 def check_int(value: Any, name: str, *, minimum: int = 1, maximum: int | None = None) -> int:
     """Return `value` as an int within [minimum, maximum]; bool and float are refused."""
-    if isinstance(value, bool | np.bool_) or not isinstance(value, Integral):
+    if type(value) is not int and (
+        isinstance(value, bool | np.bool_) or not isinstance(value, Integral)
+    ):
         raise TypeError(f"{name} must be an integer, got {type(value).__name__}")
     value = int(value)
     if value < minimum or (maximum is not None and value > maximum):
@@ -74,7 +76,9 @@ def check_int(value: Any, name: str, *, minimum: int = 1, maximum: int | None = 
 
 def check_real(value: Any, name: str) -> float:
     """Return `value` as a float that is not nan."""
-    if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
+    if type(value) is not float and (
+        isinstance(value, bool | np.bool_) or not isinstance(value, Real)
+    ):
         raise TypeError(f"{name} must be a real number, got {type(value).__name__}")
     try:
         value = float(value)

@@ -112,18 +112,20 @@ def sums_and_counts(
     `offsets` (M + 1,) rows ``offsets[i]:offsets[i+1]`` belong to client i, and the results have
     shapes (M, k, d) and (M, k).
     """
-    points = as_points(points)
+    points = as_points(points, finite=False)  # the pass finds out
     centers = as_points(centers, "centers", n_features=points.shape[1])
-    target = NearestTarget(centers)
+    target, limit = NearestTarget(centers), np.inf if radius is None else radius
+    size = min(CHUNK, target.rows_at_once)
 
     def labels_of(part: slice) -> IntArray:
-        labels, inside = target.labels_within(points[part], np.inf if radius is None else radius)
+        labels, inside = target.labels_within(points[part], limit)
         labels[~inside] = -1
         return labels
 
-    return _added(
-        points, labels_of, len(centers), offsets, min(CHUNK, target.rows_at_once), "offsets"
-    )
+    def at_once(edges: IntArray, sums: FloatArray, counts: IntArray) -> bool:
+        return target.add(points, limit, edges, size, sums, counts)
+
+    return _added(points, labels_of, len(centers), offsets, size, "offsets", at_once)
 
 
 def _added(
@@ -133,17 +135,20 @@ def _added(
     offsets: IntArray | None,
     size: int,
     name: str,
+    at_once: Callable[[IntArray, FloatArray, IntArray], bool],
 ) -> tuple[FloatArray, IntArray]:
-    """Sums and counts of all rows by client and label, block by block."""
+    """Sums and counts of all rows by client and label: `at_once`, or block by block."""
     edges, d = _check_offsets(offsets, len(points)), points.shape[1]
     n_clients = len(edges) - 1
     check_fits(n_clients * k * d, name, limit=MAX_NUMBERS)
-    sums = np.zeros((n_clients * k, d))
-    counts = np.zeros(n_clients * k, dtype=np.int64)
-    for part in client_blocks(edges, size):
-        add_block(sums, counts, points[part], labels_of(part), part.start, edges, k)
-    shape = (k,) if offsets is None else (n_clients, k)
-    return sums.reshape(*shape, d), counts.reshape(shape)
+    sums = np.zeros((n_clients, k, d))
+    counts = np.zeros((n_clients, k), dtype=np.int64)
+    if not at_once(edges, sums, counts):
+        as_points(points)  # are they finite?
+        flat = sums.reshape(-1, d), counts.reshape(-1)
+        for part in client_blocks(edges, size):
+            add_block(*flat, points[part], labels_of(part), part.start, edges, k)
+    return (sums[0], counts[0]) if offsets is None else (sums, counts)
 
 
 def _check_offsets(offsets: ArrayLike | None, n: int) -> IntArray:
@@ -201,19 +206,19 @@ def add_block(
     bins = slice(first * k, first * k + width)
     loops = _fast.fast(_fast.add_rows, block.size * k)
     if loops is not None:
-        loops(sums[bins], counts[bins], block, labels)
+        # the sums of several clients are still 0, unless the first of them goes on from before
+        apart = width == k or offsets[first] < start
+        loops(sums[bins], counts[bins], block, labels, apart)
         return
-    if labels.min() < 0:
-        kept = labels >= 0
-        block, labels = block[kept], labels[kept]
+    labels = np.where(labels < 0, width, labels)  # a bin of its own, left away
     # a sparse 0/1 matrix (bins x rows of the block) times the block: sums without a loop
-    index = np.int32 if width < 2**31 else np.int64
+    index = np.int32 if width < 2**31 - 1 else np.int64
     one_hot = csc_array(
         (np.ones(len(block)), labels.astype(index), np.arange(len(block) + 1, dtype=index)),
-        shape=(width, len(block)),
+        shape=(width + 1, len(block)),
     )
-    sums[bins] += one_hot @ block
-    counts[bins] += np.bincount(labels, minlength=width)
+    sums[bins] += (one_hot @ block)[:width]
+    counts[bins] += np.bincount(labels, minlength=width + 1)[:width]
 
 
 @checked
@@ -232,7 +237,9 @@ def group_sums(
     if labels.min() < -1 or labels.max() >= n_groups:
         raise ValueError(f"labels must lie in -1..{n_groups - 1}")
     own = labels.astype(np.int64)
-    return _added(points, lambda part: own[part], n_groups, offsets, CHUNK, "n_groups")
+    return _added(
+        points, lambda part: own[part], n_groups, offsets, CHUNK, "n_groups", lambda *_: False
+    )
 
 
 @checked

@@ -82,6 +82,10 @@ class ClientMemory:
         view._arrays = self._arrays
         return view
 
+    def _part(self, chosen: slice) -> ClientMemory:
+        """The same memory, seen by some of those who see it here."""
+        return self.of(self._clients[chosen])
+
     def get(self, name: str) -> np.ndarray | None:
         """A copy of the rows (m, ...) kept under `name`, or None; rows never written are 0."""
         array = self._arrays.get(name)

@@ -22,6 +22,8 @@ from fedclust_helpers._validation import (
 )
 from fedclust_helpers.client_statistics.base import Change, ClientMemory, Values, known, vector
 
+AT_ONCE = 2**18  # numbers of the examples of one batch
+
 
 class Batch(NamedTuple):
     """The examples of m clients: (m, n, ...) arrays, clients with fewer rows padded by weight 0.
@@ -92,6 +94,10 @@ def batch_of(points: FloatArray, offsets: IntArray, labels: IntArray | None = No
         raise ValueError("offsets must run from 0 to the number of rows, a row or more each")
     if labels is not None:
         labels = as_integers(labels, "labels", n=len(points))
+    return _batch_of(points, offsets, labels)
+
+
+def _batch_of(points: FloatArray, offsets: IntArray, labels: IntArray | None) -> Batch:
     m, sizes = len(offsets) - 1, np.diff(offsets)
     n = int(sizes.max())
     values: Any = labels if labels is not None else points[:, -1]
@@ -111,14 +117,16 @@ def batch_of(points: FloatArray, offsets: IntArray, labels: IntArray | None = No
     return Batch(features, None, answers, weights)
 
 
-def _groups(offsets: IntArray) -> list[Any]:
-    """Clients with equally many rows together: a slice of all, or lists of client numbers.
+def _groups(offsets: IntArray, width: int) -> list[Any]:
+    """Clients with equally many rows together: slices of all, or lists of client numbers.
 
     So nobody is padded to the size of another client, which would change how sums are rounded.
+    `AT_ONCE` numbers of examples at most, or one client: what is computed from them stays in cache.
     """
     sizes = np.diff(offsets)
     if (sizes == sizes[0]).all():
-        return [slice(None)]
+        step = max(1, AT_ONCE // int(sizes[0] * width))
+        return [slice(start, start + step) for start in range(0, len(sizes), step)]
     order = np.argsort(sizes, kind="stable")
     return np.split(order, np.flatnonzero(np.diff(sizes[order])) + 1)
 
@@ -128,44 +136,48 @@ def _batches(
     memory: ClientMemory | None,
 ) -> Iterator[tuple[Any, Batch]]:  # fmt: skip
     """The batches of `_groups`; examples with a label beyond the model's classes have weight 0."""
-    groups = _groups(offsets)
     n_classes = getattr(model, "n_classes", None)
     if n_classes is not None and labels is None:
         raise ValueError(
             f"labels must be given for a model of {n_classes} classes: the clients have none"
         )
-    for group in groups:
+    for group in _groups(offsets, points.shape[1]):
+        own_memory = None
         if isinstance(group, slice):
-            batch = batch_of(points, offsets, labels)
+            edges = offsets[group.start : group.stop + 1]
+            part = slice(edges[0], edges[-1])
+            own = None if labels is None else labels[part]
+            batch = _batch_of(points[part], edges - edges[0], own)
+            own_memory = None if memory is None else memory._part(group)
         else:
             n = int(offsets[group[0] + 1] - offsets[group[0]])
             rows = (offsets[group][:, None] + np.arange(n)).ravel()
             own = None if labels is None else labels[rows]
-            batch = batch_of(points[rows], n * np.arange(len(group) + 1), own)
+            batch = _batch_of(points[rows], n * np.arange(len(group) + 1), own)
         if batch.labels is not None and n_classes is not None:
             known = batch.labels < n_classes
             if not known.all():
                 kept = np.where(known, batch.labels, 0)
                 batch = batch._replace(labels=kept, weights=batch.weights * known)
-        yield group, _with_gram(model, batch, memory, keep=len(groups) == 1)
+        yield group, batch if memory is None else _with_gram(model, batch, own_memory)
 
 
-def _with_gram(model: Model, batch: Batch, memory: ClientMemory | None, *, keep: bool) -> Batch:
+def _with_gram(model: Model, batch: Batch, memory: ClientMemory | None) -> Batch:
     """The batch with Gram matrices, where a client's own size says that they save work.
 
-    With `keep` a client makes its own only once: the same bits as if it made it anew.
+    With a `memory` a client makes its own only once: the same bits as if it made it anew.
     """
     m, n, p = batch.features.shape
-    if memory is None or not getattr(model, "uses_gram", False) or n >= 2 * p:
+    if not getattr(model, "uses_gram", False) or n >= 2 * p:
         return batch
-    kept = memory.get("gram") if keep else None
+    kept = None if memory is None else memory.get("gram")
     if kept is None or kept.shape[1:] != (n, n):
         kept = np.zeros((m, n, n))
     new = kept[:, 0, 0] == 0  # the diagonal of a Gram matrix is at least 1
     if new.any():
         rows = batch.features if new.all() else batch.features[new]
         made = rows @ rows.transpose(0, 2, 1) + 1.0
-        if keep:
+        if memory is not None:
             memory.put("gram", made, where=new)
         kept[new] = made
     return batch._replace(gram=kept)

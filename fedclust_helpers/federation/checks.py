@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any, cast
 
 import numpy as np
 
-from fedclust_helpers._checked import checked
+from fedclust_helpers._checked import Check, check_of, checked
 from fedclust_helpers._validation import check_instance
 from fedclust_helpers.accounting import Budget, LedgerMismatchError, PrivacyLedger, Sampling
 from fedclust_helpers.client_statistics import Change, ClientMemory, ClientStatistic
 from fedclust_helpers.client_statistics.base import public_numbers
 from fedclust_helpers.federation.plan import FederationFacts
 from fedclust_helpers.mechanisms import MAX_STEPS, NEGLIGIBLE, Mechanism
+
+_MECHANISM = cast(Check, check_of(Mechanism))  # asks the class first: isinstance would be slow
 
 
 def check_statistic(
@@ -44,7 +47,7 @@ def check_statistic(
     own = {"bound", "n_features", *statistic.reads} & broadcast.keys()
     if own:
         raise TypeError(f"{', '.join(sorted(own))} must not be given: the federation's own")
-    named = inspect.signature(statistic.changes).parameters
+    named = _arguments(statistic.changes)
     arrays = sorted(n for n, value in broadcast.items() if n in named and np.ndim(value) != 0)
     if arrays:
         raise TypeError(f"{', '.join(arrays)} must be one number: the sensitivity depends on it")
@@ -55,6 +58,11 @@ def check_statistic(
         raise ValueError(f"sampling draws clients, {statistic.name!r} is for one {statistic.unit}")
     if sampling.scheme == "fixed" and sampling.population != facts.n_clients:
         raise ValueError(f"sampling must state the population of {facts.n_clients} clients")
+
+
+@cache
+def _arguments(function: Callable[..., Any]) -> frozenset[str]:
+    return frozenset(inspect.signature(function).parameters)
 
 
 def shapes(
@@ -87,7 +95,7 @@ def check_noise(
     public: Mapping[str, Any],
 ) -> None:
     """The noise hides what one record changes in this part of `size` numbers, in this mode."""
-    check_instance(mechanism, Mechanism, f"mechanisms: that for {part!r}")  # type: ignore[type-abstract]
+    _MECHANISM(mechanism, f"mechanisms: that for {part!r}")
     if not math.isfinite(mechanism.sensitivity):  # NoNoise: the ledger will say inf
         return
     grid = max(facts.resolution, mechanism.grid or 0.0)

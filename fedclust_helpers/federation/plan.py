@@ -11,14 +11,16 @@ import math
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby
-from typing import Any
+from typing import Any, cast
 
-from fedclust_helpers._checked import checked
+from fedclust_helpers._checked import Check, check_of, checked
 from fedclust_helpers._headings import as_html, as_text
-from fedclust_helpers._validation import FloatArray, Natural, check_instance
+from fedclust_helpers._validation import FloatArray, Natural
 from fedclust_helpers.accounting import Accountable, PrivacyLedger, Release, Sampling
 from fedclust_helpers.client_statistics import ClientStatistic
 from fedclust_helpers.federation.transcript import Transcript
+
+_ACCOUNTABLE = cast(Check, check_of(Accountable))
 
 
 class TrustModelError(TypeError):
@@ -80,7 +82,7 @@ class PlannedRelease:
     def __post_init__(self) -> None:
         # thousands of users' answers may be drawn by one and the same mechanism
         for mechanism in {type(m): m for m in self.mechanisms}.values():
-            check_instance(mechanism, Accountable, "mechanisms", what="mechanisms")  # type: ignore[type-abstract]
+            _ACCOUNTABLE(mechanism, "mechanisms")
 
     @classmethod
     def of(

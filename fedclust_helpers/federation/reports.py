@@ -80,7 +80,7 @@ def public_coins(seed: Seed, users: IntArray | Words) -> Words:
     coin, and no coin depends on data. Coins carry no privacy, so they need no cipher.
     """
     words = as_words(users, "users")
-    loop = _fast.fast(_fast.coins, words.size)
+    loop = _fast.fast(_fast.coins, _fast.PER_USER * words.size)
     if loop is not None and words.ndim == 1:
         out = np.empty(len(words), dtype=np.uint64)
         loop(np.ascontiguousarray(words), np.uint64(seed), out)

@@ -48,6 +48,7 @@ from fedclust_helpers.ldp_kmeans.local_randomizers import (
 from fedclust_helpers.mechanisms import NoiseSource
 
 MAX_BUCKETS = 2**24
+BLOCK = 2**16  # users whose words are held at once: they stay in cache
 
 
 class Query(Fixed):
@@ -82,10 +83,13 @@ def frozen_arrays(public: Mapping[str, ArrayLike] | None) -> Mapping[str, NDArra
     return MappingProxyType(out)
 
 
-def one_point_each(points: FloatArray, users: IntArray) -> tuple[FloatArray, IntArray]:
-    """One point for each user number; nobody, (0, d), is allowed."""
+def one_point_each(
+    points: FloatArray, users: IntArray, *, finite: bool = True
+) -> tuple[FloatArray, IntArray]:
+    """One point for each user number; nobody, (0, d), is allowed. `finite` as in `as_points`."""
     nobody = isinstance(points, np.ndarray) and points.ndim == 2 and not len(points)
-    points, users = points if nobody else as_points(points), as_integers(users, "users")
+    points = points if nobody else as_points(points, finite=finite)
+    users = as_integers(users, "users")
     if len(users) != len(points):
         raise ValueError(f"users must be {len(points)} numbers, one for each of the points")
     return points, users
@@ -152,15 +156,26 @@ def walsh_hadamard(values: ArrayLike) -> FloatArray:
     if size == 0 or size & (size - 1):
         raise ValueError(f"values must have a power of two rows, got {size}")
     rest = array.shape[1:]
-    array = array.reshape(size, -1)
-    half = 1
+    # index = (high, low): the steps of the low half come first, with it in front, so that all loops
+    # run over long stretches of memory
+    low = 2 ** ((size.bit_length() - 1) // 2)
+    shape = size // low, low, array.size // size
+    array = np.ascontiguousarray(array.reshape(shape).swapaxes(0, 1))
+    _butterflies(array)
+    array = np.ascontiguousarray(array.swapaxes(0, 1))
+    _butterflies(array)
+    return array.reshape(size, *rest)
+
+
+def _butterflies(array: FloatArray) -> None:
+    """The steps along the first axis, in place."""
+    size, half = len(array), 1
     while half < size:
-        pairs = array.reshape(size // (2 * half), 2, half, -1)
+        pairs = array.reshape(size // (2 * half), 2, -1)
         upper = pairs[:, 0] + pairs[:, 1]
         np.subtract(pairs[:, 0], pairs[:, 1], out=pairs[:, 1])
         pairs[:, 0] = upper
         half *= 2
-    return array.reshape(size, *rest)
 
 
 class BucketHash:
@@ -181,7 +196,7 @@ class BucketHash:
     def __call__(self, keys: Words) -> Words:
         """Buckets (uint64) of keys of any shape."""
         keys = as_words(keys, "keys")
-        loop = _fast.fast(_fast.hashes, keys.size)
+        loop = _fast.fast(_fast.hashes, _fast.PER_USER * keys.size)
         if loop is not None and keys.ndim == 1:
             out = np.empty(len(keys), dtype=np.uint64)
             loop(np.ascontiguousarray(keys), self._a, self._b, self._c, self._shift, out)
@@ -193,6 +208,16 @@ class BucketHash:
             low += self._c
         low >>= self._shift
         return low
+
+
+def _flip_by_parity(bits: BoolArray, rows: Words, buckets: Words) -> None:
+    """Flip the bits, in place, where H[row, bucket] = -1; rows are below 2^32, and used up."""
+    loop = _fast.fast(_fast.flip_by_parity, _fast.PER_USER * len(rows))
+    if loop is not None:
+        loop(bits, rows, buckets)
+    else:
+        rows &= buckets
+        bits ^= (np.bitwise_count(rows) & np.uint8(1)).view(bool)
 
 
 class Question(NamedTuple):
@@ -271,39 +296,50 @@ class OneBitCounts(Query):
 
     def respond(self, points: FloatArray, users: IntArray, *, rng: NoiseSource) -> Reports:
         """One bit for each answer, bool array (m, n_answers): True stands for -1."""
-        points, users = one_point_each(points, users)
-        channels, rows = self._channels.coins(users)
-        bits = np.empty((len(users), len(channels)), dtype=bool)
-        for i, (channel, row) in enumerate(zip(channels, rows, strict=True)):
-            buckets, negative = self._answer(points, channel)
-            row &= buckets
-            bit = (np.bitwise_count(row) & np.uint8(1)).view(bool)
-            if negative is not None:
-                bit ^= negative
-            flip = below(random_words(len(users), rng=rng), 1 - self.response.keep)
-            np.logical_xor(bit, flip, out=bits[:, i])
+        points, users = one_point_each(points, users, finite=False)
+        bits = np.empty((len(users), len(self.mechanisms)), dtype=bool)
+        # all users draw for their first answer before anyone does for the second
+        size = BLOCK if len(self.mechanisms) == 1 else max(1, len(users))
+        for start in range(0, len(users), size):
+            part = slice(start, start + size)
+            block = as_points(points[part])  # finite, looked at while it is at hand
+            channels, rows = self._channels.coins(users[part])
+            for i, (channel, row) in enumerate(zip(channels, rows, strict=True)):
+                buckets, negative = self._answer(block, channel)
+                bit = below(random_words(len(row), rng=rng), 1 - self.response.keep)
+                _flip_by_parity(bit, row, buckets)
+                if negative is not None:
+                    bit ^= negative
+                bits[part, i] = bit
         return (bits,)
 
     def collect(self, users: IntArray, reports: Reports) -> None:
         """Add the reports of these users to the row sums."""
         users = as_integers(users, "users")
         bits = one_array(reports, (len(users), len(self.mechanisms)), "b")
+        size = max(BLOCK, 2 * len(self._sums))
+        for start in range(0, len(users), size):
+            self._add(users[start : start + size], bits[start : start + size])
+        self._n_users += len(users)
+        self._spectrum = None
+
+    def _add(self, users: IntArray, bits: BoolArray) -> None:
         channels, rows = self._channels.coins(users)
         size = len(self._sums)
-        for i, (channel, row) in enumerate(zip(channels, rows, strict=True)):
+        for channel, row, negative in zip(channels, rows, bits.T, strict=True):
             cell = row.view(np.int64)  # the coins are ours, and below 2^24
             if self.n_channels > 1:
                 cell += channel * self.n_buckets
-            loop = _fast.fast(_fast.tally, len(cell))
-            if loop is not None:
-                loop(self._sums, cell, np.ascontiguousarray(bits[:, i]))
+                self._n_reports += np.bincount(channel, minlength=self.n_channels)
             else:
-                cell += np.where(bits[:, i], size, 0)
+                self._n_reports += len(users)
+            loop = _fast.fast(_fast.tally, _fast.PER_USER * len(cell))
+            if loop is not None:
+                loop(self._sums, cell, np.ascontiguousarray(negative))
+            else:
+                cell += np.where(negative, size, 0)
                 both = np.bincount(cell, minlength=2 * size)
                 self._sums += both[:size] - both[size:]
-            self._n_reports += np.bincount(channel, minlength=self.n_channels)
-        self._n_users += len(users)
-        self._spectrum = None
 
     @property
     def spectrum(self) -> FloatArray:

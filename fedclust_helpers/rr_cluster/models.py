@@ -195,7 +195,9 @@ class _Dense(ABC):
                 assert second0 is not None
                 second -= lr * (_with_bias(hidden, at_output) + mu * (second - second0))
             if gram is not None:
-                signal = (1 - lr * mu) * signal + lr * error
+                signal *= 1 - lr * mu
+                error *= lr
+                signal += error
                 if step + 1 < n_steps:
                     z = z0 - gram @ signal
             else:
@@ -203,11 +205,14 @@ class _Dense(ABC):
                 if step + 1 < n_steps:
                     z = x @ first[:, :-1] + first[:, -1:]
         if gram is not None:
-            first = start - _with_bias(x, signal)
+            first = _with_bias(x, signal)
+            np.subtract(start, first, out=first)
+        if second is None:
+            own = first.reshape(len(starts), -1)
+            return own.copy() if first is start else own
         trained = np.empty_like(starts)
         trained[:, : self._first] = first.reshape(len(starts), -1)
-        if second is not None:
-            trained[:, self._first :] = second.reshape(len(starts), -1)
+        trained[:, self._first :] = second.reshape(len(starts), -1)
         return trained
 
     def accuracy(
@@ -314,7 +319,9 @@ class _Classifier(_Dense):
             top = np.where(far, largest, 0.0)
             outputs = outputs - top[..., None]
         scores = np.exp(outputs)
-        return scores, scores @ np.ones(self.n_outputs), top  # faster than a sum over a short axis
+        # a product for each client: faster than sums over a short axis
+        sums = scores.reshape(len(scores), -1, self.n_outputs) @ np.ones(self.n_outputs)
+        return scores, sums.reshape(scores.shape[:-1]), top
 
     def _row_losses(self, outputs: FloatArray, answers: np.ndarray) -> FloatArray:
         m, n, k, c = outputs.shape

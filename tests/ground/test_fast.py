@@ -46,6 +46,16 @@ def both(request, monkeypatch):
     return call
 
 
+def count_passes(monkeypatch):
+    """Let small clients take a pass of their own, too; whether each pass was one."""
+    taken, add = [], _nearest.NearestTarget.add
+    monkeypatch.setattr(_nearest, "_MANY", 1)
+    monkeypatch.setattr(
+        _nearest.NearestTarget, "add", lambda *given: taken.append(add(*given)) or taken[-1]
+    )
+    return taken
+
+
 def same(results):
     assert len(results) == 2
     for ours, theirs in zip(*results, strict=True):
@@ -62,6 +72,40 @@ def test_labels_sums_and_counts_are_the_same_bits(both, kind):
         for limit in (None, radius):
             same(both(kmeans.assign, points, centers, radius=limit))
             same(both(kmeans.sums_and_counts, points, centers, radius=limit, offsets=offsets))
+
+
+@pytest.mark.parametrize("both", LOOPS, indirect=True)
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_a_round_in_one_pass_is_the_same_bits(both, kind, monkeypatch):
+    taken = count_passes(monkeypatch)
+    monkeypatch.setattr(kmeans, "CHUNK", 100)  # blocks that end between two groups of lanes
+    for n, d, k in [(300, 5, 5), (130, 1, 3), (257, 9, 12), (64, 4, 2), (100, 3, 1), *both.shapes]:
+        points, centers = kind(n, d, k)
+        radius = typical_radius(points, centers)
+        for offsets in (None, np.array([0, n // 3, n // 3, n // 2, n])):
+            for limit in (None, radius):
+                how = {"radius": limit, "offsets": offsets}
+                same(both(kmeans.sums_and_counts, points, centers, **how))
+    assert any(taken) or kind.__name__ == "extreme_rows"  # NumPy takes those
+
+
+@pytest.mark.parametrize("both", LOOPS, indirect=True)
+@pytest.mark.parametrize("odd", [np.nan, np.inf, 1e200])
+def test_a_round_in_one_pass_meets_odd_numbers(both, odd, monkeypatch):
+    """What the pass does not take is looked at as ever: refused, or a number like others."""
+    taken = count_passes(monkeypatch)
+    points, centers = instance(300, 5, 4)
+    points = points.copy()
+    points[250, 3] = odd
+    if np.isfinite(odd):
+        same(both(kmeans.sums_and_counts, points, centers, radius=0.5))
+    else:
+        with pytest.raises(ValueError, match="^points must be finite"):
+            both(kmeans.sums_and_counts, points, centers, radius=0.5)
+        monkeypatch.setattr(_fast, "fast", lambda loop, work: loop)
+        with pytest.raises(ValueError, match="^points must be finite"):
+            kmeans.sums_and_counts(points, centers, radius=0.5)
+    assert taken and not any(taken)
 
 
 @pytest.mark.parametrize("both", LOOPS, indirect=True)

@@ -536,6 +536,22 @@ STATISTICS: tuple[Mutant, ...] = (
         "ground/test_fast.py::test_labels_sums_and_counts_are_the_same_bits",
     ),
     mutant(
+        "fast-outside-rows-added-in-the-pass",
+        "a row outside the radius is added to no cluster in the one pass over the rows either",
+        "_fast.py",
+        "                if near[i]:\n",
+        "                if True:\n",
+        "ground/test_fast.py::test_a_round_in_one_pass_is_the_same_bits",
+    ),
+    mutant(
+        "fast-nan-added",
+        "a row that is not finite is refused by the one pass over the rows, not added",
+        "_fast.py",
+        "large += not abs(columns[j, i]) <= largest",
+        "large += abs(columns[j, i]) > largest",
+        "ground/test_fast.py::test_a_round_in_one_pass_meets_odd_numbers",
+    ),
+    mutant(
         "statistics-ball-statistics-anywhere",
         "a statistic that is calibrated for the ball is refused on a box",
         "client_statistics/base.py",
