@@ -43,7 +43,7 @@ from typing import NamedTuple
 
 from fedclust_helpers.accounting.conversions import gaussian_sigma_analytic, zcdp_rho
 
-ROOMS = (1e-6, 1e-4, 1e-3, 1e-2)  # shares of (epsilon, delta) that are tried as room for a gap
+ROOMS = (1e-7, 1e-5, 1e-4, 1e-3, 1e-2)  # shares of (epsilon, delta) that are tried as room for a gap
 
 
 class Gap(NamedTuple):
@@ -60,12 +60,13 @@ class Gap(NamedTuple):
     @classmethod
     def gaussian(cls, n: int, s: float, *, apart: float = 0.0) -> Gap:
         """`n` discrete Gaussians of `s` steps, or noise within e^(+-apart) of each of them."""
-        return cls(n * (1 / (24 * s * s) + apart), n * apart, ((n, s),))
+        h = 1 / max(s, 1e-300)
+        return cls(n * (h * h / 24 + apart), n * apart, ((n, s),))
 
     @classmethod
     def laplace(cls, n: int, s: float) -> Gap:
         """`n` discrete Laplace numbers of scale `s` steps."""
-        h = 1 / s
+        h = 1 / max(s, 1e-300)
         up = math.log1p(-math.exp(-h / 2) * math.expm1(-h / 2) / (1 + math.exp(-h)))
         return cls(n * up, n * h * h / 8)  # log cosh y <= y^2/2
 
@@ -112,7 +113,7 @@ def epsilon_across(gap: Gap, delta: float, epsilon_of: Callable[[float], float])
     `epsilon_of` gives the epsilon at a delta of the same releases with continuous noise. inf where
     the gap is too wide to say anything useful.
     """
-    if not gap.up < 1.0:
+    if not gap.up < 1.0 or delta < 1e-300:
         return math.inf
     least = delta * math.exp(-gap.up)
     epsilon = epsilon_of(least * (1 - gap.room))

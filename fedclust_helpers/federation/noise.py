@@ -39,8 +39,8 @@ class NoiseFactory:
     def noise_multiplier(self, epsilon: float, delta: float) -> float:
         """Standard deviation per unit of L2 sensitivity for one (epsilon, delta)-DP release.
 
-        Analytic (Balle and Wang 2018); discrete noise gets a millionth of the budget as room for
-        its gap (`accounting.discrete`), which is enough on fine grids.
+        Analytic (Balle and Wang 2018); discrete noise leaves a ten-millionth of the budget for its
+        gap (`accounting.discrete`), which is enough on fine grids.
         """
         return next(self.noise_multipliers(epsilon, delta))
 
