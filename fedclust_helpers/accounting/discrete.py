@@ -43,7 +43,7 @@ from typing import NamedTuple
 
 from fedclust_helpers.accounting.conversions import gaussian_sigma_analytic, zcdp_rho
 
-ROOMS = (1e-7, 1e-5, 1e-4, 1e-3, 1e-2)  # shares of (epsilon, delta) that are tried as room for a gap
+ROOMS = (1e-7, 1e-5, 1e-4, 1e-3, 1e-2)  # shares of a budget that are tried as room for its gap
 
 
 class Gap(NamedTuple):
