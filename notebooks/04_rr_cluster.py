@@ -967,8 +967,6 @@ fed = simulate(train_data, "masked", **more)
 everybody = rr.Training(softmax, cohort=N_CLIENTS, clip=CLIP)
 run = {"n_clusters": K, "n_rounds": 20, "epsilon": EPSILON}
 plan = rr.plan_sums_only(fed, everybody, delta=SMALL_DELTA, **run)
-alike = simulate(train_data, "masked", **more | {"mode": "teaching", "seed": 1})
-exact = rr.plan_sums_only(alike, everybody, delta=SMALL_DELTA, **run).sigma
 print(plan)
 
 # %%
@@ -976,7 +974,6 @@ secure = rr.run(fed, plan)
 test, groups = problems[0][2], made.groups
 score = rr.evaluate(softmax, secure.models, train_data, test, groups)
 check(secure.private and secure.epsilon <= EPSILON, "a real guarantee")
-check(plan.sigma < exact * (1 + 1e-4), "no more noise than with a seed")
 check(score.accuracy > alone, "better than each client alone")
 
 # %% [markdown]
