@@ -30,8 +30,10 @@ from fedclust_helpers._validation import (
     check_int,
     check_rng,
 )
-from fedclust_helpers.accounting import gaussian_sigma_analytic, zcdp_rho
-from fedclust_helpers.accounting.releases import Accountable, Adjacency
+from fedclust_helpers.accounting import gaussian_sigma_analytic
+from fedclust_helpers.accounting.discrete import Gap, discrete_multipliers
+from fedclust_helpers.accounting.releases import Accountable, Adjacency, Release
+from fedclust_helpers.accounting.totals import total_epsilon
 
 Shape = int | tuple[int, ...]
 
@@ -256,12 +258,16 @@ class _Discrete(_Base):
 
     Noise is drawn, added and encoded in whole steps (int64). A float on the way would have even
     last digits wherever scale/grid passes 2^53, and so would tell value and noise apart.
+
+    `n_coordinates`, if given, is the largest number of coordinates that it is drawn for, a public
+    number. Totals then also go through the continuous noise of the same scale (`continuous`).
     """
 
     sensitivity: Positive
     scale: Positive
     grid: Positive = 1.0
     adjacency: Adjacency = "add/remove"
+    n_coordinates: Count | None = None
     norm: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
@@ -333,15 +339,10 @@ class DiscreteGaussian(_Discrete):
     """Discrete Gaussian on the multiples of `grid`: P(x) proportional to exp(-x^2/(2 scale^2)).
 
     rho-zCDP with rho = sensitivity^2/(2 scale^2) for L2 sensitivity (Canonne, Kamath, Steinke
-    2020, Theorem 14); it has no exact GDP statement, so totals come from RDP. The statistic must
-    be rounded to the grid *before* its sensitivity is stated.
-
-    `n_coordinates`, if given, is the largest number of coordinates it is drawn for. On a fine grid
-    it is then so close to a rounded Gaussian (`gaussian_gap`) that sampled releases can be charged
-    as those of a Gaussian.
+    2020, Theorem 14). The statistic must be rounded to the grid *before* its sensitivity is
+    stated. With `n_coordinates`, totals take the exact curve of the Gaussian where the grid is fine
+    enough (`accounting.discrete`).
     """
-
-    n_coordinates: Count | None = None
 
     @classmethod
     def from_budget(
@@ -352,32 +353,25 @@ class DiscreteGaussian(_Discrete):
         *,
         grid: float = 1.0,
         adjacency: str = "add/remove",
+        n_coordinates: Count | None = None,
     ) -> DiscreteGaussian:
-        """The smallest scale whose zCDP bound gives (epsilon, delta)-DP."""
-        scale = sensitivity / math.sqrt(2 * zcdp_rho(epsilon, delta))
-        return cls(sensitivity, scale, grid, adjacency)
+        """Noise that is (epsilon, delta)-DP: little more than a Gaussian's, or by its zCDP bound.
 
-    def gaussian_gap(self) -> tuple[float, float] | None:
-        """How far this noise is from a continuous Gaussian that is rounded to the grid: (eta, b).
-
-        Outside events of probability b the two densities differ by factors within e^(-eta) and
-        e^eta, over all `n_coordinates` together. None where that is not known to be small.
-
-        In grid steps, with s = scale/grid, the rounded Gaussian gives k the probability
-        ``exp(-k^2/(2 s^2)) / (s sqrt(2 pi)) * integral over |u| < 1/2 of exp(-(2 k u + u^2) /
-        (2 s^2))``. The integral lies between 1 - 1/(24 s^2) and exp(k^2/(8 s^4)) (cosh y <=
-        exp(y^2/2)), the normalisation of the discrete Gaussian between s sqrt(2 pi) and that times
-        1 + 3 exp(-2 pi^2 s^2) (Poisson summation), and |k| exceeds t s with probability at most 2
-        exp(-t^2/2) (rounded: twice that, for s >= t). Here t^2/2 = 120 ln 2.
+        The former needs `n_coordinates` and a fine grid.
         """
-        s, t2 = self.scale / self.grid, 240 * math.log(2)
-        if self.n_coordinates is None or s < 2**10:
-            return None
-        return self.n_coordinates * t2 / (8 * s * s) * (1 + 1e-6), self.n_coordinates * 2.0**-119
+        for multiplier in discrete_multipliers(epsilon, delta):
+            made = cls(sensitivity, sensitivity * multiplier, grid, adjacency, n_coordinates)
+            line = Release(0, "", (made,), "point", adjacency)
+            if total_epsilon([line], delta) <= epsilon * (1 + 1e-9):
+                break
+        return made
 
-    def as_gaussian(self) -> Gaussian:
-        """The continuous Gaussian of the same scale, for `gaussian_gap`."""
-        return Gaussian(self.sensitivity, self.scale, self.adjacency)
+    def continuous(self) -> tuple[Gaussian, Gap] | None:
+        """The Gaussian of the same scale, and the gap to it; None without `n_coordinates`."""
+        if self.n_coordinates is None:
+            return None
+        gap = Gap.gaussian(self.n_coordinates, self.scale / self.grid)
+        return Gaussian(self.sensitivity, self.scale, self.adjacency), gap
 
     @property
     def rho(self) -> float:  # type: ignore[override]
@@ -401,9 +395,17 @@ class DiscreteLaplace(_Pure, _Discrete):
         *,
         grid: float = 1.0,
         adjacency: str = "add/remove",
+        n_coordinates: Count | None = None,
     ) -> DiscreteLaplace:
         """Noise for pure epsilon-DP: scale = sensitivity/epsilon."""
-        return cls(sensitivity, sensitivity / epsilon, grid, adjacency)
+        return cls(sensitivity, sensitivity / epsilon, grid, adjacency, n_coordinates)
+
+    def continuous(self) -> tuple[Laplace, Gap] | None:
+        """The Laplace noise of the same scale, and the gap to it; None without `n_coordinates`."""
+        if self.n_coordinates is None:
+            return None
+        gap = Gap.laplace(self.n_coordinates, self.scale / self.grid)
+        return Laplace(self.sensitivity, self.scale, self.adjacency), gap
 
     @property
     def std(self) -> float:
@@ -441,11 +443,13 @@ class DistributedDiscreteGaussian(_Discrete):
         tau = 10 sum_{j=1}^{m-1} exp(-2 pi^2 (s^2/m) j/(j+1)),
 
     in grid units, D the sensitivity, s the scale, m = n_honest, for shares of s/sqrt(m) >= 1/2. On
-    a fine grid tau is 0 in floats.
+    a fine grid tau is 0 in floats. Their proof (Theorem 8) bounds the ratio of the probabilities of
+    the sum and of one discrete Gaussian of scale s, at every integer, by e^(+-tau/2): so the sum is
+    as close to a Gaussian as the latter, but for that (`accounting.discrete`).
     """
 
-    n_honest: Count = 1
     n_coordinates: Count = 1
+    n_honest: Count = 1
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -455,11 +459,20 @@ class DistributedDiscreteGaussian(_Discrete):
     @property
     def rho(self) -> float:  # type: ignore[override]
         """zCDP parameter of the honest nodes' noise."""
-        d, s, m = self.n_coordinates, self.scale / self.grid, self.n_honest
-        ratio = self.sensitivity / self.scale
-        j = np.arange(1, m)
-        tau = 10 * float(np.exp(-2 * np.pi**2 * (s**2 / m) * j / (j + 1)).sum())
+        d, tau, ratio = self.n_coordinates, self._tau, self.sensitivity / self.scale
         return min(ratio**2 + tau * d / 2, (ratio + tau * math.sqrt(d)) ** 2) / 2
+
+    @property
+    def _tau(self) -> float:
+        s, m = self.scale / self.grid, self.n_honest
+        j = np.arange(1, m)
+        return 10 * float(np.exp(-2 * np.pi**2 * (s**2 / m) * j / (j + 1)).sum())
+
+    def continuous(self) -> tuple[Gaussian, Gap]:
+        """The Gaussian that the honest nodes' noise is close to, and the gap to it."""
+        s = self.scale / self.grid
+        gap = Gap.gaussian(self.n_coordinates, s, apart=self._tau / 2)
+        return Gaussian(self.sensitivity, self.scale, self.adjacency), gap
 
     def sample_steps(self, shape: Shape, *, rng: NoiseSource) -> IntArray:
         """The noise of one node, in whole steps of `grid`."""

@@ -876,10 +876,12 @@ show(fig, "Cost is lowest near the needed radius, and falls with rows")
 #
 # So far the noise came from a seeded generator: good for teaching, private against nobody who knows
 # the seed. In **secure mode** it comes from the operating system, is drawn in integers on a grid,
-# and takes no seed. Discrete noise is added up by other theorems (Rényi divergences) and costs more
-# for the same total. So do not carry budgets over from a teaching run (`calibrate_budgets` alone
-# knows continuous noise only): give the plan the total ε, and it asks the ledger of the federation
-# that will run it. Read the plan, and the ratio of section 11, before anything is sent.
+# and takes no seed. Does it cost more? Whole numbers with the *rounded* noise of a Gaussian are as
+# private as the Gaussian mechanism, since rounding is post-processing. What is drawn is not quite
+# that, but on a grid of $2^{-30}$ nearly: the ledger adds the proved gap, far below a millionth. So
+# step budgets of a teaching run may be carried over. Better still, give the plan the total ε, and it
+# asks the ledger of the federation that will run it. Read the plan, and the ratio of section 11,
+# before anything is sent.
 
 # %%
 secure = {"mode": "secure", "bound": photo.radius, "domain": "ball"}
@@ -899,7 +901,7 @@ print(
     f" with budgets carried over {carried.epsilon:.4f}"
 )
 check(run.private and run.epsilon <= plan.epsilon, "as promised")
-check(carried.epsilon > plan.epsilon, "a carried recipe overspends")
+check(carried.epsilon < 1.001 * plan.epsilon, "discrete costs no more")
 check(nicv(photo.points, run.centers) < 1.2 * optimum, "good colours")
 
 # %% [markdown]

@@ -953,8 +953,9 @@ show(fig, "Accuracy by share of the smallest group and by number of models")
 # ## 16. Run it on data that matters
 #
 # So far all noise came from a seed. In **secure mode** it comes from the operating system, is drawn and
-# added in whole numbers, and no seed is accepted. Use sums only; there is no estimator for it yet, so
-# plan and run. Everybody takes part, $\delta = 10^{-5}$, masked messages: the server sees random words.
+# added in whole numbers, and no seed is accepted. It takes the noise of the exact curve, to a
+# hundred-thousandth. Use sums only; there is no estimator for it yet, so plan and run. Everybody takes
+# part, $\delta = 10^{-5}$, masked messages: the server sees random words.
 #
 # Your own data: one array of rows per client in `ClientData.from_clients`, labels beside it, and the
 # public `bound` on every number.

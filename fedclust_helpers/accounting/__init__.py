@@ -2,8 +2,9 @@
 
 Formulas that the notebooks teach (Gaussian DP, zero-concentrated DP) are written out here. Every
 total over many releases comes from the ``dp-accounting`` library, except where a closed form is
-exact: unsampled Gaussians (mu adds in squares) and pure mechanisms (epsilon adds). What reports
-cost behind a shuffler is computed in `shuffling`.
+exact: unsampled Gaussians (mu adds in squares) and pure mechanisms (epsilon adds). Discrete noise
+on a fine grid costs what continuous noise costs, by the theorem of `discrete`. What reports cost
+behind a shuffler is computed in `shuffling`.
 """
 
 from fedclust_helpers.accounting.budget import Budget, BudgetExceededError, LedgerMismatchError

@@ -301,11 +301,13 @@ class PrivacyLedger(Fixed):
     def epsilon(self, delta: DeltaOrZero, *, method: Method = "auto") -> float:
         """Total epsilon at `delta`, for releases fixed in advance.
 
-        `method` "auto" takes the closed form where there is one (all Gaussian: "gdp", exact;
-        Gaussian and discrete Gaussian: "zcdp", the RDP bound at the best real order; delta = 0:
-        "pure"), else the smallest of several proved bounds: "pld" where the library supports every
+        `method` "auto" takes the closed form where there is one (all Gaussian: "gdp", exact; delta
+        = 0: "pure"), else the smallest of several proved bounds: "zcdp" for discrete and other
+        Gaussians, the RDP bound at the best real order; "pld" where the library supports every
         event, else "rdp"; Renyi curves of sampled discrete noise (module `renyi`); the zCDP total
-        of all (discrete) Gaussians plus the sum of pure epsilons. Shuffled sets add up their
+        of all (discrete) Gaussians plus the sum of pure epsilons; and all of these for the
+        continuous noise that discrete noise of a stated number of coordinates is close to, plus
+        the gap (module `discrete`). Shuffled sets add up their
         central epsilons, each at an equal share of delta; at delta = 0, their local ones. Always
         inf if something was released without noise.
         """

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Annotated, Literal, Protocol, runtime_checkable
+from functools import lru_cache, partial
+from typing import Annotated, Any, Literal, Protocol, runtime_checkable
 
 import dp_accounting as dpa
 
 from fedclust_helpers._checked import checked
 from fedclust_helpers._validation import Rate, check_choice, check_int, check_share
+from fedclust_helpers.accounting.discrete import Gap
 
 ADJACENCIES = ("add/remove", "replace-one")
 UNITS = ("point", "client", "person")
@@ -136,20 +137,17 @@ class Release:
         rho = added(m.rho for m in self.mechanisms)
         return rho if rho is not None and math.isfinite(rho) else None
 
-    def near_gaussian(self) -> tuple[Release, float, float] | None:
-        """This release with its discrete Gaussians made continuous, and the gap (eta, b) to it.
+    def continuous(self) -> tuple[Release, Gap]:
+        """This release with its discrete noise made continuous where the gap is known, and the gap.
 
-        None if some noise is neither a Gaussian nor known to be close to one.
+        That of which the gap is not known stays as it is.
         """
-        mechanisms, eta, b = [], 0.0, 0.0
-        for m in self.mechanisms:
-            if m.gdp_mu is None:
-                gap = m.gaussian_gap() if hasattr(m, "gaussian_gap") else None
-                if gap is None:
-                    return None
-                m, eta, b = m.as_gaussian(), eta + gap[0], b + gap[1]  # type: ignore[attr-defined]
-            mechanisms.append(m)
-        return replace(self, mechanisms=tuple(mechanisms)), eta, b
+        drawn: tuple[Any, ...] = self.mechanisms
+        pairs = [_continuous(m) if hasattr(m, "continuous") else None for m in drawn]
+        if not any(pairs):
+            return self, Gap()
+        made = tuple(p[0] if p else m for m, p in zip(self.mechanisms, pairs, strict=True))
+        return replace(self, mechanisms=made), Gap.sum(p[1] for p in pairs if p)
 
     @property
     def pure_epsilon(self) -> float:
@@ -171,6 +169,12 @@ class Release:
             events = [m.dp_event() for m in self.mechanisms]
             inner = events[0] if len(events) == 1 else dpa.ComposedDpEvent(events)
         return inner if self.sampling is None else self.sampling.wrap(inner)
+
+
+@lru_cache(maxsize=1024)  # rounds are alike
+def _continuous(mechanism: Any) -> tuple[Accountable, Gap] | None:
+    twin: tuple[Accountable, Gap] | None = mechanism.continuous()
+    return twin
 
 
 # --- events of dp-accounting ----------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -16,6 +16,7 @@ from dp_accounting.rdp.rdp_privacy_accountant import compute_delta, compute_epsi
 
 from fedclust_helpers._checked import checked
 from fedclust_helpers.accounting.conversions import gdp_delta, gdp_epsilon, zcdp_epsilon
+from fedclust_helpers.accounting.discrete import Gap, delta_across, epsilon_across
 from fedclust_helpers.accounting.releases import Release, added, compose, for_rdp, relation, squared
 from fedclust_helpers.accounting.renyi import ORDERS, sampled_rdp
 from fedclust_helpers.accounting.shuffling import Shuffled
@@ -27,6 +28,7 @@ RDP_ORDERS = (
 )
 Method = Literal["auto", "gdp", "zcdp", "pld", "rdp", "pure"]
 FINEST_STEP, LOSS_AT_FINEST = 1e-4, 5.0  # grid of privacy loss, up to this loss; then coarser
+FINE = 1e-6  # a gap of this share of epsilon does not decide between two bounds
 LARGEST_LOSS = 100.0  # a total beyond is not told apart by PLD: Renyi orders and closed forms do
 
 
@@ -80,6 +82,27 @@ def total_delta(releases: Sequence[Release], epsilon: float) -> float:
 
 
 def _stream_epsilon(stream: list[Release], delta: float, method: str) -> float:
+    """The smaller bound: of the noise as it is, or of the continuous noise it is close to.
+
+    On a fine grid the second is not above the first, which then need not be computed.
+    """
+    twins, gap = _continuous(stream)
+    if method != "auto" or gap == Gap():
+        return _as_it_is(stream, delta, method)
+    near = epsilon_across(gap, delta, lambda at: _as_it_is(twins, at, "auto"))
+    known = all(m.rho is None or m.gdp_mu is not None for r in twins for m in r.mechanisms)
+    if known and gap.up < FINE * min(near, 1.0) and all(r.sampling is None for r in stream):
+        return near
+    return min(near, _as_it_is(stream, delta, method))
+
+
+def _continuous(stream: Sequence[Release]) -> tuple[list[Release], Gap]:
+    """The releases with continuous noise where the gap is known, and the gap of all."""
+    pairs = [r.continuous() for r in stream]
+    return [twin for twin, _ in pairs], Gap.sum(gap for _, gap in pairs)
+
+
+def _as_it_is(stream: list[Release], delta: float, method: str) -> float:
     if not stream:
         return 0.0
     mu = total_mu(stream) if method in ("auto", "gdp") else None
@@ -101,7 +124,7 @@ def _stream_epsilon(stream: list[Release], delta: float, method: str) -> float:
     bounds = [math.fsum(r.pure_epsilon for r in stream), _basic_epsilon(stream, delta)]
     if any(r.sampled_rho is not None for r in stream):
         renyi = float(compute_epsilon(*_renyi_curve(stream), delta)[0])
-        return min(*bounds, renyi, _near_gaussian_epsilon(stream, delta))
+        return min(*bounds, renyi)
     # the library's grids of privacy loss grow with the loss: far out Renyi orders must do
     sampled = any(r.sampling is not None for r in stream)
     loss = max(_basic_epsilon([r], delta) for r in stream) if sampled else min(bounds)
@@ -126,6 +149,15 @@ def _step(stream: Sequence[Release]) -> float:
 
 
 def _stream_delta(stream: list[Release], epsilon: float) -> float:
+    """The smallest bound, as in `_stream_epsilon`."""
+    twins, gap = _continuous(stream)
+    known = _delta_as_it_is(stream, epsilon)
+    if known == 0 or gap == Gap():
+        return known
+    return min(known, delta_across(gap, epsilon, lambda at: _delta_as_it_is(twins, at)))
+
+
+def _delta_as_it_is(stream: list[Release], epsilon: float) -> float:
     if math.fsum(r.pure_epsilon for r in stream) <= epsilon:
         return 0.0
     mu = total_mu(stream)
@@ -218,33 +250,6 @@ def _renyi_curve(stream: Sequence[Release]) -> tuple[list[float], list[float]]:
         accountant.compose(event)
         total += np.asarray(accountant.rdp)
     return [float(a) for a in ORDERS], [float(x) for x in total]
-
-
-def _near_gaussian_epsilon(stream: list[Release], delta: float) -> float:
-    """Total epsilon through the continuous Gaussians that fine discrete noise is close to."""
-    near = [n for r in stream if (n := r.near_gaussian()) is not None]
-    if len(near) < len(stream):
-        return math.inf
-    twins, etas, bs = zip(*near, strict=True)
-    gap = math.fsum(etas), math.fsum(bs)
-    return across_gap(*gap, delta, lambda at: _stream_epsilon(list(twins), at, "auto"))
-
-
-def across_gap(eta: float, b: float, delta: float, epsilon_of: Callable[[float], float]) -> float:
-    """Epsilon at `delta` of releases that are close to others whose epsilon is known.
-
-    If what is really drawn and its twin differ by factors e^(+-eta) outside events of probability b
-    (2 b for the twin), then (eps, delta')-DP of the twin gives
-    ``(eps + 2 eta, e^eta delta' + b (1 + 2 e^(eps + eta)))``-DP of the original: go from one data
-    set to its twin, to the twin of the neighbour, and back. Gaps of several releases add up.
-    `epsilon_of` gives the epsilon of the twins at a delta. inf where the gap is too wide.
-    """
-    if eta > 1e-3:
-        return math.inf
-    epsilon = epsilon_of(delta * (1 - 1e-6) * math.exp(-eta))
-    if not b * (1 + 2 * math.exp(min(epsilon + eta, 700.0))) <= 1e-6 * delta:
-        return math.inf
-    return epsilon + 2 * eta
 
 
 def _library_epsilon(

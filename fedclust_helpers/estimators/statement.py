@@ -14,11 +14,13 @@ import numpy as np
 
 from fedclust_helpers._headings import as_html, as_text
 from fedclust_helpers._validation import FloatArray
-from fedclust_helpers.accounting import PrivacyLedger
+from fedclust_helpers.accounting import PrivacyLedger, zcdp_epsilon
+from fedclust_helpers.accounting.releases import added
 from fedclust_helpers.federation import Plan, RunResult, Transcript
 
 ACCOUNTANTS = {
     "gdp": "Gaussian differential privacy, exact",
+    "near": "Gaussian differential privacy, with the proved gap of discrete noise",
     "zcdp": "zero-concentrated bound of discrete Gaussian noise",
     "renyi": "Renyi curves, sampling counted",
     "wor_rdp": "Renyi curves of cohorts of fixed size",
@@ -154,7 +156,10 @@ def accountant(plan: Plan) -> str:
     lines = plan.lines()
     if all(line.gdp_mu is not None for line in lines):
         return ACCOUNTANTS["gdp"]
-    return ACCOUNTANTS["zcdp" if all(r.rho is not None for r in lines) else "bounds"]
+    rho = added(line.rho for line in lines)
+    if rho is None:
+        return ACCOUNTANTS["bounds"]
+    return ACCOUNTANTS["near" if plan.total_epsilon < zcdp_epsilon(rho, plan.delta) else "zcdp"]
 
 
 def _finite(value: float) -> float | None:

@@ -53,6 +53,7 @@ from fedclust_helpers.fastlloyd.rounds import (
     parts_of,
 )
 from fedclust_helpers.federation import Plan, PlannedRelease, RunResult, SumFederation, require
+from fedclust_helpers.federation.noise import planned_within
 from fedclust_helpers.mechanisms import Mechanism
 
 STARTS = 10  # of the server's k-means
@@ -154,29 +155,26 @@ def plan_overclustered(
     chosen: Branch = branch_for(d, None if k_range else k) if branch == "auto" else branch
     if chosen == "grid" and 2**d > MAX_CELLS:
         raise ValueError(f"branch must not be 'grid' for {d} features: too many cells")
-    sigma = federation.noise_multiplier(epsilon, delta)
-    rounds = ROUNDS[chosen](n, d, k, 1 / sigma)
-    releases = []
-    for t, one in enumerate(rounds):
-        noise = tuple(_noise(federation, one, sigma, d))
-        numbers = numbers_of(one, d)
-        releases.append(PlannedRelease.of(one.statistic, noise, round=t, numbers=numbers))
-        federation.check_release(one.statistic, noise, **_blank(one, d, federation.bound))
-    last = releases[-1].mechanisms[0]
-    plan = OverclusteredPlan(
-        method=f"over-clustered Lloyd, {chosen}", n_clusters=k, n_features=d,
-        n_rounds=len(rounds), epsilon=epsilon, delta=delta, releases=tuple(releases),
-        facts=federation.facts, branch=chosen, rounds=rounds, k_range=k_range,
-        predicted_error=d * (last.std * rounds[-1].radius * k / n) ** 2,
-        predicted_error_is="mean squared distance by which noise moves a centre in the last round,"
-        " k clusters of equal size, in units of the spread of the data",
-    )  # fmt: skip
-    if not plan.total_epsilon <= epsilon * (1 + 1e-9):
-        raise ValueError(
-            f"epsilon={epsilon:g} cannot be kept on this federation's grid of"
-            f" {federation.resolution:g}: the releases would cost {plan.total_epsilon:.3g}"
-        )
-    return plan
+
+    def made(sigma: float) -> OverclusteredPlan:
+        rounds = ROUNDS[chosen](n, d, k, 1 / sigma)
+        releases = []
+        for t, one in enumerate(rounds):
+            noise = tuple(_noise(federation, one, sigma, d))
+            numbers = numbers_of(one, d)
+            releases.append(PlannedRelease.of(one.statistic, noise, round=t, numbers=numbers))
+            federation.check_release(one.statistic, noise, **_blank(one, d, federation.bound))
+        last = releases[-1].mechanisms[0]
+        return OverclusteredPlan(
+            method=f"over-clustered Lloyd, {chosen}", n_clusters=k, n_features=d,
+            n_rounds=len(rounds), epsilon=epsilon, delta=delta, releases=tuple(releases),
+            facts=federation.facts, branch=chosen, rounds=rounds, k_range=k_range,
+            predicted_error=d * (last.std * rounds[-1].radius * k / n) ** 2,
+            predicted_error_is="mean squared distance by which noise moves a centre in the last"
+            " round, k clusters of equal size, in units of the spread of the data",
+        )  # fmt: skip
+
+    return planned_within(federation, epsilon, delta, made)
 
 
 def _checked_range(

@@ -32,6 +32,7 @@ from fedclust_helpers.client_statistics import (
 from fedclust_helpers.fastlloyd import parameters
 from fedclust_helpers.fastlloyd.parameters import Strategy, default_delta, max_radius
 from fedclust_helpers.federation import Plan, PlannedRelease, SumFederation, require
+from fedclust_helpers.federation.noise import planned_within
 from fedclust_helpers.mechanisms import Mechanism, NoNoise
 
 Postprocess = Literal["fold", "truncate", "none"]
@@ -100,27 +101,31 @@ def plan(
     """
     k, delta = checked_size(federation, n_clusters, delta)
     n, d, bound = federation.n_records, federation.n_features, federation.bound
-    sigma = federation.noise_multiplier(epsilon, delta)
-    if n_rounds is None:  # Eq. 21 is derived for B = 1
-        n_rounds = parameters.n_rounds_fastlloyd(n, k, d, max_radius(k, d, alpha=alpha), sigma)
-    radii = parameters.round_radii(n_rounds, k, d, alpha=alpha, strategy=strategy, bound=bound)
-    shares = [s * math.sqrt(n_rounds) for s in parameters.split_noise(sigma, d)]
-    statistic = RELATIVE_SUMS_AND_COUNTS
-    noise = [_gaussian_pair(federation, statistic, shares, k, radius=r) for r in radii.tolist()]
-    facts, (last_sums, last_counts) = federation.facts, noise[-1]
+    facts, statistic = federation.facts, RELATIVE_SUMS_AND_COUNTS
     # where every client adds a share, all shares together are more than the honest ones alone
     more = math.sqrt(facts.n_clients / facts.n_honest) if facts.noise == "distributed" else 1.0
-    return _made(
-        federation, statistic, noise, method="fastlloyd", n_clusters=k, epsilon=epsilon,
-        delta=delta, initial=initial, radii=tuple(radii.tolist()), postprocess=postprocess,
-        count_floor=count_floor, clip_step=clip_step,
-        predicted_error=parameters.predicted_mse(
-            n, k, d, std_sums=more * last_sums.std, std_counts=more * last_counts.std,
-            displacement=0.0,
-        ),
-        predicted_error_is="mean squared distance by which noise moves a centre in the last"
-        " round, k clusters of equal size (Eq. 16)",
-    )  # fmt: skip
+
+    def made(sigma: float) -> LloydPlan:
+        t = n_rounds
+        if t is None:  # Eq. 21 is derived for B = 1
+            t = parameters.n_rounds_fastlloyd(n, k, d, max_radius(k, d, alpha=alpha), sigma)
+        radii = parameters.round_radii(t, k, d, alpha=alpha, strategy=strategy, bound=bound)
+        shares = [s * math.sqrt(t) for s in parameters.split_noise(sigma, d)]
+        noise = [_gaussian_pair(federation, statistic, shares, k, radius=r) for r in radii.tolist()]
+        last_sums, last_counts = noise[-1]
+        return _made(
+            federation, statistic, noise, method="fastlloyd", n_clusters=k, epsilon=epsilon,
+            delta=delta, initial=initial, radii=tuple(radii.tolist()), postprocess=postprocess,
+            count_floor=count_floor, clip_step=clip_step,
+            predicted_error=parameters.predicted_mse(
+                n, k, d, std_sums=more * last_sums.std, std_counts=more * last_counts.std,
+                displacement=0.0,
+            ),
+            predicted_error_is="mean squared distance by which noise moves a centre in the last"
+            " round, k clusters of equal size (Eq. 16)",
+        )  # fmt: skip
+
+    return planned_within(federation, epsilon, delta, made)
 
 
 # --- the baselines --------------------------------------------------------------------------------
@@ -138,17 +143,22 @@ def plan_glloyd(
     throws its centre far out of the box.
     """
     k, delta = checked_size(federation, n_clusters, delta)
-    d, sigma = federation.n_features, federation.noise_multiplier(epsilon, delta)
-    if n_rounds is None:
-        n_rounds = parameters.n_rounds_glloyd(federation.n_records, k, d, sigma)
-    check_int(n_rounds, "n_rounds", maximum=parameters.MAX_ROUNDS)
-    shares = [s * math.sqrt(n_rounds) for s in parameters.split_noise_glloyd(sigma, d)]
-    pair = _gaussian_pair(federation, SUMS_AND_COUNTS, shares, k)
-    return _made(
-        federation, SUMS_AND_COUNTS, [pair] * n_rounds, method="glloyd", n_clusters=k,
-        epsilon=epsilon, delta=delta, initial=initial, postprocess=postprocess,
-        count_floor=count_floor,
-    )  # fmt: skip
+    d = federation.n_features
+
+    def made(sigma: float) -> LloydPlan:
+        t = n_rounds
+        if t is None:
+            t = parameters.n_rounds_glloyd(federation.n_records, k, d, sigma)
+        check_int(t, "n_rounds", maximum=parameters.MAX_ROUNDS)
+        shares = [s * math.sqrt(t) for s in parameters.split_noise_glloyd(sigma, d)]
+        pair = _gaussian_pair(federation, SUMS_AND_COUNTS, shares, k)
+        return _made(
+            federation, SUMS_AND_COUNTS, [pair] * t, method="glloyd", n_clusters=k,
+            epsilon=epsilon, delta=delta, initial=initial, postprocess=postprocess,
+            count_floor=count_floor,
+        )  # fmt: skip
+
+    return planned_within(federation, epsilon, delta, made)
 
 
 def plan_sulloyd(
@@ -170,8 +180,8 @@ def plan_sulloyd(
     count_share = (4 * d * parameters.RHO**2) ** (1 / 3)
     unit = epsilon / (n_rounds * (d + count_share))
     pair = (
-        federation.laplace(SUMS_AND_COUNTS, "sums", epsilon=d * unit),
-        federation.laplace(SUMS_AND_COUNTS, "counts", epsilon=count_share * unit),
+        federation.laplace(SUMS_AND_COUNTS, "sums", epsilon=d * unit, n_coordinates=k * d),
+        federation.laplace(SUMS_AND_COUNTS, "counts", epsilon=count_share * unit, n_coordinates=k),
     )
     return _made(
         federation, SUMS_AND_COUNTS, [pair] * n_rounds, method="sulloyd", n_clusters=k,
@@ -270,10 +280,4 @@ def _made(
         if t == 0 or pair != noise[t - 1]:
             radius: Any = {} if plan.radii is None else {"radius": plan.radii[t]}
             federation.check_release(statistic, pair, centers=np.zeros((n_clusters, d)), **radius)
-    if not plan.total_epsilon <= plan.epsilon * (1 + 1e-9):
-        raise ValueError(
-            f"epsilon={plan.epsilon:g} cannot be kept on this federation's grid of"
-            f" {federation.resolution:g}: the releases would cost {plan.total_epsilon:.3g}; give"
-            " the ring more fractional_bits"
-        )
     return plan

@@ -87,8 +87,8 @@ class StepBudgets:
     def total(self) -> float:
         """Exact total epsilon at `delta` of Gaussian and Laplace noise, by the ledger.
 
-        Sensitivities cancel, so no federation is needed. Discrete noise costs more: the total of a
-        run is that of its plan.
+        Sensitivities cancel, so no federation is needed. Discrete noise costs a hair more: the
+        total of a run is that of its plan.
         """
         t = max(self.n_rounds, 1)
         releases: list[tuple[Mechanism, ...]] = []

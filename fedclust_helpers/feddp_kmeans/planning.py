@@ -240,13 +240,16 @@ def planned_releases(
         return ()
     n_rounds = budgets.n_rounds if names == LLOYD_STEPS else 1
     statistic, public = step.statistic, {**public_numbers(zeros), **step.clips}
+    one_row = np.zeros((1, federation.facts.n_features))
+    sent = statistic.compute(one_row, np.array([0, 1]), **zeros, **step.clips)
     noise: list[Any] = []
-    for part, epsilon in zip(statistic.parts, epsilons, strict=True):
+    for part, epsilon, values in zip(statistic.parts, epsilons, sent, strict=True):
+        size: Any = {"n_coordinates": values.size, **public}
         if part in LAPLACE:
-            noise.append(federation.laplace(statistic, part, epsilon=epsilon / n_rounds, **public))
+            noise.append(federation.laplace(statistic, part, epsilon=epsilon / n_rounds, **size))
         else:
             multiplier = federation.noise_multiplier(epsilon, budgets.delta) * math.sqrt(n_rounds)
-            noise.append(federation.gaussian(statistic, part, multiplier=multiplier, **public))
+            noise.append(federation.gaussian(statistic, part, multiplier=multiplier, **size))
     numbers = federation.check_release(statistic, noise, **zeros, **step.clips)
     first = PlannedRelease.of(statistic, tuple(noise), round=round, numbers=numbers)
     return tuple(replace(first, round=round + t) for t in range(n_rounds))

@@ -278,9 +278,9 @@ class ServerlessSecureSum(_Ring):
     they can subtract their own noise, so the noise of the others alone must suffice, and each node
     adds variance std^2/(n_nodes - max_colluding).
 
-    The sum of separately drawn discrete Gaussians is not a discrete Gaussian. The ledger is
-    charged with the bound of Kairouz, Liu and Steinke (2021, Theorem 1) for n_nodes - max_colluding
-    of them, see `DistributedDiscreteGaussian`.
+    The sum of separately drawn discrete Gaussians is not a discrete Gaussian, but close to one. The
+    ledger is charged with bounds for n_nodes - max_colluding of them, see
+    `DistributedDiscreteGaussian`: on a fine grid what a Gaussian costs.
     """
 
     trust = "serverless secure sum"

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
 from fedclust_helpers._checked import checked
 from fedclust_helpers._validation import Count, Positive
-from fedclust_helpers.accounting import gaussian_sigma_analytic, zcdp_rho
+from fedclust_helpers.accounting import gaussian_sigma_analytic
+from fedclust_helpers.accounting.discrete import discrete_multipliers
 from fedclust_helpers.client_statistics import ClientStatistic
-from fedclust_helpers.federation.plan import FederationFacts, TrustModelError
+from fedclust_helpers.federation.plan import FederationFacts, Plan, TrustModelError
 from fedclust_helpers.mechanisms import (
     DiscreteGaussian,
     DiscreteLaplace,
@@ -20,6 +22,9 @@ from fedclust_helpers.mechanisms import (
 )
 
 STEPS = 30  # grids are about 2^-30 of the sensitivity: rounding costs nothing, integers hold it
+
+
+P = TypeVar("P", bound=Plan)
 
 
 @checked
@@ -34,12 +39,16 @@ class NoiseFactory:
     def noise_multiplier(self, epsilon: float, delta: float) -> float:
         """Standard deviation per unit of L2 sensitivity for one (epsilon, delta)-DP release.
 
-        Analytic for continuous Gaussians (Balle and Wang 2018), from zero-concentrated DP for
-        discrete ones (Canonne, Kamath, Steinke 2020).
+        Analytic (Balle and Wang 2018); discrete noise leaves a ten-millionth of the budget for its
+        gap (`accounting.discrete`), which is enough on fine grids.
         """
+        return next(self.noise_multipliers(epsilon, delta))
+
+    def noise_multipliers(self, epsilon: float, delta: float) -> Iterator[float]:
+        """`noise_multiplier`, and larger ones for coarser grids (`planned_within`)."""
         if self.facts.noise == "continuous":
-            return gaussian_sigma_analytic(epsilon, delta)
-        return 1 / math.sqrt(2 * zcdp_rho(epsilon, delta))
+            return iter((gaussian_sigma_analytic(epsilon, delta),))
+        return discrete_multipliers(epsilon, delta)
 
     def gaussian(
         self,
@@ -53,37 +62,37 @@ class NoiseFactory:
         """Gaussian noise for one part of a statistic.
 
         `multiplier` is the standard deviation per unit of L2 sensitivity, `n_coordinates` the size
-        of the part: needed where every client adds a share of the noise, and for sampled releases
-        with discrete noise to cost no more than with a continuous one. `public` numbers are those
-        that the sensitivity needs, beside bound and number of features.
+        of the part, needed where noise is not continuous: what it costs depends on it. `public`
+        numbers are those that the sensitivity needs, beside bound and number of features.
         """
         facts = self.facts
         needed, grid = _sensitivity(facts, statistic, part, 2, public)
         std = needed * multiplier
         if facts.noise == "continuous":
             return Gaussian(needed, std, facts.adjacency)
+        if n_coordinates is None:
+            raise TypeError("n_coordinates must be given where noise is discrete")
         if facts.noise == "discrete":
             return DiscreteGaussian(needed, std, grid, facts.adjacency, n_coordinates)
-        if n_coordinates is None:
-            raise TypeError("n_coordinates must be given where every client adds a share of noise")
-        # on a coarse grid the sum of discrete Gaussians is less close to one: `grid` is fine here
         return DistributedDiscreteGaussian(
             needed, std, grid, facts.adjacency, n_honest=facts.n_honest,
             n_coordinates=n_coordinates,
         )  # fmt: skip
 
     def laplace(
-        self, statistic: ClientStatistic, part: str, *, epsilon: float, **public: Any
-    ) -> Mechanism:
+        self, statistic: ClientStatistic, part: str, *, epsilon: float,
+        n_coordinates: Count | None = None, **public: Any,
+    ) -> Mechanism:  # fmt: skip
         """Laplace noise for one part of a statistic, pure `epsilon`; `TrustModelError` where every
-        client adds a share: shares of Laplace noise are not offered."""
+        client adds a share: shares of Laplace noise are not offered. With the size `n_coordinates`
+        of the part, discrete noise adds up with Gaussian noise as continuous noise does."""
         facts = self.facts
         needed, grid = _sensitivity(facts, statistic, part, 1, public)
         if facts.noise == "continuous":
             return Laplace.from_budget(needed, epsilon, adjacency=facts.adjacency)
         if facts.noise == "discrete":
             return DiscreteLaplace.from_budget(
-                needed, epsilon, grid=grid, adjacency=facts.adjacency
+                needed, epsilon, grid=grid, adjacency=facts.adjacency, n_coordinates=n_coordinates
             )
         raise TrustModelError(
             "Laplace noise needs one party to draw it: take an algorithm with Gaussian noise"
@@ -95,8 +104,8 @@ def _sensitivity(
 ) -> tuple[float, float]:
     """Sensitivity with rounding, and the grid (0 where nothing is rounded).
 
-    The grid of discrete noise is 1 for integers, else a power of two far below the sensitivity:
-    never finer than the ring, and never so fine that noise would leave 64-bit integers.
+    The grid of discrete noise is a power of two far below the sensitivity, so that its noise is
+    close to continuous noise; never finer than the ring. Integers lie on it.
     """
     own = {"bound": facts.bound, "n_features": facts.n_features}
     for name in own.keys() & public.keys():
@@ -105,9 +114,18 @@ def _sensitivity(
     grid = facts.resolution
     if facts.noise != "continuous":
         exact = statistic.sensitivity_of(part, norm, facts.adjacency, **numbers)
-        whole = facts.noise == "discrete" and statistic.changes(**numbers)[part].whole
-        if whole and facts.resolution <= 1:
-            grid = 1.0
-        else:
-            grid = max(grid, 2.0 ** (math.floor(math.log2(exact)) - STEPS))
+        grid = max(grid, 2.0 ** (math.floor(math.log2(exact)) - STEPS))
     return statistic.sensitivity_of(part, norm, facts.adjacency, grid=grid, **numbers), grid
+
+
+def planned_within(federation: Any, epsilon: float, delta: float, make: Callable[[float], P]) -> P:
+    """The plan that `make` gives for the smallest noise multiplier that keeps its `epsilon`."""
+    for multiplier in federation.noise_multipliers(epsilon, delta):
+        plan = make(multiplier)
+        if plan.total_epsilon <= plan.epsilon * (1 + 1e-9):
+            return plan
+    raise ValueError(
+        f"epsilon={epsilon:g} cannot be kept on this federation's grid of"
+        f" {federation.resolution:g}: the releases would cost {plan.total_epsilon:.3g}; give the"
+        " ring more fractional_bits"
+    )

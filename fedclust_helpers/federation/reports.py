@@ -132,7 +132,8 @@ def gaussian_report(
         if radius / grid > 2.0**52:
             raise ValueError(f"grid must be at least 2^-52 of the radius {radius:g}, got {grid:g}")
         return DiscreteGaussian.from_budget(
-            sensitivity, epsilon, delta, grid=grid, adjacency="replace-one"
-        )
+            sensitivity, epsilon, delta, grid=grid, adjacency="replace-one",
+            n_coordinates=n_features,
+        )  # fmt: skip
     std = sensitivity * gaussian_sigma_analytic(epsilon, delta)
     return Gaussian(sensitivity, std, "replace-one")

@@ -65,6 +65,9 @@ def check_report_mechanism(
             f"mechanism hides a sensitivity of {mechanism.sensitivity:.6g}, but {what}"
             f" of length (radius) {radius:g} can change by {needed:.6g}"
         )
+    stated = getattr(mechanism, "n_coordinates", None)
+    if stated is not None and stated < n_outputs:
+        raise ValueError(f"mechanism states n_coordinates={stated}, but {n_outputs} are released")
     if grid is not None and (radius + mechanism.tail(NEGLIGIBLE)) / grid >= MAX_STEPS:
         raise ValueError(
             f"mechanism has a grid of {grid:g}: a report does not fit into 64-bit integers"

@@ -22,7 +22,7 @@ from fedclust_helpers._validation import (
     check_positive,
 )
 from fedclust_helpers.accounting import PrivacyLedger, Release, Sampling, zcdp_rho
-from fedclust_helpers.accounting.totals import across_gap
+from fedclust_helpers.accounting.discrete import Gap, epsilon_across
 from fedclust_helpers.client_statistics import ClientStatistic, Model
 from fedclust_helpers.federation import (
     FederationFacts,
@@ -172,17 +172,17 @@ def _rounds_epsilon(
     line = Release(0, "round", mechanisms, unit, adjacency, sampling)
     if not rdp:
         return PrivacyLedger(unit, adjacency, None, [line] * n_rounds).epsilon(delta)
-    # fine discrete noise is charged as the Gaussian it is close to; the gap is 0 for Gaussians
-    twin, eta, b = line.near_gaussian() or (line, 0.0, 0.0)
 
-    def epsilon_of(at: float) -> float:
+    def epsilon_of(line: Release, at: float) -> float:
         return accounting.event_epsilon(
-            twin.dp_event(), adjacency, n_rounds, at, orders=accounting.RUN_ORDERS
+            line.dp_event(), adjacency, n_rounds, at, orders=accounting.RUN_ORDERS
         )
 
-    if eta == 0:
-        return epsilon_of(delta)
-    return across_gap(n_rounds * eta, n_rounds * b, delta, epsilon_of)
+    twin, gap = line.continuous()
+    if gap == Gap():
+        return epsilon_of(line, delta)
+    near = epsilon_across(Gap.sum([gap] * n_rounds), delta, lambda at: epsilon_of(twin, at))
+    return near if math.isfinite(near) else epsilon_of(line, delta)
 
 
 # --- from checked arguments to a plan -------------------------------------------------------------
@@ -296,7 +296,7 @@ class Setting:
             check_choice(self.accountant, "accountant", [n for n, a in known if a == wanted])
         cohort = self.accountant or DEFAULT[same]
         amplified = self.sampling is not None and not remembers
-        everyone, drawn = ("gdp", cohort) if continuous else ("zcdp", "renyi")
+        everyone, drawn = ("gdp", cohort) if continuous else ("near", "renyi")
         accountant = drawn if amplified else everyone
         if sigma is not None:
             low, high = accounting.SIGMAS
@@ -318,8 +318,8 @@ class Setting:
     ) -> tuple[float, str]:
         """(sigma_eff, accountant) of discrete noise.
 
-        As the Gaussian it is close to, charged by the accountant of a cohort, unless the grid is
-        too coarse for that; else by Renyi curves.
+        As the Gaussian it is close to, unless the grid is too coarse for that; else by Renyi
+        curves, or zero-concentrated DP where everyone takes part.
         """
         start = math.sqrt(self.n_rounds / (2 * zcdp_rho(epsilon, self.delta)))
         drawn = self.sampling if amplified else None
@@ -331,14 +331,13 @@ class Setting:
         def cost(sigma: float, *, rdp: bool = False) -> float:
             return rounds_epsilon([line(sigma)] * self.n_rounds, self.delta, rdp=rdp)
 
-        within = epsilon * (1 - 1e-5)  # room for the gap
-        worthwhile = WORTHWHILE[0] < epsilon < WORTHWHILE[1]
-        floor = accounting.floor_epsilon(delta=self.delta, accountant=cohort, **self.rounds)
-        if amplified and worthwhile and within > floor:
-            near = self._calibrated(within, cohort)
-            if near < start and line(near).near_gaussian() is not None:
-                if cost(near, rdp=cohort.endswith("_rdp")) <= epsilon:
-                    return near, cohort
+        rounds = self.rounds if amplified else self.rounds | {"cohort": self.facts.n_clients}
+        near, by = noise_multiplier(  # with room for the gap
+            epsilon * (1 - 1e-5), self.delta, accountant=cohort, **rounds
+        )
+        if near < min(start, accounting.MAX_SIGMA):
+            if cost(near, rdp=by.endswith("_rdp")) <= epsilon:
+                return near, "near" if by == "gdp" else by
         accountant = "renyi" if amplified else "zcdp"
         refusal = (
             f"epsilon must be larger: {epsilon:g} at delta={self.delta:g} takes noise of"
@@ -346,7 +345,7 @@ class Setting:
         )
         if start > accounting.MAX_SIGMA:
             raise ValueError(refusal)
-        if not worthwhile:
+        if not WORTHWHILE[0] < epsilon < WORTHWHILE[1]:
             start *= 1 + 1e-12
             if cost(math.exp(math.log(start))) <= epsilon:
                 return start, accountant

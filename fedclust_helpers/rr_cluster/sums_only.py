@@ -75,8 +75,8 @@ def plan_sums_only(
     while the mean of its last 3 noised counts is below the share `reseed_below` of
     cohort/n_clusters, which must lie below the smallest group that is to be found. `accountant`,
     for a cohort in teaching mode, is "poisson_rdp" (default) or "poisson_pld" (a little less noise,
-    seconds to compute), "wor_rdp" for cohorts of fixed size. Discrete noise goes by Renyi curves,
-    everyone by the exact curve.
+    seconds to compute), "wor_rdp" for cohorts of fixed size. Everyone goes by the exact
+    curve; discrete noise by the same, with its gap.
     """
     setting = planning.check_setting(
         federation, training, capability="noisy_sum", n_clusters=n_clusters, n_rounds=n_rounds,

@@ -343,8 +343,7 @@ def test_halved_or_missing_shares_of_noise_are_caught(recorded, monkeypatch, sha
 
 
 def test_the_canary_of_a_masked_round_in_secure_mode():
-    # at most 1e-3 false alarms of mu. (Where the noise is narrower than its grid the Gaussian's mu
-    # is no claim: 0.4 steps for counts raise the alarm)
+    # at most 1e-3 false alarms of mu
     canary = np.array([[0.55, 0.1]])
     at = {"centers": np.array([[0.2, 0.1], [-0.4, -0.4], [0.5, -0.6]]), "radius": 0.4}
     worlds = CLIENTS, [*CLIENTS[:2], np.vstack([CLIENTS[2], canary])]
@@ -354,7 +353,7 @@ def test_the_canary_of_a_masked_round_in_secure_mode():
         federation = simulate(clients, "masked", mode="secure", n_records=61)
         statistic = RELATIVE_SUMS_AND_COUNTS
         noise = [
-            federation.gaussian(statistic, part, multiplier=multiplier, radius=0.4)
+            federation.gaussian(statistic, part, multiplier=multiplier, n_coordinates=6, radius=0.4)
             for part, multiplier in zip(statistic.parts, (0.4, 2.0), strict=True)
         ]
         plans.append(noise)

@@ -155,18 +155,18 @@ def test_glloyd_has_its_own_split_and_sensitivity():
 
 @pytest.mark.parametrize("method", ["fastlloyd", "glloyd"])
 @pytest.mark.parametrize("trust", ["trusted", "masked"])
-def test_discrete_noise_spends_the_budget_by_zcdp(mixture, method, trust):
+def test_discrete_noise_spends_the_budget_and_no_more_noise(mixture, method, trust):
     federation = federation_of(mixture, trust, noise="discrete")
     result = lloyd_run(method, federation, n_clusters=3, epsilon=1.0, n_rounds=3)
     spent = federation.ledger.epsilon(result.delta)
-    assert spent == pytest.approx(1.0, rel=1e-6)
+    assert 1 - 1e-5 < spent <= 1.0
     sums, counts = result.plan.mechanisms[0]
     assert isinstance(sums, DiscreteGaussian) and isinstance(counts, DiscreteGaussian)
-    assert (sums.grid, counts.grid) == (2.0**-30, 1.0)
-    # the price of the zCDP bound against the exact conversion
+    assert (sums.grid, counts.grid) == (2.0**-30, 2.0**-30)
+    # the zCDP bound would ask for 8 % more, the exact curve does not
     plan = fastlloyd.PLANS[method]
     continuous = plan(federation_of(mixture, trust), n_clusters=3, epsilon=1.0, n_rounds=3)
-    assert 1.0 < sums.std / continuous.mechanisms[0][0].std < 1.3
+    assert 1.0 < sums.std / continuous.mechanisms[0][0].std < 1 + 1e-5
 
 
 @pytest.mark.parametrize("bits", [64, 32])

@@ -242,7 +242,7 @@ def test_secure_mode_end_to_end(unit, trust, variant):
         assert all(m.grid is not None for m in release.mechanisms)
     if variant == "feddp":
         steps = np.concatenate([result.init.weights, result.init.counts])
-        grid = 1.0 if unit == "point" else fed.ledger.releases[1].mechanisms[0].grid
+        grid = fed.ledger.releases[1].mechanisms[0].grid
         assert np.array_equal(steps, np.rint(steps / grid) * grid)
 
 

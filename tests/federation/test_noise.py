@@ -82,7 +82,7 @@ def test_secure_noise_has_random_last_bits_at_any_scale(trust, bound):
     options |= {"fractional_bits": 50} if trust == "masked" and bound < 1e-6 else {}
     f = fl.simulate([np.zeros((2, 3))], trust, mode="secure", bound=bound, **options)
     for mechanism in (
-        f.gaussian(cs.TOTAL, "total", multiplier=20.0),
+        f.gaussian(cs.TOTAL, "total", multiplier=20.0, n_coordinates=3),
         f.laplace(cs.TOTAL, "total", epsilon=0.01),
     ):
         f.check_release(cs.TOTAL, [mechanism])

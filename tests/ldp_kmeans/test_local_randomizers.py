@@ -3,6 +3,7 @@
 import itertools
 import math
 import secrets
+from dataclasses import replace
 from fractions import Fraction
 
 import dp_accounting as dpa
@@ -13,10 +14,12 @@ from conftest import refuses
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedclust_helpers.accounting import gdp_delta, zcdp_epsilon
+from fedclust_helpers.accounting import Release, gdp_delta, zcdp_epsilon
+from fedclust_helpers.accounting.totals import total_epsilon
 from fedclust_helpers.federation.reports import gaussian_report, public_coins
 from fedclust_helpers.ldp_kmeans import local_randomizers
 from fedclust_helpers.ldp_kmeans import local_randomizers as lr
+from fedclust_helpers.ldp_kmeans.vector_sums import check_report_mechanism
 from fedclust_helpers.mechanisms import SECURE, DiscreteGaussian, Gaussian
 from fedclust_helpers.studies.ldp_kmeans import encodings
 
@@ -543,8 +546,13 @@ def test_discrete_reports_pay_for_their_grid(epsilon):
     report = gaussian_report(1.0, epsilon, DELTA, grid=grid, n_features=d)
     assert isinstance(report, DiscreteGaussian) and report.grid == grid
     assert report.sensitivity == 2 + 3 * grid and report.adjacency == "replace-one"
-    assert zcdp_epsilon(report.rho, DELTA) == pytest.approx(epsilon, rel=1e-9)
+    total = total_epsilon([Release(0, "", (report,), "point", "replace-one")], DELTA)
+    assert 0.99 * epsilon < total <= epsilon < zcdp_epsilon(report.rho, DELTA)
     assert report.std > gaussian_report(1.0, epsilon, DELTA).std
+    fine = gaussian_report(1.0, epsilon, DELTA, grid=2.0**-20, n_features=d)
+    assert fine.std < gaussian_report(1.0, epsilon, DELTA).std * (1 + 1e-5)
+    few = replace(report, n_coordinates=d - 1)
+    refuses(ValueError, "states n_coordinates=8, but 9", check_report_mechanism, few, 1.0, d)
 
 
 @pytest.mark.parametrize("d", [1, 2, 5])

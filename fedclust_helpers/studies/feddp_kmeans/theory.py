@@ -253,7 +253,10 @@ class TheoryResult:
 
 def _outer_noise(federation: SumFederation, epsilon: float, delta: float) -> Mechanism:
     multiplier = federation.noise_multiplier(epsilon, delta)
-    return federation.gaussian(OUTER_PRODUCT, "outer_product", multiplier=multiplier)
+    size = federation.n_features**2
+    return federation.gaussian(
+        OUTER_PRODUCT, "outer_product", multiplier=multiplier, n_coordinates=size
+    )
 
 
 def _means_noise(
@@ -263,8 +266,14 @@ def _means_noise(
     statistic, k = PROJECTED_SUMS_AND_COUNTS, n_clusters
     multiplier = federation.noise_multiplier(epsilon / 2, delta)
     return (
-        federation.gaussian(statistic, "sums", multiplier=multiplier, n_clusters=k),
-        federation.laplace(statistic, "counts", epsilon=epsilon / 2, n_clusters=k),
+        federation.gaussian(
+            statistic,
+            "sums",
+            multiplier=multiplier,
+            n_coordinates=k * federation.n_features,
+            n_clusters=k,
+        ),
+        federation.laplace(statistic, "counts", epsilon=epsilon / 2, n_coordinates=k, n_clusters=k),
     )
 
 
