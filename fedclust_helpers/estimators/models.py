@@ -124,9 +124,10 @@ class RRCluster(_Planned):
             same = "replace-one" if self.method in REBALANCING else "add/remove"
             ledger = PrivacyLedger("client", same)
         shares = {"noise_from": "clients"} if self.trust == "masked" else {}
+        # each client has a row; how many all of them have would tell of one: no public number
         made: InProcess = simulate(
             data, self.trust, mode=self.mode, seed=self.seed, ledger=ledger,
-            n_labels=len(self._classes()), **shares,
+            n_labels=len(self._classes()), n_records=data.n_clients, **shares,
         )  # fmt: skip
         return made
 
@@ -259,7 +260,9 @@ class RRCluster(_Planned):
     def _keep_form(self, n_features: int) -> None:
         """Classes and model of this fit: parameters that are set later belong to the next."""
         self._known, self._form = self._classes(), self._model(n_features)
-        self.classes_ = np.asarray(self._known)
+        self.classes_ = np.fromiter(self._known, dtype=object, count=len(self._known))
+        if len({type(label) for label in self._known}) == 1 and np.ndim(self._known[0]) == 0:
+            self.classes_ = np.asarray(self._known)
 
     def _model(self, n_features: int) -> Any:
         n = len(self._classes())

@@ -9,7 +9,13 @@ import pytest
 from sklearn.base import clone
 
 from fedclust_helpers.accounting import Budget, BudgetExceededError, PrivacyLedger
-from fedclust_helpers.estimators import FastLloydKMeans, PublicBoundsWarning, RRCluster, load
+from fedclust_helpers.estimators import (
+    FastLloydKMeans,
+    FedDPKMeans,
+    PublicBoundsWarning,
+    RRCluster,
+    load,
+)
 from fedclust_helpers.federation import ClientData
 
 BOX = {"lower": 0, "upper": 100}
@@ -234,3 +240,28 @@ def test_numbers_of_other_kinds_are_kept_as_floats(table, tmp_path):
     model = lloyd(epsilon=Fraction(1, 2)).fit(table, clients="clinic")
     model.save(tmp_path / "model.json")
     assert load(tmp_path / "model.json").get_params()["epsilon"] == 0.5
+
+
+def test_classes_of_models_stay_what_they_are(table):
+    labels = np.empty(60, dtype=object)
+    labels[:] = [0 if age > 50 else "young" for age in table["age"]]
+    model = RRCluster(2, epsilon=4.0, classes=[0, "young"], n_rounds=2, **BOX, **TEACHING)
+    model.fit(table[["age", "dose"]], labels, clients=table["clinic"])
+    assert set(model.predict(table[["age", "dose"]], choice=0)) <= {0, "young"}
+
+
+def test_the_number_of_all_rows_is_no_public_number_where_clients_are_protected(table):
+    """It would tell exactly how many rows one client brings."""
+    y = np.arange(60) % 2
+    model = RRCluster(2, epsilon=4.0, classes=[0, 1], n_rounds=2, **BOX, **TEACHING)
+    statements = [
+        model.preview(table[:n], y[:n], clients="clinic") for n in (60, 57)
+    ]  # three clients
+    assert statements[0].facts == statements[1].facts and "60" not in str(statements[0])
+    model = FedDPKMeans(
+        2, epsilon=4.0, unit="client", rows_per_client=20, X_server=table[["age", "dose"]],
+        **BOX, **TEACHING,
+    )  # fmt: skip
+    with pytest.raises(ValueError, match="n_records must be given with unit='client'"):
+        model.preview(table, clients="clinic")
+    assert model.set_params(n_records=100).preview(table, clients="clinic").facts["n_records"]
