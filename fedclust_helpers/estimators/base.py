@@ -207,7 +207,7 @@ class _Planned(_Told):
         try:
             yield
         finally:
-            del self._busy
+            self.__dict__.pop("_busy", None)
 
     @contextmanager
     def _remembering(self, ledger: PrivacyLedger) -> Iterator[None]:

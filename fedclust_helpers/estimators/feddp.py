@@ -107,8 +107,6 @@ class FedDPKMeans(_Boxed):
         server = self._server(more.get("X_server"), rows, box)
         running |= {"server_points": server, "rng": np.random.default_rng(self.seed)}
         counts = {"n_records": self.n_records, "rows_per_client": self.rows_per_client}
-        if self.unit == "client" and self.n_records is None:  # the true one would be public
-            raise ValueError("n_records must be given with unit='client': a public number")
         if self.method == "adaptive":
             planning |= {"rng": np.random.default_rng(self.seed), **counts}
         elif self.unit == "client" and "clips" not in planning and "budgets" not in planning:
@@ -120,6 +118,8 @@ class FedDPKMeans(_Boxed):
                 server, rows_per_client=self.rows_per_client,
                 n_clusters=self.n_clusters,  # type: ignore[arg-type]
             )  # fmt: skip
+        if self.unit == "client" and self.n_records is None:  # the true one would be public
+            raise ValueError("n_records must be given with unit='client': a public number")
         return (server,)
 
     def _server(self, given: Any, rows: Rows, box: tuple[FloatArray, FloatArray]) -> FloatArray:
