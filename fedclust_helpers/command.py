@@ -26,17 +26,24 @@ A study is a TOML file; paths are relative to it:
 
 Every run opens a ledger of its own: whoever runs a second study on the same data adds up both.
 
+Files are comma-separated, in UTF-8. Whose a row is (and its class, where classes are words) is read
+as text: 01 and 1 are two clients, NA is one. A rehearsal reads no file of [data] but the server's.
+
 Exit codes: 0 done; 2 wrong arguments of the command; 3 the study or its data are refused, nothing
-was spent; 4 the run failed after it may have begun to spend: count its epsilon as spent.
+was spent; 4 the run failed or was stopped after it may have begun to spend: count its epsilon as
+spent. model.json says so then, and no later run writes into that folder.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
+import io
+import json
 import sys
 import tomllib
 import warnings
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from pathlib import Path
 from typing import Any
 
@@ -57,14 +64,17 @@ class StudyError(ValueError):
     """A study that cannot be run as it is written."""
 
 
-def read_study(path: str | Path) -> tuple[Any, tuple[Any, Any, Any], Path]:
+def read_study(
+    path: str | Path, instead: str | Path | None = None
+) -> tuple[Any, tuple[Any, Any, Any], Path]:
     """The estimator of a study, what its `fit` takes (X, y, clients), and the folder of results.
 
-    `StudyError` says in one line what is wrong in which file.
+    With `instead`, X is read from that file, and no private row is. `StudyError` says in one line
+    what is wrong in which file.
     """
     path = Path(path)
     try:
-        study = tomllib.loads(path.read_text(encoding="utf-8"))
+        study = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, UnicodeDecodeError) as error:
         raise StudyError(f"{path.name} cannot be read: {error}") from None
     except tomllib.TOMLDecodeError as error:
@@ -78,14 +88,28 @@ def read_study(path: str | Path) -> tuple[Any, tuple[Any, Any, Any], Path]:
     if "data" not in study or "study" not in study:
         raise StudyError(f"{path.name} must have the sections [data] and [study]")
     data, settings = study["data"], dict(study["study"])
+    folder = study.get("output", {}).get("folder", "results")
+    for name, value in (*((n, data.get(n)) for n in ("clients", "labels")), ("folder", folder)):
+        if value is not None and not isinstance(value, str):
+            raise StudyError(f"{path.name}: {name} must be text in quotes")
     estimator = _estimator(settings, path, data.get("server"))
-    given = _rows(data, path.parent), data.get("labels"), data.get("clients")
-    return estimator, given, path.parent / study.get("output", {}).get("folder", "results")
+    clients, labels = data.get("clients"), data.get("labels")
+    words = {clients}
+    if labels is not None:
+        if not hasattr(estimator, "classes"):
+            raise StudyError(f"{path.name}: [data] labels are for RRCluster only")
+        if all(isinstance(label, str) for label in estimator.classes or ()):
+            words.add(labels)
+    if instead is None:
+        return estimator, (_rows(data, path.parent, words), labels, clients), path.parent / folder
+    public = _table(Path(instead), words)
+    own = clients if clients in list(public.columns) else None
+    return estimator, (public, labels, own), path.parent / folder
 
 
 def _estimator(settings: dict[str, Any], path: Path, server: Any) -> Any:
     name = settings.pop("estimator", "FastLloydKMeans")
-    if name not in estimators.KINDS:
+    if name not in list(estimators.KINDS):
         kinds = ", ".join(estimators.KINDS)
         raise StudyError(f"{path.name}: estimator must be one of {kinds}; got {name!r}")
     if wrong := sorted(SET_ELSEWHERE & set(settings)):
@@ -93,6 +117,8 @@ def _estimator(settings: dict[str, Any], path: Path, server: Any) -> Any:
     if "bounds" in settings:
         settings["bounds"] = path.parent / str(settings["bounds"])
     if server is not None:
+        if name != "FedDPKMeans":
+            raise StudyError(f"{path.name}: [data] server is for FedDPKMeans only")
         settings["X_server"] = _table(path.parent / str(server))
     try:
         return estimators.KINDS[name](**settings)
@@ -100,24 +126,45 @@ def _estimator(settings: dict[str, Any], path: Path, server: Any) -> Any:
         raise StudyError(f"{path.name}: [study] {str(error).partition('() ')[2]}") from None
 
 
-def _rows(data: dict[str, Any], folder: Path) -> Any:
+def _rows(data: dict[str, Any], folder: Path, words: Set[Any]) -> Any:
     """One table, or a dict of one for each client."""
     if ("file" in data) == ("files" in data):
         raise StudyError("[data] must have either file or files")
     if "file" in data:
-        return _table(folder / str(data["file"]))
+        return _table(folder / str(data["file"]), words)
     files = data["files"]
     if not isinstance(files, dict | list) or not files:
         raise StudyError("[data] files must be a list of paths, or a table: name = path")
     named = files if isinstance(files, dict) else {str(f): f for f in files}
-    return {name: _table(folder / str(file)) for name, file in named.items()}
+    if len(named) < len(files):
+        raise StudyError("[data] files must name every file once")
+    return {name: _table(folder / str(file), words) for name, file in named.items()}
 
 
-def _table(path: Path) -> pd.DataFrame:
+def _table(path: Path, words: Set[Any] = frozenset()) -> pd.DataFrame:
+    """A CSV file; the columns `words` as text, so that 01 is not 1, and NA is a name."""
+    wrong = StudyError(f"{path.name} cannot be read as a CSV file")
     try:
-        return pd.read_csv(path)
-    except (OSError, UnicodeDecodeError, pd.errors.ParserError, pd.errors.EmptyDataError):
-        raise StudyError(f"{path.name} cannot be read as a CSV file") from None
+        with path.open(encoding="utf-8-sig", newline="") as lines:
+            header = next(csv.reader(lines), [])
+    except (OSError, ValueError, csv.Error):
+        raise wrong from None
+    if len(set(header)) < len(header):  # pandas would rename them
+        raise StudyError(f"{path.name} must have columns of different names")
+    if len(header) == 1 and any(mark in header[0] for mark in ";\t|"):
+        raise StudyError(f"{path.name} must have its columns separated by commas")
+    names = [column for column in header if column in words]
+    text: dict[str, Any] = {"dtype": str, "keep_default_na": False}
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", pd.errors.ParserWarning)  # lines longer than the header
+            table = pd.read_csv(path, index_col=False)
+            read = pd.read_csv(path, index_col=False, usecols=names, **text)
+    except (OSError, ValueError, pd.errors.ParserWarning):
+        raise wrong from None
+    for column in names:
+        table[column] = read[column].where(read[column] != "")  # else missing
+    return table
 
 
 def run(config: str | Path, *, dry_run: bool = False, rehearse: str | Path | None = None) -> int:
@@ -125,11 +172,9 @@ def run(config: str | Path, *, dry_run: bool = False, rehearse: str | Path | Non
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", estimators.TooFewRowsWarning)  # in the statement
-            estimator, (X, y, clients), folder = read_study(config)
+            estimator, (X, y, clients), folder = read_study(config, rehearse)
             if rehearse is not None:
-                public = _table(Path(rehearse))
-                own = clients if clients in list(public.columns) else None
-                print(estimator.rehearse(public, y, clients=own).to_string())
+                print(estimator.rehearse(X, y, clients=clients).to_string())
                 return DONE
             statement = estimator.preview(X, y, clients=clients)
     except (ValueError, TypeError, ImportError) as error:
@@ -139,9 +184,7 @@ def run(config: str | Path, *, dry_run: bool = False, rehearse: str | Path | Non
         return DONE
     results = folder / "model.json", folder / "centers.csv"
     try:
-        if any(path.exists() for path in results):
-            raise StudyError(f"{folder.name} holds a result already: name another output folder")
-        folder.mkdir(parents=True, exist_ok=True)
+        _begin(results, statement)
     except (OSError, StudyError) as error:
         return _say(error, REFUSED)
     try:
@@ -150,11 +193,29 @@ def run(config: str | Path, *, dry_run: bool = False, rehearse: str | Path | Non
             estimator.fit(X, y, clients=clients)
         estimator.save(results[0])
         _centers(estimator).to_csv(results[1], index=False)
-    except Exception as error:
+    except (Exception, KeyboardInterrupt) as error:
         return _say(error, FAILED)
     print(estimator.statement())
     print(f"written: {results[0].name} and {results[1].name} in {folder.name}")
     return DONE
+
+
+def _begin(results: tuple[Path, Path], statement: estimators.Statement) -> None:
+    """Take the folder, for one run only, before anything is spent: a trace is left if it fails."""
+    folder = results[0].parent
+    begun = {"format": "a run that did not end: count it as spent", "planned": statement.facts}
+    if any(path.exists() for path in results):
+        raise StudyError(
+            f"{folder.name} holds a result already, or a run that did not end: name another output"
+            " folder"
+        )
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for path, text in zip(results, (json.dumps(begun, indent=1), ""), strict=True):
+            with path.open("x", encoding="utf-8") as file:
+                file.write(text + "\n")
+    except OSError as error:
+        raise StudyError(f"{folder.name} cannot be written to: {error.strerror}") from None
 
 
 def _centers(estimator: Any) -> pd.DataFrame:
@@ -167,7 +228,8 @@ def _centers(estimator: Any) -> pd.DataFrame:
 
 def _say(error: BaseException, code: int) -> int:
     """One line about an error, and the exit code."""
-    print(f"fedclust: {' '.join(str(error).split())}", file=sys.stderr)
+    said = str(error) or "stopped"
+    print(f"fedclust: {' '.join(said.split())}", file=sys.stderr)
     return code
 
 
@@ -184,6 +246,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     only.add_argument("--dry-run", action="store_true", help="print the plan; nothing is spent")
     only.add_argument("--rehearse", metavar="FILE", help="compare plans on public rows (CSV)")
     asked = parser.parse_args(arguments)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a name it cannot write must not cost a run
+            stream.reconfigure(errors="backslashreplace")
     return run(asked.config, dry_run=asked.dry_run, rehearse=asked.rehearse)
 
 

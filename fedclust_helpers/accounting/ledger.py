@@ -319,7 +319,13 @@ class PrivacyLedger(Fixed):
 
     def since(self, n_releases: Natural) -> PrivacyLedger:
         """The record of the releases after the first `n_releases`: what one run cost alone."""
-        kept = self._releases[n_releases:]
+        return self._record(self._releases[n_releases:])
+
+    def of(self, run: Reservation) -> PrivacyLedger:
+        """The record of what one admitted plan released, whatever else was charged meanwhile."""
+        return self._record(run.charged)
+
+    def _record(self, kept: Sequence[Release]) -> PrivacyLedger:
         record = PrivacyLedger(self.unit, self.adjacency, None, kept, self._n_divisions)
         record._process = None
         return record

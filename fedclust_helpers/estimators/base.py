@@ -16,15 +16,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from fedclust_helpers._checked import check_fields
 from fedclust_helpers._state import CopyRefusedError
-from fedclust_helpers._validation import FloatArray
+from fedclust_helpers._validation import FloatArray, check_real
 from fedclust_helpers.accounting import PrivacyLedger
 from fedclust_helpers.datasets import scale_to_box
 from fedclust_helpers.estimators.bounds import Bounds, given_bounds
-from fedclust_helpers.estimators.reading import Rows, as_rows, column_names, features, read_rows
-from fedclust_helpers.estimators.statement import Statement, statement_of
+from fedclust_helpers.estimators.reading import Rows, as_rows, features, read_rows
+from fedclust_helpers.estimators.saving import settings_of
+from fedclust_helpers.estimators.statement import Statement, as_word, statement_of
 from fedclust_helpers.estimators.telling import _Told
 from fedclust_helpers.federation import ClientData, InProcess, Plan
-from fedclust_helpers.federation.data import depth_outside, is_table
+from fedclust_helpers.federation.data import column_names, depth_outside, is_table
 
 Named = Mapping[Any, float]
 
@@ -114,19 +115,19 @@ class _Planned(_Told):
         return self._fitted(X, y, clients)
 
     def _fitted(self, X: Any, y: Any, clients: Any, **more: Any) -> Self:
-        prepared = self._prepare(X, y, clients, **more)
-        for note in prepared.notes:
-            warnings.warn(note, TooFewRowsWarning, stacklevel=depth_outside() + 1)
-        federation = prepared.federation
-        self.__dict__.pop("feature_names_in_", None)  # a fit on arrays has no names of columns
-        with self._remembering(federation.ledger):
-            result = self._run(prepared)
-        self.plan_, self.result_ = prepared.plan, result
-        self.ledger_, self.transcript_ = federation.ledger, federation.transcript
-        self._box, self._told = prepared.bounds, prepared.notes
-        self.n_features_in_ = federation.n_features
-        if prepared.rows.columns is not None:
-            self.feature_names_in_ = np.asarray(prepared.rows.columns, dtype=object)
+        with self._alone():
+            prepared = self._prepare(X, y, clients, **more)
+            for note in prepared.notes:
+                warnings.warn(note, TooFewRowsWarning, stacklevel=depth_outside() + 1)
+            asked, bounds_from = settings_of(self), self._bounds_from
+            federation = prepared.federation
+            with self._remembering(federation.ledger):
+                result = self._run(prepared)
+            self.plan_, self.result_ = prepared.plan, result
+            self.ledger_, self.transcript_ = federation.ledger, federation.transcript
+            self._box, self._told = prepared.bounds, prepared.notes
+            self._asked, self._bounds_were = asked, bounds_from
+            self._name_features(federation.n_features, prepared.rows.columns)
         return self
 
     def preview(self, X: Any, y: Any = None, *, clients: Any = None) -> Statement:
@@ -156,7 +157,7 @@ class _Planned(_Told):
         given = given_bounds(self.lower, self.upper, self.bounds, public_data=self.public_data)
         rows = self._read(X, y, clients, given)
         planning, running = self._split_options(planner, self._paper.run)
-        box = given.of(rows.data)
+        box = given.of_data(rows.data)
         scaled = scale_to_box(rows.data.points, *box)
         federation = self._federation(
             ClientData(scaled, rows.data.offsets, rows.data.labels, copy=False)
@@ -164,7 +165,7 @@ class _Planned(_Told):
         if self.delta is not None and "delta" in inspect.signature(planner).parameters:
             planning["delta"] = self.delta
         first = self._given(federation, planning, running, rows, box, **more)
-        asked = {"n_clusters": self.n_clusters, "epsilon": self.epsilon}
+        asked = {"n_clusters": self.n_clusters, "epsilon": check_real(self.epsilon, "epsilon")}
         plan = planner(federation, *first, **asked, **planning)
         return Prepared(federation, plan, rows, box, running, tuple(self._notes(plan)))
 
@@ -174,7 +175,8 @@ class _Planned(_Told):
         """Options of the planner and of the run; unknown ones are refused by name."""
         options = self.options or {}
         ours = {"federation", "plan", "n_clusters", "epsilon", "delta", "rng", "server_points"}
-        ours |= {"training"} | (set(self.get_params(deep=False)) - {"options"})
+        ours |= {"training", "diagnose"}  # that looks at the exact values
+        ours |= set(self.get_params(deep=False)) - {"options"}
         known = [set(inspect.signature(f).parameters) - ours for f in (plan, run)]
         known[0] |= self._further_options
         wrong = [name for name in options if name not in known[0] | known[1]]
@@ -195,6 +197,19 @@ class _Planned(_Told):
         return getattr(self, "_opened", None) if self.ledger is None else self.ledger
 
     @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """One fit at a time: of two at once, the ledger of one would be forgotten."""
+        ours = object()
+        if self.__dict__.setdefault("_busy", ours) is not ours:  # one step for all threads
+            raise RuntimeError(
+                "a fit of this estimator is under way: fit a clone, with the ledger of the data"
+            )
+        try:
+            yield
+        finally:
+            self.__dict__.pop("_busy", None)
+
+    @contextmanager
     def _remembering(self, ledger: PrivacyLedger) -> Iterator[None]:
         """Keep the ledger of what was charged, even if a run is interrupted."""
         try:
@@ -211,6 +226,9 @@ class _Planned(_Told):
         names: Any = getattr(self, "feature_names_in_", None)
         if is_table(X):
             named = names is not None and column_names(X) is not None
+            if named and hasattr(self, "_loaded"):  # names as a file keeps them
+                own = {as_word(c): c for c in X.columns}
+                names = [own.get(name, name) for name in names]
             if named and not set(names) <= set(X.columns):
                 raise ValueError(
                     f"X must have the columns of the fit: {', '.join(map(str, names))}"
@@ -218,3 +236,10 @@ class _Planned(_Told):
             X = features(X, "X", columns=list(names) if named else None)
         points = as_rows(X, "X", n_features=self.n_features_in_, of=type(self).__name__)
         return scale_to_box(points, *self._box)
+
+    def _name_features(self, n_features: int, columns: Any) -> None:
+        """What scikit-learn asks for; a fit on arrays has no names of columns."""
+        self.n_features_in_ = n_features
+        self.__dict__.pop("feature_names_in_", None)
+        if columns is not None:  # a name may be a tuple
+            self.feature_names_in_ = np.fromiter(columns, dtype=object, count=n_features)

@@ -34,12 +34,13 @@ class Bounds(NamedTuple):
     lower: Any
     upper: Any
 
-    def of(self, data: ClientData) -> tuple[FloatArray, FloatArray]:
-        """Lower and upper bound (d,) of each column."""
-        if self.lower is None:
-            return _range_of(data.points)
-        d = data.n_features
-        lower, upper = (as_bound(getattr(self, name), name, d) for name in ("lower", "upper"))
+    def of_data(self, data: ClientData) -> tuple[FloatArray, FloatArray]:
+        """Lower and upper bound (d,) of each column of these rows."""
+        return _range_of(data.points) if self.lower is None else self.of(data.n_features)
+
+    def of(self, d: int) -> tuple[FloatArray, FloatArray]:
+        """Lower and upper bound (d,) of each of d columns that were given bounds: copies."""
+        lower, upper = (as_bound(getattr(self, name), name, d).copy() for name in self._fields[1:])
         if not (lower < upper).all():
             raise ValueError("lower and upper must satisfy lower < upper in every feature")
         return lower, upper  # their difference is checked by `scale_to_box`
@@ -77,12 +78,12 @@ def _from_file(path: Any) -> Bounds:
     if not isinstance(path, str | os.PathLike):
         raise TypeError(f"bounds must be the path of a CSV file, got {type(path).__name__}")
     try:
-        table = pd.read_csv(path, dtype={"column": str})
+        table = pd.read_csv(path, dtype={"column": str}, keep_default_na=False)  # NA is a name
     except OSError as error:
         raise ValueError(f"bounds must be a file that can be read: {error.strerror}") from None
     except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError):
         raise ValueError("bounds must be a CSV file with the header column,lower,upper") from None
-    if list(table.columns) != HEADER or table.column.isna().any() or not len(table):
+    if list(table.columns) != HEADER or not len(table) or (table.column == "").any():
         raise ValueError("bounds must be a CSV file with the header column,lower,upper")
     if table.column.duplicated().any():
         raise ValueError("bounds must name every column once")

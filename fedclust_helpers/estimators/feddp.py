@@ -118,6 +118,8 @@ class FedDPKMeans(_Boxed):
                 server, rows_per_client=self.rows_per_client,
                 n_clusters=self.n_clusters,  # type: ignore[arg-type]
             )  # fmt: skip
+        if self.unit == "client" and self.n_records is None:  # the true one would be public
+            raise ValueError("n_records must be given with unit='client': a public number")
         return (server,)
 
     def _server(self, given: Any, rows: Rows, box: tuple[FloatArray, FloatArray]) -> FloatArray:

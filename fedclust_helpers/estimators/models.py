@@ -17,7 +17,13 @@ from fedclust_helpers.client_statistics.models import batch_of
 from fedclust_helpers.datasets import scale_to_box
 from fedclust_helpers.estimators.base import Prepared, _Planned
 from fedclust_helpers.estimators.bounds import Bounds
-from fedclust_helpers.estimators.reading import Rows, client_codes, is_one_table, read_rows
+from fedclust_helpers.estimators.reading import (
+    Rows,
+    check_order,
+    client_codes,
+    is_one_table,
+    read_rows,
+)
 from fedclust_helpers.federation import ClientData, InProcess, simulate
 from fedclust_helpers.federation.data import is_table
 
@@ -118,9 +124,10 @@ class RRCluster(_Planned):
             same = "replace-one" if self.method in REBALANCING else "add/remove"
             ledger = PrivacyLedger("client", same)
         shares = {"noise_from": "clients"} if self.trust == "masked" else {}
+        # each client has a row; how many all of them have would tell of one: no public number
         made: InProcess = simulate(
             data, self.trust, mode=self.mode, seed=self.seed, ledger=ledger,
-            n_labels=len(self._classes()), **shares,
+            n_labels=len(self._classes()), n_records=data.n_clients, **shares,
         )  # fmt: skip
         return made
 
@@ -142,9 +149,8 @@ class RRCluster(_Planned):
         federation: Any = prepared.federation
         result = rr_cluster.run(federation, prepared.plan, **prepared.running)  # type: ignore[arg-type]
         self.models_, self.common_ = result.models, result.common
-        self.classes_ = np.asarray(self._classes())
         self.clients_, self._box = prepared.rows.clients, prepared.bounds
-        self.n_features_in_ = federation.n_features
+        self._keep_form(federation.n_features)
         self.choices_ = self._judged(self._inside(prepared.rows.data)).choices
         return result
 
@@ -207,7 +213,7 @@ class RRCluster(_Planned):
     def _rows(self, X: Any, y: Any, clients: Any) -> ClientData:
         check_is_fitted(self)
         names = getattr(self, "feature_names_in_", None)
-        labels = self._labels_of(y, self._classes(), X)
+        labels = self._labels_of(y, self._known, X)
         rows = read_rows(X, clients, columns=None if names is None else list(names), labels=labels)
         return self._inside(rows.data)
 
@@ -219,8 +225,9 @@ class RRCluster(_Planned):
     def _judged(self, data: ClientData) -> rr_cluster.Evaluation:
         """How every client fares with its own choice."""
         groups = np.zeros(data.n_clients, dtype=np.int64)
-        model = self._model(data.n_features)
-        return rr_cluster.evaluate(model, self.models_, data, data, groups, common=self.common_)
+        return rr_cluster.evaluate(
+            self._form, self.models_, data, data, groups, common=self.common_
+        )
 
     def _choices_of(self, names: list[Any]) -> IntArray:
         known = {name: i for i, name in enumerate(getattr(self, "clients_", []))}
@@ -230,7 +237,7 @@ class RRCluster(_Planned):
 
     def _outputs(self, rows: FloatArray, own: IntArray) -> FloatArray:
         """Outputs (n, classes) of each row under the model of its client."""
-        model, rows = self._model(rows.shape[1]), np.clip(rows, -1, 1)
+        model, rows = self._form, np.clip(rows, -1, 1)
         out = np.empty((len(rows), len(self.classes_)))
         for j in np.unique(own):
             at = own == j
@@ -250,6 +257,13 @@ class RRCluster(_Planned):
             raise ValueError("classes must hold two or more different labels")
         return found
 
+    def _keep_form(self, n_features: int) -> None:
+        """Classes and model of this fit: parameters that are set later belong to the next."""
+        self._known, self._form = self._classes(), self._model(n_features)
+        self.classes_ = np.fromiter(self._known, dtype=object, count=len(self._known))
+        if len({type(label) for label in self._known}) == 1 and np.ndim(self._known[0]) == 0:
+            self.classes_ = np.asarray(self._known)
+
     def _model(self, n_features: int) -> Any:
         n = len(self._classes())
         if self.n_hidden:
@@ -258,6 +272,10 @@ class RRCluster(_Planned):
 
     def _labels_of(self, y: Any, classes: list[Any], X: Any) -> Callable[..., tuple[Any, Any]]:
         """What `read_rows` asks for the class numbers of a table."""
+        if isinstance(X, ClientData):
+            if y is not None or X.labels is None or X.labels.max() >= len(classes):
+                raise ValueError("y must be None: ClientData brings labels, numbers of classes")
+            return lambda *_: (None, None)
         if y is None:
             raise ValueError("y must be given: a label for each row")
         numbers = {label: i for i, label in enumerate(classes)}
@@ -273,6 +291,7 @@ class RRCluster(_Planned):
             if named and (not is_table(table) or y not in list(table.columns)):
                 raise ValueError("y must be labels, or the name of a column of X")
             own = table[y] if named else y if key is None else y[key]
+            check_order(table, own, "y")
             values = np.asarray(own, dtype=object)
             if values.shape != (len(table),):
                 raise ValueError("y must hold one label for each row")
@@ -294,7 +313,7 @@ class RRCluster(_Planned):
         self.models_ = np.asarray(content["models"], dtype=np.float64)
         common = content["common"]
         self.common_ = None if common is None else np.asarray(common, dtype=np.float64)
-        self.classes_ = np.asarray(self._classes())
+        self._keep_form(self.n_features_in_)
 
     def _good(self, X: Any, y: Any, clients: Any) -> float:
         return self.score(X, y, clients=clients)

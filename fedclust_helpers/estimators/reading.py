@@ -15,7 +15,7 @@ from scipy.sparse import issparse
 
 from fedclust_helpers._validation import FloatArray, as_points
 from fedclust_helpers.federation import ClientData
-from fedclust_helpers.federation.data import is_table
+from fedclust_helpers.federation.data import column_names, is_table
 
 
 class Rows(NamedTuple):
@@ -71,6 +71,7 @@ def read_rows(
     if isinstance(X, Sequence) and len(X) == 0:
         raise ValueError("X must hold at least one client, or one row")
     own, label_column = (None, None) if labels is None else labels(X)
+    check_order(X, clients, "clients")
     drop = [label_column] if label_column is not None else []
     owner_column = _owner_column(X, clients)
     ids = clients if owner_column is None else X[owner_column]
@@ -157,6 +158,18 @@ def _flat(ids: Any) -> Any:
     return list(array)
 
 
+def check_order(X: Any, each: Any, name: str) -> None:
+    """Refuse one Series or table beside another that has the same rows in another order."""
+    kinds = pd.DataFrame | pd.Series
+    if not (isinstance(X, kinds) and isinstance(each, kinds)) or X.index.equals(each.index):
+        return
+    if len(X) == len(each) and X.index.isin(each.index).all() and each.index.isin(X.index).all():
+        raise ValueError(
+            f"{name} must be in the order of the rows of X, and its index has them in another:"
+            f" take {name}.loc[X.index], or {name}.to_numpy() if its order is right"
+        )
+
+
 def as_rows(X: Any, name: str, *, n_features: int | None = None, of: str = "") -> FloatArray:
     """An array or table as finite numbers (n, d), in the words that scikit-learn's checks ask for.
 
@@ -206,10 +219,13 @@ def features(
     if len(set(own)) < len(own):
         raise ValueError(f"{name} must have columns of different names")
     wanted = [c for c in own if c not in drop] if columns is None else list(columns)
+    if both := [c for c in drop if c in wanted]:
+        raise ValueError(f"{both[0]} must not have bounds: it says whose each row is, or its class")
     if missing := [c for c in wanted if c not in own]:
         raise ValueError(f"{name} must have the columns {_listed(wanted)}; {_listed(missing)} not")
-    if isinstance(table, pd.DataFrame):
-        chosen = table[wanted]
+    if isinstance(table, pd.DataFrame):  # by number: True and False would choose rows
+        numbers = {column: i for i, column in enumerate(own)}
+        chosen = table.iloc[:, [numbers[column] for column in wanted]]
     else:  # another kind of table
         chosen = pd.DataFrame({c: np.asarray(table[c]) for c in wanted})
     for column in wanted:
@@ -238,14 +254,6 @@ def _is_real(column: Any) -> bool:
 
 def _listed(names: Sequence[Any]) -> str:
     return ", ".join(map(str, names))
-
-
-def column_names(table: Any) -> list[Any] | None:
-    """Names of the columns, where this is a table with names of its own."""
-    if not is_table(table):
-        return None
-    names = list(table.columns)
-    return None if names == list(range(len(names))) else names
 
 
 def _named(name: str, build: Callable[..., ClientData], *args: Any) -> ClientData:

@@ -127,6 +127,8 @@ def _dealt(
     if n_rows is not None:
         if clients is not None:
             raise ValueError("n_rows must be None where clients are given")
+        if is_table(X) and not isinstance(X, pd.DataFrame):  # another kind of table
+            X = pd.DataFrame({column: np.asarray(X[column]) for column in X.columns})
         X = X if is_table(X) else np.asarray(X)
         chosen = rng.integers(len(X), size=n_rows)
         X = X.iloc[chosen].reset_index(drop=True) if is_table(X) else X[chosen]

@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Mapping
+from numbers import Real
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from fedclust_helpers import __version__
+from fedclust_helpers.estimators.bounds import Bounds
 from fedclust_helpers.estimators.statement import Statement
 
 FORMAT = "fedclust model 1"
@@ -22,13 +25,15 @@ PARTS = ("format", "version", "estimator", "parameters", "content", "statement")
 LEFT_OUT = frozenset({"seed", "ledger", "options", "bounds", "lower", "upper", "X_server"})
 
 
+def settings_of(estimator: Any) -> dict[str, Any]:
+    """The parameters that are written, as they are now: a copy."""
+    every = estimator.get_params(deep=False)
+    return {name: copy.deepcopy(v) for name, v in every.items() if name not in LEFT_OUT}
+
+
 def as_json(estimator: Any) -> dict[str, Any]:
     """What `save` writes."""
-    parameters = {
-        name: _plain(value)
-        for name, value in estimator.get_params(deep=False).items()
-        if name not in LEFT_OUT
-    }
+    parameters = {name: _plain(value) for name, value in estimator._asked.items()}
     return {
         "format": FORMAT, "version": __version__, "estimator": type(estimator).__name__,
         "parameters": parameters, "content": estimator._content(),
@@ -57,7 +62,7 @@ def load_as(path: str | PathLike[str], kinds: Mapping[str, Any]) -> Any:
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         raise ValueError(f"path must be a file that `save` wrote, with format {FORMAT!r}")
     lacking = [part for part in PARTS if part not in found]
-    if lacking or found["estimator"] not in kinds:
+    if lacking or found["estimator"] not in list(kinds):
         what = ", ".join(lacking) or "an estimator that this version knows"
         raise ValueError(f"path must be a file that `save` wrote: it lacks {what}")
     try:
@@ -76,10 +81,9 @@ def _restored(kind: Any, found: Mapping[str, Any]) -> Any:
     model = kind(**found["parameters"], lower=sides[0], upper=sides[1])
     model._loaded = Statement(facts)
     str(model._loaded)  # all that it says is there
-    model._box = lower, upper
-    model.n_features_in_ = len(lower)
-    if names is not None:
-        model.feature_names_in_ = np.asarray(names, dtype=object)
+    model._box = Bounds(None, lower, upper).of(len(lower))
+    model._asked = found["parameters"]
+    model._name_features(len(lower), names)
     model._restore(found["content"])
     return model
 
@@ -92,4 +96,6 @@ def _plain(value: Any) -> Any:
         return [_plain(v) for v in value]
     if value is None or isinstance(value, bool | int | float | str):
         return value
+    if isinstance(value, Real):
+        return float(value)
     raise TypeError(f"a model with a parameter of type {type(value).__name__} cannot be saved")

@@ -90,6 +90,8 @@ def _charged(f: Mapping[str, Any]) -> str:
     text = f"epsilon = {total(spent['epsilon'])} at delta = {f['delta']:.3g} by this fit"
     if spent["ledger_releases"] > spent["releases"]:
         text += f"; {total(spent['ledger_epsilon'])} by all fits on its ledger"
+        if spent["ledger_epsilon"] is None and spent["epsilon"] is not None:
+            text += ", at this delta"
     return text
 
 
@@ -128,7 +130,7 @@ def statement_of(
         "epsilon": _finite(plan.epsilon), "delta": plan.delta, "accountant": accountant(plan),
         "n_rounds": plan.n_rounds, "n_clusters": plan.n_clusters, "n_features": plan.n_features,
         "n_clients": f.n_clients, "n_records": f.n_records,
-        "columns": None if columns is None else [_word(c) for c in columns],
+        "columns": None if columns is None else [as_word(c) for c in columns],
         "lower": np.asarray(box[0]).tolist(), "upper": np.asarray(box[1]).tolist(),
         "bounds_from": bounds_from, "planned_bytes": plan.n_bytes,
         "sent_bytes": None if transcript is None else transcript.n_bytes(),
@@ -167,7 +169,7 @@ def _finite(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
 
 
-def _word(name: Any) -> Any:
+def as_word(name: Any) -> Any:
     """The name of a column as JSON keeps it."""
     if isinstance(name, np.generic):
         name = name.item()

@@ -37,7 +37,7 @@ class _Told(BaseEstimator):
         return statement_of(
             type(self).__name__, self.plan_, self._box, columns=names, warnings=self._told,
             ledger=self.ledger_, result=self.result_, transcript=self.transcript_,
-            bounds_from=self._bounds_from,
+            bounds_from=self._bounds_were,
         )  # fmt: skip
 
     def save(self, path: str | PathLike[str]) -> None:
@@ -138,7 +138,7 @@ class _Told(BaseEstimator):
         which refuses to be pickled if it has a budget.
         """
         state = dict(super().__getstate__())
-        for name in self._local:
+        for name in (*self._local, "_busy"):
             state.pop(name, None)
         if "_opened" in state:
             record = state["_opened"].since(0)
@@ -155,4 +155,5 @@ class _Told(BaseEstimator):
     def _with(self, state: dict[str, Any]) -> Self:
         made = type(self).__new__(type(self))
         made.__dict__.update(state)
+        made.__dict__.pop("_busy", None)
         return made

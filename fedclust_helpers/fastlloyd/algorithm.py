@@ -64,7 +64,7 @@ def run(
     check_instance(plan, LloydPlan, "plan")
     centers = initial_centers(federation, plan)  # line 3
     history, released = [centers], []
-    with federation.follow(plan, progress) as n_before:
+    with federation.follow(plan, progress) as held:
         for t in range(plan.n_rounds):  # line 4
             radius: Any = {} if plan.radii is None else {"radius": plan.radii[t]}
             sums, counts = federation.noisy_sum(  # lines 5 to 16: clients, aggregation, noise
@@ -74,7 +74,7 @@ def run(
             released.append((sums, counts))
             history.append(centers)
     return LloydResult(
-        plan=plan, ledger=federation.ledger.since(n_before), transcript=federation.transcript,
+        plan=plan, ledger=federation.ledger.of(held), transcript=federation.transcript,
         centers=centers, history=np.stack(history), released=tuple(released),
     )  # fmt: skip
 

@@ -231,10 +231,10 @@ def run_overclustered(
     """
     require(federation, "noisy_sum")
     check_instance(plan, OverclusteredPlan, "plan")
-    with federation.follow(plan, progress) as n_before:
+    with federation.follow(plan, progress) as held:
         run = follow(federation, plan)
     return OverclusteredResult(
-        plan=plan, ledger=federation.ledger.since(n_before), transcript=federation.transcript,
+        plan=plan, ledger=federation.ledger.of(held), transcript=federation.transcript,
         centers=run.centers, before_merge=run.many,
         weights=run.weights, released=tuple(run.released), costs_by_k=run.costs,
     )  # fmt: skip

@@ -56,7 +56,7 @@ def run(
     elif server_points is not None:
         raise ValueError("server_points must be None: the plan starts from given centres")
     init = None
-    with federation.follow(plan, progress) as n_before:
+    with federation.follow(plan, progress) as held:
         if isinstance(plan, AdaptivePlan):
             history, released = follow_adaptive(federation, plan, server, rng=generator)
         elif isinstance(plan, LloydsPlan):
@@ -69,6 +69,6 @@ def run(
             init = initialise(federation, plan, server, rng=generator)
             history, released = lloyds(federation, plan, init.centers)
     return FedDPResult(
-        plan=plan, ledger=federation.ledger.since(n_before), transcript=federation.transcript,
+        plan=plan, ledger=federation.ledger.of(held), transcript=federation.transcript,
         init=init, centers=history[-1], history=history, released=released,
     )  # fmt: skip

@@ -14,7 +14,7 @@ from fedclust_helpers._checked import checked
 from fedclust_helpers._progress import Progress, showing
 from fedclust_helpers._state import Fixed, SingleUse
 from fedclust_helpers._validation import Count, FloatArray, IntArray, check_instance
-from fedclust_helpers.accounting import Budget, PrivacyLedger, Sampling
+from fedclust_helpers.accounting import Budget, PrivacyLedger, Reservation, Sampling
 from fedclust_helpers.client_statistics import ClientMemory, ClientStatistic
 from fedclust_helpers.federation import checks
 from fedclust_helpers.federation.data import ClientData, warn_if_mostly_clipped
@@ -55,7 +55,9 @@ class SumFederation(Protocol):
     def noise_multipliers(self, epsilon: float, delta: float) -> Iterator[float]: ...
     def gaussian(self, *args: Any, **kwargs: Any) -> Mechanism: ...
     def laplace(self, *args: Any, **kwargs: Any) -> Mechanism: ...
-    def follow(self, plan: Plan, progress: Progress = False) -> AbstractContextManager[int]: ...
+    def follow(
+        self, plan: Plan, progress: Progress = False
+    ) -> AbstractContextManager[Reservation]: ...
     def check_release(self, *args: Any, **kwargs: Any) -> int: ...
     def noisy_sum(self, *args: Any, **kwargs: Any) -> tuple[FloatArray, ...]: ...
 
@@ -186,10 +188,11 @@ class InProcess(Fixed, SingleUse, NoiseFactory):
     # following a plan -----------------------------------------------------------------------------
 
     @contextmanager
-    def follow(self, plan: Plan, progress: Progress = False) -> Iterator[int]:
+    def follow(self, plan: Plan, progress: Progress = False) -> Iterator[Reservation]:
         """Make the releases of `plan`, in order and no others, while this context is open.
 
-        Yields how many releases the ledger held before: ``ledger.since`` of it is the run alone.
+        Yields what the ledger holds for it: ``ledger.of`` that is the run alone, also where other
+        threads charge the same ledger meanwhile.
         `progress` shows a bar over the releases, or is called as ``progress(done, total)`` after
         each of them.
 
@@ -204,7 +207,7 @@ class InProcess(Fixed, SingleUse, NoiseFactory):
                 raise PlanMismatchError("a run is under way on this federation: one plan at a time")
             self._following = following = Following(plan, self.facts, self.ledger, done)
             try:
-                yield len(self.ledger.releases)
+                yield following.reservation
                 done(following.n_made)
             finally:
                 self._following = None

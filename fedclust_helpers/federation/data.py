@@ -342,6 +342,15 @@ def is_table(table: Any) -> bool:
     return hasattr(table, "columns") and hasattr(table, "to_numpy")
 
 
+def column_names(table: Any) -> list[Any] | None:
+    """Names of the columns, where this is a table with names of its own."""
+    if not is_table(table):
+        return None
+    names = list(table.columns)  # True and False are names, though they equal 1 and 0
+    numbered = names == list(range(len(names))) and not any(isinstance(n, bool) for n in names)
+    return None if numbered else names
+
+
 def _as_list(each: Any, name: str, keys: list[Any] | None) -> list[Any]:
     """One entry for each client, from a sequence, or from a mapping in the order of `keys`."""
     if isinstance(each, Mapping):
@@ -357,19 +366,19 @@ def _as_list(each: Any, name: str, keys: list[Any] | None) -> list[Any]:
 
 def _aligned(tables: list[Any], names: list[str]) -> list[Any]:
     """DataFrames with named columns, all in the order of the first one; the rest as it is."""
-    columns, first, out = None, "", []
-    for table, name in zip(tables, names, strict=True):
-        own = list(table.columns) if is_table(table) else []
-        if own != list(range(len(own))):  # else pandas numbered an array's columns
-            if columns is None:
-                columns, first = own, name
-                if len(set(own)) < len(own):
-                    raise ValueError(f"{name} must have columns of different names")
-            if len(own) != len(columns) or set(own) != set(columns):
-                raise ValueError(f"{name} must have the same columns as {first}")
-            table = table[columns]
-        out.append(table)
-    return out
+    every = [column_names(table) for table in tables]
+    first = next((i for i, own in enumerate(every) if own is not None), None)
+    columns = None if first is None else every[first]
+    if first is None or columns is None:
+        return tables
+    if len(set(columns)) < len(columns):
+        raise ValueError(f"{names[first]} must have columns of different names")
+    for own, name in zip(every, names, strict=True):
+        if own is None:
+            raise ValueError(f"{name} must be a table, as {names[first]} is, with the same columns")
+        if len(own) != len(columns) or set(own) != set(columns):
+            raise ValueError(f"{name} must have the same columns as {names[first]}")
+    return [t if own == columns else t[columns] for t, own in zip(tables, every, strict=True)]
 
 
 def _numbered(owners: Any, n_rows: int) -> tuple[IntArray, IntArray]:

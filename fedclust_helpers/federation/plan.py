@@ -156,6 +156,9 @@ class Plan:
         f = self.facts
         mode = "secure mode" if f.mode == "secure" else "teaching mode: private against nobody who"
         plural = "" if self.n_rounds == 1 else "s"
+        counts = [f"{f.n_clients} clients", f"{f.n_records} records (or bounds of these)"]
+        if f.unit == "client" and f.n_records == f.n_clients:
+            counts.pop()  # records are no public number, and no release needs one
         rows = [
             ("method", f"{self.method}, {self.n_rounds} round{plural}"),
             ("protects", f"one {f.unit}, {f.adjacency} neighbours"),
@@ -171,8 +174,7 @@ class Plan:
             ("noise", f"{f.noise}, added by {f.noise_from}"),
             (
                 "public",
-                f"{f.n_clients} clients, {f.n_records} records (or bounds of these),"
-                f" {f.n_features} features, {f.domain} of size {f.bound:g},"
+                f"{', '.join(counts)}, {f.n_features} features, {f.domain} of size {f.bound:g},"
                 f" {self.n_clusters} clusters",
             ),
         ]

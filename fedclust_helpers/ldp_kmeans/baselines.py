@@ -10,6 +10,7 @@ from sklearn.cluster import KMeans
 
 from fedclust_helpers._progress import Progress
 from fedclust_helpers._validation import FloatArray, as_points, check_fits, check_int, check_rng
+from fedclust_helpers.accounting import Reservation
 from fedclust_helpers.federation import LocalReports
 from fedclust_helpers.ldp_kmeans import results
 from fedclust_helpers.ldp_kmeans.local_randomizers import MAX_NUMBERS
@@ -48,12 +49,12 @@ def run_gaussian_reports(
 ) -> results.LdpResult:
     """k-means on the noisy points, cut to the ball."""
     query = NoisyPoints(plan.n_features, plan.mechanism, max_kept=plan.max_reports)
-    with results.following(federation, plan, [query], progress) as n_before:
+    with results.following(federation, plan, [query], progress) as held:
         federation.ask(query, round=0)
     noisy = query.points()
     model = KMeans(plan.n_clusters, n_init=plan.n_init, random_state=int(rng.integers(2**31)))
     centers = results.to_ball(model.fit(noisy).cluster_centers_)
-    return _result(federation, plan, n_before, centers)
+    return _result(federation, plan, held, centers)
 
 
 def plan_private_mean(
@@ -83,10 +84,10 @@ def run_private_mean(
         plan.n_features, plan.mechanism, rng=federation.randomness.public, n_buckets=2,
         name="sum of points",
     )  # fmt: skip
-    with results.following(federation, plan, [sums], progress) as n_before:
+    with results.following(federation, plan, [sums], progress) as held:
         federation.ask(sums, round=0)
     mean = results.to_ball(sums.estimate(np.zeros(1, dtype=np.uint64)) / max(1, sums.n_users))
-    return _result(federation, plan, n_before, np.repeat(mean, plan.n_clusters, axis=0))
+    return _result(federation, plan, held, np.repeat(mean, plan.n_clusters, axis=0))
 
 
 def plan_lloyd(
@@ -136,14 +137,14 @@ def run_lloyd(
             raise ValueError(f"initial must hold {k} centres, got {len(now)}")
     nearest = results.NearestQuery(results.ball_projection(federation, d, d), plan, rng=public)
     history = [now]
-    with results.following(federation, plan, [], progress) as n_before:
+    with results.following(federation, plan, [], progress) as held:
         for t in range(plan.n_rounds):
             counts, sums = nearest.counts(now), nearest.sums(now)
             federation.ask(counts, round=t, part=f"count {t}")
             federation.ask(sums, round=t, part=f"sum {t}")
             now = results.means_of(counts, sums, now, n_sd=plan.n_sd)
             history.append(now)
-    return _result(federation, plan, n_before, now, history=np.stack(history))
+    return _result(federation, plan, held, now, history=np.stack(history))
 
 
 def random_in_ball(n: int, n_features: int, *, rng: np.random.Generator) -> FloatArray:
@@ -156,8 +157,8 @@ def random_in_ball(n: int, n_features: int, *, rng: np.random.Generator) -> Floa
 
 
 def _result(
-    federation: LocalReports, plan: VectorPlan, n_before: int, centers: FloatArray,
+    federation: LocalReports, plan: VectorPlan, held: Reservation, centers: FloatArray,
     history: FloatArray | None = None,
 ) -> results.LdpResult:  # fmt: skip
     q = results.ball_projection(federation, plan.n_features, plan.n_features)
-    return results.result_of(federation, plan, n_before, centers, projection=q, history=history)
+    return results.result_of(federation, plan, held, centers, projection=q, history=history)

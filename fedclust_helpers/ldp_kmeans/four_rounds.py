@@ -47,7 +47,7 @@ def run_four_rounds(
     # the shifted cube has twice the side: the same cells lie one level deeper
     depths = tuple(p + 1 for p in plan.depths)
     nearest, origin = results.NearestQuery(q, plan, rng=public), np.zeros((1, d))
-    with results.following(federation, plan, [], progress) as n_before:
+    with results.following(federation, plan, [], progress) as held:
         cells = CellCounts(grid, depths, plan.epsilon, projection=q, rng=public)
         later = [nearest.counts(origin, f"nearest {what}") for what in ("candidate", "centre")]
         known: list[LocalQuery] = [cells, *later, nearest.sums(origin)]
@@ -89,7 +89,7 @@ def run_four_rounds(
     fallback = low if d == plan.n_features else np.zeros((k, plan.n_features))
     centers = results.means_of(tally, vectors, fallback, n_sd=2)
     return results.result_of(
-        federation, plan, n_before, centers, low_centers=low, proxies=proxies, weights=weights,
+        federation, plan, held, centers, low_centers=low, proxies=proxies, weights=weights,
         levels=tuple(levels), heavy=heavy, candidates=candidates, grid=grid, projection=q,
     )  # fmt: skip
 

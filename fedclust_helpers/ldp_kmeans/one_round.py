@@ -44,7 +44,7 @@ def run_one_round(
         sums = cell_sums(grid, plan.sums_depth, q, plan.mechanism, rng=public)
     known: list[LocalQuery] = [counts] if sums is None else [counts, sums]
     # lines 9 to 12: what the users say
-    with results.following(federation, plan, known, progress) as n_before:
+    with results.following(federation, plan, known, progress) as held:
         federation.ask(counts, round=0, part=None if sums is None else "count")
         if sums is not None:
             federation.ask(sums, round=0, part="sum")
@@ -67,7 +67,7 @@ def run_one_round(
             centers = np.where(np.isfinite(centers), centers, low)
         centers = np.nan_to_num(centers, nan=0.0)
     return results.result_of(
-        federation, plan, n_before, centers, low_centers=low, proxies=points, weights=weights,
+        federation, plan, held, centers, low_centers=low, proxies=points, weights=weights,
         levels=tuple(levels), chosen=chosen, grid=grid, projection=q,
     )  # fmt: skip
 

@@ -13,6 +13,7 @@ import numpy as np
 from fedclust_helpers import kmeans
 from fedclust_helpers._progress import Progress
 from fedclust_helpers._validation import FloatArray
+from fedclust_helpers.accounting import Reservation
 from fedclust_helpers.federation import LocalReports, RunResult
 from fedclust_helpers.federation.reports import LocalQuery, Words
 from fedclust_helpers.ldp_kmeans.depths import CELLS_PER_CLUSTER
@@ -60,27 +61,27 @@ class LdpResult(RunResult):
 @contextmanager
 def following(
     federation: LocalReports, plan: LocalPlan, queries: Sequence[LocalQuery], progress: Progress
-) -> Iterator[int]:
-    """Follow a plan: yields how many releases the ledger held before.
+) -> Iterator[Reservation]:
+    """Follow a plan: yields what the ledger holds for it.
 
     `queries` are those that are known before the first report: what can be refused is refused here.
     """
-    with federation.follow(plan, progress) as n_before:
+    with federation.follow(plan, progress) as held:
         for query in queries:
             federation.check_ask(query)
         if plan.parts:
             federation.divide(plan.shares)
-        yield n_before
+        yield held
 
 
 def result_of(
-    federation: LocalReports, plan: LocalPlan, n_before: int, centers: FloatArray, **found: Any
+    federation: LocalReports, plan: LocalPlan, held: Reservation, centers: FloatArray, **found: Any
 ) -> LdpResult:
-    """The result of the run whose first release is number `n_before` of the ledger."""
+    """The result of the run for which the ledger `held` its plan."""
     d = plan.n_features
     bare = {"low_centers": centers, "proxies": np.zeros((0, d)), "weights": np.zeros(0)}
     return LdpResult(
-        plan=plan, ledger=federation.ledger.since(n_before), transcript=federation.transcript,
+        plan=plan, ledger=federation.ledger.of(held), transcript=federation.transcript,
         centers=centers, **bare | found,
     )  # fmt: skip
 

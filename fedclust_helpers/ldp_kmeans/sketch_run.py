@@ -234,7 +234,7 @@ def run_sketch(
     queries = [_query(plan, local, "bins", plan.bins, SIDES, None, public)]
     if plan.spread_bins:
         queries.append(_query(plan, local, "spread", plan.spread_bins, SPREAD_SIDES, 0.25, public))
-    with following(federation, plan, queries, progress) as n_before:
+    with following(federation, plan, queries, progress) as held:
         for query in queries:
             federation.ask(query, round=0, part=query.name if plan.parts else None)
     sketches = [Sketch(q.questions, q.counts, q.response) for q in queries]
@@ -247,7 +247,7 @@ def run_sketch(
     centers = kmeans.weighted_kmeans(drawn, None, plan.n_clusters, rng=rng, n_init=plan.n_init)
     centers = to_ball(centers)
     return SketchResult(
-        plan=plan, ledger=federation.ledger.since(n_before), transcript=federation.transcript,
+        plan=plan, ledger=federation.ledger.of(held), transcript=federation.transcript,
         centers=centers, low_centers=centers,
         proxies=mixture.centers, weights=mixture.weights * federation.n_records,
         projection=ball_projection(federation, d, d), mixture=mixture, structure=structure,

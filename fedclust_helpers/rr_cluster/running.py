@@ -44,7 +44,7 @@ def run(
     history, sizes, moved, reseeded = [models], [], [], []
     wrong, true_sizes = [], []
     common = None
-    with federation.follow(plan, progress) as n_before:
+    with federation.follow(plan, progress) as held:
         for made in _rounds(plan)(federation, plan, models):
             models, common = made.models, made.common
             history += [models] if keep_history else []
@@ -58,7 +58,7 @@ def run(
                 true_sizes.append(np.bincount(true, minlength=plan.n_clusters))
     seen = {"flip_rate": np.array(wrong), "true_sizes": np.array(true_sizes)} if diagnose else {}
     return TrainingResult(
-        plan=plan, ledger=federation.ledger.since(n_before), transcript=federation.transcript,
+        plan=plan, ledger=federation.ledger.of(held), transcript=federation.transcript,
         models=models, common=common, reseeded=tuple(reseeded),
         sizes=np.array(sizes, dtype=np.float64).reshape(len(sizes), plan.n_clusters),
         moved=np.array(moved, dtype=np.int64),

@@ -155,6 +155,12 @@ seed = 1
         ("[study]", '[study]\nestimator = "KMeans"', "estimator must be one of"),
         ("seed = 1", "", "seed must be given in teaching mode"),
         ("file =", "files =", "[data] files must be a list of paths"),
+        ('file = "visits.csv"', 'files = ["a.csv", "a.csv"]', "must name every file once"),
+        ("[data]", "[output]\nfolder = 3\n[data]", "folder must be text"),
+        ('clients = "clinic"', "clients = 3", "clients must be text"),
+        ("[study]", '[study]\nestimator = ["KMeans"]', "estimator must be one of"),
+        ("[study]", 'labels = "class"\n[study]', "labels are for RRCluster only"),
+        ("[study]", 'server = "a.csv"\n[study]', "server is for FedDPKMeans only"),
         ('file = "visits.csv"\n', "", "[data] must have either file or files"),
         ("[study]", "[other]", "sections are data, study and output"),
     ],
@@ -169,10 +175,107 @@ def test_what_is_wrong_is_said_in_one_line(study, capsys, old, new, says):
     assert not (study / "results").exists()
 
 
-def test_a_run_that_fails_halfway_says_so_by_its_code(study, capsys, monkeypatch):
-    monkeypatch.setattr(FastLloydKMeans, "save", lambda *a: (_ for _ in ()).throw(OSError("full")))
+@pytest.mark.parametrize(
+    ("step", "error", "says"),
+    [("save", OSError("full"), "full"), ("_followed", KeyboardInterrupt(), "stopped")],
+)
+def test_a_run_that_fails_halfway_leaves_a_trace(study, capsys, monkeypatch, step, error, says):
+    """By its exit code, and in the folder: whoever repeats the command is told what was spent."""
+    monkeypatch.setattr(FastLloydKMeans, step, lambda *a: (_ for _ in ()).throw(error))
     assert command.run(study / "study.toml") == 4
-    assert capsys.readouterr().err == "fedclust: full\n"
+    assert capsys.readouterr().err == f"fedclust: {says}\n"
+    trace = json.loads((study / "results" / "model.json").read_text("utf-8"))
+    assert trace["format"] == "a run that did not end: count it as spent"
+    assert trace["planned"]["epsilon"] == 2.0
+    with pytest.raises(ValueError, match="path must be a file that `save` wrote"):
+        load(study / "results" / "model.json")
+    monkeypatch.undo()
+    assert command.run(study / "study.toml") == 3
+    assert "or a run that did not end" in capsys.readouterr().err
+
+
+def test_two_runs_at_once_do_not_both_spend(study, capsys, monkeypatch):
+    fit, codes = FastLloydKMeans.fit, []
+
+    def meanwhile(self, *args, **kwargs):
+        codes.append(command.run(study / "study.toml"))
+        return fit(self, *args, **kwargs)
+
+    monkeypatch.setattr(FastLloydKMeans, "fit", meanwhile)
+    assert command.run(study / "study.toml") == 0 and codes == [3]
+    assert load(study / "results" / "model.json").statement().facts["charged"]["releases"]
+
+
+def test_a_folder_that_cannot_be_written_to_costs_nothing(study, capsys, monkeypatch):
+    monkeypatch.setattr(FastLloydKMeans, "fit", None)
+    (study / "results").write_text("a file")
+    assert command.run(study / "study.toml") == 3
+    assert capsys.readouterr().err == "fedclust: results cannot be written to: File exists\n"
+
+
+def test_ids_and_classes_in_words_are_read_as_text(study):
+    """01 is not 1, and a clinic may be called NA; an id that is missing is refused."""
+    table = pd.read_csv(study / "visits.csv")
+    wanted = command.read_study(study / "study.toml")[0].preview(table, clients="clinic").facts
+    names = table.clinic.map({"a": "01", "b": "1", "c": "NA"})
+    table.assign(clinic=names).to_csv(study / "visits.csv", index=False)
+    estimator, (X, y, clients), _ = command.read_study(study / "study.toml")
+    assert estimator.preview(X, clients=clients).facts == wanted and set(X.clinic) == set(names)
+    table.assign(clinic=names.where(names.index != 3)).to_csv(study / "visits.csv", index=False)
+    assert command.run(study / "study.toml") == 3
+    words = '[study]\nestimator = "RRCluster"\nclasses = ["0", "NA"]'
+    of_models = STUDY.replace("[study]", f'labels = "class"\n{words}')
+    (study / "study.toml").write_text(of_models)
+    classes = np.where(np.arange(len(table)) % 2, "NA", "0")
+    table.assign(clinic=names, **{"class": classes}).to_csv(study / "visits.csv", index=False)
+    estimator, (X, y, clients), _ = command.read_study(study / "study.toml")
+    assert estimator.preview(X, y, clients=clients).facts["n_clients"] == 3
+
+
+def test_marks_of_other_systems_do_no_harm(study):
+    """Windows line ends, a byte order mark, a comma at the end of each row, a column called NA."""
+    plain = command.read_study(study / "study.toml")[1][0].rename(columns={"dose": "NA"})
+    for name in ("visits.csv", "bounds.csv", "study.toml"):
+        text = (study / name).read_text("utf-8").replace("dose", "NA")
+        if name == "visits.csv":
+            first, *rows = text.splitlines()
+            text = "\n".join([first, *(f"{row}," for row in rows)])
+        (study / name).write_bytes(text.replace("\n", "\r\n").encode("utf-8-sig"))
+    estimator, (X, _, clients), _ = command.read_study(study / "study.toml")
+    pd.testing.assert_frame_equal(X, plain)
+    assert estimator.preview(X, clients=clients).facts["columns"] == ["age", "NA"]
+
+
+def test_a_rehearsal_reads_no_private_row(study, capsys):
+    public = study / "public.csv"
+    pd.read_csv(study / "visits.csv")[:100].to_csv(public, index=False)
+    (study / "visits.csv").unlink()
+    assert command.run(study / "study.toml", rehearse=public) == 0
+    assert "as planned" in capsys.readouterr().out
+
+
+def test_names_that_a_terminal_cannot_write_cost_no_run(study, monkeypatch):
+    for name in ("visits.csv", "bounds.csv"):
+        text = (study / name).read_text("utf-8").replace("dose", "größe")
+        (study / name).write_text(text, encoding="utf-8")
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    code, out, err = fedclust(study, "run", "--config", "study.toml")
+    assert (code, err) == (0, "") and "gr\\xf6\\xdfe" in out and "written: model.json" in out
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("age,dose,clinic", "age,age,clinic", "visits.csv must have columns of different names"),
+        (",", ";", "visits.csv must have its columns separated by commas"),
+        ("\n", "\n7,", "visits.csv cannot be read as a CSV file"),  # numbers of rows, unnamed
+    ],
+)
+def test_files_that_would_be_misread_are_refused(study, capsys, old, new, says):
+    text = (study / "visits.csv").read_text("utf-8").strip()
+    (study / "visits.csv").write_text(text.replace(old, new))
+    assert command.run(study / "study.toml") == 3
+    assert capsys.readouterr().err == f"fedclust: {says}\n"
 
 
 def test_wrong_arguments_end_with_two(study):

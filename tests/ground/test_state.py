@@ -235,8 +235,8 @@ def test_a_run_releases_what_its_plan_says_and_nothing_else():
     plan = fastlloyd.plan(federation, n_clusters=2, epsilon=1.0)
     first = plan.releases[0]
     good = {"centers": np.zeros((2, 2)), "radius": plan.radii[0]}
-    with federation.follow(plan) as before:
-        assert before == 0
+    with federation.follow(plan) as held:
+        assert held.charged == []
         for wrong in (
             {"round": 1},
             {"mechanisms": plan.mechanisms[1]},

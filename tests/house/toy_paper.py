@@ -72,12 +72,12 @@ class MeanResult(RunResult):
 def run(federation: Any, plan: Plan, *, progress: Progress = False) -> MeanResult:
     """Follow the plan on its federation; `progress` as for every run."""
     means = []
-    with federation.follow(plan, progress) as n_before:
+    with federation.follow(plan, progress) as held:
         for t, release in enumerate(plan.releases):
             total, count = federation.noisy_sum(TOTAL_AND_COUNT, release.mechanisms, round=t)
             means.append(total / max(float(count[0]), 1.0))
     return MeanResult(
-        plan=plan, ledger=federation.ledger.since(n_before), transcript=federation.transcript,
+        plan=plan, ledger=federation.ledger.of(held), transcript=federation.transcript,
         centers=np.mean(means, axis=0)[None],
     )  # fmt: skip
 

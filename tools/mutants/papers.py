@@ -528,6 +528,68 @@ ESTIMATORS: tuple[Mutant, ...] = (
         "estimators/test_estimators.py::test_fits_of_one_estimator_are_charged_to_one_ledger",
     ),
     mutant(
+        "estimators-two-fits-at-once",
+        "of two fits at once none is forgotten",
+        "estimators/base.py",
+        '        if self.__dict__.setdefault("_busy", ours) is not ours:',
+        '        self.__dict__["_busy"] = ours\n        if False:',
+        "estimators/test_second_hour.py::test_two_fits_of_one_estimator_at_once_are_refused",
+    ),
+    mutant(
+        "estimators-statement-of-later-parameters",
+        "a statement says where the bounds of its own fit came from",
+        "estimators/telling.py",
+        "            bounds_from=self._bounds_were,\n",
+        "            bounds_from=self._bounds_from,\n",
+        "estimators/test_second_hour.py::test_parameters_set_after_a_fit_change_nothing_of_it",
+    ),
+    mutant(
+        "estimators-true-number-of-rows-in-public",
+        "where clients are protected, the number of all rows is not published",
+        "estimators/models.py",
+        " n_records=data.n_clients,",
+        "",
+        "estimators/test_second_hour.py"
+        "::test_the_number_of_all_rows_is_no_public_number_where_clients_are_protected",
+    ),
+    mutant(
+        "estimators-failed-fit-forgets-names",
+        "a fit that is refused leaves the fit before it as it was",
+        "estimators/base.py",
+        "            federation = prepared.federation\n",
+        "            federation = prepared.federation\n            self._name_features(2, None)\n",
+        "estimators/test_second_hour.py"
+        "::test_a_fit_that_is_refused_or_interrupted_leaves_the_fit_before_it",
+        "estimators/test_histories.py",
+    ),
+    mutant(
+        "estimators-ids-by-position",
+        "ids of a table in another order make up no clients",
+        "estimators/reading.py",
+        '    check_order(X, clients, "clients")\n',
+        "",
+        "estimators/test_second_hour.py::test_ids_of_a_table_in_another_order_are_refused",
+    ),
+    mutant(
+        "estimators-command-leaves-no-trace",
+        "a run that was stopped is not repeated as if nothing was spent",
+        "command.py",
+        "        _begin(results, statement)\n",
+        "        folder.mkdir(exist_ok=True)\n",
+        "estimators/test_command.py::test_a_run_that_fails_halfway_leaves_a_trace",
+        "estimators/test_command.py::test_two_runs_at_once_do_not_both_spend",
+    ),
+    mutant(
+        "estimators-record-of-others-runs",
+        "the record of a run holds its own releases",
+        "accounting/ledger.py",
+        "        return self._record(run.charged)\n",
+        "        first = run.charged[0] if run.charged else None\n"
+        "        start = next((i for i, r in enumerate(self._releases) if r is first), 0)\n"
+        "        return self._record(self._releases[start:])\n",
+        "estimators/test_second_hour.py::test_runs_in_threads_on_one_ledger_are_told_apart",
+    ),
+    mutant(
         "estimators-pickled-with-private-facts",
         "what only the clients know is not pickled with the model",
         "estimators/telling.py",

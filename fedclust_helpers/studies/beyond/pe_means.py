@@ -124,10 +124,10 @@ def run_pe(
 ) -> EvolutionResult:
     """Follow a plan of `plan_pe` on its federation."""
     check_instance(plan, EvolutionPlan, "plan")
-    with federation.follow(plan, progress) as n_before:
+    with federation.follow(plan, progress) as held:
         centers, released = evolve(federation, plan)
     return EvolutionResult(
-        plan=plan, ledger=federation.ledger.since(n_before), transcript=federation.transcript,
+        plan=plan, ledger=federation.ledger.of(held), transcript=federation.transcript,
         centers=centers, released=released,
     )  # fmt: skip
 

@@ -146,7 +146,7 @@ def run_as_printed(
     sums = {p: cell_sums(grid, p, q, plan.mechanism, rng=public) for p in plan.depths}
     # lines 9 to 12
     known: list[LocalQuery] = [counts, *sums.values()]
-    with results.following(federation, plan, known, progress) as n_before:
+    with results.following(federation, plan, known, progress) as held:
         for query in known:
             federation.ask(query, round=0)
     # lines 13 to 30
@@ -163,7 +163,7 @@ def run_as_printed(
     centers = recover(points, chosen.sums, chosen.weight, low)
     centers = np.where(np.isfinite(centers), centers, results.to_ball(low))
     return results.result_of(
-        federation, plan, n_before, centers, low_centers=low, proxies=points,
+        federation, plan, held, centers, low_centers=low, proxies=points,
         weights=chosen.weight, levels=tuple(levels), chosen=chosen, grid=grid, projection=q,
     )  # fmt: skip
 
