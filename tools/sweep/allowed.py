@@ -45,8 +45,12 @@ ALLOWED: tuple[Allowed, ...] = (
         "a seed is a whole number or a SeedSequence",
     ),
     Allowed(
-        "federation.in_process.*", "n_records", "none", "nonsense accepted",
-        "None is the default: the number of rows is public then, as the docstring says",
+        "federation.in_process.*", "n_records|n_labels|ledger", "none", "nonsense accepted",
+        "None is their default: the true number, public then; a ledger of its own",
+    ),
+    Allowed(
+        "rr_cluster.designs.compare_designs", "cohorts|n_clients", "none|huge", "hang or memory",
+        "the default compares twelve designs, and eight accountants of cohorts take 5 s",
     ),
     Allowed(
         "audit.sensitivity.search_sensitivity", "n_steps", "huge", "hang or memory",
