@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from fedclust_helpers._checked import checked
 from fedclust_helpers._validation import (
     Count,
+    DeltaOrZero,
+    Epsilon,
     FloatArray,
     IntArray,
     as_points,
@@ -86,7 +88,8 @@ class LocalReports(InProcess):
         return gaussian_report(self.bound, epsilon, delta, grid=grid, n_features=n_outputs)
 
     @checked
-    def report_budget(self, epsilon: float, delta: float) -> tuple[float, float]:
+    @checked
+    def report_budget(self, epsilon: Epsilon, delta: DeltaOrZero) -> tuple[float, float]:
         """The epsilon of each report of a plan of pure reports, and the delta of the plan.
 
         Without a shuffler a report costs what the plan costs, and delta is 0.

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fedclust_helpers._checked import checked
-from fedclust_helpers._validation import Count, IntArray, check_int
+from fedclust_helpers._validation import Count, DeltaOrZero, Epsilon, IntArray, check_int
 from fedclust_helpers.accounting import Accountable, Shuffled, local_epsilon_for
 from fedclust_helpers.federation.local import USERS_PER_CHUNK, LocalReports, UserSplit
 from fedclust_helpers.federation.plan import TrustModelError
@@ -75,7 +75,8 @@ class ShuffledReports(LocalReports):
         return self._n_honest
 
     @checked
-    def report_budget(self, epsilon: float, delta: float) -> tuple[float, float]:
+    @checked
+    def report_budget(self, epsilon: Epsilon, delta: DeltaOrZero) -> tuple[float, float]:
         """The local epsilon of a report whose shuffled set costs (epsilon, delta); and that delta.
 
         See `accounting.local_epsilon_for`.

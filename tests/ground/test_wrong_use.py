@@ -225,7 +225,7 @@ UNUSUAL = {
     "lists": lambda p: [p[:30].tolist(), p[30:].tolist()],
     "float32": lambda p: [p[:30].astype(np.float32), p[30:].astype(np.float32)],
     "float32 and float64": lambda p: [p[:30].astype(np.float32), p[30:]],
-    "pandas": lambda p: [pd.DataFrame(p[:30], columns=["a", "b"]), pd.DataFrame(p[30:])],
+    "pandas": lambda p: [pd.DataFrame(part, columns=["a", "b"]) for part in (p[:30], p[30:])],
     "pandas with an index": lambda p: [pd.DataFrame(p, index=np.arange(60)[::-1])],
     "read-only": lambda p: [p[:30], p[30:]],
     "Fortran order": lambda p: [np.asfortranarray(p[:30]), np.asfortranarray(p[30:])],

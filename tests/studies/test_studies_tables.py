@@ -443,8 +443,12 @@ def test_quick_local_cost_rows(quick: Any) -> None:
     assert (table["seconds"] > 0).all()
 
 
-@pytest.mark.parametrize(("algorithm", "run"), [("alg1", one_round), ("alg4", four_rounds)])
-def test_quick_local_cost_is_the_mean_of_its_runs(quick: Any, algorithm: str, run: Any) -> None:
+@pytest.mark.parametrize(
+    ("algorithm", "run", "depths"), [("alg1", one_round, (2, 3)), ("alg4", four_rounds, (1, 2, 3))]
+)
+def test_quick_local_cost_is_the_mean_of_its_runs(
+    quick: Any, algorithm: str, run: Any, depths: tuple[int, ...]
+) -> None:
     table = quick("ldp_cost").query(
         "data == 'mixture' and n == 2000 and dprime == 2 and epsilon == 4"
     )
@@ -455,8 +459,9 @@ def test_quick_local_cost_is_the_mean_of_its_runs(quick: Any, algorithm: str, ru
         protocol, server = seed_of(f"{ball.name}/{algorithm}/4/0").spawn(2)
         users = simulate(problems.load_ball(ball).points, "local", seed=protocol)
         result = run(
-            users, n_clusters=5, epsilon=4.0, delta=1e-6, rng=np.random.default_rng(server)
-        )
+            users, n_clusters=5, epsilon=4.0, delta=1e-6, depths=depths,
+            rng=np.random.default_rng(server),
+        )  # fmt: skip
         costs.append(problems.load_ball(ball).cost(result.centers))
         best.append(problems.best_ball_cost(ball))
     assert row["cost_per_point"] == pytest.approx(np.mean(costs), rel=1e-5)
