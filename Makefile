@@ -72,7 +72,7 @@ sweep: $(VENV)/installed          ## wrong input to every public callable; write
 browser-test: $(VENV)/browser-installed site          ## every page of the book and every widget in a real browser (Chromium; 4 min)
 	$(PYTEST) -m browser -s tests/browser
 
-federation-test: $(FEDERATION)/installed          ## a whole run over Flower: three clients as processes, TLS (10 min)
+federation-test: $(FEDERATION)/installed          ## a whole run over Flower: three clients as processes, TLS (5 min)
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 PYTHONHASHSEED=0 $(FEDERATION)/bin/python -m pytest -q -s \
 	    -p no:cacheprovider -m federation tests/flower
 
