@@ -52,7 +52,7 @@ notebooks: $(VENV)/installed          ## regenerate and execute every notebook f
 variations: $(VENV)/installed          ## every notebook with other seeds and settings; writes data/results/variations.csv (30 min)
 	$(RUN)/python -m tools.variations --jobs $(N)
 
-results: $(VENV)/installed          ## recompute data/results (2 CPU hours; resumed); DESIGN=quick OUT=folder: tiny tables
+results: $(VENV)/installed          ## recompute data/results (4 CPU hours; resumed); DESIGN=quick OUT=folder: tiny tables
 	out='$(OUT)'; scheduler='$(SCHEDULER)'; $(RUN)/python -m fedclust_helpers.studies --jobs $(N) \
 	    --design $(DESIGN) --backend $(BACKEND) $${out:+--out "$$out"} \
 	    $${scheduler:+--scheduler "$$scheduler"}
@@ -63,7 +63,7 @@ rivals: $(VENV)/installed          ## what people use today, on our data, in env
 bench: $(VENV)/installed          ## speed ratios as JSON, and their change; BENCH=--write stores them
 	@$(RUN)/python benchmarks/run.py $(BENCH)
 
-mutants: $(VENV)/installed          ## small wrong versions of the package: is each noticed by a test? (15 min)
+mutants: $(VENV)/installed          ## small wrong versions of the package: is each noticed by a test? (10 min)
 	$(RUN)/python -m tools.mutants --jobs $(N)
 
 sweep: $(VENV)/installed          ## wrong input to every public callable; writes data/results/sweep.csv (10 min)

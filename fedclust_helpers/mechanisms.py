@@ -376,7 +376,7 @@ class DiscreteGaussian(_Discrete):
     @property
     def rho(self) -> float:  # type: ignore[override]
         """zCDP parameter sensitivity^2 / (2 scale^2)."""
-        return self.sensitivity**2 / (2 * self.scale**2)
+        return (self.sensitivity / self.scale) ** 2 / 2
 
 
 @checked

@@ -552,7 +552,7 @@ show(fig, "The measured error grows with d along the corrected floor only")
 # %% [markdown]
 # **Read the figure.** Mean and range of 20 errors. The printed floor (dashed) grows only as $r$ does; the
 # measured one leaves it behind by a factor that grows like $\sqrt d$. No wonder: a noise vector of $d$
-# numbers has length $s\sqrt d$. With $\sqrt{d\ln(1/δ)}$ in the place of $\ln n$ (solid) the floor is met.
+# numbers has length $s\sqrt d$. With $\sqrt{8d\ln(1.25/δ)}$ in the place of $\ln n$ (solid) the floor is met.
 #
 # What else we found: the error halves or better where clusters are separated
 # ([K13](../data/results/claims.md#K13)), and the floor goes with $T/(εn)$
@@ -917,7 +917,7 @@ check(nicv(photo.points, run.centers) < 1.2 * optimum, "good colours")
 # `method="adaptive"` for the variant of section 11.
 #
 # **Check before you run:** a public radius $r$ (section 14), rows in units that make one radius
-# sensible, the unit of privacy (section 10), `noise_over_gap` (section 11; 0.19 here, well below six),
+# sensible, the unit of privacy (section 10), `noise_over_gap` (section 11; 0.17 here, well below six),
 # and on the server's side whether its points cover what you look for (section 12). To hide a whole
 # client, give the plan the bounds of its statistics: `clips=fd.ClipBounds.suggest(...)`.
 #

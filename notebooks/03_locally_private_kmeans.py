@@ -945,8 +945,8 @@ draw.plot_limits(axes, needed.T, ratios.xs(5, level="k"))
 show(fig, "Users needed against epsilon; cost ratio against the dimension")
 
 # %% [markdown]
-# **Read the figure.** Left: as printed it takes 260 million users at ε = 1 to see a cell that holds 2
-# % of them ([P.thm1.1.printed](../data/results/claims.md#P.thm1.1.printed)). Splitting users over two
+# **Read the figure.** Left: as printed it takes 260 million users at ε = 1 to see a cell that
+# holds 2 % of them ([P.thm1.1.printed](../data/results/claims.md#P.thm1.1.printed)). Splitting users over two
 # levels needs 900 times fewer, and a secure sum 600 times fewer again. Right: from the committed
 # result table (five clusters, means over data sets, ε = 1). Up to four dimensions one round comes
 # near the optimum with $10^6$ users. Six are the edge. Beyond, it costs several times the optimum
@@ -979,7 +979,7 @@ show(fig, "Users needed against epsilon; cost ratio against the dimension")
 # The table is about the paper's algorithms. What `LocalKMeans` does unless told otherwise goes beyond
 # them: section 18.
 #
-# **The paper's claims.** All 56 stand on [one page](../data/results/claims.md), each with its check, and
+# **The paper's claims.** They stand on [one page](../data/results/claims.md), each with its check, and
 # `studies.grade("P7")` runs one again. Not checked: lower bounds (they hold for every algorithm) and
 # constants hidden in $\tilde O$.
 #

@@ -250,7 +250,7 @@ def rr_cluster(learner, data, models, random, plan):
 # | $p$ | number of parameters of a model | `softmax.n_parameters` |
 # | $u_i$ | update that client $i$ sends | `updates[i]` |
 # | $C$ | clip: the longest update | `CLIP` |
-# | $\mathbf{s}_i$ | identifier of client $i$: which model fits it best, as a vector of $k$ zeros and a one | `identifiers[i]` |
+# | $\mathbf{s}_i$ | identifier of client $i$: which model fits it best, $k$ numbers: a one, else zeros | `identifiers[i]` |
 # | $B$ | smallest cluster that RR-Cluster allows | `MIN_SIZE` |
 # | $N_j$ | number of updates that move model $j$ in a round | `sizes[j]` |
 # | $s$ | standard deviation of noise, in the units of what it is added to | `std` |
@@ -636,9 +636,8 @@ show(fig, "Clients moved per round against B: none up to 8, some at 25")
 # %% [markdown]
 # **Read the figure.** Marks are live runs; the lines are what noise of this size lets expect, for
 # clusters of equal size (dashed) and for a full collapse, where everybody's true cluster is the same
-# one. For $B$ up to about
-# $qM/3k$ nobody is moved, and **RR-Cluster is DP-IFCA, equal in every bit**
-# ([R.same](../data/results/claims.md#R.same)). $B = 12$ moves one client in some 25
+# one. For $B$ up to about $qM/3k$ nobody is moved (with identifiers that have the corrected noise), and
+# **RR-Cluster is DP-IFCA, equal in every bit** ([R.same](../data/results/claims.md#R.same)). $B = 12$ moves one client in some 25
 # rounds; $B = 25 = qM/k$ always acts, since sizes are never exactly equal: then clients go from one random
 # cluster to another. With smaller cohorts $B = 8$ is no longer small: in a cohort of 40 it moves up to
 # two clients a round. The more private the run, the less there is to rebalance.
@@ -809,8 +808,8 @@ show(fig, "Accuracy by epsilon: sums only is above DP-FedAvg and clusterings")
 # 3. **Everybody in every round.** Nothing is amplified then. But $T$ Gaussian rounds of noise multiplier
 #    $\sigma$ are *exactly* one of strength $\mu = \sqrt T/\sigma$, and its curve is known:
 #    δ is $\Phi(-\epsilon/\mu + \mu/2)$ minus $e^\epsilon\,\Phi(-\epsilon/\mu - \mu/2)$. No bound is involved,
-#    while Rényi bounds ask for 8 to 15 % more noise here ([B.rr.exact](../data/results/claims.md#B.rr.exact)),
-#    and for a sample of fixed size they lose more.
+#    while a Rényi bound certifies ε = 1.15 where the curve says 1
+#    ([B.rr.exact](../data/results/claims.md#B.rr.exact)); for a sample of fixed size bounds lose more.
 #
 # Noise in the mean of all $T$ updates of a model, in units of $Ck/n$ for $n$ clients, is then
 # $2\sigma/(q\sqrt T)$: public numbers only, so `rr.compare_designs` can tell before any plan who should
@@ -988,7 +987,7 @@ check(score.accuracy > alone, "better than each client alone")
 # is the one of all runs on these clients, tuning included; that `bound` and the number of clients are
 # public; that accuracy beats a client alone, judged on data of clients who agreed to that.
 #
-# **Do not use it** if groups are rare (below a tenth of the clients: section 14), if there are a few
+# **Do not use it** if groups are rare (a tenth of the clients or fewer: section 14), if there are a few
 # hundred clients or $\epsilon$ is far below 1 (then train alone or one common model), if the number of
 # parameters is in the millions (noise grows with $\sqrt p$, the upload with $kp$), if clients drop out in
 # secret-dependent ways, or against clients who break the rules: sums hide them.

@@ -35,7 +35,7 @@
 # | **the server** | nothing | random words, then what the clinics publish | nobody |
 # | **you, the reader of the result** | centres, statement | the same | the clinics, that bounds were public |
 #
-# That is the default, masked secure aggregation. Section 2 compares it with five others.
+# That is the default, masked secure aggregation. Section 2 compares it with six others.
 #
 # ### Notation
 #
@@ -143,16 +143,17 @@ show(fig, "Visits by age and blood pressure, grey; a centre in each group")
 # * **ideal**: a box that adds up and adds noise, on paper only. The others are measured against it.
 # * **trusted**: the server gets the exact sums of every clinic, and adds the noise.
 # * **shuffled**: every visit is noised before it leaves, less than locally, and a shuffler mixes the
-#   answers, so that nobody knows whose each is.
+#   answers, so that nobody knows whose each is. (Algorithm 1 here, as in the next row.)
 # * **local**: every visit is noised before it leaves. (Another method: `LocalKMeans`, the paper's
 #   Algorithm 1. Its default, the *sketch*, is closer and takes seconds:
 #   [B.sketch.few](../data/results/claims.md#B.sketch.few). The groups are tighter than its default
 #   expects, so finer cells are asked for.)
 #
-# The same table and the same ε for each. The columns are computed: what the server sees comes from the
-# plan, bytes from its releases, and the cost from a **rehearsal**, which runs the plan on data that
-# costs nothing. We use synthetic visits: groups at random places between the public bounds. A cost of
-# 1.00 means: as good as k-means without noise.
+# The same table and the same ε for each (sums hide a visit that is added or removed, noised answers one
+# that is replaced, which is the stronger promise: chapter 05, section 1). The columns are computed: what
+# the server sees comes from the plan, bytes from its releases, and the cost from a **rehearsal**, which
+# runs the plan on data that costs nothing. We use synthetic visits: groups at random places between the
+# public bounds. A cost of 1.00 means: as good as k-means without noise.
 #
 # **Predict.** The first five rows differ in trust only. How much accuracy does it cost not to trust the
 # server? And how much, not to trust anybody?
@@ -467,7 +468,7 @@ check(agree["private"] > 0.8, "the groups are those of the diagnosis")
 
 # %% [markdown]
 # `fit_predict` gave labels: they stay with the hospitals. The columns were chosen by the names of the
-# bounds, so the other thirty did not matter.
+# bounds, so the others did not matter.
 #
 # **When not to use this.**
 #
@@ -518,7 +519,7 @@ play.explore(delta=DELTA)
 #
 # </details>
 #
-# <details><summary>2. Which of the six rows lets the server see exact sums of one clinic?</summary>
+# <details><summary>2. Which of the seven rows lets the server see exact sums of one clinic?</summary>
 #
 # "trusted" alone (section 2).
 #

@@ -44,6 +44,7 @@ from fedclust_helpers._validation import Count, Delta, Epsilon, NonNegative, che
 from fedclust_helpers.accounting.releases import Accountable
 
 MAX_LOCAL = 30.0  # beyond, no crowd that fits a computer hides a user: nothing is claimed
+MOST_USERS = 10**9  # of them; others only mix more, as anybody could add their reports
 MAX_BINARY = 2000  # users up to which all data sets of the others are tried
 WIDTH = 9.0  # standard deviations of the number of clones that are summed; the rest is added
 ROUNDING = 1e-12  # relative, of the sums that are subtracted from each other
@@ -96,9 +97,9 @@ def shuffled_delta(n_users: Count, local_epsilon: Epsilon, epsilon: NonNegative)
     same weight, c is binomial, and n0 given c too: the hockey stick is a sum over c of its tails.
     """
     alone = _alone(local_epsilon, epsilon)
-    if epsilon >= local_epsilon or local_epsilon > MAX_LOCAL or n_users == 1:
+    if epsilon >= local_epsilon or not 1e-6 < local_epsilon <= MAX_LOCAL or n_users == 1:
         return alone
-    n, p, e = n_users, math.exp(local_epsilon), math.exp(epsilon)
+    n, p, e = min(n_users, MOST_USERS), math.exp(local_epsilon), math.exp(epsilon)
     middle, spread = n / p, math.sqrt(n / p)
     low = max(1, math.floor(middle - WIDTH * spread - 40))
     high = min(n, math.ceil(middle + WIDTH * spread + 40))

@@ -171,8 +171,13 @@ class ClientStatistic:
         check_choice(part, "part", self.parts)
         check_int(norm, "norm", maximum=2)
         check_non_negative(grid, "grid")
-        check_int(public["n_features"], "n_features")
-        check_positive(public.get("bound", 1.0), "bound")
+        if check_positive(public.get("bound", 1.0), "bound") > 1e100:
+            raise ValueError("bound must be at most 1e100")
+        for name, value in public.items():
+            if name.startswith("n_"):
+                check_int(value, name)
+            elif name.startswith("clip"):
+                check_non_negative(value, name)
         change = self.changes(**public)[part]
         l1, l2, touched = change.l1, change.l2, change.touched
         if adjacency == "replace-one":

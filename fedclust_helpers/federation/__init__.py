@@ -32,8 +32,9 @@ Releases of client-level statistics may be of a cohort, where the receiver does 
 federation draws it itself, anew for each release, and charges the ledger with the `Sampling`. What
 a client keeps from round to round (`client_memory`) crosses no wire.
 
-All of them run here in one process, for teaching, testing and sweeps. The same-seed answers of the
-sum federations agree up to fixed-point rounding: that is their contract test. A federation holds
+All of them run here in one process, for teaching, testing and sweeps. With one seed and one noise
+the answers of the sum federations agree up to fixed-point rounding: that is their contract test.
+(Where clients add the noise in shares there is a little more of it.) A federation holds
 keys, pads and generators: it is not copied, pickled or used after a fork.
 """
 

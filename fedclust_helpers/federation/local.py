@@ -98,7 +98,10 @@ class LocalReports(InProcess):
 
     def charged(self, reports: Sequence[Accountable]) -> tuple[Any, ...]:
         """What the ledger is charged with when every user draws these: the report, as it is."""
-        return tuple(check_instance(reports, Sequence, "reports", what="mechanisms"))  # type: ignore[type-abstract]
+        made = tuple(check_instance(reports, Sequence, "reports", what="mechanisms"))  # type: ignore[type-abstract]
+        if not all(hasattr(m, "pure_epsilon") for m in made):
+            raise TypeError("reports must be mechanisms, each with a pure_epsilon")
+        return made
 
     def _reports(self, part: Part, values: FloatArray) -> FloatArray:
         noisy = self._released(self._exact(values, part.mechanism), part.mechanism)

@@ -147,8 +147,13 @@ class Plan:
 
     @property
     def n_bytes(self) -> int:
-        """Bytes of all releases on the wire; public arrays that are broadcast come on top."""
-        numbers = sum(r.numbers for r in self.releases)
+        """Bytes of all releases on the wire; public arrays that are broadcast come on top.
+
+        Of a sampled cohort, those of its expected size.
+        """
+        numbers = math.ceil(
+            sum(r.numbers * (r.sampling.share if r.sampling else 1) for r in self.releases)
+        )
         return numbers * self.facts.messages_per_number * self.facts.bytes_per_number
 
     def statement(self) -> list[tuple[str, str]]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fedclust_helpers._checked import checked
-from fedclust_helpers._validation import Natural
+from fedclust_helpers._validation import Natural, check_instance
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,8 @@ class Transcript:
         """Add a message with the encoded form `array` (of one message; bytes become uint8)."""
         if isinstance(array, bytes):
             array = np.frombuffer(array, dtype=np.uint8)
+        if not isinstance(array, np.generic):
+            check_instance(array, np.ndarray, "array", what="an array or bytes")
         kept = (array if payload is None else payload) if self.keep_payloads else None
         self.messages.append(
             Message(

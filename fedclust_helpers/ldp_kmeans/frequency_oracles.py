@@ -80,6 +80,8 @@ def frozen_arrays(public: Mapping[str, ArrayLike] | None) -> Mapping[str, NDArra
         raise TypeError(f"public must be a mapping of arrays, got {type(public).__name__}")
     out = {str(name): np.array(value) for name, value in (public or {}).items()}
     for array in out.values():
+        if array.dtype.kind not in "biuf":
+            raise TypeError(f"public must be arrays of numbers, got one of dtype {array.dtype}")
         array.flags.writeable = False
     return MappingProxyType(out)
 
@@ -130,7 +132,7 @@ class Channels:
         if shares_.max() > 1e9 * shares_.min():  # coins tell shares apart down to 2^-32
             raise ValueError("shares (oracle_share) must not differ by more than a factor 10^9")
         self.edges = np.cumsum(shares_ / shares_.sum())[:-1]
-        self._row_mask = np.uint64(n_buckets - 1)
+        self._row_mask = np.uint64(check_int(n_buckets, "n_buckets", maximum=2**63) - 1)
         self.seeds = [int(s) for s in random_words(self.n_answers, rng=check_rng(rng))]
 
     def coins(self, users: IntArray) -> tuple[list[IntArray], list[Words]]:

@@ -149,6 +149,8 @@ def sketch_users_needed(
     if not 0 <= sd <= 1:
         raise ValueError(f"sd must lie in [0, 1], got {sd:g}")
     told = information(epsilon, n_features, sd)
+    if not share**2 * told > 1e-300:
+        raise ValueError(f"share must be large enough for some number of users, got {share}")
     return math.ceil(threshold(n_features) ** 2 / (share**2 * told))
 
 

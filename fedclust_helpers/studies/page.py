@@ -81,9 +81,9 @@ def to_page(graded: pd.DataFrame) -> str:
         "A claim about many cells is *reproduced* if every cell is decided for it, *in shape* if"
         " more than half are\nand at most 5 % against it, and fails if more than 5 % are against"
         " it; a cell is decided if its 95 % interval leaves\nout 0, and a tie is no evidence. The"
-        " other rules stand in the rows. They are ours, and were written after a part of\nthe"
-        " numbers had been seen: judge by the numbers. Intervals are not corrected for the number"
-        " of cells.",
+        " other rules stand beside the claims in\n`claims.py`. They are ours, and were written"
+        " after a part of the numbers had been seen: judge by the\nnumbers. Intervals are not"
+        " corrected for the number of cells.",
     ]
     for paper, (name, _, readme) in PAPERS.items():
         part = graded[graded["paper"] == paper]

@@ -29,6 +29,8 @@ DOCUMENTS = {
     "data/README.md": "data",
     "CHANGELOG.md": "changelog",
     "CONTRIBUTING.md": "contributing",
+    "docs/deployment.md": "deployment",
+    "docs/sweeps.md": "sweeps",
     pages.CLAIMS: "claims/index",
 }
 
@@ -57,7 +59,8 @@ def stage(source: Path) -> None:
     pages.using(book)
     for path in ("docs/symbols.md", "data/README.md", "CHANGELOG.md"):
         pages.copy(book, path)
-    pages.copy(book, "CONTRIBUTING.md")
+    for path in ("CONTRIBUTING.md", "docs/deployment.md", "docs/sweeps.md"):
+        pages.copy(book, path)
     for path in results.glob("README*.md"):
         pages.copy(book, f"data/results/{path.name}")
     pages.bibliography(book, notebooks)

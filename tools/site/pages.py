@@ -209,7 +209,8 @@ def contents(book: Book, notebooks: Iterable[Path]) -> None:
         "Chapters": [f"{short_title(p.stem)} <chapters/{p.stem}>" for p in notebooks],
         "Evidence": ["Claims <claims/index>", "Result tables <results/index>"]
         + ["How it was made <made>"],
-        "Using it": ["Use it <using>", "Data sets <data>", "API reference <api/index>"],
+        "Using it": ["Use it <using>", "Data sets <data>", "API reference <api/index>"]
+        + ["A real federation <deployment>", "Many machines <sweeps>"],
         "Reference": ["Symbols <symbols>", "Glossary <glossary>", "Bibliography <bibliography>"]
         + ["General index <genindex>", "Changes <changelog>", "Contributing <contributing>"],
     }

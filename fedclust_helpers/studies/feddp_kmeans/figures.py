@@ -231,7 +231,7 @@ def plot_floor(
     lines = {"printed": printed, "corrected": corrected, "measured": errors}
     looks = (
         Look("floor as printed", WRONG, "--"),
-        Look("with √(d ln 1/δ)", MUTED, "-"),
+        Look("with √(8 d ln(1.25/δ))", MUTED, "-"),
         Look("measured", BLUE, "o"),
     )
     curves(ax, dims, lines, looks, interval="bars")
