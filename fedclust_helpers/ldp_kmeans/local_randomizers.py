@@ -55,9 +55,9 @@ def random_words(shape: int | tuple[int, ...], *, rng: NoiseSource) -> Words:
 
 
 def _check_words(words: Words) -> Words:
-    if not isinstance(words, np.ndarray) or words.dtype != np.uint64:
-        what = words.dtype.name if isinstance(words, np.ndarray) else type(words).__name__
-        raise TypeError(f"words must be an array of 64-bit words (uint64), got {what}")
+    kind = getattr(words, "dtype", type(words).__name__)
+    if kind != np.uint64:
+        raise TypeError(f"words must be 64-bit words (uint64), got {kind}")
     return words
 
 
