@@ -49,6 +49,10 @@ ALLOWED: tuple[Allowed, ...] = (
         "None is their default: the true number, public then; a ledger of its own",
     ),
     Allowed(
+        "accounting.shuffling.shuffled_epsilon", "n_users", "huge", "hang or memory",
+        "600,000 counts of a crowd of 10^9 are summed some 35 times: ten seconds",
+    ),
+    Allowed(
         "rr_cluster.designs.compare_designs", "cohorts|n_clients", "none|huge", "hang or memory",
         "the default compares twelve designs, and eight accountants of cohorts take 5 s",
     ),
