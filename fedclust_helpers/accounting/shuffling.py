@@ -44,7 +44,7 @@ from fedclust_helpers._validation import Count, Delta, Epsilon, NonNegative, che
 from fedclust_helpers.accounting.releases import Accountable
 
 MAX_LOCAL = 30.0  # beyond, no crowd that fits a computer hides a user: nothing is claimed
-MOST_USERS = 10**8  # of them; others only mix more, as anybody could add their reports
+MOST_USERS = 10**9  # of them; others only mix more, as anybody could add their reports
 MAX_BINARY = 2000  # users up to which all data sets of the others are tried
 WIDTH = 9.0  # standard deviations of the number of clones that are summed; the rest is added
 ROUNDING = 1e-12  # relative, of the sums that are subtracted from each other

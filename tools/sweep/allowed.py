@@ -50,7 +50,7 @@ ALLOWED: tuple[Allowed, ...] = (
     ),
     Allowed(
         "accounting.shuffling.shuffled_epsilon", "n_users", "huge", "hang or memory",
-        "200,000 counts of a crowd of 10^8 are summed some 35 times: seconds",
+        "600,000 counts of a crowd of 10^9 are summed some 35 times: half a minute",
     ),
     Allowed(
         "rr_cluster.designs.compare_designs", "cohorts|n_clients", "none|huge", "hang or memory",
