@@ -644,7 +644,7 @@ def test_quick_accuracy_is_the_mean_of_its_runs(quick: Any) -> None:
 def test_same_sampling_draws_the_same_clients() -> None:
     """Paired: without noise, clipping and rebalancing, sums only is IFCA on the same draws."""
     problem, run = digits(0), rr_cells.Run
-    how: Any = {"model": "softmax", "n_models": 4, "n_rounds": 3, "clip": 100.0}
+    how: Any = {"model": "softmax", "n_clusters": 4, "n_rounds": 3, "clip": 100.0}
     central, _ = rr_cells.train(problem, run("ifca"), **how)
     # floor 1: an empty block stays, as an empty cluster does
     sums, _ = rr_cells.train(problem, run("sums_ifca", B=1), **how)
