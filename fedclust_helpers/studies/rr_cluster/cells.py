@@ -152,7 +152,7 @@ def training(
     **extra: Any,
 ) -> Numbers:
     """What one run on one set of clients is judged by (`measured`); `extra` as in `train`."""
-    how: dict[str, Any] = {"model": model, "n_clusters": k, "n_rounds": rounds, "clip": clip} | extra
+    how = {"model": model, "n_clusters": k, "n_rounds": rounds, "clip": clip} | extra
     return measured(*train(load_clients(clients), run, **how))
 
 
