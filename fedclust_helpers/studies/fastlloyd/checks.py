@@ -18,22 +18,21 @@ from fedclust_helpers.secure_aggregation import FixedPoint
 from fedclust_helpers.studies.fastlloyd.experiments import one_record_moves
 
 Numbers = dict[str, Any]
-CLASSIC = 1.25
 
 
 def _rng(seed: int = 0) -> np.random.Generator:
     return np.random.default_rng([2025, seed])
 
 
-def overspent(epsilon: float, delta: float, constant: float = CLASSIC) -> float:
-    """True delta over the claimed one, with noise sqrt(2 ln(constant/delta))/epsilon."""
-    sigma = acc.gaussian_sigma_classic(epsilon, delta, constant=constant)
+def overspent(epsilon: float, delta: float) -> float:
+    """True delta over the claimed one, with noise sqrt(2 ln(1.25/delta))/epsilon."""
+    sigma = acc.gaussian_sigma_classic(epsilon, delta)
     return acc.gdp_delta(1 / sigma, epsilon) / delta
 
 
-def crossing(delta: float, constant: float = CLASSIC) -> float:
+def crossing(delta: float) -> float:
     """The epsilon at which that noise starts to be too small."""
-    return float(optimize.brentq(lambda e: overspent(e, delta, constant) - 1, 2, 15))
+    return float(optimize.brentq(lambda e: overspent(e, delta) - 1, 2, 15))
 
 
 def classic_noise() -> Numbers:
