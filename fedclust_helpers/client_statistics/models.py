@@ -323,7 +323,8 @@ def _answers(
                 m = len(offsets) - 1
                 kept, updates = (np.empty((m, *a.shape[1:]), dtype=a.dtype) for a in (own, moved))
             kept[group], updates[group] = own, moved
-        updates = _cut(updates, clip)  # RR-Cluster, Algorithm 1, line 11
+        # RR-Cluster, Algorithm 1, line 11
+        updates = _cut(updates, clip)
     if memory is not None and remember:
         memory.put(remember, kept)
     return kept, updates
