@@ -152,8 +152,8 @@ def training(
     **extra: Any,
 ) -> Numbers:
     """What one run on one set of clients is judged by (`measured`); `extra` as in `train`."""
-    how = {"model": model, "n_clusters": k, "n_rounds": rounds, "clip": clip} | extra
-    return measured(*train(load_clients(clients), run, **how))
+    how: dict[str, Any] = {"model": model, "n_rounds": rounds, "clip": clip} | extra
+    return measured(*train(load_clients(clients), run, n_clusters=k, **how))
 
 
 def network(cell: Cell, *, n_steps: int, learning_rate: float, **settings: Any) -> Numbers:
