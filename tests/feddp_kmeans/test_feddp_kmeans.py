@@ -30,7 +30,7 @@ from fedclust_helpers import feddp_kmeans as fk
 from fedclust_helpers import kmeans
 from fedclust_helpers.accounting import BudgetExceededError, gaussian_sigma_analytic
 from fedclust_helpers.client_statistics import OUTER_PRODUCT
-from fedclust_helpers.feddp_kmeans import ClipBounds, StepBudgets
+from fedclust_helpers.feddp_kmeans import ClipBounds, InitResult, StepBudgets, selection
 from fedclust_helpers.feddp_kmeans.server import (
     centers_from_sums,
     count_floor,
@@ -466,7 +466,29 @@ def test_starts_depend_on_rng_alone_and_cost_nothing(name):
         assert np.abs(a).max() <= np.abs(SERVER).max()
 
 
-# --- the subspace --------------------------------------------------------------------------------
+# --- choosing k, and the subspace -----------------------------------------------------------------
+
+
+def test_cost_curve_is_exact_where_it_must_be():
+    points = np.array([[0.0], [1.0], [4.0], [9.0]])
+    kept = np.array([1.0, 1.0, 2.0, 0.0])  # the last point did not survive
+    one = np.zeros((1, 1))
+    released = InitResult(one[0], one, points, kept, kept, one, one, one[0], one)
+    costs = selection.server_cost_curve(released, [1, 2, 3], rng=np.random.default_rng(0))
+    mean = (0 + 1 + 8) / 4
+    assert costs == pytest.approx([(mean**2 + (1 - mean) ** 2 + 2 * (4 - mean) ** 2) / 4, 0.125, 0])
+    with pytest.raises(ValueError, match="ks must be"):
+        selection.server_cost_curve(released, [4], rng=np.random.default_rng(0))
+
+
+def test_elbow_by_the_chord():
+    ks = np.arange(1, 11)
+    broken = np.where(ks <= 4, 100 - 20 * (ks - 1), 40 - 2 * (ks - 4))
+    assert selection.elbow(ks.tolist(), broken) == 4
+    assert selection.elbow(ks.tolist(), 1e6 * broken - 5) == 4  # units do not matter
+    assert selection.elbow([1, 2, 3], [3.0, 3.0, 3.0]) == 1
+    for bad in ([1, 2], [1, 3, 2]):
+        refuses(ValueError, "", selection.elbow, bad, np.arange(len(bad), 0, -1.0))
 
 
 def test_subspace_energy_at_its_ends():

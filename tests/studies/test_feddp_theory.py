@@ -10,9 +10,7 @@ from feddp_cases import DELTA, cost, gaussians, refused
 
 from fedclust_helpers import accounting as acc
 from fedclust_helpers import kmeans
-from fedclust_helpers.feddp_kmeans import InitResult
 from fedclust_helpers.federation import ClientData, TrustModelError
-from fedclust_helpers.studies.feddp_kmeans import elbow as choosing
 from fedclust_helpers.studies.feddp_kmeans.bounds import averaging_error_bound
 from fedclust_helpers.studies.feddp_kmeans.k_fed import MARGIN, awasthi_sheffet, k_fed
 from fedclust_helpers.studies.feddp_kmeans.theory import (
@@ -433,28 +431,3 @@ def test_the_theory_in_secure_mode(bound):
     assert np.isfinite(result.centers).all()
     assert 0 < fed.ledger.epsilon(DELTA) <= 8.0
     assert all(m.grid is not None for r in fed.ledger.releases for m in r.mechanisms)
-
-
-# --- choosing k (Appendix H.3) --------------------------------------------------------------------
-
-
-def test_cost_curve_is_exact_where_it_must_be():
-    points = np.array([[0.0], [1.0], [4.0], [9.0]])
-    kept = np.array([1.0, 1.0, 2.0, 0.0])  # the last point did not survive
-    one = np.zeros((1, 1))
-    released = InitResult(one[0], one, points, kept, kept, one, one, one[0], one)
-    costs = choosing.server_cost_curve(released, [1, 2, 3], rng=np.random.default_rng(0))
-    mean = (0 + 1 + 8) / 4
-    assert costs == pytest.approx([(mean**2 + (1 - mean) ** 2 + 2 * (4 - mean) ** 2) / 4, 0.125, 0])
-    with pytest.raises(ValueError, match="ks must be"):
-        choosing.server_cost_curve(released, [4], rng=np.random.default_rng(0))
-
-
-def test_elbow_by_the_chord():
-    ks = np.arange(1, 11)
-    broken = np.where(ks <= 4, 100 - 20 * (ks - 1), 40 - 2 * (ks - 4))
-    assert choosing.elbow(ks.tolist(), broken) == 4
-    assert choosing.elbow(ks.tolist(), 1e6 * broken - 5) == 4  # units do not matter
-    assert choosing.elbow([1, 2, 3], [3.0, 3.0, 3.0]) == 1
-    for bad in ([1, 2], [1, 3, 2]):
-        refuses(ValueError, "", choosing.elbow, bad, np.arange(len(bad), 0, -1.0))

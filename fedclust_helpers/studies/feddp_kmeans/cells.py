@@ -14,9 +14,9 @@ import numpy as np
 from fedclust_helpers import feddp_kmeans as fk
 from fedclust_helpers._validation import FloatArray
 from fedclust_helpers.accounting import PrivacyLedger
+from fedclust_helpers.feddp_kmeans.selection import elbow, server_cost_curve
 from fedclust_helpers.federation import IdealSecureSum
 from fedclust_helpers.studies.bench.cell import Cell, Numbers, generator_of, seed_of
-from fedclust_helpers.studies.feddp_kmeans.elbow import elbow, server_cost_curve
 from fedclust_helpers.studies.feddp_kmeans.k_fed import k_fed
 from fedclust_helpers.studies.feddp_kmeans.problems import (
     LEVEL_KEYS,

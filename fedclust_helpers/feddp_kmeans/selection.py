@@ -1,4 +1,4 @@
-"""Choosing k from what FedDP-Init released (Appendix H.3): post-processing, no privacy spent."""
+"""Choosing k from what FedDP-Init released: post-processing, which costs no privacy."""
 
 from __future__ import annotations
 
