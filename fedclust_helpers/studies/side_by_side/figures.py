@@ -130,8 +130,8 @@ def plot_sets(ax: Axes, table: pd.DataFrame, keys: Sequence[tuple[str, str]]) ->
         color, y = (BLUE, DARK, ORANGE)[number], np.arange(len(rows))[::-1] + 0.24 * (1 - number)
         ax.plot(x, y, marker, color=color, label=SETS[name], markersize=7)
     ax.set_yticks(np.arange(len(rows))[::-1], [LOOKS[key].label for key in rows])
-    for y in range(1, len(rows)):
-        ax.axhline(y - 0.5, color=style.PALE, linewidth=0.6)
+    for between in range(1, len(rows)):
+        ax.axhline(between - 0.5, color=style.PALE, linewidth=0.6)
     ax.axvline(1, **DASHED)
     title = "Few records, many clusters or columns: nothing local works"
     return plots.finish(ax, title, "cost over the best", log="x", xticks=[1, 2, 5, 10, 20],

@@ -199,7 +199,8 @@ def bytes_said(number: float) -> str:
 def real_sets(table: pd.DataFrame) -> pd.DataFrame:
     """Sizes of the real sets, and how many rows of each count as public."""
     part = table[table["data"] != "mixture"].drop_duplicates("data")
-    rows = [(SETS[r.data], f"{r.n:,}", r.d, r.k, n_public(r.n, r.k)) for r in part.itertuples()]
+    sizes = part[["data", "n", "d", "k"]].to_numpy(dtype=object).tolist()
+    rows = [(SETS[name], f"{n:,}", d, k, n_public(n, k)) for name, n, d, k in sizes]
     return pd.DataFrame(rows, columns=["set", "records", "columns", "clusters", "public rows"])
 
 
@@ -238,7 +239,7 @@ TAKE = {
 
 def decision(table: pd.DataFrame) -> pd.DataFrame:
     """What to take, and how far each dial may be turned for a cost within 5 % of the best."""
-    large: dict[str, Any] = {"data": "mixture", "n": 100_000}
+    large: dict[str, Any] = {"data": "mixture", "n": 100_000, "epsilon": 1.0}
     rows = []
     free = curve(table, *PUBLIC, "n", epsilon=1.0, **PLANE)
     for key, words in TAKE.items():
@@ -249,8 +250,8 @@ def decision(table: pd.DataFrame) -> pd.DataFrame:
                 curve(table, *key, "epsilon", n=100_000, **PLANE),
             )
         )  # fmt: skip
-        d, k = (stays_below(curve(table, *key, x, epsilon=1.0, **large, **rest), LEVEL)
-                for x, rest in (("d", {"k": 5}), ("k", {"d": 2})))  # fmt: skip
+        d = stays_below(curve(table, *key, "d", k=5, **large), LEVEL)
+        k = stays_below(curve(table, *key, "k", d=2, **large), LEVEL)
         ahead = said_from(overtakes(curve(table, *key, "n", epsilon=1.0, **PLANE), free), free)
         if key == PUBLIC:
             n[1], least, ahead = "knows no ε", "knows no ε", ""
