@@ -190,7 +190,8 @@ check(report[1_000_000] > 2 * report[1000], "a crowd: far less")
 # A larger crowd hides more, so each report may be less noised, and so much more rests on the shuffler.
 #
 # What each party saw, from the runs themselves. (Without a server the clients send their shares to each
-# other and add up what they get; whoever carries these messages must not be able to read them.)
+# other and add up what they get; whoever carries these messages must not be able to read them. A *ticket* is a random number that
+# each user draws; where a method asks several questions, it says which of them the report answers.)
 
 # %%
 display(lesson.as_table(lesson.seen(runs)))
@@ -383,8 +384,8 @@ print(f"serverless over masked: {more.min():.0f} to {more.max():.0f}")
 # **Google's LSH clustering** (commit b5b0286), and a rival from the literature, **PE-means** (2026;
 # written by us from its paper). In PE-means records vote for candidate centres, and the best have
 # offspring. All three trust a server with all rows. Ours ran under masks. Same rows, same public box,
-# same ε; the same δ and add/remove for all but diffprivlib, which has δ = 0 and does not state its
-# neighbours. `make rivals` runs them.
+# same ε; the same δ and, unlike above, add/remove neighbours for all but diffprivlib, which has δ = 0
+# and does not state its neighbours. `make rivals` runs them.
 #
 # **Predict.** In how many of the 21 cells (7 sets, ε = 0.25, 0.5, 1) is FastLloyd, which trusts less,
 # worse than each? Section 3 found that it stops anywhere. Will it lose?

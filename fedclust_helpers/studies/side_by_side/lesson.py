@@ -274,7 +274,7 @@ def none_of_these(
     passed = [name for name, values in accuracy.items() if (values <= alone).all()]
     rows = [
         ("fewer than 100 records for a cluster", f"masked, over-clustered: {few.min():.2f} times"
-         f" the best or more ({', '.join(few.index)})", "one client's own rows, public rows"),
+         f" the best or more ({', '.join(few.index)}; section 7)", "one client's own rows, public rows"),
         ("nobody trusted, and many clusters or columns", f"best local: {local['s1']:.1f} times on"
          f" S1, {local['digits']:.1f} on digits", f"a shuffler (S1 {mixed['s1']:.2f}), public rows"
          f" (S1 {public['s1']:.2f}, digits {public['digits']:.2f})"),
