@@ -190,8 +190,9 @@ check(report[1_000_000] > 2 * report[1000], "a crowd: far less")
 # A larger crowd hides more, so each report may be less noised, and so much more rests on the shuffler.
 #
 # What each party saw, from the runs themselves. (Without a server the clients send their shares to each
-# other and add up what they get; whoever carries these messages must not be able to read them. A *ticket* is a random number that
-# each user draws; where a method asks several questions, it says which of them the report answers.)
+# other and add up what they get; whoever carries these messages must not be able to read them. A
+# *ticket* is a random number that each user draws; where a method asks several questions, it says which
+# of them the report answers.)
 
 # %%
 display(lesson.as_table(lesson.seen(runs)))
@@ -420,8 +421,8 @@ check(0.8 < means["pe_means"] < 1.25 and 5 < lower["pe_means"] < 16, "level")
 # %% [markdown]
 # **In none** against the libraries, in about half against PE-means. (Left of the dashed line FastLloyd
 # costs less; bars are 95 % intervals.) Then is FastLloyd good? *Lower than the others* does not say
-# *near the best*. Cost over the best clustering without privacy, geometric means over ε; in the three
-# last sets nothing was tuned:
+# *near the best*. Cost over the best clustering without privacy, geometric means over ε, beside $n/k$,
+# the records for a cluster, and $d$. In the three last sets nothing was tuned:
 
 # %%
 over = lesson.over_best(rivals)

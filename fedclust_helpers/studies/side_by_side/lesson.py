@@ -46,7 +46,8 @@ def as_table(frame: pd.DataFrame | Sequence[Any], columns: Sequence[str] | None 
     assert isinstance(frame, pd.DataFrame)
     rows = [list(frame.columns), ["---"] * frame.shape[1]]
     for row in frame.to_numpy(dtype=object).tolist():
-        rows.append([f"{cell:.4g}" if isinstance(cell, float) else str(cell) for cell in row])
+        texts = [f"{cell:.4g}" if isinstance(cell, float) else str(cell) for cell in row]
+        rows.append([text.replace("≤ ", "≤&nbsp;").replace("≥ ", "≥&nbsp;") for text in texts])
     return Markdown("\n".join(f"| {' | '.join(map(str, row))} |" for row in rows))
 
 
@@ -205,12 +206,11 @@ def real_sets(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def over_best(rivals: pd.DataFrame) -> pd.DataFrame:
-    """Cost over the best of every rival and of ours, a row for each set, by records per cluster."""
+    """Cost over the best of every rival and of ours, a row for each set, with its n/k and d."""
     table = reading.over_best(rivals)[[*reading.RIVALS, "fastlloyd", "overclustered"]]
     by = rivals.drop_duplicates("dataset").set_index("dataset").loc[table.index]
-    table.insert(0, "columns", by["d"])
-    table.insert(0, "records per cluster", (by["n"] / by["k"]).round().astype(int))
-    table.insert(0, "tuned on", by["sets"].map({"tuned": "yes", "fresh": "no"}))
+    table.insert(0, "d", by["d"])
+    table.insert(0, "n / k", (by["n"] / by["k"]).round().astype(int))
     return table
 
 
@@ -269,12 +269,13 @@ def none_of_these(
     local = real[real["trust"] == "local"].groupby("data")["over_optimum"].min()
     masked, mixed, public = (curve(real, *key, "data") for key in (OVER, MIXED, PUBLIC))
     cost = over_best(rivals)
-    few = cost[cost["records per cluster"] < 100]["overclustered"]
+    few = cost[cost["n / k"] < 100]["overclustered"]
     wide = shapes(better)["sketch, wide bounds"]
     passed = [name for name, values in accuracy.items() if (values <= alone).all()]
     rows = [
         ("fewer than 100 records for a cluster", f"masked, over-clustered: {few.min():.2f} times"
-         f" the best or more ({', '.join(few.index)}; section 7)", "one client's own rows, public rows"),
+         f" the best or more ({', '.join(few.index)}; section 7)", "one client's own rows, or"
+         " public rows"),
         ("nobody trusted, and many clusters or columns", f"best local: {local['s1']:.1f} times on"
          f" S1, {local['digits']:.1f} on digits", f"a shuffler (S1 {mixed['s1']:.2f}), public rows"
          f" (S1 {public['s1']:.2f}, digits {public['digits']:.2f})"),
