@@ -61,7 +61,7 @@ ACCOUNTANTS: Mapping[str, Look] = {
 MODELS = tuple(
     Look("", look.color, dash) for look, dash in zip(LOOKS, ("-", "--", "-.", ":"), strict=False)
 )
-SIGMA = "noise on an identifier"
+SIGMA = "noise s on an identifier"
 
 
 def plot_ifca(
@@ -139,7 +139,7 @@ def plot_identifiers(ax: Axes, right: Callable[[float], float], needed: Sequence
     64 clients have 95 % intervals.
     """
     levels = np.geomspace(0.2, 6, 60)
-    ax.plot(levels, [right(s) for s in levels], color=DARK, label="truth")
+    ax.plot(levels, [right(s) for s in levels], color=DARK, label="computed: noise, largest entry")
     looks = (("DP-IFCA", 0.97, BLUE, "s"), ("RR-Cluster(IFCA) B=8", 1.03, RED, "^"))
     for name, shift, color, mark in looks:
         share = np.array(theory.TABLE_4[name][1:4], dtype=np.float64) / 100
@@ -170,7 +170,7 @@ def plot_accountants(
     return plots.finish(
         ax, "No noise gets Theorem 4.2 below its floor", "noise multiplier σ",
         f"ε of {n_rounds} rounds", log="xy", xticks=[1, 2, 4, 8, 16],
-        yticks=[0.1, 0.5, 1, 2, 5, 10], names="ends",
+        yticks=[0.1, 0.5, 1, 2, 5, 10], names="upper right",
     )  # fmt: skip
 
 
@@ -258,11 +258,11 @@ def plot_comparison(ax: Axes, scores: pd.DataFrame, alone: float) -> Axes:
         ax.plot(rows["epsilon"], rows["accuracy"], style[0], color=color, **faint)
     means = scores.pivot_table("accuracy", "epsilon", "method")
     plots.curves(ax, epsilons, {m: means[m].to_numpy() for m in METHODS if m in means}, METHODS)
-    ax.axhline(alone, **DASHED)
-    plots.note(ax, "each client alone", (epsilons[-1], alone), (0, 6), va="bottom", ha="right")
+    ax.axhline(alone, label="each client alone", **DASHED)
     return plots.finish(
-        ax, "", "ε", "accuracy", log="x", xticks=epsilons, ylim=(0, 1), names="ends"
-    )
+        ax, "One client hidden at equal ε: sums only is ahead of all from 2 on", "ε", "accuracy",
+        log="x", xticks=epsilons, ylim=(0, 1), names="lower right",
+    )  # fmt: skip
 
 
 LOW: Mapping[tuple[str, str], Look] = {
@@ -286,11 +286,11 @@ def plot_low_budget(axes: Any, table: pd.DataFrame, alone: float) -> Any:
         errors = {key: rows["ci95"].loc[[key]].to_numpy() for key in LOW}
         epsilons = sorted(part["epsilon"].unique())
         plots.curves(ax, epsilons, series, LOW, errors=errors)
-        ax.axhline(alone, **DASHED)
-        plots.note(ax, "each client alone", (epsilons[0], alone), (4, 7))
+        ax.axhline(alone, label="each client alone", **DASHED)
         how: dict[str, Any] = {"log": "x", "xticks": epsilons, "ylim": (0.2, 0.85)}
         plots.finish(ax, f"δ = {delta:g}", "ε", "accuracy", **how)
-    plots.legend_below(both, columns=4)
+    plots.legend_below(both, columns=3)
+    plots.headline(both, "With everybody in every round, taking part pays from ε = 1 on")
     return axes
 
 
@@ -370,9 +370,8 @@ def plot_choice(
     left.plot(sigmas, wrong, color=BLUE)
     left.plot(max(sigma, float(np.min(sigmas))), flip_rate, "o", **live)
     at, ends = [0.2, 0.5, 1, 2, 5, 10], (-0.03, 0.82)
-    plots.finish(
-        left, f"1  {flip_rate:.0%} of identifiers wrong", SIGMA, log="x", xticks=at, ylim=ends
-    )
+    text = (f"1  {flip_rate:.0%} of identifiers wrong", SIGMA, "share wrong")
+    plots.finish(left, *text, log="x", xticks=at, ylim=ends)
     k = len(np.asarray(next(iter(sizes.values()))))
     for shift, (name, values), color in zip((-0.2, 0.2), sizes.items(), (PALE, BLUE), strict=True):
         ordered = np.sort(np.asarray(values))[::-1]
@@ -383,6 +382,7 @@ def plot_choice(
     b, low, high = (np.asarray(v) for v in curve)
     plots.curves(right, b, {"": np.stack([low, high], axis=1)}, (Look("_table", BLUE, "-"),))
     right.plot(min_size, accuracy, "o", **live)
-    plots.finish(right, f"3  accuracy {accuracy:.2f}", "threshold B", ylim=(0, 1), xticks=b)
+    text = (f"3  accuracy {accuracy:.2f}", "threshold B", "accuracy")
+    plots.finish(right, *text, ylim=(0, 1), xticks=b)
     plots.headline(axes, title)
     return axes
