@@ -145,8 +145,7 @@ def ifca_on_lines(kind, seed):
 # %%
 draws = {k: [ifca_on_lines(k, s) for s in seeds("starts", 8)] for k in kinds}
 found = {kind: [n for n, _ in runs] for kind, runs in draws.items()}
-print("true lines found, of four, in each of eight draws",
-      *(f"{kind}: {n}" for kind, n in found.items()), sep="\n")  # fmt: skip
+print("true lines found, by draw:", pd.DataFrame(found).T, sep="\n")
 check(np.mean(found["spread out"]) > 2, "each attracts the nearest")
 check(max(found["all below"]) <= 2, "one model wins nearly all clients")
 
@@ -276,7 +275,7 @@ def rr_cluster(learner, data, models, random, plan):
 # The data from here on are digits that ship with scikit-learn, 8 × 8 pixels, dealt to 1000 clients of 20
 # images in four groups that see them turned by 0, 90, 180 or 270 degrees. (There are only 1797
 # digits, so clients share images; test images are never trained on.) The model is softmax regression
-# with $p = 650$ parameters.
+# with $p = 650$ parameters: 64 pixels and an intercept for each of ten digits.
 #
 # In the package a run is planned first. The plan is made from what clients train and from the
 # federation that will follow it; it fixes every release with its noise, and prints as the privacy
@@ -332,7 +331,6 @@ sizes, std = np.array([3, 6, 12, 25, 50, 100]), 2 * CLIP * plan.sigma_theta
 noise = stream("noise").normal(0, std, (6, 10, softmax.n_parameters))
 lengths = np.linalg.norm(noise, axis=2) / sizes[:, None]
 predicted = std * math.sqrt(softmax.n_parameters) / sizes
-print("parameters", softmax.n_parameters)
 print("updates", sizes, "noise", lengths.mean(axis=1).round(2))
 
 # %% tags=["hide-input"]
@@ -712,16 +710,11 @@ once |= many | {"sigma": 2.0, "epsilon": None, "min_size": MIN_SIZE}
 package, _ = train(rr.plan_sums_only, 0, **once)
 noise = Randomness.teaching(seeds("runs", 9)[0]).noise
 scratch = sums_only_round(start, everyone, 4 * CLIP, MIN_SIZE, noise)
-
+cures = [many | {"reseed": cure} for cure in (False, True)]
 
 # %%
-def pair(number):
-    """Sums only without and with re-seeding: runs and evaluations."""
-    kinds = ({"reseed": r} | many for r in (False, True))
-    return [train(rr.plan_sums_only, number, **kind) for kind in kinds]
-
-
-pairs = [pair(i) for i in range(N_PARTITIONS)]
+pairs = [[train(rr.plan_sums_only, i, **cure) for cure in cures]
+         for i in range(N_PARTITIONS)]  # fmt: skip
 scores = np.array([[s.accuracy for _, s in both] for both in pairs])
 plain, cured = (run for run, _ in pairs[scores[:, 0].argmin()])
 print("accuracy without and with, by partition:", scores.round(2).tolist())
@@ -796,15 +789,15 @@ def compare(names, epsilons, **options):
 
 
 zeros = np.zeros((N_CLIENTS, softmax.n_parameters))
+own = softmax.train(zeros, everyone, n_steps=100, learning_rate=0.3)
 sums, two = "sums_ifca_reseed", EPSILONS[:2]
 
 # %%
 scores = compare(methods, EPSILONS)
-own = softmax.train(zeros, everyone, n_steps=100, learning_rate=0.3)
 alone = softmax.accuracy(own, batch_of(*made.clients("test"))).mean()
 means = scores.pivot_table("accuracy", "method", "epsilon")
-names = {name: draw.METHODS[name].label for name in methods}
-means.rename(names).rename_axis(columns=f"each client alone {alone:.2f}; ε")
+shown = means.rename(lambda name: draw.METHODS[name].label)
+shown.rename_axis(columns=f"each client alone: {alone:.2f}; by ε")
 
 # %% tags=["hide-input"]
 fig, ax = plt.subplots(figsize=(6.1, 4.2))
