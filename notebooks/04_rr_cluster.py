@@ -334,7 +334,7 @@ predicted = std * math.sqrt(softmax.n_parameters) / sizes
 print("updates", sizes, "noise", lengths.mean(axis=1).round(2))
 
 # %% tags=["hide-input"]
-fig, ax = plt.subplots(figsize=(6.1, 3.6))
+fig, ax = plt.subplots(figsize=(5.8, 3.6))
 draw.plot_noise_of_means(ax, sizes, lengths, predicted, bound=CLIP)
 show(fig, "Noise in a mean falls as 1/N and stays above the longest update")
 
@@ -483,7 +483,7 @@ check(floors[SMALL_DELTA][0] > 2.4, "at 1e-5 also 50 rounds")
 # %% tags=["hide-input"]
 grid = np.geomspace(0.9, 24, 6)
 costs = {n: [cost(s, n) for s in grid] for n in [*draw.ACCOUNTANTS][:4]}
-fig, ax = plt.subplots(figsize=(6.1, 4))
+fig, ax = plt.subplots(figsize=(5.8, 4))
 draw.plot_accountants(ax, grid, costs, floors[DELTA][1], n_rounds=100)
 show(fig, "Epsilon against noise: the printed bound levels off at its floor")
 
@@ -516,7 +516,7 @@ show(fig, "Epsilon against noise: the printed bound levels off at its floor")
 # The paper's sensitivity of an identifier is 1. But if a client is exchanged, a 1 moves to another
 # place: two entries change, and the sensitivity is $\sqrt2$. As printed, identifiers have only
 # $\sigma_s/\sqrt2 = \sigma$, and a round has $1/\sigma^2 + 1/2\sigma^2 = 1.5/\sigma^2$ instead of
-# $1/\sigma^2$: the first line below ([R.alg2](../data/results/claims.md#R.alg2)).
+# $1/\sigma^2$: column "really" below ([R.alg2](../data/results/claims.md#R.alg2)).
 #
 # **Predict.** $\epsilon = 4$ over 50 rounds, $k = 4$: what share of the identifiers comes out wrong?
 # (A blind guess: 75 %.)
@@ -529,15 +529,16 @@ def right(std, k=K):
     return weight @ norm.cdf(1 / std + z) ** (k - 1) / weight.sum()
 
 
-wrong = {e: float(1 - right(2 * s)) for e, s in fixed.items()}
-print("ε as printed, and really:", EPSILONS, [
-    round(cost(s / math.sqrt(1.5), "wor_rdp", N_ROUNDS), 2) for s in fixed
-], "\nwrong:", {e: f"{w:.0%}" for e, w in wrong.items()})  # fmt: skip
-check(min(wrong.values()) > 0.5, "more than half are wrong")
+claims = pd.DataFrame({
+    "really": [cost(s / 1.5**0.5, "wor_rdp", N_ROUNDS) for s in fixed],
+    "share wrong": [1 - right(2 * s) for s in fixed],
+}, index=EPSILONS)  # fmt: skip
+print(claims.rename_axis("claimed ε").round(2))
+check(claims["share wrong"].min() > 0.5, "more than half are wrong")
 
 # %% tags=["hide-input"]
 needed = [math.sqrt(2) * noise_for(e, "wor_rdp", 1e-3) for e in (2, 4, 8)]
-fig, ax = plt.subplots(figsize=(6.1, 3.9))
+fig, ax = plt.subplots(figsize=(5.8, 3.9))
 draw.plot_identifiers(ax, right, needed)
 show(fig, "P(right identifier) by noise; Table 4 of the paper lies above it")
 
@@ -596,7 +597,7 @@ shifts = {
     "remove, k = 2": sens.search_removal(2, 6).worst,
     "remove, k ≥ 3, strict": sens.search_removal(3, 6).worst,
     "remove, k ≥ 3, as printed": reach["removed"][2],
-    "remove, B = 50, as printed (means)": reach["flip"],
+    "remove, B = 50, means": reach["flip"],
     "replace, partition inside": sens.search_replacement(2, 5).worst,
     "replace, identifiers released": reach["replaced"],
 }
@@ -606,18 +607,19 @@ check(reach["removed"][1:] == [3, 5] and reach["flip"] > 10, "and further")
 check((reach["replaced"], reach["sums"]) == (2, 1), "one sum, by 2C")
 
 # %% tags=["hide-input"]
-fig, ax = plt.subplots(figsize=(6.1, 3.3), layout="constrained")
+fig, ax = plt.subplots(figsize=(5.8, 3.3), layout="constrained")
 draw.plot_shifts(ax, shifts)
 show(fig, "Change of the sums: above 2 C, but with released identifiers 2 C")
 
 # %% [markdown]
-# **Read the figure.** Red bars break the claim ([R2](../data/results/claims.md#R2): refuted), also the
-# exchange with the partition kept inside: $2\sqrt2\,C$. The values 3 and 5 come from small cases. That
-# is no proof of an upper bound, so nothing may be certified with them; and with the printed rule the
-# reach grows with $B$, as the printed line shows. Only the last bar keeps $2C$, by an argument and not
-# by a search ([F1](../data/results/claims.md#F1)). It also makes the exact sizes $N_j$ free to divide
-# by; under add/remove they would give themselves away through the scale of the noise. So RR-Cluster
-# runs under replace-one, with released identifiers noised for $\sqrt2$.
+# **Read the figure.** Above: one client is removed (`means`: the large case, under the printed rule);
+# below: one is replaced. Red bars break the claim ([R2](../data/results/claims.md#R2): refuted), also
+# the exchange with the partition kept inside: $2\sqrt2\,C$. The values 3 and 5 come from small cases.
+# That is no proof of an upper bound, so nothing may be certified with them; and with the printed rule
+# the reach grows with $B$, as the printed line shows. Only the last bar keeps $2C$, by an argument and
+# not by a search ([F1](../data/results/claims.md#F1)). It also makes the exact sizes $N_j$ free to
+# divide by; under add/remove they would give themselves away through the scale of the noise. So
+# RR-Cluster runs under replace-one, with released identifiers noised for $\sqrt2$.
 #
 # ## 9. Then nothing is left to move
 #
@@ -654,7 +656,7 @@ print("moved by B:", moved)
 print("DP-IFCA in every bit for B =", same)
 
 # %% tags=["hide-input"]
-fig, ax = plt.subplots(figsize=(6.1, 3.8))
+fig, ax = plt.subplots(figsize=(5.8, 3.8))
 draw.plot_moved(ax, moved, right(2 * fixed[max(EPSILONS)]), K)
 show(fig, "Clients moved per round against B: none up to 8, some at 25")
 
@@ -800,7 +802,7 @@ shown = means.rename(lambda name: draw.METHODS[name].label)
 shown.rename_axis(columns=f"each client alone: {alone:.2f}; by ε")
 
 # %% tags=["hide-input"]
-fig, ax = plt.subplots(figsize=(6.1, 4.2))
+fig, ax = plt.subplots(figsize=(5.8, 4.2))
 draw.plot_comparison(ax, scores, alone)
 show(fig, "Accuracy by epsilon: sums only is above DP-FedAvg and clusterings")
 
@@ -887,7 +889,8 @@ full = studies.load_results("rr_low_budget").query(
 one = full.query("method == 'alone'")["acc_mean"].item()
 rivals = "adjacency == 'replace-one' and method in ('sums', 'fedavg')"
 shown = full.query(rivals)
-fig, axes = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
+size = {"figsize": (5.8, 4.6), "layout": "constrained"}
+fig, axes = plt.subplots(1, 2, sharey=True, **size)
 draw.plot_low_budget(axes, shown, one)
 show(fig, "Accuracy by small epsilon: everybody with sums only is highest")
 
@@ -973,15 +976,15 @@ show(fig, "Accuracy by share of the smallest group and by number of models")
 #   ([R14](../data/results/claims.md#R14)).
 # * *Rebalancing.* It cures a one-sided start without noise; with noised identifiers it is DP-IFCA.
 #
-# Each claim with its check and its rule: [claims](../data/results/claims.md); the tables:
-# [README_rr](../data/results/README_rr.md).
+# Each claim with its check and its rule: [claims](../data/results/claims.md); how the
+# tables were made, and all their columns: [notes](../data/results/README_rr.md).
 #
 # ## 16. Run it on data that matters
 #
-# So far all noise came from a seed. In **secure mode** it comes from the operating system, is drawn and
-# added in whole numbers, and no seed is accepted. It takes the noise of the exact curve, to a
-# hundred-thousandth. Use sums only; there is no estimator for it yet, so plan and run. Everybody takes
-# part, $\delta = 10^{-5}$, masked messages: the server sees random words.
+# So far all noise came from a seed. In **secure mode** it comes from the operating system, is drawn
+# and added in whole numbers, and no seed is accepted. It takes the noise of the exact curve, to a
+# hundred-thousandth (3.99996 of 4 below). Use sums only; there is no estimator for it yet, so plan and
+# run. Everybody takes part, $\delta = 10^{-5}$, masked messages: the server sees random words.
 #
 # Your own data: one array of rows per client in `ClientData.from_clients`, labels beside it, and the
 # public `bound` on every number.
@@ -1039,7 +1042,7 @@ fig, axes = plt.subplots(1, 3, figsize=(9.4, 3.5))
 play.rebalancing_run(axes, toy, table, seed=SEED, **chosen, **short)
 show(fig, "One run with B = 8: wrong identifiers, cluster sizes, accuracy")
 columns = ["accuracy", "moved"]  # clients that rebalancing moves in a round
-print(table.pivot_table(columns, ["identifiers", "epsilon"], "B").round(2))
+table.pivot_table(columns, ["identifiers", "epsilon"], "B").round(2)
 
 # %% tags=["widget", "nbval-ignore-output"]
 _ = play.explore(toy, table, seed=SEED, **short)

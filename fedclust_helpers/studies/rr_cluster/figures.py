@@ -150,7 +150,7 @@ def plot_identifiers(ax: Axes, right: Callable[[float], float], needed: Sequence
         at, half = shift * np.asarray(needed), [share - low, high - share]
         ax.errorbar(at, share, half, fmt=mark, color=color, elinewidth=1.4, label=label)
     return plots.finish(
-        ax, "Private identifiers are mostly wrong; RR-Cluster's in Table 4 are not", SIGMA,
+        ax, "Most noised identifiers are wrong; RR-Cluster's in Table 4 not", SIGMA,
         "P(right cluster)", log="x", ylim=(0, 1.03), xticks=[0.2, 0.5, 1, 2, 5],
         names="lower left",
     )  # fmt: skip
@@ -209,13 +209,13 @@ def plot_counter_example(axes: Any, worlds: Mapping[str, Sequence[Sequence[int]]
 def plot_shifts(ax: Axes, shifts: Mapping[str, float]) -> Axes:
     """Joint change of the cluster sums in units of C, one bar for each setting; claimed: 2."""
     colors = [RED if shift > 2 * (1 + 1e-9) else BLUE for shift in shifts.values()]
-    x = "joint change of the sums when one client changes / C"
+    x = "change of all sums together / C"
     plots.bars(ax, shifts, colors, x, "")
     top = len(shifts)
     ax.plot([2, 2], [-0.6, top - 0.6], **DASHED)
     ax.text(2, top - 0.5, "claimed: 2 C", ha="center", fontsize=10)
     ax.set(xlim=(0, 1.12 * max(shifts.values())), ylim=(-0.6, top - 0.1))
-    ax.set_title("Only released identifiers keep the promise of 2 C", pad=14)
+    ax.set_title("Only released identifiers keep to 2 C", pad=14)
     return ax
 
 
@@ -260,8 +260,8 @@ def plot_comparison(ax: Axes, scores: pd.DataFrame, alone: float) -> Axes:
     plots.curves(ax, epsilons, {m: means[m].to_numpy() for m in METHODS if m in means}, METHODS)
     ax.axhline(alone, label="each client alone", **DASHED)
     return plots.finish(
-        ax, "One client hidden at equal ε: sums only is ahead of all from 2 on", "ε", "accuracy",
-        log="x", xticks=epsilons, ylim=(0, 1), names="lower right",
+        ax, "At equal ε sums only is ahead of all from 2 on", "ε", "accuracy", log="x",
+        xticks=epsilons, ylim=(0, 1), names="lower right",
     )  # fmt: skip
 
 
@@ -288,8 +288,9 @@ def plot_low_budget(axes: Any, table: pd.DataFrame, alone: float) -> Any:
         plots.curves(ax, epsilons, series, LOW, errors=errors)
         ax.axhline(alone, label="each client alone", **DASHED)
         how: dict[str, Any] = {"log": "x", "xticks": epsilons, "ylim": (0.2, 0.85)}
-        plots.finish(ax, f"δ = {delta:g}", "ε", "accuracy", **how)
-    plots.legend_below(both, columns=3)
+        plots.finish(ax, f"δ = {delta:g}", "ε", **how)
+    both[0].set_ylabel("accuracy")
+    plots.legend_below(both, columns=2)
     plots.headline(both, "With everybody in every round, taking part pays from ε = 1 on")
     return axes
 
