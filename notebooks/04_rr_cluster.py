@@ -331,7 +331,7 @@ sizes, std = np.array([3, 6, 12, 25, 50, 100]), 2 * CLIP * plan.sigma_theta
 noise = stream("noise").normal(0, std, (6, 10, softmax.n_parameters))
 lengths = np.linalg.norm(noise, axis=2) / sizes[:, None]
 predicted = std * math.sqrt(softmax.n_parameters) / sizes
-print("updates", sizes, "noise", lengths.mean(axis=1).round(2))
+print(pd.DataFrame({"noise": lengths.mean(axis=1)}, sizes).T.round(2))
 
 # %% tags=["hide-input"]
 fig, ax = plt.subplots(figsize=(5.8, 3.6))
@@ -809,8 +809,8 @@ show(fig, "Accuracy by epsilon: sums only is above DP-FedAvg and clusterings")
 # %% [markdown]
 # **Read the figure.** Small marks are partitions, lines means. DP-IFCA, and so RR-Cluster with
 # $B = 8$, is far below one common model at $\epsilon$ = 1, 2 and 4, and about level at 8. With
-# $B = 25$ it is no better: clients move from one random cluster to another. Sums only is ahead of all,
-# by little at 1 and by much from 2 on.
+# $B = 25$ it is no better: clients move from one random cluster to another. Sums only is ahead of the
+# other three, by little at 1 and by much from 2 on.
 #
 # On FashionMNIST (1000 clients of 60 images, ten partitions, $C$ tuned for each method; tuning is
 # charged to none, as in the paper) the order is the same. RR-Cluster with $B = 8$ less DP-IFCA is

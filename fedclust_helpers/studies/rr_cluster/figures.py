@@ -371,8 +371,8 @@ def plot_choice(
     left.plot(sigmas, wrong, color=BLUE)
     left.plot(max(sigma, float(np.min(sigmas))), flip_rate, "o", **live)
     at, ends = [0.2, 0.5, 1, 2, 5, 10], (-0.03, 0.82)
-    text = (f"1  {flip_rate:.0%} of identifiers wrong", SIGMA, "share wrong")
-    plots.finish(left, *text, log="x", xticks=at, ylim=ends)
+    wrongs = (f"1  {flip_rate:.0%} of identifiers wrong", SIGMA, "share wrong")
+    plots.finish(left, *wrongs, log="x", xticks=at, ylim=ends)
     k = len(np.asarray(next(iter(sizes.values()))))
     for shift, (name, values), color in zip((-0.2, 0.2), sizes.items(), (PALE, BLUE), strict=True):
         ordered = np.sort(np.asarray(values))[::-1]
@@ -383,7 +383,7 @@ def plot_choice(
     b, low, high = (np.asarray(v) for v in curve)
     plots.curves(right, b, {"": np.stack([low, high], axis=1)}, (Look("_table", BLUE, "-"),))
     right.plot(min_size, accuracy, "o", **live)
-    text = (f"3  accuracy {accuracy:.2f}", "threshold B", "accuracy")
-    plots.finish(right, *text, ylim=(0, 1), xticks=b)
+    third = (f"3  accuracy {accuracy:.2f}", "threshold B", "accuracy")
+    plots.finish(right, *third, ylim=(0, 1), xticks=b)
     plots.headline(axes, title)
     return axes
