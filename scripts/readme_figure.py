@@ -33,7 +33,7 @@ def save(fig: Any, name: str) -> None:
 
 def price_of_trust() -> None:
     """Excess cost over the number of records under every trust model: medians over data sets."""
-    fig, ax = plt.subplots(figsize=(7.6, 3.9))
+    fig, ax = plt.subplots(figsize=(5.0, 4.3))
     where = {"data": "mixture", "d": 2, "k": 5, "epsilon": 1.0}
     plot_price(ax, studies.load_results("side_by_side"), **where)
     save(fig, "price_of_trust")

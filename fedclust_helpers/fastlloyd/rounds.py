@@ -23,6 +23,7 @@ FEW_COLUMNS, MANY_CLUSTERS = 4, 15
 ZOOM_FROM = 50.0  # N mu/sqrt(d) from which two coarse grids find the box of the data first
 OVER = 2  # centres of the rounds for each cluster
 MAX_CANDIDATES = 4000
+CELLS_PER_ROW = 64  # however little noise there is, finer cells than that tell nothing more
 
 
 class Round(NamedTuple):
@@ -57,7 +58,7 @@ def _grid_rounds(n: int, d: int, k: int, mu: float) -> tuple[Round, ...]:
 
 def _per_axis(n: int, d: int, mu: float) -> int:
     """Cells on an axis: finer cells hold fewer rows against the same noise."""
-    cells = min((n * mu / 1.5) ** (2 * d / (d + 2)), MAX_CELLS)
+    cells = min((n * mu / 1.5) ** (2 * d / (d + 2)), MAX_CELLS, CELLS_PER_ROW * n)
     return max(2, int(min(round(cells ** (1 / d)), MAX_CELLS ** (1 / d))))
 
 

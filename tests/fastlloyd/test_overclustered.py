@@ -172,6 +172,16 @@ def test_too_many_cells_are_refused():
         fl.plan_overclustered(fed, n_clusters=3, epsilon=1.0, branch="grid")
 
 
+@pytest.mark.parametrize("n_features", [1, 2, 4])
+def test_hardly_any_noise_does_not_ask_for_a_grid_that_fills_the_memory(n_features):
+    points = mixture(d=n_features)[:300]
+    fed = simulate(np.array_split(points, 300), "masked", seed=0)
+    plan = fl.plan_overclustered(fed, n_clusters=3, epsilon=1e12)
+    cells = max(r.size**n_features for r in plan.rounds if r.statistic is CELL_COUNTS)
+    assert 300 < cells <= 70 * 300  # 64, rounded to whole cells on an axis
+    assert len(fl.run(fed, plan).centers) == 3
+
+
 # --- runs -----------------------------------------------------------------------------------------
 
 

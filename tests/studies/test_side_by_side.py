@@ -72,9 +72,12 @@ def test_crossings_of_curves() -> None:
     assert math.isnan(reading.overtakes(flat, line))
     bumpy = pd.Series([1.01, 1.2, 1.01], index=n)
     assert 1e4 < reading.falls_below(bumpy, 1.05) < 1e5
-    assert reading.rises_above(bumpy, 1.05) == 1e4 and math.isnan(reading.rises_above(line, 2))
+    up = pd.Series([1.01, 1.02, 1.2], index=n)
+    assert reading.stays_below(up, 1.05) == "10,000" and reading.stays_below(up, 2) == "≥ 100,000"
+    assert reading.stays_below(up, 1.005) == reading.said_from(math.nan, up) == "none tried"
+    assert reading.said_from(1e3, up) == "≤ 1,000" and reading.said_from(1200, up) == "1,200"
     assert [reading.rounded(x) for x in (12_345.0, 0.254, math.nan)] == [
-        "12,000", "0.25", "not in the table"
+        "12,000", "0.25", "none tried"
     ]  # fmt: skip
 
 

@@ -297,7 +297,8 @@ def test_ldp_takes_no_more_users_than_there_are() -> None:
 
 def test_rr_table_has_a_row_for_every_run_and_the_live_run_is_one() -> None:
     keys = ["identifiers", "epsilon", "B", "seed"]
-    assert list(TABLE.columns) == [*keys, "accuracy"]
+    assert list(TABLE.columns) == [*keys, "accuracy", "moved"]
+    assert (TABLE["moved"][TABLE["B"] == 0] == 0).all() and TABLE["moved"].max() > 0
     assert len(TABLE) == 2**4 and not TABLE.duplicated(keys).any()
     assert TABLE["accuracy"].between(0, 1).all()
     part: pd.DataFrame = TABLE[(TABLE["identifiers"] == "exact") & (TABLE["epsilon"] == 30.0)]

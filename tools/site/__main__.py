@@ -32,6 +32,7 @@ DOCUMENTS = {
     "docs/deployment.md": "deployment",
     "docs/sweeps.md": "sweeps",
     pages.CLAIMS: "claims/index",
+    "fedclust_helpers/command.py": "api/command",  # its docstring says how it is used
 }
 
 

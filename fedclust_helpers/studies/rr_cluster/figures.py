@@ -61,7 +61,7 @@ ACCOUNTANTS: Mapping[str, Look] = {
 MODELS = tuple(
     Look("", look.color, dash) for look, dash in zip(LOOKS, ("-", "--", "-.", ":"), strict=False)
 )
-SIGMA = "noise on an identifier"
+SIGMA = "noise s on an identifier"
 
 
 def plot_ifca(
@@ -139,7 +139,7 @@ def plot_identifiers(ax: Axes, right: Callable[[float], float], needed: Sequence
     64 clients have 95 % intervals.
     """
     levels = np.geomspace(0.2, 6, 60)
-    ax.plot(levels, [right(s) for s in levels], color=DARK, label="truth")
+    ax.plot(levels, [right(s) for s in levels], color=DARK, label="computed: noise, largest entry")
     looks = (("DP-IFCA", 0.97, BLUE, "s"), ("RR-Cluster(IFCA) B=8", 1.03, RED, "^"))
     for name, shift, color, mark in looks:
         share = np.array(theory.TABLE_4[name][1:4], dtype=np.float64) / 100
@@ -150,7 +150,7 @@ def plot_identifiers(ax: Axes, right: Callable[[float], float], needed: Sequence
         at, half = shift * np.asarray(needed), [share - low, high - share]
         ax.errorbar(at, share, half, fmt=mark, color=color, elinewidth=1.4, label=label)
     return plots.finish(
-        ax, "Private identifiers are mostly wrong; RR-Cluster's in Table 4 are not", SIGMA,
+        ax, "Most noised identifiers are wrong; RR-Cluster's in Table 4 not", SIGMA,
         "P(right cluster)", log="x", ylim=(0, 1.03), xticks=[0.2, 0.5, 1, 2, 5],
         names="lower left",
     )  # fmt: skip
@@ -170,7 +170,7 @@ def plot_accountants(
     return plots.finish(
         ax, "No noise gets Theorem 4.2 below its floor", "noise multiplier σ",
         f"ε of {n_rounds} rounds", log="xy", xticks=[1, 2, 4, 8, 16],
-        yticks=[0.1, 0.5, 1, 2, 5, 10], names="ends",
+        yticks=[0.1, 0.5, 1, 2, 5, 10], names="upper right",
     )  # fmt: skip
 
 
@@ -209,13 +209,13 @@ def plot_counter_example(axes: Any, worlds: Mapping[str, Sequence[Sequence[int]]
 def plot_shifts(ax: Axes, shifts: Mapping[str, float]) -> Axes:
     """Joint change of the cluster sums in units of C, one bar for each setting; claimed: 2."""
     colors = [RED if shift > 2 * (1 + 1e-9) else BLUE for shift in shifts.values()]
-    x = "joint change of the sums when one client changes / C"
+    x = "change of all sums together / C"
     plots.bars(ax, shifts, colors, x, "")
     top = len(shifts)
     ax.plot([2, 2], [-0.6, top - 0.6], **DASHED)
     ax.text(2, top - 0.5, "claimed: 2 C", ha="center", fontsize=10)
     ax.set(xlim=(0, 1.12 * max(shifts.values())), ylim=(-0.6, top - 0.1))
-    ax.set_title("Only released identifiers keep the promise of 2 C", pad=14)
+    ax.set_title("Only released identifiers keep to 2 C", pad=14)
     return ax
 
 
@@ -258,11 +258,11 @@ def plot_comparison(ax: Axes, scores: pd.DataFrame, alone: float) -> Axes:
         ax.plot(rows["epsilon"], rows["accuracy"], style[0], color=color, **faint)
     means = scores.pivot_table("accuracy", "epsilon", "method")
     plots.curves(ax, epsilons, {m: means[m].to_numpy() for m in METHODS if m in means}, METHODS)
-    ax.axhline(alone, **DASHED)
-    plots.note(ax, "each client alone", (epsilons[-1], alone), (0, 6), va="bottom", ha="right")
+    ax.axhline(alone, label="each client alone", **DASHED)
     return plots.finish(
-        ax, "", "ε", "accuracy", log="x", xticks=epsilons, ylim=(0, 1), names="ends"
-    )
+        ax, "At equal ε sums only is ahead of all from 2 on", "ε", "accuracy", log="x",
+        xticks=epsilons, ylim=(0, 1), names="lower right",
+    )  # fmt: skip
 
 
 LOW: Mapping[tuple[str, str], Look] = {
@@ -286,11 +286,12 @@ def plot_low_budget(axes: Any, table: pd.DataFrame, alone: float) -> Any:
         errors = {key: rows["ci95"].loc[[key]].to_numpy() for key in LOW}
         epsilons = sorted(part["epsilon"].unique())
         plots.curves(ax, epsilons, series, LOW, errors=errors)
-        ax.axhline(alone, **DASHED)
-        plots.note(ax, "each client alone", (epsilons[0], alone), (4, 7))
+        ax.axhline(alone, label="each client alone", **DASHED)
         how: dict[str, Any] = {"log": "x", "xticks": epsilons, "ylim": (0.2, 0.85)}
-        plots.finish(ax, f"δ = {delta:g}", "ε", "accuracy", **how)
-    plots.legend_below(both, columns=4)
+        plots.finish(ax, f"δ = {delta:g}", "ε", **how)
+    both[0].set_ylabel("accuracy")
+    plots.legend_below(both, columns=2)
+    plots.headline(both, "With everybody in every round, taking part pays from ε = 1 on")
     return axes
 
 
@@ -370,9 +371,8 @@ def plot_choice(
     left.plot(sigmas, wrong, color=BLUE)
     left.plot(max(sigma, float(np.min(sigmas))), flip_rate, "o", **live)
     at, ends = [0.2, 0.5, 1, 2, 5, 10], (-0.03, 0.82)
-    plots.finish(
-        left, f"1  {flip_rate:.0%} of identifiers wrong", SIGMA, log="x", xticks=at, ylim=ends
-    )
+    wrongs = (f"1  {flip_rate:.0%} of identifiers wrong", SIGMA, "share wrong")
+    plots.finish(left, *wrongs, log="x", xticks=at, ylim=ends)
     k = len(np.asarray(next(iter(sizes.values()))))
     for shift, (name, values), color in zip((-0.2, 0.2), sizes.items(), (PALE, BLUE), strict=True):
         ordered = np.sort(np.asarray(values))[::-1]
@@ -383,6 +383,7 @@ def plot_choice(
     b, low, high = (np.asarray(v) for v in curve)
     plots.curves(right, b, {"": np.stack([low, high], axis=1)}, (Look("_table", BLUE, "-"),))
     right.plot(min_size, accuracy, "o", **live)
-    plots.finish(right, f"3  accuracy {accuracy:.2f}", "threshold B", ylim=(0, 1), xticks=b)
+    third = (f"3  accuracy {accuracy:.2f}", "threshold B", "accuracy")
+    plots.finish(right, *third, ylim=(0, 1), xticks=b)
     plots.headline(axes, title)
     return axes

@@ -128,7 +128,7 @@ def table_4() -> dict[str, Any]:
 
 
 def rung(runs: Sequence[tuple[Any, Any]], before: ArrayLike | None) -> tuple[NDArray, str]:
-    """Accuracies of runs on several partitions, and their line: the ledger's, and the gain.
+    """Accuracies of runs on several partitions, and their lines: the ledger's, and the gain.
 
     `before` are accuracies on the same partitions; the gain has a 95 % interval (Student's t).
     """
@@ -138,8 +138,8 @@ def rung(runs: Sequence[tuple[Any, Any]], before: ArrayLike | None) -> tuple[NDA
     noise = release.mechanisms[-1]
     drawn = "everybody" if release.sampling is None else f"a share {release.sampling.share:g}"
     text = (
-        f"{len(ledger.releases)} rounds of {drawn}, noise {noise.std:.2f} on sums that one client"
-        f" moves by {noise.sensitivity:.2f}: epsilon {epsilon:.3f}; accuracy {scores.mean():.2f}"
+        f"{len(ledger.releases)} rounds of {drawn}, noise {noise.std:.2f},"
+        f" reach {noise.sensitivity:.2f}, epsilon {epsilon:.3f}\n  accuracy {scores.mean():.2f}"
     )
     if before is not None:
         gain = metrics.mean_ci(scores - np.asarray(before))

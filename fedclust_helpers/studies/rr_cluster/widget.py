@@ -53,17 +53,18 @@ def accuracy_table(
     """Accuracy for every B, epsilon and kind of identifiers: what the widget shows as a band.
 
     `made` has groups; `sizes` are thresholds B (0 is DP-IFCA), `epsilons` totals at delta = 1e-3,
-    one client, replace-one. Columns: identifiers, epsilon, B, seed, accuracy.
+    one client, replace-one. Columns: identifiers, epsilon, B, seed, accuracy, and the clients moved
+    in a round.
     """
     kinds: tuple[Identifiers, ...] = ("corrected", "exact")
     rows = []
     for kind, epsilon, b, seed in itertools.product(kinds, epsilons, sizes, seeds):
-        _, accuracy = _train(
+        run, accuracy = _train(
             made, min_size=b, epsilon=epsilon, identifiers=kind, cohort=cohort, n_rounds=n_rounds,
             seed=seed,
         )  # fmt: skip
-        rows.append((kind, epsilon, b, seed, accuracy))
-    return pd.DataFrame(rows, columns=["identifiers", "epsilon", "B", "seed", "accuracy"])
+        rows.append((kind, epsilon, b, seed, accuracy, run.moved.mean()))
+    return pd.DataFrame(rows, columns="identifiers epsilon B seed accuracy moved".split())
 
 
 def rebalancing_run(

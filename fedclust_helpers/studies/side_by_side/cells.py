@@ -112,11 +112,14 @@ def asked(method: str, epsilon: float, delta: float = DELTA) -> tuple[float, flo
     return gdp_epsilon(gdp_mu(epsilon, delta) / 2, delta), delta
 
 
+def n_public(n: int, k: int) -> int:
+    """How many of n records count as public: a hundredth, at least 10 k, at most `MOST_PUBLIC`."""
+    return min(n, max(10 * k, min(round(PUBLIC_SHARE * n), MOST_PUBLIC)))
+
+
 def server_points(points: FloatArray, k: int, *, rng: np.random.Generator) -> FloatArray:
-    """Records that count as public: a hundredth of all, at least 10 k, at most `MOST_PUBLIC`."""
-    share = min(round(PUBLIC_SHARE * len(points)), MOST_PUBLIC)
-    size = min(len(points), max(10 * k, share))
-    return points[rng.choice(len(points), size, replace=False)]
+    """Records that count as public, drawn at random: `n_public` of them."""
+    return points[rng.choice(len(points), n_public(len(points), k), replace=False)]
 
 
 class Outcome(NamedTuple):

@@ -15,12 +15,12 @@ from fedclust_helpers.studies.bench import plots, style
 from fedclust_helpers.studies.bench.style import BLUE, DARK, DASHED, MUTED, ORANGE, RED, Look
 from fedclust_helpers.studies.side_by_side.reading import curve
 
-LOCAL = style.TRUST["local"]
+LOCAL, SHUFFLED = style.TRUST["local"], style.TRUST["shuffled"]
 LOOKS: Mapping[tuple[str, str], Look] = {
     ("masked", "overclustered"): Look("masked, over-clustered", BLUE, "o-"),
     ("masked", "fastlloyd"): Look("masked, FastLloyd", BLUE, "s--"),
-    ("ideal", "feddp"): Look("secure sum, FedDP-KMeans", ORANGE, "D-."),
-    ("shuffled", "sketch"): Look("shuffled, sketch", RED, "h-."),
+    ("ideal", "feddp"): Look("secure sum, FedDP-KMeans", BLUE, "D-."),
+    ("shuffled", "sketch"): Look("shuffled, sketch", SHUFFLED, "h-."),
     ("local", "sketch"): Look("local, sketch", LOCAL, "v-"),
     ("local", "alg1"): Look("local, Algorithm 1", LOCAL, "^--"),
     ("local", "ldp_lloyd"): Look("local, LDP-Lloyd", LOCAL, "P:"),
@@ -31,6 +31,7 @@ NAMES = {
     "fastlloyd": "FastLloyd", "overclustered": "over-clustered", "feddp": "FedDP-KMeans",
     "sulloyd": "SuLloyd", "alg1": "Algorithm 1", "alg4": "Algorithm 4", "sketch": "sketch",
     "ldp_lloyd": "LDP-Lloyd", "public_rows": "k-means on public rows",
+    "diffprivlib": "diffprivlib", "google_lsh": "Google's LSH", "pe_means": "PE-means",
 }  # fmt: skip
 """Names of the algorithms in text."""
 SMALLEST = 1e-4
@@ -40,8 +41,11 @@ SETS = {"s1": "S1", "adult": "adult", "digits": "digits"}
 
 
 def percent(ax: Axes) -> Axes:
-    """Ticks of an excess cost: 1 is 100 %."""
-    ax.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{100 * v:g} %"))
+    """Ticks of an excess cost: 1 is 100 %; what lies below the lowest is drawn there."""
+    floor = SMALLEST * (1 + 1e-9)
+    ax.yaxis.set_major_formatter(
+        FuncFormatter(lambda v, _: "≤ " * bool(v <= floor) + f"{100 * v:g} %")
+    )
     return ax
 
 
@@ -67,7 +71,7 @@ def plot_maps(
         plots.cloud(ax, points)
         plots.centers(ax, released, look.color, look.style[0], size=75)
         plots.crosses(ax, best)
-        plots.bare(ax).set_title(f"{look.label}\ncost {cost:.2f} of the best", fontsize=10)
+        plots.bare(ax).set_title(f"{look.label}\n{cost:.2f} times the best", fontsize=10)
 
 
 def plot_excess(
@@ -84,21 +88,21 @@ def plot_excess(
     if level is not None:
         ax.axhline(level, **DASHED)
     at = sorted({v for line in lines.values() for v in line.index})
-    plots.finish(ax, title, label, "cost above the best", log=log, yticks=LEVELS, names="ends")
-    if len(at) <= 5:
-        plots.finish(ax, xticks=at)
-    ax.set_ylim(SMALLEST / 2.5, 40)
+    plots.finish(ax, title, label, "cost above the best", log=log, yticks=LEVELS, names="ends",
+                 xticks=at if len(at) <= 5 else None, ylim=(SMALLEST / 2.5, 40))  # fmt: skip
     return percent(ax)
 
 
 PRICE: Mapping[tuple[str, str], Look] = {
-    ("masked", "overclustered"): Look("trusted, secure sum, masked", BLUE, "o-"),
-    ("serverless", "overclustered"): Look("serverless", DARK, "d:"),
-    ("shuffled", "sketch"): Look("shuffled", RED, "h-."),
+    ("masked", "overclustered"): Look("trusted,\nsecure sum,\nmasked", BLUE, "o-"),
+    ("serverless", "overclustered"): Look("serverless: dotted", DARK, "d:"),
+    ("shuffled", "sketch"): Look("shuffled", SHUFFLED, "h-."),
     ("local", "sketch"): Look("local (sketch)", LOCAL, "v-"),
     ("local", "alg1"): Look("local (Algorithm 1)", LOCAL, "^--"),
 }
 """Trust models on the front page, each with the better algorithm; local with the paper's too."""
+PLACES = ((1e3, 2.8e-4), (1e3, 6.5e-5), (1.2e5, 8e-4), (1.5e4, 6.5e-3), (1.3e4, 2.8))
+"""Where their names begin, inside the axes: the figure is also read on a phone."""
 
 
 def plot_price(ax: Axes, table: pd.DataFrame, **where: Any) -> Axes:
@@ -107,10 +111,12 @@ def plot_price(ax: Axes, table: pd.DataFrame, **where: Any) -> Axes:
     lines = {key: line.clip(lower=SMALLEST) for key, line in lines.items() if len(line)}
     plots.curves(ax, None, lines, {key: PRICE[key] for key in lines}, markersize=5)
     ax.axhline(0.05, **DASHED)
-    plots.note(ax, "5 %", (1.15e6, 0.05), (0, 8))
+    plots.note(ax, "5 %", (1e6, 0.05), (0, 8), ha="right")
+    for place, look in zip(PLACES, PRICE.values(), strict=True):
+        plots.note(ax, look.label, place)
     at = next(iter(lines.values())).index
     text = ("The price of trust is paid in records", "records n (ε = 1)", "cost above the best")
-    plots.finish(ax, *text, log="xy", yticks=LEVELS, xticks=at[::2], names="ends")
+    plots.finish(ax, *text, log="xy", yticks=LEVELS, xticks=at[::2])
     ax.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:,.0f}"))
     ax.set_ylim(SMALLEST / 2.5, 20)
     return percent(ax)
@@ -121,10 +127,11 @@ def plot_sets(ax: Axes, table: pd.DataFrame, keys: Sequence[tuple[str, str]]) ->
     rows = [key for key in keys if len(curve(table, *key, "data"))]
     for number, (name, marker) in enumerate(zip(SETS, "osD", strict=True)):
         x = [curve(table, *key, "data").get(name, np.nan) for key in rows]
-        color = (BLUE, DARK, ORANGE)[number]
-        ax.plot(x, np.arange(len(rows))[::-1], marker, color=color, label=SETS[name], markersize=7)
+        color, y = (BLUE, DARK, ORANGE)[number], np.arange(len(rows))[::-1] + 0.24 * (1 - number)
+        ax.plot(x, y, marker, color=color, label=SETS[name], markersize=7)
     ax.set_yticks(np.arange(len(rows))[::-1], [LOOKS[key].label for key in rows])
-    ax.grid(axis="y", color=style.PALE, linewidth=0.6)
+    for between in range(1, len(rows)):
+        ax.axhline(between - 0.5, color=style.PALE, linewidth=0.6)
     ax.axvline(1, **DASHED)
     title = "Few records, many clusters or columns: nothing local works"
     return plots.finish(ax, title, "cost over the best", log="x", xticks=[1, 2, 5, 10, 20],
@@ -167,7 +174,8 @@ def plot_rivals(axes: Any, ratios: Mapping[str, pd.DataFrame], names: Mapping[st
         ax.set_yticks(list(places.values()), list(places))
         ax.axvline(1, **DASHED)
         where = "lower left" * (number == 0)
-        plots.finish(ax, names[rival], "our cost over theirs", log="x", xlim=(0.04, 4),
+        title = f"FastLloyd over {names[rival]}"
+        plots.finish(ax, title, "our cost over theirs", log="x", xlim=(0.04, 4),
                      xticks=[0.05, 0.1, 0.2, 0.5, 1, 2], names=where)  # fmt: skip
 
 
@@ -185,12 +193,16 @@ def plot_split(ax: Axes, table: pd.DataFrame, formula: Callable[[int], float]) -
     return plots.finish(ax, title, "columns d", "given over asked")
 
 
-def plot_models(ax: Axes, lines: Mapping[str, pd.Series], errors: Mapping[str, Any]) -> Axes:
-    """Accuracy over epsilon of methods that cluster models."""
+def plot_models(
+    ax: Axes, lines: Mapping[str, pd.Series], errors: Mapping[str, Any], alone: float
+) -> Axes:
+    """Accuracy over epsilon of methods that cluster models, and of a client that trains alone."""
     marks = zip(lines, ("o-", "s--", "^-.", "D:"), (BLUE, DARK, ORANGE, LOCAL), strict=False)
     looks = {name: Look(name, color, mark) for name, mark, color in marks}
     plots.curves(ax, None, lines, looks, errors=errors, interval="bars")
-    title = "Models: noised sums beat both one shared model and rebalancing"
+    ax.axhline(alone, **DASHED)
+    plots.note(ax, "each client alone", (8, alone), (0, 7), ha="right")
+    title = "Models: only noised sums pass the client that trains alone"
     return plots.finish(ax, title, "ε (one client replaced)", "accuracy", log="x", xticks=[2, 4, 8],
                         names="ends")  # fmt: skip
 

@@ -10,14 +10,21 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from fedclust_helpers.studies.bench.lesson import Lesson
-from fedclust_helpers.studies.side_by_side.cells import Outcome, asked, n_rounds, sent_by_one
-from fedclust_helpers.studies.side_by_side.figures import LOOKS, NAMES
+from fedclust_helpers.studies.side_by_side import reading
+from fedclust_helpers.studies.side_by_side.cells import (
+    Outcome,
+    asked,
+    n_public,
+    n_rounds,
+    sent_by_one,
+)
+from fedclust_helpers.studies.side_by_side.figures import LOOKS, NAMES, SETS, SMALLEST
 from fedclust_helpers.studies.side_by_side.reading import (
     curve,
     falls_below,
     overtakes,
-    rises_above,
-    rounded,
+    said_from,
+    stays_below,
 )
 
 LESSON = Lesson(
@@ -39,7 +46,8 @@ def as_table(frame: pd.DataFrame | Sequence[Any], columns: Sequence[str] | None 
     assert isinstance(frame, pd.DataFrame)
     rows = [list(frame.columns), ["---"] * frame.shape[1]]
     for row in frame.to_numpy(dtype=object).tolist():
-        rows.append([f"{cell:.4g}" if isinstance(cell, float) else str(cell) for cell in row])
+        texts = [f"{cell:.4g}" if isinstance(cell, float) else str(cell) for cell in row]
+        rows.append([text.replace("≤ ", "≤&nbsp;").replace("≥ ", "≥&nbsp;") for text in texts])
     return Markdown("\n".join(f"| {' | '.join(map(str, row))} |" for row in rows))
 
 
@@ -81,8 +89,8 @@ def seen(runs: Mapping[tuple[str, str], Outcome]) -> pd.DataFrame:
         facts = made.plan.facts
         saw = dict(facts.sees)
         rows[trust] = (
-            trust, saw.get("server", NOTHING), saw.get("clients", NOTHING), facts.noise_from,
-            facts.receiver,
+            trust, saw.get("server", "there is none"), saw.get("clients", NOTHING),
+            facts.noise_from, facts.receiver,
         )  # fmt: skip
     columns = ["trust", "the server sees", "clients see", "noise from", "who learns the result"]
     return pd.DataFrame(list(rows.values()), columns=columns)
@@ -123,73 +131,159 @@ def models(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 LEVEL = 1.05
 """Cost over the best that counts as good."""
-OVER, MIXED, SKETCH, ALG1, PUBLIC = (
-    ("masked", "overclustered"), ("shuffled", "sketch"), ("local", "sketch"), ("local", "alg1"),
-    ("none", "public_rows"),
-)  # fmt: skip
+OVER, NO_SERVER = ("masked", "overclustered"), ("serverless", "overclustered")
+FEDDP, PUBLIC = ("ideal", "feddp"), ("none", "public_rows")
+MIXED, SKETCH, ALG1 = ("shuffled", "sketch"), ("local", "sketch"), ("local", "alg1")
 PLANE: dict[str, Any] = {"data": "mixture", "d": 2, "k": 5}
 
 
 def crossings(
     table: pd.DataFrame, x: str, epsilons: Sequence[float], **where: Any
-) -> dict[float, pd.Series]:
-    """From which x on each algorithm is within 5 % of the best, at each epsilon."""
+) -> dict[float, pd.DataFrame]:
+    """From which x on each algorithm is within 5 % of the best, by epsilon; `said` in words."""
     out = {}
     for epsilon in epsilons:
         lines = {key: curve(table, *key, x, epsilon=epsilon, **where) for key in LOOKS}
-        found = {key: falls_below(line, LEVEL) for key, line in lines.items() if len(line)}
-        out[epsilon] = pd.Series(found)
+        at = {key: falls_below(line, LEVEL) for key, line in lines.items()}
+        found = {key: (at[key], said_from(at[key], line)) for key, line in lines.items()}
+        out[epsilon] = pd.DataFrame(found, index=["at", "said"]).T
     return out
 
 
-def said(found: Mapping[float, pd.Series]) -> pd.DataFrame:
+def said(found: Mapping[float, pd.DataFrame]) -> pd.DataFrame:
     """`crossings` as a table to read."""
     keys = list(next(iter(found.values())).index)
-    rows = [[LOOKS[key].label, *(rounded(each[key]) for each in found.values())] for key in keys]
+    rows = [[LOOKS[key].label, *(each["said"][key] for each in found.values())] for key in keys]
     names = [f"within 5 % from n, ε = {epsilon:g}" for epsilon in found]
     return pd.DataFrame(rows, columns=["algorithm", *names])
 
 
-def within(table: pd.DataFrame, key: tuple[str, str], x: str, **where: Any) -> str:
-    """What x must be for at most 5 % above the best, in words."""
-    line = curve(table, *key, x, **where)
-    at = falls_below(line, LEVEL)
-    return ("at most " if at == line.index[0] else "") + rounded(at)
+def above(excess: float) -> str:
+    """An excess cost as one says it."""
+    return "≤ 0.01 %" if excess <= SMALLEST else f"{float(f'{100 * excess:.2g}'):g} %"
+
+
+def gains(table: pd.DataFrame, n: int) -> pd.DataFrame:
+    """Excess at epsilon 1 and 4, and how many times smaller the second is; a row for each."""
+    rows = []
+    for key, look in LOOKS.items():
+        line = curve(table, *key, "epsilon", n=n, **PLANE) - 1
+        less = round(max(line[1.0], SMALLEST) / max(line[4.0], SMALLEST), 1)
+        rows.append((look.label, above(line[1.0]), above(line[4.0]), less))
+    names = ["algorithm", "above the best, ε = 1", "ε = 4", "times smaller"]
+    return pd.DataFrame(rows, columns=names, index=list(LOOKS))
+
+
+def wire(table: pd.DataFrame) -> pd.DataFrame:
+    """Rounds, bytes of one client over n, and seconds of what sends anything, at epsilon 1."""
+    rows = []
+    for trust, method in table[["trust", "method"]].drop_duplicates().itertuples(index=False):
+        by = {c: curve(table, trust, method, "n", value=c, epsilon=1.0, **PLANE)
+              for c in ("rounds", "bytes", "seconds")}  # fmt: skip
+        if trust in ("none", "ideal"):
+            continue
+        sent = [by["bytes"][n] for n in (1e3, 1e5, 1e6)]
+        sent.append(table["bytes"][(table["trust"] == trust) & (table["method"] == method)].max())
+        rows.append((f"{trust}, {NAMES[method]}", by["rounds"][1e5], *map(bytes_said, sent),
+                     f"{by['seconds'][1e5]:.2f}"))  # fmt: skip
+    columns = ["algorithm", "rounds", "n = 1,000", "n = 100,000", "n = 1,000,000", "most anywhere"]
+    return pd.DataFrame(rows, columns=[*columns, "seconds, n = 100,000"])
+
+
+def bytes_said(number: float) -> str:
+    """Bytes with two digits and a unit."""
+    unit, power = ("MB", 6) if number >= 1e6 else ("kB", 3) if number >= 1e3 else ("B", 0)
+    two = float(f"{number / 10**power:.2g}")
+    return f"{two:g} {unit}"
+
+
+def real_sets(table: pd.DataFrame) -> pd.DataFrame:
+    """Sizes of the real sets, and how many rows of each count as public."""
+    part = table[table["data"] != "mixture"].drop_duplicates("data")
+    sizes = part[["data", "n", "d", "k"]].to_numpy(dtype=object).tolist()
+    rows = [(SETS[name], f"{n:,}", d, k, n_public(n, k)) for name, n, d, k in sizes]
+    return pd.DataFrame(rows, columns=["set", "records", "columns", "clusters", "public rows"])
+
+
+def over_best(rivals: pd.DataFrame) -> pd.DataFrame:
+    """Cost over the best of every rival and of ours, a row for each set, with its n/k and d."""
+    table = reading.over_best(rivals)[[*reading.RIVALS, "fastlloyd", "overclustered"]]
+    by = rivals.drop_duplicates("dataset").set_index("dataset").loc[table.index]
+    table.insert(0, "d", by["d"])
+    table.insert(0, "n / k", (by["n"] / by["k"]).round().astype(int))
+    return table
+
+
+def shapes(better: pd.DataFrame) -> dict[str, float]:
+    """Worst cost of local methods at n = 100,000, d = 2, epsilon 1: odd shapes, and wide bounds."""
+    part = better[(better["n"] == 100_000) & (better["dprime"] == 2) & (better["epsilon"] == 1)]
+    odd = part[~part["data"].isin(["mixture", "wide_bounds"])]
+    worst = odd.groupby("algorithm")["over_optimum"].max()
+    wide = part[part["data"] == "wide_bounds"].set_index("algorithm")["over_optimum"]
+    names = {"sketch": "sketch", "alg1": "Algorithm 1"}
+    found = {name: worst[key] for key, name in names.items()}
+    return found | {f"{name}, wide bounds": wide[key] for key, name in names.items()}
+
+
+TAKE = {
+    PUBLIC: ("public rows like yours, 1 % of n", "k-means on these, no budget"),
+    FEDDP: ("a box that adds up, and a server with related rows", "FedDP-KMeans (02)"),
+    OVER: ("a server that follows the rules", "masked, over-clustered (01)"),
+    NO_SERVER: ("the other clients", "serverless, over-clustered (01)"),
+    MIXED: ("a shuffler", "shuffled sketch (03)"),
+    SKETCH: ("nobody", "local sketch (03)"),
+    ALG1: ("nobody, by the paper alone", "Algorithm 1 (03)"),
+}
+"""What to take by what one trusts or has."""
 
 
 def decision(table: pd.DataFrame) -> pd.DataFrame:
-    """What to take, by what one trusts or has, and how many records it needs."""
-    one, four = PLANE | {"epsilon": 1.0}, PLANE | {"epsilon": 4.0}
-    sums, public = (curve(table, *key, "n", **one) for key in (OVER, PUBLIC))
-    at = overtakes(sums, public)
-    until = ("at most " if at == sums.index[0] else "") + rounded(at)
-    rows = [
-        ("public rows alike, 1 % of n", within(table, PUBLIC, "n", **one),
-         f"none of these; sums are better from n = {until}"),
-        ("sums, a server that follows the rules", within(table, OVER, "n", **one),
-         "masked, over-clustered (01, beyond)"),
-        ("only a shuffler", within(table, MIXED, "n", **one), "shuffled sketch (03)"),
-        ("nobody, ε = 1", within(table, SKETCH, "n", **one), "sketch (03, beyond)"),
-        ("nobody, ε = 4", within(table, SKETCH, "n", **four), "sketch"),
-        ("nobody, and one bit is all", within(table, ALG1, "n", **one), "Algorithm 1 (03)"),
-    ]  # fmt: skip
-    columns = ["you trust, or have", "records for 5 % (d = 2, k = 5)", "take"]
-    return pd.DataFrame(rows, columns=columns)
-
-
-def limits(table: pd.DataFrame) -> pd.DataFrame:
-    """How far the dials d, k and epsilon may be turned at n = 100,000."""
+    """What to take, and how far each dial may be turned for a cost within 5 % of the best."""
     large: dict[str, Any] = {"data": "mixture", "n": 100_000, "epsilon": 1.0}
-    by_d = curve(table, *OVER, "d", k=5, **large).max()
-    by_k = curve(table, *OVER, "k", d=2, **large).max()
-    d = rises_above(curve(table, *SKETCH, "d", k=5, **large), LEVEL)
-    k = rises_above(curve(table, *SKETCH, "k", d=2, **large), LEVEL)
-    plane = PLANE | {"n": 100_000}
+    rows = []
+    free = curve(table, *PUBLIC, "n", epsilon=1.0, **PLANE)
+    for key, words in TAKE.items():
+        *n, least = (
+            said_from(falls_below(line, LEVEL), line) for line in (
+                curve(table, *key, "n", epsilon=1.0, **PLANE),
+                curve(table, *key, "n", epsilon=4.0, **PLANE),
+                curve(table, *key, "epsilon", n=100_000, **PLANE),
+            )
+        )  # fmt: skip
+        d = stays_below(curve(table, *key, "d", k=5, **large), LEVEL)
+        k = stays_below(curve(table, *key, "k", d=2, **large), LEVEL)
+        ahead = said_from(overtakes(curve(table, *key, "n", epsilon=1.0, **PLANE), free), free)
+        if key == PUBLIC:
+            n[1], least, ahead = "knows no ε", "knows no ε", ""
+        rows.append((*words, *n, least, d, k, ahead))
+    columns = ["you trust, or have", "take", "n from, ε = 1", "n from, ε = 4", "ε from", "d to"]
+    return pd.DataFrame(rows, columns=[*columns, "k to", "ahead of public rows, n from"])
+
+
+def none_of_these(
+    table: pd.DataFrame, rivals: pd.DataFrame, better: pd.DataFrame,
+    accuracy: Mapping[str, pd.Series], alone: float,
+) -> pd.DataFrame:  # fmt: skip
+    """Where no private algorithm of ours is good enough, with the numbers that say so."""
+    real = table[(table["data"] != "mixture") & (table["epsilon"] == 1)]
+    local = real[real["trust"] == "local"].groupby("data")["over_optimum"].min()
+    masked, mixed, public = (curve(real, *key, "data") for key in (OVER, MIXED, PUBLIC))
+    cost = over_best(rivals)
+    few = cost[cost["n / k"] < 100]["overclustered"]
+    wide = shapes(better)["sketch, wide bounds"]
+    passed = [name for name, values in accuracy.items() if (values <= alone).all()]
     rows = [
-        ("columns d", f"{by_d:.3f} at worst (d to 16)", f"5 % is passed at d = {rounded(d)}"),
-        ("clusters k", f"{by_k:.3f} at worst (k to 20)", f"5 % is passed at k = {rounded(k)}"),
-        ("ε", f"within 5 % from {within(table, OVER, 'epsilon', **plane)}",
-         f"within 5 % from {within(table, SKETCH, 'epsilon', **plane)}"),
+        ("fewer than 100 records for a cluster", f"masked, over-clustered: {few.min():.2f} times"
+         f" the best or more ({', '.join(few.index)}; section 7)", "one client's own rows, or"
+         " public rows"),
+        ("nobody trusted, and many clusters or columns", f"best local: {local['s1']:.1f} times on"
+         f" S1, {local['digits']:.1f} on digits", f"a shuffler (S1 {mixed['s1']:.2f}), public rows"
+         f" (S1 {public['s1']:.2f}, digits {public['digits']:.2f})"),
+        ("few records with many columns", f"masked, over-clustered: {masked['digits']:.2f} times on"
+         " digits", f"public rows ({public['digits']:.2f})"),
+        ("bounds ten times too wide", f"local sketch: {wide:.0f} times the best",
+         "bounds from public knowledge (06)"),
+        ("models instead of points", f"no better than a client alone ({alone:.2f}) at any ε tried:"
+         f" {', '.join(passed)}", "sums only (04), or each client alone"),
     ]  # fmt: skip
-    columns = ["dial (n = 100,000)", "masked, over-clustered", "local sketch"]
-    return pd.DataFrame(rows, columns=columns)
+    return pd.DataFrame(rows, columns=["use none of these", "measured", "instead"])

@@ -8,6 +8,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
+NONE = "none tried"
+"""Said where no x of the table will do."""
 RIVALS = ("diffprivlib", "google_lsh", "pe_means")
 """Rows of ``rivals.csv`` that are the work of others."""
 
@@ -71,6 +73,11 @@ def falls_below(values: pd.Series, level: float) -> float:
     return float(math.exp(math.log(x0) + t * math.log(x1 / x0)))
 
 
+def said_from(at: float, values: pd.Series) -> str:
+    """`at` in words; "≤" where it is the first x of the curve, none smaller was run."""
+    return ("≤ " if at == values.index[0] else "") + rounded(at)
+
+
 def overtakes(first: pd.Series, second: pd.Series) -> float:
     """The first x of the table from which on `first` is at or below `second`; nan if it never is.
 
@@ -82,17 +89,17 @@ def overtakes(first: pd.Series, second: pd.Series) -> float:
     return float(a.index[at]) if at < len(a) else math.nan
 
 
-def rises_above(values: pd.Series, level: float) -> float:
-    """From which x on a curve leaves a level for the first time; nan if it never does."""
+def stays_below(values: pd.Series, level: float) -> str:
+    """Up to which x of the table a curve stays at or below a level, in words."""
     above = np.flatnonzero(values.to_numpy() > level)
-    if not len(above):
-        return math.nan
-    return float(values.index[above[0]])
+    if len(above):
+        return rounded(float(values.index[above[0] - 1])) if above[0] else NONE
+    return f"≥ {rounded(float(values.index[-1]))}"
 
 
 def rounded(x: float) -> str:
     """A number of records or of an epsilon as one says it: two digits, thousands with a comma."""
     if math.isnan(x):
-        return "not in the table"
+        return NONE
     two = float(f"{x:.2g}")
     return f"{two:,.0f}" if two >= 10 else f"{two:g}"
