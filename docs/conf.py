@@ -55,7 +55,7 @@ html_title = "fedclust"
 html_context = {"default_mode": "auto"}
 html_baseurl = place().site
 html_css_files = ["site.css"]
-html_js_files = [("site.js", {"priority": 300})]
+html_js_files = [("site.js", {"priority": 300}), ("scroll.js", {"priority": 301})]
 html_copy_source = False
 html_show_sourcelink = False
 html_use_index = True
@@ -108,14 +108,18 @@ def plain_signature(
         return None
     try:
         found = inspect.signature(value)
+        if "(*args: 'Any', **kwargs: 'Any')" in str(found):  # a class that is guarded when called
+            found = inspect.signature(value.__init__)
     except (TypeError, ValueError):
         return None
+    if what == "class" and getattr(value, "_is_protocol", False):
+        return "", ""
     kept = [
         parameter.replace(annotation=_Word(parameter.annotation))
         if isinstance(parameter.annotation, str)
         else parameter
         for key, parameter in found.parameters.items()
-        if not (what == "method" and key == "self")
+        if key != "self"
     ]
     empty = inspect.Signature.empty
     arguments = str(found.replace(parameters=kept, return_annotation=empty))

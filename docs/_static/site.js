@@ -91,14 +91,6 @@ function bringToLife(box) {
   draw();
 }
 
-// What was drawn wide would be too small to read on a phone: the style lets it scroll there.
-function markWide(image) {
-  const mark = () => image.classList.toggle("wide-figure", image.naturalWidth > 600);
-  if (image.complete) mark();
-  image.addEventListener("load", mark);
-}
-
 document.addEventListener("DOMContentLoaded", () => {
-  document.querySelectorAll(".cell_output img, .front-figure img").forEach(markWide);
   document.querySelectorAll(".results").forEach(bringToLife);
 });

@@ -36,8 +36,9 @@ class FedDPKMeans(_Boxed):
     unit : {"point", "client"}
         Whose presence is protected: one row, or all rows of one client; add/remove.
     trust : {"ideal", "trusted"}
-        The server sees noised sums only, or every client's exact sums. No others: it is the server
-        that clusters its points with the sums.
+        What the server sees: noised sums only, from a box that adds up ("ideal", default), or every
+        client's exact sums ("trusted"). No others: it is the server that clusters its points with
+        the sums.
     method : {"feddp", "adaptive"}
         The paper's algorithm, or the variant whose budget, start and rounds follow from public
         numbers (claims on the page of all claims): the one to take for clients.

@@ -43,6 +43,9 @@ class FastLloydKMeans(_Boxed):
         Whether anybody may see the rows. Then the bounds may be left out: they are read off the
         rows, with a `PublicBoundsWarning`.
     trust : {"masked", "ideal", "trusted", "serverless"}
+        What leaves a client: statistics under masks that cancel in the sum ("masked", default);
+        exact ones, into a box that adds them up and noises the sum ("ideal"); exact ones, to the
+        server ("trusted"); or shares, to the other clients, with no server at all ("serverless").
     publish : bool, default True
         Whether the results may reach the server. Needs two clients with ``trust="masked"``; the
         price is more noise where clients are few (twice the variance for two).

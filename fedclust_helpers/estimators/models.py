@@ -49,7 +49,9 @@ class RRCluster(_Planned):
         works with every `trust`. The others are RR-Cluster with that base clusterer: replace-one
         of a client, ``trust="trusted"``.
     trust : {"ideal", "trusted", "masked", "serverless"}
-        With the last two every client must take part in every round.
+        What leaves a client, as for `FastLloydKMeans`; "ideal" by default: exact updates, into a
+        box that adds them up and noises the sum. With the last two every client must take part in
+        every round.
     cohort : int, optional
         Clients of a round; all by default.
     clip : float

@@ -30,6 +30,7 @@ PAGES = sorted(
 )
 CHAPTERS = sorted(path.stem for path in (ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
 DESKTOP, PHONE = {"width": 1300, "height": 900}, {"width": 390, "height": 844}
+WIDE = {"width": 1440, "height": 900}
 LOWEST_CONTRAST = 4.5
 LOCAL = ("file:", "data:", "blob:", "about:")
 SEARCHES = {
@@ -204,6 +205,28 @@ STATE = """async () => {
         broken: images.filter(image => !image.naturalWidth).map(image => image.src),
     };
 }"""
+# Boxes that scroll sideways, and those where that is not said, or still said at the end of them.
+SCROLLING = r"""async () => {
+    const frames = () => new Promise(done => requestAnimationFrame(() =>
+        requestAnimationFrame(() => setTimeout(done))));
+    const name = box => `${box.tagName}.${box.className}: ${box.textContent.trim().slice(0, 30)}`;
+    const faded = box => getComputedStyle(box).maskImage !== 'none';
+    const told = box => box.scrollSign?.checkVisibility({visibilityProperty: true}) === true;
+    document.querySelectorAll('.bd-article *').forEach(box => { box.scrollLeft = 0; });
+    await frames();
+    const boxes = [...document.querySelectorAll('.bd-article *')].filter(box =>
+        box.checkVisibility() && box.scrollWidth > box.clientWidth + 2 && box.clientWidth > 0
+        && ['auto', 'scroll'].includes(getComputedStyle(box).overflowX));
+    const keyed = box => box.tabIndex === 0 && box.role && box.ariaLabel;
+    const untold = boxes.filter(box => !(faded(box) && told(box) && keyed(box))).map(name);
+    const signs = [...document.querySelectorAll('.more-sign')].filter(sign =>
+        sign.checkVisibility({visibilityProperty: true}));
+    const extra = signs.length - boxes.length;
+    boxes.forEach(box => { box.scrollLeft = box.scrollWidth; });
+    await frames();
+    return {boxes: boxes.map(name), extra, untold,
+            still: boxes.filter(box => faded(box) || told(box)).map(name)};
+}"""
 THEME = "name => { document.documentElement.dataset.theme = name; }"
 STILL = "*, *::before, *::after { transition: none !important; animation: none !important; }"
 
@@ -265,10 +288,51 @@ def test_page(name: str, tab: Opened, parsed: dict[str, Page]) -> None:
         assert not found["low"], theme
         filters = page.evaluate("() => [...document.images].map(i => getComputedStyle(i).filter)")
         assert set(filters) <= {"none"}, "figures are shown as they were drawn"
+    assert_scrolling_is_told(page)
+    if name.startswith("chapters/"):
+        page.set_viewport_size(WIDE)
+        assert not page.evaluate(SCROLLING)["boxes"], "a chapter fits on a wide page"
     page.set_viewport_size(PHONE)
     width = page.evaluate("() => document.documentElement.scrollWidth")
     assert width <= PHONE["width"], "scrolls sideways on a phone"
+    assert_scrolling_is_told(page)
     assert not tab.problems
+
+
+def assert_scrolling_is_told(page: Any) -> int:
+    """What is wider than the page says so until its end is reached."""
+    found = page.evaluate(SCROLLING)
+    assert not found["untold"] and found["extra"] == 0, "scrolls sideways and does not say so"
+    assert not found["still"], "says that there is more where there is none"
+    return len(found["boxes"])
+
+
+def test_what_scrolls_says_so(tab: Opened) -> None:
+    """Figures, tables, formulas, code; also where no sign was made."""
+    kinds = {"index": "figure", "symbols": "table", "chapters/01_fastlloyd": "formula"}
+    for name, kind in kinds.items():
+        page = visit(tab, f"{name}.html")
+        page.set_viewport_size(PHONE)
+        page.evaluate(STATE)
+        n = assert_scrolling_is_told(page)
+        folded = page.locator(".hide-input summary, .tag_hide-input summary").all()
+        for summary in folded:
+            summary.click()
+        assert assert_scrolling_is_told(page) >= n + bool(folded) > 0
+        labels = page.locator("[aria-label$='scrolls sideways']").evaluate_all(
+            "all => all.map(box => box.ariaLabel)"
+        )
+        assert f"{kind}, scrolls sideways" in labels
+    page.evaluate("() => document.querySelectorAll('.more-sign').forEach(s => s.remove())")
+    page.evaluate("() => { document.querySelector('.has-more, pre').scrollLeft = 0; }")
+    assert page.evaluate(SCROLLING)["untold"]
+    # by keyboard
+    page = visit(tab, "symbols.html")
+    page.set_viewport_size(PHONE)
+    box = page.locator(".has-more").first
+    box.focus()
+    page.keyboard.press("ArrowRight")
+    page.wait_for_function("document.activeElement.scrollLeft > 0")
 
 
 def test_formulas_are_counted(parsed: dict[str, Page]) -> None:

@@ -151,6 +151,16 @@ def test_every_table_is_explained_and_grouped() -> None:
     found = tables.all_tables(ROOT / "data" / "results")
     assert {t.name for t in found} == {p.stem for p in (ROOT / "data/results").glob("*.csv")}
     assert all(t.notes for t in found if t.sidecar is not None)
+    said = tables.words(ROOT)
+    assert set(said) == {t.name for t in found}
+    assert len(set(said.values())) == len(said) and all(len(s.split()) > 3 for s in said.values())
+
+
+def test_a_commit_says_what_it_is_of() -> None:
+    digits = "0123456789abcdef" * 2 + "01234567"
+    assert tables.commit({"commit": digits + "+"}) == "0123456789+"
+    assert tables.commit({"commit": "not recorded", "committed_in": digits}) == "(0123456789)"
+    assert tables.commit({}) == "not recorded"
 
 
 def test_all_rows_of_a_table_reach_the_page() -> None:
@@ -203,6 +213,11 @@ def test_the_reference_lists_what_is_public() -> None:
     assert "FastLloydKMeans" in listed["fedclust_helpers.estimators"]
     assert "plan" not in listed["fedclust_helpers.fastlloyd.planning"], "shown by the package"
     assert not [name for name in listed if ".studies" in name or "._" in name]
+    for door in ("FastLloydKMeans", "RRCluster"):
+        lines = api.entry("fedclust_helpers.estimators", door)
+        hidden = {n for line in lines if "exclude" in line for n in re.findall(r"\w+", line)}
+        assert "   :inherited-members:" in lines and "get_params" in hidden
+        assert not hidden & {"fit", "predict", "preview", "statement", "rehearse", "save", "score"}
 
 
 def test_archives_are_checked_before_they_are_used(tmp_path: Path, monkeypatch: Any) -> None:

@@ -23,6 +23,7 @@ from tools.site.settings import ROOT, place
 
 DOCUMENTS = {
     "docs/index.md": "index",
+    "docs/tables.md": "results/index",
     "README.md": "index",
     "docs/symbols.md": "symbols",
     "docs/glossary.md": "glossary",

@@ -59,16 +59,31 @@ def members(name: str) -> list[str]:
     return [item for item in defined_in(module) if item not in taken]
 
 
+def private(kind: type) -> bool:
+    """Whether a class is one of ours that has no place in the reference."""
+    return kind.__module__.startswith(PACKAGE) and kind.__name__.startswith("_")
+
+
+def shown(kind: type, name: str) -> bool:
+    """Whether a member stands on the page of a class: its own, or of a base with no page."""
+    owner = next((base for base in kind.__mro__ if name in vars(base)), kind)
+    return owner is kind or private(owner)
+
+
 def entry(module: str, name: str) -> list[str]:
     """The directive of one class or function."""
     value = getattr(importlib.import_module(module), name)
     if not inspect.isclass(value):
         return [f".. autofunction:: {module}.{name}", ""]
     lines = [f".. autoclass:: {module}.{name}", "   :members:"]
-    hidden = list(getattr(value, "_fields", ()))  # of a named tuple: described in its docstring
-    hidden += sorted(n for n in dir(value) if re.fullmatch("set_.*_request", n))  # scikit-learn's
+    hidden = set(getattr(value, "_fields", ()))  # of a named tuple: described in its docstring
+    if any(map(private, value.__mro__)):  # a reader finds no page of theirs
+        lines.append("   :inherited-members:")
+        hidden |= {n for n in dir(value) if not shown(value, n)}
+    hidden |= {n for n in dir(value) if re.fullmatch("set_.*_request", n)}  # scikit-learn's
+    hidden = {n for n in hidden if not n.startswith("_")}
     if hidden:
-        lines.append(f"   :exclude-members: {', '.join(hidden)}")
+        lines.append(f"   :exclude-members: {', '.join(sorted(hidden))}")
     return [*lines, ""]
 
 

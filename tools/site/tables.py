@@ -14,18 +14,7 @@ import pandas as pd
 from tools.site.links import SCHEME, Book
 
 SHOWN = 20  # rows that stand in the page itself; the script shows the others
-PAPERS = {
-    "fastlloyd": "FastLloyd",
-    "feddp": "FedDP-KMeans",
-    "ldp": "Locally private k-means",
-    "rr": "RR-Cluster",
-    "better": "Beyond the papers",
-    "rivals": "Side by side",
-    "side": "Side by side",
-    "trust": "Beyond the papers",
-}
-OTHERS = "About the project"
-NOTES = "data/results/README"
+LISTED = "docs/tables.md"
 
 
 class Table(NamedTuple):
@@ -54,9 +43,11 @@ def all_tables(folder: Path) -> list[Table]:
     return found
 
 
-def group(name: str) -> str:
-    """Under which heading a table is listed."""
-    return PAPERS.get(name.split("_")[0], OTHERS)
+def words(root: Path) -> dict[str, str]:
+    """Name of each table -> what it holds, from the list of all tables."""
+    text = (root / LISTED).read_text(encoding="utf-8")
+    items = re.findall(r"^- \[(\w+)\]\([^)]*\):\s(.+?)(?=\n\n|\n- |\Z)", text, re.M | re.S)
+    return {name: " ".join(said.split()) for name, said in items}
 
 
 def cell_text(value: str) -> str:
@@ -110,12 +101,13 @@ def provenance(sidecar: Mapping[str, Any]) -> list[str]:
         f"- {sidecar.get('cells', 'not recorded')} measured cells, "
         f"{sidecar.get('cpu_seconds', 'not recorded')} CPU seconds",
         f"- seeds: {sidecar.get('seeds', 'not recorded')}",
-        f"- versions: {known or 'not recorded'}; commit: {sidecar.get('commit', 'not recorded')}",
+        f"- versions: {known or 'not recorded'}",
+        f"- commit: {commit(sidecar)} (what the signs mean: [how it was made]({SCHEME}../made.html))",
     ]
     for part, own in sidecar.get("made_apart", {}).items():
         lines.append(
             f"- rows of `{part}` made apart by `{own['command']}`, {own['cpu_seconds']} CPU"
-            f" seconds, version {own['versions']['fedclust_helpers']}, commit: {own['commit']}"
+            f" seconds, version {own['versions']['fedclust_helpers']}, commit: {commit(own)}"
         )
     return lines
 
@@ -126,7 +118,8 @@ def page(book: Book, table: Table) -> None:
     frame = pd.read_csv(book.root / path, dtype=str, keep_default_na=False)
     at = book.pages[path]
     csv = SCHEME + book.relative(book.copy(path), at)
-    lines = [f"# {table.name}", ""]
+    said = book.rewrite(words(book.root)[table.name], LISTED, at)
+    lines = [f"# {table.name}", "", f"{said[0].upper()}{said[1:]}", ""]
     lines.append(f"{len(frame)} rows, {frame.shape[1]} columns. Download: [CSV]({csv}).")
     if table.notes:
         notes = f"data/results/{table.notes}"
@@ -150,27 +143,17 @@ def write(book: Book, page_name: str, text: str) -> None:
 
 def index(book: Book, tables: list[Table]) -> None:
     """The page that lists all tables, under their papers, with their notes."""
-    lines = ["# Result tables", ""]
-    lines += [
-        "Every number that took longer than a notebook may take. Each table has a page with all",
-        "its rows (click a heading to sort, type to filter) and the record of how it was made.",
-        "[How it was made](../made.md) has all records side by side.",
-        "",
-    ]
-    rest = {name.rpartition("/")[2] for name in book.pages if name.startswith(NOTES)}
-    for heading in [*dict.fromkeys(PAPERS.values()), OTHERS]:
-        here = [table for table in tables if group(table.name) == heading]
-        notes = sorted({t.notes for t in here} & rest if heading != OTHERS else rest)
-        rest -= set(notes)
-        if not here and not notes:
-            continue
-        lines += [f"## {heading}", ""]
-        lines += ["```{toctree}", ":maxdepth: 1", ""]
-        at = {file: book.pages[f"data/results/{file}"].rpartition("/")[2] for file in notes}
-        lines += [f"Notes: design, columns, findings <{at[file]}>" for file in notes]
-        lines += [table.name for table in here]
-        lines += ["```", ""]
-    write(book, "results/index", "\n".join(lines))
+    at, heading = book.pages[LISTED], ""
+    text = (book.root / LISTED).read_text(encoding="utf-8")
+    toc = ["", "```{toctree}", ":hidden:", ":maxdepth: 1", ""]
+    for line in text.splitlines():
+        heading = line[3:] if line.startswith("## ") else heading
+        for file in re.findall(r"\]\(\.\./(data/results/[\w.]+)\)", line):
+            if file.endswith(".csv"):
+                toc.append(f"/{book.pages[file]}")
+            elif "/README" in file:
+                toc.append(f"Notes: {heading} </{book.pages[file]}>")
+    write(book, at, book.rewrite(text, LISTED, at) + "\n".join([*toc, "```"]))
 
 
 def made(book: Book, tables: list[Table]) -> None:
@@ -180,14 +163,26 @@ def made(book: Book, tables: list[Table]) -> None:
         "|---|---|---|---|---|---|---|",
     ]
     sidecars = {t.made_by: t.sidecar for t in tables if t.sidecar is not None}
-    for name, sidecar in sorted(sidecars.items()):
-        first = next(iter(sidecar["files"]))
-        link = f"[{name}]({SCHEME}{book.pages[f'data/results/{first}']}.html)"
+    for _, sidecar in sorted(sidecars.items()):
+        names = [file.removesuffix(".csv") for file in sidecar["files"]]
+        pages = [SCHEME + book.pages[f"data/results/{name}.csv"] + ".html" for name in names]
+        links = (f"[{name}]({page})" for name, page in zip(names, pages, strict=True))
         command = sidecar["command"].replace("python -m fedclust_helpers.studies ", "")
-        commit = str(sidecar.get("commit", "not recorded"))
-        commit = re.sub("^([0-9a-f]{10})[0-9a-f]{30}", r"\1", commit)
-        row = [link, sum(sidecar["files"].values()), f"`{command}`"]
-        row += [sidecar.get(key, "") for key in ("cells", "cpu_seconds", "design_fingerprint")]
-        lines.append("| " + " | ".join(map(str, [*row, commit])) + " |")
+        apart = list(sidecar.get("made_apart", {}).values())
+        seconds = [str(part.get("cpu_seconds", "")) for part in (sidecar, *apart)]
+        commits = [commit(part) for part in (sidecar, *apart)]
+        row = [", ".join(links), " + ".join(map(str, sidecar["files"].values())), f"`{command}`"]
+        row += [sidecar.get("cells", ""), " + ".join(seconds)]
+        row += [sidecar.get("design_fingerprint", ""), ", ".join(commits)]
+        lines.append("| " + " | ".join(map(str, row)) + " |")
     text = (book.root / "docs" / "made.md").read_text(encoding="utf-8")
     write(book, "made", text.replace("<!-- records -->", "\n".join(lines)))
+
+
+def commit(record: Mapping[str, Any]) -> str:
+    """The commit of the code, in ten letters; else, in brackets, that which brought the numbers."""
+    found = str(record.get("commit", "not recorded"))
+    if re.match("[0-9a-f]{40}", found):
+        return found[:10] + found[40:]
+    brought = record.get("committed_in")
+    return f"({brought[:10]})" if brought else found
