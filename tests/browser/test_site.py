@@ -227,6 +227,14 @@ SCROLLING = r"""async () => {
     return {boxes: boxes.map(name), extra, untold,
             still: boxes.filter(box => faded(box) || told(box)).map(name)};
 }"""
+CUT = """() => {
+    const right = document.querySelector('.bd-article').getBoundingClientRect().right;
+    const seen = [...document.querySelectorAll('.bd-article :is(table, pre, img, mjx-container)')];
+    return seen.filter(e => e.checkVisibility()
+        && (e.getBoundingClientRect().right > right + 2 || (e.scrollWidth > e.clientWidth + 2
+            && e.clientWidth > 0 && e.matches('pre, .MathJax[display]'))))
+        .map(e => `${e.tagName}.${e.className}: ${e.textContent.trim().slice(0, 30)}`);
+}"""
 THEME = "name => { document.documentElement.dataset.theme = name; }"
 STILL = "*, *::before, *::after { transition: none !important; animation: none !important; }"
 
@@ -386,6 +394,21 @@ def test_printing_leaves_the_frame_away(tab: Opened) -> None:
     for frame in (".bd-sidebar-primary", ".bd-sidebar-secondary", ".prev-next-footer"):
         assert not page.locator(frame).first.is_visible(), frame
     assert page.locator("article img").first.is_visible()
+    page.emulate_media(media="screen")
+
+
+WIDEST = ["results/rr_paired", "results/rr_torch"]  # of all tables
+
+
+@pytest.mark.parametrize("name", [f"chapters/{stem}" for stem in CHAPTERS] + ["made", "symbols", *WIDEST])
+def test_paper_cuts_nothing(name: str, tab: Opened) -> None:
+    """Nothing is wider than the page (A4, margins of 15 mm; results lie on their side)."""
+    page = visit(tab, f"{name}.html")
+    width = 1009 if name.startswith("results/") else 680
+    page.set_viewport_size({"width": width, "height": 900})
+    page.evaluate(STATE)
+    page.emulate_media(media="print")
+    assert not page.evaluate(CUT)
     page.emulate_media(media="screen")
 
 
