@@ -72,6 +72,21 @@ def test_relative_links_lead_to_a_place(path: Path) -> None:
     assert not broken
 
 
+def comments(text: str) -> list[str]:
+    """Lines of prose that MyST takes for comments and leaves out of the page."""
+    parts = "".join(part for part, is_prose in blocks(text) if is_prose)
+    return re.findall(r"^ {0,3}%.*$", parts, re.M)
+
+
+@every_page
+def test_no_line_of_prose_is_swallowed(path: Path) -> None:
+    assert not comments(text_of(path)), "a line that begins with % is a comment: move a word up"
+
+
+def test_swallowed_lines_are_found() -> None:
+    assert comments("It costs 5\n% more.\n```\n% code\n```\na 3 % share") == ["% more."]
+
+
 @every_page
 def test_spelling_is_british(path: Path) -> None:
     assert not AMERICAN.findall(prose(text_of(path)))
