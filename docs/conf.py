@@ -16,6 +16,7 @@ sys.path.insert(0, str(ROOT))
 
 import fedclust_helpers  # noqa: E402
 from tools.site.links import SCHEME  # noqa: E402
+from tools.site.pages import claim_pages  # noqa: E402
 from tools.site.settings import place  # noqa: E402
 
 project = "fedclust"
@@ -158,6 +159,21 @@ def code_blocks(lines: list[str]) -> list[str]:
     return found
 
 
+ID = r"[A-Z](?:\d+|(?:\.[a-z]\w*)+)"
+CITED = rf"(claims?\s+)({ID}(?:(?:,|\s+and)\s+{ID})*)"
+CLAIMS = claim_pages(ROOT)
+
+
+def linked_claims(match: re.Match[str]) -> str:
+    """The claims that a docstring cites, as links to the page where they are checked."""
+
+    def link(found: re.Match[str]) -> str:
+        page = CLAIMS.get(found[0])
+        return f"`{found[0]} <../{page}.html#{found[0]}>`__" if page else found[0]
+
+    return match[1] + re.sub(ID, link, match[2])
+
+
 def readable_docstring(
     app: Any, what: str, name: str, value: Any, options: Any, lines: list[str]
 ) -> None:
@@ -169,7 +185,7 @@ def readable_docstring(
     for i in range(2, len(parts), 2):
         if parts[i][:1].isalnum():  # as in "`ask`s"
             parts[i] = "\\ " + parts[i]
-    lines[:] = "".join(parts).split("\n")
+    lines[:] = re.sub(CITED, linked_claims, "".join(parts)).split("\n")
 
 
 def resolve_site_links(app: Any, document: nodes.document, name: str) -> None:

@@ -9,6 +9,7 @@ import importlib
 import inspect
 import pkgutil
 import re
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
@@ -70,6 +71,18 @@ def shown(kind: type, name: str) -> bool:
     return owner is kind or private(owner)
 
 
+@cache
+def places() -> dict[type, str]:
+    """The classes of the reference, and the names under which it lists them."""
+    found = {}
+    for module in module_names():
+        for name in members(module):
+            value = getattr(importlib.import_module(module), name)
+            if inspect.isclass(value):
+                found.setdefault(value, f"{module}.{name}")
+    return found
+
+
 def entry(module: str, name: str) -> list[str]:
     """The directive of one class or function."""
     value = getattr(importlib.import_module(module), name)
@@ -84,6 +97,9 @@ def entry(module: str, name: str) -> list[str]:
     hidden = {n for n in hidden if not n.startswith("_")}
     if hidden:
         lines.append(f"   :exclude-members: {', '.join(sorted(hidden))}")
+    above = next((places()[base] for base in value.__mro__[1:] if base in places()), None)
+    if above is not None:
+        lines += ["", f"   Inherits from :py:class:`~{above}`."]
     return [*lines, ""]
 
 
