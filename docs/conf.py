@@ -116,8 +116,10 @@ def plain_signature(
     if what == "class" and getattr(value, "_is_protocol", False):
         return "", ""
     kept = [
-        parameter.replace(annotation=_Word(parameter.annotation))
-        if isinstance(parameter.annotation, str)
+        parameter.replace(annotation=_Word(words))
+        if isinstance(
+            words := getattr(parameter.annotation, "__forward_arg__", parameter.annotation), str
+        )
         else parameter
         for key, parameter in found.parameters.items()
         if key != "self"
@@ -127,7 +129,9 @@ def plain_signature(
     result = found.return_annotation
     shown = "" if what == "class" or result in (empty, None, "None") else str(result).strip("'")
     return re.sub(
-        r"<[\w.]*?(\w+) object at 0x\w+>|<function (\w+) at 0x\w+>", r"\1\2", arguments
+        r"<[\w.]*?(\w+) object at 0x\w+>|<(?:built-in )?function (\w+)(?: at 0x\w+)?>",
+        r"\1\2",
+        arguments,
     ), (shown)
 
 

@@ -91,8 +91,14 @@ class ClientRoom(SingleUse):
     bound, domain
         The client's own; a study with others is refused.
     labels : array_like of int, shape (n,), optional
+        The class of each row, for models.
+    max_bytes : int
+        Longest message that is read.
 
-    ValueError or TypeError for a study that does not fit this client: nothing was sent or charged.
+    Raises
+    ------
+    ValueError, TypeError
+        For a study that does not fit this client: nothing was sent or charged.
     """
 
     advice = "a copy would answer with the same pads; make one room for each client"

@@ -400,7 +400,9 @@ def test_printing_leaves_the_frame_away(tab: Opened) -> None:
 WIDEST = ["results/rr_paired", "results/rr_torch"]  # of all tables
 
 
-@pytest.mark.parametrize("name", [f"chapters/{stem}" for stem in CHAPTERS] + ["made", "symbols", *WIDEST])
+@pytest.mark.parametrize(
+    "name", [f"chapters/{stem}" for stem in CHAPTERS] + ["made", "symbols", *WIDEST]
+)
 def test_paper_cuts_nothing(name: str, tab: Opened) -> None:
     """Nothing is wider than the page (A4, margins of 15 mm; results lie on their side)."""
     page = visit(tab, f"{name}.html")

@@ -102,7 +102,7 @@ def provenance(sidecar: Mapping[str, Any]) -> list[str]:
         f"{sidecar.get('cpu_seconds', 'not recorded')} CPU seconds",
         f"- seeds: {sidecar.get('seeds', 'not recorded')}",
         f"- versions: {known or 'not recorded'}",
-        f"- commit: {commit(sidecar)} (what the signs mean: [how it was made]({SCHEME}../made.html))",
+        f"- commit: {commit(sidecar)} ([what the signs mean]({SCHEME}../made.html))",
     ]
     for part, own in sidecar.get("made_apart", {}).items():
         lines.append(
