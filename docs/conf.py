@@ -204,6 +204,8 @@ def qualify_types(app: Any, document: nodes.document) -> None:
     """A type is looked up as Python would: by its name in the module that mentions it."""
     for node in document.findall(addnodes.pending_xref):
         target, module = node.get("reftarget", ""), node.get("py:module")
+        if target.islower():  # a word, not a name that ends like this anywhere
+            node["refspecific"] = False
         if node.get("refdomain") != "py" or not module or "." in target:
             continue
         inside = [name for name in sorted(sys.modules) if name.startswith(f"{module}.")]

@@ -31,6 +31,8 @@ class FastLloydKMeans(_Boxed):
 
     Parameters
     ----------
+    n_clusters : int or "auto"
+        k; "auto", with ``method="overclustered"``, chooses it from what is released anyway.
     epsilon, delta : float
         Total budget of one `fit`, add/remove one row. delta defaults to 1/(N ln N), with N the
         public `n_records`.
@@ -55,6 +57,8 @@ class FastLloydKMeans(_Boxed):
     mode : {"secure", "teaching"}
         "secure" (default) takes noise and keys from the operating system and needs OpenDP;
         "teaching" takes a `seed` and is not private against anyone who knows it.
+    seed : int, optional
+        Of all noise and keys, for teaching mode alone.
     ledger : PrivacyLedger, optional
         The ledger of this data set. Pass the same one to every fit on the same data, and it goes
         with every clone: searches and cross-validation charge it for every fit (in this process;
