@@ -115,6 +115,8 @@ def plain_signature(
         return None
     if what == "class" and getattr(value, "_is_protocol", False):
         return "", ""
+    if list(found.parameters)[1:] == ["args", "kwargs"]:  # a method that passes all of it on
+        return "(...)", ""
     kept = [
         parameter.replace(annotation=_Word(words))
         if isinstance(
@@ -205,7 +207,7 @@ def qualify_types(app: Any, document: nodes.document) -> None:
     for node in document.findall(addnodes.pending_xref):
         target, module = node.get("reftarget", ""), node.get("py:module")
         if target.islower():  # a word, not a name that ends like this anywhere
-            node["refspecific"] = False
+            node.attributes.pop("refspecific", None)
         if node.get("refdomain") != "py" or not module or "." in target:
             continue
         inside = [name for name in sorted(sys.modules) if name.startswith(f"{module}.")]

@@ -111,6 +111,8 @@ def test_tables_and_code_are_no_running_text() -> None:
     assert texts["chapters/05_side_by_side.html"].count("<table") > 8
     api = [text for name, text in texts.items() if name.startswith("api/")]
     assert not [text for text in api if "<blockquote" in text or "\\_" in text]
+    words = re.compile(r"title=\"[\w.]+\.[a-z_]+\"><em>|ForwardRef|built-in function|>args</span>")
+    assert not [words.findall(text) for text in api if words.search(text)], "types that are words"
     assert "--config study.toml" in texts["api/command.html"]
 
 
