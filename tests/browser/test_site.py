@@ -319,7 +319,8 @@ def assert_scrolling_is_told(page: Any) -> int:
 
 def test_what_scrolls_says_so(tab: Opened) -> None:
     """Figures, tables, formulas, code; also where no sign was made."""
-    kinds = {"index": "figure", "symbols": "table", "chapters/01_fastlloyd": "formula"}
+    kinds = {"chapters/02_feddp_kmeans": "figure", "symbols": "table"}
+    kinds["chapters/01_fastlloyd"] = "formula"
     for name, kind in kinds.items():
         page = visit(tab, f"{name}.html")
         page.set_viewport_size(PHONE)
