@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -12,6 +13,8 @@ from scipy import stats
 from fedclust_helpers import accounting as acc
 from fedclust_helpers import feddp_kmeans as fd
 from fedclust_helpers import kmeans
+from fedclust_helpers.federation import ClientData, simulate
+from fedclust_helpers.metrics import nicv
 from fedclust_helpers.studies.feddp_kmeans import bounds
 from fedclust_helpers.studies.paper_data import make_server_mixture
 
@@ -216,6 +219,29 @@ def released_code() -> Numbers:
     mu = RADIUS * acc.gdp_mu(1.0, DELTA)
     both = math.hypot(mu, acc.gdp_mu(0.5, DELTA))
     return {"reported": shipped.total(), "least": acc.gdp_epsilon(both, DELTA)}
+
+
+def shares() -> Numbers:
+    """K.shares: cost above the optimum and weight of foreign points, one budget at a tenth."""
+    made = make_server_mixture(n_clients=100, rows_per_client=200, rng=_rng(11))
+    data = ClientData(*made.clients()).clipped(made.radius, domain="ball")[0]
+    assert made.true_centers is not None
+    optimum = nicv(made.points, kmeans.lloyd(made.points, made.true_centers, n_rounds=5))
+    asked, foreign = fd.split_epsilon(1.0), ~np.asarray(made.in_distribution, dtype=bool)
+    cost: dict[str, float] = {}
+    weight: dict[str, float] = {}
+    for name in ("none", "outer", "weights", "sums", "counts"):
+        less = {} if name == "none" else {name: getattr(asked, name) / 10}
+        found = []
+        for seed in range(10):
+            fed = simulate(data, "ideal", seed=seed, bound=made.radius, domain="ball")
+            plan = fd.plan(fed, made.server_points, n_clusters=K, budgets=replace(asked, **less))
+            run = fd.run(fed, plan, made.server_points, rng=_rng(seed))
+            assert run.init is not None
+            w = np.maximum(run.init.weights, 0)
+            found.append((nicv(made.points, run.centers) - optimum, w[foreign].sum() / w.sum()))
+        cost[name], weight[name] = np.mean(found, axis=0).tolist()
+    return {"cost": cost, "weight": weight}
 
 
 # --- Appendix G.2 ---------------------------------------------------------------------------------
