@@ -23,7 +23,7 @@
 #
 # **You will be able to**
 #
-# 1. **tell** trust models apart by what crosses the wire,
+# 1. **tell** trust models apart by what crosses **the wire**, that is, by the messages that parties send,
 # 2. **explain** ε, δ, sensitivity, neighbours and composition, each with an experiment of your own,
 # 3. **run** a private step of Lloyd's algorithm, and read its transcript and its bill.
 #
@@ -41,6 +41,9 @@
 # | **masked secure aggregation** | random words, not even the sum | the noised sum | the server, blindly (or each client a share) | all to follow the rules, and not to pool what they know; while the server adds the noise, nobody may tell it the result |
 # | **shuffled** | the noised reports of all, without names | the sum of the reports | each client | a shuffler, to mix the reports and not to pool what it knows with the server |
 # | **local** | a noised report of each client | the sum of the reports | each client | nobody |
+#
+# (The *box* is a party of the imagination: it adds up, adds noise, and nobody looks into it. Papers call it
+# an *ideal functionality*. A *word* is a whole number of 64 bits.)
 #
 # In all five, raw data stay with their clients. Four of them run below; the shuffled one is the local one with less
 # noise, because nobody knows whose report is whose (`simulate(users, "shuffled")`; what it gains:
@@ -163,14 +166,14 @@ check((guesses == is_in).all(), "one patient moves the mean")
 # In words: whatever is published, it could nearly as well have been published without Alice. No answer favours one
 # world by more than the factor $e^\epsilon$.
 #
-# How do we get there? The **sensitivity** $\Delta$ of a question $f$ is the most that one patient can change its exact
-# answer: $\Delta = \max |f(D) - f(D')|$ over all neighbours. A count has $\Delta = 1$. Then all it takes is one line:
+# How do we get there? The **sensitivity** $\Delta$ of a question $F$ is the most that one patient can change its exact
+# answer: $\Delta = \max |F(D) - F(D')|$ over all neighbours. A count has $\Delta = 1$. Then all it takes is one line:
 #
-# > **The Laplace mechanism.** Publish $f(D) + Z$, where $Z$ has the density
+# > **The Laplace mechanism.** Publish $F(D) + Z$, where $Z$ has the density
 # > $\frac{1}{2\lambda} e^{-|z|/\lambda}$ with the scale $\lambda = \Delta / \epsilon$. This is ε-differentially private.
 #
 # *Proof.* The densities of an answer $y$ in the two worlds have the ratio
-# $e^{(|y - f(D')| - |y - f(D)|)/\lambda} \le e^{|f(D) - f(D')|/\lambda}$, by the triangle inequality, and that is at
+# $e^{(|y - F(D')| - |y - F(D)|)/\lambda} \le e^{|F(D) - F(D')|/\lambda}$, by the triangle inequality, and that is at
 # most $e^{\Delta/\lambda} = e^\epsilon$. What holds for every $y$ holds for every set $S$ of them. ∎
 #
 # Try it: a count of patients is 200 without Alice, and 201 with her. It is released with noise. One
@@ -234,7 +237,7 @@ check(abs(success - best).max() < 2.5 / N_TRIALS**0.5, "five std. errors")
 check((best <= 1 / (1 + np.exp(-epsilons))).all(), "below the ceiling")
 
 # %% tags=["hide-input"]
-fig, ax = plt.subplots(figsize=(7.0, 3.8))
+fig, ax = plt.subplots(figsize=(6.1, 3.8))
 _ = figures.plot_attack(ax, epsilons, success)
 show(fig, "The attacker's success grows with ε from a coin to certainty")
 
@@ -287,7 +290,7 @@ words = views["masked"].ravel() / 2.0**64
 check(kstest(words, "uniform").pvalue > 1e-3, "the words look uniform")
 
 # %% tags=["hide-input"]
-fig, axes = plt.subplots(1, 4, figsize=(9.6, 3.2))
+fig, axes = plt.subplots(2, 2, figsize=(6.1, 5.6))
 truth = np.bincount(owners, weights=positive[:, 0])
 _ = figures.plot_server_views(axes, views, truth)
 show(fig, "Exact counts, one noised sum, random words, blurred counts")
@@ -308,7 +311,7 @@ show(fig, "Exact counts, one noised sum, random words, blurred counts")
 #
 # $$\Pr[A(D) \in S] \le e^{\epsilon}\, \Pr[A(D') \in S] + \delta.$$
 #
-# > **The Gaussian mechanism.** Publish $f(D) + Z$ with $Z \sim N(0, s^2)$. Its strength is $\mu = \Delta / s$:
+# > **The Gaussian mechanism.** Publish $F(D) + Z$ with $Z \sim N(0, s^2)$. Its strength is $\mu = \Delta / s$:
 # > telling the two worlds apart is exactly as hard as telling $N(\mu, 1)$ from $N(0, 1)$. For every ε it is
 # > (ε, δ)-private with
 # > $\delta = \Pr[N(\mu,1) > c] - e^{\epsilon} \Pr[N(0,1) > c]$, where $c = \epsilon/\mu + \mu/2$.
@@ -333,6 +336,8 @@ beyond = np.maximum(0, 1 - np.exp(EPSILON - loss))  # the part above e^ε
 share, exact = np.mean(loss > EPSILON), gaussian_delta(EPSILON, mu=1)
 print(f"δ: formula {exact:.4f}, experiment {beyond.mean():.4f}")
 print(f"share of answers with a log ratio above ε: {share:.4f}")
+exposed = 1 - (1 - 1 / N) ** N  # each of N patients, with probability 1/N
+print(f"δ = 1/n may expose somebody with probability {exposed:.1%}")
 
 # %%
 tolerance = 5 * beyond.std() / np.sqrt(N_TRIALS)  # five standard errors
@@ -359,7 +364,7 @@ show(fig, "δ as an area between densities, and δ against ε for four μ")
 #
 # Which δ? A δ of 0.127 is for the picture only. Think of a terrible mechanism: publish each patient's
 # record in full with probability δ. It satisfies the definition with ε = 0. With $\delta = 1/n$ somebody is exposed
-# with probability $1 - (1 - 1/n)^n \approx 63\,\%$. So **δ must be far below $1/n$**. Here $n = 1000$ and
+# with probability $1 - (1 - 1/n)^n$, 63 % (printed above). So **δ must be far below $1/n$**. Here $n = 1000$ and
 # $\delta = 10^{-5}.$
 #
 # ## 6. Whose presence is hidden?
@@ -451,7 +456,7 @@ fig, axes = plt.subplots(1, 2, figsize=(9.4, 3.6))
 _ = figures.plot_success(axes[0], rounds, right, "answers T", theory)
 _ = finish(axes[0], "Asking again averages noise away", ylim=(0.45, 1.02))
 _ = curves(axes[1], rounds, {"adding ε": basic, "adding μ²": exact})
-_ = finish(axes[1], "Good accounting saves budget", names="ends")
+_ = finish(axes[1], "Good accounting saves budget", names="upper left")
 _ = finish(axes[1], "", "answers T", "total ε", xticks=rounds[3:])
 show(fig, "Attacker's success and total ε (two rules) against answers")
 
@@ -595,10 +600,19 @@ check(np.allclose(guess[1], exact_counts), "up to rounding")
 # its first message, in a **plan**: a public object that every party may read.
 #
 # (`glloyd` is Lloyd with Gaussian noise, as in section 8, but it gives the sums about three quarters of
-# $\mu^2$ and the counts one quarter: the sums matter more.) In the plan below, *protects* and
-# *guarantee* say what will be charged: ε for one point, in all. *server sees* and *clients see* say who learns what. Each *round* line is one release: the
-# noise (std) and the largest change that it hides. `run` makes these releases and no others; the
-# federation refuses anything else, and it refuses a plan that costs more than it says.
+# $\mu^2$ and the counts one quarter: the sums matter more.) The plan below prints line by line:
+#
+# * *protects*, *guarantee*: what will be charged, ε for one point, in all;
+# * *trust*, *server sees*, *clients see*, *noise*: who learns what, and who adds the noise (the *ideal
+#   functionality* is the box of section 1);
+# * *public*: what everybody may know. *Box of size 1* is another box: the square $[-1,1]^2$ that holds the data;
+# * *round 0 to 2*: three releases, the standard deviation of their noise (std), and the largest change by one
+#   patient that it hides; *L2*: measured by length (section 6);
+# * *wire*: the bytes of these releases, 8 for each number. (After a run, an estimator's statement has *sent*,
+#   too: all bytes that crossed, keys and broadcasts included.)
+#
+# `run` makes these releases and no others; the federation refuses anything else, and it refuses a plan that
+# costs more than it says.
 
 # %%
 budget = {"epsilon": EPSILON, "delta": DELTA, "n_rounds": N_ROUNDS}
@@ -628,9 +642,9 @@ show(fig, "Released centres near those of Lloyd's without any noise")
 #
 # <details><summary>What you will see</summary>
 #
-# From about ε = 0.2 downwards a centre or two stand outside their clusters. With k = 8 the smallest
-# cluster has some 20 points, and at ε = 0.5 each coordinate of its sum has noise of standard deviation
-# 20: its centre may land anywhere (section 8: points per cluster).
+# The smaller ε is, the farther the squares stray from the crosses, until one stands outside its cluster.
+# With k = 8 some clusters have few points, and the noise on their sums is as large as on those of the
+# others: divided by a small count, it throws a centre anywhere (section 8: points per cluster).
 #
 # </details>
 
@@ -704,7 +718,7 @@ check(np.isin(chosen, (1024, 2048)).mean() > 0.9, "close to the bottom")
 check(np.median(errors) < off[-1] / 5, "paying for a bound pays off")
 
 # %% tags=["hide-input"]
-fig, ax = plt.subplots(figsize=(6.6, 3.6))
+fig, ax = plt.subplots(figsize=(6.1, 3.6))
 some = ladder[::2]
 _ = curves(ax, ladder, {"public bound, all of ε": off})
 title = "Too small a bound cuts, too large a bound drowns in noise"
@@ -733,19 +747,19 @@ show(fig, "Error of the mean over the bound: a valley; we are near it")
 
 # %%
 right, rng = [], stream("best")
+ceiling = 1 / (1 + np.exp(-EPSILON / 2))  # of a single run
 for m in (1, 3, 10, 30, 100, 300):
     is_in = rng.random(N_ATTACKS) < 0.5
     runs = laplace_mechanism(np.zeros((N_ATTACKS, m)), 1, EPSILON / 2, rng)
     best = runs[np.arange(N_ATTACKS), abs(runs).argmin(axis=1)]
     right.append(np.mean((200 + is_in + best > 200.5) == is_in))
-    print(f"best of {m:<4} attacker right in {right[-1]:.1%}")
-ceiling = 1 / (1 + np.exp(-EPSILON / 2))  # of a single run
+    print(f"best of {m:<4} right in {right[-1]:.1%}, one run: {ceiling:.1%}")
 check(right[0] < ceiling + five_errors, "one run keeps its promise")
 check(right[1] > ceiling + five_errors, "the best of 3 does not")
 check(right[-2] > 0.99, "the best of 100 gives her away")
 
 # %% [markdown]
-# A single run stays under its ceiling of 62 %. The best of 3 already breaks it,
+# A single run stays under its ceiling of 62 % (last number of each line). The best of 3 already breaks it,
 # and the best of 100 gives Alice away: *the choice itself* is a function of the data. Picking the nicest of several
 # private clusterings by its cost on the private data is the same mistake. (A choice can be private too: put noise
 # on every candidate's *score* and publish only which candidate wins. Such **private selection** is paid once, not
