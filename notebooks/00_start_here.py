@@ -618,7 +618,7 @@ check(np.allclose(guess[1], exact_counts), "up to rounding")
 # * *public*: what everybody may know. *Box of size 1* is another box: the square $[-1,1]^2$ that holds
 #   the data;
 # * *round 0 to 2*: three releases, the standard deviation of their noise (std), and the largest change
-#   by one patient that it hides; *L2*: measured by length (section 6);
+#   by one patient that it hides; `L2`: measured by length (section 6);
 # * *wire*: the bytes of these releases, 8 for each number. (After a run, an estimator's statement has
 #   *sent*, too: all bytes that crossed, keys and broadcasts included.)
 #
@@ -967,8 +967,8 @@ check(np.isclose(answers[0] - answers[1], 58), "4: the noise cancels")
 #
 # <details><summary>6. "Our histogram of 50 age groups is ε-private." Must the authors divide ε by 50?</summary>
 #
-# No, if each person is in one group only and neighbours are add/remove: parallel composition (section
-# 7).
+# No, if each person is in one group only and neighbours are add/remove: parallel composition
+# (section 7).
 #
 # </details>
 #

@@ -264,8 +264,8 @@ show(fig, text)
 #
 # Why does the attack not come closer to the limit? The limit is for the worst record that there can
 # be. The score of a record spreads by the strength with which *this* record moves the release: 0.14,
-# less than half of μ. (Where it is far from every centre it is not even counted: section 3.) Section
-# 11 attacks with a worst-case record.
+# less than half of μ. (Where it is far from every centre it is not even counted: section 3.)
+# Section 11 attacks with a worst-case record.
 #
 # Two releases cost more than one, but not twice as much: each of the May and June runs spends ε = 1 on
 # everybody who is in both, and together they cost about 1.5 at the same δ. Section 4 says why (strengths
@@ -392,8 +392,8 @@ show(fig, "Curves of delta, falling with epsilon, with simulated marks")
 #
 # *The guess.* How long is the step? The paper takes $\ell=\eta/2$. Then the count's part is
 # $(\sigma^C)^2\eta^2/4$, and the sum's part is $d\,(\sigma^R)^2\eta^2$. Four times their sum is
-# $\eta^2$ times $(\sigma^C)^2+4d\,(\sigma^R)^2$ (Eq. 17). **The 4 is the square of that 2.** Under Eq.
-# 18 this is smallest for
+# $\eta^2$ times $(\sigma^C)^2+4d\,(\sigma^R)^2$ (Eq. 17). **The 4 is the square of that 2.** Under
+# Eq. 18 this is smallest for
 #
 # $$\sigma^C=\sqrt[4]{4d}\;\sigma^R \qquad\text{(Eq. 19)}.$$
 #
@@ -838,8 +838,10 @@ bad, safe = (  # who adds the noise
     for who in ("server", "clients")
 )  # fmt: skip
 larger = safe.planned_error / bad.planned_error
-print(f"true counts {bad.true_counts}\nfound, if the server adds the noise: "
-      f"{bad.counts}\nif the clients do: {safe.counts}; error x {larger:.2f}")  # fmt: skip
+print(
+    f"true counts {bad.true_counts}\nfound, if the server adds the noise: "
+    f"{bad.counts}\nif clients do: {safe.counts}; error x {larger:.2f}"
+)
 check((bad.counts == bad.true_counts).mean() > 0.5, "counts are found ...")
 check(bad.largest_error < 1e-6, "... and with them the exact sums")
 check((safe.counts == bad.true_counts).mean() < 0.5, "shares hide them")
@@ -1192,8 +1194,8 @@ check(2.5 < ledgers[1] / EPSILON < 4, "5: about sqrt(7) times μ")
 #
 # <details><summary>5. Which two conditions make a pad perfect?</summary>
 #
-# It is uniform on the whole ring, and it is used once, which copies of a pad book would break (section
-# 7).
+# It is uniform on the whole ring, and it is used once, which copies of a pad book would break
+# (section 7).
 #
 # </details>
 #

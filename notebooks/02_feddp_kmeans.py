@@ -337,7 +337,7 @@ show(fig, "Server points before and after: squares lose their weight")
 # *exact* total is ε (section 6). It is made before anything is sent, and it is public: everybody can
 # read what will be released, and what it costs. It prints below: *0 rounds* are the rounds of Lloyd
 # after the start, none here; *round 0*, *1* and *2* are the three releases, with their noise (std) and
-# the largest change that it hides (*L2*, *L1*: the norms of notebook 00, section 6).
+# the largest change that it hides (`L2`, `L1`: the norms of notebook 00, section 6).
 #
 # **Predict.** How far above the optimum will 100,000 rows end at ε = 1?
 
@@ -411,7 +411,8 @@ bill = run.ledger.to_frame()[["release", "mechanism", "sensitivity", "std"]]
 claimed = accounting.gdp_mu(1.0, DELTA)  # μ of a Gaussian with a budget of 1
 sends = np.array([r.numbers for r in plan.releases])
 print(f"numbers that a client sends: {sends}, in kB {8 * sends / 1000}")
-print(f"in all {8 * sends.sum() / 1000:.0f} kB, its rows {8 * N_ROWS * D / 1000:.0f}")
+total_kb, rows_kb = 8 * sends.sum() / 1000, 8 * N_ROWS * D / 1000
+print(f"in all {total_kb:.0f} kB; its rows {rows_kb:.0f} kB")
 bill.round(1)
 
 # %%
@@ -671,7 +672,7 @@ longer, noisier = (v["client"] / v["point"] for v in (reach, over_gap))
 print(
     f"{mean.round(2).to_string()}\n"
     f"a client's is {longer:.1f} times longer, its noise {noisier:.1f} times"
-    f"\nshare of the budget: point {share['point']:.0%}, client {share['client']:.0%}"
+    f"\nshare of ε: {share['point']:.0%} for a point, {share['client']:.0%}"
 )
 check(5 < noisier < 8 < longer < 15, "Step 1 gets a larger share")
 check(over_gap["client"] > 2 > 1 > over_gap["point"], "lost, and found")
@@ -697,8 +698,8 @@ check(mean["server's own subspace"] < mean["as recommended"] + 1, "free")
 # that sum from public numbers; `plan.noise_over_gap` is the answer. (The number of rows is one of
 # them: you say it, nobody counts; at client level a count would tell whether a large client takes
 # part.) Compare it with what the paper's settings achieve in the committed table: 1000, 2000 and 5000
-# clients, five ε each, and the point level. (At client level the ratio is about twice that of section
-# 10: the adaptive proportions give Step 1 less of the budget, and the gap is a guess.)
+# clients, five ε each, and the point level. (At client level the ratio is about twice that of
+# section 10: the adaptive proportions give Step 1 less of the budget, and the gap is a guess.)
 #
 # The adaptive variant also acts on it. If the predicted noise is above half a gap, it asks for no
 # subspace and starts from the server's points in their own, for free. It spends the budget on sums of
@@ -781,7 +782,7 @@ print(mean.set_axis(missing).round(2))
 made, rows, _ = fresh  # the last one: half of the clusters missing
 fed, q = federation(made, rows, SEED), made.server_points
 plan = fd.plan_adaptive(fed, q, rng=stream("planning"), n_rounds=3, **total)
-print(f"predicted noise {plan.noise_over_gap:.1f} gaps; start: {plan.initial}")
+print(f"predicted: {plan.noise_over_gap:.1f} gaps; start: {plan.initial}")
 
 # %%
 private, trusting = mean["feddp"], mean["feddp_adaptive"]
@@ -898,8 +899,8 @@ show(fig, "Cost is lowest near the needed radius, and falls with rows")
 # as the Gaussian mechanism, since rounding is post-processing. What is drawn is not quite that, but on
 # a grid of $2^{-30}$ nearly: the ledger adds the proved gap, and the two totals below agree to four
 # digits. So step budgets of a teaching run may be carried over. Better still, give the plan the total
-# ε, and it asks the ledger of the federation that will run it. Read the plan, and the ratio of section
-# 11, before anything is sent.
+# ε, and it asks the ledger of the federation that will run it. Read the plan, and the ratio of
+# section 11, before anything is sent.
 
 # %%
 secure = {"mode": "secure", "bound": photo.radius, "domain": "ball"}
@@ -948,8 +949,8 @@ check(nicv(photo.points, run.centers) < 1.2 * optimum, "good colours")
 # ## 16. The paper's claims, beside our numbers
 #
 # [All claims](../data/results/claims.md) stand on one page, each with what we found and a verdict;
-# `studies.grade("K15")` of `fedclust_helpers` grades one again. Not checked: the constants of Theorem
-# 3, and Stack Overflow data (several gigabytes; no loader).
+# `studies.grade("K15")` of `fedclust_helpers` grades one again. Not checked: the constants of
+# Theorem 3, and Stack Overflow data (several gigabytes; no loader).
 #
 # ## Play: move the budget
 #
