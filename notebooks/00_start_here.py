@@ -43,7 +43,7 @@
 # | **local** | a noised report of each client | the sum of the reports | each client | nobody |
 #
 # (The *box* is a party of the imagination: it adds up, adds noise, and nobody looks into it. Papers
-# call it an *ideal functionality*. A *word* is a whole number of 64 bits.)
+# call it an *ideal functionality*. A *word* is a whole number of fixed length, here 64 bits.)
 #
 # In all five, raw data stay with their clients. Four of them run below; the shuffled one is the local
 # one with less noise, because nobody knows whose report is whose (`simulate(users, "shuffled")`; what

@@ -682,10 +682,11 @@ check(mean["server's own subspace"] < mean["as recommended"] + 1, "free")
 
 # %% [markdown]
 # Means of two runs. A client's outer product is about eleven times longer than a row's. Step 1 gets a
-# larger share of the budget at client level (35 % for 20 %), so its noise is about six times larger:
-# at ε = 1 it is less than the gap if a point is hidden, and about four times the gap if a client is.
-# Without the noise of Step 1 most of the loss is gone, without that of Steps 1 and 3 all of it. Even
-# the *server's own* subspace, which costs nothing, is no worse than the paid one.
+# larger share of the budget at client level (35 %; 20 % where a point is hidden), so its noise is
+# about six times larger: at ε = 1 it is less than the gap if a point is hidden, and about four times
+# the gap if a client is. Without the noise of Step 1 most of the loss is gone, without that of Steps 1
+# and 3 all of it. Even the *server's own* subspace, which costs nothing, is no worse than the paid
+# one.
 #
 # So which unit? One point hides one row of a patient. One client hides a hospital if the clients are
 # hospitals, and all rows of a patient if each client is a patient (or a phone, as here).
