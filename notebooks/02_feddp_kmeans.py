@@ -603,7 +603,7 @@ live = pd.DataFrame(columns=["feddp", "feddp_adaptive", *PUBLIC], dtype=float)
 for j, seed in enumerate(seeds("baselines", 3)):
     fresh = problem(np.random.default_rng(seed))
     live.loc[j] = [above(method, fresh, EPSILON, seed) for method in live]
-print(live.round(2).to_string(index=False))
+print(live.round(2).T.to_string(header=False))
 check(live["feddp"].mean() < 0.5 * live[list(PUBLIC)].mean().min(), "wins")
 check(live["feddp_adaptive"].mean() < live["feddp"].mean(), "ours: lower")
 
@@ -779,7 +779,7 @@ for j, seed in enumerate(seeds("missing", 2)):
         for method in trio:
             by_missing[method][i, j] = above(method, fresh, EPSILON, seed)
 mean = pd.DataFrame({m: v.mean(axis=1) for m, v in by_missing.items()})
-print(mean.set_axis(missing).round(2))
+print(mean.set_axis(missing).round(2).T)
 made, rows, _ = fresh  # the last one: half of the clusters missing
 fed, q = federation(made, rows, SEED), made.server_points
 plan = fd.plan_adaptive(fed, q, rng=stream("planning"), n_rounds=3, **total)
