@@ -174,7 +174,8 @@ def run(config: str | Path, *, dry_run: bool = False, rehearse: str | Path | Non
             warnings.simplefilter("ignore", estimators.TooFewRowsWarning)  # in the statement
             estimator, (X, y, clients), folder = read_study(config, rehearse)
             if rehearse is not None:
-                print(estimator.rehearse(X, y, clients=clients).to_string())
+                bar = sys.stderr.isatty()
+                print(estimator.rehearse(X, y, clients=clients, progress=bar).to_string())
                 return DONE
             statement = estimator.preview(X, y, clients=clients)
     except (ValueError, TypeError, ImportError) as error:

@@ -93,12 +93,20 @@ def draw_runs(
     n_runs: int,
     vectorized: bool,
     rng: np.random.Generator,
+    tell: Callable[[int], object],
 ) -> list[FloatArray]:
-    """Draw `n_runs` releases: one array of shape (n_runs, n_coordinates) per query."""
+    """Draw `n_runs` releases: one array of shape (n_runs, n_coordinates) per query.
+
+    ``tell(n)`` hears how many are drawn, after each or, `vectorized`, at the end.
+    """
     if vectorized:
         drawn = as_queries(release(rng, n_runs), "release")
+        tell(n_runs)
     else:
-        singles = [as_queries(release(rng), "release") for _ in range(n_runs)]
+        singles = []
+        for run in range(n_runs):
+            singles.append(as_queries(release(rng), "release"))
+            tell(run + 1)
         if len({tuple(query.shape for query in single) for single in singles}) > 1:
             raise ValueError("release must return arrays of the same shapes in every run")
         drawn = tuple(np.stack(query) for query in zip(*singles, strict=True))

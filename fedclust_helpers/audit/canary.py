@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -9,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedclust_helpers._checked import checked
+from fedclust_helpers._progress import Progress, showing
 from fedclust_helpers._validation import (
     DeltaOrZero,
     FloatArray,
@@ -209,6 +211,7 @@ def _scores(
     n_runs: int,
     vectorized: bool,
     rng: np.random.Generator,
+    tell: Callable[[int], object],
 ) -> Pair:
     """Scores (n_runs,) of a release, and its residuals (n_runs, n_kept) around the centre.
 
@@ -218,7 +221,10 @@ def _scores(
     scores, kept = [], []
     for start in range(0, n_runs, RUNS_PER_BATCH):
         batch = min(RUNS_PER_BATCH, n_runs - start)
-        drawn = draw_runs(release, canary.shapes, n_runs=batch, vectorized=vectorized, rng=rng)
+        drawn = draw_runs(
+            release, canary.shapes, n_runs=batch, vectorized=vectorized, rng=rng,
+            tell=lambda n, before=start: tell(before + n),  # type: ignore[misc]
+        )  # fmt: skip
         z = (np.concatenate(drawn, axis=1) - canary.centre) / canary.std
         scores.append(z @ canary.shift / canary.mu)
         kept.append(z[:, keep])
@@ -242,6 +248,7 @@ def audit_release(
     vectorized: bool = True,
     smallest: Share = 0.01,
     rng: np.random.Generator,
+    progress: Progress = False,
 ) -> CanaryAudit:
     """Audit a release end to end: run it on both data sets, score, and bound the privacy loss.
 
@@ -261,19 +268,21 @@ def audit_release(
 
     Releases are asked for at most `RUNS_PER_BATCH` runs at a time. With the number of a `query`
     only that one of a tuple is audited: one with a small share of the budget is nearly invisible in
-    the joint score. The claim is then that query's own, smaller than that of all.
+    the joint score. The claim is then that query's own, smaller than that of all. `progress` shows
+    a bar over all runs, or is called as progress(done, total).
     """
     canary = _canary(exact_without, exact_with, claimed_std, query)
     claims = Claims(confidence, delta, claimed_mu, claimed_epsilon)
     fits = n_runs * len(canary.audited) <= MAX_KEPT
     keep = canary.audited if fits else np.flatnonzero(canary.shift)
-    how = {"n_runs": n_runs, "vectorized": vectorized}
+    how: dict[str, Any] = {"n_runs": n_runs, "vectorized": vectorized}
     first, second = rng.spawn(2)
-    scores, residuals = zip(
-        _scores(release_without, canary, keep, rng=first, **how),  # type: ignore[arg-type]
-        _scores(release_with, canary, keep, rng=second, **how),  # type: ignore[arg-type]
-        strict=True,
-    )
+    with showing(progress, 2 * n_runs, "canary audit") as tell:
+        without = _scores(release_without, canary, keep, rng=first, tell=tell, **how)
+        then = _scores(
+            release_with, canary, keep, rng=second, tell=lambda n: tell(n_runs + n), **how
+        )
+    scores, residuals = zip(without, then, strict=True)
     shift, incomplete = canary.shift[keep], claims.missing
     half, quarter = n_runs // 2, n_runs // 4
     bounds, direction = bounds_of(scores, claims), "matched"

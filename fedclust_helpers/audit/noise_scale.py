@@ -12,6 +12,7 @@ import numpy as np
 from scipy import stats
 
 from fedclust_helpers._checked import checked
+from fedclust_helpers._progress import Progress, showing
 from fedclust_helpers._validation import FloatArray, NonNegative, Share, check_int
 from fedclust_helpers.audit._noise_tests import Residuals, dependence, exact_runs
 from fedclust_helpers.audit._queries import (
@@ -130,6 +131,7 @@ def audit_noise_scale(
     names: Sequence[str] | None = None,
     smallest: Share = 0.01,
     rng: np.random.Generator,
+    progress: Progress = False,
 ) -> NoiseScaleAudit:
     """Compare the noise of a release with the standard deviation that was claimed, per query.
 
@@ -160,6 +162,9 @@ def audit_noise_scale(
     excess_kurtosis : float
         0 for Gaussian noise, 3 for Laplace. The noise is taken to be no more peaked than the
         generalised normal of this kurtosis.
+    progress : bool or function
+        A bar over the runs, or called as progress(done, total).
+
     Examples
     --------
     >>> import numpy as np
@@ -178,7 +183,8 @@ def audit_noise_scale(
     if len(names) != len(truth):
         raise ValueError(f"names must be a sequence of {len(truth)} strings")
     shapes = [query.shape for query in truth]
-    drawn = draw_runs(release, shapes, n_runs=n_runs, vectorized=vectorized, rng=rng)
+    with showing(progress, n_runs, "noise scale audit") as tell:
+        drawn = draw_runs(release, shapes, n_runs=n_runs, vectorized=vectorized, rng=rng, tell=tell)
     noise = [
         Residuals.of(
             (runs - value.ravel()) / std.ravel(),
@@ -262,6 +268,7 @@ def audit_rounds(
     excess_kurtosis: NonNegative = 0.0,
     smallest: Share = 0.01,
     rng: np.random.Generator,
+    progress: Progress = False,
 ) -> NoiseScaleAudit:
     """Audit the noise of all releases of a run together: noise used again in a later round is seen.
 
@@ -272,6 +279,7 @@ def audit_rounds(
     ``run(rng)`` returns one whole run: a sequence with one pair ``(released, exact)`` for each
     round, each an array or a tuple of arrays (queries), of the same shapes in every run.
     `claimed_std` holds, for each round, the claimed standard deviation (or one for each query).
+    `progress` shows a bar over the runs, or is called as progress(done, total).
 
     Examples
     --------
@@ -283,7 +291,11 @@ def audit_rounds(
     >>> result.correlated, result.queries[1].passed
     (True, True)
     """
-    runs = [_residuals(run(rng), claimed_std) for _ in range(n_runs)]
+    runs = []
+    with showing(progress, n_runs, "audit of rounds") as tell:
+        for number in range(n_runs):
+            runs.append(_residuals(run(rng), claimed_std))
+            tell(number + 1)
     if any(list(found) != list(runs[0]) for found in runs):
         raise ValueError("run must return arrays of the same shapes in every run")
     noise = []

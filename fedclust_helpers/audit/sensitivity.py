@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedclust_helpers._checked import checked
+from fedclust_helpers._progress import Progress, showing
 from fedclust_helpers._validation import (
     Count,
     FloatArray,
@@ -169,6 +170,7 @@ def search_sensitivity(
     n_random: Count = 300,
     n_steps: Natural = 400,
     rng: np.random.Generator,
+    progress: Progress = False,
 ) -> SensitivityAudit:
     """Look for the record that moves a statistic most, by random search and hill climbing.
 
@@ -181,7 +183,7 @@ def search_sensitivity(
     points of shape (n, d); `data` are the records that both data sets share, one side having one
     more ("add/remove") or both a different one ("replace-one"). `bounds` are the lowest and highest
     value of a record, each a number or of shape (d,). `n_random` records are tried, and `n_steps`
-    in each climb.
+    in each climb. `progress` shows a bar over them, or is called as progress(done, total).
     """
     points = as_points(data, "data")
     n_features = points.shape[1]
@@ -212,28 +214,31 @@ def search_sensitivity(
         return np.select([kind == 0, kind == 1], [uniform, corners], near)
 
     starts = fresh(n_random)
-    found = np.array([change(records) for records in starts])
-    evaluations = n_random
     best, best_records, best_index = -1.0, starts[0], 0
-    for start in np.argsort(found, kind="stable")[::-1][:N_CLIMBS]:
-        value, records, index, step = float(found[start]), starts[start], int(start), 0.1
-        for draw in fresh(n_steps):
-            # a pair of records also tries to exchange one of the two for a fresh one
-            jump = replace and rng.random() < 0.25
-            if jump:
-                proposal = np.where(rng.permutation(2)[:, None] == 0, records, draw)
-            else:
-                move = step * width * rng.standard_normal((n_records, n_features))
-                proposal = np.clip(records + move, low, high)
-            attempt = change(proposal)
-            better = attempt > value
-            if better:
-                value, records, index = attempt, proposal, evaluations
-            if not jump:
-                step = min(step * 1.8, 1.0) if better else max(step * 0.87, 1e-10)
-            evaluations += 1
-        if value > best:
-            best, best_records, best_index = value, records, index
+    evaluations, climbs = n_random, min(N_CLIMBS, n_random)
+    with showing(progress, n_random + climbs * n_steps, "sensitivity search") as tell:
+        found = np.array([change(records) for records in starts])
+        tell(n_random)
+        for start in np.argsort(found, kind="stable")[::-1][:climbs]:
+            value, records, index, step = float(found[start]), starts[start], int(start), 0.1
+            for draw in fresh(n_steps):
+                # a pair of records also tries to exchange one of the two for a fresh one
+                jump = replace and rng.random() < 0.25
+                if jump:
+                    proposal = np.where(rng.permutation(2)[:, None] == 0, records, draw)
+                else:
+                    move = step * width * rng.standard_normal((n_records, n_features))
+                    proposal = np.clip(records + move, low, high)
+                attempt = change(proposal)
+                better = attempt > value
+                if better:
+                    value, records, index = attempt, proposal, evaluations
+                if not jump:
+                    step = min(step * 1.8, 1.0) if better else max(step * 0.87, 1e-10)
+                evaluations += 1
+                tell(evaluations)
+            if value > best:
+                best, best_records, best_index = value, records, index
     return SensitivityAudit(
         (best,), (claimed,), (best_index,), evaluations, tuple(best_records.copy())
     )

@@ -237,10 +237,10 @@ Answer = tuple[Any, FloatArray]
 
 
 def _least_loss(model: Any, models: FloatArray, batch: Batch, last: None, **how: Any) -> Answer:
-    """IFCA (Algorithm 2): the model of least loss is trained."""
-    choice = _choice(model, models, batch)
+    """IFCA (RR-Cluster, Algorithm 2, lines 7 and 8): the model of least loss is trained."""
+    choice = _choice(model, models, batch)  # line 7
     starts = models[choice]
-    updates = model.train(starts, batch, **how)
+    updates = model.train(starts, batch, **how)  # line 8
     updates -= starts
     return choice, updates
 
@@ -323,6 +323,7 @@ def _answers(
                 m = len(offsets) - 1
                 kept, updates = (np.empty((m, *a.shape[1:]), dtype=a.dtype) for a in (own, moved))
             kept[group], updates[group] = own, moved
+        # RR-Cluster, Algorithm 1, line 11
         updates = _cut(updates, clip)
     if memory is not None and remember:
         memory.put(remember, kept)

@@ -119,7 +119,10 @@ def SUMS_AND_COUNTS(points: FloatArray, offsets: IntArray, *, centers: FloatArra
 
 @known("sums", "counts", changes=in_ball, domain="ball")
 def BALL_SUMS_AND_COUNTS(points: FloatArray, offsets: IntArray, *, centers: FloatArray) -> Values:
-    """The same for rows with ||x|| <= bound (FedDP-KMeans, Algorithm 2): L2 sensitivity `bound`."""
+    """The same for rows with ||x|| <= bound (FedDP-KMeans, Algorithm 2, lines 5 to 8).
+
+    L2 sensitivity `bound` for the sums.
+    """
     return SUMS_AND_COUNTS.compute(points, offsets, centers=centers)
 
 
@@ -142,7 +145,7 @@ def RELATIVE_SUMS_AND_COUNTS(
 ) -> Values:
     """Sums of x - centre over the points within `radius` of their nearest centre, and their number.
 
-    FastLloyd, Algorithm 1, lines 12 and 13. Broadcast: `centers` (k, d), `radius`. Sensitivity
+    FastLloyd, Algorithm 1, lines 6 to 13. Broadcast: `centers` (k, d), `radius`. Sensitivity
     (Theorem 5.1), all clusters jointly: L2 = radius for the sums and 1 for the counts under
     add/remove; 2 radius and sqrt(2) under replace-one.
     """
@@ -224,7 +227,10 @@ def _squares(*, bound: float, n_features: int, **_: Any) -> dict[str, Change]:
 
 @known("outer_product", changes=_squares, domain="ball")
 def OUTER_PRODUCT(points: FloatArray, offsets: IntArray) -> Values:
-    """Sum of x x^T (d, d) over rows with ||x|| <= bound. L2 (Frobenius) sensitivity bound^2."""
+    """Sum of x x^T (d, d) over rows with ||x|| <= bound (FedDP-KMeans, Algorithm 1, line 4).
+
+    L2 (Frobenius) sensitivity bound^2.
+    """
     grams = np.empty((len(offsets) - 1, points.shape[1], points.shape[1]))
     for clients, batch in _batches(points, offsets):
         grams[clients] = batch.transpose(0, 2, 1) @ batch
@@ -293,9 +299,9 @@ def SERVER_POINT_WEIGHTS(
 ) -> Values:
     """How many rows have each projected server point as their nearest; ties go to the first index.
 
-    Broadcast: `basis` (d, r), `server_points` (q, r) already projected. L1 sensitivity 1
-    (add/remove); with ties counted twice, as the definition in the paper allows, it would be q
-    (claim K6).
+    FedDP-KMeans, Algorithm 1, lines 11 to 13. Broadcast: `basis` (d, r), `server_points` (q, r)
+    already projected. L1 sensitivity 1 (add/remove); with ties counted twice, as the definition in
+    the paper allows, it would be q (claim K6).
     """
     labels = labels_with_margin(points, basis, server_points)
     return (per_client(labels, len(server_points), offsets),)
@@ -328,8 +334,9 @@ def PROJECTED_SUMS_AND_COUNTS(
 ) -> Values:  # fmt: skip
     """Sums in the full space and counts of the rows nearest to each centre in the subspace.
 
-    Broadcast: `basis` (d, r), `centers` (k, r), `margin` (1 is off; 1/3 in Algorithms 3 and 5). For
-    rows with ||x|| <= bound. L2 sensitivity bound (sums), 1 (counts), add/remove.
+    FedDP-KMeans, Algorithm 1, lines 20 and 21. Broadcast: `basis` (d, r), `centers` (k, r),
+    `margin` (1 is off; 1/3 in Algorithms 3 and 5). For rows with ||x|| <= bound. L2 sensitivity
+    bound (sums), 1 (counts), add/remove.
     """
     labels = labels_with_margin(points, basis, centers, margin)
     sums, counts = kmeans.group_sums(points, labels, len(centers), offsets=offsets)

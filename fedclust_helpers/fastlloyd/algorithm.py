@@ -100,10 +100,10 @@ def update_centers(
     radius: float | None = None, postprocess: Postprocess = "fold", bound: float = 1.0,
     count_floor: float | None = 1.0, clip_step: bool = True,
 ) -> FloatArray:  # fmt: skip
-    """The public part of a round: noised relative sums and counts -> new centres (section 5.3.5).
+    """Lines 17 to 20, the public part of a round: noised relative sums and counts -> new centres.
 
-    Step = relative sum / count, cut to length `radius`, then folded into the box. All of it is
-    post-processing: it sees released values only and costs no budget.
+    Step = relative sum / count, cut to length `radius`, then folded into the box (section 5.3.5).
+    All of it is post-processing: it sees released values only and costs no budget.
 
     `centers` and `relative_sums` are (k, d), `counts` (k,). Counts below `count_floor` are raised
     to it (1 by default): a count that noise made tiny or negative would throw or reverse the step.
@@ -117,11 +117,11 @@ def update_centers(
     counts = as_numbers(counts, "counts", ndim=1)
     if not len(centers) == len(relative_sums) == len(counts):
         raise ValueError("centers, relative_sums and counts must be of the same k clusters")
-    step = relative_sums / _floored(counts, count_floor)[:, None]
+    step = relative_sums / _floored(counts, count_floor)[:, None]  # line 19
     if radius is not None and clip_step:
         length = np.linalg.norm(step, axis=1, keepdims=True)
         step = step * np.minimum(1.0, radius / np.maximum(length, 1e-300))
-    return POSTPROCESS[postprocess](centers + step, bound)
+    return POSTPROCESS[postprocess](centers + step, bound)  # lines 19, 20
 
 
 POSTPROCESS: dict[str, Callable[[FloatArray, float], FloatArray]] = {

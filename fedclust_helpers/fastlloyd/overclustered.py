@@ -79,11 +79,6 @@ class OverclusteredPlan(Plan):
     rounds: tuple[Round, ...] = field(repr=False)
     k_range: tuple[int, int] | None = None
 
-    @property
-    def n_centers(self) -> int:
-        """Centres that the rounds move before they are merged to k."""
-        return OVER * self.n_clusters
-
     def statement(self) -> list[tuple[str, str]]:
         """The privacy statement; it says so where k is chosen from releases."""
         rows = super().statement()

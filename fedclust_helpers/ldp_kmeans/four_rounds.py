@@ -58,7 +58,7 @@ def run_four_rounds(
         federation.ask(cells, round=0, part="cells")
         levels = [_scaled(level, n / max(1, cells.n_users)) for level in heavy_cells.descend(cells)]
         heavy = mark_heavy_cells(grid, levels, n_sd=plan.n_sd)
-        candidates = np.unique(heavy.centers(), axis=0)
+        candidates = np.unique(heavy.centers(), axis=0)  # Algorithm 3, line 2
 
         # round 2, lines 15 to 27: candidates from LSH buckets (Algorithm 3)
         if plan.lsh:
@@ -120,12 +120,12 @@ def mark_heavy_cells(
     heavy_cells.check_levels(levels)
     n_sd = check_non_negative(n_sd, "n_sd")
     heavy: list[IntArray] = []
-    for index, level in enumerate(levels):
-        large = level.counts >= n_sd * level.std
+    for index, level in enumerate(levels):  # line 6
+        large = level.counts >= n_sd * level.std  # line 8
         if index:
             above = grid.ancestors(level.cells, level.depth, levels[index - 1].depth)
             large &= heavy_cells.match_rows(above, heavy[-1]) >= 0
-        heavy.append(level.cells[large])
+        heavy.append(level.cells[large])  # line 9; the others are light
     return HeavyCells(grid, tuple(lv.depth for lv in levels), tuple(heavy))
 
 

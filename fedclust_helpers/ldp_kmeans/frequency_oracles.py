@@ -34,7 +34,6 @@ from fedclust_helpers._validation import (
     check_non_negative,
     check_real,
     check_rng,
-    check_share,
     check_text,
     short,
 )
@@ -130,7 +129,7 @@ class Channels:
         if n_answers > 1 and np.ptp(shares_) > 1e-12:
             raise ValueError("shares must be equal when a user answers several channels")
         if shares_.max() > 1e9 * shares_.min():  # coins tell shares apart down to 2^-32
-            raise ValueError("shares (oracle_share) must not differ by more than a factor 10^9")
+            raise ValueError("shares must not differ by more than a factor 10^9")
         self.edges = np.cumsum(shares_ / shares_.sum())[:-1]
         self._row_mask = np.uint64(check_int(n_buckets, "n_buckets", maximum=2**63) - 1)
         self.seeds = [int(s) for s in random_words(self.n_answers, rng=check_rng(rng))]
@@ -373,6 +372,9 @@ class OneBitCounts(Query):
         return self.response.debias * math.sqrt(self._n_reports[channel]) * scale
 
 
+ORACLE_SHARE = 0.3  # of the users of Bitstogram answer its confirming oracle
+
+
 class Bitstogram(OneBitCounts):
     """Heavy hitters without listing the universe: recover each candidate bit by bit.
 
@@ -387,16 +389,13 @@ class Bitstogram(OneBitCounts):
         ``values(points) -> keys`` below 2^n_bits.
     n_bits : int
         B.
-    oracle_share : float
-        Share of users who answer the confirming oracle.
     """
 
     def __init__(
         self, values: Callable[[FloatArray], Words], epsilon: float, n_bits: int, *,
-        rng: np.random.Generator, n_buckets: int = 2**10, oracle_share: float = 0.3,
+        rng: np.random.Generator, n_buckets: int = 2**10,
     ) -> None:  # fmt: skip
         self.n_bits = check_int(n_bits, "n_bits", maximum=63)
-        self.oracle_share = check_share(oracle_share, "oracle_share")
         check_function(values, "values")
 
         def encode(points: FloatArray, channels: IntArray) -> Question:
@@ -404,7 +403,7 @@ class Bitstogram(OneBitCounts):
             bit = (keys >> np.minimum(channels, n_bits - 1).astype(np.uint64)) & np.uint64(1)
             return Question(keys, bit.astype(bool) & (channels < n_bits))
 
-        shares = [(1 - oracle_share) / n_bits] * n_bits + [oracle_share]
+        shares = [(1 - ORACLE_SHARE) / n_bits] * n_bits + [ORACLE_SHARE]
         super().__init__(
             encode, epsilon, rng=rng, shares=shares, n_buckets=n_buckets, name="Bitstogram"
         )

@@ -148,7 +148,7 @@ class HeavySums(_VectorQuery):
     no value of one user can raise an error that others see.
 
     User j sends ``y_j = Z[f(x_j), j] g(x_j) + noise`` with the public sign Z[v, j] = H[r_j, h(v)].
-    ``sum_j y_j Z[v, j]`` estimates the sum of g over users with key v.
+    ``sum_j y_j Z[v, j]`` estimates the sum of g over users with key v. Lines are the paper's.
 
     Parameters
     ----------
@@ -173,14 +173,14 @@ class HeavySums(_VectorQuery):
     ) -> None:  # fmt: skip
         self._encode = check_function(encode, "encode")
         super().__init__(n_outputs, mechanism, radius, name, public)
-        self._hash = fo.BucketHash(n_buckets, rng=rng)
+        self._hash = fo.BucketHash(n_buckets, rng=rng)  # line 1: Z, from public coins
         self._channels = fo.Channels(shares, 1, n_buckets, rng)
         check_fits(n_buckets * n_outputs, "n_outputs times n_buckets", limit=MAX_NUMBERS)
         self._sums = np.zeros((n_buckets, n_outputs))
         self._spectrum: FloatArray | None = None
 
     def _answer(self, points: FloatArray, users: IntArray) -> FloatArray:
-        """The signed vectors (m, d) before noise."""
+        """Line 3: the signed vectors (m, d) before noise."""
         channels, rows = self._channels.coins(users)
         answer = self._encode(points, channels[0])
         if not isinstance(answer, tuple) or len(answer) != 2:
@@ -210,7 +210,7 @@ class HeavySums(_VectorQuery):
         self._spectrum = None
 
     def estimate(self, keys: Words) -> FloatArray:
-        """Estimated sums (m, d) over the asked users whose key is each of `keys`."""
+        """Line 4: estimated sums (m, d) over the asked users whose key is each of `keys`."""
         if self._spectrum is None:
             self._spectrum = fo.walsh_hadamard(self._sums)
         return self._spectrum[self._hash(keys).astype(np.int64)]

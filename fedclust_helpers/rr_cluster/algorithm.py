@@ -102,7 +102,7 @@ def rebalance(
 
     `rule` says who may be drawn from the clusters of at least B updates. "strict": in random order,
     but nobody from a cluster that is down to B, so that every cluster ends with at least B.
-    "literal" (Algorithm 2, line 12): anybody; a donor may fall below B. "off": nobody. Nothing is
+    "literal" (Algorithm 2, line 13): anybody; a donor may fall below B. "off": nobody. Nothing is
     drawn from `rng` when no cluster is short.
     """
     k = n_clusters

@@ -29,7 +29,7 @@ def main(arguments: list[str] | None = None) -> None:
     )
     parser.add_argument("--table", choices=("all", *TABLES), default="all")
     parser.add_argument(
-        "--row", nargs="+", metavar="KEY=VALUE",
+        "--row", nargs="+", action="extend", metavar="KEY=VALUE",
         help="measure the rows with these settings again and compare them with the stored ones",
     )  # fmt: skip
     parser.add_argument("--jobs", type=int, default=2, help="processes (default 2)")

@@ -329,6 +329,12 @@ def floor_of(module: str) -> int:
     raise KeyError(module)
 
 
+def test_the_drawing_of_the_house_names_every_package() -> None:
+    drawn = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").split("```")[1]
+    parts = {part.removeprefix("studies.") for part in FLOOR_OF if not part.startswith("_")}
+    assert {p for p in parts if not re.search(rf"\b{p}\b", drawn)} <= {"__main__"}
+
+
 def test_every_module_has_a_floor() -> None:
     firsts = {name.split(".")[1] for name in import_graph() if "." in name}
     assert firsts == {part.split(".")[0] for part in FLOOR_OF}, "give the new module a floor"

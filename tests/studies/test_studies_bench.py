@@ -456,9 +456,11 @@ def test_command_line_ends_with_a_sentence(tmp_path, capsys):
         assert caught.value.code == 1 and text in capsys.readouterr().err
 
 
-def test_command_line_shows_rows(capsys: pytest.CaptureFixture[str]) -> None:
-    command.main(["--table", "ldp_lsh", "--row", "kind=closed form", "t=4", "distance=2"])
+@pytest.mark.parametrize("again", [[], ["--row"]])
+def test_command_line_shows_rows(again: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    command.main(["--table", "ldp_lsh", "--row", "kind=closed form", "t=4", *again, "distance=2"])
     printed = capsys.readouterr().out
+    assert "ldp_lsh.csv: 1 rows" in printed
     assert "probability" in printed and "all digits agree" in printed and "DIFFERS" not in printed
 
 

@@ -127,7 +127,7 @@ def test_committed_rows_are_those_of_the_design(name: str) -> None:
         assert not stored.duplicated([c for c in columns if c != "runs"]).any()
 
 
-# Tables whose rows are cheap, with the settings to choose from; each day takes other ones.
+# Tables whose rows are cheap, with the settings to choose from.
 CHEAP: list[tuple[str, dict[str, list[Any]]]] = [
     ("fastlloyd_nicv", {"dataset": ["iris", "wine", "lsun"], "method": ["lloyd", "sulloyd_fold"]}),
     ("fastlloyd_nicv", {"dataset": ["iris", "lsun"], "method": ["fastlloyd", "glloyd"],
@@ -155,7 +155,17 @@ CHEAP: list[tuple[str, dict[str, list[Any]]]] = [
                   "method": ["fedavg", "ifca"]}),
     ("rr_clips", {"model": ["softmax"], "method": ["fedavg"], "sampling": ["fixed"],
                   "epsilon": [2, 4, 8], "clip": [0.1, 1.0]}),
+    ("better_nicv", {"dataset": ["iris", "wine"], "method": ["fastlloyd", "overclustered"],
+                     "epsilon": [0.25, 1.0]}),
+    ("better_bounds", {"dataset": ["s1"], "width": [0.8], "method": ["fastlloyd"],
+                       "epsilon": [0.25, 1]}),
+    ("better_local", {"data": ["mixture"], "n": [10_000], "dprime": [2], "k": [5],
+                      "algorithm": ["alg1", "sketch"], "epsilon": [1, 4]}),
+    ("trust_price", {"trust": ["local"], "algorithm": ["alg1"], "epsilon": [0.5, 1]}),
+    ("side_by_side", {"data": ["mixture"], "n": [1000], "trust": ["trusted", "masked"],
+                      "method": ["fastlloyd"], "epsilon": [1]}),
 ]  # fmt: skip
+PAPERS = ("fastlloyd", "feddp", "ldp", "rr", "better", "trust_price", "side_by_side")
 # which rows: the same for everybody, so that no day fails alone; the weekly run draws others
 SAMPLE = int(os.environ.get("FEDCLUST_SAMPLE", 739942))
 
@@ -172,7 +182,7 @@ def locked_here() -> bool:
 
 
 @pytest.mark.parametrize("turn", range(2))
-@pytest.mark.parametrize("paper", ["fastlloyd", "feddp", "ldp", "rr"])
+@pytest.mark.parametrize("paper", PAPERS)
 def test_committed_rows_are_remade_to_the_digit(paper: str, turn: int) -> None:
     """Seeds and data as committed; without the locked libraries, to 1e-3 only."""
     pool = [row for row in CHEAP if row[0].startswith(paper)]
@@ -644,7 +654,7 @@ def test_quick_accuracy_is_the_mean_of_its_runs(quick: Any) -> None:
 def test_same_sampling_draws_the_same_clients() -> None:
     """Paired: without noise, clipping and rebalancing, sums only is IFCA on the same draws."""
     problem, run = digits(0), rr_cells.Run
-    how: Any = {"model": "softmax", "n_models": 4, "n_rounds": 3, "clip": 100.0}
+    how: Any = {"model": "softmax", "n_clusters": 4, "n_rounds": 3, "clip": 100.0}
     central, _ = rr_cells.train(problem, run("ifca"), **how)
     # floor 1: an empty block stays, as an empty cluster does
     sums, _ = rr_cells.train(problem, run("sums_ifca", B=1), **how)

@@ -120,9 +120,9 @@ def pe_replay() -> dict[str, Any]:
     return {"few": worst[0], "many": worst[1]}
 
 
-def last_release(d: int = 40) -> tuple[pe_means.EvolutionPlan, FloatArray]:
+def last_release() -> tuple[pe_means.EvolutionPlan, FloatArray]:
     """A plan for many columns, and rows that it is for."""
-    points = np.random.default_rng(7).uniform(-1, 1, (150, d))
+    points = np.random.default_rng(7).uniform(-1, 1, (150, 40))
     return pe_means.plan_pe(pe_room(points), n_clusters=3, epsilon=1.0), points
 
 

@@ -18,22 +18,21 @@ from fedclust_helpers.secure_aggregation import FixedPoint
 from fedclust_helpers.studies.fastlloyd.experiments import one_record_moves
 
 Numbers = dict[str, Any]
-CLASSIC = 1.25
 
 
 def _rng(seed: int = 0) -> np.random.Generator:
     return np.random.default_rng([2025, seed])
 
 
-def overspent(epsilon: float, delta: float, constant: float = CLASSIC) -> float:
-    """True delta over the claimed one, with noise sqrt(2 ln(constant/delta))/epsilon."""
-    sigma = acc.gaussian_sigma_classic(epsilon, delta, constant=constant)
+def overspent(epsilon: float, delta: float) -> float:
+    """True delta over the claimed one, with noise sqrt(2 ln(1.25/delta))/epsilon."""
+    sigma = acc.gaussian_sigma_classic(epsilon, delta)
     return acc.gdp_delta(1 / sigma, epsilon) / delta
 
 
-def crossing(delta: float, constant: float = CLASSIC) -> float:
+def crossing(delta: float) -> float:
     """The epsilon at which that noise starts to be too small."""
-    return float(optimize.brentq(lambda e: overspent(e, delta, constant) - 1, 2, 15))
+    return float(optimize.brentq(lambda e: overspent(e, delta) - 1, 2, 15))
 
 
 def classic_noise() -> Numbers:
@@ -190,13 +189,15 @@ def integers() -> Numbers:
     rng = _rng(7)
     whole, real = rng.integers(-50, 50, 10**6), rng.normal(0, 20, 10**6)
     differs = [(f(whole + real) != whole + f(real)).mean() for f in (np.rint, np.trunc)]
-    excess, d = [], 784
+    excess, edges, d = [], [], 784
     for q in (16, 30):
         fixed = FixedPoint(64, q)
         rest, change = ((0.5 - 5e-5) * fixed.resolution, (7 + 1e-4) * fixed.resolution)
         moved = fixed.round(np.full(d, rest + change)) - fixed.round(np.full(d, rest))
         slack = math.sqrt(d) * fixed.resolution
         excess.append((np.linalg.norm(moved) - math.sqrt(d) * change) / slack)
+        edge = 2.0 ** (64 - 1 - q)
+        edges.append(fixed.decode(fixed.encode([edge - 1, edge])) - [edge - 1, -edge])
     delta = fl.default_delta(5000)
     sd = fl.split_noise(acc.gaussian_sigma_analytic(0.1, delta), 2)[1] * math.sqrt(2)
     m = np.arange(-int(12 * sd), int(12 * sd) + 1)
@@ -212,7 +213,7 @@ def integers() -> Numbers:
     ]
     return {
         "rounded": differs[0], "cut": differs[1], "excess": max(excess), "claimed": delta,
-        "cut_delta": spent[0], "rounded_delta": spent[1],
+        "cut_delta": spent[0], "rounded_delta": spent[1], "edge": float(np.abs(edges).max()),
     }  # fmt: skip
 
 

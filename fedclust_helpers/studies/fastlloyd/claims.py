@@ -127,8 +127,9 @@ THEORY = [
           lambda n: np.allclose(n.corrected, 1, atol=0.02), by="ours"),
     Claim("F7", "App. A.3", "after quantising, eta + sqrt(d) 2^-q bounds the change; a ring needs"
           " 2^(b-1-q) above N max(1, eta) and the noise", checks.integers,
-          "change beyond eta at most {excess:.4f} sqrt(d) 2^-q", lambda n: 0.99 < n.excess <= 1,
-          by="ours"),
+          "change beyond eta at most {excess:.4f} sqrt(d) 2^-q; 2^(b-1-q) itself comes back with"
+          " the other sign, 1 less as it is (b = 64, q = 16, 30)",
+          lambda n: 0.99 < n.excess <= 1 and n.edge == 0, by="ours"),
     Claim("F8", "Eq. 19", "with steps of mean square r eta^2 the best split is (d/r)^(1/4)",
           checks.splits, "a search agrees within {gap_r:.0e}; r = 1/4 is Eq. 19",
           lambda n: n.gap_r < 1e-4, by="ours"),

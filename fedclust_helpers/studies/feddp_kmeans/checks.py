@@ -5,17 +5,19 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
+import pandas as pd
 from scipy import stats
 
 from fedclust_helpers import accounting as acc
 from fedclust_helpers import feddp_kmeans as fd
 from fedclust_helpers import kmeans
-from fedclust_helpers.federation import ClientData, simulate
+from fedclust_helpers.federation import ClientData, SumFederation, simulate
 from fedclust_helpers.metrics import nicv
-from fedclust_helpers.studies.feddp_kmeans import bounds
+from fedclust_helpers.studies.bench.grading import at
+from fedclust_helpers.studies.feddp_kmeans import bounds, theory
 from fedclust_helpers.studies.paper_data import make_server_mixture
 
 Numbers = dict[str, Any]
@@ -155,6 +157,59 @@ def weighted_cost() -> Numbers:
     return {"worst": worst}
 
 
+def _four_groups(n: int, *, rng: np.random.Generator) -> tuple[Any, Any]:
+    """Rows (n, 5) around four means 19 standard deviations apart, and those means."""
+    means = 4 * np.eye(5)[:4]
+    return np.repeat(means, n // 4, axis=0) + rng.normal(0, 0.3, (n, 5)), means
+
+
+def simplified() -> Numbers:
+    """K.lemma23: of 600 server points without rows, how many Algorithm 4 keeps."""
+    rows, means = _four_groups(20_000, rng=_rng(23))
+    far = np.array([0, 0, 0, 0, 9.0]) + _rng(24).uniform(0, 0.1, (600, 5))
+    server, kept = np.concatenate([means, far]), {}
+    for threshold in ("printed", "proof"):
+        federation = simulate([rows], "ideal", seed=23, bound=10.0, domain="ball")
+        made = theory.simplify_server_data(
+            federation, server, np.eye(5), epsilon=1.0, min_weight=0.25, rng=_rng(25),
+            threshold=threshold,
+        )  # fmt: skip
+        kept[threshold] = int((made.kept >= len(means)).sum())
+    return kept | {"rounds": len(made.released) - 1}
+
+
+def _algorithm_5(rows: Any, server: Any, means: Any, *, epsilon: float, move: bool) -> float:
+    """Median distance from a true mean to the nearest centre that Algorithm 5 finds."""
+    shared: Any = {"trust": "ideal", "domain": "ball", "ledger": acc.PrivacyLedger()}
+    bound = float(np.linalg.norm(rows, axis=1).max())
+
+    def moved(reduction: theory.DiameterReduction) -> SumFederation:
+        made = simulate([reduction.move(rows)], seed=16, bound=reduction.bound, **shared)
+        return cast(SumFederation, made)
+
+    made = theory.theory_kmeans(
+        simulate([rows], seed=15, bound=bound, **shared), server, n_clusters=len(means),
+        epsilon=epsilon, delta=DELTA, min_weight=1 / len(means), n_rounds=2, rng=_rng(17),
+        sigma=0.3, move=moved if move else None, threshold="proof",
+    )  # fmt: skip
+    gaps = np.linalg.norm(made.centers[:, None] - means, axis=2)
+    return float(np.median(gaps.min(axis=0)))
+
+
+def whole_analysis() -> Numbers:
+    """K.thm15: Algorithm 5, and for groups 1e5 apart, with and without Lemma 17."""
+    rows, means = _four_groups(80_000, rng=_rng(15))
+    server = np.repeat(means, 20, axis=0) + _rng(16).normal(0, 0.3, (80, 5))
+    far = np.array([0, 0, 0, 0, 1e5])
+    apart = rows + far * (np.arange(len(rows))[:, None] % 2)
+    both = np.concatenate([server, server + far]), np.concatenate([means, means + far])
+    return {
+        "near": _algorithm_5(rows, server, means, epsilon=1.0, move=False),
+        "moved": _algorithm_5(apart, *both, epsilon=40.0, move=True),
+        "direct": _algorithm_5(apart, *both, epsilon=40.0, move=False),
+    }
+
+
 def _four_clusters(n: int, d: int, separation: float, *, rng: np.random.Generator) -> Any:
     """Rows of four unit Gaussians, true means, and empirical means."""
     means = np.linalg.qr(rng.standard_normal((d, 4)))[0].T * separation / math.sqrt(2)
@@ -276,3 +331,37 @@ def appendix_g2() -> Numbers:
         "census2": [assumption_2(n, sigma=math.sqrt(3.5), radius=2.65, log=log, **second)
                     for n in CENSUS_ROWS.values() for log in (False, True)],
     }  # fmt: skip
+
+
+# --- tables ---------------------------------------------------------------------------------------
+
+
+def elbow(k_prime: int) -> Any:
+    """K17: how often the elbow is at the true k, or next to it, by the budget of Step 1."""
+
+    def check(table: pd.DataFrame) -> dict[str, Any]:
+        found = table.drop_duplicates(["k_prime", "level", "eps1"]).set_index("eps1")
+        found = found[(found["level"] != "client") & (found["k_prime"] == k_prime)]
+        true, near = found["elbow_is_true_k"], found["elbow_within_1"]
+        return {"true": true.median(), "near": near.median(), "rows": at(true, ".0%"),
+                "rows_near": at(near, ".0%")}  # fmt: skip
+
+    return check
+
+
+def pareto_shares(number: int, panel: str) -> Any:
+    """K.table2 to 5: shares among the Pareto-optimal runs, printed, ours, and of all settings."""
+
+    def check(table: pd.DataFrame) -> dict[str, Any]:
+        part = table[table["table"].eq(number)].set_index("quantity")
+        part = part[part["panel"].str.endswith(panel.split("_")[1])]
+        paper, ours, chance = part["paper"], part["ours"], part["all_settings"]
+        best = ours[ours == ours.max()].index
+        return {
+            "pairs": ", ".join(f"{q} {p:.2f}/{o:.2f}" for q, p, o in zip(part.index, paper, ours,
+                                                                        strict=True)),
+            "runs": part["pareto_runs"].iloc[0], "off": (ours - paper).abs().max(),
+            "chance": (chance - paper).abs().max(), "same": list(best) == [paper.idxmax()],
+        }  # fmt: skip
+
+    return check

@@ -37,20 +37,20 @@ def awasthi_sheffet(
     check_restarts(n_init)
     check_int(n_rounds, "n_rounds", minimum=0)
     margin = check_share(margin, "margin", one=True)
-    rank = min(k, points.shape[1])
+    rank = min(k, points.shape[1])  # line 1a
     if len(points) < 2 * points.shape[1]:
         basis = np.ascontiguousarray(np.linalg.svd(points, full_matrices=False)[2][:rank].T)
     else:
         basis = top_eigenvectors(points.T @ points, rank)[1]
-    nu = kmeans.weighted_kmeans(points @ basis, None, k, rng=rng, n_init=n_init)
+    nu = kmeans.weighted_kmeans(points @ basis, None, k, rng=rng, n_init=n_init)  # line 1b
     centers = nu @ basis.T
-    for limit in sorted({1.0, margin}, reverse=True):  # clear rows decide where there are any
+    for limit in sorted({1.0, margin}, reverse=True):  # line 2; clear rows decide if there are any
         sums, counts = PROJECTED_SUMS_AND_COUNTS.compute(
             points, np.array([0, len(points)]), basis=basis, centers=nu, margin=limit
         )
         found = counts[0] > 0
         centers[found] = sums[0][found] / counts[0][found, None]
-    for _ in range(n_rounds):
+    for _ in range(n_rounds):  # line 3
         moved = kmeans.lloyd(points, centers, n_rounds=1)
         if np.array_equal(moved, centers):
             break

@@ -1,7 +1,7 @@
 """The private algorithms of the analysis (Appendices C to F): Algorithms 4 and 5, and Lemma 17.
 
 Each release goes through the ledger of the federation, which must be kept for one point under
-add/remove. (Algorithm 3, without privacy, is in `k_fed`.)
+add/remove. (Algorithm 3, without privacy, is in `k_fed`.) Comments give the lines of the paper.
 """
 
 from __future__ import annotations
@@ -206,7 +206,7 @@ def simplify_server_data(
     if basis.shape[0] != server.shape[1]:
         raise ValueError(f"basis must have {server.shape[1]} rows, got {basis.shape[0]}")
     check_int(at_least, "at_least", maximum=len(server))
-    rounds = simplification_rounds(len(server), epsilon=epsilon, min_weight=min_weight)
+    rounds = simplification_rounds(len(server), epsilon=epsilon, min_weight=min_weight)  # line 2
     if n_rounds is not None:
         rounds = check_int(n_rounds, "n_rounds", minimum=0, maximum=MAX_ROUNDS)
     releases = 1 + rounds
@@ -222,15 +222,17 @@ def simplify_server_data(
     undecided = np.ones(len(server), dtype=bool)
     latest = np.full(len(server), -np.inf)
     released: list[tuple[IntArray, FloatArray]] = []
-    for t in range(releases):
-        asked = np.flatnonzero(frozen | undecided)
+    for t in range(releases):  # line 3
+        asked = np.flatnonzero(frozen | undecided)  # line 4
         if len(asked) == 0:  # all were dropped before any froze
             break
-        weights = noised_weights(federation, basis, projected[asked], each, first_round + t)
+        weights = noised_weights(  # line 5
+            federation, basis, projected[asked], each, first_round + t
+        )
         released.append((asked, weights))
         latest[asked] = weights
-        frozen[asked[(weights > limit) & undecided[asked]]] = True
-        undecided &= ~frozen & (rng.random(len(server)) < 0.5)
+        frozen[asked[(weights > limit) & undecided[asked]]] = True  # lines 6, 7
+        undecided &= ~frozen & (rng.random(len(server)) < 0.5)  # line 8
     order = np.argsort(-latest, kind="stable")
     extra = order[~frozen[order]][: max(0, at_least - int(frozen.sum()))]
     kept = np.sort(np.concatenate([np.flatnonzero(frozen), extra]))
@@ -332,7 +334,7 @@ def theory_kmeans(
 
     reduction = None
     if move is not None and sigma is not None:
-        reduction = reduce_diameter(
+        reduction = reduce_diameter(  # line 2
             federation, server, epsilon=quarter, sigma=sigma, min_weight=min_weight
         )
         server, federation = reduction.server_points, move(reduction)
@@ -340,11 +342,11 @@ def theory_kmeans(
         if len(server) < k:  # too few anchors: repeat them
             server = np.resize(server, (k, server.shape[1]))
 
-    outer = _outer_noise(federation, quarter, delta / 4)
+    outer = _outer_noise(federation, quarter, delta / 4)  # line 3
     (noisy_outer,) = federation.noisy_sum(OUTER_PRODUCT, [outer], round=1)
     basis = top_eigenvectors(noisy_outer, min(k, federation.n_features))[1]
 
-    simplified = simplify_server_data(
+    simplified = simplify_server_data(  # line 4: Lemma 20
         federation, server, basis, epsilon=quarter / 2, min_weight=min_weight, rng=rng,
         n_rounds=simplifications, threshold=threshold, at_least=k, first_round=2,
     )  # fmt: skip
@@ -356,7 +358,7 @@ def theory_kmeans(
 
     noise = _means_noise(federation, *pair, k)
     history = [targets @ basis.T]
-    for t in range(n_rounds + 1):
+    for t in range(n_rounds + 1):  # line 5 (t = 0, clear rows only), then line 6
         sums, counts = federation.noisy_sum(
             PROJECTED_SUMS_AND_COUNTS, noise, round=round + 1 + t, basis=basis,
             centers=history[-1] @ basis if t else targets, margin=1.0 if t else MARGIN,

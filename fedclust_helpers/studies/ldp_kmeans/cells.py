@@ -24,6 +24,7 @@ from fedclust_helpers.federation import (
 )
 from fedclust_helpers.federation.local import USERS_PER_CHUNK
 from fedclust_helpers.ldp_kmeans.frequency_oracles import OneBitCounts, Question
+from fedclust_helpers.ldp_kmeans.results import to_ball
 from fedclust_helpers.studies.bench.cell import Cell, Numbers, generator_of, seed_of
 from fedclust_helpers.studies.ldp_kmeans.as_printed import plan_as_printed
 from fedclust_helpers.studies.ldp_kmeans.depths import fixed_four_rounds, fixed_one_round
@@ -206,8 +207,7 @@ def common_start(ball: Ball) -> FloatArray:
     rng = generator_of(f"start/{ball.name}")
     moves = rng.standard_normal(centers.shape)
     moves *= DISPLACEMENT / np.linalg.norm(moves, axis=1, keepdims=True)
-    moved: FloatArray = centers + moves
-    return moved / np.maximum(1.0, np.linalg.norm(moved, axis=1, keepdims=True))
+    return to_ball(centers + moves)
 
 
 TRUST = (

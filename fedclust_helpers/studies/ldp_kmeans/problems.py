@@ -90,10 +90,11 @@ def real_points(kind: str) -> FloatArray:
 
 @lru_cache(maxsize=4)
 def best_ball_centers(ball: Ball) -> FloatArray:
-    """Centres of the best non-private clustering found, (k, d).
+    """Centres of the best non-private clustering found, (k, d), sorted by their coordinates.
 
     k-means++ (three restarts) on at most `SUBSAMPLE` points, or the means of a mixture's
-    components where they are cheaper there, followed by a few Lloyd rounds on all points.
+    components where they are cheaper there, followed by a few Lloyd rounds on all points. Both
+    often lead to the same centres, in an order that hangs on the last bit of a cost: hence sorted.
     """
     problem = load_ball(ball)
     points, k = problem.points, problem.n_clusters
@@ -105,7 +106,8 @@ def best_ball_centers(ball: Ball) -> FloatArray:
         if counts.all():
             starts.append(sums / counts[:, None])
     start = min(starts, key=lambda centers: kmeans.kmeans_cost(some, centers))
-    return kmeans.lloyd(points, start, n_rounds=REFERENCE_ROUNDS)
+    centers = kmeans.lloyd(points, start, n_rounds=REFERENCE_ROUNDS)
+    return centers[np.lexsort(centers.T[::-1])]
 
 
 @lru_cache(maxsize=64)

@@ -63,7 +63,7 @@ def train(
     run: Run,
     *,
     model: str,
-    n_models: int,
+    n_clusters: int,
     n_rounds: int,
     clip: float,
     cohort: int | None = None,
@@ -88,7 +88,7 @@ def train(
         "n_rounds": n_rounds, "epsilon": run.epsilon, "delta": DELTA, "accountant": run.accountant,
     } | extra  # fmt: skip
     if not one:
-        arguments |= {"n_clusters": n_models, "min_size": run.B}
+        arguments |= {"n_clusters": n_clusters, "min_size": run.B}
     if central:
         exact = run.identifiers == EXACT
         plan: rr.TrainingPlan = rr.plan(
@@ -101,7 +101,7 @@ def train(
             arguments["reseed"] = run.method.endswith("_reseed")
         plan = ONE_MODEL.get(run.method, rr.plan_sums_only)(federation, training, **arguments)
     result = rr.run(
-        federation, plan, initial=problem.initial(learner, 1 if one else n_models),
+        federation, plan, initial=problem.initial(learner, 1 if one else n_clusters),
         diagnose=central, keep_history=keep_history,
     )  # fmt: skip
     models = result.models
@@ -152,8 +152,8 @@ def training(
     **extra: Any,
 ) -> Numbers:
     """What one run on one set of clients is judged by (`measured`); `extra` as in `train`."""
-    how: dict[str, Any] = {"model": model, "n_models": k, "n_rounds": rounds, "clip": clip} | extra
-    return measured(*train(load_clients(clients), run, **how))
+    how: dict[str, Any] = {"model": model, "n_rounds": rounds, "clip": clip} | extra
+    return measured(*train(load_clients(clients), run, n_clusters=k, **how))
 
 
 def network(cell: Cell, *, n_steps: int, learning_rate: float, **settings: Any) -> Numbers:
@@ -175,7 +175,7 @@ def curve(
     """Accuracy of every tenth part of a run."""
     problem = load_clients(clients)
     result, _ = train(
-        problem, run, model=model, n_models=k, n_rounds=rounds, clip=clip, keep_history=True
+        problem, run, model=model, n_clusters=k, n_rounds=rounds, clip=clip, keep_history=True
     )
     assert result.history is not None
     learner, data = model_named(model, problem), (problem.train, problem.test, problem.groups)

@@ -111,7 +111,7 @@ def low_budget(
         max(1, round(tried.FLOOR * cohort / k)), spent.epsilon,
     )  # fmt: skip
     result, found = cells.train(
-        problem, run, model="softmax", n_models=k, n_rounds=ROUNDS[spent.who], clip=clip,
+        problem, run, model="softmax", n_clusters=k, n_rounds=ROUNDS[spent.who], clip=clip,
         cohort=cohort, delta=spent.delta,
     )  # fmt: skip
     return {

@@ -83,10 +83,10 @@ class ModelProblem:
         """Seed of every run on these clients."""
         return seed_of(f"run/{self.clients.name}")
 
-    def initial(self, model: Model, n_models: int) -> FloatArray:
+    def initial(self, model: Model, n_clusters: int) -> FloatArray:
         """Starting models (k, d): the first k of the same ones, whatever k is."""
         rng = generator_of(f"initial/{self.clients.name}/{model!r}")
-        return np.concatenate([model.initial(1, rng=rng) for _ in range(n_models)])
+        return np.concatenate([model.initial(1, rng=rng) for _ in range(n_clusters)])
 
 
 LOWEST = 0.6  # frequencies up to this share of the side of an image are kept

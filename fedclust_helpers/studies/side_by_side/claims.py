@@ -19,11 +19,11 @@ KEYS = ["dataset", "epsilon"]
 # --- rivals ---------------------------------------------------------------------------------------
 
 
-def against(ours: str, theirs: str, sets: str = "tuned") -> Any:
+def against(ours: str, theirs: str) -> Any:
     """Cost of one method over that of another: geometric mean, and cells that are decided."""
 
     def check(table: pd.DataFrame) -> dict[str, Any]:
-        part = table[table["sets"] == sets]
+        part = table[table["sets"] == "tuned"]
         found = reading.ratio(part, ours, theirs)["ratio"]
         by_epsilon = np.exp(np.log(found).groupby("epsilon").mean())
         return {
