@@ -23,16 +23,16 @@
 #
 # **You will be able to**
 #
-# 1. **tell** trust models apart by what crosses the wire,
+# 1. **tell** trust models apart by what crosses **the wire**, that is, by the messages that are sent,
 # 2. **explain** ε, δ, sensitivity, neighbours and composition, each with an experiment of your own,
 # 3. **run** a private step of Lloyd's algorithm, and read its transcript and its bill.
 #
-# **You need** Lloyd's algorithm (k-means), basic probability, and some NumPy. **It leads to** notebooks
-# [01](01_fastlloyd.ipynb) to [04](04_rr_cluster.ipynb): one for each of four trust models and papers (section 13
-# says which is for you).
+# **You need** Lloyd's algorithm (k-means), basic probability, and some NumPy. **It leads to**
+# notebooks [01](01_fastlloyd.ipynb) to [04](04_rr_cluster.ipynb): one for each of four trust models
+# and papers (section 13 says which is for you).
 #
-# **How to read.** Before most experiments stands a **Predict**: write your guess down, then run the cell. Every setting
-# stands in one cell below; change any of them and run everything again.
+# **How to read.** Before most experiments stands a **Predict**: write your guess down, then run the
+# cell. Every setting stands in one cell below; change any of them and run everything again.
 #
 # | trust model | what the server sees | what other clients see | who adds noise | whom you trust |
 # |---|---|---|---|---|
@@ -42,9 +42,12 @@
 # | **shuffled** | the noised reports of all, without names | the sum of the reports | each client | a shuffler, to mix the reports and not to pool what it knows with the server |
 # | **local** | a noised report of each client | the sum of the reports | each client | nobody |
 #
-# In all five, raw data stay with their clients. Four of them run below; the shuffled one is the local one with less
-# noise, because nobody knows whose report is whose (`simulate(users, "shuffled")`; what it gains:
-# [beyond the papers](../data/results/README_beyond.md)).
+# (The *box* is a party of the imagination: it adds up, adds noise, and nobody looks into it. Papers
+# call it an *ideal functionality*. A *word* is a whole number of fixed length, here 64 bits.)
+#
+# In all five, raw data stay with their clients. Four of them run below; the shuffled one is the local
+# one with less noise, because nobody knows whose report is whose (`simulate(users, "shuffled")`; what
+# it gains: [beyond the papers](../data/results/README_beyond.md)).
 #
 # ### Notation
 #
@@ -82,9 +85,9 @@ from fedclust_helpers.studies.start import figures, lesson
 from fedclust_helpers.studies.start import widget as play
 
 # %% [markdown]
-# The settings come first. Below them, `stream("name")` is a random generator of its own for each experiment, and
-# `check(condition, text)` stops the notebook if something that the text says does not hold; with settings of your own
-# it only remarks on it.
+# The settings come first. Below them, `stream("name")` is a random generator of its own for each
+# experiment, and `check(condition, text)` stops the notebook if something that the text says does not
+# hold; with settings of your own it only remarks on it.
 #
 # The data are made up, so that we may look at them (section 8 draws them): 1000 patients in four groups,
 # two measurements each, scaled to $[-1, 1]$ with limits that are public. They are dealt to 20 clinics.
@@ -128,8 +131,8 @@ show(fig, "Three clients, a server, their messages in four trust models")
 #
 # ## 2. Why noise at all? Exact answers leak
 #
-# A mean over all patients looks harmless. Suppose an attacker knows the value of every other patient, and
-# that of Alice too, and wants to know only whether she is among them: was her value in the mean?
+# A mean over all patients looks harmless. Suppose an attacker knows the value of every other patient,
+# and that of Alice too, and wants to know only whether she is among them: was her value in the mean?
 #
 # **Predict.** In which share of the trials does the attacker guess right from the exact mean? (Each
 # patient is Alice once, and a coin says whether she took part.)
@@ -155,23 +158,25 @@ check((guesses == is_in).all(), "one patient moves the mean")
 #
 # ## 3. Epsilon: how far apart two worlds may look
 #
-# **Neighbours** are two data sets $D$ and $D'$ that differ in one patient, Alice say. A randomised answer $A$ is
-# **ε-differentially private** when for all neighbours and every set $S$ of answers
+# **Neighbours** are two data sets $D$ and $D'$ that differ in one patient, Alice say. A randomised
+# answer $A$ is **ε-differentially private** when for all neighbours and every set $S$ of answers
 #
 # $$\Pr[A(D) \in S] \le e^{\epsilon}\, \Pr[A(D') \in S].$$
 #
-# In words: whatever is published, it could nearly as well have been published without Alice. No answer favours one
-# world by more than the factor $e^\epsilon$.
+# In words: whatever is published, it could nearly as well have been published without Alice. No answer
+# favours one world by more than the factor $e^\epsilon$.
 #
-# How do we get there? The **sensitivity** $\Delta$ of a question $f$ is the most that one patient can change its exact
-# answer: $\Delta = \max |f(D) - f(D')|$ over all neighbours. A count has $\Delta = 1$. Then all it takes is one line:
+# How do we get there? The **sensitivity** $\Delta$ of a question $F$ is the most that one patient can
+# change its exact answer: $\Delta = \max |F(D) - F(D')|$ over all neighbours. A count has
+# $\Delta = 1$. Then all it takes is one line:
 #
-# > **The Laplace mechanism.** Publish $f(D) + Z$, where $Z$ has the density
+# > **The Laplace mechanism.** Publish $F(D) + Z$, where $Z$ has the density
 # > $\frac{1}{2\lambda} e^{-|z|/\lambda}$ with the scale $\lambda = \Delta / \epsilon$. This is ε-differentially private.
 #
 # *Proof.* The densities of an answer $y$ in the two worlds have the ratio
-# $e^{(|y - f(D')| - |y - f(D)|)/\lambda} \le e^{|f(D) - f(D')|/\lambda}$, by the triangle inequality, and that is at
-# most $e^{\Delta/\lambda} = e^\epsilon$. What holds for every $y$ holds for every set $S$ of them. ∎
+# $e^{(|y - F(D')| - |y - F(D)|)/\lambda} \le e^{|F(D) - F(D')|/\lambda}$, by the triangle inequality,
+# and that is at most $e^{\Delta/\lambda} = e^\epsilon$. What holds for every $y$ holds for every set
+# $S$ of them. ∎
 #
 # Try it: a count of patients is 200 without Alice, and 201 with her. It is released with noise. One
 # number comes out. Which world was it?
@@ -211,9 +216,10 @@ show(fig, "Two overlapping histograms; the log of their ratio within ±ε")
 
 # %% [markdown]
 # **Read the figure.** Left: the histograms overlap almost everywhere, so an answer near 200 says
-# little. Right: bar by bar, the log of their ratio (error bars: two standard errors). The *exact* ratio (grey
-# line) stays between -ε and ε, so $e^1 = 2.72$ is the answer to the prediction. Left of 200 and right of 201 it lies on
-# the limit, and there the *measured* ratios are as often a little beyond it as below, by chance.
+# little. Right: bar by bar, the log of their ratio (error bars: two standard errors). The *exact*
+# ratio (grey line) stays between -ε and ε, so $e^1 = 2.72$ is the answer to the prediction. Left of
+# 200 and right of 201 it lies on the limit, and there the *measured* ratios are as often a little
+# beyond it as below, by chance.
 #
 # ### What epsilon means for an attacker
 #
@@ -234,7 +240,7 @@ check(abs(success - best).max() < 2.5 / N_TRIALS**0.5, "five std. errors")
 check((best <= 1 / (1 + np.exp(-epsilons))).all(), "below the ceiling")
 
 # %% tags=["hide-input"]
-fig, ax = plt.subplots(figsize=(7.0, 3.8))
+fig, ax = plt.subplots(figsize=(6.1, 3.8))
 _ = figures.plot_attack(ax, epsilons, success)
 show(fig, "The attacker's success grows with ε from a coin to certainty")
 
@@ -249,8 +255,9 @@ show(fig, "The attacker's success grows with ε from a coin to certainty")
 #
 # ## 4. The same count, four times
 #
-# Back to the clinics. How many patients have a positive first measurement? Each clinic counts its own patients, and
-# the noised total is released, once under each trust model. Sensitivity: 1. Mechanism: Laplace.
+# Back to the clinics. How many patients have a positive first measurement? Each clinic counts its own
+# patients, and the noised total is released, once under each trust model. Sensitivity: 1. Mechanism:
+# Laplace.
 #
 # `simulate` sets up the parties in this process, `TOTAL` is what each client computes (the sum of its
 # rows), and the transcript keeps what the server received (round 0; the masked clients agree on their
@@ -287,7 +294,7 @@ words = views["masked"].ravel() / 2.0**64
 check(kstest(words, "uniform").pvalue > 1e-3, "the words look uniform")
 
 # %% tags=["hide-input"]
-fig, axes = plt.subplots(1, 4, figsize=(9.6, 3.2))
+fig, axes = plt.subplots(2, 2, figsize=(6.1, 5.6))
 truth = np.bincount(owners, weights=positive[:, 0])
 _ = figures.plot_server_views(axes, views, truth)
 show(fig, "Exact counts, one noised sum, random words, blurred counts")
@@ -295,9 +302,9 @@ show(fig, "Exact counts, one noised sum, random words, blurred counts")
 # %% [markdown]
 # **Read the figure.** The first three models give one and the same answer (the masked one up to its
 # rounding): they differ only in what the server sees on the way. In the masked model it sees 20 random
-# words. In the local model it sees
-# every clinic's count, blurred (dark ticks: the exact counts). That answer is noisier: variances add up, so 20 noises
-# have a standard deviation $\sqrt{20} \approx 4.5$ times that of one. Less trust can cost accuracy.
+# words. In the local model it sees every clinic's count, blurred (dark ticks: the exact counts). That
+# answer is noisier: variances add up, so 20 noises have a standard deviation $\sqrt{20} \approx 4.5$
+# times that of one. Less trust can cost accuracy.
 #
 # ## 5. Delta: what may stick out
 #
@@ -308,16 +315,18 @@ show(fig, "Exact counts, one noised sum, random words, blurred counts")
 #
 # $$\Pr[A(D) \in S] \le e^{\epsilon}\, \Pr[A(D') \in S] + \delta.$$
 #
-# > **The Gaussian mechanism.** Publish $f(D) + Z$ with $Z \sim N(0, s^2)$. Its strength is $\mu = \Delta / s$:
+# > **The Gaussian mechanism.** Publish $F(D) + Z$ with $Z \sim N(0, s^2)$. Its strength is $\mu = \Delta / s$:
 # > telling the two worlds apart is exactly as hard as telling $N(\mu, 1)$ from $N(0, 1)$. For every ε it is
 # > (ε, δ)-private with
 # > $\delta = \Pr[N(\mu,1) > c] - e^{\epsilon} \Pr[N(0,1) > c]$, where $c = \epsilon/\mu + \mu/2$.
 #
-# *Reason.* In units of $s$ the two worlds are $N(0,1)$ and $N(\mu,1)$. The log of the ratio of their densities at $z$
-# is $\mu z - \mu^2/2$, so it exceeds ε exactly where $z > c$. All those $z$ together are the worst set $S$, and δ is
-# the excess of its probability under $N(\mu,1)$ over $e^\epsilon$ times that under $N(0,1)$.
+# *Reason.* In units of $s$ the two worlds are $N(0,1)$ and $N(\mu,1)$. The log of the ratio of their
+# densities at $z$ is $\mu z - \mu^2/2$, so it exceeds ε exactly where $z > c$. All those $z$ together
+# are the worst set $S$, and δ is the excess of its probability under $N(\mu,1)$ over $e^\epsilon$
+# times that under $N(0,1)$.
 #
-# **Predict.** $\mu = 1$ (noise of standard deviation 1 on a count) and ε = 1. Is δ closer to 0.1 or to 0.3?
+# **Predict.** $\mu = 1$ (noise of standard deviation 1 on a count) and ε = 1. Is δ closer to 0.1 or to
+# 0.3?
 
 
 # %%
@@ -333,6 +342,8 @@ beyond = np.maximum(0, 1 - np.exp(EPSILON - loss))  # the part above e^ε
 share, exact = np.mean(loss > EPSILON), gaussian_delta(EPSILON, mu=1)
 print(f"δ: formula {exact:.4f}, experiment {beyond.mean():.4f}")
 print(f"share of answers with a log ratio above ε: {share:.4f}")
+exposed = 1 - (1 - 1 / N) ** N  # each of N patients, with probability 1/N
+print(f"δ = 1/n may expose somebody with probability {exposed:.1%}")
 
 # %%
 tolerance = 5 * beyond.std() / np.sqrt(N_TRIALS)  # five standard errors
@@ -358,22 +369,22 @@ show(fig, "δ as an area between densities, and δ against ε for four μ")
 # the name of privacy that is measured by μ.)
 #
 # Which δ? A δ of 0.127 is for the picture only. Think of a terrible mechanism: publish each patient's
-# record in full with probability δ. It satisfies the definition with ε = 0. With $\delta = 1/n$ somebody is exposed
-# with probability $1 - (1 - 1/n)^n \approx 63\,\%$. So **δ must be far below $1/n$**. Here $n = 1000$ and
-# $\delta = 10^{-5}.$
+# record in full with probability δ. It satisfies the definition with ε = 0. With $\delta = 1/n$
+# somebody is exposed with probability $1 - (1 - 1/n)^n$, 63 % (printed above). So **δ must be far
+# below $1/n$**. Here $n = 1000$ and $\delta = 10^{-5}.$
 #
 # ## 6. Whose presence is hidden?
 #
-# **Adjacency** says which data sets count as neighbours. Two conventions are in use, and papers mix them.
-# **add/remove**: one record more or less. **replace-one**: one
-# record is exchanged for another, and the number of records stays. The sum of points in $[-1,1]^2$, for instance, moves
-# by at most $\sqrt2$ when a point in a corner leaves, and by $2\sqrt2$ when it jumps to the opposite corner. So one
-# and the same noise has *two* epsilons, and "ε = 1" without the adjacency says nothing.
-# (We measured the move of a vector by its length, the $L_2$ norm, which is right for Gaussian noise. Laplace noise
-# goes with $L_1$, the sum of the absolute moves of all coordinates.)
+# **Adjacency** says which data sets count as neighbours. Two conventions are in use, and papers mix
+# them. **add/remove**: one record more or less. **replace-one**: one record is exchanged for another,
+# and the number of records stays. The sum of points in $[-1,1]^2$, for instance, moves by at most
+# $\sqrt2$ when a point in a corner leaves, and by $2\sqrt2$ when it jumps to the opposite corner. So
+# one and the same noise has *two* epsilons, and "ε = 1" without the adjacency says nothing. (We
+# measured the move of a vector by its length, the $L_2$ norm, which is right for Gaussian noise.
+# Laplace noise goes with $L_1$, the sum of the absolute moves of all coordinates.)
 #
-# **Unit** says what a record is. A *point* is one patient. A *client* is one clinic with 50 patients. Noise that hides
-# a patient need not hide a clinic.
+# **Unit** says what a record is. A *point* is one patient. A *client* is one clinic with 50 patients.
+# Noise that hides a patient need not hide a clinic.
 #
 # **Predict.** The number of patients is released with Laplace noise for ε = 1 **per patient**. Can
 # an attacker tell whether clinic 3, with its 50 patients, took part?
@@ -417,10 +428,11 @@ show(fig, "Noise for a point: two peaks apart; for a client: they merge")
 # > **Parallel composition.** Questions about *disjoint parts* of the records, each answered with ε, cost ε
 # > together (add/remove). *Reason:* Alice is in one part only; the other answers do not change.
 #
-# The counts of all clusters, say, cost as much as the count of one. But k-means also needs several *rounds*, and every
-# round asks about everybody. For Gaussian noise sequential
-# composition has an exact form: **the squares of μ add up**. *Reason:* the mean of $T$ equally noisy answers carries
-# all that they say about Alice, and its noise is $s/\sqrt T$; so $T$ answers are as strong as one with $\mu\sqrt T$.
+# The counts of all clusters, say, cost as much as the count of one. But k-means also needs several
+# *rounds*, and every round asks about everybody. For Gaussian noise sequential composition has an
+# exact form: **the squares of μ add up**. *Reason:* the mean of $T$ equally noisy answers carries all
+# that they say about Alice, and its noise is $s/\sqrt T$; so $T$ answers are as strong as one with
+# $\mu\sqrt T$.
 #
 # Let each answer be a count with Gaussian noise of standard deviation 4, so that $\mu = 1/4$.
 #
@@ -451,7 +463,7 @@ fig, axes = plt.subplots(1, 2, figsize=(9.4, 3.6))
 _ = figures.plot_success(axes[0], rounds, right, "answers T", theory)
 _ = finish(axes[0], "Asking again averages noise away", ylim=(0.45, 1.02))
 _ = curves(axes[1], rounds, {"adding ε": basic, "adding μ²": exact})
-_ = finish(axes[1], "Good accounting saves budget", names="ends")
+_ = finish(axes[1], "Good accounting saves budget", names="upper left")
 _ = finish(axes[1], "", "answers T", "total ε", xticks=rounds[3:])
 show(fig, "Attacker's success and total ε (two rules) against answers")
 
@@ -463,19 +475,20 @@ show(fig, "Attacker's success and total ε (two rules) against answers")
 #
 # ## 8. A first private step of Lloyd's algorithm
 #
-# One step of Lloyd: assign each point to its nearest centre, then move each centre to the mean of
-# its points. A mean is a **sum** divided by a **count**, and we know how to noise both. What one patient can change:
+# One step of Lloyd: assign each point to its nearest centre, then move each centre to the mean of its
+# points. A mean is a **sum** divided by a **count**, and we know how to noise both. What one patient
+# can change:
 #
 # * the sums by $\sqrt2$ (a point of $[-1,1]^2$, in one cluster only): noise $s = \sqrt2 / \mu_1$;
 # * the counts by 1 (in one cluster only: parallel composition): noise $s = 1 / \mu_2$;
 # * both are asked, so $\mu_1^2 + \mu_2^2 = \mu^2$ (sequential composition): half of $\mu^2$ for each;
 # * dividing and clipping the answers costs nothing (post-processing).
 #
-# The starting centres come from **sphere packing**: spread over the box
-# without looking at the data, so they cost nothing. Then 20 clinics run the same step through the tested helpers. There
-# the federation makes the noise, since it knows its own box;
-# we say how many sensitivities the standard deviation shall be: $1/\mu_1 = \sqrt2/\mu$. With the same stream of noise,
-# and under every trust model that sums, the centres must be the same.
+# The starting centres come from **sphere packing**: spread over the box without looking at the data,
+# so they cost nothing. Then 20 clinics run the same step through the tested helpers. There the
+# federation makes the noise, since it knows its own box; we say how many sensitivities the standard
+# deviation shall be: $1/\mu_1 = \sqrt2/\mu$. With the same stream of noise, and under every trust
+# model that sums, the centres must be the same.
 #
 # **Predict.** 1000 points, ε = 1. Will you see the difference to the exact step?
 
@@ -546,10 +559,11 @@ show(fig, "Arrows from public starts to released and exact means")
 #
 # ## 9. What did the server see? What was charged?
 #
-# Every federation writes two records. The **transcript** lists what crossed the wire. The
-# **ledger** lists what was released, and what it costs. They are different things: a message may
-# cost nothing, and one release may be sent to many. This is the masked step from above: first two words that clinic 0
-# sent for its sums, and two of the noised total as the server saw it; then all messages of the step; then the ledger.
+# Every federation writes two records. The **transcript** lists what crossed the wire. The **ledger**
+# lists what was released, and what it costs. They are different things: a message may cost nothing,
+# and one release may be sent to many. This is the masked step from above: first two words that clinic
+# 0 sent for its sums, and two of the noised total as the server saw it; then all messages of the step;
+# then the ledger.
 
 # %%
 seen = {m.name: m.payload for m in fed.transcript.messages if m.round == 0}
@@ -565,9 +579,10 @@ check(abs(bill - EPSILON) < 1e-6, "the halves of μ² add up to the budget")
 fed.ledger.to_frame().drop(columns=["sampling", "group"]).round(3)
 
 # %% [markdown]
-# Random words, before and after the sum: twenty clinics send eight sums and four counts each, as 64-bit words, and
-# receive as many. And one release, two mechanisms on the same points, ε = 1 in total. The trust model does not appear in
-# the bill. It decides *who has to be trusted* for the bill to be true.
+# Random words, before and after the sum: twenty clinics send eight sums and four counts each, as
+# 64-bit words, and receive as many. And one release, two mechanisms on the same points, ε = 1 in
+# total. The trust model does not appear in the bill. It decides *who has to be trusted* for the bill
+# to be true.
 #
 # ### Teaching mode is not private
 #
@@ -591,14 +606,24 @@ check(np.allclose(guess[1], exact_counts), "up to rounding")
 #
 # ## 10. Several rounds: play with ε and k
 #
-# Real runs take several steps. Three rounds share the budget, $\mu^2/3$ each. What a run will do is fixed before
-# its first message, in a **plan**: a public object that every party may read.
+# Real runs take several steps. Three rounds share the budget, $\mu^2/3$ each. What a run will do is
+# fixed before its first message, in a **plan**: a public object that every party may read.
 #
 # (`glloyd` is Lloyd with Gaussian noise, as in section 8, but it gives the sums about three quarters of
-# $\mu^2$ and the counts one quarter: the sums matter more.) In the plan below, *protects* and
-# *guarantee* say what will be charged: ε for one point, in all. *server sees* and *clients see* say who learns what. Each *round* line is one release: the
-# noise (std) and the largest change that it hides. `run` makes these releases and no others; the
-# federation refuses anything else, and it refuses a plan that costs more than it says.
+# $\mu^2$ and the counts one quarter: the sums matter more.) The plan below prints line by line:
+#
+# * *protects*, *guarantee*: what will be charged, ε for one point, in all;
+# * *trust*, *server sees*, *clients see*, *noise*: who learns what, and who adds the noise (the *ideal
+#   functionality* is the box of section 1);
+# * *public*: what everybody may know. *Box of size 1* is another box: the square $[-1,1]^2$ that holds
+#   the data;
+# * *round 0 to 2*: three releases, the standard deviation of their noise (std), and the largest change
+#   by one patient that it hides; `L2`: measured by length (section 6);
+# * *wire*: the bytes of these releases, 8 for each number. (After a run, an estimator's statement has
+#   *sent*, too: all bytes that crossed, keys and broadcasts included.)
+#
+# `run` makes these releases and no others; the federation refuses anything else, and it refuses a plan
+# that costs more than it says.
 
 # %%
 budget = {"epsilon": EPSILON, "delta": DELTA, "n_rounds": N_ROUNDS}
@@ -619,8 +644,9 @@ _ = play.private_clusters(ax, clients, **asked)
 show(fig, "Released centres near those of Lloyd's without any noise")
 
 # %% [markdown]
-# **Read the figure.** This is what such a run releases. NICV is the mean squared distance of a point to its nearest
-# centre: smaller is better. The released centres (squares) cost a little more than the exact ones (crosses).
+# **Read the figure.** This is what such a run releases. NICV is the mean squared distance of a point
+# to its nearest centre: smaller is better. The released centres (squares) cost a little more than the
+# exact ones (crosses).
 #
 # Now move the sliders. **Predict first.** At which ε do the centres leave the clusters? What happens
 # with k = 8 at ε = 0.5: why do some centres wander? Each position of a slider is one more release. On
@@ -628,9 +654,9 @@ show(fig, "Released centres near those of Lloyd's without any noise")
 #
 # <details><summary>What you will see</summary>
 #
-# From about ε = 0.2 downwards a centre or two stand outside their clusters. With k = 8 the smallest
-# cluster has some 20 points, and at ε = 0.5 each coordinate of its sum has noise of standard deviation
-# 20: its centre may land anywhere (section 8: points per cluster).
+# The smaller ε is, the farther the squares stray from the crosses, until one stands outside its cluster.
+# With k = 8 some clusters have few points, and the noise on their sums is as large as on those of the
+# others: divided by a small count, it throws a centre anywhere (section 8: points per cluster).
 #
 # </details>
 
@@ -640,8 +666,9 @@ _ = play.explore(clients, seed=SEED)
 # %% [markdown]
 # ## 11. Choosing bounds
 #
-# The noise on a sum is measured against the box that contains the data. Where do its walls come from? A tempting
-# answer is: from the data. Try it on real patients: the tumour sizes in scikit-learn's breast cancer data.
+# The noise on a sum is measured against the box that contains the data. Where do its walls come from?
+# A tempting answer is: from the data. Try it on real patients: the tumour sizes in scikit-learn's
+# breast cancer data.
 #
 # **Predict.** The largest size is published as the limit of the scale. Whose data does it reveal?
 
@@ -654,16 +681,16 @@ print(f"without that patient it would be {without_her:g}")
 
 # %% [markdown]
 # The limit *is* the record of one patient, to the last digit, and no ε pays for it. So bounds must be
-# **public** (the range of the instrument, a law, a textbook), and each client clips what lies beyond; **or they must
-# be paid for**, like any other answer.
+# **public** (the range of the instrument, a law, a textbook), and each client clips what lies beyond;
+# **or they must be paid for**, like any other answer.
 #
-# How that goes: suppose it is public only that areas lie below $2^{16} = 65536$. The sensitivity of a clipped sum is
-# its bound, so a large bound means much noise, and a small one cuts values off. Spend half of ε on a noised
-# histogram of the areas. Every patient is in one bin only, so all bins together cost what one costs (parallel
-# composition).
+# How that goes: suppose it is public only that areas lie below $2^{16} = 65536$. The sensitivity of a
+# clipped sum is its bound, so a large bound means much noise, and a small one cuts values off. Spend
+# half of ε on a noised histogram of the areas. Every patient is in one bin only, so all bins together
+# cost what one costs (parallel composition).
 #
-# **Predict.** A private mean with the bound 65536 and all of ε, or with a bound that took half of ε and leaves half:
-# which is closer, and by which factor?
+# **Predict.** A private mean with the bound 65536 and all of ε, or with a bound that took half of ε
+# and leaves half: which is closer, and by which factor?
 
 # %%
 ladder = 2.0 ** np.arange(6, 17)  # 64, 128, ... 65536: public
@@ -704,7 +731,7 @@ check(np.isin(chosen, (1024, 2048)).mean() > 0.9, "close to the bottom")
 check(np.median(errors) < off[-1] / 5, "paying for a bound pays off")
 
 # %% tags=["hide-input"]
-fig, ax = plt.subplots(figsize=(6.6, 3.6))
+fig, ax = plt.subplots(figsize=(6.1, 3.6))
 some = ladder[::2]
 _ = curves(ax, ladder, {"public bound, all of ε": off})
 title = "Too small a bound cuts, too large a bound drowns in noise"
@@ -716,9 +743,9 @@ note(ax, "public bound, all of ε", (ladder[3], off[3]), (8, 6))
 show(fig, "Error of the mean over the bound: a valley; we are near it")
 
 # %% [markdown]
-# **Read the figure.** At the left the error is what clipping cuts off; at the right every doubling of the bound doubles
-# the noise. Our way (diamond) finds the bottom of the valley without knowing it, at twice the noise; the
-# mean is more than ten times closer than with the public bound and all of ε.
+# **Read the figure.** At the left the error is what clipping cuts off; at the right every doubling of
+# the bound doubles the noise. Our way (diamond) finds the bottom of the valley without knowing it, at
+# twice the noise; the mean is more than ten times closer than with the public bound and all of ε.
 #
 # ## 12. Choosing ε and k, and why tuning spends budget
 #
@@ -733,30 +760,32 @@ show(fig, "Error of the mean over the bound: a valley; we are near it")
 
 # %%
 right, rng = [], stream("best")
+ceiling = 1 / (1 + np.exp(-EPSILON / 2))  # of a single run
 for m in (1, 3, 10, 30, 100, 300):
     is_in = rng.random(N_ATTACKS) < 0.5
     runs = laplace_mechanism(np.zeros((N_ATTACKS, m)), 1, EPSILON / 2, rng)
     best = runs[np.arange(N_ATTACKS), abs(runs).argmin(axis=1)]
     right.append(np.mean((200 + is_in + best > 200.5) == is_in))
-    print(f"best of {m:<4} attacker right in {right[-1]:.1%}")
-ceiling = 1 / (1 + np.exp(-EPSILON / 2))  # of a single run
+    print(f"best of {m:<4} right in {right[-1]:.1%}, one run: {ceiling:.1%}")
 check(right[0] < ceiling + five_errors, "one run keeps its promise")
 check(right[1] > ceiling + five_errors, "the best of 3 does not")
 check(right[-2] > 0.99, "the best of 100 gives her away")
 
 # %% [markdown]
-# A single run stays under its ceiling of 62 %. The best of 3 already breaks it,
-# and the best of 100 gives Alice away: *the choice itself* is a function of the data. Picking the nicest of several
-# private clusterings by its cost on the private data is the same mistake. (A choice can be private too: put noise
-# on every candidate's *score* and publish only which candidate wins. Such **private selection** is paid once, not
-# once for each candidate.)
+# A single run stays under its ceiling of 62 % (last number of each line). The best of 3 already breaks
+# it, and the best of 100 gives Alice away: *the choice itself* is a function of the data. Picking the
+# nicest of several private clusterings by its cost on the private data is the same mistake. (A choice
+# can be private too: put noise on every candidate's *score* and publish only which candidate wins.
+# Such **private selection** is paid once, not once for each candidate.)
 #
 # **k** is no different. The elbow method runs k-means for several k and looks at all the costs. Each
-# run is a release. Put a **budget** on the ledger and let it watch. Whoever looks at one result before choosing the
-# next run needs a rule for adding up that still holds then, a *filter*. The default, `"basic"`, takes every
-# mechanism and adds shares of (ε, δ), one for each plan. `"gdp"` adds squares of μ, and takes Gaussian noise only.
+# run is a release. Put a **budget** on the ledger and let it watch. Whoever looks at one result before
+# choosing the next run needs a rule for adding up that still holds then, a *filter*. The default,
+# `"basic"`, takes every mechanism and adds shares of (ε, δ), one for each plan. `"gdp"` adds squares
+# of μ, and takes Gaussian noise only.
 #
-# **Predict.** Total budget ε = 2. Each run costs ε = 1. How many values of k can be tried under each rule?
+# **Predict.** Total budget ε = 2. Each run costs ε = 1. How many values of k can be tried under each
+# rule?
 
 
 # %%
@@ -778,11 +807,12 @@ check(try_until_refused("basic") == 1, "half of (2ε, δ) is (ε, δ/2)")
 check(try_until_refused("gdp") == 3, "μ² at 2ε is 3.5 times that at ε")
 
 # %% [markdown]
-# One value of k, or three, and then the run is refused as a whole, *before* its first message. (Under `"basic"`
-# one run takes a little more than half of the budget, because half of it is (1, δ/2) and not (1, δ).) And we have
-# not even paid for looking at the costs, which are functions of the private data too. What you can do instead:
-# take k from the task (four wards, four treatments); choose it on public or simulated data of the same shape and
-# size; or set aside a declared share of the budget for tuning, and charge it.
+# One value of k, or three, and then the run is refused as a whole, *before* its first message. (Under
+# `"basic"` one run takes a little more than half of the budget, because half of it is (1, δ/2) and not
+# (1, δ).) And we have not even paid for looking at the costs, which are functions of the private data
+# too. What you can do instead: take k from the task (four wards, four treatments); choose it on public
+# or simulated data of the same shape and size; or set aside a declared share of the budget for tuning,
+# and charge it.
 #
 # ## 13. Which algorithm for which data?
 #
@@ -805,9 +835,9 @@ check(try_until_refused("gdp") == 3, "μ² at 2ε is 3.5 times that at ε")
 # operating system, and noise that is drawn as a whole number of steps of a grid (*discrete*), so that no
 # rounding can break the promise.
 #
-# One trap, shown by the first check: a *federation* works in the box $[-1,1]^d$ and clips to it, so raw units would all
-# end up in one corner. The estimator scales by its bounds first. (With `simulate`, call `datasets.scale_to_box`
-# yourself.)
+# One trap, shown by the first check: a *federation* works in the box $[-1,1]^d$ and clips to it, so
+# raw units would all end up in one corner. The estimator scales by its bounds first. (With `simulate`,
+# call `datasets.scale_to_box` yourself.)
 
 # %%
 lowest, highest = np.array([18, 80]), np.array([98, 200])  # public
@@ -867,9 +897,10 @@ else:
 #
 # <details><summary>Solutions 3 and 4: the cell below</summary>
 #
-# 3: in the wide box the data are half as large and the noise is the same; scaled back, the noise on the sums doubles, so
-# the squared error grows by about four. 4: both added the same noise, so the difference of the answers is the exact
-# difference of the counts. A seed must never be used for two data sets.
+# 3: in the wide box the data are half as large and the noise is the same; scaled back, the noise on
+# the sums doubles, so the squared error grows by about four. 4: both added the same noise, so the
+# difference of the answers is the exact difference of the counts. A seed must never be used for two
+# data sets.
 #
 # </details>
 
@@ -902,7 +933,8 @@ check(np.isclose(answers[0] - answers[1], 58), "4: the noise cancels")
 #
 # <details><summary>1. A server learns nothing but random words. Who can still take the noise off the result?</summary>
 #
-# Whoever drew it: a server that adds the noise knows it, so it must never see the unmasked result (section 1).
+# Whoever drew it: a server that adds the noise knows it, so it must never see the unmasked result
+# (section 1).
 #
 # </details>
 #
@@ -928,13 +960,15 @@ check(np.isclose(answers[0] - answers[1], 58), "4: the noise cancels")
 #
 # <details><summary>5. One report says (1, 1e-5), another (1.5, 1e-9). Can both describe the same noise?</summary>
 #
-# Yes: one Gaussian noise has a whole curve of (ε, δ), named by μ; a smaller δ goes with a larger ε (section 5).
+# Yes: one Gaussian noise has a whole curve of (ε, δ), named by μ; a smaller δ goes with a larger ε
+# (section 5).
 #
 # </details>
 #
 # <details><summary>6. "Our histogram of 50 age groups is ε-private." Must the authors divide ε by 50?</summary>
 #
-# No, if each person is in one group only and neighbours are add/remove: parallel composition (section 7).
+# No, if each person is in one group only and neighbours are add/remove: parallel composition
+# (section 7).
 #
 # </details>
 #

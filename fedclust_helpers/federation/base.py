@@ -158,6 +158,7 @@ class InProcess(Fixed, SingleUse, NoiseFactory):
 
     n_honest = 1
     bytes_per_number = 8
+    wire = FederationFacts.wire
 
     @property
     def _n_present(self) -> int:

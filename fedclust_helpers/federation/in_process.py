@@ -63,6 +63,7 @@ class IdealSecureSum(InProcess):
     noise_from = "the ideal functionality"
     sees = (("server", "the noised sums"), ("clients", "what the server broadcasts"))
     messages_per_number = 1
+    wire = "of noised sums leave the ideal functionality"
 
     def _answers(
         self,

@@ -39,6 +39,7 @@ class FederationFacts:
     draws ("continuous", "discrete", or "distributed": every client adds a share), `n_honest` the
     number of shares that hide a value alone, or of shuffled users who hide one another.
     `n_clients`, `n_records` and `n_labels` are public numbers (or bounds), not counts of the data.
+    `wire` says which bytes a plan counts.
     """
 
     trust: str
@@ -59,6 +60,7 @@ class FederationFacts:
     sees: tuple[tuple[str, str], ...] = ()
     messages_per_number: int = 1
     bytes_per_number: int = 8
+    wire: str = "for the releases of all clients"
 
 
 @checked
@@ -195,7 +197,7 @@ class Plan:
             )
             rows.append((f"round {rounds}", f"{name.replace('_', ' ')}{who}{drawn}: {noise}"))
         if self.n_bytes:
-            rows.append(("wire", f"{self.n_bytes:,} bytes for the releases of all clients"))
+            rows.append(("wire", f"{self.n_bytes:,} bytes {f.wire}"))
         if self.predicted_error is not None:
             rows.append(("predicted", f"{self.predicted_error:.4g} {self.predicted_error_is}"))
         return rows

@@ -75,13 +75,18 @@ def to_page(graded: pd.DataFrame) -> str:
     words = "\n".join(f"- **{word}**: {meaning}." for word, meaning in grading.VERDICTS.items())
     parts = [
         "# All claims\n\nEach row is one claim of a paper, of its released code (code) or of ours,"
-        " with the number that we find.\nDocstrings and notebooks cite the ids. The rows are in"
-        " `fedclust_helpers/studies/*/claims.py`; this page is made\nfrom them by `python -m"
+        " with the number that we find.\nDocstrings and notebooks cite the ids. Letters are the"
+        " papers' own:"
+        " the [table of symbols](../../docs/symbols.md)\nsays what we call them, the"
+        " [glossary](../../docs/glossary.md) explains words. The rows are in\n"
+        "`fedclust_helpers/studies/*/claims.py`; this page is made from them by `python -m"
         " fedclust_helpers.studies --claims`, and a test compares the two. Verdicts:\n\n" + words,
         "A claim about many cells is *reproduced* if every cell is decided for it, *in shape* if"
-        " more than half are\nand at most 5 % against it, and fails if more than 5 % are against"
-        " it; a cell is decided if its 95 % interval leaves\nout 0, and a tie is no evidence. The"
-        " other rules stand beside the claims in\n`claims.py`. They are ours, and were written"
+        " more than half are\nand at most 5 % against it, fails if more than 5 % are against"
+        " it, and is else *undecided*; a cell is decided if its\n95 % interval leaves out 0,"
+        " and a tie is no evidence. A claim with several numbers is *in shape* if more than\nhalf"
+        " of them hold. Other rules stand in brackets after the claim where the sentence does not"
+        " say them, and as\ncode in `claims.py`. They are ours, and were written"
         " after a part of the numbers had been seen: judge by the\nnumbers. Intervals are not"
         " corrected for the number of cells.",
     ]

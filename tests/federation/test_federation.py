@@ -10,6 +10,7 @@ import pytest
 from conftest import refuses, words_uniform_p
 from lloyd_runs import lloyd_run
 
+from fedclust_helpers import fastlloyd
 from fedclust_helpers import federation as fl
 from fedclust_helpers import mechanisms as mech
 from fedclust_helpers.accounting import Budget, PrivacyLedger
@@ -470,3 +471,21 @@ def test_one_ledger_for_all_runs_on_a_data_set():
     assert len(ledger.releases) == 2
     with pytest.raises(ValueError, match="budget must not be given with a ledger"):
         fl.simulate([points], seed=1, ledger=ledger, budget=Budget(1.0, 1e-5))
+
+
+# --- what a plan says about the wire --------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("trust", "copies", "words"),
+    [
+        ("ideal", 1, "of noised sums leave the ideal functionality"),
+        ("trusted", 3, "for the releases of all clients"),
+        ("masked", 6, "for the releases of all clients"),  # to the server and back
+    ],
+)
+def test_a_plan_says_which_bytes_it_counts(trust, copies, words):
+    clients = [box(40, 2)] * 3
+    plan = fastlloyd.plan(fl.simulate(clients, trust, seed=1), n_clusters=2, epsilon=1.0)
+    sent = 8 * copies * sum(release.numbers for release in plan.releases)
+    assert dict(plan.statement())["wire"] == f"{sent:,} bytes {words}"

@@ -269,19 +269,19 @@ def audit(
     return edges
 
 
-def cloud(ax: Axes, points: ArrayLike, *, size: float = 4.0) -> Axes:
+def cloud(ax: Axes, points: ArrayLike, *, size: float = 4.0, **options: Any) -> Axes:
     """Data points of the first two columns, light grey, behind all else; many are thinned out."""
     points = np.asarray(points)
     shown = points[:: max(1, len(points) // MAX_SHOWN)]
-    ax.scatter(shown[:, 0], shown[:, 1], s=size, color=DATA, linewidths=0, zorder=1)
+    ax.scatter(shown[:, 0], shown[:, 1], s=size, color=DATA, linewidths=0, zorder=1, **options)
     ax.set_aspect("equal")
     return ax
 
 
-def crosses(ax: Axes, points: ArrayLike) -> Axes:
+def crosses(ax: Axes, points: ArrayLike, **options: Any) -> Axes:
     """The truth: dark crosses above all else."""
     x, y = np.asarray(points)[:, :2].T
-    ax.scatter(x, y, s=50, marker="x", color=DARK, linewidths=1.7, zorder=6)
+    ax.scatter(x, y, s=50, marker="x", color=DARK, linewidths=1.7, zorder=6, **options)
     return ax
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from fedclust_helpers import accounting, datasets, kmeans, metrics
 from fedclust_helpers import fastlloyd as fl
@@ -15,6 +16,7 @@ from fedclust_helpers._validation import FloatArray
 from fedclust_helpers.client_statistics import ClientStatistic
 from fedclust_helpers.fastlloyd import overclustered
 from fedclust_helpers.federation import SumFederation, simulate
+from fedclust_helpers.studies.bench.grading import several
 from fedclust_helpers.studies.beyond import pe_means
 from fedclust_helpers.studies.fastlloyd.problems import load_problem
 
@@ -28,6 +30,22 @@ def channel() -> dict[str, Any]:
             table = release.mechanisms[0].probabilities()
             over.append(float((table.max(axis=0) / table.min(axis=0)).max() / math.exp(epsilon)))
     return {"most": max(over), "least": min(over)}
+
+
+def needed(table: pd.DataFrame) -> dict[str, Any]:
+    """Sketches at epsilon 1, by users over `sketch_users_needed` for clusters of equal size."""
+    part = table[(table["data"] == "mixture") & (table["algorithm"] == "sketch")]
+    part = part[part["epsilon"] == 1]
+    see = [
+        lk.sketch_users_needed(1 / k, 1.0, d, n_clusters=k)
+        for k, d in zip(part["k"].tolist(), part["dprime"].tolist(), strict=True)
+    ]
+    band = np.digitize(part["n"] / see, [1.0, 10.0])
+    fewer, between, more = (part["over_optimum"][band == i].sort_values() for i in range(3))
+    return {
+        "fewer": several(fewer, ".2f"), "between": several(between, ".2f"),
+        "more": several(more, ".2f"), "least": fewer.min(), "most": more.max(),
+    }  # fmt: skip
 
 
 class Replayed:

@@ -195,7 +195,7 @@ def plot_rounding(
         right.plot(epsilons, deltas, dash, color=color, label=rule)
     right.plot(*claim, "D", color=DARK)
     plots.note(right, "claimed", claim, (-7, 10), ha="right")
-    ends: dict[str, Any] = {"log": "y", "ylim": (1e-17, 0.3), "names": "ends"}
+    ends: dict[str, Any] = {"log": "y", "ylim": (1e-17, 0.3), "names": (0.58, 0.3)}
     plots.finish(right, "one count release", "ε", "exact δ", **ends)
     return axes
 

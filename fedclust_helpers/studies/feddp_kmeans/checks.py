@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import cache
 from typing import Any, cast
 
 import numpy as np
+import pandas as pd
 from scipy import stats
 
 from fedclust_helpers import accounting as acc
 from fedclust_helpers import feddp_kmeans as fd
 from fedclust_helpers import kmeans
-from fedclust_helpers.federation import SumFederation, simulate
+from fedclust_helpers.federation import ClientData, SumFederation, simulate
+from fedclust_helpers.metrics import nicv
+from fedclust_helpers.studies.bench.grading import at
 from fedclust_helpers.studies.feddp_kmeans import bounds, theory
 from fedclust_helpers.studies.paper_data import make_server_mixture
 
@@ -272,6 +276,29 @@ def released_code() -> Numbers:
     return {"reported": shipped.total(), "least": acc.gdp_epsilon(both, DELTA)}
 
 
+def shares() -> Numbers:
+    """K.shares: cost above the optimum and weight of foreign points, one budget at a tenth."""
+    made = make_server_mixture(n_clients=100, rows_per_client=200, rng=_rng(11))
+    data = ClientData(*made.clients()).clipped(made.radius, domain="ball")[0]
+    assert made.true_centers is not None
+    optimum = nicv(made.points, kmeans.lloyd(made.points, made.true_centers, n_rounds=5))
+    asked, foreign = fd.split_epsilon(1.0), ~np.asarray(made.in_distribution, dtype=bool)
+    cost: dict[str, float] = {}
+    weight: dict[str, float] = {}
+    for name in ("none", "outer", "weights", "sums", "counts"):
+        less = {} if name == "none" else {name: getattr(asked, name) / 10}
+        found = []
+        for seed in range(10):
+            fed = simulate(data, "ideal", seed=seed, bound=made.radius, domain="ball")
+            plan = fd.plan(fed, made.server_points, n_clusters=K, budgets=replace(asked, **less))
+            run = fd.run(fed, plan, made.server_points, rng=_rng(seed))
+            assert run.init is not None
+            w = np.maximum(run.init.weights, 0)
+            found.append((nicv(made.points, run.centers) - optimum, w[foreign].sum() / w.sum()))
+        cost[name], weight[name] = np.mean(found, axis=0).tolist()
+    return {"cost": cost, "weight": weight}
+
+
 # --- Appendix G.2 ---------------------------------------------------------------------------------
 
 
@@ -304,3 +331,37 @@ def appendix_g2() -> Numbers:
         "census2": [assumption_2(n, sigma=math.sqrt(3.5), radius=2.65, log=log, **second)
                     for n in CENSUS_ROWS.values() for log in (False, True)],
     }  # fmt: skip
+
+
+# --- tables ---------------------------------------------------------------------------------------
+
+
+def elbow(k_prime: int) -> Any:
+    """K17: how often the elbow is at the true k, or next to it, by the budget of Step 1."""
+
+    def check(table: pd.DataFrame) -> dict[str, Any]:
+        found = table.drop_duplicates(["k_prime", "level", "eps1"]).set_index("eps1")
+        found = found[(found["level"] != "client") & (found["k_prime"] == k_prime)]
+        true, near = found["elbow_is_true_k"], found["elbow_within_1"]
+        return {"true": true.median(), "near": near.median(), "rows": at(true, ".0%"),
+                "rows_near": at(near, ".0%")}  # fmt: skip
+
+    return check
+
+
+def pareto_shares(number: int, panel: str) -> Any:
+    """K.table2 to 5: shares among the Pareto-optimal runs, printed, ours, and of all settings."""
+
+    def check(table: pd.DataFrame) -> dict[str, Any]:
+        part = table[table["table"].eq(number)].set_index("quantity")
+        part = part[part["panel"].str.endswith(panel.split("_")[1])]
+        paper, ours, chance = part["paper"], part["ours"], part["all_settings"]
+        best = ours[ours == ours.max()].index
+        return {
+            "pairs": ", ".join(f"{q} {p:.2f}/{o:.2f}" for q, p, o in zip(part.index, paper, ours,
+                                                                        strict=True)),
+            "runs": part["pareto_runs"].iloc[0], "off": (ours - paper).abs().max(),
+            "chance": (chance - paper).abs().max(), "same": list(best) == [paper.idxmax()],
+        }  # fmt: skip
+
+    return check

@@ -96,8 +96,9 @@ def _scene(ax: Axes, made: FederatedDataset, weights: ArrayLike | None = None) -
     weight = np.ones(len(at)) if weights is None else np.maximum(np.asarray(weights, float), 0)
     area = 18 * weight / max(float(weight.mean()), 1e-9)
     look: dict[str, Any] = {"alpha": 0.75, "linewidths": 0.4, "zorder": 3}
-    for chosen, color, marker in ((inside, INSIDE, "o"), (~inside, OUTSIDE, "s")):
-        centers(ax, at[chosen], color, marker, size=area[chosen], **look)
+    centers(ax, at[inside], INSIDE, size=area[inside], **look)
+    look |= {"facecolor": "none", "edgecolor": OUTSIDE, "linewidths": 1.2}
+    centers(ax, at[~inside], "none", "s", size=area[~inside], **look)
     crosses(ax, means)
     return float(weight[~inside].sum() / max(float(weight.sum()), 1e-9))
 
@@ -105,12 +106,12 @@ def _scene(ax: Axes, made: FederatedDataset, weights: ArrayLike | None = None) -
 def plot_server_data(ax: Axes, made: FederatedDataset) -> Axes:
     """Client rows, server points of both kinds and true means in the plane between the means."""
     plane, means, inside, at = _plane_of(made)
-    cloud(ax, made.points @ plane, size=5)
+    cloud(ax, made.points @ plane, size=5, label="rows of the clients")
     look: dict[str, Any] = {"linewidths": 0, "zorder": 3, "label": "server, same kind"}
     centers(ax, at[inside], INSIDE, size=16, **look)
     look = {"facecolor": "none", "edgecolor": OUTSIDE, "linewidths": 1.3}
     centers(ax, at[~inside], "none", "s", size=22, label="server, other kind", **look)
-    crosses(ax, means)
+    crosses(ax, means, label="true means")
     title = "A third of the server's points come from elsewhere"
     finish(ax, title, "direction 1 between the means", "direction 2").set(xticks=[], yticks=[])
     ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), handletextpad=0.3)
@@ -129,9 +130,9 @@ def plot_rounds(
         curves(ax, rounds, runs, METHODS)
         ax.axhline(0, **DASHED)
     title = "Without noise, rounds can repair a start"
-    finish(panel[0], title, x, EXCESS, log="x", xticks=rounds)
+    finish(panel[0], title, x, EXCESS, log="x", xticks=rounds, names="upper right")
     title = "Private rounds do not, at any T"
-    finish(panel[1], title, x, log="x", xticks=rounds, names="ends")
+    finish(panel[1], title, x, log="x", xticks=rounds)
     return axes
 
 
@@ -192,7 +193,7 @@ def plot_init(
     centers(right, init.centers @ plane, BLUE)
     crosses(right, means)
     cost = kmeans.kmeans_cost(made.points, init.centers, normalize=True)
-    finish(right, f"3  cost {cost:.2f}, best {best:.2f}")
+    finish(right, f"3  {cost - best:.2f} above the optimum")
     box = made.points[:: max(1, len(made.points) // MAX_SHOWN)] @ plane
     for ax in (middle, right):
         ax.set_aspect("equal", adjustable="box")
@@ -236,7 +237,7 @@ def plot_floor(
     )
     curves(ax, dims, lines, looks, interval="bars")
     return finish(
-        ax, "The printed floor misses a factor √d", "dimension d", "error of a centre", log="xy",
+        ax, "The printed floor misses a factor √d", "columns d", "error of a centre", log="xy",
         xticks=dims, yticks=[0.03, 0.1, 0.3, 1, 3], names="upper left",
     )  # fmt: skip
 
@@ -248,7 +249,7 @@ def plot_costs(ax: Axes, costs: pd.DataFrame, methods: Iterable[str]) -> Axes:
     title = "A private start leaves the plateau of the public ones"
     return finish(
         ax, title, "total ε", EXCESS, log="xy", xticks=spent.index,
-        yticks=[0.001, 0.01, 0.1, 1], names="ends",
+        yticks=[0.001, 0.01, 0.1, 1], names="center right",
     )  # fmt: skip
 
 
@@ -270,7 +271,8 @@ def plot_planning(ax: Axes, over: pd.Series, ratio: pd.DataFrame) -> Axes:
     ax.text(over.min(), 1.15, "the best public start", va="bottom", fontsize=10)
     return finish(
         ax, "Noise over gap says beforehand who wins", "predicted noise of Step 1 / gap",
-        "cost above the optimum / its", log="xy", xticks=[0.3, 1, 3, 10, 30],
+        "cost above the optimum\n/ that of the best public start", log="xy", xticks=[0.3, 1, 3, 10,
+        30],
         yticks=[0.001, 0.01, 0.1, 1], names="lower right",
     )  # fmt: skip
 
@@ -282,7 +284,7 @@ def plot_missing(
     curves(ax, missing, excess, METHODS, interval="bars")
     title = "Missing clusters hurt most where the server is trusted"
     x, ends = f"clusters missing at the server (of {n_clusters})", (0, None)
-    return finish(ax, title, x, EXCESS, xticks=missing, ylim=ends, names="ends")
+    return finish(ax, title, x, EXCESS, xticks=missing, ylim=ends, names="lower right")
 
 
 def plot_limits(

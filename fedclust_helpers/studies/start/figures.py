@@ -144,7 +144,7 @@ def plot_server_views(axes: Any, views: Mapping[str, NDArray[Any]], exact: Array
         "masked": "Masked: uniform\nrandom words",
         "local": "Local: every count,\nblurred by noise",
     }
-    for ax, (model, title) in zip(axes, titles.items(), strict=True):
+    for ax, (model, title) in zip(plots.panels(axes), titles.items(), strict=True):
         values = np.asarray(views[model]).ravel()
         bits, shown = 8 * values.dtype.itemsize, values.astype(np.float64)
         masked = values.dtype.kind == "u"
@@ -160,7 +160,7 @@ def plot_server_views(axes: Any, views: Mapping[str, NDArray[Any]], exact: Array
                 ax.hlines(np.asarray(exact), at - 0.5, at + 0.5, color=DARK, linewidth=1.6)
     plots.headline(
         axes,
-        "Same question, same answer in three of four models, four different views of the server",
+        "Same question, same answer in three of four models,\nfour different views of the server",
     )
     return axes
 
