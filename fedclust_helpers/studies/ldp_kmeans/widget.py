@@ -60,7 +60,8 @@ def local_run(
     needs = f"a cell needs {share:.1%} of them" if share < 1 else "no cell can be seen"
     cost = kmeans_cost(points[:N_SCORED], result.centers, normalize=True)
     ax.set_title(
-        f"n = {n:,}, ε = {epsilon:.2f}: {needs}\n{len(result.weights)} cells, cost {cost:.3f}",
+        f"n = {n:,}, ε = {epsilon:.2f}, depth {depth}\n{needs}\n"
+        f"{len(result.weights)} cells, cost {cost:.3f}",
         fontsize=11,
     )
     return ax
