@@ -62,7 +62,7 @@
 # | $W$ | table of signs, $\pm1$: one row for each user, one column for each bucket | `walsh_hadamard` |
 # | $g(x)$ | the vector that one user adds to a sum, often $x$ itself | `encode` |
 # | $t$ | number of dimensions in which a hash carves balls | `t` |
-# | $p(u)$ | probability that two points at distance $u$ fall into one bucket of the hash | `collision_probability` |
+# | $p(u)$ | probability that two points at distance $u$, in radii, fall into one bucket of the hash | `collision_probability` |
 #
 # The [table of symbols](../docs/symbols.md) of all notebooks says what the paper calls them. Codes such
 # as [P.split](../data/results/claims.md#P.split) lead to a claim, the check behind it, and our verdict.
