@@ -53,7 +53,7 @@
 # | $d_{\mathrm{low}}$ | number of columns after a projection | `n_outputs` |
 # | $k$ | number of clusters | `K`, `n_clusters` |
 # | $s$ | standard deviation of noise, in the units of what it is added to | `mechanism.std` |
-# | $c_\epsilon$ | factor that takes the bias out of a randomised bit, $(e^\epsilon+1)/(e^\epsilon-1)$ | `debias` |
+# | $c_\epsilon$ | factor that takes the bias out of a randomised bit, $(e^\epsilon+1)$ / $(e^\epsilon-1)$ | `debias` |
 # | $l$ | level of the nested grid; cells of level $l$ have side $2^{1-l}$ | `depth` |
 # | $H_l$ | heavy cells of level $l$ | `HeavyCells` |
 # | $L$ | number of questions that the users share, such as levels of the grid | `n_levels` |
@@ -81,7 +81,6 @@ N_PEOPLE = 10_000  # who are asked one question
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
-from sklearn.cluster import KMeans
 
 from fedclust_helpers import accounting, audit, datasets, kmeans, studies
 from fedclust_helpers import ldp_kmeans as ldp
@@ -131,12 +130,12 @@ bits, rng = np.arange(N_PEOPLE) < 0.3 * N_PEOPLE, stream("coin")
 answers = [flip(bits, EPSILON, rng) for _ in range(400)]
 naive = np.array([reports.sum() for reports in answers])
 debiased = np.array([undo(reports, EPSILON) for reports in answers])
+for e in (EPSILON, 4 * EPSILON):
+    print(f"ε = {e:g}: the truth in {lr.RandomizedResponse(e).keep:.0%}")
 
 # %%
 formula = coin.std(N_PEOPLE, bits.sum())
-sure = lr.RandomizedResponse(4 * EPSILON).keep
-print(f"truth told: {coin.keep:.0%}; at four times the ε: {sure:.0%}\n"
-      f"de-biased: sd {debiased.std():.0f}, formula {formula:.0f}")  # fmt: skip
+print(f"de-biased: sd {debiased.std():.0f}, formula {formula:.0f}")
 check(naive.mean() > bits.sum() + 5 * naive.std(), "pulled to one half")
 check(abs(debiased.mean() - bits.sum()) < debiased.std() / 5, "unbiased")
 check(np.isclose(coin.keep / coin.other, np.exp(EPSILON)), "ε is met")
@@ -271,7 +270,7 @@ curves = {e: {
 } for e in (EPSILON, EPSILON_LARGE)}  # fmt: skip
 rng = stream("split")
 marks = pd.DataFrame({e: {  # simulated: 20,000 users, ten questions
-    name: lesson.empty_buckets_std(e, a(e, 10), rng)
+    name: lesson.empty_buckets_std(e, a(e, 10), rng=rng)
     for name, a in answered.items()
 } for e in curves})  # fmt: skip
 
@@ -362,14 +361,12 @@ def sums_error(n, rng, d=4):  # root mean square, 16 sums; and theory
     reports += rng.normal(0, s, reports.shape)
     wrong = signs @ reports - kmeans.group_sums(points, keys, 16)[0]
     predicted = np.sqrt(n * (15 / 16 + d * s**2))
-    return np.sqrt((wrong**2).sum(axis=1).mean()), predicted
+    return s, np.sqrt((wrong**2).sum(axis=1).mean()), predicted
 
 
-each = 2 * accounting.gaussian_sigma_analytic(EPSILON, DELTA)
-print(f"noise of one report, in each column: s = {each:.2f}")
 for n in (10_000, 40_000, 160_000):
-    rms, predicted = sums_error(n, stream("sums"))
-    print(f"n = {n:>7,}: error of a sum {rms:6.0f}, theory {predicted:6.0f}")
+    s, rms, predicted = sums_error(n, stream("sums"))
+    print(f"{n:>7,}: s = {s:.2f}, error {rms:6.0f}, theory {predicted:6.0f}")
     check(abs(rms / predicted - 1) < 0.4, "64 numbers: 4 sd are 0.35")
 
 # %% [markdown]
@@ -564,12 +561,12 @@ for n in (N_USERS // 100, N_USERS // 10, N_USERS):
     costs[n] = cost(plane, runs[n].centers)
     share = ldp.detection_threshold(n, EPSILON, 2) / n
     print(f"n = {n:>9,}: a cell needs {share:.1%}, cost {costs[n]:.4f}")
+twins = pd.Series(runs[N_USERS].weights).duplicated(keep=False).sum()
+print(f"cells of the last run that share a bucket, and so a count: {twins}")
 print(f"best cost without privacy {plane_best:.4f}\n\nThe last plan:\n{plan}")
 
 # %%
 seen = [np.sort(run.weights) for run in runs.values()]
-twins = pd.Series(seen[-1]).duplicated(keep=False).sum()
-print(f"n = {N_USERS:,}: {twins} cells share a bucket, and so a count")
 check(np.allclose(sorted(c for *_, c in chosen), seen[-1]), "same cells")
 check(len(seen[0]) < len(seen[-1]), "cells light up as users arrive")
 check(costs[N_USERS] < 1.15 * plane_best, "nearly optimal")
@@ -733,8 +730,7 @@ draw.plot_trust(ax, sizes, trusts, best=best)
 show(fig, "Cost against the number of users, for three trust models")
 
 # %%
-crowds = (10_000, 100_000, N_USERS)  # the same budget, behind a shuffler
-for n in crowds:
+for n in (10_000, 100_000, N_USERS):  # behind a shuffler
     most = accounting.local_epsilon_for(n, EPSILON, DELTA)
     truth = lr.RandomizedResponse(most).keep
     print(f"n = {n:>9,}: ε of a report {most:.2f}, a coin {truth:.3%} true")
@@ -1027,6 +1023,7 @@ show(fig, "Users needed against epsilon; cost ratio against the dimension")
 # only, so zeros stand in for the colours.
 
 # %%
+from sklearn.cluster import KMeans
 from sklearn.datasets import load_sample_image
 
 colours = load_sample_image("china.jpg").reshape(-1, 3).astype(float)
@@ -1040,11 +1037,10 @@ found = {method: [  # again with seeds, to compare
     LocalKMeans(K, method=method, mode="teaching", seed=SEED + i, **how)
     .fit(colours).cluster_centers_ for i in range(3)]
     for method in ("one_round", "sketch")}  # fmt: skip
+table = pd.DataFrame(found).map(lambda m: kmeans.kmeans_cost(colours, m))
+table /= KMeans(K, n_init=3, random_state=SEED).fit(colours).inertia_
 
 # %%
-plain = KMeans(K, n_init=3, random_state=SEED).fit(colours).inertia_
-table = pd.DataFrame(found).map(
-    lambda m: kmeans.kmeans_cost(colours, m) / plain)  # fmt: skip
 print("cost / cost without privacy\n", table.round(2).to_string())
 check(table.sketch.median() < table.one_round.median(), "it is closer")
 check(model.ledger_.pure_epsilon() <= EPSILON, "and costs no more")
@@ -1087,12 +1083,8 @@ from fedclust_helpers.studies.ldp_kmeans import widget as play
 
 fig, axes = plt.subplots(2, 2, figsize=(7.6, 8.2))
 how = {"n_clusters": K, "seed": SEED, "means": plane_means}
-for ax, part, times, depth in zip(
-    axes.flat, (100, 100, 1, 1), (1, 4, 1, 1), (3, 3, 4, 6), strict=True
-):
-    play.local_run(ax, plane, n=N_USERS // part, epsilon=times * EPSILON,
-                   depth=depth, **how)  # fmt: skip
-show(fig, "Four discs: chosen cells, centres, means; by ε above, by depth below")
+play.stills(axes, plane, n=N_USERS, epsilon=EPSILON, **how)
+show(fig, "Four discs with chosen cells, centres, means: two ε, two depths")
 
 # %% tags=["widget", "nbval-ignore-output"]
 _ = play.explore(plane, **how)

@@ -293,7 +293,7 @@ display(statement)
 # * *which numbers are public* (the number of rows, too: where it is a secret, give a bound or a guess as
 #   `n_records`); **box of size 1**: your bounds were scaled to −1 and 1 in every column;
 # * each release in these units: the noise of the total (`std`), and what it **hides**: one visit changes
-#   the release by 1 at most, in length (**L2**: the root of the sum of squares). The noise is discrete
+#   the release by 1 at most, in length (`L2`: the root of the sum of squares). The noise is discrete
 #   and Gaussian, and each clinic draws a share of it; *cut steps* are differences between rows and their
 #   centre, in units of a public radius, cut to a length of 1 at most;
 # * **wire**: the bytes of all messages that the releases need, of all clinics and rounds, as planned;
