@@ -945,7 +945,7 @@ ratios = lesson.cost_ratios(studies.load_results("ldp_cost"), epsilon=1)
 one, four, mean = (ratios.loc[m].unstack("k") for m in lesson.COMPARED)
 print("\none round: cost / best cost by d, k and n (rows), ε = 1")
 print(one[[2, 4, 6]].round(2).to_string(na_rep=""))
-print("\none private mean, 10⁴ users:", *mean.loc[1e4, [2, 4]].round(1))
+print("\none private mean\n", mean.loc[[1e4], [2, 4]].round(1).to_string())
 print(f"four rounds, d = 10, k = 5, 10⁷ users: {four.loc[1e7, (10, 5)]:.2f}")
 
 # %%

@@ -123,7 +123,8 @@ check(away.sum(axis=2).min(axis=0).max() < 12, "a centre in each group")
 
 # %% tags=["hide-input"]
 fig, ax = plt.subplots(figsize=(5.6, 3.8))
-_ = figures.map_of(ax, table, model.cluster_centers_, ["age", "pressure"])
+units = {"age": "years", "pressure": "mmHg"}
+_ = figures.map_of(ax, table, model.cluster_centers_, units)
 show(fig, "Visits by age and blood pressure, grey; a centre in each group")
 
 # %% [markdown]
@@ -407,7 +408,8 @@ show(fig, "Epsilon of one to twelve fits: the exact total grows like a root")
 # %% [markdown]
 # **Read the figure.** Whoever commits to the whole series beforehand gets more than twice as many fits
 # out of the same ε. `Budget(..., filter="rdp")` adds Rényi curves instead of shares, and saves most of
-# that also for fits that are chosen one after the other:
+# that also for fits that are chosen one after the other
+# (Rényi divergence: [glossary](../docs/glossary.md)):
 
 # %%
 rdp = Budget(N_MONTHS * EPSILON, N_MONTHS * DELTA, filter="rdp")
@@ -486,7 +488,8 @@ print(real.cluster_centers_.round(2))
 check(agree["private"] > 0.8, "the groups are those of the diagnosis")
 
 # %% [markdown]
-# `fit_predict` gave labels: they stay with the hospitals. The columns were chosen by the names of the
+# Each line is a centre, in the units of the table: mean radius, mean concave points. `fit_predict` gave
+# labels: they stay with the hospitals. The columns were chosen by the names of the
 # bounds, so the others did not matter.
 #
 # **When not to use this.**

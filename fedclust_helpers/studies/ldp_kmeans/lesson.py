@@ -30,8 +30,8 @@ begin = LESSON.begin
 def empty_buckets_std(
     epsilon: float,
     n_answers: int,
-    rng: np.random.Generator,
     *,
+    rng: np.random.Generator,
     n: int = 20_000,
     questions: int = 10,
 ) -> float:
