@@ -62,7 +62,7 @@
 # | $W$ | table of signs, $\pm1$: one row for each user, one column for each bucket | `walsh_hadamard` |
 # | $g(x)$ | the vector that one user adds to a sum, often $x$ itself | `encode` |
 # | $t$ | number of dimensions in which a hash carves balls | `t` |
-# | $p(u)$ | probability that two points at distance $u$, in radii, fall into one bucket of the hash | `collision_probability` |
+# | $p(u)$ | probability that two points at distance $u$, in radii, fall into one bucket of the hash | in `lsh` |
 #
 # The [table of symbols](../docs/symbols.md) of all notebooks says what the paper calls them. Codes such
 # as [P.split](../data/results/claims.md#P.split) lead to a claim, the check behind it, and our verdict.
@@ -74,7 +74,7 @@ EPSILON_LARGE = 8.0  # to compare with
 DELTA = 1e-6
 K = 5
 N_USERS = 1_000_000
-N_PHONES = 200_000  # of the first oracle
+N_PHONES = 200_000  # of section 2, each in one place
 N_PEOPLE = 10_000  # who are asked one question
 
 # %%
