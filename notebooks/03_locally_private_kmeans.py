@@ -81,10 +81,10 @@ N_PEOPLE = 10_000  # who are asked one question
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+from IPython.display import display
 
 from fedclust_helpers import accounting, audit, datasets, kmeans, studies
 from fedclust_helpers import ldp_kmeans as ldp
-from fedclust_helpers.estimators import LocalKMeans
 from fedclust_helpers.federation import simulate
 from fedclust_helpers.ldp_kmeans import frequency_oracles as fo
 from fedclust_helpers.ldp_kmeans import local_randomizers as lr
@@ -213,10 +213,10 @@ show(fig, "A bell of noise around zero, popular places to its right")
 # around zero, twice that of section 1, because a sign is −1 or 1 and a yes 0 or 1. Popular places
 # stand out once they hold five times that width, about 5,000 users: the one with 6,000 is just seen,
 # the one with 3,000 is lost in the noise. (Of 65,536 draws of noise the largest is expected near
-# $\sqrt{2\ln 65536} = 4.7$ standard deviations; the dashed line leaves half a one more. The heights of
-# the triangles mean nothing: they only keep them apart.) The width does not depend on the number of buckets: asking
-# for 65,536 places costs no more than asking for two, except that more candidates need a higher
-# threshold.
+# $\sqrt{2\ln 65536} = 4.7$ standard deviations; the dashed line leaves half a one more. The heights
+# of the triangles mean nothing: they only keep them apart.) The width does not depend on the number
+# of buckets: asking for 65,536 places costs no more than asking for two, except that more candidates
+# need a higher threshold.
 #
 # ### Why this oracle?
 #
@@ -236,7 +236,7 @@ table = pd.DataFrame(
     {name: {e: sd(e) for e in (0.5, 1.0, 2.0, 4.0, 8.0)}
      for name, sd in oracles.items()}
 ).assign(users=lambda t: (t["one bit"] / t.min(axis=1)) ** 2)  # fmt: skip
-print("sd of a count / √n\n", table.round(2).to_string())
+display(table.rename_axis("sd of a count / √n at ε").round(2))
 check(table.users[1.0] < 1.3, "at ε = 1: a quarter more users")
 check(2.2 < table.users[2.0] < 2.6, "at ε = 2: 2.4 times the users")
 check(table.users[8.0] > 25, "one bit saturates at c = 1")
@@ -412,12 +412,13 @@ draw.plot_noise_audit(axes, scores, lower, EPSILON)
 show(fig, "A user's report for two values: printed and corrected noise")
 
 # %% [markdown]
-# **Read the figure.** One user's report (its part along $g$, over its noise), for two values that differ
-# in their bucket: filled for one, outlined for the other. With the printed noise the two histograms separate, and 20,000 reports prove that ε is well above the claim (the
-# exact value is 5.1; an audit only bounds it from below). With noise for $2\sup\lVert g\rVert$ they
-# overlap. A constant $g$ would get no noise, and the sign would reveal the bucket. Inside the paper
-# $g$ ranges over a ball around the origin, where the printed noise is 2.5 times as large as needed,
-# so its algorithms are safe; a library must not copy the line ([P7](../data/results/claims.md#P7),
+# **Read the figure.** One user's report (its part along $g$, over its noise), for two values that
+# differ in their bucket: filled for one, outlined for the other. With the printed noise the two
+# histograms separate, and 20,000 reports prove that ε is well above the claim (the exact value is
+# 5.1; an audit only bounds it from below). With noise for $2\sup\lVert g\rVert$ they overlap. A
+# constant $g$ would get no noise, and the sign would reveal the bucket. Inside the paper $g$ ranges
+# over a ball around the origin, where the printed noise is 2.5 times as large as needed, so its
+# algorithms are safe; a library must not copy the line ([P7](../data/results/claims.md#P7),
 # [F13](../data/results/claims.md#F13)). Algorithm 5 has a related slip: it assumes that two points
 # differ by $\sqrt2$, but $x$ and $-x$ of one cluster differ by 2
 # ([P.alg5](../data/results/claims.md#P.alg5)).
@@ -582,10 +583,11 @@ show(fig, "Chosen cells and centres in a disc, for three numbers of users")
 # fine ones. With ten thousand users a cell needs a tenth of them all: only the largest groups light
 # up, many of them as coarse cells, and centres (triangles) land beside the crosses. With a million
 # one per cent is enough, and the centres sit on the crosses, at a cost of 0.0226 where the best is
-# 0.0224. (The lone square at the upper left of that panel holds hardly anybody: the hash of section 2
-# put it into one bucket with a cell of the cluster to its right, and both got that bucket's count. Of 64
-# cells in 65,536 buckets two meet in 3 % of the runs.) Each user said **one bit**: the transcript above has a million messages of one bit (a byte on the
-# wire), and the bill of every user is ε = 1, δ = 0.
+# 0.0224. (The lone square at the upper left of that panel holds hardly anybody: the hash of section
+# 2 put it into one bucket with a cell of the cluster to its right, and both got that bucket's count.
+# Of 64 cells in 65,536 buckets two meet in 3 % of the runs.) Each user said **one bit**: the
+# transcript above has a million messages of one bit (a byte on the wire), and the bill of every user
+# is ε = 1, δ = 0.
 #
 # ## 10. Against the obvious alternatives
 #
@@ -648,10 +650,11 @@ draw.plot_methods(ax, found, best=best, single=single)
 show(fig, "Cost of eight local methods for two numbers of users each")
 
 # %% [markdown]
-# **Read the figure.** Three seeds each; ticks, and numbers at the right, are their medians. Noisy points are no better than one
-# centre at the origin that costs no privacy at all: k-means clusters the noise. Local Lloyd does not
-# repair its random start: with a million users it still costs six times the optimum. The grid methods
-# win. Four rounds are *worse* than one in four dimensions (section 15 says why).
+# **Read the figure.** Three seeds each; ticks, and numbers at the right, are their medians. Noisy
+# points are no better than one centre at the origin that costs no privacy at all: k-means clusters
+# the noise. Local Lloyd does not repair its random start: with a million users it still costs six
+# times the optimum. The grid methods win. Four rounds are *worse* than one in four dimensions
+# (section 15 says why).
 #
 # ## 11. One grid is as good, if you know which
 #
@@ -715,7 +718,7 @@ for n in sizes:
     trusts["local"].append(four)
 means = {name: np.mean(costs, axis=1) for name, costs in trusts.items()}
 means = pd.DataFrame(means, sizes)
-print("cost / best cost\n", (means / best).round(2).T.to_string())
+display((means / best).rename_axis("cost / best cost at n").round(2))
 
 # %%
 reach = (means < 1.5 * best).idxmax()
@@ -744,12 +747,12 @@ check(accounting.local_epsilon_for(10**5, EPSILON, DELTA) > 7, "the price")
 # about ten, whatever n is.
 #
 # **Read the output: a shuffler in between.** If somebody passes the reports on in random order and
-# without senders, a report hides among $n$ others, and may say more for the same promise (ε, δ) against
-# the server: among 100,000 users a report of ε = 7.07 costs ε = 1. That is also the price. Whoever
-# learns the senders, the shuffler first of all, holds a report of ε = 7.07 with a name on it, of which
-# next to nothing is noise. One bit gains little from it (its error falls from $c_\epsilon = 2.16$ to 1 at
-# best, section 2); a report of many symbols gains much: notebook [05](05_side_by_side.ipynb),
-# sections 2 and 3.
+# without senders, a report hides among $n$ others, and may say more for the same promise (ε, δ)
+# against the server: among 100,000 users a report of ε = 7.07 costs ε = 1. That is also the price.
+# Whoever learns the senders, the shuffler first of all, holds a report of ε = 7.07 with a name on it,
+# of which next to nothing is noise. One bit gains little from it (its error falls from $c_\epsilon =
+# 2.16$ to 1 at best, section 2); a report of many symbols gains much: notebook
+# [05](05_side_by_side.ipynb), sections 2 and 3.
 #
 # ### Table 1 as an experiment
 #
@@ -764,7 +767,7 @@ check(accounting.local_epsilon_for(10**5, EPSILON, DELTA) > 7, "the price")
 # %%
 table = studies.load_results("ldp_scaling").drop_duplicates("quantity")
 fits = table.set_index("quantity").filter(like="slope")
-print(fits.round(2).to_string())
+display(fits.round(2))
 check(fits.slope_high["excess_alg1"] < 0.5, "the excess: below √n")
 check(fits.slope_low["zipf_missed"] > 0.7, "a long tail: almost all lost")
 
@@ -789,14 +792,14 @@ check(fits.slope_low["zipf_missed"] > 0.7, "a long tail: almost all lost")
 #
 # (Sections 13 to 15 are the rest of the paper. Whoever has few columns may go on with section 16.)
 #
-# A grid in $d = 20$ dimensions has too many cells. So Algorithm 1 first maps the points by a random matrix
-# (a **Johnson-Lindenstrauss projection**) to $d_{\mathrm{low}} = O(\log k)$ columns and looks for heavy
-# cells there. The centres come from vector
-# sums (section 5) over these cells, in all $d$ columns. Theorem 2.7 says when that works: with about $\ln k/\gamma^2$ columns the cost of a clustering changes by a factor
-# between $1-\gamma$ and $1+\gamma$ only.
+# A grid in $d = 20$ dimensions has too many cells. So Algorithm 1 first maps the points by a random
+# matrix (a **Johnson-Lindenstrauss projection**) to $d_{\mathrm{low}} = O(\log k)$ columns and looks
+# for heavy cells there. The centres come from vector sums (section 5) over these cells, in all $d$
+# columns. Theorem 2.7 says when that works: with about $\ln k/\gamma^2$ columns the cost of a
+# clustering changes by a factor between $1-\gamma$ and $1+\gamma$ only.
 #
-# **Predict.** Ten clusters in 300 columns, mapped to 4. What happens to the cost of the clustering? And to
-# the longest point?
+# **Predict.** Ten clusters in 300 columns, mapped to 4. What happens to the cost of the clustering?
+# And to the longest point?
 
 # %%
 rng = stream("maps")
@@ -830,14 +833,14 @@ print("noise of a centre in ten columns:", round(theory.sums_center_error(
 #
 # ## 14. Locality-sensitive hashing (LSH): why distance and dimension decide
 #
-# Algorithm 4 replaces fine cells by **buckets**: balls thrown at random in $t$ dimensions; points in the same
-# ball share a bucket. Two points at distance 1, the radius of a cluster, share one with probability
-# $p(1)$, points at a larger distance $u$ with a smaller $p(u)$. Ask for heavy buckets and take the mean of
-# each. Strangers in a bucket pull its mean aside; Lemma 2.16 says that they do little where the damping
-# $p(1)^2/p(u)$ is large.
+# Algorithm 4 replaces fine cells by **buckets**: balls thrown at random in $t$ dimensions; points in
+# the same ball share a bucket. Two points at distance 1, the radius of a cluster, share one with
+# probability $p(1)$, points at a larger distance $u$ with a smaller $p(u)$. Ask for heavy buckets and
+# take the mean of each. Strangers in a bucket pull its mean aside; Lemma 2.16 says that they do
+# little where the damping $p(1)^2/p(u)$ is large.
 #
-# **Predict.** t = 4 is the most that a laptop can hash. By which factor are users damped that are twice as
-# far away as the radius?
+# **Predict.** t = 4 is the most that a laptop can hash. By which factor are users damped that are
+# twice as far away as the radius?
 
 # %% tags=["hide-input"]
 fig, axes = plt.subplots(1, 2, figsize=(8.8, 3.8))
@@ -854,9 +857,9 @@ show(fig, "A bucket with a cluster and strangers; damping by distance, t")
 # * *Damping of 30* takes six times the radius at t = 4, hence a factor $6^2 = 36$ in the cost, or a larger
 #   t, where hashing takes $t^{O(t)}$ balls.
 #
-# The lemmas hold ([P11](../data/results/claims.md#P11), [P14](../data/results/claims.md#P14)), two steps of
-# their proofs do not ([P12](../data/results/claims.md#P12), [P13](../data/results/claims.md#P13)). In our
-# runs LSH made no difference that could be seen
+# The lemmas hold ([P11](../data/results/claims.md#P11), [P14](../data/results/claims.md#P14)), two
+# steps of their proofs do not ([P12](../data/results/claims.md#P12),
+# [P13](../data/results/claims.md#P13)). In our runs LSH made no difference that could be seen
 # ([P.alg4.lsh](../data/results/claims.md#P.alg4.lsh)); `lsh=False` is the default.
 #
 # ## 15. Four rounds, and what each user said
@@ -868,12 +871,13 @@ show(fig, "A bucket with a cluster and strangers; damping by distance, t")
 # | 3 **votes** | which candidate is nearest? | weighted k-means on the votes |
 # | 4 **means** | which centre is nearest? And one noised vector, in all d columns | Algorithm 5 |
 #
-# The grids are shifted at random, so that a centre touches about five cells and not all $2^d$ of a corner
-# ([P10](../data/results/claims.md#P10)). The paper repeats round 2 for many guesses, levels and scales
-# at once: 38,400 questions for $n = 10^6$, which leaves 26 users for each
-# ([P.thm1.2.printed](../data/results/claims.md#P.thm1.2.printed)). We repeat it twice. Without LSH, the
-# default, the centres of the heavy cells are the candidates: nobody is asked in round 2, and *three*
-# rounds are left (as in the tables of notebook [05](05_side_by_side.ipynb)). Here it runs with LSH.
+# The grids are shifted at random, so that a centre touches about five cells and not all $2^d$ of a
+# corner ([P10](../data/results/claims.md#P10)). The paper repeats round 2 for many guesses, levels
+# and scales at once: 38,400 questions for $n = 10^6$, which leaves 26 users for each
+# ([P.thm1.2.printed](../data/results/claims.md#P.thm1.2.printed)). We repeat it twice. Without LSH,
+# the default, the centres of the heavy cells are the candidates: nobody is asked in round 2, and
+# *three* rounds are left (as in the tables of notebook [05](05_side_by_side.ipynb)). Here it runs
+# with LSH.
 #
 # **Predict.** Which is better here, the centres before round 4 or after it? And what does one user say?
 
@@ -901,14 +905,14 @@ draw.plot_rounds(axes, plane, four, plane_means)
 show(fig, "Four discs: heavy cells, candidates, votes, and final centres")
 
 # %% [markdown]
-# **Read the table.** One row is one user. A bit (±1) is about a random half of all cells, and one time in
-# four it is a lie. The vector of another has noise of 8.5 in each column on a point of length below 1. That
-# is all the server ever gets. A single bit moves the odds of any guess about its sender by a factor of
-# $e = 2.7$ at most; a million of them draw this picture.
+# **Read the table.** One row is one user. A bit (±1) is about a random half of all cells, and one
+# time in four it is a lie. The vector of another has noise of 8.5 in each column on a point of length
+# below 1. That is all the server ever gets. A single bit moves the odds of any guess about its sender
+# by a factor of $e = 2.7$ at most; a million of them draw this picture.
 #
-# **Read the figure.** 1: heavy cells, coarse to fine. 2: candidates, which are centres of heavy cells and
-# means of heavy buckets. 3: the votes (area). 4: k-means on the votes (squares), the means of the last
-# round (triangles), the truth (crosses).
+# **Read the figure.** 1: heavy cells, coarse to fine. 2: candidates, which are centres of heavy cells
+# and means of heavy buckets. 3: the votes (area). 4: k-means on the votes (squares), the means of the
+# last round (triangles), the truth (crosses).
 #
 # It works, and costs more than one round did, since the same users are shared by more questions. In two
 # dimensions round 4 even makes the centres worse; it pays where the votes were taken in a projection
@@ -940,12 +944,12 @@ needed = pd.DataFrame({e: {
     "two levels": ldp.users_needed(0.02, e, 2),
     "secure sum": 3.5 * np.sqrt(8) / (e * 0.02),
 } for e in (0.5, 1, 2, 4, 8, 16, 32, 64)})  # fmt: skip
-print(needed[[1, 4, 16, 64]].map("{:.1e}".format).to_string())
+display(needed[[1, 4, 16, 64]].map("{:.1e}".format))
 ratios = lesson.cost_ratios(studies.load_results("ldp_cost"), epsilon=1)
 one, four, mean = (ratios.loc[m].unstack("k") for m in lesson.COMPARED)
-print("\none round: cost / best cost by d, k and n (rows), ε = 1")
-print(one[[2, 4, 6]].round(2).to_string(na_rep=""))
-print("\none private mean\n", mean.loc[[1e4], [2, 4]].round(1).to_string())
+print("one round, then one private mean: cost / best cost, ε = 1")
+display(one.loc[:1e6, [2, 4, 6]].round(2))
+display(mean.loc[[1e4], [2, 4]].round(1))
 print(f"four rounds, d = 10, k = 5, 10⁷ users: {four.loc[1e7, (10, 5)]:.2f}")
 
 # %%
@@ -966,19 +970,19 @@ draw.plot_limits(axes, needed.T, ratios.xs(5, level="k"))
 show(fig, "Users needed against epsilon; cost ratio against the dimension")
 
 # %% [markdown]
-# **Read the figure.** Left: as printed it takes 260 million users at ε = 1 to see a cell that
-# holds 2 % of them ([P.thm1.1.printed](../data/results/claims.md#P.thm1.1.printed)). Splitting users over two
-# levels needs 900 times fewer, and a secure sum 600 times fewer again. Right: from the committed
+# **Read the figure.** Left: as printed it takes 260 million users at ε = 1 to see a cell that holds
+# 2 % of them ([P.thm1.1.printed](../data/results/claims.md#P.thm1.1.printed)). Splitting users over
+# two levels needs 900 times fewer, and a secure sum 600 times fewer again. Right: from the committed
 # result table (five clusters, means over data sets, ε = 1). Up to four dimensions one round comes
 # near the optimum with $10^6$ users. Six are the edge. Beyond, it costs several times the optimum
-# even with $10^7$ users, and four rounds earn their keep: 1.4 times the optimum at d = 10 with $10^7$
-# users.
+# even with $10^7$ users, and four rounds earn their keep: 1.4 times the optimum at d = 10 with
+# $10^7$ users.
 #
 # ## 17. When is local privacy the right choice?
 #
-# It depends on n, ε, d **and k**. The numbers here were read, by the checks above, from the output above
-# the figure (rows of the table [ldp_cost](../data/results/ldp_cost.csv)): cost over best cost for 3, 5 and
-# 10 clusters, means over data sets.
+# It depends on n, ε, d **and k**. The numbers here were read, by the checks above, from the output
+# above the figure (rows of the table [ldp_cost](../data/results/ldp_cost.csv)): cost over best cost
+# for 3, 5 and 10 clusters, means over data sets.
 #
 # | your situation | take |
 # |---|---|
@@ -995,8 +999,8 @@ show(fig, "Users needed against epsilon; cost ratio against the dimension")
 # All at ε = 1. Local privacy buys something no other model has: *there is nothing to trust and
 # nothing to breach*. The server may be hacked, sold or subpoenaed: it never had more than one noised
 # answer per user. Three warnings. ε = 4 or 8 per user is large: at ε = 4 a coin tells the truth 98 %
-# of the time (section 1). Asking again next week spends the budget again. And nobody can check a report: whoever
-# controls 1 % of the users can put 1 % of them into any cell (exercise 4).
+# of the time (section 1). Asking again next week spends the budget again. And nobody can check a
+# report: whoever controls 1 % of the users can put 1 % of them into any cell (exercise 4).
 #
 # The table is about the paper's algorithms. What `LocalKMeans` does unless told otherwise goes beyond
 # them: section 18.
@@ -1025,6 +1029,8 @@ show(fig, "Users needed against epsilon; cost ratio against the dimension")
 # %%
 from sklearn.cluster import KMeans
 from sklearn.datasets import load_sample_image
+
+from fedclust_helpers.estimators import LocalKMeans
 
 colours = load_sample_image("china.jpg").reshape(-1, 3).astype(float)
 users = simulate(np.zeros_like(colours), "local", mode="secure")
@@ -1090,9 +1096,9 @@ show(fig, "Four discs with chosen cells, centres, means: two ε, two depths")
 _ = play.explore(plane, **how)
 
 # %% [markdown]
-# **What you will see.** With 10,000 users (above) it takes ε of about 4: a cell then needs 4.6 % of them,
-# and every cluster has one. At depth 6 cells of side 1/32 sink below the noise again: fewer of them stand
-# out than at depth 4, and the cost doubles.
+# **What you will see.** With 10,000 users (above) it takes ε of about 4: a cell then needs 4.6 % of
+# them, and every cluster has one. At depth 6 cells of side 1/32 sink below the noise again: fewer of
+# them stand out than at depth 4, and the cost doubles.
 #
 # ## Exercises
 #

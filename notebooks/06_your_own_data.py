@@ -154,14 +154,14 @@ show(fig, "Visits by age and blood pressure, grey; a centre in each group")
 #   [B.sketch.few](../data/results/claims.md#B.sketch.few). The groups are tighter than its default
 #   expects, so finer cells are asked for.)
 #
-# The same table and the same ε for each (sums hide a visit that is added or removed, noised answers one
-# that is replaced, which is the stronger promise: chapter 05, section 1). The columns are computed: what
-# the server sees comes from the plan, and the cost from a **rehearsal**, which runs the plan on data that
-# costs nothing. We use synthetic visits: groups at random places between the public bounds. A cost of
-# 1.00 means: as good as k-means without noise. *kB of all* are the thousands of bytes of all messages that
-# the releases need, to and from all clients, over all rounds: in the first five rows those of five
-# clinics (the ideal party counts only what it announces), in the last two those of 6000 visits, each of
-# which sends for itself.
+# The same table and the same ε for each (sums hide a visit that is added or removed, noised answers
+# one that is replaced, which is the stronger promise: chapter 05, section 1). The columns are
+# computed: what the server sees comes from the plan, and the cost from a **rehearsal**, which runs
+# the plan on data that costs nothing. We use synthetic visits: groups at random places between the
+# public bounds. A cost of 1.00 means: as good as k-means without noise. *kB of all* are the thousands
+# of bytes of all messages that the releases need, to and from all clients, over all rounds: in the
+# first five rows those of five clinics (the ideal party counts only what it announces), in the last
+# two those of 6000 visits, each of which sends for itself.
 #
 # **Predict.** The first five rows differ in trust only. How much accuracy does it cost not to trust the
 # server? And how much, not to trust anybody?
@@ -242,11 +242,11 @@ check(fewer > tried.nicv[0], "one cluster fewer explains less")
 # %% [markdown]
 # `nicv` is the mean squared distance to the nearest centre, with the bounds scaled to −1 and 1,
 # `without_noise` the same for a run without noise, `ratio` the one over the other, and `too_few_rows`
-# whether the plan warns that noise will drown the clusters. Look at `ratio` for ε: where it is close to 1, more budget
-# buys nothing. Look at `nicv` for k: where one cluster more hardly lowers it, stop. Both answers are
-# about the data that you rehearse on. Our synthetic visits have four groups because we put four in, so
-# about k they can tell nothing new: for k take *public* rows of the same kind. The private rows were
-# not touched, so there is nothing to pay.
+# whether the plan warns that noise will drown the clusters. Look at `ratio` for ε: where it is close
+# to 1, more budget buys nothing. Look at `nicv` for k: where one cluster more hardly lowers it, stop.
+# Both answers are about the data that you rehearse on. Our synthetic visits have four groups because
+# we put four in, so about k they can tell nothing new: for k take *public* rows of the same kind. The
+# private rows were not touched, so there is nothing to pay.
 #
 # **Bounds.** They decide how much noise there is, in the units of your data. Wider than needed is safe
 # but may cost; too narrow cuts rows off (each clinic sees how many of its own: `clipped_counts_`).
@@ -508,8 +508,8 @@ check(agree["private"] > 0.8, "the groups are those of the diagnosis")
 #
 # ## Play (optional)
 #
-# The figure of section 5 with two sliders: ε of one fit, and the budget (dashed). How many of twelve fits
-# does it pay for?
+# The figure of section 5 with two sliders: ε of one fit, and the budget (dashed). How many of twelve
+# fits does it pay for?
 
 # %% tags=["widget"]
 play.explore(delta=DELTA)
