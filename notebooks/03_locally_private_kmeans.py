@@ -944,7 +944,8 @@ needed = pd.DataFrame({e: {
     "two levels": ldp.users_needed(0.02, e, 2),
     "secure sum": 3.5 * np.sqrt(8) / (e * 0.02),
 } for e in (0.5, 1, 2, 4, 8, 16, 32, 64)})  # fmt: skip
-display(needed[[1, 4, 16, 64]].map("{:.1e}".format))
+few = needed[[1, 4, 16, 64]].rename_axis("users needed at ε")
+display(few.map("{:.1e}".format))
 ratios = lesson.cost_ratios(studies.load_results("ldp_cost"), epsilon=1)
 one, four, mean = (ratios.loc[m].unstack("k") for m in lesson.COMPARED)
 print("one round, then one private mean: cost / best cost, ε = 1")
@@ -989,7 +990,7 @@ show(fig, "Users needed against epsilon; cost ratio against the dimension")
 # | the rows already lie with organisations (clinics, banks) | **not this**: they can add up; notebook [06](06_your_own_data.ipynb) |
 # | somebody may add up (a secure sum, two servers, masks) | **not this**: notebook [01](01_fastlloyd.ipynb), hundreds of times fewer users |
 # | related public data at the server | notebook [02](02_feddp_kmeans.ipynb), with a secure sum |
-# | nobody may add up, $10^4$ users, d ≤ 4 | one round: from 2 times the optimum (3 clusters, d = 2) to 14 times (10 clusters, d = 4); one private mean costs 11 to 18 times |
+# | nobody may add up, $10^4$ users, d ≤ 4 | one round: from 2 times the optimum (3 clusters, d = 2) to 14 times (10 clusters, d = 4); one private mean costs 11 to 19 times |
 # | $10^5$ users, d ≤ 4 | one round: within a half of the optimum for 3 or 5 clusters, 1.7 to 3.2 times for 10 |
 # | $10^6$ users, d ≤ 4 | one round: within a quarter of the optimum for up to 10 clusters |
 # | $10^6$ users, d = 6 | one round: 1.2 times for 3 clusters, 2.5 for 5, 3.2 for 10 |
