@@ -53,7 +53,7 @@
 # | $d_{\mathrm{low}}$ | number of columns after a projection | `n_outputs` |
 # | $k$ | number of clusters | `K`, `n_clusters` |
 # | $s$ | standard deviation of noise, in the units of what it is added to | `mechanism.std` |
-# | $c_\epsilon$ | factor that takes the bias out of a randomised bit, $(e^\epsilon+1)/(e^\epsilon-1)$ | `debias` |
+# | $c_\epsilon$ | factor that takes the bias out of a randomised bit, $(e^\epsilon+1)$ / $(e^\epsilon-1)$ | `debias` |
 # | $l$ | level of the nested grid; cells of level $l$ have side $2^{1-l}$ | `depth` |
 # | $H_l$ | heavy cells of level $l$ | `HeavyCells` |
 # | $L$ | number of questions that the users share, such as levels of the grid | `n_levels` |
@@ -62,7 +62,7 @@
 # | $W$ | table of signs, $\pm1$: one row for each user, one column for each bucket | `walsh_hadamard` |
 # | $g(x)$ | the vector that one user adds to a sum, often $x$ itself | `encode` |
 # | $t$ | number of dimensions in which a hash carves balls | `t` |
-# | $p(u)$ | probability that two points at distance $u$ fall into one bucket of the hash | `collision_probability` |
+# | $p(u)$ | probability that two points at distance $u$, in radii, fall into one bucket of the hash | in `lsh` |
 #
 # The [table of symbols](../docs/symbols.md) of all notebooks says what the paper calls them. Codes such
 # as [P.split](../data/results/claims.md#P.split) lead to a claim, the check behind it, and our verdict.
@@ -74,17 +74,17 @@ EPSILON_LARGE = 8.0  # to compare with
 DELTA = 1e-6
 K = 5
 N_USERS = 1_000_000
-N_PHONES = 200_000  # of the first oracle
+N_PHONES = 200_000  # of section 2, each in one place
 N_PEOPLE = 10_000  # who are asked one question
 
 # %%
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+from IPython.display import display
 
 from fedclust_helpers import accounting, audit, datasets, kmeans, studies
 from fedclust_helpers import ldp_kmeans as ldp
-from fedclust_helpers.estimators import LocalKMeans
 from fedclust_helpers.federation import simulate
 from fedclust_helpers.ldp_kmeans import frequency_oracles as fo
 from fedclust_helpers.ldp_kmeans import local_randomizers as lr
@@ -99,9 +99,9 @@ check, stream, seeds = lesson.begin(globals())
 # %% [markdown]
 # ## 1. One coin flip
 #
-# The oldest local mechanism (Warner, 1965). Ten thousand people are asked an embarrassing yes/no
-# question; 3000 of them would say yes. Each tosses a biased coin in private, tells the truth with
-# probability $e^\epsilon/(e^\epsilon+1)$ and lies otherwise. At ε = 1 that is 73 % truth.
+# **Randomised response** is the oldest local mechanism (Warner, 1965). Ten thousand people are asked an
+# embarrassing yes/no question; 3000 of them would say yes. Each tosses a biased coin in private, tells
+# the truth with probability $e^\epsilon/(e^\epsilon+1)$ and lies otherwise. At ε = 1 that is 73 % truth.
 #
 # **Local differential privacy.** A report is ε-private if for any two values $x$, $x'$ that its sender
 # may hold, and for every report $y$, $P(y \mid x) \le e^\epsilon\,P(y \mid x')$. For the coin the
@@ -130,6 +130,8 @@ bits, rng = np.arange(N_PEOPLE) < 0.3 * N_PEOPLE, stream("coin")
 answers = [flip(bits, EPSILON, rng) for _ in range(400)]
 naive = np.array([reports.sum() for reports in answers])
 debiased = np.array([undo(reports, EPSILON) for reports in answers])
+for e in (EPSILON, 4 * EPSILON):
+    print(f"ε = {e:g}: the truth in {lr.RandomizedResponse(e).keep:.0%}")
 
 # %%
 formula = coin.std(N_PEOPLE, bits.sum())
@@ -159,7 +161,8 @@ show(fig, "Histograms: naive counts miss the truth, de-biased ones do not")
 # agree in exactly half of the rows. The user sends the sign of its own bucket through the coin: one
 # yes/no answer about a random half of the buckets. Adding up $c_\epsilon\,W[\text{row}, v]$ times the
 # report over all users estimates the count of bucket $v$: a user in $v$ adds 1 on average, any
-# other user adds 0. One Walsh-Hadamard transform does it for all 65,536 buckets.
+# other user adds 0. One Walsh-Hadamard transform does it for all 65,536 buckets. Whatever tells in this
+# way how many users hold a value, for any value that one thinks of, is called a **frequency oracle**.
 #
 # 200,000 phones: eight popular places with 20,000 down to 3,000 users, everybody else alone somewhere.
 #
@@ -209,9 +212,11 @@ show(fig, "A bell of noise around zero, popular places to its right")
 # **Read the figure.** Grey: the other 65,528 buckets, a bell of width $c_\epsilon\sqrt n$ (line)
 # around zero, twice that of section 1, because a sign is −1 or 1 and a yes 0 or 1. Popular places
 # stand out once they hold five times that width, about 5,000 users: the one with 6,000 is just seen,
-# the one with 3,000 is lost in the noise. The width does not depend on the number of buckets: asking
-# for 65,536 places costs no more than asking for two, except that more candidates need a higher
-# threshold.
+# the one with 3,000 is lost in the noise. (Of 65,536 draws of noise the largest is expected near
+# $\sqrt{2\ln 65536} = 4.7$ standard deviations; the dashed line leaves half a one more. The heights
+# of the triangles mean nothing: they only keep them apart.) The width does not depend on the number
+# of buckets: asking for 65,536 places costs no more than asking for two, except that more candidates
+# need a higher threshold.
 #
 # ### Why this oracle?
 #
@@ -231,7 +236,7 @@ table = pd.DataFrame(
     {name: {e: sd(e) for e in (0.5, 1.0, 2.0, 4.0, 8.0)}
      for name, sd in oracles.items()}
 ).assign(users=lambda t: (t["one bit"] / t.min(axis=1)) ** 2)  # fmt: skip
-print("sd of a count / √n\n", table.round(2).to_string())
+display(table.rename_axis("sd of a count / √n at ε").round(2))
 check(table.users[1.0] < 1.3, "at ε = 1: a quarter more users")
 check(2.2 < table.users[2.0] < 2.6, "at ε = 2: 2.4 times the users")
 check(table.users[8.0] > 25, "one bit saturates at c = 1")
@@ -257,31 +262,16 @@ questions = np.array([1, 2, 3, 5, 7, 10, 14, 20, 28, 40])
 answered = {  # by one user, of L questions
     "split the budget": lambda e, L: L,
     "split the users": lambda e, L: 1,
-    "mixed": lr.participations,  # max(1, ε/2.18), at most L
+    "mixed": lr.participations,  # ε/2.18, rounded; from 1 to L
 }
-curves = {
-    e: {name: [theory.split_users_std(1, e, L, a(e, L)) for L in questions]
-        for name, a in answered.items()}
-    for e in (EPSILON, EPSILON_LARGE)
-}  # fmt: skip
-
-
-# %%
-def measured(epsilon, n_answers, rng, n=20_000):
-    """sd of the counts of empty buckets over √n, ten questions."""
-    oracle = fo.OneBitCounts(
-        lambda points, _: fo.Question(points[:, 0].astype(np.uint64)),
-        epsilon, shares=[1.0] * 10, n_answers=n_answers, rng=rng,
-    )  # fmt: skip
-    fo.ask_values(oracle, np.zeros((n, 1)), rng=rng)
-    own = oracle.buckets(np.zeros(1, dtype=np.uint64))
-    empty = np.delete(oracle.spectrum[0], own)
-    return empty.std() * oracle.scale(0) / np.sqrt(n)
-
-
+curves = {e: {
+    name: [theory.split_users_std(1, e, L, a(e, L)) for L in questions]
+    for name, a in answered.items()
+} for e in (EPSILON, EPSILON_LARGE)}  # fmt: skip
 rng = stream("split")
-marks = pd.DataFrame({e: {
-    name: measured(e, a(e, 10), rng) for name, a in answered.items()
+marks = pd.DataFrame({e: {  # simulated: 20,000 users, ten questions
+    name: lesson.empty_buckets_std(e, a(e, 10), rng=rng)
+    for name, a in answered.items()
 } for e in curves})  # fmt: skip
 
 # %%
@@ -301,8 +291,9 @@ show(fig, "Error of a count against the number of questions, two budgets")
 # better at L = 10 and wins by about $\sqrt L$. The paper splits the budget; for 20 grids and 2 oracles
 # that alone costs a factor of six in error, so more than thirty in users. At ε = 8 it does not hold: ten
 # questions are better answered by splitting the budget (2.6 against 3.2). At large ε one bit saturates
-# and the optimum lies between: each user answers $a = \max(1, \epsilon/2.18)$ questions with
-# $\epsilon/a$ each (the minimum of $c_{\epsilon/a}^2/a$).
+# and the optimum lies between: each user answers $a = \epsilon/2.18$ questions with $\epsilon/a$ each
+# (the minimum of $c_{\epsilon/a}^2/a$). Nobody answers a part of a question, so $a$ is rounded to the
+# nearest whole number, at least one and at most $L$: one question at ε = 1, four at ε = 8.
 #
 # ### The bill of one user
 #
@@ -348,9 +339,10 @@ check(fed.ledger.pure_epsilon() <= EPSILON, "not twice: other users")
 # Counting people in a cell is not enough: centres are means. Let the user send a *vector*: the sign
 # $W[\text{row}, v]$ of its bucket $v$ times its point $x$, plus Gaussian noise of standard deviation
 # $s$ in every column. Multiplied by the signs of any bucket and added up, the reports give on average
-# the sum of the points in that bucket, for any bucket that the server thinks of later. The paper's
-# Algorithm 6, HeavySumsOracle, does this for any vector $g(x)$ computed from the point. No second
-# round is needed, but users are: those who send a vector send no bit (section 3).
+# the sum of the points in that bucket, for any bucket that the server thinks of later. An oracle of
+# section 2 tells counts; this one tells sums. The paper calls it **HeavySumsOracle** (Algorithm 6), and
+# allows any vector $g(x)$ computed from the point. No second round is needed, but users are: those who
+# send a vector send no bit (section 3).
 #
 # How much noise? The report $+x$ of one user and $-x'$ of a neighbour differ by at most 2, the
 # sensitivity in the unit ball. At ε = 1, δ = $10^{-6}$ that takes $s = 8.5$.
@@ -369,12 +361,12 @@ def sums_error(n, rng, d=4):  # root mean square, 16 sums; and theory
     reports += rng.normal(0, s, reports.shape)
     wrong = signs @ reports - kmeans.group_sums(points, keys, 16)[0]
     predicted = np.sqrt(n * (15 / 16 + d * s**2))
-    return np.sqrt((wrong**2).sum(axis=1).mean()), predicted
+    return s, np.sqrt((wrong**2).sum(axis=1).mean()), predicted
 
 
 for n in (10_000, 40_000, 160_000):
-    rms, predicted = sums_error(n, stream("sums"))
-    print(f"n = {n:>7,}: error of a sum {rms:6.0f}, theory {predicted:6.0f}")
+    s, rms, predicted = sums_error(n, stream("sums"))
+    print(f"{n:>7,}: s = {s:.2f}, error {rms:6.0f}, theory {predicted:6.0f}")
     check(abs(rms / predicted - 1) < 0.4, "64 numbers: 4 sd are 0.35")
 
 # %% [markdown]
@@ -420,12 +412,13 @@ draw.plot_noise_audit(axes, scores, lower, EPSILON)
 show(fig, "A user's report for two values: printed and corrected noise")
 
 # %% [markdown]
-# **Read the figure.** One user's report, for two values that differ in their bucket. With the printed
-# noise the two histograms separate, and 20,000 reports prove that ε is well above the claim (the
-# exact value is 5.1; an audit only bounds it from below). With noise for $2\sup\lVert g\rVert$ they
-# overlap. A constant $g$ would get no noise, and the sign would reveal the bucket. Inside the paper
-# $g$ ranges over a ball around the origin, where the printed noise is 2.5 times as large as needed,
-# so its algorithms are safe; a library must not copy the line ([P7](../data/results/claims.md#P7),
+# **Read the figure.** One user's report (its part along $g$, over its noise), for two values that
+# differ in their bucket: filled for one, outlined for the other. With the printed noise the two
+# histograms separate, and 20,000 reports prove that ε is well above the claim (the exact value is
+# 5.1; an audit only bounds it from below). With noise for $2\sup\lVert g\rVert$ they overlap. A
+# constant $g$ would get no noise, and the sign would reveal the bucket. Inside the paper $g$ ranges
+# over a ball around the origin, where the printed noise is 2.5 times as large as needed, so its
+# algorithms are safe; a library must not copy the line ([P7](../data/results/claims.md#P7),
 # [F13](../data/results/claims.md#F13)). Algorithm 5 has a related slip: it assumes that two points
 # differ by $\sqrt2$, but $x$ and $-x$ of one cluster differ by 2
 # ([P.alg5](../data/results/claims.md#P.alg5)).
@@ -437,8 +430,8 @@ show(fig, "A user's report for two values: printed and corrected noise")
 # stands for a cell? The paper rounds down coordinate by coordinate (line 8: the floor), so that the
 # grids nest. As an index that is fine. As a place it is the cell's lower corner.
 #
-# From here on: made data, five clusters in the unit ball, spread 0.15 around each centre. The
-# best cost per point is about 0.0225 = 0.15².
+# From here on: made data, five clusters in the unit ball, spread 0.15 around each centre. The cost is
+# the mean squared distance of a user to the nearest centre; the best is about 0.0225 = 0.15².
 #
 # **Predict.** No privacy, side 1/4, d = 4. What does the proxy cost with corners, and with centres?
 
@@ -537,8 +530,8 @@ def one_round(points, coarse=2, fine=3, z=3.5):
     )  # fmt: skip
     users.ask(counts, round=0)  # lines 9 to 12
     cells = grid.all_cells(coarse, radius=1.0)
-    ph, sd = counts.count(cells, coarse), counts.depth_std(coarse)
-    cells, ph = cells[ph > 2.5 * sd], ph[ph > 2.5 * sd]
+    users_in, sd = counts.count(cells, coarse), counts.depth_std(coarse)
+    cells, users_in = (a[users_in > 2.5 * sd] for a in (cells, users_in))
     children = grid.children(cells, coarse, fine)
     children = children[grid.meets_ball(children, fine, 1.0)]
     below = counts.count(children, fine)
@@ -546,7 +539,7 @@ def one_round(points, coarse=2, fine=3, z=3.5):
     parents = grid.keys(children[picked] >> (fine - coarse), coarse)
     found = zip(children[picked], below[picked], strict=True)
     chosen = [(fine, cell, count) for cell, count in found]
-    for cell, count in zip(cells, ph, strict=True):
+    for cell, count in zip(cells, users_in, strict=True):
         mine = parents == grid.keys(cell[None], coarse)
         rest = count - below[picked][mine].sum()  # lines 17 and 18
         if rest > z * sd * np.sqrt(1 + mine.sum()):
@@ -569,7 +562,9 @@ for n in (N_USERS // 100, N_USERS // 10, N_USERS):
     costs[n] = cost(plane, runs[n].centers)
     share = ldp.detection_threshold(n, EPSILON, 2) / n
     print(f"n = {n:>9,}: a cell needs {share:.1%}, cost {costs[n]:.4f}")
-print(f"\nThe last plan:\n{plan}")
+twins = pd.Series(runs[N_USERS].weights).duplicated(keep=False).sum()
+print(f"cells of the last run that share a bucket, and so a count: {twins}")
+print(f"best cost without privacy {plane_best:.4f}\n\nThe last plan:\n{plan}")
 
 # %%
 seen = [np.sort(run.weights) for run in runs.values()]
@@ -587,16 +582,19 @@ show(fig, "Chosen cells and centres in a disc, for three numbers of users")
 # **Read the figure.** Grey: users; crosses: true means; light squares: coarse cells, dark squares:
 # fine ones. With ten thousand users a cell needs a tenth of them all: only the largest groups light
 # up, many of them as coarse cells, and centres (triangles) land beside the crosses. With a million
-# one per cent is enough, and the centres sit on the crosses, at about the best possible cost 0.022.
-# Each user said **one bit**: the transcript above has a million messages of one bit (a byte on the
-# wire), and the bill of every user is ε = 1, δ = 0.
+# one per cent is enough, and the centres sit on the crosses, at a cost of 0.0226 where the best is
+# 0.0224. (The lone square at the upper left of that panel holds hardly anybody: the hash of section
+# 2 put it into one bucket with a cell of the cluster to its right, and both got that bucket's count.
+# Of 64 cells in 65,536 buckets two meet in 3 % of the runs.) Each user said **one bit**: the
+# transcript above has a million messages of one bit (a byte on the wire), and the bill of every user
+# is ε = 1, δ = 0.
 #
 # ## 10. Against the obvious alternatives
 #
 # Same trust, same ε = 1 for each user, four dimensions:
 #
 # * **one grid**: the histogram of section 7 with a single level, too coarse, right, or too fine;
-# * **four rounds**: the paper's other algorithm (section 15);
+# * **four rounds**: the paper's other algorithm (section 15; three rounds where it does not hash);
 # * **local Lloyd**: users split over five rounds, random start;
 # * **noisy points**: send the point plus Gaussian noise, run k-means on what arrives;
 # * **one private mean**: give up on clusters.
@@ -652,10 +650,11 @@ draw.plot_methods(ax, found, best=best, single=single)
 show(fig, "Cost of eight local methods for two numbers of users each")
 
 # %% [markdown]
-# **Read the figure.** Three seeds each; numbers are medians. Noisy points are no better than one
-# centre at the origin that costs no privacy at all: k-means clusters the noise. Local Lloyd does not
-# repair its random start: with a million users it still costs six times the optimum. The grid methods
-# win. Four rounds are *worse* than one in four dimensions (section 15 says why).
+# **Read the figure.** Three seeds each; ticks, and numbers at the right, are their medians. Noisy
+# points are no better than one centre at the origin that costs no privacy at all: k-means clusters
+# the noise. Local Lloyd does not repair its random start: with a million users it still costs six
+# times the optimum. The grid methods win. Four rounds are *worse* than one in four dimensions
+# (section 15 says why).
 #
 # ## 11. One grid is as good, if you know which
 #
@@ -719,7 +718,7 @@ for n in sizes:
     trusts["local"].append(four)
 means = {name: np.mean(costs, axis=1) for name, costs in trusts.items()}
 means = pd.DataFrame(means, sizes)
-print("cost / best cost\n", (means / best).round(2).T.to_string())
+display((means / best).rename_axis("cost / best cost at n").round(2))
 
 # %%
 reach = (means < 1.5 * best).idxmax()
@@ -733,12 +732,27 @@ fig, ax = plt.subplots(figsize=(7.0, 3.7))
 draw.plot_trust(ax, sizes, trusts, best=best)
 show(fig, "Cost against the number of users, for three trust models")
 
+# %%
+for n in (10_000, 100_000, N_USERS):  # behind a shuffler
+    most = accounting.local_epsilon_for(n, EPSILON, DELTA)
+    truth = lr.RandomizedResponse(most).keep
+    print(f"n = {n:>9,}: ε of a report {most:.2f}, a coin {truth:.3%} true")
+check(accounting.local_epsilon_for(10**5, EPSILON, DELTA) > 7, "the price")
+
 # %% [markdown]
 # **Read the figure.** Mean and range of a few runs, ε = 1. Circles and diamonds coincide: a secure sum
 # gives what a trusted server gives, and no server sees a point. With nobody to trust, the same cost
 # takes a hundred times as many users, and hundreds of times near the optimum. The reason is in the
 # thresholds: a cell must hold $3.5\,c_\epsilon\sqrt{2n}$ users here and $3.5\sqrt8/\epsilon$ there,
 # about ten, whatever n is.
+#
+# **Read the output: a shuffler in between.** If somebody passes the reports on in random order and
+# without senders, a report hides among $n$ others, and may say more for the same promise (ε, δ)
+# against the server: among 100,000 users a report of ε = 7.07 costs ε = 1. That is also the price.
+# Whoever learns the senders, the shuffler first of all, holds a report of ε = 7.07 with a name on it,
+# of which next to nothing is noise. One bit gains little from it (its error falls from $c_\epsilon =
+# 2.16$ to 1 at best, section 2); a report of many symbols gains much: notebook
+# [05](05_side_by_side.ipynb), sections 2 and 3.
 #
 # ### Table 1 as an experiment
 #
@@ -753,13 +767,18 @@ show(fig, "Cost against the number of users, for three trust models")
 # %%
 table = studies.load_results("ldp_scaling").drop_duplicates("quantity")
 fits = table.set_index("quantity").filter(like="slope")
-print(fits.round(2).to_string())
+display(fits.round(2))
 check(fits.slope_high["excess_alg1"] < 0.5, "the excess: below √n")
 check(fits.slope_low["zipf_missed"] > 0.7, "a long tail: almost all lost")
 
 # %% [markdown]
-# Slopes in n, up to ten million users, with new data for every run (`data/results/ldp_scaling.csv`;
-# claims [P.table1.alg1](../data/results/claims.md#P.table1.alg1) to
+# Slopes in n with their 95 % intervals (low, high), up to ten million users, with new data for every run
+# (table [ldp_scaling](../data/results/ldp_scaling.csv); claims
+# [P.table1.alg1](../data/results/claims.md#P.table1.alg1),
+# [P.table1.alg4](../data/results/claims.md#P.table1.alg4),
+# [P.table1.oracle](../data/results/claims.md#P.table1.oracle),
+# [P.table1.detection](../data/results/claims.md#P.table1.detection),
+# [P.table1.sums](../data/results/claims.md#P.table1.sums) and
 # [P.zipf](../data/results/claims.md#P.zipf)). The error of a count and the smallest detectable cell
 # grow like $\sqrt n$. The excess cost of one round does not, it grows like $n^{0.2}$: a centre made
 # of $n/k$ users with an error of $\sqrt n$ users moves by $1/\sqrt n$, and costs $n \cdot 1/n =
@@ -773,14 +792,14 @@ check(fits.slope_low["zipf_missed"] > 0.7, "a long tail: almost all lost")
 #
 # (Sections 13 to 15 are the rest of the paper. Whoever has few columns may go on with section 16.)
 #
-# A grid in $d = 20$ dimensions has too many cells. So Algorithm 1 first maps the points by a random matrix
-# to $d_{\mathrm{low}} = O(\log k)$ columns and looks for heavy cells there. The centres come from vector
-# sums (section 5) over these cells, in all $d$ columns. Theorem 2.7 (after Johnson and Lindenstrauss)
-# says when that works: with about $\ln k/\gamma^2$ columns the cost of a clustering changes by a factor
-# between $1-\gamma$ and $1+\gamma$ only.
+# A grid in $d = 20$ dimensions has too many cells. So Algorithm 1 first maps the points by a random
+# matrix (a **Johnson-Lindenstrauss projection**) to $d_{\mathrm{low}} = O(\log k)$ columns and looks
+# for heavy cells there. The centres come from vector sums (section 5) over these cells, in all $d$
+# columns. Theorem 2.7 says when that works: with about $\ln k/\gamma^2$ columns the cost of a
+# clustering changes by a factor between $1-\gamma$ and $1+\gamma$ only.
 #
-# **Predict.** Ten clusters in 300 columns, mapped to 4. What happens to the cost of the clustering? And to
-# the longest point?
+# **Predict.** Ten clusters in 300 columns, mapped to 4. What happens to the cost of the clustering?
+# And to the longest point?
 
 # %%
 rng = stream("maps")
@@ -814,14 +833,14 @@ print("noise of a centre in ten columns:", round(theory.sums_center_error(
 #
 # ## 14. Locality-sensitive hashing (LSH): why distance and dimension decide
 #
-# Algorithm 4 replaces fine cells by **buckets**: balls thrown at random in $t$ dimensions; points in the same
-# ball share a bucket. Two points at distance 1, the radius of a cluster, share one with probability
-# $p(1)$, points at a larger distance $u$ with a smaller $p(u)$. Ask for heavy buckets and take the mean of
-# each. Strangers in a bucket pull its mean aside; Lemma 2.16 says that they do little where the damping
-# $p(1)^2/p(u)$ is large.
+# Algorithm 4 replaces fine cells by **buckets**: balls thrown at random in $t$ dimensions; points in
+# the same ball share a bucket. Two points at distance 1, the radius of a cluster, share one with
+# probability $p(1)$, points at a larger distance $u$ with a smaller $p(u)$. Ask for heavy buckets and
+# take the mean of each. Strangers in a bucket pull its mean aside; Lemma 2.16 says that they do
+# little where the damping $p(1)^2/p(u)$ is large.
 #
-# **Predict.** t = 4 is the most that a laptop can hash. By which factor are users damped that are twice as
-# far away as the radius?
+# **Predict.** t = 4 is the most that a laptop can hash. By which factor are users damped that are
+# twice as far away as the radius?
 
 # %% tags=["hide-input"]
 fig, axes = plt.subplots(1, 2, figsize=(8.8, 3.8))
@@ -829,17 +848,18 @@ draw.plot_lsh(axes, rng=stream("balls"))
 show(fig, "A bucket with a cluster and strangers; damping by distance, t")
 
 # %% [markdown]
-# **Read the figure.** Left: the bucket (dark) of one user (star) of a small cluster (circle). Its mean
-# (cross) lies near the star, a little pulled aside by strangers. Right: the damping.
+# **Read the figure.** Left, in the plane: the bucket (dark) of one user (star) of a small cluster, whose
+# radius is that of the circle. Its mean (cross) lies near the star, a little pulled aside by strangers.
+# Right: by which factor users at the distance $u$, in radii, are damped.
 #
 # * *At twice the radius* it is close to 1 up to t = 8: such users are not damped at all.
 # * *At 1.5 times*, which the theorem allows, it **falls** with t.
 # * *Damping of 30* takes six times the radius at t = 4, hence a factor $6^2 = 36$ in the cost, or a larger
 #   t, where hashing takes $t^{O(t)}$ balls.
 #
-# The lemmas hold ([P11](../data/results/claims.md#P11), [P14](../data/results/claims.md#P14)), two steps of
-# their proofs do not ([P12](../data/results/claims.md#P12), [P13](../data/results/claims.md#P13)). In our
-# runs LSH made no difference that could be seen
+# The lemmas hold ([P11](../data/results/claims.md#P11), [P14](../data/results/claims.md#P14)), two
+# steps of their proofs do not ([P12](../data/results/claims.md#P12),
+# [P13](../data/results/claims.md#P13)). In our runs LSH made no difference that could be seen
 # ([P.alg4.lsh](../data/results/claims.md#P.alg4.lsh)); `lsh=False` is the default.
 #
 # ## 15. Four rounds, and what each user said
@@ -851,10 +871,13 @@ show(fig, "A bucket with a cluster and strangers; damping by distance, t")
 # | 3 **votes** | which candidate is nearest? | weighted k-means on the votes |
 # | 4 **means** | which centre is nearest? And one noised vector, in all d columns | Algorithm 5 |
 #
-# The grids are shifted at random, so that a centre touches about five cells and not all $2^d$ of a corner
-# ([P10](../data/results/claims.md#P10)). The paper repeats round 2 for many guesses, levels and scales
-# at once: 38,400 questions for $n = 10^6$, which leaves 26 users for each
-# ([P.thm1.2.printed](../data/results/claims.md#P.thm1.2.printed)). We repeat it twice.
+# The grids are shifted at random, so that a centre touches about five cells and not all $2^d$ of a
+# corner ([P10](../data/results/claims.md#P10)). The paper repeats round 2 for many guesses, levels
+# and scales at once: 38,400 questions for $n = 10^6$, which leaves 26 users for each
+# ([P.thm1.2.printed](../data/results/claims.md#P.thm1.2.printed)). We repeat it twice. Without LSH,
+# the default, the centres of the heavy cells are the candidates: nobody is asked in round 2, and
+# *three* rounds are left (as in the tables of notebook [05](05_side_by_side.ipynb)). Here it runs
+# with LSH.
 #
 # **Predict.** Which is better here, the centres before round 4 or after it? And what does one user say?
 
@@ -882,14 +905,14 @@ draw.plot_rounds(axes, plane, four, plane_means)
 show(fig, "Four discs: heavy cells, candidates, votes, and final centres")
 
 # %% [markdown]
-# **Read the table.** One row is one user. A bit (±1) is about a random half of all cells, and one time in
-# four it is a lie. The vector of another has noise of 8.5 in each column on a point of length below 1. That
-# is all the server ever gets. A single bit moves the odds of any guess about its sender by a factor of
-# $e = 2.7$ at most; a million of them draw this picture.
+# **Read the table.** One row is one user. A bit (±1) is about a random half of all cells, and one
+# time in four it is a lie. The vector of another has noise of 8.5 in each column on a point of length
+# below 1. That is all the server ever gets. A single bit moves the odds of any guess about its sender
+# by a factor of $e = 2.7$ at most; a million of them draw this picture.
 #
-# **Read the figure.** 1: heavy cells, coarse to fine. 2: candidates, which are centres of heavy cells and
-# means of heavy buckets. 3: the votes (area). 4: k-means on the votes (squares), the means of the last
-# round (triangles), the truth (crosses).
+# **Read the figure.** 1: heavy cells, coarse to fine. 2: candidates, which are centres of heavy cells
+# and means of heavy buckets. 3: the votes (area). 4: k-means on the votes (squares), the means of the
+# last round (triangles), the truth (crosses).
 #
 # It works, and costs more than one round did, since the same users are shared by more questions. In two
 # dimensions round 4 even makes the centres worse; it pays where the votes were taken in a projection
@@ -921,11 +944,14 @@ needed = pd.DataFrame({e: {
     "two levels": ldp.users_needed(0.02, e, 2),
     "secure sum": 3.5 * np.sqrt(8) / (e * 0.02),
 } for e in (0.5, 1, 2, 4, 8, 16, 32, 64)})  # fmt: skip
-print(needed[[1, 4, 16, 64]].map("{:.1e}".format).to_string())
+few = needed[[1, 4, 16, 64]].rename_axis("users needed at ε")
+display(few.map("{:.1e}".format))
 ratios = lesson.cost_ratios(studies.load_results("ldp_cost"), epsilon=1)
 one, four, mean = (ratios.loc[m].unstack("k") for m in lesson.COMPARED)
-print("\none round: cost / best cost by d, k and n (rows), ε = 1")
-print(one[[2, 4, 6]].round(2).to_string(na_rep=""))
+print("one round, then one private mean: cost / best cost, ε = 1")
+display(one.loc[:1e6, [2, 4, 6]].round(2))
+display(mean.loc[[1e4], [2, 4]].round(1))
+print(f"four rounds, d = 10, k = 5, 10⁷ users: {four.loc[1e7, (10, 5)]:.2f}")
 
 # %%
 printed, two, central = needed[1]
@@ -945,25 +971,26 @@ draw.plot_limits(axes, needed.T, ratios.xs(5, level="k"))
 show(fig, "Users needed against epsilon; cost ratio against the dimension")
 
 # %% [markdown]
-# **Read the figure.** Left: as printed it takes 260 million users at ε = 1 to see a cell that
-# holds 2 % of them ([P.thm1.1.printed](../data/results/claims.md#P.thm1.1.printed)). Splitting users over two
-# levels needs 900 times fewer, and a secure sum 600 times fewer again. Right: from the committed
+# **Read the figure.** Left: as printed it takes 260 million users at ε = 1 to see a cell that holds
+# 2 % of them ([P.thm1.1.printed](../data/results/claims.md#P.thm1.1.printed)). Splitting users over
+# two levels needs 900 times fewer, and a secure sum 600 times fewer again. Right: from the committed
 # result table (five clusters, means over data sets, ε = 1). Up to four dimensions one round comes
 # near the optimum with $10^6$ users. Six are the edge. Beyond, it costs several times the optimum
-# even with $10^7$ users, and four rounds earn their keep: 1.4 times the optimum at d = 10 with $10^7$
-# users.
+# even with $10^7$ users, and four rounds earn their keep: 1.4 times the optimum at d = 10 with
+# $10^7$ users.
 #
 # ## 17. When is local privacy the right choice?
 #
-# It depends on n, ε, d **and k**. What stands here about one round was read, by the checks above, from
-# the table above the figure: cost over best cost for 3, 5 and 10 clusters, means over data sets.
+# It depends on n, ε, d **and k**. The numbers here were read, by the checks above, from the output
+# above the figure (rows of the table [ldp_cost](../data/results/ldp_cost.csv)): cost over best cost
+# for 3, 5 and 10 clusters, means over data sets.
 #
 # | your situation | take |
 # |---|---|
 # | the rows already lie with organisations (clinics, banks) | **not this**: they can add up; notebook [06](06_your_own_data.ipynb) |
 # | somebody may add up (a secure sum, two servers, masks) | **not this**: notebook [01](01_fastlloyd.ipynb), hundreds of times fewer users |
 # | related public data at the server | notebook [02](02_feddp_kmeans.ipynb), with a secure sum |
-# | nobody may add up, $10^4$ users, d ≤ 4 | one round: from 2 times the optimum (3 clusters, d = 2) to 14 times (10 clusters, d = 4); one private mean costs 11 to 18 times |
+# | nobody may add up, $10^4$ users, d ≤ 4 | one round: from 2 times the optimum (3 clusters, d = 2) to 14 times (10 clusters, d = 4); one private mean costs 11 to 19 times |
 # | $10^5$ users, d ≤ 4 | one round: within a half of the optimum for 3 or 5 clusters, 1.7 to 3.2 times for 10 |
 # | $10^6$ users, d ≤ 4 | one round: within a quarter of the optimum for up to 10 clusters |
 # | $10^6$ users, d = 6 | one round: 1.2 times for 3 clusters, 2.5 for 5, 3.2 for 10 |
@@ -973,8 +1000,8 @@ show(fig, "Users needed against epsilon; cost ratio against the dimension")
 # All at ε = 1. Local privacy buys something no other model has: *there is nothing to trust and
 # nothing to breach*. The server may be hacked, sold or subpoenaed: it never had more than one noised
 # answer per user. Three warnings. ε = 4 or 8 per user is large: at ε = 4 a coin tells the truth 98 %
-# of the time. Asking again next week spends the budget again. And nobody can check a report: whoever
-# controls 1 % of the users can put 1 % of them into any cell (exercise 4).
+# of the time (section 1). Asking again next week spends the budget again. And nobody can check a
+# report: whoever controls 1 % of the users can put 1 % of them into any cell (exercise 4).
 #
 # The table is about the paper's algorithms. What `LocalKMeans` does unless told otherwise goes beyond
 # them: section 18.
@@ -1001,22 +1028,32 @@ show(fig, "Users needed against epsilon; cost ratio against the dimension")
 # only, so zeros stand in for the colours.
 
 # %%
+from sklearn.cluster import KMeans
 from sklearn.datasets import load_sample_image
+
+from fedclust_helpers.estimators import LocalKMeans
 
 colours = load_sample_image("china.jpg").reshape(-1, 3).astype(float)
 users = simulate(np.zeros_like(colours), "local", mode="secure")
 for planner in (ldp.plan, ldp.plan_sketch):
     print(planner(users, n_clusters=K, epsilon=EPSILON), end="\n\n")
 
-# %%
 how = {"epsilon": EPSILON, "lower": 0, "upper": 255}
-model = LocalKMeans(K, method="one_round", **how).fit(colours)
-better = LocalKMeans(K, **how).fit(colours)
-check(better.score(colours) > model.score(colours), "the sketch is closer")
-check(better.ledger_.pure_epsilon() <= EPSILON, "at the same price")
+model = LocalKMeans(K, **how).fit(colours)  # secure: the run that counts
+found = {method: [  # again with seeds, to compare
+    LocalKMeans(K, method=method, mode="teaching", seed=SEED + i, **how)
+    .fit(colours).cluster_centers_ for i in range(3)]
+    for method in ("one_round", "sketch")}  # fmt: skip
+table = pd.DataFrame(found).map(lambda m: kmeans.kmeans_cost(colours, m))
+table /= KMeans(K, n_init=3, random_state=SEED).fit(colours).inertia_
+
+# %%
+print("cost / cost without privacy\n", table.round(2).to_string())
+check(table.sketch.median() < table.one_round.median(), "it is closer")
+check(model.ledger_.pure_epsilon() <= EPSILON, "and costs no more")
 
 # %% [markdown]
-# **The better release.** `better` is what `LocalKMeans` does unless it is told otherwise, and goes
+# **The better release.** The sketch is what `LocalKMeans` does unless it is told otherwise, and goes
 # beyond the paper. Algorithm 1 asks for cells, and hopes that a few cells hold enough users. A sketch
 # asks each user in which *bin of a random direction* the point lies, one randomised symbol with the
 # whole ε; no answer says where a cluster is, but a mixture of k clusters has few parameters, and a
@@ -1026,9 +1063,10 @@ check(better.ledger_.pure_epsilon() <= EPSILON, "at the same price")
 # mixture see [B.sketch.odd](../data/results/claims.md#B.sketch.odd). Its price is seconds at the
 # server. What it gains and where it loses: [beyond the papers](../data/results/README_beyond.md).
 #
-# A secure run differs every time, so only what always holds is checked: the sketch is closer, at the
-# same ε. (On private data run one of them, not both: two fits of the same users spend ε twice, and
-# `score` looks at the data, so it would be a further release.)
+# The table compares them by three seeds each, in teaching mode, so that it is the same on every machine.
+# `model`, the secure run, differs every time, and now and then one run of Algorithm 1 is the closer one:
+# so only its price is checked. (On private data run one of them, once: two fits of the same users spend
+# ε twice, and a cost is computed from the data, so it would be a further release.)
 #
 # * **Who sees what**: the server one noised bit, or symbol, of each user, and who sent it; everybody
 #   the centres.
@@ -1041,26 +1079,27 @@ check(better.ledger_.pure_epsilon() <= EPSILON, "at the same price")
 #
 # ## Play: what does the server see?
 #
-# First a still picture, as in section 9: a tenth of the users, sides 1/2 and 1/4. The title says
-# which share of the users a cell needs. Then move the sliders; depth is the level of the finer grid.
+# First still pictures like those of section 9, with coins of their own, so cells and costs are not the
+# same to the last digit. The titles say which share of the users a cell needs. Then move the sliders;
+# depth is the level of the finer grid (2 × 2 squares of side 1 at depth 1, halved at each level).
 # **Predict first:** at n = 10,000, which ε does it take to see all five clusters? At n = $10^6$ and ε
 # = 1, what happens at depth 6?
 
 # %% tags=["hide-input"]
 from fedclust_helpers.studies.ldp_kmeans import widget as play
 
-fig, ax = plt.subplots(figsize=(4.6, 5.0))
+fig, axes = plt.subplots(2, 2, figsize=(7.6, 8.2))
 how = {"n_clusters": K, "seed": SEED, "means": plane_means}
-play.local_run(ax, plane, n=N_USERS // 10, epsilon=EPSILON, depth=3, **how)
-show(fig, "The unit disc with chosen cells, released centres, true means")
+play.stills(axes, plane, n=N_USERS, epsilon=EPSILON, **how)
+show(fig, "Four discs with chosen cells, centres, means: two ε, two depths")
 
 # %% tags=["widget", "nbval-ignore-output"]
 _ = play.explore(plane, **how)
 
 # %% [markdown]
-# **What you will see.** With 10,000 users it takes ε of about 4: a cell then needs 4.6 % of them, and
-# every cluster has one. At depth 6 cells of side 1/32 sink below the noise again: fewer of them stand
-# out than at depth 4, and the cost doubles.
+# **What you will see.** With 10,000 users (above) it takes ε of about 4: a cell then needs 4.6 % of
+# them, and every cluster has one. At depth 6 cells of side 1/32 sink below the noise again: fewer of
+# them stand out than at depth 4, and the cost doubles.
 #
 # ## Exercises
 #

@@ -123,7 +123,8 @@ check(away.sum(axis=2).min(axis=0).max() < 12, "a centre in each group")
 
 # %% tags=["hide-input"]
 fig, ax = plt.subplots(figsize=(5.6, 3.8))
-_ = figures.map_of(ax, table, model.cluster_centers_, ["age", "pressure"])
+units = {"age": "years", "pressure": "mmHg"}
+_ = figures.map_of(ax, table, model.cluster_centers_, units)
 show(fig, "Visits by age and blood pressure, grey; a centre in each group")
 
 # %% [markdown]
@@ -139,21 +140,28 @@ show(fig, "Visits by age and blood pressure, grey; a centre in each group")
 #   share of the noise. The clinics read the noised total and may publish it.
 # * **masked, kept closed** (`publish=False`, as in FastLloyd's paper): the server adds the noise to
 #   the masked total. It knows that noise, so nobody may ever send it the result.
-# * **serverless**: the clinics exchange shares of their sums with each other.
-# * **ideal**: a box that adds up and adds noise, on paper only. The others are measured against it.
+# * **serverless**: the clinics exchange shares of their sums with each other. On a real network a
+#   **relay** carries them: it sees random words, as the masked server does
+#   ([deployment](../docs/deployment.md)).
+# * **ideal**: somebody of whom we only assume that they add up, add noise and tell nobody else; it is the
+#   "ideal functionality" of the table. The others are measured against it.
 # * **trusted**: the server gets the exact sums of every clinic, and adds the noise.
 # * **shuffled**: every visit is noised before it leaves, less than locally, and a shuffler mixes the
-#   answers, so that nobody knows whose each is. (Algorithm 1 here, as in the next row.)
+#   answers, so that nobody knows whose each is. (Algorithm 1 here, as in the next row. With each answer
+#   goes a *ticket*, a random number that says which question it answers, and nothing about the sender.)
 # * **local**: every visit is noised before it leaves. (Another method: `LocalKMeans`, the paper's
 #   Algorithm 1. Its default, the *sketch*, is closer and takes seconds:
 #   [B.sketch.few](../data/results/claims.md#B.sketch.few). The groups are tighter than its default
 #   expects, so finer cells are asked for.)
 #
-# The same table and the same ε for each (sums hide a visit that is added or removed, noised answers one
-# that is replaced, which is the stronger promise: chapter 05, section 1). The columns are computed: what
-# the server sees comes from the plan, bytes from its releases, and the cost from a **rehearsal**, which
-# runs the plan on data that costs nothing. We use synthetic visits: groups at random places between the
-# public bounds. A cost of 1.00 means: as good as k-means without noise.
+# The same table and the same ε for each (sums hide a visit that is added or removed, noised answers
+# one that is replaced, which is the stronger promise: chapter 05, section 1). The columns are
+# computed: what the server sees comes from the plan, and the cost from a **rehearsal**, which runs
+# the plan on data that costs nothing. We use synthetic visits: groups at random places between the
+# public bounds. A cost of 1.00 means: as good as k-means without noise. *kB of all* are the thousands
+# of bytes of all messages that the releases need, to and from all clients, over all rounds: in the
+# first five rows those of five clinics (the ideal party counts only what it announces), in the last
+# two those of 6000 visits, each of which sends for itself.
 #
 # **Predict.** The first five rows differ in trust only. How much accuracy does it cost not to trust the
 # server? And how much, not to trust anybody?
@@ -232,12 +240,13 @@ fewer = tried[tried.n_clusters == K - 1].nicv.iloc[0]
 check(fewer > tried.nicv[0], "one cluster fewer explains less")
 
 # %% [markdown]
-# `nicv` is the mean squared distance to the nearest centre, with the bounds scaled to −1 and 1, and
-# `ratio` is `nicv` over that without noise. Look at `ratio` for ε: where it is close to 1, more budget
-# buys nothing. Look at `nicv` for k: where one cluster more hardly lowers it, stop. Both answers are
-# about the data that you rehearse on. Our synthetic visits have four groups because we put four in, so
-# about k they can tell nothing new: for k take *public* rows of the same kind. The private rows were
-# not touched, so there is nothing to pay.
+# `nicv` is the mean squared distance to the nearest centre, with the bounds scaled to −1 and 1,
+# `without_noise` the same for a run without noise, `ratio` the one over the other, and `too_few_rows`
+# whether the plan warns that noise will drown the clusters. Look at `ratio` for ε: where it is close
+# to 1, more budget buys nothing. Look at `nicv` for k: where one cluster more hardly lowers it, stop.
+# Both answers are about the data that you rehearse on. Our synthetic visits have four groups because
+# we put four in, so about k they can tell nothing new: for k take *public* rows of the same kind. The
+# private rows were not touched, so there is nothing to pay.
 #
 # **Bounds.** They decide how much noise there is, in the units of your data. Wider than needed is safe
 # but may cost; too narrow cuts rows off (each clinic sees how many of its own: `clipped_counts_`).
@@ -279,10 +288,21 @@ show(fig, "Cost by width of the bounds: FastLloyd rises, the other does not")
 display(statement)
 
 # %% [markdown]
-# From top to bottom: *what is protected* (one visit), *how much* (ε and δ), *who saw what*, *which numbers are public* (the number of rows, too: where it is a secret,
-# give a bound or a guess as `n_records`), each release with its noise (`std`) and what one visit can
-# change in it (`hides`, with the bounds scaled to −1 and 1), bytes, bounds, and what is left of the
-# budget. The last line says that this run is not private: it used a seed.
+# From top to bottom:
+#
+# * *what is protected* (one visit), *how much* (ε and δ), *who saw what*;
+# * *which numbers are public* (the number of rows, too: where it is a secret, give a bound or a guess as
+#   `n_records`); **box of size 1**: your bounds were scaled to −1 and 1 in every column;
+# * each release in these units: the noise of the total (`std`), and what it **hides**: one visit changes
+#   the release by 1 at most, in length (`L2`: the root of the sum of squares). The noise is discrete
+#   and Gaussian, and each clinic draws a share of it; *cut steps* are differences between rows and their
+#   centre, in units of a public radius, cut to a length of 1 at most;
+# * **wire**: the bytes of all messages that the releases need, of all clinics and rounds, as planned;
+#   **sent**: what really crossed the wire in this run, keys and broadcasts included;
+# * *predicted*: how far noise moves a centre; *accountant*: by which rule costs were added up;
+# * bounds, what stays local, and what is left of the budget (filter *basic*: shares add up, section 5).
+#
+# The last line says that this run is not private: it used a seed.
 #
 # **A patient comes more than once.** The statement is about one visit, and four visits are **not** one
 # row. Three ways out:
@@ -388,7 +408,8 @@ show(fig, "Epsilon of one to twelve fits: the exact total grows like a root")
 # %% [markdown]
 # **Read the figure.** Whoever commits to the whole series beforehand gets more than twice as many fits
 # out of the same ε. `Budget(..., filter="rdp")` adds Rényi curves instead of shares, and saves most of
-# that also for fits that are chosen one after the other:
+# that also for fits that are chosen one after the other
+# (Rényi divergence: [glossary](../docs/glossary.md)):
 
 # %%
 rdp = Budget(N_MONTHS * EPSILON, N_MONTHS * DELTA, filter="rdp")
@@ -467,7 +488,8 @@ print(real.cluster_centers_.round(2))
 check(agree["private"] > 0.8, "the groups are those of the diagnosis")
 
 # %% [markdown]
-# `fit_predict` gave labels: they stay with the hospitals. The columns were chosen by the names of the
+# Each line is a centre, in the units of the table: mean radius, mean concave points. `fit_predict` gave
+# labels: they stay with the hospitals. The columns were chosen by the names of the
 # bounds, so the others did not matter.
 #
 # **When not to use this.**
@@ -485,6 +507,9 @@ check(agree["private"] > 0.8, "the groups are those of the diagnosis")
 # messages, which hold one share of noise each. Nobody outside this project has audited any of it.
 #
 # ## Play (optional)
+#
+# The figure of section 5 with two sliders: ε of one fit, and the budget (dashed). How many of twelve
+# fits does it pay for?
 
 # %% tags=["widget"]
 play.explore(delta=DELTA)
@@ -504,6 +529,20 @@ play.explore(delta=DELTA)
 #
 # </details>
 
+# %% tags=["solution"]
+fresh = PrivacyLedger(budget=budget)
+half = asked | {"epsilon": EPSILON / 2, "delta": DELTA / 2}
+_ = FastLloydKMeans(ledger=fresh, **half).fit(table, clients="clinic")
+three = once | {"n_rows": 300, "epsilon": (0.1, 0.2, 0.4, 0.8)}
+tried = door.rehearse(lookalike, **three)[["epsilon", "too_few_rows"]]
+
+# %% tags=["solution"]
+drawn = tried.iloc[1:].set_index("epsilon").too_few_rows  # not as planned
+print(f"1: left {fresh.remaining:.1%}\n2: too few rows?", drawn.to_dict())
+check(abs(fresh.remaining - (1 - 1 / (2 * N_MONTHS))) < 1e-6, "1: 5/6")
+check(drawn[:0.2].all() and not drawn[0.4:].any(), "2: from 0.4 on")
+
+# %% [markdown]
 # ## Recap
 #
 # 1. **Ten lines** lead from a file to centres with a statement; `preview` shows it beforehand.

@@ -207,6 +207,32 @@ def test_the_glossary_names_sections_that_are_there(book: Book) -> None:
         pages.glossary(book, NOTEBOOKS[1:])
 
 
+def holds(text: str, name: str) -> bool:
+    """Whether all words of a name begin words of the text, by their first six letters."""
+    words = [word[:6] for word in re.findall(r"[^\W\d_]{2,}", name)]
+    return all(re.search(rf"\b(Fast)?{word}", text, re.IGNORECASE) for word in words)
+
+
+def test_a_section_that_the_glossary_names_holds_the_word() -> None:
+    there: dict[tuple[str, str], str] = {}
+    for path in NOTEBOOKS:
+        cells = nbformat.read(path, as_version=4).cells
+        text = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+        parts = re.split(r"^## (?:(\d+)\. )?", text, flags=re.MULTILINE)
+        for number, body in zip(["", *parts[1::2]], parts[::2], strict=True):
+            there.setdefault((path.stem[:2], number or ""), body)
+    glossary, missing, n_entries = (ROOT / "docs/glossary.md").read_text(encoding="utf-8"), [], 0
+    for names, text in re.findall(r"^((?:\w.*\n)+)((?:  .*\n)+)", glossary, re.MULTILINE):
+        if not (at := re.findall(r"chapter\s+(\d\d)(,\s+sections?\s[\d\sand]+)?", text)):
+            continue
+        n_entries += 1
+        for chapter, sections in at:
+            for number in re.findall(r"\d+", sections) or [""]:
+                if not any(holds(there[chapter, number], name) for name in names.splitlines()):
+                    missing.append(f"{names.split()[0]}: chapter {chapter}, section {number}")
+    assert n_entries > 50 and not missing
+
+
 def test_the_reference_lists_what_is_public() -> None:
     listed = {name: api.members(name) for name in api.module_names()}
     assert "plan" in listed["fedclust_helpers.fastlloyd"]

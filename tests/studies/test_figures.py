@@ -519,7 +519,7 @@ def test_cells_of_ldp(points: NDArray, one: lk.LdpResult) -> None:
     results, costs = {10_000: one, 100_000: one}, {10_000: 0.25, 100_000: 0.125}
     row = draw(ldp.plot_lights, points, results, costs, one.centers, grid=2)
     assert title(row[0]) == f"n = 10,000: {len(one.weights)} cells"
-    assert [ax.get_xlabel() for ax in row] == ["cost 0.250", "cost 0.125"]
+    assert [ax.get_xlabel() for ax in row] == ["cost 0.2500", "cost 0.1250"]
 
 
 def test_run_without_cells_can_be_drawn(points: NDArray) -> None:
@@ -568,7 +568,7 @@ def test_runs_of_ldp() -> None:
     ax = draw(ldp.plot_methods, costs, best=0.02, single=0.5)
     assert [t.get_text() for t in ax.get_yticklabels()] == list(costs)
     assert {"0.300", "0.600", "0.800", "non-private"} <= set(texts(ax))
-    marks = [one.get_markerfacecolor() for one in ax.get_lines()[:2]]
+    marks = [one.get_markerfacecolor() for one in ax.get_lines()[:4:2]]  # between: medians
     assert marks[0] == "white" != marks[1]  # the smaller n is open
     by_trust = dict.fromkeys(ldp.TRUST, TWICE)
     ax = draw(ldp.plot_trust, [1000, 10_000], by_trust, best=0.02)

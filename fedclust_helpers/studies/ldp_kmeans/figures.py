@@ -119,6 +119,12 @@ def plot_noise_audit(
     return axes
 
 
+def key_below(ax: Axes, height: float = 0.0) -> None:
+    """What the marks in one panel mean, as they are drawn, at a height under it."""
+    place: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, height)}
+    ax.legend(**place, ncols=3, handletextpad=0.2, columnspacing=1.0, borderaxespad=0.2)
+
+
 # --- cells ----------------------------------------------------------------------------------------
 
 
@@ -152,9 +158,10 @@ def plot_corners(
     disc(left, points)
     squares(left, grid.corners(cells, depth), grid.cell_side(depth), SHADES[0])
     small: dict[str, Any] = {"size": 24, "linewidths": 0}
-    plots.centers(left, grid.corners(cells, depth), style.RED, "X", **small)
-    plots.centers(left, grid.centers(cells, depth), SHADES[3], **small)
-    plots.finish(left, "Corners lie to one side", "✕ corner (printed)   ● centre")
+    plots.centers(left, grid.corners(cells, depth), style.RED, "X", label="corner", **small)
+    plots.centers(left, grid.centers(cells, depth), SHADES[3], label="centre", **small)
+    plots.finish(left, "Corners lie to one side")
+    key_below(left)
     looks = {
         "corner": style.Look("corners", style.RED, "X--"),
         "center": style.Look("centres", SHADES[3]),
@@ -223,7 +230,7 @@ def plot_lights(
     """The one-round algorithm for growing n: one panel each, as in `plot_run`."""
     for ax, (n, result) in zip(plots.panels(axes), results.items(), strict=True):
         plot_run(ax, np.asarray(points)[:n], result, means)
-        plots.finish(ax, f"n = {n:,}: {len(result.weights)} cells", f"cost {costs[n]:.3f}")
+        plots.finish(ax, f"n = {n:,}: {len(result.weights)} cells", f"cost {costs[n]:.4f}")
     plots.headline(axes, "Cells light up as users arrive")
     return axes
 
@@ -236,23 +243,31 @@ def plot_methods(
 ) -> Axes:
     """method -> n -> costs of its repetitions, at two n (open: the smaller), one row per method.
 
-    `best` is the non-private cost, `single` that of one centre at the origin.
+    A tick marks each median, and a column on the right has its number. `best` is the non-private
+    cost, `single` that of one centre at the origin.
     """
     y, sizes = np.arange(len(costs))[::-1], sorted(next(iter(costs.values())))
     for height, by_n in zip(y, costs.values(), strict=True):
         for shift, marker, n in zip((0.19, -0.19), "ov", sizes, strict=True):
             values, at = np.asarray(by_n[n], dtype=np.float64), height + shift
             face = "white" if n == sizes[0] else LOCAL
-            ax.plot(values, np.full(len(values), at), marker, color=LOCAL, markersize=6, mfc=face)
-            place = (values.max() * 1.07, at)
-            plots.note(ax, f"{np.median(values):.3f}", place, fontsize=9, bbox=WHITE | {"pad": 0.3})
+            ax.plot(
+                values, np.full(len(values), at), marker, color=LOCAL, markersize=6, mfc=face,
+                label=f"n = {n:,}" if height == 0 else None,
+            )  # fmt: skip
+            (tick,) = ax.plot(np.median(values), at, "|", color=style.DARK, markersize=12, mew=1.5)
+            text = f"{np.median(values):.3f}"
+            ax.text(1.02, at, text, transform=ax.get_yaxis_transform(), va="center", fontsize=9)
+    ax.text(1.02, len(y) - 0.4, "median", transform=ax.get_yaxis_transform(), fontsize=9)
     for x, text in ((best, "non-private"), (single, "one centre at 0")):
         ax.axvline(x, zorder=0, **style.DASHED)
         ax.text(x, len(y) - 0.4, text, ha="center", va="bottom", fontsize=10)
+    tick.set_label("median")
     ax.set_yticks(y, list(costs))
+    key_below(ax, -0.14)
     ax.set_title("The right grid beats everything else, and needs many users", pad=24)
     return plots.finish(
-        ax, "", f"cost per point (log); circles n = {sizes[0]:,}, triangles n = {sizes[1]:,}",
+        ax, "", "cost per point (log)",
         xscale="log", xticks=[*COSTS, 1], ylim=(-0.6, len(y) - 0.4), xlim=(best * 0.85, None),
     )  # fmt: skip
 
@@ -283,16 +298,19 @@ def plot_lsh(axes: Any, *, rng: np.random.Generator) -> Any:
     keys = lsh.BallCarvingHash(2, rng=rng, t=2, scale=radius)(points)
     same = keys == keys[0]
     for chosen, color, size in ((~same, style.DATA, 5), (same, SHADES[2], 7)):
-        left.scatter(points[chosen, 0], points[chosen, 1], s=size, color=color, linewidths=0)
+        name = "its bucket" if color != style.DATA else None
+        left.scatter(
+            points[chosen, 0], points[chosen, 1], s=size, color=color, linewidths=0, label=name
+        )
     look: dict[str, Any] = {"fill": False, "edgecolor": style.DARK, "linewidth": 1.2, "zorder": 3}
     left.add_patch(Circle((near[0], near[1]), radius, **look))
-    white: dict[str, Any] = {"markeredgecolor": "white", "zorder": 5}
-    left.plot(*near, "*", color=style.ORANGE, markersize=17, **white)
-    left.plot(*points[same].mean(axis=0), "X", color=style.RED, markersize=11, **white)
+    white: dict[str, Any] = {"markeredgecolor": "white", "zorder": 5, "linestyle": "none"}
+    left.plot(*near, marker="*", color=style.ORANGE, markersize=17, label="one user", **white)
+    mean = points[same].mean(axis=0)
+    left.plot(*mean, marker="X", color=style.RED, markersize=11, label="its mean", **white)
     left.set(xlim=(-0.3, 0.8), ylim=(-0.35, 0.75), aspect="equal")
-    plots.finish(
-        plots.bare(left), "A bucket also holds strangers", "★ one user   ✕ mean of its bucket"
-    )
+    plots.finish(plots.bare(left), "A bucket also holds strangers")
+    key_below(left)
     ts, top = [1, 2, 4, 8, 16, 32, 64], 1e4
     for u, mark in zip((1.5, 2, 3, 4, 6), "os^Dv", strict=True):
         damped = np.array([collision_ratio(t, u) for t in ts])
@@ -300,12 +318,14 @@ def plot_lsh(axes: Any, *, rng: np.random.Generator) -> Any:
         right.plot(np.array(ts)[shown], damped[shown], mark + "-", color=LOCAL)
         last = int(np.flatnonzero(shown)[-1])
         plots.note(right, f"u = {u:g}", (ts[last], damped[last]), (8, 0), annotation_clip=False)
+    plots.note(right, "u: distance\nin radii", (4.6, 0.5 * top), va="top")
     right.axhline(1, **style.DASHED)
     plots.note(right, "below: not damped", (5, 0.32))
     right.axvspan(0.9, 4, color="#eeeeee", zorder=0)
     plots.note(right, "what a laptop\ncan hash", (1.9, 0.5 * top), ha="center", va="top")
     return plots.finish(
-        right, "Far users are damped if they are far enough", "dimensions t", "p(1)²/p(u)",
+        right, "Far users are damped if they are far enough", "dimensions t",
+        "damping p(1)²/p(u), a ratio",
         log="xy", ylim=(0.2, top), xlim=(0.9, 64), xticks=ts,
     ) and axes  # fmt: skip
 
@@ -320,16 +340,18 @@ def plot_rounds(axes: Any, points: ArrayLike, result: LdpResult, means: ArrayLik
     plots.finish(one, "1  heavy cells, coarse to fine")
     n_heavy = len(marked.centers())
     ring: dict[str, Any] = {"edgecolor": style.DARK, "linewidths": 1.2, "zorder": 5}
-    plots.centers(two, candidates[:n_heavy], "white", "s", size=26, **ring)
-    plots.centers(two, candidates[n_heavy:], style.RED, "D", size=26)
-    plots.finish(two, "2  candidates", "□ heavy cell   ◆ bucket")
+    plots.centers(two, candidates[:n_heavy], SHADES[0], "s", size=26, label="heavy cell", **ring)
+    plots.centers(two, candidates[n_heavy:], style.RED, "D", size=26, label="bucket")
+    plots.finish(two, "2  candidates")
+    key_below(two)
     area = 1500 * result.weights / max(result.weights.sum(), 1e-300)
     plots.centers(three, result.proxies, SHADES[1], size=area, alpha=0.75, edgecolor=style.DARK)
     plots.finish(three, "3  votes (area)")
-    plots.crosses(four, means)
-    plots.centers(four, result.low_centers, "white", "s", size=70, **ring)
-    plots.centers(four, result.centers, LOCAL, "v", size=95, zorder=5)
-    plots.finish(four, "4  centres", "□ votes   ▼ means   × truth")
+    plots.centers(four, result.low_centers, SHADES[0], "s", size=70, label="votes", **ring)
+    plots.centers(four, result.centers, LOCAL, "v", size=95, zorder=5, label="means")
+    plots.crosses(four, means).collections[-1].set_label("truth")
+    plots.finish(four, "4  centres")
+    key_below(four)
     plots.headline(axes, "Four rounds: find, refine, vote, recover")
     return axes
 

@@ -7,6 +7,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from fedclust_helpers.federation import LocalReports
+from fedclust_helpers.ldp_kmeans.frequency_oracles import OneBitCounts, Question, ask_values
 from fedclust_helpers.studies.bench.lesson import Lesson
 
 LESSON = Lesson(
@@ -24,6 +25,25 @@ LESSON = Lesson(
     ),
 )  # fmt: skip
 begin = LESSON.begin
+
+
+def empty_buckets_std(
+    epsilon: float,
+    n_answers: int,
+    *,
+    rng: np.random.Generator,
+    n: int = 20_000,
+    questions: int = 10,
+) -> float:
+    """Sd of the counts of empty buckets over sqrt(n), where `n` users share so many questions."""
+    oracle = OneBitCounts(
+        lambda points, _: Question(points[:, 0].astype(np.uint64)),
+        epsilon, shares=[1.0] * questions, n_answers=n_answers, rng=rng,
+    )  # fmt: skip
+    ask_values(oracle, np.zeros((n, 1)), rng=rng)
+    own = oracle.buckets(np.zeros(1, dtype=np.uint64))
+    return float(np.delete(oracle.spectrum[0], own).std() * oracle.scale(0) / np.sqrt(n))
+
 
 COMPARED = ("one round", "four rounds", "one private mean")
 """Methods of `cost_ratios`."""

@@ -14,6 +14,7 @@ from fedclust_helpers.federation import simulate
 from fedclust_helpers.kmeans import kmeans_cost
 from fedclust_helpers.ldp_kmeans import NothingDetectedWarning, detection_threshold, plan, run
 from fedclust_helpers.studies.bench import widgets
+from fedclust_helpers.studies.bench.plots import panels
 from fedclust_helpers.studies.ldp_kmeans.figures import plot_run
 
 MAX_DEPTH = 6
@@ -60,10 +61,19 @@ def local_run(
     needs = f"a cell needs {share:.1%} of them" if share < 1 else "no cell can be seen"
     cost = kmeans_cost(points[:N_SCORED], result.centers, normalize=True)
     ax.set_title(
-        f"n = {n:,}, ε = {epsilon:.2f}: {needs}\n{len(result.weights)} cells, cost {cost:.3f}",
+        f"n = {n:,}, ε = {epsilon:.2f}, depth {depth}\n{needs}\n"
+        f"{len(result.weights)} cells, cost {cost:.3f}",
         fontsize=11,
     )
     return ax
+
+
+def stills(axes: Any, points: ArrayLike, *, n: int, epsilon: float, **how: Any) -> None:
+    """Four positions of the sliders: few users at epsilon and 4 epsilon, all at depths 4 and 6."""
+    few = max(1, n // 100)
+    places = ((few, epsilon, 3), (few, 4 * epsilon, 3), (n, epsilon, 4), (n, epsilon, 6))
+    for ax, (users, e, depth) in zip(panels(axes), places, strict=True):
+        local_run(ax, points, n=users, epsilon=e, depth=depth, **how)
 
 
 def explore(

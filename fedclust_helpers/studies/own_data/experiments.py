@@ -45,8 +45,8 @@ def decide(
     for name, (door, whose) in doors.items():
         facts = door.preview(private, **whose).facts
         rows[name] = {
-            "the server sees": dict(facts["sees"]).get("server", "(there is none)"),
-            "noise from": facts["noise_from"], "kB": facts["planned_bytes"] / 1000,
+            "the server sees": dict(facts["sees"]).get("server", "no server takes part"),
+            "noise from": facts["noise_from"], "kB of all": facts["planned_bytes"] / 1000,
             "cost / no noise": door.rehearse(public, **tried).ratio[0],
         }  # fmt: skip
     return pd.DataFrame(rows).T.infer_objects()

@@ -21,12 +21,13 @@ COSTS = {
 }
 
 
-def map_of(ax: Axes, table: pd.DataFrame, centers: ArrayLike, columns: list[str]) -> Axes:
-    """Rows of two columns, and the released centres."""
-    plots.cloud(ax, table[columns].to_numpy())
+def map_of(ax: Axes, table: pd.DataFrame, centers: ArrayLike, columns: Mapping[str, str]) -> Axes:
+    """Rows of two columns (name -> unit), and the released centres."""
+    plots.cloud(ax, table[list(columns)].to_numpy())
     plots.centers(ax, centers, BLUE)
     ax.set_aspect("auto")
-    return plots.finish(ax, "Four centres, found without pooling a row", *columns)
+    names = [f"{name} ({unit})" for name, unit in columns.items()]
+    return plots.finish(ax, "Four centres, found without pooling a row", *names)
 
 
 def ratios(
