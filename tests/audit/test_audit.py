@@ -710,7 +710,8 @@ def test_wrong_counts_hide_in_the_joint_score_and_show_alone():
 
 def scores_of(release, exact_without, exact_with, std, *, n_runs, rng, vectorized=True):
     canary = _canary(exact_without, exact_with, std, None)
-    return _scores(release, canary, [], n_runs=n_runs, vectorized=vectorized, rng=rng)[0]
+    how = {"n_runs": n_runs, "vectorized": vectorized, "tell": lambda n: None}
+    return _scores(release, canary, [], rng=rng, **how)[0]
 
 
 def test_scores_are_standard_normal_if_the_claims_hold():
