@@ -4,7 +4,7 @@
 #           BACKEND=dask SCHEDULER=tcp://host:8786 (results on many machines: docs/sweeps.md)
 
 .POSIX:
-.PHONY: help lab test fast lint notebooks variations results rivals bench mutants sweep browser-test federation-test wheel-test site lock clean
+.PHONY: help lab test fast lint notebooks variations results recheck rivals bench mutants sweep browser-test federation-test wheel-test site lock clean
 
 VENV = .venv
 SITE = .venv-site
@@ -15,6 +15,8 @@ PYTHON =
 N = 2
 DESIGN = full
 OUT =
+EACH = 1
+DRAW = 0
 BACKEND = loky
 SCHEDULER =
 BENCH =
@@ -56,6 +58,9 @@ results: $(VENV)/installed          ## recompute data/results (4 CPU hours; resu
 	out='$(OUT)'; scheduler='$(SCHEDULER)'; $(RUN)/python -m fedclust_helpers.studies --jobs $(N) \
 	    --design $(DESIGN) --backend $(BACKEND) $${out:+--out "$$out"} \
 	    $${scheduler:+--scheduler "$$scheduler"}
+
+recheck: $(VENV)/installed          ## rows of all tables drawn at random, made again: EACH=1 for every method and data set, DRAW=0 which
+	$(RUN)/python -m fedclust_helpers.studies --check $(EACH) --draw $(DRAW) --jobs $(N)
 
 rivals: $(VENV)/installed          ## what people use today, on our data, in environments of their own (15 min)
 	$(RUN)/python -m tools.rivals --environments $(RIVALS)

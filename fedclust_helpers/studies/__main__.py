@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import joblib
+import numpy as np
 
 from fedclust_helpers.studies import (
     TABLES,
@@ -16,9 +20,9 @@ from fedclust_helpers.studies import (
     run_table,
     write_claims,
 )
-from fedclust_helpers.studies.bench.cell import MAX_RUNS
+from fedclust_helpers.studies.bench.cell import MAX_RUNS, Table
 from fedclust_helpers.studies.bench.machines import BACKENDS, dask_client
-from fedclust_helpers.studies.bench.rows import report
+from fedclust_helpers.studies.bench.rows import report, spread
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -32,6 +36,12 @@ def main(arguments: list[str] | None = None) -> None:
         "--row", nargs="+", action="extend", metavar="KEY=VALUE",
         help="measure the rows with these settings again and compare them with the stored ones",
     )  # fmt: skip
+    parser.add_argument(
+        "--check", type=int, metavar="N",
+        help="measure rows drawn at random again, N for every method, data set and other word among"
+        " the settings, and compare them with the stored ones",
+    )  # fmt: skip
+    parser.add_argument("--draw", type=int, default=0, help="which rows --check draws (default 0)")
     parser.add_argument("--jobs", type=int, default=2, help="processes (default 2)")
     parser.add_argument(
         "--backend", choices=BACKENDS, default="loky",
@@ -62,6 +72,11 @@ def main(arguments: list[str] | None = None) -> None:
     if not 1 <= options.jobs <= 1024:
         parser.error("--jobs must be between 1 and 1024")
     folder = results_folder() if options.out is None else options.out
+    if options.check is not None:
+        if options.check < 1 or options.draw < 0:
+            parser.error("--check must be at least 1, --draw at least 0")
+        _check(parser, options, folder)
+        return
     if options.row:
         _rows(parser, options.table, options.row, folder, options.design)
         return
@@ -77,20 +92,43 @@ def main(arguments: list[str] | None = None) -> None:
         parser.exit(1, f"{parser.prog}: {error}\n")
 
 
-def _tables(options: argparse.Namespace, folder: Path, **where: Any) -> None:
-    """Make all tables, or the one that was asked for."""
+def _asked(options: argparse.Namespace) -> Iterator[tuple[str, Table]]:
+    """All tables, or the one that was asked for."""
     for name, table in TABLES.items():
         if options.table not in ("all", name):
             continue
         if options.table == "all" and table.extra and not importlib.util.find_spec(table.extra):
             print(f"left out {name}: {table.extra} is not installed")
             continue
+        yield name, table
+
+
+def _tables(options: argparse.Namespace, folder: Path, **where: Any) -> None:
+    """Make the tables that were asked for."""
+    for _, table in _asked(options):
         design = table.quick if options.design == "quick" else table.design
         if options.runs is not None:
             design = replace(design, runs=options.runs)
         made = run_table(table, folder, design=design, n_jobs=options.jobs, progress=True, **where)
         for path in made:
             print(f"wrote {path.name}")
+
+
+def _check(parser: argparse.ArgumentParser, options: argparse.Namespace, folder: Path) -> None:
+    """Draw rows of the tables, measure them again, print what differs; status 2 if digits do."""
+    differ = 0
+    for name, table in _asked(options):
+        design = table.quick if options.design == "quick" else table.design
+        rng = np.random.default_rng([options.draw, *name.encode()])
+        rows = spread(table, rng=rng, n_each=options.check, design=design)
+        jobs = [joblib.delayed(remake)(table, row, folder, design=design) for row in rows]
+        made = [each for one in joblib.Parallel(options.jobs)(jobs) for each in one]
+        found = [line for each in made for line in each.differences]
+        n_rows = sum(len(each.names) for each in made)
+        print(f"{name}: {n_rows} rows, {len(found)} numbers differ", *found, sep="\n  ", flush=True)
+        differ += len(found)
+    if differ:
+        parser.exit(2)
 
 
 def _rows(

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -32,7 +33,7 @@ from fedclust_helpers.studies.bench.cell import (
     summary,
 )
 from fedclust_helpers.studies.bench.machines import dask_client
-from fedclust_helpers.studies.bench.rows import remake
+from fedclust_helpers.studies.bench.rows import remake, spread
 
 RESULTS = Path(__file__).resolve().parents[2] / "data" / "results"
 
@@ -411,6 +412,22 @@ def test_rows_are_measured_again_and_compared(tmp_path: Path) -> None:
     assert other.differences == ["x=3 runs=3: mean 3.33334, 3.33333"]
 
 
+@pytest.mark.parametrize("n_each", [1, 3, 100])
+@pytest.mark.parametrize("name", ["rr_accuracy", "ldp_cost", "fastlloyd_nicv", "ldp_bitstogram"])
+def test_a_draw_of_rows_holds_every_word_among_the_settings(name: str, n_each: int) -> None:
+    table = TABLES[name]
+    every = [
+        {k: str(v) for k, v in c.columns.items() if k != "seed"} for c in table.cells(table.design)
+    ]
+    drawn = spread(table, rng=np.random.default_rng(1), n_each=n_each)
+    assert spread(table, rng=np.random.default_rng(1), n_each=n_each) == drawn
+    assert len(drawn) >= min(n_each, len({tuple(row.items()) for row in every}))
+    assert len({tuple(row.items()) for row in drawn}) == len(drawn)
+    for key, value in {(k, v) for row in every for k, v in row.items() if not v[:1].isdigit()}:
+        there = {tuple(row.items()) for row in every if row.get(key) == value}
+        assert sum(row.get(key) == value for row in drawn) >= min(n_each, len(there)), (key, value)
+
+
 def test_rows_bring_what_they_are_compared_with(tmp_path: Path) -> None:
     """A column relative to another row needs that row, and no more."""
     seen: list[tuple[str, str]] = []
@@ -456,6 +473,20 @@ def test_command_line_ends_with_a_sentence(tmp_path, capsys):
         assert caught.value.code == 1 and text in capsys.readouterr().err
 
 
+def test_command_line_checks_rows_drawn_at_random(tmp_path, capsys):
+    run_table(TABLES["rr_flips"], tmp_path, design=TABLES["rr_flips"].quick)
+    arguments = ["--design", "quick", "--out", str(tmp_path), "--table", "rr_flips"]
+    arguments += ["--check", "1", "--draw", "3", "--jobs", "1"]
+    command.main(arguments)
+    assert re.fullmatch(r"rr_flips: [1-9]\d* rows, 0 numbers differ\n", capsys.readouterr().out)
+    path = tmp_path / "rr_flips.csv"
+    table = pd.read_csv(path, dtype=str)
+    table.assign(**{table.columns[-1]: "0.123"}).to_csv(path, index=False)
+    with pytest.raises(SystemExit) as caught:
+        command.main(arguments)
+    assert caught.value.code == 2 and " 0.123, " in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("again", [[], ["--row"]])
 def test_command_line_shows_rows(again: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     command.main(["--table", "ldp_lsh", "--row", "kind=closed form", "t=4", *again, "distance=2"])
@@ -467,6 +498,7 @@ def test_command_line_shows_rows(again: list[str], capsys: pytest.CaptureFixture
 @pytest.mark.parametrize(
     "arguments",
     [["--design", "quick"], ["--runs", "1"], ["--table", "other"], ["--runs", "1000000000000"],
+     ["--check", "0"], ["--check", "1", "--draw", "-1"],
      ["--jobs", "0"], ["--jobs", "1000000"], ["--row", "x=1"], ["--scheduler", "tcp://a:1"],
      ["--table", "ldp_lsh", "--row", "t"], ["--table", "ldp_lsh", "--row", "t=5"]],
 )  # fmt: skip

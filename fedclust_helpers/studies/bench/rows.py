@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import io
+import math
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from fedclust_helpers.studies.bench.cell import Cell, Design, Table
@@ -67,6 +70,29 @@ def matching(table: Table, wanted: Mapping[str, str], design: Design) -> list[Ce
     return [c for c in cells if c in found or (table.beside and beside(c))]
 
 
+def spread(
+    table: Table, *, rng: np.random.Generator, n_each: int = 1, design: Design | None = None
+) -> list[dict[str, str]]:
+    """Settings of rows drawn at random so that every word among the settings is in `n_each` rows.
+
+    Words are values that are no finite numbers: methods, data sets, levels, "inf" ... A change of
+    the code that moves one method is seen by its rows alone; a few rows at random would miss it.
+    Fewer than `n_each` where a word has fewer rows; any `n_each` of a table without words.
+    """
+    cells = table.cells(table.design if design is None else design)
+    rows = {_text(row): row for row in map(_row, cells)}
+    keys = [str(key) for key in rng.permutation(list(rows))]
+    left = Counter(word for row in rows.values() for word in _words(row))
+    left = Counter({word: min(n_each, n) for word, n in left.items()})
+    out = []
+    for key in keys:
+        row = rows[key]
+        if any(left[word] > 0 for word in _words(row)):
+            left.subtract(_words(row))
+            out.append(row)
+    return out or [rows[key] for key in keys[:n_each]]
+
+
 def remake(
     table: Table, wanted: Mapping[str, str], folder: Path, *, design: Design | None = None
 ) -> list[Remade]:
@@ -116,6 +142,21 @@ def report(remade: Remade) -> str:
 def _has(cell: Cell, wanted: Mapping[str, str]) -> bool:
     columns = cell.columns
     return all(n in columns and _plain(columns[n]) == _plain(v) for n, v in wanted.items())
+
+
+def _row(cell: Cell) -> dict[str, str]:
+    return {name: _plain(v) for name, v in cell.columns.items() if name not in REPEATED}
+
+
+def _words(row: Mapping[str, str]) -> list[tuple[str, str]]:
+    return [(name, value) for name, value in row.items() if not _finite(value)]
+
+
+def _finite(value: str) -> bool:
+    try:
+        return math.isfinite(float(value))
+    except ValueError:
+        return False
 
 
 def _plain(value: object) -> str:
