@@ -165,6 +165,8 @@ def pareto_front(epsilon: np.ndarray, cost: np.ndarray) -> np.ndarray:
 
 
 def _finish_pareto(frame: pd.DataFrame, folder: Path) -> bench.Files:
+    if "clients" not in frame:  # what settings cost, asked for without a run
+        return {}
     setting = ["level", "method", "setting"]
     totals = frame[frame["clients"].isna()].set_index(setting)["eps_total"]
     runs = frame[frame["clients"].notna()].astype({"clients": int})
