@@ -181,15 +181,16 @@ display(lesson.as_table(price))
 
 # %%
 dear = price["% above the best, n = 1,000"]
+check(np.allclose(price["variance"], [1, 10 / 9, 2]), "m / (m - 1)")
 check(dear[2] > 1.5 * dear[0], "two clients, few records: dear")
 check(price["n = 10,000"].max() < 1, "ten times the records: below 1 %")
 
 # %% [markdown]
-# So masks for a result that everybody may see cost noise as well: little for ten clients, twice the
-# variance for two, and it matters where records are few. (From five runs the table has 4.4 % for the
-# server's noise at 1,000 records: near 5 %, and five runs cannot tell which side. FastLloyd without a
-# server, above, ends elsewhere than masked, by luck in a better place: other noise is another course
-# from the same start.)
+# So masks for a result that everybody may see cost noise as well: 5 % more of it for ten clients, 41 %
+# for two, and it matters where records are few. (Single bad runs move these means: the step from the
+# server to ten clients is within their chance. The table has 4.4 % for the server's noise at 1,000
+# records, from five runs that cannot tell which side of 5 % it is. FastLloyd without a server, above,
+# ends elsewhere than masked, by luck in a better place: other noise, another course, the same start.)
 #
 # **Shuffled** is the local sketch with less noise in each report. The server sees all reports, but not
 # whose they are, and among many a single one is hard to tell. The price: if the shuffler tells the
@@ -377,8 +378,6 @@ show(fig, "Excess cost against the bytes of one client, a mark per method")
 
 # %%
 display(lesson.as_table(lesson.wire(table)))
-
-# %%
 keys_of_runs = ["data", "n", "d", "k", "epsilon", "method"]
 sent = table.pivot_table(index=keys_of_runs, columns="trust", values="bytes")
 more = (sent["serverless"] / sent["masked"]).dropna()
