@@ -74,10 +74,10 @@ def test_crossings_of_curves() -> None:
     assert 1e4 < reading.falls_below(bumpy, 1.05) < 1e5
     up = pd.Series([1.01, 1.02, 1.2], index=n)
     assert reading.stays_below(up, 1.05) == "10,000" and reading.stays_below(up, 2) == "≥ 100,000"
-    assert reading.stays_below(up, 1.005) == reading.said_from(math.nan, up) == "none tried"
+    assert reading.stays_below(up, 1.005) == reading.said_from(math.nan, up) == "at none"
     assert reading.said_from(1e3, up) == "≤ 1,000" and reading.said_from(1200, up) == "1,200"
     assert [reading.rounded(x) for x in (12_345.0, 0.254, math.nan)] == [
-        "12,000", "0.25", "none tried"
+        "12,000", "0.25", "at none"
     ]  # fmt: skip
 
 

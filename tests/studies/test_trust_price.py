@@ -30,6 +30,17 @@ def test_the_table_holds_every_model_at_every_epsilon():
     assert np.isinf(table[table["trust"].isin(trust.SUMS)]["local_epsilon"]).all()
 
 
+def test_other_coins_on_the_same_data_agree_with_the_table_side_by_side():
+    price, side = load_results("trust_price"), load_results("side_by_side")
+    price = price[(price["trust"] == "local") & (price["algorithm"] == "alg1")]
+    side = side[(side["trust"] == "local") & (side["method"] == "alg1") & (side["n"] == 100_000)]
+    side = side[(side["data"] == "mixture") & (side["d"] == 2) & (side["k"] == 5)]
+    side = side.drop_duplicates("epsilon").set_index("epsilon")
+    for row in price.itertuples():
+        other = side.loc[row.epsilon]
+        assert abs(row.over_optimum - other["over_optimum"]) < row.ci95 + other["ci95"]
+
+
 def test_users_needed_stand_on_the_page_and_are_enough(root: Path):
     page = (root / "data/results/README_beyond.md").read_text("utf-8")
     assert trust.users_needed_table(ks=(3, 20)).splitlines()[-1] in page

@@ -59,14 +59,14 @@ def citation(stem: str, title: str, version: str, place: Place) -> str:
     return "\n".join(lines)
 
 
-def widget_note(stem: str, twin: str) -> str:
+def widget_note(stem: str) -> str:
     """What stands under a cell with controls, where nothing can be moved."""
     return "\n".join(
         [
             ":::{container} widget-note",
             "**Controls.** They move in JupyterLab only: run `make lab`, open",
             f"`notebooks/{stem}.ipynb`, run all cells and come back to this place.",
-            f'Their static twin is the last figure above ("{twin}"): the same function drew it.',
+            "Their static twin is the last figure above: the same function drew it.",
             ":::",
         ]
     )
@@ -110,16 +110,14 @@ def stage(book: Book, path: Path, version: str, place: Place) -> str:
     title = heading[1].strip()
     first.source = heading[0] + facts(stem, version, place) + "\n" + first.source[heading.end() :]
     cells: list[Any] = []
-    twin = ""
     for cell in notebook.cells:
         cells.append(cell)
         text = alternative(cell)
         if text:
-            twin = text
             cell.metadata["mystnb"] = {"image": {"alt": text}}
         if "widget" in cell.metadata.get("tags", ()):
             cell.outputs = []
-            cells.append(nbformat.v4.new_markdown_cell(widget_note(stem, twin)))
+            cells.append(nbformat.v4.new_markdown_cell(widget_note(stem)))
     cells.append(nbformat.v4.new_markdown_cell(citation(stem, title, version, place)))
     without_jumps(cells)
     for cell in cells:

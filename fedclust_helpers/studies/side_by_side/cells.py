@@ -133,7 +133,7 @@ class Outcome(NamedTuple):
 
 def one_run(
     trust: str, method: str, points: FloatArray, k: int, *, epsilon: float, seed: Any,
-    bound: float = 1.0, delta: float = DELTA, **options: Any,
+    bound: float = 1.0, delta: float = DELTA, n_clients: int = N_CLIENTS, **options: Any,
 ) -> Outcome:  # fmt: skip
     """Run `method` under `trust` at (epsilon, delta) for one replaced record, in teaching mode.
 
@@ -141,6 +141,8 @@ def one_run(
     ----------
     points : array of shape (n, d)
         In the unit ball, and in [-bound, bound]^d, which is public.
+    n_clients : int
+        Of secure sums.
     seed : numpy.random.SeedSequence or int
     **options
         For `simulate`.
@@ -166,7 +168,7 @@ def one_run(
             plan = REPORTS[method](users, n_clusters=k, epsilon=eps, **more)
             result: Any = lk.run(users, plan, rng=rng)
         return Outcome(result.centers, plan, result.transcript, time.process_time() - begin)
-    owners = partition_iid(len(points), N_CLIENTS, rng=np.random.default_rng(split))
+    owners = partition_iid(len(points), n_clients, rng=np.random.default_rng(split))
     clients = ClientData.from_owners(points, owners)
     if method == "feddp":
         room = simulate(clients, trust, seed=protocol, bound=1.0, domain="ball", **options)

@@ -265,8 +265,8 @@ CLAIMS = [
           lambda n: n.many <= 1.1 or (n.many <= 1.2 and "in shape"), SIDE, by="ours"),
     Claim("S.side.small", "real sets", "no local method is of use on sets of a few thousand records"
           " with many clusters or columns (1.5 times the best cost, masked below it)", small,
-          "best local cost at epsilon 1: {s1:.1f} times"
-          " the best on S1, {adult:.2f} on adult, {digits:.1f} on digits; masked at most"
+          "best local cost at epsilon 1: {s1:.2f} times"
+          " the best on S1, {adult:.2f} on adult, {digits:.2f} on digits; masked at most"
           " {masked:.2f}", lambda n: min(n.s1, n.digits) > 1.5 > n.masked, SIDE, by="ours"),
 ]  # fmt: skip
 """All claims about rivals and about algorithms side by side."""

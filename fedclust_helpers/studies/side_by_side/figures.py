@@ -56,7 +56,7 @@ def plot_conversion(ax: Axes, epsilons: ArrayLike, lines: Mapping[str, ArrayLike
     ), strict=True))  # fmt: skip
     plots.curves(ax, epsilons, lines, looks)
     title = "One promise, three numbers to ask for"
-    plots.finish(ax, title, "ε for one replaced record", "ε to ask of a plan", names="ends")
+    plots.finish(ax, title, "ε for one replaced record", "ε to ask of a plan", names="upper left")
     return ax
 
 
@@ -88,8 +88,9 @@ def plot_excess(
     if level is not None:
         ax.axhline(level, **DASHED)
     at = sorted({v for line in lines.values() for v in line.index})
-    plots.finish(ax, title, label, "cost above the best", log=log, yticks=LEVELS, names="ends",
+    plots.finish(ax, title, label, "cost above the best", log=log, yticks=LEVELS,
                  xticks=at if len(at) <= 5 else None, ylim=(SMALLEST / 2.5, 40))  # fmt: skip
+    plots.legend_below(ax, columns=2)  # on a phone names at the right ends are out of sight
     return percent(ax)
 
 
@@ -151,6 +152,7 @@ def plot_wire(ax: Axes, table: pd.DataFrame, keys: Sequence[tuple[str, str]]) ->
         left = row["bytes"] > 10_000
         plots.note(ax, look.label, at, (-9 if left else 9, 0), ha="right" if left else "left")
     title = "A byte from each of many, or kilobytes from a few"
+    title += "\n(n = 100,000, d = 2, k = 5, ε = 1)"
     plots.finish(ax, title, "bytes that one client sends", "cost above the best", log="xy",
                  yticks=LEVELS, xlim=(0.5, 3e5), ylim=(SMALLEST / 1.5, 40))  # fmt: skip
     return percent(ax)
@@ -202,9 +204,9 @@ def plot_models(
     plots.curves(ax, None, lines, looks, errors=errors, interval="bars")
     ax.axhline(alone, **DASHED)
     plots.note(ax, "each client alone", (8, alone), (0, 7), ha="right")
-    title = "Models: only noised sums pass the client that trains alone"
+    title = "Models: only noised sums pass\nthe client that trains alone"
     return plots.finish(ax, title, "ε (one client replaced)", "accuracy", log="x", xticks=[2, 4, 8],
-                        names="ends")  # fmt: skip
+                        names="lower right")  # fmt: skip
 
 
 def plot_dials(ax: Axes, costs: Mapping[tuple[str, str], float], title: str) -> Axes:

@@ -9,13 +9,18 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
+from fedclust_helpers import kmeans
 from fedclust_helpers.studies.bench.lesson import Lesson
 from fedclust_helpers.studies.side_by_side import reading
 from fedclust_helpers.studies.side_by_side.cells import (
     Outcome,
+    Task,
     asked,
+    best_cost,
     n_public,
     n_rounds,
+    one_run,
+    points_of,
     sent_by_one,
 )
 from fedclust_helpers.studies.side_by_side.figures import LOOKS, NAMES, SETS, SMALLEST
@@ -94,6 +99,37 @@ def seen(runs: Mapping[tuple[str, str], Outcome]) -> pd.DataFrame:
         )  # fmt: skip
     columns = ["trust", "the server sees", "clients see", "noise from", "who learns the result"]
     return pd.DataFrame(list(rows.values()), columns=columns)
+
+
+NOISE = (("the server", 10), ("the clients", 10), ("the clients", 2))
+"""Who adds the noise of a masked sum, and how many clients there are."""
+
+
+def publishing(
+    epsilon: float, delta: float, *, sizes: Sequence[int] = (1000, 10_000), n_runs: int = 40
+) -> pd.DataFrame:
+    """What shares of noise cost masked over-clustered Lloyd beside noise of the server.
+
+    Variance over the server's, and the mean excess cost in per cent over `n_runs` runs, by the
+    size of the mixtures (d = 2, k = 5; five of each size).
+    """
+    rows = []
+    for who, m in NOISE:
+        how: dict[str, Any] = {"n_clients": m, "noise_from": who.removeprefix("the ")}
+        excess = []
+        for size in sizes:
+            found = []
+            for run in range(n_runs):
+                task = Task("mixture", size, 2, 5)
+                points, _ = points_of(task, run % 5)
+                made = one_run("masked", "overclustered", points, 5, epsilon=epsilon, delta=delta,
+                               seed=run, **how)  # fmt: skip
+                cost = kmeans.kmeans_cost(points, made.centers, normalize=True)
+                found.append(cost / best_cost(task, run % 5) - 1)
+            excess.append(round(100 * float(np.mean(found)), 2))
+        rows.append((who, m, m / made.plan.facts.n_honest if "client" in who else 1.0, *excess))
+    columns = ["noise from", "clients", "variance", f"% above the best, n = {sizes[0]:,}"]
+    return pd.DataFrame(rows, columns=[*columns, *(f"n = {size:,}" for size in sizes[1:])])
 
 
 def budgets(levels: ArrayLike, delta: float) -> dict[str, list[float]]:
@@ -227,8 +263,14 @@ def shapes(better: pd.DataFrame) -> dict[str, float]:
 
 TAKE = {
     PUBLIC: ("public rows like yours, 1 % of n", "k-means on these, no budget"),
-    FEDDP: ("a box that adds up, and a server with related rows", "FedDP-KMeans (02)"),
-    OVER: ("a server that follows the rules", "masked, over-clustered (01)"),
+    FEDDP: (
+        "a server with related rows, and exact sums or a box that adds up (no masks)",
+        "FedDP-KMeans (02)",
+    ),
+    OVER: (
+        "a server that follows the rules and never sees the result",
+        "masked, over-clustered (01)",
+    ),
     NO_SERVER: ("the other clients", "serverless, over-clustered (01)"),
     MIXED: ("a shuffler", "shuffled sketch (03)"),
     SKETCH: ("nobody", "local sketch (03)"),
@@ -276,8 +318,8 @@ def none_of_these(
         ("fewer than 100 records for a cluster", f"masked, over-clustered: {few.min():.2f} times"
          f" the best or more ({', '.join(few.index)}; section 7)", "one client's own rows, or"
          " public rows"),
-        ("nobody trusted, and many clusters or columns", f"best local: {local['s1']:.1f} times on"
-         f" S1, {local['digits']:.1f} on digits", f"a shuffler (S1 {mixed['s1']:.2f}), public rows"
+        ("nobody trusted, and many clusters or columns", f"best local: {local['s1']:.2f} times on"
+         f" S1, {local['digits']:.2f} on digits", f"a shuffler (S1 {mixed['s1']:.2f}), public rows"
          f" (S1 {public['s1']:.2f}, digits {public['digits']:.2f})"),
         ("few records with many columns", f"masked, over-clustered: {masked['digits']:.2f} times on"
          " digits", f"public rows ({public['digits']:.2f})"),

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-NONE = "none tried"
-"""Said where no x of the table will do."""
+NONE = "at none"
+"""Said where no x of the table will do, though it was run."""
 RIVALS = ("diffprivlib", "google_lsh", "pe_means")
 """Rows of ``rivals.csv`` that are the work of others."""
 
