@@ -15,6 +15,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 import fedclust_helpers  # noqa: E402
+from tools.site import api  # noqa: E402
 from tools.site.links import SCHEME  # noqa: E402
 from tools.site.pages import claim_pages  # noqa: E402
 from tools.site.settings import place  # noqa: E402
@@ -168,6 +169,13 @@ def code_blocks(lines: list[str]) -> list[str]:
 ID = r"[A-Z](?:\d+|(?:\.[a-z]\w*)+)"
 CITED = rf"(claims?\s+)({ID}(?:(?:,|\s+and)\s+{ID})*)"
 CLAIMS = claim_pages(ROOT)
+FILES = {  # that docstrings name: what stands for them, and where it is
+    "docs/deployment.md": ("from notebook to deployment", "../deployment.html"),
+    "statement.schema.json": (
+        "statement.schema.json", "../files/fedclust_helpers/estimators/statement.schema.json",
+    ),
+}  # fmt: skip
+LISTED = {f"{module}.{name}" for module in api.module_names() for name in api.members(module)}
 
 
 def linked_claims(match: re.Match[str]) -> str:
@@ -180,6 +188,12 @@ def linked_claims(match: re.Match[str]) -> str:
     return match[1] + re.sub(ID, link, match[2])
 
 
+def linked_name(match: re.Match[str]) -> str:
+    """A function or class with its module, as a link to its entry if it has one."""
+    name = f"{api.PACKAGE}.{match[1]}"
+    return f":py:obj:`{match[1]} <{name}>`" if name in LISTED else match[0]
+
+
 def readable_docstring(
     app: Any, what: str, name: str, value: Any, options: Any, lines: list[str]
 ) -> None:
@@ -188,10 +202,14 @@ def readable_docstring(
     parts[::2] = [
         re.sub(r"(?<=\w)_(?=\W|$)|\||(?<=\w)\*\*?(?=\w)", r"\\\g<0>", p) for p in parts[::2]
     ]
+    parts[1::2] = [re.sub(r"^`([a-z_]+(?:\.\w+)+)`$", linked_name, p) for p in parts[1::2]]
     for i in range(2, len(parts), 2):
         if parts[i][:1].isalnum():  # as in "`ask`s"
             parts[i] = "\\ " + parts[i]
-    lines[:] = re.sub(CITED, linked_claims, "".join(parts)).split("\n")
+    text = re.sub(CITED, linked_claims, "".join(parts))
+    for file, target in FILES.items():
+        text = text.replace(file, f"`{target[0]} <{target[1]}>`__")
+    lines[:] = text.split("\n")
 
 
 def resolve_site_links(app: Any, document: nodes.document, name: str) -> None:

@@ -18,11 +18,16 @@ A study is a TOML file; paths are relative to it:
     n_clusters = 4
     epsilon = 1.0
     bounds = "bounds.csv"          # column,lower,upper; public
-    # any other parameter of the estimator: delta, trust ("shuffled" for LocalKMeans ...), method,
+    delta = 1e-6                   # far below one over the number of rows
+    # any other parameter of the estimator: trust ("shuffled" for LocalKMeans ...), method,
     # unit, mode, seed, options ...
 
     [output]
     folder = "results"             # the default; must not hold a result yet
+
+The command plays all clients in one process, which reads all files: the statement says what each
+party would see on a machine of its own. Clients who may not pool their files run their own machines
+(docs/deployment.md); their study is a file of JSON, and another one than this.
 
 Every run opens a ledger of its own: whoever runs a second study on the same data adds up both.
 

@@ -39,15 +39,17 @@
 # | **trusted server** | each client's exact sums | the noised sum | the server | the server |
 # | **ideal secure sum** | the noised sum | the noised sum | an ideal box | the box |
 # | **masked secure aggregation** | random words, not even the sum | the noised sum | the server, blindly (or each client a share) | all to follow the rules, and not to pool what they know; while the server adds the noise, nobody may tell it the result |
+# | **serverless** | nothing: there is no server | random words of each, and the noised sum | each client a share | all to follow the rules, and only a few, as many as the plan says, to pool what they know |
 # | **shuffled** | the noised reports of all, without names | the sum of the reports | each client | a shuffler, to mix the reports and not to pool what it knows with the server |
 # | **local** | a noised report of each client | the sum of the reports | each client | nobody |
 #
 # (The *box* is a party of the imagination: it adds up, adds noise, and nobody looks into it. Papers
 # call it an *ideal functionality*. A *word* is a whole number of fixed length, here 64 bits.)
 #
-# In all five, raw data stay with their clients. Four of them run below; the shuffled one is the local
-# one with less noise, because nobody knows whose report is whose (`simulate(users, "shuffled")`; what
-# it gains: [beyond the papers](../data/results/README_beyond.md)).
+# In all six, raw data stay with their clients. Four of them run below. The serverless one is the masked
+# one among clients alone ([01](01_fastlloyd.ipynb), section 10). The shuffled one is the local one with
+# less noise, because nobody knows whose report is whose (`simulate(users, "shuffled")`; what it gains:
+# [beyond the papers](../data/results/README_beyond.md)).
 #
 # ### Notation
 #
@@ -344,6 +346,8 @@ print(f"δ: formula {exact:.4f}, experiment {beyond.mean():.4f}")
 print(f"share of answers with a log ratio above ε: {share:.4f}")
 exposed = 1 - (1 - 1 / N) ** N  # each of N patients, with probability 1/N
 print(f"δ = 1/n may expose somebody with probability {exposed:.1%}")
+often = 1 - (1 - fastlloyd.default_delta(2400)) ** 2400  # 1/(n ln n)
+print(f"FastLloyd's δ, by default, for n = 2400: {often:.1%}")
 
 # %%
 tolerance = 5 * beyond.std() / np.sqrt(N_TRIALS)  # five standard errors
@@ -371,7 +375,9 @@ show(fig, "δ as an area between densities, and δ against ε for four μ")
 # Which δ? A δ of 0.127 is for the picture only. Think of a terrible mechanism: publish each patient's
 # record in full with probability δ. It satisfies the definition with ε = 0. With $\delta = 1/n$
 # somebody is exposed with probability $1 - (1 - 1/n)^n$, 63 % (printed above). So **δ must be far
-# below $1/n$**. Here $n = 1000$ and $\delta = 10^{-5}.$
+# below $1/n$**. Here $n = 1000$ and $\delta = 10^{-5}.$ (Not all defaults are far below: FastLloyd's paper
+# takes $1/(n \ln n)$, and so does its estimator if nothing is said. Then $n\delta = 1/\ln n$: with 2400 records
+# that mechanism exposes somebody in 12 % of its runs. Give a δ of your own, $10^{-6}$ say.)
 #
 # ## 6. Whose presence is hidden?
 #

@@ -300,6 +300,8 @@ display(statement)
 # * **wire**: the bytes of all messages that the releases need, of all clinics and rounds, as planned;
 #   **sent**: what really crossed the wire in this run, keys and broadcasts included;
 # * *predicted*: how far noise moves a centre; *accountant*: by which rule costs were added up;
+# * **played**: here one process plays all clinics and holds every row, so what "server sees" says is meant
+#   for clinics that run [machines of their own](../docs/deployment.md);
 # * bounds, what stays local, and what is left of the budget (filter *basic*: shares add up, section 5).
 #
 # The last line says that this run is not private: it used a seed.
@@ -425,7 +427,7 @@ check(takes < 0.6 / N_MONTHS, "many more months than by shares")
 # %% [markdown]
 # ## 6. Seven mistakes
 #
-# Each is refused, or shows. `attempt` prints what you would see.
+# Six are refused, or show; the seventh is yours to avoid. `attempt` prints what you would see.
 
 # %%
 free = paper | {"trust": "ideal"}
@@ -448,7 +450,8 @@ check(all(said), "each is said")
 # %% [markdown]
 # **6. Too few rows.** The warning comes from the plan, before anything is spent. **7. A ledger of its
 # own for each fit**, so that nobody adds up: this one nothing can notice. Two estimators on the same
-# people, without a common ledger, cost twice what each statement says.
+# people, without a common ledger, cost up to twice what each statement says (1.47 and not 1 in section
+# 4, where one ledger knew of both fits).
 
 # %%
 thin = FastLloydKMeans(**asked | {"epsilon": EPSILON / 50})
@@ -592,7 +595,7 @@ check(drawn[:0.2].all() and not drawn[0.4:].any(), "2: from 0.4 on")
 #
 # <details><summary>7. Two departments fit the same rows, each with its own ledger. The total?</summary>
 #
-# The sum of both, and no ledger knows it (section 5; section 6, mistake 7).
+# The sum of both at most, and no ledger knows how much less (section 5; section 6, mistake 7).
 #
 # </details>
 #

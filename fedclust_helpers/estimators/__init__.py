@@ -4,15 +4,18 @@
     model.statement()          # who saw what, what it cost, what is left
     model.save("model.json")   # centres and statement; `load` reads them again
 
-* `FastLloydKMeans`: clients who mask; nobody sees more than noised sums.
+* `FastLloydKMeans`: clients with rows. By default they mask, and then nobody sees more than noised
+  sums; with ``trust="trusted"`` a server sees those of every client.
 * `FedDPKMeans`: a server with related public data; one row or one client is protected.
 * `LocalKMeans`: users with one row each, who trust nobody, or a shuffler.
 * `RRCluster`: clusters models instead of rows; one client is protected.
 
 All of them are thin: they scale with public bounds, plan, and run the plan that functions of the
-papers' packages made. ``preview`` gives the privacy statement before anything is spent,
-``rehearse`` tries a plan on data that costs nothing. Labels of private rows are computed where the
-rows are, and are no part of what is released, pickled or saved.
+papers' packages made. **They play all clients in one process, which holds all rows**: a statement
+says what each party would see on a machine of its own, as with `fedclust_helpers.flower`
+(docs/deployment.md). ``preview`` gives the statement before anything is spent, ``rehearse`` tries a
+plan on data that costs nothing. Labels of private rows are computed where the rows are, and are no
+part of what is released, pickled or saved.
 """
 
 from __future__ import annotations

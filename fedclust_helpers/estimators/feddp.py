@@ -41,7 +41,7 @@ class FedDPKMeans(_Boxed):
         the sums.
     method : {"feddp", "adaptive"}
         The paper's algorithm, or the variant whose budget, start and rounds follow from public
-        numbers (claims on the page of all claims): the one to take for clients.
+        numbers (claims K.adaptive and K.adaptive.free): the one to take for clients.
     n_records, rows_per_client : int, optional
         Public numbers of rows, of all clients and of a typical one. For ``unit="client"`` both are
         needed: a count of the rows would tell whether a client takes part.
@@ -50,7 +50,8 @@ class FedDPKMeans(_Boxed):
         default sqrt(d), which leaves every row of the box as it is.
     delta : float, default 1e-6
     options : dict, optional
-        Further arguments of the planner and of `feddp_kmeans.run` (n_rounds, clips, initial ...).
+        Further arguments of the planner, `feddp_kmeans.plan` or `feddp_kmeans.plan_adaptive`, and
+        of `feddp_kmeans.run` (n_rounds, clips, initial ...).
 
     Examples
     --------

@@ -58,10 +58,12 @@ class RRCluster(_Planned):
         Bound on the length of a client's update.
     n_rounds : int
     delta : float
-        1/(M ln M) for M clients by default.
+        1/(M ln M) for M clients by default; give a smaller one where you can (see
+        `FastLloydKMeans`).
     options : dict, optional
         n_steps, learning_rate, server_rate of the clients' training, and further arguments of the
-        planner and of `rr_cluster.run` (min_size, reseed, progress ...).
+        planner, `rr_cluster.plan_sums_only` or `rr_cluster.plan`, and of `rr_cluster.run`
+        (min_size, reseed, progress ...).
 
     Attributes
     ----------

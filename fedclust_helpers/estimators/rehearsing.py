@@ -24,7 +24,7 @@ def rehearse(
     estimator: Any, X: Any, y: Any, clients: Any, *, n_clusters: Any, epsilon: Any, n_rounds: Any,
     n_rows: int | None, n_clients: int, repeats: int, seed: int, progress: Progress,
 ) -> pd.DataFrame:  # fmt: skip
-    """The table of `_Planned.rehearse`."""
+    """What an estimator's `rehearse` returns; arguments as there."""
     check_int(repeats, "repeats", maximum=1000)
     check_int(seed, "seed", minimum=0)
     check_int(n_clients, "n_clients")

@@ -1,6 +1,6 @@
 """Fitted estimators as JSON: what was released and the statement; no data, no secrets.
 
-`statement.schema.json` beside this module describes the file.
+The file is described in statement.schema.json.
 """
 
 from __future__ import annotations

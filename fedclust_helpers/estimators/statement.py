@@ -1,6 +1,6 @@
 """The privacy statement of a fit: what was protected, by what, from whom, and what is left.
 
-It is public as a whole. `statement.schema.json` beside this module says what its JSON holds.
+It is public as a whole. What its JSON holds is said in statement.schema.json.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ ACCOUNTANTS = {
     "bounds": "smallest of several proved bounds (privacy loss distributions, Renyi curves)",
     "none": "none: exact values are released",
 }
+PLAYED = "in one process that holds all rows; who sees what is said of parties on machines apart"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -40,7 +41,7 @@ class Statement:
     Attributes
     ----------
     facts : mapping
-        What it says, as JSON: see `statement.schema.json` in this folder.
+        What it says, as JSON: see statement.schema.json.
     """
 
     facts: Mapping[str, Any]
@@ -52,6 +53,7 @@ class Statement:
         rows.append(("accountant", f["accountant"]))
         if f["sent_bytes"] is not None:
             rows.append(("sent", f"{f['sent_bytes']:,} bytes, keys and broadcasts included"))
+        rows.append(("played", PLAYED))
         low, high = f["lower"], f["upper"]
         names = f["columns"] or [f"column {i}" for i in range(len(low))]
         shown = [f"{name} {a:g} to {b:g}" for name, a, b in zip(names, low, high, strict=True)]

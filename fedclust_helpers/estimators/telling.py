@@ -73,6 +73,8 @@ class _Told(BaseEstimator):
         n_rows : int, optional
             The public number of rows of the private data: so many are drawn from X, with
             replacement, since noise matters less among many rows.
+        n_clients : int
+            To how many clients one table is dealt that does not say whose its rows are.
         repeats : int
             Runs of each plan, in teaching mode.
         seed : int

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedclust_helpers._checked import checked
-from fedclust_helpers._validation import FloatArray, as_points, check_delta, check_int
+from fedclust_helpers._validation import Count, FloatArray, as_points, check_delta, check_int
 from fedclust_helpers.accounting import LedgerMismatchError
 from fedclust_helpers.client_statistics.base import public_numbers
 from fedclust_helpers.feddp_kmeans.budgets import (
@@ -43,11 +43,12 @@ LAPLACE = ("weights", "counts", "filled")  # parts with a sensitivity in L1; the
 Releases = tuple[PlannedRelease, ...]
 
 
+@checked
 @dataclass(frozen=True)
 class ServerPoints:
     """What a plan keeps of the server's public points: their number, and a fingerprint."""
 
-    n_points: int
+    n_points: Count
     sha256: str
 
     @classmethod

@@ -12,7 +12,7 @@ What runs, for the methods in `METHODS`: masked sums, unmasked by the clients or
 (`federation.ServerlessSecureSum`); one round of local reports (`federation.LocalReports`); and sums
 of a trusted server (`federation.TrustedServer`). Not offered: ``collect``, ``reports``, cohorts.
 
-From notebook to deployment: docs/deployment.md.
+How to run it: docs/deployment.md.
 """
 
 from fedclust_helpers.flower.client import ClientRoom

@@ -76,7 +76,7 @@ class ClientRoom(SingleUse):
     study : Study
         From the client's own file.
     rows : array_like of shape (n, d)
-        Clipped to `bound` and `domain`.
+        In the units of `bound`: scale them with public bounds first (`datasets.scale_to_box`).
     number : int
         Which of the clients this is, from 0.
     secret : bytes, optional
@@ -88,8 +88,10 @@ class ClientRoom(SingleUse):
         The file that keeps charges and answers: one for a data set, for all its studies.
     budget : Budget
         What all studies on these rows may cost together, for the unit and adjacency of the study.
-    bound, domain
-        The client's own; a study with others is refused.
+    bound : float
+        Rows are cut to [-bound, bound]^d, or to this length: a study with another is refused.
+    domain : {"box", "ball"}
+        Which of the two; here, too, the client's own word counts.
     labels : array_like of int, shape (n,), optional
         The class of each row, for models.
     max_bytes : int

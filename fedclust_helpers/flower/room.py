@@ -31,7 +31,9 @@ OPTIONAL = ("secret", "key", "domain", "labels", "lower", "upper", "result")
 def read_config(path: Path | str) -> dict[str, Any]:
     """The settings of a room; names of files are relative to the folder of the configuration.
 
-    ValueError names the settings that are missing or unknown.
+    Needed are study, rows, number, journal, bound, budget (with epsilon and delta) and socket.
+    There may be secret, key, domain, labels, lower, upper and result. What each is stands in
+    docs/deployment.md. ValueError names the settings that are missing or unknown.
     """
     path = Path(path)
     found = tomllib.loads(path.read_text(encoding="utf-8"))

@@ -70,8 +70,13 @@ class ServerRoom:
         With one address for each client.
     journal : path
         The file that keeps the totals of this run.
-    deadline, patience : float
-        Seconds in which all clients must answer one message, and after which it is repeated.
+    deadline : float
+        Seconds in which all clients must answer one message; then the run stops. (Flower's app in
+        scripts/federation asks for 120.)
+    patience : float
+        Seconds after which a message is sent again to those who did not answer. (There: 60.)
+    max_bytes : int
+        Longest message that is read.
     clock : callable
         Seconds of the server, for these two alone. Clients have none: nothing they do depends on
         the time, so clocks may differ.
@@ -86,7 +91,7 @@ class ServerRoom:
         self.study, self.transport, self._clock = study, transport, clock
         self.deadline = check_positive(deadline, "deadline")
         self.patience = check_positive(patience, "patience")
-        self.max_bytes = max_bytes
+        self.max_bytes = check_int(max_bytes, "max_bytes")
         self._seat = server_seat(study, self._asked)
         self.plan = study.planned(self._seat)
         self.agreement = study.agreement(self.plan)

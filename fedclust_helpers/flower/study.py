@@ -59,19 +59,47 @@ class Study:
     run : str
         The name of this run. No client takes part twice in a run of the same agreement.
     method : str
-        One of `METHODS`; `options` are the arguments of its planner.
-    n_clients, n_records, n_features, bound, domain, n_labels
-        As of a federation. `n_clients` is how many take part: all of them, in every round.
-    unit, adjacency : str
-        What the ledger of every client is kept for.
+        What runs: "fastlloyd", "fastlloyd_overclustered", "feddp_kmeans", "sums_only",
+        "ldp_one_round" or "ldp_sketch", the names in `METHODS`.
+    options : mapping
+        The arguments of the method's planner, in the same order `fastlloyd.plan`,
+        `fastlloyd.plan_overclustered`, `feddp_kmeans.plan` ("clips": the fields of `ClipBounds`),
+        `rr_cluster.plan_sums_only` ("training": the fields of `Training` but for the cohort, and
+        for "model" a mapping of its "kind" and sizes), `ldp_kmeans.plan`, `ldp_kmeans.plan_sketch`.
+    n_clients : int
+        All of them take part in every round.
+    n_records : int
+        The public number N of all rows, or a bound or guess of it.
+    n_features : int
+        The number d of columns.
+    bound : float
+        Every client cuts its rows to [-bound, bound]^d, or to the length `bound`: what one row can
+        change, and so the noise, follows from it.
+    domain : {"box", "ball"}
+        Which of the two. Local reports need the ball.
+    n_labels : int, optional
+        Public number of classes, where models classify.
+    unit : {"point", "client", "person"}
+        What the ledger of every client protects: one row, or all that one client (person) holds.
+    adjacency : {"add/remove", "replace-one"}
+        What of it is hidden: that it is there at all, or which of all values it has.
     trust : {"masked", "serverless", "local", "trusted"}
         `federation.MaskedSecureSum`; `federation.ServerlessSecureSum`, where what Flower calls the
         server is a relay; `federation.LocalReports`; or `federation.TrustedServer`, which sees
         exact statistics.
-    noise_from, receiver, bits, fractional_bits, max_colluding
-        As of `federation.MaskedSecureSum`; for another trust both ends are those of `ENDS`. Where
-        the clients receive, each of them computes the algorithm for itself; where the server does,
-        it broadcasts.
+    noise_from : {"server", "clients"}
+        Masked: who adds the noise. Otherwise fixed (`ENDS`): the clients where there is no server
+        and for local reports, a trusted server itself.
+    receiver : {"server", "clients"}
+        Masked: who reads the sums. Where the clients do, each of them computes the algorithm for
+        itself; where the server does, it broadcasts. Otherwise fixed: the clients where there is no
+        server, else the server.
+    bits : {32, 64}
+        Masked and serverless: length of the whole numbers that are added up.
+    fractional_bits : int, optional
+        So many of these bits stand behind the point: 30 of 64 or 16 of 32 by default.
+    max_colluding : int
+        So many clients may pool what they know of their noise: the others' shares suffice alone.
     public_keys : list of str
         Serverless: each client's X25519 public key, in hexadecimal, from a channel that is trusted.
     users : list of int
@@ -82,7 +110,7 @@ class Study:
     public_seed : int
         Of public choices in secure mode: starting centres, the server's own k-means.
     server_points : nested list of shape (q, d)
-        Public points, for the methods that need them.
+        Public points in the units of `bound`, for feddp_kmeans: every party has them.
     """
 
     run: str
@@ -122,7 +150,8 @@ class Study:
         check_choice(self.domain, "domain", ("box", "ball"))
         if self.seed is not None:
             check_int(self.seed, "seed", minimum=0)
-        check_int(self.public_seed, "public_seed", minimum=0)
+        for name in ("public_seed", "max_colluding"):
+            check_int(getattr(self, name), name, minimum=0)
         if self.trust in NOT_OFFERED:
             raise ValueError(f"trust {self.trust!r} is not offered here: {NOT_OFFERED[self.trust]}")
         check_choice(self.trust, "trust", ("masked", *ENDS))

@@ -73,6 +73,7 @@ def test_a_dry_run_prints_the_plan_and_writes_nothing(study, capsys):
     assert command.main(["run", "--config", str(study / "study.toml"), "--dry-run"]) == 0
     out = capsys.readouterr().out
     assert "this is a preview" in out and "epsilon = 2 at" in out
+    assert "in one process that holds all rows" in out
     assert not (study / "results").exists()
 
 

@@ -3,6 +3,7 @@
 import json
 import os
 import queue
+import re
 import signal
 import stat
 import subprocess
@@ -263,3 +264,44 @@ def test_a_secret_is_new_and_private(tmp_path, what, capsys):
     assert len(path.read_bytes()) == 32
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     refuses(FileExistsError, "", main, [what, str(path)])
+
+
+def test_what_the_page_on_deployment_shows_can_be_started(tmp_path):
+    """Its study with the fields of each row of its table, and its room with the settings there."""
+    page = (ROOT / "docs" / "deployment.md").read_text(encoding="utf-8")
+    shown, room = (re.search(rf"```{kind}\n(.*?)```", page, re.S)[1] for kind in ("json", "toml"))
+    secret = tmp_path / "group.secret"
+    secret.write_bytes(SECRET)
+    np.savetxt(tmp_path / "rows.csv", [[55, 140]], delimiter=",", header="age,height")
+    np.savetxt(tmp_path / "labels.csv", [1], fmt="%d", header="class")
+    opened = set()
+    table = re.findall(r"^   \| (`?\w.*?) \| (.*) \|(.*)\|$", page, re.M)
+    for names, fields, settings in [("`fastlloyd`", "", ""), *table[1:]]:
+        own = json.loads(shown) | {"seed": 1}
+        for words in re.findall(r'`("[^`]*)`', fields):
+            own |= json.loads(f"{{{words}}}")
+        if own.get("trust") == "local" or "unit" in own:  # a user in each room; many clients
+            own["n_clients"] = own["n_records"]
+        if "training" in own:
+            own["options"] |= {"n_rounds": 3, "training": own.pop("training")}
+        missing = {
+            "server_points": [[0.1, 0.2]] * 9,
+            "public_keys": [public_key(k).hex() for k in KEYS],
+        }
+        own |= {name: value for name, value in missing.items() if f"`{name}`" in fields}
+        (tmp_path / "room.key").write_bytes(KEYS[0])
+        text = room
+        for setting in re.findall(r"`(\w+)", settings):
+            text = re.sub(rf"^( *)# {setting} =", rf"\1{setting} =", text, flags=re.M)
+        (tmp_path / "room.toml").write_text(text)
+        for method in re.findall(r"`(\w+)`", names) or ["fastlloyd"]:
+            (tmp_path / "study.json").write_text(json.dumps(own | {"method": method}))
+            made = open_room(read_config(tmp_path / "room.toml"))
+            assert made.plan.delta == 1e-6 or made.study.trust == "local"
+            opened.add((method, made.study.trust))
+            (tmp_path / "journal.json").unlink(missing_ok=True)
+    assert opened == {
+        ("fastlloyd", "masked"), ("fastlloyd", "serverless"), ("fastlloyd", "trusted"),
+        ("feddp_kmeans", "trusted"), ("sums_only", "masked"),
+        ("ldp_one_round", "local"), ("ldp_sketch", "local"),
+    }  # fmt: skip

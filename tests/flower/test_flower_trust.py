@@ -279,6 +279,7 @@ def test_each_user_pays_for_one_question(tmp_path):
         ({"receiver": "clients"}, ValueError, "receiver must be 'server' where trust is 'local'"),
         ({"trust": "masked"}, ValueError, "users must be given where trust is 'local' only"),
         ({"method": "ldp_four_rounds"}, ValueError, "method must be one of"),
+        ({"max_colluding": -1}, ValueError, "max_colluding must be >= 0"),
     ],
 )  # fmt: skip
 def test_a_local_study_that_cannot_run_is_refused(changes, error, message):

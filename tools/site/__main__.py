@@ -32,6 +32,7 @@ DOCUMENTS = {
     "CONTRIBUTING.md": "contributing",
     "docs/deployment.md": "deployment",
     "docs/sweeps.md": "sweeps",
+    "docs/made.md": "made",
     pages.CLAIMS: "claims/index",
     "fedclust_helpers/command.py": "api/command",  # its docstring says how it is used
 }

@@ -15,6 +15,7 @@ from tools.site.links import SCHEME, Book
 from tools.site.tables import write
 
 CLAIMS = "data/results/claims.md"
+CLAIM_LIST = re.compile(r"^\| id \|(?:.*\n)(?:\|.*\n)+", re.MULTILINE)  # cards on a phone: site.css
 ELSEWHERE = ("Two commands", "The notebooks", "How to cite", "More")  # the book has its own
 
 
@@ -123,6 +124,7 @@ def copy(book: Book, path: str, title: str | None = None) -> None:
     text = (book.root / path).read_text(encoding="utf-8")
     if title is not None:
         text = re.sub(r"^# .*$", f"# {title}", text, count=1, flags=re.MULTILINE)
+    text = CLAIM_LIST.sub(r"::::{container} claim-list\n\n\g<0>\n::::\n", text)
     page = book.pages[path]
     write(book, page, book.rewrite(text, path, page))
 
@@ -210,7 +212,7 @@ def contents(book: Book, notebooks: Iterable[Path]) -> None:
         "Evidence": ["Claims <claims/index>", "Result tables <results/index>"]
         + ["How it was made <made>"],
         "Using it": ["Use it <using>", "Data sets <data>", "API reference <api/index>"]
-        + ["A real federation <deployment>", "Many machines <sweeps>"],
+        + ["A real federation <deployment>", "Result tables on many machines <sweeps>"],
         "Reference": ["Symbols <symbols>", "Glossary <glossary>", "Bibliography <bibliography>"]
         + ["General index <genindex>", "Changes <changelog>", "Contributing <contributing>"],
     }
