@@ -392,16 +392,15 @@ noises = {
         EPSILON, DELTA, center_norm=0.5, radius=0.05),
     "Corrected: hidden": gaussian_report(0.55, EPSILON, DELTA),
 }  # fmt: skip
-rng, scores, lower, tail = stream("audit"), {}, {}, {}
-for title, noise in noises.items():
-    x = 0.55 + rng.normal(0, noise.std, 20_000)  # +g(x), along g
-    y = -0.55 + rng.normal(0, noise.std, 20_000)  # -g(y): another bucket
+rng, scores, lower = stream("audit"), {}, {}
+for title, noise in noises.items():  # +g(x), and -g(y) of another bucket
+    x, y = (m + rng.normal(0, noise.std, 20_000) for m in (0.55, -0.55))
     scores[title] = y, x
-    tail[title] = (x > 2 * noise.std).mean() / (y > 2 * noise.std).mean()
+    tail = (x > 2 * noise.std).mean() / (y > 2 * noise.std).mean()
     report = audit.audit_canary(y, x, delta=DELTA, claimed_epsilon=EPSILON)
     lower[title] = report.epsilon_lower_bound
     print(f"{title:23} s = {noise.std:.2f}, {1.1 / noise.std:.2f} s apart, "
-          f"beyond 2 s {tail[title]:.1f} : 1, ε at least {lower[title]:.2f}")
+          f"beyond 2 s {tail:.1f} : 1, ε at least {lower[title]:.2f}")
 
 # %%
 exposed, hidden = lower.values()
@@ -1052,8 +1051,6 @@ colours = load_sample_image("china.jpg").reshape(-1, 3).astype(float)
 users = simulate(np.zeros_like(colours), "local", mode="secure")
 for planner in (ldp.plan, ldp.plan_sketch):
     print(planner(users, n_clusters=K, epsilon=EPSILON), end="\n\n")
-need = ldp.sketch_users_needed(1 / K, EPSILON, 3, n_clusters=K)
-print(f"the sketch needs about {need:,} users to see {K} equal clusters")
 
 how = {"epsilon": EPSILON, "lower": 0, "upper": 255}
 model = LocalKMeans(K, **how).fit(colours)  # secure: the run that counts
@@ -1065,6 +1062,8 @@ table = pd.DataFrame(found).map(lambda m: kmeans.kmeans_cost(colours, m))
 table /= KMeans(K, n_init=3, random_state=SEED).fit(colours).inertia_
 
 # %%
+need = ldp.sketch_users_needed(1 / K, EPSILON, 3, n_clusters=K)
+print(f"the sketch needs about {need:,} users to see {K} equal clusters")
 print("cost / cost without privacy\n", table.round(2).to_string())
 check(table.sketch.median() < table.one_round.median(), "it is closer")
 check(model.ledger_.pure_epsilon() <= EPSILON, "and costs no more")
