@@ -81,21 +81,23 @@ def to_page(graded: pd.DataFrame) -> str:
         " [glossary](../../docs/glossary.md) explains words. The rows are in\n"
         "`fedclust_helpers/studies/*/claims.py`; this page is made from them by `python -m"
         " fedclust_helpers.studies --claims`, and a test compares the two. Verdicts:\n\n" + words,
-        "A claim about many cells is *reproduced* if every cell is decided for it, *in shape* if"
-        " more than half are\nand at most 5 % against it, fails if more than 5 % are against"
-        " it, and is else *undecided*; a cell is decided if its\n95 % interval leaves out 0,"
-        " and a tie is no evidence. A claim with several numbers is *in shape* if more than\nhalf"
-        " of them hold. Other rules stand in brackets after the claim where the sentence does not"
-        " say them, and as\ncode in `claims.py`. They are ours, and were written"
-        " after a part of the numbers had been seen: judge by the\nnumbers. Intervals are not"
-        " corrected for the number of cells.",
+        'A claim that one thing is better than another in many cells (its row counts "better",'
+        ' "worse", "tie") is\n*reproduced* if every cell is decided for it, *in shape* if'
+        " more than half are and at most 5 % against it, fails if\nmore than 5 % are against"
+        " it, and is else *undecided*; a cell is decided if its 95 % interval leaves out 0,\n"
+        "and a tie is no evidence. Any other claim with several numbers is *reproduced* if all"
+        " of them hold, *in shape*\nif more than half do, and else fails. Other rules"
+        " stand in brackets after the claim where the sentence does not say them, and as\ncode"
+        " in `claims.py`. They are ours, and were written after a part of the numbers had been"
+        " seen: judge by the\nnumbers. Intervals are not corrected for the number of cells. A row"
+        " ends with the function that computes its\nnumbers and the tables that it reads.",
     ]
-    for paper, (name, _, readme) in PAPERS.items():
+    for paper, (name, rows, readme) in PAPERS.items():
         part = graded[graded["paper"] == paper]
         counts = part["verdict"].value_counts()
         said = ", ".join(f"{counts[word]} {word}" for word in grading.VERDICTS if word in counts)
         parts.append(f"## {name}\n\n{len(part)} claims: {said}. Tables: [{readme}]({readme}).")
-        parts.append(grading.to_markdown(part))
+        parts.append(grading.to_markdown(part, checks={row.id: row.check for row in rows}))
     return "\n\n".join(parts) + "\n"
 
 

@@ -157,7 +157,9 @@ def test_a_rule_gives_a_verdict() -> None:
     assert evaluate(lambda n: n.a > 1, design="one seed") == "not seen in our design"
     assert evaluate(lambda n: n.a > 1 or "undecided") == "undecided"
     assert evaluate(lambda n: n.a == 1 and "in shape", design="one seed") == "in shape"
-    for rule, options in ((lambda n: "holds", {}), (lambda n: "refuted", {"design": "one seed"})):
+    named = {"design": "one seed"}
+    for rule, options in ((lambda n: "holds", {}), (lambda n: "refuted", named),
+                          (lambda n: n.a > 1, named | {"by": "ours"})):  # fmt: skip
         refuses(ValueError, "claim x: .* is no verdict", evaluate, rule, **options)
 
 
@@ -202,6 +204,27 @@ def test_markdown_keeps_bars_links_and_who_says_so() -> None:
     text = grading.to_markdown(pd.DataFrame([row]), link="claims.md").splitlines()[-1]
     assert text.startswith("| [X1](claims.md#X1) |") and r"(code) \|x\| <= 1" in text
     assert "2. Wrong, see [F8](claims.md#F8). | **refuted** |" in text
+
+
+def test_a_row_names_its_check_and_its_tables() -> None:
+    row = dict.fromkeys(grading.COLUMNS, "") | {"id": "X1", "found": "2", "tables": "a b"}
+    for check, file, name in (
+        (feddp_checks.assumption_1, "feddp_kmeans/checks", "checks.assumption_1"),
+        (ldp._slope("x"), "ldp_kmeans/claims", "claims._slope"),
+    ):
+        text = grading.to_markdown(pd.DataFrame([row]), checks={"X1": check}).splitlines()[-1]
+        path = f"../../fedclust_helpers/studies/{file}.py"
+        assert f"2. Check: [{name}]({path}) on [a](a.csv), [b](b.csv). |" in text
+        assert text.startswith('| <a id="X1"></a>X1 |')
+        assert (RESULTS / path).is_file()
+    lambdas = [claim.check for _, claim in ROWS if claim.check.__name__ == "<lambda>"]
+    assert "in the row" in {grading.source_of(check)[1] for check in lambdas}
+
+
+def test_bounds_that_say_nothing_are_loose() -> None:
+    assert grading.bounded([(0.1, 0.2), (0.5, 3.0)]) is True
+    assert grading.bounded([(0.1, 1.2), (0.5, 3.0)]) == "in shape"
+    assert grading.bounded([(0.1, 1.2), (0.5, 0.4)]) is False
 
 
 # --- what stands behind some rows -----------------------------------------------------------------

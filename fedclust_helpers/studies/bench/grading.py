@@ -9,7 +9,7 @@ pages of results, and the tests.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from types import SimpleNamespace
@@ -21,7 +21,7 @@ import pandas as pd
 VERDICTS = {
     "reproduced": "our numbers agree with the claim wherever it speaks",
     "in shape": "they agree in most places, or with another constant, or only loosely",
-    "refuted": "arithmetic, or the paper's own design, says otherwise",
+    "refuted": "arithmetic, the paper's own design or, for a claim of ours, our runs say otherwise",
     "not seen in our design": "our runs say otherwise, but differ from the paper's as named",
     "undecided": "ties, or a text with two readings that differ",
     "not possible here": "data, an algorithm or a scale that we do not have",
@@ -46,7 +46,8 @@ class Claim:
     tables : sequence of str
         Names of the committed tables that the check reads.
     design : str
-        In what our design differs from the paper's; empty for arithmetic and for the same design.
+        In what our design differs from the paper's; empty for arithmetic, for the same design, and
+        for a claim of ours.
     note : str
         What is true instead, or which reading the package takes.
     by : str
@@ -81,14 +82,16 @@ def evaluate(claim: Claim, load: Callable[[str], pd.DataFrame], paper: str = "")
     Raises
     ------
     ValueError
-        If the rule gives a word that is no verdict, or "refuted" although our design differs.
+        If the rule gives a word that is no verdict, or "refuted" although our design differs, or if
+        a claim of ours has a design.
     """
     tables = [load(name) for name in claim.tables]
     numbers = claim.check(*tables) if tables else _live(claim.check)
     held = claim.rule(SimpleNamespace(**numbers))
     fails = "not seen in our design" if claim.design else "refuted"
     verdict = held if isinstance(held, str) else "reproduced" if held else fails
-    if verdict not in VERDICTS or (verdict == "refuted" and claim.design):
+    differs = claim.design and (verdict == "refuted" or claim.by == "ours")
+    if verdict not in VERDICTS or differs:
         raise ValueError(f"claim {claim.id}: {verdict!r} is no verdict for this design")
     cells = (
         paper, claim.id, claim.by, claim.where, claim.statement, claim.shows.format(**numbers),
@@ -104,15 +107,34 @@ def grade(
     return pd.DataFrame([evaluate(claim, cache(load), paper) for claim in claims], columns=COLUMNS)
 
 
-def to_markdown(graded: pd.DataFrame, *, link: str | None = None) -> str:
-    """A markdown table of graded claims; ids are anchors, or links to anchors of page `link`."""
+def source_of(check: Callable[..., Any]) -> tuple[str, str]:
+    """The file of a check inside of the package's repository, and its name there."""
+    module, name = check.__module__, check.__qualname__.split(".")[0]
+    said = "in the row" if name.startswith("<") else f"{module.rpartition('.')[2]}.{name}"
+    return f"{module.replace('.', '/')}.py", said
+
+
+def to_markdown(
+    graded: pd.DataFrame,
+    *,
+    link: str | None = None,
+    checks: Mapping[str, Callable[..., Any]] | None = None,
+) -> str:
+    """A markdown table of graded claims; ids are anchors, or links to anchors of page `link`.
+
+    With `checks` by id, a row names and links its check and the tables that it reads.
+    """
     lines = ["| id | where | claim | what we find | verdict |", "|---|---|---|---|---|"]
     for row in graded[COLUMNS].to_numpy(dtype=str).tolist():
-        _, id, by, where, said, found, verdict, design, note, _ = row
+        _, id, by, where, said, found, verdict, design, note, tables = row
         name = f'<a id="{id}"></a>{id}' if link is None else f"[{id}]({link}#{id})"
         said = said if by == "paper" else f"({by}) {said}"
         note = re.sub(r"\b([Ss]ee) ([A-Z][\w.]*\w)", rf"\1 [\2]({link or ''}#\2)", note)
         found = " ".join(filter(None, (f"{found}." if found else "", note)))
+        if checks is not None and verdict != "not possible here":
+            path, function = source_of(checks[id])
+            read = ", ".join(f"[{table}]({table}.csv)" for table in tables.split())
+            found += f" Check: [{function}](../../{path}){f' on {read}' if read else ''}."
         verdict = f"**{verdict}**" + (f" ({design})" if design else "")
         cells = (cell.replace("|", r"\|") for cell in (name, where, said, found, verdict))
         lines.append(f"| {' | '.join(cells)} |")
@@ -177,6 +199,12 @@ def mostly(holds: Any) -> bool | str:
     """A claim about many numbers: all, more than half ("in shape"), or not."""
     share = np.mean([bool(held) for held in holds])
     return bool(share == 1) or (bool(share > 0.5) and "in shape")
+
+
+def bounded(pairs: Iterable[tuple[float, float]]) -> bool | str:
+    """Of probabilities and bounds on them: none exceeded; "in shape" if no bound is below 1."""
+    pairs = list(pairs)
+    return all(p <= b for p, b in pairs) and (any(b < 1 for _, b in pairs) or "in shape")
 
 
 def several(values: Any, form: str = ".3g") -> str:

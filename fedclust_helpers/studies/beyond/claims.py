@@ -373,9 +373,9 @@ CLAIMS = [
           "bounds ten times too wide are harmless (1.25 times the optimum)",
           wide,
           "over the optimum {ours} at epsilon 1 and 4; Algorithm 1 {theirs}",
-          lambda n: n.most <= 1.25, LOCAL, design="clusters closer than the bins are wide",
-          by="ours",
-          note="The questions' bins do not get finer than half of 1/sqrt(d)."),
+          lambda n: n.most <= 1.25, LOCAL, by="ours",
+          note="The questions' bins do not get finer than half of 1/sqrt(d), and these clusters"
+          " are closer than that."),
     Claim("B.shuffle.bound", "shuffled reports", "the central delta is never below what shuffled"
           " binary responses give away, and 100,000 users at a central epsilon 1 may send reports"
           " with a local one above 6", crowd, "exact delta {least:.3f} to {most:.3f} of the bound"

@@ -78,7 +78,7 @@ def plan_as_printed(
 
 
 def users_needed_as_printed(
-    share: float, epsilon: float, n_levels: int | None = None, *, n_sd: float = 4.0
+    share: float, epsilon: float, n_levels: int | None = None, *, n_sd: float = 3.5
 ) -> int:
     """Users for which a cell with `share` of the data shows n_sd sd at epsilon/(2L) per histogram.
 

@@ -137,10 +137,11 @@ def disc(ax: Axes, points: ArrayLike) -> Axes:
 
 
 def squares(ax: Axes, corners: ArrayLike, side: float, color: Any, *, zorder: float = 1.5) -> None:
-    """Filled squares with a thin edge, from their lower corners (m, 2)."""
+    """Filled squares, from their lower corners (m, 2); a thin edge, dark around small ones."""
     patches = [Rectangle((x, y), side, side) for x, y in np.asarray(corners)]
     alpha = None if zorder > 1.5 else 0.5
-    look: dict[str, Any] = {"edgecolor": "white", "linewidth": 0.8, "zorder": zorder}
+    edge = "white" if side > 0.1 else SHADES[-1]
+    look: dict[str, Any] = {"edgecolor": edge, "linewidth": 0.8, "zorder": zorder}
     ax.add_collection(PatchCollection(patches, facecolor=color, alpha=alpha, **look))
 
 
@@ -265,7 +266,7 @@ def plot_methods(
     tick.set_label("median")
     ax.set_yticks(y, list(costs))
     key_below(ax, -0.14)
-    ax.set_title("The right grid beats everything else, and needs many users", pad=24)
+    ax.set_title("Two levels come first at both n; one grid comes near if its side fits", pad=24)
     return plots.finish(
         ax, "", "cost per point (log)",
         xscale="log", xticks=[*COSTS, 1], ylim=(-0.6, len(y) - 0.4), xlim=(best * 0.85, None),

@@ -243,8 +243,8 @@ CLAIMS = [
           " good as its Hadamard response (within 15 % at epsilon 4)", oracles,
           "{bit_one:.2f} of its error at epsilon 1,"
           " {bit_four:.2f} times at epsilon 4", lambda n: n.bit_four <= 1.15, ORACLES,
-          design="ours sends one bit, theirs a symbol", by="ours",
-          note="The price of one bit at a large epsilon; the sketch sends a symbol."),
+          by="ours", note="Ours sends one bit, theirs a symbol: the price of one bit at a large"
+          " epsilon. The sketch sends a symbol."),
     Claim("S.side.catch_up", "local against masked", "at epsilon 1 a sketch needs five to fifty"
           " times the records of a masked sum, Algorithm 1 more than a hundred times", catch_up,
           "within 5 % of the best cost (d = 2, k = 5, epsilon 1) from {masked_said}"
