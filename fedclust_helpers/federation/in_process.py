@@ -14,6 +14,7 @@ from fedclust_helpers.client_statistics import ClientStatistic
 from fedclust_helpers.federation.base import InProcess, Part
 from fedclust_helpers.federation.data import ClientData
 from fedclust_helpers.federation.local import LocalReports
+from fedclust_helpers.federation.plan import FederationFacts
 from fedclust_helpers.federation.shuffled import ShuffledReports
 from fedclust_helpers.mechanisms import NEGLIGIBLE, Mechanism
 from fedclust_helpers.secure_aggregation import (
@@ -93,6 +94,7 @@ class _Ring(InProcess):
     """Fixed-point ring arithmetic shared by the masked and the serverless federation."""
 
     offers = ("noisy_sum",)
+    wire = f"{FederationFacts.wire}, up and back"
     receiver: Literal["server", "clients"] = "clients"
 
     @checked
@@ -214,6 +216,7 @@ class MaskedSecureSum(_Ring):
         self.receiver = receiver
         self.sees = (("server", blind), ("clients", "the noised sums"))
         if receiver == "server":
+            self.wire = FederationFacts.wire
             blind = "uniformly random words that add up to the noised sums"
             self.sees = (("server", blind), ("clients", "what the server broadcasts"))
         super().__init__(data, **options)
@@ -288,6 +291,7 @@ class ServerlessSecureSum(_Ring):
     nodes_add_noise = True
     noise_from = "every client (a share each)"
     no_sampling = "every node would see who takes part"
+    wire = f"{FederationFacts.wire}, shares and sums of shares"
     sees: tuple[tuple[str, str], ...] = (
         ("clients", "random shares of the others' statistics, and the noised sums"),
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cached_property
 from itertools import groupby
 from typing import Any, cast
@@ -151,12 +152,19 @@ class Plan:
     def n_bytes(self) -> int:
         """Bytes of all releases on the wire; public arrays that are broadcast come on top.
 
-        Of a sampled cohort, those of its expected size.
+        Of clients that are drawn, those of the cohort, or of what is expected of it.
         """
-        numbers = math.ceil(
-            sum(r.numbers * (r.sampling.share if r.sampling else 1) for r in self.releases)
-        )
-        return numbers * self.facts.messages_per_number * self.facts.bytes_per_number
+        f = self.facts
+        numbers = Fraction(0)
+        for r in self.releases:
+            drawn = r.sampling if self._clients_send else None
+            numbers += r.numbers * Fraction(drawn.share if drawn else 1)
+        return round(numbers * f.messages_per_number) * f.bytes_per_number
+
+    @property
+    def _clients_send(self) -> bool:
+        """False where one sum is counted, whoever is in it (`IdealSecureSum`)."""
+        return self.facts.messages_per_number > 1
 
     def statement(self) -> list[tuple[str, str]]:
         """The privacy statement of the run as (heading, text) pairs."""
@@ -197,7 +205,10 @@ class Plan:
             )
             rows.append((f"round {rounds}", f"{name.replace('_', ' ')}{who}{drawn}: {noise}"))
         if self.n_bytes:
-            rows.append(("wire", f"{self.n_bytes:,} bytes {f.wire}"))
+            schemes = {r.sampling.scheme for r in self.releases if r.sampling}
+            drawn = " drawn" if schemes and self._clients_send else ""
+            drawn += " (expected)" if drawn and "poisson" in schemes else ""
+            rows.append(("wire", f"{self.n_bytes:,} bytes {f.wire}{drawn}"))
         if self.predicted_error is not None:
             rows.append(("predicted", f"{self.predicted_error:.4g} {self.predicted_error_is}"))
         return rows

@@ -140,6 +140,7 @@ class ServerlessSeat(_Seat, ServerlessSecureSum):
         ("relay", "uniformly random words"),
         ("clients", "the noised sums, and random words of each other client"),
     )
+    wire = _Ring.wire
 
     @property
     def messages_per_number(self) -> int:

@@ -481,7 +481,8 @@ def test_one_ledger_for_all_runs_on_a_data_set():
     [
         ("ideal", 1, "of noised sums leave the ideal functionality"),
         ("trusted", 3, "for the releases of all clients"),
-        ("masked", 6, "for the releases of all clients"),  # to the server and back
+        ("masked", 6, "for the releases of all clients, up and back"),
+        ("serverless", 12, "for the releases of all clients, shares and sums of shares"),
     ],
 )
 def test_a_plan_says_which_bytes_it_counts(trust, copies, words):

@@ -63,6 +63,29 @@ def test_a_run_costs_what_its_plan_states_and_no_more_than_asked(name, mode):
     assert made.n_bytes > 0
 
 
+@pytest.mark.parametrize(
+    ("trust", "adjacency", "cohort", "numbers", "words"),
+    [
+        # the cohorts of fixed size, to the byte: 6 rounds, 15 parameters and 2 counts for 2 models
+        ("trusted", "replace-one", 21, 21 * 6 * 2 * 16, "for the releases of all clients drawn"),
+        ("trusted", "add/remove", 21, 21 * 6 * 2 * 16,
+         "for the releases of all clients drawn (expected)"),
+        ("trusted", "replace-one", M, M * 6 * 2 * 16, "for the releases of all clients"),
+        # one noised sum, whoever is in it
+        ("ideal", "replace-one", 21, 6 * 2 * 16, "of noised sums leave the ideal functionality"),
+        ("ideal", "add/remove", 21, 6 * 2 * 16, "of noised sums leave the ideal functionality"),
+    ],
+)  # fmt: skip
+def test_a_plan_counts_the_bytes_of_those_who_are_drawn(trust, adjacency, cohort, numbers, words):
+    f = federation(trust=trust, adjacency=adjacency)
+    _, made = planned("sums", f, cohort=cohort)
+    assert dict(made.statement())["wire"] == f"{8 * numbers:,} bytes {words}"
+    result = rr.run(f, made)
+    if adjacency == "replace-one" or trust == "ideal":
+        sent = [m for m in result.transcript.messages if m.receiver == "server"]
+        assert made.n_bytes == sum(m.n_bytes * m.count for m in sent)
+
+
 @every_plan
 def test_a_plan_is_followed_by_its_federation_only(name):
     f, made = planned(name)

@@ -266,8 +266,8 @@ def plot_comparison(ax: Axes, scores: pd.DataFrame, alone: float) -> Axes:
 
 
 LOW: Mapping[tuple[str, str], Look] = {
-    ("sums", "everyone"): Look("sums only, everybody", BLUE, "o-"),
-    ("sums", "sampled"): Look("sums only, a tenth", BLUE, "o:"),
+    ("sums", "everyone"): Look("sums only, everybody", PURPLE, "D-"),
+    ("sums", "sampled"): Look("sums only, a tenth", PURPLE, "D:"),
     ("fedavg", "everyone"): Look("DP-FedAvg, everybody", GREY, "v-"),
     ("fedavg", "sampled"): Look("DP-FedAvg, a tenth", GREY, "v:"),
 }
@@ -329,7 +329,7 @@ def plot_limits(
     percent = {100 * share: values for share, values in shares.items()}
     for ax, series in ((left, percent), (right, models)):
         array = np.array(list(series.values()), dtype=np.float64)
-        plots.curves(ax, list(series), {"": array}, (Look("_run", BLUE, "o"),), interval="marks")
+        plots.curves(ax, list(series), {"": array}, (Look("_run", PURPLE, "D"),), interval="marks")
         bar: dict[str, Any] = {"color": DARK, "markersize": 24, "markeredgewidth": 2}
         ax.plot(list(series), np.median(array, axis=1), "_", **bar)
         for name, accuracy in rivals.items():
