@@ -308,8 +308,7 @@ check(1.99 < cases[:, 2].max() <= 2, "removed and added: 2η, attained")
 # %% tags=["hide-input"]
 fig, ax = plt.subplots(figsize=(6.1, 3.4))
 _ = draw.plot_changes(ax, cases)
-title = "Adding a record moves relative sums by η, replacing one by 2η"
-_ = ax.set_title(title)
+_ = ax.set_title("Adding a record moves relative sums by η, replacing by 2η")
 text = "Share of cases with at most such a change: relative sums end at"
 show(fig, text + " one radius, replaced records at two, plain sums later")
 

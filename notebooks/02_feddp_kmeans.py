@@ -370,7 +370,6 @@ def init_from_scratch(rows, server, budgets, radius, noise, rng):
     return sums / counts[:, None]  # line 24
 
 
-# %%
 fed = federation(large, large_rows, SEED)
 total = {"epsilon": EPSILON, "delta": DELTA, "n_clusters": K}
 plan = fd.plan(fed, server, **total)
@@ -911,10 +910,9 @@ show(fig, "Cost is lowest near the needed radius, and falls with rows")
 # %%
 secure = {"mode": "secure", "bound": photo.radius, "domain": "ball"}
 fed = simulate(photo_rows, "ideal", **secure)
-plan = fd.plan(fed, q, delta=DELTA, **ask)
 other = fd.plan_adaptive(fed, q, rng=stream("planning"), **ask)
 print(f"noise over gap: {other.noise_over_gap:.2f}")
-plan
+(plan := fd.plan(fed, q, delta=DELTA, **ask))
 
 # %% tags=["nbval-ignore-output"]
 run = fd.run(fed, plan, q, rng=np.random.default_rng())
@@ -1033,17 +1031,14 @@ raw, shortened = np.linalg.norm(wrong, axis=2).mean(axis=1)
 fed, ks = federation(large, large_rows, SEED), list(range(2, 2 * K + 1))
 plan = fd.plan(fed, server, **(total | {"n_clusters": 2 * K}))
 init = fd.run(fed, plan, server, rng=np.random.default_rng(SEED)).init
-
-# %% tags=["solution"]
 alike = np.where(large.in_distribution, init.kept, 0)
 kinds, elbows, rng = (init, replace(init, kept=alike)), [], stream("k")
 for kind in kinds:
     curve = selection.server_cost_curve(kind, ks, rng=rng)
     elbows.append(selection.elbow(ks, curve))
 won = 1 - alike.sum() / init.kept.sum()
-print(f"4: off by {raw:.2f} raw, {shortened:.2f} shortened")
-print(f"5: elbow at k = {elbows[0]}; the other kind weighs {won:.0%}", end="")
-print(f", without it {elbows[1]}")
+print(f"4: off by {raw:.2f} raw, {shortened:.2f} shortened; 5: elbow at")
+print(f"{elbows[0]}; the other kind weighs {won:.0%}, without it {elbows[1]}")
 
 # %% tags=["solution"]
 twice = 2 * gap / (fits["average"] * large.radius**2)  # for 2n rows
