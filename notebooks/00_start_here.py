@@ -15,7 +15,7 @@
 # # What does it take to cluster data that nobody may see?
 #
 # *The door to this project: every later notebook builds on the words and pictures of this one.
-# 30 minutes of reading. Runs offline, in about 20 s on 2 cores.*
+# 30 minutes, exercises included. Runs offline, in about 20 s on 2 cores.*
 #
 # Twenty clinics want to find groups among their patients. No clinic may hand out its patient list.
 # They can still send **sums**, and they can add **noise**. Who sees the sums, who adds the noise,
@@ -28,8 +28,8 @@
 # 3. **run** a private step of Lloyd's algorithm, and read its transcript and its bill.
 #
 # **You need** Lloyd's algorithm (k-means), basic probability, and some NumPy. **It leads to**
-# notebooks [01](01_fastlloyd.ipynb) to [04](04_rr_cluster.ipynb): one for each of four trust models
-# and papers (section 13 says which is for you).
+# notebooks [01](01_fastlloyd.ipynb) to [04](04_rr_cluster.ipynb): one for each of four papers, which
+# trust differently (section 13 says which is for you).
 #
 # **How to read.** Before most experiments stands a **Predict**: write your guess down, then run the
 # cell. Every setting stands in one cell below; change any of them and run everything again.
@@ -166,18 +166,18 @@ check((guesses == is_in).all(), "one patient moves the mean")
 # $$\Pr[A(D) \in S] \le e^{\epsilon}\, \Pr[A(D') \in S].$$
 #
 # In words: whatever is published, it could nearly as well have been published without Alice. No answer
-# favours one world by more than the factor $e^\epsilon$.
+# favours one world by more than the factor $e^\epsilon.$
 #
 # How do we get there? The **sensitivity** $\Delta$ of a question $F$ is the most that one patient can
 # change its exact answer: $\Delta = \max |F(D) - F(D')|$ over all neighbours. A count has
-# $\Delta = 1$. Then all it takes is one line:
+# $\Delta = 1.$ Then all it takes is one line:
 #
-# > **The Laplace mechanism.** Publish $F(D) + Z$, where $Z$ has the density
-# > $\frac{1}{2\lambda} e^{-|z|/\lambda}$ with the scale $\lambda = \Delta / \epsilon$. This is ε-differentially private.
+# > **The Laplace mechanism.** Publish $F(D) + Z,$ where $Z$ has the density
+# > $\frac{1}{2\lambda} e^{-|z|/\lambda}$ with the scale $\lambda = \Delta / \epsilon.$ This is ε-differentially private.
 #
 # *Proof.* The densities of an answer $y$ in the two worlds have the ratio
-# $e^{(|y - F(D')| - |y - F(D)|)/\lambda} \le e^{|F(D) - F(D')|/\lambda}$, by the triangle inequality,
-# and that is at most $e^{\Delta/\lambda} = e^\epsilon$. What holds for every $y$ holds for every set
+# $e^{(|y - F(D')| - |y - F(D)|)/\lambda} \le e^{|F(D) - F(D')|/\lambda},$ by the triangle inequality,
+# and that is at most $e^{\Delta/\lambda} = e^\epsilon.$ What holds for every $y$ holds for every set
 # $S$ of them. ∎
 #
 # Try it: a count of patients is 200 without Alice, and 201 with her. It is released with noise. One
@@ -263,7 +263,7 @@ show(fig, "The attacker's success grows with ε from a coin to certainty")
 #
 # `simulate` sets up the parties in this process, `TOTAL` is what each client computes (the sum of its
 # rows), and the transcript keeps what the server received (round 0; the masked clients agree on their
-# masks before it). Masks need whole numbers, so the masked model rounds to steps of $2^{-30}$, and the
+# masks before it). Masks need whole numbers, so the masked model rounds to steps of $2^{-30},$ and the
 # sensitivity allows for one step more. (`as_replace_one` is a matter of bookkeeping: reports are charged
 # under another notion of neighbours, section 6.)
 #
@@ -312,20 +312,21 @@ show(fig, "Exact counts, one noised sum, random words, blurred counts")
 #
 # Noise from the normal distribution is handy: it is round in many dimensions, and the sum of two such
 # noises is normal again. But its tails fall so fast that far out the ratio of the two worlds exceeds any
-# $e^{\epsilon}$. We allow a small excess of probability, **δ**, and the definition becomes
+# $e^{\epsilon}.$ We allow a small excess of probability, **δ**, and the definition becomes
 # **(ε, δ)-differential privacy**:
 #
 # $$\Pr[A(D) \in S] \le e^{\epsilon}\, \Pr[A(D') \in S] + \delta.$$
 #
-# > **The Gaussian mechanism.** Publish $F(D) + Z$ with $Z \sim N(0, s^2)$. Its strength is $\mu = \Delta / s$:
-# > telling the two worlds apart is exactly as hard as telling $N(\mu, 1)$ from $N(0, 1)$. For every ε it is
-# > (ε, δ)-private with
-# > $\delta = \Pr[N(\mu,1) > c] - e^{\epsilon} \Pr[N(0,1) > c]$, where $c = \epsilon/\mu + \mu/2$.
+# > **The Gaussian mechanism.** Publish $F(D) + Z$ with $Z \sim N(0, s^2).$ Its strength is $\mu = \Delta / s$:
+# > telling the two worlds apart is exactly as hard as telling $N(\mu, 1)$ from $N(0, 1).$ For every ε it is
+# > (ε, δ)-private with $c = \epsilon/\mu + \mu/2$ and
+# >
+# > $$\delta = \Pr[N(\mu,1) > c] - e^{\epsilon} \Pr[N(0,1) > c].$$
 #
-# *Reason.* In units of $s$ the two worlds are $N(0,1)$ and $N(\mu,1)$. The log of the ratio of their
-# densities at $z$ is $\mu z - \mu^2/2$, so it exceeds ε exactly where $z > c$. All those $z$ together
+# *Reason.* In units of $s$ the two worlds are $N(0,1)$ and $N(\mu,1).$ The log of the ratio of their
+# densities at $z$ is $\mu z - \mu^2/2,$ so it exceeds ε exactly where $z > c$. All those $z$ together
 # are the worst set $S$, and δ is the excess of its probability under $N(\mu,1)$ over $e^\epsilon$
-# times that under $N(0,1)$.
+# times that under $N(0,1).$
 #
 # **Predict.** $\mu = 1$ (noise of standard deviation 1 on a count) and ε = 1. Is δ closer to 0.1 or to
 # 0.3?
@@ -368,7 +369,7 @@ show(fig, "δ as an area between densities, and δ against ε for four μ")
 # to 0.1. It is *not* the probability that the log ratio exceeds ε: that is 0.31, the whole area under
 # the dark curve right of the line. Right: **one noise has many (ε, δ)**, a whole curve of them, and μ
 # names the curve. Who says "ε = 1" has picked one point of it. So the way to choose noise is: fix δ,
-# find the μ whose curve passes through (ε, δ), and take $s = \Delta/\mu$. `accounting.gdp_mu(epsilon,
+# find the μ whose curve passes through (ε, δ), and take $s = \Delta/\mu.$ `accounting.gdp_mu(epsilon,
 # delta)` finds this μ, and `gdp_epsilon(mu, delta)` goes back. (GDP: *Gaussian differential privacy*,
 # the name of privacy that is measured by μ.)
 #
@@ -383,7 +384,7 @@ show(fig, "δ as an area between densities, and δ against ε for four μ")
 #
 # **Adjacency** says which data sets count as neighbours. Two conventions are in use, and papers mix
 # them. **add/remove**: one record more or less. **replace-one**: one record is exchanged for another,
-# and the number of records stays. The sum of points in $[-1,1]^2$, for instance, moves by at most
+# and the number of records stays. The sum of points in $[-1,1]^2,$ for instance, moves by at most
 # $\sqrt2$ when a point in a corner leaves, and by $2\sqrt2$ when it jumps to the opposite corner. So
 # one and the same noise has *two* epsilons, and "ε = 1" without the adjacency says nothing. (We
 # measured the move of a vector by its length, the $L_2$ norm, which is right for Gaussian noise.
@@ -393,10 +394,10 @@ show(fig, "δ as an area between densities, and δ against ε for four μ")
 # Noise that hides a patient need not hide a clinic.
 #
 # **Predict.** The number of patients is released with Laplace noise for ε = 1 **per patient**. Can
-# an attacker tell whether clinic 3, with its 50 patients, took part?
+# an attacker tell whether clinic 3, with its 50 patients, took part? (Code counts from 0.)
 
 # %%
-held, rng, answers = len(clients.client(3 % M)), stream("unit"), {}
+held, rng, answers = len(clients.client(2 % M)), stream("unit"), {}
 took_part = rng.random(N_ATTACKS) < 0.5
 for unit, sensitivity in (("point", 1), ("client", held)):
     patients = np.where(took_part, N, N - held)
@@ -437,10 +438,10 @@ show(fig, "Noise for a point: two peaks apart; for a client: they merge")
 # The counts of all clusters, say, cost as much as the count of one. But k-means also needs several
 # *rounds*, and every round asks about everybody. For Gaussian noise sequential composition has an
 # exact form: **the squares of μ add up**. *Reason:* the mean of $T$ equally noisy answers carries all
-# that they say about Alice, and its noise is $s/\sqrt T$; so $T$ answers are as strong as one with
-# $\mu\sqrt T$.
+# that they say about Alice, and its noise is $s/\sqrt T;$ so $T$ answers are as strong as one with
+# $\mu\sqrt T.$
 #
-# Let each answer be a count with Gaussian noise of standard deviation 4, so that $\mu = 1/4$.
+# Let each answer be a count with Gaussian noise of standard deviation 4, so that $\mu = 1/4.$
 #
 # **Predict.** After 16 answers, is the total ε about 16 times, 5 times, or 2 times that of one answer?
 
@@ -475,7 +476,7 @@ show(fig, "Attacker's success and total ε (two rules) against answers")
 
 # %% [markdown]
 # **Read the figure.** Left: by averaging 64 answers the attacker climbs from 55 % to 84 % (line: theory,
-# $\Phi(\mu\sqrt T/2)$, with Φ the distribution function of $N(0,1)$). Right: two ways to add up, both
+# $\Phi(\mu\sqrt T/2),$ with Φ the distribution function of $N(0,1)$). Right: two ways to add up, both
 # for a total of $\delta = 10^{-5}.$ After 16 answers μ has grown by $\sqrt{16} = 4$ and ε by about 5;
 # after 64 the exact bill is 10 and the sum of epsilons 74.
 #
@@ -485,15 +486,15 @@ show(fig, "Attacker's success and total ε (two rules) against answers")
 # points. A mean is a **sum** divided by a **count**, and we know how to noise both. What one patient
 # can change:
 #
-# * the sums by $\sqrt2$ (a point of $[-1,1]^2$, in one cluster only): noise $s = \sqrt2 / \mu_1$;
-# * the counts by 1 (in one cluster only: parallel composition): noise $s = 1 / \mu_2$;
+# * the sums by $\sqrt2$ (a point of $[-1,1]^2,$ in one cluster only): noise $s = \sqrt2 / \mu_1;$
+# * the counts by 1 (in one cluster only: parallel composition): noise $s = 1 / \mu_2;$
 # * both are asked, so $\mu_1^2 + \mu_2^2 = \mu^2$ (sequential composition): half of $\mu^2$ for each;
 # * dividing and clipping the answers costs nothing (post-processing).
 #
 # The starting centres come from **sphere packing**: spread over the box without looking at the data,
 # so they cost nothing. Then 20 clinics run the same step through the tested helpers. There the
 # federation makes the noise, since it knows its own box; we say how many sensitivities the standard
-# deviation shall be: $1/\mu_1 = \sqrt2/\mu$. With the same stream of noise, and under every trust
+# deviation shall be: $1/\mu_1 = \sqrt2/\mu.$ With the same stream of noise, and under every trust
 # model that sums, the centres must be the same.
 #
 # **Predict.** 1000 points, ε = 1. Will you see the difference to the exact step?
@@ -568,7 +569,7 @@ show(fig, "Arrows from public starts to released and exact means")
 # Every federation writes two records. The **transcript** lists what crossed the wire. The **ledger**
 # lists what was released, and what it costs. They are different things: a message may cost nothing,
 # and one release may be sent to many. This is the masked step from above: first two words that clinic
-# 0 sent for its sums, and two of the noised total as the server saw it; then all messages of the step;
+# 1 sent for its sums, and two of the noised total as the server saw it; then all messages of the step;
 # then the ledger.
 
 # %%
@@ -625,8 +626,9 @@ check(np.allclose(guess[1], exact_counts), "up to rounding")
 #   the data;
 # * *round 0 to 2*: three releases, the standard deviation of their noise (std), and the largest change
 #   by one patient that it hides; `L2`: measured by length (section 6);
-# * *wire*: the bytes of these releases, 8 for each number. (After a run, an estimator's statement has
-#   *sent*, too: all bytes that crossed, keys and broadcasts included.)
+# * *wire*: the bytes of these releases, 8 for each number; under masks each number of each client
+#   crosses twice, masked to the server and in the masked total back. (After a run, an estimator's
+#   statement has *sent*, too: all bytes that crossed, keys and broadcasts included.)
 #
 # `run` makes these releases and no others; the federation refuses anything else, and it refuses a plan
 # that costs more than it says.
@@ -690,7 +692,7 @@ print(f"without that patient it would be {without_her:g}")
 # **public** (the range of the instrument, a law, a textbook), and each client clips what lies beyond;
 # **or they must be paid for**, like any other answer.
 #
-# How that goes: suppose it is public only that areas lie below $2^{16} = 65536$. The sensitivity of a
+# How that goes: suppose it is public only that areas lie below $2^{16} = 65536.$ The sensitivity of a
 # clipped sum is its bound, so a large bound means much noise, and a small one cuts values off. Spend
 # half of ε on a noised histogram of the areas. Every patient is in one bin only, so all bins together
 # cost what one costs (parallel composition).
@@ -825,9 +827,9 @@ check(try_until_refused("gdp") == 3, "μ² at 2ε is 3.5 times that at ε")
 # | your situation | use | you leave with |
 # |---|---|---|
 # | few or many clients; nobody may see another's sums, but a server can help; you want the accuracy of a trusted server | **FastLloyd** ([01](01_fastlloyd.ipynb)): masked sums, noise added blindly | an algorithm taken apart, attacked, audited and run on real data |
-# | the server owns *related public data*, and starting centres matter (large k, many dimensions) | **FedDP-KMeans** ([02](02_feddp_kmeans.ipynb)): a private initialisation from server data | a private start, budgeted and audited |
+# | the server owns *related public data*, and starting centres matter (large k, many dimensions); a box that adds up and noises (or a trusted server in its place) | **FedDP-KMeans** ([02](02_feddp_kmeans.ipynb)): a private initialisation from server data | a private start, budgeted and audited |
 # | each user holds one point and trusts nobody; there are very many users | **locally private k-means** ([03](03_locally_private_kmeans.ipynb)): noised reports, few rounds | one-bit oracles, and when to trust nobody |
-# | you cluster *clients by the model that fits them*, not points; a trusted server | **RR-Cluster** ([04](04_rr_cluster.ipynb)): rebalancing, or better sums only | client-level accounting, and sums only |
+# | you cluster *clients by the model that fits them*, not points; a trusted server | **RR-Cluster** ([04](04_rr_cluster.ipynb)): rebalancing; or, better, sums only | client-level accounting, and sums only |
 #
 # Ask in this order: *Whose presence must be hidden* (unit)? *Who may see what* (trust model)? *How
 # many records are there per cluster* (section 8)? Local noise grows with the number
@@ -870,8 +872,10 @@ else:
 # The centres are in `model.cluster_centers_`, in years and mmHg. They are not printed here, because in
 # secure mode they differ from run to run, and this page is to stay the same. You may publish them: by
 # default every client adds a share of the noise, so that not even the server can take it away (*noise*
-# in the plan). The plan's other new words belong to FastLloyd: *relative* sums are measured from the old
-# centre, and so hide less after round 0; *Eq. 16* is the paper's. Notebook 01 explains both.
+# in the plan). A client knows its own share, so the shares of the other two must reach the printed std
+# alone; with all three the variance, and *predicted* with it, is 3/2 of what that std gives. The plan's
+# other new words belong to FastLloyd: *relative* sums are measured from the old centre, and so hide less
+# after round 0; *Eq. 16* is the paper's. Notebook 01 explains all three (its sections 3, 5 and 10).
 #
 # `make lab` opens JupyterLab here. `make test` runs every test, these notebooks included. To change
 # a notebook, edit the `.py` file beside it, then `make notebooks`.
@@ -890,14 +894,14 @@ else:
 #
 # <details><summary>Solution 1</summary>
 #
-# The ceiling is $1/(1+e^{-\epsilon}) = 0.55$, so $\epsilon = \ln(0.55/0.45) \approx 0.2$.
+# The ceiling is $1/(1+e^{-\epsilon}) = 0.55,$ so $\epsilon = \ln(0.55/0.45) \approx 0.2.$
 #
 # </details>
 #
 # <details><summary>Solution 2</summary>
 #
 # (a) 0: the number of records does not change, so it is public under replace-one. (b) One count falls by
-# one and another rises by one: $\sqrt{1^2 + 1^2} = \sqrt2$. Under add/remove both are 1.
+# one and another rises by one: $\sqrt{1^2 + 1^2} = \sqrt2.$ Under add/remove both are 1.
 #
 # </details>
 #
@@ -927,7 +931,7 @@ check(np.isclose(answers[0] - answers[1], 58), "4: the noise cancels")
 #
 # 1. **Trust is what crosses the wire.** Four models, four views of the server; three of them with one and
 #    the same answer.
-# 2. **Noise = sensitivity / ε.** ε caps every membership attack at $1/(1+e^{-\epsilon})$. **δ** is what may stick out;
+# 2. **Noise = sensitivity / ε.** ε caps every membership attack at $1/(1+e^{-\epsilon}).$ **δ** is what may stick out;
 #    keep it far below $1/n$. **μ** names the whole curve of (ε, δ).
 # 3. **Adjacency** and **unit** say *what* is hidden. The same noise has another ε for another choice.
 # 4. **Post-processing is free, sequential costs add, parallel costs do not.** A private Lloyd step is noised sums over
@@ -952,7 +956,7 @@ check(np.isclose(answers[0] - answers[1], 58), "4: the noise cancels")
 #
 # <details><summary>3. An attacker is right in 80 % of the cases against a release with "ε = 1". What do you conclude?</summary>
 #
-# No attack on a 1-private release can exceed $1/(1+e^{-1}) = 73\,\%$. So the claim is wrong (section 3),
+# No attack on a 1-private release can exceed $1/(1+e^{-1}) = 73\,\%.$ So the claim is wrong (section 3),
 # or it is made for another unit than the one attacked: 1-private for a patient is not 1-private for a
 # clinic (section 6).
 #
@@ -997,6 +1001,6 @@ check(np.isclose(answers[0] - answers[1], 58), "4: the noise cancels")
 # * A. Blum, C. Dwork, F. McSherry, K. Nissim. *Practical Privacy: the SuLQ Framework.* PODS 2005. (Section 8:
 #   noised sums and counts.)
 # * A. Diaa, T. Humphries, F. Kerschbaum. *FastLloyd: Federated, Accurate, Secure, and Tunable k-Means
-#   Clustering with Differential Privacy.* (Masked aggregation; notebook 01.)
+#   Clustering with Differential Privacy.* USENIX Security 2025. (Masked aggregation; notebook 01.)
 # * N. Papernot, T. Steinke. *Hyperparameter Tuning with Rényi Differential Privacy.* ICLR 2022. (What
 #   tuning costs when it is done properly; left out here.)

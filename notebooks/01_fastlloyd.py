@@ -73,6 +73,7 @@
 # | $s$ | standard deviation of noise, in the units of what it is added to | `Gaussian.std` |
 # | $\sigma$ | noise multiplier: standard deviation divided by sensitivity, $s/\Delta$ | `sigma` |
 # | $\sigma^R$, $\sigma^C$ | the two parts of $\sigma$: for relative sums and for counts | `split_noise(sigma, d)` |
+# | $\ell$ | length of the step of a centre in a round | `step` in section 5 |
 # | $T$ | number of rounds | `n_rounds` |
 # | $f$ | fractional bits of a fixed-point number | `fractional_bits` |
 #
@@ -84,8 +85,9 @@
 #
 # Change any setting below and run all. A check that was written for the settings of the text then
 # prints a remark instead of stopping. All randomness comes from `SEED`, through **named streams**.
-# (Why so strict? The paper's released code seeds its noise with `seed * round`. In round 0 that is 0,
-# so the first noise was the same in all of its 100 runs.)
+# (Why so strict? The paper's [released code](https://github.com/D-Diaa/FastLloyd) (`parties/server.py`,
+# commit 5209565) seeds its noise with `params.seed * self.curr_iter`. In round 0 that is 0, so the first
+# noise is the same for every seed.)
 
 # %% tags=["settings"]
 SEED = 2025
@@ -179,13 +181,13 @@ print(f"the record: {record[0]}; read off: {exact.round(6)}")
 # How good can *any* attack be? Section 4 will show that a run of FastLloyd is no easier to attack than
 # this game: you see one number, and say whether it was drawn around 0 or around μ, both with standard
 # deviation 1. The smaller μ, the more the two overlap; ε and δ fix it. (Our δ is the paper's,
-# $1/(n\ln n)$. It is below $1/n$ by the factor $\ln n$ only: with `delta=` you can ask for less, as
+# $1/(n\ln n).$ It is below $1/n$ by the factor $\ln n$ only: with `delta=` you can ask for less, as
 # notebook 00 advises.)
 #
 # Every threshold on the score gives a *detection rate* and a *false alarm rate*; together they draw the
 # **ROC curve**. The area under it (AUC) is the chance that a run with the record scores above a run
 # without it: 1 for a perfect attack, 0.5 for a coin toss. In the game with one number it is
-# $\Phi(\mu/\sqrt2)$, with Φ the normal distribution function.
+# $\Phi(\mu/\sqrt2),$ with Φ the normal distribution function.
 #
 # **Predict.** What is the AUC of the attacker at ε = 1?
 
@@ -275,23 +277,23 @@ show(fig, text)
 #
 # The first private Lloyd (Blum, Dwork, McSherry, Nissim 2005; "SuLloyd" with Laplace and "GLloyd" with
 # Gaussian noise here) adds noise to the sum and to the count of each cluster and divides. A record at
-# the corner of the box changes a sum by $b\sqrt d$, wherever its cluster is, and the noise must hide
+# the corner of the box changes a sum by $b\sqrt d,$ wherever its cluster is, and the noise must hide
 # that. FastLloyd does two things about it.
 #
 # *It measures from the centre.* Add up the steps from the old centre to the records, instead of the
-# records: the **relative sum** $R_j$. The new centre is the old one plus $R_j/n_j$, which is the same
-# mean (Eq. 11), because $R_j=S_j-n_jm_j$.
+# records: the **relative sum** $R_j$. The new centre is the old one plus $R_j/n_j,$ which is the same
+# mean (Eq. 11), because $R_j=S_j-n_jm_j.$
 #
 # *It leaves out what is far away.* A record farther than a **radius** $\eta$ from its nearest centre
 # does not count in this round. So one record adds a vector of length at most $\eta$: **Theorem 5.1**
 # ([L1](../data/results/claims.md#L1)). How large should $\eta$ be? Cut the box into $k$ equal cubes.
-# Each has the side $2b/k^{1/d}$, and from its middle to a corner it is $b\sqrt d/k^{1/d}$. FastLloyd
+# Each has the side $2b/k^{1/d},$ and from its middle to a corner it is $b\sqrt d/k^{1/d}.$ FastLloyd
 # takes the fraction α = 0.8 of that (Eq. 25):
 #
 # $$\eta=\alpha\,b\sqrt d\,/\,k^{1/d}.$$
 #
-# In the plane with $k=15$ that is 0.29, and the plain sum's sensitivity was $\sqrt2=1.41$. In many
-# columns $k^{1/d}\to1$, and the radius is hardly smaller than the box.
+# In the plane with $k=15$ that is 0.29, and the plain sum's sensitivity was $\sqrt2=1.41.$ In many
+# columns $k^{1/d}\to1,$ and the radius is hardly smaller than the box.
 #
 # **Predict.** Does the bound $\eta$ hold over all clusters *together*? And if a record is **replaced**
 # by another one? (1500 random cases: dimension, clusters, centres and data are all drawn anew.)
@@ -306,7 +308,7 @@ check(1.99 < cases[:, 2].max() <= 2, "removed and added: 2η, attained")
 # %% tags=["hide-input"]
 fig, ax = plt.subplots(figsize=(6.1, 3.4))
 _ = draw.plot_changes(ax, cases)
-_ = ax.set_title("One record moves relative sums by η, replaced by 2η")
+_ = ax.set_title("Adding a record moves relative sums by η, replacing by 2η")
 text = "Share of cases with at most such a change: relative sums end at"
 show(fig, text + " one radius, replaced records at two, plain sums later")
 
@@ -325,13 +327,13 @@ show(fig, text + " one radius, replaced records at two, plain sums later")
 #
 # The game of section 2 is the definition: a release has **strength μ** (it is μ-GDP) if to tell any
 # two neighbours from it is at least as hard as to tell one draw of $N(0,1)$ from one draw of
-# $N(\mu,1)$. Three theorems do all the work. You met them in notebook 00 (sections 5 and 7); here are
+# $N(\mu,1).$ Three theorems do all the work. You met them in notebook 00 (sections 5 and 7); here are
 # the paper's names:
 #
 # * **One release** (Theorem 2.1): noise of standard deviation $s$ on a query of sensitivity $\Delta$ has
-#   strength $\Delta/s$. *Why:* measure in units of $s$; the two worlds are at most $\Delta/s$ apart.
+#   strength $\Delta/s.$ *Why:* measure in units of $s$; the two worlds are at most $\Delta/s$ apart.
 # * **Several releases** (Theorem 2.2, [G5](../data/results/claims.md#G5)): strengths add up in squares. *Why:*
-#   releases are coordinates of one point, and the distance of two points is $\sqrt{\mu_1^2+\mu_2^2}$.
+#   releases are coordinates of one point, and the distance of two points is $\sqrt{\mu_1^2+\mu_2^2}.$
 # * **Back to ε and δ** (Theorem 2.3, [G4](../data/results/claims.md#G4)): μ-GDP is (ε, δ(ε))-DP for all ε at once,
 #
 # $$\delta(\epsilon)=\Phi\!\left(-\tfrac{\epsilon}{\mu}+\tfrac{\mu}{2}\right)-e^{\epsilon}\,\Phi\!\left(-\tfrac{\epsilon}{\mu}-\tfrac{\mu}{2}\right).$$
@@ -341,7 +343,7 @@ show(fig, text + " one radius, replaced records at two, plain sums later")
 # its probability in both worlds. And what is computed from a release alone costs nothing more
 # (post-processing).
 #
-# To check this we need no theory: δ(ε) is the average of $(1-e^{\epsilon-\mathrm{loss}})_+$, where the
+# To check this we need no theory: δ(ε) is the average of $(1-e^{\epsilon-\mathrm{loss}})_+,$ where the
 # *privacy loss* is the log-likelihood ratio of an output under the two data sets, and $(\cdot)_+$
 # counts negative values as 0. Draw outputs, average.
 #
@@ -368,7 +370,7 @@ _ = ax.set_title("Theorem 2.3 (lines) agrees with drawn losses (marks)")
 show(fig, "Curves of delta, falling with epsilon, with simulated marks")
 
 # %% [markdown]
-# Together 1.0, since $0.6^2+0.8^2=1$. **Read the figure.** Lines are the formula, marks are simulated;
+# Together 1.0, since $0.6^2+0.8^2=1.$ **Read the figure.** Lines are the formula, marks are simulated;
 # they agree. One μ stands for a whole curve of pairs (ε, δ). The textbook calibrates noise by
 # $s=\Delta\sqrt{2\ln(1.25/\delta)}/\epsilon$ instead, which is proved for ε < 1 only: there it wastes
 # noise, and for δ = 1e-5 it is too small from ε = 8.42 on ([G1](../data/results/claims.md#G1),
@@ -379,19 +381,19 @@ show(fig, "Curves of delta, falling with epsilon, with simulated marks")
 #
 # ## 5. Splitting the budget, where the 4 comes from, and a formula that is off by $k$
 #
-# Each round releases relative sums and counts, with multipliers $\sigma^R$ and $\sigma^C$. In a run of
+# Each round releases relative sums and counts, with multipliers $\sigma^R$ and $\sigma^C.$ In a run of
 # one round the squares of their strengths must add up to that of μ:
-# $\;1/(\sigma^R)^2+1/(\sigma^C)^2=1/\sigma^2$ (Eq. 18); $T$ rounds multiply both by $\sqrt T$. Which of
+# $\;1/(\sigma^R)^2+1/(\sigma^C)^2=1/\sigma^2$ (Eq. 18); $T$ rounds multiply both by $\sqrt T.$ Which of
 # the two should get more noise?
 #
-# *The error of one centre.* Its step is $R_j/n_j$; call its length $\ell$. Noise on $R_j$ moves the end
+# *The error of one centre.* Its step is $R_j/n_j;$ call its length $\ell$. Noise on $R_j$ moves the end
 # of the step by noise$\,/n_j$ in each of $d$ columns. Noise on $n_j$ stretches the step by the fraction
-# noise$\,/n_j$. Together (sd: standard deviation) the mean squared error is about
+# noise$\,/n_j.$ Together (sd: standard deviation) the mean squared error is about
 #
 # $$\frac{(\text{sd of the count's noise})^2\,\ell^2+d\,(\text{sd of the sum's noise})^2}{n_j^2}.$$
 #
-# *The guess.* How long is the step? The paper takes $\ell=\eta/2$. Then the count's part is
-# $(\sigma^C)^2\eta^2/4$, and the sum's part is $d\,(\sigma^R)^2\eta^2$. Four times their sum is
+# *The guess.* How long is the step? The paper takes $\ell=\eta/2.$ Then the count's part is
+# $(\sigma^C)^2\eta^2/4,$ and the sum's part is $d\,(\sigma^R)^2\eta^2.$ Four times their sum is
 # $\eta^2$ times $(\sigma^C)^2+4d\,(\sigma^R)^2$ (Eq. 17). **The 4 is the square of that 2.** Under
 # Eq. 18 this is smallest for
 #
@@ -400,8 +402,8 @@ show(fig, "Curves of delta, falling with epsilon, with simulated marks")
 # ([L4](../data/results/claims.md#L4).) With steps of another length $\ell$ the best ratio would be
 # $\sqrt[4]{d\,\eta^2/\ell^2}$ ([F8](../data/results/claims.md#F8)).
 #
-# *The slip.* With $n_j=n/k$ and $\ell=\eta/2$ our formula begins with $\frac{k^2}{4n^2}$. The paper
-# prints $\frac{k^3}{4n^2}$, "for a single cluster" (Eq. 16).
+# *The slip.* With $n_j=n/k$ and $\ell=\eta/2$ our formula begins with $\frac{k^2}{4n^2}.$ The paper
+# prints $\frac{k^3}{4n^2},$ "for a single cluster" (Eq. 16).
 #
 # **Predict.** In 100 columns, which release gets more noise? And what will a simulation say of the
 # printed error, for $k$ = 2, 3, 5, 10?
@@ -460,8 +462,8 @@ show(fig, "Printed over simulated error grows like k; corrected it is 1")
 #
 # *The box.* Noise throws centres out of the box. One may **truncate** to the wall, or **fold**:
 # reflect at the wall, as often as needed. Both see released numbers only, so they are free. The paper
-# prints folding as: take $(x+b)\bmod 2b$; if the result exceeds $b$, subtract it from $2b$; subtract
-# $b$. The reflection is: $y=(x+b)\bmod 4b$; if $y>2b$, take $4b-y$; subtract $b$
+# prints folding as: take $(x+b)\bmod 2b;$ if the result exceeds $b$, subtract it from $2b$; subtract
+# $b$. The reflection is: $y=(x+b)\bmod 4b;$ if $y>2b$, take $4b-y$; subtract $b$
 # ([F5](../data/results/claims.md#F5)).
 #
 # **Predict.** An implementer reads Eq. 8 literally: radius $\sqrt d$ in round 0, but noise for η. The
@@ -498,7 +500,7 @@ check(np.allclose([kmeans.fold(x), kmeans.fold(2 - x)], x), "reflection")
 # The server must add up numbers that it cannot read. **Masked secure aggregation** (Figure 1 of the
 # paper):
 #
-# 1. A client turns its number $v$ into an integer, $\mathrm{round}(v\,2^f)$, modulo $2^{32}$ or $2^{64}$ (a *ring*).
+# 1. A client turns its number $v$ into an integer, $\mathrm{round}(v\,2^f),$ modulo $2^{32}$ or $2^{64}$ (a *ring*).
 # 2. It adds a **pad**, a random integer that is uniform on the whole ring, and sends the result.
 # 3. The server adds up all words, adds its own rounded noise, and sends the total back.
 # 4. The clients know all pads (they share a secret), subtract their sum, and divide by $2^f$.
@@ -553,9 +555,9 @@ check(max(full["0"]) > 2**32 - 2**20, "the other pads use all of it")
 # **Read the figure.** Left: the three kinds of words look alike. Right, **mistake 1**: pads from half
 # of the ring. Words that spill over its edges say the sign, and their number says how large. *The
 # fix:* pads on the whole ring. Four more mistakes, all found in the wild. *Predict* what each gives
-# away:
+# away (PRNG: a pseudo-random generator, which makes the same numbers from the same seed):
 #
-# | mistake | where | what is given away? |
+# | mistake | where | what happens |
 # |---|---|---|
 # | **2. a pad used twice** | Figure 1 has the same pads, PRNG(seed, round), for sums and counts ([L.code.pads](../data/results/claims.md#L.code.pads)) | the server subtracts the two messages |
 # | **3. one seed for all** | released code: the server's noise has the seed of the clients' pads ([L.code.seed](../data/results/claims.md#L.code.seed)) | hospital A sees the noised total |
@@ -851,8 +853,8 @@ check(abs(larger / 2**0.5 - 1) < 0.01, "two clients: sqrt(2)")
 # Everything, from the centres alone. With noise from the server, **nothing may send it the result**, and
 # a web page does. The fix is `noise_from="clients"`: every client adds a share of the noise before it
 # masks, and the server adds none. The other clients' shares must suffice alone, because each client
-# knows its own. With $M$ clients the noise is larger by $\sqrt{M/(M-1)}$, so for two hospitals the error
-# grows by $\sqrt2$. (Shares are whole numbers of steps of the grid, and their sum is not quite a Gaussian
+# knows its own. With $M$ clients the noise is larger by $\sqrt{M/(M-1)},$ so for two hospitals the error
+# grows by $\sqrt2.$ (Shares are whole numbers of steps of the grid, and their sum is not quite a Gaussian
 # either; the ledger counts a proved gap, next to nothing on so fine a grid.) The same shares make a run without any server (the paper's Appendix C.1):
 # `simulate(data, "serverless", ...)`.
 #
@@ -945,15 +947,20 @@ check(sum(wide) == 12, "α = 2: η above the radius of round 0")
 # * *Cost.* It beats GLloyd in 72 % of the cells and loses in none
 #   ([L.fig2.all](../data/results/claims.md#L.fig2.all)); GLloyd **with folding** in 62 %, and loses in 6 %
 #   ([L.fig2.glloyd_fold](../data/results/claims.md#L.fig2.glloyd_fold)). Part of the lead is folding.
-# * *Other measures* of a clustering (Figures 6 to 8): mostly ties.
+# * *Other measures* of a clustering (Figures 6 to 8): mostly ties. The *silhouette* compares how near a record is to
+#   its own cluster and to the next one, *Davies-Bouldin* the width of clusters with their distance; *centroid error*
+#   is the squared distance to the best centres. (*Synth* and *Synth-K* are mixtures that we drew as the paper says, with
+#   $k$ clusters in $d$ columns and in the plane.)
 # * *Step against Constant* ([L.fig5.constant](../data/results/claims.md#L.fig5.constant)): Step loses three cells, all
 #   with α = 2. There its first radius, which should be the wider one, is the narrower one (the last check)
 #   and drops records that Constant keeps. At the α = 0.8 of the paper Step wins or ties.
 #
 # The table counts the verdicts on all 62 claims: *in shape* agree in most places, *undecided* are
-# mostly ties (rules: [page of claims](../data/results/claims.md)). The privacy theorems hold, for
-# add/remove. Refuted are an error formula, a misprinted folding rule, the protocol figure taken
-# literally, and shortcuts of the released code that would undo the protection in practice.
+# mostly ties (rules: [page of claims](../data/results/claims.md)). The privacy theorems hold for add/remove, up
+# to one slip: rounding does not keep the sensitivity, by a hair ([L14](../data/results/claims.md#L14); section 8).
+# Among the refuted are an error formula, misprints such as the folding rule, the protocol figure taken literally,
+# shortcuts of the released code that would undo the protection in practice, and our own guess that the lead
+# does not need folding.
 #
 # ## 13. Where it breaks
 #
@@ -1014,14 +1021,16 @@ show(fig, "Cost of privacy falls with n, cost of the start rises with d")
 # 2. **Then cut, do not leave out.** One round from there, in which a far record pulls with length η
 #    instead of none. Centres are near their groups by now, so η can be smaller than FastLloyd's.
 # 3. **Over-cluster.** The cut round moves $2k$ centres, which are merged to $k$ (free); a last round
-#    settles them. This is `fastlloyd.plan_overclustered`, or `FastLloydKMeans(method="overclustered")`.
+#    settles them. Before the histogram two coarse and cheap ones find the box that holds the data,
+#    so that its cells are finer: five releases, and not all of the gain is over-clustering. This is
+#    `fastlloyd.plan_overclustered`, or `FastLloydKMeans(method="overclustered")`.
 #
 # **Predict.** Three times as many groups as so far, 3000 records. Which rung gains most? And how many
 # releases does it make? (FastLloyd makes one in each round.)
 
 # %%
 ladder = experiments.ladder(3 * K, EPSILON, seeds("ladder", N_RUNGS))
-print(ladder.round(2).to_string())
+display(ladder.round(2))
 check((ladder["epsilon"] <= EPSILON * (1 + 1e-6)).all(), "one guarantee")
 check((np.diff(ladder["NICV ratio"]) < 0).all(), "each rung gains")
 check(ladder["high"].iloc[-1] < 0.9, "the last one, beyond chance")
@@ -1029,9 +1038,10 @@ check(ladder["high"].iloc[-1] < 0.9, "the last one, beyond chance")
 # %% [markdown]
 # **Read the table.** NICV over FastLloyd's (geometric mean over 12 draws of the data, with its 95 %
 # interval): most is gained by looking for the data first, with a single release. On data sets that
-# nobody tuned it on, and in many columns, where two moments or votes for candidates take the place of
-# the histogram: [B.central.fresh](../data/results/claims.md#B.central.fresh). Against PE-means, a
-# rival of 2026 whose records vote for public candidates:
+# nobody tuned it on, and in many columns, where other releases take the place of the histogram (the mean
+# and the spread of each column, *moments*; and *votes*, each record's for the nearest of many public
+# candidates): [B.central.fresh](../data/results/claims.md#B.central.fresh). Against PE-means, a
+# rival of 2026 whose records vote for public candidates, and the winners breed the next ones:
 # [B.central.pe](../data/results/claims.md#B.central.pe). With `n_clusters="auto"` the server reads $k$
 # off the same releases; [B.k.elbow](../data/results/claims.md#B.k.elbow) says where that fails.
 #
@@ -1111,14 +1121,14 @@ check(model.result_.private == secure, "no seed, nothing to warn of")
 #
 # 1: the strength of the sums doubles, that of the counts grows by $\sqrt2$ (two of them move by 1 each).
 # Together 1.86 μ, and ε = 2.03. 5: all seven runs were made, so all seven are charged: about
-# $\sqrt7\,\mu$, ε = 3.03, and the look at the costs of the best is not even paid for.
+# $\sqrt7\,\mu,$ ε = 3.03, and the look at the costs of the best is not even paid for.
 # </details>
 #
 # <details><summary>Solution 2</summary>
 #
-# Put $a=\sigma^C/\sigma^R$. Eq. 18 gives $(\sigma^R)^2=\sigma^2(1+a^{-2})$ and
-# $(\sigma^C)^2=\sigma^2(1+a^2)$. The objective is $\sigma^2\,(1+a^2+4d+4d\,a^{-2})$. Its derivative in
-# $a$ is $2a-8d\,a^{-3}$, zero at $a^4=4d$. The minimum is $\sigma^2(1+\sqrt{4d})^2$, as in Eq. 20.
+# Put $a=\sigma^C/\sigma^R.$ Eq. 18 gives $(\sigma^R)^2=\sigma^2(1+a^{-2})$ and
+# $(\sigma^C)^2=\sigma^2(1+a^2).$ The objective is $\sigma^2\,(1+a^2+4d+4d\,a^{-2}).$ Its derivative in
+# $a$ is $2a-8d\,a^{-3},$ zero at $a^4=4d.$ The minimum is $\sigma^2(1+\sqrt{4d})^2,$ as in Eq. 20.
 # </details>
 #
 # <details><summary>Solution 3</summary>
@@ -1152,8 +1162,8 @@ check(2.5 < ledgers[1] / EPSILON < 4, "5: about sqrt(7) times μ")
 #
 # 1. **Attack.** Two exact sums give a record away; the same attack on FastLloyd stays under the curve that
 #    Gaussian DP allows.
-# 2. **Derive.** Relative sums have sensitivity η instead of $b\sqrt d$. The budget is split as
-#    $\sigma^C=\sqrt[4]{4d}\,\sigma^R$; the noise follows the radius of its round.
+# 2. **Derive.** Relative sums have sensitivity η instead of $b\sqrt d.$ The budget is split as
+#    $\sigma^C=\sqrt[4]{4d}\,\sigma^R;$ the noise follows the radius of its round.
 # 3. **Implement.** Forty lines, with pads that cover the ring, are used once, and come from a secret that the
 #    server does not have; noise from a source that the clients do not have, or from all clients where the result
 #    is published; rounding, never truncation. Nothing that holds pads, noise or a budget is copied.
@@ -1223,7 +1233,7 @@ check(2.5 < ledgers[1] / EPSILON < 4, "5: about sqrt(7) times μ")
 # ## References
 #
 # * A. Diaa, T. Humphries, F. Kerschbaum. *FastLloyd: Federated, Accurate, Secure, and Tunable k-Means
-#   Clustering with Differential Privacy.* Sections 2 (Gaussian DP), 5 (algorithm, analysis), 6 (evaluation),
+#   Clustering with Differential Privacy.* USENIX Security 2025. Sections 2 (Gaussian DP), 5 (algorithm, analysis), 6 (evaluation),
 #   appendices A (proofs), B (ablation), C (serverless), D (other metrics). Left out: MohLloyd's running times
 #   and the House data set, which we do not have.
 # * J. Dong, A. Roth, W. Su. *Gaussian Differential Privacy.* JRSS B, 2022.

@@ -1,4 +1,4 @@
-"""PE-means (Humphries, Lin, Yekhanin, arXiv 2606.00342, May 2026): the rival, over a secure sum.
+"""PE-means (Humphries, Lin, Yekhanin, arXiv 2606.00342, 2026): the rival, over a secure sum.
 
 Private evolution: every record votes for the nearest of some public candidates, the noised votes
 choose k parents, and the next candidates are the parents and mutants of theirs. Each release is a

@@ -64,10 +64,10 @@ def plot_reconstruction(
     name = "guess from two FastLloyd runs"
     plots.centers(ax, guesses, BLUE, size=12, alpha=0.6, linewidths=0, label=name)
     ax.fill(*box, color=DARK, zorder=4)
-    reach = 1.05 * float(np.quantile(np.abs(guesses), 0.98))
+    reach = 1.05 * float(np.abs(guesses).max())
     ends: dict[str, Any] = {"xlim": (-reach, reach), "ylim": (-reach, reach), "aspect": "equal"}
     plots.finish(ax, "", "feature 1", "feature 2", **ends)
-    inset = ax.inset_axes((0.62, 0.6, 0.4, 0.4))
+    inset = ax.inset_axes((0.7, 0.7, 0.36, 0.36))
     inset.set_facecolor("white")
     plots.cloud(inset, points, size=1.5)
     inset.plot(*box, color=DARK, linewidth=1.6)
@@ -98,7 +98,7 @@ def plot_roc(
     plots.curves(ax, None, rates, looks, linewidth=2)
     ends: dict[str, Any] = {"xlim": (-0.02, 1), "ylim": (0, 1.02), "aspect": "equal"}
     plots.finish(ax, "", "false alarm rate", "detection rate", **ends)
-    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), handlelength=1.5)
+    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), handlelength=3)
     return ax
 
 

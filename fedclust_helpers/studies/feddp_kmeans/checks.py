@@ -271,9 +271,8 @@ def floors() -> Numbers:
 def released_code() -> Numbers:
     """K.code: what the authors' noise for Step 1, scaled by Delta instead of Delta^2, costs."""
     shipped = fd.StepBudgets(1, 1, 0.5, 0.5, delta=DELTA)
-    mu = RADIUS * acc.gdp_mu(1.0, DELTA)
-    both = math.hypot(mu, acc.gdp_mu(0.5, DELTA))
-    return {"reported": shipped.total(), "least": acc.gdp_epsilon(both, DELTA)}
+    outer = acc.gdp_epsilon(RADIUS * acc.gdp_mu(1.0, DELTA), DELTA)
+    return {"reported": shipped.total(), "real": replace(shipped, outer=outer).total()}
 
 
 def shares() -> Numbers:

@@ -217,7 +217,7 @@ def plot_audit(
     """
     for ax, (title, pair), report in zip(panels(axes), scores.items(), reports, strict=True):
         found, alarm = report.mu_lower_bound, report.mu_lower_bound > claimed_mu
-        text = f"μ is at least {np.floor(100 * found) / 100:.2f}\nclaimed: {claimed_mu:.2f}"
+        text = f"μ is at least {np.floor(1000 * found) / 1000:.3f}\nclaimed: {claimed_mu:.2f}"
         edges = audit(ax, title, pair, text + " ALARM" * alarm, alarm=alarm)
         grid = np.linspace(edges[0], edges[-1], 200)
         ax.plot(grid, norm.pdf(grid, claimed_mu), color=MUTED, linestyle="--", linewidth=1.2)
