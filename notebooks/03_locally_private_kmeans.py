@@ -399,8 +399,10 @@ for title, noise in noises.items():  # +g(x), and -g(y) of another bucket
     tail = (x > 2 * noise.std).mean() / (y > 2 * noise.std).mean()
     report = audit.audit_canary(y, x, delta=DELTA, claimed_epsilon=EPSILON)
     lower[title] = report.epsilon_lower_bound
-    print(f"{title:23} s = {noise.std:.2f}, {1.1 / noise.std:.2f} s apart, "
-          f"beyond 2 s {tail:.1f} : 1, ε at least {lower[title]:.2f}")
+    print(
+        f"{title:23} s = {noise.std:.2f}, {1.1 / noise.std:.2f} s apart, "
+        f"beyond 2 s {tail:.1f} : 1, ε at least {lower[title]:.2f}"
+    )
 
 # %%
 exposed, hidden = lower.values()
@@ -1250,7 +1252,8 @@ check(counted > liars - 5 * std, "4: they count in full")
 # ## References
 #
 # * A. Chaturvedi, M. Jones, H. L. Nguyen. *Locally Private k-Means Clustering with Constant Multiplicative
-#   Approximation and Near-Optimal Additive Error.* Full version. (Sections 2 to 4, appendices B and C.)
+#   Approximation and Near-Optimal Additive Error.* AAAI 2022, full version. (Sections 2 to 4, appendices
+#   B and C.)
 # * S. L. Warner. *Randomized Response: A Survey Technique for Eliminating Evasive Answer Bias.* JASA 1965.
 # * R. Bassily, K. Nissim, U. Stemmer, A. Thakurta. *Practical Locally Private Heavy Hitters.* JMLR 2020.
 #   (Hashtogram, Bitstogram, TreeHist.)

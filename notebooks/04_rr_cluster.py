@@ -1186,9 +1186,9 @@ check(half < means[two[1]][sums], "50 rounds are ahead")
 # ## References
 #
 # * X. Yang, S. Hu, S. Kim, T. Li. *Differentially Private Federated Clustering with Random
-#   Rebalancing.* (Sections 3 to 5, appendices A to D.) Not run here: FeSEM and FedCAM (`clusterer=` of
-#   `rr_cluster.plan`), FedProx and FedPer, identifiers by randomised response, neural networks and text:
-#   they are in the package and in the result tables.
+#   Rebalancing.* arXiv 2508.06183, 2025. (Sections 3 to 5, appendices A to D.) Not run here: FeSEM and
+#   FedCAM (`clusterer=` of `rr_cluster.plan`), FedProx and FedPer, identifiers by randomised response,
+#   neural networks and text: they are in the package and in the result tables.
 # * A. Ghosh, J. Chung, D. Yin, K. Ramchandran. *An Efficient Framework for Clustered Federated
 #   Learning.* NeurIPS 2020. (IFCA.)
 # * Y.-X. Wang, B. Balle, S. P. Kasiviswanathan. *Subsampled Rényi Differential Privacy and Analytical

@@ -703,11 +703,11 @@ check(max(five) > 1.05 > min(five), "it depends on the start")
 # ## References
 #
 # * A. Diaa, T. Humphries, F. Kerschbaum. *FastLloyd: Federated, Accurate, Secure, and Tunable k-Means
-#   Clustering with Differential Privacy.* (Notebook 01.)
+#   Clustering with Differential Privacy.* USENIX Security 2025. (Notebook 01.)
 # * J. Scott, C. Lampert, D. Saulpic. *Differentially Private Federated k-Means Clustering with Server-Side Data.* 2025.
 #   (Notebook 02.)
 # * A. Chaturvedi, M. Jones, H. Nguyen. *Locally Private k-Means Clustering with Constant Multiplicative Approximation
-#   and Near-Optimal Additive Error.* (Notebook 03.)
+#   and Near-Optimal Additive Error.* AAAI 2022. (Notebook 03.)
 # * J. Dong, A. Roth, W. Su. *Gaussian Differential Privacy.* JRSS B, 2022. (Group privacy: section 1.)
 # * D. Su, J. Cao, N. Li, E. Bertino, H. Jin. *Differentially Private k-Means Clustering.* CODASPY 2016. (diffprivlib's
 #   method.)
