@@ -398,9 +398,9 @@ for title, noise in noises.items():  # +g(x), and -g(y) of another bucket
     scores[title] = y, x
     tail = (x > 2 * noise.std).mean() / (y > 2 * noise.std).mean()
     report = audit.audit_canary(y, x, delta=DELTA, claimed_epsilon=EPSILON)
-    lower[title] = report.epsilon_lower_bound
+    lower[title] = bound = report.epsilon_lower_bound
     far = f"{1.1 / noise.std:.2f} s apart, beyond 2 s {tail:.1f} : 1"
-    print(f"{title:23} s = {noise.std:.2f}, {far}, ε at least {lower[title]:.2f}")
+    print(f"{title:23} s = {noise.std:.2f}, {far}, ε at least {bound:.2f}")
 
 # %%
 exposed, hidden = lower.values()
