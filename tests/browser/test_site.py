@@ -319,7 +319,7 @@ def assert_scrolling_is_told(page: Any) -> int:
 
 def test_what_scrolls_says_so(tab: Opened) -> None:
     """Figures, tables, formulas, code; also where no sign was made."""
-    kinds = {"chapters/02_feddp_kmeans": "figure", "symbols": "table"}
+    kinds = {"chapters/02_feddp_kmeans": "figure", "made": "table"}
     kinds["chapters/01_fastlloyd"] = "formula"
     for name, kind in kinds.items():
         page = visit(tab, f"{name}.html")
@@ -338,7 +338,7 @@ def test_what_scrolls_says_so(tab: Opened) -> None:
     page.evaluate("() => { document.querySelector('.has-more, pre').scrollLeft = 0; }")
     assert page.evaluate(SCROLLING)["untold"]
     # by keyboard
-    page = visit(tab, "symbols.html")
+    page = visit(tab, "made.html")
     page.set_viewport_size(PHONE)
     box = page.locator(".has-more").first
     box.focus()
