@@ -47,7 +47,7 @@ def fast(function: Callable[..., Any], work: int) -> Callable[..., Any] | None:
 
 def nearest(
     points: Any, targets: Any, low: float, high: float, limit: float, largest: float,
-    labels: Any, inside: Any, sums: Any, counts: Any, size: int,
+    labels: Any, inside: Any, sums: Any, counts: Any, size: int, origins: Any,
 ) -> bool:  # fmt: skip
     """Write `labels` (n,) of the nearest targets, and which rows are `inside`; True when done.
 
@@ -55,8 +55,9 @@ def nearest(
     `high` it is not; in between the sum by halves is compared with `limit`, as `within` does. False
     if some number is above `largest` in magnitude, or nan: nothing that was written counts then.
 
-    If `sums` (k, d) is not empty, rows inside are added to it and to `counts` (k,) instead, blocks
-    of `size` rows apart first, as `add_rows` does with them: one pass for a Lloyd round.
+    If `sums` (k, d) is not empty, rows inside, less the one of `origins` (k, d) of their label, are
+    added to it and to `counts` (k,) instead, blocks of `size` rows apart first, as `add_rows` does
+    with them: one pass for a Lloyd round.
     """
     n, d = points.shape
     columns, squares = np.zeros((d, LANES)), np.empty(d)
@@ -124,7 +125,7 @@ def nearest(
                     c = label[i]
                     counts[c] += 1
                     for j in range(d):
-                        own[c, j] += rows[i, j]
+                        own[c, j] += rows[i, j] - origins[c, j]
         else:
             for i in range(m):
                 labels[start - m + i], inside[start - m + i] = label[i], near[i]

@@ -261,14 +261,16 @@ class NearestTarget:
             return None
         labels, inside = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.bool_)
         nowhere, nothing = np.empty((0, self.targets.shape[1])), np.empty(0, dtype=np.int64)
-        done = loops(np.ascontiguousarray(block), labels, inside, nowhere, nothing, n)
+        done = loops(np.ascontiguousarray(block), labels, inside, nowhere, nothing, n, nowhere)
         return (labels, inside) if done else None
 
     def add(
         self, points: FloatArray, radius: float, edges: IntArray, size: int, sums: FloatArray,
-        counts: IntArray,
+        counts: IntArray, origins: FloatArray,
     ) -> bool:  # fmt: skip
         """Add rows `within` the radius to the `sums` (M, k, d) and `counts` (M, k) of clients.
+
+        What is added is the row less the one of `origins` (k, d) that belongs to its target.
 
         In one compiled pass, in the order of `kmeans.add_block`. False, and zeros, where there is
         none: no Numba, few rows for each client, or a row that is too large or not finite.
@@ -280,7 +282,7 @@ class NearestTarget:
         labels, inside = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.bool_)
         for i in range(m):
             own = points[edges[i] : edges[i + 1]]
-            if not loops(own, labels, inside, sums[i], counts[i], size):
+            if not loops(own, labels, inside, sums[i], counts[i], size, origins):
                 sums[:], counts[:] = 0, 0
                 return False
         return True

@@ -105,10 +105,13 @@ def sums_and_counts(
     *,
     radius: Radius | None = None,
     offsets: IntArray | None = None,
+    relative: bool = False,
 ) -> tuple[FloatArray, IntArray]:
     """Per-cluster sums (k, d) and counts (k,) of `points` (n, d) in one Lloyd round.
 
-    Points farther than `radius` from their nearest centre are left out (FastLloyd, Eq. 4). With
+    Points farther than `radius` from their nearest centre are left out (FastLloyd, Eq. 4). If
+    `relative`, the sums are those of x - centre, row by row: subtracted from the sums of x, the
+    centres would leave the rounding of those, which may be larger than the radius. With
     `offsets` (M + 1,) rows ``offsets[i]:offsets[i+1]`` belong to client i, and the results have
     shapes (M, k, d) and (M, k).
     """
@@ -117,27 +120,32 @@ def sums_and_counts(
     target, limit = NearestTarget(centers), np.inf if radius is None else radius
     size = min(CHUNK, target.rows_at_once)
 
-    def labels_of(part: slice) -> IntArray:
-        labels, inside = target.labels_within(points[part], limit)
+    origins = centers if relative else np.zeros_like(centers)
+
+    def labelled(part: slice) -> tuple[FloatArray, IntArray]:
+        rows, (labels, inside) = points[part], target.labels_within(points[part], limit)
+        if relative:
+            with np.errstate(over="ignore"):  # of rows outside, which are left out
+                rows = np.where(inside[:, None], rows - centers[labels], 0.0)
         labels[~inside] = -1
-        return labels
+        return rows, labels
 
     def at_once(edges: IntArray, sums: FloatArray, counts: IntArray) -> bool:
-        return target.add(points, limit, edges, size, sums, counts)
+        return target.add(points, limit, edges, size, sums, counts, origins)
 
-    return _added(points, labels_of, len(centers), offsets, size, "offsets", at_once)
+    return _added(points, labelled, len(centers), offsets, size, "offsets", at_once)
 
 
 def _added(
     points: FloatArray,
-    labels_of: Callable[[slice], IntArray],
+    labelled: Callable[[slice], tuple[FloatArray, IntArray]],
     k: int,
     offsets: IntArray | None,
     size: int,
     name: str,
     at_once: Callable[[IntArray, FloatArray, IntArray], bool],
 ) -> tuple[FloatArray, IntArray]:
-    """Sums and counts of all rows by client and label: `at_once`, or block by block."""
+    """Sums and counts of what is `labelled`, by client and label: `at_once`, or by blocks."""
     edges, d = _check_offsets(offsets, len(points)), points.shape[1]
     n_clients = len(edges) - 1
     check_fits(n_clients * k * d, name, limit=MAX_NUMBERS)
@@ -147,7 +155,7 @@ def _added(
         as_points(points)  # are they finite?
         flat = sums.reshape(-1, d), counts.reshape(-1)
         for part in client_blocks(edges, size):
-            add_block(*flat, points[part], labels_of(part), part.start, edges, k)
+            add_block(*flat, *labelled(part), part.start, edges, k)
     return (sums[0], counts[0]) if offsets is None else (sums, counts)
 
 
@@ -238,8 +246,9 @@ def group_sums(
         raise ValueError(f"labels must lie in -1..{n_groups - 1}")
     own = labels.astype(np.int64)
     return _added(
-        points, lambda part: own[part], n_groups, offsets, CHUNK, "n_groups", lambda *_: False
-    )
+        points, lambda part: (points[part], own[part]), n_groups, offsets, CHUNK, "n_groups",
+        lambda *_: False,
+    )  # fmt: skip
 
 
 @checked

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copyreg
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -19,6 +19,7 @@ from fedclust_helpers._validation import (
     check_positive,
 )
 from fedclust_helpers.accounting import ADJACENCIES, UNITS
+from fedclust_helpers.client_statistics.broadcasts import Takes, checked_broadcast
 
 Values = tuple[FloatArray, ...]
 STATISTICS: dict[str, ClientStatistic] = {}
@@ -131,6 +132,9 @@ class ClientStatistic:
     a federation that clips to a larger set refuses the statistic. What clients send of a statistic
     that `remembers` depends on rounds in which they took part before. Amplification round by round
     is not proved then: a sampled release is charged as if everyone took part.
+
+    `takes` and `rule` say which broadcasts there are (`broadcasts`). For each of them `compute` is
+    total: it raises for no finite rows, gives finite numbers, and the sensitivity holds.
     """
 
     name: str
@@ -142,6 +146,8 @@ class ClientStatistic:
     reads: tuple[str, ...] = ()
     domain: Literal["any", "box", "ball"] = "any"
     remembers: bool = False
+    takes: Takes = field(default_factory=dict)
+    rule: Callable[..., None] | None = None
 
     def __post_init__(self) -> None:
         check_choice(self.domain, "domain", ("any", "box", "ball"))
@@ -157,6 +163,13 @@ class ClientStatistic:
         """Whether rows clipped to a "box" or "ball" of the same bound lie in this domain."""
         check_choice(domain, "domain", ("box", "ball"))
         return self.domain in ("any", domain) or (self.domain, domain) == ("box", "ball")
+
+    def broadcast(self, given: Mapping[str, Any], n_features: int) -> dict[str, Any]:
+        """What is broadcast as Python numbers and arrays; ValueError or TypeError if it is wrong.
+
+        `changes` and `compute` are to get this, and nothing but this.
+        """
+        return checked_broadcast(given, self.takes, self.rule, n_features)
 
     def sensitivity_of(
         self, part: str, norm: int, adjacency: str, *, grid: float = 0.0, **public: Any

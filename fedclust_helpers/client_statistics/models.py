@@ -21,6 +21,8 @@ from fedclust_helpers._validation import (
     check_positive,
 )
 from fedclust_helpers.client_statistics.base import Change, ClientMemory, Values, known, vector
+from fedclust_helpers.client_statistics.broadcasts import NOT_NEGATIVE, POSITIVE, REAL, STEPS
+from fedclust_helpers.client_statistics.clipping import clip_clients
 
 AT_ONCE = 2**18  # numbers of the examples of one batch
 
@@ -211,25 +213,6 @@ def _choice(
     return losses.argmin(axis=1)
 
 
-def _cut(updates: FloatArray, clip: float) -> FloatArray:
-    """Rows (m, d) cut to length `clip`, in place; zero where a row or its square is not finite.
-
-    A hair inside, so that rounding stays inside: a sum of d squares is exact up to d/2 last places.
-    """
-    squares = np.einsum("ij,ij->i", updates, updates)
-    lost = ~np.isfinite(squares)
-    if lost.any():
-        updates[lost] = 0.0
-        squares[lost] = 0.0
-    inside = clip * (1 - max(1e-12, (updates.shape[1] + 8) * 2.0**-53))
-    norms = np.sqrt(squares)
-    long = norms > inside
-    scale = np.ones(len(updates))
-    scale[long] = inside / norms[long]
-    updates *= scale[:, None]
-    return updates
-
-
 # --- how a client answers -------------------------------------------------------------------------
 
 Answer = tuple[Any, FloatArray]
@@ -324,7 +307,7 @@ def _answers(
                 kept, updates = (np.empty((m, *a.shape[1:]), dtype=a.dtype) for a in (own, moved))
             kept[group], updates[group] = own, moved
         # RR-Cluster, Algorithm 1, line 11
-        updates = _cut(updates, clip)
+        updates = clip_clients(updates, clip)
     if memory is not None and remember:
         memory.put(remember, kept)
     return kept, updates
@@ -332,7 +315,13 @@ def _answers(
 
 # --- one block for each model: nothing else need reach the server ---------------------------------
 
-_CLIENT: dict[str, Any] = {"unit": "client", "reads": ("labels", "memory")}
+_CLIENT: dict[str, Any] = {
+    "unit": "client", "reads": ("labels", "memory"),
+    "takes": {
+        "models": "k p", "common": "p", "clip": POSITIVE, "count_weight": NOT_NEGATIVE,
+        "n_steps": STEPS, "learning_rate": REAL, "proximal": NOT_NEGATIVE,
+    },
+}  # fmt: skip
 
 
 def _blocks(

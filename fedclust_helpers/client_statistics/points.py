@@ -21,6 +21,7 @@ from fedclust_helpers import kmeans
 from fedclust_helpers._nearest import NearestTarget, project
 from fedclust_helpers._validation import FloatArray, IntArray, check_positive
 from fedclust_helpers.client_statistics.base import COUNT, Change, Values, known, vector, weights
+from fedclust_helpers.client_statistics.broadcasts import MARGIN, POSITIVE, Takes
 from fedclust_helpers.client_statistics.clipping import (
     clip_clients,
     clip_rows,
@@ -31,6 +32,11 @@ from fedclust_helpers.client_statistics.clipping import (
 
 PADDED_ROWS = 65_536  # clients of more rows come alone
 BATCH_ROWS = 4_096  # rows of one batch of padded clients: little enough to stay in cache
+
+_CLIPS: Takes = {"clip_sums": POSITIVE, "clip_counts": POSITIVE}
+_BASIS: Takes = {"basis": "d r", "centers": "k d"}
+_PROJECTED: Takes = {"basis": "d r", "centers": "k r"}
+_SERVER_POINTS: Takes = {"basis": "d r", "server_points": "q r"}
 
 
 def in_box(*, bound: float, n_features: int, **_: Any) -> dict[str, Change]:
@@ -106,7 +112,7 @@ def TOTAL(points: FloatArray, offsets: IntArray) -> Values:
 # --- plain sums and counts (DP-Lloyd of Blum et al.; SuLloyd, GLloyd; FedDP-Lloyds) ---------------
 
 
-@known("sums", "counts", changes=in_box, domain="box")
+@known("sums", "counts", changes=in_box, domain="box", takes={"centers": "k d"})
 def SUMS_AND_COUNTS(points: FloatArray, offsets: IntArray, *, centers: FloatArray) -> Values:
     """Sums of the points of each cluster and their number, for points in [-bound, bound]^d.
 
@@ -117,7 +123,7 @@ def SUMS_AND_COUNTS(points: FloatArray, offsets: IntArray, *, centers: FloatArra
     return sums, counts.astype(np.float64)
 
 
-@known("sums", "counts", changes=in_ball, domain="ball")
+@known("sums", "counts", changes=in_ball, domain="ball", takes={"centers": "k d"})
 def BALL_SUMS_AND_COUNTS(points: FloatArray, offsets: IntArray, *, centers: FloatArray) -> Values:
     """The same for rows with ||x|| <= bound (FedDP-KMeans, Algorithm 2, lines 5 to 8).
 
@@ -126,7 +132,7 @@ def BALL_SUMS_AND_COUNTS(points: FloatArray, offsets: IntArray, *, centers: Floa
     return SUMS_AND_COUNTS.compute(points, offsets, centers=centers)
 
 
-@known("sums", "counts", changes=clipped, unit="client")
+@known("sums", "counts", changes=clipped, unit="client", takes={"centers": "k d"} | _CLIPS)
 def CLIENT_SUMS_AND_COUNTS(
     points: FloatArray, offsets: IntArray, *, centers: FloatArray, clip_sums: float,
     clip_counts: float,
@@ -139,7 +145,7 @@ def CLIENT_SUMS_AND_COUNTS(
 # --- relative sums and counts ---------------------------------------------------------------------
 
 
-@known("sums", "counts", changes=relative)
+@known("sums", "counts", changes=relative, takes={"centers": "k d", "radius": POSITIVE})
 def RELATIVE_SUMS_AND_COUNTS(
     points: FloatArray, offsets: IntArray, *, centers: FloatArray, radius: float
 ) -> Values:
@@ -149,11 +155,13 @@ def RELATIVE_SUMS_AND_COUNTS(
     (Theorem 5.1), all clusters jointly: L2 = radius for the sums and 1 for the counts under
     add/remove; 2 radius and sqrt(2) under replace-one.
     """
-    sums, counts = kmeans.sums_and_counts(points, centers, radius=radius, offsets=offsets)
-    return sums - counts[..., None] * np.asarray(centers), counts.astype(np.float64)
+    sums, counts = kmeans.sums_and_counts(
+        points, centers, radius=radius, offsets=offsets, relative=True
+    )
+    return sums, counts.astype(np.float64)
 
 
-@known("sums", "counts", changes=relative)
+@known("sums", "counts", changes=relative, takes=_BASIS | {"radius": POSITIVE})
 def CUT_RELATIVE_SUMS_AND_COUNTS(
     points: FloatArray, offsets: IntArray, *, basis: FloatArray, centers: FloatArray, radius: float
 ) -> Values:
@@ -167,7 +175,7 @@ def CUT_RELATIVE_SUMS_AND_COUNTS(
     return cut_sums(target, points, offsets, centers, radius)
 
 
-@known("sums", "counts", changes=clipped, unit="client")
+@known("sums", "counts", changes=clipped, unit="client", takes=_BASIS | _CLIPS)
 def CLIENT_RELATIVE_SUMS_AND_COUNTS(
     points: FloatArray, offsets: IntArray, *, basis: FloatArray, centers: FloatArray,
     clip_sums: float, clip_counts: float,
@@ -263,7 +271,7 @@ def _pooled_outer_product(points: FloatArray, offsets: IntArray, *, clip_outer: 
 
 
 @known(
-    "outer_product", unit="client", pooled=_pooled_outer_product,
+    "outer_product", unit="client", pooled=_pooled_outer_product, takes={"clip_outer": POSITIVE},
     changes=lambda *, clip_outer, n_features, **_: {
         "outer_product": vector(clip_outer, "clip_outer", n_features**2)
     },
@@ -293,7 +301,7 @@ def labels_with_margin(
     return labels
 
 
-@known("weights", changes=lambda **_: {"weights": COUNT})
+@known("weights", changes=lambda **_: {"weights": COUNT}, takes=_SERVER_POINTS)
 def SERVER_POINT_WEIGHTS(
     points: FloatArray, offsets: IntArray, *, basis: FloatArray, server_points: FloatArray
 ) -> Values:
@@ -308,7 +316,7 @@ def SERVER_POINT_WEIGHTS(
 
 
 @known(
-    "weights", unit="client",
+    "weights", unit="client", takes=_SERVER_POINTS | {"clip_weights": POSITIVE},
     changes=lambda *, clip_weights, n_server_points, **_: {
         "weights": weights(clip_weights, "clip_weights", n_server_points)
     },
@@ -327,7 +335,9 @@ def CLIENT_SERVER_POINT_WEIGHTS(
 # --- Step 3: sums by projected distance -----------------------------------------------------------
 
 
-@known("sums", "counts", changes=in_ball, domain="ball")
+@known(
+    "sums", "counts", changes=in_ball, domain="ball", takes=_PROJECTED | {"margin": MARGIN}
+)
 def PROJECTED_SUMS_AND_COUNTS(
     points: FloatArray, offsets: IntArray, *, basis: FloatArray, centers: FloatArray,
     margin: float = 1.0,
@@ -345,6 +355,7 @@ def PROJECTED_SUMS_AND_COUNTS(
 
 @known(
     "means", "filled", unit="client",
+    takes=_PROJECTED | {"clip_means": POSITIVE, "clip_filled": POSITIVE},
     changes=lambda *, clip_means, clip_filled, n_features, n_clusters, **_: {
         "means": vector(clip_means, "clip_means", n_clusters * n_features),
         "filled": weights(clip_filled, "clip_filled", n_clusters * n_features, most=1.0),

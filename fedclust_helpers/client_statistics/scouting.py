@@ -12,8 +12,15 @@ from typing import Any
 import numpy as np
 
 from fedclust_helpers._nearest import NearestTarget
-from fedclust_helpers._validation import FloatArray, IntArray, check_non_negative, check_positive
+from fedclust_helpers._validation import (
+    FloatArray,
+    IntArray,
+    check_fits,
+    check_non_negative,
+    check_positive,
+)
 from fedclust_helpers.client_statistics.base import COUNT, Change, Values, known, vector
+from fedclust_helpers.client_statistics.broadcasts import COUNTED, NOT_NEGATIVE, POSITIVE
 from fedclust_helpers.client_statistics.points import cut_sums, per_client, totals
 
 MAX_CELLS = 2**20
@@ -38,7 +45,17 @@ def _unit_step(*, n_features: int, **_: Any) -> dict[str, Change]:
     return {"sums": vector(1.0, "radius", n_features), "counts": COUNT}
 
 
-@known("counts", changes=_one_count)
+def _box(*, lower: FloatArray, upper: FloatArray, n_per_axis: int, **_: Any) -> None:
+    """A grid with cells of positive width, and not too many of them."""
+    if not ((upper - lower) / n_per_axis > 0).all():
+        raise ValueError("lower must be below upper in every column, by more than rounding")
+    check_fits(float(n_per_axis) ** len(lower), "n_per_axis", limit=MAX_CELLS)
+
+
+@known(
+    "counts", changes=_one_count, rule=_box,
+    takes={"lower": "d", "upper": "d", "n_per_axis": COUNTED},
+)  # fmt: skip
 def CELL_COUNTS(
     points: FloatArray, offsets: IntArray, *, lower: FloatArray, upper: FloatArray, n_per_axis: int
 ) -> Values:
@@ -57,7 +74,7 @@ def CELL_COUNTS(
     return (per_client(cells, n_per_axis**d, offsets),)
 
 
-@known("sums", "squares", changes=_moments, domain="box")
+@known("sums", "squares", changes=_moments, domain="box", takes={"middle": NOT_NEGATIVE})
 def MOMENTS(points: FloatArray, offsets: IntArray, *, middle: float) -> Values:
     """Sums of x and of x^2 - middle by column, for rows in [-bound, bound]^d.
 
@@ -67,7 +84,7 @@ def MOMENTS(points: FloatArray, offsets: IntArray, *, middle: float) -> Values:
     return totals(points, offsets), totals(points**2 - middle, offsets)
 
 
-@known("counts", changes=_one_count)
+@known("counts", changes=_one_count, takes={"centers": "k d"})
 def VOTES(points: FloatArray, offsets: IntArray, *, centers: FloatArray) -> Values:
     """Rows that are nearest to each candidate, `centers` (k, d). Sensitivity 1."""
     target = NearestTarget(centers)
@@ -78,7 +95,7 @@ def VOTES(points: FloatArray, offsets: IntArray, *, centers: FloatArray) -> Valu
     return (per_client(labels, len(centers), offsets),)
 
 
-@known("sums", "counts", changes=_unit_step)
+@known("sums", "counts", changes=_unit_step, takes={"centers": "k d", "radius": POSITIVE})
 def CUT_STEPS(
     points: FloatArray, offsets: IntArray, *, centers: FloatArray, radius: float
 ) -> Values:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -30,6 +31,8 @@ from fedclust_helpers.federation.plan import (
 from fedclust_helpers.federation.randomness import Randomness
 from fedclust_helpers.federation.transcript import Transcript
 from fedclust_helpers.mechanisms import Mechanism
+
+log = logging.getLogger(__name__)
 
 
 @runtime_checkable
@@ -284,9 +287,20 @@ class InProcess(Fixed, SingleUse, NoiseFactory):
         that the sensitivity needs is the federation's own or read off the broadcast; none of it can
         be given beside.
         """
+        _, shapes = self._checked(statistic, mechanisms, sampling, broadcast)
+        return sum(int(np.prod(shape)) for shape in shapes)
+
+    def _checked(
+        self,
+        statistic: ClientStatistic,
+        mechanisms: Sequence[Mechanism],
+        sampling: Sampling | None,
+        broadcast: dict[str, Any],
+    ) -> tuple[dict[str, Any], list[tuple[int, ...]]]:
+        """The broadcast as all parties use it, and the shapes of one client's answer."""
         if sampling is not None and self.no_sampling:
             raise TrustModelError(f"{type(self).__name__} offers no sampling: {self.no_sampling}")
-        checks.check_statistic(self.facts, statistic, mechanisms, sampling, broadcast)
+        broadcast = checks.check_statistic(self.facts, statistic, mechanisms, sampling, broadcast)
         shapes, public = self._shapes(statistic, broadcast), checks.public_of(self.facts, broadcast)
         changes = statistic.changes(**public)
         for part, mechanism, shape in zip(statistic.parts, mechanisms, shapes, strict=True):
@@ -294,7 +308,7 @@ class InProcess(Fixed, SingleUse, NoiseFactory):
             checks.check_noise(self.facts, statistic, part, mechanism, size, public)
             n, most = checks.largest_total(self.facts, statistic, mechanism, changes[part])
             self._check_range(part, mechanism, n, most)
-        return sum(int(np.prod(shape)) for shape in shapes)
+        return broadcast, shapes
 
     def _check_range(self, part: str, mechanism: Mechanism, n: int, most: float) -> None:
         checks.check_integers(part, mechanism, n, most)
@@ -317,7 +331,7 @@ class InProcess(Fixed, SingleUse, NoiseFactory):
         self._require(capability)
         step = getattr(self, f"_{capability}")
         with self._lock:
-            self.check_release(statistic, mechanisms, sampling=sampling, **broadcast)
+            broadcast, _ = self._checked(statistic, mechanisms, sampling, broadcast)
             self._charge(
                 PlannedRelease.of(statistic, tuple(mechanisms), round=round, sampling=sampling)
             )
@@ -371,26 +385,52 @@ class InProcess(Fixed, SingleUse, NoiseFactory):
         return self._values(statistic, broadcast, cohort)
 
     def _values(
+        self, statistic: ClientStatistic, broadcast: dict[str, Any], cohort: IntArray | None = None
+    ) -> Sequence[FloatArray]:
+        """The statistic of everyone or of a cohort, a row for each; it never raises.
+
+        A client whose own computation fails answers as one without rows would: others who see that
+        it failed would learn about its rows, free of charge.
+        """
+        clients = np.arange(self._data.n_clients) if cohort is None else cohort
+        made = self._computed(statistic, broadcast, cohort) if len(clients) else None
+        if made is not None:
+            return made
+        shapes = self._shapes(statistic, broadcast)
+        values = [np.zeros((len(clients), *shape)) for shape in shapes]
+        for i in range(len(clients) if len(clients) > 1 else 0):
+            alone = self._computed(statistic, broadcast, clients[i : i + 1])
+            if alone is not None and [a.shape[1:] for a in alone] == shapes:
+                for value, own in zip(values, alone, strict=True):
+                    value[i] = own[0]
+        return values
+
+    def _computed(
         self,
         statistic: ClientStatistic,
         broadcast: dict[str, Any],
-        cohort: IntArray | None = None,
+        cohort: IntArray | None,
         *,
-        how: str = "compute",
-    ) -> tuple[FloatArray, ...]:
-        """The statistic of everyone or of a cohort: a row for each, or (how="pooled") the sum."""
-        if cohort is not None and len(cohort) == 0:
-            rows = () if how == "pooled" else (0,)
-            return tuple(np.zeros((*rows, *s)) for s in self._shapes(statistic, broadcast))
+        pooled: bool = False,
+    ) -> Sequence[FloatArray] | None:
+        """The statistic of all these clients, or the sums over them; None where it fails."""
         data = self._data if cohort is None else self._data.take(cohort)
         memory = self.client_memory if cohort is None else self.client_memory.of(cohort)
         own: dict[str, Any] = {"labels": data.labels, "memory": memory}
-        return tuple(
-            getattr(statistic, how)(
-                data.points, data.offsets, **{name: own[name] for name in statistic.reads},
-                **broadcast,
-            )
-        )  # fmt: skip
+        given = {name: own[name] for name in statistic.reads} | broadcast
+        offsets, n = data.offsets, 1 if pooled else data.n_clients
+        try:
+            with np.errstate(all="ignore"):
+                if pooled and statistic.pooled is not None:
+                    values = tuple(v[None] for v in statistic.pooled(data.points, offsets, **given))
+                else:  # additive over rows: the sum over clients is that of one who has all
+                    edges = offsets[[0, -1]] if pooled else offsets
+                    values = statistic.compute(data.points, edges, **given)
+            if checks.are_answers(values, n):
+                return [v[0] for v in values] if pooled else values
+        except Exception:  # its text may speak of the rows: it stays here
+            log.exception("%s failed", statistic.name)
+        return None
 
     def _exact(self, values: FloatArray, mechanism: Mechanism) -> Any:
         """Values as clients send them: rounded to whole steps where the mechanism has a grid."""

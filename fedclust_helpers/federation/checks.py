@@ -27,8 +27,11 @@ def check_statistic(
     mechanisms: Sequence[Mechanism],
     sampling: Sampling | None,
     broadcast: Mapping[str, Any],
-) -> None:
-    """Unit, domain and sampling of a release; nothing sent beside overrides the federation."""
+) -> dict[str, Any]:
+    """Unit, domain and sampling of a release; nothing sent beside overrides the federation.
+
+    Returns the broadcast, whole and checked, that sensitivity and statistic both use.
+    """
     check_instance(statistic, ClientStatistic, "statistic")
     n = len(statistic.parts)
     if len(check_instance(mechanisms, Sequence, "mechanisms", what=f"a sequence of {n}")) != n:  # type: ignore[type-abstract]
@@ -47,17 +50,19 @@ def check_statistic(
     own = {"bound", "n_features", *statistic.reads} & broadcast.keys()
     if own:
         raise TypeError(f"{', '.join(sorted(own))} must not be given: the federation's own")
+    broadcast = statistic.broadcast(broadcast, facts.n_features)
     named = _arguments(statistic.changes)
     arrays = sorted(n for n, value in broadcast.items() if n in named and np.ndim(value) != 0)
     if arrays:
         raise TypeError(f"{', '.join(arrays)} must be one number: the sensitivity depends on it")
     if sampling is None:
-        return
+        return broadcast
     check_instance(sampling, Sampling, "sampling")
     if statistic.unit != "client":
         raise ValueError(f"sampling draws clients, {statistic.name!r} is for one {statistic.unit}")
     if sampling.scheme == "fixed" and sampling.population != facts.n_clients:
         raise ValueError(f"sampling must state the population of {facts.n_clients} clients")
+    return broadcast
 
 
 @cache
@@ -73,11 +78,19 @@ def shapes(
         "labels": np.zeros(1, dtype=np.int64) if labelled else None,
         "memory": ClientMemory(1),
     }
-    values = statistic.compute(
-        np.zeros((1, facts.n_features)), np.array([0, 1]),
-        **{name: own[name] for name in statistic.reads}, **broadcast,
-    )  # fmt: skip
+    with np.errstate(all="ignore"):
+        values = statistic.compute(
+            np.zeros((1, facts.n_features)), np.array([0, 1]),
+            **{name: own[name] for name in statistic.reads}, **broadcast,
+        )  # fmt: skip
+    if not are_answers(values, 1):
+        raise ValueError(f"{statistic.name} must give finite numbers for each client")
     return [value.shape[1:] for value in values]
+
+
+def are_answers(values: Sequence[Any], n_clients: int) -> bool:
+    """Whether these are finite numbers, a row for each client."""
+    return all(len(value) == n_clients and bool(np.isfinite(value).all()) for value in values)
 
 
 def public_of(facts: FederationFacts, broadcast: Mapping[str, Any]) -> dict[str, Any]:

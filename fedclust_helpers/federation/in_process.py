@@ -75,12 +75,11 @@ class IdealSecureSum(InProcess):
     ) -> list[Any]:
         """Exact totals: floats, or whole steps where the noise is discrete."""
         if all(m.grid is None for m in mechanisms):  # else each client rounds: no shortcut
-            if statistic.pooled is not None:
-                return list(self._values(statistic, broadcast, cohort, how="pooled"))
-            if statistic.unit == "point":
-                # additive over rows: one pass over all of them is the sum over clients
-                pooled = np.array([0, len(self._data.points)])
-                return [v[0] for v in statistic.compute(self._data.points, pooled, **broadcast)]
+            somebody = cohort is None or len(cohort) > 0
+            if somebody and (statistic.pooled is not None or statistic.unit == "point"):
+                total = self._computed(statistic, broadcast, cohort, pooled=True)
+                if total is not None:
+                    return list(total)
         values = self._values(statistic, broadcast, cohort)
         return [self._exact(v, m).sum(axis=0) for v, m in zip(values, mechanisms, strict=True)]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,9 +30,16 @@ from fedclust_helpers.federation.base import InProcess, Part
 from fedclust_helpers.federation.checks import check_ledger
 from fedclust_helpers.federation.data import ClientData
 from fedclust_helpers.federation.plan import PlannedRelease
-from fedclust_helpers.federation.reports import LocalQuery, Reports, gaussian_report, public_coins
+from fedclust_helpers.federation.reports import (
+    LocalQuery,
+    Reports,
+    gaussian_report,
+    no_reports,
+    public_coins,
+)
 from fedclust_helpers.mechanisms import Mechanism
 
+log = logging.getLogger(__name__)
 USERS_PER_CHUNK = 2**17  # users whose reports are held at once: memory does not grow with n
 GRID_STEPS = 20  # discrete reports are rounded to 2^-20 of their radius, or a little more
 
@@ -148,11 +156,12 @@ class LocalReports(InProcess):
             if np.asarray(value).dtype.kind not in "biuf":
                 raise TypeError(f"public[{name!r}] of {who} must be an array of numbers")
         query.check(self.n_features)
+        no_reports(query, self.n_features)  # raises what it would raise for everybody
 
-    def check_release(self, *args: Any, **kwargs: Any) -> int:
+    def _checked(self, *args: Any) -> Any:
         """As for all federations."""
         _check_local(self.ledger)
-        return super().check_release(*args, **kwargs)
+        return super()._checked(*args)
 
     def divide(self, shares: Mapping[str, float]) -> UserSplit:
         """Divide the users over named parts by public coins; later `ask`s may name a part.
@@ -202,7 +211,31 @@ class LocalReports(InProcess):
                 users, points = users[here], points[here]
                 if not len(users):
                     continue
-            yield users, query.respond(points, users, rng=self.randomness.noise)
+            yield users, self._responses(query, points, users)
+
+    def _responses(self, query: LocalQuery, points: FloatArray, users: IntArray) -> Reports:
+        """The reports of these users; it never raises.
+
+        A user for whom the computation fails answers as for the point 0, so that the failure tells
+        others nothing: what is reported is still randomised.
+        """
+
+        def respond(points: FloatArray, users: IntArray) -> Reports:
+            with np.errstate(all="ignore"):
+                return query.respond(points, users, rng=self.randomness.noise)
+
+        try:
+            return respond(points, users)
+        except Exception:  # its text may speak of the points: it stays here
+            log.exception("%s failed", query.name)
+        made = []
+        for i in range(len(users)):
+            try:
+                made.append(respond(points[i : i + 1], users[i : i + 1]))
+            except Exception:
+                log.exception("%s failed", query.name)
+                made.append(respond(np.zeros((1, self.n_features)), users[i : i + 1]))
+        return tuple(np.concatenate(column) for column in zip(*made, strict=True))
 
     def _numbers(self, start: int, stop: int) -> IntArray:
         """The numbers by which users find their part and question in the public coins."""

@@ -88,6 +88,7 @@ class Questions:
                 slope = self.directions[:, axis, column] / self.periods[:, axis]
                 place += slope[questions] * points[:, column]
             place -= np.floor(place)
+            place[~np.isfinite(place)] = 0.0  # too far out to be told: the first bin
             answer *= n_bins
             answer += np.minimum((place * n_bins).astype(np.int64), n_bins - 1)
         return answer

@@ -23,6 +23,7 @@ from fedclust_helpers._validation import (
     check_rng,
     check_text,
 )
+from fedclust_helpers.client_statistics.clipping import clip_rows
 from fedclust_helpers.federation.reports import Reports, Words
 from fedclust_helpers.ldp_kmeans import frequency_oracles as fo
 from fedclust_helpers.ldp_kmeans.local_randomizers import MAX_NUMBERS
@@ -73,14 +74,6 @@ def check_report_mechanism(
             f"mechanism has a grid of {grid:g}: a report does not fit into 64-bit integers"
         )
     return mechanism
-
-
-def _cut_to(vectors: FloatArray, radius: float) -> FloatArray:
-    """Factors (m,) that cut rows to length `radius`, a hair inside; 0 for rows not finite."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
-    factor = np.minimum(1.0, radius * (1 - 1e-12) / np.maximum(lengths, 1e-300))
-    return np.where(np.isfinite(lengths), factor, 0.0)
 
 
 def _noised_report(
@@ -193,11 +186,10 @@ class HeavySums(_VectorQuery):
             )
         if np.shape(keys) != (len(points),):
             raise ValueError("encode must return one key for each point")
-        shrink = _cut_to(vectors, self.radius)
         negative = (np.bitwise_count(rows[0] & self._hash(keys)) & np.uint8(1)).view(bool)
-        if not shrink.all():  # 0 times inf is nan
-            vectors = np.where(shrink[:, None] > 0, vectors, 0.0)
-        return vectors * np.where(negative, -shrink, shrink)[:, None]
+        cut = clip_rows(vectors.copy(), self.radius)
+        cut[negative] *= -1
+        return cut
 
     def _add(self, users: IntArray, vectors: NDArray[Any]) -> None:
         _, rows = self._channels.coins(users)
@@ -247,8 +239,7 @@ class NoisyPoints(_VectorQuery):
     def _answer(self, points: FloatArray, users: IntArray) -> FloatArray:
         if points.shape[1] != self.n_outputs:
             raise ValueError(f"points must have {self.n_outputs} columns, got {points.shape[1]}")
-        shrink = _cut_to(points, self.radius)[:, None]
-        return np.where(shrink > 0, points, 0.0) * shrink
+        return clip_rows(points.copy(), self.radius)
 
     def _add(self, users: IntArray, vectors: NDArray[Any]) -> None:
         room = self.max_kept - sum(len(k) for k in self._kept)

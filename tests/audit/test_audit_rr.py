@@ -198,7 +198,7 @@ def test_updates_tell_no_more_than_the_plan(clusterer):
 
 @pytest.mark.parametrize("clusterer", CLUSTERERS)
 def test_updates_that_nobody_cuts_are_caught(monkeypatch, clusterer):
-    monkeypatch.setattr(client_models, "_cut", lambda updates, clip: updates)
+    monkeypatch.setattr(client_models, "clip_clients", lambda updates, clip: updates)
     score = along_common if clusterer == "fedcam" else along
     made, *scores = worlds(score, LOUD, clusterer=clusterer, **MOSTLY_SUMS)
     result = judged(made, *scores, mu=1 / made.sigma_theta)
@@ -302,7 +302,7 @@ def test_noised_sums_of_updates(monkeypatch, of, trust, secure, uncut):
     if secure:
         pytest.importorskip("opendp")
     if uncut:
-        monkeypatch.setattr(client_models, "_cut", lambda updates, clip: updates)
+        monkeypatch.setattr(client_models, "clip_clients", lambda updates, clip: updates)
     scores = []
     for number, canary in enumerate(LOUD):
         made, results = outputs(
@@ -317,7 +317,7 @@ def test_noised_sums_of_updates(monkeypatch, of, trust, secure, uncut):
 @pytest.mark.parametrize("uncut", [False, True])
 def test_a_client_that_joins(monkeypatch, uncut):
     if uncut:
-        monkeypatch.setattr(client_models, "_cut", lambda updates, clip: updates)
+        monkeypatch.setattr(client_models, "clip_clients", lambda updates, clip: updates)
     made, *scores = worlds(
         along_first, (None, LOUD[0]), of=of_sums, trust="ideal", adjacency="add/remove"
     )

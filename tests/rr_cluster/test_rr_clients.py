@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 
 from fedclust_helpers import client_statistics as cs
-from fedclust_helpers.client_statistics.models import _cut, batch_of
+from fedclust_helpers.client_statistics.clipping import clip_clients
+from fedclust_helpers.client_statistics.models import batch_of
 from fedclust_helpers.rr_cluster.models import LinearRegression, OneHiddenLayer, SoftmaxRegression
 
 STATISTICS = {
@@ -254,7 +255,7 @@ def test_models_that_are_not_finite_leave_every_client_at_the_first(rng):
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e155, 1e308])
 def test_rows_whose_length_is_no_number_are_cut_to_zero(bad):
     rows = np.array([[3.0, 4.0, 0.0], [bad, 0.0, 1.0], [0.1, 0.0, 0.0]])
-    out = _cut(rows.copy(), 1.0)
+    out = clip_clients(rows.copy(), 1.0)
     assert np.array_equal(out[1], np.zeros(3)) and np.array_equal(out[2], rows[2])
     assert np.allclose(out[0], rows[0] / 5)
 
@@ -263,7 +264,7 @@ def test_the_cut_is_inside_also_for_long_vectors():
     rng = np.random.default_rng(0)
     for d in (3, 10_000, 1_000_000):
         rows = rng.normal(size=(3, d)) * 10.0 ** rng.uniform(-3, 3, (3, 1))
-        for row in _cut(rows, 0.3):
+        for row in clip_clients(rows, 0.3):
             assert np.sqrt(np.sum(row.astype(np.longdouble) ** 2)) <= np.longdouble(0.3)
 
 

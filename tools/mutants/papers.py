@@ -358,8 +358,8 @@ RR: tuple[Mutant, ...] = (
         "rr-fesem-not-cut",
         "an update of FeSEM is cut to the clip",
         "client_statistics/models.py",
-        "updates = _cut(updates, clip)\n",
-        "updates = _cut(updates, clip) if answer is not _nearest else updates\n",
+        "updates = clip_clients(updates, clip)\n",
+        "updates = clip_clients(updates, clip) if answer is not _nearest else updates\n",
         "rr_cluster/test_rr_clients.py::test_no_rows_however_large_lift_the_bound",
         "rr_cluster/test_rr_cluster.py",
     ),
@@ -367,11 +367,11 @@ RR: tuple[Mutant, ...] = (
         "rr-fedcam-parts-cut-one-by-one",
         "both updates of a client are one vector of length at most the clip",
         "client_statistics/models.py",
-        "updates = _cut(updates, clip)\n",
+        "updates = clip_clients(updates, clip)\n",
         "updates = (\n"
-        "            _cut(updates, clip)\n"
+        "            clip_clients(updates, clip)\n"
         "            if answer is not _additive\n"
-        "            else np.hstack([_cut(u.copy(), clip) for u in np.hsplit(updates, 2)])\n"
+        "            else np.hstack([clip_clients(u.copy(), clip) for u in np.hsplit(updates, 2)])\n"
         "        )\n",
         "rr_cluster/test_rr_cluster.py::test_fedcam_clips_both_updates_jointly",
     ),
@@ -379,8 +379,8 @@ RR: tuple[Mutant, ...] = (
         "rr-fedper-not-cut",
         "the shared part of DP-FedPer is cut to the clip",
         "client_statistics/models.py",
-        "updates = _cut(updates, clip)\n",
-        "updates = _cut(updates, clip) if answer is not _personal else updates\n",
+        "updates = clip_clients(updates, clip)\n",
+        "updates = clip_clients(updates, clip) if answer is not _personal else updates\n",
         "rr_cluster/test_rr_clients.py::test_no_rows_however_large_lift_the_bound",
         "rr_cluster/test_rr_cluster.py",
     ),

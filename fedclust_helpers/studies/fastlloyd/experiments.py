@@ -36,8 +36,7 @@ def relative_statistic(
     rows: ArrayLike, centers: FloatArray, radius: float
 ) -> tuple[FloatArray, IntArray]:
     """What FastLloyd releases, before noise: sums of (x - centre) (k, d), and counts (k,)."""
-    sums, counts = kmeans.sums_and_counts(rows, centers, radius=radius)
-    return sums - counts[:, None] * centers, counts
+    return kmeans.sums_and_counts(rows, centers, radius=radius, relative=True)
 
 
 def one_record_moves(*, rng: np.random.Generator) -> tuple[float, float, float]:
