@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import ClassVar, Protocol, Self, runtime_checkable
+from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
 import dp_accounting as dpa
 import numpy as np
@@ -275,11 +275,17 @@ class _Discrete(_Base):
         if not self.tail(NEGLIGIBLE) / self.grid < MAX_STEPS:
             raise ValueError("scale/grid must be below about 2^58 (64-bit integers): coarsen grid")
 
-    def _opendp(self, n: int) -> IntArray:
+    @staticmethod
+    def secure_source() -> Any:
+        """OpenDP, from which secure noise is drawn; ImportError where it is not installed."""
         try:
             import opendp.prelude as dp
         except ImportError:
             raise ImportError("secure noise needs OpenDP: pip install 'fedclust[secure]'") from None
+        return dp
+
+    def _opendp(self, n: int) -> IntArray:
+        dp = self.secure_source()
         dp.enable_features("contrib")
         make, metric = dp.m.make_gaussian, dp.l2_distance(T=float)
         if self.norm == 1:

@@ -627,8 +627,7 @@ check(np.allclose(guess[1], exact_counts), "up to rounding")
 # * *round 0 to 2*: three releases, the standard deviation of their noise (std), and the largest change
 #   by one patient that it hides; `L2`: measured by length (section 6);
 # * *wire*: the bytes of these releases, 8 for each number; under masks each number of each client
-#   crosses twice, masked to the server and in the masked total back. (After a run, an estimator's
-#   statement has *sent*, too: all bytes that crossed, keys and broadcasts included.)
+#   crosses twice, masked to the server and in the masked total back.
 #
 # `run` makes these releases and no others; the federation refuses anything else, and it refuses a plan
 # that costs more than it says.

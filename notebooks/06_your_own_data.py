@@ -297,8 +297,8 @@ display(statement)
 #   the release by 1 at most, in length (`L2`: the root of the sum of squares). The noise is discrete
 #   and Gaussian, and each clinic draws a share of it; *cut steps* are differences between rows and their
 #   centre, in units of a public radius, cut to a length of 1 at most;
-# * **wire**: the bytes of all messages that the releases need, of all clinics and rounds, as planned;
-#   **sent**: what really crossed the wire in this run, keys and broadcasts included;
+# * **wire**: the bytes of all messages that the releases need, of all clinics and rounds, as planned
+#   (keys and broadcasts come on top);
 # * *predicted*: how far noise moves a centre; *accountant*: by which rule costs were added up;
 # * **played**: here one process plays all clinics and holds every row, so what "server sees" says is meant
 #   for clinics that run [machines of their own](../docs/deployment.md);

@@ -1,6 +1,7 @@
 """The privacy statement of a fit: what was protected, by what, from whom, and what is left.
 
-It is public as a whole. What its JSON holds is said in statement.schema.json.
+It is public as a whole. Bytes are those of the plan: the bytes of a run would tell how many clients
+of a hidden cohort took part. What its JSON holds is said in statement.schema.json.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from fedclust_helpers._headings import as_html, as_text
 from fedclust_helpers._validation import FloatArray
 from fedclust_helpers.accounting import PrivacyLedger, zcdp_epsilon
 from fedclust_helpers.accounting.releases import added
-from fedclust_helpers.federation import Plan, RunResult, Transcript
+from fedclust_helpers.federation import Plan, RunResult
 
 ACCOUNTANTS = {
     "gdp": "Gaussian differential privacy, exact",
@@ -51,8 +52,6 @@ class Statement:
         f = self.facts
         rows = [(str(heading), str(text)) for heading, text in f["plan"]]
         rows.append(("accountant", f["accountant"]))
-        if f["sent_bytes"] is not None:
-            rows.append(("sent", f"{f['sent_bytes']:,} bytes, keys and broadcasts included"))
         rows.append(("played", PLAYED))
         low, high = f["lower"], f["upper"]
         names = f["columns"] or [f"column {i}" for i in range(len(low))]
@@ -100,7 +99,7 @@ def _charged(f: Mapping[str, Any]) -> str:
 def statement_of(
     estimator: str, plan: Plan, box: tuple[FloatArray, FloatArray], *, columns: Any,
     warnings: Sequence[str], ledger: PrivacyLedger, bounds_from: str,
-    result: RunResult | None = None, transcript: Transcript | None = None,
+    result: RunResult | None = None,
 ) -> Statement:  # fmt: skip
     """The statement of a plan, and of its run where there was one."""
     f, told = plan.facts, list(warnings)
@@ -135,7 +134,6 @@ def statement_of(
         "columns": None if columns is None else [as_word(c) for c in columns],
         "lower": np.asarray(box[0]).tolist(), "upper": np.asarray(box[1]).tolist(),
         "bounds_from": bounds_from, "planned_bytes": plan.n_bytes,
-        "sent_bytes": None if transcript is None else transcript.n_bytes(),
         "predicted_error": None if plan.predicted_error is None else _finite(plan.predicted_error),
         "predicted_error_is": plan.predicted_error_is,
         "plan": [list(pair) for pair in plan.statement()],

@@ -36,8 +36,7 @@ class _Told(BaseEstimator):
         names = getattr(self, "feature_names_in_", None)
         return statement_of(
             type(self).__name__, self.plan_, self._box, columns=names, warnings=self._told,
-            ledger=self.ledger_, result=self.result_, transcript=self.transcript_,
-            bounds_from=self._bounds_were,
+            ledger=self.ledger_, result=self.result_, bounds_from=self._bounds_were,
         )  # fmt: skip
 
     def save(self, path: str | PathLike[str]) -> None:

@@ -52,7 +52,14 @@ from fedclust_helpers.fastlloyd.rounds import (
     numbers_of,
     parts_of,
 )
-from fedclust_helpers.federation import Plan, PlannedRelease, RunResult, SumFederation, require
+from fedclust_helpers.federation import (
+    Plan,
+    PlannedRelease,
+    RunResult,
+    SumFederation,
+    planner,
+    require,
+)
 from fedclust_helpers.federation.noise import planned_within
 from fedclust_helpers.mechanisms import Mechanism
 
@@ -109,6 +116,7 @@ class OverclusteredResult(RunResult):
 # --- the plan -------------------------------------------------------------------------------------
 
 
+@planner
 @checked
 def plan_overclustered(
     federation: SumFederation,

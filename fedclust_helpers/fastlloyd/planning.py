@@ -31,7 +31,7 @@ from fedclust_helpers.client_statistics import (
 )
 from fedclust_helpers.fastlloyd import parameters
 from fedclust_helpers.fastlloyd.parameters import Strategy, default_delta, max_radius
-from fedclust_helpers.federation import Plan, PlannedRelease, SumFederation, require
+from fedclust_helpers.federation import Plan, PlannedRelease, SumFederation, planner, require
 from fedclust_helpers.federation.noise import planned_within
 from fedclust_helpers.mechanisms import Mechanism, NoNoise
 
@@ -68,6 +68,7 @@ class LloydPlan(Plan):
         return tuple(r.mechanisms for r in self.releases)
 
 
+@planner
 def plan(
     federation: SumFederation, *, n_clusters: int, epsilon: float, delta: float | None = None,
     n_rounds: int | None = None, initial: Initial = "halving", alpha: float = 0.8,
@@ -131,6 +132,7 @@ def plan(
 # --- the baselines --------------------------------------------------------------------------------
 
 
+@planner
 def plan_glloyd(
     federation: SumFederation, *, n_clusters: int, epsilon: float, delta: float | None = None,
     n_rounds: int | None = None, initial: Initial = "halving", postprocess: Postprocess = "none",
@@ -161,6 +163,7 @@ def plan_glloyd(
     return planned_within(federation, epsilon, delta, made)
 
 
+@planner
 def plan_sulloyd(
     federation: SumFederation, *, n_clusters: int, epsilon: float, n_rounds: int | None = None,
     initial: Initial = "halving", postprocess: Postprocess = "none",
@@ -190,6 +193,7 @@ def plan_sulloyd(
     )  # fmt: skip
 
 
+@planner
 def plan_lloyd(
     federation: SumFederation, *, n_clusters: int, n_rounds: int = parameters.ROUND_LIMITS[1],
     initial: Initial = "halving",

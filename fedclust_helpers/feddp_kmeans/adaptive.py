@@ -33,7 +33,7 @@ from fedclust_helpers.feddp_kmeans.budgets import LLOYD_STEPS, StepBudgets
 from fedclust_helpers.feddp_kmeans.levels import ClipBounds, level_of, residual_step
 from fedclust_helpers.feddp_kmeans.planning import ServerPlan, ServerPoints
 from fedclust_helpers.feddp_kmeans.server import count_floor, inside, top_eigenvectors
-from fedclust_helpers.federation import FederationFacts, SumFederation
+from fedclust_helpers.federation import FederationFacts, SumFederation, planner
 
 ROUNDS_TRIED = 6
 NOISE_SHARE = 0.04  # a centre's noise may have this share of the server's mean squared residual
@@ -58,6 +58,7 @@ class AdaptivePlan(ServerPlan):
     centers: FloatArray = field(repr=False, compare=False)
 
 
+@planner
 @checked
 def plan_adaptive(
     federation: SumFederation, server_points: ArrayLike, *, n_clusters: int, epsilon: float,

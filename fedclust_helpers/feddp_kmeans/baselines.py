@@ -16,7 +16,7 @@ from fedclust_helpers.feddp_kmeans import planning
 from fedclust_helpers.feddp_kmeans.budgets import LLOYD_STEPS, StepBudgets
 from fedclust_helpers.feddp_kmeans.levels import ClipBounds, level_of
 from fedclust_helpers.feddp_kmeans.planning import ServerPlan, ServerPoints
-from fedclust_helpers.federation import SumFederation
+from fedclust_helpers.federation import SumFederation, planner
 
 MAX_PACKED = 100_000  # centres that sphere packing tries to place
 
@@ -71,6 +71,7 @@ class LloydsPlan(ServerPlan):
     centers: FloatArray | None = field(default=None, repr=False, compare=False)
 
 
+@planner
 @checked
 def plan_lloyds(
     federation: SumFederation, server_points: ArrayLike | None = None, *, n_clusters: int,

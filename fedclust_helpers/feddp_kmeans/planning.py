@@ -35,6 +35,7 @@ from fedclust_helpers.federation import (
     PlannedRelease,
     SumFederation,
     TrustModelError,
+    planner,
 )
 
 N_INIT = 10  # restarts of the server's own k-means: they cost no privacy, and one is not enough
@@ -94,6 +95,7 @@ class FedDPPlan(ServerPlan):
     n_init: int
 
 
+@planner
 @checked
 def plan(
     federation: SumFederation, server_points: ArrayLike, *, n_clusters: int,

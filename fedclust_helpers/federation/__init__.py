@@ -26,7 +26,8 @@ Where results are to be published, the clients add it (``noise_from="clients"``)
 
 Plan, then run: a paper's ``plan`` fixes everything public before the first message, from the
 federation that will run it (`FederationFacts`, and its one factory of noise, ``gaussian`` and
-``laplace``); ``federation.follow(plan)`` makes the releases of the plan and no others.
+``laplace``); ``federation.follow(plan)`` makes the releases of the plan and no others. It follows
+plans of planners (`planner`) only, unchanged.
 
 Releases of client-level statistics may be of a cohort, where the receiver does not learn it: the
 federation draws it itself, anew for each release, and charges the ledger with the `Sampling`. What
@@ -56,6 +57,7 @@ from fedclust_helpers.federation.plan import (
     PlannedRelease,
     RunResult,
     TrustModelError,
+    planner,
 )
 from fedclust_helpers.federation.randomness import Randomness
 from fedclust_helpers.federation.shuffled import ShuffledReports

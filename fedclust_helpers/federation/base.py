@@ -66,13 +66,17 @@ class SumFederation(Protocol):
 
 
 class Part(NamedTuple):
-    """One part of a release on its way: its name, what its pads are for, and its noise."""
+    """One part of a release on its way: its name, what its pads are for, and its noise.
+
+    `count` is the public number of clients who send it: of a hidden cohort, what is expected.
+    """
 
     name: str
     purpose: str
     round: int
     number: int  # of the release: rounds start at 0 again in a second run
     mechanism: Any
+    count: int
 
 
 REFUSED = {
@@ -220,6 +224,7 @@ class InProcess(Fixed, SingleUse, NoiseFactory):
     def _charge(self, wanted: PlannedRelease, *, group: str | None = None) -> None:
         """Charge a release: the next one of the plan, or one alone; before data are touched."""
         self.check_process()
+        wanted.check_source(self.facts.mode)
         reservation = None
         if self._following is not None:
             self._following.next(wanted)
@@ -336,12 +341,13 @@ class InProcess(Fixed, SingleUse, NoiseFactory):
                 PlannedRelease.of(statistic, tuple(mechanisms), round=round, sampling=sampling)
             )
             cohort = self._draw(sampling)
+            count = int(self.n_clients * (1.0 if sampling is None else sampling.share) + 0.5)
             if self.receiver == "server":  # else the clients computed it from what they unmasked
-                self._tell(round, broadcast, None if cohort is None else len(cohort))
+                self._tell(round, broadcast, count)
             values = self._answers(statistic, mechanisms, broadcast, cohort)
             number, self._n_releases = self._n_releases, self._n_releases + 1
             return tuple(
-                step(Part(name, f"{statistic.name}/{name}", round, number, mechanism), value)
+                step(Part(name, f"{statistic.name}/{name}", round, number, mechanism, count), value)
                 for name, mechanism, value in zip(statistic.parts, mechanisms, values, strict=True)
             )
 
@@ -364,15 +370,14 @@ class InProcess(Fixed, SingleUse, NoiseFactory):
         drawn = self.randomness.subset(sampling.population, sampling.size)
         return drawn[drawn < self._data.n_clients]
 
-    def _tell(self, round: int, broadcast: dict[str, Any], count: int | None = None) -> None:
-        """Record what the server sends to everybody, or to `count` clients."""
+    def _tell(self, round: int, broadcast: dict[str, Any], count: int) -> None:
+        """Record what the server sends to `count` clients."""
         for name, value in broadcast.items():
             array = np.asarray(value)
             if array.dtype.kind in "biuf":  # else a name or a model's form: part of the statistic
                 self.transcript.record(
-                    round, "server", "clients", name, array.astype(np.float64),
-                    count=self._data.n_clients if count is None else count,
-                )  # fmt: skip
+                    round, "server", "clients", name, array.astype(np.float64), count=count
+                )
 
     def _answers(
         self,

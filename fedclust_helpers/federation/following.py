@@ -26,6 +26,7 @@ class Following:
         ledger: PrivacyLedger,
         done: Callable[[int], object],
     ) -> None:
+        plan.vouched()
         if plan.facts != facts:
             names = FederationFacts.__dataclass_fields__
             wrong = [n for n in names if getattr(plan.facts, n) != getattr(facts, n)]

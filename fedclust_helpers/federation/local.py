@@ -195,7 +195,7 @@ class LocalReports(InProcess):
         self._charge(
             PlannedRelease(round, query.name, query.parts, charged, part=part), group=group
         )
-        self._tell(round, dict(query.public))
+        self._tell(round, dict(query.public), self.n_clients)
         self._deliver(query, round, self._randomised(query, part))
 
     def _randomised(

@@ -15,7 +15,8 @@ from fedclust_helpers._validation import Natural, check_instance
 class Message:
     """One message, or `count` messages of the same form (one for each client).
 
-    `n_bytes` is the size of one message as encoded on the wire. `payload` is kept on request: for
+    `n_bytes` is the size of one message as encoded on the wire. `count` is a public number: of
+    clients who are drawn in secret, how many are expected. `payload` is kept on request: for
     messages of all clients it has one row per client.
     """
 
@@ -35,7 +36,8 @@ class Message:
 class Transcript:
     """Everything that crossed the wire: a record for the reader, not part of what is released.
 
-    It names senders, which amplification by sampling would have to keep secret.
+    It counts clients as the plan does, so that it does not tell how many of a hidden cohort took
+    part; payloads, which are kept on request, do.
     """
 
     keep_payloads: bool = False

@@ -11,7 +11,7 @@ from sklearn.cluster import KMeans
 from fedclust_helpers._progress import Progress
 from fedclust_helpers._validation import FloatArray, as_points, check_fits, check_int, check_rng
 from fedclust_helpers.accounting import Reservation
-from fedclust_helpers.federation import LocalReports
+from fedclust_helpers.federation import LocalReports, planner
 from fedclust_helpers.ldp_kmeans import results
 from fedclust_helpers.ldp_kmeans.local_randomizers import MAX_NUMBERS
 from fedclust_helpers.ldp_kmeans.planning import VectorPlan, asked_for, bit_release, vector_release
@@ -20,6 +20,7 @@ from fedclust_helpers.ldp_kmeans.vector_sums import HeavySums, NoisyPoints
 MAX_ROUNDS = 1000
 
 
+@planner
 def plan_gaussian_reports(
     federation: LocalReports, *, n_clusters: int, epsilon: float, delta: float = 1e-6,
     max_reports: int = 200_000, n_init: int = 1,
@@ -57,6 +58,7 @@ def run_gaussian_reports(
     return _result(federation, plan, held, centers)
 
 
+@planner
 def plan_private_mean(
     federation: LocalReports, *, n_clusters: int = 1, epsilon: float, delta: float = 1e-6
 ) -> VectorPlan:
@@ -90,6 +92,7 @@ def run_private_mean(
     return _result(federation, plan, held, np.repeat(mean, plan.n_clusters, axis=0))
 
 
+@planner
 def plan_lloyd(
     federation: LocalReports, *, n_clusters: int, epsilon: float, delta: float = 1e-6,
     n_rounds: int = 5,

@@ -18,7 +18,7 @@ from fedclust_helpers._validation import (
     check_positive,
 )
 from fedclust_helpers.accounting import Shuffled
-from fedclust_helpers.federation import LocalReports, Plan, PlannedRelease
+from fedclust_helpers.federation import LocalReports, Plan, PlannedRelease, planner
 from fedclust_helpers.federation.reports import MAX_EPSILON
 from fedclust_helpers.ldp_kmeans import heavy_cells
 from fedclust_helpers.ldp_kmeans.depths import CELLS_PER_CLUSTER, Expected, runs_of_depths
@@ -154,6 +154,7 @@ class VectorPlan(LocalPlan):
 # --- the planners ---------------------------------------------------------------------------------
 
 
+@planner
 def plan(
     federation: LocalReports, *, n_clusters: int, epsilon: float, delta: float = 1e-6,
     sums: bool | Literal["auto"] = "auto", n_outputs: int | None = None,
@@ -238,6 +239,7 @@ def plan(
     )  # fmt: skip
 
 
+@planner
 def plan_grid_histogram(
     federation: LocalReports, *, n_clusters: int, epsilon: float, delta: float = 1e-6,
     depth: int | None = None, n_sd: float = 3.5, n_init: int = 10,
@@ -264,6 +266,7 @@ WITH_LSH = {
 }  # fmt: skip
 
 
+@planner
 def plan_four_rounds(
     federation: LocalReports, *, n_clusters: int, epsilon: float, delta: float = 1e-6,
     lsh: bool = False, n_outputs: int | None = None, depths: tuple[int, ...] | None = None,

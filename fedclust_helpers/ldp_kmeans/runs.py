@@ -60,7 +60,8 @@ def run(
     """
     planning.require_local(federation)
     check_rng(rng)
-    method = check_instance(plan, planning.LocalPlan, "plan").method
+    check_instance(plan, planning.LocalPlan, "plan").vouched()
+    method = plan.method
     more: dict[str, Any] = {"initial": initial} if method == "ldp_lloyd" else {}
     if initial is not None and not more:
         raise TypeError(f"initial must not be given: {method} takes no starting centres")

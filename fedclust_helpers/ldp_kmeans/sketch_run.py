@@ -19,7 +19,7 @@ from fedclust_helpers._validation import (
     check_real,
     check_share,
 )
-from fedclust_helpers.federation import LocalReports, PlannedRelease
+from fedclust_helpers.federation import LocalReports, PlannedRelease, planner
 from fedclust_helpers.ldp_kmeans.local_randomizers import MAX_NUMBERS, RandomizedResponse
 from fedclust_helpers.ldp_kmeans.planning import LocalPlan, asked_for, check_questions
 from fedclust_helpers.ldp_kmeans.results import (
@@ -154,6 +154,7 @@ def sketch_users_needed(
     return math.ceil(threshold(n_features) ** 2 / (share**2 * told))
 
 
+@planner
 @checked
 def plan_sketch(
     federation: LocalReports,

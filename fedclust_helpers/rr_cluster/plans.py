@@ -18,7 +18,7 @@ from fedclust_helpers.client_statistics import (
     ClientStatistic,
 )
 from fedclust_helpers.client_statistics.models import AdditiveModel
-from fedclust_helpers.federation import SumFederation
+from fedclust_helpers.federation import SumFederation, planner
 from fedclust_helpers.mechanisms import Mechanism, NoNoise
 from fedclust_helpers.rr_cluster import accounting, planning
 from fedclust_helpers.rr_cluster.identifiers import PURE, Identifiers, identifier_mechanism
@@ -69,6 +69,7 @@ class RebalancingPlan(TrainingPlan):
         return min(total, mixed)
 
 
+@planner
 @checked
 def plan(
     federation: SumFederation, training: Training, *, n_clusters: int, n_rounds: int,

@@ -22,7 +22,7 @@ import numpy as np
 from fedclust_helpers._checked import checked
 from fedclust_helpers._validation import Count, FloatArray, check_instance, check_share
 from fedclust_helpers.client_statistics import MODEL_BLOCKS, SHARED_UPDATE
-from fedclust_helpers.federation import SumFederation
+from fedclust_helpers.federation import SumFederation, planner
 from fedclust_helpers.federation.base import InProcess
 from fedclust_helpers.mechanisms import NoNoise
 from fedclust_helpers.rr_cluster import planning
@@ -51,6 +51,7 @@ class SumsPlan(TrainingPlan):
     dead_below: float = 0.0
 
 
+@planner
 @checked
 def plan_sums_only(
     federation: SumFederation, training: Training, *, n_clusters: int, n_rounds: int,
@@ -187,6 +188,7 @@ class SharedPlan(TrainingPlan):
     """A plan of DP-FedPer: rounds release the shared parameters' update."""
 
 
+@planner
 def plan_dp_fedavg(
     federation: SumFederation, training: Training, *, n_rounds: int, epsilon: float | None = None,
     sigma: float | None = None, delta: float, accountant: str | None = None,
@@ -206,6 +208,7 @@ def plan_dp_fedavg(
     return block_plan(setting, method, weight=0.0, epsilon=epsilon, sigma=sigma)
 
 
+@planner
 def plan_dp_fedper(
     federation: SumFederation, training: Training, *, n_rounds: int, epsilon: float | None = None,
     sigma: float | None = None, delta: float, accountant: str | None = None,

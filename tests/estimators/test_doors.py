@@ -273,7 +273,7 @@ def test_the_statement_says_who_saw_what_and_what_it_cost(trust):
     assert facts["unit"] == "point" and facts["adjacency"] == "add/remove"
     assert facts["epsilon"] == 2.0 and facts["delta"] == 1e-5
     assert facts["charged"]["epsilon"] == pytest.approx(fitted.result_.epsilon)
-    assert facts["sent_bytes"] == fitted.transcript_.n_bytes() > 0
+    assert facts["planned_bytes"] == fitted.plan_.n_bytes > 0
     assert facts["budget"]["left"] == pytest.approx(ledger.remaining)
     for said in ("age 0 to 100", "stays local", "budget", "accountant", "by this fit", "round 0"):
         assert said in text

@@ -42,6 +42,7 @@ from fedclust_helpers.federation import (
     IdealSecureSum,
     PlanMismatchError,
     TrustModelError,
+    planner,
     simulate,
 )
 from fedclust_helpers.mechanisms import Gaussian, Laplace
@@ -311,7 +312,7 @@ def test_a_run_follows_its_plan_or_refuses():
 def test_a_plan_that_costs_more_than_it_states_is_not_run():
     fed = federation()
     plan = fk.plan(fed, SERVER, n_clusters=3, epsilon=1.0)
-    greedy = replace(plan, releases=plan.releases * 2)
+    greedy = planner(replace)(plan, releases=plan.releases * 2)
     refuses(BudgetExceededError, "", fk.run, fed, greedy, SERVER, rng=np.random.default_rng(0))
     assert not fed.ledger.releases and not fed.transcript.messages
 

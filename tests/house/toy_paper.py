@@ -17,7 +17,7 @@ from fedclust_helpers._progress import Progress
 from fedclust_helpers._validation import FloatArray, IntArray, check_int
 from fedclust_helpers.client_statistics import TOTAL
 from fedclust_helpers.client_statistics.base import COUNT, Change, ClientStatistic, Values, vector
-from fedclust_helpers.federation import Plan, PlannedRelease, RunResult, simulate
+from fedclust_helpers.federation import Plan, PlannedRelease, RunResult, planner, simulate
 from fedclust_helpers.studies.bench.grading import Claim
 
 # --- 1. the statistic: what a client computes, and what one record can change in it ---------------
@@ -41,6 +41,7 @@ TOTAL_AND_COUNT = ClientStatistic(
 # --- 2. the plan: every public number, and the noise that the federation chooses ------------------
 
 
+@planner
 def plan(federation: Any, *, epsilon: float, delta: float, n_rounds: int = 1) -> Plan:
     """One noised sum for (epsilon, delta), one point, whatever the ledger's relation."""
     check_int(n_rounds, "n_rounds")

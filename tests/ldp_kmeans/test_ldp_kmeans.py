@@ -36,7 +36,7 @@ from ldp_cases import (
 from fedclust_helpers import ldp_kmeans as lk
 from fedclust_helpers.accounting import gdp_delta
 from fedclust_helpers.datasets import make_ball_mixture
-from fedclust_helpers.federation import local, simulate
+from fedclust_helpers.federation import local, planner, simulate
 from fedclust_helpers.federation.reports import gaussian_report
 from fedclust_helpers.kmeans import assign, kmeans_cost
 from fedclust_helpers.ldp_kmeans import four_rounds as rounds
@@ -627,7 +627,8 @@ def test_centres_stay_numbers_where_nobody_was_asked_for_a_sum():
     empty = 0
     for seed in range(20):
         users = simulate(np.full((12, 2), 0.3), "local", seed=seed)
-        plan = replace(lk.plan_four_rounds(users, n_clusters=2, epsilon=40.0), parts=shares)
+        plan = lk.plan_four_rounds(users, n_clusters=2, epsilon=40.0)
+        plan = planner(replace)(plan, parts=shares)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             result = lk.run(users, plan, rng=np.random.default_rng(0))

@@ -29,7 +29,7 @@ from ldp_cases import (
 
 from fedclust_helpers.accounting import BudgetExceededError, PrivacyLedger
 from fedclust_helpers.datasets import make_ball_mixture
-from fedclust_helpers.federation import ClientData, PlanMismatchError, simulate
+from fedclust_helpers.federation import ClientData, PlanMismatchError, planner, simulate
 from fedclust_helpers.ldp_kmeans import NothingDetectedWarning
 
 
@@ -190,20 +190,21 @@ def test_a_plan_is_followed_by_the_users_it_was_made_from_alone(name):
 
 
 @EVERY
-def test_a_plan_that_was_altered_releases_nothing_it_does_not_state(name):
+def test_a_planner_that_is_wrong_releases_nothing_that_its_plan_does_not_state(name):
     """A plan with other numbers than its releases stops before data are touched."""
+    wrong = planner(replace)
     fed = simulate(DATA[:300], "local", seed=1)
     made = ALGORITHMS[name].planner(fed, n_clusters=2, epsilon=4.0)
-    cheaper = replace(made, epsilon=made.epsilon / 2)
+    cheaper = wrong(made, epsilon=made.epsilon / 2)
     error = BudgetExceededError if made.total_epsilon > made.epsilon / 2 else PlanMismatchError
     refused(fed, lambda: follow(fed, cheaper, rng=rng()), error, "cost|not the next one")
-    for other in (replace(made, epsilon=400.0), replace(made, releases=made.releases[:0])):
+    for other in (wrong(made, epsilon=400.0), wrong(made, releases=made.releases[:0])):
         charged = len(fed.ledger.releases)
         if name in ("gaussian_report_kmeans", "private_mean") and other.releases:
             continue  # their noise is the plan's mechanism: nothing follows from epsilon
         refuses(PlanMismatchError, "not the next one of the plan", follow, fed, other, rng=rng())
         assert len(fed.ledger.releases) == charged and not fed.transcript.messages
-    doubled = replace(made, releases=made.releases * 2)
+    doubled = wrong(made, releases=made.releases * 2)
     if doubled.total_epsilon > made.epsilon * (1 + 1e-9):
         refused(fed, lambda: follow(fed, doubled, rng=rng()), BudgetExceededError, "more than")
 

@@ -35,7 +35,7 @@ from fedclust_helpers.client_statistics import (
     ClientStatistic,
 )
 from fedclust_helpers.fastlloyd.planning import checked_size
-from fedclust_helpers.federation import Plan, PlannedRelease, RunResult, SumFederation
+from fedclust_helpers.federation import Plan, PlannedRelease, RunResult, SumFederation, planner
 
 PROJECTED_FROM = 33  # columns from which the high-dimensional variant runs
 LOW_COLUMNS, LOW_GENERATIONS, SHARES = 16, 14, 16
@@ -69,6 +69,7 @@ class EvolutionResult(RunResult):
     released: tuple[tuple[FloatArray, ...], ...] = field(repr=False)
 
 
+@planner
 def plan_pe(
     federation: SumFederation, *, n_clusters: int, epsilon: float, delta: float | None = None
 ) -> EvolutionPlan:

@@ -12,7 +12,7 @@ import numpy as np
 
 from fedclust_helpers._progress import Progress
 from fedclust_helpers._validation import check_epsilon, check_int, check_positive, check_share
-from fedclust_helpers.federation import LocalReports
+from fedclust_helpers.federation import LocalReports, planner
 from fedclust_helpers.federation.reports import LocalQuery, gaussian_report
 from fedclust_helpers.ldp_kmeans import planning, results
 from fedclust_helpers.ldp_kmeans.depths import CELLS_PER_CLUSTER
@@ -33,6 +33,7 @@ class PrintedPlan(planning.LocalPlan):
     mechanism: Mechanism
 
 
+@planner
 def plan_as_printed(
     federation: LocalReports, *, n_clusters: int, epsilon: float, delta: float = 1e-6,
     alpha: float = 0.5, n_levels: int | None = None, n_sd: float = 3.5, n_init: int = 10,

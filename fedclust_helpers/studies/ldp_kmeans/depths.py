@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from fedclust_helpers import ldp_kmeans as lk
-from fedclust_helpers.federation import LocalReports, simulate
+from fedclust_helpers.federation import LocalReports, planner, simulate
 from fedclust_helpers.ldp_kmeans.planning import FourRoundPlan, OneRoundPlan
 from fedclust_helpers.studies.bench.cell import Cell, Numbers, seed_of
 from fedclust_helpers.studies.bench.grading import Claim, by_cells, lower
@@ -23,6 +23,7 @@ TRIED = ("1", "1-2", "2", "2-3", "2-3-4", "3", "3-4")
 """Depths beside which the predicted ones are put."""
 
 
+@planner
 def fixed_one_round(federation: LocalReports, **asked: Any) -> OneRoundPlan:
     """Algorithm 1 at depths 2 and 3 whatever n, k and epsilon; sums at 3 from epsilon 3 on."""
     made = lk.plan(federation, depths=(2, 3), **asked)
