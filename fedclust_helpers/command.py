@@ -55,6 +55,7 @@ from typing import Any
 import pandas as pd
 
 from fedclust_helpers import __version__, estimators
+from fedclust_helpers._private import private
 
 DONE, REFUSED, FAILED = 0, 3, 4
 SECTIONS = {
@@ -218,7 +219,7 @@ def _begin(results: tuple[Path, Path], statement: estimators.Statement) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for path, text in zip(results, (json.dumps(begun, indent=1), ""), strict=True):
-            with path.open("x", encoding="utf-8") as file:
+            with open(path, "x", encoding="utf-8", opener=private) as file:
                 file.write(text + "\n")
     except OSError as error:
         raise StudyError(f"{folder.name} cannot be written to: {error.strerror}") from None

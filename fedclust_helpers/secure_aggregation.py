@@ -251,6 +251,16 @@ def unmask(total: Ring, pad_total: Ring) -> Ring:
 # --- keys of pairs, and the group secret ---------------------------------------------------------
 
 
+@checked
+def secret_check(secret: bytes, context: bytes) -> bytes:
+    """32 bytes by which holders of one secret know each other (HKDF-SHA256, keyed by the secret).
+
+    They tell nobody else anything about a secret of 32 random bytes, and nothing in another
+    `context`: take a fresh nonce into it.
+    """
+    return _derive(_key(secret, "secret"), b"check|" + context)
+
+
 def _raw(key: X25519PublicKey) -> bytes:
     return key.public_bytes(Encoding.Raw, PublicFormat.Raw)
 

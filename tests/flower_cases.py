@@ -8,6 +8,7 @@ import numpy as np
 from fedclust_helpers.accounting import Budget, PrivacyLedger
 from fedclust_helpers.federation import simulate
 from fedclust_helpers.flower import ClientRoom, Direct, ServerRoom, Study
+from fedclust_helpers.flower.agreement import check_of
 from fedclust_helpers.flower.messages import SERVER, Frame, decode, encode
 from fedclust_helpers.secure_aggregation import public_key
 
@@ -160,6 +161,9 @@ def one_answer_each(answers, n_releases: int = LLOYD["n_rounds"]) -> bool:
     return all(len(different) == 1 for different in seen.values())
 
 
+MEETING = ("hello", "session")  # kinds of messages before the first release
+
+
 class Killed(Exception):
     """Stands for a kill: nothing after it runs in that process."""
 
@@ -175,7 +179,7 @@ class KilledClients(Direct):
 
     def send(self, address, message):
         frame = decode(message)
-        if address == 1 and self.when and frame.number == self.number and frame.kind != "hello":
+        if address == 1 and self.when and frame.number == self.number and frame.kind not in MEETING:
             when, self.when = self.when, ""
             room = self.rooms[1]
             if when == "before renaming":
@@ -197,14 +201,44 @@ def killing(document: Any) -> None:
     raise Killed
 
 
-def ask(room, kind: str, number: int = 0, arrays: Any = None, agreement: bytes | None = None):
-    agreement = room.agreement if agreement is None else agreement
-    return room.answer(encode(Frame(kind, agreement, SERVER, number, arrays or {})))
+def ask(room, kind: str, number: int = 0, arrays: Any = None, session: bytes | None = None):
+    session = session_of_room(room) if session is None else session
+    return room.answer(encode(Frame(kind, session, SERVER, number, arrays or {})))
+
+
+def session_of_room(room) -> bytes:
+    """Of the run that its journal holds last (32 bytes), or none."""
+    runs = room.journal.read()["runs"]
+    return bytes.fromhex(runs[-1]["session"]) if runs else b""
+
+
+def said_hello(room) -> dict[str, np.ndarray]:
+    """What the client sends for a hello: its nonce, and a check of its secret."""
+    parts = {name: np.frombuffer(part, np.uint8) for name, part in room._parts.items()}
+    answer = decode(ask(room, "hello", 0, parts))
+    assert answer.kind == "hello", answer.text
+    return dict(answer.arrays)
+
+
+def met(room, own: dict[str, np.ndarray], others: int = 9) -> dict[str, np.ndarray]:
+    """What a server would send back: of the other clients, nonces full of the byte `others`."""
+    secret = room._secret
+    every = [
+        own if i == room.number else {
+            "nonce": np.full(32, others, np.uint8),
+            "check": np.frombuffer(
+                check_of(secret, room.agreement, i, bytes([others]) * 32), np.uint8
+            ),
+        }
+        for i in range(room.study.n_clients)
+    ]  # fmt: skip
+    return {f"{name}s": np.stack([one[name] for one in every]) for name in ("nonce", "check")}
 
 
 def hello(room) -> None:
-    whole = {"agreement": np.frombuffer(room.agreement, np.uint8)}
-    assert decode(ask(room, "hello", 0, whole)).kind == "hello"
+    """Hello and session, as with honest others."""
+    answer = decode(ask(room, "session", 0, met(room, said_hello(room))))
+    assert answer.kind == "session", answer.text
 
 
 def refused(answer: bytes, words: str) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from fedclust_helpers import __version__
+from fedclust_helpers._private import write_private
 from fedclust_helpers.estimators.bounds import Bounds
 from fedclust_helpers.estimators.statement import Statement
 
@@ -42,13 +43,13 @@ def as_json(estimator: Any) -> dict[str, Any]:
 
 
 def save(estimator: Any, path: str | PathLike[str]) -> None:
-    """Write a fitted estimator to `path`."""
+    """Write a fitted estimator to `path`, for this account alone: who else reads it is for you."""
     if not isinstance(path, str | PathLike):
         raise TypeError(f"path must be a path, got {type(path).__name__}")
     if Path(path).suffix != ".json":
         raise ValueError("path must end in .json")
     text = json.dumps(as_json(estimator), indent=1, allow_nan=False)
-    Path(path).write_text(text + "\n", encoding="utf-8")
+    write_private(Path(path), text + "\n")
 
 
 def load_as(path: str | PathLike[str], kinds: Mapping[str, Any]) -> Any:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import logging
-import os
 import secrets
 from pathlib import Path
 
+from fedclust_helpers._private import private
+from fedclust_helpers.flower.journal import JournalError
 from fedclust_helpers.flower.room import open_room, read_config, serve
 from fedclust_helpers.secure_aggregation import SECRET_BYTES, public_key
 
@@ -21,18 +22,19 @@ def main(arguments: list[str] | None = None) -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     if given.what in ("secret", "key"):
         drawn = secrets.token_bytes(SECRET_BYTES)
-        handle = os.open(given.file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with open(handle, "wb") as file:
+        with open(given.file, "xb", opener=private) as file:
             file.write(drawn)
         if given.what == "key":
             print(f"public key {public_key(drawn).hex()}")
         return
     config = read_config(given.file)
     if given.what == "room":
-        serve(config)
-        return
+        try:
+            serve(config)
+        except JournalError as error:
+            raise SystemExit(f"room: {error}") from None
     room = open_room(config)
-    print(f"{room.plan}\nagreement  {room.agreement.hex()}")
+    print(f"{room.plan}\n{room.said()}")
     print(f"budget     {room.ledger().remaining:.1%} is left before this run")
 
 

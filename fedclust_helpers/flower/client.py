@@ -3,7 +3,8 @@
 `ClientRoom.answer` takes bytes and gives bytes; how they travel is not its business. Whatever a
 request says, a client
 
-* takes part only in the study that its own operator gave it, with its own plan of it;
+* takes part only in the study that its own operator gave it, with its own plan of it, and in one
+  session of it, which its own fresh nonce is part of;
 * makes the releases of the plan in order, each once, of statistics that it knows by name, with the
   noise of the plan, which must hide what one record can change for *this* request;
 * charges its own ledger, within its own budget, and keeps the charge on disk before it answers;
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import secrets
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -36,6 +38,15 @@ from fedclust_helpers._validation import (
 from fedclust_helpers.accounting import Budget, BudgetExceededError, PrivacyLedger
 from fedclust_helpers.client_statistics import STATISTICS
 from fedclust_helpers.federation.plan import PlannedRelease
+from fedclust_helpers.flower.agreement import (
+    NONCE_BYTES,
+    RefusedError,
+    agreement_of,
+    check_of,
+    compare,
+    parts_of,
+    session_for,
+)
 from fedclust_helpers.flower.journal import (
     Journal,
     JournalError,
@@ -58,13 +69,9 @@ from fedclust_helpers.flower.messages import (
 )
 from fedclust_helpers.flower.seats import Asked, client_seat
 from fedclust_helpers.flower.study import RINGS, Study
-from fedclust_helpers.secure_aggregation import SECRET_BYTES, Ring, public_key
+from fedclust_helpers.secure_aggregation import SECRET_BYTES, Ring, public_key, secret_check
 
 log = logging.getLogger(__name__)
-
-
-class RefusedError(ValueError):
-    """A request that a client does not answer; the text is all that the server learns."""
 
 
 @checked
@@ -76,7 +83,7 @@ class ClientRoom(SingleUse):
     study : Study
         From the client's own file.
     rows : array_like of shape (n, d)
-        In the units of `bound`: scale them with public bounds first (`datasets.scale_to_box`).
+        In the units of `lower` and `upper` of the study, if it has them, else in those of `bound`.
     number : int
         Which of the clients this is, from 0.
     secret : bytes, optional
@@ -88,12 +95,15 @@ class ClientRoom(SingleUse):
         The file that keeps charges and answers: one for a data set, for all its studies.
     budget : Budget
         What all studies on these rows may cost together, for the unit and adjacency of the study.
+        The journal is for these two, and for the filter of the budget, from its first run on.
     bound : float
         Rows are cut to [-bound, bound]^d, or to this length: a study with another is refused.
     domain : {"box", "ball"}
         Which of the two; here, too, the client's own word counts.
     labels : array_like of int, shape (n,), optional
         The class of each row, for models.
+    columns : sequence of str, optional
+        Names of the columns of `rows`, where they have them: those of the study, in its order.
     max_bytes : int
         Longest message that is read.
 
@@ -101,6 +111,8 @@ class ClientRoom(SingleUse):
     ------
     ValueError, TypeError
         For a study that does not fit this client: nothing was sent or charged.
+    JournalError
+        For a journal that was kept for another unit, adjacency or filter, or is damaged.
     """
 
     advice = "a copy would answer with the same pads; make one room for each client"
@@ -109,17 +121,23 @@ class ClientRoom(SingleUse):
         self, study: Study, rows: ArrayLike, *, number: int, journal: Path | str, budget: Budget,
         bound: float, domain: str = "box", secret: bytes | None = None,
         labels: ArrayLike | None = None, max_bytes: int = MAX_BYTES, key: bytes | None = None,
+        columns: Sequence[str] | None = None,
     ) -> None:  # fmt: skip
         if study.trust in RINGS and len(check_instance(secret, bytes, "secret")) != SECRET_BYTES:
             raise ValueError(f"secret must be {SECRET_BYTES} bytes")
-        self._rows = as_points(rows, "rows", n_features=study.n_features).copy()
+        points = as_points(rows, "rows", n_features=study.n_features)
+        if columns is not None and [*columns] != [*(study.columns or ())]:
+            known = "none" if study.columns is None else [*study.columns]
+            raise ValueError(f"rows must have the columns of the study, in its order: {known}")
+        self._rows = study.scaled(points).copy()
         self._labels = None if labels is None else as_integers(labels, "labels").copy()
         own: dict[str, Any] = {"bound": check_positive(bound, "bound")}
         own["domain"] = check_choice(domain, "domain", ("box", "ball"))
         for name, value in own.items():
             if getattr(study, name) != value:
                 raise ValueError(f"study has {name} {getattr(study, name)}, this client {value}")
-        self.study, self._secret, self._key, self._budget = study, secret, key, budget
+        self.study, self._key, self._budget = study, key, budget
+        self._secret = secret if study.trust in RINGS else None
         self.number = check_int(number, "number", minimum=0, maximum=study.n_clients - 1)
         if study.trust == "local" and len(self._rows) != len(study.users_of(number)):
             raise ValueError(
@@ -128,18 +146,23 @@ class ClientRoom(SingleUse):
         if study.public_keys and public_key(key or b"").hex() != study.public_keys[number]:
             raise ValueError(f"key must be the private one of public_keys[{number}] of the study")
         self.max_bytes = check_int(max_bytes, "max_bytes")
-        self.journal = Journal(journal, unit=study.unit, adjacency=study.adjacency)
+        self.journal = Journal(
+            journal, unit=study.unit, adjacency=study.adjacency, filter=budget.filter
+        )
+        self.journal.read()  # or refused now
         self._lock = threading.Lock()
         self.plan = study.planned(self._seat(PrivacyLedger(study.unit, study.adjacency)))
-        self.agreement = study.agreement(self.plan)
+        self._parts = parts_of(study, self.plan)
+        self.agreement = agreement_of(self._parts)
         self._result: Any = None
 
     def _seat(
-        self, ledger: PrivacyLedger, totals: Sequence[Sequence[Ring]] = (), n_answered: int = 0
-    ) -> Any:
+        self, ledger: PrivacyLedger, totals: Sequence[Sequence[Ring]] = (), n_answered: int = 0,
+        session: str = "",
+    ) -> Any:  # fmt: skip
         return client_seat(
             self.study, self._rows, labels=self._labels, number=self.number, totals=totals,
-            session=getattr(self, "agreement", bytes(32)), secret=self._secret, key=self._key,
+            session=bytes.fromhex(session) or bytes(32), secret=self._secret, key=self._key,
             ledger=ledger, n_answered=n_answered,
         )  # fmt: skip
 
@@ -148,23 +171,31 @@ class ClientRoom(SingleUse):
     @property
     def finished(self) -> bool:
         """Whether all of the run is done."""
-        with self._lock, self.journal.open() as kept:
-            return bool(self._mine(kept)["finished"])
+        return bool(self._mine(self.journal.read())["finished"])
 
     @property
     def result(self) -> Any:
         """The run's result, where the clients receive and the run is finished; else None."""
         if self._result is None and self.study.receiver == "clients":
-            with self._lock, self.journal.open() as kept:
-                mine = self._mine(kept)
-                if mine["finished"]:
-                    self._result = self._run(kept, mine)
+            kept = self.journal.read()
+            mine = self._mine(kept)
+            if mine["finished"]:
+                self._result = self._run(kept, mine)
         return self._result
 
     def ledger(self) -> PrivacyLedger:
         """All that was charged for these rows, as a ledger with this client's budget."""
-        with self._lock, self.journal.open() as kept:
-            return self._opened(kept["runs"])
+        return self._opened(self.journal.read()["runs"])
+
+    def said(self) -> str:
+        """What operators read to each other: the agreement, and a check of the group secret.
+
+        The first is that of the server too. The second is for the other clients alone.
+        """
+        lines = [f"agreement  {self.agreement.hex()}"]
+        if self._secret is not None:
+            lines.append(f"secret     {secret_check(self._secret, self.agreement)[:8].hex()}")
+        return "\n".join(lines)
 
     # one request ----------------------------------------------------------------------------------
 
@@ -188,24 +219,32 @@ class ClientRoom(SingleUse):
             reason = "the client failed; its operator finds the reason in its log"
         return self._reply("refused", number, words(reason))
 
-    def _reply(self, kind: str, number: int, arrays: Mapping[str, np.ndarray]) -> bytes:
-        return encode(Frame(kind, self.agreement, self.number, number, arrays))
+    def _reply(
+        self, kind: str, number: int, arrays: Mapping[str, np.ndarray], session: bytes = b""
+    ) -> bytes:
+        return encode(Frame(kind, session or self.agreement, self.number, number, arrays))
 
     def _answered(self, frame: Frame, digest: str, kept: dict[str, Any]) -> bytes:
-        if frame.kind == "hello":
-            return self._hello(frame, kept)
-        if frame.agreement != self.agreement[:8]:
-            raise RefusedError("the message belongs to another agreement")
         mine = self._mine(kept)
-        if not mine["agreed"]:
+        is_first = frame.kind == "hello" and not mine["shapes"]
+        if not is_first and mine["check"] != self._check(mine):
+            raise RefusedError("the group secret is another one than in the hello before")
+        if frame.kind == "hello":
+            return self._hello(frame, kept, mine)
+        if not mine["nonce"]:
             raise RefusedError("no hello came before this message")
+        if frame.kind == "session":
+            return self._met(frame, kept, mine)
+        session = bytes.fromhex(mine["session"])
+        if not session or frame.agreement != session[:8]:
+            raise RefusedError("the message belongs to no session of this client")
         last = mine["last"]
         if last and (last["kind"], last["number"]) == (frame.kind, frame.number):
             if last["request"] != digest:  # other centres or another total: a second release
                 raise RefusedError(
                     f"{frame.kind} {frame.number} was answered before, to another request"
                 )
-            return self._reply(last["reply"], frame.number, unpacked(last["arrays"]))
+            return self._reply(last["reply"], frame.number, unpacked(last["arrays"]), session)
         if mine["finished"]:
             raise RefusedError("this run is finished")
         if frame.number != len(mine["shapes"]):
@@ -218,20 +257,39 @@ class ClientRoom(SingleUse):
             "arrays": packed(arrays),
         }  # fmt: skip
         self.journal.save(kept)  # charged and kept; only now may it leave
-        return self._reply(kind, frame.number, arrays)
+        return self._reply(kind, frame.number, arrays, session)
 
-    def _hello(self, frame: Frame, kept: dict[str, Any]) -> bytes:
-        sent = frame.arrays.get("agreement", np.zeros(0, np.uint8)).tobytes()
-        if sent != self.agreement:
-            raise RefusedError(
-                "the agreement is not this client's: compare study files and package versions"
-            )
-        mine = self._mine(kept)
-        if not mine["agreed"]:
+    def _hello(self, frame: Frame, kept: dict[str, Any], mine: dict[str, Any]) -> bytes:
+        """Compare what was agreed; then this client's nonce of the run, and a check of a secret."""
+        compare(self._parts, frame.arrays)
+        if not mine["nonce"]:
             self._opened(kept["runs"]).admit(self.plan.lines(), name="the plan")  # or refused now
-            mine["agreed"] = True
-            self.journal.save(kept)
-        return self._reply("hello", len(mine["shapes"]), {})
+            mine["nonce"] = secrets.token_bytes(NONCE_BYTES).hex()
+        mine["check"] = self._check(mine)
+        self.journal.save(kept)  # the nonce is that of this run for ever
+        own = {name: bytes.fromhex(mine[name]) for name in ("nonce", "check")}
+        content = {name: np.frombuffer(value, np.uint8) for name, value in own.items()}
+        return self._reply("hello", len(mine["shapes"]), content)
+
+    def _check(self, mine: Mapping[str, Any]) -> str:
+        """What this client shows of its secret in the run that `mine` is kept of; "" before it."""
+        nonce = bytes.fromhex(mine["nonce"])
+        return check_of(self._secret, self.agreement, self.number, nonce).hex() if nonce else ""
+
+    def _met(self, frame: Frame, kept: dict[str, Any], mine: dict[str, Any]) -> bytes:
+        """Everybody's nonces and checks came back: the session follows, and is kept."""
+        session = session_for(
+            self.number, frame.arrays, n_clients=self.study.n_clients, agreement=self.agreement,
+            secret=self._secret, nonce=bytes.fromhex(mine["nonce"]),
+        )  # fmt: skip
+        if mine["shapes"] and mine["session"] != session.hex():  # its pads are not those of before
+            raise RefusedError(
+                "this is another session than that of the releases before: a journal was lost or"
+                " put back; start a new run"
+            )
+        mine["session"] = session.hex()
+        self.journal.save(kept)
+        return self._reply("session", frame.number, {}, session)
 
     def _next(
         self, frame: Frame, kept: dict[str, Any], mine: dict[str, Any]
@@ -298,7 +356,7 @@ class ClientRoom(SingleUse):
             raise RefusedError(f"{name} depends on what a client remembers, which is not kept here")
         if {"round", "sampling", "number", "shapes"} & broadcast.keys():
             raise RefusedError("the broadcast names what is not the server's to say")
-        seat = self._seat(self._opened(kept["runs"], leave=mine))
+        seat = self._seat(self._opened(kept["runs"], leave=mine), session=mine["session"])
         with seat.follow(self.plan):
             for made in self.plan.releases[:number]:
                 seat._charge(made)
@@ -328,5 +386,5 @@ class ClientRoom(SingleUse):
         """The whole algorithm up to the first release without a total, where it stops."""
         totals = [list(unpacked(text).values()) for text in mine["totals"]]
         ledger = self._opened(kept["runs"], leave=mine)
-        seat = self._seat(ledger, totals, n_answered=len(mine["shapes"]))
+        seat = self._seat(ledger, totals, len(mine["shapes"]), mine["session"])
         return self.study.follow(seat, self.plan)

@@ -10,8 +10,7 @@ from collections.abc import Hashable, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from fedclust_helpers.flower.room import write_centers
 from fedclust_helpers.flower.server import RoundFailedError, ServerRoom
 from fedclust_helpers.flower.study import Study
 
@@ -91,6 +90,5 @@ def serve(grid: Any, settings: Any) -> Any:
     result = room.run()
     print(f"seconds {[round(s, 2) for s in room.seconds]} bytes {room.n_bytes}", flush=True)
     if result is not None and settings["result"]:
-        centers: Any = getattr(result, "centers", getattr(result, "models", None))
-        np.savetxt(Path(settings["result"]), centers, delimiter=",", fmt="%.17g")
+        write_centers(Path(settings["result"]), result)
     return result

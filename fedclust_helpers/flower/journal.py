@@ -12,7 +12,7 @@ import base64
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from fedclust_helpers import mechanisms
+from fedclust_helpers._private import private, tighten, write_private
 from fedclust_helpers.accounting import PrivacyLedger, Release
 from fedclust_helpers.flower.messages import Frame, decode, encode
 from fedclust_helpers.ldp_kmeans.local_randomizers import RandomizedResponse
@@ -38,29 +39,52 @@ class JournalError(RuntimeError):
     """The journal cannot be read, or another process works with it."""
 
 
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Keep `path` to oneself, by a lock beside it; `JournalError` where another one has it.
+
+    The lock is the operating system's, and ends with the process that holds it, however it ends.
+    """
+    import fcntl  # not on Windows, where the rest of the package works
+
+    with open(tighten(path.with_name(path.name + ".lock")), "a", opener=private) as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise JournalError(f"{path.name} is in use by another process") from None
+        yield
+
+
 class Journal:
-    """A JSON document in the file `path`; `open` holds it against other processes.
+    """A JSON document in the file `path`, for this account alone.
 
     `identity` (whose journal it is) is written into a new file, and must be that of an old one.
     """
 
+    _is_held = False
+
     def __init__(self, path: Path | str, **identity: Any) -> None:
-        self.path = Path(path)
+        self.path = tighten(Path(path))
         self.identity = {"format": FORMAT, **identity}
+
+    @contextmanager
+    def hold(self) -> Iterator[None]:
+        """Keep every other process from opening it, for as long as this one has work with it."""
+        with locked(self.path):
+            self._is_held = True
+            try:
+                yield
+            finally:
+                self._is_held = False
 
     @contextmanager
     def open(self) -> Iterator[dict[str, Any]]:
         """The document, which `save` puts back; one process at a time."""
-        import fcntl  # not on Windows, where the rest of the package works
+        with nullcontext() if self._is_held else locked(self.path):
+            yield self.read()
 
-        with open(self.path.with_name(self.path.name + ".lock"), "a") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise JournalError(f"{self.path.name} is in use by another process") from None
-            yield self._read()
-
-    def _read(self) -> dict[str, Any]:
+    def read(self) -> dict[str, Any]:
+        """The document as it was saved last, to be looked at only."""
         if not self.path.exists():
             return {**self.identity, "runs": []}
         try:
@@ -71,18 +95,15 @@ class Journal:
                 " be; start again with new data or ask for help"
             ) from None
         for name, value in self.identity.items():
-            if found.get(name) != value:
-                raise JournalError(f"{self.path.name} was kept for another {name}: {value!r}")
+            if found.setdefault(name, value) != value:  # an older journal does not say all of it
+                raise JournalError(
+                    f"{self.path.name} was kept for another {name}: {found[name]!r}, not {value!r}"
+                )
         return found
 
     def save(self, document: Mapping[str, Any]) -> None:
         """Replace the file: after this line the document survives a kill and a power cut."""
-        beside = self.path.with_name(self.path.name + ".new")
-        with open(beside, "w", encoding="utf-8") as file:
-            json.dump(document, file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, self.path)
+        write_private(self.path, json.dumps(document))
         folder = os.open(self.path.parent, os.O_RDONLY)
         try:
             os.fsync(folder)
@@ -99,8 +120,8 @@ def entry(document: dict[str, Any], agreement: bytes, planned: Sequence[Release]
         if run["agreement"] == agreement.hex():
             return run
     new = {
-        "agreement": agreement.hex(), "planned": written(planned), "agreed": False, "charged": 0,
-        "totals": [], "shapes": [], "last": None, "finished": False,
+        "agreement": agreement.hex(), "planned": written(planned), "nonce": "", "check": "",
+        "session": "", "charged": 0, "totals": [], "shapes": [], "last": None, "finished": False,
     }  # fmt: skip
     document["runs"].append(new)
     return new

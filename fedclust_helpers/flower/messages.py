@@ -6,7 +6,7 @@ whatever is not exactly one message. Little-endian throughout::
 
     2 bytes   "f" and the version of this format
     1 byte    kind
-    8 bytes   the first bytes of the agreement (`Study`)
+    8 bytes   the first bytes of the agreement, or of the session once it is known (`agreement`)
     2 bytes   sender: the number of a client, or `SERVER`
     2 bytes   number of the release, from 0
     1 byte    how many arrays follow, each: length of its name (1) and name, kind of its numbers
@@ -23,13 +23,13 @@ from typing import Any
 
 import numpy as np
 
-VERSION = 1
+VERSION = 2
 SERVER = 2**16 - 1
 UNREAD = 2**16 - 1  # number in the answer to a message that could not be read
 HEADER = struct.Struct("<2sB8sHHB")
 MAX_BYTES = 2**28  # of one message
 MAX_DIMENSIONS = 8
-KINDS = ("hello", "release", "total", "finish", "answer", "refused", "done")
+KINDS = ("hello", "session", "release", "total", "finish", "answer", "refused", "done")
 NUMBERS = ("<f8", "<i8", "<u8", "<u4", "|b1", "|u1")
 
 
@@ -39,7 +39,7 @@ class MessageError(ValueError):
 
 @dataclass(frozen=True)
 class Frame:
-    """One message: `kind` of `KINDS`, from `sender`, about release `number` of one agreement.
+    """One message: `kind` of `KINDS`, from `sender`, about release `number`.
 
     `arrays` are named where the receiver knows them by name, else "0", "1", ... in order.
     """

@@ -8,6 +8,8 @@ told to stop; killed and started again, it goes on.
 
 from __future__ import annotations
 
+import csv
+import io
 import os
 import tomllib
 from collections.abc import Mapping
@@ -17,23 +19,24 @@ from typing import Any
 
 import numpy as np
 
+from fedclust_helpers._private import tighten, write_private
 from fedclust_helpers._validation import FloatArray
 from fedclust_helpers.accounting import Budget
-from fedclust_helpers.datasets import scale_to_box
 from fedclust_helpers.flower.client import ClientRoom
+from fedclust_helpers.flower.journal import locked
 from fedclust_helpers.flower.messages import MAX_BYTES
 from fedclust_helpers.flower.study import Study
 
 NEEDED = ("study", "rows", "number", "journal", "bound", "budget", "socket")
-OPTIONAL = ("secret", "key", "domain", "labels", "lower", "upper", "result")
+OPTIONAL = ("secret", "key", "domain", "labels", "result")
 
 
 def read_config(path: Path | str) -> dict[str, Any]:
     """The settings of a room; names of files are relative to the folder of the configuration.
 
     Needed are study, rows, number, journal, bound, budget (with epsilon and delta) and socket.
-    There may be secret, key, domain, labels, lower, upper and result. What each is stands in
-    docs/deployment.md. ValueError names the settings that are missing or unknown.
+    There may be secret, key, domain, labels and result. What each is stands in docs/deployment.md.
+    ValueError names the settings that are missing or unknown.
     """
     path = Path(path)
     found = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -49,36 +52,26 @@ def read_config(path: Path | str) -> dict[str, Any]:
 
 def open_room(config: Mapping[str, Any]) -> ClientRoom:
     """The room of these settings."""
-    study, rows = Study.read(config["study"]), _table(config["rows"])
-    if "lower" in config or "upper" in config:
-        missing = [name for name in ("lower", "upper") if name not in config]
-        if missing:
-            raise ValueError(f"{missing[0]} must be given too: both public bounds, or none")
-        rows = scale_to_box(rows, config["lower"], config["upper"])
-        if study.trust == "local":  # the whole box fits into the unit ball, as for LocalKMeans
-            rows = rows * (1 / np.sqrt(study.n_features))
-    labels = _table(config["labels"]).ravel().astype(np.int64) if "labels" in config else None
+    columns, rows = _table(config["rows"])
+    labels = _table(config["labels"])[1].ravel().astype(np.int64) if "labels" in config else None
+    secret, key = (
+        tighten(config[name]).read_bytes() if name in config else None for name in ("secret", "key")
+    )
     return ClientRoom(
-        study, rows, number=config["number"], journal=config["journal"],
-        secret=config["secret"].read_bytes() if "secret" in config else None,
-        key=config["key"].read_bytes() if "key" in config else None,
-        budget=Budget(**config["budget"]), bound=config["bound"],
-        domain=config.get("domain", "box"), labels=labels,
+        Study.read(config["study"]), rows, columns=columns, number=config["number"],
+        journal=config["journal"], secret=secret, key=key, budget=Budget(**config["budget"]),
+        bound=config["bound"], domain=config.get("domain", "box"), labels=labels,
     )  # fmt: skip
 
 
 def serve(config: Mapping[str, Any]) -> None:
-    """Answer one message after the other; the result is written where the clients receive it."""
+    """Answer one message after the other; the result is written where the clients receive it.
+
+    `JournalError` where another process has the journal or the socket.
+    """
     room, socket = open_room(config), config["socket"]
-    socket.unlink(missing_ok=True)
-    before = os.umask(0o177)  # the socket is for this account alone
-    try:
-        listener = Listener(str(socket), family="AF_UNIX")
-    finally:
-        os.umask(before)
-    with listener:
-        print(f"client {room.number} is ready, agreement {room.agreement.hex()}", flush=True)
-        print(room.plan, flush=True)
+    with room.journal.hold(), locked(socket), _listening(socket) as listener:
+        print(f"client {room.number} is ready\n{room.plan}\n{room.said()}", flush=True)
         while True:
             try:
                 with listener.accept() as connection:
@@ -88,17 +81,37 @@ def serve(config: Mapping[str, Any]) -> None:
             write_result(room, config.get("result"))
 
 
+def _listening(socket: Path) -> Listener:
+    socket.unlink(missing_ok=True)  # of a room that was killed
+    before = os.umask(0o177)  # the socket is for this account alone
+    try:
+        return Listener(str(socket), family="AF_UNIX")
+    finally:
+        os.umask(before)
+
+
 def write_result(room: ClientRoom, path: Path | None) -> None:
     """Keep the centres (or models) of a finished run, which this client computed for itself."""
     if path is not None and not path.exists() and room.finished:
         result = room.result
         if result is not None:
-            centers: Any = getattr(result, "centers", getattr(result, "models", None))
-            np.savetxt(path, centers, delimiter=",", fmt="%.17g")
+            write_centers(path, result)
 
 
-def _table(path: Path) -> FloatArray:
-    """Rows of numbers from .npy, or from a .csv with one line of names."""
+def write_centers(path: Path, result: Any) -> None:
+    """The centres (or models) of a result as CSV, for this account alone."""
+    text = io.StringIO()
+    centers: Any = getattr(result, "centers", getattr(result, "models", None))
+    np.savetxt(text, centers, delimiter=",", fmt="%.17g")
+    write_private(path, text.getvalue())
+
+
+def _table(path: Path) -> tuple[list[str] | None, FloatArray]:
+    """Names of the columns and rows of numbers, from a .csv; of an .npy, no names."""
     if path.suffix == ".npy":
-        return np.load(path, allow_pickle=False)
-    return np.loadtxt(path, delimiter=",", skiprows=1, ndmin=2)
+        return None, np.load(path, allow_pickle=False)
+    with path.open(encoding="utf-8-sig", newline="") as lines:
+        names = [name.strip() for name in next(csv.reader(lines), [])]
+        if names:
+            names[0] = names[0].removeprefix("# ")  # as np.savetxt writes it
+        return names, np.loadtxt(lines, delimiter=",", ndmin=2)

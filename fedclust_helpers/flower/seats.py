@@ -151,8 +151,8 @@ class ServerlessSeat(_Seat, ServerlessSecureSum):
 class _RingClientSeat(_ClientSeat, _Ring):
     """One client's seat: `totals` are the totals of the releases so far, where clients receive.
 
-    `session` is the agreement, so that pads belong to it alone; `key` is this client's private key
-    (without a server only).
+    `session` is that of the run, so that pads belong to it alone; `key` is this client's private
+    key (without a server only).
     """
 
     _drawn_pads: Callable[..., Any]

@@ -22,6 +22,7 @@ from fedclust_helpers._checked import checked
 from fedclust_helpers._progress import Progress, showing
 from fedclust_helpers._validation import check_instance, check_int, check_positive
 from fedclust_helpers.federation import TrustModelError
+from fedclust_helpers.flower.agreement import NONCE_BYTES, agreement_of, parts_of, session_of
 from fedclust_helpers.flower.journal import Journal, packed, unpacked
 from fedclust_helpers.flower.messages import (
     MAX_BYTES,
@@ -35,8 +36,10 @@ from fedclust_helpers.flower.messages import (
 )
 from fedclust_helpers.flower.seats import server_seat
 from fedclust_helpers.flower.study import RINGS, Study
+from fedclust_helpers.secure_aggregation import SECRET_BYTES
 
 Arrays = Mapping[str, np.ndarray]
+FRESH = ("nonce", "check")  # what each client sends in hello
 
 
 class Transport(Protocol):
@@ -94,7 +97,8 @@ class ServerRoom:
         self.max_bytes = check_int(max_bytes, "max_bytes")
         self._seat = server_seat(study, self._asked)
         self.plan = study.planned(self._seat)
-        self.agreement = study.agreement(self.plan)
+        self._parts = parts_of(study, self.plan)
+        self.agreement = self._session = agreement_of(self._parts)
         self.journal = Journal(journal, agreement=self.agreement.hex())
         self.n_bytes = {"sent": 0, "received": 0}
         self.seconds: list[float] = []  # of each exchange, the hello first
@@ -119,9 +123,13 @@ class ServerRoom:
             return result
 
     def _meet(self) -> None:
-        """The hash of study and plan goes round before anything else; who is who comes back."""
-        whole = {"agreement": np.frombuffer(self.agreement, np.uint8)}
-        replies = self._exchange(Frame("hello", self.agreement, SERVER, 0, whole), "hello")
+        """Study and plan are compared before anything else; who is who comes back.
+
+        So does a fresh nonce of each client. All of them go round: the session follows from them.
+        """
+        parts = {name: np.frombuffer(part, np.uint8) for name, part in self._parts.items()}
+        hello = Frame("hello", self.agreement, SERVER, 0, parts)
+        replies = self._exchange(hello, "hello", self._check_hello)
         numbers = {address: frame.sender for address, frame in replies.items()}
         wanted = set(range(self.study.n_clients))
         if len(numbers) != len(wanted) or set(numbers.values()) != wanted:
@@ -137,6 +145,17 @@ class ServerRoom:
                     f" totals of {made}: a journal was lost or put back; start a new run"
                 )
         self._numbers = numbers
+        by_number = sorted(replies.values(), key=lambda frame: frame.sender)
+        met = {f"{name}s": np.stack([f.arrays[name] for f in by_number]) for name in FRESH}
+        self._session = session_of(self.agreement, met["nonces"])
+        self._exchange(Frame("session", self._session, SERVER, 0, met), "session")
+
+    def _check_hello(self, frame: Frame) -> str:
+        form = {"nonce": (NONCE_BYTES,), "check": (SECRET_BYTES * (self.study.trust in RINGS),)}
+        sent = {
+            name: array.shape for name, array in frame.arrays.items() if array.dtype == np.uint8
+        }
+        return "" if sent == form else "a hello without a nonce"
 
     def _relayed(self) -> None:
         """The clients receive: each release is answered to the total of the one before."""
@@ -197,7 +216,7 @@ class ServerRoom:
     def _finish(self) -> None:
         last = self._last_total() if self.study.receiver == "clients" else {}
         number = len(self.plan.releases)
-        self._exchange(Frame("finish", self.agreement, SERVER, number, last), "done")
+        self._exchange(Frame("finish", self._session, SERVER, number, last), "done")
 
     def _last_total(self) -> Arrays:
         kept = self._kept["runs"]
@@ -208,7 +227,7 @@ class ServerRoom:
     def _gathered(self, kind: str, number: int, content: Arrays) -> list[NDArray[Any]]:
         """The answers of all clients to one request, (M, ...) for each part; reports joined."""
         replies = self._exchange(
-            Frame(kind, self.agreement, SERVER, number, content), "answer", self._check_answer
+            Frame(kind, self._session, SERVER, number, content), "answer", self._check_answer
         )
         by_number = sorted(replies.values(), key=lambda frame: frame.sender)
         if self.study.trust == "local":
@@ -281,8 +300,9 @@ class ServerRoom:
             return None, f"client {frame.sender} could not read the message: {frame.text}"
         if frame.kind == "refused" and frame.number == request.number:
             raise RoundFailedError(f"client {frame.sender} refused: {frame.text}")
-        if frame.agreement != self.agreement[:8]:
-            return None, "an answer of another agreement"
+        known = self.agreement if frame.kind == "hello" else self._session
+        if frame.agreement != known[:8]:
+            return None, "an answer of another agreement or session"
         if wanted != "hello" and self._numbers.get(address) != frame.sender:
             return None, f"an answer in the name of client {frame.sender}"
         if frame.kind != wanted or (wanted != "hello" and frame.number != request.number):

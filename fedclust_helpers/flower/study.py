@@ -1,15 +1,13 @@
 """What all parties agree on before the first message: one file, the same at every party.
 
 Nothing of it is ever taken from the wire. Each party makes the plan for itself, from its own copy,
-and what they compare is a hash of study and plan: the `agreement`.
+and what they compare are hashes of study and plan (module `agreement`).
 """
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 import json
-import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
@@ -19,18 +17,24 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-import fedclust_helpers
 from fedclust_helpers import fastlloyd, feddp_kmeans, ldp_kmeans, rr_cluster
 from fedclust_helpers._checked import checked
-from fedclust_helpers._validation import check_choice, check_instance, check_int, check_positive
+from fedclust_helpers._validation import (
+    FloatArray,
+    as_bound,
+    check_choice,
+    check_instance,
+    check_int,
+    check_positive,
+)
 from fedclust_helpers.accounting.releases import ADJACENCIES, UNITS
+from fedclust_helpers.datasets import scale_to_box
 from fedclust_helpers.federation import Plan
 from fedclust_helpers.flower.messages import SERVER
 from fedclust_helpers.rr_cluster import models
 from fedclust_helpers.secure_aggregation import SECRET_BYTES
 
 RINGS = ("masked", "serverless")  # trust models whose clients send words of a ring
-DIGITS = 12  # of every number in the agreement: other processors may differ in the last bits
 
 NOT_OFFERED = {
     "ideal": "no party of a network is ideal; take 'masked', or a server that is 'trusted'",
@@ -77,6 +81,12 @@ class Study:
         change, and so the noise, follows from it.
     domain : {"box", "ball"}
         Which of the two. Local reports need the ball.
+    columns : list of str, optional
+        Names of the columns, in their order. Rows that have names must have these.
+    lower, upper : float or list of float, optional
+        Public bounds of the columns in the units of the rows: every client maps the box between
+        them to [-bound, bound]^d first (local reports: to the cube inside that ball). Without them
+        rows are in the units of `bound`.
     n_labels : int, optional
         Public number of classes, where models classify.
     unit : {"point", "client", "person"}
@@ -121,6 +131,9 @@ class Study:
     n_features: int
     bound: float = 1.0
     domain: str = "box"
+    columns: Sequence[str] | None = None
+    lower: Any = None
+    upper: Any = None
     n_labels: int | None = None
     unit: str = "point"
     adjacency: str = "add/remove"
@@ -158,6 +171,7 @@ class Study:
         for name, end in zip(("noise_from", "receiver"), ENDS.get(self.trust, ()), strict=False):
             if getattr(self, name) != end:
                 raise ValueError(f"{name} must be {end!r} where trust is {self.trust!r}")
+        self._check_columns()
         self._check_keys()
         self._check_users()
         if self.method == "sums_only" and self.receiver == "server":
@@ -165,6 +179,27 @@ class Study:
                 "receiver must be 'clients' for sums_only: a model is not sent over the wire, each"
                 " client has it from its own copy of the study"
             )
+
+    def _check_columns(self) -> None:
+        names = self.columns
+        good = isinstance(names, list | tuple) and all(isinstance(n, str) and n for n in names)
+        if names is not None and not (good and len({*names}) == len(names) == self.n_features):
+            raise ValueError(f"columns must be a list of {self.n_features} different names")
+        if (self.lower is None) != (self.upper is None):
+            raise ValueError("lower and upper must both be given, or neither")
+        if self.lower is not None:
+            low, high = (as_bound(getattr(self, n), n, self.n_features) for n in ("lower", "upper"))
+            if not (low < high).all():
+                raise ValueError("upper must be greater than lower in every column")
+
+    def scaled(self, rows: FloatArray) -> FloatArray:
+        """Rows (n, d) in the units of `bound`, from those of `lower` and `upper`, if any."""
+        if self.lower is None:
+            return rows
+        rows = scale_to_box(rows, self.lower, self.upper, bound=self.bound)
+        if self.trust == "local":  # the whole box fits into the ball, as for LocalKMeans
+            rows = rows * (1 / np.sqrt(self.n_features))
+        return rows
 
     def _check_keys(self) -> None:
         if self.trust != "serverless":
@@ -222,20 +257,6 @@ class Study:
         """Run the plan, unchanged, on whatever federation is given."""
         return METHODS[self.method].run(federation, self, plan)
 
-    def agreement(self, plan: Plan) -> bytes:
-        """The hash (32 bytes) of this study, its plan and this version of the package."""
-        releases = [
-            [r.round, r.name, r.parts, [repr(type(m).__name__) for m in r.mechanisms],
-             [asdict(m) for m in r.mechanisms], r.numbers]
-            for r in plan.releases
-        ]  # fmt: skip
-        document = [
-            fedclust_helpers.__version__, asdict(self), plan.method, plan.epsilon, plan.delta,
-            releases, asdict(plan.facts),
-        ]  # fmt: skip
-        text = json.dumps(_rounded(document), sort_keys=True)
-        return hashlib.sha256(b"fedclust study|" + text.encode()).digest()
-
     def to_json(self) -> str:
         """The study as a file that `from_json` reads."""
         return json.dumps(asdict(self), indent=1)
@@ -261,17 +282,6 @@ class Study:
     def read(cls, path: Path | str) -> Study:
         """The study in the file `path`."""
         return cls.from_json(Path(path).read_text(encoding="utf-8"))
-
-
-def _rounded(value: Any) -> Any:
-    """Numbers with `DIGITS` digits, as text; containers as JSON has them."""
-    if isinstance(value, bool | str) or value is None:
-        return value
-    if isinstance(value, int | float | np.integer | np.floating):
-        return f"{float(value):.{DIGITS}g}" if math.isfinite(value) else str(float(value))
-    if isinstance(value, Mapping):
-        return {str(k): _rounded(v) for k, v in value.items()}
-    return [_rounded(v) for v in value]
 
 
 # --- the methods ----------------------------------------------------------------------------------

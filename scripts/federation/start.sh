@@ -11,6 +11,7 @@ python=${PYTHON:-python}
 bin=$(dirname "$(command -v "$python")")
 PATH=$bin:$PATH
 export PATH FLWR_HOME="$folder/flwr"
+umask 077  # logs and the link.db are for this account alone
 export FLWR_TELEMETRY_ENABLED=0 FLWR_DISABLE_UPDATE_CHECK=1
 export FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION=1
 export FLWR_SUPEREXEC_TASK_POLL_INTERVAL=${FLWR_SUPEREXEC_TASK_POLL_INTERVAL:-0.1}

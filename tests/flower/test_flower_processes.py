@@ -26,13 +26,14 @@ from flower_cases import (
     SERVERLESS,
     client_rows,
     server,
-    study,
 )
 from flower_cases import open_room as study_room
+from flower_cases import study as plain_study
 
 from fedclust_helpers.federation import simulate
 from fedclust_helpers.flower import RoundFailedError, Study
 from fedclust_helpers.flower.__main__ import main
+from fedclust_helpers.flower.journal import locked
 from fedclust_helpers.flower.room import open_room, read_config
 from fedclust_helpers.secure_aggregation import public_key
 
@@ -48,6 +49,11 @@ bound = 1.0
 epsilon = 4.0
 delta = 0.05
 """
+
+
+def study(**changes):
+    """With the names that stand in rows.csv."""
+    return plain_study(**{"columns": ["a", "b"]} | changes)
 
 
 def furnish(folder, agreed):
@@ -100,11 +106,14 @@ class Processes(Sockets):
 
     def start(self, i):
         with open(self.folder / str(i) / "log.txt", "a") as log:
-            self.rooms[i] = subprocess.Popen(
+            room = subprocess.Popen(
                 [sys.executable, "-m", "fedclust_helpers.flower", "room",
                  str(self.folder / str(i) / "room.toml")],
                 stdout=log, stderr=log, env={**os.environ, "PYTHONPATH": str(ROOT)},
             )  # fmt: skip
+        if self.rooms.setdefault(i, room).poll() is not None:
+            self.rooms[i] = room
+        return room
 
     def wait(self, i):
         end = time.monotonic() + 60
@@ -132,6 +141,9 @@ def test_killed_processes_go_on(tmp_path):
         assert mode & 0o077 == 0  # the socket is the client's own
         room = server(tmp_path, agreed, processes, patience=0.5, deadline=60.0)
         gone = server(tmp_path, agreed, processes, patience=0.5, deadline=1.0)
+        second = processes.start(1)  # the same room.toml again
+        assert second.wait(60) == 1
+        assert "in use by another process" in (tmp_path / "1" / "log.txt").read_text()
         processes.kill(1)
         refuses(RoundFailedError, "no answer to hello 0 within 1 s", gone.run)
         processes.start(1)
@@ -232,10 +244,10 @@ def test_a_configuration_names_what_is_missing(tmp_path):
 
 def test_a_configuration_opens_rooms_of_every_trust(tmp_path):
     options = {"n_clusters": 2, "epsilon": 2.0}
-    agreed = study(method="ldp_one_round", options=options, **LOCAL)
+    agreed = study(method="ldp_one_round", options=options, lower=-2.0, upper=2.0, **LOCAL)
     furnish(tmp_path, agreed)
     path = tmp_path / "0" / "room.toml"
-    path.write_text('domain = "ball"\nlower = -2.0\nupper = 2.0\n' + path.read_text())
+    path.write_text('domain = "ball"\n' + path.read_text())
     room = open_room(read_config(path))
     # the box of the bounds fits into the unit ball
     assert np.allclose(room._rows, client_rows()[0] / 2 / np.sqrt(2), rtol=1e-14)
@@ -247,11 +259,35 @@ def test_a_configuration_opens_rooms_of_every_trust(tmp_path):
     assert open_room(read_config(path)).agreement == study_room(tmp_path, agreed, 1).agreement
 
 
+@pytest.mark.parametrize(
+    ("columns", "header"),
+    [(["a", "b"], "b,a"), (["a", "b"], "a,c"), (["a", "b"], "0.5,0.25"), (None, "a,b")],
+    ids=["swapped", "another", "no names", "a study without names"],
+)
+def test_rows_of_other_columns_are_refused(tmp_path, columns, header):
+    furnish(tmp_path, study(columns=columns))
+    rows = tmp_path / "0" / "rows.csv"
+    rows.write_text(header + rows.read_text().removeprefix("# a,b"))
+    config = read_config(tmp_path / "0" / "room.toml")
+    refuses(ValueError, "rows must have the columns of the study, in its order", open_room, config)
+
+
+@pytest.mark.parametrize("what", ["journal", "socket"])
+def test_one_room_for_a_journal_and_a_socket(tmp_path, what):
+    """A second one would deafen the first; that a kill opens the lock again is tested below."""
+    furnish(tmp_path, study())
+    path = tmp_path / "0" / "room.toml"
+    with locked(read_config(path)[what]):
+        refuses(SystemExit, "is in use by another process", main, ["room", str(path)])
+    assert not (tmp_path / "0" / "s").exists()
+
+
 def test_a_plan_can_be_read_before_anything_is_sent(tmp_path, capsys):
     furnish(tmp_path, study())
     main(["plan", str(tmp_path / "0" / "room.toml")])
     said = capsys.readouterr().out
-    assert "guarantee" in said and "agreement" in said and "100.0% is left" in said
+    assert "guarantee" in said and "100.0% is left" in said
+    assert open_room(read_config(tmp_path / "0" / "room.toml")).said() in said
     assert not (tmp_path / "0" / "journal.json").exists()
 
 

@@ -26,6 +26,7 @@ from flower_cases import (
     outcome,
     refused,
     server,
+    session_of_room,
     study,
 )
 
@@ -139,9 +140,9 @@ def test_relay_and_a_client_together_read_no_third_message(tmp_path):
         room = open_room(folder, agreed, 0)
         hello(room)
         sent = decode(ask(room, "total")).arrays["1"]  # counts of the first release
-        sent = sent - PadBook(SECRET, room.agreement).pads(name, 0, N_CLIENTS, sent.shape)[0]
+        sent = sent - PadBook(SECRET, session_of_room(room)).pads(name, 0, N_CLIENTS, sent.shape)[0]
         pair = pair_secret(KEYS[2], public_key(KEYS[0]))  # what clients 2 and 0 share
-        pad = PadBook(pair, room.agreement).pads(f"pair|{name}", 0, 1, sent.shape)[0]
+        pad = PadBook(pair, session_of_room(room)).pads(f"pair|{name}", 0, 1, sent.shape)[0]
         decode_sum = room._seat(PrivacyLedger()).fixed_point.decode
         left[agreed.trust] = [np.abs(decode_sum(sent)), np.abs(decode_sum(sent + pad))]
     assert left["masked"][0].max() < 1000  # 40 rows and one share of noise

@@ -40,6 +40,7 @@ FLOORS = {
         "_fast",
         "_headings",
         "_nearest",
+        "_private",
         "_progress",
         "_state",
         "_validation",
