@@ -146,7 +146,7 @@ class ClientStatistic:
     reads: tuple[str, ...] = ()
     domain: Literal["any", "box", "ball"] = "any"
     remembers: bool = False
-    takes: Takes = field(default_factory=dict)
+    takes: Takes = field(default_factory=dict, hash=False)
     rule: Callable[..., None] | None = None
 
     def __post_init__(self) -> None:

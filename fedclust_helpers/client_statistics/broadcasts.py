@@ -90,7 +90,9 @@ def checked_broadcast(
         array = check_instance(broadcast[name], np.ndarray, name, what="an array of numbers")
         letters = wanted.split()
         fits = array.ndim == len(letters) and array.size > 0
-        if not fits or any(sizes.setdefault(x, n) != n for x, n in zip(letters, array.shape, strict=True)):
+        if not fits or any(
+            sizes.setdefault(x, n) != n for x, n in zip(letters, array.shape, strict=True)
+        ):
             known = ", ".join(str(sizes.get(x, x)) for x in letters)
             raise ValueError(f"{name} must have shape ({known}), got {array.shape}")
         broadcast[name] = array.astype(np.float64, copy=False)

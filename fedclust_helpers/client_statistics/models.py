@@ -21,7 +21,13 @@ from fedclust_helpers._validation import (
     check_positive,
 )
 from fedclust_helpers.client_statistics.base import Change, ClientMemory, Values, known, vector
-from fedclust_helpers.client_statistics.broadcasts import NOT_NEGATIVE, POSITIVE, REAL, STEPS
+from fedclust_helpers.client_statistics.broadcasts import (
+    NOT_NEGATIVE,
+    POSITIVE,
+    REAL,
+    STEPS,
+    Takes,
+)
 from fedclust_helpers.client_statistics.clipping import clip_clients
 
 AT_ONCE = 2**18  # numbers of the examples of one batch
@@ -315,12 +321,10 @@ def _answers(
 
 # --- one block for each model: nothing else need reach the server ---------------------------------
 
-_CLIENT: dict[str, Any] = {
-    "unit": "client", "reads": ("labels", "memory"),
-    "takes": {
-        "models": "k p", "common": "p", "clip": POSITIVE, "count_weight": NOT_NEGATIVE,
-        "n_steps": STEPS, "learning_rate": REAL, "proximal": NOT_NEGATIVE,
-    },
+_CLIENT: dict[str, Any] = {"unit": "client", "reads": ("labels", "memory")}
+_TRAINING: Takes = {
+    "models": "k p", "clip": POSITIVE, "n_steps": STEPS, "learning_rate": REAL,
+    "proximal": NOT_NEGATIVE,
 }  # fmt: skip
 
 
@@ -367,7 +371,10 @@ def _pooled_blocks(points: FloatArray, offsets: IntArray, **given: Any) -> Value
     return (member.astype(np.float64) @ rows,)
 
 
-@known("blocks", changes=_block_changes, pooled=_pooled_blocks, **_CLIENT)
+@known(
+    "blocks", changes=_block_changes, pooled=_pooled_blocks, **_CLIENT,
+    takes={**_TRAINING, "count_weight": NOT_NEGATIVE},
+)  # fmt: skip
 def MODEL_BLOCKS(points: FloatArray, offsets: IntArray, **given: Any) -> Values:
     """Each client's clipped update in the block of the model it chose: (k, d), or (k, d + 1) with a
     last column of `count_weight` times 1, which sums to weighted counts.
@@ -404,7 +411,7 @@ def _one_hot(answers: Answer, models: FloatArray) -> Values:
     return np.eye(len(models))[answers[0]], answers[1]
 
 
-@known("identifiers", "updates", changes=_updates_of(1), **_CLIENT)
+@known("identifiers", "updates", changes=_updates_of(1), takes=_TRAINING, **_CLIENT)
 def CLIENT_UPDATES(points: FloatArray, offsets: IntArray, **given: Any) -> Values:
     """One-hot identifier (k,) and clipped update (d,) of each client (Algorithms 1 and 2, IFCA).
 
@@ -416,7 +423,9 @@ def CLIENT_UPDATES(points: FloatArray, offsets: IntArray, **given: Any) -> Value
     return _one_hot(_answers(_least_loss, points, offsets, **given), given["models"])
 
 
-@known("identifiers", "updates", changes=_updates_of(1), remembers=True, **_CLIENT)
+@known(
+    "identifiers", "updates", remembers=True, **_CLIENT, changes=_updates_of(1), takes=_TRAINING,
+)  # fmt: skip
 def NEAREST_UPDATES(points: FloatArray, offsets: IntArray, **given: Any) -> Values:
     """The same for FeSEM: a client goes on from the model that it chose when it last took part."""
     return _one_hot(_answers(_nearest, points, offsets, remember="fesem", **given), given["models"])
@@ -424,6 +433,7 @@ def NEAREST_UPDATES(points: FloatArray, offsets: IntArray, **given: Any) -> Valu
 
 @known(
     "identifiers", "updates", **_CLIENT, changes=_updates_of(2),
+    takes={**_TRAINING, "common": "p"},
 )  # fmt: skip
 def ADDITIVE_UPDATES(points: FloatArray, offsets: IntArray, **given: Any) -> Values:
     """The same for FedCAM: the update (2d,) is that of the `common` model (broadcast, (d,)) and
@@ -432,7 +442,7 @@ def ADDITIVE_UPDATES(points: FloatArray, offsets: IntArray, **given: Any) -> Val
 
 
 @known(
-    "update", remembers=True, **_CLIENT,
+    "update", remembers=True, **_CLIENT, takes=_TRAINING,
     changes=lambda *, clip, model, **_: {
         "update": vector(clip, "clip", len(range(*model.shared.indices(model.n_parameters))))
     },

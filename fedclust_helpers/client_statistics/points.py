@@ -132,7 +132,7 @@ def BALL_SUMS_AND_COUNTS(points: FloatArray, offsets: IntArray, *, centers: Floa
     return SUMS_AND_COUNTS.compute(points, offsets, centers=centers)
 
 
-@known("sums", "counts", changes=clipped, unit="client", takes={"centers": "k d"} | _CLIPS)
+@known("sums", "counts", changes=clipped, unit="client", takes={"centers": "k d", **_CLIPS})
 def CLIENT_SUMS_AND_COUNTS(
     points: FloatArray, offsets: IntArray, *, centers: FloatArray, clip_sums: float,
     clip_counts: float,
@@ -161,7 +161,7 @@ def RELATIVE_SUMS_AND_COUNTS(
     return sums, counts.astype(np.float64)
 
 
-@known("sums", "counts", changes=relative, takes=_BASIS | {"radius": POSITIVE})
+@known("sums", "counts", changes=relative, takes={**_BASIS, "radius": POSITIVE})
 def CUT_RELATIVE_SUMS_AND_COUNTS(
     points: FloatArray, offsets: IntArray, *, basis: FloatArray, centers: FloatArray, radius: float
 ) -> Values:
@@ -175,7 +175,7 @@ def CUT_RELATIVE_SUMS_AND_COUNTS(
     return cut_sums(target, points, offsets, centers, radius)
 
 
-@known("sums", "counts", changes=clipped, unit="client", takes=_BASIS | _CLIPS)
+@known("sums", "counts", changes=clipped, unit="client", takes={**_BASIS, **_CLIPS})
 def CLIENT_RELATIVE_SUMS_AND_COUNTS(
     points: FloatArray, offsets: IntArray, *, basis: FloatArray, centers: FloatArray,
     clip_sums: float, clip_counts: float,
@@ -316,7 +316,7 @@ def SERVER_POINT_WEIGHTS(
 
 
 @known(
-    "weights", unit="client", takes=_SERVER_POINTS | {"clip_weights": POSITIVE},
+    "weights", unit="client", takes={**_SERVER_POINTS, "clip_weights": POSITIVE},
     changes=lambda *, clip_weights, n_server_points, **_: {
         "weights": weights(clip_weights, "clip_weights", n_server_points)
     },
@@ -335,9 +335,7 @@ def CLIENT_SERVER_POINT_WEIGHTS(
 # --- Step 3: sums by projected distance -----------------------------------------------------------
 
 
-@known(
-    "sums", "counts", changes=in_ball, domain="ball", takes=_PROJECTED | {"margin": MARGIN}
-)
+@known("sums", "counts", changes=in_ball, domain="ball", takes={**_PROJECTED, "margin": MARGIN})
 def PROJECTED_SUMS_AND_COUNTS(
     points: FloatArray, offsets: IntArray, *, basis: FloatArray, centers: FloatArray,
     margin: float = 1.0,
@@ -355,7 +353,7 @@ def PROJECTED_SUMS_AND_COUNTS(
 
 @known(
     "means", "filled", unit="client",
-    takes=_PROJECTED | {"clip_means": POSITIVE, "clip_filled": POSITIVE},
+    takes={**_PROJECTED, "clip_means": POSITIVE, "clip_filled": POSITIVE},
     changes=lambda *, clip_means, clip_filled, n_features, n_clusters, **_: {
         "means": vector(clip_means, "clip_means", n_clusters * n_features),
         "filled": weights(clip_filled, "clip_filled", n_clusters * n_features, most=1.0),

@@ -56,12 +56,6 @@ class LocalQuery(Protocol):
     def collect(self, users: IntArray, reports: Reports) -> None: ...
 
 
-def no_reports(query: LocalQuery, n_features: int) -> Reports:
-    """What nobody would send: kinds and shapes of a report, found by answering for the point 0."""
-    one = np.zeros((1, n_features)), np.zeros(1, dtype=np.int64)
-    return tuple(array[:0] for array in query.respond(*one, rng=np.random.default_rng(0)))
-
-
 @checked
 def as_words(values: Any, name: str) -> Words:
     """Integers >= 0 of any shape as 64-bit words; the message does not quote them."""

@@ -31,7 +31,7 @@ from fedclust_helpers.federation import (
 from fedclust_helpers.federation.base import Part
 from fedclust_helpers.federation.in_process import _Ring
 from fedclust_helpers.federation.local import USERS_PER_CHUNK
-from fedclust_helpers.federation.reports import LocalQuery, Reports, no_reports
+from fedclust_helpers.federation.reports import LocalQuery, Reports
 from fedclust_helpers.flower.study import Study
 from fedclust_helpers.mechanisms import SECURE, Mechanism
 from fedclust_helpers.secure_aggregation import (
@@ -306,7 +306,7 @@ class LocalClientSeat(LocalSeat):
         passed, self._n_releases = self._n_releases < self._n_answered, self._n_releases + 1
         if passed and self.randomness.is_secure:
             return
-        found = [no_reports(query, self.n_features)]
+        found = [_no_reports(query, self.n_features)]
         for users, reports in answers:
             own = (users >= self._users.start) & (users < self._users.stop)
             found.append(tuple(array[own] for array in reports))
@@ -329,7 +329,7 @@ class LocalServerSeat(LocalSeat):
         rooms = [np.arange(users.start, users.stop) for users in self._rooms]
         if part is not None and self.split is not None:
             rooms = [users[self.split.members(users, part)] for users in rooms]
-        empty = no_reports(query, self.n_features)
+        empty = _no_reports(query, self.n_features)
         self._wanted = [[(a.dtype, (len(u), *a.shape[1:])) for a in empty] for u in rooms]
         arrays = self._ask_rooms(self._n_releases, query.name, {})
         self._n_releases += 1
@@ -338,6 +338,12 @@ class LocalServerSeat(LocalSeat):
             low, high = np.searchsorted(users, [start, start + USERS_PER_CHUNK])
             if low < high:
                 yield users[low:high], tuple(array[low:high] for array in arrays)
+
+
+def _no_reports(query: LocalQuery, n_features: int) -> Reports:
+    """What nobody would send: kinds and shapes of a report."""
+    one = np.zeros((1, n_features)), np.zeros(1, dtype=np.int64)
+    return tuple(array[:0] for array in query.respond(*one, rng=np.random.default_rng(0)))
 
 
 def server_seat(study: Study, ask: Ask) -> Any:

@@ -261,13 +261,11 @@ def test_ledgers_of_whole_runs_cost_the_same(make, mixture, method):
     ]
 
 
-def recording(calls, *, fail=False):
-    """TOTAL that writes down which data it was given; may fail on real data (not on zeros)."""
+def recording(calls):
+    """TOTAL that writes down which data it was given."""
 
     def compute(points, offsets):
         calls.append(points)
-        if fail and points.any():
-            raise RuntimeError("the client broke down")
         return TOTAL.compute(points, offsets)
 
     return replace(TOTAL, name="recording", compute=compute)
@@ -303,14 +301,28 @@ def test_a_run_that_the_budget_cannot_pay_is_refused_as_a_whole(make, mixture):
     assert len(ledger.releases) == 4 and abs(ledger.remaining) < 1e-6
 
 
-def test_budget_is_charged_also_when_the_release_fails(make, mixture):
-    federation = make([mixture], seed=1, budget=Budget(1.0, 1e-5))
-    with pytest.raises(RuntimeError, match="broke down"):
-        federation.noisy_sum(
-            recording([], fail=True), [Gaussian.from_budget(1.5, 0.6, 1e-5)], round=0
-        )
-    assert len(federation.ledger.releases) == 1
-    assert federation.ledger.epsilon(1e-5) == pytest.approx(0.6)
+@pytest.mark.parametrize("wrong", ["raises", "nan", "inf", "other rows"])
+def test_a_client_that_fails_is_charged_and_answers_as_one_without_rows(make, mixture, wrong):
+    """Nobody else can tell: not from an error, nor from what the others' noised sum is."""
+    bad = np.array([[0.125, -0.25], [0.5, 0.5]])
+
+    def compute(points, offsets):
+        (sums,) = TOTAL.compute(points, offsets)
+        if (points == 0.125).any():
+            if wrong == "raises":
+                raise RuntimeError("the client broke down")
+            sums = np.zeros((len(sums) + 1, 2)) if wrong == "other rows" else sums * float(wrong)
+        return (sums,)
+
+    failing = replace(TOTAL, name="failing", compute=compute, takes={})
+    noise = [Gaussian.from_budget(1.5, 0.6, 1e-5)]
+    got = []
+    for rows in (bad, np.zeros_like(bad)):
+        federation = make([mixture[:50], rows, mixture[50:]], seed=1, budget=Budget(1.0, 1e-5))
+        got.append(federation.noisy_sum(failing, noise, round=0)[0])
+        assert len(federation.ledger.releases) == 1
+        assert federation.ledger.epsilon(1e-5) == pytest.approx(0.6)
+    assert np.allclose(got[0], got[1], rtol=1e-12, atol=1e-12)
 
 
 def test_too_small_a_sensitivity_is_refused_before_the_budget(make, mixture):

@@ -701,6 +701,25 @@ def test_points_out_of_the_ball_raise_nothing_and_move_no_other(length):
         assert np.array_equal(one[others], other[others]) and np.isfinite(other).all()
 
 
+def test_a_user_who_fails_is_charged_and_answers_as_for_the_point_zero():
+    def failing(points, channels=None):
+        if (points == SECRET_VALUE).any():
+            raise RuntimeError(f"{SECRET_VALUE} is not to be had")
+        return halves(points)
+
+    said = []
+    for value in (SECRET_VALUE, 0.0):
+        points = np.full((200, 2), 0.5)
+        points[7:70] = value
+        # epsilon 80: every bit is the true one
+        query = OneBitCounts(failing, 80.0, rng=generator(1), n_buckets=64)
+        federation = fl.simulate(points, "local", seed=1, keep_payloads=True)
+        federation.ask(query, round=0)
+        assert query.n_users == 200 and len(federation.ledger.releases) == 1
+        said.append(federation.transcript.messages[-1].payload)
+    assert np.array_equal(*said) and 0 < said[0][7:70].sum() < 63
+
+
 @pytest.mark.parametrize("value", [NAN, INF, 1e200])
 def test_a_vector_that_is_not_finite_counts_as_nothing(value):
     """Whatever a user's function makes of a point: 0 is sent with noise, nobody hears an error."""

@@ -43,6 +43,7 @@ from flower_cases import (
 )
 
 import fedclust_helpers
+from fedclust_helpers import kmeans
 from fedclust_helpers.accounting import Budget
 from fedclust_helpers.federation import ClientData, TrustModelError, require, simulate
 from fedclust_helpers.flower import Direct, JournalError, RoundFailedError, ServerRoom
@@ -465,6 +466,33 @@ def test_a_hostile_broadcast_is_refused_and_costs_nothing(tmp_path, changes, wor
     assert decode(good).kind == "answer"
     moved = {"centers": RELEASE["centers"] + 0.1}
     refused(ask(room, "release", 0, RELEASE | radius | moved), "answered before")
+
+
+@pytest.mark.parametrize("changes", [{}, {"receiver": "server"}, TRUSTED], ids=str)
+def test_a_client_whose_statistic_fails_is_charged_and_answers_as_one_without_rows(
+    tmp_path, changes, monkeypatch
+):
+    """Else a server that makes it fail for one value asks who has that value, free of charge."""
+    agreed, true = study(**changes), kmeans.sums_and_counts
+
+    def failing(points, centers, **how):
+        if (points == 0.125).any():
+            raise ValueError("0.125 is among the rows")
+        sums, counts = true(points, centers, **how)
+        return np.zeros_like(sums), np.zeros_like(counts)
+
+    monkeypatch.setattr(kmeans, "sums_and_counts", failing)
+    answers = []
+    for value in (0.125, 0.25):
+        folder = tmp_path / str(value)
+        folder.mkdir()
+        room = open_room(folder, agreed, 0, rows=[np.full((3, 2), value)])
+        hello(room)
+        by_server = {**RELEASE, "radius": np.array(room.plan.radii[0])}
+        kind, arrays = ("release", by_server) if changes else ("total", {})
+        answers.append(ask(room, kind, 0, arrays))
+        assert decode(answers[-1]).kind == "answer" and len(room.ledger().releases) == 1
+    assert answers[0] == answers[1]
 
 
 @pytest.mark.parametrize("receiver", ["clients", "server"])

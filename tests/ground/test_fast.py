@@ -83,8 +83,8 @@ def test_a_round_in_one_pass_is_the_same_bits(both, kind, monkeypatch):
         points, centers = kind(n, d, k)
         radius = typical_radius(points, centers)
         for offsets in (None, np.array([0, n // 3, n // 3, n // 2, n])):
-            for limit in (None, radius):
-                how = {"radius": limit, "offsets": offsets}
+            for limit, relative in ((None, False), (radius, False), (radius, True)):
+                how = {"radius": limit, "offsets": offsets, "relative": relative}
                 same(both(kmeans.sums_and_counts, points, centers, **how))
     assert any(taken) or kind.__name__ == "extreme_rows"  # NumPy takes those
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from tools.mutants.base import Edit, Mutant, mutant
 
+TOTAL = "client_statistics/test_total_statistics.py"
+
 ACCOUNTING: tuple[Mutant, ...] = (
     mutant(
         "accounting-gdp-delta-one-sided",
@@ -561,20 +563,110 @@ STATISTICS: tuple[Mutant, ...] = (
         "statistics-points-beyond-the-radius-summed",
         "points outside the radius of their centre are left out",
         "client_statistics/points.py",
-        "kmeans.sums_and_counts(points, centers, radius=radius, offsets=offsets)",
-        "kmeans.sums_and_counts(points, centers, offsets=offsets)",
+        "points, centers, radius=radius, offsets=offsets, relative=True",
+        "points, centers, offsets=offsets, relative=True",
         "client_statistics/test_client_statistics.py::test_no_neighbour_moves_a_statistic_by_more_than_declared",
     ),
     mutant(
         "statistics-one-cluster-without-a-radius",
         "every cluster has its radius, the last one too",
         "client_statistics/points.py",
-        "    return sums - counts[..., None] * np.asarray(centers), counts.astype(np.float64)\n",
-        "    free, n_free = kmeans.sums_and_counts(points, centers, offsets=offsets)\n"
-        "    sums[..., -1, :], counts[..., -1] = free[..., -1, :], n_free[..., -1]\n"
-        "    return sums - counts[..., None] * np.asarray(centers), counts.astype(np.float64)\n",
+        "radius=radius, offsets=offsets, relative=True\n    )\n",
+        "radius=radius, offsets=offsets, relative=True\n    )\n"
+        '    how = {"offsets": offsets, "relative": True}\n'
+        "    free, n_free = kmeans.sums_and_counts(points, centers, **how)\n"
+        "    sums[..., -1, :], counts[..., -1] = free[..., -1, :], n_free[..., -1]\n",
         "client_statistics/test_client_statistics.py::test_no_neighbour_moves_a_statistic_by_more_than_declared",
         "client_statistics/test_client_statistics.py::test_relative_sums_are_sums_of_differences_from_the_nearest_centre",
+    ),
+    mutant(
+        "statistics-cells-of-no-width",
+        "a grid whose cells have no width is refused: rows on it would be told from others",
+        "client_statistics/scouting.py",
+        "if not ((upper - lower) / n_per_axis > 0).all():",
+        "if False:",
+        f"{TOTAL}::test_a_broadcast_is_checked_whole_before_anything_is_charged_or_read",
+    ),
+    mutant(
+        "statistics-cells-without-number",
+        "a grid has no more cells than a client can count",
+        "client_statistics/scouting.py",
+        '    check_fits(float(n_per_axis) ** len(lower), "n_per_axis", limit=MAX_CELLS)\n',
+        "",
+        f"{TOTAL}::test_a_broadcast_is_checked_whole_before_anything_is_charged_or_read",
+    ),
+    mutant(
+        "statistics-broadcast-not-finite",
+        "what is broadcast is finite and of moderate size",
+        "client_statistics/broadcasts.py",
+        "finite = as_numbers(array, name, largest=LARGEST, empty=True)",
+        "finite = array.astype(np.float64)",
+        f"{TOTAL}::test_a_broadcast_is_checked_whole_before_anything_is_charged_or_read",
+    ),
+    mutant(
+        "statistics-broadcast-of-any-shape",
+        "what is broadcast has the shape that the statistic takes",
+        "client_statistics/broadcasts.py",
+        "if not fits or any(",
+        "if False and any(",
+        f"{TOTAL}::test_a_broadcast_is_checked_whole_before_anything_is_charged_or_read",
+    ),
+    mutant(
+        "statistics-numbers-of-any-size",
+        "a number that is broadcast is of moderate size",
+        "client_statistics/broadcasts.py",
+        "if not -LARGEST_NUMBER <= number <= LARGEST_NUMBER:",
+        "if False:",
+        f"{TOTAL}::test_a_broadcast_is_checked_whole_before_anything_is_charged_or_read",
+    ),
+    mutant(
+        "statistics-numbers-in-their-own-type",
+        "a number that is broadcast becomes a Python number: others overflow, or say two things",
+        "client_statistics/broadcasts.py",
+        "int(value) if isinstance(value, Integral) else check_real(value, name)",
+        "value",
+        f"{TOTAL}::test_a_number_is_the_same_for_the_sensitivity_and_the_statistic",
+    ),
+    mutant(
+        "statistics-sensitivity-of-another-number",
+        "the statistic gets the number that the sensitivity was computed from",
+        "federation/base.py",
+        "            broadcast, _ = self._checked(statistic, mechanisms, sampling, broadcast)\n",
+        "            self._checked(statistic, mechanisms, sampling, broadcast)\n",
+        f"{TOTAL}::test_a_number_is_the_same_for_the_sensitivity_and_the_statistic",
+    ),
+    mutant(
+        "statistics-centres-subtracted-from-the-sums",
+        "relative sums add up differences: no digits cancel",
+        "client_statistics/points.py",
+        "        points, centers, radius=radius, offsets=offsets, relative=True\n    )\n",
+        "        points, centers, radius=radius, offsets=offsets\n    )\n"
+        "    sums = sums - counts[..., None] * np.asarray(centers)\n",
+        f"{TOTAL}::test_relative_sums_of_neighbours_differ_by_the_radius_at_most",
+    ),
+    mutant(
+        "statistics-squares-of-the-shorter-half",
+        "x^2 - middle moves by the longer half of the range of a square",
+        "client_statistics/scouting.py",
+        'most = max(check_non_negative(middle, "middle"), b * b - middle)',
+        'most = min(check_non_negative(middle, "middle"), b * b - middle)',
+        f"{TOTAL}::test_statistics_are_total_and_no_neighbour_moves_them_further[moments]",
+    ),
+    mutant(
+        "statistics-rows-a-little-too-long",
+        "a row a little longer than the bound is cut, too",
+        "client_statistics/clipping.py",
+        "bound * bound * (1 - 1e-9)",
+        "bound * bound * (1 + 1e-3)",
+        f"{TOTAL}::test_a_row_a_little_longer_than_the_bound_is_cut_among_short_ones",
+    ),
+    mutant(
+        "fast-centres-not-subtracted",
+        "the one pass over the rows adds up differences from the centre where it is told to",
+        "_fast.py",
+        "own[c, j] += rows[i, j] - origins[c, j]",
+        "own[c, j] += rows[i, j]",
+        "ground/test_fast.py::test_a_round_in_one_pass_is_the_same_bits",
     ),
     mutant(
         "fast-rows-on-the-sphere-inside",

@@ -325,6 +325,26 @@ RELEASES: tuple[Mutant, ...] = (
         "federation/test_federation.py::test_noise_of_the_first_round_differs_between_seeds_and_rounds",
     ),
     mutant(
+        "release-fails-where-others-see-it",
+        "a client whose statistic fails is charged and answers as one without rows",
+        "federation/base.py",
+        "        except Exception:  # its text may speak of the rows: it stays here\n",
+        "        except ZeroDivisionError:\n",
+        "federation/test_federation_contract.py"
+        "::test_a_client_that_fails_is_charged_and_answers_as_one_without_rows",
+        "flower/test_flower_rooms.py"
+        "::test_a_client_whose_statistic_fails_is_charged_and_answers_as_one_without_rows",
+    ),
+    mutant(
+        "release-of-what-is-no-answer",
+        "a client whose statistic is not finite, or not of its shape, answers as one without rows",
+        "federation/base.py",
+        "            if checks.are_answers(values, n):\n",
+        "            if True:\n",
+        "federation/test_federation_contract.py"
+        "::test_a_client_that_fails_is_charged_and_answers_as_one_without_rows",
+    ),
+    mutant(
         "release-totals-beyond-the-integers",
         "totals that 64-bit integers do not hold are refused by public numbers",
         "federation/checks.py",
@@ -477,6 +497,15 @@ LOCAL: tuple[Mutant, ...] = (
         "self._charge(\n            PlannedRelease(round, query.name, query.parts",
         "(lambda *a, **k: None)(\n            PlannedRelease(round, query.name, query.parts",
         "federation/test_federation_local.py::test_everybody_is_asked_once_and_charged_once",
+    ),
+    mutant(
+        "local-user-fails-where-others-see-it",
+        "a user for whom a question fails is charged and answers as for the point 0",
+        "federation/local.py",
+        "        except Exception:  # its text may speak of the points: it stays here\n",
+        "        except ZeroDivisionError:\n",
+        "federation/test_federation_local.py"
+        "::test_a_user_who_fails_is_charged_and_answers_as_for_the_point_zero",
     ),
     mutant(
         "local-ledger-of-add-remove",
