@@ -8,7 +8,7 @@ an argument that is hinted ``Positive`` is checked, and made a float, before its
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from numbers import Integral, Real
 from typing import Annotated, Any, TypeVar
@@ -23,10 +23,39 @@ T = TypeVar("T")
 MAX_NUMBERS = 2**33  # 64 GiB of floats: what no call of this package may ask for by mistake
 
 
+def unmasked(values: T, name: str) -> T:
+    """Return `values`; TypeError if they are, or hold at any depth, a masked array.
+
+    numpy would make an array of what lies behind the mask, and nobody would see it.
+    """
+    if _holds_masks(values):
+        raise TypeError(
+            f"{name} must be an array of real numbers, or of names, without masked entries: fill"
+            " or drop them first"
+        )
+    return values
+
+
+def _holds_masks(values: Any) -> bool:
+    if isinstance(values, np.ma.MaskedArray):
+        return True
+    if isinstance(values, Mapping):
+        return any(map(_holds_masks, values.values()))
+    if hasattr(values, "dtypes") and hasattr(values, "to_numpy"):  # pandas
+        values = values.to_numpy() if "object" in np.ravel(values.dtypes).astype(str) else ()
+    if isinstance(values, np.ndarray):
+        values = values.ravel().tolist() if values.dtype == object else ()
+    if not isinstance(values, list | tuple) or set(map(type, values)) <= _BARE:
+        return False
+    return any(map(_holds_masks, values))
+
+
+_BARE = {float, int, bool, str}  # nothing lies within
+
+
 def _real_array(values: Any, name: str, of_shape: str = "") -> NDArray[Any]:
+    unmasked(values, name)
     try:
-        if isinstance(values, np.ma.MaskedArray):  # nobody would see that the mask is lost
-            raise TypeError
         array = np.asarray(values)
         if array.dtype.kind not in "fiub":
             if array.dtype.kind in "cSUMm":
@@ -215,9 +244,10 @@ def as_integers(
     TypeError if they are not integers (floats and bools are none); ValueError if the shape is not
     (n,), or if one is out of range. Values are not quoted.
     """
+    unmasked(values, name)
     try:
         array = np.asarray(values)
-        if array.dtype.kind not in "iu" or isinstance(values, np.ma.MaskedArray):
+        if array.dtype.kind not in "iu":
             raise TypeError
     except (TypeError, ValueError):
         raise TypeError(f"{name} must be an array of integers of shape (n,)") from None

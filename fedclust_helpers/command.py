@@ -32,7 +32,8 @@ party would see on a machine of its own. Clients who may not pool their files ru
 Every run opens a ledger of its own: whoever runs a second study on the same data adds up both.
 
 Files are comma-separated, in UTF-8. Whose a row is (and its class, where classes are words) is read
-as text: 01 and 1 are two clients, NA is one. A rehearsal reads no file of [data] but the server's.
+as text: 01 and 1 are two clients, NA is one. A rehearsal prints exact costs and charges nothing: it
+refuses the private files of [data], under whatever name, and needs none of them.
 
 Exit codes: 0 done; 2 wrong arguments of the command; 3 the study or its data are refused, nothing
 was spent; 4 the run failed or was stopped after it may have begun to spend: count its epsilon as
@@ -75,8 +76,8 @@ def read_study(
 ) -> tuple[Any, tuple[Any, Any, Any], Path]:
     """The estimator of a study, what its `fit` takes (X, y, clients), and the folder of results.
 
-    With `instead`, X is read from that file, and no private row is. `StudyError` says in one line
-    what is wrong in which file.
+    With `instead`, X is read from that file, which must not hold the private rows. `StudyError`
+    says in one line what is wrong in which file.
     """
     path = Path(path)
     try:
@@ -109,6 +110,7 @@ def read_study(
     if instead is None:
         return estimator, (_rows(data, path.parent, words), labels, clients), path.parent / folder
     public = _table(Path(instead), words)
+    _check_public(Path(instead), data, path.parent)
     own = clients if clients in list(public.columns) else None
     return estimator, (public, labels, own), path.parent / folder
 
@@ -145,6 +147,24 @@ def _rows(data: dict[str, Any], folder: Path, words: Set[Any]) -> Any:
     if len(named) < len(files):
         raise StudyError("[data] files must name every file once")
     return {name: _table(folder / str(file), words) for name, file in named.items()}
+
+
+def _check_public(public: Path, data: dict[str, Any], folder: Path) -> None:
+    """Refuse a file that is, or has all lines of, a private one or all of them, in any order."""
+    files = data.get("files", [data.get("file")])
+    named = files.values() if isinstance(files, dict) else files
+    private = [folder / file for file in named if isinstance(file, str)]
+    private = [path for path in private if path.is_file()]  # they may lie elsewhere
+    lines, each = _lines(public), [_lines(path) for path in private]
+    if lines in [*each, set().union(*each)] or any(public.samefile(path) for path in private):
+        raise StudyError(
+            f"{public.name} holds private rows of [data]: a rehearsal protects nothing, prints"
+            " exact costs and charges no budget; give it public or synthetic rows"
+        )
+
+
+def _lines(path: Path) -> set[bytes]:
+    return {line.strip() for line in path.read_bytes().removeprefix(b"\xef\xbb\xbf").splitlines()}
 
 
 def _table(path: Path, words: Set[Any] = frozenset()) -> pd.DataFrame:

@@ -28,6 +28,7 @@ from fedclust_helpers._validation import (
     check_fits,
     check_int,
     check_positive,
+    unmasked,
 )
 
 CHUNK = 8_192  # rows per pass: keeps the temporaries in cache and memory use independent of n
@@ -239,7 +240,7 @@ def group_sums(
     (n,) instead of centres.
     """
     points = as_points(points)
-    labels = np.asarray(labels)
+    labels = np.asarray(unmasked(labels, "labels"))
     if labels.shape != (len(points),) or labels.dtype.kind not in "iu":
         raise ValueError(f"labels must be {len(points)} integers, one for each row")
     if labels.min() < -1 or labels.max() >= n_groups:

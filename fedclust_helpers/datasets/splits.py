@@ -21,6 +21,7 @@ from fedclust_helpers._validation import (
     as_numbers,
     as_points,
     check_fits,
+    unmasked,
 )
 
 _MAX = float(np.finfo(np.float64).max)
@@ -128,7 +129,7 @@ def partition_dirichlet(
     ValueError if ``n_clients * min_size`` is larger than n.
     """
     try:
-        groups = np.asarray(labels)
+        groups = np.asarray(unmasked(labels, "labels"))
         values, codes = np.unique(groups, return_inverse=True)
     except (TypeError, ValueError):
         raise TypeError("labels must be values that can be compared with each other") from None

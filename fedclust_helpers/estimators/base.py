@@ -19,6 +19,7 @@ from fedclust_helpers._state import CopyRefusedError
 from fedclust_helpers._validation import FloatArray, check_real
 from fedclust_helpers.accounting import PrivacyLedger
 from fedclust_helpers.datasets import scale_to_box
+from fedclust_helpers.estimators import rehearsing
 from fedclust_helpers.estimators.bounds import Bounds, given_bounds
 from fedclust_helpers.estimators.reading import Rows, as_rows, features, read_rows
 from fedclust_helpers.estimators.saving import settings_of
@@ -121,6 +122,8 @@ class _Planned(_Told):
                 warnings.warn(note, TooFewRowsWarning, stacklevel=depth_outside() + 1)
             asked, bounds_from = settings_of(self), self._bounds_from
             federation = prepared.federation
+            if federation.facts.mode == "secure" and not self.public_data:
+                rehearsing.remember(self, prepared.rows.data.points)
             with self._remembering(federation.ledger):
                 result = self._run(prepared)
             self.plan_, self.result_ = prepared.plan, result

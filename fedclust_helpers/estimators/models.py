@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from fedclust_helpers import fastlloyd, rr_cluster
-from fedclust_helpers._validation import FloatArray, IntArray, Natural, check_int
+from fedclust_helpers._validation import FloatArray, IntArray, Natural, check_int, unmasked
 from fedclust_helpers.accounting import PrivacyLedger
 from fedclust_helpers.client_statistics.models import batch_of
 from fedclust_helpers.datasets import scale_to_box
@@ -296,7 +296,7 @@ class RRCluster(_Planned):
                 raise ValueError("y must be labels, or the name of a column of X")
             own = table[y] if named else y if key is None else y[key]
             check_order(table, own, "y")
-            values = np.asarray(own, dtype=object)
+            values = np.asarray(unmasked(own, "y"), dtype=object)
             if values.shape != (len(table),):
                 raise ValueError("y must hold one label for each row")
             try:

@@ -13,7 +13,7 @@ import pandas as pd
 from pandas.api.types import is_numeric_dtype
 from scipy.sparse import issparse
 
-from fedclust_helpers._validation import FloatArray, as_points
+from fedclust_helpers._validation import FloatArray, as_points, unmasked
 from fedclust_helpers.federation import ClientData
 from fedclust_helpers.federation.data import column_names, is_table
 
@@ -92,13 +92,14 @@ def read_rows(
 
 
 def check_rows(X: Any) -> None:
-    """Refuse what holds no rows at all."""
+    """Refuse what holds no rows at all, or rows of which some are masked."""
     offers = any(hasattr(X, name) for name in ("__len__", "__array__", "shape"))
     if not offers and not isinstance(X, ClientData):
         raise TypeError(
             "X must be an array of real numbers (n, d), a table, or a list or dict of them; got"
             f" {type(X).__name__}"
         )
+    unmasked(X, "X")
 
 
 def _read_each(X: Any, columns: list[Any] | None, labels: Any) -> Rows:
@@ -138,6 +139,7 @@ def _owner_column(X: Any, clients: Any) -> Any:
 def client_codes(ids: Any, n_rows: int) -> tuple[np.ndarray, list[Any]]:
     """Client number of each row, and the ids by number: in ascending order where they have one."""
     wrong = f"clients must be {n_rows} ids, one for each row"
+    unmasked(ids, "clients")
     try:
         values = ids if isinstance(ids, pd.Series | pd.Index) else pd.Series(_flat(ids))
         codes, found = pd.factorize(values, sort=True)
@@ -153,7 +155,7 @@ def client_codes(ids: Any, n_rows: int) -> tuple[np.ndarray, list[Any]]:
 def _flat(ids: Any) -> Any:
     """Ids as a list: integers beyond 64 bits stay what they are."""
     array = ids if isinstance(ids, np.ndarray) else np.asarray(ids, dtype=object)
-    if array.ndim != 1 or isinstance(ids, np.ma.MaskedArray):
+    if array.ndim != 1:
         raise ValueError
     return list(array)
 
@@ -227,7 +229,7 @@ def features(
         numbers = {column: i for i, column in enumerate(own)}
         chosen = table.iloc[:, [numbers[column] for column in wanted]]
     else:  # another kind of table
-        chosen = pd.DataFrame({c: np.asarray(table[c]) for c in wanted})
+        chosen = pd.DataFrame({c: np.asarray(unmasked(table[c], name)) for c in wanted})
     for column in wanted:
         if not is_numeric_dtype(chosen[column].dtype):
             if chosen[column].dtype == object and _is_real(chosen[column]):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import secrets
 import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -12,8 +13,9 @@ import pandas as pd
 from sklearn.base import clone
 
 from fedclust_helpers._progress import Progress, showing
-from fedclust_helpers._validation import check_int
+from fedclust_helpers._validation import FloatArray, check_int
 from fedclust_helpers.datasets import partition_iid
+from fedclust_helpers.estimators.bounds import given_bounds
 from fedclust_helpers.estimators.reading import check_rows, is_one_table
 from fedclust_helpers.federation.data import is_table
 
@@ -34,6 +36,10 @@ def rehearse(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # they are a column of the table
         check_rows(X)
+        _check_not_private(
+            estimator,
+            *_dealt(estimator, X, y, clients, None, n_clients, np.random.default_rng(streams[0])),
+        )
         X, y, clients = _dealt(
             estimator, X, y, clients, n_rows, n_clients, np.random.default_rng(streams[0])
         )
@@ -53,6 +59,35 @@ def rehearse(
                     done(len(made) * repeats + r + 1)
                 made.append(_row(changed, runs))
     return pd.DataFrame(made)
+
+
+def remember(estimator: Any, points: FloatArray) -> None:
+    """Note a keyed number of the rows of a fit, so that `rehearse` can refuse them; no row."""
+    key, seen = estimator.__dict__.setdefault("_private", (secrets.randbits(64), set()))
+    seen.add(_number(points, key))
+
+
+def _number(points: FloatArray, key: int) -> tuple[int, ...]:
+    """Shape, and a number that rows have in any order; others have it by a chance of 2^-60."""
+    odd = np.random.default_rng(key).integers(2**63, size=points.shape[1] + 1, dtype=np.uint64)
+    odd = 2 * odd + 1
+    rows = np.zeros(len(points), dtype=np.uint64)
+    for column, factor in zip(points.T, odd, strict=False):
+        rows += (column + 0.0).view(np.uint64) * factor  # wraps around
+    rows = (rows ^ (rows >> np.uint64(31))) * odd[-1]
+    return *points.shape, int((rows ^ (rows >> np.uint64(29))).sum())
+
+
+def _check_not_private(estimator: Any, X: Any, y: Any, clients: Any) -> None:
+    if not hasattr(estimator, "_private"):
+        return
+    key, seen = estimator._private
+    given = given_bounds(estimator.lower, estimator.upper, estimator.bounds, public_data=True)
+    if _number(estimator._read(X, y, clients, given).data.points, key) in seen:
+        raise ValueError(
+            "X must not be the rows of a fit: a rehearsal protects nothing, shows exact costs and"
+            " charges no ledger; give it public or synthetic rows"
+        )
 
 
 def _settings(

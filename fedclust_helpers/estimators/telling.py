@@ -59,7 +59,8 @@ class _Told(BaseEstimator):
     ) -> Any:  # fmt: skip
         """Try the plan, and plans near it, on data that costs nothing: public or synthetic.
 
-        **Do not hand private data to it**: nothing is protected here, and no ledger is charged.
+        **Do not hand private data to it**: nothing is protected here, and no ledger is charged. The
+        rows of a fit of this estimator in secure mode are refused, in whatever order they come.
 
         Parameters
         ----------
@@ -139,7 +140,7 @@ class _Told(BaseEstimator):
         which refuses to be pickled if it has a budget.
         """
         state = dict(super().__getstate__())
-        for name in (*self._local, "_busy"):
+        for name in (*self._local, "_busy", "_private"):
             state.pop(name, None)
         if "_opened" in state:
             record = state["_opened"].since(0)

@@ -41,6 +41,7 @@ keys, pads and generators: it is not copied, pickled or used after a fork.
 
 from fedclust_helpers.federation.base import InProcess, SumFederation, require
 from fedclust_helpers.federation.data import ClientData, ClippedDataWarning
+from fedclust_helpers.federation.following import planner
 from fedclust_helpers.federation.in_process import (
     TRUST_MODELS,
     IdealSecureSum,
@@ -57,7 +58,6 @@ from fedclust_helpers.federation.plan import (
     PlannedRelease,
     RunResult,
     TrustModelError,
-    planner,
 )
 from fedclust_helpers.federation.randomness import Randomness
 from fedclust_helpers.federation.shuffled import ShuffledReports

@@ -22,6 +22,7 @@ from fedclust_helpers._validation import (
     check_choice,
     check_int,
     check_positive,
+    unmasked,
 )
 
 SMALLEST_BOUND, LARGEST_BOUND = 1e-300, 1e300
@@ -112,7 +113,7 @@ class ClientData:
             arrays.append(_rows(table, name, copy=False, n_features=first.shape[1]))
         stacked = None
         if labels is not None:
-            own = _as_list(labels, "labels", keys)
+            own = unmasked(_as_list(labels, "labels", keys), "labels")
             if [np.shape(each) for each in own] != [(len(a),) for a in arrays]:
                 raise ValueError("labels must hold one array for each client, one label per row")
             stacked = np.concatenate([np.asarray(each) for each in own])
@@ -327,8 +328,7 @@ def _frozen(array: Any, *, ours: bool = True) -> Any:
 
 def _rows(points: Any, name: str, *, copy: bool, n_features: int | None = None) -> FloatArray:
     """`as_points`, as an array of our own if `copy`."""
-    if isinstance(points, np.ma.MaskedArray):
-        raise TypeError(f"{name} must have no masked entries: fill or drop them first")
+    unmasked(points, name)
     if copy and not isinstance(points, list | tuple):
         try:
             points = np.array(points, order="C")  # numpy.asarray may share a DataFrame's memory
@@ -384,6 +384,7 @@ def _aligned(tables: list[Any], names: list[str]) -> list[Any]:
 def _numbered(owners: Any, n_rows: int) -> tuple[IntArray, IntArray]:
     """Client number of each row, and rows of each client, from owners of any name or number."""
     wrong = ValueError(f"owners must be {n_rows} integers or names (str), one for each row")
+    unmasked(owners, "owners")
     try:
         names = np.asarray(owners)
     except (TypeError, ValueError):

@@ -1,8 +1,17 @@
-"""A plan on its way: what comes next, and the budget that is held for it."""
+"""A plan on its way: who vouches for it, what comes next, and the budget that is held for it.
+
+Only a planner knows what its algorithm will broadcast in every round, so it alone can check a plan
+whole. A plan with a field that was changed by hand is refused whole.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import fields
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
 
 from fedclust_helpers.accounting import BudgetExceededError, PrivacyLedger
 from fedclust_helpers.federation.plan import (
@@ -11,6 +20,44 @@ from fedclust_helpers.federation.plan import (
     PlanMismatchError,
     PlannedRelease,
 )
+
+Arguments = ParamSpec("Arguments")
+Made = TypeVar("Made", bound=Plan)
+
+
+def planner(function: Callable[Arguments, Made]) -> Callable[Arguments, Made]:
+    """A function that vouches for its plans: a federation follows no others.
+
+    Before it returns a plan it has asked the federation for every release of it, with what will be
+    broadcast (`check_release`), and has checked all that its algorithm reads off the plan. Where
+    secure noise could not be drawn, there is no plan (ImportError).
+    """
+
+    @wraps(function)
+    def vouching(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Made:
+        plan = function(*args, **kwargs)
+        for release in plan.releases:
+            release.check_source(plan.facts.mode)
+        object.__setattr__(plan, "_vouched", _values(plan))
+        return plan
+
+    return vouching
+
+
+def check_vouched(plan: Plan) -> None:
+    """Raise `PlanMismatchError` unless every field is as a `planner` left it."""
+    now = _values(plan)
+    made = vars(plan).get("_vouched", [...] * len(now))
+    if not all(a is b or (np.isscalar(a) and a == b) for a, b in zip(made, now, strict=True)):
+        raise PlanMismatchError(
+            "plan must be as a planner made it: with a field changed by hand it could fail on its"
+            " way, when part of the budget is spent, or state what does not hold. Give the planner"
+            " other arguments; it checks every round"
+        )
+
+
+def _values(plan: Plan) -> list[Any]:
+    return [getattr(plan, f.name) for f in fields(plan)]
 
 
 class Following:
@@ -26,7 +73,7 @@ class Following:
         ledger: PrivacyLedger,
         done: Callable[[int], object],
     ) -> None:
-        plan.vouched()
+        check_vouched(plan)
         if plan.facts != facts:
             names = FederationFacts.__dataclass_fields__
             wrong = [n for n in names if getattr(plan.facts, n) != getattr(facts, n)]

@@ -3,22 +3,16 @@
 A plan is a public object. It is made from the federation that will run it, lists every release with
 its mechanism, and prints as the privacy statement of the run. A federation that follows a plan
 makes the releases of the plan, in their order, and no others.
-
-Only a planner (`planner`) knows what its algorithm will broadcast in every round, so it alone can
-check a plan whole. A plan with a field that was changed by hand is refused whole (`Plan.vouched`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property, wraps
+from functools import cached_property
 from itertools import groupby
-from typing import Any, ParamSpec, TypeVar, cast
-
-import numpy as np
+from typing import Any, cast
 
 from fedclust_helpers._checked import Check, check_of, checked
 from fedclust_helpers._headings import as_html, as_text
@@ -150,20 +144,6 @@ class Plan:
     predicted_error: float | None = None
     predicted_error_is: str = ""
 
-    def _fields(self) -> list[Any]:
-        return [getattr(self, f.name) for f in fields(self)]
-
-    def vouched(self) -> None:
-        """Raise `PlanMismatchError` unless every field is as a `planner` left it."""
-        now = self._fields()
-        made = vars(self).get("_vouched", [...] * len(now))
-        if not all(a is b or (np.isscalar(a) and a == b) for a, b in zip(made, now, strict=True)):
-            raise PlanMismatchError(
-                "plan must be as a planner made it: with a field changed by hand it could fail on"
-                " its way, when part of the budget is spent, or state what does not hold. Give the"
-                " planner other arguments; it checks every round"
-            )
-
     def lines(self) -> tuple[Release, ...]:
         """The releases as lines of a ledger."""
         return tuple(r.line(self.facts.unit, self.facts.adjacency) for r in self.releases)
@@ -244,29 +224,6 @@ class Plan:
 
     def _repr_html_(self) -> str:
         return as_html(self.statement())
-
-
-Arguments = ParamSpec("Arguments")
-Made = TypeVar("Made", bound=Plan)
-
-
-def planner(function: Callable[Arguments, Made]) -> Callable[Arguments, Made]:
-    """A function that vouches for its plans: a federation follows no others.
-
-    Before it returns a plan it has asked the federation for every release of it, with what will be
-    broadcast (`check_release`), and has checked all that its algorithm reads off the plan. Where
-    secure noise could not be drawn, there is no plan (ImportError).
-    """
-
-    @wraps(function)
-    def vouching(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Made:
-        plan = function(*args, **kwargs)
-        for release in plan.releases:
-            release.check_source(plan.facts.mode)
-        object.__setattr__(plan, "_vouched", plan._fields())
-        return plan
-
-    return vouching
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from fedclust_helpers._progress import Progress
 from fedclust_helpers._validation import check_instance, check_rng
 from fedclust_helpers.federation import LocalReports
+from fedclust_helpers.federation.following import check_vouched
 from fedclust_helpers.ldp_kmeans import baselines, planning
 from fedclust_helpers.ldp_kmeans.four_rounds import run_four_rounds
 from fedclust_helpers.ldp_kmeans.one_round import run_one_round
@@ -60,7 +61,7 @@ def run(
     """
     planning.require_local(federation)
     check_rng(rng)
-    check_instance(plan, planning.LocalPlan, "plan").vouched()
+    check_vouched(check_instance(plan, planning.LocalPlan, "plan"))
     method = plan.method
     more: dict[str, Any] = {"initial": initial} if method == "ldp_lloyd" else {}
     if initial is not None and not more:

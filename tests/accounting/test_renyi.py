@@ -151,6 +151,21 @@ def test_filters_amplify_it_too(sampling, adjacency, filter_):
     assert 0 < budget.cost(line) < 0.7 * budget.cost(whole)
 
 
+@pytest.mark.parametrize(("sampling", "adjacency"), SAMPLED)
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 3.0, 10.0])
+def test_the_rdp_filter_takes_no_less_than_the_curve_at_its_order(sampling, adjacency, epsilon):
+    """Sampled curves are known at integers, and the order of a budget lies between two of them."""
+    budget = Budget(epsilon, 1e-5, "rdp")
+    ledger = PrivacyLedger(unit="client", adjacency=adjacency)
+    line = ledger.line(DISCRETE["discrete"](adjacency), name="x", sampling=sampling)
+    order, rho = budget.rdp_order, line.sampled_rho
+    assert rho is not None
+    low, high = (max(2, f(order)) for f in (math.floor, math.ceil))
+    curve = sampled_rdp(sampling.scheme, rho, sampling.share, (low, high))
+    at = curve[0] + (curve[1] - curve[0]) * max(order - low, 0) / max(high - low, 1)
+    assert budget.cost(line) >= at and not float(order).is_integer()
+
+
 # --- fine discrete noise is almost a rounded Gaussian (test_discrete.py) --------------------------
 
 

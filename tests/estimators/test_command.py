@@ -247,6 +247,37 @@ def test_marks_of_other_systems_do_no_harm(study):
     assert estimator.preview(X, clients=clients).facts["columns"] == ["age", "NA"]
 
 
+def test_a_rehearsal_on_the_private_file_is_refused_under_any_name(study, capsys):
+    """It would print their exact cost: the same path, a link to it, a copy, its rows shuffled."""
+    private = study / "visits.csv"
+    (study / "link.csv").symlink_to(private)
+    (study / "hard.csv").hardlink_to(private)
+    header, *rows = private.read_text().splitlines()
+    for name, lines in (("copy", rows), ("shuffled", rows[::-1])):
+        text = "\r\n".join([header, *lines])
+        (study / f"{name}.csv").write_text(text, encoding="utf-8-sig", newline="")
+    for name in ("visits", "link", "hard", "copy", "shuffled"):
+        assert command.run(study / "study.toml", rehearse=study / f"{name}.csv") == 3
+        told = capsys.readouterr()
+        assert f"{name}.csv holds private rows of [data]" in told.err and not told.out
+    one = STUDY.replace('file = "visits.csv"\nclients = "clinic"', "files = {%s}")
+    (study / "study.toml").write_text(one % ", ".join(f'{n} = "{n}.csv"' for n in "abc"))
+    for name in ("b", "copy"):  # a client's file, and the rows of all clients
+        assert command.run(study / "study.toml", rehearse=study / f"{name}.csv") == 3
+        assert "holds private rows" in capsys.readouterr().err
+
+
+def test_without_opendp_the_command_refuses_and_takes_no_folder(study, capsys, monkeypatch):
+    (study / "study.toml").write_text(STUDY.replace('mode = "teaching"\nseed = 1\n', ""))
+    for module in ("opendp", "opendp.prelude"):  # as where it is not installed
+        monkeypatch.setitem(sys.modules, module, None)
+    for dry_run in (True, False):
+        assert command.run(study / "study.toml", dry_run=dry_run) == 3
+        told = capsys.readouterr()
+        assert "pip install 'fedclust[secure]'" in told.err and not told.out
+        assert not (study / "results").exists()
+
+
 def test_a_rehearsal_reads_no_private_row(study, capsys):
     public = study / "public.csv"
     pd.read_csv(study / "visits.csv")[:100].to_csv(public, index=False)

@@ -4,6 +4,7 @@ import copy
 import datetime
 import json
 import pickle
+import sys
 import warnings
 from pathlib import Path
 
@@ -33,6 +34,7 @@ from fedclust_helpers.estimators import (
     TooFewRowsWarning,
     load,
 )
+from fedclust_helpers.estimators.saving import as_json
 from fedclust_helpers.federation import ClientData, Plan, TrustModelError, simulate
 
 TEACHING = {"mode": "teaching", "seed": 4}
@@ -506,6 +508,51 @@ def test_a_rehearsal_compares_plans_and_charges_nothing():
     assert seen[-1] == (14, 14)
     again = door.rehearse(related(n=400), n_rows=3000, repeats=2)
     pd.testing.assert_frame_equal(made, again)
+
+
+def test_the_rows_of_a_fit_are_not_rehearsed_on():
+    """In any order and form, drawn from or not; nothing of them is pickled."""
+    pytest.importorskip("opendp", reason="secure noise needs OpenDP (fedclust[secure])")
+    table, once = patients(300), {"n_clusters": (), "epsilon": (), "n_rounds": (), "repeats": 1}
+    door, public = lloyd(mode="secure", seed=None), pd.DataFrame(related(), columns=["age", "dose"])
+    door.rehearse(public, **once)
+    door.fit(table, clients="hospital")
+    door.fit(patients(200, seed=5), clients="hospital")
+    shuffled = table.sample(frac=1, random_state=0)
+    each = [group for _, group in table[["age", "dose"]].groupby(np.arange(300) % 3)]
+    for rows in (table[["age", "dose"]], shuffled[["dose", "age"]], each):
+        refuses(ValueError, "X must not be the rows of a fit", door.rehearse, rows, **once)
+    refuses(ValueError, "X must not be the rows", door.rehearse, shuffled, n_rows=9, **once)
+    door.rehearse(public, **once)
+    door.rehearse(table[["age", "dose"]][1:], **once)  # other rows, as far as one can see
+    assert not hasattr(pickle.loads(pickle.dumps(door)), "_private")
+
+
+def test_a_fit_without_opendp_leaves_the_budget_as_it_was(monkeypatch):
+    for module in ("opendp", "opendp.prelude"):  # as where it is not installed
+        monkeypatch.setitem(sys.modules, module, None)
+    ledger = PrivacyLedger(budget=Budget(2.0, 1e-3))
+    door = lloyd(ledger=ledger, mode="secure", seed=None)
+    for call in (door.preview, door.fit):
+        refuses(ImportError, "^secure noise needs OpenDP: pip install", call, patients(),
+                clients="hospital")  # fmt: skip
+    assert ledger.remaining == 1 and not ledger.releases
+
+
+def test_a_statement_tells_planned_numbers_only():
+    """Two runs of one plan: other cohorts, the same statement, file, record and HTML."""
+    rows = ClientData(np.random.default_rng(0).uniform(0, 100, (24, 2)), np.arange(13) * 2,
+                      np.arange(24) % 2)  # fmt: skip
+    told = set()
+    for seed in range(4):
+        door = RRCluster(2, epsilon=4.0, method="sums_only", trust="ideal", cohort=6, n_rounds=2,
+                         classes=[0, 1], lower=0, upper=100, mode="teaching",
+                         seed=seed).fit(rows)  # fmt: skip
+        kept = as_json(door) | {"content": None}
+        told.add((json.dumps(kept), door.statement()._repr_html_(),
+                  door.transcript_.to_frame().to_csv()))  # fmt: skip
+        assert door.plan_.sampling is not None
+    assert len(told) == 1
 
 
 def test_more_budget_and_more_rows_help_in_a_rehearsal():

@@ -12,6 +12,7 @@ from conftest import refuses
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fedclust_helpers.estimators import FastLloydKMeans, RRCluster
 from fedclust_helpers.federation import ClientData, LocalReports, simulate
 from fedclust_helpers.federation.data import ClippedDataWarning, row_lengths, warn_if_mostly_clipped
 
@@ -184,11 +185,41 @@ def test_tables_are_matched_by_the_names_of_their_columns():
     refuses(ValueError, "columns of different names", ClientData.from_clients, [twice])
 
 
-def test_masked_entries_are_not_read():
-    masked = np.ma.array(rows(), mask=np.eye(12, 3))
-    for build in (lambda p: ClientData(p, [0, 12]), ClientData.one_point_each,
-                  lambda p: ClientData.from_clients([p])):  # fmt: skip
-        refuses(TypeError, "must have no masked entries", build, masked)
+MASKED = np.ma.array(rows(), mask=np.eye(12, 3))
+CELLS = np.empty((12, 3), dtype=object)
+CELLS[:] = rows()
+CELLS[5, 1] = np.ma.masked
+
+
+@pytest.mark.parametrize(
+    "masked", [MASKED, list(MASKED), (*rows()[:11].tolist(), [1.0, 2.0, np.ma.masked]),
+               [[np.ma.array(v, mask=v > 0) for v in row] for row in rows()], CELLS,
+               pd.DataFrame(CELLS)],
+)  # fmt: skip
+def test_masked_entries_are_not_read_however_deep_they_lie(masked):
+    """numpy drops the mask of an array in a list, and what lies behind it would be a value."""
+    for build, name in (
+        (lambda p: ClientData(p, [0, 12]), "points"), (ClientData.one_point_each, "points"),
+        (lambda p: ClientData.from_clients([p]), r"clients\[0\]"),
+        (lambda p: ClientData.from_clients({"a": rows(), "b": p}), r"clients\['b'\]"),
+        (lambda p: ClientData.from_owners(p, np.arange(12) % 2), "points"),
+        (lambda p: FastLloydKMeans(2, epsilon=1, lower=-9, upper=9).preview(p), "X"),
+        (lambda p: FastLloydKMeans(2, epsilon=1, lower=-9, upper=9).preview([rows(), p]), "X"),
+        (lambda p: FastLloydKMeans(2, epsilon=1, lower=-9, upper=9).rehearse(p, n_rows=1), "X"),
+    ):  # fmt: skip
+        refuses(TypeError, f"^{name} .*without masked entries", build, masked)
+
+
+def test_masked_labels_and_owners_are_not_read():
+    owners = np.ma.array(np.arange(12) % 2, mask=np.arange(12) == 3)
+    each = [np.ma.array([0, 1, 2], mask=[1, 0, 0])]
+    for own in (owners, list(owners)):
+        refuses(TypeError, "owners .*without masked", ClientData.from_owners, rows(), own)
+        model = RRCluster(2, epsilon=1.0, classes=[0, 1], lower=-9, upper=9)
+        refuses(TypeError, "y .*without masked", model.preview, rows(), own)
+        refuses(TypeError, "clients .*without masked", model.preview, rows(), [0] * 12,
+                clients=own)  # fmt: skip
+    refuses(TypeError, "labels .*without masked", ClientData.from_clients, [rows()[:3]], each)
 
 
 @pytest.mark.parametrize(

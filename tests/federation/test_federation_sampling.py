@@ -3,6 +3,7 @@
 Statistical tests use fixed seeds and state the probability of a false alarm.
 """
 
+from itertools import pairwise, permutations
 from typing import Any
 
 import numpy as np
@@ -252,6 +253,63 @@ def test_poisson_cohorts_have_binomial_sizes_and_fixed_ones_their_size():
     # sampling without replacement: variance of a count is n q (1 - q), and they sum to a constant
     statistic = ((taken - 4000 * 7 / M) ** 2).sum() / (4000 * (7 / M) * (1 - 7 / M) * M / (M - 1))
     assert stats.chi2.sf(statistic, M - 1) > 1e-4
+
+
+# secure mode has no seed: all the checks below together fail by chance with probability < 1e-6
+CHANCE = 1e-9
+
+
+def within(count, n, p):
+    """Whether a count is one of n draws with probability p."""
+    return min(stats.binom.cdf(count, n, p), stats.binom.sf(count - 1, n, p)) > CHANCE / 2
+
+
+def equally_likely(counts):
+    return stats.chisquare(counts).pvalue > CHANCE
+
+
+def test_secure_uniforms_are_uniform_in_every_bit_and_fresh():
+    drawn = [Randomness.secure().uniforms(4096) for _ in range(32)]
+    u = np.concatenate(drawn)
+    words = u * 2.0**53
+    assert (words == np.floor(words)).all() and 0 <= u.min() and u.max() < 1
+    assert equally_likely(np.bincount((u * 64).astype(int), minlength=64))
+    bits = (words.astype(np.uint64)[:, None] >> np.arange(53, dtype=np.uint64)) & np.uint64(1)
+    assert all(within(ones, len(u), 0.5) for ones in bits.sum(axis=0))
+    # one draw and the next: 8 x 8 cells of pairs
+    pairs = 8 * (np.concatenate(drawn[:-1]) * 8).astype(int)
+    pairs += (np.concatenate(drawn[1:]) * 8).astype(int)
+    assert equally_likely(np.bincount(pairs, minlength=64))
+
+
+def test_secure_subsets_and_orders_are_all_as_likely():
+    source = Randomness.secure()
+    subsets = [tuple(source.subset(5, 2)) for _ in range(4000)]
+    assert all(0 <= a < b < 5 for a, b in subsets)
+    assert equally_likely([subsets.count((a, b)) for a in range(5) for b in range(a + 1, 5)])
+    orders = [tuple(source.order(4)) for _ in range(4800)]
+    assert equally_likely([orders.count(o) for o in permutations(range(4))])
+    again = sum(a == b for a, b in pairwise(subsets))
+    assert within(again, len(subsets) - 1, 1 / 10)
+    assert len(source.subset(9, 0)) == 0 and list(source.subset(9, 9)) == list(range(9))
+
+
+@pytest.mark.parametrize("sampling", [POISSON, FIXED])
+def test_secure_cohorts_have_their_rate_their_size_and_are_drawn_anew(sampling):
+    ledger = PrivacyLedger("client", sampling.adjacency)
+    f = simulate(client_data(), "ideal", mode="secure", ledger=ledger)
+    n = 2000
+    taken = np.zeros((n, M), dtype=bool)
+    for t in range(n):
+        taken[t, f._draw(sampling)] = True
+    share = sampling.share
+    assert within(taken.sum(), n * M, share) if sampling is POISSON else (taken.sum(1) == 7).all()
+    each, both = CHANCE / M, (taken[1:] & taken[:-1]).sum(axis=0)
+    for client in range(M):  # each of them at its rate, and whatever the round before was
+        alone = taken[:, client].sum()
+        for count, rounds, p in ((alone, n, share), (both[client], n - 1, share**2)):
+            bound = stats.norm.isf(each) * np.sqrt(3 * rounds * p * (1 - p))  # pairs overlap
+            assert abs(count - rounds * p) < bound
 
 
 def test_the_ledger_is_charged_with_the_sampling():
