@@ -571,7 +571,7 @@ ESTIMATORS: tuple[Mutant, ...] = (
         "estimators/test_second_hour.py::test_ids_of_a_table_in_another_order_are_refused",
     ),
     mutant(
-        "command-results-for-everybody",
+        "estimators-command-results-for-everybody",
         "results of the command are for its user alone",
         "command.py",
         'open(path, "x", encoding="utf-8", opener=private)',
