@@ -83,7 +83,7 @@ class Study:
         Which of the two. Local reports need the ball.
     columns : list of str, optional
         Names of the columns, in their order. Rows that have names must have these.
-    lower, upper : float or list of float, optional
+    lower, upper : float or array_like of shape (d,), optional
         Public bounds of the columns in the units of the rows: every client maps the box between
         them to [-bound, bound]^d first (local reports: to the cube inside that ball). Without them
         rows are in the units of `bound`.
@@ -182,15 +182,16 @@ class Study:
 
     def _check_columns(self) -> None:
         names = self.columns
-        good = isinstance(names, list | tuple) and all(isinstance(n, str) and n for n in names)
-        if names is not None and not (good and len({*names}) == len(names) == self.n_features):
+        if names is not None and not len({*names}) == len(names) == self.n_features:
             raise ValueError(f"columns must be a list of {self.n_features} different names")
         if (self.lower is None) != (self.upper is None):
             raise ValueError("lower and upper must both be given, or neither")
         if self.lower is not None:
-            low, high = (as_bound(getattr(self, n), n, self.n_features) for n in ("lower", "upper"))
-            if not (low < high).all():
+            sides = [as_bound(getattr(self, n), n, self.n_features) for n in ("lower", "upper")]
+            if not (sides[0] < sides[1]).all():
                 raise ValueError("upper must be greater than lower in every column")
+            for name, side in zip(("lower", "upper"), sides, strict=True):
+                object.__setattr__(self, name, side.tolist())  # one form, in every agreement
 
     def scaled(self, rows: FloatArray) -> FloatArray:
         """Rows (n, d) in the units of `bound`, from those of `lower` and `upper`, if any."""

@@ -633,6 +633,10 @@ def test_files_of_a_client_are_for_its_account_alone(tmp_path):
         ({"trust": "blind"}, "trust must be one of"),
         ({"trust": "trusted"}, "noise_from must be 'server' where trust is 'trusted'"),
         ({"method": "sums_only", "receiver": "server"}, "receiver must be 'clients' for sums_only"),
+        ({"columns": ["a", "a"]}, "columns must be a list of 2 different names"),
+        ({"lower": 0.0}, "lower and upper must both be given"),
+        ({"lower": [0.0, 1.0], "upper": 1.0}, "upper must be greater than lower"),
+        ({"lower": [0.0] * 3, "upper": 1.0}, "lower must be a number or 2 numbers"),
     ],
 )
 def test_a_study_that_cannot_run_is_refused(changes, message):
@@ -640,8 +644,9 @@ def test_a_study_that_cannot_run_is_refused(changes, message):
 
 
 def test_a_study_is_the_same_when_read_again():
-    again = type(study()).from_json(study().to_json())
-    assert again == study()
+    bounded = study(lower=np.zeros(2), upper=1)  # one form of the bounds, in every agreement
+    again = type(study()).from_json(bounded.to_json())
+    assert again == bounded == study(lower=0.0, upper=[1.0, 1.0])
     refuses(ValueError, "unknown: \\['code'\\]", type(again).from_json, '{"code": 1}')
 
 

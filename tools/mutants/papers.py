@@ -571,6 +571,14 @@ ESTIMATORS: tuple[Mutant, ...] = (
         "estimators/test_second_hour.py::test_ids_of_a_table_in_another_order_are_refused",
     ),
     mutant(
+        "estimators-command-results-for-everybody",
+        "results of the command are for its user alone",
+        "command.py",
+        'open(path, "x", encoding="utf-8", opener=private)',
+        'open(path, "x", encoding="utf-8")',
+        "estimators/test_command.py::test_a_study_goes_from_files_to_centres_and_statement",
+    ),
+    mutant(
         "estimators-command-leaves-no-trace",
         "a run that was stopped is not repeated as if nothing was spent",
         "command.py",
