@@ -409,7 +409,10 @@ def test_rows_are_measured_again_and_compared(tmp_path: Path) -> None:
     text = (tmp_path / "toy.csv").read_text()
     (tmp_path / "toy.csv").write_text(text.replace("3.33333", "3.33334"))
     (other,) = remake(toy(), {"x": "3.0"}, tmp_path)
-    assert other.differences == ["x=3 runs=3: mean 3.33334, 3.33333"]
+    assert other.differences == ["x=3 runs=3: mean 3.33334, 3.33333"] and not other.beyond
+    (tmp_path / "toy.csv").write_text(text.replace("3.33333", "9.33333"))
+    (far,) = remake(toy(), {"x": "3"}, tmp_path)
+    assert far.beyond == far.differences == ["x=3 runs=3: mean 9.33333, 3.33333"]
 
 
 @pytest.mark.parametrize("n_each", [1, 3, 100])
@@ -478,7 +481,9 @@ def test_command_line_checks_rows_drawn_at_random(tmp_path, capsys):
     arguments = ["--design", "quick", "--out", str(tmp_path), "--table", "rr_flips"]
     arguments += ["--check", "1", "--draw", "3", "--jobs", "1"]
     command.main(arguments)
-    assert re.fullmatch(r"rr_flips: [1-9]\d* rows, 0 numbers differ\n", capsys.readouterr().out)
+    assert re.fullmatch(
+        r"rr_flips: [1-9]\d* rows, 0 numbers .* beyond their interval\n", capsys.readouterr().out
+    )
     path = tmp_path / "rr_flips.csv"
     table = pd.read_csv(path, dtype=str)
     table.assign(**{table.columns[-1]: "0.123"}).to_csv(path, index=False)
