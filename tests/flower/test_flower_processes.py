@@ -130,7 +130,7 @@ def test_killed_processes_go_on(tmp_path):
     try:
         mode = stat.S_IMODE((tmp_path / "0" / "s").stat().st_mode)
         assert mode & 0o077 == 0  # the socket is the client's own
-        room = server(tmp_path, agreed, processes, patience=0.5, deadline=600.0)
+        room = server(tmp_path, agreed, processes, patience=0.5)
         gone = server(tmp_path, agreed, processes, patience=0.5, deadline=1.0)
         processes.kill(1)
         refuses(RoundFailedError, "no answer to hello 0 within 1 s", gone.run)
@@ -181,9 +181,7 @@ def serve_until(folder, end, number):
     """In that process."""
     folder = Path(folder)
     transport = Sockets(folder)
-    room = server(
-        folder, Study.read(folder / "study.json"), transport, patience=5.0, deadline=600.0
-    )
+    room = server(folder, Study.read(folder / "study.json"), transport, patience=5.0)
     calls = count(1)
 
     def killed_before(function):

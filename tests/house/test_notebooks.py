@@ -357,7 +357,13 @@ def test_nbval_does_not_run_widget_cells_and_compares_the_others(tmp_path: Path)
     ],
 )
 def test_stored_text_is_compared_with_its_numbers(stored: str, found: str, same: bool) -> None:
-    assert COMPARE.same_text(stored, found) is same
+    assert COMPARE.same_text(stored, found, digits=True) is same
+
+
+def test_numbers_of_runs_are_not_compared_but_their_words_are() -> None:
+    assert COMPARE.same_text("cost   0.95, reproduced", "cost 12.5, reproduced", digits=False)
+    assert not COMPARE.same_text("cost 0.95, reproduced", "cost 0.95, refuted", digits=False)
+    assert not COMPARE.same_text("cost 0.95", "cost nan", digits=False)
 
 
 def test_figures_are_compared_by_existence_and_size() -> None:
