@@ -4,7 +4,7 @@
 #           BACKEND=dask SCHEDULER=tcp://host:8786 (results on many machines: docs/sweeps.md)
 
 .POSIX:
-.PHONY: help lab test test-all test-data fast lint notebooks variations results recheck rivals bench mutants sweep browser-test federation-test wheel-test site lock clean
+.PHONY: help lab test test-all fast lint notebooks variations results recheck rivals bench mutants sweep browser-test federation-test wheel-test site lock clean
 
 VENV = .venv
 SITE = .venv-site
@@ -24,7 +24,6 @@ LAB_FLAGS =
 RUN = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 PYTHONHASHSEED=0 $(VENV)/bin
 # tests/offline refuses sockets to other hosts, in all processes that tests start
 PYTEST = PYTHONPATH="$$PWD/tests/offline$${PYTHONPATH:+:$$PYTHONPATH}" $(RUN)/python -m pytest -q
-TIERS = not browser and not federation
 NBVAL = $(PYTEST) -n $(N) --dist loadfile --nbval --nbval-current-env \
 	--nbval-cell-timeout=900 --nbval-kernel-startup-timeout=600 --durations=5 \
 	--ignore-glob='notebooks/*.py' notebooks
@@ -37,19 +36,15 @@ lab: $(VENV)/installed          ## install and open JupyterLab on the first note
 	$(RUN)/python scripts/lab.py $(LAB_FLAGS)
 
 test: lint          ## install what tests need and run them: lint, types, unit, notebooks (5 min, no network)
-	$(PYTEST) -n $(N) -m "not thorough and $(TIERS)" --durations=10
+	$(PYTEST) -n $(N) -m "not thorough and not browser and not federation" --durations=10
 	$(NBVAL)
 
 test-all: lint          ## as `make test`, with those marked thorough, and real data if FEDCLUST_DATA_DIR names them
 	$(PYTEST) -n $(N) --durations=10
 	$(NBVAL)
 
-test-data: $(VENV)/installed          ## the files of tests that ask for real data, in FEDCLUST_DATA_DIR
-	$(PYTEST) -n $(N) -m "$(TIERS)" --durations=10 \
-	    $$(grep -rlE '\b(need|local_file)\(|datasets.available\(' tests --include='test_*.py')
-
 fast: $(VENV)/installed          ## quick tests only: none marked slow or thorough, no notebook is executed (1 min)
-	$(PYTEST) -n $(N) -m "not slow and not thorough and $(TIERS)" --durations=10
+	$(PYTEST) -n $(N) -m "not slow and not thorough and not browser and not federation" --durations=10
 
 lint: $(VENV)/installed          ## ruff (rules and format), mypy and codespell
 	$(RUN)/ruff check .
