@@ -122,7 +122,7 @@ class Processes(Sockets):
             room.wait()
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_killed_processes_go_on(tmp_path):
     agreed = study(noise_from="server", options=LLOYD | {"n_rounds": 6})
     furnish(tmp_path, agreed)
@@ -200,7 +200,7 @@ def serve_until(folder, end, number):
     room.run()
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_killed_server_process_goes_on(tmp_path):
     """Ended with a release half asked for, half kept and not kept; then without its journal."""
     agreed = study(noise_from="server")

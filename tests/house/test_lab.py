@@ -53,7 +53,7 @@ def test_copies_that_were_changed_are_kept_and_others_renewed(checkout: Path) ->
     assert copy_notebooks() == [NAME] and copy.read_bytes() == mine
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 def test_run_all_and_autosave_leave_the_checkout_clean(checkout: Path, tmp_path: Path) -> None:
     git = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-C", str(checkout)]
@@ -83,8 +83,8 @@ def test_run_all_and_autosave_leave_the_checkout_clean(checkout: Path, tmp_path:
 
     def save() -> None:
         content = {"type": "notebook", "format": "json", "content": notebook}
-        ask("PUT", f"contents/lab/{NAME}", content)
-        ask("POST", f"contents/lab/{NAME}/checkpoints")
+        ask("PUT", f"contents/{NAME}", content)
+        ask("POST", f"contents/{NAME}/checkpoints")
 
     try:
         end = time.monotonic() + 600
@@ -97,8 +97,8 @@ def test_run_all_and_autosave_leave_the_checkout_clean(checkout: Path, tmp_path:
                     tmp_path / "log"
                 ).read_text()
                 time.sleep(0.2)
-        notebook = nbformat.from_dict(ask("GET", f"contents/lab/{NAME}")["content"])
-        session = {"path": f"lab/{NAME}", "type": "notebook", "name": NAME,
+        notebook = nbformat.from_dict(ask("GET", f"contents/{NAME}")["content"])
+        session = {"path": NAME, "type": "notebook", "name": NAME,
                    "kernel": {"name": "python3"}}  # fmt: skip
         kernel = ask("POST", "sessions", session)["kernel"]["id"]
         run_all(notebook, tmp_path / "runtime" / f"kernel-{kernel}.json", save)
@@ -107,9 +107,10 @@ def test_run_all_and_autosave_leave_the_checkout_clean(checkout: Path, tmp_path:
         server.terminate()
         server.wait()
     changed = subprocess.run([*git, "status", "--porcelain"], capture_output=True, text=True)
-    assert changed.stdout == "" and (checkout / "lab" / NAME).read_bytes() != (
-        checkout / "notebooks" / NAME
-    ).read_bytes()
+    assert (
+        changed.stdout == ""
+        and (checkout / "lab" / NAME).read_bytes() != (checkout / "notebooks" / NAME).read_bytes()
+    )
 
 
 def run_all(notebook: Any, connection: Path, save: Any) -> None:
@@ -120,7 +121,9 @@ def run_all(notebook: Any, connection: Path, save: Any) -> None:
     client.load_connection_file()
     client.start_channels()
     try:
-        client.wait_for_ready(timeout=600)
+        asked = client.kernel_info()
+        while client.get_shell_msg(timeout=600)["parent_header"].get("msg_id") != asked:
+            pass
         for i, cell in enumerate(notebook.cells):
             if cell.cell_type != "code" or "widget" in cell.metadata.get("tags", ()):
                 continue

@@ -302,7 +302,7 @@ def test_building_a_failing_notebook_fails(tmp_path: Path) -> None:
     assert not (tmp_path / "00_toy.ipynb").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("code", "match"),
     [

@@ -226,7 +226,7 @@ def test_every_public_callable_is_swept_or_said_not_to_be(root):
     assert silent <= set(allowed.NEVER_SWEPT), "give it a test, or a reason in NEVER_SWEPT"
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_sample_of_the_sweep_meets_the_goal(root):
     # the cases are drawn with a seed: the same ones every time, no false alarm
     command = [sys.executable, "-m", "tools.sweep", "--sample", "500", "--seed", "1", "--all"]

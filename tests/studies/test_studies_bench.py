@@ -240,7 +240,7 @@ def times_measured(folder: Path) -> list[int]:
     return [len((folder / f"measured {x}").read_text()) for x in range(6)]
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_what_was_finished_before_workers_were_killed_is_not_measured_again(tmp_path):
     notes, alone, out = tmp_path / "notes", tmp_path / "alone", tmp_path / "out"
     notes.mkdir()
@@ -303,7 +303,7 @@ def test_an_interrupted_run_is_resumed_on_dask(cluster, begun, tmp_path):
     assert sorted(p.name for p in tmp_path.glob("measured *")) == ["measured 4", "measured 5"]
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_cell_that_dask_gives_up_ends_with_a_sentence(cluster, tmp_path, monkeypatch):
     monkeypatch.setattr(runner, "PATIENCE", 2)
     scheduler = cluster.cluster.scheduler
