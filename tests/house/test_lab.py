@@ -62,8 +62,8 @@ def test_run_all_and_autosave_leave_the_checkout_clean(checkout: Path, tmp_path:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, str(checkout / "scripts" / "lab.py"), "--no-browser",
-               f"--port={port}", "--ServerApp.port_retries=0", "--IdentityProvider.token=t"]  # fmt: skip
+    flags = [f"--port={port}", "--ServerApp.port_retries=0", "--IdentityProvider.token=t"]
+    command = [sys.executable, str(checkout / "scripts" / "lab.py"), "--no-browser", *flags]
     path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     environment = {k: v for k, v in os.environ.items() if k != "MPLBACKEND"} | {
         "PYTHONPATH": path, "JUPYTER_RUNTIME_DIR": str(tmp_path / "runtime"),
