@@ -4,7 +4,7 @@
 #           BACKEND=dask SCHEDULER=tcp://host:8786 (results on many machines: docs/sweeps.md)
 
 .POSIX:
-.PHONY: help lab test fast lint notebooks variations results recheck rivals bench mutants sweep browser-test federation-test wheel-test site lock clean
+.PHONY: help lab test test-all fast lint notebooks variations results recheck rivals bench mutants sweep browser-test federation-test wheel-test site lock clean
 
 VENV = .venv
 SITE = .venv-site
@@ -22,25 +22,29 @@ SCHEDULER =
 BENCH =
 LAB_FLAGS =
 RUN = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 PYTHONHASHSEED=0 $(VENV)/bin
-PYTEST = $(RUN)/python -m pytest -q
+# tests/offline refuses sockets to other hosts, in all processes that tests start
+PYTEST = PYTHONPATH="$$PWD/tests/offline$${PYTHONPATH:+:$$PYTHONPATH}" $(RUN)/python -m pytest -q
+NBVAL = $(PYTEST) -n $(N) --dist loadfile --nbval --nbval-current-env \
+	--nbval-cell-timeout=900 --nbval-kernel-startup-timeout=600 --durations=5 \
+	--ignore-glob='notebooks/*.py' notebooks
 PIP = $(VENV)/bin/python -m pip --disable-pip-version-check
 
 help:          ## list the targets
 	@sed -n 's/^\([a-z-]*\): .*## /make \1	/p' Makefile | expand -t 20
 
-lab: $(VENV)/installed          ## install and open JupyterLab on the first notebook
-	@# as root (in a container, say) the server starts only when told that this is meant
-	@root=$$([ "$$(id -u)" = 0 ] && echo --allow-root || true); \
-	    $(RUN)/jupyter lab $$root $(LAB_FLAGS) notebooks/00_start_here.ipynb
+lab: $(VENV)/installed          ## install and open JupyterLab on the first notebook: copies in lab/, which Git leaves alone
+	$(RUN)/python scripts/lab.py $(LAB_FLAGS)
 
-test: lint          ## install what tests need and run everything: lint, types, unit, notebooks
+test: lint          ## install what tests need and run them: lint, types, unit, notebooks (5 min, no network)
+	$(PYTEST) -n $(N) -m "not thorough and not browser and not federation" --durations=10
+	$(NBVAL)
+
+test-all: lint          ## as `make test`, with those marked thorough, and real data if FEDCLUST_DATA_DIR names them
 	$(PYTEST) -n $(N) --durations=10
-	$(PYTEST) -n $(N) --dist loadfile --nbval --nbval-current-env \
-	    --nbval-cell-timeout=300 --nbval-kernel-startup-timeout=120 --durations=5 \
-	    --ignore-glob='notebooks/*.py' notebooks
+	$(NBVAL)
 
-fast: $(VENV)/installed          ## quick tests only: nothing marked slow, no notebook is executed
-	$(PYTEST) -n $(N) -m "not slow and not browser and not federation"
+fast: $(VENV)/installed          ## quick tests only: none marked slow or thorough, no notebook is executed (1 min)
+	$(PYTEST) -n $(N) -m "not slow and not thorough and not browser and not federation" --durations=10
 
 lint: $(VENV)/installed          ## ruff (rules and format), mypy and codespell
 	$(RUN)/ruff check .

@@ -1,5 +1,7 @@
 """Studies, rooms and bad networks for the tests of a real federation."""
 
+from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -68,8 +70,13 @@ def open_room(folder: Path, agreed: Study, number: int, **options: Any) -> Clien
 
 def server(folder: Path, agreed: Study, transport: Any, **options: Any) -> ServerRoom:
     """A server with its journal in `folder` that is soon impatient."""
-    options = {"deadline": 20.0, "patience": 0.02, "journal": folder / "server.json"} | options
+    options = {"deadline": 600.0, "patience": 0.02, "journal": folder / "server.json"} | options
     return ServerRoom(agreed, transport, **options)
+
+
+def ticks() -> Callable[[], float]:
+    """A clock that goes on when it is read: a deadline that no busy machine brings nearer."""
+    return (float(tick) for tick in count()).__next__
 
 
 class BadNetwork(Direct):

@@ -23,6 +23,7 @@ from fedclust_helpers.studies import (
 from fedclust_helpers.studies.bench.cell import MAX_RUNS, Table
 from fedclust_helpers.studies.bench.machines import BACKENDS, dask_client
 from fedclust_helpers.studies.bench.rows import report, spread
+from fedclust_helpers.studies.page import moved_verdicts
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -39,7 +40,8 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument(
         "--check", type=int, metavar="N",
         help="measure rows drawn at random again, N for every method, data set and other word among"
-        " the settings, and compare them with the stored ones",
+        " the settings, and grade all claims again: numbers stay in their intervals, verdicts as"
+        " they are",
     )  # fmt: skip
     parser.add_argument("--draw", type=int, default=0, help="which rows --check draws (default 0)")
     parser.add_argument("--jobs", type=int, default=2, help="processes (default 2)")
@@ -115,8 +117,12 @@ def _tables(options: argparse.Namespace, folder: Path, **where: Any) -> None:
 
 
 def _check(parser: argparse.ArgumentParser, options: argparse.Namespace, folder: Path) -> None:
-    """Draw rows of the tables, measure them again, print what differs; status 2 if digits do."""
-    differ = 0
+    """Draw rows of the tables, measure them again, print what differs; grade all claims again.
+
+    Status 2 if a number is outside of its interval or a verdict is another. Digits alone are not
+    portable: processors round differently.
+    """
+    moved = 0
     for name, table in _asked(options):
         design = table.quick if options.design == "quick" else table.design
         rng = np.random.default_rng([options.draw, *name.encode()])
@@ -124,10 +130,16 @@ def _check(parser: argparse.ArgumentParser, options: argparse.Namespace, folder:
         jobs = [joblib.delayed(remake)(table, row, folder, design=design) for row in rows]
         made = [each for one in joblib.Parallel(options.jobs)(jobs) for each in one]
         found = [line for each in made for line in each.differences]
+        beyond = [line for each in made for line in each.beyond]
         n_rows = sum(len(each.names) for each in made)
-        print(f"{name}: {n_rows} rows, {len(found)} numbers differ", *found, sep="\n  ", flush=True)
-        differ += len(found)
-    if differ:
+        print(f"{name}: {n_rows} rows, {len(found)} numbers differ, {len(beyond)} of them beyond"
+              " their interval", *beyond, sep="\n  ", flush=True)  # fmt: skip
+        moved += len(beyond)
+    if options.table == "all":
+        verdicts = moved_verdicts()
+        print(f"claims: {len(verdicts)} verdicts differ", *verdicts, sep="\n  ")
+        moved += len(verdicts)
+    if moved:
         parser.exit(2)
 
 

@@ -70,6 +70,12 @@ def grade(*ids: str) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)
 
 
+def moved_verdicts() -> list[str]:
+    """ "id: committed, now" for each claim whose verdict is another one now."""
+    then, now = (frame.set_index("id")["verdict"] for frame in (load_results("claims"), grade()))
+    return [f"{name}: {then[name]}, {now[name]}" for name in now.index if then[name] != now[name]]
+
+
 def to_page(graded: pd.DataFrame) -> str:
     """The readable page, with an anchor for each id."""
     words = "\n".join(f"- **{word}**: {meaning}." for word, meaning in grading.VERDICTS.items())

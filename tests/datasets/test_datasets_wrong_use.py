@@ -5,12 +5,11 @@ One wrong argument at a time is what `make sweep` tries, from the valid calls be
 
 import inspect
 import os
-import time
 
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import refuses
+from conftest import need, refuses
 from conftest import seeded as rng
 
 from fedclust_helpers import datasets
@@ -43,14 +42,15 @@ CALLS = {
                 "bounds": ([0.0, 0, 0], [10.0, 10, 10]), "bounds_note": "n",
                 "feature_names": ("a", "b", "c"), **TEXTS},
 }  # fmt: skip
-NEEDS_FILES = {"load_birch2": "birch2", "load_fashion_mnist": "fashion_mnist"}
+NEEDS_FILES = {"fetch": "s1", "load_birch2": "birch2", "load_fashion_mnist": "fashion_mnist",
+               "load_breast_wisconsin": "breast_wisconsin"}  # fmt: skip
 
 
-def test_the_valid_arguments_are_valid():
-    for function, valid in CALLS.items():
-        name = NEEDS_FILES.get(function)
-        if name is None or datasets.available(name):
-            assert getattr(datasets, function)(**valid) is not None
+@pytest.mark.parametrize("function", CALLS)
+def test_the_valid_arguments_are_valid(function):
+    if function in NEEDS_FILES:
+        need(NEEDS_FILES[function])
+    assert getattr(datasets, function)(**CALLS[function]) is not None
 
 
 def test_every_function_is_looked_at():
@@ -86,12 +86,10 @@ def test_what_fits_is_not_refused():
     ],
     ids=str,
 )
-def test_extreme_numbers_end_at_once_with_a_name(function, changes):
-    start = time.process_time()
+def test_extreme_numbers_are_refused_by_name(function, changes):
     with pytest.raises(ValueError) as caught:
         getattr(datasets, function)(**(CALLS[function] | changes))
     assert next(iter(changes)) in str(caught.value)
-    assert time.process_time() - start < 3
 
 
 @pytest.mark.parametrize("lower", [0.0, -1e-320, 1e307])

@@ -2,7 +2,6 @@
 
 import copy
 import pickle
-import time
 import warnings
 
 import joblib
@@ -10,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import refuses
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score, cross_validate
@@ -224,16 +224,15 @@ def test_what_is_no_data_is_refused_by_name_and_costs_nothing(clients, make, err
     assert not ledger.releases and ledger.remaining == 1
 
 
-def test_rows_without_owners_do_not_start_a_key_exchange_each():
+def test_rows_without_owners_do_not_start_a_key_exchange_each(monkeypatch):
     rows = np.zeros((32_000, 2))
-    start = time.perf_counter()
+    monkeypatch.setattr(X25519PrivateKey, "from_private_bytes", None)  # no key can be made
     refuses(
         ValueError, "at most 4096 clients .* owner of each row as clients.*ideal", model().fit, rows
     )
     refuses(ValueError, "at most 256 clients .*'serverless'", model(trust="serverless").fit, rows)
     with pytest.raises(ValueError, match="at most 4096 clients .* fewer clients"):
         model().fit(rows, clients=np.arange(32_000))
-    assert time.perf_counter() - start < 2  # it took 4.6 s and more to run
     fitted = model(trust="ideal").fit(rows)
     assert fitted.plan_.facts.n_clients == 32_000
 

@@ -117,7 +117,7 @@ class Processes(Sockets):
         return room
 
     def wait(self, i):
-        end = time.monotonic() + 60
+        end = time.monotonic() + 300
         while not (self.folder / str(i) / "s").exists() and time.monotonic() < end:
             time.sleep(0.05)
 
@@ -132,7 +132,7 @@ class Processes(Sockets):
             room.wait()
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_killed_processes_go_on(tmp_path):
     agreed = study(noise_from="server", options=LLOYD | {"n_rounds": 6})
     furnish(tmp_path, agreed)
@@ -140,7 +140,7 @@ def test_killed_processes_go_on(tmp_path):
     try:
         mode = stat.S_IMODE((tmp_path / "0" / "s").stat().st_mode)
         assert mode & 0o077 == 0  # the socket is the client's own
-        room = server(tmp_path, agreed, processes, patience=0.5, deadline=60.0)
+        room = server(tmp_path, agreed, processes, patience=0.5)
         gone = server(tmp_path, agreed, processes, patience=0.5, deadline=1.0)
         second = processes.start(1)  # the same room.toml again
         assert second.wait(60) == 1
@@ -170,7 +170,7 @@ def check_results(folder, agreed):
     reference = agreed.follow(federation, agreed.planned(federation))
     for i in range(N_CLIENTS):
         path = folder / str(i) / "centers.csv"
-        end = time.monotonic() + 30
+        end = time.monotonic() + 300
         while not path.exists() and time.monotonic() < end:
             time.sleep(0.05)
         assert np.array_equal(np.loadtxt(path, delimiter=","), reference.centers)
@@ -186,7 +186,7 @@ def run_server(folder, end="", number=0):
     path = os.pathsep.join(str(p) for p in (ROOT, ROOT / "tests", ROOT / "tests" / "flower"))
     return subprocess.run(
         [sys.executable, "-c", script, str(folder), end, str(number)], capture_output=True,
-        text=True, timeout=300, env={**os.environ, "PYTHONPATH": path},
+        text=True, timeout=900, env={**os.environ, "PYTHONPATH": path},
     )  # fmt: skip
 
 
@@ -194,7 +194,7 @@ def serve_until(folder, end, number):
     """In that process."""
     folder = Path(folder)
     transport = Sockets(folder)
-    room = server(folder, Study.read(folder / "study.json"), transport, patience=5.0, deadline=60.0)
+    room = server(folder, Study.read(folder / "study.json"), transport, patience=5.0)
     calls = count(1)
 
     def killed_before(function):
@@ -213,7 +213,7 @@ def serve_until(folder, end, number):
     room.run()
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_killed_server_process_goes_on(tmp_path):
     """Ended with a release half asked for, half kept and not kept; then without its journal."""
     agreed = study(noise_from="server")

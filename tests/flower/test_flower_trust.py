@@ -28,6 +28,7 @@ from flower_cases import (
     server,
     session_of_room,
     study,
+    ticks,
 )
 
 from fedclust_helpers.accounting import Budget, LedgerMismatchError, PrivacyLedger
@@ -247,7 +248,8 @@ def test_reports_that_no_user_would_send_are_not_counted(tmp_path, spoil):
                 self._waiting.pop()
                 self._waiting.append((2, encode(replace(frame, arrays={"0": changed}))))
 
-    room = server(tmp_path, agreed, Odd(open_rooms(tmp_path, agreed)), deadline=0.3)
+    rooms = open_rooms(tmp_path, agreed)
+    room = server(tmp_path, agreed, Odd(rooms), deadline=300.0, clock=ticks())
     refuses(RoundFailedError, "from client 2 .*reports", room.run)
     assert not room.journal.path.exists()
 

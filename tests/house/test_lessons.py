@@ -293,7 +293,7 @@ def test_the_table_of_variations_is_of_these_lessons() -> None:
     assert set(table.error) == {""}
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "variation", [("00_start_here", "SEED", 1), ("00_start_here", "EPSILON", 2.0)]
 )

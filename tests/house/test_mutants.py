@@ -94,7 +94,7 @@ def test_killed_and_survived_are_told_apart():
     assert KILLED not in outcomes.values()
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_ten_mutants_are_killed(root):
     command = [sys.executable, "-m", "tools.mutants", "--quick", "--no-baseline"]
     done = subprocess.run(command, cwd=root, env=os.environ, capture_output=True, text=True)

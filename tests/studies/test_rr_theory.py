@@ -284,7 +284,7 @@ def test_table_4_was_measured_on_64_clients():
                 assert abs(right - round(right)) < 0.01 * TABLE_4_CLIENTS / 100
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_no_number_of_rounds_explains_table_4():
     """One round, and no budget for the models at all: still more noise than 87.5 % allows."""
     rows = {(r.method, r.epsilon): r for r in table_4(n_rounds=1, share=1.0)}

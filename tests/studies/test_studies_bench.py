@@ -240,7 +240,7 @@ def times_measured(folder: Path) -> list[int]:
     return [len((folder / f"measured {x}").read_text()) for x in range(6)]
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_what_was_finished_before_workers_were_killed_is_not_measured_again(tmp_path):
     notes, alone, out = tmp_path / "notes", tmp_path / "alone", tmp_path / "out"
     notes.mkdir()
@@ -303,7 +303,7 @@ def test_an_interrupted_run_is_resumed_on_dask(cluster, begun, tmp_path):
     assert sorted(p.name for p in tmp_path.glob("measured *")) == ["measured 4", "measured 5"]
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_cell_that_dask_gives_up_ends_with_a_sentence(cluster, tmp_path, monkeypatch):
     monkeypatch.setattr(runner, "PATIENCE", 2)
     scheduler = cluster.cluster.scheduler
@@ -409,7 +409,10 @@ def test_rows_are_measured_again_and_compared(tmp_path: Path) -> None:
     text = (tmp_path / "toy.csv").read_text()
     (tmp_path / "toy.csv").write_text(text.replace("3.33333", "3.33334"))
     (other,) = remake(toy(), {"x": "3.0"}, tmp_path)
-    assert other.differences == ["x=3 runs=3: mean 3.33334, 3.33333"]
+    assert other.differences == ["x=3 runs=3: mean 3.33334, 3.33333"] and not other.beyond
+    (tmp_path / "toy.csv").write_text(text.replace("3.33333", "9.33333"))
+    (far,) = remake(toy(), {"x": "3"}, tmp_path)
+    assert far.beyond == far.differences == ["x=3 runs=3: mean 9.33333, 3.33333"]
 
 
 @pytest.mark.parametrize("n_each", [1, 3, 100])
@@ -478,7 +481,9 @@ def test_command_line_checks_rows_drawn_at_random(tmp_path, capsys):
     arguments = ["--design", "quick", "--out", str(tmp_path), "--table", "rr_flips"]
     arguments += ["--check", "1", "--draw", "3", "--jobs", "1"]
     command.main(arguments)
-    assert re.fullmatch(r"rr_flips: [1-9]\d* rows, 0 numbers differ\n", capsys.readouterr().out)
+    assert re.fullmatch(
+        r"rr_flips: [1-9]\d* rows, 0 .* beyond their interval\n", capsys.readouterr().out
+    )
     path = tmp_path / "rr_flips.csv"
     table = pd.read_csv(path, dtype=str)
     table.assign(**{table.columns[-1]: "0.123"}).to_csv(path, index=False)

@@ -4,9 +4,7 @@ import importlib.util
 import io
 import math
 import os
-import platform
 import time
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -127,78 +125,6 @@ def test_committed_rows_are_those_of_the_design(name: str) -> None:
         assert not stored.duplicated([c for c in columns if c != "runs"]).any()
 
 
-# Tables whose rows are cheap, with the settings to choose from.
-CHEAP: list[tuple[str, dict[str, list[Any]]]] = [
-    ("fastlloyd_nicv", {"dataset": ["iris", "wine", "lsun"], "method": ["lloyd", "sulloyd_fold"]}),
-    ("fastlloyd_nicv", {"dataset": ["iris", "lsun"], "method": ["fastlloyd", "glloyd"],
-                        "epsilon": [0.1, 0.25, 0.5, 1.0]}),
-    ("fastlloyd_ablation", {"dataset": ["ablation_2_2_0.25", "ablation_2_2_0.5"],
-                            "alpha": [0.2, 0.8, 2.0], "postprocess": ["fold", "none"],
-                            "strategy": ["step"], "clip_step": [True, False]}),
-    ("fastlloyd_metrics", {"dataset": ["iris", "wine"], "method": ["fastlloyd", "sulloyd"],
-                           "epsilon": [0.1, 0.5]}),
-    ("fastlloyd_table3", {"dataset": ["lsun"]}),
-    ("feddp_elbow", {"level": ["point"], "eps1": [0.05, 0.1, 0.5, 1.0], "k_prime": [10, 20]}),
-    ("feddp_pareto", {"level": ["client"], "clients": [1000], "method": ["feddp", *STARTS],
-                      "setting": list(range(60))}),
-    ("ldp_oracles", {"n": [10_000], "oracle": ["hadamard", "k-rr", "olh"], "epsilon": [1, 4]}),
-    ("ldp_sums", {"n": [10_000], "dprime": [1, 4], "epsilon": [1, 4]}),
-    ("ldp_lsh", {"kind": ["simulated"], "t": [1, 2, 3], "distance": [1, 2, 4]}),
-    ("ldp_scaling", {"quantity": ["oracle_error", "zipf_missed", "excess_alg1"], "n": [10_000]}),
-    ("ldp_trust", {"n": [1000, 3000], "trust": ["none", "central", "secure_sum", "local"]}),
-    ("ldp_cost", {"algorithm": ["alg1", "alg1_hso", "alg4", "grid_histogram"], "n": [10_000],
-                  "dprime": [2, 4], "k": [3, 5], "epsilon": [1, 4]}),
-    ("rr_accountants", {"accountant": ["paper", "wor_rdp"], "rounds": [10, 50], "epsilon": [4]}),
-    ("rr_flips", {"identifiers": ["printed", "krr"], "k": [2, 4], "epsilon": [4, 16]}),
-    ("rr_rebalancing", {"sigma_theta": [0.5, 3.0], "B": [10, 30]}),
-    ("rr_lines", {"sizes": ["balanced"], "difficulty": ["easy", "hard"], "init": ["far"],
-                  "method": ["fedavg", "ifca"]}),
-    ("rr_clips", {"model": ["softmax"], "method": ["fedavg"], "sampling": ["fixed"],
-                  "epsilon": [2, 4, 8], "clip": [0.1, 1.0]}),
-    ("better_nicv", {"dataset": ["iris", "wine"], "method": ["fastlloyd", "overclustered"],
-                     "epsilon": [0.25, 1.0]}),
-    ("better_bounds", {"dataset": ["s1"], "width": [0.8], "method": ["fastlloyd"],
-                       "epsilon": [0.25, 1]}),
-    ("better_local", {"data": ["mixture"], "n": [10_000], "dprime": [2], "k": [5],
-                      "algorithm": ["alg1", "sketch"], "epsilon": [1, 4]}),
-    ("trust_price", {"trust": ["local"], "algorithm": ["alg1"], "epsilon": [0.5, 1]}),
-    ("side_by_side", {"data": ["mixture"], "n": [1000], "trust": ["trusted", "masked"],
-                      "method": ["fastlloyd"], "epsilon": [1]}),
-]  # fmt: skip
-PAPERS = ("fastlloyd", "feddp", "ldp", "rr", "better", "trust_price", "side_by_side")
-# which rows: the same for everybody, so that no day fails alone; the weekly run draws others
-SAMPLE = int(os.environ.get("FEDCLUST_SAMPLE", 739942))
-
-
-def locked_here() -> bool:
-    """Whether sums are ordered as they were for the committed tables, as far as one can know."""
-    lock = dict(
-        line.split("==")
-        for line in (RESULTS.parents[1] / "requirements.lock").read_text().split()
-        if "==" in line
-    )
-    same = all(version(name) == lock[name] for name in ("numpy", "scipy", "scikit-learn"))
-    return same and platform.machine() in ("x86_64", "AMD64")
-
-
-@pytest.mark.parametrize("turn", range(2))
-@pytest.mark.parametrize("paper", PAPERS)
-def test_committed_rows_are_remade_to_the_digit(paper: str, turn: int) -> None:
-    """Seeds and data as committed; without the locked libraries, to 1e-3 only."""
-    pool = [row for row in CHEAP if row[0].startswith(paper)]
-    name, choices = pool[(2 * SAMPLE + turn) % len(pool)]
-    rng = np.random.default_rng([SAMPLE, turn])
-    wanted = {key: str(values[rng.integers(len(values))]) for key, values in choices.items()}
-    made = studies.remake(studies.TABLES[name], wanted, RESULTS)
-    assert sum(len(each.names) for each in made)
-    for each in made:
-        if locked_here():
-            assert not each.differences, (SAMPLE, wanted)
-        numbers = each.stored.apply(pd.to_numeric, errors="coerce")
-        again = each.recomputed.apply(pd.to_numeric, errors="coerce")
-        np.testing.assert_allclose(again, numbers, rtol=1e-3, atol=1e-9)
-
-
 @pytest.mark.parametrize("names", [("fastlloyd_metrics", "feddp_elbow", "ldp_sums", "rr_flips")])
 def test_tables_do_not_depend_on_the_number_of_processes(quick, tmp_path, names):
     for name in names:
@@ -273,11 +199,9 @@ def test_cells_of_unknown_methods_are_named(changes: dict[str, str], match: str)
      "synth_1000000000000_2_0", "synthk_1000000000000000000000000000000_0", "IRIS", "iris ", "g2_",
      "g2", "g2_2_3", "synth_2", "iris_2"],
 )  # fmt: skip
-def test_names_of_no_data_set_are_refused_at_once(name: str) -> None:
-    start = time.process_time()
+def test_names_of_no_data_set_are_refused(name: str) -> None:
     for function in (fl_problems.load_problem, fl_problems.reference_centers):
         refuses(ValueError, "name must be a data set of the result tables", function, name)
-    assert time.process_time() - start < 3
 
 
 def test_committed_g2_is_drawn_as_named() -> None:

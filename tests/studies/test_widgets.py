@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import re
-import time
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -180,7 +179,7 @@ def test_redraw_calls_the_still_pictures_function_on_a_new_figure() -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_controls_start_as_said_and_redraw_within_a_second(
+def test_controls_start_as_said_and_redraw_on_a_figure_of_their_own(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("ipywidgets", reason="ipywidgets is not installed (extra: notebooks)")
@@ -191,28 +190,9 @@ def test_controls_start_as_said_and_redraw_within_a_second(
     controls = callback.widget.children[: len(case.controls)]
     assert {c.description: c.value for c in controls} == pytest.approx(case.controls)
     assert not any(c.continuous_update for c in controls if hasattr(c, "min"))
-    callback(**case.moved)  # the first figure also loads fonts
-    seconds = []
     for _ in range(2):
-        begin = time.process_time()
         callback(**case.moved)
-        seconds.append(time.process_time() - begin)
-    assert shown[-3:] == list(range(len(plt.get_fignums()) - 2, len(plt.get_fignums()) + 1))
-    assert min(seconds) < 1.0  # processor time: other programs do not count
-
-
-def test_rr_answers_within_a_second_on_the_notebooks_data() -> None:
-    options = {"n_train": 20, "n_test": 5, "reuse": True, "rng": np.random.default_rng(5)}
-    toy, short = paper_data.make_rotated_digits(200, **options), {"cohort": 40, "n_rounds": 20}
-    grid = rr.accuracy_table(toy, sizes=(0, 10), epsilons=(16.0,), seeds=(1,), **short)
-    seconds = []
-    for b in (0, 5, 10):
-        begin, axes = time.process_time(), plt.subplots(1, 3)[1]
-        settings = {"min_size": b, "epsilon": 16.0, "identifiers": "corrected", "seed": 1}
-        rr.rebalancing_run(axes, toy, grid, **settings, **short)
-        axes[0].figure.canvas.draw()
-        seconds.append(time.process_time() - begin)
-    assert min(seconds) < 1.0
+    assert shown[-2:] == [len(plt.get_fignums()) - 1, len(plt.get_fignums())]
 
 
 def test_moving_a_control_draws_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,7 @@
     python -m tools.mutants                    all of them, after the same tests without any change
     python -m tools.mutants --list             names and what each breaks
     python -m tools.mutants --only NAME ...    some of them (a prefix will do)
-    python -m tools.mutants --quick            the ten that `make test` runs
+    python -m tools.mutants --quick            the ten that `make test-all` runs
     python -m tools.mutants --sample 10        ten drawn at random (--seed)
     python -m tools.mutants --every-test       go on after the first failing test, and list them all
 

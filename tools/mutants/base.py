@@ -53,7 +53,7 @@ class Mutant:
     tests : tuple of str
         Node ids (or files) of the tests that must notice, the killer first.
     quick : bool
-        Whether it is one of the few that `make test` runs.
+        Whether it is one of the few that `make test-all` runs.
     seconds : float
         Limit of time for its tests.
     """

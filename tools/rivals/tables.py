@@ -209,7 +209,8 @@ TABLES = tables_of(
         "rivals", _rivals, nicv,
         "sets,dataset,n,d,k,epsilon,delta,method,trust,unit,relation,runs,nicv_mean,ci95,seconds,"
         "version",
-        finish=promised, seed="{dataset}/{method}/{epsilon:g}", anew=("seconds",), sequential=True,
+        finish=promised, seed="{dataset}/{method}/{epsilon:g}", anew=("seconds", "version"),
+        sequential=True,
     ),
     Table(
         "rivals_budget",

@@ -1,11 +1,11 @@
-"""Single rows of a committed table, made again and compared digit by digit."""
+"""Single rows of a committed table, made again: which digits differ, which leave the interval."""
 
 from __future__ import annotations
 
 import io
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,6 +16,7 @@ from fedclust_helpers.studies.bench.cell import Cell, Design, Table
 from fedclust_helpers.studies.bench.runner import CPU, as_csv, measured
 
 REPEATED = {"seed", "draw"}  # what rows are means over
+INTERVAL = 0.05  # relative, of a row that states none
 
 
 class Remade(NamedTuple):
@@ -29,13 +30,24 @@ class Remade(NamedTuple):
     @property
     def differences(self) -> list[str]:
         """ "name=value ...: column stored, recomputed", one for each digit that differs."""
-        out = []
-        for i, row in enumerate(self.names.to_dict("records")):
-            for column in self.stored:
-                ours, theirs = self.recomputed[column].iloc[i], self.stored[column].iloc[i]
-                if ours != theirs:
-                    out.append(f"{_text(row)}: {column} {theirs or 'nan'}, {ours or 'nan'}")
-        return out
+        return [text for text, _ in self._differing()]
+
+    @property
+    def beyond(self) -> list[str]:
+        """Those that another processor does not explain: words, and numbers outside the interval.
+
+        It is the stored number +- the row's `ci95`, or +- 5 % where that is more or all there is.
+        """
+        return [text for text, apart in self._differing() if apart]
+
+    def _differing(self) -> Iterator[tuple[str, bool]]:
+        stored, again = self.stored.to_dict("records"), self.recomputed.to_dict("records")
+        for name, row, ours in zip(self.names.to_dict("records"), stored, again, strict=True):
+            for column, theirs in row.items():
+                if ours[column] != theirs:
+                    found = f"{theirs or 'nan'}, {ours[column] or 'nan'}"
+                    apart = not _near(theirs, ours[column], row.get("ci95", ""))
+                    yield f"{_text(name)}: {column} {found}", apart
 
 
 def matching(table: Table, wanted: Mapping[str, str], design: Design) -> list[Cell]:
@@ -137,6 +149,13 @@ def report(remade: Remade) -> str:
             mark = "same" if ours == theirs else "DIFFERS"
             lines.append(f"    {column:24} stored {theirs:>14} recomputed {ours:>14}  {mark}")
     return "\n".join(lines)
+
+
+def _near(stored: str, found: str, width: str) -> bool:
+    if not (_finite(stored) and _finite(found)):
+        return False
+    reach = max(INTERVAL * abs(float(stored)), float(width) if _finite(width) else 0.0)
+    return abs(float(found) - float(stored)) <= reach
 
 
 def _has(cell: Cell, wanted: Mapping[str, str]) -> bool:
