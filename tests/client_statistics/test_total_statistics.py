@@ -193,6 +193,7 @@ odd = st.one_of(
 )
 
 
+@settings(max_examples=40)
 @given(odd, st.integers(0, 99))
 def test_a_number_is_the_same_for_the_sensitivity_and_the_statistic(radius, seed):
     """Also numbers whose squares overflow in their own type: a row moves by the radius at most."""

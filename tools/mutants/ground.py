@@ -634,6 +634,7 @@ STATISTICS: tuple[Mutant, ...] = (
         "            broadcast, _ = self._checked(statistic, mechanisms, sampling, broadcast)\n",
         "            self._checked(statistic, mechanisms, sampling, broadcast)\n",
         f"{TOTAL}::test_a_number_is_the_same_for_the_sensitivity_and_the_statistic",
+        seconds=300.0,
     ),
     mutant(
         "statistics-centres-subtracted-from-the-sums",

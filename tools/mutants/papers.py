@@ -371,7 +371,8 @@ RR: tuple[Mutant, ...] = (
         "updates = (\n"
         "            clip_clients(updates, clip)\n"
         "            if answer is not _additive\n"
-        "            else np.hstack([clip_clients(u.copy(), clip) for u in np.hsplit(updates, 2)])\n"
+        "            else np.hstack([clip_clients(u.copy(), clip)"
+        " for u in np.hsplit(updates, 2)])\n"
         "        )\n",
         "rr_cluster/test_rr_cluster.py::test_fedcam_clips_both_updates_jointly",
     ),
@@ -412,16 +413,16 @@ RR: tuple[Mutant, ...] = (
         "rr-fesem-said-to-forget",
         "FeSEM remembers participation: its cohorts are charged as if everyone took part",
         "client_statistics/models.py",
-        "changes=_updates_of(1), remembers=True, **_CLIENT)",
-        "changes=_updates_of(1), **_CLIENT)",
+        "remembers=True, **_CLIENT, changes=_updates_of(1)",
+        "**_CLIENT, changes=_updates_of(1)",
         "rr_cluster/test_rr_plans.py::test_what_depends_on_earlier_rounds_is_charged_as_if_everyone_took_part",
     ),
     mutant(
         "rr-fedper-said-to-forget",
         "DP-FedPer remembers participation: its cohorts are charged as if everyone took part",
         "client_statistics/models.py",
-        '    "update", remembers=True, **_CLIENT,\n',
-        '    "update", **_CLIENT,\n',
+        '    "update", remembers=True, **_CLIENT,',
+        '    "update", **_CLIENT,',
         "rr_cluster/test_rr_plans.py::test_what_depends_on_earlier_rounds_is_charged_as_if_everyone_took_part",
     ),
     mutant(
