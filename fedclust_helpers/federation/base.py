@@ -68,7 +68,7 @@ class SumFederation(Protocol):
 class Part(NamedTuple):
     """One part of a release on its way: its name, what its pads are for, and its noise.
 
-    `count` is the public number of clients who send it: of a hidden cohort, what is expected.
+    `n_senders` is the public number of clients who send it: of a hidden cohort, what is expected.
     """
 
     name: str
@@ -76,7 +76,7 @@ class Part(NamedTuple):
     round: int
     number: int  # of the release: rounds start at 0 again in a second run
     mechanism: Any
-    count: int
+    n_senders: int
 
 
 REFUSED = {

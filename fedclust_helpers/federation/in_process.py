@@ -47,7 +47,7 @@ class TrustedServer(InProcess):
         message = self._exact(values, part.mechanism)
         one = np.zeros(message.shape[1:], message.dtype)
         self.transcript.record(
-            part.round, "clients", "server", part.name, one, count=part.count, payload=message
+            part.round, "clients", "server", part.name, one, count=part.n_senders, payload=message
         )
         return message
 

@@ -118,8 +118,9 @@ class PlannedRelease:
     def check_source(self, mode: str) -> None:
         """ImportError where secure noise could not be drawn: asked before anything is charged."""
         if mode == "secure":
-            for source in {getattr(m, "secure_source", None) for m in self.mechanisms} - {None}:
-                source()
+            for mechanism in self.mechanisms:
+                if hasattr(mechanism, "secure_source"):
+                    mechanism.secure_source()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -251,6 +251,14 @@ ACCOUNTING: tuple[Mutant, ...] = (
         "return dpa.LaplaceDpEvent(1 / self.pure_epsilon)",
         "accounting/test_accounting.py::test_one_discrete_laplace_release_costs_as_much_as_randomised_response",
     ),
+    mutant(
+        "accounting-renyi-order-rounded-down",
+        "a curve that is known at integers only is read above the order of the budget",
+        "accounting/budget.py",
+        "math.ceil(order)",
+        "math.floor(order)",
+        "accounting/test_renyi.py::test_the_rdp_filter_takes_no_less_than_the_curve_at_its_order",
+    ),
 )
 
 MECHANISMS: tuple[Mutant, ...] = (

@@ -94,6 +94,40 @@ PLANS: tuple[Mutant, ...] = (
         "            if reservation in self._reservations:\n",
         "ground/test_state.py::test_a_failed_run_keeps_what_it_released_and_frees_what_it_did_not",
     ),
+    mutant(
+        "plan-changed-by-hand-followed",
+        "a plan is followed as a planner made it, or not at all",
+        "federation/following.py",
+        "    if not all(a is b or",
+        "    if False and not all(a is b or",
+        "federation/test_changed_plans.py::test_a_plan_that_would_fail_on_its_way_is_not_begun",
+        "federation/test_changed_plans.py::test_a_changed_plan_is_run_as_stated_or_refused_with_nothing_charged",
+    ),
+    mutant(
+        "plan-release-without-its-sampling",
+        "a release is made of the cohort that the plan states",
+        "federation/following.py",
+        '"mechanisms", "sampling", "part"',
+        '"mechanisms", "part"',
+        "federation/test_changed_plans.py::test_a_release_is_the_next_one_of_the_plan_with_its_sampling_too",
+    ),
+    mutant(
+        "plan-without-a-source-of-noise",
+        "secure noise that cannot be drawn is no reason to plan",
+        "federation/following.py",
+        "            release.check_source(plan.facts.mode)\n",
+        "            pass\n",
+        "estimators/test_doors.py::test_a_fit_without_opendp_leaves_the_budget_as_it_was",
+        "federation/test_changed_plans.py::test_without_a_source_of_secure_noise_there_is_no_plan_and_no_charge",
+    ),
+    mutant(
+        "plan-charged-before-the-source-of-noise-is-asked",
+        "nothing is charged where secure noise cannot be drawn",
+        "federation/base.py",
+        "        wanted.check_source(self.facts.mode)\n",
+        "",
+        "federation/test_changed_plans.py::test_without_a_source_of_secure_noise_there_is_no_plan_and_no_charge",
+    ),
 )
 
 NOISE: tuple[Mutant, ...] = (
@@ -352,6 +386,42 @@ RELEASES: tuple[Mutant, ...] = (
         "    if False:\n",
         "federation/test_noise.py::test_totals_that_64_bit_integers_cannot_hold_are_refused",
     ),
+    mutant(
+        "release-record-counts-the-cohort",
+        "a record does not tell how many of a hidden cohort took part",
+        "federation/base.py",
+        "int(self.n_clients * (1.0 if sampling is None else sampling.share) + 0.5)",
+        "self._data.n_clients if cohort is None else len(cohort)",
+        "federation/test_federation_sampling.py::test_the_record_does_not_tell_how_many_of_a_hidden_cohort_took_part",
+        "estimators/test_doors.py::test_a_statement_tells_planned_numbers_only",
+    ),
+    mutant(
+        "release-secure-cohort-of-twice-the-rate",
+        "in secure mode too each client is drawn at the rate that is charged",
+        "federation/randomness.py",
+        "* 2.0**-53",
+        "* 2.0**-54",
+        "federation/test_federation_sampling.py::test_secure_uniforms_are_uniform_in_every_bit_and_fresh",
+        "federation/test_federation_sampling.py::test_secure_cohorts_have_their_rate_their_size_and_are_drawn_anew",
+    ),
+    mutant(
+        "release-secure-cohort-of-the-first",
+        "in secure mode too every subset is as likely",
+        "federation/randomness.py",
+        "        return np.sort(self.order(population)[:size])\n",
+        "        return np.arange(size)\n",
+        "federation/test_federation_sampling.py::test_secure_subsets_and_orders_are_all_as_likely",
+        "federation/test_federation_sampling.py::test_secure_cohorts_have_their_rate_their_size_and_are_drawn_anew",
+    ),
+    mutant(
+        "release-the-same-secure-cohort-every-round",
+        "in secure mode too every release draws a fresh cohort",
+        "federation/randomness.py",
+        "np.frombuffer(secrets.token_bytes(8 * n), dtype=np.uint64)",
+        "np.random.default_rng(n).integers(2**64, size=n, dtype=np.uint64)",
+        "federation/test_federation_sampling.py::test_secure_cohorts_have_their_rate_their_size_and_are_drawn_anew",
+        count=2,
+    ),
 )
 
 RINGS: tuple[Mutant, ...] = (
@@ -478,6 +548,14 @@ DATA: tuple[Mutant, ...] = (
         '({self.n_clients} clients, {self.n_features} features,"',
         '({self._data.points[0]} clients, {self.n_features} features,"',
         "ground/test_state.py::test_a_representation_holds_no_data_and_no_secret",
+    ),
+    mutant(
+        "data-nested-mask-lost",
+        "a masked array is refused at any depth",
+        "_validation.py",
+        "    return any(map(_holds_masks, values))\n",
+        "    return False\n",
+        "federation/test_client_data.py::test_masked_entries_are_not_read_however_deep_they_lie",
     ),
 )
 
