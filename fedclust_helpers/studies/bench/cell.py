@@ -147,7 +147,7 @@ class Table:
     whole : tuple of str
         Columns and files that only the whole table gives.
     anew : tuple of str
-        Columns with times and memory: different in every run.
+        Columns that no seed fixes: times, memory, versions.
     names : tuple of str
         Columns beside the settings that tell rows apart.
     needs : tuple of str
