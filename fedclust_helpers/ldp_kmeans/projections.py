@@ -18,6 +18,7 @@ from fedclust_helpers._validation import (
     check_int,
     check_rng,
 )
+from fedclust_helpers.client_statistics.clipping import clip_rows
 
 MAX_ENTRIES = 2**27  # of a matrix
 CLIP_RATE = 0.01  # share of unit vectors that are cut to the ball
@@ -90,7 +91,4 @@ class BallProjection:
         points = as_points(points, n_features=self.n_features)
         if self.kind == "identity":
             return points
-        images = row_products(points, self.matrix / self.scale)
-        lengths = np.sqrt(np.einsum("ij,ij->i", images, images))
-        images *= np.minimum(1.0, 1 / np.maximum(lengths, 1e-300))[:, None]
-        return images
+        return clip_rows(row_products(points, self.matrix / self.scale), 1.0)

@@ -25,9 +25,13 @@ from ldp_cases import (
 from fedclust_helpers import accounting as acc
 from fedclust_helpers.federation import simulate
 from fedclust_helpers.federation.reports import gaussian_report
-from fedclust_helpers.ldp_kmeans.frequency_oracles import OneBitCounts
+from fedclust_helpers.ldp_kmeans.frequency_oracles import OneBitCounts, Question
+from fedclust_helpers.ldp_kmeans.grids import NestedGrid
+from fedclust_helpers.ldp_kmeans.heavy_cells import CellCounts
 from fedclust_helpers.ldp_kmeans.local_randomizers import RandomizedResponse
-from fedclust_helpers.ldp_kmeans.sketch import SketchQuery
+from fedclust_helpers.ldp_kmeans.lsh import BallCarvingHash
+from fedclust_helpers.ldp_kmeans.projections import BallProjection
+from fedclust_helpers.ldp_kmeans.sketch import SketchQuery, draw_questions
 from fedclust_helpers.ldp_kmeans.vector_sums import HeavySums, NoisyPoints
 from fedclust_helpers.mechanisms import DiscreteGaussian, DistributedDiscreteGaussian, Gaussian
 
@@ -284,6 +288,39 @@ def test_secure_mode_takes_no_seed_and_no_continuous_noise():
     refuses(ValueError, "seed must be given in teaching mode", simulate, DATA[:100], "local")
     fed = simulate(DATA[:100], "local", mode="secure")
     refused(fed, lambda: run(printed, fed=fed, k=2), ValueError, "no secure mode")
+
+
+QUERIES = {
+    "cells": lambda: CellCounts(
+        NestedGrid(2), (1, 3), 1.0, projection=BallProjection(5, 2, rng=rng(1)), rng=rng(2)
+    ),
+    "bits": lambda: OneBitCounts(lambda x, _: Question(BallCarvingHash(5, rng=rng(1))(x)), 1.0,
+                                 rng=rng(2)),
+    "sums": lambda: HeavySums(lambda x, _: (np.zeros(len(x), np.uint64), x), 1e-170, 5,
+                              Gaussian(2e-170, 1e-170, "replace-one"), rng=rng(1)),
+    "points": lambda: NoisyPoints(5, Gaussian(2.0, 1.0, "replace-one"), max_kept=100),
+    "sketch": lambda: SketchQuery(draw_questions(9, 5, (2, 3), (0.7, 1.0), rng=rng(1)), 1.0,
+                                  rng=rng(2), name="bins"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", QUERIES)
+@pytest.mark.parametrize("size", [5e-324, 1e-170, 1.0, 1e12, 1e155, 1.7e308])
+def test_a_question_has_an_answer_for_every_row_and_no_vector_is_too_long(name, size):
+    """A user for whom it fails, in a report that others see to be missing, would be told."""
+    query, draw = QUERIES[name](), rng(3)
+    rows = draw.uniform(-1, 1, (64, 5)) * size
+    rows[:2], rows[3, 0], users = [[size], [-size]], 0.0, np.arange(64)
+    with np.errstate(all="ignore"):  # as a federation asks
+        query.check(5)
+        query.collect(users, query.respond(rows, users, rng=draw))
+        if name in ("sums", "points"):
+            vectors = query._answer(rows, users)
+            assert (np.abs(vectors) <= query.radius).all() and np.isfinite(vectors).all()
+            with np.errstate(under="ignore"):
+                lengths = np.linalg.norm(vectors / query.radius, axis=1)
+            assert (lengths <= 1 + 1e-12).all()
+    assert query.n_users == 64
 
 
 # --- noisy points ---------------------------------------------------------------------------------

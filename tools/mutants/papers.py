@@ -209,6 +209,24 @@ LDP: tuple[Mutant, ...] = (
         "ldp_kmeans/test_frequency_oracles.py::test_long_vectors_are_cut_to_the_radius",
     ),
     mutant(
+        "ldp-sketch-fails-far-out",
+        "a point too far out to be told has an answer as others have",
+        "ldp_kmeans/sketch.py",
+        "            place[~np.isfinite(place)] = 0.0  # too far out to be told: the first bin\n",
+        "",
+        "ldp_kmeans/test_ldp_privacy.py"
+        "::test_a_question_has_an_answer_for_every_row_and_no_vector_is_too_long",
+    ),
+    mutant(
+        "ldp-projection-fails-far-out",
+        "a point whose projection overflows has an image in the ball",
+        "ldp_kmeans/projections.py",
+        "return clip_rows(row_products(points, self.matrix / self.scale), 1.0)",
+        "return row_products(points, self.matrix / self.scale)",
+        "ldp_kmeans/test_ldp_privacy.py"
+        "::test_a_question_has_an_answer_for_every_row_and_no_vector_is_too_long",
+    ),
+    mutant(
         "ldp-grid-reports-without-noise",
         "a report on a grid is noised like any other",
         "ldp_kmeans/vector_sums.py",
