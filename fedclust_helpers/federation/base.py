@@ -204,9 +204,10 @@ class InProcess(Fixed, SingleUse, NoiseFactory):
         `progress` shows a bar over the releases, or is called as ``progress(done, total)`` after
         each of them.
 
-        `PlanMismatchError` if the plan was made for another federation, and within the context for
-        a release that is not its next one; `BudgetExceededError`, before anything is sent, if the
-        releases cost more than the plan says, or than the ledger's budget has left.
+        `PlanMismatchError` if the plan was made for another federation or changed by hand (see
+        `planner`), and within the context for a release that is not its next one;
+        `BudgetExceededError`, before anything is sent, if the releases cost more than the plan
+        says, or than the ledger's budget has left.
         """
         check_instance(plan, Plan, "plan")
         with self._lock, showing(progress, len(plan.releases), plan.method) as done:
