@@ -876,8 +876,8 @@ else:
 # other new words belong to FastLloyd: *relative* sums are measured from the old centre, and so hide less
 # after round 0; *Eq. 16* is the paper's. Notebook 01 explains all three (its sections 3, 5 and 10).
 #
-# `make lab` opens JupyterLab here. `make test` runs every test, these notebooks included. To change
-# a notebook, edit the `.py` file beside it, then `make notebooks`.
+# `make lab` opens copies of the notebooks in JupyterLab. `make test` runs the tests, these notebooks
+# included. To change a notebook, edit the `.py` file beside it, then `make notebooks`.
 #
 # ## Exercises
 #

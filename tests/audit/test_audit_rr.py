@@ -144,6 +144,7 @@ def test_rebalancing_by_exact_identifiers_is_caught(monkeypatch, rule, identifie
     assert result.verdict == "FAILED", str(result)
 
 
+@pytest.mark.thorough
 def test_exact_sizes_behind_noised_identifiers_are_caught(monkeypatch):
     """Members are right; only whether a cluster is short of them is read off the exact ones."""
     privatise, rebalance = rr.algorithm.privatise, rr.algorithm.rebalance
@@ -187,7 +188,9 @@ def along_common(result):
 MOSTLY_SUMS = {"identifier_share": 0.02, "rebalance": "off"}
 
 
-@pytest.mark.parametrize("clusterer", CLUSTERERS)
+@pytest.mark.parametrize(
+    "clusterer", ["ifca", *(pytest.param(c, marks=pytest.mark.thorough) for c in CLUSTERERS[1:])]
+)
 def test_updates_tell_no_more_than_the_plan(clusterer):
     score = along_common if clusterer == "fedcam" else along
     made, *scores = worlds(score, LOUD, clusterer=clusterer, n_runs=800, **MOSTLY_SUMS)
@@ -205,13 +208,12 @@ def test_updates_that_nobody_cuts_are_caught(monkeypatch, clusterer):
     assert result.mu_alarm, str(result)
 
 
-@pytest.mark.parametrize("factor", [0.0, 0.3])
 @pytest.mark.parametrize("clusterer", CLUSTERERS)
-def test_sums_with_too_little_noise_are_caught(monkeypatch, clusterer, factor):
+def test_sums_with_too_little_noise_are_caught(monkeypatch, clusterer):
     noised = rr.algorithm.noised
 
     def less(total, mechanism, noise):
-        return total + factor * (noised(total, mechanism, noise) - total)
+        return total + 0.3 * (noised(total, mechanism, noise) - total)
 
     monkeypatch.setattr(rr.algorithm, "noised", less)
     score = along_common if clusterer == "fedcam" else along

@@ -89,7 +89,7 @@ def user_totals(spy, n, vector_epsilon):
     return eps, delta
 
 
-@pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0, 4.0, 8.0])
+@pytest.mark.parametrize("epsilon", [0.5, 8.0])
 @EVERY
 def test_each_user_spends_at_most_the_budget(name, epsilon, monkeypatch):
     """Seen from the users: who sent what, and what it costs, added up for each of them."""

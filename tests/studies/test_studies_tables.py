@@ -45,7 +45,14 @@ RESULTS = Path(__file__).resolve().parents[2] / "data" / "results"
 STARTS = tuple(fk.STARTS)
 FILES = {file: table for table in studies.TABLES.values() for file in table.headers}
 TORCH = importlib.util.find_spec("torch") is not None
-MADE = [name for name in studies.TABLES if name != "rr_torch" or TORCH]
+# those that take seconds even when tiny
+SLOW = {"feddp_cost", "feddp_pareto", "feddp_missing", "feddp_census", "ldp_cost",
+        "rr_accountants", "rr_clips", "rr_accuracy", "rr_low_clips"}  # fmt: skip
+MADE = [
+    pytest.param(name, marks=[pytest.mark.thorough] if name in SLOW else [])
+    for name in studies.TABLES
+    if name != "rr_torch" or TORCH
+]
 QUICK = {paper: studies.TABLES[name].quick for paper, name in {
     "feddp": "feddp_cost", "ldp": "ldp_cost", "rr": "rr_accuracy"}.items()}  # fmt: skip
 SEEDS = QUICK["rr"].runs or 0
@@ -102,7 +109,7 @@ def some_numbers(name: str, cells: list[Cell]) -> list[dict[str, float]]:
     return out
 
 
-@pytest.mark.parametrize("name", MADE)
+@pytest.mark.parametrize("name", [param.values[0] for param in MADE])
 def test_committed_rows_are_those_of_the_design(name: str) -> None:
     """Settings, repetitions and their order; only the numbers are invented here."""
     table = studies.TABLES[name]
@@ -216,6 +223,7 @@ def test_committed_g2_is_drawn_as_named() -> None:
 SMALL: Any = {"d": 6, "k": 3}
 
 
+@pytest.mark.thorough
 def test_quick_cost_rows(quick: Any) -> None:
     table = quick("feddp_cost")
     assert table.loc[table["eps_total"] == 0, "method"].tolist() == [*STARTS, *STARTS]
@@ -231,6 +239,7 @@ def test_quick_cost_rows(quick: Any) -> None:
     assert set(quick("feddp_census")["method"]) == set(table["method"])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("level", "method"), [("point", "feddp"), ("client", "server_lloyds")])
 def test_quick_cost_is_the_mean_of_its_runs(quick: Any, level: str, method: str) -> None:
     table = quick("feddp_cost").query("level == @level and method == @method and T == 1")
@@ -252,6 +261,7 @@ def test_quick_cost_is_the_mean_of_its_runs(quick: Any, level: str, method: str)
     assert table["cost_mean"].item() == pytest.approx(np.mean(costs), rel=1e-5)
 
 
+@pytest.mark.thorough
 def test_quick_missing_clusters_change_the_server_only(quick: Any) -> None:
     cost, missing = quick("feddp_cost").query("level == 'point'"), quick("feddp_missing")
     both = missing.query("missing == 0").merge(cost, on=["method", "eps_total", "T"])
@@ -264,6 +274,7 @@ def test_quick_missing_clusters_change_the_server_only(quick: Any) -> None:
     assert len(fewer.server_points) == len(full.server_points) - 20
 
 
+@pytest.mark.thorough
 def test_quick_pareto_flags_totals_and_proportions(quick: Any) -> None:
     table = quick("feddp_pareto")
     for _, part in table.groupby(["panel", "method"]):
@@ -369,6 +380,7 @@ def test_best_cost_is_at_most_that_of_the_component_means() -> None:
     assert problems.best_ball_cost(ball) <= problem.cost(sums / counts[:, None])
 
 
+@pytest.mark.thorough
 def test_quick_local_cost_rows(quick: Any) -> None:
     table = quick("ldp_cost")
     assert (table["cost_per_point"] >= 0.99 * table["nonprivate_cost"]).all()
@@ -377,6 +389,7 @@ def test_quick_local_cost_rows(quick: Any) -> None:
     assert (table["seconds"] > 0).all()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("algorithm", "run", "depths"), [("alg1", one_round, (2, 3)), ("alg4", four_rounds, (1, 2, 3))]
 )
@@ -520,6 +533,7 @@ def digits(seed: int, setting: str = "balanced") -> Any:
     return load_clients(Clients("digits", setting, seed))
 
 
+@pytest.mark.thorough
 def test_quick_accuracy_rows(quick: Any) -> None:
     table = quick("rr_accuracy")
     assert set(table["method"]) == METHODS
@@ -536,6 +550,7 @@ def test_quick_accuracy_rows(quick: Any) -> None:
     assert (table.loc[table["method"].str.startswith("rr_"), "B"] > 0).all()
 
 
+@pytest.mark.thorough
 def test_quick_accuracy_is_the_mean_of_its_runs(quick: Any) -> None:
     """Rows again from the package's own functions, without the code of the cells."""
     table = quick("rr_accuracy").query("setting == 'balanced' and epsilon == 8")
@@ -597,6 +612,7 @@ def test_initial_models_do_not_depend_on_their_number() -> None:
     refuses(ValueError, "name must be 'softmax'", model_named, "transformer", problem)
 
 
+@pytest.mark.thorough
 def test_quick_paired_differences(quick: Any) -> None:
     accuracy, paired = quick("rr_accuracy"), quick("rr_paired")
     same = [c for c in rr_tables.RUN_KEYS if c not in ("method", "identifiers", "B")]
@@ -665,6 +681,7 @@ def test_bounds_are_the_best_of_the_committed_table() -> None:
     assert design.clip("softmax", other) == tuned["softmax", "fesem_noised_fixed", 4.0]
 
 
+@pytest.mark.thorough
 def test_quick_accountants(quick: Any) -> None:
     table = quick("rr_accountants")
     assert set(table["accountant"]) < set(accounting.ACCOUNTANTS)

@@ -50,9 +50,7 @@ def _pytest(setting: dict[str, Any], tests: Sequence[str], folder: Path, name: s
     command = [sys.executable, "-m", "pytest", "-q", "-p", "tools.sweep.recorder"]
     command += ["-p", "no:cacheprovider", "-p", "no:xdist", "-o", "addopts=", "--tb=line"]
     command += ["--continue-on-collection-errors"]
-    command += (
-        ["-m", "not slow and not thorough and not browser"] if setting["mode"] == "index" else []
-    )
+    command += ["-m", "not thorough and not browser"] if setting["mode"] == "index" else []
     log = (folder / f"{name}.log").open("w", encoding="utf-8")
     return subprocess.Popen(
         [*command, *tests], cwd=ROOT, env=environment, stdout=log, stderr=subprocess.STDOUT
