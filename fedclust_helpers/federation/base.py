@@ -297,12 +297,9 @@ class InProcess(Fixed, SingleUse, NoiseFactory):
         return sum(int(np.prod(shape)) for shape in shapes)
 
     def _checked(
-        self,
-        statistic: ClientStatistic,
-        mechanisms: Sequence[Mechanism],
-        sampling: Sampling | None,
-        broadcast: dict[str, Any],
-    ) -> tuple[dict[str, Any], list[tuple[int, ...]]]:
+        self, statistic: ClientStatistic, mechanisms: Sequence[Mechanism],
+        sampling: Sampling | None, broadcast: dict[str, Any],
+    ) -> tuple[dict[str, Any], list[tuple[int, ...]]]:  # fmt: skip
         """The broadcast as all parties use it, and the shapes of one client's answer."""
         if sampling is not None and self.no_sampling:
             raise TrustModelError(f"{type(self).__name__} offers no sampling: {self.no_sampling}")
@@ -412,13 +409,9 @@ class InProcess(Fixed, SingleUse, NoiseFactory):
         return values
 
     def _computed(
-        self,
-        statistic: ClientStatistic,
-        broadcast: dict[str, Any],
-        cohort: IntArray | None,
-        *,
-        pooled: bool = False,
-    ) -> Sequence[FloatArray] | None:
+        self, statistic: ClientStatistic, broadcast: dict[str, Any], cohort: IntArray | None,
+        *, pooled: bool = False,
+    ) -> Sequence[FloatArray] | None:  # fmt: skip
         """The statistic of all these clients, or the sums over them; None where it fails."""
         data = self._data if cohort is None else self._data.take(cohort)
         memory = self.client_memory if cohort is None else self.client_memory.of(cohort)

@@ -292,14 +292,14 @@ def test_secure_mode_takes_no_seed_and_no_continuous_noise():
 
 QUERIES = {
     "cells": lambda: CellCounts(
-        NestedGrid(2), (1, 3), 1.0, projection=BallProjection(5, 2, rng=rng(1)), rng=rng(2)
+        NestedGrid(2), (1, 3), 1.0, projection=BallProjection(12, 2, rng=rng(1)), rng=rng(2)
     ),
-    "bits": lambda: OneBitCounts(lambda x, _: Question(BallCarvingHash(5, rng=rng(1))(x)), 1.0,
+    "bits": lambda: OneBitCounts(lambda x, _: Question(BallCarvingHash(12, rng=rng(1))(x)), 1.0,
                                  rng=rng(2)),
-    "sums": lambda: HeavySums(lambda x, _: (np.zeros(len(x), np.uint64), x), 1e-170, 5,
+    "sums": lambda: HeavySums(lambda x, _: (np.zeros(len(x), np.uint64), x), 1e-170, 12,
                               Gaussian(2e-170, 1e-170, "replace-one"), rng=rng(1)),
-    "points": lambda: NoisyPoints(5, Gaussian(2.0, 1.0, "replace-one"), max_kept=100),
-    "sketch": lambda: SketchQuery(draw_questions(9, 5, (2, 3), (0.7, 1.0), rng=rng(1)), 1.0,
+    "points": lambda: NoisyPoints(12, Gaussian(2.0, 1.0, "replace-one"), max_kept=100),
+    "sketch": lambda: SketchQuery(draw_questions(9, 12, (2, 3), (0.7, 1.0), rng=rng(1)), 1.0,
                                   rng=rng(2), name="bins"),
 }  # fmt: skip
 
@@ -309,10 +309,10 @@ QUERIES = {
 def test_a_question_has_an_answer_for_every_row_and_no_vector_is_too_long(name, size):
     """A user for whom it fails, in a report that others see to be missing, would be told."""
     query, draw = QUERIES[name](), rng(3)
-    rows = draw.uniform(-1, 1, (64, 5)) * size
+    rows = draw.uniform(-1, 1, (64, 12)) * size
     rows[:2], rows[3, 0], users = [[size], [-size]], 0.0, np.arange(64)
     with np.errstate(all="ignore"):  # as a federation asks
-        query.check(5)
+        query.check(12)
         query.collect(users, query.respond(rows, users, rng=draw))
         if name in ("sums", "points"):
             vectors = query._answer(rows, users)
