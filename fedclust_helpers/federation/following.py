@@ -13,6 +13,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
+from fedclust_helpers._validation import check_function, check_instance
 from fedclust_helpers.accounting import BudgetExceededError, PrivacyLedger
 from fedclust_helpers.federation.plan import (
     FederationFacts,
@@ -33,9 +34,12 @@ def planner(function: Callable[Arguments, Made]) -> Callable[Arguments, Made]:
     secure noise could not be drawn, there is no plan (ImportError).
     """
 
+    check_function(function, "function")
+
     @wraps(function)
     def vouching(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Made:
         plan = function(*args, **kwargs)
+        check_instance(plan, Plan, "plan")
         for release in plan.releases:
             release.check_source(plan.facts.mode)
         object.__setattr__(plan, "_vouched", _values(plan))
