@@ -6,7 +6,7 @@ import os
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
-from collections.abc import Callable  # noqa: E402
+from collections.abc import Callable, Iterable  # noqa: E402
 from pathlib import Path  # noqa: E402
 from typing import Any  # noqa: E402
 
@@ -50,6 +50,15 @@ def refuses(
     """Assert that the call raises `error` with a text that matches `message` ("": any text)."""
     with pytest.raises(error, match=message or None):
         function(*arguments, **options)
+
+
+def first_of(values: Iterable[Any], n: int = 1) -> list[Any]:
+    """Cases of a test that costs seconds: the first n are always run, all by `make test-all`."""
+    cases = [value if isinstance(value, tuple) else (value,) for value in values]
+    return [
+        pytest.param(*case, marks=[pytest.mark.thorough] if i >= n else [])
+        for i, case in enumerate(cases)
+    ]
 
 
 def seeded(seed: int = 0) -> np.random.Generator:

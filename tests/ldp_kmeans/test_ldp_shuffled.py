@@ -5,7 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
-from conftest import refuses
+from conftest import first_of, refuses
 
 from fedclust_helpers import accounting as acc
 from fedclust_helpers import ldp_kmeans as lk
@@ -53,7 +53,7 @@ def test_the_central_epsilon_is_asked_and_the_local_one_solved(planner, options)
     assert on_wire == plan.n_bytes
 
 
-@pytest.mark.parametrize("planner", [lk.plan, lk.plan_sketch])
+@pytest.mark.parametrize("planner", first_of([lk.plan, lk.plan_sketch]))
 def test_a_shuffler_beats_none_at_the_same_central_epsilon(planner):
     """Mean over three seeds of the cost; the local one is worse at least twofold."""
     rows, costs = points(), {}
@@ -69,6 +69,7 @@ def test_a_shuffler_beats_none_at_the_same_central_epsilon(planner):
     assert costs["local"] > 2 * costs["shuffled"]
 
 
+@pytest.mark.thorough
 def test_parts_of_the_sketch_are_one_shuffle():
     """Beyond six dimensions users are in two parts, by ticket: all of them are one crowd."""
     federation, plan = planned(lk.plan_sketch, d=8, epsilon=1.0)

@@ -5,7 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
-from conftest import refuses
+from conftest import first_of, refuses
 from ldp_cases import DATA, WIDE, K, rng
 from scipy.optimize import check_grad
 
@@ -226,7 +226,7 @@ def test_fewer_users_do_for_larger_clusters_and_budgets():
     refuses(ValueError, "sd must lie", needed, sd=-1.0)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_cluster_is_seen_from_the_predicted_number_of_users_on():
     """One small cluster beside a broad one: found at twice the prediction, missed at a fifth."""
     share, epsilon = 0.08, 1.0
@@ -255,7 +255,8 @@ def test_a_cluster_is_seen_from_the_predicted_number_of_users_on():
 
 
 @pytest.mark.parametrize(
-    ("points", "epsilon", "most"), [(DATA, 1.0, 1.35), (DATA, 4.0, 1.02), (WIDE, 4.0, 1.1)]
+    ("points", "epsilon", "most"),
+    first_of([(DATA, 4.0, 1.02), (DATA, 1.0, 1.35), (WIDE, 4.0, 1.1)]),
 )
 def test_centres_are_near_the_optimum(points, epsilon, most):
     best = kmeans.kmeans_cost(points, kmeans.weighted_kmeans(points, None, K, rng=rng(), n_init=5))
