@@ -4,7 +4,7 @@
 #           BACKEND=dask SCHEDULER=tcp://host:8786 (results on many machines: docs/sweeps.md)
 
 .POSIX:
-.PHONY: help lab test test-all fast lint notebooks variations results recheck rivals bench mutants sweep browser-test federation-test wheel-test site lock clean
+.PHONY: help lab test test-all fast lint notebooks variations results recheck rivals bench mutants browser-test federation-test wheel-test site lock clean
 
 VENV = .venv
 SITE = .venv-site
@@ -74,9 +74,6 @@ bench: $(VENV)/installed          ## speed ratios as JSON, and their change; BEN
 
 mutants: $(VENV)/installed          ## small wrong versions of the package: is each noticed by a test? (10 min)
 	$(RUN)/python -m tools.mutants --jobs $(N)
-
-sweep: $(VENV)/installed          ## wrong input to every public callable; writes data/results/sweep.csv (10 min)
-	$(RUN)/python -m tools.sweep --jobs $(N)
 
 browser-test: $(VENV)/browser-installed site          ## every page of the book and every widget in a real browser (Chromium; 4 min)
 	$(PYTEST) -m browser -s tests/browser

@@ -1,7 +1,4 @@
-"""Data sets refuse what they cannot use: sizes, extreme numbers, a cache in the way; and copies.
-
-One wrong argument at a time is what `make sweep` tries, from the valid calls below.
-"""
+"""Data sets refuse what they cannot use: sizes, extreme numbers, a cache in the way; and copies."""
 
 import inspect
 import os

@@ -6,6 +6,7 @@ will. The same over Flower, with processes: test_flower_deployment.py.
 
 import json
 import os
+import secrets
 import time
 from dataclasses import replace
 from itertools import count
@@ -483,6 +484,7 @@ def test_a_client_whose_statistic_fails_is_charged_and_answers_as_one_without_ro
         return np.zeros_like(sums), np.zeros_like(counts)
 
     monkeypatch.setattr(kmeans, "sums_and_counts", failing)
+    monkeypatch.setattr(secrets, "token_bytes", lambda n: bytes(n))  # one session for both
     answers = []
     for value in (0.125, 0.25):
         folder = tmp_path / str(value)

@@ -145,7 +145,7 @@ def assert_nothing_happened(federation, caught=None):
 @pytest.mark.parametrize("trust", TRUSTS)
 @pytest.mark.parametrize(("method", "arguments", "match"), CALLS, ids=str)
 def test_bad_arguments_of_a_run(method, arguments, match, trust):
-    """Nothing is spent or quoted; `make sweep` tries every argument alone."""
+    """Nothing is spent or quoted."""
     federation = simulate([box(), box(seed=1)], trust, seed=1)
     with pytest.raises((TypeError, ValueError), match=match) as caught:
         lloyd_run(method, federation, **{**GOOD[method], **arguments})
@@ -327,7 +327,7 @@ def test_an_array_cannot_hide_a_number_that_the_sensitivity_needs():
             "learning_rate": 0.1}  # fmt: skip
     noise = [federation.gaussian(MODEL_BLOCKS, "blocks", multiplier=1.0, clip=1.0, model=model)]
     for weight in (np.array([5.0]), [5.0], np.array([[5.0]])):
-        with pytest.raises(TypeError, match="count_weight must be one number"):
+        with pytest.raises(TypeError, match="count_weight must be (one|a real) number"):
             federation.noisy_sum(MODEL_BLOCKS, noise, round=0, **sent, count_weight=weight)
     with pytest.raises(ValueError, match="one client can change it by 5.09"):
         federation.noisy_sum(MODEL_BLOCKS, noise, round=0, **sent, count_weight=5.0)

@@ -676,7 +676,7 @@ def sums(encode=cells_and_points, radius=1.0, n_outputs=2, mechanism=None, **opt
     )
 
 
-WRONG = {  # what one argument alone does not show: for the rest see `make sweep`
+WRONG = {
     "unequal shares": (
         lambda: counts(shares=[0.6, 0.4], n_answers=2),
         "^shares must be equal when a user answers several channels",

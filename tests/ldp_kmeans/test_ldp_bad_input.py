@@ -1,7 +1,4 @@
-"""Sizes that cannot fit are refused by a public estimate, before memory is asked for.
-
-(`make sweep` tries wrong arguments of every public function of the library.)
-"""
+"""Sizes that cannot fit are refused by a public estimate, before memory is asked for."""
 
 import numpy as np
 import pytest

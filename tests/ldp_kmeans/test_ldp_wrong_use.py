@@ -125,7 +125,7 @@ def test_more_clusters_than_users(name):
     ],
 )
 def test_impossible_options(algorithm, options, error, message):
-    """What one argument alone does not show: for the rest see `make sweep`."""
+    """What one argument alone does not show."""
     fed = simulate(DATA[:200], "local", seed=1)
     refused(fed, lambda: run(algorithm, fed=fed, k=2, **options), error, message)
 
