@@ -46,6 +46,7 @@ import argparse
 import csv
 import io
 import json
+import os
 import sys
 import tomllib
 import warnings
@@ -152,9 +153,9 @@ def _rows(data: dict[str, Any], folder: Path, words: Set[Any]) -> Any:
 def _check_public(public: Path, data: dict[str, Any], folder: Path) -> None:
     """Refuse a file that is, or has all lines of, a private one or all of them, in any order."""
     files = data.get("files", [data.get("file")])
-    named = files.values() if isinstance(files, dict) else files
+    named = files.values() if isinstance(files, dict) else files if isinstance(files, list) else []
     private = [folder / file for file in named if isinstance(file, str)]
-    private = [path for path in private if path.is_file()]  # they may lie elsewhere
+    private = [path for path in private if path.is_file() and os.access(path, os.R_OK)]
     lines, each = _lines(public), [_lines(path) for path in private]
     if lines in [*each, set().union(*each)] or any(public.samefile(path) for path in private):
         raise StudyError(

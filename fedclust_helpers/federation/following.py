@@ -33,7 +33,6 @@ def planner(function: Callable[Arguments, Made]) -> Callable[Arguments, Made]:
     broadcast (`check_release`), and has checked all that its algorithm reads off the plan. Where
     secure noise could not be drawn, there is no plan (ImportError).
     """
-
     check_function(function, "function")
 
     @wraps(function)
