@@ -18,6 +18,8 @@ from fedclust_helpers.audit._bounds import _clopper_pearson
 from fedclust_helpers.audit.canary import _canary, _scores
 from fedclust_helpers.mechanisms import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
 
+pytestmark = pytest.mark.slow
+
 DELTA = 1e-5
 MU = gdp_mu(4.0, DELTA)  # the recipe's budget, epsilon = 4
 RUNS = 4000

@@ -16,6 +16,8 @@ from fedclust_helpers.client_statistics import models as client_models
 from fedclust_helpers.federation import ClientData, simulate
 from fedclust_helpers.ldp_kmeans import NoisyPoints, vector_sums
 
+pytestmark = pytest.mark.slow
+
 K, D, CLIP, DELTA = 2, 2, 1.0, 1e-5
 RUNS = 300  # per world; a deterministic break gives mu >= 4
 

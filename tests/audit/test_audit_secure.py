@@ -29,6 +29,8 @@ from fedclust_helpers.mechanisms import (
 )
 from fedclust_helpers.studies.ldp_kmeans.encodings import LocalHashing, UnaryEncoding
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("opendp")
 
 ALARM = 1e-4  # false alarm of each audit of secure noise
@@ -342,6 +344,7 @@ def test_halved_or_missing_shares_of_noise_are_caught(recorded, monkeypatch, sha
     assert all(query.too_little for query in result.queries)
 
 
+@pytest.mark.thorough
 def test_the_canary_of_a_masked_round_in_secure_mode():
     # at most 1e-3 false alarms of mu
     canary = np.array([[0.55, 0.1]])
@@ -391,6 +394,7 @@ def test_releases_of_feddp(recorded):
     assert all("would not be seen" in reason for reason in result.incomplete)
 
 
+@pytest.mark.thorough
 def test_feddp_with_a_step_that_lost_its_noise_is_caught(recorded, monkeypatch):
     rng = np.random.default_rng(8)
     federation = simulate(CLIENTS, "ideal", mode="secure", domain="ball", bound=1.5)

@@ -13,6 +13,8 @@ import pytest
 from fedclust_helpers import command
 from fedclust_helpers.estimators import FastLloydKMeans, load
 
+pytestmark = pytest.mark.slow
+
 STUDY = """
 [data]
 file = "visits.csv"

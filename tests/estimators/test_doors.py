@@ -37,6 +37,8 @@ from fedclust_helpers.estimators import (
 from fedclust_helpers.estimators.saving import as_json
 from fedclust_helpers.federation import ClientData, Plan, TrustModelError, simulate
 
+pytestmark = pytest.mark.slow
+
 TEACHING = {"mode": "teaching", "seed": 4}
 LOWER, UPPER = {"age": 0, "dose": 0}, {"age": 100, "dose": 50}
 MEANS = np.array([[25.0, 10.0], [75.0, 40.0]])
@@ -617,6 +619,7 @@ def test_feddp_is_the_function_on_scaled_data():
     np.testing.assert_allclose(fitted.cluster_centers_[order], MEANS, atol=5)
 
 
+@pytest.mark.thorough
 def test_feddp_protects_clients_by_the_adaptive_method_too():
     rows = related(n=6000, seed=1)
     owners = np.arange(6000) % 600

@@ -417,7 +417,7 @@ def test_scikit_learn_searches_charge_every_fit(clients, search, backend):
     refuses(BudgetExceededError, "", clone(estimator).fit, X, clients=y)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("budget", [Budget(4.0, 4e-4), None])
 def test_other_processes_refuse_the_ledger(clients, budget):
     """With a budget it cannot be sent; without one it arrives as a record and takes no charge."""

@@ -11,6 +11,8 @@ from fedclust_helpers import fastlloyd, feddp_kmeans, ldp_kmeans, rr_cluster
 from fedclust_helpers.accounting import PrivacyLedger
 from fedclust_helpers.federation import ClientData, Plan, RunResult, simulate
 
+pytestmark = pytest.mark.slow
+
 POINTS = np.random.default_rng(0).uniform(-0.5, 0.5, (600, 2))
 LABELS = np.random.default_rng(1).integers(0, 3, 600)
 DATA = ClientData(POINTS, np.arange(0, 601, 20), LABELS)  # 30 clients

@@ -75,7 +75,7 @@ def test_a_mutant_that_does_not_fit_changes_no_file(tmp_path):
         assert (tmp_path / "x.py").read_text(encoding="utf-8") == "a = 1\n"
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_killed_and_survived_are_told_apart():
     test = ("tests/ground/test_metrics.py::test_nicv_of_many_chunks_equals_one_formula",)
     path = Path(__file__).resolve().parents[2] / FILE

@@ -279,7 +279,7 @@ time.sleep(1000)  # a control that waits for a browser
 """
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_building_twice_leaves_no_difference(tmp_path: Path) -> None:
     script = tmp_path / "00_toy.py"
     script.write_text(TOY)
@@ -295,7 +295,7 @@ def test_building_twice_leaves_no_difference(tmp_path: Path) -> None:
     assert stored.cells[3].metadata.tags == ["widget", "nbval-ignore-output", "nbval-skip"]
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_building_a_failing_notebook_fails(tmp_path: Path) -> None:
     (tmp_path / "00_toy.py").write_text("# %%\nassert 1 + 1 == 3\n")
     assert BUILD.main(["--folder", str(tmp_path)]) == 1
@@ -317,7 +317,7 @@ def test_building_says_which_notebook_waits(tmp_path: Path, code: str, match: st
     assert not (tmp_path / "00_toy.ipynb").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_nbval_does_not_run_widget_cells_and_compares_the_others(tmp_path: Path) -> None:
     script = tmp_path / "00_toy.py"
     script.write_text(TOY)

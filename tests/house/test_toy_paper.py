@@ -78,7 +78,7 @@ def test_the_claim_is_graded_and_drawn() -> None:
     assert len(ax.lines) == 2
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_its_cells_build_a_notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(Path(toy.__file__).parent), prepend=":")
     script = tmp_path / "00_toy.py"

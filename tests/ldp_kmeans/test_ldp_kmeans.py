@@ -48,6 +48,8 @@ from fedclust_helpers.ldp_kmeans.one_round import choose_cells
 from fedclust_helpers.ldp_kmeans.vector_sums import NoisyPoints
 from fedclust_helpers.studies.ldp_kmeans import as_printed, theory
 
+pytestmark = pytest.mark.slow
+
 # --- choosing cells -------------------------------------------------------------------------------
 
 

@@ -35,6 +35,8 @@ from fedclust_helpers.ldp_kmeans.sketch import SketchQuery, draw_questions
 from fedclust_helpers.ldp_kmeans.vector_sums import HeavySums, NoisyPoints
 from fedclust_helpers.mechanisms import DiscreteGaussian, DistributedDiscreteGaussian, Gaussian
 
+pytestmark = pytest.mark.slow
+
 # --- budgets --------------------------------------------------------------------------------------
 
 

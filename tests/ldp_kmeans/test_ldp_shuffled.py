@@ -11,6 +11,8 @@ from fedclust_helpers import accounting as acc
 from fedclust_helpers import ldp_kmeans as lk
 from fedclust_helpers.federation import TrustModelError, simulate
 
+pytestmark = pytest.mark.slow
+
 N, K, DELTA = 20_000, 3, 1e-6
 PLACES = np.array([[0.5, 0.1], [-0.4, 0.4], [0.0, -0.6]])
 

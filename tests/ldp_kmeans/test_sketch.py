@@ -16,6 +16,8 @@ from fedclust_helpers.federation import simulate
 from fedclust_helpers.ldp_kmeans import sketch, sketch_fit, sketch_run
 from fedclust_helpers.ldp_kmeans.local_randomizers import RandomizedResponse
 
+pytestmark = pytest.mark.slow
+
 MIXTURE = sketch_fit.Mixture(
     np.array([0.5, 0.3]), np.array([[0.3, 0.1, -0.2], [-0.4, 0.2, 0.1]]), np.array([0.15, 0.2])
 )
@@ -290,11 +292,13 @@ def test_secure_runs_differ_and_are_private():
     assert costs[0] != costs[1]
 
 
+@pytest.mark.thorough
 def test_seeds_decide_everything_in_teaching_mode():
     runs = [lk.run(*planned(DATA), rng=rng(3)).centers for _ in range(2)]
     np.testing.assert_array_equal(*runs)
 
 
+@pytest.mark.thorough
 def test_what_carries_no_information_is_said():
     with pytest.warns(lk.NothingDetectedWarning, match="nothing stands out"):
         lk.run(*planned(DATA[:300], epsilon=0.2), rng=rng())

@@ -6,7 +6,7 @@ import dp_accounting as dpa
 import mpmath as mp
 import numpy as np
 import pytest
-from conftest import refuses
+from conftest import first_of, refuses
 from dp_accounting.rdp import RdpAccountant
 from hypothesis import given
 from hypothesis import strategies as st
@@ -32,6 +32,8 @@ from fedclust_helpers.rr_cluster.accounting import (
     split_identifiers,
     theorem_4_2_rdp,
 )
+
+pytestmark = pytest.mark.slow
 
 DELTA = 1e-3
 PEOPLE = {"n_clients": 1000, "cohort": 100}
@@ -160,7 +162,7 @@ def test_table_of_noise_for_the_library_by_rdp(rounds, epsilon):
         assert cost == pytest.approx(epsilon, rel=2e-3)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @both
 def test_table_of_noise_for_the_library_by_pld(rounds, epsilon):
     for column, accountant in ((4, "poisson_pld"), (5, "poisson_pld_replace")):
@@ -172,7 +174,9 @@ def test_table_of_noise_for_the_library_by_pld(rounds, epsilon):
             assert cost == pytest.approx(epsilon, rel=2e-3)
 
 
-@pytest.mark.parametrize("accountant", [*LIBRARY[:3], "paper", "paper_tight"])
+@pytest.mark.parametrize(
+    "accountant", first_of(["poisson_rdp", "paper", "paper_tight", "wor_rdp", "poisson_pld"], 4)
+)
 def test_calibrated_noise_costs_at_most_epsilon_and_a_little_less_costs_more(accountant):
     run = dict(n_rounds=10, accountant=accountant, **PEOPLE)
     sigma = calibrate(1.5, DELTA, **run)

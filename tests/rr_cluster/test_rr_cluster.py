@@ -11,7 +11,7 @@ from typing import Any
 import dp_accounting as dpa
 import numpy as np
 import pytest
-from conftest import refuses
+from conftest import first_of, refuses
 from dp_accounting.rdp import RdpAccountant
 from hypothesis import given
 from hypothesis import strategies as st
@@ -48,6 +48,8 @@ from fedclust_helpers.client_statistics.models import batch_of, blocks_sensitivi
 from fedclust_helpers.federation import ClientData, TrustModelError, simulate
 from fedclust_helpers.rr_cluster.algorithm import server_round
 from fedclust_helpers.secure_aggregation import RingOverflowError
+
+pytestmark = pytest.mark.slow
 
 RUN: dict[str, Any] = {"n_rounds": 6, "delta": 1e-3, "cohort": 40, "clip": 0.5}
 FAR = np.zeros((2, MODEL.n_parameters))  # the second is nobody's least loss
@@ -621,9 +623,7 @@ def test_counts_take_their_share_under_add_remove():
     assert np.isclose(s1, 1.054 * 1.5, rtol=1e-3) and np.isclose(s2, 3.162 * 1.5, rtol=1e-3)
 
 
-@pytest.mark.parametrize(
-    "accountant", ["poisson_rdp", pytest.param("poisson_pld", marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("accountant", first_of(["poisson_rdp", "poisson_pld"]))
 def test_a_run_costs_what_it_was_calibrated_for(accountant):
     result = sums_only(
         federation(trust="ideal", adjacency="add/remove"), MODEL, n_clusters=2, epsilon=2.0,

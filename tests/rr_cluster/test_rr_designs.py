@@ -11,6 +11,8 @@ from fedclust_helpers import rr_cluster as rr
 from fedclust_helpers.accounting import gdp_mu
 from fedclust_helpers.rr_cluster.accounting import calibrate
 
+pytestmark = pytest.mark.slow
+
 M = 60  # clients of the federation
 
 

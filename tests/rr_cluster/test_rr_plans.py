@@ -16,6 +16,8 @@ from fedclust_helpers.client_statistics import NEAREST_UPDATES, SHARED_UPDATE
 from fedclust_helpers.federation import ClientData, PlanMismatchError, TrustModelError
 from fedclust_helpers.mechanisms import DiscreteGaussian
 
+pytestmark = pytest.mark.slow
+
 M = 60
 SETTING: dict[str, Any] = {"n_rounds": 6, "delta": 1e-3, "cohort": 20, "clip": 0.5}
 TWO = {"n_clusters": 2, "min_size": 3}

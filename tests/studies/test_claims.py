@@ -18,6 +18,8 @@ from fedclust_helpers.studies.feddp_kmeans import checks as feddp_checks
 from fedclust_helpers.studies.feddp_kmeans import claims as feddp
 from fedclust_helpers.studies.ldp_kmeans import claims as ldp
 
+pytestmark = pytest.mark.slow
+
 RESULTS = Path(__file__).resolve().parents[2] / "data" / "results"
 ROWS = [(paper, claim) for paper, (_, rows, _) in page.PAPERS.items() for claim in rows]
 THEORY = {

@@ -42,6 +42,8 @@ from fedclust_helpers.studies.ldp_kmeans import lesson as ldp_lesson
 from fedclust_helpers.studies.rr_cluster import figures as rr
 from fedclust_helpers.studies.start import figures as start
 
+pytestmark = pytest.mark.slow
+
 MODULES = (start, fl, feddp, ldp, rr)
 RNG = np.random.default_rng(0)
 X = np.array([0.1, 0.5, 1.0, 2.0])
@@ -440,7 +442,7 @@ def test_pictures_of_the_photograph() -> None:
     photo = paper_data.make_image_federation(server_in=0, rng=np.random.default_rng(0))
     patches = feddp.image_patches(load_sample_image("china.jpg"))
     rows = patches.transpose(1, 0, 2).reshape(-1, 12)
-    assert rows == pytest.approx(photo.points, abs=1e-9)
+    np.testing.assert_allclose(rows, photo.points, rtol=1e-6, atol=1e-9)
     image = np.zeros((4, 6, 3))
     image[:, 3:] = 255
     patches = feddp.image_patches(read_only(image), block=1)

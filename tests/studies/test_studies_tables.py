@@ -41,13 +41,16 @@ from fedclust_helpers.studies.rr_cluster import design as rr_design
 from fedclust_helpers.studies.rr_cluster import tables as rr_tables
 from fedclust_helpers.studies.rr_cluster.problems import Clients, load_clients, model_named
 
+pytestmark = pytest.mark.slow
+
 RESULTS = Path(__file__).resolve().parents[2] / "data" / "results"
 STARTS = tuple(fk.STARTS)
 FILES = {file: table for table in studies.TABLES.values() for file in table.headers}
 TORCH = importlib.util.find_spec("torch") is not None
 # those that take seconds even when tiny
 SLOW = {"feddp_cost", "feddp_pareto", "feddp_missing", "feddp_census", "ldp_cost",
-        "rr_accountants", "rr_clips", "rr_accuracy", "rr_low_clips"}  # fmt: skip
+        "rr_accountants", "rr_clips", "rr_accuracy", "rr_low_clips", "rr_low_budget",
+        "better_nicv", "better_local", "trust_price", "side_by_side"}  # fmt: skip
 MADE = [
     pytest.param(name, marks=[pytest.mark.thorough] if name in SLOW else [])
     for name in studies.TABLES
