@@ -1,8 +1,8 @@
 """What a server sends with its question, checked whole before anything is charged or computed.
 
-Each number becomes one Python number here, and each list of numbers one array: sensitivity and
-statistic get the same. A numpy float of few bits would overflow in the statistic alone, and a
-number of a type of its own may have two values.
+Each number becomes one Python number here, and each list of numbers one array of floats:
+sensitivity and statistic get the same. A numpy float of few bits would overflow in the statistic
+alone, and a number of a type of its own may have two values.
 """
 
 from __future__ import annotations
@@ -40,13 +40,15 @@ MARGIN = partial(check_share, one=True)
 
 
 def plain(value: Any, name: str) -> Any:
-    """A number as a Python number, numbers as an array; names and models' forms as they are."""
+    """A number as a Python number, numbers as floats (...); names and models' forms as they are."""
     if isinstance(value, str):
         return str(value)
     if hasattr(value, "__array__") or isinstance(value, Sequence):
         array = _real_array(value, name)
         if array.ndim:
-            return _array(array, name)
+            check_fits(array.size, name, limit=MAX_NUMBERS)
+            with np.errstate(over="ignore"):  # wide floats: infinite then, and refused
+                return np.ascontiguousarray(as_numbers(array, name, largest=LARGEST, empty=True))
         value = array[()]
     if isinstance(value, bool | np.bool_):
         return bool(value)
@@ -58,21 +60,8 @@ def plain(value: Any, name: str) -> Any:
     return number
 
 
-def _array(array: np.ndarray, name: str) -> np.ndarray:
-    check_fits(array.size, name, limit=MAX_NUMBERS)
-    kind = {"f": np.float64, "b": np.bool_}.get(array.dtype.kind, np.int64)
-    with np.errstate(over="ignore"):  # wide floats: infinite then, and refused
-        finite = as_numbers(array, name, largest=LARGEST, empty=True)
-    if kind is np.int64 and array.size and np.abs(finite).max() >= 2.0**63:
-        raise ValueError(f"{name} must be below 2^63 in magnitude")
-    return np.ascontiguousarray(array if kind is not np.float64 else finite, dtype=kind)
-
-
 def checked_broadcast(
-    given: Mapping[str, Any],
-    takes: Takes,
-    rule: Callable[..., None] | None,
-    n_features: int,
+    given: Mapping[str, Any], takes: Takes, rule: Callable[..., None] | None, n_features: int
 ) -> dict[str, Any]:
     """All arguments of a broadcast as numbers and arrays of the sizes that `takes` says.
 
@@ -83,19 +72,19 @@ def checked_broadcast(
     sizes = {"d": n_features}
     for name, wanted in takes.items():
         if name not in broadcast:
-            continue  # has a default, or is missed by the statistic
+            continue  # it has a default, or the statistic will miss it
+        value = broadcast[name]
         if not isinstance(wanted, str):
-            broadcast[name] = wanted(broadcast[name], name)
+            broadcast[name] = wanted(value, name)
             continue
-        array = check_instance(broadcast[name], np.ndarray, name, what="an array of numbers")
+        shape = check_instance(value, np.ndarray, name, what="an array of numbers").shape
         letters = wanted.split()
-        fits = array.ndim == len(letters) and array.size > 0
+        fits = len(shape) == len(letters) and value.size > 0
         if not fits or any(
-            sizes.setdefault(x, n) != n for x, n in zip(letters, array.shape, strict=True)
+            sizes.setdefault(x, n) != n for x, n in zip(letters, shape, strict=True)
         ):
             known = ", ".join(str(sizes.get(x, x)) for x in letters)
-            raise ValueError(f"{name} must have shape ({known}), got {array.shape}")
-        broadcast[name] = array.astype(np.float64, copy=False)
+            raise ValueError(f"{name} must have shape ({known}), got {shape}")
     if rule is not None:
         rule(**broadcast)
     return broadcast

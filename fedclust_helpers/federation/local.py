@@ -213,22 +213,15 @@ class LocalReports(InProcess):
         others nothing: what is reported is still randomised.
         """
 
-        def respond(points: FloatArray, users: IntArray) -> Reports:
+        try:
             with np.errstate(all="ignore"):
                 return query.respond(points, users, rng=self.randomness.noise)
-
-        try:
-            return respond(points, users)
         except Exception:  # its text may speak of the points: it stays here
             log.exception("%s failed", query.name)
-        made = []
-        for i in range(len(users)):
-            try:
-                made.append(respond(points[i : i + 1], users[i : i + 1]))
-            except Exception:
-                log.exception("%s failed", query.name)
-                made.append(respond(np.zeros((1, self.n_features)), users[i : i + 1]))
-        return tuple(np.concatenate(column) for column in zip(*made, strict=True))
+        if len(users) == 1:
+            return query.respond(np.zeros_like(points), users, rng=self.randomness.noise)
+        alone = [self._responses(query, points[[i]], users[[i]]) for i in range(len(users))]
+        return tuple(np.concatenate(column) for column in zip(*alone, strict=True))
 
     def _numbers(self, start: int, stop: int) -> IntArray:
         """The numbers by which users find their part and question in the public coins."""

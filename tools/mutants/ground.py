@@ -607,8 +607,8 @@ STATISTICS: tuple[Mutant, ...] = (
         "statistics-broadcast-not-finite",
         "what is broadcast is finite and of moderate size",
         "client_statistics/broadcasts.py",
-        "finite = as_numbers(array, name, largest=LARGEST, empty=True)",
-        "finite = array.astype(np.float64)",
+        "as_numbers(array, name, largest=LARGEST, empty=True)",
+        "array.astype(np.float64)",
         f"{TOTAL}::test_a_broadcast_is_checked_whole_before_anything_is_charged_or_read",
     ),
     mutant(
