@@ -202,3 +202,8 @@ document.addEventListener("DOMContentLoaded", () => {
   document.querySelectorAll(".results").forEach(results);
   document.querySelectorAll("#claim-filter").forEach(claims);
 });
+
+// A link of a menu that lies over the page closes it.
+document.addEventListener("click", (event) => {
+  if (event.target.closest("a[href]")) event.target.closest("dialog[open]")?.close();
+});
