@@ -16,8 +16,8 @@ sys.path.insert(0, str(ROOT))
 
 import fedclust_helpers  # noqa: E402
 from tools.site import api  # noqa: E402
-from tools.site.links import SCHEME  # noqa: E402
 from tools.site.claims import claim_pages  # noqa: E402
+from tools.site.links import SCHEME  # noqa: E402
 from tools.site.settings import place  # noqa: E402
 
 project = "fedclust"
@@ -53,7 +53,9 @@ napoleon_preprocess_types = False
 
 # --- pages
 templates_path = ["_templates"]
-DESCRIPTION = "Private k-means on data that stays where it is: four papers as executable notebooks, every"
+DESCRIPTION = (
+    "Private k-means on data that stays where it is: four papers as executable notebooks, every"
+)
 DESCRIPTION += " claim checked, and a small library that states what each run reveals, and to whom."
 html_theme = "sphinx_book_theme"
 html_title = "fedclust"
@@ -244,7 +246,7 @@ def qualify_types(app: Any, document: nodes.document) -> None:
 
 def describe(app: Any, page: str, template: str, context: dict[str, Any], document: Any) -> None:
     """What a search engine and a preview show: the first sentences of the page."""
-    context["preview"] = f"{place().site}_static/preview.png" if place().site else ""
+    context["preview"] = f"{place().site}_images/price_of_trust.png" if place().site else ""
     context["description"] = DESCRIPTION
     for node in document.findall(nodes.paragraph) if document and page != "index" else ():
         if len(words := " ".join(node.astext().split())) > 60 and "Download:" not in words:

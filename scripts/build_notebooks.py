@@ -96,7 +96,7 @@ def stored_tags(tags: Sequence[str]) -> list[str]:
 
 
 def load_script(path: Path) -> Any:
-    """Read a percent script as a notebook with stable cell ids; metadata are tags and what folds."""
+    """Read a percent script as a notebook: stable cell ids; metadata are tags and what folds."""
     import jupytext
     import nbformat
 

@@ -19,7 +19,8 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow]
 SITE = Path(__file__).resolve().parents[2] / "build" / "site"
 MINUS = "\N{MINUS SIGN}"
 WIDTHS = (320, 390, 704, 1300)  # 704: where the overlap of boxes showed
-BOXES = """() => [...document.querySelectorAll('.lv svg .lv-node, .lv svg [class^=lv-pill]')].map(e => {
+BOXES = """() => [...document.querySelectorAll(
+    '.lv svg .lv-node, .lv svg [class^=lv-pill]')].map(e => {
     const r = (e.querySelector('rect') ?? e).getBoundingClientRect();
     return [r.left, r.top, r.right, r.bottom]; })"""
 
@@ -31,6 +32,7 @@ if not SITE.is_dir():
 def tab(browser: Any, request: Any) -> Iterator[Any]:
     settings = {"reduced_motion": "reduce", "offline": True} | getattr(request, "param", {})
     context = browser.new_context(**settings)
+    context.set_default_timeout(120_000)  # a busy machine
     page = context.new_page()
     problems: list[str] = []
     page.on("pageerror", lambda error: problems.append(str(error)))
@@ -121,10 +123,15 @@ def test_masks_and_shares_on_the_screen_add_up(tab: Any) -> None:
 def test_it_moves_unless_asked_not_to(tab: Any, moves: int) -> None:
     show(tab, "wire", "index.html")
     tab.get_by_role("button", name="Step ▶").click()
-    assert tab.evaluate("document.querySelector('.lv').getAnimations({subtree: true}).length") == moves
+    assert (
+        tab.evaluate("document.querySelector('.lv').getAnimations({subtree: true}).length") == moves
+    )
 
 
-@pytest.mark.parametrize("tab", [{"has_touch": True, "viewport": {"width": 390, "height": 844}}], indirect=True)  # fmt: skip
+THUMB = {"has_touch": True, "viewport": {"width": 390, "height": 844}}
+
+
+@pytest.mark.parametrize("tab", [THUMB], indirect=True)
 def test_thumbs(tab: Any) -> None:
     show(tab, "wire", "index.html")
     tab.get_by_role("button", name="Step ▶").tap()
@@ -150,11 +157,15 @@ def test_the_score_of_the_best_attacker_is_the_rule_s(tab: Any) -> None:
         for _ in range(i):
             tab.keyboard.press("ArrowRight")
         words = box.locator(".lv-score").inner_text()
-        assert f"{100 * level['best']:.1f} %" in words and f"{100 * level['ceiling']:.1f} %" in words
+        assert (
+            f"{100 * level['best']:.1f} %" in words and f"{100 * level['ceiling']:.1f} %" in words
+        )
         answers, truth = level["answers"][0], level["in"][0]
         for answer in answers:
             assert box.locator(".lv-number").inner_text() == f"{answer:.2f}"
-            box.get_by_role("button", name="Alice is in" if answer > 200.5 else "She is not").click()
+            box.get_by_role(
+                "button", name="Alice is in" if answer > 200.5 else "She is not"
+            ).click()
         right = sum((a > 200.5) == bool(t) for a, t in zip(answers, truth, strict=True))
         said = box.locator(".lv-score tr td:last-child").all_inner_texts()
         assert said[:2] == [f"{right} of 10"] * 2
@@ -179,7 +190,7 @@ def test_each_look_costs_what_the_ledger_said(tab: Any) -> None:
     assert not box.get_by_role("button", name="Draw again").is_enabled()
 
 
-@pytest.mark.parametrize("tab", [{"viewport": {"width": 390, "height": 844}}], indirect=True)
+@pytest.mark.parametrize("tab", [THUMB], indirect=True)
 def test_the_price_is_that_of_the_table(tab: Any) -> None:
     data = show(tab, "lines", "chapters/05_side_by_side.html")
     box = tab.locator(".lv[data-living=lines]")

@@ -253,6 +253,7 @@ class Opened(NamedTuple):
 @pytest.fixture(scope="module")
 def tab(browser: Any) -> Iterator[Opened]:
     context = browser.new_context(viewport=DESKTOP, color_scheme="light", offline=True)
+    context.set_default_timeout(120_000)  # a busy machine
     page = context.new_page()
     problems: list[str] = []
     page.on("request", lambda r: None if r.url.startswith(LOCAL) else problems.append(r.url))
@@ -427,7 +428,9 @@ def test_the_menus_open_go_and_close(width: int, tab: Opened) -> None:
         link.wait_for(state="hidden")
         page.locator(".secondary-toggle:visible").click()
         page.locator("dialog[open]").get_by_role("link", name="Notation").click()
-        page.wait_for_function("location.hash === '#notation' && !document.querySelector('dialog[open]')")
+        page.wait_for_function(
+            "location.hash === '#notation' && !document.querySelector('dialog[open]')"
+        )
         button.click()
     link.click()
     page.wait_for_url("**/02_feddp_kmeans.html")

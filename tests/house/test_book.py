@@ -174,7 +174,12 @@ def test_all_rows_of_a_table_reach_the_page() -> None:
     text = tables.script("toy", frame, "by hand")
     stored = json.loads(text.removeprefix('fedclust.table("toy", ').removesuffix(");\n"))
     rows = [["b", "0.1235"], ["c", ""]]
-    assert stored == {"columns": ["name", "x"], "numeric": [False, True], "rows": rows, "made": "by hand"}
+    assert stored == {
+        "columns": ["name", "x"],
+        "numeric": [False, True],
+        "rows": rows,
+        "made": "by hand",
+    }
 
 
 def test_a_figure_holds_each_row_of_its_table_once() -> None:
@@ -185,7 +190,12 @@ def test_a_figure_holds_each_row_of_its_table_once() -> None:
         for line in (line for panel in drawn["panels"] for line in panel["lines"]):
             x = [point[0] for point in line["points"]]
             assert len(set(x)) == len(x), (figure.table, line["name"])
-        assert all(point[1] == point[1] for p in drawn["panels"] for li in p["lines"] for point in li["points"])
+        assert all(
+            point[1] == point[1]
+            for p in drawn["panels"]
+            for li in p["lines"]
+            for point in li["points"]
+        )
 
 
 def test_tables_are_listed_with_their_own_notes() -> None:
@@ -223,7 +233,9 @@ def test_the_page_of_claims_holds_each_claim_once(book: Book) -> None:
     claims.claims(book, NOTEBOOKS)
     text = (book.source / "claims.md").read_text(encoding="utf-8")
     listed = pd.read_csv(ROOT / "data/results/claims.csv", keep_default_na=False)
-    cards = re.findall(r'<article class="claim" id="([^"]+)" data-verdict="([^"]+)" data-kind="([^"]+)"', text)
+    cards = re.findall(
+        r'<article class="claim" id="([^"]+)" data-verdict="([^"]+)" data-kind="([^"]+)"', text
+    )
     told = {"paper": "the paper", "code": "its code", "ours": "ours"}
     assert cards == [(r.id, r.verdict, told[r.by]) for r in listed.itertuples()]
     assert f"| {(listed.verdict == 'refuted')[listed.paper == 'fastlloyd'].sum()} |" in text
@@ -246,7 +258,9 @@ def test_nobody_beats_the_ceiling() -> None:
         epsilon, best = level["epsilon"], level["best"]
         assert level["ceiling"] == pytest.approx(1 / (1 + math.exp(-epsilon)), abs=1e-6)
         assert 0.5 < best < level["ceiling"] and level["scale"] == pytest.approx(1 / epsilon)
-        x = np.arange(-60, 60, 0.001)  # the better half of two densities of Laplace noise, integrated
+        x = np.arange(
+            -60, 60, 0.001
+        )  # the better half of two densities of Laplace noise, integrated
         worlds = [epsilon / 2 * np.exp(-epsilon * np.abs(x - c)) for c in (0, 1)]
         assert best == pytest.approx(np.maximum(*worlds).sum() * 0.001 / 2, abs=3e-3)
 
@@ -262,7 +276,7 @@ def test_each_look_at_the_centres_costs() -> None:
 def test_a_figure_stands_where_it_is_asked_for() -> None:
     cells = [nbformat.v4.new_markdown_cell(t) for t in ("# A\n<!-- living: alice -->", "## 2. B")]
     living.place(cells, "00")
-    assert "data-living=\"alice\"" in cells[0].source and cells[1].source.startswith("```{raw} html")
+    assert 'data-living="alice"' in cells[0].source and cells[1].source.startswith("```{raw} html")
     with pytest.raises(ValueError, match="living: wire"):
         living.place([nbformat.v4.new_markdown_cell("## 4. C")], "00")
 

@@ -145,7 +145,8 @@ def stage(source: Path) -> list[str]:
     order = sorted(pages, key=lambda name: (name.islower(), name))
     lines = ["API reference", "=============", ""]
     lines += [
-        f"The library ``{PACKAGE}``: what a stranger would call on own data. Estimators come first.",
+        f"The library ``{PACKAGE}``: what a stranger would call on own data;",
+        "estimators come first.",
         "What only the checks, tables and figures of the papers need lives in",
         f"``{PACKAGE}.studies`` and is not listed here.",
         "",

@@ -1,4 +1,4 @@
-"""All claims on one page that filters; ids link to the chapters that cite them, formulas are set."""
+"""All claims on one page that filters; they link to the chapters that cite them."""
 
 from __future__ import annotations
 
@@ -85,17 +85,17 @@ def inline(text: str, formulas: bool = True) -> str:
     return "".join(parts).strip()
 
 
-def card(cells: list[str], chapters: Iterable[str]) -> str:
+def card(cells: list[str], cited: Mapping[str, Iterable[str]]) -> str:
     """One claim: id, place, verdict, and the two sentences."""
     found = re.match(r'<a id="([^"]+)">', cells[0])
     verdict = re.match(r"\*\*(.+?)\*\*\s*(.*)", cells[4])
     assert found is not None and verdict is not None, cells
     kind = re.match(r"\((ours|code)\) ", cells[2])
     said = cells[2][kind.end() :] if kind else cells[2]
-    links = "".join(
-        f' <a href="chapters/{stem}.html">chapter {stem[:2]}</a>' for stem in chapters
-    )
     name, word, of = found[1], verdict[1], kind[1] if kind else "paper"
+    links = "".join(
+        f' <a href="chapters/{stem}.html">chapter {stem[:2]}</a>' for stem in cited.get(name, ())
+    )
     told = {"paper": "the paper", "code": "its code", "ours": "ours"}[of]
     return (
         f'<article class="claim" id="{name}" data-verdict="{word}" data-kind="{told}">'
@@ -125,13 +125,20 @@ def claims(book: Book, notebooks: Iterable[Path]) -> None:
     body = []
     for heading, text in parts.items():
         text = book.rewrite(text, CLAIMS, PAGE)
-        rows = [re.split(r"(?<!\\)\|", line)[1:-1] for line in text.splitlines() if '<a id="' in line]
-        cards = [card([cell.strip() for cell in row], cited.get(re.findall(r'"(.+?)"', row[0])[0], ()))
+        rows = [
+            re.split(r"(?<!\\)\|", line)[1:-1] for line in text.splitlines() if '<a id="' in line
+        ]
+        cards = [card([cell.strip() for cell in row], cited)
                  for row in rows]  # fmt: skip
         of = counts.setdefault(heading, {})
         for verdict in re.findall(r'data-verdict="([^"]+)"', "".join(cards)):
             of[verdict] = of.get(verdict, 0) + 1
-        body += [f"## {heading}", "", "```{raw} html", f'<div class="claims" data-paper="{heading}">']
+        body += [
+            f"## {heading}",
+            "",
+            "```{raw} html",
+            f'<div class="claims" data-paper="{heading}">',
+        ]
         body += [*cards, "</div>", "```", ""]
     csv = SCHEME + book.copy("data/results/claims.csv")
     lines = ["# Claims", "", book.rewrite(intro, CLAIMS, PAGE) + f"[CSV]({csv}).", ""]

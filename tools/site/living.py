@@ -32,13 +32,13 @@ PLACES = {  # chapter and heading before which a figure stands
 WORDS = {
     "wire": (
         "Three clinics want their total. Who gets to see the 12?",
-        "Trust is what crosses the wire: six ways to nearly the same total, and six answers to “who saw"
-        " what”.",
+        "Trust is what crosses the wire: six ways to nearly the same total, and six answers to"
+        " “who saw what”.",
     ),
     "alice": (
         "A noised count comes out. Was Alice in it?",
-        "Whatever an attacker knows: if a fair coin put Alice in, the guess is right with probability"
-        " 1/(1 + e<sup>−ε</sup>) at most. That is what ε promises.",
+        "Whatever an attacker knows: if a fair coin put Alice in, the guess is right with"
+        " probability 1/(1 + e<sup>−ε</sup>) at most. That is what ε promises.",
     ),
     "lloyd": (
         "How far may a centre jump?",
@@ -47,8 +47,9 @@ WORDS = {
     ),
     "price": (
         "What does it cost me to trust nobody?",
-        "Five groups in the plane, one promise for all lines (one replaced record), medians over five"
-        " data sets; between the measured points the lines are interpolated; 0.01 % stands for less as well.",
+        "Five groups in the plane, one promise for all lines (one replaced record), medians over"
+        " five data sets; between measured points the lines are interpolated; 0.01 % means that or"
+        " less.",
     ),
 }
 EPSILONS, GAMES, ROUNDS, WITHOUT = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0), 6, 10, 200
@@ -66,7 +67,8 @@ def alice() -> dict[str, Any]:
         is_in = coins.random((GAMES, ROUNDS)) < 0.5
         answers = WITHOUT + is_in + mechanism.sample(is_in.shape, rng=noise)
         levels.append({
-            "epsilon": epsilon, "scale": mechanism.scale, "best": round(1 - np.exp(-epsilon / 2) / 2, 6),
+            "epsilon": epsilon, "scale": mechanism.scale,
+            "best": round(1 - np.exp(-epsilon / 2) / 2, 6),
             "ceiling": round(1 / (1 + np.exp(-mechanism.pure_epsilon)), 6),
             "in": is_in.astype(int).tolist(), "answers": answers.round(2).tolist(),
         })  # fmt: skip
@@ -74,7 +76,7 @@ def alice() -> dict[str, Any]:
 
 
 def lloyd(draws: int = 8, n: int = 240, delta: float = 1e-5) -> dict[str, Any]:
-    """One step of Lloyd on 240 points, noised again and again, with the ledger's total after each."""
+    """One step of Lloyd on 240 points, noised again and again; the ledger's total after each."""
     groups = np.array([[-0.6, 0.5], [0.55, 0.6], [0.5, -0.5], [-0.45, -0.55]])
     rng = np.random.default_rng(SEED)
     points = np.clip(groups[np.arange(n) % 4] + rng.normal(0, 0.13, (n, 2)), -1, 1).round(2)
@@ -86,13 +88,16 @@ def lloyd(draws: int = 8, n: int = 240, delta: float = 1e-5) -> dict[str, Any]:
         for epsilon in (0.5, 1.0, 2.0, 4.0, 8.0):
             multiplier = 2**0.5 / accounting.gdp_mu(epsilon, delta)
             fed = simulate([points], "trusted", seed=SEED)
-            pair = [fed.gaussian(SUMS_AND_COUNTS, part, multiplier=multiplier) for part in ("sums", "counts")]
+            pair = [
+                fed.gaussian(SUMS_AND_COUNTS, part, multiplier=multiplier)
+                for part in ("sums", "counts")
+            ]
             seen, costs = [], []
             for draw in range(draws):
                 sums, sizes = fed.noisy_sum(SUMS_AND_COUNTS, pair, round=draw, centers=start)
                 seen.append(np.clip(sums / np.maximum(sizes, 1)[:, None], -1, 1).round(2).tolist())
                 costs.append(round(fed.ledger.epsilon(delta), 3))
-            cases.append({"k": k, "epsilon": epsilon, "start": start.round(2).tolist(), "seen": seen,
+            cases.append({"k": k, "epsilon": epsilon, "seen": seen,
                           "exact": exact.round(2).tolist(), "sizes": [int(c) for c in counts],
                           "std": round(pair[0].std, 2), "costs": costs})  # fmt: skip
     return {"points": points.tolist(), "delta": delta, "budget": 10, "cases": cases}
@@ -108,8 +113,17 @@ def price() -> dict[str, Any]:
         for trust in ("masked", "shuffled", "local"):
             own = rows[rows.trust == trust]
             best = own.loc[own.groupby("n")["median"].idxmin()].sort_values("n")
-            points = [[int(n), round(max(100 * (m - 1), 0.01), 4)] for n, m in zip(best["n"], best["median"], strict=True)]
-            lines.append({"name": trust, "points": points, "methods": [METHODS[method] for method in best["method"]]})
+            points = [
+                [int(n), round(max(100 * (m - 1), 0.01), 4)]
+                for n, m in zip(best["n"], best["median"], strict=True)
+            ]
+            lines.append(
+                {
+                    "name": trust,
+                    "points": points,
+                    "methods": [METHODS[method] for method in best["method"]],
+                }
+            )
         if all(len(line["points"]) > 1 for line in lines):
             panels.append({"name": f"ε = {epsilon:g}", "lines": lines})
     return {"x": "my n: records", "y": "cost above the best (%)", "read": "my n", "panels": panels}
@@ -126,7 +140,9 @@ def svg(width: int, height: float, label: str, body: list[str]) -> str:
 
 def words(x: float, y: float, text: str, look: str = "lv-quiet", anchor: str = "start") -> str:
     """A line of text."""
-    return f'<text x="{x:.0f}" y="{y:.0f}" text-anchor="{anchor}" class="{look}">{escape(text)}</text>'
+    return (
+        f'<text x="{x:.0f}" y="{y:.0f}" text-anchor="{anchor}" class="{look}">{escape(text)}</text>'
+    )
 
 
 def wire_still(data: dict[str, Any]) -> str:
@@ -145,8 +161,8 @@ def wire_still(data: dict[str, Any]) -> str:
                 for _, text, kind in rows:
                     wide = 8.2 * len(text) + 12
                     x, y = (78.0, y + 24) if x + wide > 360 else (x, y)
-                    body.append(f'<rect x="{x:.0f}" y="{y - 14:.0f}" width="{wide:.0f}" height="20" rx="10"'
-                                f' class="lv-pill-{kind}"/>')  # fmt: skip
+                    box = f'x="{x:.0f}" y="{y - 14:.0f}" width="{wide:.0f}" height="20" rx="10"'
+                    body.append(f'<rect {box} class="lv-pill-{kind}"/>')
                     look = "lv-word" if kind == "code" else ""
                     body.append(words(x + wide / 2, y + 1, text, look, "middle"))
                     x += wide + 6
@@ -181,10 +197,14 @@ def still(name: str, data: dict[str, Any]) -> str:
         ceiling, best = 1 / (1 + np.exp(-grid)), 1 - np.exp(-grid / 2) / 2
         lines = {"ceiling for every attacker": ("lv-dash", np.c_[grid, ceiling]),
                  "": ("lv-line", np.c_[grid, best])}  # fmt: skip
-        label = "How often an attacker can be right, by epsilon: the best attack stays below the ceiling"
+        label = (
+            "How often an attacker can be right, by epsilon: the best one stays below the ceiling"
+        )
         return curves(lines, (0.1, 1, 8), "epsilon", label)
     if name == "price":
-        looks = dict(zip(("masked", "shuffled", "local"), ("lv-line", "lv-line", "lv-dash"), strict=True))
+        looks = dict(
+            zip(("masked", "shuffled", "local"), ("lv-line", "lv-line", "lv-dash"), strict=True)
+        )
         lines = {line["name"]: (looks[line["name"]], np.array(line["points"], float))
                  for line in data["panels"][0]["lines"]}  # fmt: skip
         label = "Cost above the best by the number of records: the less trust, the more records"
@@ -194,7 +214,9 @@ def still(name: str, data: dict[str, Any]) -> str:
     marks += [(c, 6, "lv-cloud") for seen in case["seen"] for c in seen]
     body = [f'<circle cx="{180 + 150 * x:.0f}" cy="{170 - 150 * y:.0f}" r="{r}" class="{look}"/>'
             for (x, y), r, look in marks]  # fmt: skip
-    return svg(360, 340, "240 points and the released centres of 8 private steps at epsilon 2", body)
+    return svg(
+        360, 340, "240 points and the released centres of 8 private steps at epsilon 2", body
+    )
 
 
 @cache
@@ -227,9 +249,13 @@ def place(cells: list[Any], chapter: str) -> None:
             cell = next((c for c in cells if c.cell_type == "markdown"
                          and re.search(pattern, c.source, re.M)), None)  # fmt: skip
             if cell is not None and (pattern == marker or number == chapter):
-                text = re.sub(pattern, lambda _, n=name: figure(n) + "\n\n", cell.source, count=1, flags=re.M)
+                text = re.sub(
+                    pattern, lambda _, n=name: figure(n) + "\n\n", cell.source, count=1, flags=re.M
+                )
                 cell.source = text
                 break
         else:
             if number == chapter:
-                raise ValueError(f"chapter {number}: write <!-- living: {name} --> where it belongs")
+                raise ValueError(
+                    f"chapter {number}: write <!-- living: {name} --> where it belongs"
+                )

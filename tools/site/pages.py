@@ -79,6 +79,7 @@ def using(book: Book) -> None:
     page = "using"
     intro = "`make lab` in a checkout installs everything and opens the first notebook."
     text = "\n".join(f"## {name}\n{parts[name]}" for name in parts if name not in ELSEWHERE)
+    text = text.replace("figure above", "figure of the [first page](README.md)")
     text = f"# Use it\n\n{intro}\n\n{text}"
     write(book, page, book.rewrite(text, "README.md", page))
 

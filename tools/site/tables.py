@@ -59,8 +59,8 @@ FIGURES = {
     "FedDP-KMeans": Figure(
         "feddp_cost", "level == 'client' and (T in (1, -1) or method == 'feddp_adaptive')",
         "eps_total", "excess_mean", ("method",), "clients",
-        "Cost above the best clustering, one client protected, one round of Lloyd (the adaptive variant"
-        " chooses its rounds); lower is better.",
+        "Cost above the best clustering, one client protected, one round of Lloyd (the adaptive"
+        " variant chooses its rounds); lower is better.",
     ),
     "Locally private k-means": Figure(
         "ldp_trust", "epsilon == epsilon and algorithm != 'lloyd'", "n", "cost_per_point",
@@ -174,7 +174,9 @@ def provenance(sidecar: Mapping[str, Any]) -> str:
     told += f"{sidecar.get('cpu_seconds', 'not recorded')} CPU seconds, commit {commit(sidecar)}; "
     told += f"seeds: {sidecar.get('seeds', 'not recorded')}; versions: {known or 'not recorded'}."
     for part, own in sidecar.get("made_apart", {}).items():
-        told += f" Rows of {part} made apart by {own['command']}, {own['cpu_seconds']} CPU seconds, "
+        told += (
+            f" Rows of {part} made apart by {own['command']}, {own['cpu_seconds']} CPU seconds, "
+        )
         told += f"version {own['versions']['fedclust_helpers']}, commit {commit(own)}."
     return told
 
@@ -192,9 +194,7 @@ def page(book: Book, paper: Paper, tables: Mapping[str, Table]) -> None:
     """Write the page of one paper."""
     items = []
     for name, words in paper.tables.items():
-        frame = pd.read_csv(
-            book.root / RESULTS / f"{name}.csv", dtype=str, keep_default_na=False
-        )
+        frame = pd.read_csv(book.root / RESULTS / f"{name}.csv", dtype=str, keep_default_na=False)
         sidecar = tables[name].sidecar
         csv = book.relative(book.copy(f"{RESULTS}/{name}.csv"), paper.page)
         files = [f'<a href="{csv}">{name}.csv</a>']
@@ -202,9 +202,9 @@ def page(book: Book, paper: Paper, tables: Mapping[str, Table]) -> None:
             record = book.relative(book.copy(f"{RESULTS}/{tables[name].made_by}.json"), paper.page)
             files.append(f'<a href="{record}">record</a>')
         code = script(name, frame, provenance(sidecar) if sidecar is not None else "")
-        (book.extra / posixpath.dirname(book.copy(f"{RESULTS}/{name}.csv")) / f"{name}.js").write_text(
-            code, encoding="utf-8"
-        )
+        (
+            book.extra / posixpath.dirname(book.copy(f"{RESULTS}/{name}.csv")) / f"{name}.js"
+        ).write_text(code, encoding="utf-8")
         said = html.escape(words[0].upper() + words[1:])
         items.append(
             f'<li id="{name}" data-script="{csv.removesuffix("csv")}js">'
@@ -240,7 +240,11 @@ def index(book: Book) -> None:
     text = (book.root / LISTED).read_text(encoding="utf-8")
     toc = ["", "```{toctree}", ":hidden:", ":maxdepth: 1", ""]
     toc += [f"{paper.heading} </{paper.page}>" for paper in papers(book.root)]
-    write(book, book.pages[LISTED], book.rewrite(text, LISTED, book.pages[LISTED]) + "\n".join([*toc, "```"]))
+    write(
+        book,
+        book.pages[LISTED],
+        book.rewrite(text, LISTED, book.pages[LISTED]) + "\n".join([*toc, "```"]),
+    )
 
 
 def made(book: Book, tables: list[Table]) -> None:

@@ -1,8 +1,8 @@
 """The wire: one round under each trust model, message by message, from runs of the library.
 
 A model is {id, name, middle, server, steps, take}; a step {say, send: [[from, to, text, kind]],
-learn: {party: [[label, text, kind]]}, at: {party: text in its box}}. Parties: c1 c2 c3, m (what stands
-in the middle), s (server), p (public). Kinds: exact, noised, code (a random word). The page only shows.
+learn: {party: [[label, text, kind]]}, at: {party: text in its box}}. Parties: c1 c2 c3, m (what
+stands in the middle), s (server), p (public). Kinds: exact, noised, code (a random word).
 """
 
 from __future__ import annotations
@@ -107,7 +107,13 @@ def summed(model: str, seed: int) -> Steps:
     noise, at = total - sum(SUMS), "s" if model == "trusted" else "m"
     adds = {at: [["total", str(sum(SUMS)), "exact"], ["its noise", signed(noise), "noised"]]}
     where = {at: f"{sum(SUMS)} {signed(noise)} = {total}"}
-    steps = [step("Each client knows its own sum, and nobody else does.", (), each("own sum", SUMS, "exact"))]
+    steps = [
+        step(
+            "Each client knows its own sum, and nobody else does.",
+            (),
+            each("own sum", SUMS, "exact"),
+        )
+    ]
     if at == "s":
         return [
             *steps,
@@ -182,8 +188,9 @@ def serverless(model: str, seed: int) -> Steps:
         step("They tell each other the results.",
              [(CLIENTS[i], CLIENTS[j], str(sums[i]), "code") for i, j in pairs],
              heard("{} told", lambda i, j: sums[i])),
-        step("All three added up are the noised total. It may be published: nobody knows all the noise.",
-             [("c3", "p", plain(total), "noised")], ends, {c: f"reads {plain(total)}" for c in CLIENTS}),
+        step("All three added up are the noised total. It may be public: nobody knows all noise.",
+             [("c3", "p", plain(total), "noised")], ends,
+             {c: f"reads {plain(total)}" for c in CLIENTS}),
     ]  # fmt: skip
 
 
@@ -207,10 +214,13 @@ def noised(model: str, seed: int) -> Steps:
         assert sorted(mixed) == sorted(map(plain, reports))
         steps.append(step("The shuffler passes them on in random order, without the names.",
                           [("m", "s", " ".join(mixed), "noised")],
-                          {"s": [["somebody sent", v, "noised"] for v in mixed]}, {"m": "shuffled"}))  # fmt: skip
+                          {"s": [["somebody sent", v, "noised"] for v in mixed]},
+                          {"m": "shuffled"}))  # fmt: skip
     send, learn = published(total)
     learn["s"] = [["total", plain(total), "noised"]]
-    last = step("The server adds up: three noises are in the total.", send, learn, {"s": plain(total)})
+    last = step(
+        "The server adds up: three noises are in the total.", send, learn, {"s": plain(total)}
+    )
     return [*steps, last]
 
 
@@ -222,9 +232,9 @@ MODELS = (
     ("masked", "Masked", None, "server", masked,
      "The server saw random words, and must never see the result: it knows the noise in it."),
     ("serverless", "Serverless shares", None, None, serverless,
-     "No server at all. The price: every pair talks, and each brings noise enough for the others."),
+     "No server at all. The price: every pair talks, and each brings noise for the others too."),
     ("shuffled", "Shuffled", "shuffler", "server", noised,
-     "The server saw noised numbers without names. Among three that is little cover, among thousands much."),
+     "The server saw noised numbers without names: little cover among three, much among many."),
     ("local", "Local", None, "server", noised,
      "Nobody is trusted with anything exact. The price: three noises in the total instead of one."),
 )  # fmt: skip
@@ -234,7 +244,11 @@ def good(seed: int) -> bool:
     """Numbers to look at: no noise is zero, and the shuffler moved everybody. A filter on noise."""
     if run("trusted", seed)[0] != 30 or run("serverless", seed)[0] in (28, 30):
         return False
-    if any(row[1] == "+0" for rows in serverless("serverless", seed)[2]["learn"].values() for row in rows):
+    if any(
+        row[1] == "+0"
+        for rows in serverless("serverless", seed)[2]["learn"].values()
+        for row in rows
+    ):
         return False
     sent, mixed = (list(map(int, payload.ravel())) for payload in run("shuffled", seed)[1])
     near = all(0 < abs(x - y) < 5 and x > 0 for x, y in zip(sent, SUMS, strict=True))
