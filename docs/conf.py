@@ -53,10 +53,8 @@ napoleon_preprocess_types = False
 
 # --- pages
 templates_path = ["_templates"]
-DESCRIPTION = (
-    "Private k-means on data that stays where it is: four papers as executable notebooks, every"
-)
-DESCRIPTION += " claim checked, and a small library that states what each run reveals, and to whom."
+DESCRIPTION = """Private k-means on data that stays where it is: four papers as executable
+notebooks, every claim checked, and a small library that states what each run reveals."""
 html_theme = "sphinx_book_theme"
 html_title = "fedclust"
 html_context = {"default_mode": "auto"}

@@ -218,7 +218,7 @@ def test_every_claim_has_a_page() -> None:
     ("typed", "printed"),
     [
         ("n^(1/2) <= sigma", "<i>n</i><sup>1/2</sup> ≤ σ"),
-        ("2^-q at 3e-05, 1e+03", "2<sup>-<i>q</i></sup> at 3·10<sup>−5</sup>, 10<sup>3</sup>"),
+        ("2^-q at 3e-05, 1e+03", "2<sup>−<i>q</i></sup> at 3·10<sup>−5</sup>, 10<sup>3</sup>"),
         ("sqrt(2 ln(1.25/delta)) and beta_k", "√(2 ln(1.25/δ)) and β<sub>k</sub>"),
         ("a word of server_lloyds, I say", "a word of server_lloyds, I say"),
     ],

@@ -64,10 +64,11 @@ def set_formulas(text: str) -> str:
     text = re.sub(names, lambda match: GREEK[match[1]], text)
     text = re.sub(r"(?<![\w.])(\d+(?:\.\d+)?)e([+-]?\d+)\b", power, text)
     text = re.sub(r"(?<![A-Za-z])([A-Za-zα-ωΔ])_(\w{1,4})\b", r"\1<sub>\2</sub>", text)
-    text = re.sub(r"\^\(([^()]*)\)|\^(-?\w[\w.]*\w|-?\w)", r"<sup>\1\2</sup>", text)
+    raised = r"\^\(([^()]*)\)|\^(-?\w[\w.]*\w|-?\w)"
+    text = re.sub(raised, lambda m: f"<sup>{(m[1] or m[2]).replace('-', '−')}</sup>", text)
     text = re.sub(r"(?<=\d) x (?=\d)", " × ", text)
     text = re.sub(r"(?<![\w)])-(?=\d)", "−", text)
-    letters = r"(?<![\w.&'’−])([b-hj-zB-HJ-Z])(?![\w'’;])"  # not the words "a" and "I"
+    letters = r"(?<![\w.&'’])([b-hj-zB-HJ-Z])(?![\w'’;])"  # not the words "a" and "I"
     return re.sub(letters, r"<i>\1</i>", text)
 
 

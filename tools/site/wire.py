@@ -57,7 +57,7 @@ def run(model: str, seed: int) -> tuple[int, list[Any]]:
     else:
         ring = {"bits": 32, "fractional_bits": 0} if model in ("masked", "serverless") else {}
         rows = [np.ones((n, 1)) for n in SUMS]
-        fed = simulate(rows, model, seed=seed, keep_payloads=True, **ring)  # type: ignore[arg-type]
+        fed = simulate(rows, model, seed=seed, keep_payloads=True, **ring)
         noise: Any = DiscreteGaussian(2.0, STD, 1.0)
         if model == "serverless":
             noise = DistributedDiscreteGaussian(2.0, STD, 1.0, n_honest=2, n_coordinates=1)
