@@ -89,7 +89,7 @@ site: $(SITE)/installed          ## the book as web pages, build/site (npm fetch
 	$(SITE)/bin/cffconvert --validate
 	OMP_NUM_THREADS=1 PYTHONHASHSEED=0 $(SITE)/bin/python -m tools.site
 
-lock: $(VENV)/installed          ## renew requirements.lock and environment.yml
+lock: $(VENV)/installed          ## renew both locks and environment.yml
 	$(RUN)/python scripts/lock.py
 
 clean:          ## remove the environment and all caches
@@ -125,10 +125,9 @@ $(VENV)/browser-installed: $(VENV)/installed
 	$(PIP) install -q --no-build-isolation -c requirements.lock -e ".[browser]"
 	@touch $(VENV)/browser-installed
 
-# jsonschema apart: cffconvert needs an older one than the lock names.
-$(SITE)/installed: $(VENV)/installed
+# Its tools are locked apart: cffconvert needs an older jsonschema than the notebooks.
+$(SITE)/installed: $(VENV)/installed requirements-site.lock
 	$(VENV)/bin/python -m venv --clear $(SITE)
-	sed '/^jsonschema/d' requirements.lock > $(SITE)/versions.txt
-	$(SITE)/bin/python -m pip --disable-pip-version-check install -q \
-	    -c $(SITE)/versions.txt -e ".[site]"
+	$(SITE)/bin/python -m pip --disable-pip-version-check install -q -r requirements-site.lock
+	$(SITE)/bin/python -m pip --disable-pip-version-check install -q --no-deps --no-build-isolation -e .
 	@touch $(SITE)/installed

@@ -16,8 +16,8 @@ sys.path.insert(0, str(ROOT))
 
 import fedclust_helpers  # noqa: E402
 from tools.site import api  # noqa: E402
+from tools.site.claims import claim_pages  # noqa: E402
 from tools.site.links import SCHEME  # noqa: E402
-from tools.site.pages import claim_pages  # noqa: E402
 from tools.site.settings import place  # noqa: E402
 
 project = "fedclust"
@@ -52,16 +52,22 @@ napoleon_use_rtype = False
 napoleon_preprocess_types = False
 
 # --- pages
+templates_path = ["_templates"]
+DESCRIPTION = """Private k-means on data that stays where it is: four papers as executable
+notebooks, every claim checked, and a small library that states what each run reveals."""
 html_theme = "sphinx_book_theme"
 html_title = "fedclust"
 html_context = {"default_mode": "auto"}
 html_baseurl = place().site
-html_css_files = ["site.css"]
+html_favicon = "_static/icon.svg"
+html_css_files = ["site.css", "living.css"]
 html_js_files = [("site.js", {"priority": 300}), ("scroll.js", {"priority": 301})]
+html_js_files += [("living.js", {"priority": 302})]
+html_search_scorer = str(ROOT / "docs" / "_static" / "search.js")
 html_copy_source = False
 html_show_sourcelink = False
 html_use_index = True
-html_domain_indices = True
+html_domain_indices = False
 html_show_sphinx = False
 html_theme_options = {
     "use_download_button": False,
@@ -72,7 +78,7 @@ html_theme_options = {
     "show_toc_level": 1,
     "secondary_sidebar_items": {
         pattern: ["page-toc"]
-        for pattern in ("chapters/*", "api/*", "using", "glossary", "contributing")
+        for pattern in ("chapters/*", "api/*", "results/*", "using", "glossary", "contributing")
     },
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
@@ -236,8 +242,19 @@ def qualify_types(app: Any, document: nodes.document) -> None:
                 break
 
 
+def describe(app: Any, page: str, template: str, context: dict[str, Any], document: Any) -> None:
+    """What a search engine and a preview show: the first sentences of the page."""
+    context["preview"] = f"{place().site}_images/price_of_trust.png" if place().site else ""
+    context["description"] = DESCRIPTION
+    for node in document.findall(nodes.paragraph) if document and page != "index" else ():
+        if len(words := " ".join(node.astext().split())) > 60 and "Download:" not in words:
+            context["description"] = words if len(words) < 180 else f"{words[:176]} ..."
+            break
+
+
 def setup(app: Any) -> None:
     """Connect them."""
+    app.connect("html-page-context", describe)
     app.connect("doctree-read", qualify_types)
     app.connect("autodoc-process-signature", plain_signature)
     app.connect("autodoc-process-docstring", readable_docstring)

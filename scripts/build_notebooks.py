@@ -37,6 +37,7 @@ NOTEBOOKS = ROOT / "notebooks"
 MAX_BYTES = 1_000_000
 
 WIDGET_TAG, SKIP_TAG = "widget", "nbval-skip"
+HIDE_TAG = "hide-input"  # folded on the page by its tag, in JupyterLab by `jupyter.source_hidden`
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 WIDGET_NOTE = "*Interactive controls: run this cell in JupyterLab to use them.*"
 KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
@@ -95,7 +96,7 @@ def stored_tags(tags: Sequence[str]) -> list[str]:
 
 
 def load_script(path: Path) -> Any:
-    """Read a percent script as a notebook with stable cell ids and nothing but tags as metadata."""
+    """Read a percent script as a notebook: stable cell ids; metadata are tags and what folds."""
     import jupytext
     import nbformat
 
@@ -106,7 +107,8 @@ def load_script(path: Path) -> Any:
     seen: Counter[str] = Counter()
     for cell in source.cells:
         tags = stored_tags(cell.metadata.get("tags", []))
-        cell.metadata = nbformat.from_dict({"tags": tags} if tags else {})
+        hidden = {"jupyter": {"source_hidden": True}} if HIDE_TAG in tags else {}
+        cell.metadata = nbformat.from_dict(({"tags": tags} if tags else {}) | hidden)
         digest = hashlib.sha256(f"{cell.cell_type}\n{cell.source}".encode()).hexdigest()[:12]
         seen[digest] += 1
         cell["id"] = digest if seen[digest] == 1 else f"{digest}-{seen[digest]}"

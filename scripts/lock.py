@@ -1,6 +1,6 @@
-"""Write requirements.lock (tested versions) and environment.yml from pyproject.toml.
+"""Write requirements.lock, requirements-site.lock and environment.yml from pyproject.toml.
 
-    python scripts/lock.py                  both files
+    python scripts/lock.py                  all of them
     python scripts/lock.py --environment    environment.yml only
     python scripts/lock.py --python PATH    resolve with this interpreter
 
@@ -24,9 +24,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 LOCK = ROOT / "requirements.lock"
+SITE_LOCK = ROOT / "requirements-site.lock"
 ENVIRONMENT = ROOT / "environment.yml"
 OLDEST = (3, 11)
-EXTRA = "dev"
+EXTRA, SITE_EXTRA = "dev", "site"
+APART = "jsonschema"  # cffconvert needs an older one than the notebooks
 
 LOCK_HEADER = """\
 # Versions that the tests of this project ran with. Made by `make lock`; do not edit.
@@ -52,22 +54,28 @@ def environment_text() -> str:
     return header + text.strip() + "\n"
 
 
-def lock_text(python: str) -> str:
-    """Return the lock: the closure of the package, its extras and its build requirements.
+def lock_text(python: str, extra: str = EXTRA, within: str = "") -> str:
+    """Return a lock: the closure of the package, an extra and its build requirements.
 
     Parameters
     ----------
     python : str
         Interpreter to resolve with.
+    extra : str
+        Which of the package's extras.
+    within : str
+        Another lock, whose versions are kept.
     """
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([python, "-m", "venv", folder], check=True)
         pip = [str(Path(folder) / "bin" / "python"), "-m", "pip", "--disable-pip-version-check"]
         report = Path(folder) / "report.json"
         pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-        wanted = [f"{ROOT}[{EXTRA}]", *pyproject["build-system"]["requires"]]
+        wanted = [f"{ROOT}[{extra}]", *pyproject["build-system"]["requires"]]
+        kept = Path(folder) / "kept.txt"
+        kept.write_text(re.sub(rf"(?m)^{APART}.*\n", "", within), encoding="utf-8")
         subprocess.run(
-            [*pip, "install", "--quiet", "--dry-run", "--report", str(report), *wanted],
+            [*pip, "install", "-q", "--dry-run", "--report", str(report), "-c", str(kept), *wanted],
             check=True,
         )
         resolved = json.loads(report.read_text(encoding="utf-8"))
@@ -81,7 +89,7 @@ def lock_text(python: str) -> str:
     pins.pop("pip", None)
     version = resolved["environment"]["python_version"]
     lines = [f"{name}=={pins[name]}\n" for name in sorted(pins)]
-    return LOCK_HEADER.format(python=version, extra=EXTRA) + "".join(lines)
+    return LOCK_HEADER.format(python=version, extra=extra) + "".join(lines)
 
 
 def find_oldest_python() -> str:
@@ -105,9 +113,11 @@ def main(arguments: list[str] | None = None) -> int:
     ENVIRONMENT.write_text(environment_text(), encoding="utf-8", newline="\n")
     print(f"wrote {ENVIRONMENT.name}")
     if not options.environment:
-        text = lock_text(options.python or find_oldest_python())
-        LOCK.write_text(text, encoding="utf-8", newline="\n")
-        print(f"wrote {LOCK.name} ({text.count('==')} packages)")
+        python = options.python or find_oldest_python()
+        text = lock_text(python)
+        for path, lock in ((LOCK, text), (SITE_LOCK, lock_text(python, SITE_EXTRA, text))):
+            path.write_text(lock, encoding="utf-8", newline="\n")
+            print(f"wrote {path.name} ({lock.count('==')} packages)")
     return 0
 
 

@@ -1,4 +1,4 @@
-// The book's own script: result tables that sort and filter, and search without a server.
+// The book's own script: tables to pick, sort and filter; claims to filter; search without a server.
 "use strict";
 
 // Under file:// a page may not read another page, so results are listed without their excerpts.
@@ -18,26 +18,62 @@ function compare(column, numeric, direction) {
   };
 }
 
-function bringToLife(box) {
-  const { numeric, rows } = JSON.parse(box.querySelector("script").textContent);
-  const table = box.querySelector("table");
-  const heads = [...table.tHead.rows[0].cells];
-  const state = { shown: ROWS_SHOWN, text: "", column: -1, direction: 1 };
+const make = (tag, attributes = {}, ...children) => {
+  const node = Object.assign(document.createElement(tag), attributes);
+  node.append(...children);
+  return node;
+};
 
-  const tools = document.createElement("div");
-  tools.className = "results-tools";
-  const filter = document.createElement("input");
-  filter.type = "search";
-  filter.placeholder = "filter rows";
-  filter.setAttribute("aria-label", "show only rows that contain all of these words");
-  const count = document.createElement("span");
-  count.setAttribute("aria-live", "polite");
-  tools.append(filter, count);
-  box.prepend(tools);
-  const more = document.createElement("button");
-  more.type = "button";
-  more.textContent = "show more rows";
-  box.append(more);
+// --- the tables of a paper: a table is a script of its own, loaded when it is picked -------------
+
+const tables = new Map();
+const fedclust = { table: (name, data) => tables.set(name, data) };
+
+function results(box) {
+  const items = [...box.querySelectorAll("li")];
+  const pick = make("select", { ariaLabel: "table" });
+  for (const item of items) {
+    pick.append(make("option", { value: item.id, textContent: item.querySelector("span").textContent }));
+  }
+  const said = make("p", { className: "results-said" });
+  const filter = make("input", { type: "search", placeholder: "filter rows" });
+  filter.ariaLabel = "show only rows that contain all of these words";
+  const count = make("span", { ariaLive: "polite" });
+  const table = make("table", { className: "results-table" });
+  const scroll = make("div", { className: "results-scroll", tabIndex: 0, role: "region" }, table);
+  const more = make("button", { type: "button", textContent: "show more rows" });
+  const how = make("p", { className: "results-made" });
+  box.querySelector("ul").hidden = true;
+  box.append(pick, said, make("div", { className: "results-tools" }, filter, count), scroll, more, how);
+  let data, state;
+
+  function choose(name) {
+    const item = items.find((one) => one.id === name);
+    pick.value = name;
+    said.innerHTML = item.innerHTML;
+    scroll.ariaLabel = `table ${name}`;
+    state = { name, shown: ROWS_SHOWN, text: "", column: -1, direction: 1 };
+    filter.value = "";
+    if (tables.has(name)) open();
+    else document.head.append(make("script", { src: item.dataset.script, onload: () => state.name === name && open() }));
+  }
+
+  function open() {
+    data = tables.get(state.name);
+    how.textContent = data.made;
+    const row = make("tr");
+    data.columns.forEach((column, i) => {
+      const button = make("button", { type: "button", textContent: column });
+      button.addEventListener("click", () => {
+        state.direction = state.column === i ? -state.direction : 1;
+        state.column = i;
+        draw();
+      });
+      row.append(make("th", { scope: "col", className: data.numeric[i] ? "number" : "" }, button));
+    });
+    table.replaceChildren(make("thead", {}, row), make("tbody"));
+    draw();
+  }
 
   function draw() {
     const words = state.text.toLowerCase().split(/\s+/).filter(Boolean);
@@ -45,40 +81,26 @@ function bringToLife(box) {
       const cells = row.map((value) => value.toLowerCase());
       return words.every((word) => cells.some((value) => value.includes(word)));
     };
-    let found = words.length ? rows.filter(fits) : rows.slice();
+    const found = data.rows.filter(fits);
     if (state.column >= 0) {
-      found.sort(compare(state.column, numeric[state.column], state.direction));
+      found.sort(compare(state.column, data.numeric[state.column], state.direction));
     }
-    const body = document.createElement("tbody");
+    const body = make("tbody");
     for (const row of found.slice(0, state.shown)) {
       const line = body.insertRow();
       row.forEach((value, i) => {
-        const cell = line.insertCell();
-        cell.textContent = value;
-        if (numeric[i]) cell.className = "number";
+        line.append(make("td", { textContent: value, className: data.numeric[i] ? "number" : "" }));
       });
     }
     table.tBodies[0].replaceWith(body);
-    const visible = Math.min(state.shown, found.length);
-    count.textContent = `${visible} of ${found.length} rows`;
-    more.hidden = visible === found.length;
-    heads.forEach((head, i) => {
-      const order = state.direction > 0 ? "ascending" : "descending";
-      head.setAttribute("aria-sort", i === state.column ? order : "none");
+    count.textContent = `${Math.min(state.shown, found.length)} of ${found.length} rows`;
+    more.hidden = state.shown >= found.length;
+    [...table.tHead.rows[0].cells].forEach((head, i) => {
+      head.ariaSort = i !== state.column ? "none" : state.direction > 0 ? "ascending" : "descending";
     });
   }
 
-  heads.forEach((head, i) => {
-    const button = document.createElement("button");
-    button.type = "button";
-    button.textContent = head.textContent;
-    head.replaceChildren(button);
-    button.addEventListener("click", () => {
-      state.direction = state.column === i ? -state.direction : 1;
-      state.column = i;
-      draw();
-    });
-  });
+  pick.addEventListener("change", () => choose(pick.value));
   filter.addEventListener("input", () => {
     state.text = filter.value;
     state.shown = ROWS_SHOWN;
@@ -88,9 +110,100 @@ function bringToLife(box) {
     state.shown *= 4;
     draw();
   });
+  const named = () => {
+    const name = location.hash.slice(1);
+    if (!items.some((item) => item.id === name)) return false;
+    choose(name);
+    box.scrollIntoView();
+    return true;
+  };
+  window.addEventListener("hashchange", named);
+  if (!named()) choose(items[0].id);
+}
+
+// --- the claims, by paper, verdict, who says it, and words ----------------------------------------
+
+const VERDICTS = ["reproduced", "in shape", "refuted", "not seen in our design", "undecided", "not possible here"];
+
+function claims(place) {
+  const all = [...document.querySelectorAll(".claim")];
+  const of = {
+    paper: (card) => card.parentElement.dataset.paper,
+    verdict: (card) => card.dataset.verdict,
+    kind: (card) => card.dataset.kind,
+  };
+  const labels = { paper: "all papers", verdict: "all verdicts", kind: "said by anybody" };
+  const chosen = { paper: "", verdict: "", kind: "" };
+  const texts = new Map(all.map((card) => [card, card.textContent.toLowerCase()]));
+  const word = make("input", { type: "search", placeholder: "words or an id" });
+  word.ariaLabel = "show only claims that contain all of these words";
+  const count = make("p", { className: "claim-count", ariaLive: "polite" });
+  const bar = make("div", { className: "claim-bar" });
+  const picks = Object.keys(of).map((key) => {
+    const pick = make("select", { ariaLabel: labels[key] });
+    pick.addEventListener("change", () => {
+      chosen[key] = pick.value;
+      draw();
+    });
+    return [key, pick];
+  });
+  place.append(make("div", { className: "results-tools" }, ...picks.map(([, pick]) => pick), word), bar, count);
+
+  const fits = (card, without) =>
+    Object.keys(of).every((key) => key === without || !chosen[key] || of[key](card) === chosen[key])
+    && word.value.toLowerCase().split(/\s+/).every((part) => texts.get(card).includes(part));
+  const totals = (key) => {
+    const names = key === "verdict" ? VERDICTS : all.map(of[key]);
+    const found = new Map(names.map((name) => [name, 0]));
+    for (const card of all) if (fits(card, key)) found.set(of[key](card), found.get(of[key](card)) + 1);
+    return [...found];
+  };
+
+  function draw() {
+    for (const card of all) card.hidden = !fits(card);
+    const left = all.filter((card) => !card.hidden);
+    for (const [key, pick] of picks) {
+      const options = totals(key).map(([name, n]) => make("option", { value: name, textContent: `${name} (${n})` }));
+      pick.replaceChildren(make("option", { value: "", textContent: labels[key] }), ...options);
+      pick.value = chosen[key];
+    }
+    bar.replaceChildren(...totals("verdict").filter(([, n]) => n).map(([name, n]) => {
+      const part = make("button", { type: "button", title: `${name}: ${n}`, ariaLabel: `${name}: ${n}` });
+      part.textContent = n > 9 * name.length && innerWidth > 700 ? `${name} ${n}` : n;
+      part.className = "verdict";
+      part.dataset.verdict = name;
+      part.style.flexGrow = n;
+      part.ariaPressed = chosen.verdict === name;
+      part.addEventListener("click", () => {
+        chosen.verdict = chosen.verdict === name ? "" : name;
+        draw();
+      });
+      return part;
+    }));
+    count.textContent = `${left.length} of ${all.length} claims`;
+    for (const list of document.querySelectorAll(".claims")) {
+      list.closest("section").hidden = !left.some((card) => list.contains(card));
+    }
+  }
+
+  word.addEventListener("input", draw);
+  window.addEventListener("hashchange", () => { // a link to a claim that is filtered away
+    const card = document.getElementById(location.hash.slice(1));
+    if (!card?.closest(".claims [hidden], section[hidden]")) return;
+    Object.assign(chosen, { paper: "", verdict: "", kind: "" });
+    word.value = "";
+    draw();
+    card.scrollIntoView();
+  });
   draw();
 }
 
 document.addEventListener("DOMContentLoaded", () => {
-  document.querySelectorAll(".results").forEach(bringToLife);
+  document.querySelectorAll(".results").forEach(results);
+  document.querySelectorAll("#claim-filter").forEach(claims);
+});
+
+// A link of a menu that lies over the page closes it.
+document.addEventListener("click", (event) => {
+  if (event.target.closest("a[href]")) event.target.closest("dialog[open]")?.close();
 });

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from pathlib import Path
 from typing import Any
 
 import nbformat
+import numpy as np
 import pandas as pd
 import pytest
 from conftest import refuses
 
-from tools.site import api, chapters, mathjax, pages, tables
+from tools.site import api, chapters, claims, living, mathjax, pages, tables, wire
 from tools.site.links import SCHEME, Book, blocks, targets
 from tools.site.settings import Place, place
 
@@ -23,15 +25,16 @@ NOTEBOOKS = sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
 @pytest.fixture
 def book(tmp_path: Path) -> Book:
     where = {"notebooks/00_a.ipynb": "chapters/00_a", "docs/symbols.md": "symbols"}
-    where |= {"data/results/claims.md": "claims/index"}
-    return Book(ROOT, tmp_path, tmp_path / "extra", where, {"F12": "claims/fastlloyd"})
+    where |= {"data/results/claims.md": "claims", "data/results/rivals.csv": "results/x#rivals"}
+    return Book(ROOT, tmp_path, tmp_path / "extra", where, {"F12": "claims"})
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("[F12](../data/results/claims.md#F12)", "[F12](site:../claims/fastlloyd.html#F12)"),
-        ("[all](../data/results/claims.md)", "[all](site:../claims/index.html)"),
+        ("[F12](../data/results/claims.md#F12)", "[F12](site:../claims.html#F12)"),
+        ("[all](../data/results/claims.md)", "[all](site:../claims.html)"),
+        ("[t](../data/results/rivals.csv)", "[t](site:../results/x.html#rivals)"),
         ("([two\nlines](\n../docs/symbols.md)).", "([two\nlines](site:../symbols.html))."),
         ("[licence](../LICENSE)", "[licence](site:../files/LICENSE)"),
         ("[far](https://example.org/x)", "[far](https://example.org/x)"),
@@ -95,7 +98,7 @@ def test_a_chapter_names_its_address_once_there_is_one(repository: str) -> None:
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_chapter_keeps_outputs_and_alternative_texts(path: Path, tmp_path: Path) -> None:
     listed = {f"notebooks/{p.name}": f"chapters/{p.stem}" for p in NOTEBOOKS}
-    book = Book(ROOT, tmp_path, tmp_path / "extra", listed, pages.claim_pages(ROOT))
+    book = Book(ROOT, tmp_path, tmp_path / "extra", listed, claims.claim_pages(ROOT))
     chapters.stage(book, path, "9.9", Place(""))
     old = nbformat.read(path, as_version=4)
     new = nbformat.read(tmp_path / "chapters" / path.name, as_version=4)
@@ -110,7 +113,7 @@ def test_a_chapter_keeps_outputs_and_alternative_texts(path: Path, tmp_path: Pat
             assert kept[cell.id].metadata.mystnb.image.alt == text
             assert len(text.split()) >= 8
     assert figures >= 3
-    notes = [c for c in new.cells if c.cell_type == "markdown" and "widget-note" in c.source]
+    notes = [c for c in new.cells if c.source == chapters.WIDGET_NOTE]
     widgets = [c for c in old.cells if "widget" in c.metadata.get("tags", ())]
     assert len(notes) == len(widgets) > 0
     prose = "\n".join(c.source for c in new.cells if c.cell_type == "markdown")
@@ -149,11 +152,14 @@ def test_a_reference_of_another_form_is_refused() -> None:
 
 def test_every_table_is_explained_and_grouped() -> None:
     found = tables.all_tables(ROOT / "data" / "results")
-    assert {t.name for t in found} == {p.stem for p in (ROOT / "data/results").glob("*.csv")}
+    papers = tables.papers(ROOT)
+    listed = {name: said for paper in papers for name, said in paper.tables.items()}
+    assert {t.name for t in found} == {*listed, "claims", "sweep", "variations"}
     assert all(t.notes for t in found if t.sidecar is not None)
-    said = tables.words(ROOT)
-    assert set(said) == {t.name for t in found}
-    assert len(set(said.values())) == len(said) and all(len(s.split()) > 3 for s in said.values())
+    assert len(set(listed.values())) == len(listed)
+    assert all(len(said.split()) > 3 for said in listed.values())
+    assert {paper.heading for paper in papers} == set(tables.FIGURES)
+    assert all(tables.FIGURES[paper.heading].table in paper.tables for paper in papers)
 
 
 def test_a_commit_says_what_it_is_of() -> None:
@@ -164,13 +170,32 @@ def test_a_commit_says_what_it_is_of() -> None:
 
 
 def test_all_rows_of_a_table_reach_the_page() -> None:
-    frame = pd.DataFrame({"name": ["b", "</script>"], "x": ["0.12345678", ""]})
-    text = tables.html_table(frame, "toy")
-    stored = re.search(r'<script type="application/json">(.*?)</script>', text)
-    assert stored is not None
-    data = json.loads(stored[1])
-    assert data == {"numeric": [False, True], "rows": [["b", "0.1235"], ["</script>", ""]]}
-    assert text.count("</script>") == 1 and "&lt;/script&gt;" in text
+    frame = pd.DataFrame({"name": ["b", "c"], "x": ["0.12345678", ""]})
+    text = tables.script("toy", frame, "by hand")
+    stored = json.loads(text.removeprefix('fedclust.table("toy", ').removesuffix(");\n"))
+    rows = [["b", "0.1235"], ["c", ""]]
+    assert stored == {
+        "columns": ["name", "x"],
+        "numeric": [False, True],
+        "rows": rows,
+        "made": "by hand",
+    }
+
+
+def test_a_figure_holds_each_row_of_its_table_once() -> None:
+    """No point is a mean over rows that the columns do not tell apart."""
+    for figure in tables.FIGURES.values():
+        frame = pd.read_csv(ROOT / "data" / "results" / f"{figure.table}.csv")
+        drawn = tables.drawn(figure, frame)
+        for line in (line for panel in drawn["panels"] for line in panel["lines"]):
+            x = [point[0] for point in line["points"]]
+            assert len(set(x)) == len(x), (figure.table, line["name"])
+        assert all(
+            point[1] == point[1]
+            for p in drawn["panels"]
+            for li in p["lines"]
+            for point in li["points"]
+        )
 
 
 def test_tables_are_listed_with_their_own_notes() -> None:
@@ -181,18 +206,85 @@ def test_tables_are_listed_with_their_own_notes() -> None:
 
 def test_rows_made_apart_are_told() -> None:
     rivals = json.loads((ROOT / "data/results/rivals.json").read_text(encoding="utf-8"))
-    assert any("`pe_means` made apart" in line for line in tables.provenance(rivals))
+    assert "pe_means made apart by" in tables.provenance(rivals)
 
 
 def test_every_claim_has_a_page() -> None:
-    text = (ROOT / pages.CLAIMS).read_text(encoding="utf-8")
-    assert set(pages.claim_pages(ROOT)) == set(re.findall(r'<a id="([^"]+)">', text))
+    text = (ROOT / claims.CLAIMS).read_text(encoding="utf-8")
+    assert set(claims.claim_pages(ROOT)) == set(re.findall(r'<a id="([^"]+)">', text))
+
+
+@pytest.mark.parametrize(
+    ("typed", "printed"),
+    [
+        ("n^(1/2) <= sigma", "<i>n</i><sup>1/2</sup> ≤ σ"),
+        ("2^-q at 3e-05, 1e+03", "2<sup>−<i>q</i></sup> at 3·10<sup>−5</sup>, 10<sup>3</sup>"),
+        ("sqrt(2 ln(1.25/delta)) and beta_k", "√(2 ln(1.25/δ)) and β<sub>k</sub>"),
+        ("a word of server_lloyds, I say", "a word of server_lloyds, I say"),
+    ],
+)
+def test_formulas_of_claims_are_set(typed: str, printed: str) -> None:
+    assert claims.set_formulas(typed) == printed
+
+
+def test_the_page_of_claims_holds_each_claim_once(book: Book) -> None:
+    book.pages |= tables.places(ROOT) | {"docs/glossary.md": "glossary"}
+    book.claims = claims.claim_pages(ROOT)
+    claims.claims(book, NOTEBOOKS)
+    text = (book.source / "claims.md").read_text(encoding="utf-8")
+    listed = pd.read_csv(ROOT / "data/results/claims.csv", keep_default_na=False)
+    cards = re.findall(
+        r'<article class="claim" id="([^"]+)" data-verdict="([^"]+)" data-kind="([^"]+)"', text
+    )
+    told = {"paper": "the paper", "code": "its code", "ours": "ours"}
+    assert cards == [(r.id, r.verdict, told[r.by]) for r in listed.itertuples()]
+    assert f"| {(listed.verdict == 'refuted')[listed.paper == 'fastlloyd'].sum()} |" in text
+
+
+# --- living figures -------------------------------------------------------------------------------
+
+
+def test_the_wire_adds_up() -> None:
+    """What masks, shares and noise hide is what the library summed; nothing exact is published."""
+    for model in wire.wire()["models"]:
+        rows = [(p, *row) for s in model["steps"] for p, own in s["learn"].items() for row in own]
+        assert not [row for row in rows if row[0] == "p" and row[3] != "noised"]
+        exact = {row[0] for row in rows if row[3] == "exact"} - set(wire.CLIENTS)
+        assert exact == {"trusted": {"s"}, "ideal": {"m"}}.get(model["id"], set())
+
+
+def test_nobody_beats_the_ceiling() -> None:
+    for level in living.alice()["levels"]:
+        epsilon, best = level["epsilon"], level["best"]
+        assert level["ceiling"] == pytest.approx(1 / (1 + math.exp(-epsilon)), abs=1e-6)
+        assert 0.5 < best < level["ceiling"] and level["scale"] == pytest.approx(1 / epsilon)
+        x = np.arange(
+            -60, 60, 0.001
+        )  # the better half of two densities of Laplace noise, integrated
+        worlds = [epsilon / 2 * np.exp(-epsilon * np.abs(x - c)) for c in (0, 1)]
+        assert best == pytest.approx(np.maximum(*worlds).sum() * 0.001 / 2, abs=3e-3)
+
+
+def test_each_look_at_the_centres_costs() -> None:
+    for case in living.lloyd(draws=3)["cases"]:
+        assert case["costs"][0] == pytest.approx(case["epsilon"], abs=2e-3)
+        assert case["costs"] == sorted(set(case["costs"]))
+        assert case["costs"][1] < 2 * case["epsilon"], "noises of Gauss add up in squares"
+        assert sum(case["sizes"]) == 240
+
+
+def test_a_figure_stands_where_it_is_asked_for() -> None:
+    cells = [nbformat.v4.new_markdown_cell(t) for t in ("# A\n<!-- living: alice -->", "## 2. B")]
+    living.place(cells, "00")
+    assert 'data-living="alice"' in cells[0].source and cells[1].source.startswith("```{raw} html")
+    with pytest.raises(ValueError, match="living: wire"):
+        living.place([nbformat.v4.new_markdown_cell("## 4. C")], "00")
 
 
 def test_a_claim_links_to_the_chapters_that_cite_it() -> None:
-    cited = pages.cited_in(NOTEBOOKS)
+    cited = claims.cited_in(NOTEBOOKS)
     assert cited["L11"] == ["01_fastlloyd"] and "05_side_by_side" in cited["S.rivals.split"]
-    assert set(cited) <= set(pages.claim_pages(ROOT))
+    assert set(cited) <= set(claims.claim_pages(ROOT))
 
 
 def test_the_glossary_names_sections_that_are_there(book: Book) -> None:
@@ -235,6 +327,7 @@ def test_a_section_that_the_glossary_names_holds_the_word() -> None:
 
 def test_the_reference_lists_what_is_public() -> None:
     listed = {name: api.members(name) for name in api.module_names()}
+    assert api.doors("fedclust_helpers.estimators") and not api.doors("fedclust_helpers.kmeans")
     assert "plan" in listed["fedclust_helpers.fastlloyd"]
     assert "FastLloydKMeans" in listed["fedclust_helpers.estimators"]
     assert "plan" not in listed["fedclust_helpers.fastlloyd.planning"], "shown by the package"

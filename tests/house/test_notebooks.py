@@ -139,7 +139,7 @@ def test_metadata_is_portable(path: Path) -> None:
     assert "widgets" not in notebook.metadata, "live widget state"
     assert "version" not in notebook.metadata.language_info, "version of one interpreter"
     for cell in notebook.cells:
-        assert set(cell.metadata) <= {"tags"}
+        assert set(cell.metadata) <= {"tags", "jupyter"}
         for output in cell.get("outputs", []):
             assert BUILD.WIDGET_VIEW not in output.get("data", {}), "id of a widget that is gone"
 
@@ -262,7 +262,7 @@ import matplotlib.pyplot as plt
 print("one")
 print("two")
 
-# %%
+# %% tags=["hide-input"]
 _ = plt.plot([1, 2, 3])
 plt.show()
 
@@ -292,6 +292,7 @@ def test_building_twice_leaves_no_difference(tmp_path: Path) -> None:
     counts = [c.execution_count for c in stored.cells if c.cell_type == "code"]
     assert counts == [1, 2, None, 3, 4]
     assert BUILD.WIDGET_NOTE in str(stored.cells[3].outputs)
+    assert stored.cells[2].metadata.jupyter.source_hidden, "folded in JupyterLab too"
     assert stored.cells[3].metadata.tags == ["widget", "nbval-ignore-output", "nbval-skip"]
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from sphinx.cmd.build import main as sphinx
 
 import fedclust_helpers
-from tools.site import api, chapters, mathjax, pages, tables
+from tools.site import api, chapters, claims, mathjax, pages, tables
 from tools.site.links import Book
 from tools.site.settings import ROOT, place
 
@@ -28,12 +28,10 @@ DOCUMENTS = {
     "docs/symbols.md": "symbols",
     "docs/glossary.md": "glossary",
     "data/README.md": "data",
-    "CHANGELOG.md": "changelog",
     "CONTRIBUTING.md": "contributing",
     "docs/deployment.md": "deployment",
-    "docs/sweeps.md": "sweeps",
     "docs/made.md": "made",
-    pages.CLAIMS: "claims/index",
+    claims.CLAIMS: claims.PAGE,
     "fedclust_helpers/command.py": "api/command",  # its docstring says how it is used
 }
 
@@ -41,31 +39,22 @@ DOCUMENTS = {
 def stage(source: Path) -> None:
     """Write the sources of all pages into the folder `source`."""
     notebooks = sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
-    results = ROOT / "data" / "results"
-    listed = tables.all_tables(results)
-    where = dict(DOCUMENTS)
+    where = DOCUMENTS | tables.places(ROOT)
     where |= {f"notebooks/{path.name}": f"chapters/{path.stem}" for path in notebooks}
-    where |= {f"data/results/{table.name}.csv": f"results/{table.name}" for table in listed}
-    for path in results.glob("README*.md"):
-        name = path.stem.removeprefix("README").strip("_") or "fastlloyd"
-        where[f"data/results/{path.name}"] = f"results/notes_{name}"
-    book = Book(ROOT, source, source / "extra", where, pages.claim_pages(ROOT))
+    book = Book(ROOT, source, source / "extra", where, claims.claim_pages(ROOT))
 
     for path in notebooks:
         chapters.stage(book, path, fedclust_helpers.__version__, place())
-    for table in listed:
-        tables.page(book, table)
-    tables.index(book, listed)
+    listed = tables.all_tables(ROOT / "data" / "results")
+    for paper in tables.papers(ROOT):
+        tables.page(book, paper, {table.name: table for table in listed})
+    tables.index(book)
     tables.made(book, listed)
-    pages.claims(book, notebooks)
+    claims.claims(book, notebooks)
     pages.glossary(book, notebooks)
     pages.using(book)
-    for path in ("docs/symbols.md", "data/README.md", "CHANGELOG.md"):
-        pages.copy(book, path)
-    for path in ("CONTRIBUTING.md", "docs/deployment.md", "docs/sweeps.md"):
-        pages.copy(book, path)
-    for path in results.glob("README*.md"):
-        pages.copy(book, f"data/results/{path.name}")
+    for name in ("docs/symbols.md", "data/README.md", "CONTRIBUTING.md", "docs/deployment.md"):
+        pages.copy(book, name)
     pages.bibliography(book, notebooks)
     pages.contents(book, notebooks)
     api.stage(source)
@@ -89,6 +78,8 @@ def main(arguments: list[str] | None = None) -> int:
     command += ["-D", f"html_static_path={ROOT / 'docs' / '_static'},{source / 'static'}"]
     if code := sphinx([*command, str(source), str(out)]):
         return int(code)
+    for path in [*out.rglob("*.map"), *out.glob("_static/locales/*")]:  # no page reads them
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
     seconds = time.perf_counter() - start
     files = [path for path in out.rglob("*") if path.is_file()]
     n_pages = sum(path.suffix == ".html" for path in files)

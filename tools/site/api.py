@@ -1,6 +1,6 @@
-"""The reference: one page for each public module of the library, from its docstrings.
+"""The reference: one page for each package and each estimator, from docstrings.
 
-A package shows what it exports; a module of it, what is public in it and not exported above.
+A package shows what it exports; below, each of its modules, what is public and not exported above.
 """
 
 from __future__ import annotations
@@ -103,28 +103,55 @@ def entry(module: str, name: str) -> list[str]:
     return [*lines, ""]
 
 
+def doors(package: str) -> list[str]:
+    """The estimators that a package offers: each has a page of its own."""
+    module = importlib.import_module(package)
+    if not hasattr(module, "__path__"):
+        return []
+    return [name for name in offered(module) if hasattr(getattr(module, name), "fit")]
+
+
+def section(name: str, title: str, line: str, without: list[str]) -> list[str]:
+    """A heading, the docstring of a module, and what it lists."""
+    lines = [title, line * len(title), "", f".. automodule:: {name}", "   :no-members:", ""]
+    for member in members(name):
+        lines += [] if member in without else entry(name, member)
+    return lines
+
+
+def first_line(value: object) -> str:
+    """The first sentence of a docstring."""
+    return (inspect.getdoc(value) or "").split("\n")[0]
+
+
 def stage(source: Path) -> list[str]:
-    """Write all pages; return the modules that have one."""
+    """Write a page for each package and each estimator; return their names."""
     folder = source / "api"
     folder.mkdir(parents=True, exist_ok=True)
-    modules = [name for name in module_names() if members(name)]
-    for name in modules:
-        short = name.removeprefix(f"{PACKAGE}.")
-        lines = [short, "=" * len(short), "", f".. automodule:: {name}", "   :no-members:", ""]
-        for member in members(name):
-            lines += entry(name, member)
-        (folder / f"{short}.rst").write_text("\n".join(lines), encoding="utf-8")
+    pages: dict[str, tuple[str, list[str]]] = {}
+    for top in [name for name in module_names() if name.count(".") == 1]:
+        short, own, parts = top.partition(".")[2], doors(top), [top]
+        parts += [name for name in module_names() if name.startswith(f"{top}.") and members(name)]
+        lines = section(top, short, "=", own)
+        for name in parts[1:]:
+            lines += section(name, name.removeprefix(f"{PACKAGE}."), "-", [])
+        if members(top) or parts[1:]:
+            pages[short] = first_line(importlib.import_module(top)), lines
+        for door in own:
+            lines = [door, "=" * len(door), "", *entry(top, door)]
+            pages[door] = first_line(getattr(importlib.import_module(top), door)), lines
+    for name, (_, lines) in pages.items():
+        (folder / f"{name}.rst").write_text("\n".join(lines), encoding="utf-8")
+    order = sorted(pages, key=lambda name: (name.islower(), name))
     lines = ["API reference", "=============", ""]
     lines += [
-        f"The library ``{PACKAGE}``: what a stranger would call on own data. Import modules, for",
-        f"example ``from {PACKAGE} import fastlloyd``. What only the checks, tables and figures of",
-        f"the papers need lives in ``{PACKAGE}.studies`` and is not listed here.",
+        f"The library ``{PACKAGE}``: what a stranger would call on own data;",
+        "estimators come first.",
+        "What only the checks, tables and figures of the papers need lives in",
+        f"``{PACKAGE}.studies`` and is not listed here.",
         "",
     ]
-    for name in modules:
-        first = (importlib.import_module(name).__doc__ or "").strip().split("\n")[0]
-        lines.append(f"* :doc:`{name.removeprefix(PACKAGE + '.')}`: {first}")
-    lines += ["", ".. toctree::", "   :hidden:", ""]
-    lines += [f"   {name.removeprefix(PACKAGE + '.')}" for name in modules]
+    lines += [f"* :doc:`{name}`: {pages[name][0]}" for name in order]
+    lines += ["", ".. toctree::", "   :hidden:", "", *(f"   {name}" for name in order)]
     (folder / "index.rst").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return modules
+    return order

@@ -9,6 +9,7 @@ from typing import Any
 
 import nbformat
 
+from tools.site import living
 from tools.site.links import SCHEME, Book, blocks
 from tools.site.settings import Place
 
@@ -24,6 +25,11 @@ def short_title(stem: str) -> str:
     """The name of a chapter in the contents: "01 FastLloyd"."""
     number, _, name = stem.partition("_")
     return f"{number} {NAMES.get(name, name.replace('_', ' ').capitalize())}"
+
+
+WIDGET_NOTE = """:::{container} widget-note
+*Sliders for this picture stand here in JupyterLab (`make lab`).*
+:::"""
 
 
 def facts(stem: str, version: str, place: Place) -> str:
@@ -57,19 +63,6 @@ def citation(stem: str, title: str, version: str, place: Place) -> str:
         "the notebook; [how it was made](site:../made.html) tells the rest.",
     ]
     return "\n".join(lines)
-
-
-def widget_note(stem: str) -> str:
-    """What stands under a cell with controls, where nothing can be moved."""
-    return "\n".join(
-        [
-            ":::{container} widget-note",
-            "**Controls.** They move in JupyterLab only: run `make lab`, open",
-            f"`notebooks/{stem}.ipynb`, run all cells and come back to this place.",
-            "Their static twin is the last figure above: the same function drew it.",
-            ":::",
-        ]
-    )
 
 
 def alternative(cell: Any) -> str:
@@ -108,21 +101,20 @@ def stage(book: Book, path: Path, version: str, place: Place) -> str:
     if heading is None:
         raise ValueError(f"{path.name}: the first cell must begin with the title")
     title = heading[1].strip()
-    first.source = heading[0] + facts(stem, version, place) + "\n" + first.source[heading.end() :]
+    named = f"# {short_title(stem)}: {title}\n" + facts(stem, version, place) + "\n"
+    first.source = named + first.source[heading.end() :]
     cells: list[Any] = []
     for cell in notebook.cells:
-        cells.append(cell)
-        text = alternative(cell)
-        if text:
+        moves = "widget" in cell.metadata.get("tags", ())
+        cells.append(nbformat.v4.new_markdown_cell(WIDGET_NOTE) if moves else cell)
+        if text := alternative(cell):
             cell.metadata["mystnb"] = {"image": {"alt": text}}
-        if "widget" in cell.metadata.get("tags", ()):
-            cell.outputs = []
-            cells.append(nbformat.v4.new_markdown_cell(widget_note(stem)))
     cells.append(nbformat.v4.new_markdown_cell(citation(stem, title, version, place)))
     without_jumps(cells)
     for cell in cells:
         if cell.cell_type == "markdown":
             cell.source = book.rewrite(cell.source, at, page)
+    living.place(cells, stem[:2])
     # the downloads are the committed files, not what stands here
     for suffix in (".ipynb", ".py"):
         book.copy(path.with_suffix(suffix).relative_to(book.root).as_posix())

@@ -58,7 +58,7 @@ class Book:
     root, source, extra : Path
         The repository; the folder of the pages' sources; the folder of what is copied as it is.
     pages : dict of str to str
-        Path of a file in the repository -> page (without suffix).
+        Path of a file in the repository -> page (without suffix), with `#` and a place on it.
     claims : dict of str to str
         Id of a claim -> page (without suffix).
     """
@@ -82,7 +82,9 @@ class Book:
         if path == "data/results/claims.md" and fragment in self.claims:
             return f"{self.claims[fragment]}.html#{fragment}"
         if path in self.pages:
-            return f"{self.pages[path]}.html" + (f"#{fragment}" if fragment else "")
+            name, _, place = self.pages[path].partition("#")
+            fragment = fragment or place
+            return f"{name}.html" + (f"#{fragment}" if fragment else "")
         if not (self.root / path).is_file():
             raise FileNotFoundError(f"a link leads to {path}, which is not there")
         return self.copy(path)

@@ -1,4 +1,4 @@
-"""Pages from text that is there already: claims, notes, README, symbols, and the bibliography."""
+"""Pages from text that is there already: README, glossary, and the bibliography."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 import nbformat
 
+from tools.site import living
 from tools.site.chapters import short_title
+from tools.site.claims import sections
 from tools.site.links import SCHEME, Book
 from tools.site.tables import write
 
-CLAIMS = "data/results/claims.md"
-CLAIM_LIST = re.compile(r"^\| id \|(?:.*\n)(?:\|.*\n)+", re.MULTILINE)  # cards on a phone: site.css
 ELSEWHERE = ("Two commands", "The notebooks", "How to cite", "More")  # the book has its own
 
 
@@ -24,66 +24,11 @@ def slug(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")
 
 
-def sections(text: str) -> tuple[str, dict[str, str]]:
-    """What stands before the first heading of level two, and the text under each of them."""
-    parts = re.split(r"^## (.+)$", text, flags=re.MULTILINE)
-    return parts[0], dict(zip(parts[1::2], parts[2::2], strict=True))
-
-
-def claim_pages(root: Path) -> dict[str, str]:
-    """Id of each claim -> page on which it stands."""
-    _, parts = sections((root / CLAIMS).read_text(encoding="utf-8"))
-    return {
-        claim: f"claims/{slug(heading)}"
-        for heading, text in parts.items()
-        for claim in re.findall(r'<a id="([^"]+)">', text)
-    }
-
-
 def anchor(title: str) -> str:
     """The id that Sphinx gives to a heading."""
     plain = unicodedata.normalize("NFKD", re.sub(r"\$[^$]*\$", "", title))
     words = re.sub(r"[^a-z0-9]+", "-", plain.encode("ascii", "ignore").decode().lower())
     return re.sub(r"^[-0-9]+|-+$", "", words)
-
-
-def cited_in(notebooks: Iterable[Path]) -> dict[str, list[str]]:
-    """Id of each claim -> the chapters that cite it."""
-    found: dict[str, list[str]] = {}
-    for path in notebooks:
-        cells = nbformat.read(path, as_version=4).cells
-        text = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
-        for claim in dict.fromkeys(re.findall(r"claims\.md#([\w.]+)", text)):
-            found.setdefault(claim, []).append(path.stem)
-    return found
-
-
-def claims(book: Book, notebooks: Iterable[Path]) -> None:
-    """A page for each list of claims, whose ids link to chapters that cite them, and one before."""
-    cited = cited_in(notebooks)
-
-    def name(match: re.Match[str]) -> str:
-        chapters = [f"[{s[:2]}](../../notebooks/{s}.ipynb)" for s in cited.get(match[2], ())]
-        where = f"<br>in {', '.join(chapters)}" if chapters else ""
-        return match[1] + re.sub(r"[._]", r"\g<0><wbr>", match[2]) + where
-
-    head, parts = sections((book.root / CLAIMS).read_text(encoding="utf-8"))
-    names = [slug(heading) for heading in parts]
-    body = re.sub(r"^# .*\n", "", head)
-    table = f"{SCHEME}../results/claims.html"
-    toc = ["```{toctree}", ":maxdepth: 1", "", *names, "```"]
-    lines = ["# Claims", "", book.rewrite(body, CLAIMS, "claims/index").strip(), ""]
-    lines += ["## The lists", "", *toc, "", f"All of them in [one sortable table]({table})."]
-    write(book, "claims/index", "\n".join(lines))
-    for heading, text in parts.items():
-        page = f"claims/{slug(heading)}"
-        verdicts = f"[What the verdicts mean]({SCHEME}index.html)."
-        text = re.sub(r"\[README\w*\.md\]", "[notes]", text)
-        text = re.sub(r'("></a>)(\S+)', name, text)
-        text = text.strip().replace("\n| id |", "\n::::{container} claim-list\n\n| id |", 1)
-        text += "\n\n::::"
-        content = book.rewrite(text, CLAIMS, page).strip().replace("\n", f" {verdicts}\n", 1)
-        write(book, page, f"# Claims: {heading}\n\n{content}")
 
 
 def glossary(book: Book, notebooks: Iterable[Path]) -> None:
@@ -124,7 +69,6 @@ def copy(book: Book, path: str, title: str | None = None) -> None:
     text = (book.root / path).read_text(encoding="utf-8")
     if title is not None:
         text = re.sub(r"^# .*$", f"# {title}", text, count=1, flags=re.MULTILINE)
-    text = CLAIM_LIST.sub(r"::::{container} claim-list\n\n\g<0>\n::::\n", text)
     page = book.pages[path]
     write(book, page, book.rewrite(text, path, page))
 
@@ -135,6 +79,7 @@ def using(book: Book) -> None:
     page = "using"
     intro = "`make lab` in a checkout installs everything and opens the first notebook."
     text = "\n".join(f"## {name}\n{parts[name]}" for name in parts if name not in ELSEWHERE)
+    text = text.replace("figure above", "figure of the [first page](README.md)")
     text = f"# Use it\n\n{intro}\n\n{text}"
     write(book, page, book.rewrite(text, "README.md", page))
 
@@ -207,14 +152,14 @@ def contents(book: Book, notebooks: Iterable[Path]) -> None:
     """The first page: the hand-written text, and the table of contents that fills the sidebar."""
     text = (book.root / "docs" / "index.md").read_text(encoding="utf-8")
     text = book.rewrite(text, "docs/index.md", "index")
+    text = text.replace("<!-- living: wire -->", living.figure("wire"))
     parts = {
         "Chapters": [f"{short_title(p.stem)} <chapters/{p.stem}>" for p in notebooks],
-        "Evidence": ["Claims <claims/index>", "Result tables <results/index>"]
-        + ["How it was made <made>"],
+        "Evidence": ["Claims <claims>", "Results <results/index>", "How it was made <made>"],
         "Using it": ["Use it <using>", "Data sets <data>", "API reference <api/index>"]
-        + ["A real federation <deployment>", "Result tables on many machines <sweeps>"],
+        + ["A real federation <deployment>"],
         "Reference": ["Symbols <symbols>", "Glossary <glossary>", "Bibliography <bibliography>"]
-        + ["General index <genindex>", "Changes <changelog>", "Contributing <contributing>"],
+        + ["General index <genindex>", "Contributing <contributing>"],
     }
     lines = [text.rstrip()]
     for caption, pages in parts.items():

@@ -1,9 +1,10 @@
-"""Result tables as pages: rows that sort and filter, and where they come from."""
+"""Results: one page for each paper, with a figure, a picker of its tables, and its notes."""
 
 from __future__ import annotations
 
 import html
 import json
+import posixpath
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,8 +14,10 @@ import pandas as pd
 
 from tools.site.links import SCHEME, Book
 
-SHOWN = 20  # rows that stand in the page itself; the script shows the others
 LISTED = "docs/tables.md"
+RESULTS = "data/results"
+CLAIM_LIST = re.compile(r"^\| id \|(?:.*\n)(?:\|.*\n)+", re.MULTILINE)
+ALL_CLAIMS = "All of them stand on the page of [claims](claims.md).\n"
 
 
 class Table(NamedTuple):
@@ -24,6 +27,62 @@ class Table(NamedTuple):
     sidecar: Mapping[str, Any] | None
     made_by: str
     notes: str
+
+
+class Paper(NamedTuple):
+    """One section of docs/tables.md that has notes: heading, page, text, notes, table -> words."""
+
+    heading: str
+    page: str
+    text: str
+    notes: str
+    tables: Mapping[str, str]
+
+
+class Figure(NamedTuple):
+    """Columns of a table as lines; one panel for each value of `panel`; no row is averaged."""
+
+    table: str
+    rows: str
+    x: str
+    y: str
+    lines: tuple[str, ...]
+    panel: str
+    words: str
+
+
+FIGURES = {
+    "FastLloyd": Figure(
+        "fastlloyd_nicv", "init != 'binary'", "epsilon", "nicv_mean", ("method",), "dataset",
+        "k-means cost of each method by epsilon; lower is better.",
+    ),
+    "FedDP-KMeans": Figure(
+        "feddp_cost", "level == 'client' and (T in (1, -1) or method == 'feddp_adaptive')",
+        "eps_total", "excess_mean", ("method",), "clients",
+        "Cost above the best clustering, one client protected, one round of Lloyd (the adaptive"
+        " variant chooses its rounds); lower is better.",
+    ),
+    "Locally private k-means": Figure(
+        "ldp_trust", "epsilon == epsilon and algorithm != 'lloyd'", "n", "cost_per_point",
+        ("trust", "algorithm"), "epsilon",
+        "Cost for each user by the number of users, from most to least trust; lower is better.",
+    ),
+    "RR-Cluster": Figure(
+        "rr_low_budget", "data == 'fashion_mnist' and setting == 'balanced'", "epsilon", "acc_mean",
+        ("method", "who"), "data", "Accuracy at small epsilon; higher is better.",
+    ),
+    "Beyond the papers": Figure(
+        "better_nicv", "epsilon > 0", "epsilon", "nicv_mean", ("method",), "dataset",
+        "k-means cost of our over-clustered Lloyd beside FastLloyd and PE-means; lower is better.",
+    ),
+    "Side by side": Figure(
+        "side_by_side",
+        "data == 'mixture' and d == 2 and k == 5 and"
+        " (trust in ('masked', 'shuffled', 'local') or method == 'feddp')",
+        "n", "median", ("trust", "method"), "epsilon",
+        "Cost over that of the best clustering by the number of records; 1 is best.",
+    ),
+}  # fmt: skip
 
 
 def all_tables(folder: Path) -> list[Table]:
@@ -38,16 +97,33 @@ def all_tables(folder: Path) -> list[Table]:
         own = f"README_{path.stem.split('_')[0]}.md"
         explained = [name for name, text in readmes.items() if word.search(text)]
         notes = own if own in explained else next(iter(explained), "")
-        made_by = sidecar["table"] if sidecar else ""
-        found.append(Table(path.stem, sidecar, made_by, notes))
+        found.append(Table(path.stem, sidecar, sidecar["table"] if sidecar else "", notes))
     return found
 
 
-def words(root: Path) -> dict[str, str]:
-    """Name of each table -> what it holds, from the list of all tables."""
+def papers(root: Path) -> list[Paper]:
+    """The results pages, from the list of all tables."""
     text = (root / LISTED).read_text(encoding="utf-8")
-    items = re.findall(r"^- \[(\w+)\]\([^)]*\):\s(.+?)(?=\n\n|\n- |\Z)", text, re.M | re.S)
-    return {name: " ".join(said.split()) for name, said in items}
+    found = []
+    for part in re.split(r"^## ", text, flags=re.MULTILINE)[1:]:
+        heading, _, body = part.partition("\n")
+        notes = re.search(r"\s*\[Notes[^\]]*\]\(\.\./([\w/.]+)\)\.?", body)
+        items = re.findall(r"^- \[(\w+)\]\([^)]*\):\s(.+?)(?=\n\n|\n- |\Z)", body, re.M | re.S)
+        if notes is not None:
+            page = "results/" + re.sub(r"\W+", "_", heading.lower())
+            intro = body[: notes.start()].strip()
+            words = {name: " ".join(said.split()) for name, said in items}
+            found.append(Paper(heading, page, intro, notes[1], words))
+    return found
+
+
+def places(root: Path) -> dict[str, str]:
+    """The files that results pages show -> page and place on it."""
+    where = {}
+    for paper in papers(root):
+        where[paper.notes] = paper.page
+        where |= {f"{RESULTS}/{name}.csv": f"{paper.page}#{name}" for name in paper.tables}
+    return where
 
 
 def cell_text(value: str) -> str:
@@ -57,81 +133,99 @@ def cell_text(value: str) -> str:
     return value
 
 
-def html_table(frame: pd.DataFrame, name: str) -> str:
-    """A table of HTML: the first rows as they are, all of them for the script that sorts."""
-    numeric = [is_numeric(frame[column]) for column in frame]
-    head = "".join(
-        f'<th scope="col"{" class=number" if n else ""}>{html.escape(c)}</th>'
-        for c, n in zip(frame.columns, numeric, strict=True)
-    )
-    rows = [[cell_text(str(value)) for value in row] for row in frame.to_numpy()]
-    body = "\n".join(
-        "<tr>"
-        + "".join(
-            f"<td{' class=number' if n else ''}>{html.escape(value)}</td>"
-            for value, n in zip(row, numeric, strict=True)
-        )
-        + "</tr>"
-        for row in rows[:SHOWN]
-    )
-    data = json.dumps({"numeric": numeric, "rows": rows}, separators=(",", ":"))
-    data = data.replace("</", "<\\/")
-    return (
-        f'<div class="results" data-name="{html.escape(name)}">\n'
-        f'<div class="results-scroll" tabindex="0" role="region" aria-label="table {name}">\n'
-        f'<table class="results-table"><thead><tr>{head}</tr></thead>\n'
-        f"<tbody>{body}</tbody></table></div>\n"
-        f'<script type="application/json">{data}</script></div>'
-    )
-
-
 def is_numeric(column: pd.Series) -> bool:
     """Whether all entries that are not empty are numbers."""
     filled = column[column != ""]
     return len(filled) > 0 and bool(pd.to_numeric(filled, errors="coerce").notna().all())
 
 
-def provenance(sidecar: Mapping[str, Any]) -> list[str]:
+def script(name: str, frame: pd.DataFrame, made: str) -> str:
+    """A table as a script that a page loads when it is picked (a page on disk may not fetch)."""
+    data = {
+        "columns": list(frame.columns),
+        "numeric": [is_numeric(frame[column]) for column in frame],
+        "rows": [[cell_text(str(value)) for value in row] for row in frame.to_numpy()],
+        "made": made,
+    }
+    return f"fedclust.table({json.dumps(name)}, {json.dumps(data, separators=(',', ':'))});\n"
+
+
+def drawn(figure: Figure, frame: pd.DataFrame) -> dict[str, Any]:
+    """The points of a figure: panels of lines; a line with no finite x is drawn level."""
+    panels = []
+    for panel, rows in frame.query(figure.rows).groupby(figure.panel, sort=False):
+        lines = []
+        for names, own in rows.groupby(list(figure.lines), sort=False):
+            points = own[[figure.x, figure.y]].sort_values(figure.x).to_numpy().tolist()
+            finite = [p for p in points if 0 < p[0] < float("inf")]
+            level = [] if finite else points[:1]
+            lines.append({"name": ", ".join(map(str, names)), "points": finite}
+                         | ({"level": level[0][1]} if level else {}))  # fmt: skip
+        if sum(len(line["points"]) > 1 for line in lines) > 1:
+            panels.append({"name": f"{figure.panel} {panel}", "lines": lines})
+    return {"x": figure.x, "y": figure.y, "panels": panels}
+
+
+def provenance(sidecar: Mapping[str, Any]) -> str:
     """The sidecar in words."""
     versions = sidecar.get("versions", {})
     known = ", ".join(f"{k} {v}" for k, v in versions.items() if v != "not recorded")
-    lines = [
-        f"- made by `{sidecar['command']}`, design fingerprint "
-        f"`{sidecar.get('design_fingerprint', 'not recorded')}`",
-        f"- {sidecar.get('cells', 'not recorded')} measured cells, "
-        f"{sidecar.get('cpu_seconds', 'not recorded')} CPU seconds",
-        f"- seeds: {sidecar.get('seeds', 'not recorded')}",
-        f"- versions: {known or 'not recorded'}",
-        f"- commit: {commit(sidecar)} ([what the signs mean]({SCHEME}../made.html))",
-    ]
+    told = f"Made by {sidecar['command']}: {sidecar.get('cells', 'not recorded')} measured cells, "
+    told += f"{sidecar.get('cpu_seconds', 'not recorded')} CPU seconds, commit {commit(sidecar)}; "
+    told += f"seeds: {sidecar.get('seeds', 'not recorded')}; versions: {known or 'not recorded'}."
     for part, own in sidecar.get("made_apart", {}).items():
-        lines.append(
-            f"- rows of `{part}` made apart by `{own['command']}`, {own['cpu_seconds']} CPU"
-            f" seconds, version {own['versions']['fedclust_helpers']}, commit: {commit(own)}"
+        told += (
+            f" Rows of {part} made apart by {own['command']}, {own['cpu_seconds']} CPU seconds, "
         )
-    return lines
+        told += f"version {own['versions']['fedclust_helpers']}, commit {commit(own)}."
+    return told
 
 
-def page(book: Book, table: Table) -> None:
-    """Write the page of one table."""
-    path = f"data/results/{table.name}.csv"
-    frame = pd.read_csv(book.root / path, dtype=str, keep_default_na=False)
-    at = book.pages[path]
-    csv = SCHEME + book.relative(book.copy(path), at)
-    said = book.rewrite(words(book.root)[table.name], LISTED, at)
-    lines = [f"# {table.name}", "", f"{said[0].upper()}{said[1:]}", ""]
-    lines.append(f"{len(frame)} rows, {frame.shape[1]} columns. Download: [CSV]({csv}).")
-    if table.notes:
-        notes = f"data/results/{table.notes}"
-        target = SCHEME + book.relative(book.address(notes, ""), at)
-        lines.append(f"What the columns mean, and what the table says: [notes]({target}).")
-    lines += ["", "```{raw} html", html_table(frame, table.name), "```", ""]
-    if table.sidecar is not None:
-        sidecar = f"data/results/{table.made_by}.json"
-        lines += ["## How it was made", "", *provenance(table.sidecar)]
-        whole = SCHEME + book.relative(book.copy(sidecar), at)
-        lines += [f"- the whole record, design included: [{table.made_by}.json]({whole})", ""]
-    write(book, at, "\n".join(lines))
+def commit(record: Mapping[str, Any]) -> str:
+    """The commit of the code, in ten letters; else, in brackets, that which brought the numbers."""
+    found = str(record.get("commit", "not recorded"))
+    if re.match("[0-9a-f]{40}", found):
+        return found[:10] + found[40:]
+    brought = record.get("committed_in")
+    return f"({brought[:10]})" if brought else found
+
+
+def page(book: Book, paper: Paper, tables: Mapping[str, Table]) -> None:
+    """Write the page of one paper."""
+    items = []
+    for name, words in paper.tables.items():
+        frame = pd.read_csv(book.root / RESULTS / f"{name}.csv", dtype=str, keep_default_na=False)
+        sidecar = tables[name].sidecar
+        csv = book.relative(book.copy(f"{RESULTS}/{name}.csv"), paper.page)
+        files = [f'<a href="{csv}">{name}.csv</a>']
+        if sidecar is not None:
+            record = book.relative(book.copy(f"{RESULTS}/{tables[name].made_by}.json"), paper.page)
+            files.append(f'<a href="{record}">record</a>')
+        code = script(name, frame, provenance(sidecar) if sidecar is not None else "")
+        (
+            book.extra / posixpath.dirname(book.copy(f"{RESULTS}/{name}.csv")) / f"{name}.js"
+        ).write_text(code, encoding="utf-8")
+        said = html.escape(words[0].upper() + words[1:])
+        items.append(
+            f'<li id="{name}" data-script="{csv.removesuffix("csv")}js">'
+            f"<span>{said}</span> {len(frame)} rows: {', '.join(files)}</li>"
+        )
+    figure = FIGURES[paper.heading]
+    points = drawn(figure, pd.read_csv(book.root / RESULTS / f"{figure.table}.csv"))
+    stored = json.dumps(points, separators=(",", ":"))
+    notes = (book.root / paper.notes).read_text(encoding="utf-8")
+    notes = re.sub(r"^# .*\n", "## Notes\n", notes)
+    lines = [
+        f"# Results: {paper.heading}", "", book.rewrite(paper.text, LISTED, paper.page), "",
+        "```{raw} html",
+        f'<figure class="lv" data-living="lines"><div class="lv-stage"></div>'
+        f'<p class="lv-take">{html.escape(figure.words)} From <a href="#{figure.table}">'
+        f'{figure.table}</a>.</p><script type="application/json">{stored}</script></figure>',
+        "```", "", "## Tables", "",
+        "```{raw} html", '<div class="results"><ul>', *items, "</ul></div>", "```", "",
+        book.rewrite(CLAIM_LIST.sub(ALL_CLAIMS, notes), paper.notes, paper.page),
+    ]  # fmt: skip
+    write(book, paper.page, "\n".join(lines))
 
 
 def write(book: Book, page_name: str, text: str) -> None:
@@ -141,19 +235,16 @@ def write(book: Book, page_name: str, text: str) -> None:
     target.write_text(text.rstrip("\n") + "\n", encoding="utf-8")
 
 
-def index(book: Book, tables: list[Table]) -> None:
-    """The page that lists all tables, under their papers, with their notes."""
-    at, heading = book.pages[LISTED], ""
+def index(book: Book) -> None:
+    """The page that lists all tables, under their papers."""
     text = (book.root / LISTED).read_text(encoding="utf-8")
     toc = ["", "```{toctree}", ":hidden:", ":maxdepth: 1", ""]
-    for line in text.splitlines():
-        heading = line[3:] if line.startswith("## ") else heading
-        for file in re.findall(r"\]\(\.\./(data/results/[\w.]+)\)", line):
-            if file.endswith(".csv"):
-                toc.append(f"/{book.pages[file]}")
-            elif "/README" in file:
-                toc.append(f"Notes: {heading} </{book.pages[file]}>")
-    write(book, at, book.rewrite(text, LISTED, at) + "\n".join([*toc, "```"]))
+    toc += [f"{paper.heading} </{paper.page}>" for paper in papers(book.root)]
+    write(
+        book,
+        book.pages[LISTED],
+        book.rewrite(text, LISTED, book.pages[LISTED]) + "\n".join([*toc, "```"]),
+    )
 
 
 def made(book: Book, tables: list[Table]) -> None:
@@ -165,8 +256,7 @@ def made(book: Book, tables: list[Table]) -> None:
     sidecars = {t.made_by: t.sidecar for t in tables if t.sidecar is not None}
     for _, sidecar in sorted(sidecars.items()):
         names = [file.removesuffix(".csv") for file in sidecar["files"]]
-        pages = [SCHEME + book.pages[f"data/results/{name}.csv"] + ".html" for name in names]
-        links = (f"[{name}]({page})" for name, page in zip(names, pages, strict=True))
+        links = (f"[{n}]({SCHEME}{book.address(f'{RESULTS}/{n}.csv', '')})" for n in names)
         command = sidecar["command"].replace("python -m fedclust_helpers.studies ", "")
         apart = list(sidecar.get("made_apart", {}).values())
         seconds = [str(part.get("cpu_seconds", "")) for part in (sidecar, *apart)]
@@ -177,12 +267,3 @@ def made(book: Book, tables: list[Table]) -> None:
         lines.append("| " + " | ".join(map(str, row)) + " |")
     text = (book.root / "docs" / "made.md").read_text(encoding="utf-8")
     write(book, "made", text.replace("<!-- records -->", "\n".join(lines)))
-
-
-def commit(record: Mapping[str, Any]) -> str:
-    """The commit of the code, in ten letters; else, in brackets, that which brought the numbers."""
-    found = str(record.get("commit", "not recorded"))
-    if re.match("[0-9a-f]{40}", found):
-        return found[:10] + found[40:]
-    brought = record.get("committed_in")
-    return f"({brought[:10]})" if brought else found

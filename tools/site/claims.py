@@ -1,0 +1,149 @@
+"""All claims on one page that filters; they link to the chapters that cite them."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import nbformat
+
+from tools.site.links import SCHEME, Book
+from tools.site.tables import write
+
+CLAIMS = "data/results/claims.md"
+PAGE = "claims"
+GREEK = dict(
+    zip(
+        "alpha beta gamma delta epsilon eta theta lambda mu nu rho sigma tau phi omega".split(),
+        "αβγδεηθλμνρστφω",
+        strict=True,
+    )
+) | {"Delta": "Δ", "Theta": "Θ", "Omega": "Ω", "Sigma": "Σ", "sqrt": "√"}
+SIGNS = {"&lt;=": "≤", "&gt;=": "≥", "+-": "±", " -&gt; ": " → "}
+
+
+def sections(text: str) -> tuple[str, dict[str, str]]:
+    """What stands before the first heading of level two, and the text under each of them."""
+    parts = re.split(r"^## (.+)$", text, flags=re.MULTILINE)
+    return parts[0], dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def claim_pages(root: Path) -> dict[str, str]:
+    """Id of each claim -> page on which it stands."""
+    text = (root / CLAIMS).read_text(encoding="utf-8")
+    return dict.fromkeys(re.findall(r'<a id="([^"]+)">', text), PAGE)
+
+
+def cited_in(notebooks: Iterable[Path]) -> dict[str, list[str]]:
+    """Id of each claim -> the chapters that cite it."""
+    found: dict[str, list[str]] = {}
+    for path in notebooks:
+        cells = nbformat.read(path, as_version=4).cells
+        text = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+        for claim in dict.fromkeys(re.findall(r"claims\.md#([\w.]+)", text)):
+            found.setdefault(claim, []).append(path.stem)
+    return found
+
+
+def power(match: re.Match[str]) -> str:
+    """A number like 2.5e-05 as 2.5 · 10⁻⁵."""
+    number, exponent = match[1], str(int(match[2])).replace("-", "−")
+    if float(number) == 0 or exponent == "0":
+        return number
+    return (f"{number}·" if float(number) != 1 else "") + f"10<sup>{exponent}</sup>"
+
+
+def set_formulas(text: str) -> str:
+    """Formulas typed as text, such as n^(1/2) <= sigma_C, as they are printed; HTML."""
+    text = html.escape(text, quote=False)
+    for sign, printed in SIGNS.items():
+        text = text.replace(sign, printed)
+    names = rf"(?<![A-Za-z])({'|'.join(GREEK)})(?![A-Za-z])"
+    text = re.sub(names, lambda match: GREEK[match[1]], text)
+    text = re.sub(r"(?<![\w.])(\d+(?:\.\d+)?)e([+-]?\d+)\b", power, text)
+    text = re.sub(r"(?<![A-Za-z])([A-Za-zα-ωΔ])_(\w{1,4})\b", r"\1<sub>\2</sub>", text)
+    raised = r"\^\(([^()]*)\)|\^(-?\w[\w.]*\w|-?\w)"
+    text = re.sub(raised, lambda m: f"<sup>{(m[1] or m[2]).replace('-', '−')}</sup>", text)
+    text = re.sub(r"(?<=\d) x (?=\d)", " × ", text)
+    text = re.sub(r"(?<![\w)])-(?=\d)", "−", text)
+    letters = r"(?<![\w.&'’])([b-hj-zB-HJ-Z])(?![\w'’;])"  # not the words "a" and "I"
+    return re.sub(letters, r"<i>\1</i>", text)
+
+
+def inline(text: str, formulas: bool = True) -> str:
+    """One cell of the Markdown table as HTML: code, links and formulas."""
+    parts = re.split(r"(`[^`]+`|\[[^\]]+\]\([^()\s]+\))", text.replace("\\|", "|"))
+    for i, part in enumerate(parts):
+        if i % 2 == 0:
+            parts[i] = set_formulas(part) if formulas else html.escape(part, quote=False)
+        elif part.startswith("`"):
+            parts[i] = f"<code>{html.escape(part.strip('`'))}</code>"
+        else:
+            words, target = part[1:-1].split("](")
+            parts[i] = f'<a href="{target.removeprefix(SCHEME)}">{html.escape(words)}</a>'
+    return "".join(parts).strip()
+
+
+def card(cells: list[str], cited: Mapping[str, Iterable[str]]) -> str:
+    """One claim: id, place, verdict, and the two sentences."""
+    found = re.match(r'<a id="([^"]+)">', cells[0])
+    verdict = re.match(r"\*\*(.+?)\*\*\s*(.*)", cells[4])
+    assert found is not None and verdict is not None, cells
+    kind = re.match(r"\((ours|code)\) ", cells[2])
+    said = cells[2][kind.end() :] if kind else cells[2]
+    name, word, of = found[1], verdict[1], kind[1] if kind else "paper"
+    links = "".join(
+        f' <a href="chapters/{stem}.html">chapter {stem[:2]}</a>' for stem in cited.get(name, ())
+    )
+    told = {"paper": "the paper", "code": "its code", "ours": "ours"}[of]
+    return (
+        f'<article class="claim" id="{name}" data-verdict="{word}" data-kind="{told}">'
+        f'<p class="claim-head"><a href="#{name}">{name}</a>'
+        f'<b class="verdict">{word}</b> <span>{inline(cells[1], False)} ({told}){links}</span></p>'
+        f"<p>{inline(said)}</p><p class=claim-found>{inline(cells[3])} "
+        f"{inline(verdict[2], False)}</p></article>"
+    )
+
+
+def totals(counts: Mapping[str, Mapping[str, int]]) -> list[str]:
+    """How many claims of each list have each verdict."""
+    verdicts = sorted({v for row in counts.values() for v in row})
+    lines = [f"| | {' | '.join(verdicts)} | all |", "|---|" + "--:|" * (len(verdicts) + 1)]
+    for name, row in counts.items():
+        numbers = [str(row.get(v, 0)) for v in verdicts]
+        lines.append(f"| {name} | {' | '.join(numbers)} | {sum(row.values())} |")
+    return lines
+
+
+def claims(book: Book, notebooks: Iterable[Path]) -> None:
+    """Write the page."""
+    cited = cited_in(notebooks)
+    head, parts = sections((book.root / CLAIMS).read_text(encoding="utf-8"))
+    intro, _, meaning = re.sub(r"^# .*\n", "", head).strip().partition("The rows are in")
+    counts: dict[str, dict[str, int]] = {}
+    body = []
+    for heading, text in parts.items():
+        text = book.rewrite(text, CLAIMS, PAGE)
+        rows = [
+            re.split(r"(?<!\\)\|", line)[1:-1] for line in text.splitlines() if '<a id="' in line
+        ]
+        cards = [card([cell.strip() for cell in row], cited)
+                 for row in rows]  # fmt: skip
+        of = counts.setdefault(heading, {})
+        for verdict in re.findall(r'data-verdict="([^"]+)"', "".join(cards)):
+            of[verdict] = of.get(verdict, 0) + 1
+        body += [
+            f"## {heading}",
+            "",
+            "```{raw} html",
+            f'<div class="claims" data-paper="{heading}">',
+        ]
+        body += [*cards, "</div>", "```", ""]
+    csv = SCHEME + book.copy("data/results/claims.csv")
+    lines = ["# Claims", "", book.rewrite(intro, CLAIMS, PAGE) + f"[CSV]({csv}).", ""]
+    lines += ["```{raw} html", '<div id="claim-filter"></div>', "```", "", *body]
+    lines += ["## Totals, and what the verdicts mean", "", *totals(counts), ""]
+    lines += [f"The rows are in{book.rewrite(meaning, CLAIMS, PAGE)}"]
+    write(book, PAGE, "\n".join(lines))
