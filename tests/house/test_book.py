@@ -154,7 +154,7 @@ def test_every_table_is_explained_and_grouped() -> None:
     found = tables.all_tables(ROOT / "data" / "results")
     papers = tables.papers(ROOT)
     listed = {name: said for paper in papers for name, said in paper.tables.items()}
-    assert {t.name for t in found} == {*listed, "claims", "sweep", "variations"}
+    assert {t.name for t in found} == {*listed, "claims", "variations"}
     assert all(t.notes for t in found if t.sidecar is not None)
     assert len(set(listed.values())) == len(listed)
     assert all(len(said.split()) > 3 for said in listed.values())
@@ -219,7 +219,7 @@ def test_every_claim_has_a_page() -> None:
     [
         ("n^(1/2) <= sigma", "<i>n</i><sup>1/2</sup> ≤ σ"),
         ("2^-q at 3e-05, 1e+03", "2<sup>−<i>q</i></sup> at 3·10<sup>−5</sup>, 10<sup>3</sup>"),
-        ("sqrt(2 ln(1.25/delta)) and beta_k", "√(2 ln(1.25/δ)) and β<sub>k</sub>"),
+        ("sqrt(2 ln(1.25/delta)) and beta_k", "√(2 ln(1.25/δ)) and β<sub><i>k</i></sub>"),
         ("a word of server_lloyds, I say", "a word of server_lloyds, I say"),
     ],
 )

@@ -33,7 +33,7 @@ MODULES = sorted(
 
 # Two storeys: the library below, and on top of it the studies (the bench). A module
 # imports only from its own floor and the floors below it, inside packages too.
-CEILINGS = {"library": 20_500, "studies": 15_500, "tests": 28_100}  # filled lines
+CEILINGS = {"library": 20_500, "studies": 15_500, "tests": 28_300}  # filled lines
 FLOORS = {
     0: (
         "_checked",
