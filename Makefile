@@ -1,7 +1,6 @@
 # `make` lists the targets. Plain POSIX make; needs Python 3.11+ and a network, nothing else.
 # Settings: make VENV=/elsewhere, PYTHON=/path/to/python3.12, N=4 (test processes),
-#           LAB_FLAGS="--no-browser --port 9999", DESIGN=quick OUT=folder (results),
-#           BACKEND=dask SCHEDULER=tcp://host:8786 (results on many machines: docs/sweeps.md)
+#           LAB_FLAGS="--no-browser --port 9999", DESIGN=quick OUT=folder (results)
 
 .POSIX:
 .PHONY: help lab test test-all fast lint notebooks variations results recheck rivals bench mutants browser-test federation-test wheel-test site lock clean
@@ -17,11 +16,10 @@ DESIGN = full
 OUT =
 EACH = 1
 DRAW = 0
-BACKEND = loky
-SCHEDULER =
 BENCH =
 LAB_FLAGS =
-RUN = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 PYTHONHASHSEED=0 $(VENV)/bin
+RUN = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 PYTHONHASHSEED=0 \
+	PYTHONDONTWRITEBYTECODE= $(VENV)/bin
 # tests/offline refuses sockets to other hosts, in all processes that tests start
 PYTEST = PYTHONPATH="$$PWD/tests/offline$${PYTHONPATH:+:$$PYTHONPATH}" $(RUN)/python -m pytest -q
 NBVAL = $(PYTEST) -n $(N) --dist loadfile --nbval --nbval-current-env \
@@ -33,7 +31,7 @@ help:          ## list the targets
 	@sed -n 's/^\([a-z-]*\): .*## /make \1	/p' Makefile | expand -t 20
 
 lab: $(VENV)/installed          ## install and open JupyterLab on the first notebook: copies in lab/, which Git leaves alone
-	$(RUN)/python scripts/lab.py $(LAB_FLAGS)
+	$(RUN)/python tools/lab.py $(LAB_FLAGS)
 
 test: lint          ## install what tests need and run them: lint, types, unit, notebooks (5 min, no network)
 	$(PYTEST) -n $(N) -m "not thorough and not browser and not federation" --durations=10
@@ -53,24 +51,22 @@ lint: $(VENV)/installed          ## ruff (rules and format), mypy and codespell
 	$(RUN)/codespell
 
 notebooks: $(VENV)/installed          ## regenerate and execute every notebook from its .py script
-	$(RUN)/python scripts/build_notebooks.py
+	$(RUN)/python tools/build_notebooks.py
 
 variations: $(VENV)/installed          ## every notebook with other seeds and settings; writes data/results/variations.csv (30 min)
 	$(RUN)/python -m tools.variations --jobs $(N)
 
 results: $(VENV)/installed          ## recompute data/results (4 CPU hours; resumed); DESIGN=quick OUT=folder: tiny tables
-	out='$(OUT)'; scheduler='$(SCHEDULER)'; $(RUN)/python -m fedclust_helpers.studies --jobs $(N) \
-	    --design $(DESIGN) --backend $(BACKEND) $${out:+--out "$$out"} \
-	    $${scheduler:+--scheduler "$$scheduler"}
+	out='$(OUT)'; $(RUN)/python -m studies --jobs $(N) --design $(DESIGN) $${out:+--out "$$out"}
 
 recheck: $(VENV)/installed          ## rows of all tables drawn at random, made again: EACH=1 for every method and data set, DRAW=0 which
-	$(RUN)/python -m fedclust_helpers.studies --check $(EACH) --draw $(DRAW) --jobs $(N)
+	$(RUN)/python -m studies --check $(EACH) --draw $(DRAW) --jobs $(N)
 
 rivals: $(VENV)/installed          ## what people use today, on our data, in environments of their own (15 min)
 	$(RUN)/python -m tools.rivals --environments $(RIVALS)
 
 bench: $(VENV)/installed          ## speed ratios as JSON, and their change; BENCH=--write stores them
-	@$(RUN)/python benchmarks/run.py $(BENCH)
+	@$(RUN)/python tools/bench/run.py $(BENCH)
 
 mutants: $(VENV)/installed          ## small wrong versions of the package: is each noticed by a test? (10 min)
 	$(RUN)/python -m tools.mutants --jobs $(N)
@@ -82,15 +78,15 @@ federation-test: $(FEDERATION)/installed          ## a whole run over Flower: th
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 PYTHONHASHSEED=0 $(FEDERATION)/bin/python -m pytest -q -s \
 	    -p no:cacheprovider -m federation tests/flower
 
-wheel-test: $(VENV)/installed          ## build the wheel, install it elsewhere, execute the notebooks there
-	$(RUN)/python scripts/wheel_test.py --jobs $(N)
+wheel-test: $(VENV)/installed          ## build the wheel, install it elsewhere, test the library there
+	$(RUN)/python tools/wheel_test.py --jobs $(N)
 
 site: $(SITE)/installed          ## the book as web pages, build/site (npm fetches MathJax once; then no network)
 	$(SITE)/bin/cffconvert --validate
 	OMP_NUM_THREADS=1 PYTHONHASHSEED=0 $(SITE)/bin/python -m tools.site
 
 lock: $(VENV)/installed          ## renew both locks and environment.yml
-	$(RUN)/python scripts/lock.py
+	$(RUN)/python tools/lock.py
 
 clean:          ## remove the environment and all caches
 	rm -rf $(VENV) $(SITE) $(FEDERATION) $(RIVALS) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -16,7 +16,6 @@ sys.path.insert(0, str(ROOT))
 
 import fedclust_helpers  # noqa: E402
 from tools.site import api  # noqa: E402
-from tools.site.claims import claim_pages  # noqa: E402
 from tools.site.links import SCHEME  # noqa: E402
 from tools.site.settings import place  # noqa: E402
 
@@ -66,7 +65,7 @@ html_js_files += [("living.js", {"priority": 302})]
 html_search_scorer = str(ROOT / "docs" / "_static" / "search.js")
 html_copy_source = False
 html_show_sourcelink = False
-html_use_index = True
+html_use_index = False
 html_domain_indices = False
 html_show_sphinx = False
 html_theme_options = {
@@ -78,7 +77,7 @@ html_theme_options = {
     "show_toc_level": 1,
     "secondary_sidebar_items": {
         pattern: ["page-toc"]
-        for pattern in ("chapters/*", "api/*", "results/*", "using", "glossary", "contributing")
+        for pattern in "chapters/* api/* results/* using deployment glossary contributing".split()
     },
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
@@ -174,7 +173,7 @@ def code_blocks(lines: list[str]) -> list[str]:
 
 ID = r"[A-Z](?:\d+|(?:\.[a-z]\w*)+)"
 CITED = rf"(claims?\s+)({ID}(?:(?:,|\s+and)\s+{ID})*)"
-CLAIMS = claim_pages(ROOT)
+CLAIMS = set(re.findall(r'<a id="([^"]+)">', (ROOT / "data/results/claims.md").read_text("utf-8")))
 FILES = {  # that docstrings name: what stands for them, and where it is
     "docs/deployment.md": ("from notebook to deployment", "../deployment.html"),
     "statement.schema.json": (
@@ -188,8 +187,7 @@ def linked_claims(match: re.Match[str]) -> str:
     """The claims that a docstring cites, as links to the page where they are checked."""
 
     def link(found: re.Match[str]) -> str:
-        page = CLAIMS.get(found[0])
-        return f"`{found[0]} <../{page}.html#{found[0]}>`__" if page else found[0]
+        return f"`{found[0]} <../claims.html#{found[0]}>`__" if found[0] in CLAIMS else found[0]
 
     return match[1] + re.sub(ID, link, match[2])
 
@@ -235,11 +233,18 @@ def qualify_types(app: Any, document: nodes.document) -> None:
         if node.get("refdomain") != "py" or not module or "." in target:
             continue
         inside = [name for name in sorted(sys.modules) if name.startswith(f"{module}.")]
-        for name in (module, *inside):
+        for name in (module, *inside, module.rpartition(".")[0]):
             found = getattr(sys.modules.get(name), target, None)
             if inspect.isclass(found) and found.__module__.startswith("fedclust_helpers"):
                 node["reftarget"] = f"{found.__module__}.{found.__qualname__}"
                 break
+
+
+def left_out(app: Any, what: str, name: str, value: Any, skip: bool, options: Any) -> bool | None:
+    """A function that is the default of a field is no method: the class describes its field."""
+    return (
+        True if inspect.isfunction(value) and value.__qualname__ == value.__name__ != name else None
+    )
 
 
 def describe(app: Any, page: str, template: str, context: dict[str, Any], document: Any) -> None:
@@ -256,6 +261,7 @@ def setup(app: Any) -> None:
     """Connect them."""
     app.connect("html-page-context", describe)
     app.connect("doctree-read", qualify_types)
+    app.connect("autodoc-skip-member", left_out)
     app.connect("autodoc-process-signature", plain_signature)
     app.connect("autodoc-process-docstring", readable_docstring)
     app.connect("doctree-resolved", resolve_site_links)

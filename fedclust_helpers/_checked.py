@@ -62,7 +62,7 @@ def check_fields(record: Any) -> None:
 
 @functools.cache
 def _field_checks(kind: type) -> tuple[tuple[str, Check], ...]:
-    hints = _hints(getattr(kind, "__init__"), kind)  # noqa: B009
+    hints = hints_of(getattr(kind, "__init__"), kind)  # noqa: B009
     names = [field.name for field in dataclasses.fields(kind) if field.init]
     found = ((name, check_of(hints.get(name, Any))) for name in names)
     return tuple((name, check) for name, check in found if check is not None)
@@ -73,7 +73,7 @@ def _checking(function: F, owner: type | None = None) -> F:
     prepared: list[tuple[list[str], dict[str, Check]]] = []  # whole at once, or not at all
 
     def prepare() -> tuple[list[str], dict[str, Check]]:
-        hints, names, checks = _hints(function, owner), [], {}
+        hints, names, checks = hints_of(function, owner), [], {}
         for name, parameter in inspect.signature(function).parameters.items():
             if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
                 names.append(name)
@@ -136,7 +136,7 @@ def _refuse(name: str, value: Any, what: str) -> typing.NoReturn:
     raise TypeError(f"{name} must be {what}, got {got}")
 
 
-def _hints(function: Callable[..., Any], owner: type | None = None) -> dict[str, Any]:
+def hints_of(function: Callable[..., Any], owner: type | None = None) -> dict[str, Any]:
     """The type hints of the arguments, read where they were written.
 
     A field that a dataclass inherits is read in the module of the class that declares it. Raises

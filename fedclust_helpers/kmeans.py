@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import csc_array
 from scipy.spatial.distance import cdist
-from sklearn.cluster import KMeans
 
 from fedclust_helpers import _fast
 from fedclust_helpers._checked import checked
+from fedclust_helpers._lazy import cluster
 from fedclust_helpers._nearest import NearestTarget
 from fedclust_helpers._validation import (
     Count,
@@ -286,7 +286,7 @@ def weighted_kmeans(
         if not 1 / LARGEST < weights.max() * float(np.abs(points).max() or 1) ** 2 < LARGEST**2:
             raise ValueError("weights times squared points must neither overflow nor underflow")
     seed = int(rng.integers(2**31))
-    model = KMeans(n_clusters, n_init=n_init, random_state=seed)
+    model = cluster.KMeans(n_clusters, n_init=n_init, random_state=seed)
     return np.asarray(model.fit(points, sample_weight=weights).cluster_centers_)
 
 

@@ -14,10 +14,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
-import dp_accounting as dpa
 import numpy as np
 
 from fedclust_helpers._checked import check_fields, checked
+from fedclust_helpers._lazy import dpa
 from fedclust_helpers._validation import (
     Count,
     Epsilon,

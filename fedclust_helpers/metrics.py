@@ -12,12 +12,10 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
-from scipy.stats import t as student_t
-from sklearn.metrics import davies_bouldin_score, silhouette_score
 
 from fedclust_helpers._checked import checked
+from fedclust_helpers._lazy import metrics, optimize, stats
 from fedclust_helpers._validation import FloatArray, Share, as_numbers, check_int
 from fedclust_helpers.kmeans import LARGEST, assign, kmeans_cost, moderate_points
 
@@ -60,7 +58,7 @@ def silhouette(
     if len(array) > max_points:
         array = array[rng.choice(len(array), max_points, replace=False)]
     # the silhouette of a cluster with one point is 0 by definition
-    return _of_clusters(silhouette_score, array, centers, one=-1.0)
+    return _of_clusters(metrics.silhouette_score, array, centers, one=-1.0)
 
 
 @checked
@@ -71,7 +69,9 @@ def davies_bouldin(points: ArrayLike, centers: ArrayLike) -> float:
     without points do not count. inf if all points fall into one cluster, the convention of the
     paper (Appendix D).
     """
-    return _of_clusters(davies_bouldin_score, *_points_and_centers(points, centers), one=np.inf)
+    return _of_clusters(
+        metrics.davies_bouldin_score, *_points_and_centers(points, centers), one=np.inf
+    )
 
 
 def _points_and_centers(points: ArrayLike, centers: ArrayLike) -> tuple[FloatArray, FloatArray]:
@@ -107,7 +107,7 @@ def centroid_mse(centers: ArrayLike, reference: ArrayLike) -> float:
     if len(first) != len(second):
         raise ValueError(f"reference must have {len(first)} rows like centers, got {len(second)}")
     squared = cdist(first, second, "sqeuclidean")
-    return float(squared[linear_sum_assignment(squared)].mean())
+    return float(squared[optimize.linear_sum_assignment(squared)].mean())
 
 
 def auc_over_epsilon(epsilons: ArrayLike, values: ArrayLike) -> float:
@@ -144,7 +144,7 @@ def mean_ci(values: ArrayLike, level: Share = 0.95) -> Interval:
     if len(sample) < 2:
         raise ValueError("values must have at least two entries")
     spread = sample.std(ddof=1) / np.sqrt(len(sample))
-    quantile = student_t.isf((1 - level) / 2, len(sample) - 1)
+    quantile = stats.t.isf((1 - level) / 2, len(sample) - 1)
     return Interval(float(sample.mean()), float(quantile * spread))
 
 

@@ -49,9 +49,9 @@
 # In all six, raw data stay with their clients. Four of them run below. The serverless one is the masked
 # one among clients alone ([01](01_fastlloyd.ipynb), section 10). The shuffled one is the local one with
 # less noise, because nobody knows whose report is whose (`simulate(users, "shuffled")`; what it gains:
-# [beyond the papers](../data/results/README_beyond.md)).
+# [beyond the papers](../studies/beyond/notes.md)).
 #
-# ### Notation
+# ## Notation
 #
 # Each symbol is explained in words where it is first used. This is the place to look it up; there is one
 # [table of symbols](../docs/symbols.md) for all notebooks.
@@ -81,10 +81,10 @@ from fedclust_helpers.estimators import FastLloydKMeans
 from fedclust_helpers.federation import ClientData, Randomness, simulate
 from fedclust_helpers.mechanisms import Laplace
 from fedclust_helpers.metrics import nicv
-from fedclust_helpers.studies.bench.plots import curves, finish, note, show
-from fedclust_helpers.studies.bench.style import DARK, use_style
-from fedclust_helpers.studies.start import figures, lesson
-from fedclust_helpers.studies.start import widget as play
+from studies.bench.plots import curves, finish, note, show
+from studies.bench.style import DARK, use_style
+from studies.start import figures, lesson
+from studies.start import widget as play
 
 # %% [markdown]
 # The settings come first. Below them, `stream("name")` is a random generator of its own for each
@@ -130,6 +130,8 @@ show(fig, "Three clients, a server, their messages in four trust models")
 # noise, so it must never see the result, or it could take the noise away (notebook 01 does it, and shows
 # what to do where results are to be published). In model 4 nothing exact leaves a client, but three
 # noises add up, so the total is worse: 32 instead of 30. **Trust is what crosses the wire.**
+#
+# <!-- living: wire -->
 #
 # ## 2. Why noise at all? Exact answers leak
 #
@@ -254,6 +256,8 @@ show(fig, "The attacker's success grows with ε from a coin to certainty")
 # once the answer is known, the odds of "in" to "out" are the ratio of its probabilities in the two
 # worlds. They are $e^\epsilon$ to 1 at most, and the better guess is right with probability
 # $e^\epsilon/(e^\epsilon+1)$ at most. That is why we use this definition.
+#
+# <!-- living: alice -->
 #
 # ## 4. The same count, four times
 #

@@ -102,15 +102,15 @@ import numpy as np
 from IPython.display import display
 from scipy import stats
 
+import studies
 from fedclust_helpers import accounting as acc
-from fedclust_helpers import audit, kmeans, secure_aggregation, studies
+from fedclust_helpers import audit, kmeans, secure_aggregation
 from fedclust_helpers import fastlloyd as fl
 from fedclust_helpers.federation import Randomness, simulate
 from fedclust_helpers.metrics import nicv
-from fedclust_helpers.studies.bench.plots import headline, show
-from fedclust_helpers.studies.bench.style import use_style
-from fedclust_helpers.studies.fastlloyd import experiments, lesson
-from fedclust_helpers.studies.fastlloyd import figures as draw
+from studies.bench.plots import headline, show, use_style
+from studies.fastlloyd import experiments, lesson
+from studies.fastlloyd import figures as draw
 
 use_style()
 check, stream, seeds = lesson.begin(globals())
@@ -204,7 +204,7 @@ def membership_score(run):
     """Log-likelihood ratio of "the record is in", over all rounds."""
     score = 0.0
     for t, seen in enumerate(run.released):
-        at = run.history[t], run.plan.radii[t]
+        at = run.history[t], run.plan.broadcasts("radius")[t]
         noises = run.plan.mechanisms[t]
         out, in_ = (experiments.relative_statistic(x, *at) for x in worlds)
         for a, b, y, noise in zip(out, in_, seen, noises, strict=True):
@@ -272,6 +272,8 @@ show(fig, text)
 # Two releases cost more than one, but not twice as much: each of the May and June runs spends ε = 1 on
 # everybody who is in both, and together they cost about 1.5 at the same δ. Section 4 says why (strengths
 # add up in squares), section 10 adds it up.
+#
+# <!-- living: lloyd -->
 #
 # ## 3. The paper's idea: send updates, not positions
 #
@@ -767,7 +769,8 @@ plan
 
 # %% tags=["hide-input"]
 fig, ax = plt.subplots(figsize=(4.8, 4.4))
-_ = draw.plot_run(ax, points, run.history, radius=run.plan.radii[-1])
+last = run.plan.broadcasts("radius")[-1]
+_ = draw.plot_run(ax, points, run.history, radius=last)
 _ = ax.set_title(f"{plan.n_rounds} noised rounds find the groups")
 show(fig, "Scatter plot: centres wander from a start into the groups")
 
@@ -791,7 +794,7 @@ show(fig, "Scatter plot: centres wander from a start into the groups")
 # </details>
 
 # %% tags=["widget", "nbval-ignore-output"]
-from fedclust_helpers.studies.fastlloyd import widget as play
+from studies.fastlloyd import widget as play
 
 _ = play.explore(hospitals, seed=SEED)
 
@@ -877,7 +880,7 @@ two = [parts[0][:150], parts[1][:150]]  # two small hospitals
 tiny, audited = 1e-5, simulate(two, "masked", seed=0)
 budget = dict(epsilon=acc.gdp_epsilon(1.0, tiny), delta=tiny, n_rounds=1)
 loud = fl.plan(audited, n_clusters=K, strategy="constant", **budget)
-at = start, loud.radii[0]
+at = start, loud.broadcasts("radius")[0]
 stds = tuple(noise.std for noise in loud.mechanisms[0])
 truth = experiments.relative_statistic(np.vstack(two), *at)
 
@@ -1046,7 +1049,7 @@ check(ladder["high"].iloc[-1] < 0.9, "the last one, beyond chance")
 # off the same releases; [B.k.elbow](../data/results/claims.md#B.k.elbow) says where that fails.
 #
 # *Tried in vain:* more budget for the histogram, fewer rounds, stronger shrinkage, and more:
-# [a table](../data/results/README_beyond.md#tried-in-vain).
+# [a table](../studies/beyond/notes.md#tried-in-vain).
 #
 # ## 15. Run it on data that matters
 #

@@ -85,11 +85,11 @@ from fedclust_helpers import feddp_kmeans as fd
 from fedclust_helpers.feddp_kmeans import selection
 from fedclust_helpers.federation import ClientData, Randomness, simulate
 from fedclust_helpers.metrics import nicv
-from fedclust_helpers.studies import paper_data
-from fedclust_helpers.studies.bench.plots import show
-from fedclust_helpers.studies.feddp_kmeans import bounds, lesson
-from fedclust_helpers.studies.feddp_kmeans import figures as draw
-from fedclust_helpers.studies.feddp_kmeans import widget as play
+from studies import paper_data
+from studies.bench.plots import show
+from studies.feddp_kmeans import bounds, lesson
+from studies.feddp_kmeans import figures as draw
+from studies.feddp_kmeans import widget as play
 
 # %% tags=["settings"]
 SEED = 5
@@ -143,7 +143,7 @@ check(abs(large_best / (0.5 * D) - 1) < 0.01, "d times the variance")
 check(large_rows.points.std() > 0.99 * large.points.std(), "few rows cut")
 
 # %% tags=["hide-input"]
-from fedclust_helpers.studies.bench.style import use_style
+from studies.bench.style import use_style
 
 use_style()
 fig, ax = plt.subplots(figsize=(7.0, 3.8))
@@ -377,10 +377,10 @@ plan
 
 # %%
 scratch = init_from_scratch(
-    large_rows.points, server, plan.budgets, large.radius,
+    large_rows.points, server, plan.dial, large.radius,
     noise=Randomness.teaching(SEED).noise, rng=np.random.default_rng(SEED),
 )  # fmt: skip
-run = fd.run(fed, plan, server, rng=np.random.default_rng(SEED))
+run = fd.run(fed, plan, rng=np.random.default_rng(SEED))
 print(f"{nicv(large.points, run.centers) - large_best:.3f} above the optimum")
 check(np.abs(scratch - run.centers).max() < 1e-8, "same noise, same centres")
 check(nicv(large.points, run.centers) < large_best + 0.1, "nearly optimal")
@@ -410,7 +410,7 @@ check(0.998 * EPSILON < run.epsilon <= EPSILON, "the budget is met")
 # %%
 fed = federation(small, small_rows, SEED)
 plan = fd.plan(fed, public, n_rounds=1, **total)
-run = fd.run(fed, plan, public, rng=np.random.default_rng(SEED))
+run = fd.run(fed, plan, rng=np.random.default_rng(SEED))
 bill = run.ledger.to_frame()[["release", "mechanism", "sensitivity", "std"]]
 claimed = accounting.gdp_mu(1.0, DELTA)  # μ of a Gaussian with a budget of 1
 sends = np.array([r.numbers for r in plan.releases])
@@ -598,7 +598,7 @@ def above(method, problem, epsilon, seed):
     else:
         options |= {"initial": method, "n_rounds": PUBLIC[method]}
         plan = fd.plan_lloyds(fed, q, **options)
-    return nicv(made.points, fd.run(fed, plan, q, rng=rng).centers) - best
+    return nicv(made.points, fd.run(fed, plan, rng=rng).centers) - best
 
 
 # %%
@@ -650,7 +650,7 @@ for unit, clip in (("point", None), ("client", clips)):
     plan = fd.plan(fed, q, clips=clip, **total)
     std = plan.releases[0].mechanisms[0].std
     over_gap[unit] = bounds.noise_norm(std, D) / phone_gap
-    share[unit] = plan.budgets.outer / plan.budgets.epsilon_sum
+    share[unit] = plan.dial.outer / plan.dial.epsilon_sum
     print(f"one {unit}: sensitivity {reach[unit]:.0f}, ", end="")
     print(f"noise {over_gap[unit]:.2f} times the gap")
 
@@ -663,11 +663,11 @@ for name, change in {
     "no noise in 1 and 3": {"outer": huge, "sums": huge, "counts": huge},
     "server's own subspace": {"outer": 0.0},
 }.items():
-    spend, harm[name] = replace(plan.budgets, **change), []
+    spend, harm[name] = replace(plan.dial, **change), []
     for seed in seeds("ablation", 2):
         fed = federation(phones, phone_rows, seed, unit="client")
         step = fd.plan(fed, q, n_clusters=K, budgets=spend, clips=clips)
-        run = fd.run(fed, step, q, rng=np.random.default_rng(seed))
+        run = fd.run(fed, step, rng=np.random.default_rng(seed))
         harm[name].append(nicv(phones.points, run.centers) - phone_best)
 
 # %%
@@ -700,7 +700,7 @@ check(mean["server's own subspace"] < mean["as recommended"] + 1, "free")
 # All this could be known before the run. The gap grows with the number of rows $n$, the noise does
 # not: so everything depends on **how many clients** there are. And the server can guess the gap: $n$
 # times what its own clusters differ by, per direction. `plan_adaptive` (ours, beyond the paper) does
-# that sum from public numbers; `plan.noise_over_gap` is the answer. (The number of rows is one of
+# that sum from public numbers; `plan.dial.noise_over_gap` is the answer. (The number of rows is one of
 # them: you say it, nobody counts; at client level a count would tell whether a large client takes
 # part.) Compare it with what the paper's settings achieve in the committed table: 1000, 2000 and 5000
 # clients, five ε each, and the point level. (At client level the ratio is about twice that of
@@ -730,7 +730,7 @@ def noise_over_gap(level, epsilon, n):
     fed = federation(paper, paper_rows, SEED, level)  # only r and d count
     rng, q = stream("planning"), paper.server_points
     plan = fd.plan_adaptive(fed, q, epsilon=epsilon, rng=rng, **counts)
-    return plan.noise_over_gap
+    return plan.dial.noise_over_gap
 
 
 cells = lesson.against_starts()
@@ -787,7 +787,8 @@ print(mean.set_axis(missing).round(2).T)
 made, rows, _ = fresh  # the last one: half of the clusters missing
 fed, q = federation(made, rows, SEED), made.server_points
 plan = fd.plan_adaptive(fed, q, rng=stream("planning"), n_rounds=3, **total)
-print(f"predicted: {plan.noise_over_gap:.1f} gaps; start: {plan.initial}")
+dial = plan.dial
+print(f"predicted: {dial.noise_over_gap:.1f} gaps; start: {dial.initial}")
 
 # %%
 private, trusting = mean["feddp"], mean["feddp_adaptive"]
@@ -826,7 +827,7 @@ for method in ("feddp", "server_lloyds", "server_kmeanspp"):
         plan = fd.plan(fed, q, **ask)
     else:
         plan = fd.plan_lloyds(fed, q, initial=method, n_rounds=2, **ask)
-    run = fd.run(fed, plan, q, rng=np.random.default_rng(SEED))
+    run = fd.run(fed, plan, rng=np.random.default_rng(SEED))
     colours[method] = run.centers
 ideal = kmeans.weighted_kmeans(
     photo.points, None, photo.n_clusters, rng=stream("colours"), n_init=3
@@ -911,14 +912,14 @@ show(fig, "Cost is lowest near the needed radius, and falls with rows")
 secure = {"mode": "secure", "bound": photo.radius, "domain": "ball"}
 fed = simulate(photo_rows, "ideal", **secure)
 other = fd.plan_adaptive(fed, q, rng=stream("planning"), **ask)
-print(f"noise over gap: {other.noise_over_gap:.2f}")
+print(f"noise over gap: {other.dial.noise_over_gap:.2f}")
 (plan := fd.plan(fed, q, delta=DELTA, **ask))
 
 # %% tags=["nbval-ignore-output"]
-run = fd.run(fed, plan, q, rng=np.random.default_rng())
+run = fd.run(fed, plan, rng=np.random.default_rng())
 carried = fd.plan(
     fed, q, n_clusters=photo.n_clusters,
-    budgets=fd.calibrate_budgets(plan.budgets, plan.epsilon),
+    budgets=fd.calibrate_budgets(plan.dial, plan.epsilon),
 )  # fmt: skip
 print(
     f"private: {run.private}, ε = {run.epsilon:.4f};"
@@ -1030,7 +1031,7 @@ wrong = [f * measured - np.eye(D)[0] for f in (1, factor)]
 raw, shortened = np.linalg.norm(wrong, axis=2).mean(axis=1)
 fed, ks = federation(large, large_rows, SEED), list(range(2, 2 * K + 1))
 plan = fd.plan(fed, server, **(total | {"n_clusters": 2 * K}))
-init = fd.run(fed, plan, server, rng=np.random.default_rng(SEED)).init
+init = fd.run(fed, plan, rng=np.random.default_rng(SEED)).init
 alike = np.where(large.in_distribution, init.kept, 0)
 kinds, elbows, rng = (init, replace(init, kept=alike)), [], stream("k")
 for kind in kinds:

@@ -54,7 +54,8 @@ import numpy as np
 import pandas as pd
 from scipy.stats import norm
 
-from fedclust_helpers import kmeans, studies
+import studies
+from fedclust_helpers import kmeans
 from fedclust_helpers import rr_cluster as rr
 from fedclust_helpers.accounting import PrivacyLedger
 from fedclust_helpers.client_statistics import MODEL_BLOCKS
@@ -75,13 +76,13 @@ N_PARTITIONS = 3  # ways to deal the digits to the clients
 
 # %%
 from fedclust_helpers.rr_cluster import accounting as acc
-from fedclust_helpers.studies import paper_data
-from fedclust_helpers.studies.bench import style
-from fedclust_helpers.studies.bench.plots import show
-from fedclust_helpers.studies.rr_cluster import figures as draw
-from fedclust_helpers.studies.rr_cluster import lesson, live
-from fedclust_helpers.studies.rr_cluster import sensitivity as sens
-from fedclust_helpers.studies.rr_cluster import widget as play
+from studies import paper_data
+from studies.bench import style
+from studies.bench.plots import show
+from studies.rr_cluster import figures as draw
+from studies.rr_cluster import lesson, live
+from studies.rr_cluster import sensitivity as sens
+from studies.rr_cluster import widget as play
 
 style.use_style()
 check, stream, seeds = lesson.begin(globals())
@@ -224,19 +225,21 @@ def rebalanced(clusters, k, b, coins):
 # %% tags=["algorithm"]
 def rr_cluster(learner, data, models, random, plan):
     """Algorithm 1, with the steps of Algorithm 2 in lines 6 to 10."""
-    k, m, clip = len(models), len(data.weights), plan.training.clip
+    k, m, clip = len(models), len(data.weights), plan.options["training"].clip
+    sigma_s, sigma_theta = acc.split_identifiers(plan.dial.sigma, 0.5)
     for _ in range(plan.n_rounds):  # line 2
-        cohort = (m, plan.training.cohort)
+        cohort = (m, plan.options["training"].cohort)
         drawn = np.sort(random.cohorts.choice(*cohort, replace=False))  # 4
         batch = Batch(*(a if a is None else a[drawn] for a in data))
         updates, identifiers = answers(learner, models, batch)  # 5, 6
-        std = math.sqrt(2) * plan.sigma_s  # the paper has 1 for the root
+        std = math.sqrt(2) * sigma_s  # the paper has 1 for the root
         clusters = noised_clusters(identifiers, std, random.noise)  # 7, 8
-        clusters = rebalanced(clusters, k, plan.min_size, random.public)
+        least = plan.options["min_size"]
+        clusters = rebalanced(clusters, k, least, random.public)
         norms = np.linalg.norm(updates, axis=1, keepdims=True)
         cut = updates / np.maximum(1, norms / clip)  # 11
         member = clusters == np.arange(k)[:, None]
-        sums, std = member @ cut, 2 * clip * plan.sigma_theta
+        sums, std = member @ cut, 2 * clip * sigma_theta
         sums += random.noise.normal(0, std, sums.shape)  # 12
         sizes = member.sum(axis=1)[:, None]
         step = np.where(sizes > 0, sums / np.maximum(sizes, 1), 0)
@@ -268,7 +271,7 @@ def rr_cluster(learner, data, models, random, plan):
 # | $N_j$ | number of updates that move model $j$ in a round | `sizes[j]` |
 # | $s$ | standard deviation of noise, in the units of what it is added to | `std` |
 # | $\sigma$ | noise multiplier: standard deviation divided by sensitivity, $s/\Delta$ | `sigma` |
-# | $\sigma_s$, $\sigma_\theta$ | noise multipliers of identifiers and of sums | `plan.sigma_s`, `plan.sigma_theta` |
+# | $\sigma_s$, $\sigma_\theta$ | noise multipliers of identifiers and of sums | `sigma_s`, `sigma_theta` |
 #
 # Both kinds of noise together count as one with $1/\sigma^2 = 1/\sigma_s^2 + 1/\sigma_\theta^2$.
 #
@@ -327,7 +330,7 @@ check(package.epsilon <= EPSILON, "the ledger's total")
 # noise in the mean of 12 clients?
 
 # %%
-sizes, std = np.array([3, 6, 12, 25, 50, 100]), 2 * CLIP * plan.sigma_theta
+sizes, std = np.array([3, 6, 12, 25, 50, 100]), plan.mechanisms[0][1].std
 noise = stream("noise").normal(0, std, (6, 10, softmax.n_parameters))
 lengths = np.linalg.norm(noise, axis=2) / sizes[:, None]
 predicted = std * math.sqrt(softmax.n_parameters) / sizes
@@ -647,8 +650,8 @@ def train(planner, number, problem=None, start=None, **options):
     more = {"seed": seeds("runs", 9)[number], "bound": made.bound}
     more["ledger"] = PrivacyLedger(unit="client", adjacency="replace-one")
     fed = simulate(data, "trusted" if planner is rr.plan else "ideal", **more)
-    plan = planner(fed, training, **base | options)
-    done = rr.run(fed, plan, initial=start)
+    plan = planner(fed, training, initial=start, **base | options)
+    done = rr.run(fed, plan)
     return done, rr.evaluate(softmax, done.models, data, test, made.groups)
 
 
@@ -988,7 +991,7 @@ show(fig, "Accuracy by share of the smallest group and by number of models")
 # * *Rebalancing.* It cures a one-sided start without noise; with noised identifiers it is DP-IFCA.
 #
 # Each claim with its check and its rule: [claims](../data/results/claims.md); how the
-# tables were made, and all their columns: [notes](../data/results/README_rr.md).
+# tables were made, and all their columns: [notes](../studies/rr_cluster/notes.md).
 #
 # ## 16. Run it on data that matters
 #

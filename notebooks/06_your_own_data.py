@@ -37,7 +37,7 @@
 #
 # That is the default, masked secure aggregation. Section 2 compares it with six others.
 #
-# ### Notation
+# ## Notation
 #
 # There is one [table of symbols](../docs/symbols.md) for all notebooks. These are needed here:
 #
@@ -62,10 +62,10 @@ from sklearn.datasets import load_breast_cancer
 from fedclust_helpers import estimators
 from fedclust_helpers.accounting import Budget, PrivacyLedger
 from fedclust_helpers.estimators import FastLloydKMeans, LocalKMeans
-from fedclust_helpers.studies.bench.plots import show
-from fedclust_helpers.studies.bench.style import use_style
-from fedclust_helpers.studies.own_data import experiments, figures, lesson
-from fedclust_helpers.studies.own_data import widget as play
+from studies.bench.plots import show
+from studies.bench.style import use_style
+from studies.own_data import experiments, figures, lesson
+from studies.own_data import widget as play
 
 # %% tags=["settings"]
 SEED = 6

@@ -66,18 +66,16 @@ def plan_of(variant, fed, server=SERVER, *, clips=CLIPS, counts=COUNTS, seed=0, 
     return fk.plan_adaptive(fed, server, rng=rng, initial=variant, **counts, **call)
 
 
-def follow(fed, plan, server=SERVER, *, seed=0):
+def follow(fed, plan, *, seed=0):
     """The run of a plan."""
-    if plan.server is None:
-        return fk.run(fed, plan)
-    return fk.run(fed, plan, server, rng=np.random.default_rng(seed))
+    return fk.run(fed, plan, rng=np.random.default_rng(seed))
 
 
 def run(fed=None, budgets=SIX, *, seed=0, server=SERVER, **options):
     """FedDP-KMeans for step budgets (or `epsilon`, with budgets=None), planned and run."""
     fed = federation() if fed is None else fed
     options = options if budgets is None else {"budgets": budgets} | options
-    return follow(fed, plan_of("feddp", fed, server, **options), server, seed=seed)
+    return follow(fed, plan_of("feddp", fed, server, **options), seed=seed)
 
 
 def refused(fed, call, error, message):

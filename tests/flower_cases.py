@@ -1,6 +1,8 @@
 """Studies, rooms and bad networks for the tests of a real federation."""
 
+from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -175,33 +177,73 @@ class Killed(Exception):
     """Stands for a kill: nothing after it runs in that process."""
 
 
-class KilledClients(Direct):
-    """Client 1 is killed at one release, once: "before" the message, "while" it keeps its answer
-    (before or after the file is renamed), or "after", with the answer unsent."""
+class Deadly(Direct):
+    """At every message the server is killed, then the client who gets it: before it, while it keeps
+    the answer, or after. Once each; at every total the server is killed before it is kept, too.
+    """
 
-    def __init__(self, folder: Path, agreed, when: str, number: int) -> None:
+    def __init__(self, folder: Path, agreed: Study) -> None:
         super().__init__(open_rooms(folder, agreed))
-        self.folder, self.agreed, self.when, self.number = folder, agreed, when, number
+        self.folder, self.agreed = folder, agreed
+        self.n_times: Counter[Any] = Counter()
         self.answers: list[tuple[int, bytes]] = []
 
-    def send(self, address, message):
+    def send(self, address: Any, message: bytes) -> None:
+        """Twice in vain, then it arrives."""
         frame = decode(message)
-        if address == 1 and self.when and frame.number == self.number and frame.kind not in MEETING:
-            when, self.when = self.when, ""
-            room = self.rooms[1]
-            if when == "before renaming":
-                save = room.journal.save
-                room.journal.save = killing
-                refused = decode(room.answer(message))  # a real kill would give no answer at all
-                assert refused.kind == "refused"
-                room.journal.save = save
-            elif when != "before":
-                self.answers.append((1, room.answer(message)))
-            self.rooms[1] = open_room(self.folder, self.agreed, 1)
+        once = (frame.kind, frame.number, address)
+        self.n_times[once] += 1
+        if self.n_times[once] == 1:
+            raise Killed
+        room = self.rooms[address]
+        if self.n_times[once] > 2:
+            super().send(address, message)
+            self.answers.append(self._waiting[-1])
             return
-        answer = self.rooms[address].answer(message)
-        self.answers.append((address, answer))
-        self._waiting.append((address, answer))
+        when = (frame.number + address) % 3
+        if when == 1:
+            room.journal.save = killing
+            refused = decode(room.answer(message))  # a real kill would give no answer at all
+            assert refused.kind in ("refused", frame.kind)
+        elif when == 2:
+            self.answers.append((address, room.answer(message)))
+        self.rooms[address] = open_room(self.folder, self.agreed, address)
+
+    def run(self) -> Any:
+        """As often as it takes."""
+        while True:
+            room = server(self.folder, self.agreed, self)
+            save = room.journal.save
+
+            def once(document: Any, save: Any = save) -> None:
+                n = len(document["runs"])
+                self.n_times[n] += 1
+                if self.n_times[n] == 1:
+                    raise Killed
+                save(document)
+
+            room.journal.save = once  # type: ignore[method-assign]
+            with suppress(Killed):
+                return room.run()
+
+
+class Recording(Direct):
+    """What each room sent, release by release."""
+
+    def __init__(self, rooms):
+        super().__init__(rooms)
+        self.first: list[dict[int, list[np.ndarray]]] = [{} for _ in rooms]
+
+    def send(self, address, message):
+        super().send(address, message)
+        frame = decode(self._waiting[-1][1])
+        if frame.kind == "answer":
+            self.first[address].setdefault(frame.number, list(frame.arrays.values()))
+
+    @property
+    def answers(self) -> list[list[np.ndarray]]:
+        """By room, all arrays of all releases (an impatient server may ask twice)."""
+        return [sum(by_number.values(), []) for by_number in self.first]
 
 
 def killing(document: Any) -> None:

@@ -9,11 +9,10 @@ from conftest import seeded as rng
 from fedclust_helpers import ldp_kmeans as lk
 from fedclust_helpers.datasets import make_ball_mixture
 from fedclust_helpers.federation import simulate
-from fedclust_helpers.ldp_kmeans import run as follow
 from fedclust_helpers.ldp_kmeans.frequency_oracles import ask_values
 from fedclust_helpers.ldp_kmeans.grids import NestedGrid
 from fedclust_helpers.ldp_kmeans.projections import BallProjection
-from fedclust_helpers.studies.ldp_kmeans import as_printed
+from studies.ldp_kmeans import as_printed
 
 DELTA = 1e-6
 K = 5
@@ -37,9 +36,8 @@ def run(algorithm, points=DATA, *, k=K, epsilon=4.0, seed=1, fed=None, **options
 def planned(planner, **fixed):
     """Plan and follow in one call."""
 
-    def call(fed, *, rng, initial=None, **options):
-        made = planner(fed, **fixed | options)
-        return follow(fed, made, rng=rng, initial=initial)
+    def call(fed, *, rng, **options):
+        return lk.run(fed, planner(fed, **fixed | options), rng=rng)
 
     call.planner = planner
     return call

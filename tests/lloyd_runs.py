@@ -3,9 +3,10 @@
 from typing import Any
 
 from fedclust_helpers import fastlloyd
+from fedclust_helpers.program import Run
 
 
-def lloyd_run(method: str, federation: Any, **options: Any) -> fastlloyd.LloydResult:
+def lloyd_run(method: str, federation: Any, **options: Any) -> Run:
     """Plan `method` ("fastlloyd", "glloyd", "sulloyd", "lloyd") and run it."""
     plan = fastlloyd.PLANS[method](federation, **options)
     return fastlloyd.run(federation, plan)

@@ -13,7 +13,6 @@ from fedclust_helpers.federation import ClientData, simulate
 P, C = 4, 3  # features, classes
 MODEL = rr.SoftmaxRegression(P, C)
 OF_TRAINING = {field.name for field in dataclasses.fields(rr.Training)} - {"model"}
-OF_RUN = {"initial", "keep_history", "diagnose", "progress"}
 
 
 def clients(m: int = 60, n: int = 8, *, groups: int = 2, seed: int = 0) -> tuple[ClientData, Any]:
@@ -41,24 +40,24 @@ def federation(
     return simulate(data, trust, ledger=ledger, **options)  # type: ignore[arg-type]
 
 
-def planned(planner: Callable[..., rr.TrainingPlan], f: Any, model: Any, **arguments: Any) -> Any:
+def planned(planner: Callable[..., Any], f: Any, model: Any, **arguments: Any) -> Any:
     """A plan; the arguments of `Training` are picked out."""
     own = {name: arguments.pop(name) for name in OF_TRAINING & arguments.keys()}
     return planner(f, rr.Training(model, **own), **arguments)
 
 
-def plan_and_run(planner: Callable[..., rr.TrainingPlan]) -> Callable[..., rr.TrainingResult]:
-    """One call for both; the arguments of `run` are picked out too."""
-
-    def call(f: Any, model: Any, **arguments: Any) -> rr.TrainingResult:
-        own = {name: arguments.pop(name) for name in OF_RUN & arguments.keys()}
-        return rr.run(f, planned(planner, f, model, **arguments), **own)
-
-    return call
+def plan_and_run(planner: Callable[..., Any]) -> Callable[..., Any]:
+    """One call for both."""
+    return lambda f, model, **arguments: rr.run(f, planned(planner, f, model, **arguments))
 
 
 rr_cluster, sums_only = plan_and_run(rr.plan), plan_and_run(rr.plan_sums_only)
 dp_fedavg, dp_fedper = plan_and_run(rr.plan_dp_fedavg), plan_and_run(rr.plan_dp_fedper)
+
+
+def diagnosed(f: Any, model: Any, **arguments: Any) -> Any:
+    """A run of RR-Cluster, and what noise did to its identifiers."""
+    return rr.diagnose(f, planned(rr.plan, f, model, **arguments))
 
 
 class Table:

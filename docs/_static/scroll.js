@@ -61,15 +61,16 @@ function frame(image) {
   image.replaceWith(box);
   box.append(image);
   const mark = () => {
-    image.classList.toggle("wide-figure", image.naturalWidth > SHRINKS);
-    image.style.setProperty("--natural", `${image.naturalWidth}px`);
+    const width = Number(image.getAttribute("width")) || image.naturalWidth;
+    image.classList.toggle("wide-figure", width > SHRINKS);
+    image.style.setProperty("--natural", `${width}px`);
   };
   if (image.complete) mark();
   image.addEventListener("load", mark);
 }
 
 document.addEventListener("DOMContentLoaded", () => {
-  document.querySelectorAll(".cell_output img, .front-figure img").forEach(frame);
+  document.querySelectorAll(".drawn:not(.has-parts) img").forEach(frame);
   watch();
 });
 // formulas are set after the page has loaded

@@ -1,12 +1,13 @@
-// What a reader looks for first: chapters and results before the reference, unless it is a full name.
+// What a reader looks for first: an estimator by its name, a chapter, then results and the reference.
 "use strict";
 
 var Scorer = {
   score: ([page, , , , score, , kind]) => {
-    if (page.startsWith("chapters/")) return score + 20;
-    return page.startsWith("api/") && kind !== "object" ? score - 10 : score;
+    if (page.startsWith("chapters/")) return score + (kind === "title" ? 60 : 50);
+    if (kind === "index") return Math.min(score, 40);
+    return /^api\/[a-z]/.test(page) ? score - 30 : score;
   },
-  objNameMatch: 40,
+  objNameMatch: 80,
   objPartialMatch: 6,
   objPrio: { 0: 0, 1: 0, 2: -5 },
   objPrioDefault: 0,

@@ -27,7 +27,9 @@ const make = (tag, attributes = {}, ...children) => {
 // --- the tables of a paper: a table is a script of its own, loaded when it is picked -------------
 
 const tables = new Map();
-const fedclust = { table: (name, data) => tables.set(name, data) };
+const fedclust = {
+  table: (name, data) => tables.set(name, { ...data, rows: data.rows.split("\n").map((row) => row.split("\t")) }),
+};
 
 function results(box) {
   const items = [...box.querySelectorAll("li")];

@@ -4,9 +4,10 @@ Formulas that the notebooks teach (Gaussian DP, zero-concentrated DP) are writte
 total over many releases comes from the ``dp-accounting`` library, except where a closed form is
 exact: unsampled Gaussians (mu adds in squares) and pure mechanisms (epsilon adds). Discrete noise
 on a fine grid costs what continuous noise costs, by the theorem of `discrete`. What reports cost
-behind a shuffler is computed in `shuffling`.
+behind a shuffler is computed in `shuffling` and `blanket`.
 """
 
+from fedclust_helpers.accounting.blanket import blanket_delta
 from fedclust_helpers.accounting.budget import Budget, BudgetExceededError, LedgerMismatchError
 from fedclust_helpers.accounting.conversions import (
     gaussian_sigma_analytic,

@@ -8,10 +8,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
 
-from dp_accounting.rdp import RdpAccountant
-from scipy.optimize import brentq, minimize_scalar
-
 from fedclust_helpers._checked import checked
+from fedclust_helpers._lazy import dpa, optimize
 from fedclust_helpers._validation import DeltaOrZero, Epsilon, Number
 from fedclust_helpers.accounting.conversions import gdp_mu, pure_to_gdp_mu
 from fedclust_helpers.accounting.releases import Release, for_rdp, relation
@@ -64,7 +62,7 @@ class Budget:
     @property
     def rdp_order(self) -> float:
         """The order that leaves most room to zero-concentrated releases (largest limit(a)/a)."""
-        best = minimize_scalar(
+        best = optimize.minimize_scalar(
             lambda t: -self.rdp_limit(1 + math.exp(t)) / (1 + math.exp(t)),
             bounds=(-6.0, 12.0), method="bounded", options={"xatol": 1e-10},
         )  # fmt: skip
@@ -108,7 +106,7 @@ class Budget:
         if rho is not None and release.sampling is not None:  # curves grow with the order: round up
             orders = (max(2, math.ceil(order)),)
             return sampled_rdp(release.sampling.scheme, rho, release.sampling.share, orders)[0]
-        accountant = RdpAccountant([order], relation(release.adjacency))
+        accountant = dpa.rdp.RdpAccountant([order], relation(release.adjacency))
         event = for_rdp(release.dp_event())
         if not accountant.supports(event):
             return math.inf
@@ -143,7 +141,7 @@ def _share(budget: Budget, unit: str, adjacency: str, lines: tuple[Any, ...]) ->
         high, low = low, low / 2
         if low < SMALLEST_SHARE:
             return min(high, pure)
-    root = float(brentq(excess, low, high, xtol=1e-7 * high, rtol=1e-7))
+    root = float(optimize.brentq(excess, low, high, xtol=1e-7 * high, rtol=1e-7))
     while root < high and excess(root) > 0:  # never less than it takes
         root = min(high, root * (1 + 1e-7))
     return min(root, pure)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from scipy.optimize import brentq, minimize_scalar
-from scipy.special import ndtri_exp
-from scipy.stats import norm
+from scipy.special import log_ndtr, ndtri_exp
 
 from fedclust_helpers._checked import checked
+from fedclust_helpers._lazy import optimize
 from fedclust_helpers._validation import Delta, Epsilon, NonNegative, Positive
 
 LARGEST = 1e15  # an epsilon or mu beyond is no promise, and no float can tell such numbers apart
@@ -33,7 +32,7 @@ def _calibrated(
         high *= 2
     while reached(high / 2) >= 0:
         high /= 2
-    return float(brentq(reached, high / 2, high, xtol=xtol * high, rtol=rtol))
+    return float(optimize.brentq(reached, high / 2, high, xtol=xtol * high, rtol=rtol))
 
 
 # --- Gaussian differential privacy (Dong, Roth, Su 2022; FastLloyd Theorems 2.1 to 2.3) ----------
@@ -51,8 +50,8 @@ def gdp_delta(mu: NonNegative, epsilon: NonNegative) -> float:
 def _gdp_delta(mu: float, epsilon: float) -> float:
     if mu == 0 or epsilon / mu > 1e150:  # far beyond every float: no loss is as large
         return 0.0
-    first = norm.logcdf(-epsilon / mu + mu / 2)
-    second = epsilon + norm.logcdf(-epsilon / mu - mu / 2)
+    first = log_ndtr(-epsilon / mu + mu / 2)
+    second = epsilon + log_ndtr(-epsilon / mu - mu / 2)
     return float(-math.exp(first) * math.expm1(min(second - first, 0.0)))
 
 
@@ -66,7 +65,8 @@ def gdp_epsilon(mu: NonNegative, delta: Delta) -> float:
     high = 1.0
     while _gdp_delta(mu, high) > delta:
         high *= 2
-    return float(brentq(lambda e: _gdp_delta(mu, e) - delta, 0.0, high, xtol=1e-13, rtol=1e-14))
+    excess = lambda e: _gdp_delta(mu, e) - delta  # noqa: E731
+    return float(optimize.brentq(excess, 0.0, high, xtol=1e-13, rtol=1e-14))
 
 
 @checked
@@ -118,7 +118,9 @@ def zcdp_epsilon(rho: NonNegative, delta: Delta) -> float:
         a = 1 + math.exp(log_order)
         return a * rho + math.log(1 / (a * delta)) / (a - 1) + math.log1p(-1 / a)
 
-    best = minimize_scalar(bound, bounds=(-12.0, 80.0), method="bounded", options={"xatol": 1e-10})
+    best = optimize.minimize_scalar(
+        bound, bounds=(-12.0, 80.0), method="bounded", options={"xatol": 1e-10}
+    )
     return float(max(best.fun, 0.0))
 
 

@@ -8,10 +8,10 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
-import dp_accounting as dpa
 import numpy as np
 
 from fedclust_helpers._checked import checked
+from fedclust_helpers._lazy import dpa
 from fedclust_helpers._state import CopyRefusedError, Fixed
 from fedclust_helpers._validation import DeltaOrZero, Natural, NonNegative
 from fedclust_helpers.accounting.budget import Budget, BudgetExceededError, LedgerMismatchError
@@ -130,6 +130,9 @@ class PrivacyLedger(Fixed):
         """A number for a division of the records that no other division on this ledger has."""
         with self._lock:
             self._check_alive()
+            taken = {split_of(r.group) for r in self._releases if r.group is not None}
+            while f"division {self._n_divisions}" in taken:  # also of a ledger put together again
+                self._n_divisions += 1
             self._n_divisions += 1
             return self._n_divisions - 1
 
@@ -202,6 +205,8 @@ class PrivacyLedger(Fixed):
             (release.mechanisms, release.sampling, _part(release.group))
             == (planned.mechanisms, planned.sampling, _part(planned.group))
         )
+        made = (*reservation.charged, release)  # parts cost in parallel within one division alone
+        same &= len({split_of(r.group) for r in made if r.group is not None}) <= 1
         if not same:
             raise BudgetExceededError(f"release {release.name!r} is not the next that was admitted")
         reservation.charged.append(release)
@@ -250,7 +255,7 @@ class PrivacyLedger(Fixed):
     def _spent(self, group: str | None) -> float:
         """Costs so far and reserved that share records with `group` (None: the worst)."""
         assert self.budget is not None
-        whole = 0.0  # plans bounded as a whole
+        whole = 0.0  # plans bounded as a whole; what is reserved: each divides the records anew
         singles = list(self._releases)
         for r in self._reservations:
             if self.budget.filter == "basic" and len(r.planned) > 1:
@@ -258,7 +263,7 @@ class PrivacyLedger(Fixed):
                 for release in r.charged:
                     singles.remove(release)
             elif r.is_open:
-                singles += r.planned[len(r.charged) :]
+                whole += self._grouped(r.planned[len(r.charged) :], None)
         return whole + self._grouped(singles, group)
 
     def _grouped(self, releases: Sequence[Release], group: str | None) -> float:

@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Annotated, Any, Literal, Protocol, runtime_checkable
 
-import dp_accounting as dpa
-
 from fedclust_helpers._checked import checked
+from fedclust_helpers._lazy import dpa
 from fedclust_helpers._validation import Rate, check_choice, check_int, check_share
 from fedclust_helpers.accounting.discrete import Gap
 

@@ -24,31 +24,41 @@ Lemma 3.5 fails where clones are rarer than 1/(p + 1), and holds for a class of 
 That of k-ary response, each count with probability 1/(p + k - 1), fails by enumeration already for
 three users and k = 3 (a test shows it): none of it is used here. For binary response to one common
 question see `binary_delta`.
+
+Of k-ary randomised response more is known than that it is pure: its `blanket` costs about half of
+what the clones cost. `Shuffled` takes the smaller of both bounds where both hold.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar
 
-import dp_accounting as dpa
 import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
-from scipy.stats import binom
 
 from fedclust_helpers._checked import checked
+from fedclust_helpers._lazy import dpa, optimize, stats
 from fedclust_helpers._validation import Count, Delta, Epsilon, NonNegative, check_instance
+from fedclust_helpers.accounting.blanket import (
+    MAX_LOCAL,
+    MOST_USERS,
+    blanket_delta,
+    pure_delta,
+)
 from fedclust_helpers.accounting.releases import Accountable
 
-MAX_LOCAL = 30.0  # beyond, no crowd that fits a computer hides a user: nothing is claimed
-MOST_USERS = 10**9  # of them; others only mix more, as anybody could add their reports
 MAX_BINARY = 2000  # users up to which all data sets of the others are tried
 WIDTH = 9.0  # standard deviations of the number of clones that are summed; the rest is added
 ROUNDING = 1e-12  # relative, of the sums that are subtracted from each other
 PRECISION = 1e-10  # relative, of an epsilon that is searched
+ROOM = (
+    1e-6  # relative, left of an epsilon for the grids of the blanket, which differ from each other
+)
+STEP = 0.25  # of the local epsilons that are tried
 
 
 @checked
@@ -67,7 +77,7 @@ def binary_delta(
         raise ValueError(f"ones must be given beyond n_users={MAX_BINARY}; or take shuffled_delta")
     if ones is not None and not 0 <= ones <= n:
         raise ValueError(f"ones must be from 0 to n_users - 1, got {ones}")
-    alone = _alone(local_epsilon, epsilon)
+    alone = pure_delta(local_epsilon, epsilon)
     if epsilon >= local_epsilon or local_epsilon > MAX_LOCAL:
         return alone
     keep = 1 / (1 + math.exp(-local_epsilon))
@@ -81,13 +91,6 @@ def binary_delta(
     return min(worst, alone)
 
 
-def _alone(local_epsilon: float, epsilon: float) -> float:
-    """Delta of a report with its sender: at most (p - e^epsilon)/(p + 1), as for two values."""
-    if epsilon >= local_epsilon:
-        return 0.0
-    return -math.expm1(epsilon - local_epsilon) / (1 + math.exp(-local_epsilon))
-
-
 @checked
 def shuffled_delta(n_users: Count, local_epsilon: Epsilon, epsilon: NonNegative) -> float:
     """Delta at `epsilon` of n shuffled reports, each pure `local_epsilon`: an upper bound.
@@ -96,7 +99,7 @@ def shuffled_delta(n_users: Count, local_epsilon: Epsilon, epsilon: NonNegative)
     with c the sum of the counts n0 and n1, the two laws are (p n0 + n1) and (n0 + p n1) times the
     same weight, c is binomial, and n0 given c too: the hockey stick is a sum over c of its tails.
     """
-    alone = _alone(local_epsilon, epsilon)
+    alone = pure_delta(local_epsilon, epsilon)
     if epsilon >= local_epsilon or not 1e-6 < local_epsilon <= MAX_LOCAL or n_users == 1:
         return alone
     n, p, e = min(n_users, MOST_USERS), math.exp(local_epsilon), math.exp(epsilon)
@@ -106,12 +109,12 @@ def shuffled_delta(n_users: Count, local_epsilon: Epsilon, epsilon: NonNegative)
     c = np.arange(low, high + 1, dtype=np.float64)
     slope, bar = (p - 1) * (1 + e), (e * p - 1) * c
     least = np.floor(bar / slope) + 1  # the n0 from which the first law is above e times the second
-    above = slope * c / 2 * binom.sf(least - 2, c - 1, 0.5)
-    below = bar * binom.sf(least - 1, c, 0.5)
-    weight = binom.pmf(c, n, 1 / p) * (2 * p / (n * (p + 1)))
+    above = slope * c / 2 * stats.binom.sf(least - 2, c - 1, 0.5)
+    below = bar * stats.binom.sf(least - 1, c, 0.5)
+    weight = stats.binom.pmf(c, n, 1 / p) * (2 * p / (n * (p + 1)))
     total = float(weight @ np.maximum(above - below, 0.0) + ROUNDING * (weight @ above))
     # what the sum leaves out; user 1 adds one to c
-    total += float(binom.cdf(low - 2, n - 1, 1 / p) + binom.sf(high - 1, n - 1, 1 / p))
+    total += float(stats.binom.cdf(low - 2, n - 1, 1 / p) + stats.binom.sf(high - 1, n - 1, 1 / p))
     return min(total, alone)
 
 
@@ -119,22 +122,68 @@ def shuffled_delta(n_users: Count, local_epsilon: Epsilon, epsilon: NonNegative)
 @lru_cache(maxsize=1024)
 def shuffled_epsilon(n_users: Count, local_epsilon: Epsilon, delta: Delta) -> float:
     """Epsilon at `delta` of n shuffled reports: see `shuffled_delta`; never above the local one."""
-    if shuffled_delta(n_users, local_epsilon, 0.0) <= delta:
+    return _least(lambda e: shuffled_delta(n_users, local_epsilon, e), delta, local_epsilon)
+
+
+def _least(delta_at: Callable[[float], float], delta: float, most: float) -> float:
+    """An epsilon up to `most` at which delta is reached, the least but for PRECISION."""
+    if delta_at(0.0) <= delta:
         return 0.0
-    return _edge(lambda e: shuffled_delta(n_users, local_epsilon, e) > delta, 0.0, local_epsilon)[1]
+
+    def over(epsilon: float) -> float:
+        return math.log(max(delta_at(epsilon), 1e-300) / delta)
+
+    if over(most) >= 0:
+        return most
+    found = float(optimize.brentq(over, 0.0, most, xtol=PRECISION * most / 4, rtol=PRECISION / 4))
+    step = PRECISION / 4
+    while found < most and over(found) > 0:  # what is returned was itself checked
+        found, step = min(most, found * (1 + step)), 2 * step
+    return found
 
 
 @checked
-def local_epsilon_for(n_users: Count, epsilon: Epsilon, delta: Delta) -> float:
-    """The largest epsilon of a report of which n, shuffled, cost at most (epsilon, delta)."""
+def local_epsilon_for(
+    n_users: Count,
+    epsilon: Epsilon,
+    delta: Delta,
+    reports: Callable[[float], Sequence[Accountable]] | None = None,
+) -> float:
+    """The largest local epsilon of a message of which n, shuffled, cost at most (epsilon, delta).
+
+    For any pure message, by the clones. `reports` gives the randomisers of a message with a given
+    local epsilon, for questions that are drawn on the device (see `Shuffled`): then it is the end
+    of the first stretch, from there upwards, of local epsilons that cost no more. (They may jump
+    with the number of symbols; what is returned was itself checked.)
+    """
     goal = epsilon * (1 - 10 * PRECISION)  # `shuffled_epsilon` rounds up
     most = max(epsilon, MAX_LOCAL)
-    return _edge(lambda e: shuffled_delta(n_users, e, goal) <= delta, epsilon, most)[0]
+    low = _edge(lambda e: shuffled_delta(n_users, e, goal) <= delta, epsilon, most)[0]
+    if reports is None:
+        return low
+
+    def crowd(local: float) -> Shuffled:
+        return Shuffled(tuple(reports(local)), n_users, drawn=True)
+
+    def enough(local: float) -> bool:
+        answers = crowd(local)._answers
+        at = epsilon * (1 - ROOM)
+        return answers is not None and _blanket(n_users, at, *answers) <= delta
+
+    least = low
+    while low + STEP < most and enough(low + STEP):
+        low += STEP
+    low = _edge(enough, low, min(low + STEP, most), ROOM)[0]
+    while low > least and crowd(low).epsilon(delta) > epsilon:
+        low = max(least, low * (1 - ROOM))
+    return low
 
 
-def _edge(below: Callable[[float], bool], low: float, high: float) -> tuple[float, float]:
-    """The bracket, to a relative PRECISION, of the number up to which `below` holds."""
-    while high - low > PRECISION * high:
+def _edge(
+    below: Callable[[float], bool], low: float, high: float, precision: float = PRECISION
+) -> tuple[float, float]:
+    """The bracket, to a relative `precision`, of the number up to which `below` holds."""
+    while high - low > precision * high:
         middle = (low + high) / 2
         low, high = (middle, high) if below(middle) else (low, middle)
     return low, high
@@ -156,6 +205,7 @@ class Shuffled:
 
     reports: tuple[Any, ...]
     n_users: Count
+    drawn: bool = False
 
     adjacency: ClassVar[str] = "replace-one"
     gdp_mu: ClassVar[float | None] = None
@@ -176,12 +226,34 @@ class Shuffled:
 
     def epsilon(self, delta: Delta) -> float:
         """Epsilon of the shuffled set at `delta`: the central guarantee."""
-        return shuffled_epsilon(self.n_users, self.pure_epsilon, delta)
+        most = shuffled_epsilon(self.n_users, self.pure_epsilon, delta)
+        answers = self._answers
+        return most if answers is None else _closer(most, self.n_users, delta, *answers)
 
     def delta(self, epsilon: NonNegative) -> float:
         """Delta of the shuffled set at `epsilon`."""
-        return shuffled_delta(self.n_users, self.pure_epsilon, epsilon)
+        clones = shuffled_delta(self.n_users, self.pure_epsilon, epsilon)
+        answers = self._answers
+        return clones if answers is None else min(clones, _blanket(self.n_users, epsilon, *answers))
+
+    @property
+    def _answers(self) -> tuple[float, int, int] | None:
+        """Local epsilon, symbols and number of the answers in a message, if they have a blanket."""
+        symbols = getattr(self.reports[0], "response_symbols", None)
+        if not self.drawn or symbols is None or any(r != self.reports[0] for r in self.reports):
+            return None
+        return self.pure_epsilon, symbols, len(self.reports)
 
     def dp_event(self) -> dpa.DpEvent:
         """One message without the shuffler: what accountants that know no shuffle must charge."""
         return dpa.dp_event.DiscreteLaplaceDpEvent(self.pure_epsilon, 1)
+
+
+def _blanket(n: int, epsilon: float, local: float, symbols: int, answers: int) -> float:
+    return blanket_delta(n, local, epsilon, (symbols,), answers=answers)
+
+
+@lru_cache(maxsize=1024)
+def _closer(most: float, n: int, delta: float, *answers: Any) -> float:
+    """The epsilon of the blanket, if it is below `most`."""
+    return _least(lambda e: _blanket(n, e, *answers), delta, most)

@@ -8,13 +8,10 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, Literal
 
-import dp_accounting as dpa
 import numpy as np
-from dp_accounting.pld import PLDAccountant
-from dp_accounting.rdp import RdpAccountant
-from dp_accounting.rdp.rdp_privacy_accountant import compute_delta, compute_epsilon
 
 from fedclust_helpers._checked import checked
+from fedclust_helpers._lazy import dpa
 from fedclust_helpers.accounting.conversions import gdp_delta, gdp_epsilon, zcdp_epsilon
 from fedclust_helpers.accounting.discrete import Gap, delta_across, epsilon_across
 from fedclust_helpers.accounting.releases import Release, added, compose, for_rdp, relation, squared
@@ -123,7 +120,9 @@ def _as_it_is(stream: list[Release], delta: float, method: str) -> float:
         return min(math.fsum(r.pure_epsilon for r in stream), _shuffled_epsilon(stream, delta))
     bounds = [math.fsum(r.pure_epsilon for r in stream), _basic_epsilon(stream, delta)]
     if any(r.sampled_rho is not None for r in stream):
-        renyi = float(compute_epsilon(*_renyi_curve(stream), delta)[0])
+        renyi = float(
+            dpa.rdp.rdp_privacy_accountant.compute_epsilon(*_renyi_curve(stream), delta)[0]
+        )
         return min(*bounds, renyi)
     # the library's grids of privacy loss grow with the loss: far out Renyi orders must do
     sampled = any(r.sampling is not None for r in stream)
@@ -168,7 +167,10 @@ def _delta_as_it_is(stream: list[Release], epsilon: float) -> float:
     if any(_crowds(r) for r in stream):
         return _shuffled_delta(stream, epsilon)
     if any(r.sampled_rho is not None for r in stream):
-        return min(1.0, float(compute_delta(*_renyi_curve(stream), epsilon)[0]))
+        return min(
+            1.0,
+            float(dpa.rdp.rdp_privacy_accountant.compute_delta(*_renyi_curve(stream), epsilon)[0]),
+        )
     method, step = "auto", FINEST_STEP
     if not any(r.sampling is not None for r in stream):
         loss, step = _basic_epsilon(stream, 1e-9), _step(stream)
@@ -243,7 +245,7 @@ def _renyi_curve(stream: Sequence[Release]) -> tuple[list[float], list[float]]:
         total += count * np.array(sampled_rdp(sampling.scheme, rho, sampling.share, ORDERS))
     rest = [r for r in stream if r.sampled_rho is None]
     if rest:
-        accountant = RdpAccountant(ORDERS, relation(rest[0].adjacency))
+        accountant = dpa.rdp.RdpAccountant(ORDERS, relation(rest[0].adjacency))
         event = for_rdp(compose(rest))
         if not accountant.supports(event):  # sampled Laplace noise, say: the other bounds remain
             return [float(a) for a in ORDERS], [math.inf] * len(ORDERS)
@@ -289,11 +291,13 @@ def _accountant(
 def _made(key: _Key, adjacency: str, method: str, step: float) -> dpa.PrivacyAccountant:
     event = key.event
     if method in ("auto", "pld"):
-        accountant: dpa.PrivacyAccountant = PLDAccountant(value_discretization_interval=step)
+        accountant: dpa.PrivacyAccountant = dpa.pld.PLDAccountant(
+            value_discretization_interval=step
+        )
         if accountant.supports(event):
             return accountant.compose(event)
     if method in ("auto", "rdp"):
-        accountant = RdpAccountant(RDP_ORDERS, relation(adjacency))
+        accountant = dpa.rdp.RdpAccountant(RDP_ORDERS, relation(adjacency))
         if accountant.supports(event := for_rdp(event)):
             return accountant.compose(event)
     raise ValueError(f"dp-accounting does not support this ledger under {adjacency} by {method!r}")

@@ -12,7 +12,7 @@ from fedclust_helpers._validation import FloatArray, as_numbers, check_int
 
 MAX_RUNS = 10**8  # runs of one audit
 Runs = Annotated[int, partial(check_int, minimum=2, maximum=MAX_RUNS)]
-Release = Callable[..., Any]
+Releasing = Callable[..., Any]
 Statistic = Callable[[Any], Any]
 
 
@@ -87,7 +87,7 @@ def claimed_stds(claimed_std: Any, exact: tuple[FloatArray, ...]) -> tuple[Float
 
 
 def draw_runs(
-    release: Release,
+    release: Releasing,
     shapes: Sequence[tuple[int, ...]],
     *,
     n_runs: int,

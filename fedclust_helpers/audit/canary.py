@@ -23,7 +23,7 @@ from fedclust_helpers._validation import (
 from fedclust_helpers.audit._bounds import Claims, Pair, Pick, bounds_of, too_frequent
 from fedclust_helpers.audit._noise_tests import Residuals, exact_runs
 from fedclust_helpers.audit._queries import (
-    Release,
+    Releasing,
     Report,
     Runs,
     as_queries,
@@ -204,7 +204,7 @@ def canary_mu(
 
 
 def _scores(
-    release: Release,
+    release: Releasing,
     canary: _Canary,
     keep: IntArray,
     *,
@@ -233,8 +233,8 @@ def _scores(
 
 @checked
 def audit_release(
-    release_without: Release,
-    release_with: Release,
+    release_without: Releasing,
+    release_with: Releasing,
     exact_without: Any,
     exact_with: Any,
     claimed_std: Any,

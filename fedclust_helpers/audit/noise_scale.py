@@ -17,7 +17,7 @@ from fedclust_helpers._validation import FloatArray, NonNegative, Share, check_i
 from fedclust_helpers.audit._noise_tests import Residuals, dependence, exact_runs
 from fedclust_helpers.audit._queries import (
     MAX_RUNS,
-    Release,
+    Releasing,
     Report,
     as_queries,
     claimed_stds,
@@ -120,7 +120,7 @@ def _scale_test(n_runs: int, n: int, kurtosis: float, level: float) -> FloatArra
 
 @checked
 def audit_noise_scale(
-    release: Release,
+    release: Releasing,
     exact: Any,
     claimed_std: Any,
     *,

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from sklearn import datasets as sklearn_datasets
 
+from fedclust_helpers._lazy import toy_data
 from fedclust_helpers._validation import FloatArray, IntArray, check_choice, check_int, check_rng
 from fedclust_helpers.datasets._base import Dataset
 from fedclust_helpers.datasets._files import fetch, is_local, registry
@@ -76,7 +76,7 @@ def load_iris() -> Dataset:
     >>> load_iris()
     Dataset('iris', n=150, d=4, k=3)
     """
-    data = sklearn_datasets.load_iris()
+    data = toy_data.load_iris()
     note = f"centimetres, lengths 0..10 and widths 0..5: {_CHOSEN}"
     return _shipped("iris", data, 3, ((0, 0, 0, 0), (10, 5, 10, 5)), note)
 
@@ -85,7 +85,7 @@ def load_wine() -> Dataset:
     """Chemical analysis of wines, 178 x 13, k = 3; ships with scikit-learn."""
     lower = (8, 0, 0, 0, 50, 0, 0, 0, 0, 0, 0, 0, 0)
     upper = (16, 10, 5, 40, 200, 5, 8, 1, 5, 15, 2, 5, 2000)
-    return _shipped("wine", sklearn_datasets.load_wine(), 3, (lower, upper), _CHOSEN)
+    return _shipped("wine", toy_data.load_wine(), 3, (lower, upper), _CHOSEN)
 
 
 def load_digits() -> Dataset:
@@ -98,7 +98,7 @@ def load_digits() -> Dataset:
         " Learning Repository"
     )
     return _shipped(
-        "digits", sklearn_datasets.load_digits(), 10, (0, 16), f"pixels count 0..16 set dots:"
+        "digits", toy_data.load_digits(), 10, (0, 16), f"pixels count 0..16 set dots:"
         f" {_CODED}", licence="CC BY 4.0 (UCI data set 80)", citation=citation,
     )  # fmt: skip
 

@@ -178,7 +178,7 @@ class _Planned(_Told):
         """Options of the planner and of the run; unknown ones are refused by name."""
         options = self.options or {}
         ours = {"federation", "plan", "n_clusters", "epsilon", "delta", "rng", "server_points"}
-        ours |= {"training", "diagnose"}  # that looks at the exact values
+        ours |= {"training"}
         ours |= set(self.get_params(deep=False)) - {"options"}
         known = [set(inspect.signature(f).parameters) - ours for f in (plan, run)]
         known[0] |= self._further_options

@@ -107,7 +107,7 @@ class FedDPKMeans(_Boxed):
         if federation.facts.unit != self.unit:
             raise LedgerMismatchError(f"ledger must be kept for one {self.unit}, as unit says")
         server = self._server(more.get("X_server"), rows, box)
-        running |= {"server_points": server, "rng": np.random.default_rng(self.seed)}
+        running["rng"] = np.random.default_rng(self.seed)
         counts = {"n_records": self.n_records, "rows_per_client": self.rows_per_client}
         if self.method == "adaptive":
             planning |= {"rng": np.random.default_rng(self.seed), **counts}
@@ -138,7 +138,7 @@ class FedDPKMeans(_Boxed):
 
     def _followed(self, prepared: Prepared) -> tuple[Any, FloatArray]:
         federation: Any = prepared.federation
-        result = feddp_kmeans.run(federation, prepared.plan, **prepared.running)  # type: ignore[arg-type]
+        result = feddp_kmeans.run(federation, prepared.plan, **prepared.running)
         self.clipped_counts_ = federation.clipped_counts
         return result, np.clip(result.centers, -1, 1)
 

@@ -79,7 +79,7 @@ class FastLloydKMeans(_Boxed):
     Attributes
     ----------
     cluster_centers_ : ndarray of shape (n_clusters, d), in original units
-    plan_ : fastlloyd.LloydPlan
+    plan_ : program.Program
         What was fixed before the first message. `statement` and, before a fit, `preview` say it in
         words.
     ledger_, transcript_, result_
@@ -136,13 +136,13 @@ class FastLloydKMeans(_Boxed):
 
     def _followed(self, prepared: Prepared) -> tuple[Any, FloatArray]:
         federation: Any = prepared.federation
-        result = fastlloyd.run(federation, prepared.plan, **prepared.running)  # type: ignore[call-overload]
+        result = fastlloyd.run(federation, prepared.plan, **prepared.running)
         self.clipped_counts_ = federation.clipped_counts
         return result, result.centers
 
     def _notes(self, plan: Any) -> list[str]:
         # an over-clustered plan predicts in squares of the spread: at most that of a filled box
-        spread = plan.n_features / 3 if isinstance(plan, fastlloyd.OverclusteredPlan) else 1.0
+        spread = plan.n_features / 3 if plan.algorithm is fastlloyd.OVERCLUSTERED else 1.0
         return self._drowned(plan, spread)
 
 

@@ -31,8 +31,8 @@ class LocalKMeans(_Boxed):
     * "local" (default): the guarantee is each user's own, whatever all others do.
     * "shuffled": it holds for the set of all answers, against a server that does not collude with
       the shuffler, and with all users honest (`simulate` takes `max_colluding`). A message alone
-      has the larger `plan_.local_epsilon`. A twentieth of the users does: 1,600 and not 32,000 to
-      come within 5 % of the best cost (sketch, epsilon 1, d = 2, k = 5: chapter 05, section 3).
+      has the larger `plan_.dial.local_epsilon`. A thirtieth of the users does: 1,000 and not 32,000
+      to come within 5 % of the best cost (sketch, epsilon 1, d = 2, k = 5: chapter 05, section 3).
 
     `method` is one of
 
@@ -94,14 +94,12 @@ class LocalKMeans(_Boxed):
 
     def _notes(self, plan: Any) -> list[str]:
         n, k = plan.facts.n_records, plan.n_clusters
-        needed = plan.needed
-        if isinstance(plan, ldp_kmeans.SketchPlan):
-            needed = ldp_kmeans.sketch_users_needed(
-                1 / k, plan.local_epsilon, plan.n_features, n_clusters=k
-            ) if k > 1 else 1  # fmt: skip
+        needed, local = ldp_kmeans.users_needed_by(plan), plan.dial.local_epsilon
+        if plan.algorithm is ldp_kmeans.SKETCH and k > 1:
+            needed = ldp_kmeans.sketch_users_needed(1 / k, local, plan.n_features, n_clusters=k)
         if needed <= n:
             return []
-        behind = f" ({plan.local_epsilon:.3g} on the device)" if self.trust == "shuffled" else ""
+        behind = f" ({local:.3g} on the device)" if self.trust == "shuffled" else ""
         return [
             f"too few rows for {k} clusters at epsilon = {plan.epsilon:g}{behind}: about {needed:,}"
             f" users are needed to see {k} clusters of equal size, and there are {n:,}"

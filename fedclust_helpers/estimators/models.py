@@ -63,7 +63,7 @@ class RRCluster(_Planned):
     options : dict, optional
         n_steps, learning_rate, server_rate of the clients' training, and further arguments of the
         planner, `rr_cluster.plan_sums_only` or `rr_cluster.plan`, and of `rr_cluster.run`
-        (min_size, reseed, progress ...).
+        (min_size, reseed, initial, progress ...).
 
     Attributes
     ----------
@@ -151,7 +151,7 @@ class RRCluster(_Planned):
 
     def _run(self, prepared: Prepared) -> Any:
         federation: Any = prepared.federation
-        result = rr_cluster.run(federation, prepared.plan, **prepared.running)  # type: ignore[arg-type]
+        result = rr_cluster.run(federation, prepared.plan, **prepared.running)
         self.models_, self.common_ = result.models, result.common
         self.clients_, self._box = prepared.rows.clients, prepared.bounds
         self._keep_form(federation.n_features)
@@ -161,12 +161,13 @@ class RRCluster(_Planned):
     def _notes(self, plan: Any) -> list[str]:
         """Noise of a round that is longer than any mean of clipped updates leads nowhere."""
         std = plan.releases[0].mechanisms[-1].std
-        length = math.sqrt(plan.n_parameters) * std * plan.n_clusters / plan.training.cohort
-        if length <= plan.training.clip:
+        training = plan.options["training"]
+        length = math.sqrt(training.model.n_parameters) * std * plan.n_clusters / training.cohort
+        if length <= training.clip:
             return []
         return [
             f"too few clients for {plan.n_clusters} models at epsilon = {plan.epsilon:g}: the noise"
-            f" of a round is {length / plan.training.clip:.1f} times as long as the longest mean"
+            f" of a round is {length / training.clip:.1f} times as long as the longest mean"
             " update; take fewer clusters or rounds, a larger epsilon, or more clients"
         ]
 

@@ -27,7 +27,8 @@ ACCOUNTANTS = {
     "wor_rdp": "Renyi curves of cohorts of fixed size",
     "poisson_rdp": "Renyi curves of Poisson cohorts",
     "poisson_pld": "privacy loss distributions of Poisson cohorts",
-    "shuffled": "shuffled reports: clones (Feldman, McMillan, Talwar 2021), computed",
+    "shuffled": "shuffled reports, computed: the smaller of the privacy blanket (Balle, Bell,"
+    " Gascon, Nissim 2019) and clones (Feldman, McMillan, Talwar 2021)",
     "pure": "pure: epsilons of one user's answers added up",
     "bounds": "smallest of several proved bounds (privacy loss distributions, Renyi curves)",
     "none": "none: exact values are released",

@@ -13,12 +13,20 @@ Notation of the paper: eta -> `radius`, sigma -> noise multiplier, sigma^R, sigm
 shares of it, R, C -> relative sums and counts, alpha -> `alpha`, beta -> diagonal of the box.
 """
 
-from fedclust_helpers.fastlloyd.algorithm import LloydResult, run, update_centers
-from fedclust_helpers.fastlloyd.overclustered import (
-    OverclusteredPlan,
-    OverclusteredResult,
-    plan_overclustered,
+from fedclust_helpers.fastlloyd.algorithm import (
+    FASTLLOYD,
+    GLLOYD,
+    LLOYD,
+    PLANS,
+    SULLOYD,
+    Centers,
+    plan,
+    plan_glloyd,
+    plan_lloyd,
+    plan_sulloyd,
+    update_centers,
 )
+from fedclust_helpers.fastlloyd.overclustered import OVERCLUSTERED, Found, plan_overclustered
 from fedclust_helpers.fastlloyd.parameters import (
     RHO,
     default_delta,
@@ -31,11 +39,4 @@ from fedclust_helpers.fastlloyd.parameters import (
     split_noise,
     split_noise_glloyd,
 )
-from fedclust_helpers.fastlloyd.planning import (
-    PLANS,
-    LloydPlan,
-    plan,
-    plan_glloyd,
-    plan_lloyd,
-    plan_sulloyd,
-)
+from fedclust_helpers.program import run

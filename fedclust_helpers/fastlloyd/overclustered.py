@@ -18,23 +18,14 @@ shares of a plan add up to 1. Which branch runs is decided by public numbers onl
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from sklearn.neighbors import NearestNeighbors
 
-from fedclust_helpers import kmeans
-from fedclust_helpers._checked import checked
-from fedclust_helpers._progress import Progress
-from fedclust_helpers._validation import FloatArray, check_choice, check_instance, check_int
-from fedclust_helpers.client_statistics import (
-    CELL_COUNTS,
-    MAX_CELLS,
-    MOMENTS,
-    VOTES,
-)
-from fedclust_helpers.fastlloyd.planning import checked_size
+from fedclust_helpers._validation import FloatArray, check_int
+from fedclust_helpers.client_statistics import CELL_COUNTS, MAX_CELLS
+from fedclust_helpers.fastlloyd.algorithm import default_delta, of_points
 from fedclust_helpers.fastlloyd.postprocessing import (
     cell_centers,
     costs_by_k,
@@ -43,91 +34,40 @@ from fedclust_helpers.fastlloyd.postprocessing import (
     shrinkage,
     simplex,
 )
-from fedclust_helpers.fastlloyd.rounds import (
-    OVER,
-    ROUNDS,
-    Branch,
-    Round,
-    branch_for,
-    numbers_of,
-    parts_of,
+from fedclust_helpers.fastlloyd.rounds import OVER, ROUNDS, Branch, branch_for, parts_of
+from fedclust_helpers.federation import FederationFacts
+from fedclust_helpers.program import (
+    Algorithm,
+    Options,
+    Program,
+    Public,
+    Release,
+    Steps,
+    gaussian,
 )
-from fedclust_helpers.federation import (
-    Plan,
-    PlannedRelease,
-    RunResult,
-    SumFederation,
-    planner,
-    require,
-)
-from fedclust_helpers.federation.noise import planned_within
-from fedclust_helpers.mechanisms import Mechanism
 
 STARTS = 10  # of the server's k-means
 BOX = 2.5  # standard deviations from the mean to the sides of the box of the data
 K_RANGE = (2, 48)  # for n_clusters="auto"
 
 
-@checked
-@dataclass(frozen=True, kw_only=True)
-class OverclusteredPlan(Plan):
-    """A run of over-clustered Lloyd.
-
-    Attributes
-    ----------
-    branch : {"grid", "moments", "votes"}
-    rounds : tuple of Round
-        What each release is for; their shares of mu^2 add up to 1.
-    k_range : (int, int), optional
-        k is chosen between these after the run's first releases; `n_clusters` is the larger.
-    """
-
-    branch: Branch
-    rounds: tuple[Round, ...] = field(repr=False)
-    k_range: tuple[int, int] | None = None
-
-    def statement(self) -> list[tuple[str, str]]:
-        """The privacy statement; it says so where k is chosen from releases."""
-        rows = super().statement()
-        if self.k_range is None:
-            return rows
-        low, high = self.k_range
-        at = [heading for heading, _ in rows].index("public")
-        text = rows[at][1].replace(f" {high} clusters", f" {low} to {high} clusters")
-        chosen = "afterwards, from what is released below; nothing more is released or charged"
-        return [*rows[:at], ("public", text), ("k is chosen", chosen), *rows[at + 1 :]]
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class OverclusteredResult(RunResult):
-    """Centres (k, d), and the centres before they were merged, (2 k, d) with their weights.
+class Found(NamedTuple):
+    """Centres (k, d), and those before they were merged, (2 k, d) with their weights.
 
     `costs_by_k` has rows (k, cost per point) where k was chosen from them, else none.
     """
 
-    plan: OverclusteredPlan
     centers: FloatArray
-    before_merge: FloatArray = field(repr=False)
-    weights: FloatArray = field(repr=False)
-    released: tuple[tuple[FloatArray, ...], ...] = field(repr=False)
-    costs_by_k: FloatArray = field(repr=False)
+    before_merge: FloatArray
+    weights: FloatArray
+    costs_by_k: FloatArray
 
 
-# --- the plan -------------------------------------------------------------------------------------
-
-
-@planner
-@checked
-def plan_overclustered(
-    federation: SumFederation,
-    *,
-    n_clusters: int | Literal["auto"],
-    epsilon: float,
-    delta: float | None = None,
-    branch: Branch | Literal["auto"] = "auto",
-    k_range: tuple[int, int] | None = None,
-) -> OverclusteredPlan:
-    """Plan over-clustered Lloyd for a total of (epsilon, delta), add/remove one point.
+def overclustered(
+    public: Public, sigma: float, *, n_clusters: int | Literal["auto"],
+    branch: Branch | Literal["auto"] = "auto", k_range: tuple[int, int] | None = None,
+) -> Steps:  # fmt: skip
+    """Over-clustered Lloyd for a total of (epsilon, delta), add/remove one point.
 
     Parameters
     ----------
@@ -151,274 +91,216 @@ def plan_overclustered(
     ValueError, TypeError, TrustModelError, RingOverflowError
         If the federation could not run it; nothing is released or charged.
     """
-    k_range = _checked_range(n_clusters, k_range)
-    k, delta = checked_size(federation, k_range[1] if k_range else int(n_clusters), delta)
-    n, d = federation.n_records, federation.n_features
-    check_choice(branch, "branch", ("auto", "grid", "moments", "votes"))
-    chosen: Branch = branch_for(d, None if k_range else k) if branch == "auto" else branch
-    if chosen == "grid" and 2**d > MAX_CELLS:
-        raise ValueError(f"branch must not be 'grid' for {d} features: too many cells")
-
-    def made(sigma: float) -> OverclusteredPlan:
-        rounds = ROUNDS[chosen](n, d, k, 1 / sigma)
-        releases = []
-        for t, one in enumerate(rounds):
-            noise = tuple(_noise(federation, one, sigma, d))
-            numbers = numbers_of(one, d)
-            releases.append(PlannedRelease.of(one.statistic, noise, round=t, numbers=numbers))
-            federation.check_release(one.statistic, noise, **_blank(one, d, federation.bound))
-        last = releases[-1].mechanisms[0]
-        return OverclusteredPlan(
-            method=f"over-clustered Lloyd, {chosen}", n_clusters=k, n_features=d,
-            n_rounds=len(rounds), epsilon=epsilon, delta=delta, releases=tuple(releases),
-            facts=federation.facts, branch=chosen, rounds=rounds, k_range=k_range,
-            predicted_error=d * (last.std * rounds[-1].radius * k / n) ** 2,
-            predicted_error_is="mean squared distance by which noise moves a centre in the last"
-            " round, k clusters of equal size, in units of the spread of the data",
-        )  # fmt: skip
-
-    return planned_within(federation, epsilon, delta, made)
+    server = Server(public, sigma, int(n_clusters), branch, k_range)
+    places = {"grid": server.grid, "moments": server.moments, "votes": server.votes}[branch]
+    return (yield from places())
 
 
-def _checked_range(
-    n_clusters: int | str, k_range: tuple[int, int] | None
-) -> tuple[int, int] | None:
-    """The range of k for "auto", None for a given k."""
-    if n_clusters != "auto":
-        if k_range is not None:
-            raise ValueError("k_range must not be given unless n_clusters is 'auto'")
-        return None
-    if k_range is None:
-        return K_RANGE
-    if len(k_range) != 2:
-        raise ValueError(f"k_range must be two integers, got {len(k_range)}")
-    low = check_int(k_range[0], "k_range")
-    return low, check_int(k_range[1], "k_range", minimum=low + 1)
-
-
-def _noise(federation: SumFederation, one: Round, sigma: float, d: int) -> list[Mechanism]:
-    public = {"middle": federation.bound**2 / 2} if one.statistic is MOMENTS else {}
-    parts = zip(one.statistic.parts, parts_of(one, d), strict=True)
-    return [
-        federation.gaussian(
-            one.statistic, part, multiplier=sigma / math.sqrt(one.share * share),
-            n_coordinates=numbers_of(one, d), **public,
-        )
-        for part, share in parts
-    ]  # fmt: skip
-
-
-def _blank(one: Round, d: int, bound: float) -> dict[str, Any]:
-    """What is broadcast for a release, as far as it is known before the run."""
-    if one.statistic is CELL_COUNTS:
-        box = np.full(d, bound)
-        return {"lower": -box, "upper": box, "n_per_axis": one.size}
-    if one.statistic is MOMENTS:
-        return {"middle": bound**2 / 2}
-    places = np.zeros((one.size, d))
-    return {"centers": places} | ({} if one.statistic is VOTES else {"radius": 1.0})
-
-
-# --- the run --------------------------------------------------------------------------------------
-
-
-def run_overclustered(
-    federation: SumFederation, plan: OverclusteredPlan, *, progress: Progress = False
-) -> OverclusteredResult:
-    """Follow a plan of `plan_overclustered` on its federation.
-
-    Raises
-    ------
-    ValueError, TypeError, PlanMismatchError, BudgetExceededError
-        Before any data is read.
-    """
-    require(federation, "noisy_sum")
-    check_instance(plan, OverclusteredPlan, "plan")
-    with federation.follow(plan, progress) as held:
-        run = follow(federation, plan)
-    return OverclusteredResult(
-        plan=plan, ledger=federation.ledger.of(held), transcript=federation.transcript,
-        centers=run.centers, before_merge=run.many,
-        weights=run.weights, released=tuple(run.released), costs_by_k=run.costs,
-    )  # fmt: skip
-
-
-def follow(federation: SumFederation, plan: OverclusteredPlan) -> Steps:
-    """The steps of a plan, from the releases that the federation makes."""
-    steps = Steps(federation, plan)
-    steps.centers = {"grid": steps.grid, "moments": steps.moments, "votes": steps.votes}[
-        plan.branch
-    ]()
-    return steps
-
-
-class Steps:
+class Server:
     """The releases of one run, and what the server makes of them."""
 
-    def __init__(self, federation: SumFederation, plan: OverclusteredPlan) -> None:
-        self.federation, self.plan = federation, plan
-        self.rng, self.n = federation.randomness.public, federation.n_records
-        self.k, self.d, self.bound = plan.n_clusters, plan.n_features, federation.bound
-        self.released: list[tuple[FloatArray, ...]] = []
-        self.many, self.weights = np.zeros((0, self.d)), np.zeros(0)
-        self.centers, self.costs = np.zeros((0, self.d)), np.zeros((0, 2))
-        facts = plan.facts
-        # where every client adds a share, all shares together are more than the honest ones alone
-        distributed = facts.noise == "distributed"
-        self.more = math.sqrt(facts.n_clients / facts.n_honest) if distributed else 1.0
+    def __init__(
+        self, public: Public, sigma: float, n_clusters: int, branch: str,
+        k_range: tuple[int, int] | None,
+    ) -> None:  # fmt: skip
+        f = public.facts
+        self.public, self.rng, self.sigma = public, public.coins, sigma
+        self.n, self.d, self.bound = f.n_records, f.n_features, f.bound
+        self.k = self.n_planned = n_clusters
+        self.k_range, self.costs = k_range, np.zeros((0, 2))
+        self.rounds = list(ROUNDS[branch](self.n, self.d, self.k, 1 / sigma))  # still to come
 
-    def _ask(self, **broadcast: Any) -> tuple[tuple[FloatArray, ...], list[float]]:
-        """The next release of the plan, and the standard deviations of its parts."""
-        t = len(self.released)
-        noise = self.plan.releases[t].mechanisms
-        statistic = self.plan.rounds[t].statistic
-        found = self.federation.noisy_sum(statistic, noise, round=t, **broadcast)
-        self.released.append(found)
-        return found, [self.more * m.std for m in noise]
+    def ask(self, **broadcast: Any) -> Steps:
+        """The next release."""
+        one = self.rounds.pop(0)
+        shares = parts_of(one, self.d)
+        noise = [gaussian(self.sigma / math.sqrt(one.share * share)) for share in shares]
+        return (yield Release(one.statistic, noise, **broadcast))
 
-    @property
-    def _next(self) -> Round:
-        return self.plan.rounds[len(self.released)]
-
-    def _cut(self, centers: FloatArray) -> FloatArray:
+    def cut(self, centers: FloatArray) -> FloatArray:
+        """Centres within the box."""
         return np.clip(centers, -self.bound, self.bound)
 
-    def _means(self, points: FloatArray, weights: FloatArray, k: int, n_init: int) -> FloatArray:
+    def means(self, points: FloatArray, weights: FloatArray, k: int, n_init: int) -> FloatArray:
         """Weighted k-means; places that hold nothing are left out, and k is filled with copies."""
         held = weights > 0
         points, weights = points[held], weights[held]
         if len(points) <= k:
             return points[np.resize(np.arange(len(points)), k)]
-        return kmeans.weighted_kmeans(points, weights, k, rng=self.rng, n_init=n_init)
+        return self.public.kmeans(points, weights, k, rng=self.rng, n_init=n_init)
 
-    def _step(
-        self, centers: FloatArray, radius: float, cap: float
-    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def step(self, centers: FloatArray, radius: float, cap: float) -> Steps:
         """Steps of a cut round, at most `cap` long; their noise variance; the noised counts."""
         # where k is chosen later than planned for, copies fill the message: they hold nothing
-        message = centers[np.resize(np.arange(len(centers)), self._next.size)]
-        (sums, counts), (std_sums, std_counts) = self._ask(centers=message, radius=radius)
+        message = centers[np.resize(np.arange(len(centers)), self.rounds[0].size)]
+        answer = yield from self.ask(centers=message, radius=radius)
+        (sums, counts), (std_sums, std_counts) = answer, answer.std
         sums, counts = sums[: len(centers)], counts[: len(centers)]
         divisor = np.maximum(counts, max(1.0, std_counts))
-        steps = radius * sums / divisor[:, None]
-        length = np.linalg.norm(steps, axis=1)
-        steps *= np.minimum(1.0, cap / np.maximum(length, 1e-300))[:, None]
+        steps = shortened(radius * sums / divisor[:, None], cap)
         return steps, (radius * std_sums / divisor) ** 2, counts
 
-    def _choose_k(self, places: FloatArray, weights: FloatArray, within: float) -> None:
+    def choose_k(self, places: FloatArray, weights: FloatArray, within: float) -> None:
         """Where the plan leaves k open: the elbow of the cost of weighted places."""
-        if self.plan.k_range is not None:
-            self.costs = costs_by_k(places, weights, self.plan.k_range, within, rng=self.rng)
+        if self.k_range is not None and not self.public.dry:
+            self.costs = costs_by_k(places, weights, self.k_range, within, rng=self.rng)
             self.k = elbow(self.costs)
-
-    def _merge(self, centers: FloatArray, counts: FloatArray) -> FloatArray:
-        """2 k centres to k: weighted k-means, free of charge."""
-        self.many, self.weights = centers, simplex(counts, self.n)
-        return self._means(centers, self.weights, self.k, STARTS)
 
     # --- few columns: a histogram
 
-    def grid(self) -> FloatArray:
+    def grid(self) -> Steps:
         """Histogram, one round of 2 k centres, merge, one round."""
         lower, upper = np.full(self.d, -self.bound), np.full(self.d, self.bound)
-        while True:
-            one = self._next
-            ((counts,), _) = self._ask(lower=lower, upper=upper, n_per_axis=one.size)
-            places, weights = cell_centers(lower, upper, one.size), simplex(counts, self.n)
-            if self._next.statistic is not CELL_COUNTS:
-                break
-            side = (upper - lower) / one.size
-            mean = weights @ places / self.n
-            spread = np.sqrt(weights @ (places - mean) ** 2 / self.n + side**2 / 12)
-            lower = np.maximum(lower, mean - BOX * spread)
-            upper = np.minimum(upper, mean + BOX * spread)
-        self._choose_k(places, weights, float((((upper - lower) / one.size) ** 2).sum() / 12))
+        while self.rounds[0].statistic is CELL_COUNTS:
+            cells = self.rounds[0].size
+            (counts,) = yield from self.ask(lower=lower, upper=upper, n_per_axis=cells)
+            places, weights = cell_centers(lower, upper, cells), simplex(counts, self.n)
+            side = (upper - lower) / cells
+            if self.rounds[0].statistic is CELL_COUNTS:  # a coarse grid: where the data lie
+                mean = weights @ places / self.n
+                spread = np.sqrt(weights @ (places - mean) ** 2 / self.n + side**2 / 12)
+                lower = np.maximum(lower, mean - BOX * spread)
+                upper = np.minimum(upper, mean + BOX * spread)
+        self.choose_k(places, weights, float((side**2).sum() / 12))
         half = float(np.linalg.norm(upper - lower)) / 2
         # as many centres as the plan says, on cells that hold something; copies hold nothing
         filled = int(np.count_nonzero(weights > 0))
-        k_many = max(self.k, min(OVER * self.k, filled // 2))
-        centers = self._means(places, weights, k_many, STARTS)
+        centers = self.means(places, weights, max(self.k, min(OVER * self.k, filled // 2)), STARTS)
         centers = centers[np.resize(np.arange(len(centers)), OVER * self.k)]
-        centers, counts = self._shrunk_round(centers, half)
-        return self._shrunk_round(self._merge(centers, counts), half)[0]
+        many, counts = yield from self.shrunk_round(centers, half)
+        weights = simplex(counts, self.n)
+        merged = self.means(many, weights, self.k, STARTS)  # free of charge
+        settled, _ = yield from self.shrunk_round(merged, half)
+        return Found(settled, many, weights, self.costs)
 
-    def _shrunk_round(self, centers: FloatArray, scale: float) -> tuple[FloatArray, FloatArray]:
+    def shrunk_round(self, centers: FloatArray, scale: float) -> Steps:
         """A cut round whose steps shrink by their own noise: (1 - d v/|step|^2)+."""
-        radius = self._next.radius * scale * (self.plan.n_clusters / self.k) ** (1 / self.d)
-        steps, variance, counts = self._step(centers, radius, math.inf)
+        radius = self.rounds[0].radius * scale * (self.n_planned / self.k) ** (1 / self.d)
+        steps, variance, counts = yield from self.step(centers, radius, math.inf)
         steps *= shrinkage(steps, self.d * variance)[:, None]
-        length = np.linalg.norm(steps, axis=1)
-        steps *= np.minimum(1.0, radius / np.maximum(length, 1e-300))[:, None]
-        return self._cut(centers + steps), counts
+        return self.cut(centers + shortened(steps, radius)), counts
 
     # --- many columns: moments, or votes for candidates
 
-    def _moments(self) -> tuple[FloatArray, FloatArray]:
+    def mean_and_variance(self) -> Steps:
         """Mean and variances by column, each shrunk by its noise."""
-        middle = self.bound**2 / 2
-        (sums, squares), (std_sums, std_squares) = self._ask(middle=middle)
+        d, bound, middle = self.d, self.bound, self.bound**2 / 2
+        answer = yield from self.ask(middle=middle)
+        (sums, squares), (std_sums, std_squares) = answer, answer.std
         mean = sums / self.n
-        mean = mean * shrinkage(mean[None], np.array([self.d * (std_sums / self.n) ** 2]))[0]
+        mean = mean * shrinkage(mean[None], np.array([d * (std_sums / self.n) ** 2]))[0]
         variance = squares / self.n + middle - mean**2
         common = float(variance.mean())
         off = (variance - common)[None]
-        noise = np.array([self.d * (std_squares / self.n) ** 2])
+        noise = np.array([d * (std_squares / self.n) ** 2])
         variance = common + off[0] * shrinkage(off, noise)[0]
-        total = float(
-            np.clip(variance.sum(), 0.01 * self.d * self.bound**2, self.d * self.bound**2)
-        )
-        variance = np.maximum(variance, 1e-3 * total / self.d)
-        return self._cut(mean), variance * (total / variance.sum())
+        total = float(np.clip(variance.sum(), 0.01 * d * bound**2, d * bound**2))
+        variance = np.maximum(variance, 1e-3 * total / d)
+        return self.cut(mean), variance * (total / variance.sum())
 
-    def _pulled_round(
-        self, centers: FloatArray, mean: FloatArray, scale: float
-    ) -> tuple[FloatArray, FloatArray]:
-        """A cut round, then a pull towards the mean: (1 - d v/(2 |C - m|^2))+."""
-        radius = self._next.radius * scale
-        steps, variance, counts = self._step(centers, radius, 1.5 * radius)
-        away = centers + steps - mean
-        return self._cut(mean + away * shrinkage(away, self.d * variance / 2)[:, None]), counts
-
-    def _rounds(self, centers: FloatArray, mean: FloatArray, scale: float) -> FloatArray:
-        counts = np.ones(len(centers))
-        while len(self.released) < len(self.plan.rounds) - 1:
-            centers, counts = self._pulled_round(centers, mean, scale)
-        weights = simplex(counts, self.n)
-        between = float(
-            weights @ ((centers - weights @ centers / self.n) ** 2).sum(axis=1) / self.n
-        )
-        self._choose_k(centers, weights, max(scale**2 - between, 0.0))
-        return self._pulled_round(self._merge(centers, counts), mean, scale)[0]
-
-    def moments(self) -> FloatArray:
+    def moments(self) -> Steps:
         """Moments, rounds of 2 k centres from an even spread, merge, one round."""
-        mean, variance = self._moments()
-        spread = even_spread(OVER * self.k, self.d, rng=self.rng)
-        centers = self._cut(mean + np.sqrt(3 * variance) * spread)
-        return self._rounds(centers, mean, math.sqrt(variance.sum()))
+        mean, variance = yield from self.mean_and_variance()
+        spread = even_spread(OVER * self.k, self.d, rng=self.rng, cluster=self.public.kmeans)
+        centers = self.cut(mean + np.sqrt(3 * variance) * spread)
+        return (yield from self.pulled_rounds(centers, mean, math.sqrt(variance.sum())))
 
-    def votes(self) -> FloatArray:
+    def votes(self) -> Steps:
         """Moments, votes for candidates twice, rounds of 2 k centres, merge, one round."""
-        mean, variance = self._moments()
-        n = self._next.size
-        drawn = self.rng.standard_normal((n, self.d))
-        places = self._cut(mean + np.sqrt(variance) * drawn)
-        (counts,), _ = self._ask(centers=places)
-        weights = simplex(counts, self.n)
-        places = self._cut(self._offspring(places, weights, variance))
-        (counts,), _ = self._ask(centers=places)
-        centers = self._means(places, simplex(counts, self.n), OVER * self.k, 3)
-        return self._rounds(centers, mean, math.sqrt(variance.sum()))
+        mean, variance = yield from self.mean_and_variance()
+        drawn = self.rng.standard_normal((self.rounds[0].size, self.d))
+        places = self.cut(mean + np.sqrt(variance) * drawn)
+        (counts,) = yield from self.ask(centers=places)
+        places = self.cut(self.offspring(places, simplex(counts, self.n), variance))
+        (counts,) = yield from self.ask(centers=places)
+        centers = self.means(places, simplex(counts, self.n), OVER * self.k, 3)
+        return (yield from self.pulled_rounds(centers, mean, math.sqrt(variance.sum())))
 
-    def _offspring(
+    def offspring(
         self, places: FloatArray, weights: FloatArray, variance: FloatArray
     ) -> FloatArray:
         """Candidates near those with votes, about as far off as these are from each other."""
-        held = places[weights > 0]
-        gap = 0.0
+        held, gap = places[weights > 0], 0.0
         if len(held) > 1:
             near = NearestNeighbors(n_neighbors=2).fit(held).kneighbors(held)[0][:, 1]
             gap = float(np.median(near))
         parents = self.rng.choice(len(places), len(places), p=weights / weights.sum())
         side = 0.7 * gap / math.sqrt(self.d) * np.sqrt(variance / variance.mean())
         return places[parents] + side * self.rng.standard_normal(places.shape)
+
+    def pulled_rounds(self, centers: FloatArray, mean: FloatArray, scale: float) -> Steps:
+        """Rounds of 2 k centres, merge, one round."""
+        counts = np.ones(len(centers))
+        while len(self.rounds) > 1:
+            centers, counts = yield from self.pulled_round(centers, mean, scale)
+        weights = simplex(counts, self.n)
+        between = ((centers - weights @ centers / self.n) ** 2).sum(axis=1)
+        within = scale**2 - float(weights @ between / self.n)
+        self.choose_k(centers, weights, max(within, 0.0))
+        merged = self.means(centers, weights, self.k, STARTS)  # free of charge
+        settled, _ = yield from self.pulled_round(merged, mean, scale)
+        return Found(settled, centers, weights, self.costs)
+
+    def pulled_round(self, centers: FloatArray, mean: FloatArray, scale: float) -> Steps:
+        """A cut round, then a pull towards the mean: (1 - d v/(2 |C - m|^2))+."""
+        radius = self.rounds[0].radius * scale
+        steps, variance, counts = yield from self.step(centers, radius, 1.5 * radius)
+        away = centers + steps - mean
+        return self.cut(mean + away * shrinkage(away, self.d * variance / 2)[:, None]), counts
+
+
+def shortened(steps: FloatArray, most: float) -> FloatArray:
+    """Rows (m, d) cut to length `most`."""
+    length = np.linalg.norm(steps, axis=1)
+    return steps * np.minimum(1.0, most / np.maximum(length, 1e-300))[:, None]
+
+
+# --- what the planner knows -----------------------------------------------------------------------
+
+
+def _checked(facts: FederationFacts, options: Options) -> Options:
+    """Options with the largest k, its range where it is chosen later, and the branch."""
+    k, k_range, branch = (options[name] for name in ("n_clusters", "k_range", "branch"))
+    if k == "auto":
+        k_range = K_RANGE if k_range is None else k_range
+        low = check_int(k_range[0], "k_range")
+        k_range = low, check_int(k_range[1], "k_range", minimum=low + 1)
+        k = k_range[1]
+    elif k_range is not None:
+        raise ValueError("k_range must not be given unless n_clusters is 'auto'")
+    options = of_points(facts, options | {"n_clusters": k, "k_range": k_range})
+    d = facts.n_features
+    if branch == "auto":
+        branch = branch_for(d, None if k_range else k)
+    if branch == "grid" and 2**d > MAX_CELLS:
+        raise ValueError(f"branch must not be 'grid' for {d} features: too many cells")
+    return options | {"branch": branch}
+
+
+def _last_round(plan: Program) -> tuple[float, str]:
+    """The noise of a step of the last round."""
+    n, d, k = plan.facts.n_records, plan.n_features, plan.n_clusters
+    last = ROUNDS[plan.options["branch"]](n, d, k, 1 / plan.dial)[-1]
+    return d * (plan.mechanisms[-1][0].std * last.radius * k / n) ** 2, (
+        "mean squared distance by which noise moves a centre in the last round, k clusters of"
+        " equal size, in units of the spread of the data"
+    )
+
+
+def _k_is_chosen(plan: Program, rows: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The statement says so where k is chosen from releases."""
+    if plan.options["k_range"] is None:
+        return rows
+    low, high = plan.options["k_range"]
+    at = [heading for heading, _ in rows].index("public")
+    text = rows[at][1].replace(f" {high} clusters", f" {low} to {high} clusters")
+    chosen = "afterwards, from what is released below; nothing more is released or charged"
+    return [*rows[:at], ("public", text), ("k is chosen", chosen), *rows[at + 1 :]]
+
+
+OVERCLUSTERED = Algorithm(
+    name="over-clustered Lloyd", steps=overclustered, check=_checked, default_delta=default_delta,
+    title=lambda facts, options: f"over-clustered Lloyd, {options['branch']}",
+    predict=_last_round, says=_k_is_chosen,
+)  # fmt: skip
+plan_overclustered = OVERCLUSTERED.door("plan_overclustered")

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from fedclust_helpers import kmeans
 from fedclust_helpers._validation import FloatArray
+
+Cluster = Callable[..., FloatArray]  # weighted k-means, or what takes its place
 
 
 def simplex(counts: FloatArray, total: float) -> FloatArray:
@@ -33,10 +37,12 @@ def cell_centers(lower: FloatArray, upper: FloatArray, n_per_axis: int) -> Float
     return np.stack([axis.ravel() for axis in axes], axis=1)
 
 
-def even_spread(n: int, d: int, *, rng: np.random.Generator) -> FloatArray:
+def even_spread(
+    n: int, d: int, *, rng: np.random.Generator, cluster: Cluster = kmeans.weighted_kmeans
+) -> FloatArray:
     """n points that cover [-1, 1]^d evenly: k-means of a uniform sample (centroidal Voronoi)."""
     sample = rng.uniform(-1, 1, (max(50 * n, 1000), d))
-    return kmeans.weighted_kmeans(sample, None, n, rng=rng, n_init=1)
+    return cluster(sample, None, n, rng=rng, n_init=1)
 
 
 def costs_by_k(

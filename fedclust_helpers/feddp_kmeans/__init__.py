@@ -4,7 +4,7 @@ Three private aggregates replace a bad start (FedDP-Init, Algorithm 1), then few
 federated DP Lloyd (FedDP-Lloyds, Algorithm 2). First a plan, then a run that follows it:
 
     plan = feddp_kmeans.plan(federation, server_points, n_clusters=10, epsilon=1.0)
-    result = feddp_kmeans.run(federation, plan, server_points, rng=rng)
+    result = feddp_kmeans.run(federation, plan, rng=rng)
 
 `plan_adaptive` and `plan_lloyds` plan variants for the same `run`. Two units of privacy, by
 the ledger's `unit`: one "point" (rows are clipped to the ball of radius Delta) or one "client"
@@ -15,10 +15,9 @@ Pi -> `basis`; w_q -> `weights`; xi -> `projected_centers`; nu -> `centers`;
 epsilon_1, epsilon_2, epsilon_3G, epsilon_3L, epsilon_4G, epsilon_4L -> the fields of `StepBudgets`.
 """
 
-from fedclust_helpers.feddp_kmeans.adaptive import AdaptivePlan, plan_adaptive
-from fedclust_helpers.feddp_kmeans.algorithm import InitResult
-from fedclust_helpers.feddp_kmeans.baselines import STARTS, LloydsPlan, plan_lloyds, server_lloyds
+from fedclust_helpers.feddp_kmeans.adaptive import ADAPTIVE, Choice, plan_adaptive
+from fedclust_helpers.feddp_kmeans.algorithm import FEDDP, Found, InitResult, plan
+from fedclust_helpers.feddp_kmeans.baselines import LLOYDS, STARTS, plan_lloyds, server_lloyds
 from fedclust_helpers.feddp_kmeans.budgets import StepBudgets, calibrate_budgets, split_epsilon
 from fedclust_helpers.feddp_kmeans.levels import ClipBounds
-from fedclust_helpers.feddp_kmeans.planning import FedDPPlan, ServerPoints, plan
-from fedclust_helpers.feddp_kmeans.running import FedDPResult, run
+from fedclust_helpers.program import run

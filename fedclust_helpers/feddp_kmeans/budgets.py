@@ -3,7 +3,7 @@
 Each Gaussian step is calibrated alone at (epsilon_i, delta), each Laplace step has scale
 sensitivity/epsilon_i. What all steps cost together is the ledger's business: the total is the joint
 composition of all mechanisms at one delta, not the sum of Theorem 1 (which would need 3 delta:
-claim F9). Which mechanism a step gets is decided by the federation, in `planning`.
+claim F9). Which mechanism a step gets is decided by the federation.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Literal
 
-from scipy.optimize import brentq
-
 from fedclust_helpers._checked import checked
+from fedclust_helpers._lazy import optimize
 from fedclust_helpers._validation import (
     as_numbers,
     check_delta,
@@ -186,7 +185,7 @@ def calibrate_budgets(
         high += 1.0
     if excess(high) < 0:
         return at(high)
-    root = brentq(excess, low, high, xtol=2e-4)
+    root = optimize.brentq(excess, low, high, xtol=2e-4)
     while excess(root) > 0:  # the tolerance must not cost budget
         root -= 1e-4
     return at(root)

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from fedclust_helpers import client_statistics as cs
 from fedclust_helpers._validation import as_points, check_instance, check_int, check_positive
 from fedclust_helpers.client_statistics import ClientStatistic
+from fedclust_helpers.program import Noise, Release
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,10 @@ class Step(NamedTuple):
 
     statistic: ClientStatistic
     clips: Mapping[str, Any] = {}
+
+    def ask(self, *noise: Noise, **broadcast: Any) -> Release:
+        """The noised sum over all clients."""
+        return Release(self.statistic, noise, **broadcast, **self.clips)
 
 
 class Level(NamedTuple):

@@ -11,7 +11,6 @@ from fedclust_helpers import kmeans
 from fedclust_helpers._checked import checked
 from fedclust_helpers._validation import FloatArray, as_integers, as_numbers
 from fedclust_helpers.feddp_kmeans.algorithm import InitResult
-from fedclust_helpers.feddp_kmeans.planning import check_restarts
 
 
 @checked
@@ -27,7 +26,6 @@ def server_cost_curve(
     filled = init.kept > 0
     points, weights = init.server_projected[filled], init.kept[filled]
     wanted = as_integers(ks, "ks", minimum=1, maximum=len(points)).tolist()
-    check_restarts(n_init)
     centers = (kmeans.weighted_kmeans(points, weights, k, rng=rng, n_init=n_init) for k in wanted)
     share = weights / weights.sum()
     return np.array([float(share @ kmeans.assign(points, c).squared) for c in centers])

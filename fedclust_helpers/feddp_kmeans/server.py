@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from fedclust_helpers._validation import FloatArray
-from fedclust_helpers.mechanisms import Mechanism
 
 
 def inside(rows: FloatArray, bound: float) -> FloatArray:
@@ -39,9 +38,9 @@ def surviving_points(weights: FloatArray, *, minimum: float, at_least: int) -> F
     return usable
 
 
-def count_floor(mechanism: Mechanism) -> float:
+def count_floor(std: float) -> float:
     """Counts below three standard deviations of their own noise say nothing."""
-    return max(1.0, 3 * mechanism.std)
+    return max(1.0, 3 * std)
 
 
 def centers_from_sums(

@@ -304,7 +304,8 @@ class InProcess(Fixed, SingleUse, NoiseFactory):
         if sampling is not None and self.no_sampling:
             raise TrustModelError(f"{type(self).__name__} offers no sampling: {self.no_sampling}")
         broadcast = checks.check_statistic(self.facts, statistic, mechanisms, sampling, broadcast)
-        shapes, public = self._shapes(statistic, broadcast), checks.public_of(self.facts, broadcast)
+        shapes = self.shapes_of(statistic, broadcast)
+        public = checks.public_of(self.facts, broadcast)
         changes = statistic.changes(**public)
         for part, mechanism, shape in zip(statistic.parts, mechanisms, shapes, strict=True):
             size = int(np.prod(shape))
@@ -349,9 +350,8 @@ class InProcess(Fixed, SingleUse, NoiseFactory):
                 for name, mechanism, value in zip(statistic.parts, mechanisms, values, strict=True)
             )
 
-    def _shapes(
-        self, statistic: ClientStatistic, broadcast: dict[str, Any]
-    ) -> list[tuple[int, ...]]:
+    def shapes_of(self, statistic: ClientStatistic, broadcast: Any) -> list[tuple[int, ...]]:
+        """Shapes of one client's message, one for each part; a wrong broadcast raises."""
         return checks.shapes(self.facts, statistic, broadcast, self._data.labels is not None)
 
     def _draw(self, sampling: Sampling | None) -> IntArray | None:
@@ -399,7 +399,7 @@ class InProcess(Fixed, SingleUse, NoiseFactory):
         made = self._computed(statistic, broadcast, cohort) if len(clients) else None
         if made is not None:
             return made
-        shapes = self._shapes(statistic, broadcast)
+        shapes = self.shapes_of(statistic, broadcast)
         values = [np.zeros((len(clients), *shape)) for shape in shapes]
         for i in range(len(clients) if len(clients) > 1 else 0):
             alone = self._computed(statistic, broadcast, clients[i : i + 1])
@@ -437,7 +437,7 @@ class InProcess(Fixed, SingleUse, NoiseFactory):
             return values
         return np.rint(values / mechanism.grid).astype(np.int64)
 
-    def _released(self, total: Any, mechanism: Any) -> FloatArray:
+    def noised(self, total: Any, mechanism: Any) -> FloatArray:
         """A total plus noise: floats, or whole steps that become floats only when all is added."""
         if mechanism.grid is None:
             return total + mechanism.sample(total.shape, rng=self.randomness.noise)

@@ -52,7 +52,7 @@ class TrustedServer(InProcess):
         return message
 
     def _noisy_sum(self, part: Part, values: FloatArray) -> FloatArray:
-        return self._released(self._collect(part, values).sum(axis=0), part.mechanism)
+        return self.noised(self._collect(part, values).sum(axis=0), part.mechanism)
 
 
 class IdealSecureSum(InProcess):
@@ -83,7 +83,7 @@ class IdealSecureSum(InProcess):
         return [self._exact(v, m).sum(axis=0) for v, m in zip(values, mechanisms, strict=True)]
 
     def _noisy_sum(self, part: Part, total: Any) -> FloatArray:
-        released = self._released(total, part.mechanism)
+        released = self.noised(total, part.mechanism)
         self.transcript.record(part.round, "secure sum", "server", part.name, released)
         return released
 

@@ -14,9 +14,6 @@ from numpy.typing import NDArray
 
 from fedclust_helpers._checked import checked
 from fedclust_helpers._validation import (
-    Count,
-    DeltaOrZero,
-    Epsilon,
     FloatArray,
     IntArray,
     as_points,
@@ -30,12 +27,10 @@ from fedclust_helpers.federation.base import InProcess, Part
 from fedclust_helpers.federation.checks import check_ledger
 from fedclust_helpers.federation.data import ClientData
 from fedclust_helpers.federation.plan import PlannedRelease
-from fedclust_helpers.federation.reports import LocalQuery, Reports, gaussian_report, public_coins
-from fedclust_helpers.mechanisms import Mechanism
+from fedclust_helpers.federation.reports import LocalQuery, Reports, public_coins
 
 log = logging.getLogger(__name__)
 USERS_PER_CHUNK = 2**17  # users whose reports are held at once: memory does not grow with n
-GRID_STEPS = 20  # discrete reports are rounded to 2^-20 of their radius, or a little more
 
 
 class LocalReports(InProcess):
@@ -78,26 +73,6 @@ class LocalReports(InProcess):
         """The last division of the users, or None."""
         return self._split
 
-    @checked
-    def gaussian_report(self, n_outputs: Count, *, epsilon: float, delta: float) -> Mechanism:
-        """Noise of this federation's kind for one vector of `n_outputs` numbers of each user.
-
-        (epsilon, delta) holds for any two values of one user, for vectors of length `bound`.
-        """
-        grid = None
-        if self.facts.noise != "continuous":
-            grid = 2.0 ** (math.floor(math.log2(self.bound)) - GRID_STEPS)
-        return gaussian_report(self.bound, epsilon, delta, grid=grid, n_features=n_outputs)
-
-    @checked
-    @checked
-    def report_budget(self, epsilon: Epsilon, delta: DeltaOrZero) -> tuple[float, float]:
-        """The epsilon of each report of a plan of pure reports, and the delta of the plan.
-
-        Without a shuffler a report costs what the plan costs, and delta is 0.
-        """
-        return epsilon, 0.0
-
     def charged(self, reports: Sequence[Accountable]) -> tuple[Any, ...]:
         """What the ledger is charged with when every user draws these: the report, as it is."""
         made = tuple(check_instance(reports, Sequence, "reports", what="mechanisms"))  # type: ignore[type-abstract]
@@ -105,8 +80,12 @@ class LocalReports(InProcess):
             raise TypeError("reports must be mechanisms, each with a pure_epsilon")
         return made
 
+    def report_bytes(self, reports: Reports) -> int:
+        """Bytes of the reports of one user on all their ways."""
+        return sum(array[0].nbytes for array in reports)
+
     def _reports(self, part: Part, values: FloatArray) -> FloatArray:
-        noisy = self._released(self._exact(values, part.mechanism), part.mechanism)
+        noisy = self.noised(self._exact(values, part.mechanism), part.mechanism)
         self.transcript.record(
             part.round, "clients", "server", f"noisy {part.name}", noisy[0],
             count=len(noisy), payload=noisy,
@@ -163,11 +142,12 @@ class LocalReports(InProcess):
         ledger keeps one group for each part of this division.
         """
         shares = check_shares(shares)  # raises before the ledger counts it
-        seed = int(self.randomness.public.integers(2**63))
-        split = UserSplit(shares, seed)
-        object.__setattr__(split, "number", self.ledger.new_division())
-        self._split = split
-        return split
+        with self._lock:  # users are asked in the division that is charged
+            seed = int(self.randomness.public.integers(2**63))
+            split = UserSplit(shares, seed)
+            object.__setattr__(split, "number", self.ledger.new_division())
+            self._split = split
+            return split
 
     def ask(self, query: LocalQuery, *, round: int, part: str | None = None) -> None:
         """Put one question to all users, or to those of one part; the query collects the answers.

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from collections.abc import Iterator
+from typing import Any
 
 from fedclust_helpers._checked import checked
 from fedclust_helpers._validation import Count, Positive
 from fedclust_helpers.accounting import gaussian_sigma_analytic
 from fedclust_helpers.accounting.discrete import discrete_multipliers
 from fedclust_helpers.client_statistics import ClientStatistic
-from fedclust_helpers.federation.plan import FederationFacts, Plan, TrustModelError
+from fedclust_helpers.federation.plan import FederationFacts, TrustModelError
+from fedclust_helpers.federation.reports import gaussian_report
 from fedclust_helpers.mechanisms import (
     DiscreteGaussian,
     DiscreteLaplace,
@@ -22,9 +23,7 @@ from fedclust_helpers.mechanisms import (
 )
 
 STEPS = 30  # grids are about 2^-30 of the sensitivity: rounding costs nothing, integers hold it
-
-
-P = TypeVar("P", bound=Plan)
+REPORT_STEPS = 20  # discrete reports are rounded to 2^-20 of their radius, or a little more
 
 
 @checked
@@ -45,7 +44,7 @@ class NoiseFactory:
         return next(self.noise_multipliers(epsilon, delta))
 
     def noise_multipliers(self, epsilon: float, delta: float) -> Iterator[float]:
-        """`noise_multiplier`, and larger ones for coarser grids (`planned_within`)."""
+        """`noise_multiplier`, and larger ones to try where a grid is coarse."""
         if self.facts.noise == "continuous":
             return iter((gaussian_sigma_analytic(epsilon, delta),))
         return discrete_multipliers(epsilon, delta)
@@ -98,6 +97,16 @@ class NoiseFactory:
             "Laplace noise needs one party to draw it: take an algorithm with Gaussian noise"
         )
 
+    def gaussian_report(self, n_outputs: Count, *, epsilon: float, delta: float) -> Mechanism:
+        """Noise for one vector of `n_outputs` numbers of each user who answers a question.
+
+        (epsilon, delta) holds for any two values of one user, for vectors of length `bound`.
+        """
+        facts, grid = self.facts, None
+        if facts.noise != "continuous":
+            grid = 2.0 ** (math.floor(math.log2(facts.bound)) - REPORT_STEPS)
+        return gaussian_report(facts.bound, epsilon, delta, grid=grid, n_features=n_outputs)
+
 
 def _sensitivity(
     facts: FederationFacts, statistic: ClientStatistic, part: str, norm: int, public: dict[str, Any]
@@ -116,16 +125,3 @@ def _sensitivity(
         exact = statistic.sensitivity_of(part, norm, facts.adjacency, **numbers)
         grid = max(grid, 2.0 ** (math.floor(math.log2(exact)) - STEPS))
     return statistic.sensitivity_of(part, norm, facts.adjacency, grid=grid, **numbers), grid
-
-
-def planned_within(federation: Any, epsilon: float, delta: float, make: Callable[[float], P]) -> P:
-    """The plan that `make` gives for the smallest noise multiplier that keeps its `epsilon`."""
-    for multiplier in federation.noise_multipliers(epsilon, delta):
-        plan = make(multiplier)
-        if plan.total_epsilon <= plan.epsilon * (1 + 1e-9):
-            return plan
-    raise ValueError(
-        f"epsilon={epsilon:g} cannot be kept on this federation's grid of"
-        f" {federation.resolution:g}: the releases would cost {plan.total_epsilon:.3g}; give the"
-        " ring more fractional_bits"
-    )

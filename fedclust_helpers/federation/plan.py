@@ -71,6 +71,7 @@ class PlannedRelease:
 
     `part` names a part of the users (local model). `numbers` is how many numbers one client sends.
     `amplified` is False where sampling is not counted: what clients send depends on earlier rounds.
+    `n_bytes` are those of all reports to a question (about, where users are divided), else 0.
     """
 
     round: Natural
@@ -81,6 +82,7 @@ class PlannedRelease:
     part: str | None = None
     numbers: Natural = 0
     amplified: bool = True
+    n_bytes: float = 0.0
 
     def __post_init__(self) -> None:
         # thousands of users' answers may be drawn by one and the same mechanism
@@ -162,6 +164,8 @@ class Plan:
         Of clients that are drawn, those of the cohort, or of what is expected of it.
         """
         f = self.facts
+        if asked := sum(r.n_bytes for r in self.releases):
+            return round(asked)
         numbers = Fraction(0)
         for r in self.releases:
             drawn = r.sampling if self._clients_send else None

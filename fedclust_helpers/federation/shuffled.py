@@ -8,13 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from fedclust_helpers._checked import checked
-from fedclust_helpers._validation import Count, DeltaOrZero, Epsilon, IntArray, check_int
-from fedclust_helpers.accounting import Accountable, Shuffled, local_epsilon_for
+from fedclust_helpers._validation import IntArray, check_int
+from fedclust_helpers.accounting import Accountable, Shuffled
 from fedclust_helpers.federation.local import USERS_PER_CHUNK, LocalReports, UserSplit
 from fedclust_helpers.federation.plan import TrustModelError
 from fedclust_helpers.federation.reports import LocalQuery, Reports
-from fedclust_helpers.mechanisms import Mechanism
 
 NOT_PURE = (
     "is no pure report, and the theorem that amplifies is for pure ones: choose a plan without"
@@ -35,9 +33,10 @@ class ShuffledReports(LocalReports):
     their own, of n/m users. Here every user draws a ticket on the device, 63 random bits that take
     the place of the number and travel with the report. Ticket and report together are one
     randomiser, the same for all users, pure epsilon_0 because the ticket is drawn without looking
-    at the point: all n users are one crowd. So are the parts of a division, which the ticket
-    decides too: a user is in one part, each part may be asked once, and the ledger, which charges
-    the worst of them, charges the one shuffle of all.
+    at the point: all n users are one crowd, and the question hides as well as the answer does (the
+    privacy blanket, `accounting.blanket`). So are the parts of a division, which the ticket decides
+    too: a user is in one part, each part may be asked once, all with one local epsilon, and the
+    ledger, which charges the worst of them, charges the one shuffle of all.
 
     **Numbers.** The theorem wants the true number of users, so `n_clients` and `n_records` must be
     no bounds. `max_colluding` users may tell the server what they sent, or send what they like: the
@@ -67,43 +66,42 @@ class ShuffledReports(LocalReports):
             )
         self._n_honest = n - check_int(max_colluding, "max_colluding", minimum=0, maximum=n - 1)
         self._tickets: IntArray | None = None  # of a division; each user knows one
-        self._asked: set[str] = set()
+        self._asked: dict[str, float] = {}
 
     @property
     def n_honest(self) -> int:  # type: ignore[override]
         """Users who hide one another."""
         return self._n_honest
 
-    @checked
-    @checked
-    def report_budget(self, epsilon: Epsilon, delta: DeltaOrZero) -> tuple[float, float]:
-        """The local epsilon of a report whose shuffled set costs (epsilon, delta); and that delta.
-
-        See `accounting.local_epsilon_for`.
-        """
-        return local_epsilon_for(self.n_honest, epsilon, delta), delta
-
     def charged(self, reports: Sequence[Accountable]) -> tuple[Any, ...]:
         """The shuffled set of what these draw: one message of every user."""
-        return (Shuffled(super().charged(reports), self.n_honest),)
+        return (Shuffled(super().charged(reports), self.n_honest, drawn=True),)
 
-    def gaussian_report(self, n_outputs: Count, *, epsilon: float, delta: float) -> Mechanism:
-        """Refused: `TrustModelError`."""
-        raise TrustModelError(f"a noised vector {NOT_PURE}")
+    def report_bytes(self, reports: Reports) -> int:
+        """Each goes two ways with a ticket of eight bytes."""
+        return 2 * (super().report_bytes(reports) + 8)
 
     def check_ask(self, query: LocalQuery, *, part: str | None = None) -> None:
         """As for local users; and each part of a division is asked once, with pure reports."""
         super().check_ask(query, part=part)
         if part is not None and part in self._asked:
             raise ValueError(f"part {part!r} was asked already; divide the users again")
-        if not math.isfinite(sum(m.pure_epsilon for m in query.mechanisms)):
+        local = math.fsum(m.pure_epsilon for m in query.mechanisms)
+        if not math.isfinite(local):
             raise TrustModelError(f"query {query.name!r} {NOT_PURE}")
+        for other in self._asked.values() if part is not None else ():
+            if local != other:  # the dearest part bounds all of them where only symbols differ
+                raise ValueError(
+                    f"query {query.name!r} must have the local epsilon of the parts asked before,"
+                    f" {other:.6g}, got {local:.6g}"
+                )
 
     def divide(self, shares: Mapping[str, float]) -> UserSplit:
         """Divide the users over named parts by tickets that they draw; each may be asked once."""
-        split = super().divide(shares)
-        self._tickets, self._asked = self._drawn_tickets(), set()
-        return split
+        with self._lock:
+            split = super().divide(shares)
+            self._tickets, self._asked = self._drawn_tickets(), {}
+            return split
 
     def _drawn_tickets(self) -> IntArray:
         """A ticket for each user, drawn on the device."""
@@ -119,7 +117,7 @@ class ShuffledReports(LocalReports):
         finally:
             self._tickets = divided
             if part is not None and len(self.ledger.releases) > n_before:
-                self._asked.add(part)
+                self._asked[part] = math.fsum(m.pure_epsilon for m in query.mechanisms)
 
     def _numbers(self, start: int, stop: int) -> IntArray:
         """Tickets in place of the users' numbers."""

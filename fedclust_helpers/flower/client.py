@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from fedclust_helpers._checked import checked
 from fedclust_helpers._state import SingleUse
@@ -67,9 +67,9 @@ from fedclust_helpers.flower.messages import (
     plain,
     words,
 )
-from fedclust_helpers.flower.seats import Asked, client_seat
+from fedclust_helpers.flower.seats import SEATS, Asked, Client, Seat
 from fedclust_helpers.flower.study import RINGS, Study
-from fedclust_helpers.secure_aggregation import SECRET_BYTES, Ring, public_key, secret_check
+from fedclust_helpers.secure_aggregation import SECRET_BYTES, public_key, secret_check
 
 log = logging.getLogger(__name__)
 
@@ -151,20 +151,15 @@ class ClientRoom(SingleUse):
         )
         self.journal.read()  # or refused now
         self._lock = threading.Lock()
-        self.plan = study.planned(self._seat(PrivacyLedger(study.unit, study.adjacency)))
+        self.plan = study.planned(self._seat())
         self._parts = parts_of(study, self.plan)
         self.agreement = agreement_of(self._parts)
-        self._result: Any = None
+        self._way: _Way | None = None
 
-    def _seat(
-        self, ledger: PrivacyLedger, totals: Sequence[Sequence[Ring]] = (), n_answered: int = 0,
-        session: str = "",
-    ) -> Any:  # fmt: skip
-        return client_seat(
-            self.study, self._rows, labels=self._labels, number=self.number, totals=totals,
-            session=bytes.fromhex(session) or bytes(32), secret=self._secret, key=self._key,
-            ledger=ledger, n_answered=n_answered,
-        )  # fmt: skip
+    def _seat(self, session: str = "") -> Seat:
+        known = bytes.fromhex(session) or bytes(32)
+        own = Client(self.number, known, self._secret, self._key)
+        return SEATS[self.study.trust](self.study, self._rows, labels=self._labels, client=own)
 
     # what the operator may look at ----------------------------------------------------------------
 
@@ -176,16 +171,19 @@ class ClientRoom(SingleUse):
     @property
     def result(self) -> Any:
         """The run's result, where the clients receive and the run is finished; else None."""
-        if self._result is None and self.study.receiver == "clients":
-            kept = self.journal.read()
-            mine = self._mine(kept)
-            if mine["finished"]:
-                self._result = self._run(kept, mine)
-        return self._result
+        mine = self._mine(self.journal.read())
+        if self.study.receiver == "server" or not mine["finished"]:
+            return None
+        self._way = self._way_to(len(self.plan.releases), mine)
+        assert self._way.walk is not None
+        return self._way.walk.result(charged(self._new_ledger(), [mine]))
 
     def ledger(self) -> PrivacyLedger:
         """All that was charged for these rows, as a ledger with this client's budget."""
-        return self._opened(self.journal.read()["runs"])
+        return charged(self._new_ledger(self._budget), self.journal.read()["runs"])
+
+    def _new_ledger(self, budget: Budget | None = None) -> PrivacyLedger:
+        return PrivacyLedger(self.study.unit, self.study.adjacency, budget)
 
     def said(self) -> str:
         """What operators read to each other: the agreement, and a check of the group secret.
@@ -251,19 +249,21 @@ class ClientRoom(SingleUse):
             raise RefusedError(
                 f"release {len(mine['shapes'])} is the next one, not release {frame.number}"
             )
-        kind, arrays = self._next(frame, kept, mine)
+        kind, arrays, way = self._next(frame, kept, mine)
         mine["last"] = {
             "kind": frame.kind, "number": frame.number, "request": digest, "reply": kind,
             "arrays": packed(arrays),
         }  # fmt: skip
         self.journal.save(kept)  # charged and kept; only now may it leave
+        self._way = way
         return self._reply(kind, frame.number, arrays, session)
 
     def _hello(self, frame: Frame, kept: dict[str, Any], mine: dict[str, Any]) -> bytes:
         """Compare what was agreed; then this client's nonce of the run, and a check of a secret."""
         compare(self._parts, frame.arrays)
         if not mine["nonce"]:
-            self._opened(kept["runs"]).admit(self.plan.lines(), name="the plan")  # or refused now
+            ledger = charged(self._new_ledger(self._budget), kept["runs"])
+            ledger.admit(self.plan.lines(), name="the plan")  # or refused now
             mine["nonce"] = secrets.token_bytes(NONCE_BYTES).hex()
         mine["check"] = self._check(mine)
         self.journal.save(kept)  # the nonce is that of this run for ever
@@ -291,100 +291,93 @@ class ClientRoom(SingleUse):
         self.journal.save(kept)
         return self._reply("session", frame.number, {}, session)
 
+    # the run --------------------------------------------------------------------------------------
+
     def _next(
         self, frame: Frame, kept: dict[str, Any], mine: dict[str, Any]
-    ) -> tuple[str, dict[str, np.ndarray]]:
-        """The kind and content of the answer to the next message of the run."""
-        clients_receive = self.study.receiver == "clients"
-        is_end = frame.number == len(self.plan.releases)
+    ) -> tuple[str, dict[str, np.ndarray], _Way | None]:
+        """Kind and content of the answer to the next message of the run, and how far it is then."""
+        number, clients_receive = frame.number, self.study.receiver == "clients"
+        is_end = number == len(self.plan.releases)
         if frame.kind != ("finish" if is_end else "total" if clients_receive else "release"):
-            raise RefusedError(f"no {frame.kind} {frame.number} is in the plan")
+            raise RefusedError(f"no {frame.kind} {number} is in the plan")
         if clients_receive:
-            content = self._from_total(frame, kept, mine)
-        elif self.study.trust == "local":
-            content = () if is_end else self._from_study(frame, kept, mine)
-        else:
-            content = () if is_end else self._from_broadcast(frame, kept, mine)
+            self._take(frame, mine)
         if is_end:
             mine["finished"] = True
-            return "done", {}
-        mine["charged"] = frame.number + 1
+            return "done", {}, self._way_to(number, mine) if clients_receive else None
+        way, line = self._way_to(number, mine), self.plan.releases[number]
+        if self.study.trust == "local" and frame.arrays:
+            raise RefusedError("the question is that of the study: a request brings nothing")
+        if way.walk is None:
+            asked = self._told(frame, line, way.seat)
+        else:
+            asked = way.seat.checked(way.walk.request, line)
+        mine["charged"] = number + 1
+        others = [run for run in kept["runs"] if run is not mine]
+        charged(self._new_ledger(self._budget), [*others, mine])  # or refused now
+        content = way.seat.sent(asked, line, number)
+        way.n_sent += 1
         mine["shapes"].append([list(array.shape) for array in content])
-        return "answer", numbered(content)
+        return "answer", numbered(content), way
 
-    def _from_total(
-        self, frame: Frame, kept: dict[str, Any], mine: dict[str, Any]
-    ) -> Sequence[NDArray[Any]]:
-        """The clients receive: a total came back, and the algorithm goes on to the next release."""
+    def _take(self, frame: Frame, mine: dict[str, Any]) -> None:
+        """The clients receive: the total of the release before came back."""
         if frame.number:
             if not are_words(frame.arrays, self.study.bits, mine["shapes"][-1]):
                 raise RefusedError("the total is not of the shape and kind that was sent")
             mine["totals"].append(packed(frame.arrays))
         elif frame.arrays:
             raise RefusedError("a total came before the first release")
-        try:
-            self._result = self._run(kept, mine)
-        except Asked as asked:
-            return asked.content
-        if frame.kind != "finish":
-            raise RefusedError("the run ended before its plan did")
-        return ()
 
-    def _from_study(
-        self, frame: Frame, kept: dict[str, Any], mine: dict[str, Any]
-    ) -> Sequence[NDArray[Any]]:
-        """Local reports: the question is known from the study, so a request brings nothing."""
-        if frame.arrays:
-            raise RefusedError("the question is that of the study: a request brings nothing")
-        try:
-            self._run(kept, mine)
-        except Asked as asked:
-            return asked.content
-        raise RefusedError("the run ended before its plan did")
-
-    def _from_broadcast(
-        self, frame: Frame, kept: dict[str, Any], mine: dict[str, Any]
-    ) -> Sequence[NDArray[Any]]:
+    def _told(self, frame: Frame, line: PlannedRelease, seat: Seat) -> Asked:
         """The server receives: it says what it asks for, and the plan says whether it may."""
-        number, broadcast = frame.number, {k: plain(v) for k, v in frame.arrays.items()}
+        broadcast = {name: plain(value) for name, value in frame.arrays.items()}
         name = bytes(np.atleast_1d(broadcast.pop("statistic", b""))).decode("ascii", "replace")
-        planned: PlannedRelease = self.plan.releases[number]
         statistic = STATISTICS.get(name)
-        if statistic is None or name != planned.name:
-            raise RefusedError(f"release {number} is not of the statistic that the plan names")
+        if statistic is None or name != line.name:
+            raise RefusedError(f"release {frame.number} is not of the statistic of the plan")
         if statistic.remembers:
             raise RefusedError(f"{name} depends on what a client remembers, which is not kept here")
-        if {"round", "sampling", "number", "shapes"} & broadcast.keys():
-            raise RefusedError("the broadcast names what is not the server's to say")
-        seat = self._seat(self._opened(kept["runs"], leave=mine), session=mine["session"])
-        with seat.follow(self.plan):
-            for made in self.plan.releases[:number]:
-                seat._charge(made)
-            try:
-                return seat.answer(
-                    statistic, planned.mechanisms, number=number, shapes=mine["shapes"],
-                    round=planned.round, **broadcast,
-                )  # fmt: skip
-            except (TypeError, ValueError):  # a broadcast that is wrong, or not hidden by the plan
-                log.exception("a broadcast was refused")
-                raise RefusedError(
-                    f"the broadcast of release {number} does not fit the plan"
-                ) from None
-
-    # the run, and the ledger ----------------------------------------------------------------------
+        try:
+            return seat.checked(Asked(statistic, broadcast), line)
+        except (TypeError, ValueError):  # a broadcast that is wrong, or not hidden by the plan
+            log.exception("a broadcast was refused")
+            raise RefusedError(
+                f"the broadcast of release {frame.number} does not fit the plan"
+            ) from None
 
     def _mine(self, kept: dict[str, Any]) -> dict[str, Any]:
         return entry(kept, self.agreement, self.plan.lines())
 
-    def _opened(
-        self, runs: Sequence[Mapping[str, Any]], leave: Mapping[str, Any] | None = None
-    ) -> PrivacyLedger:
-        ledger = PrivacyLedger(self.study.unit, self.study.adjacency, self._budget)
-        return charged(ledger, runs, leave=leave)
+    def _way_to(self, number: int, mine: Mapping[str, Any]) -> _Way:
+        """The run up to release `number`: gone on with, or made anew from the journal."""
+        way, self._way = self._way, None  # one that fails on its way is not gone on
+        totals = mine["totals"][:number] or [""] * number  # where others read them: none
+        known = mine["session"], totals[: len(way.totals)] if way else [], number
+        if way is None or (way.session, way.totals, way.n_sent) != known:
+            way = _Way(self, mine["session"])
+        for done in range(len(way.totals), number):
+            asked, line = way.walk and way.walk.request, self.plan.releases[done]
+            if done >= way.n_sent and self.study.seed is not None:
+                way.seat.pass_over(asked, line, mine["shapes"][done])
+            if way.walk is not None:
+                total = list(unpacked(totals[done]).values()) if totals[done] else []
+                way.walk.go_on(way.seat.read(asked, line, done, total))
+            way.totals.append(totals[done])
+        way.n_sent = number
+        return way
 
-    def _run(self, kept: dict[str, Any], mine: dict[str, Any]) -> Any:
-        """The whole algorithm up to the first release without a total, where it stops."""
-        totals = [list(unpacked(text).values()) for text in mine["totals"]]
-        ledger = self._opened(kept["runs"], leave=mine)
-        seat = self._seat(ledger, totals, len(mine["shapes"]), mine["session"])
-        return self.study.follow(seat, self.plan)
+
+class _Way:
+    """How far a room has come in a session: its seat, and the algorithm where it follows that.
+
+    `n_sent` releases were answered, of `totals` the algorithm knows.
+    """
+
+    def __init__(self, room: ClientRoom, session: str) -> None:
+        self.session, self.seat = session, room._seat(session)
+        walks = room.study.receiver == "clients" or room.study.trust == "local"
+        self.walk = room.study.walk(self.seat, room.plan) if walks else None
+        self.totals: list[str] = []
+        self.n_sent = 0

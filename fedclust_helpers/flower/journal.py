@@ -58,13 +58,17 @@ def locked(path: Path) -> Iterator[None]:
 class Journal:
     """A JSON document in the file `path`, for this account alone.
 
-    `identity` (whose journal it is) is written into a new file, and must be that of an old one.
+    `identity` (whose journal it is) is written into a new file, and must be that of an old one. A
+    link leads to the same file; one with a second (hard) name is refused, for replacing it under
+    one name would leave another budget under the other. What one who holds it has saved may not go
+    away or become something else: a file put back would let pads be used a second time.
     """
 
     _is_held = False
+    _saved: bytes | None = None
 
     def __init__(self, path: Path | str, **identity: Any) -> None:
-        self.path = tighten(Path(path))
+        self.path = tighten(Path(path).resolve())
         self.identity = {"format": FORMAT, **identity}
 
     @contextmanager
@@ -75,7 +79,7 @@ class Journal:
             try:
                 yield
             finally:
-                self._is_held = False
+                self._is_held, self._saved = False, None
 
     @contextmanager
     def open(self) -> Iterator[dict[str, Any]]:
@@ -85,10 +89,17 @@ class Journal:
 
     def read(self) -> dict[str, Any]:
         """The document as it was saved last, to be looked at only."""
-        if not self.path.exists():
+        text = self.path.read_bytes() if self.path.exists() else None
+        if self._saved not in (None, text):
+            raise JournalError(f"{self.path.name} was changed or removed while its room was open")
+        if text is None:
             return {**self.identity, "runs": []}
+        if self.path.stat().st_nlink > 1:
+            raise JournalError(f"{self.path.name} has a second name (a hard link): remove one")
         try:
-            found = json.loads(self.path.read_text(encoding="utf-8"))
+            found = json.loads(text)
+            if not isinstance(found, dict) or not isinstance(found.get("runs"), list):
+                raise ValueError
         except ValueError:
             raise JournalError(
                 f"{self.path.name} is damaged: what was released is not known, so nothing more may"
@@ -103,7 +114,9 @@ class Journal:
 
     def save(self, document: Mapping[str, Any]) -> None:
         """Replace the file: after this line the document survives a kill and a power cut."""
-        write_private(self.path, json.dumps(document))
+        text = json.dumps(document)
+        write_private(self.path, text)
+        self._saved = text.encode() if self._is_held else None
         folder = os.open(self.path.parent, os.O_RDONLY)
         try:
             os.fsync(folder)
@@ -127,15 +140,13 @@ def entry(document: dict[str, Any], agreement: bytes, planned: Sequence[Release]
     return new
 
 
-def charged(
-    ledger: PrivacyLedger, runs: Sequence[Mapping[str, Any]], *, leave: Any = None
-) -> PrivacyLedger:
-    """The ledger with all that these runs charged, each admitted as a whole as it was; but `leave`.
+def charged(ledger: PrivacyLedger, runs: Sequence[Mapping[str, Any]]) -> PrivacyLedger:
+    """The ledger with all that these runs charged, each admitted as a whole as it was.
 
-    `BudgetExceededError` where the budget was made smaller than what is spent.
+    `BudgetExceededError` where that is more than the budget.
     """
     for run in runs:
-        if run is leave or not run["charged"]:
+        if not run["charged"]:
             continue
         planned = read_releases(run["planned"])
         reservation = ledger.admit(planned, name="a run before this one")

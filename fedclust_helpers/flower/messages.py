@@ -126,7 +126,7 @@ def _read(message: bytes, at: int) -> tuple[str, np.ndarray, int]:
     at += 4 * n_dimensions
     dtype = np.dtype(NUMBERS[kind])
     n_bytes = math.prod(shape) * dtype.itemsize  # Python integers: no overflow
-    if at + n_bytes > len(message):
+    if at + n_bytes > len(message) or math.prod(max(n, 1) for n in shape) > MAX_BYTES:
         raise MessageError("message is cut short or garbled")
     array = np.frombuffer(message, dtype, math.prod(shape), at).reshape(shape)
     if dtype.kind == "b" and (array.view(np.uint8) > 1).any():

@@ -1,9 +1,10 @@
 """A client's room as a process of its own, reached through a socket of this machine only.
 
-Flower starts a new process for every message. That process only carries bytes (see
-scripts/federation/app): the data, the ledger and the keys stay in this one, which has neither
-Flower nor the network. `serve` opens the room of a configuration file and answers until it is
-told to stop; killed and started again, it goes on.
+Flower starts a new process for every message. Ours (tools/federation/app) only carries bytes: the
+data, the ledger and the keys stay in this one, which has neither Flower nor the network. But Flower
+gets that program from the server, so it is to run under an account that may open the socket and no
+other file of the room (setting `group`). `serve` opens the room of a configuration file and answers
+until it is told to stop; killed and started again, it goes on.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import csv
 import io
 import os
+import shutil
 import tomllib
 from collections.abc import Mapping
 from multiprocessing.connection import Listener
@@ -23,20 +25,20 @@ from fedclust_helpers._private import tighten, write_private
 from fedclust_helpers._validation import FloatArray
 from fedclust_helpers.accounting import Budget
 from fedclust_helpers.flower.client import ClientRoom
-from fedclust_helpers.flower.journal import locked
+from fedclust_helpers.flower.journal import JournalError, locked
 from fedclust_helpers.flower.messages import MAX_BYTES
 from fedclust_helpers.flower.study import Study
 
 NEEDED = ("study", "rows", "number", "journal", "bound", "budget", "socket")
-OPTIONAL = ("secret", "key", "domain", "labels", "result")
+OPTIONAL = ("secret", "key", "domain", "labels", "result", "group")
 
 
 def read_config(path: Path | str) -> dict[str, Any]:
     """The settings of a room; names of files are relative to the folder of the configuration.
 
     Needed are study, rows, number, journal, bound, budget (with epsilon and delta) and socket.
-    There may be secret, key, domain, labels and result. What each is stands in docs/deployment.md.
-    ValueError names the settings that are missing or unknown.
+    There may be secret, key, domain, labels, result and group. What each is stands in
+    docs/deployment.md. ValueError names the settings that are missing or unknown.
     """
     path = Path(path)
     found = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -67,10 +69,14 @@ def open_room(config: Mapping[str, Any]) -> ClientRoom:
 def serve(config: Mapping[str, Any]) -> None:
     """Answer one message after the other; the result is written where the clients receive it.
 
-    `JournalError` where another process has the journal or the socket.
+    `JournalError` where another process has the journal or the socket, or where the result of
+    another run would be taken for that of this one.
     """
-    room, socket = open_room(config), config["socket"]
-    with room.journal.hold(), locked(socket), _listening(socket) as listener:
+    room, socket, result = open_room(config), config["socket"], config.get("result")
+    if result is not None and result.exists() and not room.finished:
+        raise JournalError(f"{result.name} is there before the run is finished: name another file")
+    group = config.get("group")
+    with room.journal.hold(), locked(socket), _listening(socket, group) as listener:
         print(f"client {room.number} is ready\n{room.plan}\n{room.said()}", flush=True)
         while True:
             try:
@@ -78,16 +84,21 @@ def serve(config: Mapping[str, Any]) -> None:
                     connection.send_bytes(room.answer(connection.recv_bytes(MAX_BYTES)))
             except (EOFError, OSError):  # the other side went away: it will ask again
                 continue
-            write_result(room, config.get("result"))
+            write_result(room, result)
 
 
-def _listening(socket: Path) -> Listener:
+def _listening(socket: Path, group: str | None = None) -> Listener:
+    """A socket for this account alone, or for the accounts of a group too."""
     socket.unlink(missing_ok=True)  # of a room that was killed
-    before = os.umask(0o177)  # the socket is for this account alone
+    before = os.umask(0o177)
     try:
-        return Listener(str(socket), family="AF_UNIX")
+        listener = Listener(str(socket), family="AF_UNIX")
     finally:
         os.umask(before)
+    if group is not None:
+        shutil.chown(socket, group=group)
+        socket.chmod(0o660)
+    return listener
 
 
 def write_result(room: ClientRoom, path: Path | None) -> None:

@@ -1,17 +1,15 @@
-"""A federation as one party of it sees it, behind the protocol that algorithms take.
+"""A federation as one party of it sees it: what a trust model does to a release on its way.
 
-All seats of a study have the same public facts, hence the same plan. A client's seat holds that
-client's rows: where an algorithm asks for a sum, it makes its own part ready to be sent and stops
-with `Asked`. Asked again with the totals that came back since, it passes over them and stops at the
-next one, so a run needs no process that lives from round to round. The server's seat holds no rows:
-it asks the clients.
+All seats of a study have the same public facts, hence the same plan. A release goes three ways: a
+client makes its answer ready (`sent`), the server adds up what it got (`added`), and whoever
+follows the algorithm makes the answer of it (`read`): every client, or the server.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +22,7 @@ from fedclust_helpers.federation import (
     InProcess,
     LocalReports,
     MaskedSecureSum,
+    PlannedRelease,
     Randomness,
     ServerlessSecureSum,
     TrustedServer,
@@ -33,7 +32,8 @@ from fedclust_helpers.federation.in_process import _Ring
 from fedclust_helpers.federation.local import USERS_PER_CHUNK
 from fedclust_helpers.federation.reports import LocalQuery, Reports
 from fedclust_helpers.flower.study import Study
-from fedclust_helpers.mechanisms import SECURE, Mechanism
+from fedclust_helpers.mechanisms import SECURE
+from fedclust_helpers.program import Answer, Ask
 from fedclust_helpers.secure_aggregation import (
     SECRET_BYTES,
     PadBook,
@@ -43,27 +43,38 @@ from fedclust_helpers.secure_aggregation import (
     unmask,
 )
 
-Shapes = Sequence[Sequence[tuple[int, ...]]]
-Ask = Callable[[int, str, Mapping[str, Any]], Sequence[NDArray[Any]]]
+Arrays = Sequence[NDArray[Any]]
 
 
-class Asked(Exception):  # noqa: N818 (not an error)
-    """An algorithm came to a sum that is not there yet; `content` is this client's part of it."""
+class Asked(NamedTuple):
+    """A sum that is asked for: the part of a `Release` that crosses the wire."""
 
-    def __init__(self, content: Sequence[NDArray[Any]]) -> None:
-        super().__init__("waiting for the sum of a release")
-        self.content = tuple(content)
+    statistic: ClientStatistic
+    broadcast: dict[str, Any]
 
 
-class _Seat(InProcess):
-    """What all parties have in common; `rows` (n, d) are those of this party alone."""
+class Client(NamedTuple):
+    """Whose seat it is, where it is a client's: its number, the session, and its secrets."""
+
+    number: int
+    session: bytes
+    secret: bytes | None
+    key: bytes | None
+
+
+class Seat(InProcess):
+    """What all parties have in common; `rows` (n, d) are those of this party alone, if any."""
 
     def __init__(
-        self, study: Study, rows: FloatArray, *, ledger: PrivacyLedger | None = None,
-        labels: IntArray | None = None, **own: Any,
+        self, study: Study, rows: FloatArray | None = None, *, labels: IntArray | None = None,
+        client: Client | None = None, **own: Any,
     ) -> None:  # fmt: skip
+        if rows is None:
+            rows = np.zeros((1, study.n_features))
+            labels = None if study.n_labels is None else np.zeros(1, dtype=np.int64)
+        self._study, self._client = study, client
+        ledger = PrivacyLedger(study.unit, study.adjacency)
         data = self._held(rows, labels)
-        ledger = PrivacyLedger(study.unit, study.adjacency) if ledger is None else ledger
         super().__init__(data, ledger=ledger, **own, **study.federation_options)
         if study.seed is None:  # noise from the operating system, public choices as agreed
             public = np.random.default_rng(study.public_seed)
@@ -77,58 +88,156 @@ class _Seat(InProcess):
     def _n_present(self) -> int:
         return self.n_clients
 
+    def _parts(self, line: PlannedRelease, number: int) -> list[Part]:
+        return [
+            Part(name, f"{line.name}/{name}", line.round, number, mechanism, self.n_clients)
+            for name, mechanism in zip(line.parts, line.mechanisms, strict=True)
+        ]
 
-class _ClientSeat(_Seat):
-    """A client's seat: parts of a release are gathered until all of them can be sent."""
+    def checked(self, asked: Any, line: PlannedRelease) -> Any:
+        """What is asked for, as all parties use it; raises unless the plan's noise hides it."""
+        broadcast, _ = self._checked(asked.statistic, line.mechanisms, None, asked.broadcast)
+        return Asked(asked.statistic, broadcast)
 
-    _n_parts = 0
-    _content: list[Any]
+    def sent(self, asked: Any, line: PlannedRelease, number: int) -> Arrays:
+        """A client's answer to release `number`, made of its rows: it is charged before."""
+        values = self._values(asked.statistic, asked.broadcast)
+        parts = self._parts(line, number)
+        return [self._sent(part, value) for part, value in zip(parts, values, strict=True)]
 
-    def _answers(
-        self, statistic: ClientStatistic, mechanisms: Sequence[Mechanism],
-        broadcast: dict[str, Any], cohort: IntArray | None,
-    ) -> Sequence[Any]:  # fmt: skip
-        self._n_parts, self._content = len(statistic.parts), []
-        return super()._answers(statistic, mechanisms, broadcast, cohort)
+    def pass_over(self, asked: Any, line: PlannedRelease, shapes: Sequence[Any]) -> None:
+        """A client's streams of teaching mode go to where they stood after an answer."""
 
-    def _made(self, content: NDArray[Any]) -> FloatArray:
-        """One more part is ready; `Asked` when it was the last one."""
-        self._content.append(content)
-        if len(self._content) == self._n_parts:
-            raise Asked(self._content)
-        return np.zeros(content.shape)
+    def wrong(self, asked: Any, line: PlannedRelease, sender: int, arrays: Arrays) -> str:
+        """What is wrong with a client's answer, in words; "" if nothing is."""
+        if [a.dtype for a in arrays] != [self._kind(m) for m in line.mechanisms]:
+            return "an answer of other parts than the plan's"
+        if not all(np.isfinite(a).all() for a in arrays):
+            return "numbers that are not finite"
+        size = sum(array.size for array in arrays)
+        if line.numbers and size != line.numbers:
+            return f"{size} numbers instead of {line.numbers}"
+        return ""
 
-    def _pass_over(self, shapes: Shapes) -> None:
-        """Take the streams of teaching mode to where they stood after these releases."""
+    def added(self, line: PlannedRelease, answers: Sequence[Arrays]) -> Arrays:
+        """The server's total of all answers, with its noise, if it is the one who adds it."""
+        stacked = [np.stack(each) for each in zip(*answers, strict=True)]
+        return [
+            self._added(each.sum(axis=0, dtype=each.dtype), mechanism)
+            for mechanism, each in zip(line.mechanisms, stacked, strict=True)
+        ]
 
-    def answer(
-        self, statistic: ClientStatistic, mechanisms: Sequence[Mechanism], *, number: int,
-        shapes: Shapes, **how: Any,
-    ) -> Sequence[NDArray[Any]]:  # fmt: skip
-        """The answer to one release that the server asks for, within `follow`.
+    def _added(self, total: Any, mechanism: Any) -> Any:
+        return total
 
-        `shapes` are those of the parts of all releases before.
-        """
-        self._pass_over(shapes)
-        self._n_releases = number
-        try:
-            self.noisy_sum(statistic, mechanisms, **how)
-        except Asked as asked:
-            return asked.content
-        raise AssertionError("a release ends with Asked")
+    def read(self, asked: Any, line: PlannedRelease, number: int, totals: Arrays) -> Any:
+        """The answer that the algorithm gets."""
+        parts = list(zip(self._parts(line, number), totals, strict=True))
+        ends = ("server", "clients") if self.receiver == "clients" else ("clients", "server")
+        for part, total in parts:
+            self.transcript.record(part.round, *ends, part.name, total, count=self.n_clients)
+        return Answer.of([self._read(*each) for each in parts], line.mechanisms, self.facts)
+
+    def _sent(self, part: Part, value: FloatArray) -> NDArray[Any]:
+        raise NotImplementedError
+
+    def _read(self, part: Part, total: Any) -> FloatArray:
+        raise NotImplementedError
+
+    def _kind(self, mechanism: Any) -> np.dtype[Any]:
+        """Of the numbers that clients send."""
+        return np.dtype(np.float64 if mechanism.grid is None else np.int64)
+
+
+class TrustedSeat(Seat, TrustedServer):
+    """The server is trusted with exact statistics, for sums alone."""
+
+    offers = ("noisy_sum",)
+
+    def _sent(self, part: Part, value: FloatArray) -> NDArray[Any]:
+        return self._exact(value, part.mechanism)[0]
+
+    def _added(self, total: Any, mechanism: Any) -> Any:
+        return self.noised(total, mechanism)
+
+    def _read(self, part: Part, total: Any) -> FloatArray:
+        return total
 
 
 # --- masked sums ----------------------------------------------------------------------------------
 
 
-class MaskedSeat(_Seat, MaskedSecureSum):
-    """A seat of a masked federation; without rows for a plan and the server's noise."""
+class _RingSeat(Seat, _Ring):
+    """Words of a ring under pads that belong to one session alone."""
 
-    def __init__(self, study: Study, rows: FloatArray, **own: Any) -> None:
+    _drawn_pads: Callable[..., Ring]
+
+    def __init__(self, study: Study, rows: FloatArray | None = None, **own: Any) -> None:
+        super().__init__(study, rows, **own)
+        if self._client is None:
+            return
+        number, session, secret, key = self._client
+        assert secret is not None
+        # no pad covers two messages, nor is taken away twice
+        self._pads = PadBook(secret, session, self.fixed_point.bits)
+        self._unmasking = PadBook(secret, session, self.fixed_point.bits)
+        self._pairs = {
+            other: PadBook(pair_secret(key, bytes.fromhex(public)), session, self._pads.bits)
+            for other, public in enumerate(study.public_keys or ())
+            if other != number and key is not None
+        }
+
+    def _kind(self, mechanism: Any) -> np.dtype[Any]:
+        return np.dtype(self.fixed_point.dtype)
+
+    def _own_share(self, mechanism: Any, shape: tuple[int, ...]) -> Any:
+        """This client's share of the noise (0 where the server adds it)."""
+        assert self._client is not None
+        if not self.nodes_add_noise or not math.isfinite(mechanism.sensitivity):
+            return np.zeros(shape, self.fixed_point.dtype)
+        return self._fresh_noise(mechanism, shape, self.randomness.node_noise[self._client.number])
+
+    def pass_over(self, asked: Any, line: PlannedRelease, shapes: Sequence[Any]) -> None:
+        """Draw the same shares of noise again."""
+        for mechanism, shape in zip(line.mechanisms, shapes, strict=True):
+            self._own_share(mechanism, tuple(shape))
+
+    def _sent(self, part: Part, value: FloatArray) -> NDArray[Any]:
+        assert self._client is not None
+        shape = value.shape[1:]
+        pads = self._drawn_pads(part, self.n_clients, shape)
+        words = self._encode(value, part.mechanism)[0] + self._own_share(part.mechanism, shape)
+        return mask(words, pads[self._client.number] + self._shared(part, shape))
+
+    def _shared(self, part: Part, shape: tuple[int, ...]) -> Ring:
+        """What this client shares with the others: the shares it gets less those it gives."""
+        assert self._client is not None
+        total: Any = np.zeros(shape, self.fixed_point.dtype)
+        for other, book in self._pairs.items():
+            pad = book.pads(f"pair|{part.purpose}", part.number, 1, shape)[0]
+            total = total + pad if other < self._client.number else total - pad
+        return total
+
+    def _added(self, total: Any, mechanism: Any) -> Any:
+        if self.nodes_add_noise:
+            return total
+        return total + self._fresh_noise(mechanism, total.shape, self.randomness.noise)
+
+    def _read(self, part: Part, total: Any) -> FloatArray:
+        if self.receiver == "clients":
+            pads = self._unmasking.pads(part.purpose, part.number, self.n_clients, total.shape)
+            total = unmask(total, pads.sum(axis=0, dtype=pads.dtype))
+        return self.fixed_point.decode(total)
+
+
+class MaskedSeat(_RingSeat, MaskedSecureSum):
+    """A seat of a masked federation."""
+
+    def __init__(self, study: Study, rows: FloatArray | None = None, **own: Any) -> None:
         super().__init__(study, rows, pre_shared_secret=bytes(SECRET_BYTES), **own)
 
 
-class ServerlessSeat(_Seat, ServerlessSecureSum):
+class ServerlessSeat(_RingSeat, ServerlessSecureSum):
     """A seat of a federation without a server, whose messages go through a relay that reads none.
 
     Appendix C.1 of FastLloyd, with shares that are not sent: the share of client i for client j is
@@ -147,232 +256,89 @@ class ServerlessSeat(_Seat, ServerlessSecureSum):
         """One from each client to the relay, and one back."""
         return 2 * self.n_clients
 
-
-class _RingClientSeat(_ClientSeat, _Ring):
-    """One client's seat: `totals` are the totals of the releases so far, where clients receive.
-
-    `session` is that of the run, so that pads belong to it alone; `key` is this client's private
-    key (without a server only).
-    """
-
-    _drawn_pads: Callable[..., Any]
-
-    def __init__(
-        self, study: Study, rows: FloatArray, *, number: int, session: bytes, secret: bytes,
-        totals: Sequence[Sequence[Ring]] = (), key: bytes | None = None, **own: Any,
-    ) -> None:  # fmt: skip
-        super().__init__(study, rows, **own)
-        self._number, self._totals = number, totals
-        self.session = session
-        self._pads = PadBook(secret, session, self.fixed_point.bits)
-        others = enumerate(study.public_keys or ())
-        self._pairs = {
-            other: PadBook(pair_secret(key, bytes.fromhex(public)), session, self._pads.bits)
-            for other, public in others
-            if other != number and key is not None
-        }
-
-    def _values(
-        self, statistic: ClientStatistic, broadcast: dict[str, Any], *how: Any, **more: Any
-    ) -> Any:
-        if self._n_releases < len(self._totals):  # answered before: the rows are not looked at
-            return [np.zeros((1, *shape)) for shape in self._shapes(statistic, broadcast)]
-        return super()._values(statistic, broadcast, *how, **more)
-
-    def _own_share(self, mechanism: Mechanism, shape: tuple[int, ...]) -> Any:
-        """This client's share of the noise (0 where the server adds it)."""
-        if not self.nodes_add_noise or not math.isfinite(mechanism.sensitivity):
-            return np.zeros(shape, self.fixed_point.dtype)
-        return self._fresh_noise(mechanism, shape, self.randomness.node_noise[self._number])
-
-    def _noisy_sum(self, part: Part, value: FloatArray) -> FloatArray:
-        shape, mechanism = value.shape[1:], part.mechanism
-        pads = self._drawn_pads(part, self.n_clients, shape)
-        share = self._own_share(mechanism, shape)  # also where it was used: the stream goes on
-        if part.number >= len(self._totals):
-            encoded = self._encode(value, mechanism)[0] + share
-            return self._made(mask(encoded, pads[self._number] + self._shared(part, shape)))
-        total = self._totals[part.number][len(self._content)]
-        self._content.append(total)
-        self.transcript.record(part.round, "server", "clients", f"masked noisy {part.name}", total)
-        return self.fixed_point.decode(unmask(total, pads.sum(axis=0, dtype=pads.dtype)))
-
-    def _shared(self, part: Part, shape: tuple[int, ...]) -> Ring:
-        """What this client shares with the others: the shares it gets less those it gives."""
-        total: Any = np.zeros(shape, self.fixed_point.dtype)
-        for other, book in self._pairs.items():
-            pad = book.pads(f"pair|{part.purpose}", part.number, 1, shape)[0]
-            total = total + pad if other < self._number else total - pad
-        return total
-
-    def _pass_over(self, shapes: Shapes) -> None:
-        if self.randomness.is_secure or self._following is None:
-            return
-        for planned, parts in zip(self._following.plan.releases, shapes, strict=False):
-            for mechanism, shape in zip(planned.mechanisms, parts, strict=True):
-                self._own_share(mechanism, tuple(shape))
-
-
-class MaskedClientSeat(_RingClientSeat, MaskedSeat):
-    """One client's seat of a masked federation."""
-
-
-class ServerlessClientSeat(_RingClientSeat, ServerlessSeat):
-    """One client's seat of a federation without a server."""
-
     def _drawn_pads(self, part: Part, n_clients: int, shape: tuple[int, ...]) -> Ring:
         return self._pads.pads(part.purpose, part.number, n_clients, shape)
-
-
-class _AskingSeat(_Seat):
-    """A server's seat: ``ask(number, name, broadcast)`` gets what the clients sent."""
-
-    def __init__(self, study: Study, rows: FloatArray, *, ask: Ask, **own: Any) -> None:
-        super().__init__(study, rows, **own)
-        self._ask = ask
-
-    def _answers(self, statistic: ClientStatistic, mechanisms: Any, broadcast: Any, _: Any) -> Any:
-        return self._ask(self._n_releases, statistic.name, broadcast)
-
-
-class MaskedServerSeat(_AskingSeat, MaskedSeat):
-    """The server's seat where it reads the sums: ``ask(number, name, broadcast)`` gets them."""
-
-    def _noisy_sum(self, part: Part, value: Any) -> FloatArray:
-        self.transcript.record(
-            part.round, "clients", "server", part.name, value, count=self.n_clients
-        )
-        return self.fixed_point.decode(value)
-
-
-# --- a trusted server -----------------------------------------------------------------------------
-
-
-class TrustedClientSeat(_ClientSeat, TrustedServer):
-    """One client's seat where the server is trusted with exact statistics, for sums alone."""
-
-    offers = ("noisy_sum",)
-
-    def _noisy_sum(self, part: Part, values: FloatArray) -> FloatArray:
-        return self._made(self._exact(values, part.mechanism)[0])
-
-
-class TrustedServerSeat(_AskingSeat, TrustedServer):
-    """The trusted server's seat: ``ask`` gets the released values, which the server has noised."""
-
-    offers = ("noisy_sum",)
-
-    def _noisy_sum(self, part: Part, value: Any) -> FloatArray:
-        self.transcript.record(
-            part.round, "clients", "server", part.name, value, count=self.n_clients
-        )
-        return value
 
 
 # --- local reports --------------------------------------------------------------------------------
 
 
-class LocalSeat(_Seat, LocalReports):
-    """A seat of users who answer for themselves; the rooms hold them in the order of numbers."""
+class LocalSeat(Seat, LocalReports):
+    """A seat of users who answer for themselves; the rooms hold them in the order of numbers.
+
+    In teaching mode all noise is one stream: a room draws the others' too, and throws it away.
+    """
+
+    def __init__(
+        self, study: Study, rows: FloatArray | None = None, *, client: Client | None = None,
+        labels: Any = None,
+    ) -> None:  # fmt: skip
+        self._own = range(0) if client is None else study.users_of(client.number)
+        if rows is not None and study.seed is not None:
+            everyone = np.zeros((study.n_records, study.n_features))
+            everyone[self._own.start : self._own.stop] = rows
+            rows = everyone
+        super().__init__(study, rows, client=client)
 
     def _held(self, rows: FloatArray, labels: IntArray | None) -> ClientData:
         return ClientData.one_point_each(rows)
 
-
-class LocalClientSeat(LocalSeat):
-    """The seat of one room: its users' reports to question `n_answered`, made from the study alone.
-
-    In teaching mode all noise is one stream: the room draws the others' too, and throws it away.
-    """
-
-    def __init__(
-        self, study: Study, rows: FloatArray, *, number: int, n_answered: int = 0, **own: Any
-    ) -> None:
-        self._users, self._n_answered = study.users_of(number), n_answered
-        if study.seed is not None:
-            everyone = np.zeros((study.n_records, study.n_features))
-            everyone[self._users.start : self._users.stop] = rows
-            rows = everyone
-        super().__init__(study, rows, **own)
-
     def _numbers(self, start: int, stop: int) -> IntArray:
-        first = self._users.start if self.randomness.is_secure else 0
+        first = self._own.start if self.randomness.is_secure else 0
         return np.arange(first + start, first + stop)
 
-    def _deliver(
-        self, query: LocalQuery, round: int, answers: Iterable[tuple[IntArray, Reports]]
-    ) -> None:
-        """`Asked` with this room's reports; those to questions before are passed over."""
-        passed, self._n_releases = self._n_releases < self._n_answered, self._n_releases + 1
-        if passed and self.randomness.is_secure:
-            return
-        found = [_no_reports(query, self.n_features)]
-        for users, reports in answers:
-            own = (users >= self._users.start) & (users < self._users.stop)
+    def checked(self, asked: Ask, line: PlannedRelease) -> Ask:
+        """The question, which each user answers with noise of its own."""
+        self.check_ask(asked.query, part=asked.part)
+        return asked
+
+    def sent(self, asked: Ask, line: PlannedRelease, number: int) -> Arrays:
+        """The reports of this room's users."""
+        found = [self._no_reports(asked.query)]
+        for users, reports in self._randomised(asked.query, asked.part):
+            own = (users >= self._own.start) & (users < self._own.stop)
             found.append(tuple(array[own] for array in reports))
-        if not passed:
-            raise Asked([np.concatenate(parts) for parts in zip(*found, strict=True)])
+        return [np.concatenate(parts) for parts in zip(*found, strict=True)]
 
+    def pass_over(self, asked: Ask, line: PlannedRelease, shapes: Sequence[Any]) -> None:
+        """Draw the same reports again."""
+        self.sent(asked, line, 0)
 
-class LocalServerSeat(LocalSeat):
-    """The server's seat: ``ask`` gets the reports of all rooms, one room after the other."""
+    def wrong(self, asked: Ask, line: PlannedRelease, sender: int, arrays: Arrays) -> str:
+        """Reports are counted in the form of the question, and no others."""
+        room, empty = self._study.users_of(sender), self._no_reports(asked.query)
+        n = len(self._asked_of(asked, np.arange(room.start, room.stop)))
+        if [(a.dtype, a.shape) for a in arrays] != [(a.dtype, (n, *a.shape[1:])) for a in empty]:
+            return "reports of another form than the plan's"
+        values = getattr(line.mechanisms[0], "n_values", math.inf)
+        good = all(np.isfinite(a).all() and (a < values).all() for a in arrays)
+        return "" if good else "reports that no user would send"
 
-    def __init__(self, study: Study, rows: FloatArray, *, ask: Ask, **own: Any) -> None:
-        super().__init__(study, rows, **own)
-        self._ask_rooms = ask
-        self._rooms = [study.users_of(number) for number in range(study.n_clients)]
-        self._wanted: list[list[tuple[Any, ...]]] = []  # kind and shape of each room's reports
+    def added(self, line: PlannedRelease, answers: Sequence[Arrays]) -> Arrays:
+        """All reports: the server's algorithm counts them."""
+        return [np.concatenate(each) for each in zip(*answers, strict=True)]
 
-    def _randomised(
-        self, query: LocalQuery, part: str | None
-    ) -> Iterator[tuple[IntArray, Reports]]:
-        rooms = [np.arange(users.start, users.stop) for users in self._rooms]
-        if part is not None and self.split is not None:
-            rooms = [users[self.split.members(users, part)] for users in rooms]
-        empty = _no_reports(query, self.n_features)
-        self._wanted = [[(a.dtype, (len(u), *a.shape[1:])) for a in empty] for u in rooms]
-        arrays = self._ask_rooms(self._n_releases, query.name, {})
-        self._n_releases += 1
-        users = np.concatenate(rooms)
-        for start in range(0, self.n_clients, USERS_PER_CHUNK):  # as in one process, to the bit
+    def read(self, asked: Ask, line: PlannedRelease, number: int, totals: Arrays) -> None:
+        """All reports are counted; a room has none, and goes on without."""
+        users = self._asked_of(asked, np.arange(self.n_clients))
+        for start in range(0, self.n_clients if totals else 0, USERS_PER_CHUNK):
+            # as in one process, to the bit
             low, high = np.searchsorted(users, [start, start + USERS_PER_CHUNK])
             if low < high:
-                yield users[low:high], tuple(array[low:high] for array in arrays)
+                asked.query.collect(users[low:high], tuple(array[low:high] for array in totals))
+
+    def _asked_of(self, asked: Ask, users: IntArray) -> IntArray:
+        """Those of these users who are asked."""
+        if asked.part is None or self.split is None:
+            return users
+        return users[self.split.members(users, asked.part)]
+
+    def _no_reports(self, query: LocalQuery) -> Reports:
+        """What nobody would send: kinds and shapes of a report."""
+        one = np.zeros((1, self.n_features)), np.zeros(1, dtype=np.int64)
+        return tuple(array[:0] for array in query.respond(*one, rng=np.random.default_rng(0)))
 
 
-def _no_reports(query: LocalQuery, n_features: int) -> Reports:
-    """What nobody would send: kinds and shapes of a report."""
-    one = np.zeros((1, n_features)), np.zeros(1, dtype=np.int64)
-    return tuple(array[:0] for array in query.respond(*one, rng=np.random.default_rng(0)))
-
-
-def server_seat(study: Study, ask: Ask) -> Any:
-    """The server's seat of a study: without rows."""
-    rows = np.zeros((1, study.n_features))
-    own: Any = {} if study.n_labels is None else {"labels": np.zeros(1, dtype=np.int64)}
-    if study.trust == "local":
-        return LocalServerSeat(study, rows, ask=ask)
-    if study.trust == "serverless":
-        return ServerlessSeat(study, rows, **own)
-    if study.trust == "trusted":
-        return TrustedServerSeat(study, rows, ask=ask, **own)
-    if study.receiver == "server":
-        return MaskedServerSeat(study, rows, ask=ask, **own)
-    return MaskedSeat(study, rows, **own)
-
-
-def client_seat(
-    study: Study, rows: FloatArray, *, number: int, session: bytes, secret: bytes | None,
-    key: bytes | None, totals: Sequence[Sequence[Ring]], n_answered: int, **own: Any,
-) -> Any:  # fmt: skip
-    """A client's seat of a study, `n_answered` of whose releases were made."""
-    if study.trust == "local":
-        own.pop("labels", None)
-        return LocalClientSeat(study, rows, number=number, n_answered=n_answered, **own)
-    if study.trust == "trusted":
-        return TrustedClientSeat(study, rows, **own)
-    assert secret is not None
-    own |= {"number": number, "session": session, "secret": secret, "totals": totals}
-    if study.trust == "serverless":
-        return ServerlessClientSeat(study, rows, key=key, **own)
-    return MaskedClientSeat(study, rows, **own)
+SEATS: dict[str, type[Seat]] = {
+    "masked": MaskedSeat, "serverless": ServerlessSeat, "trusted": TrustedSeat, "local": LocalSeat,
+}  # fmt: skip

@@ -9,7 +9,6 @@ killed goes on from there, and never sends two totals of one release.
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
@@ -21,9 +20,10 @@ from numpy.typing import NDArray
 from fedclust_helpers._checked import checked
 from fedclust_helpers._progress import Progress, showing
 from fedclust_helpers._validation import check_instance, check_int, check_positive
+from fedclust_helpers.accounting import PrivacyLedger
 from fedclust_helpers.federation import TrustModelError
 from fedclust_helpers.flower.agreement import NONCE_BYTES, agreement_of, parts_of, session_of
-from fedclust_helpers.flower.journal import Journal, packed, unpacked
+from fedclust_helpers.flower.journal import Journal, charged, entry, packed, unpacked
 from fedclust_helpers.flower.messages import (
     MAX_BYTES,
     SERVER,
@@ -34,8 +34,9 @@ from fedclust_helpers.flower.messages import (
     encode,
     numbered,
 )
-from fedclust_helpers.flower.seats import server_seat
+from fedclust_helpers.flower.seats import SEATS, Seat
 from fedclust_helpers.flower.study import RINGS, Study
+from fedclust_helpers.program import Walk
 from fedclust_helpers.secure_aggregation import SECRET_BYTES
 
 Arrays = Mapping[str, np.ndarray]
@@ -75,7 +76,7 @@ class ServerRoom:
         The file that keeps the totals of this run.
     deadline : float
         Seconds in which all clients must answer one message; then the run stops. (Flower's app in
-        scripts/federation asks for 120.)
+        tools/federation asks for 120.)
     patience : float
         Seconds after which a message is sent again to those who did not answer. (There: 60.)
     max_bytes : int
@@ -95,8 +96,7 @@ class ServerRoom:
         self.deadline = check_positive(deadline, "deadline")
         self.patience = check_positive(patience, "patience")
         self.max_bytes = check_int(max_bytes, "max_bytes")
-        self._seat = server_seat(study, self._asked)
-        self.plan = study.planned(self._seat)
+        self.plan = study.planned(SEATS[study.trust](study))
         self._parts = parts_of(study, self.plan)
         self.agreement = self._session = agreement_of(self._parts)
         self.journal = Journal(journal, agreement=self.agreement.hex())
@@ -110,17 +110,25 @@ class ServerRoom:
 
         `RoundFailedError` if a client refuses or does not answer; run again to go on from there.
         """
+        seat = SEATS[self.study.trust](self.study)
+        walk = self.study.walk(seat, self.plan) if self.study.receiver == "server" else None
         with self.journal.open() as self._kept:
             self._meet()
+            last: Sequence[NDArray[Any]] = ()
             with showing(progress, len(self.plan.releases), self.plan.method) as done:
-                self._done = done
-                result = None
-                if self.study.receiver == "server":
-                    result = self.study.follow(self._seat, self.plan)
-                else:
-                    self._relayed()
-            self._finish()
-            return result
+                for number, line in enumerate(self.plan.releases):
+                    last = self._total(seat, walk, number, last)
+                    if walk is not None:
+                        walk.go_on(seat.read(walk.request, line, number, last))
+                    done(number + 1)
+            content = numbered(last) if walk is None else {}
+            end = len(self.plan.releases)
+            self._exchange(Frame("finish", self._session, SERVER, end, content), "done")
+        if walk is None:
+            return None
+        own = entry({"runs": []}, self.agreement, self.plan.lines()) | {"charged": end}
+        ledger = PrivacyLedger(self.study.unit, self.study.adjacency)
+        return walk.result(charged(ledger, [own]))
 
     def _meet(self) -> None:
         """Study and plan are compared before anything else; who is who comes back.
@@ -157,105 +165,40 @@ class ServerRoom:
         }
         return "" if sent == form else "a hello without a nonce"
 
-    def _relayed(self) -> None:
-        """The clients receive: each release is answered to the total of the one before."""
-        for number in range(len(self.plan.releases)):
-            if not self._was_made(number):
-                self._keep(number, self._gathered("total", number, self._last_total()))
+    # one release ----------------------------------------------------------------------------------
 
-    def _asked(self, number: int, name: str, broadcast: Mapping[str, Any]) -> Sequence[Any]:
-        """The server receives: what one release gives, asked for or from the journal."""
-        if not self._was_made(number):
-            content = {"statistic": np.frombuffer(name.encode("ascii"), np.uint8)}
-            if self.study.trust == "local":
-                content = {}  # the users know the question, and take none from anybody
-            for key, value in broadcast.items():
-                content[key] = array = np.asarray(value)
-                if array.dtype.kind not in "biuf":
-                    raise TrustModelError(f"{key} of {name} is not made of numbers: it is not sent")
-            self._keep(number, self._gathered("release", number, content))
-        return list(unpacked(self._kept["runs"][number]).values())
-
-    def _was_made(self, number: int) -> bool:
-        """Whether the journal has the total of a release; in teaching mode its noise is passed."""
-        if number >= len(self._kept["runs"]):
-            return False
-        if self.study.seed is not None and self.study.noise_from == "server":
-            parts = unpacked(self._kept["runs"][number]).values()
-            for mechanism, total in zip(self.plan.releases[number].mechanisms, parts, strict=True):
-                self._noised(np.zeros(total.shape, self._sent(mechanism)), mechanism)
-        return True
-
-    def _keep(self, number: int, answers: Sequence[NDArray[Any]]) -> None:
-        """Add up, add noise where it is the server's, and keep the total before anybody sees it."""
-        mechanisms = self.plan.releases[number].mechanisms
-        totals = list(answers)  # of local reports all are kept: the server's algorithm counts them
-        if self.study.trust != "local":
-            totals = [
-                self._noised(each.sum(axis=0, dtype=each.dtype), mechanism)
-                for each, mechanism in zip(answers, mechanisms, strict=True)
-            ]
-        self._kept["runs"].append(packed(numbered(totals)))
+    def _total(
+        self, seat: Seat, walk: Walk | None, number: int, last: Sequence[NDArray[Any]]
+    ) -> Sequence[NDArray[Any]]:
+        """What one release gives, from the journal or asked for: kept before anybody sees it."""
+        line, kept = self.plan.releases[number], self._kept["runs"]
+        if number < len(kept):
+            totals = list(unpacked(kept[number]).values())
+            if self.study.seed is not None:
+                seat.added(line, [totals])  # the stream of its noise goes on
+            return totals
+        asked = None
+        content: Arrays = numbered(last)  # where the clients receive: the total before
+        if walk is not None:
+            asked = seat.checked(walk.request, line)
+            content = {} if self.study.trust == "local" else _said(asked)
+        request = Frame("total" if walk is None else "release", self._session, SERVER, number,
+                        content)  # fmt: skip
+        replies = self._exchange(
+            request, "answer",
+            lambda frame: seat.wrong(asked, line, frame.sender, list(frame.arrays.values())),
+        )  # fmt: skip
+        by_number = sorted(replies.values(), key=lambda frame: frame.sender)
+        answers = [list(frame.arrays.values()) for frame in by_number]
+        shapes = [[array.shape for array in answer] for answer in answers]
+        if self.study.trust != "local" and any(s != shapes[0] for s in shapes):
+            raise RoundFailedError(f"answers to release {number} differ in shape")
+        totals = list(seat.added(line, answers))
+        kept.append(packed(numbered(totals)))
         self.journal.save(self._kept)  # a release has one total
-        self._done(len(self._kept["runs"]))
-
-    def _noised(self, total: Any, mechanism: Any) -> NDArray[Any]:
-        seat = self._seat
-        if self.study.trust == "trusted":
-            return seat._released(total, mechanism)
-        if self.study.noise_from == "clients":
-            return total
-        return total + seat._fresh_noise(mechanism, total.shape, seat.randomness.noise)
-
-    def _sent(self, mechanism: Any) -> np.dtype[Any]:
-        """The kind of numbers that clients send."""
-        if self.study.trust in RINGS:
-            return np.dtype(f"uint{self.study.bits}")
-        return np.dtype(np.float64 if mechanism.grid is None else np.int64)
-
-    def _finish(self) -> None:
-        last = self._last_total() if self.study.receiver == "clients" else {}
-        number = len(self.plan.releases)
-        self._exchange(Frame("finish", self._session, SERVER, number, last), "done")
-
-    def _last_total(self) -> Arrays:
-        kept = self._kept["runs"]
-        return unpacked(kept[-1]) if kept else {}
+        return totals
 
     # messages -------------------------------------------------------------------------------------
-
-    def _gathered(self, kind: str, number: int, content: Arrays) -> list[NDArray[Any]]:
-        """The answers of all clients to one request, (M, ...) for each part; reports joined."""
-        replies = self._exchange(
-            Frame(kind, self._session, SERVER, number, content), "answer", self._check_answer
-        )
-        by_number = sorted(replies.values(), key=lambda frame: frame.sender)
-        if self.study.trust == "local":
-            reports = zip(*(frame.arrays.values() for frame in by_number), strict=True)
-            return [np.concatenate(parts) for parts in reports]
-        shapes = [[array.shape for array in frame.arrays.values()] for frame in by_number]
-        if any(s != shapes[0] for s in shapes):
-            raise RoundFailedError(f"answers to release {number} differ in shape")
-        return [
-            np.stack(parts) for parts in zip(*(f.arrays.values() for f in by_number), strict=True)
-        ]
-
-    def _check_answer(self, frame: Frame) -> str:
-        planned, arrays = self.plan.releases[frame.number], list(frame.arrays.values())
-        if self.study.trust == "local":
-            if [(a.dtype, a.shape) for a in arrays] != self._seat._wanted[frame.sender]:
-                return "reports of another form than the plan's"
-            values = getattr(planned.mechanisms[0], "n_values", math.inf)
-            good = all(np.isfinite(a).all() and (a < values).all() for a in arrays)
-            return "" if good else "reports that no user would send"
-        if [a.dtype for a in arrays] != [self._sent(m) for m in planned.mechanisms]:
-            return "an answer of other parts than the plan's"
-        if not all(np.isfinite(a).all() for a in arrays):
-            return "numbers that are not finite"
-        size = sum(array.size for array in arrays)
-        if planned.numbers and size != planned.numbers:
-            return f"{size} numbers instead of {planned.numbers}"
-        return ""
 
     def _exchange(
         self, request: Frame, wanted: str, check: Any = lambda frame: ""
@@ -317,6 +260,17 @@ class ServerRoom:
         text += f" client {', '.join(sorted(who))}"
         said = sorted({faults[a] for a in pending if faults.get(a)})
         return text + (f" ({'; '.join(said)})" if said else "")
+
+
+def _said(asked: Any) -> dict[str, np.ndarray]:
+    """What the server broadcasts: the name of the statistic, and numbers."""
+    name = asked.statistic.name
+    content = {"statistic": np.frombuffer(name.encode("ascii"), np.uint8)}
+    for key, value in asked.broadcast.items():
+        content[key] = array = np.asarray(value)
+        if array.dtype.kind not in "biuf":
+            raise TrustModelError(f"{key} of {name} is not made of numbers: it is not sent")
+    return content
 
 
 @checked

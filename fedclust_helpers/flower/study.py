@@ -9,11 +9,10 @@ from __future__ import annotations
 import inspect
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
-from functools import cache
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 
@@ -29,8 +28,8 @@ from fedclust_helpers._validation import (
 )
 from fedclust_helpers.accounting.releases import ADJACENCIES, UNITS
 from fedclust_helpers.datasets import scale_to_box
-from fedclust_helpers.federation import Plan
 from fedclust_helpers.flower.messages import SERVER
+from fedclust_helpers.program import Algorithm, Program, Run, Walk, run
 from fedclust_helpers.rr_cluster import models
 from fedclust_helpers.secure_aggregation import SECRET_BYTES
 
@@ -46,11 +45,11 @@ ENDS = {  # who adds the noise, and who learns the result
 }  # fmt: skip
 
 
-class Method(NamedTuple):
-    """A planner and a runner of this package, called as ``(federation, study)``."""
-
-    plan: Callable[[Any, Study], Plan]
-    run: Callable[[Any, Study, Any], Any]
+METHODS: dict[str, Algorithm] = {
+    "fastlloyd": fastlloyd.FASTLLOYD, "fastlloyd_overclustered": fastlloyd.OVERCLUSTERED,
+    "feddp_kmeans": feddp_kmeans.FEDDP, "sums_only": rr_cluster.SUMS_ONLY,
+    "ldp_one_round": ldp_kmeans.ONE_ROUND, "ldp_sketch": ldp_kmeans.SKETCH,
+}  # fmt: skip
 
 
 @checked
@@ -250,13 +249,24 @@ class Study:
         mode: dict[str, Any] = {"mode": "secure"} if self.seed is None else {"seed": self.seed}
         return given | mode
 
-    def planned(self, federation: Any) -> Plan:
+    def planned(self, federation: Any) -> Program:
         """The plan of this study, made by the federation that will run it."""
-        return METHODS[self.method].plan(federation, self)
+        options = dict(self.options)
+        if self.method == "feddp_kmeans":
+            options["server_points"] = self.server_points
+            if options.get("clips") is not None:
+                options["clips"] = feddp_kmeans.ClipBounds(**options["clips"])
+        if self.method == "sums_only":
+            options["training"] = _training(options.get("training", {}), self.n_clients)
+        return METHODS[self.method].door()(federation, **options)
 
-    def follow(self, federation: Any, plan: Plan) -> Any:
-        """Run the plan, unchanged, on whatever federation is given."""
-        return METHODS[self.method].run(federation, self, plan)
+    def walk(self, federation: Any, plan: Program) -> Walk:
+        """A party's way along the plan; what it decides alone follows from `public_seed`."""
+        return Walk(federation, plan, rng=np.random.default_rng(self.public_seed))
+
+    def follow(self, federation: Any, plan: Program) -> Run:
+        """The same in one process, where `federation` holds everybody's rows."""
+        return run(federation, plan, rng=np.random.default_rng(self.public_seed))
 
     def to_json(self) -> str:
         """The study as a file that `from_json` reads."""
@@ -285,75 +295,18 @@ class Study:
         return cls.from_json(Path(path).read_text(encoding="utf-8"))
 
 
-# --- the methods ----------------------------------------------------------------------------------
+# --- options that are not numbers -----------------------------------------------------------------
 
 
-def _options(study: Study) -> dict[str, Any]:
-    return dict(study.options)
-
-
-def _training(study: Study) -> dict[str, Any]:
-    """The options of `sums_only`: "training" with its "model" by name, everyone in each round."""
-    options = _options(study)
-    training = dict(options.pop("training", {}))
-    form = dict(training.pop("model", {}))
-    kind = check_choice(form.pop("kind", None), "model kind", tuple(MODELS))
-    model = MODELS[kind](**form)
-    own = rr_cluster.Training(model=model, cohort=study.n_clients, **training)
-    return options | {"training": own}
-
-
-def _clipped(study: Study) -> dict[str, Any]:
-    """The options of FedDP-KMeans; "clips" are needed at client level."""
-    options = _options(study)
-    if options.get("clips") is not None:
-        options["clips"] = feddp_kmeans.ClipBounds(**options["clips"])
-    return options
+def _training(options: dict[str, Any], n_clients: int) -> rr_cluster.Training:
+    """From "training" with its "model" by name; everyone takes part in each round."""
+    own = dict(options)
+    form = dict(own.pop("model", {}))
+    model = MODELS[check_choice(form.pop("kind", None), "model kind", tuple(MODELS))]
+    return rr_cluster.Training(model=model(**form), cohort=n_clients, **own)
 
 
 MODELS: dict[str, Any] = {
     kind.__name__: kind
     for kind in (models.SoftmaxRegression, models.OneHiddenLayer, models.LinearRegression)
 }
-
-
-@cache
-def _server_points(text: str) -> np.ndarray:
-    return np.array(json.loads(text), dtype=np.float64)
-
-
-def _points(study: Study) -> np.ndarray:
-    return _server_points(json.dumps(study.server_points))
-
-
-def _local(federation: Any, study: Study, plan: Any) -> Any:
-    return ldp_kmeans.run(federation, plan, rng=np.random.default_rng(study.public_seed))
-
-
-METHODS: dict[str, Method] = {
-    "fastlloyd": Method(
-        lambda federation, study: fastlloyd.plan(federation, **_options(study)),
-        lambda federation, study, plan: fastlloyd.run(federation, plan),
-    ),
-    "fastlloyd_overclustered": Method(
-        lambda federation, study: fastlloyd.plan_overclustered(federation, **_options(study)),
-        lambda federation, study, plan: fastlloyd.run(federation, plan),
-    ),
-    "feddp_kmeans": Method(
-        lambda federation, study: feddp_kmeans.plan(federation, _points(study), **_clipped(study)),
-        lambda federation, study, plan: feddp_kmeans.run(
-            federation, plan, _points(study), rng=np.random.default_rng(study.public_seed)
-        ),
-    ),
-    "sums_only": Method(
-        lambda federation, study: rr_cluster.plan_sums_only(federation, **_training(study)),
-        lambda federation, study, plan: rr_cluster.run(federation, plan),
-    ),
-    "ldp_one_round": Method(
-        lambda federation, study: ldp_kmeans.plan(federation, **_options(study)), _local
-    ),
-    "ldp_sketch": Method(
-        lambda federation, study: ldp_kmeans.plan_sketch(federation, **_options(study)), _local
-    ),
-}
-"""What runs over a network: sums that no party sees alone, and one round of local reports."""

@@ -22,27 +22,19 @@ from fedclust_helpers.ldp_kmeans.baselines import (
     plan_private_mean,
     random_in_ball,
 )
-from fedclust_helpers.ldp_kmeans.heavy_cells import (
-    CellCounts,
-    detection_threshold,
-    users_needed,
-)
-from fedclust_helpers.ldp_kmeans.planning import (
-    LocalPlan,
-    plan,
-    plan_four_rounds,
-    plan_grid_histogram,
-)
-from fedclust_helpers.ldp_kmeans.results import LdpResult, NothingDetectedWarning
-from fedclust_helpers.ldp_kmeans.runs import run
+from fedclust_helpers.ldp_kmeans.four_rounds import FOUR_ROUNDS, plan_four_rounds
+from fedclust_helpers.ldp_kmeans.heavy_cells import CellCounts, detection_threshold, users_needed
+from fedclust_helpers.ldp_kmeans.one_round import ONE_ROUND, plan, plan_grid_histogram
+from fedclust_helpers.ldp_kmeans.shared import NothingDetectedWarning, users_needed_by
 from fedclust_helpers.ldp_kmeans.sketch_run import (
+    SKETCH,
     PoorFitWarning,
-    SketchPlan,
-    SketchResult,
     plan_sketch,
+    sketch_report,
     sketch_users_needed,
 )
 from fedclust_helpers.ldp_kmeans.vector_sums import NoisyPoints
+from fedclust_helpers.program import run
 
 PLANS = {
     "alg1": plan,

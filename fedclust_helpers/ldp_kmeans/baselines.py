@@ -3,151 +3,101 @@
 from __future__ import annotations
 
 import math
+from functools import partial
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.cluster import KMeans
 
-from fedclust_helpers._progress import Progress
-from fedclust_helpers._validation import FloatArray, as_points, check_fits, check_int, check_rng
-from fedclust_helpers.accounting import Reservation
-from fedclust_helpers.federation import LocalReports, planner
-from fedclust_helpers.ldp_kmeans import results
+from fedclust_helpers._lazy import cluster
+from fedclust_helpers._validation import (
+    FloatArray,
+    as_points,
+    check_fits,
+    check_int,
+    check_rng,
+)
+from fedclust_helpers.federation import FederationFacts
+from fedclust_helpers.ldp_kmeans import shared
 from fedclust_helpers.ldp_kmeans.local_randomizers import MAX_NUMBERS
-from fedclust_helpers.ldp_kmeans.planning import VectorPlan, asked_for, bit_release, vector_release
+from fedclust_helpers.ldp_kmeans.shared import Report, Starts
 from fedclust_helpers.ldp_kmeans.vector_sums import HeavySums, NoisyPoints
+from fedclust_helpers.program import Ask, Divide, Options, Program, Public, Steps
 
-MAX_ROUNDS = 1000
+Rounds = Annotated[int, partial(check_int, maximum=1000)]
 
 
-@planner
-def plan_gaussian_reports(
-    federation: LocalReports, *, n_clusters: int, epsilon: float, delta: float = 1e-6,
-    max_reports: int = 200_000, n_init: int = 1,
-) -> VectorPlan:  # fmt: skip
-    """Plan "every user sends point + Gaussian noise": k-means on the noisy points.
+class Centers(NamedTuple):
+    """Centres (k, d) in the unit ball; `history` (T + 1, k, d), those of each round."""
+
+    centers: FloatArray
+    history: FloatArray | None = None
+
+
+def gaussian_reports(
+    public: Public, report: Report, *, n_clusters: int, max_reports: int = 200_000,
+    n_init: Starts = 1,
+) -> Steps:  # fmt: skip
+    """Every user sends point + Gaussian noise: k-means on the noisy points.
 
     (epsilon, delta)-LDP. The obvious idea, and a poor one: noise of standard deviation 8 at epsilon
     1 buries a ball of radius 1, and k-means clusters the noise. The server keeps the `max_reports`
     reports of the lowest user numbers.
     """
-    asked = asked_for(federation, n_clusters, epsilon, delta, n_init=n_init)
-    d, k = federation.n_features, asked["n_clusters"]
-    mechanism = federation.gaussian_report(d, epsilon=epsilon, delta=delta)
-    return VectorPlan(
-        **asked, method="gaussian_reports", n_rounds=1,
-        releases=(vector_release("noisy points", 0, mechanism, d),),
-        predicted_error=mechanism.std * math.sqrt(d),
-        predicted_error_is="distance by which noise moves one report (root mean square), in a ball"
-        " of radius 1",
-        mechanism=mechanism,
-        max_reports=check_int(max_reports, "max_reports", minimum=k, maximum=MAX_NUMBERS // d),
-    )  # fmt: skip
+    d = public.facts.n_features
+    noise = public.gaussian_report(d, epsilon=report.epsilon, delta=report.delta)
+    query = NoisyPoints(d, noise, max_kept=max_reports)
+    yield Ask(query)
+
+    def clustered() -> Centers:
+        """k-means on the noisy points, cut to the ball."""
+        seed = int(public.own.integers(2**31))
+        model = cluster.KMeans(n_clusters, n_init=n_init, random_state=seed).fit(query.points())
+        return Centers(shared.to_ball(model.cluster_centers_))
+
+    return clustered
 
 
-def run_gaussian_reports(
-    federation: LocalReports, plan: VectorPlan, *, rng: np.random.Generator, progress: Progress
-) -> results.LdpResult:
-    """k-means on the noisy points, cut to the ball."""
-    query = NoisyPoints(plan.n_features, plan.mechanism, max_kept=plan.max_reports)
-    with results.following(federation, plan, [query], progress) as held:
-        federation.ask(query, round=0)
-    noisy = query.points()
-    model = KMeans(plan.n_clusters, n_init=plan.n_init, random_state=int(rng.integers(2**31)))
-    centers = results.to_ball(model.fit(noisy).cluster_centers_)
-    return _result(federation, plan, held, centers)
-
-
-@planner
-def plan_private_mean(
-    federation: LocalReports, *, n_clusters: int = 1, epsilon: float, delta: float = 1e-6
-) -> VectorPlan:
-    """Plan one centre: the mean of all points from Gaussian reports (k copies of it).
+def private_mean(public: Public, report: Report, *, n_clusters: int = 1) -> Steps:
+    """One centre: the mean of all points from Gaussian reports (k copies of it).
 
     What to fall back on when n is too small to see any structure. (epsilon, delta)-LDP.
     """
-    asked, d = asked_for(federation, n_clusters, epsilon, delta), federation.n_features
-    mechanism = federation.gaussian_report(d, epsilon=epsilon, delta=delta)
-    return VectorPlan(
-        **asked, method="private_mean", n_rounds=1,
-        releases=(vector_release("sum of points", 0, mechanism, d),),
-        predicted_error=mechanism.std * math.sqrt(d / federation.n_records),
-        predicted_error_is="distance by which noise moves the mean (root mean square)",
-        mechanism=mechanism,
-    )  # fmt: skip
-
-
-def run_private_mean(
-    federation: LocalReports, plan: VectorPlan, *, rng: np.random.Generator, progress: Progress
-) -> results.LdpResult:
-    """One centre, the mean of all points: k copies of it."""
+    d = public.facts.n_features
+    noise = public.gaussian_report(d, epsilon=report.epsilon, delta=report.delta)
     sums = HeavySums(
-        lambda points, _: (np.zeros(len(points), dtype=np.uint64), points), 1.0,
-        plan.n_features, plan.mechanism, rng=federation.randomness.public, n_buckets=2,
-        name="sum of points",
+        lambda points, _: (np.zeros(len(points), dtype=np.uint64), points), 1.0, d, noise,
+        rng=public.coins, n_buckets=2, name="sum of points",
     )  # fmt: skip
-    with results.following(federation, plan, [sums], progress) as held:
-        federation.ask(sums, round=0)
-    mean = results.to_ball(sums.estimate(np.zeros(1, dtype=np.uint64)) / max(1, sums.n_users))
-    return _result(federation, plan, held, np.repeat(mean, plan.n_clusters, axis=0))
+    yield Ask(sums)
+    mean = shared.to_ball(sums.estimate(np.zeros(1, dtype=np.uint64)) / max(1, sums.n_users))
+    return Centers(np.repeat(mean, n_clusters, axis=0))
 
 
-@planner
-def plan_lloyd(
-    federation: LocalReports, *, n_clusters: int, epsilon: float, delta: float = 1e-6,
-    n_rounds: int = 5,
-) -> VectorPlan:  # fmt: skip
-    """Plan Lloyd's algorithm with the users split over rounds: half of each count, half sum.
+def lloyd(
+    public: Public, report: Report, *, n_clusters: int, n_rounds: Rounds = 5,
+    initial: ArrayLike | None = None,
+) -> Steps:  # fmt: skip
+    """Lloyd's algorithm with the users split over rounds: half of each count, half sum.
 
     (epsilon, delta)-LDP for each user, who takes part once. A centre moves only if its noised count
-    exceeds two standard deviations. Without `initial` in `run` the start is uniform in the ball,
-    and the outcome hangs on it.
+    exceeds two standard deviations. `initial` (k, d) are public starting centres; without them the
+    start is uniform in the ball, and the outcome hangs on it.
     """
-    asked = asked_for(federation, n_clusters, epsilon, delta, n_sd=2.0)
-    n, d, k = federation.n_records, federation.n_features, asked["n_clusters"]
-    n_rounds = check_int(n_rounds, "n_rounds", maximum=MAX_ROUNDS)
-    if n < 2 * n_rounds:
-        raise ValueError(f"n_rounds must leave users for each question, got {n_rounds}")
-    mechanism = federation.gaussian_report(d, epsilon=epsilon, delta=delta)
-    share = 1 / (2 * n_rounds)
-    releases = []
-    for t in range(n_rounds):
-        releases += [
-            bit_release("nearest centre", t, epsilon, 1, part=f"count {t}"),
-            vector_release("points by nearest centre", t, mechanism, d, part=f"sum {t}"),
-        ]
-    return VectorPlan(
-        **asked, method="ldp_lloyd", n_rounds=n_rounds, releases=tuple(releases),
-        parts=tuple((f"{what} {t}", share) for t in range(n_rounds) for what in ("count", "sum")),
-        predicted_error=k * math.sqrt((1 + d * mechanism.std**2) / (share * n)),
-        predicted_error_is="distance by which noise moves a centre in a round (root mean square),"
-        f" {k} clusters of equal size",
-        mechanism=mechanism,
-    )  # fmt: skip
-
-
-def run_lloyd(
-    federation: LocalReports, plan: VectorPlan, *, rng: np.random.Generator,
-    initial: ArrayLike | None, progress: Progress,
-) -> results.LdpResult:  # fmt: skip
-    """Lloyd's algorithm, in each round from the reports of users who were not asked before."""
-    k, d, public = plan.n_clusters, plan.n_features, federation.randomness.public
-    if initial is None:
-        now = random_in_ball(k, d, rng=rng)
-    else:
-        now = results.to_ball(as_points(initial, "initial", n_features=d))
-        if len(now) != k:
-            raise ValueError(f"initial must hold {k} centres, got {len(now)}")
-    nearest = results.NearestQuery(results.ball_projection(federation, d, d), plan, rng=public)
+    d = public.facts.n_features
+    now = random_in_ball(n_clusters, d, rng=public.own) if initial is None else np.array(initial)
+    noise = public.gaussian_report(d, epsilon=report.epsilon, delta=report.delta)
+    projection = shared.ball_projection(public, d)
+    nearest = shared.NearestQuery(projection, report.epsilon, noise, rng=public.coins)
     history = [now]
-    with results.following(federation, plan, [], progress) as held:
-        for t in range(plan.n_rounds):
-            counts, sums = nearest.counts(now), nearest.sums(now)
-            federation.ask(counts, round=t, part=f"count {t}")
-            federation.ask(sums, round=t, part=f"sum {t}")
-            now = results.means_of(counts, sums, now, n_sd=plan.n_sd)
-            history.append(now)
-    return _result(federation, plan, held, now, history=np.stack(history))
+    share = 1 / (2 * n_rounds)
+    yield Divide({f"{what} {t}": share for t in range(n_rounds) for what in ("count", "sum")})
+    for t in range(n_rounds):
+        counts, sums = nearest.counts(now), nearest.sums(now)
+        yield Ask(counts, f"count {t}"), Ask(sums, f"sum {t}")
+        now = shared.means_of(counts, sums, now, n_sd=2.0)
+        history.append(now)
+    return Centers(now, np.stack(history))
 
 
 def random_in_ball(n: int, n_features: int, *, rng: np.random.Generator) -> FloatArray:
@@ -159,9 +109,55 @@ def random_in_ball(n: int, n_features: int, *, rng: np.random.Generator) -> Floa
     return np.asarray(directions * rng.random((n, 1)) ** (1 / n_features))
 
 
-def _result(
-    federation: LocalReports, plan: VectorPlan, held: Reservation, centers: FloatArray,
-    history: FloatArray | None = None,
-) -> results.LdpResult:  # fmt: skip
-    q = results.ball_projection(federation, plan.n_features, plan.n_features)
-    return results.result_of(federation, plan, held, centers, projection=q, history=history)
+# --- what the planners know -----------------------------------------------------------------------
+
+
+def _kept(facts: FederationFacts, options: Options) -> Options:
+    options, k = shared.of_users(facts, options), options["n_clusters"]
+    most = MAX_NUMBERS // facts.n_features
+    check_int(options["max_reports"], "max_reports", minimum=k, maximum=most)
+    return options
+
+
+def _started(facts: FederationFacts, options: Options) -> Options:
+    options, k = shared.of_users(facts, options), options["n_clusters"]
+    if facts.n_records < 2 * options["n_rounds"]:
+        raise ValueError(f"n_rounds must leave users for each question, got {options['n_rounds']}")
+    if options["initial"] is None:
+        return options
+    initial = as_points(options["initial"], "initial", n_features=facts.n_features)
+    if len(initial) != k:
+        raise ValueError(f"initial must hold {k} centres, got {len(initial)}")
+    return options | {"initial": shared.to_ball(initial)}
+
+
+def _of_a_report(plan: Program) -> tuple[float, str]:
+    return plan.mechanisms[0][0].std * math.sqrt(plan.n_features), (
+        "distance by which noise moves one report (root mean square), in a ball of radius 1"
+    )
+
+
+def _of_the_mean(plan: Program) -> tuple[float, str]:
+    return plan.mechanisms[0][0].std * math.sqrt(plan.n_features / plan.facts.n_records), (
+        "distance by which noise moves the mean (root mean square)"
+    )
+
+
+def _of_a_round(plan: Program) -> tuple[float, str]:
+    summing = plan.facts.n_records * plan.parts[-1][1]
+    variance = plan.n_features * plan.mechanisms[-1][0].std ** 2
+    return plan.n_clusters * math.sqrt((1 + variance) / summing), (
+        "distance by which noise moves a centre in a round (root mean square),"
+        f" {plan.n_clusters} clusters of equal size"
+    )
+
+
+GAUSSIAN_REPORTS = shared.algorithm(
+    "gaussian_reports", gaussian_reports, check=_kept, predict=_of_a_report
+)
+PRIVATE_MEAN = shared.algorithm("private_mean", private_mean, predict=_of_the_mean)
+LLOYD = shared.algorithm("ldp_lloyd", lloyd, check=_started, predict=_of_a_round)
+
+plan_gaussian_reports = GAUSSIAN_REPORTS.door("plan_gaussian_reports")
+plan_private_mean = PRIVATE_MEAN.door("plan_private_mean")
+plan_lloyd = LLOYD.door("plan_lloyd")

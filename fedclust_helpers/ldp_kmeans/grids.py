@@ -15,26 +15,11 @@ from numpy.typing import ArrayLike, NDArray
 from fedclust_helpers._validation import (
     FloatArray,
     IntArray,
-    as_numbers,
-    as_points,
-    check_int,
-    check_non_negative,
-    check_positive,
-    check_rng,
 )
-from fedclust_helpers.federation.reports import as_words
 
 MAX_CELLS = 2**22  # cells that are ever listed at once
-MAX_FEATURES = 2**16
 MAX_DEPTH = 52  # a float64 has no finer coordinates
 _MIX = np.uint64(0x9E3779B97F4A7C15)
-
-
-def _check_length(value: float, name: str, *, most: float = 1e100) -> float:
-    """A length from 1/most to `most`."""
-    if not 1 / most <= check_positive(value, name) <= most:
-        raise ValueError(f"{name} must lie between {1 / most:g} and {most:g}, got {value:g}")
-    return float(value)
 
 
 @dataclass(frozen=True)
@@ -45,17 +30,6 @@ class NestedGrid:
     side: float = 2.0
     shift: tuple[float, ...] | None = None
 
-    def __post_init__(self) -> None:
-        d = check_int(self.n_features, "n_features", maximum=MAX_FEATURES)
-        side = _check_length(self.side, "side")
-        if self.shift is not None:
-            shift = as_numbers(self.shift, "shift", ndim=1)
-            if len(shift) != d:
-                raise ValueError(f"shift must hold {d} numbers (n_features), got {len(shift)}")
-            object.__setattr__(self, "shift", tuple(shift.tolist()))
-        object.__setattr__(self, "n_features", d)
-        object.__setattr__(self, "side", side)
-
     @classmethod
     def shifted(
         cls, n_features: int, *, rng: np.random.Generator, radius: float = 1.0
@@ -65,9 +39,7 @@ class NestedGrid:
         The paper shifts B(0, 1/2) inside a cube of side 1 by up to 1/2, which moves points out of
         it; a cube of twice the side holds them.
         """
-        n_features = check_int(n_features, "n_features", maximum=MAX_FEATURES)
-        radius = _check_length(radius, "radius", most=1e99)
-        shift = check_rng(rng).uniform(-radius, radius, size=n_features)
+        shift = rng.uniform(-radius, radius, size=n_features)
         return cls(n_features, 4 * radius, tuple(float(s) for s in shift))
 
     @property
@@ -78,46 +50,29 @@ class NestedGrid:
 
     def cell_side(self, depth: int) -> float:
         """Side of the cells of this depth."""
-        return float(self.side * 0.5 ** check_int(depth, "depth", minimum=0, maximum=MAX_DEPTH))
+        return float(self.side * 0.5**depth)
 
     def cells(self, points: ArrayLike, depth: int) -> IntArray:
         """The cell of each point, int array (n, d); points outside go to the nearest cell."""
-        points = as_points(points, n_features=self.n_features)
-        scaled = points - self.origin
+        scaled = np.asarray(points) - self.origin
         scaled *= 1 / self.cell_side(depth)
         return np.clip(np.floor(scaled, out=scaled), 0, 2**depth - 1, out=scaled).astype(np.int64)
 
     def centers(self, cells: ArrayLike, depth: int) -> FloatArray:
         """Centres of cells, (m, d)."""
-        return self.origin + (self._cells(cells) + 0.5) * self.cell_side(depth)
+        return self.origin + (np.asarray(cells) + 0.5) * self.cell_side(depth)
 
     def corners(self, cells: ArrayLike, depth: int) -> FloatArray:
         """Lower corners of cells, (m, d): the floor map of Algorithm 1, line 8."""
-        return self.origin + self._cells(cells) * self.cell_side(depth)
-
-    def _cells(self, cells: ArrayLike) -> IntArray:
-        """Rows of d integers, (m, d)."""
-        try:
-            array = np.asarray(cells)
-        except ValueError:
-            raise TypeError("cells must be an array of integers") from None
-        if array.dtype.kind not in "iu" and array.size:
-            raise TypeError(f"cells must be integers, got {array.dtype.name} values")
-        if array.ndim != 2 or array.shape[1] != self.n_features:
-            raise ValueError(f"cells must have shape (m, {self.n_features}), got {array.shape}")
-        return array.astype(np.int64, copy=False)
+        return self.origin + np.asarray(cells) * self.cell_side(depth)
 
     def ancestors(self, cells: IntArray, depth: int, to_depth: int) -> IntArray:
         """The cells of `to_depth` <= `depth` that contain the given ones."""
-        depth = check_int(depth, "depth", minimum=0, maximum=MAX_DEPTH)
-        check_int(to_depth, "to_depth", minimum=0, maximum=depth)
-        return np.asarray(self._cells(cells) >> (depth - to_depth))
+        return np.asarray(cells >> (depth - to_depth))
 
     def children(self, cells: IntArray, depth: int, to_depth: int) -> IntArray:
         """All cells of `to_depth` inside the given ones, (m 2^(d(to_depth - depth)), d)."""
-        depth = check_int(depth, "depth", minimum=0, maximum=MAX_DEPTH)
-        step = check_int(to_depth, "to_depth", minimum=depth, maximum=MAX_DEPTH) - depth
-        cells = self._cells(cells)
+        step = to_depth - depth
         n_each = 2 ** min(self.n_features * step, 63)
         if max(1, len(cells)) * n_each > MAX_CELLS:
             raise ValueError(
@@ -130,10 +85,8 @@ class NestedGrid:
 
     def all_cells(self, depth: int, *, radius: float | None = None) -> IntArray:
         """Every cell of a depth, or those that meet the ball of `radius` around the origin."""
-        if radius is not None:
-            check_non_negative(radius, "radius")
         cells = np.zeros((1, self.n_features), dtype=np.int64)
-        for level in range(check_int(depth, "depth", minimum=0, maximum=MAX_DEPTH)):
+        for level in range(depth):
             cells = self.children(cells, level, level + 1)
             if radius is not None:
                 cells = cells[self.meets_ball(cells, level + 1, radius)]
@@ -141,9 +94,6 @@ class NestedGrid:
 
     def meets_ball(self, cells: IntArray, depth: int, radius: float) -> NDArray[np.bool_]:
         """Which cells come within `radius` of the origin."""
-        radius = check_non_negative(radius, "radius")
-        if radius > 1e100:
-            raise ValueError(f"radius must be at most 1e100, got {radius:g}")
         half = self.cell_side(depth) / 2
         gap = np.maximum(np.abs(self.centers(cells, depth)) - half, 0.0)
         return np.einsum("ij,ij->i", gap, gap) <= radius**2 * (1 + 1e-12)
@@ -153,8 +103,6 @@ class NestedGrid:
 
         Beyond, a hash of the row, where two cells collide with probability 2^-64.
         """
-        depth = check_int(depth, "depth", minimum=0, maximum=MAX_DEPTH)
-        cells = self._cells(cells)
         if self.n_features * depth <= 63:
             packed = np.zeros(len(cells), dtype=np.uint64)
             for column in cells.T:
@@ -170,10 +118,6 @@ class NestedGrid:
 
     def unpack(self, keys: NDArray[np.uint64], depth: int) -> IntArray:
         """The cells of exactly packed keys (at most 63 bits), (m, d)."""
-        depth = check_int(depth, "depth", minimum=0, maximum=MAX_DEPTH)
-        words = as_words(keys, "keys")
-        if words.ndim != 1:
-            raise ValueError(f"keys must have shape (m,), got {words.shape}")
         if self.n_features * depth > 63:
             raise ValueError(
                 f"depth must leave at most 63 bits to unpack a key, got {depth} levels of"
@@ -181,4 +125,4 @@ class NestedGrid:
             )
         mask = np.uint64(2**depth - 1)
         shifts = np.arange(self.n_features)[::-1].astype(np.uint64) * np.uint64(depth)
-        return ((words[:, None] >> shifts) & mask).astype(np.int64)
+        return ((keys[:, None] >> shifts) & mask).astype(np.int64)

@@ -6,7 +6,6 @@ Shared by the one-round algorithm (Algorithm 1, lines 6 to 12) and the four-roun
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,12 +14,8 @@ import numpy as np
 from fedclust_helpers._validation import (
     FloatArray,
     IntArray,
-    as_points,
-    check_choice,
     check_epsilon,
-    check_instance,
     check_int,
-    check_non_negative,
     check_positive,
     check_share,
 )
@@ -44,15 +39,7 @@ class CellCounts(OneBitCounts):
         self, grid: NestedGrid, depths: tuple[int, ...], epsilon: float, *,
         projection: BallProjection, rng: np.random.Generator, n_answers: int | None = None,
     ) -> None:  # fmt: skip
-        depths = check_depths(depths)
         finest = depths[-1]
-        check_instance(grid, NestedGrid, "grid")
-        check_instance(projection, BallProjection, "projection")
-        if projection.n_outputs != grid.n_features:
-            raise ValueError(
-                f"projection must have {grid.n_features} outputs as the grid has, got"
-                f" {projection.n_outputs}"
-            )
 
         def encode(points: FloatArray, channels: IntArray) -> Question:
             cells = grid.cells(projection(points), finest)
@@ -70,17 +57,11 @@ class CellCounts(OneBitCounts):
 
     def count(self, cells: IntArray, depth: int) -> FloatArray:
         """Estimated number of asked users in each cell, (m,)."""
-        channel = self._channel_of(depth)
-        return self.estimate(self.grid.keys(cells, depth), channel=channel)
+        return self.estimate(self.grid.keys(cells, depth), channel=self.depths.index(depth))
 
     def depth_std(self, depth: int) -> float:
         """Standard deviation of `count`."""
-        return self.std(channel=self._channel_of(depth))
-
-    def _channel_of(self, depth: int) -> int:
-        if check_int(depth, "depth") not in self.depths:
-            raise ValueError(f"depth must be one of the depths {self.depths}, got {depth}")
-        return self.depths.index(depth)
+        return self.std(channel=self.depths.index(depth))
 
 
 def check_depths(depths: Any) -> tuple[int, ...]:
@@ -128,8 +109,6 @@ def descend(counts: CellCounts, *, n_sd: float = 2.5) -> list[CellLevel]:
     > n_sd standard deviations: the levels that are returned, coarse to fine. (It replaces
     Bitstogram over d L bits, line 10, which needs many more users for the same list.)
     """
-    check_instance(counts, CellCounts, "counts")
-    n_sd = check_non_negative(n_sd, "n_sd")
     levels: list[CellLevel] = []
     grid = counts.grid
     for depth in counts.depths:
@@ -168,10 +147,7 @@ class ChosenCells:
 
     def points(self, grid: NestedGrid, where: str = "center") -> FloatArray:
         """One point for each cell: its centre, or the corner that Algorithm 1 prints."""
-        check_instance(grid, NestedGrid, "grid")
-        place = {"center": grid.centers, "corner": grid.corners}[
-            check_choice(where, "where", ("center", "corner"))
-        ]
+        place = {"center": grid.centers, "corner": grid.corners}[where]
         out = np.empty(self.cells.shape)
         for depth in np.unique(self.depth):
             rows = self.depth == depth
@@ -194,7 +170,6 @@ class HeavyCells:
 
     def level_of(self, points: FloatArray) -> IntArray:
         """l with the point in D_l, 1..L+1: the number of heavy cells around it, plus one."""
-        points = as_points(points, n_features=self.grid.n_features)
         level = np.ones(len(points), dtype=np.int64)
         for depth, heavy in zip(self.depths, self.cells, strict=True):
             keys = self.grid.keys(self.grid.cells(points, depth), depth)
@@ -219,17 +194,6 @@ class HeavyCells:
         """Centres of all heavy cells below the root, coarse to fine: S_H of Algorithm 3."""
         found = [self.grid.centers(c, p) for p, c in zip(self.depths, self.cells, strict=True)]
         return np.concatenate(found)
-
-
-def check_levels(levels: Sequence[CellLevel]) -> None:
-    """Counted cells of increasing depths, at least one level."""
-    known = isinstance(levels, Sequence) and all(isinstance(lv, CellLevel) for lv in levels)
-    if not known or not levels:
-        raise TypeError("levels must be a sequence of CellLevel, at least one")
-    if any(b.depth <= a.depth for a, b in zip(levels, levels[1:], strict=False)):
-        raise ValueError("levels must go from coarse to fine")
-    if any(lv.cells.ndim != 2 or lv.counts.shape != (len(lv.cells),) for lv in levels):
-        raise ValueError("levels must hold one count for each cell")
 
 
 def match_rows(rows: IntArray, table: IntArray) -> IntArray:

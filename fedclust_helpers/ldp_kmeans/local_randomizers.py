@@ -15,22 +15,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
-import dp_accounting as dpa
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fedclust_helpers._lazy import dpa
 from fedclust_helpers._validation import (
     FloatArray,
     IntArray,
-    check_bool,
     check_epsilon,
     check_fits,
-    check_function,
     check_int,
-    check_real,
     check_rng,
-    check_share,
-    check_text,
 )
 from fedclust_helpers.federation.reports import Words
 from fedclust_helpers.mechanisms import NoiseSource, SecureNoise
@@ -54,17 +49,9 @@ def random_words(shape: int | tuple[int, ...], *, rng: NoiseSource) -> Words:
     return check_rng(rng).integers(0, 2**64, size=shape, dtype=np.uint64)
 
 
-def _check_words(words: Words) -> Words:
-    kind = getattr(words, "dtype", type(words).__name__)
-    if kind != np.uint64:
-        raise TypeError(f"words must be 64-bit words (uint64), got {kind}")
-    return words
-
-
 def below(words: Words, probability: float) -> BoolArray:
     """True with a `probability` that is a multiple of 2^-53, from uniform words; exact."""
-    words = _check_words(words)
-    threshold = check_real(probability, "probability") * _WORD
+    threshold = probability * _WORD
     if not 0 <= threshold <= _WORD or threshold != math.floor(threshold):
         raise ValueError(f"probability must be a multiple of 2^-53 in [0, 1], got {probability!r}")
     if threshold == _WORD:  # 2^64 is no word
@@ -78,9 +65,6 @@ def words_modulo(words: Words, n_values: int, redraw: Callable[[Words], Words]) 
     Words at or beyond the largest multiple of n are drawn again (``redraw(words)`` gives as many
     fresh ones), so every value is left with the same number of words.
     """
-    n_values = check_int(n_values, "n_values", maximum=2**63)
-    check_function(redraw, "redraw")
-    words = _check_words(words)
     largest = 2**64 - 2**64 % n_values - 1  # the last word that is kept
     if largest < 2**64 - 1:
         again = np.flatnonzero(words > np.uint64(largest))
@@ -98,8 +82,7 @@ def round_probability(probability: float, *, up: bool) -> float:
 
     Two steps, because `probability` itself was computed in floats and may be wrong by 1.5 of them.
     """
-    scaled = check_share(probability, "probability", zero=True, one=True) * _WORD
-    check_bool(up, "up")
+    scaled = probability * _WORD
     step = math.floor(scaled) + 2 if up else math.ceil(scaled) - 2
     return min(max(step / _WORD, 0.0), 1.0)
 
@@ -111,8 +94,6 @@ def participations(epsilon: float, n_mechanisms: int) -> int:
     splitting users like sqrt(M n); but one-bit answers saturate, so large epsilons are better
     spread: ((e^x + 1)/(e^x - 1))^2 / m is least at x = epsilon/m = 2.18, where sinh x = 2x.
     """
-    check_epsilon(epsilon)
-    check_int(n_mechanisms, "n_mechanisms")
     return min(n_mechanisms, max(1, round(epsilon / SWITCH)))
 
 
@@ -157,9 +138,6 @@ class PureReport:
 
     def std(self, n_users: int, count: float = 0.0) -> float:
         """Standard deviation of the estimate of a value that `count` of `n_users` users hold."""
-        n_users = check_int(n_users, "n_users", minimum=0)
-        if not 0 <= check_real(count, "count") <= n_users:
-            raise ValueError(f"count must lie in [0, n_users], got {count} of {n_users}")
         own, others = self._odds
         variance = count * own * (1 - own)
         variance += (n_users - count) * others * (1 - others)
@@ -194,6 +172,11 @@ class RandomizedResponse(PureReport):
     @property
     def _odds(self) -> tuple[float, float]:
         return self.keep, self.other
+
+    @property
+    def response_symbols(self) -> int:
+        """k: tells `accounting.Shuffled` that this is randomised response, which has a blanket."""
+        return self.n_values
 
     @property
     def debias(self) -> float:
@@ -231,8 +214,6 @@ class RandomizedResponse(PureReport):
 
 def check_values(values: ArrayLike, n_values: int, name: str = "values") -> IntArray:
     """Integers (n,) in 0..n_values-1; the message does not quote them."""
-    check_text(name, "name")
-    n_values = check_int(n_values, "n_values")
     try:
         array = np.asarray(values)
     except ValueError:

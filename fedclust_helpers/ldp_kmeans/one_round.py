@@ -2,74 +2,149 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from functools import partial
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 
 from fedclust_helpers import kmeans
-from fedclust_helpers._progress import Progress
-from fedclust_helpers._validation import (
-    FloatArray,
-    IntArray,
-    check_function,
-    check_non_negative,
-)
-from fedclust_helpers.federation import LocalReports
-from fedclust_helpers.federation.reports import LocalQuery
-from fedclust_helpers.ldp_kmeans import heavy_cells, results
-from fedclust_helpers.ldp_kmeans.grids import NestedGrid
+from fedclust_helpers._validation import Count, FloatArray, IntArray, check_int
+from fedclust_helpers.federation import FederationFacts
+from fedclust_helpers.ldp_kmeans import heavy_cells, shared
+from fedclust_helpers.ldp_kmeans.depths import CELLS_PER_CLUSTER, Expected
+from fedclust_helpers.ldp_kmeans.grids import MAX_DEPTH, NestedGrid
 from fedclust_helpers.ldp_kmeans.heavy_cells import CellCounts, CellLevel, ChosenCells, match_rows
-from fedclust_helpers.ldp_kmeans.planning import OneRoundPlan
+from fedclust_helpers.ldp_kmeans.local_randomizers import RandomizedResponse, participations
 from fedclust_helpers.ldp_kmeans.projections import BallProjection
+from fedclust_helpers.ldp_kmeans.shared import Deviations, Report, Starts
 from fedclust_helpers.ldp_kmeans.vector_sums import HeavySums
 from fedclust_helpers.mechanisms import Mechanism
+from fedclust_helpers.program import Ask, Divide, Options, Program, Public, Steps
+
+Depth = Annotated[int, partial(check_int, maximum=MAX_DEPTH)]
 
 
-def run_one_round(
-    federation: LocalReports, plan: OneRoundPlan, *, rng: np.random.Generator, progress: Progress
-) -> results.LdpResult:
-    """Algorithm 1 with parameters that work; or one grid.
+class FoundCells(NamedTuple):
+    """Centres (k, d') in the unit ball, and what the server saw on the way.
 
-    Each user sends one bit about the cell of its point (or m bits with epsilon/m each), or one
-    noised signed vector. Proxy points are cell centres: corners (line 8) are half a diagonal off.
+    `low_centers` (k, d) are those of the `proxies` (m, d), points with `weights` (m,) users each.
+    `levels` are the cells that the server looked at, `chosen` those that became proxy points.
     """
-    n, public = federation.n_records, federation.randomness.public
-    local, _ = federation.report_budget(plan.epsilon, plan.delta)
+
+    centers: FloatArray
+    low_centers: FloatArray
+    proxies: FloatArray
+    weights: FloatArray
+    levels: tuple[CellLevel, ...]
+    chosen: ChosenCells
+    grid: NestedGrid
+    projection: BallProjection
+
+
+def one_round(
+    public: Public, report: Report, *, n_clusters: int, sums: bool | Literal["auto"] = "auto",
+    n_outputs: Count | None = None, depths: Any = None, sums_depth: Depth | None = None,
+    n_sd: Deviations = 3.5, n_init: Starts = 10,
+) -> Steps:  # fmt: skip
+    """Algorithm 1 with parameters that work: (epsilon, delta) for any two values of one user.
+
+    Users are split, not the budget: those who count answer m = max(1, round(epsilon/2.18)) of the
+    levels with epsilon/m each; those who sum (half of the users, 70 % for d' > 6) send one vector
+    with (epsilon, delta). Without sums the run is pure, and its delta is 0.
+
+    Shuffled users (``simulate(points, "shuffled")``) send no sums. (epsilon, delta) is then that of
+    the shuffled set, which the server sees; a report has the larger `dial.local_epsilon` of the
+    plan. What the federation could not run is refused; nothing is released or charged.
+
+    Parameters
+    ----------
+    federation : LocalReports
+        The users who will run the plan, one point each in the unit ball.
+    n_clusters : int
+    epsilon, delta : float
+        delta is 1e-6 by default.
+    sums : bool or "auto"
+        Recover centres in R^d' with HeavySumsOracle. "auto": only if a projection is needed.
+    n_outputs : int, optional
+        d after projection: d' up to 6, else 4 (then `sums` is needed).
+    depths, sums_depth : tuple of int and int, optional
+        Depths of the grids on [-1, 1]^d, and the one of the sums; cells of depth p have side
+        2^(1-p). Default: those with the least predicted error (`ldp_kmeans.depths`).
+    n_sd : float
+        Standard deviations that a count must exceed to be seen.
+    n_init : int
+        Starts of the server's k-means.
+    """
+    k, n, n_features = n_clusters, public.facts.n_records, public.facts.n_features
+    d = shared.outputs_of(public.facts, n_outputs)
+    summing = _sums(sums, n_features, d)
+    tried, epsilon, share = None if depths is None else [depths], report.local_epsilon, 0.0
+    if summing:
+        share = 0.7 if n_features > 6 else 0.5
+        noise = public.gaussian_report(n_features, epsilon=report.epsilon, delta=report.delta)
+        expected = Expected((1 - share) * n, n_features, d, k, epsilon, n_sd)
+        levels, depth = expected.best_for_sums(share * n, n_features * noise.std**2, tried)
+        depth = sums_depth or depth
+        if depth not in levels:
+            raise ValueError(f"sums_depth must be one of the depths {levels}, got {depth}")
+    else:
+        levels = Expected(n, d, d, k, epsilon, n_sd).best(tried)
+    shared.check_questions(public, len(levels) + summing)
     # lines 1 to 8: the map Q and the grids, public
-    q = results.ball_projection(federation, plan.n_features, plan.n_outputs)
-    grid = NestedGrid(plan.n_outputs)
-    counts = CellCounts(grid, plan.depths, local, projection=q, rng=public)
-    sums = None
-    if plan.mechanism is not None and plan.sums_depth is not None:
-        sums = cell_sums(grid, plan.sums_depth, q, plan.mechanism, rng=public)
-    known: list[LocalQuery] = [counts] if sums is None else [counts, sums]
-    # lines 9 to 12: what the users say
-    with results.following(federation, plan, known, progress) as held:
-        federation.ask(counts, round=0, part=None if sums is None else "count")
-        if sums is not None:
-            federation.ask(sums, round=0, part="sum")
-    # lines 13 to 30: cells that stand out; the proxy data set D*
-    levels = heavy_cells.descend(counts)
-    chosen = choose_cells(levels, n_sd=plan.n_sd)
-    points, weights = chosen.points(grid), chosen.weight * (n / max(1, counts.n_users))
-    results.warn_if_blind(len(points), plan, n)
-    # line 31: S*
-    low = results.proxy_centers(points, weights, plan, rng=rng)
-    # lines 32 to 38: S'
-    centers = low
-    if sums is not None:
-        level = next(lv for lv in levels if lv.depth == plan.sums_depth)
-        seen = sums.estimate(grid.keys(level.cells, level.depth))
-        places = grid.centers(level.cells, level.depth)
-        scale = sums.n_users / max(1, counts.n_users)
-        centers = recover(places, seen, level.counts, low, scale=scale)
-        if plan.n_outputs == plan.n_features:
-            centers = np.where(np.isfinite(centers), centers, low)
-        centers = np.nan_to_num(centers, nan=0.0)
-    return results.result_of(
-        federation, plan, held, centers, low_centers=low, proxies=points, weights=weights,
-        levels=tuple(levels), chosen=chosen, grid=grid, projection=q,
-    )  # fmt: skip
+    q, grid = shared.ball_projection(public, d), NestedGrid(d)
+    heavy_cells.check_listing(grid, levels)
+    counts = CellCounts(grid, levels, epsilon, projection=q, rng=public.coins)
+    # lines 9 to 12: one bit of each user about the cell of its point (or m bits), or one vector
+    if summing:
+        vectors = cell_sums(grid, depth, q, noise, rng=public.coins)
+        yield Divide({"count": 1 - share, "sum": share})
+        yield Ask(counts, "count", depths=levels), Ask(vectors, "sum", depth=depth)
+    else:
+        yield Ask(counts, depths=levels)
+
+    def decoded() -> FoundCells:
+        # lines 13 to 30: cells that stand out; the proxy data set D*
+        seen = heavy_cells.descend(counts)
+        chosen = choose_cells(seen, n_sd=n_sd)
+        # cell centres: corners (line 8) are half a diagonal off
+        points, weights = chosen.points(grid), chosen.weight * (n / max(1, counts.n_users))
+        shared.warn_if_blind(len(points), public, report)
+        # line 31: S*
+        low = centers = shared.proxy_centers(public, points, weights, k, n_init)
+        # lines 32 to 38: S'
+        if summing:
+            level = next(lv for lv in seen if lv.depth == depth)
+            found = vectors.estimate(grid.keys(level.cells, depth))
+            places = grid.centers(level.cells, depth)
+            scale = vectors.n_users / max(1, counts.n_users)
+            centers = recover(places, found, level.counts, low, scale=scale)
+            if d == n_features:
+                centers = np.where(np.isfinite(centers), centers, low)
+            centers = np.nan_to_num(centers, nan=0.0)
+        return FoundCells(centers, low, points, weights, tuple(seen), chosen, grid, q)
+
+    return decoded
+
+
+def grid_histogram(
+    public: Public, report: Report, *, n_clusters: int, depth: Depth | None = None,
+    n_sd: Deviations = 3.5, n_init: Starts = 10,
+) -> Steps:  # fmt: skip
+    """The plain baseline: one grid, one bit per user, k-means on the cells that stand out.
+
+    As good as Algorithm 1 when the depth suits the data, worse when it does not. Default: depth 3
+    up to four dimensions and (with vector sums) beyond six, else 2.
+    """
+    d = public.facts.n_features
+    depths = ((3 if d <= 4 or d > 6 else 2) if depth is None else depth,)
+    return (yield from one_round(
+        public, report, n_clusters=n_clusters, depths=depths, n_sd=n_sd, n_init=n_init
+    ))  # fmt: skip
+
+
+# --- steps ----------------------------------------------------------------------------------------
 
 
 def cell_sums(
@@ -102,10 +177,6 @@ def choose_cells(
     vector_sums : callable, optional
         ``vector_sums(depth, cells)``: PSO of cells (m, d'), kept in step with the counts as Sum(g).
     """
-    heavy_cells.check_levels(levels)
-    n_sd = check_non_negative(n_sd, "n_sd")
-    if vector_sums is not None:
-        check_function(vector_sums, "vector_sums")
     pso = vector_sums or (lambda depth, cells: np.zeros((len(cells), 0)))
     # line 13: M*, the maximal chosen cells: depth, coordinates, PH and PSO; one row each
     depth_of = np.zeros(0, dtype=np.int64)
@@ -151,4 +222,62 @@ def recover(
     np.add.at(total, label, sums)
     count = scale * np.bincount(label, weights=counts, minlength=k)[:, None]
     with np.errstate(invalid="ignore", divide="ignore"):
-        return results.to_ball(np.where(count > 0, total / count, np.nan))
+        return shared.to_ball(np.where(count > 0, total / count, np.nan))
+
+
+# --- what the planners know -----------------------------------------------------------------------
+
+
+def _sums(sums: bool | str, n_features: int, d: int) -> bool:
+    return d < n_features if sums == "auto" else bool(sums)
+
+
+def _checked(facts: FederationFacts, options: Options) -> Options:
+    """Centres live in R^d': a projection cannot be undone without sums."""
+    options = shared.of_users(facts, options)
+    d = shared.outputs_of(facts, options["n_outputs"])
+    if d < facts.n_features and not _sums(options["sums"], facts.n_features, d):
+        raise ValueError("sums must be True when points are projected: centres live in R^d'")
+    return options
+
+
+def _error(plan: Program) -> tuple[float, str]:
+    n, k, d, shares = plan.facts.n_records, plan.n_clusters, plan.n_features, dict(plan.parts)
+    if shares:
+        std = plan.releases[1].mechanisms[0].std
+        return k * std * math.sqrt(CELLS_PER_CLUSTER * d / (shares["sum"] * n)), (
+            "distance by which noise moves a centre (root mean square),"
+            f" {k} clusters of equal size over {CELLS_PER_CLUSTER} cells each"
+        )
+    n_sd, n_levels = plan.options["n_sd"], len(plan.broadcasts("depths")[0])
+    least = heavy_cells.detection_threshold(n, plan.dial.local_epsilon, n_levels, n_sd=n_sd)
+    return least / n, (
+        f"of the users must share a cell for it to stand out ({n_sd:g} standard deviations)"
+    )
+
+
+def _bits(epsilon: float, n_levels: int) -> tuple[RandomizedResponse, ...]:
+    """What a user who counts on so many levels sends."""
+    m = participations(epsilon, n_levels)
+    return (RandomizedResponse(epsilon / m),) * m
+
+
+def _message(public: Public, options: Options, epsilon: float) -> tuple[RandomizedResponse, ...]:
+    d, k = shared.outputs_of(public.facts, options["n_outputs"]), options["n_clusters"]
+    depths = options["depths"]
+    if depths is None:
+        depths = Expected(public.facts.n_records, d, d, k, epsilon, options["n_sd"]).best()
+    return _bits(epsilon, len(depths))
+
+
+ONE_ROUND = shared.algorithm(
+    "one_round", one_round, check=_checked, predict=_error,
+    search=shared.stated(_message),
+)  # fmt: skip
+GRID_HISTOGRAM = shared.algorithm(
+    "grid_histogram", grid_histogram, predict=_error,
+    search=shared.stated(lambda public, options, epsilon: _bits(epsilon, 1)),
+)  # fmt: skip
+
+plan = ONE_ROUND.door()
+plan_grid_histogram = GRID_HISTOGRAM.door("plan_grid_histogram")

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import stats
 
+from fedclust_helpers._lazy import stats
 from fedclust_helpers._validation import (
     FloatArray,
-    as_numbers,
     as_points,
-    check_choice,
     check_fits,
-    check_int,
-    check_rng,
 )
 from fedclust_helpers.client_statistics.clipping import clip_rows
 
@@ -32,10 +29,7 @@ def row_products(points: FloatArray, matrix: FloatArray) -> FloatArray:
     could move another's image across the border of a cell. Blocks of one size, padded with zeros,
     are always added up in the same order.
     """
-    points = np.ascontiguousarray(as_numbers(points, "points", ndim=2, empty=True))
-    matrix = as_numbers(matrix, "matrix", ndim=2)
-    if points.shape[1] != len(matrix):
-        raise ValueError(f"points must have {len(matrix)} columns, got {points.shape[1]}")
+    points = np.ascontiguousarray(points)
     n, width = points.shape
     full = n - n % BLOCK
     out = np.empty((n, matrix.shape[1]))
@@ -48,6 +42,7 @@ def row_products(points: FloatArray, matrix: FloatArray) -> FloatArray:
     return out
 
 
+@lru_cache
 def scale_of(n_outputs: int) -> float:
     """What a projection to `n_outputs` dimensions is divided by, to stay in the ball."""
     return math.sqrt(stats.chi2.isf(CLIP_RATE, n_outputs) / n_outputs)
@@ -72,14 +67,10 @@ class BallProjection:
         self, n_features: int, n_outputs: int, *, rng: np.random.Generator,
         kind: Literal["gaussian", "identity"] = "gaussian",
     ) -> None:  # fmt: skip
-        self.n_features = check_int(n_features, "n_features")
-        self.n_outputs = check_int(n_outputs, "n_outputs", maximum=self.n_features)
-        check_choice(kind, "kind", ("gaussian", "identity"))
-        check_rng(rng)
         check_fits(n_features * n_outputs, "n_features times n_outputs", limit=MAX_ENTRIES)
         if kind == "identity" and n_outputs != n_features:
             raise ValueError("n_outputs must equal n_features for kind 'identity'")
-        self.kind = kind
+        self.n_features, self.n_outputs, self.kind = n_features, n_outputs, kind
         if kind == "identity":
             self.matrix, self.scale = np.eye(n_features), 1.0
             return

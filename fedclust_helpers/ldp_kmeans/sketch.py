@@ -19,7 +19,7 @@ from functools import cached_property
 
 import numpy as np
 
-from fedclust_helpers._validation import FloatArray, IntArray, check_epsilon, check_int, check_rng
+from fedclust_helpers._validation import FloatArray, IntArray
 from fedclust_helpers.federation.reports import Reports, public_coins
 from fedclust_helpers.ldp_kmeans.frequency_oracles import Query, one_array, one_point_each
 from fedclust_helpers.ldp_kmeans.local_randomizers import RandomizedResponse
@@ -35,9 +35,8 @@ def bins_for(epsilon: float, n_features: int) -> tuple[int, ...]:
     Randomised response over g symbols tells most about the true one at g of about e^epsilon + 1
     (as in optimised local hashing); two bins an axis use a symbol best, as many axes as there are.
     """
-    goal = min(math.exp(min(check_epsilon(epsilon), 6.0)) + 1, MAX_SYMBOLS)
-    d = check_int(n_features, "n_features")
-    n_axes = min(max(1, round(math.log2(goal))), d, MAX_AXES)
+    goal = min(math.exp(min(epsilon, 6.0)) + 1, MAX_SYMBOLS)
+    n_axes = min(max(1, round(math.log2(goal))), n_features, MAX_AXES)
     low = max(2, math.floor(goal ** (1 / n_axes)))
     choices = [(low + 1,) * more + (low,) * (n_axes - more) for more in range(n_axes + 1)]
     fits = [bins for bins in choices if math.prod(bins) <= MAX_SYMBOLS] or [(2,) * n_axes]
@@ -108,7 +107,6 @@ def draw_questions(
     With several bins an axis the side is that of two: the period stays.
     """
     m, d, t = n_questions, n_features, len(bins)
-    check_rng(rng)
     directions = np.linalg.qr(rng.standard_normal((m, d, t)))[0].transpose(0, 2, 1)
     middle = math.prod(bins) ** (1 / t) / 2
     side = np.resize(np.asarray(sides), m) / math.sqrt(d) / middle
@@ -137,7 +135,7 @@ class SketchQuery(Query):
         self.questions = questions
         self.response = RandomizedResponse(epsilon, questions.n_symbols)
         self.mechanisms = (self.response,)
-        self._seed = int(check_rng(rng).integers(2**63))
+        self._seed = int(rng.integers(2**63))
         self.counts = np.zeros((questions.n_questions, questions.n_symbols))
 
     def _question_of(self, users: IntArray) -> IntArray:

@@ -12,8 +12,8 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize
 
+from fedclust_helpers._lazy import optimize
 from fedclust_helpers._validation import FloatArray
 from fedclust_helpers.ldp_kmeans.local_randomizers import RandomizedResponse
 from fedclust_helpers.ldp_kmeans.sketch import Questions
@@ -303,7 +303,7 @@ class Fitter:
 
     def improve(self, mixture: Mixture, n_steps: int) -> Mixture:
         """Climb from a mixture (L-BFGS)."""
-        found = minimize(
+        found = optimize.minimize(
             self.cost, self._pack(mixture), jac=True, method="L-BFGS-B",
             options={"maxiter": n_steps, "maxfun": 2 * n_steps},
         ).x  # fmt: skip

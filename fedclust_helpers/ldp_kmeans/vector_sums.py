@@ -16,12 +16,6 @@ from fedclust_helpers._validation import (
     as_integers,
     as_numbers,
     check_fits,
-    check_function,
-    check_int,
-    check_non_negative,
-    check_positive,
-    check_rng,
-    check_text,
 )
 from fedclust_helpers.client_statistics.clipping import clip_rows
 from fedclust_helpers.federation.reports import Reports, Words
@@ -35,7 +29,6 @@ from fedclust_helpers.mechanisms import (
     Mechanism,
     NoiseSource,
     NoNoise,
-    SecureNoise,
 )
 
 # --- one vector of one user -----------------------------------------------------------------------
@@ -50,15 +43,11 @@ def check_report_mechanism(
     `n_outputs` coordinates of both. Refused: what is no Gaussian noise of one party, hides less, or
     makes reports that do not fit into 64-bit integers.
     """
-    check_text(what, "what")
-    if not hasattr(mechanism, "norm") or not hasattr(mechanism, "dp_event"):
-        raise TypeError(f"mechanism must be a mechanism, got {type(mechanism).__name__}")
     if type(mechanism) not in (Gaussian, DiscreteGaussian, NoNoise):
         raise ValueError(
             "mechanism must hide an L2 sensitivity with one user's noise: Gaussian or"
             f" DiscreteGaussian, not {type(mechanism).__name__}"
         )
-    radius, n_outputs = check_positive(radius, "radius"), check_int(n_outputs, "n_outputs")
     grid = mechanism.grid
     needed = 2 * radius + math.sqrt(n_outputs) * (grid or 0.0)
     if mechanism.sensitivity < needed * (1 - 1e-12):
@@ -84,9 +73,6 @@ def _noised_report(
     On a grid vectors are rounded first and added as integers: the last bits of a sum of floats
     would tell its two parts apart.
     """
-    vectors = as_numbers(vectors, "vectors", ndim=2, empty=True)
-    if not isinstance(rng, SecureNoise):
-        check_rng(rng)
     grid = mechanism.grid
     if grid is None:
         return np.asarray(vectors + mechanism.sample(vectors.shape, rng=rng))
@@ -111,8 +97,7 @@ class _VectorQuery(fo.Query):
         public: Mapping[str, ArrayLike] | None = None,
     ) -> None:  # fmt: skip
         super().__init__(name, public)
-        self.n_outputs = check_int(n_outputs, "n_outputs", maximum=MAX_NUMBERS)
-        self.radius = check_positive(radius, "radius")
+        self.n_outputs, self.radius = n_outputs, radius
         self.mechanism = check_report_mechanism(
             mechanism, radius, n_outputs, what=f"a {self.parts[0].removeprefix('noisy ')}"
         )
@@ -164,7 +149,7 @@ class HeavySums(_VectorQuery):
         shares: Sequence[float] = (1.0,), n_buckets: int = 2**14, name: str = "heavy sums",
         public: Mapping[str, ArrayLike] | None = None,
     ) -> None:  # fmt: skip
-        self._encode = check_function(encode, "encode")
+        self._encode = encode
         super().__init__(n_outputs, mechanism, radius, name, public)
         self._hash = fo.BucketHash(n_buckets, rng=rng)  # line 1: Z, from public coins
         self._channels = fo.Channels(shares, 1, n_buckets, rng)
@@ -209,8 +194,6 @@ class HeavySums(_VectorQuery):
 
     def rms_error(self, n_users: int, mean_square: float) -> float:
         """Root mean square of ||estimate - true||: sqrt(n (E||g||^2 + d sigma^2))."""
-        n_users = check_int(n_users, "n_users", minimum=0)
-        mean_square = check_non_negative(mean_square, "mean_square")
         return math.sqrt(n_users * (mean_square + self.n_outputs * self.mechanism.std**2))
 
 
@@ -226,9 +209,8 @@ class NoisyPoints(_VectorQuery):
     def __init__(
         self, n_features: int, mechanism: Mechanism, *, max_kept: int, radius: float = 1.0
     ) -> None:
-        check_int(n_features, "n_features", maximum=MAX_NUMBERS)
         super().__init__(n_features, mechanism, radius, "noisy points")
-        self.max_kept = check_int(max_kept, "max_kept", maximum=MAX_NUMBERS // n_features)
+        self.max_kept = max_kept
         self._kept: list[FloatArray] = []
 
     def check(self, n_features: int) -> None:

@@ -16,22 +16,23 @@ privacy is one client. First a plan, then a run that follows it:
 
 Notation of the paper: k -> `n_clusters`, T -> `n_rounds`, M -> clients of the federation, qM ->
 `cohort`, B -> `min_size`, C_theta -> `clip`, gamma -> `server_rate`, sigma_s, sigma_theta,
-theta_j -> `models` (k, d), s_i -> identifiers, S_j -> `clusters`.
+theta_j -> `models` (k, d), s_i -> identifiers, S_j -> clusters.
 """
 
-from fedclust_helpers.rr_cluster.algorithm import rebalance
+from fedclust_helpers.program import run
+from fedclust_helpers.rr_cluster.algorithm import RR_CLUSTER, plan
 from fedclust_helpers.rr_cluster.designs import Design, compare_designs
-from fedclust_helpers.rr_cluster.evaluation import Evaluation, evaluate
-from fedclust_helpers.rr_cluster.identifiers import identifier_mechanism, privatise
+from fedclust_helpers.rr_cluster.evaluation import Diagnosis, Evaluation, diagnose, evaluate
+from fedclust_helpers.rr_cluster.identifiers import RandomAnswer
 from fedclust_helpers.rr_cluster.models import LinearRegression, OneHiddenLayer, SoftmaxRegression
-from fedclust_helpers.rr_cluster.planning import Training, TrainingPlan, TrainingResult
-from fedclust_helpers.rr_cluster.plans import RebalancingPlan, plan
-from fedclust_helpers.rr_cluster.running import run
+from fedclust_helpers.rr_cluster.rebalancing import rebalance
 from fedclust_helpers.rr_cluster.sums_only import (
-    SharedPlan,
-    SumsPlan,
+    FEDAVG,
+    FEDPER,
+    SUMS_ONLY,
     personal_models,
     plan_dp_fedavg,
     plan_dp_fedper,
     plan_sums_only,
 )
+from fedclust_helpers.rr_cluster.training import Dial, Trained, Training

@@ -16,14 +16,11 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Annotated, Any, NamedTuple
 
-import dp_accounting as dpa
 import numpy as np
-from dp_accounting.pld import PLDAccountant
-from dp_accounting.rdp import RdpAccountant
-from scipy.optimize import brentq
 from scipy.special import gammaln, logsumexp
 
 from fedclust_helpers._checked import checked
+from fedclust_helpers._lazy import dpa, optimize
 from fedclust_helpers._validation import (
     Count,
     Delta,
@@ -239,9 +236,9 @@ def event_epsilon(
     relation = dpa.NeighboringRelation.ADD_OR_REMOVE_ONE
     if adjacency == "replace-one":
         relation = dpa.NeighboringRelation.REPLACE_ONE
-    bound: dpa.PrivacyAccountant = PLDAccountant(relation)
+    bound: dpa.PrivacyAccountant = dpa.pld.PLDAccountant(relation)
     if orders is not None:
-        bound = RdpAccountant(orders, relation)
+        bound = dpa.rdp.RdpAccountant(orders, relation)
     bound.compose(dpa.SelfComposedDpEvent(event, n_rounds))
     return float(bound.get_epsilon(delta))
 
@@ -344,7 +341,7 @@ def smallest(
         low, high, value = (middle, high, value) if found > 0 else (low, middle, found)
     if value <= lowest:
         return math.exp(high)
-    root = brentq(excess, low, high, xtol=5e-7, rtol=8.9e-16)
+    root = optimize.brentq(excess, low, high, xtol=5e-7, rtol=8.9e-16)
     while excess(root) > 0:
         root += 2e-7
     return math.exp(root)

@@ -1,142 +1,142 @@
-"""Algorithms 1 and 2: the rounds of RR-Cluster, the rebalancing that names it, other clusterers."""
+"""Algorithms 1 and 2: the rounds of RR-Cluster, and what its planner must know."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import math
 from functools import partial
-from typing import Annotated, Any, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from fedclust_helpers import client_statistics as cs
-from fedclust_helpers._checked import checked
-from fedclust_helpers._validation import FloatArray, IntArray, Natural, as_integers, check_int
-from fedclust_helpers.client_statistics import ClientStatistic, Model
-from fedclust_helpers.federation import TrustedServer
-from fedclust_helpers.mechanisms import DiscreteGaussian, Mechanism, NoiseSource
-from fedclust_helpers.rr_cluster.identifiers import privatise
-from fedclust_helpers.rr_cluster.plans import RebalancingPlan, Rule
+from fedclust_helpers._validation import Count, FloatArray, Natural, Share
+from fedclust_helpers.client_statistics import ADDITIVE_UPDATES, CLIENT_UPDATES, NEAREST_UPDATES
+from fedclust_helpers.client_statistics.models import AdditiveModel, Model
+from fedclust_helpers.federation import FederationFacts
+from fedclust_helpers.program import (
+    NO_NOISE,
+    Algorithm,
+    Members,
+    Noise,
+    Options,
+    Program,
+    Public,
+    Remember,
+    Steps,
+    SumsOf,
+    gaussian,
+)
+from fedclust_helpers.program.algorithm import Cost
+from fedclust_helpers.rr_cluster import accounting, rebalancing
+from fedclust_helpers.rr_cluster import training as tr
+from fedclust_helpers.rr_cluster.identifiers import PURE, Identifiers
+from fedclust_helpers.rr_cluster.rebalancing import Rule
+from fedclust_helpers.rr_cluster.training import Dial, Rounds, Trained, Training
 
-Clusters = Annotated[int, partial(check_int, maximum=10**7)]
+Clusterer = Literal["ifca", "fesem", "fedcam"]
+STATISTICS = {"ifca": CLIENT_UPDATES, "fesem": NEAREST_UPDATES, "fedcam": ADDITIVE_UPDATES}
 CLOSE = 0.01  # standard deviation between the starting models of FeSEM, per parameter
 
 
-class Round(NamedTuple):
-    """What a round leaves: models (k, d), and what the server saw on the way.
+def rr_cluster(
+    public: Public, dial: Dial, training: Training, *, n_clusters: Count, n_rounds: Rounds,
+    min_size: Natural = 8, clusterer: Clusterer = "ifca", identifiers: Identifiers = "corrected",
+    rebalance: Rule = "strict", identifier_share: Share = 0.5, initial: ArrayLike | None = None,
+) -> Steps:  # fmt: skip
+    """Plan RR-Cluster (Algorithms 1 and 2), or a private base clusterer with ``rebalance="off"``.
 
-    Of m updates: `exact` identifiers (m, k) as they were sent, `released` ones (m,), `clusters`
-    (m,) after rebalancing, the noised `sums` (k, d) and the `sizes` (k,). `common` is FedCAM's.
+    Privacy (one client, replace-one): the identifiers count as released. Given them and the coins
+    of rebalancing, the partition and its sizes are the same whatever one client's update is, so one
+    sum moves, by at most 2C: rebalancing is post-processing, and dividing by the exact size is
+    free. The identifiers themselves move by sqrt(2). (The argument of Appendix A.2, under
+    add/remove, does not hold: claim R2.) A cohort is charged by the Renyi curve of both together,
+    of which Theorem 4.2 is the same statement.
+
+    Parameters
+    ----------
+    federation : TrustedServer
+        With a ledger for one client under replace-one.
+    training : Training
+    n_clusters, n_rounds : int
+        k and T.
+    epsilon or sigma : float
+        The total for the whole run (``math.inf``: no noise), or the noise multiplier sigma_eff of a
+        round, 1/sigma_eff^2 = 1/sigma_s^2 + 1/sigma_theta^2.
+    delta : float
+    min_size : int
+        B, at most cohort/n_clusters.
+    clusterer : {"ifca", "fesem", "fedcam"}
+        How a client chooses: by least loss; by the nearest model to its trained weights (FeSEM,
+        Long et al. 2023); by least loss beside a common model that all train (FedCAM, Ma et al.
+        2023). What clients of FeSEM send depends on rounds in which they took part before:
+        amplification is not proved then, and a drawn cohort is charged as if everyone took part.
+        Both updates of FedCAM are cut jointly and are one release.
+    identifiers : {"corrected", "printed", "exponential", "krr", "exact"}
+        "printed" is noised for sensitivity 1 and really costs more than asked for: the plan says
+        how much, as its `epsilon`. "exponential" and "krr" are no Gaussians: the library cannot
+        amplify them by sampling, nor the sums that share their sample. The ledger charges such a
+        round as if everyone took part; calibration and the total of the plan use Theorem 4.2, which
+        holds for any mechanism, where that is less. "exact" shows identifiers as they are: not
+        private, `epsilon` is inf.
+    rebalance : {"strict", "literal", "off"}
+        See `rebalance`.
+    identifier_share : float
+        Share of 1/sigma_eff^2 that goes to the identifiers.
+    initial : array_like of shape (k, d)
+        Public starting models; random ones by default (for FeSEM `close_models`).
+    accountant : {"wor_rdp", "paper", "paper_tight"}
+        What `epsilon` is calibrated with: Gaussian identifiers, a cohort, teaching mode. Else it is
+        the exact curve where sampling does not count, and Renyi curves.
     """
-
-    models: FloatArray
-    sizes: FloatArray | IntArray | None = None
-    exact: Any = None
-    released: IntArray | None = None
-    clusters: IntArray | None = None
-    sums: FloatArray | None = None
+    k, gamma, statistic = n_clusters, training.server_rate, STATISTICS[clusterer]
+    noise = noise_of(dial, identifiers, identifier_share)
+    how = training.sent(public.facts)
     common: FloatArray | None = None
-    reseeded: tuple[int, int, int] | None = None
+    if clusterer == "fesem" and initial is None:
+        initial = close_models(training.model, k, rng=public.coins)
+    history, sizes, moved = [training.start(public, k, initial)], [], []
+    if clusterer == "fesem":  # a client trains the model that it chose last, at first any
+        yield Remember("fesem", public.coins.integers(k, size=public.facts.n_clients))
+    if clusterer == "fedcam":
+        common = training.model.initial(1, rng=public.coins)[0]
+        how |= {"n_vectors": 2, "n_groups": k + 1}
+    for _ in range(n_rounds):  # line 2 of both
+        # Lines 4 to 7: the server draws a cohort and sends the models; each client chooses one,
+        # trains it, and answers with its clipped update and its identifier, which is noised
+        # (Algorithm 2, lines 5 to 11).
+        models = history[-1]
+        sent = how if common is None else {"common": common} | how
+        chosen = yield Members(statistic, noise, models=models, **sent)
+        # lines 8 to 10 (12, 13)
+        clusters = rebalancing.rebalance(chosen, k, min_size, rule=rebalance, rng=public.coins)
+        groups, size = clusters, np.bincount(clusters, minlength=k)
+        if common is not None:  # the first update of a client is for all
+            groups = np.stack([np.full(len(clusters), k), clusters], axis=1)
+        (sums,) = yield SumsOf(groups)  # line 12: noise for a change of 2C
+        models, filled = models.copy(), size > 0  # a cluster without an update keeps its model
+        models[filled] += gamma * sums[:k][filled] / size[filled, None]  # lines 12, 13
+        if common is not None:
+            common = common + gamma * sums[k] / max(len(chosen), 1)
+        history.append(models)
+        sizes.append(size)
+        moved.append(np.count_nonzero(clusters != chosen))
+    return Trained.of(history, sizes, moved=np.array(moved, dtype=np.int64), common=common)
 
 
-def ifca(
-    federation: TrustedServer, plan: RebalancingPlan, models: FloatArray,
-    statistic: ClientStatistic = cs.CLIENT_UPDATES,
-) -> Iterator[Round]:  # fmt: skip
-    """Algorithm 1 with the steps of Algorithm 2, from starting models (k, d)."""
-    noise, coins = federation.randomness.noise, federation.randomness.public
-    for t in range(plan.n_rounds):  # line 2 of both
-        # Lines 4 to 6: the server draws a cohort and sends the models; each client chooses one by
-        # its loss, trains it, and answers with its update and one-hot identifier (Algorithm 2,
-        # lines 5 to 9). It clips the update itself (Algorithm 1, line 11).
-        exact, updates = federation.collect(
-            statistic, plan.mechanisms, round=t, models=models, **plan.broadcast()
-        )
-        made = server_round(plan, models, exact, updates, noise=noise, rng=coins)
-        models = made.models
-        yield made
+def noise_of(dial: Dial, identifiers: str, share: float) -> tuple[Noise, Noise]:
+    """Noise of identifiers and of sums.
 
-
-def server_round(
-    plan: RebalancingPlan, models: FloatArray, exact: Any, updates: Any, *, noise: NoiseSource,
-    rng: np.random.Generator,
-) -> Round:  # fmt: skip
-    """Lines 7 to 13 of Algorithm 1 (10 to 14 of Algorithm 2): the trusted server's part.
-
-    The exact identifiers are read once, to be noised; all that follows sees the released ones. A
-    cluster without an update keeps its model.
-    `exact` (m, k) and `updates` (m, d) come as `federation.collect` hands them out, in whole steps
-    of a grid where noise is discrete. `rng` are the coins of rebalancing.
+    "corrected" identifiers get sqrt(2) sigma_s, "printed" ones sigma_s as in Algorithm 2.
     """
-    k, gamma = plan.n_clusters, plan.training.server_rate
-    to_identifiers, to_sums = plan.mechanisms
-    released = privatise(exact, to_identifiers, rng=noise)  # line 7 (10, 11)
-    clusters = rebalance(released, k, plan.min_size, rule=plan.rebalance, rng=rng)  # 8-10 (12, 13)
-    sums = np.zeros((k, updates.shape[1]), dtype=updates.dtype)
-    for j in range(k):
-        sums[j] = updates[clusters == j].sum(axis=0)
-    sums = noised(sums, to_sums, noise)  # line 12: noise for a change of 2C
-    sizes = np.bincount(clusters, minlength=k)
-    models, filled = models.copy(), sizes > 0
-    models[filled] += gamma * sums[filled] / sizes[filled, None]  # lines 12, 13
-    return Round(models, sizes, exact, released, clusters, sums)
-
-
-def noised(total: Any, mechanism: Mechanism, noise: NoiseSource) -> FloatArray:
-    """A total plus noise; whole steps of a grid stay integers until all is added."""
-    if isinstance(mechanism, DiscreteGaussian):
-        steps = total + mechanism.sample_steps(total.shape, rng=noise)
-        return np.asarray(steps.astype(np.float64) * mechanism.grid)
-    return np.asarray(total + mechanism.sample(total.shape, rng=noise))
-
-
-@checked
-def rebalance(
-    clusters: IntArray, n_clusters: Clusters, min_size: Natural, *, rule: Rule = "strict",
-    rng: np.random.Generator,
-) -> IntArray:  # fmt: skip
-    """Lines 9 and 10 of Algorithm 1: fill clusters of fewer than B updates from large ones.
-
-    `clusters` (m,) are those of the updates; a new array is returned, in which each update has
-    moved at most once. Where m < kB, B (`min_size`) is lowered to floor(m/k): a small cohort is no
-    error, and tells nobody anything by one.
-
-    `rule` says who may be drawn from the clusters of at least B updates. "strict": in random order,
-    but nobody from a cluster that is down to B, so that every cluster ends with at least B.
-    "literal" (Algorithm 2, line 13): anybody; a donor may fall below B. "off": nobody. Nothing is
-    drawn from `rng` when no cluster is short.
-    """
-    k = n_clusters
-    out = as_integers(clusters, "clusters", minimum=0, maximum=k - 1).copy()
-    size = min(min_size, len(out) // k)
-    sizes = np.bincount(out, minlength=k)
-    short = np.maximum(size - sizes, 0)
-    if rule == "off" or not short.any():
-        return out
-    order = rng.permutation(np.flatnonzero(sizes[out] >= size))
-    if rule == "strict":
-        # the first (size - B) members of a cluster in this order are free to go
-        own = out[order]
-        by_cluster = np.argsort(own, kind="stable")
-        first = np.concatenate([[0], np.cumsum(np.bincount(own, minlength=k))])[:-1]
-        rank = np.empty(len(order), dtype=np.int64)
-        rank[by_cluster] = np.arange(len(order)) - first[own[by_cluster]]
-        order = order[rank < sizes[own] - size]
-    receivers = np.repeat(np.arange(k), short)
-    out[order[: len(receivers)]] = receivers[: len(order)]
-    return out
-
-
-# --- other ways for a client to choose: FeSEM and FedCAM ------------------------------------------
-
-
-def fesem(federation: TrustedServer, plan: RebalancingPlan, models: FloatArray) -> Iterator[Round]:
-    """FeSEM (Long et al. 2023): the nearest model to the trained weights is chosen, not the best.
-
-    A client trains the model that it chose last time, drawn at random before the first.
-    """
-    memory, coins = federation.client_memory, federation.randomness.public
-    memory.put("fesem", coins.integers(plan.n_clusters, size=memory.n_clients))
-    return ifca(federation, plan, models, cs.NEAREST_UPDATES)
+    if not dial.sigma:
+        return NO_NOISE, NO_NOISE
+    if identifiers == "exact":
+        return NO_NOISE, gaussian(dial.sigma)
+    sigma_s, sigma_theta = accounting.split_identifiers(dial.sigma, share)
+    if dial.answer is not None:
+        return Noise(identifiers, dial.answer), gaussian(sigma_theta)
+    printed = math.sqrt(2) if identifiers == "printed" else 1.0
+    return gaussian(sigma_s / printed), gaussian(sigma_theta)
 
 
 def close_models(model: Model, n_clusters: int, *, rng: np.random.Generator) -> FloatArray:
@@ -149,35 +149,100 @@ def close_models(model: Model, n_clusters: int, *, rng: np.random.Generator) -> 
     return np.asarray(one + rng.normal(0.0, CLOSE, (n_clusters, model.n_parameters)))
 
 
-def fedcam(federation: TrustedServer, plan: RebalancingPlan, models: FloatArray) -> Iterator[Round]:
-    """FedCAM (Ma et al. 2023): a common model, trained by all, is added to each of the k."""
-    noise, coins = federation.randomness.noise, federation.randomness.public
-    common = plan.training.model.initial(1, rng=coins)[0]
-    for t in range(plan.n_rounds):
-        exact, updates = federation.collect(
-            cs.ADDITIVE_UPDATES, plan.mechanisms, round=t, models=models, common=common,
-            **plan.broadcast(),
-        )  # fmt: skip
-        made = additive_round(plan, models, common, exact, updates, noise=noise, rng=coins)
-        models, common = made.models, np.asarray(made.common)
-        yield made
+# --- the plan -------------------------------------------------------------------------------------
 
 
-def additive_round(
-    plan: RebalancingPlan, models: FloatArray, common: FloatArray, exact: Any, updates: Any, *,
-    noise: NoiseSource, rng: np.random.Generator,
-) -> Round:  # fmt: skip
-    """`server_round` of updates (m, 2d): of the common model, then of the chosen one.
+def of_partitions(facts: FederationFacts, options: Options) -> Options:
+    """The options, for a federation where a released partition is covered."""
+    options = tr.of_clients(facts, options)
+    k, model = options["n_clusters"], options["training"].model
+    if facts.adjacency != "replace-one":
+        raise ValueError(
+            "federation must keep a ledger for replace-one: under add/remove a released partition"
+            " and its sizes are not covered"
+        )
+    if k < 2:
+        raise ValueError(f"n_clusters must be >= 2 (one model is plan_dp_fedavg), got {k}")
+    if options["clusterer"] == "fedcam" and not isinstance(model, AdditiveModel):
+        raise TypeError(f"model must have outputs() for FedCAM, got {type(model).__name__}")
+    if options["identifiers"] in PURE and facts.noise != "continuous":
+        raise ValueError(
+            f"identifiers must be 'corrected' or 'printed' where noise is discrete: random answers"
+            f" ({options['identifiers']!r}) have no exact sampler here"
+        )
+    if options["rebalance"] == "off":
+        options |= {"min_size": 0}
+    return tr.check_min_size(options)
 
-    Both were cut jointly, so that both sums are one release.
+
+def least_noise(
+    cost: Cost, public: Public, epsilon: float | None, delta: float, *, clusterer: str,
+    identifiers: str, **options: Any,
+) -> Dial:  # fmt: skip
+    """The smallest sigma_eff; "printed" and "exact" identifiers get that of "corrected" ones."""
+    remembers = STATISTICS[clusterer].remembers
+    if identifiers in PURE:
+        n_answers = options["n_clusters"] if identifiers == "krr" else 2
+        return _random_answers(
+            public, epsilon, delta, remembers=remembers, n_answers=n_answers, **options
+        )
+    corrected = partial(cost, identifiers="corrected")
+    return tr.least_sigma(corrected, public, epsilon, delta, remembers=remembers, **options)
+
+
+def _random_answers(
+    public: Public, epsilon: float | None, delta: float, *, sigma: float | None, n_answers: int,
+    training: Training, n_rounds: int, identifier_share: float, remembers: bool, **_: Any,
+) -> Dial:  # fmt: skip
+    """The same for random answers: by Theorem 4.2 or without amplification, whichever is better."""
+    if sigma is not None or epsilon is None:
+        raise ValueError(
+            "epsilon or sigma must be given, and sigma must be None where identifiers are random"
+            " answers: give epsilon"
+        )
+    if math.isinf(epsilon):
+        return Dial(0.0, "paper_tight")
+    m, cohort = public.facts.n_clients, training.cohort
+    run: dict[str, Any] = {"n_rounds": n_rounds, "n_clients": m, "cohort": cohort, "delta": delta}
+    refusal = f"epsilon must be larger: no noise costs {epsilon:g} at delta={delta:g}"
+    sigma_eff = accounting.smallest(  # of sums alone, by the bound that answers are charged by
+        lambda t: accounting.mixed_epsilon(math.exp(t), 0.0, **run) - epsilon,
+        refusal, lowest=-epsilon,
+    )  # fmt: skip
+    amplified = False
+    by_theorem = run | {"accountant": "paper_tight"}
+    if cohort < m and not remembers and epsilon > accounting.floor_epsilon(**by_theorem):
+        smaller = accounting.calibrate(epsilon, **by_theorem)
+        amplified, sigma_eff = smaller < sigma_eff, min(smaller, sigma_eff)
+    sigma_theta = accounting.split_identifiers(sigma_eff, identifier_share)[1]
+    answer = accounting.calibrate_identifiers(
+        epsilon, sigma_theta=sigma_theta, amplified=amplified, n_clusters=n_answers, **run
+    )
+    return Dial(sigma_eff, "paper_tight", answer, amplified)
+
+
+def total(plan: Program) -> float:
+    """What all rounds cost together at the plan's delta.
+
+    For random answers as identifiers also by Theorem 4.2 (`accounting.mixed_epsilon`), if that
+    is smaller: the ledger bounds such a round as if everyone took part.
     """
-    d = plan.n_parameters
-    made = server_round(plan, models, exact, updates[:, d:], noise=noise, rng=rng)
-    total = noised(updates[:, :d].sum(axis=0), plan.mechanisms[1], noise)
-    step = plan.training.server_rate * total / max(len(updates), 1)
-    return made._replace(common=common + step)
+    options, dial, by_ledger = plan.options, plan.dial, tr.total(plan)
+    if dial.answer is None:
+        return by_ledger
+    _, sigma_theta = accounting.split_identifiers(dial.sigma, options["identifier_share"])
+    mixed = accounting.mixed_epsilon(
+        sigma_theta, dial.answer, delta=plan.delta, n_rounds=plan.n_rounds,
+        n_clients=plan.facts.n_clients, cohort=options["training"].cohort,
+        n_clusters=plan.n_clusters if options["identifiers"] == "krr" else 2,
+        amplified=dial.amplified,
+    )  # fmt: skip
+    return min(by_ledger, mixed)
 
 
-CLUSTERERS: dict[str, Callable[..., Iterator[Round]]] = {
-    "ifca": ifca, "fesem": fesem, "fedcam": fedcam,
-}  # fmt: skip
+RR_CLUSTER = Algorithm(
+    name="rr_cluster", steps=rr_cluster, check=of_partitions, budget=tr.BUDGET, search=least_noise,
+    nominal=True, total=total, capability="collect",
+    title=lambda facts, options: ("rr_" if options["min_size"] else "") + options["clusterer"],
+)  # fmt: skip
+plan = RR_CLUSTER.door()

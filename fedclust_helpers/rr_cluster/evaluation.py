@@ -7,12 +7,13 @@ do its own part for itself; nothing of it may be released as it stands.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import linear_sum_assignment
 
+from fedclust_helpers._lazy import optimize
+from fedclust_helpers._progress import Progress
 from fedclust_helpers._validation import (
     FloatArray,
     IntArray,
@@ -23,7 +24,9 @@ from fedclust_helpers._validation import (
 )
 from fedclust_helpers.client_statistics import Model
 from fedclust_helpers.client_statistics.models import AdditiveModel, batch_of
-from fedclust_helpers.federation import ClientData
+from fedclust_helpers.federation import ClientData, TrustedServer
+from fedclust_helpers.program import Members, Program, Run, run
+from fedclust_helpers.rr_cluster.algorithm import RR_CLUSTER
 
 USED = 0.02  # share of the clients from which on a model counts as used
 BLOCK = 100  # clients evaluated at a time
@@ -86,7 +89,7 @@ def evaluate(
         scores[part] = _evaluated("accuracy", model, chosen, test_data.take(part), common)
     table = np.zeros((len(models) if not own else 1, int(groups.max()) + 1))
     np.add.at(table, (choices, groups), 1)
-    rows, columns = linear_sum_assignment(-table)
+    rows, columns = optimize.linear_sum_assignment(-table)
     members, sizes, largest = table.sum(axis=0), table.sum(axis=1), table.argmax(axis=0)
     at_home = table[largest, np.arange(table.shape[1])]
     alone = (at_home > members / 2) & (at_home > sizes[largest] / 2)
@@ -110,3 +113,45 @@ def _evaluated(
         everyone = np.broadcast_to(common, (data.n_clients, len(common)))
         offset = {"offset": model.outputs(everyone, batch)}
     return np.asarray(getattr(model, method)(models, batch, **offset))
+
+
+class Diagnosis(NamedTuple):
+    """Of each round: the share of identifiers that noise changed (T,), true sizes (T, k)."""
+
+    flip_rate: FloatArray
+    true_sizes: IntArray
+
+
+class _Watched:
+    """A simulation; exact identifiers are noted on their way to the trusted server."""
+
+    def __init__(self, federation: TrustedServer) -> None:
+        self._federation = federation
+        self.exact: list[IntArray] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._federation, name)
+
+    def collect(self, *args: Any, **how: Any) -> Any:
+        sent = self._federation.collect(*args, **how)
+        self.exact.append(sent[0].argmax(axis=1))
+        return sent
+
+
+def diagnose(
+    federation: TrustedServer, plan: Program, *, progress: Progress = False
+) -> tuple[Run, Diagnosis]:
+    """Run a plan of RR-Cluster, and compare released with exact identifiers.
+
+    Only a simulation can look there; nothing of the diagnosis may be released.
+    """
+    check_instance(federation, TrustedServer, "federation")
+    if check_instance(plan, Program, "plan").algorithm is not RR_CLUSTER:
+        raise ValueError("plan must be one of RR-Cluster: others have no identifiers to look at")
+    watched: Any = _Watched(federation)
+    result = run(watched, plan, progress=progress)
+    released = [answer for request, answer in result.record if isinstance(request, Members)]
+    pairs = zip(watched.exact, released, strict=True)
+    flipped = np.array([(true != seen).mean() for true, seen in pairs])
+    sizes = [np.bincount(true, minlength=plan.n_clusters) for true in watched.exact]
+    return result, Diagnosis(flipped, np.array(sizes))

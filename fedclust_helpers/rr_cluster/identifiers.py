@@ -8,28 +8,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, get_args
+from functools import partial
+from typing import Any, ClassVar, Literal
 
-import dp_accounting as dpa
 import numpy as np
 
-from fedclust_helpers._validation import (
-    FloatArray,
-    IntArray,
-    check_choice,
-    check_epsilon,
-    check_instance,
-    check_positive,
-    check_rng,
-)
-from fedclust_helpers.mechanisms import (
-    DiscreteGaussian,
-    Gaussian,
-    Mechanism,
-    NoiseSource,
-    NoNoise,
-    Shape,
-)
+from fedclust_helpers._lazy import dpa
+from fedclust_helpers._validation import FloatArray, IntArray, check_choice, check_epsilon
+from fedclust_helpers.mechanisms import NoiseSource, Shape
+from fedclust_helpers.program import ANSWERS
 
 Identifiers = Literal["exact", "printed", "corrected", "exponential", "krr"]
 PURE = ("exponential", "krr")
@@ -69,9 +56,17 @@ class RandomAnswer:
         """Log-odds of the true identifier against any one other."""
         return self.epsilon / (2 if self.kind == "exponential" else 1)
 
+    def answer(self, identifiers: FloatArray, *, rng: Any) -> IntArray:
+        """Random cluster numbers (m,) for exact one-hot identifiers (m, k)."""
+        m, k = identifiers.shape
+        true = identifiers.argmax(axis=1)
+        keep = 1 / (1 + (k - 1) * math.exp(-self.log_weight))
+        other = (true + rng.integers(1, k, m)) % k if k > 1 else true
+        return np.where(rng.random(m) < keep, true, other)
+
     def sample(self, shape: Shape, *, rng: NoiseSource) -> FloatArray:
         """Refused: an answer depends on the true one."""
-        raise TypeError("RandomAnswer adds no noise; use identifiers.privatise")
+        raise TypeError("RandomAnswer adds no noise; use answer")
 
     def tail(self, probability: float) -> float:
         """No noise is added: 0."""
@@ -86,49 +81,4 @@ class RandomAnswer:
         return replace(self)
 
 
-IdentifierMechanism = Gaussian | DiscreteGaussian | RandomAnswer | NoNoise
-
-
-def identifier_mechanism(kind: str, amount: float) -> IdentifierMechanism:
-    """How a one-hot identifier is released (replace-one, one client).
-
-    "corrected" adds N(0, 2 sigma_s^2), "printed" N(0, sigma_s^2) as in Algorithm 2; `amount` is
-    sigma_s, and both are charged what they are: sensitivity sqrt(2). For "exponential" and "krr"
-    `amount` is the epsilon of one answer. "exact" shows identifiers as they are: the ledger says
-    inf.
-    """
-    check_choice(kind, "kind", get_args(Identifiers))
-    if kind == "exact":
-        return NoNoise("replace-one")
-    sigma = check_positive(amount, "amount")
-    if kind in PURE:
-        return RandomAnswer(kind, amount)
-    std = sigma * (math.sqrt(2) if kind == "corrected" else 1.0)
-    return Gaussian(math.sqrt(2), std, "replace-one")
-
-
-def privatise(identifiers: Any, mechanism: Mechanism, *, rng: NoiseSource) -> IntArray:
-    """Released cluster numbers (m,) from exact one-hot identifiers (m, k).
-
-    Algorithm 2, lines 10 and 11. For a discrete mechanism the identifiers come in whole steps of
-    its grid, as a federation hands them out.
-    """
-    identifiers = check_instance(identifiers, np.ndarray, "identifiers", what="an array (m, k)")
-    if identifiers.ndim != 2 or identifiers.shape[1] == 0:
-        raise ValueError(f"identifiers must have shape (m, k), got {identifiers.shape}")
-    if identifiers.dtype.kind not in "fiubO":
-        raise TypeError("identifiers must be an array of real numbers of shape (m, k)")
-    m, k = identifiers.shape
-    if isinstance(mechanism, NoNoise):
-        return identifiers.argmax(axis=1)
-    if isinstance(mechanism, Gaussian):
-        return (identifiers + mechanism.sample((m, k), rng=rng)).argmax(axis=1)
-    if isinstance(mechanism, DiscreteGaussian):
-        return (identifiers + mechanism.sample_steps((m, k), rng=rng)).argmax(axis=1)
-    if not isinstance(mechanism, RandomAnswer):
-        raise TypeError(f"mechanism must hide identifiers, got {type(mechanism).__name__}")
-    generator = check_rng(rng)
-    true = identifiers.argmax(axis=1)
-    keep = 1 / (1 + (k - 1) * math.exp(-mechanism.log_weight))
-    other = (true + generator.integers(1, k, m)) % k if k > 1 else true
-    return np.where(generator.random(m) < keep, true, other)
+ANSWERS.update({kind: partial(RandomAnswer, kind) for kind in PURE})

@@ -12,23 +12,20 @@ do, at the price of an upload of k (d + 1) numbers.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from fedclust_helpers._checked import checked
 from fedclust_helpers._validation import Count, FloatArray, check_instance, check_share
 from fedclust_helpers.client_statistics import MODEL_BLOCKS, SHARED_UPDATE
-from fedclust_helpers.federation import SumFederation, planner
+from fedclust_helpers.federation import FederationFacts
 from fedclust_helpers.federation.base import InProcess
-from fedclust_helpers.mechanisms import NoNoise
-from fedclust_helpers.rr_cluster import planning
-from fedclust_helpers.rr_cluster.algorithm import Round
+from fedclust_helpers.program import Algorithm, Options, Public, Release, Remember, Run, Steps
+from fedclust_helpers.rr_cluster import training as tr
 from fedclust_helpers.rr_cluster.designs import COUNTS_SHARE
-from fedclust_helpers.rr_cluster.planning import Setting, Training, TrainingPlan, TrainingResult
+from fedclust_helpers.rr_cluster.training import Dial, Rounds, Trained, Training, times
 
 FLOOR = 0.32  # of cohort/n_clusters: floor of the divisor where none is given
 WINDOW = 3  # noised counts that decide together, and rounds between two re-seedings
@@ -36,30 +33,12 @@ OFFSET = 0.03  # standard deviation by which the halves of a split model differ,
 UNTIL = 0.6  # share of the rounds in which models are re-seeded
 
 
-@dataclass(frozen=True, kw_only=True)
-class SumsPlan(TrainingPlan):
-    """A plan whose rounds release `MODEL_BLOCKS`: sums only, DP-FedAvg, DP-FedProx.
-
-    `count_weight` is the weight of the count column, 0 where no counts are released; `min_size` the
-    floor of the noised counts as divisors. With `reseed` a model is dead when its mean noised count
-    falls below `dead_below`.
-    """
-
-    count_weight: float = 0.0
-    min_size: int = 1
-    reseed: bool = False
-    dead_below: float = 0.0
-
-
-@planner
-@checked
-def plan_sums_only(
-    federation: SumFederation, training: Training, *, n_clusters: int, n_rounds: int,
-    epsilon: float | None = None, sigma: float | None = None, delta: float,
+def sums_only(
+    public: Public, dial: Dial, training: Training, *, n_clusters: Count, n_rounds: Rounds,
     min_size: Count | None = None, reseed: bool = True,
     reseed_below: Annotated[float, partial(check_share, zero=True)] = 0.1,
-    accountant: str | None = None,
-) -> SumsPlan:  # fmt: skip
+    initial: ArrayLike | None = None,
+) -> Steps:  # fmt: skip
     """Plan private IFCA from sums alone: one noised (k, d + 1) array per round.
 
     One round, S_j and n_j being the noised block and count of model j:
@@ -79,67 +58,29 @@ def plan_sums_only(
     seconds to compute), "wor_rdp" for cohorts of fixed size. Everyone goes by the exact
     curve; discrete noise by the same, with its gap.
     """
-    setting = planning.check_setting(
-        federation, training, capability="noisy_sum", n_clusters=n_clusters, n_rounds=n_rounds,
-        delta=delta, accountant=accountant,
-    )  # fmt: skip
-    expected = training.cohort / setting.n_clusters
-    if min_size is None:
-        min_size = max(1, round(FLOOR * expected))
-    if min_size > expected:
-        raise ValueError(
-            f"min_size must be <= cohort/n_clusters = {expected:g} (B <= qM/k), got {min_size}"
-        )
+    k, expected, least = n_clusters, training.cohort / n_clusters, float(min_size or 1)
     weight = float(training.clip)
-    if setting.facts.adjacency == "add/remove":
+    if public.facts.adjacency == "add/remove":
         weight *= math.sqrt(COUNTS_SHARE / (1 - COUNTS_SHARE))
-    return block_plan(
-        setting, "sums_ifca_reseed" if reseed else "sums_ifca", weight=weight, epsilon=epsilon,
-        sigma=sigma, min_size=min_size, reseed=reseed, dead_below=reseed_below * expected,
-    )  # fmt: skip
+    how = {"count_weight": weight} | training.sent(public.facts)
+    history, sizes, events = [training.start(public, k, initial)], [], []
+    reseeding = Reseeding(k, reseed_below * expected if reseed else -math.inf, n_rounds)
+    for t in range(n_rounds):
+        models = history[-1]
+        (noised,) = yield Release(MODEL_BLOCKS, [times(dial.sigma)], models=models, **how)
+        sums, counts = noised[:, :-1], noised[:, -1] / weight
+        dead = reseeding.observe(counts)
+        step = training.server_rate * sums / np.maximum(counts, least)[:, None]
+        models, event = reseeding.act(
+            t, models + np.where(dead[:, None], 0.0, step), rng=public.coins
+        )
+        history.append(models)
+        sizes.append(counts)
+        events += [] if event is None else [event]
+    return Trained.of(history, sizes, reseeded=tuple(events))
 
 
-def block_plan(
-    setting: Setting, method: str, *, weight: float, epsilon: float | None, sigma: float | None,
-    **own: Any,
-) -> SumsPlan:  # fmt: skip
-    """The plan of rounds with one release: all blocks jointly, rounding included."""
-    size = setting.n_clusters * (setting.training.model.n_parameters + (weight > 0))
-
-    def make(sigma_eff: float) -> planning.Mechanisms:
-        if sigma_eff == 0:
-            return (NoNoise(setting.facts.adjacency),)
-        return (setting.gaussian(MODEL_BLOCKS, "blocks", sigma_eff, size, count_weight=weight),)
-
-    return setting.plan(
-        SumsPlan, method, MODEL_BLOCKS, make, epsilon=epsilon, sigma=sigma,
-        sent={"count_weight": weight}, count_weight=weight, **own,
-    )  # fmt: skip
-
-
-def sums_only(federation: SumFederation, plan: SumsPlan, models: FloatArray) -> Iterator[Round]:
-    """The rounds: noised blocks, divided by noised counts or (one model) by the public size."""
-    weight, gamma = plan.count_weight, plan.training.server_rate
-    divisor: Any = np.array(plan.training.cohort / plan.n_clusters)
-    count, dead, event = None, np.zeros(plan.n_clusters, dtype=bool), None
-    reseeding = _Reseeding(plan) if plan.reseed else None
-    for t in range(plan.n_rounds):
-        (blocks,) = federation.noisy_sum(
-            MODEL_BLOCKS, plan.mechanisms, round=t, models=models, count_weight=weight,
-            **plan.broadcast(),
-        )  # fmt: skip
-        if weight > 0:
-            blocks, count = blocks[:, :-1], blocks[:, -1] / weight
-            divisor = np.maximum(count, plan.min_size)[:, None]
-        if reseeding is not None:
-            dead = reseeding.observe(count)
-        models = models + np.where(dead[:, None], 0.0, gamma * blocks / divisor)
-        if reseeding is not None:
-            models, event = reseeding.act(t, models, rng=federation.randomness.public)
-        yield Round(models, sizes=count, reseeded=event)
-
-
-class _Reseeding:
+class Reseeding:
     """Re-seed dead models from the noised counts: post-processing, no cost.
 
     A model is dead while the mean of its last 3 noised counts is below a threshold; its block is
@@ -148,10 +89,9 @@ class _Reseeding:
     that differ by +-e, e ~ N(0, 0.03^2) for each parameter. The counts of both start afresh.
     """
 
-    def __init__(self, plan: SumsPlan) -> None:
-        self.threshold = plan.dead_below
-        self.last_round = UNTIL * plan.n_rounds
-        self._window = np.full((WINDOW, plan.n_clusters), np.nan)
+    def __init__(self, n_clusters: int, threshold: float, n_rounds: int) -> None:
+        self.threshold, self.last_round = threshold, UNTIL * n_rounds
+        self._window = np.full((WINDOW, n_clusters), np.nan)
         self._next = 0
 
     def observe(self, counts: Any) -> np.ndarray:
@@ -183,16 +123,10 @@ class _Reseeding:
 # --- one shared model: DP-FedAvg, DP-FedProx and DP-FedPer ----------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class SharedPlan(TrainingPlan):
-    """A plan of DP-FedPer: rounds release the shared parameters' update."""
-
-
-@planner
-def plan_dp_fedavg(
-    federation: SumFederation, training: Training, *, n_rounds: int, epsilon: float | None = None,
-    sigma: float | None = None, delta: float, accountant: str | None = None,
-) -> SumsPlan:  # fmt: skip
+def fedavg(
+    public: Public, dial: Dial, training: Training, *, n_rounds: Rounds,
+    initial: ArrayLike | None = None,
+) -> Steps:  # fmt: skip
     """Plan DP-FedAvg (McMahan et al. 2018): one model, the whole budget on its update.
 
     theta += gamma (sum of clipped updates + noise) / cohort. The divisor is the public expected
@@ -200,19 +134,19 @@ def plan_dp_fedavg(
     add/remove, 2C under replace-one. With ``training.proximal`` > 0 it is DP-FedProx (Li et al.
     2020). Arguments as in `plan_sums_only`.
     """
-    setting = planning.check_setting(
-        federation, training, capability="noisy_sum", n_clusters=1, n_rounds=n_rounds, delta=delta,
-        accountant=accountant, proximal=True,
-    )  # fmt: skip
-    method = "fedprox" if training.proximal else "fedavg"
-    return block_plan(setting, method, weight=0.0, epsilon=epsilon, sigma=sigma)
+    history, how = [training.start(public, 1, initial)], training.sent(public.facts)
+    for _ in range(n_rounds):
+        (total,) = yield Release(
+            MODEL_BLOCKS, [times(dial.sigma)], models=history[-1], count_weight=0.0, **how
+        )
+        history.append(history[-1] + training.server_rate * total / training.cohort)
+    return Trained.of(history)
 
 
-@planner
-def plan_dp_fedper(
-    federation: SumFederation, training: Training, *, n_rounds: int, epsilon: float | None = None,
-    sigma: float | None = None, delta: float, accountant: str | None = None,
-) -> SharedPlan:  # fmt: skip
+def fedper(
+    public: Public, dial: Dial, training: Training, *, n_rounds: Rounds,
+    initial: ArrayLike | None = None,
+) -> Steps:  # fmt: skip
     """Plan DP-FedPer (Arivazhagan et al. 2019): shared layers are averaged, heads stay at home.
 
     Only ``model.shared`` is sent and noised. A client's head never leaves it, so the guarantee is
@@ -223,48 +157,69 @@ def plan_dp_fedper(
     by round is not proved: a drawn cohort is charged as if everyone took part. Arguments as in
     `plan_sums_only`.
     """
-    setting = planning.check_setting(
-        federation, training, capability="noisy_sum", n_clusters=1, n_rounds=n_rounds, delta=delta,
-        accountant=accountant,
-    )  # fmt: skip
-    model = training.model
-    size = len(range(*model.shared.indices(model.n_parameters)))
-
-    def make(sigma_eff: float) -> planning.Mechanisms:
-        if sigma_eff == 0:
-            return (NoNoise(setting.facts.adjacency),)
-        return (setting.gaussian(SHARED_UPDATE, "update", sigma_eff, size),)
-
-    return setting.plan(SharedPlan, "fedper", SHARED_UPDATE, make, epsilon=epsilon, sigma=sigma)
+    shared, how = training.model.shared, training.sent(public.facts)
+    history = [training.start(public, 1, initial)]
+    yield Remember("head")  # every client starts from the same one and keeps its own
+    for _ in range(n_rounds):
+        (update,) = yield Release(SHARED_UPDATE, [times(dial.sigma)], models=history[-1], **how)
+        models = history[-1].copy()
+        models[0, shared] += training.server_rate * update / training.cohort
+        history.append(models)
+    return Trained.of(history)
 
 
-def fedper(federation: SumFederation, plan: SharedPlan, models: FloatArray) -> Iterator[Round]:
-    """The rounds of DP-FedPer: every client starts from the same head and keeps its own."""
-    if isinstance(federation, InProcess):
-        federation.client_memory.forget("head")
-    shared, gamma = plan.training.model.shared, plan.training.server_rate
-    for t in range(plan.n_rounds):
-        (update,) = federation.noisy_sum(
-            SHARED_UPDATE, plan.mechanisms, round=t, models=models, **plan.broadcast()
-        )
-        models = models.copy()
-        models[0, shared] += gamma * update / plan.training.cohort
-        yield Round(models)
-
-
-def personal_models(federation: InProcess, result: TrainingResult) -> FloatArray:
+def personal_models(federation: InProcess, result: Run) -> FloatArray:
     """Every client's own model (M, d) after DP-FedPer: shared parameters and its head.
 
     For evaluation in a simulation: no party holds this array. A client that was never drawn has the
     initial head. TypeError if `result` is of another method.
     """
     check_instance(federation, InProcess, "federation", what="a simulation")
-    check_instance(result, TrainingResult, "result")
-    check_instance(result.plan, SharedPlan, "result", what="one of DP-FedPer")
+    if check_instance(result, Run, "result").plan.algorithm is not FEDPER:
+        raise TypeError(f"result must be one of DP-FedPer, got {result.plan.method}")
+    training: Training = result.plan.options["training"]
     models = np.repeat(result.models, federation.client_memory.n_clients, axis=0)
-    head = np.ones(result.plan.n_parameters, dtype=bool)
-    head[result.plan.training.model.shared] = False
+    head = np.ones(training.model.n_parameters, dtype=bool)
+    head[training.model.shared] = False
     kept = federation.client_memory.get("head")
     if kept is not None:
         models[:, head] += kept
     return models
+
+
+# --- the plans ------------------------------------------------------------------------------------
+
+
+def of_blocks(facts: FederationFacts, options: Options) -> Options:
+    """The options, with the floor of the divisors."""
+    options = tr.of_clients(facts, options)
+    if options["min_size"] is None:
+        expected = options["training"].cohort / options["n_clusters"]
+        options |= {"min_size": max(1, round(FLOOR * expected))}
+    return tr.check_min_size(options)
+
+
+def _reseeding(facts: FederationFacts, options: Options) -> str:
+    return "sums_ifca_reseed" if options["reseed"] else "sums_ifca"
+
+
+def _proximal(facts: FederationFacts, options: Options) -> str:
+    return "fedprox" if options["training"].proximal else "fedavg"
+
+
+HOW: dict[str, Any] = {"budget": tr.BUDGET, "total": tr.total}
+SUMS_ONLY = Algorithm(
+    name="sums_ifca", steps=sums_only, check=of_blocks, search=tr.least_sigma, title=_reseeding,
+    **HOW,
+)  # fmt: skip
+FEDAVG = Algorithm(
+    name="fedavg", steps=fedavg, check=partial(tr.of_clients, proximal=True),
+    search=tr.least_sigma, title=_proximal, **HOW,
+)  # fmt: skip
+FEDPER = Algorithm(
+    name="fedper", steps=fedper, check=tr.of_clients,
+    search=partial(tr.least_sigma, remembers=SHARED_UPDATE.remembers), **HOW,
+)  # fmt: skip
+plan_sums_only = SUMS_ONLY.door("plan_sums_only")
+plan_dp_fedavg = FEDAVG.door("plan_dp_fedavg")
+plan_dp_fedper = FEDPER.door("plan_dp_fedper")

@@ -500,7 +500,24 @@ def test_divisions_are_numbered_by_the_ledger():
     assert [ledger.new_division() for _ in range(3)] == [0, 1, 2]
     assert PrivacyLedger().new_division() == 0
     assert PrivacyLedger(n_divisions=3).new_division() == 3  # labels of the past stay taken
+    past = [ledger.line([NoNoise()], name="old", group="division 0/a")]
+    assert PrivacyLedger(releases=past).new_division() == 1  # also where nobody counted them
     assert repr(ledger) == repr(PrivacyLedger())
+
+
+@pytest.mark.parametrize("n_parts", [1, 2])
+@pytest.mark.parametrize("filter_", ["pure", "rdp", "basic"])
+def test_plans_that_are_open_at_once_share_the_budget(filter_, n_parts):
+    """Each plan divides the records anew: parts of two plans overlap, whatever their names."""
+    budget = Budget(1.0, 0.0 if filter_ == "pure" else 1e-6, filter_)
+    ledger, left = PrivacyLedger(adjacency="replace-one", budget=budget), []
+    for plan in range(3):
+        parts = [f"planned/{plan}.{part}" for part in range(n_parts)]
+        ledger.admit(
+            [ledger.line([RandomizedResponse(0.1)], name="x", group=p) for p in parts], name="plan"
+        )
+        left.append(ledger.remaining)
+    assert left[0] < 1 and left[2] == pytest.approx(1 - 3 * (1 - left[0]))
 
 
 # --- randomised response --------------------------------------------------------------------------

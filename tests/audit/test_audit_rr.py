@@ -13,7 +13,7 @@ from fedclust_helpers import audit
 from fedclust_helpers import rr_cluster as rr
 from fedclust_helpers.accounting import PrivacyLedger, gdp_mu
 from fedclust_helpers.client_statistics import models as client_models
-from fedclust_helpers.federation import ClientData, simulate
+from fedclust_helpers.federation import ClientData, TrustedServer, simulate
 from fedclust_helpers.ldp_kmeans import NoisyPoints, vector_sums
 
 pytestmark = pytest.mark.slow
@@ -68,7 +68,7 @@ TRAINING = rr.Training(Table(), cohort=6, clip=CLIP, n_steps=1, learning_rate=1.
 def planned(f, **options):
     how = {
         "n_clusters": K, "n_rounds": 1, "sigma": 1.0, "delta": DELTA, "min_size": 2,
-        "rebalance": "strict",
+        "rebalance": "strict", "initial": np.zeros((K, D)),
     } | options  # fmt: skip
     return rr.plan(f, TRAINING, **how)
 
@@ -77,7 +77,7 @@ def outputs(canary, *, seed, n_runs=RUNS, of=None, trust="trusted", adjacency="r
     """What `n_runs` runs of one plan hand out: a list of results."""
     f = federation(canary, trust, adjacency=adjacency, seed=seed)
     made = planned(f, **how) if of is None else of(f)
-    return made, [rr.run(f, made, initial=np.zeros((made.n_clusters, D))) for _ in range(n_runs)]
+    return made, [rr.run(f, made) for _ in range(n_runs)]
 
 
 def worlds(score, canaries, **how):
@@ -123,19 +123,25 @@ def test_sizes_after_rebalancing_tell_no_more_than_the_plan(rule, identifiers):
 
 def by_exact_identifiers(monkeypatch):
     """Rebalancing sees the exact identifiers; the released ones are right."""
-    seen = {}
-    privatise, rebalance = rr.algorithm.privatise, rr.algorithm.rebalance
-
-    def private(exact, mechanism, *, rng):
-        seen["exact"] = np.asarray(exact).argmax(axis=1)
-        return privatise(exact, mechanism, rng=rng)
-
-    monkeypatch.setattr(rr.algorithm, "privatise", private)
+    seen, rebalance = watched(monkeypatch), rr.rebalancing.rebalance
     monkeypatch.setattr(
-        rr.algorithm,
+        rr.rebalancing,
         "rebalance",
-        lambda clusters, *args, **how: rebalance(seen["exact"], *args, **how),
+        lambda clusters, *args, **how: rebalance(seen.get("exact", clusters), *args, **how),
     )
+
+
+def watched(monkeypatch):
+    """What the trusted server is sent, in a dictionary that nobody should have."""
+    seen, collect = {}, TrustedServer.collect
+
+    def watching(*args, **how):
+        sent = collect(*args, **how)
+        seen["exact"] = sent[0].argmax(axis=1)
+        return sent
+
+    monkeypatch.setattr(TrustedServer, "collect", watching)
+    return seen
 
 
 @RULES
@@ -150,24 +156,19 @@ def test_rebalancing_by_exact_identifiers_is_caught(monkeypatch, rule, identifie
 @pytest.mark.thorough
 def test_exact_sizes_behind_noised_identifiers_are_caught(monkeypatch):
     """Members are right; only whether a cluster is short of them is read off the exact ones."""
-    privatise, rebalance = rr.algorithm.privatise, rr.algorithm.rebalance
-    seen = {}
-
-    def private(exact, mechanism, *, rng):
-        seen["sizes"] = np.bincount(np.asarray(exact).argmax(axis=1), minlength=K)
-        return privatise(exact, mechanism, rng=rng)
+    rebalance = rr.rebalancing.rebalance
 
     def by_exact_sizes(clusters, k, min_size, *, rule, rng):
         out = rebalance(clusters, k, min_size, rule="off", rng=rng)
-        if seen["sizes"][0] < min_size:
+        if (seen.get("exact", out) == 0).sum() < min_size:
             out[np.flatnonzero(out == 1)[:1]] = 0
         return out
 
     # exact sizes [3, 3] and [2, 4]
     made, *scores = worlds(sees_sizes, MOVES, sigma=3.0, n_runs=1000, min_size=3, rebalance="off")
     assert judged(made, *scores, mu=1 / 3).passed
-    monkeypatch.setattr(rr.algorithm, "privatise", private)
-    monkeypatch.setattr(rr.algorithm, "rebalance", by_exact_sizes)
+    seen = watched(monkeypatch)
+    monkeypatch.setattr(rr.rebalancing, "rebalance", by_exact_sizes)
     made, *scores = worlds(sees_sizes, MOVES, sigma=3.0, n_runs=1000, min_size=3)
     assert judged(made, *scores, mu=1 / 3).verdict == "FAILED"
 
@@ -191,11 +192,16 @@ def along_common(result):
 MOSTLY_SUMS = {"identifier_share": 0.02, "rebalance": "off"}
 
 
+def mu_of_sums(made):
+    """Of one client, in all sums of a round."""
+    return made.mechanisms[0][1].gdp_mu
+
+
 @pytest.mark.parametrize("clusterer", first_of(CLUSTERERS))
 def test_updates_tell_no_more_than_the_plan(clusterer):
     score = along_common if clusterer == "fedcam" else along
     made, *scores = worlds(score, LOUD, clusterer=clusterer, n_runs=800, **MOSTLY_SUMS)
-    result = judged(made, *scores, mu=1 / made.sigma_theta)
+    result = judged(made, *scores, mu=mu_of_sums(made))
     assert result.passed, str(result)
     assert result.mu_lower_bound > 0.2  # the attack is real: the canary is not invisible
 
@@ -205,21 +211,21 @@ def test_updates_that_nobody_cuts_are_caught(monkeypatch, clusterer):
     monkeypatch.setattr(client_models, "clip_clients", lambda updates, clip: updates)
     score = along_common if clusterer == "fedcam" else along
     made, *scores = worlds(score, LOUD, clusterer=clusterer, **MOSTLY_SUMS)
-    result = judged(made, *scores, mu=1 / made.sigma_theta)
+    result = judged(made, *scores, mu=mu_of_sums(made))
     assert result.mu_alarm, str(result)
 
 
 @pytest.mark.parametrize("clusterer", first_of(CLUSTERERS))
 def test_sums_with_too_little_noise_are_caught(monkeypatch, clusterer):
-    noised = rr.algorithm.noised
+    noised = TrustedServer.noised
 
-    def less(total, mechanism, noise):
-        return total + 0.3 * (noised(total, mechanism, noise) - total)
+    def less(self, total, mechanism):
+        return total + 0.3 * (noised(self, total, mechanism) - total)
 
-    monkeypatch.setattr(rr.algorithm, "noised", less)
+    monkeypatch.setattr(TrustedServer, "noised", less)
     score = along_common if clusterer == "fedcam" else along
     made, *scores = worlds(score, LOUD, clusterer=clusterer, **MOSTLY_SUMS)
-    assert judged(made, *scores, mu=1 / made.sigma_theta).mu_alarm
+    assert judged(made, *scores, mu=mu_of_sums(made)).mu_alarm
 
 
 def test_fedcams_two_sums_do_not_share_their_noise(monkeypatch):
@@ -233,7 +239,7 @@ def test_fedcams_two_sums_do_not_share_their_noise(monkeypatch):
             [*(r.sizes[0] @ r.models), *(6 * r.common)] for r in results
         ])  # fmt: skip
         exact = np.tile(rows.sum(axis=0), 2)
-        std = made.mechanisms[1].std
+        std = made.mechanisms[0][1].std
         return noise, exact, np.array([np.sqrt(K) * std] * D + [std] * D)
 
     noise, exact, std = release(3)
@@ -243,17 +249,15 @@ def test_fedcams_two_sums_do_not_share_their_noise(monkeypatch):
         lambda rng, n: noise, exact, std, n_runs=500, rng=np.random.default_rng(1)
     )
     assert not good.alarm, str(good)
-    noised = rr.algorithm.noised
-    kept = {}
+    noised = TrustedServer.noised
 
-    def shared(total, mechanism, noise):
-        if total.ndim == 2:
-            out = noised(total, mechanism, noise)
-            kept["noise"] = (out - total).sum(axis=0) / np.sqrt(K)
-            return out
-        return total + kept["noise"]
+    def shared(self, total, mechanism):
+        out = noised(self, total, mechanism)
+        if total.shape == (K + 1, D):  # sums: the last one, of the common model, with their noise
+            out[K] = total[K] + (out - total)[:K].sum(axis=0) / np.sqrt(K)
+        return out
 
-    monkeypatch.setattr(rr.algorithm, "noised", shared)
+    monkeypatch.setattr(TrustedServer, "noised", shared)
     noise, _, std = release(3)
     bad = audit.audit_noise_scale(
         lambda rng, n: noise, noise.mean(axis=0), std, n_runs=500, rng=np.random.default_rng(1)
@@ -337,18 +341,17 @@ def along_all_rounds(result):
 
 @pytest.mark.parametrize("halved", [False, True])
 @pytest.mark.parametrize("adjacency", first_of(["replace-one", "add/remove"]))
-def test_everybody_in_every_round_costs_what_the_exact_curve_says(monkeypatch, adjacency, halved):
+def test_everybody_in_every_round_costs_what_the_exact_curve_says(adjacency, halved):
     """A whole run of four rounds, its canary loud in each: mu of (epsilon, delta) and no more."""
-    if halved:  # noise for C, sold under a relation in which 2C moves
-        monkeypatch.setattr(rr.designs, "gdp_mu", lambda *total: 2 * gdp_mu(*total))
     others = LOUD if adjacency == "replace-one" else (None, LOUD[0])
     scores = []
     for number, canary in enumerate(others):
         f = federation(canary, "ideal", adjacency=adjacency, seed=40 + number)
-        made = rr.plan_sums_only(
-            f, TRAINING, n_clusters=K, n_rounds=4, epsilon=8.0, delta=DELTA, reseed=False
-        )
-        runs = [rr.run(f, made, initial=np.zeros((K, D)), keep_history=True) for _ in range(RUNS)]
+        how = {"n_clusters": K, "n_rounds": 4, "delta": DELTA, "reseed": False}
+        made = rr.plan_sums_only(f, TRAINING, epsilon=8.0, **how)
+        if halved:  # noise for C, sold under a relation in which 2C moves
+            made = rr.plan_sums_only(f, TRAINING, sigma=made.dial.sigma / 2, **how)
+        runs = [rr.run(f, made) for _ in range(RUNS)]
         scores.append(np.array([along_all_rounds(r) for r in runs]))
     claimed = gdp_mu(8.0, DELTA)
     # 99.9 % each: at most 1e-3 false alarms of mu, seeded

@@ -141,7 +141,7 @@ def test_thumbs(tab: Any) -> None:
 
 @pytest.mark.parametrize("tab", [{"java_script_enabled": False}], indirect=True)
 def test_without_javascript_a_picture_stands_there(tab: Any) -> None:
-    for name, (chapter, _) in living.PLACES.items():
+    for name, chapter in living.PLACES.items():
         (path,) = SITE.glob(f"chapters/{chapter}_*.html")
         tab.goto(path.as_uri())
         question = tab.locator(".lv", has_text=living.WORDS[name][0])

@@ -267,7 +267,9 @@ def check_widgets(desk: Desk, name: str, path: Path | None, following: Path | No
     else:
         positions = widget_cells(path)
         cells = nbformat.read(path, as_version=4).cells
-        n_code_cells = sum(c.cell_type == "code" and bool(c.source.strip()) for c in cells)
+        code = [c for c in cells if c.cell_type == "code" and c.source.strip()]
+        folded = [c for c in code if c.metadata.get("jupyter", {}).get("source_hidden")]
+        n_code_cells = len(code) - len(folded)  # a folded cell has no numbered prompt
     page = desk.start(name)
     if following is not None and (os.cpu_count() or 1) > 1:
         desk.start(following.stem)

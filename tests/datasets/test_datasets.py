@@ -22,7 +22,7 @@ from scipy.stats import chi2, kstest
 
 from fedclust_helpers import datasets
 from fedclust_helpers.datasets import _files
-from fedclust_helpers.studies import paper_data
+from studies import paper_data
 
 # name, rows, columns, k, number of labels
 REAL = [

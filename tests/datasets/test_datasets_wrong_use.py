@@ -12,7 +12,7 @@ from conftest import seeded as rng
 from fedclust_helpers import datasets
 from fedclust_helpers.datasets import _files
 from fedclust_helpers.federation import ClientData
-from fedclust_helpers.studies import paper_data
+from studies import paper_data
 
 NAN, INF = float("nan"), float("inf")
 POINTS = np.random.default_rng(1).uniform(0, 10, (40, 3))

@@ -553,7 +553,7 @@ def test_a_statement_tells_planned_numbers_only():
         kept = as_json(door) | {"content": None}
         told.add((json.dumps(kept), door.statement()._repr_html_(),
                   door.transcript_.to_frame().to_csv()))  # fmt: skip
-        assert door.plan_.sampling is not None
+        assert door.plan_.releases[0].sampling is not None
     assert len(told) == 1
 
 
@@ -613,7 +613,7 @@ def test_feddp_is_the_function_on_scaled_data():
     federation = simulate(groups, "ideal", seed=4, domain="ball", bound=np.sqrt(2))
     server = np.clip(scale(related()), -1, 1)
     plan = feddp_kmeans.plan(federation, server, n_clusters=2, epsilon=2.0, n_rounds=2)
-    result = feddp_kmeans.run(federation, plan, server, rng=np.random.default_rng(4))
+    result = feddp_kmeans.run(federation, plan, rng=np.random.default_rng(4))
     np.testing.assert_allclose(fitted.result_.centers, result.centers, atol=1e-9)
     order = np.argsort(fitted.cluster_centers_[:, 0])
     np.testing.assert_allclose(fitted.cluster_centers_[order], MEANS, atol=5)
@@ -629,9 +629,9 @@ def test_feddp_protects_clients_by_the_adaptive_method_too():
     assert "one client" in str(fitted.statement())
     papers = feddp(unit="client", n_records=6000, rows_per_client=10)
     server = np.clip(related() / [50, 25] - 1, -1, 1)
-    assert papers._prepare(rows, None, owners).plan.clips == feddp_kmeans.ClipBounds.suggest(
-        server, rows_per_client=10, n_clusters=2
-    )
+    assert papers._prepare(rows, None, owners).plan.options[
+        "clips"
+    ] == feddp_kmeans.ClipBounds.suggest(server, rows_per_client=10, n_clusters=2)
 
 
 @pytest.mark.parametrize(
@@ -744,7 +744,7 @@ def test_the_papers_methods_cluster_models_too(method):
     X, y = two_groups(60)
     door = models(method=method, trust="trusted", n_rounds=3, options={"min_size": 5})
     fitted = door.fit(list(X), list(y))
-    assert fitted.plan_.clusterer == method and fitted.ledger_.adjacency == "replace-one"
+    assert fitted.plan_.options["clusterer"] == method and fitted.ledger_.adjacency == "replace-one"
     assert fitted.result_.epsilon <= 8.0 * (1 + 1e-9)
     assert len(fitted.predict(list(X))) == 60
 

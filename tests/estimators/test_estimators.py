@@ -259,7 +259,9 @@ def test_options_reach_the_plan_and_the_run(clients):
     fitted = model(options={"n_rounds": 3, "initial": start, "alpha": 0.5}).fit(clients)
     assert fitted.plan_.n_rounds == 3
     assert (fitted.result_.history[0] == start).all()
-    assert fitted.plan_.radii != model(options={"n_rounds": 3}).fit(clients).plan_.radii
+    assert fitted.plan_.broadcasts("radius") != model(options={"n_rounds": 3}).fit(
+        clients
+    ).plan_.broadcasts("radius")
 
 
 # --- labels ---------------------------------------------------------------------------------------
@@ -567,12 +569,12 @@ def test_behind_a_shuffler_hundreds_do_where_thousands_must(method):
     order = np.argsort(fitted.cluster_centers_[:, 0])
     np.testing.assert_allclose(fitted.cluster_centers_[order], [[40, -20], [160, 20]], atol=12.0)
     plan = fitted.plan_
-    assert plan.local_epsilon == local_epsilon_for(4000, 0.25, 1e-7) > 1.5
+    assert plan.dial.local_epsilon > local_epsilon_for(4000, 0.25, 1e-7) > 1.5
     assert fitted.result_.epsilon <= 0.25 and plan.delta == 1e-7
     assert {m.sender for m in fitted.transcript_.view("server")} == {"shuffler"}
     for text in (preview, str(fitted.statement())):
-        assert "shuffler sees" in text and "clones" in text
-        assert f"local epsilon {plan.local_epsilon:.4g}" in text
+        assert "shuffler sees" in text and "blanket" in text
+        assert f"local epsilon {plan.dial.local_epsilon:.4g}" in text
     few = local(method=method, epsilon=0.25).preview(rows).facts["warnings"]
     assert any(note.startswith("too few rows") for note in few)
     # and where even a shuffler does not help, the note says what a message may say

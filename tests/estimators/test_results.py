@@ -31,7 +31,8 @@ CASES: dict[str, dict[str, dict[str, Any]]] = {
     },
     "ldp_kmeans": {
         "plan": TWO, "plan_four_rounds": TWO, "plan_gaussian_reports": TWO,
-        "plan_grid_histogram": TWO, "plan_lloyd": TWO, "plan_private_mean": {},
+        "plan_grid_histogram": TWO, "plan_lloyd": TWO | {"initial": POINTS[:2]},
+        "plan_private_mean": {},
     },
     "rr_cluster": {
         "plan": ROUNDS | TWO | {"min_size": 2},
@@ -62,16 +63,12 @@ def planned_and_run(paper, name, options):
     options = {n: v for n, v in options.items() if v is not None}
     what = {"feddp_kmeans": (SERVER,), "rr_cluster": (TRAINING,)}.get(paper, ())
     made = getattr(module, name.split()[0])(fed, *what, **options)
-    if paper == "rr_cluster":
-        what = ()
     how: dict[str, Any] = {}
     if paper in ("feddp_kmeans", "ldp_kmeans"):
         how["rng"] = np.random.default_rng(5)
-    if paper == "ldp_kmeans" and name == "plan_lloyd":
-        how["initial"] = POINTS[:2]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return fed, made, module.run(fed, made, *what, **how)
+        return fed, made, module.run(fed, made, **how)
 
 
 @pytest.mark.parametrize(

@@ -156,18 +156,6 @@ def test_a_fit_that_is_refused_or_interrupted_leaves_the_fit_before_it(table):
     assert facts(model)["charged"] == before["charged"]
 
 
-# --- what only a simulation may look at -----------------------------------------------------------
-
-
-def test_no_door_shows_the_exact_choices_of_clients():
-    model = RRCluster(
-        2, epsilon=4.0, classes=[0, 1], trust="trusted", method="ifca", **BOX, **TEACHING,
-        options={"diagnose": True},
-    )  # fmt: skip
-    with pytest.raises(ValueError, match="options must be among .* got 'diagnose'"):
-        model.fit([[[1.0]], [[2.0]]], [[0], [1]])
-
-
 # --- odd tables -----------------------------------------------------------------------------------
 
 

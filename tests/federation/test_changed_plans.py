@@ -18,9 +18,11 @@ from conftest import refuses
 from fedclust_helpers import fastlloyd, rr_cluster
 from fedclust_helpers import ldp_kmeans as lk
 from fedclust_helpers.accounting import Sampling
-from fedclust_helpers.client_statistics import MODEL_BLOCKS
+from fedclust_helpers.client_statistics import MODEL_BLOCKS, RELATIVE_SUMS_AND_COUNTS
 from fedclust_helpers.federation import PlanMismatchError, planner, simulate
-from fedclust_helpers.studies.beyond import pe_means
+from studies.beyond import pe_means
+
+pytestmark = pytest.mark.slow
 
 ROWS = np.random.default_rng(0).uniform(-0.5, 0.5, (300, 2))
 
@@ -63,10 +65,10 @@ PLANS = {
               fastlloyd.run) for name, plan in fastlloyd.PLANS.items()},
     **{branch: (rows, partial(fastlloyd.plan_overclustered, branch=branch, **AUTO), fastlloyd.run)
        for branch in ("grid", "moments", "votes")},
-    "pe": (lambda: rows(domain="ball"), partial(pe_means.plan_pe, **TWO | FOUR), pe_means.run_pe),
+    "pe": (lambda: rows(domain="ball"), partial(pe_means.plan_pe, **TWO | FOUR), fastlloyd.run),
     **{name: (feddp_cases.federation, partial(feddp_cases.plan_of, name, n_rounds=2),
               feddp_cases.follow) for name in feddp_cases.VARIANTS},
-    **{f"local {name}": local(name) for name in ldp_cases.ALGORITHMS},
+    "local": local("one_round with sums"),
     "ifca": (lambda: drawn("replace-one"), models(rr_cluster.plan, **TWO), rr_cluster.run),
     "krr": (lambda: drawn("replace-one"), models(rr_cluster.plan, **TWO, identifiers="krr"),
             rr_cluster.run),
@@ -134,13 +136,12 @@ def test_a_changed_plan_is_run_as_stated_or_refused_with_nothing_charged(name):
 @pytest.mark.parametrize(
     ("name", "change"),
     [
-        ("fastlloyd", lambda p: {"radii": (*p.radii[:-1], 2 * p.radii[-1])}),
-        ("fastlloyd", lambda p: {"radii": p.radii[:-1]}),
-        ("grid", lambda p: {"rounds": p.rounds[:-1]}),
-        ("moments", lambda p: {"k_range": (5, 2)}),
-        ("feddp", lambda _: {"n_init": 0}),
-        ("krr", lambda _: {"identifier_epsilon": 1e-6, "sigma_theta": 1e6}),
-        ("sums", lambda _: {"sampling": None}),
+        ("fastlloyd", lambda p: {"given": (*p.given, ("alpha", 2.0))}),
+        ("fastlloyd", lambda p: {"dial": p.dial / 2}),
+        ("grid", lambda p: {"algorithm": fastlloyd.FASTLLOYD}),
+        ("moments", lambda p: {"parts": (("left", 1.0),)}),
+        ("feddp", lambda p: {"dial": dataclasses.replace(p.dial, outer=2.0)}),
+        ("krr", lambda p: {"dial": p.dial._replace(answer=1e-6)}),
     ],
 )
 def test_a_plan_that_would_fail_on_its_way_is_not_begun(name, change):
@@ -157,10 +158,11 @@ def test_a_release_is_the_next_one_of_the_plan_with_its_sampling_too():
     make, plan_of, _ = PLANS["sums"]
     fed = make()
     plan = plan_of(fed)
-    own = plan.broadcast() | {"count_weight": plan.count_weight, "models": np.zeros((2, 15))}
+    own = plan.options["training"].broadcast() | {"models": np.zeros((2, 15))}
+    own |= {"count_weight": plan.broadcasts("count_weight")[0]}
     for sampling in (None, Sampling("poisson", rate=0.9)):
         with fed.follow(plan), pytest.raises(PlanMismatchError, match=r"\(other sampling"):
-            fed.noisy_sum(MODEL_BLOCKS, plan.mechanisms, round=0, **own | {"sampling": sampling})
+            fed.noisy_sum(MODEL_BLOCKS, plan.mechanisms[0], round=0, sampling=sampling, **own)
     assert not fed.ledger.releases
 
 
@@ -173,8 +175,12 @@ def test_without_a_source_of_secure_noise_there_is_no_plan_and_no_charge(monkeyp
     how = r"^secure noise needs OpenDP: pip install 'fedclust\[secure\]'$"
     refuses(ImportError, how, fastlloyd.plan, fed, **TWO | FOUR)
     refuses(ImportError, how, fastlloyd.run, fed, plan)
-    alone: dict[str, Any] = {"round": 0, "centers": np.zeros((2, 2)), "radius": plan.radii[0]}
-    refuses(ImportError, how, fed.noisy_sum, plan.statistic, plan.mechanisms[0], **alone)
+    alone: dict[str, Any] = {
+        "round": 0,
+        "centers": np.zeros((2, 2)),
+        "radius": plan.broadcasts("radius")[0],
+    }
+    refuses(ImportError, how, fed.noisy_sum, RELATIVE_SUMS_AND_COUNTS, plan.mechanisms[0], **alone)
     assert not fed.ledger.releases and not fed.transcript.messages
     discrete = rows(noise="discrete")  # with a seed it takes no OpenDP
     fastlloyd.run(discrete, fastlloyd.plan(discrete, **TWO | FOUR))
@@ -188,6 +194,7 @@ def test_who_writes_a_planner_vouches_for_its_plans():
 
     @planner
     def truncated(federation):
-        return dataclasses.replace(plan, postprocess="truncate")
+        options = plan.options | {"postprocess": "truncate"}
+        return dataclasses.replace(plan, given=tuple(options.items()))
 
-    assert fastlloyd.run(fed, truncated(fed)).plan.postprocess == "truncate"
+    assert fastlloyd.run(fed, truncated(fed)).plan.options["postprocess"] == "truncate"

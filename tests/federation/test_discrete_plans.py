@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from conftest import first_of
 from feddp_cases import VARIANTS, plan_of
 from feddp_cases import federation as feddp_federation
 from rr_cases import DATA, MODEL, federation
@@ -12,7 +13,9 @@ from fedclust_helpers import fastlloyd
 from fedclust_helpers import ldp_kmeans as lk
 from fedclust_helpers import rr_cluster as rr
 from fedclust_helpers.federation import simulate
-from fedclust_helpers.studies.beyond.pe_means import plan_pe
+from studies.beyond.pe_means import plan_pe
+
+pytestmark = pytest.mark.slow
 
 ROWS = np.random.default_rng(3).uniform(-0.5, 0.5, (600, 3))
 ROOMS = [("ideal", {}), ("masked", {}), ("masked", {"bits": 32}),
@@ -78,7 +81,7 @@ def test_pe_means(d):
     )))  # fmt: skip
 
 
-@pytest.mark.parametrize("unit", ["point", "client"])
+@pytest.mark.parametrize("unit", first_of(["client", "point"]))
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_feddp(variant, unit):
     """Gaussian and Laplace steps, calibrated jointly: within the tolerance of that search."""
@@ -97,7 +100,7 @@ RR = {
 }
 
 
-@pytest.mark.parametrize("cohort", [20, 60])
+@pytest.mark.parametrize("cohort", first_of([60, 20]))
 @pytest.mark.parametrize("name", RR)
 def test_models(name, cohort):
     planner, trust, options = RR[name]
@@ -107,9 +110,9 @@ def test_models(name, cohort):
     ))  # fmt: skip
     same_noise(plans)
     if cohort == 60:  # everyone: the exact curve of issue 12 B
-        assert (plans[0].accountant, plans[1].accountant) == ("gdp", "near")
+        assert (plans[0].dial.accountant, plans[1].dial.accountant) == ("gdp", "near")
     elif name != "fedper":  # its heads remember
-        assert plans[0].accountant == plans[1].accountant
+        assert plans[0].dial.accountant == plans[1].dial.accountant
 
 
 LOCAL = {

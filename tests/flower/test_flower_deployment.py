@@ -31,7 +31,7 @@ from fedclust_helpers.secure_aggregation import public_key
 pytestmark = pytest.mark.federation
 pytest.importorskip("flwr", reason="needs Flower: make federation-test")
 
-SCRIPTS = Path(__file__).resolve().parents[2] / "scripts" / "federation"
+SCRIPTS = Path(__file__).resolve().parents[2] / "tools" / "federation"
 K, D, ROWS, ROUNDS = 10, 50, 1000, 5
 KEYS = [bytes([i + 1] * 32) for i in range(3)]
 DEADLINE = 300  # seconds for one exchange: a busy machine starts processes slowly

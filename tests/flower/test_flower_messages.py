@@ -72,6 +72,9 @@ def test_a_huge_shape_takes_no_memory():
     at = HEADER.size + 1
     huge = EXAMPLE[:at] + b"\0\4" + b"\xff" * 16 + EXAMPLE[at:]
     refuses(Wrong, "cut short or garbled", decode, huge)
+    for size in (b"\0" * 4 + b"\xff" * 12, b"\0\0\0\1" * 3 + b"\0" * 4):  # without any number
+        empty = EXAMPLE[:at] + b"\0\4" + size + EXAMPLE[at:]
+        refuses(Wrong, "cut short or garbled", decode, empty)
 
 
 def test_only_numbers_are_sent():

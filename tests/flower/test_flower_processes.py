@@ -1,5 +1,6 @@
 """Rooms as processes of their own, ended by SIGKILL: what a kill and a power cut leave behind."""
 
+import grp
 import json
 import os
 import queue
@@ -10,9 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from itertools import count
 from multiprocessing.connection import Client
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -31,7 +30,7 @@ from flower_cases import open_room as study_room
 from flower_cases import study as plain_study
 
 from fedclust_helpers.federation import simulate
-from fedclust_helpers.flower import RoundFailedError, Study
+from fedclust_helpers.flower import RoundFailedError
 from fedclust_helpers.flower import room as room_module
 from fedclust_helpers.flower.__main__ import main
 from fedclust_helpers.flower.journal import locked
@@ -178,65 +177,6 @@ def check_results(folder, agreed):
         assert run["charged"] == len(reference.ledger.releases)
 
 
-def run_server(folder, end="", number=0):
-    """A server as a process; its `number`-th "send" or "save" ends it by SIGKILL."""
-    script = (
-        "import sys, test_flower_processes as t; t.serve_until(*sys.argv[1:3], int(sys.argv[3]))"
-    )
-    path = os.pathsep.join(str(p) for p in (ROOT, ROOT / "tests", ROOT / "tests" / "flower"))
-    return subprocess.run(
-        [sys.executable, "-c", script, str(folder), end, str(number)], capture_output=True,
-        text=True, timeout=900, env={**os.environ, "PYTHONPATH": path},
-    )  # fmt: skip
-
-
-def serve_until(folder, end, number):
-    """In that process."""
-    folder = Path(folder)
-    transport = Sockets(folder)
-    room = server(folder, Study.read(folder / "study.json"), transport, patience=5.0)
-    calls = count(1)
-
-    def killed_before(function):
-        def call(*arguments):
-            if next(calls) == number:
-                time.sleep(0.2)  # what was sent before arrives
-                os.kill(os.getpid(), signal.SIGKILL)
-            return function(*arguments)
-
-        return call
-
-    if end == "send":
-        transport.send = killed_before(transport.send)
-    elif end == "save":
-        room.journal.save = killed_before(room.journal.save)
-    room.run()
-
-
-@pytest.mark.thorough
-def test_a_killed_server_process_goes_on(tmp_path):
-    """Ended with a release half asked for, half kept and not kept; then without its journal."""
-    agreed = study(noise_from="server")
-    (tmp_path / "study.json").write_text(agreed.to_json())
-    furnish(tmp_path, agreed)
-    processes, journal = Processes(tmp_path), tmp_path / "server.json"
-    try:
-        # 3 sends are a hello, 3 more a release: two clients know release 0, the third does not
-        assert run_server(tmp_path, "send", 6).returncode == -signal.SIGKILL
-        assert not journal.exists()
-        assert run_server(tmp_path, "save", 2).returncode == -signal.SIGKILL  # answers, no total
-        assert len(json.loads(journal.read_text())["runs"]) == 1
-        kept = journal.rename(tmp_path / "elsewhere.json")
-        lost = run_server(tmp_path)
-        assert lost.returncode == 1 and "a journal was lost or put back" in lost.stderr
-        kept.rename(journal)
-        done = run_server(tmp_path)
-        assert done.returncode == 0, done.stderr
-        check_results(tmp_path, agreed)
-    finally:
-        processes.stop()
-
-
 def test_a_configuration_names_what_is_missing(tmp_path):
     path = tmp_path / "room.toml"
     path.write_text('rows = "rows.csv"\nepsilon = 1.0\n')
@@ -278,9 +218,19 @@ def test_one_room_for_a_journal_and_a_socket(tmp_path, what, monkeypatch):
     """A second one would deafen the first; that a kill opens the lock again is tested below."""
     furnish(tmp_path, study())
     path = tmp_path / "0" / "room.toml"
-    monkeypatch.setattr(room_module, "_listening", lambda socket: pytest.fail("the room opened"))
+    monkeypatch.setattr(room_module, "_listening", lambda *_: pytest.fail("the room opened"))
     with locked(read_config(path)[what]):
         refuses(SystemExit, "is in use by another process", main, ["room", str(path)])
+    (path.parent / "centers.csv").touch()  # of another run
+    refuses(SystemExit, "is there before the run is finished", main, ["room", str(path)])
+
+
+def test_a_socket_is_for_the_room_and_for_a_group_that_is_named(tmp_path):
+    """Flower runs the server's program: it needs the socket, and an account without the files."""
+    group = grp.getgrgid(os.getgid()).gr_name
+    for named, mode in ((None, 0o600), (group, 0o660)):
+        with room_module._listening(tmp_path / "s", named):
+            assert stat.S_IMODE((tmp_path / "s").stat().st_mode) == mode
 
 
 def test_a_plan_can_be_read_before_anything_is_sent(tmp_path, capsys):

@@ -13,17 +13,12 @@ from flower_cases import (
     N_CLIENTS,
     SECRET,
     SERVERLESS,
-    SUMS,
-    BadNetwork,
-    KilledClients,
+    Recording,
     ask,
-    assert_same,
     client_rows,
     hello,
-    one_answer_each,
     open_room,
     open_rooms,
-    outcome,
     refused,
     server,
     session_of_room,
@@ -39,94 +34,10 @@ from fedclust_helpers.secure_aggregation import PadBook, pair_secret, public_key
 
 SKETCH: dict[str, Any] = {"n_clusters": 2, "epsilon": 2.0}
 ONE_ROUND = study(method="ldp_one_round", options=SKETCH, **LOCAL)
+SKETCHED = study(method="ldp_sketch", options=SKETCH, **LOCAL)
 WITH_SUMS = study(method="ldp_one_round", options=SKETCH | {"sums": True}, **LOCAL)
-STUDIES = {
-    "serverless": study(**SERVERLESS),
-    "serverless, 32 bits": study(bits=32, **SERVERLESS),
-    "serverless, over-clustered": study(
-        method="fastlloyd_overclustered", options={"n_clusters": 3, "epsilon": 2.0}, **SERVERLESS
-    ),
-    "serverless, models": study(method="sums_only", options=SUMS, unit="client", **SERVERLESS),
-    "one round": ONE_ROUND,
-    "one round with sums": WITH_SUMS,
-    "sketch": study(method="ldp_sketch", options=SKETCH, **LOCAL),
-    "sketch of seven columns": study(method="ldp_sketch", options=SKETCH, n_features=7, **LOCAL),
-}  # fmt: skip
-
-pytestmark = pytest.mark.filterwarnings("ignore:nothing stands out")  # 165 users are few
-
-
-@pytest.fixture(params=list(STUDIES))
-def agreed(request):
-    return STUDIES[request.param]
-
-
-def test_round_by_round_equal_to_one_process(agreed, tmp_path):
-    rooms = open_rooms(tmp_path, agreed)
-    returned = server(tmp_path, agreed, Direct(rooms)).run()
-    assert_same(agreed, returned, rooms)
-
-
-FEW = [STUDIES["serverless"], WITH_SUMS]
-
-
-@pytest.mark.parametrize("fault", ["lost", "doubled", "late", "cut short", "garbled"])
-@pytest.mark.parametrize("agreed", FEW, ids=lambda agreed: agreed.trust)
-def test_a_bad_network_changes_nothing(tmp_path, fault, agreed):
-    rooms = open_rooms(tmp_path, agreed)
-    network = BadNetwork(rooms, fault, seed=2)
-    returned = server(tmp_path, agreed, network).run()
-    assert_same(agreed, returned, rooms)
-    assert network.n_spoilt or fault == "late"
-    assert one_answer_each(network.answers, len(rooms[0].plan.releases))
-
-
-@pytest.mark.parametrize("number", [0, 1])
-@pytest.mark.parametrize("when", ["before", "before renaming", "after"])
-@pytest.mark.parametrize("agreed", FEW, ids=lambda agreed: agreed.trust)
-def test_a_killed_client_goes_on(tmp_path, when, number, agreed):
-    network = KilledClients(tmp_path, agreed, when, number)
-    returned = server(tmp_path, agreed, network).run()
-    assert_same(agreed, returned, network.rooms)
-    assert one_answer_each(network.answers, len(network.rooms[0].plan.releases))
-
-
-@pytest.mark.parametrize("agreed", [STUDIES["serverless"], ONE_ROUND], ids=lambda a: a.trust)
-def test_secure_mode_draws_fresh_noise(tmp_path, agreed):
-    pytest.importorskip("opendp", reason="secure noise needs OpenDP (fedclust[secure])")
-    outcomes = []
-    for run in ("one", "two"):
-        again, folder = replace(agreed, run=run, seed=None), tmp_path / run
-        folder.mkdir()
-        rooms = open_rooms(folder, again)
-        network = Recording(rooms)
-        server(folder, again, network).run()
-        plan = rooms[0].plan
-        assert abs(rooms[0].ledger().epsilon(plan.delta) - 2.0) < 1e-6
-        if agreed.trust == "serverless":
-            found = [outcome(room.result) for room in rooms]
-            assert all(np.array_equal(found[0], other) for other in found)
-        outcomes.append(network.answers[0])
-    assert any((a != b).any() for a, b in zip(*outcomes, strict=True))
-
-
-class Recording(Direct):
-    """What each room sent, release by release."""
-
-    def __init__(self, rooms):
-        super().__init__(rooms)
-        self.first: list[dict[int, list[np.ndarray]]] = [{} for _ in rooms]
-
-    def send(self, address, message):
-        super().send(address, message)
-        frame = decode(self._waiting[-1][1])
-        if frame.kind == "answer":
-            self.first[address].setdefault(frame.number, list(frame.arrays.values()))
-
-    @property
-    def answers(self) -> list[list[np.ndarray]]:
-        """By room, all arrays of all releases (an impatient server may ask twice)."""
-        return [sum(by_number.values(), []) for by_number in self.first]
+# 165 users are few
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:nothing stands out")]
 
 
 # --- without a server -----------------------------------------------------------------------------
@@ -144,7 +55,7 @@ def test_relay_and_a_client_together_read_no_third_message(tmp_path):
         sent = sent - PadBook(SECRET, session_of_room(room)).pads(name, 0, N_CLIENTS, sent.shape)[0]
         pair = pair_secret(KEYS[2], public_key(KEYS[0]))  # what clients 2 and 0 share
         pad = PadBook(pair, session_of_room(room)).pads(f"pair|{name}", 0, 1, sent.shape)[0]
-        decode_sum = room._seat(PrivacyLedger()).fixed_point.decode
+        decode_sum = room._seat().fixed_point.decode
         left[agreed.trust] = [np.abs(decode_sum(sent)), np.abs(decode_sum(sent + pad))]
     assert left["masked"][0].max() < 1000  # 40 rows and one share of noise
     assert np.min(left["serverless"]) > 1e6  # uniform on the ring: fails in 1 of 1000 seeds
@@ -178,7 +89,7 @@ def test_a_federation_without_a_server_says_what_the_relay_sees(tmp_path):
 # --- local reports --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("agreed", [ONE_ROUND, WITH_SUMS, STUDIES["sketch"]],
+@pytest.mark.parametrize("agreed", [ONE_ROUND, WITH_SUMS, SKETCHED],
                          ids=["bits", "vectors", "symbols"])  # fmt: skip
 def test_the_server_gets_the_reports_of_one_process_and_nothing_else(tmp_path, agreed):
     rooms = open_rooms(tmp_path, agreed)
@@ -233,7 +144,7 @@ def test_a_request_brings_no_question(tmp_path):
 
 @pytest.mark.parametrize("spoil", ["fewer users", "another kind", "an unknown symbol"])
 def test_reports_that_no_user_would_send_are_not_counted(tmp_path, spoil):
-    agreed = STUDIES["sketch"]
+    agreed = SKETCHED
 
     class Odd(Direct):
         def send(self, address, message):

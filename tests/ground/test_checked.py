@@ -211,7 +211,7 @@ def test_every_hint_of_the_library_is_read():
             continue
         for value in vars(importlib.import_module(name)).values():
             if isinstance(value, type) and is_dataclass(value):
-                found += len(_checked._hints(value.__init__, value))
+                found += len(_checked.hints_of(value.__init__, value))
     assert found > 300
     fed = simulate([[[0.1, 0.2]] * 20, [[0.3, 0.4]] * 20], "ideal", seed=1)
     plan = fastlloyd.plan(fed, n_clusters=2, epsilon=1.0)

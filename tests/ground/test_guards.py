@@ -1,7 +1,6 @@
 """Guards that stand behind others: each of them refuses alone, where the outer one is passed by."""
 
 import math
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -33,6 +32,12 @@ def test_a_reservation_pays_for_what_was_admitted_and_nothing_else():
         ledger.charge([mech.Gaussian(1.0, 50.0)], name="once more", reservation=held)
     ledger.close(held)
     assert len(ledger.releases) == 2
+    parts = [ledger.line([mech.Gaussian(1.0, 90.0)], name="x", group=f"planned/{p}") for p in "ab"]
+    held = ledger.admit(parts, name="two parts of one division, which cost what one costs")
+    ledger.charge(parts[0].mechanisms, name="x", group="division 0/a", reservation=held)
+    with pytest.raises(BudgetExceededError, match="is not the next that was admitted"):
+        ledger.charge(parts[1].mechanisms, name="x", group="division 1/b", reservation=held)
+    ledger.charge(parts[1].mechanisms, name="x", group="division 0/b", reservation=held)
 
 
 def test_a_reservation_is_good_for_its_own_ledger_until_it_is_closed():
@@ -117,30 +122,3 @@ def test_a_partition_is_not_released_under_add_remove_even_with_everyone():
         else:
             with pytest.raises(ValueError, match="must keep a ledger for replace-one"):
                 rr_cluster.plan(f, training, min_size=2, **options)
-
-
-@pytest.mark.parametrize(
-    ("noise", "source"),
-    [
-        (mech.Gaussian(2.0, 5.0, "replace-one"), np.random.default_rng(6)),
-        (mech.DiscreteGaussian(2.0, 5.0, 2.0**-30, "replace-one"), mech.SECURE),
-    ],
-    ids=["continuous", "secure"],
-)
-def test_no_two_numbers_of_a_round_share_their_noise(noise, source):
-    """Updates of zero: what is released is noise alone, sums of both clusters and the common one.
-
-    On the coarsest of these grids two of nine agree with probability below 1e-8.
-    """
-    plan = SimpleNamespace(
-        n_clusters=2, n_parameters=3, min_size=0, rebalance="off",
-        training=SimpleNamespace(server_rate=1.0), mechanisms=(mech.NoNoise("replace-one"), noise),
-    )  # fmt: skip
-    zeros = np.zeros((6, 6), dtype=np.int64 if noise.grid else np.float64)
-    rng = np.random.default_rng(7)
-    exact = np.eye(2)[rng.integers(2, size=6)]
-    start = np.zeros((2, 3)), np.zeros(3)
-    made = rr_cluster.algorithm.additive_round(plan, *start, exact, zeros, noise=source, rng=rng)
-    released = np.concatenate([made.sums.ravel(), 6 * made.common])
-    assert released.shape == (9,) and len(np.unique(np.abs(released))) == 9
-    assert np.abs(released).min() > 0

@@ -8,6 +8,7 @@ import pytest
 
 from fedclust_helpers import audit, fastlloyd
 from fedclust_helpers._progress import showing
+from fedclust_helpers.client_statistics import RELATIVE_SUMS_AND_COUNTS
 from fedclust_helpers.federation import simulate
 
 
@@ -20,7 +21,11 @@ def planned(**options):
 def released(federation, plan, n=3):
     for t in range(n):
         federation.noisy_sum(
-            plan.statistic, plan.mechanisms[t], round=t, centers=np.eye(2), radius=plan.radii[t]
+            RELATIVE_SUMS_AND_COUNTS,
+            plan.mechanisms[t],
+            round=t,
+            centers=np.eye(2),
+            radius=plan.broadcasts("radius")[t],
         )
 
 
@@ -87,8 +92,8 @@ def test_a_function_cannot_make_releases_of_its_own():
 
     def asks(done, total):
         federation.noisy_sum(
-            plan.statistic, plan.mechanisms[done], round=done, centers=np.eye(2),
-            radius=plan.radii[done],
+            RELATIVE_SUMS_AND_COUNTS, plan.mechanisms[done], round=done, centers=np.eye(2),
+            radius=plan.broadcasts("radius")[done],
         )  # fmt: skip
 
     with pytest.warns(RuntimeWarning, match="PlanMismatchError"), federation.follow(plan, asks):

@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import pickle
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -18,7 +19,7 @@ from sklearn.base import clone
 from fedclust_helpers import fastlloyd
 from fedclust_helpers._state import CopyRefusedError
 from fedclust_helpers.accounting import Budget, BudgetExceededError, PrivacyLedger
-from fedclust_helpers.client_statistics import SUMS_AND_COUNTS, TOTAL
+from fedclust_helpers.client_statistics import RELATIVE_SUMS_AND_COUNTS, SUMS_AND_COUNTS, TOTAL
 from fedclust_helpers.federation import PlanMismatchError, Randomness, planner, simulate
 from fedclust_helpers.mechanisms import DiscreteGaussian, Gaussian, NoNoise
 from fedclust_helpers.secure_aggregation import PadBook
@@ -149,9 +150,16 @@ def test_what_a_ledger_promises_cannot_be_set(name):
 
 
 @pytest.mark.parametrize("filter_", ["basic", "gdp", "rdp"])
-def test_threads_share_one_budget(filter_):
+def test_threads_share_one_budget(filter_, monkeypatch):
     """Eight threads at once, where one release fits: one is granted."""
-    for _ in range(20):
+    check = PrivacyLedger._require
+
+    def slow(*given):
+        check(*given)
+        time.sleep(0.02)  # the others are here meanwhile, unless a lock keeps them out
+
+    monkeypatch.setattr(PrivacyLedger, "_require", slow)
+    for _ in range(2):
         ledger = PrivacyLedger(budget=Budget(1.0, 1e-5, filter_))
         barrier, granted = threading.Barrier(8), []
 
@@ -234,7 +242,7 @@ def test_a_run_releases_what_its_plan_says_and_nothing_else():
     federation = simulate([rows(40), rows(40, 1)], "ideal", seed=1)
     plan = fastlloyd.plan(federation, n_clusters=2, epsilon=1.0)
     first = plan.releases[0]
-    good = {"centers": np.zeros((2, 2)), "radius": plan.radii[0]}
+    good = {"centers": np.zeros((2, 2)), "radius": plan.broadcasts("radius")[0]}
     with federation.follow(plan) as held:
         assert held.charged == []
         for wrong in (
@@ -242,16 +250,20 @@ def test_a_run_releases_what_its_plan_says_and_nothing_else():
             {"mechanisms": plan.mechanisms[1]},
             {"statistic": SUMS_AND_COUNTS},
         ):
-            call = {"statistic": plan.statistic, "mechanisms": first.mechanisms, "round": 0} | wrong
+            call = {
+                "statistic": RELATIVE_SUMS_AND_COUNTS,
+                "mechanisms": first.mechanisms,
+                "round": 0,
+            } | wrong
             arguments = {"centers": good["centers"]} if "statistic" in wrong else good
             with pytest.raises(ValueError):
                 federation.noisy_sum(
                     call["statistic"], call["mechanisms"], round=call["round"], **arguments
                 )
             assert not federation.ledger.releases
-        federation.noisy_sum(plan.statistic, first.mechanisms, round=0, **good)
+        federation.noisy_sum(RELATIVE_SUMS_AND_COUNTS, first.mechanisms, round=0, **good)
         with pytest.raises(PlanMismatchError, match="is not the next one of the plan"):
-            federation.noisy_sum(plan.statistic, first.mechanisms, round=0, **good)
+            federation.noisy_sum(RELATIVE_SUMS_AND_COUNTS, first.mechanisms, round=0, **good)
         refuses(PlanMismatchError, "a run is under way", fastlloyd.run, federation, plan)
     assert len(federation.ledger.releases) == 1
 
@@ -292,8 +304,8 @@ def test_a_failed_run_keeps_what_it_released_and_frees_what_it_did_not():
     assert federation.ledger.remaining == 1
     with pytest.raises(RuntimeError), federation.follow(plan):
         federation.noisy_sum(
-            plan.statistic, plan.mechanisms[0], round=0, centers=np.zeros((2, 2)),
-            radius=plan.radii[0],
+            RELATIVE_SUMS_AND_COUNTS, plan.mechanisms[0], round=0, centers=np.zeros((2, 2)),
+            radius=plan.broadcasts("radius")[0],
         )  # fmt: skip
         raise RuntimeError("after the first release")
     assert len(federation.ledger.releases) == 1

@@ -4,7 +4,6 @@ Every refusal is checked for three things besides the message: the ledger stayed
 with data was sent, and the message quotes no value of the data.
 """
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -334,8 +333,8 @@ def test_an_array_cannot_hide_a_number_that_the_sensitivity_needs():
     assert not federation.ledger.releases and not federation.transcript.messages
 
 
-def test_a_plan_keeps_its_own_start():
+def test_a_start_fits_the_plan():
     federation = simulate([np.full((20, 2), 0.1), np.full((20, 2), 0.3)], "ideal", seed=1)
-    plan = fastlloyd.plan(federation, n_clusters=3, epsilon=1.0)
+    given = {"n_clusters": 3, "epsilon": 1.0}
     for wrong in (np.zeros((5, 2)), np.zeros((3, 3)), np.full((3, 2), np.nan), "nowhere"):
-        refuses(ValueError, "initial", replace, plan, initial=wrong)
+        refuses(ValueError, "initial", fastlloyd.plan, federation, **given, initial=wrong)

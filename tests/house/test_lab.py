@@ -24,8 +24,8 @@ def checkout(tmp_path: Path) -> Path:
     """A repository of its own with the notebooks and what `make lab` needs."""
     folder = tmp_path / "checkout"
     shutil.copytree(ROOT / "notebooks", folder / "notebooks")
-    (folder / "scripts").mkdir()
-    for name in (".gitignore", "jupytext.toml", "scripts/lab.py"):
+    (folder / "tools").mkdir()
+    for name in (".gitignore", "jupytext.toml", "tools/lab.py"):
         shutil.copyfile(ROOT / name, folder / name)
     return folder
 
@@ -38,7 +38,7 @@ def say(path: Path, text: str) -> None:
 
 
 def test_copies_that_were_changed_are_kept_and_others_renewed(checkout: Path) -> None:
-    copy_notebooks = run_path(str(checkout / "scripts" / "lab.py"))["copy_notebooks"]
+    copy_notebooks = run_path(str(checkout / "tools" / "lab.py"))["copy_notebooks"]
     notebook, copy = checkout / "notebooks" / NAME, checkout / "lab" / NAME
     assert copy_notebooks() == [] and copy.read_bytes() == notebook.read_bytes()
     run = json.loads(copy.read_text("utf-8"))
@@ -63,7 +63,7 @@ def test_run_all_and_autosave_leave_the_checkout_clean(checkout: Path, tmp_path:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     flags = [f"--port={port}", "--ServerApp.port_retries=0", "--IdentityProvider.token=t"]
-    command = [sys.executable, str(checkout / "scripts" / "lab.py"), "--no-browser", *flags]
+    command = [sys.executable, str(checkout / "tools" / "lab.py"), "--no-browser", *flags]
     path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     environment = {k: v for k, v in os.environ.items() if k != "MPLBACKEND"} | {
         "PYTHONPATH": path, "JUPYTER_RUNTIME_DIR": str(tmp_path / "runtime"),

@@ -19,8 +19,8 @@ import pandas as pd
 import pytest
 from conftest import refuses
 
-from fedclust_helpers.studies.bench import plots, readable
-from fedclust_helpers.studies.bench.lesson import REMARK, Lesson
+from studies.bench import plots, readable
+from studies.bench.lesson import REMARK, Lesson
 from tools import variations
 from tools.variations import __main__ as tool
 

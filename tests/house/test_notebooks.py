@@ -50,7 +50,7 @@ def _load(path: Path) -> ModuleType:
     return module
 
 
-BUILD = _load(ROOT / "scripts" / "build_notebooks.py")
+BUILD = _load(ROOT / "tools" / "build_notebooks.py")
 COMPARE = _load(FOLDER / "conftest.py")
 
 
@@ -192,11 +192,9 @@ def test_only_widget_cells_make_controls(path: Path) -> None:
 def test_widget_cells_call_what_there_is(path: Path) -> None:
     """Nothing runs them but a browser, so look at names and arguments here."""
     code = [cell.source for cell in read(path).cells if cell.cell_type == "code"]
-    imported = re.findall(
-        r"^from fedclust_helpers\.studies\.(\w+) import widget as play$", "\n".join(code), re.M
-    )
+    imported = re.findall(r"^from studies\.(\w+) import widget as play$", "\n".join(code), re.M)
     assert len(imported) == 1, "one module of widgets, imported as play"
-    module = importlib.import_module(f"fedclust_helpers.studies.{imported[0]}.widget")
+    module = importlib.import_module(f"studies.{imported[0]}.widget")
     found = 0
     for cell in read(path).cells:
         if not is_widget(cell):

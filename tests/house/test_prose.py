@@ -19,6 +19,7 @@ PAGES = [
     *sorted(ROOT.glob("*.md")),
     *sorted((ROOT / "docs").glob("*.md")),
     *sorted((ROOT / "data").rglob("*.md")),
+    *sorted((ROOT / "studies").rglob("*.md")),
     *sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.py")),
 ]
 every_page = pytest.mark.parametrize("path", PAGES, ids=lambda p: p.relative_to(ROOT).as_posix())

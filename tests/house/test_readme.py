@@ -1,42 +1,53 @@
-"""The code in the README runs as printed."""
+"""The code in the README and on the page "use it" runs as printed."""
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-README = Path(__file__).parents[2] / "README.md"
+ROOT = Path(__file__).parents[2]
+README, USE = ROOT / "README.md", ROOT / "docs" / "using.md"
 
 
-def test_the_python_example_runs_and_prints_what_it_says(capsys, tmp_path, monkeypatch):
+def run(path: Path) -> dict[str, Any]:
+    """All Python blocks of a page, one after the other, in one space of names."""
+    blocks = re.findall(r"```python\n(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL)
+    names: dict[str, Any] = {}
+    for block in blocks:
+        exec(compile(block, path.name, "exec"), names)
+    return names
+
+
+def test_the_five_lines_of_the_readme_end_in_the_statement(capsys: Any) -> None:
+    pytest.importorskip("opendp")
+    model = run(README)["model"]
+    assert model.cluster_centers_.shape == (3, 2)
+    printed = capsys.readouterr().out
+    assert printed.strip() == str(model.statement()).strip()
+    assert "clients see" in printed and "server sees" in printed, "who may see what"
+
+
+def test_the_code_of_the_page_runs_and_prints_what_it_says(
+    capsys: Any, tmp_path: Path, monkeypatch: Any
+) -> None:
     pytest.importorskip("opendp")
     monkeypatch.chdir(tmp_path)  # it saves a model
-    blocks = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
-    assert blocks, "the README shows how to use the helpers"
-    first = next(block for block in blocks if "FastLloydKMeans(" in block)
-    names: dict = {}
-    exec(compile(first, "README.md", "exec"), names)
-    for block in blocks:  # each as copied: alone, or right after the first where the text says so
-        if block != first:
-            space = dict(names) if "clients" in block else {}
-            exec(compile(block, "README.md", "exec"), space)
-            names |= {name: space[name] for name in ("result", "local") if name in space}
-    model = names["model"]
+    names = run(USE)
+    model, local = names["model"], names["local"]
     assert model.cluster_centers_.shape == (3, 2)
     assert model.ledger_.epsilon(model.result_.delta) == pytest.approx(1.0, rel=1e-6)
     printed = capsys.readouterr().out
     assert "this is a preview" in printed and (tmp_path / "model.json").is_file()
     assert "relative sums and counts" in printed
-    assert "clients see" in printed and "server sees" in printed, "who may see what"
     assert "send it no result" not in printed, "what is printed may be published"
     assert names["result"].private and names["result"].centers.shape == (3, 2)
-    local = names["local"]
     assert local.cluster_centers_.shape == (3, 2)
     assert local.ledger_.epsilon(0.0) == pytest.approx(4.0)
 
 
-def test_the_readme_says_who_may_see_published_results():
-    text = README.read_text(encoding="utf-8")
+def test_the_page_says_who_may_see_published_results() -> None:
+    text = USE.read_text(encoding="utf-8")
     first = text.index("print(model.cluster_centers_)")
     said = text.index("**Who may see the result?**")
     assert first < said < first + 1700
@@ -44,9 +55,17 @@ def test_the_readme_says_who_may_see_published_results():
         assert word in text
 
 
-def test_every_command_in_the_readme_exists():
+def test_the_readme_can_be_finished() -> None:
     text = README.read_text(encoding="utf-8")
-    makefile = (README.parent / "Makefile").read_text(encoding="utf-8")
+    assert text.count("\n") <= 150
+    places = [text.index(f"**{word}.**") for word in ("Learn", "Use", "Check")]
+    assert places == sorted(places) and places[-1] < text.index("make lab")
+    assert len(re.findall(r"<https://arxiv\.org/abs/\d{4}\.\d{5}>", text)) == 4
+
+
+def test_every_command_in_the_readme_exists() -> None:
+    text = README.read_text(encoding="utf-8")
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     commands = set(re.findall(r"(?:`|^)make ([a-z-]+)", text, re.M))
     assert {"lab", "test", "help", "mutants"} <= commands
     targets = set(re.findall(r"^([a-z-]+):", makefile, re.M))

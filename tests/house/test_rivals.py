@@ -11,9 +11,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from fedclust_helpers import studies
-from fedclust_helpers.studies.bench import partial
-from fedclust_helpers.studies.bench.runner import as_csv
+import studies
+from studies.bench import partial
+from studies.bench.runner import as_csv
 from tools.rivals import __main__ as command
 from tools.rivals import environments, tables
 from tools.rivals.environments import Process, Rival, RivalUnavailableError

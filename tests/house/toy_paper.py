@@ -7,18 +7,18 @@ error falls like 1/N.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+import math
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
 
-from fedclust_helpers._progress import Progress
-from fedclust_helpers._validation import FloatArray, IntArray, check_int
+from fedclust_helpers._validation import Count, FloatArray, IntArray
 from fedclust_helpers.client_statistics import TOTAL
 from fedclust_helpers.client_statistics.base import COUNT, Change, ClientStatistic, Values, vector
-from fedclust_helpers.federation import Plan, PlannedRelease, RunResult, planner, simulate
-from fedclust_helpers.studies.bench.grading import Claim
+from fedclust_helpers.federation import simulate
+from fedclust_helpers.program import Algorithm, Public, Release, Steps, gaussian, run
+from studies.bench.grading import Claim
 
 # --- 1. the statistic: what a client computes, and what one record can change in it ---------------
 
@@ -38,50 +38,28 @@ TOTAL_AND_COUNT = ClientStatistic(
     "total_and_count", ("total", "count"), total_and_count, changes, domain="ball"
 )
 
-# --- 2. the plan: every public number, and the noise that the federation chooses ------------------
+# --- 2. the algorithm: it asks for noised sums, and says how much noise each part gets ------------
 
 
-@planner
-def plan(federation: Any, *, epsilon: float, delta: float, n_rounds: int = 1) -> Plan:
-    """One noised sum for (epsilon, delta), one point, whatever the ledger's relation."""
-    check_int(n_rounds, "n_rounds")
-    # both parts and all rounds share mu^2 equally
-    multiplier = federation.noise_multiplier(epsilon, delta) * float(np.sqrt(2 * n_rounds))
-    d = federation.n_features
-    noise = tuple(
-        federation.gaussian(TOTAL_AND_COUNT, part, multiplier=multiplier, n_coordinates=size)
-        for part, size in (("total", d), ("count", 1))
-    )
-    first = PlannedRelease.of(TOTAL_AND_COUNT, noise, round=0, numbers=d + 1)
-    return Plan(
-        method="the private mean", n_clusters=1, n_features=d, n_rounds=n_rounds,
-        epsilon=epsilon, delta=delta, facts=federation.facts,
-        releases=tuple(replace(first, round=t) for t in range(n_rounds)),
-    )  # fmt: skip
-
-
-# --- 3. the run: the algorithm, and nothing else --------------------------------------------------
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class MeanResult(RunResult):
+class Mean(NamedTuple):
     """The mean (1, d) of all rounds."""
 
     centers: FloatArray
 
 
-def run(federation: Any, plan: Plan, *, progress: Progress = False) -> MeanResult:
-    """Follow the plan on its federation; `progress` as for every run."""
-    means = []
-    with federation.follow(plan, progress) as held:
-        for t, release in enumerate(plan.releases):
-            total, count = federation.noisy_sum(TOTAL_AND_COUNT, release.mechanisms, round=t)
-            means.append(total / max(float(count[0]), 1.0))
-    return MeanResult(
-        plan=plan, ledger=federation.ledger.of(held), transcript=federation.transcript,
-        centers=np.mean(means, axis=0)[None],
-    )  # fmt: skip
+def private_mean(public: Public, sigma: float, *, n_rounds: Count = 1) -> Steps:
+    """The private mean for a total of (epsilon, delta), one point."""
+    noise, means = gaussian(sigma * math.sqrt(2 * n_rounds)), []  # all share mu^2 equally
+    for _ in range(n_rounds):
+        total, count = yield Release(TOTAL_AND_COUNT, [noise, noise])
+        means.append(total / max(float(count[0]), 1.0))
+    return Mean(np.mean(means, axis=0)[None])
 
+
+# --- 3. its planner; `run` follows every plan -----------------------------------------------------
+
+PRIVATE_MEAN = Algorithm(name="the private mean", steps=private_mean)
+plan = PRIVATE_MEAN.door()
 
 # --- 4. the claim, 5. the figure, 6. the cell -----------------------------------------------------
 
@@ -122,13 +100,14 @@ import matplotlib.pyplot as plt
 import toy_paper as toy
 
 from fedclust_helpers.federation import simulate
+from fedclust_helpers.program import run
 
 federation = simulate([[[0.1, 0.2]], [[0.3, 0.1]]], "masked", seed=1, domain="ball")
 plan = toy.plan(federation, epsilon=1.0, delta=1e-6)
 print(plan.n_rounds, "round, epsilon", plan.epsilon)
 
 # %%
-result = toy.run(federation, plan)
+result = run(federation, plan)
 _ = toy.plot_errors(plt.subplots()[1], toy.errors((100, 1000)))
 plt.show()
 """

@@ -17,6 +17,10 @@ from fedclust_helpers.ldp_kmeans.depths import CELLS_PER_CLUSTER, FAR, Expected,
 RUNS = ((1,), (1, 2), (2,), (2, 3), (2, 3, 4), (3,), (3, 4))
 
 
+def depths_of(plan):
+    return plan.broadcasts("depths")[0]
+
+
 def expected(n=10**5, d=2, k=5, epsilon=1.0, d_in=None, **more):
     return Expected(n, d if d_in is None else d_in, d, k, epsilon, **more)
 
@@ -88,7 +92,8 @@ def test_the_choice_is_near_the_best_of_what_can_be_asked():
                     warnings.simplefilter("ignore", lk.NothingDetectedWarning)
                     found = lk.run(users, plan, rng=np.random.default_rng(seed))
                 logs[run].append(math.log(kmeans_cost(points, found.centers)))
-        chosen = lk.plan(simulate(points, "local", seed=0), n_clusters=5, epsilon=epsilon).depths
+        users = simulate(points, "local", seed=0)
+        chosen = depths_of(lk.plan(users, n_clusters=5, epsilon=epsilon))
         over.append(np.mean(logs[chosen]) - min(map(np.mean, logs.values())))
     assert np.exp(np.mean(over)) < 1.25 and np.exp(max(over)) < 2
 
@@ -96,28 +101,29 @@ def test_the_choice_is_near_the_best_of_what_can_be_asked():
 def test_a_plan_takes_the_best_depths_and_keeps_those_that_are_given():
     users = public_users(10**6, 4)
     plan = lk.plan(users, n_clusters=5, epsilon=1.0)
-    assert plan.depths == expected(10**6, d=4).best()
-    assert lk.plan(users, n_clusters=5, epsilon=1.0, depths=(1, 3)).depths == (1, 3)
+    assert depths_of(plan) == expected(10**6, d=4).best()
+    assert depths_of(lk.plan(users, n_clusters=5, epsilon=1.0, depths=(1, 3))) == (1, 3)
     summed = lk.plan(public_users(10**7, 10), n_clusters=5, epsilon=4.0, depths=(1, 3))
-    assert summed.depths == (1, 3) and summed.sums_depth == 3
+    assert depths_of(summed) == (1, 3) and summed.broadcasts("depth") == (3,)
     four = lk.plan_four_rounds(users, n_clusters=5, epsilon=1.0)
-    assert four.depths == expected(0.4 * 10**6, d=4).best()
-    assert lk.plan_four_rounds(users, n_clusters=5, epsilon=1.0, depths=(2,)).depths == (2,)
+    assert depths_of(four) == expected(0.4 * 10**6, d=4).best()
+    four = lk.plan_four_rounds(users, n_clusters=5, epsilon=1.0, depths=(2,))
+    assert depths_of(four) == (2,)
 
 
 def test_the_epsilon_of_a_report_decides_not_that_of_the_crowd():
     points = np.zeros((20_000, 2))
     asked = {"n_clusters": 5, "epsilon": 0.25}
     local, shuffled = (lk.plan(simulate(points, t, seed=0), **asked) for t in ("local", "shuffled"))
-    assert shuffled.depths == expected(20_000, epsilon=shuffled.local_epsilon).best()
-    assert shuffled.depths[-1] > local.depths[-1]
+    assert depths_of(shuffled) == expected(20_000, epsilon=shuffled.dial.local_epsilon).best()
+    assert depths_of(shuffled)[-1] > depths_of(local)[-1]
 
 
 def test_every_dimension_has_depths_or_is_refused_in_words():
     for planner, most in ((lk.plan, 12), (lk.plan_four_rounds, 9)):
         for d in (1, 6, 7, most):
             made = planner(public_users(10**5, 20), n_clusters=3, epsilon=1.0, n_outputs=d)
-            assert made.depths[0] >= 1 and len(made.depths) <= 3
+            assert depths_of(made)[0] >= 1 and len(depths_of(made)) <= 3
     many = public_users(10**5, 40)
     refuses(ValueError, "depths must", lk.plan, many, n_clusters=3, epsilon=1.0, n_outputs=40)
     refuses(ValueError, "depths must", lk.plan_four_rounds, many, n_clusters=3, epsilon=1.0,

@@ -22,7 +22,7 @@ from fedclust_helpers.mechanisms import (
     Laplace,
     NoNoise,
 )
-from fedclust_helpers.studies.ldp_kmeans import theory
+from studies.ldp_kmeans import theory
 
 DELTA = 1e-6
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedclust_helpers.ldp_kmeans.grids import MAX_CELLS, MAX_DEPTH, NestedGrid
-from fedclust_helpers.studies.ldp_kmeans.as_printed import grid_for_algorithm_1
+from studies.ldp_kmeans.as_printed import grid_for_algorithm_1
 
 
 def some_grids(d):

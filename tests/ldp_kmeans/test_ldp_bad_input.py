@@ -10,7 +10,7 @@ from fedclust_helpers.federation import reports, simulate
 from fedclust_helpers.ldp_kmeans import frequency_oracles as fo
 from fedclust_helpers.ldp_kmeans import local_randomizers as lr
 from fedclust_helpers.ldp_kmeans import projections as maps
-from fedclust_helpers.studies.ldp_kmeans import encodings
+from studies.ldp_kmeans import encodings
 
 X = rng(1).normal(scale=0.2, size=(300, 3))
 USERS, LABELS = np.arange(300), rng(2).integers(3, size=300)

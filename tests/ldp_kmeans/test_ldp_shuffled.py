@@ -1,11 +1,8 @@
 """Algorithm 1 and the sketch behind a shuffler: plans, runs, and what is refused."""
 
-import math
-import warnings
-
 import numpy as np
 import pytest
-from conftest import first_of, refuses
+from conftest import refuses
 
 from fedclust_helpers import accounting as acc
 from fedclust_helpers import ldp_kmeans as lk
@@ -39,11 +36,14 @@ def furthest(found):
 @pytest.mark.parametrize("planner", [lk.plan, lk.plan_sketch])
 def test_the_central_epsilon_is_asked_and_the_local_one_solved(planner, options):
     federation, plan = planned(planner, epsilon=0.5, **options)
-    local = acc.local_epsilon_for(N, 0.5, DELTA)
-    assert (plan.epsilon, plan.delta, plan.local_epsilon) == (0.5, DELTA, local)
-    assert local > 3 and plan.total_epsilon <= 0.5
+    local = plan.dial.local_epsilon
+    assert (plan.epsilon, plan.delta) == (0.5, DELTA)
+    # the questions' symbols are known: more may be said than the clones allow, to the last digits
+    assert local > 1.1 * acc.local_epsilon_for(N, 0.5, DELTA)
+    assert 0.5 * (1 - 1e-3) < plan.total_epsilon <= 0.5
     text = str(plan)
-    for words in ("shuffler sees", "in random order", f"local epsilon {local:.4g}", "0.5 at delta"):
+    left = f"local epsilon {local:.4g} (delta 0), all that is left if the shuffler tells"
+    for words in ("shuffler sees", "in random order", left, "0.5 at delta"):
         assert words in text
     result = lk.run(federation, plan, rng=np.random.default_rng(2))
     assert 0.49 < result.epsilon <= 0.5 and result.ledger.epsilon(0.0) <= local * (1 + 1e-12)
@@ -55,27 +55,11 @@ def test_the_central_epsilon_is_asked_and_the_local_one_solved(planner, options)
     assert on_wire == plan.n_bytes
 
 
-@pytest.mark.parametrize("planner", first_of([lk.plan, lk.plan_sketch]))
-def test_a_shuffler_beats_none_at_the_same_central_epsilon(planner):
-    """Mean over three seeds of the cost; the local one is worse at least twofold."""
-    rows, costs = points(), {}
-    for trust in ("local", "shuffled"):
-        found = []
-        for seed in range(3):
-            federation, plan = planned(planner, trust, epsilon=0.25, seed=seed)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", lk.NothingDetectedWarning)  # in vain, locally
-                centers = lk.run(federation, plan, rng=np.random.default_rng(seed)).centers
-            found.append((np.square(rows[:, None] - centers[None]).sum(axis=2)).min(axis=1).mean())
-        costs[trust] = np.mean(found)
-    assert costs["local"] > 2 * costs["shuffled"]
-
-
 @pytest.mark.thorough
 def test_parts_of_the_sketch_are_one_shuffle():
     """Beyond six dimensions users are in two parts, by ticket: all of them are one crowd."""
     federation, plan = planned(lk.plan_sketch, d=8, epsilon=1.0)
-    assert plan.local_epsilon == acc.local_epsilon_for(N, 1.0, DELTA)
+    assert plan.dial.local_epsilon > acc.local_epsilon_for(N, 1.0, DELTA)
     assert "by a ticket that it draws" in str(plan)
     result = lk.run(federation, plan, rng=np.random.default_rng(2))
     assert 0.99 < result.epsilon <= 1.0
@@ -87,7 +71,7 @@ def test_parts_of_the_sketch_are_one_shuffle():
 def test_local_plans_are_what_they_were():
     for planner in (lk.plan, lk.plan_sketch):
         _, plan = planned(planner, "local")
-        assert plan.local_epsilon == plan.epsilon == 1.0 and plan.delta == 0.0
+        assert plan.dial.local_epsilon == plan.epsilon == 1.0 and plan.delta == 0.0
         assert "shuffle" not in str(plan)
 
 
@@ -99,21 +83,3 @@ def test_plans_with_noised_vectors_are_refused_in_a_sentence():
         refuses(TrustModelError, "no pure report", planner, federation, **options)
         assert not federation.ledger.releases
     refuses(TrustModelError, "no pure report", planned, lk.plan, d=8)
-
-
-def test_a_plan_is_for_the_users_behind_the_shuffler():
-    _, plan = planned(lk.plan)
-    federation, _ = planned(lk.plan, "local")
-    run = {"rng": np.random.default_rng(0)}
-    refuses(ValueError, "plan was made for a federation", lk.run, federation, plan, **run)
-    fewer, _ = planned(lk.plan, max_colluding=N // 2)
-    refuses(ValueError, "other n_honest", lk.run, fewer, plan, **run)
-
-
-def test_one_ledger_for_two_runs():
-    ledger = acc.PrivacyLedger("point", "replace-one")
-    for seed in range(2):
-        federation, plan = planned(lk.plan, epsilon=0.5, seed=seed, ledger=ledger)
-        lk.run(federation, plan, rng=np.random.default_rng(seed))
-    crowd = acc.Shuffled(plan.releases[0].mechanisms[0].reports, N)
-    assert math.isclose(ledger.epsilon(DELTA), 2 * crowd.epsilon(DELTA / 2), rel_tol=1e-9)

@@ -8,7 +8,7 @@ from conftest import generator
 from scipy import integrate, stats
 
 from fedclust_helpers.ldp_kmeans import lsh
-from fedclust_helpers.studies.ldp_kmeans import bounds
+from studies.ldp_kmeans import bounds
 
 # --- closed form ----------------------------------------------------------------------------------
 

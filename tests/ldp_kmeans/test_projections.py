@@ -12,7 +12,7 @@ from fedclust_helpers.ldp_kmeans.projections import (
     BallProjection,
     row_products,
 )
-from fedclust_helpers.studies.ldp_kmeans.bounds import jl_dimension, jl_failure
+from studies.ldp_kmeans.bounds import jl_dimension, jl_failure
 
 
 def sphere(rng, n, d):

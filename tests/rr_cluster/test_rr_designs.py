@@ -69,9 +69,10 @@ def test_the_prediction_is_the_noise_of_the_plan(adjacency, cohort):
     )  # fmt: skip
     rows = rows_of(2.0, n_clients=M, cohorts=(cohort,), n_rounds=(rounds,))
     row = rows[adjacency, cohort, rounds]
-    per_round = plan.mechanisms[0].std / (cohort / k)
+    per_round = plan.mechanisms[0][0].std / (cohort / k)
     assert per_round / math.sqrt(rounds) / (clip * k / M) == pytest.approx(row.noise, rel=1e-9)
-    assert plan.sigma == pytest.approx(row.sigma, rel=1e-9) and plan.accountant == row.accountant
+    assert plan.dial.sigma == pytest.approx(row.sigma, rel=1e-9)
+    assert plan.dial.accountant == row.accountant
 
 
 @pytest.mark.parametrize(("adjacency", "reach"), [
@@ -83,13 +84,13 @@ def test_with_everybody_the_noise_is_sensitivity_times_root_rounds_over_mu(adjac
     plan = planned(rr.plan_sums_only, f, MODEL, n_clusters=2, n_rounds=30, cohort=M, clip=0.4,
                    epsilon=1.0, delta=1e-3)  # fmt: skip
     std = 0.4 * reach * math.sqrt(30) / gdp_mu(1.0, 1e-3)
-    assert plan.mechanisms[0].std == pytest.approx(std, rel=1e-9)
-    assert 1 - 1e-9 < plan.total_epsilon <= 1.0 and plan.accountant == "gdp"
+    assert plan.mechanisms[0][0].std == pytest.approx(std, rel=1e-9)
+    assert 1 - 1e-9 < plan.total_epsilon <= 1.0 and plan.dial.accountant == "gdp"
     assert rr.run(f, plan).epsilon == pytest.approx(1.0, rel=1e-9)
     one = planned(rr.plan_dp_fedavg, federation(trust="ideal", adjacency=adjacency), MODEL,
                   n_rounds=30, cohort=M, clip=0.4, epsilon=1.0, delta=1e-3)  # fmt: skip
     alone = 0.4 * (2 if adjacency == "replace-one" else 1)
-    assert one.mechanisms[0].std == pytest.approx(alone * math.sqrt(30) / gdp_mu(1.0, 1e-3))
+    assert one.mechanisms[0][0].std == pytest.approx(alone * math.sqrt(30) / gdp_mu(1.0, 1e-3))
 
 
 def test_the_floor_of_the_divisor_grows_with_the_cohort():
@@ -97,7 +98,7 @@ def test_the_floor_of_the_divisor_grows_with_the_cohort():
         f = federation(trust="ideal")
         plan = planned(rr.plan_sums_only, f, MODEL, n_clusters=k, n_rounds=2, cohort=cohort,
                        clip=1.0, epsilon=2.0, delta=1e-3)  # fmt: skip
-        assert plan.min_size == floor == max(1, round(0.32 * cohort / k))
+        assert plan.options["min_size"] == floor == max(1, round(0.32 * cohort / k))
 
 
 def test_what_is_refused():

@@ -11,14 +11,16 @@ from feddp_cases import DELTA, cost, gaussians, refused
 from fedclust_helpers import accounting as acc
 from fedclust_helpers import kmeans
 from fedclust_helpers.federation import ClientData, TrustModelError
-from fedclust_helpers.studies.feddp_kmeans.bounds import averaging_error_bound
-from fedclust_helpers.studies.feddp_kmeans.k_fed import MARGIN, awasthi_sheffet, k_fed
-from fedclust_helpers.studies.feddp_kmeans.theory import (
+from studies.feddp_kmeans.bounds import averaging_error_bound
+from studies.feddp_kmeans.k_fed import MARGIN, awasthi_sheffet, k_fed
+from studies.feddp_kmeans.theory import (
     reduce_diameter,
     simplification_rounds,
     simplify_server_data,
     theory_kmeans,
 )
+
+pytestmark = pytest.mark.slow
 
 SIGMA = 0.3
 MEANS = np.array([[4.0, 0, 0, 0, 0], [0, 4, 0, 0, 0], [0, 0, 4, 0, 0], [-4, 0, 0, 0, 0]])

@@ -30,17 +30,18 @@ from fedclust_helpers.audit import audit_canary
 from fedclust_helpers.feddp_kmeans import STARTS, InitResult
 from fedclust_helpers.federation import LocalReports, simulate
 from fedclust_helpers.kmeans import kmeans_cost
+from fedclust_helpers.program import Run
 from fedclust_helpers.rr_cluster import accounting
-from fedclust_helpers.studies import paper_data
-from fedclust_helpers.studies.bench import plots, style
-from fedclust_helpers.studies.fastlloyd import figures as fl
-from fedclust_helpers.studies.feddp_kmeans import figures as feddp
-from fedclust_helpers.studies.feddp_kmeans import lesson
-from fedclust_helpers.studies.feddp_kmeans.bounds import subspace_energy
-from fedclust_helpers.studies.ldp_kmeans import figures as ldp
-from fedclust_helpers.studies.ldp_kmeans import lesson as ldp_lesson
-from fedclust_helpers.studies.rr_cluster import figures as rr
-from fedclust_helpers.studies.start import figures as start
+from studies import paper_data
+from studies.bench import plots, style
+from studies.fastlloyd import figures as fl
+from studies.feddp_kmeans import figures as feddp
+from studies.feddp_kmeans import lesson
+from studies.feddp_kmeans.bounds import subspace_energy
+from studies.ldp_kmeans import figures as ldp
+from studies.ldp_kmeans import lesson as ldp_lesson
+from studies.rr_cluster import figures as rr
+from studies.start import figures as start
 
 pytestmark = pytest.mark.slow
 
@@ -467,13 +468,13 @@ def points() -> NDArray[np.float64]:
 
 
 @pytest.fixture(scope="module")
-def one(points: NDArray) -> lk.LdpResult:
+def one(points: NDArray) -> Run:
     rng = np.random.default_rng(0)
     return one_round(simulate(points, "local", seed=1), n_clusters=3, epsilon=4.0, rng=rng)
 
 
 @pytest.fixture(scope="module")
-def four(points: NDArray) -> tuple[LocalReports, lk.LdpResult]:
+def four(points: NDArray) -> tuple[LocalReports, Run]:
     users = simulate(points, "local", seed=1, keep_payloads=True)
     rng = np.random.default_rng(0)
     return users, four_rounds(users, n_clusters=3, epsilon=4.0, rng=rng, lsh=True, t=2)
@@ -503,7 +504,7 @@ def test_building_blocks_of_ldp() -> None:
     assert texts(row[1])[0] == "claimed ε = 1\nno alarm"
 
 
-def test_cells_of_ldp(points: NDArray, one: lk.LdpResult) -> None:
+def test_cells_of_ldp(points: NDArray, one: Run) -> None:
     costs = {"corner": {1: 0.5, 2: 0.3}, "center": {1: 0.2, 2: 0.1}}
     row = draw(ldp.plot_corners, points, 3, costs, best=0.05, grid=2)
     _, *places = (c.get_offsets() for c in row[0].collections if not isinstance(c, PatchCollection))
@@ -595,7 +596,7 @@ def test_cost_ratios_take_one_round_and_sums_beyond_six_dimensions() -> None:
     assert np.allclose(ratios, [1.0, 5.0])
 
 
-def test_four_rounds(points: NDArray, four: tuple[LocalReports, lk.LdpResult]) -> None:
+def test_four_rounds(points: NDArray, four: tuple[LocalReports, Run]) -> None:
     users, result = four
     row = draw(ldp.plot_rounds, points, result, result.centers, grid=4)
     heavy, candidates = result.heavy, result.candidates

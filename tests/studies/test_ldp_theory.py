@@ -16,8 +16,8 @@ from fedclust_helpers import ldp_kmeans as lk
 from fedclust_helpers.accounting import gaussian_sigma_classic, gdp_delta
 from fedclust_helpers.kmeans import kmeans_cost
 from fedclust_helpers.ldp_kmeans.local_randomizers import RandomizedResponse
-from fedclust_helpers.studies.ldp_kmeans import as_printed, growth, theory
-from fedclust_helpers.studies.ldp_kmeans.bounds import (
+from studies.ldp_kmeans import as_printed, growth, theory
+from studies.ldp_kmeans.bounds import (
     collision_probability,
     far_upper_bound,
     near_lower_bound,

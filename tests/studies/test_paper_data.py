@@ -18,9 +18,11 @@ from scipy.stats import chi2, kstest
 from fedclust_helpers import datasets
 from fedclust_helpers.datasets import _files
 from fedclust_helpers.federation import ClientData
-from fedclust_helpers.studies import paper_data
-from fedclust_helpers.studies.paper_data import census
-from fedclust_helpers.studies.paper_data.census import CODES
+from studies import paper_data
+from studies.paper_data import census
+from studies.paper_data.census import CODES
+
+pytestmark = pytest.mark.slow
 
 mixture = partial(paper_data.make_server_mixture, n_clients=20, rows_per_client=50)
 MAKERS = {

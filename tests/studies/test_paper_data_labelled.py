@@ -20,10 +20,10 @@ from scipy.stats import chi2, kstest
 
 from fedclust_helpers import datasets
 from fedclust_helpers.datasets import _files
-from fedclust_helpers.studies import paper_data
-from fedclust_helpers.studies.paper_data import images as labelled
-from fedclust_helpers.studies.paper_data import roles_and_lines
-from fedclust_helpers.studies.paper_data.images import IMAGE_SOURCES, ImageSource
+from studies import paper_data
+from studies.paper_data import images as labelled
+from studies.paper_data import roles_and_lines
+from studies.paper_data.images import IMAGE_SOURCES, ImageSource
 
 
 def serve(monkeypatch, tmp_path, file, content):

@@ -16,7 +16,9 @@ from fedclust_helpers.client_statistics import RELATIVE_SUMS_AND_COUNTS, SUMS_AN
 from fedclust_helpers.federation import ClientData, simulate
 from fedclust_helpers.mechanisms import DiscreteGaussian, Gaussian, NoNoise
 from fedclust_helpers.secure_aggregation import FixedPoint, RingOverflowError
-from fedclust_helpers.studies.fastlloyd.claims import RELEASED
+from studies.fastlloyd.claims import RELEASED
+
+pytestmark = pytest.mark.slow
 
 EPSILONS = (0.1, 0.25, 0.5, 0.75, 1.0)
 

@@ -15,7 +15,7 @@ from scipy.stats import chi2
 
 from fedclust_helpers.client_statistics.models import blocks_sensitivity
 from fedclust_helpers.rr_cluster import rebalance
-from fedclust_helpers.studies.rr_cluster.sensitivity import (
+from studies.rr_cluster.sensitivity import (
     RULES,
     TWO_CLUSTERS,
     Instance,
@@ -33,6 +33,8 @@ from fedclust_helpers.studies.rr_cluster.sensitivity import (
     search_replacement,
     w_infinity,
 )
+
+pytestmark = pytest.mark.slow
 
 SURPLUS_FLIP = Instance(
     (0,) * 51 + (1,) * 60 + (2,) * 40, (1,) * 51 + (-1,) * 60 + (0,) * 40, 3, 50

@@ -16,7 +16,7 @@ from fedclust_helpers.rr_cluster.accounting import (
     certified_epsilon,
     split_identifiers,
 )
-from fedclust_helpers.studies.rr_cluster.theory import (
+from studies.rr_cluster.theory import (
     TABLE_4,
     TABLE_4_CLIENTS,
     TABLE_4_EPSILONS,
@@ -37,6 +37,8 @@ from fedclust_helpers.studies.rr_cluster.theory import (
     sigma_for_accuracy,
     table_4,
 )
+
+pytestmark = pytest.mark.slow
 
 DELTA = 1e-3
 PEOPLE = {"n_clients": 1000, "cohort": 100}

@@ -18,8 +18,8 @@ from fedclust_helpers.client_statistics.models import (
     Batch,
     batch_of,
 )
-from fedclust_helpers.studies import paper_data
-from fedclust_helpers.studies.rr_cluster.torch_models import CharLSTM, SmallCNN
+from studies import paper_data
+from studies.rr_cluster.torch_models import CharLSTM, SmallCNN
 
 M, N, CLASSES = 5, 6, 4
 

@@ -11,8 +11,10 @@ from conftest import refuses
 
 from fedclust_helpers.accounting import gdp_epsilon, gdp_mu
 from fedclust_helpers.federation import TRUST_MODELS
-from fedclust_helpers.studies.side_by_side import cells, claims, reading
-from fedclust_helpers.studies.side_by_side.cells import DELTA, PAIRS, Task, asked, one_run
+from studies.side_by_side import cells, claims, reading
+from studies.side_by_side.cells import DELTA, PAIRS, Task, asked, one_run
+
+pytestmark = pytest.mark.slow
 
 RNG = np.random.default_rng(5)
 MEANS = np.array([[-0.4, -0.3], [0.4, -0.2], [0.0, 0.5]])

@@ -7,8 +7,10 @@ import pytest
 
 from fedclust_helpers import accounting as acc
 from fedclust_helpers import ldp_kmeans as lk
-from fedclust_helpers.studies import load_results
-from fedclust_helpers.studies.beyond import trust
+from studies import load_results
+from studies.beyond import trust
+
+pytestmark = pytest.mark.slow
 
 
 def test_half_of_mu_is_the_same_guarantee_when_a_record_is_replaced():
@@ -23,8 +25,10 @@ def test_the_table_holds_every_model_at_every_epsilon():
     assert set(zip(table["trust"], table["algorithm"], strict=True)) == set(trust.MODELS)
     assert len(table) == 4 * len(trust.MODELS) and (table["seeds"] >= 5).all()
     for row in table[table["trust"] == "shuffled"].itertuples():
-        wanted = acc.local_epsilon_for(row.n, row.epsilon, trust.DELTA)
-        assert row.local_epsilon == pytest.approx(wanted, rel=1e-5)
+        symbol = trust.shuffled_local(row.n, row.epsilon, row.dprime)
+        assert acc.local_epsilon_for(row.n, row.epsilon, trust.DELTA) < row.local_epsilon
+        ratio = row.local_epsilon / symbol  # the other algorithm sends bits
+        assert abs(ratio - 1) < 1e-5 if row.algorithm == "sketch" else ratio < 0.999
     local = table[table["trust"] == "local"]
     assert np.array_equal(local["local_epsilon"], local["epsilon"])
     assert np.isinf(table[table["trust"].isin(trust.SUMS)]["local_epsilon"]).all()
@@ -42,12 +46,12 @@ def test_other_coins_on_the_same_data_agree_with_the_table_side_by_side():
 
 
 def test_users_needed_stand_on_the_page_and_are_enough(root: Path):
-    page = (root / "data/results/README_beyond.md").read_text("utf-8")
+    page = (root / "studies/beyond/notes.md").read_text("utf-8")
     assert trust.users_needed_table(ks=(3, 20)).splitlines()[-1] in page
     assert trust.users_needed_table(ks=(5,)).splitlines()[-1] in page
     n = trust.shuffled_users_needed(1.0, 4, 5)
     for users, enough in ((n, True), (int(0.98 * n), False)):
-        local = acc.local_epsilon_for(users, 1.0, trust.DELTA)
+        local = trust.shuffled_local(users, 1.0, 4)
         needed = lk.sketch_users_needed(0.2, local, 4, n_clusters=5)
         assert (users >= needed) == enough
     assert trust.two_digits(1234) == "1,200"

@@ -23,14 +23,16 @@ from fedclust_helpers import datasets, metrics
 from fedclust_helpers.feddp_kmeans import split_epsilon
 from fedclust_helpers.federation import ClientData
 from fedclust_helpers.ldp_kmeans import detection_threshold
-from fedclust_helpers.studies import paper_data
-from fedclust_helpers.studies.bench import plots, widgets
-from fedclust_helpers.studies.fastlloyd import widget as fastlloyd
-from fedclust_helpers.studies.feddp_kmeans import widget as feddp
-from fedclust_helpers.studies.ldp_kmeans import widget as ldp
-from fedclust_helpers.studies.rr_cluster import widget as rr
-from fedclust_helpers.studies.side_by_side import widget as side
-from fedclust_helpers.studies.start import widget as start
+from studies import paper_data
+from studies.bench import plots, widgets
+from studies.fastlloyd import widget as fastlloyd
+from studies.feddp_kmeans import widget as feddp
+from studies.ldp_kmeans import widget as ldp
+from studies.rr_cluster import widget as rr
+from studies.side_by_side import widget as side
+from studies.start import widget as start
+
+pytestmark = pytest.mark.slow
 
 SHARES = feddp.SHARES
 SHORT = {"cohort": 24, "n_rounds": 6}

@@ -110,5 +110,6 @@ def mutant(
 
     `path` is relative to the package, tests are relative to the folder of tests.
     """
-    edits = (Edit(f"fedclust_helpers/{path}", old, new, count), *also)
+    folder = "" if path.startswith("studies/") else "fedclust_helpers/"
+    edits = (Edit(folder + path, old, new, count), *also)
     return Mutant(name, breaks, edits, tuple(f"tests/{t}" for t in tests), quick, seconds)

@@ -20,7 +20,7 @@ from typing import Any
 from tools.mutants.base import Mutant, PatchError
 
 ROOT = Path(__file__).resolve().parents[2]
-COPIED = ("fedclust_helpers", "tests", "tools", "data", "pyproject.toml")
+COPIED = ("fedclust_helpers", "studies", "tests", "tools", "data", "pyproject.toml")
 # imported once by the parent, so that every test run starts at once: none of them is mutated
 PRELOADED = (
     "numpy", "scipy.stats", "scipy.sparse", "scipy.optimize", "sklearn.cluster", "pandas",
@@ -79,7 +79,7 @@ def _from_the_tree(module: Any) -> bool:
     """Whether a loaded module is one of the working tree's own: a copy must load its own."""
     file = getattr(module, "__file__", None)
     if not file:
-        return module.__name__.split(".")[0] in ("fedclust_helpers", "tests")
+        return module.__name__.split(".")[0] in ("fedclust_helpers", "studies", "tests")
     path = Path(file).resolve()
     return any(path.is_relative_to(ROOT / name) for name in COPIED)
 

@@ -165,23 +165,6 @@ NOISE: tuple[Mutant, ...] = (
         "federation/test_noise.py::test_the_multiplier_is_that_of_the_noise",
         quick=True,
     ),
-    mutant(
-        "noise-discrete-without-room-for-its-gap",
-        "discrete noise is calibrated with room for its gap to continuous noise",
-        "accounting/discrete.py",
-        "gaussian_sigma_analytic(epsilon * (1 - room), delta * (1 - room))",
-        "gaussian_sigma_analytic(epsilon, delta)",
-        "federation/test_noise.py::test_the_multiplier_is_that_of_the_noise",
-        "fastlloyd/test_fastlloyd.py::test_discrete_noise_spends_the_budget_and_no_more_noise",
-    ),
-    mutant(
-        "noise-plan-beyond-its-epsilon",
-        "of all noise multipliers a plan takes the first that keeps its epsilon",
-        "federation/noise.py",
-        "if plan.total_epsilon <= plan.epsilon * (1 + 1e-9):",
-        "if True:",
-        "federation/test_discrete_plans.py::test_lloyds",
-    ),
 )
 
 RELEASES: tuple[Mutant, ...] = (
@@ -564,7 +547,7 @@ LOCAL: tuple[Mutant, ...] = (
         "local-reports-not-noised",
         "every client noises its message before it leaves",
         "federation/local.py",
-        "        noisy = self._released(self._exact(values, part.mechanism), part.mechanism)\n",
+        "        noisy = self.noised(self._exact(values, part.mechanism), part.mechanism)\n",
         "        noisy = self._exact(values, part.mechanism) + 0.0\n",
         "federation/test_federation.py::test_local_reports_are_noised_at_each_client",
     ),

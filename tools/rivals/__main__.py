@@ -21,9 +21,9 @@ from typing import Any
 
 import pandas as pd
 
-from fedclust_helpers.studies.bench.partial import design_fingerprint
-from fedclust_helpers.studies.bench.results import results_folder
-from fedclust_helpers.studies.bench.runner import as_csv, as_json, run_table
+from studies.bench.partial import design_fingerprint
+from studies.bench.results import RESULTS
+from studies.bench.runner import as_csv, as_json, run_table
 from tools.rivals import tables
 from tools.rivals.environments import RivalUnavailableError
 
@@ -87,7 +87,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(argv)
     if options.design == "quick" and options.out is None:
         parser.error("--design quick needs --out: it must not replace the committed tables")
-    folder = options.out or results_folder()
+    folder = options.out or RESULTS
     tables.open_rivals(options.environments)
     try:
         for name, table in tables.TABLES.items():

@@ -19,7 +19,7 @@ from fedclust_helpers import fastlloyd as fl
 from fedclust_helpers import metrics
 from fedclust_helpers.datasets import partition_iid
 from fedclust_helpers.federation import ClientData, simulate
-from fedclust_helpers.studies.bench.cell import (
+from studies.bench.cell import (
     Cell,
     Design,
     Numbers,
@@ -29,9 +29,9 @@ from fedclust_helpers.studies.bench.cell import (
     summary,
     tables_of,
 )
-from fedclust_helpers.studies.beyond.pe_means import plan_pe, run_pe
-from fedclust_helpers.studies.fastlloyd.problems import load_problem, reference_centers
-from fedclust_helpers.studies.ldp_kmeans.blocks import N_VALUES, root_mean_square
+from studies.beyond.pe_means import plan_pe
+from studies.fastlloyd.problems import load_problem, reference_centers
+from studies.ldp_kmeans.blocks import N_VALUES, root_mean_square
 from tools.rivals.environments import RIVALS, Process
 
 N_CLIENTS = 2
@@ -127,10 +127,9 @@ def run_here(method: str, points: Any, k: int, epsilon: float, seed: Any) -> tup
     room: Any = {"domain": "ball", "bound": math.sqrt(points.shape[1])} if evolved else {}
     data = ClientData.from_owners(points, owners)
     federation = simulate(data, METHODS[method].trust, seed=protocol, **room)
-    run: Callable[..., Any] = run_pe if evolved else fl.run
     begin = time.process_time()
     plan = WRITTEN_HERE[method](federation, n_clusters=k, epsilon=epsilon)
-    centers = run(federation, plan).centers
+    centers = fl.run(federation, plan).centers
     return np.clip(centers, -1, 1) if evolved else centers, time.process_time() - begin
 
 

@@ -9,6 +9,7 @@ A warning is an error. Ends with the number of pages and the size.
 from __future__ import annotations
 
 import argparse
+import re
 import shutil
 import sys
 import time
@@ -21,19 +22,23 @@ from tools.site import api, chapters, claims, mathjax, pages, tables
 from tools.site.links import Book
 from tools.site.settings import ROOT, place
 
+COPIED = tuple(f"docs/{name}.md" for name in "using trust findings symbols deployment".split())
 DOCUMENTS = {
     "docs/index.md": "index",
     "docs/tables.md": "results/index",
     "README.md": "index",
-    "docs/symbols.md": "symbols",
     "docs/glossary.md": "glossary",
+    "docs/made.md": "made",
+} | {path: Path(path).stem for path in COPIED} | {
     "data/README.md": "data",
     "CONTRIBUTING.md": "contributing",
-    "docs/deployment.md": "deployment",
-    "docs/made.md": "made",
     claims.CLAIMS: claims.PAGE,
     "fedclust_helpers/command.py": "api/command",  # its docstring says how it is used
-}
+}  # fmt: skip
+
+UNREAD = (  # what the theme brings and no page reads
+    "**/*.map", "_static/locales/*", "_static/vendor/fontawesome/webfonts/fa-[br]*",
+)  # fmt: skip
 
 
 def stage(source: Path) -> None:
@@ -41,7 +46,7 @@ def stage(source: Path) -> None:
     notebooks = sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
     where = DOCUMENTS | tables.places(ROOT)
     where |= {f"notebooks/{path.name}": f"chapters/{path.stem}" for path in notebooks}
-    book = Book(ROOT, source, source / "extra", where, claims.claim_pages(ROOT))
+    book = Book(ROOT, source, source / "extra", where)
 
     for path in notebooks:
         chapters.stage(book, path, fedclust_helpers.__version__, place())
@@ -52,8 +57,7 @@ def stage(source: Path) -> None:
     tables.made(book, listed)
     claims.claims(book, notebooks)
     pages.glossary(book, notebooks)
-    pages.using(book)
-    for name in ("docs/symbols.md", "data/README.md", "CONTRIBUTING.md", "docs/deployment.md"):
+    for name in (*COPIED, "data/README.md", "CONTRIBUTING.md"):
         pages.copy(book, name)
     pages.bibliography(book, notebooks)
     pages.contents(book, notebooks)
@@ -78,8 +82,17 @@ def main(arguments: list[str] | None = None) -> int:
     command += ["-D", f"html_static_path={ROOT / 'docs' / '_static'},{source / 'static'}"]
     if code := sphinx([*command, str(source), str(out)]):
         return int(code)
-    for path in [*out.rglob("*.map"), *out.glob("_static/locales/*")]:  # no page reads them
-        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    for pattern in UNREAD:
+        for path in out.glob(pattern):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    for path in out.glob("api/*.html"):  # a third of each is marks that no style looks at
+        text = path.read_text(encoding="utf-8")
+        text = re.sub(r'<span class="(?:pre|w)">([^<]*)</span>', r"\1", text)
+        path.write_text(
+            re.sub(r'<span class="p">([^<\w]{1,3})</span>', r"\1", text), encoding="utf-8"
+        )
+    icons = out / "_static/scripts/fontawesome.js"  # draws again what a font draws
+    icons.write_text("// see vendor/fontawesome\n", encoding="utf-8")
     seconds = time.perf_counter() - start
     files = [path for path in out.rglob("*") if path.is_file()]
     n_pages = sum(path.suffix == ".html" for path in files)

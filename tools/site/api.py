@@ -14,16 +14,15 @@ from pathlib import Path
 from types import ModuleType
 
 PACKAGE = "fedclust_helpers"
-LEFT_OUT = ("studies",)
 
 
 def module_names() -> list[str]:
-    """The public modules of the library; the studies are no library."""
+    """The public modules of the library."""
     package = importlib.import_module(PACKAGE)
     names = []
     for found in pkgutil.walk_packages(package.__path__, f"{PACKAGE}."):
         parts = found.name.split(".")[1:]
-        if parts[0] not in LEFT_OUT and not any(part.startswith("_") for part in parts):
+        if not any(part.startswith("_") for part in parts):
             names.append(found.name)
     return sorted(names)
 
@@ -148,7 +147,7 @@ def stage(source: Path) -> list[str]:
         f"The library ``{PACKAGE}``: what a stranger would call on own data;",
         "estimators come first.",
         "What only the checks, tables and figures of the papers need lives in",
-        f"``{PACKAGE}.studies`` and is not listed here.",
+        "``studies`` and is not listed here.",
         "",
     ]
     lines += [f"* :doc:`{name}`: {pages[name][0]}" for name in order]

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import re
-from collections.abc import Iterable
+import struct
+from html import escape
 from pathlib import Path
 from typing import Any
 
 import nbformat
 
 from tools.site import living
-from tools.site.links import SCHEME, Book, blocks
+from tools.site.links import SCHEME, Book
 from tools.site.settings import Place
 
 NAMES = {
@@ -65,30 +68,39 @@ def citation(stem: str, title: str, version: str, place: Place) -> str:
     return "\n".join(lines)
 
 
-def alternative(cell: Any) -> str:
-    """The alternative text of the figure in the output of a cell, empty if there is none."""
-    for output in cell.get("outputs", []):
-        if "image/png" in output.get("data", {}):
-            return str(output.metadata.get("image/png", {}).get("alt", "figure"))
-    return ""
+def picture(book: Book, data: str, told: dict[str, Any], page: str) -> str:
+    """A stored figure as HTML: at its size in the notebook, in parts that a phone stacks."""
+    content = base64.b64decode(data)
+    file = book.extra / "figures" / f"{hashlib.sha256(content).hexdigest()[:12]}.png"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(content)
+    width, height = struct.unpack(">II", content[16:24])
+    width, height = told.get("width", width), told.get("height", height)
+    source = book.relative(f"figures/{file.name}", page)
+    cuts = []
+    for x, y, w, h in told.get("parts", ()):
+        wide, high = w * width, h * height
+        at = " ".join(f"{100 * a / max(1 - s, 1e-9):.2f}%" for a, s in ((x, w), (y, h)))
+        cuts.append(
+            f'<i style="width:min(100%,{wide:.0f}px);aspect-ratio:{wide / high:.4f};background:'
+            f"url({source}) {at}/{100 / w:.2f}% {100 / h:.2f}%"
+            '"></i>'
+        )
+    look = "drawn has-parts" if cuts else "drawn"
+    return (
+        f'<div class="{look}"><img src="{source}" alt="{escape(told.get("alt", "figure"))}" '
+        f'width="{width}" height="{height}" loading="lazy">{"".join(cuts)}</div>'
+    )
 
 
-def without_jumps(cells: Iterable[Any]) -> None:
-    """Headings that skip a level (the page would have a hole in its outline), one level up."""
-    level = 1
-    for cell in cells:
-        if cell.cell_type != "markdown":
-            continue
-        parts = []
-        for text, prose in blocks(cell.source):
-            lines = text.splitlines(keepends=True)
-            for i, line in enumerate(lines):
-                match = re.match(r"(#{1,6}) ", line)
-                if prose and match:
-                    level = min(len(match[1]), level + 1)
-                    lines[i] = "#" * level + line[len(match[1]) :]
-            parts += lines
-        cell.source = "".join(parts)
+def shown(book: Book, cell: Any, page: str) -> None:
+    """Outputs of a cell as the page shows them: pictures are files."""
+    for output in cell.get("outputs", ()):
+        data = output.get("data", {})
+        if "image/png" in data:
+            told = output.metadata.get("image/png", {})
+            output.data = {"text/html": picture(book, data["image/png"], told, page)}
+            output.metadata = {}
 
 
 def stage(book: Book, path: Path, version: str, place: Place) -> str:
@@ -107,17 +119,16 @@ def stage(book: Book, path: Path, version: str, place: Place) -> str:
     for cell in notebook.cells:
         moves = "widget" in cell.metadata.get("tags", ())
         cells.append(nbformat.v4.new_markdown_cell(WIDGET_NOTE) if moves else cell)
-        if text := alternative(cell):
-            cell.metadata["mystnb"] = {"image": {"alt": text}}
+        shown(book, cell, page)
     cells.append(nbformat.v4.new_markdown_cell(citation(stem, title, version, place)))
-    without_jumps(cells)
     for cell in cells:
         if cell.cell_type == "markdown":
-            cell.source = book.rewrite(cell.source, at, page)
-    living.place(cells, stem[:2])
-    # the downloads are the committed files, not what stands here
-    for suffix in (".ipynb", ".py"):
-        book.copy(path.with_suffix(suffix).relative_to(book.root).as_posix())
+            cell.source = living.placed(book.rewrite(cell.source, at, page))
+    bare = nbformat.read(path, as_version=4)  # to run: its outputs stand on the page
+    for cell in bare.cells:
+        cell.update({"outputs": []} if cell.cell_type == "code" else {})
+    script = book.copy(path.with_suffix(".py").relative_to(book.root).as_posix())
+    nbformat.write(bare, (book.extra / script).with_suffix(".ipynb"))
     notebook.cells = cells
     target = book.source / f"{page}.ipynb"
     target.parent.mkdir(parents=True, exist_ok=True)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import html
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-import nbformat
-
-from tools.site.links import SCHEME, Book
+from tools.site.links import SCHEME, Book, markdown
 from tools.site.tables import write
 
 CLAIMS = "data/results/claims.md"
@@ -30,19 +29,11 @@ def sections(text: str) -> tuple[str, dict[str, str]]:
     return parts[0], dict(zip(parts[1::2], parts[2::2], strict=True))
 
 
-def claim_pages(root: Path) -> dict[str, str]:
-    """Id of each claim -> page on which it stands."""
-    text = (root / CLAIMS).read_text(encoding="utf-8")
-    return dict.fromkeys(re.findall(r'<a id="([^"]+)">', text), PAGE)
-
-
 def cited_in(notebooks: Iterable[Path]) -> dict[str, list[str]]:
     """Id of each claim -> the chapters that cite it."""
     found: dict[str, list[str]] = {}
     for path in notebooks:
-        cells = nbformat.read(path, as_version=4).cells
-        text = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
-        for claim in dict.fromkeys(re.findall(r"claims\.md#([\w.]+)", text)):
+        for claim in dict.fromkeys(re.findall(r"claims\.md#([\w.]+)", markdown(path))):
             found.setdefault(claim, []).append(path.stem)
     return found
 
@@ -107,13 +98,12 @@ def card(cells: list[str], cited: Mapping[str, Iterable[str]]) -> str:
     )
 
 
-def totals(counts: Mapping[str, Mapping[str, int]]) -> list[str]:
+def totals(counts: Mapping[str, Counter[str]]) -> list[str]:
     """How many claims of each list have each verdict."""
     verdicts = sorted({v for row in counts.values() for v in row})
     lines = [f"| | {' | '.join(verdicts)} | all |", "|---|" + "--:|" * (len(verdicts) + 1)]
     for name, row in counts.items():
-        numbers = [str(row.get(v, 0)) for v in verdicts]
-        lines.append(f"| {name} | {' | '.join(numbers)} | {sum(row.values())} |")
+        lines.append(f"| {name} | {' | '.join(str(row[v]) for v in verdicts)} | {row.total()} |")
     return lines
 
 
@@ -122,25 +112,15 @@ def claims(book: Book, notebooks: Iterable[Path]) -> None:
     cited = cited_in(notebooks)
     head, parts = sections((book.root / CLAIMS).read_text(encoding="utf-8"))
     intro, _, meaning = re.sub(r"^# .*\n", "", head).strip().partition("The rows are in")
-    counts: dict[str, dict[str, int]] = {}
+    counts: dict[str, Counter[str]] = {}
     body = []
     for heading, text in parts.items():
         text = book.rewrite(text, CLAIMS, PAGE)
-        rows = [
-            re.split(r"(?<!\\)\|", line)[1:-1] for line in text.splitlines() if '<a id="' in line
-        ]
-        cards = [card([cell.strip() for cell in row], cited)
-                 for row in rows]  # fmt: skip
-        of = counts.setdefault(heading, {})
-        for verdict in re.findall(r'data-verdict="([^"]+)"', "".join(cards)):
-            of[verdict] = of.get(verdict, 0) + 1
-        body += [
-            f"## {heading}",
-            "",
-            "```{raw} html",
-            f'<div class="claims" data-paper="{heading}">',
-        ]
-        body += [*cards, "</div>", "```", ""]
+        rows = (re.split(r"(?<!\\)\|", s)[1:-1] for s in text.splitlines() if '<a id="' in s)
+        cards = [card([cell.strip() for cell in row], cited) for row in rows]
+        counts[heading] = Counter(re.findall(r'data-verdict="([^"]+)"', "".join(cards)))
+        body += [f"## {heading}", "", "```{raw} html"]
+        body += [f'<div class="claims" data-paper="{heading}">', *cards, "</div>", "```", ""]
     csv = SCHEME + book.copy("data/results/claims.csv")
     lines = ["# Claims", "", book.rewrite(intro, CLAIMS, PAGE) + f"[CSV]({csv}).", ""]
     lines += ["```{raw} html", '<div id="claim-filter"></div>', "```", "", *body]

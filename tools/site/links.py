@@ -11,9 +11,12 @@ from __future__ import annotations
 import posixpath
 import re
 import shutil
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+
+import nbformat
 
 SCHEME = "site:"
 _TARGET = re.compile(
@@ -38,6 +41,13 @@ def blocks(text: str) -> Iterator[tuple[str, bool]]:
     yield "".join(lines), not inside
 
 
+@cache
+def markdown(path: Path) -> str:
+    """The text of all Markdown cells of a notebook."""
+    cells = nbformat.read(path, as_version=4).cells
+    return "\n\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+
+
 def targets(text: str) -> list[str]:
     """The targets of all links and images in the prose of a Markdown text, code left out."""
     found = []
@@ -59,15 +69,12 @@ class Book:
         The repository; the folder of the pages' sources; the folder of what is copied as it is.
     pages : dict of str to str
         Path of a file in the repository -> page (without suffix), with `#` and a place on it.
-    claims : dict of str to str
-        Id of a claim -> page (without suffix).
     """
 
     root: Path
     source: Path
     extra: Path
     pages: dict[str, str]
-    claims: Mapping[str, str] = field(default_factory=dict)
 
     def copy(self, path: str) -> str:
         """Copy a file or folder of the repository into the book; return its address there."""
@@ -79,8 +86,6 @@ class Book:
 
     def address(self, path: str, fragment: str) -> str:
         """The address in the book, from its root, of a file of the repository."""
-        if path == "data/results/claims.md" and fragment in self.claims:
-            return f"{self.claims[fragment]}.html#{fragment}"
         if path in self.pages:
             name, _, place = self.pages[path].partition("#")
             fragment = fragment or place
@@ -95,11 +100,8 @@ class Book:
             return link
         path, _, fragment = link.partition("#")
         if not path:
-            if fragment not in self.claims or at != "data/results/claims.md":
-                return link
-            path = at
-        else:
-            path = posixpath.normpath(posixpath.join(posixpath.dirname(at), path))
+            return link
+        path = posixpath.normpath(posixpath.join(posixpath.dirname(at), path))
         return SCHEME + self.relative(self.address(path, fragment), page)
 
     @staticmethod

@@ -1,8 +1,7 @@
 """Figures that a page brings to life: values from the library, drawn by docs/_static/living.js.
 
 A figure is one HTML fragment: a question, a stage that holds a still picture until JavaScript
-replaces it, a take-away, and its data. It stands where a notebook says `<!-- living: NAME -->`, or
-before the first heading that fits `PLACES`.
+replaces it, a take-away, and its data. It stands where a page says `<!-- living: NAME -->`.
 """
 
 from __future__ import annotations
@@ -23,12 +22,7 @@ from fedclust_helpers.mechanisms import Laplace
 from tools.site.settings import ROOT
 from tools.site.wire import NAMES, wire
 
-PLACES = {  # chapter and heading before which a figure stands
-    "wire": ("00", r"## 2\."),
-    "alice": ("00", r"## 4\."),
-    "lloyd": ("01", r"## 3\."),
-    "price": ("05", r"## 3\."),
-}
+PLACES = {"wire": "00", "alice": "00", "lloyd": "01", "price": "05"}  # chapters
 WORDS = {
     "wire": (
         "Three clinics want their total. Who gets to see the 12?",
@@ -235,27 +229,6 @@ def figure(name: str) -> str:
     ])  # fmt: skip
 
 
-def place(cells: list[Any], chapter: str) -> None:
-    """Put its figures into the Markdown cells of a chapter.
-
-    Raises
-    ------
-    ValueError
-        If a figure has no place.
-    """
-    for name, (number, heading) in PLACES.items():
-        marker = rf"<!-- living: {name} -->"
-        for pattern in (marker, rf"^(?={heading})"):
-            cell = next((c for c in cells if c.cell_type == "markdown"
-                         and re.search(pattern, c.source, re.M)), None)  # fmt: skip
-            if cell is not None and (pattern == marker or number == chapter):
-                text = re.sub(
-                    pattern, lambda _, n=name: figure(n) + "\n\n", cell.source, count=1, flags=re.M
-                )
-                cell.source = text
-                break
-        else:
-            if number == chapter:
-                raise ValueError(
-                    f"chapter {number}: write <!-- living: {name} --> where it belongs"
-                )
+def placed(text: str) -> str:
+    """A Markdown text with its figures."""
+    return re.sub(r"<!-- living: (\w+) -->", lambda match: figure(match[1]), text)

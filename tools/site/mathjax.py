@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import tarfile
@@ -15,6 +16,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pooch
+
+UNUSED = re.compile(  # scripts and faces that no formula here is written in; a page would say so
+    r"dynamic/(cyr|heb|ara|deva|cher|brai|phon|greek-ss|sans-serif-|monospace-|latin-b|PUA)"
+    r"|mjx-ncm-(cy|he|ar|dv|ch|br|ph|gkss|ss.*x|lib|sslib|ssli|pu)\w*\.woff2"
+)
 
 
 class Archive(NamedTuple):
@@ -83,7 +89,11 @@ def unpack(target: Path) -> None:
         with tarfile.open(fetch(archive, cache_folder())) as packed:
             for member in packed.getmembers():
                 name = member.name.removeprefix("package/")
-                if not member.isfile() or not name.startswith(archive.members):
+                if (
+                    not member.isfile()
+                    or not name.startswith(archive.members)
+                    or UNUSED.search(name)
+                ):
                     continue
                 path = target / archive.folder / name
                 path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Pages from text that is there already: README, glossary, and the bibliography."""
+"""Pages from text that is there already: documents, glossary, and the bibliography."""
 
 from __future__ import annotations
 
@@ -8,15 +8,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-import nbformat
-
 from tools.site import living
 from tools.site.chapters import short_title
-from tools.site.claims import sections
-from tools.site.links import SCHEME, Book
+from tools.site.links import SCHEME, Book, markdown
 from tools.site.tables import write
-
-ELSEWHERE = ("Two commands", "The notebooks", "How to cite", "More")  # the book has its own
 
 
 def slug(text: str) -> str:
@@ -42,11 +37,9 @@ def glossary(book: Book, notebooks: Iterable[Path]) -> None:
     path = "docs/glossary.md"
     headings: dict[tuple[str, str], str] = {}
     for notebook in notebooks:
-        cells = nbformat.read(notebook, as_version=4).cells
-        text = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
         here, at = notebook.stem[:2], f"{SCHEME}chapters/{notebook.stem}.html"
         headings[here, ""] = at
-        for title in re.findall(r"^## (\d+\. .+)$", text, re.MULTILINE):
+        for title in re.findall(r"^## (\d+\. .+)$", markdown(notebook), re.MULTILINE):
             headings[here, title.split(".")[0]] = f"{at}#{anchor(title)}"
 
     def linked(match: re.Match[str]) -> str:
@@ -64,24 +57,10 @@ def glossary(book: Book, notebooks: Iterable[Path]) -> None:
     write(book, book.pages[path], text)
 
 
-def copy(book: Book, path: str, title: str | None = None) -> None:
+def copy(book: Book, path: str) -> None:
     """A Markdown file of the repository as a page."""
     text = (book.root / path).read_text(encoding="utf-8")
-    if title is not None:
-        text = re.sub(r"^# .*$", f"# {title}", text, count=1, flags=re.MULTILINE)
-    page = book.pages[path]
-    write(book, page, book.rewrite(text, path, page))
-
-
-def using(book: Book) -> None:
-    """The sections of the README that a reader of the book needs."""
-    _, parts = sections((book.root / "README.md").read_text(encoding="utf-8"))
-    page = "using"
-    intro = "`make lab` in a checkout installs everything and opens the first notebook."
-    text = "\n".join(f"## {name}\n{parts[name]}" for name in parts if name not in ELSEWHERE)
-    text = text.replace("figure above", "figure of the [first page](README.md)")
-    text = f"# Use it\n\n{intro}\n\n{text}"
-    write(book, page, book.rewrite(text, "README.md", page))
+    write(book, book.pages[path], book.rewrite(text, path, book.pages[path]))
 
 
 class Reference(NamedTuple):
@@ -126,9 +105,7 @@ def bibliography(book: Book, notebooks: Iterable[Path]) -> int:
     entries: dict[str, Reference] = {}
     cited: dict[str, list[str]] = {}
     for path in notebooks:
-        cells = nbformat.read(path, as_version=4).cells
-        text = "\n\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
-        for reference in references(text):
+        for reference in references(markdown(path)):
             key = slug(reference.title)
             if key not in entries or len(reference.venue) > len(entries[key].venue):
                 entries[key] = reference
@@ -151,15 +128,20 @@ def bibliography(book: Book, notebooks: Iterable[Path]) -> int:
 def contents(book: Book, notebooks: Iterable[Path]) -> None:
     """The first page: the hand-written text, and the table of contents that fills the sidebar."""
     text = (book.root / "docs" / "index.md").read_text(encoding="utf-8")
-    text = book.rewrite(text, "docs/index.md", "index")
-    text = text.replace("<!-- living: wire -->", living.figure("wire"))
+    text = living.placed(book.rewrite(text, "docs/index.md", "index"))
     parts = {
         "Chapters": [f"{short_title(p.stem)} <chapters/{p.stem}>" for p in notebooks],
-        "Evidence": ["Claims <claims>", "Results <results/index>", "How it was made <made>"],
-        "Using it": ["Use it <using>", "Data sets <data>", "API reference <api/index>"]
-        + ["A real federation <deployment>"],
+        "Evidence": ["Claims <claims>", "Findings <findings>", "Results <results/index>"]
+        + ["How it was made <made>"],
+        "Using it": [
+            "Use it <using>",
+            "Trust models <trust>",
+            "Data sets <data>",
+            "API reference <api/index>",
+            "A real federation <deployment>",
+        ],
         "Reference": ["Symbols <symbols>", "Glossary <glossary>", "Bibliography <bibliography>"]
-        + ["General index <genindex>", "Contributing <contributing>"],
+        + ["Contributing <contributing>"],
     }
     lines = [text.rstrip()]
     for caption, pages in parts.items():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import json
-import posixpath
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,17 +15,14 @@ from tools.site.links import SCHEME, Book
 
 LISTED = "docs/tables.md"
 RESULTS = "data/results"
-CLAIM_LIST = re.compile(r"^\| id \|(?:.*\n)(?:\|.*\n)+", re.MULTILINE)
-ALL_CLAIMS = "All of them stand on the page of [claims](claims.md).\n"
 
 
 class Table(NamedTuple):
-    """One CSV file under data/results: its name, its sidecar (None without one), its notes."""
+    """One CSV file under data/results: its name, its sidecar (None without one), who made it."""
 
     name: str
     sidecar: Mapping[str, Any] | None
     made_by: str
-    notes: str
 
 
 class Paper(NamedTuple):
@@ -86,18 +82,13 @@ FIGURES = {
 
 
 def all_tables(folder: Path) -> list[Table]:
-    """Every table, with the sidecar that names it and the README that explains it."""
+    """Every table, with the sidecar that names it."""
     sidecars = [json.loads(p.read_text(encoding="utf-8")) for p in sorted(folder.glob("*.json"))]
     of_file = {name: sidecar for sidecar in sidecars for name in sidecar.get("files", {})}
-    readmes = {path.name: path.read_text("utf-8") for path in sorted(folder.glob("README*.md"))}
     found = []
     for path in sorted(folder.glob("*.csv")):
         sidecar = of_file.get(path.name)
-        word = re.compile(rf"`{path.stem}(?:\.csv)?`")
-        own = f"README_{path.stem.split('_')[0]}.md"
-        explained = [name for name, text in readmes.items() if word.search(text)]
-        notes = own if own in explained else next(iter(explained), "")
-        found.append(Table(path.stem, sidecar, sidecar["table"] if sidecar else "", notes))
+        found.append(Table(path.stem, sidecar, sidecar["table"] if sidecar else ""))
     return found
 
 
@@ -144,7 +135,7 @@ def script(name: str, frame: pd.DataFrame, made: str) -> str:
     data = {
         "columns": list(frame.columns),
         "numeric": [is_numeric(frame[column]) for column in frame],
-        "rows": [[cell_text(str(value)) for value in row] for row in frame.to_numpy()],
+        "rows": "\n".join("\t".join(map(cell_text, row)) for row in frame.to_numpy()),
         "made": made,
     }
     return f"fedclust.table({json.dumps(name)}, {json.dumps(data, separators=(',', ':'))});\n"
@@ -174,10 +165,8 @@ def provenance(sidecar: Mapping[str, Any]) -> str:
     told += f"{sidecar.get('cpu_seconds', 'not recorded')} CPU seconds, commit {commit(sidecar)}; "
     told += f"seeds: {sidecar.get('seeds', 'not recorded')}; versions: {known or 'not recorded'}."
     for part, own in sidecar.get("made_apart", {}).items():
-        told += (
-            f" Rows of {part} made apart by {own['command']}, {own['cpu_seconds']} CPU seconds, "
-        )
-        told += f"version {own['versions']['fedclust_helpers']}, commit {commit(own)}."
+        told += f" Rows of {part} made apart by {own['command']}, {own['cpu_seconds']} CPU "
+        told += f"seconds, version {own['versions']['fedclust_helpers']}, commit {commit(own)}."
     return told
 
 
@@ -202,9 +191,7 @@ def page(book: Book, paper: Paper, tables: Mapping[str, Table]) -> None:
             record = book.relative(book.copy(f"{RESULTS}/{tables[name].made_by}.json"), paper.page)
             files.append(f'<a href="{record}">record</a>')
         code = script(name, frame, provenance(sidecar) if sidecar is not None else "")
-        (
-            book.extra / posixpath.dirname(book.copy(f"{RESULTS}/{name}.csv")) / f"{name}.js"
-        ).write_text(code, encoding="utf-8")
+        (book.extra / f"files/{RESULTS}/{name}.js").write_text(code, encoding="utf-8")
         said = html.escape(words[0].upper() + words[1:])
         items.append(
             f'<li id="{name}" data-script="{csv.removesuffix("csv")}js">'
@@ -223,7 +210,7 @@ def page(book: Book, paper: Paper, tables: Mapping[str, Table]) -> None:
         f'{figure.table}</a>.</p><script type="application/json">{stored}</script></figure>',
         "```", "", "## Tables", "",
         "```{raw} html", '<div class="results"><ul>', *items, "</ul></div>", "```", "",
-        book.rewrite(CLAIM_LIST.sub(ALL_CLAIMS, notes), paper.notes, paper.page),
+        book.rewrite(notes, paper.notes, paper.page),
     ]  # fmt: skip
     write(book, paper.page, "\n".join(lines))
 
@@ -240,11 +227,8 @@ def index(book: Book) -> None:
     text = (book.root / LISTED).read_text(encoding="utf-8")
     toc = ["", "```{toctree}", ":hidden:", ":maxdepth: 1", ""]
     toc += [f"{paper.heading} </{paper.page}>" for paper in papers(book.root)]
-    write(
-        book,
-        book.pages[LISTED],
-        book.rewrite(text, LISTED, book.pages[LISTED]) + "\n".join([*toc, "```"]),
-    )
+    text = book.rewrite(text, LISTED, book.pages[LISTED])
+    write(book, book.pages[LISTED], text + "\n".join([*toc, "```"]))
 
 
 def made(book: Book, tables: list[Table]) -> None:
@@ -257,7 +241,7 @@ def made(book: Book, tables: list[Table]) -> None:
     for _, sidecar in sorted(sidecars.items()):
         names = [file.removesuffix(".csv") for file in sidecar["files"]]
         links = (f"[{n}]({SCHEME}{book.address(f'{RESULTS}/{n}.csv', '')})" for n in names)
-        command = sidecar["command"].replace("python -m fedclust_helpers.studies ", "")
+        command = sidecar["command"].replace("python -m studies ", "")
         apart = list(sidecar.get("made_apart", {}).values())
         seconds = [str(part.get("cpu_seconds", "")) for part in (sidecar, *apart)]
         commits = [commit(part) for part in (sidecar, *apart)]

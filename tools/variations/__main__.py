@@ -59,7 +59,7 @@ def lesson_of(script: Path) -> Any:
     """The `Lesson` of a notebook."""
     from importlib import import_module
 
-    return import_module(f"fedclust_helpers.studies.{PAPERS[script.stem[:2]]}.lesson").LESSON
+    return import_module(f"studies.{PAPERS[script.stem[:2]]}.lesson").LESSON
 
 
 def variations(script: Path) -> Iterator[Variation]:
@@ -78,7 +78,7 @@ def outcome_of(variation: Variation, *, timeout: int = 300) -> Outcome:
     import jupytext
     import nbclient
 
-    from fedclust_helpers.studies.bench.lesson import REMARK
+    from studies.bench.lesson import REMARK
 
     notebook = jupytext.read(NOTEBOOKS / f"{variation.notebook}.py", fmt="py:percent")
     cells = [c for c in notebook.cells if "settings" in c.metadata.get("tags", ())]

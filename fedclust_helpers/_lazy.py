@@ -1,0 +1,27 @@
+"""Libraries that take long to import: each is imported when something of it is asked for."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import dp_accounting as dpa
+    from scipy import optimize, stats
+    from sklearn import cluster, metrics
+    from sklearn import datasets as toy_data
+else:
+
+    class _Lazy:
+        """Stands for a module."""
+
+        def __init__(self, name: str) -> None:
+            self._name = name
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(importlib.import_module(self._name), name)
+
+    dpa = _Lazy("dp_accounting")
+    optimize, stats = _Lazy("scipy.optimize"), _Lazy("scipy.stats")
+    cluster, metrics = _Lazy("sklearn.cluster"), _Lazy("sklearn.metrics")
+    toy_data = _Lazy("sklearn.datasets")

@@ -1,0 +1,36 @@
+"""Algorithms as programs: a paper's pseudo-code, its plan, its run, and nothing said twice.
+
+An algorithm is a generator. It yields a `Release` (a noised sum of a statistic) with how much noise
+each part gets, and is sent the `Answer`. From it follow the planner (`Algorithm.door`), which makes
+a dry run without rows and finds the least noise for a budget, and `run`, in which a federation
+answers. An algorithm sees `Public` facts and coins, and answers; never data.
+
+Other requests: `Members` and `SumsOf` (identifiers, then sums by groups), `Remember` (what clients
+start from), `Ask` and `Divide` (users who randomise for themselves). A tuple of requests is one
+round of messages.
+"""
+
+from fedclust_helpers.program.algorithm import (
+    ALGORITHMS,
+    Algorithm,
+    Options,
+    Program,
+    Run,
+    Walk,
+    as_given,
+    least_noise,
+    run,
+)
+from fedclust_helpers.program.asking import Ask, Divide
+from fedclust_helpers.program.grouped import Members, SumsOf
+from fedclust_helpers.program.public import (
+    ANSWERS,
+    NO_NOISE,
+    Answer,
+    Noise,
+    Public,
+    gaussian,
+    laplace,
+)
+from fedclust_helpers.program.requests import Release, Remember
+from fedclust_helpers.program.session import Request, Session, Steps, drive

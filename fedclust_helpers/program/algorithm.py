@@ -1,0 +1,453 @@
+"""An algorithm is a generator: it yields what it asks of the clients, and is sent the answers.
+
+    def fastlloyd(public, sigma, *, n_clusters, ...):
+        centers = start(public, ...)
+        for radius in radii:
+            sums, counts = yield Release(STATISTIC, noise, centers=centers, radius=radius)
+            centers = update_centers(...)
+        return Centers(...)
+
+It holds public numbers, public coins and answers, and no data: there is nothing else to reach for.
+Three interpreters drive it. A plan answers it as a federation without rows would, and writes down
+what was asked; `run` has a federation answer, and refuses whatever is not the plan's; a party of a
+network stops at each request, and is brought back there by its recorded answers (`Walk`).
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
+from types import NoneType
+from typing import Any, get_args
+
+import numpy as np
+
+from fedclust_helpers._checked import checked, hints_of
+from fedclust_helpers._progress import Progress
+from fedclust_helpers._validation import Delta, Epsilon, check_instance, check_rng
+from fedclust_helpers.accounting import PrivacyLedger
+from fedclust_helpers.federation import (
+    FederationFacts,
+    Plan,
+    PlanMismatchError,
+    PlannedRelease,
+    RunResult,
+    planner,
+    require,
+)
+from fedclust_helpers.program.public import Answer, Public
+from fedclust_helpers.program.session import Session, Steps, drive
+
+Options = dict[str, Any]
+ALGORITHMS: dict[str, Algorithm] = {}
+"""Every algorithm by its name: plans are pickled by it, and parties of a network look it up."""
+
+
+# --- plan and result ------------------------------------------------------------------------------
+
+
+@checked
+@dataclass(frozen=True, kw_only=True)
+class Program(Plan):
+    """A plan: the releases that a dry run asked for, and how to ask for them again.
+
+    `dial` decides how much noise all releases have: a noise multiplier, or a set of budgets.
+    `parts` are those that the users are divided over.
+    """
+
+    algorithm: Algorithm = field(repr=False)
+    dial: Any
+    given: tuple[tuple[str, Any], ...] = field(repr=False, compare=False)
+    sent: tuple[tuple[tuple[str, Any], ...], ...] = field(repr=False, compare=False)
+    parts: tuple[tuple[str, float], ...] = ()
+
+    @cached_property
+    def total_epsilon(self) -> float:
+        """What all releases cost together at `delta`."""
+        total = self.algorithm.total
+        return super().total_epsilon if total is None else total(self)
+
+    @property
+    def pure_epsilon(self) -> float:
+        """What all releases cost together at delta = 0."""
+        lines = self.lines()
+        return PrivacyLedger(self.facts.unit, self.facts.adjacency, None, lines).pure_epsilon()
+
+    @property
+    def options(self) -> Options:
+        """The options that the algorithm takes, defaults included; a copy."""
+        return dict(self.given)
+
+    @property
+    def mechanisms(self) -> tuple[tuple[Any, ...], ...]:
+        """The noise of each release, one mechanism for each part."""
+        return tuple(release.mechanisms for release in self.releases)
+
+    def broadcasts(self, name: str) -> tuple[Any, ...]:
+        """A number that is broadcast, for each release that has it, as the plan foresees it."""
+        return tuple(dict(sent)[name] for sent in self.sent if name in dict(sent))
+
+    def steps(self, public: Public) -> Steps:
+        """The algorithm, from its start."""
+        return self.algorithm.steps(public, self.dial, **self.options)
+
+    def statement(self) -> list[tuple[str, str]]:
+        """The privacy statement of the run as (heading, text) pairs."""
+        rows, says = super().statement(), self.algorithm.says
+        return rows if says is None else says(self, rows)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Run(RunResult):
+    """What an algorithm returned, and every (request, answer) on the way.
+
+    The fields of `value` (centers, models, ...) are attributes of the run, too.
+    """
+
+    plan: Program
+    value: Any
+    record: tuple[tuple[Any, Any], ...] = field(repr=False)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name == "value" or not hasattr(self.value, name):
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+        return getattr(self.value, name)
+
+    @cached_property
+    def epsilon(self) -> float:
+        """What the run cost at `delta`: by the ledger's record, or as its algorithm adds it up."""
+        own = self.plan.algorithm.total
+        return super().epsilon if own is None else own(self.plan)
+
+    @property
+    def released(self) -> tuple[Answer, ...]:
+        """The noised sums, one tuple of arrays for each release."""
+        return tuple(answer for _, answer in self.record if isinstance(answer, Answer))
+
+
+# --- how much noise -------------------------------------------------------------------------------
+
+Cost = Callable[..., float]
+
+
+def least_noise(cost: Cost, public: Public, epsilon: float, delta: float, **_: Any) -> float:
+    """The smallest multiplier that keeps epsilon: the closed form of Gaussian noise where it does.
+
+    That is where shares of 1/sigma^2 add up to 1; larger ones where a grid is too coarse for it.
+    Otherwise by bisection.
+    """
+    for sigma in public.noise_multipliers(epsilon, delta):
+        if 0.99 * epsilon <= cost(sigma) <= epsilon * (1 + 1e-9):
+            return sigma
+    low = high = public.noise_multiplier(epsilon, delta)
+    while cost(low) <= epsilon:
+        low /= 2
+    while cost(high) > epsilon:
+        high *= 2
+        if high > 1e9:
+            raise ValueError(
+                f"epsilon={epsilon:g} cannot be kept on this federation's grid of"
+                f" {public.facts.resolution:g}, however much noise there is"
+            )
+    while high > low * (1 + 1e-6):
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if cost(middle) <= epsilon else (middle, high)
+    return high
+
+
+def as_given(cost: Cost, public: Public, epsilon: float, delta: float, **_: Any) -> float:
+    """The dial is epsilon itself."""
+    return epsilon
+
+
+# --- an algorithm, and the door to its plans ------------------------------------------------------
+
+
+def as_asked(facts: FederationFacts, options: Options) -> Options:
+    """The options, of which none is refused."""
+    return options
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Algorithm:
+    """A generator function ``steps(public, dial, **options)``, and what its planner must know.
+
+    Attributes
+    ----------
+    name : str
+        By which plans are pickled. `title` (facts, options) says another one in statements.
+    budget : mapping
+        What the planner takes as a budget, each with its type: epsilon and delta, or less; others
+        go to `search`. What may be None is None by default.
+    search
+        ``search(cost, public, epsilon, delta, **options)`` finds the dial with the least noise,
+        where ``cost(dial)`` is what a dry run costs; ``cost(dial, name=value)`` with other options.
+        What it names alone, by keyword, are options of the planner that `steps` does not take. A
+        dial may say how many `n_rounds` there are.
+    nominal : bool
+        Noise is calibrated for epsilon, but the run may cost more; its plan says how much.
+    check
+        ``check(facts, options)`` gives the options as `steps` takes them, or refuses them.
+    default_delta
+        ``default_delta(facts, options)`` is delta where the caller gives none.
+    predict
+        ``predict(plan)``: what noise is expected to do, and in words what this number means.
+    total
+        ``total(plan)`` is what a plan costs, where it is not the ledger that adds it up.
+    says
+        ``says(plan, rows)`` gives the rows of the statement, perhaps with others among them.
+    capability : str
+        What the federation must offer.
+    """
+
+    name: str
+    steps: Callable[..., Steps]
+    budget: Mapping[str, Any] = field(default_factory=lambda: {"epsilon": Epsilon, "delta": Delta})
+    search: Callable[..., Any] = least_noise
+    nominal: bool = False
+    check: Callable[[FederationFacts, Options], Options] = as_asked
+    default_delta: Callable[[FederationFacts, Options], float] | None = None
+    predict: Callable[[Program], tuple[float | None, str]] | None = None
+    total: Callable[[Program], float] | None = None
+    title: Callable[[FederationFacts, Options], str] | None = None
+    says: Callable[[Program, list[tuple[str, str]]], list[tuple[str, str]]] | None = None
+    capability: str = "noisy_sum"
+
+    def __post_init__(self) -> None:
+        ALGORITHMS.setdefault(self.name, self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if ALGORITHMS[self.name] is not self:
+            raise TypeError(f"algorithm {self.name!r} has the name of another and is not pickled")
+        return _by_name, (getattr(self.steps, "func", self.steps).__module__, self.name)
+
+    @cached_property
+    def _taken(self) -> frozenset[str]:
+        """The options of `steps`."""
+        return frozenset(list(inspect.signature(self.steps).parameters)[2:])
+
+    def door(self, name: str = "plan") -> Callable[..., Program]:
+        """The planner, a public function: signature and text are those of the generator.
+
+        Options are checked by their annotations; budgets come after the number of clusters.
+        """
+        hints = hints_of(self.search) | hints_of(getattr(self.steps, "func", self.steps))
+        searched = inspect.signature(self.search).parameters.values()
+        known = self._taken | set(self.budget)
+        own = [
+            one.replace(annotation=hints.get(one.name, Any))
+            for one in (
+                *list(inspect.signature(self.steps).parameters.values())[2:],
+                *(p for p in searched if p.kind is p.KEYWORD_ONLY and p.name not in known),
+            )
+        ]
+        named = [one for one in own if one.kind is one.KEYWORD_ONLY]
+        first = inspect.Parameter("federation", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        kinds = dict(self.budget)
+        if self.default_delta is not None:
+            kinds["delta"] |= None
+        budget = [
+            first.replace(
+                name=n, kind=first.KEYWORD_ONLY, annotation=kind,
+                default=None if NoneType in get_args(kind) else first.empty,
+            )
+            for n, kind in kinds.items()
+        ]  # fmt: skip
+        signature = inspect.Signature(
+            [first, *own[: len(own) - len(named)], *named[:1], *budget, *named[1:]],
+            return_annotation=Program,
+        )
+
+        def made(*args: Any, **kwargs: Any) -> Program:
+            try:
+                bound = signature.bind(*args, **kwargs)
+            except TypeError as error:
+                raise TypeError(f"{name}() {error}") from None
+            bound.apply_defaults()
+            options = bound.arguments
+            federation = options.pop("federation")
+            budget = {n: options.pop(n) for n in self.budget}
+            return self.planned(federation, options, **budget)
+
+        made.__signature__ = signature  # type: ignore[attr-defined]
+        made.__annotations__ = {n: p.annotation for n, p in signature.parameters.items()}
+        made.__name__ = made.__qualname__ = name
+        made.__doc__, made.__module__ = self.steps.__doc__, self.steps.__module__
+        return checked(made)
+
+    @planner
+    def planned(
+        self, federation: Any, options: Options, *, epsilon: float | None = None,
+        delta: float | None = None, dial: Any = None, **budget: Any,
+    ) -> Program:  # fmt: skip
+        """The plan with the least noise that keeps (epsilon, delta), or the one with this `dial`.
+
+        Without all of them there is no noise to choose. The dry run is made twice, the second time
+        answered by noise and with other coins: what it asks for must be the same.
+        """
+        require(federation, self.capability)
+        facts = federation.facts
+        options = {n: _frozen(v) for n, v in self.check(facts, dict(options)).items()}
+        if delta is None:
+            delta = self.default_delta(facts, options) if self.default_delta else 0.0
+        taken = {n: v for n, v in options.items() if n in self._taken}
+        forms: dict[Any, Any] = {}
+
+        @lru_cache(maxsize=1)
+        def draft(dial: Any, **other: Any) -> Program:
+            return self._dry(federation, delta, taken | other, forms, dial)
+
+        if dial is None and self.budget:
+            public = Public(facts, np.random.default_rng(0), dry=True)
+            cost = lambda dial, **other: draft(dial, **other).total_epsilon  # noqa: E731
+            dial = self.search(cost, public, epsilon, delta, **budget, **options)
+        plan = draft(dial)
+        noisy = self._dry(federation, delta, taken, forms, dial, np.random.default_rng(1))
+        if (noisy.releases, noisy.parts) != (plan.releases, plan.parts):
+            raise PlanMismatchError(
+                f"what {self.name} asks for depends on answers, or on coins: a plan must hold for"
+                " all of them"
+            )
+        changes: dict[str, Any] = {"epsilon": plan.total_epsilon if epsilon is None else epsilon}
+        if epsilon is not None and plan.pure_epsilon <= epsilon * (1 + 1e-9) < math.inf:
+            changes["delta"] = 0.0
+        if self.nominal and plan.total_epsilon > (epsilon or 0.0) * (1 + 1e-9):
+            changes["epsilon"] = plan.total_epsilon
+        if self.predict is not None:
+            error, what = self.predict(plan)
+            changes |= {"predicted_error": error, "predicted_error_is": what}
+        made = replace(plan, **changes)
+        if made.delta == plan.delta:  # added up once
+            vars(made)["total_epsilon"] = plan.total_epsilon
+        return made
+
+    def _dry(
+        self, federation: Any, delta: float, options: Options, forms: dict[Any, Any], dial: Any,
+        rng: np.random.Generator | None = None,
+    ) -> Program:  # fmt: skip
+        """A run without rows; answered by zeros, or with `rng` by noise alone."""
+        facts = federation.facts
+        coins = np.random.default_rng(0 if rng is None else 1)  # the real ones are for the run
+        public = Public(facts, coins, dry=True)
+        session = Session(federation, public, rng=rng, forms=forms)
+        with np.errstate(all="ignore"):
+            drive(self.steps(public, dial, **options), session)
+        title = self.name if self.title is None else self.title(facts, options)
+        return Program(
+            method=title, n_clusters=options.get("n_clusters", 1), n_features=facts.n_features,
+            n_rounds=getattr(dial, "n_rounds", session.n_rounds), epsilon=math.inf, delta=delta,
+            facts=facts, releases=tuple(session.lines), parts=tuple(session.parts.items()),
+            algorithm=self, dial=dial, given=tuple(options.items()), sent=tuple(session.sent),
+        )  # fmt: skip
+
+
+def _frozen(value: Any) -> Any:
+    """An array as a copy that nobody writes to: it belongs to the plan."""
+    if isinstance(value, np.ndarray):
+        value = value.copy()
+        value.flags.writeable = False
+    return value
+
+
+def _by_name(module: str, name: str) -> Algorithm:
+    importlib.import_module(module)
+    return ALGORITHMS[name]
+
+
+# --- interpreters ---------------------------------------------------------------------------------
+
+
+def run(
+    federation: Any, plan: Plan, *, rng: np.random.Generator | None = None,
+    progress: Progress = False,
+) -> Run:  # fmt: skip
+    """Follow a plan on its federation: its releases and no others; what the algorithm returns.
+
+    `rng` draws what is whoever runs it decides alone (k-means of released values); by default these
+    are public coins too. `progress` shows a bar over the releases, or is called as
+    progress(done, total).
+
+    Raises
+    ------
+    PlanMismatchError
+        If the plan was made for another federation, or changed by hand.
+    BudgetExceededError
+        If it costs more than it states, or than the ledger has left: before any data is read.
+    """
+    require(federation, "follow")
+    if rng is not None:
+        check_rng(rng)
+    plan = check_instance(plan, Program, "plan")
+    require(federation, plan.algorithm.capability)
+    with federation.follow(plan, progress) as held:
+        walk = Walk(federation, plan, rng=rng).to_the_end()
+    return walk.result(federation.ledger.of(held))
+
+
+class Walk:
+    """A party's way along a plan: it stops at each release, and goes on with the answer.
+
+    `request` is the one that waits for an answer, as `line` of the plan; None at the end. Those of
+    a tuple come one after the other. What nobody is asked for, such as a division of the users, is
+    made on the way. All that a process must know after a crash are the `answers` so far, and a
+    federation made anew, whose public coins are at their start. Each request is compared with the
+    plan's next line, as in a run. `rng` is that of `run`.
+    """
+
+    def __init__(
+        self, federation: Any, plan: Program, answers: Iterable[Any] = (), *,
+        rng: np.random.Generator | None = None,
+    ) -> None:  # fmt: skip
+        public = Public(federation.facts, federation.randomness.public, rng)
+        self.plan, self.session = plan, Session(federation, public, plan)
+        self.request: Any = None
+        self.line: PlannedRelease | None = None
+        self._value: Any = None
+        self._record: list[tuple[Any, Any]] = []
+        self._way = self._stops(plan.steps(public))
+        self.go_on(None)
+        for answer in answers:
+            self.go_on(answer)
+
+    def go_on(self, answer: Any) -> None:
+        """Send the answer to the request that waits, and come to the next one or to the end."""
+        try:
+            self.request, self.line = self._way.send(answer)
+        except StopIteration as end:
+            self.request, self.line, self._value = None, None, end.value
+            if len(self.session.lines) < len(self.plan.releases):
+                raise PlanMismatchError("the algorithm ended before its plan") from None
+
+    def to_the_end(self) -> Walk:
+        """The federation itself answers all that is asked from here on."""
+        while self.request is not None:
+            self.go_on(self.request.made(self.session, self.line))
+        return self
+
+    def _stops(self, steps: Steps) -> Steps:
+        """The algorithm again, one release at a time."""
+        reply = None
+        while True:
+            try:
+                asked = steps.send(reply)
+            except StopIteration as end:
+                return end.value
+            replies = []
+            for request, line in self.session.look(asked):
+                free = line is None
+                answer = request.made(self.session, line) if free else (yield request, line)
+                self._record.append((request, answer))
+                replies.append(answer)
+            reply = tuple(replies) if isinstance(asked, tuple) else replies[0]
+
+    def result(self, ledger: PrivacyLedger) -> Run:
+        """At the end, what `run` returns; `ledger` holds what this run was charged."""
+        value = self._value() if callable(self._value) else self._value
+        return Run(
+            plan=self.plan, ledger=ledger, transcript=self.session.federation.transcript,
+            value=value, record=tuple(self._record), history=getattr(value, "history", None),
+        )  # fmt: skip

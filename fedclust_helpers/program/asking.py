@@ -1,0 +1,82 @@
+"""Questions to users who randomise on the device, and divisions of the users over parts.
+
+An answer is a set of reports, kept as the query's own counts: there the algorithm reads them. In a
+dry run nobody reports. A query draws its coins from `public.coins` where it is made, so every
+party that follows the algorithm has the same ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from fedclust_helpers.federation import PlanMismatchError, PlannedRelease, require
+from fedclust_helpers.federation.local import check_shares
+from fedclust_helpers.federation.reports import LocalQuery
+from fedclust_helpers.program.session import Session
+
+
+class Ask:
+    """One question to all users, or to those of one part; charged once for each user.
+
+    `numbers` are public ones that a plan shows with the question (`Program.broadcasts`).
+    """
+
+    def __init__(self, query: LocalQuery, part: str | None = None, **numbers: Any) -> None:
+        self.query, self.name, self.part, self.numbers = query, query.name, part, numbers
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A question is asked once: a copy of a run knows its name alone."""
+        return {n: v for n, v in vars(self).items() if n != "query"}
+
+    def line(self, session: Session) -> PlannedRelease:
+        """What the ledger will hold: the report itself, or the shuffled set of all of them."""
+        federation, query = session.federation, self.query
+        require(federation, "ask")
+        if self.part is not None and self.part not in session.parts:
+            raise PlanMismatchError(f"part {self.part!r} is unknown: divide the users first")
+        federation.check_ask(query)
+        nobody = np.zeros((1, federation.n_features)), np.zeros(1, dtype=np.int64)
+        one = query.respond(*nobody, rng=np.random.default_rng(0))  # the form of a report
+        users = federation.n_clients * session.parts.get(self.part or "", 1.0)
+        drawn, parts = federation.charged(query.mechanisms), query.parts
+        if len(drawn) > len(parts):  # several answers of one form
+            parts = tuple(f"{parts[0]} {i + 1}" for i in range(len(drawn)))
+        return PlannedRelease(
+            session.n_rounds, query.name, parts, drawn,
+            part=self.part, numbers=sum(int(array[0].size) for array in one),
+            n_bytes=users * federation.report_bytes(one),
+        )  # fmt: skip
+
+    def blank(self, session: Session, line: PlannedRelease) -> None:
+        """Nobody reports."""
+
+    def made(self, session: Session, line: PlannedRelease) -> None:
+        """Charged in the group of its part, then asked."""
+        session.federation.ask(self.query, round=line.round, part=self.part)
+
+
+class Divide:
+    """Divide the users over named parts by public coins: costs of different parts do not add up."""
+
+    numbers: Mapping[str, Any] = {}
+
+    def __init__(self, shares: Mapping[str, float]) -> None:
+        self.shares = check_shares(shares)
+
+    def line(self, session: Session) -> None:
+        """Nothing is released. Once in a run, and as planned: parts of two divisions overlap."""
+        if session.parts:
+            raise PlanMismatchError("the users are divided once")
+        if session.follows is not None and self.shares != dict(session.follows.parts):
+            raise PlanMismatchError("the users are divided as the plan says")
+        session.parts = self.shares
+
+    def blank(self, session: Session, line: None) -> None:
+        """Nobody is there."""
+
+    def made(self, session: Session, line: None) -> None:
+        """The division of the plan, by the coins of the federation."""
+        session.federation.divide(self.shares)

@@ -1,0 +1,127 @@
+"""A release in two halves: what each client of a cohort says of itself, then sums by groups.
+
+The first answer is one noised identifier for each client; the algorithm makes groups of them, from
+public coins; the second answer is one noised sum for each group. Given the first, each vector of a
+client is in one group, whatever it holds, and no two are in the same: so all sums together move as
+the client's vectors do together. Both halves are one line of the ledger, charged before the first,
+on one sample.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedclust_helpers._validation import IntArray
+from fedclust_helpers.client_statistics import ClientStatistic
+from fedclust_helpers.federation import FederationFacts, PlanMismatchError, PlannedRelease
+from fedclust_helpers.program.public import Answer, Noise
+from fedclust_helpers.program.requests import Release
+from fedclust_helpers.program.session import Session
+
+
+class Members(Release):
+    """Identifiers (m,) of a cohort, one number for each client; `SumsOf` has to follow.
+
+    The statistic has two parts: a one-hot identifier (k,), and an update (p,) that is cut into
+    `n_vectors` vectors of the same length. They are added up in `n_groups` groups, k by default.
+    """
+
+    capability = "collect"
+
+    def __init__(
+        self, statistic: ClientStatistic, noise: Sequence[Noise], *, n_vectors: int = 1,
+        n_groups: int | None = None, **how: Any,
+    ) -> None:  # fmt: skip
+        super().__init__(statistic, noise, **how)
+        self.n_vectors, self._n_groups = n_vectors, n_groups
+
+    @property
+    def n_groups(self) -> int:
+        """Groups that vectors are added up in."""
+        return self.shapes[0][0] if self._n_groups is None else self._n_groups
+
+    def cohort(self, facts: FederationFacts) -> int:
+        """Clients who are asked: a public number."""
+        if self.sampling is None:
+            return facts.n_clients
+        if self.sampling.size is None:
+            raise ValueError("sampling must be fixed: identifiers tell how many clients there are")
+        return self.sampling.size
+
+    def sizes(self, facts: FederationFacts) -> list[int]:
+        """Identifiers of the whole cohort; sums of all groups."""
+        identifiers, updates = map(math.prod, self.shapes)
+        return [identifiers * self.cohort(facts), self.n_groups * (updates // self.n_vectors)]
+
+    def blank(self, session: Session, line: PlannedRelease) -> Any:
+        """Everybody says 0, or anything."""
+        m, k = self.cohort(session.federation.facts), self.shapes[0][0]
+        session.held = self, np.zeros((m, *self.shapes[1])), line
+        return (
+            np.zeros(m, dtype=np.int64) if session.rng is None else session.rng.integers(k, size=m)
+        )
+
+    def made(self, session: Session, line: PlannedRelease) -> Any:
+        """The exact messages stay with the boundary: here a trusted server's."""
+        federation = session.federation
+        how = {"round": line.round, "sampling": self.sampling, **self.broadcast}
+        exact, updates = federation.collect(self.statistic, line.mechanisms, **how)
+        session.held = self, updates, line
+        mechanism = line.mechanisms[0]
+        if hasattr(mechanism, "answer"):  # a random identifier instead of a noised one
+            return mechanism.answer(exact, rng=federation.randomness.noise)
+        return federation.noised(exact, mechanism).argmax(axis=1)
+
+
+class SumsOf:
+    """Noised sums (n_groups, p) of the vectors of the `Members` before.
+
+    `groups` (m,), or (m, n_vectors), says for each vector the group that it belongs to; those of
+    one client are in different groups.
+    """
+
+    numbers: Mapping[str, Any] = {}
+
+    def __init__(self, groups: IntArray) -> None:
+        self.groups = np.asarray(groups)
+
+    def line(self, session: Session) -> None:
+        """Nothing is charged: the line of `Members` is for both."""
+
+    def _sums(self, session: Session) -> tuple[NDArray[Any], Any]:
+        """Exact sums, and the noise that they get; what was held is given up."""
+        if session.held is None:
+            raise PlanMismatchError("sums by groups come once, after the identifiers")
+        (asked, updates, line), session.held = session.held, None
+        n, vectors = asked.n_groups, updates.reshape(len(updates) * asked.n_vectors, -1)
+        groups = self.groups.reshape(len(self.groups), -1)
+        sizes = groups.shape == (len(updates), asked.n_vectors)
+        if not sizes or groups.dtype.kind not in "iu" or not ((0 <= groups) & (groups < n)).all():
+            raise PlanMismatchError(f"groups must be one of {n} for each vector of the cohort")
+        ordered = np.sort(groups, axis=1)
+        if (ordered[:, 1:] == ordered[:, :-1]).any():
+            raise PlanMismatchError("groups of the vectors of one client must be different")
+        sums = np.zeros((n, vectors.shape[1]), dtype=vectors.dtype)
+        for j in range(n):
+            sums[j] = vectors[groups.ravel() == j].sum(axis=0)
+        return sums, line.mechanisms[1]
+
+    def blank(self, session: Session, line: None) -> Answer:
+        """Sums of zeros, or noise alone."""
+        sums, mechanism = self._sums(session)
+        answer = Answer.of([sums], [mechanism], session.federation.facts)
+        if session.rng is None:
+            return answer
+        drawn = session.rng.normal(0, answer.std[0] or 1.0, sums.shape)
+        return Answer.of([drawn], [mechanism], session.federation.facts)
+
+    def made(self, session: Session, line: None) -> Answer:
+        """The noise is drawn here, after the groups are known."""
+        sums, mechanism = self._sums(session)
+        federation = session.federation
+        return Answer.of([federation.noised(sums, mechanism)], [mechanism], federation.facts)

@@ -1,0 +1,90 @@
+"""Requests on their way: from an algorithm into a plan, or along a plan to a federation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping
+from typing import Any, Protocol
+
+import numpy as np
+
+from fedclust_helpers.federation import PlanMismatchError, PlannedRelease
+from fedclust_helpers.program.public import Public
+
+Steps = Generator[Any, Any, Any]  # of requests, or tuples of them; mypy cannot tell the answers
+
+
+class Request(Protocol):
+    """What an algorithm yields: it is charged by its `line`, if it has one.
+
+    A request says what the ledger will hold (`line`; None: nothing is charged), what it is answered
+    in a dry run (`blank`), and how a federation answers it (`made`).
+    """
+
+    numbers: Mapping[str, Any]  # that are broadcast, known with the line
+
+    def line(self, session: Session) -> PlannedRelease | None: ...
+    def blank(self, session: Session, line: Any) -> Any: ...
+    def made(self, session: Session, line: Any) -> Any: ...
+
+
+class Planned(Protocol):
+    """What a session compares requests with."""
+
+    @property
+    def releases(self) -> tuple[PlannedRelease, ...]: ...
+    @property
+    def parts(self) -> tuple[tuple[str, float], ...]: ...
+
+
+def drive(steps: Steps, reply_to: Callable[[Any], Any]) -> Any:
+    """What an algorithm returns when `reply_to` answers it."""
+    reply = None
+    try:
+        while True:
+            reply = reply_to(steps.send(reply))
+    except StopIteration as end:
+        return end.value
+
+
+class Session:
+    """Requests on their way: into a plan that is being written, or along a plan that it `follows`.
+
+    A tuple of requests is one round of messages: all of it is looked at before any of it is made.
+    With an `rng` a dry run is answered by noise alone.
+    """
+
+    def __init__(
+        self, federation: Any, public: Public, follows: Planned | None = None, *,
+        rng: np.random.Generator | None = None, forms: dict[Any, Any] | None = None,
+    ) -> None:  # fmt: skip
+        self.federation, self.public, self.follows, self.rng = federation, public, follows, rng
+        self.forms: dict[Any, Any] = {} if forms is None else forms  # lines that are known
+        self.lines: list[PlannedRelease] = []
+        self.sent: list[tuple[tuple[str, Any], ...]] = []
+        self.parts: dict[str, float] = {}  # of a division of the users
+        self.held: Any = None  # what a boundary keeps between the two halves of a release
+        self.n_rounds = 0
+
+    def look(self, asked: Any) -> list[tuple[Request, PlannedRelease | None]]:
+        """The requests of a round with their lines; refused where these are not the plan's next."""
+        requests = asked if isinstance(asked, tuple) else (asked,)
+        lines = [request.line(self) for request in requests]
+        released = [line for line in lines if line is not None]
+        if self.follows is not None:
+            at = len(self.lines)
+            if tuple(released) != self.follows.releases[at : at + len(released)]:
+                raise PlanMismatchError(
+                    f"release {at}, {released[0].name!r}, is not the next one of the plan: what an"
+                    " algorithm asks for must not depend on answers"
+                )
+        self.lines += released
+        self.sent += [
+            tuple(r.numbers.items()) for r, line in zip(requests, lines, strict=True) if line
+        ]
+        self.n_rounds += bool(released)
+        return list(zip(requests, lines, strict=True))
+
+    def __call__(self, asked: Any) -> Any:
+        """The answer of a dry run to a request, or to each of a tuple of them."""
+        replies = [request.blank(self, line) for request, line in self.look(asked)]
+        return tuple(replies) if isinstance(asked, tuple) else replies[0]

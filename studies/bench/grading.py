@@ -1,0 +1,214 @@
+"""One claim, one row: what a paper says, how it is checked, and the verdict on it.
+
+A row's `check` computes numbers, live or from committed tables; its `rule` turns them into one of
+the words of `VERDICTS`; its `shows` prints them. Everything else is made from the rows: the
+notebooks' tables of claims, ``data/results/claims.csv`` and ``claims.md``, the verdicts on the
+pages of results, and the tests.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+VERDICTS = {
+    "reproduced": "our numbers agree with the claim wherever it speaks",
+    "in shape": "they agree in most places, or with another constant, or only loosely",
+    "refuted": "arithmetic, the paper's own design or, for a claim of ours, our runs say otherwise",
+    "not seen in our design": "our runs say otherwise, but differ from the paper's as named",
+    "undecided": "ties, or a text with two readings that differ",
+    "not possible here": "data, an algorithm or a scale that we do not have",
+}
+COLUMNS = "paper id by where statement found verdict design note tables".split()
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One claim of a paper, of its released code, or of ours.
+
+    Parameters
+    ----------
+    id, where, statement : str
+        Name that docstrings cite; section, theorem or table of the paper; the claim in our words.
+    check : callable
+        Numbers by name. It gets the committed `tables`, or nothing if there are none.
+    shows : str
+        A format string of these numbers.
+    rule : callable
+        Numbers -> True (reproduced), False (refuted, or not seen in our design), or a verdict.
+    tables : sequence of str
+        Names of the committed tables that the check reads.
+    design : str
+        In what our design differs from the paper's; empty for arithmetic, for the same design, and
+        for a claim of ours.
+    note : str
+        What is true instead, or which reading the package takes.
+    by : str
+        Who says so: "paper", "code" (the paper's released code), or "ours".
+    """
+
+    id: str
+    where: str
+    statement: str
+    check: Callable[..., dict[str, Any]]
+    shows: str
+    rule: Callable[[Any], bool | str]
+    tables: Sequence[str] = ()
+    design: str = ""
+    note: str = ""
+    by: str = "paper"
+
+
+def not_possible(id: str, where: str, statement: str, why: str) -> Claim:
+    """A claim that cannot be checked here, and why."""
+    return Claim(id, where, statement, dict, why, lambda n: "not possible here")
+
+
+@cache
+def _live(check: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    return check()
+
+
+def evaluate(claim: Claim, load: Callable[[str], pd.DataFrame], paper: str = "") -> dict[str, str]:
+    """One row of `COLUMNS`. Live checks that several claims share run once.
+
+    Raises
+    ------
+    ValueError
+        If the rule gives a word that is no verdict, or "refuted" although our design differs, or if
+        a claim of ours has a design.
+    """
+    tables = [load(name) for name in claim.tables]
+    numbers = claim.check(*tables) if tables else _live(claim.check)
+    held = claim.rule(SimpleNamespace(**numbers))
+    fails = "not seen in our design" if claim.design else "refuted"
+    verdict = held if isinstance(held, str) else "reproduced" if held else fails
+    differs = claim.design and (verdict == "refuted" or claim.by == "ours")
+    if verdict not in VERDICTS or differs:
+        raise ValueError(f"claim {claim.id}: {verdict!r} is no verdict for this design")
+    cells = (
+        paper, claim.id, claim.by, claim.where, claim.statement, claim.shows.format(**numbers),
+        verdict, claim.design, claim.note, " ".join(claim.tables),
+    )  # fmt: skip
+    return dict(zip(COLUMNS, cells, strict=True))
+
+
+def grade(
+    claims: Iterable[Claim], load: Callable[[str], pd.DataFrame], paper: str = ""
+) -> pd.DataFrame:
+    """A table with `COLUMNS`, one row for each claim."""
+    return pd.DataFrame([evaluate(claim, cache(load), paper) for claim in claims], columns=COLUMNS)
+
+
+def source_of(check: Callable[..., Any]) -> tuple[str, str]:
+    """The file of a check inside of the package's repository, and its name there."""
+    module, name = check.__module__, check.__qualname__.split(".")[0]
+    said = "in the row" if name.startswith("<") else f"{module.rpartition('.')[2]}.{name}"
+    return f"{module.replace('.', '/')}.py", said
+
+
+def to_markdown(
+    graded: pd.DataFrame, *, checks: Mapping[str, Callable[..., Any]] | None = None
+) -> str:
+    """A markdown table of graded claims; ids are anchors.
+
+    With `checks` by id, a row names and links its check and the tables that it reads.
+    """
+    lines = ["| id | where | claim | what we find | verdict |", "|---|---|---|---|---|"]
+    for row in graded[COLUMNS].to_numpy(dtype=str).tolist():
+        _, id, by, where, said, found, verdict, design, note, tables = row
+        name = f'<a id="{id}"></a>{id}'
+        said = said if by == "paper" else f"({by}) {said}"
+        note = re.sub(r"\b([Ss]ee) ([A-Z][\w.]*\w)", r"\1 [\2](#\2)", note)
+        found = " ".join(filter(None, (f"{found}." if found else "", note)))
+        if checks is not None and verdict != "not possible here":
+            path, function = source_of(checks[id])
+            read = ", ".join(f"[{table}]({table}.csv)" for table in tables.split())
+            found += f" Check: [{function}](../../{path}){f' on {read}' if read else ''}."
+        verdict = f"**{verdict}**" + (f" ({design})" if design else "")
+        cells = (cell.replace("|", r"\|") for cell in (name, where, said, found, verdict))
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+# --- rules ----------------------------------------------------------------------------------------
+
+
+class Cells(NamedTuple):
+    """In how many cells a claim is decided for, decided against, and neither."""
+
+    better: int
+    worse: int
+    tie: int
+
+    def __str__(self) -> str:
+        total = sum(self)
+        return f"better in {self.better}, worse in {self.worse}, tie in {self.tie} of {total} cells"
+
+    def __add__(self, other: Any) -> Cells:
+        return Cells(*(a + b for a, b in zip(self, other, strict=True)))
+
+    @property
+    def verdict(self) -> bool | str:
+        """Of "better in all cells": no cell that ties is for it, and 5 % against it refute it."""
+        if self.worse > 0.05 * sum(self):
+            return False
+        if self.better == sum(self):
+            return True
+        return "in shape" if self.better > sum(self) / 2 else "undecided"
+
+
+def by_cells(numbers: Any) -> bool | str:
+    """The rule "better in all cells" for numbers with `cells`."""
+    cells: Cells = numbers.cells
+    return cells.verdict
+
+
+def decided(difference: Any, half_width: Any) -> Cells:
+    """Cells by the interval of a gain: decided where it leaves out 0. nan is left out."""
+    gain, half = np.broadcast_arrays(np.asarray(difference, float), np.nan_to_num(half_width))
+    gain, half = gain[~np.isnan(gain)], half[~np.isnan(gain)]
+    better, worse = int((gain > half).sum()), int((gain < -half).sum())
+    return Cells(better, worse, len(gain) - better - worse)
+
+
+def lower(
+    frame: pd.DataFrame, first: str, second: str, *, keys: Sequence[str], value: str, by: str
+) -> Cells:
+    """Where `first` has the lower mean: cells are `keys`, methods are in the column `by`.
+
+    Decided where two means differ by more than the root of the sum of their squared `ci95`.
+    """
+    a, b = (frame[frame[by] == name].set_index(list(keys)) for name in (first, second))
+    a, b = a.align(b, join="inner", axis=0)
+    half = np.hypot(a["ci95"].fillna(0.0), b["ci95"].fillna(0.0))
+    return decided(b[value] - a[value], half)
+
+
+def mostly(holds: Any) -> bool | str:
+    """A claim about many numbers: all, more than half ("in shape"), or not."""
+    share = np.mean([bool(held) for held in holds])
+    return bool(share == 1) or (bool(share > 0.5) and "in shape")
+
+
+def bounded(pairs: Iterable[tuple[float, float]]) -> bool | str:
+    """Of probabilities and bounds on them: none exceeded; "in shape" if no bound is below 1."""
+    pairs = list(pairs)
+    return all(p <= b for p, b in pairs) and (any(b < 1 for _, b in pairs) or "in shape")
+
+
+def several(values: Any, form: str = ".3g") -> str:
+    """Numbers with commas; 1e+06 as 1e6."""
+    return ", ".join(f"{v:{form}}".replace("e+0", "e") for v in values)
+
+
+def at(series: pd.Series, form: str = ".3g") -> str:
+    """Numbers with their index: 0.34 at 0.25, 0.03 at 0.5."""
+    return ", ".join(f"{v:{form}} at {i:g}" for i, v in series.items())

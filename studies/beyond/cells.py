@@ -1,0 +1,181 @@
+"""Measurements behind the tables of better releases: costs of whole runs, rivals side by side."""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from sklearn.datasets import make_circles, make_moons
+
+from fedclust_helpers import fastlloyd as fl
+from fedclust_helpers import kmeans, metrics
+from fedclust_helpers import ldp_kmeans as lk
+from fedclust_helpers._validation import FloatArray, check_choice
+from fedclust_helpers.datasets import partition_iid
+from fedclust_helpers.federation import ClientData, IdealSecureSum, Plan, simulate
+from fedclust_helpers.program import Program
+from studies.bench.cell import Cell, Numbers, generator_of, summary
+from studies.beyond.pe_means import plan_pe
+from studies.fastlloyd.problems import load_problem, reference_centers
+from studies.ldp_kmeans.depths import fixed_four_rounds, fixed_one_round
+from studies.ldp_kmeans.problems import Ball, best_ball_cost, load_ball
+
+DELTA = 1e-6
+CENTRAL: dict[str, Callable[..., Plan]] = {
+    "fastlloyd": fl.plan,
+    "overclustered": fl.plan_overclustered,
+    "pe": plan_pe,
+    "pe_scaled": plan_pe,
+}
+"""Names in the tables -> planner: methods of one guarantee, over any noised sum.
+
+"pe_scaled" is PE-means on rows from which the exact mean was taken, over their exact largest
+length, as in its published code: not private.
+"""
+PE = ("pe", "pe_scaled")
+LOCAL: dict[str, Callable[..., Program]] = {
+    "alg1": fixed_one_round,
+    "alg4": fixed_four_rounds,
+    "sketch": lk.plan_sketch,
+}
+
+
+# --- central: the same (epsilon, delta), one point, over a secure sum -----------------------------
+
+
+def nicv(
+    cell: Cell, *, dataset: str, method: str, epsilon: float, width: float = 1.0, sets: str = ""
+) -> Numbers:
+    """NICV over repeated runs, what a client sends, and the processor time of a run.
+
+    `sets` says whether the recipe was tuned on the set. Bounds are `width` times as wide as those
+    that fit; NICV is in the units of the latter.
+    """
+    problem = load_problem(dataset)
+    if method == "optimum":
+        best = metrics.nicv(problem.points, reference_centers(dataset))
+        return problem.shape | {"nicv_mean": best, "nicv_median": best}
+    planner = CENTRAL[check_choice(method, "method", tuple(CENTRAL))]
+    # rows beyond too narrow bounds are moved to their edge, as a federation does
+    points = np.clip(problem.points / width, -1, 1)
+    middle, unit = np.zeros(points.shape[1]), 1.0
+    if method == "pe_scaled":
+        middle = points.mean(axis=0)
+        unit = float(np.linalg.norm(points - middle, axis=1).max())
+    rows = (points - middle) / unit
+    ball = {"domain": "ball", "bound": 1.0 if method == "pe_scaled" else math.sqrt(len(middle))}
+    costs, seconds, plan = [], [], None
+    for seed in cell.seeds():
+        split, protocol = seed.spawn(2)
+        owners = partition_iid(len(points), 2, rng=np.random.default_rng(split))
+        room: Any = ball if method in PE else {}
+        data = ClientData.from_owners(rows, owners)
+        federation = IdealSecureSum(data, seed=protocol, **room)
+        begin = time.process_time()
+        plan = planner(federation, n_clusters=problem.n_clusters, epsilon=epsilon)
+        centers = fl.run(federation, plan).centers
+        seconds.append(time.process_time() - begin)
+        centers = np.clip(middle + unit * centers, -1, 1)  # in the public box
+        costs.append(metrics.nicv(problem.points, width * centers))
+    found = summary(costs)
+    assert plan is not None
+    return problem.shape | {
+        "nicv_mean": found["mean"], "nicv_median": found["median"], "ci95": found["ci95"],
+        "aggregates": len(plan.releases), "seconds": float(np.median(seconds)),
+        "numbers_per_client": sum(r.numbers for r in plan.releases),
+    }  # fmt: skip
+
+
+def chosen_k(cell: Cell, *, dataset: str, epsilon: float, k_max: int) -> Numbers:
+    """What k over-clustered Lloyd chooses from 2 to `k_max`, over repeated runs.
+
+    `exact` and `near` are the shares of runs with the true k, and within a quarter of it.
+    """
+    problem = load_problem(dataset)
+    chosen = []
+    for seed in cell.seeds():
+        federation = IdealSecureSum([problem.points], seed=seed)
+        plan = fl.plan_overclustered(
+            federation, n_clusters="auto", epsilon=epsilon, k_range=(2, k_max)
+        )
+        chosen.append(len(fl.run(federation, plan).centers))
+    off = np.abs(np.array(chosen) / problem.n_clusters - 1)
+    return problem.shape | {
+        "k_median": float(np.median(chosen)), "k_least": min(chosen), "k_most": max(chosen),
+        "exact": float((off == 0).mean()), "near": float((off <= 0.25).mean()),
+    }  # fmt: skip
+
+
+# --- local: the same epsilon, one user ------------------------------------------------------------
+
+
+ODD = {
+    "moons": 6, "rings": 6, "heavy_tails": 5, "skewed": 5, "nested": 3, "uniform": 5,
+    "wide_bounds": 5,
+}  # fmt: skip
+"""Sets of points in the plane that are no mixture of round clusters of one width, and their k."""
+
+
+def drawn_odd(data: str, n: int, *, rng: np.random.Generator) -> FloatArray:
+    """Points (n, 2) of an odd set, before they are scaled."""
+    places, label = rng.uniform(-0.7, 0.7, (5, 2)), rng.integers(0, 5, n)
+    number = int(rng.integers(2**31))
+    if data == "moons":
+        return np.asarray(make_moons(n, noise=0.08, random_state=number)[0])
+    if data == "rings":
+        return np.asarray(make_circles(n, noise=0.05, factor=0.4, random_state=number)[0])
+    if data == "heavy_tails":
+        return np.clip(places[label] + 0.05 * rng.standard_t(2, (n, 2)), -1, 1)
+    if data == "skewed":
+        width = 0.05 * (1 + label[:, None])
+        return np.clip(places[label] + width * rng.exponential(size=(n, 2)), -1, 1)
+    if data == "nested":
+        wide, narrow = 0.35 * rng.normal(size=(n, 2)), 0.1 + 0.03 * rng.normal(size=(n, 2))
+        return np.clip(np.where(rng.random((n, 1)) < 0.3, narrow, wide), -1, 1)
+    if data == "uniform":
+        return rng.uniform(-1, 1, (n, 2))
+    return places[label] + 0.06 * rng.normal(size=(n, 2))
+
+
+@lru_cache(maxsize=2)
+def odd_points(ball: Ball) -> FloatArray:
+    """An odd set in the unit ball, whose box it fills; a tenth of it for "wide_bounds"."""
+    check_choice(ball.data, "data", tuple(ODD))
+    points = drawn_odd(ball.data, ball.n, rng=generator_of(f"odd/{ball.data}/{ball.seed}"))
+    low, high = points.min(axis=0), points.max(axis=0)
+    points = (2 * (points - low) / (high - low).max() - 1) / math.sqrt(2)
+    if ball.data == "wide_bounds":
+        points *= 0.1
+    points.flags.writeable = False
+    return points
+
+
+@lru_cache(maxsize=8)
+def best_odd_cost(ball: Ball) -> float:
+    """Cost per point of the best non-private clustering found."""
+    rng = generator_of(f"reference/{ball.data}/{ball.seed}")
+    centers = kmeans.weighted_kmeans(odd_points(ball), None, ball.k, rng=rng, n_init=3)
+    return kmeans.kmeans_cost(odd_points(ball), centers, normalize=True)
+
+
+def local_cost(cell: Cell, *, ball: Ball, algorithm: str, epsilon: float) -> Numbers:
+    """k-means cost per point of one run over the best non-private one, and seconds."""
+    planner = LOCAL[check_choice(algorithm, "algorithm", tuple(LOCAL))]
+    odd = ball.data in ODD
+    points = odd_points(ball) if odd else load_ball(ball).points
+    best = best_odd_cost(ball) if odd else best_ball_cost(ball)
+    protocol, server = cell.seed.spawn(2)
+    users = simulate(points, "local", seed=protocol)
+    begin = time.process_time()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        plan = planner(users, n_clusters=ball.k, epsilon=epsilon)
+        centers = lk.run(users, plan, rng=np.random.default_rng(server)).centers
+    seconds = time.process_time() - begin
+    cost = kmeans.kmeans_cost(points, centers, normalize=True)
+    return {"cost": cost, "nonprivate": best, "over_optimum": cost / best, "seconds": seconds}

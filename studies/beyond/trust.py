@@ -1,0 +1,174 @@
+"""The price of trust: one data set, one central guarantee, four trust models; and what liars do."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from fedclust_helpers import fastlloyd, kmeans
+from fedclust_helpers import ldp_kmeans as lk
+from fedclust_helpers._validation import FloatArray
+from fedclust_helpers.accounting import gdp_epsilon, gdp_mu, local_epsilon_for
+from fedclust_helpers.federation import (
+    ClientData,
+    InProcess,
+    MaskedSecureSum,
+    TrustedServer,
+    simulate,
+)
+from fedclust_helpers.ldp_kmeans.local_randomizers import RandomizedResponse
+from fedclust_helpers.ldp_kmeans.shared import to_ball
+from fedclust_helpers.ldp_kmeans.sketch import SketchQuery, bins_for, draw_questions
+from fedclust_helpers.ldp_kmeans.sketch_fit import Sketch, fit_mixture
+from fedclust_helpers.ldp_kmeans.sketch_run import CELLS, N_DRAWN, SIDES
+from fedclust_helpers.program import Program
+from studies.bench.cell import Cell, Numbers, generator_of
+from studies.ldp_kmeans import problems
+from studies.ldp_kmeans.depths import fixed_one_round
+
+DELTA = 1e-6
+MODELS = (
+    ("local", "alg1"), ("local", "sketch"), ("shuffled", "alg1"), ("shuffled", "sketch"),
+    ("secure_sum", "overclustered"), ("central", "overclustered"),
+)  # fmt: skip
+"""Trust models and algorithms; of each model the last is the best that we have."""
+USERS: dict[str, Callable[..., Program]] = {"alg1": fixed_one_round, "sketch": lk.plan_sketch}
+SUMS: dict[str, type[InProcess]] = {"secure_sum": MaskedSecureSum, "central": TrustedServer}
+
+
+def replace_one_epsilon(epsilon: float, delta: float) -> float:
+    """The add/remove epsilon of Gaussian releases that are (epsilon, delta) under replace-one.
+
+    One record replaced is one removed and one added: mu doubles at most.
+    """
+    return gdp_epsilon(gdp_mu(epsilon, delta) / 2, delta)
+
+
+def trust_price(
+    cell: Cell, *, ball: problems.Ball, trust: str, algorithm: str, epsilon: float
+) -> Numbers:
+    """Cost over the optimum of one run that is (epsilon, DELTA), one user's value replaced.
+
+    `local_epsilon` is that of one user's message, known by its sender: infinite where clients send
+    sums of exact rows.
+    """
+    problem, best = problems.load_ball(ball), problems.best_ball_cost(ball)
+    protocol, server = cell.seed.spawn(2)
+    local = np.inf
+    if trust in SUMS:
+        n = len(problem.points)
+        data = ClientData(problem.points, np.array([0, n // 2, n]))
+        federation = SUMS[trust](data, seed=protocol, bound=1.0)
+        asked = replace_one_epsilon(epsilon, DELTA)
+        plan = fastlloyd.plan_overclustered(
+            federation, n_clusters=ball.k, epsilon=asked, delta=DELTA
+        )
+        centers = fastlloyd.run(federation, plan).centers
+    else:
+        users = simulate(problem.points, trust, seed=protocol)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            mine = USERS[algorithm](users, n_clusters=ball.k, epsilon=epsilon, delta=DELTA)
+            centers = lk.run(users, mine, rng=np.random.default_rng(server)).centers
+        local = mine.dial.local_epsilon
+    over = problem.cost(centers) / best
+    return {"over_optimum": over, "excess": over - 1, "local_epsilon": local}
+
+
+# --- liars ----------------------------------------------------------------------------------------
+
+LIARS = 0.01  # of the users
+HONEST = problems.Ball("mixture", 100_000, 2, 5, 0)
+
+
+def sketch_with_liars(ball: problems.Ball, epsilon: float, target: FloatArray | None) -> FloatArray:
+    """Centres of a sketch in which LIARS of the users send the true answer of one place, always.
+
+    They skip the randomisation, so that each of them counts as (1 - q)/(p - q) users there.
+    """
+    points = problems.load_ball(ball).points
+    rng = generator_of(f"liars/{ball.name}")
+    bins = bins_for(epsilon, ball.dprime)
+    n_questions = max(96, CELLS // (int(np.prod(bins)) - 1))
+    sides = rng.permutation(np.resize(SIDES, n_questions)).tolist()
+    questions = draw_questions(n_questions, ball.dprime, bins, sides, rng=rng)
+    query = SketchQuery(questions, epsilon, rng=rng, name="bins")
+    n_liars = 0 if target is None else round(LIARS * ball.n)
+    honest, liars = np.arange(n_liars, ball.n), np.arange(n_liars)
+    query.collect(honest, query.respond(points[honest], honest, rng=rng))
+    if target is not None:
+        query.collect(liars, (query._answer(np.tile(target, (n_liars, 1)), liars),))
+    sketch = Sketch(questions, query.counts, query.response)
+    mixture = fit_mixture([sketch], ball.k, ball.dprime, subspace=None, rng=rng)
+    drawn = mixture.sample(N_DRAWN, rng=rng)
+    return to_ball(kmeans.weighted_kmeans(drawn, None, ball.k, rng=rng, n_init=10))
+
+
+def liars() -> dict[str, Any]:
+    """What LIARS of the users do to the cost of the honest, at epsilon 1, local and shuffled.
+
+    All of them name the place at the edge of the ball that is furthest from every cluster.
+    """
+    problem, best = problems.load_ball(HONEST), problems.best_ball_cost(HONEST)
+    around = np.linspace(0, 2 * np.pi, 8, endpoint=False)
+    places = 0.95 * np.stack([np.cos(around), np.sin(around)], axis=1)
+    gaps = np.linalg.norm(places[:, None] - problems.best_ball_centers(HONEST)[None], axis=2)
+    far = places[gaps.min(axis=1).argmax()]
+    out: dict[str, Any] = {}
+    for name, epsilon in (
+        ("local", 1.0), ("shuffled", shuffled_local(HONEST.n, 1.0, HONEST.dprime))
+    ):  # fmt: skip
+        response = RandomizedResponse(epsilon, int(np.prod(bins_for(epsilon, HONEST.dprime))))
+        out[f"{name}_votes"] = (1 - response.other) / (response.keep - response.other)
+        out[name] = problem.cost(sketch_with_liars(HONEST, epsilon, far)) / best
+    return out
+
+
+# --- users needed ---------------------------------------------------------------------------------
+
+
+def shuffled_local(n_users: int, epsilon: float, n_features: int) -> float:
+    """The local epsilon of a sketch's symbol, of which n shuffled cost (epsilon, DELTA)."""
+    return local_epsilon_for(
+        n_users, epsilon, DELTA, lambda local: (lk.sketch_report(local, n_features),)
+    )
+
+
+def shuffled_users_needed(epsilon: float, n_features: int, n_clusters: int) -> int:
+    """`sketch_users_needed` for clusters of equal size behind a shuffler, to a tenth of a percent.
+
+    More users hide one another better, so each of them may say more.
+    """
+    low, high = 2.0, float(sketch_needed(epsilon, n_features, n_clusters))
+    while high > 1.001 * low:
+        middle = math.sqrt(low * high)
+        local = shuffled_local(math.ceil(middle), epsilon, n_features)
+        enough = middle >= sketch_needed(local, n_features, n_clusters)
+        low, high = (low, middle) if enough else (middle, high)
+    return math.ceil(high)
+
+
+def sketch_needed(epsilon: float, n_features: int, n_clusters: int) -> int:
+    """Users to see clusters of equal size, each with the median width of the prior."""
+    return lk.sketch_users_needed(1 / n_clusters, epsilon, n_features, n_clusters=n_clusters)
+
+
+def users_needed_table(ks: Sequence[int] = (3, 5, 10, 20)) -> str:
+    """Users needed at epsilon 1, local / shuffled, by k and d', as a table in Markdown."""
+    dimensions = (2, 4, 10, 20)
+    rows = ["| k \\ d' | " + " | ".join(map(str, dimensions)) + " |"]
+    rows.append("| --- " * (len(dimensions) + 1) + "|")
+    for k in ks:
+        pairs = [(sketch_needed(1.0, d, k), shuffled_users_needed(1.0, d, k)) for d in dimensions]
+        cells = [f"{two_digits(a)} / {two_digits(b)}" for a, b in pairs]
+        rows.append(f"| {k} | " + " | ".join(cells) + " |")
+    return "\n".join(rows)
+
+
+def two_digits(n: int) -> str:
+    """A count rounded to two digits, with commas."""
+    return f"{int(float(f'{n:.1e}')):,}"

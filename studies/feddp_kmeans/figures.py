@@ -1,0 +1,350 @@
+"""Figures of notebook 02: each draws numbers that the notebook computed, and returns its axes.
+
+`METHODS` names the methods, told apart by marker, dash and lightness.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import norm
+from sklearn.datasets import load_sample_image
+
+from fedclust_helpers import kmeans
+from fedclust_helpers._validation import FloatArray, as_points, check_int
+from fedclust_helpers.audit.canary import CanaryAudit
+from fedclust_helpers.feddp_kmeans import InitResult
+from studies.bench.plots import (
+    MAX_SHOWN,
+    audit,
+    bare,
+    centers,
+    cloud,
+    crosses,
+    curves,
+    finish,
+    headline,
+    note,
+    panels,
+)
+from studies.bench.style import (
+    BLUE,
+    DARK,
+    DASHED,
+    MUTED,
+    PLUM,
+    PURPLE,
+    WRONG,
+    Look,
+)
+from studies.feddp_kmeans.bounds import subspace_energy
+from studies.paper_data import FederatedDataset
+
+RUST = "#b3541e"
+"""Dark orange: told from blue and from grey in print."""
+
+METHODS: Mapping[str, Look] = {
+    "feddp": Look("FedDP-KMeans", BLUE, "o-"),
+    "feddp_adaptive": Look("adaptive (ours)", PURPLE, "D-"),
+    "server_lloyds": Look("ServerLloyds", RUST, "s--"),
+    "server_kmeanspp": Look("ServerKMeans++", MUTED, "v:"),
+    "sphere_packing": Look("SpherePacking", PLUM, "^-."),
+    "oracle": Look("a start that knows", DARK, "o-"),
+}
+"""Look of each method; the keys are those of the result tables."""
+
+INSIDE, OUTSIDE = BLUE, RUST  # server points like the clients' rows, and others
+EXCESS = "cost above the optimum"
+
+# --- the data and the steps -----------------------------------------------------------------------
+
+
+def plane_between(means: ArrayLike) -> NDArray[np.float64]:
+    """Orthonormal directions (d, 2) along which the means differ most: the plane of the pictures.
+
+    Made from the truth, so for pictures only.
+    """
+    means = as_points(means, "means")
+    if len(means) < 3 or means.shape[1] < 2:
+        raise ValueError("means must hold at least three means of at least two features")
+    return np.linalg.svd(means - means.mean(axis=0))[2][:2].T
+
+
+def _rows(ax: Axes, points: ArrayLike, plane: NDArray[np.float64]) -> None:
+    """Client rows in the plane, and a frame without ticks that fills its place."""
+    cloud(ax, np.asarray(points) @ plane, size=5).set(xticks=[], yticks=[])
+    ax.set_aspect("equal", adjustable="datalim")
+
+
+def _plane_of(made: FederatedDataset) -> tuple[FloatArray, FloatArray, Any, FloatArray]:
+    """The plane between the means; means there; the clients' kind; server points there."""
+    if made.true_centers is None or made.in_distribution is None:
+        raise ValueError("made must have true_centers and in_distribution")
+    plane, inside = plane_between(made.true_centers), np.asarray(made.in_distribution, dtype=bool)
+    return plane, made.true_centers @ plane, inside, made.server_points @ plane
+
+
+def _scene(ax: Axes, made: FederatedDataset, weights: ArrayLike | None = None) -> float:
+    """Rows, means and server points, by area of their weight; the share of those elsewhere."""
+    plane, means, inside, at = _plane_of(made)
+    _rows(ax, made.points, plane)
+    weight = np.ones(len(at)) if weights is None else np.maximum(np.asarray(weights, float), 0)
+    area = 18 * weight / max(float(weight.mean()), 1e-9)
+    look: dict[str, Any] = {"alpha": 0.75, "linewidths": 0.4, "zorder": 3}
+    centers(ax, at[inside], INSIDE, size=area[inside], **look)
+    look |= {"facecolor": "none", "edgecolor": OUTSIDE, "linewidths": 1.2}
+    centers(ax, at[~inside], "none", "s", size=area[~inside], **look)
+    crosses(ax, means)
+    return float(weight[~inside].sum() / max(float(weight.sum()), 1e-9))
+
+
+def plot_server_data(ax: Axes, made: FederatedDataset) -> Axes:
+    """Client rows, server points of both kinds and true means in the plane between the means."""
+    plane, means, inside, at = _plane_of(made)
+    cloud(ax, made.points @ plane, size=5, label="rows of the clients")
+    look: dict[str, Any] = {"linewidths": 0, "zorder": 3, "label": "server, same kind"}
+    centers(ax, at[inside], INSIDE, size=16, **look)
+    look = {"facecolor": "none", "edgecolor": OUTSIDE, "linewidths": 1.3}
+    centers(ax, at[~inside], "none", "s", size=22, label="server, other kind", **look)
+    crosses(ax, means, label="true means")
+    title = "A third of the server's points come from elsewhere"
+    finish(ax, title, "direction 1 between the means", "direction 2").set(xticks=[], yticks=[])
+    ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), handletextpad=0.3)
+    return ax
+
+
+def plot_rounds(
+    axes: Any, rounds: Sequence[int], exact: Mapping[str, Any], private: Mapping[str, Any]
+) -> Any:
+    """Excess cost after T rounds without noise (left) and at one fixed budget (right).
+
+    `exact`, `private` map keys of `METHODS` to arrays of shape (len(rounds), repetitions).
+    """
+    x, panel = "rounds T", panels(axes)
+    for ax, runs in zip(panel, (exact, private), strict=True):
+        curves(ax, rounds, runs, METHODS)
+        ax.axhline(0, **DASHED)
+    title = "Without noise, rounds can repair a start"
+    finish(panel[0], title, x, EXCESS, log="x", xticks=rounds, names="upper right")
+    title = "Private rounds do not, at any T"
+    finish(panel[1], title, x, log="x", xticks=rounds)
+    return axes
+
+
+def plot_subspace(
+    ax: Axes, epsilons: ArrayLike, energy: Mapping[str, ArrayLike], transitions: Mapping[str, float]
+) -> Axes:
+    """Between-cluster energy kept by the private subspace against the budget of Step 1.
+
+    `energy` maps "mirror" and "average" to arrays of shape (m, repetitions), `transitions` to the
+    predicted epsilon.
+    """
+    looks = {
+        "mirror": Look("one triangle mirrored", MUTED, "s-"),
+        "average": Look("averaged with transpose", BLUE),
+    }
+    curves(ax, epsilons, energy, looks)
+    for name, place in transitions.items():
+        ax.axvline(place, color=looks[name].color, linestyle="--", linewidth=1.3)
+    ax.axhline(1, **DASHED)
+    text = "dashed: where the predicted\nnoise equals the eigengap"
+    note(ax, text, (transitions["mirror"], 0.5), (22, 0), line=True)
+    return finish(
+        ax, "The subspace is found once the noise falls below the gap", "ε of Step 1",
+        "share of energy kept", log="x", xticks=epsilons, ylim=(0, 1.08), names="lower right",
+    )  # fmt: skip
+
+
+def plot_weights(axes: Any, made: FederatedDataset, weights: ArrayLike) -> Any:
+    """Server points before and after weighting; the area of a mark is its weight."""
+    titles = ("Before: every server point counts the same", "After: a point weighs its rows")
+    for ax, weight, title in zip(panels(axes), (None, weights), titles, strict=True):
+        share = _scene(ax, made, weight)
+        finish(ax, title, f"other kind (squares): {share:.0%} of the weight")
+    return axes
+
+
+def plot_init(
+    axes: Any, made: FederatedDataset, init: InitResult, *, noise: float, best: float,
+    epsilon: float,
+) -> Any:  # fmt: skip
+    """One run of FedDP-Init in three panels: noised spectrum, weighted server points, centres.
+
+    `noise` is the spectral norm to expect of the noise of Step 1, `best` the cost per point of the
+    optimum, `epsilon` the exact total of the run.
+    """
+    left, middle, right = panels(axes)
+    values = np.maximum(init.eigenvalues, 1.0) / 1e3
+    left.bar(np.arange(1, len(values) + 1), values, color=BLUE, width=0.7)
+    left.axhline(noise / 1e3, **DASHED)
+    bottom = 0.3 * min(float(values.min()), noise / 1e3)
+    share, (plane, means, *_) = _scene(middle, made, init.weights), _plane_of(made)
+    assert made.true_centers is not None
+    energy = subspace_energy(init.basis, made.true_centers)
+    text = (f"1  subspace keeps {energy:.0%}", "eigenvalue (dashed: noise)", "size / 1000")
+    finish(left, *text, log="y", ylim=(bottom, None))
+    finish(middle, f"2  other kind weighs {share:.0%}")
+    _rows(right, made.points, plane)
+    centers(right, init.centers @ plane, BLUE)
+    crosses(right, means)
+    cost = kmeans.kmeans_cost(made.points, init.centers, normalize=True)
+    finish(right, f"3  {cost - best:.2f} above the optimum")
+    box = made.points[:: max(1, len(made.points) // MAX_SHOWN)] @ plane
+    for ax in (middle, right):
+        ax.set_aspect("equal", adjustable="box")
+        ax.set(xlim=(box[:, 0].min(), box[:, 0].max()), ylim=(box[:, 1].min(), box[:, 1].max()))
+    headline(axes, f"FedDP-Init at a total of ε = {epsilon:.2f}")
+    return axes
+
+
+# --- audit, theory, whole runs -------------------------------------------------------------------
+
+
+def plot_audit(
+    axes: Any,
+    scores: Mapping[str, tuple[ArrayLike, ArrayLike]],
+    claimed_mu: float,
+    reports: Sequence[CanaryAudit],
+) -> Any:
+    """Canary scores without (grey) and with (outline) the canary, one panel for each release.
+
+    `scores` maps titles to (scores without, scores with), in units of the claimed sd.
+    """
+    for ax, (title, pair), report in zip(panels(axes), scores.items(), reports, strict=True):
+        found, alarm = report.mu_lower_bound, report.mu_lower_bound > claimed_mu
+        text = f"μ is at least {np.floor(1000 * found) / 1000:.3f}\nclaimed: {claimed_mu:.2f}"
+        edges = audit(ax, title, pair, text + " ALARM" * alarm, alarm=alarm)
+        grid = np.linspace(edges[0], edges[-1], 200)
+        ax.plot(grid, norm.pdf(grid, claimed_mu), color=MUTED, linestyle="--", linewidth=1.2)
+        ax.set_xlabel("score of a release / its own noise")
+    return axes
+
+
+def plot_floor(
+    ax: Axes, dims: ArrayLike, errors: ArrayLike, printed: ArrayLike, corrected: ArrayLike
+) -> Axes:
+    """Measured errors (m, repetitions) over the floor of Theorem 3, printed and corrected (m,)."""
+    lines = {"printed": printed, "corrected": corrected, "measured": errors}
+    looks = (
+        Look("floor as printed", WRONG, "--"),
+        Look("with √(8 d ln(1.25/δ))", MUTED, "-"),
+        Look("measured", BLUE, "o"),
+    )
+    curves(ax, dims, lines, looks, interval="bars")
+    return finish(
+        ax, "The printed floor misses a factor √d", "columns d", "error of a centre", log="xy",
+        xticks=dims, yticks=[0.03, 0.1, 0.3, 1, 3], names="upper left",
+    )  # fmt: skip
+
+
+def plot_costs(ax: Axes, costs: pd.DataFrame, methods: Iterable[str]) -> Axes:
+    """Excess of these methods (columns of `costs`) against epsilon (its index), log scales."""
+    spent = costs.loc[(costs.index > 0) & np.isfinite(costs.index)]
+    curves(ax, None, {name: spent[name] for name in methods}, METHODS, floor=1e-4)
+    title = "A private start leaves the plateau of the public ones"
+    return finish(
+        ax, title, "total ε", EXCESS, log="xy", xticks=spent.index,
+        yticks=[0.001, 0.01, 0.1, 1], names="center right",
+    )  # fmt: skip
+
+
+def plot_planning(ax: Axes, over: pd.Series, ratio: pd.DataFrame) -> Axes:
+    """Cost over that of the best public start against the predicted noise over gap.
+
+    `over` and the columns of `ratio` (keys of `METHODS`) share an index (level, clients, epsilon).
+    """
+    point = over.index.get_level_values("level") == "point"
+    for name in ratio:
+        label, color, style = METHODS[str(name)]
+        y = np.maximum(ratio[name].to_numpy(), 1e-4)
+        for part, face, unit in ((~point, color, "client"), (point, "white", "point")):
+            ax.plot(
+                over[part], y[part], style[0], color=color, markerfacecolor=face,
+                label=f"{label}, one {unit}",
+            )  # fmt: skip
+    ax.axhline(1, **DASHED)
+    ax.text(over.min(), 1.15, "the best public start", va="bottom", fontsize=10)
+    return finish(
+        ax, "Noise over gap says beforehand who wins", "predicted noise of Step 1 / gap",
+        "cost above the optimum\n/ that of the best public start", log="xy", xticks=[0.3, 1, 3, 10,
+        30],
+        yticks=[0.001, 0.01, 0.1, 1], names="lower right",
+    )  # fmt: skip
+
+
+def plot_missing(
+    ax: Axes, missing: ArrayLike, excess: Mapping[str, ArrayLike], n_clusters: int
+) -> Axes:
+    """Excess (m, repetitions) against the number of clusters that the server has never seen."""
+    curves(ax, missing, excess, METHODS, interval="bars")
+    title = "Missing clusters hurt most where the server is trusted"
+    x, ends = f"clusters missing at the server (of {n_clusters})", (0, None)
+    return finish(ax, title, x, EXCESS, xticks=missing, ylim=ends, names="lower right")
+
+
+def plot_limits(
+    axes: Any, radii: tuple[ArrayLike, ArrayLike], sizes: tuple[ArrayLike, ArrayLike]
+) -> Any:
+    """Where it breaks: excess against the radius over the needed one, and against n.
+
+    `radii`, `sizes` are x of shape (m,) and excess of shape (m, repetitions).
+    """
+    left, right = panels(axes)
+    for ax, (x, values), label, title in (
+        (left, radii, "radius r / needed radius", "A wrong radius costs on both sides"),
+        (right, sizes, "rows n", "With too few rows there is no subspace"),
+    ):
+        curves(ax, x, {"": values}, (Look("_", BLUE),))
+        finish(ax, title, label, EXCESS, log="xy", xticks=x, yticks=[0.1, 0.3, 1, 3, 10])
+    left.axvline(1, **DASHED)
+    return axes
+
+
+# --- the photograph -------------------------------------------------------------------------------
+
+
+def image_patches(image: ArrayLike, block: int = 2) -> NDArray[np.float64]:
+    """Patches (rows, columns, 3 block^2) of an image, scaled to the unit ball.
+
+    As `paper_data.make_image_federation` does it, for every patch of the picture.
+    """
+    block = check_int(block, "block")
+    image = np.asarray(image, dtype=np.float64)
+    if image.ndim != 3 or image.shape[2] != 3 or min(image.shape[:2]) < block:
+        raise ValueError(f"image must have shape (h, w, 3) and hold a patch, got {image.shape}")
+    h, w = image.shape[0] // block, image.shape[1] // block
+    cells = image[: h * block, : w * block].reshape(h, block, w, block, 3).transpose(0, 2, 1, 3, 4)
+    return (cells.reshape(h, w, -1) / 127.5 - 1) / np.sqrt(3 * block**2)
+
+
+def paint(patches: ArrayLike, centers: ArrayLike | None = None) -> NDArray[np.float64]:
+    """Picture (rows, columns, 3) in [0, 1]: the mean colour of each patch, or of its centre."""
+    patches = np.asarray(patches, dtype=np.float64)
+    h, w, d = patches.shape
+    flat = patches.reshape(-1, d)
+    if centers is not None:
+        centers = as_points(centers, "centers", n_features=d)
+        flat = centers[kmeans.assign(flat, centers).labels]
+    colors = flat.reshape(len(flat), -1, 3).mean(axis=1) * np.sqrt(d)
+    return np.asarray(np.clip((colors + 1) / 2, 0, 1).reshape(h, w, 3))
+
+
+def plot_photographs(axes: Any, colours: Mapping[str, ArrayLike]) -> Any:
+    """The hidden and the public picture, and the hidden one in the colours of two methods."""
+    hidden, public = (image_patches(load_sample_image(f"{n}.jpg")) for n in ("china", "flower"))
+    pictures = {
+        "private: held in 64 strips": paint(hidden),
+        "public: at the server": paint(public),
+        "8 colours by ServerLloyds": paint(hidden, colours["server_lloyds"]),
+        "8 colours by FedDP-KMeans": paint(hidden, colours["feddp"]),
+    }
+    for ax, (title, picture) in zip(panels(axes), pictures.items(), strict=True):
+        ax.imshow(picture, interpolation="nearest")
+        bare(ax).set_title(title, fontsize=11)
+    headline(axes, "Colours of another picture start the private search")
+    return axes

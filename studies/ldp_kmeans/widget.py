@@ -1,0 +1,96 @@
+"""Widget of notebook 03: users, epsilon and depth against the cells that are seen, and centres."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from numpy.typing import ArrayLike
+
+from fedclust_helpers._validation import as_points, check_int
+from fedclust_helpers.federation import simulate
+from fedclust_helpers.kmeans import kmeans_cost
+from fedclust_helpers.ldp_kmeans import NothingDetectedWarning, detection_threshold, plan, run
+from studies.bench import widgets
+from studies.bench.plots import panels
+from studies.ldp_kmeans.figures import plot_run
+
+MAX_DEPTH = 6
+N_SCORED = 50_000  # points on which the cost in the title is computed
+
+
+def levels_of(depth: int) -> tuple[int, ...]:
+    """The two levels whose finer one is `depth`; one level for depth 1."""
+    depth = check_int(depth, "depth", maximum=MAX_DEPTH)
+    return (depth - 1, depth) if depth > 1 else (1,)
+
+
+def local_run(
+    ax: Axes,
+    points: ArrayLike,
+    *,
+    n: int,
+    epsilon: float,
+    depth: int,
+    n_clusters: int,
+    seed: int,
+    means: ArrayLike | None = None,
+) -> Axes:
+    """Run the one-round algorithm on the first n users and draw what the server sees.
+
+    Every call is one epsilon-LDP run (replace-one, one bit per level and user) in teaching mode:
+    not private against anyone who knows the seed.
+
+    `points` (N, 2) lie in the unit disc, and `n` of their users take part. `depth` is that of the
+    finer grid, 1 to 6: cells of side 2^(1 - depth); the coarser one has twice the side. `means`
+    (k, 2) are the true ones, drawn as crosses.
+    """
+    points = as_points(points, n_features=2)
+    n = check_int(n, "n", maximum=len(points))
+    depths = levels_of(depth)
+    streams = np.random.SeedSequence(check_int(seed, "seed", minimum=0)).spawn(2)
+    users = simulate(points[:n], "local", seed=streams[0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NothingDetectedWarning)  # the title says it
+        planned = plan(users, n_clusters=n_clusters, epsilon=epsilon, depths=depths)
+        result = run(users, planned, rng=np.random.default_rng(streams[1]))
+    plot_run(ax, points[:n], result, means)
+    share = detection_threshold(n, epsilon, len(depths)) / n
+    needs = f"a cell needs {share:.1%} of them" if share < 1 else "no cell can be seen"
+    cost = kmeans_cost(points[:N_SCORED], result.centers, normalize=True)
+    ax.set_title(
+        f"n = {n:,}, ε = {epsilon:.2f}, depth {depth}\n{needs}\n"
+        f"{len(result.weights)} cells, cost {cost:.3f}",
+        fontsize=11,
+    )
+    return ax
+
+
+def stills(axes: Any, points: ArrayLike, *, n: int, epsilon: float, **how: Any) -> None:
+    """Four positions of the sliders: few users at epsilon and 4 epsilon, all at depths 4 and 6."""
+    few = max(1, n // 100)
+    places = ((few, epsilon, 3), (few, 4 * epsilon, 3), (n, epsilon, 4), (n, epsilon, 6))
+    for ax, (users, e, depth) in zip(panels(axes), places, strict=True):
+        local_run(ax, points, n=users, epsilon=e, depth=depth, **how)
+
+
+def explore(
+    points: ArrayLike, *, n_clusters: int, seed: int, means: ArrayLike | None = None
+) -> Any:
+    """Sliders for n (from 1000, logarithmic), epsilon (0.1 to 10) and depth; the callback."""
+    points = as_points(points, n_features=2)
+    fixed: dict[str, Any] = {"n_clusters": n_clusters, "seed": seed, "means": means}
+
+    def draw(ax: Axes, n: float, epsilon: float, depth: int) -> Axes:
+        users = min(len(points), round(n))
+        return local_run(ax, points, n=users, epsilon=epsilon, depth=depth, **fixed)
+
+    most, few = float(np.log10(len(points))), {"readout_format": ".0f", "description": "users n"}
+    controls = {
+        "n": widgets.log_slider(min(1e5, len(points)), min(3.0, most), most, **few),
+        "epsilon": widgets.log_slider(1.0, -1, 1),
+        "depth": widgets.slider(3, 1, MAX_DEPTH, 1),
+    }
+    return widgets.explore(draw, controls, (4.6, 5.0))

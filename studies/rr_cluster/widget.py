@@ -1,0 +1,120 @@
+"""Widget of notebook 04: B and epsilon against flipped identifiers, cluster sizes and accuracy."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from fedclust_helpers import rr_cluster as rr
+from fedclust_helpers._validation import check_int
+from fedclust_helpers.accounting import PrivacyLedger
+from fedclust_helpers.federation import ClientData, simulate
+from fedclust_helpers.program import Run
+from studies.bench import widgets
+from studies.paper_data import LabelledFederation
+from studies.rr_cluster.figures import plot_choice
+from studies.rr_cluster.theory import argmax_accuracy
+
+Identifiers = Literal["corrected", "exact"]
+N_CLUSTERS, DELTA, CLIP = 4, 1e-3, 0.3
+SIGMAS = np.geomspace(0.15, 12, 60)
+
+
+def _train(
+    made: LabelledFederation, *, min_size: int, epsilon: float, identifiers: Identifiers,
+    cohort: int, n_rounds: int, seed: int,
+) -> tuple[Run, rr.Diagnosis, float]:  # fmt: skip
+    """One run of RR-Cluster (B = 0: DP-IFCA), what noise did to identifiers, and its accuracy."""
+    if made.groups is None or made.n_classes is None:
+        raise ValueError("made must have groups and classes")
+    data, test = (ClientData(*made.clients(split)) for split in ("train", "test"))
+    model = rr.SoftmaxRegression(made.n_features, made.n_classes)
+    federation = simulate(
+        data, "trusted", seed=check_int(seed, "seed", minimum=0), bound=made.bound,
+        ledger=PrivacyLedger(unit="client", adjacency="replace-one"),
+    )  # fmt: skip
+    plan = rr.plan(
+        federation, rr.Training(model, cohort=cohort, clip=CLIP), n_clusters=N_CLUSTERS,
+        n_rounds=n_rounds, epsilon=epsilon, delta=DELTA, min_size=min_size,
+        identifiers=identifiers, rebalance="strict" if min_size else "off",
+    )  # fmt: skip
+    result, seen = rr.diagnose(federation, plan)
+    return result, seen, rr.evaluate(model, result.models, data, test, made.groups).accuracy
+
+
+def accuracy_table(
+    made: LabelledFederation, *, sizes: Sequence[int], epsilons: Sequence[float],
+    cohort: int, n_rounds: int, seeds: Sequence[int],
+) -> pd.DataFrame:  # fmt: skip
+    """Accuracy for every B, epsilon and kind of identifiers: what the widget shows as a band.
+
+    `made` has groups; `sizes` are thresholds B (0 is DP-IFCA), `epsilons` totals at delta = 1e-3,
+    one client, replace-one. Columns: identifiers, epsilon, B, seed, accuracy, and the clients moved
+    in a round.
+    """
+    kinds: tuple[Identifiers, ...] = ("corrected", "exact")
+    rows = []
+    for kind, epsilon, b, seed in itertools.product(kinds, epsilons, sizes, seeds):
+        run, _, accuracy = _train(
+            made, min_size=b, epsilon=epsilon, identifiers=kind, cohort=cohort, n_rounds=n_rounds,
+            seed=seed,
+        )  # fmt: skip
+        rows.append((kind, epsilon, b, seed, accuracy, run.moved.mean()))
+    return pd.DataFrame(rows, columns="identifiers epsilon B seed accuracy moved".split())
+
+
+def rebalancing_run(
+    axes: Any, made: LabelledFederation, table: pd.DataFrame, *, min_size: int, epsilon: float,
+    identifiers: Identifiers, cohort: int, n_rounds: int, seed: int,
+) -> Any:  # fmt: skip
+    """Run RR-Cluster once and draw flipped identifiers, cluster sizes and accuracy.
+
+    Every call is one run of (epsilon, 1e-3)-DP, one client, replace-one, in teaching mode: not
+    private against anyone who knows the seed. With ``identifiers="exact"`` it isn't private at all.
+
+    `table` is from `accuracy_table` and must hold `epsilon` and `identifiers`; min_size is B,
+    0 for DP-IFCA.
+    """
+    part = table[(table["identifiers"] == identifiers) & (table["epsilon"] == epsilon)]
+    if part.empty:
+        raise ValueError("table must hold rows of this epsilon and identifiers")
+    result, known, accuracy = _train(
+        made, min_size=min_size, epsilon=epsilon, identifiers=identifiers, cohort=cohort,
+        n_rounds=n_rounds, seed=seed,
+    )  # fmt: skip
+    spread = part.groupby("B")["accuracy"].agg(["min", "max"])
+    sigma = 0.0 if identifiers == "exact" else result.plan.mechanisms[0][0].std
+    total = "no ε: exact identifiers" if identifiers == "exact" else f"ε = {epsilon:g}"
+    return plot_choice(
+        axes, sigmas=SIGMAS, wrong=[1 - argmax_accuracy(s, N_CLUSTERS) for s in SIGMAS],
+        sigma=sigma, flip_rate=float(np.mean(known.flip_rate)),
+        sizes={
+            "as chosen": np.mean(known.true_sizes, axis=0),
+            "as used": result.sizes.mean(axis=0),
+        },
+        min_size=min_size, curve=(spread.index, spread["min"], spread["max"]), accuracy=accuracy,
+        title=f"B = {min_size}, {total}: {result.moved.mean():.2g} clients moved per round",
+    )  # fmt: skip
+
+
+def explore(
+    made: LabelledFederation, table: pd.DataFrame, *, cohort: int, n_rounds: int, seed: int
+) -> Any:
+    """Controls for B, the epsilons of the table, and identifiers; returns the callback."""
+    fixed: dict[str, Any] = {"cohort": cohort, "n_rounds": n_rounds, "seed": seed}
+
+    def draw(axes: Any, B: int, epsilon: float, identifiers: Identifiers) -> Any:
+        chosen: dict[str, Any] = {"epsilon": epsilon, "identifiers": identifiers}
+        return rebalancing_run(axes, made, table, min_size=B, **chosen, **fixed)
+
+    most, epsilons = int(table["B"].max()), sorted(table["epsilon"].unique())
+    controls = {
+        "B": widgets.slider(most // 2, 0, most, 1),
+        "epsilon": widgets.choice([(f"{e:g}", e) for e in epsilons], ordered=True),
+        "identifiers": widgets.choice([("noised", "corrected"), ("exact", "exact")]),
+    }
+    return widgets.explore(draw, controls, (9.6, 3.4), 3)

@@ -1,0 +1,84 @@
+"""The table of all algorithms and trust models on the same data: its design."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from studies.bench.cell import Design, Settings, Table, ci95, grid, mean, tables_of
+from studies.side_by_side.cells import PAIRS, Task, measure
+
+REAL = {"s1": (5000, 2, 15), "adult": (48_842, 6, 3), "digits": (1797, 64, 10)}
+"""Real sets: n, d, k."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SideDesign(Design):
+    """How large the table is made: dials of a mixture are turned one at a time, from `base`."""
+
+    base: tuple[int, int, int] = (100_000, 2, 5)
+    sizes: tuple[int, ...] = (1000, 3000, 10_000, 30_000, 100_000, 300_000, 1_000_000)
+    size_epsilons: tuple[float, ...] = (1.0, 4.0)
+    dimensions: tuple[int, ...] = (2, 4, 8, 16)
+    clusters: tuple[int, ...] = (2, 5, 10, 20)
+    epsilons: tuple[float, ...] = (0.25, 0.5, 1.0, 2.0, 4.0)
+    real: tuple[str, ...] = tuple(REAL)
+    real_epsilons: tuple[float, ...] = (1.0,)
+    seeds: int = 5
+    few_seeds: int = 3
+    """Of real sets, from 300,000 records on, and where any other dial is turned."""
+
+
+FULL = SideDesign()
+QUICK = SideDesign(
+    base=(3000, 2, 3), sizes=(3000,), size_epsilons=(4.0,), dimensions=(3,), clusters=(),
+    epsilons=(), real=(), runs=1,
+)  # fmt: skip
+
+
+def _tasks(design: SideDesign) -> dict[tuple[Task, float], None]:
+    """All (task, epsilon), each once, in order."""
+    n, d, k = design.base
+    found = [
+        (Task("mixture", size, d, k), epsilon)
+        for epsilon in design.size_epsilons for size in design.sizes
+    ]  # fmt: skip
+    found += [(Task("mixture", n, each, k), 1.0) for each in design.dimensions]
+    found += [(Task("mixture", n, d, each), 1.0) for each in design.clusters]
+    found += [(Task("mixture", n, d, k), epsilon) for epsilon in design.epsilons]
+    found += [
+        (Task(data, *REAL[data]), epsilon)
+        for data in design.real for epsilon in design.real_epsilons
+    ]  # fmt: skip
+    return dict.fromkeys(found)
+
+
+def _side_by_side(design: SideDesign) -> Iterator[Settings]:
+    for task, epsilon in _tasks(design):
+        plain = task.data == "mixture" and task[2:] == design.base[1:] and epsilon == 1
+        many = plain and task.n < 300_000
+        for seed in range(design.at_most(design.seeds if many else design.few_seeds)):
+            for trust, method in PAIRS:  # innermost: the points of a seed are kept
+                yield from grid(task=task, trust=trust, method=method, epsilon=epsilon, seed=seed)
+
+
+def _name(settings: Settings) -> str:
+    task = "/".join(map(str, settings["task"]))
+    return "{}/{trust}/{method}/{epsilon:g}/{seed}".format(task, **settings)
+
+
+TABLES = tables_of(
+    FULL, QUICK,
+    Table(
+        "side_by_side", _side_by_side, measure,
+        "data,n,d,k,trust,method,epsilon,seeds,over_optimum,ci95,median,rounds,bytes,seconds",
+        seed=_name,
+        means={"over_optimum": ("over_optimum", mean), "ci95": ("over_optimum", ci95),
+               "median": ("over_optimum", "median"),
+               "rounds": ("rounds", mean), "bytes": ("bytes", mean),
+               "seconds": ("seconds", "median")},
+        # where a search of a likelihood ends depends on the last digits of a processor
+        anew=("over_optimum", "ci95", "median", "seconds"),
+    ),
+)  # fmt: skip
+"""Name -> table."""

@@ -1,0 +1,331 @@
+"""Pictures of notebook 00: trust models, the meaning of epsilon and delta, a first private step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import norm
+
+from fedclust_helpers.accounting import gdp_delta
+from studies.bench import plots, style
+from studies.bench.plots import finish, note
+from studies.bench.style import BLUE, DARK, GREY, MUTED, PALE, RED, THEORY, TRUST
+
+# --- the four trust models in one picture ---------------------------------------------------------
+
+_PILLS = {
+    # kind of message: (face, edge, font family)
+    "exact": ("#fbe3e5", RED, "sans-serif"),
+    "noised": ("#e3ecfe", BLUE, "sans-serif"),
+    "masked": ("#ececef", GREY, "monospace"),
+}
+
+
+class _Model(NamedTuple):
+    title: str
+    color: str
+    kind: str  # of the messages to the server
+    words: tuple[str, str, str]
+    own: str
+    server: str
+    back: tuple[str, str]
+    server_sees: str
+    others_see: str
+    noise_from: str
+
+
+_MODELS: Mapping[str, _Model] = {
+    "trusted": _Model(
+        "1  Trusted server", TRUST["trusted"], "exact", ("12", "7", "9"), "has {}",
+        "sees 12, 7, 9\nadds up: 28\nadds noise: 30", ("noised", "30"),
+        "the exact sum of each client", "the noised sum", "the server",
+    ),
+    "ideal": _Model(
+        "2  Ideal secure sum", TRUST["secure sum"], "exact", ("12", "7", "9"), "has {}",
+        "sees 30\nonly", ("noised", "30"),
+        "the noised sum", "the noised sum", "a box that all must trust",
+    ),
+    "masked": _Model(
+        "3  Masked secure aggregation", TRUST["secure sum"], "masked", ("5c1f", "d203", "77e9"),
+        "has {} + mask", "sees random words\nadds them up\nadds noise, blindly",
+        ("masked", "a60d"), "random words, not even the sum",
+        "the noised sum (they unmask 30)", "the server, which may not see the result",
+    ),
+    "local": _Model(
+        "4  Local", TRUST["local"], "noised", ("15", "3", "14"), "has {} + noise",
+        "sees 15, 3, 14\nadds up: 32", ("noised", "32"),
+        "a noised report of each client", "the sum of the reports", "each client for itself",
+    ),
+}  # fmt: skip
+
+
+def _box(ax: Axes, x: float, y: float, w: float, h: float, edge: str, face: str = "white") -> None:
+    shape = "round,pad=0,rounding_size=0.18"
+    box = FancyBboxPatch((x, y), w, h, boxstyle=shape, facecolor=face, edgecolor=edge, zorder=2)
+    ax.add_patch(box).set_linewidth(1.2)
+
+
+def _arrow(ax: Axes, start: tuple[float, float], end: tuple[float, float]) -> None:
+    look: dict[str, Any] = {"arrowstyle": "-|>", "mutation_scale": 11, "shrinkA": 0, "shrinkB": 0}
+    ax.add_patch(FancyArrowPatch(start, end, color=MUTED, linewidth=1.2, zorder=1, **look))
+
+
+def _pill(ax: Axes, x: float, y: float, kind: str, text: str) -> None:
+    face, edge, family = _PILLS[kind]
+    box = {"boxstyle": "round,pad=0.28", "facecolor": face, "edgecolor": edge}
+    look: dict[str, Any] = {"ha": "center", "va": "center", "family": family, "bbox": box}
+    ax.text(x, y, text, fontsize=10, color=DARK, zorder=4, **look)
+
+
+def plot_trust_model(ax: Axes, model: str) -> Axes:
+    """Draw "trusted", "ideal", "masked" or "local": three clients, the wire, and the server."""
+    about, middle = _MODELS[model], model == "ideal"
+    ax.set(xlim=(0, 10), ylim=(-1.35, 5.4), aspect="equal")
+    ax.axis("off")
+    ax.set_title(about.title, fontweight="bold")
+    left, width = (7.55, 2.35) if middle else (6.3, 3.6)
+    centred: dict[str, Any] = {"ha": "center", "va": "center", "zorder": 3}
+    for row, (value, word) in enumerate(zip((12, 7, 9), about.words, strict=True)):
+        y = 4.75 - 1.3 * row
+        _box(ax, 0.1, y - 0.48, 2.5, 0.96, MUTED)
+        own = f"client {row + 1}\n{about.own.format(value)}"
+        ax.text(0.24, y, own, va="center", fontsize=8.5, zorder=3)
+        end = (4.75, 4.05 - 0.6 * row) if middle else (left - 0.05, 4.45 - row)
+        _arrow(ax, (2.6, y), end)
+        _pill(ax, 2.6 + 0.42 * (end[0] - 2.6), y + 0.42 * (end[1] - y), about.kind, word)
+    if middle:
+        _box(ax, 4.8, 2.35, 1.75, 2.2, MUTED, "#f4f4f6")
+        ax.text(5.675, 3.45, "secure\nsum\n\n28\n+ noise", fontsize=9, **centred)
+        _arrow(ax, (6.55, 3.45), (left - 0.05, 3.45))
+        _pill(ax, 7.02, 3.98, "noised", "30")
+    _box(ax, left, 1.9, width, 3.2, about.color)
+    x = left + width / 2
+    ax.text(x, 4.6, "server", fontweight="bold", fontsize=10, **centred)
+    ax.text(x, 3.3, about.server, fontsize=9, **centred)
+    ax.plot([x, x, 1.35], [1.9, 1.15, 1.15], color=MUTED, linewidth=1.2, zorder=1)
+    _arrow(ax, (1.35, 1.15), (1.35, 1.66))
+    _pill(ax, 4.1, 1.15, *about.back)
+    lines = (
+        f"server sees: {about.server_sees}",
+        f"other clients see: {about.others_see}",
+        f"noise from: {about.noise_from}",
+    )
+    for row, line in enumerate(lines):
+        ax.text(0.1, 0.42 - 0.62 * row, line, va="center", fontsize=9.5, color=DARK)
+    return ax
+
+
+def plot_trust_models(axes: Any) -> Any:
+    """All four trust models, one on each of four axes, with a key to the colours."""
+    for ax, model in zip(plots.panels(axes), _MODELS, strict=True):
+        plot_trust_model(ax, model)
+    claim = "Raw data never leave a client; what else stays hidden depends on the trust model\n"
+    plots.headline(axes, claim)
+    key = "on the wire: red = exact, blue = noised, grey code = masked"
+    plots.panels(axes)[0].figure.supxlabel(key, fontsize=10)
+    return axes
+
+
+def plot_server_views(axes: Any, views: Mapping[str, NDArray[Any]], exact: ArrayLike) -> Any:
+    """What the server received in each trust model, one bar for each number; `exact` as ticks.
+
+    `views` maps "trusted", "ideal", "masked", "local" to payloads (masked: unsigned integers),
+    `exact` has shape (M,): the number of each client.
+    """
+    titles = {
+        "trusted": "Trusted: every\nexact count",
+        "ideal": "Ideal: the noised\nsum only",
+        "masked": "Masked: uniform\nrandom words",
+        "local": "Local: every count,\nblurred by noise",
+    }
+    for ax, (model, title) in zip(plots.panels(axes), titles.items(), strict=True):
+        values = np.asarray(views[model]).ravel()
+        bits, shown = 8 * values.dtype.itemsize, values.astype(np.float64)
+        masked = values.dtype.kind == "u"
+        at = np.arange(1, len(values) + 1)
+        ax.bar(at, shown / 2.0**bits if masked else shown, color=_MODELS[model].color)
+        ax.axhline(0, color=MUTED, linewidth=0.8)
+        finish(ax, title, "client", f"word / $2^{{{bits}}}$" if masked else "number received")
+        if len(values) == 1:
+            ax.set(xlim=(-1, 3), xticks=[], xlabel="all clients")
+        else:
+            ax.set_xticks([1, len(values) // 2, len(values)])
+            if not masked:
+                ax.hlines(np.asarray(exact), at - 0.5, at + 0.5, color=DARK, linewidth=1.6)
+    plots.headline(
+        axes,
+        "Same question, same answer in three of four models,\nfour different views of the server",
+    )
+    return axes
+
+
+# --- epsilon and delta ----------------------------------------------------------------------------
+
+
+def plot_two_worlds(
+    ax: Axes, without: ArrayLike, with_: ArrayLike, bins: ArrayLike, *, who: str = "Alice"
+) -> Axes:
+    """Histograms of a release on two neighbouring data sets: grey area without, dark line with."""
+    edges = np.asarray(bins, dtype=np.float64)
+    top = plots.two_histograms(ax, without, with_, edges)
+    left, right = (float(np.median(np.asarray(values))) for values in (without, with_))
+    span = edges[-1] - edges[0]
+    apart = right - left > 0.3 * span
+    for x, sign, name, side in ((left, -1, "without", "right"), (right, 1, "with", "left")):
+        where = x if apart else x + 0.02 * sign * span
+        note(ax, f"{name} {who}", (where, 1.13 * top), ha="center" if apart else side)
+    ax.set_ylabel("density")
+    return ax
+
+
+def plot_log_ratio(
+    ax: Axes, bins: ArrayLike, log_ratio: ArrayLike, standard_error: ArrayLike, epsilon: float,
+    exact: ArrayLike,
+) -> Axes:  # fmt: skip
+    """Log of the ratio of two histograms, bin by bin, and the lines -epsilon and epsilon.
+
+    `exact` is the same of the two distributions, one value for each bin: a grey line of steps.
+    """
+    edges = np.asarray(bins, dtype=np.float64)
+    ax.axhline(0, color=MUTED, linewidth=0.6)
+    for level, name in ((epsilon, "ε"), (-epsilon, "-ε")):
+        ax.axhline(level, **THEORY | {"linestyle": "--"})
+        ax.text(edges[-1] + 0.1, level, name, va="center", fontsize=12)
+    ax.stairs(np.asarray(exact), edges, baseline=None, color=GREY, linewidth=2)
+    ax.errorbar(
+        (edges[1:] + edges[:-1]) / 2, np.asarray(log_ratio), 2 * np.asarray(standard_error),
+        fmt="o", color=DARK, markersize=4, linewidth=1,
+    )  # fmt: skip
+    return finish(
+        ax, "No answer favours a world by more than $e^{ε}$", "released count",
+        "log ratio, with / without", xlim=(edges[0], edges[-1]),
+        ylim=(-1.6 * epsilon, 1.6 * epsilon),
+    )  # fmt: skip
+
+
+def plot_success(
+    ax: Axes, x: ArrayLike, success: ArrayLike, label: str, theory: ArrayLike | None = None
+) -> Axes:
+    """Success of an attacker (crosses) against a logarithmic x, what theory says, and a coin."""
+    x = np.asarray(x, dtype=np.float64)
+    ax.axhline(0.5, color=MUTED, linewidth=0.8)
+    note(ax, "a coin", (x[-1], 0.49), ha="right", va="top")
+    if theory is not None:
+        ax.plot(x, np.asarray(theory), **THEORY)
+    ax.plot(x, np.asarray(success), "X", color=RED, markersize=8, zorder=4)
+    finish(ax, "", label, "attacker is right", log="x", xticks=x, ylim=(0.42, 1.08))
+    ax.set_xticks([], minor=True)
+    return ax
+
+
+def plot_attack(ax: Axes, epsilons: ArrayLike, success: ArrayLike) -> Axes:
+    """Success of the membership attack against epsilon, with both theoretical curves."""
+    epsilons = np.asarray(epsilons, dtype=np.float64)
+    grid = np.geomspace(epsilons.min(), epsilons.max(), 200)
+    ax.axhline(1.0, **style.DASHED)
+    note(ax, "exact release: always right", (grid[0], 1.012), va="bottom")
+    ceiling, best = 1 / (1 + np.exp(-grid)), 1 - np.exp(-grid / 2) / 2
+    ax.plot(grid, ceiling, label="_ceiling", **THEORY | {"linestyle": ":", "linewidth": 1.8})
+    ax.plot(grid, best, label="_laplace", **THEORY)
+    text, at = "ceiling for any attack\non any ε-private release", 124
+    note(ax, text, (grid[at], ceiling[at]), (-22, 26), line=True, ha="right")
+    text, at = "our attack (crosses); best\npossible for Laplace (line)", 136
+    note(ax, text, (grid[at], best[at]), (20, -42), line=True)
+    plot_success(ax, epsilons, success, "ε of the release")
+    return finish(ax, "Epsilon caps every membership attack")
+
+
+def plot_delta(ax: Axes, mu: float, epsilon: float) -> Axes:
+    """Density with Alice, e^epsilon times the density without her, and delta between them."""
+    x = np.linspace(-3.2, 3.2 + mu + 0.6, 600)
+    with_, scaled = norm.pdf(x, mu), math.exp(epsilon) * norm.pdf(x)
+    ax.fill_between(x, norm.pdf(x), color=PALE, linewidth=0)
+    ax.plot(x, scaled, color=MUTED, linestyle="--", linewidth=1.5)
+    ax.plot(x, with_, color=DARK, linewidth=1.6)
+    beyond = with_ > scaled
+    ax.fill_between(x, scaled, with_, where=beyond, color=RED, alpha=0.55, linewidth=0)
+    crossing = epsilon / mu + mu / 2
+    ax.axvline(crossing, color=MUTED, linewidth=0.8, ymax=0.62)
+    ax.text(-1.1, 0.62, "$e^{ε}$ times\nthe density\nwithout Alice", ha="right", fontsize=10)
+    note(ax, "without\nAlice", (-0.9, 0.2), (-42, 22), line=True, ha="right")
+    ax.text(mu + 0.95, 0.305, "with Alice", fontsize=10)
+    inside = crossing + 0.45
+    note(ax, "red area = δ", (inside, 0.8 * float(norm.pdf(inside, mu))), (24, -2), line=True)
+    return finish(
+        ax, "Delta is what sticks out above $e^{ε}$ times the other density",
+        "released value (noise std = 1)", "density", ylim=(0, 1.12), yticks=[],
+    )  # fmt: skip
+
+
+def plot_delta_curves(ax: Axes, mus: Sequence[float]) -> Axes:
+    """Delta against epsilon (log), one line for each strength mu of Gaussian noise."""
+    epsilons = np.linspace(0, 6, 200)
+    for mu in mus:
+        deltas = np.array([gdp_delta(mu, epsilon) for epsilon in epsilons])
+        ax.plot(epsilons, deltas, color=DARK, linewidth=1.4, label=f"_{mu:g}")
+        last = int(np.flatnonzero(deltas > 1e-7)[-1])  # the name stands left of here, or below
+        away = (-4, 0 if last < len(epsilons) - 1 else -12)
+        note(ax, f"μ = {mu:g}", (epsilons[last], deltas[last]), away, ha="right")
+    return finish(
+        ax, "One noise has many (ε, δ): a curve for each μ", "ε", "δ", log="y",
+        yticks=10.0 ** np.arange(-8, 1, 2), ylim=(1e-8, 1),
+    )  # fmt: skip
+
+
+def plot_units(axes: Any, answers: Mapping[str, ArrayLike], member: ArrayLike, *, who: str) -> Any:
+    """Releases with noise for one point (left) and for one client (right), in both worlds.
+
+    `answers` maps "point" and "client" to arrays of shape (n,); `member`, bool of shape (n,), says
+    whether the client `who` took part in each.
+    """
+    member = np.asarray(member, dtype=bool)
+    for ax, unit, outcome in zip(axes, ("point", "client"), ("shows", "is hidden"), strict=True):
+        values = np.asarray(answers[unit], dtype=np.float64)
+        low, high = np.quantile(values, [0.003, 0.997])
+        step = max(1.0, round((high - low) / 45))
+        edges = np.arange(math.floor(low) - 4 * step, high + 5 * step, step)
+        plot_two_worlds(ax, values[~member], values[member], edges, who=who)
+        finish(ax, f"Noise for one {unit}: {who} {outcome}", "released number of patients")
+    return axes
+
+
+# --- a first private Lloyd step -------------------------------------------------------------------
+
+
+def _released(ax: Axes, points: ArrayLike, noised: ArrayLike, exact: ArrayLike, title: str) -> Axes:
+    """Points of [-1, 1]^2, released centres (squares) and exact ones (crosses)."""
+    plots.cloud(ax, points, size=7)
+    plots.centers(ax, noised, style.ORANGE, "s")
+    plots.crosses(ax, exact)
+    ends: dict[str, Any] = dict.fromkeys(("xlim", "ylim"), (-1.05, 1.05))
+    where = [-1, 0, 1]
+    measured = ("first measurement", "second measurement")
+    return finish(ax, title, *measured, xticks=where, yticks=where, **ends)
+
+
+def plot_step(
+    ax: Axes, points: ArrayLike, start: ArrayLike, exact: ArrayLike, noised: ArrayLike
+) -> Axes:
+    """One Lloyd step: public start (circles), exact means (crosses), released means (squares)."""
+    title = "One private step (squares) lands\nnear the exact means (crosses)"
+    _released(ax, points, noised, exact, title)
+    plots.centers(ax, start, "white", size=60, edgecolor=DARK, zorder=3)
+    arrow = {"arrowstyle": "->", "color": MUTED, "linewidth": 1, "shrinkA": 5, "shrinkB": 5}
+    for a, b in zip(np.asarray(start), np.asarray(noised), strict=True):
+        ax.annotate("", b, xytext=a, zorder=2, arrowprops=arrow)
+    return ax
+
+
+def plot_private_clusters(
+    ax: Axes, points: ArrayLike, centers_: ArrayLike, reference: ArrayLike, *, epsilon: float,
+    nicv: float, nicv_reference: float,
+) -> Axes:  # fmt: skip
+    """Released centres (squares) over non-private ones (crosses), with both costs in the title."""
+    title = f"ε = {epsilon:g}: NICV {nicv:.4f}\nwithout noise: {nicv_reference:.4f}"
+    return _released(ax, points, centers_, reference, title)

@@ -1,0 +1,430 @@
+"""Algorithms as generators: what a plan, a run and a party of a network make of them."""
+
+import math
+import pickle
+
+import numpy as np
+import pytest
+import rr_cases
+from conftest import refuses
+
+from fedclust_helpers import fastlloyd, federation
+from fedclust_helpers._validation import Delta, Epsilon
+from fedclust_helpers.client_statistics import (
+    ADDITIVE_UPDATES,
+    CELL_COUNTS,
+    CLIENT_UPDATES,
+    RELATIVE_SUMS_AND_COUNTS,
+    SUMS_AND_COUNTS,
+    VOTES,
+)
+from fedclust_helpers.federation import PlanMismatchError, TrustModelError, simulate
+from fedclust_helpers.program import (
+    Algorithm,
+    Ask,
+    Divide,
+    Members,
+    Public,
+    Release,
+    SumsOf,
+    Walk,
+    as_given,
+    gaussian,
+    run,
+)
+from fedclust_helpers.rr_cluster import Training
+
+ROWS = [np.random.default_rng(i).uniform(-1, 1, (200, 2)) for i in range(3)]
+CENTERS = np.zeros((3, 2))
+BUDGET = {"epsilon": 1.0, "delta": 1e-4}
+
+
+def room(trust="ideal", **options):
+    return simulate(ROWS, trust, seed=1, **options)
+
+
+def asked(sigma, radius=1.0, **how):
+    how = {"centers": CENTERS, "radius": radius} | how
+    return Release(RELATIVE_SUMS_AND_COUNTS, [gaussian(sigma), gaussian(sigma)], **how)
+
+
+# --- wrong algorithms are refused, when planned or before a release that is not the plan's --------
+
+
+def radius_from_answers(public, sigma):
+    _, counts = yield asked(sigma)
+    yield asked(sigma, 1.0 + max(0.0, float(counts.max())))
+
+
+def more_rounds(public, sigma):
+    _, counts = yield asked(sigma)
+    while counts.max() > 0:
+        _, counts = yield asked(sigma)
+
+
+def fewer_rounds(public, sigma):
+    for _ in range(3):
+        _, counts = yield asked(sigma)
+        if counts.max() > 0:
+            return
+
+
+def other_statistic(public, sigma):
+    _, counts = yield asked(sigma)
+    other = Release(SUMS_AND_COUNTS, [gaussian(sigma)] * 2, centers=CENTERS)
+    yield other if counts.max() > 0 else asked(sigma)
+
+
+def less_noise(public, sigma):
+    _, counts = yield asked(sigma)
+    yield asked(sigma if counts.max() == 0 else sigma / 2)
+
+
+def more_centers(public, sigma):
+    _, counts = yield asked(sigma)
+    yield asked(sigma, centers=CENTERS if counts.max() == 0 else np.zeros((30, 2)))
+
+
+def own_bound(public, sigma):
+    yield asked(sigma, bound=1e-6)
+
+
+def one_noise_too_few(public, sigma):
+    yield Release(RELATIVE_SUMS_AND_COUNTS, [gaussian(sigma)], centers=CENTERS, radius=1.0)
+
+
+def rounds_by_coins(public, sigma):
+    for _ in range(int(public.coins.integers(1, 50))):
+        yield asked(sigma)
+
+
+def nan_in_a_later_round(public, sigma):
+    yield asked(sigma)
+    yield asked(sigma, centers=CENTERS * np.nan)
+
+
+WRONG = [
+    radius_from_answers, more_rounds, fewer_rounds, other_statistic, less_noise, more_centers,
+    own_bound, one_noise_too_few, rounds_by_coins, nan_in_a_later_round,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("steps", WRONG, ids=lambda steps: steps.__name__)
+def test_a_wrong_algorithm_has_no_plan(steps):
+    fed = room()
+    plan = Algorithm(name=steps.__name__, steps=steps).door()
+    refuses((ValueError, TypeError), "", plan, fed, **BUDGET)
+    assert not fed.ledger.releases and not fed.transcript.messages
+
+
+@pytest.mark.parametrize("what", ["radius", "more", "fewer"])
+def test_what_no_dry_run_meets_the_run_refuses_before_it_is_charged(what):
+    def sly(public, sigma):
+        for _ in range(3):
+            _, counts = yield asked(sigma)
+            if counts.max() > 100:
+                if what == "fewer":
+                    return
+                yield asked(sigma, 2.0 if what == "radius" else 1.0)
+                if what == "radius":
+                    return
+
+    fed = room()
+    plan = Algorithm(name=f"sly {what}", steps=sly).door()(fed, **BUDGET)
+    with pytest.raises(PlanMismatchError, match="next one of the plan|ended before its plan"):
+        run(fed, plan)
+    assert fed.ledger.releases == plan.lines()[: len(fed.ledger.releases)]
+    assert len(fed.ledger.releases) < 3 if what != "more" else True
+
+
+def test_a_sloppy_author_gets_the_least_noise_all_the_same():
+    def halving(public, sigma):
+        for _ in range(3):
+            yield Release(VOTES, [gaussian(sigma)], centers=CENTERS)
+
+    plan = Algorithm(name="halving", steps=halving).door()
+    fed = room()
+    made = plan(fed, **BUDGET)
+    assert made.dial == pytest.approx(fed.noise_multiplier(**BUDGET) * math.sqrt(3), rel=1e-5)
+    assert 1 - 1e-4 < made.total_epsilon <= 1
+
+
+def test_equal_releases_are_looked_at_once_and_planned_without_rows(monkeypatch):
+    def many(public, sigma):
+        box = np.ones(2)
+        for _ in range(200):
+            yield Release(
+                CELL_COUNTS, [gaussian(sigma * math.sqrt(200))], lower=-box, upper=box, n_per_axis=4
+            )
+
+    fed, looks = room(), []
+    check = fed.check_release
+    monkeypatch.setattr(
+        type(fed), "check_release", lambda self, *a, **b: (looks.append(1), check(*a, **b))[1]
+    )
+    object.__setattr__(fed, "_data", type("NoRows", (), {"labels": None})())
+    plan = Algorithm(name="many", steps=many).door()(fed, **BUDGET)
+    assert len(plan.releases) == 200 and len(looks) == 1  # in two dry runs
+
+
+def test_a_tuple_of_requests_is_one_round():
+    def both(public, sigma):
+        first, second = yield asked(sigma * math.sqrt(4)), asked(sigma * math.sqrt(4))
+        return type("Two", (), {"gap": float(first[0].sum() - second[0].sum())})()
+
+    fed = room()
+    plan = Algorithm(name="both", steps=both).door()(fed, **BUDGET)
+    assert (plan.n_rounds, [r.round for r in plan.releases]) == (1, [0, 0])
+    assert run(fed, plan).gap != 0
+
+
+def test_std_is_that_of_all_shares():
+    fed = simulate(ROWS, "masked", seed=1, noise_from="clients", max_colluding=1)
+    result = run(fed, fastlloyd.plan(fed, n_clusters=2, epsilon=1.0))
+    mechanism = result.plan.mechanisms[0][0]
+    assert result.released[0].std[0] == pytest.approx(mechanism.std * math.sqrt(3 / 2))
+    assert pickle.loads(pickle.dumps(result.released[0])).std == result.released[0].std
+
+
+# --- the door -------------------------------------------------------------------------------------
+
+
+def test_a_door_speaks_of_its_arguments():
+    fed = room()
+    refuses(TypeError, r"plan\(\) missing a required argument: 'n_clusters'", fastlloyd.plan, fed,
+            epsilon=1.0)  # fmt: skip
+    refuses(TypeError, r"plan\(\) got an unexpected keyword argument 'rho'", fastlloyd.plan, fed,
+            n_clusters=2, epsilon=1.0, rho=1)  # fmt: skip
+    refuses(ValueError, "strategy must be one of step, constant", fastlloyd.plan, fed,
+            n_clusters=2, epsilon=1.0, strategy="fast")  # fmt: skip
+    refuses(TypeError, "federation must offer noisy_sum", fastlloyd.plan, None, n_clusters=2,
+            epsilon=1.0)  # fmt: skip
+    refuses(TypeError, "plan must be a Program", run, fed, None)
+    plan = fastlloyd.plan(fed, n_clusters=2, epsilon=1.0)
+    refuses(TypeError, "rng must be a", run, fed, plan, rng=7)
+    assert not fed.ledger.releases
+
+
+def test_options_that_only_the_search_takes_belong_to_the_planner_alone():
+    def steps(public, sigma, *, n_clusters: int):
+        yield asked(sigma)
+
+    def search(
+        cost, public, epsilon, delta, *, times: float = 1.0, sigma: float | None = None, **_
+    ):
+        return public.noise_multiplier(epsilon, delta) * times if sigma is None else sigma
+
+    budget = {"epsilon": Epsilon | None, "delta": Delta}
+    plan = Algorithm(name="searched", steps=steps, search=search, budget=budget).door()
+    how = {"n_clusters": 3, "delta": 1e-4}
+    once, twice = (plan(room(), epsilon=1.0, times=times, **how) for times in (1.0, 2.0))
+    assert twice.dial == 2 * once.dial and once.options == {"n_clusters": 3}
+    given = plan(room(), sigma=once.dial, **how)
+    assert given.releases == once.releases and given.epsilon == once.total_epsilon
+
+
+def test_options_belong_to_the_plan():
+    start = np.zeros((2, 2))
+    fed = room()
+    plan = fastlloyd.plan(fed, n_clusters=2, epsilon=1.0, initial=start)
+    start += 9
+    plan.options["postprocess"] = "none"  # a copy
+    assert plan.options["initial"].max() == 0 and not plan.options["initial"].flags.writeable
+    assert plan.options["postprocess"] == "fold" and plan.broadcasts("radius")[0] > 1.4
+    again = pickle.loads(pickle.dumps(plan))
+    assert again.algorithm is plan.algorithm and again == plan
+    assert run(fed, again).history.shape == (plan.n_rounds + 1, 2, 2)
+
+
+# --- a party of a network -------------------------------------------------------------------------
+
+
+def test_a_walk_comes_back_from_its_answers_at_every_step():
+    def planned(fed):
+        return fastlloyd.plan_overclustered(fed, n_clusters=3, epsilon=1.0)
+
+    fed = room()
+    result = run(fed, planned(fed))
+    answers = [answer for _, answer in result.record]
+    for n in range(len(answers) + 1):
+        fed = room()
+        walk = Walk(fed, planned(fed), answers[:n])
+        assert [walk.line] == [*result.plan.releases, None][n : n + 1] and not fed.ledger.releases
+        for answer in answers[n:]:
+            walk.go_on(answer)
+        assert walk.request is None
+        np.testing.assert_array_equal(walk.result(result.ledger).centers, result.centers)
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_a_walk_stops_where_a_run_would(n):
+    """It has no federation behind it that would compare once more, nor a next release that ends."""
+
+    def sly(public, sigma):
+        _, counts = yield asked(sigma)
+        if counts.max() < 100 or n == 2:
+            yield asked(sigma, 1.0 if counts.max() < 100 else 2.0)
+
+    fed = room()
+    plan = Algorithm(name=f"sly walker {n}", steps=sly).door()(fed, **BUDGET)
+    text = "ended before its plan" if n == 1 else "next one of the plan"
+    refuses(PlanMismatchError, text, Walk, fed, plan, [(CENTERS, np.full(3, 1000.0))])
+
+
+# --- two halves of a release ----------------------------------------------------------------------
+
+TRAINING = Training(rr_cases.MODEL, cohort=60, clip=1.0)
+MODELS = np.zeros((2, rr_cases.MODEL.n_parameters))
+
+
+def grouped(groups, *, common=False, order=("members", "sums")):
+    """Identifiers, then sums by `groups` of them, `order` says when."""
+
+    def steps(public: Public, sigma):
+        statistic, how, more = CLIENT_UPDATES, TRAINING.broadcast() | {"models": MODELS}, {}
+        if common:
+            statistic, more = ADDITIVE_UPDATES, {"n_vectors": 2, "n_groups": 3}
+            how |= {"common": MODELS[0]}
+        noise = [gaussian(2 * sigma), gaussian(2 * sigma / math.sqrt(3))]
+        chosen, sums = None, None
+        for what in order:
+            if what == "members":
+                chosen = yield Members(statistic, noise, **more, **how)
+            else:
+                (sums,) = yield SumsOf(groups(chosen))
+        return sums
+
+    return Algorithm(name="grouped", steps=steps).door()
+
+
+def both_vectors(chosen):
+    """Own vector by identifier, common one in a group of everybody."""
+    return np.stack([np.full(len(chosen), 2), chosen], axis=1)
+
+
+def test_sums_by_groups_are_one_line_and_one_sample():
+    fed = rr_cases.federation()
+    plan = grouped(lambda chosen: chosen)(fed, epsilon=50.0, delta=1e-3)
+    assert len(plan.releases) == 1 and plan.n_rounds == 1
+    result = run(fed, plan)
+    assert len(fed.ledger.releases) == 1 and result.value.shape == MODELS.shape
+    ids = result.record[0][1]
+    assert ids.shape == (60,) and set(ids) <= {0, 1}
+    discrete = grouped(lambda chosen: chosen)(
+        rr_cases.federation(noise="discrete"), epsilon=50.0, delta=1e-3
+    )
+    assert [m.n_coordinates for m in discrete.mechanisms[0]] == [2 * 60, MODELS.size]
+
+
+def test_a_client_may_send_several_vectors_each_to_a_group_of_its_own():
+    fed = rr_cases.federation()
+    plan = grouped(both_vectors, common=True)(fed, epsilon=1e6, delta=1e-3)
+    d = MODELS.shape[1]
+    assert plan.releases[0].numbers == 2 + 2 * d
+    sums = run(fed, plan).value
+    exact = rr_cases.federation()
+    _, updates = exact.collect(
+        ADDITIVE_UPDATES, plan.mechanisms[0], round=0, models=MODELS, common=MODELS[0],
+        **TRAINING.broadcast(),
+    )  # fmt: skip
+    np.testing.assert_allclose(sums[2], updates[:, :d].sum(axis=0), atol=0.05)
+    np.testing.assert_allclose(sums[:2].sum(axis=0), updates[:, d:].sum(axis=0), atol=0.05)
+
+
+WRONG_GROUPS = {
+    "no such group": lambda chosen: chosen + 2,
+    "too few": lambda chosen: chosen[1:],
+    "no integers": lambda chosen: chosen * 0.5,
+}
+
+
+@pytest.mark.parametrize("groups", WRONG_GROUPS.values(), ids=WRONG_GROUPS)
+def test_groups_are_one_for_each_vector(groups):
+    fed = rr_cases.federation()
+    refuses(PlanMismatchError, "groups must be one of 2", grouped(groups), fed, epsilon=5.0,
+            delta=1e-3)  # fmt: skip
+
+
+def test_two_vectors_of_one_client_are_never_in_one_group():
+    """Their sum would move by more than the two of them do together."""
+    same = grouped(lambda chosen: np.stack([chosen, chosen], axis=1), common=True)
+    fed = rr_cases.federation()
+    refuses(PlanMismatchError, "groups of the vectors of one client", same, fed, epsilon=5.0,
+            delta=1e-3)  # fmt: skip
+
+
+@pytest.mark.parametrize("order", [("sums",), ("members", "sums", "sums")])
+def test_exact_messages_are_used_once_and_after_they_were_charged(order):
+    fed = rr_cases.federation()
+    wrong = grouped(lambda chosen: np.zeros(60, dtype=int), order=order)
+    refuses(PlanMismatchError, "sums by groups come once", wrong, fed, epsilon=5.0, delta=1e-3)
+
+
+def test_identifiers_need_a_server_that_is_trusted_with_them():
+    fed = rr_cases.federation(trust="ideal")
+    refuses(TrustModelError, "collect", grouped(lambda chosen: chosen), fed, epsilon=5.0,
+            delta=1e-3)  # fmt: skip
+
+
+# --- users who answer for themselves --------------------------------------------------------------
+
+
+class Coin:
+    """One bit of each user, by randomised response."""
+
+    name, parts, public = "coin", ("bit",), {}
+
+    def __init__(self, mechanism):
+        self.mechanisms, self.total, self.n_users = (mechanism,), 0.0, 0
+
+    def check(self, n_features):
+        """Any number of columns will do."""
+
+    def respond(self, points, users, *, rng):
+        """The sign of the first column, noised."""
+        value = np.sign(points[:, :1])
+        return (value + self.mechanisms[0].sample(value.shape, rng=rng),)
+
+    def collect(self, users, reports):
+        """Add up."""
+        self.total, self.n_users = self.total + reports[0].sum(), self.n_users + len(users)
+
+
+def questions(public, epsilon, *, divided=True, again=False, part="right"):
+    fed_noise = federation.reports.gaussian_report(1.0, epsilon, 1e-6)
+    queries = [Coin(fed_noise), Coin(fed_noise)]
+    if divided:
+        yield Divide({"left": 0.4, "right": 0.6})
+    if again:
+        yield Divide({"left": 0.5, "right": 0.5})
+    yield Ask(queries[0], "left"), Ask(queries[1], part)
+    return type("Asked", (), {"n": [q.n_users for q in queries]})()
+
+
+def local(**options):
+    fed = simulate(ROWS[0] / 2, "local", seed=1)
+    algorithm = Algorithm(
+        name="questions", steps=questions, search=as_given, capability="ask"
+    ).door()
+    return fed, lambda: algorithm(fed, epsilon=1.0, delta=1e-6, **options)
+
+
+def test_parts_of_the_users_answer_in_parallel():
+    fed, plan = local()
+    made = plan()
+    assert made.parts == (("left", 0.4), ("right", 0.6)) and made.n_rounds == 1
+    assert made.total_epsilon == pytest.approx(1.0)
+    result = run(fed, made)
+    assert sum(result.n) == 200 and min(result.n) > 0
+    assert result.epsilon == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [({"divided": False}, "divide the users first"), ({"again": True}, "divided once"),
+     ({"part": "middle"}, "part 'middle' is unknown")],
+)  # fmt: skip
+def test_divisions_are_made_once_and_before_they_are_asked(options, text):
+    fed, plan = local(**options)
+    refuses(PlanMismatchError, text, plan)
+    assert not fed.ledger.releases

@@ -1,0 +1,85 @@
+"""Is the wheel enough for a stranger? Install it in a fresh environment, and test it far from here.
+
+    python tools/wheel_test.py            (`make wheel-test`)
+
+Builds the wheel, makes a new environment from requirements.lock, installs the wheel there, copies
+the tests of the library into an empty folder and runs the quick ones. Nothing of the checkout can
+be imported or read there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import venv
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+LEFT = ("studies", "house", "browser", "offline")  # tests of what is no part of the wheel
+BOUND = r"^(?:from|import) (?:studies|tools)\b|parents\[2\]|docs"  # to the rest of the checkout
+
+
+def call(*command: str | Path, folder: Path, **variables: str) -> None:
+    """Run a command in `folder`; raises CalledProcessError if it fails."""
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+    subprocess.run([str(c) for c in command], cwd=folder, check=True, env=environment | variables)
+
+
+def needs(path: Path, pattern: str) -> bool:
+    """Whether some line of a file is like this."""
+    return re.search(pattern, path.read_text("utf-8"), re.M) is not None
+
+
+def build_wheel(folder: Path, python: str = sys.executable) -> Path:
+    """The wheel of a copy of the tracked files, so that no build folder is left behind."""
+    source = folder / "source"
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True)
+    for name in filter(None, listed.stdout.split("\0")):
+        if (ROOT / name).is_file():
+            (source / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, source / name)
+    pip = [python, "-m", "pip", "--disable-pip-version-check", "wheel", "-q", "--no-deps"]
+    call(*pip, "--no-build-isolation", "-w", folder, ".", folder=source)
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--jobs", default="2", help="test processes")
+    options = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory(prefix="wheel-test-") as name:
+        folder = Path(name)
+        wheel = build_wheel(folder)
+        inside = {name.split("/")[0] for name in zipfile.ZipFile(wheel).namelist()}
+        if strangers := {n for n in inside if not n.startswith(("fedclust_helpers", "fedclust-"))}:
+            print(f"in the wheel, too: {', '.join(sorted(strangers))}", file=sys.stderr)
+            return 1
+        print(f"{wheel.name}: {wheel.stat().st_size / 1e6:.1f} MB; installing it", flush=True)
+        venv.create(folder / "env", with_pip=True)
+        python = folder / "env" / ("Scripts" if os.name == "nt" else "bin") / "python"
+        pip = [python, "-m", "pip", "--disable-pip-version-check", "install", "-q"]
+        call(*pip, "-r", ROOT / "requirements.lock", folder=folder)
+        call(*pip, "--no-deps", wheel, folder=folder)
+        away = folder / "elsewhere"
+        shutil.copytree(ROOT / "tests", away / "tests", ignore=shutil.ignore_patterns(*LEFT))
+        bound = [path for path in (away / "tests").rglob("*.py") if needs(path, BOUND)]
+        helpers = [path.stem for path in bound if not path.stem.startswith("test_")]
+        users = rf"^(?:from|import) (?:{'|'.join(helpers) or 'nothing'})\b"
+        for path in {*bound, *(p for p in (away / "tests").rglob("*.py") if needs(p, users))}:
+            path.unlink()
+        shutil.copy2(ROOT / "pyproject.toml", away)
+        command = [python, "-m", "pytest", "-q", "-n", options.jobs, "tests"]
+        call(*command, "-m", "not slow and not thorough", folder=away)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
