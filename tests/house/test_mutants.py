@@ -1,102 +1,81 @@
-"""Mutants of the package: that every patch applies, that the machinery sees, and ten of them."""
+"""Mutants of the package: edits fit the tree, tests exist, and the runner tells them apart."""
 
-import os
+import ast
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 from conftest import refuses
 
-from tools.mutants import MUTANTS, Edit, Mutant, PatchError
+from tools.mutants.catalogue import ROOT, Edit, Mutant, PatchError, mutants, parsed
+from tools.mutants.mechanical import GUARDS, all_of, drawn, equivalents
 from tools.mutants.runner import BROKEN, KILLED, SURVIVED, run
-
-# --- the list -------------------------------------------------------------------------------------
-
-
-def test_there_are_many_and_each_says_what_it_breaks():
-    names = [m.name for m in MUTANTS]
-    assert len(names) >= 60 and len(set(names)) == len(names)
-    for mutant in MUTANTS:
-        assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)+", mutant.name), mutant.name
-        assert len(mutant.breaks.split()) >= 4 and mutant.tests, mutant.name
-    assert sum(m.quick for m in MUTANTS) == 10
-
-
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda m: m.name)
-def test_the_patch_applies_to_the_tree(mutant, root):
-    texts: dict[str, str] = {}
-    for edit in mutant.edits:
-        text = texts.get(edit.path) or (root / edit.path).read_text(encoding="utf-8")
-        texts[edit.path] = edit.applied_to(text)
-    for path, text in texts.items():
-        compile(text, path, "exec")
-
-
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda m: m.name)
-def test_the_tests_of_a_mutant_exist(mutant, root):
-    for test in mutant.tests:
-        path, _, name = test.partition("::")
-        assert (root / path).is_file(), path
-        function = name.partition("[")[0]
-        if function:
-            assert f"def {function}(" in (root / path).read_text(encoding="utf-8"), test
-
-
-def test_every_paper_has_mutants():
-    touched = {edit.path.split("/")[1] for m in MUTANTS for edit in m.edits}
-    for part in ("fastlloyd", "feddp_kmeans", "ldp_kmeans", "rr_cluster", "estimators"):
-        assert part in touched
-
-
-# --- the machinery --------------------------------------------------------------------------------
 
 FILE = "fedclust_helpers/metrics.py"
 
 
-def test_an_edit_must_fit_exactly(tmp_path):
+@pytest.mark.parametrize("mutant", mutants(), ids=lambda m: m.name)
+def test_a_mutant_fits_the_tree_and_its_tests_exist(mutant):
+    assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)+", mutant.name)
+    assert len(mutant.breaks.split()) >= 4 and mutant.tests
+    mutant.texts()
+    for test in mutant.tests:
+        path, _, name = test.partition("::")
+        assert f"def {name.partition('[')[0]}(" in (ROOT / path).read_text(encoding="utf-8")
+
+
+def test_there_are_many_and_every_part_has_some():
+    names = [m.name for m in mutants()]
+    assert 80 <= len(names) <= 120 and len(set(names)) == len(names)
+    parts = {edit.path.split("/")[1] for m in mutants() for edit in m.edits}
+    assert {"fastlloyd", "feddp_kmeans", "ldp_kmeans", "rr_cluster", "estimators"} <= parts
+
+
+def test_an_edit_must_fit_exactly():
     text = "a = 1\nb = 1\n"
     assert Edit("x.py", "a = 1", "a = 2").applied_to(text) == "a = 2\nb = 1\n"
-    assert Edit("x.py", "1", "2", count=2).applied_to(text) == "a = 2\nb = 2\n"
-    for wrong in (
-        Edit("x.py", "c = 1", ""),
-        Edit("x.py", "1", "2"),
-        Edit("x.py", "a = 1", "a = 1"),
-    ):
-        refuses(PatchError, "", wrong.applied_to, text)
+    for old, new in (("c = 1", ""), ("1", "2"), ("a = 1", "a = 1"), ("a = 1", "a = (")):
+        refuses(PatchError, "x.py", Edit("x.py", old, new).applied_to, text)
+    block = "a-b: words\nin x.py\n- one\n-   two\n+ three\nin y.py\n- four\nby tests/t.py::test"
+    edits = (Edit("x.py", "one\n  two", "three"), Edit("y.py", "four", ""))
+    assert parsed(block) == Mutant("a-b", "words", edits, ("tests/t.py::test",))
+    refuses(PatchError, "a line begins", parsed, block.replace("by ", "of "))
 
 
-def test_a_mutant_that_does_not_fit_changes_no_file(tmp_path):
-    (tmp_path / "x.py").write_text("a = 1\n", encoding="utf-8")
-    edits = (Edit("x.py", "a = 1", "a = 2"), Edit("x.py", "nowhere", ""))
-    for bad in (edits, (Edit("y.py", "a", "b"),), (Edit("x.py", "a = 1", "a = ("),)):
-        refuses(PatchError, "", Mutant("x-y", "", bad, ()).apply, tmp_path)
-        assert (tmp_path / "x.py").read_text(encoding="utf-8") == "a = 1\n"
+@pytest.mark.parametrize("module", GUARDS)
+def test_chance_makes_programs_that_differ(module):
+    made = all_of(module)
+    before = ast.dump(ast.parse(made[0].edits[0].old))
+    assert len({m.name for m in made}) == len(made)
+    for mutant in made:
+        assert ast.dump(ast.parse(mutant.edits[0].new)) != before, mutant.name
+    assert all((ROOT / test).is_file() for test in made[0].tests[2:])
+
+
+def test_draws_are_those_of_their_seed_and_equivalents_are_in_the_tree():
+    names = [m.name for m in drawn(2, 0)]
+    assert len(names) == 2 * len(GUARDS) and names == [m.name for m in drawn(2, 0)]
+    assert names != [m.name for m in drawn(2, 1)]
+    assert equivalents() <= {m.name for module in GUARDS for m in all_of(module)}
 
 
 @pytest.mark.thorough
-def test_killed_and_survived_are_told_apart():
+def test_killed_survived_and_broken_are_told_apart():
     test = ("tests/ground/test_metrics.py::test_nicv_of_many_chunks_equals_one_formula",)
-    path = Path(__file__).resolve().parents[2] / FILE
-    before = path.read_text(encoding="utf-8")
     word = "def nicv("
-    assert before.count(word) == 1
-    mutants = [
-        Mutant("kills-it", "", (Edit(FILE, word, "def another("),), ()),
-        Mutant("a-comment", "", (Edit(FILE, word, f"# {word}\n{word}"),), test),
-        Mutant("no-such-test", "", (Edit(FILE, word, f"# {word}\n{word}"),), ("tests/no.py",)),
-    ]
-    del mutants[0]
-    outcomes = {o.mutant.name: o.verdict for o in run(mutants, jobs=1, report=lambda _: None)}
-    assert outcomes == {"a-comment": SURVIVED, "no-such-test": BROKEN}
-    assert path.read_text(encoding="utf-8") == before  # the working tree is left alone
-    assert KILLED not in outcomes.values()
+    before = (ROOT / FILE).read_text(encoding="utf-8")
+    harmless = (Edit(FILE, word, f"# a note\n{word}"),)
+    wrong = (Edit(FILE, word, f"def nicv(*_, **__):\n    return 0.0\n\n\n{word[:-1]}_of_old("),)
+    tasks = {
+        SURVIVED: Mutant("a-note", "", harmless, test),
+        KILLED: Mutant("no-cost", "", wrong, test),
+        BROKEN: Mutant("no-test", "", harmless, ("tests/no.py",)),
+    }
+    outcomes = run(list(tasks.values()), jobs=1, report=lambda _: None)
+    assert [o.verdict for o in outcomes] == list(tasks)
+    assert (ROOT / FILE).read_text(encoding="utf-8") == before  # the working tree is left alone
 
 
 @pytest.mark.thorough
-def test_ten_mutants_are_killed(root):
-    command = [sys.executable, "-m", "tools.mutants", "--quick", "--no-baseline"]
-    done = subprocess.run(command, cwd=root, env=os.environ, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-2000:]
-    assert "10 mutants, 10 killed" in done.stdout
+def test_four_mutants_are_killed():
+    chosen = [m for m in mutants() if m.name.startswith("mechanisms-")][:4]
+    assert {o.verdict for o in run(chosen)} == {KILLED}
