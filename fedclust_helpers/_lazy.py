@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import dp_accounting as dpa
+    import pandas as pd
     from scipy import optimize, stats
-    from sklearn import cluster, metrics
+    from sklearn import cluster, metrics, neighbors
     from sklearn import datasets as toy_data
 else:
 
@@ -21,7 +22,7 @@ else:
         def __getattr__(self, name: str) -> Any:
             return getattr(importlib.import_module(self._name), name)
 
-    dpa = _Lazy("dp_accounting")
+    dpa, pd = _Lazy("dp_accounting"), _Lazy("pandas")
     optimize, stats = _Lazy("scipy.optimize"), _Lazy("scipy.stats")
     cluster, metrics = _Lazy("sklearn.cluster"), _Lazy("sklearn.metrics")
-    toy_data = _Lazy("sklearn.datasets")
+    neighbors, toy_data = _Lazy("sklearn.neighbors"), _Lazy("sklearn.datasets")

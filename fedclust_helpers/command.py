@@ -130,7 +130,7 @@ def _estimator(settings: dict[str, Any], path: Path, server: Any) -> Any:
             raise StudyError(f"{path.name}: [data] server is for FedDPKMeans only")
         settings["X_server"] = _table(path.parent / str(server))
     try:
-        return estimators.KINDS[name](**settings)
+        return getattr(estimators, name)(**settings)
     except TypeError as error:
         raise StudyError(f"{path.name}: [study] {str(error).partition('() ')[2]}") from None
 

@@ -1,14 +1,13 @@
 """Calibration audits: does a release behave as its privacy claim says?
 
-Four checks. None of them looks inside a mechanism: they take plain callables.
+Three checks. None of them looks inside a mechanism: they take plain callables.
 
 * `audit_noise_scale`: is the noise of each released query as large as claimed, in every run and
-  coordinate, and independent? `audit_rounds`: the same over all rounds of a run
-* `audit_sensitivity`, `search_sensitivity`: can one record move the exact statistic further than
-  the sensitivity that the noise was calibrated to? (no noise involved)
+  coordinate, and independent?
+* `audit_sensitivity`: can one record move the exact statistic further than the sensitivity that the
+  noise was calibrated to? (no noise involved)
 * `audit_canary`, `audit_release`: run the release with and without one worst-case record and bound
   from below what an attacker can tell apart. (end to end)
-* `audit_low_bits`: are the last bits of discrete noise uniform?
 
 What a pass means: **nothing is proved.** Each check is one-sided. A failure is evidence that a
 claim is wrong, at a false-alarm probability that every function states; a pass says only that this
@@ -46,11 +45,6 @@ USENIX Security 2023 (the bound inside the Gaussian-DP family); J. Schott, "Test
 independence in high dimensions", Biometrika 92, 2005 (many small correlations).
 """
 
-from fedclust_helpers.audit.canary import audit_canary, audit_release, canary_mu
-from fedclust_helpers.audit.low_bits import audit_low_bits
-from fedclust_helpers.audit.noise_scale import audit_noise_scale, audit_rounds
-from fedclust_helpers.audit.sensitivity import (
-    audit_sensitivity,
-    random_neighbours,
-    search_sensitivity,
-)
+from fedclust_helpers.audit.canary import audit_canary, audit_release
+from fedclust_helpers.audit.noise_scale import audit_noise_scale
+from fedclust_helpers.audit.sensitivity import audit_sensitivity

@@ -18,7 +18,6 @@ from fedclust_helpers._validation import (
     Positive,
     Share,
     as_numbers,
-    check_int,
 )
 from fedclust_helpers.audit._bounds import Claims, Pair, Pick, bounds_of, too_frequent
 from fedclust_helpers.audit._noise_tests import Residuals, exact_runs
@@ -157,50 +156,27 @@ def audit_canary(
 
 
 class _Canary(NamedTuple):
-    """What a canary moves, all queries in one row of coordinates; 0 for queries left out."""
+    """What a canary moves, all queries in one row of coordinates."""
 
     shapes: list[tuple[int, ...]]
     centre: FloatArray  # exact_without
     std: FloatArray
     shift: FloatArray  # of the exact values, in standard deviations
-    audited: IntArray  # coordinates of the audited queries
-    mu: float  # length of the shift
+    mu: float  # length of the shift: what the canary shows if the Gaussian noise is as claimed
 
 
-def _canary(exact_without: Any, exact_with: Any, claimed_std: Any, query: int | None) -> _Canary:
+def _canary(exact_without: Any, exact_with: Any, claimed_std: Any) -> _Canary:
     centre, moved = as_queries(exact_without, "exact_without"), as_queries(exact_with, "exact_with")
     shapes = [a.shape for a in centre]
     if shapes != [b.shape for b in moved]:
         raise ValueError("exact_with must have the same queries and shapes as exact_without")
     stds = claimed_stds(claimed_std, centre)
-    if query is not None:
-        query = check_int(query, "query", minimum=0, maximum=len(centre) - 1)
-    of_query = np.repeat(np.arange(len(centre)), [a.size for a in centre])
-    audited = (of_query >= 0) if query is None else (of_query == query)
     flat = [np.concatenate([a.ravel() for a in part]) for part in (centre, moved, stds)]
-    shift = np.where(audited, (flat[1] - flat[0]) / flat[2], 0.0)
+    shift = (flat[1] - flat[0]) / flat[2]
     mu = float(np.linalg.norm(shift))
     if mu == 0:
-        raise ValueError("exact_with must differ from exact_without in the audited queries")
-    return _Canary(shapes, flat[0], flat[2], shift, np.flatnonzero(audited), mu)
-
-
-@checked
-def canary_mu(
-    exact_without: Any, exact_with: Any, claimed_std: Any, *, query: int | None = None
-) -> float:
-    """Return the GDP mu that one canary would show if the Gaussian noise is as claimed.
-
-    It is the Euclidean length of (exact_with - exact_without) / claimed_std over the audited
-    queries: the best that `audit_release` can find with this canary on a correct release. A canary
-    is strong if this comes close to the claimed mu.
-
-    Examples
-    --------
-    >>> canary_mu((0.0, 10.0), (3.0, 11.0), (3.0, 1.0))
-    1.4142135623730951
-    """
-    return _canary(exact_without, exact_with, claimed_std, query).mu
+        raise ValueError("exact_with must differ from exact_without")
+    return _Canary(shapes, flat[0], flat[2], shift, mu)
 
 
 def _scores(
@@ -240,7 +216,6 @@ def audit_release(
     claimed_std: Any,
     *,
     n_runs: Runs = 4000,
-    query: int | None = None,
     confidence: Share = 0.95,
     delta: DeltaOrZero = 0.0,
     claimed_mu: Positive | None = None,
@@ -266,15 +241,13 @@ def audit_release(
     in `audit_canary`, and `EXACT_FALSE_ALARM` for the exact values (for unimodal noise no more
     peaked than Laplace).
 
-    Releases are asked for at most `RUNS_PER_BATCH` runs at a time. With the number of a `query`
-    only that one of a tuple is audited: one with a small share of the budget is nearly invisible in
-    the joint score. The claim is then that query's own, smaller than that of all. `progress` shows
-    a bar over all runs, or is called as progress(done, total).
+    Releases are asked for at most `RUNS_PER_BATCH` runs at a time. `progress` shows a bar over all
+    runs, or is called as progress(done, total).
     """
-    canary = _canary(exact_without, exact_with, claimed_std, query)
+    canary = _canary(exact_without, exact_with, claimed_std)
     claims = Claims(confidence, delta, claimed_mu, claimed_epsilon)
-    fits = n_runs * len(canary.audited) <= MAX_KEPT
-    keep = canary.audited if fits else np.flatnonzero(canary.shift)
+    fits = n_runs * len(canary.shift) <= MAX_KEPT
+    keep = np.arange(len(canary.shift)) if fits else np.flatnonzero(canary.shift)
     how: dict[str, Any] = {"n_runs": n_runs, "vectorized": vectorized}
     first, second = rng.spawn(2)
     with showing(progress, 2 * n_runs, "canary audit") as tell:

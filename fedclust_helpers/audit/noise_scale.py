@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any
@@ -74,7 +73,7 @@ class QueryNoise:
 
 @dataclass(frozen=True)
 class NoiseScaleAudit(Report):
-    """Result of `audit_noise_scale` and `audit_rounds`."""
+    """Result of `audit_noise_scale`."""
 
     queries: tuple[QueryNoise, ...]
     max_correlation: float  # of the normal scores of two coordinates; nan if not all were compared
@@ -118,6 +117,50 @@ def _scale_test(n_runs: int, n: int, kurtosis: float, level: float) -> FloatArra
     return np.sqrt(freedom / np.array(quantiles))
 
 
+def _tested(
+    name: str,
+    query: Residuals,
+    shape: tuple[int, ...],
+    every: list[Residuals],
+    level: float,
+    kurtosis: float,
+) -> QueryNoise:
+    """One query of `every`; `level` is that of each family of tests over all of them."""
+    n_runs, d = query.z.shape
+    each = level / sum(other.z.shape[1] for other in every)
+    variances = query.z.var(axis=0, ddof=1)
+    ratios, ratio = np.sqrt(variances), math.sqrt(variances.mean())
+    low, high = ratio * _scale_test(n_runs, d, kurtosis, level / len(every))
+    lows, highs = [low], [high]
+    if any(other.z.shape[1] > 1 for other in every):
+        single = _scale_test(n_runs, 1, kurtosis, each)
+        lows.append(ratios.max() * single[0])
+        highs.append(ratios.min() * single[1])
+    means, errors = query.z.mean(axis=0), ratios / math.sqrt(n_runs)
+    # a coordinate without noise has an infinite t score as soon as its mean is off
+    t_scores = np.divide(
+        np.abs(means), errors, out=np.where(means == 0, 0.0, np.inf), where=errors > 0
+    )
+    worst = int(np.argmax(np.abs(np.log(np.maximum(ratios, 1e-300)))))
+    atoms = exact_runs(query, independent=True, level=level / len(every))
+    return QueryNoise(
+        name=name,
+        n_coordinates=d,
+        ratio=ratio,
+        interval=(float(low), float(high)),
+        worst_ratio=float(ratios[worst]),
+        worst_coordinate=tuple(int(i) for i in np.unravel_index(worst, shape)),
+        bias=float(t_scores.max()),
+        too_little=bool(min(highs) < 1),
+        too_much=bool(max(lows) > 1),
+        biased=bool(t_scores.max() > stats.t.isf(each / 2, n_runs - 1)),
+        exact_share=atoms.share,
+        sometimes_exact=atoms.alarm,
+        smallest_share=atoms.visible,
+        repeated=atoms.repeated,
+    )
+
+
 @checked
 def audit_noise_scale(
     release: Releasing,
@@ -128,7 +171,6 @@ def audit_noise_scale(
     false_alarm: Share = 1e-3,
     excess_kurtosis: NonNegative = 0.0,
     vectorized: bool = True,
-    names: Sequence[str] | None = None,
     smallest: Share = 0.01,
     rng: np.random.Generator,
     progress: Progress = False,
@@ -179,9 +221,6 @@ def audit_noise_scale(
     stds = claimed_stds(claimed_std, truth)
     if any(np.abs(v).max() > 1e100 * s.min() for v, s in zip(truth, stds, strict=True)):
         raise ValueError("exact must be at most 1e100 times claimed_std in size (rescale)")
-    names = [f"query {index}" for index in range(len(truth))] if names is None else names
-    if len(names) != len(truth):
-        raise ValueError(f"names must be a sequence of {len(truth)} strings")
     shapes = [query.shape for query in truth]
     with showing(progress, n_runs, "noise scale audit") as tell:
         drawn = draw_runs(release, shapes, n_runs=n_runs, vectorized=vectorized, rng=rng, tell=tell)
@@ -193,133 +232,16 @@ def audit_noise_scale(
         )
         for runs, value, std in zip(drawn, truth, stds, strict=True)
     ]
-    # ties get a stream of their own: nothing is drawn from `rng`
-    return _judge(noise, shapes, names, false_alarm, excess_kurtosis, smallest, rng.spawn(1)[0])
-
-
-def _judge(
-    noise: list[Residuals],
-    shapes: Sequence[tuple[int, ...]],
-    names: Sequence[str],
-    false_alarm: float,
-    kurtosis: float,
-    smallest: float,
-    ties: np.random.Generator,
-) -> NoiseScaleAudit:
-    """All tests on the residuals of all queries."""
-    n_runs = len(noise[0].z)
-    n_coordinates = sum(query.z.shape[1] for query in noise)
-    several = any(query.z.shape[1] > 1 for query in noise)
-    share = false_alarm / (4 + several)
-    single = _scale_test(n_runs, 1, kurtosis, share / n_coordinates)
-    bias_limit = float(stats.t.isf(share / n_coordinates / 2, n_runs - 1))
-
-    queries = []
-    for name, query, shape in zip(names, noise, shapes, strict=True):
-        d = query.z.shape[1]
-        variances = query.z.var(axis=0, ddof=1)
-        ratios, ratio = np.sqrt(variances), math.sqrt(variances.mean())
-        low, high = ratio * _scale_test(n_runs, d, kurtosis, share / len(noise))
-        lows, highs = [low], [high]
-        if several:
-            lows.append(ratios.max() * single[0])
-            highs.append(ratios.min() * single[1])
-        means, errors = query.z.mean(axis=0), ratios / math.sqrt(n_runs)
-        # a coordinate without noise has an infinite t score as soon as its mean is off
-        t_scores = np.divide(
-            np.abs(means), errors, out=np.where(means == 0, 0.0, np.inf), where=errors > 0
-        )
-        worst = int(np.argmax(np.abs(np.log(np.maximum(ratios, 1e-300)))))
-        atoms = exact_runs(query, independent=True, level=share / len(noise))
-        queries.append(
-            QueryNoise(
-                name=str(name),
-                n_coordinates=d,
-                ratio=ratio,
-                interval=(float(low), float(high)),
-                worst_ratio=float(ratios[worst]),
-                worst_coordinate=tuple(int(i) for i in np.unravel_index(worst, shape)),
-                bias=float(t_scores.max()),
-                too_little=bool(min(highs) < 1),
-                too_much=bool(max(lows) > 1),
-                biased=bool(t_scores.max() > bias_limit),
-                exact_share=atoms.share,
-                sometimes_exact=atoms.alarm,
-                smallest_share=atoms.visible,
-                repeated=atoms.repeated,
-            )
-        )
-    found = dependence(Residuals.join(noise), level=share, smallest=smallest, rng=ties)
+    level = false_alarm / (4 + any(query.size > 1 for query in truth))
+    queries = tuple(
+        _tested(f"query {index}", query, value.shape, noise, level, excess_kurtosis)
+        for index, (query, value) in enumerate(zip(noise, truth, strict=True))
+    )
+    ties = rng.spawn(1)[0]  # a stream of their own: nothing is drawn from `rng`
+    found = dependence(Residuals.join(noise), level=level, smallest=smallest, rng=ties)
     incomplete = list(found.incomplete)
     for q in queries:
         incomplete += unseen(q.smallest_share, smallest, f" of {q.name}", n_runs)
     return NoiseScaleAudit(
-        tuple(queries), found.largest, found.reasons, tuple(incomplete), n_runs, false_alarm
+        queries, found.largest, found.reasons, tuple(incomplete), n_runs, false_alarm
     )
-
-
-@checked
-def audit_rounds(
-    run: Callable[[np.random.Generator], Any],
-    claimed_std: Sequence[Any],
-    *,
-    n_runs: Runs = 500,
-    false_alarm: Share = 1e-3,
-    excess_kurtosis: NonNegative = 0.0,
-    smallest: Share = 0.01,
-    rng: np.random.Generator,
-    progress: Progress = False,
-) -> NoiseScaleAudit:
-    """Audit the noise of all releases of a run together: noise used again in a later round is seen.
-
-    Round by round such noise looks right. Here every release of the run is a query, and the
-    coordinates of all rounds are compared with each other as in `audit_noise_scale`. The exact
-    values may differ from run to run, as they do when a question depends on the answers before.
-
-    ``run(rng)`` returns one whole run: a sequence with one pair ``(released, exact)`` for each
-    round, each an array or a tuple of arrays (queries), of the same shapes in every run.
-    `claimed_std` holds, for each round, the claimed standard deviation (or one for each query).
-    `progress` shows a bar over the runs, or is called as progress(done, total).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> def reused(rng):
-    ...     noise = rng.standard_normal(3)
-    ...     return [(5.0 + noise, 5.0), (7.0 + noise, 7.0)]
-    >>> result = audit_rounds(reused, [1.0, 1.0], rng=np.random.default_rng(0))
-    >>> result.correlated, result.queries[1].passed
-    (True, True)
-    """
-    runs = []
-    with showing(progress, n_runs, "audit of rounds") as tell:
-        for number in range(n_runs):
-            runs.append(_residuals(run(rng), claimed_std))
-            tell(number + 1)
-    if any(list(found) != list(runs[0]) for found in runs):
-        raise ValueError("run must return arrays of the same shapes in every run")
-    noise = []
-    for query in runs[0]:
-        z, sizes = (np.stack([found[query][part] for found in runs]) for part in range(2))
-        noise.append(Residuals.of(z, sizes.max(axis=0), excess_kurtosis))
-    names, shapes = zip(*runs[0], strict=True)
-    return _judge(noise, shapes, names, false_alarm, excess_kurtosis, smallest, rng.spawn(1)[0])
-
-
-def _residuals(
-    rounds: Any, claimed_std: Sequence[Any]
-) -> dict[tuple[str, tuple[int, ...]], tuple[FloatArray, FloatArray]]:
-    """Residuals of one run, and the size of the numbers behind them, by name and shape."""
-    if len(rounds) != len(claimed_std):
-        raise ValueError(f"claimed_std must have one entry for each of the {len(rounds)} rounds")
-    out = {}
-    for number, ((released, exact), claimed) in enumerate(zip(rounds, claimed_std, strict=True)):
-        values, truth = as_queries(released, "released"), as_queries(exact, "exact")
-        if len(truth) != len(values):
-            raise ValueError("released and exact must have the same number of queries")
-        parts = zip(values, truth, claimed_stds(claimed, values), strict=True)
-        for index, (value, centre, std) in enumerate(parts):
-            z = (value - np.broadcast_to(centre, value.shape)) / std
-            size = np.abs(value) / std
-            out[f"round {number}, query {index}", value.shape] = z.ravel(), size.ravel()
-    return out

@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
-from fedclust_helpers._lazy import toy_data
+from fedclust_helpers._lazy import pd, toy_data
 from fedclust_helpers._validation import FloatArray, IntArray, check_choice, check_int, check_rng
 from fedclust_helpers.datasets._base import Dataset
 from fedclust_helpers.datasets._files import fetch, is_local, registry

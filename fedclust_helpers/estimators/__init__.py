@@ -20,19 +20,39 @@ part of what is released, pickled or saved.
 
 from __future__ import annotations
 
+import importlib
 from os import PathLike
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from fedclust_helpers.estimators import saving
-from fedclust_helpers.estimators.base import TooFewRowsWarning
-from fedclust_helpers.estimators.bounds import PublicBoundsWarning
-from fedclust_helpers.estimators.feddp import FedDPKMeans
-from fedclust_helpers.estimators.lloyd import FastLloydKMeans
-from fedclust_helpers.estimators.local import LocalKMeans
-from fedclust_helpers.estimators.models import RRCluster
-from fedclust_helpers.estimators.statement import Statement
+if TYPE_CHECKING:
+    from fedclust_helpers.estimators.base import TooFewRowsWarning
+    from fedclust_helpers.estimators.bounds import PublicBoundsWarning
+    from fedclust_helpers.estimators.feddp import FedDPKMeans
+    from fedclust_helpers.estimators.lloyd import FastLloydKMeans
+    from fedclust_helpers.estimators.local import LocalKMeans
+    from fedclust_helpers.estimators.models import RRCluster
+    from fedclust_helpers.estimators.statement import Statement
 
-KINDS = {kind.__name__: kind for kind in (FastLloydKMeans, FedDPKMeans, LocalKMeans, RRCluster)}
+KINDS = {
+    "FastLloydKMeans": "lloyd", "FedDPKMeans": "feddp", "LocalKMeans": "local",
+    "RRCluster": "models",
+}  # fmt: skip
+"""The estimators, and the modules they are imported from when they are asked for."""
+_HOMES = {
+    **KINDS, "TooFewRowsWarning": "base", "PublicBoundsWarning": "bounds", "Statement": "statement",
+}  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    home = importlib.import_module(f"{__name__}.{_HOMES[name]}")
+    found = globals()[name] = getattr(home, name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})
 
 
 def load(path: str | PathLike[str]) -> Any:
@@ -41,4 +61,6 @@ def load(path: str | PathLike[str]) -> Any:
     It cannot be fitted: what was spent before is known to the ledger of the data alone. TypeError
     or ValueError if `path` is no path, or no such file.
     """
-    return saving.load_as(path, KINDS)
+    from fedclust_helpers.estimators import saving
+
+    return saving.load_as(path, {name: __getattr__(name) for name in KINDS})

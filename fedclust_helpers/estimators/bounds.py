@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 
+from fedclust_helpers._lazy import pd
 from fedclust_helpers._validation import FloatArray, as_bound
 from fedclust_helpers.federation import ClientData
 from fedclust_helpers.federation.data import depth_outside

@@ -9,10 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
-from pandas.api.types import is_numeric_dtype
 from scipy.sparse import issparse
 
+from fedclust_helpers._lazy import pd
 from fedclust_helpers._validation import FloatArray, as_points, unmasked
 from fedclust_helpers.federation import ClientData
 from fedclust_helpers.federation.data import column_names, is_table
@@ -162,8 +161,7 @@ def _flat(ids: Any) -> Any:
 
 def check_order(X: Any, each: Any, name: str) -> None:
     """Refuse one Series or table beside another that has the same rows in another order."""
-    kinds = pd.DataFrame | pd.Series
-    if not (isinstance(X, kinds) and isinstance(each, kinds)) or X.index.equals(each.index):
+    if not all(hasattr(one, "iloc") for one in (X, each)) or X.index.equals(each.index):
         return
     if len(X) == len(each) and X.index.isin(each.index).all() and each.index.isin(X.index).all():
         raise ValueError(
@@ -231,7 +229,7 @@ def features(
     else:  # another kind of table
         chosen = pd.DataFrame({c: np.asarray(unmasked(table[c], name)) for c in wanted})
     for column in wanted:
-        if not is_numeric_dtype(chosen[column].dtype):
+        if not pd.api.types.is_numeric_dtype(chosen[column].dtype):
             if chosen[column].dtype == object and _is_real(chosen[column]):
                 continue
             raise TypeError(

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from sklearn.base import clone
 
+from fedclust_helpers._lazy import pd
 from fedclust_helpers._progress import Progress, showing
 from fedclust_helpers._validation import FloatArray, check_int
 from fedclust_helpers.datasets import partition_iid

@@ -21,8 +21,8 @@ import math
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from sklearn.neighbors import NearestNeighbors
 
+from fedclust_helpers._lazy import neighbors
 from fedclust_helpers._validation import FloatArray, check_int
 from fedclust_helpers.client_statistics import CELL_COUNTS, MAX_CELLS
 from fedclust_helpers.fastlloyd.algorithm import default_delta, of_points
@@ -222,7 +222,7 @@ class Server:
         """Candidates near those with votes, about as far off as these are from each other."""
         held, gap = places[weights > 0], 0.0
         if len(held) > 1:
-            near = NearestNeighbors(n_neighbors=2).fit(held).kneighbors(held)[0][:, 1]
+            near = neighbors.NearestNeighbors(n_neighbors=2).fit(held).kneighbors(held)[0][:, 1]
             gap = float(np.median(near))
         parents = self.rng.choice(len(places), len(places), p=weights / weights.sum())
         side = 0.7 * gap / math.sqrt(self.d) * np.sqrt(variance / variance.mean())

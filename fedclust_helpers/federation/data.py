@@ -10,9 +10,9 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike
 
+from fedclust_helpers._lazy import pd
 from fedclust_helpers._validation import (
     FloatArray,
     IntArray,

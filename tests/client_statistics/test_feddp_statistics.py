@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from audit_tools import random_neighbours
 from conftest import read_only as frozen
 from threadpoolctl import threadpool_limits
 
@@ -9,7 +10,7 @@ from fedclust_helpers import client_statistics as cs
 from fedclust_helpers import kmeans
 from fedclust_helpers._nearest import squared_lengths
 from fedclust_helpers.accounting import PrivacyLedger
-from fedclust_helpers.audit import audit_sensitivity, random_neighbours
+from fedclust_helpers.audit import audit_sensitivity
 from fedclust_helpers.federation import simulate
 from fedclust_helpers.mechanisms import Gaussian
 

@@ -12,6 +12,7 @@ import math
 
 import numpy as np
 import pytest
+from audit_tools import audit_low_bits, canary_mu
 from conftest import first_of
 from scipy import stats
 
@@ -362,7 +363,7 @@ def test_noise_of_the_clients_hides_the_sums_from_a_server_with_the_published_re
     assert result.passed, str(result)
     neighbour, _, _ = published_and_known("clients", WITH, seed=12)
     mu = math.hypot(*(m.sensitivity / m.std for m in pair(f, RELATIVE_SUMS_AND_COUNTS, radius=0.8)))
-    claimed = audit.canary_mu(flat_exact(), flat_exact(WITH), stds)
+    claimed = canary_mu(flat_exact(), flat_exact(WITH), stds)
     assert claimed <= mu
     told = told_apart(known, neighbour, epsilon=epsilon_of(mu))
     assert told.passed, str(told)
@@ -444,7 +445,7 @@ def test_colluding_clients_are_left_with_the_noise_of_the_others(coalition, max_
     # the shares of honest clients that they hold are uniform, and tell nothing (1e-6 each)
     words = shares.ravel()
     assert stats.kstest(words.astype(np.float64) / 2.0**64, "uniform").pvalue > 1e-6
-    assert audit.audit_low_bits(words.view(np.int64), n_bits=30, false_alarm=1e-4).passed
+    assert not audit_low_bits(words.view(np.int64), n_bits=30, false_alarm=1e-4).failed
     other, more_shares, _, _ = pooled(coalition, WITH, seed=17, max_colluding=max_colluding)
     mu = math.hypot(*(m.sensitivity / m.std for m in noise))
     told = told_apart(totals, other, epsilon=epsilon_of(mu))

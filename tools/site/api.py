@@ -42,7 +42,7 @@ def offered(package: ModuleType) -> list[str]:
     """Public classes and functions of ours that a package imports or defines."""
     return sorted(
         name
-        for name, value in vars(package).items()
+        for name, value in ((name, getattr(package, name)) for name in dir(package))
         if not name.startswith("_")
         and (inspect.isclass(value) or inspect.isfunction(value))
         and value.__module__.startswith(PACKAGE)
