@@ -7,8 +7,7 @@ Nothing here knows about clients, noise or budgets. One chunked pass over the da
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
-from typing import Annotated, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,37 +15,19 @@ from scipy.sparse import csc_array
 from scipy.spatial.distance import cdist
 
 from fedclust_helpers import _fast
-from fedclust_helpers._checked import checked
 from fedclust_helpers._lazy import cluster
 from fedclust_helpers._nearest import NearestTarget
 from fedclust_helpers._validation import (
-    Count,
     FloatArray,
     IntArray,
-    as_numbers,
     as_points,
     check_fits,
-    check_int,
-    check_positive,
-    unmasked,
 )
 
 CHUNK = 8_192  # rows per pass: keeps the temporaries in cache and memory use independent of n
 MAX_NUMBERS = 2**30  # of one result: 8 GiB
 BISECTIONS, TRIES = 20, 100  # of `sphere_packing`
 LARGEST = 1e150  # magnitudes whose squares can be added up
-
-
-def _check_bound(bound: float, name: str) -> float:
-    bound = check_positive(bound, name)
-    if not 1 / LARGEST <= bound <= LARGEST:
-        raise ValueError(f"{name} must lie in [{1 / LARGEST:g}, {LARGEST:g}], got {bound}")
-    return bound
-
-
-Bound = Annotated[float, _check_bound]  # of a box
-Radius = Annotated[float, partial(check_positive, finite=False)]
-Rounds = Annotated[int, partial(check_int, minimum=0, maximum=1_000_000)]
 
 
 class Assignment(NamedTuple):
@@ -66,16 +47,19 @@ def moderate_points(
     return array
 
 
-@checked
-def assign(points: ArrayLike, centers: ArrayLike, *, radius: Radius | None = None) -> Assignment:
+def _floats(points: ArrayLike) -> FloatArray:
+    """Rows (n, d) as the loops need them: floats that lie row by row."""
+    return np.ascontiguousarray(points, dtype=np.float64)
+
+
+def assign(points: ArrayLike, centers: ArrayLike, *, radius: float | None = None) -> Assignment:
     """Assign each of `points` (n, d) to its nearest of `centers` (k, d).
 
     Points farther than `radius` from every centre get label -1 (FastLloyd, Eq. 4). Ties go to the
     lowest index; a squared distance that overflows is inf. The label of a row depends on that row
     and the centres alone.
     """
-    points = as_points(points)
-    centers = as_points(centers, "centers", n_features=points.shape[1])
+    points, centers = _floats(points), _floats(centers)
     limit = np.inf if radius is None else radius
     target = NearestTarget(centers)
     labels = np.empty(len(points), dtype=np.int64)
@@ -91,7 +75,6 @@ def assign(points: ArrayLike, centers: ArrayLike, *, radius: Radius | None = Non
     return Assignment(labels, squared)
 
 
-@checked
 def kmeans_cost(points: ArrayLike, centers: ArrayLike, *, normalize: bool = False) -> float:
     """Sum of squared distances to the nearest centre (WCSS), divided by n if `normalize` (NICV)."""
     points = moderate_points(points)
@@ -99,12 +82,11 @@ def kmeans_cost(points: ArrayLike, centers: ArrayLike, *, normalize: bool = Fals
     return float(squared.mean() if normalize else squared.sum())
 
 
-@checked
 def sums_and_counts(
     points: ArrayLike,
     centers: ArrayLike,
     *,
-    radius: Radius | None = None,
+    radius: float | None = None,
     offsets: IntArray | None = None,
     relative: bool = False,
 ) -> tuple[FloatArray, IntArray]:
@@ -116,8 +98,7 @@ def sums_and_counts(
     `offsets` (M + 1,) rows ``offsets[i]:offsets[i+1]`` belong to client i, and the results have
     shapes (M, k, d) and (M, k).
     """
-    points = as_points(points, finite=False)  # the pass finds out
-    centers = as_points(centers, "centers", n_features=points.shape[1])
+    points, centers = _floats(points), _floats(centers)
     target, limit = NearestTarget(centers), np.inf if radius is None else radius
     size = min(CHUNK, target.rows_at_once)
 
@@ -147,29 +128,17 @@ def _added(
     at_once: Callable[[IntArray, FloatArray, IntArray], bool],
 ) -> tuple[FloatArray, IntArray]:
     """Sums and counts of what is `labelled`, by client and label: `at_once`, or by blocks."""
-    edges, d = _check_offsets(offsets, len(points)), points.shape[1]
+    edges = np.array([0, len(points)]) if offsets is None else offsets
+    d = points.shape[1]
     n_clients = len(edges) - 1
     check_fits(n_clients * k * d, name, limit=MAX_NUMBERS)
     sums = np.zeros((n_clients, k, d))
     counts = np.zeros((n_clients, k), dtype=np.int64)
     if not at_once(edges, sums, counts):
-        as_points(points)  # are they finite?
         flat = sums.reshape(-1, d), counts.reshape(-1)
         for part in client_blocks(edges, size):
             add_block(*flat, *labelled(part), part.start, edges, k)
     return (sums[0], counts[0]) if offsets is None else (sums, counts)
-
-
-def _check_offsets(offsets: ArrayLike | None, n: int) -> IntArray:
-    """Offsets (M + 1,) of M >= 1 clients, rising from 0 to the number of rows; None: one client."""
-    if offsets is None:
-        return np.array([0, n])
-    edges = np.asarray(offsets)
-    if edges.dtype.kind not in "iu" or edges.ndim != 1 or len(edges) < 2:
-        raise ValueError("offsets must be M + 1 integers for M >= 1 clients")
-    if edges[0] != 0 or edges[-1] != n or (edges[1:] < edges[:-1]).any():
-        raise ValueError("offsets must rise from 0 to the number of points")
-    return edges.astype(np.int64)
 
 
 def client_blocks(offsets: IntArray, size: int) -> Iterator[slice]:
@@ -230,30 +199,22 @@ def add_block(
     counts[bins] += np.bincount(labels, minlength=width + 1)[:width]
 
 
-@checked
 def group_sums(
-    points: ArrayLike, labels: ArrayLike, n_groups: Count, *, offsets: IntArray | None = None
+    points: ArrayLike, labels: ArrayLike, n_groups: int, *, offsets: IntArray | None = None
 ) -> tuple[FloatArray, IntArray]:
     """Sums and counts of rows by label, for one data set or for each of M clients.
 
     As `sums_and_counts`, with the group 0..n_groups-1 of each row, or -1 for none, in `labels`
     (n,) instead of centres.
     """
-    points = as_points(points)
-    labels = np.asarray(unmasked(labels, "labels"))
-    if labels.shape != (len(points),) or labels.dtype.kind not in "iu":
-        raise ValueError(f"labels must be {len(points)} integers, one for each row")
-    if labels.min() < -1 or labels.max() >= n_groups:
-        raise ValueError(f"labels must lie in -1..{n_groups - 1}")
-    own = labels.astype(np.int64)
+    points, own = _floats(points), np.asarray(labels, dtype=np.int64)
     return _added(
         points, lambda part: (points[part], own[part]), n_groups, offsets, CHUNK, "n_groups",
         lambda *_: False,
     )  # fmt: skip
 
 
-@checked
-def lloyd(points: ArrayLike, centers: ArrayLike, *, n_rounds: Rounds) -> FloatArray:
+def lloyd(points: ArrayLike, centers: ArrayLike, *, n_rounds: int) -> FloatArray:
     """Plain Lloyd's algorithm: `n_rounds` rounds of means; an empty cluster keeps its centre."""
     points = moderate_points(points)
     centers = moderate_points(centers, "centers", n_features=points.shape[1]).copy()
@@ -267,24 +228,15 @@ def lloyd(points: ArrayLike, centers: ArrayLike, *, n_rounds: Rounds) -> FloatAr
     return centers
 
 
-@checked
 def weighted_kmeans(
     points: ArrayLike,
     weights: ArrayLike | None,
-    n_clusters: Count,
+    n_clusters: int,
     *,
     rng: np.random.Generator,
-    n_init: Annotated[int, partial(check_int, maximum=10_000)] = 10,
+    n_init: int = 10,
 ) -> FloatArray:
     """Best of `n_init` k-means++ / Lloyd runs on weighted points, by scikit-learn: (k, d)."""
-    points = moderate_points(points)
-    check_int(n_clusters, "n_clusters", maximum=len(points))
-    if weights is not None:
-        weights = as_numbers(weights, "weights", largest=LARGEST)
-        if weights.shape != (len(points),) or weights.min() < 0 or weights.max() < 1 / LARGEST:
-            raise ValueError(f"weights must be {len(points)} non-negative numbers, not all zero")
-        if not 1 / LARGEST < weights.max() * float(np.abs(points).max() or 1) ** 2 < LARGEST**2:
-            raise ValueError("weights times squared points must neither overflow nor underflow")
     seed = int(rng.integers(2**31))
     model = cluster.KMeans(n_clusters, n_init=n_init, random_state=seed)
     return np.asarray(model.fit(points, sample_weight=weights).cluster_centers_)
@@ -315,13 +267,12 @@ def _pack(
     return centers
 
 
-@checked
 def sphere_packing(
-    n_clusters: Count,
-    n_features: Count,
+    n_clusters: int,
+    n_features: int,
     *,
     rng: np.random.Generator,
-    bound: Bound = 1.0,
+    bound: float = 1.0,
     method: Literal["halving", "largest"] = "halving",
 ) -> FloatArray:
     """Data-independent initial centres (k, d), spread over the box [-bound, bound]^d.
@@ -336,9 +287,6 @@ def sphere_packing(
     Su et al. (2016), used in FastLloyd section 5.3.1. The result depends on public numbers only,
     so it costs no privacy budget.
     """
-    # each centre is compared with those before it
-    check_fits(n_clusters * n_clusters, "n_clusters", limit=MAX_NUMBERS)
-    check_fits(n_clusters * n_features, "n_features", limit=MAX_NUMBERS)
     distance = bound
     while (centers := _pack(n_clusters, n_features, bound, distance, rng)) is None:
         distance /= 2
@@ -354,8 +302,7 @@ def sphere_packing(
     return centers
 
 
-@checked
-def fold(values: ArrayLike, *, bound: Bound = 1.0) -> FloatArray:
+def fold(values: ArrayLike, *, bound: float = 1.0) -> FloatArray:
     """Reflect values at the walls of [-bound, bound] as often as needed.
 
     y = (x + B) mod 4B; y = 4B - y if y > 2B; return y - B. The identity inside the box, even at
@@ -367,21 +314,19 @@ def fold(values: ArrayLike, *, bound: Bound = 1.0) -> FloatArray:
     >>> fold([0.2, -1.2, 1.3, 3.4, -5.1]).round(3).tolist()
     [0.2, -0.8, 0.7, -0.6, -0.9]
     """
-    values = as_numbers(values, "values", empty=True)
+    values = np.asarray(values, dtype=np.float64)
     y = np.mod(values + bound, 4 * bound)
     folded = np.where(y > 2 * bound, 4 * bound - y, y) - bound
     # the modulus costs a rounding error: leave values that are inside exactly as they are
     return np.where(np.abs(values) <= bound, values, np.clip(folded, -bound, bound))
 
 
-@checked
-def fold_as_printed(values: ArrayLike, *, bound: Bound = 1.0) -> FloatArray:
+def fold_as_printed(values: ArrayLike, *, bound: float = 1.0) -> FloatArray:
     """The folding rule exactly as FastLloyd section 5.3.5 prints it; wrong, kept for comparison."""
-    y = np.mod(as_numbers(values, "values", empty=True) + bound, 2 * bound)
+    y = np.mod(np.asarray(values, dtype=np.float64) + bound, 2 * bound)
     return np.asarray(np.where(y > bound, 2 * bound - y, y) - bound)
 
 
-@checked
-def truncate(values: ArrayLike, *, bound: Bound = 1.0) -> FloatArray:
+def truncate(values: ArrayLike, *, bound: float = 1.0) -> FloatArray:
     """Move values outside [-bound, bound] to the nearest wall."""
-    return np.clip(as_numbers(values, "values", empty=True), -bound, bound)
+    return np.clip(np.asarray(values, dtype=np.float64), -bound, bound)

@@ -16,23 +16,17 @@ from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
 import numpy as np
 
-from fedclust_helpers._checked import check_fields, checked
 from fedclust_helpers._lazy import dpa
 from fedclust_helpers._validation import (
-    Count,
-    Epsilon,
     FloatArray,
     IntArray,
-    Number,
-    Positive,
-    Rate,
     check_fits,
-    check_int,
+    check_positive,
     check_rng,
 )
 from fedclust_helpers.accounting import gaussian_sigma_analytic
 from fedclust_helpers.accounting.discrete import Gap, discrete_multipliers
-from fedclust_helpers.accounting.releases import Accountable, Adjacency, Release
+from fedclust_helpers.accounting.releases import Accountable, Release
 from fedclust_helpers.accounting.totals import total_epsilon
 
 Shape = int | tuple[int, ...]
@@ -57,8 +51,7 @@ NoiseSource = np.random.Generator | SecureNoise
 
 def _size(shape: Shape) -> tuple[int, ...]:
     """The shape of noise that fits into memory."""
-    sizes = tuple(shape) if isinstance(shape, tuple | list) else (shape,)
-    sizes = tuple(check_int(n, "shape", minimum=0) for n in sizes)
+    sizes = shape if isinstance(shape, tuple) else (shape,)
     check_fits(math.prod(sizes), "shape", limit=MAX_NOISE)
     return sizes
 
@@ -90,8 +83,14 @@ class _Base:
     pure_epsilon: ClassVar[float] = math.inf
     rho: ClassVar[float | None] = None
 
+    _positive: ClassVar[tuple[str, ...]] = ("sensitivity", "std")
+
     def __post_init__(self) -> None:
-        check_fields(self)  # of derived classes too
+        """Noise of no or of unknown size hides nothing."""
+        for name in self._positive:
+            value = getattr(self, name)
+            if not (type(value) is float and 0 < value < math.inf):
+                object.__setattr__(self, name, check_positive(value, name))
 
     def as_replace_one(self) -> Self:
         """The same noise, stated for replace-one neighbours: the sensitivity doubles at most.
@@ -103,28 +102,24 @@ class _Base:
         return replace(self, sensitivity=2 * self.sensitivity, adjacency="replace-one")  # type: ignore[type-var]
 
 
-@checked
 @dataclass(frozen=True)
 class NoNoise(_Base):
     """No protection at all: exact values leave, and the ledger shows epsilon = inf."""
 
-    adjacency: Adjacency = "add/remove"
-    sensitivity: Number = math.inf
+    adjacency: str = "add/remove"
+    sensitivity: float = math.inf
     norm: ClassVar[int] = 2
     std: ClassVar[float] = 0.0
     gdp_mu: ClassVar[float | None] = math.inf
     rho: ClassVar[float | None] = math.inf
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.sensitivity < 0:
-            raise ValueError(f"sensitivity must be >= 0, got {self.sensitivity}")
+    _positive: ClassVar[tuple[str, ...]] = ()
 
     def sample(self, shape: Shape, *, rng: NoiseSource | None = None) -> FloatArray:
         """Zeros of the given shape."""
         return np.zeros(_size(shape))
 
-    def tail(self, probability: Rate) -> float:
+    def tail(self, probability: float) -> float:
         """No noise, no tail: 0."""
         return 0.0
 
@@ -138,7 +133,6 @@ class _Continuous(_Base):
 
     _draw: Callable[..., FloatArray]
 
-    @checked
     def sample(self, shape: Shape, *, rng: NoiseSource) -> FloatArray:
         """Noise of the given shape (teaching source only)."""
         if isinstance(rng, SecureNoise):
@@ -148,7 +142,6 @@ class _Continuous(_Base):
         return self._draw(_size(shape), check_rng(rng))
 
 
-@checked
 @dataclass(frozen=True)
 class Gaussian(_Continuous):
     """Independent N(0, std^2) on each coordinate of a statistic with bounded L2 sensitivity.
@@ -162,22 +155,20 @@ class Gaussian(_Continuous):
     (3.7306, 0.2681)
     """
 
-    sensitivity: Positive
-    std: Positive
-    adjacency: Adjacency = "add/remove"
+    sensitivity: float
+    std: float
+    adjacency: str = "add/remove"
     norm: ClassVar[int] = 2
 
     @classmethod
     def from_budget(
-        cls, sensitivity: Positive, epsilon: float, delta: float, *, adjacency: str = "add/remove"
+        cls, sensitivity: float, epsilon: float, delta: float, *, adjacency: str = "add/remove"
     ) -> Gaussian:
         """The smallest noise that is (epsilon, delta)-DP: analytic calibration, any epsilon."""
         return cls(sensitivity, sensitivity * gaussian_sigma_analytic(epsilon, delta), adjacency)
 
     @classmethod
-    def from_gdp(
-        cls, sensitivity: Positive, mu: Positive, *, adjacency: str = "add/remove"
-    ) -> Gaussian:
+    def from_gdp(cls, sensitivity: float, mu: float, *, adjacency: str = "add/remove") -> Gaussian:
         """Noise for a given mu of Gaussian DP: std = sensitivity/mu."""
         return cls(sensitivity, sensitivity / mu, adjacency)
 
@@ -194,7 +185,7 @@ class Gaussian(_Continuous):
     def _draw(self, size: tuple[int, ...], rng: np.random.Generator) -> FloatArray:
         return rng.normal(0.0, self.std, size)
 
-    def tail(self, probability: Rate) -> float:
+    def tail(self, probability: float) -> float:
         """A bound that one coordinate exceeds with at most this probability."""
         return self.std * math.sqrt(2 * math.log(2 / probability))
 
@@ -208,6 +199,7 @@ class _Pure(_Base):
 
     scale: float
     norm: ClassVar[int] = 1
+    _positive: ClassVar[tuple[str, ...]] = ("sensitivity", "scale")
 
     @property
     def pure_epsilon(self) -> float:  # type: ignore[override]
@@ -215,7 +207,6 @@ class _Pure(_Base):
         return self.sensitivity / self.scale
 
 
-@checked
 @dataclass(frozen=True)
 class Laplace(_Pure, _Continuous):
     """Independent Laplace(scale) on each coordinate of a statistic with bounded L1 sensitivity.
@@ -223,13 +214,13 @@ class Laplace(_Pure, _Continuous):
     epsilon-DP with epsilon = sensitivity/scale; the variance is 2 scale^2.
     """
 
-    sensitivity: Positive
-    scale: Positive
-    adjacency: Adjacency = "add/remove"
+    sensitivity: float
+    scale: float
+    adjacency: str = "add/remove"
 
     @classmethod
     def from_budget(
-        cls, sensitivity: Positive, epsilon: Epsilon, *, adjacency: str = "add/remove"
+        cls, sensitivity: float, epsilon: float, *, adjacency: str = "add/remove"
     ) -> Laplace:
         """Noise for pure epsilon-DP: scale = sensitivity/epsilon."""
         return cls(sensitivity, sensitivity / epsilon, adjacency)
@@ -242,7 +233,7 @@ class Laplace(_Pure, _Continuous):
     def _draw(self, size: tuple[int, ...], rng: np.random.Generator) -> FloatArray:
         return rng.laplace(0.0, self.scale, size)
 
-    def tail(self, probability: Rate) -> float:
+    def tail(self, probability: float) -> float:
         """A bound that one coordinate exceeds with at most this probability."""
         return self.scale * math.log(1 / probability)
 
@@ -251,7 +242,6 @@ class Laplace(_Pure, _Continuous):
         return dpa.LaplaceDpEvent(self.scale / self.sensitivity)
 
 
-@checked
 @dataclass(frozen=True)
 class _Discrete(_Base):
     """Noise on the multiples of `grid`, for values that were rounded to that grid.
@@ -263,12 +253,13 @@ class _Discrete(_Base):
     number. Totals then also go through the continuous noise of the same scale (`continuous`).
     """
 
-    sensitivity: Positive
-    scale: Positive
-    grid: Positive = 1.0
-    adjacency: Adjacency = "add/remove"
-    n_coordinates: Count | None = None
+    sensitivity: float
+    scale: float
+    grid: float = 1.0
+    adjacency: str = "add/remove"
+    n_coordinates: int | None = None
     norm: ClassVar[int] = 2
+    _positive: ClassVar[tuple[str, ...]] = ("sensitivity", "scale", "grid")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -308,7 +299,7 @@ class _Discrete(_Base):
         """`sample_steps` as numbers, multiples of `grid`. For looking at: releases add steps."""
         return self.sample_steps(shape, rng=rng).astype(np.float64) * self.grid
 
-    def tail(self, probability: Rate) -> float:
+    def tail(self, probability: float) -> float:
         """A bound that one coordinate exceeds with at most this probability (sub-Gaussian)."""
         return self.scale * math.sqrt(2 * math.log(2 / probability)) + self.grid
 
@@ -339,7 +330,6 @@ def _gaussian_steps(n: int, scale: float, rng: np.random.Generator) -> IntArray:
     return out[:n]
 
 
-@checked
 @dataclass(frozen=True)
 class DiscreteGaussian(_Discrete):
     """Discrete Gaussian on the multiples of `grid`: P(x) proportional to exp(-x^2/(2 scale^2)).
@@ -353,13 +343,13 @@ class DiscreteGaussian(_Discrete):
     @classmethod
     def from_budget(
         cls,
-        sensitivity: Positive,
+        sensitivity: float,
         epsilon: float,
         delta: float,
         *,
         grid: float = 1.0,
         adjacency: str = "add/remove",
-        n_coordinates: Count | None = None,
+        n_coordinates: int | None = None,
     ) -> DiscreteGaussian:
         """Noise that is (epsilon, delta)-DP: little more than a Gaussian's, or by its zCDP bound.
 
@@ -385,7 +375,6 @@ class DiscreteGaussian(_Discrete):
         return (self.sensitivity / self.scale) ** 2 / 2
 
 
-@checked
 @dataclass(frozen=True)
 class DiscreteLaplace(_Pure, _Discrete):
     """Discrete Laplace (two-sided geometric) on the multiples of `grid`, for L1 sensitivity.
@@ -393,15 +382,17 @@ class DiscreteLaplace(_Pure, _Discrete):
     epsilon-DP with epsilon = sensitivity/scale, for values rounded to the grid.
     """
 
+    _positive: ClassVar[tuple[str, ...]] = _Discrete._positive
+
     @classmethod
     def from_budget(
         cls,
-        sensitivity: Positive,
-        epsilon: Epsilon,
+        sensitivity: float,
+        epsilon: float,
         *,
         grid: float = 1.0,
         adjacency: str = "add/remove",
-        n_coordinates: Count | None = None,
+        n_coordinates: int | None = None,
     ) -> DiscreteLaplace:
         """Noise for pure epsilon-DP: scale = sensitivity/epsilon."""
         return cls(sensitivity, sensitivity / epsilon, grid, adjacency, n_coordinates)
@@ -419,7 +410,7 @@ class DiscreteLaplace(_Pure, _Discrete):
         a = self.grid / self.scale
         return self.grid * math.sqrt(2 * math.exp(-a)) / -math.expm1(-a)
 
-    def tail(self, probability: Rate) -> float:
+    def tail(self, probability: float) -> float:
         """A bound that one coordinate exceeds with at most this probability."""
         return self.scale * math.log(2 / probability) + self.grid
 
@@ -433,7 +424,6 @@ class DiscreteLaplace(_Pure, _Discrete):
         return dpa.dp_event.DiscreteLaplaceDpEvent(self.pure_epsilon, 1)
 
 
-@checked
 @dataclass(frozen=True)
 class DistributedDiscreteGaussian(_Discrete):
     """One node's share of a noise that must hide the statistic even from colluding nodes.
@@ -454,8 +444,8 @@ class DistributedDiscreteGaussian(_Discrete):
     as close to a Gaussian as the latter, but for that (`accounting.discrete`).
     """
 
-    n_coordinates: Count = 1
-    n_honest: Count = 1
+    n_coordinates: int = 1
+    n_honest: int = 1
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -7,16 +7,14 @@ algorithm in an experiment, never as part of what is released.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.spatial.distance import cdist
 
-from fedclust_helpers._checked import checked
 from fedclust_helpers._lazy import metrics, optimize, stats
-from fedclust_helpers._validation import FloatArray, Share, as_numbers, check_int
+from fedclust_helpers._validation import FloatArray, as_numbers
 from fedclust_helpers.kmeans import LARGEST, assign, kmeans_cost, moderate_points
 
 
@@ -40,13 +38,12 @@ def nicv(points: ArrayLike, centers: ArrayLike) -> float:
     return kmeans_cost(points, centers, normalize=True)
 
 
-@checked
 def silhouette(
     points: ArrayLike,
     centers: ArrayLike,
     *,
     rng: np.random.Generator,
-    max_points: Annotated[int, partial(check_int, minimum=2, maximum=20_000)] = 2000,
+    max_points: int = 2000,
 ) -> float:
     """Mean silhouette of the nearest-centre clusters, between -1 and 1 (higher is better).
 
@@ -61,7 +58,6 @@ def silhouette(
     return _of_clusters(metrics.silhouette_score, array, centers, one=-1.0)
 
 
-@checked
 def davies_bouldin(points: ArrayLike, centers: ArrayLike) -> float:
     """Davies-Bouldin index of the nearest-centre clusters (0 is best).
 
@@ -129,8 +125,7 @@ def auc_over_epsilon(epsilons: ArrayLike, values: ArrayLike) -> float:
     return float(np.trapezoid(y, x))
 
 
-@checked
-def mean_ci(values: ArrayLike, level: Share = 0.95) -> Interval:
+def mean_ci(values: ArrayLike, level: float = 0.95) -> Interval:
     """Mean and half-width of its confidence interval by Student's t.
 
     `values` (m,) are independent repetitions, at least two.

@@ -46,9 +46,8 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
 
-from fedclust_helpers._checked import checked
 from fedclust_helpers._lazy import optimize
-from fedclust_helpers._validation import Count, Epsilon, FloatArray, NonNegative, check_int
+from fedclust_helpers._validation import FloatArray
 
 MAX_LOCAL = 30.0  # beyond, no crowd that fits a computer hides a user: nothing is claimed
 MOST_USERS = 10**9  # of them; others only mix more, as anybody could add their reports
@@ -62,15 +61,14 @@ SHARE_SLACK = 1e-9  # how well drawn questions, by a public hash, keep to their 
 U = 2.0**-53
 
 
-@checked
 def blanket_delta(
-    n_users: Count,
-    local_epsilon: Epsilon,
-    epsilon: NonNegative,
+    n_users: int,
+    local_epsilon: float,
+    epsilon: float,
     symbols: Sequence[int],
     *,
     shares: Sequence[float] | None = None,
-    answers: Count = 1,
+    answers: int = 1,
 ) -> float:
     """Delta at `epsilon` of n shuffled randomised responses: an upper bound, replace-one.
 
@@ -90,17 +88,9 @@ def blanket_delta(
         The probability of each size, by default equal: a question is drawn on the device.
     answers : int
         Answers in one message, to questions of one size.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If symbols and shares do not fit each other, or a number is out of its range.
     """
-    sizes = np.array([check_int(g, "symbols", minimum=2) for g in symbols], dtype=np.float64)
-    chances = np.full(len(sizes), 1 / max(1, len(sizes))) if shares is None else np.array(shares)
-    wrong = chances.shape != sizes.shape or not (chances >= 0).all()
-    if wrong or abs(chances.sum() - 1) > SHARE_SLACK:
-        raise ValueError("shares must be numbers >= 0, one for each of symbols, that add up to 1")
+    sizes = np.array(symbols, dtype=np.float64)
+    chances = np.full(len(sizes), 1 / len(sizes)) if shares is None else np.array(shares)
     alone = pure_delta(local_epsilon, epsilon)
     small = n_users == 1 or answers > MAX_ANSWERS
     if alone == 0 or small or not 1e-6 < local_epsilon <= MAX_LOCAL:

@@ -7,9 +7,7 @@ from collections.abc import Callable
 
 from scipy.special import log_ndtr, ndtri_exp
 
-from fedclust_helpers._checked import checked
 from fedclust_helpers._lazy import optimize
-from fedclust_helpers._validation import Delta, Epsilon, NonNegative, Positive
 
 LARGEST = 1e15  # an epsilon or mu beyond is no promise, and no float can tell such numbers apart
 
@@ -25,8 +23,8 @@ def _calibrated(
     """Where a rising function of a noise parameter passes 0, for noise that floats can express."""
     if not 1 / LARGEST <= epsilon <= LARGEST:
         raise ValueError(f"epsilon must lie between 1e-15 and 1e15 to calibrate noise: {epsilon:g}")
-    if delta < 1e-250:
-        raise ValueError(f"delta must be at least 1e-250 to calibrate noise, got {delta:g}")
+    if not 1e-250 <= delta < 1:
+        raise ValueError(f"delta must lie in [1e-250, 1) to calibrate noise, got {delta:g}")
     high = 1.0
     while reached(high) < 0:
         high *= 2
@@ -38,16 +36,11 @@ def _calibrated(
 # --- Gaussian differential privacy (Dong, Roth, Su 2022; FastLloyd Theorems 2.1 to 2.3) ----------
 
 
-@checked
-def gdp_delta(mu: NonNegative, epsilon: NonNegative) -> float:
+def gdp_delta(mu: float, epsilon: float) -> float:
     """The smallest delta for which mu-GDP implies (epsilon, delta)-DP (FastLloyd, Theorem 2.3).
 
     delta = Phi(-eps/mu + mu/2) - e^eps Phi(-eps/mu - mu/2), second term in logarithms.
     """
-    return _gdp_delta(mu, epsilon)
-
-
-def _gdp_delta(mu: float, epsilon: float) -> float:
     if mu == 0 or epsilon / mu > 1e150:  # far beyond every float: no loss is as large
         return 0.0
     first = log_ndtr(-epsilon / mu + mu / 2)
@@ -55,30 +48,27 @@ def _gdp_delta(mu: float, epsilon: float) -> float:
     return float(-math.exp(first) * math.expm1(min(second - first, 0.0)))
 
 
-@checked
-def gdp_epsilon(mu: NonNegative, delta: Delta) -> float:
+def gdp_epsilon(mu: float, delta: float) -> float:
     """The smallest epsilon >= 0 for which mu-GDP implies (epsilon, delta)-DP."""
-    if _gdp_delta(mu, 0.0) <= delta:
+    if gdp_delta(mu, 0.0) <= delta:
         return 0.0
     if mu > LARGEST:
         return math.inf
     high = 1.0
-    while _gdp_delta(mu, high) > delta:
+    while gdp_delta(mu, high) > delta:
         high *= 2
-    excess = lambda e: _gdp_delta(mu, e) - delta  # noqa: E731
+    excess = lambda e: gdp_delta(mu, e) - delta  # noqa: E731
     return float(optimize.brentq(excess, 0.0, high, xtol=1e-13, rtol=1e-14))
 
 
-@checked
-def gdp_mu(epsilon: Epsilon, delta: Delta) -> float:
+def gdp_mu(epsilon: float, delta: float) -> float:
     """The largest mu for which mu-GDP implies (epsilon, delta)-DP.
 
     Equivalently 1/mu is the noise multiplier of the analytic Gaussian mechanism (Balle and Wang
     2018): the smallest standard deviation per unit of L2 sensitivity.
     """
-    log_delta = math.log(delta)
     return _calibrated(
-        lambda mu: math.log(max(_gdp_delta(mu, epsilon), 1e-320)) - log_delta, epsilon, delta
+        lambda mu: math.log(max(gdp_delta(mu, epsilon), 1e-320)) - math.log(delta), epsilon, delta
     )
 
 
@@ -87,20 +77,16 @@ def gaussian_sigma_analytic(epsilon: float, delta: float) -> float:
     return 1.0 / gdp_mu(epsilon, delta)
 
 
-@checked
-def gaussian_sigma_classic(epsilon: Epsilon, delta: Delta, *, constant: Positive = 1.25) -> float:
+def gaussian_sigma_classic(epsilon: float, delta: float, *, constant: float = 1.25) -> float:
     """Noise multiplier sqrt(2 ln(constant/delta))/epsilon, proved for epsilon < 1 only.
 
     The formula is evaluated for any epsilon, so that its failure above about epsilon = 8 can be
     shown; `mechanisms.Gaussian.from_budget` calibrates exactly.
     """
-    if not constant >= delta:
-        raise ValueError(f"constant must be at least delta, got {constant}")
     return math.sqrt(2 * math.log(constant / delta)) / epsilon
 
 
-@checked
-def pure_to_gdp_mu(epsilon: NonNegative) -> float:
+def pure_to_gdp_mu(epsilon: float) -> float:
     """Every epsilon-DP mechanism is mu-GDP with this mu = -2 Phi^-1(1/(1 + e^eps))."""
     return float(-2 * ndtri_exp(-epsilon - math.log1p(math.exp(-epsilon))))
 
@@ -108,8 +94,7 @@ def pure_to_gdp_mu(epsilon: NonNegative) -> float:
 # --- zero-concentrated differential privacy (Bun and Steinke 2016; Canonne et al. 2020) ----------
 
 
-@checked
-def zcdp_epsilon(rho: NonNegative, delta: Delta) -> float:
+def zcdp_epsilon(rho: float, delta: float) -> float:
     """Epsilon at `delta` of a rho-zCDP mechanism (Canonne, Kamath, Steinke 2020, Prop. 12)."""
     if rho == 0:
         return 0.0
@@ -124,8 +109,7 @@ def zcdp_epsilon(rho: NonNegative, delta: Delta) -> float:
     return float(max(best.fun, 0.0))
 
 
-@checked
-def zcdp_rho(epsilon: Epsilon, delta: Delta) -> float:
+def zcdp_rho(epsilon: float, delta: float) -> float:
     """The largest rho for which rho-zCDP implies (epsilon, delta)-DP by `zcdp_epsilon`."""
     return _calibrated(
         lambda rho: zcdp_epsilon(rho, delta) - epsilon, epsilon, delta, xtol=1e-12, rtol=9e-16

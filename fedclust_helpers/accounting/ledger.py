@@ -10,17 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from fedclust_helpers._checked import checked
 from fedclust_helpers._lazy import dpa
 from fedclust_helpers._state import CopyRefusedError, Fixed
-from fedclust_helpers._validation import DeltaOrZero, Natural, NonNegative
+from fedclust_helpers._validation import check_choice, check_delta, check_non_negative
 from fedclust_helpers.accounting.budget import Budget, BudgetExceededError, LedgerMismatchError
 from fedclust_helpers.accounting.releases import (
+    ADJACENCIES,
+    UNITS,
     Accountable,
-    Adjacency,
     Release,
     Sampling,
-    Unit,
     compose,
 )
 from fedclust_helpers.accounting.totals import (
@@ -48,7 +47,6 @@ class Reservation:
         self.is_open = True
 
 
-@checked
 class PrivacyLedger(Fixed):
     """Every release made from one data set, and what they cost together.
 
@@ -70,13 +68,15 @@ class PrivacyLedger(Fixed):
 
     def __init__(
         self,
-        unit: Unit = "point",
-        adjacency: Adjacency = "add/remove",
+        unit: str = "point",
+        adjacency: str = "add/remove",
         budget: Budget | None = None,
         releases: Sequence[Release] = (),
-        n_divisions: Natural = 0,
+        n_divisions: int = 0,
     ) -> None:
-        self.unit, self.adjacency, self.budget = unit, adjacency, budget
+        self.unit = check_choice(unit, "unit", UNITS)
+        self.adjacency = check_choice(adjacency, "adjacency", ADJACENCIES)
+        self.budget = budget
         self._releases, self._n_divisions = list(releases), n_divisions
         self._reservations: list[Reservation] = []
         self._lock = threading.RLock()
@@ -303,7 +303,7 @@ class PrivacyLedger(Fixed):
         """Sum of pure epsilons (inf if some release has none)."""
         return max(math.fsum(r.pure_epsilon for r in s) for s in streams(self._releases))
 
-    def epsilon(self, delta: DeltaOrZero, *, method: Method = "auto") -> float:
+    def epsilon(self, delta: float, *, method: Method = "auto") -> float:
         """Total epsilon at `delta`, for releases fixed in advance.
 
         `method` "auto" takes the closed form where there is one (all Gaussian: "gdp", exact; delta
@@ -316,13 +316,13 @@ class PrivacyLedger(Fixed):
         central epsilons, each at an equal share of delta; at delta = 0, their local ones. Always
         inf if something was released without noise.
         """
-        return total_epsilon(self._releases, delta, method)
+        return total_epsilon(self._releases, check_delta(delta, allow_zero=True), method)
 
-    def delta(self, epsilon: NonNegative) -> float:
+    def delta(self, epsilon: float) -> float:
         """Total delta at `epsilon`, for releases fixed in advance (1 if not private)."""
-        return total_delta(self._releases, epsilon)
+        return total_delta(self._releases, check_non_negative(epsilon, "epsilon"))
 
-    def since(self, n_releases: Natural) -> PrivacyLedger:
+    def since(self, n_releases: int) -> PrivacyLedger:
         """The record of the releases after the first `n_releases`: what one run cost alone."""
         return self._record(self._releases[n_releases:])
 

@@ -14,14 +14,12 @@ for every mechanism:
 from __future__ import annotations
 
 import math
-from functools import lru_cache, partial
-from typing import Annotated
+from functools import lru_cache
 
 import numpy as np
 from scipy.special import gammaln, logsumexp
 
-from fedclust_helpers._checked import checked
-from fedclust_helpers._validation import FloatArray, NonNegative, Rate, check_int
+from fedclust_helpers._validation import FloatArray
 
 ORDERS = (*range(2, 64), 72, 80, 96, 112, 128, 160, 192, 256)
 """Integer orders: both theorems are stated for them."""
@@ -31,11 +29,7 @@ def _log_binomial(n: int, k: FloatArray) -> FloatArray:
     return gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
 
 
-Order = Annotated[int, partial(check_int, minimum=2)]
-
-
-@checked
-def fixed_size_rdp(rho: NonNegative, rate: Rate, order: Order) -> float:
+def fixed_size_rdp(rho: float, rate: float, order: int) -> float:
     """Renyi divergence of a rho-concentrated release on a cohort of fixed size, replace-one.
 
     Wang, Balle and Kasiviswanathan (2019), Theorem 9, with eps(j) = j rho and eps(inf) = inf::
@@ -58,8 +52,7 @@ def fixed_size_rdp(rho: NonNegative, rate: Rate, order: Order) -> float:
     return min(amplified, order * rho)
 
 
-@checked
-def poisson_rdp(rho: NonNegative, rate: Rate, order: Order) -> float:
+def poisson_rdp(rho: float, rate: float, order: int) -> float:
     """Renyi divergence of a rho-concentrated release on a Poisson cohort, add/remove.
 
     Zhu and Wang (2019), general upper bound, with eps(j) = j rho::
@@ -80,7 +73,6 @@ def poisson_rdp(rho: NonNegative, rate: Rate, order: Order) -> float:
     return min(max(amplified, 0.0), order * rho)
 
 
-@checked
 @lru_cache(maxsize=4096)
 def sampled_rdp(scheme: str, rho: float, rate: float, orders: tuple[int, ...]) -> tuple[float, ...]:
     """The curve at all `orders` for "fixed" or "poisson" sampling; remembered, rounds are alike."""

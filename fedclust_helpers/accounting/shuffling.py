@@ -40,9 +40,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
 
-from fedclust_helpers._checked import checked
 from fedclust_helpers._lazy import dpa, optimize, stats
-from fedclust_helpers._validation import Count, Delta, Epsilon, NonNegative, check_instance
 from fedclust_helpers.accounting.blanket import (
     MAX_LOCAL,
     MOST_USERS,
@@ -61,9 +59,8 @@ ROOM = (
 STEP = 0.25  # of the local epsilons that are tried
 
 
-@checked
 def binary_delta(
-    n_users: Count, local_epsilon: Epsilon, epsilon: NonNegative, *, ones: int | None = None
+    n_users: int, local_epsilon: float, epsilon: float, *, ones: int | None = None
 ) -> float:
     """Exact delta at `epsilon` of n shuffled binary randomised responses, any two values of a user.
 
@@ -91,8 +88,7 @@ def binary_delta(
     return min(worst, alone)
 
 
-@checked
-def shuffled_delta(n_users: Count, local_epsilon: Epsilon, epsilon: NonNegative) -> float:
+def shuffled_delta(n_users: int, local_epsilon: float, epsilon: float) -> float:
     """Delta at `epsilon` of n shuffled reports, each pure `local_epsilon`: an upper bound.
 
     For any two values of one user and all reports of the others. The pair of the theorem, computed:
@@ -118,9 +114,8 @@ def shuffled_delta(n_users: Count, local_epsilon: Epsilon, epsilon: NonNegative)
     return min(total, alone)
 
 
-@checked
 @lru_cache(maxsize=1024)
-def shuffled_epsilon(n_users: Count, local_epsilon: Epsilon, delta: Delta) -> float:
+def shuffled_epsilon(n_users: int, local_epsilon: float, delta: float) -> float:
     """Epsilon at `delta` of n shuffled reports: see `shuffled_delta`; never above the local one."""
     return _least(lambda e: shuffled_delta(n_users, local_epsilon, e), delta, local_epsilon)
 
@@ -142,11 +137,10 @@ def _least(delta_at: Callable[[float], float], delta: float, most: float) -> flo
     return found
 
 
-@checked
 def local_epsilon_for(
-    n_users: Count,
-    epsilon: Epsilon,
-    delta: Delta,
+    n_users: int,
+    epsilon: float,
+    delta: float,
     reports: Callable[[float], Sequence[Accountable]] | None = None,
 ) -> float:
     """The largest local epsilon of a message of which n, shuffled, cost at most (epsilon, delta).
@@ -189,7 +183,6 @@ def _edge(
     return low, high
 
 
-@checked
 @dataclass(frozen=True)
 class Shuffled:
     """The shuffled set of n reports, as a mechanism of the ledger: it carries both guarantees.
@@ -204,7 +197,7 @@ class Shuffled:
     """
 
     reports: tuple[Any, ...]
-    n_users: Count
+    n_users: int
     drawn: bool = False
 
     adjacency: ClassVar[str] = "replace-one"
@@ -212,10 +205,8 @@ class Shuffled:
     rho: ClassVar[float | None] = None
 
     def __post_init__(self) -> None:
-        for report in self.reports:
-            check_instance(report, Accountable, "reports", what="mechanisms")  # type: ignore[type-abstract]
-            if report.adjacency != self.adjacency:
-                raise ValueError(f"reports must be for replace-one, got {report.adjacency}")
+        if any(report.adjacency != self.adjacency for report in self.reports):
+            raise ValueError("reports must be for replace-one")
         if not self.reports or not math.isfinite(self.pure_epsilon):
             raise ValueError("reports must be pure: no theorem here amplifies another report")
 
@@ -224,13 +215,13 @@ class Shuffled:
         """The epsilon of one user's message: the local guarantee."""
         return math.fsum(report.pure_epsilon for report in self.reports)
 
-    def epsilon(self, delta: Delta) -> float:
+    def epsilon(self, delta: float) -> float:
         """Epsilon of the shuffled set at `delta`: the central guarantee."""
         most = shuffled_epsilon(self.n_users, self.pure_epsilon, delta)
         answers = self._answers
         return most if answers is None else _closer(most, self.n_users, delta, *answers)
 
-    def delta(self, epsilon: NonNegative) -> float:
+    def delta(self, epsilon: float) -> float:
         """Delta of the shuffled set at `epsilon`."""
         clones = shuffled_delta(self.n_users, self.pure_epsilon, epsilon)
         answers = self._answers

@@ -10,7 +10,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from fedclust_helpers._checked import checked
 from fedclust_helpers._lazy import dpa
 from fedclust_helpers.accounting.conversions import gdp_delta, gdp_epsilon, zcdp_epsilon
 from fedclust_helpers.accounting.discrete import Gap, delta_across, epsilon_across
@@ -29,13 +28,11 @@ FINE = 1e-6  # a gap of this share of epsilon does not decide between two bounds
 LARGEST_LOSS = 100.0  # a total beyond is not told apart by PLD: Renyi orders and closed forms do
 
 
-@checked
 def split_of(group: str) -> str:
     """The division of the records that a group label belongs to ("" if it names none)."""
     return group.rpartition("/")[0]
 
 
-@checked
 def streams(releases: Sequence[Release]) -> list[list[Release]]:
     """Releases that compose sequentially: one list for each set of groups that may overlap."""
     groups = sorted({r.group for r in releases if r.group is not None})
@@ -55,14 +52,12 @@ def streams(releases: Sequence[Release]) -> list[list[Release]]:
     return [[r for r in releases if r.group is None or r.group in s] for s in overlaps.values()]
 
 
-@checked
 def total_mu(stream: Sequence[Release]) -> float | None:
     """Joint mu of releases that compose sequentially, or None if one is not Gaussian."""
     square = added(squared(r.gdp_mu) for r in stream)
     return None if square is None else math.sqrt(square)
 
 
-@checked
 def total_epsilon(releases: Sequence[Release], delta: float, method: Method = "auto") -> float:
     """Total epsilon at `delta` of releases fixed in advance; see `PrivacyLedger.epsilon`."""
     if not releases:
@@ -72,7 +67,6 @@ def total_epsilon(releases: Sequence[Release], delta: float, method: Method = "a
     return max(_stream_epsilon(stream, delta, method) for stream in streams(releases))
 
 
-@checked
 def total_delta(releases: Sequence[Release], epsilon: float) -> float:
     """Total delta at `epsilon` of releases fixed in advance (1 if not private)."""
     return max((_stream_delta(stream, epsilon) for stream in streams(releases)), default=0.0)

@@ -9,16 +9,11 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from fedclust_helpers._checked import checked
 from fedclust_helpers._validation import (
     FloatArray,
-    as_integers,
     check_choice,
-    check_int,
-    check_non_negative,
-    check_positive,
 )
-from fedclust_helpers.accounting import ADJACENCIES, UNITS
+from fedclust_helpers.accounting import UNITS
 from fedclust_helpers.client_statistics.broadcasts import Takes, checked_broadcast
 
 Values = tuple[FloatArray, ...]
@@ -47,19 +42,16 @@ COUNT = Change(1.0, 1.0, 1.0, replaced=float(np.sqrt(2)), whole=True)
 """One record changes one count by 1; a replaced one may change two (L1 = 2, L2 = sqrt 2)."""
 
 
-def vector(length: float, name: str, n: int) -> Change:
-    """A vector of `n` numbers cut to Euclidean length `length`, a public number of this name."""
-    length = check_positive(length, name)
+def vector(length: float, n: int) -> Change:
+    """A vector of `n` numbers cut to Euclidean length `length`."""
     return Change(float(np.sqrt(n)) * length, length, length, n)
 
 
-def weights(total: float, name: str, n: int, *, most: float = np.inf) -> Change:
-    """`n` numbers of at most `most` cut to L1 norm `total`, a public number of this name."""
-    total = check_positive(total, name)
+def weights(total: float, n: int, *, most: float = np.inf) -> Change:
+    """`n` numbers of at most `most` cut to L1 norm `total`."""
     return Change(total, total, min(most, total), n)
 
 
-@checked
 class ClientMemory:
     """What each client keeps for itself from round to round; it never crosses the wire.
 
@@ -68,7 +60,7 @@ class ClientMemory:
     """
 
     def __init__(self, n_clients: int) -> None:
-        self.n_clients = check_int(n_clients, "n_clients", minimum=0)
+        self.n_clients = n_clients
         self._chosen: np.ndarray | None = None  # all: a million users need no list of themselves
         self._arrays: dict[str, np.ndarray] = {}
 
@@ -79,7 +71,7 @@ class ClientMemory:
     def of(self, clients: np.ndarray) -> ClientMemory:
         """The same memory, seen by `clients` only."""
         view = ClientMemory(self.n_clients)
-        view._chosen = as_integers(clients, "clients", minimum=0, maximum=self.n_clients - 1)
+        view._chosen = clients
         view._arrays = self._arrays
         return view
 
@@ -94,14 +86,7 @@ class ClientMemory:
 
     def put(self, name: str, rows: np.ndarray, *, where: np.ndarray | None = None) -> None:
         """Keep `rows` under `name`: one for each client, or for those with ``where[i]`` only."""
-        rows, chosen = np.asarray(rows), self._clients
-        if where is not None:
-            where = np.asarray(where)
-            if (where.shape, where.dtype) != (chosen.shape, np.bool_):
-                raise TypeError(f"where must be {len(chosen)} bools, one for each client")
-            chosen = chosen[where]
-        if rows.shape[:1] != chosen.shape:
-            raise ValueError(f"rows must be {len(chosen)}, one for each client, got {rows.shape}")
+        chosen = self._clients if where is None else self._clients[where]
         kept = self._arrays.get(name)
         if kept is None or (kept.shape[1:], kept.dtype) != (rows.shape[1:], rows.dtype):
             kept = np.zeros((self.n_clients, *rows.shape[1:]), dtype=rows.dtype)
@@ -114,7 +99,6 @@ class ClientMemory:
             self._arrays.pop(name, None)
 
 
-@checked
 @dataclass(frozen=True)
 class ClientStatistic:
     """An additive statistic of one or more arrays, computed in one pass over the client's rows.
@@ -161,7 +145,6 @@ class ClientStatistic:
 
     def fits(self, domain: str) -> bool:
         """Whether rows clipped to a "box" or "ball" of the same bound lie in this domain."""
-        check_choice(domain, "domain", ("box", "ball"))
         return self.domain in ("any", domain) or (self.domain, domain) == ("box", "ball")
 
     def broadcast(self, given: Mapping[str, Any], n_features: int) -> dict[str, Any]:
@@ -180,23 +163,16 @@ class ClientStatistic:
         difference by at most one grid step, and one record reaches ``Change.touched`` of them, t
         say, so the slack is t*grid (L1) or sqrt(t)*grid (L2): FastLloyd's Appendix A.3, corrected.
         """
-        check_choice(adjacency, "adjacency", ADJACENCIES)
-        check_choice(part, "part", self.parts)
-        check_int(norm, "norm", maximum=2)
-        check_non_negative(grid, "grid")
-        if check_positive(public.get("bound", 1.0), "bound") > 1e100:
+        if public.get("bound", 1.0) > 1e100:
             raise ValueError("bound must be at most 1e100")
-        for name, value in public.items():
-            if name.startswith("n_"):
-                check_int(value, name)
-            elif name.startswith("clip"):
-                check_non_negative(value, name)
         change = self.changes(**public)[part]
         l1, l2, touched = change.l1, change.l2, change.touched
         if adjacency == "replace-one":
             l1, l2 = 2 * l1, 2 * l2 if change.replaced is None else change.replaced
             touched *= 2
         bound = l1 if norm == 1 else l2
+        if not bound > 0:
+            raise ValueError(f"the sensitivity of {self.name!r} must be > 0, got {bound}")
         if grid == 0 or (change.whole and _holds_integers(grid)):
             return bound
         return bound + grid * (touched if norm == 1 else np.sqrt(touched))

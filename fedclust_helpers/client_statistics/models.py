@@ -12,13 +12,9 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from fedclust_helpers._checked import checked
 from fedclust_helpers._validation import (
     FloatArray,
     IntArray,
-    as_integers,
-    as_points,
-    check_positive,
 )
 from fedclust_helpers.client_statistics.base import Change, ClientMemory, Values, known, vector
 from fedclust_helpers.client_statistics.broadcasts import (
@@ -93,19 +89,8 @@ class AdditiveModel(Protocol):
 # --- the client's side ----------------------------------------------------------------------------
 
 
-@checked
 def batch_of(points: FloatArray, offsets: IntArray, labels: IntArray | None = None) -> Batch:
     """Rows of clients as arrays (m, n, ...): a view for clients of equal size, else padded."""
-    points, offsets = as_points(points), np.asarray(offsets)
-    wrong = offsets.dtype.kind not in "iu" or offsets.ndim != 1 or len(offsets) < 2
-    if wrong or offsets[0] != 0 or offsets[-1] != len(points) or (np.diff(offsets) < 1).any():
-        raise ValueError("offsets must run from 0 to the number of rows, a row or more each")
-    if labels is not None:
-        labels = as_integers(labels, "labels", n=len(points))
-    return _batch_of(points, offsets, labels)
-
-
-def _batch_of(points: FloatArray, offsets: IntArray, labels: IntArray | None) -> Batch:
     m, sizes = len(offsets) - 1, np.diff(offsets)
     n = int(sizes.max())
     values: Any = labels if labels is not None else points[:, -1]
@@ -155,13 +140,13 @@ def _batches(
             edges = offsets[group.start : group.stop + 1]
             part = slice(edges[0], edges[-1])
             own = None if labels is None else labels[part]
-            batch = _batch_of(points[part], edges - edges[0], own)
+            batch = batch_of(points[part], edges - edges[0], own)
             own_memory = None if memory is None else memory._part(group)
         else:
             n = int(offsets[group[0] + 1] - offsets[group[0]])
             rows = (offsets[group][:, None] + np.arange(n)).ravel()
             own = None if labels is None else labels[rows]
-            batch = _batch_of(points[rows], n * np.arange(len(group) + 1), own)
+            batch = batch_of(points[rows], n * np.arange(len(group) + 1), own)
         if batch.labels is not None and n_classes is not None:
             known = batch.labels < n_classes
             if not known.all():
@@ -298,7 +283,6 @@ def _answers(
 
     `how` goes to the training. What a client answered is kept in its memory under `remember`.
     """
-    models, clip = np.asarray(models, dtype=np.float64), check_positive(clip, "clip")
     if models.ndim != 2 or models.shape[1] != model.n_parameters or len(models) == 0:
         raise ValueError(f"models must have shape (k, {model.n_parameters}), got {models.shape}")
     kept: Any = None
@@ -338,7 +322,6 @@ def _blocks(
     return choice, updates
 
 
-@checked
 def blocks_sensitivity(adjacency: str, *, clip: float, count_weight: float = 0.0) -> float:
     """L2 sensitivity of all blocks jointly, counts of weight w included (one client).
 
@@ -347,7 +330,6 @@ def blocks_sensitivity(adjacency: str, *, clip: float, count_weight: float = 0.0
     blocks by at most C and two counts by w: max(2C, sqrt(2 C^2 + 2 w^2)). For w <= C the counts are
     free under replace-one.
     """
-    clip = check_positive(clip, "clip")
     if adjacency == "add/remove":
         return float(np.hypot(clip, count_weight))
     return float(max(2 * clip, np.sqrt(2) * np.hypot(clip, count_weight)))
@@ -402,7 +384,7 @@ def _updates_of(n_vectors: int) -> Callable[..., dict[str, Change]]:
     def changes(*, clip: float, model: Model, **_: Any) -> dict[str, Change]:
         n = n_vectors * model.n_parameters
         identifier = Change(1.0, 1.0, 1.0, n, replaced=float(np.sqrt(2)))
-        return {"identifiers": identifier, "updates": vector(clip, "clip", n)}
+        return {"identifiers": identifier, "updates": vector(clip, n)}
 
     return changes
 
@@ -444,7 +426,7 @@ def ADDITIVE_UPDATES(points: FloatArray, offsets: IntArray, **given: Any) -> Val
 @known(
     "update", remembers=True, **_CLIENT, takes=_TRAINING,
     changes=lambda *, clip, model, **_: {
-        "update": vector(clip, "clip", len(range(*model.shared.indices(model.n_parameters))))
+        "update": vector(clip, len(range(*model.shared.indices(model.n_parameters))))
     },
 )  # fmt: skip
 def SHARED_UPDATE(points: FloatArray, offsets: IntArray, **given: Any) -> Values:

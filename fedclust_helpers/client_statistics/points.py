@@ -19,7 +19,7 @@ import numpy as np
 
 from fedclust_helpers import kmeans
 from fedclust_helpers._nearest import NearestTarget, project
-from fedclust_helpers._validation import FloatArray, IntArray, check_positive
+from fedclust_helpers._validation import FloatArray, IntArray
 from fedclust_helpers.client_statistics.base import COUNT, Change, Values, known, vector, weights
 from fedclust_helpers.client_statistics.broadcasts import MARGIN, POSITIVE, Takes
 from fedclust_helpers.client_statistics.clipping import (
@@ -41,7 +41,6 @@ _SERVER_POINTS: Takes = {"basis": "d r", "server_points": "q r"}
 
 def in_box(*, bound: float, n_features: int, **_: Any) -> dict[str, Change]:
     """A row of [-bound, bound]^d, and 1 in its count."""
-    bound = check_positive(bound, "bound")
     l1, l2 = n_features * bound, float(np.sqrt(n_features)) * bound
     row = Change(l1, l2, bound, n_features)
     return {"total": row, "sums": row, "counts": COUNT}
@@ -49,12 +48,12 @@ def in_box(*, bound: float, n_features: int, **_: Any) -> dict[str, Change]:
 
 def in_ball(*, bound: float, n_features: int, **_: Any) -> dict[str, Change]:
     """A row with ||x|| <= bound, and 1 in its count."""
-    return {"sums": vector(bound, "bound", n_features), "counts": COUNT}
+    return {"sums": vector(bound, n_features), "counts": COUNT}
 
 
 def relative(*, radius: float, n_features: int, **_: Any) -> dict[str, Change]:
     """x - centre, of length `radius` at most, and 1 in its count."""
-    return {"sums": vector(radius, "radius", n_features), "counts": COUNT}
+    return {"sums": vector(radius, n_features), "counts": COUNT}
 
 
 def clipped(
@@ -63,8 +62,8 @@ def clipped(
     """A client's sums (k, d) cut to L2 norm `clip_sums` and counts to L1 norm `clip_counts`."""
     n = n_clusters * n_features
     return {
-        "sums": vector(clip_sums, "clip_sums", n),
-        "counts": weights(clip_counts, "clip_counts", n),
+        "sums": vector(clip_sums, n),
+        "counts": weights(clip_counts, n),
     }
 
 
@@ -273,7 +272,7 @@ def _pooled_outer_product(points: FloatArray, offsets: IntArray, *, clip_outer: 
 @known(
     "outer_product", unit="client", pooled=_pooled_outer_product, takes={"clip_outer": POSITIVE},
     changes=lambda *, clip_outer, n_features, **_: {
-        "outer_product": vector(clip_outer, "clip_outer", n_features**2)
+        "outer_product": vector(clip_outer, n_features**2)
     },
 )  # fmt: skip
 def CLIENT_OUTER_PRODUCT(points: FloatArray, offsets: IntArray, *, clip_outer: float) -> Values:
@@ -318,7 +317,7 @@ def SERVER_POINT_WEIGHTS(
 @known(
     "weights", unit="client", takes={**_SERVER_POINTS, "clip_weights": POSITIVE},
     changes=lambda *, clip_weights, n_server_points, **_: {
-        "weights": weights(clip_weights, "clip_weights", n_server_points)
+        "weights": weights(clip_weights, n_server_points)
     },
 )  # fmt: skip
 def CLIENT_SERVER_POINT_WEIGHTS(
@@ -355,8 +354,8 @@ def PROJECTED_SUMS_AND_COUNTS(
     "means", "filled", unit="client",
     takes={**_PROJECTED, "clip_means": POSITIVE, "clip_filled": POSITIVE},
     changes=lambda *, clip_means, clip_filled, n_features, n_clusters, **_: {
-        "means": vector(clip_means, "clip_means", n_clusters * n_features),
-        "filled": weights(clip_filled, "clip_filled", n_clusters * n_features, most=1.0),
+        "means": vector(clip_means, n_clusters * n_features),
+        "filled": weights(clip_filled, n_clusters * n_features, most=1.0),
     },
 )  # fmt: skip
 def CLIENT_MEANS(

@@ -16,8 +16,6 @@ from fedclust_helpers._validation import (
     FloatArray,
     IntArray,
     check_fits,
-    check_non_negative,
-    check_positive,
 )
 from fedclust_helpers.client_statistics.base import COUNT, Change, Values, known, vector
 from fedclust_helpers.client_statistics.broadcasts import COUNTED, NOT_NEGATIVE, POSITIVE
@@ -32,8 +30,8 @@ def _one_count(**_: Any) -> dict[str, Change]:
 
 def _moments(*, bound: float, n_features: int, middle: float, **_: Any) -> dict[str, Change]:
     """x and x^2 - middle of a row of [-bound, bound]^d."""
-    b, root = check_positive(bound, "bound"), float(np.sqrt(n_features))
-    most = max(check_non_negative(middle, "middle"), b * b - middle)
+    b, root = bound, float(np.sqrt(n_features))
+    most = max(middle, b * b - middle)
     return {
         "sums": Change(n_features * b, root * b, b, n_features),
         "squares": Change(n_features * most, root * most, most, n_features),
@@ -42,7 +40,7 @@ def _moments(*, bound: float, n_features: int, middle: float, **_: Any) -> dict[
 
 def _unit_step(*, n_features: int, **_: Any) -> dict[str, Change]:
     """A step of length 1 at most, and 1 in its count."""
-    return {"sums": vector(1.0, "radius", n_features), "counts": COUNT}
+    return {"sums": vector(1.0, n_features), "counts": COUNT}
 
 
 def _box(*, lower: FloatArray, upper: FloatArray, n_per_axis: int, **_: Any) -> None:

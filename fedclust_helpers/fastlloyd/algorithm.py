@@ -14,16 +14,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedclust_helpers import kmeans
-from fedclust_helpers._checked import checked
 from fedclust_helpers._validation import (
     Epsilon,
     FloatArray,
     Positive,
-    as_numbers,
     as_points,
     check_choice,
     check_int,
-    check_positive,
 )
 from fedclust_helpers.client_statistics import RELATIVE_SUMS_AND_COUNTS, SUMS_AND_COUNTS
 from fedclust_helpers.fastlloyd import parameters
@@ -197,7 +194,6 @@ def _means(
 # --- a round, after the release -------------------------------------------------------------------
 
 
-@checked
 def update_centers(
     centers: FloatArray, relative_sums: FloatArray, counts: FloatArray, *,
     radius: float | None = None, postprocess: Postprocess = "fold", bound: float = 1.0,
@@ -213,13 +209,6 @@ def update_centers(
     None divides by the noised count as the paper does, with 0 replaced by 1e-9 as in its released
     code. `clip_step` cuts the step to the radius (text of section 5.3.5; missing in Algorithm 1).
     """
-    if count_floor is not None:
-        check_positive(count_floor, "count_floor")
-    centers = as_points(centers, "centers")
-    relative_sums = as_points(relative_sums, "relative_sums", n_features=centers.shape[1])
-    counts = as_numbers(counts, "counts", ndim=1)
-    if not len(centers) == len(relative_sums) == len(counts):
-        raise ValueError("centers, relative_sums and counts must be of the same k clusters")
     step = relative_sums / _floored(counts, count_floor)[:, None]  # line 19
     if radius is not None and clip_step:
         length = np.linalg.norm(step, axis=1, keepdims=True)

@@ -3,36 +3,22 @@
 from __future__ import annotations
 
 import math
-from functools import partial
-from typing import Annotated, Literal
+from typing import Literal
 
 import numpy as np
 
-from fedclust_helpers._checked import checked
-from fedclust_helpers._validation import (
-    Count,
-    Epsilon,
-    FloatArray,
-    NonNegative,
-    Positive,
-    check_int,
-    check_non_negative,
-    check_positive,
-)
+from fedclust_helpers._validation import FloatArray, check_int
 
 ROUND_LIMITS = (2, 7)  # section 5.5: fewer rounds are useless, more are not needed
 ROUND_ERROR = 0.004  # the per-round error that Eq. 21 and 33 tolerate
 RHO = 0.225  # Su et al. (2016): how far points lie from the origin, per coordinate
 
 MAX_ROUNDS = 10_000
-Size = Annotated[int, partial(check_int, maximum=10**15)]  # its powers are floats
-Records = Annotated[int, partial(check_int, minimum=3)]
 Strategy = Literal["step", "constant"]
 
 
-@checked
 def max_radius(
-    n_clusters: Count, n_features: Count, *, alpha: Positive = 0.8, bound: Positive = 1.0
+    n_clusters: int, n_features: int, *, alpha: float = 0.8, bound: float = 1.0
 ) -> float:
     """The radius eta = alpha beta / (2 k^(1/d)), with beta = 2 B sqrt(d) (Eq. 22 and 25)."""
     if not 1e-9 <= alpha <= 1e9:
@@ -41,9 +27,8 @@ def max_radius(
     return alpha * diagonal / (2 * n_clusters ** (1 / n_features))
 
 
-@checked
 def round_radii(
-    n_rounds: Annotated[int, partial(check_int, maximum=MAX_ROUNDS)], n_clusters: int,
+    n_rounds: int, n_clusters: int,
     n_features: int, *, alpha: float = 0.8, strategy: Strategy = "step", bound: float = 1.0,
 ) -> FloatArray:  # fmt: skip
     """The radius of each round: eta ("constant"), or beta/2 first and then eta ("step").
@@ -56,14 +41,13 @@ def round_radii(
     return radii
 
 
-@checked
-def default_delta(n_records: Records) -> float:
+def default_delta(n_records: int) -> float:
     """delta = 1/(N ln N), the paper's choice (section 6.1.1); N >= 3 so that it is below 1."""
+    check_int(n_records, "n_records", minimum=3)
     return 1 / (n_records * math.log(n_records))
 
 
-@checked
-def split_noise(sigma: Positive, n_features: Count) -> tuple[float, float]:
+def split_noise(sigma: float, n_features: int) -> tuple[float, float]:
     """Noise multipliers (sigma^R, sigma^C) of relative sums and counts (Eq. 7).
 
     The minimiser of (sigma^C)^2 + 4 d (sigma^R)^2 under 1/(sigma^R)^2 + 1/(sigma^C)^2 = 1/sigma^2,
@@ -74,8 +58,7 @@ def split_noise(sigma: Positive, n_features: Count) -> tuple[float, float]:
     return sigma * total / (4 * d) ** 0.25, sigma * total
 
 
-@checked
-def split_noise_glloyd(sigma: Positive, n_features: Count) -> tuple[float, float]:
+def split_noise_glloyd(sigma: float, n_features: int) -> tuple[float, float]:
     """Noise multipliers (sigma^S, sigma^C) of plain sums and counts (Eq. 30 and 31)."""
     total = math.sqrt(2 * RHO + math.sqrt(n_features))
     return sigma * total / n_features**0.25, sigma * total / math.sqrt(2 * RHO)
@@ -86,42 +69,30 @@ def _clip_rounds(rounds: float) -> int:
     return int(min(max(math.floor(min(rounds, high + 1)), low), high))
 
 
-def _moderate(value: float, name: str) -> float:
-    """A number >= 0 whose powers are floats."""
-    if not (check_non_negative(value, name) == 0 or 1e-110 <= value <= 1e110):
-        raise ValueError(f"{name} must lie between 1e-110 and 1e110 (rescale), got {value:g}")
-    return value
-
-
-@checked
 def n_rounds_fastlloyd(
-    n_records: Size, n_clusters: Size, n_features: Size, radius: Positive, sigma: Positive
+    n_records: int, n_clusters: int, n_features: int, radius: float, sigma: float
 ) -> int:
     """T < 4 N^2 0.004 / (k^3 eta^2 sigma^2 (1 + sqrt(4d))^2), clipped to [2, 7] (Eq. 21)."""
-    both = "radius times sigma"
-    noise = check_positive(_moderate(radius * sigma, both), both) * (1 + math.sqrt(4 * n_features))
+    noise = radius * sigma * (1 + math.sqrt(4 * n_features))
     return _clip_rounds(4 * n_records**2 * ROUND_ERROR / (n_clusters**3 * noise**2))
 
 
-@checked
-def n_rounds_glloyd(n_records: Size, n_clusters: Size, n_features: Size, sigma: Positive) -> int:
+def n_rounds_glloyd(n_records: int, n_clusters: int, n_features: int, sigma: float) -> int:
     """T <= 0.004 N^2 / (k^3 d (2 rho + sqrt d)^2 sigma^2), clipped (Eq. 33 without its stray T)."""
-    noise = (2 * RHO + math.sqrt(n_features)) * _moderate(sigma, "sigma")
+    noise = (2 * RHO + math.sqrt(n_features)) * sigma
     return _clip_rounds(n_records**2 * ROUND_ERROR / (n_clusters**3 * n_features * noise**2))
 
 
-@checked
-def n_rounds_sulloyd(n_records: Size, n_clusters: Size, n_features: Size, epsilon: Epsilon) -> int:
+def n_rounds_sulloyd(n_records: int, n_clusters: int, n_features: int, epsilon: float) -> int:
     """T = epsilon / epsilon_m with Su et al.'s smallest useful budget of one round, clipped."""
     d = n_features
     wide = (d + (4 * d * RHO**2) ** (1 / 3)) ** 3
     return _clip_rounds(epsilon / math.sqrt(500 * n_clusters**3 / n_records**2 * wide))
 
 
-@checked
 def predicted_mse(
-    n_records: Size, n_clusters: Size, n_features: Size, *, std_sums: float,
-    std_counts: NonNegative, displacement: NonNegative,
+    n_records: int, n_clusters: int, n_features: int, *, std_sums: float,
+    std_counts: float, displacement: float,
 ) -> float:  # fmt: skip
     """Mean squared error of one centre after one noisy round, corrected Eq. 16.
 
@@ -129,6 +100,5 @@ def predicted_mse(
     all k clusters has the paper's prefactor k^3/N^2 (claim F6). Holds while the count is large
     against its noise (about 10 standard deviations).
     """
-    _moderate(std_sums, "std_sums")
-    moved = _moderate(std_counts * displacement, "std_counts times displacement")
+    moved = std_counts * displacement
     return (n_clusters / n_records) ** 2 * (moved**2 + n_features * std_sums**2)

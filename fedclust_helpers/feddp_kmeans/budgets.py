@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Literal
 
-from fedclust_helpers._checked import checked
 from fedclust_helpers._lazy import optimize
 from fedclust_helpers._validation import (
     as_numbers,
@@ -115,7 +114,6 @@ def joint_epsilon(
     return ledger.epsilon(delta)
 
 
-@checked
 def split_epsilon(
     epsilon_init: float, *, unit: Literal["point", "client"] = "point",
     proportions: Sequence[float] | None = None, n_rounds: int = 0, delta: float = 1e-6,
@@ -137,7 +135,6 @@ def split_epsilon(
     return StepBudgets(outer, weights, sums, counts, lloyd[0], lloyd[1], n_rounds, delta)
 
 
-@checked
 def calibrate_budgets(
     shares: StepBudgets,
     epsilon: float,

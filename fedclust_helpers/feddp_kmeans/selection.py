@@ -8,12 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedclust_helpers import kmeans
-from fedclust_helpers._checked import checked
 from fedclust_helpers._validation import FloatArray, as_integers, as_numbers
 from fedclust_helpers.feddp_kmeans.algorithm import InitResult
 
 
-@checked
 def server_cost_curve(
     init: InitResult, ks: Sequence[int], *, rng: np.random.Generator, n_init: int = 25
 ) -> FloatArray:
@@ -31,7 +29,6 @@ def server_cost_curve(
     return np.array([float(share @ kmeans.assign(points, c).squared) for c in centers])
 
 
-@checked
 def elbow(ks: Sequence[int], costs: ArrayLike) -> int:
     """The k whose cost lies farthest below the chord between both ends of the curve.
 

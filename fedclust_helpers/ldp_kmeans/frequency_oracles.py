@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedclust_helpers import _fast
-from fedclust_helpers._checked import checked
 from fedclust_helpers._state import Fixed
 from fedclust_helpers._validation import (
     FloatArray,
@@ -73,7 +72,6 @@ def frozen_arrays(public: Mapping[str, ArrayLike] | None) -> Mapping[str, NDArra
     return MappingProxyType(out)
 
 
-@checked
 def one_point_each(
     points: FloatArray, users: IntArray, *, finite: bool = True
 ) -> tuple[FloatArray, IntArray]:

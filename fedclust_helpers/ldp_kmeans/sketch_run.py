@@ -10,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 
 from fedclust_helpers import kmeans
-from fedclust_helpers._checked import checked
 from fedclust_helpers._validation import (
     FloatArray,
     check_fits,
@@ -200,7 +199,6 @@ def information(epsilon: float, n_features: int, sd: float) -> float:
     return float((response.keep - response.other) ** 2 * (g * square.mean() - 1))
 
 
-@checked
 def sketch_users_needed(
     share: float, epsilon: float, n_features: int, *, n_clusters: int, sd: float | None = None
 ) -> int:

@@ -50,7 +50,6 @@ ALGORITHMS: dict[str, Algorithm] = {}
 # --- plan and result ------------------------------------------------------------------------------
 
 
-@checked
 @dataclass(frozen=True, kw_only=True)
 class Program(Plan):
     """A plan: the releases that a dry run asked for, and how to ask for them again.

@@ -19,7 +19,6 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from scipy.special import gammaln, logsumexp
 
-from fedclust_helpers._checked import checked
 from fedclust_helpers._lazy import dpa, optimize
 from fedclust_helpers._validation import (
     Count,
@@ -184,7 +183,6 @@ def converted(
 # --- all accountants by name ----------------------------------------------------------------------
 
 
-@checked
 def certified_epsilon(
     sigma: Sigma, *, delta: Delta, n_rounds: Count, n_clients: Count, cohort: Count, accountant: str
 ) -> float:
@@ -262,7 +260,6 @@ def floor_epsilon(
     return 0.0
 
 
-@checked
 def calibrate(
     epsilon: Annotated[float, _check_total], delta: Delta, *, n_rounds: Count, n_clients: Count,
     cohort: Count, accountant: str,

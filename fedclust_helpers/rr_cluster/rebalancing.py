@@ -7,14 +7,12 @@ from typing import Annotated, Literal
 
 import numpy as np
 
-from fedclust_helpers._checked import checked
 from fedclust_helpers._validation import IntArray, Natural, as_integers, check_int
 
 Clusters = Annotated[int, partial(check_int, maximum=10**7)]
 Rule = Literal["strict", "literal", "off"]
 
 
-@checked
 def rebalance(
     clusters: IntArray, n_clusters: Clusters, min_size: Natural, *, rule: Rule = "strict",
     rng: np.random.Generator,
