@@ -6,7 +6,6 @@ import pickle
 import numpy as np
 import pytest
 from conftest import read_only as frozen
-from conftest import refuses
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -58,22 +57,6 @@ instances = st.tuples(
 )
 
 # --- values ---------------------------------------------------------------------------------------
-
-
-def test_values_on_four_points():
-    points = frozen([[0.1, 0.0], [-0.2, 0.1], [0.9, 0.9], [1.0, -1.0]])
-    centers = frozen([[0.0, 0.0], [1.0, 1.0]])
-    offsets = np.array([0, 2, 4])
-    relative, counts = RELATIVE.compute(points, offsets, centers=centers, radius=0.5)
-    np.testing.assert_allclose(
-        relative, [[[-0.1, 0.1], [0, 0]], [[0, 0], [-0.1, -0.1]]], atol=1e-15
-    )
-    np.testing.assert_array_equal(counts, [[2, 0], [0, 1]])
-    sums, counts = PLAIN.compute(points, offsets, centers=centers)
-    np.testing.assert_allclose(sums, [[[-0.1, 0.1], [0, 0]], [[1, -1], [0.9, 0.9]]], atol=1e-15)
-    np.testing.assert_array_equal(counts, [[2, 0], [1, 1]])
-    (total,) = TOTAL.compute(points, offsets)
-    np.testing.assert_allclose(total, [[-0.1, 0.1], [1.9, -0.1]])
 
 
 @given(instances)
@@ -248,17 +231,3 @@ def test_the_rounding_slack_is_attained(d, norm):
     unrounded = declared(RELATIVE, "sums", norm, "add/remove", d, radius)
     rounded = declared(RELATIVE, "sums", norm, "add/remove", d, radius, grid)
     assert 0.99 * (rounded - unrounded) < moved - unrounded <= rounded - unrounded
-
-
-# --- wrong use ------------------------------------------------------------------------------------
-
-
-def test_wrong_arguments_are_named():
-    good = {"part": "sums", "norm": 1, "adjacency": "add/remove", "grid": 0.0, "radius": 1.0}
-    good |= {"n_features": 2, "bound": 1.0}
-    wrong = [("adjacency", "add-remove"), ("part", "means"), ("norm", 0), ("norm", 3)]
-    wrong += [(name, bad) for name in ("radius", "bound") for bad in (0, -1, math.nan)]
-    wrong += [("n_features", 0), ("n_features", -2), ("grid", -1.0), ("grid", math.inf)]
-    for name, bad in wrong:
-        statistic = PLAIN if name in ("bound", "n_features", "grid") else RELATIVE
-        refuses(ValueError, f"^{name} must be", statistic.sensitivity_of, **good | {name: bad})
