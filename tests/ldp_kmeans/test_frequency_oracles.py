@@ -2,17 +2,15 @@
 
 import itertools
 import math
-from fractions import Fraction
 
-import mpmath as mp
 import numpy as np
 import pytest
 from conftest import generator, refuses
 from scipy.linalg import hadamard
 
 from fedclust_helpers.federation.reports import gaussian_report
-from fedclust_helpers.ldp_kmeans import frequency_oracles
 from fedclust_helpers.ldp_kmeans import frequency_oracles as fo
+from fedclust_helpers.ldp_kmeans.local_randomizers import RandomizedResponse
 from fedclust_helpers.ldp_kmeans.vector_sums import HeavySums, NoisyPoints
 from fedclust_helpers.mechanisms import (
     DiscreteGaussian,
@@ -89,101 +87,6 @@ def test_the_hash_is_pairwise_independent(n_buckets):
         assert ((joint - n / side**2) ** 2 / (n / side**2)).sum() < limit
 
 
-# --- exact privacy --------------------------------------------------------------------------------
-
-
-def exact_flip(oracle, monkeypatch):
-    """Probability, over one 64-bit word, that the answer bit is flipped: by bisection."""
-    user = np.zeros(1, dtype=int)
-    point = np.zeros((1, 2))
-
-    def bit(word):
-        monkeypatch.setattr(
-            frequency_oracles,
-            "random_words",
-            lambda shape, rng=None: np.full(shape, word, dtype=np.uint64),
-        )
-        return bool(oracle.respond(point, user, rng=None)[0][0, 0])
-
-    truth = bit(2**64 - 1)
-    low, high = 0, 2**64 - 1
-    assert bit(0) != truth
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if bit(middle) != truth else (low, middle)
-    return Fraction(high, 2**64)
-
-
-@pytest.mark.parametrize("epsilon", [1e-3, 0.5, 1.0, 4.0, 8.0, 30.0, 50.0])
-def test_one_bit_is_exactly_private_by_enumeration(monkeypatch, epsilon):
-    """T = 4: every row of the Hadamard matrix, every bucket, both signs, both answers."""
-    oracle = fo.OneBitCounts(signed_keys_of, epsilon, rng=generator(1), n_buckets=4)
-    flip = exact_flip(oracle, monkeypatch)
-    monkeypatch.setattr(
-        frequency_oracles,
-        "random_words",
-        lambda shape, rng=None: np.full(shape, 2**64 - 1, dtype=np.uint64),  # no answer is flipped
-    )
-    by_bucket = {int(b): k for k, b in enumerate(oracle.buckets(np.arange(200, dtype=np.uint64)))}
-    assert sorted(by_bucket) == [0, 1, 2, 3]
-    points = np.array([[by_bucket[b], s] for b in range(4) for s in (1, -1)], dtype=float)
-    rows_seen, largest = set(), Fraction(0)
-    for user in range(60):
-        (row,) = oracle._channels.coins(np.array([user]))[1]
-        rows_seen.add(int(row[0]))
-        bits = oracle.respond(points, np.full(8, user), rng=None)[0][:, 0]
-        # the sign of the true answer is s H[r, bucket]
-        signs = hadamard(4)[int(row[0])]
-        assert bits.tolist() == [s * signs[b] < 0 for b in range(4) for s in (1, -1)]
-        says_true = [1 - flip if bit else flip for bit in bits]
-        for p, q in itertools.permutations(says_true, 2):
-            largest = max(largest, p / q, (1 - p) / (1 - q))
-    assert rows_seen == {0, 1, 2, 3}
-    with mp.workdps(60):
-        assert mp.mpf(largest.numerator) / largest.denominator <= mp.exp(mp.mpf(epsilon))
-    reach = min(epsilon, 36.0)
-    assert math.log(largest) >= reach - 2 * math.log1p(5 * 2.0**-53 * math.exp(reach)) - 1e-14
-
-
-@pytest.mark.parametrize("m", [2, 3])
-def test_several_answers_of_a_user_share_epsilon(monkeypatch, m):
-    """Joint reports of m bits on m channels: the ratio is e^eps, all users and values enumerated.
-
-    The key on channel c is the value's own bit pattern, so some pair differs in every answer.
-    """
-
-    def encode(points, channels):
-        return fo.Question(points[:, 0].astype(np.uint64) >> channels.astype(np.uint64))
-
-    epsilon = 1.7
-    oracle = fo.OneBitCounts(
-        encode, epsilon, rng=generator(2), shares=[1.0] * 3, n_answers=m, n_buckets=4
-    )
-    assert len(oracle.mechanisms) == m
-    assert math.fsum(r.pure_epsilon for r in oracle.mechanisms) == pytest.approx(epsilon, rel=1e-15)
-    flip = exact_flip(oracle, monkeypatch)
-    monkeypatch.setattr(
-        frequency_oracles,
-        "random_words",
-        lambda shape, rng=None: np.full(shape, 2**64 - 1, dtype=np.uint64),
-    )
-    values = column(np.arange(32))
-    largest = Fraction(0)
-    for user in range(25):
-        channels, _ = oracle._channels.coins(np.array([user]))
-        assert len({int(c[0]) for c in channels}) == m  # no channel is answered twice
-        truths = {tuple(b) for b in oracle.respond(values, np.full(32, user), rng=None)[0].tolist()}
-        for one, other in itertools.permutations(truths, 2):
-            for said in itertools.product((False, True), repeat=m):
-                p, q = (
-                    math.prod(1 - flip if a == b else flip for a, b in zip(said, t, strict=True))
-                    for t in (one, other)
-                )
-                largest = max(largest, p / q)
-    assert float(largest) <= math.exp(epsilon)
-    assert math.log(largest) == pytest.approx(epsilon, rel=1e-12)
-
-
 # --- an independent slow reference ----------------------------------------------------------------
 
 
@@ -248,6 +151,9 @@ def test_the_oracle_equals_a_loop_over_users_bit_for_bit(shares, n_answers):
         signed_keys_of, 1.5, rng=rng, shares=shares, n_answers=n_answers, n_buckets=t
     )
     users = np.arange(n)
+    # each answer is randomised response (exactly private: test_local_randomizers.py) at its share
+    assert oracle.mechanisms == (RandomizedResponse(1.5 / n_answers),) * n_answers
+    assert oracle.response == oracle.mechanisms[0]
     (bits,) = oracle.respond(points, users, rng=generator(8))
     assert bits.shape == (n, n_answers) and bits.dtype == bool
     oracle.collect(users, (bits,))
@@ -272,34 +178,6 @@ def test_the_oracle_equals_a_loop_over_users_bit_for_bit(shares, n_answers):
 
 
 # --- unbiased, with the stated error --------------------------------------------------------------
-
-
-@pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0])
-def test_the_error_of_one_bit_counts(epsilon):
-    """Notes section 6.1: the sd of all buckets is c sqrt(n), within 5 %; n = 2e5, T = 1024.
-
-    8 hash functions give 8192 bucket errors: the sample sd has a standard error of 0.8 %, so 5 %
-    is 6 of them (false alarm 1e-9); the mean of a run's buckets is fixed by row 0 alone, so it is
-    the estimate of the two planted values that tests the bias: 5 sd each, false alarm 6e-7.
-    """
-    n, t = 200_000, 1024
-    errors = []
-    for run in range(8):
-        rng = generator(run, int(10 * epsilon))
-        values = rng.integers(10**6, size=n)
-        values[:30_000] = 17
-        values[30_000:40_000] = 23
-        oracle = fo.OneBitCounts(keys_of, epsilon, rng=rng, n_buckets=t)
-        fo.ask_values(oracle, column(values), rng=rng)
-        truth = np.bincount(oracle.buckets(values.astype(np.uint64)), minlength=t)
-        error = oracle.spectrum[0] - truth
-        errors.append(error)
-        planted = oracle.buckets(np.array([17, 23], dtype=np.uint64))
-        assert np.abs(error[planted]).max() < 5 * oracle.std()
-        assert oracle.std() == oracle.response.debias * math.sqrt(n)
-    sd = np.std(errors)
-    assert sd == pytest.approx(oracle.std(), rel=0.05)
-    assert sd < oracle.std() * 1.03  # an upper bound
 
 
 def test_a_users_report_depends_on_that_user_alone():

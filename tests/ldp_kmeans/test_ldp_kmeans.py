@@ -344,17 +344,6 @@ def test_high_dimensions(name):
         assert result.projection.n_outputs == result.low_centers.shape[1] == 4
 
 
-@pytest.mark.parametrize("name", ["one_round", "four_rounds", "four_rounds with LSH",
-                                  "grid_histogram", "ldp_lloyd"])  # fmt: skip
-@pytest.mark.parametrize("n", [9, 12, 25])
-def test_a_handful_of_users(name, n):
-    """Parts may be empty by chance; the run goes through and says that it saw nothing."""
-    options = {"n_rounds": 2} if name == "ldp_lloyd" else {}
-    for seed in range(4):
-        _, result = run(ALGORITHMS[name], DATA[:n], k=2, epsilon=1.0, seed=seed, **options)
-        assert np.isfinite(result.centers).all()
-
-
 def test_scaling_to_all_users():
     """Half of the users count; the proxies' weights still speak of all of them."""
     _, result = run(with_sums, epsilon=8.0)

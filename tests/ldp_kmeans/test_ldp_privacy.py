@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 import pytest
-from conftest import refuses
 from ldp_cases import (
     ALGORITHMS,
     DATA,
@@ -146,22 +145,6 @@ def test_a_basic_budget_is_filled_by_one_run_of_pure_and_gaussian_reports(name):
         fed, lambda: run(ALGORITHMS[name], fed=fed, epsilon=0.04, delta=DELTA / 100),
         acc.BudgetExceededError, "exceed",
     )  # fmt: skip
-
-
-def test_shares_of_a_basic_budget_add_up():
-    # two releases at (1, 1e-6) and one pure one at 2 fit (4, 4e-6) and leave nothing
-    ledger = acc.PrivacyLedger(adjacency="replace-one", budget=acc.Budget(4.0, 4e-6, "basic"))
-    half = gaussian_report(1.0, 2.0, 2e-6)
-    ledger.charge([half], name="a")
-    assert ledger.remaining == pytest.approx(0.5, abs=1e-6)
-    ledger.charge([RandomizedResponse(2.0)], name="b")
-    assert ledger.remaining == pytest.approx(0.0, abs=1e-6)
-    refuses(acc.BudgetExceededError, "", ledger.charge, [RandomizedResponse(1e-3)], name="c")
-    # jointly noised Gaussians are one Gaussian of the joint mu, not two shares
-    two = acc.PrivacyLedger(adjacency="replace-one", budget=acc.Budget(2.0, 2e-6, "basic"))
-    mu = acc.gdp_mu(2.0, 2e-6) / math.sqrt(2)
-    two.charge([Gaussian.from_gdp(2.0, mu, adjacency="replace-one")] * 2, name="joint")
-    assert two.remaining == pytest.approx(0.0, abs=1e-6)
 
 
 # --- secure mode ----------------------------------------------------------------------------------

@@ -69,7 +69,7 @@ WRONG = [  # planner, rows, options, what the error names
     (four_rounds, DATA, {"depths": (2, 1)}, "depths must increase"),
     (with_lsh, DATA, {"t": 9}, "t must be"),
     (gaussian_report_kmeans, DATA, {"max_reports": 1}, "max_reports"),
-    (gaussian_report_kmeans, DATA, {"max_reports": 10**9}, "too large"),
+    (gaussian_report_kmeans, DATA, {"max_reports": 10**9}, "max_reports"),
     (ldp_lloyd, DATA, {"initial": np.zeros((3, 4))}, "initial must hold 2 centres"),
     (ldp_lloyd, DATA, {"initial": np.zeros((2, 3))}, "initial must have 4 columns"),
 ]  # fmt: skip

@@ -253,20 +253,6 @@ def test_unary_encoding_is_exactly_private(kind, k):
             assert math.log(largest) == pytest.approx(epsilon, abs=1e-3)
 
 
-def test_the_bits_of_unary_encoding_have_the_stated_probabilities(monkeypatch):
-    mechanism = encodings.UnaryEncoding(1.0, 3, "symmetric")
-    for value, threshold in ((0, mechanism.keep), (1, mechanism.flip)):
-        edge = int(Fraction(threshold) * 2**64)
-        for word, expected in ((edge - 1, True), (edge, False)):
-            monkeypatch.setattr(
-                encodings,
-                "random_words",
-                lambda shape, rng=None, w=word: np.full(shape, w, dtype=np.uint64),
-            )
-            # bit 0 of somebody with value 0, then of somebody with value 1
-            assert mechanism.randomize([value], rng=None)[0, 0] == expected
-
-
 def test_local_hashing_answers_through_its_response(monkeypatch):
     mechanism = encodings.LocalHashing(2.0, 50, seed=9)
     values, users = np.arange(50), np.arange(100, 150)
