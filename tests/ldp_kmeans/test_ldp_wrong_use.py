@@ -95,26 +95,6 @@ def test_users_hold_one_point_each_in_the_unit_ball(name):
         refused(fed, lambda f=fed: run(ALGORITHMS[name], fed=f), ValueError, "unit ball")
 
 
-@EVERY
-def test_a_plan_says_who_is_asked_and_what_it_costs(name):
-    fed, result = run(ALGORITHMS[name], DATA[:3000], k=2)
-    made = result.plan
-    told = [(r.round, r.name, r.mechanisms, r.part) for r in made.releases]
-    done = [
-        (r.round, r.name, r.mechanisms, None if r.group is None else r.group.split("/")[1])
-        for r in fed.ledger.releases
-    ]
-    assert told == done and result.epsilon <= made.epsilon * (1 + 1e-9)
-    up = [m for m in fed.transcript.messages if m.receiver == "server"]
-    assert sum(m.n_bytes * m.count for m in up) == pytest.approx(made.n_bytes, rel=0.05)
-    text = str(made)
-    assert made.method in text and "replace-one" in text and "teaching mode" in text
-    assert "server sees" in text and f"epsilon = {made.epsilon:g}" in text
-    for part, _ in made.parts:
-        assert repr(part) in text
-    assert made.predicted_error > 0 and f"{made.predicted_error:.4g}" in text
-
-
 def test_the_printed_algorithm_has_no_secure_mode_and_says_why():
     for options in ({"mode": "secure"}, {"seed": 1, "noise": "discrete"}):
         fed = simulate(DATA[:100], "local", **options)

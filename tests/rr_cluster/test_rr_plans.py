@@ -75,17 +75,6 @@ def test_a_plan_counts_the_bytes_of_those_who_are_drawn(trust, adjacency, cohort
         assert made.n_bytes == sum(m.n_bytes * m.count for m in sent)
 
 
-def test_identifiers_that_cost_more_than_asked_say_so_in_the_plan():
-    _, printed = planned("rr", identifiers="printed")
-    assert printed.epsilon == printed.total_epsilon > 3.5
-    assert f"epsilon = {printed.epsilon:.6g}" in str(printed)
-    f, exact = planned("rr", identifiers="exact")
-    assert exact.epsilon == exact.total_epsilon == math.inf and "none: exact" in str(exact)
-    assert not rr.run(f, exact).private
-    _, by_sigma = planned("rr", sigma=2.0)
-    assert by_sigma.epsilon == by_sigma.total_epsilon
-
-
 # --- everyone takes part: the exact curve ---------------------------------------------------------
 
 
