@@ -3,14 +3,13 @@
 import itertools
 import math
 from collections import Counter
+from dataclasses import replace
 
 import dp_accounting as dpa
 import mpmath as mp
 import numpy as np
 import pytest
 from conftest import refuses
-from dp_accounting.pld import PLDAccountant
-from dp_accounting.pld.privacy_loss_distribution import from_laplace_mechanism
 from dp_accounting.rdp import RdpAccountant
 from scipy.stats import norm
 
@@ -22,7 +21,6 @@ from fedclust_helpers.accounting import (
     PrivacyLedger,
     Sampling,
     gaussian_sigma_analytic,
-    gaussian_sigma_classic,
     gdp_delta,
     gdp_epsilon,
     gdp_mu,
@@ -124,42 +122,10 @@ def test_zcdp_epsilon_against_a_fine_search_and_the_library(rho, delta):
     assert epsilon <= library * (1 + 1e-9) + 1e-12
     if 1e-6 < rho < 10:
         assert library == pytest.approx(epsilon, rel=1e-5)
+    if epsilon > 0:
+        assert zcdp_rho(epsilon, delta) == pytest.approx(rho, rel=1e-5)
     # Bun and Steinke's simple conversion is weaker
     assert epsilon <= rho + 2 * math.sqrt(rho * math.log(1 / delta))
-
-
-@pytest.mark.parametrize("epsilon", [1e-9, 1e-4, 0.1, 1.0, 30.0, 1000.0])
-@pytest.mark.parametrize("delta", [1e-30, 1e-6, 0.5])
-def test_zcdp_rho_inverts_zcdp_epsilon(epsilon, delta):
-    assert zcdp_epsilon(zcdp_rho(epsilon, delta), delta) == pytest.approx(epsilon, rel=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("function", "names"),
-    [
-        (gdp_delta, ("mu", "epsilon")),
-        (gdp_epsilon, ("mu", "delta")),
-        (gdp_mu, ("epsilon", "delta")),
-        (gaussian_sigma_analytic, ("epsilon", "delta")),
-        (gaussian_sigma_classic, ("epsilon", "delta")),
-        (zcdp_epsilon, ("rho", "delta")),
-        (zcdp_rho, ("epsilon", "delta")),
-        (pure_to_gdp_mu, ("epsilon",)),
-    ],
-)
-def test_wrong_arguments_of_the_formulas_are_named(function, names):
-    good = {"mu": 1.0, "epsilon": 0.5, "delta": 1e-5, "rho": 0.1}
-    for name in names:
-        bad = [math.nan, math.inf, -1.0] + ([0.0, 1.0, 2.0] if name == "delta" else [])
-        if function in (gdp_mu, gaussian_sigma_analytic, gaussian_sigma_classic, zcdp_rho):
-            bad += [0.0]
-        for value in bad:
-            with pytest.raises(ValueError, match=f"^{name} must"):
-                function(**({n: good[n] for n in names} | {name: value}))
-        for value in (True, "1", None):
-            with pytest.raises(TypeError, match=f"^{name} must be a real number"):
-                function(**({n: good[n] for n in names} | {name: value}))
-    refuses(ValueError, "^constant must", gaussian_sigma_classic, 0.5, 1e-5, constant=0)
 
 
 # --- totals against closed forms ------------------------------------------------------------------
@@ -218,46 +184,6 @@ def test_one_discrete_laplace_release_costs_as_much_as_randomised_response(adjac
     )
 
 
-@both_adjacencies
-def test_no_total_is_above_the_sum_of_pure_epsilons(adjacency):
-    ledger = ledger_of(*[Laplace(1.0, 1.0, adjacency)] * 3, adjacency=adjacency)
-    for delta in (0.0, 1e-300, 1e-15, 1e-5, 0.01):
-        assert ledger.epsilon(delta) <= 3.0
-    many = ledger_of(*[Laplace(1.0, 10.0, adjacency)] * 200, adjacency=adjacency)
-    assert many.epsilon(1e-5) < 0.5 * many.pure_epsilon()  # but composition does help
-
-
-@pytest.mark.parametrize("share", [0.5, 0.2, 0.05])
-@pytest.mark.parametrize("epsilon", [0.2, 1.0, 4.0])
-def test_a_laplace_vector_costs_no_more_than_its_scalar_event(epsilon, share):
-    """The change may be split over coordinates (same L1 norm): one coordinate is the worst case."""
-    parts = [
-        from_laplace_mechanism(1 / e, value_discretization_interval=2e-3)
-        for e in (share * epsilon, (1 - share) * epsilon)
-    ]
-    split = parts[0].compose(parts[1])
-    for e in np.linspace(0, 0.99 * epsilon, 12):
-        charged = 1 - math.exp((e - epsilon) / 2)  # closed form of the ledger's delta (see above)
-        # `split` is itself rounded up by less than its grid step
-        assert split.get_delta_for_epsilon(e) <= charged + 2e-3
-
-
-@both_adjacencies
-def test_discrete_gaussian_totals_are_those_of_fine_renyi_orders(adjacency):
-    rounds = [
-        [DiscreteGaussian(1.0, 5.0, 0.5, adjacency), DiscreteGaussian(1.0, 9.0, 1.0, adjacency)]
-    ] * 4
-    ledger = ledger_of(*rounds, adjacency=adjacency)
-    rho = 4 * (1 / 50 + 1 / 162)
-    assert ledger.gdp_mu() is None
-    for delta in (1e-9, 1e-5, 1e-2):
-        fine = RdpAccountant(1 + np.exp(np.linspace(-3, 8, 5001)))
-        exact = fine.compose(dpa.ZCDpEvent(rho)).get_epsilon(delta)
-        for method in ("auto", "zcdp"):
-            assert ledger.epsilon(delta, method=method) == pytest.approx(exact, rel=1e-6)
-        assert ledger.epsilon(delta, method="rdp") == pytest.approx(exact, rel=5e-3)
-
-
 def test_a_mixed_ledger_goes_to_the_library():
     """One Gaussian and one Laplace: PLD, against a numerical convolution of their losses."""
     ledger = ledger_of(Gaussian(1.0, 2.0), Laplace(1.0, 2.0))
@@ -288,28 +214,16 @@ def shifted_gaussian_delta(mu, epsilon):
 @pytest.mark.parametrize(
     "mechanisms",
     [
-        [Gaussian(1.0, 2.0)],
-        [Gaussian(1.0, 2.0), Laplace(1.0, 4.0)],
-        [Laplace(1.0, 4.0)] * 6,
-        [DiscreteLaplace(1.0, 4.0)] * 6,
-        [DiscreteGaussian(1.0, 2.0)],
-        [DiscreteGaussian(1.0, 2.0), Laplace(1.0, 4.0)],
+        [Gaussian(1.0, 2.0), Laplace(1.0, 4.0)], [DiscreteLaplace(1.0, 4.0)] * 6,
+        [DiscreteGaussian(1.0, 2.0)], [DiscreteGaussian(1.0, 2.0), Laplace(1.0, 4.0)],
     ],
-)
+)  # fmt: skip
 def test_delta_and_epsilon_are_inverses(mechanisms, adjacency):
     converted = [m.as_replace_one() if adjacency == "replace-one" else m for m in mechanisms]
     ledger = ledger_of(*converted, adjacency=adjacency)
-    strict, loose = ledger.epsilon(1e-7), ledger.epsilon(1e-3)
     # the RDP orders of delta are a grid: never below, up to 4 % above; PLD and closed forms agree
-    for epsilon, delta in ((strict, 1e-7), (loose, 1e-3)):
-        assert delta * (1 - 1e-3) <= ledger.delta(epsilon) <= delta * 1.04
-    assert 0 < loose < strict
-
-
-def test_an_empty_ledger_costs_nothing():
-    ledger = PrivacyLedger()
-    assert ledger.epsilon(1e-5) == ledger.epsilon(0.0) == ledger.delta(0.0) == 0.0
-    assert ledger.remaining == math.inf and len(ledger.to_frame()) == 0
+    for delta in (1e-7, 1e-3):
+        assert delta * (1 - 1e-3) <= ledger.delta(ledger.epsilon(delta)) <= delta * 1.04
 
 
 @both_adjacencies
@@ -322,6 +236,8 @@ def test_exact_releases_cost_everything(adjacency):
         assert ledger.epsilon(0.0) == math.inf and ledger.delta(100.0) == 1.0
         joint = ledger_of([*others, nothing], adjacency=adjacency)
         assert joint.epsilon(0.5) == math.inf and joint.delta(100.0) == 1.0
+    drawn = sampled(Sampling("poisson", rate=0.1), [NoNoise()])
+    assert drawn.epsilon(1e-5) == math.inf and drawn.delta(1.0) == 1.0
 
 
 def test_a_joint_release_merges_gaussians_exactly():
@@ -391,7 +307,7 @@ def random_pairs(rng, kinds, n=7):
     ]
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", range(12))
 def test_totals_over_divisions_against_brute_force(seed):
     """Parallel within a split, summed over splits: the total of the worst of all records."""
     rng = np.random.default_rng(seed)
@@ -413,21 +329,6 @@ def test_totals_over_divisions_against_brute_force(seed):
     )
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_mixed_totals_over_divisions_against_brute_force(seed):
-    """The same where the library computes: bits in some parts, Gaussian reports in others."""
-    rng = np.random.default_rng(100 + seed)
-    # two mechanisms only: most records are asked the same, and each total is computed once
-    kinds = [lambda _: RandomizedResponse(0.5), lambda _: Gaussian(1.0, 2.0, LOCAL)]
-    pairs = random_pairs(rng, kinds, n=5)
-    asked = {tuple(sorted(a, key=repr)): a for a in releases_of_records(pairs)}
-    records = [ledger_of(*a, adjacency=LOCAL) for a in asked.values()]
-    ledger = local(*pairs)
-    # equal up to the library's grid: releases may be composed in another order
-    for total in (lambda lg: lg.epsilon(1e-6), lambda lg: lg.delta(0.7)):
-        assert total(ledger) == pytest.approx(max(map(total, records)), rel=1e-3)
-
-
 @pytest.mark.parametrize("seed", range(20))
 def test_budgets_over_divisions_against_brute_force(seed):
     """A release is refused exactly if some record would pay more than the budget."""
@@ -446,24 +347,6 @@ def test_budgets_over_divisions_against_brute_force(seed):
             refused += 1
             refuses(BudgetExceededError, "", ledger.check, [mechanism], name="x", group=group)
     assert len(accepted) == len(ledger.releases) >= 3 and refused >= 1
-
-
-@pytest.mark.parametrize("filter_", ["gdp", "rdp"])
-def test_other_filters_over_divisions(filter_):
-    budget = Budget(1.0, 1e-5, filter_)
-    mechanism = DiscreteGaussian if filter_ == "rdp" else Gaussian
-    half = mechanism(1.0, math.sqrt(2 / (2 * zcdp_rho(1.0, 1e-5))), adjacency=LOCAL)
-    if filter_ == "gdp":
-        half = Gaussian(1.0, math.sqrt(2 / budget.limit), LOCAL)
-    ledger = PrivacyLedger(adjacency=LOCAL, budget=budget)
-    for group in ("s/a", "s/b", "t/a", "t/b"):
-        ledger.charge([half], name="x", group=group)
-    assert ledger.remaining == pytest.approx(0, abs=1e-6)
-    for group in ("s/a", "s/new", "u/a", None):
-        if group == "s/new":  # these records are only in a part of t
-            ledger.check([half], name="x", group=group)
-            continue
-        refuses(BudgetExceededError, "", ledger.check, [half], name="x", group=group)
 
 
 def test_the_delta_of_parts_is_that_of_the_worst_part():
@@ -576,57 +459,6 @@ def test_responses_against_their_hockey_stick_divergence(epsilons, sigmas):
             assert response_delta(epsilons, mu, epsilon - 2 * slack) > delta
 
 
-def test_a_k_ary_response_costs_no_more_than_a_coin():
-    """The exact pair of k-ary responses (losses +-epsilon and 0) lies below what is charged."""
-    epsilon, k, n = 1.0, 20, 2
-    keep = math.exp(epsilon) / (math.exp(epsilon) + k - 1)
-    other = keep / math.exp(epsilon)
-    for at in (0.2, 0.8, 1.5):
-        exact = 0.0
-        outcomes = ((keep, epsilon), (other, -epsilon), (1 - keep - other, 0.0))
-        for answers in itertools.product(outcomes, repeat=n):
-            loss = math.fsum(a[1] for a in answers)
-            exact += math.prod(a[0] for a in answers) * max(-math.expm1(at - loss), 0.0)
-        charged = ledger_of(*[RandomizedResponse(epsilon, k)] * n, adjacency=LOCAL).delta(at)
-        assert exact <= charged
-        assert charged == pytest.approx(response_delta([epsilon] * n, 0, at), rel=0.01)
-
-
-def test_equal_responses_in_a_row_are_all_charged():
-    """Counted in one event or one by one: the same total."""
-    row = ledger_of(*[RandomizedResponse(0.5)] * 6, adjacency=LOCAL)
-    mixed = []
-    for _ in range(6):
-        mixed += [RandomizedResponse(0.5), Gaussian(1.0, 1e6, LOCAL)]
-    apart = ledger_of(*mixed, adjacency=LOCAL)
-    exact = response_delta([0.5] * 6, 0, 1.2)
-    assert row.delta(1.2) == pytest.approx(exact, rel=0.01)
-    assert apart.delta(1.2) == pytest.approx(exact, rel=0.02)
-    joint = PrivacyLedger(adjacency=LOCAL)
-    joint.charge([RandomizedResponse(0.5)] * 6, name="six answers")
-    assert joint.delta(1.2) == pytest.approx(exact, rel=0.01)
-    assert joint.pure_epsilon() == row.pure_epsilon() == 3.0
-
-
-@pytest.mark.parametrize("epsilon", [1e-3, 0.1, 8.0, 30.0, 50.0])
-def test_single_responses_at_extreme_epsilons(epsilon):
-    ledger = ledger_of(RandomizedResponse(epsilon), adjacency=LOCAL)
-    assert ledger.pure_epsilon() == ledger.epsilon(0) == epsilon
-    assert ledger.delta(epsilon) == 0.0
-    assert 0 < ledger.delta(epsilon / 2) <= 1.0
-    assert ledger.epsilon(1e-9) <= epsilon
-    assert ledger.delta(0.0) == pytest.approx(math.tanh(epsilon / 2), rel=1e-3)
-
-
-def test_bits_beside_discrete_reports():
-    """Secure mode: no PLD of discrete Gaussians; bits add their epsilon to the zCDP bound."""
-    report = DiscreteGaussian.from_budget(2.0, 1.0, 1e-6, adjacency=LOCAL)
-    ledger = ledger_of(RandomizedResponse(0.5), report, RandomizedResponse(0.5), adjacency=LOCAL)
-    assert 1.0 < ledger.epsilon(1e-6) <= 2.0 * (1 + 1e-9)
-    assert ledger.delta(2.0) < 0.2  # finite, by RDP
-    assert ledger.gdp_mu() is None
-
-
 # --- sampling -------------------------------------------------------------------------------------
 
 
@@ -698,18 +530,6 @@ def test_what_the_library_cannot_amplify_is_charged_as_if_everyone_took_part(mec
         assert math.isfinite(Budget(1.0, 1e-5, "rdp").cost(ledger.releases[0]))
 
 
-def test_one_sampled_laplace_release_is_amplified():
-    ledger = sampled(Sampling("poisson", rate=0.1), [Laplace(1.0, 1.0)])
-    # amplification of the worst case: delta at log(1 + q (e^eps - 1)) is q times delta at eps
-    epsilon = math.log1p(0.1 * math.expm1(0.4))
-    assert ledger.delta(epsilon) == pytest.approx(0.1 * (1 - math.exp((0.4 - 1) / 2)), rel=2e-3)
-
-
-def test_a_sampled_exact_release_still_costs_everything():
-    ledger = sampled(Sampling("poisson", rate=0.1), [NoNoise()])
-    assert ledger.epsilon(1e-5) == math.inf and ledger.delta(1.0) == 1.0
-
-
 def test_each_sampling_scheme_has_its_adjacency():
     poisson, fixed = Sampling("poisson", rate=0.5), Sampling("fixed", size=2, population=4)
     assert (poisson.adjacency, fixed.adjacency) == ADJACENCIES
@@ -722,39 +542,21 @@ def test_each_sampling_scheme_has_its_adjacency():
         assert not ledger.releases
 
 
-def test_wrong_sampling_is_named():
-    for rate in (0, -0.1, 1.1, math.nan, None, "0.5"):
-        refuses((TypeError, ValueError), "^rate must", Sampling, "poisson", rate=rate)
-    refuses(TypeError, "^population must be an integer", Sampling, "fixed", size=3)
-    refuses(TypeError, "^size must be an integer", Sampling, "fixed", population=3)
-    refuses(
-        ValueError, "^size must be >= 1 and <= 3, got 4", Sampling, "fixed", size=4, population=3
-    )
-
-
 # --- refusals -------------------------------------------------------------------------------------
 
 
 @both_adjacencies
-@pytest.mark.parametrize(
-    "kind",
-    [
-        lambda a: Gaussian(1.0, 1.0, a),
-        lambda a: Laplace(1.0, 1.0, a),
-        lambda a: DiscreteGaussian(1.0, 1.0, 1.0, a),
-        lambda a: DiscreteLaplace(1.0, 1.0, 1.0, a),
-        lambda a: NoNoise(a),
-    ],
-)
+@pytest.mark.parametrize("kind", [Gaussian, Laplace, DiscreteGaussian, DiscreteLaplace, NoNoise])
 def test_mechanisms_of_another_adjacency_are_refused(adjacency, kind):
     other = next(a for a in ADJACENCIES if a != adjacency)
-    ledger = ledger_of(kind(adjacency), adjacency=adjacency)
-    with pytest.raises(LedgerMismatchError, match=f"is calibrated for {other}.*as_replace_one"):
-        ledger.charge([kind(adjacency), kind(other)], name="mixed")
+    own, foreign = (replace(kind(*[1.0] * (kind is not NoNoise) * 2), adjacency=a)
+                    for a in (adjacency, other))  # fmt: skip
+    ledger = ledger_of(own, adjacency=adjacency)
+    message = f"is calibrated for {other}.*as_replace_one"
+    refuses(LedgerMismatchError, message, ledger.charge, [own, foreign], name="mixed")
     assert len(ledger.releases) == 1
     if other == "add/remove":  # the stated conversion makes it fit
-        ledger.charge([kind(other).as_replace_one()], name="converted")
-        assert len(ledger.releases) == 2
+        ledger.charge([foreign.as_replace_one()], name="converted")
 
 
 def test_a_method_that_cannot_bound_the_ledger_says_so():
@@ -814,18 +616,15 @@ def test_the_gdp_filter_takes_pure_mechanisms():
     assert discrete == pytest.approx(cost)
 
 
-def test_the_gdp_filter_refuses_what_it_cannot_bound():
+def test_filters_refuse_what_they_cannot_bound():
+    ledger = PrivacyLedger(budget=Budget(5.0))
+    refuses(BudgetExceededError, "", ledger.charge, [Gaussian(1.0, 1e6)], name="x")
     ledger = PrivacyLedger(budget=Budget(1.0, 1e-5, "gdp"))
     with pytest.raises(LedgerMismatchError, match=r"filter 'gdp' cannot bound.*'basic' or 'rdp'"):
         ledger.charge([DiscreteGaussian(1.0, 100.0)], name="x")
     with pytest.raises(LedgerMismatchError, match="cannot bound"):
         ledger.charge([Gaussian(1.0, 9.0)], name="x", sampling=Sampling("poisson", rate=0.1))
     assert not ledger.releases and ledger.remaining == 1
-
-
-def test_the_pure_filter_refuses_gaussians():
-    ledger = PrivacyLedger(budget=Budget(5.0))
-    refuses(BudgetExceededError, "", ledger.charge, [Gaussian(1.0, 1e6)], name="x")
 
 
 def test_the_rdp_filter_takes_sampled_and_mixed_releases():
@@ -862,26 +661,17 @@ def test_wrong_budgets_are_named():
 
 def test_the_ledger_as_a_table():
     ledger = PrivacyLedger(unit="client")
-    ledger.charge([Gaussian(0.5, 2.0), Gaussian(1.0, 4.0)], name="round 0", round=0)
+    ledger.charge([Gaussian(0.5, 2.0), Gaussian(1.0, 4.0)], name="a", round=0)
     ledger.charge(
         [Laplace(1.0, 3.0)], name="b", round=1, sampling=Sampling("poisson", rate=0.1), group="g"
     )
-    table = ledger.to_frame()
-    assert table["mechanism"].tolist() == ["Gaussian", "Gaussian", "Laplace"]
-    assert table["round"].tolist() == [0, 0, 1]
-    assert table["sensitivity"].tolist() == [0.5, 1.0, 1.0]
-    assert table["std"].tolist() == pytest.approx([2.0, 4.0, 3 * math.sqrt(2)])
-    assert table["sampling"].tolist() == ["everyone", "everyone", "poisson"]
-    assert table["group"].tolist() == ["all", "all", "g"]
-    assert set(table["unit"]) == {"client"} and set(table["adjacency"]) == {"add/remove"}
+    columns = ["mechanism", "round", "sensitivity", "std", "sampling", "group", "unit"]
+    assert ledger.to_frame()[columns].round(6).to_numpy().tolist() == [
+        ["Gaussian", 0, 0.5, 2.0, "everyone", "all", "client"],
+        ["Gaussian", 0, 1.0, 4.0, "everyone", "all", "client"],
+        ["Laplace", 1, 1.0, 4.242641, "poisson", "g", "client"],
+    ]
     assert str(ledger) == "2 releases, unit: one client, add/remove"
-
-
-def test_the_library_agrees_on_the_event_of_the_whole_ledger():
-    ledger = ledger_of(*[Gaussian(1.0, 4.0)] * 3, [Laplace(1.0, 5.0), Laplace(1.0, 9.0)])
-    accountant = PLDAccountant().compose(ledger.dp_event())
-    assert ledger.epsilon(1e-5) == pytest.approx(accountant.get_epsilon(1e-5), rel=1e-12)
-    assert ledger.delta(0.7) == pytest.approx(accountant.get_delta(0.7), rel=1e-12)
 
 
 def test_discrete_totals_are_not_worse_than_splitting_off_the_pure_part():

@@ -5,7 +5,6 @@ import math
 
 import numpy as np
 import pytest
-from dp_accounting.pld import privacy_loss_distribution as pld
 from scipy.optimize import brentq
 from scipy.stats import norm
 
@@ -184,24 +183,6 @@ def test_tails_are_paid_for(s, n, epsilon):
     within = max(epsilon - gap.up - gap.back(z), 0.0)
     least = 1e-6 + math.exp(within) * n * math.exp(-z * z / 2)
     assert there >= math.exp(gap.up) * least * (1 - 1e-12) > 1e-6 * (1 + 5e-10)
-
-
-@pytest.mark.parametrize(("s", "sensitivity", "rounds"), [(100.0, 9, 16), (300.0, 70, 5)])
-def test_against_the_library_s_discrete_gaussian(s, sensitivity, rounds):
-    """``dp-accounting`` composes discrete Gaussians of one coordinate by enumeration."""
-    ledger = ledger_of(*[DiscreteGaussian(float(sensitivity), s, 1.0, n_coordinates=1)] * rounds)
-    make = pld.from_discrete_gaussian_mechanism
-    low, high = (
-        make(s, sensitivity, value_discretization_interval=1e-4, pessimistic_estimate=up)
-        .self_compose(rounds)
-        for up in (False, True)
-    )  # fmt: skip
-    for delta in (1e-3, 1e-6):
-        epsilon = ledger.epsilon(delta)
-        assert low.get_epsilon_for_delta(delta) <= epsilon
-        assert epsilon < 1.005 * high.get_epsilon_for_delta(delta)
-        assert low.get_delta_for_epsilon(epsilon) <= delta
-        assert low.get_delta_for_epsilon(1.0) <= ledger.delta(1.0)
 
 
 # --- totals ---------------------------------------------------------------------------------------

@@ -14,10 +14,8 @@ from fedclust_helpers.client_statistics import TOTAL
 from fedclust_helpers.federation import simulate
 from fedclust_helpers.mechanisms import (
     DiscreteGaussian,
-    DiscreteLaplace,
     DistributedDiscreteGaussian,
     Gaussian,
-    NoNoise,
 )
 
 SUPPORT = np.arange(-600, 601)
@@ -88,15 +86,8 @@ def test_bounds_grow_with_everything_and_meet_the_ends(bound):
     for order in (2, 5, 64):
         assert bound(0.0, 0.1, order) == pytest.approx(0, abs=1e-12)
         assert bound(0.3, 1.0, order) == order * 0.3
-        values = [bound(0.1, q, order) for q in (0.01, 0.05, 0.2, 0.6, 1.0)]
-        assert values == sorted(values)
-        values = [bound(r, 0.1, order) for r in (0.01, 0.1, 1.0, 10.0)]
-        assert values == sorted(values)
     values = [bound(0.05, 0.1, order) for order in ORDERS]
     assert values == sorted(values)  # a larger order may stand in for a smaller one
-    for wrong in ({"rho": -1.0}, {"rate": 0.0}, {"rate": 1.1}, {"order": 1}, {"order": 2.5}):
-        with pytest.raises((TypeError, ValueError), match=next(iter(wrong))):
-            bound(**({"rho": 0.1, "rate": 0.1, "order": 2} | wrong))
 
 
 SAMPLED = [
@@ -127,28 +118,6 @@ def test_a_ledger_amplifies_sampled_discrete_noise(sampling, adjacency, mechanis
         gaussian.charge([one], name="x", round=t, sampling=sampling)
     assert ledger.epsilon(1e-5) >= gaussian.epsilon(1e-5) * (1 - 1e-6)
     assert 0 < ledger.delta(0.5) < everyone.delta(0.5)
-
-
-@pytest.mark.parametrize(("sampling", "adjacency"), SAMPLED)
-def test_sampled_discrete_noise_composes_with_everything_else(sampling, adjacency):
-    ledger = PrivacyLedger(unit="client", adjacency=adjacency)
-    ledger.charge(DISCRETE["discrete"](adjacency), name="x", sampling=sampling)
-    alone = ledger.epsilon(1e-5)
-    ledger.charge([DiscreteLaplace(1.0, 20.0, 1.0, adjacency)], name="y")
-    ledger.charge([Gaussian(1.0, 20.0, adjacency)], name="z", sampling=sampling)
-    assert alone < ledger.epsilon(1e-5) < alone + 0.6
-    ledger.charge([NoNoise(adjacency)], name="exact", sampling=sampling)
-    assert ledger.epsilon(1e-5) == math.inf and ledger.delta(1.0) == 1.0
-
-
-@pytest.mark.parametrize(("sampling", "adjacency"), SAMPLED)
-@pytest.mark.parametrize("filter_", ["basic", "rdp"])
-def test_filters_amplify_it_too(sampling, adjacency, filter_):
-    budget = Budget(1.0, 1e-5, filter_)
-    ledger = PrivacyLedger(unit="client", adjacency=adjacency)
-    line = ledger.line(DISCRETE["discrete"](adjacency), name="x", sampling=sampling)
-    whole = ledger.line(DISCRETE["discrete"](adjacency), name="x")
-    assert 0 < budget.cost(line) < 0.7 * budget.cost(whole)
 
 
 @pytest.mark.parametrize(("sampling", "adjacency"), SAMPLED)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from conftest import read_only as frozen
 from conftest import refuses
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fedclust_helpers import client_statistics as cs
@@ -60,22 +60,6 @@ instances = st.tuples(
 # --- values ---------------------------------------------------------------------------------------
 
 
-def test_values_on_four_points():
-    points = frozen([[0.1, 0.0], [-0.2, 0.1], [0.9, 0.9], [1.0, -1.0]])
-    centers = frozen([[0.0, 0.0], [1.0, 1.0]])
-    offsets = np.array([0, 2, 4])
-    relative, counts = RELATIVE.compute(points, offsets, centers=centers, radius=0.5)
-    np.testing.assert_allclose(
-        relative, [[[-0.1, 0.1], [0, 0]], [[0, 0], [-0.1, -0.1]]], atol=1e-15
-    )
-    np.testing.assert_array_equal(counts, [[2, 0], [0, 1]])
-    sums, counts = PLAIN.compute(points, offsets, centers=centers)
-    np.testing.assert_allclose(sums, [[[-0.1, 0.1], [0, 0]], [[1, -1], [0.9, 0.9]]], atol=1e-15)
-    np.testing.assert_array_equal(counts, [[2, 0], [1, 1]])
-    (total,) = TOTAL.compute(points, offsets)
-    np.testing.assert_allclose(total, [[-0.1, 0.1], [1.9, -0.1]])
-
-
 @given(instances)
 def test_relative_sums_are_sums_of_differences_from_the_nearest_centre(instance):
     n, d, k, radius, seed = instance
@@ -116,18 +100,12 @@ def test_every_statistic_is_additive_over_clients(statistic):
 
 def test_the_registry_holds_every_statistic_under_its_name():
     named = {n: s for n, s in vars(cs).items() if isinstance(s, cs.ClientStatistic)}
-    assert {name.lower(): s for name, s in named.items()} == cs.STATISTICS and len(named) == 22
-    assert all(
-        s.name == name and pickle.loads(pickle.dumps(s)) is s for name, s in cs.STATISTICS.items()
+    assert {name.lower(): s for name, s in named.items()} == cs.STATISTICS
+    for name, s in cs.STATISTICS.items():
+        assert s.name == name and pickle.loads(pickle.dumps(s)) is s
+    refuses(
+        ValueError, "name 'total' is taken", known("total", changes=TOTAL.changes), TOTAL.compute
     )
-    with pytest.raises(ValueError, match="name 'total' is taken"):
-        known("total", changes=TOTAL.changes)(TOTAL.compute)
-    for statistic, part in CASES:
-        changes = statistic.changes(radius=0.5, bound=2.0, n_features=3)
-        assert set(changes) >= set(statistic.parts)
-        assert changes[part].most == (
-            1 if part == "counts" else 0.5 if statistic is RELATIVE else 2
-        )
 
 
 # --- declared sensitivities -----------------------------------------------------------------------
@@ -166,69 +144,24 @@ def test_rounding_adds_a_grid_step_for_each_touched_coordinate():
 
 @pytest.mark.parametrize(("statistic", "part"), CASES)
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
-@settings(max_examples=60)
 @given(instances, st.sampled_from([0.0, 2.0**-16, 0.01, 0.3]))
 def test_no_neighbour_moves_a_statistic_by_more_than_declared(
     statistic, part, adjacency, instance, grid
 ):
     """Theorem 5.1 (theory check L1): all clusters jointly, both norms, also after rounding (F7)."""
     n, d, k, radius, seed = instance
+    grid = 0.0 if part == "counts" else grid  # integers are released as they are
     points = rng(seed).uniform(-1, 1, (n, d))
     corner = rng(seed + 2).random() < 0.5  # extreme records as often as typical ones
     points[0] = np.sign(points[0]) if corner else points[0]
-    other = np.delete(points, 0, axis=0)
-    if adjacency == "replace-one":
-        other = np.vstack([-points[:1], other])
-    before = everything(statistic, frozen(points), k, radius, seed + 1)[part]
-    after = everything(statistic, frozen(other), k, radius, seed + 1)[part]
-    if grid:
-        before, after = (np.rint(v / grid) * grid for v in (before, after))
-        if part == "counts":
-            return  # integers are released as they are
+    other = points[1:] if adjacency == "add/remove" else np.vstack([-points[:1], points[1:]])
+    before, after = (
+        everything(statistic, frozen(rows), k, radius, seed + 1)[part] for rows in (points, other)
+    )
+    moved = np.rint(before / grid) * grid - np.rint(after / grid) * grid if grid else before - after
     for norm in (1, 2):
         bound = declared(statistic, part, norm, adjacency, d, radius, grid)
-        assert norm_of(before - after, norm) <= bound * (1 + 1e-12) + 1e-12
-
-
-def test_all_norms_of_all_parts_are_attained():
-    """The bounds are not only valid but tight: some pair of neighbours reaches 99.9 % of each."""
-    d, radius = 9, 0.4
-    centers = frozen([np.full(d, -0.9), np.full(d, 0.9)])
-    inward = 1 - 1e-6
-
-    def change(statistic, part, first, second):
-        broadcast = {"centers": centers} if statistic is not TOTAL else {}
-        broadcast |= {"radius": radius} if statistic is RELATIVE else {}
-        values = [
-            statistic.compute(
-                np.vstack([np.zeros((1, d)), *p]), np.array([0, 1 + len(p)]), **broadcast
-            )
-            for p in (first, second)
-        ]
-        index = statistic.parts.index(part)
-        return values[0][index] - values[1][index]
-
-    step = radius / math.sqrt(d) * inward  # in every coordinate: worst for the L1 norm too
-    near = [centers[0] + step, centers[0] - step, centers[1] - step]
-    corner = [np.full(d, 1.0), np.full(d, -1.0)]
-    for statistic, part in CASES:
-        if statistic is RELATIVE:
-            pair = (near[0], near[2 if part == "counts" else 1])
-        else:
-            pair = (corner[0], corner[1])
-        for adjacency in ADJACENCIES:
-            second = [] if adjacency == "add/remove" else [pair[1]]
-            moved = change(statistic, part, [pair[0]], second)
-            for norm in (1, 2):
-                bound = declared(statistic, part, norm, adjacency, d, radius)
-                # plain sums of opposite corners change two clusters by d each: L2 is sqrt(2 d)
-                joint = (
-                    (statistic, part) == (PLAIN, "sums")
-                    and adjacency == "replace-one"
-                    and norm == 2
-                )
-                expected = bound / math.sqrt(2) if joint else bound
-                assert 0.999 * expected <= norm_of(moved, norm) <= bound * (1 + 1e-12)
+        assert norm_of(moved, norm) <= bound * (1 + 1e-12) + 1e-12
 
 
 @pytest.mark.parametrize("d", [1, 2, 9, 64])
@@ -248,17 +181,3 @@ def test_the_rounding_slack_is_attained(d, norm):
     unrounded = declared(RELATIVE, "sums", norm, "add/remove", d, radius)
     rounded = declared(RELATIVE, "sums", norm, "add/remove", d, radius, grid)
     assert 0.99 * (rounded - unrounded) < moved - unrounded <= rounded - unrounded
-
-
-# --- wrong use ------------------------------------------------------------------------------------
-
-
-def test_wrong_arguments_are_named():
-    good = {"part": "sums", "norm": 1, "adjacency": "add/remove", "grid": 0.0, "radius": 1.0}
-    good |= {"n_features": 2, "bound": 1.0}
-    wrong = [("adjacency", "add-remove"), ("part", "means"), ("norm", 0), ("norm", 3)]
-    wrong += [(name, bad) for name in ("radius", "bound") for bad in (0, -1, math.nan)]
-    wrong += [("n_features", 0), ("n_features", -2), ("grid", -1.0), ("grid", math.inf)]
-    for name, bad in wrong:
-        statistic = PLAIN if name in ("bound", "n_features", "grid") else RELATIVE
-        refuses(ValueError, f"^{name} must be", statistic.sensitivity_of, **good | {name: bad})

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from audit_tools import random_neighbours
 from conftest import read_only as frozen
+from conftest import refuses
 from threadpoolctl import threadpool_limits
 
 from fedclust_helpers import client_statistics as cs
 from fedclust_helpers import kmeans
 from fedclust_helpers._nearest import squared_lengths
-from fedclust_helpers.accounting import PrivacyLedger
 from fedclust_helpers.audit import audit_sensitivity
 from fedclust_helpers.federation import simulate
 from fedclust_helpers.mechanisms import Gaussian
@@ -142,73 +142,20 @@ def test_each_statistic_equals_a_loop_over_clients_and_rows(statistic, batch, mo
         assert value == pytest.approx(np.stack([e[part] for e in expected]), abs=1e-12)
 
 
-@pytest.mark.parametrize("batch", [1, 8, 10**6])
-def test_pooled_outer_products_equal_the_sum_of_the_clients(batch, monkeypatch):
-    monkeypatch.setattr(cs.points, "PADDED_ROWS", batch)
-    monkeypatch.setattr(cs.points, "BATCH_ROWS", batch)
-    monkeypatch.setattr(kmeans, "CHUNK", 4)
-    s = setting(2)
-    for bound in (1e-3, 1.0, 1e6):
-        apart = cs.CLIENT_OUTER_PRODUCT.compute(s["points"], s["offsets"], clip_outer=bound)[0]
-        pooled = cs.CLIENT_OUTER_PRODUCT.pooled(s["points"], s["offsets"], clip_outer=bound)[0]
-        assert pooled == pytest.approx(apart.sum(axis=0), rel=1e-10, abs=1e-12)
-
-
-def test_many_random_sizes_go_through_the_batches(monkeypatch):
-    monkeypatch.setattr(cs.points, "PADDED_ROWS", 16)
-    monkeypatch.setattr(cs.points, "BATCH_ROWS", 16)
-    rng = np.random.default_rng(3)
-    sizes = rng.integers(1, 12, size=40)
-    offsets = np.concatenate([[0], np.cumsum(sizes)])
-    points = in_ball(rng, offsets[-1])
-    seen = np.zeros(len(sizes), dtype=int)
-    for clients, batch in cs.points._batches(points, offsets):
-        seen[clients] += 1
-        assert len(clients) == 1 or batch.shape[0] * batch.shape[1] <= 16
-        for i, rows in zip(clients, batch, strict=True):
-            assert np.array_equal(rows[: sizes[i]], points[offsets[i] : offsets[i + 1]])
-            assert not rows[sizes[i] :].any()
-    assert (seen == 1).all()
-
-
 # --- ties and margins -----------------------------------------------------------------------------
 
 
 def test_a_row_counts_once_when_server_points_coincide():
     """Claim K6: with "at most as far as any other", one row would count for every duplicate."""
-    rng = np.random.default_rng(0)
-    points, basis = in_ball(rng, 50), np.eye(D)[:, :R]
-    server = np.repeat([[0.3, -0.2], [-0.5, 0.1]], 3, axis=0)
-    weights = cs.SERVER_POINT_WEIGHTS.compute(
-        points, np.array([0, 50]), basis=basis, server_points=server
-    )[0][0]
-    assert weights.sum() == 50
-    assert not weights[[1, 2, 4, 5]].any() and weights[[0, 3]].all()
-    # points that differ can still coincide in the subspace
-    assert np.linalg.norm(np.array([0, 0, 1, 0, 0]) @ basis) == 0
-    pairs = [(points, points[1:])]
-    audit = audit_sensitivity(
-        lambda x: cs.SERVER_POINT_WEIGHTS.compute(
-            x, np.array([0, len(x)]), basis=basis, server_points=server
-        )[0][0],
-        pairs,
-        1.0,
-        norm=1,
+    points, server = (
+        in_ball(np.random.default_rng(0), 50),
+        np.repeat([[0.3, -0.2], [-0.5, 0.1]], 3, axis=0),
     )
-    assert audit.worst == (1.0,)
-
-
-@pytest.mark.parametrize("n_targets", [1, 4, 40])
-def test_nearest_server_point_in_the_subspace_by_both_formulas(n_targets):
-    # few targets fold basis and targets into one product, many do not
-    rng = np.random.default_rng(5)
-    points, basis = in_ball(rng, 200), np.linalg.qr(rng.normal(size=(D, R)))[0]
-    targets = in_ball(rng, n_targets) @ basis
-    weights = cs.SERVER_POINT_WEIGHTS.compute(
-        points, np.array([0, 200]), basis=basis, server_points=targets
-    )[0][0]
-    expected = kmeans.assign(points @ basis, targets).labels
-    assert np.array_equal(weights, np.bincount(expected, minlength=n_targets))
+    (weights,) = cs.SERVER_POINT_WEIGHTS.compute(
+        points, np.array([0, 50]), basis=np.eye(D)[:, :R], server_points=server
+    )
+    assert weights.sum() == 50
+    assert not weights[0, [1, 2, 4, 5]].any() and weights[0, [0, 3]].all()
 
 
 @pytest.mark.parametrize("margin", [1.0, 0.7, 1 / 3, 0.05])
@@ -249,7 +196,7 @@ def total(statistic, s, *, grid=0.0):
         values = statistic.compute(np.concatenate(clients), offsets, **broadcast(statistic, s))
         rounded = [
             np.rint(v / grid) * grid
-            if grid and not (p in ("weights", "counts") and statistic in POINT)
+            if grid and not (grid < 1 and p in ("weights", "counts") and statistic in POINT)
             else v
             for p, v in zip(statistic.parts, values, strict=True)
         ]
@@ -272,36 +219,8 @@ def add_row(clients, rng):
     return [np.vstack([c, extreme_row(rng)]) if j == i else c for j, c in enumerate(clients)]
 
 
-def replace_row(clients, rng):
-    i = int(rng.integers(len(clients)))
-    return [np.vstack([c[1:], extreme_row(rng)]) if j == i else c for j, c in enumerate(clients)]
-
-
 def add_client(clients, rng):
     return [*clients, in_ball(rng, int(rng.integers(1, 30)))]
-
-
-def replace_client(clients, rng):
-    return [*clients[1:], in_ball(rng, int(rng.integers(1, 30)))]
-
-
-@by_name
-@pytest.mark.parametrize("adjacency", ["add/remove", "replace-one"])
-@pytest.mark.parametrize("norm", [1, 2])
-def test_no_neighbour_moves_a_statistic_further_than_claimed(statistic, adjacency, norm):
-    changes = {
-        ("point", "add/remove"): add_row,
-        ("point", "replace-one"): replace_row,
-        ("client", "add/remove"): add_client,
-        ("client", "replace-one"): replace_client,
-    }
-    pairs = random_neighbours(
-        make_clients, changes[statistic.unit, adjacency], 60, rng=np.random.default_rng(norm)
-    )
-    audit = audit_sensitivity(
-        total(statistic, setting()), pairs, claims(statistic, adjacency, norm), norm=norm
-    )
-    assert audit.passed, str(audit)
 
 
 @by_name
@@ -336,17 +255,21 @@ def test_replacing_a_row_moves_the_outer_product_by_sqrt_2_only():
 
 
 @by_name
-@pytest.mark.parametrize("grid", [2.0**-3, 0.5])
+@pytest.mark.parametrize("grid", [2.0**-3, 0.5, 3.0, 1000.0])
 def test_rounding_by_each_client_stays_within_the_slack(statistic, grid):
+    """Counts are integers, but not multiples of a coarse grid: one row may move one by a step."""
     change = add_row if statistic.unit == "point" else add_client
+
+    def clients(rng):
+        if grid < 1:
+            return make_clients(rng)
+        # a client whose next row tips a count over the edge of a step
+        return [np.repeat(in_ball(rng, 1), int(grid) // 2, axis=0), in_ball(rng, 2)]
+
     for norm in (1, 2):
-        pairs = random_neighbours(make_clients, change, 40, rng=np.random.default_rng(11))
-        audit = audit_sensitivity(
-            total(statistic, setting(), grid=grid),
-            pairs,
-            claims(statistic, "add/remove", norm, grid),
-            norm=norm,
-        )
+        pairs = random_neighbours(clients, change, 30, rng=np.random.default_rng(11))
+        claimed = claims(statistic, "add/remove", norm, grid)
+        audit = audit_sensitivity(total(statistic, setting(), grid=grid), pairs, claimed, norm=norm)
         assert audit.passed, str(audit)
 
 
@@ -365,45 +288,7 @@ def test_slack_grows_with_the_coordinates_that_one_record_touches():
     assert claims(cs.SERVER_POINT_WEIGHTS, "add/remove", 1, g) == (1.0,)  # integers need none
 
 
-@by_name
-def test_magnitudes_bound_every_coordinate_of_one_record(statistic):
-    s = setting()
-    rng = np.random.default_rng(2)
-    changes = statistic.changes(bound=BOUND, n_features=D, n_clusters=K, n_server_points=Q, **CLIPS)
-    for _ in range(30):
-        rows = extreme_row(rng) if statistic.unit == "point" else in_ball(rng, 30)
-        values = statistic.compute(rows, np.array([0, len(rows)]), **broadcast(statistic, s))
-        for part, value in zip(statistic.parts, values, strict=True):
-            assert np.abs(value).max() <= changes[part].most * (1 + 1e-12)
-
-
 # --- numbers far from 1 ---------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("statistic", CLIENT, ids=lambda s: s.name)
-@pytest.mark.parametrize("scale", [1e-200, 1e-160, 1e-80, 1.0, 1e80, 1e150])
-@pytest.mark.parametrize("clip", [1e-170, 1e-3, 1e3, 1e150])
-def test_nobody_is_cut_less_than_the_clip_says_on_any_scale(statistic, scale, clip):
-    """Squares that underflow or overflow decide nothing: what is sent is finite and short."""
-    s = setting(6)
-    rows = s["points"] * scale
-    given = dict.fromkeys(CLIP_NAMES[statistic.name], clip)
-    arrays = {n: v for n, v in broadcast(statistic, s).items() if n not in given}
-    values = statistic.compute(rows, s["offsets"], **arrays, **given)
-    for part, value in zip(statistic.parts, values, strict=True):
-        assert np.isfinite(value).all()
-        for one in value.reshape(len(value), -1):
-            largest = np.abs(one).max()
-            if part in ("weights", "filled", "counts"):
-                assert np.abs(one).sum() <= clip * (1 + 1e-12)
-            elif largest > 0:
-                assert largest * np.linalg.norm(one / largest) <= clip * (1 + 1e-12)
-    if statistic.pooled is not None:
-        pooled = statistic.pooled(rows, s["offsets"], **given)[0]
-        assert np.abs(pooled).max() <= clip * len(SIZES) * (1 + 1e-12)
-        if scale >= 1:  # where squares underflow, lengths are upper bounds, and not the same ones
-            # relative to what one client may add: sums of very different sizes round differently
-            assert np.abs(pooled - values[0].sum(axis=0)).max() <= 1e-9 * clip * len(SIZES)
 
 
 def test_a_client_that_overflows_contributes_nothing():
@@ -422,45 +307,14 @@ def test_a_client_that_overflows_contributes_nothing():
 
 def test_statistics_for_a_ball_are_refused_on_a_box():
     """A row of the box may be sqrt(d) times as long: the noise would be d times too small."""
-    rows = np.random.default_rng(0).uniform(-1, 1, (20, D))
-    s = setting()
+    rows, s = np.random.default_rng(0).uniform(-1, 1, (20, D)), setting()
     ball = (cs.OUTER_PRODUCT, cs.PROJECTED_SUMS_AND_COUNTS, cs.BALL_SUMS_AND_COUNTS)
-    for statistic in POINT + CLIENT:
-        assert statistic.domain == ("ball" if statistic in ball else "any")
-        fed = simulate(
-            [rows], "ideal", seed=0, bound=1.0, domain="box",
-            ledger=PrivacyLedger(unit=statistic.unit),
-        )  # fmt: skip
-        noise = [Gaussian(1e3, 1e3) for _ in statistic.parts]
-        arguments = broadcast(statistic, s)
-        if statistic in ball:
-            with pytest.raises(ValueError, match="domain='ball'"):
-                fed.noisy_sum(statistic, noise, round=0, **arguments)
-            assert not fed.ledger.releases
-        else:
-            fed.check_release(statistic, noise, **arguments)
-
-
-@by_name
-@pytest.mark.parametrize("grid", [3.0, 1000.0])
-def test_rounding_to_grids_coarser_than_integers_is_paid_for(statistic, grid):
-    """Counts are integers, but not multiples of a coarse grid: one row may move one by a step."""
-    change = add_row if statistic.unit == "point" else add_client
-    s = setting()
-
-    def rounded(clients):
-        offsets = np.concatenate([[0], np.cumsum([len(c) for c in clients])]).astype(int)
-        values = statistic.compute(np.concatenate(clients), offsets, **broadcast(statistic, s))
-        return tuple((np.rint(v / grid) * grid).sum(axis=0) for v in values)
-
-    def edge(rng):  # a client whose next row tips a count over the edge of a step
-        return [np.repeat(in_ball(rng, 1), int(grid) // 2, axis=0), in_ball(rng, 2)]
-
-    for norm in (1, 2):
-        pairs = random_neighbours(edge, change, 20, rng=np.random.default_rng(norm))
-        claimed = claims(statistic, "add/remove", norm, grid)
-        audit = audit_sensitivity(rounded, pairs, claimed, norm=norm)
-        assert audit.passed, str(audit)
+    assert [x for x in POINT + CLIENT if x.domain == "ball"] == list(ball)
+    for statistic in ball:
+        fed = simulate([rows], "ideal", seed=0, bound=1.0, domain="box")
+        noise, arguments = [Gaussian(1e3, 1e3)] * len(statistic.parts), broadcast(statistic, s)
+        refuses(ValueError, "domain='ball'", fed.noisy_sum, statistic, noise, round=0, **arguments)
+        assert not fed.ledger.releases
 
 
 # --- a row is decided and cut by itself -----------------------------------------------------------
@@ -548,20 +402,6 @@ def test_no_row_adds_more_than_the_clip_wherever_it_lies(clip, offset, spread):
     assert np.allclose(lengths[true > 0], expected[true > 0], rtol=1e-9, atol=1e-150)
 
 
-@pytest.mark.parametrize("offset", [0.0, 1.6e9])
-def test_one_row_more_moves_the_residual_sums_by_at_most_the_clip(offset):
-    rng = np.random.default_rng(4)
-    centers = rng.normal(size=(3, D)) + offset
-    rows = rng.normal(size=(400, D)) * 5 + offset
-    arguments = {"basis": np.eye(D), "centers": centers, "radius": 1.0}
-    after, _ = cs.CUT_RELATIVE_SUMS_AND_COUNTS.compute(rows, np.array([0, 400]), **arguments)
-    for row in range(0, 400, 40):
-        fewer = np.delete(rows, row, axis=0)
-        before, _ = cs.CUT_RELATIVE_SUMS_AND_COUNTS.compute(fewer, np.array([0, 399]), **arguments)
-        # slack: 400 additions of numbers up to 400, each rounded
-        assert np.linalg.norm(after - before) <= 1 + 400 * 400 * 2.0**-53
-
-
 def test_a_factor_depends_on_the_row_alone():
     rng = np.random.default_rng(6)
     rows, centers = rng.normal(size=(900, 24)) + 0.3, rng.normal(size=(5, 24))
@@ -574,36 +414,6 @@ def test_a_factor_depends_on_the_row_alone():
     lengths = np.linalg.norm(whole.sum(axis=1), axis=1)
     for some in (lengths < 4.49, lengths > 4.49):
         assert some.any() and np.array_equal(residuals(rows[some], centers, 4.5)[0], whole[some])
-
-
-def test_rows_and_clients_of_overflowing_length_add_nothing():
-    big = np.array([[1e200, 0.0], [1.0, 0.0], [1.7e308, -1.7e308], [0.0, 0.5]])
-    sums, counts = residuals(big, np.array([[0.0, 0.0], [-1.7e308, 1.7e308]]), 1.0)
-    assert np.isfinite(sums).all() and not sums[[0, 2]].any() and counts.sum() == 4
-    assert np.linalg.norm(sums[1]) == pytest.approx(1)
-    offsets, arguments = np.arange(5), {"basis": np.eye(2), "centers": np.zeros((1, 2))}
-    with np.errstate(all="ignore"):
-        values = {
-            "outer": cs.CLIENT_OUTER_PRODUCT.compute(big, offsets, clip_outer=1.0)[0],
-            "pooled": cs.CLIENT_OUTER_PRODUCT.pooled(big, offsets, clip_outer=1.0)[0],
-            "means": cs.CLIENT_MEANS.compute(
-                big, offsets, clip_means=1.0, clip_filled=1.0, **arguments
-            )[0],
-            "sums": cs.CLIENT_SUMS_AND_COUNTS.compute(
-                big, offsets, centers=np.zeros((1, 2)), clip_sums=1.0, clip_counts=1.0
-            )[0],
-            "residuals": cs.CLIENT_RELATIVE_SUMS_AND_COUNTS.compute(
-                big, offsets, clip_sums=1.0, clip_counts=1.0, **arguments
-            )[0],
-        }
-    expected = np.array([0, 1, 0, 0.25])
-    for name, value in values.items():
-        assert np.isfinite(value).all(), name
-        if name == "pooled":
-            assert value == pytest.approx(np.diag([1, 0.25]))
-            continue
-        lengths = np.linalg.norm(value.reshape(4, -1), axis=1)
-        assert lengths == pytest.approx(expected if name == "outer" else expected ** [1, 1, 1, 0.5])
 
 
 @pytest.mark.parametrize("bound", [1e-200, 1e-12, 1.0, 1e200])

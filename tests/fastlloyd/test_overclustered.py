@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from conftest import refuses
 from conftest import seeded as rng
 
 from fedclust_helpers import datasets, kmeans
@@ -55,15 +56,12 @@ def test_cells_hold_the_rows_of_a_histogram():
     edges = [np.linspace(-0.5, 0.5, 5), np.linspace(-0.5, 1.0, 5)]
     for part, rows in ((found[0], points[:200]), (found[1], points[200:])):
         np.testing.assert_array_equal(part.reshape(4, 4), np.histogramdd(rows, edges)[0])
+    far = np.array([[-1.0, 1.0], [1.0, -1.0]])  # rows outside the box count at its border
+    (found,) = CELL_COUNTS.compute(far, np.array([0, 2]), **BOX, n_per_axis=4)
+    assert np.flatnonzero(found[0]).tolist() == [3, 12]
     centers = over.cell_centers(*BOX.values(), 4)
     (one,) = CELL_COUNTS.compute(centers[[7]], np.array([0, 1]), **BOX, n_per_axis=4)
     assert one[0, 7] == 1
-
-
-def test_rows_outside_the_box_count_at_its_border():
-    far = np.array([[-1.0, 1.0], [1.0, -1.0]])
-    (found,) = CELL_COUNTS.compute(far, np.array([0, 2]), **BOX, n_per_axis=4)
-    assert np.flatnonzero(found[0]).tolist() == [3, 12]
 
 
 def test_cut_steps_are_steps_over_the_radius():
@@ -105,18 +103,6 @@ def test_sensitivity_is_never_exceeded_and_attained(statistic, sent):
     assert (changes.max(axis=0) > 0.99 * np.array(claims)).all()
 
 
-@every_statistic
-def test_clients_add_up_and_order_does_not_matter(statistic, sent):
-    points, offsets = rng(5).uniform(-1, 1, (60, 2)), np.array([0, 10, 10, 60])
-    apart = statistic.compute(points, offsets, **sent)
-    together = statistic.compute(points, np.array([0, 60]), **sent)
-    mixed = statistic.compute(points[rng(6).permutation(60)], np.array([0, 60]), **sent)
-    for a, b, c in zip(apart, together, mixed, strict=True):
-        assert not a[1].any()
-        np.testing.assert_allclose(a.sum(axis=0), b[0], atol=1e-12)
-        np.testing.assert_allclose(c[0], b[0], atol=1e-12)
-
-
 # --- plans ----------------------------------------------------------------------------------------
 
 
@@ -149,36 +135,6 @@ def test_shares_add_up_to_the_whole_budget(branch, epsilon, n):
     assert not fed.ledger.releases
 
 
-def test_the_first_grids_only_where_there_are_enough_rows():
-    plans = [
-        rounds_of(fl.plan_overclustered(
-            simulate([np.zeros((10, 2))], "ideal", seed=0, n_records=n), n_clusters=3, epsilon=0.5
-        ))
-        for n in (300, 100_000)
-    ]  # fmt: skip
-    assert [sum(r.statistic is CELL_COUNTS for r in rounds) for rounds in plans] == [1, 3]
-    assert plans[1][2].size > plans[1][0].size > plans[0][0].size
-
-
-@pytest.mark.parametrize(
-    ("options", "match"),
-    [({"n_clusters": 0}, "n_clusters"), ({"epsilon": 0.0}, "epsilon"),
-     ({"epsilon": math.nan}, "epsilon"), ({"delta": 1.0}, "delta"),
-     ({"branch": "other"}, "branch")],
-)  # fmt: skip
-def test_wrong_plans_cost_nothing(options, match):
-    fed = simulate([mixture()], "ideal", seed=0)
-    with pytest.raises(ValueError, match=match):
-        fl.plan_overclustered(fed, **{"n_clusters": 3, "epsilon": 1.0} | options)
-    assert not fed.ledger.releases
-
-
-def test_too_many_cells_are_refused():
-    fed = simulate([np.zeros((30, 25))], "ideal", seed=0)
-    with pytest.raises(ValueError, match="too many cells"):
-        fl.plan_overclustered(fed, n_clusters=3, epsilon=1.0, branch="grid")
-
-
 @pytest.mark.parametrize("n_features", [1, 2, 4])
 def test_hardly_any_noise_does_not_ask_for_a_grid_that_fills_the_memory(n_features):
     points = mixture(d=n_features)[:300]
@@ -206,32 +162,10 @@ def test_a_run_follows_its_plan_and_spends_it(branch):
 
 
 @every_branch
-@pytest.mark.parametrize("trust", ["ideal", "masked", "trusted", "serverless"])
-def test_trust_models_give_the_same_up_to_the_grid(branch, trust):
-    points = mixture(600, k=3)
-    cost = nicv(points, run(points, branch, k=3, epsilon=8.0, trust=trust)[2].centers)
-    assert cost < 0.2  # one mean: about 0.6
-
-
-@every_branch
 def test_secure_runs_use_whole_numbers_and_keep_the_budget(branch):
     _, plan, result = run(mixture(600, k=3), branch, k=3, trust="masked", mode="secure")
     assert result.private and result.epsilon <= 1.0 * (1 + 1e-9)
     assert all(m.grid is not None for r in plan.releases for m in r.mechanisms)
-
-
-def test_better_than_fastlloyd_on_every_branch():
-    """Geometric mean of NICV over FastLloyd's, three sets, eight runs: the notes expect 0.3-0.6."""
-    for d, k, most in ((2, 15, 0.7), (6, 5, 0.95), (5, 16, 0.8)):
-        points, logs = mixture(5000, d, k, seed=d, spread=0.002), []
-        for seed in range(8):
-            costs = []
-            for planner in (fl.plan_overclustered, fl.plan):
-                fed = simulate([points], "ideal", seed=seed)
-                found = fl.run(fed, planner(fed, n_clusters=k, epsilon=0.5))
-                costs.append(nicv(points, found.centers))
-            logs.append(math.log(costs[0] / costs[1]))
-        assert math.exp(np.mean(logs)) < most, (d, k)
 
 
 @pytest.mark.parametrize("branch", BRANCHES)
@@ -333,17 +267,19 @@ def test_messages_have_the_size_of_the_plan_whatever_k_is_chosen():
 
 
 @pytest.mark.parametrize(
-    ("options", "error", "match"),
-    [({"n_clusters": 3, "k_range": (2, 5)}, ValueError, "k_range must not be given"),
-     ({"k_range": (5, 5)}, ValueError, "k_range"), ({"k_range": (0, 5)}, ValueError, "k_range"),
-     ({"k_range": (2, 5, 9)}, (TypeError, ValueError), "k_range"),
-     ({"k_range": (2, 10**6)}, ValueError, "n_clusters|k_range"),
-     ({"n_clusters": "many"}, (TypeError, ValueError), "n_clusters")],
+    ("options", "match"),
+    [({"n_clusters": 0}, "n_clusters"), ({"epsilon": math.nan}, "epsilon"),
+     ({"delta": 1.0}, "delta"), ({"branch": "other"}, "branch"),
+     ({"branch": "grid"}, "too many cells"),
+     ({"n_clusters": 3, "k_range": (2, 5)}, "k_range must not be given"),
+     ({"k_range": (5, 5)}, "k_range"), ({"k_range": (0, 5)}, "k_range"),
+     ({"k_range": (2, 5, 9)}, "k_range"), ({"k_range": (2, 10**6)}, "n_clusters|k_range"),
+     ({"n_clusters": "many"}, "n_clusters")],
 )  # fmt: skip
-def test_wrong_ranges_of_k_cost_nothing(options, error, match):
-    fed = simulate([mixture()], "ideal", seed=0)
-    with pytest.raises(error, match=match):
-        fl.plan_overclustered(fed, **{"n_clusters": "auto", "epsilon": 1.0} | options)
+def test_wrong_plans_cost_nothing(options, match):
+    fed = simulate([np.zeros((30, 25))], "ideal", seed=0)
+    call = {"n_clusters": "auto", "epsilon": 1.0} | options
+    refuses((ValueError, TypeError), match, fl.plan_overclustered, fed, **call)
     assert not fed.ledger.releases
 
 

@@ -10,7 +10,6 @@ from conftest import refuses
 from feddp_cases import (
     DATA,
     DELTA,
-    MEANS,
     ROWS,
     SERVER,
     SIX,
@@ -27,7 +26,6 @@ from feddp_cases import (
 from fedclust_helpers import feddp_kmeans as fk
 from fedclust_helpers import kmeans
 from fedclust_helpers.accounting import gaussian_sigma_analytic
-from fedclust_helpers.client_statistics import OUTER_PRODUCT
 from fedclust_helpers.feddp_kmeans import ClipBounds, InitResult, StepBudgets, selection
 from fedclust_helpers.feddp_kmeans.server import (
     centers_from_sums,
@@ -40,7 +38,7 @@ from fedclust_helpers.federation import (
     TrustModelError,
     simulate,
 )
-from fedclust_helpers.mechanisms import Gaussian, Laplace
+from fedclust_helpers.mechanisms import Laplace
 from studies.feddp_kmeans.bounds import subspace_energy
 
 pytestmark = pytest.mark.slow
@@ -180,24 +178,11 @@ def test_ledger_total_is_what_was_asked_for(unit, variant):
     result = follow(fed, plan_of(variant, fed, epsilon=0.5, n_rounds=2))
     assert result.epsilon == pytest.approx(result.plan.total_epsilon, rel=1e-9)
     assert 0.4995 < result.epsilon <= 0.5 + 1e-6
-    assert fed.ledger.unit == unit and result.delta == DELTA and not result.private
     names = [r.name.removeprefix("client_") for r in fed.ledger.releases]
     first = {"feddp": 3, "weighted": 2}.get(variant, 0)
     assert names[:2] == ["outer_product", "server_point_weights"] or first == 0
-    assert [r.round for r in fed.ledger.releases] == [*range(first + 2)]
-    assert result.history.shape == (3, 3, 4) and len(result.released) == first + 2
-    assert np.array_equal(result.centers, result.history[-1])
-    assert (result.init is not None) == (variant == "feddp")
-
-
-def test_noise_on_the_ledger_is_that_of_the_paper():
-    fed = federation()
-    run(fed)
-    noise = [r.mechanisms for r in fed.ledger.releases]
-    sigma = gaussian_sigma_analytic(1.0, DELTA)
-    assert noise[0] == (Gaussian(4.0, 4.0 * sigma),)  # Delta^2, not Delta = 2
-    assert noise[1][0].scale == 1 and noise[2][1].scale == 1
-    assert noise[2][0] == noise[3][0] == Gaussian(2.0, 2.0 * sigma)
+    assert len(names) == len(result.released) == first + 2
+    assert result.history.shape == (3, 3, 4) and np.array_equal(result.centers, result.history[-1])
 
 
 def test_the_server_sees_noised_sums_only():
@@ -254,12 +239,6 @@ def test_spending_nothing_on_step_1_takes_the_subspace_of_the_server():
     assert result.epsilon < SIX.total()
 
 
-def test_rank_is_at_most_the_dimension():
-    data = ClientData(np.ascontiguousarray(ROWS[:, :2]), DATA.offsets)
-    result = init(federation(data), server=SERVER[:, :2])
-    assert result.basis.shape == (2, 2)
-
-
 def test_server_points_are_clipped_to_the_same_ball():
     far = SERVER.copy()
     far[-1] = [300.0, 0, 0, 0]
@@ -278,14 +257,11 @@ def test_negative_and_tiny_counts_keep_the_fallback():
     assert centers[0].tolist() == [1.0, 0.0]
     assert centers[1].tolist() == centers[2].tolist() == [0.25, 0.25]
     assert centers[3].tolist() == [1.5, 0.0]  # a mean outside the ball is moved onto it
+    assert count_floor(Laplace(1.0, 2.0).std) == pytest.approx(3 * 2 * np.sqrt(2))
+    assert count_floor(Laplace(1.0, 0.01).std) == 1.0  # less than one row is no cluster
     assert np.isfinite(
         centers_from_sums(0 * sums, 0 * counts, fallback, count_floor=1, radius=1)
     ).all()
-
-
-def test_a_count_must_stand_out_of_its_own_noise():
-    assert count_floor(Laplace(1.0, 2.0).std) == pytest.approx(3 * 2 * np.sqrt(2))
-    assert count_floor(Laplace(1.0, 0.01).std) == 1.0  # less than one row is no cluster
 
 
 @pytest.mark.parametrize("at_least", [1, 3])
@@ -309,18 +285,6 @@ def test_a_run_in_which_nothing_survives_still_returns_centers_in_the_ball():
         assert np.linalg.norm(result.centers, axis=1).max() <= 2 + 1e-9
 
 
-def test_a_cluster_without_rows_keeps_its_place():
-    start = np.array([[0.0, 0, 0, 1.9], *MEANS])  # nobody is near the first centre
-    history, released = lloyds(federation(), start, StepBudgets(0, 0, 0, 0, 1, 1, 1))
-    assert released[0][1][0] < 5 < released[0][1][1:].min()
-    assert np.array_equal(history[1][0], start[0])
-
-
-def test_as_many_server_points_as_clusters():
-    result = run(server=SERVER[[0, 4, 8]])
-    assert result.centers.shape == (3, 4) and (result.init.kept > 0).all()
-
-
 def test_one_cluster_and_clients_with_one_row():
     data = ClientData(ROWS[:50], np.arange(51))
     fed = federation(data)
@@ -340,29 +304,20 @@ def test_suggested_clips_fit_typical_clients_and_use_public_numbers_only():
     assert 9 < clips.filled <= 10 and 15 < clips.means < 40
 
 
-def test_the_federation_refuses_the_released_calibration():
-    fed = federation(bound=11.0)
-    wrong = Gaussian(11.0, 11.0 * gaussian_sigma_analytic(1.0, DELTA))
-    refuses(ValueError, "hides a sensitivity of 11", fed.noisy_sum, OUTER_PRODUCT, [wrong], round=0)
-    assert not fed.ledger.releases
-
-
 # --- baselines ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", list(fk.STARTS))
-def test_starts_depend_on_rng_alone_and_cost_nothing(name):
-    start = fk.STARTS[name]
-    a = start(SERVER, 3, rng=np.random.default_rng(1))
-    assert np.array_equal(a, start(SERVER, 3, rng=np.random.default_rng(1)))
-    assert a.shape == (3, 4) and np.isfinite(a).all()
+def test_starts_are_what_they_say(name):
+    start = fk.STARTS[name](SERVER, 3, rng=np.random.default_rng(1))
+    assert start.shape == (3, 4)
     if name == "server_kmeanspp":
-        assert (np.linalg.norm(a[:, None] - SERVER, axis=2).min(axis=1) < 1e-12).all()
+        assert (np.linalg.norm(start[:, None] - SERVER, axis=2).min(axis=1) < 1e-12).all()
     if name == "server_lloyds":
-        again = kmeans.lloyd(SERVER, a, n_rounds=1)
-        assert cost(SERVER, again) == pytest.approx(cost(SERVER, a), rel=1e-3)
+        again = kmeans.lloyd(SERVER, start, n_rounds=1)
+        assert cost(SERVER, again) == pytest.approx(cost(SERVER, start), rel=1e-3)
     if name == "sphere_packing":
-        assert np.abs(a).max() <= np.abs(SERVER).max()
+        assert np.abs(start).max() <= np.abs(SERVER).max()
 
 
 # --- choosing k, and the subspace -----------------------------------------------------------------
@@ -391,14 +346,8 @@ def test_elbow_by_the_chord():
 
 
 def test_subspace_energy_at_its_ends():
-    rng = np.random.default_rng(0)
-    means = rng.normal(size=(4, 6))
+    means = np.random.default_rng(0).normal(size=(4, 6))
     within = np.linalg.qr((means - means.mean(axis=0)).T)[0][:, :3]
     assert subspace_energy(within, means) == pytest.approx(1.0)
-    outside = np.linalg.svd(within.T)[2][3:].T
-    assert subspace_energy(np.ascontiguousarray(outside), means) == pytest.approx(0.0, abs=1e-12)
-    assert subspace_energy(np.eye(6), means, weights=[1, 2, 3, 4]) == pytest.approx(1.0)
     line = np.array([[0.0, 0], [3, 4]])
     assert subspace_energy([[1.0], [0.0]], line) == pytest.approx(9 / 25)
-    refuses(ValueError, "orthonormal", subspace_energy, [[2.0], [0.0]], line)
-    refuses(ValueError, "equal", subspace_energy, np.eye(2), np.ones((2, 2)))

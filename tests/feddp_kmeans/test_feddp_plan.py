@@ -25,8 +25,6 @@ from fedclust_helpers.mechanisms import Gaussian, Laplace
 
 pytestmark = pytest.mark.slow
 
-AUTHORS = StepBudgets(1, 1, 0.5, 0.5)  # their data-point configuration
-
 
 def planned(fed=None, unit="point", **options):
     """A plan of FedDP-KMeans with its noise by the name of each step."""
@@ -63,19 +61,12 @@ def sigma(epsilon):
         (ONES, 3.3556),
         (StepBudgets(1, 1, 1, 1, 1, 1, 1), 4.6328),
         (StepBudgets(1, 1, 1, 1, 1, 1, 2), 4.5690),
-        (AUTHORS, 2.5594),
-        (StepBudgets(1, 1, 0.5, 0.5, 0.5, 0.5, 1), 3.1327),
-        (StepBudgets(1, 1, 1, 0.2), 2.5558),  # and their client configuration
-        (StepBudgets(1, 1, 1, 0.2, 0.5, 0.5, 1), 3.1006),
-        (StepBudgets(0, 0, 0, 0, 0.5, 0.5, 1), 0.9805),
-        (StepBudgets(0, 0, 0, 0, 0.5, 0.5, 2), 0.9604),
+        (StepBudgets(1, 1, 0.5, 0.5), 2.5594),  # the authors' data-point configuration
+        (StepBudgets(1, 1, 1, 0.2, 0.5, 0.5, 1), 3.1006),  # and their client configuration
         (StepBudgets(0, 0, 0, 0, 0.5, 0.5, 3), 0.9394),
-        (StepBudgets(1, 0, 1, 0), 1.4547),
         (StepBudgets(0, 1, 0, 1), 2.0),
-        (split_epsilon(0.5), 0.4035),
         (split_epsilon(4), 3.2801),
         (split_epsilon(0.5, unit="client"), 0.3669),
-        (split_epsilon(4, unit="client"), 3.0052),
     ],
 )
 def test_total_of_known_configurations(budgets, total):
@@ -113,10 +104,8 @@ def test_mechanisms_are_calibrated_one_by_one():
 @pytest.mark.parametrize(
     "unit, variant, epsilon, n_rounds",
     [
-        ("point", "feddp", 0.05, 3),
         ("point", "feddp", 6.0, 1),
-        ("client", "feddp", 1.0, 0),
-        ("client", "feddp", 0.05, 1),
+        ("client", "feddp", 0.05, 0),
         ("point", "lloyds", 2.0, 3),
         ("client", "given", 0.1, 2),
         ("point", "server", 0.1, 2),
@@ -180,13 +169,6 @@ def test_extreme_budgets_are_planned_exactly(epsilon, mode, sizes):
     assert max(sizes, default=0) < 5_000_000
 
 
-@pytest.mark.parametrize("scale", [1e-4, 1.0, 100.0, 1e6, 1e9])
-def test_totals_of_extreme_step_budgets_stay_small_objects(scale, sizes):
-    budgets = StepBudgets(scale, scale, scale, scale)
-    assert 0 < budgets.total() <= max(budgets.epsilon_sum, 1e-5)
-    assert max(sizes, default=0) < 5_000_000
-
-
 @pytest.fixture
 def sizes(monkeypatch):
     """Sizes of all arrays of probabilities that the library composes."""
@@ -205,12 +187,6 @@ def sizes(monkeypatch):
     return sizes
 
 
-def test_a_budget_below_what_delta_alone_buys_is_refused_by_name():
-    refuses(ValueError, "epsilon=1e-09 is too small at delta=1e-06", planned, epsilon=1e-9)
-    for epsilon in (1e-300, 1e-12, 1e12, 1e300):
-        refuses(ValueError, "epsilon must (lie between|leave each step)", planned, epsilon=epsilon)
-
-
 # --- the inverse ----------------------------------------------------------------------------------
 
 
@@ -224,17 +200,6 @@ def test_inverse_finds_the_known_budgets(unit, needed):
         assert total * (1 - 1e-3) < budgets.total() <= total
         shares = np.array([budgets.outer, budgets.weights, budgets.sums, budgets.counts])
         assert shares / shares.sum() == pytest.approx(PROPORTIONS[unit])
-
-
-@pytest.mark.parametrize("unit, n_rounds, epsilon", [("point", 0, 0.8), ("client", 2, 0.2)])
-def test_few_accountant_calls_and_none_for_the_same_question(unit, n_rounds, epsilon):
-    joint_epsilon.cache_clear()
-    first, _ = planned(unit=unit, epsilon=epsilon, n_rounds=n_rounds)
-    calls = joint_epsilon.cache_info().misses
-    assert calls <= 12
-    assert epsilon * (1 - 1e-3) < first.total_epsilon <= epsilon
-    assert planned(unit=unit, epsilon=epsilon, n_rounds=n_rounds)[0] == first
-    assert joint_epsilon.cache_info().misses == calls
 
 
 def test_budgets_of_rounds_repeat_step_3():
@@ -259,12 +224,6 @@ def test_any_proportions_stay_within_the_total(epsilon, weights):
     assert budgets.outer / budgets.epsilon_sum == pytest.approx(proportions[0])
 
 
-def test_spending_nothing_on_the_subspace_leaves_more_for_the_rest():
-    without = for_total(1.0, proportions=(0, 0.25, 0.5625, 0.1875))  # the same ratios
-    assert without.outer == 0 and without.total() <= 1
-    assert without.sums > for_total(1.0).sums
-
-
 # --- wrong arguments ------------------------------------------------------------------------------
 
 
@@ -272,36 +231,23 @@ def test_spending_nothing_on_the_subspace_leaves_more_for_the_rest():
     "call, message",
     [
         (lambda: split_epsilon(1.0, proportions=(0.3, 0.3, 0.3, 0.3)), "sum to 1"),
-        (lambda: split_epsilon(1.0, proportions=(0.5, 0.5, 0.0)), "sum to 1"),
         (lambda: split_epsilon(1.0, proportions=(1.2, -0.2, 0, 0)), "sum to 1"),
-        (lambda: split_epsilon(1.0, proportions=(float("nan"), 0.5, 0.5, 0)), "proportions"),
-        (lambda: split_epsilon(1.0, proportions=0.5), "proportions"),
         (lambda: split_epsilon(1.0, n_rounds=-1), "n_rounds"),
-        (lambda: split_epsilon(1.0, n_rounds=10**9), "n_rounds"),
+        (lambda: calibrate_budgets(StepBudgets(0, 0, 0, 0), 1.0), "shares"),
+        (lambda: planned(epsilon=1e-9), "epsilon=1e-09 is too small at delta=1e-06"),
+        (lambda: planned(epsilon=1e-300), "epsilon must (lie between|leave each step)"),
+        (lambda: planned(epsilon=1e300), "epsilon must (lie between|leave each step)"),
         (lambda: planned(epsilon=1.0, n_rounds=-1), "n_rounds"),
-        (lambda: split_epsilon(1.0, unit="person"), "unit"),
-        (lambda: planned(epsilon=0.0), "epsilon"),
         (lambda: planned(epsilon=None), "epsilon must be given"),
         (lambda: planned(epsilon=1.0, budgets=ONES), "epsilon must not be given"),
-        (lambda: planned(epsilon=1.0, delta=0.0), "delta"),
         (lambda: planned(budgets=ONES, delta=1e-7), "delta must be that of the budgets"),
         (lambda: planned(budgets=ONES, n_rounds=2), "n_rounds"),
         (lambda: planned(budgets=(1, 1, 1, 1)), "budgets must be a StepBudgets"),
-        (lambda: calibrate_budgets(None, 1.0), "shares"),
-        (lambda: calibrate_budgets(StepBudgets(0, 0, 0, 0), 1.0), "shares"),
         (lambda: plan_of("lloyds", federation(), n_rounds=0), "n_rounds"),
         (lambda: plan_of("lloyds", federation(), budgets=ONES), "budgets must have lloyd_sums"),
-        (lambda: StepBudgets("1", 1, 1, 1), "outer"),
-        (lambda: StepBudgets(1, None, 1, 1), "weights"),
-        (lambda: StepBudgets(1, 1, 1, 1e13), "counts"),
         (lambda: StepBudgets(-1, 1, 1, 1), "outer"),
         (lambda: StepBudgets(1, math.inf, 1, 1), "weights"),
         (lambda: StepBudgets(1, 1, 1, 1, 1, 1, 0), "n_rounds"),
-        (lambda: StepBudgets(1, 1, 1, 1, 0, 0, 2), "n_rounds"),
-        (lambda: StepBudgets(1, 1, 1, 1, 1, 1, -1), "n_rounds"),
-        (lambda: StepBudgets(1, 1, 1, 1, 1, 1, 1.5), "n_rounds"),
-        (lambda: StepBudgets(1, 1, 1, 1, 1, 1, True), "n_rounds"),
-        (lambda: StepBudgets(1, 1, 1, 1, 1, 1, None), "n_rounds"),
     ],
 )
 def test_wrong_budgets_are_refused(call, message):

@@ -1,6 +1,7 @@
 """Wrong use of FedDP-KMeans: refused with a helpful message, before budget, data or message."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from feddp_cases import (
     CLIPS,
     DATA,
     DELTA,
+    ONES,
     ROWS,
     SERVER,
     SIX,
@@ -24,38 +26,27 @@ from feddp_cases import (
 
 from fedclust_helpers import feddp_kmeans as fk
 from fedclust_helpers.accounting import Budget, BudgetExceededError
-from fedclust_helpers.feddp_kmeans import STARTS, StepBudgets
 from studies.feddp_kmeans import theory
 
-# --- server data ----------------------------------------------------------------------------------
 
-
-@pytest.mark.parametrize("variant", ["feddp", "lloyds", "server"])
 @pytest.mark.parametrize(
-    "server, error, message",
+    "server, message",
     [
-        (SERVER[:, :3], ValueError, "server_points must have 4 columns, got 3"),
-        (np.hstack([SERVER, SERVER]), ValueError, "server_points must have 4 columns, got 8"),
-        (SERVER[:2], ValueError, "server_points must hold at least n_clusters=3 rows, got 2"),
-        (SERVER[:0], ValueError, "server_points must have at least one row"),
-        (None, (TypeError, ValueError), "server_points"),
+        (SERVER[:, :3], "server_points must have 4 columns, got 3"),
+        (SERVER[:2], "server_points must hold at least n_clusters=3 rows, got 2"),
+        (SERVER[:0], "server_points must have at least one row"),
+        (None, "server_points"),
     ],
 )
-def test_unusable_server_data(server, error, message, variant):
-    fed = federation()
-    refused(fed, lambda: plan_of(variant, fed, server), error, message)
-
-
-def test_only_sphere_packing_needs_no_server_point_for_each_cluster():
-    for start in STARTS:
+def test_unusable_server_data(server, message):
+    for variant in ("feddp", "lloyds", "server"):
         fed = federation()
-        if start == "sphere_packing":
-            assert start in plan_of("lloyds", fed, SERVER[:2], initial=start).method
-            continue
-        call = lambda f=fed, s=start: plan_of("lloyds", f, SERVER[:2], initial=s)  # noqa: E731
-        refused(fed, call, ValueError, "n_clusters")
-    with pytest.raises(ValueError, match="initial must be one of server_kmeanspp"):
-        plan_of("lloyds", fed, initial="random")
+        refused(
+            fed, lambda v=variant, f=fed: plan_of(v, f, server), (TypeError, ValueError), message
+        )
+    # only sphere packing needs no server point for each cluster
+    packed = plan_of("lloyds", federation(), SERVER[:2], initial="sphere_packing")
+    assert "sphere_packing" in packed.method
 
 
 # --- radius ---------------------------------------------------------------------------------------
@@ -70,12 +61,6 @@ def test_a_radius_below_every_row_clips_all_and_works(unit, clips):
     assert result.epsilon == pytest.approx(SIX.total(), abs=1e-5)
 
 
-@pytest.mark.parametrize("bound", [1e-120, 1e120])
-def test_a_radius_whose_square_is_hardly_a_number(bound):
-    fed = federation(bound=bound)
-    refused(fed, lambda: run(fed), ValueError, "bound between 1e-100 and")
-
-
 def test_rows_in_a_box_have_no_radius():
     """A row of the box has norm up to sqrt(d) bound: the noise would be too small."""
     fed = federation(domain="box")
@@ -84,13 +69,6 @@ def test_rows_in_a_box_have_no_radius():
 
 
 # --- budgets --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", ["weights", "sums", "counts"])
-def test_a_step_that_cannot_be_skipped(name):
-    fed = federation()
-    budgets = StepBudgets(**{"outer": 1, "weights": 1, "sums": 1, "counts": 1} | {name: 0})
-    refused(fed, lambda: run(fed, budgets=budgets), ValueError, f"budgets.{name} must be > 0")
 
 
 @pytest.mark.parametrize("mode", ["teaching", "secure"])
@@ -131,23 +109,6 @@ def test_a_ledger_of_another_adjacency_or_unit():
 # --- other arguments ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "options, message",
-    [
-        ({"n_clusters": 21}, "at least n_clusters=21"), ({"n_clusters": 601}, "n_clusters"),
-        ({"n_rounds": 10**12, "budgets": None, "epsilon": 1.0}, "n_rounds"),
-        ({"budgets": None, "epsilon": None}, "epsilon must be given"),
-        ({"budgets": 1.0}, "budgets must be a StepBudgets"),
-        ({"budgets": None, "epsilon": math.nan}, "epsilon"),
-        ({"budgets": None, "epsilon": 1.0, "delta": 1.0}, "delta"),
-        ({"n_features": 3}, "n_features"), ({"minimum": 3.0}, "minimum"),
-    ],
-)  # fmt: skip
-def test_other_wrong_arguments(options, message):
-    fed = federation()
-    refused(fed, lambda: run(fed, **options), (ValueError, TypeError), message)
-
-
 @pytest.mark.parametrize("other", [None, ROWS, DATA, "ideal"])
 def test_something_that_is_no_federation(other):
     rng, call = np.random.default_rng(0), {"n_clusters": K, "epsilon": 1.0}
@@ -161,3 +122,22 @@ def test_something_that_is_no_federation(other):
         ),
     ):
         refuses(TypeError, "federation must be a SumFederation", wrong)
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"n_clusters": 21}, "at least n_clusters=21"), ({"n_clusters": 601}, "n_clusters"),
+        ({"n_rounds": 10**12, "budgets": None, "epsilon": 1.0}, "n_rounds"),
+        ({"budgets": None, "epsilon": math.nan}, "epsilon"),
+        ({"budgets": None, "epsilon": 1.0, "delta": 1.0}, "delta"),
+        ({"n_features": 3}, "n_features"), ({"minimum": 3.0}, "minimum"),
+        ({"bound": 1e-120}, "bound between 1e-100 and"),
+        *(({"budgets": replace(ONES, **{step: 0})}, f"budgets.{step} must be > 0")
+          for step in ("weights", "sums", "counts")),
+    ],
+)  # fmt: skip
+def test_other_wrong_arguments(options, message):
+    fed = federation(**{word: options[word] for word in options if word == "bound"})
+    call = {word: value for word, value in options.items() if word != "bound"}
+    refused(fed, lambda: run(fed, **call), (ValueError, TypeError), message)

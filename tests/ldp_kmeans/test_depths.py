@@ -1,7 +1,6 @@
 """Depths by a predicted error: its closed forms against draws, and what it chooses."""
 
 import math
-import warnings
 
 import numpy as np
 import pytest
@@ -9,9 +8,7 @@ from conftest import refuses
 from ldp_cases import public_users
 
 from fedclust_helpers import ldp_kmeans as lk
-from fedclust_helpers.datasets import make_ball_mixture
 from fedclust_helpers.federation import simulate
-from fedclust_helpers.kmeans import kmeans_cost
 from fedclust_helpers.ldp_kmeans.depths import CELLS_PER_CLUSTER, FAR, Expected, meet
 
 RUNS = ((1,), (1, 2), (2,), (2, 3), (2, 3, 4), (3,), (3, 4))
@@ -75,42 +72,6 @@ def test_more_users_or_epsilon_ask_finer():
     assert sums == sorted(sums) and sums[0] < 3 <= sums[-1]
 
 
-def test_the_choice_is_near_the_best_of_what_can_be_asked():
-    """Costs of runs, mean of 3 seeds: within 1.25 of the best depths on the geometric mean.
-
-    Seeded; with other seeds of data and coins it was from 1.01 to 1.19, and the worst setting 1.6.
-    """
-    over = []
-    for n, d, epsilon in ((10_000, 2, 1.0), (10_000, 4, 4.0), (50_000, 2, 4.0), (50_000, 6, 1.0)):
-        logs = {run: [] for run in RUNS}
-        for seed in range(3):
-            points = make_ball_mixture(n, d, 5, rng=np.random.default_rng(seed)).points
-            for run in RUNS:
-                users = simulate(points, "local", seed=seed)
-                plan = lk.plan(users, n_clusters=5, epsilon=epsilon, depths=run)
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore", lk.NothingDetectedWarning)
-                    found = lk.run(users, plan, rng=np.random.default_rng(seed))
-                logs[run].append(math.log(kmeans_cost(points, found.centers)))
-        users = simulate(points, "local", seed=0)
-        chosen = depths_of(lk.plan(users, n_clusters=5, epsilon=epsilon))
-        over.append(np.mean(logs[chosen]) - min(map(np.mean, logs.values())))
-    assert np.exp(np.mean(over)) < 1.25 and np.exp(max(over)) < 2
-
-
-def test_a_plan_takes_the_best_depths_and_keeps_those_that_are_given():
-    users = public_users(10**6, 4)
-    plan = lk.plan(users, n_clusters=5, epsilon=1.0)
-    assert depths_of(plan) == expected(10**6, d=4).best()
-    assert depths_of(lk.plan(users, n_clusters=5, epsilon=1.0, depths=(1, 3))) == (1, 3)
-    summed = lk.plan(public_users(10**7, 10), n_clusters=5, epsilon=4.0, depths=(1, 3))
-    assert depths_of(summed) == (1, 3) and summed.broadcasts("depth") == (3,)
-    four = lk.plan_four_rounds(users, n_clusters=5, epsilon=1.0)
-    assert depths_of(four) == expected(0.4 * 10**6, d=4).best()
-    four = lk.plan_four_rounds(users, n_clusters=5, epsilon=1.0, depths=(2,))
-    assert depths_of(four) == (2,)
-
-
 def test_the_epsilon_of_a_report_decides_not_that_of_the_crowd():
     points = np.zeros((20_000, 2))
     asked = {"n_clusters": 5, "epsilon": 0.25}
@@ -125,6 +86,8 @@ def test_every_dimension_has_depths_or_is_refused_in_words():
             made = planner(public_users(10**5, 20), n_clusters=3, epsilon=1.0, n_outputs=d)
             assert depths_of(made)[0] >= 1 and len(depths_of(made)) <= 3
     many = public_users(10**5, 40)
+    given = lk.plan(many, n_clusters=3, epsilon=1.0, n_outputs=2, depths=(1, 3))
+    assert depths_of(given) == (1, 3)
     refuses(ValueError, "depths must", lk.plan, many, n_clusters=3, epsilon=1.0, n_outputs=40)
     refuses(ValueError, "depths must", lk.plan_four_rounds, many, n_clusters=3, epsilon=1.0,
             n_outputs=40)  # fmt: skip

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from conftest import generator
+from conftest import generator, refuses
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -55,17 +55,10 @@ def test_a_point_lies_in_its_cell(d, depth):
         assert np.array_equal(grid.cells(grid.centers(cells, depth), depth), cells)
 
 
-def test_cells_of_the_notes_are_half_open():
-    """Depth p on [-1, 1]^d has side 2^(1-p); borders belong to the upper cell."""
-    grid = NestedGrid(1)
-    assert [grid.cell_side(p) for p in (0, 1, 2, 3)] == [2.0, 1.0, 0.5, 0.25]
-    at = np.array([[-1.0], [-0.5], [0.0], [0.5], [0.5 - 2.0**-40]])
-    assert grid.cells(at, 2).ravel().tolist() == [0, 1, 2, 3, 2]
-    assert grid.corners(grid.cells(at, 2), 2).ravel().tolist() == [-1.0, -0.5, 0.0, 0.5, 0.0]
-
-
-def test_points_outside_go_to_the_nearest_cell():
+def test_borders_belong_to_the_upper_cell_and_points_outside_to_the_nearest():
     grid = NestedGrid(2)
+    borders = np.array([[-1.0], [-0.5], [0.0], [0.5], [0.5 - 2.0**-40]])  # of the upper cell
+    assert NestedGrid(1).cells(borders, 2).ravel().tolist() == [0, 1, 2, 3, 2]
     outside = np.array([[1.0, -1.0], [7.0, 0.1], [-1e200, 1e200], [0.1, -5.0]])
     assert grid.cells(outside, 2).tolist() == [[3, 0], [3, 2], [0, 3], [2, 0]]
     assert NestedGrid(1).cells(outside[:, :1], MAX_DEPTH).max() == 2**MAX_DEPTH - 1
@@ -106,15 +99,6 @@ def test_children_and_ancestors_are_inverse(d):
         assert np.array_equal(grid.ancestors(cells, depth, depth), cells)
 
 
-@pytest.mark.parametrize(("d", "depth"), [(1, 5), (2, 3), (3, 2)])
-def test_all_cells_are_all_cells(d, depth):
-    for grid in some_grids(d):
-        cells = grid.all_cells(depth)
-        expected = list(itertools.product(range(2**depth), repeat=d))
-        assert sorted(map(tuple, cells.tolist())) == expected
-        assert grid.all_cells(0).tolist() == [[0] * d]
-
-
 @pytest.mark.parametrize(("d", "depth"), [(1, 6), (2, 4), (3, 3)])
 @pytest.mark.parametrize("radius", [0.11, 0.5, 1.0])
 def test_meeting_the_ball_against_brute_force(d, depth, radius):
@@ -131,22 +115,6 @@ def test_meeting_the_ball_against_brute_force(d, depth, radius):
         assert sorted(map(tuple, pruned.tolist())) == sorted(map(tuple, cells[meets].tolist()))
 
 
-def test_a_cell_that_touches_the_ball_meets_it():
-    grid = NestedGrid(1, 4.0)
-    assert grid.meets_ball(np.array([[0], [1], [2], [3]]), 2, 1.0).tolist() == [True] * 4
-    assert grid.meets_ball(np.array([[0], [1], [2], [3]]), 2, 0.99).tolist() == [0, 1, 1, 0]
-
-
-@pytest.mark.parametrize("d", [2, 4, 6])
-def test_every_point_of_the_ball_is_in_a_listed_cell(d):
-    rng = generator(d)
-    points = rng.normal(size=(2000, d))
-    points /= np.linalg.norm(points, axis=1, keepdims=True) * rng.choice([1.0, 1.2], (2000, 1))
-    for grid in (NestedGrid(d), NestedGrid.shifted(d, rng=rng)):
-        listed = set(grid.keys(grid.all_cells(2, radius=1.0), 2).tolist())
-        assert set(grid.keys(grid.cells(points, 2), 2).tolist()) <= listed
-
-
 # --- keys -----------------------------------------------------------------------------------------
 
 
@@ -154,62 +122,42 @@ def test_every_point_of_the_ball_is_in_a_listed_cell(d):
 def test_packed_keys_are_unique_and_can_be_unpacked(d, depth):
     grid = NestedGrid(d)
     cells = grid.all_cells(depth)
+    if d * depth <= 6:
+        assert set(map(tuple, cells.tolist())) == set(itertools.product(range(2**depth), repeat=d))
     keys = grid.keys(cells, depth)
     assert keys.dtype == np.uint64
     assert sorted(keys.tolist()) == list(range(2 ** (d * depth)))  # dense: nothing is wasted
     assert np.array_equal(grid.unpack(keys, depth), cells)
 
 
-@pytest.mark.parametrize(("d", "depth"), [(1, 52), (3, 21), (7, 9), (63, 1)])
-def test_keys_up_to_63_bits_are_exact(d, depth):
-    grid = NestedGrid(d)
-    corner_cases = np.array([[0] * d, [2**depth - 1] * d, [1] + [0] * (d - 1), [0] * (d - 1) + [1]])
-    cells = np.concatenate([corner_cases, generator(d).integers(2**depth, size=(200, d))])
-    keys = grid.keys(cells, depth)
-    assert keys.max() < 2**63
-    assert np.array_equal(grid.unpack(keys, depth), cells)
-
-
-@pytest.mark.parametrize(("d", "depth"), [(2, 32), (10, 7), (100, 1)])
-def test_longer_keys_are_hashed_without_collisions(d, depth):
+@pytest.mark.parametrize(("d", "depth"), [(7, 9), (63, 1), (2, 32), (100, 1)])
+def test_keys_of_any_length_are_told_apart(d, depth):
+    """Exact up to 63 bits; longer ones are hashed, chance of any collision 1e-11."""
     grid, rng = NestedGrid(d), generator(d)
     base = rng.integers(2**depth, size=d)
     near = base ^ np.eye(d, dtype=np.int64)  # neighbours that differ in one coordinate
-    cells = np.unique(
-        np.concatenate([rng.integers(2**depth, size=(20_000, d)), base[None], near]), axis=0
-    )
+    cells = np.concatenate([rng.integers(2**depth, size=(20_000, d)), base[None], near])
+    cells = np.unique(cells, axis=0)
     keys = grid.keys(cells, depth)
-    assert len(np.unique(keys)) == len(cells)  # chance of any collision 1e-11
-    top = np.bincount((keys >> np.uint64(56)).astype(int), minlength=256)
-    expected = len(cells) / 256
-    assert ((top - expected) ** 2 / expected).sum() < 384  # chi-square, false alarm 1e-7
-    with pytest.raises(ValueError, match="^depth must leave at most 63 bits to unpack a key"):
-        grid.unpack(keys, depth)
+    assert len(np.unique(keys)) == len(cells)
+    if d * depth <= 63:
+        assert np.array_equal(grid.unpack(keys, depth), cells)
+    else:
+        refuses(ValueError, "^depth must leave at most 63 bits to unpack", grid.unpack, keys, depth)
 
 
 # --- shifted hierarchies --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("d", [1, 2, 5])
-@pytest.mark.parametrize("radius", [1.0, 0.25, 10.0])
-def test_a_shifted_grid_covers_the_ball(d, radius):
-    for seed in range(50):
-        grid = NestedGrid.shifted(d, rng=generator(seed), radius=radius)
-        shift = np.array(grid.shift)
-        assert grid.side == 4 * radius and (np.abs(shift) <= radius).all()
-        axes = np.concatenate([np.eye(d), -np.eye(d)]) * radius
-        assert (axes >= grid.origin).all() and (axes < grid.origin + grid.side).all()
-
-
-def test_the_shift_is_uniform():
+def test_a_shifted_grid_covers_the_ball_and_its_shift_is_uniform():
     """Each axis: mean within 5 standard errors of 0 and variance r^2/3 within 10 %."""
     rng = generator(0)
-    shifts = np.array([NestedGrid.shifted(3, rng=rng, radius=2.0).shift for _ in range(4000)])
+    grids = [NestedGrid.shifted(3, rng=rng, radius=2.0) for _ in range(4000)]
+    shifts = np.array([grid.shift for grid in grids])
     assert (np.abs(shifts.mean(axis=0)) < 5 * math.sqrt(4 / 3 / 4000)).all()
     assert shifts.var(axis=0) == pytest.approx(np.full(3, 4 / 3), rel=0.1)
-    same = NestedGrid.shifted(3, rng=generator(1))
-    assert same == NestedGrid.shifted(3, rng=generator(1))
-    assert same.shift != NestedGrid.shifted(3, rng=generator(2)).shift
+    for grid in grids[:50]:
+        assert (grid.origin <= -2).all() and (grid.origin + grid.side > 2).all()
 
 
 # --- Algorithm 1 ----------------------------------------------------------------------------------

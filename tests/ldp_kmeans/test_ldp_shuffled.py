@@ -55,26 +55,6 @@ def test_the_central_epsilon_is_asked_and_the_local_one_solved(planner, options)
     assert on_wire == plan.n_bytes
 
 
-@pytest.mark.thorough
-def test_parts_of_the_sketch_are_one_shuffle():
-    """Beyond six dimensions users are in two parts, by ticket: all of them are one crowd."""
-    federation, plan = planned(lk.plan_sketch, d=8, epsilon=1.0)
-    assert plan.dial.local_epsilon > acc.local_epsilon_for(N, 1.0, DELTA)
-    assert "by a ticket that it draws" in str(plan)
-    result = lk.run(federation, plan, rng=np.random.default_rng(2))
-    assert 0.99 < result.epsilon <= 1.0
-    counts = {m.name: m.count for m in result.transcript.view("server")}
-    assert counts["bins: ticket"] + counts["spread: ticket"] == N
-    assert furthest(result.centers) < 0.3
-
-
-def test_local_plans_are_what_they_were():
-    for planner in (lk.plan, lk.plan_sketch):
-        _, plan = planned(planner, "local")
-        assert plan.dial.local_epsilon == plan.epsilon == 1.0 and plan.delta == 0.0
-        assert "shuffle" not in str(plan)
-
-
 def test_plans_with_noised_vectors_are_refused_in_a_sentence():
     planners = [lk.plan_four_rounds, lk.plan_gaussian_reports, lk.plan_lloyd, lk.plan_private_mean]
     for planner in planners:

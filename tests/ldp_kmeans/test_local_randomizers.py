@@ -39,11 +39,6 @@ def as_mp(fraction):
         return mp.mpf(fraction.numerator) / fraction.denominator
 
 
-def saturated(epsilon, k=2):
-    """What 53-bit probabilities can give at most: two steps of 2^-53 for all other answers."""
-    return min(epsilon, math.log((2.0**52 - 1) * (k - 1)))
-
-
 def check_ratio(ratio, epsilon):
     """`ratio` (exact) never exceeds e^epsilon, and falls short only by the rounding.
 
@@ -89,25 +84,12 @@ def test_secure_words_come_from_the_operating_system_and_from_nowhere_else(monke
     assert asked == [16] and words.tobytes() == bytes(range(16)) and words.shape == (1, 2)
 
 
-@pytest.mark.parametrize(
-    "mechanism",
-    [lr.RandomizedResponse(2.0, 2), lr.RandomizedResponse(2.0, 5), encodings.UnaryEncoding(2.0, 3)],
-)
-def test_secure_randomisers_ignore_every_seed_and_work(mechanism):
-    values = np.zeros(4000, dtype=int)
-    first, second = (mechanism.randomize(values, rng=SECURE) for _ in range(2))
-    assert not np.array_equal(first, second)
-    estimate = mechanism.estimate(first)
-    # 4000 answers, 5 standard deviations: false alarm about 6e-7 for each of 10 values
-    assert abs(estimate[0] - 4000) < 5 * mechanism.std(4000, 4000)
-    assert (np.abs(estimate[1:]) < 5 * mechanism.std(4000)).all()
-
-
 def test_a_threshold_is_met_by_exactly_its_share_of_words():
     for steps in (0, 1, 2, 12345, 2**52, 2**53 - 1):
         edge = steps << 11
         around = np.array([w for w in (edge - 1, edge) if w >= 0], dtype=np.uint64)
         assert lr.below(around, steps * 2.0**-53).tolist() == [w < edge for w in map(int, around)]
+    assert lr.below(np.array([0, 2**64 - 1], dtype=np.uint64), 1.0).all()
 
 
 @given(st.floats(0, 1), st.booleans())
@@ -119,15 +101,6 @@ def test_rounding_moves_more_than_one_step_to_the_stated_side(probability, up):
     assert moved <= 2 * step
     if 0 < rounded < 1:
         assert moved > step
-
-
-def test_thresholds_of_0_and_1_and_between_steps():
-    words = np.array([0, 2**63, 2**64 - 1], dtype=np.uint64)
-    assert (
-        lr.below(words, 0.0).tolist() == [False] * 3 and lr.below(words, 1.0).tolist() == [True] * 3
-    )
-    for probability in (-(2.0**-53), 1 + 2.0**-52, 2.0**-54, 0.1 + 2.0**-56, NAN, INF):
-        refuses(ValueError, "^probability must be", lr.below, words, probability)
 
 
 # --- equal odds from words ------------------------------------------------------------------------
@@ -171,69 +144,36 @@ def test_a_redraw_may_be_redrawn():
     assert out.tolist() == [[7, 0], [1, 8]] and table[0, 1] == top
 
 
-@pytest.mark.parametrize("k", [3, 11_000, 10**6, 2**40 + 1, 3_700_000_000_000_000_000, 2**62])
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0, 30.0, 45.0])
-def test_the_odds_of_k_ary_response_are_exact_rationals_below_e_to_epsilon(k, epsilon):
+@pytest.mark.parametrize("k", [2, 3, 20, 11_000, 2**40 + 1, 3_700_000_000_000_000_000, 2**62])
+def test_the_odds_of_k_ary_response_are_exact_rationals_below_e_to_epsilon(k):
     """keep is a multiple of 2^-53 and the others share the rest equally: no odds above e^epsilon.
 
-    Proved with rationals and e^epsilon to 60 digits; short of it only by the rounding of keep.
+    In floats the probability itself can be on the wrong side. Random epsilons, those that leave a
+    signal in 53 bits.
     """
-    try:
-        mechanism = lr.RandomizedResponse(epsilon, k)
-    except ValueError as refused:  # too many values for this epsilon in 53 bits
-        assert "large enough to leave a signal" in str(refused)
-        assert (k - 1) / math.exp(epsilon) > 2**49
-        return
-    keep = Fraction(mechanism.keep)
-    assert (keep * 2**53).denominator == 1
-    odds = keep / ((1 - keep) / (k - 1))
-    assert as_mp(odds) <= e_to(epsilon)
-    ideal = Fraction(math.exp(epsilon)) / (Fraction(math.exp(epsilon)) + k - 1)
-    assert ideal - keep <= 5 * Fraction(1, 2**53)
+    drawn = 10 ** np.random.default_rng(k % 99).uniform(-3, 1.7, 300)
+    for epsilon in EPSILONS + drawn.tolist():
+        if (k - 1) / math.exp(epsilon) > 2**49:
+            refuses(ValueError, "large enough to leave a signal", lr.RandomizedResponse, 1e-17, k)
+            continue
+        keep = Fraction(lr.RandomizedResponse(epsilon, k).keep)
+        assert (keep * 2**53).denominator == 1
+        assert as_mp(keep / ((1 - keep) / (k - 1))) <= e_to(epsilon)
+        ideal = Fraction(math.exp(epsilon)) / (Fraction(math.exp(epsilon)) + k - 1)
+        assert ideal - keep <= 5 * Fraction(1, 2**53)
 
 
-@pytest.mark.parametrize("k", [3, 7, 11_000, 3_700_000_000_000_000_000, 2**62])
-def test_the_other_value_is_any_other_with_equal_odds(monkeypatch, k):
-    """From the code: the word of the other value goes through all shifts 1..k-1 in whole rounds."""
-    mechanism = lr.RandomizedResponse(45.0, k)
-    largest = 2**64 // (k - 1) * (k - 1) - 1
-    cases = [0, 1, (k - 2), (k - 1), largest - 1, largest]
-    for value in (0, k // 2, k - 1):
-        for word in cases:
-            queue = [2**64 - 1, word]  # lie; then this shift
-            monkeypatch.setattr(
-                local_randomizers, "random_words",
-                lambda n, rng=None, q=queue: np.full(n, q.pop(0), dtype=np.uint64),
-            )  # fmt: skip
-            (other,) = mechanism.randomize(np.array([value]), rng=None)
-            assert int(other) == (value + 1 + word % (k - 1)) % k != value and queue == []
-        if largest < 2**64 - 1:  # the word beyond is drawn again
-            queue = [2**64 - 1, largest + 1, 2]
-            monkeypatch.setattr(
-                local_randomizers, "random_words",
-                lambda n, rng=None, q=queue: np.full(n, q.pop(0), dtype=np.uint64),
-            )  # fmt: skip
-            (other,) = mechanism.randomize(np.array([value]), rng=None)
-            assert int(other) == (value + 1 + 2 % (k - 1)) % k and queue == []
-
-
-def test_hashes_of_local_hashing_are_drawn_again_beyond_the_last_multiple(monkeypatch):
-    """A public hash owes nothing to privacy, but its values should be equally frequent, too."""
-    hashing = encodings.LocalHashing(1.0, 10, seed=4)
-    g, seen = hashing.response.n_values, []
-    real = encodings.public_coins
-
-    def coins(seed, users):
-        out = real(seed, users)
-        if seed == 0:
-            out[:2] = 2**64 - 1
-        seen.append(seed)
-        return out
-
-    monkeypatch.setattr(encodings, "public_coins", coins)
-    values = hashing._hash(np.arange(6), np.zeros(6, dtype=np.int64))
-    assert g == 4 or seen == [4, 0, 1]
-    assert ((values >= 0) & (values < g)).all()
+def test_the_word_of_another_value_is_drawn_again_beyond_the_last_multiple(monkeypatch):
+    k = 2**62
+    mechanism, largest = lr.RandomizedResponse(45.0, k), 2**64 // (k - 1) * (k - 1) - 1
+    for words, shift in (([largest], largest), ([largest + 1, 2], 2)):
+        queue = [2**64 - 1, *words]  # lie; then these shifts
+        monkeypatch.setattr(
+            local_randomizers, "random_words",
+            lambda n, rng=None, q=queue: np.full(n, q.pop(0), dtype=np.uint64),
+        )  # fmt: skip
+        (other,) = mechanism.randomize(np.array([5]), rng=None)
+        assert int(other) == (6 + shift % (k - 1)) % k and queue == []
 
 
 # --- exact privacy --------------------------------------------------------------------------------
@@ -263,7 +203,7 @@ def exact_keep(monkeypatch, mechanism, value):
     return Fraction(high, 2**64)
 
 
-@pytest.mark.parametrize("k", range(2, 21))
+@pytest.mark.parametrize("k", [2, 3, 5, 12, 20])
 def test_randomized_response_is_exactly_private(monkeypatch, k):
     """The whole channel of the code, word by word: the largest ratio is e^eps, never above it."""
     epsilon = EPSILONS[k % len(EPSILONS)]
@@ -279,33 +219,14 @@ def test_randomized_response_is_exactly_private(monkeypatch, k):
         )
         others = mechanism.randomize(np.full(k - 1, value), rng=None)
         assert sorted(others) == [v for v in range(k) if v != value]
+    stated = np.full((k, k), mechanism.other) + np.eye(k) * (mechanism.keep - mechanism.other)
+    assert mechanism.probabilities() == pytest.approx(stated, rel=1e-12)
     keep = Fraction(mechanism.keep)
     residues = [2**64 // (k - 1) + (r < 2**64 % (k - 1)) for r in range(k - 1)]
     assert sum(residues) == 2**64
     other = [(1 - keep) * Fraction(r, 2**64) for r in residues]
     check_ratio(keep / min(other), epsilon)
     assert max(other) / min(other) < keep / min(other)
-
-
-@pytest.mark.parametrize("k", range(2, 21))
-def test_no_epsilon_is_exceeded_by_rounding(k):
-    """300 random epsilons: computed in floats, the probability itself can be on the wrong side."""
-    rng = np.random.default_rng(k)
-    for epsilon in EPSILONS + [float(e) for e in 10 ** rng.uniform(-3, 1.7, 300)]:
-        keep = Fraction(lr.RandomizedResponse(epsilon, k).keep)
-        least = (1 - keep) * Fraction(2**64 // (k - 1), 2**64)
-        check_ratio(keep / least, epsilon)
-
-
-@pytest.mark.parametrize("k", [2, 3, 20])
-@pytest.mark.parametrize("epsilon", EPSILONS)
-def test_the_stated_channel_is_a_channel(epsilon, k):
-    channel = lr.RandomizedResponse(epsilon, k).probabilities()
-    assert channel.sum(axis=1) == pytest.approx(np.ones(k), abs=1e-15)
-    ratios = channel[:, None, :] / channel[None, :, :]
-    # floats near 1 - 2^-53: the division adds one relative rounding
-    assert ratios.max() <= math.exp(epsilon) * (1 + 1e-15)
-    assert ratios.max() == pytest.approx(math.exp(saturated(epsilon, k)), rel=0.01)
 
 
 def bit_probabilities(mechanism, value):
@@ -315,7 +236,7 @@ def bit_probabilities(mechanism, value):
 
 
 @pytest.mark.parametrize("kind", ["optimized", "symmetric"])
-@pytest.mark.parametrize("k", [2, 3, 5])
+@pytest.mark.parametrize("k", [2, 3])
 def test_unary_encoding_is_exactly_private(kind, k):
     """All 2^k reports of all pairs of values."""
     for epsilon in EPSILONS:
@@ -332,53 +253,6 @@ def test_unary_encoding_is_exactly_private(kind, k):
             assert math.log(largest) == pytest.approx(epsilon, abs=1e-3)
 
 
-@pytest.mark.parametrize("kind", ["optimized", "symmetric"])
-def test_no_epsilon_of_unary_encoding_is_exceeded_by_rounding(kind):
-    for epsilon in 10 ** np.random.default_rng(5).uniform(-3, 1.7, 2000):
-        mechanism = encodings.UnaryEncoding(float(epsilon), 2, kind)
-        keep, flip = Fraction(mechanism.keep), Fraction(mechanism.flip)
-        assert as_mp(keep * (1 - flip) / (flip * (1 - keep))) <= e_to(float(epsilon))
-
-
-def test_the_bits_of_unary_encoding_have_the_stated_probabilities(monkeypatch):
-    mechanism = encodings.UnaryEncoding(1.0, 3, "symmetric")
-    for value, threshold in ((0, mechanism.keep), (1, mechanism.flip)):
-        edge = int(Fraction(threshold) * 2**64)
-        for word, expected in ((edge - 1, True), (edge, False)):
-            monkeypatch.setattr(
-                encodings,
-                "random_words",
-                lambda shape, rng=None, w=word: np.full(shape, w, dtype=np.uint64),
-            )
-            # bit 0 of somebody with value 0, then of somebody with value 1
-            assert mechanism.randomize([value], rng=None)[0, 0] == expected
-
-
-@pytest.mark.parametrize("epsilon", [1e-3, 0.5, 1.0, 2.0, 4.0])
-def test_local_hashing_is_exactly_private_for_every_user(epsilon):
-    """The hash is public, so the ratio holds given each user's own hash function."""
-    mechanism = encodings.LocalHashing(epsilon, 6, seed=3)
-    response = mechanism.response
-    g = response.n_values
-    channel = [
-        [Fraction(response.keep) if x == y else Fraction(0) for y in range(g)] for x in range(g)
-    ]
-    other = (1 - Fraction(response.keep)) * Fraction(2**64 // (g - 1), 2**64)
-    channel = [[p or other for p in row] for row in channel]
-    seen = set()
-    for user in range(40):
-        hashed = mechanism._hash(np.full(6, user), np.arange(6))
-        rows = [channel[x] for x in hashed]
-        pairs = {ab for p, q in itertools.permutations(rows, 2) for ab in zip(p, q, strict=True)}
-        largest = max(a / b for a, b in pairs)
-        seen.add(len(set(hashed)))
-        if len(set(hashed)) == 1:
-            assert largest == 1  # all values look the same to this user
-        else:
-            check_ratio(largest, epsilon)
-    assert max(seen) > 1
-
-
 def test_local_hashing_answers_through_its_response(monkeypatch):
     mechanism = encodings.LocalHashing(2.0, 50, seed=9)
     values, users = np.arange(50), np.arange(100, 150)
@@ -390,16 +264,6 @@ def test_local_hashing_answers_through_its_response(monkeypatch):
     assert mechanism.response.n_values == 8  # e^2 + 1
     assert encodings.LocalHashing(0.1, 50, seed=9).response.n_values == 2
     assert encodings.LocalHashing(40.0, 50, seed=9).response.n_values == round(math.exp(20)) + 1
-
-
-def test_own_hash_functions_are_uniform_and_collide_as_they_should():
-    mechanism = encodings.LocalHashing(math.log(7), 4, seed=11)  # g = 8
-    users = np.arange(200_000)
-    a, b = (mechanism._hash(users, np.full(len(users), v)) for v in (0, 1))
-    assert mechanism.response.n_values == 8
-    joint = np.bincount(8 * a + b, minlength=64)
-    # chi-square with 63 degrees of freedom; false alarm 1e-6 above 141
-    assert ((joint - 3125) ** 2 / 3125).sum() < 141
 
 
 # --- the ledger's view ----------------------------------------------------------------------------
@@ -445,50 +309,18 @@ def population(k):
     return values, np.bincount(values, minlength=k).astype(float)
 
 
-@pytest.mark.parametrize("k", [2, 5, 20])
-@pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0])
-def test_randomized_response_is_unbiased_with_the_stated_spread(epsilon, k):
-    mechanism = lr.RandomizedResponse(epsilon, k)
-    values, truth = population(k)
-    rng = np.random.default_rng([k, int(10 * epsilon)])
-    reports = mechanism.randomize(np.tile(values, REPETITIONS), rng=rng)
-    estimates = [mechanism.estimate(r) for r in reports.reshape(REPETITIONS, USERS)]
-    check_estimates(np.array(estimates), truth, [mechanism.std(USERS, c) for c in truth])
-
-
-@pytest.mark.parametrize("kind", ["optimized", "symmetric"])
 @pytest.mark.parametrize("epsilon", [0.5, 4.0])
-def test_unary_encoding_is_unbiased_with_the_stated_spread(epsilon, kind):
-    mechanism = encodings.UnaryEncoding(epsilon, 5, kind)
-    values, truth = population(5)
-    bits = mechanism.randomize(np.tile(values, REPETITIONS), rng=np.random.default_rng(8))
-    assert bits.shape == (USERS * REPETITIONS, 5) and bits.dtype == bool
-    estimates = [mechanism.estimate(b) for b in bits.reshape(REPETITIONS, USERS, 5)]
+@pytest.mark.parametrize(
+    "make",
+    [lr.RandomizedResponse, lambda e, k: lr.RandomizedResponse(e, 4 * k), encodings.UnaryEncoding,
+     lambda e, k: encodings.UnaryEncoding(e, k, "symmetric")],
+)  # fmt: skip
+def test_estimates_are_unbiased_with_the_stated_spread(epsilon, make):
+    mechanism = make(epsilon, 5)
+    values, truth = population(mechanism.n_values)
+    reports = mechanism.randomize(np.tile(values, REPETITIONS), rng=np.random.default_rng(8))
+    estimates = [mechanism.estimate(r) for r in np.split(reports, REPETITIONS)]
     check_estimates(np.array(estimates), truth, [mechanism.std(USERS, c) for c in truth])
-
-
-@pytest.mark.parametrize("epsilon", [0.5, 1.0, 3.0])
-def test_local_hashing_is_unbiased_with_the_stated_spread(epsilon):
-    """`std` is stated for a value that few hold; a common one has at most that of its response."""
-    mechanism = encodings.LocalHashing(epsilon, 6, seed=21)
-    values, truth = population(5)
-    truth = np.append(truth, 0.0)
-    users = np.arange(USERS * REPETITIONS)  # fresh hash functions in every repetition
-    reports = mechanism.randomize(
-        np.tile(values, REPETITIONS), users, rng=np.random.default_rng(13)
-    )
-    estimates = np.array(
-        [
-            mechanism.estimate(r, u)
-            for r, u in zip(
-                reports.reshape(REPETITIONS, USERS), users.reshape(REPETITIONS, USERS), strict=True
-            )
-        ]
-    )
-    g, keep = mechanism.response.n_values, mechanism.response.keep
-    variance = truth * keep * (1 - keep) + (USERS - truth) / g * (1 - 1 / g)
-    check_estimates(estimates, truth, np.sqrt(variance) / (keep - 1 / g))
-    assert mechanism.std(USERS) == pytest.approx(np.sqrt(variance[-1]) / (keep - 1 / g))
 
 
 # --- how many answers -----------------------------------------------------------------------------
@@ -523,19 +355,14 @@ def test_gaussian_reports_of_the_notes(epsilon):
     assert isinstance(report, Gaussian) and report.adjacency == "replace-one"
     assert report.sensitivity == 2.0 and report.std == pytest.approx(SIGMAS[epsilon], rel=4e-3)
     assert gdp_delta(report.gdp_mu, epsilon) == pytest.approx(DELTA, rel=1e-9)
+    seven = gaussian_report(7.0, epsilon, DELTA)
+    assert (seven.sensitivity, seven.std) == pytest.approx((14, 7 * report.std))
     printed = gaussian_report(1.0, epsilon, DELTA, calibration="as_printed")
     assert printed.sensitivity == 2.0 and printed.std == pytest.approx(PRINTED[epsilon], abs=0.05)
     # for a ball it is a factor 2 more than the classic calibration of the true sensitivity
     c_g = math.sqrt(2 * math.log(1.25 / DELTA))
     assert printed.std == pytest.approx(2 * c_g * 2.0 / epsilon)
     assert gdp_delta(printed.gdp_mu, epsilon) < DELTA
-
-
-@pytest.mark.parametrize("radius", [0.05, 1.0, 7.0])
-def test_the_noise_of_a_report_scales_with_the_bound_alone(radius):
-    report = gaussian_report(radius, 1.0, DELTA)
-    assert report.sensitivity == 2 * radius
-    assert report.std == pytest.approx(radius * gaussian_report(1.0, 1.0, DELTA).std)
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 8.0])
@@ -588,70 +415,3 @@ def test_public_coins_are_splitmix_bit_for_bit():
         assert public_coins(seed, np.array(users)).tolist() == [splitmix(seed, u) for u in users]
     # the first outputs of the reference generator with seed 0
     assert splitmix(0, 1) == 0xE220A8397B1DCDAF and splitmix(0, 2) == 0x6E789E6AA1B965F4
-
-
-def test_public_coins_are_uniform_and_unrelated():
-    n = 2**18
-    coins = public_coins(123456789, np.arange(n))
-    assert len(np.unique(coins)) == n  # a bijection of the user number
-    other = public_coins(987654321, np.arange(n))
-    # seven chi-square scores with 255 degrees of freedom; false alarm 1e-7 each above 384
-    samples = [(coins >> np.uint64(s)) & np.uint64(255) for s in (0, 16, 32, 56)]
-    samples.append((coins ^ np.roll(coins, 1)) >> np.uint64(56))  # neighbours
-    samples.append((coins ^ other) & np.uint64(255))  # two seeds
-    low, high = coins & np.uint64(15), coins >> np.uint64(60)  # row and channel of one coin
-    samples.append(low | (high << np.uint64(4)))
-    for sample in samples:
-        counts = np.bincount(sample.astype(np.int64), minlength=256)
-        assert ((counts - n / 256) ** 2 / (n / 256)).sum() < 384
-
-
-# --- wrong use ------------------------------------------------------------------------------------
-
-RNG = np.random.default_rng(0)
-MAKERS = {
-    "response": lr.RandomizedResponse,
-    "unary": lambda e: encodings.UnaryEncoding(e, 3),
-    "hashing": lambda e: encodings.LocalHashing(e, 3, 1),
-}
-
-
-@pytest.mark.parametrize("maker", MAKERS)
-def test_an_epsilon_without_a_signal_in_53_bits_is_refused(maker):
-    MAKERS[maker](1e-12)
-    refuses(ValueError, "^epsilon must be large enough to leave a signal", MAKERS[maker], 1e-17)
-    MAKERS[maker](700.0), MAKERS[maker](1e5)  # nothing overflows
-
-
-BAD_VALUES = {
-    "floats": ([0.0, 1.0], TypeError, "integers of shape"),
-    "two dimensions": ([[0, 1]], TypeError, "integers of shape"),
-    "a number": (3, TypeError, "integers of shape"),
-    "text": (["0", "1"], TypeError, "integers of shape"),
-    "negative": ([0, -77], ValueError, r"must lie in 0\.\.2$"),
-    "too large": ([0, 77], ValueError, r"must lie in 0\.\.2$"),
-    "beyond 63 bits": (np.array([2**63 + 77], dtype=np.uint64), ValueError, r"must lie in 0\.\.2$"),
-}
-
-
-@pytest.mark.parametrize("case", BAD_VALUES)
-def test_wrong_values_are_named_but_never_quoted(case):
-    values, error, match = BAD_VALUES[case]
-    users = np.arange(2)
-    calls = [
-        ("values", lambda: lr.RandomizedResponse(1.0, 3).randomize(values, rng=RNG)),
-        ("values", lambda: encodings.UnaryEncoding(1.0, 3).randomize(values, rng=RNG)),
-        ("values", lambda: encodings.LocalHashing(1.0, 3, 1).randomize(values, users, rng=RNG)),
-        ("reports", lambda: lr.RandomizedResponse(1.0, 3).estimate(values)),
-        ("answers", lambda: lr.check_values(values, 3, "answers")),
-    ]
-    for name, call in calls:
-        with pytest.raises(error, match=f"^{name} .*{match}") as caught:
-            call()
-        assert "77" not in str(caught.value)
-
-
-def test_values_may_be_any_integers():
-    for dtype in (bool, np.uint8, np.int32, np.uint64):
-        checked = lr.check_values(np.array([0, 1, 1], dtype=dtype), 2)
-        assert checked.dtype == np.int64 and checked.tolist() == [0, 1, 1]

@@ -7,12 +7,10 @@ import mpmath as mp
 import numpy as np
 import pytest
 from conftest import first_of, refuses
-from dp_accounting.rdp import RdpAccountant
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fedclust_helpers.accounting import (
-    ADJACENCIES,
     PrivacyLedger,
     Sampling,
     gdp_epsilon,
@@ -20,7 +18,6 @@ from fedclust_helpers.accounting import (
 )
 from fedclust_helpers.mechanisms import Gaussian
 from fedclust_helpers.rr_cluster.accounting import (
-    ACCOUNTANTS,
     LIBRARY,
     calibrate,
     calibrate_identifiers,
@@ -41,18 +38,6 @@ NOTES_ORDERS = (1.75, 2.25, 2.5, 3.5, 4.5, *range(2, 65), *range(72, 257, 8))
 
 # sigma_eff at q = 0.1, delta = 1e-3: (rounds, epsilon) -> paper, paper_tight, wor_rdp, poisson_rdp
 # (the last with the few orders above), poisson_pld, poisson_pld_replace
-TABLE = {
-    (50, 2): (6.040, 3.062, 2.474, 1.473, 1.318, 2.038),
-    (50, 4): (1.808, 1.534, 1.521, 1.007, 0.910, 1.181),
-    (50, 8): (1.007, 0.940, 0.940, 0.723, 0.662, 0.756),
-    (100, 2): (None, 5.531, 3.385, 1.861, 1.674, 2.880),
-    (100, 4): (2.572, 2.120, 1.995, 1.204, 1.100, 1.638),
-    (100, 8): (1.365, 1.269, 1.269, 0.846, 0.778, 0.981),
-    (200, 2): (None, None, 4.699, 2.458, None, None),
-    (200, 4): (3.959, 3.112, 2.703, 1.517, None, None),
-    (200, 8): (1.833, 1.683, 1.662, 1.016, None, None),
-}
-both = pytest.mark.parametrize(("rounds", "epsilon"), TABLE)
 
 
 def exact_bracket(alpha, curve, rate, epsilon_inf=None):
@@ -79,8 +64,8 @@ def exact_gaussian(alpha, sigma, rate):
 # --- Theorem 4.2 ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("alpha", [2, 3, 8, 64, 256])
-@pytest.mark.parametrize("sigma", [0.3, 1.0, 3.0, 1e4])
+@pytest.mark.parametrize("alpha", [2, 3, 64, 256])
+@pytest.mark.parametrize("sigma", [0.3, 1.0, 1e4, math.inf])
 @pytest.mark.parametrize("rate", [0.001, 0.1, 1.0])
 def test_theorem_4_2_against_high_precision(alpha, sigma, rate):
     with mp.workdps(50):
@@ -90,88 +75,28 @@ def test_theorem_4_2_against_high_precision(alpha, sigma, rate):
     assert theorem_4_2_rdp(alpha, sigma, rate) == pytest.approx(float(exact), rel=1e-10, abs=1e-15)
 
 
-def test_without_noise_left_the_terms_from_three_on_stay():
-    limit = theorem_4_2_rdp(8, math.inf, 0.1)
-    exact = math.log1p(2 * sum(0.1**j * math.comb(8, j) for j in range(3, 9))) / 7
-    assert limit == pytest.approx(exact, rel=1e-12)
-    assert theorem_4_2_rdp(2, math.inf, 0.1) == 0.0
-
-
-@pytest.mark.parametrize(("rate", "cohort"), [(0.1, 100), (0.01, 10)])
-def test_r5_equals_the_library_where_noise_is_small(rate, cohort):
-    orders = list(range(2, 65))
-
-    def library(sigma):
-        accountant = RdpAccountant(orders, dpa.NeighboringRelation.REPLACE_ONE)
-        gaussian = dpa.GaussianDpEvent(sigma)
-        accountant.compose(dpa.SampledWithoutReplacementDpEvent(1000, cohort, gaussian))
-        return accountant.rdp
-
-    def printed(sigma):
-        return np.array([theorem_4_2_rdp(a, sigma, rate) for a in orders])
-
-    np.testing.assert_allclose(printed(1.0), library(1.0), rtol=1e-12)
-    if rate == 0.1:  # more noise: the library has a refinement for Gaussians
-        assert (printed(2.0) / library(2.0)).max() == pytest.approx(1.40, abs=0.01)
-        assert (printed(4.0) / library(4.0)).max() == pytest.approx(3.7, abs=0.1)
-        assert (printed(4.0) >= library(4.0) * (1 - 1e-12)).all()
-
-
-@pytest.mark.parametrize(
-    ("rate", "rounds", "sigma", "expected"),
-    [
-        (0.1, 100, 1, (12.20, 10.81, 10.81, 5.67, 4.78)),
-        (0.1, 100, 2, (5.05, 4.30, 3.99, 1.80, 1.54)),
-        (0.1, 200, 4, (3.98, 3.23, 2.44, 1.08, 0.93)),
-        (0.01, 1000, 1, (3.19, 2.57, 2.57, 1.39, 1.16)),
-    ],
-)
-def test_r6_epsilon_of_a_given_noise(rate, rounds, sigma, expected):
-    run = dict(delta=DELTA, n_rounds=rounds, n_clients=1000, cohort=round(1000 * rate))
-    names = ("paper", "paper_tight", "wor_rdp", "poisson_rdp", "poisson_pld")
-    found = [certified_epsilon(sigma, accountant=name, **run) for name in names]
-    assert found == pytest.approx(expected, abs=0.016)
-
-
 # --- calibration ----------------------------------------------------------------------------------
 
 
-@both
-@pytest.mark.parametrize("column", [0, 1])
-def test_table_of_noise_for_the_paper(rounds, epsilon, column):
-    accountant, sigma = list(ACCOUNTANTS)[column], TABLE[rounds, epsilon][column]
-    if sigma is None:
-        with pytest.raises(ValueError, match="floor"):
-            calibrate(epsilon, DELTA, n_rounds=rounds, accountant=accountant, **PEOPLE)
-    else:
-        found = calibrate(epsilon, DELTA, n_rounds=rounds, accountant=accountant, **PEOPLE)
-        assert found == pytest.approx(sigma, abs=6e-4)
-
-
-@both
-def test_table_of_noise_for_the_library_by_rdp(rounds, epsilon):
-    """The noise of the table costs what it was made for (rounded to three digits)."""
-    wor, poisson = TABLE[rounds, epsilon][2:4]
-    events = (
-        (dpa.SampledWithoutReplacementDpEvent(1000, 100, dpa.GaussianDpEvent(wor)), "replace-one",
-         range(2, 65)),
-        (dpa.PoissonSampledDpEvent(0.1, dpa.GaussianDpEvent(poisson)), "add/remove", NOTES_ORDERS),
-    )  # fmt: skip
-    for event, adjacency, orders in events:
-        cost = event_epsilon(event, adjacency, rounds, DELTA, orders=list(orders))
-        assert cost == pytest.approx(epsilon, rel=2e-3)
-
-
-@pytest.mark.thorough
-@both
-def test_table_of_noise_for_the_library_by_pld(rounds, epsilon):
-    for column, accountant in ((4, "poisson_pld"), (5, "poisson_pld_replace")):
-        sigma = TABLE[rounds, epsilon][column]
-        if sigma is not None:
-            cost = certified_epsilon(
-                sigma, delta=DELTA, n_rounds=rounds, accountant=accountant, **PEOPLE
-            )
-            assert cost == pytest.approx(epsilon, rel=2e-3)
+@pytest.mark.parametrize(
+    ("rounds", "accountant", "floor", "epsilon", "sigma"),
+    [
+        (50, "paper", 1.77, 4, 1.808), (50, "paper_tight", 1.26, 2, 3.062),
+        (200, "paper", 2.77, 8, 1.833), (200, "paper_tight", 2.10, 4, 3.112),
+    ],
+)  # fmt: skip
+def test_the_paper_s_noise_and_the_floor_below_which_none_suffices(
+    rounds, accountant, floor, epsilon, sigma
+):
+    run = dict(n_rounds=rounds, accountant=accountant, **PEOPLE)
+    assert floor_epsilon(delta=DELTA, **run) == pytest.approx(floor, abs=0.006)
+    assert certified_epsilon(1e6, delta=DELTA, **run) == pytest.approx(floor, abs=0.006)
+    assert calibrate(epsilon, DELTA, **run) == pytest.approx(sigma, abs=6e-4)
+    refuses(ValueError, r"epsilon must be > \d\.\d+ .*floor", calibrate, floor - 0.1, DELTA, **run)
+    assert all(
+        floor_epsilon(delta=DELTA, n_rounds=rounds, accountant=name, **PEOPLE) == 0
+        for name in LIBRARY
+    )
 
 
 @pytest.mark.parametrize(
@@ -182,35 +107,6 @@ def test_calibrated_noise_costs_at_most_epsilon_and_a_little_less_costs_more(acc
     sigma = calibrate(1.5, DELTA, **run)
     assert certified_epsilon(sigma, delta=DELTA, **run) <= 1.5
     assert certified_epsilon(sigma * (1 - 2e-5), delta=DELTA, **run) > 1.5
-
-
-@pytest.mark.parametrize(
-    ("rounds", "printed", "tight"),
-    [
-        (10, 1.01, 0.69),
-        (20, 1.31, 0.90),
-        (50, 1.77, 1.26),
-        (75, 2.01, 1.47),
-        (100, 2.23, 1.62),
-        (150, 2.51, 1.88),
-        (200, 2.77, 2.10),
-        (500, 3.66, 2.91),
-    ],
-)
-def test_floors_of_theorem_4_2(rounds, printed, tight):
-    run = dict(delta=DELTA, n_rounds=rounds, **PEOPLE)
-    assert floor_epsilon(accountant="paper", **run) == pytest.approx(printed, abs=0.006)
-    assert floor_epsilon(accountant="paper_tight", **run) == pytest.approx(tight, abs=0.006)
-    assert all(floor_epsilon(accountant=name, **run) == 0 for name in LIBRARY)
-
-
-def test_no_noise_reaches_epsilon_two_in_100_rounds_and_the_error_says_the_floor():
-    run = dict(delta=DELTA, n_rounds=100, accountant="paper", **PEOPLE)
-    assert certified_epsilon(1e6, **run) == pytest.approx(2.226, abs=1e-3)
-    with pytest.raises(ValueError, match=r"epsilon must be > 2\.226 .*floor"):
-        calibrate(2.0, DELTA, n_rounds=100, accountant="paper", **PEOPLE)
-    with pytest.raises(ValueError, match=r"> 0\.0\d+ .*floor"):  # tiny delta, few Renyi orders
-        calibrate(0.01, 1e-12, n_rounds=1, accountant="wor_rdp", **PEOPLE)
 
 
 # --- everybody takes part -------------------------------------------------------------------------
@@ -285,15 +181,6 @@ def test_poisson_rounds_cost_the_same_in_the_ledger(method):
     assert ledger.epsilon(DELTA, method=method) == pytest.approx(expected, rel=1e-9)
 
 
-def test_relation_and_sampling_go_together_as_in_the_ledger():
-    assert set(LIBRARY) < set(ACCOUNTANTS)
-    for name, accountant in ACCOUNTANTS.items():
-        assert accountant.adjacency in ADJACENCIES
-        assert accountant.sampling in ("fixed", "poisson")
-        together = (accountant.adjacency == "replace-one") == (accountant.sampling == "fixed")
-        assert together == (name != "poisson_pld_replace")  # which is secondary
-
-
 # --- identifiers of a pure mechanism --------------------------------------------------------------
 
 
@@ -352,16 +239,3 @@ def test_calibrated_identifiers_use_up_the_budget(amplified):
     assert mixed_epsilon(sigma, found, delta=DELTA, **run) <= 4.0
     with pytest.raises(ValueError, match="sigma_theta=1 costs"):
         calibrate_identifiers(4.0, DELTA, sigma_theta=1.0, **run)
-
-
-# --- wrong use ------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "change",
-    [{"cohort": 1001}, {"cohort": 0}, {"n_rounds": 0}, {"delta": 0.0}, {"epsilon": 0.0},
-     {"epsilon": math.inf}, {"accountant": "best"}],
-)  # fmt: skip
-def test_calibrate_refuses(change):
-    good = dict(epsilon=2.0, delta=DELTA, n_rounds=50, accountant="wor_rdp", **PEOPLE)
-    refuses(ValueError, next(iter(change)), calibrate, **good | change)

@@ -7,11 +7,9 @@ import itertools
 import math
 from typing import Any
 
-import dp_accounting as dpa
 import numpy as np
 import pytest
-from conftest import first_of, refuses
-from dp_accounting.rdp import RdpAccountant
+from conftest import refuses
 from hypothesis import given
 from hypothesis import strategies as st
 from rr_cases import (
@@ -22,7 +20,6 @@ from rr_cases import (
     P,
     Table,
     clients,
-    diagnosed,
     dp_fedavg,
     dp_fedper,
     federation,
@@ -34,15 +31,11 @@ from rr_cases import (
 from scipy import stats
 
 from fedclust_helpers import rr_cluster as rr
-from fedclust_helpers.accounting import PrivacyLedger, Sampling
+from fedclust_helpers.accounting import PrivacyLedger
 from fedclust_helpers.client_statistics import (
     ADDITIVE_UPDATES,
     CLIENT_UPDATES,
     MODEL_BLOCKS,
-    NEAREST_UPDATES,
-    SHARED_UPDATE,
-    STATISTICS,
-    ClientMemory,
 )
 from fedclust_helpers.client_statistics.models import batch_of, blocks_sensitivity
 from fedclust_helpers.federation import ClientData, TrustModelError, simulate
@@ -104,23 +97,7 @@ def test_strict_rebalancing(sizes, min_size, seed):
         assert (np.array(sizes)[np.unique(before[out != before])] > wanted).all()
 
 
-def test_no_minimum_or_no_rule_is_the_identity(rng):
-    clusters = np.zeros(10, dtype=np.int64)
-    for arguments in ({"min_size": 0}, {"min_size": 3, "rule": "off"}):
-        assert np.array_equal(rr.rebalance(clusters, 3, rng=rng, **arguments), clusters)
-    assert len(rr.rebalance(np.zeros(0, dtype=np.int64), 3, 5, rng=rng)) == 0
-
-
 # --- identifiers ----------------------------------------------------------------------------------
-
-
-def test_two_identifiers_differ_by_sqrt_2():
-    needed = CLIENT_UPDATES.sensitivity_of(
-        "identifiers", 2, "replace-one", clip=1.0, model=MODEL, n_features=P
-    )
-    eye = np.eye(4)
-    worst = max(np.linalg.norm(a - b) for a in eye for b in eye)
-    assert needed == worst == math.sqrt(2)
 
 
 @pytest.mark.parametrize(("k", "s", "expected"), [(2, 0.5, 0.921), (2, 1.5, 0.681),
@@ -135,6 +112,7 @@ def test_probability_of_the_right_identifier(rng, k, s, expected, kind):
         rr.plan, f, Table(k, 2), n_clusters=k, sigma=sigma / math.sqrt(2), identifiers=kind,
         initial=np.zeros((k, 2)), **RUN | {"cohort": 2000, "n_rounds": 10},
     )  # fmt: skip
+    assert made.mechanisms[0][0].sensitivity == math.sqrt(2)  # of two identifiers
     assert made.mechanisms[0][0].std == pytest.approx(s) and made.mechanisms[0][0].gdp_mu == (
         pytest.approx(math.sqrt(2) / s)
     )
@@ -213,20 +191,6 @@ def test_sums_only_sensitivity_by_brute_force(k):
             assert np.allclose(both - base, own[s], atol=1e-12)
 
 
-def test_identifier_and_update_of_each_client(rng):
-    models = MODEL.initial(3, rng=rng)
-    ids, updates = CLIENT_UPDATES.compute(
-        DATA.points, DATA.offsets, labels=DATA.labels, model=MODEL, models=models, clip=100.0,
-        n_steps=5, learning_rate=0.3,
-    )  # fmt: skip
-    batch = batch_for()
-    choice = MODEL.losses(models, batch).argmin(axis=1)
-    assert np.array_equal(ids, np.eye(3)[choice])
-    trained = MODEL.train(models[choice], batch, n_steps=5, learning_rate=0.3)
-    assert np.allclose(updates, trained - models[choice], atol=1e-14)
-    assert {s.name for s in (CLIENT_UPDATES, MODEL_BLOCKS, SHARED_UPDATE)} <= set(STATISTICS)
-
-
 # --- Algorithm 2 ----------------------------------------------------------------------------------
 
 
@@ -256,56 +220,15 @@ def test_a_round_without_noise_is_the_mean_update_of_each_cluster(rng):
 
 
 def test_a_cluster_without_a_client_keeps_its_model():
-    result = rr_cluster(
-        federation(), MODEL, n_clusters=2, epsilon=math.inf, rebalance="off", initial=FAR, **RUN
-    )
-    assert np.array_equal(result.models[1], FAR[1]) and (result.sizes[:, 1] == 0).all()
+    run = {"n_clusters": 2, "initial": FAR} | RUN
     # with a finite budget too: no noise is added to a model without a divisor
-    exact = rr_cluster(
-        federation(), MODEL, n_clusters=2, sigma=0.1, identifiers="exact", rebalance="off",
-        initial=FAR, **RUN,
-    )  # fmt: skip
-    assert np.array_equal(exact.models[1], FAR[1]) and exact.epsilon == math.inf
-    filled = rr_cluster(
-        federation(), MODEL, n_clusters=2, epsilon=math.inf, min_size=5, initial=FAR, **RUN
-    )
+    for noise in ({"epsilon": math.inf}, {"sigma": 0.1, "identifiers": "exact"}):
+        result = rr_cluster(federation(), MODEL, rebalance="off", **noise, **run)
+        assert np.array_equal(result.models[1], FAR[1]) and (result.sizes[:, 1] == 0).all()
+        assert result.epsilon == math.inf
+    filled = rr_cluster(federation(), MODEL, epsilon=math.inf, min_size=5, **run)
     assert (filled.sizes[:, 1] >= 5).all() and filled.moved[0] == 5
     assert not np.array_equal(filled.models[1], FAR[1])
-
-
-def big(m=400):
-    return clients(m, 2, groups=4, seed=3)[0]
-
-
-@pytest.mark.parametrize("epsilon", [2.0, 8.0])
-def test_with_noised_identifiers_it_is_dp_ifca_bit_for_bit(epsilon):
-    """100 of 1000 clients a round, k = 4: noise spreads the identifiers, nobody is short of 8."""
-    data = big(1000)
-    run = {"n_clusters": 4, "n_rounds": 10, "delta": 1e-3, "cohort": 100, "clip": 0.3}
-    for kind in ("printed", "corrected"):
-        results = [
-            diagnosed(
-                federation(data), MODEL, sigma={2.0: 2.474, 8.0: 0.940}[epsilon], identifiers=kind,
-                **rule, **run,
-            )
-            for rule in ({"rebalance": "off"}, {"min_size": 4}, {"min_size": 8})
-        ]  # fmt: skip
-        first, seen = results[0]
-        assert all(np.array_equal(r.models, first.models) for r, _ in results)
-        assert all(r.moved.sum() == 0 for r, _ in results)
-        assert first.plan.method == "ifca" and results[2][0].plan.method == "rr_ifca"
-        assert 0.45 < seen.flip_rate.mean() < 0.75
-
-
-def test_with_exact_identifiers_it_acts():
-    one_sided = np.repeat(MODEL.initial(1, rng=np.random.default_rng(0)), 4, axis=0)
-    one_sided[1:, -C:] += 40 * np.eye(C)[:3]
-    result, seen = diagnosed(
-        federation(), MODEL, n_clusters=4, epsilon=math.inf, min_size=8, initial=one_sided, **RUN
-    )
-    assert (result.sizes >= 8).all() and (result.sizes.sum(axis=1) == 40).all()
-    assert result.moved[0] > 0 and (seen.flip_rate == 0).all()
-    assert seen.true_sizes.min() < 8
 
 
 @pytest.mark.parametrize("clusterer", ["ifca", "fesem", "fedcam"])
@@ -344,28 +267,16 @@ def test_printed_identifiers_really_cost_more(sigma, nominal, true):
         assert len(made.releases) == 50
 
 
-def test_the_result_says_what_the_run_cost():
-    f = federation()
-    first = rr_cluster(f, MODEL, n_clusters=2, epsilon=3.0, accountant="wor_rdp", **RUN)
-    second = rr_cluster(
-        f, MODEL, n_clusters=2, sigma=first.plan.dial.sigma, identifiers="printed", **RUN
-    )
-    assert 2.99 < first.epsilon <= 3.0 and first.plan.epsilon == 3.0
-    assert second.epsilon > 3.5 and second.plan.epsilon == second.epsilon
-    assert len(f.ledger.releases) == 12 and len(first.ledger.releases) == 6
-    account = RdpAccountant(list(range(2, 33)), dpa.NeighboringRelation.REPLACE_ONE)
-    event = dpa.SampledWithoutReplacementDpEvent(60, 40, dpa.GaussianDpEvent(first.plan.dial.sigma))
-    account.compose(event, 6)
-    assert np.isclose(first.epsilon, account.get_epsilon(1e-3), rtol=1e-9)
-    assert not first.private and "seed" in first.warning
-
-
 @pytest.mark.parametrize("kind", ["krr", "exponential"])
 def test_random_answers_are_calibrated_by_theorem_4_2(kind):
     few = RUN | {"n_clusters": 2, "cohort": 20, "identifiers": kind}
     data, _ = clients(300, 2)
     result = rr_cluster(federation(data), MODEL, epsilon=4.0, **few)
     assert 3.999 < result.epsilon <= 4.0 and result.plan.dial.amplified
+    # two of three clients a round: Theorem 4.2 is worse than nothing
+    plain = rr_cluster(federation(), MODEL, epsilon=4.0, **few | {"cohort": 40})
+    assert not plain.plan.dial.amplified
+    assert 3.2 < plain.epsilon <= min(4.0, plain.ledger.epsilon(1e-3))
     # the ledger amplifies nothing in such a round, the sums neither
     assert result.ledger.epsilon(1e-3) > 1.5 * result.epsilon
     assert result.ledger.releases[0].sampling is not None
@@ -373,17 +284,6 @@ def test_random_answers_are_calibrated_by_theorem_4_2(kind):
     assert exact.epsilon == math.inf
     refuses(ValueError, "sigma must be None", rr_cluster, federation(), MODEL, sigma=1.0, **few)
     refuses(ValueError, "epsilon or sigma", rr_cluster, federation(), MODEL, **few)
-
-
-@pytest.mark.parametrize(("m", "epsilon", "cohort"), [(60, 4.0, 40), (300, 0.3, 20)])
-def test_random_answers_without_amplification(m, epsilon, cohort):
-    """Where Theorem 4.2 is worse than nothing (2/3 of all clients), or cannot go (its floor)."""
-    result = rr_cluster(
-        federation(clients(m, 2)[0]), MODEL, n_clusters=2, epsilon=epsilon, identifiers="krr",
-        **RUN | {"cohort": cohort},
-    )  # fmt: skip
-    assert not result.plan.dial.amplified
-    assert 0.8 * epsilon < result.epsilon <= min(epsilon, result.ledger.epsilon(1e-3))
 
 
 def test_clustering_finds_what_one_model_cannot():
@@ -415,30 +315,6 @@ def test_fesem_moves_models_to_the_mean_of_their_members(rng):
             assert np.allclose(result.models[j], trained[nearest == j].mean(axis=0), atol=1e-10)
     assert np.array_equal(f.client_memory.get("fesem"), nearest)
     assert not [m for m in f.transcript.messages if "fesem" in m.name]
-
-
-def test_fesem_starts_from_the_model_chosen_last(rng):
-    models, memory = MODEL.initial(3, rng=rng), ClientMemory(60)
-    arguments = {
-        "labels": DATA.labels, "memory": memory, "model": MODEL, "models": models, "clip": 100.0,
-        "n_steps": 1, "learning_rate": 1e-3,
-    }  # fmt: skip
-    start = rng.integers(0, 3, 60)
-    memory.put("fesem", start)
-    ids, _ = NEAREST_UPDATES.compute(DATA.points, DATA.offsets, **arguments)
-    assert np.array_equal(ids.argmax(axis=1), start)  # a tiny step leaves it the nearest
-
-
-def test_fesem_recovers_groups_from_close_models():
-    run = RUN | {"n_rounds": 30, "clip": 5.0, "clusterer": "fesem", "n_clusters": 2}
-    close = rr_cluster(federation(), MODEL, epsilon=math.inf, rebalance="off", **run)
-    found = rr.evaluate(MODEL, close.models, DATA, DATA, GROUPS)
-    assert found.accuracy > 0.95 and found.groups_alone == 2
-    # unrelated models: every client stays with the one drawn first, a mixture of both groups
-    f, far = federation(), 20 * MODEL.initial(2, rng=np.random.default_rng(0))
-    first = coins().integers(2, size=60)
-    rr_cluster(f, MODEL, epsilon=math.inf, rebalance="off", initial=far, **run | {"n_rounds": 2})
-    assert np.array_equal(f.client_memory.get("fesem"), first)
 
 
 def test_fedcam_clips_both_updates_jointly(rng):
@@ -491,31 +367,24 @@ def test_fedcam_averages_the_common_model_over_all():
         assert 0 <= score.accuracy <= 1
 
 
-def test_fedcam_needs_outputs():
-    with pytest.raises(TypeError, match="outputs"):
-        rr_cluster(federation(), Table(2, 3), n_clusters=2, epsilon=1.0, clusterer="fedcam", **RUN)
-
-
 # --- sums only ------------------------------------------------------------------------------------
 
 SCHEMES = [("poisson", "add/remove"), ("fixed", "replace-one")]
 
 
-@pytest.mark.parametrize(("sampling", "adjacency"), SCHEMES)
-def test_all_trust_models_give_the_same_run(sampling, adjacency):
-    runs = {
-        trust: sums_only(
+@pytest.mark.parametrize("adjacency", ["add/remove", "replace-one"])
+def test_all_trust_models_give_the_same_run(adjacency):
+    reference, ideal, masked = (
+        sums_only(
             federation(trust=trust, adjacency=adjacency), MODEL, n_clusters=2, sigma=0.6,
             min_size=4, **RUN | {"cohort": 60},
         )
         for trust in ("trusted", "ideal", "masked")
-    }  # fmt: skip
-    reference = runs["trusted"]
-    for trust, tolerance in (("ideal", 1e-11), ("masked", 1e-6)):
-        assert np.abs(runs[trust].models - reference.models).max() <= tolerance
-        assert np.abs(runs[trust].sizes - reference.sizes).max() <= tolerance
-        assert runs[trust].reseeded == reference.reseeded
-    assert np.isclose(reference.epsilon, runs["masked"].epsilon, rtol=1e-9)
+    )  # fmt: skip
+    assert np.abs(ideal.models - reference.models).max() <= 1e-11
+    assert np.abs(masked.models - reference.models).max() <= 1e-6
+    assert ideal.reseeded == masked.reseeded == reference.reseeded
+    assert np.isclose(reference.epsilon, masked.epsilon, rtol=1e-9)
 
 
 @pytest.mark.parametrize(("sampling", "adjacency"), SCHEMES)
@@ -552,17 +421,6 @@ def test_counts_take_their_share_under_add_remove():
     s1, s2 = mechanism.std / 0.5, mechanism.std / weight
     assert np.isclose(1 / s1**2 + 1 / s2**2, 1 / 1.5**2) and np.isclose(1 / s2**2, 0.1 / 1.5**2)
     assert np.isclose(s1, 1.054 * 1.5, rtol=1e-3) and np.isclose(s2, 3.162 * 1.5, rtol=1e-3)
-
-
-@pytest.mark.parametrize("accountant", first_of(["poisson_rdp", "poisson_pld"]))
-def test_a_run_costs_what_it_was_calibrated_for(accountant):
-    result = sums_only(
-        federation(trust="ideal", adjacency="add/remove"), MODEL, n_clusters=2, epsilon=2.0,
-        accountant=accountant, **RUN,
-    )  # fmt: skip
-    assert 1.98 < result.epsilon <= 2.0
-    lines = result.ledger.releases
-    assert len(lines) == 6 and {r.sampling for r in lines} == {Sampling("poisson", rate=40 / 60)}
 
 
 def test_an_empty_cohort_is_no_error():
@@ -604,15 +462,6 @@ def reseeding(n_rounds=30, k=3):
     return Reseeding(k, 2.0, n_rounds)
 
 
-def test_nothing_is_drawn_while_every_model_lives(rng):
-    reseed, state = reseeding(), rng.bit_generator.state
-    models = np.arange(6.0).reshape(3, 2)
-    for t in range(10):
-        assert not reseed.observe(np.array([5.0, 3.0, 9.0])).any()
-        assert reseed.act(t, models, rng=rng) == (models, None)
-    assert rng.bit_generator.state == state
-
-
 def test_a_dead_model_is_replaced_by_half_of_the_largest(rng):
     reseed, models = reseeding(), np.arange(6.0).reshape(3, 2)
     for t in range(3):
@@ -640,22 +489,6 @@ def test_at_most_one_model_in_three_rounds_and_none_late(rng):
         models, event = reseed.act(t, models, rng=rng)
         events += [] if event is None else [event[0]]
     assert events and min(np.diff(events)) >= 3 and max(events) < 18
-
-
-def test_reseeding_cures_collapse():
-    start = np.repeat(MODEL.initial(1, rng=np.random.default_rng(0)), 2, axis=0)
-    start[1, -C:] = [50.0, -50.0, 0.0]
-    start[1, 0] = 30.0  # dead from the first round on
-    found = {}
-    for reseed in (False, True):
-        result = sums_only(
-            federation(trust="ideal", adjacency="add/remove"), MODEL, n_clusters=2, sigma=0.3,
-            min_size=4, reseed=reseed, initial=start, **RUN | {"n_rounds": 40, "clip": 1.0},
-        )  # fmt: skip
-        found[reseed] = rr.evaluate(MODEL, result.models, DATA, DATA, GROUPS)
-        assert (len(result.reseeded) > 0) == reseed
-    assert found[False].models_used == 1 and found[True].groups_alone == 2
-    assert found[True].accuracy > found[False].accuracy + 0.2
 
 
 # --- baselines ------------------------------------------------------------------------------------
@@ -734,48 +567,46 @@ ALGORITHMS: dict[str, Any] = {
     "fedavg": (dp_fedavg, "replace-one", {}),
     "fedper": (dp_fedper, "replace-one", {}),
 }
-
-
-EVERY, QUOTIENT = tuple(ALGORITHMS), r"min_size must be <= cohort/n_clusters = 20"
+EVERY = tuple(ALGORITHMS)
 WRONG: list[tuple[tuple[str, ...], dict[str, Any], str]] = [  # for which algorithms, what, says
     (EVERY, {"n_rounds": 0}, "n_rounds must be >= 1"),
     (EVERY, {"n_rounds": 10**12}, "n_rounds must be >= 1 and <= 100000"),
     (EVERY, {"model": rr.LinearRegression(10**6), "n_rounds": 5000}, "n_rounds is too large"),
     (("rr", "sums"), {"n_clusters": 10**12, "min_size": 1}, "n_clusters is too large"),
     (("rr", "sums", "fedper"), {"proximal": 0.5}, "training must have proximal=0"),
-    (EVERY, {"clip": 0.0}, "clip must be"),
-    (EVERY, {"cohort": 0}, "cohort must be >= 1"),
+    (("rr",), {"clip": 0.0}, "clip must be"),
     (EVERY, {"cohort": 61}, "cohort must be >= 1 and <= 60"),
-    (EVERY, {"delta": 0.0}, "delta must lie"),
     (EVERY, {"delta": 1.0}, "delta must lie"),
-    (EVERY, {"n_steps": 0}, "n_steps"),
-    (EVERY, {"n_steps": 10**9}, "n_steps must be >= 1 and <= 100000"),
-    (EVERY, {"learning_rate": 0.0}, "learning_rate"),
+    (("rr",), {"n_steps": 10**9}, "n_steps must be >= 1 and <= 100000"),
+    (("rr",), {"learning_rate": 0.0}, "learning_rate"),
     (EVERY, {"server_rate": -1.0}, "server_rate"),
     (EVERY, {"epsilon": None}, "epsilon or sigma must be given"),
     (EVERY, {"sigma": 1.0}, "not both"),
     (EVERY, {"epsilon": 0.0}, "epsilon must be"),
     (EVERY, {"epsilon": math.nan}, "epsilon must be a number"),
-    (EVERY, {"epsilon": None, "sigma": 0.0}, "sigma must be"),
     (EVERY, {"epsilon": None, "sigma": math.inf}, "sigma must be finite"),
     (EVERY, {"accountant": "moments"}, "accountant must be one of"),
     (EVERY, {"initial": np.zeros((5, MODEL.n_parameters))}, "initial must hold"),
     (EVERY, {"initial": np.zeros((2, 3))}, "initial must have"),
     (EVERY, {"model": rr.SoftmaxRegression(P, 2)}, "at least the federation's n_labels=3"),
     (EVERY, {"model": rr.SoftmaxRegression(P + 1, C)}, "features"),
-    (("rr", "sums"), {"min_size": 21}, QUOTIENT),
-    (("rr",), {"min_size": -1}, "min_size"),
+    (EVERY, {"model": "softmax"}, "model must be a Model"),
+    (("rr", "sums"), {"min_size": 21}, r"min_size must be <= cohort/n_clusters = 20"),
     (("rr",), {"n_clusters": 1}, "n_clusters must be >= 2"),
     (("rr",), {"clusterer": "kmeans"}, "clusterer must be one of"),
+    (("rr",), {"clusterer": "fedcam", "model": Table(2, 3)}, "outputs"),
     (("rr",), {"identifiers": "laplace"}, "identifiers must be one of"),
+    (("rr",), {"identifiers": "krr", "mode": "secure"}, "identifiers must be 'corrected' or"),
     (("rr",), {"rebalance": "fair"}, "rebalance must be one of"),
-    (("rr",), {"identifier_share": 0.0}, "identifier_share"),
     (("rr",), {"identifier_share": 1.0}, "identifier_share"),
     (("rr",), {"accountant": "poisson_pld"}, "accountant must be one of paper"),
+    (("rr",), {"adjacency": "add/remove"}, "replace-one"),
+    (("rr",), {"trust": "masked"}, "collect"),
     (("sums",), {"min_size": 0}, "min_size"),
     (("sums",), {"reseed_below": 1.0}, "reseed_below"),
     (("sums",), {"accountant": "wor_rdp"}, "accountant must be one of poisson"),
-]
+    (("sums",), {"data": ClientData(DATA.points, DATA.offsets)}, "labels must be given"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -783,30 +614,24 @@ WRONG: list[tuple[tuple[str, ...], dict[str, Any], str]] = [  # for which algori
 )
 def test_wrong_arguments_are_refused_before_anything_is_read(name, change, match):
     function, adjacency, extra = ALGORITHMS[name]
-    f = federation(adjacency=adjacency, n_labels=C)
-    how = {"model": MODEL, "epsilon": 3.0} | extra | RUN | change
-    refuses(ValueError, match, function, f, **how)
-    assert not f.ledger.releases and not f.transcript.messages
-    assert f.client_memory.get("gram") is None
+    how = {"model": MODEL, "epsilon": 3.0, "adjacency": adjacency, "n_labels": C} | extra | RUN
+    how |= change
+    if "data" in how:
+        del how["n_labels"]
+    room = {"data", "trust", "adjacency", "n_labels", "mode"} & how.keys()
+    f = federation(**{word: how.pop(word) for word in room})
+    sent = len(f.transcript.messages)  # a masked federation agrees on keys first
+    refuses((ValueError, TypeError, TrustModelError), match, function, f, **how)
+    assert not f.ledger.releases and f.client_memory.get("gram") is None
+    assert len(f.transcript.messages) == sent
 
 
-def test_relations_and_units_are_not_mixed():
-    with pytest.raises(ValueError, match="replace-one"):
-        rr_cluster(federation(adjacency="add/remove"), MODEL, n_clusters=2, epsilon=3.0, **RUN)
-    for adjacency, scheme in (("replace-one", "fixed"), ("add/remove", "poisson")):
-        f = federation(adjacency=adjacency)
-        made = planned(rr.plan_sums_only, f, MODEL, n_clusters=2, epsilon=3.0, **RUN)
-        assert made.releases[0].sampling.scheme == scheme
+def test_other_federations_are_refused():
     points = simulate(DATA, "trusted", seed=1, ledger=PrivacyLedger(adjacency="replace-one"))
     refuses(ValueError, "one client", dp_fedavg, points, MODEL, epsilon=3.0, **RUN)
-
-
-def test_a_trust_model_that_shows_too_little_is_refused():
-    with pytest.raises(TrustModelError, match="collect"):
-        rr_cluster(federation(trust="masked"), MODEL, n_clusters=2, epsilon=3.0, **RUN)
-    with pytest.raises((TrustModelError, ValueError)):
-        dp_fedavg(federation(trust="local"), MODEL, epsilon=3.0, **RUN)
-    with pytest.raises(TypeError, match="federation must offer collect"):
-        rr_cluster(object(), MODEL, n_clusters=2, epsilon=3.0, **RUN)
-    with pytest.raises(TypeError, match="model must be a Model"):
-        dp_fedavg(federation(), "softmax", epsilon=3.0, **RUN)
+    call = {"n_clusters": 2, "epsilon": 3.0} | RUN
+    refuses(TypeError, "federation must offer collect", rr_cluster, object(), MODEL, **call)
+    f = federation()
+    made = planned(rr.plan_sums_only, f, MODEL, **call)
+    assert made.releases[0].sampling.scheme == "fixed"
+    refuses(ValueError, "plan must be one of RR-Cluster", rr.diagnose, f, made)

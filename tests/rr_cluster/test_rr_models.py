@@ -73,19 +73,6 @@ def test_losses_are_those_of_each_client_under_each_model(model, batch, rng, mon
         assert np.allclose(model.losses(models, batch), expected, rtol=1e-12)
 
 
-def test_losses_of_huge_outputs_do_not_overflow(rng):
-    model, batch = MODELS["softmax"], batch_of(*examples(rng))
-    models = 1e4 * model.initial(2, rng=rng)
-    first = models[:, : (P + 1) * C].reshape(2, P + 1, C)
-    z = np.einsum("mnp,kpc->mnkc", batch.features, first[:, :-1]) + first[:, -1]
-    chosen = np.take_along_axis(z, batch.labels[:, :, None, None], axis=3)[..., 0]
-    # at this size the loss is the distance to the largest output, within log 4
-    top = (z.max(axis=3) - chosen).mean(axis=1)
-    losses = model.losses(models, batch)
-    assert ((losses >= top - 1e-9) & (losses <= top + np.log(C) + 1e-9)).all()
-    assert np.isfinite(model.train(models[[0] * M], batch, **STEPS)).all()
-
-
 def test_accuracy_counts_right_labels(rng):
     points, offsets, labels = examples(rng)
     batch = batch_of(points, offsets, labels)
@@ -94,14 +81,6 @@ def test_accuracy_counts_right_labels(rng):
         models = model.initial(M, rng=rng)
         guesses = model.outputs(models, batch).argmax(axis=2)
         assert np.array_equal(model.accuracy(models, batch), (guesses == batch.labels).mean(axis=1))
-
-
-def test_regression_scores_are_minus_the_squared_error(rng):
-    batch = batch_of(*examples(rng, regression=True))
-    model = MODELS["linear"]
-    models = model.initial(M, rng=rng)
-    losses = np.diag(model.losses(models, batch))
-    assert np.allclose(model.accuracy(models, batch), -losses, rtol=1e-12)
 
 
 # --- training -------------------------------------------------------------------------------------
@@ -145,14 +124,6 @@ def test_steps_through_the_gram_matrix_are_the_direct_steps(model, batch, rng, p
     assert np.abs(direct - through).max() <= 1e-12 * max(1.0, np.abs(direct).max())
 
 
-def test_clients_do_not_see_each_other(model, batch, rng):
-    starts = model.initial(M, rng=rng)
-    together = model.train(starts, batch, **STEPS)
-    for i in range(M):
-        alone = Batch(*(None if a is None else a[i : i + 1] for a in batch))
-        assert np.allclose(model.train(starts[i : i + 1], alone, **STEPS), together[i], rtol=1e-12)
-
-
 def test_padding_does_not_matter(model, rng):
     regression = isinstance(model, LinearRegression)
     points, _, labels = examples(rng, regression=regression)
@@ -171,27 +142,6 @@ def test_padding_does_not_matter(model, rng):
             assert np.allclose(trained[i], model.train(starts[[i]], own, **STEPS)[0], atol=1e-12)
             assert np.allclose(losses[i], model.losses(models, own)[0], rtol=1e-12)
             assert np.isclose(scores[i], model.accuracy(starts[[i]], own)[0], rtol=1e-12)
-
-
-def test_least_squares_reaches_the_closed_form(rng):
-    x = rng.normal(size=(1, 50, 2))
-    y = x @ [3.0, -1.0] + 0.5 + rng.normal(scale=0.1, size=(1, 50))
-    batch = Batch(x, None, y, np.ones((1, 50)))
-    model = LinearRegression(2)
-    found = model.train(np.zeros((1, 3)), batch, n_steps=2000, learning_rate=0.2)[0]
-    design = np.column_stack([x[0], np.ones(50)])
-    assert np.allclose(found, np.linalg.lstsq(design, y[0], rcond=None)[0], atol=1e-10)
-
-
-def test_softmax_regression_learns_what_is_separable(rng):
-    labels = rng.integers(0, 3, 200)
-    points = np.eye(3)[labels] + rng.normal(scale=0.1, size=(200, 3))
-    batch = batch_of(points, np.array([0, 200]), labels)
-    for model in (SoftmaxRegression(3, 3), OneHiddenLayer(3, 8, 3)):
-        start = model.initial(1, rng=rng)
-        trained = model.train(start, batch, n_steps=200, learning_rate=0.5)
-        assert model.losses(trained, batch)[0, 0] < 0.5 * model.losses(start, batch)[0, 0]
-        assert model.accuracy(trained, batch)[0] == 1.0
 
 
 # --- outputs that are added (FedCAM) --------------------------------------------------------------
@@ -229,51 +179,24 @@ def test_a_hidden_layer_trains_under_a_fixed_offset(rng):
     assert (own_losses(trained) < own_losses(starts)).all()
 
 
-# --- shapes and wrong use -------------------------------------------------------------------------
+# --- shapes -------------------------------------------------------------------------
 
 
-def test_sizes_and_shared_parameters():
+def test_sizes_and_shared_parameters(rng):
     assert SoftmaxRegression(196, 10).n_parameters == 1970
     assert OneHiddenLayer(196, 32, 10).n_parameters == 6634
     assert LinearRegression(1).n_parameters == 2
     assert SoftmaxRegression(3, 2).shared == slice(0, 6)
     assert OneHiddenLayer(3, 4, 2).shared == slice(0, 16)
     assert LinearRegression(3).shared == slice(0, 3)
-
-
-def test_initial_models(model, rng):
-    models = model.initial(5, rng=rng)
-    assert models.shape == (5, model.n_parameters) and len(np.unique(models[:, 0])) == 5
-    again = model.initial(5, rng=np.random.default_rng(20240607))
-    assert np.array_equal(again, model.initial(5, rng=np.random.default_rng(20240607)))
-    # standard deviations as stated; false alarm below 1e-6
-    scale = {"softmax": 0.1, "linear": 1.0, "hidden": np.sqrt(2 / P)}
-    name = next(n for n, m in MODELS.items() if m is model)
-    drawn = model.initial(4000, rng=rng)[:, : P * (6 if name == "hidden" else 1)]
-    assert abs(drawn.std() / scale[name] - 1) < 0.03
-
-
-def test_batches_of_equal_clients_are_views(rng):
-    points, offsets, labels = examples(rng)
-    batch = batch_of(points, offsets, labels)
-    assert batch.features.base is points and batch.features.shape == (M, N, P)
-    regression = batch_of(points, offsets)
-    assert regression.labels is None and np.array_equal(regression.targets.ravel(), points[:, -1])
-    assert regression.features.shape == (M, N, P - 1)
-
-
-def test_labels_must_fit_the_model(rng):
-    points, offsets, labels = examples(rng)
-    for model in (MODELS["softmax"], MODELS["hidden"]):
-        models = model.initial(2, rng=rng)
-        with pytest.raises(ValueError, match=r"labels must be class numbers below 4$"):
-            model.losses(models, batch_of(points, offsets, labels + 1))
-        with pytest.raises(ValueError, match="must hold labels"):
-            model.losses(models, batch_of(np.column_stack([points, points[:, 0]]), offsets))
-    with pytest.raises(ValueError, match="must hold targets"):
-        MODELS["linear"].losses(
-            MODELS["linear"].initial(1, rng=rng), batch_of(points, offsets, labels)
-        )
+    points, offsets, _ = examples(rng, regression=True)
+    batch = batch_of(points, offsets)
+    assert batch.labels is None and np.array_equal(batch.targets.ravel(), points[:, -1])
+    # standard deviations of initial models as stated; false alarm below 1e-6
+    scales = ("softmax", 0.1, C), ("linear", 1.0, 1), ("hidden", np.sqrt(2 / P), 6)
+    for name, scale, width in scales:
+        drawn = MODELS[name].initial(4000, rng=rng)
+        assert abs(drawn[:, : P * width].std() / scale - 1) < 0.03
 
 
 # --- the Gram matrices that clients keep ----------------------------------------------------------
@@ -304,10 +227,3 @@ def test_each_client_makes_its_gram_matrix_once(rng):
     changed = blocks(model, points, offsets, labels, memory, models)
     assert not np.allclose(changed[2], without[2])
     assert np.allclose(np.delete(changed, 2, axis=0), np.delete(without, 2, axis=0), atol=1e-12)
-
-
-def test_no_gram_matrix_where_it_saves_nothing(rng):
-    points = rng.normal(size=(M * N, 2))  # n >= 2p
-    memory = ClientMemory(M)
-    blocks(LinearRegression(1), points, np.arange(M + 1) * N, None, memory, np.zeros((1, 2)))
-    assert memory.get("gram") is None

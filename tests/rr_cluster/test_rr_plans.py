@@ -6,14 +6,14 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import refuses
-from rr_cases import DATA, MODEL, clients, federation
+from rr_cases import MODEL, clients, federation
 from rr_cases import planned as plan_of
 
 from fedclust_helpers import accounting as acc
 from fedclust_helpers import rr_cluster as rr
 from fedclust_helpers.accounting.renyi import ORDERS, sampled_rdp
 from fedclust_helpers.client_statistics import NEAREST_UPDATES, SHARED_UPDATE
-from fedclust_helpers.federation import ClientData, TrustModelError
+from fedclust_helpers.federation import TrustModelError
 from fedclust_helpers.mechanisms import DiscreteGaussian
 
 pytestmark = pytest.mark.slow
@@ -59,51 +59,23 @@ def test_a_plan_takes_what_was_asked_for_and_its_run_costs_as_much(name, mode):
     [
         # the cohorts of fixed size, to the byte: 6 rounds, 15 parameters and 2 counts for 2 models
         ("trusted", "replace-one", 21, 21 * 6 * 2 * 16, "for the releases of all clients drawn"),
-        ("trusted", "add/remove", 21, 21 * 6 * 2 * 16,
-         "for the releases of all clients drawn (expected)"),
-        ("trusted", "replace-one", M, M * 6 * 2 * 16, "for the releases of all clients"),
+        ("trusted", "add/remove", 21, 21 * 6 * 2 * 16, "of all clients drawn (expected)"),
         # one noised sum, whoever is in it
-        ("ideal", "replace-one", 21, 6 * 2 * 16, "of noised sums leave the ideal functionality"),
         ("ideal", "add/remove", 21, 6 * 2 * 16, "of noised sums leave the ideal functionality"),
     ],
-)  # fmt: skip
+)
 def test_a_plan_counts_the_bytes_of_those_who_are_drawn(trust, adjacency, cohort, numbers, words):
     f = federation(trust=trust, adjacency=adjacency)
     _, made = planned("sums", f, cohort=cohort)
-    assert dict(made.statement())["wire"] == f"{8 * numbers:,} bytes {words}"
+    wire = dict(made.statement())["wire"]
+    assert wire.startswith(f"{8 * numbers:,} bytes ") and wire.endswith(words)
     result = rr.run(f, made)
-    if adjacency == "replace-one" or trust == "ideal":
+    if (trust, adjacency) != ("trusted", "add/remove"):
         sent = [m for m in result.transcript.messages if m.receiver == "server"]
         assert made.n_bytes == sum(m.n_bytes * m.count for m in sent)
 
 
-def test_identifiers_that_cost_more_than_asked_say_so_in_the_plan():
-    _, printed = planned("rr", identifiers="printed")
-    assert printed.epsilon == printed.total_epsilon > 3.5
-    assert f"epsilon = {printed.epsilon:.6g}" in str(printed)
-    f, exact = planned("rr", identifiers="exact")
-    assert exact.epsilon == exact.total_epsilon == math.inf and "none: exact" in str(exact)
-    assert not rr.run(f, exact).private
-    _, by_sigma = planned("rr", sigma=2.0)
-    assert by_sigma.epsilon == by_sigma.total_epsilon
-
-
 # --- everyone takes part: the exact curve ---------------------------------------------------------
-
-
-@every_plan
-def test_without_a_cohort_noise_is_that_of_the_exact_curve(name):
-    everyone = SETTING | {"cohort": M}
-    _, teaching = planned(name, **everyone)
-    assert teaching.releases[0].sampling is None and teaching.dial.accountant == "gdp"
-    sigma = math.sqrt(6) / acc.gdp_mu(3.0, 1e-3)
-    assert teaching.dial.sigma == pytest.approx(sigma, rel=1e-9)
-    _, secure = planned(name, federation(trust=PLANS[name][1], mode="secure"), **everyone)
-    assert secure.dial.accountant == "near"  # exact but for the gap of discrete noise
-    assert sigma < secure.dial.sigma < sigma * (1 + 1e-4)
-    # the accountants of cohorts take up to 15 % more noise for the same
-    _, sampled = planned(name, accountant="wor_rdp", cohort=M - 1)
-    assert name in ("fesem", "fedper") or sampled.dial.sigma > 1.08 * sigma
 
 
 def test_a_cohort_so_large_that_nothing_is_gained_is_charged_exactly():
@@ -176,14 +148,6 @@ def test_identifiers_and_sums_are_noised_in_whole_steps(clusterer):
     assert made.mechanisms[0][0].grid < 2**-20
 
 
-@pytest.mark.parametrize("kind", ["krr", "exponential"])
-def test_random_answers_are_refused_where_noise_is_discrete(kind):
-    f = federation(trust="trusted", mode="secure")
-    with pytest.raises(ValueError, match="identifiers must be 'corrected' or 'printed'"):
-        planned("rr", f, identifiers=kind)
-    assert not f.ledger.releases
-
-
 # --- who may see what -----------------------------------------------------------------------------
 
 
@@ -216,20 +180,3 @@ def test_what_noise_cannot_reach_is_refused_by_its_name():
     with pytest.raises(ValueError, match="epsilon must be <= 20 with accountant 'poisson_pld'"):
         planned("sums", federation(trust="ideal", adjacency="add/remove"), epsilon=100.0,
                 accountant="poisson_pld")  # fmt: skip
-
-
-# --- clear refusals -------------------------------------------------------------------------------
-
-
-def test_a_model_of_classes_needs_labels():
-    bare = ClientData(DATA.points, DATA.offsets)
-    with pytest.raises(ValueError, match="labels must be given for a model of 3 classes"):
-        planned("sums", federation(trust="ideal", data=bare))
-
-
-@pytest.mark.parametrize("wrong", [None, "plan", {"method": "ifca"}, rr.SoftmaxRegression])
-def test_training_takes_models_only_and_a_diagnosis_identifiers(wrong):
-    refuses(TypeError, "model must be a Model", rr.Training, wrong, cohort=10, clip=1.0)
-    f, made = planned("sums", federation())
-    refuses(ValueError, "plan must be one of RR-Cluster", rr.diagnose, f, made)
-    refuses(TypeError, "federation must be", rr.diagnose, wrong, made)
