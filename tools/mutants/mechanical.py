@@ -79,7 +79,7 @@ def _parts(node: ast.AST, name: str) -> Iterator[tuple[ast.AST, str]]:
     if isinstance(node, ast.FunctionDef | ast.ClassDef):
         name = f"{name}.{node.name}".lstrip(".")
     yield node, name
-    unread = ("annotation", "returns", "decorator_list", "slice")
+    unread = ("annotation", "returns", "decorator_list")
     if isinstance(node, ast.Raise | ast.JoinedStr):  # words for people
         return
     for field, value in ast.iter_fields(node):
