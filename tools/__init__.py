@@ -1,1 +1,1 @@
-"""Tools that look for holes in the package: mutants of its code, and bad input to its functions."""
+"""What stands beside package and studies: builds of notebooks and book, checks, comparisons."""

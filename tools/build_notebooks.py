@@ -162,6 +162,27 @@ def clean_outputs(notebook: Any, name: str) -> None:
         raise BuildError("\n".join(problems))
 
 
+def execute(notebook: Any, *, folder: Path, timeout: int) -> None:
+    """Run all cells but widgets, in `folder`; raises BuildError where one fails."""
+    import nbclient
+
+    client = nbclient.NotebookClient(
+        notebook,
+        timeout=timeout,
+        kernel_name="python3",
+        record_timing=False,
+        skip_cells_with_tag=WIDGET_TAG,
+        extra_arguments=["--log-level=CRITICAL"],
+        resources={"metadata": {"path": str(folder)}},
+    )
+    try:
+        client.execute()
+    except nbclient.exceptions.CellTimeoutError:
+        raise BuildError(f"a cell ran longer than {timeout} s") from None
+    except (nbclient.exceptions.CellExecutionError, nbclient.exceptions.DeadKernelError) as error:
+        raise BuildError(str(error)) from None
+
+
 def build(path: Path, *, timeout: int) -> tuple[bool, int]:
     """Execute one percent script and write the notebook beside it.
 
@@ -172,24 +193,12 @@ def build(path: Path, *, timeout: int) -> tuple[bool, int]:
     size : int
         Bytes of the stored notebook.
     """
-    import nbclient
     import nbformat
 
     notebook = load_script(path)
-    client = nbclient.NotebookClient(
-        notebook,
-        timeout=timeout,
-        kernel_name="python3",
-        record_timing=False,
-        skip_cells_with_tag=WIDGET_TAG,
-        extra_arguments=["--log-level=CRITICAL"],
-        resources={"metadata": {"path": str(path.parent)}},
-    )
     try:
-        client.execute()
-    except nbclient.exceptions.CellTimeoutError:
-        raise BuildError(f"{path.name}: a cell ran longer than {timeout} s") from None
-    except (nbclient.exceptions.CellExecutionError, nbclient.exceptions.DeadKernelError) as error:
+        execute(notebook, folder=path.parent, timeout=timeout)
+    except BuildError as error:
         raise BuildError(f"{path.name}: {error}") from None
     clean_outputs(notebook, path.name)
     nbformat.validate(notebook)

@@ -79,7 +79,7 @@ def _parts(node: ast.AST, name: str) -> Iterator[tuple[ast.AST, str]]:
     if isinstance(node, ast.FunctionDef | ast.ClassDef):
         name = f"{name}.{node.name}".lstrip(".")
     yield node, name
-    unread = ("annotation", "returns", "decorator_list", "slice")
+    unread = ("annotation", "returns", "decorator_list")
     if isinstance(node, ast.Raise | ast.JoinedStr):  # words for people
         return
     for field, value in ast.iter_fields(node):
@@ -98,13 +98,14 @@ def all_of(module: str) -> list[Mutant]:
     made, seen = [], Counter[str]()
     tests = (*QUICK, *(f"tests/{name}" for name in GUARDS[module]))
     for node, function in _parts(ast.parse(text), ""):
-        for other in changed(node):
+        for other in changed(node) if function else ():  # outside are names and choices of numbers
             assert isinstance(node, ast.expr | ast.stmt)
             first = starts[node.lineno - 1] + node.col_offset
             last = starts[(node.end_lineno or 0) - 1] + (node.end_col_offset or 0)
             old, new = ast.unparse(node), ast.unparse(other)
             within = f"({new})" if isinstance(node, ast.expr) else new
             whole = text.encode()[:first] + within.encode() + text.encode()[last:]
+            old = old.partition("(")[0] if isinstance(node, ast.Raise) else old  # without its words
             name = f"{module} {function}: {old} -> {new}"
             seen[name] += 1
             number = f" #{seen[name]}" if seen[name] > 1 else ""

@@ -74,10 +74,8 @@ def copy_tree(target: Path) -> Path:
 
 def _of_the_tree(module: Any) -> bool:
     """Whether a loaded module is the working tree's own: a copy must load its own."""
-    file = getattr(module, "__file__", None) or ""
-    return any(Path(file).is_relative_to(ROOT / name) for name in COPIED) or (
-        module.__name__.split(".")[0] in ("fedclust_helpers", "studies", "tests")
-    )
+    file = Path(getattr(module, "__file__", None) or "")
+    return any(file.is_relative_to(ROOT / name) for name in COPIED)
 
 
 def _run_pytest(folder: Path, tests: Sequence[str], *, first: bool) -> None:

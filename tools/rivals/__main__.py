@@ -21,7 +21,6 @@ from typing import Any
 
 import pandas as pd
 
-from studies.bench.partial import design_fingerprint
 from studies.bench.results import RESULTS
 from studies.bench.runner import as_csv, as_json, run_table
 from tools.rivals import tables
@@ -45,32 +44,26 @@ def told(folder: Path, name: str, only: Sequence[str] = ()) -> Record:
     return made
 
 
-def merged(old: Record, new: Record, design: tables.RivalsDesign) -> Record:
+def merged(old: Record, new: Record) -> Record:
     """The provenance of `rivals` after the rows of the methods of `new` replaced their old ones.
 
     What the first run says of itself stays; `made_apart` says it of each method made later.
     """
-    known = {*old["design"]["methods"], *new["design"]["methods"]}
-    methods = [name for name in tables.METHODS if name in known]
-    cells = tables.TABLES["rivals"].cells(replace(design, methods=tuple(methods)))
     own = ("command", "versions", "code_fingerprint", "commit", "cpu_seconds")
     apart = {method: {key: new[key] for key in own} for method in new["design"]["methods"]}
     return old | {
-        "files": {"rivals.csv": len(cells)}, "cells": len(cells),
-        "design": old["design"] | {"methods": methods},
-        "design_fingerprint": design_fingerprint(cells),
         "rivals": old["rivals"] | new["rivals"],
         "made_apart": old.get("made_apart", {}) | apart,
-    }  # fmt: skip
+    }
 
 
 def replaced(old: pd.DataFrame, new: pd.DataFrame) -> pd.DataFrame:
-    """The rows of `old` with those of the methods in `new` in their places, by data set."""
-    both = pd.concat([old[~old["method"].isin(new["method"])], new], ignore_index=True)
-    places = {"dataset": list(old["dataset"].unique()), "method": list(tables.METHODS)}
-    by = pd.DataFrame({name: both[name].map(order.index) for name, order in places.items()})
-    by["epsilon"] = both["epsilon"].astype(float)
-    return both.loc[by.sort_values(list(by)).index]
+    """The rows of `old` with those of the methods of `new` in their places, as many as before."""
+    both = old.copy()
+    for method, rows in new.groupby("method"):
+        where = both.index[both["method"] == method]
+        both.loc[where] = rows.set_index(where)
+    return both
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -108,7 +101,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             (folder / f"{name}.csv").write_text(as_csv(replaced(old, new)), encoding="utf-8")
             beside = folder / f"{name}.json"
             record = json.loads(beside.read_text(encoding="utf-8"))
-            beside.write_text(as_json(merged(record, made, design)), encoding="utf-8")
+            beside.write_text(as_json(merged(record, made)), encoding="utf-8")
     except RivalUnavailableError as error:
         parser.exit(1, f"{parser.prog}: {error}\n")
     finally:

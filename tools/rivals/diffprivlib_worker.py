@@ -1,33 +1,29 @@
-"""Runs diffprivlib's KMeans for `tools.rivals`, in an environment of its own.
-
-Reads one request a line (JSON) from standard input, answers with one line. Imports nothing of ours.
-"""
+"""diffprivlib's KMeans for `tools.rivals`."""
 
 from __future__ import annotations
 
-import json
-import sys
-import time
-import warnings
 from typing import Any
 
 import diffprivlib
 import numpy as np
 from diffprivlib.models import KMeans, k_means
+from serving import of_each_seed, serve
 
 Spent = list[tuple[str, float, float]]
 
 
+def model_of(request: dict[str, Any], seed: int, k: int = 0) -> Any:
+    """Its k-means on the box [-1, 1]^d, not yet fitted."""
+    epsilon = request["epsilon"]
+    return KMeans(k or request["k"], epsilon=epsilon, bounds=(-1, 1), random_state=seed)
+
+
 def centers(request: dict[str, Any]) -> dict[str, Any]:
     """Centres of one run for each seed, and the processor time of each."""
-    points, found, seconds = np.load(request["points"]), [], []
-    for seed in request["seeds"]:
-        begin = time.process_time()
-        model = KMeans(
-            request["k"], epsilon=request["epsilon"], bounds=(-1, 1), random_state=seed
-        )  # fmt: skip
-        found.append(model.fit(points).cluster_centers_.tolist())
-        seconds.append(time.process_time() - begin)
+    points = np.load(request["points"])
+    found, seconds = of_each_seed(
+        request, lambda seed: model_of(request, seed).fit(points).cluster_centers_.tolist()
+    )
     return {"centers": found, "seconds": seconds}
 
 
@@ -52,9 +48,7 @@ def spent(request: dict[str, Any]) -> dict[str, Any]:
         k_means.LaplaceBoundedDomain = watched(originals[1], "sum")
         # so many points everywhere that no cluster is empty
         points = np.random.default_rng(request["seed"]).uniform(-1, 1, (2000, request["d"]))
-        model = KMeans(
-            request["k"], epsilon=request["epsilon"], bounds=(-1, 1), random_state=request["seed"]
-        ).fit(points)
+        model = model_of(request, request["seed"]).fit(points)
     finally:
         k_means.GeometricFolded, k_means.LaplaceBoundedDomain = originals
     return {"spent": seen, "rounds": int(model.n_iter_)}
@@ -72,7 +66,7 @@ def alone(request: dict[str, Any]) -> dict[str, Any]:
         points = np.vstack([points, np.ones((extra, request["d"]))])
         count = 0
         for seed in request["seeds"]:
-            model = KMeans(2, epsilon=request["epsilon"], bounds=(-1, 1), random_state=seed)
+            model = model_of(request, seed, k=2)
             model.bounds = model._check_bounds((-1, 1), request["d"], min_separation=1e-5)
             start = model._init_centers(request["d"], random_state=np.random.RandomState(seed))
             model.bounds = (-1, 1)
@@ -82,15 +76,5 @@ def alone(request: dict[str, Any]) -> dict[str, Any]:
     return {"still": still}
 
 
-def main() -> None:
-    """Answer until there are no more requests."""
-    warnings.simplefilter("ignore")
-    answers = {"centers": centers, "spent": spent, "alone": alone}
-    print(json.dumps({"version": diffprivlib.__version__}), flush=True)
-    for line in sys.stdin:
-        request = json.loads(line)
-        print(json.dumps(answers[request.pop("ask")](request)), flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    serve(diffprivlib.__version__, {"centers": centers, "spent": spent, "alone": alone})

@@ -1,20 +1,17 @@
-"""Runs Google's LSH clustering for `tools.rivals`, in an environment of its own.
-
-Reads one request a line (JSON) from standard input, answers with one line. Imports nothing of ours;
-the folder that holds `clustering` is the first argument.
-"""
+"""Google's LSH clustering for `tools.rivals`; its argument is the folder with `clustering`."""
 
 from __future__ import annotations
 
 import hashlib
-import json
 import sys
-import time
-import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from serving import of_each_seed, serve
+
+sys.path.insert(0, sys.argv[1])
+from clustering import clustering_algorithm, clustering_params  # noqa: E402
 
 
 def fingerprint(folder: Path) -> str:
@@ -23,38 +20,22 @@ def fingerprint(folder: Path) -> str:
     return hashlib.sha256(text).hexdigest()[:12]
 
 
-def main() -> None:
-    """Answer until there are no more requests."""
-    warnings.simplefilter("ignore")
-    sys.path.insert(0, sys.argv[1])
-    from clustering import clustering_algorithm, clustering_params
+def centers(request: dict[str, Any]) -> dict[str, Any]:
+    """Centres of one run for each seed, and the processor time of each."""
+    points = np.load(request["points"])
+    # all that is known of the rows is that they lie in the box: the ball around it
+    data = clustering_params.Data(datapoints=points, radius=float(np.sqrt(points.shape[1])))
+    budget = clustering_params.DifferentialPrivacyParam(request["epsilon"], request["delta"])
 
-    print(json.dumps({"version": fingerprint(Path(sys.argv[1]) / "clustering")}), flush=True)
-    # it draws from NumPy's global generator, which is seeded by its name here: ours never do that
-    seed_global = getattr(np.random, "seed")  # noqa: B009
+    def run(seed: int) -> Any:
+        # it draws from NumPy's global generator, which is seeded by its name: ours never do that
+        getattr(np.random, "seed")(seed)  # noqa: B009
+        result = clustering_algorithm.private_lsh_clustering(request["k"], data, budget)
+        return np.asarray(result.centers).tolist()
 
-    def centers(request: dict[str, Any]) -> dict[str, Any]:
-        """Centres of one run for each seed, and the processor time of each."""
-        points, found, seconds = np.load(request["points"]), [], []
-        # all that is known of the rows is that they lie in the box: the ball around it
-        radius = float(np.sqrt(points.shape[1]))
-        for seed in request["seeds"]:
-            seed_global(seed)
-            begin = time.process_time()
-            result = clustering_algorithm.private_lsh_clustering(
-                request["k"],
-                clustering_params.Data(datapoints=points, radius=radius),
-                clustering_params.DifferentialPrivacyParam(request["epsilon"], request["delta"]),
-            )
-            found.append(np.asarray(result.centers).tolist())
-            seconds.append(time.process_time() - begin)
-        return {"centers": found, "seconds": seconds}
-
-    for line in sys.stdin:
-        request = json.loads(line)
-        assert request.pop("ask") == "centers"
-        print(json.dumps(centers(request)), flush=True)
+    found, seconds = of_each_seed(request, run)
+    return {"centers": found, "seconds": seconds}
 
 
 if __name__ == "__main__":
-    main()
+    serve(fingerprint(Path(sys.argv[1]) / "clustering"), {"centers": centers})

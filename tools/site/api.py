@@ -123,8 +123,8 @@ def first_line(value: object) -> str:
     return (inspect.getdoc(value) or "").split("\n")[0]
 
 
-def stage(source: Path) -> list[str]:
-    """Write a page for each package and each estimator; return their names."""
+def stage(source: Path) -> None:
+    """Write a page for each package and each estimator."""
     folder = source / "api"
     folder.mkdir(parents=True, exist_ok=True)
     pages: dict[str, tuple[str, list[str]]] = {}
@@ -153,4 +153,3 @@ def stage(source: Path) -> list[str]:
     lines += [f"* :doc:`{name}`: {pages[name][0]}" for name in order]
     lines += ["", ".. toctree::", "   :hidden:", "", *(f"   {name}" for name in order)]
     (folder / "index.rst").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return order

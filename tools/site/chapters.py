@@ -103,8 +103,8 @@ def shown(book: Book, cell: Any, page: str) -> None:
             output.metadata = {}
 
 
-def stage(book: Book, path: Path, version: str, place: Place) -> str:
-    """Write one notebook as the source of a chapter; return its title."""
+def stage(book: Book, path: Path, version: str, place: Place) -> None:
+    """Write one notebook as the source of a chapter."""
     notebook = nbformat.read(path, as_version=4)
     stem, at = path.stem, f"notebooks/{path.name}"
     page = book.pages[at]
@@ -133,4 +133,3 @@ def stage(book: Book, path: Path, version: str, place: Place) -> str:
     target = book.source / f"{page}.ipynb"
     target.parent.mkdir(parents=True, exist_ok=True)
     nbformat.write(notebook, target)
-    return title

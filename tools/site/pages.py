@@ -100,7 +100,7 @@ def family(authors: str) -> str:
     return re.split(r",| et al", authors)[0].split()[-1].lower()
 
 
-def bibliography(book: Book, notebooks: Iterable[Path]) -> int:
+def bibliography(book: Book, notebooks: Iterable[Path]) -> None:
     """All references of all chapters, once each, with the chapters that cite them."""
     entries: dict[str, Reference] = {}
     cited: dict[str, list[str]] = {}
@@ -122,7 +122,6 @@ def bibliography(book: Book, notebooks: Iterable[Path]) -> int:
     reference = f"[API reference]({SCHEME}api/index.html)"
     lines += ["", f"Sources of single formulas stand in the docstrings: {reference}."]
     write(book, "bibliography", "\n".join(lines))
-    return len(entries)
 
 
 def contents(book: Book, notebooks: Iterable[Path]) -> None:

@@ -23,20 +23,18 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
+from studies.bench.lesson import REMARK
+from tools.build_notebooks import BuildError, execute, load_script
+
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = ROOT / "notebooks"
 TABLE = ROOT / "data" / "results" / "variations.csv"
 COLUMNS = ["notebook", "setting", "value", "remarks", "error"]
 SEEDS = (1, 2, 3, 4, 5, 6, 7, 8)
 PAPERS = {
-    "00": "start",
-    "01": "fastlloyd",
-    "02": "feddp_kmeans",
-    "03": "ldp_kmeans",
-    "04": "rr_cluster",
-    "05": "side_by_side",
-    "06": "own_data",
-}
+    "00": "start", "01": "fastlloyd", "02": "feddp_kmeans", "03": "ldp_kmeans",
+    "04": "rr_cluster", "05": "side_by_side", "06": "own_data",
+}  # fmt: skip
 
 
 class Variation(NamedTuple):
@@ -75,33 +73,17 @@ def variations(script: Path) -> Iterator[Variation]:
 
 def outcome_of(variation: Variation, *, timeout: int = 300) -> Outcome:
     """Run one notebook with one setting changed; widget cells are left out."""
-    import jupytext
-    import nbclient
-
-    from studies.bench.lesson import REMARK
-
-    notebook = jupytext.read(NOTEBOOKS / f"{variation.notebook}.py", fmt="py:percent")
+    notebook = load_script(NOTEBOOKS / f"{variation.notebook}.py")
     cells = [c for c in notebook.cells if "settings" in c.metadata.get("tags", ())]
     if len(cells) != 1:
         raise ValueError(f"{variation.notebook} has {len(cells)} cells tagged settings, not 1")
     cells[0].source += f"\n{variation.setting} = {variation.value!r}"
-    client = nbclient.NotebookClient(
-        notebook,
-        timeout=timeout,
-        kernel_name="python3",
-        skip_cells_with_tag="widget",
-        extra_arguments=["--log-level=CRITICAL"],
-        resources={"metadata": {"path": str(NOTEBOOKS)}},
-    )
     error = ""
     try:
-        client.execute()
-    except nbclient.exceptions.CellTimeoutError:
-        error = f"a cell ran longer than {timeout} s"
-    except (nbclient.exceptions.CellExecutionError, nbclient.exceptions.DeadKernelError) as wrong:
-        lines = [line for line in str(wrong).splitlines() if line.strip()]
-        number = sum(bool(c.get("outputs")) for c in notebook.cells if c.cell_type == "code")
-        error = f"{lines[-1] if lines else wrong} (after {number} cells with output)"
+        execute(notebook, folder=NOTEBOOKS, timeout=timeout)
+    except BuildError as wrong:
+        number = sum(bool(c.get("outputs")) for c in notebook.cells)
+        error = f"{str(wrong).strip().splitlines()[-1]} (after {number} cells with output)"
     text = "".join(
         str(output.get("text", ""))
         for cell in notebook.cells
