@@ -155,7 +155,7 @@ def test_what_is_wrong_is_said_in_one_line(study, capsys, old, new, says):
 
 @pytest.mark.parametrize(
     ("step", "error", "says"),
-    [("save", OSError("full"), "full"), ("_followed", KeyboardInterrupt(), "stopped")],
+    [("save", OSError("full"), "full"), ("_keep", KeyboardInterrupt(), "stopped")],
 )
 def test_a_run_that_fails_halfway_leaves_a_trace(study, capsys, monkeypatch, step, error, says):
     """By its exit code, and in the folder: whoever repeats the command is told what was spent."""

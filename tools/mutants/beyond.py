@@ -296,9 +296,9 @@ MUTANTS: tuple[Mutant, ...] = (
     mutant(
         "shuffled-door-without-a-shuffler",
         "LocalKMeans runs under the trust that it was given",
-        "estimators/local.py",
-        "ClientData.one_point_each(inside, copy=False), self.trust,",
-        'ClientData.one_point_each(inside, copy=False), "local",',
+        "estimators/base.py",
+        "simulate(world, self.trust, ",
+        'simulate(world, "local" if self.trust == "shuffled" else self.trust, ',
         f"{DOOR}::test_a_shuffled_fit_is_the_function_saved_rehearsed_and_charged_once",
     ),
 )

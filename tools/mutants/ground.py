@@ -799,7 +799,7 @@ AUDIT: tuple[Mutant, ...] = (
         "audit/_noise_tests.py",
         "    for lag in range(1, min(MAX_LAG, used - 2) + 1):\n",
         "    for lag in range(0):\n",
-        "audit/test_audit.py",
+        "audit/test_audit.py::test_noise_that_can_be_subtracted_is_caught",
     ),
     mutant(
         "audit-incomplete-called-passed",

@@ -449,8 +449,8 @@ ESTIMATORS: tuple[Mutant, ...] = (
         "estimators-published-with-the-server-s-noise",
         "results that are published carry noise that the server does not know",
         "estimators/lloyd.py",
-        'shares["noise_from"] = "clients" if self.publish else "server"',
-        'shares["noise_from"] = "server"',
+        'options["noise_from"] = "clients" if self.publish else "server"',
+        'options["noise_from"] = "server"',
         "estimators/test_estimators.py::test_published_results_hide_the_sums_from_the_server_too",
     ),
     mutant(
@@ -490,8 +490,8 @@ ESTIMATORS: tuple[Mutant, ...] = (
         "estimators-true-number-of-rows-in-public",
         "where clients are protected, the number of all rows is not published",
         "estimators/models.py",
-        " n_records=data.n_clients,",
-        "",
+        ', "n_records": data.n_clients}',
+        "}",
         "estimators/test_second_hour.py"
         "::test_the_number_of_all_rows_is_no_public_number_where_clients_are_protected",
     ),
