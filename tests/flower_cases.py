@@ -1,7 +1,7 @@
 """Studies, rooms and bad networks for the tests of a real federation."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
@@ -11,7 +11,7 @@ import numpy as np
 
 from fedclust_helpers.accounting import Budget, PrivacyLedger
 from fedclust_helpers.federation import simulate
-from fedclust_helpers.flower import ClientRoom, Direct, ServerRoom, Study
+from fedclust_helpers.flower import ClientRoom, ServerRoom, Study
 from fedclust_helpers.flower.agreement import check_of
 from fedclust_helpers.flower.messages import SERVER, Frame, decode, encode
 from fedclust_helpers.secure_aggregation import public_key
@@ -79,6 +79,23 @@ def server(folder: Path, agreed: Study, transport: Any, **options: Any) -> Serve
 def ticks() -> Callable[[], float]:
     """A clock that goes on when it is read: a deadline that no busy machine brings nearer."""
     return (float(tick) for tick in count()).__next__
+
+
+class Direct:
+    """Rooms in this process as a transport: each message is answered at once."""
+
+    def __init__(self, rooms: Sequence[Any]) -> None:
+        self.rooms = list(rooms)
+        self.addresses = range(len(self.rooms))
+        self._waiting: list[tuple[Hashable, bytes]] = []
+
+    def send(self, address: Any, message: bytes) -> None:
+        """Answered now, received later."""
+        self._waiting.append((address, self.rooms[address].answer(message)))
+
+    def receive(self, timeout: float) -> tuple[Hashable, bytes] | None:
+        """The oldest answer that is waiting."""
+        return self._waiting.pop(0) if self._waiting else None
 
 
 class BadNetwork(Direct):

@@ -28,7 +28,6 @@ from fedclust_helpers.datasets.loaders import (
 from fedclust_helpers.datasets.splits import (
     partition_dirichlet,
     partition_iid,
-    partition_unequal,
     scale_min_max_not_private,
     scale_to_box,
 )

@@ -88,27 +88,6 @@ def partition_iid(n: Count, n_clients: Count, *, rng: np.random.Generator) -> In
 
 
 @checked
-def partition_unequal(n: Count, proportions: ArrayLike, *, rng: np.random.Generator) -> IntArray:
-    """Deal n rows at random to clients whose sizes follow `proportions` (M,), all > 0.
-
-    A client whose share is below one row gets one row. ValueError if there are more clients than
-    rows.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> np.bincount(partition_unequal(100, [1, 9, 90], rng=np.random.default_rng(0)))
-    array([ 1,  9, 90])
-    """
-    check_fits(2 * n, "n")
-    weights = as_weights(proportions, "proportions")
-    if weights.size > n:
-        raise ValueError(f"proportions must name at most n = {n} clients, got {weights.size}")
-    sizes = apportion(n, weights)
-    return rng.permutation(np.repeat(np.arange(weights.size, dtype=np.int64), sizes))
-
-
-@checked
 def partition_dirichlet(
     labels: Any,
     n_clients: Count,

@@ -25,7 +25,7 @@ from fedclust_helpers.estimators.reading import Rows, as_rows, features, read_ro
 from fedclust_helpers.estimators.saving import settings_of
 from fedclust_helpers.estimators.statement import Statement, as_word, statement_of
 from fedclust_helpers.estimators.telling import _Told
-from fedclust_helpers.federation import ClientData, InProcess, Plan
+from fedclust_helpers.federation import ClientData, InProcess, Plan, simulate
 from fedclust_helpers.federation.data import column_names, depth_outside, is_table
 
 Named = Mapping[Any, float]
@@ -69,6 +69,7 @@ class _Planned(_Told):
 
     if TYPE_CHECKING:  # each has a choice of its own
         method: Any
+        trust: Any
     _paper: ClassVar[Any]  # its run
     _planners: ClassVar[Mapping[str, Callable[..., Any]]]
 
@@ -78,8 +79,8 @@ class _Planned(_Told):
         """The rows and clients that the arguments of `fit` speak of."""
         return read_rows(X, clients, columns=bounds.columns)
 
-    def _federation(self, data: ClientData) -> InProcess:
-        """The federation of clients whose rows lie in the box."""
+    def _world(self, data: ClientData) -> tuple[ClientData, dict[str, Any]]:
+        """What is simulated for clients whose rows lie in the box: their data, further options."""
         raise NotImplementedError
 
     def _given(
@@ -89,8 +90,8 @@ class _Planned(_Told):
         """Further arguments of the planner, by position; others go into `planning`, `running`."""
         return ()
 
-    def _run(self, prepared: Prepared) -> Any:
-        """The result; what it means in original units is set as attributes."""
+    def _keep(self, prepared: Prepared, result: Any) -> None:
+        """Set what a result means in original units as attributes."""
         raise NotImplementedError
 
     def _notes(self, plan: Any) -> list[str]:
@@ -125,7 +126,8 @@ class _Planned(_Told):
             if federation.facts.mode == "secure" and not self.public_data:
                 rehearsing.remember(self, prepared.rows.data.points)
             with self._remembering(federation.ledger):
-                result = self._run(prepared)
+                result = self._paper.run(federation, prepared.plan, **prepared.running)
+                self._keep(prepared, result)
             self.plan_, self.result_ = prepared.plan, result
             self.ledger_, self.transcript_ = federation.ledger, federation.transcript
             self._box, self._told = prepared.bounds, prepared.notes
@@ -162,9 +164,11 @@ class _Planned(_Told):
         planning, running = self._split_options(planner, self._paper.run)
         box = given.of_data(rows.data)
         scaled = scale_to_box(rows.data.points, *box)
-        federation = self._federation(
+        world, more_of_it = self._world(
             ClientData(scaled, rows.data.offsets, rows.data.labels, copy=False)
         )
+        own = {"mode": self.mode, "seed": self.seed, "ledger": self._open_ledger()}
+        federation: Any = simulate(world, self.trust, **own | more_of_it)
         if self.delta is not None and "delta" in inspect.signature(planner).parameters:
             planning["delta"] = self.delta
         first = self._given(federation, planning, running, rows, box, **more)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -28,16 +28,20 @@ Clusters of data are ten times tighter and more, and the noise of early rounds c
 class _Boxed(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, _Planned):
     """Centres that were found in the box [-1, 1]^d, in the units of the data."""
 
-    def _run(self, prepared: Prepared) -> Any:
-        result, box_centers = self._followed(prepared)
-        lower, upper = prepared.bounds
-        self._box_centers = box_centers
-        self.cluster_centers_ = (box_centers + 1) / 2 * (upper - lower) + lower
-        return result
+    _local: ClassVar[tuple[str, ...]] = ("clipped_counts_",)
 
-    def _followed(self, prepared: Prepared) -> tuple[Any, FloatArray]:
-        """The result, and its centres in the box."""
-        raise NotImplementedError
+    def _keep(self, prepared: Prepared, result: Any) -> None:
+        lower, upper = prepared.bounds
+        self._box_centers = self._in_box(result.centers)
+        self.cluster_centers_ = (self._box_centers + 1) / 2 * (upper - lower) + lower
+        self.clipped_counts_ = prepared.federation.clipped_counts
+
+    def _in_box(self, centers: FloatArray) -> FloatArray:
+        """The centres of a result in the box."""
+        return np.clip(centers, -1, 1)
+
+    def _notes(self, plan: Any) -> list[str]:
+        return self._drowned(plan, 1.0)
 
     def fit_predict(self, X: Any, y: Any = None, *, clients: Any = None) -> Any:
         """`fit`, then the label of each row (n,), found where it is; a list for several clients.

@@ -14,11 +14,10 @@ from fedclust_helpers import feddp_kmeans
 from fedclust_helpers._validation import FloatArray, Positive, as_points
 from fedclust_helpers.accounting import LedgerMismatchError, PrivacyLedger
 from fedclust_helpers.datasets import scale_to_box
-from fedclust_helpers.estimators.base import Prepared
 from fedclust_helpers.estimators.boxed import _Boxed
 from fedclust_helpers.estimators.reading import Rows, features
 from fedclust_helpers.estimators.statement import Statement
-from fedclust_helpers.federation import ClientData, InProcess, simulate
+from fedclust_helpers.federation import ClientData
 from fedclust_helpers.federation.data import is_table
 
 
@@ -79,7 +78,6 @@ class FedDPKMeans(_Boxed):
     _planners: ClassVar[Mapping[str, Callable[..., Any]]] = {
         "feddp": feddp_kmeans.plan, "adaptive": feddp_kmeans.plan_adaptive,
     }  # fmt: skip
-    _local: ClassVar[tuple[str, ...]] = ("clipped_counts_",)
 
     def fit(self, X: Any, y: Any = None, *, clients: Any = None, X_server: Any = None) -> Self:
         """As `FastLloydKMeans.fit`; `X_server` takes the place of the constructor's."""
@@ -91,14 +89,12 @@ class FedDPKMeans(_Boxed):
         """As `FastLloydKMeans.preview`; `X_server` takes the place of the constructor's."""
         return self._previewed(X, y, clients, X_server=X_server)
 
-    def _federation(self, data: ClientData) -> InProcess:
+    def _world(self, data: ClientData) -> tuple[ClientData, dict[str, Any]]:
         radius, ledger = self.radius or math.sqrt(data.n_features), self._open_ledger()
-        made: InProcess = simulate(
-            ClientData(np.clip(data.points, -1, 1), data.offsets, copy=False), self.trust,
-            mode=self.mode, seed=self.seed, domain="ball", bound=radius, n_records=self.n_records,
-            ledger=PrivacyLedger(self.unit) if ledger is None else ledger,
-        )  # fmt: skip
-        return made
+        return ClientData(np.clip(data.points, -1, 1), data.offsets, copy=False), {
+            "domain": "ball", "bound": radius, "n_records": self.n_records,
+            "ledger": PrivacyLedger(self.unit) if ledger is None else ledger,
+        }  # fmt: skip
 
     def _given(
         self, federation: Any, planning: dict[str, Any], running: dict[str, Any], rows: Rows,
@@ -135,12 +131,3 @@ class FedDPKMeans(_Boxed):
         table = features(given, "X_server", columns=rows.columns if is_table(given) else None)
         points = as_points(table, "X_server", n_features=rows.data.n_features)
         return np.clip(scale_to_box(points, *box), -1, 1)
-
-    def _followed(self, prepared: Prepared) -> tuple[Any, FloatArray]:
-        federation: Any = prepared.federation
-        result = feddp_kmeans.run(federation, prepared.plan, **prepared.running)
-        self.clipped_counts_ = federation.clipped_counts
-        return result, np.clip(result.centers, -1, 1)
-
-    def _notes(self, plan: Any) -> list[str]:
-        return self._drowned(plan, 1.0)

@@ -8,11 +8,10 @@ from typing import Any, ClassVar, Literal
 
 from fedclust_helpers import fastlloyd
 from fedclust_helpers._validation import FloatArray
-from fedclust_helpers.estimators.base import Prepared
 from fedclust_helpers.estimators.bounds import Bounds
 from fedclust_helpers.estimators.boxed import _Boxed
 from fedclust_helpers.estimators.reading import Rows, is_one_table
-from fedclust_helpers.federation import ClientData, InProcess, simulate
+from fedclust_helpers.federation import ClientData
 
 MAX_KEY_AGREEMENTS = 4096
 """Clients who can agree on a key through the server within seconds."""
@@ -114,7 +113,6 @@ class FastLloydKMeans(_Boxed):
     method: Literal["fastlloyd", "overclustered"] = "fastlloyd"
 
     _paper: ClassVar[Any] = fastlloyd
-    _local: ClassVar[tuple[str, ...]] = ("clipped_counts_",)
     _planners: ClassVar[Mapping[str, Callable[..., Any]]] = {
         "fastlloyd": fastlloyd.plan, "overclustered": fastlloyd.plan_overclustered,
     }  # fmt: skip
@@ -124,21 +122,14 @@ class FastLloydKMeans(_Boxed):
         check_many(self, rows.data, alone=clients is None and is_one_table(X))
         return rows
 
-    def _federation(self, data: ClientData) -> InProcess:
-        shares = {}
+    def _world(self, data: ClientData) -> tuple[ClientData, dict[str, Any]]:
+        options: dict[str, Any] = {"n_records": self.n_records}
         if self.trust == "masked":
-            shares["noise_from"] = "clients" if self.publish else "server"
-        made: InProcess = simulate(
-            data, self.trust, mode=self.mode, seed=self.seed, ledger=self._open_ledger(),
-            n_records=self.n_records, **shares,
-        )  # fmt: skip
-        return made
+            options["noise_from"] = "clients" if self.publish else "server"
+        return data, options
 
-    def _followed(self, prepared: Prepared) -> tuple[Any, FloatArray]:
-        federation: Any = prepared.federation
-        result = fastlloyd.run(federation, prepared.plan, **prepared.running)
-        self.clipped_counts_ = federation.clipped_counts
-        return result, result.centers
+    def _in_box(self, centers: FloatArray) -> FloatArray:
+        return centers  # folded into it round by round
 
     def _notes(self, plan: Any) -> list[str]:
         # an over-clustered plan predicts in squares of the spread: at most that of a filled box

@@ -10,11 +10,10 @@ import numpy as np
 
 from fedclust_helpers import ldp_kmeans
 from fedclust_helpers._validation import FloatArray, check_choice
-from fedclust_helpers.estimators.base import Prepared
 from fedclust_helpers.estimators.bounds import Bounds
 from fedclust_helpers.estimators.boxed import _Boxed
 from fedclust_helpers.estimators.reading import Rows, is_one_table
-from fedclust_helpers.federation import ClientData, InProcess, simulate
+from fedclust_helpers.federation import ClientData
 
 
 @dataclass(eq=False, repr=False)
@@ -76,21 +75,20 @@ class LocalKMeans(_Boxed):
             raise ValueError("X must be one array of shape (n, d), row i the only one of user i")
         return super()._read(X, y, clients, bounds)
 
-    def _federation(self, data: ClientData) -> InProcess:
+    def _world(self, data: ClientData) -> tuple[ClientData, dict[str, Any]]:
         # the whole box fits into the unit ball
         inside = np.clip(data.points, -1, 1) * (1 / np.sqrt(data.n_features))
-        made: InProcess = simulate(
-            ClientData.one_point_each(inside, copy=False), self.trust, mode=self.mode,
-            seed=self.seed, ledger=self._open_ledger(),
-        )  # fmt: skip
-        return made
+        return ClientData.one_point_each(inside, copy=False), {}
 
-    def _followed(self, prepared: Prepared) -> tuple[Any, FloatArray]:
-        federation: Any = prepared.federation
-        rng = np.random.default_rng(self.seed)
-        plan: Any = prepared.plan
-        result = ldp_kmeans.run(federation, plan, rng=rng, **prepared.running)
-        return result, np.clip(result.centers / (1 / np.sqrt(federation.n_features)), -1, 1)
+    def _given(
+        self, federation: Any, planning: dict[str, Any], running: dict[str, Any], rows: Rows,
+        box: tuple[FloatArray, FloatArray], **more: Any,
+    ) -> tuple[Any, ...]:  # fmt: skip
+        running["rng"] = np.random.default_rng(self.seed)
+        return ()
+
+    def _in_box(self, centers: FloatArray) -> FloatArray:
+        return np.clip(centers / (1 / np.sqrt(centers.shape[1])), -1, 1)
 
     def _notes(self, plan: Any) -> list[str]:
         n, k = plan.facts.n_records, plan.n_clusters

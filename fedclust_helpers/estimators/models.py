@@ -24,7 +24,7 @@ from fedclust_helpers.estimators.reading import (
     is_one_table,
     read_rows,
 )
-from fedclust_helpers.federation import ClientData, InProcess, simulate
+from fedclust_helpers.federation import ClientData
 from fedclust_helpers.federation.data import is_table
 
 TRAINING = frozenset({"n_steps", "learning_rate", "server_rate"})
@@ -122,18 +122,15 @@ class RRCluster(_Planned):
         labels = self._labels_of(y, self._classes(), X)
         return read_rows(X, clients, columns=bounds.columns, labels=labels)
 
-    def _federation(self, data: ClientData) -> InProcess:
+    def _world(self, data: ClientData) -> tuple[ClientData, dict[str, Any]]:
         ledger = self._open_ledger()
         if ledger is None:
             same = "replace-one" if self.method in REBALANCING else "add/remove"
             ledger = PrivacyLedger("client", same)
         shares = {"noise_from": "clients"} if self.trust == "masked" else {}
         # each client has a row; how many all of them have would tell of one: no public number
-        made: InProcess = simulate(
-            data, self.trust, mode=self.mode, seed=self.seed, ledger=ledger,
-            n_labels=len(self._classes()), n_records=data.n_clients, **shares,
-        )  # fmt: skip
-        return made
+        counts = {"n_labels": len(self._classes()), "n_records": data.n_clients}
+        return data, {"ledger": ledger, **counts, **shares}
 
     def _given(
         self, federation: Any, planning: dict[str, Any], running: dict[str, Any], rows: Rows,
@@ -149,14 +146,11 @@ class RRCluster(_Planned):
         model = self._model(federation.facts.n_features)
         return (rr_cluster.Training(model, cohort=cohort, clip=self.clip, **training),)
 
-    def _run(self, prepared: Prepared) -> Any:
-        federation: Any = prepared.federation
-        result = rr_cluster.run(federation, prepared.plan, **prepared.running)
+    def _keep(self, prepared: Prepared, result: Any) -> None:
         self.models_, self.common_ = result.models, result.common
         self.clients_, self._box = prepared.rows.clients, prepared.bounds
-        self._keep_form(federation.n_features)
+        self._keep_form(prepared.federation.n_features)
         self.choices_ = self._judged(self._inside(prepared.rows.data)).choices
-        return result
 
     def _notes(self, plan: Any) -> list[str]:
         """Noise of a round that is longer than any mean of clipped updates leads nowhere."""

@@ -18,5 +18,5 @@ How to run it: docs/deployment.md.
 from fedclust_helpers.flower.client import ClientRoom
 from fedclust_helpers.flower.journal import JournalError
 from fedclust_helpers.flower.messages import MessageError
-from fedclust_helpers.flower.server import Direct, RoundFailedError, ServerRoom, Transport
+from fedclust_helpers.flower.server import RoundFailedError, ServerRoom, Transport
 from fedclust_helpers.flower.study import METHODS, Study

@@ -56,7 +56,6 @@ from fedclust_helpers.flower.journal import (
     unpacked,
 )
 from fedclust_helpers.flower.messages import (
-    MAX_BYTES,
     UNREAD,
     Frame,
     MessageError,
@@ -104,8 +103,6 @@ class ClientRoom(SingleUse):
         The class of each row, for models.
     columns : sequence of str, optional
         Names of the columns of `rows`, where they have them: those of the study, in its order.
-    max_bytes : int
-        Longest message that is read.
 
     Raises
     ------
@@ -120,7 +117,7 @@ class ClientRoom(SingleUse):
     def __init__(
         self, study: Study, rows: ArrayLike, *, number: int, journal: Path | str, budget: Budget,
         bound: float, domain: str = "box", secret: bytes | None = None,
-        labels: ArrayLike | None = None, max_bytes: int = MAX_BYTES, key: bytes | None = None,
+        labels: ArrayLike | None = None, key: bytes | None = None,
         columns: Sequence[str] | None = None,
     ) -> None:  # fmt: skip
         if study.trust in RINGS and len(check_instance(secret, bytes, "secret")) != SECRET_BYTES:
@@ -145,7 +142,6 @@ class ClientRoom(SingleUse):
             )
         if study.public_keys and public_key(key or b"").hex() != study.public_keys[number]:
             raise ValueError(f"key must be the private one of public_keys[{number}] of the study")
-        self.max_bytes = check_int(max_bytes, "max_bytes")
         self.journal = Journal(
             journal, unit=study.unit, adjacency=study.adjacency, filter=budget.filter
         )
@@ -202,7 +198,7 @@ class ClientRoom(SingleUse):
         self.check_process()
         number = UNREAD
         try:
-            frame = decode(request, max_bytes=self.max_bytes)
+            frame = decode(request)
             number = frame.number
             with self._lock, self.journal.open() as kept:
                 return self._answered(frame, hashlib.sha256(request).hexdigest(), kept)

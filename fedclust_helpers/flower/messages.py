@@ -90,12 +90,12 @@ def encode(frame: Frame) -> bytes:
     return b"".join(out)
 
 
-def decode(message: bytes, *, max_bytes: int = MAX_BYTES) -> Frame:
+def decode(message: bytes) -> Frame:
     """The message of these bytes, or `MessageError`; the arrays are read-only views."""
     if not isinstance(message, bytes):
         raise TypeError(f"message must be bytes, got {type(message).__name__}")
-    if not HEADER.size <= len(message) <= max_bytes:
-        raise MessageError(f"message must be {HEADER.size} to {max_bytes} bytes: {len(message)}")
+    if not HEADER.size <= len(message) <= MAX_BYTES:
+        raise MessageError(f"message must be {HEADER.size} to {MAX_BYTES} bytes: {len(message)}")
     version, kind, agreement, sender, number, n_arrays = HEADER.unpack_from(message)
     if version != b"f%c" % VERSION:
         raise MessageError(f"message is not of version {VERSION} of this format")

@@ -19,13 +19,12 @@ from numpy.typing import NDArray
 
 from fedclust_helpers._checked import checked
 from fedclust_helpers._progress import Progress, showing
-from fedclust_helpers._validation import check_instance, check_int, check_positive
+from fedclust_helpers._validation import check_instance, check_positive
 from fedclust_helpers.accounting import PrivacyLedger
 from fedclust_helpers.federation import TrustModelError
 from fedclust_helpers.flower.agreement import NONCE_BYTES, agreement_of, parts_of, session_of
 from fedclust_helpers.flower.journal import Journal, charged, entry, packed, unpacked
 from fedclust_helpers.flower.messages import (
-    MAX_BYTES,
     SERVER,
     UNREAD,
     Frame,
@@ -79,8 +78,6 @@ class ServerRoom:
         tools/federation asks for 120.)
     patience : float
         Seconds after which a message is sent again to those who did not answer. (There: 60.)
-    max_bytes : int
-        Longest message that is read.
     clock : callable
         Seconds of the server, for these two alone. Clients have none: nothing they do depends on
         the time, so clocks may differ.
@@ -88,14 +85,12 @@ class ServerRoom:
 
     def __init__(
         self, study: Study, transport: Transport, *, journal: Path | str, deadline: float = 60.0,
-        patience: float = 10.0, max_bytes: int = MAX_BYTES,
-        clock: Callable[[], float] = time.monotonic,
+        patience: float = 10.0, clock: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
         check_instance(study, Study, "study")
         self.study, self.transport, self._clock = study, transport, clock
         self.deadline = check_positive(deadline, "deadline")
         self.patience = check_positive(patience, "patience")
-        self.max_bytes = check_int(max_bytes, "max_bytes")
         self.plan = study.planned(SEATS[study.trust](study))
         self._parts = parts_of(study, self.plan)
         self.agreement = self._session = agreement_of(self._parts)
@@ -236,7 +231,7 @@ class ServerRoom:
     ) -> tuple[Frame | None, str]:
         """The frame of an answer, or what is wrong with it; (None, "") for one that came late."""
         try:
-            frame = decode(answer, max_bytes=self.max_bytes)
+            frame = decode(answer)
         except MessageError as error:
             return None, str(error)
         if frame.kind == "refused" and frame.number == UNREAD:
@@ -271,23 +266,3 @@ def _said(asked: Any) -> dict[str, np.ndarray]:
         if array.dtype.kind not in "biuf":
             raise TrustModelError(f"{key} of {name} is not made of numbers: it is not sent")
     return content
-
-
-@checked
-class Direct:
-    """Rooms in this process as a transport: each message is answered at once."""
-
-    def __init__(self, rooms: Sequence[Any]) -> None:
-        self.rooms = list(rooms)
-        self.addresses = range(len(self.rooms))
-        self._waiting: list[tuple[Hashable, bytes]] = []
-
-    def send(self, address: Any, message: bytes) -> None:
-        """Answered now, received later."""
-        check_int(address, "address", minimum=0, maximum=len(self.rooms) - 1)
-        check_instance(message, bytes, "message")
-        self._waiting.append((address, self.rooms[address].answer(message)))
-
-    def receive(self, timeout: float) -> tuple[Hashable, bytes] | None:
-        """The oldest answer that is waiting."""
-        return self._waiting.pop(0) if self._waiting else None

@@ -14,7 +14,6 @@ from fedclust_helpers import rr_cluster as rr
 from fedclust_helpers.accounting import PrivacyLedger, gdp_mu
 from fedclust_helpers.client_statistics import models as client_models
 from fedclust_helpers.federation import ClientData, TrustedServer, simulate
-from fedclust_helpers.ldp_kmeans import NoisyPoints, vector_sums
 
 pytestmark = pytest.mark.slow
 
@@ -360,36 +359,3 @@ def test_everybody_in_every_round_costs_what_the_exact_curve_says(adjacency, hal
     )
     assert found.mu_alarm == halved, str(found)
     assert found.mu_lower_bound > 0.3 * claimed  # the attack is real
-
-
-# --- reports --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("broken", [False, True])
-@pytest.mark.parametrize("secure", [False, True])
-@pytest.mark.parametrize("noise", ["continuous", "discrete"])
-def test_noisy_points(monkeypatch, secure, noise, broken):
-    """Every user holds the same point, so that their reports are runs of one release."""
-    if secure:
-        pytest.importorskip("opendp")
-        source = {"mode": "secure"}
-    else:
-        source = {"seed": 3, "noise": noise}
-    point = np.array([0.5, -0.25])
-    users = simulate(np.tile(point, (1200, 1)), "local", **source)
-    mechanism = users.gaussian_report(2, epsilon=1.0, delta=DELTA)
-    if broken:
-        grid = mechanism.grid
-        monkeypatch.setattr(
-            vector_sums, "_noised_report",
-            lambda vectors, mechanism, *, rng: vectors if grid is None
-            else np.rint(vectors / grid).astype(np.int64),
-        )  # fmt: skip
-    query = NoisyPoints(2, mechanism, max_kept=1200)
-    users.ask(query, round=0)
-    result = audit.audit_noise_scale(
-        lambda rng, n: query.points(), point, mechanism.std, n_runs=1200, false_alarm=1e-4,
-        rng=np.random.default_rng(5),
-    )  # fmt: skip
-    assert result.passed == (not broken), str(result)
-    assert (result.queries[0].sometimes_exact and result.queries[0].too_little) == broken

@@ -10,7 +10,7 @@ import warnings
 import numpy as np
 import pytest
 from audit_tools import SPREAD, audit_low_bits, audit_rounds, canary_mu
-from conftest import first_of, refuses
+from conftest import first_of
 
 from fedclust_helpers import audit, fastlloyd, feddp_kmeans, ldp_kmeans
 from fedclust_helpers.client_statistics import RELATIVE_SUMS_AND_COUNTS
@@ -24,8 +24,6 @@ from fedclust_helpers.mechanisms import (
     DiscreteGaussian,
     DiscreteLaplace,
     DistributedDiscreteGaussian,
-    Gaussian,
-    Laplace,
     SecureNoise,
 )
 from studies.ldp_kmeans.encodings import LocalHashing, UnaryEncoding
@@ -108,19 +106,6 @@ def test_secure_noise_on_a_coarse_grid(name):
     result = scale_audit(total_steps, COARSE[name], 1500)
     assert not result.alarm, str(result)
     assert all("would not be seen" in reason for reason in result.incomplete)
-
-
-@pytest.mark.parametrize(
-    "mechanism", [Gaussian(1.0, 2.0), Laplace(1.0, 2.0)], ids=["gaussian", "laplace"]
-)
-def test_continuous_noise_has_no_secure_sampler_and_the_size_it_states(mechanism):
-    refuses(ValueError, "no secure sampler", mechanism.sample, 3, rng=SECURE)
-    rng = np.random.default_rng(1)  # false alarm 1e-4
-    result = audit.audit_noise_scale(
-        lambda rng, n: mechanism.sample((n, 4), rng=rng), np.zeros(4), mechanism.std,
-        false_alarm=ALARM, excess_kurtosis=3.0 if isinstance(mechanism, Laplace) else 0.0, rng=rng,
-    )  # fmt: skip
-    assert result.passed, str(result)
 
 
 BROKEN = {

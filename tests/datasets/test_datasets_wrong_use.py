@@ -25,7 +25,6 @@ CALLS = {
                          "rng": rng(), "n_outliers": 3, "name": "a", "citation": "c"},
     "make_ball_mixture": {"n": 100, "n_features": 2, "n_clusters": 3, "rng": rng(), "radius": 0.15},
     "partition_iid": {"n": 20, "n_clients": 4, "rng": rng()},
-    "partition_unequal": {"n": 20, "proportions": [1.0, 2, 3], "rng": rng()},
     "partition_dirichlet": {"labels": LABELS, "n_clients": 4, "concentration": 0.5, "rng": rng(),
                             "min_size": 2},
     "scale_to_box": {"points": POINTS, "lower": [0.0, 0, 0], "upper": [10.0, 10, 10], "bound": 1.0},

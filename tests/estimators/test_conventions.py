@@ -1,7 +1,12 @@
 """scikit-learn's own checks of our estimators, and the few that a private one cannot pass."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
+from conftest import ROOT
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from fedclust_helpers.estimators import FastLloydKMeans, FedDPKMeans, LocalKMeans
@@ -41,3 +46,18 @@ def expected(estimator):
 @parametrize_with_checks(ESTIMATORS, expected_failed_checks=expected)
 def test_scikit_learn(estimator, check):
     check(estimator)
+
+
+def test_the_doors_are_imported_when_they_are_asked_for():
+    code = """
+import sys
+from fedclust_helpers import estimators
+assert not {"numpy", "sklearn", "pandas", "scipy"} & set(sys.modules)
+estimators.FastLloydKMeans
+late = {"dp_accounting", "opendp", "sklearn.cluster", "sklearn.neighbors"}
+late |= {f"fedclust_helpers.{paper}" for paper in ("feddp_kmeans", "ldp_kmeans", "rr_cluster")}
+assert not late & set(sys.modules), late & set(sys.modules)
+"""
+    subprocess.run(
+        [sys.executable, "-c", code], check=True, env={**os.environ, "PYTHONPATH": str(ROOT)}
+    )

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays_of
 
 from fedclust_helpers.accounting import Release
+from fedclust_helpers.flower import messages
 from fedclust_helpers.flower.journal import packed, read_releases, unpacked, written
 from fedclust_helpers.flower.messages import HEADER, KINDS, NUMBERS, Frame, decode, encode, words
 from fedclust_helpers.flower.messages import MessageError as Wrong
@@ -58,13 +59,14 @@ def test_a_message_that_is_cut_short_is_refused(length):
     refuses(Wrong, "", decode, EXAMPLE[:length])
 
 
-def test_other_lengths_and_versions_are_refused():
+def test_other_lengths_and_versions_are_refused(monkeypatch):
     refuses(Wrong, "longer than it says", decode, EXAMPLE + b"\0")
-    refuses(Wrong, "16 to 50 bytes", decode, EXAMPLE, max_bytes=50)
     refuses(Wrong, "version", decode, b"f\x09" + EXAMPLE[2:])
     refuses(Wrong, "no known kind", decode, EXAMPLE[:2] + b"\xff" + EXAMPLE[3:])
     refuses(TypeError, "message must be bytes", decode, "text")
     assert HEADER.size == 16
+    monkeypatch.setattr(messages, "MAX_BYTES", 50)
+    refuses(Wrong, "16 to 50 bytes", decode, EXAMPLE)
 
 
 def test_a_huge_shape_takes_no_memory():

@@ -25,6 +25,7 @@ from flower_cases import (
     TRUSTED,
     BadNetwork,
     Deadly,
+    Direct,
     Killed,
     Recording,
     ask,
@@ -50,7 +51,7 @@ import fedclust_helpers
 from fedclust_helpers import kmeans
 from fedclust_helpers.accounting import Budget
 from fedclust_helpers.federation import ClientData, TrustModelError, require, simulate
-from fedclust_helpers.flower import Direct, JournalError, RoundFailedError, ServerRoom
+from fedclust_helpers.flower import JournalError, RoundFailedError
 from fedclust_helpers.flower.agreement import check_of
 from fedclust_helpers.flower.journal import Journal
 from fedclust_helpers.flower.messages import decode, encode
@@ -820,7 +821,3 @@ def test_pads_cancel_where_the_server_reads(mixture):
     same = fastlloyd.run(other, fastlloyd.plan(other, n_clusters=3, epsilon=2.0, n_rounds=1))
     assert np.array_equal(same.centers, result.centers)
     assert federation.transcript.n_bytes(round=0) < other.transcript.n_bytes(round=0)
-
-
-def test_the_rooms_speak_to_any_transport(tmp_path):
-    assert isinstance(server(tmp_path, study(), Direct([])), ServerRoom)

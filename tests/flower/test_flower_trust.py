@@ -13,6 +13,7 @@ from flower_cases import (
     N_CLIENTS,
     SECRET,
     SERVERLESS,
+    Direct,
     Recording,
     ask,
     client_rows,
@@ -28,7 +29,7 @@ from flower_cases import (
 
 from fedclust_helpers.accounting import Budget, LedgerMismatchError, PrivacyLedger
 from fedclust_helpers.federation import simulate
-from fedclust_helpers.flower import Direct, RoundFailedError
+from fedclust_helpers.flower import RoundFailedError
 from fedclust_helpers.flower.messages import decode, encode
 from fedclust_helpers.secure_aggregation import PadBook, pair_secret, public_key
 
