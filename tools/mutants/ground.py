@@ -31,7 +31,6 @@ ACCOUNTING: tuple[Mutant, ...] = (
         "parts = [e if n == 1 else dpa.SelfComposedDpEvent(e, n) for e, n in counted]",
         "parts = [e for e, n in counted]",
         "accounting/test_accounting.py::test_equal_releases_in_a_row_are_counted_in_the_event",
-        "accounting/test_accounting.py::test_equal_responses_in_a_row_are_all_charged",
     ),
     mutant(
         "accounting-joint-release-charged-for-its-largest-part",
