@@ -5,6 +5,10 @@ from __future__ import annotations
 from tools.mutants.base import Edit, Mutant, mutant
 
 OVER = "fastlloyd/test_overclustered.py"
+TOTAL = (
+    "client_statistics/test_total_statistics.py"
+    "::test_statistics_are_total_and_no_neighbour_moves_them_further"
+)
 PE = "studies/test_beyond.py"
 SKETCH = "ldp_kmeans/test_sketch.py"
 SHUFFLED = "federation/test_shuffled.py"
@@ -20,7 +24,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "client_statistics/points.py",
         "clip_rows(steps, bound)",
         "steps",
-        f"{OVER}::test_sensitivity_is_never_exceeded_and_attained",
+        f"{TOTAL}[cut_steps]",
     ),
     mutant(
         "over-cut-at-twice-the-radius",
@@ -28,7 +32,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "client_statistics/points.py",
         "clip_rows(steps, bound)",
         "clip_rows(steps, 2 * bound)",
-        f"{OVER}::test_sensitivity_is_never_exceeded_and_attained",
+        f"{TOTAL}[cut_steps]",
     ),
     mutant(
         "over-squares-not-centred",
@@ -36,7 +40,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "client_statistics/scouting.py",
         "points**2 - middle",
         "points**2",
-        f"{OVER}::test_sensitivity_is_never_exceeded_and_attained",
+        f"{TOTAL}[moments]",
     ),
     mutant(
         "over-rows-in-two-cells",
@@ -45,7 +49,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "    return (per_client(cells, n_per_axis**d, offsets),)",
         "    counts = per_client(cells, n_per_axis**d, offsets)\n"
         "    return (counts + np.roll(counts, 1, axis=1),)",
-        f"{OVER}::test_sensitivity_is_never_exceeded_and_attained",
+        f"{TOTAL}[cell_counts]",
     ),
     mutant(
         "over-shares-beyond-one",

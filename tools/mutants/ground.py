@@ -596,7 +596,7 @@ STATISTICS: tuple[Mutant, ...] = (
         "client_statistics/points.py",
         "points, centers, radius=radius, offsets=offsets, relative=True",
         "points, centers, offsets=offsets, relative=True",
-        "client_statistics/test_client_statistics.py::test_no_neighbour_moves_a_statistic_by_more_than_declared",
+        "client_statistics/test_total_statistics.py::test_statistics_are_total_and_no_neighbour_moves_them_further[relative_sums_and_counts]",
     ),
     mutant(
         "statistics-one-cluster-without-a-radius",
@@ -607,7 +607,7 @@ STATISTICS: tuple[Mutant, ...] = (
         '    how = {"offsets": offsets, "relative": True}\n'
         "    free, n_free = kmeans.sums_and_counts(points, centers, **how)\n"
         "    sums[..., -1, :], counts[..., -1] = free[..., -1, :], n_free[..., -1]\n",
-        "client_statistics/test_client_statistics.py::test_no_neighbour_moves_a_statistic_by_more_than_declared",
+        "client_statistics/test_total_statistics.py::test_statistics_are_total_and_no_neighbour_moves_them_further[relative_sums_and_counts]",
         "client_statistics/test_client_statistics.py::test_relative_sums_are_sums_of_differences_from_the_nearest_centre",
     ),
     mutant(

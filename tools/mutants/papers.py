@@ -293,7 +293,7 @@ RR: tuple[Mutant, ...] = (
         "client_statistics/models.py",
         "        updates = clip_clients(updates, clip)\n",
         "",
-        "rr_cluster/test_rr_clients.py::test_no_rows_however_large_lift_the_bound",
+        "client_statistics/test_total_statistics.py::test_statistics_are_total_and_no_neighbour_moves_them_further[client_updates]",
     ),
     mutant(
         "rr-fesem-not-cut",
@@ -301,7 +301,7 @@ RR: tuple[Mutant, ...] = (
         "client_statistics/models.py",
         "updates = clip_clients(updates, clip)\n",
         "updates = clip_clients(updates, clip) if answer is not _nearest else updates\n",
-        "rr_cluster/test_rr_clients.py::test_no_rows_however_large_lift_the_bound",
+        "client_statistics/test_total_statistics.py::test_statistics_are_total_and_no_neighbour_moves_them_further[nearest_updates]",
         "rr_cluster/test_rr_cluster.py",
     ),
     mutant(
@@ -323,7 +323,7 @@ RR: tuple[Mutant, ...] = (
         "client_statistics/models.py",
         "updates = clip_clients(updates, clip)\n",
         "updates = clip_clients(updates, clip) if answer is not _personal else updates\n",
-        "rr_cluster/test_rr_clients.py::test_no_rows_however_large_lift_the_bound",
+        "client_statistics/test_total_statistics.py::test_statistics_are_total_and_no_neighbour_moves_them_further[shared_update]",
         "rr_cluster/test_rr_cluster.py",
     ),
     mutant(
@@ -340,7 +340,7 @@ RR: tuple[Mutant, ...] = (
         "client_statistics/models.py",
         "    return float(max(2 * clip, np.sqrt(2) * np.hypot(clip, count_weight)))\n",
         "    return float(np.hypot(clip, count_weight))\n",
-        "rr_cluster/test_rr_cluster.py::test_sums_only_sensitivity_by_brute_force",
+        "client_statistics/test_total_statistics.py::test_statistics_are_total_and_no_neighbour_moves_them_further[model_blocks]",
     ),
     mutant(
         "rr-counts-not-in-the-sensitivity",
@@ -348,7 +348,7 @@ RR: tuple[Mutant, ...] = (
         "client_statistics/models.py",
         "        return float(np.hypot(clip, count_weight))\n    return",
         "        return float(clip)\n    return",
-        "rr_cluster/test_rr_cluster.py::test_sums_only_sensitivity_by_brute_force",
+        "client_statistics/test_total_statistics.py::test_statistics_are_total_and_no_neighbour_moves_them_further[model_blocks]",
     ),
     mutant(
         "rr-fesem-said-to-forget",
