@@ -9,7 +9,7 @@ from conftest import seeded as rng
 
 from fedclust_helpers import datasets, kmeans
 from fedclust_helpers import fastlloyd as fl
-from fedclust_helpers.client_statistics import CELL_COUNTS, CUT_STEPS, VOTES
+from fedclust_helpers.client_statistics import CELL_COUNTS, CUT_STEPS, MOMENTS, VOTES
 from fedclust_helpers.fastlloyd import overclustered as over
 from fedclust_helpers.fastlloyd import postprocessing as post
 from fedclust_helpers.federation import ClientData, simulate
@@ -52,6 +52,18 @@ def test_cells_hold_the_rows_of_a_histogram():
     centers = over.cell_centers(*BOX.values(), 4)
     (one,) = CELL_COUNTS.compute(centers[[7]], np.array([0, 1]), **BOX, n_per_axis=4)
     assert one[0, 7] == 1
+
+
+@pytest.mark.parametrize("corner", [1.0, 0.0])
+def test_squares_are_centred_so_that_no_row_moves_them_further_than_declared(corner):
+    """At both ends of the range of a square the change is the whole sensitivity."""
+    values = MOMENTS.compute(np.full((1, 3), corner), np.array([0, 1]), middle=0.5)
+    sums, squares = (
+        MOMENTS.sensitivity_of(part, 2, "add/remove", bound=1.0, n_features=3, middle=0.5)
+        for part in MOMENTS.parts
+    )
+    assert np.linalg.norm(values[0]) == pytest.approx(corner * sums)
+    assert np.linalg.norm(values[1]) == pytest.approx(squares)
 
 
 def test_cut_steps_are_steps_over_the_radius():
