@@ -40,7 +40,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "client_statistics/scouting.py",
         "points**2 - middle",
         "points**2",
-        f"{TOTAL}[moments]",
+        f"{OVER}::test_squares_are_centred_so_that_no_row_moves_them_further_than_declared",
     ),
     mutant(
         "over-rows-in-two-cells",
