@@ -1,4 +1,4 @@
-"""Client statistics: closed forms, additivity, and sensitivities that hold and are attained."""
+"""Client statistics: closed forms, additivity, sensitivities as declared, the slack of rounding."""
 
 import math
 import pickle
