@@ -246,7 +246,7 @@ def test_messages_have_the_size_of_the_plan_whatever_k_is_chosen():
     ("options", "match"),
     [({"n_clusters": 0}, "n_clusters"), ({"epsilon": math.nan}, "epsilon"),
      ({"delta": 1.0}, "delta"), ({"branch": "other"}, "branch"),
-     ({"branch": "grid"}, "too many cells"),
+     ({"branch": "grid", "n_clusters": 3}, "too many cells"),
      ({"n_clusters": 3, "k_range": (2, 5)}, "k_range must not be given"),
      ({"k_range": (5, 5)}, "k_range"), ({"k_range": (0, 5)}, "k_range"),
      ({"k_range": (2, 5, 9)}, "k_range"), ({"k_range": (2, 10**6)}, "n_clusters|k_range"),

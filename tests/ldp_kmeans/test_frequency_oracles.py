@@ -177,7 +177,7 @@ def test_the_oracle_equals_a_loop_over_users_bit_for_bit(shares, n_answers):
         assert oracle.std(channel=channel) == pytest.approx(spread, rel=1e-12)
 
 
-# --- a report is its user's own --------------------------------------------------------------------
+# --- a report is its user's own -------------------------------------------------------------------
 
 
 def test_a_users_report_depends_on_that_user_alone():
