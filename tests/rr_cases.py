@@ -55,11 +55,6 @@ rr_cluster, sums_only = plan_and_run(rr.plan), plan_and_run(rr.plan_sums_only)
 dp_fedavg, dp_fedper = plan_and_run(rr.plan_dp_fedavg), plan_and_run(rr.plan_dp_fedper)
 
 
-def diagnosed(f: Any, model: Any, **arguments: Any) -> Any:
-    """A run of RR-Cluster, and what noise did to its identifiers."""
-    return rr.diagnose(f, planned(rr.plan, f, model, **arguments))
-
-
 class Table:
     """A model whose clients do what their one row says: (loss of each model, update)."""
 

@@ -1,4 +1,4 @@
-"""Statistics of FedDP-KMeans against plain loops, and their sensitivities against neighbours."""
+"""FedDP statistics against plain loops; their slack, and rows and clients decided alone."""
 
 import numpy as np
 import pytest

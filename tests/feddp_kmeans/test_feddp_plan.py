@@ -41,13 +41,6 @@ def for_total(epsilon, **options):
     return calibrate_budgets(split_epsilon(1.0, **options), epsilon)
 
 
-def ledger_of(*mechanisms):
-    ledger = acc.PrivacyLedger()
-    for mechanism in mechanisms:
-        ledger.charge([mechanism], name="step")
-    return ledger
-
-
 def sigma(epsilon):
     return acc.gaussian_sigma_analytic(epsilon, DELTA)
 

@@ -1,4 +1,4 @@
-"""Frequency oracles: exact privacy, a slow per-user reference, errors of the notes, wrong use."""
+"""Frequency oracles: a slow per-user reference, unbiased sums, noise that hides enough."""
 
 import itertools
 import math
@@ -177,7 +177,7 @@ def test_the_oracle_equals_a_loop_over_users_bit_for_bit(shares, n_answers):
         assert oracle.std(channel=channel) == pytest.approx(spread, rel=1e-12)
 
 
-# --- unbiased, with the stated error --------------------------------------------------------------
+# --- a report is its user's own -------------------------------------------------------------------
 
 
 def test_a_users_report_depends_on_that_user_alone():

@@ -3,7 +3,6 @@
 Statistical tests use fixed seeds and state the probability of a false alarm.
 """
 
-import itertools
 import math
 from typing import Any
 
@@ -35,9 +34,8 @@ from fedclust_helpers.accounting import PrivacyLedger
 from fedclust_helpers.client_statistics import (
     ADDITIVE_UPDATES,
     CLIENT_UPDATES,
-    MODEL_BLOCKS,
 )
-from fedclust_helpers.client_statistics.models import batch_of, blocks_sensitivity
+from fedclust_helpers.client_statistics.models import batch_of
 from fedclust_helpers.federation import ClientData, TrustModelError, simulate
 from fedclust_helpers.program import SumsOf
 from fedclust_helpers.rr_cluster.sums_only import Reseeding
@@ -141,54 +139,6 @@ def test_randomised_answers(rng):
     ledger.charge([answer], name="answers")
     assert ledger.epsilon(0.0) == epsilon and ledger.epsilon(1e-3) <= epsilon
     refuses(TypeError, "use answer", answer.sample, 3, rng=rng)
-
-
-# --- what a client sends --------------------------------------------------------------------------
-
-
-GRID = list(itertools.product((-1.0, -0.6, 0.0, 0.8, 1.0), repeat=2))  # some longer than C
-
-
-def released(rows, k, clip, weight):
-    rows = np.asarray(rows)
-    (out,) = MODEL_BLOCKS.pooled(
-        rows, np.arange(len(rows) + 1), model=Table(k, 2), models=np.zeros((k, 2)), clip=clip,
-        n_steps=1, learning_rate=1.0, count_weight=weight,
-    )  # fmt: skip
-    return out
-
-
-@pytest.mark.parametrize("k", [2, 3])
-def test_sums_only_sensitivity_by_brute_force(k):
-    """All choices and all updates of the grid, one and two clients present besides the one."""
-    clip, weight = 0.9, 0.4
-    states = [(j, u) for j in range(k) for u in GRID]
-    own = {s: released(table_rows([s[0]], s[1], k), k, clip, weight) for s in states}
-    removed = np.array([np.linalg.norm(v) for v in own.values()])
-    assert np.isclose(removed.max(), math.hypot(clip, weight), rtol=1e-9)
-    assert removed.max() <= blocks_sensitivity("add/remove", clip=clip, count_weight=weight)
-    sums = max(np.linalg.norm(v[:, :-1]) for v in own.values())
-    counts = {round(float(np.abs(v[:, -1]).sum()), 12) for v in own.values()}
-    assert clip * (1 - 1e-9) <= sums <= clip and counts == {weight}
-    worst, pairs = 0.0, set()
-    for a, b in itertools.combinations(states, 2):
-        change = own[a] - own[b]
-        worst = max(worst, float(np.linalg.norm(change)))
-        pairs.add(
-            (round((change[:, :-1] ** 2).sum() / clip**2, 6),
-             round((change[:, -1] ** 2).sum() / weight**2, 6))
-        )  # fmt: skip
-    assert np.isclose(worst, 2 * clip, rtol=1e-9)  # weight < clip: counts are free
-    assert worst <= blocks_sensitivity("replace-one", clip=clip, count_weight=weight)
-    assert (4.0, 0.0) in pairs and (2.0, 2.0) in pairs
-    assert all(s <= 4 and c == 0 or s <= 2 and c == 2 for s, c in pairs)
-    # the others' blocks stay as they are, whoever else is there
-    for others in itertools.product(states[:: 7 * k], repeat=2):
-        rows = table_rows([j for j, _ in others], [u for _, u in others], k)
-        base = released(rows, k, clip, weight)
-        for s in states[::5]:
-            both = released(np.vstack([rows, table_rows([s[0]], s[1], k)]), k, clip, weight)
-            assert np.allclose(both - base, own[s], atol=1e-12)
 
 
 # --- Algorithm 2 ----------------------------------------------------------------------------------
