@@ -25,7 +25,7 @@ from fedclust_helpers.estimators.reading import Rows, as_rows, features, read_ro
 from fedclust_helpers.estimators.saving import settings_of
 from fedclust_helpers.estimators.statement import Statement, as_word, statement_of
 from fedclust_helpers.estimators.telling import _Told
-from fedclust_helpers.federation import ClientData, InProcess, Plan
+from fedclust_helpers.federation import ClientData, Federation, Plan
 from fedclust_helpers.federation.data import column_names, depth_outside, is_table
 
 Named = Mapping[Any, float]
@@ -38,7 +38,7 @@ class TooFewRowsWarning(UserWarning):
 class Prepared(NamedTuple):
     """All that is fixed before the first message."""
 
-    federation: InProcess
+    federation: Federation
     plan: Plan
     rows: Rows
     bounds: tuple[FloatArray, FloatArray]
@@ -78,7 +78,7 @@ class _Planned(_Told):
         """The rows and clients that the arguments of `fit` speak of."""
         return read_rows(X, clients, columns=bounds.columns)
 
-    def _federation(self, data: ClientData) -> InProcess:
+    def _federation(self, data: ClientData) -> Federation:
         """The federation of clients whose rows lie in the box."""
         raise NotImplementedError
 

@@ -18,7 +18,7 @@ from fedclust_helpers.estimators.base import Prepared
 from fedclust_helpers.estimators.boxed import _Boxed
 from fedclust_helpers.estimators.reading import Rows, features
 from fedclust_helpers.estimators.statement import Statement
-from fedclust_helpers.federation import ClientData, InProcess, simulate
+from fedclust_helpers.federation import ClientData, Federation, simulate
 from fedclust_helpers.federation.data import is_table
 
 
@@ -91,9 +91,9 @@ class FedDPKMeans(_Boxed):
         """As `FastLloydKMeans.preview`; `X_server` takes the place of the constructor's."""
         return self._previewed(X, y, clients, X_server=X_server)
 
-    def _federation(self, data: ClientData) -> InProcess:
+    def _federation(self, data: ClientData) -> Federation:
         radius, ledger = self.radius or math.sqrt(data.n_features), self._open_ledger()
-        made: InProcess = simulate(
+        made: Federation = simulate(
             ClientData(np.clip(data.points, -1, 1), data.offsets, copy=False), self.trust,
             mode=self.mode, seed=self.seed, domain="ball", bound=radius, n_records=self.n_records,
             ledger=PrivacyLedger(self.unit) if ledger is None else ledger,

@@ -12,7 +12,7 @@ from fedclust_helpers.estimators.base import Prepared
 from fedclust_helpers.estimators.bounds import Bounds
 from fedclust_helpers.estimators.boxed import _Boxed
 from fedclust_helpers.estimators.reading import Rows, is_one_table
-from fedclust_helpers.federation import ClientData, InProcess, simulate
+from fedclust_helpers.federation import ClientData, Federation, simulate
 
 MAX_KEY_AGREEMENTS = 4096
 """Clients who can agree on a key through the server within seconds."""
@@ -124,11 +124,11 @@ class FastLloydKMeans(_Boxed):
         check_many(self, rows.data, alone=clients is None and is_one_table(X))
         return rows
 
-    def _federation(self, data: ClientData) -> InProcess:
+    def _federation(self, data: ClientData) -> Federation:
         shares = {}
         if self.trust == "masked":
             shares["noise_from"] = "clients" if self.publish else "server"
-        made: InProcess = simulate(
+        made: Federation = simulate(
             data, self.trust, mode=self.mode, seed=self.seed, ledger=self._open_ledger(),
             n_records=self.n_records, **shares,
         )  # fmt: skip

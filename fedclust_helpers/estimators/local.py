@@ -14,7 +14,7 @@ from fedclust_helpers.estimators.base import Prepared
 from fedclust_helpers.estimators.bounds import Bounds
 from fedclust_helpers.estimators.boxed import _Boxed
 from fedclust_helpers.estimators.reading import Rows, is_one_table
-from fedclust_helpers.federation import ClientData, InProcess, simulate
+from fedclust_helpers.federation import ClientData, Federation, simulate
 
 
 @dataclass(eq=False, repr=False)
@@ -76,10 +76,10 @@ class LocalKMeans(_Boxed):
             raise ValueError("X must be one array of shape (n, d), row i the only one of user i")
         return super()._read(X, y, clients, bounds)
 
-    def _federation(self, data: ClientData) -> InProcess:
+    def _federation(self, data: ClientData) -> Federation:
         # the whole box fits into the unit ball
         inside = np.clip(data.points, -1, 1) * (1 / np.sqrt(data.n_features))
-        made: InProcess = simulate(
+        made: Federation = simulate(
             ClientData.one_point_each(inside, copy=False), self.trust, mode=self.mode,
             seed=self.seed, ledger=self._open_ledger(),
         )  # fmt: skip

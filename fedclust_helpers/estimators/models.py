@@ -24,7 +24,7 @@ from fedclust_helpers.estimators.reading import (
     is_one_table,
     read_rows,
 )
-from fedclust_helpers.federation import ClientData, InProcess, simulate
+from fedclust_helpers.federation import ClientData, Federation, simulate
 from fedclust_helpers.federation.data import is_table
 
 TRAINING = frozenset({"n_steps", "learning_rate", "server_rate"})
@@ -122,14 +122,14 @@ class RRCluster(_Planned):
         labels = self._labels_of(y, self._classes(), X)
         return read_rows(X, clients, columns=bounds.columns, labels=labels)
 
-    def _federation(self, data: ClientData) -> InProcess:
+    def _federation(self, data: ClientData) -> Federation:
         ledger = self._open_ledger()
         if ledger is None:
             same = "replace-one" if self.method in REBALANCING else "add/remove"
             ledger = PrivacyLedger("client", same)
         shares = {"noise_from": "clients"} if self.trust == "masked" else {}
         # each client has a row; how many all of them have would tell of one: no public number
-        made: InProcess = simulate(
+        made: Federation = simulate(
             data, self.trust, mode=self.mode, seed=self.seed, ledger=ledger,
             n_labels=len(self._classes()), n_records=data.n_clients, **shares,
         )  # fmt: skip

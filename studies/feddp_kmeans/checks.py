@@ -14,7 +14,7 @@ from scipy import stats
 from fedclust_helpers import accounting as acc
 from fedclust_helpers import feddp_kmeans as fd
 from fedclust_helpers import kmeans
-from fedclust_helpers.federation import ClientData, SumFederation, simulate
+from fedclust_helpers.federation import ClientData, Federation, simulate
 from fedclust_helpers.metrics import nicv
 from studies.bench.grading import at
 from studies.feddp_kmeans import bounds, theory
@@ -183,9 +183,9 @@ def _algorithm_5(rows: Any, server: Any, means: Any, *, epsilon: float, move: bo
     shared: Any = {"trust": "ideal", "domain": "ball", "ledger": acc.PrivacyLedger()}
     bound = float(np.linalg.norm(rows, axis=1).max())
 
-    def moved(reduction: theory.DiameterReduction) -> SumFederation:
+    def moved(reduction: theory.DiameterReduction) -> Federation:
         made = simulate([reduction.move(rows)], seed=16, bound=reduction.bound, **shared)
-        return cast(SumFederation, made)
+        return cast(Federation, made)
 
     made = theory.theory_kmeans(
         simulate([rows], seed=15, bound=bound, **shared), server, n_clusters=len(means),

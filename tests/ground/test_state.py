@@ -190,8 +190,8 @@ def test_threads_share_one_federation_without_sharing_a_pad():
 @pytest.mark.parametrize("trust", TRUSTS)
 @pytest.mark.parametrize(
     "name",
-    ["ledger", "bound", "domain", "resolution", "nodes_add_noise", "randomness", "n_records",
-     "n_clients", "transcript", "client_memory", "fixed_point", "max_colluding", "receiver"],
+    ["ledger", "bound", "domain", "facts", "trust", "way", "randomness", "n_records",
+     "n_clients", "transcript", "client_memory"],
 )  # fmt: skip
 def test_a_federation_is_fixed_once_it_is_made(trust, name):
     federation = simulate([rows(), rows(seed=1)], trust, seed=1)

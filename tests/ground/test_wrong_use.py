@@ -17,7 +17,7 @@ from lloyd_runs import lloyd_run
 from fedclust_helpers import fastlloyd
 from fedclust_helpers.accounting import Budget, PrivacyLedger
 from fedclust_helpers.client_statistics import MODEL_BLOCKS, SUMS_AND_COUNTS, TOTAL
-from fedclust_helpers.federation import ClientData, MaskedSecureSum, TrustModelError, simulate
+from fedclust_helpers.federation import ClientData, TrustModelError, simulate
 from fedclust_helpers.mechanisms import Gaussian
 from fedclust_helpers.rr_cluster import LinearRegression
 from fedclust_helpers.secure_aggregation import RingOverflowError
@@ -297,7 +297,7 @@ def test_identical_points_and_empty_clusters_raise_nothing():
 def test_any_valid_run_ends_in_the_box(k, d, n_clients, epsilon, seed):
     points = np.random.default_rng(seed).normal(0, 1, (24, d))
     clients = ClientData.from_owners(points, np.arange(24) % n_clients)
-    federation = MaskedSecureSum(clients, seed=seed)
+    federation = simulate(clients, "masked", seed=seed)
     result = lloyd_run("fastlloyd", federation, n_clusters=k, epsilon=epsilon)
     assert result.centers.shape == (k, d)
     assert (np.abs(result.centers) <= 1).all()

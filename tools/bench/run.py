@@ -41,7 +41,7 @@ from fedclust_helpers import fastlloyd, feddp_kmeans, kmeans, ldp_kmeans
 from fedclust_helpers.accounting import PrivacyLedger, Sampling
 from fedclust_helpers.client_statistics import MODEL_BLOCKS, RELATIVE_SUMS_AND_COUNTS
 from fedclust_helpers.datasets import make_ball_mixture
-from fedclust_helpers.federation import ClientData, IdealSecureSum, MaskedSecureSum, simulate
+from fedclust_helpers.federation import ClientData, Federation, simulate
 from fedclust_helpers.ldp_kmeans.frequency_oracles import OneBitCounts, Question, ask_values
 from fedclust_helpers.mechanisms import Gaussian
 from fedclust_helpers.rr_cluster import SoftmaxRegression
@@ -86,7 +86,7 @@ class Round:
         self.points = np.clip(points, -1, 1)
         self.start = self.centers + 0.05
         half = n // 2
-        self.federation = MaskedSecureSum(ClientData(self.points, np.array([0, half, n])), seed=0)
+        self.federation = simulate(ClientData(self.points, np.array([0, half, n])), seed=0)
         # enough rounds for every repetition: a pad is used once
         self.plan = fastlloyd.plan(self.federation, n_clusters=k, epsilon=1.0, n_rounds=7)
         self.t = 0
@@ -102,7 +102,7 @@ class Round:
 
     def plain(self) -> np.ndarray:
         """The same two clients without masks, radius or noise: sums, counts, means."""
-        offsets = self.federation._data.offsets
+        offsets = self.federation._clients.data.offsets
         sums, counts = kmeans.sums_and_counts(self.points, self.start, offsets=offsets)
         return sums.sum(axis=0) / np.maximum(counts.sum(axis=0), 1)[:, None]
 
@@ -140,10 +140,10 @@ class FedDP:
             clips=clips if unit == "client" else None,
         )  # fmt: skip
 
-    def federation(self) -> IdealSecureSum:
+    def federation(self) -> Federation:
         """A fresh ideal secure sum with a ledger of its own: the plan fits every one of them."""
-        return IdealSecureSum(
-            self.clients, seed=0, bound=self.data.radius, domain="ball",
+        return simulate(
+            self.clients, "ideal", seed=0, bound=self.data.radius, domain="ball",
             ledger=PrivacyLedger(unit=self.unit),
         )  # fmt: skip
 
@@ -189,7 +189,7 @@ def better_ratios(repeats: int, raw: bool) -> dict[str, float]:
 
     def runner(planner: Callable[..., Any], runs: Callable[..., Any], **how: Any) -> Any:
         def whole() -> np.ndarray:
-            federation = IdealSecureSum([points], seed=0, **how)
+            federation = simulate([points], "ideal", seed=0, **how)
             return runs(federation, planner(federation, n_clusters=20, epsilon=1.0)).centers
 
         return whole
@@ -401,7 +401,7 @@ class ModelRound:
         self.models = self.model.initial(self.K, rng=rng)
         data = ClientData(self.points.reshape(m * n, p), n * np.arange(m + 1), self.labels.ravel())
         ledger = PrivacyLedger(unit="client", adjacency="replace-one")
-        self.federation = IdealSecureSum(data, seed=0, bound=1.0, ledger=ledger)
+        self.federation = simulate(data, "ideal", seed=0, bound=1.0, ledger=ledger)
         self.sampling = Sampling("fixed", size=self.COHORT, population=m)
         sensitivity = 2 * self.CLIP
         self.mechanisms = (Gaussian(sensitivity, 2 * sensitivity, "replace-one"),)
