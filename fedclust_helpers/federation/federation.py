@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -17,13 +17,13 @@ from fedclust_helpers._checked import checked
 from fedclust_helpers._progress import Progress, showing
 from fedclust_helpers._state import Fixed, SingleUse
 from fedclust_helpers._validation import Count, FloatArray, IntArray, check_instance, check_int
-from fedclust_helpers.accounting import Accountable, Budget, PrivacyLedger, Reservation, Sampling
+from fedclust_helpers.accounting import Budget, PrivacyLedger, Reservation, Sampling
 from fedclust_helpers.client_statistics import ClientMemory, ClientStatistic
 from fedclust_helpers.federation import checks
 from fedclust_helpers.federation.clients import Clients
 from fedclust_helpers.federation.data import warn_if_mostly_clipped
 from fedclust_helpers.federation.following import Following
-from fedclust_helpers.federation.local import UserSplit, check_shares
+from fedclust_helpers.federation.local import Named, UserSplit, check_shares
 from fedclust_helpers.federation.noise import NoiseFactory
 from fedclust_helpers.federation.plan import (
     FederationFacts,
@@ -33,7 +33,7 @@ from fedclust_helpers.federation.plan import (
     TrustModelError,
 )
 from fedclust_helpers.federation.randomness import Randomness
-from fedclust_helpers.federation.reports import LocalQuery, Reports
+from fedclust_helpers.federation.reports import LocalQuery
 from fedclust_helpers.federation.transcript import Transcript
 from fedclust_helpers.federation.trust import TrustModel
 from fedclust_helpers.federation.ways import Part, Room
@@ -309,9 +309,7 @@ class Federation(Fixed, SingleUse, NoiseFactory):
             )
             cohort = self._draw(sampling)
             count = int(self.n_clients * (1.0 if sampling is None else sampling.share) + 0.5)
-            if (
-                self.facts.receiver == "server"
-            ):  # else the clients computed it from what they unmasked
+            if self.facts.receiver == "server":  # else clients computed it from what they read
                 self._tell(round, broadcast, count)
             values = None
             if self.way.pools and all(m.grid is None for m in mechanisms):  # else clients round
@@ -365,37 +363,21 @@ class Federation(Fixed, SingleUse, NoiseFactory):
         return self._users.split
 
     @property
-    def _users(self) -> Any:
+    def _users(self) -> Named:
         """The way of users' reports; `TrustModelError` where there are none."""
         self._require("ask")
-        return self.way
-
-    def charged(self, reports: Sequence[Accountable]) -> tuple[Any, ...]:
-        """What the ledger is charged with when every user draws these."""
-        made = tuple(check_instance(reports, Sequence, "reports", what="mechanisms"))  # type: ignore[type-abstract]
-        if not all(hasattr(m, "pure_epsilon") for m in made):
-            raise TypeError("reports must be mechanisms, each with a pure_epsilon")
-        charged: tuple[Any, ...] = self._users.charged(made)
-        return charged
-
-    def report_bytes(self, reports: Reports) -> int:
-        """Bytes of the reports of one user on all their ways."""
-        return int(self._users.report_bytes(reports))
-
-    def check_one_point_each(self) -> None:
-        """Raise unless every client holds one point: a query is answered by one point."""
-        if self._n_present != len(self._clients.data.points):
-            raise ValueError(
-                "clients must hold one point each to answer local queries (give one array of"
-                " shape (n, d), or let every client choose one of its rows at random)"
-            )
+        return cast(Named, self.way)
 
     @checked
     def check_ask(self, query: LocalQuery, *, part: str | None = None) -> None:
         """Raise what `ask` would raise before its first report, the budget apart."""
         users = self._users
         users.check_ledger(self.ledger)
-        self.check_one_point_each()
+        if self._n_present != len(self._clients.data.points):
+            raise ValueError(
+                "clients must hold one point each to answer local queries (give one array of"
+                " shape (n, d), or let every client choose one of its rows at random)"
+            )
         users.check_ask(query, part, self.facts)
 
     def divide(self, shares: Mapping[str, float]) -> UserSplit:
@@ -422,14 +404,15 @@ class Federation(Fixed, SingleUse, NoiseFactory):
         check_int(round, "round", minimum=0)
         with self._lock:
             self.check_ask(query, part=part)
-            group = None if part is None or self.split is None else self.split.group(part)
-            charged = self.charged(query.mechanisms)
+            users = self._users
+            group = None if part is None or users.split is None else users.split.group(part)
+            charged = users.charged(query.mechanisms)
             self._charge(
                 PlannedRelease(round, query.name, query.parts, charged, part=part), group=group
             )
-            self._users.asked(query, part)
+            users.asked(query, part)
             self._tell(round, dict(query.public), self.n_clients)
-            self._users.ask(query, part, round, self._clients.data.points)
+            users.ask(query, part, round, self._clients.data.points)
 
 
 def require(federation: Any, capability: str) -> None:

@@ -44,7 +44,7 @@ class Named(Way):
     would not say what a report costs).
     """
 
-    offers = ("reports", "ask")
+    offers: tuple[str, ...] = ("reports", "ask")
     adjacency, domain = "replace-one", "ball"
 
     def __init__(self, room: Room, *, first: int = 0) -> None:

@@ -220,7 +220,7 @@ class Ideal(Way):
 
     offers = ("noisy_sum",)
     pools = True
-    messages_per_number = 1  # type: ignore[assignment]
+    messages_per_number = 1
     wire = "of noised sums leave the ideal functionality"
 
     def noisy_sum(self, part: Part, values: FloatArray) -> FloatArray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pandas as pd
@@ -16,6 +16,7 @@ from fedclust_helpers._validation import FloatArray, IntArray
 from fedclust_helpers.client_statistics import CELL_COUNTS, CUT_STEPS, RELATIVE_SUMS_AND_COUNTS
 from fedclust_helpers.fastlloyd.postprocessing import cell_centers, shrinkage, simplex
 from fedclust_helpers.federation import ClientData, Federation, Randomness, simulate
+from fedclust_helpers.federation.ways import Masked
 from fedclust_helpers.program import Program
 
 
@@ -84,8 +85,9 @@ def read_published(
     by_server = simulate(clients, "masked", seed=seed)
     noises = fl.plan(by_server, n_rounds=1, initial=start, **asked).mechanisms[0]
     own = Randomness.teaching(seed).noise  # the server's own generator
+    ring = cast(Masked, by_server.way).fixed_point
     noise_r, noise_n = (
-        by_server.way.fixed_point.round(noise.sample(shape, rng=own))
+        ring.round(noise.sample(shape, rng=own))
         for noise, shape in zip(noises, (start.shape, start.shape[:1]), strict=True)
     )
     points = np.vstack(clients)

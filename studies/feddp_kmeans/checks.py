@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import cache
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -184,8 +184,7 @@ def _algorithm_5(rows: Any, server: Any, means: Any, *, epsilon: float, move: bo
     bound = float(np.linalg.norm(rows, axis=1).max())
 
     def moved(reduction: theory.DiameterReduction) -> Federation:
-        made = simulate([reduction.move(rows)], seed=16, bound=reduction.bound, **shared)
-        return cast(Federation, made)
+        return simulate([reduction.move(rows)], seed=16, bound=reduction.bound, **shared)
 
     made = theory.theory_kmeans(
         simulate([rows], seed=15, bound=bound, **shared), server, n_clusters=len(means),

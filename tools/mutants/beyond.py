@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tools.mutants.base import Edit, Mutant, mutant
+from tools.mutants.base import Mutant, mutant
 
 OVER = "fastlloyd/test_overclustered.py"
 PE = "studies/test_beyond.py"
@@ -120,8 +120,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "shuffle-within-chunks-only",
         "the crowd is all users, not those of a chunk",
         "federation/shuffled.py",
-        "        order = self.randomness.order(len(columns[0]))\n",
-        "        order = self.randomness.order(len(columns[0]))\n"
+        "        order = self.room.randomness.order(len(columns[0]))\n",
+        "        order = self.room.randomness.order(len(columns[0]))\n"
         "        order = order[np.argsort(order // USERS_PER_CHUNK, kind='stable')]\n",
         f"{SHUFFLED}::test_messages_are_shuffled_across_chunks",
     ),
@@ -129,24 +129,18 @@ MUTANTS: tuple[Mutant, ...] = (
         "shuffle-numbers-for-tickets",
         "the question travels with a ticket that names nobody",
         "federation/shuffled.py",
-        "        return self._tickets[start:stop]\n",
-        "        return np.arange(start, stop)\n",
+        "            tickets = self._drawn_tickets()\n",
+        "            tickets = np.arange(len(points))\n",
         f"{SHUFFLED}::test_tickets_are_not_numbers_and_not_used_twice",
     ),
     mutant(
         "shuffle-one-ticket-for-all-questions",
         "two messages of a user are not linked",
         "federation/shuffled.py",
-        "        if part is None:  # a fresh one: tickets",
-        "        if part is None and divided is None:  # a fresh one: tickets",
+        "            tickets = self._drawn_tickets()\n",
+        "            if tickets is None:\n"
+        "                tickets = self._tickets = self._drawn_tickets()\n",
         f"{SHUFFLED}::test_tickets_are_not_numbers_and_not_used_twice",
-        also=(
-            Edit(
-                "fedclust_helpers/federation/shuffled.py",
-                "            self._tickets = divided\n",
-                "",
-            ),
-        ),
     ),
     mutant(
         "shuffle-part-asked-twice",
@@ -159,16 +153,16 @@ MUTANTS: tuple[Mutant, ...] = (
     mutant(
         "shuffle-liars-as-cover",
         "only honest users hide one another",
-        "federation/shuffled.py",
-        "        self._n_honest = n - check_int(",
-        "        self._n_honest = n - 0 * check_int(",
+        "federation/federation.py",
+        "        return n - usual\n",
+        "        return n\n",
         f"{SHUFFLED}::test_colluding_users_hide_nobody",
     ),
     mutant(
         "shuffle-bound-as-cover",
         "a public bound on the number of users is no cover",
         "federation/shuffled.py",
-        "        if self.n_clients != n or self.n_records != len(self._data.points):\n",
+        "        if not room.true_numbers:\n",
         "        if False:\n",
         f"{SHUFFLED}::test_a_bound_on_the_number_of_users_is_no_cover",
     ),

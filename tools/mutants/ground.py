@@ -662,9 +662,9 @@ STATISTICS: tuple[Mutant, ...] = (
     mutant(
         "statistics-sensitivity-of-another-number",
         "the statistic gets the number that the sensitivity was computed from",
-        "federation/base.py",
-        "            broadcast, _ = self._checked(statistic, mechanisms, sampling, broadcast)\n",
-        "            self._checked(statistic, mechanisms, sampling, broadcast)\n",
+        "federation/federation.py",
+        "            broadcast, shapes = self._checked(statistic, mechanisms, sampling, broadcast)\n",
+        "            _, shapes = self._checked(statistic, mechanisms, sampling, broadcast)\n",
         f"{TOTAL}::test_a_number_is_the_same_for_the_sensitivity_and_the_statistic",
         seconds=300.0,
     ),

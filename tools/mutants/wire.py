@@ -123,7 +123,7 @@ PLANS: tuple[Mutant, ...] = (
     mutant(
         "plan-charged-before-the-source-of-noise-is-asked",
         "nothing is charged where secure noise cannot be drawn",
-        "federation/base.py",
+        "federation/federation.py",
         "        wanted.check_source(self.facts.mode)\n",
         "",
         "federation/test_changed_plans.py::test_without_a_source_of_secure_noise_there_is_no_plan_and_no_charge",
@@ -229,7 +229,7 @@ RELEASES: tuple[Mutant, ...] = (
     mutant(
         "release-seed-in-secure-mode",
         "secure mode takes no seed",
-        "federation/base.py",
+        "federation/federation.py",
         '        if mode == "secure" and seed is not None:\n',
         "        if False:\n",
         "federation/test_federation.py::test_teaching_needs_a_seed_and_secure_refuses_one",
@@ -246,16 +246,16 @@ RELEASES: tuple[Mutant, ...] = (
     mutant(
         "release-data-outside-the-bound",
         "rows are clipped to the public bound before anything is computed",
-        "federation/base.py",
-        "        self._data = clipped\n",
-        "        self._data = data\n",
+        "federation/federation.py",
+        "        self._clients = Clients(clipped)\n",
+        "        self._clients = Clients(data)\n",
         "ground/test_wrong_use.py::test_data_outside_the_bound_are_clipped_and_counted",
         "ground/test_wrong_use.py::test_one_point_cannot_do_more_than_its_clipped_self",
     ),
     mutant(
         "release-charge-forgotten",
         "every noised sum is charged",
-        "federation/base.py",
+        "federation/federation.py",
         "        self.ledger.charge(\n            wanted.mechanisms, name=wanted.name,",
         "        (lambda *a, **k: None)(\n            wanted.mechanisms, name=wanted.name,",
         "federation/test_federation.py::test_collect_gives_each_client_s_message_and_charges",
@@ -263,14 +263,14 @@ RELEASES: tuple[Mutant, ...] = (
     mutant(
         "release-charged-after-the-data-are-read",
         "a release is charged before data are touched",
-        "federation/base.py",
+        "federation/federation.py",
         "            self._charge(\n"
         "                PlannedRelease.of(statistic, tuple(mechanisms), round=round,"
         " sampling=sampling)\n"
         "            )\n"
         "            cohort = self._draw(sampling)\n",
         "            cohort = self._draw(sampling)\n"
-        "            self._answers(statistic, mechanisms, broadcast, cohort)\n"
+        "            self._clients.values(statistic, broadcast, shapes, cohort)\n"
         "            self._charge(\n"
         "                PlannedRelease.of(statistic, tuple(mechanisms), round=round,"
         " sampling=sampling)\n"
@@ -298,9 +298,9 @@ RELEASES: tuple[Mutant, ...] = (
     mutant(
         "release-everyone-instead-of-the-cohort",
         "the statistic reads the data of the cohort only",
-        "federation/base.py",
-        "data = self._data if cohort is None else self._data.take(cohort)",
-        "data = self._data",
+        "federation/clients.py",
+        "data = self.data if cohort is None else self.data.take(cohort)",
+        "data = self.data",
         "federation/test_federation_sampling.py::test_the_statistic_reads_the_cohort_only",
     ),
     mutant(
@@ -314,12 +314,11 @@ RELEASES: tuple[Mutant, ...] = (
     mutant(
         "release-noise-of-rounds-reused",
         "every release draws noise of its own",
-        "federation/base.py",
-        "        noise = mechanism.sample_steps(total.shape, rng=self.randomness.noise)\n",
-        "        rng = self.randomness.noise\n"
+        "federation/ways.py",
+        "        return mechanism.sample_steps(shape, rng=rng)\n",
         "        if isinstance(rng, np.random.Generator):\n"
         "            rng = np.random.default_rng(1)\n"
-        "        noise = mechanism.sample_steps(total.shape, rng=rng)\n",
+        "        return mechanism.sample_steps(shape, rng=rng)\n",
         "federation/test_federation.py",
         "federation/test_federation_contract.py",
         "federation/test_noise.py",
@@ -327,24 +326,24 @@ RELEASES: tuple[Mutant, ...] = (
     mutant(
         "release-continuous-noise-of-rounds-reused",
         "every release draws noise of its own",
-        "federation/base.py",
-        "            return total + mechanism.sample(total.shape, rng=self.randomness.noise)\n",
-        "            return total + mechanism.sample(total.shape, rng=np.random.default_rng(1))\n",
+        "federation/ways.py",
+        "            return mechanism.sample(shape, rng=rng)\n",
+        "            return mechanism.sample(shape, rng=np.random.default_rng(1))\n",
         "federation/test_federation.py::test_noise_of_the_first_round_differs_between_seeds_and_rounds",
         "federation/test_federation.py::test_noise_of_sums_and_counts_is_uncorrelated",
     ),
     mutant(
         "release-noise-dropped",
         "what is released is not the exact total",
-        "federation/base.py",
-        "            return total + mechanism.sample(total.shape, rng=self.randomness.noise)\n",
-        "            return total + 0.0\n",
+        "federation/ways.py",
+        "            return mechanism.sample(shape, rng=rng)\n",
+        "            return np.zeros(shape)\n",
         "federation/test_federation.py::test_noise_of_the_first_round_differs_between_seeds_and_rounds",
     ),
     mutant(
         "release-fails-where-others-see-it",
         "a client whose statistic fails is charged and answers as one without rows",
-        "federation/base.py",
+        "federation/clients.py",
         "        except Exception:  # its text may speak of the rows: it stays here\n",
         "        except ZeroDivisionError:\n",
         "federation/test_federation_contract.py"
@@ -355,8 +354,8 @@ RELEASES: tuple[Mutant, ...] = (
     mutant(
         "release-of-what-is-no-answer",
         "a client whose statistic is not finite, or not of its shape, answers as one without rows",
-        "federation/base.py",
-        "            if checks.are_answers(values, n):\n",
+        "federation/clients.py",
+        "            if are_answers(values, n):\n",
         "            if True:\n",
         "federation/test_federation_contract.py"
         "::test_a_client_that_fails_is_charged_and_answers_as_one_without_rows",
@@ -372,9 +371,9 @@ RELEASES: tuple[Mutant, ...] = (
     mutant(
         "release-record-counts-the-cohort",
         "a record does not tell how many of a hidden cohort took part",
-        "federation/base.py",
+        "federation/federation.py",
         "int(self.n_clients * (1.0 if sampling is None else sampling.share) + 0.5)",
-        "self._data.n_clients if cohort is None else len(cohort)",
+        "self._n_present if cohort is None else len(cohort)",
         "federation/test_federation_sampling.py::test_the_record_does_not_tell_how_many_of_a_hidden_cohort_took_part",
         "estimators/test_doors.py::test_a_statement_tells_planned_numbers_only",
     ),
@@ -411,15 +410,15 @@ RINGS: tuple[Mutant, ...] = (
     mutant(
         "masked-sampling-taken",
         "no amplification against clients who learn the cohort when they unmask",
-        "federation/base.py",
-        "        if sampling is not None and self.no_sampling:\n",
+        "federation/federation.py",
+        "        if sampling is not None and self.trust.no_sampling:\n",
         "        if False:\n",
         "federation/test_noise.py::test_a_cohort_that_recipients_know_is_refused",
     ),
     mutant(
         "masked-pads-by-the-round",
         "pads go by the release: a second run on the same data starts at round 0 again",
-        "federation/base.py",
+        "federation/federation.py",
         "number, self._n_releases = self._n_releases, self._n_releases + 1",
         "number, self._n_releases = 0, self._n_releases + 1",
         "federation/test_federation.py::test_one_ledger_for_all_runs_on_a_data_set",
@@ -428,36 +427,35 @@ RINGS: tuple[Mutant, ...] = (
     mutant(
         "masked-server-adds-no-noise",
         "clients unmask a noised sum, not the exact one",
-        "federation/in_process.py",
-        "total = total + self._fresh_noise(part.mechanism, shape",
-        "total = total + 0 * self._fresh_noise(part.mechanism, shape",
+        "federation/ways.py",
+        "        return self.room.adder.to_total(self, total, mechanism)\n",
+        "        return total\n",
         "federation/test_federation_contract.py::test_one_round_gives_the_same_answer",
     ),
     mutant(
         "masked-clients-add-no-share",
         "with noise from the clients every client adds its share before it masks",
-        "federation/in_process.py",
-        "            encoded = encoded + self._shares_of_noise(part.mechanism, shape)\n",
-        "            pass\n",
+        "federation/ways.py",
+        "        return messages + np.stack([way.fresh(",
+        "        return messages + 0 * np.stack([way.fresh(",
         "federation/test_noise.py::test_shares_of_honest_clients_suffice_alone",
         "federation/test_wire_privacy.py::test_noise_of_the_clients_hides_the_sums_from_a_server_with_the_published_result",
     ),
     mutant(
         "masked-unmasked-on-the-wire",
         "the server receives masked words and nothing else",
-        "federation/in_process.py",
-        '            part.round, "clients", "server", part.name, masked[0], count=len(masked),'
-        " payload=masked\n",
-        '            part.round, "clients", "server", part.name, encoded[0], count=len(encoded),'
-        " payload=encoded\n",
+        "federation/ways.py",
+        '        self._record(part, "clients", "server", part.name, masked, len(masked))\n',
+        "        encoded = self.encode(values, part.mechanism)\n"
+        '        self._record(part, "clients", "server", part.name, encoded, len(masked))\n',
         "federation/test_wire_privacy.py::test_a_masked_server_sees_uniform_words_whatever_the_data",
     ),
     mutant(
         "masked-receiver-said-to-be-the-server",
         "a masked federation says that clients, not the server, learn the sums",
-        "federation/in_process.py",
-        '    receiver: Literal["server", "clients"] = "clients"\n',
-        '    receiver: Literal["server", "clients"] = "server"\n',
+        "federation/federation.py",
+        "mode=mode, receiver=trust.receiver,",
+        'mode=mode, receiver="server",',
         "federation/test_noise.py::test_a_cohort_that_recipients_know_is_refused",
         "feddp_kmeans/test_feddp_wrong_use.py",
         "federation/test_noise.py",
@@ -481,7 +479,7 @@ RINGS: tuple[Mutant, ...] = (
     mutant(
         "serverless-shares-are-zero",
         "a single share of a value is uniform",
-        "federation/in_process.py",
+        "federation/ways.py",
         "        random = random.reshape(m, m - 1, *encoded.shape[1:])\n",
         "        random = 0 * random.reshape(m, m - 1, *encoded.shape[1:])\n",
         "federation/test_federation.py::test_shares_add_up_and_single_shares_are_uniform",
@@ -497,7 +495,7 @@ RINGS: tuple[Mutant, ...] = (
     mutant(
         "trusted-collect-without-a-charge",
         "collected messages are charged before the server sees them",
-        "federation/base.py",
+        "federation/federation.py",
         "            self._charge(\n                PlannedRelease.of(",
         '            (self._charge if capability != "collect" else print)(\n'
         "                PlannedRelease.of(",
@@ -506,9 +504,9 @@ RINGS: tuple[Mutant, ...] = (
     mutant(
         "ideal-server-sees-the-exact-sum",
         "an ideal sum shows the server the noised value alone",
-        "federation/in_process.py",
+        "federation/ways.py",
         "        return released\n",
-        '        self.transcript.record(part.round, "clients", "server", part.name, released)\n'
+        '        self.room.transcript.record(part.round, "clients", "server", part.name, released)\n'
         "        return released\n",
         "federation/test_federation.py::test_the_ideal_server_sees_the_released_sum_alone",
     ),
@@ -527,9 +525,9 @@ DATA: tuple[Mutant, ...] = (
     mutant(
         "data-exact-facts-in-the-representation",
         "printing client data tells public numbers alone",
-        "federation/base.py",
-        '({self.n_clients} clients, {self.n_features} features,"',
-        '({self._data.points[0]} clients, {self.n_features} features,"',
+        "federation/federation.py",
+        "{self.n_clients} clients, {self.n_features} features,",
+        "{self._clients.data.points[0]} clients, {self.n_features} features,",
         "ground/test_state.py::test_a_representation_holds_no_data_and_no_secret",
     ),
     mutant(
@@ -546,25 +544,25 @@ LOCAL: tuple[Mutant, ...] = (
     mutant(
         "local-reports-not-noised",
         "every client noises its message before it leaves",
-        "federation/local.py",
-        "        noisy = self.noised(self._exact(values, part.mechanism), part.mechanism)\n",
-        "        noisy = self._exact(values, part.mechanism) + 0.0\n",
+        "federation/ways.py",
+        "        return messages + way.fresh(mechanism, messages.shape,",
+        "        return messages + 0 * way.fresh(mechanism, messages.shape,",
         "federation/test_federation.py::test_local_reports_are_noised_at_each_client",
     ),
     mutant(
         "local-questions-not-charged",
         "every question to the users is charged",
-        "federation/local.py",
-        "self._charge(\n            PlannedRelease(round, query.name, query.parts",
-        "(lambda *a, **k: None)(\n            PlannedRelease(round, query.name, query.parts",
+        "federation/federation.py",
+        "self._charge(\n                PlannedRelease(round, query.name, query.parts",
+        "(lambda *a, **k: None)(\n                PlannedRelease(round, query.name, query.parts",
         "federation/test_federation_local.py::test_everybody_is_asked_once_and_charged_once",
     ),
     mutant(
         "local-user-fails-where-others-see-it",
         "a user for whom a question fails is charged and answers as for the point 0",
-        "federation/local.py",
-        "        except Exception:  # its text may speak of the points: it stays here\n",
-        "        except ZeroDivisionError:\n",
+        "federation/clients.py",
+        "    except Exception:  # its text may speak of the points: it stays here\n",
+        "    except ZeroDivisionError:\n",
         "federation/test_federation_local.py"
         "::test_a_user_who_fails_is_charged_and_answers_as_for_the_point_zero",
     ),
@@ -572,14 +570,14 @@ LOCAL: tuple[Mutant, ...] = (
         "local-ledger-of-add-remove",
         "local privacy is replace-one",
         "federation/local.py",
-        "            if mechanism.adjacency != self.ledger.adjacency:\n",
+        "            if mechanism.adjacency != facts.adjacency:\n",
         "            if False:\n",
         "federation/test_federation_local.py",
     ),
     mutant(
         "local-divisions-share-a-number",
         "two divisions of the users overlap: their parts are told apart",
-        "federation/local.py",
+        "federation/federation.py",
         'object.__setattr__(split, "number", self.ledger.new_division())',
         'object.__setattr__(split, "number", 0)',
         "federation/test_federation_local.py::test_federations_that_share_a_ledger_do_not_share_divisions",
