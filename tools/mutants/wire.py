@@ -506,7 +506,7 @@ RINGS: tuple[Mutant, ...] = (
         "an ideal sum shows the server the noised value alone",
         "federation/ways.py",
         "        return released\n",
-        '        self.room.transcript.record(part.round, "clients", "server", part.name, released)\n'
+        '        self._record(part, "clients", "server", part.name, released, 1)\n'
         "        return released\n",
         "federation/test_federation.py::test_the_ideal_server_sees_the_released_sum_alone",
     ),
