@@ -38,7 +38,9 @@ BUILDERS = {
     "one_point_each": lambda p: ClientData.one_point_each(p),
     "one_point_each, frame": lambda p: ClientData.one_point_each(pd.DataFrame(p, copy=False)),
     "simulate": lambda p: simulate([p[:5], p[5:]], "ideal", seed=1)._clients.data,
-    "simulate, array": lambda p: simulate(p.reshape(2, -1, p.shape[1]), "ideal", seed=1)._clients.data,
+    "simulate, array": lambda p: (
+        simulate(p.reshape(2, -1, p.shape[1]), "ideal", seed=1)._clients.data
+    ),
     "local_users": lambda p: simulate(p, "local", seed=1)._clients.data,
     "users": lambda p: simulate([p], "local", seed=1)._clients.data,
     "take": lambda p: ClientData(p, [0, 5, len(p)], copy=False).take([1, 0]),

@@ -19,7 +19,7 @@ from fedclust_helpers import audit, fastlloyd, feddp_kmeans
 from fedclust_helpers.accounting import PrivacyLedger, gdp_epsilon
 from fedclust_helpers.client_statistics import RELATIVE_SUMS_AND_COUNTS, SUMS_AND_COUNTS
 from fedclust_helpers.federation import ClientData, simulate
-from fedclust_helpers.federation.ways import Masked, Shared
+from fedclust_helpers.federation.ways import Masked, Shared, ShareEach
 from fedclust_helpers.ldp_kmeans import NoisyPoints
 from fedclust_helpers.mechanisms import DistributedDiscreteGaussian, Gaussian, Laplace
 from fedclust_helpers.rr_cluster import SoftmaxRegression, Training, plan_sums_only
@@ -398,21 +398,21 @@ def pooled(coalition, clients=CLIENTS, *, seed=16, n_runs=500, max_colluding=1, 
     """What a coalition makes of the totals without its own noise: (n_runs, 6); shares; claims."""
     f = federation_of(clients, "serverless", seed=seed, max_colluding=max_colluding)
     noise = pair(f, RELATIVE_SUMS_AND_COUNTS, radius=0.8)
-    original = _Ring._shares_of_noise
+    original = ShareEach.to_messages
     drawn = []
 
-    def watched(self, mechanism, shape):
-        shares = original(self, mechanism, shape)
+    def watched(self, way, messages, mechanism, who):
+        shares = original(self, way, messages, mechanism, who) - messages
         honest = [i for i in range(len(shares)) if i not in coalition]
         if honest_noise != 1.0:
             shares = shares.copy()
             shares[honest] = 0
         drawn.append(shares[list(coalition)])
-        return shares
+        return messages + shares
 
     out, seen = [], []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_Ring, "_shares_of_noise", watched)
+        patch.setattr(ShareEach, "to_messages", watched)
         for t in range(n_runs):
             drawn.clear()
             start = len(f.transcript.messages)
