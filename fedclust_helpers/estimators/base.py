@@ -25,7 +25,7 @@ from fedclust_helpers.estimators.reading import Rows, as_rows, features, read_ro
 from fedclust_helpers.estimators.saving import settings_of
 from fedclust_helpers.estimators.statement import Statement, as_word, statement_of
 from fedclust_helpers.estimators.telling import _Told
-from fedclust_helpers.federation import ClientData, InProcess, Plan, simulate
+from fedclust_helpers.federation import ClientData, Federation, Plan, simulate
 from fedclust_helpers.federation.data import column_names, depth_outside, is_table
 
 Named = Mapping[Any, float]
@@ -38,7 +38,7 @@ class TooFewRowsWarning(UserWarning):
 class Prepared(NamedTuple):
     """All that is fixed before the first message."""
 
-    federation: InProcess
+    federation: Federation
     plan: Plan
     rows: Rows
     bounds: tuple[FloatArray, FloatArray]

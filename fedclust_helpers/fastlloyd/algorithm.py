@@ -65,8 +65,8 @@ def fastlloyd(
 
     Parameters
     ----------
-    federation : SumFederation
-        The one that will run the plan; `MaskedSecureSum` gives the paper's protocol.
+    federation : Federation
+        The one that will run the plan; the trust model "masked" gives the paper's protocol.
     n_clusters : int
     epsilon, delta : float
         Total over all rounds; delta is 1/(N ln N) by default (`default_delta`), which tells the

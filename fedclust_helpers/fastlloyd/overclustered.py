@@ -71,7 +71,7 @@ def overclustered(
 
     Parameters
     ----------
-    federation : SumFederation
+    federation : Federation
         The one that will run the plan, ideal, masked or serverless.
     n_clusters : int or "auto"
         "auto" chooses k within `k_range` by the elbow of the cost that the server computes from

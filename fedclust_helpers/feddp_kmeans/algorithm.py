@@ -87,7 +87,7 @@ def feddp_kmeans(
 
     Parameters
     ----------
-    federation : SumFederation
+    federation : Federation
         With ``domain="ball"``, ``bound`` = Delta, and a server that sees the noised sums. Its
         ledger's unit decides the level: one "point", or one "client" (then `clips` is needed).
     server_points : array_like of shape (q, d)

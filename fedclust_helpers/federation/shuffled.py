@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from fedclust_helpers._validation import IntArray, check_int
+from fedclust_helpers._validation import FloatArray, IntArray
 from fedclust_helpers.accounting import Accountable, Shuffled
-from fedclust_helpers.federation.local import USERS_PER_CHUNK, LocalReports, UserSplit
-from fedclust_helpers.federation.plan import TrustModelError
+from fedclust_helpers.federation.local import USERS_PER_CHUNK, Named, UserSplit
+from fedclust_helpers.federation.plan import FederationFacts, TrustModelError
 from fedclust_helpers.federation.reports import LocalQuery, Reports
+from fedclust_helpers.federation.ways import Room
 
 NOT_PURE = (
     "is no pure report, and the theorem that amplifies is for pure ones: choose a plan without"
@@ -20,15 +21,14 @@ NOT_PURE = (
 )
 
 
-class ShuffledReports(LocalReports):
-    """Users as under local privacy, and a shuffler between them and the server.
+class Shuffling(Named):
+    """A shuffler passes the reports of all users on in random order, without the senders.
 
-    Every user sends one randomised report to the shuffler, which passes all of them on in random
-    order, without senders. A release is charged as the shuffled set (`accounting.Shuffled`): pure
-    epsilon_0 against the shuffler and everybody else, and a much smaller (epsilon, delta) against a
-    server that does not collude with it.
+    A release is charged as the shuffled set (`accounting.Shuffled`): pure epsilon_0 against the
+    shuffler and everybody else, and a much smaller (epsilon, delta) against a server that does not
+    collude with it.
 
-    **Questions.** In `LocalReports` a user's number decides which question the user answers, and
+    **Questions.** Without a shuffler a user's number decides which question the user answers, and
     numbers are public: under a shuffler the answers to each of m questions would be a crowd of
     their own, of n/m users. Here every user draws a ticket on the device, 63 random bits that take
     the place of the number and travel with the report. Ticket and report together are one
@@ -43,47 +43,21 @@ class ShuffledReports(LocalReports):
     others hide one another.
     """
 
-    trust = "shuffled"
-    offers = ()
-    sees = (
-        (
-            "shuffler",
-            "every user's ticket and randomised report, and who sent it; it is trusted to pass on"
-            " every user's, in random order and without the sender, and not to collude with the"
-            " server: else each user is left with the local epsilon",
-        ),
-        ("server", "the tickets and randomised reports of all users in random order"),
-        ("other users", "what the server broadcasts"),
-    )
+    offers = ("ask",)
 
-    def __init__(self, clients: Any, *, max_colluding: int = 0, **options: Any) -> None:
-        super().__init__(clients, **options)
-        n = self._data.n_clients
-        if self.n_clients != n or self.n_records != len(self._data.points):
+    def __init__(self, room: Room) -> None:
+        super().__init__(room)
+        if not room.true_numbers:
             raise ValueError(
                 "n_clients and n_records must be the true numbers (or be left out) behind a"
                 " shuffler: a bound would promise more cover than there is"
             )
-        self._n_honest = n - check_int(max_colluding, "max_colluding", minimum=0, maximum=n - 1)
         self._tickets: IntArray | None = None  # of a division; each user knows one
         self._asked: dict[str, float] = {}
 
-    @property
-    def n_honest(self) -> int:  # type: ignore[override]
-        """Users who hide one another."""
-        return self._n_honest
-
-    def charged(self, reports: Sequence[Accountable]) -> tuple[Any, ...]:
-        """The shuffled set of what these draw: one message of every user."""
-        return (Shuffled(super().charged(reports), self.n_honest, drawn=True),)
-
-    def report_bytes(self, reports: Reports) -> int:
-        """Each goes two ways with a ticket of eight bytes."""
-        return 2 * (super().report_bytes(reports) + 8)
-
-    def check_ask(self, query: LocalQuery, *, part: str | None = None) -> None:
-        """As for local users; and each part of a division is asked once, with pure reports."""
-        super().check_ask(query, part=part)
+    def check_ask(self, query: LocalQuery, part: str | None, facts: FederationFacts) -> None:
+        """As for named users; and each part of a division is asked once, with pure reports."""
+        super().check_ask(query, part, facts)
         if part is not None and part in self._asked:
             raise ValueError(f"part {part!r} was asked already; divide the users again")
         local = math.fsum(m.pure_epsilon for m in query.mechanisms)
@@ -96,52 +70,49 @@ class ShuffledReports(LocalReports):
                     f" {other:.6g}, got {local:.6g}"
                 )
 
-    def divide(self, shares: Mapping[str, float]) -> UserSplit:
-        """Divide the users over named parts by tickets that they draw; each may be asked once."""
-        with self._lock:
-            split = super().divide(shares)
-            self._tickets, self._asked = self._drawn_tickets(), {}
-            return split
+    def charged(self, reports: Sequence[Accountable]) -> tuple[Any, ...]:
+        """The shuffled set of what these draw: one message of every user."""
+        return (Shuffled(super().charged(reports), self.room.n_honest, drawn=True),)
+
+    def report_bytes(self, reports: Reports) -> int:
+        """Each goes two ways with a ticket of eight bytes."""
+        return 2 * (super().report_bytes(reports) + 8)
+
+    def divided(self, split: UserSplit) -> None:
+        """The tickets that users draw now decide their parts; each may be asked once."""
+        super().divided(split)
+        self._tickets, self._asked = self._drawn_tickets(), {}
+
+    def asked(self, query: LocalQuery, part: str | None) -> None:
+        """A part that was charged is not asked again, also where the run failed on its way."""
+        if part is not None:
+            self._asked[part] = math.fsum(m.pure_epsilon for m in query.mechanisms)
 
     def _drawn_tickets(self) -> IntArray:
         """A ticket for each user, drawn on the device."""
-        words = np.frombuffer(self.randomness.bytes(8 * self._data.n_clients), dtype=np.uint64)
+        words = np.frombuffer(self.room.randomness.bytes(8 * self.room.n_present), dtype=np.uint64)
         return (words >> np.uint64(1)).astype(np.int64)
 
-    def _ask(self, query: LocalQuery, round: int, part: str | None) -> None:
-        divided, n_before = self._tickets, len(self.ledger.releases)
-        if part is None:  # a fresh one: tickets of two questions must not tell who sent both
-            self._tickets = self._drawn_tickets()
-        try:
-            super()._ask(query, round, part)
-        finally:
-            self._tickets = divided
-            if part is not None and len(self.ledger.releases) > n_before:
-                self._asked[part] = math.fsum(m.pure_epsilon for m in query.mechanisms)
-
-    def _numbers(self, start: int, stop: int) -> IntArray:
-        """Tickets in place of the users' numbers."""
-        assert self._tickets is not None
-        return self._tickets[start:stop]
-
-    def _deliver(
-        self, query: LocalQuery, round: int, answers: Iterable[tuple[IntArray, Reports]]
-    ) -> None:
+    def ask(self, query: LocalQuery, part: str | None, round: int, points: FloatArray) -> None:
         """To the shuffler in the order of the users, to the server in random order."""
-        sent = [(tickets, *reports) for tickets, reports in answers]
+        tickets = self._tickets
+        if part is None:  # fresh ones: tickets of two questions must not tell who sent both
+            tickets = self._drawn_tickets()
+        assert tickets is not None
+        sent = [(own, *reports) for own, reports in self.answers(query, part, points, tickets)]
         columns = [np.concatenate(column) for column in zip(*sent, strict=True)]
         if not columns:
             return
         names = [f"{query.name}: {name}" for name in ("ticket", *query.parts)]
-        order = self.randomness.order(len(columns[0]))
+        order = self.room.randomness.order(len(columns[0]))
         for sender, receiver in (("clients", "shuffler"), ("shuffler", "server")):
             if sender == "shuffler":
                 columns = [column[order] for column in columns]
             for name, column in zip(names, columns, strict=True):
-                self.transcript.record(
+                self.room.transcript.record(
                     round, sender, receiver, name, np.asarray(column[0]), count=len(column),
                     payload=column,
                 )  # fmt: skip
         for start in range(0, len(order), USERS_PER_CHUNK):
-            tickets, *reports = (column[start : start + USERS_PER_CHUNK] for column in columns)
-            query.collect(tickets, tuple(reports))
+            own, *reports = (column[start : start + USERS_PER_CHUNK] for column in columns)
+            query.collect(own, tuple(reports))

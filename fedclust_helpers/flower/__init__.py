@@ -8,9 +8,9 @@ last one needs Flower (the extra ``federation``, in an environment of its own):
 * `engine`: Flower's ClientApp and ServerApp, which carry bytes and see no data.
 
 What runs, for the methods in `METHODS`: masked sums, unmasked by the clients or read by the server
-(`federation.MaskedSecureSum`); sums without a server, through a relay that reads nothing
-(`federation.ServerlessSecureSum`); one round of local reports (`federation.LocalReports`); and sums
-of a trusted server (`federation.TrustedServer`). Not offered: ``collect``, ``reports``, cohorts.
+("masked"); sums without a server, through a relay that reads nothing ("serverless"); one round of
+local reports ("local"); and sums of a trusted server ("trusted"). Not offered: ``collect``,
+``reports``, cohorts.
 
 How to run it: docs/deployment.md.
 """

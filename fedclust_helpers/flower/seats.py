@@ -8,7 +8,8 @@ follows the algorithm makes the answer of it (`read`): every client, or the serv
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,30 +19,20 @@ from fedclust_helpers._validation import FloatArray, IntArray
 from fedclust_helpers.accounting import PrivacyLedger
 from fedclust_helpers.client_statistics import ClientStatistic
 from fedclust_helpers.federation import (
+    TRUST_MODELS,
     ClientData,
-    InProcess,
-    LocalReports,
-    MaskedSecureSum,
+    Federation,
     PlannedRelease,
     Randomness,
-    ServerlessSecureSum,
-    TrustedServer,
 )
-from fedclust_helpers.federation.base import Part
-from fedclust_helpers.federation.in_process import _Ring
 from fedclust_helpers.federation.local import USERS_PER_CHUNK
 from fedclust_helpers.federation.reports import LocalQuery, Reports
-from fedclust_helpers.flower.study import Study
+from fedclust_helpers.federation.trust import trust_model
+from fedclust_helpers.federation.ways import Masked, Part, Room, Who
+from fedclust_helpers.flower.study import RINGS, Study
 from fedclust_helpers.mechanisms import SECURE
 from fedclust_helpers.program import Answer, Ask
-from fedclust_helpers.secure_aggregation import (
-    SECRET_BYTES,
-    PadBook,
-    Ring,
-    mask,
-    pair_secret,
-    unmask,
-)
+from fedclust_helpers.secure_aggregation import SECRET_BYTES, PadBook, Ring, pair_secret
 
 Arrays = Sequence[NDArray[Any]]
 
@@ -62,31 +53,84 @@ class Client(NamedTuple):
     key: bytes | None
 
 
-class Seat(InProcess):
+class Relayed(Masked):
+    """Sums without a server, whose messages go through a relay that reads none.
+
+    Appendix C.1 of FastLloyd, with shares that are not sent: the share of client i for client j is
+    a pad of their two X25519 keys, which both compute. What a client publishes, the sum of the
+    shares it has and its noise, goes under a pad of the group, so that the relay may add up.
+    """
+
+    def __init__(
+        self, room: Room, *, keys: Mapping[int, tuple[bytes, str]] | None = None, **masked: Any
+    ) -> None:
+        super().__init__(room, **masked)
+        self._pairs = {
+            other: PadBook(pair_secret(own, bytes.fromhex(public)), self.session, self._pads.bits)
+            for other, (own, public) in (keys or {}).items()
+        }
+
+    def send(self, part: Part, values: FloatArray, who: Who = None) -> Ring:
+        """Of one client: with the shares that it gets less those that it gives."""
+        words: Any = super().send(part, values, who)
+        for other, book in self._pairs.items():
+            pad = book.pads(f"pair|{part.purpose}", part.number, 1, words.shape[1:])
+            words = words + pad if who is not None and other < who[0] else words - pad
+        return words
+
+
+RELAYED = replace(
+    TRUST_MODELS["serverless"][0], way=Relayed,
+    sees=(
+        ("relay", "uniformly random words"),
+        ("clients", "the noised sums, and random words of each other client"),
+    ),
+)  # fmt: skip
+
+
+class Seat(Federation):
     """What all parties have in common; `rows` (n, d) are those of this party alone, if any."""
 
     def __init__(
         self, study: Study, rows: FloatArray | None = None, *, labels: IntArray | None = None,
-        client: Client | None = None, **own: Any,
+        client: Client | None = None,
     ) -> None:  # fmt: skip
         if rows is None:
             rows = np.zeros((1, study.n_features))
             labels = None if study.n_labels is None else np.zeros(1, dtype=np.int64)
         self._study, self._client = study, client
+        options = study.federation_options | self._secrets()
+        ends = (options.pop(name, None) for name in ("noise_from", "receiver"))
+        row = RELAYED if study.trust == "serverless" else trust_model(study.trust, *ends)
         ledger = PrivacyLedger(study.unit, study.adjacency)
-        data = self._held(rows, labels)
-        super().__init__(data, ledger=ledger, **own, **study.federation_options)
-        if study.seed is None:  # noise from the operating system, public choices as agreed
-            public = np.random.default_rng(study.public_seed)
-            nodes = (SECURE,) * len(self.randomness.node_noise)
-            self.randomness = Randomness(public, SECURE, nodes, None, None)
+        super().__init__(self._held(rows, labels), row, ledger=ledger, **options)
 
     def _held(self, rows: FloatArray, labels: IntArray | None) -> ClientData:
         return ClientData.from_clients([rows], labels=None if labels is None else [labels])
 
+    def _secrets(self) -> dict[str, Any]:
+        """What pads are made of, for one session alone; nothing that is secret for the server."""
+        study, client = self._study, self._client
+        if study.trust not in RINGS:
+            return {}
+        if client is None or client.secret is None:
+            return {"pre_shared_secret": bytes(SECRET_BYTES)}
+        secrets: dict[str, Any] = {"pre_shared_secret": client.secret, "session": client.session}
+        if client.key is not None and study.public_keys is not None:
+            others = enumerate(study.public_keys)
+            secrets["keys"] = {i: (client.key, k) for i, k in others if i != client.number}
+        return secrets
+
     @property
     def _n_present(self) -> int:
         return self.n_clients
+
+    def _sources(self, seed: Any, n_nodes: int) -> Randomness:
+        """In secure mode noise is the operating system's, and public choices are as agreed."""
+        if seed is not None:
+            return super()._sources(seed, n_nodes)
+        public = np.random.default_rng(self._study.public_seed)
+        return Randomness(public, SECURE, (SECURE,) * n_nodes, None, None)
 
     def _parts(self, line: PlannedRelease, number: int) -> list[Part]:
         return [
@@ -101,16 +145,25 @@ class Seat(InProcess):
 
     def sent(self, asked: Any, line: PlannedRelease, number: int) -> Arrays:
         """A client's answer to release `number`, made of its rows: it is charged before."""
-        values = self._values(asked.statistic, asked.broadcast)
-        parts = self._parts(line, number)
-        return [self._sent(part, value) for part, value in zip(parts, values, strict=True)]
+        assert self._client is not None
+        shapes = self.shapes_of(asked.statistic, asked.broadcast)
+        values = self._clients.values(asked.statistic, asked.broadcast, shapes)
+        who = [self._client.number]
+        return [
+            self.way.send(part, value, who)[0]
+            for part, value in zip(self._parts(line, number), values, strict=True)
+        ]
 
     def pass_over(self, asked: Any, line: PlannedRelease, shapes: Sequence[Any]) -> None:
         """A client's streams of teaching mode go to where they stood after an answer."""
+        assert self._client is not None
+        for mechanism, shape in zip(line.mechanisms, shapes, strict=True):
+            nothing = np.zeros((1, *shape), self.way.kind(mechanism))
+            self.trust.adder.to_messages(self.way, nothing, mechanism, [self._client.number])
 
     def wrong(self, asked: Any, line: PlannedRelease, sender: int, arrays: Arrays) -> str:
         """What is wrong with a client's answer, in words; "" if nothing is."""
-        if [a.dtype for a in arrays] != [self._kind(m) for m in line.mechanisms]:
+        if [a.dtype for a in arrays] != [self.way.kind(m) for m in line.mechanisms]:
             return "an answer of other parts than the plan's"
         if not all(np.isfinite(a).all() for a in arrays):
             return "numbers that are not finite"
@@ -122,148 +175,21 @@ class Seat(InProcess):
     def added(self, line: PlannedRelease, answers: Sequence[Arrays]) -> Arrays:
         """The server's total of all answers, with its noise, if it is the one who adds it."""
         stacked = [np.stack(each) for each in zip(*answers, strict=True)]
-        return [
-            self._added(each.sum(axis=0, dtype=each.dtype), mechanism)
-            for mechanism, each in zip(line.mechanisms, stacked, strict=True)
-        ]
-
-    def _added(self, total: Any, mechanism: Any) -> Any:
-        return total
+        return [self.way.add(m, each) for m, each in zip(line.mechanisms, stacked, strict=True)]
 
     def read(self, asked: Any, line: PlannedRelease, number: int, totals: Arrays) -> Any:
         """The answer that the algorithm gets."""
         parts = list(zip(self._parts(line, number), totals, strict=True))
-        ends = ("server", "clients") if self.receiver == "clients" else ("clients", "server")
+        ends = ("server", "clients") if self.facts.receiver == "clients" else ("clients", "server")
         for part, total in parts:
             self.transcript.record(part.round, *ends, part.name, total, count=self.n_clients)
-        return Answer.of([self._read(*each) for each in parts], line.mechanisms, self.facts)
-
-    def _sent(self, part: Part, value: FloatArray) -> NDArray[Any]:
-        raise NotImplementedError
-
-    def _read(self, part: Part, total: Any) -> FloatArray:
-        raise NotImplementedError
-
-    def _kind(self, mechanism: Any) -> np.dtype[Any]:
-        """Of the numbers that clients send."""
-        return np.dtype(np.float64 if mechanism.grid is None else np.int64)
-
-
-class TrustedSeat(Seat, TrustedServer):
-    """The server is trusted with exact statistics, for sums alone."""
-
-    offers = ("noisy_sum",)
-
-    def _sent(self, part: Part, value: FloatArray) -> NDArray[Any]:
-        return self._exact(value, part.mechanism)[0]
-
-    def _added(self, total: Any, mechanism: Any) -> Any:
-        return self.noised(total, mechanism)
-
-    def _read(self, part: Part, total: Any) -> FloatArray:
-        return total
-
-
-# --- masked sums ----------------------------------------------------------------------------------
-
-
-class _RingSeat(Seat, _Ring):
-    """Words of a ring under pads that belong to one session alone."""
-
-    _drawn_pads: Callable[..., Ring]
-
-    def __init__(self, study: Study, rows: FloatArray | None = None, **own: Any) -> None:
-        super().__init__(study, rows, **own)
-        if self._client is None:
-            return
-        number, session, secret, key = self._client
-        assert secret is not None
-        # no pad covers two messages, nor is taken away twice
-        self._pads = PadBook(secret, session, self.fixed_point.bits)
-        self._unmasking = PadBook(secret, session, self.fixed_point.bits)
-        self._pairs = {
-            other: PadBook(pair_secret(key, bytes.fromhex(public)), session, self._pads.bits)
-            for other, public in enumerate(study.public_keys or ())
-            if other != number and key is not None
-        }
-
-    def _kind(self, mechanism: Any) -> np.dtype[Any]:
-        return np.dtype(self.fixed_point.dtype)
-
-    def _own_share(self, mechanism: Any, shape: tuple[int, ...]) -> Any:
-        """This client's share of the noise (0 where the server adds it)."""
-        assert self._client is not None
-        if not self.nodes_add_noise or not math.isfinite(mechanism.sensitivity):
-            return np.zeros(shape, self.fixed_point.dtype)
-        return self._fresh_noise(mechanism, shape, self.randomness.node_noise[self._client.number])
-
-    def pass_over(self, asked: Any, line: PlannedRelease, shapes: Sequence[Any]) -> None:
-        """Draw the same shares of noise again."""
-        for mechanism, shape in zip(line.mechanisms, shapes, strict=True):
-            self._own_share(mechanism, tuple(shape))
-
-    def _sent(self, part: Part, value: FloatArray) -> NDArray[Any]:
-        assert self._client is not None
-        shape = value.shape[1:]
-        pads = self._drawn_pads(part, self.n_clients, shape)
-        words = self._encode(value, part.mechanism)[0] + self._own_share(part.mechanism, shape)
-        return mask(words, pads[self._client.number] + self._shared(part, shape))
-
-    def _shared(self, part: Part, shape: tuple[int, ...]) -> Ring:
-        """What this client shares with the others: the shares it gets less those it gives."""
-        assert self._client is not None
-        total: Any = np.zeros(shape, self.fixed_point.dtype)
-        for other, book in self._pairs.items():
-            pad = book.pads(f"pair|{part.purpose}", part.number, 1, shape)[0]
-            total = total + pad if other < self._client.number else total - pad
-        return total
-
-    def _added(self, total: Any, mechanism: Any) -> Any:
-        if self.nodes_add_noise:
-            return total
-        return total + self._fresh_noise(mechanism, total.shape, self.randomness.noise)
-
-    def _read(self, part: Part, total: Any) -> FloatArray:
-        if self.receiver == "clients":
-            pads = self._unmasking.pads(part.purpose, part.number, self.n_clients, total.shape)
-            total = unmask(total, pads.sum(axis=0, dtype=pads.dtype))
-        return self.fixed_point.decode(total)
-
-
-class MaskedSeat(_RingSeat, MaskedSecureSum):
-    """A seat of a masked federation."""
-
-    def __init__(self, study: Study, rows: FloatArray | None = None, **own: Any) -> None:
-        super().__init__(study, rows, pre_shared_secret=bytes(SECRET_BYTES), **own)
-
-
-class ServerlessSeat(_RingSeat, ServerlessSecureSum):
-    """A seat of a federation without a server, whose messages go through a relay that reads none.
-
-    Appendix C.1 of FastLloyd, with shares that are not sent: the share of client i for client j is
-    a pad of their two X25519 keys, which both compute. What a client publishes, the sum of the
-    shares it has and its noise, goes under a pad of the group, so that the relay may add up.
-    """
-
-    sees = (
-        ("relay", "uniformly random words"),
-        ("clients", "the noised sums, and random words of each other client"),
-    )
-    wire = _Ring.wire
-
-    @property
-    def messages_per_number(self) -> int:
-        """One from each client to the relay, and one back."""
-        return 2 * self.n_clients
-
-    def _drawn_pads(self, part: Part, n_clients: int, shape: tuple[int, ...]) -> Ring:
-        return self._pads.pads(part.purpose, part.number, n_clients, shape)
+        return Answer.of([self.way.read(*each) for each in parts], line.mechanisms, self.facts)
 
 
 # --- local reports --------------------------------------------------------------------------------
 
 
-class LocalSeat(Seat, LocalReports):
+class LocalSeat(Seat):
     """A seat of users who answer for themselves; the rooms hold them in the order of numbers.
 
     In teaching mode all noise is one stream: a room draws the others' too, and throws it away.
@@ -283,9 +209,8 @@ class LocalSeat(Seat, LocalReports):
     def _held(self, rows: FloatArray, labels: IntArray | None) -> ClientData:
         return ClientData.one_point_each(rows)
 
-    def _numbers(self, start: int, stop: int) -> IntArray:
-        first = self._own.start if self.randomness.is_secure else 0
-        return np.arange(first + start, first + stop)
+    def _secrets(self) -> dict[str, Any]:
+        return {"first": self._own.start if self._study.seed is None else 0}
 
     def checked(self, asked: Ask, line: PlannedRelease) -> Ask:
         """The question, which each user answers with noise of its own."""
@@ -295,7 +220,9 @@ class LocalSeat(Seat, LocalReports):
     def sent(self, asked: Ask, line: PlannedRelease, number: int) -> Arrays:
         """The reports of this room's users."""
         found = [self._no_reports(asked.query)]
-        for users, reports in self._randomised(asked.query, asked.part):
+        points = self._clients.data.points
+        numbers = self._users.first + np.arange(len(points))
+        for users, reports in self._users.answers(asked.query, asked.part, points, numbers):
             own = (users >= self._own.start) & (users < self._own.stop)
             found.append(tuple(array[own] for array in reports))
         return [np.concatenate(parts) for parts in zip(*found, strict=True)]
@@ -340,5 +267,5 @@ class LocalSeat(Seat, LocalReports):
 
 
 SEATS: dict[str, type[Seat]] = {
-    "masked": MaskedSeat, "serverless": ServerlessSeat, "trusted": TrustedSeat, "local": LocalSeat,
+    "masked": Seat, "serverless": Seat, "trusted": Seat, "local": LocalSeat,
 }  # fmt: skip

@@ -93,9 +93,8 @@ class Study:
     adjacency : {"add/remove", "replace-one"}
         What of it is hidden: that it is there at all, or which of all values it has.
     trust : {"masked", "serverless", "local", "trusted"}
-        `federation.MaskedSecureSum`; `federation.ServerlessSecureSum`, where what Flower calls the
-        server is a relay; `federation.LocalReports`; or `federation.TrustedServer`, which sees
-        exact statistics.
+        As for `federation.simulate`; in "serverless" what Flower calls the server is a relay, and a
+        "trusted" one sees exact statistics.
     noise_from : {"server", "clients"}
         Masked: who adds the noise. Otherwise fixed (`ENDS`): the clients where there is no server
         and for local reports, a trusted server itself.
@@ -240,7 +239,8 @@ class Study:
         """What a federation of this study is made with; data, ledger and secret come on top."""
         names = "n_clients n_records n_labels bound domain".split()
         if self.trust in RINGS:
-            names += "bits fractional_bits max_colluding".split()
+            names += "bits fractional_bits".split()
+            names += ["max_colluding"] if self.noise_from == "clients" else []
         if self.trust == "masked":
             names += "noise_from receiver".split()
         given = {name: getattr(self, name) for name in names}

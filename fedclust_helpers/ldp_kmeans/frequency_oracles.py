@@ -1,7 +1,7 @@
 """Questions to local users, and counts and heavy hitters from one bit of each.
 
 A `LocalQuery` has a user's side (`respond`: a pure function of the user's own point, number and
-noise) and a server's side (`collect`). `LocalReports.ask` brings the two together, chunk by chunk.
+noise) and a server's side (`collect`). `Federation.ask` brings the two together, chunk by chunk.
 
 Every user gets a public coin (a function of the user number, see `public_coins`). It decides which
 question the user answers ("channel") and which row r of the Hadamard matrix is used, so neither has
@@ -417,7 +417,7 @@ class Bitstogram(OneBitCounts):
 
 
 def ask_values(query: LocalQuery, values: ArrayLike, *, rng: np.random.Generator) -> None:
-    """Run a query over an array (n, d): for lessons; `LocalReports.ask` is for real users."""
+    """Run a query over an array (n, d): for lessons; `Federation.ask` is for real users."""
     points = np.asarray(values, dtype=np.float64)
     users = np.arange(len(points))
     query.collect(users, query.respond(points, users, rng=rng))

@@ -60,7 +60,7 @@ def one_round(
 
     Parameters
     ----------
-    federation : LocalReports
+    federation : Federation
         The users who will run the plan, one point each in the unit ball.
     n_clusters : int
     epsilon, delta : float

@@ -86,7 +86,7 @@ def sketch(public: Public, report: Report, *, n_clusters: int, n_init: Starts = 
 
     Parameters
     ----------
-    federation : LocalReports
+    federation : Federation
         The users who will run the plan, one point each in the unit ball.
     n_clusters : int
     epsilon, delta : float

@@ -136,7 +136,7 @@ class HeavySums(_VectorQuery):
     radius, n_outputs
         Public bound on the length of a vector, and d.
     mechanism : Gaussian or DiscreteGaussian
-        Must hide 2 radius and the rounding: see `LocalReports.gaussian_report`.
+        Must hide 2 radius and the rounding: see `Federation.gaussian_report`.
     shares, n_buckets, rng, name, public
         As for `OneBitCounts`.
     """

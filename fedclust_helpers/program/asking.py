@@ -41,13 +41,13 @@ class Ask:
         nobody = np.zeros((1, federation.n_features)), np.zeros(1, dtype=np.int64)
         one = query.respond(*nobody, rng=np.random.default_rng(0))  # the form of a report
         users = federation.n_clients * session.parts.get(self.part or "", 1.0)
-        drawn, parts = federation.charged(query.mechanisms), query.parts
+        drawn, parts = federation.way.charged(query.mechanisms), query.parts
         if len(drawn) > len(parts):  # several answers of one form
             parts = tuple(f"{parts[0]} {i + 1}" for i in range(len(drawn)))
         return PlannedRelease(
             session.n_rounds, query.name, parts, drawn,
             part=self.part, numbers=sum(int(array[0].size) for array in one),
-            n_bytes=users * federation.report_bytes(one),
+            n_bytes=users * federation.way.report_bytes(one),
         )  # fmt: skip
 
     def blank(self, session: Session, line: PlannedRelease) -> None:

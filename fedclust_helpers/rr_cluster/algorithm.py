@@ -54,7 +54,7 @@ def rr_cluster(
 
     Parameters
     ----------
-    federation : TrustedServer
+    federation : Federation
         With a ledger for one client under replace-one.
     training : Training
     n_clusters, n_rounds : int

@@ -24,7 +24,7 @@ from fedclust_helpers._validation import (
 )
 from fedclust_helpers.client_statistics import Model
 from fedclust_helpers.client_statistics.models import AdditiveModel, batch_of
-from fedclust_helpers.federation import ClientData, TrustedServer
+from fedclust_helpers.federation import ClientData, Federation, require
 from fedclust_helpers.program import Members, Program, Run, run
 from fedclust_helpers.rr_cluster.algorithm import RR_CLUSTER
 
@@ -125,7 +125,7 @@ class Diagnosis(NamedTuple):
 class _Watched:
     """A simulation; exact identifiers are noted on their way to the trusted server."""
 
-    def __init__(self, federation: TrustedServer) -> None:
+    def __init__(self, federation: Federation) -> None:
         self._federation = federation
         self.exact: list[IntArray] = []
 
@@ -139,13 +139,13 @@ class _Watched:
 
 
 def diagnose(
-    federation: TrustedServer, plan: Program, *, progress: Progress = False
+    federation: Federation, plan: Program, *, progress: Progress = False
 ) -> tuple[Run, Diagnosis]:
     """Run a plan of RR-Cluster, and compare released with exact identifiers.
 
     Only a simulation can look there; nothing of the diagnosis may be released.
     """
-    check_instance(federation, TrustedServer, "federation")
+    require(federation, "collect")
     if check_instance(plan, Program, "plan").algorithm is not RR_CLUSTER:
         raise ValueError("plan must be one of RR-Cluster: others have no identifiers to look at")
     watched: Any = _Watched(federation)

@@ -20,8 +20,7 @@ from numpy.typing import ArrayLike
 
 from fedclust_helpers._validation import Count, FloatArray, check_instance, check_share
 from fedclust_helpers.client_statistics import MODEL_BLOCKS, SHARED_UPDATE
-from fedclust_helpers.federation import FederationFacts
-from fedclust_helpers.federation.base import InProcess
+from fedclust_helpers.federation import Federation, FederationFacts
 from fedclust_helpers.program import Algorithm, Options, Public, Release, Remember, Run, Steps
 from fedclust_helpers.rr_cluster import training as tr
 from fedclust_helpers.rr_cluster.designs import COUNTS_SHARE
@@ -168,13 +167,13 @@ def fedper(
     return Trained.of(history)
 
 
-def personal_models(federation: InProcess, result: Run) -> FloatArray:
+def personal_models(federation: Federation, result: Run) -> FloatArray:
     """Every client's own model (M, d) after DP-FedPer: shared parameters and its head.
 
     For evaluation in a simulation: no party holds this array. A client that was never drawn has the
     initial head. TypeError if `result` is of another method.
     """
-    check_instance(federation, InProcess, "federation", what="a simulation")
+    check_instance(federation, Federation, "federation", what="a simulation")
     if check_instance(result, Run, "result").plan.algorithm is not FEDPER:
         raise TypeError(f"result must be one of DP-FedPer, got {result.plan.method}")
     training: Training = result.plan.options["training"]

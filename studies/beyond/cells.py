@@ -17,7 +17,7 @@ from fedclust_helpers import kmeans, metrics
 from fedclust_helpers import ldp_kmeans as lk
 from fedclust_helpers._validation import FloatArray, check_choice
 from fedclust_helpers.datasets import partition_iid
-from fedclust_helpers.federation import ClientData, IdealSecureSum, Plan, simulate
+from fedclust_helpers.federation import ClientData, Plan, simulate
 from fedclust_helpers.program import Program
 from studies.bench.cell import Cell, Numbers, generator_of, summary
 from studies.beyond.pe_means import plan_pe
@@ -75,7 +75,7 @@ def nicv(
         owners = partition_iid(len(points), 2, rng=np.random.default_rng(split))
         room: Any = ball if method in PE else {}
         data = ClientData.from_owners(rows, owners)
-        federation = IdealSecureSum(data, seed=protocol, **room)
+        federation = simulate(data, "ideal", seed=protocol, **room)
         begin = time.process_time()
         plan = planner(federation, n_clusters=problem.n_clusters, epsilon=epsilon)
         centers = fl.run(federation, plan).centers
@@ -99,7 +99,7 @@ def chosen_k(cell: Cell, *, dataset: str, epsilon: float, k_max: int) -> Numbers
     problem = load_problem(dataset)
     chosen = []
     for seed in cell.seeds():
-        federation = IdealSecureSum([problem.points], seed=seed)
+        federation = simulate([problem.points], "ideal", seed=seed)
         plan = fl.plan_overclustered(
             federation, n_clusters="auto", epsilon=epsilon, k_range=(2, k_max)
         )

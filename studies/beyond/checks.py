@@ -14,7 +14,7 @@ from fedclust_helpers import fastlloyd as fl
 from fedclust_helpers import ldp_kmeans as lk
 from fedclust_helpers._validation import FloatArray
 from fedclust_helpers.client_statistics import ClientStatistic
-from fedclust_helpers.federation import SumFederation, simulate
+from fedclust_helpers.federation import Federation, simulate
 from fedclust_helpers.program import Program, Walk
 from studies.bench.grading import several
 from studies.beyond import pe_means
@@ -51,7 +51,7 @@ def needed(table: pd.DataFrame) -> dict[str, Any]:
 class Replayed:
     """A federation that hands out earlier releases, and keeps the exact values behind them."""
 
-    def __init__(self, federation: SumFederation, released: Sequence[Any], points: Any) -> None:
+    def __init__(self, federation: Federation, released: Sequence[Any], points: Any) -> None:
         self._federation, self._released, self._points = federation, released, points
         self.exact: list[np.ndarray] = []
 

@@ -68,7 +68,7 @@ def pe_means(public: Public, level: Level, *, n_clusters: int) -> Steps:
 
     Parameters
     ----------
-    federation : SumFederation
+    federation : Federation
         Its rows lie in a ball (``domain="ball"``) whose radius `bound` is public.
 
     Raises

@@ -13,13 +13,7 @@ from fedclust_helpers import fastlloyd, kmeans
 from fedclust_helpers import ldp_kmeans as lk
 from fedclust_helpers._validation import FloatArray
 from fedclust_helpers.accounting import gdp_epsilon, gdp_mu, local_epsilon_for
-from fedclust_helpers.federation import (
-    ClientData,
-    InProcess,
-    MaskedSecureSum,
-    TrustedServer,
-    simulate,
-)
+from fedclust_helpers.federation import ClientData, simulate
 from fedclust_helpers.ldp_kmeans.local_randomizers import RandomizedResponse
 from fedclust_helpers.ldp_kmeans.shared import to_ball
 from fedclust_helpers.ldp_kmeans.sketch import SketchQuery, bins_for, draw_questions
@@ -37,7 +31,7 @@ MODELS = (
 )  # fmt: skip
 """Trust models and algorithms; of each model the last is the best that we have."""
 USERS: dict[str, Callable[..., Program]] = {"alg1": fixed_one_round, "sketch": lk.plan_sketch}
-SUMS: dict[str, type[InProcess]] = {"secure_sum": MaskedSecureSum, "central": TrustedServer}
+SUMS = {"secure_sum": "masked", "central": "trusted"}
 
 
 def replace_one_epsilon(epsilon: float, delta: float) -> float:
@@ -62,7 +56,7 @@ def trust_price(
     if trust in SUMS:
         n = len(problem.points)
         data = ClientData(problem.points, np.array([0, n // 2, n]))
-        federation = SUMS[trust](data, seed=protocol, bound=1.0)
+        federation = simulate(data, SUMS[trust], seed=protocol, bound=1.0)
         asked = replace_one_epsilon(epsilon, DELTA)
         plan = fastlloyd.plan_overclustered(
             federation, n_clusters=ball.k, epsilon=asked, delta=DELTA

@@ -16,7 +16,7 @@ from fedclust_helpers import metrics
 from fedclust_helpers._validation import FloatArray, check_choice
 from fedclust_helpers.client_statistics import RELATIVE_SUMS_AND_COUNTS
 from fedclust_helpers.datasets import partition_iid
-from fedclust_helpers.federation import ClientData, MaskedSecureSum
+from fedclust_helpers.federation import ClientData, Federation, simulate
 from fedclust_helpers.kmeans import sphere_packing
 from fedclust_helpers.program import Program
 from studies.bench.cell import Cell, Numbers, seed_of, summary
@@ -43,11 +43,11 @@ SCORES = ("silhouette", "davies_bouldin", "centroid_mse")
 
 def _federation(
     problem: Problem, split: np.random.SeedSequence, protocol: np.random.SeedSequence
-) -> MaskedSecureSum:
+) -> Federation:
     """A random split into two equal clients, masked aggregation."""
     rng = np.random.default_rng(split)
     owners = partition_iid(len(problem.points), N_CLIENTS, rng=rng)
-    return MaskedSecureSum(ClientData.from_owners(problem.points, owners), seed=protocol)
+    return simulate(ClientData.from_owners(problem.points, owners), "masked", seed=protocol)
 
 
 def all_centers(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pandas as pd
@@ -15,7 +15,8 @@ from fedclust_helpers import fastlloyd as fl
 from fedclust_helpers._validation import FloatArray, IntArray
 from fedclust_helpers.client_statistics import CELL_COUNTS, CUT_STEPS, RELATIVE_SUMS_AND_COUNTS
 from fedclust_helpers.fastlloyd.postprocessing import cell_centers, shrinkage, simplex
-from fedclust_helpers.federation import ClientData, Randomness, SumFederation, simulate
+from fedclust_helpers.federation import ClientData, Federation, Randomness, simulate
+from fedclust_helpers.federation.ways import Masked
 from fedclust_helpers.program import Program
 
 
@@ -84,14 +85,15 @@ def read_published(
     by_server = simulate(clients, "masked", seed=seed)
     noises = fl.plan(by_server, n_rounds=1, initial=start, **asked).mechanisms[0]
     own = Randomness.teaching(seed).noise  # the server's own generator
+    ring = cast(Masked, by_server.way).fixed_point
     noise_r, noise_n = (
-        by_server.fixed_point.round(noise.sample(shape, rng=own))
+        ring.round(noise.sample(shape, rng=own))
         for noise, shape in zip(noises, (start.shape, start.shape[:1]), strict=True)
     )
     points = np.vstack(clients)
     tries = np.arange(len(points) + 1)[:, None] + noise_n
     candidates = (published - start) * tries[..., None] - noise_r
-    steps = candidates / room.resolution
+    steps = candidates / room.facts.resolution
     found = np.abs(steps - np.rint(steps)).max(axis=2).argmin(axis=0)
     sums = candidates[found, np.arange(len(start))]
     true_sums, true_counts = relative_statistic(points, start, float(np.sqrt(start.shape[1])))
@@ -133,14 +135,14 @@ def privacy_and_start(
 # --- the ladder to over-clustered Lloyd: (federation, k, epsilon) -> centres ----------------------
 
 
-def as_planned(planner: Callable[..., Any]) -> Callable[[SumFederation, int, float], FloatArray]:
+def as_planned(planner: Callable[..., Any]) -> Callable[[Federation, int, float], FloatArray]:
     """The rung of a method that has a planner."""
     return lambda room, k, epsilon: (
         fl.run(room, planner(room, n_clusters=k, epsilon=epsilon)).centers
     )
 
 
-def histogram(room: SumFederation, k: int, epsilon: float, *, share: float = 1.0) -> FloatArray:
+def histogram(room: Federation, k: int, epsilon: float, *, share: float = 1.0) -> FloatArray:
     """Rung 1: a noised histogram with this share of mu^2, and k-means on its cells."""
     n, d = room.n_records, room.n_features
     sigma = room.noise_multiplier(epsilon, fl.default_delta(n)) / np.sqrt(share)
@@ -154,7 +156,7 @@ def histogram(room: SumFederation, k: int, epsilon: float, *, share: float = 1.0
     return kmeans.weighted_kmeans(*cells, k, rng=room.randomness.public)
 
 
-def then_cut(room: SumFederation, k: int, epsilon: float, *, share: float = 0.7) -> FloatArray:
+def then_cut(room: Federation, k: int, epsilon: float, *, share: float = 0.7) -> FloatArray:
     """Rung 2: the rest of mu^2 for one round in which far records are cut, not left out.
 
     Centres are near their groups by now, so that the radius is less than half of FastLloyd's.
@@ -175,7 +177,7 @@ def then_cut(room: SumFederation, k: int, epsilon: float, *, share: float = 0.7)
     return kmeans.truncate(centers + step * shrinkage(step, spread)[:, None])
 
 
-RUNGS: dict[str, Callable[[SumFederation, int, float], FloatArray]] = {
+RUNGS: dict[str, Callable[[Federation, int, float], FloatArray]] = {
     "FastLloyd": as_planned(fl.plan),
     "1 histogram": histogram,
     "2 then cut": then_cut,

@@ -15,7 +15,7 @@ from fedclust_helpers import feddp_kmeans as fk
 from fedclust_helpers._validation import FloatArray
 from fedclust_helpers.accounting import PrivacyLedger
 from fedclust_helpers.feddp_kmeans.selection import elbow, server_cost_curve
-from fedclust_helpers.federation import IdealSecureSum
+from fedclust_helpers.federation import Federation, simulate
 from fedclust_helpers.program import Program
 from studies.bench.cell import Cell, Numbers, generator_of, seed_of
 from studies.feddp_kmeans.k_fed import k_fed
@@ -37,15 +37,15 @@ ELBOW_RESTARTS = 25
 NO_ROUNDS = -1  # column T of methods without rounds
 
 
-def _federation(problem: FederatedProblem, seed: np.random.SeedSequence) -> IdealSecureSum:
-    return IdealSecureSum(
-        problem.data, seed=seed, bound=problem.radius, domain="ball",
+def _federation(problem: FederatedProblem, seed: np.random.SeedSequence) -> Federation:
+    return simulate(
+        problem.data, "ideal", seed=seed, bound=problem.radius, domain="ball",
         ledger=PrivacyLedger(unit=problem.level),
     )  # fmt: skip
 
 
 def plan_for(
-    federation: IdealSecureSum, problem: FederatedProblem, method: str, **options: Any
+    federation: Federation, problem: FederatedProblem, method: str, **options: Any
 ) -> Program:
     """Plan of "feddp", of "feddp_adaptive" or of FedDP-Lloyds from a public start."""
     points, k = problem.dataset.server_points, problem.dataset.n_clusters

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import cache
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,7 +14,7 @@ from scipy import stats
 from fedclust_helpers import accounting as acc
 from fedclust_helpers import feddp_kmeans as fd
 from fedclust_helpers import kmeans
-from fedclust_helpers.federation import ClientData, SumFederation, simulate
+from fedclust_helpers.federation import ClientData, Federation, simulate
 from fedclust_helpers.metrics import nicv
 from studies.bench.grading import at
 from studies.feddp_kmeans import bounds, theory
@@ -183,9 +183,8 @@ def _algorithm_5(rows: Any, server: Any, means: Any, *, epsilon: float, move: bo
     shared: Any = {"trust": "ideal", "domain": "ball", "ledger": acc.PrivacyLedger()}
     bound = float(np.linalg.norm(rows, axis=1).max())
 
-    def moved(reduction: theory.DiameterReduction) -> SumFederation:
-        made = simulate([reduction.move(rows)], seed=16, bound=reduction.bound, **shared)
-        return cast(SumFederation, made)
+    def moved(reduction: theory.DiameterReduction) -> Federation:
+        return simulate([reduction.move(rows)], seed=16, bound=reduction.bound, **shared)
 
     made = theory.theory_kmeans(
         simulate([rows], seed=15, bound=bound, **shared), server, n_clusters=len(means),

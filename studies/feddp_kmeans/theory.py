@@ -35,14 +35,14 @@ from fedclust_helpers.client_statistics import (
 from fedclust_helpers.feddp_kmeans.algorithm import N_INIT, check_facts, with_server_points
 from fedclust_helpers.feddp_kmeans.budgets import MAX_ROUNDS, check_budget
 from fedclust_helpers.feddp_kmeans.server import centers_from_sums, count_floor, top_eigenvectors
-from fedclust_helpers.federation import SumFederation
+from fedclust_helpers.federation import Federation
 from fedclust_helpers.mechanisms import Mechanism
 from studies.feddp_kmeans.k_fed import MARGIN
 
 Threshold = Literal["printed", "proof"]
 
 
-def weights_noise(federation: SumFederation, epsilon: float, n_points: int) -> Mechanism:
+def weights_noise(federation: Federation, epsilon: float, n_points: int) -> Mechanism:
     """Laplace noise for the weights of `n_points` server points."""
     return federation.laplace(
         SERVER_POINT_WEIGHTS, "weights", epsilon=epsilon, n_server_points=n_points
@@ -50,7 +50,7 @@ def weights_noise(federation: SumFederation, epsilon: float, n_points: int) -> M
 
 
 def noised_weights(
-    federation: SumFederation, basis: FloatArray, projected: FloatArray, epsilon: float, round: int
+    federation: Federation, basis: FloatArray, projected: FloatArray, epsilon: float, round: int
 ) -> FloatArray:
     """Noised number of rows nearest to each of `projected` (q, r), for pure `epsilon`."""
     noise = [weights_noise(federation, epsilon, len(projected))]
@@ -96,7 +96,7 @@ class DiameterReduction:
 
 @checked
 def reduce_diameter(
-    federation: SumFederation,
+    federation: Federation,
     server_points: ArrayLike,
     *,
     epsilon: float,
@@ -168,7 +168,7 @@ def simplification_rounds(n_server_points: int, *, epsilon: float, min_weight: f
 
 @checked
 def simplify_server_data(
-    federation: SumFederation,
+    federation: Federation,
     server_points: ArrayLike,
     basis: ArrayLike,
     *,
@@ -253,7 +253,7 @@ class TheoryResult:
     reduction: DiameterReduction | None
 
 
-def _outer_noise(federation: SumFederation, epsilon: float, delta: float) -> Mechanism:
+def _outer_noise(federation: Federation, epsilon: float, delta: float) -> Mechanism:
     multiplier = federation.noise_multiplier(epsilon, delta)
     size = federation.n_features**2
     return federation.gaussian(
@@ -262,7 +262,7 @@ def _outer_noise(federation: SumFederation, epsilon: float, delta: float) -> Mec
 
 
 def _means_noise(
-    federation: SumFederation, epsilon: float, delta: float, n_clusters: int
+    federation: Federation, epsilon: float, delta: float, n_clusters: int
 ) -> tuple[Mechanism, Mechanism]:
     """Noise of sums and counts for (epsilon, delta) together, one half of epsilon to each."""
     statistic, k = PROJECTED_SUMS_AND_COUNTS, n_clusters
@@ -281,7 +281,7 @@ def _means_noise(
 
 @checked
 def theory_kmeans(
-    federation: SumFederation,
+    federation: Federation,
     server_points: ArrayLike,
     *,
     n_clusters: int,
@@ -291,7 +291,7 @@ def theory_kmeans(
     n_rounds: int,
     rng: np.random.Generator,
     sigma: float | None = None,
-    move: Callable[[DiameterReduction], SumFederation] | None = None,
+    move: Callable[[DiameterReduction], Federation] | None = None,
     threshold: Threshold = "printed",
     n_simplify: int | None = None,
 ) -> TheoryResult:

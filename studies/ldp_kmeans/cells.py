@@ -16,10 +16,7 @@ from fedclust_helpers import ldp_kmeans as lk
 from fedclust_helpers._validation import FloatArray
 from fedclust_helpers.federation import (
     ClientData,
-    IdealSecureSum,
-    MaskedSecureSum,
-    SumFederation,
-    TrustedServer,
+    Federation,
     simulate,
 )
 from fedclust_helpers.federation.local import USERS_PER_CHUNK
@@ -66,7 +63,7 @@ def run_centers(problem: BallProblem, algorithm: str, epsilon: float, key: str) 
     k = problem.n_clusters
     if algorithm == "central_glloyd":
         data = ClientData(problem.points, np.array([0, len(problem.points)]))
-        federation = IdealSecureSum(data, seed=protocol, bound=1.0)
+        federation = simulate(data, "ideal", seed=protocol, bound=1.0)
         return _central("glloyd", federation, k, epsilon, "halving")
     users = simulate(problem.points, "local", seed=protocol)
     with warnings.catch_warnings():
@@ -76,7 +73,7 @@ def run_centers(problem: BallProblem, algorithm: str, epsilon: float, key: str) 
 
 
 def _central(
-    algorithm: str, federation: SumFederation, k: int, epsilon: float, initial: str | FloatArray
+    algorithm: str, federation: Federation, k: int, epsilon: float, initial: str | FloatArray
 ) -> FloatArray:
     """Final centres of FastLloyd or of one of its baselines."""
     plan = fastlloyd.PLANS[algorithm](
@@ -233,7 +230,8 @@ def trust(cell: Cell, *, ball: Ball, trust: str, algorithm: str, epsilon: float)
         centers = lk.run(users, plan, rng=np.random.default_rng(server)).centers
     else:
         data = ClientData(points, np.array([0, len(points) // 2, len(points)]))
-        model = TrustedServer if trust == "central" else MaskedSecureSum
-        centers = _central(algorithm, model(data, seed=protocol, bound=1.0), k, epsilon, start)
+        model = "trusted" if trust == "central" else "masked"
+        room = simulate(data, model, seed=protocol, bound=1.0)
+        centers = _central(algorithm, room, k, epsilon, start)
     found, best = problem.cost(centers), best_ball_cost(ball)
     return {"cost": found, "nonprivate": best, "excess": found - best}

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from fedclust_helpers.federation import LocalReports
+from fedclust_helpers.federation import Federation
 from fedclust_helpers.ldp_kmeans.frequency_oracles import OneBitCounts, Question, ask_values
 from studies.bench.lesson import Lesson
 
@@ -65,12 +65,12 @@ def cost_ratios(table: pd.DataFrame, *, epsilon: float) -> pd.DataFrame:
     return ratio.groupby(by).mean().unstack()
 
 
-def said_by_users(federation: LocalReports, points: ArrayLike) -> pd.DataFrame:
+def said_by_users(federation: Federation, points: ArrayLike) -> pd.DataFrame:
     """One user of each part of a divided run: what it holds, was asked, and said.
 
     Parameters
     ----------
-    federation : LocalReports
+    federation : Federation
         After the run, made with ``keep_payloads=True``; each part was asked once, in order.
     points : array_like of shape (n, d)
         What the users hold. Nobody but the reader of a lesson has this column.

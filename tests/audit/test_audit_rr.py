@@ -13,7 +13,7 @@ from fedclust_helpers import audit
 from fedclust_helpers import rr_cluster as rr
 from fedclust_helpers.accounting import PrivacyLedger, gdp_mu
 from fedclust_helpers.client_statistics import models as client_models
-from fedclust_helpers.federation import ClientData, TrustedServer, simulate
+from fedclust_helpers.federation import ClientData, Federation, simulate
 
 pytestmark = pytest.mark.slow
 
@@ -132,14 +132,14 @@ def by_exact_identifiers(monkeypatch):
 
 def watched(monkeypatch):
     """What the trusted server is sent, in a dictionary that nobody should have."""
-    seen, collect = {}, TrustedServer.collect
+    seen, collect = {}, Federation.collect
 
     def watching(*args, **how):
         sent = collect(*args, **how)
         seen["exact"] = sent[0].argmax(axis=1)
         return sent
 
-    monkeypatch.setattr(TrustedServer, "collect", watching)
+    monkeypatch.setattr(Federation, "collect", watching)
     return seen
 
 
@@ -216,12 +216,12 @@ def test_updates_that_nobody_cuts_are_caught(monkeypatch, clusterer):
 
 @pytest.mark.parametrize("clusterer", first_of(CLUSTERERS))
 def test_sums_with_too_little_noise_are_caught(monkeypatch, clusterer):
-    noised = TrustedServer.noised
+    noised = Federation.noised
 
     def less(self, total, mechanism):
         return total + 0.3 * (noised(self, total, mechanism) - total)
 
-    monkeypatch.setattr(TrustedServer, "noised", less)
+    monkeypatch.setattr(Federation, "noised", less)
     score = along_common if clusterer == "fedcam" else along
     made, *scores = worlds(score, LOUD, clusterer=clusterer, **MOSTLY_SUMS)
     assert judged(made, *scores, mu=mu_of_sums(made)).mu_alarm
@@ -248,7 +248,7 @@ def test_fedcams_two_sums_do_not_share_their_noise(monkeypatch):
         lambda rng, n: noise, exact, std, n_runs=500, rng=np.random.default_rng(1)
     )
     assert not good.alarm, str(good)
-    noised = TrustedServer.noised
+    noised = Federation.noised
 
     def shared(self, total, mechanism):
         out = noised(self, total, mechanism)
@@ -256,7 +256,7 @@ def test_fedcams_two_sums_do_not_share_their_noise(monkeypatch):
             out[K] = total[K] + (out - total)[:K].sum(axis=0) / np.sqrt(K)
         return out
 
-    monkeypatch.setattr(TrustedServer, "noised", shared)
+    monkeypatch.setattr(Federation, "noised", shared)
     noise, _, std = release(3)
     bad = audit.audit_noise_scale(
         lambda rng, n: noise, noise.mean(axis=0), std, n_runs=500, rng=np.random.default_rng(1)

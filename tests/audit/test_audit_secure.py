@@ -222,7 +222,8 @@ def recorded(monkeypatch):
             released = original(
                 self, statistic, mechanisms, round=round, sampling=sampling, **broadcast
             )
-            values = self._values(statistic, broadcast)
+            shapes = self.shapes_of(statistic, broadcast)
+            values = self._clients.values(statistic, broadcast, shapes)
             exact = tuple(
                 (np.rint(v / m.grid) * m.grid).sum(axis=0)
                 for v, m in zip(values, mechanisms, strict=True)

@@ -28,7 +28,7 @@ from sklearn.base import clone
 
 from fedclust_helpers.accounting import Budget, PrivacyLedger
 from fedclust_helpers.estimators import FastLloydKMeans, load
-from fedclust_helpers.federation.base import InProcess
+from fedclust_helpers.federation import Federation
 
 ROWS = pd.DataFrame(np.random.default_rng(0).normal(50, 10, (60, 2)), columns=["age", "dose"])
 TABLE = ROWS.assign(clinic=np.arange(60) % 3)
@@ -63,13 +63,13 @@ class Histories(RuleBasedStateMachine):
 
     def metered(self, model, X, *, must_fail=False):
         """Try a fit; count what was really released."""
-        charge, before = InProcess._charge, len(self.released)
+        charge, before = Federation._charge, len(self.released)
 
         def counted(federation, wanted, **how):
             charge(federation, wanted, **how)
             self.released.append(wanted.name)
 
-        with warnings.catch_warnings(), patch.object(InProcess, "_charge", counted):
+        with warnings.catch_warnings(), patch.object(Federation, "_charge", counted):
             warnings.simplefilter("ignore")
             try:
                 model.fit(X, clients="clinic")

@@ -88,7 +88,7 @@ def test_noise_follows_the_radius_of_its_round(trust, bound, strategy):
     plan = fastlloyd.plan(federation, n_clusters=15, epsilon=1.0, n_rounds=5, strategy=strategy)
     sigma = gaussian_sigma_analytic(1.0, default_delta(5000))
     shares = split_noise(sigma, 2)
-    slack = np.sqrt(2) * federation.resolution
+    slack = np.sqrt(2) * federation.facts.resolution
     for radius, (sums, counts) in zip(plan.broadcasts("radius"), plan.mechanisms, strict=True):
         assert isinstance(sums, Gaussian) and isinstance(counts, Gaussian)
         assert sums.sensitivity == pytest.approx(radius + slack, rel=1e-12)

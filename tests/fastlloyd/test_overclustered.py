@@ -168,7 +168,7 @@ class Forced:
         return getattr(self.federation, name)
 
     def noisy_sum(self, statistic, mechanisms, *, round, sampling, **broadcast):
-        points = self.federation._data.points
+        points = self.federation._clients.data.points
         values = statistic.compute(points, np.array([0, len(points)]), **broadcast)
         self.exact.append([
             np.asarray(v[0]) / m.std for v, m in zip(values, mechanisms, strict=True)

@@ -121,7 +121,7 @@ def test_something_that_is_no_federation(other):
             other, SERVER, n_clusters=K, delta=1e-6, n_rounds=1, rng=rng, **some
         ),
     ):
-        refuses(TypeError, "federation must be a SumFederation", wrong)
+        refuses(TypeError, "federation must be a Federation", wrong)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedclust_helpers.estimators import FastLloydKMeans, RRCluster
-from fedclust_helpers.federation import ClientData, LocalReports, simulate
+from fedclust_helpers.federation import ClientData, simulate
 from fedclust_helpers.federation.data import ClippedDataWarning, row_lengths, warn_if_mostly_clipped
 
 SECRET = 0.123456789
@@ -37,10 +37,12 @@ BUILDERS = {
     "from_owners": lambda p: ClientData.from_owners(p, np.repeat([0, 1], len(p) // 2)),
     "one_point_each": lambda p: ClientData.one_point_each(p),
     "one_point_each, frame": lambda p: ClientData.one_point_each(pd.DataFrame(p, copy=False)),
-    "simulate": lambda p: simulate([p[:5], p[5:]], "ideal", seed=1)._data,
-    "simulate, array": lambda p: simulate(p.reshape(2, -1, p.shape[1]), "ideal", seed=1)._data,
-    "local_users": lambda p: simulate(p, "local", seed=1)._data,
-    "LocalReports": lambda p: LocalReports([p], seed=1)._data,
+    "simulate": lambda p: simulate([p[:5], p[5:]], "ideal", seed=1)._clients.data,
+    "simulate, array": lambda p: (
+        simulate(p.reshape(2, -1, p.shape[1]), "ideal", seed=1)._clients.data
+    ),
+    "local_users": lambda p: simulate(p, "local", seed=1)._clients.data,
+    "users": lambda p: simulate([p], "local", seed=1)._clients.data,
     "take": lambda p: ClientData(p, [0, 5, len(p)], copy=False).take([1, 0]),
 }
 

@@ -1,10 +1,11 @@
-"""The contract of every sum federation: same data and seed, same answer, same ledger.
+"""What holds for every trust model with sums: the answer, the charge, what is refused, the bytes.
 
-What differs is who sees what; that is tested in test_federation.py. Tolerances come from the
-resolution of the ring: each client and the server round once, by at most half a step.
+`ROWS` has every row of the table with sums, and its options that change what is sent. Where one
+party adds the noise (`ONE`), one seed gives all of them one answer, up to the resolution of the
+ring: each client and the server round once, by at most half a step. What differs between trust
+models is who sees what: test_federation.py.
 """
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from conftest import refuses
 from lloyd_runs import lloyd_run
 
+from fedclust_helpers import fastlloyd
 from fedclust_helpers.accounting import (
     Budget,
     BudgetExceededError,
@@ -20,7 +22,8 @@ from fedclust_helpers.accounting import (
     PrivacyLedger,
 )
 from fedclust_helpers.client_statistics import RELATIVE_SUMS_AND_COUNTS, TOTAL
-from fedclust_helpers.federation import ClientData, ServerlessSecureSum, SumFederation, simulate
+from fedclust_helpers.federation import TRUST_MODELS, ClientData, TrustModelError, simulate
+from fedclust_helpers.federation.trust import trust_model
 from fedclust_helpers.mechanisms import (
     DiscreteGaussian,
     DiscreteLaplace,
@@ -29,154 +32,162 @@ from fedclust_helpers.mechanisms import (
     NoNoise,
 )
 
-SECRET = bytes(range(32))
 CENTERS = np.array([[-0.5, -0.4], [0.5, -0.5], [0.1, 0.5]])
 CENTERS.flags.writeable = False
 RADIUS = 1.2
-
-Make = Callable[..., Any]
-
-
-def maker(trust: str, **fixed: Any) -> Make:
-    return lambda clients, **options: simulate(clients, trust, **fixed, **options)
-
-
-SUMS = {
-    "trusted": maker("trusted"),
-    "ideal": maker("ideal"),
-    "masked": maker("masked"),
-    "masked 32 bits": maker("masked", bits=32),
-    "masked pre-shared": maker("masked", pre_shared_secret=SECRET),
+AT = {"centers": CENTERS, "radius": RADIUS}
+ROWS: dict[str, tuple[str, dict[str, Any]]] = {
+    "trusted": ("trusted", {}),
+    "ideal": ("ideal", {}),
+    "masked": ("masked", {}),
+    "masked, 32 bits": ("masked", {"bits": 32}),
+    "masked, pre-shared": ("masked", {"pre_shared_secret": bytes(range(32))}),
+    "masked, shares": ("masked", {"noise_from": "clients"}),
+    "masked, server reads": ("masked", {"noise_from": "clients", "receiver": "server"}),
+    "serverless": ("serverless", {}),
 }
+ONE = list(ROWS)[:5]
+every_row = pytest.mark.parametrize("row", ROWS)
+rows_with_one_noise = pytest.mark.parametrize("row", ONE)
 
 
-@pytest.fixture(params=list(SUMS))
-def make(request: pytest.FixtureRequest) -> Make:
-    return SUMS[request.param]
+def made(row, clients, **options):
+    trust, own = ROWS[row]
+    return simulate(clients, trust, **{"seed": 1} | own | options)
 
 
-def resolution(federation: Any) -> float:
-    return federation.resolution
-
-
-def pair(std=0.5, *, grid=2.0**-16, d=2):
+def pair(std=0.5):
     """Gaussian mechanisms that are wide enough for every ring used here."""
-    sensitivity = RADIUS + np.sqrt(d) * grid
-    return (Gaussian(sensitivity, std), Gaussian(1.0, 2 * std))
+    return (Gaussian(RADIUS + np.sqrt(2) * 2.0**-16, std), Gaussian(1.0, 2 * std))
 
 
-def release(federation, *, mechanisms=None, round=0):
-    return federation.noisy_sum(
-        RELATIVE_SUMS_AND_COUNTS, mechanisms or pair(), round=round, centers=CENTERS, radius=RADIUS
-    )
+def release(federation, mechanisms=None, round=0):
+    return federation.noisy_sum(RELATIVE_SUMS_AND_COUNTS, mechanisms or pair(), round=round, **AT)
 
 
-def split(points, sizes):
-    return np.split(points, np.cumsum(sizes)[:-1])
+def total_noise(federation, epsilon=0.6):
+    """Noise of the kind that this federation takes, for `TOTAL`."""
+    multiplier = federation.noise_multiplier(epsilon, 1e-5)
+    return [federation.gaussian(TOTAL, "total", multiplier=multiplier, n_coordinates=2)]
+
+
+def halves(points):
+    return [points[:100], points[100:]]
 
 
 def tolerance(federation):
     """One rounding per client and one of the noise, half a step each; plus float summation."""
-    return (federation.n_clients + 1) * resolution(federation) / 2 + 1e-11
+    return (federation.n_clients + 1) * federation.facts.resolution / 2 + 1e-11
 
 
-def unequal_sizes(n, m):
-    sizes = np.ones(m, dtype=int)
-    extra = np.arange(m) ** 2
-    sizes += (n - m) * extra // extra.sum()
-    sizes[-1] += n - sizes.sum()
-    return sizes
+def close(federation, answer, other, more=0.0):
+    return all(
+        np.abs(a - b).max() <= tolerance(federation) + more
+        for a, b in zip(answer, other, strict=True)
+    )
 
 
-COHORTS = {
-    "one client": lambda n: np.array([n]),
-    "two clients": lambda n: np.array([n // 3, n - n // 3]),
-    "50 unequal clients": lambda n: unequal_sizes(n, 50),
-    "one-point clients": lambda n: np.ones(n, dtype=int),
-}
+def traces(federation):
+    return federation.ledger.releases, len(federation.transcript.messages)
+
+
+def test_the_rows_are_those_of_the_table():
+    chosen = {
+        trust_model(trust, own.get("noise_from"), own.get("receiver"))
+        for trust, own in ROWS.values()
+    }
+    assert chosen == {
+        row for rows in TRUST_MODELS.values() for row in rows if "noisy_sum" in row.way.offers
+    }
+
+
+@pytest.mark.parametrize("trust", TRUST_MODELS)
+@pytest.mark.parametrize("capability", ["noisy_sum", "collect", "reports", "ask"])
+def test_a_trust_model_offers_what_it_may_show_and_no_more(trust, capability, mixture):
+    federation = simulate(halves(mixture), trust, seed=1)
+    before = traces(federation)
+    ask, noise = getattr(federation, capability), [NoNoise(federation.facts.adjacency)]
+    if capability not in federation.way.offers:
+        call = (TOTAL, noise) if capability != "ask" else (TOTAL,)
+        refuses(TrustModelError, f"offers no {capability}", ask, *call, round=0)
+        assert traces(federation) == before
+    elif capability != "ask":
+        ask(TOTAL, noise, round=0)
+        assert len(federation.ledger.releases) == 1
 
 
 # --- one round ------------------------------------------------------------------------------------
 
-
-@pytest.mark.parametrize("cohort", list(COHORTS))
-def test_one_round_gives_the_same_answer(make, mixture, cohort):
-    clients = split(mixture, COHORTS[cohort](len(mixture)))
-    federation = make(clients, seed=1)
-    assert isinstance(federation, SumFederation)
-    reference = release(simulate([mixture], "trusted", seed=1))
-    released = release(federation)
-    for ours, expected in zip(released, reference, strict=True):
-        assert ours.shape == expected.shape and ours.dtype == np.float64
-        assert np.abs(ours - expected).max() <= tolerance(federation)
+COHORTS = {
+    "one client": [300], "two clients": [100, 200], "unequal": [1, 2, 4, 90, 203],
+    "one-point clients": [1] * 300,
+}  # fmt: skip
 
 
-def test_noise_is_that_of_the_seeded_server_stream(make, mixture):
+@pytest.mark.parametrize("cohort", COHORTS)
+@rows_with_one_noise
+def test_one_round_gives_the_same_answer(row, mixture, cohort):
+    """However the rows are divided over clients, and in whatever order these come."""
+    reference = release(made("trusted", [mixture]))
+    clients = np.split(mixture, np.cumsum(COHORTS[cohort])[:-1])
+    owners = np.repeat(np.arange(len(clients)), COHORTS[cohort])
+    for arranged in (clients, clients[::-1], ClientData.from_owners(mixture, owners)):
+        federation = made(row, arranged)
+        released = release(federation)
+        assert all(array.dtype == np.float64 for array in released)
+        assert close(federation, released, reference)
+
+
+@rows_with_one_noise
+def test_noise_is_that_of_the_seeded_server_stream(row, mixture):
     # released minus exact, against the documented stream: seed -> spawn(4)[1]
-    federation = make([mixture], seed=11)
-    sums, counts = release(federation)
-    exact = RELATIVE_SUMS_AND_COUNTS.compute(
-        mixture, np.array([0, len(mixture)]), centers=CENTERS, radius=RADIUS
-    )
+    federation = made(row, [mixture], seed=11)
+    exact = RELATIVE_SUMS_AND_COUNTS.compute(mixture, np.array([0, len(mixture)]), **AT)
     noise = np.random.default_rng(np.random.SeedSequence(11).spawn(4)[1])
-    for value, true, mechanism in zip((sums, counts), exact, pair(), strict=True):
-        expected = true[0] + noise.normal(0, mechanism.std, value.shape)
-        assert np.abs(value - expected).max() <= tolerance(federation)
+    expected = [
+        v[0] + noise.normal(0, m.std, v[0].shape) for v, m in zip(exact, pair(), strict=True)
+    ]
+    assert close(federation, release(federation), expected)
 
 
 @pytest.mark.parametrize(
     "mechanisms",
     [
-        (NoNoise(), NoNoise()),
         (Laplace(2 * RADIUS, 3.0), Laplace(1.0, 3.0)),
-        (DiscreteGaussian(RADIUS + 0.1, 3.0, 2.0**-16), DiscreteGaussian(1.0, 3.0)),
+        (DiscreteGaussian(RADIUS + 0.1, 3.0, 2.0**-10), DiscreteGaussian(1.0, 3.0)),
         (DiscreteLaplace(2 * RADIUS, 3.0, 2.0**-16), DiscreteLaplace(1.0, 3.0)),
         (NoNoise(), Gaussian(1.0, 2.0)),
     ],
     ids=lambda pair: "+".join(type(m).__name__ for m in pair),
 )
-def test_every_mechanism_gives_the_same_answer(make, mixture, mechanisms):
-    clients = split(mixture, [100, 200])
-    federation = make(clients, seed=4)
-    reference = release(simulate(clients, "trusted", seed=4), mechanisms=mechanisms)
-    for a, b in zip(release(federation, mechanisms=mechanisms), reference, strict=True):
-        assert np.abs(a - b).max() <= tolerance(federation)
+@rows_with_one_noise
+def test_every_mechanism_gives_the_same_answer(row, mixture, mechanisms):
+    federation = made(row, halves(mixture))
+    released = release(federation, mechanisms)
+    assert close(federation, released, release(made("trusted", halves(mixture)), mechanisms))
+    for value, mechanism in zip(released, mechanisms, strict=True):
+        if mechanism.grid is not None:  # discrete noise stays on its grid
+            assert np.array_equal(value / mechanism.grid, np.rint(value / mechanism.grid))
 
 
-def test_discrete_noise_stays_on_its_grid(make, mixture):
-    mechanisms = (DiscreteGaussian(RADIUS + 0.1, 3.0, 2.0**-10), DiscreteGaussian(1.0, 3.0))
-    sums, counts = release(make(split(mixture, [100, 200]), seed=4), mechanisms=mechanisms)
-    assert np.array_equal(sums * 2**10, np.rint(sums * 2**10))
-    assert np.array_equal(counts, np.rint(counts))
+@every_row
+def test_without_noise_the_sum_is_exact(row, mixture):
+    federation = made(row, halves(mixture))
+    exact = RELATIVE_SUMS_AND_COUNTS.compute(mixture, np.array([0, len(mixture)]), **AT)
+    released = release(federation, (NoNoise(), NoNoise()))
+    assert close(federation, released, [value[0] for value in exact])
 
 
-def test_permuting_or_merging_clients_changes_nothing(make, mixture):
-    clients = split(mixture, [30, 70, 120, 80])
-    answers = []
-    for arranged in (
-        clients,
-        clients[::-1],
-        [np.concatenate(clients[:2]), np.concatenate(clients[2:])],
-        [mixture],
-        ClientData.from_owners(mixture, np.repeat([2, 0, 3, 1], [30, 70, 120, 80])),
-    ):
-        federation = make(arranged, seed=9)
-        answers.append((federation, release(federation)))
-    for federation, answer in answers[1:]:
-        for a, b in zip(answer, answers[0][1], strict=True):
-            assert np.abs(a - b).max() <= tolerance(federation) + tolerance(answers[0][0])
-
-
-def test_same_seed_same_answer_other_seed_other_answer(make, mixture):
-    a, b, c = (release(make([mixture], seed=s)) for s in (1, 1, 2))
-    assert all(np.array_equal(x, y) for x, y in zip(a, b, strict=True))
-    assert all((x != y).all() for x, y in zip(a, c, strict=True))
-
-
-def test_a_seed_sequence_can_be_used_again(make, mixture):
+@every_row
+def test_the_same_seed_is_the_same_answer(row, mixture):
     seed = np.random.SeedSequence(5).spawn(3)[1]
-    a, b = release(make([mixture], seed=seed)), release(make([mixture], seed=seed))
-    assert all(np.array_equal(x, y) for x, y in zip(a, b, strict=True))
+
+    def once(seed):
+        federation = made(row, halves(mixture), seed=seed)
+        return federation.noisy_sum(TOTAL, total_noise(federation), round=0)[0]
+
+    first, again, other = once(seed), once(seed), once(6)
+    assert np.array_equal(first, again) and (first != other).all()
     assert seed.n_children_spawned == 0  # the caller's object is left alone
 
 
@@ -186,28 +197,23 @@ def test_a_seed_sequence_can_be_used_again(make, mixture):
 @pytest.mark.parametrize("method", ["fastlloyd", "glloyd", "sulloyd"])
 @pytest.mark.parametrize("bits", [64, 32])
 def test_whole_runs_agree(mixture, method, bits):
-    clients = split(mixture, [120, 180])
-    budget = {"n_clusters": 3, "epsilon": 2.0, "n_rounds": 5}
-    results = [
-        lloyd_run(method, simulate(clients, trust, seed=21, **options), **budget)
+    histories = [
+        lloyd_run(
+            method, simulate(halves(mixture), trust, seed=21, **options), n_clusters=3,
+            epsilon=2.0, n_rounds=5,
+        ).history
         for trust, options in (("trusted", {}), ("ideal", {}), ("masked", {"bits": bits}))
-    ]
+    ]  # fmt: skip
     # a step divides a rounding error by a count of about 100 and a ring adds sqrt(d) 2^-q to the
     # noise scale, which is at most 600 here; nothing amplifies it while assignments agree
-    limit = 1e-6 if bits == 64 else 2e-2
-    for other in results[1:]:
-        assert np.abs(other.history - results[0].history).max() < limit
-    assert np.abs(results[1].history - results[0].history).max() < 1e-10
+    assert np.abs(histories[2] - histories[0]).max() < (1e-6 if bits == 64 else 2e-2)
+    assert np.abs(histories[1] - histories[0]).max() < 1e-10
 
 
 def test_whole_run_with_discrete_noise_agrees_across_grids(mixture):
-    clients = split(mixture, [120, 180])
     histories = [
         lloyd_run(
-            "fastlloyd",
-            simulate(clients, trust, seed=3, noise="discrete"),
-            n_clusters=3,
-            epsilon=1.0,
+            "fastlloyd", made(trust, halves(mixture), noise="discrete"), n_clusters=3, epsilon=1.0
         ).history
         for trust in ("trusted", "ideal", "masked")
     ]
@@ -216,49 +222,39 @@ def test_whole_run_with_discrete_noise_agrees_across_grids(mixture):
     assert np.abs(histories[0] - histories[2]).max() < 1e-8
 
 
-def test_lloyd_without_noise_agrees(make, mixture):
-    clients = split(mixture, [120, 180])
-    federation = make(clients, seed=8)
-    result = lloyd_run("lloyd", federation, n_clusters=3, n_rounds=6)
-    reference = lloyd_run("lloyd", simulate([mixture], "trusted", seed=8), n_clusters=3, n_rounds=6)
-    assert np.abs(result.history - reference.history).max() < 10 * resolution(federation) + 1e-12
-
-
-def test_a_federation_can_be_used_for_several_runs(make, mixture):
-    # pads go by the release: the second run starts at round 0 again and reuses none
-    federation = make(split(mixture, [120, 180]), seed=8)
-    first = lloyd_run("fastlloyd", federation, n_clusters=3, epsilon=1.0, delta=1e-5)
-    second = lloyd_run("fastlloyd", federation, n_clusters=3, epsilon=1.0, delta=1e-5)
-    assert (first.released[0][0] != second.released[0][0]).all()
-    alone = 1.0
-    assert alone < federation.ledger.epsilon(1e-5) < 2 * alone
-
-
-# --- data are never changed -----------------------------------------------------------------------
-
-
-def test_data_and_broadcast_arrays_are_read_only_and_unchanged(make, mixture):
-    clients = split(mixture, [100, 200])
+@every_row
+def test_runs_on_one_federation_share_nothing_but_the_ledger(row, mixture):
+    """Pads go by the release: the second run starts at round 0 again and reuses none."""
+    clients = halves(mixture)
     before = [c.copy() for c in clients]
-    assert not any(c.flags.writeable for c in clients)
-    lloyd_run("fastlloyd", make(clients, seed=1), n_clusters=3, epsilon=1.0, initial=CENTERS)
-    release(make(clients, seed=1))
+    federation = made(row, clients)
+    options = {"n_clusters": 3, "epsilon": 1.0, "delta": 1e-5, "initial": CENTERS}
+    first, second = (lloyd_run("fastlloyd", federation, **options) for _ in range(2))
+    assert (first.released[0][0] != second.released[0][0]).all()
+    assert first.epsilon <= 1 + 1e-9 < federation.ledger.epsilon(1e-5) < 2
     assert all(np.array_equal(a, b) for a, b in zip(clients, before, strict=True))
-
-
-# --- ledger ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("method", ["fastlloyd", "glloyd", "sulloyd", "lloyd"])
-def test_ledgers_of_whole_runs_cost_the_same(make, mixture, method):
-    options = {} if method == "lloyd" else {"epsilon": 1.5}
-    a, b = simulate([mixture], "trusted", seed=1), make([mixture], seed=1)
-    for f in (a, b):
-        lloyd_run(method, f, n_clusters=3, n_rounds=3, **options)
-    assert b.ledger.epsilon(1e-4) == pytest.approx(a.ledger.epsilon(1e-4), rel=1e-9)
-    assert [(r.round, r.name) for r in a.ledger.releases] == [
-        (r.round, r.name) for r in b.ledger.releases
+    exact = [
+        lloyd_run("lloyd", f, n_clusters=3, n_rounds=6).history
+        for f in (made(row, clients), made("trusted", clients))
     ]
+    assert np.abs(exact[0] - exact[1]).max() < 10 * federation.facts.resolution + 1e-12
+
+
+@every_row
+def test_a_plan_says_which_bytes_cross_the_wire(row, mixture):
+    federation = made(row, np.split(mixture, 3))
+    plan = fastlloyd.plan(federation, n_clusters=2, epsilon=1.0)
+    fastlloyd.run(federation, plan)
+    told = {"centers", "radius"}
+    sent = sum(
+        m.n_bytes * m.count
+        for m in federation.transcript.messages
+        if m.round >= 0 and m.name not in told
+    )
+    assert plan.n_bytes == sent and f"{sent:,} bytes" in dict(plan.statement())["wire"]
+
+
+# --- what is refused before a row is read ---------------------------------------------------------
 
 
 def recording(calls):
@@ -275,34 +271,88 @@ def data_was_read(calls):
     return any(points.any() for points in calls)
 
 
-def test_budget_is_refused_before_any_data_is_read(make, mixture):
+@every_row
+def test_budget_is_refused_before_any_data_is_read(row, mixture):
     calls: list[Any] = []
     statistic = recording(calls)
-    federation = make([mixture], seed=1, budget=Budget(1.0, 1e-5))
-    good = Gaussian.from_budget(1.5, 0.6, 1e-5)
-    federation.noisy_sum(statistic, [good], round=0)
+    federation = made(row, halves(mixture), budget=Budget(1.0, 1e-5))
+    federation.noisy_sum(statistic, total_noise(federation), round=0)
     assert data_was_read(calls) and len(federation.ledger.releases) == 1
-    n_messages = len(federation.transcript.messages)
+    before = traces(federation)
     calls.clear()
     with pytest.raises(BudgetExceededError):
-        federation.noisy_sum(statistic, [good.from_budget(1.5, 0.9, 1e-5)], round=1)
+        federation.noisy_sum(statistic, total_noise(federation, 0.9), round=1)
+    assert not data_was_read(calls) and traces(federation) == before
+
+
+@every_row
+def test_what_is_wrong_is_refused_before_the_budget(row, mixture):
+    federation, calls = made(row, halves(mixture)), []
+    statistic, before = recording(calls), traces(federation)
+    good = total_noise(federation)
+    little = [replace(good[0], sensitivity=1.4)]  # sqrt 2 is needed
+    of_replaced = [replace(good[0], adjacency="replace-one")]
+    for mechanisms, error, says in (
+        (little, ValueError, "hides a sensitivity of 1.4, but one point can"),
+        ([], ValueError, "mechanisms must be 1, one for each of"),
+        (good * 2, ValueError, "mechanisms must be 1, one for each of"),
+        (of_replaced, LedgerMismatchError, "replace-one"),
+    ):
+        refuses(error, says, federation.noisy_sum, statistic, mechanisms, round=0)
+    of_clients = made(row, halves(mixture), ledger=PrivacyLedger(unit="client"))
+    refuses(
+        LedgerMismatchError, "one point.*one client", of_clients.noisy_sum, statistic, good, round=0
+    )
+    assert traces(federation) == before and not of_clients.ledger.releases
     assert not data_was_read(calls)
-    assert len(federation.ledger.releases) == 1
-    assert len(federation.transcript.messages) == n_messages
 
 
-def test_a_run_that_the_budget_cannot_pay_is_refused_as_a_whole(make, mixture):
-    ledger = PrivacyLedger(budget=Budget(1.0, 1e-5))
-    federation = make([mixture], seed=1, ledger=ledger)
-    with pytest.raises(BudgetExceededError):
-        lloyd_run("fastlloyd", federation, n_clusters=3, epsilon=1.1, delta=1e-5, n_rounds=4)
-    assert not ledger.releases
-    lloyd_run("fastlloyd", federation, n_clusters=3, epsilon=1.0, delta=1e-5, n_rounds=4)
-    assert len(ledger.releases) == 4 and abs(ledger.remaining) < 1e-6
+WRONG_BROADCASTS = (
+    {"centers": CENTERS[:, :1]}, {"centers": CENTERS * np.nan}, {"centers": None},
+    {"radius": 0.0}, {"radius": -1.0}, {"radius": np.nan}, {"radius": None},
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("mechanisms", [(NoNoise(), NoNoise()), pair(5.0)])
+@pytest.mark.parametrize("wrong", WRONG_BROADCASTS, ids=str)
+def test_wrong_broadcast_is_refused_before_the_budget(mixture, wrong, mechanisms):
+    federation = made("masked", [mixture])
+    before = traces(federation)
+    broadcast = {name: value for name, value in (AT | wrong).items() if value is not None}
+    with pytest.raises((ValueError, TypeError), match="|".join(wrong)):
+        federation.noisy_sum(RELATIVE_SUMS_AND_COUNTS, mechanisms, round=0, **broadcast)
+    assert traces(federation) == before
+
+
+def test_rounding_is_part_of_the_sensitivity(mixture):
+    # theory checks F7: on a ring, eta itself is too little by sqrt(d) 2^-q
+    exact = (Gaussian(RADIUS, 0.5), Gaussian(1.0, 0.5))
+    for trust in ("trusted", "ideal"):
+        release(made(trust, [mixture]), exact)
+    for bits, q in ((32, 16), (64, 30)):
+        slack = np.sqrt(2) * 2.0**-q
+        federation = made("masked", [mixture], bits=bits)
+        for little in (0.0, 0.99 * slack):
+            noise = (Gaussian(RADIUS + little, 0.5), exact[1])
+            refuses(ValueError, "'sums'", release, federation, noise)
+        release(federation, (Gaussian(RADIUS + slack, 0.5), exact[1]))
+
+
+@every_row
+def test_check_release_leaves_no_trace(row, mixture):
+    federation, fresh = (made(row, halves(mixture)) for _ in range(2))
+    calls: list[Any] = []
+    before, noise = traces(federation), total_noise(federation)
+    federation.check_release(recording(calls), noise)
+    assert traces(federation) == before and not data_was_read(calls)
+    # and takes nothing from the noise stream
+    a, b = (f.noisy_sum(TOTAL, noise, round=0)[0] for f in (federation, fresh))
+    assert np.array_equal(a, b)
 
 
 @pytest.mark.parametrize("wrong", ["raises", "nan", "inf", "other rows"])
-def test_a_client_that_fails_is_charged_and_answers_as_one_without_rows(make, mixture, wrong):
+@every_row
+def test_a_client_that_fails_is_charged_and_answers_as_one_without_rows(row, mixture, wrong):
     """Nobody else can tell: not from an error, nor from what the others' noised sum is."""
     bad = np.array([[0.125, -0.25], [0.5, 0.5]])
 
@@ -315,104 +365,10 @@ def test_a_client_that_fails_is_charged_and_answers_as_one_without_rows(make, mi
         return (sums,)
 
     failing = replace(TOTAL, name="failing", compute=compute, takes={})
-    noise = [Gaussian.from_budget(1.5, 0.6, 1e-5)]
     got = []
     for rows in (bad, np.zeros_like(bad)):
-        federation = make([mixture[:50], rows, mixture[50:]], seed=1, budget=Budget(1.0, 1e-5))
-        got.append(federation.noisy_sum(failing, noise, round=0)[0])
+        federation = made(row, [mixture[:50], rows, mixture[50:]])
+        got.append(federation.noisy_sum(failing, total_noise(federation), round=0)[0])
         assert len(federation.ledger.releases) == 1
         assert federation.ledger.epsilon(1e-5) == pytest.approx(0.6)
     assert np.allclose(got[0], got[1], rtol=1e-12, atol=1e-12)
-
-
-def test_too_small_a_sensitivity_is_refused_before_the_budget(make, mixture):
-    calls: list[Any] = []
-    federation = make([mixture], seed=1)
-    with pytest.raises(ValueError, match="'total' hides a sensitivity of 1.4, but one point can"):
-        federation.noisy_sum(recording(calls), [Gaussian(1.4, 1.0)], round=0)  # sqrt 2 is needed
-    with pytest.raises(ValueError, match="L1"):
-        federation.noisy_sum(recording(calls), [Laplace(1.9, 1.0)], round=0)  # 2 is needed
-    assert not federation.ledger.releases and not data_was_read(calls)
-
-
-def test_rounding_is_part_of_the_sensitivity(mixture):
-    # theory checks F7: on a ring, eta itself is too little by sqrt(d) 2^-q
-    exact = (Gaussian(RADIUS, 0.5), Gaussian(1.0, 0.5))
-    for trust in ("trusted", "ideal"):
-        release(simulate([mixture], trust, seed=1), mechanisms=exact)
-    for bits, q in ((32, 16), (64, 30)):
-        slack = np.sqrt(2) * 2.0**-q
-        federation = simulate([mixture], "masked", seed=1, bits=bits)
-        refuses(ValueError, "'sums'", release, federation, mechanisms=exact)
-        with pytest.raises(ValueError, match="'sums'"):
-            release(federation, mechanisms=(Gaussian(RADIUS + 0.99 * slack, 0.5), exact[1]))
-        release(federation, mechanisms=(Gaussian(RADIUS + slack, 0.5), exact[1]))
-
-
-def test_adjacency_and_unit_must_match_the_ledger(make, mixture):
-    replace_one = Gaussian(3.0, 1.0, "replace-one")
-    federation = make([mixture], seed=1)
-    refuses(LedgerMismatchError, "replace-one", federation.noisy_sum, TOTAL, [replace_one], round=0)
-    of_clients = make([mixture], seed=1, ledger=PrivacyLedger(unit="client"))
-    with pytest.raises(LedgerMismatchError, match="one point.*one client"):
-        of_clients.noisy_sum(TOTAL, [Gaussian(3.0, 1.0)], round=0)
-    assert not federation.ledger.releases and not of_clients.ledger.releases
-    kept = make([mixture], seed=1, ledger=PrivacyLedger(adjacency="replace-one"))
-    kept.noisy_sum(TOTAL, [replace_one], round=0)
-    with pytest.raises(ValueError, match="needs|can change it by"):
-        kept.noisy_sum(TOTAL, [Gaussian(1.5, 1.0, "replace-one")], round=0)
-
-
-@pytest.mark.parametrize("mechanisms", [[], [NoNoise()] * 2])
-def test_one_mechanism_for_each_part(make, mixture, mechanisms):
-    federation = make([mixture], seed=1)
-    with pytest.raises(ValueError, match="mechanisms must be 1, one for each of"):
-        federation.noisy_sum(TOTAL, mechanisms, round=0)
-    assert not federation.ledger.releases
-
-
-@pytest.mark.parametrize(
-    ("broadcast", "match"),
-    [
-        ({"centers": CENTERS[:, :1], "radius": 1.0}, "centers"),
-        ({"centers": CENTERS * np.nan, "radius": 1.0}, "centers"),
-        ({"centers": CENTERS, "radius": 0.0}, "radius"),
-        ({"centers": CENTERS, "radius": -1.0}, "radius"),
-        ({"centers": CENTERS, "radius": np.nan}, "radius"),
-        ({"centers": CENTERS}, "radius"),
-        ({"radius": 1.0}, "centers"),
-    ],
-)
-@pytest.mark.parametrize("mechanisms", [(NoNoise(), NoNoise()), pair(5.0)])
-def test_wrong_broadcast_is_refused_before_the_budget(make, mixture, broadcast, match, mechanisms):
-    federation = make([mixture], seed=1)
-    sent = len(federation.transcript.messages)
-    with pytest.raises((ValueError, TypeError), match=match):
-        federation.noisy_sum(RELATIVE_SUMS_AND_COUNTS, mechanisms, round=0, **broadcast)
-    assert not federation.ledger.releases and len(federation.transcript.messages) == sent
-
-
-def test_check_release_leaves_no_trace(make, mixture):
-    federation, calls = make([mixture], seed=1), []
-    sent = len(federation.transcript.messages)
-    federation.check_release(recording(calls), [Gaussian(1.5, 1.0)])
-    assert not federation.ledger.releases and not data_was_read(calls)
-    assert len(federation.transcript.messages) == sent
-    # and takes nothing from the noise stream
-    fresh = make([mixture], seed=1)
-    a, b = (f.noisy_sum(TOTAL, [Gaussian(1.5, 1.0)], round=0) for f in (federation, fresh))
-    assert np.array_equal(a[0], b[0])
-
-
-# --- the serverless variant satisfies the same contract, with its own noise -----------------------
-
-
-def test_serverless_sum_is_exact_without_noise(mixture):
-    federation = simulate(split(mixture, [40, 60, 200]), "serverless", seed=1)
-    assert isinstance(federation, ServerlessSecureSum) and isinstance(federation, SumFederation)
-    exact = RELATIVE_SUMS_AND_COUNTS.compute(
-        mixture, np.array([0, 300]), centers=CENTERS, radius=RADIUS
-    )
-    released = release(federation, mechanisms=(NoNoise(), NoNoise()))
-    for value, true in zip(released, exact, strict=True):
-        assert np.abs(value - true[0]).max() <= tolerance(federation)

@@ -179,7 +179,7 @@ def test_what_no_theorem_amplifies_is_refused_before_anything_is_charged():
     noise = [Gaussian(2.0, 9.0, "replace-one")]
     for capability in ("reports", "collect", "noisy_sum"):
         ask = getattr(federation, capability)
-        refuses(TrustModelError, "ShuffledReports", ask, TOTAL, noise, round=0)
+        refuses(TrustModelError, "shuffled offers no", ask, TOTAL, noise, round=0)
     assert not federation.ledger.releases and not federation.transcript.messages
 
 

@@ -19,8 +19,8 @@ from scipy import stats
 from fedclust_helpers import audit, fastlloyd, feddp_kmeans
 from fedclust_helpers.accounting import PrivacyLedger, gdp_epsilon
 from fedclust_helpers.client_statistics import RELATIVE_SUMS_AND_COUNTS, SUMS_AND_COUNTS
-from fedclust_helpers.federation import ClientData, ServerlessSecureSum, simulate
-from fedclust_helpers.federation.in_process import _Ring
+from fedclust_helpers.federation import ClientData, simulate
+from fedclust_helpers.federation.ways import Masked, Shared, ShareEach
 from fedclust_helpers.ldp_kmeans import NoisyPoints
 from fedclust_helpers.mechanisms import DistributedDiscreteGaussian, Gaussian, Laplace
 from fedclust_helpers.rr_cluster import SoftmaxRegression, Training, plan_sums_only
@@ -141,7 +141,7 @@ SEES_SUMS = {
 
 def unmasked(federation, view):
     """What a client makes of its view: it takes the pads away."""
-    book = PadBook(SECRET, federation.session, federation.fixed_point.bits)
+    book = PadBook(SECRET, federation.way.session, federation.way.fixed_point.bits)
     out = []
     for number, row in enumerate(view):
         numbers = []
@@ -150,7 +150,7 @@ def unmasked(federation, view):
                 pads = book.pads(f"relative_sums_and_counts/{part}", 2 * number + t, 3, shape)
                 numbers.append(pads.sum(axis=0, dtype=pads.dtype).ravel())
         words = np.concatenate(numbers)
-        out.append(federation.fixed_point.decode(row - words))
+        out.append(federation.way.fixed_point.decode(row - words))
     return np.stack(out)
 
 
@@ -303,7 +303,7 @@ def test_control_two_payloads_under_one_pad_differ_by_the_data():
     """The same keys and the same release number on neighbouring data: a one-time pad used twice."""
     without, with_ = (server_words(clients, 9, n_runs=1)[0] for clients in (CLIENTS, WITH))
     f = federation_of(CLIENTS, "masked", seed=9, pre_shared_secret=SECRET)
-    moved = f.fixed_point.decode(with_ - without)
+    moved = f.way.fixed_point.decode(with_ - without)
     exact = [
         np.concatenate([v.ravel() for v in exact_of(RELATIVE_SUMS_AND_COUNTS, c, **AT)])
         for c in (CLIENTS, WITH)
@@ -312,7 +312,7 @@ def test_control_two_payloads_under_one_pad_differ_by_the_data():
     assert (moved[:2] == 0).all()  # and shows whose data changed
     # fresh pads: the difference is noise, of the size of the ring
     other = server_words(WITH, 10, n_runs=1)[0]
-    far = f.fixed_point.decode(other - without)
+    far = f.way.fixed_point.decode(other - without)
     assert np.abs(far).min() > 1e3
 
 
@@ -323,18 +323,18 @@ def published_and_known(noise_from, clients=CLIENTS, seed=11, n_runs=600):
     """Published sums minus all the noise that the server itself drew: (n_runs, 6), and the stds."""
     f = federation_of(clients, "masked", seed=seed, noise_from=noise_from, pre_shared_secret=SECRET)
     drawn = []
-    original = _Ring._fresh_noise
+    original = Masked.fresh
 
     def watched(self, mechanism, shape, rng):
         noise = original(self, mechanism, shape, rng)
-        if rng is self.randomness.noise:  # the server's own source
-            drawn.append(self.fixed_point.decode(noise).ravel())
+        if rng is self.room.randomness.noise:  # the server's own source
+            drawn.append(self.way.fixed_point.decode(noise).ravel())
         return noise
 
     noise = pair(f, RELATIVE_SUMS_AND_COUNTS, radius=0.8)
     out = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_Ring, "_fresh_noise", watched)
+        patch.setattr(Masked, "fresh", watched)
         for t in range(n_runs):
             drawn.clear()
             released = np.concatenate(
@@ -385,9 +385,9 @@ def test_control_a_client_and_the_server_together_break_the_mask():
     noise = pair(f, RELATIVE_SUMS_AND_COUNTS, radius=0.8)
     f.noisy_sum(RELATIVE_SUMS_AND_COUNTS, noise, round=0, **AT)
     masked = f.transcript.view("server")[0].payload
-    pads = PadBook(SECRET, f.session, 64).pads("relative_sums_and_counts/sums", 0, 3, (2, 2))
+    pads = PadBook(SECRET, f.way.session, 64).pads("relative_sums_and_counts/sums", 0, 3, (2, 2))
     own = exact_of(RELATIVE_SUMS_AND_COUNTS, CLIENTS[1:2], **AT)[0]
-    np.testing.assert_allclose(f.fixed_point.decode(masked - pads)[1], own, atol=1e-8)
+    np.testing.assert_allclose(f.way.fixed_point.decode(masked - pads)[1], own, atol=1e-8)
     # a client alone receives nothing of another client
     assert {m.sender for m in f.transcript.view("client 0")} == {"server"}
 
@@ -399,21 +399,21 @@ def pooled(coalition, clients=CLIENTS, *, seed=16, n_runs=500, max_colluding=1, 
     """What a coalition makes of the totals without its own noise: (n_runs, 6); shares; claims."""
     f = federation_of(clients, "serverless", seed=seed, max_colluding=max_colluding)
     noise = pair(f, RELATIVE_SUMS_AND_COUNTS, radius=0.8)
-    original = _Ring._shares_of_noise
+    original = ShareEach.to_messages
     drawn = []
 
-    def watched(self, mechanism, shape):
-        shares = original(self, mechanism, shape)
+    def watched(self, way, messages, mechanism, who):
+        shares = original(self, way, messages, mechanism, who) - messages
         honest = [i for i in range(len(shares)) if i not in coalition]
         if honest_noise != 1.0:
             shares = shares.copy()
             shares[honest] = 0
         drawn.append(shares[list(coalition)])
-        return shares
+        return messages + shares
 
     out, seen = [], []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_Ring, "_shares_of_noise", watched)
+        patch.setattr(ShareEach, "to_messages", watched)
         for t in range(n_runs):
             drawn.clear()
             start = len(f.transcript.messages)
@@ -424,7 +424,7 @@ def pooled(coalition, clients=CLIENTS, *, seed=16, n_runs=500, max_colluding=1, 
                 p.sum(axis=0, dtype=p.dtype) - own.sum(axis=0, dtype=own.dtype)
                 for p, own in zip(published, drawn, strict=True)
             ]
-            out.append(np.concatenate([f.fixed_point.decode(v).ravel() for v in totals]))
+            out.append(np.concatenate([f.way.fixed_point.decode(v).ravel() for v in totals]))
             shares = [m.payload for m in messages if m.name.startswith("share of")]
             seen.append(
                 np.concatenate([
@@ -478,7 +478,7 @@ def test_control_shares_that_are_not_random_are_seen(monkeypatch):
         shares[:, 0] = encoded  # all of it to node 0
         return shares
 
-    monkeypatch.setattr(ServerlessSecureSum, "_shares", plain)
+    monkeypatch.setattr(Shared, "_shares", plain)
     _, shares, _, _ = pooled((0,), n_runs=100)
     words = shares.ravel()
     assert stats.kstest(words.astype(np.float64) / 2.0**64, "uniform").pvalue < 1e-6

@@ -813,9 +813,9 @@ def test_pads_cancel_where_the_server_reads(mixture):
     plan = fastlloyd.plan(federation, n_clusters=3, epsilon=2.0, n_rounds=1)
     result = fastlloyd.run(federation, plan)
     (sums,) = [m for m in federation.transcript.view("server") if m.name == "sums"]
-    read = federation.fixed_point.decode(sums.payload.sum(axis=0, dtype=np.uint64))
+    read = federation.way.fixed_point.decode(sums.payload.sum(axis=0, dtype=np.uint64))
     assert np.array_equal(read, result.released[0][0])
-    alone = federation.fixed_point.decode(sums.payload[0])
+    alone = federation.way.fixed_point.decode(sums.payload[0])
     assert np.abs(alone).max() > 1e6  # one message alone is far outside of what sums may be
     other = simulate(data, "masked", seed=1, noise_from="clients")
     same = fastlloyd.run(other, fastlloyd.plan(other, n_clusters=3, epsilon=2.0, n_rounds=1))

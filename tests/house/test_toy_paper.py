@@ -14,7 +14,7 @@ from fedclust_helpers._validation import FloatArray
 from fedclust_helpers.accounting import Budget, BudgetExceededError
 from fedclust_helpers.audit import audit_sensitivity
 from fedclust_helpers.client_statistics.base import Values
-from fedclust_helpers.federation import SumFederation, simulate
+from fedclust_helpers.federation import Federation, simulate
 from fedclust_helpers.program import run
 from studies.bench.grading import evaluate
 
@@ -23,8 +23,8 @@ CLIENTS = [ROWS[:150], ROWS[150:151], ROWS[151:]]
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
 
 
-def federation(trust: str = "ideal", **options: Any) -> SumFederation:
-    made: SumFederation = simulate(CLIENTS, trust, seed=1, domain="ball", **options)
+def federation(trust: str = "ideal", **options: Any) -> Federation:
+    made: Federation = simulate(CLIENTS, trust, seed=1, domain="ball", **options)
     return made
 
 

@@ -19,7 +19,7 @@ from ldp_cases import (
 )
 
 from fedclust_helpers import accounting as acc
-from fedclust_helpers.federation import LocalReports, simulate
+from fedclust_helpers.federation import clients, simulate
 from fedclust_helpers.federation.reports import gaussian_report
 from fedclust_helpers.ldp_kmeans.frequency_oracles import OneBitCounts, Question
 from fedclust_helpers.ldp_kmeans.grids import NestedGrid
@@ -40,14 +40,14 @@ class Spy:
     """Records which users answered which query, as their reports leave the devices."""
 
     def __init__(self, monkeypatch):
-        self.reports, answers = [], LocalReports._responses
+        self.reports, answers = [], clients.responses
 
-        def spied(federation, query, points, users):
-            reports = answers(federation, query, points, users)
+        def spied(query, points, users, rng):
+            reports = answers(query, points, users, rng)
             self.reports.append((query, users.copy(), reports))
             return reports
 
-        monkeypatch.setattr(LocalReports, "_responses", spied)
+        monkeypatch.setattr("fedclust_helpers.federation.local.responses", spied)
 
     def questions(self, n):
         """(n,) number of different questions that each user answered."""

@@ -28,7 +28,7 @@ from fedclust_helpers import ldp_kmeans as lk
 from fedclust_helpers.accounting import gdp_delta, gdp_epsilon
 from fedclust_helpers.audit import audit_canary
 from fedclust_helpers.feddp_kmeans import STARTS, InitResult
-from fedclust_helpers.federation import LocalReports, simulate
+from fedclust_helpers.federation import Federation, simulate
 from fedclust_helpers.kmeans import kmeans_cost
 from fedclust_helpers.program import Run
 from fedclust_helpers.rr_cluster import accounting
@@ -474,7 +474,7 @@ def one(points: NDArray) -> Run:
 
 
 @pytest.fixture(scope="module")
-def four(points: NDArray) -> tuple[LocalReports, Run]:
+def four(points: NDArray) -> tuple[Federation, Run]:
     users = simulate(points, "local", seed=1, keep_payloads=True)
     rng = np.random.default_rng(0)
     return users, four_rounds(users, n_clusters=3, epsilon=4.0, rng=rng, lsh=True, t=2)
@@ -596,7 +596,7 @@ def test_cost_ratios_take_one_round_and_sums_beyond_six_dimensions() -> None:
     assert np.allclose(ratios, [1.0, 5.0])
 
 
-def test_four_rounds(points: NDArray, four: tuple[LocalReports, Run]) -> None:
+def test_four_rounds(points: NDArray, four: tuple[Federation, Run]) -> None:
     users, result = four
     row = draw(ldp.plot_rounds, points, result, result.centers, grid=4)
     heavy, candidates = result.heavy, result.candidates

@@ -147,7 +147,7 @@ def test_p4_every_run_of_the_paper_fits_into_64_bits():
             result = lloyd_run(method, federation, n_clusters=k, epsilon=0.1)
             # no RingOverflowError, and what was released is within the ring's range
             assert len(federation.ledger.releases) == result.plan.n_rounds
-            limit = federation.fixed_point.limit
+            limit = federation.way.fixed_point.limit
             assert all(np.abs(part).max() < limit for pair in result.released for part in pair)
 
 

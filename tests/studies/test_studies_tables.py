@@ -21,7 +21,7 @@ from fedclust_helpers import rr_cluster as rr
 from fedclust_helpers.accounting import PrivacyLedger
 from fedclust_helpers.datasets import make_ball_mixture
 from fedclust_helpers.feddp_kmeans.budgets import STEPS
-from fedclust_helpers.federation import IdealSecureSum, simulate
+from fedclust_helpers.federation import simulate
 from fedclust_helpers.rr_cluster import accounting
 from studies.bench.cell import Cell, seed_of
 from studies.bench.runner import as_csv
@@ -261,8 +261,8 @@ def test_quick_cost_is_the_mean_of_its_runs(quick: Any, level: str, method: str)
         data = Mixture(*panel, **SMALL, seed=seed)
         problem = load_federated(data)
         protocol, server = seed_of(f"{data.name}/{method}|1|0.5").spawn(2)
-        federation = IdealSecureSum(
-            problem.data, seed=protocol, bound=problem.radius, domain="ball",
+        federation = simulate(
+            problem.data, "ideal", seed=protocol, bound=problem.radius, domain="ball",
             ledger=PrivacyLedger(unit=problem.level),
         )  # fmt: skip
         plan = feddp_cells.plan_for(federation, problem, method, epsilon=0.5, n_rounds=1)

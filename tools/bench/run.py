@@ -37,7 +37,7 @@ from fedclust_helpers import fastlloyd, feddp_kmeans, kmeans, ldp_kmeans
 from fedclust_helpers.accounting import PrivacyLedger, Sampling
 from fedclust_helpers.client_statistics import MODEL_BLOCKS, RELATIVE_SUMS_AND_COUNTS
 from fedclust_helpers.datasets import make_ball_mixture
-from fedclust_helpers.federation import ClientData, IdealSecureSum, MaskedSecureSum, simulate
+from fedclust_helpers.federation import ClientData, Federation, simulate
 from fedclust_helpers.ldp_kmeans.frequency_oracles import OneBitCounts, Question, ask_values
 from fedclust_helpers.mechanisms import Gaussian
 from fedclust_helpers.rr_cluster import SoftmaxRegression
@@ -96,7 +96,7 @@ class Round:
         points = centers[rng.integers(k, size=n)] + rng.normal(0, 0.05, size=(n, d))
         self.points, self.start = np.clip(points, -1, 1), centers + 0.05
         self.offsets = np.array([0, n // 2, n])
-        self.federation = MaskedSecureSum(ClientData(self.points, self.offsets), seed=0)
+        self.federation = simulate(ClientData(self.points, self.offsets), seed=0)
         # enough rounds for every repetition: a pad is used once
         self.plan = fastlloyd.plan(self.federation, n_clusters=k, epsilon=1.0, n_rounds=7)
         self.t = 0
@@ -153,10 +153,10 @@ class FedDP:
             clips=clips if unit == "client" else None,
         )  # fmt: skip
 
-    def federation(self) -> IdealSecureSum:
+    def federation(self) -> Federation:
         """A fresh ideal secure sum with a ledger of its own: the plan fits every one of them."""
-        return IdealSecureSum(
-            self.clients, seed=0, bound=self.data.radius, domain="ball",
+        return simulate(
+            self.clients, "ideal", seed=0, bound=self.data.radius, domain="ball",
             ledger=PrivacyLedger(unit=self.unit),
         )  # fmt: skip
 
@@ -205,7 +205,7 @@ def better() -> Measured:
 
     def whole(planner: Callable[..., Any], points: np.ndarray, how: dict[str, Any]) -> Call:
         def call() -> object:
-            federation = IdealSecureSum([points], seed=0, **how)
+            federation = simulate([points], "ideal", seed=0, **how)
             return fastlloyd.run(federation, planner(federation, n_clusters=20, epsilon=1.0))
 
         return call
@@ -304,7 +304,7 @@ class ModelRound:
         self.models = self.model.initial(self.K, rng=rng)
         data = ClientData(self.points.reshape(m * n, p), n * np.arange(m + 1), self.labels.ravel())
         ledger = PrivacyLedger(unit="client", adjacency="replace-one")
-        self.federation = IdealSecureSum(data, seed=0, bound=1.0, ledger=ledger)
+        self.federation = simulate(data, "ideal", seed=0, bound=1.0, ledger=ledger)
         self.sampling = Sampling("fixed", size=self.COHORT, population=m)
         sensitivity = 2 * self.CLIP
         self.mechanisms = (Gaussian(sensitivity, 2 * sensitivity, "replace-one"),)

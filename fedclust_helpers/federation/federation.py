@@ -1,25 +1,29 @@
-"""Capabilities of a federation, and what all in-process federations share."""
+"""A federation in one process: the boundary that every release crosses, charged before it is made.
+
+One class for all trust models. What differs between them is a row of `trust.TRUST_MODELS`; here is
+what is the same: what is public, the plan that is followed, the charge, and what is on record.
+"""
 
 from __future__ import annotations
 
-import logging
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from functools import cached_property
-from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Literal, cast
 
 import numpy as np
 
 from fedclust_helpers._checked import checked
 from fedclust_helpers._progress import Progress, showing
 from fedclust_helpers._state import Fixed, SingleUse
-from fedclust_helpers._validation import Count, FloatArray, IntArray, check_instance
+from fedclust_helpers._validation import Count, FloatArray, IntArray, check_instance, check_int
 from fedclust_helpers.accounting import Budget, PrivacyLedger, Reservation, Sampling
 from fedclust_helpers.client_statistics import ClientMemory, ClientStatistic
 from fedclust_helpers.federation import checks
-from fedclust_helpers.federation.data import ClientData, warn_if_mostly_clipped
+from fedclust_helpers.federation.clients import Clients
+from fedclust_helpers.federation.data import warn_if_mostly_clipped
 from fedclust_helpers.federation.following import Following
+from fedclust_helpers.federation.local import Named, UserSplit, check_shares
 from fedclust_helpers.federation.noise import NoiseFactory
 from fedclust_helpers.federation.plan import (
     FederationFacts,
@@ -29,80 +33,23 @@ from fedclust_helpers.federation.plan import (
     TrustModelError,
 )
 from fedclust_helpers.federation.randomness import Randomness
+from fedclust_helpers.federation.reports import LocalQuery
 from fedclust_helpers.federation.transcript import Transcript
+from fedclust_helpers.federation.trust import TrustModel
+from fedclust_helpers.federation.ways import Part, Room
 from fedclust_helpers.mechanisms import Mechanism
 
-log = logging.getLogger(__name__)
+CAPABILITIES = ("noisy_sum", "collect", "reports", "ask")
 
 
-@runtime_checkable
-class SumFederation(Protocol):
-    """The weakest capability of central-accuracy algorithms: one noised sum at a time.
-
-    The methods are those of `InProcess`; `facts.receiver` says who learns the sums: the server, or
-    the clients alone.
-    """
-
-    ledger: PrivacyLedger
-    transcript: Transcript
-    randomness: Randomness
-    n_clients: int
-    n_features: int
-    n_records: int
-    bound: float
-    resolution: float
-
-    @property
-    def facts(self) -> FederationFacts: ...
-    def noise_multiplier(self, epsilon: float, delta: float) -> float: ...
-    def noise_multipliers(self, epsilon: float, delta: float) -> Iterator[float]: ...
-    def gaussian(self, *args: Any, **kwargs: Any) -> Mechanism: ...
-    def laplace(self, *args: Any, **kwargs: Any) -> Mechanism: ...
-    def follow(
-        self, plan: Plan, progress: Progress = False
-    ) -> AbstractContextManager[Reservation]: ...
-    def check_release(self, *args: Any, **kwargs: Any) -> int: ...
-    def noisy_sum(self, *args: Any, **kwargs: Any) -> tuple[FloatArray, ...]: ...
-
-
-class Part(NamedTuple):
-    """One part of a release on its way: its name, what its pads are for, and its noise.
-
-    `n_senders` is the public number of clients who send it: of a hidden cohort, what is expected.
-    """
-
-    name: str
-    purpose: str
-    round: int
-    number: int  # of the release: rounds start at 0 again in a second run
-    mechanism: Any
-    n_senders: int
-
-
-REFUSED = {
-    "noisy_sum": "offers no noisy_sum",
-    "collect": "does not let the server see single clients' messages (collect); use TrustedServer"
-    " if that trust is justified",
-    "reports": "offers no locally randomised reports",
-}
-
-
-class InProcess(Fixed, SingleUse, NoiseFactory):
-    """Validation, clipping, ledger and transcript shared by all in-process federations.
+class Federation(Fixed, SingleUse, NoiseFactory):
+    """Clients with their rows, and who of the others sees what of them: see `simulate`.
 
     Public are the number of clients `n_clients` (M), of columns `n_features` (d), a bound on the
     number of records `n_records` (N; delta and range checks use it), perhaps of classes `n_labels`,
     and `bound`: rows lie in [-bound, bound]^d, or within length `bound`, after clipping at clients.
     """
 
-    trust: str = ""
-    offers: tuple[str, ...] = ()  # of noisy_sum, collect, reports
-    receiver: Literal["server", "clients"] = "server"
-    noise_from: str = "the server"
-    nodes_add_noise: bool = False  # every node adds a share of the noise
-    no_sampling: str = ""  # why a cohort would protect nobody
-    sees: tuple[tuple[str, str], ...] = ()
-    resolution: float = 0.0
     advice = (
         "it holds keys, pads, noise generators and a ledger, and a copy would use them a second"
         " time; make one federation in each process (threads may share one), all charged to the"
@@ -113,11 +60,12 @@ class InProcess(Fixed, SingleUse, NoiseFactory):
     def __init__(
         self,
         clients: Any,
+        trust: TrustModel,
         *,
         seed: int | np.random.SeedSequence | None = None,
         mode: Literal["teaching", "secure"] = "teaching",
         bound: float = 1.0,
-        domain: Literal["box", "ball"] = "box",
+        domain: Literal["box", "ball"] | None = None,
         ledger: PrivacyLedger | None = None,
         budget: Budget | None = None,
         n_records: Count | None = None,
@@ -125,6 +73,8 @@ class InProcess(Fixed, SingleUse, NoiseFactory):
         n_labels: Count | None = None,
         noise: Literal["auto", "continuous", "discrete"] = "auto",
         keep_payloads: bool = False,
+        max_colluding: int | None = None,
+        **way: Any,
     ) -> None:
         if mode == "secure" and seed is not None:
             raise ValueError("seed must not be given in secure mode: it would remove the noise")
@@ -132,66 +82,82 @@ class InProcess(Fixed, SingleUse, NoiseFactory):
             raise ValueError("seed must be given in teaching mode (or choose mode='secure')")
         if mode == "secure" and noise == "continuous":
             raise ValueError("noise must be discrete in secure mode: the last bits of floats leak")
-        self.ledger = checks.check_ledger(ledger, budget)
-        data = clients if isinstance(clients, ClientData) else ClientData.from_clients(clients)
+        if noise == "auto":
+            noise = "discrete" if mode == "secure" else "continuous"
+        self.trust, self.domain = trust, domain or trust.way.domain
+        self.ledger = checks.check_ledger(ledger, budget, trust.way.adjacency)
+        trust.way.check_ledger(self.ledger)
+        data = trust.way.clients(clients)
         self.n_clients = n_clients or data.n_clients
         if data.n_clients > self.n_clients:  # a rule: nobody beyond the public number takes part
             data = data.take(np.arange(self.n_clients))
-        clipped, counts = data.clipped(bound, domain=domain)
+        clipped, counts = data.clipped(bound, domain=self.domain)
         warn_if_mostly_clipped(data, counts)
-        self._data = clipped
-        self.bound, self.domain = float(bound), domain
+        self._clients = Clients(clipped)
+        self.bound = float(bound)
         self.clipped_counts = counts  # known to each client for itself, never sent
-        self.client_memory = ClientMemory(clipped.n_clients)  # likewise
         self.n_features = data.n_features
         self.n_records, self.n_labels = n_records or len(data.points), n_labels
-        self._noise = noise
         self.transcript = Transcript(keep_payloads)
-        n_nodes = self._n_present if self.nodes_add_noise else 0
-        self.randomness = (
-            Randomness.secure(n_nodes) if seed is None else Randomness.teaching(seed, n_nodes)
-        )
+        true = (self.n_clients, self.n_records) == (clipped.n_clients, len(clipped.points))
+        n_honest = self._honest(max_colluding)
+        shares = trust.adder.shares
+        self.randomness = self._sources(seed, self._n_present if shares else 0)
+        room = Room(
+            trust.receiver, trust.adder, self.n_clients, self._n_present, n_honest,
+            self.randomness, self.transcript, true,
+        )  # fmt: skip
+        self.way = trust.way(room, **way)
+        self._facts = FederationFacts(
+            trust=trust.title, mode=mode, receiver=trust.receiver,
+            noise="distributed" if shares else noise, noise_from=trust.adder.words,
+            unit=self.ledger.unit, adjacency=self.ledger.adjacency, n_clients=self.n_clients,
+            n_records=self.n_records, n_features=self.n_features, n_labels=n_labels,
+            bound=self.bound, domain=self.domain, resolution=self.way.resolution,
+            n_honest=n_honest, sees=trust.sees, messages_per_number=self.way.messages_per_number,
+            bytes_per_number=self.way.bytes_per_number, wire=self.way.wire,
+        )  # fmt: skip
         self._following: Following | None = None
         self._n_releases = 0
         self._lock = threading.RLock()
 
     def __repr__(self) -> str:
         return (
-            f"{type(self).__name__}({self.n_clients} clients, {self.n_features} features,"
+            f"Federation({self.facts.trust}, {self.n_clients} clients, {self.n_features} features,"
             f" {self.facts.mode} mode)"
         )
 
-    # the facts, and the noise that follows from them ----------------------------------------------
+    @property
+    def facts(self) -> FederationFacts:
+        """What is public about this federation."""
+        return self._facts
 
-    n_honest = 1
-    bytes_per_number = 8
-    wire = FederationFacts.wire
+    @property
+    def client_memory(self) -> ClientMemory:
+        """What clients keep from round to round; it crosses no wire."""
+        return self._clients.memory
 
     @property
     def _n_present(self) -> int:
         """Clients who take part: here those whose rows this process holds."""
-        return self._data.n_clients
+        return self._clients.data.n_clients
 
-    @property
-    def messages_per_number(self) -> int:
-        """Messages on the wire for each number that one client sends."""
-        return self.n_clients
+    def _honest(self, max_colluding: int | None) -> int:
+        """Clients who hide one another where others may pool what they know; else 1."""
+        usual, n = self.trust.max_colluding, self._n_present
+        if usual is None:
+            if max_colluding is not None:
+                raise TypeError(f"max_colluding is no option of {self.trust.title!r}")
+            return 1
+        if max_colluding is not None:
+            usual = check_int(max_colluding, "max_colluding", minimum=0)
+        if n - usual < 1 or (self.trust.adder.shares and n < 2):
+            raise ValueError(f"max_colluding must leave an honest client of at least two: {n}")
+        return n - usual
 
-    @cached_property
-    def facts(self) -> FederationFacts:
-        """What is public about this federation."""
-        kind = "distributed" if self.nodes_add_noise else self._noise
-        if kind == "auto":
-            kind = "discrete" if self.randomness.is_secure else "continuous"
-        own = {
-            name: getattr(self, name)
-            for name in FederationFacts.__dataclass_fields__
-            if name not in ("mode", "noise", "unit", "adjacency")
-        }
-        return FederationFacts(
-            mode="secure" if self.randomness.is_secure else "teaching", noise=kind,
-            unit=self.ledger.unit, adjacency=self.ledger.adjacency, **own,
-        )  # fmt: skip
+    def _sources(self, seed: int | np.random.SeedSequence | None, n_nodes: int) -> Randomness:
+        """All random sources, one for each node that draws noise."""
+        return Randomness.secure(n_nodes) if seed is None else Randomness.teaching(seed, n_nodes)
 
     # following a plan -----------------------------------------------------------------------------
 
@@ -301,8 +267,11 @@ class InProcess(Fixed, SingleUse, NoiseFactory):
         sampling: Sampling | None, broadcast: dict[str, Any],
     ) -> tuple[dict[str, Any], list[tuple[int, ...]]]:  # fmt: skip
         """The broadcast as all parties use it, and the shapes of one client's answer."""
-        if sampling is not None and self.no_sampling:
-            raise TrustModelError(f"{type(self).__name__} offers no sampling: {self.no_sampling}")
+        if sampling is not None and self.trust.no_sampling:
+            raise TrustModelError(
+                f"{self.facts.trust} offers no sampling: {self.trust.no_sampling}"
+            )
+        self.way.check_ledger(self.ledger)
         broadcast = checks.check_statistic(self.facts, statistic, mechanisms, sampling, broadcast)
         shapes = self.shapes_of(statistic, broadcast)
         public = checks.public_of(self.facts, broadcast)
@@ -311,15 +280,14 @@ class InProcess(Fixed, SingleUse, NoiseFactory):
             size = int(np.prod(shape))
             checks.check_noise(self.facts, statistic, part, mechanism, size, public)
             n, most = checks.largest_total(self.facts, statistic, mechanism, changes[part])
-            self._check_range(part, mechanism, n, most)
+            self.way.check_range(part, mechanism, n, most)
         return broadcast, shapes
 
-    def _check_range(self, part: str, mechanism: Mechanism, n: int, most: float) -> None:
-        checks.check_integers(part, mechanism, n, most)
-
     def _require(self, capability: str) -> None:
-        if capability in REFUSED and capability not in self.offers:
-            raise TrustModelError(f"{type(self).__name__} {REFUSED[capability]}")
+        if capability in CAPABILITIES and capability not in self.way.offers:
+            raise TrustModelError(
+                f"{self.facts.trust} offers no {capability} (but {', '.join(self.way.offers)})"
+            )
 
     def _release(
         self,
@@ -333,17 +301,21 @@ class InProcess(Fixed, SingleUse, NoiseFactory):
     ) -> tuple[Any, ...]:
         """One release, the same for all: refuse, charge, draw, tell, compute; then part by part."""
         self._require(capability)
-        step = getattr(self, f"_{capability}")
+        step = getattr(self.way, capability)
         with self._lock:
-            broadcast, _ = self._checked(statistic, mechanisms, sampling, broadcast)
+            broadcast, shapes = self._checked(statistic, mechanisms, sampling, broadcast)
             self._charge(
                 PlannedRelease.of(statistic, tuple(mechanisms), round=round, sampling=sampling)
             )
             cohort = self._draw(sampling)
             count = int(self.n_clients * (1.0 if sampling is None else sampling.share) + 0.5)
-            if self.receiver == "server":  # else the clients computed it from what they unmasked
+            if self.facts.receiver == "server":  # else clients computed it from what they read
                 self._tell(round, broadcast, count)
-            values = self._answers(statistic, mechanisms, broadcast, cohort)
+            values = None
+            if self.way.pools and all(m.grid is None for m in mechanisms):  # else clients round
+                values = self._clients.pooled(statistic, broadcast, cohort)
+            if values is None:
+                values = self._clients.values(statistic, broadcast, shapes, cohort)
             number, self._n_releases = self._n_releases, self._n_releases + 1
             return tuple(
                 step(Part(name, f"{statistic.name}/{name}", round, number, mechanism, count), value)
@@ -352,7 +324,9 @@ class InProcess(Fixed, SingleUse, NoiseFactory):
 
     def shapes_of(self, statistic: ClientStatistic, broadcast: Any) -> list[tuple[int, ...]]:
         """Shapes of one client's message, one for each part; a wrong broadcast raises."""
-        return checks.shapes(self.facts, statistic, broadcast, self._data.labels is not None)
+        return checks.shapes(
+            self.facts, statistic, broadcast, self._clients.data.labels is not None
+        )
 
     def _draw(self, sampling: Sampling | None) -> IntArray | None:
         """Who takes part: None for everyone, else the sorted numbers of a fresh cohort.
@@ -363,10 +337,10 @@ class InProcess(Fixed, SingleUse, NoiseFactory):
         if sampling is None:
             return None
         if sampling.scheme == "poisson":
-            return np.flatnonzero(self.randomness.uniforms(self._data.n_clients) < sampling.share)
+            return np.flatnonzero(self.randomness.uniforms(self._n_present) < sampling.share)
         assert sampling.population is not None and sampling.size is not None
         drawn = self.randomness.subset(sampling.population, sampling.size)
-        return drawn[drawn < self._data.n_clients]
+        return drawn[drawn < self._n_present]
 
     def _tell(self, round: int, broadcast: dict[str, Any], count: int) -> None:
         """Record what the server sends to `count` clients."""
@@ -377,72 +351,68 @@ class InProcess(Fixed, SingleUse, NoiseFactory):
                     round, "server", "clients", name, array.astype(np.float64), count=count
                 )
 
-    def _answers(
-        self,
-        statistic: ClientStatistic,
-        mechanisms: Sequence[Mechanism],
-        broadcast: dict[str, Any],
-        cohort: IntArray | None,
-    ) -> Sequence[Any]:
-        """What the clients answer to a release, for each part: a row for each of them."""
-        return self._values(statistic, broadcast, cohort)
-
-    def _values(
-        self, statistic: ClientStatistic, broadcast: dict[str, Any], cohort: IntArray | None = None
-    ) -> Sequence[FloatArray]:
-        """The statistic of everyone or of a cohort, a row for each; it never raises.
-
-        A client whose own computation fails answers as one without rows would: others who see that
-        it failed would learn about its rows, free of charge.
-        """
-        clients = np.arange(self._data.n_clients) if cohort is None else cohort
-        made = self._computed(statistic, broadcast, cohort) if len(clients) else None
-        if made is not None:
-            return made
-        shapes = self.shapes_of(statistic, broadcast)
-        values = [np.zeros((len(clients), *shape)) for shape in shapes]
-        for i in range(len(clients) if len(clients) > 1 else 0):
-            alone = self._computed(statistic, broadcast, clients[i : i + 1])
-            if alone is not None and [a.shape[1:] for a in alone] == shapes:
-                for value, own in zip(values, alone, strict=True):
-                    value[i] = own[0]
-        return values
-
-    def _computed(
-        self, statistic: ClientStatistic, broadcast: dict[str, Any], cohort: IntArray | None,
-        *, pooled: bool = False,
-    ) -> Sequence[FloatArray] | None:  # fmt: skip
-        """The statistic of all these clients, or the sums over them; None where it fails."""
-        data = self._data if cohort is None else self._data.take(cohort)
-        memory = self.client_memory if cohort is None else self.client_memory.of(cohort)
-        own: dict[str, Any] = {"labels": data.labels, "memory": memory}
-        given = {name: own[name] for name in statistic.reads} | broadcast
-        offsets, n = data.offsets, 1 if pooled else data.n_clients
-        try:
-            with np.errstate(all="ignore"):
-                if pooled and statistic.pooled is not None:
-                    values = tuple(v[None] for v in statistic.pooled(data.points, offsets, **given))
-                else:  # additive over rows: the sum over clients is that of one who has all
-                    edges = offsets[[0, -1]] if pooled else offsets
-                    values = statistic.compute(data.points, edges, **given)
-            if checks.are_answers(values, n):
-                return [v[0] for v in values] if pooled else values
-        except Exception:  # its text may speak of the rows: it stays here
-            log.exception("%s failed", statistic.name)
-        return None
-
-    def _exact(self, values: FloatArray, mechanism: Mechanism) -> Any:
-        """Values as clients send them: rounded to whole steps where the mechanism has a grid."""
-        if mechanism.grid is None:
-            return values
-        return np.rint(values / mechanism.grid).astype(np.int64)
-
     def noised(self, total: Any, mechanism: Any) -> FloatArray:
-        """A total plus noise: floats, or whole steps that become floats only when all is added."""
-        if mechanism.grid is None:
-            return total + mechanism.sample(total.shape, rng=self.randomness.noise)
-        noise = mechanism.sample_steps(total.shape, rng=self.randomness.noise)
-        return (total + noise).astype(np.float64) * mechanism.grid
+        """A total of messages that were collected, plus noise: floats, when all is added."""
+        return self.way.noised(total, mechanism)
+
+    # questions to users ---------------------------------------------------------------------------
+
+    @property
+    def split(self) -> UserSplit | None:
+        """The last division of the users, or None."""
+        return self._users.split
+
+    @property
+    def _users(self) -> Named:
+        """The way of users' reports; `TrustModelError` where there are none."""
+        self._require("ask")
+        return cast(Named, self.way)
+
+    @checked
+    def check_ask(self, query: LocalQuery, *, part: str | None = None) -> None:
+        """Raise what `ask` would raise before its first report, the budget apart."""
+        users = self._users
+        users.check_ledger(self.ledger)
+        if self._n_present != len(self._clients.data.points):
+            raise ValueError(
+                "clients must hold one point each to answer local queries (give one array of"
+                " shape (n, d), or let every client choose one of its rows at random)"
+            )
+        users.check_ask(query, part, self.facts)
+
+    def divide(self, shares: Mapping[str, float]) -> UserSplit:
+        """Divide the users over named parts by public coins; later `ask`s may name a part.
+
+        Users of different parts answer different questions, so their costs do not add up: the
+        ledger keeps one group for each part of this division.
+        """
+        users, shares = self._users, check_shares(shares)  # raises before the ledger counts it
+        with self._lock:  # users are asked in the division that is charged
+            seed = int(self.randomness.public.integers(2**63))
+            split = UserSplit(shares, seed)
+            object.__setattr__(split, "number", self.ledger.new_division())
+            users.divided(split)
+            return split
+
+    def ask(self, query: LocalQuery, *, round: int, part: str | None = None) -> None:
+        """Put one question to all users, or to those of one part; the query collects the answers.
+
+        Each user's report is randomised on the device. It is charged once for each user: reports of
+        different users compose in parallel, because a neighbouring data set changes one user. What
+        is wrong raises before any data is read or budget spent.
+        """
+        check_int(round, "round", minimum=0)
+        with self._lock:
+            self.check_ask(query, part=part)
+            users = self._users
+            group = None if part is None or users.split is None else users.split.group(part)
+            charged = users.charged(query.mechanisms)
+            self._charge(
+                PlannedRelease(round, query.name, query.parts, charged, part=part), group=group
+            )
+            users.asked(query, part)
+            self._tell(round, dict(query.public), self.n_clients)
+            users.ask(query, part, round, self._clients.data.points)
 
 
 def require(federation: Any, capability: str) -> None:
@@ -453,5 +423,5 @@ def require(federation: Any, capability: str) -> None:
     offered = getattr(federation, check_instance(capability, str, "capability"), None)
     if not callable(offered) or isinstance(federation, type):
         raise TypeError(f"federation must offer {capability}, got {type(federation).__name__}")
-    if isinstance(federation, InProcess):
+    if isinstance(federation, Federation):
         federation._require(capability)

@@ -1,0 +1,93 @@
+"""What the clients of a simulation compute of their own rows: whatever happens, they answer.
+
+A client whose computation fails answers as one without rows would, a user as for the point 0:
+others who see that it failed would learn about its rows, free of charge.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from fedclust_helpers._validation import FloatArray, IntArray
+from fedclust_helpers.client_statistics import ClientMemory, ClientStatistic
+from fedclust_helpers.federation.checks import are_answers
+from fedclust_helpers.federation.data import ClientData
+from fedclust_helpers.federation.reports import LocalQuery, Reports
+from fedclust_helpers.mechanisms import NoiseSource
+
+log = logging.getLogger(__name__)
+Shapes = Sequence[tuple[int, ...]]
+Cohort = IntArray | None  # numbers of clients; None: everyone
+
+
+class Clients:
+    """The rows of all clients, and what they keep from round to round."""
+
+    def __init__(self, data: ClientData) -> None:
+        self.data, self.memory = data, ClientMemory(data.n_clients)
+
+    def values(
+        self, statistic: ClientStatistic, broadcast: dict[str, Any], shapes: Shapes,
+        cohort: Cohort = None,
+    ) -> Sequence[FloatArray]:  # fmt: skip
+        """The statistic of everyone or of a cohort, a row for each."""
+        clients = np.arange(self.data.n_clients) if cohort is None else cohort
+        made = self._computed(statistic, broadcast, cohort) if len(clients) else None
+        if made is not None:
+            return made
+        values = [np.zeros((len(clients), *shape)) for shape in shapes]
+        for i in range(len(clients) if len(clients) > 1 else 0):
+            alone = self._computed(statistic, broadcast, clients[i : i + 1])
+            if alone is not None and [a.shape[1:] for a in alone] == shapes:
+                for value, own in zip(values, alone, strict=True):
+                    value[i] = own[0]
+        return values
+
+    def pooled(
+        self, statistic: ClientStatistic, broadcast: dict[str, Any], cohort: Cohort
+    ) -> Sequence[FloatArray] | None:
+        """The sums over them, in one row; None where they are not to be had at once."""
+        at_once = statistic.pooled is not None or statistic.unit == "point"
+        if not at_once or (cohort is not None and not len(cohort)):
+            return None
+        return self._computed(statistic, broadcast, cohort, pooled=True)
+
+    def _computed(
+        self, statistic: ClientStatistic, broadcast: dict[str, Any], cohort: Cohort, *,
+        pooled: bool = False,
+    ) -> Sequence[FloatArray] | None:  # fmt: skip
+        """The statistic of all these clients, or the sums over them; None where it fails."""
+        data = self.data if cohort is None else self.data.take(cohort)
+        memory = self.memory if cohort is None else self.memory.of(cohort)
+        own: dict[str, Any] = {"labels": data.labels, "memory": memory}
+        given = {name: own[name] for name in statistic.reads} | broadcast
+        offsets, n = data.offsets, 1 if pooled else data.n_clients
+        try:
+            with np.errstate(all="ignore"):
+                if pooled and statistic.pooled is not None:
+                    values = tuple(v[None] for v in statistic.pooled(data.points, offsets, **given))
+                else:  # additive over rows: the sum over clients is that of one who has all
+                    edges = offsets[[0, -1]] if pooled else offsets
+                    values = statistic.compute(data.points, edges, **given)
+            if are_answers(values, n):
+                return values
+        except Exception:  # its text may speak of the rows: it stays here
+            log.exception("%s failed", statistic.name)
+        return None
+
+
+def responses(query: LocalQuery, points: FloatArray, users: IntArray, rng: NoiseSource) -> Reports:
+    """The reports of these users: what fails is still randomised."""
+    try:
+        with np.errstate(all="ignore"):
+            return query.respond(points, users, rng=rng)
+    except Exception:  # its text may speak of the points: it stays here
+        log.exception("%s failed", query.name)
+    if len(users) == 1:
+        return query.respond(np.zeros_like(points), users, rng=rng)
+    alone = [responses(query, points[[i]], users[[i]], rng) for i in range(len(users))]
+    return tuple(np.concatenate(column) for column in zip(*alone, strict=True))

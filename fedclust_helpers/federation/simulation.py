@@ -1,0 +1,45 @@
+"""The door to federations in one process."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fedclust_helpers.federation.federation import Federation
+from fedclust_helpers.federation.trust import trust_model
+
+
+def simulate(clients: Any, trust: str = "masked", **options: Any) -> Federation:
+    """A federation in one process, by the name of its trust model.
+
+    Parameters
+    ----------
+    clients
+        ClientData or a sequence of arrays (n_i, d); where users answer for themselves ("local",
+        "shuffled") also one array (n, d) of users who hold one row each.
+    trust : {"trusted", "ideal", "masked", "serverless", "local", "shuffled"}
+        Who adds the noise, who reads and how a sum travels: a row of `TRUST_MODELS`.
+    noise_from, receiver : {"server", "clients"}, optional
+        The first two of these choices, where the name leaves them open ("masked").
+    seed : int or SeedSequence, or mode="secure"
+        Teaching mode is reproducible and private against nobody who knows the seed; secure mode
+        takes all noise and keys from the operating system.
+    bound : float, domain : {"box", "ball"}
+        Rows are kept in [-bound, bound]^d, or within length `bound` (users by default).
+    ledger : PrivacyLedger, or budget : Budget
+        The ledger of the data set, which also says what is protected; by default a new one.
+    n_records, n_clients, n_labels : int, optional
+        Public numbers, or bounds of them; without the first two the true ones are public.
+    noise : {"auto", "continuous", "discrete"}
+        The kind of noise; discrete in secure mode.
+    keep_payloads : bool
+        Whether the transcript keeps what was sent.
+    max_colluding : int, optional
+        So many clients (shuffled: users) may pool what they know: the others suffice alone. Where
+        clients add shares of the noise 1 by default.
+    bits : {64, 32}, fractional_bits : int, optional
+        Length of the words that are summed ("masked", "serverless"), 30 or 16 behind the point.
+    pre_shared_secret : bytes, optional
+        A secret of 32 bytes that the clients of a masked sum hold already.
+    """
+    ends = (options.pop(name, None) for name in ("noise_from", "receiver"))
+    return Federation(clients, trust_model(trust, *ends), **options)

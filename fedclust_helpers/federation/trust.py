@@ -1,0 +1,170 @@
+"""Trust models: who adds the noise, who reads the sum, and how it travels.
+
+A trust model is a row of `TRUST_MODELS`. Those of one name differ by the first two choices, and
+the first of them is the one that is meant where neither is given.
+
+================  ==============================  ===============================  ========
+name              who adds the noise              how messages travel              receiver
+================  ==============================  ===============================  ========
+trusted           the server                      as they are                      server
+ideal             the functionality               not at all: the sum alone does   server
+masked            the server, blindly             under one-time pads              clients
+masked            every client, a share           under one-time pads              either
+serverless        every client, a share           in additive shares, to clients   clients
+local             every client, to its message    as they are, by name             server
+shuffled          every user, to the report       shuffled, without names          server
+================  ==============================  ===============================  ========
+
+A server that added the noise must never receive the result: it would subtract its noise. Where
+results of masked sums are to be published, the clients add it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from fedclust_helpers._validation import check_choice
+from fedclust_helpers.federation.local import Named
+from fedclust_helpers.federation.shuffled import Shuffling
+from fedclust_helpers.federation.ways import Adder, AllEach, Ideal, Masked, Shared, ShareEach, Way
+
+SHARES = ShareEach("every client (a share each)")
+TOLD = "what the server broadcasts"
+_BOTH = "a server that reads a sum and knows the noise in it knows the exact sum"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrustModel:
+    """Three choices, and what follows from them in words.
+
+    Attributes
+    ----------
+    title : str
+        Its name in statements.
+    adder : Adder
+        Who adds the noise.
+    receiver : {"server", "clients"}
+        Who reads what is released.
+    way : type of Way
+        How the messages of clients travel.
+    sees : tuple of (str, str)
+        Who sees what.
+    max_colluding : int, optional
+        How many clients may pool what they know, unless told otherwise; None where it is no
+        question, since nobody's privacy hangs on other clients.
+    no_sampling : str
+        Why a cohort would protect nobody, where that is so.
+    """
+
+    title: str
+    adder: Adder
+    receiver: Literal["server", "clients"]
+    way: type[Way]
+    sees: tuple[tuple[str, str], ...]
+    max_colluding: int | None = None
+    no_sampling: str = ""
+
+    def __post_init__(self) -> None:
+        hidden = "collect" not in self.way.offers and not self.way.pools
+        if hidden and (self.adder.by, self.receiver) == ("server", "server"):
+            raise ValueError(f"receiver must be 'clients' where the server adds the noise: {_BOTH}")
+
+
+# to take the pads away every client must know the cohort
+_UNMASK = (
+    "every client learns who takes part when it unmasks, so that a hidden cohort would protect"
+    " nobody from the clients"
+)
+TRUST_MODELS: dict[str, tuple[TrustModel, ...]] = {
+    "trusted": (
+        TrustModel(
+            title="trusted server", adder=Adder("the server"), receiver="server", way=Way,
+            sees=(("server", "every client's exact statistics"), ("clients", TOLD)),
+        ),
+    ),
+    "ideal": (
+        TrustModel(
+            title="ideal secure sum", adder=Adder("the ideal functionality"), receiver="server",
+            way=Ideal, sees=(("server", "the noised sums"), ("clients", TOLD)),
+        ),
+    ),
+    "masked": (
+        TrustModel(
+            title="masked secure aggregation", adder=Adder("the server"), receiver="clients",
+            way=Masked, no_sampling=_UNMASK,
+            sees=(
+                ("server", "uniformly random words, and the noise it adds: send it no result"),
+                ("clients", "the noised sums"),
+            ),
+        ),
+        TrustModel(
+            title="masked secure aggregation", adder=SHARES, receiver="clients",
+            way=Masked, max_colluding=1, no_sampling=_UNMASK,
+            sees=(("server", "uniformly random words"), ("clients", "the noised sums")),
+        ),
+        TrustModel(
+            title="masked secure aggregation", adder=SHARES, receiver="server",
+            way=Masked, max_colluding=1,
+            no_sampling="the pads are 0 together only where everybody takes part",
+            sees=(
+                ("server", "uniformly random words that add up to the noised sums"),
+                ("clients", TOLD),
+            ),
+        ),
+    ),
+    "serverless": (
+        TrustModel(
+            title="serverless secure sum", adder=SHARES, receiver="clients", way=Shared,
+            max_colluding=1, no_sampling="every node would see who takes part",
+            sees=(
+                ("clients", "random shares of the others' statistics, and the noised sums"),
+            ),
+        ),
+    ),
+    "local": (
+        TrustModel(
+            title="local", adder=AllEach("every client, to its own message"), receiver="server",
+            way=Named, no_sampling="who takes part is no secret",
+            sees=(
+                ("server", "every user's randomised report, and who sent it"),
+                ("other users", TOLD),
+            ),
+        ),
+    ),
+    "shuffled": (
+        TrustModel(
+            title="shuffled", adder=AllEach("every client, to its own message"),
+            receiver="server", way=Shuffling, max_colluding=0,
+            no_sampling="who takes part is no secret",
+            sees=(
+                (
+                    "shuffler",
+                    "every user's ticket and randomised report, and who sent it; it is trusted to"
+                    " pass on every user's, in random order and without the sender, and not to"
+                    " collude with the server: else each user is left with the local epsilon",
+                ),
+                ("server", "the tickets and randomised reports of all users in random order"),
+                ("other users", TOLD),
+            ),
+        ),
+    ),
+}  # fmt: skip
+
+
+def trust_model(
+    trust: str, noise_from: str | None = None, receiver: str | None = None
+) -> TrustModel:
+    """The row of this name, with these ends if they are given."""
+    rows = TRUST_MODELS[check_choice(trust, "trust", tuple(TRUST_MODELS))]
+    adders = tuple(dict.fromkeys(row.adder.by for row in rows))
+    noise_from = check_choice(noise_from or adders[0], "noise_from", adders)
+    receiver = receiver or rows[0].receiver
+    fitting = {row.receiver: row for row in rows if row.adder.by == noise_from}
+    if receiver not in fitting:
+        why = f": {_BOTH}" if receiver == noise_from == "server" else ""
+        raise ValueError(
+            f"receiver must be {' or '.join(map(repr, fitting))} where trust is {trust!r} and"
+            f" noise_from {noise_from!r}{why}"
+        )
+    return fitting[receiver]

@@ -1,0 +1,420 @@
+"""How the messages of one release travel, and who adds the noise on their way.
+
+A way has three ends: what clients `send`, what is made of all messages where they `add` up, and
+what whoever receives the sum `read`s. In one process the three follow one another; over a network
+each party has its own. The noise is added where the trust model says so: to the total by whoever
+adds up, to every message as a share of it, or to every message as a whole.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from fedclust_helpers._checked import checked
+from fedclust_helpers._state import Fixed
+from fedclust_helpers._validation import FloatArray
+from fedclust_helpers.accounting import PrivacyLedger
+from fedclust_helpers.federation import checks
+from fedclust_helpers.federation.data import ClientData
+from fedclust_helpers.federation.plan import FederationFacts
+from fedclust_helpers.federation.randomness import Randomness
+from fedclust_helpers.federation.transcript import Transcript
+from fedclust_helpers.mechanisms import NEGLIGIBLE, Mechanism
+from fedclust_helpers.secure_aggregation import (
+    SECRET_BYTES,
+    FixedPoint,
+    PadBook,
+    Ring,
+    agree_group_secret,
+    mask,
+    unmask,
+)
+
+MAX_AGREEING = 4096  # clients who agree on a secret one by one; more bring a pre-shared one
+Who = Sequence[int] | None  # the clients who send; None: all of them
+
+
+class Part(NamedTuple):
+    """One part of a release on its way: its name, what its pads are for, and its noise.
+
+    `n_senders` is the public number of clients who send it: of a hidden cohort, what is expected.
+    """
+
+    name: str
+    purpose: str
+    round: int
+    number: int  # of the release: rounds start at 0 again in a second run
+    mechanism: Any
+    n_senders: int
+
+
+class Room(NamedTuple):
+    """What a way needs to know of its federation."""
+
+    receiver: Literal["server", "clients"]
+    adder: Adder
+    n_clients: int  # the public number
+    n_present: int
+    n_honest: int
+    randomness: Randomness
+    transcript: Transcript
+    true_numbers: bool  # whether the public numbers of clients and records are no bounds
+
+
+# --- who adds the noise ---------------------------------------------------------------------------
+
+
+class Adder:
+    """Whoever adds up draws the noise, once, for the total."""
+
+    by: Literal["server", "clients"] = "server"
+    shares = False  # every client draws a part of the noise, and some of them may be dishonest
+
+    def __init__(self, words: str) -> None:
+        self.words = words
+
+    def to_messages(self, way: Way, messages: Any, mechanism: Any, who: Who) -> Any:
+        """Messages of the clients with the noise that they add."""
+        return messages
+
+    def to_total(self, way: Way, total: Any, mechanism: Any) -> Any:
+        """The total with the noise that is added there."""
+        return total + way.fresh(mechanism, total.shape, way.room.randomness.noise)
+
+
+class ShareEach(Adder):
+    """Every client adds a share to its own message; the shares of the honest ones suffice."""
+
+    by = "clients"
+    shares = True
+
+    def to_messages(self, way: Way, messages: Any, mechanism: Any, who: Who) -> Any:
+        """With a fresh share in each, from the source of its own client."""
+        if not math.isfinite(mechanism.sensitivity):
+            return messages
+        nodes = way.room.randomness.node_noise
+        nodes = nodes if who is None else tuple(nodes[i] for i in who)
+        shape = messages.shape[1:]
+        if way.room.randomness.is_secure:  # one source: the operating system
+            return messages + way.fresh(mechanism, (len(nodes), *shape), nodes[0])
+        return messages + np.stack([way.fresh(mechanism, shape, rng) for rng in nodes])
+
+    def to_total(self, way: Way, total: Any, mechanism: Any) -> Any:
+        """It holds all shares already."""
+        return total
+
+
+class AllEach(Adder):
+    """Every client adds all the noise to its own message, which hides it from everybody."""
+
+    by = "clients"
+
+    def to_messages(self, way: Way, messages: Any, mechanism: Any, who: Who) -> Any:
+        """With fresh noise in each."""
+        return messages + way.fresh(mechanism, messages.shape, way.room.randomness.noise)
+
+    def to_total(self, way: Way, total: Any, mechanism: Any) -> Any:
+        """It holds more noise than one message already."""
+        return total
+
+
+# --- numbers as they are --------------------------------------------------------------------------
+
+
+class Way(Fixed):
+    """Every client sends its numbers to the server, which reads them and adds them up.
+
+    Where noise is discrete, they are whole steps of its grid, and become floats when all is added.
+    """
+
+    offers: tuple[str, ...] = ("noisy_sum", "collect")
+    adjacency, domain = "add/remove", "box"  # of a federation that is not told otherwise
+    pools = False  # the sum may be computed at once, where nobody sees single messages
+    resolution, bytes_per_number = 0.0, 8
+    wire = FederationFacts.wire
+
+    def __init__(self, room: Room) -> None:
+        self.room = room
+
+    @staticmethod
+    def clients(given: Any) -> ClientData:
+        """The data of the clients, in the forms that a federation takes."""
+        return given if isinstance(given, ClientData) else ClientData.from_clients(given)
+
+    @staticmethod
+    def check_ledger(ledger: PrivacyLedger) -> None:
+        """Raise unless this ledger can say what a release costs here."""
+
+    @property
+    def messages_per_number(self) -> int:
+        """Messages on the wire for each number that one client sends."""
+        return self.room.n_clients
+
+    def check_range(self, part: str, mechanism: Mechanism, n: int, most: float) -> None:
+        """Refuse totals of n numbers of size `most` that would not fit."""
+        checks.check_integers(part, mechanism, n, most)
+
+    def kind(self, mechanism: Any) -> np.dtype[Any]:
+        """Of the numbers that clients send."""
+        return np.dtype(np.float64 if mechanism.grid is None else np.int64)
+
+    def encode(self, values: FloatArray, mechanism: Any) -> Any:
+        """Values as clients send them: rounded to whole steps where the mechanism has a grid."""
+        if mechanism.grid is None:
+            return values
+        return np.rint(values / mechanism.grid).astype(np.int64)
+
+    def fresh(self, mechanism: Any, shape: tuple[int, ...], rng: Any) -> Any:
+        """Fresh noise in the same form."""
+        if mechanism.grid is None:
+            return mechanism.sample(shape, rng=rng)
+        return mechanism.sample_steps(shape, rng=rng)
+
+    def decode(self, numbers: Any, mechanism: Any) -> FloatArray:
+        """Numbers of this form as floats."""
+        return numbers if mechanism.grid is None else numbers.astype(np.float64) * mechanism.grid
+
+    def noised(self, total: Any, mechanism: Any) -> FloatArray:
+        """A total, with noise where it is added there, as floats."""
+        return self.decode(self.room.adder.to_total(self, total, mechanism), mechanism)
+
+    def send(self, part: Part, values: FloatArray, who: Who = None) -> Any:
+        """The messages of all clients, or of `who` alone: a row for each."""
+        messages = self.encode(values, part.mechanism)
+        return self.room.adder.to_messages(self, messages, part.mechanism, who)
+
+    def add(self, mechanism: Any, messages: Any) -> Any:
+        """What is made of all messages where they add up."""
+        return self.noised(messages.sum(axis=0, dtype=messages.dtype), mechanism)
+
+    def read(self, part: Part, total: Any) -> FloatArray:
+        """The noised sum, for whoever receives it."""
+        return total
+
+    def noisy_sum(self, part: Part, values: FloatArray) -> FloatArray:
+        """All ends of the way in one process: the noised sum."""
+        return self.read(part, self.add(part.mechanism, self.collect(part, values)))
+
+    def collect(self, part: Part, values: FloatArray) -> Any:
+        """Each client's message, as the server gets it."""
+        messages = self.send(part, values)
+        self._record(part, "clients", "server", part.name, messages, part.n_senders)
+        return messages
+
+    def _record(
+        self, part: Part, sender: str, receiver: str, name: str, messages: Any, count: int
+    ) -> None:
+        """Note `count` messages in the transcript; their payload has a row for each."""
+        one = np.zeros(messages.shape[1:], messages.dtype)
+        self.room.transcript.record(
+            part.round, sender, receiver, name, one, count=count, payload=messages
+        )
+
+
+class Ideal(Way):
+    """A functionality that nobody runs sums and adds noise; the server gets the noised sum."""
+
+    offers = ("noisy_sum",)
+    pools = True
+    messages_per_number = 1
+    wire = "of noised sums leave the ideal functionality"
+
+    def noisy_sum(self, part: Part, values: FloatArray) -> FloatArray:
+        """Nothing but the result is on record."""
+        released = self.add(part.mechanism, self.send(part, values))
+        self.room.transcript.record(part.round, "secure sum", "server", part.name, released)
+        return released
+
+
+# --- words of a ring ------------------------------------------------------------------------------
+
+
+class _Words(Way):
+    """Numbers are words of the ring Z_2^bits, in fixed point: sums of them wrap around."""
+
+    offers = ("noisy_sum",)
+
+    @checked
+    def __init__(
+        self, room: Room, *, bits: Literal[32, 64] = 64, fractional_bits: int | None = None
+    ) -> None:
+        super().__init__(room)
+        default = 30 if bits == 64 else 16
+        self.fixed_point = FixedPoint(bits, default if fractional_bits is None else fractional_bits)
+        self.resolution, self.bytes_per_number = self.fixed_point.resolution, bits // 8
+        self.session = room.randomness.bytes(16)
+
+    def check_range(self, part: str, mechanism: Mechanism, n: int, most: float) -> None:
+        """Refuse totals that would wrap around, and grids that the ring does not have."""
+        if mechanism.grid is not None:
+            steps = mechanism.grid / self.resolution
+            if steps < 1 or steps != round(steps):
+                raise ValueError(
+                    f"mechanisms: the grid of that for {part!r} must be a multiple of the ring's"
+                    f" resolution {self.resolution:g}, got {mechanism.grid:g}"
+                )
+        tail = mechanism.tail(NEGLIGIBLE)
+        if self.room.adder.shares:  # all clients add noise, one share of the variance each
+            tail *= math.sqrt(self.room.n_clients / self.room.n_honest)
+            tail += self.room.n_clients * self.resolution
+        self.fixed_point.check_capacity(n_records=n, magnitude=most, noise_tail=tail, name=part)
+
+    def kind(self, mechanism: Any) -> np.dtype[Any]:
+        """Words."""
+        return np.dtype(self.fixed_point.dtype)
+
+    def encode(self, values: FloatArray, mechanism: Any) -> Ring:
+        """What clients hold, on the mechanism's grid if it has one."""
+        return self._words(super().encode(values, mechanism), mechanism)
+
+    def fresh(self, mechanism: Any, shape: tuple[int, ...], rng: Any) -> Ring:
+        """Integers all the way where noise is discrete."""
+        return self._words(super().fresh(mechanism, shape, rng), mechanism)
+
+    def _words(self, numbers: Any, mechanism: Any) -> Ring:
+        if mechanism.grid is None:
+            return self.fixed_point.encode(numbers)
+        return self.fixed_point.encode_steps(numbers, mechanism.grid)
+
+    def decode(self, numbers: Any, mechanism: Any) -> FloatArray:
+        """The numbers that words stand for."""
+        return self.fixed_point.decode(numbers)
+
+    def add(self, mechanism: Any, messages: Any) -> Ring:
+        """The sum of all words, of which whoever adds up may understand nothing."""
+        total = messages.sum(axis=0, dtype=messages.dtype)
+        return self.room.adder.to_total(self, total, mechanism)
+
+    def read(self, part: Part, total: Any) -> FloatArray:
+        """What the words of the sum stand for."""
+        return self.decode(total, part.mechanism)
+
+
+class Masked(_Words):
+    """Under one-time pads, which add up to what those who share them can take away.
+
+    FastLloyd's Figure 1: each client adds a pad to its words; the server adds up what it cannot
+    read and sends the masked total back; the clients take the sum of all pads away. Holds against
+    one corrupted party that follows the protocol (Theorem 5.2). Where the server receives, the pads
+    are 0 together (the last client takes the others' away): it reads the sum and nothing else.
+
+    `pre_shared_secret` (32 bytes) is a group secret that the clients already hold; without it they
+    agree on one with X25519 through the server. Needed above 4096 clients.
+    """
+
+    @checked
+    def __init__(
+        self, room: Room, *, pre_shared_secret: bytes | None = None,
+        session: bytes | None = None, **ring: Any,
+    ) -> None:  # fmt: skip
+        if pre_shared_secret is None and room.n_present > MAX_AGREEING:
+            raise ValueError(
+                f"pre_shared_secret must be given for more than {MAX_AGREEING} clients: agreeing"
+                " on one takes a key exchange with each of them (users with one row each: see the"
+                " local trust model)"
+            )
+        super().__init__(room, **ring)
+        self.session = self.session if session is None else session
+        if pre_shared_secret is None:
+            pre_shared_secret = self._agreed()
+        self._pads = PadBook(pre_shared_secret, self.session, self.fixed_point.bits)
+        self._taken_away: dict[tuple[str, int], Ring] = {}  # by whoever receives: sums of pads
+        if room.receiver == "clients":
+            self.wire = f"{FederationFacts.wire}, up and back"
+
+    def _agreed(self) -> bytes:
+        """A group secret, for which the clients exchange keys through the server."""
+        draw, n = self.room.randomness.bytes, self.room.n_present
+        entropy = [draw(SECRET_BYTES) for _ in range(n)]
+        keys = agree_group_secret(
+            n, session=self.session, entropy=entropy, group_secret=draw(SECRET_BYTES)
+        )
+        for message in keys.messages:
+            self.room.transcript.record(
+                -1, message.sender, message.receiver, message.name, message.content
+            )
+        return keys.secrets[0]
+
+    @property
+    def messages_per_number(self) -> int:
+        """One from each client, and one back to it where the clients unmask."""
+        return self.room.n_clients * (1 if self.room.receiver == "server" else 2)
+
+    def send(self, part: Part, values: FloatArray, who: Who = None) -> Ring:
+        """Uniformly random words: encoded, with a share of the noise if clients add it, masked."""
+        pads = self._drawn(part, values.shape[1:])
+        if self.room.receiver == "clients":
+            self._taken_away[part.purpose, part.number] = pads.sum(axis=0, dtype=pads.dtype)
+        else:
+            last = np.zeros_like(pads[:1]) - pads[:-1].sum(axis=0, dtype=pads.dtype)
+            pads = np.concatenate([pads[:-1], last])
+        return mask(super().send(part, values, who), pads if who is None else pads[list(who)])
+
+    def _drawn(self, part: Part, shape: tuple[int, ...]) -> Ring:
+        """A pad for each client (M, ...): once for each part of a release."""
+        return self._pads.pads(part.purpose, part.number, self.room.n_present, shape)
+
+    def read(self, part: Part, total: Any) -> FloatArray:
+        """The sum without the pads, where these are not 0 together."""
+        if self.room.receiver == "clients":
+            pads = self._taken_away.pop((part.purpose, part.number), None)
+            if pads is None:  # this party did not send, or was made anew since
+                drawn = self._drawn(part, total.shape)
+                pads = drawn.sum(axis=0, dtype=drawn.dtype)
+            total = unmask(total, pads)
+        return super().read(part, total)
+
+    def noisy_sum(self, part: Part, values: FloatArray) -> FloatArray:
+        """Clients, server, and the clients again where they receive."""
+        masked = self.send(part, values)
+        self._record(part, "clients", "server", part.name, masked, len(masked))
+        total = self.add(part.mechanism, masked)
+        if self.room.receiver == "clients":
+            self.room.transcript.record(
+                part.round, "server", "clients", f"masked noisy {part.name}", total,
+                count=len(masked),
+            )  # fmt: skip
+        return self.read(part, total)
+
+
+class Shared(_Words):
+    """In additive shares, one for each client: all are computation nodes, and there is no server.
+
+    FastLloyd, Appendix C.1: each node adds up the shares that it received, adds its share of the
+    noise, and publishes the result; all published values add up to the noised sum.
+    """
+
+    wire = f"{FederationFacts.wire}, shares and sums of shares"
+
+    @property
+    def messages_per_number(self) -> int:
+        """A share for every other node, and a sum of shares to it."""
+        return 2 * self.room.n_clients * (self.room.n_clients - 1)
+
+    def noisy_sum(self, part: Part, values: FloatArray) -> FloatArray:
+        """All nodes see the released value."""
+        shares = self._shares(self.encode(values, part.mechanism))
+        n = len(values)
+        self.room.transcript.record(
+            part.round, "clients", "nodes", f"share of {part.name}", shares[0, 0],
+            count=n * (n - 1), payload=shares,
+        )  # fmt: skip
+        sums = shares.sum(axis=0, dtype=shares.dtype)
+        published = self.room.adder.to_messages(self, sums, part.mechanism, None)
+        self._record(
+            part, "nodes", "clients", f"noised share sum of {part.name}", published, n * (n - 1)
+        )
+        return self.read(part, self.add(part.mechanism, published))
+
+    def _shares(self, encoded: Any) -> Any:
+        """Additive shares (sender, node, ...): all but the last uniform, together the value."""
+        m = len(encoded)
+        n_bytes = encoded.size * (m - 1) * self.fixed_point.bits // 8
+        random = np.frombuffer(self.room.randomness.bytes(n_bytes), dtype=encoded.dtype)
+        random = random.reshape(m, m - 1, *encoded.shape[1:])
+        last = encoded - random.sum(axis=1, dtype=encoded.dtype)
+        return np.concatenate([random, last[:, None]], axis=1)
