@@ -207,10 +207,14 @@ measured, error = np.log(b / a), np.sqrt(1 / a + 1 / b)
 worlds = [laplace(count, 1 / EPSILON).cdf(bins) for count in (200, 201)]
 exact = np.log(np.diff(worlds[1]) / np.diff(worlds[0]))
 print(f"largest ratio {np.exp(exact.max()):.2f} = e^{EPSILON:g}")
-check(np.isclose(abs(exact).max(), EPSILON),
-      f"the exact log ratio reaches ε = {EPSILON:g} and never passes it")
-check((abs(measured - exact) < 5 * error).all(),
-      "measured and exact log ratios differ by 5 standard errors at most")
+check(
+    np.isclose(abs(exact).max(), EPSILON),
+    f"the exact log ratio reaches ε = {EPSILON:g} and never passes it",
+)
+check(
+    (abs(measured - exact) < 5 * error).all(),
+    "measured and exact log ratios differ by 5 standard errors at most",
+)
 
 # %% tags=["hide-input"]
 fig, axes = plt.subplots(1, 2, figsize=(8.6, 3.4))
@@ -242,10 +246,12 @@ for epsilon in epsilons:
     success.append(np.mean((answers > 200.5) == is_in))
     print(f"ε = {epsilon:<4g}  attacker is right in {success[-1]:.1%}")
 best = 1 - np.exp(-epsilons / 2) / 2  # all but the noise beyond 1/2
-check(abs(success - best).max() < 2.5 / N_TRIALS**0.5,
-      "the attacker's success is 1 - exp(-ε/2)/2, to 5 standard errors")
+check(
+    abs(success - best).max() < 2.5 / N_TRIALS**0.5,
+    "the attacker's success is 1 - exp(-ε/2)/2, to 5 standard errors",
+)
 check((best <= 1 / (1 + np.exp(-epsilons))).all(),
-      "no success lies above the ceiling 1 / (1 + exp(-ε))")
+      "no success lies above the ceiling 1 / (1 + exp(-ε))")  # fmt: skip
 
 # %% tags=["hide-input"]
 fig, ax = plt.subplots(figsize=(6.1, 3.8))
@@ -297,13 +303,18 @@ for model in ("trusted", "ideal", "masked", "local"):
     print(f"{model:8} {answer.sum():.6f}  (exact: {exact:.0f})")
 
 # %%
-check(released["trusted"] == released["ideal"],
-      "a trusted server and an ideal sum release the same number")
+check(
+    released["trusted"] == released["ideal"],
+    "a trusted server and an ideal sum release the same number",
+)
 gap = abs(released["masked"] - released["ideal"])
-check(gap <= 2 * grid, "the masked total differs by two steps of 2^-30 at most")
+check(gap <= 2 * grid,
+      "the masked total differs by two steps of 2^-30 at most")  # fmt: skip
 words = views["masked"].ravel() / 2.0**64
-check(kstest(words, "uniform").pvalue > 1e-3,
-      "a test finds no difference between masked words and uniform ones")
+check(
+    kstest(words, "uniform").pvalue > 1e-3,
+    "a test finds no difference between masked words and uniform ones",
+)
 
 # %% tags=["hide-input"]
 fig, axes = plt.subplots(2, 2, figsize=(6.1, 5.6))
@@ -365,7 +376,7 @@ print(f"FastLloyd's δ, by default, for n = 2400: {often:.1%}")
 # %%
 tolerance = 5 * beyond.std() / np.sqrt(N_TRIALS)  # five standard errors
 check(abs(beyond.mean() - exact) < tolerance,
-      "formula and experiment agree to 5 standard errors")
+      "formula and experiment agree to 5 standard errors")  # fmt: skip
 packaged = accounting.gdp_delta(mu=one, epsilon=one)
 check(np.isclose(exact, packaged), "the package has the same formula")
 check(share > 1.5 * exact, "δ is much smaller than that share")
@@ -419,8 +430,10 @@ for unit, sensitivity in (("point", 1), ("client", held)):
     std, answers[unit] = np.sqrt(2) * sensitivity / EPSILON, answer
     print(f"{unit:6} noise std {std:.1f}, attacker right {right:.1%}")
     theory = 1 - np.exp(-EPSILON * held / sensitivity / 2) / 2
-    check(abs(right - theory) < 2.5 / N_ATTACKS**0.5,
-          f"noise for a {unit}: theory agrees to 5 standard errors")
+    check(
+        abs(right - theory) < 2.5 / N_ATTACKS**0.5,
+        f"noise for a {unit}: theory agrees to 5 standard errors",
+    )
 
 # %% tags=["hide-input"]
 fig, axes = plt.subplots(1, 2, figsize=(8.6, 3.4))
@@ -476,10 +489,12 @@ print(f"16 answers cost {exact[4] / exact[0]:.1f} times one answer")
 # %%
 theory = norm.cdf(mu * np.sqrt(rounds) / 2)
 five_errors = 2.5 / np.sqrt(N_ATTACKS)  # of a share of the attacks
-check((abs(right - theory) < five_errors).all(),
-      "T answers help the attacker as much as one of strength μ √T")
+check(
+    (abs(right - theory) < five_errors).all(),
+    "T answers help the attacker as much as one of strength μ √T",
+)
 check((np.array(basic[1:]) > exact[1:]).all(),
-      "the sum of ε is above the exact total for every T > 1")
+      "the sum of ε is above the exact total for every T > 1")  # fmt: skip
 
 # %% tags=["hide-input"]
 fig, axes = plt.subplots(1, 2, figsize=(9.4, 3.6))
@@ -569,8 +584,10 @@ for name, centers in missed.items():
 # %%
 large = exact_counts > 0.15 * N  # where the noise on the count matters little
 rest = off[large] * exact_counts[large] / pair[0].std
-check((abs(rest - 1) < 0.3).all(),
-      "in large clusters the error is noise / points, within 30 %")
+check(
+    (abs(rest - 1) < 0.3).all(),
+    "in large clusters the error is noise / points, within 30 %",
+)
 nearer = missed["this release"] < missed["the start"]
 check(not nearer.all(), "a released centre is farther off than its start was")
 
@@ -667,7 +684,8 @@ plan
 result = fastlloyd.run(room, plan)
 paid = room.ledger.epsilon(DELTA)
 print(f"planned: ε = {plan.epsilon}, charged: ε = {paid:.6f}")
-check(abs(paid - plan.epsilon) < 1e-6, "the ledger charges what the plan says")
+check(abs(paid - plan.epsilon) < 1e-6,
+      "the ledger charges what the plan says")  # fmt: skip
 
 # %% tags=["hide-input"]
 fig, ax = plt.subplots(figsize=(4.6, 4.8))
@@ -761,9 +779,11 @@ for bound in ladder:
     off.append(np.median(np.abs(means - areas.mean())))
 print("public bound 65536: off by", off[-1].round())
 check(np.isin(chosen, (1024, 2048)).mean() > 0.9,
-      "nine times in ten the bound bought is 1024 or 2048")
-check(np.median(errors) < off[-1] / 5,
-      "a bound bought with ε/2 makes the error 5 times smaller at least")
+      "nine times in ten the bound bought is 1024 or 2048")  # fmt: skip
+check(
+    np.median(errors) < off[-1] / 5,
+    "a bound bought with ε/2 makes the error 5 times smaller at least",
+)
 
 # %% tags=["hide-input"]
 fig, ax = plt.subplots(figsize=(6.1, 3.6))
@@ -895,10 +915,12 @@ else:
     display(model.plan_)
     paid = model.ledger_.epsilon(DELTA)
     check(paid < EPSILON + 1e-6 and not model.result_.warning,
-          "the run is private, and costs no more than was asked")
-    check(((found > lowest) & (found < highest)).all(), "no centre is in a corner")
+          "the run is private, and costs no more than was asked")  # fmt: skip
+    check(((found > lowest) & (found < highest)).all(),
+          "no centre is in a corner")  # fmt: skip
     one_group = nicv(raw, raw.mean(axis=0, keepdims=True))
-    check(nicv(raw, found) < one_group / 2, "its cost is below half that of one group")
+    check(nicv(raw, found) < one_group / 2,
+          "its cost is below half that of one group")  # fmt: skip
 
 # %% [markdown]
 # The centres are in `model.cluster_centers_`, in years and mmHg. They are not printed here, because in

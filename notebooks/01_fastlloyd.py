@@ -99,15 +99,21 @@ N_GUESSES, N_SCORES, N_CASES = 60, 300, 1500  # trials of sections 2 and 3
 N_DRAWS, N_AUDIT, N_SETS, N_RUNGS = 400_000, 1000, 30, 12  # 4, 11, 13, 14
 
 # %%
+import copy
+from importlib.util import find_spec
+
 import matplotlib.pyplot as plt
 import numpy as np
 from IPython.display import display
 from scipy import stats
+from sklearn.datasets import load_breast_cancer
 
 import studies
 from fedclust_helpers import accounting as acc
 from fedclust_helpers import audit, kmeans, secure_aggregation
 from fedclust_helpers import fastlloyd as fl
+from fedclust_helpers.datasets import scale_to_box
+from fedclust_helpers.estimators import FastLloydKMeans
 from fedclust_helpers.federation import Randomness, simulate
 from fedclust_helpers.metrics import nicv
 from studies.bench.plots import headline, show, use_style
@@ -137,7 +143,7 @@ print("NICV of A, B, both:", alone.round(3))
 fig, axes = plt.subplots(1, 2, figsize=(7, 3.8), sharey=True)
 _ = draw.plot_hospitals(axes, parts, best[:2], best[2])
 times = alone[:2].min() / alone[2]
-headline(fig, f"Alone, a hospital's centres cost {times:.0f} times as much or more")
+headline(fig, f"Alone, a hospital's centres cost {times:.0f} times as much")
 show(fig, "Two scatter plots: centres found alone miss the rings of all")
 
 # %% [markdown]
@@ -242,9 +248,14 @@ miss, most = np.median(abs(guesses - record)), stats.norm.cdf(mu / 2**0.5)
 print(f"miss {miss:.1f}; AUC {auc:.3f}, at most {most:.3f} (μ = {mu:.3f})")
 print(f"spread of the score {out_scores.std():.2f}; δ = {delta:.1e}")
 check(np.allclose(exact, record[0]), "two exact sums give the record away")
-check(miss > 2, "the median guess misses the record by more than the box is wide")
-check(auc < most + 4 / np.sqrt(6 * N_SCORES),
-      "the AUC is below the limit of μ, or within 4 standard errors")
+check(
+    miss > 2,
+    "the median guess misses the record by more than the box is wide",
+)
+check(
+    auc < most + 4 / np.sqrt(6 * N_SCORES),
+    "the AUC is below the limit of μ, or within 4 standard errors",
+)
 
 # %% tags=["hide-input"]
 fig, axes = plt.subplots(1, 2, figsize=(7.8, 4.6))
@@ -255,7 +266,7 @@ rates = [(s[:, None] >= cuts).mean(axis=0) for s in both]
 curves = {"exact sums": ([0, 0, 1], [0, 1, 1]), "FastLloyd": rates}
 limit = f"most that μ = {mu:.2f} allows"
 _ = draw.plot_roc(axes[1], curves, mu=mu, bound_label=limit)
-headline(fig, f"A guess from exact sums misses by 0, from noised ones by {miss:.0f}")
+headline(fig, f"Exact sums give the record away; noised miss by {miss:.0f}")
 text = """Left: guesses from noised runs scatter far outside the box of
 data, the guess from exact runs hits the record. Right: ROC curves, that of
 FastLloyd close to the diagonal and below the bound."""
@@ -309,8 +320,10 @@ show(fig, text)
 rng, one_case = stream("neighbours"), experiments.one_record_moves
 cases = np.array([one_case(rng=rng) for _ in range(N_CASES)])
 print("largest / η: plain, relative, replaced", cases.max(axis=0).round(6))
-check(0.999 < cases[:, 1].max() <= 1,
-      "an added record moves all relative sums by η at most, and does")
+check(
+    0.999 < cases[:, 1].max() <= 1,
+    "an added record moves all relative sums by η at most, and does",
+)
 check(1.99 < cases[:, 2].max() <= 2, "a replaced one by 2η at most, and does")
 
 # %% tags=["hide-input"]
@@ -369,7 +382,8 @@ def simulated_delta(strengths, epsilon):
 
 pair, one = simulated_delta([0.6, 0.8], 1.0), acc.gdp_delta(1.0, 1.0)
 print(f"δ at ε = 1: 0.6 and 0.8 give {pair:.4f}, formula at 1.0 {one:.4f}")
-check(abs(pair - one) < 0.002, "strengths 0.6 and 0.8 have the δ of 1.0, to 0.002")
+check(abs(pair - one) < 0.002,
+      "strengths 0.6 and 0.8 have the δ of 1.0, to 0.002")  # fmt: skip
 # %% [markdown]
 # Together 1.0, since $0.6^2+0.8^2=1.$ One μ stands for a whole curve of pairs (ε, δ) (notebook 00, section
 # 5). The textbook calibrates noise by
@@ -415,8 +429,10 @@ error = 1 + ratio**2 + 4 * dims[:, None] * (1 + ratio**-2)  # Eq. 17, 18
 best = ratio[error.argmin(axis=1)]
 print("best σ^C / σ^R:", best.round(3), " share of counts: 1 /",
       (1 + best**2).round(1))  # fmt: skip
-check(np.allclose(best, (4 * dims) ** 0.25, rtol=5e-5),
-      "a search finds the ratio of Eq. 19 for every number of columns")
+check(
+    np.allclose(best, (4 * dims) ** 0.25, rtol=5e-5),
+    "a search finds the ratio of Eq. 19 for every number of columns",
+)
 
 
 # %%
@@ -432,19 +448,16 @@ def printed_over_simulated(k, n=6000, sd_sums=3.0, sd_counts=2.0):
 
 printed = {k: printed_over_simulated(k) for k in (2, 3, 5, 10)}
 ratios = [printed[k] / k for k in printed]
-check(np.allclose(ratios, 1, rtol=0.02),
-      "the printed error is k times the simulated one, within 2 %")
-
-# %% tags=["hide-input"]
-fig, ax = plt.subplots(figsize=(5.4, 3.2))
-_ = draw.plot_printed(ax, printed)
-_ = ax.set_title("The printed error of one cluster is k times too large")
-show(fig, "Printed over simulated error grows like k; corrected it is 1")
+told = {k: float(round(ratio, 2)) for k, ratio in printed.items()}
+print("printed / simulated error, by k:", told)
+check(
+    np.allclose(ratios, 1, rtol=0.02),
+    "the printed error is k times the simulated one, within 2 %",
+)
 
 # %% [markdown]
 # A seventeenth: the sum needs the budget. (Per unit of sensitivity counts have four times its noise there.)
-# **Read the figure.** The printed formula is the sum over $k$ equal clusters, not the error of one;
-# with $k^2$ (circles) it is right ([L5](../data/results/claims.md#L5),
+# The printed formula is the sum over $k$ equal clusters, not the error of one; with $k^2$ it is right ([L5](../data/results/claims.md#L5),
 # [F6](../data/results/claims.md#F6)). Two more limits: the formula holds only while a count is above
 # ten standard deviations of its noise (near 0 the mean error is infinite,
 # [L6](../data/results/claims.md#L6)), and a step of η/2 is a guess that fits the first round only
@@ -489,10 +502,13 @@ x, mirrored = np.linspace(-1, 1, 1001), kmeans.fold_as_printed(0.5)
 print(f"radii {radii[:2].round(3)}; true ε {wrong:.2f}; 0.5 → {mirrored}")
 check(wrong > 1.9, "noise for η in round 0 breaks the promise of ε = 1")
 check(np.ptp([r.gdp_mu for r, _ in ours]) < 1e-12,
-      "in our plan every round has the same strength")
-check(mirrored == -0.5, "the printed rule sends 0.5, which is inside, to -0.5")
-check(np.allclose([kmeans.fold(x), kmeans.fold(2 - x)], x),
-      "our folding keeps what is inside and reflects what is outside")
+      "in our plan every round has the same strength")  # fmt: skip
+check(mirrored == -0.5,
+      "the printed rule sends 0.5, which is inside, to -0.5")  # fmt: skip
+check(
+    np.allclose([kmeans.fold(x), kmeans.fold(2 - x)], x),
+    "our folding keeps what is inside and reflects what is outside",
+)
 
 # %% [markdown]
 # The truth is ε = 1.97: the noise of round 0 must follow the radius of round 0. `fastlloyd.plan` ties
@@ -555,8 +571,10 @@ def read_off(words):
 
 values = np.round([read_off(words) for words in half.values()])
 print(f"half ring: the server reads {values.tolist()}, true is {hidden}")
-check(np.allclose(values, hidden, atol=300),
-      "pads on half of the ring: the server reads each value within 300")
+check(
+    np.allclose(values, hidden, atol=300),
+    "pads on half of the ring: the server reads each value within 300",
+)
 check(max(full["0"]) > 2**32 - 2**20, "the other pads use the whole ring")
 
 # %% [markdown]
@@ -576,26 +594,10 @@ check(max(full["0"]) > 2**32 - 2**20, "the other pads use the whole ring")
 pad = stream("reuse").integers(0, 2**32, K, dtype=np.uint32)  # mistake 2
 reads = from_ring(to_ring(sums_a[:, 0]) + pad - (to_ring(counts_a) + pad))
 print("mistake 2: the server computes R - n =", reads.round(1).tolist())
-check(np.allclose(reads, sums_a[:, 0] - counts_a, atol=2**-15),
-      "a pad used twice gives the server R - n, to a step of the ring")
-
-
-# %%
-import copy
-
-
-def refused(attempt):
-    """What the package says to an attempt that it must not allow."""
-    try:
-        attempt()
-    except (RuntimeError, TypeError, ValueError) as error:
-        print("the fix:", str(error).split(": ")[0].split(", but")[0])
-
-
-book = secure_aggregation.PadBook(secret=bytes(32), session=b"demo")
-_ = book.pads("R", 0, 1, (K,)), book.pads("n", 0, 1, (K,))  # other pads
-refused(lambda: book.pads("R", 0, 1, (K,)))  # each pad once
-refused(lambda: copy.deepcopy(book))  # and a copy would begin anew
+check(
+    np.allclose(reads, sums_a[:, 0] - counts_a, atol=2**-15),
+    "a pad used twice gives the server R - n, to a step of the ring",
+)
 
 
 # %%
@@ -612,9 +614,22 @@ same = a_learns(*map(np.random.default_rng, (42, 42)))  # mistake 3
 print(f"mistake 3: A knows the sums of B to {same:.0e}")
 check(same < 1e-9, "with one seed A has the exact sums of B")
 check(a_learns(stream("wire"), stream("solutions")) > 1,
-      "with two seeds A is off by more than 1")
+      "with two seeds A is off by more than 1")  # fmt: skip
+
 
 # %%
+def refused(attempt):
+    """What the package says to an attempt that it must not allow."""
+    try:
+        attempt()
+    except (RuntimeError, TypeError, ValueError) as error:
+        print("the fix:", str(error).split(": ")[0].split(", but")[0])
+
+
+book = secure_aggregation.PadBook(secret=bytes(32), session=b"demo")
+_ = book.pads("R", 0, 1, (K,)), book.pads("n", 0, 1, (K,))  # other pads
+refused(lambda: book.pads("R", 0, 1, (K,)))  # each pad once
+refused(lambda: copy.deepcopy(book))  # and a copy would begin anew
 totals = 32767, 32768, 40000, 48842, 65536  # mistake 4
 wrapped = [from_ring(to_ring(total)).item() for total in totals]
 print(f"mistake 4: {totals} decode as {wrapped}")
@@ -657,7 +672,8 @@ def exact_delta(epsilon, sd, rule):
 
 
 cut, fine = (exact_delta(0.1, sd_count, r) for r in ("truncated", "rounded"))
-check(round(cut / delta_s1) == 193, "truncated noise: δ is 193 times the claim")
+check(round(cut / delta_s1) == 193,
+      "truncated noise: δ is 193 times the claim")  # fmt: skip
 check(fine < delta_s1, "rounded noise: δ stays below the claim")
 
 # %% tags=["hide-input"]
@@ -756,8 +772,10 @@ def from_scratch(clients, k, epsilon, streams, secret, f=30, alpha=0.8):
 clients = parts, K, EPSILON, Randomness.teaching(SEED)
 my = from_scratch(*clients, stream("wire"))
 theirs = fl.run(*planned(parts, "masked", seed=SEED)).centers
-check(np.allclose(my, theirs, atol=1e-8),
-      "from scratch and the package end on the same centres, to 1e-8")
+check(
+    np.allclose(my, theirs, atol=1e-8),
+    "from scratch and the package end on the same centres, to 1e-8",
+)
 
 # %% [markdown]
 # ## 10. The full run: who saw what, and what did it cost
@@ -784,7 +802,8 @@ plan
 fig, ax = plt.subplots(figsize=(4.8, 4.4))
 last = run.plan.broadcasts("radius")[-1]
 _ = draw.plot_run(ax, points, run.history, radius=last)
-_ = ax.set_title(f"{plan.n_rounds} rounds at ε = {EPSILON:g}: {over[0]:.2f} times k-means")
+title = f"{plan.n_rounds} rounds at ε = {EPSILON:g}: "
+_ = ax.set_title(title + f"{over[0]:.2f} times k-means")
 show(fig, "Scatter plot: centres wander from a start into the groups")
 
 # %% [markdown]
@@ -826,11 +845,15 @@ n_bytes = room.transcript.n_bytes(round=1)
 print(f"{n_bytes} bytes a round; top bit set in {high.mean():.0%}")
 print(f"ε (GDP, PLD): {bill}; of two runs {twice:.2f}")
 check(n_bytes == 8 * K * 3 * 4,
-      "a round is 8 bytes x k(d + 1) numbers x 4 messages")
-check(abs(high.mean() - 0.5) < 2.5 / len(high) ** 0.5,
-      "the top bits of masked words are fair coins, to 5 standard errors")
-check(np.allclose(bill, EPSILON, rtol=0.01), "both accountants find the ε asked for")
-check(1.4 < twice / EPSILON < 1.6, "two runs cost about 1.5 times the ε of one")
+      "a round is 8 bytes x k(d + 1) numbers x 4 messages")  # fmt: skip
+check(
+    abs(high.mean() - 0.5) < 2.5 / len(high) ** 0.5,
+    "the top bits of masked words are fair coins, to 5 standard errors",
+)
+check(np.allclose(bill, EPSILON, rtol=0.01),
+      "both accountants find the ε asked for")  # fmt: skip
+check(1.4 < twice / EPSILON < 1.6,
+      "two runs cost about 1.5 times the ε of one")  # fmt: skip
 
 # %% [markdown]
 # **Read the transcript** (key agreement, then round 0). To the server went public keys, a sealed secret
@@ -862,12 +885,18 @@ print(
     f"true counts {bad.true_counts}\nfound, if the server adds the noise: "
     f"{bad.counts}\nif clients do: {safe.counts}; error x {larger:.2f}"
 )
-check((bad.counts == bad.true_counts).mean() > 0.5,
-      "noise from the server: it finds more than half of the counts")
-check(bad.largest_error < 1e-6, "where it has the count, it has the exact sum")
-check((safe.counts == bad.true_counts).mean() < 0.5,
-      "noise from the clients: it finds less than half of the counts")
-check(abs(larger / 2**0.5 - 1) < 0.01, "two clients: the error is sqrt(2) larger")
+check(
+    (bad.counts == bad.true_counts).mean() > 0.5,
+    "noise from the server: it finds more than half of the counts",
+)
+check(bad.largest_error < 1e-6,
+      "where it has the count, it has the exact sum")  # fmt: skip
+check(
+    (safe.counts == bad.true_counts).mean() < 0.5,
+    "noise from the clients: it finds less than half of the counts",
+)
+check(abs(larger / 2**0.5 - 1) < 0.01,
+      "two clients: the error is sqrt(2) larger")  # fmt: skip
 
 # %% [markdown]
 # Where the two lines of counts agree, the server has the count and with it the exact sum, from the centres
@@ -928,10 +957,12 @@ bound = audit.audit_release(*pair, truth, truth_with, stds, **how)
 # %%
 def all_at_once(exact):
     """The same release without the wire: exact sums, counts and noise."""
-    return lambda rng, n: tuple(
-        x + rng.normal(0, s, (n, *x.shape))
-        for x, s in zip(exact, stds, strict=True)
-    )
+
+    def release(rng, n):
+        noised = zip(exact, stds, strict=True)
+        return tuple(x + rng.normal(0, s, (n, *x.shape)) for x, s in noised)
+
+    return release
 
 
 again, lower = (all_at_once(truth), all_at_once(truth_with)), []
@@ -945,7 +976,8 @@ for seed in seeds("search", 5):
 print(f"A: {scale.verdict}; mistake 5 correlates {twins.max_correlation:.0%}")
 print(f"B: {bound.verdict}; claimed μ 1, at least {bound.mu_lower_bound:.2f};"
       f" in five more audits at least {lower}")  # fmt: skip
-check(scale.passed and bound.passed, "the code that is right passes both audits")
+check(scale.passed and bound.passed,
+      "the code that is right passes both audits")  # fmt: skip
 check(twins.correlated, "one stream for two noises shows as a correlation")
 check(0.1 < min(lower) < max(lower) < 1.1, "bounds on μ differ by luck")
 
@@ -978,7 +1010,8 @@ show(fig, "Dot plot: the share won and lost of the comparisons in each row")
 designs = [(k, d) for k in (2, 4, 8, 16) for d in (2, 4, 8, 16)]  # Figure 5
 wide = [fl.max_radius(k, d, alpha=2.0) > np.sqrt(d) for k, d in designs]
 print(studies.claims("fastlloyd")["verdict"].value_counts().to_string())
-check(sum(wide) == 12, "at α = 2, η exceeds the radius of round 0 in 12 of 16")
+check(sum(wide) == 12,
+      "at α = 2, η exceeds the radius of round 0 in 12 of 16")  # fmt: skip
 
 # %% [markdown]
 # **Read the figure.** In brackets: the number of comparisons. Dots: those that FastLloyd (or the first of
@@ -1031,10 +1064,14 @@ def losses(n, d):
 by_n = {n: np.array(list(losses(n, 2))) for n in (100, 300, 1000, 3000)}
 by_d = {d: np.array(list(losses(2000, d))) for d in (2, 8, 32, 64)}
 privacy, lost = experiments.privacy_and_start(by_n, by_d)
-check(privacy[0] > 1.3 > 1.2 > privacy[1],
-      "privacy costs a factor with few records, and little with many")
-check(lost[1] > max(0.25, lost[0]),
-      "in many columns the start alone doubles the cost more often")
+check(
+    privacy[0] > 1.3 > 1.2 > privacy[1],
+    "privacy costs a factor with few records, and little with many",
+)
+check(
+    lost[1] > max(0.25, lost[0]),
+    "in many columns the start alone doubles the cost more often",
+)
 
 # %% tags=["hide-input"]
 fig, axes = plt.subplots(1, 2, figsize=(8.4, 3.6))
@@ -1074,7 +1111,8 @@ show(fig, "Cost of privacy falls with n, cost of the start rises with d")
 # %%
 ladder = experiments.ladder(3 * K, EPSILON, seeds("ladder", N_RUNGS))
 display(ladder.round(2))
-check((ladder["epsilon"] <= EPSILON * (1 + 1e-6)).all(), "all have one guarantee")
+check((ladder["epsilon"] <= EPSILON * (1 + 1e-6)).all(),
+      "all have one guarantee")  # fmt: skip
 check(ladder["high"].iloc[1] < 1, "the histogram gains, beyond chance")
 check(ladder["high"].iloc[-1] < 0.9, "the last one gains a tenth at least")
 
@@ -1096,56 +1134,58 @@ check(ladder["high"].iloc[-1] < 0.9, "the last one gains a tenth at least")
 # Everything above was **teaching mode**: one seed, reproducible, private against nobody who knows it.
 # **Secure mode** takes keys and discrete noise from the operating system and accepts no seed. The
 # estimator `FastLloydKMeans` takes a table (or one per hospital) in its own units, and bounds that you
-# know *without looking at the data*. Here: tumours of 569 patients, four hospitals, and limits of 0 and 50,
+# know *without looking at the data*. Here: tumours of 569 patients, four hospitals, and limits of 0 and 40,
 # round and wide. δ is $10^{-6}$, said expressly. The default is the paper's $1/(n\ln n)$: a mechanism that
 # publishes each record with that probability exposes somebody in 15 % of its runs (printed below). With a
 # file of your own, the first line is `table = pd.read_csv("patients.csv")`; the last column says who owns the
 # row. Read the plan before you run:
 #
 # * **Is the noise small against what you look for?** *predicted* is the mean squared distance by which
-#   noise moves a centre, in a box of side 2. Its root (printed above the plan) should be well below half the
+#   noise moves a centre, here in units of the spread of the data. Its root (printed above the plan) should be well below half the
 #   gap between groups.
 # * **Is the budget what was agreed**, for the right unit (one row!), and is one ledger used for all runs on
 #   these data?
 
 # %%
-from importlib.util import find_spec
-
-from sklearn.datasets import load_breast_cancer
-
-from fedclust_helpers.datasets import scale_to_box
-from fedclust_helpers.estimators import FastLloydKMeans
-
 table = load_breast_cancer(as_frame=True).data.iloc[:, :2]
 table["hospital"] = [f"hospital {i % 4}" for i in range(len(table))]
-low, high, kinds = np.array([0, 0]), np.array([50, 50]), 2  # public
+low, high, kinds = np.array([0, 0]), np.array([40, 40]), 2  # public
 secure = find_spec("opendp") is not None  # pip install 'fedclust[secure]'
 mode = dict(mode="secure") if secure else dict(mode="teaching", seed=SEED)
 rows = [part.iloc[:, :2] for _, part in table.groupby("hospital")]
 boxed = [scale_to_box(part, low, high) for part in rows]
 room = simulate(boxed, "masked", noise_from="clients", **mode)
 asked = {"epsilon": EPSILON, "delta": DELTA}
-plan_of_569 = fl.plan(room, n_clusters=kinds, **asked)
-
-# %%
-n, default = len(table), fl.default_delta(len(table))
-print(f"default δ {default:.1e} may expose somebody in {1 - (1 - default)**n:.0%};"
-      f" {DELTA:g} in {1 - (1 - DELTA)**n:.2%}")  # fmt: skip
-print(f"noise moves a centre by about {plan_of_569.predicted_error**0.5:.2f}")
-plan_of_569
+real = fl.plan_overclustered(room, n_clusters=kinds, **asked)
+for delta in (fl.default_delta(len(table)), DELTA):
+    somebody = 1 - (1 - delta) ** len(table)
+    print(f"δ = {delta:.1e} may expose somebody in {somebody:.2%} of runs")
+print(f"noise moves a centre by about {real.predicted_error**0.5:.2f}")
+real
 
 # %%
 asked |= {"lower": low, "upper": high}
-model = FastLloydKMeans(kinds, **asked, **mode)
+better, box = {"method": "overclustered"}, np.vstack(boxed)
+model = FastLloydKMeans(kinds, **asked, **better, **mode)
 model.fit(table, clients="hospital")  # plans, runs, charges its ledger
-shown = FastLloydKMeans(kinds, **asked, mode="teaching", seed=SEED)
-found = shown.fit(table, clients="hospital").cluster_centers_
-best = fit(np.vstack(boxed), None, kinds, rng=stream("solutions"))
-cost = nicv(np.vstack(boxed), scale_to_box(found, low, high))
-times = cost / nicv(np.vstack(boxed), best)
+best = fit(box, None, kinds, rng=stream("solutions"))
+
+
+def taught(seed, **method):
+    """Centres of a teaching run, and their cost over that of k-means."""
+    run = FastLloydKMeans(kinds, **asked, **method, mode="teaching", seed=seed)
+    found = run.fit(table, clients="hospital").cluster_centers_
+    return found, nicv(box, scale_to_box(found, low, high)) / nicv(box, best)
+
+
+found, times = taught(SEED, **better)
+for name, method in (("section 14", better), ("FastLloyd", {})):
+    over = np.array([taught(seed, **method)[1] for seed in range(12)])
+    far = np.sum(over > 1.35)
+    print(f"{name}: median {np.median(over):.2f}, above 1.35 in {far} of 12")
 
 # %%
-print("centres of the teaching run (mm, grey levels):", found.round(1).tolist())
+print("centres of the teaching run:", found.round(1).tolist())
 spent = model.ledger_.epsilon(model.result_.delta)
 check(spent <= EPSILON * (1 + 1e-6), "the run costs no more than was asked")
 check(model.result_.private == secure, "no seed takes its noise away")
@@ -1153,12 +1193,14 @@ check(model.result_.private == secure, "no seed takes its noise away")
 # %% tags=["hide-input"]
 fig, ax = plt.subplots(figsize=(5.4, 4.0))
 _ = draw.plot_table(ax, table, found, (best + 1) / 2 * (high - low) + low)
-_ = ax.set_title(f"569 tumours at ε = {EPSILON:g}: {times:.2f} times k-means")
-show(fig, "Tumours by radius and texture, released centres and those of k-means")
+_ = ax.set_title(f"Tumours at ε = {EPSILON:g}: {times:.2f} times k-means")
+show(fig, "Tumours by radius and texture, centres of both kinds of k-means")
 
 # %% [markdown]
-# **Read the figure.** Blue: centres of a teaching run with the same settings, whose plan is the one above
-# (the secure run differs each time). Crosses: k-means without privacy. Nobody in the protocol could draw it.
+# **Read the figure.** Blue: centres of a teaching run of the plan above, in the units of the table (the secure
+# run differs each time). Crosses: k-means without privacy. Nobody in the protocol could draw it. The better
+# release of section 14 is used, for a reason that is printed: in wide bounds FastLloyd's start often lies where
+# there is no data.
 #
 # **Who saw what.** The server: words. Each hospital: the noised totals and, from them, the centres;
 # its own number of rows outside the bounds is in `model.clipped_counts_` (for its eyes only: many mean
@@ -1223,8 +1265,10 @@ for alpha in (0.2, 0.4, 0.6, 0.8, 1.0, 1.5, 2.0):
 # %% tags=["solution"]
 ledgers = acc.gdp_epsilon(mu_replace, run.delta), tuned.epsilon(run.delta)
 print(f"1: {mu_replace / mu:.2f} μ; ε in 1 and 5:", np.round(ledgers, 2))
-check(1.6 < mu_replace / mu < 2, "1: replace-one costs between 1.6 and 2 times μ")
-check(2.5 < ledgers[1] / EPSILON < 4, "5: seven runs cost 2.5 to 4 times the ε of one")
+check(1.6 < mu_replace / mu < 2,
+      "1: replace-one costs between 1.6 and 2 times μ")  # fmt: skip
+check(2.5 < ledgers[1] / EPSILON < 4,
+      "5: seven runs cost 2.5 to 4 times the ε of one")  # fmt: skip
 
 # %% [markdown]
 # ## Recap

@@ -140,9 +140,11 @@ large, large_rows, large_best = problem(stream("large"), N_MANY)
 small, small_rows, small_best = problem(stream("small"))
 print(f"{large}, r = {large.radius}, best cost {large_best:.2f} per point")
 check(abs(large_best / (0.5 * D) - 1) < 0.01,
-      "the best cost is d times the variance, within 1 %")
-check(large_rows.points.std() > 0.99 * large.points.std(),
-      "cutting rows to length r takes less than 1 % of the spread")
+      "the best cost is d times the variance, within 1 %")  # fmt: skip
+check(
+    large_rows.points.std() > 0.99 * large.points.std(),
+    "cutting rows to length r takes less than 1 % of the spread",
+)
 
 # %% tags=["hide-input"]
 from studies.bench.style import use_style
@@ -196,11 +198,13 @@ for name, (i, j) in ((n, at) for n in starts for at in np.ndindex(4, 3)):
 knows = private["oracle"].mean(axis=1)
 others = min(private[name].mean(axis=1).min() for name in fd.STARTS)
 check((np.diff(knows) > 0).all(),
-      "from the start that knows, each further round costs more")
-check(others > 5 * knows[0],
-      "with noise, the best of the others costs more than 5 times as much")
+      "from the start that knows, each further round costs more")  # fmt: skip
+check(
+    others > 5 * knows[0],
+    "with noise, the best of the others costs more than 5 times as much",
+)
 check(exact["sphere_packing"][-1].mean() < 0.5 * others,
-      "without noise, sphere packing ends below half of that")
+      "without noise, sphere packing ends below half of that")  # fmt: skip
 
 # %% tags=["hide-input"]
 fig, axes = plt.subplots(1, 2, figsize=(9.4, 3.6), sharey=True)
@@ -270,10 +274,14 @@ for i, j in np.ndindex(len(grid), N_NOISE):
 kept = pd.DataFrame({n: e.mean(axis=1) for n, e in energy.items()}, grid)
 print(kept.round(2))
 for name, at in transition.items():
-    check(kept[name][grid < 0.4 * at].max() < 0.7,
-          f"{name}: far below its dashed line, 30 % or more is lost")
-    check(kept[name][grid > 2 * at].min() > 0.85,
-          f"{name}: at twice its dashed line, 85 % or more is kept")
+    check(
+        kept[name][grid < 0.4 * at].max() < 0.7,
+        f"{name}: far below its dashed line, 30 % or more is lost",
+    )
+    check(
+        kept[name][grid > 2 * at].min() > 0.85,
+        f"{name}: at twice its dashed line, 85 % or more is kept",
+    )
 
 # %% tags=["hide-input"]
 fig, ax = plt.subplots(figsize=(6.1, 3.6))
@@ -323,8 +331,10 @@ for name, w in (("all alike", None), ("weighted", np.maximum(weights, 0))):
     off[name] = nicv(large.points, xi @ basis.T) - large_best
     print(f"k-means on points {name}: {off[name]:.2f} above the optimum")
 check(foreign < 0.15, "the other kind gets less than 15 % of the weight")
-check(off["weighted"] < 0.8 * off["all alike"],
-      "weights lower the cost above the optimum by a fifth at least")
+check(
+    off["weighted"] < 0.8 * off["all alike"],
+    "weights lower the cost above the optimum by a fifth at least",
+)
 
 # %% tags=["hide-input"]
 fig, axes = plt.subplots(1, 2, figsize=(9.0, 4.2))
@@ -391,10 +401,11 @@ scratch = init_from_scratch(
 run = fd.run(fed, plan, rng=np.random.default_rng(SEED))
 print(f"{nicv(large.points, run.centers) - large_best:.3f} above the optimum")
 check(np.abs(scratch - run.centers).max() < 1e-8,
-      "from scratch and the package end on the same centres")
+      "from scratch and the package end on the same centres")  # fmt: skip
 check(nicv(large.points, run.centers) < large_best + 0.1,
-      "the cost is within 0.1 of the best")
-check(0.998 * EPSILON < run.epsilon <= EPSILON, "the run spends the ε asked for")
+      "the cost is within 0.1 of the best")  # fmt: skip
+check(0.998 * EPSILON < run.epsilon <= EPSILON,
+      "the run spends the ε asked for")  # fmt: skip
 
 # %% [markdown]
 # The centres cost about 0.01 more than the best possible ones: the start is already the answer. (The
@@ -438,10 +449,12 @@ bills = {
     "together (PLD)": ones.total(),
 }
 print(pd.Series(bills).round(2).to_string())
-check(sends[0] > 4 * sends[3], "Step 1 sends more than 4 times a round of Lloyd")
-check(0.998 * EPSILON < run.epsilon <= EPSILON, "the ledger's total is the ε asked for")
+check(sends[0] > 4 * sends[3],
+      "Step 1 sends more than 4 times a round of Lloyd")  # fmt: skip
+check(0.998 * EPSILON < run.epsilon <= EPSILON,
+      "the ledger's total is the ε asked for")  # fmt: skip
 check(bills["sum, δ/3 each"] > 6 > min(bills.values()),
-      "a sum with δ/3 each is above 6, the exact total below")
+      "a sum with δ/3 each is above 6, the exact total below")  # fmt: skip
 
 # %% [markdown]
 # A client sends 99 kB, of which the outer product is 80: it grows with $d^2$, not with the number of
@@ -495,9 +508,12 @@ for title, std in stds.items():
 good, bad = (audit.audit_canary(*pair, **claims) for pair in scores.values())
 print(good, bad, sep="\n")
 check(good.passed, "noise for r² passes (a false alarm has a chance of 5 %)")
-check(bad.mu_alarm and bad.epsilon_alarm, "noise for r refutes its claims on μ and ε")
-check(2 < bad.mu_lower_bound < radius * claimed,
-      "its bound on μ lies between 2 and the true r times the claim")
+check(bad.mu_alarm and bad.epsilon_alarm,
+      "noise for r refutes its claims on μ and ε")  # fmt: skip
+check(
+    2 < bad.mu_lower_bound < radius * claimed,
+    "its bound on μ lies between 2 and the true r times the claim",
+)
 
 # %%
 shipped = fd.StepBudgets(1, 1, 0.5, 0.5, delta=DELTA)
@@ -568,7 +584,8 @@ off = errors.mean(axis=1) / (printed, corrected)
 print("error / floor, printed and corrected\n", off.round(2))
 growth = np.polyfit(np.log(dims), np.log(off[0]), 1)[0]
 check(abs(growth - 0.5) < 0.1, "error over printed floor grows like √d")
-check(np.abs(off[1] - 1).max() < 0.35, "the corrected floor is met within 35 %")
+check(np.abs(off[1] - 1).max() < 0.35,
+      "the corrected floor is met within 35 %")  # fmt: skip
 
 # %% tags=["hide-input"]
 fig, ax = plt.subplots(figsize=(6.1, 3.5))
@@ -624,10 +641,12 @@ for j, seed in enumerate(seeds("baselines", 3)):
     fresh = problem(np.random.default_rng(seed))
     live.loc[j] = [above(method, fresh, EPSILON, seed) for method in live]
 print(live.round(2).T.to_string(header=False))
-check(live["feddp"].mean() < 0.5 * live[list(PUBLIC)].mean().min(),
-      "FedDP-KMeans costs less than half of the best public start")
+check(
+    live["feddp"].mean() < 0.5 * live[list(PUBLIC)].mean().min(),
+    "FedDP-KMeans costs less than half of the best public start",
+)
 check(live["feddp_adaptive"].mean() < live["feddp"].mean(),
-      "the adaptive variant costs less than FedDP-KMeans")
+      "the adaptive variant costs less than FedDP-KMeans")  # fmt: skip
 
 # %% tags=["hide-input"]
 fig, ax = plt.subplots(figsize=(6.1, 3.8))
@@ -697,14 +716,20 @@ print(
     f"a client's is {longer:.1f} times longer, its noise {noisier:.1f} times"
     f"\nshare of ε: {share['point']:.0%} for a point, {share['client']:.0%}"
 )
-check(5 < noisier < 8 < longer < 15, "the noise grows by less than the sensitivity")
-check(over_gap["client"] > 2 > 1 > over_gap["point"],
-      "noise over gap: above 2 for a client, below 1 for a point")
+check(5 < noisier < 8 < longer < 15,
+      "the noise grows by less than the sensitivity")  # fmt: skip
+check(
+    over_gap["client"] > 2 > 1 > over_gap["point"],
+    "noise over gap: above 2 for a client, below 1 for a point",
+)
 check(mean["no noise in Step 1"] < mean["as recommended"] / 2,
-      "the noise of Step 1 causes more than half of the loss")
-check(mean["no noise in 1 and 3"] < 0.1, "without noise in 1 and 3 no loss is left")
-check(mean["server's own subspace"] < mean["as recommended"] + 1,
-      "the server's own subspace, which is free, loses less than 1 more")
+      "the noise of Step 1 causes more than half of the loss")  # fmt: skip
+check(mean["no noise in 1 and 3"] < 0.1,
+      "without noise in 1 and 3 no loss is left")  # fmt: skip
+check(
+    mean["server's own subspace"] < mean["as recommended"] + 1,
+    "the server's own subspace, which is free, loses less than 1 more",
+)
 
 # %% [markdown]
 # Means of two runs. A client's outer product is about eleven times longer than a row's. Step 1 gets a
@@ -764,11 +789,13 @@ cells.round(2)
 # %%
 over = cells["noise / gap"]
 ratio = cells[["feddp", "feddp_adaptive"]].div(lesson.rival(cells), axis=0)
-check((ratio["feddp"][over < 6] < 0.5).all(),
-      "below 6 gaps FedDP-KMeans costs less than half of the best start")
+check(
+    (ratio["feddp"][over < 6] < 0.5).all(),
+    "below 6 gaps FedDP-KMeans costs less than half of the best start",
+)
 check((ratio["feddp"][over > 14] > 1).all(), "above 14 gaps it costs more")
 check((ratio["feddp_adaptive"] < ratio["feddp"].clip(upper=1)).all(),
-      "the adaptive variant costs less than both in every row")
+      "the adaptive variant costs less than both in every row")  # fmt: skip
 
 # %% tags=["hide-input"]
 fig, ax = plt.subplots(figsize=(6.1, 3.9))
@@ -816,11 +843,16 @@ print(f"predicted: {dial.noise_over_gap:.1f} gaps; start: {dial.initial}")
 
 # %%
 private, trusting = mean["feddp"], mean["feddp_adaptive"]
-check((private < mean["server_lloyds"]).all(),
-      "FedDP-KMeans costs less than ServerLloyds, whatever is missing")
-check(private[2] < private[0] + 1.5, "two missing clusters cost it less than 1.5")
-check(trusting[3] > 1 + trusting[0],
-      "half of the clusters cost the adaptive variant more than 1")
+check(
+    (private < mean["server_lloyds"]).all(),
+    "FedDP-KMeans costs less than ServerLloyds, whatever is missing",
+)
+check(private[2] < private[0] + 1.5,
+      "two missing clusters cost it less than 1.5")  # fmt: skip
+check(
+    trusting[3] > 1 + trusting[0],
+    "half of the clusters cost the adaptive variant more than 1",
+)
 
 # %% tags=["hide-input"]
 fig, ax = plt.subplots(figsize=(6.1, 3.3))
@@ -865,7 +897,8 @@ optimum = nicv(photo.points, ideal)
 times = {name: nicv(photo.points, c) / optimum for name, c in colours.items()}
 print({name: round(cost, 3) for name, cost in times.items()})
 check(times["feddp"] < 1.1, "FedDP-KMeans is within 10 % of the best colours")
-check(times["feddp"] == min(times.values()), "the public starts are farther off")
+check(times["feddp"] == min(times.values()),
+      "the public starts are farther off")  # fmt: skip
 
 # %% tags=["hide-input"]
 fig, axes = plt.subplots(2, 2, figsize=(6.1, 4.5))
@@ -911,7 +944,8 @@ few = pd.Series(np.mean(few, axis=0), list(PUBLIC)).round(2).to_dict()
 print(f"public starts with {n_rows[0]} rows:", few)
 check(cost[0] > 2 * cost[2], "half of the radius more than doubles the cost")
 check(cost[4] > 2 * cost[2], "so does twice the radius")
-check(by_n[0] > 3 > 0.3 > by_n[-1], "with few rows 3 is lost, with many below 0.3")
+check(by_n[0] > 3 > 0.3 > by_n[-1],
+      "with few rows 3 is lost, with many below 0.3")  # fmt: skip
 
 # %% tags=["hide-input"]
 fig, axes = plt.subplots(1, 2, figsize=(9.0, 3.4))
@@ -954,11 +988,12 @@ print(
     f"no seed: {run.private}, ε = {run.epsilon:.4f};"
     f" with budgets carried over {carried.epsilon:.4f}"
 )
-check(run.private and run.epsilon <= plan.epsilon, "the run costs what was planned")
+check(run.private and run.epsilon <= plan.epsilon,
+      "the run costs what was planned")  # fmt: skip
 check(carried.epsilon < 1.001 * plan.epsilon,
-      "discrete noise costs at most 0.1 % more")
+      "discrete noise costs at most 0.1 % more")  # fmt: skip
 check(nicv(photo.points, run.centers) < 1.2 * optimum,
-      "the secure run is within 20 % of the best colours")
+      "the secure run is within 20 % of the best colours")  # fmt: skip
 
 # %% [markdown]
 # **Who sees what.** The server sees the noised sums (it must: it takes eigenvectors and clusters its
@@ -1076,9 +1111,12 @@ print(f"{elbows[0]}; the other kind weighs {won:.0%}, without it {elbows[1]}")
 twice = 2 * gap / (fits["average"] * large.radius**2)  # for 2n rows
 half = accounting.gdp_epsilon(1 / twice, DELTA) / transition["average"]
 check(abs(half - 0.5) < 0.1, "3: ε halves when n is doubled, within a fifth")
-check(shortened < 0.6 * raw, "4: shortened steps miss by less than 0.6 of raw ones")
-check(elbows[1] == K <= elbows[0] <= K + 1,
-      "5: without the other kind the elbow is at k, with it at most one later")
+check(shortened < 0.6 * raw,
+      "4: shortened steps miss by less than 0.6 of raw ones")  # fmt: skip
+check(
+    elbows[1] == K <= elbows[0] <= K + 1,
+    "5: without the other kind the elbow is at k, with it one later",
+)
 
 # %% [markdown]
 # ## Recap

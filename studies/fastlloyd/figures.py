@@ -14,7 +14,6 @@ from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 from scipy.stats import norm
 
-
 from studies.bench import plots
 from studies.bench.style import (
     BLUE,
@@ -120,21 +119,6 @@ def plot_changes(ax: Axes, cases: ArrayLike) -> Axes:
         plots.note(ax, text, (place, 6), (4, 0))
     ends: dict[str, Any] = {"xlim": (0, 4.0), "ylim": (0, 102), "names": "lower right"}
     return plots.finish(ax, "", "change caused by one record, in units of η", "% of cases", **ends)
-
-
-# --- errors ---------------------------------------------------------------------------------------
-
-
-
-
-
-def plot_printed(ax: Axes, printed: Mapping[int, float]) -> Axes:
-    """The printed error over the simulated one, and over it and k, for each number of clusters."""
-    k, ratio = np.array(list(printed)), np.array(list(printed.values()))
-    ax.plot(k, k, **THEORY)
-    ax.plot(k, ratio, "s", color=DARK, label="as printed")
-    ax.plot(k, ratio / k, "o", color=BLUE, label="corrected")
-    return plots.finish(ax, "", "clusters k", "formula / simulated error", xticks=k, names="ends")
 
 
 # --- the wire -------------------------------------------------------------------------------------

@@ -283,7 +283,8 @@ def plot_missing(
 ) -> Axes:
     """Excess (m, repetitions) against the number of clusters that the server has never seen."""
     curves(ax, missing, excess, METHODS, interval="bars")
-    lost = {name: float(np.mean(v, axis=1)[-1] - np.mean(v, axis=1)[0]) for name, v in excess.items()}
+    means = {name: np.mean(values, axis=1) for name, values in excess.items()}
+    lost = {name: float(mean[-1] - mean[0]) for name, mean in means.items()}
     worst = max(lost, key=lambda name: lost[name])
     title = f"{METHODS[worst].label} loses most by missing clusters: {lost[worst]:.1f}"
     x, ends = f"clusters missing at the server (of {n_clusters})", (0, None)

@@ -317,7 +317,9 @@ def plot_step(
     """One Lloyd step: public start (circles), exact means (crosses), released means (squares)."""
     missed = np.linalg.norm(np.asarray(noised) - np.asarray(exact), axis=1)
     low, high = missed.min(), missed.max()
-    title = f"One private step (squares) misses the exact\nmeans (crosses) by {low:.2f} to {high:.2f}"
+    title = (
+        f"One private step (squares) misses the exact\nmeans (crosses) by {low:.2f} to {high:.2f}"
+    )
     _released(ax, points, noised, exact, title)
     plots.centers(ax, start, "white", size=60, edgecolor=DARK, zorder=3)
     arrow = {"arrowstyle": "->", "color": MUTED, "linewidth": 1, "shrinkA": 5, "shrinkB": 5}
@@ -330,9 +332,9 @@ def plot_private_clusters(
     ax: Axes, points: ArrayLike, centers_: ArrayLike, reference: ArrayLike, *, start: ArrayLike,
     epsilon: float,
 ) -> Axes:  # fmt: skip
-    """Public start (circles), released centres (squares), and those of a run without noise (crosses).
+    """Public start (circles), released centres (squares), those without noise (crosses).
 
-    The title has the costs of the two runs.
+    The title has the costs of both.
     """
     released, plain = (nicv(points, m) for m in (centers_, reference))
     title = f"ε = {epsilon:g}: NICV {released:.4f}\nwithout noise: {plain:.4f}"

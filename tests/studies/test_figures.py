@@ -263,7 +263,6 @@ SIMPLE: dict[str, tuple[Any, ...]] = {
                        [0.1, -0.9], RNG.normal(0, 20, (30, 2))),
     "table": (fl.plot_table, pd.DataFrame(RNG.uniform(5, 30, (20, 2)), columns=["radius", "size"]),
               [[10.0, 10.0]], [[11.0, 12.0]]),
-    "printed": (fl.plot_printed, {2: 2.0, 5: 5.1}),
     "run": (fl.plot_run, RNG.uniform(-1, 1, (20, 2)), RNG.uniform(-1, 1, (3, 4, 2))),
     "hospitals": (fl.plot_hospitals, [RNG.uniform(-1, 1, (9, 2))] * 2, [np.zeros((2, 2))] * 2,
                   np.ones((2, 2))),
