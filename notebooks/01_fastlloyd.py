@@ -1182,7 +1182,7 @@ def taught(seed, **method):
 found, times = taught(SEED, **better)
 for name, method in (("section 14", better), ("FastLloyd", {})):
     over = np.array([taught(seed, **method)[1] for seed in range(12)])
-    print(f"{name}: median {np.median(over):.2f}, above 1.35:", sum(over > 1.35))
+    print(f"{name}: median {np.median(over):.2f}; > 1.35:", sum(over > 1.35))
 
 # %%
 print("centres of the teaching run:", found.round(1).tolist())
