@@ -16,7 +16,7 @@
 #
 # *Paper: A. Diaa, T. Humphries, F. Kerschbaum, "FastLloyd: Federated, Accurate, Secure, and Tunable
 # k-Means Clustering with Differential Privacy". Implemented here: Algorithm 1 and the protocol of
-# Figure 1. Reading: 75 minutes; running: under a minute on two cores, no network.*
+# Figure 1. Reading: two and a half hours; running: under a minute on two cores, no network.*
 #
 # Two hospitals want to know into which groups their patients fall. Neither may show its records to
 # anybody, not even a *sum* of records, as we are about to see. FastLloyd lets them run Lloyd's
@@ -83,8 +83,9 @@
 # ([G4](../data/results/claims.md#G4)), leads to the same sentence on the page of claims, with the
 # numbers that test it.
 #
-# Change any setting below and run all. A check that was written for the settings of the text then
-# prints a remark instead of stopping. All randomness comes from `SEED`, through **named streams**.
+# Change any setting below and run all. A check prints ✓ and what it checked; one that was written for the
+# settings of the text may then print a remark instead. All randomness comes from `SEED`, through **named
+# streams**.
 # (Why so strict? The paper's [released code](https://github.com/D-Diaa/FastLloyd) (`parties/server.py`,
 # commit 5209565) seeds its noise with `params.seed * self.curr_iter`. In round 0 that is 0, so the first
 # noise is the same for every seed.)
@@ -92,20 +93,27 @@
 # %% tags=["settings"]
 SEED = 2025
 EPSILON = 1.0  # the budget of a run
+DELTA = 1e-6  # of the run on real patients (section 15)
 K, N = 5, 2000  # clusters asked for (there are five groups), patients
 N_GUESSES, N_SCORES, N_CASES = 60, 300, 1500  # trials of sections 2 and 3
 N_DRAWS, N_AUDIT, N_SETS, N_RUNGS = 400_000, 1000, 30, 12  # 4, 11, 13, 14
 
 # %%
+import copy
+from importlib.util import find_spec
+
 import matplotlib.pyplot as plt
 import numpy as np
 from IPython.display import display
 from scipy import stats
+from sklearn.datasets import load_breast_cancer
 
 import studies
 from fedclust_helpers import accounting as acc
 from fedclust_helpers import audit, kmeans, secure_aggregation
 from fedclust_helpers import fastlloyd as fl
+from fedclust_helpers.datasets import scale_to_box
+from fedclust_helpers.estimators import FastLloydKMeans
 from fedclust_helpers.federation import Randomness, simulate
 from fedclust_helpers.metrics import nicv
 from studies.bench.plots import headline, show, use_style
@@ -128,12 +136,14 @@ rng, fit = stream("data"), kmeans.weighted_kmeans
 points, hospitals = experiments.two_hospitals(N, rng=rng)
 parts = [hospitals.client(0), hospitals.client(1)]
 best = [fit(x, None, K, rng=rng) for x in (*parts, points)]
-print("NICV of A, B, both:", np.round([nicv(points, m) for m in best], 3))
+alone = np.array([nicv(points, m) for m in best])
+print("NICV of A, B, both:", alone.round(3))
 
 # %% tags=["hide-input"]
 fig, axes = plt.subplots(1, 2, figsize=(7, 3.8), sharey=True)
 _ = draw.plot_hospitals(axes, parts, best[:2], best[2])
-headline(fig, "Alone, each hospital puts centres in the wrong places")
+times = alone[:2].min() / alone[2]
+headline(fig, f"Alone, a hospital's centres cost {times:.0f} times as much")
 show(fig, "Two scatter plots: centres found alone miss the rings of all")
 
 # %% [markdown]
@@ -171,7 +181,7 @@ print(f"the record: {record[0]}; read off: {exact.round(6)}")
 # %% [markdown]
 # The record is read off, to the last digit, from two "aggregates". (Publishing centres and counts
 # does not help: count times centre is the sum.) FastLloyd releases sums and counts with noise, as
-# much as ε asks for; sections 3 to 6 derive how much. We try the same attack on it, each time with
+# much as ε asks for; sections 3 to 6 derive how much. We try the same attack on FastLloyd, each time with
 # fresh noise, and even tell the attacker the right cluster.
 #
 # Reconstruction is the crudest attack. **Membership** is the finest: the attacker knows *every* record
@@ -180,9 +190,9 @@ print(f"the record: {record[0]}; read off: {exact.round(6)}")
 #
 # How good can *any* attack be? Section 4 will show that a run of FastLloyd is no easier to attack than
 # this game: you see one number, and say whether it was drawn around 0 or around μ, both with standard
-# deviation 1. The smaller μ, the more the two overlap; ε and δ fix it. (Our δ is the paper's,
-# $1/(n\ln n).$ It is below $1/n$ by the factor $\ln n$ only: with `delta=` you can ask for less, as
-# notebook 00 advises.)
+# deviation 1. The smaller μ, the more the two overlap; ε and δ fix it. (In sections 2 to 14 δ is the paper's,
+# $1/(n\ln n).$ It is below $1/n$ by the factor $\ln n$ only, and notebook 00 warns of it; section 15 asks for
+# less.)
 #
 # Every threshold on the score gives a *detection rate* and a *false alarm rate*; together they draw the
 # **ROC curve**. The area under it (AUC) is the chance that a run with the record scores above a run
@@ -238,8 +248,14 @@ miss, most = np.median(abs(guesses - record)), stats.norm.cdf(mu / 2**0.5)
 print(f"miss {miss:.1f}; AUC {auc:.3f}, at most {most:.3f} (μ = {mu:.3f})")
 print(f"spread of the score {out_scores.std():.2f}; δ = {delta:.1e}")
 check(np.allclose(exact, record[0]), "two exact sums give the record away")
-check(miss > 2, "guesses from FastLloyd lie far outside the box")
-check(auc < most + 4 / np.sqrt(6 * N_SCORES), "four standard errors")
+check(
+    miss > 2,
+    "the median guess misses the record by more than the box is wide",
+)
+check(
+    auc < most + 4 / np.sqrt(6 * N_SCORES),
+    "the AUC is below the limit of μ, or within 4 standard errors",
+)
 
 # %% tags=["hide-input"]
 fig, axes = plt.subplots(1, 2, figsize=(7.8, 4.6))
@@ -250,7 +266,7 @@ rates = [(s[:, None] >= cuts).mean(axis=0) for s in both]
 curves = {"exact sums": ([0, 0, 1], [0, 1, 1]), "FastLloyd": rates}
 limit = f"most that μ = {mu:.2f} allows"
 _ = draw.plot_roc(axes[1], curves, mu=mu, bound_label=limit)
-headline(fig, "Exact sums give a record away; noised sums do not")
+headline(fig, f"Exact sums give the record away; noised miss by {miss:.0f}")
 text = """Left: guesses from noised runs scatter far outside the box of
 data, the guess from exact runs hits the record. Right: ROC curves, that of
 FastLloyd close to the diagonal and below the bound."""
@@ -304,8 +320,11 @@ show(fig, text)
 rng, one_case = stream("neighbours"), experiments.one_record_moves
 cases = np.array([one_case(rng=rng) for _ in range(N_CASES)])
 print("largest / η: plain, relative, replaced", cases.max(axis=0).round(6))
-check(0.999 < cases[:, 1].max() <= 1, "Theorem 5.1: η, and attained")
-check(1.99 < cases[:, 2].max() <= 2, "removed and added: 2η, attained")
+check(
+    0.999 < cases[:, 1].max() <= 1,
+    "an added record moves all relative sums by η at most, and does",
+)
+check(1.99 < cases[:, 2].max() <= 2, "a replaced one by 2η at most, and does")
 
 # %% tags=["hide-input"]
 fig, ax = plt.subplots(figsize=(6.1, 3.4))
@@ -321,9 +340,9 @@ show(fig, text + " one radius, replaced records at two, plain sums later")
 # reaches 2η. The plain sum goes beyond both. So all of FastLloyd's numbers are for **add/remove**; for
 # replace-one the same noise gives about half the protection (exercise 1).
 #
-# **What it costs.** Records outside the radius are ignored. And if $m_j$ is far from the cluster, the
-# noised count multiplies a long step: the price returns through the back door. That is why the error
-# in section 5 contains the length of the step.
+# **What it costs.** Records outside the radius are ignored. And a centre far from its group takes a long
+# step. Noise on the count stretches that step, and the centre overshoots. That is why the error in section
+# 5 contains the length of the step.
 #
 # ## 4. How much privacy is that? Gaussian differential privacy
 #
@@ -363,17 +382,11 @@ def simulated_delta(strengths, epsilon):
 
 pair, one = simulated_delta([0.6, 0.8], 1.0), acc.gdp_delta(1.0, 1.0)
 print(f"δ at ε = 1: 0.6 and 0.8 give {pair:.4f}, formula at 1.0 {one:.4f}")
-check(abs(pair - one) < 0.002, "strengths add up in squares; 5 std errors")
-
-# %% tags=["hide-input"]
-fig, ax = plt.subplots(figsize=(6.0, 3.6))
-_ = draw.plot_hockey_stick(ax, simulated_delta)
-_ = ax.set_title("Theorem 2.3 (lines) agrees with drawn losses (marks)")
-show(fig, "Curves of delta, falling with epsilon, with simulated marks")
-
+check(abs(pair - one) < 0.002,
+      "strengths 0.6 and 0.8 have the δ of 1.0, to 0.002")  # fmt: skip
 # %% [markdown]
-# Together 1.0, since $0.6^2+0.8^2=1.$ **Read the figure.** Lines are the formula, marks are simulated;
-# they agree. One μ stands for a whole curve of pairs (ε, δ). The textbook calibrates noise by
+# Together 1.0, since $0.6^2+0.8^2=1.$ One μ stands for a whole curve of pairs (ε, δ) (notebook 00, section
+# 5). The textbook calibrates noise by
 # $s=\Delta\sqrt{2\ln(1.25/\delta)}/\epsilon$ instead, which is proved for ε < 1 only: there it wastes
 # noise, and for δ = 1e-5 it is too small from ε = 8.42 on ([G1](../data/results/claims.md#G1),
 # [G3](../data/results/claims.md#G3)). We invert the formula.
@@ -407,14 +420,19 @@ show(fig, "Curves of delta, falling with epsilon, with simulated marks")
 # *The slip.* With $n_j=n/k$ and $\ell=\eta/2$ our formula begins with $\frac{k^2}{4n^2}.$ The paper
 # prints $\frac{k^3}{4n^2},$ "for a single cluster" (Eq. 16).
 #
-# **Predict.** In 100 columns, which release gets more noise? And what will a simulation say of the
-# printed error, for $k$ = 2, 3, 5, 10?
+# **Predict.** In 64 columns, is the best share of the budget $1/\sigma^2$ for counts a half, a fifth, or a
+# seventeenth? And what will a simulation say of the printed error, for $k$ = 2, 3, 5, 10?
 
 # %%
-dims, ratio = np.array([1, 2, 10, 100, 784]), np.geomspace(0.3, 20, 200_001)
+dims, ratio = np.array([1, 2, 10, 64, 784]), np.geomspace(0.3, 20, 200_001)
 error = 1 + ratio**2 + 4 * dims[:, None] * (1 + ratio**-2)  # Eq. 17, 18
-print("best σ^C / σ^R:", best := ratio[error.argmin(axis=1)])
-check(np.allclose(best, (4 * dims) ** 0.25, rtol=5e-5), "Eq. 19")
+best = ratio[error.argmin(axis=1)]
+print("best σ^C / σ^R:", best.round(3), " share of counts: 1 /",
+      (1 + best**2).round(1))  # fmt: skip
+check(
+    np.allclose(best, (4 * dims) ** 0.25, rtol=5e-5),
+    "a search finds the ratio of Eq. 19 for every number of columns",
+)
 
 
 # %%
@@ -430,18 +448,16 @@ def printed_over_simulated(k, n=6000, sd_sums=3.0, sd_counts=2.0):
 
 printed = {k: printed_over_simulated(k) for k in (2, 3, 5, 10)}
 ratios = [printed[k] / k for k in printed]
-check(np.allclose(ratios, 1, rtol=0.02), "the printed error is k times it")
-
-# %% tags=["hide-input"]
-fig, ax = plt.subplots(figsize=(5.4, 3.2))
-_ = draw.plot_printed(ax, printed)
-_ = ax.set_title("The printed error of one cluster is k times too large")
-show(fig, "Printed over simulated error grows like k; corrected it is 1")
+told = {k: float(round(ratio, 2)) for k, ratio in printed.items()}
+print("printed / simulated error, by k:", told)
+check(
+    np.allclose(ratios, 1, rtol=0.02),
+    "the printed error is k times the simulated one, within 2 %",
+)
 
 # %% [markdown]
-# Counts get more noise (4.5 times as much in 100 columns), because there the sum needs the budget.
-# **Read the figure.** The printed formula is the sum over $k$ equal clusters, not the error of one;
-# with $k^2$ (circles) it is right ([L5](../data/results/claims.md#L5),
+# A seventeenth: the sum needs the budget. (Per unit of sensitivity counts have four times its noise there.)
+# The printed formula is the sum over $k$ equal clusters, not the error of one; with $k^2$ it is right ([L5](../data/results/claims.md#L5),
 # [F6](../data/results/claims.md#F6)). Two more limits: the formula holds only while a count is above
 # ten standard deviations of its noise (near 0 the mean error is infinite,
 # [L6](../data/results/claims.md#L6)), and a step of η/2 is a guess that fits the first round only
@@ -485,9 +501,14 @@ ours = planned(hospitals, seed=SEED)[1].mechanisms
 x, mirrored = np.linspace(-1, 1, 1001), kmeans.fold_as_printed(0.5)
 print(f"radii {radii[:2].round(3)}; true ε {wrong:.2f}; 0.5 → {mirrored}")
 check(wrong > 1.9, "noise for η in round 0 breaks the promise of ε = 1")
-check(np.ptp([r.gdp_mu for r, _ in ours]) < 1e-12, "ours: equal rounds")
-check(mirrored == -0.5, "the printed rule moves what is inside")
-check(np.allclose([kmeans.fold(x), kmeans.fold(2 - x)], x), "reflection")
+check(np.ptp([r.gdp_mu for r, _ in ours]) < 1e-12,
+      "in our plan every round has the same strength")  # fmt: skip
+check(mirrored == -0.5,
+      "the printed rule sends 0.5, which is inside, to -0.5")  # fmt: skip
+check(
+    np.allclose([kmeans.fold(x), kmeans.fold(2 - x)], x),
+    "our folding keeps what is inside and reflects what is outside",
+)
 
 # %% [markdown]
 # The truth is ε = 1.97: the noise of round 0 must follow the radius of round 0. `fastlloyd.plan` ties
@@ -550,14 +571,17 @@ def read_off(words):
 
 values = np.round([read_off(words) for words in half.values()])
 print(f"half ring: the server reads {values.tolist()}, true is {hidden}")
-check(np.allclose(values, hidden, atol=300), "4.5 standard deviations")
-check(max(full["0"]) > 2**32 - 2**20, "the other pads use all of it")
+check(
+    np.allclose(values, hidden, atol=300),
+    "pads on half of the ring: the server reads each value within 300",
+)
+check(max(full["0"]) > 2**32 - 2**20, "the other pads use the whole ring")
 
 # %% [markdown]
 # **Read the figure.** Left: the three kinds of words look alike. Right, **mistake 1**: pads from half
 # of the ring. Words that spill over its edges say the sign, and their number says how large. *The
-# fix:* pads on the whole ring. Four more mistakes, all found in the wild. *Predict* what each gives
-# away (PRNG: a pseudo-random generator, which makes the same numbers from the same seed):
+# fix:* pads on the whole ring. Four more mistakes. *Predict* what each gives away (PRNG: a pseudo-random
+# generator, which makes the same numbers from the same seed; released code: commit 5209565, as above):
 #
 # | mistake | where | what happens |
 # |---|---|---|
@@ -570,25 +594,10 @@ check(max(full["0"]) > 2**32 - 2**20, "the other pads use all of it")
 pad = stream("reuse").integers(0, 2**32, K, dtype=np.uint32)  # mistake 2
 reads = from_ring(to_ring(sums_a[:, 0]) + pad - (to_ring(counts_a) + pad))
 print("mistake 2: the server computes R - n =", reads.round(1).tolist())
-check(np.allclose(reads, sums_a[:, 0] - counts_a, atol=2**-15), "exact")
-
-
-# %%
-import copy
-
-
-def refused(attempt):
-    """What the package says to an attempt that it must not allow."""
-    try:
-        attempt()
-    except (RuntimeError, TypeError, ValueError) as error:
-        print("the fix:", str(error).split(": ")[0].split(", but")[0])
-
-
-book = secure_aggregation.PadBook(secret=bytes(32), session=b"demo")
-_ = book.pads("R", 0, 1, (K,)), book.pads("n", 0, 1, (K,))  # other pads
-refused(lambda: book.pads("R", 0, 1, (K,)))  # each pad once
-refused(lambda: copy.deepcopy(book))  # and a copy would begin anew
+check(
+    np.allclose(reads, sums_a[:, 0] - counts_a, atol=2**-15),
+    "a pad used twice gives the server R - n, to a step of the ring",
+)
 
 
 # %%
@@ -604,9 +613,23 @@ def a_learns(server, client):
 same = a_learns(*map(np.random.default_rng, (42, 42)))  # mistake 3
 print(f"mistake 3: A knows the sums of B to {same:.0e}")
 check(same < 1e-9, "with one seed A has the exact sums of B")
-check(a_learns(stream("wire"), stream("solutions")) > 1, "not with two")
+check(a_learns(stream("wire"), stream("solutions")) > 1,
+      "with two seeds A is off by more than 1")  # fmt: skip
+
 
 # %%
+def refused(attempt):
+    """What the package says to an attempt that it must not allow."""
+    try:
+        attempt()
+    except (RuntimeError, TypeError, ValueError) as error:
+        print("the fix:", str(error).split(": ")[0].split(", but")[0])
+
+
+book = secure_aggregation.PadBook(secret=bytes(32), session=b"demo")
+_ = book.pads("R", 0, 1, (K,)), book.pads("n", 0, 1, (K,))  # other pads
+refused(lambda: book.pads("R", 0, 1, (K,)))  # each pad once
+refused(lambda: copy.deepcopy(book))  # and a copy would begin anew
 totals = 32767, 32768, 40000, 48842, 65536  # mistake 4
 wrapped = [from_ring(to_ring(total)).item() for total in totals]
 print(f"mistake 4: {totals} decode as {wrapped}")
@@ -649,8 +672,9 @@ def exact_delta(epsilon, sd, rule):
 
 
 cut, fine = (exact_delta(0.1, sd_count, r) for r in ("truncated", "rounded"))
-check(round(cut / delta_s1) == 193, "truncated: 193 times the claimed δ")
-check(fine < delta_s1, "rounded noise keeps the promise")
+check(round(cut / delta_s1) == 193,
+      "truncated noise: δ is 193 times the claim")  # fmt: skip
+check(fine < delta_s1, "rounded noise: δ stays below the claim")
 
 # %% tags=["hide-input"]
 fig, axes = plt.subplots(1, 2, figsize=(8.4, 3.5))
@@ -748,7 +772,10 @@ def from_scratch(clients, k, epsilon, streams, secret, f=30, alpha=0.8):
 clients = parts, K, EPSILON, Randomness.teaching(SEED)
 my = from_scratch(*clients, stream("wire"))
 theirs = fl.run(*planned(parts, "masked", seed=SEED)).centers
-check(np.allclose(my, theirs, atol=1e-8), "equal, to a few steps of 2^-30")
+check(
+    np.allclose(my, theirs, atol=1e-8),
+    "from scratch and the package end on the same centres, to 1e-8",
+)
 
 # %% [markdown]
 # ## 10. The full run: who saw what, and what did it cost
@@ -761,17 +788,22 @@ check(np.allclose(my, theirs, atol=1e-8), "equal, to a few steps of 2^-30")
 # And two such runs on one data set, as in May and June: which ε?
 
 # %%
-first, *more_seeds = seeds("run", 12)
+first, *others = seeds("run", 101)
 room = simulate(hospitals, "masked", seed=first, keep_payloads=True)
 plan = fl.plan(room, n_clusters=K, epsilon=EPSILON)
 run = fl.run(room, plan)
+more = [fl.run(*planned(hospitals, seed=s)).centers for s in others]
+over = [nicv(points, m) / alone[2] for m in (run.centers, *more)]
+bad = np.mean(np.array(over[1:]) > 1.5)
+print(f"100 more starts: {bad:.0%} end above 1.5 times k-means")
 plan
 
 # %% tags=["hide-input"]
 fig, ax = plt.subplots(figsize=(4.8, 4.4))
 last = run.plan.broadcasts("radius")[-1]
 _ = draw.plot_run(ax, points, run.history, radius=last)
-_ = ax.set_title(f"{plan.n_rounds} noised rounds find the groups")
+title = f"{plan.n_rounds} rounds at ε = {EPSILON:g}: "
+_ = ax.set_title(title + f"{over[0]:.2f} times k-means")
 show(fig, "Scatter plot: centres wander from a start into the groups")
 
 # %% [markdown]
@@ -779,8 +811,8 @@ show(fig, "Scatter plot: centres wander from a start into the groups")
 # the noise and the largest change by one record that it hides; sections 3 to 6 derived them.
 # *predicted* is the error of section 5 (so $k^2$, not the printed $k^3$) for a step of length 0, as in
 # the last round. **Read the figure.** Hollow marks: the public start. Lines: the way of each centre.
-# Dotted circles: the radius η; records outside all of them do not count. (Not every start ends so
-# well: section 13.)
+# Dotted circles: the radius η; records outside all of them do not count. Not every start ends so well:
+# the line above the plan says how many of 100 end far above k-means, and section 13 why.
 #
 # **Predict**, then play: at α = 0.2, which is worse, Step or Constant?
 #
@@ -812,10 +844,16 @@ ledger.to_frame()[columns].head(4)
 n_bytes = room.transcript.n_bytes(round=1)
 print(f"{n_bytes} bytes a round; top bit set in {high.mean():.0%}")
 print(f"ε (GDP, PLD): {bill}; of two runs {twice:.2f}")
-check(n_bytes == 8 * K * 3 * 4, "8 bytes x k(d + 1) numbers x 4 messages")
-check(abs(high.mean() - 0.5) < 2.5 / len(high) ** 0.5, "5 standard errors")
-check(np.allclose(bill, EPSILON, rtol=0.01), "as asked")
-check(1.4 < twice / EPSILON < 1.6, "two runs cost less than twice")
+check(n_bytes == 8 * K * 3 * 4,
+      "a round is 8 bytes x k(d + 1) numbers x 4 messages")  # fmt: skip
+check(
+    abs(high.mean() - 0.5) < 2.5 / len(high) ** 0.5,
+    "the top bits of masked words are fair coins, to 5 standard errors",
+)
+check(np.allclose(bill, EPSILON, rtol=0.01),
+      "both accountants find the ε asked for")  # fmt: skip
+check(1.4 < twice / EPSILON < 1.6,
+      "two runs cost about 1.5 times the ε of one")  # fmt: skip
 
 # %% [markdown]
 # **Read the transcript** (key agreement, then round 0). To the server went public keys, a sealed secret
@@ -847,13 +885,22 @@ print(
     f"true counts {bad.true_counts}\nfound, if the server adds the noise: "
     f"{bad.counts}\nif clients do: {safe.counts}; error x {larger:.2f}"
 )
-check((bad.counts == bad.true_counts).mean() > 0.5, "counts are found ...")
-check(bad.largest_error < 1e-6, "... and with them the exact sums")
-check((safe.counts == bad.true_counts).mean() < 0.5, "shares hide them")
-check(abs(larger / 2**0.5 - 1) < 0.01, "two clients: sqrt(2)")
+check(
+    (bad.counts == bad.true_counts).mean() > 0.5,
+    "noise from the server: it finds more than half of the counts",
+)
+check(bad.largest_error < 1e-6,
+      "where it has the count, it has the exact sum")  # fmt: skip
+check(
+    (safe.counts == bad.true_counts).mean() < 0.5,
+    "noise from the clients: it finds less than half of the counts",
+)
+check(abs(larger / 2**0.5 - 1) < 0.01,
+      "two clients: the error is sqrt(2) larger")  # fmt: skip
 
 # %% [markdown]
-# Everything, from the centres alone. With noise from the server, **nothing may send it the result**, and
+# Where the two lines of counts agree, the server has the count and with it the exact sum, from the centres
+# alone. With noise from the server, **nothing may send it the result**, and
 # a web page does. The fix is `noise_from="clients"`: every client adds a share of the noise before it
 # masks, and the server adds none. The other clients' shares must suffice alone, because each client
 # knows its own. With $M$ clients the noise is larger by $\sqrt{M/(M-1)},$ so for two hospitals the error
@@ -873,7 +920,7 @@ check(abs(larger / 2**0.5 - 1) < 0.01, "two clients: sqrt(2)")
 # attack of section 2, and turn hits and false alarms into a lower bound on μ (95 % confidence).
 #
 # **Predict.** Mistake 5 of section 7: counts and sums share one stream of noise. Is the spread of each
-# wrong? And the code that is right: how close to 1 does the bound on μ come?
+# wrong? And for the code that is right: how close to 1 does the bound on μ come, in six audits?
 
 # %%
 two = [parts[0][:150], parts[1][:150]]  # two small hospitals
@@ -906,55 +953,78 @@ pair = wire(two, loud, start, second), wire(more, loud, start, third)
 how = dict(claimed_mu=1.0, rng=stream("canary"), **claim)
 bound = audit.audit_release(*pair, truth, truth_with, stds, **how)
 
+
+# %%
+def all_at_once(exact):
+    """The same release without the wire: exact sums, counts and noise."""
+
+    def release(rng, n):
+        noised = zip(exact, stds, strict=True)
+        return tuple(x + rng.normal(0, s, (n, *x.shape)) for x, s in noised)
+
+    return release
+
+
+again, lower = (all_at_once(truth), all_at_once(truth_with)), []
+for seed in seeds("search", 5):
+    how = {"claimed_mu": 1.0, "rng": np.random.default_rng(seed)}
+    how |= {"n_runs": N_AUDIT}
+    found = audit.audit_release(*again, truth, truth_with, stds, **how)
+    lower.append(round(found.mu_lower_bound, 2))
+
 # %%
 print(f"A: {scale.verdict}; mistake 5 correlates {twins.max_correlation:.0%}")
-print(f"B: {bound.verdict}; claimed μ 1, at least {bound.mu_lower_bound:.2f}")
-check(scale.passed and bound.passed, "false alarms: 1e-3 and 5 %")
-check(twins.correlated, "one stream: seen as a correlation")
-check(bound.mu_lower_bound > 0.3, "the attack sees a good part of μ = 1")
+print(f"B: {bound.verdict}; claimed μ 1, at least {bound.mu_lower_bound:.2f};"
+      f" in five more audits at least {lower}")  # fmt: skip
+check(scale.passed and bound.passed,
+      "the code that is right passes both audits")  # fmt: skip
+check(twins.correlated, "one stream for two noises shows as a correlation")
+check(0.1 < min(lower) < max(lower) < 1.1, "bounds on μ differ by luck")
 
 # %% [markdown]
-# The code that is right passes both, and the canary shows that μ is 0.84 at least. The shared stream
+# The code that is right passes both. (A false alarm has a chance of 1e-3 in A and of 5 % in B.) How much
+# of μ = 1 the canary shows is luck: the bounds printed above differ. The shared stream
 # fails, although the spread of each query is as it should be: only a look at both together finds that
 # they are copies (correlation 100 %). (An audit of each query alone finds other slips: counts carry a
 # small part of the budget, so a mistake in their noise hardly shows in a score of everything.)
 #
 # ## 12. Does it cluster well? The paper's figures, counted
 #
-# The paper shows its results as curves without numbers. We ran the same sweeps: ten data sets, five
-# budgets, 30 to 100 runs each, two clients. Columns are mapped to $[-1,1]$ by their own minimum and
-# maximum, as in the paper (**not private**). Each comparison becomes a count: in how many cells (data
-# set × ε) are two 95 % intervals apart? (AUC, in Figures 3 and 4: the area under the cost over ε;
-# small is good.)
+# The paper shows its results as curves without numbers. We ran the same sweeps with two clients. Columns are
+# mapped to $[-1,1]$ by their own minimum and maximum, as in the paper (**not private**). Each row of the
+# figure counts comparisons: in how many are two 95 % intervals apart? One comparison is a data set at one ε in
+# Figures 2 and 6 to 8 (ten sets, five ε, 30 to 100 runs), a data set and a rival in Figures 3 and 4 (21 to 100
+# runs; AUC: the area under the cost over ε, small is good), and one choice of the other options in Figure 5
+# (48 sets, 20 runs each).
 #
 # **Predict.** FastLloyd folds its steps back into the box, and the paper's baselines may not. How much
 # of its lead is left against baselines that fold too?
 
 # %% tags=["hide-input"]
 wins = studies.claims("fastlloyd", "tables").set_index("id")
-fig, ax = plt.subplots(figsize=(8.6, 6.2))
+fig, ax = plt.subplots(figsize=(8.6, 5.4))
 _ = draw.plot_wins(ax, wins)
-_ = ax.set_title("FastLloyd rarely loses, but often ties")
-show(fig, "Dot plot: the share of cells won and lost in each comparison")
+show(fig, "Dot plot: the share won and lost of the comparisons in each row")
 
 # %%
 designs = [(k, d) for k in (2, 4, 8, 16) for d in (2, 4, 8, 16)]  # Figure 5
 wide = [fl.max_radius(k, d, alpha=2.0) > np.sqrt(d) for k, d in designs]
 print(studies.claims("fastlloyd")["verdict"].value_counts().to_string())
-check(sum(wide) == 12, "α = 2: η above the radius of round 0")
+check(sum(wide) == 12,
+      "at α = 2, η exceeds the radius of round 0 in 12 of 16")  # fmt: skip
 
 # %% [markdown]
-# **Read the figure.** In brackets: the number of cells. Filled: cells that FastLloyd (or the first of
-# the two options) wins; crosses: cells that it loses. The rest are ties, and a tie is no evidence.
+# **Read the figure.** In brackets: the number of comparisons. Dots: those that FastLloyd (or the first of
+# two options) wins; crosses: those that it loses. The rest are ties, and a tie is no evidence.
 #
-# * *Cost.* It beats GLloyd in 72 % of the cells and loses in none
-#   ([L.fig2.all](../data/results/claims.md#L.fig2.all)); GLloyd **with folding** in 62 %, and loses in 6 %
-#   ([L.fig2.glloyd_fold](../data/results/claims.md#L.fig2.glloyd_fold)). Part of the lead is folding.
+# * *Cost.* FastLloyd is better than GLloyd in 72 % of 50 comparisons, and worse in none. Against GLloyd that
+#   folds, as FastLloyd does, it is better in 62 % and worse in 6 %: part of the lead is folding
+#   ([L.fig2.glloyd_fold](../data/results/claims.md#L.fig2.glloyd_fold)).
 # * *Other measures* of a clustering (Figures 6 to 8): mostly ties. The *silhouette* compares how near a record is to
 #   its own cluster and to the next one, *Davies-Bouldin* the width of clusters with their distance; *centroid error*
 #   is the squared distance to the best centres. (*Synth* and *Synth-K* are mixtures that we drew as the paper says, with
 #   $k$ clusters in $d$ columns and in the plane.)
-# * *Step against Constant* ([L.fig5.constant](../data/results/claims.md#L.fig5.constant)): Step loses three cells, all
+# * *Step against Constant* ([L.fig5.constant](../data/results/claims.md#L.fig5.constant)): Step loses three of 42, all
 #   with α = 2. There its first radius, which should be the wider one, is the narrower one (the last check)
 #   and drops records that Constant keeps. At the α = 0.8 of the paper Step wins or ties.
 #
@@ -994,17 +1064,24 @@ def losses(n, d):
 by_n = {n: np.array(list(losses(n, 2))) for n in (100, 300, 1000, 3000)}
 by_d = {d: np.array(list(losses(2000, d))) for d in (2, 8, 32, 64)}
 privacy, lost = experiments.privacy_and_start(by_n, by_d)
-check(privacy[0] > 1.3 > 1.2 > privacy[1], "few records: privacy costs")
-check(lost[1] > max(0.25, lost[0]), "many columns: often the start alone")
+check(
+    privacy[0] > 1.3 > 1.2 > privacy[1],
+    "privacy costs a factor with few records, and little with many",
+)
+check(
+    lost[1] > max(0.25, lost[0]),
+    "in many columns the start alone doubles the cost more often",
+)
 
 # %% tags=["hide-input"]
 fig, axes = plt.subplots(1, 2, figsize=(8.4, 3.6))
 _ = draw.plot_breaks(axes, by_n, by_d)
-headline(fig, "Few records: privacy costs. Many columns: the start, too")
+few = f"Privacy costs a factor of {privacy[0]:.1f} with {min(by_n)} records"
+headline(fig, few + f", {privacy[1]:.1f} with {max(by_n)}")
 show(fig, "Cost of privacy falls with n, cost of the start rises with d")
 
 # %% [markdown]
-# **Read the figure.** Medians of 30 data sets, bands from 10 to 90 %. Both runs have the same public
+# **Read the figure.** Medians of 30 data sets, bars from 10 to 90 %. Both runs have the same public
 # start. So circles (FastLloyd over exact Lloyd) are what privacy costs, and squares (exact Lloyd over
 # k-means from the true means) are what the start costs, with no noise at all. Left: with 100 records, 20
 # a group, privacy more than doubles the cost; with 3000 it is nearly free, and what is left is the
@@ -1012,12 +1089,12 @@ show(fig, "Cost of privacy falls with n, cost of the start rises with d")
 # without a centre of its own; then exact Lloyd ends several times above k-means, too. Privacy comes on
 # top (the noise of a sum grows with $\sqrt d$), but as a factor on a cost that the start has multiplied
 # already, so the blue line falls again. Who compares FastLloyd with k-means alone blames privacy for all
-# of it. The bands are wide: a private run may end in another optimum than the exact one, a better or a
+# of it. The bars are long: a private run may end in another optimum than the exact one, a better or a
 # worse one.
 #
 # ## 14. The better release
 #
-# The same guarantee buys more. Three rungs; each run has a ledger of its own, and adds up to the same ε:
+# The same guarantee buys more, in three steps; each run has a ledger of its own, and adds up to the same ε:
 #
 # 1. **Find the data first.** In few columns one noised histogram shows where the records are: sensitivity
 #    1, whatever the radius. k-means on its cells costs nothing more.
@@ -1028,24 +1105,25 @@ show(fig, "Cost of privacy falls with n, cost of the start rises with d")
 #    so that its cells are finer: five releases, and not all of the gain is over-clustering. This is
 #    `fastlloyd.plan_overclustered`, or `FastLloydKMeans(method="overclustered")`.
 #
-# **Predict.** Three times as many groups as so far, 3000 records. Which rung gains most? And how many
+# **Predict.** Three times as many groups as so far, 3000 records. Which step gains most? And how many
 # releases does it make? (FastLloyd makes one in each round.)
 
 # %%
 ladder = experiments.ladder(3 * K, EPSILON, seeds("ladder", N_RUNGS))
 display(ladder.round(2))
-check((ladder["epsilon"] <= EPSILON * (1 + 1e-6)).all(), "one guarantee")
-check((np.diff(ladder["NICV ratio"]) < 0).all(), "each rung gains")
-check(ladder["high"].iloc[-1] < 0.9, "the last one, beyond chance")
+check((ladder["epsilon"] <= EPSILON * (1 + 1e-6)).all(),
+      "all have one guarantee")  # fmt: skip
+check(ladder["high"].iloc[1] < 1, "the histogram gains, beyond chance")
+check(ladder["high"].iloc[-1] < 0.9, "the last one gains a tenth at least")
 
 # %% [markdown]
 # **Read the table.** NICV over FastLloyd's (geometric mean over 12 draws of the data, with its 95 %
-# interval): most is gained by looking for the data first, with a single release. On data sets that
-# nobody tuned it on, and in many columns, where other releases take the place of the histogram (the mean
-# and the spread of each column, *moments*; and *votes*, each record's for the nearest of many public
-# candidates): [B.central.fresh](../data/results/claims.md#B.central.fresh). Against PE-means, a
-# rival of 2026 whose records vote for public candidates, and the winners breed the next ones:
-# [B.central.pe](../data/results/claims.md#B.central.pe). With `n_clusters="auto"` the server reads $k$
+# interval): most is gained by looking for the data first, with a single release. Whether the cut alone gains
+# anything, 12 draws cannot tell. In many columns other releases take the place of the histogram: the mean
+# and the spread of each column (*moments*), and *votes*, each record's for the nearest of many public
+# candidates; how it does on data sets made later says
+# [B.central.fresh](../data/results/claims.md#B.central.fresh), and against other libraries notebook
+# [05](05_side_by_side.ipynb). With `n_clusters="auto"` the server reads $k$
 # off the same releases; [B.k.elbow](../data/results/claims.md#B.k.elbow) says where that fails.
 #
 # *Tried in vain:* more budget for the histogram, fewer rounds, stronger shrinkage, and more:
@@ -1056,44 +1134,74 @@ check(ladder["high"].iloc[-1] < 0.9, "the last one, beyond chance")
 # Everything above was **teaching mode**: one seed, reproducible, private against nobody who knows it.
 # **Secure mode** takes keys and discrete noise from the operating system and accepts no seed. The
 # estimator `FastLloydKMeans` takes a table (or one per hospital) in its own units, and bounds that you
-# know *without looking at the data*. Here: tumours of 569 patients, four hospitals. With a file of
-# your own, the first line is `table = pd.read_csv("patients.csv")`; the last column says who owns the
+# know *without looking at the data*. Here: tumours of 569 patients, four hospitals, and limits of 0 and 40,
+# round and wide. δ is $10^{-6}$, said expressly. The default is the paper's $1/(n\ln n)$: a mechanism that
+# publishes each record with that probability exposes somebody in 15 % of its runs (printed below). With a
+# file of your own, the first line is `table = pd.read_csv("patients.csv")`; the last column says who owns the
 # row. Read the plan before you run:
 #
 # * **Is the noise small against what you look for?** *predicted* is the mean squared distance by which
-#   noise moves a centre, in a box of side 2. Its root (here about 0.04) should be well below half the
+#   noise moves a centre, here in units of the spread of the data. Its root (printed above the plan) should be well below half the
 #   gap between groups.
 # * **Is the budget what was agreed**, for the right unit (one row!), and is one ledger used for all runs on
 #   these data?
 
 # %%
-from importlib.util import find_spec
-
-from sklearn.datasets import load_breast_cancer
-
-from fedclust_helpers.datasets import scale_to_box
-from fedclust_helpers.estimators import FastLloydKMeans
-
 table = load_breast_cancer(as_frame=True).data.iloc[:, :2]
 table["hospital"] = [f"hospital {i % 4}" for i in range(len(table))]
-low, high, kinds = np.array([5, 5]), np.array([30, 40]), 2  # public
+low, high, kinds = np.array([0, 0]), np.array([40, 40]), 2  # public
 secure = find_spec("opendp") is not None  # pip install 'fedclust[secure]'
 mode = dict(mode="secure") if secure else dict(mode="teaching", seed=SEED)
 rows = [part.iloc[:, :2] for _, part in table.groupby("hospital")]
 boxed = [scale_to_box(part, low, high) for part in rows]
 room = simulate(boxed, "masked", noise_from="clients", **mode)
-bounds = dict(lower=low, upper=high)
-model = FastLloydKMeans(kinds, epsilon=EPSILON, **bounds, **mode)
-fl.plan(room, n_clusters=kinds, epsilon=EPSILON)
+asked = {"epsilon": EPSILON, "delta": DELTA}
+real = fl.plan_overclustered(room, n_clusters=kinds, **asked)
+for delta in (fl.default_delta(len(table)), DELTA):
+    somebody = 1 - (1 - delta) ** len(table)
+    print(f"δ = {delta:.1e} may expose somebody in {somebody:.2%} of runs")
+print(f"noise moves a centre by about {real.predicted_error**0.5:.2f}")
+real
 
 # %%
-model.fit(table, clients="hospital")  # plans, runs, charges its ledger
-print("private against everybody:", model.result_.private)
+asked |= {"lower": low, "upper": high}
+better, box = {"method": "overclustered"}, np.vstack(boxed)
+model = FastLloydKMeans(kinds, **asked, **better, **mode)
+_ = model.fit(table, clients="hospital")  # plans, runs, charges
+best = fit(box, None, kinds, rng=stream("solutions"))
+
+
+def taught(seed, **method):
+    """Centres of a teaching run, and their cost over that of k-means."""
+    how = {"mode": "teaching", "seed": seed}
+    run = FastLloydKMeans(kinds, **asked, **method, **how)
+    found = run.fit(table, clients="hospital").cluster_centers_
+    return found, nicv(box, scale_to_box(found, low, high)) / nicv(box, best)
+
+
+found, times = taught(SEED, **better)
+for name, method in (("section 14", better), ("FastLloyd", {})):
+    over = np.array([taught(seed, **method)[1] for seed in range(12)])
+    print(f"{name}: median {np.median(over):.2f}; > 1.35:", sum(over > 1.35))
+
+# %%
+print("centres of the teaching run:", found.round(1).tolist())
 spent = model.ledger_.epsilon(model.result_.delta)
-check(spent <= EPSILON * (1 + 1e-6), "no more than was asked")
-check(model.result_.private == secure, "no seed, nothing to warn of")
+check(spent <= EPSILON * (1 + 1e-6), "the run costs no more than was asked")
+check(model.result_.private == secure, "no seed takes its noise away")
+
+# %% tags=["hide-input"]
+fig, ax = plt.subplots(figsize=(5.4, 4.0))
+_ = draw.plot_table(ax, table, found, (best + 1) / 2 * (high - low) + low)
+_ = ax.set_title(f"Tumours at ε = {EPSILON:g}: {times:.2f} times k-means")
+show(fig, "Tumours by radius and texture, centres of both kinds of k-means")
 
 # %% [markdown]
+# **Read the figure.** Blue: centres of a teaching run of the plan above, in the units of the table (the secure
+# run differs each time). Crosses: k-means without privacy. Nobody in the protocol could draw it. The better
+# release of section 14 is used, for a reason that is printed: of twelve seeds FastLloyd ends far above k-means
+# more often. In wide bounds its start often lies where there is no data.
+#
 # **Who saw what.** The server: words. Each hospital: the noised totals and, from them, the centres;
 # its own number of rows outside the bounds is in `model.clipped_counts_` (for its eyes only: many mean
 # that the bounds are wrong). Everybody: the centres, `model.cluster_centers_`. Labels come from
@@ -1157,8 +1265,10 @@ for alpha in (0.2, 0.4, 0.6, 0.8, 1.0, 1.5, 2.0):
 # %% tags=["solution"]
 ledgers = acc.gdp_epsilon(mu_replace, run.delta), tuned.epsilon(run.delta)
 print(f"1: {mu_replace / mu:.2f} μ; ε in 1 and 5:", np.round(ledgers, 2))
-check(1.6 < mu_replace / mu < 2, "1: not quite twice: the counts")
-check(2.5 < ledgers[1] / EPSILON < 4, "5: about sqrt(7) times μ")
+check(1.6 < mu_replace / mu < 2,
+      "1: replace-one costs between 1.6 and 2 times μ")  # fmt: skip
+check(2.5 < ledgers[1] / EPSILON < 4,
+      "5: seven runs cost 2.5 to 4 times the ε of one")  # fmt: skip
 
 # %% [markdown]
 # ## Recap

@@ -1,7 +1,8 @@
 """What a notebook's lesson stands on: its settings, its checks, its named random streams.
 
-A reader may change every setting. For the settings that a notebook was made with, a check that
-does not hold is an error, and the tests find it; for all others it is a remark.
+A check that holds prints what it checked. A reader may change every setting: for those that a
+notebook was made with, a check that does not hold is an error, which the tests find; for all others
+it is a remark. So its text is a sentence that is true when the check holds.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ class Tools(NamedTuple):
     """What `Lesson.begin` gives to a notebook."""
 
     check: Callable[[object, str], None]
-    """``check(condition, "what should hold")``"""
+    """``check(condition, "a sentence that is true when it holds")``; prints each sentence once."""
 
     stream: Callable[[str], np.random.Generator]
     """``stream("name")``: a generator of its own for each named experiment."""
@@ -70,8 +71,13 @@ class Lesson:
         for name, value in changed.items():
             print(f"{name} is {value} here; the text was written for {self.settings[name]}.")
 
+        said: set[str] = set()
+
         def check(condition: object, text: str) -> None:
             if condition:
+                if text not in said:
+                    print("✓ " + text)
+                said.add(text)
                 return
             if not changed:
                 raise AssertionError(text)

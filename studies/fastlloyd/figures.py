@@ -14,7 +14,6 @@ from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 from scipy.stats import norm
 
-from fedclust_helpers.accounting import gdp_delta
 from studies.bench import plots
 from studies.bench.style import (
     BLUE,
@@ -122,32 +121,6 @@ def plot_changes(ax: Axes, cases: ArrayLike) -> Axes:
     return plots.finish(ax, "", "change caused by one record, in units of η", "% of cases", **ends)
 
 
-# --- Gaussian differential privacy, errors --------------------------------------------------------
-
-
-def plot_hockey_stick(
-    ax: Axes, simulated: Callable[[float, float], float], *, smallest: float = 1e-6
-) -> Axes:
-    """delta(epsilon) by formula (lines), and by `simulated(mu, epsilon)` (marks), for three mu."""
-    grid = np.linspace(0, 4, 161)
-    for mu, style in ((0.5, "^:"), (1.0, "s--"), (2.0, "o-")):
-        formula = np.array([gdp_delta(mu, e) for e in grid])
-        formula[formula < smallest] = np.nan
-        ax.plot(grid, formula, style[1:], color=DARK, label=f"μ = {mu:g}")
-        at = mu * np.arange(3)
-        ax.plot(at, [simulated(mu, e) for e in at], style[0], color=BLUE)
-    return plots.finish(ax, "", "ε", "δ", log="y", names="ends")
-
-
-def plot_printed(ax: Axes, printed: Mapping[int, float]) -> Axes:
-    """The printed error over the simulated one, and over it and k, for each number of clusters."""
-    k, ratio = np.array(list(printed)), np.array(list(printed.values()))
-    ax.plot(k, k, **THEORY)
-    ax.plot(k, ratio, "s", color=DARK, label="as printed")
-    ax.plot(k, ratio / k, "o", color=BLUE, label="corrected")
-    return plots.finish(ax, "", "clusters k", "formula / simulated error", xticks=k, names="ends")
-
-
 # --- the wire -------------------------------------------------------------------------------------
 
 
@@ -251,11 +224,14 @@ COUNTED = r"better in (?P<better>\d+), worse in (?P<worse>\d+), tie in (?P<tie>\
 
 
 def plot_wins(ax: Axes, claims: pd.DataFrame) -> Axes:
-    """Share of cells decided for and against each claim that counts cells; the rest are ties.
+    """Share of comparisons decided for and against each claim that counts them; the rest are ties.
 
-    `claims` has the columns of `studies.claims`.
+    `claims` has the columns of `studies.claims`. Of two rivals in one figure of the paper only the
+    harder one, GLloyd, is drawn.
     """
-    claims = claims[claims["statement"].str.contains("FastLloyd") | claims["where"].eq("Fig. 5")]
+    said = claims["statement"]
+    easy = said.str.contains("sulloyd", case=False) & claims["where"].ne("Fig. 4")
+    claims = claims[(said.str.contains("FastLloyd") | claims["where"].eq("Fig. 5")) & ~easy]
     cells = claims["found"].str.extract(COUNTED).dropna().astype(int)
     total, rows = cells.sum(axis=1), np.arange(len(cells))[::-1]
     ax.hlines(rows, 0, 100, color=PALE, linewidth=0.8, zorder=0)
@@ -264,8 +240,10 @@ def plot_wins(ax: Axes, claims: pd.DataFrame) -> Axes:
     named = claims.loc[cells.index]
     said = named["statement"].replace(SHORT, regex=True).tolist()
     texts = [f"{w}: {s} ({n})" for w, s, n in zip(named["where"], said, total, strict=True)]
-    ax.set_yticks(rows, texts, fontsize=9)
-    plots.finish(ax, "", "% of cells", xlim=(-3, 103))
+    ax.set_yticks(rows, texts, fontsize=10)
+    lost, level = (cells[c].sum() / total.sum() for c in ("worse", "tie"))
+    title = f"FastLloyd loses {lost:.0%} of these comparisons, and {level:.0%} are level"
+    plots.finish(ax, title, "% of comparisons", xlim=(-3, 103))
     ax.legend(loc="upper center", bbox_to_anchor=(0.3, -0.1), ncols=2)
     return ax
 
@@ -274,20 +252,35 @@ def plot_breaks(axes: Any, *by: Mapping[int, ArrayLike]) -> Any:
     """Costs of privacy and of the start against records (left) and columns (right).
 
     Each of `by` maps a size to (n_sets, 2) factors on the cost of each data set: that of privacy
-    and that of the start. Drawn as medians with bands from 10 to 90 %.
+    and that of the start. Drawn as medians with bars from 10 to 90 %, those of the start a little
+    to the right.
     """
     looks = {"privacy": Look("privacy", BLUE), "start": Look("start", DARK, "s--")}
     quantiles, ends = (0.1, 0.5, 0.9), [1.0]
     for ax, found, label in zip(axes, by, ("records n", "columns d"), strict=True):
         ax.axhline(1, **THEORY)
         factors = np.stack([np.asarray(v, dtype=np.float64) for v in found.values()])
-        pair = dict(zip(looks, np.moveaxis(factors, 2, 0), strict=True))
-        plots.curves(ax, list(found), pair, looks, quantiles=quantiles)
+        for (name, look), factor, aside in zip(
+            looks.items(), np.moveaxis(factors, 2, 0), (1.0, 1.07), strict=True
+        ):
+            at = aside * np.array(list(found), dtype=np.float64)
+            how: dict[str, Any] = {"interval": "bars", "quantiles": quantiles}
+            plots.curves(ax, at, {name: factor}, [look], **how)
         plots.finish(ax, "", label, log="xy", xticks=list(found))
         plots.ticks(ax, [0.5, 1, 2, 5, 10, 20, 50], "y")
         ends.extend(plots.spread(np.moveaxis(factors, 1, 2), quantiles).ravel())
     for ax in axes:
         ax.set_ylim(0.9 * min(ends), 1.2 * max(ends))
+        plots.label_lines(ax)
     axes[0].set_ylabel("factor on NICV (log)")
-    axes[0].legend(title="cost of", loc="upper right")
     return axes
+
+
+def plot_table(ax: Axes, table: pd.DataFrame, found: ArrayLike, best: ArrayLike) -> Axes:
+    """Rows of a table by its first two columns, released centres, and those without privacy."""
+    rows = table.iloc[:, :2]
+    plots.cloud(ax, rows.to_numpy(), size=9)
+    plots.centers(ax, found, BLUE, label="released")
+    plots.crosses(ax, best, label="without privacy")
+    ax.set_aspect("auto")
+    return plots.finish(ax, "", *rows.columns, names="upper right")

@@ -6,7 +6,7 @@ from studies.bench.lesson import Lesson
 
 LESSON = Lesson(
     settings={
-        "SEED": 2025, "EPSILON": 1.0, "K": 5, "N": 2000,
+        "SEED": 2025, "EPSILON": 1.0, "DELTA": 1e-6, "K": 5, "N": 2000,
         "N_GUESSES": 60, "N_SCORES": 300, "N_CASES": 1500, "N_DRAWS": 400_000, "N_AUDIT": 1000,
         "N_SETS": 30, "N_RUNGS": 12,
     },

@@ -354,19 +354,16 @@ def plot_choice(
     flip_rate: float,
     sizes: Mapping[str, ArrayLike],
     min_size: int,
-    curve: tuple[ArrayLike, ArrayLike, ArrayLike],
-    accuracy: float,
     title: str,
 ) -> Any:
-    """One run with a chosen B and epsilon: flipped identifiers, cluster sizes, accuracy against B.
+    """One run with a chosen B and epsilon: flipped identifiers and cluster sizes.
 
     `sigmas` and `wrong` (s,) are the noise of an identifier and the probability of a wrong one;
-    `sigma` (0: none) is the noise of this run, `flip_rate` the share of identifiers it changed,
-    `accuracy` its own; `sizes` map two names to mean cluster sizes (k,), as clients choose and as
-    the server uses them; `min_size` is B. `curve` holds B, lowest and highest accuracy (b,) from
-    the table that was computed before.
+    `sigma` (0: none) is the noise of this run, `flip_rate` the share of identifiers it changed;
+    `sizes` map two names to mean cluster sizes (k,), as clients choose and as the server uses them;
+    `min_size` is B.
     """
-    left, middle, right = plots.panels(axes)
+    left, middle = plots.panels(axes)
     live: dict[str, Any] = {"color": RED, "markersize": 11, "markeredgecolor": "white"}
     left.plot(sigmas, wrong, color=BLUE)
     left.plot(max(sigma, float(np.min(sigmas))), flip_rate, "o", **live)
@@ -380,10 +377,5 @@ def plot_choice(
     middle.axhline(min_size, **DASHED)
     text = ("2  clients per round", "cluster, largest first (dashed: B)")
     plots.finish(middle, *text, xticks=range(k), names="upper right")
-    b, low, high = (np.asarray(v) for v in curve)
-    plots.curves(right, b, {"": np.stack([low, high], axis=1)}, (Look("_table", BLUE, "-"),))
-    right.plot(min_size, accuracy, "o", **live)
-    third = (f"3  accuracy {accuracy:.2f}", "threshold B", "accuracy")
-    plots.finish(right, *third, ylim=(0, 1), xticks=b)
     plots.headline(axes, title)
     return axes

@@ -141,8 +141,9 @@ def rung(runs: Sequence[tuple[Any, Any]], before: ArrayLike | None) -> tuple[NDA
         f" reach {noise.sensitivity:.2f}, epsilon {epsilon:.3f}\n  accuracy {scores.mean():.2f}"
     )
     if before is not None:
-        gain = metrics.mean_ci(scores - np.asarray(before))
-        text += f", gain {gain.mean:.2f} ± {gain.half_width:.2f}"
+        gain = scores - np.asarray(before)
+        text += f", gain {gain.mean():.2f}"
+        text += f" ± {metrics.mean_ci(gain).half_width:.2f}" if len(gain) > 1 else ""
     return scores, text
 
 

@@ -50,7 +50,7 @@ def accuracy_table(
     made: LabelledFederation, *, sizes: Sequence[int], epsilons: Sequence[float],
     cohort: int, n_rounds: int, seeds: Sequence[int],
 ) -> pd.DataFrame:  # fmt: skip
-    """Accuracy for every B, epsilon and kind of identifiers: what the widget shows as a band.
+    """Accuracy for every B, epsilon and kind of identifiers: what the page shows below the picture.
 
     `made` has groups; `sizes` are thresholds B (0 is DP-IFCA), `epsilons` totals at delta = 1e-3,
     one client, replace-one. Columns: identifiers, epsilon, B, seed, accuracy, and the clients moved
@@ -68,25 +68,20 @@ def accuracy_table(
 
 
 def rebalancing_run(
-    axes: Any, made: LabelledFederation, table: pd.DataFrame, *, min_size: int, epsilon: float,
+    axes: Any, made: LabelledFederation, *, min_size: int, epsilon: float,
     identifiers: Identifiers, cohort: int, n_rounds: int, seed: int,
 ) -> Any:  # fmt: skip
-    """Run RR-Cluster once and draw flipped identifiers, cluster sizes and accuracy.
+    """Run RR-Cluster once; draw flipped identifiers and cluster sizes, with its accuracy above.
 
     Every call is one run of (epsilon, 1e-3)-DP, one client, replace-one, in teaching mode: not
     private against anyone who knows the seed. With ``identifiers="exact"`` it isn't private at all.
 
-    `table` is from `accuracy_table` and must hold `epsilon` and `identifiers`; min_size is B,
-    0 for DP-IFCA.
+    min_size is B, 0 for DP-IFCA.
     """
-    part = table[(table["identifiers"] == identifiers) & (table["epsilon"] == epsilon)]
-    if part.empty:
-        raise ValueError("table must hold rows of this epsilon and identifiers")
     result, known, accuracy = _train(
         made, min_size=min_size, epsilon=epsilon, identifiers=identifiers, cohort=cohort,
         n_rounds=n_rounds, seed=seed,
     )  # fmt: skip
-    spread = part.groupby("B")["accuracy"].agg(["min", "max"])
     sigma = 0.0 if identifiers == "exact" else result.plan.mechanisms[0][0].std
     total = "no ε: exact identifiers" if identifiers == "exact" else f"ε = {epsilon:g}"
     return plot_choice(
@@ -96,8 +91,9 @@ def rebalancing_run(
             "as chosen": np.mean(known.true_sizes, axis=0),
             "as used": result.sizes.mean(axis=0),
         },
-        min_size=min_size, curve=(spread.index, spread["min"], spread["max"]), accuracy=accuracy,
-        title=f"B = {min_size}, {total}: {result.moved.mean():.2g} clients moved per round",
+        min_size=min_size,
+        title=f"B = {min_size}, {total}: {result.moved.mean():.2g} clients moved per round,"
+        f" accuracy {accuracy:.2f}",
     )  # fmt: skip
 
 
@@ -109,7 +105,7 @@ def explore(
 
     def draw(axes: Any, B: int, epsilon: float, identifiers: Identifiers) -> Any:
         chosen: dict[str, Any] = {"epsilon": epsilon, "identifiers": identifiers}
-        return rebalancing_run(axes, made, table, min_size=B, **chosen, **fixed)
+        return rebalancing_run(axes, made, min_size=B, **chosen, **fixed)
 
     most, epsilons = int(table["B"].max()), sorted(table["epsilon"].unique())
     controls = {
@@ -117,4 +113,4 @@ def explore(
         "epsilon": widgets.choice([(f"{e:g}", e) for e in epsilons], ordered=True),
         "identifiers": widgets.choice([("noised", "corrected"), ("exact", "exact")]),
     }
-    return widgets.explore(draw, controls, (9.6, 3.4), 3)
+    return widgets.explore(draw, controls, (7.4, 3.5), 2)

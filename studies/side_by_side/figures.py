@@ -60,6 +60,10 @@ def plot_conversion(ax: Axes, epsilons: ArrayLike, lines: Mapping[str, ArrayLike
     return ax
 
 
+FOUR = ("overclustered", "fastlloyd", "sketch", "alg1")
+"""Methods that most figures are about."""
+
+
 def plot_maps(
     axes: Any, points: ArrayLike, found: Mapping[tuple[str, str], tuple[Any, float]],
     best: ArrayLike,
@@ -78,12 +82,19 @@ def plot_excess(
     ax: Axes, table: pd.DataFrame, x: str, keys: Sequence[tuple[str, str]], title: str,
     label: str, *, level: float | None = 0.05, log: str = "xy", **where: Any,
 ) -> Axes:  # fmt: skip
-    """Excess cost over n, d, k or epsilon, one line for each trust model and algorithm."""
+    """Median excess cost over n, d, k or epsilon, one line for each trust model and algorithm.
+
+    Bars are 95 % intervals of the mean.
+    """
     lines = {}
     for trust, method in keys:
-        values = curve(table, trust, method, x, **where)
+        values = curve(table, trust, method, x, value="median", **where)
         if len(values):
             lines[trust, method] = (values - 1).clip(lower=SMALLEST)
+            mean, half = (curve(table, trust, method, x, value=v, **where)
+                          for v in ("over_optimum", "ci95"))  # fmt: skip
+            low, high = ((mean + side * half.fillna(0) - 1).clip(SMALLEST) for side in (-1, 1))
+            ax.vlines(values.index, low, high, color=LOOKS[trust, method].color, linewidth=1)
     plots.curves(ax, None, lines, {key: LOOKS[key] for key in lines}, markersize=5)
     if level is not None:
         ax.axhline(level, **DASHED)

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import norm
 
 from fedclust_helpers.accounting import gdp_delta
+from fedclust_helpers.metrics import nicv
 from studies.bench import plots, style
 from studies.bench.plots import finish, note
 from studies.bench.style import BLUE, DARK, GREY, MUTED, PALE, RED, THEORY, TRUST
@@ -269,9 +270,10 @@ def plot_delta_curves(ax: Axes, mus: Sequence[float]) -> Axes:
     for mu in mus:
         deltas = np.array([gdp_delta(mu, epsilon) for epsilon in epsilons])
         ax.plot(epsilons, deltas, color=DARK, linewidth=1.4, label=f"_{mu:g}")
-        last = int(np.flatnonzero(deltas > 1e-7)[-1])  # the name stands left of here, or below
-        away = (-4, 0 if last < len(epsilons) - 1 else -12)
-        note(ax, f"μ = {mu:g}", (epsilons[last], deltas[last]), away, ha="right")
+        at = int(np.flatnonzero(deltas > 3e-7)[-1])  # the name stands right of the curve, or above
+        inside = at < len(epsilons) - 1
+        side: dict[str, Any] = {"ha": "left" if inside else "right"}
+        note(ax, f"μ = {mu:g}", (epsilons[at], deltas[at]), (5, 2) if inside else (0, 13), **side)
     return finish(
         ax, "One noise has many (ε, δ): a curve for each μ", "ε", "δ", log="y",
         yticks=10.0 ** np.arange(-8, 1, 2), ylim=(1e-8, 1),
@@ -313,7 +315,11 @@ def plot_step(
     ax: Axes, points: ArrayLike, start: ArrayLike, exact: ArrayLike, noised: ArrayLike
 ) -> Axes:
     """One Lloyd step: public start (circles), exact means (crosses), released means (squares)."""
-    title = "One private step (squares) lands\nnear the exact means (crosses)"
+    missed = np.linalg.norm(np.asarray(noised) - np.asarray(exact), axis=1)
+    low, high = missed.min(), missed.max()
+    title = (
+        f"One private step (squares) misses the exact\nmeans (crosses) by {low:.2f} to {high:.2f}"
+    )
     _released(ax, points, noised, exact, title)
     plots.centers(ax, start, "white", size=60, edgecolor=DARK, zorder=3)
     arrow = {"arrowstyle": "->", "color": MUTED, "linewidth": 1, "shrinkA": 5, "shrinkB": 5}
@@ -323,9 +329,15 @@ def plot_step(
 
 
 def plot_private_clusters(
-    ax: Axes, points: ArrayLike, centers_: ArrayLike, reference: ArrayLike, *, epsilon: float,
-    nicv: float, nicv_reference: float,
+    ax: Axes, points: ArrayLike, centers_: ArrayLike, reference: ArrayLike, *, start: ArrayLike,
+    epsilon: float,
 ) -> Axes:  # fmt: skip
-    """Released centres (squares) over non-private ones (crosses), with both costs in the title."""
-    title = f"ε = {epsilon:g}: NICV {nicv:.4f}\nwithout noise: {nicv_reference:.4f}"
-    return _released(ax, points, centers_, reference, title)
+    """Public start (circles), released centres (squares), those without noise (crosses).
+
+    The title has the costs of both.
+    """
+    released, plain = (nicv(points, m) for m in (centers_, reference))
+    title = f"ε = {epsilon:g}: NICV {released:.4f}\nwithout noise: {plain:.4f}"
+    _released(ax, points, centers_, reference, title)
+    plots.centers(ax, start, "white", size=40, edgecolor=DARK, zorder=3)
+    return ax

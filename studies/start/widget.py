@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
-from fedclust_helpers import fastlloyd, federation, kmeans, metrics
+from fedclust_helpers import fastlloyd, federation, kmeans
 from fedclust_helpers._validation import check_int
 from studies.bench import widgets
 from studies.start.figures import plot_private_clusters
@@ -37,10 +37,8 @@ def private_clusters(
     result = fastlloyd.run(ideal, plan)
     reference = kmeans.lloyd(clients.points, start, n_rounds=N_ROUNDS)
     return plot_private_clusters(
-        ax, clients.points, result.centers, reference, epsilon=epsilon,
-        nicv=metrics.nicv(clients.points, result.centers),
-        nicv_reference=metrics.nicv(clients.points, reference),
-    )  # fmt: skip
+        ax, clients.points, result.centers, reference, start=start, epsilon=epsilon
+    )
 
 
 def explore(clients: federation.ClientData, *, seed: int) -> Any:

@@ -102,11 +102,11 @@ CASES = {
         {"n": 1e9, "epsilon": 1.0, "depth": 4},
     ),
     "rr": Case(
-        rr.rebalancing_run, rr.explore, (DIGITS, TABLE),
+        rr.rebalancing_run, rr.explore, (DIGITS,),
         {"min_size": 5, "epsilon": 30.0, "identifiers": "exact", "seed": 1, **SHORT},
         {"seed": (-1,), "min_size": (7,)},
-        {"seed": 1, **SHORT}, {"B": 2, "epsilon": 30.0, "identifiers": "corrected"},
-        {"B": 4, "epsilon": 30.0, "identifiers": "exact"}, 3,
+        {"table": TABLE, "seed": 1, **SHORT}, {"B": 2, "epsilon": 30.0, "identifiers": "corrected"},
+        {"B": 4, "epsilon": 30.0, "identifiers": "exact"}, 2,
     ),
     "side": Case(
         side.dials, side.explore, (), {"n": 3000, "d": 2, "k": 5, "epsilon": 1.0, "seed": 1},
