@@ -105,6 +105,15 @@ def test_the_general_bound_holds_for_any_pure_randomiser():
             assert exact <= acc.shuffled_delta(3, local, share * local) + 1e-12
 
 
+def test_one_data_set_of_the_others_is_a_lower_bound_at_any_size():
+    for n, ones in ((10, 3), (500, 499), (100_000, 0)):
+        found = acc.binary_delta(n, 1.5, 0.1, ones=ones)
+        assert 0 <= found <= acc.shuffled_delta(n, 1.5, 0.1) + 1e-16 * n
+    assert acc.binary_delta(500, 1.5, 0.1, ones=499) <= acc.binary_delta(500, 1.5, 0.1)
+    # what the theorem tells the observer besides costs no more than a third of epsilon
+    assert acc.binary_delta(1000, 1.0, 0.1) > acc.shuffled_delta(1000, 1.0, 0.15)
+
+
 def test_extremes_stay_finite_and_claim_nothing():
     assert acc.shuffled_epsilon(10, 1000.0, DELTA) == pytest.approx(1000.0)
     assert acc.local_epsilon_for(10, 50.0, DELTA) == 50.0
