@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_kmeans import KINDS, SHAPES, instance, near_ties, typical_radius
+from test_kmeans import KINDS, SHAPES, instance, typical_radius
 
 from fedclust_helpers import _fast, _nearest, kmeans
 from fedclust_helpers.client_statistics import CUT_RELATIVE_SUMS_AND_COUNTS
@@ -155,19 +155,6 @@ def test_the_oracle_is_the_same_bits(both, n_answers):
     same(both(spectrum))
     same(both(lambda: (public_coins(2**64 - 5, users), public_coins(7, users[::-3]))))
     same(both(lambda: BucketHash(16, rng=np.random.default_rng(2))(users.astype(np.uint64) << 33)))
-
-
-@needs_numba
-def test_large_calls_take_the_loops_and_small_ones_do_not():
-    points, centers = instance(2**15, 2, 4)
-    assert _fast.fast(_fast.nearest, _fast.LEAST) is not None
-    assert _fast.fast(_fast.nearest, _fast.LEAST - 1) is None
-    target = _nearest.NearestTarget(centers)
-    assert target._by_loops(points, 0.5) is not None and target._by_loops(points[:9], 1.0) is None
-    assert target._by_loops(points * 1e200, 0.5) is None  # numbers that the loops leave to NumPy
-    assert target._by_loops(points, 1e-200) is None
-    points, centers = near_ties(2**12, 16, 40)
-    assert _nearest.NearestTarget(centers)._by_loops(points, 1.0) is None  # a product is faster
 
 
 def test_nothing_is_imported_or_compiled_at_import_and_a_setting_switches_it_off():

@@ -159,7 +159,7 @@ def test_a_federation_is_fixed_once_it_is_made(trust):
         for name in names:
             refuses(AttributeError, "", setattr, thing, name, None)
             refuses(AttributeError, "", delattr, thing, name)
-    total = federation.gaussian(TOTAL, "total", multiplier=100.0)
+    total = federation.gaussian(TOTAL, "total", multiplier=100.0, n_coordinates=2)
     before = simulate(mine, trust, seed=1).noisy_sum(TOTAL, (total,), round=0)
     for array in mine:
         array[:] = 1e6  # the caller's arrays are not the federation's
