@@ -96,8 +96,6 @@ def once(rng, *n_runs):
 
 AUDITS = {
     "noise": (audit.audit_noise_scale, (once, 0.0, 1.0), {"n_runs": 60, "vectorized": False}, 60),
-    "noise at once": (audit.audit_noise_scale, (once, 0.0, 1.0), {"n_runs": 60}, 60),
-    "rounds": (audit.audit_rounds, (lambda rng: [(once(rng), 0.0)], [1.0]), {"n_runs": 60}, 60),
     "canary": (
         audit.audit_release, (once, once, 0.0, 1.0, 1.0), {"n_runs": 60, "vectorized": False}, 120,
     ),

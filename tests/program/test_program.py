@@ -51,46 +51,14 @@ def asked(sigma, radius=1.0, **how):
 # --- wrong algorithms are refused, when planned or before a release that is not the plan's --------
 
 
-def radius_from_answers(public, sigma):
-    _, counts = yield asked(sigma)
-    yield asked(sigma, 1.0 + max(0.0, float(counts.max())))
+def after_one(then):
+    """One good release, then what `then` (sigma, the largest count) yields."""
 
-
-def more_rounds(public, sigma):
-    _, counts = yield asked(sigma)
-    while counts.max() > 0:
+    def steps(public, sigma):
         _, counts = yield asked(sigma)
+        yield from (request for request in then(sigma, counts.max()))
 
-
-def fewer_rounds(public, sigma):
-    for _ in range(3):
-        _, counts = yield asked(sigma)
-        if counts.max() > 0:
-            return
-
-
-def other_statistic(public, sigma):
-    _, counts = yield asked(sigma)
-    other = Release(SUMS_AND_COUNTS, [gaussian(sigma)] * 2, centers=CENTERS)
-    yield other if counts.max() > 0 else asked(sigma)
-
-
-def less_noise(public, sigma):
-    _, counts = yield asked(sigma)
-    yield asked(sigma if counts.max() == 0 else sigma / 2)
-
-
-def more_centers(public, sigma):
-    _, counts = yield asked(sigma)
-    yield asked(sigma, centers=CENTERS if counts.max() == 0 else np.zeros((30, 2)))
-
-
-def own_bound(public, sigma):
-    yield asked(sigma, bound=1e-6)
-
-
-def one_noise_too_few(public, sigma):
-    yield Release(RELATIVE_SUMS_AND_COUNTS, [gaussian(sigma)], centers=CENTERS, radius=1.0)
+    return steps
 
 
 def rounds_by_coins(public, sigma):
@@ -98,43 +66,56 @@ def rounds_by_coins(public, sigma):
         yield asked(sigma)
 
 
-def nan_in_a_later_round(public, sigma):
-    yield asked(sigma)
-    yield asked(sigma, centers=CENTERS * np.nan)
+def other(sigma):
+    return Release(SUMS_AND_COUNTS, [gaussian(sigma)] * 2, centers=CENTERS)
 
 
-WRONG = [
-    radius_from_answers, more_rounds, fewer_rounds, other_statistic, less_noise, more_centers,
-    own_bound, one_noise_too_few, rounds_by_coins, nan_in_a_later_round,
-]  # fmt: skip
+def one_noise(sigma):
+    return Release(RELATIVE_SUMS_AND_COUNTS, [gaussian(sigma)], centers=CENTERS, radius=1.0)
 
 
-@pytest.mark.parametrize("steps", WRONG, ids=lambda steps: steps.__name__)
-def test_a_wrong_algorithm_has_no_plan(steps):
+WRONG = {
+    "radius from answers": after_one(lambda s, n: [asked(s, 1.0 + max(0.0, float(n)))]),
+    "more rounds": after_one(lambda s, n: [asked(s)] * int(n > 0)),
+    "fewer rounds": after_one(lambda s, n: [asked(s)] * int(n <= 0)),
+    "other statistic": after_one(lambda s, n: [other(s) if n > 0 else asked(s)]),
+    "less noise": after_one(lambda s, n: [asked(s / 2 if n > 0 else s)]),
+    "more centers": after_one(
+        lambda s, n: [asked(s, centers=np.zeros((30, 2)) if n > 0 else CENTERS)]
+    ),
+    "own bound": after_one(lambda s, n: [asked(s, bound=1e-6)]),
+    "one noise too few": after_one(lambda s, n: [one_noise(s)]),
+    "nan in a later round": after_one(lambda s, n: [asked(s, centers=CENTERS * np.nan)]),
+    "rounds by coins": rounds_by_coins,
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_algorithm_has_no_plan(name):
     fed = room()
-    plan = Algorithm(name=steps.__name__, steps=steps).door()
+    plan = Algorithm(name=name, steps=WRONG[name]).door()
     refuses((ValueError, TypeError), "", plan, fed, **BUDGET)
     assert not fed.ledger.releases and not fed.transcript.messages
 
 
-@pytest.mark.parametrize("what", ["radius", "more", "fewer"])
-def test_what_no_dry_run_meets_the_run_refuses_before_it_is_charged(what):
-    def sly(public, sigma):
-        for _ in range(3):
-            _, counts = yield asked(sigma)
-            if counts.max() > 100:
-                if what == "fewer":
-                    return
-                yield asked(sigma, 2.0 if what == "radius" else 1.0)
-                if what == "radius":
-                    return
+# what no dry run meets, whose counts are small
+SLY = {
+    "radius": after_one(lambda s, n: [asked(s, 2.0 if n > 100 else 1.0)]),
+    "more": after_one(lambda s, n: [asked(s)] * (2 if n > 100 else 1)),
+    "fewer": after_one(lambda s, n: [asked(s)] * (0 if n > 100 else 1)),
+}
 
+
+@pytest.mark.parametrize("name", SLY)
+def test_a_run_and_a_walk_refuse_what_is_not_planned_before_it_is_charged(name):
     fed = room()
-    plan = Algorithm(name=f"sly {what}", steps=sly).door()(fed, **BUDGET)
-    with pytest.raises(PlanMismatchError, match="next one of the plan|ended before its plan"):
-        run(fed, plan)
-    assert fed.ledger.releases == plan.lines()[: len(fed.ledger.releases)]
-    assert len(fed.ledger.releases) < 3 if what != "more" else True
+    plan = Algorithm(name=f"sly {name}", steps=SLY[name]).door()(fed, **BUDGET)
+    text = "ended before its plan" if name == "fewer" else "next one of the plan"
+    # a walk has no federation behind it that would compare once more
+    answers = [(CENTERS, np.full(3, 1000.0))] * (2 if name == "more" else 1)
+    refuses(PlanMismatchError, text, Walk, fed, plan, answers)
+    refuses(PlanMismatchError, text, run, fed, plan)
+    assert fed.ledger.releases == plan.lines()[: len(answers)]
 
 
 def test_a_sloppy_author_gets_the_least_noise_all_the_same():
@@ -190,18 +171,20 @@ def test_std_is_that_of_all_shares():
 
 
 def test_a_door_speaks_of_its_arguments():
-    fed = room()
-    refuses(TypeError, r"plan\(\) missing a required argument: 'n_clusters'", fastlloyd.plan, fed,
-            epsilon=1.0)  # fmt: skip
-    refuses(TypeError, r"plan\(\) got an unexpected keyword argument 'rho'", fastlloyd.plan, fed,
-            n_clusters=2, epsilon=1.0, rho=1)  # fmt: skip
-    refuses(ValueError, "strategy must be one of step, constant", fastlloyd.plan, fed,
-            n_clusters=2, epsilon=1.0, strategy="fast")  # fmt: skip
-    refuses(TypeError, "federation must offer noisy_sum", fastlloyd.plan, None, n_clusters=2,
-            epsilon=1.0)  # fmt: skip
-    refuses(TypeError, "plan must be a Program", run, fed, None)
-    plan = fastlloyd.plan(fed, n_clusters=2, epsilon=1.0)
-    refuses(TypeError, "rng must be a", run, fed, plan, rng=7)
+    fed, given = room(), {"n_clusters": 2, "epsilon": 1.0}
+    plan = fastlloyd.plan(fed, **given)
+    for error, text, function, arguments, options in (
+        (TypeError, r"plan\(\) missing a required argument: 'n_clusters'", fastlloyd.plan, (fed,),
+         {"epsilon": 1.0}),
+        (TypeError, r"plan\(\) got an unexpected keyword argument 'rho'", fastlloyd.plan, (fed,),
+         given | {"rho": 1}),
+        (ValueError, "strategy must be one of step, constant", fastlloyd.plan, (fed,),
+         given | {"strategy": "fast"}),
+        (TypeError, "federation must offer noisy_sum", fastlloyd.plan, (None,), given),
+        (TypeError, "plan must be a Program", run, (fed, None), {}),
+        (TypeError, "rng must be a", run, (fed, plan), {"rng": 7}),
+    ):  # fmt: skip
+        refuses(error, text, function, *arguments, **options)
     assert not fed.ledger.releases
 
 
@@ -254,21 +237,6 @@ def test_a_walk_comes_back_from_its_answers_at_every_step():
             walk.go_on(answer)
         assert walk.request is None
         np.testing.assert_array_equal(walk.result(result.ledger).centers, result.centers)
-
-
-@pytest.mark.parametrize("n", [1, 2])
-def test_a_walk_stops_where_a_run_would(n):
-    """It has no federation behind it that would compare once more, nor a next release that ends."""
-
-    def sly(public, sigma):
-        _, counts = yield asked(sigma)
-        if counts.max() < 100 or n == 2:
-            yield asked(sigma, 1.0 if counts.max() < 100 else 2.0)
-
-    fed = room()
-    plan = Algorithm(name=f"sly walker {n}", steps=sly).door()(fed, **BUDGET)
-    text = "ended before its plan" if n == 1 else "next one of the plan"
-    refuses(PlanMismatchError, text, Walk, fed, plan, [(CENTERS, np.full(3, 1000.0))])
 
 
 # --- two halves of a release ----------------------------------------------------------------------
@@ -331,39 +299,35 @@ def test_a_client_may_send_several_vectors_each_to_a_group_of_its_own():
     np.testing.assert_allclose(sums[:2].sum(axis=0), updates[:, d:].sum(axis=0), atol=0.05)
 
 
-WRONG_GROUPS = {
-    "no such group": lambda chosen: chosen + 2,
-    "too few": lambda chosen: chosen[1:],
-    "no integers": lambda chosen: chosen * 0.5,
+def nobody_in_particular(chosen):
+    return np.zeros(60, dtype=int)
+
+
+REFUSED = {
+    "groups must be one of 2": [
+        {"groups": lambda chosen: chosen + 2},
+        {"groups": lambda chosen: chosen[1:]},
+        {"groups": lambda chosen: chosen * 0.5},
+    ],
+    # their sum would move by more than the two of them do together
+    "groups of the vectors of one client": [
+        {"groups": lambda chosen: np.stack([chosen, chosen], axis=1), "common": True},
+    ],
+    "sums by groups come once": [
+        {"groups": nobody_in_particular, "order": ("sums",)},
+        {"groups": nobody_in_particular, "order": ("members", "sums", "sums")},
+    ],
+    "collect": [{"groups": lambda chosen: chosen, "trust": "ideal"}],
 }
 
 
-@pytest.mark.parametrize("groups", WRONG_GROUPS.values(), ids=WRONG_GROUPS)
-def test_groups_are_one_for_each_vector(groups):
-    fed = rr_cases.federation()
-    refuses(PlanMismatchError, "groups must be one of 2", grouped(groups), fed, epsilon=5.0,
-            delta=1e-3)  # fmt: skip
-
-
-def test_two_vectors_of_one_client_are_never_in_one_group():
-    """Their sum would move by more than the two of them do together."""
-    same = grouped(lambda chosen: np.stack([chosen, chosen], axis=1), common=True)
-    fed = rr_cases.federation()
-    refuses(PlanMismatchError, "groups of the vectors of one client", same, fed, epsilon=5.0,
-            delta=1e-3)  # fmt: skip
-
-
-@pytest.mark.parametrize("order", [("sums",), ("members", "sums", "sums")])
-def test_exact_messages_are_used_once_and_after_they_were_charged(order):
-    fed = rr_cases.federation()
-    wrong = grouped(lambda chosen: np.zeros(60, dtype=int), order=order)
-    refuses(PlanMismatchError, "sums by groups come once", wrong, fed, epsilon=5.0, delta=1e-3)
-
-
-def test_identifiers_need_a_server_that_is_trusted_with_them():
-    fed = rr_cases.federation(trust="ideal")
-    refuses(TrustModelError, "collect", grouped(lambda chosen: chosen), fed, epsilon=5.0,
-            delta=1e-3)  # fmt: skip
+@pytest.mark.parametrize("text", REFUSED)
+def test_exact_messages_are_summed_once_in_groups_of_their_own_by_a_trusted_server(text):
+    for how in REFUSED[text]:
+        how = dict(how)
+        fed = rr_cases.federation(trust=how.pop("trust", "trusted"))
+        error = TrustModelError if text == "collect" else PlanMismatchError
+        refuses(error, text, grouped(**how), fed, epsilon=5.0, delta=1e-3)
 
 
 # --- users who answer for themselves --------------------------------------------------------------
@@ -401,30 +365,20 @@ def questions(public, epsilon, *, divided=True, again=False, part="right"):
     return type("Asked", (), {"n": [q.n_users for q in queries]})()
 
 
-def local(**options):
+def test_parts_of_the_users_answer_in_parallel_and_are_divided_once():
     fed = simulate(ROWS[0] / 2, "local", seed=1)
-    algorithm = Algorithm(
-        name="questions", steps=questions, search=as_given, capability="ask"
-    ).door()
-    return fed, lambda: algorithm(fed, epsilon=1.0, delta=1e-6, **options)
-
-
-def test_parts_of_the_users_answer_in_parallel():
-    fed, plan = local()
-    made = plan()
+    plan = Algorithm(name="questions", steps=questions, search=as_given, capability="ask").door()
+    how = {"epsilon": 1.0, "delta": 1e-6}
+    for wrong, text in (
+        ({"divided": False}, "divide the users first"),
+        ({"again": True}, "divided once"),
+        ({"part": "middle"}, "part 'middle' is unknown"),
+    ):
+        refuses(PlanMismatchError, text, plan, fed, **how, **wrong)
+    assert not fed.ledger.releases
+    made = plan(fed, **how)
     assert made.parts == (("left", 0.4), ("right", 0.6)) and made.n_rounds == 1
     assert made.total_epsilon == pytest.approx(1.0)
     result = run(fed, made)
     assert sum(result.n) == 200 and min(result.n) > 0
     assert result.epsilon == pytest.approx(1.0)
-
-
-@pytest.mark.parametrize(
-    ("options", "text"),
-    [({"divided": False}, "divide the users first"), ({"again": True}, "divided once"),
-     ({"part": "middle"}, "part 'middle' is unknown")],
-)  # fmt: skip
-def test_divisions_are_made_once_and_before_they_are_asked(options, text):
-    fed, plan = local(**options)
-    refuses(PlanMismatchError, text, plan)
-    assert not fed.ledger.releases
