@@ -28,7 +28,7 @@ FASTLLOYD: tuple[Mutant, ...] = (
         "fastlloyd/algorithm.py",
         'if (facts.unit, facts.adjacency) != ("point", "add/remove"):',
         "if False:",
-        "ground/test_wrong_use.py::test_a_ledger_of_another_unit_or_adjacency",
+        "ground/test_wrong_use.py::test_a_run_is_refused_before_anything_happens",
     ),
 )
 

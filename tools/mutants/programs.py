@@ -12,7 +12,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "program/session.py",
         "            if tuple(released) != self.follows.releases[at : at + len(released)]:\n",
         "            if False:\n",
-        f"{TEST}::test_a_walk_stops_where_a_run_would",
+        f"{TEST}::test_a_run_and_a_walk_refuse_what_is_not_planned_before_it_is_charged",
     ),
     mutant(
         "program-ends-before-its-plan",
@@ -20,7 +20,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "program/algorithm.py",
         "            if len(self.session.lines) < len(self.plan.releases):\n",
         "            if False:\n",
-        f"{TEST}::test_what_no_dry_run_meets_the_run_refuses_before_it_is_charged",
+        f"{TEST}::test_a_run_and_a_walk_refuse_what_is_not_planned_before_it_is_charged",
     ),
     mutant(
         "program-planned-from-one-dry-run",
@@ -68,7 +68,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "program/grouped.py",
         "        if (ordered[:, 1:] == ordered[:, :-1]).any():\n",
         "        if False:\n",
-        f"{TEST}::test_two_vectors_of_one_client_are_never_in_one_group",
+        f"{TEST}::test_exact_messages_are_summed_once_in_groups_of_their_own_by_a_trusted_server",
     ),
     mutant(
         "groups-summed-twice",
@@ -76,7 +76,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "program/grouped.py",
         "        (asked, updates, line), session.held = session.held, None\n",
         "        asked, updates, line = session.held\n",
-        f"{TEST}::test_exact_messages_are_used_once_and_after_they_were_charged",
+        f"{TEST}::test_exact_messages_are_summed_once_in_groups_of_their_own_by_a_trusted_server",
     ),
     mutant(
         "groups-state-the-size-of-one-message",
@@ -92,6 +92,6 @@ MUTANTS: tuple[Mutant, ...] = (
         "program/asking.py",
         "        if session.parts:\n",
         "        if False:\n",
-        f"{TEST}::test_divisions_are_made_once_and_before_they_are_asked",
+        f"{TEST}::test_parts_of_the_users_answer_in_parallel_and_are_divided_once",
     ),
 )

@@ -14,7 +14,7 @@ STATE: tuple[Mutant, ...] = (
         "        made = object.__new__(type(self))\n"
         "        made.__dict__.update(self.__dict__)\n"
         "        return made",
-        "ground/test_state.py::test_a_federation_is_neither_copied_nor_pickled",
+        "ground/test_state.py::test_federations_pads_and_generators_are_neither_copied_nor_pickled",
     ),
     mutant(
         "state-federations-are-pickled",
@@ -23,7 +23,7 @@ STATE: tuple[Mutant, ...] = (
         '    def __reduce_ex__(self, protocol: Any) -> NoReturn:\n        self._refuse("pickled")',
         "    def __reduce_ex__(self, protocol: Any) -> Any:\n"
         "        return object.__new__, (type(self),), self.__dict__",
-        "ground/test_state.py::test_a_federation_is_neither_copied_nor_pickled",
+        "ground/test_state.py::test_federations_pads_and_generators_are_neither_copied_nor_pickled",
     ),
     mutant(
         "state-releases-after-a-fork",
@@ -31,7 +31,7 @@ STATE: tuple[Mutant, ...] = (
         "_state.py",
         "        if os.getpid() != self._process:\n",
         "        if False:\n",
-        "ground/test_state.py::test_a_fork_releases_nothing",
+        "ground/test_state.py::test_a_fork_releases_nothing_gives_out_no_pad_and_charges_no_ledger",
         also=(
             Edit(
                 "fedclust_helpers/accounting/ledger.py",
@@ -198,7 +198,7 @@ RELEASES: tuple[Mutant, ...] = (
         "    if statistic.unit != facts.unit:\n",
         "    if False:\n",
         "federation/test_federation_contract.py",
-        "ground/test_wrong_use.py::test_a_ledger_of_another_unit_or_adjacency",
+        "ground/test_wrong_use.py::test_a_run_is_refused_before_anything_happens",
     ),
     mutant(
         "release-sensitivity-not-checked",
@@ -249,7 +249,6 @@ RELEASES: tuple[Mutant, ...] = (
         "federation/base.py",
         "        self._data = clipped\n",
         "        self._data = data\n",
-        "ground/test_wrong_use.py::test_data_outside_the_bound_are_clipped_and_counted",
         "ground/test_wrong_use.py::test_one_point_cannot_do_more_than_its_clipped_self",
     ),
     mutant(
