@@ -3,7 +3,6 @@
 import math
 
 import numpy as np
-import pandas as pd
 import pytest
 from conftest import generator, refuses
 from hypothesis import given
@@ -104,18 +103,6 @@ def test_the_chunk_size_does_not_matter(monkeypatch, chunk, radius):
     sums, counts = kmeans.sums_and_counts(points, centers, radius=radius, offsets=offsets)
     np.testing.assert_allclose(sums, whole[0], atol=1e-13)
     np.testing.assert_array_equal(counts, whole[1])
-
-
-def test_kinds_of_input_do_not_change_the_result():
-    points = generator(SEED).integers(-8, 9, (200, 3))
-    centers = np.array([[-4, 0, 1], [4, 3, -2]])
-    expected = naive_sums_and_counts(points.astype(float), centers.astype(float), 6.0)
-    for kind in (np.int64, np.int8, np.float32, np.float16):
-        for make in (np.asarray, np.asfortranarray, pd.DataFrame, np.ndarray.tolist):
-            sums, counts = kmeans.sums_and_counts(make(points.astype(kind)), centers, radius=6)
-            np.testing.assert_array_equal(sums, expected[0])
-            np.testing.assert_array_equal(counts, expected[1])
-            assert sums.dtype == np.float64
 
 
 @pytest.mark.parametrize(

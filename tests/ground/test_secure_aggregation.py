@@ -58,7 +58,8 @@ def test_encoding_is_exact_on_the_grid_and_modulo_the_ring_outside_of_it(fixed, 
     units = data.draw(st.lists(st.integers(-half, half - 1), min_size=1, max_size=8))
     values = np.array(units) * fixed.resolution
     assert np.array_equal(fixed.decode(fixed.encode(values)), values)
-    assert np.array_equal(fixed.round(values + fixed.resolution / 4), values) or half > 2**50
+    if fixed.bits == 32:  # room for a quarter of a step in a float
+        assert np.array_equal(fixed.round(values + fixed.resolution / 4), values)
     assert fixed.encode(values).tolist() == [u % 2**fixed.bits for u in units]
     far = float(data.draw(st.integers(-(2**80), 2**80)))  # whole: only the reduction is tested
     assert int(fixed.encode(far)) == (int(far) << fixed.fractional_bits) % 2**fixed.bits
