@@ -296,6 +296,7 @@ def test_a_client_may_send_several_vectors_each_to_a_group_of_its_own():
         **TRAINING.broadcast(),
     )  # fmt: skip
     np.testing.assert_allclose(sums[2], updates[:, :d].sum(axis=0), atol=0.05)
+    assert (sums[2] != updates[:, :d].sum(axis=0)).all(), "noised"
     np.testing.assert_allclose(sums[:2].sum(axis=0), updates[:, d:].sum(axis=0), atol=0.05)
 
 
