@@ -27,7 +27,7 @@ def blobs():
     return points, centers, labels
 
 
-def test_nicv_is_the_mean_squared_distance_to_the_nearest_centre():
+def test_nicv_of_many_chunks_equals_one_formula():
     points, centers = rng(1).standard_normal((20_000, 2)), rng(2).standard_normal((7, 2))
     expected = cdist(points, centers, "sqeuclidean").min(axis=1).mean()
     assert metrics.nicv(points, centers) == pytest.approx(expected, rel=1e-12)
