@@ -61,8 +61,13 @@ def test_encoding_is_exact_on_the_grid_and_modulo_the_ring_outside_of_it(fixed, 
     if fixed.bits == 32:  # room for a quarter of a step in a float
         assert np.array_equal(fixed.round(values + fixed.resolution / 4), values)
     assert fixed.encode(values).tolist() == [u % 2**fixed.bits for u in units]
-    far = float(data.draw(st.integers(-(2**80), 2**80)))  # whole: only the reduction is tested
-    assert int(fixed.encode(far)) == (int(far) << fixed.fractional_bits) % 2**fixed.bits
+    steps = fixed.encode_steps(np.array(units), 4 * fixed.resolution)
+    assert steps.tolist() == [4 * u % 2**fixed.bits for u in units]
+    for grid in (fixed.resolution / 2, 1.5 * fixed.resolution):
+        refuses(ValueError, "^grid must be a multiple", fixed.encode_steps, np.array(units), grid)
+    size = float(data.draw(st.integers(2**40, 2**80)))  # whole: only the reduction is tested
+    for far in (size, -size):
+        assert int(fixed.encode(far)) == (int(far) << fixed.fractional_bits) % 2**fixed.bits
 
 
 @given(ring, st.integers(-1000, 1000), st.floats(-30, 30, width=32))

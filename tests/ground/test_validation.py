@@ -140,6 +140,8 @@ def test_good_values_pass_the_shared_checks():
     assert v.as_numbers([], "x", empty=True).size == 0
     good = v.as_integers(np.array([0, 5], dtype=np.uint8), "x", minimum=0, maximum=5)
     assert good.dtype == np.int64 and good.tolist() == [0, 5]
+    most = np.array([2**63 - 1], dtype=np.uint64)
+    assert v.as_integers(most, "x").tolist() == [2**63 - 1]
     v.check_fits(2**20, "n_rounds")
     for size in (10**12, math.inf, math.nan):  # before memory runs out
         refuses(ValueError, "^n_rounds is too large", v.check_fits, size, "n_rounds")
