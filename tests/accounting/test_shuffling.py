@@ -280,12 +280,8 @@ def test_the_local_epsilon_of_given_reports_is_verified_across_jumps(n):
         assert (acc.local_epsilon_for(n, 1.0, DELTA, told) > clones) == gains
 
 
-def test_a_blanket_of_nonsense_is_refused():
-    for symbols in ((), (1,), (2.5,)):
-        refuses((ValueError, TypeError), "s", acc.blanket_delta, 10, 1.0, 0.1, symbols)
-    for shares in ((1.0,), (0.4, 0.4), (1.5, -0.5)):
-        refuses(ValueError, "shares", acc.blanket_delta, 10, 1.0, 0.1, (2, 3), shares=shares)
-    assert acc.blanket_delta(10**9, 30.0, 29.99, (2,)) <= 1.0  # finite at all ends
+def test_a_blanket_is_finite_at_all_ends():
+    assert acc.blanket_delta(10**9, 30.0, 29.99, (2,)) <= 1.0
     for local in (1e-7, 40.0):
         assert acc.blanket_delta(5, local, 0.0, (2,)) == pytest.approx(math.tanh(local / 2))
 
@@ -344,7 +340,7 @@ def test_only_pure_reports_are_amplified():
     noise = mech.Gaussian(1.0, 5.0, "replace-one")
     refuses(ValueError, "reports must be pure", acc.Shuffled, (noise,), 10)
     refuses(ValueError, "reports must be pure", acc.Shuffled, (), 10)
-    refuses(TypeError, "reports", acc.Shuffled, (1.0,), 10)
     laplace = mech.Laplace(1.0, 1.0, "add/remove")
     refuses(ValueError, "replace-one", acc.Shuffled, (laplace,), 10)
-    refuses(ValueError, "n_users", acc.Shuffled, (RandomizedResponse(1.0),), 0)
+    nobody = acc.Shuffled((RandomizedResponse(1.0),), 0)
+    assert nobody.epsilon(1e-6) > 0.999  # nobody hides anybody
