@@ -20,13 +20,15 @@ from fedclust_helpers._lazy import dpa
 from fedclust_helpers._validation import (
     FloatArray,
     IntArray,
+    check_choice,
+    check_epsilon,
     check_fits,
     check_positive,
     check_rng,
 )
 from fedclust_helpers.accounting import gaussian_sigma_analytic
 from fedclust_helpers.accounting.discrete import Gap, discrete_multipliers
-from fedclust_helpers.accounting.releases import Accountable, Release
+from fedclust_helpers.accounting.releases import ADJACENCIES, Accountable, Release
 from fedclust_helpers.accounting.totals import total_epsilon
 
 Shape = int | tuple[int, ...]
@@ -91,6 +93,7 @@ class _Base:
             value = getattr(self, name)
             if not (type(value) is float and 0 < value < math.inf):
                 object.__setattr__(self, name, check_positive(value, name))
+        check_choice(self.adjacency, "adjacency", ADJACENCIES)
 
     def as_replace_one(self) -> Self:
         """The same noise, stated for replace-one neighbours: the sensitivity doubles at most.
@@ -223,7 +226,7 @@ class Laplace(_Pure, _Continuous):
         cls, sensitivity: float, epsilon: float, *, adjacency: str = "add/remove"
     ) -> Laplace:
         """Noise for pure epsilon-DP: scale = sensitivity/epsilon."""
-        return cls(sensitivity, sensitivity / epsilon, adjacency)
+        return cls(sensitivity, sensitivity / check_epsilon(epsilon), adjacency)
 
     @property
     def std(self) -> float:
@@ -395,7 +398,9 @@ class DiscreteLaplace(_Pure, _Discrete):
         n_coordinates: int | None = None,
     ) -> DiscreteLaplace:
         """Noise for pure epsilon-DP: scale = sensitivity/epsilon."""
-        return cls(sensitivity, sensitivity / epsilon, grid, adjacency, n_coordinates)
+        return cls(
+            sensitivity, sensitivity / check_epsilon(epsilon), grid, adjacency, n_coordinates
+        )
 
     def continuous(self) -> tuple[Laplace, Gap] | None:
         """The Laplace noise of the same scale, and the gap to it; None without `n_coordinates`."""

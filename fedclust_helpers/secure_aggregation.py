@@ -28,6 +28,7 @@ from fedclust_helpers._state import SingleUse
 from fedclust_helpers._validation import (
     FloatArray,
     IntArray,
+    as_numbers,
     check_fits,
     check_int,
 )
@@ -111,7 +112,8 @@ class FixedPoint:
 
     def _scaled(self, values: ArrayLike) -> FloatArray:
         # float64 is exact up to 2^53; np.rint of a larger value is itself
-        return np.rint(np.ldexp(np.asarray(values, dtype=np.float64), self.fractional_bits))
+        finite = as_numbers(values, "values", empty=True)
+        return np.rint(np.ldexp(finite, self.fractional_bits))
 
     def check_capacity(
         self, *, n_records: int, magnitude: float, noise_tail: float, name: str

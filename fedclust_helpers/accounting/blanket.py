@@ -92,7 +92,7 @@ def blanket_delta(
     sizes = np.array(symbols, dtype=np.float64)
     chances = np.full(len(sizes), 1 / len(sizes)) if shares is None else np.array(shares)
     alone = pure_delta(local_epsilon, epsilon)
-    small = n_users == 1 or answers > MAX_ANSWERS
+    small = n_users <= 1 or answers > MAX_ANSWERS
     if alone == 0 or small or not 1e-6 < local_epsilon <= MAX_LOCAL:
         return alone
     # fewer symbols are worse: a little of every share goes to the smallest size

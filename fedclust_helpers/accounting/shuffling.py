@@ -96,7 +96,7 @@ def shuffled_delta(n_users: int, local_epsilon: float, epsilon: float) -> float:
     same weight, c is binomial, and n0 given c too: the hockey stick is a sum over c of its tails.
     """
     alone = pure_delta(local_epsilon, epsilon)
-    if epsilon >= local_epsilon or not 1e-6 < local_epsilon <= MAX_LOCAL or n_users == 1:
+    if epsilon >= local_epsilon or not 1e-6 < local_epsilon <= MAX_LOCAL or n_users <= 1:
         return alone
     n, p, e = min(n_users, MOST_USERS), math.exp(local_epsilon), math.exp(epsilon)
     middle, spread = n / p, math.sqrt(n / p)

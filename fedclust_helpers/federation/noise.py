@@ -6,8 +6,6 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from fedclust_helpers._checked import checked
-from fedclust_helpers._validation import Count, Positive
 from fedclust_helpers.accounting import gaussian_sigma_analytic
 from fedclust_helpers.accounting.discrete import discrete_multipliers
 from fedclust_helpers.client_statistics import ClientStatistic
@@ -26,7 +24,6 @@ STEPS = 30  # grids are about 2^-30 of the sensitivity: rounding costs nothing, 
 REPORT_STEPS = 20  # discrete reports are rounded to 2^-20 of their radius, or a little more
 
 
-@checked
 class NoiseFactory:
     """Noise of the kind that a federation draws, from its public facts."""
 
@@ -54,8 +51,8 @@ class NoiseFactory:
         statistic: ClientStatistic,
         part: str,
         *,
-        multiplier: Positive,
-        n_coordinates: Count | None = None,
+        multiplier: float,
+        n_coordinates: int | None = None,
         **public: Any,
     ) -> Mechanism:
         """Gaussian noise for one part of a statistic.
@@ -80,7 +77,7 @@ class NoiseFactory:
 
     def laplace(
         self, statistic: ClientStatistic, part: str, *, epsilon: float,
-        n_coordinates: Count | None = None, **public: Any,
+        n_coordinates: int | None = None, **public: Any,
     ) -> Mechanism:  # fmt: skip
         """Laplace noise for one part of a statistic, pure `epsilon`; `TrustModelError` where every
         client adds a share: shares of Laplace noise are not offered. With the size `n_coordinates`
@@ -97,7 +94,7 @@ class NoiseFactory:
             "Laplace noise needs one party to draw it: take an algorithm with Gaussian noise"
         )
 
-    def gaussian_report(self, n_outputs: Count, *, epsilon: float, delta: float) -> Mechanism:
+    def gaussian_report(self, n_outputs: int, *, epsilon: float, delta: float) -> Mechanism:
         """Noise for one vector of `n_outputs` numbers of each user who answers a question.
 
         (epsilon, delta) holds for any two values of one user, for vectors of length `bound`.

@@ -12,16 +12,13 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from itertools import groupby
-from typing import Any, cast
+from typing import Any
 
-from fedclust_helpers._checked import Check, check_of, checked
 from fedclust_helpers._headings import as_html, as_text
 from fedclust_helpers._validation import FloatArray, Natural
-from fedclust_helpers.accounting import Accountable, PrivacyLedger, Release, Sampling
+from fedclust_helpers.accounting import PrivacyLedger, Release, Sampling
 from fedclust_helpers.client_statistics import ClientStatistic
 from fedclust_helpers.federation.transcript import Transcript
-
-_ACCOUNTABLE = cast(Check, check_of(Accountable))
 
 
 class TrustModelError(TypeError):
@@ -64,7 +61,6 @@ class FederationFacts:
     wire: str = "for the releases of all clients"
 
 
-@checked
 @dataclass(frozen=True)
 class PlannedRelease:
     """One release of a plan: mechanisms on one sample, one for each part of a statistic.
@@ -83,11 +79,6 @@ class PlannedRelease:
     numbers: Natural = 0
     amplified: bool = True
     n_bytes: float = 0.0
-
-    def __post_init__(self) -> None:
-        # thousands of users' answers may be drawn by one and the same mechanism
-        for mechanism in {type(m): m for m in self.mechanisms}.values():
-            _ACCOUNTABLE(mechanism, "mechanisms")
 
     @classmethod
     def of(

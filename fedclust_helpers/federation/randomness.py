@@ -4,18 +4,12 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Annotated
 
 import numpy as np
 
-from fedclust_helpers._checked import checked
 from fedclust_helpers._state import SingleUse
 from fedclust_helpers._validation import FloatArray, IntArray, check_int
 from fedclust_helpers.mechanisms import SECURE, NoiseSource
-
-Nodes = Annotated[int, partial(check_int, minimum=0, maximum=10**6)]  # one source of noise each
-Drawn = Annotated[int, partial(check_int, minimum=0, maximum=2**33)]  # bytes or numbers at once
 
 
 @dataclass(frozen=True)
@@ -36,8 +30,7 @@ class Randomness(SingleUse):
     advice = "a copy would draw the same noise again; make one federation in each process"
 
     @classmethod
-    @checked
-    def teaching(cls, seed: int | np.random.SeedSequence, n_nodes: Nodes = 0) -> Randomness:
+    def teaching(cls, seed: int | np.random.SeedSequence, n_nodes: int = 0) -> Randomness:
         """Streams for public choices, noise, keys, the nodes and cohorts, from one seed."""
         if not isinstance(seed, np.random.SeedSequence):
             seed = np.random.SeedSequence(check_int(seed, "seed", minimum=0))
@@ -51,8 +44,7 @@ class Randomness(SingleUse):
         )  # fmt: skip
 
     @classmethod
-    @checked
-    def secure(cls, n_nodes: Nodes = 0) -> Randomness:
+    def secure(cls, n_nodes: int = 0) -> Randomness:
         """Operating-system entropy for everything."""
         return cls(np.random.default_rng(), SECURE, (SECURE,) * n_nodes, None, None)
 
@@ -61,24 +53,20 @@ class Randomness(SingleUse):
         """Whether keys and noise come from the operating system."""
         return self.keys is None
 
-    @checked
-    def uniforms(self, n: Drawn) -> FloatArray:
+    def uniforms(self, n: int) -> FloatArray:
         """Numbers in [0, 1) that decide who takes part, multiples of 2^-53."""
         if self.cohorts is not None:
             return self.cohorts.random(n)
         words = np.frombuffer(secrets.token_bytes(8 * n), dtype=np.uint64)
         return (words >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
-    @checked
-    def subset(self, population: Drawn, size: int) -> IntArray:
+    def subset(self, population: int, size: int) -> IntArray:
         """`size` distinct numbers below `population`, sorted; every subset is as likely."""
-        check_int(size, "size", minimum=0, maximum=population)
         if self.cohorts is not None:
             return np.sort(self.cohorts.choice(population, size, replace=False))
         return np.sort(self.order(population)[:size])
 
-    @checked
-    def order(self, n: Drawn) -> IntArray:
+    def order(self, n: int) -> IntArray:
         """The numbers below n in an order that the server must not learn; all are as likely."""
         if self.cohorts is not None:
             return self.cohorts.permutation(n)
@@ -89,7 +77,6 @@ class Randomness(SingleUse):
             if (ranked[1:] != ranked[:-1]).all():  # a tie would favour low numbers
                 return order
 
-    @checked
-    def bytes(self, n: Drawn) -> bytes:
+    def bytes(self, n: int) -> bytes:
         """Key material."""
         return secrets.token_bytes(n) if self.keys is None else self.keys.bytes(n)

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fedclust_helpers._checked import checked
-from fedclust_helpers._validation import Natural, check_instance
+from fedclust_helpers._validation import check_instance
 
 
 @dataclass(frozen=True)
@@ -31,7 +30,6 @@ class Message:
     payload: Any = None
 
 
-@checked
 @dataclass
 class Transcript:
     """Everything that crossed the wire: a record for the reader, not part of what is released.
@@ -51,7 +49,7 @@ class Transcript:
         name: str,
         array: np.ndarray | np.generic | bytes,
         *,
-        count: Natural = 1,
+        count: int = 1,
         payload: Any = None,
     ) -> None:
         """Add a message with the encoded form `array` (of one message; bytes become uint8)."""

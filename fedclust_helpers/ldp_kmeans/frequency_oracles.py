@@ -337,6 +337,8 @@ class OneBitCounts(Query):
 
     def estimate(self, keys: Words, *, channel: int = 0) -> FloatArray:
         """Estimated number of all asked users whose answer on `channel` is each key, (m,)."""
+        if not self._n_users:  # a dry run, or a part without users
+            return np.zeros(len(keys))
         scale = self.scale(channel)
         return self.spectrum[channel, self.buckets(keys)] * scale
 

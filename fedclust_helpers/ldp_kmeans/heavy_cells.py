@@ -14,10 +14,7 @@ import numpy as np
 from fedclust_helpers._validation import (
     FloatArray,
     IntArray,
-    check_epsilon,
     check_int,
-    check_positive,
-    check_share,
 )
 from fedclust_helpers.federation.reports import Words
 from fedclust_helpers.ldp_kmeans.frequency_oracles import OneBitCounts, Question
@@ -213,8 +210,6 @@ def detection_threshold(n_users: int, epsilon: float, n_levels: int, *, n_sd: fl
 
     M = `n_levels`, of which each user answers m (`participations`); c belongs to epsilon/m.
     """
-    n_users, n_levels = check_int(n_users, "n_users"), check_int(n_levels, "n_levels")
-    n_sd, epsilon = check_positive(n_sd, "n_sd"), check_epsilon(epsilon)
     m = participations(epsilon, n_levels)
     c = RandomizedResponse(epsilon / m).debias
     return n_sd * c * math.sqrt(n_users * n_levels / m)
@@ -227,9 +222,5 @@ def users_needed(
 
     A share `user_share` of them counts cells; M, m and c as in `detection_threshold`.
     """
-    share = check_share(share, "share", one=True)
-    user_share = check_share(user_share, "user_share", one=True)
     one = detection_threshold(1, epsilon, n_levels, n_sd=n_sd)
-    if one / share > 1e100:
-        raise ValueError(f"share must be larger, n_sd smaller: {share:g} is never seen at {n_sd:g}")
     return math.ceil((one / share) ** 2 / user_share)

@@ -13,6 +13,7 @@ import math
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -158,7 +159,7 @@ class RandomizedResponse(PureReport):
     def _check(self) -> None:
         check_int(self.n_values, "n_values", minimum=2, maximum=MAX_VALUES)
 
-    @property
+    @cached_property
     def keep(self) -> float:
         """Probability of reporting the true value, rounded down."""
         odds = math.exp(-self.epsilon)

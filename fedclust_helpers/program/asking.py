@@ -32,23 +32,36 @@ class Ask:
         return {n: v for n, v in vars(self).items() if n != "query"}
 
     def line(self, session: Session) -> PlannedRelease:
-        """What the ledger will hold: the report itself, or the shuffled set of all of them."""
+        """What the ledger will hold: the report itself, or the shuffled set of all of them.
+
+        Questions of one form are looked at once; those of a run by the federation, too.
+        """
         federation, query = session.federation, self.query
         require(federation, "ask")
         if self.part is not None and self.part not in session.parts:
             raise PlanMismatchError(f"part {self.part!r} is unknown: divide the users first")
+        sizes = tuple((name, np.shape(value)) for name, value in query.public.items())
+        form = (type(query), query.name, query.parts, query.mechanisms, sizes)
+        if form not in session.forms:
+            session.forms[form] = self._form(federation)
+        drawn, parts, numbers, n_bytes = session.forms[form]
+        users = federation.n_clients * session.parts.get(self.part or "", 1.0)
+        return PlannedRelease(
+            session.n_rounds, query.name, parts, drawn, part=self.part, numbers=numbers,
+            n_bytes=users * n_bytes,
+        )  # fmt: skip
+
+    def _form(self, federation: Any) -> tuple[tuple[Any, ...], tuple[str, ...], int, int]:
+        """What is charged, names of its parts, and the numbers and bytes of one report."""
+        query = self.query
         federation.check_ask(query)
         nobody = np.zeros((1, federation.n_features)), np.zeros(1, dtype=np.int64)
-        one = query.respond(*nobody, rng=np.random.default_rng(0))  # the form of a report
-        users = federation.n_clients * session.parts.get(self.part or "", 1.0)
+        one = query.respond(*nobody, rng=np.random.default_rng(0))
         drawn, parts = federation.way.charged(query.mechanisms), query.parts
         if len(drawn) > len(parts):  # several answers of one form
             parts = tuple(f"{parts[0]} {i + 1}" for i in range(len(drawn)))
-        return PlannedRelease(
-            session.n_rounds, query.name, parts, drawn,
-            part=self.part, numbers=sum(int(array[0].size) for array in one),
-            n_bytes=users * federation.way.report_bytes(one),
-        )  # fmt: skip
+        numbers = sum(int(array[0].size) for array in one)
+        return drawn, parts, numbers, federation.way.report_bytes(one)
 
     def blank(self, session: Session, line: PlannedRelease) -> None:
         """Nobody reports."""

@@ -47,8 +47,7 @@ class Release:
 
         Requests of one form have one line, which is computed once.
         """
-        n_features = session.federation.facts.n_features
-        self.numbers = public_numbers(self.statistic.broadcast(self.broadcast, n_features))
+        self.numbers = public_numbers(self.broadcast)
         # objects such as models are told apart by identity, while the session holds on to them
         plain = {
             n: v if isinstance(v, int | float | str) else id(v) for n, v in self.numbers.items()
@@ -68,7 +67,9 @@ class Release:
     def _line(self, session: Session) -> PlannedRelease:
         federation, public = session.federation, session.public
         require(federation, self.capability)
-        self.shapes = federation.shapes_of(self.statistic, self.broadcast)
+        sent = self.statistic.broadcast(self.broadcast, public.facts.n_features)
+        self.numbers = public_numbers(sent)
+        self.shapes = federation.shapes_of(self.statistic, sent)
         if len(self.noise) != len(self.statistic.parts):
             raise ValueError(f"noise must be given for each of {self.statistic.parts}")
         parts = zip(self.statistic.parts, self.noise, self.sizes(public.facts), strict=True)
@@ -76,9 +77,9 @@ class Release:
         if session.follows is None:  # in a run the federation looks at it before it is charged
             how = {"sampling": self.sampling, **self.broadcast}
             federation.check_release(self.statistic, noise, **how)
-        sent = sum(math.prod(shape) for shape in self.shapes)
+        numbers = sum(math.prod(shape) for shape in self.shapes)
         return PlannedRelease.of(
-            self.statistic, noise, round=session.n_rounds, sampling=self.sampling, numbers=sent
+            self.statistic, noise, round=session.n_rounds, sampling=self.sampling, numbers=numbers
         )
 
     def blank(self, session: Session, line: PlannedRelease) -> Answer:

@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from fedclust_helpers._checked import checked
 from fedclust_helpers._progress import Progress, showing
 from fedclust_helpers._validation import Count, Delta, Positive, as_integers
 from fedclust_helpers.accounting import gdp_mu
@@ -64,6 +65,7 @@ def noise_multiplier(
     return exact, "gdp"
 
 
+@checked
 def compare_designs(
     epsilon: Positive, delta: Delta, *, n_clients: Count, cohorts: Sequence[int] | None = None,
     n_rounds: Sequence[int] = (30, 10), progress: Progress = False,

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Annotated, Literal
+from typing import Literal
 
 import numpy as np
 
-from fedclust_helpers._validation import IntArray, Natural, as_integers, check_int
+from fedclust_helpers._validation import IntArray
 
-Clusters = Annotated[int, partial(check_int, maximum=10**7)]
 Rule = Literal["strict", "literal", "off"]
 
 
 def rebalance(
-    clusters: IntArray, n_clusters: Clusters, min_size: Natural, *, rule: Rule = "strict",
+    clusters: IntArray, n_clusters: int, min_size: int, *, rule: Rule = "strict",
     rng: np.random.Generator,
 ) -> IntArray:  # fmt: skip
     """Lines 9 and 10 of Algorithm 1: fill clusters of fewer than B updates from large ones.
@@ -29,7 +27,7 @@ def rebalance(
     drawn from `rng` when no cluster is short.
     """
     k = n_clusters
-    out = as_integers(clusters, "clusters", minimum=0, maximum=k - 1).copy()
+    out = np.array(clusters)
     size = min(min_size, len(out) // k)
     sizes = np.bincount(out, minlength=k)
     short = np.maximum(size - sizes, 0)
