@@ -35,7 +35,7 @@ def nicv(points: ArrayLike, centers: ArrayLike) -> float:
     >>> nicv([[0.0], [1.0], [4.0]], [[0.0], [3.0]])
     0.6666666666666666
     """
-    return kmeans_cost(points, centers, normalize=True)
+    return kmeans_cost(*_points_and_centers(points, centers), normalize=True)
 
 
 def silhouette(

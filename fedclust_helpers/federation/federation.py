@@ -301,6 +301,7 @@ class Federation(Fixed, SingleUse, NoiseFactory):
     ) -> tuple[Any, ...]:
         """One release, the same for all: refuse, charge, draw, tell, compute; then part by part."""
         self._require(capability)
+        check_int(round, "round", minimum=0)
         step = getattr(self.way, capability)
         with self._lock:
             broadcast, shapes = self._checked(statistic, mechanisms, sampling, broadcast)

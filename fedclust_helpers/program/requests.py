@@ -47,7 +47,10 @@ class Release:
 
         Requests of one form have one line, which is computed once.
         """
-        self.numbers = public_numbers(self.broadcast)
+        sent = self.broadcast
+        if session.follows is None:  # a plan is looked at whole, in a run the federation looks
+            sent = self.statistic.broadcast(sent, session.federation.facts.n_features)
+        self.numbers = public_numbers(sent)
         # objects such as models are told apart by identity, while the session holds on to them
         plain = {
             n: v if isinstance(v, int | float | str) else id(v) for n, v in self.numbers.items()

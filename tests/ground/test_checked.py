@@ -5,7 +5,7 @@ import inspect
 import math
 import pkgutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, is_dataclass, replace
+from dataclasses import dataclass, is_dataclass
 from fractions import Fraction
 from typing import Any, Literal, Protocol
 
@@ -16,11 +16,10 @@ from conftest import refuses
 from numpy.typing import ArrayLike, NDArray
 
 import fedclust_helpers as package
-from fedclust_helpers import _checked, fastlloyd
+from fedclust_helpers import _checked
 from fedclust_helpers._checked import checked
 from fedclust_helpers._validation import Epsilon, Natural, Share
 from fedclust_helpers.accounting import Budget
-from fedclust_helpers.federation import simulate
 from fedclust_helpers.mechanisms import DiscreteLaplace, Gaussian, Mechanism
 
 
@@ -164,9 +163,6 @@ def test_every_hint_of_the_library_is_read():
             if isinstance(value, type) and is_dataclass(value):
                 found += len(_checked.hints_of(value.__init__, value))
     assert found > 300
-    fed = simulate([[[0.1, 0.2]] * 20, [[0.3, 0.4]] * 20], "ideal", seed=1)
-    plan = fastlloyd.plan(fed, n_clusters=2, epsilon=1.0)
-    refuses(TypeError, "facts must be a FederationFacts", replace, plan, facts=3)
 
 
 def test_a_class_derived_from_a_mechanism_keeps_its_checks():

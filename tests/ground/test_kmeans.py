@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from conftest import generator, refuses
+from conftest import generator
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.spatial.distance import pdist
@@ -220,9 +220,6 @@ def test_the_printed_fold_moves_values_that_are_inside_and_truncation_clips():
     moved = kmeans.fold_as_printed(np.array([0.2, 0.5, -0.5]))
     np.testing.assert_allclose(moved, [-0.2, -0.5, -0.5])
     np.testing.assert_array_equal(kmeans.truncate([[-5, 0, 5]], bound=2.0), [[-2, 0, 2]])
-    for rule in (kmeans.fold, kmeans.fold_as_printed, kmeans.truncate):
-        for bad in (0, -1.0, math.nan, math.inf):
-            refuses(ValueError, "^bound must be", rule, [0.5], bound=bad)
 
 
 # --- a row is decided by itself -------------------------------------------------------------------
@@ -345,5 +342,3 @@ def test_the_sums_of_a_client_depend_on_its_rows_alone(n_before):
     ):  # fmt: skip
         np.testing.assert_array_equal(together[0][1], alone[0])
         np.testing.assert_array_equal(together[1][1], alone[1])
-    for wrong in (mine - 2, mine + 1, mine[1:]):
-        refuses(ValueError, "^labels must", kmeans.group_sums, own, wrong, 4)
