@@ -401,10 +401,10 @@ class Federation(Fixed, SingleUse, NoiseFactory):
         different users compose in parallel, because a neighbouring data set changes one user. What
         is wrong raises before any data is read or budget spent.
         """
+        users = self._users
         check_int(round, "round", minimum=0)
         with self._lock:
             self.check_ask(query, part=part)
-            users = self._users
             group = None if part is None or users.split is None else users.split.group(part)
             charged = users.charged(query.mechanisms)
             self._charge(

@@ -108,7 +108,7 @@ def test_a_trust_model_offers_what_it_may_show_and_no_more(trust, capability, mi
     before = traces(federation)
     ask, noise = getattr(federation, capability), [NoNoise(federation.facts.adjacency)]
     if capability not in federation.way.offers:
-        call = (TOTAL, noise) if capability != "ask" else (TOTAL,)
+        call = (TOTAL, noise) if capability != "ask" else (None,)
         refuses(TrustModelError, f"offers no {capability}", ask, *call, round=0)
         assert traces(federation) == before
     elif capability != "ask":

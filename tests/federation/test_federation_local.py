@@ -524,10 +524,10 @@ def test_parts_of_a_split_are_named(part):
 def test_every_form_of_one_point_each_is_the_same_federation(clients):
     """Ball, replace-one and one point each are the defaults of the trust model."""
     points = 2 * users_points(300)
-    one, other = fl.simulate(clients(points), "local", seed=3), fl.LocalReports(points, seed=3)
-    assert isinstance(one, fl.LocalReports) and one.facts == other.facts
+    one, other = (fl.simulate(form, "local", seed=3) for form in (clients(points), points))
+    assert one.facts == other.facts
     assert one.domain == "ball" and one.ledger.adjacency == "replace-one"
-    assert np.array_equal(one._data.points, other._data.points)
+    assert np.array_equal(one._clients.data.points, other._clients.data.points)
     plans = [ldp_kmeans.plan(f, n_clusters=2, epsilon=4.0) for f in (one, other)]
     assert plans[0] == plans[1]
 
@@ -632,7 +632,6 @@ def test_the_noise_that_is_drawn_is_the_noise_that_is_charged(query, mechanism):
     assert set(release.mechanisms) == {mechanism} and len(payload) == n
     if isinstance(mechanism, RandomizedResponse):
         assert len(release.mechanisms) == payload.shape[1]
-        truthful = federation.__class__(np.zeros((n, 2)), seed=4, keep_payloads=True)
         asked = query()
         channels, rows = asked._channels.coins(np.arange(n))
         for i, (channel, row) in enumerate(zip(channels, rows, strict=True)):
@@ -641,7 +640,6 @@ def test_the_noise_that_is_drawn_is_the_noise_that_is_charged(query, mechanism):
             lies = (payload[:, i] != truth).mean()
             keep = mechanism.keep
             assert lies == pytest.approx(1 - keep, abs=5 * math.sqrt(keep * (1 - keep) / n))
-        assert truthful.ledger.releases == ()
     else:
         # the signed vectors are 0: what is left is noise
         assert payload.std() == pytest.approx(mechanism.std, rel=5 / math.sqrt(4 * n))
@@ -652,7 +650,6 @@ def test_the_noise_that_is_drawn_is_the_noise_that_is_charged(query, mechanism):
 # --- whose privacy a local ledger speaks of -------------------------------------------------------
 
 
-@pytest.mark.parametrize("make", [lambda x, **o: fl.simulate(x, "local", **o), fl.LocalReports])
 @pytest.mark.parametrize(
     ("ledger", "says"),
     [
@@ -661,8 +658,9 @@ def test_the_noise_that_is_drawn_is_the_noise_that_is_charged(query, mechanism):
         (PrivacyLedger("person", "replace-one"), "kept for one point .or one client., got one per"),
     ],
 )
-def test_a_ledger_that_cannot_say_what_a_report_costs_is_refused(make, ledger, says):
-    refuses(LedgerMismatchError, says, make, users_points(20), seed=1, ledger=ledger)
+def test_a_ledger_that_cannot_say_what_a_report_costs_is_refused(ledger, says):
+    points = users_points(20)
+    refuses(LedgerMismatchError, says, fl.simulate, points, "local", seed=1, ledger=ledger)
     assert ledger.releases == ()
 
 
@@ -739,10 +737,9 @@ def test_a_vector_that_is_not_finite_counts_as_nothing(value):
 # --- noise on a grid, and shares of noise ---------------------------------------------------------
 
 
-@pytest.mark.parametrize("federation", [fl.TrustedServer, fl.IdealSecureSum, fl.MaskedSecureSum])
-def test_a_share_of_distributed_noise_is_refused_where_one_party_adds_it(federation):
-    clients = [np.full((3, 2), 0.5), np.full((3, 2), -0.5)]
-    fed = federation(clients, seed=1)
+@pytest.mark.parametrize("trust", ["trusted", "ideal", "masked"])
+def test_a_share_of_distributed_noise_is_refused_where_one_party_adds_it(trust):
+    fed = fl.simulate([np.full((3, 2), 0.5), np.full((3, 2), -0.5)], trust, seed=1)
     share = DistributedDiscreteGaussian(2.0, 10.0, 2.0**-30, n_honest=4, n_coordinates=2)
     refuses(ValueError, "one node's share", fed.noisy_sum, TOTAL, (share,), round=0)
     assert not fed.ledger.releases
@@ -752,6 +749,6 @@ def test_noise_on_a_grid_is_added_in_whole_steps():
     # 0.1 is no binary fraction: adding floats would leave bits that depend on the value
     clients = [np.full((1, 1), v) for v in (0.3, -0.7, 0.1)]
     mechanism = DiscreteGaussian(1.1, 5.0, 0.1)
-    fed = fl.IdealSecureSum(clients, seed=3)
+    fed = fl.simulate(clients, "ideal", seed=3)
     (total,) = fed.noisy_sum(TOTAL, (mechanism,), round=0)
     np.testing.assert_array_equal(total, np.rint(total / 0.1) * 0.1)
