@@ -66,8 +66,7 @@ class TrustModel:
     no_sampling: str = ""
 
     def __post_init__(self) -> None:
-        hidden = "collect" not in self.way.offers and not self.way.pools
-        if hidden and (self.adder.by, self.receiver) == ("server", "server"):
+        if self.way.blind and (self.adder.by, self.receiver) == ("server", "server"):
             raise ValueError(f"receiver must be 'clients' where the server adds the noise: {_BOTH}")
         if self.adder.shares and not (self.no_sampling and self.max_colluding is not None):
             raise ValueError(

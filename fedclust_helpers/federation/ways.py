@@ -133,6 +133,7 @@ class Way(Fixed):
 
     offers: tuple[str, ...] = ("noisy_sum", "collect")
     adjacency, domain = "add/remove", "box"  # of a federation that is not told otherwise
+    blind = False  # whoever adds up understands nothing of it
     pools = False  # the sum may be computed at once, where nobody sees single messages
     resolution, bytes_per_number = 0.0, 8
     wire = FederationFacts.wire
@@ -237,6 +238,7 @@ class Words(Way):
     """Numbers are words of the ring Z_2^bits, in fixed point: sums of them wrap around."""
 
     offers = ("noisy_sum",)
+    blind = True
 
     @checked
     def __init__(

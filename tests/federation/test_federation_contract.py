@@ -291,7 +291,7 @@ def test_what_is_wrong_is_refused_before_the_budget(row, mixture):
     statistic, before = recording(calls), traces(federation)
     good = total_noise(federation)
     little = [replace(good[0], sensitivity=1.4)]  # sqrt 2 is needed
-    of_replaced = [replace(good[0], adjacency="replace-one")]
+    of_replaced = [replace(good[0], sensitivity=3.0, adjacency="replace-one")]
     for mechanisms, error, says in (
         (little, ValueError, "hides a sensitivity of 1.4, but one point can"),
         ([], ValueError, "mechanisms must be 1, one for each of"),
