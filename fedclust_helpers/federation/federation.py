@@ -336,11 +336,12 @@ class Federation(Fixed, SingleUse, NoiseFactory):
         """
         if sampling is None:
             return None
+        n = self._clients.data.n_clients
         if sampling.scheme == "poisson":
-            return np.flatnonzero(self.randomness.uniforms(self._n_present) < sampling.share)
+            return np.flatnonzero(self.randomness.uniforms(n) < sampling.share)
         assert sampling.population is not None and sampling.size is not None
         drawn = self.randomness.subset(sampling.population, sampling.size)
-        return drawn[drawn < self._n_present]
+        return drawn[drawn < n]
 
     def _tell(self, round: int, broadcast: dict[str, Any], count: int) -> None:
         """Record what the server sends to `count` clients."""
@@ -373,7 +374,8 @@ class Federation(Fixed, SingleUse, NoiseFactory):
         """Raise what `ask` would raise before its first report, the budget apart."""
         users = self._users
         users.check_ledger(self.ledger)
-        if self._n_present != len(self._clients.data.points):
+        data = self._clients.data
+        if data.n_clients != len(data.points):
             raise ValueError(
                 "clients must hold one point each to answer local queries (give one array of"
                 " shape (n, d), or let every client choose one of its rows at random)"
