@@ -350,13 +350,6 @@ def test_serverless_refuses_noise_that_one_node_knows_or_that_is_too_little():
     federation.noisy_sum(TOTAL, [good], round=0)
 
 
-def test_serverless_sulloyd_is_refused():
-    federation = fl.simulate([box(50, 2)] * 3, "serverless", seed=1)
-    with pytest.raises(fl.TrustModelError, match="Laplace noise needs one party"):
-        lloyd_run("sulloyd", federation, n_clusters=2, epsilon=1.0)
-    assert not federation.ledger.releases
-
-
 # --- overflow, from public bounds -----------------------------------------------------------------
 
 
