@@ -337,11 +337,12 @@ class Federation(Fixed, SingleUse, NoiseFactory):
         """
         if sampling is None:
             return None
+        n = self._clients.data.n_clients
         if sampling.scheme == "poisson":
-            return np.flatnonzero(self.randomness.uniforms(self._n_present) < sampling.share)
+            return np.flatnonzero(self.randomness.uniforms(n) < sampling.share)
         assert sampling.population is not None and sampling.size is not None
         drawn = self.randomness.subset(sampling.population, sampling.size)
-        return drawn[drawn < self._n_present]
+        return drawn[drawn < n]
 
     def _tell(self, round: int, broadcast: dict[str, Any], count: int) -> None:
         """Record what the server sends to `count` clients."""
@@ -374,7 +375,8 @@ class Federation(Fixed, SingleUse, NoiseFactory):
         """Raise what `ask` would raise before its first report, the budget apart."""
         users = self._users
         users.check_ledger(self.ledger)
-        if self._n_present != len(self._clients.data.points):
+        data = self._clients.data
+        if data.n_clients != len(data.points):
             raise ValueError(
                 "clients must hold one point each to answer local queries (give one array of"
                 " shape (n, d), or let every client choose one of its rows at random)"
@@ -402,10 +404,10 @@ class Federation(Fixed, SingleUse, NoiseFactory):
         different users compose in parallel, because a neighbouring data set changes one user. What
         is wrong raises before any data is read or budget spent.
         """
+        users = self._users
         check_int(round, "round", minimum=0)
         with self._lock:
             self.check_ask(query, part=part)
-            users = self._users
             group = None if part is None or users.split is None else users.split.group(part)
             charged = users.charged(query.mechanisms)
             self._charge(

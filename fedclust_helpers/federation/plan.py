@@ -165,7 +165,7 @@ class Plan:
 
     @property
     def _clients_send(self) -> bool:
-        """False where one sum is counted, whoever is in it ("ideal")."""
+        """False where one sum is counted, whoever is in it (an ideal sum)."""
         return self.facts.messages_per_number > 1
 
     def statement(self) -> list[tuple[str, str]]:

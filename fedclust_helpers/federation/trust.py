@@ -66,9 +66,13 @@ class TrustModel:
     no_sampling: str = ""
 
     def __post_init__(self) -> None:
-        hidden = "collect" not in self.way.offers and not self.way.pools
-        if hidden and (self.adder.by, self.receiver) == ("server", "server"):
+        if self.way.blind and (self.adder.by, self.receiver) == ("server", "server"):
             raise ValueError(f"receiver must be 'clients' where the server adds the noise: {_BOTH}")
+        if self.adder.shares and not (self.no_sampling and self.max_colluding is not None):
+            raise ValueError(
+                "no_sampling and max_colluding must be given where clients add shares of the noise:"
+                " who is not drawn adds none, and who colludes knows one"
+            )
 
 
 # to take the pads away every client must know the cohort

@@ -133,6 +133,7 @@ class Way(Fixed):
 
     offers: tuple[str, ...] = ("noisy_sum", "collect")
     adjacency, domain = "add/remove", "box"  # of a federation that is not told otherwise
+    blind = False  # whoever adds up understands nothing of it
     pools = False  # the sum may be computed at once, where nobody sees single messages
     resolution, bytes_per_number = 0.0, 8
     wire = FederationFacts.wire
@@ -233,10 +234,11 @@ class Ideal(Way):
 # --- words of a ring ------------------------------------------------------------------------------
 
 
-class _Words(Way):
+class Words(Way):
     """Numbers are words of the ring Z_2^bits, in fixed point: sums of them wrap around."""
 
     offers = ("noisy_sum",)
+    blind = True
 
     @checked
     def __init__(
@@ -294,7 +296,7 @@ class _Words(Way):
         return self.decode(total, part.mechanism)
 
 
-class Masked(_Words):
+class Masked(Words):
     """Under one-time pads, which add up to what those who share them can take away.
 
     FastLloyd's Figure 1: each client adds a pad to its words; the server adds up what it cannot
@@ -381,7 +383,7 @@ class Masked(_Words):
         return self.read(part, total)
 
 
-class Shared(_Words):
+class Shared(Words):
     """In additive shares, one for each client: all are computation nodes, and there is no server.
 
     FastLloyd, Appendix C.1: each node adds up the shares that it received, adds its share of the

@@ -108,7 +108,7 @@ def test_a_trust_model_offers_what_it_may_show_and_no_more(trust, capability, mi
     before = traces(federation)
     ask, noise = getattr(federation, capability), [NoNoise(federation.facts.adjacency)]
     if capability not in federation.way.offers:
-        call = (TOTAL, noise) if capability != "ask" else (TOTAL,)
+        call = (TOTAL, noise) if capability != "ask" else (None,)
         refuses(TrustModelError, f"offers no {capability}", ask, *call, round=0)
         assert traces(federation) == before
     elif capability != "ask":
@@ -291,7 +291,7 @@ def test_what_is_wrong_is_refused_before_the_budget(row, mixture):
     statistic, before = recording(calls), traces(federation)
     good = total_noise(federation)
     little = [replace(good[0], sensitivity=1.4)]  # sqrt 2 is needed
-    of_replaced = [replace(good[0], adjacency="replace-one")]
+    of_replaced = [replace(good[0], sensitivity=3.0, adjacency="replace-one")]
     for mechanisms, error, says in (
         (little, ValueError, "hides a sensitivity of 1.4, but one point can"),
         ([], ValueError, "mechanisms must be 1, one for each of"),

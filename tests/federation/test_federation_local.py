@@ -389,16 +389,6 @@ def test_secure_sums_are_discrete():
     assert reports.std() * grid == pytest.approx(query.mechanism.std, rel=0.15)  # 2000: 9 se
 
 
-@pytest.mark.parametrize(
-    "mechanism", [Gaussian(2.0, 9.0, "replace-one"), gaussian_report(1.0, 1.0, DELTA)]
-)
-def test_secure_mode_refuses_continuous_noise_before_it_charges(mechanism):
-    federation = fl.simulate(users_points(), "local", mode="secure")
-    with pytest.raises(ValueError, match="must use discrete noise in secure mode"):
-        federation.ask(sum_query(mechanism=mechanism), round=0)
-    assert federation.ledger.releases == () and federation.transcript.messages == []
-
-
 # --- wrong use ------------------------------------------------------------------------------------
 
 BAD_POINTS = {
@@ -442,6 +432,10 @@ def not_one_point_each():
     return fl.simulate(fl.ClientData(np.zeros((3, 2)), [0, 2, 3]), "local", seed=1)
 
 
+def secure():
+    return fl.simulate(users_points(), "local", mode="secure")
+
+
 def divided():
     federation = fl.simulate(users_points(), "local", seed=1)
     federation.divide(SHARES)
@@ -460,6 +454,7 @@ BAD_QUESTIONS = [  # the federation, the question, of which part, the error
     (plain(), lambda: sum_query(mechanism=Gaussian(2.0, 9.0)), None, LedgerMismatchError,
      "'heavy sums' speaks of add/remove, this ledger of replace-one"),
     (plain(), count_query, "cells", ValueError, "^part 'cells' is unknown; divide"),
+    (secure, sum_query, None, ValueError, "must use discrete noise in secure mode"),
     (divided, count_query, "sums", ValueError, r"^part 'sums' is unknown.*cells, buckets, rest"),
     (plain(), lambda: sum_query(d=3), None, ValueError, "^encode must return vectors of 3 col"),
     (plain(budget=Budget(0.9)), count_query, None, BudgetExceededError, OVER),
@@ -524,10 +519,10 @@ def test_parts_of_a_split_are_named(part):
 def test_every_form_of_one_point_each_is_the_same_federation(clients):
     """Ball, replace-one and one point each are the defaults of the trust model."""
     points = 2 * users_points(300)
-    one, other = fl.simulate(clients(points), "local", seed=3), fl.LocalReports(points, seed=3)
-    assert isinstance(one, fl.LocalReports) and one.facts == other.facts
+    one, other = (fl.simulate(form, "local", seed=3) for form in (clients(points), points))
+    assert one.facts == other.facts
     assert one.domain == "ball" and one.ledger.adjacency == "replace-one"
-    assert np.array_equal(one._data.points, other._data.points)
+    assert np.array_equal(one._clients.data.points, other._clients.data.points)
     plans = [ldp_kmeans.plan(f, n_clusters=2, epsilon=4.0) for f in (one, other)]
     assert plans[0] == plans[1]
 
@@ -632,7 +627,6 @@ def test_the_noise_that_is_drawn_is_the_noise_that_is_charged(query, mechanism):
     assert set(release.mechanisms) == {mechanism} and len(payload) == n
     if isinstance(mechanism, RandomizedResponse):
         assert len(release.mechanisms) == payload.shape[1]
-        truthful = federation.__class__(np.zeros((n, 2)), seed=4, keep_payloads=True)
         asked = query()
         channels, rows = asked._channels.coins(np.arange(n))
         for i, (channel, row) in enumerate(zip(channels, rows, strict=True)):
@@ -641,7 +635,6 @@ def test_the_noise_that_is_drawn_is_the_noise_that_is_charged(query, mechanism):
             lies = (payload[:, i] != truth).mean()
             keep = mechanism.keep
             assert lies == pytest.approx(1 - keep, abs=5 * math.sqrt(keep * (1 - keep) / n))
-        assert truthful.ledger.releases == ()
     else:
         # the signed vectors are 0: what is left is noise
         assert payload.std() == pytest.approx(mechanism.std, rel=5 / math.sqrt(4 * n))
@@ -652,7 +645,6 @@ def test_the_noise_that_is_drawn_is_the_noise_that_is_charged(query, mechanism):
 # --- whose privacy a local ledger speaks of -------------------------------------------------------
 
 
-@pytest.mark.parametrize("make", [lambda x, **o: fl.simulate(x, "local", **o), fl.LocalReports])
 @pytest.mark.parametrize(
     ("ledger", "says"),
     [
@@ -661,8 +653,9 @@ def test_the_noise_that_is_drawn_is_the_noise_that_is_charged(query, mechanism):
         (PrivacyLedger("person", "replace-one"), "kept for one point .or one client., got one per"),
     ],
 )
-def test_a_ledger_that_cannot_say_what_a_report_costs_is_refused(make, ledger, says):
-    refuses(LedgerMismatchError, says, make, users_points(20), seed=1, ledger=ledger)
+def test_a_ledger_that_cannot_say_what_a_report_costs_is_refused(ledger, says):
+    points = users_points(20)
+    refuses(LedgerMismatchError, says, fl.simulate, points, "local", seed=1, ledger=ledger)
     assert ledger.releases == ()
 
 
@@ -739,10 +732,9 @@ def test_a_vector_that_is_not_finite_counts_as_nothing(value):
 # --- noise on a grid, and shares of noise ---------------------------------------------------------
 
 
-@pytest.mark.parametrize("federation", [fl.TrustedServer, fl.IdealSecureSum, fl.MaskedSecureSum])
-def test_a_share_of_distributed_noise_is_refused_where_one_party_adds_it(federation):
-    clients = [np.full((3, 2), 0.5), np.full((3, 2), -0.5)]
-    fed = federation(clients, seed=1)
+@pytest.mark.parametrize("trust", ["trusted", "ideal", "masked"])
+def test_a_share_of_distributed_noise_is_refused_where_one_party_adds_it(trust):
+    fed = fl.simulate([np.full((3, 2), 0.5), np.full((3, 2), -0.5)], trust, seed=1)
     share = DistributedDiscreteGaussian(2.0, 10.0, 2.0**-30, n_honest=4, n_coordinates=2)
     refuses(ValueError, "one node's share", fed.noisy_sum, TOTAL, (share,), round=0)
     assert not fed.ledger.releases
@@ -752,6 +744,6 @@ def test_noise_on_a_grid_is_added_in_whole_steps():
     # 0.1 is no binary fraction: adding floats would leave bits that depend on the value
     clients = [np.full((1, 1), v) for v in (0.3, -0.7, 0.1)]
     mechanism = DiscreteGaussian(1.1, 5.0, 0.1)
-    fed = fl.IdealSecureSum(clients, seed=3)
+    fed = fl.simulate(clients, "ideal", seed=3)
     (total,) = fed.noisy_sum(TOTAL, (mechanism,), round=0)
     np.testing.assert_array_equal(total, np.rint(total / 0.1) * 0.1)

@@ -328,7 +328,7 @@ def published_and_known(noise_from, clients=CLIENTS, seed=11, n_runs=600):
     def watched(self, mechanism, shape, rng):
         noise = original(self, mechanism, shape, rng)
         if rng is self.room.randomness.noise:  # the server's own source
-            drawn.append(self.way.fixed_point.decode(noise).ravel())
+            drawn.append(self.fixed_point.decode(noise).ravel())
         return noise
 
     noise = pair(f, RELATIVE_SUMS_AND_COUNTS, radius=0.8)
