@@ -47,7 +47,8 @@ class Release:
 
         Requests of one form have one line, which is computed once.
         """
-        self.numbers = public_numbers(self.broadcast)
+        n_features = session.federation.facts.n_features
+        self.numbers = public_numbers(self.statistic.broadcast(self.broadcast, n_features))
         # objects such as models are told apart by identity, while the session holds on to them
         plain = {
             n: v if isinstance(v, int | float | str) else id(v) for n, v in self.numbers.items()
@@ -67,9 +68,7 @@ class Release:
     def _line(self, session: Session) -> PlannedRelease:
         federation, public = session.federation, session.public
         require(federation, self.capability)
-        sent = self.statistic.broadcast(self.broadcast, public.facts.n_features)
-        self.numbers = public_numbers(sent)
-        self.shapes = federation.shapes_of(self.statistic, sent)
+        self.shapes = federation.shapes_of(self.statistic, self.broadcast)
         if len(self.noise) != len(self.statistic.parts):
             raise ValueError(f"noise must be given for each of {self.statistic.parts}")
         parts = zip(self.statistic.parts, self.noise, self.sizes(public.facts), strict=True)
