@@ -171,8 +171,8 @@ class ClientStatistic:
             l1, l2 = 2 * l1, 2 * l2 if change.replaced is None else change.replaced
             touched *= 2
         bound = l1 if norm == 1 else l2
-        if not bound > 0:
-            raise ValueError(f"the sensitivity of {self.name!r} must be > 0, got {bound}")
+        if not bound >= 0:
+            raise ValueError(f"the sensitivity of {self.name!r} must be >= 0, got {bound}")
         if grid == 0 or (change.whole and _holds_integers(grid)):
             return bound
         return bound + grid * (touched if norm == 1 else np.sqrt(touched))
