@@ -452,7 +452,7 @@ for r, name in names.items():
     print(f"FastLloyd / {name:12} {means[r]:.2f}, lower: {lower[r]} of {n}")
 pure = reading.ratio(tuned, "sulloyd", "diffprivlib")["ratio"]
 for_pure, below = reading.geometric_mean(pure), (pure < 1).sum()
-print(f"at δ = 0 for both: SuLloyd / diffprivlib {for_pure:.2f}, lower: {below}")
+print(f"at δ = 0: SuLloyd / diffprivlib {for_pure:.2f}, lower: {below}")
 
 # %% tags=["hide-input"]
 fig, axes = plt.subplots(1, 2, figsize=(8.6, 4.6), sharey=True)

@@ -22,7 +22,9 @@ from tools.site import api, chapters, claims, mathjax, pages, tables
 from tools.site.links import Book
 from tools.site.settings import ROOT, place
 
-COPIED = tuple(f"docs/{name}.md" for name in "using trust findings symbols deployment".split())
+COPIED = tuple(
+    f"docs/{name}.md" for name in "using trust findings statements symbols deployment".split()
+)
 DOCUMENTS = {
     "docs/index.md": "index",
     "docs/tables.md": "results/index",

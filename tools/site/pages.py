@@ -130,7 +130,12 @@ def contents(book: Book, notebooks: Iterable[Path]) -> None:
     text = living.placed(book.rewrite(text, "docs/index.md", "index"))
     parts = {
         "Chapters": [f"{short_title(p.stem)} <chapters/{p.stem}>" for p in notebooks],
-        "Evidence": ["Claims <claims>", "Findings <findings>", "Results <results/index>"]
+        "Evidence": [
+            "Claims <claims>",
+            "Findings <findings>",
+            "Statements <statements>",
+            "Results <results/index>",
+        ]
         + ["How it was made <made>"],
         "Using it": [
             "Use it <using>",
