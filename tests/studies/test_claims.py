@@ -75,7 +75,7 @@ WRONG = (lambda x: math.nan, lambda x: -x - 1, lambda x: 1e9 * (x + 1))
 def spoilt(value: Any, wrong: Any) -> Any:
     """What a check might have found instead: other numbers, the other way round, all against it."""
     if isinstance(value, Cells):
-        return Cells(0, sum(value), 0)
+        return Cells(0, sum(value), 0) if math.isnan(wrong(1.0)) else Cells(sum(value), 0, 0)
     if isinstance(value, (bool, np.bool_)):
         return not value
     if isinstance(value, pd.Series):

@@ -20,9 +20,6 @@ from studies.ldp_kmeans.bounds import (
     collision_probability,
 )
 
-DELTA = 1e-6
-
-
 # --- splitting users and budgets ------------------------------------------------------------------
 
 

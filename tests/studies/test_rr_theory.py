@@ -31,7 +31,6 @@ from studies.rr_cluster.theory import (
 pytestmark = pytest.mark.slow
 
 DELTA = 1e-3
-PEOPLE = {"n_clients": 1000, "cohort": 100}
 FALSE_ALARM = 1e-6  # of each statistical test below; seeds are fixed
 
 
