@@ -295,11 +295,6 @@ def test_planted_counts_are_a_ladder_within_the_users() -> None:
 
 # --- RR-Cluster -----------------------------------------------------------------------------------
 
-METHODS = {
-    "fedavg", "fedprox", "fedper", "ifca", "fesem", "fedcam", "rr_ifca", "rr_fesem", "rr_fedcam",
-    "sums_ifca", "sums_ifca_reseed",
-}  # fmt: skip
-
 
 def digits(seed: int, setting: str = "balanced") -> Any:
     return load_clients(Clients("digits", setting, seed))
