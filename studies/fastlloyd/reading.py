@@ -43,6 +43,7 @@ def convergence(nicv: pd.DataFrame) -> dict[str, Any]:
 
 
 def largest(nicv: pd.DataFrame) -> dict[str, Any]:
+    """The largest reduction of NICV against SuLloyd, by means and by medians."""
     table = _real(nicv).pivot_table(
         index=["dataset", "epsilon"], columns="method", values=["nicv_mean", "nicv_median"]
     )
@@ -75,12 +76,14 @@ def gain(scaling: pd.DataFrame, figure: str, axis: str) -> dict[str, Any]:
 
 
 def ends(scaling: pd.DataFrame) -> dict[str, Any]:
+    """Figure 3a: AUC over SuLloyd's at the lowest and the highest dimension."""
     part = scaling[scaling["figure"] == "3a"].set_index(["method", "d"])["relative_to_sulloyd"]
     fast, lloyd = part["fastlloyd"].sort_index(), part["lloyd"].sort_index()
     return {"low": (fast.iloc[0], lloyd.iloc[0]), "high": (fast.iloc[-1], lloyd.iloc[-1])}
 
 
 def most(scaling: pd.DataFrame) -> dict[str, Any]:
+    """Figure 4: the largest gain over SuLloyd, and where it is."""
     part = scaling[(scaling["figure"] == "4") & (scaling["method"] == "fastlloyd")]
     best = part.sort_values("relative_to_sulloyd").iloc[0]
     return {
@@ -105,6 +108,7 @@ def ablation(table: pd.DataFrame, column: str, better: object, worse: object) ->
 
 
 def alpha(table: pd.DataFrame) -> dict[str, Any]:
+    """Figure 5: the normalised NICV by alpha, and which values tie with the best."""
     chosen = table.query("strategy == 'step' and postprocess == 'fold' and clip_step == True")
     curve = chosen.set_index("alpha")["normalised"]
     best: Any = curve.idxmin()
@@ -116,6 +120,7 @@ def alpha(table: pd.DataFrame) -> dict[str, Any]:
 
 
 def metric(table: pd.DataFrame, metric: str, other: str, sign: int) -> dict[str, Any]:
+    """Cells in which FastLloyd has the better score; `sign` is -1 where larger is better."""
     part = table[table["metric"] == metric].set_index(["dataset", "epsilon"])
     a, b = (part[part["method"] == m].dropna(subset="mean") for m in ("fastlloyd", other))
     a, b = a.align(b, join="inner", axis=0)
@@ -124,6 +129,7 @@ def metric(table: pd.DataFrame, metric: str, other: str, sign: int) -> dict[str,
 
 
 def table_3(table: pd.DataFrame) -> dict[str, Any]:
+    """Rows whose bytes are those printed, and the range of the time ratios."""
     ratio = table["round_time_ratio_to_sklearn"]
     equal = int((table["bytes_per_round"] == table["paper_bytes"]).sum())
     return {"equal": equal, "n": len(table), "low": ratio.min(), "high": ratio.max()}

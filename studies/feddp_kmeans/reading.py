@@ -44,6 +44,7 @@ def starts(frame: pd.DataFrame, least: float = 0.0, **where: Any) -> dict[str, A
 
 
 def data(cost: pd.DataFrame) -> dict[str, Any]:
+    """Figure 1: against the best start, how starts stay on a plateau, and k-FED."""
     data = cost[cost["level"] != "client"]
     each = {name: _best(data, name)["excess_mean"] for name in STARTS}
     kfed = data[data["method"] == "kfed"].iloc[0]
@@ -93,6 +94,7 @@ def client_level(cost: pd.DataFrame) -> dict[str, Any]:
 
 
 def missing(table: pd.DataFrame) -> dict[str, Any]:
+    """Figure 3: excess at T = 0 by the clusters that the server does not see."""
     part = table[table["method"].eq("feddp") & table["T"].eq(0)]
     pivot = part.pivot_table(index="missing", columns="eps_total", values="excess_mean")
     last = pivot[pivot.columns.max()]

@@ -15,6 +15,7 @@ SETTING = ["n", "dprime", "k", "epsilon"]
 
 
 def slope(scaling: pd.DataFrame, quantity: str) -> dict[str, Any]:
+    """The slope of a quantity in n, with its interval, and its first and last value per user."""
     part = scaling[scaling["quantity"] == quantity]
     first, last = part.iloc[0], part.iloc[-1]
     b, low, high = (float(first[c]) for c in ("slope", "slope_low", "slope_high"))
@@ -24,6 +25,7 @@ def slope(scaling: pd.DataFrame, quantity: str) -> dict[str, Any]:
 
 
 def in_dimension(sums: pd.DataFrame) -> dict[str, Any]:
+    """The slope of the error of a vector sum in d'."""
     part = sums.query("calibration == 'analytic' and epsilon == 1 and n == n.max()")
     b, low, high = loglog_slope(part["dprime"], part["rms"])
     return {"b": b, "low": low, "high": high, "d": several(part["dprime"], "g")}
@@ -49,20 +51,24 @@ def optimum_ratios(cost: pd.DataFrame) -> dict[str, Any]:
 
 
 def printed(cost: pd.DataFrame) -> dict[str, Any]:
+    """Costs over the best cost, and what the printed parameters ask for."""
     return optimum_ratios(cost) | checks.as_printed()
 
 
 def oracles(oracles: pd.DataFrame) -> dict[str, Any]:
+    """The range of measured error over theory."""
     return {"low": oracles["ratio"].min(), "high": oracles["ratio"].max(), "n": len(oracles)}
 
 
 def bitstogram(table: pd.DataFrame) -> dict[str, Any]:
+    """Smallest count recovered over the formula, and false values."""
     ratio = table["recovered"] / table[["bits_limit", "oracle_limit"]].max(axis=1)
     return {"low": ratio.min(), "high": ratio.max(), "n": len(ratio), "holds": ratio < 1.35,
             "false": table["false_positives"].max()}  # fmt: skip
 
 
 def sums(sums: pd.DataFrame) -> dict[str, Any]:
+    """Bound over the 99 % quantile with either noise, and rms over theory."""
     slack, ours = (sums.loc[sums["calibration"] == name, "bound_over_p99"]
                    for name in ("as_printed", "analytic"))  # fmt: skip
     return {"low": slack.min(), "high": slack.max(), "ours": (ours.min(), ours.max()),
@@ -70,6 +76,7 @@ def sums(sums: pd.DataFrame) -> dict[str, Any]:
 
 
 def lsh(lsh: pd.DataFrame) -> dict[str, Any]:
+    """Collision probabilities against the bounds of the paper and against simulation."""
     closed, simulated = (lsh[lsh["kind"] == kind] for kind in ("closed form", "simulated"))
     near, far = closed[closed["distance"] == 1], closed[closed["distance"] > 1]
     over = near["probability"] / near["lower_bound_over_A"]

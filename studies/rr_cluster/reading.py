@@ -66,12 +66,14 @@ FIXED: dict[str, Any] = {"sampling": "fixed", "accountant": "wor_rdp"}
 
 
 def moved(diagnostics: pd.DataFrame) -> dict[str, Any]:
+    """Most clients that rebalancing moves in a round, by B."""
     part = _select(diagnostics, method="rr_ifca", identifiers=("printed", "corrected"))
     most = part[np.isfinite(part["epsilon"])].groupby("B")["moved"].max()
     return {"at": ", ".join(f"{v:g} at B = {b}" for b, v in most.items()), "most": most}
 
 
 def free(paired: pd.DataFrame) -> dict[str, Any]:
+    """RR-Cluster against IFCA without noise."""
     rows = _select(paired, method="rr_ifca", reference="ifca", k=4)
     return _of(rows[np.isinf(rows["epsilon"])])
 
@@ -82,6 +84,7 @@ def _name(method: str) -> str:
 
 
 def worst(accuracy: pd.DataFrame) -> dict[str, Any]:
+    """Accuracy of the private baselines, and where DP-FedCAM is below the others."""
     base = _select(accuracy, **BASE, identifiers=("none", "corrected"), sampling="fixed", B=0)
     base = base[np.isfinite(base["epsilon"])]
     private = base[(base["identifiers"] == "corrected") | (base["method"] == "fedavg")]
@@ -132,6 +135,7 @@ def cluster_accuracy(accuracy: pd.DataFrame) -> dict[str, Any]:
 
 
 def network(table: pd.DataFrame, data: str) -> dict[str, Any]:
+    """Accuracies of a network, and RR-Cluster against DP-FedAvg."""
     rows = table[(table["data"] == data) & np.isfinite(table["epsilon"])]
     rows = rows.set_index("method")
     mean, ci = rows["acc_mean"], rows["ci95"]
@@ -147,6 +151,7 @@ STARTS = ("far", "normal1", "normal5")
 
 
 def lines_found(table: pd.DataFrame, difficulty: str) -> dict[str, Any]:
+    """Table 9: in how many seeds all lines are found, by start."""
     part = _select(table, sizes="balanced", difficulty=difficulty)
     seeds, rows, holds = part["seeds"].max(), [], []
     for init in STARTS:
@@ -158,6 +163,7 @@ def lines_found(table: pd.DataFrame, difficulty: str) -> dict[str, Any]:
 
 
 def line_bias(table: pd.DataFrame, difficulty: str) -> dict[str, Any]:
+    """Table 9: test error of RR-Cluster over IFCA's on groups of different sizes."""
     part = _select(table, sizes="imbalanced", difficulty=difficulty, init="normal1")
     error = part.set_index("method")["mse_median"]
     plain, rr = float(error["ifca"]), error["rr_ifca"]
@@ -165,12 +171,14 @@ def line_bias(table: pd.DataFrame, difficulty: str) -> dict[str, Any]:
 
 
 def reseeding(paired: pd.DataFrame) -> dict[str, Any]:
+    """Sums only with re-seeding against without, with noise."""
     rows = _select(paired, method="sums_ifca_reseed", reference="sums_ifca")
     rows = rows[np.isfinite(rows["epsilon"])]
     return _of(rows[rows["accountant"] == rows["reference_accountant"]])
 
 
 def threshold(table: pd.DataFrame) -> dict[str, Any]:
+    """Mean gain over no re-seeding by threshold, small groups."""
     small = table[(table["setting"] == "small") & (table["below"] > 0)]
     gain = 100 * small.groupby("below")["gain_mean"].mean()
     return {"gain": ", ".join(f"{g:+.1f} at {b:g}" for b, g in gain.items()),
