@@ -1028,7 +1028,7 @@ check(sum(wide) == 12,
 #   with α = 2. There its first radius, which should be the wider one, is the narrower one (the last check)
 #   and drops records that Constant keeps. At the α = 0.8 of the paper Step wins or ties.
 #
-# The table counts the verdicts on all 62 claims: *in shape* agree in most places, *undecided* are
+# The table counts the verdicts on all claims: *in shape* agree in most places, *undecided* are
 # mostly ties (rules: [page of claims](../data/results/claims.md)). The privacy theorems hold for add/remove, up
 # to one slip: rounding does not keep the sensitivity, by a hair ([L14](../data/results/claims.md#L14); section 8).
 # Among the refuted are an error formula, misprints such as the folding rule, the protocol figure taken literally,

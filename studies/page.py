@@ -12,22 +12,16 @@ import pandas as pd
 from fedclust_helpers._validation import check_choice
 from studies.bench import grading
 from studies.bench.results import RESULTS, load_results
-from studies.beyond.claims import CLAIMS as BEYOND
-from studies.fastlloyd.claims import CLAIMS as FASTLLOYD
-from studies.feddp_kmeans.claims import CLAIMS as FEDDP
-from studies.ldp_kmeans.claims import CLAIMS as LDP
-from studies.rr_cluster.claims import CLAIMS as RR
-from studies.side_by_side.claims import CLAIMS as SIDE_BY_SIDE
 
 PAPERS = {
-    "fastlloyd": ("FastLloyd", FASTLLOYD),
-    "feddp_kmeans": ("FedDP-KMeans", FEDDP),
-    "ldp_kmeans": ("Locally private k-means", LDP),
-    "rr_cluster": ("RR-Cluster", RR),
-    "beyond": ("Beyond the papers", BEYOND),
-    "side_by_side": ("Side by side", SIDE_BY_SIDE),
+    "fastlloyd": "FastLloyd",
+    "feddp_kmeans": "FedDP-KMeans",
+    "ldp_kmeans": "Locally private k-means",
+    "rr_cluster": "RR-Cluster",
+    "beyond": "Beyond the papers",
+    "side_by_side": "Side by side",
 }
-"""Paper -> its name and its claims."""
+"""Folder of a paper -> its name."""
 KINDS = ("all", "theory", "tables")
 
 
@@ -58,12 +52,13 @@ def grade(*ids: str) -> pd.DataFrame:
     ValueError
         If there is no such claim.
     """
-    known = {claim.id for _, rows in PAPERS.values() for claim in rows}
+    rows = {paper: grading.load_claims(paper) for paper in PAPERS}
+    known = {claim.id for claims in rows.values() for claim in claims}
     for name in ids:
         check_choice(name, "id", tuple(sorted(known)))
     parts = [
-        grading.grade([c for c in rows if not ids or c.id in ids], load_results, paper)
-        for paper, (_, rows) in PAPERS.items()
+        grading.grade([c for c in claims if not ids or c.id in ids], load_results, paper)
+        for paper, claims in rows.items()
     ]
     return pd.concat(parts, ignore_index=True)
 
@@ -83,7 +78,7 @@ def to_page(graded: pd.DataFrame) -> str:
         " papers' own:"
         " the [table of symbols](../../docs/symbols.md)\nsays what we call them, the"
         " [glossary](../../docs/glossary.md) explains words. The rows are in\n"
-        "`studies/*/claims.py`; this page is made from them by `python -m"
+        "`studies/*/claims.toml`; this page is made from them by `python -m"
         " studies --claims`, and a test compares the two. Verdicts:\n\n" + words,
         'A claim that one thing is better than another in many cells (its row counts "better",'
         ' "worse", "tie") is\n*reproduced* if every cell is decided for it, *in shape* if'
@@ -91,18 +86,20 @@ def to_page(graded: pd.DataFrame) -> str:
         " it, and is else *undecided*; a cell is decided if its 95 % interval leaves out 0,\n"
         "and a tie is no evidence. Any other claim with several numbers is *reproduced* if all"
         " of them hold, *in shape*\nif more than half do, and else fails. Other rules"
-        " stand in brackets after the claim where the sentence does not say them, and as\ncode"
-        " in `claims.py`. They are ours, and were written after a part of the numbers had been"
-        " seen: judge by the\nnumbers. Intervals are not corrected for the number of cells. A row"
+        " stand in brackets after the claim where the sentence does not say them, and as\nan"
+        " expression in `claims.toml`. They are ours, and were written after a part of the numbers"
+        " had been seen: judge by the\nnumbers. Intervals are not corrected for the number of"
+        " cells. A row"
         " ends with the function that computes its\nnumbers and the tables that it reads.",
     ]
-    for paper, (name, rows) in PAPERS.items():
+    for paper, name in PAPERS.items():
         part = graded[graded["paper"] == paper]
         counts = part["verdict"].value_counts()
         said = ", ".join(f"{counts[word]} {word}" for word in grading.VERDICTS if word in counts)
         notes = f"../../studies/{paper}/notes.md"
         parts.append(f"## {name}\n\n{len(part)} claims: {said}. [Notes on the tables]({notes}).")
-        parts.append(grading.to_markdown(part, checks={row.id: row.check for row in rows}))
+        checks = {claim.id: claim.check for claim in grading.load_claims(paper)}
+        parts.append(grading.to_markdown(part, checks=checks))
     return "\n\n".join(parts) + "\n"
 
 

@@ -1,18 +1,22 @@
 """One claim, one row: what a paper says, how it is checked, and the verdict on it.
 
-A row's `check` computes numbers, live or from committed tables; its `rule` turns them into one of
-the words of `VERDICTS`; its `shows` prints them. Everything else is made from the rows: the
+The rows are data, ``studies/PAPER/claims.toml``. A row's `check` names a function that computes
+numbers, live or from committed tables; its `rule`, an expression of these numbers, turns them into
+one of the words of `VERDICTS`; its `shows` prints them. Everything else is made from the rows: the
 notebooks' tables of claims, ``data/results/claims.csv`` and ``claims.md``, the verdicts on the
 pages of results, and the tests.
 """
 
 from __future__ import annotations
 
+import math
 import re
+import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
-from types import SimpleNamespace
+from importlib import import_module
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,7 +33,7 @@ VERDICTS = {
 COLUMNS = "paper id by where statement found verdict design note tables".split()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Claim:
     """One claim of a paper, of its released code, or of ours.
 
@@ -38,11 +42,15 @@ class Claim:
     id, where, statement : str
         Name that docstrings cite; section, theorem or table of the paper; the claim in our words.
     check : callable
-        Numbers by name. It gets the committed `tables`, or nothing if there are none.
+        Numbers by name. It gets the committed `tables`, or nothing if there are none. None: the
+        claim cannot be checked here, and `shows` says why.
+    given : mapping
+        Keyword arguments of the check.
     shows : str
         A format string of these numbers.
-    rule : callable
-        Numbers -> True (reproduced), False (refuted, or not seen in our design), or a verdict.
+    rule : str
+        An expression of these numbers: True (reproduced), False (refuted, or not seen in our
+        design), or a verdict. "a > 1 or (a > 0 and 'in shape')" has three.
     tables : sequence of str
         Names of the committed tables that the check reads.
     design : str
@@ -57,18 +65,26 @@ class Claim:
     id: str
     where: str
     statement: str
-    check: Callable[..., dict[str, Any]]
     shows: str
-    rule: Callable[[Any], bool | str]
+    rule: str
+    check: Callable[..., dict[str, Any]] | None = None
+    given: Mapping[str, Any] = field(default_factory=dict)
     tables: Sequence[str] = ()
     design: str = ""
     note: str = ""
     by: str = "paper"
 
 
-def not_possible(id: str, where: str, statement: str, why: str) -> Claim:
-    """A claim that cannot be checked here, and why."""
-    return Claim(id, where, statement, dict, why, lambda n: "not possible here")
+def load_claims(paper: str) -> list[Claim]:
+    """The rows of ``claims.toml`` of a paper; "reading.gain" is a function beside that file."""
+    path = Path(__file__).resolve().parents[1] / paper / "claims.toml"
+    claims = []
+    for row in tomllib.loads(path.read_text("utf-8"))["claim"]:
+        if "check" in row:
+            module, _, name = row["check"].rpartition(".")
+            row["check"] = getattr(import_module(f"studies.{paper}.{module}"), name)
+        claims.append(Claim(**row))
+    return claims
 
 
 @cache
@@ -76,8 +92,17 @@ def _live(check: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     return check()
 
 
-def evaluate(claim: Claim, load: Callable[[str], pd.DataFrame], paper: str = "") -> dict[str, str]:
-    """One row of `COLUMNS`. Live checks that several claims share run once.
+def numbers_of(claim: Claim, load: Callable[[str], pd.DataFrame]) -> dict[str, Any]:
+    """What the check of a claim computes. Live checks that several claims share run once."""
+    if claim.check is None:
+        return {}
+    if claim.tables or claim.given:
+        return claim.check(*map(load, claim.tables), **claim.given)
+    return _live(claim.check)
+
+
+def verdict_of(claim: Claim, numbers: Mapping[str, Any]) -> str:
+    """The word of `VERDICTS` that the rule of a claim gives for these numbers.
 
     Raises
     ------
@@ -85,17 +110,21 @@ def evaluate(claim: Claim, load: Callable[[str], pd.DataFrame], paper: str = "")
         If the rule gives a word that is no verdict, or "refuted" although our design differs, or if
         a claim of ours has a design.
     """
-    tables = [load(name) for name in claim.tables]
-    numbers = claim.check(*tables) if tables else _live(claim.check)
-    held = claim.rule(SimpleNamespace(**numbers))
+    held = eval(claim.rule, RULES | dict(numbers))  # our own rows, no input of others
     fails = "not seen in our design" if claim.design else "refuted"
     verdict = held if isinstance(held, str) else "reproduced" if held else fails
     differs = claim.design and (verdict == "refuted" or claim.by == "ours")
     if verdict not in VERDICTS or differs:
         raise ValueError(f"claim {claim.id}: {verdict!r} is no verdict for this design")
+    return verdict
+
+
+def evaluate(claim: Claim, load: Callable[[str], pd.DataFrame], paper: str = "") -> dict[str, str]:
+    """One row of `COLUMNS`."""
+    numbers = numbers_of(claim, load)
     cells = (
         paper, claim.id, claim.by, claim.where, claim.statement, claim.shows.format(**numbers),
-        verdict, claim.design, claim.note, " ".join(claim.tables),
+        verdict_of(claim, numbers), claim.design, claim.note, " ".join(claim.tables),
     )  # fmt: skip
     return dict(zip(COLUMNS, cells, strict=True))
 
@@ -109,13 +138,12 @@ def grade(
 
 def source_of(check: Callable[..., Any]) -> tuple[str, str]:
     """The file of a check inside of the package's repository, and its name there."""
-    module, name = check.__module__, check.__qualname__.split(".")[0]
-    said = "in the row" if name.startswith("<") else f"{module.rpartition('.')[2]}.{name}"
-    return f"{module.replace('.', '/')}.py", said
+    module = check.__module__
+    return f"{module.replace('.', '/')}.py", f"{module.rpartition('.')[2]}.{check.__name__}"
 
 
 def to_markdown(
-    graded: pd.DataFrame, *, checks: Mapping[str, Callable[..., Any]] | None = None
+    graded: pd.DataFrame, *, checks: Mapping[str, Callable[..., Any] | None] | None = None
 ) -> str:
     """A markdown table of graded claims; ids are anchors.
 
@@ -128,8 +156,8 @@ def to_markdown(
         said = said if by == "paper" else f"({by}) {said}"
         note = re.sub(r"\b([Ss]ee) ([A-Z][\w.]*\w)", r"\1 [\2](#\2)", note)
         found = " ".join(filter(None, (f"{found}." if found else "", note)))
-        if checks is not None and verdict != "not possible here":
-            path, function = source_of(checks[id])
+        if checks and verdict != "not possible here" and (check := checks[id]):
+            path, function = source_of(check)
             read = ", ".join(f"[{table}]({table}.csv)" for table in tables.split())
             found += f" Check: [{function}](../../{path}){f' on {read}' if read else ''}."
         verdict = f"**{verdict}**" + (f" ({design})" if design else "")
@@ -163,12 +191,6 @@ class Cells(NamedTuple):
         if self.better == sum(self):
             return True
         return "in shape" if self.better > sum(self) / 2 else "undecided"
-
-
-def by_cells(numbers: Any) -> bool | str:
-    """The rule "better in all cells" for numbers with `cells`."""
-    cells: Cells = numbers.cells
-    return cells.verdict
 
 
 def decided(difference: Any, half_width: Any) -> Cells:
@@ -212,3 +234,7 @@ def several(values: Any, form: str = ".3g") -> str:
 def at(series: pd.Series, form: str = ".3g") -> str:
     """Numbers with their index: 0.34 at 0.25, 0.03 at 0.5."""
     return ", ".join(f"{v:{form}} at {i:g}" for i, v in series.items())
+
+
+RULES = {"math": math, "np": np, "mostly": mostly, "bounded": bounded}
+"""What rules may use beside their numbers and what is built in."""

@@ -1,26 +1,19 @@
-"""The price of trust: one data set, one central guarantee, four trust models; and what liars do."""
+"""The price of trust: one data set, one central guarantee, four trust models."""
 
 from __future__ import annotations
 
 import math
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
-from fedclust_helpers import fastlloyd, kmeans
+from fedclust_helpers import fastlloyd
 from fedclust_helpers import ldp_kmeans as lk
-from fedclust_helpers._validation import FloatArray
 from fedclust_helpers.accounting import gdp_epsilon, gdp_mu, local_epsilon_for
 from fedclust_helpers.federation import ClientData, simulate
-from fedclust_helpers.ldp_kmeans.local_randomizers import RandomizedResponse
-from fedclust_helpers.ldp_kmeans.shared import to_ball
-from fedclust_helpers.ldp_kmeans.sketch import SketchQuery, bins_for, draw_questions
-from fedclust_helpers.ldp_kmeans.sketch_fit import Sketch, fit_mixture
-from fedclust_helpers.ldp_kmeans.sketch_run import CELLS, N_DRAWN, SIDES
 from fedclust_helpers.program import Program
-from studies.bench.cell import Cell, Numbers, generator_of
+from studies.bench.cell import Cell, Numbers
 from studies.ldp_kmeans import problems
 from studies.ldp_kmeans.depths import fixed_one_round
 
@@ -71,55 +64,6 @@ def trust_price(
         local = mine.dial.local_epsilon
     over = problem.cost(centers) / best
     return {"over_optimum": over, "excess": over - 1, "local_epsilon": local}
-
-
-# --- liars ----------------------------------------------------------------------------------------
-
-LIARS = 0.01  # of the users
-HONEST = problems.Ball("mixture", 100_000, 2, 5, 0)
-
-
-def sketch_with_liars(ball: problems.Ball, epsilon: float, target: FloatArray | None) -> FloatArray:
-    """Centres of a sketch in which LIARS of the users send the true answer of one place, always.
-
-    They skip the randomisation, so that each of them counts as (1 - q)/(p - q) users there.
-    """
-    points = problems.load_ball(ball).points
-    rng = generator_of(f"liars/{ball.name}")
-    bins = bins_for(epsilon, ball.dprime)
-    n_questions = max(96, CELLS // (int(np.prod(bins)) - 1))
-    sides = rng.permutation(np.resize(SIDES, n_questions)).tolist()
-    questions = draw_questions(n_questions, ball.dprime, bins, sides, rng=rng)
-    query = SketchQuery(questions, epsilon, rng=rng, name="bins")
-    n_liars = 0 if target is None else round(LIARS * ball.n)
-    honest, liars = np.arange(n_liars, ball.n), np.arange(n_liars)
-    query.collect(honest, query.respond(points[honest], honest, rng=rng))
-    if target is not None:
-        query.collect(liars, (query._answer(np.tile(target, (n_liars, 1)), liars),))
-    sketch = Sketch(questions, query.counts, query.response)
-    mixture = fit_mixture([sketch], ball.k, ball.dprime, subspace=None, rng=rng)
-    drawn = mixture.sample(N_DRAWN, rng=rng)
-    return to_ball(kmeans.weighted_kmeans(drawn, None, ball.k, rng=rng, n_init=10))
-
-
-def liars() -> dict[str, Any]:
-    """What LIARS of the users do to the cost of the honest, at epsilon 1, local and shuffled.
-
-    All of them name the place at the edge of the ball that is furthest from every cluster.
-    """
-    problem, best = problems.load_ball(HONEST), problems.best_ball_cost(HONEST)
-    around = np.linspace(0, 2 * np.pi, 8, endpoint=False)
-    places = 0.95 * np.stack([np.cos(around), np.sin(around)], axis=1)
-    gaps = np.linalg.norm(places[:, None] - problems.best_ball_centers(HONEST)[None], axis=2)
-    far = places[gaps.min(axis=1).argmax()]
-    out: dict[str, Any] = {}
-    for name, epsilon in (
-        ("local", 1.0), ("shuffled", shuffled_local(HONEST.n, 1.0, HONEST.dprime))
-    ):  # fmt: skip
-        response = RandomizedResponse(epsilon, int(np.prod(bins_for(epsilon, HONEST.dprime))))
-        out[f"{name}_votes"] = (1 - response.other) / (response.keep - response.other)
-        out[name] = problem.cost(sketch_with_liars(HONEST, epsilon, far)) / best
-    return out
 
 
 # --- users needed ---------------------------------------------------------------------------------

@@ -8,7 +8,6 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from scipy import stats
 
 from fedclust_helpers import accounting as acc
@@ -16,9 +15,8 @@ from fedclust_helpers import feddp_kmeans as fd
 from fedclust_helpers import kmeans
 from fedclust_helpers.federation import ClientData, Federation, simulate
 from fedclust_helpers.metrics import nicv
-from studies.bench.grading import at
 from studies.feddp_kmeans import bounds, theory
-from studies.paper_data import make_server_mixture
+from studies.paper_data import make_server_mixture, one_hot_acsincome
 
 Numbers = dict[str, Any]
 DELTA, K, D, RADIUS = 1e-6, 10, 100, 11.0
@@ -330,35 +328,7 @@ def appendix_g2() -> Numbers:
     }  # fmt: skip
 
 
-# --- tables ---------------------------------------------------------------------------------------
-
-
-def elbow(k_prime: int) -> Any:
-    """K17: how often the elbow is at the true k, or next to it, by the budget of Step 1."""
-
-    def check(table: pd.DataFrame) -> dict[str, Any]:
-        found = table.drop_duplicates(["k_prime", "level", "eps1"]).set_index("eps1")
-        found = found[(found["level"] != "client") & (found["k_prime"] == k_prime)]
-        true, near = found["elbow_is_true_k"], found["elbow_within_1"]
-        return {"true": true.median(), "near": near.median(), "rows": at(true, ".0%"),
-                "rows_near": at(near, ".0%")}  # fmt: skip
-
-    return check
-
-
-def pareto_shares(number: int, panel: str) -> Any:
-    """K.table2 to 5: shares among the Pareto-optimal runs, printed, ours, and of all settings."""
-
-    def check(table: pd.DataFrame) -> dict[str, Any]:
-        part = table[table["table"].eq(number)].set_index("quantity")
-        part = part[part["panel"].str.endswith(panel.split("_")[1])]
-        paper, ours, chance = part["paper"], part["ours"], part["all_settings"]
-        best = ours[ours == ours.max()].index
-        return {
-            "pairs": ", ".join(f"{q} {p:.2f}/{o:.2f}" for q, p, o in zip(part.index, paper, ours,
-                                                                        strict=True)),
-            "runs": part["pareto_runs"].iloc[0], "off": (ours - paper).abs().max(),
-            "chance": (chance - paper).abs().max(), "same": list(best) == [paper.idxmax()],
-        }  # fmt: skip
-
-    return check
+def census_radius() -> Numbers:
+    """K.table1.census: the norm of a row of the census sets, one-hot in seven columns."""
+    row = {name: [1] for name in ("SCHL", "MAR", "OCCP", "POBP", "RELP", "SEX", "RAC1P")}
+    return {"norm": float(np.linalg.norm(one_hot_acsincome(row), axis=1)[0])}

@@ -14,7 +14,6 @@ from fedclust_helpers import ldp_kmeans as lk
 from fedclust_helpers.federation import Federation, simulate
 from fedclust_helpers.program import Program
 from studies.bench.cell import Cell, Numbers, seed_of
-from studies.bench.grading import Claim, by_cells, lower
 from studies.ldp_kmeans.problems import Ball, best_ball_cost, load_ball
 
 DELTA = 1e-6
@@ -62,41 +61,14 @@ def depths_cost(cell: Cell, *, ball: Ball, algorithm: str, epsilon: float, rule:
     }  # fmt: skip
 
 
-# --- claims ---------------------------------------------------------------------------------------
-
 SETTING = ["data", "n", "dprime", "k", "algorithm", "epsilon"]
-NEAR, FURTHEST = 1.25, 1.5
 
 
-def _against_fixed(depths: pd.DataFrame) -> dict[str, Any]:
-    log = depths.pivot_table(index=SETTING, columns="rule", values="log")
-    gain = (log["predicted"] - log["fixed"]).map(math.exp)
-    most = gain[gain.index.get_level_values("n") == depths["n"].max()]
-    mean = gain.map(math.log).groupby("algorithm").mean().map(math.exp)
-    cells = lower(depths, "predicted", "fixed", keys=SETTING, value="log", by="rule")
-    return {"cells": cells, "one": mean["alg1"], "four": mean["alg4"], "low": gain.min(),
-            "high": gain.max(), "most": list(most.xs("alg1", level="algorithm"))}  # fmt: skip
-
-
-def _against_best(depths: pd.DataFrame) -> dict[str, Any]:
+def against_best(depths: pd.DataFrame) -> dict[str, Any]:
+    """P.depths.best: the depths chosen against the best of all that were tried."""
     log = depths.pivot_table(index=SETTING, columns="rule", values="log")
     best = log.drop(columns=["predicted", "fixed"]).min(axis=1).dropna()
     off = {rule: (log[rule] - best).dropna().map(math.exp) for rule in ("predicted", "fixed")}
     return {"n": len(best), "mean": np.exp(np.log(off["predicted"]).mean()),
             "worst": off["predicted"].max(), "fixed": np.exp(np.log(off["fixed"]).mean()),
             "fixed_worst": off["fixed"].max()}  # fmt: skip
-
-
-CLAIMS = [
-    Claim("P.depths.fixed", "Alg. 1, 4", "depths by a predicted error cost less than fixed ones",
-          _against_fixed, "lower cost: {cells}; geometric mean of the ratio {one:.2f} in"
-          " Algorithm 1, {four:.2f} in Algorithm 4, from {low:.2f} to {high:.2f}; Algorithm 1 at"
-          " n = 1e7, d' = 10: {most[0]:.2f}, {most[1]:.2f} at epsilon 1, 4", by_cells,
-          ("ldp_depths",), by="ours"),
-    Claim("P.depths.best", "Alg. 1", "the depths chosen are within a quarter of the best of seven"
-          " in the geometric mean, and nowhere above 1.5 times them", _against_best,
-          "{mean:.2f} times the cost of the best in {n} settings, at most {worst:.2f}; fixed depths"
-          " {fixed:.2f}, at most {fixed_worst:.2f}",
-          lambda n: n.mean <= NEAR and (bool(n.worst <= FURTHEST) or "in shape"), ("ldp_depths",),
-          by="ours", note="The best of seven is read off the same five runs, which flatters it."),
-]  # fmt: skip

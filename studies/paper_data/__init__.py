@@ -15,7 +15,6 @@ from studies.paper_data.census import (
 from studies.paper_data.federated import make_image_federation, make_server_mixture
 from studies.paper_data.images import (
     IMAGE_SOURCES,
-    make_dirichlet_federation,
     make_rotated_digits,
     make_rotated_images,
 )
@@ -42,7 +41,7 @@ __all__ = [
     "ABLATION_DESIGN", "ACS_STATES", "ALPHABET", "EMPLOYMENT", "IMAGE_SOURCES", "LINES",
     "SYNTH_DESIGN", "SYNTH_K_DESIGN", "FederatedDataset", "LabelledFederation", "load_acsincome",
     "load_tinyshakespeare", "make_ablation", "make_acsincome_federation",
-    "make_dirichlet_federation", "make_g2", "make_image_federation", "make_lines",
+    "make_g2", "make_image_federation", "make_lines",
     "make_rotated_digits", "make_rotated_images", "make_server_mixture", "make_shakespeare_roles",
     "make_synth", "make_timesynth", "one_hot_acsincome", "separation_index",
 ]  # fmt: skip

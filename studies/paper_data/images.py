@@ -21,10 +21,10 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn import datasets as sklearn_datasets
 
 from fedclust_helpers._checked import checked
-from fedclust_helpers._validation import FloatArray, IntArray, check_choice, check_int, check_share
-from fedclust_helpers.datasets import fetch, load_digits, partition_dirichlet, registry
+from fedclust_helpers._validation import FloatArray, IntArray, check_choice, check_int
+from fedclust_helpers.datasets import fetch, load_digits, registry
 from fedclust_helpers.datasets.loaders import parse_idx, read_idx
-from studies.paper_data.records import LabelledFederation, offsets_of
+from studies.paper_data.records import LabelledFederation
 from studies.paper_data.roles_and_lines import check_sizes, group_of_clients
 
 ByteArray = NDArray[np.uint8]
@@ -120,7 +120,7 @@ IMAGE_SOURCES = MappingProxyType(
         "cifar100": ImageSource(partial(_read_cifar, name="cifar100"), "cifar100", 100, 0.47),
     }
 )
-"""Images that `make_rotated_images` and `make_dirichlet_federation` know by name."""
+"""Images that `make_rotated_images` knows by name."""
 
 
 # --- federations ---------------------------------------------------------------------------------
@@ -272,81 +272,6 @@ def make_rotated_digits(
         labels,
         offsets,
         groups,
-    )
-
-
-@checked
-def make_dirichlet_federation(
-    dataset: str,
-    *,
-    n_clients: int = 1000,
-    concentration: float = 0.5,
-    n_images: int | None = None,
-    test_share: float = 1 / 7,
-    min_size: int = 10,
-    pool: int = 2,
-    rng: np.random.Generator,
-) -> LabelledFederation:
-    """Clients with different mixes of labels: class shares follow a Dirichlet law (Section 5.1).
-
-    Training and test files are taken together and split with `partition_dirichlet`; then each
-    client keeps a random `test_share` of its images (rounded down, at least one) for testing. There
-    are no true groups, and clients differ in size. The paper uses all of "emnist_bymerge" with
-    concentration 0.5 (mild) and 0.1 (high heterogeneity).
-
-    Parameters
-    ----------
-    dataset : str
-        A key of `IMAGE_SOURCES`.
-    n_clients : int, default 1000
-    concentration : float
-        > 0; a small one gives clients of few labels.
-    n_images : int, optional
-        Take only that many images, chosen at random.
-    test_share : float
-        Between 0 and 1.
-    min_size : int, default 10
-        Smallest number of images of a client, at least 2.
-    pool : int, default 2
-        Side of the blocks that are averaged. Images are scaled and centred as in
-        `make_rotated_images`.
-    rng : numpy.random.Generator
-
-    Raises ValueError if there are too few images, and as `fedclust_helpers.datasets.fetch` does.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> make_dirichlet_federation("digits", n_clients=30, pool=1, rng=np.random.default_rng(0))
-    LabelledFederation('digits dirichlet', M=30, N=1554+243, p=64, classes=10)
-    """
-    source = IMAGE_SOURCES[check_choice(dataset, "dataset", tuple(IMAGE_SOURCES))]
-    check_share(test_share, "test_share")
-    check_int(min_size, "min_size", minimum=2)
-    check_int(pool, "pool", maximum=16)
-    files = [source.read(split) for split in source.splits]
-    images = np.concatenate([pixels for pixels, _ in files])
-    classes = np.concatenate([labels for _, labels in files])
-    if n_images is not None:
-        chosen = _deal(len(images), n_images, "images", rng)
-        images, classes = images[chosen], classes[chosen]
-    client_of = partition_dirichlet(classes, n_clients, concentration, rng=rng, min_size=min_size)
-    sizes = np.bincount(client_of, minlength=n_clients)
-    n_test = np.maximum((test_share * sizes).astype(np.int64), 1)
-    # by client, in random order within each: the first n_test of a client are for testing
-    order = rng.permutation(len(images))
-    order = order[np.argsort(client_of[order], kind="stable")]
-    rank = np.arange(len(order)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    held = rank < np.repeat(n_test, sizes)
-    rows = {"train": order[~held], "test": order[held]}
-    return _image_federation(
-        source,
-        f"{dataset} dirichlet",
-        f"class shares of the clients follow Dirichlet({concentration:g})",
-        {split: _scaled(images[rows[split]], pool, source) for split in SPLITS},
-        {split: classes[rows[split]] for split in SPLITS},
-        {"train": offsets_of(sizes - n_test), "test": offsets_of(n_test)},
-        None,
     )
 
 

@@ -80,8 +80,8 @@ def errors(sizes: tuple[int, ...] = (100, 1000, 10_000)) -> dict[str, Any]:
 
 
 CLAIM = Claim(
-    "T1", "Section 1", "the error of the private mean falls like 1/N", errors,
-    "slope {slope:.2f} in N", lambda n: abs(n.slope + 1) < 0.15,
+    id="T1", where="Section 1", statement="the error of the private mean falls like 1/N",
+    check=errors, shows="slope {slope:.2f} in N", rule="abs(slope + 1) < 0.15",
 )  # fmt: skip
 
 

@@ -274,14 +274,6 @@ def test_pooling_is_the_mean_over_blocks(shape, pool):
     assert found.shape == (5, side, side, *shape[2:])
 
 
-def test_pooling_and_turning_commute_on_real_digits():
-    options = {"n_clients": 12, "n_train": 4, "n_test": 2}
-    fine = paper_data.make_rotated_images("digits", **options, pool=1, rng=rng(2))
-    coarse = paper_data.make_rotated_images("digits", **options, pool=2, rng=rng(2))
-    blocks = fine.train_points.reshape(-1, 4, 2, 4, 2).mean(axis=(2, 4))
-    np.testing.assert_allclose(coarse.train_points.reshape(-1, 4, 4), blocks, atol=1e-14)
-
-
 def test_fashion_federation_is_the_setting_of_the_paper():
     need("fashion_mnist")
     balanced = paper_data.make_rotated_images(rng=rng())
@@ -303,44 +295,6 @@ def test_fashion_federation_is_the_setting_of_the_paper():
 
 
 # ---- Dirichlet ---------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", ["digits", "two files"])
-@pytest.mark.parametrize("share", [0.01, 1 / 7, 0.5, 0.99])
-def test_dirichlet_clients_hold_every_image_once(numbered_images, name, share):
-    data = paper_data.make_dirichlet_federation(
-        name, n_clients=15, test_share=share, min_size=3, pool=1, rng=rng(4)
-    )
-    numbers = {}
-    for split in ("train", "test"):
-        points, _, labels = data.clients(split)
-        numbers[split], places = numbers_of(points)
-        assert (places == 0).all()  # not turned
-        np.testing.assert_array_equal(labels, numbers[split] % 7)
-    everything = np.sort(np.concatenate(list(numbers.values())))
-    np.testing.assert_array_equal(everything, np.arange(1, 201))
-    n_test = np.diff(data.test_offsets)
-    sizes = np.diff(data.train_offsets) + n_test
-    assert sizes.min() >= 3 and len(set(sizes)) > 1
-    np.testing.assert_array_equal(n_test, np.maximum(np.floor(share * sizes + 1e-9), 1))
-    assert data.groups is None
-
-
-def test_dirichlet_labels_are_those_of_the_splitter_and_follow_the_concentration():
-    def spread(concentration):
-        data = paper_data.make_dirichlet_federation(
-            "digits", n_clients=30, concentration=concentration, pool=1, rng=rng(1)
-        )
-        owner = np.repeat(np.arange(30), np.diff(data.train_offsets))
-        table = np.zeros((30, 10))
-        np.add.at(table, (owner, data.train_labels), 1)
-        return (table > 0).sum(axis=1).mean()
-
-    few, some, all_of_them = spread(0.05), spread(0.5), spread(100.0)
-    assert few < 5 < some < 9 < all_of_them
-    some = paper_data.make_dirichlet_federation("digits", n_clients=9, n_images=500, rng=rng())
-    assert len(some.train_points) + len(some.test_points) == 500
-    assert some.feature_shape == (4, 4)
 
 
 # ---- Shakespeare -------------------------------------------------------------------------------
@@ -469,7 +423,7 @@ def test_lines_without_noise_are_exact():
 
 def test_makers_refuse_what_does_not_fit_together():
     images, digits = paper_data.make_rotated_images, paper_data.make_rotated_digits
-    dirichlet, lines = paper_data.make_dirichlet_federation, paper_data.make_lines
+    lines = paper_data.make_lines
     cases = [
         (partial(images, "cifar"), "dataset must be one of digits, mnist, fashion_mnist"),
         (partial(images, "digits"), "there are 1797 images, but the clients would hold 70000"),
@@ -480,8 +434,6 @@ def test_makers_refuse_what_does_not_fit_together():
         (partial(images, "digits", n_clients=3), "n_clients must be >= 4, the number of groups"),
         (partial(images, "digits", n_clients=9, pool=3), "pool must divide the side 8"),
         (partial(digits, 100), "there are 1797 images, but the clients would hold 2900"),
-        (partial(dirichlet, "digits"), "n_clients . min_size must be <= n = 1797"),
-        (partial(dirichlet, "digits", n_images=1798), "there are 1797 images"),
         (partial(lines, 3), "n_clients must be >= 4, the number of groups"),
         (partial(lines, lines=[[1.0, 2.0, 3.0]]), "lines must have 2 columns"),
     ]

@@ -19,7 +19,6 @@ from studies.rr_cluster.sensitivity import (
     RULES,
     TWO_CLUSTERS,
     Instance,
-    donor_flip,
     flip_of,
     mean_shift,
     mean_sums,
@@ -172,15 +171,6 @@ def test_w_infinity_in_one_dimension_is_the_largest_gap_of_sorted_values(x, y):
     assert w_infinity(uniform(x), uniform(y)) == gap
 
 
-@settings(deadline=None, max_examples=40)
-@given(instances(), instances())
-def test_mean_shift_is_a_lower_bound(first, second):
-    if first.n_clusters == second.n_clusters:
-        a, b = rebalanced_sums(first), rebalanced_sums(second)
-        assert mean_shift(a, b) <= w_infinity(a, b) + 1e-12
-        assert w_infinity(a, b) == w_infinity(b, a)
-
-
 # --- add/remove: the claim of A.2 fails -----------------------------------------------------------
 
 
@@ -204,25 +194,6 @@ def test_f1_a_donor_becomes_a_receiver():
     # theory_checks F1 quotes 10.7; the exact value is 10.88
     assert mean_shift(other, one_less) == pytest.approx(10.884, abs=1e-3)
     assert removal_shift(SURPLUS_FLIP, rule="strict") == pytest.approx(math.sqrt(5))
-
-
-@pytest.mark.parametrize("rule", ["strict", "literal"])
-def test_search_with_two_clusters(rule):
-    found = search_removal(2, 6, rule=rule)
-    assert found.n_instances == 424
-    assert found.worst == math.sqrt(5) == removal_shift(found.instance, rule=rule)
-
-
-@pytest.mark.parametrize(("rule", "worst"), [("strict", 3), ("literal", 5)])
-def test_search_with_three_clusters(rule, worst):
-    found = search_removal(3, 7, rule=rule)
-    assert found.n_instances == 4074
-    assert found.worst == worst
-    assert len(found.instance.assignment) == (4 if rule == "strict" else 7)
-
-
-def test_search_with_more_than_b_at_the_start_is_worst():
-    assert search_removal(3, 7, rule="surplus").worst == math.sqrt(29)
 
 
 # --- replace-one ----------------------------------------------------------------------------------
@@ -272,11 +243,6 @@ def test_internal_partitions_do_not_repair_it():
     found = search_replacement(2, 5)
     assert found.worst == pytest.approx(2 * math.sqrt(2))
     assert replacement_shift(found.instance, 0, found.cluster, found.update) == found.worst
-
-
-@pytest.mark.thorough
-def test_internal_partitions_with_three_clusters():
-    assert search_replacement(3, 6).worst == pytest.approx(2 * math.sqrt(3))
 
 
 # --- sums only ------------------------------------------------------------------------------------
@@ -341,13 +307,6 @@ def test_sums_only_under_replace_one(k, n):
         assert worst == pytest.approx(claimed**2, rel=1e-12)
 
 
-def test_block_sums_are_plain_sums():
-    rng = np.random.default_rng(1)
-    blocks, updates = rng.integers(3, size=20), rng.normal(size=(20, 4))
-    expected = np.stack([updates[blocks == j].sum(axis=0) for j in range(3)])
-    np.testing.assert_allclose(block_sums(blocks, updates, 3), expected, rtol=1e-12)
-
-
 # --- wrong use ------------------------------------------------------------------------------------
 
 
@@ -370,8 +329,3 @@ def test_block_sums_are_plain_sums():
 )
 def test_wrong_arguments(call, match):
     refuses(ValueError, match, call)
-
-
-def test_the_reach_of_a_donor_that_turns_receiver_grows_with_the_least_size():
-    reach = [donor_flip(b) for b in (10, 20, 50)]
-    assert reach[0] < reach[1] < reach[2] == pytest.approx(10.9, abs=0.05)

@@ -11,7 +11,7 @@ from conftest import refuses
 
 from fedclust_helpers.accounting import gdp_epsilon, gdp_mu
 from fedclust_helpers.federation import TRUST_MODELS
-from studies.side_by_side import cells, claims, reading
+from studies.side_by_side import cells, reading
 from studies.side_by_side.cells import DELTA, PAIRS, Task, asked, one_run
 
 pytestmark = pytest.mark.slow
@@ -99,4 +99,4 @@ def test_exchanged_shares_by_formula() -> None:
     for d in (2, 8, 64):
         share = (4 * d * 0.225**2) ** (1 / 3)
         assert (d * 1 + share) / (d + share) == pytest.approx(1)
-        assert claims.spent_by_formula(d) == pytest.approx((d * share + 1) / (d + share))
+        assert reading.spent_by_formula(d) == pytest.approx((d * share + 1) / (d + share))

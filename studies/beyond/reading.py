@@ -1,0 +1,167 @@
+"""What the claims about better releases read off the tables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fedclust_helpers import ldp_kmeans as lk
+from studies.bench.grading import Cells, decided, lower, several
+from studies.beyond.figures import cost_of_bounds
+
+
+def ratios(table: pd.DataFrame, keys: list[str], rival: str = "fastlloyd") -> pd.Series:
+    """NICV of over-clustered Lloyd over a rival's, by cell."""
+    by = table.set_index(keys)
+    ours, theirs = (by[by["method"] == m]["nicv_mean"] for m in ("overclustered", rival))
+    return ours / theirs
+
+
+def _name(values: pd.Series) -> str:
+    """Where the largest value is: the first level of its index."""
+    worst: Any = values.idxmax()
+    return str(worst[0])
+
+
+def gain(table: pd.DataFrame, sets: str) -> dict[str, Any]:
+    """Geometric mean over the cells of one kind of sets, and where it is lower."""
+    part = table[(table["sets"] == sets) & (table["method"] != "optimum")]
+    found = ratios(part, ["dataset", "epsilon"])
+    cells = lower(part, "overclustered", "fastlloyd", keys=["dataset", "epsilon"],
+                  value="nicv_mean", by="method")  # fmt: skip
+    by_epsilon = np.exp(np.log(found).groupby("epsilon").mean())
+    return {
+        "mean": float(np.exp(np.log(found).mean())), "most": float(found.max()),
+        "where": _name(found), "cells": cells, "by": several(by_epsilon, ".2f"),
+    }  # fmt: skip
+
+
+def against(table: pd.DataFrame, rival: str) -> dict[str, Any]:
+    """Ratios to a rival in all cells."""
+    found = ratios(table[table["method"] != "optimum"], ["dataset", "epsilon"], rival)
+    above = found[found > 1.05]
+    named = zip(above.index.to_list(), above, strict=True)
+    where = ", ".join(f"{name} at {epsilon:g}: {v:.2f}" for (name, epsilon), v in named)
+    return {
+        "mean": float(np.exp(np.log(found).mean())), "most": float(found.max()),
+        "least": float(found.min()), "above": len(above), "n": len(found),
+        "where": f" ({where})" if where else "",
+    }  # fmt: skip
+
+
+def unknown_k(table: pd.DataFrame) -> dict[str, Any]:
+    """Chosen k against the true one, by data set, for the default range."""
+    part = table[table["k_max"] == 48]
+    by = part.groupby("dataset", sort=False)
+    near, exact = by["near"].mean(), by["exact"].mean()
+    spans = [
+        f"{name} {int(one['k'].iloc[0])}: {one['k_least'].min():g}-{one['k_most'].max():g}"
+        for name, one in by
+    ]
+    moved = table.groupby(["dataset", "epsilon"])["k_median"].agg(lambda v: v.max() - v.min())
+    return {"near": near.tolist(), "exact": float(exact.mean()), "spans": ", ".join(spans),
+            "ok": int((near >= 0.8).sum()), "n": len(near),
+            "wrong": ", ".join(near.index[near < 0.8]),
+            "moved": float(moved.median()), "most": float(moved.max())}  # fmt: skip
+
+
+def bounds(table: pd.DataFrame) -> dict[str, Any]:
+    """What bounds that do not fit cost each method, against its own cost with those that do."""
+    found = cost_of_bounds(table)
+    return {
+        f"{method}_{name}": float(costs[width])
+        for method, costs in found.items()
+        for name, width in (("narrow", 0.8), ("wide", 10.0))
+    }
+
+
+def local(table: pd.DataFrame) -> dict[str, Any]:
+    """The sketch against the better of Algorithms 1 and 4, mixtures of at least 1e5 users."""
+    part = table[(table["data"] == "mixture") & (table["n"] >= 100_000)]
+    by = part.set_index(["algorithm", "n", "dprime", "k", "epsilon"])
+    ours = by.loc["sketch"]
+    cells = Cells(0, 0, 0)
+    for rival in ("alg1", "alg4"):
+        theirs = by.loc[rival].reindex(ours.index)
+        half = np.hypot(ours["ci95"], theirs["ci95"])
+        cells += decided(theirs["over_optimum"] - ours["over_optimum"], half)
+    mean = {
+        name: float(np.exp(np.log(by.loc[name]["over_optimum"]).mean()))
+        for name in ("sketch", "alg1", "alg4")
+    }
+    return mean | {"cells": cells, "most": float(ours["over_optimum"].max())}
+
+
+def few(table: pd.DataFrame) -> dict[str, Any]:
+    """The same with 10,000 users."""
+    part = table[(table["data"] == "mixture") & (table["n"] == 10_000)]
+    by = part.set_index(["algorithm", "dprime", "k", "epsilon"])["over_optimum"]
+    ours, theirs = by["sketch"], by["alg1"]
+    return {"share": float((ours < theirs).mean()), "ours": at_epsilon(ours),
+            "theirs": at_epsilon(theirs)}  # fmt: skip
+
+
+def at_epsilon(values: pd.Series) -> str:
+    """Geometric means at each epsilon."""
+    return several(np.exp(np.log(values).groupby("epsilon").mean()), ".2f")
+
+
+def odd(table: pd.DataFrame) -> dict[str, Any]:
+    """Data that is no mixture of round clusters of one width."""
+    part = table[~table["data"].isin(["mixture", "birch2", "pixels", "wide_bounds"])]
+    by = part.set_index(["algorithm", "data", "epsilon"])["over_optimum"]
+    return {"most": float(by["sketch"].max()), "where": _name(by["sketch"]),
+            "better": int((by["sketch"] < by["alg1"]).sum()), "n": len(by["sketch"]),
+            "rival": float(by["alg1"].max())}  # fmt: skip
+
+
+def wide(table: pd.DataFrame) -> dict[str, Any]:
+    """Bounds ten times too wide."""
+    by = table[table["data"] == "wide_bounds"].set_index(["algorithm", "epsilon"])["over_optimum"]
+    return {"ours": several(by["sketch"], ".1f"), "theirs": several(by["alg1"], ".1f"),
+            "most": float(by["sketch"].max())}  # fmt: skip
+
+
+def gained(table: pd.DataFrame, reference: str, who: str, least: float = 0.0) -> dict[str, Any]:
+    """What sums only with everybody gains over one rival, from an epsilon on; same clients."""
+    part = table[(table["reference"] == reference) & (table["reference_who"] == who)]
+    part = part[part["data"] == "fashion_dct"]
+    main = part.query("setting == 'balanced' and k == 4 and adjacency == 'replace-one'"
+                      " and delta == 0.001").sort_values("epsilon")  # fmt: skip
+    worst = part.iloc[int(part["gain_mean"].argmin())]
+    part = part[part["epsilon"] >= least]
+    return {
+        "cells": decided(part["gain_mean"], part["ci95"]),
+        "main": several(100 * main["gain_mean"], "+.1f"),
+        "half": several(100 * main["ci95"], ".1f"), "least": 100 * worst["gain_mean"],
+        "where": f"{worst['adjacency']}, epsilon {worst['epsilon']:g},"
+                 f" delta {worst['delta']:g}",
+    }  # fmt: skip
+
+
+def in_vain(table: pd.DataFrame) -> dict[str, Any]:
+    """Variants at the guarantee of the recipe: their gains on the same clients."""
+    part = table[table["variant"] != "recipe"]
+    mean = part.groupby("variant", sort=False)["gain_mean"].mean()
+    noise = part.groupby("variant", sort=False)["noise"].mean()
+    shown = "; ".join(f"{str(name).replace('_', ' ')} {100 * g:+.1f}" for name, g in mean.items())
+    return {"shown": shown, "cells": decided(part["gain_mean"], part["gain_ci95"]),
+            "noise": float(noise["correlated"])}  # fmt: skip
+
+
+def needed(table: pd.DataFrame) -> dict[str, Any]:
+    """Sketches at epsilon 1, by users over `sketch_users_needed` for clusters of equal size."""
+    part = table[(table["data"] == "mixture") & (table["algorithm"] == "sketch")]
+    part = part[part["epsilon"] == 1]
+    see = [
+        lk.sketch_users_needed(1 / k, 1.0, d, n_clusters=k)
+        for k, d in zip(part["k"].tolist(), part["dprime"].tolist(), strict=True)
+    ]
+    band = np.digitize(part["n"] / see, [1.0, 10.0])
+    fewer, between, more = (part["over_optimum"][band == i].sort_values() for i in range(3))
+    return {
+        "fewer": several(fewer, ".2f"), "between": several(between, ".2f"),
+        "more": several(more, ".2f"), "least": fewer.min(), "most": more.max(),
+    }  # fmt: skip
