@@ -97,6 +97,12 @@ def test_the_page_has_every_row_once_and_in_order() -> None:
     assert committed().index.is_unique
 
 
+def test_a_refuted_row_says_of_which_kind_it_is() -> None:
+    rows = committed().query("verdict == 'refuted' and by != 'ours'")
+    kinds = r"(Misprint|Reading|Substance|Constant)[:,]"
+    assert rows["note"].str.match(kinds).all(), rows.index[~rows["note"].str.match(kinds)]
+
+
 def test_the_readable_page_is_made_from_the_table() -> None:
     graded = committed().reset_index()
     assert (RESULTS / "claims.md").read_text("utf-8") == page.to_page(graded)
