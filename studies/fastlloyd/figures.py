@@ -238,8 +238,8 @@ def plot_wins(ax: Axes, claims: pd.DataFrame) -> Axes:
     for name, color, mark in (("better", BLUE, "o"), ("worse", DARK, "x")):
         ax.plot(100 * cells[name] / total, rows, mark, color=color, label=name)
     named = claims.loc[cells.index]
-    said = named["statement"].replace(SHORT, regex=True).tolist()
-    texts = [f"{w}: {s} ({n})" for w, s, n in zip(named["where"], said, total, strict=True)]
+    words = list(named["statement"].replace(SHORT, regex=True))
+    texts = [f"{w}: {s} ({n})" for w, s, n in zip(named["where"], words, total, strict=True)]
     ax.set_yticks(rows, texts, fontsize=10)
     lost, level = (cells[c].sum() / total.sum() for c in ("worse", "tie"))
     title = f"FastLloyd loses {lost:.0%} of these comparisons, and {level:.0%} are level"

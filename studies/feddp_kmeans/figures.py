@@ -283,7 +283,7 @@ def plot_missing(
 ) -> Axes:
     """Excess (m, repetitions) against the number of clusters that the server has never seen."""
     curves(ax, missing, excess, METHODS, interval="bars")
-    means = {name: np.mean(values, axis=1) for name, values in excess.items()}
+    means = {name: np.mean(np.asarray(values), axis=1) for name, values in excess.items()}
     lost = {name: float(mean[-1] - mean[0]) for name, mean in means.items()}
     worst = max(lost, key=lambda name: lost[name])
     title = f"{METHODS[worst].label} loses most by missing clusters: {lost[worst]:.1f}"
