@@ -1178,7 +1178,8 @@ def taught(seed, **method):
     how = {"mode": "teaching", "seed": seed}
     run = estimators.FastLloydKMeans(kinds, **asked, **method, **how)
     found = run.fit(table, clients="hospital").cluster_centers_
-    return found, nicv(box, datasets.scale_to_box(found, low, high)) / nicv(box, best)
+    scaled = datasets.scale_to_box(found, low, high)
+    return found, nicv(box, scaled) / nicv(box, best)
 
 
 found, times = taught(SEED, **better)
