@@ -99,21 +99,15 @@ N_GUESSES, N_SCORES, N_CASES = 60, 300, 1500  # trials of sections 2 and 3
 N_DRAWS, N_AUDIT, N_SETS, N_RUNGS = 400_000, 1000, 30, 12  # 4, 11, 13, 14
 
 # %%
-import copy
-from importlib.util import find_spec
-
 import matplotlib.pyplot as plt
 import numpy as np
 from IPython.display import display
 from scipy import stats
-from sklearn.datasets import load_breast_cancer
 
 import studies
 from fedclust_helpers import accounting as acc
-from fedclust_helpers import audit, kmeans, secure_aggregation
+from fedclust_helpers import audit, datasets, estimators, kmeans
 from fedclust_helpers import fastlloyd as fl
-from fedclust_helpers.datasets import scale_to_box
-from fedclust_helpers.estimators import FastLloydKMeans
 from fedclust_helpers.federation import Randomness, simulate
 from fedclust_helpers.metrics import nicv
 from studies.bench.plots import headline, show, use_style
@@ -426,9 +420,8 @@ check(abs(pair - one) < 0.002,
 # %%
 dims, ratio = np.array([1, 2, 10, 64, 784]), np.geomspace(0.3, 20, 200_001)
 error = 1 + ratio**2 + 4 * dims[:, None] * (1 + ratio**-2)  # Eq. 17, 18
-best = ratio[error.argmin(axis=1)]
-print("best σ^C / σ^R:", best.round(3), " share of counts: 1 /",
-      (1 + best**2).round(1))  # fmt: skip
+print("best σ^C / σ^R:", (best := ratio[error.argmin(axis=1)]).round(3),
+      " share of counts: 1 /", (1 + best**2).round(1))  # fmt: skip
 check(
     np.allclose(best, (4 * dims) ** 0.25, rtol=5e-5),
     "a search finds the ratio of Eq. 19 for every number of columns",
@@ -618,6 +611,11 @@ check(a_learns(stream("wire"), stream("solutions")) > 1,
 
 
 # %%
+import copy
+
+from fedclust_helpers.secure_aggregation import PadBook
+
+
 def refused(attempt):
     """What the package says to an attempt that it must not allow."""
     try:
@@ -626,7 +624,7 @@ def refused(attempt):
         print("the fix:", str(error).split(": ")[0].split(", but")[0])
 
 
-book = secure_aggregation.PadBook(secret=bytes(32), session=b"demo")
+book = PadBook(secret=bytes(32), session=b"demo")
 _ = book.pads("R", 0, 1, (K,)), book.pads("n", 0, 1, (K,))  # other pads
 refused(lambda: book.pads("R", 0, 1, (K,)))  # each pad once
 refused(lambda: copy.deepcopy(book))  # and a copy would begin anew
@@ -1147,13 +1145,17 @@ check(ladder["high"].iloc[-1] < 0.9, "the last one gains a tenth at least")
 #   these data?
 
 # %%
+from importlib.util import find_spec
+
+from sklearn.datasets import load_breast_cancer
+
 table = load_breast_cancer(as_frame=True).data.iloc[:, :2]
 table["hospital"] = [f"hospital {i % 4}" for i in range(len(table))]
 low, high, kinds = np.array([0, 0]), np.array([40, 40]), 2  # public
 secure = find_spec("opendp") is not None  # pip install 'fedclust[secure]'
 mode = dict(mode="secure") if secure else dict(mode="teaching", seed=SEED)
 rows = [part.iloc[:, :2] for _, part in table.groupby("hospital")]
-boxed = [scale_to_box(part, low, high) for part in rows]
+boxed = [datasets.scale_to_box(part, low, high) for part in rows]
 room = simulate(boxed, "masked", noise_from="clients", **mode)
 asked = {"epsilon": EPSILON, "delta": DELTA}
 real = fl.plan_overclustered(room, n_clusters=kinds, **asked)
@@ -1166,7 +1168,7 @@ real
 # %%
 asked |= {"lower": low, "upper": high}
 better, box = {"method": "overclustered"}, np.vstack(boxed)
-model = FastLloydKMeans(kinds, **asked, **better, **mode)
+model = estimators.FastLloydKMeans(kinds, **asked, **better, **mode)
 _ = model.fit(table, clients="hospital")  # plans, runs, charges
 best = fit(box, None, kinds, rng=stream("solutions"))
 
@@ -1174,9 +1176,10 @@ best = fit(box, None, kinds, rng=stream("solutions"))
 def taught(seed, **method):
     """Centres of a teaching run, and their cost over that of k-means."""
     how = {"mode": "teaching", "seed": seed}
-    run = FastLloydKMeans(kinds, **asked, **method, **how)
+    run = estimators.FastLloydKMeans(kinds, **asked, **method, **how)
     found = run.fit(table, clients="hospital").cluster_centers_
-    return found, nicv(box, scale_to_box(found, low, high)) / nicv(box, best)
+    scaled = datasets.scale_to_box(found, low, high)
+    return found, nicv(box, scaled) / nicv(box, best)
 
 
 found, times = taught(SEED, **better)

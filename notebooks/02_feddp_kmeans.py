@@ -938,10 +938,10 @@ n_rows = [N_CLIENTS * n for n in per_client]
 cost, by_n = by_radius.mean(axis=1), by_size.mean(axis=1)
 
 # %%
-print("by r / needed r:", pd.Series(cost, factors).round(2).to_dict())
-print("by rows:", pd.Series(by_n, n_rows).round(2).to_dict())
-few = pd.Series(np.mean(few, axis=0), list(PUBLIC)).round(2).to_dict()
-print(f"public starts with {n_rows[0]} rows:", few)
+print("by r / needed r:", pd.Series(cost, factors).round(2).to_dict(),
+      "\nby rows:", pd.Series(by_n, n_rows).round(2).to_dict())  # fmt: skip
+means = np.mean(few, axis=0).round(2).tolist()
+print(f"by start, {n_rows[0]} rows:", *zip(PUBLIC, means, strict=True))
 check(cost[0] > 2 * cost[2], "half of the radius more than doubles the cost")
 check(cost[4] > 2 * cost[2], "so does twice the radius")
 check(by_n[0] > 3 > 0.3 > by_n[-1],
