@@ -80,7 +80,9 @@ class Clients:
         return None
 
 
-def responses(query: LocalQuery, points: FloatArray, users: IntArray, rng: NoiseSource) -> Reports:
+def responses(
+    query: LocalQuery, points: FloatArray, users: IntArray, *, rng: NoiseSource
+) -> Reports:
     """The reports of these users: what fails is still randomised."""
     try:
         with np.errstate(all="ignore"):
@@ -89,5 +91,5 @@ def responses(query: LocalQuery, points: FloatArray, users: IntArray, rng: Noise
         log.exception("%s failed", query.name)
     if len(users) == 1:
         return query.respond(np.zeros_like(points), users, rng=rng)
-    alone = [responses(query, points[[i]], users[[i]], rng) for i in range(len(users))]
+    alone = [responses(query, points[[i]], users[[i]], rng=rng) for i in range(len(users))]
     return tuple(np.concatenate(column) for column in zip(*alone, strict=True))

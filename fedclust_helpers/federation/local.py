@@ -165,7 +165,7 @@ class Named(Way):
                 users, rows = users[here], rows[here]
                 if not len(users):
                     continue
-            yield users, responses(query, rows, users, self.room.randomness.noise)
+            yield users, responses(query, rows, users, rng=self.room.randomness.noise)
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from studies.bench.grading import Claim
 
 def changes(*, bound: float, n_features: int, **_: Any) -> dict[str, Change]:
     """A row of length `bound` at most, and 1 in the count."""
-    return {"total": vector(bound, "bound", n_features), "count": COUNT}
+    return {"total": vector(bound, n_features), "count": COUNT}
 
 
 def total_and_count(points: FloatArray, offsets: IntArray) -> Values:
