@@ -64,7 +64,6 @@ from fedclust_helpers import accounting, datasets, kmeans, ldp_kmeans
 from fedclust_helpers.accounting import gdp_epsilon, gdp_mu
 from studies.bench.plots import headline, show, use_style
 from studies.side_by_side import (
-    claims,
     figures,
     lesson,
     reading,
@@ -382,7 +381,7 @@ _ = figures.plot_sets(ax, real, keys)
 show(fig, "Cost over the best on S1, adult and digits, a row per algorithm")
 
 # %%
-small = claims.small(table)
+small = reading.small(table)
 print("times the best: " + ", ".join(
     f"{'sums, at most' if name == 'masked' else f'local, {name}'} {value:.2f}"
     for name, value in small.items()))  # fmt: skip
@@ -489,7 +488,7 @@ shown = over.round(2).rename(columns=figures.NAMES).reset_index()
 display(lesson.as_table(shown))
 
 # %%
-fresh = claims.over_all(rivals)
+fresh = reading.over_all(rivals)
 print(f"over-clustered, sets it was not tuned on: {fresh['mean']:.2f} of the "
       f"best rival, lower in {fresh['below']} of {fresh['n']}")  # fmt: skip
 check(over["fastlloyd"].min() > 1.1,
@@ -523,7 +522,7 @@ check((over["overclustered"] < others).all(),
 
 # %%
 split = studies.load_results("rivals_budget")
-told = claims.split(split) | claims.empty(split)
+told = reading.split(split) | reading.empty(split)
 print(f"add/remove: above ε from {told['added']} columns on; empty clusters: "
       f"unmoved in {told['without']:.0%} without a record there, in "
       f"{told['with_']:.0%} with one ({told['runs']} runs)")  # fmt: skip
@@ -539,7 +538,7 @@ check(told["without"] > 0.9 > told["with_"],
 
 # %% tags=["hide-input"]
 fig, ax = plt.subplots(figsize=(7.2, 3.6))
-_ = figures.plot_split(ax, split, claims.spent_by_formula)
+_ = figures.plot_split(ax, split, reading.spent_by_formula)
 show(fig, "Budget given to the mechanisms over budget asked, by columns")
 
 # %% [markdown]
