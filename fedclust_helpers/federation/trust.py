@@ -66,6 +66,11 @@ class TrustModel:
     no_sampling: str = ""
 
     def __post_init__(self) -> None:
+        if isinstance(self.adder, AllEach) and {"noisy_sum", "collect"} & set(self.way.offers):
+            raise ValueError(
+                "adder must be no AllEach where messages are summed: the sum would hold the noise"
+                " of all clients, and what is predicted from the noise of one would be wrong"
+            )
         if self.way.blind and (self.adder.by, self.receiver) == ("server", "server"):
             raise ValueError(f"receiver must be 'clients' where the server adds the noise: {_BOTH}")
         if self.adder.shares and not (self.no_sampling and self.max_colluding is not None):

@@ -1,5 +1,7 @@
 """A trust model made by the page (CONTRIBUTING, "A trust model"): a way, and a row of the table."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from conftest import refuses, words_uniform_p
@@ -9,7 +11,7 @@ from fedclust_helpers.accounting import PrivacyLedger, Sampling
 from fedclust_helpers.client_statistics import TOTAL
 from fedclust_helpers.federation import TRUST_MODELS, TrustModel, TrustModelError, simulate
 from fedclust_helpers.federation.trust import SHARES, TOLD
-from fedclust_helpers.federation.ways import Adder, Masked, Words
+from fedclust_helpers.federation.ways import Adder, AllEach, Masked, Words
 from fedclust_helpers.mechanisms import NoNoise
 
 
@@ -86,3 +88,8 @@ def test_a_row_says_what_it_may_not_offer(mixture):
     knows = "a server that reads a sum and knows the noise"
     refuses(ValueError, knows, TrustModel, adder=Adder("the server"), **row)
     refuses(ValueError, "who is not drawn adds none", TrustModel, adder=SHARES, **row)
+
+
+def test_noise_of_all_clients_does_not_add_up_unsaid():
+    """A sum of messages that are each noised whole holds more noise than its mechanism says."""
+    refuses(ValueError, "AllEach", replace, TWO_SERVERS, adder=AllEach("every client"))

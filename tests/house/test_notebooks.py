@@ -188,7 +188,7 @@ def test_building_twice_leaves_no_difference(tmp_path: Path) -> None:
 )
 def test_building_says_which_notebook_waits(tmp_path: Path, code: str, match: str) -> None:
     (tmp_path / "00_toy.py").write_text(f"# %%\n{code}\n")
-    with pytest.raises(BUILD.BuildError, match=f"00_toy.*{match}"):
+    with pytest.raises(BUILD.BuildError, match=f"(?s)00_toy.*{match}"):
         BUILD.build(tmp_path / "00_toy.py", timeout=3)
     assert not (tmp_path / "00_toy.ipynb").exists()
 

@@ -42,8 +42,8 @@ class Spy:
     def __init__(self, monkeypatch):
         self.reports, answers = [], clients.responses
 
-        def spied(query, points, users, rng):
-            reports = answers(query, points, users, rng)
+        def spied(query, points, users, *, rng):
+            reports = answers(query, points, users, rng=rng)
             self.reports.append((query, users.copy(), reports))
             return reports
 
