@@ -108,7 +108,10 @@ class Seat(Federation):
         options = study.federation_options | self._secrets()
         ends = (options.pop(name, None) for name in ("noise_from", "receiver"))
         row = trust_model(study.trust, *ends)
-        row = {"serverless": RELAYED, "trusted": replace(row, way=Totals)}.get(study.trust, row)
+        if study.trust == "serverless":
+            row = RELAYED
+        elif study.trust == "trusted":
+            row = replace(row, way=Totals)
         ledger = PrivacyLedger(study.unit, study.adjacency)
         super().__init__(self._held(rows, labels), row, ledger=ledger, **options)
 
