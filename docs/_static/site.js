@@ -123,7 +123,7 @@ function results(box) {
   if (!named()) choose(items[0].id);
 }
 
-// --- the claims, by paper, verdict, who says it, and words ----------------------------------------
+// --- the claims, by paper, verdict, who says it, kind of slip, and words --------------------------
 
 const VERDICTS = ["reproduced", "in shape", "refuted", "not seen in our design", "undecided", "not possible here"];
 
@@ -133,9 +133,10 @@ function claims(place) {
     paper: (card) => card.parentElement.dataset.paper,
     verdict: (card) => card.dataset.verdict,
     kind: (card) => card.dataset.kind,
+    slip: (card) => card.dataset.slip,
   };
-  const labels = { paper: "all papers", verdict: "all verdicts", kind: "said by anybody" };
-  const chosen = { paper: "", verdict: "", kind: "" };
+  const labels = { paper: "all papers", verdict: "all verdicts", kind: "said by anybody", slip: "any kind of slip" };
+  const chosen = { paper: "", verdict: "", kind: "", slip: "" };
   const texts = new Map(all.map((card) => [card, card.textContent.toLowerCase()]));
   const word = make("input", { type: "search", placeholder: "words or an id" });
   word.ariaLabel = "show only claims that contain all of these words";
@@ -192,7 +193,7 @@ function claims(place) {
   window.addEventListener("hashchange", () => { // a link to a claim that is filtered away
     const card = document.getElementById(location.hash.slice(1));
     if (!card?.closest(".claims [hidden], section[hidden]")) return;
-    Object.assign(chosen, { paper: "", verdict: "", kind: "" });
+    Object.assign(chosen, { paper: "", verdict: "", kind: "", slip: "" });
     word.value = "";
     draw();
     card.scrollIntoView();

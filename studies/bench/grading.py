@@ -30,7 +30,8 @@ VERDICTS = {
     "undecided": "ties, or a text with two readings that differ",
     "not possible here": "data, an algorithm or a scale that we do not have",
 }
-COLUMNS = "paper id by where statement found verdict design note tables".split()
+COLUMNS = "paper id by where statement words relation found verdict kind design note tables".split()
+KINDS = ("misprint", "reading", "substance", "constant")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +59,14 @@ class Claim:
         for a claim of ours.
     note : str
         What is true instead, or which reading the package takes.
+    words : str
+        The paper's words, quoted; formulas are typed as text, and " ... " leaves something out.
+    relation : str
+        Which data sets are neighbours where the claim is about privacy: "add/remove",
+        "replace-one", or "any". Empty for other claims.
+    kind : str
+        Of a refuted claim of a paper or its code, one of `KINDS`: a slip of the pen, a text taken
+        literally, something that matters, or a constant.
     by : str
         Who says so: "paper", "code" (the paper's released code), or "ours".
     """
@@ -72,6 +81,9 @@ class Claim:
     tables: Sequence[str] = ()
     design: str = ""
     note: str = ""
+    words: str = ""
+    relation: str = ""
+    kind: str = ""
     by: str = "paper"
 
 
@@ -120,11 +132,15 @@ def verdict_of(claim: Claim, numbers: Mapping[str, Any]) -> str:
 
 
 def evaluate(claim: Claim, load: Callable[[str], pd.DataFrame], paper: str = "") -> dict[str, str]:
-    """One row of `COLUMNS`."""
+    """One row of `COLUMNS`. ValueError if a refuted claim of others has no kind, or another one."""
     numbers = numbers_of(claim, load)
+    verdict = verdict_of(claim, numbers)
+    if claim.by != "ours" and (verdict == "refuted") != (claim.kind in KINDS):
+        raise ValueError(f"claim {claim.id}: {verdict!r} does not go with the kind {claim.kind!r}")
     cells = (
-        paper, claim.id, claim.by, claim.where, claim.statement, claim.shows.format(**numbers),
-        verdict_of(claim, numbers), claim.design, claim.note, " ".join(claim.tables),
+        paper, claim.id, claim.by, claim.where, claim.statement, claim.words, claim.relation,
+        claim.shows.format(**numbers), verdict, claim.kind, claim.design,
+        claim.note, " ".join(claim.tables),
     )  # fmt: skip
     return dict(zip(COLUMNS, cells, strict=True))
 
@@ -151,16 +167,19 @@ def to_markdown(
     """
     lines = ["| id | where | claim | what we find | verdict |", "|---|---|---|---|---|"]
     for row in graded[COLUMNS].to_numpy(dtype=str).tolist():
-        _, id, by, where, said, found, verdict, design, note, tables = row
+        _, id, by, where, said, words, relation, found, verdict, kind, design, note, tables = row
         name = f'<a id="{id}"></a>{id}'
         said = said if by == "paper" else f"({by}) {said}"
+        said += f": “{words}”" if words else ""
+        said += f" (neighbours: {relation})" if relation else ""
         note = re.sub(r"\b([Ss]ee) ([A-Z][\w.]*\w)", r"\1 [\2](#\2)", note)
         found = " ".join(filter(None, (f"{found}." if found else "", note)))
         if checks and verdict != "not possible here" and (check := checks[id]):
             path, function = source_of(check)
             read = ", ".join(f"[{table}]({table}.csv)" for table in tables.split())
             found += f" Check: [{function}](../../{path}){f' on {read}' if read else ''}."
-        verdict = f"**{verdict}**" + (f" ({design})" if design else "")
+        told = ", ".join(filter(None, (kind, design)))
+        verdict = f"**{verdict}**" + (f" ({told})" if told else "")
         cells = (cell.replace("|", r"\|") for cell in (name, where, said, found, verdict))
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)

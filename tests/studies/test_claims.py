@@ -2,6 +2,7 @@
 
 import math
 import re
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -97,10 +98,18 @@ def test_the_page_has_every_row_once_and_in_order() -> None:
     assert committed().index.is_unique
 
 
-def test_a_refuted_row_says_of_which_kind_it_is() -> None:
+def test_a_refuted_row_has_a_kind_and_quotes_the_paper() -> None:
     rows = committed().query("verdict == 'refuted' and by != 'ours'")
-    kinds = r"(Misprint|Reading|Substance|Constant)[:,]"
-    assert rows["note"].str.match(kinds).all(), rows.index[~rows["note"].str.match(kinds)]
+    assert set(rows["kind"]) <= set(grading.KINDS)
+    assert set(rows["relation"]) <= {"", "add/remove", "replace-one", "any"}
+    silent = rows.query("by == 'paper' and words == ''").index.tolist()
+    assert silent == ["R7"]  # where a sign stands in print, not what is said
+    files = rows.query("by == 'code'")["note"]
+    assert files.str.contains(r"commit [0-9a-f]{7}").all()
+    claim = next(claim for _, claim in ROWS if claim.id == "L7")
+    refuses(
+        ValueError, "does not go with the kind", grading.evaluate, replace(claim, kind=""), table
+    )
 
 
 def test_the_readable_page_is_made_from_the_table() -> None:
@@ -189,7 +198,7 @@ def evaluate(rule: str, **options: Any) -> str:
 
 def test_a_rule_gives_a_verdict() -> None:
     assert evaluate("a == 1") == "reproduced"
-    assert evaluate("a > 1") == "refuted"
+    assert evaluate("a > 1", kind="constant") == "refuted"
     assert evaluate("a > 1", design="one seed") == "not seen in our design"
     assert evaluate("a > 1 or 'undecided'") == "undecided"
     assert evaluate("a == 1 and 'in shape'", design="one seed") == "in shape"
@@ -234,11 +243,12 @@ def test_claims_about_many_numbers() -> None:
 def test_markdown_keeps_bars_links_and_who_says_so() -> None:
     row = dict.fromkeys(grading.COLUMNS, "") | {
         "id": "X1", "by": "code", "statement": "|x| <= 1", "found": "2", "note": "Wrong, see F8.",
-        "verdict": "refuted",
+        "verdict": "refuted", "words": "at most 1", "relation": "any", "kind": "misprint",
     }  # fmt: skip
     text = grading.to_markdown(pd.DataFrame([row])).splitlines()[-1]
     assert text.startswith('| <a id="X1"></a>X1 |') and r"(code) \|x\| <= 1" in text
-    assert "2. Wrong, see [F8](#F8). | **refuted** |" in text
+    assert "1: “at most 1” (neighbours: any)" in text
+    assert "2. Wrong, see [F8](#F8). | **refuted** (misprint) |" in text
 
 
 def test_a_row_names_its_check_and_its_tables() -> None:

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from studies.bench.grading import KINDS
 from tools.site.links import SCHEME, Book, markdown
 from tools.site.tables import write
 
@@ -89,8 +90,11 @@ def card(cells: list[str], cited: Mapping[str, Iterable[str]]) -> str:
         f' <a href="chapters/{stem}.html">chapter {stem[:2]}</a>' for stem in cited.get(name, ())
     )
     told = {"paper": "the paper", "code": "its code", "ours": "ours"}[of]
+    slip = re.match(r"\(([a-z]+)\b", verdict[2])
+    slipped = slip[1] if slip and slip[1] in KINDS else "none"
     return (
-        f'<article class="claim" id="{name}" data-verdict="{word}" data-kind="{told}">'
+        f'<article class="claim" id="{name}" data-verdict="{word}" data-kind="{told}"'
+        f' data-slip="{slipped}">'
         f'<p class="claim-head"><a href="#{name}">{name}</a>'
         f'<b class="verdict">{word}</b> <span>{inline(cells[1], False)} ({told}){links}</span></p>'
         f"<p>{inline(said)}</p><p class=claim-found>{inline(cells[3])} "
