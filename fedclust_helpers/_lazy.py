@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import dp_accounting as dpa
     import pandas as pd
-    from scipy import optimize, stats
+    from scipy import optimize, special, stats
     from sklearn import cluster, metrics, neighbors
     from sklearn import datasets as toy_data
 else:
@@ -23,6 +23,7 @@ else:
             return getattr(importlib.import_module(self._name), name)
 
     dpa, pd = _Lazy("dp_accounting"), _Lazy("pandas")
-    optimize, stats = _Lazy("scipy.optimize"), _Lazy("scipy.stats")
+    optimize, special = _Lazy("scipy.optimize"), _Lazy("scipy.special")
+    stats = _Lazy("scipy.stats")
     cluster, metrics = _Lazy("sklearn.cluster"), _Lazy("sklearn.metrics")
     neighbors, toy_data = _Lazy("sklearn.neighbors"), _Lazy("sklearn.datasets")

@@ -8,18 +8,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from fedclust_helpers._lazy import optimize
 from fedclust_helpers._validation import FloatArray
-from fedclust_helpers.ldp_kmeans.local_randomizers import RandomizedResponse
-from fedclust_helpers.ldp_kmeans.sketch import Questions
+from fedclust_helpers.ldp_kmeans.sketch_bins import TINY, Sketch, Waves
 
-HARMONICS = 7
-TINY = 1e-9
+ALIKE = 0.5  # log standard deviations lie so far from their mean, more at a linear cost
+LEVEL = 0.5  # and their mean so far from that of the prior
 EDGE = 0.98  # clusters lie within the ball of this radius
 
 
@@ -73,137 +71,6 @@ def uniform_in_ball(n: int, d: int, *, rng: np.random.Generator) -> FloatArray:
     return np.asarray(way * rng.random((n, 1)) ** (1 / d))
 
 
-@dataclass(frozen=True, eq=False)
-class Sketch:
-    """Counts (m, g) of the answers to questions, and how they were randomised.
-
-    The methods keep probabilities in arrays (g, K, m): symbols, components, questions.
-    """
-
-    questions: Questions
-    counts: FloatArray
-    response: RandomizedResponse
-
-    @cached_property
-    def span(self) -> float:
-        """How much likelier the true symbol is reported than another one."""
-        return self.response.keep - self.response.other
-
-    @cached_property
-    def seen(self) -> FloatArray:
-        """The counts as (g, m)."""
-        return np.ascontiguousarray(self.counts.T)
-
-    @cached_property
-    def totals(self) -> FloatArray:
-        """Users of each question, (m,)."""
-        return np.asarray(self.counts.sum(axis=1))
-
-    @cached_property
-    def _axes(self) -> list[_Axis]:
-        return [_Axis.of(self.questions, i) for i in range(len(self.questions.bins))]
-
-    def waves(self, centers: FloatArray, sds: FloatArray) -> list[FloatArray]:
-        """Of each axis the damped harmonics (2 H, K, m) of Gaussians."""
-        return [axis.waves(centers, sds) for axis in self._axes]
-
-    def bins(self, waves: Sequence[FloatArray]) -> list[FloatArray]:
-        """Of each axis the probabilities (B, K, m) of its bins."""
-        return [axis.bins(wave) for axis, wave in zip(self._axes, waves, strict=True)]
-
-    def symbols(self, bins: Sequence[FloatArray]) -> FloatArray:
-        """Probability (g, K, m) of each symbol, before it is randomised."""
-        out = bins[0][self.questions.digits[0]]
-        for p, digits in zip(bins[1:], self.questions.digits[1:], strict=True):
-            out *= p[digits]
-        return out
-
-    def reports(self, weights: FloatArray, symbols: FloatArray) -> FloatArray:
-        """Probability (g, m) of each report under a mixture."""
-        background = max(0.0, 1 - weights.sum()) / self.questions.n_symbols
-        return np.asarray(self.response.other + self.span * ((weights @ symbols) + background))
-
-    def slopes(
-        self, product: FloatArray, waves: Sequence[FloatArray], bins: Sequence[FloatArray],
-        sds: FloatArray,
-    ) -> tuple[FloatArray, FloatArray]:  # fmt: skip
-        """Derivatives by centres (K, d) and by log sd (K,) of sum(pull symbols).
-
-        `product` is pull times symbols, (g, K, m).
-        """
-        by_center = np.zeros((len(sds), self.questions.directions.shape[2]))
-        by_sd = np.zeros(len(sds))
-        for axis, wave, p in zip(self._axes, waves, bins, strict=True):
-            c, b = axis.slopes(product, wave, p, sds)
-            by_center += c
-            by_sd += b
-        return by_center, by_sd
-
-
-class _Axis(NamedTuple):
-    """One axis of all questions: how Gaussians fall into its bins."""
-
-    slope: FloatArray  # (m, d)
-    phase: FloatArray  # (m,)
-    period: FloatArray  # (m,)
-    orders: FloatArray  # (H,), those that bins of this number see
-    mix: FloatArray  # (B, 2 H), from harmonics to probabilities
-    one_hot: FloatArray  # (B, g)
-
-    @classmethod
-    def of(cls, q: Questions, i: int) -> _Axis:
-        n_bins = q.bins[i]
-        h = np.array([h for h in range(1, HARMONICS + 1) if h % n_bins], dtype=np.float64)
-        middle = 2 * np.pi * h * (np.arange(n_bins)[:, None] + 0.5) / n_bins
-        size = 2 * np.sin(np.pi * h / n_bins) / (np.pi * h)
-        mix = np.concatenate([size * np.cos(middle), size * np.sin(middle)], axis=1)
-        slope = q.directions[:, i] / q.periods[:, i, None]
-        one_hot = np.ascontiguousarray(np.eye(n_bins)[:, q.digits[i]])
-        return cls(slope, q.phases[:, i], q.periods[:, i], h, mix, one_hot)
-
-    def waves(self, centers: FloatArray, sds: FloatArray) -> FloatArray:
-        """Cosines, then sines: (2 H, K, m)."""
-        turn = 2 * np.pi * (centers @ self.slope.T + self.phase)
-        rate = np.maximum(-2 * np.pi**2 * (sds[:, None] / self.period) ** 2, -30.0)
-        n = len(self.orders)
-        out = np.empty((2 * n, *turn.shape))
-        cos, sin = np.cos(turn), np.sin(turn)
-        # order h is damped by exp(rate h^2); from h to h + 1 that is exp(rate (2 h + 1))
-        damp = np.exp(rate)
-        double, odd = damp * damp, damp.copy()
-        c, s = cos, sin
-        at = 0
-        for h in range(1, HARMONICS + 1):
-            if h > 1:
-                c, s = c * cos - s * sin, s * cos + c * sin
-                odd *= double
-                damp = damp * odd
-            if at < n and self.orders[at] == h:
-                np.multiply(c, damp, out=out[at])
-                np.multiply(s, damp, out=out[n + at])
-                at += 1
-        return out
-
-    def bins(self, wave: FloatArray) -> FloatArray:
-        """Probabilities (B, K, m)."""
-        flat = self.mix @ wave.reshape(len(wave), -1)
-        flat += 1 / len(self.mix)
-        return np.maximum(flat, TINY, out=flat).reshape(-1, *wave.shape[1:])
-
-    def slopes(
-        self, product: FloatArray, wave: FloatArray, p: FloatArray, sds: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
-        by_bin = (self.one_hot @ product.reshape(len(product), -1)).reshape(p.shape) / p
-        by_wave = (self.mix.T @ by_bin.reshape(len(by_bin), -1)).reshape(wave.shape)
-        n = len(self.orders)
-        turned = self.orders[:, None, None] * (by_wave[n:] * wave[:n] - by_wave[:n] * wave[n:])
-        by_center = 2 * np.pi * turned.sum(axis=0) @ self.slope
-        rate = (sds[:, None] / self.period) ** 2
-        by_wave *= wave
-        damped = np.tensordot(np.tile(self.orders**2, 2), by_wave, 1)
-        return by_center, (-4 * np.pi**2 * rate * damped).sum(axis=1)
-
-
 @dataclass(frozen=True)
 class Prior:
     """What is believed before any answer: no cluster is very wide, all lie in the ball."""
@@ -222,14 +89,31 @@ class Prior:
         self, centers: FloatArray, log_sds: FloatArray
     ) -> tuple[float, FloatArray, FloatArray]:
         """Minus the log prior, and its derivatives."""
-        off = (log_sds - math.log(self.sd)) / 0.5
+        middle = float(log_sds.mean())
+        apart, by_apart = _huber((log_sds - middle) / ALIKE)
+        level, by_level = _huber(np.array([(middle - math.log(self.sd)) / LEVEL]))
+        by_log_sd = (by_apart - by_apart.mean()) / ALIKE + by_level[0] / (LEVEL * len(log_sds))
         length = np.linalg.norm(centers, axis=1)
         over = np.maximum(0.0, length - EDGE)
-        value = 0.5 * (off**2).sum() + 0.5 * (length**2).sum() / self.reach**2
+        value = apart + level + 0.5 * (length**2).sum() / self.reach**2
         value += 1e4 * (over**2).sum()
         by_center = centers / self.reach**2
         by_center = by_center + centers * (2e4 * over / np.maximum(length, TINY))[:, None]
-        return float(value), by_center, off / 0.5
+        return float(value), by_center, by_log_sd
+
+
+def _huber(z: FloatArray) -> tuple[float, FloatArray]:
+    """Sum of z^2/2, linear beyond 1, and its derivative."""
+    near = np.clip(z, -1.0, 1.0)
+    return float((near * (z - near / 2)).sum()), near
+
+
+def threshold(n_features: int) -> float:
+    """sqrt(3.2 d + 8): a score is the largest of those of all places of a ball.
+
+    It exceeds so many standard deviations hardly ever by accident.
+    """
+    return math.sqrt(3.2 * n_features + 8)
 
 
 class Fitter:
@@ -285,9 +169,22 @@ class Fitter:
         value += 5e-4 * float(scores @ scores)
         return value, np.concatenate([by_center.ravel(), by_sd, by_score])
 
+    def threshold(self, sd: float) -> float:
+        """Standard deviations by which one more component of this size must stand out.
+
+        A narrower one has (prior.sd/sd)^d times as many places to be in.
+        """
+        d, finer = self.prior.n_features, max(0.0, math.log(self.prior.sd / sd))
+        return math.sqrt(threshold(d) ** 2 + 2 * d * finer)
+
     def log_posterior(self, mixture: Mixture) -> float:
         """Log-likelihood plus log prior, up to a constant."""
         return -self.cost(self._pack(mixture))[0]
+
+    def evidence(self, mixture: Mixture) -> float:
+        """Log posterior less an Occam factor: narrow components have more places to be in."""
+        finer = np.maximum(0.0, np.log(self.prior.sd / mixture.sds))
+        return self.log_posterior(mixture) - self.prior.n_features * float(finer.sum())
 
     def log_likelihood(self, mixture: Mixture) -> float:
         """Of all answers."""
@@ -348,113 +245,4 @@ class Places(NamedTuple):
 
     points: FloatArray
     sd: float
-    seen: list[tuple[FloatArray, list[FloatArray], list[FloatArray]]]
-
-
-N_PLACES = 1500
-MAX_PLACES = 2**24  # numbers that all places hold together
-N_FITS = 2
-
-
-def leading_subspace(sketches: Sequence[Sketch], rank: int) -> FloatArray:
-    """Directions (d, rank) in which the points spread most, from two bins of fixed phase.
-
-    With phase 1/4 the bin of an axis says whether cos(2 pi a x / period) is negative: oftener, the
-    farther x lies along a. So the de-biased answers times (a a^T), added up over random directions
-    a, have the eigenvectors of the second-moment matrix.
-    """
-    d = sketches[0].questions.directions.shape[2]
-    moment = np.zeros((d, d))
-    for s in sketches:
-        share = s.response.debias * (s.counts - s.response.other * s.totals[:, None])
-        for axis, digits in enumerate(s.questions.digits):
-            far = share[:, digits == 1].sum(axis=1) - s.totals / 2
-            a = s.questions.directions[:, axis]
-            moment += (a * far[:, None]).T @ a
-    vectors = np.linalg.eigh(moment)[1]
-    return np.asarray(vectors[:, : -rank - 1 : -1])
-
-
-def fit_mixture(
-    sketches: Sequence[Sketch],
-    n_clusters: int,
-    n_features: int,
-    *,
-    subspace: FloatArray | None = None,
-    rng: np.random.Generator,
-) -> Mixture:
-    """The likelier of two greedy fits, which look for clusters in different random places.
-
-    New clusters are looked for in the ball, or in the span of `subspace` (d, rank).
-    """
-    fitter = Fitter(sketches, Prior(n_clusters, n_features))
-    numbers = sum(s.counts.size for s in fitter.sketches)
-    n_places = max(64, min(N_PLACES, MAX_PLACES // max(1, numbers)))
-    fits = []
-    for _ in range(N_FITS):
-        if subspace is None:
-            places = uniform_in_ball(n_places, n_features, rng=rng)
-        else:
-            places = uniform_in_ball(n_places, subspace.shape[1], rng=rng) @ subspace.T
-        fits.append(prune(fitter, grow(fitter, places)))
-    return max(fits, key=fitter.log_posterior)
-
-
-def grow(fitter: Fitter, places: FloatArray) -> Mixture:
-    """Add a component where the answers ask for one most, and climb; up to 2 k of them.
-
-    Up to k components almost any sign will do; beyond, one must stand out: the largest of the
-    scores of all places of a ball exceeds sqrt(3.2 d + 8) hardly ever by accident.
-    """
-    prior = fitter.prior
-    k, d = prior.n_clusters, prior.n_features
-    wide = Mixture(np.array([0.9]), np.zeros((1, d)), np.array([2 * prior.sd]))
-    mixture, everywhere = fitter.improve(wide, 30), fitter.places(places, prior.sd)
-    while len(mixture.weights) < 2 * k:
-        place, score = best_place(fitter, mixture, everywhere)
-        if score < (1.0 if len(mixture.weights) < k else threshold(d)):
-            break
-        mixture = fitter.improve(mixture.with_one_at(place, prior.sd), 30)
-    return fitter.improve(mixture, 100)
-
-
-def threshold(n_features: int) -> float:
-    """Standard deviations by which a new component must stand out: sqrt(3.2 d + 8)."""
-    return math.sqrt(3.2 * n_features + 8)
-
-
-def prune(fitter: Fitter, mixture: Mixture) -> Mixture:
-    """Drop components beyond k whose loss costs less than 1.6 d + 4 in log-likelihood."""
-    while len(mixture.weights) > fitter.prior.n_clusters:
-        here = fitter.log_likelihood(mixture)
-        without = [mixture.without(j) for j in range(len(mixture.weights))]
-        smaller = [
-            fitter.improve(one, 20)
-            for one in sorted(without, key=fitter.log_likelihood, reverse=True)[:3]
-        ]
-        best = max(smaller, key=fitter.log_likelihood)
-        if here - fitter.log_likelihood(best) >= threshold(fitter.prior.n_features) ** 2 / 2:
-            break
-        mixture = best
-    return mixture
-
-
-def best_place(fitter: Fitter, mixture: Mixture, everywhere: Places) -> tuple[FloatArray, float]:
-    """Where the answers ask most for one more component, and by how many standard deviations.
-
-    The best places climb for 12 steps.
-    """
-    sd, d = everywhere.sd, everywhere.points.shape[1]
-    best = np.argsort(-fitter.scores(mixture, everywhere)[0])[: 8 if d <= 4 else 24]
-    points, step = everywhere.points[best].copy(), np.full(len(best), sd)
-    scores, uphill = fitter.scores(mixture, fitter.places(points, sd, slopes=True), climb=True)
-    for _ in range(12):
-        way = uphill / np.maximum(np.linalg.norm(uphill, axis=1, keepdims=True), TINY)
-        tried = points + step[:, None] * way
-        tried /= np.maximum(1.0, np.linalg.norm(tried, axis=1, keepdims=True) / EDGE)
-        new, slope = fitter.scores(mixture, fitter.places(tried, sd, slopes=True), climb=True)
-        better = new > scores
-        points[better], scores[better], uphill[better] = tried[better], new[better], slope[better]
-        step = np.where(better, step * 1.2, step / 2.5)
-    top = int(scores.argmax())
-    return points[top], float(scores[top])
+    seen: list[tuple[FloatArray, list[Waves], list[FloatArray]]]

@@ -22,16 +22,9 @@ from fedclust_helpers.ldp_kmeans import shared
 from fedclust_helpers.ldp_kmeans.local_randomizers import MAX_NUMBERS, RandomizedResponse
 from fedclust_helpers.ldp_kmeans.shared import Report, Starts
 from fedclust_helpers.ldp_kmeans.sketch import SketchQuery, bins_for, draw_questions
-from fedclust_helpers.ldp_kmeans.sketch_fit import (
-    HARMONICS,
-    Fitter,
-    Mixture,
-    Prior,
-    Sketch,
-    fit_mixture,
-    leading_subspace,
-    threshold,
-)
+from fedclust_helpers.ldp_kmeans.sketch_bins import Sketch
+from fedclust_helpers.ldp_kmeans.sketch_fit import Fitter, Mixture, Prior, threshold
+from fedclust_helpers.ldp_kmeans.sketch_search import fit_mixture, leading_subspace
 from fedclust_helpers.program import Ask, Divide, Options, Program, Public, Steps
 
 SIDES = (0.5, 0.7, 1.0, 1.4)  # of a pair of bins, over the square root of the dimension
@@ -43,6 +36,7 @@ MIN_QUESTIONS = 96
 N_DRAWN = 20_000  # points of the fitted density on which k-means finds the centres
 CLEAR = 5.0  # standard deviations beyond which a misfit, or any structure, is no accident
 WELL = 0.8  # part of the structure that a good fit explains
+HARMONICS = 500  # of a bin's edges, in `information`
 
 
 class PoorFitWarning(UserWarning):

@@ -8,11 +8,12 @@ import pytest
 from conftest import first_of
 from ldp_cases import DATA, WIDE, K, rng
 from scipy.optimize import check_grad
+from scipy.stats import norm
 
 from fedclust_helpers import kmeans
 from fedclust_helpers import ldp_kmeans as lk
 from fedclust_helpers.federation import simulate
-from fedclust_helpers.ldp_kmeans import sketch, sketch_fit, sketch_run
+from fedclust_helpers.ldp_kmeans import sketch, sketch_bins, sketch_fit, sketch_run, sketch_search
 from fedclust_helpers.ldp_kmeans.local_randomizers import RandomizedResponse
 
 pytestmark = pytest.mark.slow
@@ -33,7 +34,7 @@ def asked(points, epsilon=2.0, seed=0, **options):
     )
     users = np.arange(len(points))
     query.collect(users, query.respond(points, users, rng=rng(seed + 2)))
-    return sketch_fit.Sketch(query.questions, query.counts, query.response)
+    return sketch_bins.Sketch(query.questions, query.counts, query.response)
 
 
 def planned(points, *, k=K, epsilon=2.0, seed=1, mode="teaching", **options):
@@ -129,6 +130,21 @@ def test_probabilities_of_symbols_are_those_of_drawn_points():
     np.testing.assert_allclose(symbols.sum(axis=0), 1, atol=1e-5)
 
 
+@pytest.mark.parametrize("width", [0.004, 0.05, 0.114, 0.116, 0.3, 2.0])
+@pytest.mark.parametrize("n_bins", [2, 3, 8])
+def test_bins_are_those_of_a_wrapped_gaussian(width, n_bins):
+    """However narrow it is: a truncated series of harmonics had negative bins here."""
+    asked_of = sketch.Questions(
+        np.ones((40, 1, 1)), np.full((40, 1), 0.5), np.linspace(0, 1, 40)[:, None], (n_bins,)
+    )
+    made = sketch_bins.Sketch(asked_of, np.ones((40, n_bins)), RandomizedResponse(1.0, n_bins))
+    at, sd = np.array([[0.17]]), np.array([0.5 * width])
+    found = made.bins(made.waves(at, sd))[0][:, 0]
+    edges = np.arange(n_bins + 1)[:, None] / n_bins + np.arange(-12, 13)[:, None, None]
+    past = norm.cdf((edges - 0.17 / 0.5 - asked_of.phases[:, 0]) / width)
+    np.testing.assert_allclose(found, np.diff(past, axis=1).sum(axis=0), atol=1e-5)
+
+
 def test_reports_mix_symbols_background_and_coins():
     made = asked(np.zeros((1, 3)))
     symbols = made.symbols(made.bins(made.waves(MIXTURE.centers, MIXTURE.sds)))
@@ -181,7 +197,7 @@ def test_answers_of_fixed_phase_tell_the_subspace():
     basis = np.linalg.qr(rng(1).standard_normal((d, 2)))[0]
     points = 0.3 * rng(2).standard_normal((n, 2)) @ basis.T + 0.02 * rng(3).standard_normal((n, d))
     made = asked(points, epsilon=2.0, n=200, bins=(2, 2, 2), sides=(1.2, 1.6), phase=0.25)
-    found = sketch_fit.leading_subspace([made], 2)
+    found = sketch_search.leading_subspace([made], 2)
     overlap = np.linalg.svd(basis.T @ found, compute_uv=False)
     assert overlap.min() > 0.9
 
@@ -190,7 +206,7 @@ def test_answers_of_fixed_phase_tell_the_subspace():
 def test_information_is_that_of_the_reports(epsilon, d):
     """Of a cluster's weight at weight 0, among uniform reports."""
     bins = sketch.bins_for(epsilon, d)
-    made = sketch_fit.Sketch(
+    made = sketch_bins.Sketch(
         sketch.draw_questions(4000, d, bins, sketch_run.SIDES, rng=rng()),
         np.ones((4000, math.prod(bins))), RandomizedResponse(epsilon, math.prod(bins)),
     )  # fmt: skip
