@@ -157,7 +157,7 @@ class Seat(Federation):
         """A client's answer to release `number`, made of its rows: it is charged before."""
         assert self._client is not None
         shapes = self.shapes_of(asked.statistic, asked.broadcast)
-        values = self._clients.values(asked.statistic, asked.broadcast, shapes)
+        values = self._clients_for(asked.statistic).values(asked.statistic, asked.broadcast, shapes)
         who = [self._client.number]
         return [
             self.way.send(part, value, who)[0]
