@@ -1,7 +1,7 @@
 """Columns described in their own units, privately: bounds of each, and a summary.
 
-`plan_bounds` and `plan_summary` plan for a federation of raw rows (``domain="raw"``), `run` follows.
-`within` has k-means on bounds that are found privately, as one plan with one total.
+`plan_bounds` and `plan_summary` plan for a federation of rows as they are (``domain="raw"``), and
+`run` follows. `within` has k-means on bounds that are found privately, as one plan with one total.
 """
 
 from fedclust_helpers.describing.bounds import (

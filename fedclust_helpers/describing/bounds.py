@@ -19,12 +19,13 @@ from fedclust_helpers._validation import FloatArray, check_share
 from fedclust_helpers.client_statistics import MAGNITUDE_COUNTS, WEIGHTED_COUNTS, magnitude_edges
 from fedclust_helpers.client_statistics.describing import LARGEST, SMALLEST
 from fedclust_helpers.describing.windows import Window, support, threshold, trimmed
+from fedclust_helpers.fastlloyd import default_delta as delta_of
 from fedclust_helpers.federation import FederationFacts
 from fedclust_helpers.program import Algorithm, Options, Program, Public, Release, Steps, gaussian
 
 WARNED, REFUSED = 0.013, 0.05
 """Rates: above the first some per cent of all rows are clipped, above the second most are."""
-STAGES = ((0.001, (0.4, 0.3, 0.3)), (0.006, (0.6, 0.4)), (math.inf, (1.0,)))
+STAGES = ((0.001, (0.5, 0.25, 0.25)), (0.006, (0.8, 0.2)), (math.inf, (1.0,)))
 """Up to which rate there are how many releases, with which shares of mu^2."""
 BINS = 64  # of a closer look
 TAIL = 0.001  # share of the rows that may lie beyond each end
@@ -68,7 +69,8 @@ def private_bounds(public: Public, sigma: float, *, alarm: Alarm = 0.01) -> Step
     federation : Federation
         With ``domain="raw"``: rows in their own units. A missing number (nan) counts nowhere.
     epsilon, delta : float
-        Total. How many releases it is divided among follows from the `rate`, a public number.
+        Total; delta is 1/(N ln N) by default. How many releases it is divided among follows from
+        the `rate`, a public number.
     alarm : float
         Probability, at most, that any column without rows is taken for one that has some.
 
@@ -148,13 +150,18 @@ def of_rows(facts: FederationFacts, options: Options) -> Options:
     return options
 
 
+def default_delta(facts: FederationFacts, options: Options) -> float:
+    """1/(N ln N), for the public number N of records."""
+    return delta_of(facts.n_records)
+
+
 def check_rate(facts: FederationFacts, sigma: float) -> tuple[float, str]:
     """The rate, and what it means; refused where bounds would be noise."""
     found = rate(facts, sigma)
     if found > REFUSED:
         raise ValueError(
-            f"epsilon must be larger, rows more or columns fewer: noise in one bin is {found:.3g} of"
-            f" all rows (limit {REFUSED:g}), so most rows would be clipped. Give public bounds, or"
+            f"epsilon must be larger, rows more or columns fewer: noise in one bin is {found:.3g}"
+            f" of all rows (limit {REFUSED:g}), so most would be clipped. Give public bounds, or"
             f" {math.ceil(facts.n_records * found / REFUSED):,} rows"
         )
     return found, "of all rows is the noise of one bin, if bounds are found in one release"
@@ -171,9 +178,9 @@ def told(
     found = rate(facts, sigma)
     part = "" if share == 1 else f", for {share:.0%} of mu^2"
     rows = [(
-        "bounds", f"found privately{part}: counts of rows by sign and power of two; a column"
-        f" without rows is taken for one with rows with probability {alarm:g} at most; noise in one"
-        f" bin is {found:.3g} of all rows, whose number is public",
+        "looks for", f"bounds of the columns{part}: counts of rows by sign and power of two; a"
+        f" column without rows is taken for one with rows with probability {alarm:g} at most; noise"
+        f" in one bin is {found:.3g} of all rows, whose number is public",
     )]  # fmt: skip
     if found > WARNED:
         rows.append((
@@ -188,6 +195,7 @@ def _says(plan: Program, rows: list[tuple[str, str]]) -> list[tuple[str, str]]:
 
 
 BOUNDS = Algorithm(
-    name="private bounds", steps=private_bounds, check=of_rows, predict=_predict, says=_says
-)
+    name="private bounds", steps=private_bounds, check=of_rows, default_delta=default_delta,
+    predict=_predict, says=_says,
+)  # fmt: skip
 plan_bounds = BOUNDS.door("plan_bounds")

@@ -12,6 +12,7 @@ at a time.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import partial
 from statistics import NormalDist
 from typing import Annotated, Any, NamedTuple
@@ -19,11 +20,12 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedclust_helpers._validation import Count, FloatArray, as_bound, check_int, check_share
+from fedclust_helpers._validation import FloatArray, as_bound, check_int, check_share
 from fedclust_helpers.client_statistics import DESCRIPTION
 from fedclust_helpers.describing.bounds import (
     Limits,
     check_rate,
+    default_delta,
     of_rows,
     private_bounds,
     told,
@@ -48,7 +50,8 @@ class Estimate(NamedTuple):
     high: FloatArray
 
 
-class Summary(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Summary:
     """What is known of each column: d columns, b bins.
 
     `count`, `mean` and `spread` (the standard deviation) are `Estimate`s of (d,), `quartiles` one
@@ -82,7 +85,7 @@ def private_summary(
         Public bounds, in the units of the rows; numbers beyond count as the bound. Without them
         bounds are found privately first, for a fifth of mu^2 (`plan_bounds`).
     epsilon, delta : float
-        Total.
+        Total; delta is 1/(N ln N) by default, with N the public number of rows.
     bins : int
         Bins of the histogram of each column.
     level : float
@@ -118,9 +121,8 @@ def private_summary(
     both = (counts * rough + cells.sum(axis=2) * exact) / (exact + rough)
     both_std = math.sqrt(exact * rough / (exact + rough))
     edges = np.linspace(low, high, bins + 1, axis=1)
-    quartiles = [
-        _quartiles(*each, both_std, std[1], z) for each in zip(both, cells, low, high, n, strict=True)
-    ]
+    each = zip(both, cells, low, high, n, strict=True)
+    quartiles = [_quartiles(*own, both_std, std[1], z) for own in each]
     mean, spread = _moments(moments, n, std[2], number_var, z, low, high)
     return Summary(
         low, high, _around(number, z * math.sqrt(number_var), floor=0.0), mean, spread,
@@ -210,12 +212,13 @@ def _predict(plan: Program) -> tuple[float, str]:
 
 def _says(plan: Program, rows: list[tuple[str, str]]) -> list[tuple[str, str]]:
     if plan.options["lower"] is not None:
-        return [*rows, ("bounds", "given, public")]
+        return rows
     sigma = plan.dial / math.sqrt(BOUNDS_SHARE)
     return [*rows, *told(plan.facts, sigma, share=BOUNDS_SHARE)]
 
 
 SUMMARY = Algorithm(
-    name="private summary", steps=private_summary, check=_checked, predict=_predict, says=_says
-)
+    name="private summary", steps=private_summary, check=_checked, default_delta=default_delta,
+    predict=_predict, says=_says,
+)  # fmt: skip
 plan_summary = SUMMARY.door("plan_summary")

@@ -10,6 +10,10 @@ import numpy as np
 
 from fedclust_helpers._validation import FloatArray
 
+NEXT = 2.5  # standard deviations that a bin must hold next to others which hold rows for sure
+REACH = 2  # bins further out that are looked at for them
+SPARE = 2.0  # standard deviations of noise that rows beyond a bound may be off
+
 
 class Window(NamedTuple):
     """First and last bin, both inside; whether counts are sure to lie there."""
@@ -41,11 +45,24 @@ def support(counts: FloatArray, std: float, z: float, share: float) -> Window:
     if first is None or from_above is None:
         return _best(counts)
     low, high = sorted((first, n - 1 - from_above))
+    low, high = _extended(counts[: high + 1][::-1], std, high - low), high
+    low = high - low
+    high = low + _extended(counts[low:], std, high - low)
     inside = counts[low : high + 1]
     most = share * max(float(inside.sum()), 1.0)
     low += int(np.argmax(np.cumsum(inside) > most))
     high -= int(np.argmax(np.cumsum(inside[::-1]) > most))
     return Window(low, max(low, high), True)
+
+
+def _extended(counts: FloatArray, std: float, last: int) -> int:
+    """The last bin after bins next to `last` were taken in that probably hold rows, too."""
+    while True:
+        sums = np.cumsum(counts[last + 1 : last + 1 + REACH])
+        sure = np.flatnonzero(sums > NEXT * std * np.sqrt(np.arange(1, len(sums) + 1)))
+        if not len(sure):
+            return last
+        last += int(sure[0]) + 1
 
 
 def _lengths(n: int) -> list[int]:
@@ -80,9 +97,9 @@ def _best(counts: FloatArray) -> Window:
 
 
 def trimmed(counts: FloatArray, std: float, most: float) -> Window:
-    """All bins but those at the ends that hold less than `most` rows, one deviation of noise in."""
+    """All bins but those at the ends that hold less than `most` rows, noise allowed for."""
     n = len(counts)
-    spread = std * np.sqrt(np.arange(1, n + 1))
+    spread = SPARE * std * np.sqrt(np.arange(1, n + 1))
     ends = [np.flatnonzero(np.cumsum(one) + spread <= most) for one in (counts, counts[::-1])]
     low, above = (int(few[-1]) + 1 if len(few) else 0 for few in ends)
     return Window(low, n - 1 - above, True) if low < n - above else Window(0, n - 1, True)

@@ -97,7 +97,7 @@ class Federation(Fixed, SingleUse, NoiseFactory):
         self.bound = float(bound)
         if self.domain == "raw":
             if "ask" in trust.way.offers:
-                raise TrustModelError(f"{trust.title} offers no domain 'raw': users answer in units")
+                raise TrustModelError(f"{trust.title} offers no domain 'raw': reports need a box")
             self._clients, self._clipped = Clients(data), np.zeros(data.n_clients, np.int64)
         else:
             if not data.is_complete:
