@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import Any
 
 import numpy as np
 
@@ -16,19 +15,13 @@ from fedclust_helpers.federation import ClientData, ClippedDataWarning, simulate
 from studies.bench.cell import Cell, Numbers
 from studies.own_data.raw_sets import SETS
 
-ALGORITHMS: dict[str, tuple[Any, Any]] = {
-    "overclustered": (fl.plan_overclustered, describing.OVERCLUSTERED.door()),
-    "fastlloyd": (fl.plan, describing.FASTLLOYD.door()),
-}
-"""Name -> planner for rows in a box, and that for rows as they are."""
+ON_PRIVATE_BOUNDS = describing.OVERCLUSTERED.door()
 TAIL = 0.001  # share of the rows beyond each oracle bound
 WRONG = 10_000  # one row in so many has the wrong unit
 UNIT = 1e6  # and is so many times too large
 
 
-def private_bounds(
-    cell: Cell, *, sets: str, dataset: str, n: int, method: str, epsilon: float
-) -> Numbers:
+def private_bounds(cell: Cell, *, sets: str, dataset: str, n: int, epsilon: float) -> Numbers:
     """Cost on private bounds over that on oracle bounds, which cost nothing; what was clipped.
 
     Both have the same total epsilon, and their cost is that of the right rows, cut to the oracle's
@@ -36,7 +29,6 @@ def private_bounds(
     of the widest column against the oracle's. `sets`: was the recipe changed after a look at them?
     """
     k, make = SETS[dataset]
-    in_box, as_they_are = ALGORITHMS[method]
     found = []
     for seed in cell.seeds():
         rows, ours, theirs = (np.random.default_rng(s) for s in seed.spawn(3))
@@ -50,10 +42,12 @@ def private_bounds(
             warnings.simplefilter("ignore", ClippedDataWarning)
             box = ClientData(scale_to_box(spoilt, low, high), np.array([0, n]), copy=False)
             federation = simulate(box, "ideal", seed=int(ours.integers(2**32)))
-            oracle = fl.run(federation, in_box(federation, n_clusters=k, epsilon=epsilon))
+            oracle = fl.run(
+                federation, fl.plan_overclustered(federation, n_clusters=k, epsilon=epsilon)
+            )
             raw = ClientData(spoilt, np.array([0, n]), copy=False)
             federation = simulate(raw, "ideal", domain="raw", seed=int(theirs.integers(2**32)))
-            plan = as_they_are(federation, n_clusters=k, epsilon=epsilon)
+            plan = ON_PRIVATE_BOUNDS(federation, n_clusters=k, epsilon=epsilon)
             private = fl.run(federation, plan)
         limits = private.limits
         centers = _moved(private.centers, limits.lower, limits.upper, low, high)
