@@ -4,6 +4,7 @@
 them. What a table is made of is in `bench.cell`, each paper's own in ``PAPER.tables``.
 """
 
+from studies.bench.ends import end_table
 from studies.bench.grading import to_markdown
 from studies.bench.partial import PartialTableError
 from studies.bench.results import (
@@ -30,6 +31,7 @@ __all__ = [
     "TABLES",
     "PartialTableError",
     "claims",
+    "end_table",
     "grade",
     "load_all_results",
     "load_provenance",

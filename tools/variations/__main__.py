@@ -3,11 +3,13 @@
     python -m tools.variations                        all notebooks, all variations; the table
     python -m tools.variations 01 --only SEED         some notebooks, one setting
     python -m tools.variations 01 --only EPSILON=2    one variation
+    python -m tools.variations 01 --numbers           names numbers of the prose that a run lacks
     python -m tools.variations --jobs 2               kernels at the same time
 
 A variation changes one setting of the cell tagged "settings": SEED (eight other values), and the
-values that the notebook's `Lesson` names. A notebook with another setting must run from its first
-to its last cell; a check that does not hold then is a remark. Ends with 1 if a cell raised.
+values that the notebook's `Lesson` names, every data set among them. A notebook with another
+setting must run from its first to its last cell; a check that does not hold then is a remark, and
+the numbers of the prose that such a run does not print are counted. Ends with 1 if a cell raised.
 The runs go to data/results/variations.csv: those made now replace their rows.
 """
 
@@ -25,11 +27,12 @@ import pandas as pd
 
 from studies.bench.lesson import REMARK
 from tools.build_notebooks import BuildError, execute, load_script
+from tools.variations.numbers import unprinted
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = ROOT / "notebooks"
 TABLE = ROOT / "data" / "results" / "variations.csv"
-COLUMNS = ["notebook", "setting", "value", "remarks", "error"]
+COLUMNS = ["notebook", "setting", "value", "remarks", "unprinted", "error"]
 SEEDS = (1, 2, 3, 4, 5, 6, 7, 8)
 PAPERS = {
     "00": "start", "01": "fastlloyd", "02": "feddp_kmeans", "03": "ldp_kmeans",
@@ -51,13 +54,19 @@ class Outcome(NamedTuple):
     variation: Variation
     remarks: tuple[str, ...]
     error: str
+    unprinted: tuple[str, ...] = ()
+
+
+def lesson_module(script: Path) -> Any:
+    """The module with the `Lesson` of a notebook and its function `data`."""
+    from importlib import import_module
+
+    return import_module(f"studies.{PAPERS[script.stem[:2]]}.lesson")
 
 
 def lesson_of(script: Path) -> Any:
     """The `Lesson` of a notebook."""
-    from importlib import import_module
-
-    return import_module(f"studies.{PAPERS[script.stem[:2]]}.lesson").LESSON
+    return lesson_module(script).LESSON
 
 
 def variations(script: Path) -> Iterator[Variation]:
@@ -91,7 +100,7 @@ def outcome_of(variation: Variation, *, timeout: int = 300) -> Outcome:
         for output in cell.get("outputs", [])
     )
     said = [line[len(REMARK) :] for line in text.splitlines() if line.startswith(REMARK)]
-    return Outcome(variation, tuple(said), error)
+    return Outcome(variation, tuple(said), error, tuple(unprinted(notebook)))
 
 
 def chosen(scripts: Sequence[Path], only: Sequence[str]) -> list[Variation]:
@@ -109,7 +118,7 @@ def table(outcomes: Sequence[Outcome]) -> pd.DataFrame:
     # values as text: a column of whole and other numbers would make 1 to 1.0, which is another row
     rows = [
         (o.variation.notebook, o.variation.setting, str(o.variation.value),
-         " | ".join(o.remarks), o.error)
+         " | ".join(o.remarks), str(len(o.unprinted)), o.error)
         for o in outcomes
     ]  # fmt: skip
     return pd.DataFrame(rows, columns=COLUMNS)
@@ -133,6 +142,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("names", nargs="*", help="part of a notebook's file name; all if none")
     parser.add_argument("--only", nargs="+", default=[], metavar="SETTING[=VALUE]")
+    parser.add_argument("--numbers", action="store_true", help="name those that are not printed")
     parser.add_argument("--jobs", type=int, default=1)
     options = parser.parse_args(argv)
 
@@ -154,6 +164,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(f"{notebook}  {setting}={value}  {state}", flush=True)
             for remark in done.remarks:
                 print(f"    {remark}")
+            for number in done.unprinted if options.numbers else ():
+                print(f"    not printed: {number}")
             outcomes.append(done)
     merged(table(outcomes)).to_csv(TABLE, index=False, lineterminator="\n")
     print(f"written: {TABLE.relative_to(ROOT)}")
