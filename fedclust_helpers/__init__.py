@@ -22,6 +22,7 @@ __version__ = "0.2.0"
 
 _ESTIMATORS = (
     "PrivateKMeans", "FastLloydKMeans", "FedDPKMeans", "LocalKMeans", "RRCluster", "load",
+    "private_bounds", "private_summary",
 )  # fmt: skip
 
 

@@ -6,5 +6,7 @@ from fedclust_helpers.estimators import LocalKMeans as LocalKMeans
 from fedclust_helpers.estimators import PrivateKMeans as PrivateKMeans
 from fedclust_helpers.estimators import RRCluster as RRCluster
 from fedclust_helpers.estimators import load as load
+from fedclust_helpers.estimators import private_bounds as private_bounds
+from fedclust_helpers.estimators import private_summary as private_summary
 
 __version__: str

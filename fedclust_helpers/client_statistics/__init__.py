@@ -14,6 +14,12 @@ from fedclust_helpers.client_statistics.base import (
     ClientStatistic,
     Values,
 )
+from fedclust_helpers.client_statistics.describing import (
+    DESCRIPTION,
+    MAGNITUDE_COUNTS,
+    WEIGHTED_COUNTS,
+    magnitude_edges,
+)
 from fedclust_helpers.client_statistics.models import (
     ADDITIVE_UPDATES,
     CLIENT_UPDATES,

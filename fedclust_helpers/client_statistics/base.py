@@ -128,13 +128,13 @@ class ClientStatistic:
     unit: str = "point"
     pooled: Callable[..., Values] | None = None
     reads: tuple[str, ...] = ()
-    domain: Literal["any", "box", "ball"] = "any"
+    domain: Literal["raw", "any", "box", "ball"] = "any"
     remembers: bool = False
     takes: Takes = field(default_factory=dict, hash=False)
     rule: Callable[..., None] | None = None
 
     def __post_init__(self) -> None:
-        check_choice(self.domain, "domain", ("any", "box", "ball"))
+        check_choice(self.domain, "domain", ("raw", "any", "box", "ball"))
         check_choice(self.unit, "unit", UNITS)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -144,8 +144,13 @@ class ClientStatistic:
         return copyreg.__newobj__, (type(self),), self.__dict__  # type: ignore[attr-defined]
 
     def fits(self, domain: str) -> bool:
-        """Whether rows clipped to a "box" or "ball" of the same bound lie in this domain."""
-        return self.domain in ("any", domain) or (self.domain, domain) == ("box", "ball")
+        """Whether rows clipped to a "box" or "ball" of the same bound lie in this domain.
+
+        A "raw" federation gives rows as they are to statistics that take them so, and to others
+        rows in a box.
+        """
+        given = "box" if domain == "raw" else domain
+        return self.domain in ("raw", "any", given) or (self.domain, given) == ("box", "ball")
 
     def broadcast(self, given: Mapping[str, Any], n_features: int) -> dict[str, Any]:
         """What is broadcast as Python numbers and arrays; ValueError or TypeError if it is wrong.

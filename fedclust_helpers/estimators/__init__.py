@@ -33,6 +33,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fedclust_helpers.estimators.base import TooFewRowsWarning
     from fedclust_helpers.estimators.bounds import PublicBoundsWarning
+    from fedclust_helpers.estimators.describing import (
+        PrivateBounds,
+        PrivateSummary,
+        private_bounds,
+        private_summary,
+    )
     from fedclust_helpers.estimators.models import RRCluster
     from fedclust_helpers.estimators.papers import FastLloydKMeans, FedDPKMeans, LocalKMeans
     from fedclust_helpers.estimators.private import PrivateKMeans
@@ -45,6 +51,8 @@ KINDS = {
 """The estimators, and the modules they are imported from when they are asked for."""
 _HOMES = {
     **KINDS, "TooFewRowsWarning": "base", "PublicBoundsWarning": "bounds", "Statement": "statement",
+    "private_bounds": "describing", "private_summary": "describing",
+    "PrivateBounds": "describing", "PrivateSummary": "describing",
 }  # fmt: skip
 
 

@@ -6,6 +6,7 @@ Messages go to whoever holds the rows. They name arguments and columns, and quot
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,8 +44,9 @@ def is_one_table(X: Any) -> bool:
 
 
 def read_rows(
-    X: Any, clients: Any = None, *, columns: list[Any] | None = None, labels: Any = None
-) -> Rows:
+    X: Any, clients: Any = None, *, columns: list[Any] | None = None, labels: Any = None,
+    missing: bool = False,
+) -> Rows:  # fmt: skip
     """The clients that X, and `clients` beside one table, speak of.
 
     Parameters
@@ -57,6 +59,8 @@ def read_rows(
     labels : function, optional
         ``labels(X)`` gives what is no feature: class numbers (n,) of one table, and perhaps the
         name of their column.
+    missing : bool
+        Whether numbers may be missing (nan): for rows that are described as they are.
     """
     check_rows(X)
     if isinstance(X, ClientData):
@@ -66,7 +70,7 @@ def read_rows(
         return Rows(X, None, list(range(X.n_clients)))
     if not is_one_table(X):
         _check_alone(clients)
-        return _read_each(X, columns, labels)
+        return _read_each(X, columns, labels, missing)
     if isinstance(X, Sequence) and len(X) == 0:
         raise ValueError("X must hold at least one client, or one row")
     own, label_column = (None, None) if labels is None else labels(X)
@@ -76,17 +80,18 @@ def read_rows(
     ids = clients if owner_column is None else X[owner_column]
     if owner_column is not None:
         drop.append(owner_column)
-    table = features(X, "X", columns=columns, drop=drop)
+    table = features(X, "X", columns=columns, drop=drop, missing=missing)
     names = column_names(table)
-    table = as_rows(table, "X")
+    table = as_rows(table, "X", missing=missing)
     if clients is None:
         points = table
-        data = ClientData.one_point_each(points)
+        data = ClientData.one_point_each(points, missing=missing)
         if own is not None:
             data = ClientData(points, np.arange(len(points) + 1), own)
         return Rows(data, names, list(range(len(points))))
     codes, found = client_codes(ids, len(table))
-    data = _named("X and clients", ClientData.from_owners, table, codes, own)
+    build = partial(ClientData.from_owners, missing=missing)
+    data = _named("X and clients", build, table, codes, own)
     return Rows(data, names, found)
 
 
@@ -101,7 +106,7 @@ def check_rows(X: Any) -> None:
     unmasked(X, "X")
 
 
-def _read_each(X: Any, columns: list[Any] | None, labels: Any) -> Rows:
+def _read_each(X: Any, columns: list[Any] | None, labels: Any, missing: bool) -> Rows:
     """Clients with a table each."""
     keys = list(X) if isinstance(X, Mapping) else list(range(len(X)))
     tables, answers = [], []
@@ -109,9 +114,11 @@ def _read_each(X: Any, columns: list[Any] | None, labels: Any) -> Rows:
         own, drop = (None, None) if labels is None else labels(X[key], key)
         answers.append(own)
         drops = [drop] if drop is not None else []
-        tables.append(features(X[key], f"X[{key!r}]", columns=columns, drop=drops))
+        how: Any = {"columns": columns, "drop": drops, "missing": missing}
+        tables.append(features(X[key], f"X[{key!r}]", **how))
+    build = partial(ClientData.from_clients, missing=missing)
     data = _named(
-        "X", ClientData.from_clients, dict(zip(keys, tables, strict=True)),
+        "X", build, dict(zip(keys, tables, strict=True)),
         None if labels is None else dict(zip(keys, answers, strict=True)),
     )  # fmt: skip
     return Rows(data, column_names(tables[0]) if tables else None, keys)
@@ -170,10 +177,13 @@ def check_order(X: Any, each: Any, name: str) -> None:
         )
 
 
-def as_rows(X: Any, name: str, *, n_features: int | None = None, of: str = "") -> FloatArray:
+def as_rows(
+    X: Any, name: str, *, n_features: int | None = None, of: str = "", missing: bool = False
+) -> FloatArray:
     """An array or table as finite numbers (n, d), in the words that scikit-learn's checks ask for.
 
-    `of` is the estimator that expects `n_features` columns.
+    `of` is the estimator that expects `n_features` columns. Numbers may be `missing`: `ClientData`
+    looks at the others then.
     """
     shape = tuple(X.shape) if hasattr(X, "shape") else None
     if issparse(X):
@@ -190,7 +200,7 @@ def as_rows(X: Any, name: str, *, n_features: int | None = None, of: str = "") -
             f"{name} must have shape (n, d), got 1 dimension(s). Reshape your data: X[None] if it"
             " is one row, X[:, None] if it is one column"
         )
-    points = as_points(X, name)
+    points = as_points(X, name, finite=not missing)
     if n_features is not None and points.shape[1] != n_features:
         raise ValueError(
             f"{name} must have {n_features} columns: {name} has {points.shape[1]} features, but"
@@ -203,11 +213,13 @@ def as_rows(X: Any, name: str, *, n_features: int | None = None, of: str = "") -
 
 
 def features(
-    table: Any, name: str, *, columns: list[Any] | None = None, drop: Sequence[Any] = ()
-) -> Any:
+    table: Any, name: str, *, columns: list[Any] | None = None, drop: Sequence[Any] = (),
+    missing: bool = False,
+) -> Any:  # fmt: skip
     """The feature columns of a table, checked one by one; arrays as they are.
 
-    ValueError names a column that is missing, is not numeric, or has missing values.
+    ValueError names a column that is not there, is not numeric, or has values missing unless these
+    may be `missing`.
     """
     if not is_table(table):
         if columns is not None:
@@ -221,8 +233,8 @@ def features(
     wanted = [c for c in own if c not in drop] if columns is None else list(columns)
     if both := [c for c in drop if c in wanted]:
         raise ValueError(f"{both[0]} must not have bounds: it says whose each row is, or its class")
-    if missing := [c for c in wanted if c not in own]:
-        raise ValueError(f"{name} must have the columns {_listed(wanted)}; {_listed(missing)} not")
+    if absent := [c for c in wanted if c not in own]:
+        raise ValueError(f"{name} must have the columns {_listed(wanted)}; {_listed(absent)} not")
     if isinstance(table, pd.DataFrame):  # by number: True and False would choose rows
         numbers = {column: i for i, column in enumerate(own)}
         chosen = table.iloc[:, [numbers[column] for column in wanted]]
@@ -236,7 +248,10 @@ def features(
                 f"{name} must be an array of real numbers, but column {column!r} is not numeric: if"
                 " it says whose each row is, name it as clients; else leave it out"
             )
-    if gaps := [c for c in wanted if chosen[c].isna().any()]:
+    gaps = [c for c in wanted if chosen[c].isna().any()]
+    if missing and gaps:  # also where a column of objects has None
+        chosen = chosen.astype(np.float64)
+    elif gaps:
         raise ValueError(
             f"{name} must have no missing values (nan), but {_listed(gaps)} has some: fill them by"
             " a public rule, or leave such rows out, before the fit"

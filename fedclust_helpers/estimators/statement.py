@@ -58,10 +58,11 @@ class Statement:
         rows.append(("played", PLAYED))
         low, high = f["lower"], f["upper"]
         names = f["columns"] or [f"column {i}" for i in range(len(low))]
-        shown = [f"{name} {a:g} to {b:g}" for name, a, b in zip(names, low, high, strict=True)]
+        shown = [f"{name} {a:g} to {b:g}" for name, a, b in zip(names, low, high, strict=False)]
         if len(shown) > 8:
             shown[7:] = [f"and {len(shown) - 7} more"]
-        rows.append(("bounds", f"{f['bounds_from']}: {'; '.join(shown)}"))
+        known = [f["bounds_from"], *(["; ".join(shown)] if shown else [])]  # none yet in a preview
+        rows.append(("bounds", ": ".join(known)))
         rows.append(("stays local", f["local"]))
         if f["charged"] is None:
             rows.append(("charged", "nothing yet: this is a preview"))
@@ -100,12 +101,13 @@ def _charged(f: Mapping[str, Any]) -> str:
 
 
 def statement_of(
-    estimator: str, plan: Plan, box: tuple[FloatArray, FloatArray], *, columns: Any,
+    estimator: str, plan: Plan, box: tuple[FloatArray, FloatArray] | None, *, columns: Any,
     warnings: Sequence[str], ledger: PrivacyLedger, bounds_from: str,
     chosen_for: str | None = None, result: RunResult | None = None,
 ) -> Statement:  # fmt: skip
-    """The statement of a plan, and of its run where there was one."""
+    """The statement of a plan, and of its run where there was one; `box` None: not known yet."""
     f, told = plan.facts, list(warnings)
+    lower, upper = ([], []) if box is None else box
     if result is not None and result.warning:
         told.append(result.warning)
     elif f.mode != "secure":
@@ -136,7 +138,7 @@ def statement_of(
         "n_rounds": plan.n_rounds, "n_clusters": plan.n_clusters, "n_features": plan.n_features,
         "n_clients": f.n_clients, "n_records": f.n_records,
         "columns": None if columns is None else [as_word(c) for c in columns],
-        "lower": np.asarray(box[0]).tolist(), "upper": np.asarray(box[1]).tolist(),
+        "lower": np.asarray(lower).tolist(), "upper": np.asarray(upper).tolist(),
         "bounds_from": bounds_from, "planned_bytes": plan.n_bytes,
         "predicted_error": None if plan.predicted_error is None else _finite(plan.predicted_error),
         "predicted_error_is": plan.predicted_error_is,

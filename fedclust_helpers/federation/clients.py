@@ -27,8 +27,8 @@ Cohort = IntArray | None  # numbers of clients; None: everyone
 class Clients:
     """The rows of all clients, and what they keep from round to round."""
 
-    def __init__(self, data: ClientData) -> None:
-        self.data, self.memory = data, ClientMemory(data.n_clients)
+    def __init__(self, data: ClientData, memory: ClientMemory | None = None) -> None:
+        self.data, self.memory = data, memory or ClientMemory(data.n_clients)
 
     def values(
         self, statistic: ClientStatistic, broadcast: dict[str, Any], shapes: Shapes,

@@ -24,6 +24,7 @@ from fedclust_helpers._validation import (
     check_positive,
     unmasked,
 )
+from fedclust_helpers.datasets import scale_to_box
 
 SMALLEST_BOUND, LARGEST_BOUND = 1e-300, 1e300
 """Bounds beyond these leave no room to round a clipped row into the box or ball."""
@@ -46,7 +47,8 @@ class ClientData:
     `points` (N, d) are finite; `offsets` (M + 1,) are 0, then the number of rows of the first 1, 2,
     ..., M clients; `labels` (N,) are class numbers 0, 1, ... of labelled examples. ``copy=False``
     keeps a view of a float64 array of rows, to save the memory of large data. **Do not change that
-    array then**: rows were clipped and checked only once.
+    array then**: rows were clipped and checked only once. With ``missing=True`` numbers may be
+    missing (nan): such data are for a federation of rows as they are, ``domain="raw"``, alone.
 
     Examples
     --------
@@ -58,9 +60,10 @@ class ClientData:
     offsets: IntArray
     labels: IntArray | None = None
     copy: InitVar[bool] = True
+    missing: InitVar[bool] = False
 
-    def __post_init__(self, copy: bool) -> None:
-        points = _rows(self.points, "points", copy=check_bool(copy, "copy"))
+    def __post_init__(self, copy: bool, missing: bool) -> None:
+        points = _rows(self.points, "points", copy=check_bool(copy, "copy"), missing=missing)
         offsets = as_integers(self.offsets, "offsets").copy()
         if len(offsets) < 2 or offsets[0] != 0 or offsets[-1] != len(points):
             raise ValueError("offsets must run from 0 to the number of rows")
@@ -89,12 +92,14 @@ class ClientData:
         cls,
         clients: Sequence[ArrayLike] | Mapping[Any, ArrayLike],
         labels: Sequence[ArrayLike] | Mapping[Any, ArrayLike] | None = None,
+        *,
+        missing: bool = False,
     ) -> ClientData:
         """Stack one array or DataFrame of shape (n_i, d), and one of labels (n_i,), per client.
 
         A mapping gives names to clients; they are numbered in its order, and labels, if any, have
         the same keys. DataFrames must have the same columns, which are put into the order of the
-        first one.
+        first one. `missing` as for the class.
         """
         if getattr(clients, "ndim", None) == 2 or is_table(clients):
             raise ValueError(
@@ -107,10 +112,12 @@ class ClientData:
             raise ValueError("clients must hold at least one client")
         names = [f"clients[{key!r}]" for key in (range(len(tables)) if keys is None else keys)]
         tables = _aligned(tables, names)
-        first = _rows(tables[0], names[0], copy=False)
+        first = _rows(tables[0], names[0], copy=False, missing=missing)
         arrays = [first]
         for table, name in zip(tables[1:], names[1:], strict=True):
-            arrays.append(_rows(table, name, copy=False, n_features=first.shape[1]))
+            arrays.append(
+                _rows(table, name, copy=False, n_features=first.shape[1], missing=missing)
+            )
         stacked = None
         if labels is not None:
             own = unmasked(_as_list(labels, "labels", keys), "labels")
@@ -123,12 +130,14 @@ class ClientData:
 
     @classmethod
     def from_owners(
-        cls, points: ArrayLike, owners: ArrayLike | str, labels: ArrayLike | None = None
-    ) -> ClientData:
+        cls, points: ArrayLike, owners: ArrayLike | str, labels: ArrayLike | None = None, *,
+        missing: bool = False,
+    ) -> ClientData:  # fmt: skip
         """Stack rows (N, d) by owner; clients are the different owners, in ascending order.
 
         `owners` (N,) says whose row it is: a number of any size, or a name. With a DataFrame also
-        the name of the column that says so; the other columns are the features then.
+        the name of the column that says so; the other columns are the features then. `missing` as
+        for the class.
         """
         if isinstance(owners, str):
             if not is_table(points) or owners not in list(points.columns):  # type: ignore[union-attr]
@@ -139,7 +148,7 @@ class ClientData:
             if getattr(column, "ndim", 1) != 1:
                 raise ValueError("owners must name one column, but several have that name")
             points, owners = points.drop(columns=owners), column  # type: ignore[union-attr]
-        rows = _rows(points, "points", copy=False)
+        rows = _rows(points, "points", copy=False, missing=missing)
         codes, sizes = _numbered(owners, len(rows))
         small = codes.astype(np.uint16) if len(sizes) <= 2**16 else codes  # a faster stable sort
         order = np.argsort(small, kind="stable")
@@ -150,12 +159,14 @@ class ClientData:
         return _unchecked(rows[order], offsets, sorted_labels)
 
     @classmethod
-    def one_point_each(cls, points: ArrayLike, *, copy: bool = True) -> ClientData:
+    def one_point_each(
+        cls, points: ArrayLike, *, copy: bool = True, missing: bool = False
+    ) -> ClientData:
         """Every row is a client of its own: users with one point, as in local privacy.
 
-        `copy` as for the class.
+        `copy` and `missing` as for the class.
         """
-        rows = _rows(points, "points", copy=check_bool(copy, "copy"))
+        rows = _rows(points, "points", copy=check_bool(copy, "copy"), missing=missing)
         return _unchecked(rows, np.arange(len(rows) + 1), None, ours=copy)
 
     @property
@@ -202,6 +213,28 @@ class ClientData:
                 labels = self.labels[rows]
         return _unchecked(points, offsets, labels)
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether no number is missing."""
+        return not np.isnan(self.points.sum()) or not np.isnan(self.points).any()
+
+    def in_box(
+        self, lower: FloatArray, upper: FloatArray, bound: float
+    ) -> tuple[ClientData, IntArray]:
+        """The box between `lower` and `upper` (d,) mapped to [-bound, bound]^d, then `clipped`.
+
+        Rows with a missing number are left out, each for itself; a client may have none left then.
+        """
+        kept = ~np.isnan(self.points).any(axis=1)
+        rows = self.points if kept.all() else self.points[kept]
+        offsets = np.concatenate([[0], np.cumsum(kept)])[self.offsets]
+        labels = None if self.labels is None else self.labels[kept]
+        if not len(rows):
+            rows, counts = np.zeros((0, self.n_features)), np.zeros(self.n_clients, dtype=np.int64)
+            return _unchecked(rows, offsets, labels), counts
+        scaled = _unchecked(scale_to_box(rows, lower, upper, bound=bound), offsets, labels)
+        return scaled.clipped(bound)
+
     def clipped(self, bound: float, *, domain: str = "box") -> tuple[ClientData, IntArray]:
         """Rows moved into the box [-bound, bound]^d or the ball ||x|| <= bound, and how many.
 
@@ -220,7 +253,7 @@ class ClientData:
                 outside |= np.abs(column) > bound
         if not outside.any():
             return self, np.broadcast_to(np.int64(0), (self.n_clients,))  # no memory for zeros
-        counts = np.add.reduceat(outside.astype(np.int64), self.offsets[:-1])
+        counts = np.diff(np.concatenate([[0], np.cumsum(outside)])[self.offsets])
         if domain == "ball":
             inside = self.points.copy()
             inside[outside] = _on_sphere(self.points[outside], bound * _HAIR)
@@ -326,15 +359,22 @@ def _frozen(array: Any, *, ours: bool = True) -> Any:
     return view
 
 
-def _rows(points: Any, name: str, *, copy: bool, n_features: int | None = None) -> FloatArray:
-    """`as_points`, as an array of our own if `copy`."""
+def _rows(
+    points: Any, name: str, *, copy: bool, n_features: int | None = None, missing: bool = False
+) -> FloatArray:
+    """`as_points`, as an array of our own if `copy`; nan only where numbers may be `missing`."""
     unmasked(points, name)
     if copy and not isinstance(points, list | tuple):
         try:
             points = np.array(points, order="C")  # numpy.asarray may share a DataFrame's memory
         except (TypeError, ValueError):
             pass  # refused below
-    return as_points(points, name, n_features=n_features)
+    if not check_bool(missing, "missing"):
+        return as_points(points, name, n_features=n_features)
+    rows = as_points(points, name, n_features=n_features, finite=False)
+    if np.isinf(rows).any():
+        raise ValueError(f"{name} must hold no infinite numbers (nan is a missing one)")
+    return rows
 
 
 def is_table(table: Any) -> bool:

@@ -21,7 +21,7 @@ from fedclust_helpers.accounting import Budget, PrivacyLedger, Reservation, Samp
 from fedclust_helpers.client_statistics import ClientMemory, ClientStatistic
 from fedclust_helpers.federation import checks
 from fedclust_helpers.federation.clients import Clients
-from fedclust_helpers.federation.data import warn_if_mostly_clipped
+from fedclust_helpers.federation.data import ClientData, warn_if_mostly_clipped
 from fedclust_helpers.federation.following import Following
 from fedclust_helpers.federation.local import Named, UserSplit, check_shares
 from fedclust_helpers.federation.noise import NoiseFactory
@@ -48,6 +48,8 @@ class Federation(Fixed, SingleUse, NoiseFactory):
     Public are the number of clients `n_clients` (M), of columns `n_features` (d), a bound on the
     number of records `n_records` (N; delta and range checks use it), perhaps of classes `n_labels`,
     and `bound`: rows lie in [-bound, bound]^d, or within length `bound`, after clipping at clients.
+    In the domain "raw" they are as they are, also with missing numbers: statistics that take them
+    so get them so, and others get them in the box, once bounds of the columns are public (`scale`).
     """
 
     advice = (
@@ -65,7 +67,7 @@ class Federation(Fixed, SingleUse, NoiseFactory):
         seed: int | np.random.SeedSequence | None = None,
         mode: Literal["teaching", "secure"] = "teaching",
         bound: float = 1.0,
-        domain: Literal["box", "ball"] | None = None,
+        domain: Literal["box", "ball", "raw"] | None = None,
         ledger: PrivacyLedger | None = None,
         budget: Budget | None = None,
         n_records: Count | None = None,
@@ -91,15 +93,20 @@ class Federation(Fixed, SingleUse, NoiseFactory):
         self.n_clients = n_clients or data.n_clients
         if data.n_clients > self.n_clients:  # a rule: nobody beyond the public number takes part
             data = data.take(np.arange(self.n_clients))
-        clipped, counts = data.clipped(bound, domain=self.domain)
-        warn_if_mostly_clipped(data, counts)
-        self._clients = Clients(clipped)
+        self._scaled: Clients | None = None
         self.bound = float(bound)
-        self.clipped_counts = counts  # known to each client for itself, never sent
+        if self.domain == "raw":
+            if "ask" in trust.way.offers:
+                raise TrustModelError(f"{trust.title} offers no domain 'raw': reports need a box")
+            self._clients, self._clipped = Clients(data), np.zeros(data.n_clients, np.int64)
+        else:
+            if not data.is_complete:
+                raise ValueError("clients must have no missing numbers (nan) but in domain 'raw'")
+            self._clients = Clients(self._kept(data, *data.clipped(bound, domain=self.domain)))
         self.n_features = data.n_features
         self.n_records, self.n_labels = n_records or len(data.points), n_labels
         self.transcript = Transcript(keep_payloads)
-        true = (self.n_clients, self.n_records) == (clipped.n_clients, len(clipped.points))
+        true = (self.n_clients, self.n_records) == (data.n_clients, len(data.points))
         n_honest = self._honest(max_colluding)
         shares = trust.adder.shares
         self.randomness = self._sources(seed, self._n_present if shares else 0)
@@ -136,6 +143,39 @@ class Federation(Fixed, SingleUse, NoiseFactory):
     def client_memory(self) -> ClientMemory:
         """What clients keep from round to round; it crosses no wire."""
         return self._clients.memory
+
+    @property
+    def clipped_counts(self) -> IntArray:
+        """Rows (M,) that each client clipped: known to it alone, and never sent."""
+        return self._clipped
+
+    def _kept(self, data: ClientData, clipped: ClientData, counts: IntArray) -> ClientData:
+        """The clipped rows."""
+        warn_if_mostly_clipped(data, counts)
+        self._clipped = counts
+        return clipped
+
+    def scale(self, lower: FloatArray, upper: FloatArray) -> None:
+        """Tell all clients public bounds (d,) of the columns of raw rows: nothing is charged.
+
+        From here on statistics that need a box get the rows between these bounds mapped to [-bound,
+        bound]^d, clipped, without those that have missing numbers.
+        """
+        if self.domain != "raw":
+            raise ValueError(f"domain must be 'raw' to scale rows, not {self.domain!r}")
+        data = self._clients.data
+        kept = self._kept(data, *data.in_box(lower, upper, self.bound))
+        self._scaled = Clients(kept, self._clients.memory)
+        if self.facts.receiver == "server":
+            self._tell(0, {"lower": lower, "upper": upper}, self.n_clients)
+
+    def _clients_for(self, statistic: ClientStatistic) -> Clients:
+        """The clients with their rows as this statistic takes them."""
+        if self.domain != "raw" or statistic.domain == "raw":
+            return self._clients
+        if self._scaled is None:
+            raise ValueError(f"{statistic.name!r} needs rows in a box: their bounds are not public")
+        return self._scaled
 
     @property
     def _n_present(self) -> int:
@@ -305,6 +345,7 @@ class Federation(Fixed, SingleUse, NoiseFactory):
         step = getattr(self.way, capability)
         with self._lock:
             broadcast, shapes = self._checked(statistic, mechanisms, sampling, broadcast)
+            clients = self._clients_for(statistic)
             self._charge(
                 PlannedRelease.of(statistic, tuple(mechanisms), round=round, sampling=sampling)
             )
@@ -314,9 +355,9 @@ class Federation(Fixed, SingleUse, NoiseFactory):
                 self._tell(round, broadcast, count)
             values = None
             if self.way.pools and all(m.grid is None for m in mechanisms):  # else clients round
-                values = self._clients.pooled(statistic, broadcast, cohort)
+                values = clients.pooled(statistic, broadcast, cohort)
             if values is None:
-                values = self._clients.values(statistic, broadcast, shapes, cohort)
+                values = clients.values(statistic, broadcast, shapes, cohort)
             number, self._n_releases = self._n_releases, self._n_releases + 1
             return tuple(
                 step(Part(name, f"{statistic.name}/{name}", round, number, mechanism, count), value)

@@ -168,6 +168,12 @@ class Plan:
         """False where one sum is counted, whoever is in it (an ideal sum)."""
         return self.facts.messages_per_number > 1
 
+    def _public(self) -> list[str]:
+        """In words, where rows lie, and how many clusters there are."""
+        f = self.facts
+        where = "rows as they are" if f.domain == "raw" else f"{f.domain} of size {f.bound:g}"
+        return [where, *([f"{self.n_clusters} clusters"] if self.n_clusters else [])]
+
     def statement(self) -> list[tuple[str, str]]:
         """The privacy statement of the run as (heading, text) pairs."""
         f = self.facts
@@ -189,11 +195,7 @@ class Plan:
             ("trust", f"{f.trust}, {mode}{'' if f.mode == 'secure' else ' knows the seed'}"),
             *((f"{who} see{'' if who.endswith('s') else 's'}", what) for who, what in f.sees),
             ("noise", f"{f.noise}, added by {f.noise_from}"),
-            (
-                "public",
-                f"{', '.join(counts)}, {f.n_features} features, {f.domain} of size {f.bound:g},"
-                f" {self.n_clusters} clusters",
-            ),
+            ("public", ", ".join([*counts, f"{f.n_features} features", *self._public()])),
         ]
         same = groupby(self.releases, key=lambda r: (r.name, r.mechanisms, r.sampling, r.part))
         for (name, mechanisms, sampling, part), group in same:

@@ -23,8 +23,9 @@ def simulate(clients: Any, trust: str = "masked", **options: Any) -> Federation:
     seed : int or SeedSequence, or mode="secure"
         Teaching mode is reproducible and private against nobody who knows the seed; secure mode
         takes all noise and keys from the operating system.
-    bound : float, domain : {"box", "ball"}
-        Rows are kept in [-bound, bound]^d, or within length `bound` (users by default).
+    bound : float, domain : {"box", "ball", "raw"}
+        Rows are kept in [-bound, bound]^d, or within length `bound` (users by default), or as they
+        are, with missing numbers: then for statistics that take them so, such as those of bounds.
     ledger : PrivacyLedger, or budget : Budget
         The ledger of the data set, which also says what is protected; by default a new one.
     n_records, n_clients, n_labels : int, optional

@@ -97,8 +97,8 @@ class ClientRoom(SingleUse):
         The journal is for these two, and for the filter of the budget, from its first run on.
     bound : float
         Rows are cut to [-bound, bound]^d, or to this length: a study with another is refused.
-    domain : {"box", "ball"}
-        Which of the two; here, too, the client's own word counts.
+    domain : {"box", "ball", "raw"}
+        Which of the two, or neither: rows as they are; here, too, the client's own word counts.
     labels : array_like of int, shape (n,), optional
         The class of each row, for models.
     columns : sequence of str, optional
@@ -122,14 +122,15 @@ class ClientRoom(SingleUse):
     ) -> None:  # fmt: skip
         if study.trust in RINGS and len(check_instance(secret, bytes, "secret")) != SECRET_BYTES:
             raise ValueError(f"secret must be {SECRET_BYTES} bytes")
-        points = as_points(rows, "rows", n_features=study.n_features)
+        raw = study.domain == "raw"  # numbers may be missing
+        points = as_points(rows, "rows", n_features=study.n_features, finite=not raw)
         if columns is not None and [*columns] != [*(study.columns or ())]:
             known = "none" if study.columns is None else [*study.columns]
             raise ValueError(f"rows must have the columns of the study, in its order: {known}")
         self._rows = study.scaled(points).copy()
         self._labels = None if labels is None else as_integers(labels, "labels").copy()
         own: dict[str, Any] = {"bound": check_positive(bound, "bound")}
-        own["domain"] = check_choice(domain, "domain", ("box", "ball"))
+        own["domain"] = check_choice(domain, "domain", ("box", "ball", "raw"))
         for name, value in own.items():
             if getattr(study, name) != value:
                 raise ValueError(f"study has {name} {getattr(study, name)}, this client {value}")

@@ -110,9 +110,11 @@ def write_result(room: ClientRoom, path: Path | None) -> None:
 
 
 def write_centers(path: Path, result: Any) -> None:
-    """The centres (or models) of a result as CSV, for this account alone."""
+    """The centres (or models; or both bounds) of a result as CSV, for this account alone."""
     text = io.StringIO()
     centers: Any = getattr(result, "centers", getattr(result, "models", None))
+    if centers is None:
+        centers = np.stack([result.lower, result.upper])
     np.savetxt(text, centers, delimiter=",", fmt="%.17g")
     write_private(path, text.getvalue())
 

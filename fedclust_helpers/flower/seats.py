@@ -116,7 +116,8 @@ class Seat(Federation):
         super().__init__(self._held(rows, labels), row, ledger=ledger, **options)
 
     def _held(self, rows: FloatArray, labels: IntArray | None) -> ClientData:
-        return ClientData.from_clients([rows], labels=None if labels is None else [labels])
+        own = None if labels is None else [labels]
+        return ClientData.from_clients([rows], own, missing=self._study.domain == "raw")
 
     def _secrets(self) -> dict[str, Any]:
         """What pads are made of, for one session alone; nothing that is secret for the server."""
@@ -157,7 +158,7 @@ class Seat(Federation):
         """A client's answer to release `number`, made of its rows: it is charged before."""
         assert self._client is not None
         shapes = self.shapes_of(asked.statistic, asked.broadcast)
-        values = self._clients.values(asked.statistic, asked.broadcast, shapes)
+        values = self._clients_for(asked.statistic).values(asked.statistic, asked.broadcast, shapes)
         who = [self._client.number]
         return [
             self.way.send(part, value, who)[0]

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from fedclust_helpers import fastlloyd, feddp_kmeans, ldp_kmeans, rr_cluster
+from fedclust_helpers import describing, fastlloyd, feddp_kmeans, ldp_kmeans, rr_cluster
 from fedclust_helpers._checked import checked
 from fedclust_helpers._validation import (
     FloatArray,
@@ -49,6 +49,7 @@ METHODS: dict[str, Algorithm] = {
     "fastlloyd": fastlloyd.FASTLLOYD, "fastlloyd_overclustered": fastlloyd.OVERCLUSTERED,
     "feddp_kmeans": feddp_kmeans.FEDDP, "sums_only": rr_cluster.SUMS_ONLY,
     "ldp_one_round": ldp_kmeans.ONE_ROUND, "ldp_sketch": ldp_kmeans.SKETCH,
+    "private_bounds": describing.BOUNDS, "private_summary": describing.SUMMARY,
 }  # fmt: skip
 
 
@@ -63,12 +64,14 @@ class Study:
         The name of this run. No client takes part twice in a run of the same agreement.
     method : str
         What runs: "fastlloyd", "fastlloyd_overclustered", "feddp_kmeans", "sums_only",
-        "ldp_one_round" or "ldp_sketch", the names in `METHODS`.
+        "ldp_one_round", "ldp_sketch", "private_bounds" or "private_summary", the names in
+        `METHODS`.
     options : mapping
         The arguments of the method's planner, in the same order `fastlloyd.plan`,
         `fastlloyd.plan_overclustered`, `feddp_kmeans.plan` ("clips": the fields of `ClipBounds`),
         `rr_cluster.plan_sums_only` ("training": the fields of `Training` but for the cohort, and
-        for "model" a mapping of its "kind" and sizes), `ldp_kmeans.plan`, `ldp_kmeans.plan_sketch`.
+        for "model" a mapping of its "kind" and sizes), `ldp_kmeans.plan`, `ldp_kmeans.plan_sketch`,
+        `describing.plan_bounds`, `describing.plan_summary`.
     n_clients : int
         All of them take part in every round.
     n_records : int
@@ -78,8 +81,9 @@ class Study:
     bound : float
         Every client cuts its rows to [-bound, bound]^d, or to the length `bound`: what one row can
         change, and so the noise, follows from it.
-    domain : {"box", "ball"}
-        Which of the two. Local reports need the ball.
+    domain : {"box", "ball", "raw"}
+        Which of the two; local reports need the ball. Private bounds and summaries take rows as
+        they are ("raw"), with missing numbers (nan), and without `lower` and `upper`.
     columns : list of str, optional
         Names of the columns, in their order. Rows that have names must have these.
     lower, upper : float or array_like of shape (d,), optional
@@ -158,7 +162,9 @@ class Study:
         check_positive(self.bound, "bound")
         check_choice(self.unit, "unit", UNITS)
         check_choice(self.adjacency, "adjacency", ADJACENCIES)
-        check_choice(self.domain, "domain", ("box", "ball"))
+        check_choice(self.domain, "domain", ("box", "ball", "raw"))
+        if self.domain == "raw" and self.lower is not None:
+            raise ValueError("lower and upper must be None where domain is 'raw'")
         if self.seed is not None:
             check_int(self.seed, "seed", minimum=0)
         for name in ("public_seed", "max_colluding"):

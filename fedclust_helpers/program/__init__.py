@@ -6,8 +6,8 @@ a dry run without rows and finds the least noise for a budget, and `run`, in whi
 answers. An algorithm sees `Public` facts and coins, and answers; never data.
 
 Other requests: `Members` and `SumsOf` (identifiers, then sums by groups), `Remember` (what clients
-start from), `Ask` and `Divide` (users who randomise for themselves). A tuple of requests is one
-round of messages.
+start from), `Scale` (public bounds of rows that are as they are), `Ask` and `Divide` (users who
+randomise for themselves). A tuple of requests is one round of messages.
 """
 
 from fedclust_helpers.program.algorithm import (
@@ -32,5 +32,5 @@ from fedclust_helpers.program.public import (
     gaussian,
     laplace,
 )
-from fedclust_helpers.program.requests import Release, Remember
+from fedclust_helpers.program.requests import Release, Remember, Scale
 from fedclust_helpers.program.session import Request, Session, Steps, drive

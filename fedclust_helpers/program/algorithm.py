@@ -337,7 +337,7 @@ class Algorithm:
             drive(self.steps(public, dial, **options), session)
         title = self.name if self.title is None else self.title(facts, options)
         return Program(
-            method=title, n_clusters=options.get("n_clusters", 1), n_features=facts.n_features,
+            method=title, n_clusters=options.get("n_clusters", 0), n_features=facts.n_features,
             n_rounds=getattr(dial, "n_rounds", session.n_rounds), epsilon=math.inf, delta=delta,
             facts=facts, releases=tuple(session.lines), parts=tuple(session.parts.items()),
             algorithm=self, dial=dial, given=tuple(options.items()), sent=tuple(session.sent),

@@ -1,4 +1,4 @@
-"""What an algorithm may ask for: a noised sum of a statistic, or that clients remember something.
+"""What an algorithm may ask for: a noised sum, or that clients remember something, or scale rows.
 
 A request names a statistic, how much noise each part gets, and what is broadcast: shapes,
 sensitivities and mechanisms follow.
@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from fedclust_helpers._validation import FloatArray
 from fedclust_helpers.accounting import Sampling
 from fedclust_helpers.client_statistics import ClientStatistic
 from fedclust_helpers.client_statistics.base import public_numbers
@@ -128,3 +129,25 @@ class Remember:
         memory.forget(self.name)
         if self.values is not None:
             memory.put(self.name, self.values[: memory.n_clients])
+
+
+class Scale:
+    """Public bounds (d,) of the columns, for clients whose rows are as they are.
+
+    From here on statistics that need a box get the rows between the bounds, mapped and clipped.
+    """
+
+    numbers: Mapping[str, Any] = {}
+
+    def __init__(self, lower: FloatArray, upper: FloatArray) -> None:
+        self.lower, self.upper = lower, upper
+
+    def line(self, session: Session) -> None:
+        """Nothing is released."""
+
+    def blank(self, session: Session, line: None) -> None:
+        """Nobody is there."""
+
+    def made(self, session: Session, line: None) -> None:
+        """Each client maps its rows."""
+        session.federation.scale(self.lower, self.upper)

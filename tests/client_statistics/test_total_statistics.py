@@ -54,6 +54,9 @@ def some_broadcast(statistic, rng, d):
             made[name] = number(rng, door.LARGEST_NUMBER)
     if "lower" in made:
         made["upper"] = np.maximum(made["lower"], made["upper"])
+    if "weights" in made:  # as heavy as they may be
+        drawn = rng.random(d) * rng.choice([0.0, 1.0], d)
+        made["weights"] = drawn * np.sqrt(d / max(float((drawn**2).sum()), 1e-9)) * (1 - 1e-12)
     return made, pool
 
 
@@ -70,7 +73,7 @@ def answers(statistic, rows, sizes, broadcast, labels):
 
 def in_domain(statistic, rows, bound):
     """The rows as a federation clips them; as they are where the statistic takes any."""
-    if statistic.domain == "any":
+    if statistic.domain in ("any", "raw"):
         return rows
     return ClientData.from_clients([rows]).clipped(bound, domain=statistic.domain)[0].points
 
@@ -87,10 +90,13 @@ def test_statistics_are_total_and_no_neighbour_moves_them_further(name, seed, d)
     except ValueError as error:
         assume("must" not in str(error))
         raise
-    bound = number(rng, 1e100) if statistic.domain != "any" else 1.0
+    wide = statistic.domain in ("any", "raw")
+    bound = 1.0 if wide else number(rng, 1e100)
     assume(bound >= 1e-300)
-    n, wide = int(rng.integers(3, 8)), statistic.domain == "any"
+    n = int(rng.integers(3, 8))
     rows = signed(rng, (n, d), [*pool, bound], 1.7e308 if wide else 1e155)
+    if statistic.domain == "raw":
+        rows[rng.random(rows.shape) < 0.2] = np.nan
     rows = in_domain(statistic, rows, bound)
     labels = rng.integers(0, 3, n) if isinstance(raw.get("model"), SoftmaxRegression) else None
     sizes = rng.multinomial(n - 3, np.ones(2) / 2) + 1  # and one client of a single row

@@ -42,7 +42,7 @@ FLOORS = {
     + ("kmeans", "mechanisms", "metrics", "secure_aggregation"),
     1: ("audit", "client_statistics", "federation"),
     2: ("program",),
-    3: ("fastlloyd", "feddp_kmeans", "ldp_kmeans", "rr_cluster"),
+    3: ("describing", "fastlloyd", "feddp_kmeans", "ldp_kmeans", "rr_cluster"),
     4: ("command", "estimators", "flower"),
     5: ("studies.bench", "studies.paper_data"),
     6: ("studies.start", "studies.own_data", "studies.fastlloyd")

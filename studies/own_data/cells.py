@@ -1,0 +1,76 @@
+"""Over-clustered Lloyd on bounds that were found privately, beside bounds that nobody knows."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+
+from fedclust_helpers import describing, kmeans
+from fedclust_helpers import fastlloyd as fl
+from fedclust_helpers._validation import FloatArray
+from fedclust_helpers.datasets import scale_to_box
+from fedclust_helpers.federation import ClientData, ClippedDataWarning, simulate
+from studies.bench.cell import Cell, Numbers
+from studies.own_data.raw_sets import SETS
+
+ALGORITHMS: dict[str, tuple[Any, Any]] = {
+    "overclustered": (fl.plan_overclustered, describing.OVERCLUSTERED.door()),
+    "fastlloyd": (fl.plan, describing.FASTLLOYD.door()),
+}
+"""Name -> planner for rows in a box, and that for rows as they are."""
+TAIL = 0.001  # share of the rows beyond each oracle bound
+WRONG = 10_000  # one row in so many has the wrong unit
+UNIT = 1e6  # and is so many times too large
+
+
+def private_bounds(cell: Cell, *, dataset: str, n: int, method: str, epsilon: float) -> Numbers:
+    """Cost on private bounds over that on oracle bounds, which cost nothing; what was clipped.
+
+    Both have the same total epsilon, and their cost is that of the right rows, cut to the oracle's
+    box, the quantiles of `TAIL` of all right rows. `over` is the median of the runs.
+    """
+    k, make = SETS[dataset]
+    in_box, as_they_are = ALGORITHMS[method]
+    found = []
+    for seed in cell.seeds():
+        rows, ours, theirs = (np.random.default_rng(s) for s in seed.spawn(3))
+        X = make(n, rows)
+        d = X.shape[1]
+        low, high = np.quantile(X, [TAIL, 1 - TAIL], axis=0)
+        right = np.clip(scale_to_box(X, low, high), -1, 1)
+        spoilt = X.copy()
+        spoilt[rows.choice(n, n // WRONG, replace=False)] *= UNIT
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ClippedDataWarning)
+            box = ClientData(scale_to_box(spoilt, low, high), np.array([0, n]), copy=False)
+            federation = simulate(box, "ideal", seed=int(ours.integers(2**32)))
+            oracle = fl.run(federation, in_box(federation, n_clusters=k, epsilon=epsilon))
+            raw = ClientData(spoilt, np.array([0, n]), copy=False)
+            federation = simulate(raw, "ideal", domain="raw", seed=int(theirs.integers(2**32)))
+            plan = as_they_are(federation, n_clusters=k, epsilon=epsilon)
+            private = fl.run(federation, plan)
+        limits = private.limits
+        centers = _moved(private.centers, limits.lower, limits.upper, low, high)
+        costs = [kmeans.kmeans_cost(right, one) for one in (centers, oracle.centers)]
+        beyond = (X < limits.lower) | (X > limits.upper)
+        wide = (limits.upper - limits.lower) / np.maximum(high - low, 1e-300)
+        found.append((costs[0] / costs[1], beyond.mean(), wide.max(), limits.found.mean()))
+    over, clipped, widest, sure = np.array(found).T
+    sigma = plan.dial / math.sqrt(describing.BOUNDS_SHARE)
+    return {
+        "d": d, "k": k, "rate": describing.rate(plan.facts, sigma), "rounds": plan.n_rounds,
+        "over": float(np.median(over)), "worst": float(over.max()),
+        "clipped": float(np.median(clipped)), "widest": float(np.median(widest)),
+        "found": float(sure.mean()),
+    }  # fmt: skip
+
+
+def _moved(
+    centers: FloatArray, lower: FloatArray, upper: FloatArray, low: FloatArray, high: FloatArray
+) -> FloatArray:
+    """Centres of one box in that of the oracle, where they may lie outside."""
+    units = (centers + 1) / 2 * (upper - lower) + lower
+    return scale_to_box(units, low, high)
