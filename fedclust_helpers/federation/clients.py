@@ -15,7 +15,7 @@ import numpy as np
 from fedclust_helpers._validation import FloatArray, IntArray
 from fedclust_helpers.client_statistics import ClientMemory, ClientStatistic
 from fedclust_helpers.federation.checks import are_answers
-from fedclust_helpers.federation.data import ClientData
+from fedclust_helpers.federation.data import ClientData, warn_if_mostly_clipped
 from fedclust_helpers.federation.reports import LocalQuery, Reports
 from fedclust_helpers.mechanisms import NoiseSource
 
@@ -25,10 +25,40 @@ Cohort = IntArray | None  # numbers of clients; None: everyone
 
 
 class Clients:
-    """The rows of all clients, and what they keep from round to round."""
+    """The rows of all clients, and what they keep from round to round.
 
-    def __init__(self, data: ClientData, memory: ClientMemory | None = None) -> None:
-        self.data, self.memory = data, memory or ClientMemory(data.n_clients)
+    `clipped_counts` (M,) are the rows that each of them clipped: known to it alone, never sent.
+    """
+
+    def __init__(
+        self, data: ClientData, clipped: IntArray, memory: ClientMemory | None = None
+    ) -> None:
+        self.data, self.clipped_counts = data, clipped
+        self.memory = memory or ClientMemory(data.n_clients)
+
+    @classmethod
+    def clipping(cls, data: ClientData, bound: float, domain: str) -> Clients:
+        """Clients who clip their rows to the bound first, or keep them as they are ("raw")."""
+        if domain == "raw":
+            return RawClients(data, np.zeros(data.n_clients, dtype=np.int64))
+        if not data.is_complete:
+            raise ValueError("clients must have no missing numbers (nan) but in domain 'raw'")
+        return cls._warned(*data.clipped(bound, domain=domain))
+
+    @classmethod
+    def _warned(
+        cls, data: ClientData, clipped: IntArray, memory: ClientMemory | None = None
+    ) -> Clients:
+        warn_if_mostly_clipped(data, clipped)
+        return Clients(data, clipped, memory)
+
+    def seen_by(self, statistic: ClientStatistic) -> Clients:
+        """The same clients, with their rows as this statistic takes them."""
+        return self
+
+    def scale(self, lower: FloatArray, upper: FloatArray, bound: float) -> None:
+        """Take public bounds (d,) for rows that are as they are."""
+        raise ValueError("domain must be 'raw' to scale rows: these were clipped before")
 
     def values(
         self, statistic: ClientStatistic, broadcast: dict[str, Any], shapes: Shapes,
@@ -78,6 +108,25 @@ class Clients:
         except Exception:  # its text may speak of the rows: it stays here
             log.exception("%s failed", statistic.name)
         return None
+
+
+class RawClients(Clients):
+    """Rows as they are; in a box too, once bounds of their columns are public."""
+
+    _scaled: Clients | None = None
+
+    def seen_by(self, statistic: ClientStatistic) -> Clients:
+        """As they are for a statistic that takes them so; for others in the box."""
+        if statistic.domain == "raw":
+            return self
+        if self._scaled is None:
+            raise ValueError(f"{statistic.name!r} needs rows in a box: their bounds are not public")
+        return self._scaled
+
+    def scale(self, lower: FloatArray, upper: FloatArray, bound: float) -> None:
+        """Map the rows between these bounds to [-bound, bound]^d, and clip them."""
+        self._scaled = self._warned(*self.data.in_box(lower, upper, bound), self.memory)
+        self.clipped_counts = self._scaled.clipped_counts
 
 
 def responses(

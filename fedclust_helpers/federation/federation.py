@@ -21,7 +21,6 @@ from fedclust_helpers.accounting import Budget, PrivacyLedger, Reservation, Samp
 from fedclust_helpers.client_statistics import ClientMemory, ClientStatistic
 from fedclust_helpers.federation import checks
 from fedclust_helpers.federation.clients import Clients
-from fedclust_helpers.federation.data import ClientData, warn_if_mostly_clipped
 from fedclust_helpers.federation.following import Following
 from fedclust_helpers.federation.local import Named, UserSplit, check_shares
 from fedclust_helpers.federation.noise import NoiseFactory
@@ -93,16 +92,10 @@ class Federation(Fixed, SingleUse, NoiseFactory):
         self.n_clients = n_clients or data.n_clients
         if data.n_clients > self.n_clients:  # a rule: nobody beyond the public number takes part
             data = data.take(np.arange(self.n_clients))
-        self._scaled: Clients | None = None
+        if self.domain == "raw" and "ask" in trust.way.offers:
+            raise TrustModelError(f"{trust.title} offers no domain 'raw': reports need a box")
+        self._clients = Clients.clipping(data, bound, self.domain)
         self.bound = float(bound)
-        if self.domain == "raw":
-            if "ask" in trust.way.offers:
-                raise TrustModelError(f"{trust.title} offers no domain 'raw': reports need a box")
-            self._clients, self._clipped = Clients(data), np.zeros(data.n_clients, np.int64)
-        else:
-            if not data.is_complete:
-                raise ValueError("clients must have no missing numbers (nan) but in domain 'raw'")
-            self._clients = Clients(self._kept(data, *data.clipped(bound, domain=self.domain)))
         self.n_features = data.n_features
         self.n_records, self.n_labels = n_records or len(data.points), n_labels
         self.transcript = Transcript(keep_payloads)
@@ -147,13 +140,7 @@ class Federation(Fixed, SingleUse, NoiseFactory):
     @property
     def clipped_counts(self) -> IntArray:
         """Rows (M,) that each client clipped: known to it alone, and never sent."""
-        return self._clipped
-
-    def _kept(self, data: ClientData, clipped: ClientData, counts: IntArray) -> ClientData:
-        """The clipped rows."""
-        warn_if_mostly_clipped(data, counts)
-        self._clipped = counts
-        return clipped
+        return self._clients.clipped_counts
 
     def scale(self, lower: FloatArray, upper: FloatArray) -> None:
         """Tell all clients public bounds (d,) of the columns of raw rows: nothing is charged.
@@ -161,21 +148,9 @@ class Federation(Fixed, SingleUse, NoiseFactory):
         From here on statistics that need a box get the rows between these bounds mapped to [-bound,
         bound]^d, clipped, without those that have missing numbers.
         """
-        if self.domain != "raw":
-            raise ValueError(f"domain must be 'raw' to scale rows, not {self.domain!r}")
-        data = self._clients.data
-        kept = self._kept(data, *data.in_box(lower, upper, self.bound))
-        self._scaled = Clients(kept, self._clients.memory)
+        self._clients.scale(lower, upper, self.bound)
         if self.facts.receiver == "server":
             self._tell(0, {"lower": lower, "upper": upper}, self.n_clients)
-
-    def _clients_for(self, statistic: ClientStatistic) -> Clients:
-        """The clients with their rows as this statistic takes them."""
-        if self.domain != "raw" or statistic.domain == "raw":
-            return self._clients
-        if self._scaled is None:
-            raise ValueError(f"{statistic.name!r} needs rows in a box: their bounds are not public")
-        return self._scaled
 
     @property
     def _n_present(self) -> int:
@@ -345,7 +320,7 @@ class Federation(Fixed, SingleUse, NoiseFactory):
         step = getattr(self.way, capability)
         with self._lock:
             broadcast, shapes = self._checked(statistic, mechanisms, sampling, broadcast)
-            clients = self._clients_for(statistic)
+            clients = self._clients.seen_by(statistic)
             self._charge(
                 PlannedRelease.of(statistic, tuple(mechanisms), round=round, sampling=sampling)
             )

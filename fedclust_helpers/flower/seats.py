@@ -158,7 +158,8 @@ class Seat(Federation):
         """A client's answer to release `number`, made of its rows: it is charged before."""
         assert self._client is not None
         shapes = self.shapes_of(asked.statistic, asked.broadcast)
-        values = self._clients_for(asked.statistic).values(asked.statistic, asked.broadcast, shapes)
+        clients = self._clients.seen_by(asked.statistic)
+        values = clients.values(asked.statistic, asked.broadcast, shapes)
         who = [self._client.number]
         return [
             self.way.send(part, value, who)[0]

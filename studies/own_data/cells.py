@@ -37,7 +37,7 @@ def private_bounds(cell: Cell, *, dataset: str, n: int, method: str, epsilon: fl
     found = []
     for seed in cell.seeds():
         rows, ours, theirs = (np.random.default_rng(s) for s in seed.spawn(3))
-        X = make(n, rows)
+        X = make(n, rng=rows)
         d = X.shape[1]
         low, high = np.quantile(X, [TAIL, 1 - TAIL], axis=0)
         right = np.clip(scale_to_box(X, low, high), -1, 1)

@@ -14,9 +14,9 @@ from sklearn import datasets as shipped
 
 from fedclust_helpers._validation import FloatArray
 
-Maker = Callable[[int, np.random.Generator], FloatArray]
+Maker = Callable[..., FloatArray]
 SETS: dict[str, tuple[int, Maker]] = {}
-"""Name -> number of clusters, and what makes n rows."""
+"""Name -> number of clusters, and what makes n rows: make(n, rng=rng)."""
 
 
 def entered(k: int) -> Callable[[Maker], Maker]:
@@ -38,7 +38,7 @@ def _of(group: np.ndarray, *values: float) -> FloatArray:
 
 
 @entered(4)
-def shops(n: int, rng: np.random.Generator) -> FloatArray:
+def shops(n: int, *, rng: np.random.Generator) -> FloatArray:
     """Money with a heavy tail, visits, year of the first, share of returns."""
     g = _groups(n, rng, 4, 3, 2, 1)
     return np.column_stack([
@@ -48,7 +48,7 @@ def shops(n: int, rng: np.random.Generator) -> FloatArray:
 
 
 @entered(3)
-def plant(n: int, rng: np.random.Generator) -> FloatArray:
+def plant(n: int, *, rng: np.random.Generator) -> FloatArray:
     """Pressure about 100,000 with a small spread, temperature of both signs, tiny currents."""
     g = _groups(n, rng, 2, 1, 1)
     return np.column_stack([
@@ -58,7 +58,7 @@ def plant(n: int, rng: np.random.Generator) -> FloatArray:
 
 
 @entered(5)
-def trips(n: int, rng: np.random.Generator) -> FloatArray:
+def trips(n: int, *, rng: np.random.Generator) -> FloatArray:
     """Places in degrees, seconds since 1970, skewed durations and distances."""
     g = _groups(n, rng, 3, 3, 2, 2, 1)
     long = rng.lognormal(_of(g, 5.5, 6, 6.5, 7, 8), 0.5)
@@ -70,7 +70,7 @@ def trips(n: int, rng: np.random.Generator) -> FloatArray:
 
 
 @entered(3)
-def claims(n: int, rng: np.random.Generator) -> FloatArray:
+def claims(n: int, *, rng: np.random.Generator) -> FloatArray:
     """Two columns that are zero for most, with a Pareto tail; age; years insured."""
     g = _groups(n, rng, 6, 3, 1)
     some = rng.random((2, n)) < np.stack([_of(g, 0.05, 0.3, 0.7), _of(g, 0.02, 0.1, 0.6)])
@@ -82,7 +82,7 @@ def claims(n: int, rng: np.random.Generator) -> FloatArray:
 
 
 @entered(4)
-def genes(n: int, rng: np.random.Generator) -> FloatArray:
+def genes(n: int, *, rng: np.random.Generator) -> FloatArray:
     """Counts from none to thousands in eight columns."""
     g = _groups(n, rng, 1, 1, 1, 1)
     means = np.exp(np.random.default_rng(5).uniform(0, 7, (4, 8)))[g]
@@ -90,7 +90,7 @@ def genes(n: int, rng: np.random.Generator) -> FloatArray:
 
 
 @entered(4)
-def census(n: int, rng: np.random.Generator) -> FloatArray:
+def census(n: int, *, rng: np.random.Generator) -> FloatArray:
     """Integers with many equal values: age, hours, schooling, year of arrival, children."""
     g = _groups(n, rng, 3, 3, 2, 1)
     hours = np.where(rng.random(n) < 0.6, 40, rng.normal(_of(g, 20, 38, 50, 8), 7).round())
@@ -102,7 +102,7 @@ def census(n: int, rng: np.random.Generator) -> FloatArray:
 
 
 @entered(3)
-def stars(n: int, rng: np.random.Generator) -> FloatArray:
+def stars(n: int, *, rng: np.random.Generator) -> FloatArray:
     """Metres to a star, magnitude of both signs, tiny masses against huge ones, temperature."""
     g = _groups(n, rng, 5, 3, 1)
     return np.column_stack([
@@ -112,7 +112,7 @@ def stars(n: int, rng: np.random.Generator) -> FloatArray:
 
 
 @entered(3)
-def doses(n: int, rng: np.random.Generator) -> FloatArray:
+def doses(n: int, *, rng: np.random.Generator) -> FloatArray:
     """Milligrams far below one, weight, year of birth, days of treatment, a ratio near one."""
     g = _groups(n, rng, 2, 2, 1)
     return np.column_stack([
@@ -123,7 +123,7 @@ def doses(n: int, rng: np.random.Generator) -> FloatArray:
 
 
 @entered(4)
-def houses(n: int, rng: np.random.Generator) -> FloatArray:
+def houses(n: int, *, rng: np.random.Generator) -> FloatArray:
     """Price, area, rooms, year built, garden (none for most), energy."""
     g = _groups(n, rng, 3, 3, 2, 1)
     garden = np.where(rng.random(n) < _of(g, 0.1, 0.4, 0.9, 0.9), rng.lognormal(6, 0.8, n), 0)
@@ -136,7 +136,7 @@ def houses(n: int, rng: np.random.Generator) -> FloatArray:
 
 
 @entered(3)
-def returns(n: int, rng: np.random.Generator) -> FloatArray:
+def returns(n: int, *, rng: np.random.Generator) -> FloatArray:
     """Student's t with three degrees of freedom, both signs, about nothing; volumes."""
     g = _groups(n, rng, 1, 1, 1)
     moves = rng.standard_t(3, (3, n)) * _of(g, 0.004, 0.012, 0.03) + _of(g, -0.02, 0, 0.05)
@@ -144,7 +144,7 @@ def returns(n: int, rng: np.random.Generator) -> FloatArray:
 
 
 @entered(4)
-def calendar(n: int, rng: np.random.Generator) -> FloatArray:
+def calendar(n: int, *, rng: np.random.Generator) -> FloatArray:
     """Days since 1900, milliseconds since 1970, the hour, an amount of both signs."""
     g = _groups(n, rng, 1, 1, 1, 1)
     return np.column_stack([
@@ -155,7 +155,7 @@ def calendar(n: int, rng: np.random.Generator) -> FloatArray:
 
 
 @entered(3)
-def needles(n: int, rng: np.random.Generator) -> FloatArray:
+def needles(n: int, *, rng: np.random.Generator) -> FloatArray:
     """Numbers about a large one, closer and closer: a thousandth, a ten-thousandth of it."""
     g = _groups(n, rng, 1, 1, 1)
     at = rng.normal(_of(g, -1, 0, 1.5), 0.25, (3, n))
@@ -163,7 +163,7 @@ def needles(n: int, rng: np.random.Generator) -> FloatArray:
 
 
 @entered(6)
-def network(n: int, rng: np.random.Generator) -> FloatArray:
+def network(n: int, *, rng: np.random.Generator) -> FloatArray:
     """Bytes in and out over six magnitudes, milliseconds, ports, errors (nearly none)."""
     g = _groups(n, rng, 3, 3, 2, 2, 1, 1)
     return np.column_stack([
@@ -175,7 +175,7 @@ def network(n: int, rng: np.random.Generator) -> FloatArray:
 
 
 @entered(5)
-def grades(n: int, rng: np.random.Generator) -> FloatArray:
+def grades(n: int, *, rng: np.random.Generator) -> FloatArray:
     """Ten columns with a short range: points out of 20, percentages, a year."""
     g = _groups(n, rng, 1, 2, 3, 2, 1)
     able = _of(g, 4, 8, 11, 14, 18)
@@ -191,7 +191,7 @@ def _rows_of(name: str) -> FloatArray:
 
 
 def _drawn(name: str) -> Maker:
-    def make(n: int, rng: np.random.Generator) -> FloatArray:
+    def make(n: int, *, rng: np.random.Generator) -> FloatArray:
         rows = _rows_of(name)
         near = rows[rng.integers(len(rows), size=n)]
         return near + 0.05 * rows.std(axis=0) * rng.standard_normal(near.shape)

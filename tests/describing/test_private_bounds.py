@@ -13,7 +13,13 @@ from hypothesis import strategies as st
 
 from fedclust_helpers import describing, private_bounds, private_summary
 from fedclust_helpers.accounting import Budget, BudgetExceededError, PrivacyLedger, gdp_mu
-from fedclust_helpers.client_statistics import MAGNITUDE_COUNTS, SUMS_AND_COUNTS, magnitude_edges
+from fedclust_helpers.client_statistics import (
+    DESCRIPTION,
+    MAGNITUDE_COUNTS,
+    SUMS_AND_COUNTS,
+    WEIGHTED_COUNTS,
+    magnitude_edges,
+)
 from fedclust_helpers.describing import windows
 from fedclust_helpers.estimators import TooFewRowsWarning
 from fedclust_helpers.federation import ClientData, TrustModelError, simulate
@@ -61,6 +67,39 @@ def test_a_number_lies_in_its_own_bin_and_a_missing_one_in_none(x):
 
 def windows_of_zero():
     return len(magnitude_edges()) // 2 - 1
+
+
+def test_weights_beyond_the_declared_sensitivity_are_refused():
+    federation = raw(table(300), n_records=300)
+    ask = {"lower": np.zeros(4), "upper": np.ones(4), "n_bins": 2}
+    noise = [federation.gaussian(WEIGHTED_COUNTS, "counts", multiplier=1.0)]
+    how = {"round": 0, **ask}
+    for weights in ([2.0, 0.1, 0.0, 0.0], [-1.0, 0.0, 0.0, 0.0]):
+        refuses(
+            ValueError,
+            "weights",
+            federation.noisy_sum,
+            WEIGHTED_COUNTS,
+            noise,
+            weights=weights,
+            **how,
+        )
+    assert not federation.ledger.releases
+    federation.noisy_sum(WEIGHTED_COUNTS, noise, weights=[2.0, 0.0, 0.0, 0.0], **how)
+
+
+@pytest.mark.parametrize("part", ["counts", "fine", "moments"])
+@pytest.mark.parametrize("adjacency", ["add/remove", "replace-one"])
+def test_the_worst_rows_reach_the_declared_sensitivity(part, adjacency):
+    """Rows at the edges and the middle: at most what is declared, and no less for some of them."""
+    how = {"lower": np.zeros(3), "upper": np.ones(3), "n_bins": 4, "n_parts": 2}
+    i = DESCRIPTION.parts.index(part)
+    one = [DESCRIPTION.compute(np.full((1, 3), x), np.array([0, 1]), **how)[i] for x in (0, 0.5, 1)]
+    moved = [np.linalg.norm(a) for a in one]
+    if adjacency == "replace-one":
+        moved = [np.linalg.norm(a - b) for a in one for b in one]
+    public = {"n_features": 3, "n_bins": 4, "n_parts": 2}
+    assert max(moved) == pytest.approx(DESCRIPTION.sensitivity_of(part, 2, adjacency, **public))
 
 
 # --- windows --------------------------------------------------------------------------------------
@@ -188,7 +227,7 @@ def test_rows_in_a_box_are_refused_until_bounds_are_public():
     assert not federation.ledger.releases
     federation.scale(np.array([0.0, 1900, -1]), np.array([1e5, 2100, 1]))
     federation.noisy_sum(SUMS_AND_COUNTS, noise, **ask)
-    inside = federation._scaled.data.points
+    inside = federation._clients.seen_by(SUMS_AND_COUNTS).data.points
     assert np.abs(inside).max() <= 1
 
 
