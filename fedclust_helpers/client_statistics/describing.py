@@ -15,9 +15,9 @@ from fedclust_helpers.client_statistics.base import Change, Values, known
 from fedclust_helpers.client_statistics.broadcasts import COUNTED, MAX_NUMBERS
 from fedclust_helpers.client_statistics.points import per_client, totals
 
-SMALLEST, LARGEST = -40, 63
-N_MAGNITUDES = 2 * (LARGEST - SMALLEST) + 1
-"""Signed powers of two from 2^-40 to 2^63, and a bin of what is smaller than 2^-40 in size."""
+SMALLEST, LARGEST = -64, 127
+N_MAGNITUDES = 2 * (LARGEST - SMALLEST) + 1  # 383
+"""Signed powers of two from 2^-64 to 2^127, and a bin of what is smaller than 2^-64 in size."""
 N_MOMENTS = 3
 
 

@@ -1,6 +1,6 @@
 """Bounds of every column, found privately: where the rows lie, to within what k-means needs.
 
-One release counts the rows of each column by sign and power of two, 207 public bins, so nothing
+One release counts the rows of each column by sign and power of two, 383 public bins, so nothing
 must be known of units or sizes. Where there are rows enough, one or two more releases look closer,
 32 equal bins between the bounds so far. What is looked at, and how closely, is decided from what
 was released; how many releases there are, from public numbers alone.
@@ -25,11 +25,13 @@ from fedclust_helpers.program import Algorithm, Options, Program, Public, Releas
 
 WARNED, REFUSED = 0.013, 0.05
 """Rates: above the first some per cent of all rows are clipped, above the second most are."""
-STAGES = ((0.001, (0.5, 0.25, 0.25)), (0.006, (0.8, 0.2)), (math.inf, (1.0,)))
+STAGES = ((0.003, (0.7, 0.15, 0.15)), (0.006, (0.85, 0.15)), (math.inf, (1.0,)))
 """Up to which rate there are how many releases, with which shares of mu^2."""
 BINS = 64  # of a closer look
 TAIL = 0.001  # share of the rows that may lie beyond each end
-NARROW = 4.0  # times more weight for a column whose rows have one sign and two magnitudes at most
+OCTAVES = 3  # powers of two at most that the rows of a narrow column reach, all of one sign
+FEW = 6  # bins, with their margins: a column in no more is worth another such look
+NARROW = 4.0  # times more weight for such a column
 MOSTLY = 0.5  # of the rows in the zero bin: the others are too few for a closer look
 ZERO = LARGEST - SMALLEST  # the bin of zero
 Alarm = Annotated[float, check_share]
@@ -104,6 +106,8 @@ def private_bounds(public: Public, sigma: float, *, alarm: Alarm = 0.01) -> Step
         for j in np.flatnonzero(weights):
             window = _closer(counts[j], stds[j], z, n, kinds[j])
             lower[j], upper[j] = edges[j, window.first], edges[j, window.last + 1]
+            if window.last - window.first > FEW:
+                kinds[j] = min(kinds[j], 1.0)
         looks.append((counts, edges))
     return Limits(lower, upper, found, *(tuple(each) for each in zip(*looks, strict=True)))
 
@@ -119,7 +123,7 @@ def _weight(counts: FloatArray, window: Window) -> float:
     total = max(float(counts[window.first : window.last + 1].sum()), 1.0)
     if window.first <= ZERO <= window.last:
         return 0.0 if counts[ZERO] > MOSTLY * total else 1.0
-    return NARROW if window.last - window.first <= 1 else 1.0
+    return NARROW if window.last - window.first < OCTAVES else 1.0
 
 
 def _weights(kinds: list[float], lower: FloatArray, upper: FloatArray) -> FloatArray:
@@ -130,14 +134,15 @@ def _weights(kinds: list[float], lower: FloatArray, upper: FloatArray) -> FloatA
 
 
 def _closer(counts: FloatArray, std: float, z: float, n: int, kind: float) -> Window:
-    """A closer look at one column, one bin of margin on either side."""
+    """A closer look at one column, with a margin on either side."""
     if kind == NARROW:
         window = support(counts, std, z, TAIL)
         if not window.found:
             return Window(0, len(counts) - 1, True)
     else:
         window = trimmed(counts, std, TAIL * n)
-    return Window(max(window.first - 1, 0), min(window.last + 1, len(counts) - 1), True)
+    margin = 1 + (window.last - window.first) // 10
+    return Window(max(window.first - margin, 0), min(window.last + margin, len(counts) - 1), True)
 
 
 def of_rows(facts: FederationFacts, options: Options) -> Options:

@@ -26,11 +26,14 @@ WRONG = 10_000  # one row in so many has the wrong unit
 UNIT = 1e6  # and is so many times too large
 
 
-def private_bounds(cell: Cell, *, dataset: str, n: int, method: str, epsilon: float) -> Numbers:
+def private_bounds(
+    cell: Cell, *, sets: str, dataset: str, n: int, method: str, epsilon: float
+) -> Numbers:
     """Cost on private bounds over that on oracle bounds, which cost nothing; what was clipped.
 
     Both have the same total epsilon, and their cost is that of the right rows, cut to the oracle's
-    box, the quantiles of `TAIL` of all right rows. `over` is the median of the runs.
+    box, the quantiles of `TAIL` of all right rows. `over` is the median of the runs, `widest` that
+    of the widest column against the oracle's. `sets`: was the recipe changed after a look at them?
     """
     k, make = SETS[dataset]
     in_box, as_they_are = ALGORITHMS[method]
@@ -56,8 +59,9 @@ def private_bounds(cell: Cell, *, dataset: str, n: int, method: str, epsilon: fl
         centers = _moved(private.centers, limits.lower, limits.upper, low, high)
         costs = [kmeans.kmeans_cost(right, one) for one in (centers, oracle.centers)]
         beyond = (X < limits.lower) | (X > limits.upper)
-        wide = (limits.upper - limits.lower) / np.maximum(high - low, 1e-300)
-        found.append((costs[0] / costs[1], beyond.mean(), wide.max(), limits.found.mean()))
+        some = high > low  # a column of one value has no width
+        wide = ((limits.upper - limits.lower)[some] / (high - low)[some]).max()
+        found.append((costs[0] / costs[1], beyond.mean(), wide, limits.found.mean()))
     over, clipped, widest, sure = np.array(found).T
     sigma = plan.dial / math.sqrt(describing.BOUNDS_SHARE)
     return {

@@ -108,8 +108,8 @@ def test_the_worst_rows_reach_the_declared_sensitivity(part, adjacency):
 def test_noise_alone_is_seldom_taken_for_rows():
     """At most 1 % of 4,000 empty releases; by the bound 40, and 68 with probability 3e-5."""
     rng, n = np.random.default_rng(3), 4000
-    z = windows.threshold(207, 1, 0.01)
-    alarms = sum(windows.support(rng.normal(0, 3.0, 207), 3.0, z, 0.0).found for _ in range(n))
+    z = windows.threshold(383, 1, 0.01)
+    alarms = sum(windows.support(rng.normal(0, 3.0, 383), 3.0, z, 0.0).found for _ in range(n))
     assert 0 < alarms <= 68
 
 
