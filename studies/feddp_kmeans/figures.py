@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -70,8 +70,8 @@ def plane_between(means: ArrayLike) -> NDArray[np.float64]:
     Made from the truth, so for pictures only.
     """
     means = as_points(means, "means")
-    if len(means) < 3 or means.shape[1] < 2:
-        raise ValueError("means must hold at least three means of at least two features")
+    if len(means) < 2 or means.shape[1] < 2:
+        raise ValueError("means must hold at least two means of at least two features")
     return np.linalg.svd(means - means.mean(axis=0))[2][:2].T
 
 
@@ -112,7 +112,19 @@ def plot_server_data(ax: Axes, made: FederatedDataset) -> Axes:
     look = {"facecolor": "none", "edgecolor": OUTSIDE, "linewidths": 1.3}
     centers(ax, at[~inside], "none", "s", size=22, label="server, other kind", **look)
     crosses(ax, means, label="true means")
-    title = "A third of the server's points come from elsewhere"
+    title = f"{(~inside).mean():.0%} of the server's {len(inside)} points are of another kind"
+    finish(ax, title, "direction 1 between the means", "direction 2").set(xticks=[], yticks=[])
+    ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), handletextpad=0.3)
+    return ax
+
+
+def plot_found(ax: Axes, made: FederatedDataset, found: ArrayLike, excess: float) -> Axes:
+    """Released centres, true means and client rows in the plane between the means."""
+    plane, means, *_ = _plane_of(made)
+    cloud(ax, made.points @ plane, size=5, label="rows (nobody sees them)")
+    centers(ax, np.asarray(found) @ plane, BLUE, label="released centres")
+    crosses(ax, means, label="true means")
+    title = f"Three noised sums: {excess:.3f} above the best cost"
     finish(ax, title, "direction 1 between the means", "direction 2").set(xticks=[], yticks=[])
     ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), handletextpad=0.3)
     return ax
@@ -127,38 +139,28 @@ def plot_rounds(
     """
     x, panel = "rounds T", panels(axes)
     for ax, runs in zip(panel, (exact, private), strict=True):
-        curves(ax, rounds, runs, METHODS)
+        curves(ax, rounds, runs, METHODS, quantiles=(0, 0.5, 1))
         ax.axhline(0, **DASHED)
-    title = "Without noise, rounds can repair a start"
+    public = next(name for name in exact if name != "oracle")
+    ends = [float(np.median(runs[public], axis=1).min()) for runs in (exact, private)]
+    title = f"Without noise {METHODS[public].label} ends {ends[0]:.1f} above"
     finish(panel[0], title, x, EXCESS, log="x", xticks=rounds, names="upper right")
-    best = min(np.mean(runs, axis=1).min() for name, runs in private.items() if name != "oracle")
-    title = f"Private rounds: public starts end {best:.1f} above, at best"
-    finish(panel[1], title, x, log="x", xticks=rounds)
+    finish(panel[1], f"With noise it ends {ends[1]:.1f} above, at best", x, log="x", xticks=rounds)
     return axes
 
 
-def plot_subspace(
-    ax: Axes, epsilons: ArrayLike, energy: Mapping[str, ArrayLike], transitions: Mapping[str, float]
-) -> Axes:
+def plot_subspace(ax: Axes, epsilons: ArrayLike, energy: ArrayLike, meets: float) -> Axes:
     """Between-cluster energy kept by the private subspace against the budget of Step 1.
 
-    `energy` maps "mirror" and "average" to arrays of shape (m, repetitions), `transitions` to the
-    predicted epsilon.
+    `energy` has shape (m, repetitions); at epsilon `meets` the noise is predicted to equal the gap.
     """
-    looks = {
-        "mirror": Look("one triangle mirrored", MUTED, "s-"),
-        "average": Look("averaged with transpose", BLUE),
-    }
-    curves(ax, epsilons, energy, looks)
-    for name, place in transitions.items():
-        ax.axvline(place, color=looks[name].color, linestyle="--", linewidth=1.3)
+    curves(ax, epsilons, {"": energy}, (Look("_", BLUE),))
+    ax.axvline(meets, **DASHED)
     ax.axhline(1, **DASHED)
-    text = "dashed: where the predicted\nnoise equals the eigengap"
-    note(ax, text, (transitions["mirror"], 0.5), (22, 0), line=True)
-    return finish(
-        ax, "The subspace is found once the noise falls below the gap", "ε of Step 1",
-        "share of energy kept", log="x", xticks=epsilons, ylim=(0, 1.08), names="lower right",
-    )  # fmt: skip
+    note(ax, "here the predicted noise\nequals the gap", (meets, 0.3), (12, 0))
+    title = f"Predicted: the subspace appears from ε = {meets:.2f} on"
+    return finish(ax, title, "ε of Step 1", "share of energy kept", log="x", xticks=epsilons,
+                  ylim=(0, 1.08))  # fmt: skip
 
 
 def plot_weights(axes: Any, made: FederatedDataset, weights: ArrayLike) -> Any:
@@ -237,20 +239,12 @@ def plot_floor(
         Look("measured", BLUE, "o"),
     )
     curves(ax, dims, lines, looks, interval="bars")
+    means, floor = np.mean(np.asarray(errors), axis=1), np.asarray(printed)
+    grown, said = means[-1] / means[0], floor[-1] / floor[0]
+    title = f"The error grows {grown:.1f}-fold, the printed floor {said:.1f}-fold"
     return finish(
-        ax, "The printed floor misses a factor √d", "columns d", "error of a centre", log="xy",
+        ax, title, "columns d", "error of a centre", log="xy",
         xticks=dims, yticks=[0.03, 0.1, 0.3, 1, 3], names="upper left",
-    )  # fmt: skip
-
-
-def plot_costs(ax: Axes, costs: pd.DataFrame, methods: Iterable[str]) -> Axes:
-    """Excess of these methods (columns of `costs`) against epsilon (its index), log scales."""
-    spent = costs.loc[(costs.index > 0) & np.isfinite(costs.index)]
-    curves(ax, None, {name: spent[name] for name in methods}, METHODS, floor=1e-4)
-    title = "A private start leaves the plateau of the public ones"
-    return finish(
-        ax, title, "total ε", EXCESS, log="xy", xticks=spent.index,
-        yticks=[0.001, 0.01, 0.1, 1], names="center right",
     )  # fmt: skip
 
 
@@ -263,49 +257,45 @@ def plot_planning(ax: Axes, over: pd.Series, ratio: pd.DataFrame) -> Axes:
     for name in ratio:
         label, color, style = METHODS[str(name)]
         y = np.maximum(ratio[name].to_numpy(), 1e-4)
-        for part, face, unit in ((~point, color, "client"), (point, "white", "point")):
+        for part, face, unit in ((~point, color, "client"), (point, "white", "row")):
             ax.plot(
                 over[part], y[part], style[0], color=color, markerfacecolor=face,
-                label=f"{label}, one {unit}",
+                label=f"{label}, one {unit} hidden",
             )  # fmt: skip
     ax.axhline(1, **DASHED)
     ax.text(over.min(), 1.15, "the best public start", va="bottom", fontsize=10)
+    won = over[ratio["feddp"] < 1].max()
     return finish(
-        ax, "Noise over gap says beforehand who wins", "predicted noise of Step 1 / gap",
+        ax, f"FedDP-KMeans wins up to {won:.0f} gaps of noise", "predicted noise of Step 1 / gap",
         "cost above the optimum\n/ that of the best public start", log="xy", xticks=[0.3, 1, 3, 10,
         30],
         yticks=[0.001, 0.01, 0.1, 1], names="lower right",
     )  # fmt: skip
 
 
-def plot_missing(
-    ax: Axes, missing: ArrayLike, excess: Mapping[str, ArrayLike], n_clusters: int
-) -> Axes:
-    """Excess (m, repetitions) against the number of clusters that the server has never seen."""
-    curves(ax, missing, excess, METHODS, interval="bars")
-    means = {name: np.mean(np.asarray(values), axis=1) for name, values in excess.items()}
-    lost = {name: float(mean[-1] - mean[0]) for name, mean in means.items()}
-    worst = max(lost, key=lambda name: lost[name])
-    title = f"{METHODS[worst].label} loses most by missing clusters: {lost[worst]:.1f}"
-    x, ends = f"clusters missing at the server (of {n_clusters})", (0, None)
-    return finish(ax, title, x, EXCESS, xticks=missing, ylim=ends, names="lower right")
-
-
 def plot_limits(
-    axes: Any, radii: tuple[ArrayLike, ArrayLike], sizes: tuple[ArrayLike, ArrayLike]
-) -> Any:
-    """Where it breaks: excess against the radius over the needed one, and against n.
+    axes: Any, missing: ArrayLike, unseen: Mapping[str, ArrayLike], n_clusters: int,
+    factors: ArrayLike, cut: Mapping[str, ArrayLike],
+) -> Any:  # fmt: skip
+    """Where it breaks: clusters that the server has never seen, and a radius that does not fit.
 
-    `radii`, `sizes` are x of shape (m,) and excess of shape (m, repetitions).
+    Per cent above the best: `unseen` (missing, repetitions) by method, `cut` (factors, repetitions)
+    of FedDP-KMeans by data set. Medians and ranges are drawn.
     """
     left, right = panels(axes)
-    for ax, (x, values), label, title in (
-        (left, radii, "radius r / needed radius", "Cost by the radius that is asked for"),
-        (right, sizes, "rows n", "Cost by the number of rows"),
-    ):
-        curves(ax, x, {"": values}, (Look("_", BLUE),))
-        finish(ax, title, label, EXCESS, log="xy", xticks=x, yticks=[0.1, 0.3, 1, 3, 10])
-    left.axvline(1, **DASHED)
+    how: dict[str, Any] = {"interval": "bars", "quantiles": (0, 0.5, 1)}
+    curves(left, missing, unseen, METHODS, **how)
+    last = float(np.median(np.asarray(unseen["feddp"])[-1]))
+    x = f"clusters missing at the server (of {n_clusters})"
+    finish(left, f"Half unseen: FedDP-KMeans {last:.1f} % above", x, "per cent above the best",
+           xticks=missing, ylim=(0, None), names="upper left")  # fmt: skip
+    left.set_ylim(0, 1.5 * left.get_ylim()[1])
+    curves(right, factors, cut, (Look("", BLUE, "o-"), Look("", RUST, "s--")), **how)
+    right.axvline(1, **DASHED)
+    first = " and ".join(f"{np.median(np.asarray(values)[0]):.0f}" for values in cut.values())
+    title = f"{np.asarray(factors)[0]:g} of the radius: {first} % above"
+    finish(right, title, "radius / longest row", log="xy", xticks=factors,
+           yticks=[1, 3, 10, 30, 100, 300], names="upper right")  # fmt: skip
     return axes
 
 
@@ -338,17 +328,33 @@ def paint(patches: ArrayLike, centers: ArrayLike | None = None) -> NDArray[np.fl
     return np.asarray(np.clip((colors + 1) / 2, 0, 1).reshape(h, w, 3))
 
 
-def plot_photographs(axes: Any, colours: Mapping[str, ArrayLike]) -> Any:
-    """The hidden and the public picture, and the hidden one in the colours of two methods."""
+def plot_photographs(axes: Mapping[str, Axes], colours: Mapping[str, ArrayLike]) -> Any:
+    """The hidden and the public picture, the hidden one in the colours of two methods, the colours.
+
+    `axes` has the names hidden, public, server_lloyds, feddp and colours.
+    """
     hidden, public = (image_patches(load_sample_image(f"{n}.jpg")) for n in ("china", "flower"))
+    k = len(np.asarray(colours["feddp"]))
     pictures = {
-        "private: held in 64 strips": paint(hidden),
-        "public: at the server": paint(public),
-        "8 colours by ServerLloyds": paint(hidden, colours["server_lloyds"]),
-        "8 colours by FedDP-KMeans": paint(hidden, colours["feddp"]),
+        "hidden": ("private: held in strips", paint(hidden)),
+        "public": ("public: at the server", paint(public)),
+        "server_lloyds": (f"{k} colours by ServerLloyds", paint(hidden, colours["server_lloyds"])),
+        "feddp": (f"{k} colours by FedDP-KMeans", paint(hidden, colours["feddp"])),
+        "colours": (f"the {k} released colours of FedDP-KMeans", palette(colours["feddp"])[None]),
     }
-    for ax, (title, picture) in zip(panels(axes), pictures.items(), strict=True):
-        ax.imshow(picture, interpolation="nearest")
-        bare(ax).set_title(title, fontsize=11)
-    headline(axes, "Colours of another picture start the private search")
+    for name, (title, picture) in pictures.items():
+        axes[name].imshow(picture, interpolation="nearest", aspect="auto")
+        bare(axes[name]).set_title(title, fontsize=11)
     return axes
+
+
+def palette(colours: ArrayLike) -> NDArray[np.float64]:
+    """Mean colours (k, 3) in [0, 1] of centres of patches, from dark to light."""
+    found = paint(np.asarray(colours)[None])[0]
+    return found[np.argsort(found.sum(axis=1))]
+
+
+def rgb(colours: Mapping[str, ArrayLike]) -> list[list[int]]:
+    """The palette of FedDP-KMeans as red, green and blue from 0 to 255."""
+    found: list[list[int]] = (255 * palette(colours["feddp"])).round().astype(int).tolist()
+    return found

@@ -1,25 +1,302 @@
-"""Settings of notebook 02, what it is tried with, its random streams, and one table it reads."""
+"""What notebook 02 runs on: settings, data, whole runs that it compares, one table it reads."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
 import pandas as pd
 
-from fedclust_helpers.feddp_kmeans import STARTS
+from fedclust_helpers import accounting, kmeans
+from fedclust_helpers import feddp_kmeans as fd
+from fedclust_helpers._validation import FloatArray, check_choice
+from fedclust_helpers.federation import ClientData, Federation, Randomness, simulate
+from fedclust_helpers.metrics import nicv
 from studies.bench.lesson import Lesson
 from studies.bench.results import load_results
+from studies.bench.samples import Rows
+from studies.paper_data import FederatedDataset, make_image_federation, make_server_mixture
 
 LESSON = Lesson(
     settings={
-        "SEED": 5, "EPSILON": 1.0, "DELTA": 1e-6, "K": 10, "D": 100, "N_CLIENTS": 100,
-        "N_ROWS": 200, "N_MANY": 1000, "N_PHONES": 2000, "N_NOISE": 5, "N_AUDIT": 4000,
+        "SEED": 5, "DATA": "mixture", "EPSILON": 1.0, "DELTA": 1e-6, "K": 10, "N_CLIENTS": 100,
+        "N_ROWS": 1000,
     },
-    variations={"EPSILON": (0.5, 2.0), "K": (6, 15), "N_ROWS": (100,), "N_PHONES": (1000,)},
+    variations={
+        "DATA": ("photograph",), "EPSILON": (0.3, 2.0), "K": (2, 6, 11), "N_CLIENTS": (20,),
+        "N_ROWS": (200,),
+    },
     streams=(
-        "large", "small", "rounds", "subspace", "weights", "audit", "floor", "baselines", "phones",
-        "ablation", "james stein", "planning", "missing", "photo", "colours", "limits", "k",
+        "large", "small", "rounds", "subspace", "weights", "server", "floor", "audit", "planning",
+        "missing", "radius", "photo", "colours", "james stein", "k", "replaced",
     ),
 )  # fmt: skip
 begin = LESSON.begin
+
+PUBLIC = {"server_lloyds": 1, "server_kmeanspp": 1, "sphere_packing": 3}
+"""Public starts and the rounds that suit them."""
+
+
+class Problem(NamedTuple):
+    """Made data with the truth in it, the clients' rows cut to length r, the best cost per row."""
+
+    made: FederatedDataset
+    rows: ClientData
+    best: float
+
+    def federation(self, seed: Any, unit: str = "point", **how: Any) -> Federation:
+        """An ideal secure sum over these rows, add/remove; teaching mode where `how` is empty."""
+        ledger = accounting.PrivacyLedger(unit=unit, adjacency="add/remove")
+        how = how or {"seed": seed}
+        return simulate(self.rows, "ideal", bound=self.made.radius, domain="ball", ledger=ledger,
+                        **how)  # fmt: skip
+
+    def above(self, centers: FloatArray) -> float:
+        """Cost per row above the best one."""
+        return nicv(self.made.points, centers) - self.best
+
+
+def _cut(made: FederatedDataset) -> ClientData:
+    return ClientData(*made.clients()).clipped(made.radius, domain="ball")[0]
+
+
+def mixture(
+    k: int = 10, n_clients: int = 100, n_rows: int = 1000, *, rng: np.random.Generator, **more: Any
+) -> Problem:
+    """The paper's mixture in 100 columns (Appendix G.1)."""
+    sizes = {"n_clients": n_clients, "rows_per_client": n_rows, "n_clusters": k}
+    made = make_server_mixture(**sizes, **more, rng=rng)
+    assert made.true_centers is not None
+    return Problem(made, _cut(made), nicv(made.points, kmeans.lloyd(made.points, made.true_centers,
+                                                                    n_rounds=5)))  # fmt: skip
+
+
+def photograph(
+    k: int = 8, n_clients: int = 64, n_rows: int = 2000, *, rng: np.random.Generator
+) -> Problem:
+    """Strips of one photograph at the clients, at most `n_rows` patches of each, and another's.
+
+    Its `true_centers` are the best colours found without privacy.
+    """
+    made = make_image_federation(n_clients=n_clients, n_clusters=k, rng=rng)
+    kept = [rng.permutation(np.arange(*ends))[:n_rows] for ends in
+            zip(made.offsets[:-1], made.offsets[1:], strict=True)]  # fmt: skip
+    points = made.points[np.concatenate(kept)]
+    offsets = np.cumsum([0, *map(len, kept)])
+    found = kmeans.weighted_kmeans(points, None, k, rng=rng, n_init=3)
+    made = replace(made, points=points, offsets=offsets, true_centers=found)
+    return Problem(made, _cut(made), nicv(points, found))
+
+
+def problem(name: str, k: int, n_clients: int, n_rows: int, *, rng: np.random.Generator) -> Problem:
+    """The data set that the setting DATA names.
+
+    Raises
+    ------
+    ValueError
+        If there is no such data set; the message lists those that there are.
+    """
+    if check_choice(name, "DATA", ("mixture", "photograph")) == "mixture":
+        return mixture(k, n_clients, n_rows, rng=rng)
+    return photograph(k, n_clients, n_rows, rng=rng)
+
+
+def data(name: str, *, rng: np.random.Generator) -> Rows:
+    """The clients' rows of a small problem over the radius: in the box, as in all lessons."""
+    made, rows, _ = problem(name, 10, 20, 50, rng=rng)
+    d = made.n_features
+    owners = np.repeat(np.arange(made.n_clients), np.diff(made.offsets))
+    names = tuple(f"column {i + 1}" for i in range(d))
+    ends = made.radius * np.ones(d)
+    return Rows(rows.points / made.radius, names, -ends, ends, owners, made.n_clusters)
+
+
+# --- whole runs -----------------------------------------------------------------------------------
+
+
+def draws(seed: int) -> tuple[Any, np.random.Generator]:
+    """The noise of a teaching run with this seed, and the same seed for the server's k-means."""
+    return Randomness.teaching(seed).noise, np.random.default_rng(seed)
+
+
+def start_that_knows(made: FederatedDataset) -> FloatArray:
+    """For each true group, the mean of those of the server's own points that belong to it."""
+    assert made.true_centers is not None
+    own = made.server_points[made.in_distribution]
+    labels = kmeans.assign(own, made.true_centers).labels
+    sums, counts = kmeans.group_sums(own, labels, len(made.true_centers))
+    return np.where(counts[:, None] > 0, sums / np.maximum(counts, 1)[:, None], made.true_centers)
+
+
+def after_rounds(
+    problem: Problem, rounds: Sequence[int], epsilon: float, delta: float, seeds: Sequence[Any]
+) -> tuple[dict[str, FloatArray], dict[str, FloatArray]]:
+    """Cost above the best after T rounds of Lloyd from two starts, without and with noise.
+
+    Arrays of shape (rounds, seeds) by start; with noise all rounds together cost epsilon.
+    """
+    made = problem.made
+    exact, noised = ({name: np.empty((len(rounds), len(seeds))) for name in
+                      ("sphere_packing", "oracle")} for _ in range(2))  # fmt: skip
+    for j, seed in enumerate(seeds):
+        rng = np.random.default_rng(seed)
+        packed = fd.STARTS["sphere_packing"](made.server_points, made.n_clusters, rng=rng)
+        for name, start in (("sphere_packing", packed), ("oracle", start_that_knows(made))):
+            for i, n_rounds in enumerate(rounds):
+                plain = kmeans.lloyd(made.points, start, n_rounds=n_rounds)
+                exact[name][i, j] = problem.above(plain)
+                room = problem.federation(seed)
+                plan = fd.plan_lloyds(room, initial=start, n_clusters=made.n_clusters,
+                                      epsilon=epsilon, delta=delta, n_rounds=n_rounds)  # fmt: skip
+                noised[name][i, j] = problem.above(fd.run(room, plan).centers)
+    return exact, noised
+
+
+def above(method: str, problem: Problem, epsilon: float, delta: float, seed: Any) -> float:
+    """Cost above the best of one run of a method that spends (epsilon, delta) on one row."""
+    made, room = problem.made, problem.federation(seed)
+    rng, q = np.random.default_rng(seed), made.server_points
+    options: dict[str, Any] = {"n_clusters": made.n_clusters, "epsilon": epsilon, "delta": delta}
+    if method == "feddp":
+        plan = fd.plan(room, q, **options)
+    elif method == "feddp_adaptive":
+        plan = fd.plan_adaptive(room, q, n_rounds=3, rng=rng, **options)
+    else:
+        plan = fd.plan_lloyds(room, q, initial=method, n_rounds=PUBLIC[method], **options)
+    return problem.above(fd.run(room, plan, rng=rng).centers)
+
+
+def coloured(
+    problem: Problem, epsilon: float, delta: float, seed: int
+) -> tuple[dict[str, FloatArray], dict[str, float]]:
+    """Centres of FedDP-KMeans and of two public starts, and their cost over the best."""
+    made, found = problem.made, {}
+    options: dict[str, Any] = {"n_clusters": made.n_clusters, "epsilon": epsilon, "delta": delta}
+    for method in ("feddp", "server_lloyds", "server_kmeanspp"):
+        room, q = problem.federation(seed), made.server_points
+        if method == "feddp":
+            plan = fd.plan(room, q, **options)
+        else:
+            plan = fd.plan_lloyds(room, q, initial=method, n_rounds=2, **options)
+        found[method] = fd.run(room, plan, rng=np.random.default_rng(seed)).centers
+    cost = {name: nicv(made.points, centers) / problem.best for name, centers in found.items()}
+    return found, {name: round(float(ratio), 3) for name, ratio in cost.items()}
+
+
+def medians(runs: Mapping[str, FloatArray]) -> dict[str, list[float]]:
+    """Medians over the last axis, two digits."""
+    return {name: np.median(values, axis=-1).round(2).tolist() for name, values in runs.items()}
+
+
+TRIO = ("feddp", "feddp_adaptive", "server_lloyds")
+
+
+def without_some(
+    missing: Sequence[int], k: int, n_rows: int, epsilon: float, delta: float, seeds: Sequence[Any]
+) -> dict[str, FloatArray]:
+    """Per cent above the best where the server has no point of some groups, (missing, seeds)."""
+    found = {name: np.empty((len(missing), len(seeds))) for name in TRIO}
+    for j, seed in enumerate(seeds):
+        for i, n_missing in enumerate(missing):
+            made = mixture(k, 100, n_rows, missing=n_missing, rng=np.random.default_rng(seed))
+            for name in TRIO:
+                excess = above(name, made, epsilon, delta, seed)
+                found[name][i, j] = 100 * excess / made.best
+    return found
+
+
+def with_radius(
+    factors: Sequence[float], k: int, n_rows: int, epsilon: float, delta: float,
+    seeds: Sequence[Any],
+) -> dict[str, FloatArray]:  # fmt: skip
+    """FedDP-KMeans in per cent above the best, (factors, seeds), with multiples of the longest row.
+
+    On a mixture with `n_rows` rows of each client, and on the photograph.
+    """
+    rng = np.random.default_rng(seeds[0])
+    problems = {"mixture": mixture(k, 100, n_rows, rng=rng), "photograph": photograph(rng=rng)}
+    found = {name: np.empty((len(factors), len(seeds))) for name in problems}
+    for name, (made, rows, best) in problems.items():
+        longest = float(np.linalg.norm(rows.points, axis=1).max())
+        for i, factor in enumerate(factors):
+            changed = replace(made, radius=factor * longest)
+            tried = Problem(changed, _cut(changed), best)
+            for j, seed in enumerate(seeds):
+                found[name][i, j] = 100 * above("feddp", tried, epsilon, delta, seed) / best
+    return found
+
+
+def with_tenths(
+    problem: Problem, epsilon: float, delta: float, seeds: Sequence[Any]
+) -> dict[str, float]:
+    """Median cost above the best where one step of FedDP-Init gets a tenth of its budget."""
+    made, found = problem.made, {}
+    for name in ("none", "outer", "weights"):
+        costs = []
+        for seed in seeds:
+            room = problem.federation(seed)
+            plan = fd.plan(room, made.server_points, n_clusters=made.n_clusters, epsilon=epsilon,
+                           delta=delta)  # fmt: skip
+            if name != "none":
+                less = replace(plan.dial, **{name: getattr(plan.dial, name) / 10})
+                plan = fd.plan(room, made.server_points, n_clusters=made.n_clusters, budgets=less)
+            run = fd.run(room, plan, rng=np.random.default_rng(seed))
+            costs.append(problem.above(run.centers))
+        found[name] = round(float(np.median(costs)), 2)
+    return found
+
+
+def without_noise_of(
+    k: int, n_clients: int, n_rows: int, epsilon: float, delta: float, seeds: Sequence[Any]
+) -> dict[str, float]:
+    """Mean cost above the best, one client hidden, where some steps get an enormous budget.
+
+    An experiment, not a private run.
+    """
+    tried = mixture(k, n_clients, n_rows, rng=np.random.default_rng(seeds[0]))
+    q, counts = tried.made.server_points, {"rows_per_client": n_rows, "n_clusters": k}
+    clips, huge = fd.ClipBounds.suggest(q, **counts), 1e5
+    ask: dict[str, Any] = {"n_clusters": k, "clips": clips}
+    changes = {
+        "nothing": {}, "Step 1": {"outer": huge}, "Step 3": {"sums": huge, "counts": huge},
+        "Steps 1 and 3": {"outer": huge, "sums": huge, "counts": huge},
+    }  # fmt: skip
+    plan = fd.plan(tried.federation(0, "client"), q, epsilon=epsilon, delta=delta, **ask)
+    found = {}
+    for name, change in changes.items():
+        costs = []
+        for seed in seeds:
+            room = tried.federation(seed, "client")
+            step = fd.plan(room, q, budgets=replace(plan.dial, **change), **ask)
+            costs.append(tried.above(fd.run(room, step, rng=np.random.default_rng(seed)).centers))
+        found[name] = float(np.mean(costs))
+    return found
+
+
+def one_round(
+    d: int, n: int, epsilon: float, delta: float, *, rng: np.random.Generator, repeats: int = 5
+) -> tuple[FloatArray, float]:
+    """How far the noised means of four clusters are off after one round from the true means; r.
+
+    Clusters of variance 1 stand 20 apart; `repeats` noises make ``4 * repeats`` errors. The noise
+    is the paper's: half of epsilon for the sums (classic Gaussian), half for the counts.
+    """
+    means = np.linalg.qr(rng.standard_normal((d, 4)))[0].T * 20 / np.sqrt(2)
+    labels = np.repeat(np.arange(4), n // 4)
+    rows = means[labels] + rng.standard_normal((len(labels), d))
+    r = float(np.linalg.norm(rows, axis=1).max())
+    std, errors = r * accounting.gaussian_sigma_classic(epsilon / 2, delta), []
+    sums, counts = kmeans.group_sums(rows, labels, 4)
+    for _ in range(repeats):
+        noisy = sums + rng.normal(0, std, sums.shape)
+        noisy /= (counts + rng.laplace(0, 2 / epsilon, 4))[:, None]
+        errors.append(np.linalg.norm(noisy - sums / counts[:, None], axis=1))
+    return np.concatenate(errors), r
+
+
+# --- the committed table --------------------------------------------------------------------------
 
 
 def best_costs() -> pd.DataFrame:
@@ -30,7 +307,7 @@ def best_costs() -> pd.DataFrame:
 
 def against_starts() -> pd.DataFrame:
     """Both private methods beside the best public start: with private rounds, and untouched."""
-    best, starts = best_costs(), list(STARTS)
+    best, starts = best_costs(), list(fd.STARTS)
     spent = best[best["feddp"].notna()]
     alone = best.xs(0.0, level="eps_total")[starts].T.min()
     return spent[["feddp", "feddp_adaptive"]].assign(
@@ -42,3 +319,26 @@ def against_starts() -> pd.DataFrame:
 def rival(cells: pd.DataFrame) -> pd.Series:
     """The better public start of each row of `against_starts`."""
     return cells[["start", "untouched"]].T.min()
+
+
+def noise_over_gap(cells: pd.DataFrame, delta: float, *, rng: np.random.Generator) -> pd.Series:
+    """Predicted noise of Step 1 over the predicted gap, for each row of `against_starts`.
+
+    From public numbers only: the server's points, r, d, k, and how many rows the clients hold. The
+    gap grows with the number of rows, so one plan serves all sizes.
+    """
+    paper, many, rows = mixture(10, 2, 20, rng=rng), 10**6, {"point": 1000, "client": 50}
+    base: dict[tuple[str, float], float] = {}
+    for level, _, epsilon in cells.index:
+        if (level, epsilon) in base:
+            continue
+        counts = {"rows_per_client": 50} if level == "client" else {}
+        plan = fd.plan_adaptive(
+            paper.federation(0, level), paper.made.server_points, n_clusters=10, epsilon=epsilon,
+            delta=delta, n_records=many, n_rounds=1, rng=rng, **counts,
+        )  # fmt: skip
+        base[level, epsilon] = plan.dial.noise_over_gap * many
+    found = [
+        base[level, epsilon] / clients / rows[level] for level, clients, epsilon in cells.index
+    ]
+    return pd.Series(found, cells.index)

@@ -187,20 +187,28 @@ def one_run(
 
 
 def measure(
-    cell: Cell, *, task: Task, trust: str, method: str, epsilon: float, seed: int
+    cell: Cell, *, task: Task, trust: str, method: str, epsilon: float, seed: int, **options: Any
 ) -> Numbers:
     """Cost over the best non-private one, rounds, bytes that one client sends, seconds.
 
     All trust models get the same seed, so that those with the same noise give the same answer.
+    `options` are for `simulate`.
     """
     points, bound = points_of(task, seed)
     same = seed_of(f"side_by_side/{'/'.join(map(str, task))}/{epsilon:g}/{seed}")
-    made = one_run(trust, method, points, task.k, epsilon=epsilon, seed=same, bound=bound)
+    how: dict[str, Any] = {"epsilon": epsilon, "seed": same, "bound": bound, **options}
+    made = one_run(trust, method, points, task.k, **how)
     cost = kmeans.kmeans_cost(points, made.centers, normalize=True)
     return {
         "over_optimum": cost / best_cost(task, seed), "rounds": n_rounds(made),
         "bytes": sent_by_one(made, trust, task.n), "seconds": made.seconds,
     }  # fmt: skip
+
+
+def published(cell: Cell, *, task: Task, trust: str, method: str, **settings: Any) -> Numbers:
+    """`measure` of a run whose centres everybody may see: under masks the clients add the noise."""
+    options: dict[str, Any] = {"noise_from": "clients"} if trust == "masked" else {}
+    return measure(cell, task=task, trust=trust, method=method, **settings, **options)
 
 
 def n_rounds(made: Outcome) -> int:

@@ -1,4 +1,4 @@
-"""The table of all algorithms and trust models on the same data: its design."""
+"""The tables of all algorithms and trust models on the same data: their designs."""
 
 from __future__ import annotations
 
@@ -6,8 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from studies.bench.cell import Design, Settings, Table, ci95, grid, mean, tables_of
-from studies.side_by_side.cells import PAIRS, Task, measure
+from studies.side_by_side.cells import PAIRS, Task, measure, published
 
+DECIDED = (
+    ("none", "public_rows"), ("ideal", "feddp"), ("masked", "overclustered"),
+    ("masked", "fastlloyd"), ("shuffled", "sketch"), ("local", "sketch"), ("local", "alg1"),
+)  # fmt: skip
+"""(trust model, method) of the decision table."""
 REAL = {"s1": (5000, 2, 15), "adult": (48_842, 6, 3), "digits": (1797, 64, 10)}
 """Real sets: n, d, k."""
 
@@ -27,12 +32,19 @@ class SideDesign(Design):
     seeds: int = 5
     few_seeds: int = 3
     """Of real sets, from 300,000 records on, and where any other dial is turned."""
+    decided: tuple[tuple[int, int, int], ...] = (
+        (1000, 2, 5), (10_000, 2, 5), (100_000, 2, 5),
+        (1000, 8, 5), (10_000, 8, 5), (100_000, 8, 5),
+        (10_000, 10, 10), (50_000, 10, 10),
+    )  # fmt: skip
+    """n, d, k of the decision table."""
+    decided_seeds: int = 20
 
 
 FULL = SideDesign()
 QUICK = SideDesign(
     base=(3000, 2, 3), sizes=(3000,), size_epsilons=(4.0,), dimensions=(3,), clusters=(),
-    epsilons=(), real=(), runs=1,
+    epsilons=(), real=(), decided=((1000, 2, 3),), runs=1,
 )  # fmt: skip
 
 
@@ -62,6 +74,14 @@ def _side_by_side(design: SideDesign) -> Iterator[Settings]:
                 yield from grid(task=task, trust=trust, method=method, epsilon=epsilon, seed=seed)
 
 
+def _decisions(design: SideDesign) -> Iterator[Settings]:
+    for size in design.decided:
+        for seed in range(design.at_most(design.decided_seeds)):
+            for trust, method in DECIDED:  # innermost: the points of a seed are kept
+                task = Task("mixture", *size)
+                yield from grid(task=task, trust=trust, method=method, epsilon=1.0, seed=seed)
+
+
 def _name(settings: Settings) -> str:
     task = "/".join(map(str, settings["task"]))
     return "{}/{trust}/{method}/{epsilon:g}/{seed}".format(task, **settings)
@@ -79,6 +99,11 @@ TABLES = tables_of(
                "seconds": ("seconds", "median")},
         # where a search of a likelihood ends depends on the last digits of a processor
         anew=("over_optimum", "ci95", "median", "seconds"),
+    ),
+    Table(
+        "decisions", _decisions, published,
+        "data,n,d,k,trust,method,epsilon,seed,over_optimum,rounds,bytes,seconds",
+        seed=_name, anew=("over_optimum", "seconds"),
     ),
 )  # fmt: skip
 """Name -> table."""

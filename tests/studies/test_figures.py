@@ -339,7 +339,8 @@ def test_plane_holds_most_of_the_spread_between_means() -> None:
     assert plane.T @ plane == pytest.approx(np.eye(2))
     assert abs(plane[1, 0]) == pytest.approx(1)  # the longer direction first
     assert abs(plane[3, 1]) == pytest.approx(1)
-    refuses(ValueError, "three means", feddp.plane_between, means[:2])
+    assert abs(feddp.plane_between(means[:2])[1, 0]) == pytest.approx(1)
+    refuses(ValueError, "two means", feddp.plane_between, means[:1])
 
 
 def test_server_data_weights_and_start(made: paper_data.FederatedDataset) -> None:
@@ -347,6 +348,10 @@ def test_server_data_weights_and_start(made: paper_data.FederatedDataset) -> Non
     ax = draw(feddp.plot_server_data, made)
     sizes = [len(c.get_offsets()) for c in ax.collections]
     assert sizes == [300, 20, 8, 4]  # rows, same kind, other kind, means
+    assert title(ax) == "29% of the server's 28 points are of another kind"
+    ax = draw(feddp.plot_found, made, made.true_centers[:3], 0.0126)
+    assert [len(c.get_offsets()) for c in ax.collections] == [300, 3, 4]
+    assert title(ax).endswith("0.013 above the best cost")
     weights = np.where(inside, 9.0, -1.0)  # noise can make a weight negative
     pair = draw(feddp.plot_weights, made, weights, grid=2)
     before, after = (ax.collections for ax in pair)
@@ -379,16 +384,16 @@ def test_pictures_need_the_truth(made: paper_data.FederatedDataset) -> None:
 
 
 def test_steps_of_feddp() -> None:
-    private = {"oracle": TWICE, "server_lloyds": 3 + TWICE}
-    exact = {"oracle": 0 * TWICE, "server_lloyds": TWICE}
+    private = {"sphere_packing": 3 + TWICE, "oracle": TWICE}
+    exact = {"sphere_packing": TWICE, "oracle": 0 * TWICE}
     left, right = draw(feddp.plot_rounds, [1, 2], exact, private, grid=2)
-    assert np.allclose(line(left, "ServerLloyds")[:, 1], [0.3, 0.9])
-    assert np.allclose(line(right, "ServerLloyds")[:, 1], [3.3, 3.9])
+    assert np.allclose(line(left, "SpherePacking")[:, 1], [0.3, 0.9])
+    assert np.allclose(line(right, "SpherePacking")[:, 1], [3.3, 3.9])
     named = [text.get_text() for text in left.get_legend().get_texts()]
-    assert set(named) == {"a start that knows", "ServerLloyds"}
-    energy = {"mirror": TWICE, "average": TWICE}
-    ax = draw(feddp.plot_subspace, [0.1, 1], energy, {"mirror": 0.4, "average": 0.3})
-    assert {0.4, 0.3} <= verticals(ax)
+    assert set(named) == {"a start that knows", "SpherePacking"}
+    assert "0.3 above" in title(left) and "3.3 above" in title(right)
+    ax = draw(feddp.plot_subspace, [0.1, 1], TWICE, 0.4)
+    assert 0.4 in verticals(ax) and "0.40" in title(ax)
     assert np.allclose(line(ax, 0)[:, 1], [0.3, 0.9])
 
 
@@ -407,25 +412,24 @@ def test_audit_and_theory_of_feddp() -> None:
     ax = draw(feddp.plot_floor, [4, 16], TWICE, [0.1, 0.1], [0.3, 0.8])
     assert np.allclose(line(ax, "measured")[:, 1], [0.3, 0.9])
     assert np.allclose(line(ax, "floor as printed")[:, 1], 0.1)
+    assert title(ax) == "The error grows 3.0-fold, the printed floor 1.0-fold"
 
 
 def test_runs_of_feddp() -> None:
-    costs = pd.DataFrame({"feddp": [np.nan, 0.5, 0.0, 9.0]}, index=[0.0, 0.5, 1.0, np.inf])
-    ax = draw(feddp.plot_costs, costs, ["feddp"])
-    assert line(ax, "FedDP-KMeans").tolist() == [[0.5, 0.5], [1.0, 1e-4]]  # private runs only
     index = pd.MultiIndex.from_tuples(
         [("client", 1000, 1.0), ("client", 2000, 1.0), ("point", 100, 1.0)],
         names=["level", "clients", "eps_total"],
     )
     ratio = pd.DataFrame({"feddp": [1.2, 0.7, 0.01]}, index)
     ax = draw(feddp.plot_planning, pd.Series([14.0, 7.0, 0.6], index), ratio)
-    assert line(ax, "FedDP-KMeans, one client").tolist() == [[14.0, 1.2], [7.0, 0.7]]
-    assert line(ax, "FedDP-KMeans, one point").tolist() == [[0.6, 0.01]]
-    ax = draw(feddp.plot_missing, [0, 5], {"feddp": TWICE}, 10)
-    assert np.allclose(line(ax, 0)[:, 1], [0.3, 0.9]) and "of 10" in ax.get_xlabel()
-    pair = draw(feddp.plot_limits, ([0.5, 1], TWICE), ([5000, 20000], TWICE), grid=2)
-    assert 1.0 in verticals(pair[0])  # the radius that is needed
-    assert len({title(ax) for ax in pair}) == 2
+    assert line(ax, "FedDP-KMeans, one client hidden").tolist() == [[14.0, 1.2], [7.0, 0.7]]
+    assert line(ax, "FedDP-KMeans, one row hidden").tolist() == [[0.6, 0.01]]
+    assert title(ax) == "FedDP-KMeans wins up to 7 gaps of noise"
+    cut = {"mixture": 10 * TWICE, "photograph": 100 * TWICE}
+    pair = draw(feddp.plot_limits, [0, 5], {"feddp": TWICE}, 10, [0.5, 1], cut, grid=2)
+    assert np.allclose(line(pair[0], 0)[:, 1], [0.3, 0.9]) and "of 10" in pair[0].get_xlabel()
+    assert np.allclose(line(pair[1], "photograph")[:, 1], [30, 90]) and 1.0 in verticals(pair[1])
+    assert title(pair[1]) == "0.5 of the radius: 3 and 30 % above"
 
 
 def test_costs_beside_the_best_public_start() -> None:
@@ -454,11 +458,15 @@ def test_pictures_of_the_photograph() -> None:
     assert feddp.paint(patches, two) == pytest.approx(0.25 + 0.5 * image / 255)
     refuses(ValueError, "image", feddp.image_patches, np.zeros((4, 6)))
     colours = {"feddp": photo.points[:8], "server_lloyds": photo.points[8:16]}
-    axes = draw(feddp.plot_photographs, colours, grid=(2, 2))
-    assert "held in 64 strips" in title(axes[0, 0])
-    shown = [len(np.unique(np.round(ax.images[0].get_array(), 6).reshape(-1, 3), axis=0))
-             for ax in axes[1]]  # fmt: skip
-    assert max(shown) <= 8  # colours
+    layout = [["hidden", "public"], ["server_lloyds", "feddp"], ["colours", "colours"]]
+    axes = plt.subplot_mosaic(layout)[1]
+    feddp.plot_photographs(axes, frozen(colours))
+    for name in ("server_lloyds", "feddp"):
+        shown = np.round(axes[name].images[0].get_array(), 6).reshape(-1, 3)
+        assert 1 < len(np.unique(shown, axis=0)) <= 8
+    strip = np.asarray(axes["colours"].images[0].get_array())
+    assert strip.shape == (1, 8, 3) and (np.diff(strip.sum(axis=2)) >= 0).all()
+    assert feddp.rgb(colours) == np.round(255 * strip[0]).astype(int).tolist()
 
 
 # --- notebook 03 ----------------------------------------------------------------------------------
