@@ -10,28 +10,20 @@ from typing import NamedTuple
 import numpy as np
 
 from fedclust_helpers import kmeans
-from fedclust_helpers._validation import (
-    FloatArray,
-    check_fits,
-    check_int,
-    check_real,
-    check_share,
-)
+from fedclust_helpers._validation import FloatArray, check_fits, check_int, check_real, check_share
 from fedclust_helpers.federation.data import depth_outside
 from fedclust_helpers.ldp_kmeans import shared
 from fedclust_helpers.ldp_kmeans.local_randomizers import MAX_NUMBERS, RandomizedResponse
 from fedclust_helpers.ldp_kmeans.shared import Report, Starts
 from fedclust_helpers.ldp_kmeans.sketch import SketchQuery, bins_for, draw_questions
 from fedclust_helpers.ldp_kmeans.sketch_fit import (
-    HARMONICS,
     Fitter,
-    Mixture,
     Prior,
-    Sketch,
     fit_mixture,
     leading_subspace,
     threshold,
 )
+from fedclust_helpers.ldp_kmeans.sketch_likelihood import HARMONICS, Mixture, Sketch
 from fedclust_helpers.program import Ask, Divide, Options, Program, Public, Steps
 
 SIDES = (0.5, 0.7, 1.0, 1.4)  # of a pair of bins, over the square root of the dimension

@@ -12,12 +12,12 @@ from scipy.optimize import check_grad
 from fedclust_helpers import kmeans
 from fedclust_helpers import ldp_kmeans as lk
 from fedclust_helpers.federation import simulate
-from fedclust_helpers.ldp_kmeans import sketch, sketch_fit, sketch_run
+from fedclust_helpers.ldp_kmeans import sketch, sketch_fit, sketch_likelihood, sketch_run
 from fedclust_helpers.ldp_kmeans.local_randomizers import RandomizedResponse
 
 pytestmark = pytest.mark.slow
 
-MIXTURE = sketch_fit.Mixture(
+MIXTURE = sketch_likelihood.Mixture(
     np.array([0.5, 0.3]), np.array([[0.3, 0.1, -0.2], [-0.4, 0.2, 0.1]]), np.array([0.15, 0.2])
 )
 
@@ -33,7 +33,7 @@ def asked(points, epsilon=2.0, seed=0, **options):
     )
     users = np.arange(len(points))
     query.collect(users, query.respond(points, users, rng=rng(seed + 2)))
-    return sketch_fit.Sketch(query.questions, query.counts, query.response)
+    return sketch_likelihood.Sketch(query.questions, query.counts, query.response)
 
 
 def planned(points, *, k=K, epsilon=2.0, seed=1, mode="teaching", **options):
@@ -142,15 +142,15 @@ def test_the_gradient_is_that_of_the_cost():
     fitter = sketch_fit.Fitter(sketches, sketch_fit.Prior(2, 3))
     at = fitter._pack(MIXTURE)
     at = np.concatenate([at, []]) + 0.01 * rng(2).standard_normal(len(at))
-    value, slope = fitter.cost(at)
-    error = check_grad(lambda x: fitter.cost(x)[0], lambda x: fitter.cost(x)[1], at)
+    value, slope = fitter.objective(at)
+    error = check_grad(lambda x: fitter.objective(x)[0], lambda x: fitter.objective(x)[1], at)
     assert math.isfinite(value) and error < 1e-3 * np.linalg.norm(slope)
 
 
 def test_scores_are_normal_where_there_is_nothing_to_find():
     """Data of the mixture itself: no place asks for another component."""
     points = MIXTURE.sample(60_000, rng=rng(5))
-    alone = sketch_fit.Mixture(np.array([1.0]), MIXTURE.centers[:1], MIXTURE.sds[:1])
+    alone = sketch_likelihood.Mixture(np.array([1.0]), MIXTURE.centers[:1], MIXTURE.sds[:1])
     only = alone.centers[0] + alone.sds[0] * rng(6).standard_normal((60_000, 3))
     found = []
     for seed in range(12):
@@ -161,7 +161,7 @@ def test_scores_are_normal_where_there_is_nothing_to_find():
     assert abs(found.mean()) < 4.5 / math.sqrt(12)  # scores of one sketch are correlated
     assert 0.6 < found.std() < 1.5
     fitter = sketch_fit.Fitter([asked(points)], sketch_fit.Prior(2, 3))
-    first = sketch_fit.Mixture(np.array([0.5]), MIXTURE.centers[:1], MIXTURE.sds[:1])
+    first = sketch_likelihood.Mixture(np.array([0.5]), MIXTURE.centers[:1], MIXTURE.sds[:1])
     there = fitter.places(MIXTURE.centers[1:], float(MIXTURE.sds[1]))
     assert fitter.scores(first, there)[0][0] > 8
 
@@ -169,7 +169,7 @@ def test_scores_are_normal_where_there_is_nothing_to_find():
 def test_climbing_finds_what_the_points_came_from():
     points = MIXTURE.sample(200_000, rng=rng(8))
     fitter = sketch_fit.Fitter([asked(points, epsilon=3.0)], sketch_fit.Prior(2, 3))
-    near = sketch_fit.Mixture(np.array([0.4, 0.4]), MIXTURE.centers + 0.08, np.full(2, 0.15))
+    near = sketch_likelihood.Mixture(np.array([0.4, 0.4]), MIXTURE.centers + 0.08, np.full(2, 0.15))
     found = fitter.improve(near, 100)
     np.testing.assert_allclose(found.centers, MIXTURE.centers, atol=0.03)
     np.testing.assert_allclose(found.sds, MIXTURE.sds, atol=0.03)
@@ -190,7 +190,7 @@ def test_answers_of_fixed_phase_tell_the_subspace():
 def test_information_is_that_of_the_reports(epsilon, d):
     """Of a cluster's weight at weight 0, among uniform reports."""
     bins = sketch.bins_for(epsilon, d)
-    made = sketch_fit.Sketch(
+    made = sketch_likelihood.Sketch(
         sketch.draw_questions(4000, d, bins, sketch_run.SIDES, rng=rng()),
         np.ones((4000, math.prod(bins))), RandomizedResponse(epsilon, math.prod(bins)),
     )  # fmt: skip
