@@ -326,7 +326,7 @@ class PrivacyLedger(Fixed):
         """The record of the releases after the first `n_releases`: what one run cost alone."""
         return self._record(self._releases[n_releases:])
 
-    def of(self, run: Reservation) -> PrivacyLedger:
+    def record_of(self, run: Reservation) -> PrivacyLedger:
         """The record of what one admitted plan released, whatever else was charged meanwhile."""
         return self._record(run.charged)
 

@@ -163,7 +163,7 @@ def lloyd(
     """Federated Lloyd **without privacy**: the same protocol, the ledger will show inf."""
 
     def means(centers: FloatArray, sums: FloatArray, counts: FloatArray) -> FloatArray:
-        """An empty cluster keeps its centre."""
+        """The mean of each cluster; one without rows keeps its centre."""
         return np.where(counts[:, None] > 0, sums / np.maximum(counts, 1)[:, None], centers)
 
     return (yield from _plain(public, [NO_NOISE] * 2, n_rounds, n_clusters, initial, means))

@@ -12,14 +12,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from fedclust_helpers import _fast
-from fedclust_helpers._state import Fixed
 from fedclust_helpers._validation import (
     FloatArray,
     IntArray,
@@ -29,7 +27,7 @@ from fedclust_helpers._validation import (
     check_fits,
     check_int,
 )
-from fedclust_helpers.federation.reports import LocalQuery, Reports, Words, as_words, public_coins
+from fedclust_helpers.federation.reports import LocalQuery, Reports, Words, as_words
 from fedclust_helpers.ldp_kmeans.local_randomizers import (
     MAX_NUMBERS,
     BoolArray,
@@ -37,93 +35,11 @@ from fedclust_helpers.ldp_kmeans.local_randomizers import (
     below,
     random_words,
 )
+from fedclust_helpers.ldp_kmeans.queries import Channels, Query, one_array, one_point_each
 from fedclust_helpers.mechanisms import NoiseSource
 
 MAX_BUCKETS = 2**24
 BLOCK = 2**16  # users whose words are held at once: they stay in cache
-
-
-class Query(Fixed):
-    """A question with a `name`, and `public` arrays that the server tells the users with it."""
-
-    def __init__(self, name: str, public: Mapping[str, ArrayLike] | None = None) -> None:
-        self.name = name
-        self.public = frozen_arrays(public)
-        self._n_users = 0
-
-    @property
-    def n_users(self) -> int:
-        """Users who were asked."""
-        return self._n_users
-
-    def check(self, n_features: int) -> None:
-        """Raise what `respond` would raise, for a point at the origin and without noise."""
-        self._answer(np.zeros((1, n_features)), np.zeros(1, dtype=np.int64))
-
-    def _answer(self, points: FloatArray, users: IntArray) -> Any:
-        raise NotImplementedError
-
-
-def frozen_arrays(public: Mapping[str, ArrayLike] | None) -> Mapping[str, NDArray[Any]]:
-    """Read-only copies of arrays by name, in a read-only mapping."""
-    out = {str(name): np.array(value) for name, value in (public or {}).items()}
-    for array in out.values():
-        array.flags.writeable = False
-    return MappingProxyType(out)
-
-
-def one_point_each(
-    points: FloatArray, users: IntArray, *, finite: bool = True
-) -> tuple[FloatArray, IntArray]:
-    """One point for each user number; nobody, (0, d), is allowed. `finite` as in `as_points`."""
-    nobody = isinstance(points, np.ndarray) and points.ndim == 2 and not len(points)
-    points = points if nobody else as_points(points, finite=finite)
-    users = as_integers(users, "users")
-    if len(users) != len(points):
-        raise ValueError(f"users must be {len(points)} numbers, one for each of the points")
-    return points, users
-
-
-def one_array(reports: Reports, shape: tuple[int, ...], kinds: str) -> NDArray[Any]:
-    """The one array of a report, of this shape and of these kinds of numbers."""
-    if not isinstance(reports, tuple) or len(reports) != 1:
-        raise TypeError("reports must be a tuple of one array")
-    array = np.asarray(reports[0])
-    if array.dtype.kind not in kinds or array.shape != shape:
-        raise ValueError(
-            f"reports must be one array of shape {shape}, a row for each of the users, got"
-            f" {array.shape}"
-        )
-    return array
-
-
-class Channels:
-    """Public division of users over channels, and the Hadamard row of each user."""
-
-    def __init__(
-        self, shares: Sequence[float], n_answers: int, n_buckets: int, rng: np.random.Generator
-    ) -> None:
-        shares_ = np.asarray(shares, dtype=np.float64)
-        self.n, self.n_answers = len(shares_), n_answers
-        if n_answers > 1 and np.ptp(shares_) > 1e-12:
-            raise ValueError("shares must be equal when a user answers several channels")
-        self.edges = np.cumsum(shares_ / shares_.sum())[:-1]
-        self._row_mask = np.uint64(n_buckets - 1)
-        self.seeds = [int(s) for s in random_words(self.n_answers, rng=rng)]
-
-    def coins(self, users: IntArray) -> tuple[list[IntArray], list[Words]]:
-        """Channel and Hadamard row of each answer: lists of `n_answers` arrays (m,)."""
-        coins = [public_coins(seed, users) for seed in self.seeds]
-        if self.n == 1:
-            first = np.zeros(len(users), dtype=np.int64)
-        else:
-            # upper half of the coin for the channel, lower bits for the row
-            position = (coins[0] >> np.uint64(32)).astype(np.float64) * 2.0**-32
-            first = np.searchsorted(self.edges, position, side="right")
-        channels = [first] + [(first + i) % self.n for i in range(1, self.n_answers)]
-        for coin in coins:
-            coin &= self._row_mask
-        return channels, coins
 
 
 # --- counts ---------------------------------------------------------------------------------------

@@ -21,8 +21,8 @@ import numpy as np
 
 from fedclust_helpers._validation import FloatArray, IntArray
 from fedclust_helpers.federation.reports import Reports, public_coins
-from fedclust_helpers.ldp_kmeans.frequency_oracles import Query, one_array, one_point_each
 from fedclust_helpers.ldp_kmeans.local_randomizers import RandomizedResponse
+from fedclust_helpers.ldp_kmeans.queries import Query, one_array, one_point_each
 from fedclust_helpers.mechanisms import NoiseSource
 
 MAX_SYMBOLS = 256
@@ -64,12 +64,12 @@ class Questions:
 
     @property
     def n_questions(self) -> int:
-        """m."""
+        """The number m of questions."""
         return len(self.directions)
 
     @property
     def n_symbols(self) -> int:
-        """g, the number of different answers."""
+        """The number g of different answers to a question."""
         return math.prod(self.bins)
 
     @cached_property

@@ -15,11 +15,8 @@ from fedclust_helpers.program.algorithm import (
     Algorithm,
     Options,
     Program,
-    Run,
-    Walk,
     as_given,
     least_noise,
-    run,
 )
 from fedclust_helpers.program.asking import Ask, Divide
 from fedclust_helpers.program.grouped import Members, SumsOf
@@ -34,3 +31,4 @@ from fedclust_helpers.program.public import (
 )
 from fedclust_helpers.program.requests import Release, Remember, Scale
 from fedclust_helpers.program.session import Request, Session, Steps, drive
+from fedclust_helpers.program.walk import Run, Walk, run

@@ -9,8 +9,8 @@
 
 It holds public numbers, public coins and answers, and no data: there is nothing else to reach for.
 Three interpreters drive it. A plan answers it as a federation without rows would, and writes down
-what was asked; `run` has a federation answer, and refuses whatever is not the plan's; a party of a
-network stops at each request, and is brought back there by its recorded answers (`Walk`).
+what was asked; in walk.py, `run` has a federation answer, and refuses whatever is not the plan's,
+and a party of a network stops at each request, and is brought back there by its recorded answers.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from types import NoneType
@@ -27,19 +27,10 @@ from typing import Any, get_args
 import numpy as np
 
 from fedclust_helpers._checked import checked, hints_of
-from fedclust_helpers._progress import Progress
-from fedclust_helpers._validation import Delta, Epsilon, check_instance, check_rng
+from fedclust_helpers._validation import Delta, Epsilon
 from fedclust_helpers.accounting import PrivacyLedger
-from fedclust_helpers.federation import (
-    FederationFacts,
-    Plan,
-    PlanMismatchError,
-    PlannedRelease,
-    RunResult,
-    planner,
-    require,
-)
-from fedclust_helpers.program.public import Answer, Public
+from fedclust_helpers.federation import FederationFacts, Plan, PlanMismatchError, planner, require
+from fedclust_helpers.program.public import Public
 from fedclust_helpers.program.session import Session, Steps, drive
 
 Options = dict[str, Any]
@@ -47,7 +38,7 @@ ALGORITHMS: dict[str, Algorithm] = {}
 """Every algorithm by its name: plans are pickled by it, and parties of a network look it up."""
 
 
-# --- plan and result ------------------------------------------------------------------------------
+# --- a plan ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,34 +89,6 @@ class Program(Plan):
         """The privacy statement of the run as (heading, text) pairs."""
         rows, says = super().statement(), self.algorithm.says
         return rows if says is None else says(self, rows)
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Run(RunResult):
-    """What an algorithm returned, and every (request, answer) on the way.
-
-    The fields of `value` (centers, models, ...) are attributes of the run, too.
-    """
-
-    plan: Program
-    value: Any
-    record: tuple[tuple[Any, Any], ...] = field(repr=False)
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_") or name == "value" or not hasattr(self.value, name):
-            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
-        return getattr(self.value, name)
-
-    @cached_property
-    def epsilon(self) -> float:
-        """What the run cost at `delta`: by the ledger's record, or as its algorithm adds it up."""
-        own = self.plan.algorithm.total
-        return super().epsilon if own is None else own(self.plan)
-
-    @property
-    def released(self) -> tuple[Answer, ...]:
-        """The noised sums, one tuple of arrays for each release."""
-        return tuple(answer for _, answer in self.record if isinstance(answer, Answer))
 
 
 # --- how much noise -------------------------------------------------------------------------------
@@ -355,98 +318,3 @@ def _frozen(value: Any) -> Any:
 def _by_name(module: str, name: str) -> Algorithm:
     importlib.import_module(module)
     return ALGORITHMS[name]
-
-
-# --- interpreters ---------------------------------------------------------------------------------
-
-
-def run(
-    federation: Any, plan: Plan, *, rng: np.random.Generator | None = None,
-    progress: Progress = False,
-) -> Run:  # fmt: skip
-    """Follow a plan on its federation: its releases and no others; what the algorithm returns.
-
-    `rng` draws what is whoever runs it decides alone (k-means of released values); by default these
-    are public coins too. `progress` shows a bar over the releases, or is called as
-    progress(done, total).
-
-    Raises
-    ------
-    PlanMismatchError
-        If the plan was made for another federation, or changed by hand.
-    BudgetExceededError
-        If it costs more than it states, or than the ledger has left: before any data is read.
-    """
-    require(federation, "follow")
-    if rng is not None:
-        check_rng(rng)
-    plan = check_instance(plan, Program, "plan")
-    require(federation, plan.algorithm.capability)
-    with federation.follow(plan, progress) as held:
-        walk = Walk(federation, plan, rng=rng).to_the_end()
-    return walk.result(federation.ledger.of(held))
-
-
-class Walk:
-    """A party's way along a plan: it stops at each release, and goes on with the answer.
-
-    `request` is the one that waits for an answer, as `line` of the plan; None at the end. Those of
-    a tuple come one after the other. What nobody is asked for, such as a division of the users, is
-    made on the way. All that a process must know after a crash are the `answers` so far, and a
-    federation made anew, whose public coins are at their start. Each request is compared with the
-    plan's next line, as in a run. `rng` is that of `run`.
-    """
-
-    def __init__(
-        self, federation: Any, plan: Program, answers: Iterable[Any] = (), *,
-        rng: np.random.Generator | None = None,
-    ) -> None:  # fmt: skip
-        public = Public(federation.facts, federation.randomness.public, rng)
-        self.plan, self.session = plan, Session(federation, public, plan)
-        self.request: Any = None
-        self.line: PlannedRelease | None = None
-        self._value: Any = None
-        self._record: list[tuple[Any, Any]] = []
-        self._way = self._stops(plan.steps(public))
-        self.go_on(None)
-        for answer in answers:
-            self.go_on(answer)
-
-    def go_on(self, answer: Any) -> None:
-        """Send the answer to the request that waits, and come to the next one or to the end."""
-        try:
-            self.request, self.line = self._way.send(answer)
-        except StopIteration as end:
-            self.request, self.line, self._value = None, None, end.value
-            if len(self.session.lines) < len(self.plan.releases):
-                raise PlanMismatchError("the algorithm ended before its plan") from None
-
-    def to_the_end(self) -> Walk:
-        """The federation itself answers all that is asked from here on."""
-        while self.request is not None:
-            self.go_on(self.request.made(self.session, self.line))
-        return self
-
-    def _stops(self, steps: Steps) -> Steps:
-        """The algorithm again, one release at a time."""
-        reply = None
-        while True:
-            try:
-                asked = steps.send(reply)
-            except StopIteration as end:
-                return end.value
-            replies = []
-            for request, line in self.session.look(asked):
-                free = line is None
-                answer = request.made(self.session, line) if free else (yield request, line)
-                self._record.append((request, answer))
-                replies.append(answer)
-            reply = tuple(replies) if isinstance(asked, tuple) else replies[0]
-
-    def result(self, ledger: PrivacyLedger) -> Run:
-        """At the end, what `run` returns; `ledger` holds what this run was charged."""
-        value = self._value() if callable(self._value) else self._value
-        return Run(
-            plan=self.plan, ledger=ledger, transcript=self.session.federation.transcript,
-            value=value, record=tuple(self._record), history=getattr(value, "history", None),
-        )  # fmt: skip

@@ -84,7 +84,7 @@ class Training:
         return Sampling("poisson", rate=self.cohort / facts.n_clients)
 
     def broadcast(self) -> dict[str, Any]:
-        """What clients need of it."""
+        """The numbers of the training that are broadcast to the clients."""
         sent: dict[str, Any] = {"model": self.model, "clip": float(self.clip)}
         sent |= {"n_steps": self.n_steps, "learning_rate": self.learning_rate}
         return sent | ({"proximal": self.proximal} if self.proximal else {})
@@ -118,7 +118,7 @@ class Trained(NamedTuple):
 
     @classmethod
     def of(cls, history: list[FloatArray], sizes: Sequence[Any] = (), **more: Any) -> Trained:
-        """The last models are the result."""
+        """What a run returns: the models of its last round, and those of all rounds before."""
         known = np.array(sizes, dtype=np.float64).reshape(len(sizes), len(history[0]))
         return cls(history[-1], np.stack(history), known, **more)
 

@@ -36,7 +36,7 @@ def crossing(delta: float) -> float:
 
 
 def classic_noise() -> Numbers:
-    """G1, G3."""
+    """Claims G1 and G3: how much the classic noise of a Gaussian overspends or wastes."""
     ratio = [
         acc.gaussian_sigma_classic(e, 1e-5) / acc.gaussian_sigma_analytic(e, 1e-5)
         for e in (0.1, 0.5, 1, 5, 10)

@@ -23,7 +23,7 @@ RUN: dict[str, Any] = {"n_clients": 1000, "cohort": 100, "delta": 1e-3}
 
 
 def privacy() -> dict[str, Any]:
-    """R1, R4, R7."""
+    """Claims R1, R4 and R7: a Rényi divergence, a vector cut as printed, two theorems."""
     gaps = [abs(accounting.gaussian_rdp(a, math.sqrt(a / 0.6)) - 0.3) for a in (2, 8, 32)]
     clipped = theory.clip_as_printed(np.full(100, 10.0), np.eye(4)[0], 0.1)
     return {
@@ -101,7 +101,7 @@ def lemma_4_8() -> dict[str, Any]:
 
 
 def theorem_4_10() -> dict[str, Any]:
-    """R13, R14, F3."""
+    """Claims R13, R14 and F3: how a run contracts, and when identifiers inform."""
     setting = {
         "gamma": 1.0, "strong_convexity": 0.01, "smoothness": 1.0, "tau": 0.0, "delta_c": 0.5,
         "n_clients": 100, "n_clusters": 1, "min_size": 100,

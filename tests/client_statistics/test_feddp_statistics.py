@@ -4,15 +4,12 @@ import numpy as np
 import pytest
 from audit_tools import random_neighbours
 from conftest import read_only as frozen
-from conftest import refuses
 from threadpoolctl import threadpool_limits
 
 from fedclust_helpers import client_statistics as cs
 from fedclust_helpers import kmeans
 from fedclust_helpers._nearest import squared_lengths
 from fedclust_helpers.audit import audit_sensitivity
-from fedclust_helpers.federation import simulate
-from fedclust_helpers.mechanisms import Gaussian
 
 D, R, K, Q = 5, 2, 3, 7
 SIZES = (4, 1, 9, 1, 2, 6)  # unequal clients, two with a single row
@@ -300,21 +297,6 @@ def test_a_client_that_overflows_contributes_nothing():
     assert not grams[0].any() and grams[1:].any(axis=(1, 2)).all()
     pooled = cs.CLIENT_OUTER_PRODUCT.pooled(rows, s["offsets"], clip_outer=3.0)[0]
     assert pooled == pytest.approx(grams.sum(axis=0), rel=1e-10)
-
-
-# --- domains --------------------------------------------------------------------------------------
-
-
-def test_statistics_for_a_ball_are_refused_on_a_box():
-    """A row of the box may be sqrt(d) times as long: the noise would be d times too small."""
-    rows, s = np.random.default_rng(0).uniform(-1, 1, (20, D)), setting()
-    ball = (cs.OUTER_PRODUCT, cs.PROJECTED_SUMS_AND_COUNTS, cs.BALL_SUMS_AND_COUNTS)
-    assert [x for x in POINT + CLIENT if x.domain == "ball"] == list(ball)
-    for statistic in ball:
-        fed = simulate([rows], "ideal", seed=0, bound=1.0, domain="box")
-        noise, arguments = [Gaussian(1e3, 1e3)] * len(statistic.parts), broadcast(statistic, s)
-        refuses(ValueError, "domain='ball'", fed.noisy_sum, statistic, noise, round=0, **arguments)
-        assert not fed.ledger.releases
 
 
 # --- a row is decided and cut by itself -----------------------------------------------------------

@@ -4,17 +4,13 @@ import inspect
 import os
 
 import numpy as np
-import pandas as pd
 import pytest
-from conftest import need, refuses
+from conftest import need
 from conftest import seeded as rng
 
 from fedclust_helpers import datasets
 from fedclust_helpers.datasets import _files
-from fedclust_helpers.federation import ClientData
-from studies import paper_data
 
-NAN, INF = float("nan"), float("inf")
 POINTS = np.random.default_rng(1).uniform(0, 10, (40, 3))
 LABELS = np.repeat([0, 1], 20)
 TEXTS = {"name": "x", "source": "s", "licence": "l", "citation": "c"}
@@ -62,17 +58,6 @@ def _parameters(name):
     return inspect.signature(getattr(datasets, name)).parameters
 
 
-def test_sizes_together_are_looked_at():
-    """None of them is large alone."""
-    how = CALLS["make_ball_mixture"] | {"n": 10**9, "n_features": 10**4}
-    refuses(ValueError, "too large: it needs", datasets.make_ball_mixture, **how)
-
-
-def test_what_fits_is_not_refused():
-    owners = datasets.partition_iid(10**6, 10**5, rng=rng())
-    assert owners.shape == (10**6,)
-
-
 @pytest.mark.parametrize(
     ("function", "changes"),
     [
@@ -117,21 +102,6 @@ def test_changing_the_callers_arrays_changes_no_record():
         np.testing.assert_array_equal(getattr(record, name), before[name])
         with pytest.raises(ValueError, match="read-only"):
             getattr(record, name)[0] = 0
-
-
-def test_a_record_may_keep_views_where_that_is_asked():
-    record = datasets.Dataset(**CALLS["Dataset"], copy=False)
-    assert np.shares_memory(record.points, POINTS)
-    frame = pd.DataFrame(POINTS.copy(), copy=False)
-    record = datasets.Dataset(**(CALLS["Dataset"] | {"points": frame}))
-    frame.iloc[:, :] = 0.0
-    np.testing.assert_array_equal(record.points, POINTS)
-
-
-def test_what_is_generated_is_not_copied_twice():
-    data = paper_data.make_g2(2, rng=rng())
-    assert ClientData(data.points, [0, 2048], copy=False).points.base is not None
-    assert not data.points.flags.writeable
 
 
 # --- a cache that is in the way -------------------------------------------------------------------

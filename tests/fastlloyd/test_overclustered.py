@@ -267,15 +267,6 @@ def test_the_elbow_is_where_the_curve_bends():
     assert post.elbow(np.array([[4.0, 0.0]])) == 4
 
 
-def test_costs_end_before_every_place_has_a_centre():
-    places, weights = rng().normal(size=(6, 2)), np.array([3.0, 1, 2, 0, 4, 1])
-    costs = post.costs_by_k(places, weights, (2, 50), 0.25, rng=rng())
-    assert costs[:, 0].tolist() == [2, 3, 4] and (costs[:, 1] > 0.25).all()
-    assert (np.diff(costs[:, 1]) < 0).all()
-    alone = post.costs_by_k(places[:2], weights[:2], (3, 9), 0.25, rng=rng())
-    assert alone.tolist() == [[3, 0.25]]
-
-
 # --- post-processing ------------------------------------------------------------------------------
 
 
@@ -289,13 +280,3 @@ def test_the_simplex_projection_is_the_nearest_point():
         moved = counts - found
         held = found > 0
         assert np.ptp(moved[held]) < 1e-9 and (moved[~held] <= moved[held].max() + 1e-9).all()
-
-
-def test_shrinkage_removes_noise_and_keeps_signal():
-    vectors = np.array([[0.1, 0.0], [10.0, 0.0], [0.0, 0.0]])
-    np.testing.assert_allclose(over.shrinkage(vectors, np.full(3, 1.0)), [0, 0.99, 0])
-
-
-def test_an_even_spread_covers_the_box():
-    found = over.even_spread(4, 2, rng=rng())
-    assert len(np.unique(np.sign(found), axis=0)) == 4

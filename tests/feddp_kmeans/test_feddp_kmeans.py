@@ -25,7 +25,6 @@ from feddp_cases import (
 
 from fedclust_helpers import feddp_kmeans as fk
 from fedclust_helpers import kmeans
-from fedclust_helpers.accounting import gaussian_sigma_analytic
 from fedclust_helpers.feddp_kmeans import ClipBounds, InitResult, StepBudgets, selection
 from fedclust_helpers.feddp_kmeans.server import (
     centers_from_sums,
@@ -39,7 +38,6 @@ from fedclust_helpers.federation import (
     simulate,
 )
 from fedclust_helpers.mechanisms import Laplace
-from studies.feddp_kmeans.bounds import subspace_energy
 
 pytestmark = pytest.mark.slow
 
@@ -100,20 +98,6 @@ def test_excess_over_the_optimum_at_client_level(paper, epsilon, low, high):
     assert 0.999 * epsilon < result.epsilon <= epsilon
 
 
-def test_error_of_the_last_mean_has_its_closed_form():
-    """Sums with noise of std s over n_k rows: squared error d (s/n_k)^2 from the noise alone."""
-    # 48 independent errors of four coordinates: within 50 % but with probability < 1e-5
-    budgets = StepBudgets(1e7, 1e7, 1.0, 1e7)
-    noise = 2.0 * gaussian_sigma_analytic(1.0, DELTA)
-    errors = []
-    for seed in range(16):
-        result = init(federation(seed=seed), budgets)
-        exact = kmeans.sums_and_counts(ROWS, result.centers)
-        means = exact[0] / exact[1][:, None]
-        errors.append(((result.centers - means) ** 2).sum(axis=1) * exact[1] ** 2)
-    assert np.mean(errors) == pytest.approx(4 * noise**2, rel=0.5)
-
-
 # --- without noise: the non-private reference -----------------------------------------------------
 
 
@@ -144,17 +128,6 @@ def test_huge_budgets_give_lloyd_rounds_without_noise():
     assert len(history) == 3 and len(released) == 2
     for t, centers in enumerate(history):
         assert centers == pytest.approx(kmeans.lloyd(ROWS, start, n_rounds=t), abs=1e-3)
-
-
-def test_huge_budgets_at_client_level_give_the_mean_of_client_means():
-    clips = ClipBounds(200, 30, 10, 3, 60, 30)  # nothing is clipped
-    result = init(federation(unit="client"), StepBudgets(1e10, 1e10, 1e10, 1e10), clips=clips)
-    labels = kmeans.assign(ROWS @ result.basis, result.projected_centers).labels
-    expected = []
-    for r in range(3):
-        own = [ROWS[i : i + 30][labels[i : i + 30] == r] for i in range(0, 600, 30)]
-        expected.append(np.mean([rows.mean(axis=0) for rows in own if len(rows)], axis=0))
-    assert result.centers == pytest.approx(np.array(expected), abs=1e-3)
 
 
 def test_top_eigenvectors_of_a_matrix_that_is_not_symmetric():
@@ -239,13 +212,6 @@ def test_spending_nothing_on_step_1_takes_the_subspace_of_the_server():
     assert result.epsilon < SIX.total()
 
 
-def test_server_points_are_clipped_to_the_same_ball():
-    far = SERVER.copy()
-    far[-1] = [300.0, 0, 0, 0]
-    result = init(server=far)
-    assert np.linalg.norm(result.server_projected, axis=1).max() <= 2.0 + 1e-9
-
-
 # --- guards: post-processing of released values ---------------------------------------------------
 
 
@@ -285,41 +251,6 @@ def test_a_run_in_which_nothing_survives_still_returns_centers_in_the_ball():
         assert np.linalg.norm(result.centers, axis=1).max() <= 2 + 1e-9
 
 
-def test_one_cluster_and_clients_with_one_row():
-    data = ClientData(ROWS[:50], np.arange(51))
-    fed = federation(data)
-    result = lloyds(fed, SERVER[:1], HUGE)[0][-1]
-    assert result == pytest.approx(ROWS[:50].mean(axis=0, keepdims=True), abs=1e-3)
-    assert run(federation(data), n_clusters=1).centers.shape == (1, 4)
-
-
-def test_suggested_clips_fit_typical_clients_and_use_public_numbers_only():
-    points, server, _ = gaussians(0, 200, 50)
-    clips = ClipBounds.suggest(server, rows_per_client=50, n_clusters=10)
-    norms = [
-        np.linalg.norm(points[i : i + 50].T @ points[i : i + 50]) for i in range(0, 10_000, 50)
-    ]
-    assert 0.8 < clips.outer / np.mean(norms) < 1.25
-    assert (clips.weights, clips.counts) == (1.0, 50.0)
-    assert 9 < clips.filled <= 10 and 15 < clips.means < 40
-
-
-# --- baselines ------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", list(fk.STARTS))
-def test_starts_are_what_they_say(name):
-    start = fk.STARTS[name](SERVER, 3, rng=np.random.default_rng(1))
-    assert start.shape == (3, 4)
-    if name == "server_kmeanspp":
-        assert (np.linalg.norm(start[:, None] - SERVER, axis=2).min(axis=1) < 1e-12).all()
-    if name == "server_lloyds":
-        again = kmeans.lloyd(SERVER, start, n_rounds=1)
-        assert cost(SERVER, again) == pytest.approx(cost(SERVER, start), rel=1e-3)
-    if name == "sphere_packing":
-        assert np.abs(start).max() <= np.abs(SERVER).max()
-
-
 # --- choosing k, and the subspace -----------------------------------------------------------------
 
 
@@ -343,11 +274,3 @@ def test_elbow_by_the_chord():
     assert selection.elbow([1, 2, 3], [3.0, 3.0, 3.0]) == 1
     for bad in ([1, 2], [1, 3, 2]):
         refuses(ValueError, "", selection.elbow, bad, np.arange(len(bad), 0, -1.0))
-
-
-def test_subspace_energy_at_its_ends():
-    means = np.random.default_rng(0).normal(size=(4, 6))
-    within = np.linalg.qr((means - means.mean(axis=0)).T)[0][:, :3]
-    assert subspace_energy(within, means) == pytest.approx(1.0)
-    line = np.array([[0.0, 0], [3, 4]])
-    assert subspace_energy([[1.0], [0.0]], line) == pytest.approx(9 / 25)

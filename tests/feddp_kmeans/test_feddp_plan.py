@@ -195,28 +195,6 @@ def test_inverse_finds_the_known_budgets(unit, needed):
         assert shares / shares.sum() == pytest.approx(PROPORTIONS[unit])
 
 
-def test_budgets_of_rounds_repeat_step_3():
-    budgets = split_epsilon(2.0, n_rounds=3)
-    assert (budgets.lloyd_sums, budgets.lloyd_counts) == (budgets.sums, budgets.counts)
-    assert budgets.epsilon_sum == pytest.approx(2.0 * 1.6)
-    assert split_epsilon(2.0).lloyd_sums == 0
-    alone = plan_of("lloyds", federation(), n_rounds=3).dial
-    assert alone.epsilon_sum == alone.lloyd_sums + alone.lloyd_counts
-    assert alone.lloyd_sums == pytest.approx(3 * alone.lloyd_counts)
-
-
-@settings(max_examples=4)
-@given(
-    st.floats(0.3, 1.0),
-    st.lists(st.integers(1, 9), min_size=4, max_size=4).filter(lambda w: len(set(w)) > 1),
-)
-def test_any_proportions_stay_within_the_total(epsilon, weights):
-    proportions = [w / sum(weights) for w in weights]
-    budgets = for_total(epsilon, proportions=proportions)
-    assert epsilon * (1 - 2e-3) < budgets.total() <= epsilon
-    assert budgets.outer / budgets.epsilon_sum == pytest.approx(proportions[0])
-
-
 # --- wrong arguments ------------------------------------------------------------------------------
 
 

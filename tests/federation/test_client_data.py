@@ -116,15 +116,6 @@ def test_owners_of_any_size_and_by_name(names):
     assert np.array_equal(data.client(1), points[[0, 2, 3]])
 
 
-@given(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1, max_size=30))
-def test_owners_are_numbered_in_ascending_order(owners):
-    points = np.arange(2.0 * len(owners)).reshape(-1, 2)
-    data = ClientData.from_owners(points, owners)
-    assert data.n_clients == len(set(owners))
-    for client, owner in enumerate(sorted(set(owners))):
-        assert np.array_equal(data.client(client), points[np.array(owners) == owner])
-
-
 def test_many_owners_keep_their_rows_in_order():
     owners = np.random.default_rng(1).integers(0, 70_000, 300_000)  # above 16 bits
     points = np.arange(300_000.0)[:, None]
@@ -247,12 +238,6 @@ def test_no_text_form_shows_the_data():
             assert "0.1234" not in text and "7" not in text.split(" object at ")[0]
 
 
-def test_client_data_are_equal_to_themselves_alone():
-    data, same = ClientData(rows(), [0, 12]), ClientData(rows(), [0, 12])
-    assert data == data and data != same  # comparing rows element by element would raise
-    assert len({data, same}) == 2
-
-
 # --- clipping ------------------------------------------------------------------------------------
 
 
@@ -312,21 +297,6 @@ def test_clipping_a_row_depends_on_that_row_alone(seed, d, n, domain, bound):
         assert np.array_equal(clip(points[i : i + 1])[0], together[i])
     giants = np.vstack([np.full((3, d), 1e308), points, np.full((2, d), 5e-324)])
     assert np.array_equal(clip(giants)[3:-2], together)
-
-
-@pytest.mark.parametrize("d", [1, 2, 5, 64, 65, 300])
-def test_lengths_do_not_depend_on_blocks(d):
-    points = np.random.default_rng(d).normal(size=(70_000 if d < 3 else 3000, d))
-    whole = row_lengths(points)
-    assert np.allclose(whole, np.linalg.norm(points, axis=1), rtol=1e-14)
-    for start in (1, 7, 500):
-        assert np.array_equal(row_lengths(points[start : start + 991]), whole[start : start + 991])
-
-
-def test_rows_on_the_sphere_stay():
-    for points in (np.eye(4), -np.eye(4), np.full((1, 4), 0.5)):
-        data, counts = ClientData(points, [0, len(points)]).clipped(1.0, domain="ball")
-        assert np.array_equal(data.points, points) and not counts.any()
 
 
 @pytest.mark.parametrize(

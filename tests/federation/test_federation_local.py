@@ -1,7 +1,6 @@
 """Local queries: who is asked, what is charged, what crosses the wire, and what is refused."""
 
 import math
-import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -181,49 +180,6 @@ def test_a_part_may_be_empty():
     assert (count.estimate(key) == 0).all() and (total.estimate(key) == 0).all()
 
 
-def test_payloads_on_request_are_what_each_user_said(monkeypatch):
-    """Row j is user j's message; the server's estimate is a function of these rows alone."""
-    monkeypatch.setattr(local_module, "USERS_PER_CHUNK", 128)
-    points = users_points()
-    federation = fl.simulate(points, "local", seed=3, keep_payloads=True)
-    query = count_query(shares=[1.0] * 3, n_answers=2)
-    federation.ask(query, round=0)
-    payload = federation.transcript.messages[0].payload
-    assert payload.shape == (1000, 2) and payload.dtype == bool
-    replayed = count_query(shares=[1.0] * 3, n_answers=2)
-    replayed.collect(np.arange(1000), (payload,))
-    assert np.array_equal(replayed.spectrum, query.spectrum)
-    # what user 17 said: the true sign, flipped with probability 1 - keep
-    truthful = count_query(epsilon=100.0, shares=[1.0] * 3, n_answers=2)
-    (truth,) = truthful.respond(points, np.arange(1000), rng=generator(0))
-    lies, keep = (payload != truth).sum(), query.response.keep
-    # 2000 answers, 5 standard deviations: false alarm 6e-7
-    assert abs(lies - 2000 * (1 - keep)) < 5 * math.sqrt(2000 * keep * (1 - keep))
-    # only the part that was asked says anything
-    federation.divide({"a": 0.3, "b": 0.7})
-    federation.ask(sum_query(), round=1, part="a")
-    message = federation.transcript.messages[-1]
-    members = federation.split.members(np.arange(1000), "a")
-    assert message.payload.shape == (members.sum(), 2) and message.count == members.sum()
-
-
-def test_memory_of_a_million_bits(monkeypatch):
-    """The one-bit oracle itself: a few 64-bit words for each user of a chunk, nothing for all."""
-    n = 300_000
-    points = np.zeros((n, 1))
-    chunk = 2**14
-    monkeypatch.setattr(local_module, "USERS_PER_CHUNK", chunk)
-    federation = fl.simulate(points, "local", seed=1)
-    query = count_query(n_buckets=2**10)
-    tracemalloc.start()
-    try:
-        federation.ask(query, round=0)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert peak < 20 * 8 * chunk + 2**20 < n * 8 * 2
-
-
 # --- dividing -------------------------------------------------------------------------------------
 
 SHARES = {"cells": 0.3, "buckets": 0.2, "rest": 0.5}
@@ -341,23 +297,6 @@ def test_federations_that_share_a_ledger_do_not_share_divisions(second_seed):
     assert later.pure_epsilon() == pytest.approx(2.0)
 
 
-def test_budgets_know_about_parts():
-    federation = fl.simulate(users_points(), "local", seed=1, budget=Budget(1.0))
-    federation.divide({"a": 0.5, "b": 0.5})
-    for part in ("a", "b"):
-        federation.ask(count_query(1.0), round=0, part=part)
-    assert federation.ledger.remaining == pytest.approx(0)
-    for part in ("a", None):
-        with pytest.raises(BudgetExceededError, match="would exceed the budget"):
-            federation.ask(count_query(0.1), round=1, part=part)
-    federation.divide({"a": 0.5, "b": 0.5})  # dividing again makes no new budget
-    census = Census()
-    for query in (count_query(0.1), census):
-        refuses(BudgetExceededError, "", federation.ask, query, round=1, part="a")
-    assert census.users == [] and len(federation.ledger.releases) == 2
-    assert len(federation.transcript.messages) == 2
-
-
 # --- two modes ------------------------------------------------------------------------------------
 
 
@@ -390,21 +329,6 @@ def test_secure_sums_are_discrete():
 
 
 # --- wrong use ------------------------------------------------------------------------------------
-
-BAD_POINTS = {
-    "nan": ([[NAN, 0.0]], ValueError, "^points must be finite"),
-    "one dimension": ([1.0, 2.0], ValueError, r"^points must have shape \(n, d\)"),
-    "nobody": (np.zeros((0, 2)), ValueError, "^points must have at least one row"),
-    "no columns": (np.zeros((5, 0)), ValueError, "^points must have at least one row"),
-    "text": ([["a", "b"]], TypeError, "^points must be an array of real numbers"),
-}
-
-
-@pytest.mark.parametrize("case", BAD_POINTS)
-def test_bad_points(case):
-    points, error, match = BAD_POINTS[case]
-    refuses(error, match, fl.ClientData.one_point_each, points)
-    refuses(error, match.replace("points", "clients"), fl.simulate, points, "local", seed=1)
 
 
 @pytest.mark.parametrize(
@@ -600,46 +524,6 @@ def test_numbers_of_divisions_are_issued_by_divide_alone():
     federation.divide({"a": 0.5, "b": 0.5})  # everybody may have been asked: the budget knows
     for part in ("a", "b"):
         refuses(BudgetExceededError, "", federation.ask, count_query(1.0), round=1, part=part)
-
-
-@pytest.mark.parametrize(
-    ("query", "mechanism"),
-    [
-        (lambda: count_query(1.5), RandomizedResponse(1.5)),
-        (lambda: count_query(1.5, shares=[1.0] * 3, n_answers=3), RandomizedResponse(0.5)),
-        (lambda: sum_query(), gaussian_report(1.0, 1.0, DELTA)),
-        (
-            lambda: ldp_kmeans.NoisyPoints(2, gaussian_report(1.0, 2.0, DELTA), max_kept=10**6),
-            gaussian_report(1.0, 2.0, DELTA),
-        ),
-    ],
-)
-def test_the_noise_that_is_drawn_is_the_noise_that_is_charged(query, mechanism):
-    """The spread of the reports themselves, against the line of the ledger.
-
-    40,000 users at the origin; 5 standard errors: false alarm 6e-7 for each case (seeded).
-    """
-    n = 40_000
-    federation = fl.simulate(np.zeros((n, 2)), "local", seed=4, keep_payloads=True)
-    federation.ask(query(), round=0)
-    (release,) = federation.ledger.releases
-    payload = federation.transcript.messages[-1].payload
-    assert set(release.mechanisms) == {mechanism} and len(payload) == n
-    if isinstance(mechanism, RandomizedResponse):
-        assert len(release.mechanisms) == payload.shape[1]
-        asked = query()
-        channels, rows = asked._channels.coins(np.arange(n))
-        for i, (channel, row) in enumerate(zip(channels, rows, strict=True)):
-            buckets, _ = asked._answer(np.zeros((n, 2)), channel)
-            truth = (np.bitwise_count(row & buckets) & np.uint8(1)).astype(bool)
-            lies = (payload[:, i] != truth).mean()
-            keep = mechanism.keep
-            assert lies == pytest.approx(1 - keep, abs=5 * math.sqrt(keep * (1 - keep) / n))
-    else:
-        # the signed vectors are 0: what is left is noise
-        assert payload.std() == pytest.approx(mechanism.std, rel=5 / math.sqrt(4 * n))
-        assert abs(np.corrcoef(payload.T)[0, 1]) < 5 / math.sqrt(n)
-        assert len(np.unique(payload)) == payload.size
 
 
 # --- whose privacy a local ledger speaks of -------------------------------------------------------

@@ -12,8 +12,6 @@ from conftest import refuses
 from scipy import stats
 
 from fedclust_helpers.accounting import (
-    Budget,
-    BudgetExceededError,
     LedgerMismatchError,
     PrivacyLedger,
     Sampling,
@@ -93,25 +91,6 @@ def test_take_is_the_data_of_the_chosen_clients(make):
     assert np.array_equal(ClientData(part.points, part.offsets, part.labels).points, part.points)
 
 
-def test_take_without_labels_and_of_everyone():
-    data = client_data()
-    bare = ClientData(data.points, data.offsets)
-    assert bare.take([1, 2]).labels is None
-    everyone = data.take(np.arange(M))
-    assert np.array_equal(everyone.points, data.points)
-    assert np.array_equal(everyone.labels, data.labels)
-
-
-@pytest.mark.parametrize(
-    ("clients", "match"),
-    [([], "an array of integers"), (np.arange(0), "one or more"), ([[0]], "integers of shape"),
-     ([0.5], "an array of integers"), ([-1], ">= 0 and <= 29"), ([30], ">= 0 and <= 29"),
-     ([2, 3, 2], "distinct")],
-)  # fmt: skip
-def test_take_refuses(clients, match):
-    refuses((TypeError, ValueError), f"^clients must be {match}", client_data().take, clients)
-
-
 @pytest.mark.parametrize(
     ("labels", "match"),
     [(np.zeros(3, int), "4 integers"), (np.zeros(4), "an array of integers"),
@@ -142,26 +121,6 @@ def test_labels_by_client_and_by_owner():
     assert np.array_equal(by_owner.points, data.points)
     assert np.array_equal(by_owner.labels, data.labels)
     refuses(ValueError, "one array for each client", ClientData.from_clients, rows, [[4], [6]])
-
-
-# --- random streams -------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("n_nodes", [0, 3])
-def test_the_other_streams_of_a_seed_are_what_they_were(n_nodes):
-    drawn = Randomness.teaching(11, n_nodes)
-    before = np.random.SeedSequence(11).spawn(4)
-    for stream, seed in zip((drawn.public, drawn.noise, drawn.keys), before[:3], strict=True):
-        assert np.array_equal(stream.normal(size=5), np.random.default_rng(seed).normal(size=5))
-    for node, seed in zip(drawn.node_noise, before[3].spawn(n_nodes), strict=True):
-        assert np.array_equal(node.normal(size=5), np.random.default_rng(seed).normal(size=5))
-
-
-def test_without_sampling_no_cohort_is_drawn():
-    f = federation(client_data(), "trusted")
-    state = f.randomness.cohorts.bit_generator.state
-    f.noisy_sum(own_mean(), [NOISE["add/remove"]], round=0)
-    assert f.randomness.cohorts.bit_generator.state == state
 
 
 # --- sampled releases -----------------------------------------------------------------------------
@@ -294,24 +253,6 @@ def test_secure_subsets_and_orders_are_all_as_likely():
     assert len(source.subset(9, 0)) == 0 and list(source.subset(9, 9)) == list(range(9))
 
 
-@pytest.mark.parametrize("sampling", [POISSON, FIXED])
-def test_secure_cohorts_have_their_rate_their_size_and_are_drawn_anew(sampling):
-    ledger = PrivacyLedger("client", sampling.adjacency)
-    f = simulate(client_data(), "ideal", mode="secure", ledger=ledger)
-    n = 2000
-    taken = np.zeros((n, M), dtype=bool)
-    for t in range(n):
-        taken[t, f._draw(sampling)] = True
-    share = sampling.share
-    assert within(taken.sum(), n * M, share) if sampling is POISSON else (taken.sum(1) == 7).all()
-    each, both = CHANCE / M, (taken[1:] & taken[:-1]).sum(axis=0)
-    for client in range(M):  # each of them at its rate, and whatever the round before was
-        alone = taken[:, client].sum()
-        for count, rounds, p in ((alone, n, share), (both[client], n - 1, share**2)):
-            bound = stats.norm.isf(each) * np.sqrt(3 * rounds * p * (1 - p))  # pairs overlap
-            assert abs(count - rounds * p) < bound
-
-
 def test_the_ledger_is_charged_with_the_sampling():
     for sampling, adjacency in ((POISSON, "add/remove"), (FIXED, "replace-one")):
         f = federation(client_data(), "ideal", adjacency=adjacency)
@@ -369,17 +310,6 @@ def test_sampling_clients_does_not_amplify_for_points():
     f = simulate(client_data(), "ideal", seed=1)
     with pytest.raises(ValueError, match="sampling draws clients"):
         f.noisy_sum(TOTAL, [Gaussian(2.0, 1.0)], round=0, sampling=POISSON)
-
-
-def test_a_budget_refuses_the_sampled_release_that_would_exceed_it():
-    f = federation(client_data(), "ideal", budget=Budget(6.0, 1e-3, filter="rdp"))
-    released = 0
-    with pytest.raises(BudgetExceededError):
-        for t in range(200):
-            f.noisy_sum(own_mean(), [NOISE["add/remove"]], round=t, sampling=POISSON)
-            released += 1
-    assert 1 < released == len(f.ledger.releases)
-    assert f.ledger.epsilon(1e-3, method="rdp") <= 6.0
 
 
 # --- what clients keep ----------------------------------------------------------------------------

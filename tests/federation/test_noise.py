@@ -111,20 +111,6 @@ def test_totals_that_64_bit_integers_cannot_hold_are_refused(trust):
     assert not f.ledger.releases
 
 
-@pytest.mark.parametrize("bits", [32, 64])
-@pytest.mark.parametrize("grid_bits", [0, 3, -2])
-def test_steps_enter_the_ring_without_a_float(bits, grid_bits):
-    ring = FixedPoint(bits, 8)
-    rng = np.random.default_rng(2)
-    steps = rng.integers(-(2**61), 2**61, 500)
-    grid = 2.0**-grid_bits
-    encoded = ring.encode_steps(steps, grid)
-    exact = [(int(s) * int(grid / ring.resolution)) % 2**bits for s in steps]
-    assert [int(e) for e in encoded] == exact
-    refuses(ValueError, "grid must be a multiple", ring.encode_steps, steps, ring.resolution / 2)
-    refuses(ValueError, "grid must be a multiple", ring.encode_steps, steps, ring.resolution * 1.5)
-
-
 def test_not_a_number_never_enters_the_ring():
     for value in (np.nan, np.inf, -np.inf):
         refuses(ValueError, "values must be finite", FixedPoint().encode, [0.0, value])
@@ -165,18 +151,6 @@ def test_a_statistic_of_the_ball_is_refused_on_a_box(trust):
         box.noisy_sum(statistic, (mech.NoNoise(),), round=0)
     assert not box.ledger.releases
     federation(trust, domain="ball").check_release(statistic, (mech.NoNoise(),))
-
-
-def test_rows_of_a_box_statistic_attain_its_sensitivity_and_no_more():
-    """What a statistic of domain "box" claims is what a corner of the box moves it by."""
-    for statistic in (cs.TOTAL, cs.SUMS_AND_COUNTS):
-        corner = np.ones((1, 5))
-        given = {} if statistic is cs.TOTAL else {"centers": np.zeros((1, 5))}
-        value = statistic.compute(corner, np.array([0, 1]), **given)[0]
-        claimed = statistic.sensitivity_of(
-            statistic.parts[0], 2, "add/remove", bound=1.0, n_features=5
-        )
-        assert np.linalg.norm(value) == pytest.approx(claimed)
 
 
 # --- who adds noise, who receives -----------------------------------------------------------------
@@ -262,14 +236,6 @@ def test_a_fixed_cohort_is_drawn_from_the_public_population():
         )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"rate": 1.0, "size": 2, "population": 50}, {"rate": 0.1, "population": 50}]
-)
-def test_a_sampling_of_two_schemes_is_refused(wrong):
-    for scheme in ("fixed", "poisson"):
-        refuses((ValueError, TypeError), "", Sampling, scheme, **wrong)
-
-
 def test_secure_mode_lets_no_error_tell_how_large_the_data_are():
     with pytest.warns(fl.ClippedDataWarning, match="^[^0-9]*$"):  # for the data holder, no numbers
         fl.simulate([1e9 + np.ones((5, 2))], "ideal", mode="secure")
@@ -314,23 +280,3 @@ def test_a_grid_that_is_too_coarse_for_shares_of_noise_gets_more_noise(trust, op
         f := federation(trust, **options), fastlloyd.plan(f, n_clusters=2, epsilon=4.0, delta=1e-5)
     )
     assert result.epsilon == f.ledger.epsilon(1e-5) <= 4.0 * (1 + 1e-9)
-
-
-def test_shares_of_plans_add_up_and_bound_the_truth():
-    """Whatever is admitted one after the other, the total stays within the budget."""
-    budget = Budget(2.0, 1e-5)
-    ledger = PrivacyLedger(budget=budget)
-    f = fl.simulate(CLIENTS, "ideal", seed=1, ledger=ledger)
-    for epsilon in (0.5, 0.4, 0.3, 0.2, 0.1, 0.05, 0.05, 0.02) * 4:
-        for method in ("fastlloyd", "sulloyd"):
-            given = {} if method == "sulloyd" else {"delta": 1e-6}
-            plan = fastlloyd.PLANS[method](f, n_clusters=2, epsilon=epsilon, n_rounds=2, **given)
-            before = ledger.remaining
-            try:
-                fastlloyd.run(f, plan)
-            except BudgetExceededError:
-                assert ledger.remaining == before
-            else:
-                assert ledger.remaining < before
-            assert ledger.epsilon(budget.delta) <= budget.epsilon * (1 + 1e-9)
-    assert ledger.remaining < 0.05

@@ -17,14 +17,12 @@ from conftest import first_of
 from scipy import stats
 
 from fedclust_helpers import audit, fastlloyd, feddp_kmeans
-from fedclust_helpers.accounting import PrivacyLedger, gdp_epsilon
+from fedclust_helpers.accounting import gdp_epsilon
 from fedclust_helpers.client_statistics import RELATIVE_SUMS_AND_COUNTS, SUMS_AND_COUNTS
 from fedclust_helpers.federation import ClientData, simulate
 from fedclust_helpers.federation.ways import Masked, Shared, ShareEach
 from fedclust_helpers.ldp_kmeans import NoisyPoints
 from fedclust_helpers.mechanisms import DistributedDiscreteGaussian, Gaussian, Laplace
-from fedclust_helpers.rr_cluster import SoftmaxRegression, Training, plan_sums_only
-from fedclust_helpers.rr_cluster import run as run_sums
 from fedclust_helpers.secure_aggregation import PadBook
 
 pytestmark = pytest.mark.slow
@@ -193,24 +191,6 @@ def test_a_run_tells_those_who_see_the_sums_no_more_than_its_epsilon(name):
 def test_control_without_noise_the_same_attack_succeeds(monkeypatch, name):
     without_noise(monkeypatch)
     assert attack(name).epsilon_alarm
-
-
-@pytest.mark.parametrize("paper", [lloyd, feddp])
-def test_a_trusted_server_sees_exact_sums(paper):
-    """What "trusted" means: its view differs between neighbours in every run, noise or not."""
-    options = BALL if paper is feddp else {}
-    seen = [
-        views(f, paper(f), "server", n_runs=RUNS)
-        for f in (
-            federation_of(clients, "trusted", seed=seed, **options)
-            for clients, seed in ((CLIENTS, 7), (WITH, 8))
-        )
-    ]
-    assert told_apart(*seen, epsilon=EPSILON).epsilon_alarm
-    f = federation_of(CLIENTS, "trusted", seed=7)
-    f.noisy_sum(SUMS_AND_COUNTS, pair(f), round=0, centers=CENTERS)
-    sums = next(m.payload for m in f.transcript.view("server") if m.name == "sums").sum(axis=0)
-    np.testing.assert_allclose(sums, exact_of(SUMS_AND_COUNTS)[0], atol=1e-12)
 
 
 # --- masked: the server alone ---------------------------------------------------------------------
@@ -486,8 +466,6 @@ def test_control_shares_that_are_not_random_are_seen(monkeypatch):
 
 # --- sums only ------------------------------------------------------------------------------------
 
-MODEL = SoftmaxRegression(2, 2)
-
 
 def labelled(first_label):
     """Eight clients with labelled examples; the first one's labels are the canary."""
@@ -497,46 +475,6 @@ def labelled(first_label):
     labels[:4] = first_label
     points[:4] = [[0.9, 0.9]] * 4
     return ClientData(points, np.arange(9) * 4, labels)
-
-
-def sums_only_views(trust, party):
-    seen = []
-    for label, seed in ((0, 18), (1, 19)):
-        ledger = PrivacyLedger(unit="client", adjacency="replace-one")
-        extra = {"pre_shared_secret": SECRET} if trust == "masked" else {}
-        f = simulate(
-            labelled(label),
-            trust,
-            seed=seed,
-            ledger=ledger,
-            keep_payloads=True,
-            n_labels=2,
-            **extra,
-        )
-        plan = plan_sums_only(
-            f, Training(MODEL, cohort=8, clip=0.5), n_clusters=2, n_rounds=1, epsilon=EPSILON,
-            delta=DELTA, min_size=2, reseed=False, initial=np.zeros((2, MODEL.n_parameters)),
-        )  # fmt: skip
-        seen.append(views(f, lambda f, p=plan: run_sums(f, p), party))
-    return seen
-
-
-def test_sums_only_tells_the_server_no_more_than_its_epsilon():
-    result = told_apart(*sums_only_views("ideal", "server"), epsilon=EPSILON)
-    assert result.passed, str(result)
-
-
-def test_sums_only_under_masks_tells_the_server_nothing():
-    assert told_apart(*sums_only_views("masked", "server"), epsilon=0.3).passed
-
-
-def test_control_sums_only_without_noise(monkeypatch):
-    without_noise(monkeypatch)
-    assert told_apart(*sums_only_views("ideal", "server"), epsilon=EPSILON).epsilon_alarm
-
-
-def test_control_the_trusted_server_sees_each_clients_update():
-    assert told_apart(*sums_only_views("trusted", "server"), epsilon=EPSILON).epsilon_alarm
 
 
 # --- local reports --------------------------------------------------------------------------------

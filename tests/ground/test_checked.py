@@ -131,28 +131,6 @@ def test_ranges_are_checked_and_their_numbers_made_plain():
 # --- checks that nobody loses ---------------------------------------------------------------------
 
 
-def test_an_interrupted_first_call_leaves_no_function_unchecked(monkeypatch):
-    @checked
-    def double(value: float, name: str) -> float:
-        return 2 * value
-
-    def interrupted(hint):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(_checked, "check_of", interrupted)
-        refuses(KeyboardInterrupt, "", double, 1.0, "a")
-    refuses(TypeError, "value must be a real number", double, "1", "a")
-    refuses(TypeError, "name must be a string", double, 1.0, 3)
-
-
-def test_a_hint_that_cannot_be_read_is_no_licence():
-    def takes(value: Any) -> None: ...
-
-    takes.__annotations__ = {"value": "NoSuchName"}
-    refuses(NameError, "NoSuchName", checked(takes), 3)
-
-
 def test_every_hint_of_the_library_is_read():
     """Inherited fields of dataclasses, too: in the module of the class that declares them."""
     found = 0

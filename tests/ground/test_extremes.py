@@ -2,17 +2,13 @@
 
 import math
 
-import numpy as np
 import pytest
 from conftest import refuses
 
 from fedclust_helpers import accounting as acc
-from fedclust_helpers.client_statistics import TOTAL
-from fedclust_helpers.federation import simulate
-from fedclust_helpers.mechanisms import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
+from fedclust_helpers.mechanisms import DiscreteLaplace, Gaussian, Laplace
 
 TINY_TO_HUGE = [1e-300, 1e-160, 1e-20, 1e-6, 0.0, 1.0, 100.0, 1e6, 1e160, 1e300]
-ROWS = [np.zeros((5, 2)), np.zeros((4, 2))]
 
 
 @pytest.mark.parametrize("mu", TINY_TO_HUGE)
@@ -53,30 +49,3 @@ def test_costs_are_numbers_at_any_budget_and_noise(filter_, epsilon, delta):
     for mechanism in (Gaussian(1.0, 5.0), Gaussian(1.0, 1e12), Laplace(1.0, 5.0)):
         cost = budget.cost(ledger.line([mechanism], name="x"))
         assert cost > 0 and not math.isnan(cost)
-
-
-WRONG = [
-    ({"mechanisms": Gaussian(2.0, 1.0)}, "^mechanisms must be a sequence"),
-    ({"mechanisms": ["noise"]}, "^mechanisms: that for 'total' must be a Mechanism"),
-    ({"statistic": "total"}, "^statistic must be a ClientStatistic"),
-    ({"round": "3"}, "^round must be an integer"),
-    ({"round": 1.5}, "^round must be an integer"),
-    ({"sampling": acc.Sampling("poisson", rate=0.5)}, "^sampling draws clients|no sampling"),
-]
-
-
-@pytest.mark.parametrize("trust", ["trusted", "ideal", "masked", "serverless"])
-def test_a_wrong_release_is_named_before_anything_happens(trust):
-    federation = simulate(ROWS, trust, seed=1)
-    sent = len(federation.transcript.messages)
-    noise = federation.gaussian(TOTAL, "total", multiplier=3.0, n_coordinates=2)
-    for wrong, message in WRONG:
-        call = {"statistic": TOTAL, "mechanisms": [noise], "round": 0} | wrong
-        refuses((TypeError, ValueError), message, federation.noisy_sum, **call)
-        assert not federation.ledger.releases and len(federation.transcript.messages) == sent
-
-
-def test_noise_that_leaves_its_integers_is_refused():
-    refuses(ValueError, "scale/grid", DiscreteGaussian, 1.0, 1e30, 1.0)
-    fine = DiscreteGaussian(1.0, 2.0**50)
-    refuses(ValueError, "with a seed", fine.sample, 3, rng=np.random.default_rng(0))

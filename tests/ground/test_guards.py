@@ -7,7 +7,6 @@ import pytest
 
 from fedclust_helpers import client_statistics as cs
 from fedclust_helpers import mechanisms as mech
-from fedclust_helpers import rr_cluster
 from fedclust_helpers.accounting import Budget, BudgetExceededError, PrivacyLedger
 from fedclust_helpers.federation import simulate
 from fedclust_helpers.secure_aggregation import RingOverflowError
@@ -106,19 +105,3 @@ def test_the_number_of_clusters_is_read_off_the_centres(k):
         else:
             with pytest.raises(ValueError, match="'sums' hides a sensitivity of"):
                 f.check_release(statistic, noise, **sent)
-
-
-def test_a_partition_is_not_released_under_add_remove_even_with_everyone():
-    """Without a cohort no sampling scheme refuses the ledger: RR-Cluster does so itself."""
-    rng = np.random.default_rng(5)
-    clients = [np.column_stack([rng.uniform(-1, 1, 6), rng.uniform(-1, 1, 6)]) for _ in range(8)]
-    training = rr_cluster.Training(rr_cluster.LinearRegression(1), cohort=8, clip=1.0)
-    options = {"n_clusters": 2, "n_rounds": 1, "sigma": 5.0, "delta": 1e-5}
-    for adjacency, fits in (("replace-one", True), ("add/remove", False)):
-        ledger = PrivacyLedger(unit="client", adjacency=adjacency)
-        f = simulate(clients, "trusted", seed=1, ledger=ledger)
-        if fits:
-            rr_cluster.plan(f, training, min_size=2, **options)
-        else:
-            with pytest.raises(ValueError, match="must keep a ledger for replace-one"):
-                rr_cluster.plan(f, training, min_size=2, **options)

@@ -82,19 +82,6 @@ def test_auc_is_equation_26(epsilons, height):
     assert metrics.auc_over_epsilon(x, y) == pytest.approx(expected, rel=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("epsilons", "values", "message"),
-    [
-        ([1.0], [1.0], "epsilons must be at least two"),
-        ([2.0, 1.0], [1.0, 1.0], "increasing order"),
-        ([0.0, 1.0], [1.0, 1.0], "positive"),
-        ([0.5, 1.0], [1.0], "values must have 2 entries"),
-    ],
-)
-def test_auc_refuses_wrong_arguments(epsilons, values, message):
-    refuses(ValueError, message, metrics.auc_over_epsilon, epsilons, values)
-
-
 def test_mean_ci_closed_form():
     # t quantile with one degree of freedom is tan(pi (level) / 2); standard error of (1, 3) is 1
     interval = metrics.mean_ci([1.0, 3.0], level=0.9)

@@ -21,7 +21,7 @@ from fedclust_helpers._state import CopyRefusedError
 from fedclust_helpers.accounting import Budget, BudgetExceededError, PrivacyLedger
 from fedclust_helpers.client_statistics import RELATIVE_SUMS_AND_COUNTS, SUMS_AND_COUNTS, TOTAL
 from fedclust_helpers.federation import PlanMismatchError, Randomness, planner, simulate
-from fedclust_helpers.mechanisms import DiscreteGaussian, Gaussian, NoNoise
+from fedclust_helpers.mechanisms import Gaussian, NoNoise
 from fedclust_helpers.secure_aggregation import PadBook
 
 TRUSTS = ("trusted", "ideal", "masked", "serverless")
@@ -165,22 +165,6 @@ def test_a_federation_is_fixed_once_it_is_made(trust):
     for array in mine:
         array[:] = 1e6  # the caller's arrays are not the federation's
     np.testing.assert_array_equal(federation.noisy_sum(TOTAL, (total,), round=0), before)
-
-
-@pytest.mark.parametrize("trust", TRUSTS)
-@pytest.mark.parametrize(
-    "given", [{"bound": 1e-7}, {"n_features": 1}, {"public": {"bound": 1e-7}}, {"n_clusters": 1}]
-)
-def test_numbers_behind_a_sensitivity_cannot_be_given_beside(trust, given):
-    federation = simulate([rows(), rows(seed=1)], trust, seed=1)
-    tiny = (DiscreteGaussian(1e-6, 1.0, 2.0**-30), DiscreteGaussian(1.0, 1.0, 2.0**-30))
-    with pytest.raises((TypeError, ValueError)):
-        federation.noisy_sum(SUMS_AND_COUNTS, tiny, round=0, centers=np.zeros((2, 2)), **given)
-    assert not federation.ledger.releases
-    for factory in (federation.gaussian, federation.laplace):
-        options = {"multiplier": 1.0} if factory == federation.gaussian else {"epsilon": 1.0}
-        with pytest.raises(TypeError):
-            factory(SUMS_AND_COUNTS, "sums", bound=1e-7, n_coordinates=1, **options)
 
 
 @pytest.mark.parametrize("trust", TRUSTS)

@@ -203,22 +203,6 @@ def bitstogram(epsilon, n_bits, run, **options):
     return fo.Bitstogram(values_of, epsilon, n_bits, rng=generator(run, n_bits), **options)
 
 
-@pytest.mark.parametrize(
-    ("n", "n_bits", "epsilon", "formula", "oracle"),
-    [
-        (10**5, 12, 1.0, 7083, 4373),
-        (10**6, 24, 4.0, 15185, 6629),
-    ],
-)
-def test_recovery_thresholds_of_the_notes(n, n_bits, epsilon, formula, oracle):
-    query = bitstogram(epsilon, n_bits, 0)
-    assert query.recovery_threshold(n) == pytest.approx(formula, abs=1)
-    confirm = 3.5 * query.response.debias * math.sqrt(n / 0.3)
-    assert confirm == pytest.approx(oracle, abs=1)
-    # few bits are easy to read: confirmation is then the limit
-    assert bitstogram(epsilon, 1, 0).recovery_threshold(n) == pytest.approx(oracle, abs=1)
-
-
 def test_bitstogram_without_noise_reads_every_bit():
     """At eps = 50 nothing is flipped: all distinct buckets decode to the values planted there."""
     n_bits = 63

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedclust_helpers.ldp_kmeans.grids import MAX_CELLS, MAX_DEPTH, NestedGrid
-from studies.ldp_kmeans.as_printed import grid_for_algorithm_1
 
 
 def some_grids(d):
@@ -160,26 +159,6 @@ def test_a_shifted_grid_covers_the_ball_and_its_shift_is_uniform():
         assert (grid.origin <= -2).all() and (grid.origin + grid.side > 2).all()
 
 
-# --- Algorithm 1 ----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("d", [1, 2, 4, 9])
-@pytest.mark.parametrize("alpha", [0.1, 0.5, 1.0, 3.0])
-@pytest.mark.parametrize("n_levels", [1, 3, 20])
-def test_the_grids_of_algorithm_1(d, alpha, n_levels):
-    """t_l = alpha 2^(l-L+1)/sqrt(d), l = 1..L, on a cube that covers [-1, 1]^d."""
-    grid, depths = grid_for_algorithm_1(d, alpha, n_levels)
-    assert len(depths) == n_levels and grid.side >= 2.0 and grid.shift is None
-    for level, depth in enumerate(depths, start=1):
-        t = alpha * 2.0 ** (level - n_levels + 1) / math.sqrt(d)
-        assert grid.cell_side(depth) == pytest.approx(t, rel=1e-14)
-        if depth > 0:  # aligned with t Z^d: 0 is a corner
-            assert grid.origin / t == pytest.approx(np.round(grid.origin / t), abs=1e-9)
-    assert depths == sorted(depths, reverse=True)
-    # not larger than it must be: half of it would not do, or it is one coarsest cell
-    assert grid.side < 4.0 or grid.side == pytest.approx(2 * alpha / math.sqrt(d))
-
-
 # --- wrong use ------------------------------------------------------------------------------------
 
 
@@ -187,8 +166,3 @@ def test_the_grids_of_algorithm_1(d, alpha, n_levels):
 def test_depths_that_would_fill_the_memory_are_refused(d, depth):
     with pytest.raises(ValueError, match=f"^depth must be smaller.*at most {MAX_CELLS}"):
         NestedGrid(d).all_cells(depth)
-
-
-def test_a_depth_is_refused_by_what_it_lists_not_by_what_it_could_list():
-    """Pruned by the ball, far more depth is possible than 2^(d depth) cells would allow."""
-    assert len(NestedGrid(2).all_cells(12, radius=0.01)) < 2000

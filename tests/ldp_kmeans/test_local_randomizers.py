@@ -25,7 +25,6 @@ from studies.ldp_kmeans import encodings
 
 DELTA = 1e-6
 EPSILONS = [1e-3, 0.1, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 50.0]
-NAN, INF = float("nan"), float("inf")
 
 
 def e_to(epsilon):
@@ -129,19 +128,6 @@ def test_every_value_is_left_with_the_same_number_of_words(k):
     )  # fmt: skip
     assert redrawn.tolist() == [(k - 1) // 2] * len(beyond)
     assert asked == ([len(beyond)] if beyond else [])
-
-
-def test_a_redraw_may_be_redrawn():
-    """Words at the top are drawn again until they lie below the largest multiple of k."""
-    k, top = 3 * 2**61, 2**64 - 1
-    queue = [top, top - 1, 5]
-    words = np.full(1, top, dtype=np.uint64)
-    out = lr.words_modulo(words, k, lambda w: np.array([queue.pop(0)], dtype=np.uint64))
-    assert out.tolist() == [5] and queue == [] and words[0] == top  # the input is not changed
-    # of any shape, and only the words that must be
-    table = np.array([[7, top], [top, 8]], dtype=np.uint64)
-    out = lr.words_modulo(table, k, lambda w: np.arange(len(w), dtype=np.uint64))
-    assert out.tolist() == [[7, 0], [1, 8]] and table[0, 1] == top
 
 
 @pytest.mark.parametrize("k", [2, 3, 20, 11_000, 2**40 + 1, 3_700_000_000_000_000_000, 2**62])

@@ -42,18 +42,6 @@ def test_the_closed_form_against_geometry(t):
         assert bounds.collision_probability(u, t) == pytest.approx(expected, abs=1e-6)
 
 
-def test_one_in_so_many_grids_catches_a_point():
-    """Notes section 3.2: 1/fraction = 2, 5.1, 15, 52, 793, 1.6e4, 1.3e7 (1.26e7)."""
-    rows = {1: 2, 2: 5.1, 3: 15, 4: 52, 6: 793, 8: 1.6e4, 12: 1.26e7}
-    for t, expected in rows.items():
-        assert 1 / lsh.ball_fraction(t) == pytest.approx(expected, rel=0.03)
-    # notes: about 52 * 7 = 363 grids for 1e5 points; ln(n/beta) at beta = 0.01 is 16
-    assert lsh.grids_needed(4, 1, 0.001) == pytest.approx(52 * math.log(1000), rel=0.02)
-    assert lsh.grids_needed(3, 10**6, 0.01) == math.ceil(
-        math.log(10**8) / -math.log1p(-lsh.ball_fraction(3))
-    )
-
-
 # --- the hash -------------------------------------------------------------------------------------
 
 
@@ -96,13 +84,3 @@ def test_the_matrix_keeps_lengths_and_the_scale_counts_as_one():
     one = lsh.BallCarvingHash(4, rng=generator(7), t=2, scale=1.0)
     four = lsh.BallCarvingHash(4, rng=generator(7), t=2, scale=4.0)  # a power of two: exact
     assert np.array_equal(one(points), four(4 * points))
-
-
-def test_different_balls_have_different_keys():
-    """The key mixes grid and ball: 1e5 of them without a collision (chance 3e-10), none is 0."""
-    hashed = lsh.BallCarvingHash(2, rng=generator(11), t=2)
-    side = np.arange(-50, 50)
-    balls = np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2)
-    keys = np.concatenate([hashed._key(u, balls) for u in range(10)])
-    assert len(np.unique(keys)) == len(keys) == 100_000
-    assert (keys != 0).all()

@@ -221,15 +221,6 @@ def test_theorem_4_2_for_pure_identifiers_alone(epsilon):
     assert found == pytest.approx(max(best, 0.0), rel=1e-8)
 
 
-def test_mixed_rounds():
-    run = dict(delta=DELTA, n_rounds=50, **PEOPLE)
-    alone = mixed_epsilon(3.0, 0.0, amplified=True, **run)
-    assert alone == certified_epsilon(3.0, accountant="paper_tight", **run)
-    amplified = mixed_epsilon(3.0, 0.5, amplified=True, n_clusters=4, **run)
-    assert alone < amplified < mixed_epsilon(3.0, 0.5, amplified=True, **run)
-    assert mixed_epsilon(3.0, 0.5, n_clusters=4, **run) > 5 * amplified  # as if all took part
-
-
 @pytest.mark.parametrize("amplified", [True, False])
 def test_calibrated_identifiers_use_up_the_budget(amplified):
     run = dict(n_rounds=50, n_clusters=4, amplified=amplified, **PEOPLE)

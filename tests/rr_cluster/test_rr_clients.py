@@ -10,7 +10,6 @@ from threadpoolctl import threadpool_limits
 
 from fedclust_helpers import client_statistics as cs
 from fedclust_helpers.client_statistics.clipping import clip_clients
-from fedclust_helpers.client_statistics.models import batch_of
 from fedclust_helpers.rr_cluster.models import LinearRegression, OneHiddenLayer, SoftmaxRegression
 
 STATISTICS = {
@@ -149,17 +148,6 @@ def test_choices_do_not_depend_on_the_number_of_threads(statistic, n, p):
         else:
             chosen.append(rows[:, :3].argmax(axis=1))
     assert np.array_equal(*chosen)
-
-
-def test_losses_in_a_fixed_order_are_the_losses(rng):
-    for name, make in MODELS.items():
-        model = make(5)
-        models = model.initial(3, rng=rng)
-        points, offsets, labels = examples(name, [7] * 4, 5, rng=rng)
-        batch = batch_of(points, offsets, labels)
-        assert np.allclose(
-            model.losses_in_order(models, batch), model.losses(models, batch), rtol=1e-12
-        )
 
 
 def test_equal_losses_go_to_the_lowest_number(rng):

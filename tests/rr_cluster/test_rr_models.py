@@ -69,18 +69,8 @@ def test_losses_are_those_of_each_client_under_each_model(model, batch, rng, mon
         for i in range(M)
     ]
     for chunk in (10**9, 1):
-        monkeypatch.setattr("fedclust_helpers.rr_cluster.models.CHUNK", chunk)
+        monkeypatch.setattr("fedclust_helpers.rr_cluster.dense.CHUNK", chunk)
         assert np.allclose(model.losses(models, batch), expected, rtol=1e-12)
-
-
-def test_accuracy_counts_right_labels(rng):
-    points, offsets, labels = examples(rng)
-    batch = batch_of(points, offsets, labels)
-    for name in ("softmax", "hidden"):
-        model = MODELS[name]
-        models = model.initial(M, rng=rng)
-        guesses = model.outputs(models, batch).argmax(axis=2)
-        assert np.array_equal(model.accuracy(models, batch), (guesses == batch.labels).mean(axis=1))
 
 
 # --- training -------------------------------------------------------------------------------------
@@ -163,40 +153,6 @@ def test_linear_models_add_up_as_parameters(rng):
         assert np.allclose(
             model.accuracy(trained, batch, offset=offset), model.accuracy(trained + common, batch)
         )
-
-
-def test_a_hidden_layer_trains_under_a_fixed_offset(rng):
-    model, batch = MODELS["hidden"], batch_of(*examples(rng))
-    offset = rng.normal(size=(M, N, C))
-    starts = model.initial(M, rng=rng)
-    with_gram = batch._replace(gram=gram(batch))
-    trained = model.train(starts, batch, offset=offset, **STEPS)
-    assert np.allclose(model.train(starts, with_gram, offset=offset, **STEPS), trained, atol=1e-12)
-
-    def own_losses(models):
-        return np.diag(model.losses(models, batch, offset=offset))
-
-    assert (own_losses(trained) < own_losses(starts)).all()
-
-
-# --- shapes -------------------------------------------------------------------------
-
-
-def test_sizes_and_shared_parameters(rng):
-    assert SoftmaxRegression(196, 10).n_parameters == 1970
-    assert OneHiddenLayer(196, 32, 10).n_parameters == 6634
-    assert LinearRegression(1).n_parameters == 2
-    assert SoftmaxRegression(3, 2).shared == slice(0, 6)
-    assert OneHiddenLayer(3, 4, 2).shared == slice(0, 16)
-    assert LinearRegression(3).shared == slice(0, 3)
-    points, offsets, _ = examples(rng, regression=True)
-    batch = batch_of(points, offsets)
-    assert batch.labels is None and np.array_equal(batch.targets.ravel(), points[:, -1])
-    # standard deviations of initial models as stated; false alarm below 1e-6
-    scales = ("softmax", 0.1, C), ("linear", 1.0, 1), ("hidden", np.sqrt(2 / P), 6)
-    for name, scale, width in scales:
-        drawn = MODELS[name].initial(4000, rng=rng)
-        assert abs(drawn[:, : P * width].std() / scale - 1) < 0.03
 
 
 # --- the Gram matrices that clients keep ----------------------------------------------------------

@@ -17,7 +17,6 @@ from studies import __main__ as command
 from studies import page
 from studies.bench import grading
 from studies.bench.grading import Cells, Claim
-from studies.feddp_kmeans import reading
 
 pytestmark = pytest.mark.slow
 
@@ -249,21 +248,6 @@ def test_markdown_keeps_bars_links_and_who_says_so() -> None:
     assert text.startswith('| <a id="X1"></a>X1 |') and r"(code) \|x\| <= 1" in text
     assert "1: “at most 1” (neighbours: any)" in text
     assert "2. Wrong, see [F8](#F8). | **refuted** (misprint) |" in text
-
-
-def test_a_row_names_its_check_and_its_tables() -> None:
-    row = dict.fromkeys(grading.COLUMNS, "") | {"id": "X1", "found": "2", "tables": "a b"}
-    checks = {"X1": reading.starts}
-    text = grading.to_markdown(pd.DataFrame([row]), checks=checks).splitlines()[-1]
-    path = "../../studies/feddp_kmeans/reading.py"
-    assert f"2. Check: [reading.starts]({path}) on [a](a.csv), [b](b.csv). |" in text
-    assert (RESULTS / path).is_file()
-
-
-def test_bounds_that_say_nothing_are_loose() -> None:
-    assert grading.bounded([(0.1, 0.2), (0.5, 3.0)]) is True
-    assert grading.bounded([(0.1, 1.2), (0.5, 3.0)]) == "in shape"
-    assert grading.bounded([(0.1, 1.2), (0.5, 0.4)]) is False
 
 
 @pytest.mark.parametrize(

@@ -246,37 +246,7 @@ def test_algorithm_5_is_refused_as_a_whole():
         assert not fed.ledger.releases
 
 
-# --- bounds ---------------------------------------------------------------------------------------
-
-
 # --- wrong arguments, before anything is released -------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "call, message",
-    [
-        (lambda f: simplify(f, epsilon=0.0), "epsilon"),
-        (lambda f: simplify(f, min_weight=1.5), "min_weight"),
-        (lambda f: simplify(f, n_rounds=-1), "n_rounds"),
-        (lambda f: simplify(f, threshold="half"), "threshold"),
-        (lambda f: simplify(f, at_least=101), "at_least"),
-        (lambda f: simplify(f, basis=np.eye(4)), "basis must have 5 rows"),
-        (lambda f: reduced(f, server=SERVER[:, :3]), "5 columns"),
-        (lambda f: reduced(f, sigma=0.0), "sigma"),
-        (lambda f: theory(f, SERVER[:3]), "at least n_clusters=4"),
-        (lambda f: theory(f, n_rounds=-1), "n_rounds"),
-        (lambda f: theory(f, n_rounds=10**12), "n_rounds"),
-        (lambda f: theory(f, move=lambda r: f), "sigma must be given"),
-        (lambda f: theory(f, move=3, sigma=1.0), "move"),
-        (lambda f: theory(f, epsilon=math.inf), "epsilon"),
-        (lambda f: theory(f, min_weight=0.0), "min_weight"),
-        (lambda f: theory(f, n_simplify=10**12), "n_simplify"),
-        (lambda f: theory(f, server=None), "server_points"),
-    ],
-)
-def test_wrong_arguments_of_the_theory(call, message):
-    fed = federation()
-    refused(fed, lambda: call(fed), (ValueError, TypeError), message)
 
 
 def test_the_theory_speaks_of_one_point_and_of_a_server_that_sees():
@@ -289,13 +259,3 @@ def test_the_theory_speaks_of_one_point_and_of_a_server_that_sees():
     ):
         refused(fed, lambda c=call: c(fed), acc.LedgerMismatchError, "one point")
         refused(masked, lambda c=call: c(masked), TrustModelError, "server sees the noised sums")
-
-
-@pytest.mark.parametrize("bound", [6.0, 2000.0])
-def test_the_theory_in_secure_mode(bound):
-    """Discrete noise on grids that follow the sensitivity; the budget holds by the ledger."""
-    fed = federation(mode="secure", bound=bound)
-    result = theory(fed, n_rounds=1, n_simplify=2)
-    assert np.isfinite(result.centers).all()
-    assert 0 < fed.ledger.epsilon(DELTA) <= 8.0
-    assert all(m.grid is not None for r in fed.ledger.releases for m in r.mechanisms)

@@ -121,26 +121,6 @@ def test_missing_components_leave_the_server_and_nothing_else():
     assert len(none.server_points) == 100 and not none.in_distribution.any()
 
 
-def test_mixture_weights_side_and_radius():
-    weights = np.arange(1.0, 5.0)
-    weights.flags.writeable = False
-    data = mixture(n_clusters=4, n_clients=200, weights=weights, side=3.0, rng=rng(1))
-    expected = 10_000 * weights / 10
-    counts = np.bincount(data.labels, minlength=4)
-    assert ((counts - expected) ** 2 / expected).sum() < chi2.isf(1e-6, 3)  # false alarm 1e-6
-    assert 2.5 < data.true_centers.max() <= 3.0
-    # about 0.1 % of rows exceed the radius, whatever the parameters; the means are shared, so the
-    # share varies between draws and is averaged over 40 of them
-    for options in ({}, {"side": 3.0}, {"variance": 0.1}, {"n_features": 10}):
-        longer = [
-            np.linalg.norm(sample.points, axis=1) > sample.radius
-            for sample in (mixture(**options, rng=rng(seed)) for seed in range(40))
-        ]
-        assert np.mean(longer) < 0.01
-        near = mixture(**options, rng=rng())
-        assert np.linalg.norm(near.points, axis=1).max() > 0.8 * near.radius
-
-
 # ---- images ------------------------------------------------------------------------------------
 
 
@@ -249,74 +229,6 @@ def test_census_federation_takes_the_server_rows_out_of_the_clients():
     )
 
 
-def test_census_server_gets_the_other_classes_of_workers():
-    need("acsincome")
-    others = 10_785 - 275
-    make = partial(paper_data.make_acsincome_federation, "federal", states=["ne"])
-    data = make(server_out=others, rng=rng())
-    everything = paper_data.load_acsincome("ne").points
-    # all rows of the file, each once: the clients' and the server's two parts
-    totals = data.points.sum(axis=0) + data.server_points.sum(axis=0)
-    np.testing.assert_array_equal(totals, everything.sum(axis=0))
-    assert data.n_points + len(data.server_points) == len(everything)
-    federal = paper_data.load_acsincome("ne", employment="federal").points.sum(axis=0)
-    outside = data.server_points[~data.in_distribution].sum(axis=0)
-    np.testing.assert_array_equal(outside, everything.sum(axis=0) - federal)
-    refuses(ValueError, f"server_out must be <= {others}", make, server_out=others + 1, rng=rng())
-
-
-def test_census_pseudo_clients_are_equal_parts_of_a_state():
-    need("acsincome")
-    make = partial(paper_data.make_acsincome_federation, "self_employed")
-    data = make(clients_per_state=7, rng=rng())
-    sizes = np.diff(data.offsets)
-    assert data.n_clients == 14 and sizes.sum() == 2162 + 887 - 20
-    assert np.ptp(sizes[:7]) <= 1 and np.ptp(sizes[7:]) <= 1
-    few = make(clients_per_state=7, rows_per_client=50, rng=rng())
-    assert few.n_clients == 14 and (np.diff(few.offsets) == 50).all()
-    alone = make(states=["ne"], rng=rng())
-    assert alone.n_clients == 1 and alone.n_points == 887 - 20
-    with pytest.raises(ValueError, match="clients_per_state times rows_per_client must be <= "):
-        make(clients_per_state=7, rows_per_client=200, rng=rng())
-
-
-CENSUS = partial(paper_data.make_acsincome_federation, "federal")
-IMAGE = paper_data.make_image_federation
-WRONG = [
-    (mixture, {"missing": 11}, "missing must be >= 0 and <= 10"),
-    (mixture, {"weights": [1.0] * 9}, "weights must be 10 finite numbers > 0"),
-    (mixture, {"weights": [0.0] + [1.0] * 9}, "weights must be 10 finite numbers > 0"),
-    (mixture, {"server_per_cluster": 0, "n_uniform": 0}, "must leave the server a point"),
-    (mixture, {"missing": 10, "n_uniform": 0}, "must leave the server a point"),
-    (IMAGE, {"block": 428}, "block must be >= 1 and <= 427"),
-    (IMAGE, {"n_clients": 321}, "n_clients must be >= 1 and <= 320"),
-    (IMAGE, {"server_in": 0, "server_out": 0}, "must leave the server a point"),
-    (IMAGE, {"server_in": 68096}, "server_in must leave every client at least one row"),
-    (CENSUS, {"states": []}, "states must be a sequence of different"),
-    (CENSUS, {"states": ["co", "co"]}, "states must be a sequence of different"),
-    (CENSUS, {"states": ["dc"]}, "each of states must be one of al, ak"),
-    (CENSUS, {"states": ["ca"]}, "sha256 must be given for state 'ca'.*csv_pca.zip"),
-    (CENSUS, {"server_rows": "all"}, "server_rows must be one of"),
-    (CENSUS, {"server_in": 0, "server_out": 0}, "must leave the server a point"),
-]
-
-
-@pytest.mark.parametrize(("make", "options", "message"), WRONG)
-def test_what_does_not_fit_together_is_refused(make, options, message):
-    refuses(ValueError, message, make, **options, rng=rng())
-
-
-def test_census_refuses_classes_and_rows_that_there_are_not():
-    make = paper_data.make_acsincome_federation
-    classes = "employment must be one of not_for_profit, federal, self_employed"
-    refuses(ValueError, classes, make, "army", rng=rng())
-    need("acsincome")
-    refuses(
-        ValueError, "employment must be one", paper_data.load_acsincome, "co", employment="army"
-    )
-    refuses(ValueError, "server_in must be <= 1445", make, "federal", server_in=1446, rng=rng())
-
-
 @pytest.fixture
 def official(monkeypatch, tmp_path):
     """A made-up official file of Delaware in the data folder; returns its sha256."""
@@ -356,33 +268,6 @@ def test_official_file_needs_a_pinned_hash_and_is_filtered(official, monkeypatch
     assert federation.n_points == 1 and len(federation.server_points) == 2
 
 
-def test_official_file_is_downloaded_with_its_pin(monkeypatch, tmp_path):
-    calls = []
-
-    def refuse(url, **options):
-        calls.append((url, options["known_hash"], options["fname"]))
-        raise ConnectionError
-
-    monkeypatch.delenv("FEDCLUST_DATA_DIR", raising=False)
-    monkeypatch.setattr(_files, "cache_folder", lambda: tmp_path)
-    monkeypatch.setattr(_files.pooch, "retrieve", refuse)
-    with pytest.raises(datasets.DatasetUnavailableError, match="csv_pca.zip"):
-        paper_data.load_acsincome("ca", sha256="ab" * 32)
-    url = "https://www2.census.gov/programs-surveys/acs/data/pums/2018/1-Year/csv_pca.zip"
-    assert calls == [(url, "sha256:" + "ab" * 32, "acs_pums/csv_pca.zip")]
-
-
-def test_official_archive_must_hold_one_table(monkeypatch, tmp_path):
-    (tmp_path / "acs_pums").mkdir()
-    path = tmp_path / "acs_pums" / "csv_pde.zip"
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("readme.txt", "no table")
-    monkeypatch.setenv("FEDCLUST_DATA_DIR", str(tmp_path))
-    pin = hashlib.sha256(path.read_bytes()).hexdigest()
-    with pytest.raises(ValueError, match="must hold exactly one csv file, got 0"):
-        paper_data.load_acsincome("de", sha256=pin)
-
-
 OF_FILES = {"acsincome": MAKERS["acsincome"], "tinyshakespeare": paper_data.make_shakespeare_roles}
 
 
@@ -411,6 +296,3 @@ def test_tinyshakespeare_has_its_speeches_and_speakers():
     assert len(speeches) - first == 1176 and speeches[first][1] == "I'll pheeze you, in faith."
     assert {"PROSPERO", "KATHARINA"} <= {who for who, _ in speeches[first:]}
     assert not {"PROSPERO", "KATHARINA", "SLY"} & {who for who, _ in speeches[:first]}
-
-
-# ---- constants ---------------------------------------------------------------------------------

@@ -133,19 +133,6 @@ def test_cifar10_batches_are_in_order_and_colours_last(monkeypatch, tmp_path):
         IMAGE_SOURCES["cifar10"].read("data_batch_1")
 
 
-def test_cifar100_has_the_fine_labels(monkeypatch, tmp_path):
-    train, held = cifar_rows(1, 5, 2), cifar_rows(2, 4, 2)
-    train[:, 1] += 90  # fine labels go up to 99
-    folder = "cifar-100-binary"
-    members = {f"{folder}/train.bin": train.tobytes(), f"{folder}/test.bin": held.tobytes()}
-    serve(monkeypatch, tmp_path, "cifar100/cifar-100-binary.tar.gz", cifar_file(members))
-    images, labels = IMAGE_SOURCES["cifar100"].read("train")
-    assert IMAGE_SOURCES["cifar100"].n_classes == 100
-    np.testing.assert_array_equal(labels, train[:, 1])
-    np.testing.assert_array_equal(images.reshape(-1, 1024, 3)[:, :, 1], train[:, 1026:2050])
-    np.testing.assert_array_equal(IMAGE_SOURCES["cifar100"].read("test")[1], held[:, 1])
-
-
 def test_federation_of_colour_images_from_a_made_file(monkeypatch, tmp_path):
     rows = {"train": cifar_rows(1, 30, 2), "test": cifar_rows(2, 12, 2)}
     members = {f"cifar-100-binary/{split}.bin": r.tobytes() for split, r in rows.items()}
@@ -274,29 +261,6 @@ def test_pooling_is_the_mean_over_blocks(shape, pool):
     assert found.shape == (5, side, side, *shape[2:])
 
 
-def test_fashion_federation_is_the_setting_of_the_paper():
-    need("fashion_mnist")
-    balanced = paper_data.make_rotated_images(rng=rng())
-    assert balanced.train_points.shape == (60_000, 196)
-    assert balanced.test_points.shape == (10_000, 196)
-    np.testing.assert_array_equal(np.bincount(balanced.groups), [250] * 4)
-    uneven = paper_data.make_rotated_images(rotations=(0, 90, 180), weights=(2, 1, 1), rng=rng())
-    np.testing.assert_array_equal(np.bincount(uneven.groups), [500, 250, 250])
-    for split, n in (("train", 6000), ("test", 1000)):
-        # all 70,000 images: every class, and all the ink, is there
-        np.testing.assert_array_equal(np.bincount(balanced.clients(split)[2]), n)
-        ink = datasets.load_fashion_mnist(split).points.mean() / 255 - 0.286
-        assert balanced.clients(split)[0].mean() == pytest.approx(ink, abs=1e-12)
-    # the first client is not turned: shoes have their soles at the bottom, bags are full; a turn by
-    # 180 degrees swaps the rows of the mean image
-    mean = [balanced.train_points[balanced.groups.repeat(60) == g].mean(axis=0) for g in (0, 2)]
-    np.testing.assert_allclose(mean[0], mean[1][::-1], atol=0.02)
-    assert np.abs(mean[0] - mean[1]).max() > 0.1
-
-
-# ---- Dirichlet ---------------------------------------------------------------------------------
-
-
 # ---- Shakespeare -------------------------------------------------------------------------------
 
 
@@ -371,27 +335,6 @@ def test_roles_are_chosen_by_length_and_number(made_speeches):
             paper_data.make_shakespeare_roles(**options | change, rng=rng())
 
 
-def test_real_roles_are_those_of_the_file():
-    need("tinyshakespeare")
-    data = paper_data.make_shakespeare_roles(n_train=50, n_test=10, rng=rng())
-    assert data.n_clients == 141
-    more = paper_data.make_shakespeare_roles(
-        200, min_characters=200, n_train=50, n_test=10, rng=rng()
-    )
-    assert more.n_clients == 200
-    text = {}
-    for role, speech in paper_data.load_tinyshakespeare():
-        if speech:
-            text[role] = text.get(role, "") + speech + "\n"
-    long = [text[role] for role in sorted(text) if len(text[role]) >= 1000]
-    for client in (0, 70, 140):
-        for row in range(50 * client, 50 * client + 50):
-            read = decoded(data.train_points[row]) + decoded(data.train_labels[[row]])
-            assert read.lstrip("_") in long[client]
-    characters = {c for speech in text.values() for c in speech}
-    assert characters == set(paper_data.ALPHABET)
-
-
 # ---- lines -------------------------------------------------------------------------------------
 
 
@@ -406,16 +349,6 @@ def test_lines_have_the_law_of_the_appendix():
         # false alarm 1e-6 each
         assert kstest((points[:, 0] + 1) / 2, "uniform").pvalue > 1e-6
         assert kstest((points[:, 1] - a * points[:, 0] - b) / 1.5, "norm").pvalue > 1e-6
-
-
-def test_lines_without_noise_are_exact():
-    lines = [[2.0, -1.0], [0.0, 0.5], [-4.0, 0.25]]
-    data = paper_data.make_lines(7, n_train=3, n_test=1, lines=lines, noise=0, rng=rng())
-    np.testing.assert_array_equal(data.groups, [0, 0, 0, 1, 1, 2, 2])
-    a, b = np.array(lines)[np.repeat(data.groups, 3)].T
-    np.testing.assert_array_equal(data.train_points[:, 1], a * data.train_points[:, 0] + b)
-    assert data.bound == 4.25
-    assert paper_data.make_lines(2, lines=[[0.1, 0.1]], noise=0, rng=rng()).bound == 1.0
 
 
 # ---- wrong arguments ---------------------------------------------------------------------------

@@ -28,7 +28,6 @@ from studies.rr_cluster.sensitivity import (
     released_world,
     removal_shift,
     replacement_shift,
-    search_removal,
     search_replacement,
     w_infinity,
 )
@@ -305,27 +304,3 @@ def test_sums_only_under_replace_one(k, n):
         claimed = blocks_sensitivity("replace-one", clip=1.0, count_weight=weight)
         worst = max(s + c * weight**2 for s, c in found.pairs)
         assert worst == pytest.approx(claimed**2, rel=1e-12)
-
-
-# --- wrong use ------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("call", "match"),
-    [
-        (lambda: Instance((0, 1), (1,), 2, 1), "same length"),
-        (lambda: Instance((0, 2), (1, 1), 2, 1), "n_clusters=2"),
-        (lambda: Instance((0, 1), (1, 2), 2, 1), "updates"),
-        (lambda: Instance((0, 1), (1, 1), 2, -1), "min_size"),
-        (lambda: TWO_CLUSTERS.without(5), "client"),
-        (lambda: rebalanced_sums(TWO_CLUSTERS, rule="fair"), "rule"),
-        (lambda: rebalanced_sums(Instance((0, 1), (1, 1), 2, 2)), "donors"),
-        (lambda: w_infinity({(0,): Fraction(1, 2)}, {(0,): Fraction(1)}), "probability"),
-        (lambda: search_removal(3, 3), "max_clients"),
-        (lambda: search_removal(5, 30), "max_clients must be smaller"),
-        (lambda: search_replacement(10**6, 10**7), "max_clients must be smaller"),
-        (lambda: rebalanced_partitions(flip_of(50), rule="literal"), "instance must be smaller"),
-    ],
-)
-def test_wrong_arguments(call, match):
-    refuses(ValueError, match, call)

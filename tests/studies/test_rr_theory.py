@@ -7,25 +7,17 @@ import math
 
 import numpy as np
 import pytest
-from conftest import refuses
 from scipy.integrate import quad
 from scipy.stats import binomtest, norm
 
 from fedclust_helpers.accounting import gaussian_sigma_analytic, gdp_epsilon
 from studies.rr_cluster.theory import (
     argmax_accuracy,
-    contraction,
-    equation_18,
     expected_moved,
     exponential_accuracy,
-    identifier_term,
     krr_accuracy,
-    largest_informative_sigma,
     rebalancing_error,
-    rebalancing_term,
-    selection_term,
     sigma_for_accuracy,
-    table_4,
 )
 
 pytestmark = pytest.mark.slow
@@ -46,11 +38,6 @@ def test_quadrature_against_an_adaptive_one(k, sigma):
     assert argmax_accuracy(sigma, k) == pytest.approx(exact, abs=2e-9)
     if k == 2:
         assert exact == pytest.approx(norm.cdf(1 / (sigma * math.sqrt(2))), abs=1e-11)
-
-
-def test_argmax_accuracy_at_its_ends():
-    assert argmax_accuracy(0.0, 4) == 1.0
-    assert argmax_accuracy(math.inf, 4) == pytest.approx(0.25, abs=1e-9)
 
 
 @pytest.mark.parametrize("sigma", [0.5, 2.15])
@@ -101,17 +88,6 @@ def test_expected_moved_against_simulation_and_by_hand():
     assert expected_moved(100, probabilities, 12) == pytest.approx(moved.mean(), abs=half)
 
 
-# --- Lemma 4.8 ------------------------------------------------------------------------------------
-
-
-# --- Theorem 4.10 ---------------------------------------------------------------------------------
-
-ONE_MODEL = dict(
-    gamma=1.0, strong_convexity=0.01, smoothness=1.0, tau=0.0, delta_c=0.1, n_clients=100,
-    n_clusters=1, min_size=100,
-)  # fmt: skip
-
-
 # --- R15: bias and variance in B ------------------------------------------------------------------
 
 SIZES = (0, 10, 15, 20, 30, 40, 50)
@@ -142,30 +118,3 @@ def test_rebalancing_error_without_rebalancing_has_the_variance_of_the_noise():
     assert point.moved == 0
     half = norm.isf(FALSE_ALARM / 2) * math.sqrt(2 / (20 * 300)) * expected
     assert point.mse == pytest.approx(expected, abs=half)
-
-
-# --- Table 4 --------------------------------------------------------------------------------------
-
-
-# --- wrong use ------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("call", "name"),
-    [
-        (lambda: argmax_accuracy(-1.0, 4), "sigma"),
-        (lambda: argmax_accuracy(1.0, 0), "n_clusters"),
-        (lambda: sigma_for_accuracy(1.2, 4), "accuracy"),
-        (lambda: expected_moved(10, [0.5, 0.4], 1), "probabilities"),
-        (lambda: selection_term(1.0, 0.5, 1.0, 1.0, 2), "beta"),
-        (lambda: identifier_term(1.0, 4, form="fraction"), "form"),
-        (lambda: rebalancing_term(1.0, 100, 4, 25), "min_size"),
-        (lambda: equation_18(400, 4, 100), "min_size"),
-        (lambda: contraction(**(ONE_MODEL | {"form": "loose"})), "form"),
-        (lambda: largest_informative_sigma(4, 1.5), "delta_c"),
-        (lambda: rebalancing_error(1.0, 51, rng=np.random.default_rng(0)), "min_size"),
-        (lambda: table_4(share=0.0), "share"),
-    ],
-)  # fmt: skip
-def test_wrong_arguments(call, name):
-    refuses(ValueError, name, call)

@@ -11,12 +11,8 @@ from conftest import refuses
 from conftest import seeded as rng
 
 from fedclust_helpers.client_statistics.models import (
-    ADDITIVE_UPDATES,
-    CLIENT_UPDATES,
     Batch,
-    batch_of,
 )
-from studies import paper_data
 from studies.rr_cluster.torch_models import CharLSTM, SmallCNN
 
 M, N, CLASSES = 5, 6, 4
@@ -231,76 +227,6 @@ def test_shared_parameters_are_all_but_the_output_layer(name, torch):
     np.testing.assert_array_equal(
         model.outputs(models, batch), np.broadcast_to(np.arange(4.0), (M, N, CLASSES))
     )
-
-
-@pytest.mark.parametrize("name", MAKE)
-def test_initial_models_follow_their_law_and_the_generator(name, torch):
-    model = MAKE[name]()
-    models = model.initial(2000, rng=rng(4))
-    assert models.shape == (2000, model.n_parameters)
-    np.testing.assert_array_equal(models, model.initial(2000, rng=rng(4)))
-    spreads = {
-        # He: filters of 3 x 3 on 2 and 3 channels, 20 inputs of the output layer
-        "cnn": [np.sqrt(2 / 18), 0, np.sqrt(2 / 27), 0, np.sqrt(2 / 20), 0],
-        "lstm": [1, np.sqrt(1 / 3), np.sqrt(1 / 6), 0, np.sqrt(1 / 6), 0],
-    }[name]
-    edges = np.cumsum(model._sizes)[:-1]
-    for i, (part, spread) in enumerate(zip(np.split(models, edges, axis=1), spreads, strict=True)):
-        if spread:  # at least 24000 numbers: 6 standard errors are below 3 %
-            assert part.std() == pytest.approx(spread, rel=0.03)
-            assert abs(part.mean()) < 0.05 * spread
-        elif name == "lstm" and i == 3:  # the forget gate is the second of four
-            np.testing.assert_array_equal(
-                part, np.repeat([[0, 1, 0, 0]], 6, axis=1).repeat(2000, 0)
-            )
-        else:
-            assert not part.any()
-    state = torch.get_rng_state()
-    model.train(models[:M], batch_for(name), n_steps=1, learning_rate=0.1)
-    assert torch.equal(state, torch.get_rng_state())  # nothing is drawn from the global generator
-
-
-@pytest.mark.parametrize("clusterer", ["ifca", "fedcam"])
-def test_models_serve_as_statistic_of_a_federation(clusterer, torch):
-    data = paper_data.make_rotated_digits(8, n_train=6, n_test=2, rng=rng())
-    points, offsets, labels = data.clients()
-    model = SmallCNN(8, 10, n_filters=(2, 3))
-    models = model.initial(3, rng=rng(1))
-    statistic, extra = CLIENT_UPDATES, {}
-    if clusterer == "fedcam":
-        statistic, extra = ADDITIVE_UPDATES, {"common": model.initial(1, rng=rng(2))[0]}
-    identifiers, updates = statistic.compute(
-        points, offsets, labels=labels, model=model, models=models, clip=0.05, n_steps=2,
-        learning_rate=0.2, **extra,
-    )  # fmt: skip
-    np.testing.assert_array_equal(identifiers.sum(axis=1), 1)
-    assert updates.shape == (8, model.n_parameters * (2 if clusterer == "fedcam" else 1))
-    norms = np.linalg.norm(updates, axis=1)
-    assert norms.max() <= 0.05 and norms.min() > 0
-    if clusterer == "ifca":
-        losses = model.losses(models, batch_of(points, offsets, labels))
-        np.testing.assert_array_equal(identifiers.argmax(axis=1), losses.argmin(axis=1))
-
-
-def test_what_does_not_fit_together_is_refused(torch):
-    model, batch = cnn(), batch_for("cnn")
-    models = models_for(model, M)
-    narrow, wide = batch._replace(features=batch.features[..., :64]), np.full((M, N, 7), 4.0)
-    codes = batch_for("lstm")._replace(features=wide)
-    cases = [
-        (lambda: SmallCNN(3, 10), "side must be >= 4"),
-        (lambda: SmallCNN(8, 10, n_filters=(8,)), "n_filters must be two numbers"),
-        (lambda: SmallCNN(8, 10, dtype="float16"), "dtype must be one of float32, float64"),
-        (lambda: model.losses(models[:, 1:], batch), r"models must have shape \(k, "),
-        (lambda: model.losses(models, narrow), "batch must have 128 features, got 64"),
-        (lambda: model.losses(models, batch._replace(labels=batch.labels + 1)), "labels must be"),
-        (lambda: model.losses(models, batch._replace(labels=None)), "batch must hold labels"),
-        (lambda: model.losses(models, batch, offset=np.zeros((M, N, 1))), "offset must have shape"),
-        (lambda: lstm().losses(models_for(lstm(), 2), codes), "codes of characters below 4"),
-    ]
-    for call, message in cases:
-        refuses(ValueError, message, call)
-    refuses(RuntimeError, "abacus", SmallCNN, 8, 10, device="abacus")
 
 
 @pytest.mark.parametrize("make", [lambda: SmallCNN(8, 10), lambda: CharLSTM(66)])

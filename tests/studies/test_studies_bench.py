@@ -29,7 +29,6 @@ from studies.bench.cell import (
     melted,
     seed_of,
     sorted_by,
-    summary,
 )
 from studies.bench.rows import remake, spread
 
@@ -91,14 +90,6 @@ def test_an_interrupted_run_is_resumed_and_a_torn_line_is_measured_again(begun, 
     path.write_bytes(path.read_bytes()[: -torn or None])
     made, seen = finished(path)
     assert made == wanted and seen == ([3, 4, 5] if torn > 1 else [4, 5])
-
-
-@pytest.mark.parametrize("content", ["toy/d0/m/runs=3,mean=7.0\n", "[]\n", "{}\n", "7\n"])
-def test_another_kind_of_file_is_refused_by_name(tmp_path, content):
-    path = tmp_path / "toy.partial.jsonl"
-    path.write_text(content)
-    refuses(PartialTableError, r"toy\.partial\.jsonl is of another", run_table, toy(), tmp_path)
-    assert path.read_text() == content and not (tmp_path / "toy.csv").exists()
 
 
 @pytest.mark.parametrize(
@@ -180,15 +171,6 @@ def test_dask_gives_the_numbers_of_one_process(tmp_path):
     assert (tmp_path / "dask" / "toy.csv").read_bytes() == (tmp_path / "toy.csv").read_bytes()
 
 
-def test_a_worker_with_other_code_is_refused() -> None:
-    cell = toy().cells(Design())[0]
-    assert runner.measured(toy(), cell, version=partial.code_version())[0] == cell.key
-    refuses(
-        PartialTableError, "a worker has another version", runner.measured, toy(), cell,
-        version="other",
-    )  # fmt: skip
-
-
 def test_finished_files_appear_whole_or_not_at_all(tmp_path, monkeypatch):
     def torn(frame: pd.DataFrame) -> str:
         if "second" in frame:
@@ -223,13 +205,6 @@ def test_a_table_says_how_it_was_made(tmp_path: Path) -> None:
     assert found["design_fingerprint"] == partial.design_fingerprint(table.cells(Design(runs=2)))
     run_table(table, tmp_path, design=table.quick)
     assert "--design quick" in json.loads((tmp_path / "toy.json").read_text())["command"]
-
-
-def test_the_commit_is_that_of_the_checkout(monkeypatch, tmp_path):
-    commit = runner._commit()
-    assert commit is None or len(commit.rstrip("+")) == 40
-    monkeypatch.setattr(runner, "__file__", str(tmp_path / "a" / "b" / "c" / "runner.py"))
-    assert runner._commit() is None
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -303,15 +278,6 @@ def test_rows_bring_what_they_are_compared_with(tmp_path: Path) -> None:
     assert len(made.names) == 1 and not made.differences and made.stored["ratio"].item() == "2"
 
 
-@pytest.mark.parametrize(
-    ("wanted", "match"),
-    [({"y": "1"}, "toy has no setting 'y'; there are: x, runs"),
-     ({"x": "9"}, "toy has no x=9; there are: 0, 1, 2"), ({"x": ""}, "toy has no x=;")],
-)  # fmt: skip
-def test_rows_that_there_are_not_are_named(tmp_path, wanted, match):
-    refuses(ValueError, match, remake, toy(), wanted, tmp_path)
-
-
 # --- the command line -----------------------------------------------------------------------------
 
 
@@ -383,24 +349,6 @@ def test_all_tables_leave_out_what_needs_an_extra(monkeypatch, tmp_path, capsys)
 # --- cells, designs, and from cells to rows -------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("table", "changes", "match"),
-    [
-        ("fastlloyd_nicv", {"runs": 10**12}, "runs must be"),
-        ("fastlloyd_nicv", {"runs": 1.5}, "runs must be"),
-        ("fastlloyd_nicv", {"n_draws": 10**12}, "n_draws must be"),
-        ("fastlloyd_nicv", {"real": "iris"}, "real must be a tuple"),
-        ("fastlloyd_nicv", {"epsilons": (0.5, float("nan"))}, "epsilons must be"),
-        ("fastlloyd_nicv", {"alphas": (0.0,)}, "alphas must be"),
-        ("feddp_cost", {"panels": []}, "panels must be a tuple"),
-        ("ldp_cost", {"trust_epsilons": ("1",)}, "trust_epsilons must be"),
-        ("rr_accuracy", {"rounds": 1.5}, "rounds must be"),
-    ],
-)
-def test_designs_refuse_what_no_table_can_hold(table, changes, match):
-    refuses((TypeError, ValueError), match, replace, TABLES[table].quick, **changes)
-
-
 def test_seeds_come_from_names() -> None:
     cell = Cell("t/x", {}, 3)
     assert cell.seed.entropy == seed_of("t/x").entropy != seed_of("t/y").entropy
@@ -408,12 +356,6 @@ def test_seeds_come_from_names() -> None:
     assert [s.generate_state(2).tolist() for s in few] == [
         s.generate_state(2).tolist() for s in more[:2]
     ]
-
-
-def test_summary_of_few_values() -> None:
-    assert summary([2.0])["mean"] == 2.0
-    assert np.isnan(summary([2.0])["ci95"])
-    assert np.isnan(list(summary([]).values())).all()
 
 
 def test_rows_are_grouped_sorted_and_melted() -> None:

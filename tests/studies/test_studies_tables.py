@@ -11,24 +11,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import refuses
 
 import studies
-from fedclust_helpers import datasets, kmeans, metrics
+from fedclust_helpers import datasets, metrics
 from fedclust_helpers import feddp_kmeans as fk
-from fedclust_helpers import rr_cluster as rr
-from fedclust_helpers.accounting import PrivacyLedger
 from fedclust_helpers.datasets import make_ball_mixture
 from fedclust_helpers.feddp_kmeans.budgets import STEPS
-from fedclust_helpers.federation import simulate
 from studies.bench.cell import Cell, seed_of
 from studies.bench.runner import as_csv
 from studies.fastlloyd import cells as fl_cells
 from studies.fastlloyd import problems as fl_problems
 from studies.feddp_kmeans import cells as feddp_cells
-from studies.feddp_kmeans.problems import Mixture, Real, best_cost, load_federated
 from studies.feddp_kmeans.tables import pareto_front
-from studies.ldp_kmeans import blocks as ldp_blocks
 from studies.ldp_kmeans import problems
 from studies.rr_cluster import blocks as rr_blocks
 from studies.rr_cluster import cells as rr_cells
@@ -51,9 +45,6 @@ MADE = [
     for name in studies.TABLES
     if name != "rr_torch" or TORCH
 ]
-QUICK = {paper: studies.TABLES[name].quick for paper, name in {
-    "feddp": "feddp_cost", "ldp": "ldp_cost", "rr": "rr_accuracy"}.items()}  # fmt: skip
-SEEDS = QUICK["rr"].runs or 0
 
 
 @pytest.fixture(scope="session")
@@ -180,27 +171,6 @@ def test_more_runs_extend_fewer_runs() -> None:
     assert len(np.unique(np.round(more, 12), axis=0)) == 4  # runs differ
 
 
-@pytest.mark.parametrize(
-    ("changes", "match"),
-    [({"method": "magic"}, "method must be one of"), ({"init": "luck"}, "init must be one of"),
-     ({"dataset": "nowhere"}, "name must be a data set")],
-)  # fmt: skip
-def test_cells_of_unknown_methods_are_named(changes: dict[str, str], match: str) -> None:
-    refuses(ValueError, match, fl_cells.nicv, Cell("t", {}, 2), **IRIS | changes)
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["", "g2_x", "g2_-1", "g2_2.5", "g2_02", "g2_1e3", "synth_a_b_0", "ablation_2_2_x", "nothing",
-     "ablation_2_2_1.5", "timesynth_2_5_2", "g2_1000000000000", "timesynth_1000000000000_2_2",
-     "synth_1000000000000_2_0", "synthk_1000000000000000000000000000000_0", "IRIS", "iris ", "g2_",
-     "g2", "g2_2_3", "synth_2", "iris_2"],
-)  # fmt: skip
-def test_names_of_no_data_set_are_refused(name: str) -> None:
-    for function in (fl_problems.load_problem, fl_problems.reference_centers):
-        refuses(ValueError, "name must be a data set of the result tables", function, name)
-
-
 def test_committed_g2_is_drawn_as_named() -> None:
     problem = fl_problems.load_problem("g2_16")
     points = studies.paper_data.make_g2(16, rng=np.random.default_rng(seed_of("data/g2_16"))).points
@@ -209,8 +179,6 @@ def test_committed_g2_is_drawn_as_named() -> None:
 
 
 # --- FedDP-KMeans ---------------------------------------------------------------------------------
-
-SMALL: Any = {"d": 6, "k": 3}
 
 
 def test_random_settings_do_not_depend_on_how_many_are_drawn() -> None:
@@ -226,18 +194,6 @@ def test_random_settings_do_not_depend_on_how_many_are_drawn() -> None:
     assert shares.shape == (3,) and (np.abs(shares - 1 / 3) < 0.1).all()
     starts = feddp_cells.random_settings("point", "server_lloyds", 60)
     assert {b.n_rounds for b in starts} == {1, 2, 3}
-
-
-def test_same_seed_gives_the_same_rows_at_both_levels() -> None:
-    data = Mixture("point", 10, 20, **SMALL, seed=2)
-    one, two = load_federated(data), load_federated(Mixture("client", 40, 5, **SMALL, seed=2))
-    np.testing.assert_array_equal(one.dataset.points, two.dataset.points)
-    np.testing.assert_array_equal(one.dataset.server_points, two.dataset.server_points)
-    assert (one.level, one.clips) == ("point", None) and two.clips is not None
-    assert best_cost(data) <= one.cost(one.dataset.true_centers)  # type: ignore[arg-type]
-    assert (
-        Real("federal", 2).name == "census_federal_2" and Real("strips_8", 0).name == "strips_8_0"
-    )
 
 
 def test_pareto_front_of_ties() -> None:
@@ -278,67 +234,11 @@ def test_real_points_lie_in_the_ball_by_public_bounds() -> None:
     assert levels.min() >= 0 and levels.max() <= 255
 
 
-def test_best_cost_is_at_most_that_of_the_component_means() -> None:
-    ball = problems.Ball("mixture", 5000, 4, 5, 0)
-    problem = problems.load_ball(ball)
-    assert problem.labels is not None
-    sums, counts = kmeans.group_sums(problem.points, problem.labels, 5)
-    assert problems.best_ball_cost(ball) <= problem.cost(sums / counts[:, None])
-
-
-def test_planted_counts_are_a_ladder_within_the_users() -> None:
-    for run in (0, 1):
-        counts = ldp_blocks.planted_counts(100_000, run)
-        assert counts[0] == (20_000, 17_321)[run] and counts.sum() < 100_000
-        np.testing.assert_allclose(counts[1:] / counts[:-1], 0.75, atol=0.01)
-
-
 # --- RR-Cluster -----------------------------------------------------------------------------------
 
 
 def digits(seed: int, setting: str = "balanced") -> Any:
     return load_clients(Clients("digits", setting, seed))
-
-
-@pytest.mark.thorough
-def test_quick_accuracy_is_the_mean_of_its_runs(quick: Any) -> None:
-    """Rows again from the package's own functions, without the code of the cells."""
-    table = quick("rr_accuracy").query("setting == 'balanced' and epsilon == 8")
-    arguments: Any = {"n_rounds": 4, "epsilon": 8.0, "delta": 1e-3}
-    found: dict[str, list[float]] = {"ifca": [], "sums_ifca_reseed": []}
-    for seed in range(SEEDS):
-        problem, model = digits(seed), rr.SoftmaxRegression(64, 10)
-        training = rr.Training(model, cohort=20, clip=0.3)
-        arguments["initial"] = problem.initial(model, 4)
-        for name in found:
-            central = name == "ifca"
-            federation = simulate(
-                problem.train, "trusted" if central else "ideal", seed=problem.seed, bound=1.0,
-                ledger=PrivacyLedger(
-                    unit="client", adjacency="replace-one" if central else "add/remove"
-                ),
-            )  # fmt: skip
-            plan = (
-                rr.plan(
-                    federation, training, n_clusters=4, identifiers="corrected", rebalance="off",
-                    accountant="wor_rdp", **arguments,
-                )
-                if central
-                else rr.plan_sums_only(
-                    federation, training, n_clusters=4, min_size=2, accountant="poisson_rdp",
-                    **arguments,
-                )
-            )  # fmt: skip
-            result = rr.run(federation, plan)
-            assert 7.9 < result.epsilon <= 8 + 1e-6
-            score = rr.evaluate(model, result.models, problem.train, problem.test, problem.groups)
-            found[name].append(score.accuracy)
-    for name, identifiers, accountant in (
-        ("ifca", "corrected", "wor_rdp"), ("sums_ifca_reseed", "none", "poisson_rdp"),
-    ):  # fmt: skip
-        rows = table.set_index(["method", "identifiers", "accountant"])
-        row = rows.loc[[(name, identifiers, accountant)]].query("B <= 2")
-        assert row["acc_mean"].item() == pytest.approx(np.mean(found[name]), rel=1e-5)
 
 
 def test_same_sampling_draws_the_same_clients() -> None:
@@ -368,19 +268,6 @@ def test_paired_interval_by_hand() -> None:
     assert (row["reference"], row["better_in"], row["seeds"]) == ("ifca", 2, 3)
     assert row["diff_mean"] == pytest.approx(0.1)
     assert row["ci95"] == pytest.approx(4.30265 * 0.1 / math.sqrt(3), rel=1e-4)
-
-
-def test_headline_comes_first_and_tuning_has_partitions_of_its_own() -> None:
-    clips, accuracy = (
-        studies.TABLES[n].cells(studies.TABLES[n].design) for n in ("rr_clips", "rr_accuracy")
-    )
-    design: Any = studies.TABLES["rr_accuracy"].design
-    per_seed = len(rr_design.headline_runs(design)) + len(rr_design.exact_runs(design))
-    first = accuracy[: per_seed * design.seeds]
-    assert {(c.settings["clients"].setting, c.settings["rounds"]) for c in first} == {
-        ("balanced", 50)
-    }
-    assert not {c.settings["clients"] for c in clips} & {c.settings["clients"] for c in accuracy}
 
 
 def test_bounds_are_the_best_of_the_committed_table() -> None:

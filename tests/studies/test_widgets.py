@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import matplotlib.pyplot as plt
@@ -24,7 +24,7 @@ from fedclust_helpers.feddp_kmeans import split_epsilon
 from fedclust_helpers.federation import ClientData
 from fedclust_helpers.ldp_kmeans import detection_threshold
 from studies import paper_data
-from studies.bench import plots, widgets
+from studies.bench import plots
 from studies.fastlloyd import widget as fastlloyd
 from studies.feddp_kmeans import widget as feddp
 from studies.ldp_kmeans import widget as ldp
@@ -117,12 +117,6 @@ CASES = {
 }  # fmt: skip
 
 
-@pytest.fixture(autouse=True)
-def close_figures() -> Iterator[None]:
-    yield
-    plt.close("all")
-
-
 def draw(name: str, *data: Any, **changed: Any) -> list[Any]:
     """Run a widget's function on new axes, with some settings changed; its panels."""
     case = CASES[name]
@@ -165,23 +159,6 @@ def test_wrong_settings_are_refused_by_name(name: str, argument: str, value: Any
     refuses(ValueError, argument, draw, name, **{argument: value})
 
 
-def test_pictures_need_the_truth() -> None:
-    photo = paper_data.make_image_federation(rng=np.random.default_rng(0))
-    refuses(ValueError, "true_centers", draw, "feddp", photo)
-    lines = paper_data.make_lines(40, rng=np.random.default_rng(0))
-    refuses(ValueError, "groups and classes", draw, "rr", lines)
-
-
-def test_redraw_calls_the_still_pictures_function_on_a_new_figure() -> None:
-    calls: list[Any] = []
-    call = widgets.redraw(lambda axes, **values: calls.append((axes, values)), (4, 3), 3)
-    call(epsilon=2.0, k=4)
-    call(epsilon=2.0, k=4)
-    (first, values), (second, _) = calls
-    assert values == {"epsilon": 2.0, "k": 4}
-    assert len(first) == 3 and first[0].figure is not second[0].figure
-
-
 @pytest.mark.parametrize("name", CASES)
 def test_controls_start_as_said_and_redraw_on_a_figure_of_their_own(
     name: str, monkeypatch: pytest.MonkeyPatch
@@ -199,16 +176,6 @@ def test_controls_start_as_said_and_redraw_on_a_figure_of_their_own(
     assert shown[-2:] == [len(plt.get_fignums()) - 1, len(plt.get_fignums())]
 
 
-def test_moving_a_control_draws_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("ipywidgets", reason="ipywidgets is not installed (extra: notebooks)")
-    values: list[Any] = []
-    controls = {"a": widgets.log_slider(1.0, -1, 1), "b": widgets.choice(["x", "y"])}
-    shown = widgets.explore(lambda _, **now: values.append(now), controls, (3, 3))
-    shown.widget.children[0].value = 10.0
-    shown.widget.children[1].value = "y"
-    assert values[-1] == {"a": 10.0, "b": "y"}
-
-
 # --- each picture says what was run ---------------------------------------------------------------
 
 
@@ -221,15 +188,6 @@ def test_start_moves_released_centres_only() -> None:
     for k in (1, 3, 8):
         centers = released("start", draw("start", epsilon=0.5, n_clusters=k))
         assert centers.shape == (k, 2) and np.abs(centers).max() <= 1
-
-
-@pytest.mark.parametrize(
-    "changed", [{"epsilon": 0.05}, {"alpha": 2.0}, {"n_clusters": 7}, {"strategy": "constant"}]
-)
-def test_every_control_of_fastlloyd_changes_the_picture(changed: dict[str, Any]) -> None:
-    centers = released("fastlloyd", draw("fastlloyd", **changed))
-    assert not np.array_equal(centers, released("fastlloyd", draw("fastlloyd")))
-    assert np.abs(centers).max() <= 1
 
 
 def test_title_of_fastlloyd_holds_the_cost_of_what_is_drawn() -> None:
@@ -269,14 +227,6 @@ def test_ldp_more_users_and_more_epsilon_show_more_cells() -> None:
         (blind,) = draw("ldp", n=50, epsilon=0.1)
     assert "no cell can be seen" in title(blind) and cells(blind) == 0
     assert [ldp.levels_of(depth) for depth in (1, 2, 4)] == [(1,), (1, 2), (3, 4)]
-
-
-def test_ldp_takes_no_more_users_than_there_are() -> None:
-    pytest.importorskip("ipywidgets", reason="ipywidgets is not installed (extra: notebooks)")
-    callback = ldp.explore(POINTS, n_clusters=5, seed=1)
-    assert 10 ** callback.widget.children[0].max == pytest.approx(len(POINTS))
-    callback(n=1e9, epsilon=1.0, depth=3)
-    assert "n = 60,000" in title(plt.gca())
 
 
 def test_rr_table_has_a_row_for_every_run_and_the_live_run_is_one() -> None:

@@ -25,19 +25,30 @@ GUARDS = {
     "accounting/ledger": ("accounting/test_accounting.py", "ground/test_state.py"),
     "accounting/shuffling": ("accounting/test_shuffling.py",),
     "accounting/totals": ("accounting/test_accounting.py", "accounting/test_shuffling.py"),
-    "client_statistics/base": ("client_statistics/test_client_statistics.py",),
-    "client_statistics/broadcasts": ("client_statistics/test_client_statistics.py",),
-    "client_statistics/clipping": ("client_statistics/test_client_statistics.py",),
-    "federation/checks": ("federation/test_federation.py", "federation/test_noise.py"),
-    "federation/following": ("federation/test_changed_plans.py", "federation/test_federation.py"),
-    "federation/noise": ("federation/test_noise.py",),
+    "client_statistics/base": (
+        "client_statistics/test_client_statistics.py", "client_statistics/test_total_statistics.py",
+        "federation/test_federation_sampling.py", "federation/test_noise.py",
+    ),
+    "client_statistics/broadcasts": ("client_statistics/test_total_statistics.py",),
+    "client_statistics/clipping": (
+        "client_statistics/test_feddp_statistics.py", "client_statistics/test_total_statistics.py",
+        "rr_cluster/test_rr_clients.py",
+    ),
+    "federation/checks": (
+        "federation/test_federation_contract.py", "federation/test_federation.py",
+        "federation/test_noise.py",
+    ),
+    "federation/following": (
+        "ground/test_state.py", "ground/test_progress.py", "federation/test_federation.py",
+    ),
+    "federation/noise": ("federation/test_noise.py", "federation/test_federation_contract.py"),
     "flower/agreement": ("flower/test_flower_trust.py", "flower/test_flower_deployment.py"),
     "flower/journal": ("flower/test_flower_rooms.py", "flower/test_flower_deployment.py"),
     "mechanisms": ("ground/test_mechanisms.py", "ground/test_guards.py"),
     "program/session": ("program/test_program.py",),
     "secure_aggregation": ("ground/test_secure_aggregation.py",),
     "_validation": ("ground/test_validation.py", "ground/test_wrong_use.py"),
-}
+}  # fmt: skip
 EQUIVALENTS = Path(__file__).with_name("equivalents.txt")
 
 OPPOSITE: dict[type, type] = {
