@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Any, NamedTuple, cast
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike
 
-from fedclust_helpers import datasets, kmeans, metrics
+from fedclust_helpers import accounting, datasets, kmeans, metrics
 from fedclust_helpers import fastlloyd as fl
 from fedclust_helpers._validation import FloatArray, IntArray
-from fedclust_helpers.client_statistics import CELL_COUNTS, CUT_STEPS, RELATIVE_SUMS_AND_COUNTS
-from fedclust_helpers.fastlloyd.postprocessing import cell_centers, shrinkage, simplex
-from fedclust_helpers.federation import ClientData, Federation, Randomness, simulate
+from fedclust_helpers.client_statistics import RELATIVE_SUMS_AND_COUNTS
+from fedclust_helpers.federation import ClientData, Randomness, simulate
 from fedclust_helpers.federation.ways import Masked
 from fedclust_helpers.program import Program
 
@@ -118,95 +116,126 @@ def through_the_wire(
     return release
 
 
-def privacy_and_start(
-    by_n: Mapping[int, FloatArray], by_d: Mapping[int, FloatArray]
-) -> tuple[list[float], list[float]]:
-    """What privacy costs with few and many records; how often the start alone doubles a cost.
+def variant(
+    points: FloatArray, centers: FloatArray, *, cut: bool, steps: bool, n_rounds: int,
+    epsilon: float | None, delta: float, rng: np.random.Generator,
+) -> FloatArray:  # fmt: skip
+    """Private Lloyd with or without each of FastLloyd's two ideas; centres (k, d) after all rounds.
 
-    Values are (m, 2): private over exact, exact over k-means, for m data sets. Both are printed.
+    `steps`: sums of steps from the old centres, in place of sums of positions. `cut`: records
+    beyond the radius do not count. Neither is GLloyd that folds, both are FastLloyd. Every variant
+    has the noise that its own sensitivity needs: the radius (both), the diagonal of the box (steps
+    that are not cut) or half of it (positions). Epsilon None: without noise.
     """
-    privacy = [float(np.median(by_n[n][:, 0])) for n in (min(by_n), max(by_n))]
-    lost = [float(np.mean(by_d[d][:, 1] > 2)) for d in (min(by_d), max(by_d))]
-    print(f"factor by privacy, {min(by_n)} and {max(by_n)} records:", np.round(privacy, 2))
-    print(f"sets whose cost the start doubles, d = {min(by_d)}, {max(by_d)}:", np.round(lost, 2))
-    return privacy, lost
-
-
-# --- the ladder to over-clustered Lloyd: (federation, k, epsilon) -> centres ----------------------
-
-
-def as_planned(planner: Callable[..., Any]) -> Callable[[Federation, int, float], FloatArray]:
-    """The rung of a method that has a planner."""
-    return lambda room, k, epsilon: (
-        fl.run(room, planner(room, n_clusters=k, epsilon=epsilon)).centers
-    )
-
-
-def histogram(room: Federation, k: int, epsilon: float, *, share: float = 1.0) -> FloatArray:
-    """Rung 1: a noised histogram with this share of mu^2, and k-means on its cells."""
-    n, d = room.n_records, room.n_features
-    sigma = room.noise_multiplier(epsilon, fl.default_delta(n)) / np.sqrt(share)
-    side = int(max(2, round((n / (1.5 * sigma)) ** (2 / (d + 2)))))
-    noise = room.gaussian(CELL_COUNTS, "counts", multiplier=sigma, n_coordinates=side**d)
-    box = np.full(d, room.bound)
-    (counts,) = room.noisy_sum(
-        CELL_COUNTS, [noise], round=0, lower=-box, upper=box, n_per_axis=side
-    )
-    cells = cell_centers(-box, box, side), simplex(counts, n)
-    return kmeans.weighted_kmeans(*cells, k, rng=room.randomness.public)
-
-
-def then_cut(room: Federation, k: int, epsilon: float, *, share: float = 0.7) -> FloatArray:
-    """Rung 2: the rest of mu^2 for one round in which far records are cut, not left out.
-
-    Centres are near their groups by now, so that the radius is less than half of FastLloyd's.
-    """
-    centers, d = histogram(room, k, epsilon, share=share), room.n_features
-    sigma = room.noise_multiplier(epsilon, fl.default_delta(room.n_records))
-    noise = [
-        room.gaussian(CUT_STEPS, part, multiplier=part_sigma, n_coordinates=k * d)
-        for part, part_sigma in zip(
-            CUT_STEPS.parts, fl.split_noise(sigma / np.sqrt(1 - share), d), strict=True
+    k, d = centers.shape
+    sigma = 0.0 if epsilon is None else np.sqrt(n_rounds) / accounting.gdp_mu(epsilon, delta)
+    split = fl.split_noise if steps else fl.split_noise_glloyd
+    noises = split(sigma, d) if sigma else (0.0, 0.0)
+    for radius in fl.round_radii(n_rounds, k, d).tolist():
+        reach = (radius if cut else 2 * np.sqrt(d)) if steps else np.sqrt(d)
+        sums, counts = kmeans.sums_and_counts(
+            points, centers, radius=radius if cut else None, relative=steps
         )
-    ]
-    radius = 0.45 * fl.max_radius(k, d)
-    steps, counts = room.noisy_sum(CUT_STEPS, noise, round=1, centers=centers, radius=radius)
-    divisor = np.maximum(counts, noise[1].std)[:, None]
-    step = radius * steps / divisor
-    spread = d * (radius * noise[0].std / divisor[:, 0]) ** 2
-    return kmeans.truncate(centers + step * shrinkage(step, spread)[:, None])
+        noised = sums + rng.normal(0, 1, (k, d)) * noises[0] * reach
+        divisor = np.maximum(counts + rng.normal(0, 1, k) * noises[1], 1)
+        if not steps:
+            centers = kmeans.fold(noised / divisor[:, None])
+            continue
+        centers = fl.update_centers(centers, noised, divisor, radius=reach)
+    return centers
 
 
-RUNGS: dict[str, Callable[[Federation, int, float], FloatArray]] = {
-    "FastLloyd": as_planned(fl.plan),
-    "1 histogram": histogram,
-    "2 then cut": then_cut,
-    "3 over-cluster": as_planned(fl.plan_overclustered),
-}
+def ends(
+    points: FloatArray, k: int, seeds: Sequence[np.random.SeedSequence], **asked: Any
+) -> dict[str, FloatArray]:
+    """Cost over that of k-means, (m,) for m starts: FastLloyd, without noise, over-clustered."""
+    best = kmeans.weighted_kmeans(points, None, k, rng=np.random.default_rng(0), n_init=5)
+    planners: dict[str, tuple[Any, dict[str, Any]]] = {
+        "FastLloyd": (fl.plan, asked), "without noise": (fl.plan_lloyd, {}),
+        "over-clustered": (fl.plan_overclustered, asked),
+    }  # fmt: skip
+    found: dict[str, list[float]] = {name: [] for name in planners}
+    for seed in seeds:
+        for name, (planner, budget) in planners.items():
+            room = simulate([points], "ideal", seed=seed)
+            centers = fl.run(room, planner(room, n_clusters=k, **budget)).centers
+            found[name].append(metrics.nicv(points, centers) / metrics.nicv(points, best))
+    return {name: np.array(costs) for name, costs in found.items()}
 
 
-def ladder(k: int, epsilon: float, seeds: Sequence[np.random.SeedSequence]) -> pd.DataFrame:
-    """Every rung: releases, epsilon, NICV over FastLloyd's with its 95 % interval.
+def losses(
+    n: int, d: int, k: int, seeds: Sequence[np.random.SeedSequence], **asked: Any
+) -> FloatArray:
+    """(m, 2) factors on the cost of m made sets of k groups: that of the noise, that of the start.
 
-    For each seed about 3000 records in k narrow groups of the plane, drawn anew. The interval is
-    that of the mean logarithm of the ratio, run by run.
+    The noise: FastLloyd over Lloyd without noise, from one start. The start: Lloyd without noise
+    over Lloyd from the true means.
     """
-    logs: dict[str, list[float]] = {name: [] for name in RUNGS}
-    lines, spent = {}, {}
+    factors = []
     for seed in seeds:
         of_data, of_run = seed.spawn(2)
         rng = np.random.default_rng(of_data)
-        means, sizes = rng.uniform(-0.8, 0.8, (k, 2)), [3000 // k] * k
-        points = np.clip(datasets.gaussian_mixture(means, 0.002, sizes, rng=rng).points, -1, 1)
-        for name, rung in RUNGS.items():
-            room = simulate([points], "ideal", seed=of_run)
-            logs[name].append(float(np.log(metrics.nicv(points, rung(room, k, epsilon)))))
-            lines[name] = len(room.ledger.releases)
-            spent[name] = room.ledger.epsilon(fl.default_delta(len(points)))
-    rows = []
-    for name, values in logs.items():
-        found = metrics.mean_ci(np.subtract(values, logs["FastLloyd"]))
-        ends = found.mean + found.half_width * np.array([-1, 0, 1])
-        rows.append((name, lines[name], spent[name], *np.exp(ends)))
-    columns = ["rung", "releases", "epsilon", "low", "NICV ratio", "high"]
-    return pd.DataFrame(rows, columns=columns).set_index("rung")
+        groups = rng.uniform(-0.7, 0.7, (k, d))
+        data = np.clip(groups[np.arange(n) % k] + rng.normal(0, 0.1, (n, d)), -1, 1)
+        best = metrics.nicv(data, kmeans.lloyd(data, groups, n_rounds=5))
+        room = simulate([data], "ideal", seed=of_run)
+        exact = metrics.nicv(data, fl.run(room, fl.plan_lloyd(room, n_clusters=k)).centers)
+        room = simulate([data], "ideal", seed=of_run)
+        private = fl.run(room, fl.plan(room, n_clusters=k, **asked)).centers
+        factors.append((metrics.nicv(data, private) / exact, exact / best))
+    return np.array(factors)
+
+
+def guesses(
+    worlds: Sequence[FloatArray], start: FloatArray, cluster: int,
+    seeds: Sequence[np.random.SeedSequence], **asked: Any,
+) -> FloatArray:  # fmt: skip
+    """The record that joined, as read off two FastLloyd runs as if there were no noise, (m, 2).
+
+    `worlds` are the rows of May and June, `start` the public centres, `cluster` the record's.
+    """
+
+    def first_sums(rows: FloatArray, seed: np.random.SeedSequence) -> FloatArray:
+        room = simulate([rows], "ideal", seed=seed)
+        plan = fl.plan(room, n_clusters=len(start), initial=start, **asked)
+        return fl.run(room, plan).released[0][0][cluster]
+
+    pairs = ([first_sums(w, s) for w, s in zip(worlds, x.spawn(2), strict=True)] for x in seeds)
+    return np.array([june - may + start[cluster] for may, june in pairs])
+
+
+def worst_case_scores(
+    clients: Sequence[FloatArray], start: FloatArray, n_runs: int, seed: np.random.SeedSequence,
+    *, mu: float = 1.0,
+) -> FloatArray:  # fmt: skip
+    """Scores of masked rounds without and with a patient at the rim of the radius, (2, n_runs).
+
+    The attacker knows all other records and where the noised answer would move: the score is the
+    answer in that direction, in standard deviations of its noise. It has mean 0 without the
+    patient and, if the noise is as planned for this `mu`, mean mu with the patient.
+    """
+    delta = 1e-5
+    budget: dict[str, Any] = {"epsilon": accounting.gdp_epsilon(mu, delta), "delta": delta}
+    room = simulate(clients, "masked", seed=0)
+    plan = fl.plan(
+        room, n_clusters=len(start), initial=start, n_rounds=1, strategy="constant", **budget
+    )
+    radius = plan.broadcasts("radius")[0]
+    patient = start[:1] + radius * (1 - 1e-7) * np.eye(1, start.shape[1])
+    worlds = clients, [*clients[:-1], np.vstack([clients[-1], patient])]
+    out, in_ = (relative_statistic(np.vstack(world), start, radius) for world in worlds)
+    scales = [noise.std for noise in plan.mechanisms[0]]
+    way = [(b - a) / scale for a, b, scale in zip(out, in_, scales, strict=True)]
+    length = np.sqrt(sum(float((part**2).sum()) for part in way))
+    scores = []
+    for world, of_world in zip(worlds, seed.spawn(2), strict=True):
+        release = through_the_wire(world, plan, start, of_world)
+        seen = (release(np.random.default_rng(0)) for _ in range(n_runs))
+        scores.append([
+            sum(
+                float(((y - a) / s * w).sum())
+                for y, a, s, w in zip(answer, out, scales, way, strict=True)
+            ) / length
+            for answer in seen
+        ])  # fmt: skip
+    return np.array(scores)
