@@ -10,7 +10,6 @@ from studies.own_data import cells
 from studies.own_data.beside import METHODS, summary_beside
 from studies.own_data.raw_sets import FRESH, SHIPPED
 
-
 MOST_DIGITS = 10_000  # rows of 64 columns: more take minutes
 
 
