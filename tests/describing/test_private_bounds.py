@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from conftest import refuses
 from flower_cases import Direct, open_room, server, study
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fedclust_helpers import describing, private_bounds, private_summary
@@ -49,6 +49,9 @@ def raw(X, trust="trusted", **options):
 
 
 @given(st.floats(allow_infinity=False))
+@example(math.nan)
+@example(2.0**-64)
+@example(-(2.0**127))
 def test_a_number_lies_in_its_own_bin_and_a_missing_one_in_none(x):
     counts = MAGNITUDE_COUNTS.compute(np.array([[x]]), np.array([0, 1]))[0][0, 0]
     if math.isnan(x):
