@@ -219,7 +219,7 @@ def run(config: str | Path, *, dry_run: bool = False, rehearse: str | Path | Non
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             estimator.fit(X, y, clients=clients)
-        estimator.save(results[0])
+        estimator.save(results[0], overwrite=True)  # what `_begin` wrote
         _centers(estimator).to_csv(results[1], index=False)
     except (Exception, KeyboardInterrupt) as error:
         return _say(error, FAILED)

@@ -288,6 +288,15 @@ class PrivacyLedger(Fixed):
         with self._lock:
             return 1 - self._spent(None) / self.budget.limit
 
+    def cost_of(self, planned: Sequence[Release]) -> float:
+        """Share of the whole budget that a plan takes (0 without a budget); nothing is charged."""
+        budget = self.budget
+        if budget is None:
+            return 0.0
+        if budget.filter == "basic" and len(planned) > 1:
+            return budget.share(planned) / budget.limit
+        return self._grouped(planned, None) / budget.limit
+
     # totals ---------------------------------------------------------------------------------------
 
     def dp_event(self) -> dpa.DpEvent:

@@ -27,12 +27,14 @@ class PublicBoundsWarning(UserWarning):
 class Bounds(NamedTuple):
     """Bounds as they were given: `columns` are the features where these are named, else None.
 
-    `lower` and `upper` are None where the data is public and its own range is to be taken.
+    `lower` and `upper` are None where the data is public and its own range is to be taken, and
+    where bounds are to be found privately (`private`).
     """
 
     columns: list[Any] | None
     lower: Any
     upper: Any
+    private: bool = False
 
     def of_data(self, data: ClientData, names: Any = None) -> tuple[FloatArray, FloatArray]:
         """Lower and upper bound (d,) of each column of these rows; `names` are those of columns."""
@@ -40,7 +42,8 @@ class Bounds(NamedTuple):
 
     def of(self, d: int, names: Any = None) -> tuple[FloatArray, FloatArray]:
         """Lower and upper bound (d,) of each of d columns that were given bounds: copies."""
-        lower, upper = (as_bound(getattr(self, name), name, d).copy() for name in self._fields[1:])
+        sides = {"lower": self.lower, "upper": self.upper}
+        lower, upper = (as_bound(side, name, d).copy() for name, side in sides.items())
         if not (lower < upper).all():
             wrong = np.flatnonzero(~(lower < upper)).tolist()
             said = ", ".join(f"column {i}" if names is None else repr(names[i]) for i in wrong)
@@ -57,10 +60,7 @@ def given_bounds(lower: Any, upper: Any, bounds: Any, *, public_data: bool) -> B
         if lower is not None or upper is not None:
             raise ValueError("bounds must be None where lower or upper is given: choose one way")
         if isinstance(bounds, str) and bounds == "private":
-            raise ValueError(
-                "bounds must be known without looking at the data; finding them privately,"
-                " bounds='private', is not possible yet"
-            )
+            return Bounds(None, None, None, private=True)
         if isinstance(bounds, str | os.PathLike):
             return _from_file(bounds)
         lower, upper = _sides(bounds)
@@ -70,8 +70,8 @@ def given_bounds(lower: Any, upper: Any, bounds: Any, *, public_data: bool) -> B
         if side is None:
             raise ValueError(
                 f"{name} must be given: bounds of every column that are known without looking at"
-                " the data (or bounds='bounds.csv'; for public data public_data=True reads them"
-                " off)"
+                " the data (or bounds='bounds.csv'; bounds='private' finds them for a share of"
+                " the budget; for public data public_data=True reads them off)"
             )
     named = [side for side in (lower, upper) if isinstance(side, Mapping)]
     if not named:
@@ -85,7 +85,7 @@ def given_bounds(lower: Any, upper: Any, bounds: Any, *, public_data: bool) -> B
     sides = [
         [side[c] for c in columns] if isinstance(side, Mapping) else side for side in (lower, upper)
     ]
-    return Bounds(columns, *sides)
+    return Bounds(columns, sides[0], sides[1])
 
 
 def _sides(bounds: Any) -> tuple[Any, Any]:
