@@ -110,8 +110,8 @@ def statement_of(
     result: RunResult | None = None,
 ) -> Statement:  # fmt: skip
     """The statement of a plan, and of its run where there was one; `box` None: not known yet."""
-    f, own = plan.facts, plan.statement()
-    told = [text for text in warnings if ("WARNING", text) not in own]
+    f, said = plan.facts, plan.statement()
+    told = [text for text in warnings if ("WARNING", text) not in said]
     lower, upper = ([], []) if box is None else box
     if result is not None and result.warning:
         told.append(result.warning)
