@@ -11,6 +11,7 @@ from them. One ledger, one plan, one total.
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -312,10 +313,16 @@ class _Planned:
         """Read and plan: everything that can be refused is refused here."""
         publish, trust = how.pop("publish"), how.pop("trust")
         alone, trusted = owners is None and is_one_table(clients), trust == "trusted"
-        rows = read_rows(clients, owners, columns=columns, raw=True, one_holder=alone and trusted)
-        if alone and not trusted:
-            check_owners(rows.data, trust)
-        check_many(SimpleNamespace(trust=trust, publish=publish), rows.data)
+        one = alone and trusted
+        try:
+            rows = read_rows(clients, owners, columns=columns, raw=True, one_holder=one)
+            if alone and not trusted:
+                check_owners(rows.data, trust)
+            check_many(SimpleNamespace(trust=trust, publish=publish), rows.data)
+        except (TypeError, ValueError) as error:  # it speaks of the arguments of `fit`
+            names = {"clients": "owners", "X": "clients"}
+            text = re.sub(r"^(clients|X)\b", lambda word: names[word[0]], str(error))
+            raise type(error)(text) from None
         if trust == "masked":
             how["noise_from"] = "clients" if publish else "server"
         federation = simulate(rows.data, trust, domain="raw", ledger=ledger, **how)

@@ -190,6 +190,11 @@ def test_columns_come_by_name_and_owners_in_a_column():
     assert list(found.table().index) == list(found.bounds) == ["year", "money"]
     assert found.bounds["year"] == (found.lower[0], found.upper[0])
     assert "year" in str(found.statement()) and "money" in found._repr_html_()
+    refuses(ValueError, "^owners must be", private_bounds, frame, 1.0, owners="house", **TEACHING)
+    refuses(
+        ValueError, "^owners must be given for more", private_bounds, table(300), 1.0, **TEACHING
+    )
+    refuses(ValueError, "^clients must hold at least two", private_bounds, [table(300)], 1.0)
     refuses(ValueError, "infinite", private_bounds, [[[np.inf]], [[1.0]]], 1.0, **TEACHING)
     gap = ClientData([[np.nan]], [0, 1], missing=True)
     refuses(ValueError, "nan", simulate, gap, "ideal", seed=1)
