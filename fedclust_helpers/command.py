@@ -54,9 +54,8 @@ from collections.abc import Sequence, Set
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from fedclust_helpers import __version__, estimators
+from fedclust_helpers._lazy import pd
 from fedclust_helpers._private import private
 
 DONE, REFUSED, FAILED = 0, 3, 4

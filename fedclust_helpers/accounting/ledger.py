@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fedclust_helpers._lazy import dpa
+from fedclust_helpers._lazy import dpa, pd
 from fedclust_helpers._state import CopyRefusedError, Fixed
 from fedclust_helpers._validation import check_choice, check_delta, check_non_negative
 from fedclust_helpers.accounting.budget import Budget, BudgetExceededError, LedgerMismatchError
@@ -346,8 +346,6 @@ class PrivacyLedger(Fixed):
 
     def to_frame(self) -> Any:
         """The ledger as a pandas table: one row per mechanism of each release."""
-        import pandas as pd
-
         rows = [
             {
                 "round": r.round, "release": r.name, "mechanism": type(m).__name__,

@@ -52,8 +52,8 @@ def as_rows(
             " is one row, X[:, None] if it is one column"
         )
     if gaps:
-        named = X if hasattr(X, "iloc") else pd.DataFrame(X)
-        values = named.to_numpy(dtype=np.float64, na_value=np.nan)
+        known = hasattr(X, "iloc")
+        values = X.to_numpy(np.float64, na_value=np.nan) if known else np.array(X, np.float64)
         filled = as_points(np.where(np.isnan(values), 0.0, values), name)
         points = np.where(np.isnan(values), np.nan, filled)
     else:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from fedclust_helpers._lazy import imported
 from fedclust_helpers._validation import FloatArray
 
 INSIDE = 2.45  # standard deviations: an ellipse in the plane holds 95 % of Gaussian noise
@@ -14,13 +15,9 @@ INSIDE = 2.45  # standard deviations: an ellipse in the plane holds 95 % of Gaus
 
 def plot(estimator: Any, ax: Any, columns: Sequence[Any] | None) -> Any:
     """Draw the released centres of a fitted estimator; see `PrivateKMeans.plot`."""
-    try:
-        from matplotlib.patches import Ellipse
-        from matplotlib.pyplot import subplots
-    except ImportError:
-        raise ImportError("a plot needs matplotlib: pip install matplotlib") from None
+    ellipse = imported("matplotlib.patches").Ellipse
     if ax is None:
-        ax = subplots()[1]
+        ax = imported("matplotlib.pyplot").subplots()[1]
     low, high = estimator._box
     names = getattr(estimator, "feature_names_in_", None)
     names = [f"column {i}" for i in range(len(low))] if names is None else list(names)
@@ -42,7 +39,7 @@ def plot(estimator: Any, ax: Any, columns: Sequence[Any] | None) -> Any:
         ax.annotate(str(j), place, xytext=(6, 6), textcoords="offset points")
         if estimator._center_std is not None and len(widths) == 2:
             across = 2 * INSIDE * estimator._center_std[j] * widths
-            ax.add_patch(Ellipse(place, *across, fill=False, linestyle="--"))
+            ax.add_patch(ellipse(place, *across, fill=False, linestyle="--"))
     ax.set_xlabel(labels[0])
     ax.set_ylabel(labels[1])
     if frame is not None and len(widths) == 2:

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.sparse import issparse
 
-from fedclust_helpers._lazy import pd
 from fedclust_helpers._validation import unmasked
 from fedclust_helpers.estimators.columns import as_rows, complete, features
 from fedclust_helpers.federation import ClientData
@@ -176,24 +175,30 @@ def client_codes(ids: Any, n_rows: int) -> tuple[np.ndarray, list[Any]]:
     """Client number of each row, and the ids by number: in ascending order where they have one."""
     wrong = f"clients must be {n_rows} ids, one for each row"
     unmasked(ids, "clients")
+    if np.shape(ids if hasattr(ids, "shape") else np.asarray(ids, dtype=object)) != (n_rows,):
+        raise ValueError(wrong)
+    values = list(ids)
     try:
-        values = ids if isinstance(ids, pd.Series | pd.Index) else pd.Series(_flat(ids))
-        codes, found = pd.factorize(values, sort=True)
+        gaps = any(map(_is_gap, values))
+        names = dict.fromkeys(values)
     except (TypeError, ValueError):
         raise ValueError(f"{wrong}: numbers, names, dates or others that can be compared") from None
-    if codes.shape != (n_rows,):
-        raise ValueError(wrong)
-    if (codes < 0).any():
+    if gaps:
         raise ValueError(f"{wrong}, none of them missing")
-    return codes.astype(np.int64), list(found)
+    try:
+        found = sorted(names)
+    except TypeError:  # of several kinds
+        found = sorted(names, key=lambda value: (type(value).__name__, str(value)))
+    numbers = {name: i for i, name in enumerate(found)}
+    return np.array([numbers[value] for value in values], dtype=np.int64), found
 
 
-def _flat(ids: Any) -> Any:
-    """Ids as a list: integers beyond 64 bits stay what they are."""
-    array = ids if isinstance(ids, np.ndarray) else np.asarray(ids, dtype=object)
-    if array.ndim != 1:
-        raise ValueError
-    return list(array)
+def _is_gap(value: Any) -> bool:
+    """Whether this is None, or one of the values that are not themselves (nan, NaT, NA)."""
+    try:
+        return value is None or bool(value != value)
+    except TypeError:  # pandas.NA has no truth
+        return True
 
 
 def check_order(X: Any, each: Any, name: str) -> None:

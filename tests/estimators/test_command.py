@@ -251,7 +251,7 @@ def test_without_opendp_the_command_refuses_and_takes_no_folder(study, capsys, m
     for dry_run in (True, False):
         assert command.run(study / "study.toml", dry_run=dry_run) == 3
         told = capsys.readouterr()
-        assert "pip install 'fedclust[secure]'" in told.err and not told.out
+        assert "pip install 'fedclust-helpers[secure]'" in told.err and not told.out
         assert not (study / "results").exists()
 
 

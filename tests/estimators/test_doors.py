@@ -539,7 +539,7 @@ def test_a_rehearsal_compares_plans_and_charges_nothing():
 
 def test_the_rows_of_a_fit_are_not_rehearsed_on():
     """In any order and form, drawn from or not; nothing of them is pickled."""
-    pytest.importorskip("opendp", reason="secure noise needs OpenDP (fedclust[secure])")
+    pytest.importorskip("opendp", reason="secure noise needs OpenDP (fedclust-helpers[secure])")
     table, once = patients(300), {"n_clusters": (), "epsilon": (), "n_rounds": (), "repeats": 1}
     door, public = lloyd(mode="secure", seed=None), pd.DataFrame(related(), columns=["age", "dose"])
     door.rehearse(public, **once)
