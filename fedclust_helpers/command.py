@@ -54,9 +54,8 @@ from collections.abc import Sequence, Set
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from fedclust_helpers import __version__, estimators
+from fedclust_helpers._lazy import pd
 from fedclust_helpers._private import private
 
 DONE, REFUSED, FAILED = 0, 3, 4
@@ -219,7 +218,7 @@ def run(config: str | Path, *, dry_run: bool = False, rehearse: str | Path | Non
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             estimator.fit(X, y, clients=clients)
-        estimator.save(results[0])
+        estimator.save(results[0], overwrite=True)  # what `_begin` wrote
         _centers(estimator).to_csv(results[1], index=False)
     except (Exception, KeyboardInterrupt) as error:
         return _say(error, FAILED)

@@ -183,7 +183,7 @@ def told(
     found = rate(facts, sigma)
     part = "" if share == 1 else f", for {share:.0%} of mu^2"
     rows = [(
-        "looks for", f"bounds of the columns{part}: counts of rows by sign and power of two; a"
+        "finds bounds", f"of every column{part}, from counts of rows by sign and power of two; a"
         f" column without rows is taken for one with rows with probability {alarm:g} at most; noise"
         f" in one bin is {found:.3g} of all rows, whose number is public",
     )]  # fmt: skip

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
         private_bounds,
         private_summary,
     )
+    from fedclust_helpers.estimators.findings import UncertainCentersWarning
+    from fedclust_helpers.estimators.habits import UncoveredStepWarning
     from fedclust_helpers.estimators.models import RRCluster
     from fedclust_helpers.estimators.papers import FastLloydKMeans, FedDPKMeans, LocalKMeans
     from fedclust_helpers.estimators.private import PrivateKMeans
@@ -51,6 +53,7 @@ KINDS = {
 """The estimators, and the modules they are imported from when they are asked for."""
 _HOMES = {
     **KINDS, "TooFewRowsWarning": "base", "PublicBoundsWarning": "bounds", "Statement": "statement",
+    "UncertainCentersWarning": "findings", "UncoveredStepWarning": "habits",
     "private_bounds": "describing", "private_summary": "describing",
     "PrivateBounds": "describing", "PrivateSummary": "describing",
 }  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import warnings
 from collections.abc import Mapping, Sequence
@@ -9,7 +10,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedclust_helpers._lazy import pd
 from fedclust_helpers._validation import FloatArray, as_bound
 from fedclust_helpers.federation import ClientData
 from fedclust_helpers.federation.data import depth_outside
@@ -27,12 +27,14 @@ class PublicBoundsWarning(UserWarning):
 class Bounds(NamedTuple):
     """Bounds as they were given: `columns` are the features where these are named, else None.
 
-    `lower` and `upper` are None where the data is public and its own range is to be taken.
+    `lower` and `upper` are None where the data is public and its own range is to be taken, and
+    where bounds are to be found privately (`private`).
     """
 
     columns: list[Any] | None
     lower: Any
     upper: Any
+    private: bool = False
 
     def of_data(self, data: ClientData, names: Any = None) -> tuple[FloatArray, FloatArray]:
         """Lower and upper bound (d,) of each column of these rows; `names` are those of columns."""
@@ -40,7 +42,8 @@ class Bounds(NamedTuple):
 
     def of(self, d: int, names: Any = None) -> tuple[FloatArray, FloatArray]:
         """Lower and upper bound (d,) of each of d columns that were given bounds: copies."""
-        lower, upper = (as_bound(getattr(self, name), name, d).copy() for name in self._fields[1:])
+        sides = {"lower": self.lower, "upper": self.upper}
+        lower, upper = (as_bound(side, name, d).copy() for name, side in sides.items())
         if not (lower < upper).all():
             wrong = np.flatnonzero(~(lower < upper)).tolist()
             said = ", ".join(f"column {i}" if names is None else repr(names[i]) for i in wrong)
@@ -57,10 +60,7 @@ def given_bounds(lower: Any, upper: Any, bounds: Any, *, public_data: bool) -> B
         if lower is not None or upper is not None:
             raise ValueError("bounds must be None where lower or upper is given: choose one way")
         if isinstance(bounds, str) and bounds == "private":
-            raise ValueError(
-                "bounds must be known without looking at the data; finding them privately,"
-                " bounds='private', is not possible yet"
-            )
+            return Bounds(None, None, None, private=True)
         if isinstance(bounds, str | os.PathLike):
             return _from_file(bounds)
         lower, upper = _sides(bounds)
@@ -70,8 +70,8 @@ def given_bounds(lower: Any, upper: Any, bounds: Any, *, public_data: bool) -> B
         if side is None:
             raise ValueError(
                 f"{name} must be given: bounds of every column that are known without looking at"
-                " the data (or bounds='bounds.csv'; for public data public_data=True reads them"
-                " off)"
+                " the data (or bounds='bounds.csv'; bounds='private' finds them for a share of"
+                " the budget; for public data public_data=True reads them off)"
             )
     named = [side for side in (lower, upper) if isinstance(side, Mapping)]
     if not named:
@@ -85,7 +85,7 @@ def given_bounds(lower: Any, upper: Any, bounds: Any, *, public_data: bool) -> B
     sides = [
         [side[c] for c in columns] if isinstance(side, Mapping) else side for side in (lower, upper)
     ]
-    return Bounds(columns, *sides)
+    return Bounds(columns, sides[0], sides[1])
 
 
 def _sides(bounds: Any) -> tuple[Any, Any]:
@@ -108,20 +108,28 @@ def _sides(bounds: Any) -> tuple[Any, Any]:
 
 def _from_file(path: Any) -> Bounds:
     """A CSV file with the columns column, lower, upper: a row for each feature, in their order."""
+    wrong = ValueError("bounds must be a CSV file with the header column,lower,upper")
     try:
-        table = pd.read_csv(path, dtype={"column": str}, keep_default_na=False)  # NA is a name
+        with open(path, encoding="utf-8-sig", newline="") as file:
+            header, *lines = [[cell.strip() for cell in line] for line in csv.reader(file) if line]
     except OSError as error:
         raise ValueError(f"bounds must be a file that can be read: {error.strerror}") from None
-    except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError):
-        raise ValueError("bounds must be a CSV file with the header column,lower,upper") from None
-    if list(table.columns) != HEADER or not len(table) or (table.column == "").any():
-        raise ValueError("bounds must be a CSV file with the header column,lower,upper")
-    if table.column.duplicated().any():
+    except UnicodeDecodeError:
+        raise ValueError("bounds must be a CSV file in UTF-8") from None
+    except (ValueError, csv.Error):
+        raise wrong from None
+    if header != HEADER or not lines or any(len(line) != 3 or not line[0] for line in lines):
+        raise wrong
+    columns, lower, upper = zip(*lines, strict=True)
+    if len(set(columns)) < len(columns):
         raise ValueError("bounds must name every column once")
-    numbers = table[["lower", "upper"]].apply(pd.to_numeric, errors="coerce")
-    if numbers.isna().any().any():
-        raise ValueError("bounds must hold two numbers, lower and upper, for every column")
-    return Bounds(list(table.column), numbers.lower.to_numpy(), numbers.upper.to_numpy())
+    try:
+        sides = [np.array([float(cell) for cell in side]) for side in (lower, upper)]
+    except ValueError:
+        raise ValueError(
+            "bounds must hold two numbers, lower and upper, for every column"
+        ) from None
+    return Bounds(list(columns), *sides)
 
 
 def _range_of(points: FloatArray) -> tuple[FloatArray, FloatArray]:

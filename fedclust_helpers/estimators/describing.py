@@ -11,6 +11,7 @@ from them. One ledger, one plan, one total.
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -26,7 +27,7 @@ from fedclust_helpers._validation import Count, Delta, Epsilon, FloatArray
 from fedclust_helpers.accounting import PrivacyLedger
 from fedclust_helpers.estimators.base import TooFewRowsWarning
 from fedclust_helpers.estimators.bounds import given_bounds
-from fedclust_helpers.estimators.families import check_many
+from fedclust_helpers.estimators.family import check_many, check_owners
 from fedclust_helpers.estimators.reading import Rows, is_one_table, read_rows
 from fedclust_helpers.estimators.statement import Statement, statement_of
 from fedclust_helpers.federation import simulate
@@ -311,11 +312,17 @@ class _Planned:
     ) -> _Planned:  # fmt: skip
         """Read and plan: everything that can be refused is refused here."""
         publish, trust = how.pop("publish"), how.pop("trust")
-        rows = read_rows(clients, owners, columns=columns, missing=True)
-        check_many(
-            SimpleNamespace(trust=trust, publish=publish), rows.data,
-            alone=owners is None and is_one_table(clients),
-        )  # fmt: skip
+        alone, trusted = owners is None and is_one_table(clients), trust == "trusted"
+        one = alone and trusted
+        try:
+            rows = read_rows(clients, owners, columns=columns, raw=True, one_holder=one)
+            if alone and not trusted:
+                check_owners(rows.data, trust)
+            check_many(SimpleNamespace(trust=trust, publish=publish), rows.data)
+        except (TypeError, ValueError) as error:  # it speaks of the arguments of `fit`
+            names = {"clients": "owners", "X": "clients"}
+            text = re.sub(r"^(clients|X)\b", lambda word: names[word[0]], str(error))
+            raise type(error)(text) from None
         if trust == "masked":
             how["noise_from"] = "clients" if publish else "server"
         federation = simulate(rows.data, trust, domain="raw", ledger=ledger, **how)

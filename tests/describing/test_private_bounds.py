@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from conftest import refuses
 from flower_cases import Direct, open_room, server, study
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fedclust_helpers import describing, private_bounds, private_summary
@@ -21,7 +21,7 @@ from fedclust_helpers.client_statistics import (
     magnitude_edges,
 )
 from fedclust_helpers.describing import windows
-from fedclust_helpers.estimators import TooFewRowsWarning
+from fedclust_helpers.estimators import FastLloydKMeans, PrivateKMeans, TooFewRowsWarning
 from fedclust_helpers.federation import ClientData, TrustModelError, simulate
 
 TEACHING = {"mode": "teaching", "seed": 4}
@@ -49,6 +49,9 @@ def raw(X, trust="trusted", **options):
 
 
 @given(st.floats(allow_infinity=False))
+@example(math.nan)
+@example(2.0**-64)
+@example(-(2.0**127))
 def test_a_number_lies_in_its_own_bin_and_a_missing_one_in_none(x):
     counts = MAGNITUDE_COUNTS.compute(np.array([[x]]), np.array([0, 1]))[0][0, 0]
     if math.isnan(x):
@@ -187,6 +190,11 @@ def test_columns_come_by_name_and_owners_in_a_column():
     assert list(found.table().index) == list(found.bounds) == ["year", "money"]
     assert found.bounds["year"] == (found.lower[0], found.upper[0])
     assert "year" in str(found.statement()) and "money" in found._repr_html_()
+    refuses(ValueError, "^owners must be", private_bounds, frame, 1.0, owners="house", **TEACHING)
+    refuses(
+        ValueError, "^owners must be given for more", private_bounds, table(300), 1.0, **TEACHING
+    )
+    refuses(ValueError, "^clients must hold at least two", private_bounds, [table(300)], 1.0)
     refuses(ValueError, "infinite", private_bounds, [[[np.inf]], [[1.0]]], 1.0, **TEACHING)
     gap = ClientData([[np.nan]], [0, 1], missing=True)
     refuses(ValueError, "nan", simulate, gap, "ideal", seed=1)
@@ -229,6 +237,29 @@ def test_rows_in_a_box_are_refused_until_bounds_are_public():
     federation.noisy_sum(SUMS_AND_COUNTS, noise, **ask)
     inside = federation._clients.seen_by(SUMS_AND_COUNTS).data.points
     assert np.abs(inside).max() <= 1
+
+
+@pytest.mark.parametrize("kind", [PrivateKMeans, FastLloydKMeans])
+def test_an_estimator_finds_bounds_and_pays_what_was_asked(kind):
+    rng = np.random.default_rng(2)
+    means = np.array([[100.0, 5000.0], [900.0, 5300.0]])
+    X = means[rng.integers(2, size=9000)] + rng.normal(0, 20, (9000, 2))
+    ledger = PrivacyLedger(budget=Budget(1.0, 1e-6))
+    how = {"delta": 1e-6, "bounds": "private", "ledger": ledger, **TEACHING}
+    model = kind(2, epsilon=1.0, **how)
+    preview = str(model.preview(clients(X)))
+    assert "found privately" in preview and "20% of mu^2" in preview and not ledger.releases
+    model.fit(clients(X))
+    assert ledger.epsilon(1e-6) == pytest.approx(1.0, rel=1e-6)
+    found = model.cluster_centers_[np.argsort(model.cluster_centers_[:, 0])]
+    assert np.abs(found - means).max() < 20
+    assert "found privately: column 0" in str(model.statement())
+    assert (model.predict(X) == model.predict(X[:1])[0]).mean() == pytest.approx(0.5, abs=0.05)
+    poor = kind(2, epsilon=0.01, **how | {"ledger": PrivacyLedger()})
+    refuses(ValueError, "limit 0.05", poor.fit, clients(X))
+    refuses(
+        ValueError, "bounds must be public", PrivateKMeans(2, 1.0, trust="local", **how).fit, X[:99]
+    )
 
 
 # --- the summary ----------------------------------------------------------------------------------

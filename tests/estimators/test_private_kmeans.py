@@ -141,7 +141,6 @@ def test_bounds_may_be_said_in_four_ways(tmp_path):
         ({"age": (0, 9), "dose": (9, 0)}, ValueError, "lower < upper .* but not in 'dose'"),
         ({"age": (0, 9), "dose": (7, 7)}, ValueError, "not in 'dose'.* one value only"),
         ((0, [100, 0]), ValueError, "lower < upper .* but not in"),
-        ("private", ValueError, "bounds='private', is not possible yet"),
     ],
 )
 def test_bounds_that_cannot_be_read_are_refused(bounds, error, match):
