@@ -446,36 +446,6 @@ def test_local_centres_come_back_in_original_units():
     assert fitted.ledger_.adjacency == "replace-one"
 
 
-def test_local_sketches_by_default_and_is_closer():
-    rows = users(20_000)
-    assert LocalKMeans(2, epsilon=1.0, lower=0, upper=1).method == "sketch"
-    fitted = local(method="sketch").fit(rows)
-    order = np.argsort(fitted.cluster_centers_[:, 0])
-    np.testing.assert_allclose(fitted.cluster_centers_[order], [[40, -20], [160, 20]], atol=4.0)
-    assert fitted.plan_.method == "sketch" and fitted.ledger_.pure_epsilon() == pytest.approx(2.0)
-    refuses(ValueError, "method must be one of sketch, one_round", local(method="x").fit, rows)
-    refuses(ValueError, "options", local(method="sketch", options={"depths": (2,)}).fit, rows)
-
-
-@pytest.mark.parametrize("trust", ["ideal", "masked"])
-def test_overclustered_is_a_method_of_the_same_estimator(trust):
-    clients = [users(2000), users(2000, np.random.default_rng(6))]
-    fitted = model(method="overclustered", trust=trust).fit(clients)
-    assert fitted.plan_.method.startswith("over-clustered Lloyd")
-    assert fitted.result_.epsilon <= fitted.epsilon * (1 + 1e-9)
-    refuses(ValueError, "method", model(method="lloyd").fit, clients)
-
-
-def test_local_is_the_function_on_scaled_rows():
-    rows = users(5000)
-    scaled = ((rows - LOWER) / (UPPER - LOWER) * 2 - 1) / np.sqrt(2)
-    federation = simulate(scaled, "local", seed=4)
-    plan = ldp_kmeans.plan(federation, n_clusters=2, epsilon=2.0, delta=1e-6)
-    result = ldp_kmeans.run(federation, plan, rng=np.random.default_rng(4))
-    fitted = local().fit(rows)
-    np.testing.assert_allclose(fitted.result_.centers, result.centers, atol=1e-12)
-
-
 @pytest.mark.parametrize("method", ["sketch", "one_round"])
 def test_behind_a_shuffler_hundreds_do_where_thousands_must(method):
     rows = users(4000)
