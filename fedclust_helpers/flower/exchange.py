@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Protocol
 
+import numpy as np
+
 from fedclust_helpers.flower.messages import UNREAD, Frame, MessageError, decode, encode
 
 Wrong = Callable[[Frame], str]  # what is wrong with an answer, in words; "" if nothing is
@@ -120,7 +122,9 @@ class Exchange:
             return None, "an answer of another agreement or session"
         if wanted != "hello" and self.numbers.get(address) != frame.sender:
             return None, f"an answer in the name of client {frame.sender}"
-        of_this = wanted in ("hello", "here") or frame.number == request.number
+        of_this = wanted == "hello" or frame.number == request.number
+        if wanted == "here":  # the same roll: an earlier one does not say who is there now
+            of_this = np.array_equal(frame.arrays.get("roll", ()), request.arrays["roll"])
         return (frame, "") if frame.kind == wanted and of_this else (None, "")
 
     def _missing(

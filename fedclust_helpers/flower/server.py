@@ -310,7 +310,7 @@ class ServerRoom:
             spare = len(ready) + len(waiting) - least
             if spare < 0:
                 raise RoundFailedError(f"fewer than {least} clients are there for release {number}")
-            replies = exchange(self._called(at), "here", self._echoes, to=some, fewer=spare)
+            replies = exchange(self._called(at), "here", to=some, fewer=spare)
             for address in some:
                 has = replies[address].number if address in replies else None
                 if has is None or has == number:
@@ -333,13 +333,6 @@ class ServerRoom:
             content |= named(self._set_of(number - 1), self.study.n_clients)
             content |= unpacked(self._kept["runs"][number - 1])
         return Frame("roll", self._session, SERVER, number, content)
-
-    def _echoes(self, frame: Frame) -> str:
-        """An answer to an earlier roll does not say who is there now."""
-        called = frame.arrays.get("roll")
-        return (
-            "" if called is not None and called == self._n_rolls else "an answer to a roll before"
-        )
 
 
 def _said(asked: Any) -> dict[str, np.ndarray]:

@@ -251,18 +251,21 @@ def test_with_the_noise_of_the_server_a_round_that_has_begun_waits(tmp_path):
 
 
 class Mortal(Leaving):
-    """The server is killed before its n-th message, for each n in turn; rooms are opened anew."""
+    """The server is killed before its n-th message; rooms are opened anew on their journals."""
 
     def __init__(self, folder, agreed, gone):
         super().__init__(open_rooms(folder, agreed), gone)
         self.folder, self.agreed, self.left = folder, agreed, 0
+        self.started = set()
 
     def send(self, address, message):
         self.left -= 1
         if self.left == 0:
             raise Killed
         frame = decode(message)
-        if frame.number % 2 == address % 2:  # a room that was started again since
+        new = (frame.kind, frame.number, address)
+        if frame.number % 2 == address % 2 and new not in self.started:
+            self.started.add(new)  # a room that was killed, and started again since
             self.rooms[address] = open_room(self.folder, self.agreed, address)
         super().send(address, message)
 
@@ -273,7 +276,7 @@ def test_killed_at_any_message_with_a_client_missing(tmp_path, way):
     agreed = study(options=LLOYD | {"n_rounds": 2}, **ONE, **WAYS[way])
     gone = silent_in({1}, client=1)
     expected = reference(agreed, silent={1: [1]})
-    for n, kill_at in enumerate((9, 11, 13, 16, 18, 21)):
+    for n, kill_at in enumerate((11, 16, 21)):
         folder = tmp_path / str(n)
         folder.mkdir()
         network = Mortal(folder, agreed, gone)
