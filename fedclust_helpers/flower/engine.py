@@ -10,8 +10,9 @@ from collections.abc import Hashable, Sequence
 from pathlib import Path
 from typing import Any
 
+from fedclust_helpers.flower.exchange import RoundFailedError
 from fedclust_helpers.flower.room import write_centers
-from fedclust_helpers.flower.server import RoundFailedError, ServerRoom
+from fedclust_helpers.flower.server import ServerRoom
 from fedclust_helpers.flower.study import Study
 
 POLL = 0.05  # seconds between two looks for answers
@@ -31,16 +32,21 @@ def _flwr() -> Any:
 class FlowerTransport:
     """The nodes of a Flower federation; an address is a node's number, which Flower vouches for.
 
-    Waits up to `deadline` seconds until `n_clients` nodes are there; `RoundFailedError` if not.
+    Waits up to `deadline` seconds until `n_clients` nodes are there; `RoundFailedError` if then
+    more than `may_miss` are not.
     """
 
-    def __init__(self, grid: Any, n_clients: int, *, deadline: float = 60.0) -> None:
+    def __init__(
+        self, grid: Any, n_clients: int, *, deadline: float = 60.0, may_miss: int = 0
+    ) -> None:
         self._flwr, self._grid = _flwr(), grid
         self._asked: dict[str, Hashable] = {}  # message -> node
         self._waiting: list[tuple[Hashable, bytes]] = []
         start = time.monotonic()
         while len(nodes := sorted(grid.get_node_ids())) < n_clients:
             if time.monotonic() - start > deadline:
+                if len(nodes) >= n_clients - may_miss:
+                    break
                 raise RoundFailedError(f"{len(nodes)} of {n_clients} clients are there")
             time.sleep(POLL)
         if len(nodes) > n_clients:
@@ -81,7 +87,9 @@ def serve(grid: Any, settings: Any) -> Any:
     ``settings["result"]``.
     """
     study = Study.read(settings["study"])
-    transport = FlowerTransport(grid, study.n_clients, deadline=float(settings["deadline"]))
+    transport = FlowerTransport(
+        grid, study.n_clients, deadline=float(settings["deadline"]), may_miss=study.may_miss
+    )
     room = ServerRoom(
         study, transport, journal=settings["journal"], deadline=float(settings["deadline"]),
         patience=float(settings["patience"]),
