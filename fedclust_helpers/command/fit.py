@@ -7,15 +7,15 @@ The file is TOML; paths are relative to it:
     clients = "clinic"
     # files = {north = "north.csv", south = "south.csv"}   or one file for each client
     # labels = "class"             RRCluster: the column of labels
-    # server = "related.csv"       FedDPKMeans: public rows of the server
+    # server = "related.csv"       public rows of the server (PrivateKMeans, FedDPKMeans)
 
     [study]
-    estimator = "FastLloydKMeans"  # the default; or FedDPKMeans, LocalKMeans, RRCluster
+    estimator = "PrivateKMeans"    # the default; or one of a paper: FastLloydKMeans, RRCluster ...
     n_clusters = 4
     epsilon = 1.0
     bounds = "bounds.csv"          # column,lower,upper; public
     delta = 1e-6                   # far below one over the number of rows
-    # any other parameter of the estimator: trust ("shuffled" for LocalKMeans ...), method,
+    # any other parameter of the estimator: trust ("local", "shuffled" ...), method,
     # unit, mode, seed, options ...
 
     [output]
@@ -103,7 +103,7 @@ def read_study(
 
 
 def _estimator(settings: dict[str, Any], path: Path, server: Any) -> Any:
-    name = settings.pop("estimator", "FastLloydKMeans")
+    name = settings.pop("estimator", "PrivateKMeans")
     if name not in list(estimators.KINDS):
         kinds = ", ".join(estimators.KINDS)
         raise StudyError(f"{path.name}: estimator must be one of {kinds}; got {name!r}")
@@ -112,8 +112,10 @@ def _estimator(settings: dict[str, Any], path: Path, server: Any) -> Any:
     if "bounds" in settings:
         settings["bounds"] = path.parent / str(settings["bounds"])
     if server is not None:
-        if name != "FedDPKMeans":
-            raise StudyError(f"{path.name}: [data] server is for FedDPKMeans only")
+        if name not in ("PrivateKMeans", "FedDPKMeans"):
+            raise StudyError(
+                f"{path.name}: [data] server is for PrivateKMeans and FedDPKMeans only"
+            )
         settings["X_server"] = _table(path.parent / str(server))
     try:
         return getattr(estimators, name)(**settings)

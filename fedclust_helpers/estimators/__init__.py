@@ -1,8 +1,14 @@
-"""Front doors for people with data: one estimator for each paper, in scikit-learn's manner.
+"""Estimators for people with data, in scikit-learn's manner.
 
-    model = FastLloydKMeans(3, epsilon=1.0, bounds="bounds.csv").fit(table, clients="hospital")
+    from fedclust_helpers import PrivateKMeans
+
+    model = PrivateKMeans(3, 1.0, 1e-6, bounds="bounds.csv").fit(table, clients="hospital")
     model.statement()          # who saw what, what it cost, what is left
     model.save("model.json")   # centres and statement; `load` reads them again
+
+`PrivateKMeans` is the one to take: private k-means under every trust model, by the method that is
+never worse in the tables of this project. The others are named after papers, and run the paper's
+method unless they are told otherwise:
 
 * `FastLloydKMeans`: clients with rows. By default they mask, and then nobody sees more than noised
   sums; with ``trust="trusted"`` a server sees those of every client.
@@ -27,15 +33,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fedclust_helpers.estimators.base import TooFewRowsWarning
     from fedclust_helpers.estimators.bounds import PublicBoundsWarning
-    from fedclust_helpers.estimators.feddp import FedDPKMeans
-    from fedclust_helpers.estimators.lloyd import FastLloydKMeans
-    from fedclust_helpers.estimators.local import LocalKMeans
     from fedclust_helpers.estimators.models import RRCluster
+    from fedclust_helpers.estimators.papers import FastLloydKMeans, FedDPKMeans, LocalKMeans
+    from fedclust_helpers.estimators.private import PrivateKMeans
     from fedclust_helpers.estimators.statement import Statement
 
 KINDS = {
-    "FastLloydKMeans": "lloyd", "FedDPKMeans": "feddp", "LocalKMeans": "local",
-    "RRCluster": "models",
+    "PrivateKMeans": "private", "FastLloydKMeans": "papers", "FedDPKMeans": "papers",
+    "LocalKMeans": "papers", "RRCluster": "models",
 }  # fmt: skip
 """The estimators, and the modules they are imported from when they are asked for."""
 _HOMES = {

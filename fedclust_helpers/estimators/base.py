@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
+from fedclust_helpers import program
 from fedclust_helpers._checked import check_fields
 from fedclust_helpers._state import CopyRefusedError
 from fedclust_helpers._validation import FloatArray, check_real
@@ -21,7 +22,7 @@ from fedclust_helpers.accounting import PrivacyLedger
 from fedclust_helpers.datasets import scale_to_box
 from fedclust_helpers.estimators import rehearsing
 from fedclust_helpers.estimators.bounds import Bounds, given_bounds
-from fedclust_helpers.estimators.reading import Rows, as_rows, features, read_rows
+from fedclust_helpers.estimators.reading import Rows, as_rows, features
 from fedclust_helpers.estimators.saving import settings_of
 from fedclust_helpers.estimators.statement import Statement, as_word, statement_of
 from fedclust_helpers.estimators.telling import _Told
@@ -44,6 +45,8 @@ class Prepared(NamedTuple):
     bounds: tuple[FloatArray, FloatArray]
     running: dict[str, Any]
     notes: tuple[str, ...]
+    method: str
+    chosen_for: str | None
 
 
 @dataclass(eq=False, repr=False)
@@ -55,12 +58,12 @@ class _Planned(_Told):
     """
 
     n_clusters: int | Literal["auto"]
-    _: KW_ONLY
     epsilon: float
     delta: float | None = None
+    _: KW_ONLY
+    bounds: str | PathLike[str] | Mapping[Any, Any] | tuple[Any, ...] | None = None
     lower: ArrayLike | Named | None = None
     upper: ArrayLike | Named | None = None
-    bounds: str | PathLike[str] | None = None
     public_data: bool = False
     mode: Literal["secure", "teaching"] = "secure"
     seed: int | None = None
@@ -70,31 +73,37 @@ class _Planned(_Told):
     if TYPE_CHECKING:  # each has a choice of its own
         method: Any
         trust: Any
-    _paper: ClassVar[Any]  # its run
-    _planners: ClassVar[Mapping[str, Callable[..., Any]]]
 
     # what the estimators fill in ------------------------------------------------------------------
 
-    def _read(self, X: Any, y: Any, clients: Any, bounds: Bounds) -> Rows:
-        """The rows and clients that the arguments of `fit` speak of."""
-        return read_rows(X, clients, columns=bounds.columns)
+    def _choice(self, **more: Any) -> tuple[str, str | None]:
+        """The method, and why it was chosen where that was left open; refuses what it cannot do."""
+        return self.method, None
 
-    def _world(self, data: ClientData) -> tuple[ClientData, dict[str, Any]]:
+    def _planner(self, method: str) -> Callable[..., Any]:
+        """The planner of a method."""
+        raise NotImplementedError
+
+    def _read(self, X: Any, y: Any, clients: Any, bounds: Bounds, method: str) -> Rows:
+        """The rows and clients that the arguments of `fit` speak of."""
+        raise NotImplementedError
+
+    def _played(self, data: ClientData, method: str) -> tuple[ClientData, dict[str, Any]]:
         """What is simulated for clients whose rows lie in the box: their data, further options."""
         raise NotImplementedError
 
     def _given(
-        self, federation: Any, planning: dict[str, Any], running: dict[str, Any], rows: Rows,
-        box: tuple[FloatArray, FloatArray], **more: Any,
+        self, method: str, federation: Any, planning: dict[str, Any], running: dict[str, Any],
+        rows: Rows, box: tuple[FloatArray, FloatArray], **more: Any,
     ) -> tuple[Any, ...]:  # fmt: skip
         """Further arguments of the planner, by position; others go into `planning`, `running`."""
-        return ()
+        raise NotImplementedError
 
     def _keep(self, prepared: Prepared, result: Any) -> None:
         """Set what a result means in original units as attributes."""
         raise NotImplementedError
 
-    def _notes(self, plan: Any) -> list[str]:
+    def _notes(self, plan: Any, method: str) -> list[str]:
         """What a user should hear before the plan is paid for."""
         return []
 
@@ -108,8 +117,8 @@ class _Planned(_Told):
         X : array or table (n, d); list or dict of these, one for each client; or ClientData
             Of a table (DataFrame) the feature columns are those with bounds by name, else all but
             the owners'; values must be numbers, none missing.
-        y : ignored
-            There for pipelines only. Owners of rows go to `clients`.
+        y : None
+            Rows have no labels here. Owners of rows go to `clients`.
         clients : name of a column of X, or one id for each row (n,), optional
             Whose each row is: names, numbers of any size, dates. Only beside one array or table;
             without it every row of that is a client of its own.
@@ -126,9 +135,10 @@ class _Planned(_Told):
             if federation.facts.mode == "secure" and not self.public_data:
                 rehearsing.remember(self, prepared.rows.data.points)
             with self._remembering(federation.ledger):
-                result = self._paper.run(federation, prepared.plan, **prepared.running)
+                result = program.run(federation, prepared.plan, **prepared.running)
                 self._keep(prepared, result)
-            self.plan_, self.result_ = prepared.plan, result
+            self.plan_, self.result_, self.method_ = prepared.plan, result, prepared.method
+            self._chosen_for = prepared.chosen_for
             self.ledger_, self.transcript_ = federation.ledger, federation.transcript
             self._box, self._told = prepared.bounds, prepared.notes
             self._asked, self._bounds_were = asked, bounds_from
@@ -147,7 +157,7 @@ class _Planned(_Told):
         return statement_of(
             type(self).__name__, made.plan, made.bounds, columns=made.rows.columns,
             warnings=made.notes, ledger=made.federation.ledger,
-            bounds_from=self._bounds_from,
+            bounds_from=self._bounds_from, chosen_for=made.chosen_for,
         )  # fmt: skip
 
     def _prepare(self, X: Any, y: Any, clients: Any, **more: Any) -> Prepared:
@@ -158,23 +168,25 @@ class _Planned(_Told):
                 " fit a new estimator, with the ledger of the data"
             )
         check_fields(self)
-        planner = self._planners[self.method]
+        method, chosen_for = self._choice(**more)
+        planner = self._planner(method)
         given = given_bounds(self.lower, self.upper, self.bounds, public_data=self.public_data)
-        rows = self._read(X, y, clients, given)
-        planning, running = self._split_options(planner, self._paper.run)
-        box = given.of_data(rows.data)
+        rows = self._read(X, y, clients, given, method)
+        planning, running = self._split_options(planner, program.run)
+        box = given.of_data(rows.data, rows.columns)
         scaled = scale_to_box(rows.data.points, *box)
-        world, more_of_it = self._world(
-            ClientData(scaled, rows.data.offsets, rows.data.labels, copy=False)
+        data, further = self._played(
+            ClientData(scaled, rows.data.offsets, rows.data.labels, copy=False), method
         )
         own = {"mode": self.mode, "seed": self.seed, "ledger": self._open_ledger()}
-        federation: Any = simulate(world, self.trust, **own | more_of_it)
+        federation: Any = simulate(data, self.trust, **own | further)
         if self.delta is not None and "delta" in inspect.signature(planner).parameters:
             planning["delta"] = self.delta
-        first = self._given(federation, planning, running, rows, box, **more)
+        first = self._given(method, federation, planning, running, rows, box, **more)
         asked = {"n_clusters": self.n_clusters, "epsilon": check_real(self.epsilon, "epsilon")}
         plan = planner(federation, *first, **asked, **planning)
-        return Prepared(federation, plan, rows, box, running, tuple(self._notes(plan)))
+        notes = tuple(self._notes(plan, method))
+        return Prepared(federation, plan, rows, box, running, notes, method, chosen_for)
 
     def _split_options(
         self, plan: Callable[..., Any], run: Callable[..., Any]

@@ -1,10 +1,10 @@
-"""Public bounds of every column: numbers, arrays, by name, or a small file."""
+"""Public bounds of every column: by name, as numbers or arrays, or from a small file."""
 
 from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,24 +34,36 @@ class Bounds(NamedTuple):
     lower: Any
     upper: Any
 
-    def of_data(self, data: ClientData) -> tuple[FloatArray, FloatArray]:
-        """Lower and upper bound (d,) of each column of these rows."""
-        return _range_of(data.points) if self.lower is None else self.of(data.n_features)
+    def of_data(self, data: ClientData, names: Any = None) -> tuple[FloatArray, FloatArray]:
+        """Lower and upper bound (d,) of each column of these rows; `names` are those of columns."""
+        return _range_of(data.points) if self.lower is None else self.of(data.n_features, names)
 
-    def of(self, d: int) -> tuple[FloatArray, FloatArray]:
+    def of(self, d: int, names: Any = None) -> tuple[FloatArray, FloatArray]:
         """Lower and upper bound (d,) of each of d columns that were given bounds: copies."""
         lower, upper = (as_bound(getattr(self, name), name, d).copy() for name in self._fields[1:])
         if not (lower < upper).all():
-            raise ValueError("lower and upper must satisfy lower < upper in every feature")
+            wrong = np.flatnonzero(~(lower < upper)).tolist()
+            said = ", ".join(f"column {i}" if names is None else repr(names[i]) for i in wrong)
+            raise ValueError(
+                f"lower and upper must satisfy lower < upper in every feature, but not in {said}:"
+                " leave out a column that can have one value only"
+            )
         return lower, upper  # their difference is checked by `scale_to_box`
 
 
 def given_bounds(lower: Any, upper: Any, bounds: Any, *, public_data: bool) -> Bounds:
-    """Bounds from `lower` and `upper`, or from the file `bounds` (column, lower, upper)."""
+    """Bounds from `lower` and `upper`, or from `bounds`: a mapping, a tuple of both, or a file."""
     if bounds is not None:
         if lower is not None or upper is not None:
             raise ValueError("bounds must be None where lower or upper is given: choose one way")
-        return _from_file(bounds)
+        if isinstance(bounds, str) and bounds == "private":
+            raise ValueError(
+                "bounds must be known without looking at the data; finding them privately,"
+                " bounds='private', is not possible yet"
+            )
+        if isinstance(bounds, str | os.PathLike):
+            return _from_file(bounds)
+        lower, upper = _sides(bounds)
     if lower is None and upper is None and public_data:
         return Bounds(None, None, None)
     for side, name in ((lower, "lower"), (upper, "upper")):
@@ -66,17 +78,36 @@ def given_bounds(lower: Any, upper: Any, bounds: Any, *, public_data: bool) -> B
         return Bounds(None, lower, upper)
     columns = list(named[0])
     if any(set(side) != set(columns) for side in named):
-        raise ValueError("lower and upper must name the same columns")
+        odd = sorted(map(str, set(named[0]) ^ set(named[1])))
+        raise ValueError(
+            f"lower and upper must name the same columns; {', '.join(odd)} in one of them only"
+        )
     sides = [
         [side[c] for c in columns] if isinstance(side, Mapping) else side for side in (lower, upper)
     ]
     return Bounds(columns, *sides)
 
 
+def _sides(bounds: Any) -> tuple[Any, Any]:
+    """Lower and upper bounds from a mapping {column: (lower, upper)}, or a tuple of both."""
+    if isinstance(bounds, Mapping):
+        for column, pair in bounds.items():
+            if not isinstance(pair, Sequence | np.ndarray) or np.shape(pair) != (2,):
+                raise ValueError(f"bounds must give {column!r} two numbers, (lower, upper)")
+        if not bounds:
+            raise ValueError("bounds must name at least one column")
+        lower, upper = ({c: pair[i] for c, pair in bounds.items()} for i in (0, 1))
+        return lower, upper
+    if isinstance(bounds, tuple) and len(bounds) == 2:
+        return bounds  # a list of two could also be a pair for each of two columns
+    raise TypeError(
+        "bounds must be a mapping {column: (lower, upper)}, a tuple (lower, upper) of numbers or"
+        f" arrays, or the path of a CSV file; got {type(bounds).__name__}"
+    )
+
+
 def _from_file(path: Any) -> Bounds:
     """A CSV file with the columns column, lower, upper: a row for each feature, in their order."""
-    if not isinstance(path, str | os.PathLike):
-        raise TypeError(f"bounds must be the path of a CSV file, got {type(path).__name__}")
     try:
         table = pd.read_csv(path, dtype={"column": str}, keep_default_na=False)  # NA is a name
     except OSError as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -14,8 +14,10 @@ from fedclust_helpers import kmeans, metrics
 from fedclust_helpers._validation import FloatArray, IntArray, as_points
 from fedclust_helpers.datasets import scale_to_box
 from fedclust_helpers.estimators.base import Prepared, _Planned
-from fedclust_helpers.estimators.reading import is_one_table, read_rows
-from fedclust_helpers.federation import Plan
+from fedclust_helpers.estimators.bounds import Bounds
+from fedclust_helpers.estimators.families import FAMILIES
+from fedclust_helpers.estimators.reading import Rows, is_one_table, read_rows
+from fedclust_helpers.federation import ClientData, Plan
 
 DROWNED = 0.02
 """Share of the cost of k clusters that fill the box evenly, which noise may add in one round.
@@ -32,16 +34,33 @@ class _Boxed(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, _P
 
     def _keep(self, prepared: Prepared, result: Any) -> None:
         lower, upper = prepared.bounds
-        self._box_centers = self._in_box(result.centers)
+        self._box_centers = FAMILIES[prepared.method].in_box(result.centers)
         self.cluster_centers_ = (self._box_centers + 1) / 2 * (upper - lower) + lower
         self.clipped_counts_ = prepared.federation.clipped_counts
 
-    def _in_box(self, centers: FloatArray) -> FloatArray:
-        """The centres of a result in the box."""
-        return np.clip(centers, -1, 1)
+    def _choice(self, **more: Any) -> tuple[str, str | None]:
+        FAMILIES[self.method].check(self, self.method, **more)
+        return self.method, None
 
-    def _notes(self, plan: Any) -> list[str]:
-        return self._drowned(plan, 1.0)
+    def _planner(self, method: str) -> Callable[..., Any]:
+        return FAMILIES[method].planner(method)
+
+    def _read(self, X: Any, y: Any, clients: Any, bounds: Bounds, method: str) -> Rows:
+        return FAMILIES[method].read(self, X, clients, bounds)
+
+    def _played(self, data: ClientData, method: str) -> tuple[ClientData, dict[str, Any]]:
+        return FAMILIES[method].played(self, data)
+
+    def _given(
+        self, method: str, federation: Any, planning: dict[str, Any], running: dict[str, Any],
+        rows: Rows, box: tuple[FloatArray, FloatArray], **more: Any,
+    ) -> tuple[Any, ...]:  # fmt: skip
+        family = FAMILIES[method]
+        return family.given(self, method, federation, planning, running, rows, box, **more)
+
+    def _notes(self, plan: Any, method: str) -> list[str]:
+        family = FAMILIES[method]
+        return [*self._drowned(plan, family.spread(plan)), *family.notes(self, plan)]
 
     def fit_predict(self, X: Any, y: Any = None, *, clients: Any = None) -> Any:
         """`fit`, then the label of each row (n,), found where it is; a list for several clients.
@@ -86,13 +105,13 @@ class _Boxed(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, _P
         names = getattr(self, "feature_names_in_", None)
         return None if names is None else list(names)
 
-    def _drowned(self, plan: Plan, unit: float) -> list[str]:
+    def _drowned(self, plan: Plan, unit: float | None) -> list[str]:
         """Noise moves centres by a predicted mean square; so much is added to the mean cost.
 
         Compared with d/3 k^(-2/d), the mean cost of k equal cubes that fill [-1, 1]^d: clusters of
         real data are smaller. `unit` is that of the prediction, squared, in the box.
         """
-        if plan.predicted_error is None:
+        if plan.predicted_error is None or unit is None:
             return []
         d = plan.n_features
         share = plan.predicted_error * unit / (d / 3 * plan.n_clusters ** (-2 / d))

@@ -98,10 +98,6 @@ class RRCluster(_Planned):
 
     method: Literal["sums_only", "ifca", "fesem", "fedcam"] = "sums_only"
 
-    _paper: ClassVar[Any] = rr_cluster
-    _planners: ClassVar[Mapping[str, Callable[..., Any]]] = {
-        "sums_only": rr_cluster.plan_sums_only, **dict.fromkeys(REBALANCING, rr_cluster.plan),
-    }  # fmt: skip
     _local: ClassVar[tuple[str, ...]] = ("choices_", "clients_", "clipped_counts_")
     _further_options: ClassVar[frozenset[str]] = TRAINING
     _quality: ClassVar[str] = "accuracy"
@@ -118,11 +114,14 @@ class RRCluster(_Planned):
         """
         return self._fitted(X, y, clients)
 
-    def _read(self, X: Any, y: Any, clients: Any, bounds: Bounds) -> Rows:
+    def _planner(self, method: str) -> Callable[..., Any]:
+        return rr_cluster.plan if method in REBALANCING else rr_cluster.plan_sums_only
+
+    def _read(self, X: Any, y: Any, clients: Any, bounds: Bounds, method: str) -> Rows:
         labels = self._labels_of(y, self._classes(), X)
         return read_rows(X, clients, columns=bounds.columns, labels=labels)
 
-    def _world(self, data: ClientData) -> tuple[ClientData, dict[str, Any]]:
+    def _played(self, data: ClientData, method: str) -> tuple[ClientData, dict[str, Any]]:
         ledger = self._open_ledger()
         if ledger is None:
             same = "replace-one" if self.method in REBALANCING else "add/remove"
@@ -133,8 +132,8 @@ class RRCluster(_Planned):
         return data, {"ledger": ledger, **counts, **shares}
 
     def _given(
-        self, federation: Any, planning: dict[str, Any], running: dict[str, Any], rows: Rows,
-        box: tuple[FloatArray, FloatArray], **more: Any,
+        self, method: str, federation: Any, planning: dict[str, Any], running: dict[str, Any],
+        rows: Rows, box: tuple[FloatArray, FloatArray], **more: Any,
     ) -> tuple[Any, ...]:  # fmt: skip
         m = federation.facts.n_clients
         training = {n: planning.pop(n) for n in TRAINING if n in planning}
@@ -152,7 +151,7 @@ class RRCluster(_Planned):
         self._keep_form(prepared.federation.n_features)
         self.choices_ = self._judged(self._inside(prepared.rows.data)).choices
 
-    def _notes(self, plan: Any) -> list[str]:
+    def _notes(self, plan: Any, method: str) -> list[str]:
         """Noise of a round that is longer than any mean of clipped updates leads nowhere."""
         std = plan.releases[0].mechanisms[-1].std
         training = plan.options["training"]

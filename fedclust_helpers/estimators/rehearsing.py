@@ -83,7 +83,10 @@ def _check_not_private(estimator: Any, X: Any, y: Any, clients: Any) -> None:
         return
     key, seen = estimator._private
     given = given_bounds(estimator.lower, estimator.upper, estimator.bounds, public_data=True)
-    if _number(estimator._read(X, y, clients, given).data.points, key) in seen:
+    if (
+        _number(estimator._read(X, y, clients, given, estimator._choice()[0]).data.points, key)
+        in seen
+    ):
         raise ValueError(
             "X must not be the rows of a fit: a rehearsal protects nothing, shows exact costs and"
             " charges no ledger; give it public or synthetic rows"
@@ -101,10 +104,10 @@ def _settings(
         yield "n_clusters", {"n_clusters": value}
     for value in _values(epsilon, "epsilon", [eps / 2, eps * 2]):
         yield "epsilon", {"epsilon": value}
-    planner = inspect.signature(estimator._planners[estimator.method]).parameters
-    if "n_rounds" not in planner:
+    method = estimator._choice()[0]
+    if "n_rounds" not in inspect.signature(estimator._planner(method)).parameters:
         if n_rounds is not None and len(_values(n_rounds, "n_rounds", [])):
-            raise ValueError(f"n_rounds must be None: method {estimator.method!r} has its own")
+            raise ValueError(f"n_rounds must be None: method {method!r} has its own")
         return
     for value in _values(n_rounds, "n_rounds", [v for v in (t - 1, t + 1) if v > 0]):
         yield "n_rounds", {"n_rounds": value}

@@ -52,6 +52,8 @@ class Statement:
         """The statement as (heading, text) pairs."""
         f = self.facts
         rows = [(str(heading), str(text)) for heading, text in f["plan"]]
+        if f.get("chosen_for") is not None:
+            rows.insert(1, ("chosen", str(f["chosen_for"])))
         rows.append(("accountant", f["accountant"]))
         rows.append(("played", PLAYED))
         low, high = f["lower"], f["upper"]
@@ -100,7 +102,7 @@ def _charged(f: Mapping[str, Any]) -> str:
 def statement_of(
     estimator: str, plan: Plan, box: tuple[FloatArray, FloatArray], *, columns: Any,
     warnings: Sequence[str], ledger: PrivacyLedger, bounds_from: str,
-    result: RunResult | None = None,
+    chosen_for: str | None = None, result: RunResult | None = None,
 ) -> Statement:  # fmt: skip
     """The statement of a plan, and of its run where there was one."""
     f, told = plan.facts, list(warnings)
@@ -126,7 +128,8 @@ def statement_of(
             "left": max(ledger.remaining, 0.0),
         }  # fmt: skip
     facts = {
-        "estimator": estimator, "method": plan.method, "unit": f.unit, "adjacency": f.adjacency,
+        "estimator": estimator, "method": plan.method, "chosen_for": chosen_for,
+        "unit": f.unit, "adjacency": f.adjacency,
         "trust": f.trust, "mode": f.mode, "receiver": f.receiver, "noise": f.noise,
         "noise_from": f.noise_from, "sees": [list(pair) for pair in f.sees],
         "epsilon": _finite(plan.epsilon), "delta": plan.delta, "accountant": accountant(plan),

@@ -37,6 +37,7 @@ class _Told(BaseEstimator):
         return statement_of(
             type(self).__name__, self.plan_, self._box, columns=names, warnings=self._told,
             ledger=self.ledger_, result=self.result_, bounds_from=self._bounds_were,
+            chosen_for=self._chosen_for,
         )  # fmt: skip
 
     def save(self, path: str | PathLike[str]) -> None:

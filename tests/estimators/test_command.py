@@ -12,7 +12,7 @@ import pytest
 
 from fedclust_helpers import command
 from fedclust_helpers.command import fit as fitting
-from fedclust_helpers.estimators import FastLloydKMeans, load
+from fedclust_helpers.estimators import PrivateKMeans, load
 
 pytestmark = pytest.mark.slow
 
@@ -58,9 +58,9 @@ def test_a_study_goes_from_files_to_centres_and_statement(study):
     assert (code, err) == (0, "")
     assert "server sees" in out and "by this fit" in out and "written: model.json" in out
     table = pd.read_csv(study / "visits.csv")
-    same = FastLloydKMeans(
-        2, epsilon=2.0, bounds=study / "bounds.csv", mode="teaching", seed=1
-    ).fit(table, clients="clinic")
+    same = PrivateKMeans(2, epsilon=2.0, bounds=study / "bounds.csv", mode="teaching", seed=1).fit(
+        table, clients="clinic"
+    )
     centers = pd.read_csv(study / "results" / "centers.csv")
     assert list(centers.columns) == ["age", "dose"]
     np.testing.assert_array_equal(centers.to_numpy(), same.cluster_centers_)
@@ -140,7 +140,11 @@ seed = 1
         ('clients = "clinic"', "clients = 3", "clients must be text"),
         ("[study]", '[study]\nestimator = ["KMeans"]', "estimator must be one of"),
         ("[study]", 'labels = "class"\n[study]', "labels are for RRCluster only"),
-        ("[study]", 'server = "a.csv"\n[study]', "server is for FedDPKMeans only"),
+        (
+            "[study]",
+            'server = "a.csv"\n[study]\nestimator = "RRCluster"',
+            "server is for PrivateKMeans",
+        ),
         ('file = "visits.csv"\n', "", "[data] must have either file or files"),
     ],
 )
@@ -160,7 +164,7 @@ def test_what_is_wrong_is_said_in_one_line(study, capsys, old, new, says):
 )
 def test_a_run_that_fails_halfway_leaves_a_trace(study, capsys, monkeypatch, step, error, says):
     """By its exit code, and in the folder: whoever repeats the command is told what was spent."""
-    monkeypatch.setattr(FastLloydKMeans, step, lambda *a: (_ for _ in ()).throw(error))
+    monkeypatch.setattr(PrivateKMeans, step, lambda *a: (_ for _ in ()).throw(error))
     assert fitting.run(study / "study.toml") == 4
     assert capsys.readouterr().err == f"fedclust: {says}\n"
     trace = json.loads((study / "results" / "model.json").read_text("utf-8"))
@@ -174,19 +178,19 @@ def test_a_run_that_fails_halfway_leaves_a_trace(study, capsys, monkeypatch, ste
 
 
 def test_two_runs_at_once_do_not_both_spend(study, capsys, monkeypatch):
-    fit, codes = FastLloydKMeans.fit, []
+    fit, codes = PrivateKMeans.fit, []
 
     def meanwhile(self, *args, **kwargs):
         codes.append(fitting.run(study / "study.toml"))
         return fit(self, *args, **kwargs)
 
-    monkeypatch.setattr(FastLloydKMeans, "fit", meanwhile)
+    monkeypatch.setattr(PrivateKMeans, "fit", meanwhile)
     assert fitting.run(study / "study.toml") == 0 and codes == [3]
     assert load(study / "results" / "model.json").statement().facts["charged"]["releases"]
 
 
 def test_a_folder_that_cannot_be_written_to_costs_nothing(study, capsys, monkeypatch):
-    monkeypatch.setattr(FastLloydKMeans, "fit", None)
+    monkeypatch.setattr(PrivateKMeans, "fit", None)
     (study / "results").write_text("a file")
     assert fitting.run(study / "study.toml") == 3
     assert capsys.readouterr().err == "fedclust: results cannot be written to: File exists\n"

@@ -685,7 +685,7 @@ def test_a_study_is_the_same_when_read_again():
     assert again == bounded == study(lower=0.0, upper=[1.0, 1.0])
     for text, said in (
         ('{"code": 1}', "no field 'code'"), ('{"epsilom": 1, "run": "a"}', "no field 'epsilom'"),
-        ('{"colums": []}', "did you mean 'columns'"),
+        ('{"column": []}', "did you mean 'columns'"),
         ('{"run": "a"}', "must have the field 'method'"),
         ('{"run":\n"a"', "line 2: text must be a JSON object"), ("[]", "must be a JSON object"),
     ):  # fmt: skip

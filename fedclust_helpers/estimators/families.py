@@ -1,0 +1,300 @@
+"""The three families of private k-means in a box: what they ask of whom, under which trust.
+
+A family knows what its planners need to hear of an estimator; `FAMILIES` has it by the name of a
+method. `PrivateKMeans` may call all of them, the estimators named after papers one each.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from fedclust_helpers._validation import FloatArray, as_points
+from fedclust_helpers.accounting import LedgerMismatchError, PrivacyLedger
+from fedclust_helpers.datasets import scale_to_box
+from fedclust_helpers.estimators.bounds import Bounds
+from fedclust_helpers.estimators.reading import Rows, features, is_one_table, read_rows
+from fedclust_helpers.federation import ClientData
+from fedclust_helpers.federation.data import is_table
+
+MAX_KEY_AGREEMENTS = 4096
+"""Clients who can agree on a key through the server within seconds."""
+MAX_NODES = 256
+"""Clients who can exchange shares with each other without a server."""
+Box = tuple[FloatArray, FloatArray]
+
+
+class _Family:
+    """What planners of one kind ask of an estimator `of`, whose rows lie in the box."""
+
+    trusts: ClassVar[tuple[str, ...]]
+    unused: ClassVar[dict[str, str]]  # parameters, and why they must be left as they are
+
+    def planner(self, method: str) -> Callable[..., Any]:
+        """The planner of a method."""
+        raise NotImplementedError
+
+    def check(self, of: Any, method: str, **more: Any) -> None:
+        """Refuse trust and parameters that the method has no use for."""
+        if of.trust not in self.trusts:
+            raise ValueError(
+                f"trust must be one of {', '.join(self.trusts)} with method={method!r}; got"
+                f" {of.trust!r}"
+            )
+        for name, why in self.unused.items():
+            given = more.get(name) if more.get(name) is not None else getattr(of, name, None)
+            if given is not None and not (name == "unit" and given == "row"):
+                raise ValueError(f"{name} must not be given with method={method!r}: {why}")
+
+    def read(self, of: Any, X: Any, clients: Any, bounds: Bounds) -> Rows:
+        """The rows and clients that the arguments of `fit` speak of."""
+        return read_rows(X, clients, columns=bounds.columns)
+
+    def played(self, of: Any, data: ClientData) -> tuple[ClientData, dict[str, Any]]:
+        """The data that is simulated, and further options of `simulate`."""
+        raise NotImplementedError
+
+    def given(
+        self, of: Any, method: str, federation: Any, planning: dict[str, Any],
+        running: dict[str, Any], rows: Rows, box: Box, **more: Any,
+    ) -> tuple[Any, ...]:  # fmt: skip
+        """Arguments of the planner by position; others go into `planning` and `running`."""
+        return ()
+
+    def in_box(self, centers: FloatArray) -> FloatArray:
+        """The centres of a result in the box [-1, 1]^d."""
+        return np.clip(centers, -1, 1)
+
+    def spread(self, plan: Any) -> float | None:
+        """The unit of a plan's predicted error, squared, in the box; None: it predicts nothing."""
+        return 1.0
+
+    def notes(self, of: Any, plan: Any) -> list[str]:
+        """What a user should hear before the plan is paid for, beside the noise of the centres."""
+        return []
+
+
+class _Sums(_Family):
+    """FastLloyd and over-clustered Lloyd: sums of rows, one row protected under add/remove."""
+
+    trusts = ("masked", "ideal", "trusted", "serverless")
+    unused = {
+        "X_server": "take method='adaptive' or 'feddp'",
+        "rows_per_client": "it is for unit='client'",
+        "radius": "it is for method='feddp' and 'adaptive'",
+        "unit": "it protects rows; whole clients are protected by method='adaptive', with X_server",
+    }
+
+    def planner(self, method: str) -> Callable[..., Any]:
+        from fedclust_helpers import fastlloyd
+
+        plans = {"fastlloyd": fastlloyd.plan, "overclustered": fastlloyd.plan_overclustered}
+        return plans[method]
+
+    def read(self, of: Any, X: Any, clients: Any, bounds: Bounds) -> Rows:
+        rows = super().read(of, X, clients, bounds)
+        check_many(of, rows.data, alone=clients is None and is_one_table(X))
+        return rows
+
+    def played(self, of: Any, data: ClientData) -> tuple[ClientData, dict[str, Any]]:
+        options: dict[str, Any] = {"n_records": of.n_records}
+        if of.trust == "masked":
+            options["noise_from"] = "clients" if of.publish else "server"
+        return data, options
+
+    def in_box(self, centers: FloatArray) -> FloatArray:
+        return centers  # folded into it round by round
+
+    def spread(self, plan: Any) -> float | None:
+        # an over-clustered plan predicts in squares of the spread: at most that of a filled box
+        return plan.n_features / 3 if plan.algorithm.name == "over-clustered Lloyd" else 1.0
+
+
+class _WithServer(_Family):
+    """FedDP-KMeans: the server's public rows make the start; one row or client, add/remove."""
+
+    trusts = ("ideal", "trusted")
+    unused: ClassVar[dict[str, str]] = {}
+
+    def planner(self, method: str) -> Callable[..., Any]:
+        from fedclust_helpers import feddp_kmeans
+
+        return {"feddp": feddp_kmeans.plan, "adaptive": feddp_kmeans.plan_adaptive}[method]
+
+    def check(self, of: Any, method: str, **more: Any) -> None:
+        super().check(of, method, **more)
+        if of.X_server is None and more.get("X_server") is None:
+            raise ValueError(
+                "X_server must be given, to fit or to the constructor: public rows that resemble"
+                " those of the clients; PrivateKMeans does without"
+            )
+
+    def played(self, of: Any, data: ClientData) -> tuple[ClientData, dict[str, Any]]:
+        radius, ledger = of.radius or math.sqrt(data.n_features), of._open_ledger()
+        return ClientData(np.clip(data.points, -1, 1), data.offsets, copy=False), {
+            "domain": "ball", "bound": radius, "n_records": of.n_records,
+            "ledger": PrivacyLedger(_unit(of)) if ledger is None else ledger,
+        }  # fmt: skip
+
+    def given(
+        self, of: Any, method: str, federation: Any, planning: dict[str, Any],
+        running: dict[str, Any], rows: Rows, box: Box, **more: Any,
+    ) -> tuple[Any, ...]:  # fmt: skip
+        if federation.facts.unit != _unit(of):
+            raise LedgerMismatchError(f"ledger must be kept for one {_unit(of)}, as unit says")
+        server = self.server(of, more.get("X_server"), rows, box)
+        running["rng"] = np.random.default_rng(of.seed)
+        counts = {"n_records": of.n_records, "rows_per_client": of.rows_per_client}
+        if method == "adaptive":
+            planning |= {"rng": np.random.default_rng(of.seed), **counts}
+        elif of.unit == "client" and "clips" not in planning and "budgets" not in planning:
+            if of.rows_per_client is None:
+                raise ValueError(
+                    "rows_per_client must be given with unit='client': a public number"
+                )
+            from fedclust_helpers.feddp_kmeans import ClipBounds
+
+            planning["clips"] = ClipBounds.suggest(
+                server, rows_per_client=of.rows_per_client, n_clusters=of.n_clusters
+            )
+        if of.unit == "client" and of.n_records is None:  # the true one would be public
+            raise ValueError("n_records must be given with unit='client': a public number")
+        return (server,)
+
+    def server(self, of: Any, given: Any, rows: Rows, box: Box) -> FloatArray:
+        """The server's rows in the box."""
+        given = of.X_server if given is None else given
+        table = features(given, "X_server", columns=rows.columns if is_table(given) else None)
+        points = as_points(table, "X_server", n_features=rows.data.n_features)
+        return np.clip(scale_to_box(points, *box), -1, 1)
+
+
+class _Reports(_Family):
+    """The sketch and Algorithm 1: a report of each user about its own row, under replace-one."""
+
+    trusts = ("local", "shuffled")
+    unused = {
+        "X_server": "every user sends one report, and the server has no use for rows",
+        "n_records": "the number of reports is seen by whoever gets them",
+        "rows_per_client": "every row is a user of its own",
+        "radius": "it is for method='feddp' and 'adaptive'",
+        "unit": "every row is a user of its own",
+    }
+
+    def planner(self, method: str) -> Callable[..., Any]:
+        from fedclust_helpers import ldp_kmeans
+
+        return {"sketch": ldp_kmeans.plan_sketch, "one_round": ldp_kmeans.plan}[method]
+
+    def read(self, of: Any, X: Any, clients: Any, bounds: Bounds) -> Rows:
+        if clients is not None:
+            raise ValueError("clients must not be given: every row is a user of its own")
+        if isinstance(X, ClientData):
+            if X.rows_per_client != 1:
+                raise ValueError("X must hold one row for each client: they are the users")
+        elif not is_one_table(X) or (isinstance(X, Sequence) and len(X) == 0):
+            raise ValueError("X must be one array of shape (n, d), row i the only one of user i")
+        return super().read(of, X, clients, bounds)
+
+    def played(self, of: Any, data: ClientData) -> tuple[ClientData, dict[str, Any]]:
+        # the whole box fits into the unit ball
+        inside = np.clip(data.points, -1, 1) * (1 / np.sqrt(data.n_features))
+        return ClientData.one_point_each(inside, copy=False), {}
+
+    def given(
+        self, of: Any, method: str, federation: Any, planning: dict[str, Any],
+        running: dict[str, Any], rows: Rows, box: Box, **more: Any,
+    ) -> tuple[Any, ...]:  # fmt: skip
+        running["rng"] = np.random.default_rng(of.seed)
+        return ()
+
+    def in_box(self, centers: FloatArray) -> FloatArray:
+        return np.clip(centers / (1 / np.sqrt(centers.shape[1])), -1, 1)
+
+    def spread(self, plan: Any) -> float | None:
+        return None
+
+    def notes(self, of: Any, plan: Any) -> list[str]:
+        from fedclust_helpers import ldp_kmeans
+
+        n, k = plan.facts.n_records, plan.n_clusters
+        needed, local = ldp_kmeans.users_needed_by(plan), plan.dial.local_epsilon
+        if plan.algorithm is ldp_kmeans.SKETCH and k > 1:
+            needed = ldp_kmeans.sketch_users_needed(1 / k, local, plan.n_features, n_clusters=k)
+        if needed <= n:
+            return []
+        behind = f" ({local:.3g} on the device)" if plan.facts.trust == "shuffled" else ""
+        return [
+            f"too few rows for {k} clusters at epsilon = {plan.epsilon:g}{behind}: about {needed:,}"
+            f" users are needed to see {k} clusters of equal size, and there are {n:,}"
+        ]
+
+
+def _unit(of: Any) -> str:
+    """The unit in the words of a ledger."""
+    return "point" if of.unit == "row" else str(of.unit)
+
+
+def check_many(of: Any, data: ClientData, *, alone: bool) -> None:
+    """Refuse what would take minutes or memory, or has no honest client, before it starts."""
+    trust = of.trust
+    limit = {"masked": MAX_KEY_AGREEMENTS, "serverless": MAX_NODES}.get(trust)
+    if limit is not None and data.n_clients > limit:
+        instead = (
+            "give the owner of each row as clients" if alone else "group rows under fewer clients"
+        )
+        raise ValueError(
+            f"X must hold at most {limit} clients with trust={trust!r}, where each takes"
+            f" a key exchange: {instead}; or choose trust='ideal', or LocalKMeans for users who"
+            " trust nobody"
+        )
+    needs_two = trust == "serverless" or (trust == "masked" and of.publish)
+    if needs_two and data.n_clients < 2:
+        raise ValueError(
+            "X must hold at least two clients, so that no one knows all of the noise; with one,"
+            " choose trust='trusted', or publish=False and keep the results from the server"
+        )
+
+
+_SUMS, _WITH_SERVER, _REPORTS = _Sums(), _WithServer(), _Reports()
+FAMILIES: Mapping[str, _Family] = {
+    "overclustered": _SUMS, "fastlloyd": _SUMS, "adaptive": _WITH_SERVER, "feddp": _WITH_SERVER,
+    "sketch": _REPORTS, "one_round": _REPORTS,
+}  # fmt: skip
+"""The family of each method."""
+
+
+def best_method(trust: str, unit: str, *, has_server: bool) -> tuple[str, str]:
+    """The method that "auto" takes, and why: from public facts alone.
+
+    It is the one that is never worse in the tables of this project (data/results): claims
+    B.central.fresh, K.adaptive, B.sketch.mixtures and B.sketch.few.
+    """
+    if trust in _REPORTS.trusts:
+        return "sketch", (
+            f"of the methods for trust={trust!r} none had a lower cost, from 100,000 users on, in"
+            " any setting that was measured (claim B.sketch.mixtures)"
+        )
+    if has_server:
+        if trust not in _WITH_SERVER.trusts:
+            raise ValueError(
+                f"trust must be 'ideal' or 'trusted' with X_server, got {trust!r}: the server puts"
+                " its rows together with sums that it reads; leave X_server out, or choose"
+                " method='overclustered'"
+            )
+        return "adaptive", (
+            "X_server is given, and FedDP-KMeans with this start was never worse than the paper's"
+            " in any setting that was measured (claim K.adaptive)"
+        )
+    if unit == "client":
+        raise ValueError(
+            "X_server must be given with unit='client': only FedDP-KMeans protects all rows of a"
+            " client at once, and it starts from public rows of the server; or choose unit='row'"
+        )
+    return "overclustered", (
+        "of the methods that release sums it was never worse than FastLloyd in any setting that was"
+        " measured (claim B.central.fresh)"
+    )
