@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
 import signal
 import sys
 import threading
@@ -232,6 +233,10 @@ def _stay(config: dict[str, Any], room: ClientRoom, study: Study, no_node: bool)
         if not stopping.is_set():
             os.kill(os.getpid(), signal.SIGTERM)
 
+    if no_node and study.server is not None:
+        line = link.node_arguments(config["folder"], study, config["socket"])
+        print(f"the other account starts\n    {shlex.join(['flower-supernode', *line])}")
+        print(f"with copies of its own of ca.crt and {cards.NODE_KEY}")
     try:
         rooms.serve(config, room, tell)
     except KeyboardInterrupt:

@@ -112,18 +112,23 @@ def _is_open(port: int) -> bool:
         return one.connect_ex(("127.0.0.1", port)) == 0
 
 
-def start_node(folder: Path, study: Study, room_socket: Path) -> Started:
-    """The SuperNode of a client, in the folder of its room; it waits for the server."""
+def node_arguments(folder: Path, study: Study, room_socket: Path) -> list[str]:
+    """What ``flower-supernode`` is started with; its certificate is written to `folder`."""
     if study.server is None or study.certificate is None:
         raise LinkError("the study names no server: it was not made by `fedclust study new`")
     certificate = folder / "ca.crt"
     write_private(certificate, study.certificate)
-    return Started(
-        "flower-supernode", folder, "node.log",
-        ["--root-certificates", str(certificate), "--superlink", study.server,
-         "--auth-supernode-private-key", str(folder / NODE_KEY), "--port", str(free_port()),
-         "--node-config", f'room="{room_socket.resolve()}"'],
-    )  # fmt: skip
+    return [
+        "--root-certificates", str(certificate), "--superlink", study.server,
+        "--auth-supernode-private-key", str(folder / NODE_KEY), "--port", str(free_port()),
+        "--node-config", f'room="{room_socket.resolve()}"',
+    ]  # fmt: skip
+
+
+def start_node(folder: Path, study: Study, room_socket: Path) -> Started:
+    """The SuperNode of a client, in the folder of its room; it waits for the server."""
+    arguments = node_arguments(folder, study, room_socket)
+    return Started("flower-supernode", folder, "node.log", arguments)
 
 
 @contextmanager

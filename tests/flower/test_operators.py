@@ -6,6 +6,8 @@ A refusal is one line that names file, line and column, says what to do, and sho
 import errno
 import json
 import os
+import re
+import shlex
 import shutil
 import signal
 import socket
@@ -33,6 +35,7 @@ from fedclust_helpers.flower.cards import certificates, group_secret, read_card
 from fedclust_helpers.flower.cards import complete as complete_study
 from fedclust_helpers.flower.room import open_room, read_config, write_result
 from fedclust_helpers.flower.rows import read_rows
+from fedclust_helpers.flower.seats import SEATS
 from fedclust_helpers.secure_aggregation import public_key
 
 pytestmark = pytest.mark.slow
@@ -207,7 +210,8 @@ def test_a_room_stays_shut_until_somebody_compared(parties, capsys, monkeypatch)
     monkeypatch.setattr("builtins.input", lambda words: "no")
     assert "stays shut" in said(capsys, *room(parties, "west"))
     monkeypatch.setattr("builtins.input", lambda words: "yes")
-    assert "is ready" in said(capsys, *room(parties, "west"), code=0)
+    told = said(capsys, *room(parties, "west"), code=0)
+    assert "is ready" in told and "flower-supernode --root-certificates" in told
     monkeypatch.setattr("builtins.input", lambda words: pytest.fail("asked again"))
     said(capsys, *room(parties, "west"), code=0)
     said(capsys, *room(parties, "north", "--agreed", agreement), code=0)
@@ -474,6 +478,36 @@ def test_control_c_closes_a_room_and_it_opens_again(parties, capsys):
         assert (process.returncode, err.count("\n")) == (4, 1)
         assert err == "fedclust: stopped: the same command goes on from here\n"
         (parties / "west" / "west" / "room.sock").unlink(missing_ok=True)
+
+
+def test_what_the_page_on_deployment_shows_can_be_given(tmp_path, capsys, monkeypatch):
+    """Its three commands, and a study with the fields of each row of its table."""
+    page = (ROOT / "docs" / "deployment.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```bash\n(fedclust .*?)```", page, re.S)
+    new, own_room, own_run = (shlex.split(block.replace("\\\n", " "))[1:] for block in blocks)
+    monkeypatch.chdir(tmp_path)
+    said(capsys, *new, code=0)
+    shutil.copy("spring/study.json", ".")
+    (tmp_path / "rows.csv").write_text("age,height\n31,170\n")
+    assert "Send south.card to north" in said(capsys, *own_room, "--no-node", code=0)
+    monkeypatch.setattr(link, "need_flower", lambda: None)
+    assert "is a draft" in said(capsys, *own_run)
+    draft, tried = json.loads((tmp_path / "study.json").read_text()), 0
+    for fields in re.findall(
+        r"^\| [A-Z][^|]*\| (`\".*) \|$|^\| a server who[^|]*\| (.*) \|$", page, re.M
+    ):
+        study = draft | {"options": dict(draft["options"])}
+        for words in re.findall(r'`("[^`]*)`', "".join(fields)):
+            study |= json.loads(f"{{{words}}}")
+        if "server_points" in "".join(fields):
+            study["server_points"] = [[0.1, 0.2]] * 9
+        if "training" in study:
+            study["options"] |= {"n_rounds": 3, "training": study.pop("training")}
+            study |= {"n_clients": 2400, "clients": None}
+        agreed = Study.from_json(json.dumps(study))
+        assert agreed.planned(SEATS[agreed.trust](agreed)).epsilon == 1.0
+        tried += 1
+    assert tried == 4
 
 
 def test_versions_of_flower_are_said_once(root):
