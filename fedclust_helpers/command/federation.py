@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import shlex
 import signal
 import sys
@@ -217,37 +216,31 @@ def _agree(path: Path, room: ClientRoom, given: str | None) -> None:
     write_private(path, own + "\n")
 
 
+def tell(text: str) -> None:
+    """To the screen, now."""
+    print(text, flush=True)
+
+
 def _stay(config: dict[str, Any], room: ClientRoom, study: Study, no_node: bool) -> int:
     """Answer until Ctrl-C (or TERM), with Flower's SuperNode beside; it ends with the room."""
-    nodes: list[link.Started] = []
-    stopping = threading.Event()
-
-    def tell(text: str) -> None:
-        print(text, flush=True)
-        if not nodes and not no_node:  # the room is open
-            nodes.append(link.start_node(config["folder"], study, config["socket"]))
-            threading.Thread(target=watch, daemon=True).start()
-
-    def watch() -> None:
-        nodes[0].process.wait()
-        if not stopping.is_set():
-            os.kill(os.getpid(), signal.SIGTERM)
-
+    node = link.KeptUp(lambda: link.start_node(config["folder"], study, config["socket"]), tell)
     if no_node and study.server is not None:
         line = link.node_arguments(config["folder"], study, config["socket"])
-        print(f"the other account starts\n    {shlex.join(['flower-supernode', *line])}")
-        print(f"with copies of its own of ca.crt and {cards.NODE_KEY}")
+        tell(f"the other account starts\n    {shlex.join(['flower-supernode', *line])}")
+        tell(f"with copies of its own of ca.crt and {cards.NODE_KEY}")
+
+    def opened(text: str) -> None:
+        tell(text)
+        if not no_node and not node.ident:
+            node.start()
+
     try:
-        rooms.serve(config, room, tell)
+        rooms.serve(config, room, opened)
     except KeyboardInterrupt:
-        if nodes and nodes[0].ended():
-            raise nodes[0].error() from None
         if not room.finished:
             raise
     finally:
-        stopping.set()
-        for node in nodes:
-            node.stop()
+        node.stop()
     return DONE
 
 
@@ -274,7 +267,7 @@ def run_study(asked: argparse.Namespace) -> int:
         print(f"the server is up; waiting for {', '.join(study.clients or ())}", flush=True)
         try:
             text = link.run_study(
-                folder, asked.study, started, lambda said: print(said, flush=True),
+                folder, asked.study, started, tell,
                 wait=asked.wait, deadline=asked.deadline, patience=asked.deadline / 2,
             )  # fmt: skip
         except link.LinkError as error:

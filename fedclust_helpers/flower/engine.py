@@ -89,7 +89,8 @@ def serve(grid: Any, settings: Any) -> Any:
 
     Journal and, where the server receives, centres and statement are in ``settings["folder"]``.
     What happens is written to `SAID` there, a line of JSON each, for whoever started the run:
-    "say", and at the end "done" or "failed" with what to show.
+    "say", "measured" (seconds and bytes of the exchanges), and at the end "done" or "failed" with
+    what to show.
     """
     folder = Path(settings["folder"])
     with open(folder / SAID, "a", encoding="utf-8", opener=private) as file:
@@ -110,18 +111,17 @@ def serve(grid: Any, settings: Any) -> Any:
 
 
 def _run(
-    grid: Any, study: Study, folder: Path, settings: Any, say: Callable[[str], None]
+    grid: Any, study: Study, folder: Path, settings: Any, say: Callable[..., None]
 ) -> tuple[Any, str]:
-    transport = FlowerTransport(
-        grid, study.n_clients, deadline=float(settings["wait"]), say=say
-    )  # fmt: skip
+    wait = float(settings["wait"])
+    transport = FlowerTransport(grid, study.n_clients, deadline=wait, say=say)
     room = ServerRoom(
         study, transport, journal=folder / "journal.json", deadline=float(settings["deadline"]),
         patience=float(settings["patience"]),
     )  # fmt: skip
     say(f"all clients are there; agreement {spoken(room.agreement)}")
     result = room.run(lambda done, total: say(f"release {done} of {total}"))
-    print(f"seconds {[round(s, 2) for s in room.seconds]} bytes {room.n_bytes}", flush=True)
+    say(f"seconds {[round(s, 2) for s in room.seconds]} bytes {room.n_bytes}", "measured")
     statement = statement_of(study, room.plan, room.agreement)
     if result is None:
         return None, f"{statement}\nresult        {CENTERS}, in the folder of each client's room"

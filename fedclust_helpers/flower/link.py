@@ -8,9 +8,11 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -25,10 +27,16 @@ from fedclust_helpers.flower.study import Study
 APP = Path(__file__).with_name("app")
 VERSION = "1.41.0"  # of Flower, with which this is tested
 PAUSE = 0.2  # seconds between two looks
+AGAIN = 3.0  # seconds until a SuperNode that ended is started again
 LINES = 4  # of a log, in an error
 OFF = (
     "FLWR_DISABLE_UPDATE_CHECK", "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION",
 )  # fmt: skip
+# A program that is ended when its input is closed: when this process is killed, too.
+WATCHED = (
+    'exec 3<&0; "$@" 3<&- </dev/null & pid=$!; { cat <&3; kill $pid; } >/dev/null 2>&1 & cat=$!;'
+    " wait $pid; code=$?; kill $cat 2>/dev/null; exit $code"
+)
 
 
 class LinkError(RuntimeError):
@@ -57,14 +65,15 @@ def _environment(folder: Path) -> dict[str, str]:
 
 
 class Started:
-    """A process that writes to `log`, until `stop`."""
+    """A process that writes to `log`, until `stop`, or until this one ends, however it ends."""
 
     def __init__(self, name: str, folder: Path, log: str, arguments: Sequence[str]) -> None:
         self.name, self.log = name, folder / log
         with open(self.log, "w", encoding="utf-8", opener=private) as file:
             self.process = subprocess.Popen(
-                [str(_program(name)), *arguments], stdin=subprocess.DEVNULL, stdout=file,
-                stderr=file, env=_environment(folder), start_new_session=True,
+                ["sh", "-c", WATCHED, "sh", str(_program(name)), *arguments],
+                stdin=subprocess.PIPE, stdout=file, stderr=file, env=_environment(folder),
+                start_new_session=True,
             )  # fmt: skip
 
     def ended(self) -> bool:
@@ -84,12 +93,12 @@ class Started:
 
     def stop(self) -> None:
         """End it, and wait until it is gone."""
-        if not self.ended():
-            self.process.terminate()
+        assert self.process.stdin is not None
+        self.process.stdin.close()
         try:
             self.process.wait(20)
         except subprocess.TimeoutExpired:
-            self.process.kill()
+            os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
 
 
@@ -129,6 +138,39 @@ def start_node(folder: Path, study: Study, room_socket: Path) -> Started:
     """The SuperNode of a client, in the folder of its room; it waits for the server."""
     arguments = node_arguments(folder, study, room_socket)
     return Started("flower-supernode", folder, "node.log", arguments)
+
+
+class KeptUp(threading.Thread):
+    """A process that is started again where it ends, until `stop`; `tell` hears why, once.
+
+    A SuperNode gives up where the server is up, but does not know its key yet.
+    """
+
+    def __init__(self, start: Callable[[], Started], tell: Callable[[str], None]) -> None:
+        super().__init__(daemon=True)
+        self._start_one, self._tell = start, tell
+        self._stopping, self._lock = threading.Event(), threading.Lock()
+        self._one: Started | None = None
+
+    def run(self) -> None:
+        """What the thread does."""
+        told = False
+        while not self._stopping.is_set():
+            with self._lock:
+                self._one = None if self._stopping.is_set() else self._start_one()
+            if self._one is not None:
+                self._one.process.wait()
+                if not told and not self._stopping.is_set():
+                    self._tell(f"not let in by the server yet, tried again: {self._one.error()}")
+                    told = True
+            self._stopping.wait(AGAIN)
+
+    def stop(self) -> None:
+        """End it, and wait until it is gone."""
+        self._stopping.set()
+        with self._lock:
+            if self._one is not None:
+                self._one.stop()
 
 
 @contextmanager
@@ -209,7 +251,8 @@ def run_study(
                     raise LinkError(text)
                 if kind == "done":
                     return text
-                tell(text)
+                if kind == "say":
+                    tell(text)
             heard = len(lines)
             if link.ended():
                 raise link.error()

@@ -221,14 +221,14 @@ def family(first: int) -> dict[int, str]:
 
 
 def finished(folder: Path, server: subprocess.Popen) -> tuple[list[float], dict[str, int]]:
-    """Seconds of the exchanges and bytes, as the ServerApp says them in its log."""
+    """Seconds of the exchanges and bytes, as the ServerApp measured them."""
     try:
         said, _ = server.communicate(timeout=900)
     except subprocess.TimeoutExpired:
         server.terminate()
         raise
     assert server.returncode == 0 and "guarantee" in said, said
-    log = (folder / "server" / "link.log").read_text()
+    log = (folder / "server" / "said.txt").read_text()
     seconds, n_bytes = re.findall(r"seconds (\[.*?\]) bytes (\{.*?\})", log)[-1]
     return json.loads(seconds), json.loads(n_bytes.replace("'", '"'))
 

@@ -179,9 +179,10 @@ def test_run_says_which_of_two_commands_is_meant(capsys):
 # --- keys -----------------------------------------------------------------------------------------
 
 
-def test_a_server_that_swaps_keys_is_found_by_people_who_compare(parties, capsys):
+def test_a_server_that_swaps_keys_is_found_by_people_who_compare(parties, capsys, monkeypatch):
     """It gives the first client a card of its own for south: then it opens the group secret."""
     made(parties, capsys)
+    monkeypatch.setattr(federation.rooms, "serve", lambda *_: pytest.fail("the room opened"))
     card = parties / "north" / "south.card"
     own = json.loads(card.read_text()) | {"public_key": public_key(KEYS[1]).hex()}
     card.write_text(json.dumps(own))
@@ -436,6 +437,53 @@ def test_a_process_that_ends_says_what_it_said_last(tmp_path, monkeypatch):
     script.write_text("#!/bin/sh\necho 'Error: Public key already in use'; exit 1\n")
     link._register(tmp_path, "north", "key", up)
     refuses(link.LinkError, "flwr ended", link.run_study, tmp_path, tmp_path / "s", up, print)
+
+
+def test_a_supernode_that_ends_is_started_again_and_stops_with_its_room(tmp_path, monkeypatch):
+    """The server was up, and did not know its key yet."""
+    script, heard = tmp_path / "program", []
+    script.write_text(f"#!/bin/sh\necho not yet; echo x >> {tmp_path}/count; exit 1\n")
+    script.chmod(0o755)
+    monkeypatch.setattr(link, "_program", lambda name: script)
+    monkeypatch.setattr(link, "AGAIN", 0.01)
+    started = []
+
+    def start():
+        started.append(link.Started("flower-supernode", tmp_path, "node.log", []))
+        return started[-1]
+
+    node = link.KeptUp(start, heard.append)
+    node.start()
+    while len(started) < 3:
+        time.sleep(0.01)
+    script.write_text("#!/bin/sh\nexec sleep 600\n")
+    while started[-1].ended():
+        time.sleep(0.01)
+    node.stop()
+    node.join(60)
+    assert all(one.ended() for one in started) and len(heard) == 1 and "not yet" in heard[0]
+
+
+def test_nothing_outlives_a_command_that_is_killed(tmp_path):
+    (tmp_path / "sleeper").write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\nexec sleep 600\n")
+    (tmp_path / "sleeper").chmod(0o755)
+    code = (
+        "import sys, pathlib, time; from fedclust_helpers.flower import link\n"
+        f"here = pathlib.Path({str(tmp_path)!r}); link._program = lambda name: here / name\n"
+        "kept = link.Started('sleeper', here, 'log', []); time.sleep(600)"
+    )
+    path = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = subprocess.Popen([sys.executable, "-c", code], env=path)
+    deadline = time.monotonic() + 300
+    while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    command.kill()
+    command.wait()
+    with pytest.raises(ProcessLookupError):
+        while time.monotonic() < deadline:
+            os.kill(int((tmp_path / "pid").read_text()), 0)
+            time.sleep(0.05)
 
 
 def test_what_the_server_says_is_shown_to_its_end(tmp_path, monkeypatch):
