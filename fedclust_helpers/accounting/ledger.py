@@ -38,13 +38,22 @@ class Reservation:
     """The part of a budget that an admitted plan holds until it is closed.
 
     The releases of the plan were fixed together in advance, so they are bounded together. Nothing
-    of it is spent before the first of them is charged.
+    of it is spent before the first of them is charged. `repeats` are the lines that are held for
+    releases that are made a second time.
     """
 
-    def __init__(self, planned: Sequence[Release], cost: float) -> None:
-        self.planned, self.cost = tuple(planned), cost
+    def __init__(
+        self, planned: Sequence[Release], cost: float, repeats: Sequence[Release] = ()
+    ) -> None:
+        self.planned, self.cost, self.repeats = tuple(planned), cost, tuple(repeats)
         self.charged: list[Release] = []
         self.is_open = True
+        self.next, self.n_repeated = 0, 0  # of `planned` and of `repeats`
+
+    @property
+    def left(self) -> tuple[Release, ...]:
+        """What it still holds."""
+        return self.planned[self.next :] + self.repeats[self.n_repeated :]
 
 
 class PrivacyLedger(Fixed):
@@ -180,11 +189,14 @@ class PrivacyLedger(Fixed):
         mechanisms: Sequence[Accountable],
         *,
         reservation: Reservation | None = None,
+        number: int | None = None,
         **details: Any,
     ) -> Release:
         """Check a release and write it down. Call this before the data is read.
 
-        With a `reservation` the release must be one of those that were admitted together.
+        With a `reservation` the release must be one of those that were admitted together: the next
+        one, or that of this `number`, from 0. The number of the last one again is a repeat of it,
+        numbers that are passed over are never charged.
         """
         release = self.line(mechanisms, **details)
         with self._lock:
@@ -192,33 +204,46 @@ class PrivacyLedger(Fixed):
             if reservation is None:
                 self._require([release], f"release {release.name!r}")
             else:
-                self._claim(release, reservation)
+                self._claim(release, reservation, reservation.next if number is None else number)
             self._releases.append(release)
         return release
 
-    def _claim(self, release: Release, reservation: Reservation) -> None:
+    def _claim(self, release: Release, reservation: Reservation, number: int) -> None:
         if reservation not in self._reservations or not reservation.is_open:
             raise BudgetExceededError(f"release {release.name!r} has no open reservation")
-        number = len(reservation.charged)
+        again = number == reservation.next - 1
+        if again and reservation.n_repeated == len(reservation.repeats):
+            raise BudgetExceededError(
+                f"release {release.name!r} was charged before, and none of the"
+                f" {len(reservation.repeats)} repeats that were admitted is left"
+            )
         planned = reservation.planned[number] if number < len(reservation.planned) else None
-        same = planned is not None and (
-            (release.mechanisms, release.sampling, _part(release.group))
-            == (planned.mechanisms, planned.sampling, _part(planned.group))
+        same = (
+            planned is not None
+            and (again or number >= reservation.next)
+            and (
+                (release.mechanisms, release.sampling, _part(release.group))
+                == (planned.mechanisms, planned.sampling, _part(planned.group))
+            )
         )
         made = (*reservation.charged, release)  # parts cost in parallel within one division alone
         same &= len({split_of(r.group) for r in made if r.group is not None}) <= 1
         if not same:
             raise BudgetExceededError(f"release {release.name!r} is not the next that was admitted")
         reservation.charged.append(release)
+        reservation.next, reservation.n_repeated = number + 1, reservation.n_repeated + again
 
-    def admit(self, planned: Sequence[Release], *, name: str) -> Reservation:
+    def admit(
+        self, planned: Sequence[Release], *, name: str, repeats: Sequence[Release] = ()
+    ) -> Reservation:
         """Reserve what a plan takes, before its first message.
 
-        `BudgetExceededError` if the plan as a whole would exceed what is left of the budget.
+        `repeats` are lines for releases that may have to be made again, each no cheaper than any
+        of `planned`. `BudgetExceededError` if the plan as a whole would exceed what is left.
         """
         with self._lock:
             self._check_alive()
-            reservation = Reservation(planned, self._require(planned, name))
+            reservation = Reservation(planned, self._require([*planned, *repeats], name), repeats)
             self._reservations.append(reservation)
             return reservation
 
@@ -258,12 +283,12 @@ class PrivacyLedger(Fixed):
         whole = 0.0  # plans bounded as a whole; what is reserved: each divides the records anew
         singles = list(self._releases)
         for r in self._reservations:
-            if self.budget.filter == "basic" and len(r.planned) > 1:
+            if self.budget.filter == "basic" and len(r.planned) + len(r.repeats) > 1:
                 whole += r.cost
                 for release in r.charged:
                     singles.remove(release)
             elif r.is_open:
-                whole += self._grouped(r.planned[len(r.charged) :], None)
+                whole += self._grouped(r.left, None)
         return whole + self._grouped(singles, group)
 
     def _grouped(self, releases: Sequence[Release], group: str | None) -> float:

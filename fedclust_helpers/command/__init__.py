@@ -62,6 +62,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     study.add_argument("--method", metavar="NAME", help="default: the one that is never much worse")
     study.add_argument("--rounds", metavar="T", help="of the method fastlloyd")
+    study.add_argument("--may-miss", metavar="M", help="so many clients may be missing in a round")
+    study.add_argument("--repeats", metavar="R", help="so many rounds may be asked twice")
     study.add_argument("--users", metavar="N,N,N", help="local: how many rows each client has")
 
     room = commands.add_parser("room", help="a client's room: keys, checks, and answers")

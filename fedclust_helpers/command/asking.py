@@ -44,6 +44,8 @@ def study_of(asked: argparse.Namespace) -> Study:
         )
     if method == "fastlloyd" and asked.rounds is not None:
         options["n_rounds"] = ask("rounds", "", int)
+    for name in ("may_miss", "repeats"):
+        given[name] = ask(name, "", int, "0")
     if trust in ENDS:
         given["noise_from"], given["receiver"] = ENDS[trust]
     return Study(

@@ -30,6 +30,7 @@ from fedclust_helpers.federation.federation import Federation, require
 from fedclust_helpers.federation.following import planner
 from fedclust_helpers.federation.local import UserSplit
 from fedclust_helpers.federation.plan import (
+    ClientsMissingError,
     FederationFacts,
     Plan,
     PlanMismatchError,

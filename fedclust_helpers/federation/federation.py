@@ -24,8 +24,10 @@ from fedclust_helpers.federation.clients import Clients
 from fedclust_helpers.federation.data import warn_if_mostly_clipped
 from fedclust_helpers.federation.following import Following
 from fedclust_helpers.federation.local import Named, UserSplit, check_shares
+from fedclust_helpers.federation.missing import Absences, Asked, Gone
 from fedclust_helpers.federation.noise import NoiseFactory
 from fedclust_helpers.federation.plan import (
+    ClientsMissingError,
     FederationFacts,
     Plan,
     PlanMismatchError,
@@ -74,6 +76,10 @@ class Federation(Fixed, SingleUse, NoiseFactory):
         noise: Literal["auto", "continuous", "discrete"] = "auto",
         keep_payloads: bool = False,
         max_colluding: int | None = None,
+        may_miss: int = 0,
+        repeats: int = 0,
+        away: Gone | None = None,
+        silent: Gone | None = None,
         **way: Any,
     ) -> None:
         if mode == "secure" and seed is not None:
@@ -100,8 +106,10 @@ class Federation(Fixed, SingleUse, NoiseFactory):
         self.n_records, self.n_labels = n_records or len(data.points), n_labels
         self.transcript = Transcript(keep_payloads)
         true = (self.n_clients, self.n_records) == (clipped.n_clients, len(clipped.points))
-        n_honest = self._honest(max_colluding)
         shares = trust.adder.shares
+        self.may_miss, self.repeats = self._check_missing(may_miss, repeats)
+        n_honest = self._honest(max_colluding)
+        self._absences = Absences(self._n_present, self.may_miss, away, silent)
         self.randomness = self._sources(seed, self._n_present if shares else 0)
         room = Room(
             trust.receiver, trust.adder, self.n_clients, self._n_present, n_honest,
@@ -114,7 +122,8 @@ class Federation(Fixed, SingleUse, NoiseFactory):
             unit=self.ledger.unit, adjacency=self.ledger.adjacency, n_clients=self.n_clients,
             n_records=self.n_records, n_features=self.n_features, n_labels=n_labels,
             bound=self.bound, domain=self.domain, resolution=self.way.resolution,
-            n_honest=n_honest, sees=trust.sees, messages_per_number=self.way.messages_per_number,
+            n_honest=n_honest, may_miss=self.may_miss, repeats=self.repeats, sees=trust.sees,
+            messages_per_number=self.way.messages_per_number,
             bytes_per_number=self.way.bytes_per_number, wire=self.way.wire,
         )  # fmt: skip
         self._following: Following | None = None
@@ -144,7 +153,7 @@ class Federation(Fixed, SingleUse, NoiseFactory):
 
     def _honest(self, max_colluding: int | None) -> int:
         """Clients who hide one another where others may pool what they know; else 1."""
-        usual, n = self.trust.max_colluding, self._n_present
+        usual, n = self.trust.max_colluding, self._n_present - self.may_miss
         if usual is None:
             if max_colluding is not None:
                 raise TypeError(f"max_colluding is no option of {self.trust.title!r}")
@@ -152,8 +161,26 @@ class Federation(Fixed, SingleUse, NoiseFactory):
         if max_colluding is not None:
             usual = check_int(max_colluding, "max_colluding", minimum=0)
         if n - usual < 1 or (self.trust.adder.shares and n < 2):
-            raise ValueError(f"max_colluding must leave an honest client of at least two: {n}")
+            raise ValueError(
+                f"max_colluding must leave an honest client of at least two: {n}"
+                + f" (may_miss={self.may_miss} of them left out)" * bool(self.may_miss)
+            )
         return n - usual
+
+    def _check_missing(self, may_miss: int, repeats: int) -> tuple[int, int]:
+        """How many clients may be missing, and repeats; refused where there is no way to do so."""
+        check_int(may_miss, "may_miss", minimum=0, maximum=self._n_present - 1)
+        check_int(repeats, "repeats", minimum=0)
+        title = self.trust.title
+        if may_miss and not self.trust.way.can_miss:
+            raise ValueError(f"may_miss must be 0: {title} needs the messages of all clients")
+        if repeats and not (may_miss and self.trust.way.blind and self.trust.adder.shares):
+            raise ValueError(
+                "repeats must be 0, but where some clients may be missing and each adds a share of"
+                f" the noise under masks or in shares: {title}, noise from"
+                f" {self.trust.adder.words}, may_miss={may_miss}"
+            )
+        return may_miss, repeats
 
     def _sources(self, seed: int | np.random.SeedSequence | None, n_nodes: int) -> Randomness:
         """All random sources, one for each node that draws noise."""
@@ -188,17 +215,28 @@ class Federation(Fixed, SingleUse, NoiseFactory):
                 self._following = None
                 self.ledger.close(following.reservation)
 
-    def _charge(self, wanted: PlannedRelease, *, group: str | None = None) -> None:
-        """Charge a release: the next one of the plan, or one alone; before data are touched."""
+    def _charge(
+        self, wanted: PlannedRelease, *, group: str | None = None, again: bool = False
+    ) -> None:
+        """Charge a release: the next one of the plan, or one alone; before data are touched.
+
+        `again`: the last one, which is asked of another set of clients.
+        """
         self.check_process()
         wanted.check_source(self.facts.mode)
-        reservation = None
+        reservation = number = None
         if self._following is not None:
-            self._following.next(wanted)
             reservation = self._following.reservation
+            number = self._following.next(wanted, again=again)
+        left = self.repeats if reservation is None else self.repeats - reservation.n_repeated
+        if again and left < 1:
+            raise ClientsMissingError(
+                f"clients did not answer in round {wanted.round}, and none of {self.repeats}"
+                " repeats is left: what was asked stays charged"
+            )
         self.ledger.charge(
             wanted.mechanisms, name=wanted.name, round=wanted.round, group=group,
-            sampling=wanted.charged_sampling, reservation=reservation,
+            sampling=wanted.charged_sampling, reservation=reservation, number=number,
         )  # fmt: skip
 
     # releases -------------------------------------------------------------------------------------
@@ -284,10 +322,14 @@ class Federation(Fixed, SingleUse, NoiseFactory):
         return broadcast, shapes
 
     def _require(self, capability: str) -> None:
-        if capability in CAPABILITIES and capability not in self.way.offers:
+        if capability not in CAPABILITIES:
+            return
+        if capability not in self.way.offers:
             raise TrustModelError(
                 f"{self.facts.trust} offers no {capability} (but {', '.join(self.way.offers)})"
             )
+        if self.may_miss and capability != "noisy_sum":
+            raise TrustModelError(f"{capability} needs all clients: may_miss must be 0")
 
     def _release(
         self,
@@ -305,23 +347,42 @@ class Federation(Fixed, SingleUse, NoiseFactory):
         step = getattr(self.way, capability)
         with self._lock:
             broadcast, shapes = self._checked(statistic, mechanisms, sampling, broadcast)
-            self._charge(
-                PlannedRelease.of(statistic, tuple(mechanisms), round=round, sampling=sampling)
-            )
-            cohort = self._draw(sampling)
-            count = int(self.n_clients * (1.0 if sampling is None else sampling.share) + 0.5)
-            if self.facts.receiver == "server":  # else clients computed it from what they read
-                self._tell(round, broadcast, count)
-            values = None
-            if self.way.pools and all(m.grid is None for m in mechanisms):  # else clients round
-                values = self._clients.pooled(statistic, broadcast, cohort)
-            if values is None:
-                values = self._clients.values(statistic, broadcast, shapes, cohort)
-            number, self._n_releases = self._n_releases, self._n_releases + 1
-            return tuple(
-                step(Part(name, f"{statistic.name}/{name}", round, number, mechanism, count), value)
-                for name, mechanism, value in zip(statistic.parts, mechanisms, values, strict=True)
-            )
+            wanted = PlannedRelease.of(statistic, tuple(mechanisms), round=round, sampling=sampling)
+            number, again = self._n_releases, False
+            for asked in self._absences.sets(number, blind=self.way.blind):
+                self._charge(wanted, again=again)
+                self._n_releases, again = number + 1, True
+                gone = self._n_present - len(asked.who) if asked.who is not None else 0
+                count = int((self.n_clients - gone) * (sampling.share if sampling else 1.0) + 0.5)
+                if self.facts.receiver == "server":  # else clients computed it from what they read
+                    self._tell(round, broadcast, count)
+                values = self._answers(statistic, broadcast, shapes, wanted, asked)
+                parts = [
+                    Part(name, f"{statistic.name}/{name}", round, number, mechanism, count,
+                         asked.who)
+                    for name, mechanism in zip(statistic.parts, mechanisms, strict=True)
+                ]  # fmt: skip
+                if asked.is_complete:
+                    break
+                for part, value in zip(parts, values, strict=True):
+                    self.way.broken_off(part, value, asked.answering)
+            return tuple(step(part, value) for part, value in zip(parts, values, strict=True))
+
+    def _answers(
+        self, statistic: ClientStatistic, broadcast: dict[str, Any],
+        shapes: list[tuple[int, ...]], wanted: PlannedRelease, asked: Asked,
+    ) -> Sequence[FloatArray]:  # fmt: skip
+        """The statistic of those who answer, or of a cohort that is drawn of them."""
+        cohort = self._draw(wanted.sampling)
+        if asked.answering is not None:
+            here = np.array(asked.answering)
+            cohort = here if cohort is None else np.intersect1d(cohort, here)
+        values = None
+        if self.way.pools and all(m.grid is None for m in wanted.mechanisms):  # else clients round
+            values = self._clients.pooled(statistic, broadcast, cohort)
+        if values is None:
+            values = self._clients.values(statistic, broadcast, shapes, cohort)
+        return values
 
     def shapes_of(self, statistic: ClientStatistic, broadcast: Any) -> list[tuple[int, ...]]:
         """Shapes of one client's message, one for each part; a wrong broadcast raises."""

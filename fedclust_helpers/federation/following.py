@@ -91,12 +91,18 @@ class Following:
                 release.mechanisms, name=release.name, round=release.round,
                 sampling=release.charged_sampling,
             )  # fmt: skip
-        self.reservation = ledger.admit(plan.lines(), name=f"{plan.method} as planned")
+        self.reservation = ledger.admit(
+            plan.lines(), name=f"{plan.method} as planned", repeats=plan.repeats()
+        )
         self.plan, self.done, self.n_made = plan, done, 0
 
-    def next(self, wanted: PlannedRelease) -> None:
-        """Refuse a release that is not the next one of the plan."""
-        planned = self.plan.releases[self.n_made :][:1]
+    def next(self, wanted: PlannedRelease, *, again: bool = False) -> int:
+        """The number of a release; refused if it is not the next one of the plan.
+
+        `again`: if it is not the last one that was made.
+        """
+        number = self.n_made - again
+        planned = self.plan.releases[number:][:1]
         keys = ("round", "name", "mechanisms", "sampling", "part", "amplified")
         wrong = [k for k in keys if not planned or getattr(planned[0], k) != getattr(wanted, k)]
         if wrong:
@@ -104,6 +110,7 @@ class Following:
                 f"release {wanted.name!r} of round {wanted.round} is not the next one of the plan"
                 + (f" (other {', '.join(wrong)})" if planned else " (all of it was released)")
             )
-        self.n_made += 1  # first: what follows may be a function of the caller's
-        if self.n_made > 1:
-            self.done(self.n_made - 1)
+        self.n_made = number + 1  # first: what follows may be a function of the caller's
+        if number and not again:
+            self.done(number)
+        return number

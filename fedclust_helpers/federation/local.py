@@ -46,6 +46,7 @@ class Named(Way):
 
     offers: tuple[str, ...] = ("reports", "ask")
     adjacency, domain = "replace-one", "ball"
+    can_miss = False
 
     def __init__(self, room: Room, *, first: int = 0) -> None:
         super().__init__(room)

@@ -29,13 +29,19 @@ class PlanMismatchError(ValueError):
     """A plan was made for another federation, or a release is not the next one of the plan."""
 
 
+class ClientsMissingError(RuntimeError):
+    """More clients are missing than the federation may miss, or no repeat is left for a round."""
+
+
 @dataclass(frozen=True)
 class FederationFacts:
     """What is public about a federation, and what its noise depends on.
 
     `receiver` is who learns the released values, `noise` the kind of noise that this federation
     draws ("continuous", "discrete", or "distributed": every client adds a share), `n_honest` the
-    number of shares that hide a value alone, or of shuffled users who hide one another.
+    number of shares that hide a value alone, or of shuffled users who hide one another. So many
+    clients `may_miss` a release, and so many `repeats` are reserved for releases that are asked of
+    a second set of clients (module `federation.missing`).
     `n_clients`, `n_records` and `n_labels` are public numbers (or bounds), not counts of the data.
     `wire` says which bytes a plan counts.
     """
@@ -55,6 +61,8 @@ class FederationFacts:
     domain: str
     resolution: float
     n_honest: int = 1
+    may_miss: int = 0
+    repeats: int = 0
     sees: tuple[tuple[str, str], ...] = ()
     messages_per_number: int = 1
     bytes_per_number: int = 8
@@ -142,10 +150,24 @@ class Plan:
         """The releases as lines of a ledger."""
         return tuple(r.line(self.facts.unit, self.facts.adjacency) for r in self.releases)
 
+    def repeats(self) -> tuple[Release, ...]:
+        """The lines that are held for releases of a second set of clients: of the costliest one.
+
+        Which release is made again is not known in advance, and who breaks a round may choose it.
+        Under each history a repeat is then as private as the costliest release, or more so: for
+        Gaussian noise that is the one with the largest rho, and so are all together.
+        """
+        lines = self.lines() if self.facts.repeats else ()
+        worst = sorted(lines, key=lambda line: math.inf if line.rho is None else line.rho)[-1:]
+        return tuple(worst) * self.facts.repeats
+
     @cached_property
     def total_epsilon(self) -> float:
-        """What all releases cost together at `delta`, by the ledger's accountants."""
-        ledger = PrivacyLedger(self.facts.unit, self.facts.adjacency, None, self.lines())
+        """What all releases and repeats cost together at `delta`, by the ledger's accountants."""
+        return self._cost(self.lines() + self.repeats())
+
+    def _cost(self, lines: tuple[Release, ...]) -> float:
+        ledger = PrivacyLedger(self.facts.unit, self.facts.adjacency, None, lines)
         return ledger.epsilon(self.delta)
 
     @property
@@ -184,7 +206,8 @@ class Plan:
                 "none: exact values are released"
                 if not math.isfinite(self.epsilon)
                 else f"epsilon = {self.epsilon:.6g} at delta = {self.delta:.3g}"
-                f" (the releases below add up to {self.total_epsilon:.6g})",
+                f" (the releases below{' and all repeats' * bool(f.repeats)} add up to"
+                f" {self.total_epsilon:.6g})",
             ),
             ("trust", f"{f.trust}, {mode}{'' if f.mode == 'secure' else ' knows the seed'}"),
             *((f"{who} see{'' if who.endswith('s') else 's'}", what) for who, what in f.sees),
@@ -195,6 +218,8 @@ class Plan:
                 f" {self.n_clusters} clusters",
             ),
         ]
+        if f.may_miss:
+            rows.append(("missing", self._missing()))
         same = groupby(self.releases, key=lambda r: (r.name, r.mechanisms, r.sampling, r.part))
         for (name, mechanisms, sampling, part), group in same:
             members = list(group)
@@ -214,6 +239,26 @@ class Plan:
         if self.predicted_error is not None:
             rows.append(("predicted", f"{self.predicted_error:.4g} {self.predicted_error_is}"))
         return rows
+
+    def _missing(self) -> str:
+        """What happens when clients are missing, and what being ready for it costs."""
+        f = self.facts
+        text = f"up to {f.may_miss} of {f.n_clients} clients in each release"
+        if f.noise == "distributed":
+            more = math.sqrt(f.n_clients / f.n_honest)
+            text += (
+                f" (a share of the noise is sized for {f.n_honest}: with everybody there a sum has"
+                f" {more:.3g} times the noise below)"
+            )
+        if not f.repeats:
+            return text + "; no repeat is reserved: who begins a round has to end it"
+        alone = self._cost(self.lines())
+        plural = "" if f.repeats == 1 else "s"
+        return text + (
+            f"; {f.repeats} repeat{plural} reserved for rounds that are asked of a second set of"
+            " clients, each charged like the costliest release (without repeats: epsilon ="
+            f" {alone:.6g})"
+        )
 
     def __str__(self) -> str:
         return as_text(self.statement())

@@ -36,6 +36,15 @@ def simulate(clients: Any, trust: str = "masked", **options: Any) -> Federation:
     max_colluding : int, optional
         So many clients (shuffled: users) may pool what they know: the others suffice alone. Where
         clients add shares of the noise 1 by default.
+    may_miss : int
+        So many clients may be missing in each release: shares of noise are sized for the others.
+    repeats : int
+        So many releases may be asked of a second set of clients, where some of the first did not
+        answer; the plan reserves what they cost. Where clients add shares of the noise under masks.
+    away, silent : mapping of int to list of int, optional
+        Who is gone, for lessons and tests: of each release (from 0) the clients who are not there
+        when it begins, and those who are and do not answer. `ClientsMissingError` where these are
+        more than `may_miss`, or no repeat is left.
     bits : {64, 32}, fractional_bits : int, optional
         Length of the words that are summed ("masked", "serverless"), 30 or 16 behind the point.
     pre_shared_secret : bytes, optional

@@ -42,6 +42,7 @@ class Part(NamedTuple):
     """One part of a release on its way: its name, what its pads are for, and its noise.
 
     `n_senders` is the public number of clients who send it: of a hidden cohort, what is expected.
+    `who` are the clients whose messages add up, in order (None: all).
     """
 
     name: str
@@ -50,6 +51,13 @@ class Part(NamedTuple):
     number: int  # of the release: rounds start at 0 again in a second run
     mechanism: Any
     n_senders: int
+    who: Who = None
+
+    @property
+    def pads(self) -> tuple[str, int]:
+        """What its pads are those of: purpose and set, and release."""
+        of = "" if self.who is None else f"|of {','.join(map(str, self.who))}"
+        return self.purpose + of, self.number
 
 
 class Room(NamedTuple):
@@ -134,6 +142,7 @@ class Way(Fixed):
     offers: tuple[str, ...] = ("noisy_sum", "collect")
     adjacency, domain = "add/remove", "box"  # of a federation that is not told otherwise
     blind = False  # whoever adds up understands nothing of it
+    can_miss = True  # messages of some clients add up without those of the others
     pools = False  # the sum may be computed at once, where nobody sees single messages
     resolution, bytes_per_number = 0.0, 8
     wire = FederationFacts.wire
@@ -202,9 +211,15 @@ class Way(Fixed):
 
     def collect(self, part: Part, values: FloatArray) -> Any:
         """Each client's message, as the server gets it."""
-        messages = self.send(part, values)
+        messages = self.send(part, values, part.who)
         self._record(part, "clients", "server", part.name, messages, part.n_senders)
         return messages
+
+    def broken_off(self, part: Part, values: FloatArray, who: Who) -> None:
+        """The messages of `who`, of a set that does not answer as a whole: they add up to noise."""
+        self._record(
+            part, "clients", "server", part.name, self.send(part, values, who), len(values)
+        )
 
     def _record(
         self, part: Part, sender: str, receiver: str, name: str, messages: Any, count: int
@@ -226,7 +241,7 @@ class Ideal(Way):
 
     def noisy_sum(self, part: Part, values: FloatArray) -> FloatArray:
         """Nothing but the result is on record."""
-        released = self.add(part.mechanism, self.send(part, values))
+        released = self.add(part.mechanism, self.send(part, values, part.who))
         self.room.transcript.record(part.round, "secure sum", "server", part.name, released)
         return released
 
@@ -239,6 +254,7 @@ class Words(Way):
 
     offers = ("noisy_sum",)
     blind = True
+    can_miss = False
 
     @checked
     def __init__(
@@ -295,9 +311,15 @@ class Words(Way):
         """What the words of the sum stand for."""
         return self.decode(total, part.mechanism)
 
+    def size(self, part: Part) -> int:
+        """How many clients are asked."""
+        return self.room.n_present if part.who is None else len(part.who)
+
 
 class Masked(Words):
     """Under one-time pads, which add up to what those who share them can take away.
+
+    Pads are those of a set of clients: another set for the same release has others.
 
     FastLloyd's Figure 1: each client adds a pad to its words; the server adds up what it cannot
     read and sends the masked total back; the clients take the sum of all pads away. Holds against
@@ -307,6 +329,8 @@ class Masked(Words):
     `pre_shared_secret` (32 bytes) is a group secret that the clients already hold; without it they
     agree on one with X25519 through the server. Needed above 4096 clients.
     """
+
+    can_miss = True
 
     @checked
     def __init__(
@@ -350,20 +374,23 @@ class Masked(Words):
         """Uniformly random words: encoded, with a share of the noise if clients add it, masked."""
         pads = self._drawn(part, values.shape[1:])
         if self.room.receiver == "clients":
-            self._taken_away[part.purpose, part.number] = pads.sum(axis=0, dtype=pads.dtype)
+            self._taken_away[part.pads] = pads.sum(axis=0, dtype=pads.dtype)
         else:
             last = np.zeros_like(pads[:1]) - pads[:-1].sum(axis=0, dtype=pads.dtype)
             pads = np.concatenate([pads[:-1], last])
-        return mask(super().send(part, values, who), pads if who is None else pads[list(who)])
+        if who is not None:
+            everyone = range(len(pads)) if part.who is None else part.who
+            pads = pads[[everyone.index(i) for i in who]]
+        return mask(super().send(part, values, who), pads)
 
     def _drawn(self, part: Part, shape: tuple[int, ...]) -> Ring:
-        """A pad for each client (M, ...): once for each part of a release."""
-        return self._pads.pads(part.purpose, part.number, self.room.n_present, shape)
+        """A pad for each client of the set (m, ...): once for each part of a release and set."""
+        return self._pads.pads(*part.pads, self.size(part), shape)
 
     def read(self, part: Part, total: Any) -> FloatArray:
         """The sum without the pads, where these are not 0 together."""
         if self.room.receiver == "clients":
-            pads = self._taken_away.pop((part.purpose, part.number), None)
+            pads = self._taken_away.pop(part.pads, None)
             if pads is None:  # this party did not send, or was made anew since
                 drawn = self._drawn(part, total.shape)
                 pads = drawn.sum(axis=0, dtype=drawn.dtype)
@@ -372,7 +399,7 @@ class Masked(Words):
 
     def noisy_sum(self, part: Part, values: FloatArray) -> FloatArray:
         """Clients, server, and the clients again where they receive."""
-        masked = self.send(part, values)
+        masked = self.send(part, values, part.who)
         self._record(part, "clients", "server", part.name, masked, len(masked))
         total = self.add(part.mechanism, masked)
         if self.room.receiver == "clients":
@@ -391,6 +418,7 @@ class Shared(Words):
     """
 
     wire = f"{FederationFacts.wire}, shares and sums of shares"
+    can_miss = True
 
     @property
     def messages_per_number(self) -> int:
@@ -399,24 +427,35 @@ class Shared(Words):
 
     def noisy_sum(self, part: Part, values: FloatArray) -> FloatArray:
         """All nodes see the released value."""
-        shares = self._shares(self.encode(values, part.mechanism))
         n = len(values)
-        self.room.transcript.record(
-            part.round, "clients", "nodes", f"share of {part.name}", shares[0, 0],
-            count=n * (n - 1), payload=shares,
-        )  # fmt: skip
+        shares = self._sent(part, values, n)
         sums = shares.sum(axis=0, dtype=shares.dtype)
-        published = self.room.adder.to_messages(self, sums, part.mechanism, None)
+        published = self.room.adder.to_messages(self, sums, part.mechanism, part.who)
         self._record(
             part, "nodes", "clients", f"noised share sum of {part.name}", published, n * (n - 1)
         )
         return self.read(part, self.add(part.mechanism, published))
 
-    def _shares(self, encoded: Any) -> Any:
+    def broken_off(self, part: Part, values: FloatArray, who: Who) -> None:
+        """Shares go out; the sums of a node that lacks one of them are noised and stay there."""
+        shares = self._sent(part, values, self.size(part))
+        sums = np.zeros((len(values), *shares.shape[2:]), shares.dtype)
+        self.room.adder.to_messages(self, sums, part.mechanism, who)
+
+    def _sent(self, part: Part, values: FloatArray, n_nodes: int) -> Any:
+        """The shares of these values, one for each node."""
+        shares = self._shares(self.encode(values, part.mechanism), n_nodes)
+        self.room.transcript.record(
+            part.round, "clients", "nodes", f"share of {part.name}", shares[0, 0],
+            count=len(values) * (n_nodes - 1), payload=shares,
+        )  # fmt: skip
+        return shares
+
+    def _shares(self, encoded: Any, n_nodes: int) -> Any:
         """Additive shares (sender, node, ...): all but the last uniform, together the value."""
-        m = len(encoded)
-        n_bytes = encoded.size * (m - 1) * self.fixed_point.bits // 8
+        m, n = len(encoded), n_nodes
+        n_bytes = encoded.size * (n - 1) * self.fixed_point.bits // 8
         random = np.frombuffer(self.room.randomness.bytes(n_bytes), dtype=encoded.dtype)
-        random = random.reshape(m, m - 1, *encoded.shape[1:])
+        random = random.reshape(m, n - 1, *encoded.shape[1:])
         last = encoded - random.sum(axis=1, dtype=encoded.dtype)
         return np.concatenate([random, last[:, None]], axis=1)

@@ -16,7 +16,8 @@ How to run it: docs/deployment.md.
 """
 
 from fedclust_helpers.flower.client import ClientRoom
+from fedclust_helpers.flower.exchange import RoundFailedError, Transport
 from fedclust_helpers.flower.journal import JournalError
 from fedclust_helpers.flower.messages import MessageError
-from fedclust_helpers.flower.server import RoundFailedError, ServerRoom, Transport
+from fedclust_helpers.flower.server import ServerRoom
 from fedclust_helpers.flower.study import METHODS, Study

@@ -95,11 +95,12 @@ def session_of(agreement: bytes, nonces: NDArray[np.uint8]) -> bytes:
 
 def session_for(
     number: int, sent: Mapping[str, np.ndarray], *, n_clients: int, agreement: bytes,
-    secret: bytes | None, nonce: bytes,
-) -> bytes:  # fmt: skip
+    secret: bytes | None, nonce: bytes, may_miss: int = 0,
+) -> tuple[bytes, NDArray[np.bool_]]:  # fmt: skip
     """The session that client `number`, who sent `nonce`, takes part in; else `RefusedError`.
 
-    Of the others it is known that they hold the same secret.
+    And who takes part (M,): it is known that they hold the same secret. Who `may_miss` the
+    beginning has a nonce of zeros.
     """
     form = {"nonces": (n_clients, NONCE_BYTES), "checks": (n_clients, SECRET_BYTES * bool(secret))}
     if {name: array.shape for name, array in sent.items() if array.dtype == np.uint8} != form:
@@ -107,13 +108,16 @@ def session_for(
     nonces, checks = sent["nonces"], sent["checks"]
     if nonces[number].tobytes() != nonce:
         raise RefusedError(f"the nonce of client {number} is not the one that it sent")
+    met = np.asarray((nonces > 0).any(axis=1))
+    if met.sum() < n_clients - may_miss:
+        raise RefusedError(f"{met.sum()} of {n_clients} clients are too few to begin with")
     others = [
-        i for i in range(n_clients)
+        i for i in np.flatnonzero(met).tolist()
         if checks[i].tobytes() != check_of(secret, agreement, i, nonces[i].tobytes())
     ]  # fmt: skip
     if others:
         raise RefusedError(f"client {number} has another group secret than clients {others}")
-    return session_of(agreement, nonces)
+    return session_of(agreement, nonces), met
 
 
 def check_of(secret: bytes | None, agreement: bytes, number: int, nonce: bytes) -> bytes:

@@ -5,8 +5,9 @@ request says, a client
 
 * takes part only in the study that its own operator gave it, with its own plan of it, and in one
   session of it, which its own fresh nonce is part of;
-* makes the releases of the plan in order, each once, of statistics that it knows by name, with the
-  noise of the plan, which must hide what one record can change for *this* request;
+* makes the releases of the plan in order, each once for a set of clients that it is in, of
+  statistics that it knows by name, with the noise of the plan, which must hide what one record can
+  change for *this* request; a second set only where the plan reserves a repeat;
 * charges its own ledger, within its own budget, and keeps the charge on disk before it answers;
 * gives the same bytes to a request that is repeated, and none to another one in its place;
 * refuses in one sentence made of public numbers: an error tells nothing about its rows.
@@ -19,6 +20,7 @@ import logging
 import secrets
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -220,7 +222,7 @@ class ClientRoom(SingleUse):
 
     def _answered(self, frame: Frame, digest: str, kept: dict[str, Any]) -> bytes:
         mine = self._mine(kept)
-        is_first = frame.kind == "hello" and not mine["shapes"]
+        is_first = frame.kind == "hello" and not mine["answered"]
         if not is_first and mine["check"] != self._check(mine):
             raise RefusedError("the group secret is another one than in the hello before")
         if frame.kind == "hello":
@@ -232,40 +234,43 @@ class ClientRoom(SingleUse):
         session = bytes.fromhex(mine["session"])
         if not session or frame.agreement != session[:8]:
             raise RefusedError("the message belongs to no session of this client")
-        last = mine["last"]
-        if last and (last["kind"], last["number"]) == (frame.kind, frame.number):
-            if last["request"] != digest:  # other centres or another total: a second release
-                raise RefusedError(
-                    f"{frame.kind} {frame.number} was answered before, to another request"
-                )
-            return self._reply(last["reply"], frame.number, unpacked(last["arrays"]), session)
+        if frame.kind == "roll":
+            return self._here(frame, kept, mine, session)
+        last = mine["last"] or {"replies": {}}
+        is_same = (last.get("kind"), last.get("number")) == (frame.kind, frame.number)
+        if is_same and digest in last["replies"]:
+            kind, arrays = last["replies"][digest]
+            return self._reply(kind, frame.number, unpacked(arrays), session)
+        who, content = self._asked_of(frame, mine)
+        if is_same:
+            self._check_repeat(frame, who, content, mine)
         if mine["finished"]:
             raise RefusedError("this run is finished")
-        if frame.number != len(mine["shapes"]):
-            raise RefusedError(
-                f"release {len(mine['shapes'])} is the next one, not release {frame.number}"
-            )
-        kind, arrays, way = self._next(frame, kept, mine)
+        self._check_turn(frame.number, mine)
+        kind, made, way = self._next(replace(frame, arrays=content), kept, mine, who)
+        before = last["replies"] if is_same else {}
         mine["last"] = {
-            "kind": frame.kind, "number": frame.number, "request": digest, "reply": kind,
-            "arrays": packed(arrays),
+            "kind": frame.kind, "number": frame.number, "content": packed(content),
+            "replies": before | {digest: [kind, packed(made)]},
         }  # fmt: skip
         self.journal.save(kept)  # charged and kept; only now may it leave
         self._way = way
-        return self._reply(kind, frame.number, arrays, session)
+        return self._reply(kind, frame.number, made, session)
 
     def _hello(self, frame: Frame, kept: dict[str, Any], mine: dict[str, Any]) -> bytes:
         """Compare what was agreed; then this client's nonce of the run, and a check of a secret."""
         compare(self._parts, frame.arrays)
         if not mine["nonce"]:
             ledger = charged(self._new_ledger(self._budget), kept["runs"])
-            ledger.admit(self.plan.lines(), name="the plan")  # or refused now
+            ledger.admit(  # or refused now
+                self.plan.lines(), name="the plan", repeats=self.plan.repeats()
+            )
             mine["nonce"] = secrets.token_bytes(NONCE_BYTES).hex()
         mine["check"] = self._check(mine)
         self.journal.save(kept)  # the nonce is that of this run for ever
         own = {name: bytes.fromhex(mine[name]) for name in ("nonce", "check")}
         content = {name: np.frombuffer(value, np.uint8) for name, value in own.items()}
-        return self._reply("hello", len(mine["shapes"]), content)
+        return self._reply("hello", mine["answered"][-1][0] + 1 if mine["answered"] else 0, content)
 
     def _check(self, mine: Mapping[str, Any]) -> str:
         """What this client shows of its secret in the run that `mine` is kept of; "" before it."""
@@ -274,31 +279,110 @@ class ClientRoom(SingleUse):
 
     def _met(self, frame: Frame, kept: dict[str, Any], mine: dict[str, Any]) -> bytes:
         """Everybody's nonces and checks came back: the session follows, and is kept."""
-        session = session_for(
+        session, met = session_for(
             self.number, frame.arrays, n_clients=self.study.n_clients, agreement=self.agreement,
-            secret=self._secret, nonce=bytes.fromhex(mine["nonce"]),
+            secret=self._secret, nonce=bytes.fromhex(mine["nonce"]), may_miss=self.study.may_miss,
         )  # fmt: skip
-        if mine["shapes"] and mine["session"] != session.hex():  # its pads are not those of before
+        if (
+            mine["answered"] and mine["session"] != session.hex()
+        ):  # its pads are not those of before
             raise RefusedError(
                 "this is another session than that of the releases before: a journal was lost or"
                 " put back; start a new run"
             )
-        mine["session"] = session.hex()
+        mine["session"], mine["met"] = session.hex(), np.flatnonzero(met).tolist()
         self.journal.save(kept)
         return self._reply("session", frame.number, {}, session)
+
+    # who takes part -------------------------------------------------------------------------------
+
+    def _here(
+        self, frame: Frame, kept: dict[str, Any], mine: dict[str, Any], session: bytes
+    ) -> bytes:
+        """The roll is called, and brings the total of the release before where clients receive.
+
+        The answer says how many totals this client has: one that was away gets the others first.
+        """
+        content = dict(frame.arrays)
+        called = content.pop("roll", np.zeros(0))
+        if not self.study.may_miss or (called.dtype, called.shape) != (np.dtype("<i8"), ()):
+            raise RefusedError("no roll is called in this study")
+        number = frame.number
+        if self.study.receiver == "clients":
+            if number == len(mine["totals"]) + 1:
+                self._take(replace(frame, arrays=content), mine)
+                self.journal.save(kept)
+            number = len(mine["totals"])
+        return self._reply("here", number, {"roll": called}, session)
+
+    def _set(self, there: np.ndarray | None, mine: Mapping[str, Any]) -> list[int]:
+        """The numbers of a set that a message names: large enough, and of those who began."""
+        n = self.study.n_clients
+        if there is None or there.dtype != bool or there.shape != (n,):
+            raise RefusedError("the message must say which clients it is about")
+        who = np.flatnonzero(there).tolist()
+        if len(who) < n - self.study.may_miss:
+            raise RefusedError(
+                f"{len(who)} of {n} clients are too few: {self.study.may_miss} may be missing"
+            )
+        if not {*who} <= {*mine["met"]}:
+            raise RefusedError("the set has clients who were not there when the run began")
+        return who
+
+    def _asked_of(
+        self, frame: Frame, mine: Mapping[str, Any]
+    ) -> tuple[list[int] | None, dict[str, np.ndarray]]:
+        """The set that a release is asked of (None: all), and the rest of the message."""
+        content = dict(frame.arrays)
+        if frame.kind != "release" or not self.study.may_miss:
+            return None, content
+        who = self._set(content.pop("set", None), mine)
+        if self.number not in who:
+            raise RefusedError(f"client {self.number} is not of the set that is asked")
+        return None if len(who) == self.study.n_clients else who, content
+
+    def _check_repeat(
+        self, frame: Frame, who: list[int] | None, content: dict[str, np.ndarray],
+        mine: Mapping[str, Any],
+    ) -> None:  # fmt: skip
+        """The same release again: only of a set that is new, and while the plan has a repeat."""
+        answered = mine["answered"]
+        sets = [asked for number, asked, _ in answered if number == frame.number]
+        if who in sets or mine["last"]["content"] != packed(content):  # a second release
+            raise RefusedError(
+                f"{frame.kind} {frame.number} was answered before, to another request"
+            )
+        if len(answered) - len({number for number, *_ in answered}) >= self.study.repeats:
+            raise RefusedError(
+                f"{frame.kind} {frame.number} was answered for another set of clients, and none of"
+                f" the {self.study.repeats} repeats of the plan is left"
+            )
+
+    def _check_turn(self, number: int, mine: Mapping[str, Any]) -> None:
+        """Releases come in their order; who may be missing leaves out some of those that it may."""
+        answered, totals = mine["answered"], mine["totals"]
+        at = len(answered)
+        if self.study.may_miss:
+            at = answered[-1][0] if answered else 0
+            at = len(totals) if self.study.receiver == "clients" else max(at, number)
+        if number != at:
+            raise RefusedError(f"release {at} is the next one, not release {number}")
 
     # the run --------------------------------------------------------------------------------------
 
     def _next(
-        self, frame: Frame, kept: dict[str, Any], mine: dict[str, Any]
+        self, frame: Frame, kept: dict[str, Any], mine: dict[str, Any], who: list[int] | None
     ) -> tuple[str, dict[str, np.ndarray], _Way | None]:
         """Kind and content of the answer to the next message of the run, and how far it is then."""
         number, clients_receive = frame.number, self.study.receiver == "clients"
+        brings = clients_receive and not self.study.may_miss  # the total of the release before
         is_end = number == len(self.plan.releases)
-        if frame.kind != ("finish" if is_end else "total" if clients_receive else "release"):
+        if frame.kind != ("finish" if is_end else "total" if brings else "release"):
             raise RefusedError(f"no {frame.kind} {number} is in the plan")
-        if clients_receive:
+        if brings:
             self._take(frame, mine)
+        elif clients_receive and frame.arrays:
+            raise RefusedError("where the clients receive, a request brings its set alone")
         if is_end:
             mine["finished"] = True
             return "done", {}, self._way_to(number, mine) if clients_receive else None
@@ -309,22 +393,39 @@ class ClientRoom(SingleUse):
             asked = self._told(frame, line, way.seat)
         else:
             asked = way.seat.checked(way.walk.request, line)
-        mine["charged"] = number + 1
+        answer: list[Any] = [number, who, []]
+        mine["answered"].append(answer)
         others = [run for run in kept["runs"] if run is not mine]
         charged(self._new_ledger(self._budget), [*others, mine])  # or refused now
-        content = way.seat.sent(asked, line, number)
+        content = way.seat.sent(asked, line, number, who)
         way.n_sent += 1
-        mine["shapes"].append([list(array.shape) for array in content])
+        answer[2] = [list(array.shape) for array in content]
         return "answer", numbered(content), way
 
     def _take(self, frame: Frame, mine: dict[str, Any]) -> None:
-        """The clients receive: the total of the release before came back."""
-        if frame.number:
-            if not are_words(frame.arrays, self.study.bits, mine["shapes"][-1]):
-                raise RefusedError("the total is not of the shape and kind that was sent")
-            mine["totals"].append(packed(frame.arrays))
-        elif frame.arrays:
-            raise RefusedError("a total came before the first release")
+        """The clients receive: the total of the release before came back, of one of its sets."""
+        content, number = dict(frame.arrays), frame.number - 1
+        if number < 0:
+            if content:
+                raise RefusedError("a total came before the first release")
+            return
+        who, answers = None, [own for own in mine["answered"] if own[0] == number]
+        if self.study.may_miss:
+            named = self._set(content.pop("set", None), mine)
+            who = None if len(named) == self.study.n_clients else named
+            if self.number in named and who not in [asked for _, asked, _ in answers]:
+                raise RefusedError("the total is of a set that this client did not answer for")
+        shapes = answers[-1][2] if answers else self._shapes(number, mine)
+        if not are_words(content, self.study.bits, shapes):
+            raise RefusedError("the total is not of the shape and kind that was sent")
+        mine["totals"].append([packed(content), who])
+
+    def _shapes(self, number: int, mine: Mapping[str, Any]) -> list[Any]:
+        """The shapes of a release in which this client was missing."""
+        self._way = way = self._way_to(number, mine)
+        assert way.walk is not None
+        asked = way.seat.checked(way.walk.request, self.plan.releases[number])
+        return [list(shape) for shape in way.seat.shapes_of(asked.statistic, asked.broadcast)]
 
     def _told(self, frame: Frame, line: PlannedRelease, seat: Seat) -> Asked:
         """The server receives: it says what it asks for, and the plan says whether it may."""
@@ -344,36 +445,41 @@ class ClientRoom(SingleUse):
             ) from None
 
     def _mine(self, kept: dict[str, Any]) -> dict[str, Any]:
-        return entry(kept, self.agreement, self.plan.lines())
+        return entry(kept, self.agreement, self.plan)
 
     def _way_to(self, number: int, mine: Mapping[str, Any]) -> _Way:
         """The run up to release `number`: gone on with, or made anew from the journal."""
         way, self._way = self._way, None  # one that fails on its way is not gone on
-        totals = mine["totals"][:number] or [""] * number  # where others read them: none
-        known = mine["session"], totals[: len(way.totals)] if way else [], number
+        totals = mine["totals"][:number] or [["", None]] * number  # where others read them: none
+        answered = [own for own in mine["answered"] if own[0] <= number]
+        known = mine["session"], totals[: len(way.totals)] if way else [], len(answered)
         if way is None or (way.session, way.totals, way.n_sent) != known:
             way = _Way(self, mine["session"])
-        for done in range(len(way.totals), number):
-            asked, line = way.walk and way.walk.request, self.plan.releases[done]
-            if done >= way.n_sent and self.study.seed is not None:
-                way.seat.pass_over(asked, line, mine["shapes"][done])
+        for done in range(len(way.totals), number + 1):
+            asked = way.walk and way.walk.request
+            for _, _, shapes in [own for own in answered[way.n_sent :] if own[0] == done]:
+                if self.study.seed is not None:
+                    way.seat.pass_over(asked, self.plan.releases[done], shapes)
+                way.n_sent += 1
+            if done == number:
+                break
+            text, who = totals[done]
             if way.walk is not None:
-                total = list(unpacked(totals[done]).values()) if totals[done] else []
-                way.walk.go_on(way.seat.read(asked, line, done, total))
+                total = list(unpacked(text).values()) if text else []
+                way.walk.go_on(way.seat.read(asked, self.plan.releases[done], done, total, who))
             way.totals.append(totals[done])
-        way.n_sent = number
         return way
 
 
 class _Way:
     """How far a room has come in a session: its seat, and the algorithm where it follows that.
 
-    `n_sent` releases were answered, of `totals` the algorithm knows.
+    `n_sent` answers were made, of `totals` the algorithm knows.
     """
 
     def __init__(self, room: ClientRoom, session: str) -> None:
         self.session, self.seat = session, room._seat(session)
         walks = room.study.receiver == "clients" or room.study.trust == "local"
         self.walk = room.study.walk(self.seat, room.plan) if walks else None
-        self.totals: list[str] = []
+        self.totals: list[list[Any]] = []
         self.n_sent = 0

@@ -13,8 +13,9 @@ from typing import Any
 
 from fedclust_helpers._private import private
 from fedclust_helpers.flower.agreement import spoken
+from fedclust_helpers.flower.exchange import RoundFailedError
 from fedclust_helpers.flower.room import CENTERS, statement_of, write_result
-from fedclust_helpers.flower.server import RoundFailedError, ServerRoom
+from fedclust_helpers.flower.server import ServerRoom
 from fedclust_helpers.flower.study import Study
 
 POLL = 0.05  # seconds between two looks for answers
@@ -35,11 +36,12 @@ def _flwr() -> Any:
 class FlowerTransport:
     """The nodes of a Flower federation; an address is a node's number, which Flower vouches for.
 
-    Waits up to `deadline` seconds until `n_clients` nodes are there; `RoundFailedError` if not.
+    Waits up to `deadline` seconds until `n_clients` nodes are there; `RoundFailedError` if then
+    more than `may_miss` are not.
     """
 
     def __init__(
-        self, grid: Any, n_clients: int, *, deadline: float = 60.0,
+        self, grid: Any, n_clients: int, *, deadline: float = 60.0, may_miss: int = 0,
         say: Callable[[str], None] = lambda text: None,
     ) -> None:  # fmt: skip
         self._flwr, self._grid = _flwr(), grid
@@ -51,6 +53,8 @@ class FlowerTransport:
                 seen = len(nodes)
                 say(f"{seen} of {n_clients} clients are there")
             if time.monotonic() - start > deadline:
+                if len(nodes) >= n_clients - may_miss:
+                    break
                 raise RoundFailedError(f"{len(nodes)} of {n_clients} clients are there")
             time.sleep(POLL)
         if len(nodes) > n_clients:
@@ -114,12 +118,15 @@ def _run(
     grid: Any, study: Study, folder: Path, settings: Any, say: Callable[..., None]
 ) -> tuple[Any, str]:
     wait = float(settings["wait"])
-    transport = FlowerTransport(grid, study.n_clients, deadline=wait, say=say)
+    transport = FlowerTransport(
+        grid, study.n_clients, deadline=wait, may_miss=study.may_miss, say=say
+    )
     room = ServerRoom(
         study, transport, journal=folder / "journal.json", deadline=float(settings["deadline"]),
         patience=float(settings["patience"]),
     )  # fmt: skip
-    say(f"all clients are there; agreement {spoken(room.agreement)}")
+    n = len(transport.addresses)
+    say(f"{n} of {study.n_clients} clients are there; agreement {spoken(room.agreement)}")
     result = room.run(lambda done, total: say(f"release {done} of {total}"))
     say(f"seconds {[round(s, 2) for s in room.seconds]} bytes {room.n_bytes}", "measured")
     statement = statement_of(study, room.plan, room.agreement)

@@ -22,6 +22,7 @@ import numpy as np
 from fedclust_helpers import mechanisms
 from fedclust_helpers._private import private, tighten, write_private
 from fedclust_helpers.accounting import PrivacyLedger, Release
+from fedclust_helpers.federation import Plan
 from fedclust_helpers.flower.messages import Frame, decode, encode
 from fedclust_helpers.ldp_kmeans.local_randomizers import RandomizedResponse
 
@@ -127,14 +128,19 @@ class Journal:
 # --- the runs of a client -------------------------------------------------------------------------
 
 
-def entry(document: dict[str, Any], agreement: bytes, planned: Sequence[Release]) -> dict[str, Any]:
-    """What is kept of the run of this agreement; a new entry where there is none."""
+def entry(document: dict[str, Any], agreement: bytes, plan: Plan) -> dict[str, Any]:
+    """What is kept of the run of this agreement; a new entry where there is none.
+
+    `answered` is charged: the number of a release, the set of clients it was asked of (None: all)
+    and the shapes of the answer. `totals` are those that came back, each with its set.
+    """
     for run in document["runs"]:
         if run["agreement"] == agreement.hex():
             return run
     new = {
-        "agreement": agreement.hex(), "planned": written(planned), "nonce": "", "check": "",
-        "session": "", "charged": 0, "totals": [], "shapes": [], "last": None, "finished": False,
+        "agreement": agreement.hex(), "planned": written(plan.lines()),
+        "repeats": written(plan.repeats()), "nonce": "", "check": "", "session": "", "met": [],
+        "answered": [], "totals": [], "last": None, "finished": False,
     }  # fmt: skip
     document["runs"].append(new)
     return new
@@ -146,19 +152,29 @@ def charged(ledger: PrivacyLedger, runs: Sequence[Mapping[str, Any]]) -> Privacy
     `BudgetExceededError` where that is more than the budget.
     """
     for run in runs:
-        if not run["charged"]:
+        if not (numbers := _charged(run)):
             continue
         planned = read_releases(run["planned"])
-        reservation = ledger.admit(planned, name="a run before this one")
+        reservation = ledger.admit(
+            planned, name="a run before this one", repeats=read_releases(run.get("repeats", ()))
+        )
         division = ledger.new_division() if any(made.group for made in planned) else None
-        for made in planned[: run["charged"]]:
+        for number in numbers:
+            made = planned[number]
             part = made.group and f"division {division}/{made.group.rpartition('/')[2]}"
             ledger.charge(
                 made.mechanisms, name=made.name, round=made.round, group=part,
-                reservation=reservation,
+                reservation=reservation, number=number,
             )  # fmt: skip
         ledger.close(reservation)
     return ledger
+
+
+def _charged(run: Mapping[str, Any]) -> Sequence[int]:
+    """Numbers of the releases that were charged; an older journal has how many these are."""
+    if "answered" not in run:
+        return range(run["charged"])
+    return [number for number, *_ in run["answered"]]
 
 
 # --- what is kept, as JSON ------------------------------------------------------------------------

@@ -23,13 +23,15 @@ from typing import Any
 
 import numpy as np
 
-VERSION = 2
+VERSION = 3
 SERVER = 2**16 - 1
 UNREAD = 2**16 - 1  # number in the answer to a message that could not be read
 HEADER = struct.Struct("<2sB8sHHB")
 MAX_BYTES = 2**28  # of one message
 MAX_DIMENSIONS = 8
-KINDS = ("hello", "session", "release", "total", "finish", "answer", "refused", "done")
+KINDS = (
+    "hello", "session", "roll", "here", "release", "total", "finish", "answer", "refused", "done",
+)  # fmt: skip
 NUMBERS = ("<f8", "<i8", "<u8", "<u4", "|b1", "|u1")
 
 
@@ -143,6 +145,12 @@ def words(text: str) -> dict[str, np.ndarray]:
     """A short text as the content of a message."""
     letters = text.encode("ascii", "replace")[:400]
     return {"text": np.frombuffer(letters, np.uint8)}
+
+
+def named(who: Sequence[int] | None, n_clients: int) -> dict[str, np.ndarray]:
+    """A set of clients (None: all of them) as the content of a message."""
+    there = np.isin(np.arange(n_clients), who) if who is not None else np.ones(n_clients, bool)
+    return {"set": there}
 
 
 def plain(array: np.ndarray) -> Any:

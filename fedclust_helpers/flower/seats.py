@@ -73,8 +73,11 @@ class Relayed(Masked):
     def send(self, part: Part, values: FloatArray, who: Who = None) -> Ring:
         """Of one client: with the shares that it gets less those that it gives."""
         words: Any = super().send(part, values, who)
+        purpose, number = part.pads
         for other, book in self._pairs.items():
-            pad = book.pads(f"pair|{part.purpose}", part.number, 1, words.shape[1:])
+            if part.who is not None and other not in part.who:
+                continue
+            pad = book.pads(f"pair|{purpose}", number, 1, words.shape[1:])
             words = words + pad if who is not None and other < who[0] else words - pad
         return words
 
@@ -142,9 +145,10 @@ class Seat(Federation):
         public = np.random.default_rng(self._study.public_seed)
         return Randomness(public, SECURE, (SECURE,) * n_nodes, None, None)
 
-    def _parts(self, line: PlannedRelease, number: int) -> list[Part]:
+    def _parts(self, line: PlannedRelease, number: int, who: Who) -> list[Part]:
+        n = self.n_clients if who is None else len(who)
         return [
-            Part(name, f"{line.name}/{name}", line.round, number, mechanism, self.n_clients)
+            Part(name, f"{line.name}/{name}", line.round, number, mechanism, n, who)
             for name, mechanism in zip(line.parts, line.mechanisms, strict=True)
         ]
 
@@ -153,15 +157,18 @@ class Seat(Federation):
         broadcast, _ = self._checked(asked.statistic, line.mechanisms, None, asked.broadcast)
         return Asked(asked.statistic, broadcast)
 
-    def sent(self, asked: Any, line: PlannedRelease, number: int) -> Arrays:
-        """A client's answer to release `number`, made of its rows: it is charged before."""
+    def sent(self, asked: Any, line: PlannedRelease, number: int, who: Who = None) -> Arrays:
+        """A client's answer to release `number`, made of its rows: it is charged before.
+
+        `who` are the clients who are asked, None: all.
+        """
         assert self._client is not None
         shapes = self.shapes_of(asked.statistic, asked.broadcast)
         values = self._clients.values(asked.statistic, asked.broadcast, shapes)
-        who = [self._client.number]
+        own = [self._client.number]
         return [
-            self.way.send(part, value, who)[0]
-            for part, value in zip(self._parts(line, number), values, strict=True)
+            self.way.send(part, value, own)[0]
+            for part, value in zip(self._parts(line, number, who), values, strict=True)
         ]
 
     def pass_over(self, asked: Any, line: PlannedRelease, shapes: Sequence[Any]) -> None:
@@ -187,12 +194,14 @@ class Seat(Federation):
         stacked = [np.stack(each) for each in zip(*answers, strict=True)]
         return [self.way.add(m, each) for m, each in zip(line.mechanisms, stacked, strict=True)]
 
-    def read(self, asked: Any, line: PlannedRelease, number: int, totals: Arrays) -> Any:
-        """The answer that the algorithm gets."""
-        parts = list(zip(self._parts(line, number), totals, strict=True))
+    def read(
+        self, asked: Any, line: PlannedRelease, number: int, totals: Arrays, who: Who = None
+    ) -> Any:
+        """The answer that the algorithm gets, of the totals of the clients `who`."""
+        parts = list(zip(self._parts(line, number, who), totals, strict=True))
         ends = ("server", "clients") if self.facts.receiver == "clients" else ("clients", "server")
         for part, total in parts:
-            self.transcript.record(part.round, *ends, part.name, total, count=self.n_clients)
+            self.transcript.record(part.round, *ends, part.name, total, count=part.n_senders)
         return Answer.of([self.way.read(*each) for each in parts], line.mechanisms, self.facts)
 
 
@@ -227,7 +236,7 @@ class LocalSeat(Seat):
         self.check_ask(asked.query, part=asked.part)
         return asked
 
-    def sent(self, asked: Ask, line: PlannedRelease, number: int) -> Arrays:
+    def sent(self, asked: Ask, line: PlannedRelease, number: int, who: Who = None) -> Arrays:
         """The reports of this room's users."""
         found = [self._no_reports(asked.query)]
         points = self._clients.data.points
@@ -255,7 +264,9 @@ class LocalSeat(Seat):
         """All reports: the server's algorithm counts them."""
         return [np.concatenate(each) for each in zip(*answers, strict=True)]
 
-    def read(self, asked: Ask, line: PlannedRelease, number: int, totals: Arrays) -> None:
+    def read(
+        self, asked: Ask, line: PlannedRelease, number: int, totals: Arrays, who: Who = None
+    ) -> None:
         """All reports are counted; a room has none, and goes on without."""
         users = self._asked_of(asked, np.arange(self.n_clients))
         for start in range(0, self.n_clients if totals else 0, USERS_PER_CHUNK):

@@ -2,17 +2,24 @@
 
 `ServerRoom` speaks to the clients through any `Transport`: a direct call in tests, Flower in a
 deployment. Requests are repeated until every client answered, so a message that is lost, late,
-doubled or out of order costs time and nothing else; after `deadline` seconds the run stops with an
-error that names who did not answer. Totals are kept on disk before they are sent: a server that was
-killed goes on from there, and never sends two totals of one release.
+doubled or out of order costs time and nothing else. Who does not answer within `deadline` seconds
+is missing: where the study has no `may_miss`, the run stops with an error that names it. Totals are
+kept on disk before they are sent: a server that was killed goes on from there, and never sends two
+totals of one release.
+
+Where clients may be missing, each round begins with a roll: it brings the total of the round before
+to the clients that receive, and to one that was away those that it missed. Who answered is the set
+of the round, kept on disk before it is named to them. Where one of the set stays silent, the round
+is asked again: of the same set once it is back, else of another one, while the plan has a repeat.
 """
 
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,42 +30,17 @@ from fedclust_helpers._validation import check_instance, check_positive
 from fedclust_helpers.accounting import PrivacyLedger
 from fedclust_helpers.federation import TrustModelError
 from fedclust_helpers.flower.agreement import NONCE_BYTES, agreement_of, parts_of, session_of
+from fedclust_helpers.flower.exchange import Exchange, RoundFailedError, Transport, Wrong
 from fedclust_helpers.flower.journal import Journal, charged, entry, packed, unpacked
-from fedclust_helpers.flower.messages import (
-    SERVER,
-    UNREAD,
-    Frame,
-    MessageError,
-    decode,
-    encode,
-    numbered,
-)
+from fedclust_helpers.flower.messages import SERVER, Frame, named, numbered
 from fedclust_helpers.flower.seats import SEATS, Seat
 from fedclust_helpers.flower.study import RINGS, Study
 from fedclust_helpers.program import Walk
 from fedclust_helpers.secure_aggregation import SECRET_BYTES
 
 Arrays = Mapping[str, np.ndarray]
+Totals = Sequence[NDArray[Any]]
 FRESH = ("nonce", "check")  # what each client sends in hello
-
-
-class Transport(Protocol):
-    """Carries bytes to addresses, and brings answers with the address that they came from.
-
-    The address of an answer is authenticated by the transport; messages may be lost or doubled.
-    """
-
-    @property
-    def addresses(self) -> Sequence[Hashable]:
-        """One for each client, in any order."""
-
-    def send(self, address: Hashable, message: bytes) -> None: ...
-    def receive(self, timeout: float) -> tuple[Hashable, bytes] | None:
-        """The next answer, or None after `timeout` seconds."""
-
-
-class RoundFailedError(RuntimeError):
-    """A client refused, or did not answer in time; the text says which, and what it said."""
 
 
 @checked
@@ -74,8 +56,9 @@ class ServerRoom:
     journal : path
         The file that keeps the totals of this run.
     deadline : float
-        Seconds in which all clients must answer one message; then the run stops. (Flower's app in
-        tools/federation asks for 120.)
+        Seconds in which all clients must answer one message; then those who did not are missing:
+        the round goes on without them where the study allows for it (`may_miss`), else the run
+        stops. (Flower's app in tools/federation asks for 120.)
     patience : float
         Seconds after which a message is sent again to those who did not answer. (There: 60.)
     clock : callable
@@ -88,40 +71,54 @@ class ServerRoom:
         patience: float = 10.0, clock: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
         check_instance(study, Study, "study")
-        self.study, self.transport, self._clock = study, transport, clock
-        self.deadline = check_positive(deadline, "deadline")
-        self.patience = check_positive(patience, "patience")
+        self.study = study
+        self._exchange = Exchange(
+            transport, deadline=check_positive(deadline, "deadline"),
+            patience=check_positive(patience, "patience"), clock=clock,
+        )  # fmt: skip
         self.plan = study.planned(SEATS[study.trust](study))
         self._parts = parts_of(study, self.plan)
         self.agreement = self._session = agreement_of(self._parts)
         self.journal = Journal(journal, agreement=self.agreement.hex())
-        self.n_bytes = {"sent": 0, "received": 0}
-        self.seconds: list[float] = []  # of each exchange, the hello first
-        self._numbers: dict[Hashable, int] = {}
         self._kept: dict[str, Any] = {}
+        self._n_rolls = 0
+
+    @property
+    def n_bytes(self) -> dict[str, int]:
+        """Bytes of all messages "sent" and "received", and those of it that went "again"."""
+        return self._exchange.n_bytes
+
+    @property
+    def seconds(self) -> list[float]:
+        """Of each exchange, the hello first."""
+        return self._exchange.seconds
 
     def run(self, progress: Progress = False) -> Any:
         """Make all releases of the plan; the result where the server receives, else None.
 
-        `RoundFailedError` if a client refuses or does not answer; run again to go on from there.
+        `RoundFailedError` if a client refuses, or more do not answer than may be missing; run again
+        to go on from there.
         """
         seat = SEATS[self.study.trust](self.study)
         walk = self.study.walk(seat, self.plan) if self.study.receiver == "server" else None
+        end = len(self.plan.releases)
         with self.journal.open() as self._kept:
+            self._kept.setdefault("asked", [])  # the sets of each release, the last one added up
             self._meet()
-            last: Sequence[NDArray[Any]] = ()
-            with showing(progress, len(self.plan.releases), self.plan.method) as done:
+            last: Totals = ()
+            with showing(progress, end, self.plan.method) as done:
                 for number, line in enumerate(self.plan.releases):
                     last = self._total(seat, walk, number, last)
                     if walk is not None:
-                        walk.go_on(seat.read(walk.request, line, number, last))
+                        asked = walk.request
+                        walk.go_on(seat.read(asked, line, number, last, self._set_of(number)))
                     done(number + 1)
-            content = numbered(last) if walk is None else {}
-            end = len(self.plan.releases)
-            self._exchange(Frame("finish", self._session, SERVER, end, content), "done")
+            self._finish(numbered(last) if walk is None else {})
         if walk is None:
             return None
-        own = entry({"runs": []}, self.agreement, self.plan.lines()) | {"charged": end}
+        numbers = [n for n in range(end) for _ in (self._kept["asked"] or [[None]] * end)[n]]
+        own = entry({"runs": []}, self.agreement, self.plan)
+        own["answered"] = [[n, None, []] for n in numbers]
         ledger = PrivacyLedger(self.study.unit, self.study.adjacency)
         return walk.result(charged(ledger, [own]))
 
@@ -129,29 +126,65 @@ class ServerRoom:
         """Study and plan are compared before anything else; who is who comes back.
 
         So does a fresh nonce of each client. All of them go round: the session follows from them.
+        Who is not there now stays out of the run, with a nonce of zeros.
         """
+        exchange, may_miss = self._exchange, self.study.may_miss
+        exchange.known["agreement"] = exchange.known["session"] = self.agreement
         parts = {name: np.frombuffer(part, np.uint8) for name, part in self._parts.items()}
         hello = Frame("hello", self.agreement, SERVER, 0, parts)
-        replies = self._exchange(hello, "hello", self._check_hello)
+        replies = exchange(hello, "hello", self._check_hello, fewer=may_miss)
         numbers = {address: frame.sender for address, frame in replies.items()}
-        wanted = set(range(self.study.n_clients))
-        if len(numbers) != len(wanted) or set(numbers.values()) != wanted:
+        n, there = self.study.n_clients, set(numbers.values())
+        if len(there) < len(numbers) or not there <= {*range(n)} or len(there) < n - may_miss:
             raise RoundFailedError(
-                f"clients must be number 0 to {self.study.n_clients - 1}, each once, got"
-                f" {sorted(numbers.values())}"
+                f"clients must be number 0 to {n - 1}, each once, got {sorted(numbers.values())}"
             )
+        met = self._met({frame.sender: frame for frame in replies.values()})
+        exchange.numbers = {a: i for a, i in numbers.items() if met["nonces"][i].any()}
+        self._session = exchange.known["session"] = session_of(self.agreement, met["nonces"])
+        some = list(exchange.numbers)
+        fewer = may_miss - (n - len(some))
+        begun = exchange(Frame("session", self._session, SERVER, 0, met), "session", to=some,
+                         fewer=max(0, fewer))  # fmt: skip
+        exchange.numbers = {a: i for a, i in exchange.numbers.items() if a in begun}
+
+    def _met(self, frames: Mapping[int, Frame]) -> dict[str, np.ndarray]:
+        """Nonces and checks of all; those of the beginning, where the run has begun."""
         made = len(self._kept["runs"])
-        for frame in replies.values():
-            if not made <= frame.number <= made + 1:
+        for i, frame in frames.items():
+            if not self._least(i) <= frame.number <= made + 1:
                 raise RoundFailedError(
-                    f"client {frame.sender} answered {frame.number} releases, this server has the"
+                    f"client {i} answered {frame.number} releases, this server has the"
                     f" totals of {made}: a journal was lost or put back; start a new run"
                 )
-        self._numbers = numbers
-        by_number = sorted(replies.values(), key=lambda frame: frame.sender)
-        met = {f"{name}s": np.stack([f.arrays[name] for f in by_number]) for name in FRESH}
-        self._session = session_of(self.agreement, met["nonces"])
-        self._exchange(Frame("session", self._session, SERVER, 0, met), "session")
+        if "met" in self._kept:
+            met = unpacked(self._kept["met"])
+            for i, frame in frames.items():
+                nonce = met["nonces"][i]
+                if nonce.any() and not np.array_equal(frame.arrays["nonce"], nonce):
+                    raise RoundFailedError(
+                        f"client {i} has another nonce than when the run began: a journal was lost"
+                        " or put back; start a new run"
+                    )
+            return met
+        met = {
+            f"{name}s": np.zeros((self.study.n_clients, frames[min(frames)].arrays[name].size),
+                                 np.uint8)
+            for name in FRESH
+        }  # fmt: skip
+        for i, frame in frames.items():
+            for name in FRESH:
+                met[f"{name}s"][i] = frame.arrays[name]
+        if self.study.may_miss:  # kept with the first set that is asked
+            self._kept["met"] = packed(met)
+        return met
+
+    def _least(self, client: int) -> int:
+        """So many releases a client has passed at least: it is in the set of the last of these."""
+        if not self.study.may_miss:
+            return len(self._kept["runs"])
+        passed = [n for n in range(len(self._kept["runs"])) if client in self._kept["asked"][n][-1]]
+        return max(passed, default=-1) + 1 if self._needs_all else 0
 
     def _check_hello(self, frame: Frame) -> str:
         form = {"nonce": (NONCE_BYTES,), "check": (SECRET_BYTES * (self.study.trust in RINGS),)}
@@ -160,11 +193,19 @@ class ServerRoom:
         }
         return "" if sent == form else "a hello without a nonce"
 
+    def _finish(self, content: Arrays) -> None:
+        """The last total goes round; who is missing gets it when the server runs again."""
+        end, to, fewer = len(self.plan.releases), None, 0
+        if self.study.may_miss:
+            here = self._roll(end)
+            content, to = {}, [a for a, i in self._exchange.numbers.items() if i in here]
+            fewer = self.study.may_miss - (self.study.n_clients - len(here))
+        finish = Frame("finish", self._session, SERVER, end, content)
+        self._exchange(finish, "done", to=to, fewer=fewer)
+
     # one release ----------------------------------------------------------------------------------
 
-    def _total(
-        self, seat: Seat, walk: Walk | None, number: int, last: Sequence[NDArray[Any]]
-    ) -> Sequence[NDArray[Any]]:
+    def _total(self, seat: Seat, walk: Walk | None, number: int, last: Totals) -> Totals:
         """What one release gives, from the journal or asked for: kept before anybody sees it."""
         line, kept = self.plan.releases[number], self._kept["runs"]
         if number < len(kept):
@@ -173,16 +214,21 @@ class ServerRoom:
                 seat.added(line, [totals])  # the stream of its noise goes on
             return totals
         asked = None
-        content: Arrays = numbered(last)  # where the clients receive: the total before
+        content: Arrays = {}
         if walk is not None:
             asked = seat.checked(walk.request, line)
             content = {} if self.study.trust == "local" else _said(asked)
-        request = Frame("total" if walk is None else "release", self._session, SERVER, number,
-                        content)  # fmt: skip
-        replies = self._exchange(
-            request, "answer",
-            lambda frame: seat.wrong(asked, line, frame.sender, list(frame.arrays.values())),
-        )  # fmt: skip
+
+        def wrong(frame: Frame) -> str:
+            return seat.wrong(asked, line, frame.sender, list(frame.arrays.values()))
+
+        if self.study.may_miss:
+            replies = self._answers(number, content, wrong)
+        else:  # where the clients receive: the total before comes with the request
+            kind, content = ("total", numbered(last)) if walk is None else ("release", content)
+            replies = self._exchange(
+                Frame(kind, self._session, SERVER, number, content), "answer", wrong
+            )
         by_number = sorted(replies.values(), key=lambda frame: frame.sender)
         answers = [list(frame.arrays.values()) for frame in by_number]
         shapes = [[array.shape for array in answer] for answer in answers]
@@ -193,68 +239,107 @@ class ServerRoom:
         self.journal.save(self._kept)  # a release has one total
         return totals
 
-    # messages -------------------------------------------------------------------------------------
+    # clients that may be missing ------------------------------------------------------------------
 
-    def _exchange(
-        self, request: Frame, wanted: str, check: Any = lambda frame: ""
-    ) -> dict[Hashable, Frame]:
-        """Send one request to all and wait for the `wanted` answer of each; repeat what is lost."""
-        message, start = encode(request), self._clock()
-        end, replies, faults = start + self.deadline, {}, dict[Hashable, str]()
-        due = dict.fromkeys(self.transport.addresses, start)  # when to send (again)
-        while due:
-            now = self._clock()
-            for address in [a for a, when in due.items() if when <= now <= end]:
-                self.n_bytes["sent"] += len(message)
-                self.transport.send(address, message)
-                due[address] = now + self.patience
-            got = self.transport.receive(max(0.0, min(end, *due.values()) - now))
-            if got is None:
-                if now > end:  # and nothing is waiting any more
-                    raise RoundFailedError(self._missing(request, set(due), faults))
-                continue
-            address, answer = got
-            self.n_bytes["received"] += len(answer)
-            frame, fault = self._read(address, answer, request, wanted)
-            fault = fault or (check(frame) if frame else "")
-            if frame is not None and not fault:
-                if due.pop(address, None) is not None:
-                    replies[address] = frame
-            elif fault and address in due:
-                faults[address] = fault
-                due[address] = min(due[address], self._clock() + self.patience / 10)
-        self.seconds.append(self._clock() - start)
-        return replies
+    @property
+    def _needs_all(self) -> bool:
+        """Whether a sum needs the answers of its whole set: a trusted server adds up any."""
+        return self.study.trust in RINGS
 
-    def _read(
-        self, address: Hashable, answer: bytes, request: Frame, wanted: str
-    ) -> tuple[Frame | None, str]:
-        """The frame of an answer, or what is wrong with it; (None, "") for one that came late."""
-        try:
-            frame = decode(answer)
-        except MessageError as error:
-            return None, str(error)
-        if frame.kind == "refused" and frame.number == UNREAD:
-            return None, f"client {frame.sender} could not read the message: {frame.text}"
-        if frame.kind == "refused" and frame.number == request.number:
-            raise RoundFailedError(f"client {frame.sender} refused: {frame.text}")
-        known = self.agreement if frame.kind == "hello" else self._session
-        if frame.agreement != known[:8]:
-            return None, "an answer of another agreement or session"
-        if wanted != "hello" and self._numbers.get(address) != frame.sender:
-            return None, f"an answer in the name of client {frame.sender}"
-        if frame.kind != wanted or (wanted != "hello" and frame.number != request.number):
-            return None, ""
-        return frame, ""
+    def _set_of(self, number: int) -> list[int] | None:
+        """The set whose sum a release is; None: all."""
+        sets = self._kept["asked"]
+        return sets[number][-1] if sets and len(sets[number][-1]) < self.study.n_clients else None
 
-    def _missing(
-        self, request: Frame, pending: set[Hashable], faults: Mapping[Hashable, str]
-    ) -> str:
-        who = [str(self._numbers.get(a, f"at {a}")) for a in pending]
-        text = f"no answer to {request.kind} {request.number} within {self.deadline:g} s from"
-        text += f" client {', '.join(sorted(who))}"
-        said = sorted({faults[a] for a in pending if faults.get(a)})
-        return text + (f" ({'; '.join(said)})" if said else "")
+    def _answers(self, number: int, content: Arrays, wrong: Wrong) -> dict[Hashable, Frame]:
+        """The answers of a set of clients: of all of it where the sum needs them.
+
+        Who is there when the roll is called, and silent in the round, gets a second chance.
+        """
+        silent: Counter[int] = Counter()
+        while True:
+            here = self._roll(number) - {i for i, times in silent.items() if times > 1}
+            who = self._next_set(number, here)
+            some = [a for a, i in self._exchange.numbers.items() if i in who and i in here]
+            fewer = self.study.may_miss - (self.study.n_clients - len(some))
+            if self._needs_all:
+                fewer = len(some) if self._n_repeats < self.study.repeats else 0
+            content = content | named(who, self.study.n_clients)  # type: ignore[operator]
+            request = Frame("release", self._session, SERVER, number, content)
+            replies = self._exchange(request, "answer", wrong, to=some, fewer=max(0, fewer))
+            if len(replies) == len(who) or not self._needs_all:
+                return replies
+            silent.update({*who} - {frame.sender for frame in replies.values()})
+
+    @property
+    def _n_repeats(self) -> int:
+        return sum(len(sets) - 1 for sets in self._kept["asked"])
+
+    def _next_set(self, number: int, here: set[int]) -> list[int]:
+        """Whom to ask: a set that was asked before, if it is there again, or all who are there."""
+        asked = self._kept["asked"]
+        tried = asked[number] if number < len(asked) else []
+        for who in reversed(tried):
+            if here.issuperset(who) or not self._needs_all:
+                tried.remove(who)
+                tried.append(who)  # the last one is added up
+                return who
+        if len(here) < self.study.n_clients - self.study.may_miss:
+            raise RoundFailedError(f"clients {sorted(here)} are too few for release {number}")
+        if tried and self._n_repeats >= self.study.repeats:
+            raise RoundFailedError(
+                f"clients {sorted({*tried[-1]} - here)} do not answer to release {number}, and none"
+                f" of the {self.study.repeats} repeats of the plan is left; run again when they are"
+                " back"
+            )
+        if not tried:
+            asked.append(tried)
+        tried.append(sorted(here))
+        self.journal.save(self._kept)  # named to nobody before
+        return tried[-1]
+
+    def _roll(self, number: int) -> set[int]:
+        """The clients who are there, and have all totals before release `number`."""
+        exchange, least = self._exchange, self.study.n_clients - self.study.may_miss
+        ready: set[int] = set()
+        waiting = dict.fromkeys(exchange.numbers, number)  # and the roll that each is called with
+        had: dict[Hashable, int] = {}
+        while waiting:
+            at = min(waiting.values())
+            some = [a for a, one in waiting.items() if one == at]
+            spare = len(ready) + len(waiting) - least
+            if spare < 0:
+                raise RoundFailedError(f"fewer than {least} clients are there for release {number}")
+            replies = exchange(self._called(at), "here", self._echoes, to=some, fewer=spare)
+            for address in some:
+                has = replies[address].number if address in replies else None
+                if has is None or has == number:
+                    del waiting[address]
+                    ready |= {exchange.numbers[address]} if has is not None else set()
+                elif has > number or has <= had.get(address, -1):
+                    raise RoundFailedError(
+                        f"client {exchange.numbers[address]} has {has} totals, this server those of"
+                        f" {number}: a journal was lost or put back; start a new run"
+                    )
+                else:
+                    had[address], waiting[address] = has, has + 1
+        return ready
+
+    def _called(self, number: int) -> Frame:
+        """The roll before release `number`, with the total before where the clients receive."""
+        self._n_rolls += 1
+        content: dict[str, np.ndarray] = {"roll": np.array(self._n_rolls)}
+        if number and self.study.receiver == "clients":
+            content |= named(self._set_of(number - 1), self.study.n_clients)
+            content |= unpacked(self._kept["runs"][number - 1])
+        return Frame("roll", self._session, SERVER, number, content)
+
+    def _echoes(self, frame: Frame) -> str:
+        """An answer to an earlier roll does not say who is there now."""
+        called = frame.arrays.get("roll")
+        return (
+            "" if called is not None and called == self._n_rolls else "an answer to a roll before"
+        )
 
 
 def _said(asked: Any) -> dict[str, np.ndarray]:

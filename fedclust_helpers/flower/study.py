@@ -76,7 +76,7 @@ class Study:
         `rr_cluster.plan_sums_only` ("training": the fields of `Training` but for the cohort, and
         for "model" a mapping of its "kind" and sizes), `ldp_kmeans.plan`, `ldp_kmeans.plan_sketch`.
     n_clients : int
-        All of them take part in every round.
+        All of them take part in every round, but for those who may be missing.
     n_records : int
         The public number N of all rows, or a bound or guess of it.
     n_features : int
@@ -114,6 +114,12 @@ class Study:
         So many of these bits stand behind the point: 30 of 64 or 16 of 32 by default.
     max_colluding : int
         So many clients may pool what they know of their noise: the others' shares suffice alone.
+    may_miss : int
+        So many clients may be missing in each round, not for local reports.
+    repeats : int
+        So many rounds may be asked of a second set of clients, each of which costs as much as a
+        round: where clients add the noise and their messages are masked (module
+        `federation.missing`).
     clients : list of str, optional
         Names of the clients, in the order of their numbers: letters, digits, "-" and "_".
     server : str, optional
@@ -156,6 +162,8 @@ class Study:
     bits: Literal[32, 64] = 64
     fractional_bits: int | None = None
     max_colluding: int = 1
+    may_miss: int = 0
+    repeats: int = 0
     seed: int | None = None
     public_seed: int = 0
     server_points: Any = None
@@ -181,7 +189,7 @@ class Study:
         check_choice(self.domain, "domain", ("box", "ball"))
         if self.seed is not None:
             check_int(self.seed, "seed", minimum=0)
-        for name in ("public_seed", "max_colluding"):
+        for name in ("public_seed", "max_colluding", "may_miss", "repeats"):
             check_int(getattr(self, name), name, minimum=0)
         if self.trust in NOT_OFFERED:
             raise ValueError(f"trust {self.trust!r} is not offered here: {NOT_OFFERED[self.trust]}")
@@ -275,7 +283,7 @@ class Study:
     @property
     def federation_options(self) -> dict[str, Any]:
         """What a federation of this study is made with; data, ledger and secret come on top."""
-        names = "n_clients n_records n_labels bound domain".split()
+        names = "n_clients n_records n_labels bound domain may_miss repeats".split()
         if self.trust in RINGS:
             names += "bits fractional_bits".split()
             names += ["max_colluding"] if self.noise_from == "clients" else []

@@ -73,7 +73,7 @@ class Program(Plan):
     @property
     def pure_epsilon(self) -> float:
         """What all releases cost together at delta = 0."""
-        lines = self.lines()
+        lines = self.lines() + self.repeats()
         return PrivacyLedger(self.facts.unit, self.facts.adjacency, None, lines).pure_epsilon()
 
     @property

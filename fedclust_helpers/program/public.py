@@ -96,7 +96,10 @@ class Answer(tuple[FloatArray, ...]):
     def of(
         cls, arrays: Iterable[FloatArray], mechanisms: Sequence[Mechanism], facts: FederationFacts
     ) -> Answer:
-        """Where every client adds a share, all shares are more than the honest ones alone."""
+        """Where every client adds a share, all shares are more than the honest ones alone.
+
+        `std` is that of everybody's shares: where clients are missing there is less noise.
+        """
         more = math.sqrt(facts.n_clients / facts.n_honest) if facts.noise == "distributed" else 1.0
         made = cls(arrays)
         made.std = tuple(more * mechanism.std for mechanism in mechanisms)

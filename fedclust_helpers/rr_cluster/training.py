@@ -261,8 +261,8 @@ def total(plan: Program) -> float:
     """
     line, rdp = plan.lines()[0], plan.dial.accountant.endswith("_rdp")
     return _rounds_epsilon(
-        line.mechanisms, line.sampling, line.unit, line.adjacency, len(plan.releases), plan.delta,
-        rdp and line.sampling is not None,
+        line.mechanisms, line.sampling, line.unit, line.adjacency,
+        len(plan.releases) + plan.facts.repeats, plan.delta, rdp and line.sampling is not None,
     )  # fmt: skip
 
 

@@ -473,7 +473,7 @@ def test_control_honest_nodes_that_add_no_noise_are_seen():
 
 
 def test_control_shares_that_are_not_random_are_seen(monkeypatch):
-    def plain(self, encoded):
+    def plain(self, encoded, n_nodes):
         shares = np.zeros((len(encoded), *encoded.shape), dtype=encoded.dtype)
         shares[:, 0] = encoded  # all of it to node 0
         return shares

@@ -1,0 +1,123 @@
+"""Clients that drop out: who is asked, what it costs, and what is promised to whom.
+
+**The round.** At the beginning of a round it is found out who is there. These clients, the set A of
+the round, at least M - `may_miss` of M, are named in a message that each of them sees before it
+answers. A client answers once for each (round, set) that it is in; the sum over A is complete when
+all of A have answered. Where one of them does not, the sum over A cannot be had, and the round is
+asked again, of a smaller set B: a *repeat*. The plan reserves a number of repeats (`repeats`).
+
+**Noise.** Each share is sized for n_honest = M - may_miss - max_colluding of them. Every set that
+a client answers for has at least M - may_miss members, and at most max_colluding of them collude:
+the honest shares in a complete sum suffice alone, whoever is missing. Each answer has a fresh one.
+
+**Pads** are those of (session, purpose, release, set): they add up to what is taken away, or to
+zero, within their set alone. Under A and under B they are keyed apart, so no pad hides two
+messages: what a client sent for A, and for B, are two words that are uniform and independent to
+whoever does not hold the secret. As long as one member of A has not answered for A, so are all
+answers for A together: the server learned nothing, and what does not complete released nothing.
+
+**The charge.** A client cannot know that A was not completed. A server that lies about who is gone
+holds all answers of A, completes it, asks for B too, and has two sums with independent noise; it
+may subtract them, which is post-processing of two releases. So each answer is charged, as one
+release, before it leaves; a second set for a round takes one of the repeats of the plan, and
+without one left it is refused. Which rounds are repeated, the server may choose with all that it
+saw before: under each history a repeat is as private as the costliest release of the plan, which
+is what is reserved for it. Different sets told to different clients complete no sum, since each
+set needs the answer of all its members; and each client counts its own answers.
+
+**The server's own noise.** Then answers hold no noise, and two totals that get the same noise give
+the exact difference of two sums; no client can see whether noise is fresh. So there is one set for
+each round: who is gone at its beginning is left out, who goes later holds the round up until it is
+back. A trusted server, and an ideal sum, see who answered before they add up: they leave out who
+did not, and add noise once.
+
+**Against whom.** A server that follows the protocol learns one noised sum for each round (nothing,
+where the clients receive). One that lies about who is gone, names sets as it likes, or drops
+answers, learns at most as many noised sums as were charged: rounds and repeats of the plan. It
+stands in no client's way to say who was in a sum that it passes on; a wrong set gives the clients
+noise for a sum. As before it must not pool what it knows with a client who holds the group secret,
+where there is one group secret: the two open single answers, each with one share of noise.
+Who is missing, and when, is seen by all. It must not depend on a client's rows: what fails at a
+client is answered like a client without rows (`clients`), never by silence.
+
+**Public numbers stay what they are.** n_records and n_clients speak of everybody: as bounds they
+hold for those who are left. The default delta, the ranges and the choice of rounds and sizes
+follow from them; what is predicted is for everybody there. Divisors of centres are noised counts of
+those who answered; averages of models over a public cohort count a missing client as no change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from fedclust_helpers._validation import as_integers, check_instance, check_int
+from fedclust_helpers.federation.plan import ClientsMissingError
+
+Gone = Mapping[int, Sequence[int]]  # release -> clients
+
+
+class Asked(NamedTuple):
+    """Who is asked at once, and those of them who answer; None: everybody."""
+
+    who: tuple[int, ...] | None
+    answering: tuple[int, ...] | None
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the sum can be had."""
+        return self.who == self.answering
+
+
+class Absences:
+    """Who of `n_clients` is gone in a simulation, and when: releases count from 0.
+
+    Clients in `away` are not there when the release begins, those in `silent` are, and do not
+    answer.
+    """
+
+    def __init__(
+        self, n_clients: int, may_miss: int, away: Gone | None, silent: Gone | None
+    ) -> None:
+        self.n_clients, self.may_miss = n_clients, may_miss
+        self._away, self._silent = (
+            {check_int(t, name, minimum=0): self._numbers(who, name) for t, who in given.items()}
+            for name, given in (
+                (name, check_instance(given or {}, Mapping, name))  # type: ignore[type-abstract]
+                for name, given in (("away", away), ("silent", silent))
+            )
+        )
+
+    def _numbers(self, who: Sequence[int], name: str) -> frozenset[int]:
+        numbers = as_integers(np.asarray(who, dtype=None if len(who) else np.int64), name)
+        if len(numbers) and not (0 <= numbers.min() and numbers.max() < self.n_clients):
+            raise ValueError(f"{name} must name clients 0 to {self.n_clients - 1}")
+        return frozenset(map(int, numbers))
+
+    def sets(self, release: int, *, blind: bool) -> Iterator[Asked]:
+        """The sets that are asked for a release, up to the one that is complete.
+
+        `blind`: whoever adds up needs the answers of a whole set. `ClientsMissingError` where too
+        many are missing.
+        """
+        away, silent = (gone.get(release, frozenset()) for gone in (self._away, self._silent))
+        if not blind:
+            away, silent = away | silent, frozenset()
+        self._check(release, away)
+        if silent - away:
+            yield Asked(self._without(away), self._without(away | silent))
+            self._check(release, away | silent)
+        left = self._without(away | silent)
+        yield Asked(left, left)
+
+    def _check(self, release: int, gone: frozenset[int]) -> None:
+        if len(gone) > self.may_miss:
+            raise ClientsMissingError(
+                f"clients {sorted(gone)} are missing in release {release}, and {self.may_miss} may"
+                " be (may_miss)"
+            )
+
+    def _without(self, gone: frozenset[int]) -> tuple[int, ...] | None:
+        return tuple(i for i in range(self.n_clients) if i not in gone) if gone else None
