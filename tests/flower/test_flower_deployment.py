@@ -127,7 +127,7 @@ def test_three_processes_equal_one(tmp_path):
     with running(tmp_path, furnish(tmp_path, STUDY)):
         start, before, loopback = time.monotonic(), processor_seconds(os.getpid()), loopback_bytes()
         server = run(tmp_path)
-        wait_for(lambda: "is up" in server.stdout.readline(), 240)
+        wait_for(lambda: "3 of 3 clients are there" in server.stdout.readline(), 240)
         for wrong in ("key", "authority"):
             nobody_else(tmp_path, wrong)
         seconds, n_bytes = finished(tmp_path, server)
