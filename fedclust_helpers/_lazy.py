@@ -5,10 +5,27 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+EXTRAS = {"pandas": "data", "pooch": "data", "matplotlib": "plots"}
+"""Libraries of the extras, which a plain installation lacks."""
+
+
+def imported(name: str) -> Any:
+    """The module of this name; ImportError says which extra brings one that is not installed."""
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        top = name.partition(".")[0]
+        if error.name != top or top not in EXTRAS:
+            raise
+        extra = f"pip install 'fedclust-helpers[{EXTRAS[top]}]'"
+        raise ImportError(f"this needs {top}, which is not installed: {extra}") from None
+
+
 if TYPE_CHECKING:
     import dp_accounting as dpa
     import pandas as pd
-    from scipy import optimize, stats
+    import pooch  # type: ignore[import-untyped]
+    from scipy import fft, optimize, stats
     from sklearn import cluster, metrics, neighbors
     from sklearn import datasets as toy_data
 else:
@@ -20,9 +37,9 @@ else:
             self._name = name
 
         def __getattr__(self, name: str) -> Any:
-            return getattr(importlib.import_module(self._name), name)
+            return getattr(imported(self._name), name)
 
-    dpa, pd = _Lazy("dp_accounting"), _Lazy("pandas")
-    optimize, stats = _Lazy("scipy.optimize"), _Lazy("scipy.stats")
+    dpa, pd, pooch = _Lazy("dp_accounting"), _Lazy("pandas"), _Lazy("pooch")
+    fft, optimize, stats = _Lazy("scipy.fft"), _Lazy("scipy.optimize"), _Lazy("scipy.stats")
     cluster, metrics = _Lazy("sklearn.cluster"), _Lazy("sklearn.metrics")
     neighbors, toy_data = _Lazy("sklearn.neighbors"), _Lazy("sklearn.datasets")

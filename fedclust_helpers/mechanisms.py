@@ -275,7 +275,9 @@ class _Discrete(_Base):
         try:
             import opendp.prelude as dp
         except ImportError:
-            raise ImportError("secure noise needs OpenDP: pip install 'fedclust[secure]'") from None
+            raise ImportError(
+                "secure noise needs OpenDP: pip install 'fedclust-helpers[secure]'"
+            ) from None
         return dp
 
     def _opendp(self, n: int) -> IntArray:

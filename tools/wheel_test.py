@@ -2,9 +2,10 @@
 
     python tools/wheel_test.py            (`make wheel-test`)
 
-Builds the wheel, makes a new environment from requirements.lock, installs the wheel there, copies
-the tests of the library into an empty folder and runs the quick ones. Nothing of the checkout can
-be imported or read there.
+Builds the wheel and installs it into a new environment with nothing but what it requires: a fit
+must run there, and what is lacking must be said before it is planned. Then into another one, from
+requirements.lock, where the quick tests of the library run in an empty folder. Nothing of the
+checkout can be imported or read there.
 """
 
 from __future__ import annotations
@@ -24,6 +25,30 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 LEFT = ("studies", "house", "browser", "offline")  # tests of what is no part of the wheel
 BOUND = r"^(?:from|import) (?:studies|tools)\b|parents\[2\]|docs"  # to the rest of the checkout
+
+
+BARE = """
+import sys
+import numpy as np
+from fedclust_helpers import PrivateKMeans
+
+for name in ("pandas", "matplotlib", "pooch", "opendp"):
+    sys.modules[name] = None  # also where another requirement brings it
+rows = [np.random.default_rng(i).normal(i, 1, (300, 2)) for i in (0, 9)]
+how = {"bounds": (-9, 19), "delta": 1e-6}
+PrivateKMeans(2, 1.0, mode="teaching", seed=1, **how).fit(rows).statement()
+lacks = {}
+for what, extra in (("preview", "secure"), ("rehearse", "data"), ("plot", "plots")):
+    model = PrivateKMeans(2, 1.0, **how)
+    if extra == "plots":
+        model = PrivateKMeans(2, 1.0, mode="teaching", seed=1, **how).fit(rows)
+    try:
+        getattr(model, what)(*[rows] * (what != "plot"))
+    except ImportError as error:
+        lacks[extra] = f"fedclust-helpers[{extra}]" in str(error)
+assert lacks == {"secure": True, "data": True, "plots": True}, lacks
+"""
+"""What must run without an extra, and what must say which extra it lacks."""
 
 
 def call(*command: str | Path, folder: Path, **variables: str) -> None:
@@ -51,6 +76,13 @@ def build_wheel(folder: Path, python: str = sys.executable) -> Path:
     return wheel
 
 
+def environment(folder: Path) -> tuple[Path, list[str | Path]]:
+    """The interpreter of a new environment, and its command to install something."""
+    venv.create(folder, with_pip=True)
+    python = folder / ("Scripts" if os.name == "nt" else "bin") / "python"
+    return python, [python, "-m", "pip", "--disable-pip-version-check", "install", "-q"]
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--jobs", default="2", help="test processes")
@@ -59,13 +91,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         folder = Path(name)
         wheel = build_wheel(folder)
         inside = {name.split("/")[0] for name in zipfile.ZipFile(wheel).namelist()}
-        if strangers := {n for n in inside if not n.startswith(("fedclust_helpers", "fedclust-"))}:
+        if strangers := {n for n in inside if not n.startswith("fedclust_helpers")}:
             print(f"in the wheel, too: {', '.join(sorted(strangers))}", file=sys.stderr)
             return 1
         print(f"{wheel.name}: {wheel.stat().st_size / 1e6:.1f} MB; installing it", flush=True)
-        venv.create(folder / "env", with_pip=True)
-        python = folder / "env" / ("Scripts" if os.name == "nt" else "bin") / "python"
-        pip = [python, "-m", "pip", "--disable-pip-version-check", "install", "-q"]
+        python, pip = environment(folder / "bare")
+        call(*pip, "-c", ROOT / "requirements.lock", wheel, folder=folder)
+        size = sum(f.stat().st_size for f in (folder / "bare").rglob("*") if f.is_file())
+        print(f"with all that it requires, and pip: {size / 1e6:.0f} MB", flush=True)
+        call(python, "-c", BARE, folder=folder)
+        python, pip = environment(folder / "env")
         call(*pip, "-r", ROOT / "requirements.lock", folder=folder)
         call(*pip, "--no-deps", wheel, folder=folder)
         away = folder / "elsewhere"

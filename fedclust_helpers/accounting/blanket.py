@@ -44,9 +44,8 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.fft import irfft, next_fast_len, rfft
 
-from fedclust_helpers._lazy import optimize
+from fedclust_helpers._lazy import fft, optimize
 from fedclust_helpers._validation import FloatArray
 
 MAX_LOCAL = 30.0  # beyond, no crowd that fits a computer hides a user: nothing is claimed
@@ -146,7 +145,7 @@ def _excess(n: int, values: FloatArray, law: FloatArray, least: float) -> float:
         step = least / max(1.0, math.ceil(least / step))
     step = max(step, window / MAX_GRID)
     values = np.maximum(values, -window)  # raised: no sum with one of them is positive, nearly
-    size = next_fast_len(math.ceil(window / step) + 8, real=True)
+    size = fft.next_fast_len(math.ceil(window / step) + 8, real=True)
     # on the grid, with the mean kept and nothing rounded down
     low = np.floor(values / step)
     part = np.minimum(values / step - low + 4 * U * (1 + np.abs(values / step)), 1.0)
@@ -160,11 +159,11 @@ def _excess(n: int, values: FloatArray, law: FloatArray, least: float) -> float:
     tilted /= tilted.sum()
     one = np.zeros(size)
     np.add.at(one, cells % size, tilted)
-    wave = rfft(one)
+    wave = fft.rfft(one)
     kept = np.abs(wave) > math.exp(-CUT / n)
     power = np.zeros_like(wave)
     power[kept] = np.exp(n * np.log(wave[kept]))
-    total = irfft(power, size)
+    total = fft.irfft(power, size)
     first = round(n * float(tilted @ cells)) - size // 2
     sums = step * (first + (np.arange(size) - first) % size)  # which each place stands for
     weight = np.where(sums > 0, sums * np.exp(-theta * np.maximum(sums, 0.0)), 0.0)

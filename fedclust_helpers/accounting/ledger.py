@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fedclust_helpers._lazy import dpa
+from fedclust_helpers._lazy import dpa, pd
 from fedclust_helpers._state import CopyRefusedError, Fixed
 from fedclust_helpers._validation import check_choice, check_delta, check_non_negative
 from fedclust_helpers.accounting.budget import Budget, BudgetExceededError, LedgerMismatchError
@@ -313,6 +313,15 @@ class PrivacyLedger(Fixed):
         with self._lock:
             return 1 - self._spent(None) / self.budget.limit
 
+    def cost_of(self, planned: Sequence[Release]) -> float:
+        """Share of the whole budget that a plan takes (0 without a budget); nothing is charged."""
+        budget = self.budget
+        if budget is None:
+            return 0.0
+        if budget.filter == "basic" and len(planned) > 1:
+            return budget.share(planned) / budget.limit
+        return self._grouped(planned, None) / budget.limit
+
     # totals ---------------------------------------------------------------------------------------
 
     def dp_event(self) -> dpa.DpEvent:
@@ -362,8 +371,6 @@ class PrivacyLedger(Fixed):
 
     def to_frame(self) -> Any:
         """The ledger as a pandas table: one row per mechanism of each release."""
-        import pandas as pd
-
         rows = [
             {
                 "round": r.round, "release": r.name, "mechanism": type(m).__name__,

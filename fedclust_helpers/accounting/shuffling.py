@@ -38,9 +38,8 @@ from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.fft import irfft, next_fast_len, rfft
 
-from fedclust_helpers._lazy import dpa, optimize, stats
+from fedclust_helpers._lazy import dpa, fft, optimize, stats
 from fedclust_helpers.accounting.blanket import (
     MAX_LOCAL,
     MOST_USERS,
@@ -78,12 +77,12 @@ def binary_delta(
     if epsilon >= local_epsilon or local_epsilon > MAX_LOCAL:
         return alone
     keep = 1 / (1 + math.exp(-local_epsilon))
-    size = next_fast_len(n_users + 1, real=True)
-    wave = {p: rfft([1 - p, p], size) for p in (keep, 1 - keep)}
+    size = fft.next_fast_len(n_users + 1, real=True)
+    wave = {p: fft.rfft([1 - p, p], size) for p in (keep, 1 - keep)}
     gap = wave[keep] - math.exp(epsilon) * wave[1 - keep]  # user 1 holds a 1, against a 0
     worst = 0.0
     for m in range(n_users) if ones is None else (ones, n - ones):
-        excess = irfft(wave[keep] ** m * wave[1 - keep] ** (n - m) * gap, size)[: n_users + 1]
+        excess = fft.irfft(wave[keep] ** m * wave[1 - keep] ** (n - m) * gap, size)[: n_users + 1]
         worst = max(worst, float(excess[excess > 0].sum()))
     return min(worst, alone)
 

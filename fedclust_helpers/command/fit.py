@@ -40,9 +40,8 @@ from collections.abc import Set
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from fedclust_helpers import estimators
+from fedclust_helpers._lazy import pd
 from fedclust_helpers._private import private
 from fedclust_helpers.command.saying import DONE, FAILED, REFUSED, say
 
@@ -207,7 +206,7 @@ def run(config: str | Path, *, dry_run: bool = False, rehearse: str | Path | Non
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             estimator.fit(X, y, clients=clients)
-        estimator.save(results[0])
+        estimator.save(results[0], overwrite=True)  # what `_begin` wrote
         _centers(estimator).to_csv(results[1], index=False)
     except (Exception, KeyboardInterrupt) as error:
         return say(error, FAILED)

@@ -11,7 +11,7 @@ from importlib import resources
 from pathlib import Path
 from types import MappingProxyType
 
-import pooch  # type: ignore[import-untyped]
+from fedclust_helpers._lazy import pooch
 
 ENVIRONMENT_VARIABLE = "FEDCLUST_DATA_DIR"
 

@@ -33,6 +33,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fedclust_helpers.estimators.base import TooFewRowsWarning
     from fedclust_helpers.estimators.bounds import PublicBoundsWarning
+    from fedclust_helpers.estimators.findings import UncertainCentersWarning
+    from fedclust_helpers.estimators.habits import UncoveredStepWarning
     from fedclust_helpers.estimators.models import RRCluster
     from fedclust_helpers.estimators.papers import FastLloydKMeans, FedDPKMeans, LocalKMeans
     from fedclust_helpers.estimators.private import PrivateKMeans
@@ -45,6 +47,7 @@ KINDS = {
 """The estimators, and the modules they are imported from when they are asked for."""
 _HOMES = {
     **KINDS, "TooFewRowsWarning": "base", "PublicBoundsWarning": "bounds", "Statement": "statement",
+    "UncertainCentersWarning": "findings", "UncoveredStepWarning": "habits",
 }  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import logging
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -20,9 +21,10 @@ from fedclust_helpers._state import CopyRefusedError
 from fedclust_helpers._validation import FloatArray, check_real
 from fedclust_helpers.accounting import PrivacyLedger
 from fedclust_helpers.datasets import scale_to_box
-from fedclust_helpers.estimators import rehearsing
+from fedclust_helpers.estimators import habits, rehearsing
 from fedclust_helpers.estimators.bounds import Bounds, given_bounds
-from fedclust_helpers.estimators.reading import Rows, as_rows, features
+from fedclust_helpers.estimators.columns import as_rows, features
+from fedclust_helpers.estimators.reading import Rows
 from fedclust_helpers.estimators.saving import settings_of
 from fedclust_helpers.estimators.statement import Statement, as_word, statement_of
 from fedclust_helpers.estimators.telling import _Told
@@ -30,6 +32,7 @@ from fedclust_helpers.federation import ClientData, Federation, Plan, simulate
 from fedclust_helpers.federation.data import column_names, depth_outside, is_table
 
 Named = Mapping[Any, float]
+LOG = logging.getLogger(__name__)
 
 
 class TooFewRowsWarning(UserWarning):
@@ -44,9 +47,8 @@ class Prepared(NamedTuple):
     rows: Rows
     bounds: tuple[FloatArray, FloatArray]
     running: dict[str, Any]
-    notes: tuple[str, ...]
     method: str
-    chosen_for: str | None
+    told: dict[str, Any]  # what the statement says beside the plan
 
 
 @dataclass(eq=False, repr=False)
@@ -68,7 +70,14 @@ class _Planned(_Told):
     mode: Literal["secure", "teaching"] = "secure"
     seed: int | None = None
     ledger: PrivacyLedger | None = None
+    missing: Literal["raise", "drop"] = "raise"
+    verbose: bool | int = False
     options: dict[str, Any] | None = None
+
+    def __new__(cls, *given: Any, **named: Any) -> Self:
+        """Answer a parameter that scikit-learn's estimators have and this one must not."""
+        habits.refuse_parameters(cls.__name__, named)
+        return super().__new__(cls)
 
     if TYPE_CHECKING:  # each has a choice of its own
         method: Any
@@ -88,7 +97,9 @@ class _Planned(_Told):
         """The rows and clients that the arguments of `fit` speak of."""
         raise NotImplementedError
 
-    def _played(self, data: ClientData, method: str) -> tuple[ClientData, dict[str, Any]]:
+    def _played(
+        self, data: ClientData, method: str, n_rows: int
+    ) -> tuple[ClientData, dict[str, Any]]:
         """What is simulated for clients whose rows lie in the box: their data, further options."""
         raise NotImplementedError
 
@@ -106,6 +117,10 @@ class _Planned(_Told):
     def _notes(self, plan: Any, method: str) -> list[str]:
         """What a user should hear before the plan is paid for."""
         return []
+
+    def _excess(self, plan: Any, method: str) -> tuple[float, str] | None:
+        """What noise is predicted to add to the cost, as a share, and what that is."""
+        return None
 
     # fitting --------------------------------------------------------------------------------------
 
@@ -128,22 +143,27 @@ class _Planned(_Told):
     def _fitted(self, X: Any, y: Any, clients: Any, **more: Any) -> Self:
         with self._alone():
             prepared = self._prepare(X, y, clients, **more)
-            for note in prepared.notes:
+            for note in prepared.told["warnings"]:
                 warnings.warn(note, TooFewRowsWarning, stacklevel=depth_outside() + 1)
-            asked, bounds_from = settings_of(self), self._bounds_from
+            asked = settings_of(self)
             federation = prepared.federation
             if federation.facts.mode == "secure" and not self.public_data:
                 rehearsing.remember(self, prepared.rows.data.points)
             with self._remembering(federation.ledger):
+                LOG.info("%s: %s", type(self).__name__, prepared.plan.method)
                 result = program.run(federation, prepared.plan, **prepared.running)
+                LOG.info("charged: epsilon = %g at delta = %g", result.epsilon, result.delta)
                 self._keep(prepared, result)
             self.plan_, self.result_, self.method_ = prepared.plan, result, prepared.method
-            self._chosen_for = prepared.chosen_for
             self.ledger_, self.transcript_ = federation.ledger, federation.transcript
-            self._box, self._told = prepared.bounds, prepared.notes
-            self._asked, self._bounds_were = asked, bounds_from
+            self._box, self._told, self._asked = prepared.bounds, prepared.told, asked
+            self.n_iter_ = prepared.plan.n_rounds
             self._name_features(federation.n_features, prepared.rows.columns)
+        self._caution()
         return self
+
+    def _caution(self) -> None:
+        """Warn of what released values say about the result."""
 
     def preview(self, X: Any, y: Any = None, *, clients: Any = None) -> Statement:
         """The privacy statement of the `fit` with these arguments; nothing is spent or sent.
@@ -156,8 +176,7 @@ class _Planned(_Told):
         made = self._prepare(X, y, clients, **more)
         return statement_of(
             type(self).__name__, made.plan, made.bounds, columns=made.rows.columns,
-            warnings=made.notes, ledger=made.federation.ledger,
-            bounds_from=self._bounds_from, chosen_for=made.chosen_for,
+            ledger=made.federation.ledger, **made.told,
         )  # fmt: skip
 
     def _prepare(self, X: Any, y: Any, clients: Any, **more: Any) -> Prepared:
@@ -176,7 +195,7 @@ class _Planned(_Told):
         box = given.of_data(rows.data, rows.columns)
         scaled = scale_to_box(rows.data.points, *box)
         data, further = self._played(
-            ClientData(scaled, rows.data.offsets, rows.data.labels, copy=False), method
+            ClientData(scaled, rows.data.offsets, rows.data.labels, copy=False), method, rows.n_rows
         )
         own = {"mode": self.mode, "seed": self.seed, "ledger": self._open_ledger()}
         federation: Any = simulate(data, self.trust, **own | further)
@@ -185,8 +204,20 @@ class _Planned(_Told):
         first = self._given(method, federation, planning, running, rows, box, **more)
         asked = {"n_clusters": self.n_clusters, "epsilon": check_real(self.epsilon, "epsilon")}
         plan = planner(federation, *first, **asked, **planning)
-        notes = tuple(self._notes(plan, method))
-        return Prepared(federation, plan, rows, box, running, notes, method, chosen_for)
+        if self.verbose and "progress" not in running:
+            running["progress"] = True
+        called = habits.around(_Planned)
+        if called.search is not None and not self.public_data:
+            habits.check_search(called.search, plan, self._open_ledger())
+        if called.learned and not self.public_data:
+            warnings.warn(
+                called.uncovered(), habits.UncoveredStepWarning, stacklevel=depth_outside() + 1
+            )
+        told = {
+            "bounds_from": called.bounds_from(given.lower is None), "chosen_for": chosen_for,
+            "excess": self._excess(plan, method), "warnings": tuple(self._notes(plan, method)),
+        }  # fmt: skip
+        return Prepared(federation, plan, rows, box, running, method, told)
 
     def _split_options(
         self, plan: Callable[..., Any], run: Callable[..., Any]
@@ -240,7 +271,11 @@ class _Planned(_Told):
     # rows -----------------------------------------------------------------------------------------
 
     def _scaled(self, X: Any) -> FloatArray:
-        """Rows (n, d) in the box, columns of a table chosen by name."""
+        """Rows (n, d) in the box."""
+        return scale_to_box(self._in_units(X), *self._box)
+
+    def _in_units(self, X: Any) -> FloatArray:
+        """Rows (n, d) in their own units, columns of a table chosen by name."""
         check_is_fitted(self)
         names: Any = getattr(self, "feature_names_in_", None)
         if is_table(X):
@@ -253,8 +288,7 @@ class _Planned(_Told):
                     f"X must have the columns of the fit: {', '.join(map(str, names))}"
                 )
             X = features(X, "X", columns=list(names) if named else None)
-        points = as_rows(X, "X", n_features=self.n_features_in_, of=type(self).__name__)
-        return scale_to_box(points, *self._box)
+        return as_rows(X, "X", n_features=self.n_features_in_, of=type(self).__name__)
 
     def _name_features(self, n_features: int, columns: Any) -> None:
         """What scikit-learn asks for; a fit on arrays has no names of columns."""

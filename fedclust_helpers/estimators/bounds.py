@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import warnings
 from collections.abc import Mapping, Sequence
@@ -9,7 +10,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedclust_helpers._lazy import pd
 from fedclust_helpers._validation import FloatArray, as_bound
 from fedclust_helpers.federation import ClientData
 from fedclust_helpers.federation.data import depth_outside
@@ -108,20 +108,28 @@ def _sides(bounds: Any) -> tuple[Any, Any]:
 
 def _from_file(path: Any) -> Bounds:
     """A CSV file with the columns column, lower, upper: a row for each feature, in their order."""
+    wrong = ValueError("bounds must be a CSV file with the header column,lower,upper")
     try:
-        table = pd.read_csv(path, dtype={"column": str}, keep_default_na=False)  # NA is a name
+        with open(path, encoding="utf-8-sig", newline="") as file:
+            header, *lines = [[cell.strip() for cell in line] for line in csv.reader(file) if line]
     except OSError as error:
         raise ValueError(f"bounds must be a file that can be read: {error.strerror}") from None
-    except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError):
-        raise ValueError("bounds must be a CSV file with the header column,lower,upper") from None
-    if list(table.columns) != HEADER or not len(table) or (table.column == "").any():
-        raise ValueError("bounds must be a CSV file with the header column,lower,upper")
-    if table.column.duplicated().any():
+    except UnicodeDecodeError:
+        raise ValueError("bounds must be a CSV file in UTF-8") from None
+    except (ValueError, csv.Error):
+        raise wrong from None
+    if header != HEADER or not lines or any(len(line) != 3 or not line[0] for line in lines):
+        raise wrong
+    columns, lower, upper = zip(*lines, strict=True)
+    if len(set(columns)) < len(columns):
         raise ValueError("bounds must name every column once")
-    numbers = table[["lower", "upper"]].apply(pd.to_numeric, errors="coerce")
-    if numbers.isna().any().any():
-        raise ValueError("bounds must hold two numbers, lower and upper, for every column")
-    return Bounds(list(table.column), numbers.lower.to_numpy(), numbers.upper.to_numpy())
+    try:
+        sides = [np.array([float(cell) for cell in side]) for side in (lower, upper)]
+    except ValueError:
+        raise ValueError(
+            "bounds must hold two numbers, lower and upper, for every column"
+        ) from None
+    return Bounds(list(columns), *sides)
 
 
 def _range_of(points: FloatArray) -> tuple[FloatArray, FloatArray]:

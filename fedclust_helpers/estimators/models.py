@@ -119,9 +119,12 @@ class RRCluster(_Planned):
 
     def _read(self, X: Any, y: Any, clients: Any, bounds: Bounds, method: str) -> Rows:
         labels = self._labels_of(y, self._classes(), X)
-        return read_rows(X, clients, columns=bounds.columns, labels=labels)
+        gaps = self.missing == "drop"
+        return read_rows(X, clients, columns=bounds.columns, labels=labels, gaps=gaps)
 
-    def _played(self, data: ClientData, method: str) -> tuple[ClientData, dict[str, Any]]:
+    def _played(
+        self, data: ClientData, method: str, n_rows: int
+    ) -> tuple[ClientData, dict[str, Any]]:
         ledger = self._open_ledger()
         if ledger is None:
             same = "replace-one" if self.method in REBALANCING else "add/remove"

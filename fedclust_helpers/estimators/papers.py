@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal, Self
 from numpy.typing import ArrayLike
 
 from fedclust_helpers._validation import Positive
+from fedclust_helpers.estimators import habits
 from fedclust_helpers.estimators.boxed import _Boxed
 from fedclust_helpers.estimators.statement import Statement
 
@@ -114,15 +115,19 @@ class FedDPKMeans(_Boxed):
 
     method: Literal["feddp", "adaptive"] = "feddp"
 
-    def fit(self, X: Any, y: Any = None, *, clients: Any = None, X_server: Any = None) -> Self:
+    def fit(
+        self, X: Any, y: Any = None, *, clients: Any = None, X_server: Any = None, **further: Any
+    ) -> Self:  # fmt: skip
         """As `PrivateKMeans.fit`; `X_server` takes the place of the constructor's."""
-        return self._fitted(X, y, clients, X_server=X_server)
+        habits.refuse_arguments(y, further)
+        return self._fitted(X, None, clients, X_server=X_server)
 
     def preview(
-        self, X: Any, y: Any = None, *, clients: Any = None, X_server: Any = None
-    ) -> Statement:
+        self, X: Any, y: Any = None, *, clients: Any = None, X_server: Any = None, **further: Any
+    ) -> Statement:  # fmt: skip
         """As `PrivateKMeans.preview`; `X_server` takes the place of the constructor's."""
-        return self._previewed(X, y, clients, X_server=X_server)
+        habits.refuse_arguments(y, further)
+        return self._previewed(X, None, clients, X_server=X_server)
 
 
 @dataclass(eq=False, repr=False)

@@ -8,6 +8,7 @@ from typing import Any, Literal, Self
 from numpy.typing import ArrayLike
 
 from fedclust_helpers._validation import Positive
+from fedclust_helpers.estimators import habits
 from fedclust_helpers.estimators.boxed import _Boxed
 from fedclust_helpers.estimators.families import FAMILIES, best_method
 from fedclust_helpers.estimators.statement import Statement
@@ -77,14 +78,29 @@ class PrivateKMeans(_Boxed):
         elsewhere it refuses). Without it the first `fit` opens one, and further fits of this
         estimator are charged to the same one; a scikit-learn clone, for other data, begins with
         none.
+    missing : {"raise", "drop"}
+        What happens to rows with a missing value: they are refused, or left out at their client by
+        this rule. What one row moves stays what it was, and whether a row was complete is protected
+        as its values are. **The public number of rows counts all**, complete or not: `n_records`,
+        or the true number without it. Every client needs a complete row. Not under local or
+        shuffled trust, where a report that is not sent would tell of the gap.
+    verbose : bool or int
+        Whether a long fit shows a bar. The logger `fedclust_helpers` tells of plans and charges.
     options : dict, optional
         Further arguments of the method's planner, and of its run (n_rounds, progress ...).
 
     Attributes
     ----------
     cluster_centers_ : ndarray of shape (n_clusters, d), in original units
+    cluster_sizes_ : ndarray of shape (n_clusters,)
+        Rows of each cluster as they were released, with noise; for reports, as estimated.
+    cautions_ : tuple of str
+        What released values say against the result, as the `UncertainCentersWarning` of the fit: a
+        cluster that is nearly empty, noise of the size of the gaps between centres.
     method_ : str
         The method that ran.
+    n_iter_ : int
+        Its rounds.
     plan_ : program.Program
         What was fixed before the first message. `statement` and, before a fit, `preview` say it in
         words.
@@ -123,32 +139,37 @@ class PrivateKMeans(_Boxed):
     X_server: ArrayLike | None = None
     radius: Positive | None = None
 
-    def fit(self, X: Any, y: Any = None, *, clients: Any = None, X_server: Any = None) -> Self:
+    def fit(
+        self, X: Any, y: Any = None, *, clients: Any = None, X_server: Any = None, **further: Any
+    ) -> Self:  # fmt: skip
         """Run the protocol once and charge it; what is wrong is refused before that.
 
         Parameters
         ----------
         X : array or table (n, d); list or dict of these, one for each client; or ClientData
             Of a table (DataFrame) the feature columns are those with bounds by name, else all but
-            the owners'; values must be numbers, none missing.
+            the owners'; values must be numbers, none missing (but see `missing`).
         y : None
             Rows have no labels here. Owners of rows go to `clients`.
         clients : name of a column of X, or one id for each row (n,), optional
-            Whose each row is: names, numbers of any size, dates. Only beside one array or table;
-            without it every row of that is a client of its own.
+            Whose each row is: names, numbers of any size, dates. Only beside one array or table.
+            Without it, one holder has all rows (``trust="trusted"``), or each row is a client of
+            its own; say so for more than 200 rows: ``range(len(X))``.
         X_server : array or table (q, d), optional
             Takes the place of the constructor's.
         """
-        return self._fitted(X, y, clients, X_server=X_server)
+        habits.refuse_arguments(y, further)
+        return self._fitted(X, None, clients, X_server=X_server)
 
     def preview(
-        self, X: Any, y: Any = None, *, clients: Any = None, X_server: Any = None
-    ) -> Statement:
+        self, X: Any, y: Any = None, *, clients: Any = None, X_server: Any = None, **further: Any
+    ) -> Statement:  # fmt: skip
         """The privacy statement of the `fit` with these arguments; nothing is spent or sent.
 
         Public numbers only go into it. Make it before the budget is touched.
         """
-        return self._previewed(X, y, clients, X_server=X_server)
+        habits.refuse_arguments(y, further)
+        return self._previewed(X, None, clients, X_server=X_server)
 
     def _choice(self, **more: Any) -> tuple[str, str | None]:
         method: str = self.method

@@ -11,18 +11,22 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.sparse import issparse
 
-from fedclust_helpers._lazy import pd
-from fedclust_helpers._validation import FloatArray, as_points, unmasked
+from fedclust_helpers._validation import unmasked
+from fedclust_helpers.estimators.columns import as_rows, complete, features
 from fedclust_helpers.federation import ClientData
 from fedclust_helpers.federation.data import column_names, is_table
 
 
 class Rows(NamedTuple):
-    """The rows of all clients, the names of the columns (None for arrays) and of the clients."""
+    """The rows of all clients, the names of the columns (None for arrays) and of the clients.
+
+    `n_rows` is their number with those that were left out for a missing value.
+    """
 
     data: ClientData
     columns: list[Any] | None
     clients: list[Any]
+    n_rows: int
 
 
 def holds_clients(X: Any) -> bool:
@@ -43,51 +47,71 @@ def is_one_table(X: Any) -> bool:
 
 
 def read_rows(
-    X: Any, clients: Any = None, *, columns: list[Any] | None = None, labels: Any = None
-) -> Rows:
+    X: Any, clients: Any = None, *, columns: list[Any] | None = None, labels: Any = None,
+    gaps: bool = False, one_holder: bool = False,
+) -> Rows:  # fmt: skip
     """The clients that X, and `clients` beside one table, speak of.
 
     Parameters
     ----------
     X : sequence or mapping of arrays or tables (n_i, d); one array or table (n, d); or ClientData
     clients : the name of a column, or one id for each row, optional
-        Beside one table only: whose each row is. Without it every row is a client of its own.
+        Beside one table only: whose each row is. Without it every row is a client of its own, or,
+        with `one_holder`, one client holds all rows.
     columns : list, optional
         The columns that are features, in this order. By default all but the owners'.
     labels : function, optional
         ``labels(X)`` gives what is no feature: class numbers (n,) of one table, and perhaps the
         name of their column.
+    gaps : bool
+        Whether rows with a missing value are left out. Every client needs one without.
     """
     check_rows(X)
     if isinstance(X, ClientData):
         _check_alone(clients)
         if columns is not None:
             raise ValueError("X must be a table with named columns, since bounds are given by name")
-        return Rows(X, None, list(range(X.n_clients)))
+        return Rows(X, None, list(range(X.n_clients)), len(X.points))
     if not is_one_table(X):
         _check_alone(clients)
-        return _read_each(X, columns, labels)
+        return _read_each(X, columns, labels, gaps)
     if isinstance(X, Sequence) and len(X) == 0:
         raise ValueError("X must hold at least one client, or one row")
     own, label_column = (None, None) if labels is None else labels(X)
     check_order(X, clients, "clients")
-    drop = [label_column] if label_column is not None else []
     owner_column = _owner_column(X, clients)
-    ids = clients if owner_column is None else X[owner_column]
-    if owner_column is not None:
-        drop.append(owner_column)
-    table = features(X, "X", columns=columns, drop=drop)
+    drop = [column for column in (label_column, owner_column) if column is not None]
+    table = features(X, "X", columns=columns, drop=drop, gaps=gaps)
     names = column_names(table)
-    table = as_rows(table, "X")
-    if clients is None:
-        points = table
+    points = as_rows(table, "X", gaps=gaps)
+    n_rows, codes = len(points), np.zeros(len(points), dtype=np.int64)
+    found: list[Any] = [0]
+    if clients is not None:
+        codes, found = client_codes(clients if owner_column is None else X[owner_column], n_rows)
+    if gaps and clients is None and not one_holder:
+        raise ValueError(
+            "clients must be given with missing='drop': a row that is its own client leaves none"
+        )
+    if gaps:
+        kept = complete(points)
+        points, codes, own = points[kept], codes[kept], None if own is None else own[kept]
+        _check_left(np.bincount(codes, minlength=len(found)).tolist())
+    if clients is None and not one_holder:
         data = ClientData.one_point_each(points)
         if own is not None:
             data = ClientData(points, np.arange(len(points) + 1), own)
-        return Rows(data, names, list(range(len(points))))
-    codes, found = client_codes(ids, len(table))
-    data = _named("X and clients", ClientData.from_owners, table, codes, own)
-    return Rows(data, names, found)
+        return Rows(data, names, list(range(len(points))), n_rows)
+    data = _named("X and clients", ClientData.from_owners, points, codes, own)
+    return Rows(data, names, found, n_rows)
+
+
+def _check_left(sizes: Sequence[int]) -> None:
+    """Refuse clients of whom no row is left."""
+    if empty := sum(size == 0 for size in sizes):
+        raise ValueError(
+            f"X must hold a row without missing values of every client, and {empty} of"
+            f" {len(sizes)} have none: leave these clients out"
+        )
 
 
 def check_rows(X: Any) -> None:
@@ -101,20 +125,28 @@ def check_rows(X: Any) -> None:
     unmasked(X, "X")
 
 
-def _read_each(X: Any, columns: list[Any] | None, labels: Any) -> Rows:
+def _read_each(X: Any, columns: list[Any] | None, labels: Any, gaps: bool) -> Rows:
     """Clients with a table each."""
     keys = list(X) if isinstance(X, Mapping) else list(range(len(X)))
-    tables, answers = [], []
+    tables, answers, n_rows = [], [], 0
     for key in keys:
         own, drop = (None, None) if labels is None else labels(X[key], key)
-        answers.append(own)
         drops = [drop] if drop is not None else []
-        tables.append(features(X[key], f"X[{key!r}]", columns=columns, drop=drops))
+        table = features(X[key], f"X[{key!r}]", columns=columns, drop=drops, gaps=gaps)
+        n_rows += len(table)
+        if gaps:
+            kept = complete(as_rows(table, f"X[{key!r}]", gaps=True))
+            table = table.loc[kept] if hasattr(table, "iloc") else np.asarray(table)[kept]
+            own = None if own is None else own[kept]
+        tables.append(table)
+        answers.append(own)
+    if gaps:
+        _check_left([len(table) for table in tables])
     data = _named(
         "X", ClientData.from_clients, dict(zip(keys, tables, strict=True)),
         None if labels is None else dict(zip(keys, answers, strict=True)),
     )  # fmt: skip
-    return Rows(data, column_names(tables[0]) if tables else None, keys)
+    return Rows(data, column_names(tables[0]) if tables else None, keys, n_rows)
 
 
 def _check_alone(clients: Any) -> None:
@@ -139,24 +171,30 @@ def client_codes(ids: Any, n_rows: int) -> tuple[np.ndarray, list[Any]]:
     """Client number of each row, and the ids by number: in ascending order where they have one."""
     wrong = f"clients must be {n_rows} ids, one for each row"
     unmasked(ids, "clients")
+    if np.shape(ids if hasattr(ids, "shape") else np.asarray(ids, dtype=object)) != (n_rows,):
+        raise ValueError(wrong)
+    values = list(ids)
     try:
-        values = ids if isinstance(ids, pd.Series | pd.Index) else pd.Series(_flat(ids))
-        codes, found = pd.factorize(values, sort=True)
+        gaps = any(map(_is_gap, values))
+        names = dict.fromkeys(values)
     except (TypeError, ValueError):
         raise ValueError(f"{wrong}: numbers, names, dates or others that can be compared") from None
-    if codes.shape != (n_rows,):
-        raise ValueError(wrong)
-    if (codes < 0).any():
+    if gaps:
         raise ValueError(f"{wrong}, none of them missing")
-    return codes.astype(np.int64), list(found)
+    try:
+        found = sorted(names)
+    except TypeError:  # of several kinds
+        found = sorted(names, key=lambda value: (type(value).__name__, str(value)))
+    numbers = {name: i for i, name in enumerate(found)}
+    return np.array([numbers[value] for value in values], dtype=np.int64), found
 
 
-def _flat(ids: Any) -> Any:
-    """Ids as a list: integers beyond 64 bits stay what they are."""
-    array = ids if isinstance(ids, np.ndarray) else np.asarray(ids, dtype=object)
-    if array.ndim != 1:
-        raise ValueError
-    return list(array)
+def _is_gap(value: Any) -> bool:
+    """Whether this is None, or one of the values that are not themselves (nan, NaT, NA)."""
+    try:
+        return value is None or bool(value != value)
+    except TypeError:  # pandas.NA has no truth
+        return True
 
 
 def check_order(X: Any, each: Any, name: str) -> None:
@@ -168,92 +206,6 @@ def check_order(X: Any, each: Any, name: str) -> None:
             f"{name} must be in the order of the rows of X, and its index has them in another:"
             f" take {name}.loc[X.index], or {name}.to_numpy() if its order is right"
         )
-
-
-def as_rows(X: Any, name: str, *, n_features: int | None = None, of: str = "") -> FloatArray:
-    """An array or table as finite numbers (n, d), in the words that scikit-learn's checks ask for.
-
-    `of` is the estimator that expects `n_features` columns.
-    """
-    shape = tuple(X.shape) if hasattr(X, "shape") else None
-    if issparse(X):
-        raise TypeError(f"{name} must be a dense array: sparse input is not supported")
-    if getattr(X, "dtype", None) is not None and np.dtype(X.dtype).kind == "c":
-        raise ValueError(f"{name} must be an array of real numbers: Complex data not supported")
-    if shape is not None and len(shape) == 2 and shape[1] == 0:
-        raise ValueError(
-            f"{name} must have at least one column: 0 feature(s) (shape=({shape[0]}, 0)) while a"
-            " minimum of 1 is required."
-        )
-    if shape is not None and len(shape) == 1:
-        raise ValueError(
-            f"{name} must have shape (n, d), got 1 dimension(s). Reshape your data: X[None] if it"
-            " is one row, X[:, None] if it is one column"
-        )
-    points = as_points(X, name)
-    if n_features is not None and points.shape[1] != n_features:
-        raise ValueError(
-            f"{name} must have {n_features} columns: {name} has {points.shape[1]} features, but"
-            f" {of} is expecting {n_features} features as input"
-        )
-    return points
-
-
-# --- columns --------------------------------------------------------------------------------------
-
-
-def features(
-    table: Any, name: str, *, columns: list[Any] | None = None, drop: Sequence[Any] = ()
-) -> Any:
-    """The feature columns of a table, checked one by one; arrays as they are.
-
-    ValueError names a column that is missing, is not numeric, or has missing values.
-    """
-    if not is_table(table):
-        if columns is not None:
-            raise ValueError(
-                f"{name} must be a table with named columns, since bounds are given by name"
-            )
-        return table
-    own = list(table.columns)
-    if len(set(own)) < len(own):
-        raise ValueError(f"{name} must have columns of different names")
-    wanted = [c for c in own if c not in drop] if columns is None else list(columns)
-    if both := [c for c in drop if c in wanted]:
-        raise ValueError(f"{both[0]} must not have bounds: it says whose each row is, or its class")
-    if missing := [c for c in wanted if c not in own]:
-        raise ValueError(f"{name} must have the columns {_listed(wanted)}; {_listed(missing)} not")
-    if isinstance(table, pd.DataFrame):  # by number: True and False would choose rows
-        numbers = {column: i for i, column in enumerate(own)}
-        chosen = table.iloc[:, [numbers[column] for column in wanted]]
-    else:  # another kind of table
-        chosen = pd.DataFrame({c: np.asarray(unmasked(table[c], name)) for c in wanted})
-    for column in wanted:
-        if not pd.api.types.is_numeric_dtype(chosen[column].dtype):
-            if chosen[column].dtype == object and _is_real(chosen[column]):
-                continue
-            raise TypeError(
-                f"{name} must be an array of real numbers, but column {column!r} is not numeric: if"
-                " it says whose each row is, name it as clients; else leave it out"
-            )
-    if gaps := [c for c in wanted if chosen[c].isna().any()]:
-        raise ValueError(
-            f"{name} must have no missing values (nan), but {_listed(gaps)} has some: fill them by"
-            " a public rule, or leave such rows out, before the fit"
-        )
-    return chosen
-
-
-def _is_real(column: Any) -> bool:
-    try:
-        column.astype(np.float64)
-    except (TypeError, ValueError):
-        return False
-    return not any(isinstance(value, str) for value in column)
-
-
-def _listed(names: Sequence[Any]) -> str:
-    return ", ".join(map(str, names))
 
 
 def _named(name: str, build: Callable[..., ClientData], *args: Any) -> ClientData:

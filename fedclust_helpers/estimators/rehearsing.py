@@ -147,7 +147,7 @@ def _row(changed: str, runs: list[tuple[Any, float, float]]) -> dict[str, Any]:
         "sd": float(good.std(ddof=1)) if len(good) > 1 else float("nan"),
         "without_noise": float(bare.mean()),
         "ratio": float(good.mean() / max(bare.mean(), SMALLEST)),
-        "too_few_rows": bool(fitted._told),
+        "too_few_rows": bool(fitted._told["warnings"]),
     }  # fmt: skip
 
 

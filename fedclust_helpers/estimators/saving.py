@@ -42,12 +42,14 @@ def as_json(estimator: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def save(estimator: Any, path: str | PathLike[str]) -> None:
+def save(estimator: Any, path: str | PathLike[str], *, overwrite: bool) -> None:
     """Write a fitted estimator to `path`, for this account alone: who else reads it is for you."""
     if not isinstance(path, str | PathLike):
         raise TypeError(f"path must be a path, got {type(path).__name__}")
     if Path(path).suffix != ".json":
         raise ValueError("path must end in .json")
+    if not overwrite and Path(path).exists():
+        raise FileExistsError(f"path {Path(path).name} exists already: overwrite=True replaces it")
     text = json.dumps(as_json(estimator), indent=1, allow_nan=False)
     write_private(Path(path), text + "\n")
 

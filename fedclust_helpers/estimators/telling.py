@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from fedclust_helpers._progress import Progress
+from fedclust_helpers._validation import check_bool
 from fedclust_helpers.estimators import rehearsing, saving
 from fedclust_helpers.estimators.statement import Statement, statement_of
 
@@ -22,11 +23,6 @@ class _Told(BaseEstimator):
 
     # what may be shown and kept -------------------------------------------------------------------
 
-    @property
-    def _bounds_from(self) -> str:
-        read = self.public_data and self.lower is None and self.bounds is None
-        return "read off the data, which was declared public" if read else "given, public"
-
     def statement(self) -> Statement:
         """The privacy statement of the last fit: what was protected, who saw what, what is left."""
         check_is_fitted(self)
@@ -35,15 +31,17 @@ class _Told(BaseEstimator):
             return loaded
         names = getattr(self, "feature_names_in_", None)
         return statement_of(
-            type(self).__name__, self.plan_, self._box, columns=names, warnings=self._told,
-            ledger=self.ledger_, result=self.result_, bounds_from=self._bounds_were,
-            chosen_for=self._chosen_for,
+            type(self).__name__, self.plan_, self._box, columns=names, ledger=self.ledger_,
+            result=self.result_, **self._told,
         )  # fmt: skip
 
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write what was released, and the statement, as JSON (see `load`): no data, no secrets."""
+    def save(self, path: str | PathLike[str], *, overwrite: bool = False) -> None:
+        """Write what was released, and the statement, as JSON (see `load`): no data, no secrets.
+
+        FileExistsError if `path` exists, unless `overwrite`.
+        """
         check_is_fitted(self)
-        saving.save(self, path)
+        saving.save(self, path, overwrite=check_bool(overwrite, "overwrite"))
 
     def _content(self) -> dict[str, Any]:
         """What was released, as JSON."""

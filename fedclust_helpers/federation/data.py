@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedclust_helpers._lazy import pd
 from fedclust_helpers._validation import (
     FloatArray,
     IntArray,
@@ -398,7 +397,7 @@ def _numbered(owners: Any, n_rows: int) -> tuple[IntArray, IntArray]:
     )
     if names.dtype.kind not in "iuUS" and not integers:
         raise wrong
-    codes, _ = pd.factorize(names.astype(names.dtype.newbyteorder("=")), sort=True)
+    _, codes = np.unique(names.astype(names.dtype.newbyteorder("=")), return_inverse=True)
     return codes.astype(np.int64), np.bincount(codes)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from fedclust_helpers._lazy import pd
 from fedclust_helpers._validation import check_instance
 
 
@@ -77,8 +78,6 @@ class Transcript:
 
     def to_frame(self) -> Any:
         """The transcript as a pandas table."""
-        import pandas as pd
-
         columns = ["round", "sender", "receiver", "name", "shape", "dtype", "n_bytes", "count"]
         return pd.DataFrame(
             [{c: getattr(m, c) for c in columns} for m in self.messages], columns=columns

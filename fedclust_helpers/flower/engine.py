@@ -27,8 +27,8 @@ def _flwr() -> Any:
         import flwr.app
     except ImportError:
         raise ImportError(
-            "a federation over a network needs Flower: pip install 'fedclust[federation]' in an"
-            " environment of its own"
+            "a federation over a network needs Flower: pip install 'fedclust-helpers[federation]'"
+            " in an environment of its own"
         ) from None
     return flwr.app
 

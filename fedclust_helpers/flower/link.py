@@ -48,7 +48,7 @@ def need_flower() -> None:
     if not _program("flower-supernode").exists():
         raise LinkError(
             "Flower is not installed in this environment: pip install"
-            f" 'fedclust[federation]' 'flwr=={VERSION}', in an environment of its own"
+            f" 'fedclust-helpers[federation]' 'flwr=={VERSION}', in an environment of its own"
         )
 
 

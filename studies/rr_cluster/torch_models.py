@@ -35,8 +35,8 @@ def _torch() -> Any:
         return importlib.import_module("torch")
     except ImportError as error:
         raise ImportError(
-            'SmallCNN and CharLSTM need PyTorch. Install it with: pip install "fedclust[torch]" '
-            "(in a clone: pip install -e '.[torch]')"
+            "SmallCNN and CharLSTM need PyTorch. Install it with: pip install"
+            " \"fedclust-helpers[torch]\" (in a clone: pip install -e '.[torch]')"
         ) from error
 
 

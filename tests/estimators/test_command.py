@@ -164,7 +164,7 @@ def test_what_is_wrong_is_said_in_one_line(study, capsys, old, new, says):
 )
 def test_a_run_that_fails_halfway_leaves_a_trace(study, capsys, monkeypatch, step, error, says):
     """By its exit code, and in the folder: whoever repeats the command is told what was spent."""
-    monkeypatch.setattr(PrivateKMeans, step, lambda *a: (_ for _ in ()).throw(error))
+    monkeypatch.setattr(PrivateKMeans, step, lambda *a, **k: (_ for _ in ()).throw(error))
     assert fitting.run(study / "study.toml") == 4
     assert capsys.readouterr().err == f"fedclust: {says}\n"
     trace = json.loads((study / "results" / "model.json").read_text("utf-8"))
@@ -256,7 +256,7 @@ def test_without_opendp_the_command_refuses_and_takes_no_folder(study, capsys, m
     for dry_run in (True, False):
         assert fitting.run(study / "study.toml", dry_run=dry_run) == 3
         told = capsys.readouterr()
-        assert "pip install 'fedclust[secure]'" in told.err and not told.out
+        assert "pip install 'fedclust-helpers[secure]'" in told.err and not told.out
         assert not (study / "results").exists()
 
 

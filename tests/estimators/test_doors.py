@@ -211,7 +211,7 @@ def test_missing_values_are_refused_by_the_name_of_the_column():
 
 def test_bounds_of_public_data_are_read_off_with_a_warning():
     table = patients()[["age", "dose"]].assign(same=1.0)
-    public = FastLloydKMeans(2, epsilon=2.0, public_data=True, trust="ideal", **TEACHING)
+    public = FastLloydKMeans(2, epsilon=2.0, public_data=True, trust="trusted", **TEACHING)
     with pytest.warns(PublicBoundsWarning, match="read off the data") as caught:
         public.fit(table)
     assert caught[0].filename == __file__
@@ -338,8 +338,8 @@ def test_too_few_rows_are_said_before_anything_is_spent():
 @pytest.mark.parametrize(
     ("few", "enough"),
     [
-        (lambda: feddp(epsilon=0.05).preview(patients(60)[["age", "dose"]].to_numpy()),
-         lambda: feddp().preview(patients()[["age", "dose"]].to_numpy())),
+        (lambda: feddp(epsilon=0.05).preview([related(n=60)]),
+         lambda: feddp().preview([related(n=3000)])),
         (lambda: LocalKMeans(2, epsilon=1.0, lower=0, upper=100, **TEACHING).preview(
              related(n=200)),
          lambda: LocalKMeans(2, epsilon=4.0, lower=0, upper=100, **TEACHING).preview(
@@ -447,7 +447,9 @@ def test_no_data_and_no_secrets_are_saved(saved, name):
     content = json.loads(text)
     for word in ("seed", "ledger", "options", "X_server", "lower", "upper", "bounds"):
         assert word not in content["parameters"]
-    assert set(content["content"]) <= {"centers", "box_centers", "models", "common"}
+    assert set(content["content"]) <= {
+        "centers", "box_centers", "sizes", "center_std", "models", "common",
+    }  # fmt: skip
     assert "choices" not in text and "clients_" not in text and "clipped_counts" not in text
     if rows is not None:
         plain = np.asarray(rows[["age", "dose"]] if isinstance(rows, pd.DataFrame) else rows)
@@ -493,7 +495,7 @@ def test_paths_are_checked(saved, tmp_path):
 SECURE = {
     **{trust: (lambda how, t=trust: lloyd(trust=t, **how), (patients(900), None, "hospital"))
        for trust in ("masked", "ideal", "trusted", "serverless")},
-    "feddp": (lambda how: feddp(**how), (related(n=3000), None, None)),
+    "feddp": (lambda how: feddp(**how), (np.array_split(related(n=3000), 3), None, None)),
     **{trust: (lambda how, t=trust: LocalKMeans(2, epsilon=2.0, lower=0, upper=100, trust=t,
                                                 method="one_round", **how),
                (related(n=3000), None, None)) for trust in ("local", "shuffled")},
@@ -537,7 +539,7 @@ def test_a_rehearsal_compares_plans_and_charges_nothing():
 
 def test_the_rows_of_a_fit_are_not_rehearsed_on():
     """In any order and form, drawn from or not; nothing of them is pickled."""
-    pytest.importorskip("opendp", reason="secure noise needs OpenDP (fedclust[secure])")
+    pytest.importorskip("opendp", reason="secure noise needs OpenDP (fedclust-helpers[secure])")
     table, once = patients(300), {"n_clusters": (), "epsilon": (), "n_rounds": (), "repeats": 1}
     door, public = lloyd(mode="secure", seed=None), pd.DataFrame(related(), columns=["age", "dose"])
     door.rehearse(public, **once)
@@ -673,7 +675,7 @@ def test_feddp_protects_clients_by_the_adaptive_method_too():
     ],
 )
 def test_feddp_refuses_by_name(changes, error, match):
-    refuses(error, match, feddp(**changes).fit, related(n=300))
+    refuses(error, match, feddp(**changes).fit, np.array_split(related(n=300), 3))
 
 
 def test_feddp_server_rows_are_chosen_by_name_and_may_come_with_fit():

@@ -64,15 +64,22 @@ def test_it_is_the_function_on_scaled_data(clients):
     result = fastlloyd.run(federation, fastlloyd.plan(federation, n_clusters=2, epsilon=2.0))
     np.testing.assert_allclose(fitted.result_.centers, result.centers, atol=1e-9)
     pooled = np.concatenate(clients)
-    assert fitted.score(pooled) == pytest.approx(
-        -kmeans.kmeans_cost(np.concatenate(scaled), result.centers)
-    )
+    nearest = kmeans.assign(np.concatenate(scaled), result.centers).labels
+    off = pooled - fitted.cluster_centers_[nearest]
+    assert fitted.score(pooled) == pytest.approx(-(off**2).sum())
 
 
-def test_rows_without_owners_are_clients_of_their_own(clients):
-    rows = clients[2]
-    fitted = model(trust="ideal").fit(rows)
-    assert len(fitted.clipped_counts_) == len(rows)
+def test_rows_without_owners_belong_to_one_holder_or_must_be_said_to_be_clients(clients):
+    """Who holds them all shows them to the server ("trusted"); else each row is a party."""
+    rows, ledger = clients[2], PrivacyLedger()
+    assert len(model(trust="trusted").fit(rows).clipped_counts_) == 1
+    for trust in ("masked", "ideal", "serverless"):
+        few = model(trust=trust).preview(rows[:200])
+        assert few.facts["n_clients"] == 200
+        unsaid = model(trust=trust, ledger=ledger)
+        refuses(ValueError, "clients must be given for more than 200 rows", unsaid.fit, rows)
+    assert model(trust="ideal").preview(rows, clients=range(300)).facts["n_clients"] == 300
+    assert not ledger.releases
 
 
 def test_rows_outside_the_public_bounds_are_clipped_and_counted(clients):
@@ -169,17 +176,14 @@ def test_what_is_no_data_is_refused_by_name_and_costs_nothing(clients, make, err
     assert not ledger.releases and ledger.remaining == 1
 
 
-def test_rows_without_owners_do_not_start_a_key_exchange_each(monkeypatch):
-    rows = np.zeros((32_000, 2))
+def test_too_many_clients_do_not_start_a_key_exchange_each(monkeypatch):
+    rows, each = np.zeros((32_000, 2)), range(32_000)
     monkeypatch.setattr(X25519PrivateKey, "from_private_bytes", None)  # no key can be made
-    refuses(
-        ValueError, "at most 4096 clients .* owner of each row as clients.*ideal", model().fit, rows
-    )
-    refuses(ValueError, "at most 256 clients .*'serverless'", model(trust="serverless").fit, rows)
-    with pytest.raises(ValueError, match="at most 4096 clients .* fewer clients"):
-        model().fit(rows, clients=np.arange(32_000))
-    fitted = model(trust="ideal").fit(rows)
-    assert fitted.plan_.facts.n_clients == 32_000
+    for trust, most in (("masked", 4096), ("serverless", 256)):
+        fit = model(trust=trust).fit
+        refuses(ValueError, f"at most {most} clients .* fewer clients.*ideal", fit, rows,
+                clients=each)  # fmt: skip
+    assert model(trust="ideal").preview(rows, clients=each).facts["n_clients"] == 32_000
 
 
 @pytest.mark.parametrize(

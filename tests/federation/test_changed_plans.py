@@ -167,12 +167,12 @@ def test_a_release_is_the_next_one_of_the_plan_with_its_sampling_too():
 
 
 def test_without_a_source_of_secure_noise_there_is_no_plan_and_no_charge(monkeypatch):
-    pytest.importorskip("opendp", reason="secure noise needs OpenDP (fedclust[secure])")
+    pytest.importorskip("opendp", reason="secure noise needs OpenDP (fedclust-helpers[secure])")
     fed = simulate([ROWS], "ideal", mode="secure")
     plan = fastlloyd.plan(fed, **TWO | FOUR)
     for module in ("opendp", "opendp.prelude"):  # as where it is not installed
         monkeypatch.setitem(sys.modules, module, None)
-    how = r"^secure noise needs OpenDP: pip install 'fedclust\[secure\]'$"
+    how = r"^secure noise needs OpenDP: pip install 'fedclust-helpers\[secure\]'$"
     refuses(ImportError, how, fastlloyd.plan, fed, **TWO | FOUR)
     refuses(ImportError, how, fastlloyd.run, fed, plan)
     alone: dict[str, Any] = {

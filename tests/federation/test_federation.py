@@ -268,7 +268,9 @@ def test_secure_mode_refuses_continuous_noise_before_anything():
     + [("serverless", "fastlloyd"), ("serverless", "glloyd")],
 )
 def test_secure_mode_works_end_to_end(trust, method):
-    pytest.importorskip("opendp", reason="secure noise is an extra: pip install 'fedclust[secure]'")
+    pytest.importorskip(
+        "opendp", reason="secure noise is an extra: pip install 'fedclust-helpers[secure]'"
+    )
     clients = [box(150, 2), box(150, 2, 1)]
     results = []
     for _ in range(2):

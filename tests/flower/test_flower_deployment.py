@@ -81,7 +81,7 @@ def furnish(folder: Path, study: Study) -> str:
 
 @contextmanager
 def running(folder: Path, agreement: str) -> Iterator[dict[str, subprocess.Popen]]:
-    """A room with its SuperNode for each client, before there is a server; stopped at the end."""
+    """A room with its SuperNode for each client, before a server; all are stopped at the end."""
     ROOMS.clear()
     try:
         for name in NAMES:
@@ -116,10 +116,11 @@ def free_port() -> int:
 
 
 def run(folder: Path) -> subprocess.Popen:
-    return subprocess.Popen(
+    ROOMS[f"server {len(ROOMS)}"] = started = subprocess.Popen(
         command("run", folder / "study.json", "--deadline", DEADLINE), env=environment(),
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     )  # fmt: skip
+    return started
 
 
 def test_three_processes_equal_one(tmp_path):
@@ -204,7 +205,7 @@ def test_the_clocks_that_flower_allows(ahead, let_in, monkeypatch):
         refuses(HTTPException, "401", authenticate_node, seen)
 
 
-ROOMS: dict[str, subprocess.Popen] = {}
+ROOMS: dict[str, subprocess.Popen] = {}  # and servers: all that is to be stopped
 
 
 def family(first: int) -> dict[int, str]:

@@ -112,7 +112,7 @@ def test_teaching_noise_follows_the_exact_law(kind, pmf, scale, grid):
 @LAWS
 @SCALES
 def test_secure_noise_follows_the_same_law(kind, pmf, scale, grid):
-    pytest.importorskip("opendp", reason="secure noise needs the extra fedclust[secure]")
+    pytest.importorskip("opendp", reason="secure noise needs the extra fedclust-helpers[secure]")
     units = in_units(kind(1.0, scale, grid), 5000, SECURE)
     assert chi_square(units, *pmf(scale / grid)) > 1e-9  # false alarm about 1e-9, unseeded
     assert kind(1.0, scale, grid).sample((0, 3), rng=SECURE).shape == (0, 3)
@@ -120,7 +120,7 @@ def test_secure_noise_follows_the_same_law(kind, pmf, scale, grid):
 
 def test_secure_noise_without_opendp_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "opendp.prelude", None)
-    with pytest.raises(ImportError, match=r"pip install 'fedclust\[secure\]'"):
+    with pytest.raises(ImportError, match=r"pip install 'fedclust-helpers\[secure\]'"):
         DiscreteGaussian(1.0, 1.0).sample(3, rng=SECURE)
 
 
