@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,8 @@ import numpy as np
 from fedclust_helpers.accounting import Budget, PrivacyLedger
 from fedclust_helpers.federation import simulate
 from fedclust_helpers.flower import ClientRoom, ServerRoom, Study
-from fedclust_helpers.flower.agreement import check_of
+from fedclust_helpers.flower.agreement import check_of, draft_of
+from fedclust_helpers.flower.cards import Card, complete
 from fedclust_helpers.flower.messages import SERVER, Frame, decode, encode
 from fedclust_helpers.secure_aggregation import public_key
 
@@ -25,6 +27,7 @@ SUMS: dict[str, Any] = {
     "training": {"model": {"kind": "LinearRegression", "n_features": 1}, "clip": 0.5},
 }  # fmt: skip
 TRUSTED: dict[str, Any] = {"trust": "trusted", "noise_from": "server", "receiver": "server"}
+NAMES = ["north", "south", "west"]
 KEYS = [bytes([i + 1] * 32) for i in range(N_CLIENTS)]
 SERVERLESS: dict[str, Any] = {
     "trust": "serverless", "public_keys": [public_key(key).hex() for key in KEYS],
@@ -42,6 +45,16 @@ def study(**changes: Any) -> Study:
         "n_records": sum(ROWS), "n_features": 2, "seed": 5,
     }  # fmt: skip
     return Study(**(common | changes))
+
+
+def completed(agreed: Study) -> Study:
+    """The same with names of the clients, and all keys."""
+    draft = replace(agreed, clients=NAMES, public_keys=None)
+    cards = [
+        Card(name, draft_of(draft).hex(), public_key(key).hex(), f"ecdsa-sha2-nistp384 {name}=")
+        for name, key in zip(NAMES, KEYS, strict=True)
+    ]
+    return complete(draft, cards, KEYS[0])
 
 
 def client_rows(n_features: int = 2) -> list[np.ndarray]:

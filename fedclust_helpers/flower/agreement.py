@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 import fedclust_helpers
 from fedclust_helpers.federation import Plan
-from fedclust_helpers.flower.study import Study
+from fedclust_helpers.flower.study import KEYS, Study
 from fedclust_helpers.secure_aggregation import SECRET_BYTES, secret_check
 
 DIGITS = 12  # of every number in the agreement: other processors may differ in the last bits
@@ -34,6 +34,11 @@ class RefusedError(ValueError):
 
 def parts_of(study: Study, plan: Plan) -> dict[str, bytes]:
     """A digest (32 bytes) of each thing that parties may have otherwise: all of it is public."""
+    if study.trust == "serverless" and study.public_keys is None:
+        raise ValueError(
+            "public_keys must be given where trust is 'serverless': this study is a draft, until"
+            " its clients have made their keys"
+        )
     fields = asdict(study)
     releases = [
         [r.round, r.name, r.parts, [repr(type(m).__name__) for m in r.mechanisms],
@@ -44,10 +49,26 @@ def parts_of(study: Study, plan: Plan) -> dict[str, bytes]:
         "version": fedclust_helpers.__version__,
         "columns": fields.pop("columns"),
         "bounds": [fields.pop(name) for name in BOUNDS],
+        "keys": [fields.pop(name) for name in KEYS],
         "study": fields,
         "plan": [plan.method, plan.epsilon, plan.delta, releases, asdict(plan.facts)],
     }
     return {name: _digest(f"fedclust {name}|", _text(value)) for name, value in documents.items()}
+
+
+def draft_of(study: Study) -> bytes:
+    """A digest (32 bytes) of a study without the keys of its clients, which are made for it."""
+    fields = asdict(study)
+    return _digest("fedclust draft|", _text({k: v for k, v in fields.items() if k not in KEYS}))
+
+
+def spoken(agreement: bytes) -> str:
+    """What people read to each other: 160 bits in groups of four digits.
+
+    Whoever gives two clients two studies of one text must find a collision: 2^80 attempts.
+    """
+    digits = agreement.hex()[:40]
+    return " ".join(digits[i : i + 4] for i in range(0, len(digits), 4))
 
 
 def compare(own: Mapping[str, bytes], sent: Mapping[str, np.ndarray]) -> None:

@@ -5,17 +5,21 @@ Flower's own ``send_and_receive`` looks for answers every three seconds; this on
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
 from typing import Any
 
+from fedclust_helpers._private import private
+from fedclust_helpers.flower.agreement import spoken
 from fedclust_helpers.flower.exchange import RoundFailedError
-from fedclust_helpers.flower.room import write_centers
+from fedclust_helpers.flower.room import CENTERS, statement_of, write_result
 from fedclust_helpers.flower.server import ServerRoom
 from fedclust_helpers.flower.study import Study
 
 POLL = 0.05  # seconds between two looks for answers
+SAID = "said.txt"
 
 
 def _flwr() -> Any:
@@ -37,13 +41,17 @@ class FlowerTransport:
     """
 
     def __init__(
-        self, grid: Any, n_clients: int, *, deadline: float = 60.0, may_miss: int = 0
-    ) -> None:
+        self, grid: Any, n_clients: int, *, deadline: float = 60.0, may_miss: int = 0,
+        say: Callable[[str], None] = lambda text: None,
+    ) -> None:  # fmt: skip
         self._flwr, self._grid = _flwr(), grid
         self._asked: dict[str, Hashable] = {}  # message -> node
         self._waiting: list[tuple[Hashable, bytes]] = []
-        start = time.monotonic()
+        start, seen = time.monotonic(), -1
         while len(nodes := sorted(grid.get_node_ids())) < n_clients:
+            if len(nodes) != seen:
+                seen = len(nodes)
+                say(f"{seen} of {n_clients} clients are there")
             if time.monotonic() - start > deadline:
                 if len(nodes) >= n_clients - may_miss:
                     break
@@ -83,20 +91,52 @@ class FlowerTransport:
 def serve(grid: Any, settings: Any) -> Any:
     """What the ServerApp does: run the study of the file ``settings["study"]``.
 
-    Prints seconds and bytes of the exchanges. Where the server receives, the centres go to the file
-    ``settings["result"]``.
+    Journal and, where the server receives, centres and statement are in ``settings["folder"]``.
+    What happens is written to `SAID` there, a line of JSON each, for whoever started the run:
+    "say", "measured" (seconds and bytes of the exchanges), and at the end "done" or "failed" with
+    what to show.
     """
-    study = Study.read(settings["study"])
+    folder = Path(settings["folder"])
+    with open(folder / SAID, "a", encoding="utf-8", opener=private) as file:
+
+        def say(text: str, kind: str = "say") -> None:
+            file.write(json.dumps({kind: text}) + "\n")
+            file.flush()
+
+        try:
+            study = Study.read(settings["study"])
+            result, text = _run(grid, study, folder, settings, say)
+        except Exception as error:
+            names = ", ".join(f"client {i} is {name}" for i, name in enumerate(_names(settings)))
+            say(f"{error}" + (f" ({names})" if names else ""), "failed")
+            raise
+        say(text, "done")
+        return result
+
+
+def _run(
+    grid: Any, study: Study, folder: Path, settings: Any, say: Callable[..., None]
+) -> tuple[Any, str]:
+    wait = float(settings["wait"])
     transport = FlowerTransport(
-        grid, study.n_clients, deadline=float(settings["deadline"]), may_miss=study.may_miss
+        grid, study.n_clients, deadline=wait, may_miss=study.may_miss, say=say
     )
     room = ServerRoom(
-        study, transport, journal=settings["journal"], deadline=float(settings["deadline"]),
+        study, transport, journal=folder / "journal.json", deadline=float(settings["deadline"]),
         patience=float(settings["patience"]),
     )  # fmt: skip
-    print(f"agreement {room.agreement.hex()}", flush=True)
-    result = room.run()
-    print(f"seconds {[round(s, 2) for s in room.seconds]} bytes {room.n_bytes}", flush=True)
-    if result is not None and settings["result"]:
-        write_centers(Path(settings["result"]), result)
-    return result
+    n = len(transport.addresses)
+    say(f"{n} of {study.n_clients} clients are there; agreement {spoken(room.agreement)}")
+    result = room.run(lambda done, total: say(f"release {done} of {total}"))
+    say(f"seconds {[round(s, 2) for s in room.seconds]} bytes {room.n_bytes}", "measured")
+    statement = statement_of(study, room.plan, room.agreement)
+    if result is None:
+        return None, f"{statement}\nresult        {CENTERS}, in the folder of each client's room"
+    return result, write_result(folder, study, result, statement)
+
+
+def _names(settings: Any) -> Sequence[str]:
+    try:
+        return Study.read(settings["study"]).clients or ()
+    except (OSError, ValueError, TypeError):
+        return ()

@@ -1,9 +1,9 @@
 """A client's room as a process of its own, reached through a socket of this machine only.
 
-Flower starts a new process for every message. Ours (tools/federation/app) only carries bytes: the
+Flower starts a new process for every message. Ours (the folder `app`) only carries bytes: the
 data, the ledger and the keys stay in this one, which has neither Flower nor the network. But Flower
-gets that program from the server, so it is to run under an account that may open the socket and no
-other file of the room (setting `group`). `serve` opens the room of a configuration file and answers
+gets that program from the server, so it is best run under an account that may open the socket and
+no other file of the room (setting `group`). `serve` opens the room of a `room.toml` and answers
 until it is told to stop; killed and started again, it goes on.
 """
 
@@ -14,7 +14,7 @@ import io
 import os
 import shutil
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from multiprocessing.connection import Listener
 from pathlib import Path
 from typing import Any
@@ -22,77 +22,111 @@ from typing import Any
 import numpy as np
 
 from fedclust_helpers._private import tighten, write_private
-from fedclust_helpers._validation import FloatArray
 from fedclust_helpers.accounting import Budget
+from fedclust_helpers.flower.agreement import spoken
+from fedclust_helpers.flower.cards import ROOM_KEY, group_secret
 from fedclust_helpers.flower.client import ClientRoom
 from fedclust_helpers.flower.journal import JournalError, locked
 from fedclust_helpers.flower.messages import MAX_BYTES
+from fedclust_helpers.flower.rows import outside, read_rows
 from fedclust_helpers.flower.study import Study
 
-NEEDED = ("study", "rows", "number", "journal", "bound", "budget", "socket")
-OPTIONAL = ("secret", "key", "domain", "labels", "result", "group")
+NEEDED = ("study", "client", "rows", "journal", "budget")
+OPTIONAL = ("labels", "group", "socket")
+CENTERS, STATEMENT = "centers.csv", "statement.txt"
 
 
 def read_config(path: Path | str) -> dict[str, Any]:
-    """The settings of a room; names of files are relative to the folder of the configuration.
+    """The settings of a room; names of files are relative to the folder of the file.
 
-    Needed are study, rows, number, journal, bound, budget (with epsilon and delta) and socket.
-    There may be secret, key, domain, labels, result and group. What each is stands in
-    docs/deployment.md. ValueError names the settings that are missing or unknown.
+    Needed are study, client (its name), rows, journal and budget (epsilon and delta). There may be
+    labels, group and socket. ValueError names a setting that is missing or unknown.
     """
     path = Path(path)
-    found = tomllib.loads(path.read_text(encoding="utf-8"))
-    missing = [name for name in NEEDED if name not in found]
-    unknown = sorted(found.keys() - {*NEEDED, *OPTIONAL})
-    if missing or unknown:
-        raise ValueError(f"{path.name} must name {missing or 'no more'}; unknown: {unknown or '-'}")
-    for name in ("study", "rows", "secret", "key", "journal", "socket", "labels", "result"):
+    try:
+        found = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except ValueError as error:  # not TOML, or not UTF-8
+        raise ValueError(f"{path.name} is no TOML file: {error}") from None
+    for name in NEEDED:
+        if name not in found:
+            raise ValueError(f"{path.name} must have the setting {name!r}")
+    if unknown := sorted(found.keys() - {*NEEDED, *OPTIONAL}):
+        raise ValueError(f"{path.name} has no setting {unknown[0]!r}")
+    found.setdefault("socket", "room.sock")
+    for name in ("study", "rows", "journal", "socket", "labels"):
         if name in found:
-            found[name] = path.parent / found[name]
-    return found
+            found[name] = path.parent / str(found[name])
+    return found | {"folder": path.parent}
 
 
-def open_room(config: Mapping[str, Any]) -> ClientRoom:
-    """The room of these settings."""
-    columns, rows = _table(config["rows"])
-    labels = _table(config["labels"])[1].ravel().astype(np.int64) if "labels" in config else None
-    secret, key = (
-        tighten(config[name]).read_bytes() if name in config else None for name in ("secret", "key")
-    )
+def number_of(study: Study, client: str) -> int:
+    """The number of a client from its name in the study."""
+    if client not in (study.clients or ()):
+        names = ", ".join(study.clients or ()) or "none: it is no study of `fedclust study new`"
+        raise ValueError(
+            f"client must be one of the clients of the study ({names}); got {client!r}"
+        )
+    return list(study.clients or ()).index(client)
+
+
+def open_room(config: Mapping[str, Any], tell: Callable[[str], None] = print) -> ClientRoom:
+    """The room of these settings; `tell` is for the eyes of this client alone."""
+    study = Study.read(config["study"])
+    number = number_of(study, config["client"])
+    path = config["rows"]
+    if study.columns is None and path.suffix != ".npy":
+        raise ValueError("columns must be in the study, where rows have names")
+    rows, said = read_rows(path, study.columns)
+    if study.columns is not None and study.lower is not None:
+        said += outside(path, study.columns, rows, study.lower, study.upper)
+    if said:
+        tell(said.rstrip())
+    labels = read_rows(config["labels"], None)[0].ravel() if "labels" in config else None
+    key = tighten(config["folder"] / ROOM_KEY).read_bytes()
     return ClientRoom(
-        Study.read(config["study"]), rows, columns=columns, number=config["number"],
-        journal=config["journal"], secret=secret, key=key, budget=Budget(**config["budget"]),
-        bound=config["bound"], domain=config.get("domain", "box"), labels=labels,
+        study, rows, columns=study.columns, number=number, journal=config["journal"],
+        secret=group_secret(study, number, key), key=key if study.public_keys else None,
+        budget=Budget(**config["budget"]), bound=study.bound, domain=study.domain,
+        labels=None if labels is None else labels.astype(np.int64),
     )  # fmt: skip
 
 
-def serve(config: Mapping[str, Any]) -> None:
+def serve(config: Mapping[str, Any], room: ClientRoom, tell: Callable[[str], None] = print) -> None:
     """Answer one message after the other; the result is written where the clients receive it.
 
     `JournalError` where another process has the journal or the socket, or where the result of
     another run would be taken for that of this one.
     """
-    room, socket, result = open_room(config), config["socket"], config.get("result")
-    if result is not None and result.exists() and not room.finished:
-        raise JournalError(f"{result.name} is there before the run is finished: name another file")
-    group = config.get("group")
-    with room.journal.hold(), locked(socket), _listening(socket, group) as listener:
-        print(f"client {room.number} is ready\n{room.plan}\n{room.said()}", flush=True)
+    folder, socket, ended = config["folder"], config["socket"], False
+    if (folder / CENTERS).exists() and not room.finished:
+        raise JournalError(
+            f"{CENTERS} is there before this run is finished, so it is another run's: move it and"
+            f" {STATEMENT} away"
+        )
+    with room.journal.hold(), locked(socket), _listening(socket, config.get("group")) as listener:
+        tell(f"{config['client']} is ready, and waits for the server")
         while True:
+            if not ended and room.finished:
+                ended = True
+                tell(f"{finish(folder, room)}\nThis run is finished: Ctrl-C closes the room.")
             try:
                 with listener.accept() as connection:
                     connection.send_bytes(room.answer(connection.recv_bytes(MAX_BYTES)))
             except (EOFError, OSError):  # the other side went away: it will ask again
                 continue
-            write_result(room, result)
 
 
 def _listening(socket: Path, group: str | None = None) -> Listener:
     """A socket for this account alone, or for the accounts of a group too."""
+    if len(os.fsencode(socket.absolute())) > 100:
+        raise ValueError(
+            "socket must have a path of at most 100 letters, by the rules of the operating system:"
+            ' set socket = "/tmp/NAME.sock" or the like in room.toml'
+        )
     socket.unlink(missing_ok=True)  # of a room that was killed
     before = os.umask(0o177)
     try:
-        listener = Listener(str(socket), family="AF_UNIX")
+        listener = Listener(str(socket.absolute()), family="AF_UNIX")
     finally:
         os.umask(before)
     if group is not None:
@@ -101,30 +135,52 @@ def _listening(socket: Path, group: str | None = None) -> Listener:
     return listener
 
 
-def write_result(room: ClientRoom, path: Path | None) -> None:
-    """Keep the centres (or models) of a finished run, which this client computed for itself."""
-    if path is not None and not path.exists() and room.finished:
-        result = room.result
-        if result is not None:
-            write_centers(path, result)
+def finish(folder: Path, room: ClientRoom) -> str:
+    """What a client is told when its run is finished; its centres are in `folder` then."""
+    statement = f"{statement_of(room.study, room.plan, room.agreement)}\n{spent(room)}"
+    if room.result is None:
+        write_private(folder / STATEMENT, statement + "\n")
+        return f"the run is finished; the server has the result\n{statement}"
+    return write_result(folder, room.study, room.result, statement)
 
 
-def write_centers(path: Path, result: Any) -> None:
-    """The centres (or models; or both bounds) of a result as CSV, for this account alone."""
+def statement_of(study: Study, plan: Any, agreement: bytes) -> str:
+    """What was promised, and for which run."""
+    lines = [f"run           {study.run}", f"agreement     {spoken(agreement)}"]
+    if study.columns is not None and study.lower is not None:
+        bounds = zip(study.columns, study.lower, study.upper, strict=True)
+        columns = ", ".join(f"{name} ({low:g} to {high:g})" for name, low, high in bounds)
+        lines.append(f"columns       {columns}: public bounds, as given")
+    return "\n".join([*lines, str(plan)])
+
+
+def spent(room: ClientRoom) -> str:
+    """What this client's rows have cost, and what is left of the budget."""
+    ledger = room.ledger()
+    return (
+        f"spent         {len(ledger.releases)} releases of all studies on these rows;"
+        f" {ledger.remaining:.1%} of the budget is left"
+    )
+
+
+def write_result(folder: Path, study: Study, result: Any, statement: str) -> str:
+    """Write centres (or models) below the names of their columns, and the statement beside them.
+
+    In the units of the rows, for this account alone; what is there already is left as it is.
+    Returns both, to be shown.
+    """
+    models = getattr(result, "models", None)
+    if models is None and not hasattr(result, "centers"):  # bounds, found in the rows' own units
+        models = np.stack([result.lower, result.upper])
+    values = np.asarray(study.in_units(result.centers) if models is None else models)
+    names = [*(study.columns or ())] if models is None else []
+    names = names or [f"x{i}" for i in range(values.shape[1])]
     text = io.StringIO()
-    centers: Any = getattr(result, "centers", getattr(result, "models", None))
-    if centers is None:
-        centers = np.stack([result.lower, result.upper])
-    np.savetxt(text, centers, delimiter=",", fmt="%.17g")
-    write_private(path, text.getvalue())
-
-
-def _table(path: Path) -> tuple[list[str] | None, FloatArray]:
-    """Names of the columns and rows of numbers, from a .csv; of an .npy, no names."""
-    if path.suffix == ".npy":
-        return None, np.load(path, allow_pickle=False)
-    with path.open(encoding="utf-8-sig", newline="") as lines:
-        names = [name.strip() for name in next(csv.reader(lines), [])]
-        if names:
-            names[0] = names[0].removeprefix("# ")  # as np.savetxt writes it
-        return names, np.loadtxt(lines, delimiter=",", ndmin=2)
+    lines = csv.writer(text, lineterminator="\n")
+    lines.writerows([names, *([f"{value:.17g}" for value in row] for row in values.tolist())])
+    for name, content in ((STATEMENT, statement + "\n"), (CENTERS, text.getvalue())):
+        if not (folder / CENTERS).exists():
+            write_private(folder / name, content)
+    shown = [names, *([f"{value:.6g}" for value in row] for row in values.tolist())]
+    table = "\n".join("  ".join(f"{cell:>12}" for cell in row) for row in shown)
+    return f"{statement}\nwritten       {CENTERS} and {STATEMENT} in {folder.name}\n{table}"

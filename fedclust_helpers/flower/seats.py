@@ -130,7 +130,7 @@ class Seat(Federation):
         if client is None or client.secret is None:
             return {"pre_shared_secret": bytes(SECRET_BYTES)}
         secrets: dict[str, Any] = {"pre_shared_secret": client.secret, "session": client.session}
-        if client.key is not None and study.public_keys is not None:
+        if client.key and study.public_keys and study.trust == "serverless":
             others = enumerate(study.public_keys)
             secrets["keys"] = {i: (client.key, k) for i, k in others if i != client.number}
         return secrets

@@ -6,6 +6,7 @@ and what they compare are hashes of study and plan (module `agreement`).
 
 from __future__ import annotations
 
+import difflib
 import inspect
 import json
 import re
@@ -34,6 +35,11 @@ from fedclust_helpers.rr_cluster import models
 from fedclust_helpers.secure_aggregation import SECRET_BYTES
 
 RINGS = ("masked", "serverless")  # trust models whose clients send words of a ring
+KEYS = {  # what the clients add to a draft of a study, one of each for each client
+    "public_keys": (f"[0-9a-f]{{{2 * SECRET_BYTES}}}", "keys of 32 bytes in hexadecimal"),
+    "node_keys": ("ecdsa-sha2-nistp384 [A-Za-z0-9+/]+=*", "keys of SuperNodes in OpenSSH's form"),
+    "sealed": (f"[0-9a-f]{{{2 * (SECRET_BYTES + 28)}}}", "sealed group secrets in hexadecimal"),
+}  # fmt: skip
 
 NOT_OFFERED = {
     "ideal": "no party of a network is ideal; take 'masked', or a server that is 'trusted'",
@@ -118,8 +124,17 @@ class Study:
         So many rounds may be asked of a second set of clients, each of which costs as much as a
         round: where clients add the noise and their messages are masked (module
         `federation.missing`).
-    public_keys : list of str
-        Serverless: each client's X25519 public key, in hexadecimal, from a channel that is trusted.
+    clients : list of str, optional
+        Names of the clients, in the order of their numbers: letters, digits, "-" and "_".
+    server : str, optional
+        Where the server listens, "name:port"; `certificate` (PEM) says who it is.
+    public_keys : list of str, optional
+        Each client's X25519 public key, in hexadecimal. The clients compare the agreement, which
+        these are part of. Without them the study is a draft; one without a server cannot run so.
+    node_keys : list of str, optional
+        Public keys by which the server knows the clients' SuperNodes.
+    sealed : list of str, optional
+        The group secret, which the first client drew, sealed for each client (module `cards`).
     users : list of int
         Local: how many users each room answers for, together `n_records`. Users are numbered room
         by room. By default each room is one user.
@@ -156,8 +171,13 @@ class Study:
     seed: int | None = None
     public_seed: int = 0
     server_points: Any = None
-    public_keys: Sequence[str] | None = None
     users: Sequence[int] | None = None
+    clients: Sequence[str] | None = None
+    server: str | None = None
+    certificate: str | None = None
+    public_keys: Sequence[str] | None = None
+    node_keys: Sequence[str] | None = None
+    sealed: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
         if not check_instance(self.run, str, "run") or len(self.run) > 100:
@@ -184,7 +204,7 @@ class Study:
             if getattr(self, name) != end:
                 raise ValueError(f"{name} must be {end!r} where trust is {self.trust!r}")
         self._check_columns()
-        self._check_keys()
+        self._check_parties()
         self._check_users()
         if self.method == "sums_only" and self.receiver == "server":
             raise ValueError(
@@ -214,19 +234,37 @@ class Study:
             rows = rows * (1 / np.sqrt(self.n_features))
         return rows
 
-    def _check_keys(self) -> None:
-        if self.trust != "serverless":
-            if self.public_keys is not None:
-                raise ValueError("public_keys must be given where trust is 'serverless' only")
-            return
-        keys = () if self.public_keys is None else self.public_keys
-        form = re.compile(f"[0-9a-f]{{{2 * SECRET_BYTES}}}")
-        good = isinstance(keys, Sequence) and all(form.fullmatch(str(key)) for key in keys)
-        if not good or len(keys) != self.n_clients or len(set(keys)) != len(keys):
+    def in_units(self, centers: FloatArray) -> FloatArray:
+        """Centres (k, d) in the units of `lower` and `upper`: what `scaled` did, undone."""
+        if self.lower is None:
+            return centers
+        if self.trust == "local":
+            centers = centers * np.sqrt(self.n_features)
+        lower, upper = np.asarray(self.lower), np.asarray(self.upper)
+        return lower + (centers / self.bound + 1) / 2 * (upper - lower)
+
+    def _check_parties(self) -> None:
+        if self.clients is not None and not self._one_each(self.clients, "[A-Za-z0-9_-]{1,40}"):
             raise ValueError(
-                f"public_keys must be {self.n_clients} different keys of {SECRET_BYTES} bytes in"
-                " hexadecimal, one for each client"
+                f"clients must be {self.n_clients} different names of letters, digits, - and _"
             )
+        place = r"[^\s:/]+:[0-9]{1,5}|\[[0-9a-fA-F:]+\]:[0-9]{1,5}"
+        if self.server is not None and not re.fullmatch(place, str(self.server)):
+            raise ValueError("server must be name:port, for example fed.example.org:8765")
+        for name, (form, words) in KEYS.items():
+            keys = getattr(self, name)
+            if keys is not None and not self._one_each(keys, form):
+                raise ValueError(
+                    f"{name} must be {self.n_clients} different {words}, one for each client"
+                )
+
+    def _one_each(self, found: Any, form: str) -> bool:
+        """Whether these are different texts of this form, one for each client."""
+        return (
+            isinstance(found, Sequence)
+            and all(re.fullmatch(form, str(each)) for each in found)
+            and len(found) == self.n_clients == len(set(found))
+        )
 
     def _check_users(self) -> None:
         if self.trust != "local":
@@ -288,25 +326,32 @@ class Study:
 
     @classmethod
     def from_json(cls, text: str) -> Study:
-        """The study of a file; ValueError for a field that it does not know."""
+        """The study of a file; ValueError for what is none, or for an unknown field."""
         try:
             found = json.loads(text)
-        except ValueError:
-            found = None
+        except ValueError as error:
+            at = f"line {error.lineno}: " if isinstance(error, json.JSONDecodeError) else ""
+            raise ValueError(f"{at}text must be a JSON object") from None
         if not isinstance(found, dict):
             raise ValueError("text must be a JSON object")
-        unknown = sorted(found.keys() - {f.name for f in fields(cls)})
-        needed = {n for n, p in inspect.signature(cls).parameters.items() if p.default is p.empty}
-        if unknown or needed - found.keys():
-            raise ValueError(
-                f"text must have the fields {sorted(needed)}; unknown: {unknown or 'none'}"
-            )
+        known = [f.name for f in fields(cls)]
+        if unknown := sorted(found.keys() - {*known}):
+            close = difflib.get_close_matches(unknown[0], known, 1)
+            meant = f"; did you mean {close[0]!r}?" if close else ""
+            raise ValueError(f"a study has no field {unknown[0]!r}{meant}")
+        needed = [n for n, p in inspect.signature(cls).parameters.items() if p.default is p.empty]
+        if missing := [name for name in needed if name not in found]:
+            raise ValueError(f"a study must have the field {missing[0]!r}")
         return cls(**found)
 
     @classmethod
     def read(cls, path: Path | str) -> Study:
-        """The study in the file `path`."""
-        return cls.from_json(Path(path).read_text(encoding="utf-8"))
+        """The study in the file `path`, which a ValueError names."""
+        path = Path(path)
+        try:
+            return cls.from_json(path.read_text(encoding="utf-8-sig"))
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"{path.name}: {error}") from None
 
 
 # --- options that are not numbers -----------------------------------------------------------------

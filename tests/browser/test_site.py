@@ -102,7 +102,7 @@ def test_tables_and_code_are_no_running_text() -> None:
     assert not [text for text in api if "<blockquote" in text or "\\_" in text]
     words = re.compile(r"title=\"[\w.]+\.[a-z_]+\"><em>|ForwardRef|built-in function|>args</span>")
     assert not [words.findall(text) for text in api if words.search(text)], "types that are words"
-    assert "--config study.toml" in texts["api/command.html"]
+    assert "--config fit.toml" in texts["api/command.html"]
 
 
 def test_figures_bring_their_own_background() -> None:

@@ -66,6 +66,8 @@ def test_a_key_is_that_of_the_study(tmp_path):
     agreed = study(**SERVERLESS)
     for key in (KEYS[1], None, b"short"):
         refuses(ValueError, "private", open_room, tmp_path, agreed, 0, key=key)
+    draft = study(trust="serverless")
+    refuses(ValueError, "public_keys must be given .*draft", open_room, tmp_path, draft, 0)
     swapped = study(**SERVERLESS | {"public_keys": SERVERLESS["public_keys"][::-1]})
     rooms = open_rooms(tmp_path, agreed)
     rooms[1] = open_room(tmp_path, swapped, 1)
@@ -74,7 +76,7 @@ def test_a_key_is_that_of_the_study(tmp_path):
     assert not any(r.ledger().releases for r in rooms)
 
 
-@pytest.mark.parametrize("keys", [None, ["ab" * 32] * 3, ["00" * 32], "ab", 7, ["x"] * 3, KEYS])
+@pytest.mark.parametrize("keys", [["ab" * 32] * 3, ["00" * 32], "ab", 7, ["x"] * 3, KEYS])
 def test_keys_of_another_form_are_refused(keys):
     refuses((ValueError, TypeError), "public_keys must be", study, trust="serverless",
             public_keys=keys)  # fmt: skip

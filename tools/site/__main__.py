@@ -35,7 +35,7 @@ DOCUMENTS = {
     "data/README.md": "data",
     "CONTRIBUTING.md": "contributing",
     claims.CLAIMS: claims.PAGE,
-    "fedclust_helpers/command.py": "api/command",  # its docstring says how it is used
+    "fedclust_helpers/command/__init__.py": "api/command",  # its docstring says how it is used
 }  # fmt: skip
 
 UNREAD = (  # what the theme brings and no page reads

@@ -1,64 +1,50 @@
-"""The command `fedclust`: from data files to centres and a privacy statement.
+"""`fedclust fit`: from data files to centres and a statement, all clients in one process.
 
-    fedclust run --config study.toml                   run it: model.json and centers.csv
-    fedclust run --config study.toml --dry-run         print the plan; nothing is sent or spent
-    fedclust run --config study.toml --rehearse FILE   compare plans on rows that cost nothing
-
-A study is a TOML file; paths are relative to it:
+The file is TOML; paths are relative to it:
 
     [data]
     file = "visits.csv"            # one file, and the column that says whose each row is
     clients = "clinic"
     # files = {north = "north.csv", south = "south.csv"}   or one file for each client
     # labels = "class"             RRCluster: the column of labels
-    # server = "related.csv"       FedDPKMeans: public rows of the server
+    # server = "related.csv"       public rows of the server (PrivateKMeans, FedDPKMeans)
 
     [study]
-    estimator = "FastLloydKMeans"  # the default; or FedDPKMeans, LocalKMeans, RRCluster
+    estimator = "PrivateKMeans"    # the default; or one of a paper: FastLloydKMeans, RRCluster ...
     n_clusters = 4
     epsilon = 1.0
     bounds = "bounds.csv"          # column,lower,upper; public
     delta = 1e-6                   # far below one over the number of rows
-    # any other parameter of the estimator: trust ("shuffled" for LocalKMeans ...), method,
+    # any other parameter of the estimator: trust ("local", "shuffled" ...), method,
     # unit, mode, seed, options ...
 
     [output]
     folder = "results"             # the default; must not hold a result yet
 
-The command plays all clients in one process, which reads all files: the statement says what each
-party would see on a machine of its own. Clients who may not pool their files run their own machines
-(docs/deployment.md); their study is a file of JSON, and another one than this.
-
-Every run opens a ledger of its own: whoever runs a second study on the same data adds up both.
+Every fit opens a ledger of its own: whoever fits a second time on the same data adds up both.
 
 Files are comma-separated, in UTF-8. Whose a row is (and its class, where classes are words) is read
 as text: 01 and 1 are two clients, NA is one. A rehearsal prints exact costs and charges nothing: it
 refuses the private files of [data], under whatever name, and needs none of them.
-
-Exit codes: 0 done; 2 wrong arguments of the command; 3 the study or its data are refused, nothing
-was spent; 4 the run failed or was stopped after it may have begun to spend: count its epsilon as
-spent. model.json says so then, and no later run writes into that folder.
 """
 
 from __future__ import annotations
 
-import argparse
 import csv
-import io
 import json
 import os
 import sys
 import tomllib
 import warnings
-from collections.abc import Sequence, Set
+from collections.abc import Set
 from pathlib import Path
 from typing import Any
 
-from fedclust_helpers import __version__, estimators
+from fedclust_helpers import estimators
 from fedclust_helpers._lazy import pd
 from fedclust_helpers._private import private
+from fedclust_helpers.command.saying import DONE, FAILED, REFUSED, say
 
-DONE, REFUSED, FAILED = 0, 3, 4
 SECTIONS = {
     "data": {"file", "files", "clients", "labels", "server"},
     "study": None,  # parameters of the estimator, which checks them
@@ -116,7 +102,7 @@ def read_study(
 
 
 def _estimator(settings: dict[str, Any], path: Path, server: Any) -> Any:
-    name = settings.pop("estimator", "FastLloydKMeans")
+    name = settings.pop("estimator", "PrivateKMeans")
     if name not in list(estimators.KINDS):
         kinds = ", ".join(estimators.KINDS)
         raise StudyError(f"{path.name}: estimator must be one of {kinds}; got {name!r}")
@@ -125,8 +111,10 @@ def _estimator(settings: dict[str, Any], path: Path, server: Any) -> Any:
     if "bounds" in settings:
         settings["bounds"] = path.parent / str(settings["bounds"])
     if server is not None:
-        if name != "FedDPKMeans":
-            raise StudyError(f"{path.name}: [data] server is for FedDPKMeans only")
+        if name not in ("PrivateKMeans", "FedDPKMeans"):
+            raise StudyError(
+                f"{path.name}: [data] server is for PrivateKMeans and FedDPKMeans only"
+            )
         settings["X_server"] = _table(path.parent / str(server))
     try:
         return getattr(estimators, name)(**settings)
@@ -205,7 +193,7 @@ def run(config: str | Path, *, dry_run: bool = False, rehearse: str | Path | Non
                 return DONE
             statement = estimator.preview(X, y, clients=clients)
     except (ValueError, TypeError, ImportError) as error:
-        return _say(error, REFUSED)
+        return say(error, REFUSED)
     if dry_run:
         print(statement)
         return DONE
@@ -213,7 +201,7 @@ def run(config: str | Path, *, dry_run: bool = False, rehearse: str | Path | Non
     try:
         _begin(results, statement)
     except (OSError, StudyError) as error:
-        return _say(error, REFUSED)
+        return say(error, REFUSED)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -221,7 +209,7 @@ def run(config: str | Path, *, dry_run: bool = False, rehearse: str | Path | Non
         estimator.save(results[0], overwrite=True)  # what `_begin` wrote
         _centers(estimator).to_csv(results[1], index=False)
     except (Exception, KeyboardInterrupt) as error:
-        return _say(error, FAILED)
+        return say(error, FAILED)
     print(estimator.statement())
     print(f"written: {results[0].name} and {results[1].name} in {folder.name}")
     return DONE
@@ -251,33 +239,3 @@ def _centers(estimator: Any) -> pd.DataFrame:
         return pd.DataFrame(estimator.models_)
     names = getattr(estimator, "feature_names_in_", None)
     return pd.DataFrame(estimator.cluster_centers_, columns=names)
-
-
-def _say(error: BaseException, code: int) -> int:
-    """One line about an error, and the exit code."""
-    said = str(error) or "stopped"
-    print(f"fedclust: {' '.join(said.split())}", file=sys.stderr)
-    return code
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """The command: see the top of this module."""
-    parser = argparse.ArgumentParser(
-        prog="fedclust", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--version", action="version", version=__version__)
-    commands = parser.add_subparsers(dest="command", required=True)
-    one = commands.add_parser("run", help="run the study of a TOML file")
-    one.add_argument("--config", required=True, metavar="FILE", help="the study")
-    only = one.add_mutually_exclusive_group()
-    only.add_argument("--dry-run", action="store_true", help="print the plan; nothing is spent")
-    only.add_argument("--rehearse", metavar="FILE", help="compare plans on public rows (CSV)")
-    asked = parser.parse_args(arguments)
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # a name it cannot write must not cost a run
-            stream.reconfigure(errors="backslashreplace")
-    return run(asked.config, dry_run=asked.dry_run, rehearse=asked.rehearse)
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

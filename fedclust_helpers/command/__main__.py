@@ -1,0 +1,5 @@
+"""``python -m fedclust_helpers.command``."""
+
+from fedclust_helpers.command import main
+
+raise SystemExit(main())

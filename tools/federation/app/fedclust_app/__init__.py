@@ -1,1 +1,0 @@
-"""Carries the messages of a fedclust study."""
