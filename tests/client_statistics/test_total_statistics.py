@@ -180,6 +180,15 @@ def test_a_broadcast_is_checked_whole_before_anything_is_charged_or_read(statist
     assert len(f.ledger.releases) == 1
 
 
+def test_what_takes_does_not_know_is_made_plain_and_fits_into_memory(monkeypatch):
+    own = replace(cs.TOTAL, name="own", takes={})
+    empty = own.broadcast({"names": [], "share": np.float32(0.5)}, 3)
+    assert empty["names"].shape == (0,) and type(empty["share"]) is float
+    monkeypatch.setattr(door, "MAX_NUMBERS", 11)
+    with pytest.raises(ValueError, match="^table is too large"):
+        own.broadcast({"table": np.zeros((3, 4))}, 3)
+
+
 class Twofaced(float):
     """A float that says another number when it is asked again."""
 

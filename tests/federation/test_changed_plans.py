@@ -189,6 +189,7 @@ def test_without_a_source_of_secure_noise_there_is_no_plan_and_no_charge(monkeyp
 
 
 def test_who_writes_a_planner_vouches_for_its_plans():
+    refuses(TypeError, "plan must be a Plan", planner(lambda: 3))
     fed = rows()
     plan = fastlloyd.plan(fed, n_clusters=2, epsilon=1.0)
 

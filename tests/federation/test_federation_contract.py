@@ -299,6 +299,7 @@ def test_what_is_wrong_is_refused_before_the_budget(row, mixture):
         ([], ValueError, "mechanisms must be 1, one for each of"),
         (good * 2, ValueError, "mechanisms must be 1, one for each of"),
         (of_replaced, LedgerMismatchError, "replace-one"),
+        (["noise"], TypeError, "mechanisms: that for 'total' must be a Mechanism"),
     ):
         refuses(error, says, federation.noisy_sum, statistic, mechanisms, round=0)
     of_clients = made(row, halves(mixture), ledger=PrivacyLedger(unit="client"))

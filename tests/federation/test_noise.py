@@ -12,6 +12,7 @@ from fedclust_helpers import federation as fl
 from fedclust_helpers import mechanisms as mech
 from fedclust_helpers.accounting import Budget, BudgetExceededError, PrivacyLedger, Sampling
 from fedclust_helpers.client_statistics import ClientStatistic
+from fedclust_helpers.federation.noise import REPORT_STEPS
 from fedclust_helpers.secure_aggregation import FixedPoint
 
 CLIENTS = [np.random.default_rng(i).uniform(-0.5, 0.5, (30, 3)) for i in range(3)]
@@ -72,6 +73,8 @@ def test_the_multiplier_is_that_of_the_noise(trust, options, gaussian, laplace):
     ledger = PrivacyLedger()
     ledger.charge([mechanism], name="x")
     assert 0.69 < ledger.epsilon(1e-6) <= 0.7 * (1 + 1e-9)
+    if gaussian is mech.Gaussian:  # nothing is left for the gap of discrete noise
+        assert ledger.epsilon(1e-6) == pytest.approx(0.7, rel=1e-10)
 
 
 @pytest.mark.parametrize("trust", ["trusted", "ideal", "masked"])
@@ -106,14 +109,33 @@ def test_noise_that_64_bit_integers_cannot_hold_is_refused(mechanism):
 def test_totals_that_64_bit_integers_cannot_hold_are_refused(trust):
     f = fl.simulate(CLIENTS, trust, mode="secure", n_records=10**12)
     fine = mech.DiscreteGaussian(2.0, 20.0, 2.0**-45)
-    with pytest.raises(ValueError, match="grid of that for 'total' is too fine"):
-        f.noisy_sum(cs.TOTAL, [fine], round=0)
-    assert not f.ledger.releases
+    # 2^17 - 1 rows at the bound leave 2^45 steps below 2^62; the noise is 180 times as wide
+    nearly = fl.simulate(CLIENTS, trust, mode="secure", n_records=2**17 - 1)
+    for full in (f, nearly):
+        with pytest.raises(ValueError, match="grid of that for 'total' is too fine"):
+            full.noisy_sum(cs.TOTAL, [fine], round=0)
+        assert not full.ledger.releases
 
 
 def test_not_a_number_never_enters_the_ring():
     for value in (np.nan, np.inf, -np.inf):
         refuses(ValueError, "values must be finite", FixedPoint().encode, [0.0, value])
+
+
+def test_reports_of_a_user_have_a_grid_in_proportion_to_the_bound_where_noise_is_discrete():
+    for options, grid in (({"seed": 1}, None), ({"mode": "secure"}, 2.0 ** (1 - REPORT_STEPS))):
+        f = fl.simulate(np.zeros((4, 2)), "local", bound=3.0, **options)
+        mechanism = f.gaussian_report(2, epsilon=1.0, delta=1e-6)
+        assert mechanism.grid == grid and mechanism.sensitivity >= 6
+
+
+def test_numbers_of_the_federation_and_sizes_are_asked_for_by_name():
+    """A smaller bound beside the federation's own would give too little noise."""
+    total, f = (cs.TOTAL, "total"), federation(noise="discrete")
+    own = {"n_coordinates": 3, "bound": 1e-7}
+    refuses(TypeError, "bound must not be given", f.gaussian, *total, multiplier=1.0, **own)
+    refuses(TypeError, "bound must not be given", f.laplace, *total, epsilon=1.0, **own)
+    refuses(TypeError, "n_coordinates must be given", f.gaussian, *total, multiplier=1.0)
 
 
 # --- sensitivities --------------------------------------------------------------------------------

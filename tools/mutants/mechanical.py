@@ -17,7 +17,7 @@ from pathlib import Path
 
 from tools.mutants.catalogue import ROOT, Edit, Mutant
 
-QUICK = ("-m", "not slow and not thorough and not browser and not federation")
+QUICK = ("-m", "not thorough and not browser and not federation")
 # module -> the test files that guard it, those that notice most first
 GUARDS = {
     "accounting/budget": ("accounting/test_accounting.py", "accounting/test_renyi.py"),
@@ -36,10 +36,11 @@ GUARDS = {
     ),
     "federation/checks": (
         "federation/test_federation_contract.py", "federation/test_federation.py",
-        "federation/test_noise.py",
+        "federation/test_noise.py", "federation/test_federation_sampling.py",
+        "ground/test_guards.py",
     ),
     "federation/following": (
-        "ground/test_state.py", "ground/test_progress.py", "federation/test_federation.py",
+        "ground/test_state.py", "ground/test_progress.py", "federation/test_changed_plans.py",
     ),
     "federation/noise": ("federation/test_noise.py", "federation/test_federation_contract.py"),
     "flower/agreement": ("flower/test_flower_trust.py", "flower/test_flower_deployment.py"),
