@@ -73,13 +73,13 @@ _ = figures.plot_server_data(ax, made)
 show(fig, "Rows in grey, true means, and the server's points of both kinds")
 
 # %% [markdown]
-# Answer: those in the middle, mostly. **Read the figure.** Crosses are the true means, in the plane in which
-# they differ most. (Only we can draw it: nobody in the protocol knows the means.) Dots gather around crosses.
-# Squares are of the other kind. A point that is even over a cube of 100 columns is far from every mean, so
-# in this plane it falls near the middle.
+# Answer: those in the middle, mostly. **Read the figure.** Crosses are the true means, in the plane in
+# which they differ most. (Only we can draw it: nobody in the protocol knows the means.) Dots gather
+# around crosses. Squares are of the other kind. A point that is even over a cube of 100 columns is far
+# from every mean, so in this plane it falls near the middle.
 #
-# No clustering can do better than about 50 per row: each of the 100 columns contributes its variance of 0.5. So
-# all costs below are stated *above the best*.
+# No clustering can do better than about 50 per row: each of the 100 columns contributes its variance of
+# 0.5. So all costs below are stated *above the best*.
 #
 # **Take away.** The best cost is known, so we can say by how much a method misses it.
 #
@@ -89,8 +89,8 @@ show(fig, "Rows in grey, true means, and the server's points of both kinds")
 # Twice the rounds mean more noise in each.
 #
 # We take a fifth of the rows and half of the budget, and compare two starts. **SpherePacking** spreads
-# centres over the space and looks at no data. The other start *knows*, as no server does, which of its points
-# belong to which group, and takes their means.
+# centres over the space and looks at no data. The other start *knows*, as no server does, which of its
+# points belong to which group, and takes their means.
 #
 # **Predict.** With noise, from the start that knows: which number of rounds T is best, 1, 4 or 8?
 
@@ -121,17 +121,17 @@ show(fig, "Cost after 1 to 8 rounds from two starts, without noise and with it")
 # Ten means lie in nine directions of a hundred. All other directions hold nothing but scatter, and scatter
 # is where a clustering goes wrong. How do we find the nine without seeing a row?
 #
-# Every hospital multiplies each row $x$ with itself, $x x^T$, and adds up. This **outer product** has
-# $d \times d$ entries; its eigenvectors with the largest eigenvalues point where rows are long: towards the
-# means. One row of length $r$ changes the sum by $r^2$ at most, so the noise has to hide $r^2$. Remember the
-# square: section 7 is about it.
+# Every hospital multiplies each row $x$ with itself, $x x^T$, and adds up. This **outer product** has $d
+# \times d$ entries; its eigenvectors with the largest eigenvalues point where rows are long: towards the
+# means. One row of length $r$ changes the sum by $r^2$ at most, so the noise has to hide $r^2$. Remember
+# the square: section 7 is about it.
 #
-# When does this work? The data offer a **gap** $g$ (*eigengap*): by how much the tenth eigenvalue exceeds the eleventh.
-# Noise with standard deviation $s$ in each entry has eigenvalues up to about $s\sqrt{2d}$, once the matrix is
-# made symmetric. Where that exceeds $g$, the subspace should drown.
+# When does this work? The data offer a **gap** $g$ (*eigengap*): by how much the tenth eigenvalue exceeds
+# the eleventh. Noise with standard deviation $s$ in each entry has eigenvalues up to about $s\sqrt{2d}$,
+# once the matrix is made symmetric. Where that exceeds $g$, the subspace should drown.
 #
-# **Predict.** $r = 11$, $d = 100$, the gap is about 42,000, and $s$ is about $4 r^2/ε$. At which ε do noise and
-# gap meet: 0.02, 0.2 or 2?
+# **Predict.** $r = 11$, $d = 100$, the gap is about 42,000, and $s$ is about $4 r^2/ε$. At which ε do
+# noise and gap meet: 0.02, 0.2 or 2?
 
 
 # %%
@@ -162,21 +162,22 @@ _ = figures.plot_subspace(ax, grid, np.reshape(energy, (-1, 5)), meets)
 show(fig, "Share of energy kept, rising to one around the predicted epsilon")
 
 # %% [markdown]
-# Answer: at 0.15, and 0.2 is nearest. **Read the figure.** *Energy* is the sum of the squared distances of the
-# means from their middle; a subspace keeps the part of it that lies inside. Mean and range of five
-# draws. At ε = 0.02 the subspace keeps little more than ten random directions of a hundred would. Around the dashed line it appears,
-# and at ε = 1 it keeps everything.
+# Answer: at 0.15, and 0.2 is nearest. **Read the figure.** *Energy* is the sum of the squared distances
+# of the means from their middle; a subspace keeps the part of it that lies inside. Mean and range of five
+# draws. At ε = 0.02 the subspace keeps little more than ten random directions of a hundred would. Around
+# the dashed line it appears, and at ε = 1 it keeps everything.
 #
-# The line was computed before any noise was drawn. It needs the gap, which is private; section 8 predicts the gap
-# from the server's own records.
+# The line was computed before any noise was drawn. It needs the gap, which is private; section 8 predicts
+# the gap from the server's own records.
 #
 # **Take away.** The subspace appears where noise falls below the gap.
 #
 # ## 4. Step 2: which records of the server should we believe?
 #
-# The server's points, its public records, have no privacy to lose. The server projects them on the subspace,
-# written $\Pi$, and asks every hospital: *for each of my records, how many of your rows have it as their nearest?* One row changes one count by one, so Laplace
-# noise of scale $1/ε$ hides it. The noised counts are the **weights** $w$.
+# The server's points, its public records, have no privacy to lose. The server projects them on the
+# subspace, written $\Pi$, and asks every hospital: *for each of my records, how many of your rows have it
+# as their nearest?* One row changes one count by one, so Laplace noise of scale $1/ε$ hides it. The
+# noised counts are the **weights** $w$.
 #
 # **Predict.** A third of the records are of the other kind. Which share of the weight do they get: a third,
 # a fifth, or less than a tenth?
@@ -204,9 +205,9 @@ _ = figures.plot_weights(axes, made, weights)
 show(fig, "The server's points before and after: squares lose their weight")
 
 # %% [markdown]
-# Answer: less than a tenth. **Read the figure.** The area of a mark is its weight. On the left all records
-# weigh the same. On the right the squares have nearly vanished: they lie between the groups, and few rows are
-# nearest to them.
+# Answer: less than a tenth. **Read the figure.** The area of a mark is its weight. On the left all
+# records weigh the same. On the right the squares have nearly vanished: they lie between the groups, and
+# few rows are nearest to them.
 #
 # The server can now cluster its own weighted records, again and again, and no further privacy is spent.
 # Whatever one computes from a noised answer is as private as the answer (**post-processing**).
@@ -251,9 +252,9 @@ def feddp_init(rows, server, e, radius, noise, rng):
 
 
 # %% [markdown]
-# A **plan** shares ε over the steps in the paper's proportions (Appendix H.1: a fifth for the outer product, a
-# fifth for the weights, nearly half for the sums, the rest for the counts), then scales all shares until the
-# *exact* total is ε. It is made before anything is sent, from public numbers alone.
+# A **plan** shares ε over the steps in the paper's proportions (Appendix H.1: a fifth for the outer
+# product, a fifth for the weights, nearly half for the sums, the rest for the counts), then scales all
+# shares until the *exact* total is ε. It is made before anything is sent, from public numbers alone.
 
 # %%
 ask = {"n_clusters": K, "epsilon": EPSILON, "delta": DELTA}
@@ -271,20 +272,23 @@ _ = figures.plot_found(ax, made, ours, data.above(ours))
 show(fig, "Released centres lie on the true means in the plane of the means")
 
 # %% [markdown]
-# Answer: step 1 sends the most, and the centres end about 0.01 above the best. **Read the figure.** A released
-# centre lies on each cross: the start is already the answer, and further rounds could only add noise.
+# Answer: step 1 sends the most, and the centres end about 0.01 above the best. **Read the figure.** A
+# released centre lies on each cross: the start is already the answer, and further rounds could only add
+# noise.
 #
-# **Who pays?** The step budgets add up to more than ε, and yet the exact total is ε. The paper adds up epsilons
-# (Theorem 1), which overcharges: the noises are independent, and independent noises add up in squares (00,
-# section 8). Note that δ adds up, too: three steps that each fail with probability δ may fail with 3δ in
-# all. The ledger counts both exactly, from the *privacy loss distribution* of each noise (PLD).
+# **Who pays?** The step budgets add up to more than ε, and yet the exact total is ε. The paper adds up
+# epsilons (Theorem 1), which overcharges: the noises are independent, and independent noises add up in
+# squares (00, section 8). Note that δ adds up, too: three steps that each fail with probability δ may
+# fail with 3δ in all. The ledger counts both exactly, from the *privacy loss distribution* of each noise
+# (PLD).
 #
-# **What crosses the wire?** Hospitals send to the secure sum only. The server must read every noised sum, for it
-# takes eigenvectors and clusters its records. So masks that only hospitals can take off, as in 01, do not
-# fit here.
+# **What crosses the wire?** Hospitals send to the secure sum only. The server must read every noised sum,
+# for it takes eigenvectors and clusters its records. So masks that only hospitals can take off, as in 01,
+# do not fit here.
 #
-# The widget answers: *which of the four shares may shrink to a tenth before the cost notices?* First, the still
-# picture. On the left, eigenvalues and the noise (dashed); in the middle, weighted records; on the right, centres.
+# The widget answers: *which of the four shares may shrink to a tenth before the cost notices?* First, the
+# still picture. On the left, eigenvalues and the noise (dashed); in the middle, weighted records; on the
+# right, centres.
 
 # %% tags=["hide-input"]
 from studies.feddp_kmeans import widget as play
@@ -297,8 +301,8 @@ show(fig, "Eigenvalues over noise, weighted server points, released centres")
 _ = play.explore(small.made, seed=SEED)
 
 # %% [markdown]
-# Weights and counts may shrink. The outer product may not, for the subspace is lost; nor may the sums, for their
-# noise moves every centre.
+# Weights and counts may shrink. The outer product may not, for the subspace is lost; nor may the sums,
+# for their noise moves every centre.
 #
 # **Take away.** Three noised sums make the start, and one ledger bills them.
 #
@@ -312,8 +316,8 @@ _ = play.explore(small.made, seed=SEED)
 # with a constant ζ that is not given (we take 1). So the noise of a sum, about $r/ε$, is divided by the
 # number of rows in a group, $n/4$. The number of columns $d$ does not stand in it, except in $r$.
 #
-# **Predict.** One round from the true means, $d$ from 4 to 256. Does the error grow no faster than $r$, like
-# $r\sqrt d$, or like $r\,d$?
+# **Predict.** One round from the true means, $d$ from 4 to 256. Does the error grow no faster than $r$,
+# like $r\sqrt d$, or like $r\,d$?
 
 # %%
 dims, n, rng = np.array([4, 16, 64, 256]), 10_000, stream("floor")
@@ -332,31 +336,32 @@ _ = figures.plot_floor(ax, dims, errors, printed, corrected)
 show(fig, "The measured error grows along the corrected floor, not the printed one")
 
 # %% [markdown]
-# Answer: like $r\sqrt d$. **Read the figure.** Noise in $d$ numbers of size $s$ is a vector of length $s\sqrt d$.
-# The dashed line, as printed, has no room for that. The grey line has $\sqrt{8 d \ln(1.25/δ)}$ in the place of
-# $\ln n$, and the errors lie on it.
+# Answer: like $r\sqrt d$. **Read the figure.** Noise in $d$ numbers of size $s$ is a vector of length
+# $s\sqrt d$. The dashed line, as printed, has no room for that. The grey line has $\sqrt{8 d
+# \ln(1.25/δ)}$ in the place of $\ln n$, and the errors lie on it.
 #
-# Did the authors overlook it? No. Theorem 15, in their appendix, has "$k d T \log^2 n\; σ_{\max} \sqrt{\ln(T/δ)}$"
-# in its floor: both $d$ and the logarithm of δ. Only the short version in the main text has lost
-# them. It does not say that factors are left out.
+# Did the authors overlook it? No. Theorem 15, in their appendix, has "$k d T \log^2 n\; σ_{\max}
+# \sqrt{\ln(T/δ)}$" in its floor: both $d$ and the logarithm of δ. Only the short version in the main text
+# has lost them. It does not say that factors are left out.
 #
 # One limit of this check: the paper's own mixture is not separated as the theorem asks. The theorem
 # explains the mechanism; the experiments speak for themselves.
 #
-# **Verdict: a misprint.** The mechanism holds: errors halve down to a floor. The printed floor lacks $\sqrt d$
-# and the logarithm of δ.
+# **Verdict: a misprint.** The mechanism holds: errors halve down to a floor. The printed floor lacks
+# $\sqrt d$ and the logarithm of δ.
 #
 # ## 7. Would you notice a missing square?
 #
-# We make a slip on purpose: Step 1 with noise for $r$ where $r^2$ is right. Nothing fails. The program runs, and its
-# ledger prints the same ε, for it believes the sensitivity that it is told.
+# We make a slip on purpose: Step 1 with noise for $r$ where $r^2$ is right. Nothing fails. The program
+# runs, and its ledger prints the same ε, for it believes the sensitivity that it is told.
 #
-# An outsider can notice, by an **audit** as in 01, section 8. Take one row of the greatest length, $(r, 0, \dots, 0)$.
-# Release the sum many times with and without it. It moves one entry, by $r^2$. How well can the two be told
-# apart? Noise for a step of ε = 1 puts the two bells μ = 0.24 standard deviations apart.
+# An outsider can notice, by an **audit** as in 01, section 8. Take one row of the greatest length, $(r,
+# 0, \dots, 0)$. Release the sum many times with and without it. It moves one entry, by $r^2$. How well
+# can the two be told apart? Noise for a step of ε = 1 puts the two bells μ = 0.24 standard deviations
+# apart.
 #
-# **Predict.** Noise for $r$ is 11 times too small. Does an audit of 4000 releases find at least ε = 1.5, 4 or
-# 40?
+# **Predict.** Noise for $r$ is 11 times too small. Does an audit of 4000 releases find at least ε = 1.5,
+# 4 or 40?
 
 # %%
 claimed, rng = accounting.gdp_mu(EPSILON, DELTA), stream("audit")
@@ -376,9 +381,9 @@ _ = figures.plot_audit(axes, scores, claimed, (good, bad))
 show(fig, "Scores with and without the row: together on the left, apart on the right")
 
 # %% [markdown]
-# Answer: at least 4. **Read the figure.** Grey: releases without the row; outline: with it; dashed: what the
-# claim allows. On the left nobody can tell them apart. On the right the bells separate, by
-# $11 \cdot 0.24 = 2.6$ of their own widths.
+# Answer: at least 4. **Read the figure.** Grey: releases without the row; outline: with it; dashed: what
+# the claim allows. On the left nobody can tell them apart. On the right the bells separate, by $11 \cdot
+# 0.24 = 2.6$ of their own widths.
 #
 # A pass proves nothing: another row might do worse. An alarm says that the claim is false, and is itself
 # false in one case of twenty at most.
@@ -387,15 +392,16 @@ show(fig, "Scores with and without the row: together on the left, apart on the r
 #
 # ## 8. When does it win?
 #
-# Section 3 gave a rule: compare noise with gap. The server can apply it beforehand. Its own records, clustered,
-# show how far groups are apart in each direction; that times the number of rows predicts the gap. The noise
-# follows from ε, $r$ and $d$. All of it is public. The ratio is **noise over gap**.
+# Section 3 gave a rule: compare noise with gap. The server can apply it beforehand. Its own records,
+# clustered, show how far groups are apart in each direction; that times the number of rows predicts the
+# gap. The noise follows from ε, $r$ and $d$. All of it is public. The ratio is **noise over gap**.
 #
-# **One client instead of one row.** Where each client is one person's phone, the whole client must be hidden.
-# Then each client cuts its *whole statistic* to a public length. The outer product of 50 rows is some eleven times longer than that
-# of one row, so noise grows, and only the number of clients can make up for it. In the paper's words this is
-# client-level privacy (Section 5.2). With 1000, 2000 and 5000 clients of 50 rows, and with 100 hospitals of 1000 rows
-# where one row is hidden, the [committed table](../data/results/feddp_cost.csv) has 20 settings.
+# **One client instead of one row.** Where each client is one person's phone, the whole client must be
+# hidden. Then each client cuts its *whole statistic* to a public length. The outer product of 50 rows is
+# some eleven times longer than that of one row, so noise grows, and only the number of clients can make
+# up for it. In the paper's words this is client-level privacy (Section 5.2). With 1000, 2000 and 5000
+# clients of 50 rows, and with 100 hospitals of 1000 rows where one row is hidden, the [committed
+# table](../data/results/feddp_cost.csv) has 20 settings.
 #
 # **Predict.** 1000 clients at ε = 0.25, and 5000 clients at ε = 4: where does FedDP-KMeans beat the best
 # public start?
@@ -416,14 +422,15 @@ _ = figures.plot_planning(ax, over, ratio)
 show(fig, "Cost over that of the best public start, against predicted noise over gap")
 
 # %% [markdown]
-# Answer: the second only. **Read the figure.** Each mark is one setting, a mean of ten data sets. Left of 6 gaps
-# FedDP-KMeans costs less than half of the best public start; right of 14 a public start is better. Rows
-# or clients, few or many: one ratio decides, and it can be read before a run.
+# Answer: the second only. **Read the figure.** Each mark is one setting, a mean of ten data sets. Left of
+# 6 gaps FedDP-KMeans costs less than half of the best public start; right of 14 a public start is better.
+# Rows or clients, few or many: one ratio decides, and it can be read before a run.
 #
-# **A variant of ours** (`plan_adaptive`) reads it. Where it predicts more than half a gap of noise, it buys no
-# subspace and starts from the server's records. It then asks for sums of *residuals*, rows minus their centre,
-# which are shorter than rows and need less noise. It also shortens each step by the part that noise explains.
-# It is lowest in all 20 settings. But it trusts the server more, and the next section shows the price.
+# **A variant of ours** (`plan_adaptive`) reads it. Where it predicts more than half a gap of noise, it
+# buys no subspace and starts from the server's records. It then asks for sums of *residuals*, rows minus
+# their centre, which are shorter than rows and need less noise. It also shortens each step by the part
+# that noise explains. It is lowest in all 20 settings. But it trusts the server more, and the next
+# section shows the price.
 #
 # The ratio falls as one over the number of clients. A hundred hospitals would stand ten times farther right
 # than a thousand clients: they can hide a row, not a hospital.
@@ -432,12 +439,12 @@ show(fig, "Cost over that of the best public start, against predicted noise over
 #
 # ## 9. Where does it break?
 #
-# Two things are assumed. The server has a record of every group. And somebody knows a radius $r$ that suits the
-# rows, without looking at them: a short one cuts rows, a long one raises the noise of Step 1 by its square. We
-# break each assumption, with a fifth of the rows, five times.
+# Two things are assumed. The server has a record of every group. And somebody knows a radius $r$ that
+# suits the rows, without looking at them: a short one cuts rows, a long one raises the noise of Step 1 by
+# its square. We break each assumption, with a fifth of the rows, five times.
 #
-# **Predict.** Which costs most: five of ten groups unseen by the server, a radius twice as long as the longest
-# row, or half as long?
+# **Predict.** Which costs most: five of ten groups unseen by the server, a radius twice as long as the
+# longest row, or half as long?
 
 # %%
 missing, factors = [0, 1, 2, K // 2], [0.5, 0.75, 1, 1.5, 2]
@@ -454,10 +461,11 @@ _ = figures.plot_limits(axes, missing, unseen, K, factors, cut)
 show(fig, "Cost as groups go missing at the server, and as the radius does not fit")
 
 # %% [markdown]
-# Answer: half the radius, on both data sets. **Read the figure.** Medians and ranges of five draws, in per cent
-# above the best cost. On the left, FedDP-KMeans loses slowly: records of other groups stand in for those that
-# are missing. Our adaptive variant is ahead while two groups at most are missing. With five it is worse than
-# FedDP-KMeans, because it takes more from the server. No plan can tell that groups are unseen.
+# Answer: half the radius, on both data sets. **Read the figure.** Medians and ranges of five draws, in
+# per cent above the best cost. On the left, FedDP-KMeans loses slowly: records of other groups stand in
+# for those that are missing. Our adaptive variant is ahead while two groups at most are missing. With
+# five it is worse than FedDP-KMeans, because it takes more from the server. No plan can tell that groups
+# are unseen.
 #
 # On the right, half of the radius cuts nearly every row, so all centres move towards the middle: the
 # mixture ends 11 per cent above the best, the photograph 206. Twice the radius costs the mixture 9, and the
@@ -468,8 +476,8 @@ show(fig, "Cost as groups go missing at the server, and as the radius does not f
 # ## 10. Can it cluster a photograph that nobody may see?
 #
 # Now real data. 64 hospitals hold vertical strips of a photograph, as patches of 2 × 2 pixels (12 numbers
-# each). The server has 20 patches of that picture, and 300 of *another* one. Find eight colours for the hidden
-# picture, at ε = 0.25 for one patch. Its radius is $r = 1$ for every possible picture.
+# each). The server has 20 patches of that picture, and 300 of *another* one. Find eight colours for the
+# hidden picture, at ε = 0.25 for one patch. Its radius is $r = 1$ for every possible picture.
 #
 # **Predict.** The other picture shows a flower. Do its colours help, hurt, or neither?
 
@@ -486,17 +494,17 @@ _ = figures.plot_photographs(axes, colours)
 show(fig, "Hidden temple, public flower, the temple in eight colours twice, the colours")
 
 # %% [markdown]
-# Answer: they help, once the hospitals have said which of them to believe. **Read the figure.** ServerLloyds
-# starts from the server's records as they are, so it spends colours on the flower, and has fewer for the
-# temple: it costs 1.26 times the best. FedDP-KMeans weighs the flower's colours by the temple's patches and
-# costs 1.06 times the best. The strip at the bottom is what may be published.
+# Answer: they help, once the hospitals have said which of them to believe. **Read the figure.**
+# ServerLloyds starts from the server's records as they are, so it spends colours on the flower, and has
+# fewer for the temple: it costs 1.26 times the best. FedDP-KMeans weighs the flower's colours by the
+# temple's patches and costs 1.06 times the best. The strip at the bottom is what may be published.
 #
-# For a run that counts, take **secure mode**: the last cell under "Going further" changes one word, and prints the
-# plan, which is the statement to publish with the colours. Notebook [06](06_your_own_data.ipynb) does the same for a table in its own
-# units, with `FedDPKMeans`.
+# For a run that counts, take **secure mode**: the last cell under "Going further" changes one word, and
+# prints the plan, which is the statement to publish with the colours. Notebook
+# [06](06_your_own_data.ipynb) does the same for a table in its own units, with `FedDPKMeans`.
 #
-# **Do not use it** where the server's records have nothing to do with the rows, where noise is above ten gaps, or
-# where nobody may be trusted with exact sums: masks of 01 do without such a party, and 03 does
+# **Do not use it** where the server's records have nothing to do with the rows, where noise is above ten
+# gaps, or where nobody may be trusted with exact sums: masks of 01 do without such a party, and 03 does
 # without any sum.
 #
 # **Take away.** Public records of another kind help, once noised counts say which of them to believe.
@@ -542,8 +550,8 @@ studies.end_table(
 #
 # ## Going further
 #
-# **Mirror or average?** (2 minutes) As printed, noise makes the outer product asymmetric. One may mirror one
-# triangle, or average with the transpose, as we do. Which keeps more?
+# **Mirror or average?** (2 minutes) As printed, noise makes the outer product asymmetric. One may mirror
+# one triangle, or average with the transpose, as we do. Which keeps more?
 
 # %%
 noisy = noised_outer_product(outer, radius, EPSILON / 10, stream("subspace"))
@@ -553,8 +561,8 @@ print("energy kept, mirrored and averaged:", np.round(both, 2))
 check(both[1] > both[0], "averaging keeps more")
 
 # %% [markdown]
-# **James and Stein** (3 minutes). A step of length 1 in 100 columns is measured with noise $s = 0.2$ in each.
-# Noise owes $d s^2$ of the squared length. Shorten the step by that share: how far off is it then?
+# **James and Stein** (3 minutes). A step of length 1 in 100 columns is measured with noise $s = 0.2$ in
+# each. Noise owes $d s^2$ of the squared length. Shorten the step by that share: how far off is it then?
 
 # %%
 measured = stream("james stein").normal(np.eye(100)[0], 0.2, (1000, 100))
@@ -564,8 +572,8 @@ print(f"off by {raw:.2f} as measured, by {short:.2f} if shortened")
 check(short < 0.6 * raw, "shortened steps miss by less than 0.6 of the raw ones")
 
 # %% [markdown]
-# **Which step does the harm where a client is hidden?** (3 minutes) 2000 clients with 50 rows each; one step after the
-# other goes without noise. (An experiment, and no private run.)
+# **Which step does the harm where a client is hidden?** (3 minutes) 2000 clients with 50 rows each; one
+# step after the other goes without noise. (An experiment, and no private run.)
 
 # %%
 harm = lesson.without_noise_of(K, 2000, 50, EPSILON, DELTA, seeds("replaced", 2))
@@ -573,8 +581,8 @@ print({name: round(cost, 2) for name, cost in harm.items()})
 check(harm["Step 1"] < harm["nothing"] / 2, "Step 1 does more than half of the harm")
 
 # %% [markdown]
-# **How many groups?** (3 minutes) Run FedDP-Init with twice the groups. Its weighted records can be clustered for
-# every k without further cost. Where does the curve of costs bend?
+# **How many groups?** (3 minutes) Run FedDP-Init with twice the groups. Its weighted records can be
+# clustered for every k without further cost. Where does the curve of costs bend?
 
 # %%
 from fedclust_helpers.feddp_kmeans import selection
@@ -587,8 +595,8 @@ print(f"bend at {bend}, true number {K}")
 check(abs(bend - K) <= 1, "the bend is within one of the true number")
 
 # %% [markdown]
-# **Secure mode** (2 minutes). One word changes: the noise comes from the operating system, in whole numbers, and
-# no seed is accepted. The plan states what is protected, from whom, and by how much noise.
+# **Secure mode** (2 minutes). One word changes: the noise comes from the operating system, in whole
+# numbers, and no seed is accepted. The plan states what is protected, from whom, and by how much noise.
 
 # %% tags=["nbval-ignore-output"]
 room = photo.federation(None, mode="secure")
@@ -622,7 +630,8 @@ plan
 #
 # <details><summary>4. A ledger reports ε = 1. How can an outsider find out that it is more?</summary>
 #
-# By an audit: release often with and without one worst row, and see how well both can be told apart (section 7).
+# By an audit: release often with and without one worst row, and see how well both can be told apart
+# (section 7).
 #
 # </details>
 #
@@ -639,7 +648,8 @@ plan
 #   Server-Side Data.* ICML 2025.
 # * C. Dwork, K. Talwar, A. Thakurta, L. Zhang. *Analyze Gauss: Optimal Bounds for Privacy-Preserving
 #   Principal Component Analysis.* STOC 2014. (Step 1.)
-# * B. Balle, Y.-X. Wang. *Improving the Gaussian Mechanism for Differential Privacy.* ICML 2018. (The noise.)
+# * B. Balle, Y.-X. Wang. *Improving the Gaussian Mechanism for Differential Privacy.* ICML 2018. (The
+#   noise.)
 # * M. Nasr et al. *Tight Auditing of Differentially Private Machine Learning.* USENIX Security 2023. (The
 #   audit.)
 # * W. James, C. Stein. *Estimation with Quadratic Loss.* Berkeley Symposium 1961. (Shorter steps.)

@@ -1,66 +1,76 @@
-"""What the notebook on own data tries: made-up files, a decision table, wide bounds, mistakes."""
+"""What notebook 06 tries: a decision table, wide bounds, seven mistakes."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from fedclust_helpers.estimators import FastLloydKMeans
+from fedclust_helpers import PrivateKMeans
+from studies.bench.samples import Rows
+from studies.own_data.lesson import Files
 
-GROUPS = np.array([[32, 112], [48, 150], [66, 128], [81, 168]])
-"""Where the made-up visits lie: age in years, blood pressure in mmHg."""
-LOWER, UPPER = np.array([18, 80]), np.array([98, 200])
-
-
-def write_files(folder: Path, n: int, n_clinics: int, *, rng: np.random.Generator) -> None:
-    """Write `n` made-up visits to visits.csv, and the public bounds to bounds.csv."""
-    rows = GROUPS[rng.integers(len(GROUPS), size=n)] + rng.normal(0, [4, 5], (n, 2))
-    visits = pd.DataFrame(rows.round(1), columns=["age", "pressure"])
-    visits["clinic"] = [f"clinic {c}" for c in rng.integers(n_clinics, size=n)]
-    visits.to_csv(folder / "visits.csv", index=False)
-    limits = "column,lower,upper\nage,18,98\npressure,80,200\n"
-    (folder / "bounds.csv").write_text(limits, encoding="utf-8")
+AS_PLANNED: dict[str, Any] = {"n_clusters": (), "epsilon": (), "n_rounds": ()}
+"""A rehearsal that changes nothing."""
 
 
-def synthetic(k: int, *, rng: np.random.Generator) -> pd.DataFrame:
-    """Visits that cost nothing: `k` groups at random places between the public bounds."""
-    places = rng.uniform(LOWER + [8, 12], UPPER - [8, 12], (k, 2))
-    rows = places[rng.integers(k, size=2000)] + rng.normal(0, 5, (2000, 2))
-    return pd.DataFrame(rows, columns=["age", "pressure"])
+FOUR = ("masked", "serverless", "trusted", "local")
+"""Kinds of trust that the lesson compares."""
 
 
 def decide(
-    doors: Mapping[str, tuple[Any, Mapping[str, Any]]], private: Any, public: Any, **tried: Any
+    ask: Mapping[str, Any], private: Any, public: Any, trusts: Sequence[str] = FOUR, **tried: Any
 ) -> pd.DataFrame:
-    """A row for each door: who sees what and how many bytes (its plan), and the cost (a rehearsal).
+    """A row for each kind of trust: who sees what and how many bytes (plan), the cost (rehearsed).
 
-    `doors` are estimators with the further arguments of their `preview`.
+    `ask` are the other parameters of `PrivateKMeans`. Rows of `private` belong to the clients that
+    its column clinic names; under local and shuffled trust each is a client of its own.
     """
     rows = {}
-    for name, (door, whose) in doors.items():
-        facts = door.preview(private, **whose).facts
-        rows[name] = {
-            "the server sees": dict(facts["sees"]).get("server", "no server takes part"),
-            "noise from": facts["noise_from"], "kB of all": facts["planned_bytes"] / 1000,
-            "cost / no noise": door.rehearse(public, **tried).ratio[0],
+    for trust in trusts:
+        given: dict[str, Any] = {**ask, "trust": trust}
+        door, alone = PrivateKMeans(**given), trust in ("local", "shuffled")
+        those = private.drop(columns="clinic") if alone else private
+        facts = door.preview(those, clients=None if alone else "clinic").facts
+        rows[trust] = {
+            "the server sees": dict(facts["sees"]).get("server", "there is none"),
+            "noise from": facts["noise_from"], "kB of all": round(facts["planned_bytes"] / 1000),
+            "cost / no noise": round(door.rehearse(public, **AS_PLANNED | tried).ratio[0], 2),
         }  # fmt: skip
     return pd.DataFrame(rows).T.infer_objects()
 
 
+def nearby(
+    ask: Mapping[str, Any], public: Any, ks: Sequence[int] = (-1, 1),
+    factors: Sequence[float] = (0.01, 0.25), **tried: Any,
+) -> pd.DataFrame:  # fmt: skip
+    """The rehearsal of other k and epsilon, one at a time: what a plan predicts, what it costs.
+
+    `ks` are added to the k that is asked for, where that leaves one; `factors` are for epsilon.
+    """
+    door, k = PrivateKMeans(**ask), ask["n_clusters"]
+    other = {"n_clusters": tuple(k + more for more in ks if k + more > 0),
+             "epsilon": tuple(factor * ask["epsilon"] for factor in factors)}  # fmt: skip
+    table = door.rehearse(public, **AS_PLANNED | other | tried).round(3)
+    return table[["n_clusters", "epsilon", "nicv", "ratio", "too_few_rows"]]
+
+
 def too_wide(
-    public: pd.DataFrame, factors: Sequence[float], settings: Mapping[str, Any], **tried: Any
-) -> list[float]:
-    """Cost against that without noise, for bounds so many times too wide around their middle."""
-    middle, half = (LOWER + UPPER) / 2, (UPPER - LOWER) / 2
-    ratios = []
-    for f in factors:
-        door = FastLloydKMeans(lower=middle - f * half, upper=middle + f * half, **settings)
-        ratios.append(door.rehearse(public.to_numpy(), **tried).ratio[0])
+    made: Rows, public: pd.DataFrame, factors: Sequence[float], settings: Mapping[str, Any],
+    **tried: Any,
+) -> dict[str, list[float]]:  # fmt: skip
+    """Cost against that without noise, for bounds so many times too wide, by method."""
+    middle, half = (made.lower + made.upper) / 2, (made.upper - made.lower) / 2
+    ratios: dict[str, list[float]] = {"overclustered": [], "fastlloyd": []}
+    for method, found in ratios.items():
+        for f in factors:
+            bounds = (middle - f * half, middle + f * half)
+            ask: dict[str, Any] = {"bounds": bounds, "method": method, **settings}
+            door = PrivateKMeans(**ask)
+            found.append(door.rehearse(public.to_numpy(), **AS_PLANNED | tried).ratio[0])
     return ratios
 
 
@@ -78,3 +88,24 @@ def attempt(what: str, action: Callable[[], Any]) -> bool:
     if said is not None:
         print(f"{what}: {type(said).__name__}\n    {said}")
     return said is not None
+
+
+def mistakes(table: pd.DataFrame, files: Files, *, epsilon: float, **asked: Any) -> list[bool]:
+    """Six mistakes, each with what comes of it; whether something did."""
+    columns = [c for c in table if c != "clinic"]
+    rows, gaps = table[columns], table.copy()
+    gaps.loc[7, columns[0]] = np.nan
+    door = PrivateKMeans(epsilon=epsilon, bounds=files.bounds, **asked)
+    thin = PrivateKMeans(epsilon=epsilon / 50, bounds=files.bounds, **asked)
+    free: dict[str, Any] = {"epsilon": epsilon, "trust": "ideal", **asked}
+    few = table[: len(table) // 10]
+    return [
+        attempt("1 no bounds", lambda: PrivateKMeans(**free).fit(rows)),
+        attempt("2 bounds read off the rows",
+                lambda: PrivateKMeans(**free, public_data=True).fit(rows)),
+        attempt("3 bounds of other units",
+                lambda: PrivateKMeans(**free, bounds=(0, 1)).fit(rows)),
+        attempt("4 missing values", lambda: door.fit(gaps, clients="clinic")),
+        attempt("5 nobody owns a row", lambda: door.fit(rows)),
+        attempt("6 too few rows", lambda: thin.fit(few, clients="clinic")),
+    ]  # fmt: skip

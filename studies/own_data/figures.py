@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
 from fedclust_helpers.accounting import gdp_epsilon, gdp_mu
 from studies.bench import plots
-from studies.bench.style import BLUE, DASHED, TRUST, Look
+from studies.bench.samples import Rows
+from studies.bench.style import BLUE, DARK, DASHED, TRUST, Look
 
 COSTS = {
     "sum": Look("shares added up", TRUST["local"], "s-"),
@@ -21,28 +21,40 @@ COSTS = {
 }
 
 
-def map_of(ax: Axes, table: pd.DataFrame, centers: ArrayLike, columns: Mapping[str, str]) -> Axes:
-    """Rows of two columns (name -> unit), and the released centres."""
-    plots.cloud(ax, table[list(columns)].to_numpy())
-    plots.centers(ax, centers, BLUE)
+def map_of(ax: Axes, made: Rows, centers: ArrayLike) -> Axes:
+    """Rows of the first two columns in their units, and the released centres."""
+    centers = np.asarray(centers)
+    plots.cloud(ax, made.table().to_numpy(), label="rows (nobody sees them)")
+    plots.centers(ax, centers, BLUE, label="released centres")
     ax.set_aspect("auto")
-    names = [f"{name} ({unit})" for name, unit in columns.items()]
-    return plots.finish(ax, "Four centres, found without pooling a row", *names)
+    title = f"{len(centers)} centres of {len(made.points):,} rows that nobody pooled"
+    plots.finish(ax, title, *made.names[:2])
+    ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), handletextpad=0.3)
+    return ax
 
 
-def ratios(
-    ax: Axes, x: ArrayLike, series: Mapping[str, ArrayLike], title: str, label: str,
-    names: str = "upper right",
-) -> Axes:  # fmt: skip
-    """Cost against that without noise, one line for each way; a dashed line where noise is free."""
-    styles = ((BLUE, "o-"), (TRUST["local"], "s-"))
-    looks = {name: Look(name, *style) for name, style in zip(series, styles, strict=False)}
-    plots.curves(ax, x, series, looks)
+def ratios(ax: Axes, factors: ArrayLike, costs: Mapping[str, Sequence[float]]) -> Axes:
+    """Cost against that without noise for bounds that are too wide, one line for each method."""
+    looks = {"overclustered": Look("over-clustered", BLUE, "o-"),
+             "fastlloyd": Look("FastLloyd", TRUST["local"], "s-")}  # fmt: skip
+    plots.curves(ax, factors, costs, looks)
     ax.axhline(1, **DASHED)
-    return plots.finish(
-        ax, title, label, "cost / cost without noise", log="xy", xticks=x,
-        names=names if len(series) > 1 else "", yticks=(1, 2, 4, 6),
-    )  # fmt: skip
+    ends = " and ".join(f"{costs[name][-1]:.1f}" for name in looks)
+    title = f"Bounds {np.asarray(factors)[-1]:g} times too wide: {ends} times the cost"
+    return plots.finish(ax, title, "times too wide", "cost / cost without noise", log="xy",
+                        xticks=factors, names="upper left", yticks=(1, 2, 4, 6, 10))  # fmt: skip
+
+
+def agreements(ax: Axes, found: Mapping[str, ArrayLike]) -> Axes:
+    """Agreement with the true groups, a mark for each run, a row for each way to get bounds."""
+    for y, values in zip(range(len(found))[::-1], map(np.asarray, found.values()), strict=True):
+        ax.plot(values, np.full(len(values), y), "o", color=BLUE, alpha=0.5)
+        ax.plot(np.median(values), y, "|", color=DARK, markersize=22, markeredgewidth=2)
+    ax.set_yticks(range(len(found))[::-1], list(found))
+    ax.set_ylim(-0.5, len(found) - 0.5)
+    both = [float(np.median(np.asarray(found[name]))) for name in ("known columns", "paid for")]
+    title = f"Paying for bounds lifts the agreement from {both[0]:.2f} to {both[1]:.2f}"
+    return plots.finish(ax, title, "agreement with the true groups (1: the same)")
 
 
 def total(epsilon: float, delta: float, n_fits: ArrayLike) -> Any:

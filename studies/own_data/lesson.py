@@ -1,17 +1,161 @@
-"""Settings of the notebook, what it is tried with, and its random streams."""
+"""What notebook 06 runs on: its settings, made-up files, thirty columns with few known limits."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from sklearn.cluster import KMeans
+from sklearn.metrics import adjusted_rand_score
+
+from fedclust_helpers import PrivateKMeans, datasets, private_bounds
+from fedclust_helpers._validation import FloatArray, IntArray
+from fedclust_helpers.accounting import Budget, PrivacyLedger
+from fedclust_helpers.estimators.describing import PrivateBounds
+from studies.bench import samples
 from studies.bench.lesson import Lesson
+from studies.bench.samples import Rows
 
 LESSON = Lesson(
     settings={
-        "SEED": 6, "EPSILON": 1.0, "DELTA": 1e-5, "K": 4, "N": 6000, "M": 5, "N_MONTHS": 3,
-        "N_REPEATS": 4,
+        "SEED": 6, "DATA": "visits", "EPSILON": 1.0, "DELTA": 1e-6, "K": 4, "N": 6000, "M": 5,
     },
     variations={
-        "EPSILON": (0.5, 2.0), "DELTA": (1e-6,), "K": (3, 5), "N": (3000,), "M": (10,),
+        "DATA": ("tumours",), "EPSILON": (0.3, 2.0), "DELTA": (1e-7,), "K": (2, 3, 5),
+        "N": (1500,), "M": (10,),
     },
-    streams=("visits", "lookalike", "owners"),
+    streams=("visits", "lookalike", "wide", "owners", "own"),
 )  # fmt: skip
 begin = LESSON.begin
+
+GROUPS = np.array([[32, 112], [48, 150], [66, 128], [81, 168]])
+"""Where the made-up visits lie: age in years, blood pressure in mmHg."""
+
+
+def _visits(n: int, n_clinics: int, *, rng: np.random.Generator) -> Rows:
+    labels = rng.integers(len(GROUPS), size=n)
+    rows = (GROUPS[labels] + rng.normal(0, [4, 5], (n, 2))).round(1)
+    lower, upper = np.array([18.0, 80.0]), np.array([98.0, 200.0])
+    points = datasets.scale_to_box(rows, lower, upper).clip(-1, 1)
+    return Rows(
+        points, ("age", "pressure"), lower, upper, rng.integers(n_clinics, size=n), 4, labels
+    )
+
+
+def data(name: str, n: int = 6000, n_clinics: int = 5, *, rng: np.random.Generator) -> Rows:
+    """The rows that the setting DATA names.
+
+    Raises
+    ------
+    ValueError
+        If there is no such data set; the message lists those that there are.
+    """
+    return samples.choose(name, {
+        "visits": lambda: _visits(n, n_clinics, rng=rng),
+        "tumours": lambda: samples.tumours(n_clinics, min(n, 569), rng=rng),
+    })  # fmt: skip
+
+
+class Files(NamedTuple):
+    """Two files in a folder that goes when this goes: the rows, and the public bounds."""
+
+    rows: Path
+    bounds: Path
+    model: Path
+    folder: Any
+
+
+def written(made: Rows) -> Files:
+    """The rows with a column `clinic`, and the bounds with a row for each column, as CSV files."""
+    folder = TemporaryDirectory()
+    here = Path(folder.name)
+    files = Files(here / "visits.csv", here / "bounds.csv", here / "model.json", folder)
+    made.table().round(3).assign(clinic=made.owners).to_csv(files.rows, index=False)
+    limits = {"column": made.names, "lower": made.lower, "upper": made.upper}
+    pd.DataFrame(limits).to_csv(files.bounds, index=False)
+    return files
+
+
+def lookalike(made: Rows, k: int, *, rng: np.random.Generator) -> pd.DataFrame:
+    """Rows that cost nothing: `k` groups at random places between the public bounds."""
+    places = rng.uniform(-0.8, 0.8, (k, len(made.names)))
+    rows = places[rng.integers(k, size=2000)] + rng.normal(0, 0.1, (2000, len(made.names)))
+    return pd.DataFrame(made.in_units(rows), columns=list(made.names))
+
+
+# --- thirty columns -------------------------------------------------------------------------------
+
+KNOWN: dict[str, tuple[float, float]] = {
+    "age": (18, 98), "pressure": (80, 200), "pulse": (30, 220), "temperature": (34, 42),
+    "weight": (30, 200), "height": (120, 220), "sodium": (110, 170), "potassium": (2, 8),
+    "glucose": (2, 30), "oxygen": (70, 100),
+}  # fmt: skip
+"""Columns of a clinic with limits from the protocol of the measurement."""
+N_MARKERS = 20
+
+
+class Wide(NamedTuple):
+    """Rows with thirty columns and the column clinic; what the data dictionary knows; the truth."""
+
+    table: pd.DataFrame
+    known: dict[str, tuple[float, float]]
+    rest: list[str]
+    groups: IntArray
+
+
+def thirty_columns(k: int, n: int, n_clinics: int, *, rng: np.random.Generator) -> Wide:
+    """Made-up patients: ten columns with known limits, twenty markers of any size without."""
+    groups = rng.integers(k, size=n)
+    low, high = np.array(list(KNOWN.values()), dtype=np.float64).T
+    middle = rng.uniform(0.4, 0.6, (k, len(KNOWN)))
+    known = low + (middle[groups] + rng.normal(0, 0.13, (n, len(KNOWN)))).clip(0, 1) * (high - low)
+    size = 10.0 ** rng.integers(-4, 6, N_MARKERS)
+    shift = rng.uniform(-0.6, 0.6, (k, N_MARKERS))
+    markers = size * np.exp(shift[groups] + rng.normal(0, 0.4, (n, N_MARKERS)))
+    rest = [f"marker {i + 1}" for i in range(N_MARKERS)]
+    table = pd.DataFrame(np.hstack([known, markers]), columns=[*KNOWN, *rest])
+    owners = rng.integers(n_clinics, size=n)
+    return Wide(table.assign(clinic=owners), dict(KNOWN), rest, groups)
+
+
+def agreement(wide: Wide, model: PrivateKMeans) -> float:
+    """How well the model's labels agree with the true groups (adjusted Rand index, 1: the same)."""
+    return float(adjusted_rand_score(wide.groups, model.predict(wide.table)))
+
+
+def three_ways(
+    wide: Wide, k: int, epsilon: float, delta: float, seeds: Sequence[int]
+) -> dict[str, FloatArray]:
+    """Agreement with the true groups, a number for each seed, at one total (epsilon, delta).
+
+    With known columns alone; with limits of the others that half of epsilon pays for; and as if all
+    limits were known (quantiles of the rows, which no private run may look at).
+    """
+    known, rest = wide.known, wide.rest
+    oracle = {c: tuple(np.quantile(wide.table[c], [0.001, 0.999])) for c in rest}
+    found: dict[str, list[float]] = {"known columns": [], "paid for": [], "if all were known": []}
+    for seed in seeds:
+        how: dict[str, Any] = {"mode": "teaching", "seed": seed}
+        book = PrivacyLedger(budget=Budget(epsilon, delta))
+        limits = private_bounds(wide.table, epsilon / 2, delta=delta / 2, columns=rest,
+                                owners="clinic", ledger=book, **how)  # fmt: skip
+        assert isinstance(limits, PrivateBounds)
+        tried = {"known columns": (known, 1), "paid for": (known | limits.bounds, 2),
+                 "if all were known": (known | oracle, 1)}  # fmt: skip
+        for name, (bounds, parts) in tried.items():
+            model = PrivateKMeans(k, epsilon / parts, delta / parts, bounds=bounds, **how)
+            model.fit(wide.table, clients="clinic")
+            found[name].append(agreement(wide, model))
+    return {name: np.array(values) for name, values in found.items()}
+
+
+def diagnosed(made: Rows, labels: IntArray, seed: int) -> dict[str, float]:
+    """Share of the rows whose group, private or by k-means without privacy, is that of `made`."""
+    plain = KMeans(2, n_init=10, random_state=seed).fit_predict(made.points)
+    found = {"private": np.asarray(labels), "k-means without privacy": plain}
+    same = {name: float((each == made.labels).mean()) for name, each in found.items()}
+    return {name: round(max(share, 1 - share), 2) for name, share in same.items()}
