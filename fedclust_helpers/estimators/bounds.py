@@ -129,7 +129,7 @@ def _from_file(path: Any) -> Bounds:
         raise ValueError(
             "bounds must hold two numbers, lower and upper, for every column"
         ) from None
-    return Bounds(list(columns), *sides)
+    return Bounds(list(columns), sides[0], sides[1])
 
 
 def _range_of(points: FloatArray) -> tuple[FloatArray, FloatArray]:
