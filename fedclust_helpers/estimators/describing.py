@@ -22,7 +22,7 @@ import numpy as np
 
 from fedclust_helpers import describing
 from fedclust_helpers._checked import checked
-from fedclust_helpers._lazy import pd
+from fedclust_helpers._lazy import imported, pd
 from fedclust_helpers._validation import Count, Delta, Epsilon, FloatArray
 from fedclust_helpers.accounting import PrivacyLedger
 from fedclust_helpers.estimators.base import TooFewRowsWarning
@@ -83,7 +83,10 @@ class _Described:
         raise NotImplementedError
 
     def __repr__(self) -> str:
-        return self.table().to_string(float_format="{:.4g}".format)
+        try:
+            return self.table().to_string(float_format="{:.4g}".format)
+        except ImportError:  # without pandas there are no tables
+            return f"{type(self).__name__}({len(self.lower)} columns)"
 
     def _repr_html_(self) -> str:
         return str(self.table().to_html(float_format="{:.4g}".format))
@@ -158,8 +161,7 @@ class PrivateSummary(_Described):
 
     def plot(self) -> Figure:
         """A histogram of each column, with its quartiles; noise of two deviations in grey."""
-        from matplotlib import pyplot as plt
-
+        plt = imported("matplotlib.pyplot")
         d = len(self.lower)
         wide = min(d, 4)
         figure, axes = plt.subplots(
@@ -177,7 +179,8 @@ class PrivateSummary(_Described):
             ax.set_ylim(bottom=0)
         figure.supylabel("rows in each bin")
         plt.close(figure)
-        return figure
+        made: Figure = figure
+        return made
 
 
 @checked
