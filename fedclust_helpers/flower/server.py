@@ -58,7 +58,7 @@ class ServerRoom:
     deadline : float
         Seconds in which all clients must answer one message; then those who did not are missing:
         the round goes on without them where the study allows for it (`may_miss`), else the run
-        stops. (Flower's app in tools/federation asks for 120.)
+        stops. (Flower's app asks for 120.)
     patience : float
         Seconds after which a message is sent again to those who did not answer. (There: 60.)
     clock : callable
