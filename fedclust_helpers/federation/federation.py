@@ -19,14 +19,12 @@ from fedclust_helpers._state import Fixed, SingleUse
 from fedclust_helpers._validation import Count, FloatArray, IntArray, check_instance, check_int
 from fedclust_helpers.accounting import Budget, PrivacyLedger, Reservation, Sampling
 from fedclust_helpers.client_statistics import ClientMemory, ClientStatistic
-from fedclust_helpers.federation import checks
+from fedclust_helpers.federation import checks, missing
 from fedclust_helpers.federation.clients import Clients
 from fedclust_helpers.federation.following import Following
 from fedclust_helpers.federation.local import Named, UserSplit, check_shares
-from fedclust_helpers.federation.missing import Absences, Asked, Gone
 from fedclust_helpers.federation.noise import NoiseFactory
 from fedclust_helpers.federation.plan import (
-    ClientsMissingError,
     FederationFacts,
     Plan,
     PlanMismatchError,
@@ -79,8 +77,8 @@ class Federation(Fixed, SingleUse, NoiseFactory):
         max_colluding: int | None = None,
         may_miss: int = 0,
         repeats: int = 0,
-        away: Gone | None = None,
-        silent: Gone | None = None,
+        away: missing.Gone | None = None,
+        silent: missing.Gone | None = None,
         **way: Any,
     ) -> None:
         if mode == "secure" and seed is not None:
@@ -107,9 +105,11 @@ class Federation(Fixed, SingleUse, NoiseFactory):
         self.transcript = Transcript(keep_payloads)
         true = (self.n_clients, self.n_records) == (data.n_clients, len(data.points))
         shares = trust.adder.shares
-        self.may_miss, self.repeats = self._check_missing(may_miss, repeats)
-        n_honest = self._honest(max_colluding)
-        self._absences = Absences(self._n_present, self.may_miss, away, silent)
+        self.may_miss, self.repeats = missing.check_missing(
+            trust, self._n_present, may_miss, repeats
+        )
+        n_honest = missing.honest(trust, self._n_present, may_miss, max_colluding)
+        self._absences = missing.Absences(self._n_present, self.may_miss, away, silent)
         self.randomness = self._sources(seed, self._n_present if shares else 0)
         room = Room(
             trust.receiver, trust.adder, self.n_clients, self._n_present, n_honest,
@@ -166,37 +166,6 @@ class Federation(Fixed, SingleUse, NoiseFactory):
         """Clients who take part: here those whose rows this process holds."""
         return self._clients.data.n_clients
 
-    def _honest(self, max_colluding: int | None) -> int:
-        """Clients who hide one another where others may pool what they know; else 1."""
-        usual, n = self.trust.max_colluding, self._n_present - self.may_miss
-        if usual is None:
-            if max_colluding is not None:
-                raise TypeError(f"max_colluding is no option of {self.trust.title!r}")
-            return 1
-        if max_colluding is not None:
-            usual = check_int(max_colluding, "max_colluding", minimum=0)
-        if n - usual < 1 or (self.trust.adder.shares and n < 2):
-            raise ValueError(
-                f"max_colluding must leave an honest client of at least two: {n}"
-                + f" (may_miss={self.may_miss} of them left out)" * bool(self.may_miss)
-            )
-        return n - usual
-
-    def _check_missing(self, may_miss: int, repeats: int) -> tuple[int, int]:
-        """How many clients may be missing, and repeats; refused where there is no way to do so."""
-        check_int(may_miss, "may_miss", minimum=0, maximum=self._n_present - 1)
-        check_int(repeats, "repeats", minimum=0)
-        title = self.trust.title
-        if may_miss and not self.trust.way.can_miss:
-            raise ValueError(f"may_miss must be 0: {title} needs the messages of all clients")
-        if repeats and not (may_miss and self.trust.way.blind and self.trust.adder.shares):
-            raise ValueError(
-                "repeats must be 0, but where some clients may be missing and each adds a share of"
-                f" the noise under masks or in shares: {title}, noise from"
-                f" {self.trust.adder.words}, may_miss={may_miss}"
-            )
-        return may_miss, repeats
-
     def _sources(self, seed: int | np.random.SeedSequence | None, n_nodes: int) -> Randomness:
         """All random sources, one for each node that draws noise."""
         return Randomness.secure(n_nodes) if seed is None else Randomness.teaching(seed, n_nodes)
@@ -233,22 +202,15 @@ class Federation(Fixed, SingleUse, NoiseFactory):
     def _charge(
         self, wanted: PlannedRelease, *, group: str | None = None, again: bool = False
     ) -> None:
-        """Charge a release: the next one of the plan, or one alone; before data are touched.
-
-        `again`: the last one, which is asked of another set of clients.
-        """
+        """Charge the next release of the plan, one alone, or the last `again`; before data."""
         self.check_process()
         wanted.check_source(self.facts.mode)
         reservation = number = None
         if self._following is not None:
             reservation = self._following.reservation
             number = self._following.next(wanted, again=again)
-        left = self.repeats if reservation is None else self.repeats - reservation.n_repeated
-        if again and left < 1:
-            raise ClientsMissingError(
-                f"clients did not answer in round {wanted.round}, and none of {self.repeats}"
-                " repeats is left: what was asked stays charged"
-            )
+        if again:
+            missing.check_left(self.repeats, reservation, wanted.round)
         self.ledger.charge(
             wanted.mechanisms, name=wanted.name, round=wanted.round, group=group,
             sampling=wanted.charged_sampling, reservation=reservation, number=number,
@@ -386,19 +348,16 @@ class Federation(Fixed, SingleUse, NoiseFactory):
 
     def _answers(
         self, clients: Clients, statistic: ClientStatistic, broadcast: dict[str, Any],
-        shapes: list[tuple[int, ...]], wanted: PlannedRelease, asked: Asked,
+        shapes: list[tuple[int, ...]], wanted: PlannedRelease, asked: missing.Asked,
     ) -> Sequence[FloatArray]:  # fmt: skip
         """The statistic of those who answer, or of a cohort that is drawn of them."""
         cohort = self._draw(wanted.sampling)
         if asked.answering is not None:
             here = np.array(asked.answering)
             cohort = here if cohort is None else np.intersect1d(cohort, here)
-        values = None
-        if self.way.pools and all(m.grid is None for m in wanted.mechanisms):  # else clients round
-            values = clients.pooled(statistic, broadcast, cohort)
-        if values is None:
-            values = clients.values(statistic, broadcast, shapes, cohort)
-        return values
+        at_once = self.way.pools and all(m.grid is None for m in wanted.mechanisms)
+        pooled = clients.pooled(statistic, broadcast, cohort) if at_once else None
+        return pooled or clients.values(statistic, broadcast, shapes, cohort)
 
     def shapes_of(self, statistic: ClientStatistic, broadcast: Any) -> list[tuple[int, ...]]:
         """Shapes of one client's message, one for each part; a wrong broadcast raises."""

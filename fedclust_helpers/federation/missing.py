@@ -49,12 +49,16 @@ those who answered; averages of models over a public cohort count a missing clie
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from fedclust_helpers._validation import as_integers, check_instance, check_int
 from fedclust_helpers.federation.plan import ClientsMissingError
+
+if TYPE_CHECKING:
+    from fedclust_helpers.accounting import Reservation
+    from fedclust_helpers.federation.trust import TrustModel
 
 Gone = Mapping[int, Sequence[int]]  # release -> clients
 
@@ -121,3 +125,46 @@ class Absences:
 
     def _without(self, gone: frozenset[int]) -> tuple[int, ...] | None:
         return tuple(i for i in range(self.n_clients) if i not in gone) if gone else None
+
+
+def honest(trust: TrustModel, n_present: int, may_miss: int, max_colluding: int | None) -> int:
+    """Clients who hide one another where others are missing or pool what they know; else 1."""
+    usual, n = trust.max_colluding, n_present - may_miss
+    if usual is None:
+        if max_colluding is not None:
+            raise TypeError(f"max_colluding is no option of {trust.title!r}")
+        return 1
+    if max_colluding is not None:
+        usual = check_int(max_colluding, "max_colluding", minimum=0)
+    if n - usual < 1 or (trust.adder.shares and n < 2):
+        raise ValueError(
+            f"max_colluding must leave an honest client of at least two: {n}"
+            + f" (may_miss={may_miss} of them left out)" * bool(may_miss)
+        )
+    return n - usual
+
+
+def check_missing(
+    trust: TrustModel, n_present: int, may_miss: int, repeats: int
+) -> tuple[int, int]:
+    """How many clients may be missing, and repeats; refused where there is no way to do so."""
+    check_int(may_miss, "may_miss", minimum=0, maximum=n_present - 1)
+    check_int(repeats, "repeats", minimum=0)
+    if may_miss and not trust.way.can_miss:
+        raise ValueError(f"may_miss must be 0: {trust.title} needs the messages of all clients")
+    if repeats and not (may_miss and trust.way.blind and trust.adder.shares):
+        raise ValueError(
+            "repeats must be 0, but where some clients may be missing and each adds a share of the"
+            f" noise under masks or in shares: {trust.title}, noise from {trust.adder.words},"
+            f" may_miss={may_miss}"
+        )
+    return may_miss, repeats
+
+
+def check_left(repeats: int, reservation: Reservation | None, round: int) -> None:
+    """`ClientsMissingError` where no repeat is left for this round."""
+    if repeats <= (0 if reservation is None else reservation.n_repeated):
+        raise ClientsMissingError(
+            f"clients did not answer in round {round}, and none of {repeats} repeats is left:"
+            " what was asked stays charged"
+        )

@@ -40,6 +40,7 @@ from fedclust_helpers._validation import (
 from fedclust_helpers.accounting import Budget, BudgetExceededError, PrivacyLedger
 from fedclust_helpers.client_statistics import STATISTICS
 from fedclust_helpers.federation.plan import PlannedRelease
+from fedclust_helpers.flower import turns
 from fedclust_helpers.flower.agreement import (
     NONCE_BYTES,
     RefusedError,
@@ -242,12 +243,12 @@ class ClientRoom(SingleUse):
         if is_same and digest in last["replies"]:
             kind, arrays = last["replies"][digest]
             return self._reply(kind, frame.number, unpacked(arrays), session)
-        who, content = self._asked_of(frame, mine)
+        who, content = turns.asked_of(self.study, self.number, frame, mine)
         if is_same:
-            self._check_repeat(frame, who, content, mine)
+            turns.check_repeat(self.study, frame, who, content, mine)
         if mine["finished"]:
             raise RefusedError("this run is finished")
-        self._check_turn(frame.number, mine)
+        turns.check_turn(self.study, frame.number, mine)
         kind, made, way = self._next(replace(frame, arrays=content), kept, mine, who)
         before = last["replies"] if is_same else {}
         mine["last"] = {
@@ -316,59 +317,6 @@ class ClientRoom(SingleUse):
             number = len(mine["totals"])
         return self._reply("here", number, {"roll": called}, session)
 
-    def _set(self, there: np.ndarray | None, mine: Mapping[str, Any]) -> list[int]:
-        """The numbers of a set that a message names: large enough, and of those who began."""
-        n = self.study.n_clients
-        if there is None or there.dtype != bool or there.shape != (n,):
-            raise RefusedError("the message must say which clients it is about")
-        who = np.flatnonzero(there).tolist()
-        if len(who) < n - self.study.may_miss:
-            raise RefusedError(
-                f"{len(who)} of {n} clients are too few: {self.study.may_miss} may be missing"
-            )
-        if not {*who} <= {*mine["met"]}:
-            raise RefusedError("the set has clients who were not there when the run began")
-        return who
-
-    def _asked_of(
-        self, frame: Frame, mine: Mapping[str, Any]
-    ) -> tuple[list[int] | None, dict[str, np.ndarray]]:
-        """The set that a release is asked of (None: all), and the rest of the message."""
-        content = dict(frame.arrays)
-        if frame.kind != "release" or not self.study.may_miss:
-            return None, content
-        who = self._set(content.pop("set", None), mine)
-        if self.number not in who:
-            raise RefusedError(f"client {self.number} is not of the set that is asked")
-        return None if len(who) == self.study.n_clients else who, content
-
-    def _check_repeat(
-        self, frame: Frame, who: list[int] | None, content: dict[str, np.ndarray],
-        mine: Mapping[str, Any],
-    ) -> None:  # fmt: skip
-        """The same release again: only of a set that is new, and while the plan has a repeat."""
-        answered = mine["answered"]
-        sets = [asked for number, asked, _ in answered if number == frame.number]
-        if who in sets or mine["last"]["content"] != packed(content):  # a second release
-            raise RefusedError(
-                f"{frame.kind} {frame.number} was answered before, to another request"
-            )
-        if len(answered) - len({number for number, *_ in answered}) >= self.study.repeats:
-            raise RefusedError(
-                f"{frame.kind} {frame.number} was answered for another set of clients, and none of"
-                f" the {self.study.repeats} repeats of the plan is left"
-            )
-
-    def _check_turn(self, number: int, mine: Mapping[str, Any]) -> None:
-        """Releases come in their order; who may be missing leaves out some of those that it may."""
-        answered, totals = mine["answered"], mine["totals"]
-        at = len(answered)
-        if self.study.may_miss:
-            at = answered[-1][0] if answered else 0
-            at = len(totals) if self.study.receiver == "clients" else max(at, number)
-        if number != at:
-            raise RefusedError(f"release {at} is the next one, not release {number}")
-
     # the run --------------------------------------------------------------------------------------
 
     def _next(
@@ -412,7 +360,7 @@ class ClientRoom(SingleUse):
             return
         who, answers = None, [own for own in mine["answered"] if own[0] == number]
         if self.study.may_miss:
-            named = self._set(content.pop("set", None), mine)
+            named = turns.named_set(self.study, content.pop("set", None), mine)
             who = None if len(named) == self.study.n_clients else named
             if self.number in named and who not in [asked for _, asked, _ in answers]:
                 raise RefusedError("the total is of a set that this client did not answer for")
