@@ -145,7 +145,7 @@ class LocalKMeans(_Boxed):
     * "shuffled": it holds for the set of all answers, against a server that does not collude with
       the shuffler, and with all users honest (`simulate` takes `max_colluding`). A message alone
       has the larger `plan_.dial.local_epsilon`. A thirtieth of the users does: 1,000 and not 32,000
-      to come within 5 % of the best cost (sketch, epsilon 1, d = 2, k = 5: chapter 05, section 3).
+      to come within 5 % of the best cost (sketch, epsilon 1, d = 2, k = 5: chapter 05, section 4).
 
     `method` is one of
 

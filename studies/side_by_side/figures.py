@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -37,7 +37,6 @@ NAMES = {
 SMALLEST = 1e-4
 """Excess below which a cost is the best cost, for logarithmic axes."""
 LEVELS = [1e-4, 0.001, 0.01, 0.1, 1, 10]
-SETS = {"s1": "S1", "adult": "adult", "digits": "digits"}
 
 
 def percent(ax: Axes) -> Axes:
@@ -60,49 +59,56 @@ def plot_conversion(ax: Axes, epsilons: ArrayLike, lines: Mapping[str, ArrayLike
     return ax
 
 
-FOUR = ("overclustered", "fastlloyd", "sketch", "alg1")
-"""Methods that most figures are about."""
+PRICED = (
+    ("masked", "overclustered"), ("shuffled", "sketch"), ("local", "sketch"), ("local", "alg1"),
+)  # fmt: skip
+"""What less trust costs: the lines of the four panels."""
 
 
-def plot_maps(
-    axes: Any, points: ArrayLike, found: Mapping[tuple[str, str], tuple[Any, float]],
-    best: ArrayLike,
-) -> None:  # fmt: skip
-    """Released centres on the data, one panel for each run, crosses where the best ones lie."""
-    each = plots.panels(axes)
-    for ax, (key, (released, cost)) in zip(each, found.items(), strict=True):
-        look = LOOKS[key]
-        plots.cloud(ax, points)
-        plots.centers(ax, released, look.color, look.style[0], size=75)
-        plots.crosses(ax, best)
-        plots.bare(ax).set_title(f"{look.label}\n{cost:.2f} times the best", fontsize=10)
+def plot_excess(axes: Any, table: pd.DataFrame, n: int = 100_000) -> Any:
+    """Median excess cost over n, epsilon, d and k, a panel each; bars: 95 % intervals of the mean.
 
-
-def plot_excess(
-    ax: Axes, table: pd.DataFrame, x: str, keys: Sequence[tuple[str, str]], title: str,
-    label: str, *, level: float | None = 0.05, log: str = "xy", **where: Any,
-) -> Axes:  # fmt: skip
-    """Median excess cost over n, d, k or epsilon, one line for each trust model and algorithm.
-
-    Bars are 95 % intervals of the mean.
+    What is not turned is n records, d = 2, k = 5, epsilon 1.
     """
-    lines = {}
-    for trust, method in keys:
-        values = curve(table, trust, method, x, value="median", **where)
-        if len(values):
-            lines[trust, method] = (values - 1).clip(lower=SMALLEST)
-            mean, half = (curve(table, trust, method, x, value=v, **where)
+    base: dict[str, float] = {"n": n, "epsilon": 1.0, "d": 2, "k": 5}
+    labels = {"n": "records n", "epsilon": "ε", "d": "columns d", "k": "clusters k"}
+    for ax, (x, label) in zip(plots.panels(axes), labels.items(), strict=True):
+        where: dict[str, Any] = {"data": "mixture"} | {c: v for c, v in base.items() if c != x}
+        lines = {}
+        for key in PRICED:
+            lines[key] = (curve(table, *key, x, value="median", **where) - 1).clip(lower=SMALLEST)
+            mean, half = (curve(table, *key, x, value=v, **where)
                           for v in ("over_optimum", "ci95"))  # fmt: skip
             low, high = ((mean + side * half.fillna(0) - 1).clip(SMALLEST) for side in (-1, 1))
-            ax.vlines(values.index, low, high, color=LOOKS[trust, method].color, linewidth=1)
-    plots.curves(ax, None, lines, {key: LOOKS[key] for key in lines}, markersize=5)
-    if level is not None:
-        ax.axhline(level, **DASHED)
-    at = sorted({v for line in lines.values() for v in line.index})
-    plots.finish(ax, title, label, "cost above the best", log=log, yticks=LEVELS,
-                 xticks=at if len(at) <= 5 else None, ylim=(SMALLEST / 2.5, 40))  # fmt: skip
-    plots.legend_below(ax, columns=2)  # on a phone names at the right ends are out of sight
-    return percent(ax)
+            ax.vlines(mean.index, low, high, color=LOOKS[key].color, linewidth=1)
+        plots.curves(ax, None, lines, {key: LOOKS[key] for key in lines}, markersize=5)
+        ax.axhline(0.05, **DASHED)
+        worst = max(lines, key=lambda key: float(lines[key].iloc[-1]))
+        title = f"{LOOKS[worst].label}: {100 * lines[worst].iloc[-1]:.2g} % at the right end"
+        ticks = sorted({v for line in lines.values() for v in line.index})
+        plots.finish(ax, title, label, "cost above the best", log="xy", yticks=LEVELS,
+                     xticks=ticks if len(ticks) <= 5 else None,
+                     ylim=(SMALLEST / 2.5, 40))  # fmt: skip
+        percent(ax)
+    plots.legend_below(axes, columns=2)
+    return axes
+
+
+def plot_runs(
+    ax: Axes, runs: Mapping[tuple[str, str], pd.DataFrame], place: tuple[int, int, int]
+) -> Axes:
+    """Cost over the best, a row for each method: one mark for each run, a bar at the median."""
+    y = np.arange(len(runs))[::-1]
+    for place_of, (key, part) in zip(y, runs.items(), strict=True):
+        look, cost = LOOKS[key], part["over_optimum"].to_numpy()
+        ax.plot(cost, np.full(len(cost), place_of), look.style[0], color=look.color, alpha=0.5)
+        ax.plot(np.median(cost), place_of, "|", color=DARK, markersize=20, markeredgewidth=2)
+    ax.set_yticks(y, [LOOKS[key].label for key in runs])
+    ax.axvline(1.5, **DASHED)
+    most = max(len(part) for part in runs.values())
+    title = "{} runs each, n = {:,}, d = {}, k = {}".format(most, *place)
+    return plots.finish(ax, title, "cost over the best (1.5: dashed)",
+                        log="x", xticks=[1, 1.5, 2, 5, 10, 20])  # fmt: skip
 
 
 PRICE: Mapping[tuple[str, str], Look] = {
@@ -134,22 +140,6 @@ def plot_price(ax: Axes, table: pd.DataFrame, **where: Any) -> Axes:
     return percent(ax)
 
 
-def plot_sets(ax: Axes, table: pd.DataFrame, keys: Sequence[tuple[str, str]]) -> Axes:
-    """Cost over the best on the real sets: one row for each algorithm, one mark for each set."""
-    rows = [key for key in keys if len(curve(table, *key, "data"))]
-    for number, (name, marker) in enumerate(zip(SETS, "osD", strict=True)):
-        x = [curve(table, *key, "data").get(name, np.nan) for key in rows]
-        color, y = (BLUE, DARK, ORANGE)[number], np.arange(len(rows))[::-1] + 0.24 * (1 - number)
-        ax.plot(x, y, marker, color=color, label=SETS[name], markersize=7)
-    ax.set_yticks(np.arange(len(rows))[::-1], [LOOKS[key].label for key in rows])
-    for between in range(1, len(rows)):
-        ax.axhline(between - 0.5, color=style.PALE, linewidth=0.6)
-    ax.axvline(1, **DASHED)
-    title = "Few records, many clusters or columns: nothing local works"
-    return plots.finish(ax, title, "cost over the best", log="x", xticks=[1, 2, 5, 10, 20],
-                        names="upper right")  # fmt: skip
-
-
 def plot_wire(ax: Axes, table: pd.DataFrame, keys: Sequence[tuple[str, str]]) -> Axes:
     """Bytes that a client sends in a run against the excess cost."""
     by = table.set_index(["trust", "method"])
@@ -169,55 +159,25 @@ def plot_wire(ax: Axes, table: pd.DataFrame, keys: Sequence[tuple[str, str]]) ->
     return percent(ax)
 
 
-def plot_rivals(axes: Any, ratios: Mapping[str, pd.DataFrame], names: Mapping[str, str]) -> None:
-    """Our cost over a rival's by data set and epsilon, with intervals; a panel for each rival."""
-    for number, (ax, (rival, frame)) in enumerate(
-        zip(plots.panels(axes), ratios.items(), strict=True)
-    ):
-        frame = frame.reset_index()
-        sets = list(dict.fromkeys(frame["dataset"]))
-        places = {name: len(sets) - 1 - i for i, name in enumerate(sets)}
-        for shift, (epsilon, marker) in enumerate(zip((0.25, 0.5, 1.0), "osD", strict=True)):
-            part = frame[frame["epsilon"] == epsilon]
-            y = part["dataset"].map(places) + 0.22 * (1 - shift)
-            color = (BLUE, DARK, ORANGE)[shift]
-            low, high = part["ratio"] - part["half"], part["ratio"] + part["half"]
-            ax.hlines(y, low.clip(lower=1e-3), high, color=color, linewidth=1.2)
-            ax.plot(part["ratio"], y, marker, color=color, markersize=5, label=f"ε = {epsilon:g}")
-        ax.set_yticks(list(places.values()), list(places))
-        ax.axvline(1, **DASHED)
-        where = "lower left" * (number == 0)
-        title = f"FastLloyd over {names[rival]}"
-        plots.finish(ax, title, "our cost over theirs", log="x", xlim=(0.04, 4),
-                     xticks=[0.05, 0.1, 0.2, 0.5, 1, 2], names=where)  # fmt: skip
-
-
-def plot_split(ax: Axes, table: pd.DataFrame, formula: Callable[[int], float]) -> Axes:
-    """What the mechanisms of a run add up to, over what was asked, by the number of columns."""
-    d = np.arange(1, 70)
-    ax.plot(d, [formula(int(each)) for each in d], color=MUTED, linewidth=1.3)
-    ax.plot(table["d"], table["spent"], "o", color=RED, markersize=7)
-    ax.axhline(1, **DASHED)
-    plots.note(ax, "asked for", (60, 1), (0, -9))
-    plots.note(ax, "exchanged shares, by formula", (42, formula(42)), (12, -14))
-    at = (32, float(table.set_index("d")["spent"][32]))
-    plots.note(ax, "given to the mechanisms", at, (-10, 8), ha="right")
-    title = "From five columns on, the shares add up to more than ε"
-    return plots.finish(ax, title, "columns d", "given over asked")
-
-
-def plot_models(
-    ax: Axes, lines: Mapping[str, pd.Series], errors: Mapping[str, Any], alone: float
-) -> Axes:
-    """Accuracy over epsilon of methods that cluster models, and of a client that trains alone."""
-    marks = zip(lines, ("o-", "s--", "^-.", "D:"), (BLUE, DARK, ORANGE, LOCAL), strict=False)
-    looks = {name: Look(name, color, mark) for name, mark, color in marks}
-    plots.curves(ax, None, lines, looks, errors=errors, interval="bars")
-    ax.axhline(alone, **DASHED)
-    plots.note(ax, "each client alone", (8, alone), (0, 7), ha="right")
-    title = "Models: only noised sums pass\nthe client that trains alone"
-    return plots.finish(ax, title, "ε (one client replaced)", "accuracy", log="x", xticks=[2, 4, 8],
-                        names="lower right")  # fmt: skip
+def plot_over_best(ax: Axes, over: pd.DataFrame) -> Axes:
+    """Cost over the best of rivals and of ours, a row for each set."""
+    looks = {
+        "diffprivlib": Look("", MUTED, "x"), "sulloyd": Look("", MUTED, "d"),
+        "google_lsh": Look("", RED, "^"), "pe_means": Look("", ORANGE, "v"),
+        "fastlloyd": Look("", BLUE, "s"), "overclustered": Look("", BLUE, "o"),
+    }  # fmt: skip
+    y = np.arange(len(over))[::-1]
+    for name, (_, color, marker) in looks.items():
+        face = "white" if name == "fastlloyd" else color
+        ax.plot(over[name], y, marker, color=color, markerfacecolor=face, label=NAMES[name])
+    ax.set_yticks(y, [f"{name} (n / k = {row:,.0f}, d = {d})" for name, row, d in
+                      zip(over.index, over["n / k"], over["d"], strict=True)])  # fmt: skip
+    ax.axvline(1, **DASHED)
+    lowest = (over["overclustered"] <= over[list(looks)].min(axis=1)).sum()
+    title = f"Over-clustered sums are lowest on {lowest} of {len(over)} sets"
+    plots.finish(ax, title, "cost over the best", log="x", xticks=[1, 2, 5, 10, 20])
+    plots.legend_below(ax, columns=3)
+    return ax
 
 
 def plot_dials(ax: Axes, costs: Mapping[tuple[str, str], float], title: str) -> Axes:

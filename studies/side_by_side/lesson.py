@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,34 +11,87 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from fedclust_helpers import kmeans
+from fedclust_helpers._validation import FloatArray
+from fedclust_helpers.datasets import make_ball_mixture
+from studies.bench import samples
 from studies.bench.lesson import Lesson
+from studies.bench.samples import Rows
 from studies.side_by_side import reading
 from studies.side_by_side.cells import (
+    N_CLIENTS,
+    PAIRS,
     Outcome,
     Task,
     asked,
     best_cost,
-    n_public,
     n_rounds,
     one_run,
     points_of,
     sent_by_one,
 )
-from studies.side_by_side.figures import LOOKS, NAMES, SETS, SMALLEST
-from studies.side_by_side.reading import (
-    curve,
-    falls_below,
-    overtakes,
-    said_from,
-    stays_below,
-)
+from studies.side_by_side.figures import LOOKS, NAMES
+from studies.side_by_side.reading import curve, falls_below, said_from
 
 LESSON = Lesson(
-    settings={"SEED": 4, "EPSILON": 1.0, "DELTA": 1e-6, "N": 20_000, "K": 5},
-    variations={"EPSILON": (0.5, 2.0), "N": (10_000,), "K": (4, 6)},
-    streams=("data", "runs", "public"),
-)
+    settings={"SEED": 4, "DATA": "mixture", "EPSILON": 1.0, "DELTA": 1e-6, "N": 20_000, "K": 5},
+    variations={
+        "DATA": ("tumours", "photograph"), "EPSILON": (0.3, 2.0), "N": (2000,), "K": (2, 6),
+    },
+    streams=("data", "runs", "best"),
+)  # fmt: skip
 begin = LESSON.begin
+
+
+def _mixture(n: int, k: int, *, rng: np.random.Generator) -> Rows:
+    points = make_ball_mixture(n, 2, k, rng=rng).points
+    ends = np.ones(2)
+    return Rows(points, ("first", "second"), -ends, ends, samples.dealt(n, N_CLIENTS), k)
+
+
+def data(name: str, n: int = 2000, k: int = 5, *, rng: np.random.Generator) -> Rows:
+    """The rows that the setting DATA names, at most n.
+
+    Raises
+    ------
+    ValueError
+        If there is no such data set; the message lists those that there are.
+    """
+    return samples.choose(name, {
+        "mixture": lambda: _mixture(n, k, rng=rng),
+        "tumours": lambda: samples.tumours(N_CLIENTS, min(n, 569), rng=rng),
+        "photograph": lambda: samples.photograph(N_CLIENTS, n, rng=rng),
+    })  # fmt: skip
+
+
+def in_ball(rows: Rows) -> tuple[FloatArray, float]:
+    """The points in the unit ball, which is public, and half the side of the public box."""
+    fits = np.linalg.norm(rows.points, axis=1).max() <= 1
+    bound = 1.0 if fits else 1 / math.sqrt(len(rows.names))
+    return rows.points * bound, bound
+
+
+def every_pair(
+    rows: Rows, k: int, epsilon: float, delta: float, seed: Any, *, rng: np.random.Generator
+) -> tuple[dict[tuple[str, str], Outcome], dict[tuple[str, str], float]]:
+    """One run of each trust model and algorithm, and its cost over the best without privacy."""
+    points, bound = in_ball(rows)
+    best = kmeans.kmeans_cost(points, kmeans.weighted_kmeans(points, None, k, rng=rng, n_init=3))
+    how: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "seed": seed, "bound": bound}
+    runs = {pair: one_run(*pair, points, k, **how) for pair in PAIRS}
+    cost = {pair: kmeans.kmeans_cost(points, made.centers) / best for pair, made in runs.items()}
+    return runs, cost
+
+
+def five_runs(
+    rows: Rows, k: int, epsilon: float, delta: float, *, rng: np.random.Generator
+) -> list[float]:
+    """Cost over the best of masked FastLloyd with five seeds."""
+    points, bound = in_ball(rows)
+    best = kmeans.kmeans_cost(points, kmeans.weighted_kmeans(points, None, k, rng=rng, n_init=3))
+    how: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "bound": bound}
+    runs = [one_run("masked", "fastlloyd", points, k, seed=seed, **how) for seed in range(5)]
+    return [round(float(kmeans.kmeans_cost(points, made.centers) / best), 2) for made in runs]
+
 
 NOTHING = "nothing"
 
@@ -143,32 +197,12 @@ def budgets(levels: ArrayLike, delta: float) -> dict[str, list[float]]:
     }
 
 
-def models(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Rows of ``rr_accuracy`` at one guarantee (one client replaced), over epsilon, by method."""
-    same = {
-        "data": "fashion_mnist", "setting": "balanced", "model": "softmax", "sampling": "fixed",
-        "k": 4, "accountant": "wor_rdp",
-    }  # fmt: skip
-    for column, value in same.items():
-        table = table[table[column] == value]
-    wanted = {
-        "sums only, re-seeded": ("sums_ifca_reseed", "none"),
-        "one model (DP-FedAvg)": ("fedavg", "none"),
-        "RR-Cluster": ("rr_ifca", "corrected"),
-    }
-    out = {}
-    for name, (method, identifiers) in wanted.items():
-        part = table[(table["method"] == method) & (table["identifiers"] == identifiers)]
-        out[name] = part.drop_duplicates("epsilon").set_index("epsilon")
-    return out
-
-
 # --- where curves cross ---------------------------------------------------------------------------
 
 LEVEL = 1.05
 """Cost over the best that counts as good."""
 OVER, NO_SERVER = ("masked", "overclustered"), ("serverless", "overclustered")
-FEDDP, PUBLIC = ("ideal", "feddp"), ("none", "public_rows")
+FEDDP, PUBLIC, FAST = ("ideal", "feddp"), ("none", "public_rows"), ("masked", "fastlloyd")
 MIXED, SKETCH, ALG1 = ("shuffled", "sketch"), ("local", "sketch"), ("local", "alg1")
 PLANE: dict[str, Any] = {"data": "mixture", "d": 2, "k": 5}
 
@@ -194,22 +228,6 @@ def said(found: Mapping[float, pd.DataFrame]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["algorithm", *names])
 
 
-def above(excess: float) -> str:
-    """An excess cost as one says it."""
-    return "≤ 0.01 %" if excess <= SMALLEST else f"{float(f'{100 * excess:.2g}'):g} %"
-
-
-def gains(table: pd.DataFrame, n: int) -> pd.DataFrame:
-    """Excess at epsilon 1 and 4, and how many times smaller the second is; a row for each."""
-    rows = []
-    for key, look in LOOKS.items():
-        line = curve(table, *key, "epsilon", n=n, **PLANE) - 1
-        less = round(max(line[1.0], SMALLEST) / max(line[4.0], SMALLEST), 1)
-        rows.append((look.label, above(line[1.0]), above(line[4.0]), less))
-    names = ["algorithm", "above the best, ε = 1", "ε = 4", "times smaller"]
-    return pd.DataFrame(rows, columns=names, index=list(LOOKS))
-
-
 def wire(table: pd.DataFrame) -> pd.DataFrame:
     """Rounds, bytes of one client over n, and seconds of what sends anything, at epsilon 1."""
     rows = []
@@ -233,17 +251,9 @@ def bytes_said(number: float) -> str:
     return f"{two:g} {unit}"
 
 
-def real_sets(table: pd.DataFrame) -> pd.DataFrame:
-    """Sizes of the real sets, and how many rows of each count as public."""
-    part = table[table["data"] != "mixture"].drop_duplicates("data")
-    sizes = part[["data", "n", "d", "k"]].to_numpy(dtype=object).tolist()
-    rows = [(SETS[name], f"{n:,}", d, k, n_public(n, k)) for name, n, d, k in sizes]
-    return pd.DataFrame(rows, columns=["set", "records", "columns", "clusters", "public rows"])
-
-
 def over_best(rivals: pd.DataFrame) -> pd.DataFrame:
     """Cost over the best of every rival and of ours, a row for each set, with its n/k and d."""
-    table = reading.over_best(rivals)[[*reading.RIVALS, "fastlloyd", "overclustered"]]
+    table = reading.over_best(rivals)[[*reading.RIVALS, "sulloyd", "fastlloyd", "overclustered"]]
     by = rivals.drop_duplicates("dataset").set_index("dataset").loc[table.index]
     table.insert(0, "d", by["d"])
     table.insert(0, "n / k", (by["n"] / by["k"]).round().astype(int))
@@ -261,71 +271,94 @@ def shapes(better: pd.DataFrame) -> dict[str, float]:
     return found | {f"{name}, wide bounds": wide[key] for key, name in names.items()}
 
 
+# --- the decision table ---------------------------------------------------------------------------
+
 TAKE = {
-    PUBLIC: ("public rows like yours, 1 % of n", "k-means on these, no budget"),
-    FEDDP: (
-        "a server with related rows, and exact sums or a box that adds up (no masks)",
-        "FedDP-KMeans (02)",
-    ),
-    OVER: (
-        "a server that follows the rules and never sees the result",
-        "masked, over-clustered (01)",
-    ),
-    NO_SERVER: ("the other clients", "serverless, over-clustered (01)"),
-    MIXED: ("a shuffler", "shuffled sketch (03)"),
-    SKETCH: ("nobody", "local sketch (03)"),
+    PUBLIC: ("nobody: there are public rows (1 % of n, 10 k at least)", "k-means on these"),
+    FEDDP: ("a party with exact sums; such rows too", "FedDP-KMeans (02)"),
+    OVER: ("a server that follows the rules", "masked, over-clustered (01)"),
+    FAST: ("the same, by the paper alone", "masked, FastLloyd (01)"),
+    MIXED: ("a shuffler", "sketch (03)"),
+    SKETCH: ("nobody", "sketch (03)"),
     ALG1: ("nobody, by the paper alone", "Algorithm 1 (03)"),
 }
 """What to take by what one trusts or has."""
+FAILED = 1.5
+"""Cost over the best from which on a run has missed the clusters."""
 
 
-def decision(table: pd.DataFrame) -> pd.DataFrame:
-    """What to take, and how far each dial may be turned for a cost within 5 % of the best."""
-    large: dict[str, Any] = {"data": "mixture", "n": 100_000, "epsilon": 1.0}
+def nearest(table: pd.DataFrame, n: int, d: int, k: int) -> tuple[int, int, int]:
+    """The n, d and k of the table that are nearest, by factors."""
+    settings = table[["n", "d", "k"]].drop_duplicates()
+    far = np.abs(np.log(settings / np.array([n, d, k]))).sum(axis=1)
+    found = settings.loc[far.idxmin()]
+    return int(found["n"]), int(found["d"]), int(found["k"])
+
+
+def said_place(place: tuple[int, int, int]) -> str:
+    """n, d, k in words."""
+    return "{:,}, {}, {}".format(*place)
+
+
+def at(table: pd.DataFrame, n: int, d: int, k: int) -> dict[tuple[str, str], pd.DataFrame]:
+    """The runs of one setting by (trust, method)."""
+    part = table[(table["n"] == n) & (table["d"] == d) & (table["k"] == k)]
+    return {key: part[(part["trust"] == key[0]) & (part["method"] == key[1])] for key in TAKE}
+
+
+def decision(table: pd.DataFrame, n: int, d: int, k: int) -> pd.DataFrame:
+    """A row for each kind of trust: what to take, and how it did at the nearest setting.
+
+    Median, 10 to 90 % of the cost over the best, and the share of runs above `FAILED` times it.
+    """
+    place, rows = nearest(table, n, d, k), []
+    for key, runs in at(table, *place).items():
+        cost = runs["over_optimum"]
+        low, middle, high = cost.quantile([0.1, 0.5, 0.9])
+        sent = runs["bytes"].median()
+        rows.append((
+            *TAKE[key], f"{middle:.2f}", f"{low:.2f} to {high:.2f}",
+            f"{(cost > FAILED).mean():.0%}",
+            "not masked" if key == FEDDP else "none" if key == PUBLIC else bytes_said(sent),
+            said_place(place), len(cost),
+        ))  # fmt: skip
+    columns = ["you trust", "take", "cost / best", "10 to 90 %", "above 1.5", "bytes of a client"]
+    return pd.DataFrame(rows, columns=[*columns, "measured at n, d, k", "runs"])
+
+
+def failures(table: pd.DataFrame) -> pd.DataFrame:
+    """Share of the runs above `FAILED` times the best, a row for each setting."""
     rows = []
-    free = curve(table, *PUBLIC, "n", epsilon=1.0, **PLANE)
-    for key, words in TAKE.items():
-        *n, least = (
-            said_from(falls_below(line, LEVEL), line) for line in (
-                curve(table, *key, "n", epsilon=1.0, **PLANE),
-                curve(table, *key, "n", epsilon=4.0, **PLANE),
-                curve(table, *key, "epsilon", n=100_000, **PLANE),
-            )
-        )  # fmt: skip
-        d = stays_below(curve(table, *key, "d", k=5, **large), LEVEL)
-        k = stays_below(curve(table, *key, "k", d=2, **large), LEVEL)
-        ahead = said_from(overtakes(curve(table, *key, "n", epsilon=1.0, **PLANE), free), free)
-        if key == PUBLIC:
-            n[1], least, ahead = "knows no ε", "knows no ε", ""
-        rows.append((*words, *n, least, d, k, ahead))
-    columns = ["you trust, or have", "take", "n from, ε = 1", "n from, ε = 4", "ε from", "d to"]
-    return pd.DataFrame(rows, columns=[*columns, "k to", "ahead of public rows, n from"])
+    for n, d, k in table[["n", "d", "k"]].drop_duplicates().itertuples(index=False):
+        found = at(table, n, d, k)
+        shares = {
+            LOOKS[key].label: f"{(runs['over_optimum'] > FAILED).mean():.0%}"
+            for key, runs in found.items()
+        }  # fmt: skip
+        rows.append({"n, d, k": said_place((n, d, k))} | shares)
+    return pd.DataFrame(rows)
 
 
-def none_of_these(
-    table: pd.DataFrame, rivals: pd.DataFrame, better: pd.DataFrame,
-    accuracy: Mapping[str, pd.Series], alone: float,
-) -> pd.DataFrame:  # fmt: skip
+def none_of_these(table: pd.DataFrame, rivals: pd.DataFrame, better: pd.DataFrame) -> pd.DataFrame:
     """Where no private algorithm of ours is good enough, with the numbers that say so."""
     real = table[(table["data"] != "mixture") & (table["epsilon"] == 1)]
     local = real[real["trust"] == "local"].groupby("data")["over_optimum"].min()
     masked, mixed, public = (curve(real, *key, "data") for key in (OVER, MIXED, PUBLIC))
     cost = over_best(rivals)
     few = cost[cost["n / k"] < 100]["overclustered"]
-    wide = shapes(better)["sketch, wide bounds"]
-    passed = [name for name, values in accuracy.items() if (values <= alone).all()]
+    part = better[(better["n"] == 100_000) & (better["dprime"] == 2) & (better["epsilon"] == 1)]
+    wide = part[(part["data"] == "wide_bounds") & (part["algorithm"] == "sketch")]
     rows = [
-        ("fewer than 100 records for a cluster", f"masked, over-clustered: {few.min():.2f} times"
-         f" the best or more ({', '.join(few.index)}; section 7)", "one client's own rows, or"
-         " public rows"),
+        ("fewer than 100 records for a cluster", f"masked sums: {few.min():.2f} times the best or"
+         f" more ({', '.join(few.index)})", "one client's own rows, or public rows"),
         ("nobody trusted, and many clusters or columns", f"best local: {local['s1']:.2f} times on"
          f" S1, {local['digits']:.2f} on digits", f"a shuffler (S1 {mixed['s1']:.2f}), public rows"
          f" (S1 {public['s1']:.2f}, digits {public['digits']:.2f})"),
-        ("few records with many columns", f"masked, over-clustered: {masked['digits']:.2f} times on"
-         " digits", f"public rows ({public['digits']:.2f})"),
-        ("bounds ten times too wide", f"local sketch: {wide:.0f} times the best",
-         "bounds from public knowledge (06)"),
-        ("models instead of points", f"no better than a client alone ({alone:.2f}) at any ε tried:"
-         f" {', '.join(passed)}", "sums only (04), or each client alone"),
+        ("few records with many columns", f"masked sums: {masked['digits']:.2f} times on digits",
+         f"public rows ({public['digits']:.2f})"),
+        ("bounds ten times too wide, nobody trusted",
+         f"sketch: {wide['over_optimum'].item():.0f} times the best",
+         "bounds that are known or paid for (06)"),
+        ("models instead of points", "another task, another measure", "sums only (04)"),
     ]  # fmt: skip
     return pd.DataFrame(rows, columns=["use none of these", "measured", "instead"])

@@ -11,7 +11,7 @@ from conftest import refuses
 
 from fedclust_helpers.accounting import gdp_epsilon, gdp_mu
 from fedclust_helpers.federation import TRUST_MODELS
-from studies.side_by_side import cells, reading
+from studies.side_by_side import cells, lesson, reading
 from studies.side_by_side.cells import DELTA, PAIRS, Task, asked, one_run
 
 pytestmark = pytest.mark.slow
@@ -100,3 +100,40 @@ def test_exchanged_shares_by_formula() -> None:
         share = (4 * d * 0.225**2) ** (1 / 3)
         assert (d * 1 + share) / (d + share) == pytest.approx(1)
         assert reading.spent_by_formula(d) == pytest.approx((d * share + 1) / (d + share))
+
+
+def test_a_published_sum_has_noise_of_the_clients() -> None:
+    """Ten clients add 10/9 of the server's variance; other methods run as they are."""
+    task, given = Task("mixture", 1200, 2, 3), {"epsilon": 1.0, "seed": 2}
+    cell = cells.Cell("toy", {})
+    for trust, method in (("masked", "overclustered"), ("local", "alg1"), ("none", "public_rows")):
+        ours = cells.published(cell, task=task, trust=trust, method=method, **given)
+        theirs = cells.measure(cell, task=task, trust=trust, method=method, **given)
+        assert (ours["over_optimum"] == theirs["over_optimum"]) is (trust != "masked")
+        assert ours["rounds"] == theirs["rounds"]
+
+
+def test_the_decision_table_takes_the_nearest_setting_and_counts_its_runs() -> None:
+    rows = [
+        {"n": n, "d": d, "k": 5, "trust": trust, "method": method, "bytes": 10.0,
+         "over_optimum": 1 + i * (method == "fastlloyd")}
+        for n, d in ((1000, 2), (100_000, 8)) for trust, method in lesson.TAKE
+        for i in range(4 if n == 1000 else 2)
+    ]  # fmt: skip
+    table = pd.DataFrame(rows)
+    assert lesson.nearest(table, 2500, 3, 4) == (1000, 2, 5)
+    assert lesson.nearest(table, 50_000, 10, 10) == (100_000, 8, 5)
+    found = lesson.decision(table, 1500, 2, 5).set_index("take")
+    assert set(found["measured at n, d, k"]) == {"1,000, 2, 5"} and set(found["runs"]) == {4}
+    fast = found.loc["masked, FastLloyd (01)"]
+    assert fast["cost / best"] == "2.50" and fast["above 1.5"] == "75%"
+    assert found.loc["masked, over-clustered (01)", "above 1.5"] == "0%"
+    missed = lesson.failures(table)["masked, FastLloyd"]
+    assert missed.tolist() == ["75%", "50%"]
+
+
+def test_the_rows_of_a_lesson_fill_the_ball_and_no_more() -> None:
+    rows = lesson.data("photograph", 500, 5, rng=np.random.default_rng(1))
+    points, bound = lesson.in_ball(rows)
+    assert bound == 1 / math.sqrt(3) and np.linalg.norm(points, axis=1).max() <= 1
+    assert lesson.in_ball(lesson.data("mixture", rng=np.random.default_rng(1)))[1] == 1.0
