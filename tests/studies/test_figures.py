@@ -265,21 +265,20 @@ SIMPLE: dict[str, tuple[Any, ...]] = {
     "run": (fl.plot_run, RNG.uniform(-1, 1, (20, 2)), RNG.uniform(-1, 1, (3, 4, 2))),
     "hospitals": (fl.plot_hospitals, [RNG.uniform(-1, 1, (9, 2))] * 2, [np.zeros((2, 2))] * 2,
                   np.ones((2, 2))),
-    "masked": (fl.plot_masked, [{n: RNG.integers(0, 2**32, 99) for n in "abc"}] * 2, ["t", "u"],
-               32),
-    "rounding": (fl.plot_rounding, lambda m, sd, rule: np.abs(m) + 1.0,
-                 lambda epsilon, sd, rule: 1 / (1 + epsilon), 9.0, (0.1, 1e-5)),
+    "variants": (fl.plot_variants, {"one": [1.0, 2.0, 4.0], "other": [1.5, 1.5, 3.0]}),
+    "shares": (fl.plot_shares, [0.1, 0.2], {"moves": [2.0, 1.0], "rests": [1.0, 2.0]}),
+    "words": (fl.plot_words, {n: RNG.integers(0, 100_000, 99) for n in "ab"}),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", SIMPLE)
 def test_figures_of_fastlloyd(name: str) -> None:
-    axes = draw(*SIMPLE[name], grid=2 if name in ("hospitals", "masked", "rounding") else ())
+    axes = draw(*SIMPLE[name], grid=2 if name == "hospitals" else ())
     for ax in plots.panels(axes):
         assert ax.has_data() and ax.get_xlabel()
 
 
-def test_fastlloyd_draws_the_bound_the_circles_and_the_changes() -> None:
+def test_fastlloyd_draws_the_bound_the_circles_and_the_medians() -> None:
     rates = {"exact": ([0, 0, 1], [0, 1, 1]), "ours": ([0, 0.5, 1], [0, 0.6, 1])}
     bound = line(draw(fl.plot_roc, rates, mu=0.5, bound_label="most"), "most")
     assert np.allclose(bound[:, 1], norm.cdf(norm.ppf(bound[:, 0]) + 0.5))
@@ -288,37 +287,20 @@ def test_fastlloyd_draws_the_bound_the_circles_and_the_changes() -> None:
     assert np.allclose(ax.collections[-1].get_offsets(), history[-1])
     circles = [line(ax, i) for i in range(4, 8)]
     assert np.allclose(np.linalg.norm(circles - history[-1][:, None], axis=2), 0.3)
-    ax = draw(fl.plot_changes, [[3.0, 1.0, 2.0], [5.0, 0.5, 1.5]])
-    assert np.allclose(line(ax, "relative sum, one added"), [[0.5, 50], [1, 100]])
-    assert {"η", "2η"} <= set(texts(ax))
+    false, true = fl.rates([0.0, 1.0], [1.0, 2.0])
+    assert np.allclose(false, [0, 0, 0.5, 0.5, 1, 1]) and np.allclose(true, [0, 0.5, 1, 1, 1, 1])
+    ax = draw(fl.plot_variants, {"one": [1.0, 2.0, 4.0]})
+    assert np.allclose(ax.get_lines()[1].get_xdata(), 2.0), "the bar is the median"
 
 
-def test_breaks_tell_the_cost_of_privacy_from_that_of_the_start() -> None:
+def test_breaks_tell_the_cost_of_noise_from_that_of_the_start() -> None:
     loss = {2: [[1.0, 2.0], [3.0, 4.0], [5.0, 9.0]], 8: [[2.0, 6.0], [2.0, 6.0], [2.0, 6.0]]}
     axes = draw(fl.plot_breaks, loss, loss, grid=2)
     for ax in axes:
-        assert np.allclose(line(ax, "privacy"), [[2, 3], [8, 2]])  # medians of three sets
+        assert np.allclose(line(ax, "noise"), [[2, 3], [8, 2]])  # medians of three sets
         assert np.allclose(line(ax, "start"), [[2.14, 4], [8.56, 6]])
         low, high = ax.get_ylim()
         assert low < 1 and high > 8  # 10 to 90 %
-
-
-def test_wins_are_shares_of_cells() -> None:
-    found = "better in 3, worse in 1, tie in 4 of 8 cells"
-    rows = pd.DataFrame(
-        [
-            ("L.a", "Fig. 2", "FastLloyd beats GLloyd in all cases", found),
-            ("L.b", "Fig. 2", "glloyd beats SuLloyd", found),
-            ("L.c", "Fig. 5", "Step beats Constant", found),
-            ("L.d", "Table 3", "FastLloyd sends few bytes", "equal in 9 rows"),
-        ],
-        columns=["id", "where", "statement", "found"],
-    ).set_index("id")
-    ax = draw(fl.plot_wins, rows)
-    assert np.allclose(line(ax, "better"), [[37.5, 1], [37.5, 0]])
-    assert np.allclose(line(ax, "worse")[:, 0], 12.5)
-    names = [label.get_text() for label in ax.get_yticklabels()]
-    assert names == ["Fig. 2: cost, against GLloyd (8)", "Fig. 5: Step beats Constant (8)"]
 
 
 # --- notebook 02 ----------------------------------------------------------------------------------
