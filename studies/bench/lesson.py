@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from studies.bench.style import use_style
+
 REMARK = "With your settings this does not hold: "
 """How every remark begins; `python -m tools.variations` collects them."""
 
@@ -65,8 +67,9 @@ class Lesson:
     def begin(self, namespace: Mapping[str, Any]) -> Tools:
         """Compare the settings with the committed ones, and return `check`, `stream` and `seeds`.
 
-        Called once with ``globals()``, right below the settings.
+        Called once with ``globals()``, right below the settings. Figures get the house's style.
         """
+        use_style()
         changed = self.changed(namespace)
         for name, value in changed.items():
             print(f"{name} is {value} here; the text was written for {self.settings[name]}.")

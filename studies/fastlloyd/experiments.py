@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import count
+from itertools import count, product
 from typing import Any, NamedTuple, cast
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
+from sklearn.base import clone
 
 from fedclust_helpers import accounting, datasets, kmeans, metrics
 from fedclust_helpers import fastlloyd as fl
 from fedclust_helpers._validation import FloatArray, IntArray
 from fedclust_helpers.client_statistics import RELATIVE_SUMS_AND_COUNTS
+from fedclust_helpers.estimators import PrivateKMeans
 from fedclust_helpers.federation import ClientData, Randomness, simulate
 from fedclust_helpers.federation.ways import Masked
 from fedclust_helpers.program import Program
+from studies.bench.samples import Rows
 
 
 def two_hospitals(n: int, *, rng: np.random.Generator) -> tuple[FloatArray, ClientData]:
@@ -145,22 +149,24 @@ def variant(
     return centers
 
 
-def ends(
+def bad_ends(
     points: FloatArray, k: int, seeds: Sequence[np.random.SeedSequence], **asked: Any
-) -> dict[str, FloatArray]:
-    """Cost over that of k-means, (m,) for m starts: FastLloyd, without noise, over-clustered."""
-    best = kmeans.weighted_kmeans(points, None, k, rng=np.random.default_rng(0), n_init=5)
+) -> dict[str, int]:
+    """How many of these starts end above 1.5 times the cost of k-means.
+
+    FastLloyd, Lloyd without noise from the same starts, and over-clustered Lloyd.
+    """
+    (best,), found = best_centers([points], k), {}
     planners: dict[str, tuple[Any, dict[str, Any]]] = {
         "FastLloyd": (fl.plan, asked), "without noise": (fl.plan_lloyd, {}),
         "over-clustered": (fl.plan_overclustered, asked),
     }  # fmt: skip
-    found: dict[str, list[float]] = {name: [] for name in planners}
-    for seed in seeds:
-        for name, (planner, budget) in planners.items():
-            room = simulate([points], "ideal", seed=seed)
-            centers = fl.run(room, planner(room, n_clusters=k, **budget)).centers
-            found[name].append(metrics.nicv(points, centers) / metrics.nicv(points, best))
-    return {name: np.array(costs) for name, costs in found.items()}
+    for name, (planner, budget) in planners.items():
+        rooms = [simulate([points], "ideal", seed=seed) for seed in seeds]
+        runs = (fl.run(room, planner(room, n_clusters=k, **budget)) for room in rooms)
+        costs = [metrics.nicv(points, run.centers) for run in runs]
+        found[name] = sum(cost > 1.5 * metrics.nicv(points, best) for cost in costs)
+    return found
 
 
 def losses(
@@ -186,56 +192,141 @@ def losses(
     return np.array(factors)
 
 
+def best_centers(parts: Sequence[FloatArray], k: int) -> list[FloatArray]:
+    """Centres of k-means without privacy, best of five starts, for the rows of each part."""
+    fit, rng = kmeans.weighted_kmeans, np.random.default_rng(0)
+    return [fit(rows, None, k, rng=rng, n_init=5) for rows in parts]
+
+
+def round_table(transcript: Any, *, round: int) -> str:
+    """Every message of a round: from whom, to whom, what, how long, how often."""
+    sent = transcript.to_frame().query(f"round == {round}")
+    return str(
+        sent[["sender", "receiver", "name", "dtype", "n_bytes", "count"]].to_string(index=False)
+    )
+
+
 def guesses(
-    worlds: Sequence[FloatArray], start: FloatArray, cluster: int,
+    points: FloatArray, start: FloatArray, record: FloatArray,
     seeds: Sequence[np.random.SeedSequence], **asked: Any,
 ) -> FloatArray:  # fmt: skip
-    """The record that joined, as read off two FastLloyd runs as if there were no noise, (m, 2).
+    """A record (1, d) that joins, read off two FastLloyd runs as if there were no noise, (m, d).
 
-    `worlds` are the rows of May and June, `start` the public centres, `cluster` the record's.
+    Both runs begin at the public centres `start`, each with noise of its own. The attacker takes
+    the sums without the record from those with it, and is even told in which cluster it is.
     """
+    cluster, worlds = kmeans.assign(record, start).labels[0], (points, np.vstack([points, record]))
 
     def first_sums(rows: FloatArray, seed: np.random.SeedSequence) -> FloatArray:
         room = simulate([rows], "ideal", seed=seed)
         plan = fl.plan(room, n_clusters=len(start), initial=start, **asked)
-        return fl.run(room, plan).released[0][0][cluster]
+        sums: FloatArray = fl.run(room, plan).released[0][0]
+        return sums[cluster]
 
     pairs = ([first_sums(w, s) for w, s in zip(worlds, x.spawn(2), strict=True)] for x in seeds)
     return np.array([june - may + start[cluster] for may, june in pairs])
 
 
-def worst_case_scores(
-    clients: Sequence[FloatArray], start: FloatArray, n_runs: int, seed: np.random.SeedSequence,
-    *, mu: float = 1.0,
-) -> FloatArray:  # fmt: skip
-    """Scores of masked rounds without and with a patient at the rim of the radius, (2, n_runs).
+def at_rim(centers: FloatArray, radius: float) -> FloatArray:
+    """A record (1, d) in the box, just inside the radius of its nearest centre: the worst case.
 
-    The attacker knows all other records and where the noised answer would move: the score is the
-    answer in that direction, in standard deviations of its noise. It has mean 0 without the
-    patient and, if the noise is as planned for this `mu`, mean mu with the patient.
+    Raises
+    ------
+    ValueError
+        If no record along the axes from any of the centres is one.
     """
-    delta = 1e-5
-    budget: dict[str, Any] = {"epsilon": accounting.gdp_epsilon(mu, delta), "delta": delta}
-    room = simulate(clients, "masked", seed=0)
-    plan = fl.plan(
-        room, n_clusters=len(start), initial=start, n_rounds=1, strategy="constant", **budget
-    )
-    radius = plan.broadcasts("radius")[0]
-    patient = start[:1] + radius * (1 - 1e-7) * np.eye(1, start.shape[1])
-    worlds = clients, [*clients[:-1], np.vstack([clients[-1], patient])]
-    out, in_ = (relative_statistic(np.vstack(world), start, radius) for world in worlds)
-    scales = [noise.std for noise in plan.mechanisms[0]]
-    way = [(b - a) / scale for a, b, scale in zip(out, in_, scales, strict=True)]
-    length = np.sqrt(sum(float((part**2).sum()) for part in way))
-    scores = []
-    for world, of_world in zip(worlds, seed.spawn(2), strict=True):
-        release = through_the_wire(world, plan, start, of_world)
-        seen = (release(np.random.default_rng(0)) for _ in range(n_runs))
-        scores.append([
-            sum(
-                float(((y - a) / s * w).sum())
-                for y, a, s, w in zip(answer, out, scales, way, strict=True)
-            ) / length
-            for answer in seen
-        ])  # fmt: skip
-    return np.array(scores)
+    axes = np.eye(centers.shape[1])
+    for j, way in product(range(len(centers)), (*axes, *-axes)):
+        record = centers[j : j + 1] + (1 - 1e-7) * radius * way
+        if np.abs(record).max() <= 1 and kmeans.assign(record, centers).labels[0] == j:
+            return record
+    raise ValueError("centers and radius leave no room for a record at the rim")
+
+
+def worst_case_scores(
+    clients: Sequence[FloatArray], start: FloatArray, n_runs: int, *, mu: float
+) -> Callable[..., FloatArray]:
+    """A game: (seed) -> scores of masked rounds without and with one patient, (2, n_runs).
+
+    The first clients hold 150 rows of each; the patient is at the rim of the radius. The attacker
+    knows all other records and where the answer would move: the score is the answer in that
+    direction, in standard deviations of the noise that is claimed. It has mean 0 without the
+    patient and, if the noise is as planned for `mu`, mean mu with the patient. The game takes
+    `noise`, what the code really adds as a part of that.
+    """
+    few, k = [rows[:150] for rows in clients[:2]], len(start)
+
+    def planned(strength: float) -> Program:
+        budget: Any = {"epsilon": accounting.gdp_epsilon(strength, 1e-5), "delta": 1e-5}
+        budget |= {"initial": start, "n_rounds": 1, "strategy": "constant"}
+        return fl.plan(simulate(few, "masked", seed=0), n_clusters=k, **budget)
+
+    claimed = planned(mu)
+    radius = claimed.broadcasts("radius")[0]
+    patient = at_rim(start, radius)
+    worlds = few, [*few[:-1], np.vstack([few[-1], patient])]
+    sds = [noise.std for noise in claimed.mechanisms[0]]
+
+    def flat(answer: Any) -> FloatArray:
+        parts = zip(answer, sds, strict=True)
+        return np.concatenate([np.ravel(x) / sd for x, sd in parts])
+
+    out, in_ = (flat(relative_statistic(np.vstack(w), start, radius)) for w in worlds)
+    way = (in_ - out) / np.linalg.norm(in_ - out)
+
+    def game(seed: np.random.SeedSequence, noise: float = 1.0) -> FloatArray:
+        plan, rng = planned(mu / noise), np.random.default_rng(0)
+        plays = [
+            through_the_wire(w, plan, start, s) for w, s in zip(worlds, seed.spawn(2), strict=True)
+        ]
+        return np.array([[(flat(play(rng)) - out) @ way for _ in range(n_runs)] for play in plays])
+
+    return game
+
+
+VARIANTS: dict[str, dict[str, bool]] = {
+    "plain sums": {"cut": False, "steps": False}, "cut only": {"cut": True, "steps": False},
+    "steps only": {"cut": False, "steps": True}, "both": {"cut": True, "steps": True},
+}  # fmt: skip
+
+
+def over_exact(
+    points: FloatArray, k: int, seeds: Sequence[np.random.SeedSequence],
+    epsilons: Sequence[float], *, delta: float, n_rounds: int = 3,
+) -> dict[float, dict[str, FloatArray]]:  # fmt: skip
+    """By epsilon and name: cost of each of `VARIANTS` over that without noise, same start, (m,)."""
+    how: Any = {"delta": delta, "n_rounds": n_rounds}
+    found: Any = {epsilon: {name: [] for name in VARIANTS} for epsilon in epsilons}
+    for of_start, of_noise in (seed.spawn(2) for seed in seeds):
+        start = kmeans.sphere_packing(k, points.shape[1], rng=np.random.default_rng(of_start))
+        rng, plain = np.random.default_rng(of_noise), VARIANTS["plain sums"]
+        exact = metrics.nicv(points, variant(points, start, epsilon=None, rng=rng, **plain, **how))
+        for epsilon, (name, flags) in product(epsilons, VARIANTS.items()):
+            rng = np.random.default_rng(of_noise)
+            centers = variant(points, start, epsilon=epsilon, rng=rng, **flags, **how)
+            found[epsilon][name].append(metrics.nicv(points, centers) / exact)
+    return {e: {name: np.array(costs) for name, costs in of.items()} for e, of in found.items()}
+
+
+def breaks(
+    seeds: Sequence[np.random.SeedSequence], **asked: Any
+) -> tuple[dict[int, FloatArray], dict[int, FloatArray]]:
+    """`losses` by the number of records (in the plane), and by columns (2000 records)."""
+    by_n = {n: losses(n, 2, 5, seeds, **asked) for n in (100, 300, 1000, 3000)}
+    return by_n, {d: losses(2000, d, 5, seeds, **asked) for d in (2, 8, 32, 64)}
+
+
+def finale(
+    model: PrivateKMeans, rows: Rows, table: pd.DataFrame, seeds: Sequence[np.random.SeedSequence]
+) -> tuple[FloatArray, FloatArray]:
+    """Centres of k-means without privacy, in the box; costs over theirs, of the model and others.
+
+    The first is that of the fitted model, then one for each seed; `table` has a column "hospital".
+    """
+    (best,), costs, found = best_centers([rows.points], rows.k), [], [model]
+    for seed in (int(seed.generate_state(1)[0]) for seed in seeds):
+        found.append(clone(model).set_params(seed=seed).fit(table, clients="hospital"))
+    for one in found:
+        centers = datasets.scale_to_box(one.cluster_centers_, rows.lower, rows.upper)
+        costs.append(metrics.nicv(rows.points, centers) / metrics.nicv(rows.points, best))
+    return best, np.array(costs)

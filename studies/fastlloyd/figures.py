@@ -1,11 +1,11 @@
-"""Figures of notebook 01: attacks, noise, masks, a run, the committed tables, where it breaks.
+"""Figures of notebook 01: attacks, the two ideas, masks, a run, where it breaks.
 
 Each draws numbers that the notebook computed, and returns its axes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,10 +19,7 @@ from studies.bench.style import (
     BLUE,
     DARK,
     GREY,
-    LOOKS,
     MUTED,
-    ORANGE,
-    PALE,
     RED,
     THEORY,
     Look,
@@ -101,76 +98,48 @@ def plot_roc(
     return ax
 
 
-# --- sensitivity ----------------------------------------------------------------------------------
+def rates(without: ArrayLike, with_record: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
+    """False alarm and detection rate for every threshold on the scores of an attacker."""
+    scores = np.asarray(without), np.asarray(with_record)
+    cuts = np.sort(np.r_[-np.inf, scores[0], scores[1], np.inf])[::-1]
+    false, true = ((s[:, None] >= cuts).mean(axis=0) for s in scores)
+    return false, true
 
 
-def plot_changes(ax: Axes, cases: ArrayLike) -> Axes:
-    """Share of cases with at most such a change; columns of (m, 3): plain, relative, replaced.
-
-    Changes are in units of the radius; the axis ends at 4.
-    """
-    cases = np.sort(np.asarray(cases, dtype=np.float64), axis=0)
-    share = 100 * np.arange(1, len(cases) + 1) / len(cases)
-    names = ("plain sum, one added", "relative sum, one added", "relative sum, one replaced")
-    looks = (Look("", ORANGE, ":"), Look("", BLUE, "-"), Look("", DARK, "--"))
-    plots.curves(ax, None, {n: (c, share) for n, c in zip(names, cases.T, strict=True)}, looks)
-    for place, text in ((1, "η"), (2, "2η")):
-        ax.axvline(place, **THEORY)
-        plots.note(ax, text, (place, 6), (4, 0))
-    ends: dict[str, Any] = {"xlim": (0, 4.0), "ylim": (0, 102), "names": "lower right"}
-    return plots.finish(ax, "", "change caused by one record, in units of η", "% of cases", **ends)
+# --- the two ideas, the shares of the budget, the wire --------------------------------------------
 
 
-# --- the wire -------------------------------------------------------------------------------------
+def plot_variants(ax: Axes, ratios: Mapping[str, ArrayLike]) -> Axes:
+    """Factors on the cost, (m,) for each variant: a dot for each run, a bar at the median."""
+    rng = np.random.default_rng(0)  # of the places across, which mean nothing
+    for i, values in enumerate(np.asarray(v, dtype=np.float64) for v in ratios.values()):
+        aside = rng.uniform(-0.18, 0.18, len(values))
+        ax.plot(values, i + aside, "o", color=BLUE, markersize=3.5, alpha=0.55)
+        ax.plot(np.full(2, np.median(values)), [i - 0.33, i + 0.33], color=DARK, linewidth=2.5)
+    ax.axvline(1, **THEORY)
+    ax.set_yticks(range(len(ratios)), list(ratios))
+    ax.invert_yaxis()
+    plots.finish(ax, "", "cost / cost without noise", log="x")
+    plots.ticks(ax, [0.5, 1, 2, 4, 8])
+    return ax
 
 
-def plot_masked(
-    axes: Any, seen: Sequence[Mapping[str, ArrayLike]], titles: Sequence[str], bits: int
-) -> Any:
-    """Histograms of masked words for different hidden values, one panel per kind of pad."""
-    edges = np.linspace(0, 1, 33)
-    for ax, words, title in zip(axes, seen, titles, strict=True):
-        looks = zip(words.items(), LOOKS, ("-", "--", ":"), strict=False)
-        for (name, values), look, dash in looks:
-            share = np.histogram(np.asarray(values, float) / 2.0**bits, edges)[0]
-            style: dict[str, Any] = {"color": look.color, "linestyle": dash, "linewidth": 1.8}
-            ax.stairs(share / share.mean(), edges, label=name, **style)
-        x, y = f"word seen by the server / 2^{bits}", "frequency / uniform"
-        plots.finish(ax, title, x, y, ylim=(0, 2.6), xlim=(0, 1))
-    axes[0].legend(title="hidden value", loc="upper center", ncols=len(seen[0]), handlelength=1.6)
-    return axes
+def plot_shares(ax: Axes, shares: ArrayLike, lines: Mapping[str, ArrayLike]) -> Axes:
+    """Error of a centre over the share of the budget for counts, one named line for each case."""
+    looks = (Look("", BLUE, "-"), Look("", DARK, "--"))
+    plots.curves(ax, shares, lines, looks)
+    ax.legend(title="the centre", loc="upper center")
+    return plots.finish(ax, "", "share of the budget for counts", "error / least", ylim=(0, 5))
 
 
-def plot_rounding(
-    axes: Any,
-    mass: Callable[..., Any],
-    exact_delta: Callable[..., float],
-    sd: float,
-    claim: tuple[float, float],
-) -> Any:
-    """Left: probabilities of a truncated count near zero. Right: exact delta of one release.
-
-    `mass(m, sd, rule)` and `exact_delta(epsilon, sd, rule)` are those of the notebook, with the
-    rules "truncated" and "rounded"; `claim` is (epsilon, delta) of the whole run.
-    """
-    (left, right), m = axes, np.arange(-6, 8)
-    atoms = {
-        "no record": 1000 * mass(m, sd, "truncated"),
-        "one record": 1000 * mass(m - 1, sd, "truncated"),
-    }
-    plots.curves(left, m, atoms, (Look("", DARK, "o-"), Look("", ORANGE, "s--")), linewidth=1)
-    text = ("truncated noise: a double atom", "released count", "probability × 1000")
-    plots.finish(left, *text, ylim=(0, None), xticks=m[::3], names="lower right")
-    epsilons = np.linspace(0, 0.15, 61)
-    for rule, color, dash in (("truncated", RED, "-"), ("rounded", DARK, "--")):
-        deltas = np.array([exact_delta(e, sd, rule) for e in epsilons])
-        deltas[deltas < 1e-15] = np.nan
-        right.plot(epsilons, deltas, dash, color=color, label=rule)
-    right.plot(*claim, "D", color=DARK)
-    plots.note(right, "claimed", claim, (-7, 10), ha="right")
-    ends: dict[str, Any] = {"log": "y", "ylim": (1e-17, 0.3), "names": (0.58, 0.3)}
-    plots.finish(right, "one count release", "ε", "exact δ", **ends)
-    return axes
+def plot_words(ax: Axes, seen: Mapping[str, ArrayLike], ring: int = 100_000) -> Axes:
+    """Histograms of the words that the server sees, one for each kind of mask."""
+    edges = np.linspace(0, ring, 41)
+    for (name, words), color, dash in zip(seen.items(), (BLUE, DARK), ("-", "--"), strict=True):
+        count = np.histogram(words, edges)[0]
+        ax.stairs(count, edges, label=name, color=color, linestyle=dash, linewidth=1.8)
+    ends: dict[str, Any] = {"xlim": (0, ring), "ylim": (0, None), "names": "upper right"}
+    return plots.finish(ax, "", "B's word, as the server sees it", "rounds", **ends)
 
 
 # --- a run ----------------------------------------------------------------------------------------
@@ -197,65 +166,17 @@ def plot_run(
     return plots.finish(ax, "", "feature 1", "feature 2", xlim=ends, ylim=ends)
 
 
-# --- the committed tables, and where it breaks ----------------------------------------------------
-
-METHODS = {
-    "sulloyd": Look("SuLloyd", RED, "^-"),
-    "glloyd": Look("GLloyd", ORANGE, "s-"),
-    "fastlloyd": Look("FastLloyd", BLUE, "o-"),
-}
-SHORT = {
-    r"(.*) follows the same trend: FastLloyd better than (.*)": r"\1, against \2",
-    r"FastLloyd has the smallest AUC": "smallest AUC",
-    r"FastLloyd (also )?beats ": "cost, against ",
-    r"fastlloyd beats ": "cost, against ",
-    r"_fold, a baseline that folds": " that folds",
-    r" in all cases": "",
-    r"clipping the step improves consistently": "clipping the step beats none",
-    r"smallest AUC of the two on all Synth sets \(SuLloyd\)": "smaller AUC than SuLloyd (Synth)",
-    r" at every d \(G2\)": " at every d",
-    r"davies bouldin": "Davies-Bouldin",
-    r"centroid mse": "centroid error",
-    r"\bglloyd": "GLloyd",
-    r"\bsulloyd": "SuLloyd",
-}
-"""What the rows of `plot_wins` say instead of the whole statement."""
-COUNTED = r"better in (?P<better>\d+), worse in (?P<worse>\d+), tie in (?P<tie>\d+)"
-
-
-def plot_wins(ax: Axes, claims: pd.DataFrame) -> Axes:
-    """Share of comparisons decided for and against each claim that counts them; the rest are ties.
-
-    `claims` has the columns of `studies.claims`. Of two rivals in one figure of the paper only the
-    harder one, GLloyd, is drawn.
-    """
-    said = claims["statement"]
-    easy = said.str.contains("sulloyd", case=False) & claims["where"].ne("Fig. 4")
-    claims = claims[(said.str.contains("FastLloyd") | claims["where"].eq("Fig. 5")) & ~easy]
-    cells = claims["found"].str.extract(COUNTED).dropna().astype(int)
-    total, rows = cells.sum(axis=1), np.arange(len(cells))[::-1]
-    ax.hlines(rows, 0, 100, color=PALE, linewidth=0.8, zorder=0)
-    for name, color, mark in (("better", BLUE, "o"), ("worse", DARK, "x")):
-        ax.plot(100 * cells[name] / total, rows, mark, color=color, label=name)
-    named = claims.loc[cells.index]
-    words = list(named["statement"].replace(SHORT, regex=True))
-    texts = [f"{w}: {s} ({n})" for w, s, n in zip(named["where"], words, total, strict=True)]
-    ax.set_yticks(rows, texts, fontsize=10)
-    lost, level = (cells[c].sum() / total.sum() for c in ("worse", "tie"))
-    title = f"FastLloyd loses {lost:.0%} of these comparisons, and {level:.0%} are level"
-    plots.finish(ax, title, "% of comparisons", xlim=(-3, 103))
-    ax.legend(loc="upper center", bbox_to_anchor=(0.3, -0.1), ncols=2)
-    return ax
+# --- where it breaks, and the end ----------------------------------------------------------------
 
 
 def plot_breaks(axes: Any, *by: Mapping[int, ArrayLike]) -> Any:
-    """Costs of privacy and of the start against records (left) and columns (right).
+    """Costs of the noise and of the start against records (left) and columns (right).
 
-    Each of `by` maps a size to (n_sets, 2) factors on the cost of each data set: that of privacy
+    Each of `by` maps a size to (n_sets, 2) factors on the cost of each data set: that of the noise
     and that of the start. Drawn as medians with bars from 10 to 90 %, those of the start a little
     to the right.
     """
-    looks = {"privacy": Look("privacy", BLUE), "start": Look("start", DARK, "s--")}
+    looks = {"noise": Look("noise", BLUE), "start": Look("start", DARK, "s--")}
     quantiles, ends = (0.1, 0.5, 0.9), [1.0]
     for ax, found, label in zip(axes, by, ("records n", "columns d"), strict=True):
         ax.axhline(1, **THEORY)
@@ -272,7 +193,7 @@ def plot_breaks(axes: Any, *by: Mapping[int, ArrayLike]) -> Any:
     for ax in axes:
         ax.set_ylim(0.9 * min(ends), 1.2 * max(ends))
         plots.label_lines(ax)
-    axes[0].set_ylabel("factor on NICV (log)")
+    axes[0].set_ylabel("factor on the cost (log)")
     return axes
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from fedclust_helpers import audit
 from fedclust_helpers import fastlloyd as fl
-from fedclust_helpers.federation import simulate
+from fedclust_helpers.federation import Randomness, simulate
 from fedclust_helpers.kmeans import sphere_packing
 from studies.bench.grading import lower
 from studies.bench.results import load_results
@@ -56,8 +56,50 @@ def test_releases_through_the_wire_have_the_planned_noise(parts: list[np.ndarray
     assert seen.passed  # false alarm 1e-3; the seed is fixed
 
 
+@pytest.mark.parametrize("name", ["plain sums", "both"])
+def test_two_of_the_four_variants_are_algorithms_of_the_package(name: str) -> None:
+    points = np.random.default_rng(1).uniform(-1, 1, (300, 2))
+    start = sphere_packing(4, 2, rng=np.random.default_rng(2))
+    asked = {"epsilon": 1.0, "delta": 1e-6, "n_rounds": 3}
+    planner, more = {
+        "plain sums": (fl.plan_glloyd, {"postprocess": "fold", "count_floor": 1.0}),
+        "both": (fl.plan, {}),
+    }[name]
+    room = simulate([points], "ideal", seed=3)
+    run = fl.run(room, planner(room, n_clusters=4, initial=start, **asked, **more))
+    rng = Randomness.teaching(3).noise
+    ours = experiments.variant(points, start, rng=rng, **asked, **experiments.VARIANTS[name])
+    np.testing.assert_allclose(ours, run.centers, atol=1e-8)
+
+
+def test_without_noise_only_the_cut_of_a_variant_matters() -> None:
+    points = np.random.default_rng(1).uniform(-1, 1, (300, 2))
+    start = sphere_packing(4, 2, rng=np.random.default_rng(2))
+    asked = {"epsilon": None, "delta": 1e-6, "n_rounds": 2, "rng": np.random.default_rng(0)}
+    found = {
+        name: experiments.variant(points, start, **asked, **flags)
+        for name, flags in experiments.VARIANTS.items()
+    }
+    np.testing.assert_allclose(found["plain sums"], found["steps only"])
+    np.testing.assert_allclose(found["cut only"], found["both"])
+    assert not np.allclose(found["both"], found["plain sums"])
+
+
+def test_scores_of_the_worst_case_have_the_mean_that_the_noise_allows(
+    parts: list[np.ndarray],
+) -> None:
+    start = sphere_packing(3, 2, rng=np.random.default_rng(3))
+    game = experiments.worst_case_scores(parts, start, 400, mu=1.0)
+    for noise in (1.0, 0.5):
+        without, with_patient = game(np.random.SeedSequence(4), noise=noise)
+        # of 400 scores with standard deviation `noise`; 5 standard errors
+        assert abs(without.mean()) < 5 * noise / 20
+        assert abs(with_patient.mean() - 1) < 5 * noise / 20
+        assert 0.85 * noise < without.std() < 1.15 * noise
+
+
 def test_step_loses_to_constant_only_where_its_first_radius_is_the_smaller_one() -> None:
-    """What notebook 01 says of claim L.fig5.constant; alpha = 2 makes eta exceed sqrt(d)."""
+    """What is said of claim L.fig5.constant; alpha = 2 makes eta exceed sqrt(d)."""
     table = load_results("fastlloyd_ablation").query("method == 'fastlloyd'")
     cells = {
         alpha: lower(

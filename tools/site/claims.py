@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+import nbformat
+
 from studies.bench.grading import KINDS
 from tools.site.links import SCHEME, Book, markdown
 from tools.site.tables import write
@@ -34,7 +36,12 @@ def cited_in(notebooks: Iterable[Path]) -> dict[str, list[str]]:
     """Id of each claim -> the chapters that cite it."""
     found: dict[str, list[str]] = {}
     for path in notebooks:
-        for claim in dict.fromkeys(re.findall(r"claims\.md#([\w.]+)", markdown(path))):
+        code = nbformat.read(path, as_version=4).cells
+        tables = re.findall(r"\bend_table\(([^)]*)\)", "\n".join(c.source for c in code))
+        ids = re.findall(r'"([\w.]+)"', " ".join(tables))
+        for claim in dict.fromkeys(
+            [*re.findall(r"claims\.md#([A-Z][\w.]*)", markdown(path)), *ids]
+        ):
             found.setdefault(claim, []).append(path.stem)
     return found
 
