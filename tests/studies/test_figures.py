@@ -10,6 +10,7 @@ import inspect
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -484,47 +485,62 @@ def four(points: NDArray) -> tuple[Federation, Run]:
 
 def test_building_blocks_of_ldp() -> None:
     ax = draw(ldp.plot_coin, RNG.normal(40, 1, 200), RNG.normal(30, 2, 200), 30.0)
-    assert {"naive count", "de-biased", "truth"} <= set(texts(ax))
-    assert verticals(ax) == {30.0}
+    assert {"naive count", "corrected", "truth"} <= set(texts(ax))
+    assert verticals(ax) == {30.0} and "off by +10" in title(ax)
     estimates = RNG.normal(0, 1000, 4096)
-    at, counts = np.array([5, 9]), np.array([8500, 12_500])
-    estimates[at] = [9000, 12_000]
-    ax = draw(ldp.plot_spectrum, estimates, at, counts, std=1000.0, z=4.0)
+    at, counts = np.array([5, 9]), np.array([8500, 4500])
+    estimates[at] = [9000, 4000]
+    ax = draw(ldp.plot_spectrum, estimates, at, counts, std=1000.0)
     drawn = [np.ravel(one.get_xdata()) for one in ax.get_lines() if len(one.get_xdata()) == 2]
-    for expected in ([9, 12], [8.5, 12.5], [4, 4]):  # estimates, truth, threshold
+    for expected in ([9, 4], [8.5, 4.5], [5, 5]):  # estimates, truth, threshold
         assert any(np.allclose(x, expected) for x in drawn)
+    assert "1 of 2 popular places" in title(ax)
     assert ax.patches[0].get_data().values.sum() == pytest.approx(4094, rel=0.02)  # the others
-    parts = {"split the budget": [1, 20, 80], "split the users": [1, 6, 13], "mixed": [1, 6, 13]}
-    errors, measured = {1.0: parts, 8.0: parts}, {1.0: {"split the users": 6.1}, 8.0: {}}
-    row = draw(ldp.plot_splits, [1, 10, 40], errors, measured, grid=2)
-    assert [title(ax) for ax in row] == ["ε = 1", "ε = 8"]
-    assert [len(ax.get_lines()) for ax in row] == [4, 3]
-    same = RNG.standard_normal(500)
-    scores = {"bad": (same, same + 3), "fine": (same, same + 0.1)}
-    row = draw(ldp.plot_noise_audit, scores, {"bad": 2.5, "fine": 0.3}, 1.0, grid=2)
-    assert texts(row[0])[0] == "claimed ε = 1\nε is at least 2.50"
-    assert texts(row[1])[0] == "claimed ε = 1\nno alarm"
+    errors = {1.0: [3.0, 5.0, 20.0], 8.0: [9.0, 2.0, 3.0]}
+    ax = draw(ldp.plot_answers, [1, 4, 10], errors, {1.0: {1: 3.1}, 8.0: {4: 2.1, 10: 3.0}})
+    assert title(ax) == "Best number of answers: 1 at ε = 1, 4 at ε = 8"
+    assert np.allclose(line(ax, "ε = 8"), [[4, 2.1], [10, 3]])
 
 
 def test_cells_of_ldp(points: NDArray, one: Run) -> None:
-    costs = {"corner": {1: 0.5, 2: 0.3}, "center": {1: 0.2, 2: 0.1}}
-    row = draw(ldp.plot_corners, points, 3, costs, best=0.05, grid=2)
+    costs = {0.5: (5.0, 2.0), 0.25: (3.0, 1.5)}
+    row = draw(ldp.plot_corners, points, 3, costs, grid=2)
     _, *places = (c.get_offsets() for c in row[0].collections if not isinstance(c, PatchCollection))
     corners, centers = (np.asarray(p) for p in places)
     assert np.allclose(centers - corners, 0.125)  # half a side
     assert squares(row[0]) == [len(corners)]
-    assert np.allclose(line(row[1], "corners")[:, 1], [0.5, 0.3])
-    ax = draw(ldp.plot_shells, (0.1, 0.0), np.array([0.5, 0.25]))
-    cells = [len(ldp.cells_of_shell(r, r / np.sqrt(2), (0.1, 0.0))) for r in (0.5, 0.25)]
-    assert squares(ax) == cells and ax.get_xlabel().endswith(f"{cells[0]}, {cells[1]}")
+    assert np.allclose(line(row[1], 0)[:, 1], [5, 3])
+    assert title(row[1]) == "At side 0.25 corners cost 3.0, centres 1.5"
     assert one.chosen is not None
     ax = draw(ldp.plot_run, points, one, one.centers)
     assert squares(ax) == [int((one.chosen.depth == level.depth).sum()) for level in one.levels]
     assert np.allclose(ax.collections[-1].get_offsets(), one.centers)
-    results, costs = {10_000: one, 100_000: one}, {10_000: 0.25, 100_000: 0.125}
-    row = draw(ldp.plot_lights, points, results, costs, one.centers, grid=2)
-    assert title(row[0]) == f"n = 10,000: {len(one.weights)} cells"
-    assert [ax.get_xlabel() for ax in row] == ["cost 0.2500", "cost 0.1250"]
+    ax = draw(ldp.plot_seen, {100: 0.2, 200: 0.5}, 200, 0.02)
+    assert line(ax, 0).tolist() == [[100, 0.2], [200, 0.5]] and "50% of runs at 200" in title(ax)
+
+
+def test_a_board_and_the_fit_of_a_sketch(points: NDArray) -> None:
+    fit = np.array([[0.0, 0.1], [0.5, 0.2]]), np.array([0.25, 0.75])
+
+    def halves(places: Any, at: Any) -> Any:
+        return (places[:, 0] > at[0]).astype(int)
+
+    board = halves, (np.array([0.0, 0.5]),)
+    row = draw(ldp.plot_sketch, points, board, fit, points[:3], "fits", grid=2)
+    image = np.asarray(row[0].get_images()[0].get_array())
+    assert (image[:, :200] == 0).all() and (image[:, 200:] == 1).all()
+    weights, best = row[1].collections
+    assert weights.get_sizes().tolist() == [1000, 3000] and len(best.get_offsets()) == 3
+    assert title(row[1]) == "fits"
+
+
+def test_a_photograph_in_released_colours() -> None:
+    image = np.zeros((4, 6, 3))
+    image[:, 3:] = 255
+    row = draw(ldp.plot_photograph, image, [[10.0] * 3, [260.0] * 3], 1.5, grid=2)
+    painted = np.asarray(row[1].get_images()[0].get_array())
+    assert np.unique(painted[:, :2]) == 10 and np.unique(painted[:, 2:]) == 255
+    assert title(row[1]) == "2 released colours, 1.50 times the best cost"
 
 
 def test_run_without_cells_can_be_drawn(points: NDArray) -> None:
@@ -532,25 +548,6 @@ def test_run_without_cells_can_be_drawn(points: NDArray) -> None:
     with pytest.warns(lk.NothingDetectedWarning):
         blind = one_round(users, n_clusters=3, epsilon=0.05, rng=np.random.default_rng(0))
     assert sum(squares(draw(ldp.plot_run, points, blind))) == 0
-
-
-def test_cells_of_a_shell_are_those_it_meets() -> None:
-    """Against points of the shell itself: each lies in one of the cells, and each cell is met."""
-    center, side = np.array([0.13, 0.07]), 0.2
-    angle, length = RNG.uniform(0, 2 * np.pi, 100_000), RNG.uniform(0.5, 1, 100_000)
-    ring = center + length[:, None] * np.stack([np.cos(angle), np.sin(angle)], axis=1)
-    met = set(map(tuple, np.floor(ring / side).astype(int).tolist()))
-    cells = np.rint(ldp.cells_of_shell(0.5, side, center) / side).astype(int)
-    assert met <= set(map(tuple, cells.tolist())) and len(cells) - len(met) <= 2  # mere touches
-
-
-def test_a_bucket_and_its_mean_and_the_damping_of_far_users() -> None:
-    row = draw(ldp.plot_lsh, rng=np.random.default_rng(1), grid=2)
-    bucket = np.asarray(row[0].collections[1].get_offsets())
-    assert np.allclose(line(row[0], -1)[0], bucket.mean(axis=0))
-    # a name is written where its line leaves the axes
-    places = {t.get_text(): t.xy[0] for t in row[1].texts if t.get_text().startswith("u =")}
-    assert places == {"u = 1.5": 64, "u = 2": 64, "u = 3": 64, "u = 4": 32, "u = 6": 8}
 
 
 def ldp_table() -> pd.DataFrame:
@@ -565,42 +562,53 @@ def ldp_table() -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns.split())
 
 
-def test_runs_of_ldp() -> None:
-    costs = {
-        "one round": {1000: [0.4, 0.2], 100: [0.5, 0.7]},
-        "one private mean": {1000: [0.8, 0.8], 100: [0.8, 0.8]},
-    }
-    ax = draw(ldp.plot_methods, costs, best=0.02, single=0.5)
-    assert [t.get_text() for t in ax.get_yticklabels()] == list(costs)
-    assert {"0.300", "0.600", "0.800", "non-private"} <= set(texts(ax))
-    marks = [one.get_markerfacecolor() for one in ax.get_lines()[:4:2]]  # between: medians
-    assert marks[0] == "white" != marks[1]  # the smaller n is open
-    by_trust = dict.fromkeys(ldp.TRUST, TWICE)
-    ax = draw(ldp.plot_trust, [1000, 10_000], by_trust, best=0.02)
-    assert np.allclose(line(ax, 0)[:, 1], [0.3, 0.9])
-    legend = [text.get_text() for text in ax.get_legend().get_texts()]
-    assert legend == [look.label for look in ldp.TRUST.values()]
-    needed = pd.DataFrame({"a": [1e8, 1e6], "b": [1e5, 1e4], "c": [1e3, 1e2]}, [1, 4])
-    ratios = ldp_lesson.cost_ratios(ldp_table(), epsilon=1).xs(5, level="k")
-    row = draw(ldp.plot_limits, needed, ratios, grid=2)
-    assert np.allclose(line(row[0], "b")[:, 1], [1e5, 1e4])
-    for name in ("one round, $10^4$ users", "four rounds, $10^5$ users", "one private mean"):
-        assert np.allclose(line(row[1], name)[:, 1], [4, 20])
+def test_cost_by_trust_is_drawn_above_the_best() -> None:
+    methods = [("local", "alg1"), ("local", "sketch"), ("shuffled", "sketch"),
+               ("ideal", "overclustered"), ("local", "alg4")]  # fmt: skip
+    rows = [
+        ("mixture", 2, k, eps, *key, n, 1 + (i + 1) / n if (k, eps) == (5, 1.0) else 99.0)
+        for i, key in enumerate(methods) for n in (100, 10) for k in (5, 10) for eps in (1.0, 4.0)
+    ]  # fmt: skip
+    columns = ["data", "d", "k", "epsilon", "trust", "method", "n", "median"]
+    costs = ldp_lesson.cost_by_trust(pd.DataFrame(rows, columns=columns))
+    assert costs.index.tolist() == [10, 100] and list(costs) == [*ldp_lesson.BY_TRUST]
+    assert np.allclose(costs, [[1.1, 1.2, 1.3, 1.4], [1.01, 1.02, 1.03, 1.04]])
+    ax = draw(ldp.plot_trust, costs)
+    assert np.allclose(line(ax, "local: sketch"), [[10, 0.2], [100, 0.02]])
+    assert "takes 1 times the users" in title(ax)
 
 
-def test_cost_ratios_take_one_round_and_sums_beyond_six_dimensions() -> None:
+def test_cost_by_columns_takes_vectors_beyond_six_columns() -> None:
     table = ldp_table()
     wrong = (table["algorithm"] == "alg1_hso") & (table["dprime"] == 2)
     table.loc[wrong, "cost_per_point"] = 77.0
-    ratios = ldp_lesson.cost_ratios(table, epsilon=4.0)
-    assert set(ratios.index.get_level_values("method")) == set(ldp_lesson.COMPARED)
-    assert ratios.columns.tolist() == [2, 10] and len(ratios) == 3 * 2 * 2
-    assert np.allclose(ratios, [1.0, 5.0])
+    ratios = ldp_lesson.cost_by_columns(table, n=10**5, epsilon=4.0)
+    assert ratios.index.tolist() == ["four rounds", "one round"]
+    assert ratios.columns.tolist() == [2, 10] and np.allclose(ratios, [1.0, 5.0])
+
+
+def test_over_best_has_mixtures_by_n_method_and_size() -> None:
+    rows = [
+        ("mixture", 10, 2, 5, m, 1.0, v) for m, v in (("alg1", 3.0), ("alg4", 9.0), ("sketch", 1.5))
+    ]
+    columns = "data n dprime k algorithm epsilon over_optimum".split()
+    table = pd.DataFrame([*rows, ("rings", 10, 2, 5, "alg1", 1.0, 8.0)], columns=columns)
+    found = ldp_lesson.over_best(table)
+    assert found.loc[(10, "Algorithm 1"), (2, 5)] == 3 and found.loc[(10, "sketch"), (2, 5)] == 1.5
+    assert found.shape == (2, 1)
+
+
+def test_a_scorer_compares_with_k_means(points: NDArray) -> None:
+    best, ratio = ldp_lesson.scorer(points, 3, rng=np.random.default_rng(0))
+    assert ratio(best) == 1 and np.isnan(ratio(best[:2])) and ratio(points[:50]) > 1
+    assert ratio(np.zeros((3, 2))) == kmeans_cost(points, np.zeros((3, 2))) / kmeans_cost(
+        points, best
+    )
 
 
 def test_four_rounds(points: NDArray, four: tuple[Federation, Run]) -> None:
     users, result = four
-    row = draw(ldp.plot_rounds, points, result, result.centers, grid=4)
+    row = draw(ldp.plot_rounds, points, result, result.centers, (1.2, 1.5), grid=4)
     heavy, candidates = result.heavy, result.candidates
     assert heavy is not None and candidates is not None
     assert squares(row[0]) == [len(cells) for cells in heavy.cells]
@@ -636,79 +644,58 @@ def test_names_are_those_of_the_tables_and_the_accountants() -> None:
 
 
 def test_algorithm_of_rr() -> None:
-    clients = np.array([[0.0, 1.0], [0.5, 2.0]])
     begin, end = np.array([[1.0, 2.0], [0.0, -3.0]]), np.array([[2.0, 0.0], [0.0, -3.0]])
-    grid = draw(rr.plot_ifca, clients, {"below": [begin, end]}, (0, 1), grid=(1, 2))
+    runs = {"below": [(1, [begin, begin]), (3, [begin, end]), (3, [end, begin])]}
+    grid = draw(rr.plot_ifca, runs, (0, 1), grid=(1, 2))
     drawn = [np.asarray(one.get_ydata()).tolist() for one in grid[0, 1].get_lines()]
-    assert drawn == [[-2.0, 2.0], [-3.0, -3.0]]  # at x = -1 and 1
+    assert drawn == [[-2.0, 2.0], [-3.0, -3.0]]  # at x = -1 and 1, of the first best run
     assert [title(ax) for ax in grid[0]] == ["start", "round 1"]
-    assert grid[0, 0].get_ylabel() == "below"
-    assert len(grid[0, 0].collections[0].get_offsets()) == 2
-    lengths = np.array([[2.0, 2.1], [1.0, 0.9]])
+    assert grid[0, 0].get_ylabel() == "below: 3 found"
+    lengths = np.array([[2.0, 2.2], [1.0, 0.8]])
     ax = draw(rr.plot_noise_of_means, np.array([3.0, 6.0]), lengths, [2.0, 1.0], bound=0.3)
     assert np.allclose(line(ax, 0)[:, 1], [2, 1]) and line(ax, -1)[0, 1] == 0.3
-    assert any(r"\sqrt{p}" in text for text in texts(ax))
-    rows = pd.DataFrame(
-        [("inserted", 20, 0.3, 0.2), ("trained", 20, -0.001, 0.4)],
-        columns=["reference", "B", "bias2", "variance"],
-    )
-    left, right = draw(rr.plot_bias_variance, rows, grid=2)
-    assert [bar.get_height() for bar in left.patches] == [0.2, 0.3]
-    assert left.patches[1].get_y() == 0.2  # stacked
-    assert right.patches[1].get_height() == 0  # an estimate below 0
+    assert title(ax) == "Even 6 updates: noise of 3.0 times C"
+    history = [np.array([[3, 1], [2, 2], [4, 0]]), np.array([[1, 3], [2, 2], [2, 2]])]
+    row = draw(rr.plot_sizes, history, 2, grid=3)
+    assert [title(ax) for ax in row] == [
+        "as chosen: 1 to 3", "after noise: 2 to 2", "after rebalancing, B = 2: 0 to 4"
+    ]  # fmt: skip
+    assert line(row[0], 0).tolist() == [[0, 3], [1, 1]]
+    ax = draw(rr.plot_woken, {("below", 0): [0, 0, 4], ("below", 15): [4, 4, 4]})
+    assert title(ax) == "Runs that found all four lines: 1, 3 of 3"
+    assert ax.collections[0].get_sizes().tolist() == [120, 60]
 
 
 def test_identifiers_and_accounting_of_rr() -> None:
-    ax = draw(rr.plot_identifiers, lambda s: 1 / (1 + s), [3.5, 2.2, 1.3])
-    assert line(ax, "computed: noise, largest entry")[0] == pytest.approx([0.2, 1 / 1.2])
-    assert line(ax, 1)[:, 1] == pytest.approx([0.4218, 0.3906, 0.4062])  # DP-IFCA in Table 4
-    ax = draw(rr.plot_moved, {4: 0.0, 25: 8.0}, 0.4, 4)
-    assert line(ax, "live run")[:, 1].tolist() == [1e-4, 8.0]  # nobody: at the bottom
-    equal, one = (line(ax, f"cohort 100, {w}") for w in ("equal clusters", "all in one"))
-    assert equal.shape == (26, 2) and one[12, 1] > equal[12, 1]
+    ax = draw(rr.plot_identifiers, lambda s: 1 / (1 + s), {1.0: 0.5, 4.0: 0.25}, 4)
+    assert line(ax, "integral")[0] == pytest.approx([0.2, 1 / 1.2])
+    assert line(ax, "simulated").tolist() == [[1, 0.5], [4, 0.25]]
+    assert title(ax) == "50% to 75% of the noised identifiers are wrong"
     curves = {"paper": [3.0, 2.3], "wor_rdp": [2.0, 0.5]}
     ax = draw(rr.plot_accountants, [1, 10], curves, 2.23, n_rounds=100)
-    assert "floor 2.23" in texts(ax) and "100" in ax.get_ylabel()
+    assert "floor 2.23" in texts(ax) and "100" in ax.get_ylabel() and "below 2.23" in title(ax)
     worlds = {"with": [[1, 1], [-1, -1, -1]], "without": [[1, -1], [-1, -1]]}
     pair = draw(rr.plot_counter_example, worlds, grid=2)
     assert {"A", "sum +2 C", "sum −3 C"} <= set(texts(pair[0]))
     assert {"moved", "sum 0 C", "sum −2 C"} <= set(texts(pair[1]))
     assert sum(getattr(t, "arrow_patch", None) is not None for t in pair[0].texts) == 5
-    ax = draw(rr.plot_shifts, {"breaks": 2.24, "holds": 2.0})
-    first, second = (bar.get_facecolor() for bar in ax.patches)
-    assert first != second and {" 2.24", " 2.00"} <= set(texts(ax))
 
 
 def test_runs_of_rr() -> None:
-    counts = np.array([[20.0, 5.0], [22.0, 1.0], [12.0, 11.0]])
-    pair = draw(rr.plot_counts, {"without": counts, "with": counts}, [(1, 1, 0)], grid=2)
-    shown = pair[0].get_images()[0]
-    assert np.asarray(shown.get_array()).tolist() == counts.T.tolist()
-    assert shown.get_clim() == (0, 22)  # one scale for both
-    assert line(pair[1], 0).tolist() == [[1, 1]] and not pair[0].get_lines()
-    runs = pd.DataFrame(
-        [("ifca", 2.0, 0.3), ("ifca", 2.0, 0.5), ("ifca", 4.0, 0.5), ("fedavg", 2.0, 0.6),
-         ("fedavg", 4.0, 0.6)],
-        columns=["method", "epsilon", "accuracy"],
-    )  # fmt: skip
-    ax = draw(rr.plot_comparison, runs, 0.63)
-    assert line(ax, "DP-IFCA")[0] == pytest.approx([2, 0.4])
-    assert len(line(ax, "DP-FedAvg")) == 2 and line(ax, "each client alone")[0, 1] == 0.63
-    shares, rivals = {0.25: [0.9, 0.8], 0.05: [0.2, 0.8]}, {"each client alone": 0.63}
-    pair = draw(rr.plot_limits, shares, {2: [0.4], 4: [0.9]}, rivals, grid=2)
-    assert line(pair[0], 0).tolist() == [[25, 0.9], [5, 0.2]]
-    assert np.allclose(line(pair[0], 2)[:, 1], [0.85, 0.5])  # medians
-    assert "true groups" in texts(pair[1])
-    assert all("each client alone" in texts(ax) for ax in pair)
-    table = pd.DataFrame(
-        [(method, who, e, d, e / 4 + 0.1 * (who == "everyone"), 0.01) for d in (1e-3, 1e-5)
-         for e in (0.5, 1.0) for method, who in rr.LOW],
-        columns=["method", "who", "epsilon", "delta", "acc_mean", "ci95"],
-    )  # fmt: skip
-    pair = draw(rr.plot_low_budget, table, 0.63, grid=2)
-    assert [title(ax) for ax in pair] == ["δ = 0.001", "δ = 1e-05"]
-    assert np.allclose(line(pair[1], "sums only, everybody"), [[0.5, 0.225], [1, 0.35]])
-    assert set(line(pair[0], "each client alone")[:, 1]) == {0.63}
+    scores = {"rr_ifca": {2.0: [0.3, 0.5], 4.0: [0.5, 0.5]}, "fedavg": {2.0: [0.6], 4.0: [0.7]}}
+    ax = draw(rr.plot_comparison, scores, 0.63)
+    assert line(ax, "RR-Cluster")[0] == pytest.approx([2, 0.4])
+    assert line(ax, "each client alone")[0, 1] == 0.63
+    assert title(ax) == "At ε = 4 best: DP-FedAvg, 0.70"
+    made = paper_data.make_rotated_digits(8, n_train=4, n_test=1, rng=np.random.default_rng(0))
+    models = RNG.normal(size=(2, 65 * 10))
+    score = SimpleNamespace(choices=np.zeros(8, dtype=int), groups_alone=1)
+    row = draw(rr.plot_threes, models, score, made, grid=2)
+    shown = np.asarray(row[1].get_images()[0].get_array())
+    assert np.array_equal(shown.ravel(), models[1].reshape(-1, 10)[:64, 3])
+    assert [ax.get_xlabel() for ax in row] == [
+        "8 clients,\n25% from group 1", "0 clients,\nnobody"
+    ]  # fmt: skip
 
 
 def test_choice_marks_the_live_run() -> None:
