@@ -1,44 +1,35 @@
-"""Figures of notebook 03. Each draws numbers that are given to it."""
+"""Figures of notebook 03. Each draws numbers that are given to it; titles say what they show."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.collections import PatchCollection
+from matplotlib.colors import ListedColormap
 from matplotlib.patches import Circle, Rectangle
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.stats import norm
 
-from fedclust_helpers.ldp_kmeans import lsh, random_in_ball
+from fedclust_helpers import kmeans
 from fedclust_helpers.ldp_kmeans.grids import NestedGrid
 from fedclust_helpers.program import Run
 from studies.bench import plots, style
-from studies.ldp_kmeans.lesson import COMPARED
-from studies.ldp_kmeans.theory import collision_ratio
 
 LOCAL = style.TRUST["local"]
 SHADES = ("#b9b3e6", "#7a6fd0", "#4a3aa8", "#2b1d73")  # coarse to fine
 WHITE: dict[str, Any] = {"facecolor": "white", "edgecolor": "none", "pad": 1.0}  # behind a name
-COSTS = [0.02, 0.05, 0.1, 0.2, 0.5]
-TRUST: Mapping[str, style.Look] = {
-    "local": style.Look("local: trust nobody", LOCAL, "v-"),
-    "secure sum": style.Look("secure sum", style.TRUST["secure sum"], "o-"),
-    "trusted": style.Look("trusted server", style.TRUST["trusted"], "D-"),
-}
-"""Look of each trust model."""
-
 # --- building blocks ------------------------------------------------------------------------------
 
 
 def plot_coin(ax: Axes, naive: ArrayLike, debiased: ArrayLike, truth: float) -> Axes:
-    """Histograms of the counted and the de-biased number of yes answers over many repetitions."""
+    """Histograms of the counted and the corrected number of yes answers over many repetitions."""
     both = np.concatenate([np.ravel(naive), np.ravel(debiased)])
     edges, top = np.linspace(both.min(), both.max(), 90), 0.0
-    for values, color, name in ((debiased, LOCAL, "de-biased"), (naive, style.RED, "naive count")):
+    for values, color, name in ((debiased, LOCAL, "corrected"), (naive, style.RED, "naive count")):
         heights = np.histogram(values, edges)[0]
         ax.stairs(heights, edges, fill=True, color=color, alpha=0.85)
         top = max(top, float(heights.max()))
@@ -46,18 +37,19 @@ def plot_coin(ax: Axes, naive: ArrayLike, debiased: ArrayLike, truth: float) -> 
         plots.note(ax, name, place, ha="center", va="bottom", bbox=WHITE)
     ax.axvline(truth, zorder=0, **style.DASHED)
     plots.note(ax, "truth", (truth, 1.2 * top), (-6, 0), ha="right")
-    title = "Counting the answers is wrong; undoing the coin is right"
+    off = np.mean(np.asarray(naive)) - truth
+    title = f"Counting the answers is off by {off:+.0f}; undoing the coin is right on average"
     ends: dict[str, Any] = {"yticks": [], "ylim": (0, 1.3 * top)}
     return plots.finish(ax, title, "estimated number of “yes”", "repetitions", **ends)
 
 
 def plot_spectrum(
-    ax: Axes, estimates: ArrayLike, popular: ArrayLike, counts: ArrayLike, *, std: float, z: float
+    ax: Axes, estimates: ArrayLike, popular: ArrayLike, counts: ArrayLike, *, std: float
 ) -> Axes:
-    """Estimates of all buckets: a bell of noise, and the popular values that stand out of it.
+    """Counts of all places: a bell of noise, and the popular places beside it, at one height.
 
-    `popular` are the buckets of planted values, `counts` their true counts; the noise has standard
-    deviation `std`, the threshold is z times that.
+    `popular` are the planted places, `counts` their true counts; the noise has standard deviation
+    `std`, and the dashed line stands at five times that.
     """
     estimates, popular = np.asarray(estimates, dtype=np.float64) / 1e3, np.asarray(popular)
     std, noise = std / 1e3, np.delete(estimates, popular)
@@ -67,57 +59,37 @@ def plot_spectrum(
     grid = np.linspace(edges[0], edges[-1], 300)
     ax.plot(grid, norm.pdf(grid, 0, std) * len(noise) * (edges[1] - edges[0]), **style.THEORY)
     at, truth = estimates[popular], np.asarray(counts) / 1e3
-    levels = np.geomspace(1.2, 60, len(at))
-    ax.hlines(levels, at, truth, color=style.MUTED, linewidth=1.0)
-    ax.plot(at, levels, "v", color=LOCAL, markersize=9, markeredgecolor="white")
-    ax.plot(truth, levels, "|", color=style.DARK, markersize=14, markeredgewidth=1.8)
-    ax.axvline(z * std, color=style.MUTED, linestyle="--", linewidth=1.2)
-    plots.note(ax, f"{z:.1f} sd:\nnoise ends here", (z * std + 0.15, 2500), va="top")
-    first, text = int(np.argmax(truth)), "popular places\n(ticks: the truth)"
-    plots.note(ax, text, (float(at[first]), levels[first]), (0, 34), line=True, ha="center")
-    title, x = "One bit from each user, all buckets at once", "estimated users in a bucket / 1000"
-    return plots.finish(ax, title, x, "buckets", log="y", ylim=(0.5, 8e3))
+    same = np.full(len(at), 4.0)
+    ax.plot(at, same, "v", color=LOCAL, markersize=9, markeredgecolor="white", linestyle="none")
+    ax.plot(truth, same / 2, "|", color=style.DARK, markersize=12, mew=1.8, linestyle="none")
+    ax.axvline(5 * std, color=style.MUTED, linestyle="--", linewidth=1.2)
+    plots.note(ax, "5 sd", (5 * std, 2500), (5, 0))
+    first = int(np.argmax(truth))
+    plots.note(ax, "popular places (ticks: the truth)", (float(at[first]), 12), ha="right")
+    seen = int((at > 5 * std).sum())
+    title = f"One bit from each user: {seen} of {len(at)} popular places stand out by 5 sd"
+    x = "counted users of a place / 1000"
+    return plots.finish(ax, title, x, "places", log="y", ylim=(0.5, 8e3))
 
 
-def plot_splits(
-    axes: Any, questions: ArrayLike, errors: Mapping[float, Mapping[str, ArrayLike]], measured: Any
-) -> Any:
-    """Error of L questions when the users or the budget are split, one panel per epsilon.
-
-    epsilon -> name -> sd/sqrt(n): `errors` for each of `questions`, `measured` for ten of them.
-    """
-    looks = {
-        "split the budget": style.Look("split the budget", style.RED, "-."),
-        "split the users": style.Look("split the users", LOCAL, "-"),
-        "mixed": style.Look("mixed: ε/2.18 questions each", style.DARK, ":"),
-    }
-    marks = {"split the budget": "X", "split the users": "v", "mixed": "o"}
-    for ax, (epsilon, parts) in zip(plots.panels(axes), errors.items(), strict=True):
-        plots.curves(ax, questions, parts, looks)
-        for name, value in measured[epsilon].items():
-            face = "white" if name == "mixed" else looks[name].color
-            ax.plot(10, value, marks[name], color=looks[name].color, markersize=8, mfc=face)
-        at = [1, 2, 5, 10, 20, 40]
-        plots.finish(
-            ax, f"ε = {epsilon:g}", "questions L", log="xy", xticks=at, yticks=[*at[:-1], 50]
+def plot_answers(
+    ax: Axes, answers: ArrayLike, errors: Mapping[float, ArrayLike], simulated: Mapping[float, Any]
+) -> Axes:
+    """sd/sqrt(n) of a count against the questions that a user answers, one line per epsilon."""
+    answers, parts = np.asarray(answers), []
+    for look, (epsilon, line) in zip(style.LOOKS, errors.items(), strict=False):
+        line, points = np.asarray(line, dtype=np.float64), simulated[epsilon]
+        ax.plot(answers, line, "-", color=look.color)
+        mark: dict[str, Any] = {"color": look.color, "linestyle": "none", "markersize": 8}
+        ax.plot(
+            list(points), list(points.values()), look.style[0], label=f"ε = {epsilon:g}", **mark
         )
-    first = plots.panels(axes)[0]
-    first.set_ylabel("sd of a count / √n (log)")
-    first.legend(loc="upper left")
-    plots.headline(axes, "Let each user answer few questions well")
-    return axes
-
-
-def plot_noise_audit(
-    axes: Any, scores: Mapping[str, Any], lower: Mapping[str, float], claimed: float
-) -> Any:
-    """title -> scores of one user's report for two values, and the lower bound on epsilon."""
-    for ax, (title, pair) in zip(plots.panels(axes), scores.items(), strict=True):
-        alarm = lower[title] > claimed
-        verdict = f"ε is at least {lower[title]:.2f}" if alarm else "no alarm"
-        plots.audit(ax, title, pair, f"claimed ε = {claimed:g}\n{verdict}", alarm=alarm)
-        plots.finish(ax, "", "score of a report / its noise", "reports")
-    return axes
+        parts.append(f"{answers[line.argmin()]} at ε = {epsilon:g}")
+    plots.finish(
+        ax, "Best number of answers: " + ", ".join(parts), "questions that a user answers, of ten",
+        "sd of a count / √n", log="y", xticks=answers, yticks=[2, 3, 5, 10, 20], names="upper left",
+    )  # fmt: skip
+    return ax
 
 
 def key_below(ax: Axes, height: float = 0.0) -> None:
@@ -146,12 +118,10 @@ def squares(ax: Axes, corners: ArrayLike, side: float, color: Any, *, zorder: fl
     ax.add_collection(PatchCollection(patches, facecolor=color, alpha=alpha, **look))
 
 
-def plot_corners(
-    axes: Any, points: ArrayLike, depth: int, costs: Mapping[str, Any], *, best: float
-) -> Any:
+def plot_corners(axes: Any, points: ArrayLike, depth: int, costs: Mapping[float, Any]) -> Any:
     """Left: cells that hold 0.2 % of the points, corners and centres. Right: cost of either.
 
-    `costs` maps "corner" and "center" to depth -> cost; `best` is k-means on the points.
+    `costs` maps the side of a cell to (cost of corners, cost of centres), over the best.
     """
     left, right = plots.panels(axes)
     points, grid = np.asarray(points), NestedGrid(2)
@@ -162,53 +132,23 @@ def plot_corners(
     small: dict[str, Any] = {"size": 24, "linewidths": 0}
     plots.centers(left, grid.corners(cells, depth), style.RED, "X", label="corner", **small)
     plots.centers(left, grid.centers(cells, depth), SHADES[3], label="centre", **small)
-    plots.finish(left, "Corners lie to one side")
+    side = grid.cell_side(depth)
+    plots.finish(left, f"Corners of side {side:g} lie to one side")
     key_below(left)
-    looks = {
-        "corner": style.Look("corners", style.RED, "X--"),
-        "center": style.Look("centres", SHADES[3]),
-    }
-    plots.curves(
-        right, None, {name: pd.Series(by_depth) for name, by_depth in costs.items()}, looks
-    )
-    right.axhline(best, **style.DASHED)
-    depths = sorted(costs["corner"])
-    plots.note(right, "k-means on the points", (depths[0], best * 0.93), va="top")
-    for name, look in looks.items():
-        plots.note(right, look.label, (depths[1], costs[name][depths[1]]), (10, 8))
+    sides = list(costs)
+    looks = (style.Look("corners", style.RED, "X--"), style.Look("centres", SHADES[3]))
+    for number, look in enumerate(looks):
+        line = [costs[s][number] for s in sides]
+        right.plot(range(len(sides)), line, look.style, color=look.color)
+        plots.note(right, look.label, (1, line[1]), (10, 8))
+    right.set_xticks(range(len(sides)), [f"{s:g}" for s in sides])
+    corner, center = costs[side]
     plots.finish(
-        right, "Corners cost more", "level (side 1, ½, ¼, ⅛)", "cost per point", log="y",
-        xticks=depths, yticks=COSTS, ylim=(best * 0.7, None),
+        right, f"At side {side:g} corners cost {corner:.1f}, centres {center:.1f}",
+        "side of a cell", "cost / best cost", log="y", yticks=[1, 1.5, 2, 3, 5],
+        ylim=(0.9, 1.15 * max(map(max, costs.values()))),
     )  # fmt: skip
     return axes
-
-
-def cells_of_shell(r: float, side: float, center: ArrayLike) -> NDArray[np.float64]:
-    """Lower corners (m, 2) of grid cells that meet the shell r <= |p - center| < 2r."""
-    center = np.asarray(center, dtype=np.float64)
-    reach = int(np.ceil(2 * r / side)) + 1
-    steps = np.indices((2 * reach, 2 * reach)).reshape(2, -1).T - reach
-    low = (np.floor(center / side) + steps) * side - center
-    near = np.linalg.norm(np.maximum(np.maximum(low, -(low + side)), 0), axis=1)
-    far = np.linalg.norm(np.maximum(np.abs(low), np.abs(low + side)), axis=1)
-    return np.asarray(low[(near < 2 * r) & (far >= r)] + center)
-
-
-def plot_shells(ax: Axes, center: tuple[float, float], radii: ArrayLike) -> Axes:
-    """Shells r to 2r around one centre, each with the cells of its own grid, of side r/sqrt(2)."""
-    radii = np.asarray(radii, dtype=np.float64)
-    sides, (x, y), outer = radii / np.sqrt(2), center, 2.25 * radii.max()
-    shells = [cells_of_shell(r, side, center) for r, side in zip(radii, sides, strict=True)]
-    tints = ("#ececf4", "#b9b3e6", "#7a6fd0", "#4a3aa8")
-    for i, corners in enumerate(shells):
-        squares(ax, corners, sides[i], tints[i % 4], zorder=2 + i)
-        ax.add_patch(Circle(center, 2 * radii[i], fill=False, edgecolor=style.DARK, zorder=8))
-    ax.plot(x, y, "x", color="white", markersize=7, markeredgewidth=1.8, zorder=9)
-    ax.set(xlim=(x - outer, x + outer), ylim=(y - outer, y + outer), aspect="equal")
-    numbers = ", ".join(str(len(corners)) for corners in shells)
-    return plots.finish(
-        plots.bare(ax), "Each shell needs about as many", f"cells, from outside: {numbers}"
-    )
 
 
 def plot_run(ax: Axes, points: ArrayLike, result: Run, means: ArrayLike | None = None) -> Axes:
@@ -224,114 +164,75 @@ def plot_run(ax: Axes, points: ArrayLike, result: Run, means: ArrayLike | None =
     return plots.centers(ax, result.centers, LOCAL, "v", size=95, zorder=5)
 
 
-def plot_lights(
-    axes: Any, points: ArrayLike, results: Mapping[int, Run], costs: Any, means: ArrayLike
-) -> Any:
-    """The one-round algorithm for growing n: one panel each, as in `plot_run`."""
-    for ax, (n, result) in zip(plots.panels(axes), results.items(), strict=True):
-        plot_run(ax, np.asarray(points)[:n], result, means)
-        plots.finish(ax, f"n = {n:,}: {len(result.weights)} cells", f"cost {costs[n]:.4f}")
-    plots.headline(axes, "Cells light up as users arrive")
+def plot_seen(ax: Axes, seen: Mapping[int, float], need: int, share: float) -> Axes:
+    """n -> share of runs that see a cell, and the number of users that the formula says."""
+    ax.plot(list(seen), list(seen.values()), "v-", color=LOCAL)
+    ax.axvline(need, **style.DASHED)
+    plots.note(ax, "formula", (need, 0.06), (6, 0))
+    title = f"A cell with {share:.0%} of the users is seen in {seen[need]:.0%} of runs at {need:,}"
+    plots.finish(ax, title, "users", "share of runs that see it", ylim=(0, 1.04), log="x")
+    plots.ticks(ax, list(seen), text="{x:,.0f}")
+    return ax
+
+
+def plot_sketch(
+    axes: Any, points: ArrayLike, board: tuple[Callable[..., Any], Any],
+    fit: tuple[ArrayLike, ArrayLike], best: ArrayLike, text: str,
+) -> Any:  # fmt: skip
+    """Left: the users on the first of some boards. Right: what was fitted to all answers.
+
+    `board` has a function of places (m, 2) and of the arrays of boards, and these arrays.
+    `fit` has places (m, 2) and their weights, `best` the centres to compare with.
+    """
+    left, right = plots.panels(axes)
+    axis = np.linspace(-1, 1, 400)
+    square = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
+    tints = ListedColormap(["#f4c98b", "#a9c4f5", "#f2a3a8", "#cdb0e8"])
+    where: dict[str, Any] = {"origin": "lower", "extent": (-1, 1, -1, 1), "cmap": tints}
+    colour, boards = board
+    image = np.asarray(colour(square, *(part[:1] for part in boards))).reshape(400, 400)
+    left.imshow(image, vmin=0, vmax=3, **where)
+    disc(left, points)
+    left.collections[-1].set(color=style.DARK, alpha=0.4)
+    plots.finish(left, "One board, and the users")
+    places, weights = fit
+    right.add_patch(Circle((0, 0), 1, fill=False, edgecolor=style.MUTED))
+    plots.centers(right, places, LOCAL, size=4000 * np.asarray(weights), alpha=0.8)
+    plots.crosses(right, best)
+    right.set(xlim=(-1.06, 1.06), ylim=(-1.06, 1.06), aspect="equal")
+    plots.finish(plots.bare(right), text)
     return axes
 
 
-# --- runs -----------------------------------------------------------------------------------------
-
-
-def plot_methods(
-    ax: Axes, costs: Mapping[str, Mapping[int, ArrayLike]], *, best: float, single: float
-) -> Axes:
-    """method -> n -> costs of its repetitions, at two n (open: the smaller), one row per method.
-
-    A tick marks each median, and a column on the right has its number. `best` is the non-private
-    cost, `single` that of one centre at the origin.
-    """
-    y, sizes = np.arange(len(costs))[::-1], sorted(next(iter(costs.values())))
-    for height, by_n in zip(y, costs.values(), strict=True):
-        for shift, marker, n in zip((0.19, -0.19), "ov", sizes, strict=True):
-            values, at = np.asarray(by_n[n], dtype=np.float64), height + shift
-            face = "white" if n == sizes[0] else LOCAL
-            ax.plot(
-                values, np.full(len(values), at), marker, color=LOCAL, markersize=6, mfc=face,
-                label=f"n = {n:,}" if height == 0 else None,
-            )  # fmt: skip
-            (tick,) = ax.plot(np.median(values), at, "|", color=style.DARK, markersize=12, mew=1.5)
-            text = f"{np.median(values):.3f}"
-            ax.text(1.02, at, text, transform=ax.get_yaxis_transform(), va="center", fontsize=9)
-    ax.text(1.02, len(y) - 0.4, "median", transform=ax.get_yaxis_transform(), fontsize=9)
-    for x, text in ((best, "non-private"), (single, "one centre at 0")):
-        ax.axvline(x, zorder=0, **style.DASHED)
-        ax.text(x, len(y) - 0.4, text, ha="center", va="bottom", fontsize=10)
-    tick.set_label("median")
-    ax.set_yticks(y, list(costs))
-    key_below(ax, -0.14)
-    ax.set_title("Two levels come first at both n; one grid comes near if its side fits", pad=24)
-    return plots.finish(
-        ax, "", "cost per point (log)",
-        xscale="log", xticks=[*COSTS, 1], ylim=(-0.6, len(y) - 0.4), xlim=(best * 0.85, None),
-    )  # fmt: skip
-
-
-def plot_trust(
-    ax: Axes, n_users: ArrayLike, costs: Mapping[str, ArrayLike], *, best: float
-) -> Axes:
-    """Cost against n: keys of `TRUST` -> costs of shape (m, repetitions)."""
-    for name, values in costs.items():
-        ring: dict[str, Any] = {"markersize": 9, "markerfacecolor": "none"}
-        plots.curves(ax, n_users, {name: values}, TRUST, **(ring if name == "trusted" else {}))
-    ax.axhline(best, **style.DASHED)
-    ax.text(float(np.min(n_users)), best * 0.95, "non-private", va="top", fontsize=10)
+def plot_trust(ax: Axes, costs: pd.DataFrame) -> Axes:
+    """Cost over the best against n, one line for each column of `lesson.cost_by_trust`."""
+    looks = {
+        "Algorithm 1": style.Look("local: Algorithm 1", LOCAL, "v--"),
+        "sketch": style.Look("local: sketch", LOCAL, "o-"),
+        "shuffled sketch": style.Look("shuffled: sketch", style.TRUST["shuffled"], "s-"),
+        "sum": style.Look("a noised sum", style.TRUST["secure sum"], "D-"),
+    }
+    above = {name: costs[name] - 1 for name in costs}
+    plots.curves(ax, None, above, looks, floor=1e-4)
+    at = [1e-4, 1e-3, 0.01, 0.1, 1, 10]
+    few = (costs < 1.05).idxmax()
+    times = few["sketch"] / few["sum"]
     plots.finish(
-        ax, "Trusting nobody costs a hundred times the users and more", "users n", "cost per point",
-        log="xy", yticks=COSTS, ylim=(best * 0.8, None), names="upper right",
+        ax, f"Trusting nobody takes {times:.0f} times the users with the sketch", "users n",
+        "cost above the best", log="xy", yticks=at, names="upper right",
     )  # fmt: skip
+    ax.set_yticks(at, [f"{y:.4g}" for y in at])
     plots.ticks(ax, [1e3, 1e4, 1e5, 1e6], text=None)
     return ax
 
 
-def plot_lsh(axes: Any, *, rng: np.random.Generator) -> Any:
-    """Left: one bucket of a ball-carving hash. Right: p(1)^2/p(u) against the dimension t."""
-    left, right = plots.panels(axes)
-    near, radius = np.array([0.25, 0.2]), 0.16
-    blob = near + radius * rng.normal(size=(600, 2)) / 2
-    points = np.concatenate([near[None], blob, random_in_ball(1500, 2, rng=rng)])
-    keys = lsh.BallCarvingHash(2, rng=rng, t=2, scale=radius)(points)
-    same = keys == keys[0]
-    for chosen, color, size in ((~same, style.DATA, 5), (same, SHADES[2], 7)):
-        name = "its bucket" if color != style.DATA else None
-        left.scatter(
-            points[chosen, 0], points[chosen, 1], s=size, color=color, linewidths=0, label=name
-        )
-    look: dict[str, Any] = {"fill": False, "edgecolor": style.DARK, "linewidth": 1.2, "zorder": 3}
-    left.add_patch(Circle((near[0], near[1]), radius, **look))
-    white: dict[str, Any] = {"markeredgecolor": "white", "zorder": 5, "linestyle": "none"}
-    left.plot(*near, marker="*", color=style.ORANGE, markersize=17, label="one user", **white)
-    mean = points[same].mean(axis=0)
-    left.plot(*mean, marker="X", color=style.RED, markersize=11, label="its mean", **white)
-    left.set(xlim=(-0.3, 0.8), ylim=(-0.35, 0.75), aspect="equal")
-    plots.finish(plots.bare(left), "A bucket also holds strangers")
-    key_below(left)
-    ts, top = [1, 2, 4, 8, 16, 32, 64], 1e4
-    for u, mark in zip((1.5, 2, 3, 4, 6), "os^Dv", strict=True):
-        damped = np.array([collision_ratio(t, u) for t in ts])
-        shown = damped < top
-        right.plot(np.array(ts)[shown], damped[shown], mark + "-", color=LOCAL)
-        last = int(np.flatnonzero(shown)[-1])
-        plots.note(right, f"u = {u:g}", (ts[last], damped[last]), (8, 0), annotation_clip=False)
-    plots.note(right, "u: distance\nin radii", (4.6, 0.5 * top), va="top")
-    right.axhline(1, **style.DASHED)
-    plots.note(right, "below: not damped", (5, 0.32))
-    right.axvspan(0.9, 4, color="#eeeeee", zorder=0)
-    plots.note(right, "what a laptop\ncan hash", (1.9, 0.5 * top), ha="center", va="top")
-    return plots.finish(
-        right, "Far users are damped if they are far enough", "dimensions t",
-        "damping p(1)²/p(u), a ratio",
-        log="xy", ylim=(0.2, top), xlim=(0.9, 64), xticks=ts,
-    ) and axes  # fmt: skip
+def plot_rounds(
+    axes: Any, points: ArrayLike, result: Run, means: ArrayLike, costs: tuple[float, float]
+) -> Any:
+    """What the server knows after each of four rounds, in two dimensions, on four axes.
 
-
-def plot_rounds(axes: Any, points: ArrayLike, result: Run, means: ArrayLike) -> Any:
-    """What the server knows after each of four rounds, in two dimensions, on four axes."""
+    `costs` are those before and after round 4, over the best.
+    """
     one, two, three, four = (disc(ax, points) for ax in plots.panels(axes))
     marked, candidates = result.heavy, result.candidates
     for shade, depth, cells in zip(SHADES, marked.depths, marked.cells, strict=False):
@@ -351,39 +252,21 @@ def plot_rounds(axes: Any, points: ArrayLike, result: Run, means: ArrayLike) -> 
     plots.crosses(four, means).collections[-1].set_label("truth")
     plots.finish(four, "4  centres")
     key_below(four)
-    plots.headline(axes, "Four rounds: find, refine, vote, recover")
+    before, after = costs
+    text = f"Four rounds: {before:.2f} times the best before the means, {after:.2f} after them"
+    plots.headline(axes, text)
     return axes
 
 
-def plot_limits(axes: Any, needed: pd.DataFrame, ratios: pd.DataFrame) -> Any:
-    """Left: users needed to see a cell with 2 % of them, one row for each epsilon, one column for
-    each design. Right: rows (method, n) of `cost_ratios` for one k, against the dimension.
-    """
+def plot_photograph(axes: Any, image: ArrayLike, colours: ArrayLike, ratio: float) -> Any:
+    """An image (h, w, 3) in 0 to 255, and the same one in the nearest of some colours (k, 3)."""
     left, right = plots.panels(axes)
-    looks = (
-        style.Look("", style.RED, "X--"),
-        style.Look("", LOCAL, "v-"),
-        style.Look("", style.BLUE),
-    )
-    plots.curves(left, needed.index, {name: needed[name] for name in needed}, looks)
-    plots.finish(
-        left, "To see a cell with 2 % of the users", "ε", "users needed", log="xy",
-        xticks=needed.index, names="upper right", ylim=(1, 1e12),
-    )  # fmt: skip
-    big = sorted({n for _, n in ratios.index})[-2:]
-    for method, color, dash in zip(
-        COMPARED, (LOCAL, style.ORANGE, style.DARK), ("-", "--", ":"), strict=True
-    ):
-        for n, mark in zip(big, "ov", strict=True):
-            row = ratios.loc[(method, n)].dropna()
-            if method != COMPARED[2]:
-                name = f"{method}, $10^{round(np.log10(n))}$ users"
-                right.plot(row.index, row, mark + dash, color=color, label=name)
-            elif n == big[0]:
-                right.plot(row.index, row, dash, color=color, label=method)
-    right.axhline(1, **style.DASHED)
-    return plots.finish(
-        right, "Cost over best cost, ε = 1, five clusters", "dimension d", "cost / best cost",
-        log="xy", xticks=ratios.columns, yticks=[1, 2, 5, 10, 20], names="upper left",
-        ylim=(0.9, 120),
-    ) and axes  # fmt: skip
+    pixels, kept = np.asarray(image), np.clip(np.asarray(colours), 0, 255)
+    near = kmeans.assign(pixels.reshape(-1, 3), kept).labels
+    painted = kept[near].reshape(pixels.shape)
+    for ax, shown in ((left, pixels), (right, painted)):
+        ax.imshow(shown.astype(np.uint8)[::2, ::2])  # a picture of this size shows no more
+        plots.bare(ax)
+    plots.finish(left, f"{near.size:,} users, one pixel each")
+    plots.finish(right, f"{len(kept)} released colours, {ratio:.2f} times the best cost")
+    return axes

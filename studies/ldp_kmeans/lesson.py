@@ -1,68 +1,204 @@
-"""Settings of the notebook, what it is tried with, its random streams, and two tables it shows."""
+"""Settings of the notebook, its data, what it is tried with, and tables and runs that it shows."""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from fedclust_helpers.federation import Federation
+from fedclust_helpers import datasets, kmeans
+from fedclust_helpers import ldp_kmeans as ldp
+from fedclust_helpers._validation import FloatArray, IntArray
+from fedclust_helpers.accounting import gaussian_sigma_analytic
+from fedclust_helpers.federation import Federation, simulate
 from fedclust_helpers.ldp_kmeans.frequency_oracles import OneBitCounts, Question, ask_values
+from fedclust_helpers.program import Run
 from studies.bench.lesson import Lesson
+from studies.bench.samples import Rows, choose, photograph
 
 LESSON = Lesson(
     settings={
-        "SEED": 5, "EPSILON": 1.0, "EPSILON_LARGE": 8.0, "DELTA": 1e-6, "K": 5,
-        "N_USERS": 1_000_000, "N_PHONES": 200_000, "N_PEOPLE": 10_000,
+        "DATA": "app users", "SEED": 5, "EPSILON": 1.0, "LARGE": 8.0, "DELTA": 1e-6, "K": 5,
+        "N_USERS": 1_000_000,
     },
     variations={
-        "EPSILON": (0.5, 2.0), "EPSILON_LARGE": (4.0,), "DELTA": (1e-5,), "K": (3, 8),
-        "N_USERS": (100_000,), "N_PHONES": (100_000,), "N_PEOPLE": (2000,),
+        "DATA": ("photograph",), "EPSILON": (0.3, 2.0), "LARGE": (4.0,), "DELTA": (1e-5,),
+        "K": (2, 8), "N_USERS": (100_000, 20_000),
     },
     streams=(
-        "coin", "phones", "split", "sums", "audit", "plane", "space", "proxies", "server",
-        "methods", "trust", "maps", "balls", "rounds", "palette", "poll", "liars",
+        "coin", "phones", "signs", "split", "users", "cells", "server", "need", "boards",
+        "noisy", "photograph", "poll", "bits",
     ),
 )  # fmt: skip
 begin = LESSON.begin
 
+DISC = 1 / np.sqrt(2)  # a box of this half side lies in the unit disc
 
-def empty_buckets_std(
+
+def data(name: str, n: int | None = None, *, rng: np.random.Generator) -> Rows:
+    """n users (20,000), one row each, in the unit disc.
+
+    "app users" are five round groups in a city, drawn anew; "photograph" has the red and the blue
+    of pixels, in random order, 273,280 at most.
+    """
+    return choose(name, {
+        "app users": lambda: _app_users(n or 20_000, rng), "photograph": lambda: _pixels(n, rng),
+    })  # fmt: skip
+
+
+def _app_users(n: int, rng: np.random.Generator) -> Rows:
+    made = datasets.make_ball_mixture(n, 2, 5, rng=rng)
+    reach = np.full(2, 10.0)
+    return Rows(made.points, ("km east", "km north"), -reach, reach, np.arange(n), 5, made.labels)
+
+
+def _pixels(n: int | None, rng: np.random.Generator) -> Rows:
+    made = photograph(1, rng=rng)
+    points = rng.permutation(made.points[:, [0, 2]])[: n or 20_000] * DISC
+    middle, half = np.full(2, 127.5), np.full(2, 127.5 / DISC)
+    owners = np.arange(len(points))
+    return Rows(points, ("red", "blue"), middle - half, middle + half, owners, made.k)
+
+
+def scorer(
+    points: FloatArray, k: int, *, rng: np.random.Generator
+) -> tuple[FloatArray, Callable[..., float]]:
+    """The best centres (k, d), and a function ``ratio(places, weights=None)``.
+
+    It returns the cost of k-means on weighted places, or of k centres, over the best, which is that
+    of k-means without privacy; nan for fewer than k places. Fitted and compared on 100,000 points
+    at most.
+    """
+    some = points[:: max(1, len(points) // 100_000)]
+    best = kmeans.weighted_kmeans(some, None, k, rng=rng)
+    least, state = kmeans.kmeans_cost(some, best), rng.bit_generator.state
+
+    def ratio(places: ArrayLike, weights: ArrayLike | None = None) -> float:
+        places = np.asarray(places)
+        if len(places) < k:
+            return float("nan")
+        if len(places) > k or weights is not None:
+            again = np.random.default_rng()
+            again.bit_generator.state = state
+            places = kmeans.weighted_kmeans(places, weights, k, rng=again)
+        return kmeans.kmeans_cost(some, places) / least
+
+    return best, ratio
+
+
+class Phones(NamedTuple):
+    """Places of 200,000 phones among 65,536; the popular ones, and how many phones each holds."""
+
+    places: IntArray
+    popular: IntArray
+    held: IntArray
+
+
+def phones(*, rng: np.random.Generator) -> Phones:
+    """Eight popular places with 20,000 down to 3,000 phones; all others are anywhere."""
+    held = 1000 * np.array([20, 17, 14, 12, 10, 8, 6, 3])
+    popular = rng.choice(2**16, len(held), replace=False)
+    rest = rng.integers(2**16, size=200_000 - held.sum())
+    return Phones(np.concatenate([np.repeat(popular, held), rest]), popular, held)
+
+
+def noisy_points(
+    points: FloatArray, epsilon: float, delta: float, *, rng: np.random.Generator
+) -> tuple[FloatArray, float]:
+    """Points of the unit ball as users who hide them alone would send them, and the noise's sd.
+
+    Each report is (epsilon, delta)-LDP: the Gaussian mechanism for a distance of 2.
+    """
+    std = 2 * gaussian_sigma_analytic(epsilon, delta)
+    return points + rng.normal(0, std, points.shape), std
+
+
+def pixels(k: int, *, rng: np.random.Generator) -> tuple[FloatArray, Callable[..., float]]:
+    """The colours (273,280, 3) of a photograph, row by row, in 0 to 255; and their `scorer`."""
+    colours = photograph(1, rng=rng).table().to_numpy()
+    return colours, scorer(colours, k, rng=rng)[1]
+
+
+def package_cost(
+    method: str, points: ArrayLike, k: int, epsilon: float, ratio: Callable[..., float], *,
+    n_runs: int = 5, **options: Any,
+) -> float:  # fmt: skip
+    """Median of `ratio` over teaching runs of the package; `method` is a key of `PLANS`."""
+    found = []
+    for seed in range(n_runs):
+        users = simulate(np.asarray(points), "local", seed=seed)
+        plan = ldp.PLANS[method](users, n_clusters=k, epsilon=epsilon, **options)
+        found.append(ratio(ldp.run(users, plan, rng=np.random.default_rng(seed)).centers))
+    return float(np.median(found))
+
+
+def four_rounds(
+    points: ArrayLike, k: int, epsilon: float, delta: float, *, seed: int
+) -> tuple[Run, pd.DataFrame]:
+    """A run of Algorithms 2 to 5 with hashing, and what one user of each question said."""
+    users = simulate(np.asarray(points), "local", seed=seed, keep_payloads=True)
+    plan = ldp.plan_four_rounds(
+        users, n_clusters=k, epsilon=epsilon, delta=delta, lsh=True, t=2, depths=(1, 2, 3)
+    )
+    done = ldp.run(users, plan, rng=np.random.default_rng(seed))
+    return done, said_by_users(users, points)
+
+
+def empty_places_sd(
     epsilon: float,
-    n_answers: int,
+    answers: Sequence[int],
     *,
     rng: np.random.Generator,
     n: int = 20_000,
     questions: int = 10,
-) -> float:
-    """Sd of the counts of empty buckets over sqrt(n), where `n` users share so many questions."""
-    oracle = OneBitCounts(
-        lambda points, _: Question(points[:, 0].astype(np.uint64)),
-        epsilon, shares=[1.0] * questions, n_answers=n_answers, rng=rng,
-    )  # fmt: skip
-    ask_values(oracle, np.zeros((n, 1)), rng=rng)
-    own = oracle.buckets(np.zeros(1, dtype=np.uint64))
-    return float(np.delete(oracle.spectrum[0], own).std() * oracle.scale(0) / np.sqrt(n))
+) -> dict[int, float]:
+    """Sd of counts of empty places over sqrt(n), by how many questions each of n users answers."""
+    found = {}
+    for a in answers:
+        oracle = OneBitCounts(
+            lambda points, _: Question(points[:, 0].astype(np.uint64)),
+            epsilon, shares=[1.0] * questions, n_answers=a, rng=rng,
+        )  # fmt: skip
+        ask_values(oracle, np.zeros((n, 1)), rng=rng)
+        own = oracle.buckets(np.zeros(1, dtype=np.uint64))
+        found[a] = float(np.delete(oracle.spectrum[0], own).std() * oracle.scale(0) / np.sqrt(n))
+    return found
 
 
-COMPARED = ("one round", "four rounds", "one private mean")
-"""Methods of `cost_ratios`."""
+def cost_by_columns(
+    table: pd.DataFrame, *, n: int, k: int = 5, epsilon: float = 1.0
+) -> pd.DataFrame:
+    """Cost over non-private cost of mixtures by method and d, means over data sets.
 
-
-def cost_ratios(table: pd.DataFrame, *, epsilon: float) -> pd.DataFrame:
-    """Cost over non-private cost of the mixtures by (method, k, n) and d, means over data sets.
-
-    One round is Algorithm 1 as planned by default: up to six dimensions without vector sums.
-    `table` is ``ldp_cost``, with columns data, n, dprime, k, epsilon, algorithm, cost_per_point,
+    One round is Algorithm 1 as planned by default: up to six columns without vectors. `table` is
+    ``ldp_cost``, with columns data, n, dprime, k, epsilon, algorithm, cost_per_point,
     nonprivate_cost.
     """
-    names = dict(zip(("alg1", "alg4", "private_mean"), COMPARED, strict=True))
-    part = table[(table["epsilon"] == epsilon) & (table["data"] == "mixture")]
+    names = {"alg1": "one round", "alg4": "four rounds"}
+    part = table[(table["data"] == "mixture") & (table["epsilon"] == epsilon)]
+    part = part[(part["n"] == n) & (part["k"] == k)]
     default = (part["algorithm"] != "alg1_hso") | (part["dprime"] > 6)
     method = part["algorithm"].replace("alg1_hso", "alg1").map(names)
     ratio = (part["cost_per_point"] / part["nonprivate_cost"]).where(default)
-    by = [method.rename("method"), part["k"], part["n"], part["dprime"].rename("d")]
-    return ratio.groupby(by).mean().unstack()
+    return ratio.groupby([method.rename("method"), part["dprime"].rename("d")]).mean().unstack()
+
+
+BY_TRUST = {
+    "Algorithm 1": ("local", "alg1"), "sketch": ("local", "sketch"),
+    "shuffled sketch": ("shuffled", "sketch"), "sum": ("ideal", "overclustered"),
+}  # fmt: skip
+"""Names of `cost_by_trust`, with trust and method of the table ``side_by_side``."""
+
+
+def cost_by_trust(table: pd.DataFrame, *, epsilon: float = 1.0) -> pd.DataFrame:
+    """Median cost over the best by n (rows) and method: five groups in the plane."""
+    same = {"data": "mixture", "d": 2, "k": 5, "epsilon": epsilon}
+    part = table[(table[list(same)] == list(same.values())).all(axis=1)]
+    medians = part.set_index(["trust", "method", "n"])["median"].sort_index()
+    return pd.DataFrame({name: medians.loc[key] for name, key in BY_TRUST.items()})
 
 
 def said_by_users(federation: Federation, points: ArrayLike) -> pd.DataFrame:
@@ -94,3 +230,15 @@ def said_by_users(federation: Federation, points: ArrayLike) -> pd.DataFrame:
 
 def _vector(values: ArrayLike, digits: int) -> str:
     return "(" + ", ".join(f"{x:+.{digits}f}" for x in np.asarray(values)) + ")"
+
+
+def over_best(table: pd.DataFrame, *, epsilon: float = 1.0) -> pd.DataFrame:
+    """Mean cost over the best by n and method, one column for each (d, k): mixtures of a table.
+
+    `table` is ``better_local``.
+    """
+    names = {"alg1": "Algorithm 1", "sketch": "sketch"}
+    part = table[(table["data"] == "mixture") & (table["epsilon"] == epsilon)]
+    part = part.assign(method=part["algorithm"].map(names)).dropna(subset="method")
+    part = part.rename(columns={"dprime": "d"})
+    return part.pivot_table("over_optimum", ["n", "method"], ["d", "k"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,7 @@ def local_run(
     depth: int,
     n_clusters: int,
     seed: int,
-    means: ArrayLike | None = None,
+    best: ArrayLike | None = None,
 ) -> Axes:
     """Run the one-round algorithm on the first n users and draw what the server sees.
 
@@ -44,8 +45,8 @@ def local_run(
     not private against anyone who knows the seed.
 
     `points` (N, 2) lie in the unit disc, and `n` of their users take part. `depth` is that of the
-    finer grid, 1 to 6: cells of side 2^(1 - depth); the coarser one has twice the side. `means`
-    (k, 2) are the true ones, drawn as crosses.
+    finer grid, 1 to 6: cells of side 2^(1 - depth); the coarser one has twice the side. `best`
+    (k, 2) are centres to compare with, drawn as crosses; the title has the cost over theirs.
     """
     points = as_points(points, n_features=2)
     n = check_int(n, "n", maximum=len(points))
@@ -56,32 +57,31 @@ def local_run(
         warnings.simplefilter("ignore", NothingDetectedWarning)  # the title says it
         planned = plan(users, n_clusters=n_clusters, epsilon=epsilon, depths=depths)
         result = run(users, planned, rng=np.random.default_rng(streams[1]))
-    plot_run(ax, points[:n], result, means)
+    plot_run(ax, points[:n], result, best)
     share = detection_threshold(n, epsilon, len(depths)) / n
     needs = f"a cell needs {share:.1%} of them" if share < 1 else "no cell can be seen"
-    cost = kmeans_cost(points[:N_SCORED], result.centers, normalize=True)
+    cost = kmeans_cost(points[:N_SCORED], result.centers, normalize=best is None)
+    told = f"cost {cost:.3f}"
+    if best is not None:
+        told = f"{cost / kmeans_cost(points[:N_SCORED], best):.2f} times the best"
     ax.set_title(
         f"n = {n:,}, ε = {epsilon:.2f}, depth {depth}\n{needs}\n"
-        f"{len(result.weights)} cells, cost {cost:.3f}",
+        f"{len(result.weights)} cells, {told}",
         fontsize=11,
     )
     return ax
 
 
-def stills(axes: Any, points: ArrayLike, *, n: int, epsilon: float, **how: Any) -> None:
-    """Four positions of the sliders: few users at epsilon and 4 epsilon, all at depths 4 and 6."""
-    few = max(1, n // 100)
-    places = ((few, epsilon, 3), (few, 4 * epsilon, 3), (n, epsilon, 4), (n, epsilon, 6))
-    for ax, (users, e, depth) in zip(panels(axes), places, strict=True):
-        local_run(ax, points, n=users, epsilon=e, depth=depth, **how)
+def stills(axes: Any, points: ArrayLike, sizes: Sequence[int], **how: Any) -> None:
+    """Three positions of the first slider, at depth 3: as many users as `sizes` say."""
+    for ax, n in zip(panels(axes), sizes, strict=True):
+        local_run(ax, points, n=n, depth=3, **how)
 
 
-def explore(
-    points: ArrayLike, *, n_clusters: int, seed: int, means: ArrayLike | None = None
-) -> Any:
+def explore(points: ArrayLike, *, n_clusters: int, seed: int, best: ArrayLike | None = None) -> Any:
     """Sliders for n (from 1000, logarithmic), epsilon (0.1 to 10) and depth; the callback."""
     points = as_points(points, n_features=2)
-    fixed: dict[str, Any] = {"n_clusters": n_clusters, "seed": seed, "means": means}
+    fixed: dict[str, Any] = {"n_clusters": n_clusters, "seed": seed, "best": best}
 
     def draw(ax: Axes, n: float, epsilon: float, depth: int) -> Axes:
         users = min(len(points), round(n))

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 from numpy.typing import ArrayLike
@@ -17,7 +16,6 @@ from numpy.typing import ArrayLike
 from studies.bench import plots
 from studies.bench.style import (
     BLUE,
-    DARK,
     DASHED,
     DATA,
     GREY,
@@ -31,7 +29,7 @@ from studies.bench.style import (
     THEORY,
     Look,
 )
-from studies.rr_cluster import theory
+from studies.paper_data import make_lines
 
 METHODS: Mapping[str, Look] = {
     "fedavg": Look("DP-FedAvg", GREY, "v-"),
@@ -64,20 +62,18 @@ MODELS = tuple(
 SIGMA = "noise s on an identifier"
 
 
-def plot_ifca(
-    axes: Any,
-    points: ArrayLike,
-    histories: Mapping[str, Sequence[ArrayLike]],
-    rounds: Sequence[int],
-) -> Any:
+def plot_ifca(axes: Any, runs: Mapping[str, Sequence[Any]], rounds: Sequence[int]) -> Any:
     """Models as lines over the clients' points: one row for each start, one column for each round.
 
-    `points` (N, 2) are x and y of all clients; `histories` map the name of a start to models by
-    round, slope and intercept (k, 2).
+    `runs` map the name of a start to (lines found, models (k, 2) by round) of several runs; drawn
+    is the first of those that found most.
     """
     grid, x = np.asarray(axes, dtype=object), np.array([-1.0, 1.0])
-    shown = np.asarray(points)[:: max(1, len(np.asarray(points)) // plots.MAX_SHOWN)]
-    for row, (name, history) in zip(grid, histories.items(), strict=True):
+    made = make_lines(400, rng=np.random.default_rng(1))
+    shown = made.train_points[:: max(1, len(made.train_points) // plots.MAX_SHOWN)]
+    for row, (name, found) in zip(grid, runs.items(), strict=True):
+        best = max(n for n, _ in found)
+        history = next(h for n, h in found if n == best)
         for ax, t in zip(row, rounds, strict=True):
             ax.scatter(*shown.T, s=3, color=DATA, linewidths=0, zorder=1)
             lines = {j: slope * x + at for j, (slope, at) in enumerate(np.asarray(history[t]))}
@@ -85,10 +81,11 @@ def plot_ifca(
             ax.set(xlim=(-1, 1), ylim=(-10, 7), xticks=[], yticks=[-8, 0, 6])
             if t != rounds[0]:
                 ax.set_yticklabels([])
-        row[0].set_ylabel(name)
+        row[0].set_ylabel(f"{name}: {best} found")
     for ax, t in zip(grid[0], rounds, strict=True):
         plots.finish(ax, "start" if t == 0 else f"round {t}")
-    plots.headline(grid, "The same clients, two starts: where models begin decides")
+    most = ", ".join(f"{name}: {max(n for n, _ in found)}" for name, found in runs.items())
+    plots.headline(grid, f"Of four lines at most this many are found: {most}")
     return axes
 
 
@@ -100,7 +97,7 @@ def plot_noise_of_means(
     `sizes` and `predicted` have shape (s,), `lengths` (s, repetitions). No mean of clipped updates
     is longer than `bound`.
     """
-    sizes = np.asarray(sizes, dtype=np.float64)
+    sizes, lengths = (np.asarray(v, dtype=np.float64) for v in (sizes, lengths))
     ax.plot(sizes, predicted, **THEORY)
     plots.curves(ax, sizes, {"": lengths}, (Look("_run", ORANGE, "o"),), interval="marks")
     ax.axhline(bound, **DASHED)
@@ -109,50 +106,60 @@ def plot_noise_of_means(
     at = (sizes[middle], np.asarray(predicted)[middle])
     plots.note(ax, r"$2\,C\,\sigma_\theta\sqrt{p}\;/\;N$", at, (30, 20), line=True)
     return plots.finish(
-        ax, "Noise buries the update of every cluster of a round", "updates in the cluster N",
+        ax, f"Even {sizes[-1]:g} updates: noise of {np.mean(lengths[-1]) / bound:.1f} times C",
+        "updates in the cluster N",
         "length of the noise", log="xy", xticks=sizes, yticks=[0.3, 1, 3, 10],
     )  # fmt: skip
 
 
-def plot_bias_variance(axes: Any, rows: pd.DataFrame) -> Any:
-    """Error of the minority model against B, stacked from variance and squared bias.
+def plot_sizes(axes: Any, history: Sequence[ArrayLike], least: int) -> Any:
+    """Members of each cluster by round: as clients choose, after noise, after rebalancing.
 
-    `rows` are those of ``rr_rebalancing`` at one noise: the left panel for updates relative to the
-    model they go to ("inserted"), the right one for those of Algorithm 2 ("trained").
+    `history` has arrays (3, k), one for each round; the dashed line is B.
     """
-    kinds = {"inserted": "As analysed: bias takes over", "trained": "As in Algorithm 2: no bias"}
-    for ax, (kind, title) in zip(plots.panels(axes), kinds.items(), strict=True):
-        part = rows[rows["reference"] == kind]
-        bias, variance = part["bias2"].clip(lower=0), part["variance"]
-        ax.bar(part["B"], variance, 3.4, color=PALE, label="variance")
-        ax.bar(part["B"], bias, 3.4, bottom=variance, color=PLUM, label="bias²")
-        plots.finish(ax, title, "threshold B", xticks=part["B"])
-    plots.panels(axes)[0].set_ylabel("squared error, small cluster")
-    plots.panels(axes)[1].legend(loc="upper right")
+    sizes = np.asarray(history, dtype=np.float64)
+    names = ("as chosen", "after noise", f"after rebalancing, B = {least}")
+    for i, (ax, name) in enumerate(zip(plots.panels(axes), names, strict=True)):
+        lines = dict(enumerate(sizes[:, i].T))
+        plots.curves(ax, np.arange(len(sizes)), lines, MODELS, linewidth=1.4)
+        ax.axhline(least, **DASHED)
+        plots.finish(ax, f"{name}: {sizes[:, i].min():.0f} to {sizes[:, i].max():.0f}", "round")
+    plots.panels(axes)[0].set_ylabel("clients in a cluster")
     return axes
 
 
-def plot_identifiers(ax: Axes, right: Callable[[float], float], needed: Sequence[float]) -> Axes:
-    """Probability of a right identifier against its noise, beside Table 4 of the paper.
-
-    `right` is a function of the noise, `needed` the noise that epsilon = 2, 4 and 8 need; shares of
-    64 clients have 95 % intervals.
-    """
-    levels = np.geomspace(0.2, 6, 60)
-    ax.plot(levels, [right(s) for s in levels], color=DARK, label="computed: noise, largest entry")
-    looks = (("DP-IFCA", 0.97, BLUE, "s"), ("RR-Cluster(IFCA) B=8", 1.03, RED, "^"))
-    for name, shift, color, mark in looks:
-        share = np.array(theory.TABLE_4[name][1:4], dtype=np.float64) / 100
-        low, high = theory.clopper_pearson(
-            np.round(share * theory.TABLE_4_CLIENTS), theory.TABLE_4_CLIENTS
+def plot_woken(ax: Axes, found: Mapping[tuple[str, int], Sequence[int]]) -> Axes:
+    """(start, B) -> lines found in each of several runs: one row each, a mark for each run."""
+    y = np.arange(len(found))[::-1]
+    for height, ((_, b), runs) in zip(y, found.items(), strict=True):
+        values, times = np.unique(runs, return_counts=True)
+        look = RED if b else BLUE
+        ax.scatter(
+            values, np.full(len(values), height), s=60 * times, color=look, marker="^" if b else "o"
         )
-        label = "Table 4: " + name.replace("(IFCA)", ",")
-        at, half = shift * np.asarray(needed), [share - low, high - share]
-        ax.errorbar(at, share, half, fmt=mark, color=color, elinewidth=1.4, label=label)
+    ax.set_yticks(y, [f"{kind}, B = {b}" for kind, b in found])
+    best = {key: int(np.sum(np.asarray(runs) == 4)) for key, runs in found.items()}
+    text = ", ".join(f"{n}" for n in best.values())
     return plots.finish(
-        ax, "Most noised identifiers are wrong; RR-Cluster's in Table 4 not", SIGMA,
-        "P(right cluster)", log="x", ylim=(0, 1.03), xticks=[0.2, 0.5, 1, 2, 5],
-        names="lower left",
+        ax, f"Runs that found all four lines: {text} of {len(runs)}", "lines found (area: runs)",
+        xlim=(-0.3, 4.4), xticks=range(5), ylim=(-0.6, len(found) - 0.4),
+    )  # fmt: skip
+
+
+def plot_identifiers(
+    ax: Axes, right: Callable[[float], float], simulated: Mapping[float, float], n_clusters: int
+) -> Axes:
+    """Probability of a right identifier against its noise: a function, and simulated shares."""
+    levels = np.geomspace(0.2, 2 * max(simulated), 60)
+    ax.plot(levels, [right(s) for s in levels], label="integral", **THEORY)
+    marks: dict[str, Any] = {"color": RED, "markersize": 9, "linestyle": "none"}
+    ax.plot(list(simulated), list(simulated.values()), "o", label="simulated", **marks)
+    ax.axhline(1 / n_clusters, label="blind guess", **DASHED)
+    low, high = (1 - f(simulated.values()) for f in (max, min))
+    return plots.finish(
+        ax, f"{low:.0%} to {high:.0%} of the noised identifiers are wrong", SIGMA,
+        "P(right cluster)", log="x", ylim=(0, 1.03), xticks=[0.2, 0.5, 1, 2, 5, 10],
+        names="upper right",
     )  # fmt: skip
 
 
@@ -168,7 +175,7 @@ def plot_accountants(
     ax.text(sigmas[0], floor * 0.96, f"floor {floor:.2f}", va="top", fontsize=10)
     plots.curves(ax, sigmas, epsilons, ACCOUNTANTS, markersize=5)
     return plots.finish(
-        ax, "No noise gets Theorem 4.2 below its floor", "noise multiplier σ",
+        ax, f"No noise gets Theorem 4.2 below {floor:.2f}", "noise multiplier σ",
         f"ε of {n_rounds} rounds", log="xy", xticks=[1, 2, 4, 8, 16],
         yticks=[0.1, 0.5, 1, 2, 5, 10], names="upper right",
     )  # fmt: skip
@@ -206,142 +213,54 @@ def plot_counter_example(axes: Any, worlds: Mapping[str, Sequence[Sequence[int]]
     return axes
 
 
-def plot_shifts(ax: Axes, shifts: Mapping[str, float]) -> Axes:
-    """Joint change of the cluster sums in units of C, one bar for each setting; claimed: 2."""
-    colors = [RED if shift > 2 * (1 + 1e-9) else BLUE for shift in shifts.values()]
-    x = "change of all sums together / C"
-    plots.bars(ax, shifts, colors, x, "")
-    top = len(shifts)
-    ax.plot([2, 2], [-0.6, top - 0.6], **DASHED)
-    ax.text(2, top - 0.5, "claimed: 2 C", ha="center", fontsize=10)
-    ax.set(xlim=(0, 1.12 * max(shifts.values())), ylim=(-0.6, top - 0.1))
-    ax.set_title("Only released identifiers keep to 2 C", pad=14)
+def plot_comparison(
+    ax: Axes, scores: Mapping[str, Mapping[float, ArrayLike]], alone: float
+) -> Axes:
+    """Accuracy at equal epsilon: method -> epsilon -> one number for each partition.
+
+    Lines are means, faint marks partitions; `alone` is that of clients that train on their own.
+    """
+    for name, by_epsilon in scores.items():
+        look, at = METHODS[name], list(by_epsilon)
+        values = np.array([np.ravel(by_epsilon[e]) for e in at])
+        plots.curves(ax, at, {name: values}, METHODS, interval="marks")
+        ax.plot(at, values.mean(axis=1), look.style, color=look.color, label=look.label)
+    ax.axhline(alone, label="each client alone", **DASHED)
+    means = {
+        name: {e: float(np.asarray(v).mean()) for e, v in part.items()}
+        for name, part in scores.items()
+    }
+    last = max(means["fedavg"])
+    best = max(means, key=lambda name: means[name][last])
+    title = f"At ε = {last:g} best: {METHODS[best].label}, {means[best][last]:.2f}"
+    at = list(means[best])
+    plots.finish(ax, title, "ε", "accuracy", log="x", xticks=at, names="ends")
     return ax
 
 
-def plot_moved(ax: Axes, moved: Mapping[int, float], right: float, n_clusters: int) -> Axes:
-    """Clients that rebalancing moves in a round, against the threshold B.
+def plot_threes(axes: Any, models: ArrayLike, score: Any, made: Any, digit: int = 3) -> Any:
+    """Of each model the weights of its pixels for one digit, and the group that it serves.
 
-    `moved` maps B to what a live run moved; 0 is drawn at the bottom. `right` is the probability of
-    a right identifier: lines are the expected numbers for clusters of equal size, and where the
-    true cluster of all is the same one (cohorts of 100 and 40).
+    `score` is its `Evaluation`; models of points on lines are drawn as lines.
     """
-    bottom, sizes, k = 1e-4, np.arange(max(moved) + 1), n_clusters
-    one = [right, *[(1 - right) / (k - 1)] * (k - 1)]
-    cases = {
-        "cohort 100, equal clusters": (100, [1 / k] * k, "--"),
-        "cohort 100, all in one": (100, one, "-"), "cohort 40, all in one": (40, one, ":"),
-    }  # fmt: skip
-    for name, (cohort, law, dash) in cases.items():
-        at = sizes[sizes * k <= cohort]
-        expected = [theory.expected_moved(cohort, law, int(b)) for b in at]
-        plots.curves(ax, at, {name: np.maximum(expected, bottom)}, (Look("", DARK, dash),))
-    live: dict[str, Any] = {"color": RED, "markersize": 9, "markeredgecolor": "white"}
-    heights = np.maximum(list(moved.values()), bottom)
-    ax.plot(list(moved), heights, "o", label="live run", clip_on=False, **live)
-    return plots.finish(
-        ax, "With private identifiers a small B moves nobody", "threshold B",
-        "clients moved per round", log="y", ylim=(bottom, 60), names="lower right",
-    )  # fmt: skip
-
-
-def plot_comparison(ax: Axes, scores: pd.DataFrame, alone: float) -> Axes:
-    """Accuracy at equal epsilon by method: means as lines, a mark for each partition.
-
-    `scores` has the columns method (keys of `METHODS`), epsilon and accuracy; `alone` is that of
-    clients that train on their own data alone.
-    """
-    epsilons = sorted(scores["epsilon"].unique())
-    for method, rows in scores.groupby("method"):
-        _, color, style = METHODS[str(method)]
-        faint: dict[str, Any] = {"alpha": 0.45, "markersize": 5, "markeredgewidth": 0}
-        ax.plot(rows["epsilon"], rows["accuracy"], style[0], color=color, **faint)
-    means = scores.pivot_table("accuracy", "epsilon", "method")
-    plots.curves(ax, epsilons, {m: means[m].to_numpy() for m in METHODS if m in means}, METHODS)
-    ax.axhline(alone, label="each client alone", **DASHED)
-    return plots.finish(
-        ax, "At equal ε sums only is ahead of all from 2 on", "ε", "accuracy", log="x",
-        xticks=epsilons, ylim=(0, 1), names="lower right",
-    )  # fmt: skip
-
-
-LOW: Mapping[tuple[str, str], Look] = {
-    ("sums", "everyone"): Look("sums only, everybody", PURPLE, "D-"),
-    ("sums", "sampled"): Look("sums only, a tenth", PURPLE, "D:"),
-    ("fedavg", "everyone"): Look("DP-FedAvg, everybody", GREY, "v-"),
-    ("fedavg", "sampled"): Look("DP-FedAvg, a tenth", GREY, "v:"),
-}
-"""Look of a method and of who takes part in a round."""
-
-
-def plot_low_budget(axes: Any, table: pd.DataFrame, alone: float) -> Any:
-    """Accuracy against small epsilons, one panel for each delta: everybody or a sampled tenth.
-
-    `table` has the columns method, who, epsilon, delta, acc_mean and ci95 of one setting.
-    """
-    both = plots.panels(axes)
-    for ax, (delta, part) in zip(both, table.groupby("delta", sort=False), strict=True):
-        rows = part.set_index(["method", "who"]).sort_values("epsilon")
-        series = {key: rows["acc_mean"].loc[[key]].to_numpy() for key in LOW}
-        errors = {key: rows["ci95"].loc[[key]].to_numpy() for key in LOW}
-        epsilons = sorted(part["epsilon"].unique())
-        plots.curves(ax, epsilons, series, LOW, errors=errors)
-        ax.axhline(alone, label="each client alone", **DASHED)
-        how: dict[str, Any] = {"log": "x", "xticks": epsilons, "ylim": (0.2, 0.85)}
-        plots.finish(ax, f"δ = {delta:g}", "ε", **how)
-    both[0].set_ylabel("accuracy")
-    plots.legend_below(both, columns=2)
-    plots.headline(both, "With everybody in every round, taking part pays from ε = 1 on")
-    return axes
-
-
-def plot_counts(axes: Any, counts: Mapping[str, ArrayLike], events: Sequence[Any]) -> Any:
-    """Noised counts of the models by round as shades of grey, without and with re-seeding.
-
-    `counts` map two titles to arrays of shape (T, k); `events` are (round, dead model, split model)
-    of the second run, a mark at the dead one.
-    """
-    both = plots.panels(axes)
-    values = {title: np.asarray(v, dtype=np.float64).T for title, v in counts.items()}
-    top = max(v.max() for v in values.values())
-    for ax, (title, shown) in zip(both, values.items(), strict=True):
-        image = ax.imshow(
-            shown, cmap="Greys", vmin=0, vmax=top, aspect="auto", interpolation="nearest"
-        )
-        plots.finish(ax, title, "round", yticks=range(len(shown)))
-    both[0].set_ylabel("model")
-    for t, dead, _ in events:
-        both[1].plot(t, dead, "v", color=RED, markersize=11, markeredgecolor="white")
-    both[0].figure.colorbar(image, ax=both, label="clients that chose it (noised)")
-    return axes
-
-
-def plot_limits(
-    axes: Any, shares: Mapping[float, ArrayLike], models: Mapping[int, ArrayLike],
-    rivals: Mapping[str, float],
-) -> Any:  # fmt: skip
-    """Where sums only breaks: accuracies by partition for a small true group, and a wrong k.
-
-    `shares` maps the share of the smallest group to the accuracy in it, `models` the number of
-    models to the accuracy of all, `rivals` the name of another method to its accuracy: lines.
-    """
-    left, right = plots.panels(axes)
-    percent = {100 * share: values for share, values in shares.items()}
-    for ax, series in ((left, percent), (right, models)):
-        array = np.array(list(series.values()), dtype=np.float64)
-        plots.curves(ax, list(series), {"": array}, (Look("_run", PURPLE, "D"),), interval="marks")
-        bar: dict[str, Any] = {"color": DARK, "markersize": 24, "markeredgewidth": 2}
-        ax.plot(list(series), np.median(array, axis=1), "_", **bar)
-        for name, accuracy in rivals.items():
-            ax.axhline(accuracy, color=MUTED, linewidth=1.2, linestyle=":")
-            above = (4, 7 if accuracy == max(rivals.values()) else -8)
-            plots.note(ax, name, (max(series), accuracy), above, ha="right", fontsize=9)
-    right.axvline(4, **DASHED)
-    plots.note(right, "true groups", (4, 0.06), (6, 0))
-    text = ("A small group goes unseen", "smallest group, % of clients", "accuracy in it")
-    plots.finish(left, *text, ylim=(0, 1), xticks=list(percent))
-    text = ("Too few models cost, spare ones do not", "number of models k", "accuracy")
-    plots.finish(right, *text, ylim=(0, 1), xticks=list(models))
+    models = np.asarray(models)
+    for j, ax in zip(range(len(models)), plots.panels(axes), strict=False):
+        served = made.groups[score.choices == j]
+        group = int(np.bincount(served).argmax()) if len(served) else None
+        share = 0.0 if group is None else np.mean(served == group)
+        if made.n_classes is None:
+            x = np.array([-1.0, 1.0])
+            ax.plot(x, models[j, 0] * x + models[j, 1], color=BLUE)
+            ax.set(ylim=(-8, 8))
+        else:
+            weights = models[j].reshape(-1, made.n_classes)[: made.n_features, digit]
+            edge = np.abs(weights).max()
+            side = made.feature_shape[:2]
+            ax.imshow(weights.reshape(side), cmap="PuOr", vmin=-edge, vmax=edge)
+        plots.bare(ax)
+        text = "nobody" if group is None else f"{share:.0%} from group {group + 1}"
+        plots.finish(ax, f"model {j + 1}", f"{len(served)} clients,\n{text}")
+    plots.headline(axes, f"{score.groups_alone} groups have a model of their own")
     return axes
 
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
-import pandas as pd
 
 from fedclust_helpers import rr_cluster as rr
 from fedclust_helpers._validation import check_int
@@ -46,27 +44,6 @@ def _train(
     return result, seen, rr.evaluate(model, result.models, data, test, made.groups).accuracy
 
 
-def accuracy_table(
-    made: LabelledFederation, *, sizes: Sequence[int], epsilons: Sequence[float],
-    cohort: int, n_rounds: int, seeds: Sequence[int],
-) -> pd.DataFrame:  # fmt: skip
-    """Accuracy for every B, epsilon and kind of identifiers: what the page shows below the picture.
-
-    `made` has groups; `sizes` are thresholds B (0 is DP-IFCA), `epsilons` totals at delta = 1e-3,
-    one client, replace-one. Columns: identifiers, epsilon, B, seed, accuracy, and the clients moved
-    in a round.
-    """
-    kinds: tuple[Identifiers, ...] = ("corrected", "exact")
-    rows = []
-    for kind, epsilon, b, seed in itertools.product(kinds, epsilons, sizes, seeds):
-        run, _, accuracy = _train(
-            made, min_size=b, epsilon=epsilon, identifiers=kind, cohort=cohort, n_rounds=n_rounds,
-            seed=seed,
-        )  # fmt: skip
-        rows.append((kind, epsilon, b, seed, accuracy, run.moved.mean()))
-    return pd.DataFrame(rows, columns="identifiers epsilon B seed accuracy moved".split())
-
-
 def rebalancing_run(
     axes: Any, made: LabelledFederation, *, min_size: int, epsilon: float,
     identifiers: Identifiers, cohort: int, n_rounds: int, seed: int,
@@ -97,20 +74,26 @@ def rebalancing_run(
     )  # fmt: skip
 
 
+def stills(axes: Any, made: LabelledFederation, *, cohort: int, n_rounds: int, seed: int) -> None:
+    """One position of the controls: B = 8 at epsilon = 16, noised identifiers."""
+    short: dict[str, Any] = {"cohort": cohort, "n_rounds": n_rounds, "seed": seed}
+    rebalancing_run(axes, made, min_size=8, epsilon=16.0, identifiers="corrected", **short)
+
+
 def explore(
-    made: LabelledFederation, table: pd.DataFrame, *, cohort: int, n_rounds: int, seed: int
-) -> Any:
-    """Controls for B, the epsilons of the table, and identifiers; returns the callback."""
+    made: LabelledFederation, *, sizes: Sequence[int], epsilons: Sequence[float], cohort: int,
+    n_rounds: int, seed: int,
+) -> Any:  # fmt: skip
+    """Controls for B (up to the largest of `sizes`), epsilon, and identifiers; the callback."""
     fixed: dict[str, Any] = {"cohort": cohort, "n_rounds": n_rounds, "seed": seed}
 
     def draw(axes: Any, B: int, epsilon: float, identifiers: Identifiers) -> Any:
         chosen: dict[str, Any] = {"epsilon": epsilon, "identifiers": identifiers}
         return rebalancing_run(axes, made, min_size=B, **chosen, **fixed)
 
-    most, epsilons = int(table["B"].max()), sorted(table["epsilon"].unique())
     controls = {
-        "B": widgets.slider(most // 2, 0, most, 1),
-        "epsilon": widgets.choice([(f"{e:g}", e) for e in epsilons], ordered=True),
+        "B": widgets.slider(max(sizes) // 2, 0, max(sizes), 1),
+        "epsilon": widgets.choice([(f"{e:g}", e) for e in sorted(epsilons)], ordered=True),
         "identifiers": widgets.choice([("noised", "corrected"), ("exact", "exact")]),
     }
     return widgets.explore(draw, controls, (7.4, 3.5), 2)

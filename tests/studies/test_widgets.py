@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 import matplotlib.pyplot as plt
 import numpy as np
-import pandas as pd
 import pytest
 from conftest import SEED, read_only, refuses
 from numpy.typing import NDArray
@@ -70,7 +69,7 @@ POINTS = read_only(datasets.make_ball_mixture(60_000, 2, 5, rng=np.random.defaul
 DIGITS = paper_data.make_rotated_digits(
     80, n_train=15, n_test=5, reuse=True, rng=np.random.default_rng(3)
 )
-TABLE = rr.accuracy_table(DIGITS, sizes=(0, 5), epsilons=(30.0, math.inf), seeds=(1, 2), **SHORT)
+CHOICES = {"sizes": (0, 5), "epsilons": (math.inf, 30.0)}
 
 CASES = {
     "start": Case(
@@ -107,7 +106,7 @@ CASES = {
         rr.rebalancing_run, rr.explore, (DIGITS,),
         {"min_size": 5, "epsilon": 30.0, "identifiers": "exact", "seed": 1, **SHORT},
         {"seed": (-1,), "min_size": (7,)},
-        {"table": TABLE, "seed": 1, **SHORT}, {"B": 2, "epsilon": 30.0, "identifiers": "corrected"},
+        {"seed": 1, **CHOICES, **SHORT}, {"B": 2, "epsilon": 30.0, "identifiers": "corrected"},
         {"B": 4, "epsilon": 30.0, "identifiers": "exact"}, 2,
     ),
     "side": Case(
@@ -231,16 +230,12 @@ def test_ldp_more_users_and_more_epsilon_show_more_cells() -> None:
     assert [ldp.levels_of(depth) for depth in (1, 2, 4)] == [(1,), (1, 2), (3, 4)]
 
 
-def test_rr_table_has_a_row_for_every_run_and_the_live_run_is_one() -> None:
-    keys = ["identifiers", "epsilon", "B", "seed"]
-    assert list(TABLE.columns) == [*keys, "accuracy", "moved"]
-    assert (TABLE["moved"][TABLE["B"] == 0] == 0).all() and TABLE["moved"].max() > 0
-    assert len(TABLE) == 2**4 and not TABLE.duplicated(keys).any()
-    assert TABLE["accuracy"].between(0, 1).all()
-    part: pd.DataFrame = TABLE[(TABLE["identifiers"] == "exact") & (TABLE["epsilon"] == 30.0)]
-    axes = draw("rr", seed=2)
-    expected = part[(part["B"] == 5) & (part["seed"] == 2)]["accuracy"].item()
-    assert released("rr", axes)[0] == pytest.approx(expected, abs=0.0051)
+def test_ldp_takes_no_more_users_than_there_are() -> None:
+    pytest.importorskip("ipywidgets", reason="ipywidgets is not installed (extra: notebooks)")
+    callback = ldp.explore(POINTS, n_clusters=5, seed=1)
+    assert 10 ** callback.widget.children[0].max == pytest.approx(len(POINTS))
+    callback(n=1e9, epsilon=1.0, depth=3)
+    assert "n = 60,000" in title(plt.gca())
 
 
 def test_rr_noised_identifiers_are_flipped_and_rebalancing_fills_up_to_b() -> None:
@@ -256,6 +251,6 @@ def test_rr_noised_identifiers_are_flipped_and_rebalancing_fills_up_to_b() -> No
     assert np.allclose(chosen, used)
     assert "0 clients moved" in off[0].figure.get_suptitle()
     pytest.importorskip("ipywidgets", reason="ipywidgets is not installed (extra: notebooks)")
-    b, epsilon, identifiers = rr.explore(DIGITS, TABLE, seed=1, **SHORT).widget.children[:3]
+    b, epsilon, identifiers = rr.explore(DIGITS, seed=1, **CHOICES, **SHORT).widget.children[:3]
     assert b.max == 5 and [label for label, _ in epsilon.options] == ["30", "inf"]
     assert [value for _, value in identifiers.options] == ["corrected", "exact"]
