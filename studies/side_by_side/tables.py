@@ -39,8 +39,8 @@ class SideDesign(Design):
     )  # fmt: skip
     """n, d, k of the decision table."""
     decided_seeds: int = 20
-    slow: tuple[tuple[int, int, int], ...] = ((50_000, 10, 10),)
-    slow_seeds: int = 1
+    slow: tuple[tuple[int, int, int], ...] = ((10_000, 10, 10), (50_000, 10, 10))
+    slow_seeds: int = 5
     """Of the sketch where it takes long."""
 
 
