@@ -284,5 +284,6 @@ def test_a_figure_shows_released_numbers_in_their_units(fitted, tmp_path, monkey
     full = np.linalg.norm(centers - centers.mean(axis=0)) ** 2
     assert 0.5 * full < np.linalg.norm(directions(centers)) ** 2 <= full
     matplotlib.pyplot.close("all")
-    monkeypatch.setitem(sys.modules, "matplotlib.patches", None)
-    refuses(ImportError, "a plot needs matplotlib: pip install", fitted.plot)
+    monkeypatch.delitem(sys.modules, "matplotlib.patches")
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    refuses(ImportError, r"needs matplotlib.*fedclust-helpers\[plots\]", fitted.plot)
